@@ -1,0 +1,125 @@
+// Read: bytes become a Trace, and a line's events become columns.
+//
+// Enters: paths (or bytes in memory). Leaves: a Trace (trace.h) and, line by line,
+// EventBatches. Not handled here: which planes matter (select.h), what an event
+// means (runs.h).
+//
+//   auto inputs = FindInputs({"run_dir"}, {});
+//   auto trace = OpenTrace(*inputs, {}, &diagnostics);
+//   if (!trace.ok()) ...   // NotFound, DataLoss ("... at byte 5127"), InvalidArgument
+//
+// Formats are recognized by content: XSpace protobuf, the same in gzip. Anything
+// else is refused with what it looks like and a way out.
+//
+// A damaged file (wire damage, lengths past the end, more than 100 nested groups)
+// is a DataLoss status that names file and byte offset. A damaged event (negative
+// duration, a time off the axis) is counted in Diagnostics and skipped.
+#ifndef XPLANE_TIME_READ_H_
+#define XPLANE_TIME_READ_H_
+
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "xplane_time/diagnostics.h"
+#include "xplane_time/trace.h"
+
+namespace xplane_time {
+
+// One file to read. Files with equal `capture` are hosts of one run.
+struct Input {
+  std::string path;  // "-": standard input
+  uint32_t capture = 0;
+};
+
+struct FindOptions {
+  // With log directories: this run instead of the latest.
+  std::string run;
+};
+
+// Resolves arguments to files. A file is itself; a run directory gives all its
+// hosts as one capture; a log directory its latest run; "-" standard input. Several
+// arguments are repeated captures. Errors: NotFound (no such path, no trace in the
+// directory, no such run), FailedPrecondition (.riegeli).
+absl::StatusOr<std::vector<Input>> FindInputs(std::span<const std::string> arguments,
+                                              const FindOptions& options);
+
+enum class Reader : uint8_t {
+  kWire,      // decodes the wire format itself
+  kProtobuf,  // the generated parser, as a cross-check
+};
+
+// Fraction done, 0 to 1, of opening. Called from the opening thread.
+using ProgressCallback = absl::FunctionRef<void(double fraction)>;
+
+struct ReadOptions {
+  Reader reader = Reader::kWire;
+  // A gzip stream may grow to at most this many bytes, and beyond 64 MiB to at most
+  // `max_gzip_ratio` times its own size.
+  uint64_t max_spool_bytes = uint64_t{64} << 30;
+  uint64_t max_gzip_ratio = 1000;
+};
+
+// Opens all inputs as one Trace. The same content twice is read once and noted in
+// `diagnostics`. Memory: the files are mapped; pipes and gzip streams spool into an
+// unlinked temporary file.
+absl::StatusOr<Trace> OpenTrace(std::span<const Input> inputs, const ReadOptions& options,
+                                Diagnostics* diagnostics);
+
+// The same from memory. `bytes` (plain or gzip) must outlive the Trace.
+absl::StatusOr<Trace> OpenTraceFromMemory(std::string_view bytes, std::string name,
+                                          const ReadOptions& options, Diagnostics* diagnostics);
+
+// One requested stat of every event of a batch; kAbsent where an event has none.
+// An event's own stat counts before the stat of its metadata.
+struct StatColumn {
+  std::vector<StatValue> values;
+};
+
+inline constexpr int64_t kNoTimePs = std::numeric_limits<int64_t>::min();
+
+// Up to kBatchSize consecutive events of one line, in file order, as columns.
+// Spans live until the visitor returns.
+struct EventBatch {
+  static constexpr size_t kBatchSize = 4096;
+  uint32_t line = 0;                     // into Trace::lines
+  std::span<const uint64_t> event;       // index within the line (skipped events leave gaps)
+  std::span<const int64_t> start_ps;     // since base_ns; kNoTimePs for aggregated events
+  std::span<const int64_t> duration_ps;  // >= 0; for aggregated events the total
+  std::span<const int64_t> occurrences;  // 1, or num_occurrences of an aggregated event
+  std::span<const uint32_t> metadata;    // into event_metadata.entries, or kNoMetadata
+  std::span<const int64_t> metadata_id;  // as in the file
+  std::span<const StatColumn> stats;     // in the order of the request
+
+  size_t size() const { return start_ps.size(); }
+};
+
+using BatchVisitor = absl::FunctionRef<absl::Status(const EventBatch&)>;
+
+// Decodes the events of one line and hands them over batch by batch. Only stats
+// named in `stat_names` are decoded, all others are skipped by length.
+// Thread-safe for different `diagnostics`. Errors: DataLoss with file, plane, line,
+// event and byte offset; whatever the visitor returns.
+absl::Status VisitEvents(const Trace& trace, uint32_t line,
+                         std::span<const std::string_view> stat_names, Diagnostics* diagnostics,
+                         BatchVisitor visitor);
+
+// "(event metadata 42)" where the metadata is missing; else the display name if set,
+// else the name.
+std::string EventName(const Plane& plane, uint32_t metadata, int64_t metadata_id);
+
+// Byte offset of the event-th XEvent message of a line, or Location::kNowhere.
+uint64_t EventByteOffset(const Trace& trace, uint32_t line, uint64_t event);
+
+// Inflates a kCompressedString; at most `max_bytes`.
+absl::StatusOr<std::string> DecompressText(std::string_view compressed, uint64_t max_bytes);
+
+}  // namespace xplane_time
+
+#endif  // XPLANE_TIME_READ_H_
