@@ -1,0 +1,88 @@
+// Aggregate: samples of one function become a summary.
+//
+//   Summary s = Summarize({5'000, 5'040, 4'980}, /*seed=*/1);
+//   s.mean == 5006.67, s.median == 5000, s.median_ci95 == [4980, 5040]
+//   Summarize({}, 1).n == 0        // every other field is then meaningless
+//
+// Sums are exact (128-bit integers); means and deviations are doubles in ps, by
+// Welford's method, merged by Chan's. Percentiles interpolate linearly between order
+// statistics (numpy's default). The interval of the median is a percentile bootstrap
+// of 1000 replicates. A replicate of the median of n draws with replacement is an
+// order statistic, so it is drawn as one: u ~ Beta(k, n + 1 - k), index floor(n u).
+// That is the same distribution at O(1) a replicate instead of O(n).
+#ifndef XPLANE_TIME_AGGREGATE_H_
+#define XPLANE_TIME_AGGREGATE_H_
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+
+namespace xplane_time {
+
+// Count, mean and spread in one pass, mergeable. Not thread-safe.
+class Moments {
+ public:
+  void Add(int64_t value);
+  void Merge(const Moments& other);
+
+  uint64_t n() const { return n_; }
+  __int128 sum() const { return sum_; }
+  int64_t min() const { return min_; }
+  int64_t max() const { return max_; }
+  double mean() const;        // n > 0
+  double std() const;         // ddof 0; n > 0
+  double std_sample() const;  // ddof 1; n > 1
+
+ private:
+  uint64_t n_ = 0;
+  __int128 sum_ = 0;
+  int64_t min_ = 0, max_ = 0;
+  double mean_ = 0, m2_ = 0;
+};
+
+// "S" of the JSON output. All in picoseconds.
+struct Summary {
+  uint64_t n = 0;
+  double mean = 0;
+  double std = 0;                               // ddof 0
+  std::optional<double> std_sample;             // ddof 1; needs n > 1
+  int64_t min = 0, max = 0;
+  double median = 0;
+  double mad = 0;                               // median absolute deviation, unscaled
+  double p50 = 0, p95 = 0, p99 = 0;
+  std::optional<double> median_ci95_lo, median_ci95_hi;  // needs n > 1
+};
+
+// Any order. Deterministic for a seed. O(n log n).
+Summary Summarize(std::span<const int64_t> values_ps, uint64_t seed);
+
+// Linear interpolation; `sorted` ascending and not empty, 0 <= fraction <= 1.
+double Percentile(std::span<const int64_t> sorted, double fraction);
+
+struct Trim {
+  enum class Policy : uint8_t {
+    kNone,
+    kDropExtremes,  // more than two samples: one minimum and one maximum go
+    kIqr,           // outside [q1 - 1.5 iqr, q3 + 1.5 iqr]
+    kMad,           // farther than 3 * 1.4826 * MAD from the median (MAD 0: nothing goes)
+    kPercent,       // floor(n * percent / 100) go at each end
+  };
+  Policy policy = Policy::kNone;
+  double percent = 0;  // for kPercent: 0 <= percent < 50
+};
+
+// "none", "drop-extremes", "iqr", "mad", "percent:P". Errors: InvalidArgument.
+absl::StatusOr<Trim> ParseTrim(std::string_view text);
+std::string TrimName(const Trim& trim);
+
+// Which samples stay, by position. At least one stays where there is one.
+std::vector<bool> KeptByTrim(std::span<const int64_t> values_ps, const Trim& trim);
+
+}  // namespace xplane_time
+
+#endif  // XPLANE_TIME_AGGREGATE_H_

@@ -1,0 +1,47 @@
+// Merge: the union of half-open intervals.
+//
+//   |--- 10 ---|             [0, 10)
+//        |--- 10 ---|        [5, 15)
+//                   |- 5 -|  [15, 20)   touches: merges, nothing counted twice
+//   union 20, sum 25
+//
+// Intervals of different devices must never meet here; the caller keeps them apart.
+#ifndef XPLANE_TIME_MERGE_H_
+#define XPLANE_TIME_MERGE_H_
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace xplane_time {
+
+struct Interval {
+  int64_t start_ps = 0;
+  int64_t end_ps = 0;  // >= start_ps
+  friend bool operator==(const Interval&, const Interval&) = default;
+};
+
+// Accumulates a union from intervals in order of start. O(1) an interval.
+// Add() with a start before that of the interval before it is an error of the caller
+// (asserted in debug builds).
+class UnionLength {
+ public:
+  void Add(int64_t start_ps, int64_t end_ps);
+  int64_t length_ps() const { return length_ps_; }
+
+ private:
+  bool any_ = false;
+  int64_t last_start_ps_ = 0;
+  int64_t end_ps_ = 0;
+  int64_t length_ps_ = 0;
+};
+
+// Length of the union; any order. O(n log n), O(n) where sorted by start.
+int64_t UnionLengthPs(std::vector<Interval> intervals);
+
+// The union itself: disjoint, not touching, in order of start. Empty intervals vanish.
+std::vector<Interval> MergeIntervals(std::vector<Interval> intervals);
+
+}  // namespace xplane_time
+
+#endif  // XPLANE_TIME_MERGE_H_

@@ -1,0 +1,199 @@
+// Report: all stages in one call, and the rows that every output prints.
+//
+//   Diagnostics diagnostics;
+//   auto trace = OpenTrace(*FindInputs(paths, {}), {}, &diagnostics);
+//   auto report = BuildReport(*trace, {.device = "gpu"}, diagnostics);
+//   for (const FunctionRow& row : report->functions) ...
+//   // FailedPrecondition: the selected devices executed nothing (the message lists
+//   // what is there). InvalidArgument: a bad regex or selector.
+//
+// A Report owns its strings and outlives the Trace. Times are int64 picoseconds since
+// Capture::base_ns; unknown is an empty optional, never 0.
+#ifndef XPLANE_TIME_REPORT_H_
+#define XPLANE_TIME_REPORT_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "xplane_time/aggregate.h"
+#include "xplane_time/diagnostics.h"
+#include "xplane_time/nest.h"
+#include "xplane_time/runs.h"
+#include "xplane_time/trace.h"
+
+namespace xplane_time {
+
+enum class Metric : uint8_t { kActive, kSpan, kSum };
+
+inline constexpr char kDefaultIdPattern[] = "^jit_(?:autotune_fn|tune_jax_fn)_([0-9]+)";
+
+struct ReportOptions {
+  std::string device;  // select.h
+  // RE2, search semantics; empty: no filter. `kernel` and `scope` (name scope, tf_op,
+  // source) choose which executions count as a function's time.
+  std::string function, exclude, kernel, scope;
+  std::string prefix;  // functions whose name starts so
+  std::string id_pattern = kDefaultIdPattern;  // first group: the variant id
+  std::optional<int64_t> min_duration_ps;
+  std::optional<uint64_t> max_events;
+  Metric metric = Metric::kActive;  // what trimming looks at
+  ClockChoice clock = ClockChoice::kAuto;
+  Trim trim;
+  uint64_t skip_runs = 0;  // first runs of each function and device: warm-up
+  bool samples = false;    // fill Report::samples
+  bool by_variant = false; // fill Report::variants
+  uint64_t seed = 1;       // of the bootstrap
+  int threads = 1;
+};
+
+struct InputRow {
+  std::string path;
+  uint64_t bytes = 0;
+  std::string host;  // empty: unknown
+  uint32_t capture = 0;
+};
+
+struct DiagnosticRow {
+  std::string code, severity;
+  uint64_t count = 0;
+  std::string message;
+  std::string plane, line;  // empty: does not apply
+  std::optional<uint64_t> event, byte_offset;
+};
+
+struct CaptureInfo {
+  uint64_t planes = 0, lines = 0, events = 0;
+  int64_t base_ns = 0;
+  std::optional<uint64_t> start_unix_ns, stop_unix_ns;
+  std::vector<std::string> hostnames, warnings, errors;
+};
+
+// DEVICE of the JSON output, and the input that holds its plane.
+struct DeviceRef {
+  std::string plane;
+  std::optional<int64_t> ordinal;
+  std::string host;  // empty: unknown
+  uint32_t input = 0;
+};
+
+struct DeviceRow {
+  DeviceRef device;
+  DeviceKind kind = DeviceKind::kGpu;
+  uint64_t executions = 0;
+  int64_t busy_ps = 0;  // union, profile clock
+  int64_t sum_ps = 0;
+  std::optional<int64_t> first_ps, last_ps;
+};
+
+enum class RowStatus : uint8_t { kOk, kNoOps, kRunsUncertain, kDevicesUnmatched };
+std::string_view RowStatusName(RowStatus status);
+
+// A function on one device; combined over devices (`device` empty); or a variant.
+struct FunctionRow {
+  std::optional<DeviceRef> device;
+  std::string function;
+  std::optional<std::string> program_id;  // never for combined rows
+  std::optional<std::string> variant_id;
+  std::optional<Clock> clock;             // empty: unknown or mixed
+  uint64_t runs = 0;                      // = n + suspect_runs + dropped_samples
+  uint64_t suspect_runs = 0, dropped_samples = 0;
+  uint64_t kernels_total = 0;             // executions in all runs, suspect ones included
+  std::optional<double> kernels_per_run;  // mean over the runs that count
+  std::optional<Summary> active_ps, span_ps, gap_ps, sum_ps;
+  RowStatus status = RowStatus::kOk;
+
+  const std::optional<Summary>& metric(Metric which) const;
+};
+
+struct KernelRow {
+  DeviceRef device;
+  std::string kernel;
+  std::optional<std::string> function, program_id;
+  Category category = Category::kCompute;
+  std::optional<std::string> scope;  // empty: none, or several
+  Clock clock = Clock::kProfile;
+  uint64_t count = 0;
+  int64_t total_ps = 0;
+  std::optional<int64_t> self_ps;    // total minus nested kernels
+  double mean_ps = 0;
+  // Empty where only aggregated events are known.
+  std::optional<double> median_ps, std_ps;
+  std::optional<int64_t> min_ps, max_ps;
+  std::optional<double> share;       // of the device's self time, all kernels
+  std::optional<int64_t> flops, bytes_accessed;  // over all executions of the row
+};
+
+struct SampleRow {
+  uint32_t input = 0;
+  DeviceRef device;
+  std::string function;
+  std::optional<std::string> program_id, variant_id;
+  uint64_t run = 0;  // from 0, within (device, function, program), by start
+  int64_t start_ps = 0;
+  std::optional<int64_t> active_ps, sum_ps;  // empty: a module without ops
+  int64_t span_ps = 0;
+  uint64_t kernels = 0;
+  Clock clock = Clock::kProfile;
+  bool suspect = false;
+};
+
+struct Report {
+  std::vector<InputRow> inputs;
+  CaptureInfo capture;
+  std::vector<DeviceRow> devices;
+  std::vector<FunctionRow> functions;  // by device, then total of the metric, descending
+  std::vector<FunctionRow> combined;
+  std::vector<FunctionRow> variants;   // with by_variant: one a variant id and device
+  std::vector<KernelRow> kernels;      // by device, then total, descending
+  std::vector<SampleRow> samples;
+  std::vector<DiagnosticRow> diagnostics;
+};
+
+// `reading` holds what OpenTrace counted; the report lists it too.
+absl::StatusOr<Report> BuildReport(const Trace& trace, const ReportOptions& options,
+                                   const Diagnostics& reading);
+
+// Parts that every command prints.
+std::vector<InputRow> DescribeInputs(const Trace& trace);
+CaptureInfo DescribeCapture(const Trace& trace);
+std::vector<DiagnosticRow> DescribeDiagnostics(const Trace& trace, const Diagnostics& diagnostics);
+
+struct TreeOptions {
+  ReportOptions select;   // device, function, exclude, prefix, clock
+  std::string plane_line; // RE2 on line names: these lines instead of functions; empty: functions
+  std::string name;       // RE2: only children that match (the root always stays)
+  uint32_t max_depth = 0; // 0: no limit
+  int64_t tolerance_ps = 0;
+};
+
+// One path of names from a root, summed over all its occurrences. Pre-order.
+struct TreeRow {
+  DeviceRef device;
+  std::string line;                  // empty for a function's tree
+  std::string name;
+  uint32_t depth = 0;
+  std::optional<uint32_t> parent;    // row index
+  uint64_t count = 0;
+  int64_t total_ps = 0;
+  // self + child = total; empty where a body ends after its parent.
+  std::optional<int64_t> self_ps, child_ps;
+  std::string status;                // "ok", "overlaps", "asynchronous"
+};
+
+struct TreeReport {
+  std::vector<InputRow> inputs;
+  std::vector<TreeRow> rows;
+  std::vector<DiagnosticRow> diagnostics;
+};
+
+// A function's tree: the runs (span; self = gap) and the kernels nested in them.
+// A line's tree: its events. Errors: as BuildReport.
+absl::StatusOr<TreeReport> BuildTree(const Trace& trace, const TreeOptions& options,
+                                     const Diagnostics& reading);
+
+}  // namespace xplane_time
+
+#endif  // XPLANE_TIME_REPORT_H_
