@@ -24,14 +24,17 @@
 
 namespace xplane_time {
 
-// Count, mean and spread in one pass, mergeable. Not thread-safe.
+__extension__ typedef __int128 Int128;  // -Wpedantic knows no other spelling
+
+// Count, mean and spread in one pass, mergeable. Not thread-safe. The sum stands for the
+// running mean: deviations from it are exact, also for values far from 0.
 class Moments {
  public:
   void Add(int64_t value);
   void Merge(const Moments& other);
 
   uint64_t n() const { return n_; }
-  __int128 sum() const { return sum_; }
+  Int128 sum() const { return sum_; }
   int64_t min() const { return min_; }
   int64_t max() const { return max_; }
   double mean() const;        // n > 0
@@ -40,9 +43,9 @@ class Moments {
 
  private:
   uint64_t n_ = 0;
-  __int128 sum_ = 0;
+  Int128 sum_ = 0;
   int64_t min_ = 0, max_ = 0;
-  double mean_ = 0, m2_ = 0;
+  double m2_ = 0;  // sum of squared deviations from the mean
 };
 
 // "S" of the JSON output. All in picoseconds.

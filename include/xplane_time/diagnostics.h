@@ -54,6 +54,7 @@ enum class DiagnosticCode : uint8_t {
   kNoDeviceClock,           // --clock device, and there is none
   kDevicesUnmatched,        // no combined row
   kOverlapInStream,         // events of one stream overlap
+  kPartialOverlap,          // events of one line overlap without one containing the other
   kAsynchronousBody,        // a CPU call/while whose body ends after it: no self time
   kCodeCount,
 };

@@ -6,6 +6,7 @@
 //   union 20, sum 25
 //
 // Intervals of different devices must never meet here; the caller keeps them apart.
+// Lengths that do not fit an int64 saturate.
 #ifndef XPLANE_TIME_MERGE_H_
 #define XPLANE_TIME_MERGE_H_
 

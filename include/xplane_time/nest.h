@@ -13,7 +13,8 @@
 // a call stack.
 //
 // Self time = duration - union of the direct children, clipped to the parent.
-// Children that stick out (tolerance) are clipped, so self is never negative.
+// Children that stick out (tolerance) are clipped, so self is never negative. Lengths
+// that do not fit an int64 saturate; tolerances stop at the ends of the axis.
 #ifndef XPLANE_TIME_NEST_H_
 #define XPLANE_TIME_NEST_H_
 
@@ -33,7 +34,9 @@ struct Nesting {
                                    // where the tolerance is 0
   std::vector<int64_t> self_ps;    // >= 0
   std::vector<int64_t> child_ps;   // union of the direct children; self + child = duration
-  uint64_t partial_overlaps = 0;   // events that start inside an earlier sibling and end past it
+  // Events that start inside an earlier sibling and end past all earlier ones; events
+  // without a parent are siblings.
+  uint64_t partial_overlaps = 0;
 };
 
 // Nests the intervals of one timeline; any order. O(n log n); O(n) where sorted and
@@ -41,9 +44,10 @@ struct Nesting {
 Nesting Nest(std::span<const Interval> events, int64_t tolerance_ps);
 
 // The total length of the union of those `events` inside `parent` (same rule and
-// tolerance; `self` is the parent's own index, excluded by identity, or kNoParent if
-// it is not among them). Child time of a single event with a filter chosen by the
-// caller: pass only what matched. O(n).
+// tolerance, clipped to the parent; `self` is the parent's own index, excluded by
+// identity, or kNoParent if it is not among them: then it comes before its equals).
+// Child time of a single event with a filter chosen by the caller: pass only what
+// matched. O(n log n); O(n) where sorted by start.
 int64_t ChildTimePs(const Interval& parent, uint32_t self, std::span<const Interval> events,
                     int64_t tolerance_ps);
 

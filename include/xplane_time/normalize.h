@@ -24,6 +24,10 @@ inline constexpr int64_t kEpochTimestampNs = 1'000'000'000'000'000;
 // The base for lines that have events: 0, or the smallest epoch timestamp.
 int64_t ChooseBaseNs(std::span<const Line> lines);
 
+// Events beyond this (53 days from the base) are damaged: within it, the difference of
+// any two times fits an int64.
+inline constexpr int64_t kAxisLimitPs = int64_t{1} << 62;
+
 // The event's start on the axis, or nothing where it does not fit.
 std::optional<int64_t> ToAxisPs(int64_t timestamp_ns, int64_t base_ns, int64_t offset_ps);
 

@@ -25,7 +25,7 @@ struct LineRow {
 struct StatRow {
   std::string name;
   std::string type;  // "double", "uint64", "int64", "str", "bytes", "ref", "compressed_str"
-  std::string owner; // "event", "event_metadata", "plane"
+  std::string owner; // "event" (own, or else from its metadata), "event_metadata", "plane"
   uint64_t count = 0;
 };
 

@@ -12,6 +12,7 @@
 #ifndef XPLANE_TIME_REPORT_H_
 #define XPLANE_TIME_REPORT_H_
 
+#include <atomic>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -45,8 +46,10 @@ struct ReportOptions {
   uint64_t skip_runs = 0;  // first runs of each function and device: warm-up
   bool samples = false;    // fill Report::samples
   bool by_variant = false; // fill Report::variants
+  int64_t tolerance_ps = 0;  // how far a nested event may stick out (nest.h)
   uint64_t seed = 1;       // of the bootstrap
   int threads = 1;
+  std::atomic<uint64_t>* events_done = nullptr;  // where not null: counts events as they are read
 };
 
 struct InputRow {
@@ -85,7 +88,7 @@ struct DeviceRow {
   uint64_t executions = 0;
   int64_t busy_ps = 0;  // union, profile clock
   int64_t sum_ps = 0;
-  std::optional<int64_t> first_ps, last_ps;
+  std::optional<int64_t> first_ps = {}, last_ps = {};
 };
 
 enum class RowStatus : uint8_t { kOk, kNoOps, kRunsUncertain, kDevicesUnmatched };
@@ -146,7 +149,7 @@ struct Report {
   std::vector<DeviceRow> devices;
   std::vector<FunctionRow> functions;  // by device, then total of the metric, descending
   std::vector<FunctionRow> combined;
-  std::vector<FunctionRow> variants;   // with by_variant: one a variant id and device
+  std::vector<FunctionRow> variants;   // with by_variant: `combined` pooled by variant id
   std::vector<KernelRow> kernels;      // by device, then total, descending
   std::vector<SampleRow> samples;
   std::vector<DiagnosticRow> diagnostics;
@@ -162,11 +165,10 @@ CaptureInfo DescribeCapture(const Trace& trace);
 std::vector<DiagnosticRow> DescribeDiagnostics(const Trace& trace, const Diagnostics& diagnostics);
 
 struct TreeOptions {
-  ReportOptions select;   // device, function, exclude, prefix, clock
-  std::string plane_line; // RE2 on line names: these lines instead of functions; empty: functions
+  ReportOptions select;   // device, filters, clock, tolerance
+  std::string line;       // RE2 on line names: these lines instead of functions; empty: functions
   std::string name;       // RE2: only children that match (the root always stays)
   uint32_t max_depth = 0; // 0: no limit
-  int64_t tolerance_ps = 0;
 };
 
 // One path of names from a root, summed over all its occurrences. Pre-order.
@@ -179,8 +181,8 @@ struct TreeRow {
   uint64_t count = 0;
   int64_t total_ps = 0;
   // self + child = total; empty where a body ends after its parent.
-  std::optional<int64_t> self_ps, child_ps;
-  std::string status;                // "ok", "overlaps", "asynchronous"
+  std::optional<int64_t> self_ps = {}, child_ps = {};
+  std::string status = {};           // "ok", "asynchronous"
 };
 
 struct TreeReport {

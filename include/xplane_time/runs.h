@@ -20,6 +20,7 @@
 #ifndef XPLANE_TIME_RUNS_H_
 #define XPLANE_TIME_RUNS_H_
 
+#include <atomic>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -100,6 +101,8 @@ struct CollectOptions {
   int threads = 1;
   std::optional<int64_t> min_duration_ps;  // shorter executions are left out (and counted)
   std::optional<uint64_t> max_events;      // a device's first N executions in file order
+  // Where not null: counts the events read so far, for showing progress.
+  std::atomic<uint64_t>* events_done = nullptr;
 };
 
 // Reads the selected devices. Devices without any execution are there, empty. On CPU
@@ -120,9 +123,11 @@ struct HostEvidence {
   struct Execution {
     uint32_t line;
     Interval interval;
+    int64_t furthest_end_ps = 0;  // of this one and all before it
   };
   absl::flat_hash_map<uint64_t, Launch> launches;
   absl::flat_hash_map<std::string, std::vector<Execution>> executions;  // by module, by start
+  size_t device_count = 0;  // GPUs of that host that have events
 };
 
 // Evidence for the devices on `device.plane`'s host. Reads the host planes of that
@@ -136,7 +141,7 @@ struct Run {
   uint32_t program = kNone;
   Interval profile;
   bool uncertain = false;           // ways of splitting disagree about this program
-  std::optional<int64_t> key;       // CPU: run_id
+  std::optional<int64_t> key = {};  // CPU: run_id
 };
 
 // Splits a device's executions into runs: fills device->run and returns the runs,
@@ -157,9 +162,9 @@ struct Occurrence {
   int64_t gap_ps() const { return span_ps - active_ps; }
 };
 
-// The clock of each program: kDevice where every execution of it carries the device
-// clock (and `choice` allows it). With ClockChoice::kDevice a program without it gets
-// nothing.
+// The clock of each program, and last that of the executions in no program: kDevice
+// where every execution carries the device clock (and `choice` allows it). With
+// ClockChoice::kDevice a program without it gets nothing.
 std::vector<std::optional<Clock>> ChooseClocks(const DeviceExecutions& device, ClockChoice choice,
                                                Diagnostics* diagnostics);
 

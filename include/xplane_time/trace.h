@@ -117,7 +117,7 @@ struct TraceFile {
   uint32_t capture = 0;  // files of one run directory share it
   std::vector<std::string_view> hostnames, errors, warnings;
   // From the `Task Environment` plane; Unix epoch.
-  std::optional<uint64_t> profile_start_unix_ns, profile_stop_unix_ns;
+  std::optional<uint64_t> profile_start_unix_ns = {}, profile_stop_unix_ns = {};
 };
 
 // The bytes behind a Trace and how to decode events from them (src/read).

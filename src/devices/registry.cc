@@ -1,0 +1,145 @@
+// What all device kinds share: the list of them, categories, labels to runs.
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <charconv>
+#include <limits>
+#include <map>
+#include <string>
+#include <utility>
+
+#include "devices/device_kind.h"
+
+namespace xplane_time {
+namespace {
+
+// The first that claims a plane has it.
+constexpr std::array<const KindRules*, 4> kKinds = {&kGpuRules, &kTpuRules, &kCpuRules,
+                                                    &kCustomRules};
+
+bool ContainsAny(std::string_view text, std::span<const std::string_view> words) {
+  return std::any_of(words.begin(), words.end(), [&](std::string_view word) {
+    const auto same = [](char a, char b) {
+      return std::tolower(static_cast<unsigned char>(a)) == b;
+    };
+    return std::search(text.begin(), text.end(), word.begin(), word.end(), same) != text.end();
+  });
+}
+
+}  // namespace
+
+std::span<const KindRules* const> AllKinds() { return kKinds; }
+
+const KindRules& RulesOf(DeviceKind kind) {
+  return **std::find_if(kKinds.begin(), kKinds.end(),
+                        [&](const KindRules* rules) { return rules->kind == kind; });
+}
+
+std::string_view LineRoleName(LineRole role) {
+  constexpr std::string_view kNames[] = {"execution", "run",   "host",
+                                         "derived",   "async", "counter"};
+  return kNames[static_cast<size_t>(role)];
+}
+
+std::optional<int64_t> OrdinalAfter(std::string_view plane_name, std::string_view prefix) {
+  if (!plane_name.starts_with(prefix)) return std::nullopt;
+  plane_name.remove_prefix(prefix.size());
+  int64_t ordinal = 0;
+  const char* end = plane_name.data() + plane_name.size();
+  const auto [at, error] = std::from_chars(plane_name.data(), end, ordinal);
+  if (error != std::errc() || ordinal < 0) return std::nullopt;
+  const std::string_view rest(at, static_cast<size_t>(end - at));
+  // A merged subprocess appends " [pid]".
+  const bool whole = rest.empty() || (rest.starts_with(" [") && rest.ends_with("]"));
+  return whole ? std::optional<int64_t>(ordinal) : std::nullopt;
+}
+
+std::optional<int64_t> IntegerOf(const StatValue& value) {
+  switch (value.type) {
+    case StatType::kInt64:
+      return static_cast<int64_t>(value.bits);
+    case StatType::kUint64:
+      if (value.bits > static_cast<uint64_t>(std::numeric_limits<int64_t>::max())) {
+        return std::nullopt;
+      }
+      return static_cast<int64_t>(value.bits);
+    default:
+      return std::nullopt;
+  }
+}
+
+Category Classify(const Draft& draft) {
+  constexpr std::string_view kCollectives[] = {
+      "all-reduce",   "all-gather",         "all-to-all",     "reduce-scatter",
+      "allreduce",    "allgather",          "alltoall",       "reducescatter",
+      "nccl",         "rccl",               "collective",     "psum",
+      "send-done",    "recv-done",          "nvshmem"};
+  constexpr std::string_view kCopies[] = {"memcpy", "memset",     "copydevicetodevice",
+                                          "copyhost", "copybuffer", "fillbuffer",
+                                          "dynamic-memcpy"};
+  constexpr std::string_view kControl[] = {"infeed", "outfeed", "host send", "host recv"};
+  const std::string_view name = draft.kernel;
+  const std::string_view op = draft.hlo_op.empty() ? name : draft.hlo_op;
+  if (ContainsAny(draft.hlo_category, kCollectives) || ContainsAny(op, kCollectives) ||
+      ContainsAny(name, kCollectives)) {
+    return Category::kCollective;
+  }
+  const bool copy_op = op == "copy" || op.starts_with("copy.") || op.starts_with("copy-start") ||
+                       op.starts_with("copy-done");
+  if (draft.is_copy || copy_op || draft.hlo_category.starts_with("copy") ||
+      ContainsAny(name, kCopies)) {
+    return Category::kCopy;
+  }
+  const bool control_op = op.starts_with("while") || op.starts_with("conditional") ||
+                          op.starts_with("call") || op.starts_with("tuple") ||
+                          op.starts_with("parameter");
+  if (control_op || ContainsAny(draft.hlo_category, kControl) || ContainsAny(op, kControl)) {
+    return Category::kOther;
+  }
+  return Category::kCompute;
+}
+
+std::vector<Run> RunsFromLabels(DeviceExecutions* device, const std::vector<uint32_t>& label) {
+  struct Draw {
+    uint32_t program, label;
+    Interval profile;
+    std::optional<int64_t> key;
+  };
+  std::map<std::pair<uint32_t, uint32_t>, uint32_t> index;
+  std::vector<Draw> draws;
+  std::vector<uint32_t> draw_of_row(device->size(), kNone);
+  for (size_t row = 0; row < device->size(); ++row) {
+    if (label[row] == kNone || device->program[row] == kNone) continue;
+    const Interval interval{device->start_ps[row], device->end_ps(row)};
+    const auto [found, inserted] =
+        index.try_emplace({device->program[row], label[row]}, static_cast<uint32_t>(draws.size()));
+    draw_of_row[row] = found->second;
+    if (inserted) {
+      draws.push_back({device->program[row], label[row], interval, std::nullopt});
+      if (!device->run_id.empty()) draws.back().key = device->run_id[row];
+    }
+    Interval& whole = draws[found->second].profile;
+    whole.start_ps = std::min(whole.start_ps, interval.start_ps);
+    whole.end_ps = std::max(whole.end_ps, interval.end_ps);
+  }
+  std::vector<uint32_t> order(draws.size());
+  for (uint32_t i = 0; i < order.size(); ++i) order[i] = i;
+  std::stable_sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) {
+    return std::pair(draws[a].program, draws[a].profile.start_ps) <
+           std::pair(draws[b].program, draws[b].profile.start_ps);
+  });
+  std::vector<Run> runs;
+  std::vector<uint32_t> rank(draws.size());
+  for (uint32_t i = 0; i < order.size(); ++i) {
+    const Draw& draw = draws[order[i]];
+    rank[order[i]] = i;
+    runs.push_back({.program = draw.program, .profile = draw.profile, .key = draw.key});
+  }
+  device->run.assign(device->size(), kNone);
+  for (size_t row = 0; row < device->size(); ++row) {
+    if (draw_of_row[row] != kNone) device->run[row] = rank[draw_of_row[row]];
+  }
+  return runs;
+}
+
+}  // namespace xplane_time

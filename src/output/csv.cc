@@ -1,0 +1,198 @@
+#include "output/csv.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <span>
+
+#include "output/rows.h"
+#include "output/text.h"
+
+namespace xplane_time::output {
+namespace {
+
+template <typename T>
+void AppendInteger(T value, std::string* out) {
+  char buffer[24];
+  const auto end = std::to_chars(buffer, buffer + sizeof buffer, value).ptr;
+  out->append(buffer, static_cast<size_t>(end - buffer));
+}
+
+struct AppendValue {
+  std::string* out;
+  void operator()(std::monostate) const {}
+  void operator()(bool value) const { out->append(value ? "true" : "false"); }
+  void operator()(double value) const { AppendCsvNumber(value, out); }
+  void operator()(std::string_view text) const { AppendCsvCell(ValidUtf8(text), out); }
+  template <typename T>
+  void operator()(T value) const {
+    AppendInteger(value, out);
+  }
+};
+
+// Appends the cells of one line; with `header`, the names instead of the values.
+class CsvLine : public FieldSink {
+ public:
+  CsvLine(bool header, std::string* out) : header_(header), out_(out) {}
+
+  void Field(std::string_view name, const FieldValue& value) override {
+    if (!first_) out_->push_back(',');
+    first_ = false;
+    if (header_) {
+      out_->append(prefix_).append(name);
+    } else if (known_) {
+      std::visit(AppendValue{out_}, value);
+    }
+  }
+  void BeginGroup(std::string_view name, bool known) override {
+    prefix_ = std::string(name) + "_";
+    known_ = known;
+  }
+  void EndGroup() override {
+    prefix_.clear();
+    known_ = true;
+  }
+  void Interval(std::string_view name, std::optional<double> lo,
+                std::optional<double> hi) override {
+    const bool known = lo && hi && std::isfinite(*lo) && std::isfinite(*hi);
+    Field(std::string(name) + "_lo", known ? FieldValue(*lo) : FieldValue());
+    Field(std::string(name) + "_hi", known ? FieldValue(*hi) : FieldValue());
+  }
+
+ private:
+  bool header_;
+  std::string* out_;
+  bool first_ = true, known_ = true;
+  std::string prefix_;
+};
+
+// A header and one line a row; `visit(row, sink)` gives the cells.
+template <typename Row, typename Rows, typename Visit>
+std::string Lines(const Rows& rows, Visit visit) {
+  std::string out;
+  CsvLine header(/*header=*/true, &out);
+  visit(Row(), &header);
+  out.push_back('\n');
+  for (const Row& row : rows) {
+    CsvLine line(/*header=*/false, &out);
+    visit(row, &line);
+    out.push_back('\n');
+  }
+  return out;
+}
+
+// Lets a range-for see rows through pointers.
+template <typename Row>
+class Pointees {
+ public:
+  explicit Pointees(const std::vector<const Row*>& rows) : rows_(rows) {}
+  struct Iterator {
+    typename std::vector<const Row*>::const_iterator it;
+    const Row& operator*() const { return **it; }
+    Iterator& operator++() {
+      ++it;
+      return *this;
+    }
+    bool operator!=(const Iterator& other) const { return it != other.it; }
+  };
+  Iterator begin() const { return {rows_.begin()}; }
+  Iterator end() const { return {rows_.end()}; }
+
+ private:
+  const std::vector<const Row*>& rows_;
+};
+
+constexpr auto kVisitRow = [](const auto& row, FieldSink* sink) { VisitRow(row, sink); };
+
+std::string FunctionLines(const std::vector<const FunctionRow*>& rows) {
+  const bool with_device =
+      rows.empty() || std::any_of(rows.begin(), rows.end(),
+                                  [](const FunctionRow* row) { return row->device.has_value(); });
+  return Lines<FunctionRow>(
+      Pointees<FunctionRow>(rows),
+      [with_device](const FunctionRow& row, FieldSink* sink) { VisitRow(row, with_device, sink); });
+}
+
+// A plane beside one of its lines or stats. Own names for both, so that no header
+// occurs twice.
+template <typename Row>
+struct PlanePart {
+  const PlaneRow* plane = nullptr;
+  const Row* part = nullptr;  // null: a plane without any
+};
+
+// Passes fields on; without values where there is no part.
+class PartSink : public FieldSink {
+ public:
+  PartSink(bool known, FieldSink* sink) : known_(known), sink_(sink) {}
+  void Field(std::string_view name, const FieldValue& value) override {
+    sink_->Field(name, known_ ? value : FieldValue());
+  }
+  void BeginGroup(std::string_view, bool) override {}
+  void EndGroup() override {}
+  void Interval(std::string_view, std::optional<double>, std::optional<double>) override {}
+
+ private:
+  bool known_;
+  FieldSink* sink_;
+};
+
+template <typename Row>
+void VisitPart(const PlanePart<Row>& row, FieldSink* sink) {
+  const PlaneRow none;
+  const PlaneRow& plane = row.plane != nullptr ? *row.plane : none;
+  sink->Field("input", uint64_t{plane.input});
+  sink->Field("plane", std::string_view(plane.name));
+  sink->Field("host", plane.host.empty() ? FieldValue() : FieldValue(std::string_view(plane.host)));
+  sink->Field("kind", plane.kind ? FieldValue(DeviceKindName(*plane.kind)) : FieldValue());
+  PartSink part(row.part != nullptr, sink);
+  VisitRow(row.part != nullptr ? *row.part : Row(), &part);
+}
+
+template <typename Row>
+std::string PlaneParts(const PlanesReport& report, std::vector<Row> PlaneRow::*parts,
+                       bool keep_empty) {
+  std::vector<PlanePart<Row>> rows;
+  for (const PlaneRow& plane : report.planes) {
+    for (const Row& part : plane.*parts) rows.push_back({&plane, &part});
+    if (keep_empty && (plane.*parts).empty()) rows.push_back({&plane, nullptr});
+  }
+  return Lines<PlanePart<Row>>(
+      rows, [](const PlanePart<Row>& row, FieldSink* sink) { VisitPart(row, sink); });
+}
+
+}  // namespace
+
+void AppendCsvNumber(double value, std::string* out) {
+  if (!std::isfinite(value)) return;
+  const double magnitude = std::abs(value);
+  const bool ordinary = magnitude == 0 || (magnitude >= 1e-5 && magnitude < 1e21);
+  char buffer[64];
+  const auto format = ordinary ? std::chars_format::fixed : std::chars_format::scientific;
+  const auto end = std::to_chars(buffer, buffer + sizeof buffer, value, format).ptr;
+  out->append(buffer, static_cast<size_t>(end - buffer));
+}
+
+std::string FunctionsCsv(const Report& report, const OrderedReport& rows, bool by_id,
+                         bool samples) {
+  if (samples) return Lines<SampleRow>(report.samples, kVisitRow);
+  return FunctionLines(by_id ? rows.variants : rows.functions);
+}
+
+std::string KernelsCsv(const OrderedReport& rows) {
+  return Lines<KernelRow>(Pointees<KernelRow>(rows.kernels), kVisitRow);
+}
+
+std::string TreeCsv(const TreeReport& report, std::optional<size_t> top) {
+  const size_t shown = std::min(report.rows.size(), top.value_or(report.rows.size()));
+  return Lines<TreeRow>(std::span<const TreeRow>(report.rows).first(shown), kVisitRow);
+}
+
+std::string PlanesCsv(const PlanesReport& report) {
+  const bool with_stats = std::any_of(report.planes.begin(), report.planes.end(),
+                                      [](const PlaneRow& p) { return !p.stats.empty(); });
+  if (with_stats) return PlaneParts(report, &PlaneRow::stats, /*keep_empty=*/false);
+  return PlaneParts(report, &PlaneRow::lines, /*keep_empty=*/true);
+}
+
+}  // namespace xplane_time::output

@@ -1,0 +1,47 @@
+// Grid: cells become aligned columns that fit a width.
+//
+// Enters: cells as printable UTF-8 and a description of the columns. Leaves: lines.
+// Where the lines would be too wide, the flexible column gives way in its middle down
+// to its least width, then columns are dropped, the highest `drop` first, then the
+// flexible column goes below its least width.
+//
+//   function    runs  median us       <- right-aligned numbers
+//   jit_dot        3     611.00
+#ifndef XPLANE_TIME_SRC_OUTPUT_GRID_H_
+#define XPLANE_TIME_SRC_OUTPUT_GRID_H_
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace xplane_time::output {
+
+struct Column {
+  std::string header;
+  bool right = false;     // right-aligned
+  bool name = false;      // the producer's text: a code span in Markdown
+  size_t flex_width = 0;  // not 0: may be shortened in the middle, down to this width
+  int drop = 0;           // 0: stays
+  std::vector<std::string> cells;
+};
+
+// Columns of equal length.
+struct Grid {
+  std::vector<Column> columns;
+  size_t rows() const { return columns.empty() ? 0 : columns[0].cells.size(); }
+};
+
+struct GridText {
+  std::vector<std::string> lines;    // the header first; no trailing spaces
+  std::vector<std::string> dropped;  // headers of the columns that did not fit
+};
+
+GridText LayOut(const Grid& grid, size_t width, std::string_view ellipsis);
+
+// A GitHub table, every column at full length; empty without columns.
+std::string MarkdownGrid(const Grid& grid);
+
+}  // namespace xplane_time::output
+
+#endif  // XPLANE_TIME_SRC_OUTPUT_GRID_H_

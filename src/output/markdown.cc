@@ -1,0 +1,94 @@
+#include "output/markdown.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "output/sections.h"
+#include "output/text.h"
+
+namespace xplane_time::output {
+namespace {
+
+constexpr size_t kReportRows = 10;
+constexpr size_t kAll = ~size_t{0};
+
+void AppendList(const std::vector<std::string>& lines, std::string* out) {
+  for (const std::string& line : lines) out->append("- ").append(MarkdownCell(line)).append("\n");
+}
+
+void AppendSection(const Section& section, std::string* out) {
+  if (!out->empty()) out->push_back('\n');
+  out->append("### ").append(MarkdownCell(section.title)).append("\n");
+  if (section.grid.rows() > 0) out->append("\n").append(MarkdownGrid(section.grid));
+  if (!section.notes.empty()) out->push_back('\n');
+  for (const std::string& note : section.notes) out->append(MarkdownCell(note)).append("\n");
+}
+
+void AppendDiagnostics(const std::vector<DiagnosticRow>& rows, bool or_infos, std::string* out) {
+  const std::vector<DiagnosticLine> lines = DiagnosticLines(rows, /*infos=*/false);
+  if (lines.empty() || (!or_infos && lines[0].severity == "info")) return;
+  out->append(out->empty() ? "" : "\n").append("### suspicious in this trace\n\n");
+  for (const DiagnosticLine& line : lines) {
+    out->append("- **").append(line.severity).append("**: ");
+    out->append(MarkdownCell(line.text)).append("\n");
+  }
+}
+
+}  // namespace
+
+std::string ReportMarkdown(const Report& report, const OrderedReport& rows,
+                           const OutputOptions& options) {
+  const std::vector<KernelRow> merged = MergeKernels(report.kernels);
+  std::vector<const KernelRow*> kernels;
+  for (const KernelRow& row : merged) kernels.push_back(&row);
+  SortKernels("total", &kernels);
+  const size_t most = options.top.value_or(kReportRows);
+  std::string out;
+  AppendList(InputLines(report.inputs, kAll), &out);
+  AppendList(CaptureLines(report.capture), &out);
+  AppendSection(DeviceSection(report, options, kAll), &out);
+  AppendSection(OverviewSection(report, rows, options, most), &out);
+  AppendSection(TopKernelSection(kernels, options, most), &out);
+  AppendDiagnostics(report.diagnostics, /*or_infos=*/true, &out);
+  return out;
+}
+
+std::string FunctionsMarkdown(const Report& report, const OrderedReport& rows,
+                              const OutputOptions& options, bool by_id, bool samples) {
+  std::string out;
+  if (samples) {
+    AppendSection(SampleSection(report.samples, options), &out);
+  } else if (by_id) {
+    AppendSection(FunctionSection(rows.variants, "variants", options), &out);
+  } else {
+    AppendSection(FunctionSection(rows.functions, "functions", options), &out);
+  }
+  AppendDiagnostics(report.diagnostics, /*or_infos=*/false, &out);
+  return out;
+}
+
+std::string KernelsMarkdown(const Report& report, const OrderedReport& rows,
+                            const OutputOptions& options) {
+  std::string out;
+  AppendSection(KernelSection(rows.kernels, options), &out);
+  AppendDiagnostics(report.diagnostics, /*or_infos=*/false, &out);
+  return out;
+}
+
+std::string TreeMarkdown(const TreeReport& report, const OutputOptions& options) {
+  std::string out;
+  for (const Section& section : TreeSections(report, options)) AppendSection(section, &out);
+  AppendDiagnostics(report.diagnostics, /*or_infos=*/false, &out);
+  return out;
+}
+
+std::string PlanesMarkdown(const PlanesReport& report, const OutputOptions& options) {
+  std::string out;
+  AppendList(InputLines(report.inputs, kAll), &out);
+  AppendList(CaptureLines(report.capture), &out);
+  for (const Section& section : PlaneSections(report, options)) AppendSection(section, &out);
+  AppendDiagnostics(report.diagnostics, /*or_infos=*/false, &out);
+  return out;
+}
+
+}  // namespace xplane_time::output

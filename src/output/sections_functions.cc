@@ -1,0 +1,325 @@
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "output/sections.h"
+#include "output/text.h"
+#include "output/units.h"
+
+namespace xplane_time::output {
+namespace {
+
+std::string_view MetricText(Metric metric) {
+  switch (metric) {
+    case Metric::kActive:
+      return "active time";
+    case Metric::kSpan:
+      return "span";
+    case Metric::kSum:
+      break;
+  }
+  return "sum of kernels";
+}
+
+std::string ClockText(const FunctionRow& row) {
+  return row.clock ? std::string(ClockName(*row.clock)) : "-";
+}
+
+// What a reader of the row's numbers has to know.
+std::string NoteText(const FunctionRow& row) {
+  std::string note;
+  const auto add = [&note](const std::string& text) {
+    note.append(note.empty() ? "" : ", ").append(text);
+  };
+  switch (row.status) {
+    case RowStatus::kOk:
+      break;
+    case RowStatus::kNoOps:
+      add("no ops");
+      break;
+    case RowStatus::kRunsUncertain:
+      add("uncertain");
+      break;
+    case RowStatus::kDevicesUnmatched:
+      add("unmatched");
+      break;
+  }
+  if (row.suspect_runs > 0) add(std::to_string(row.suspect_runs) + " suspect");
+  if (row.dropped_samples > 0) add(std::to_string(row.dropped_samples) + " dropped");
+  return note;
+}
+
+// Half of the median's interval (its longer side) as a share of the median.
+std::string IntervalText(const std::optional<Summary>& summary, const Signs& signs) {
+  if (!summary || !summary->median_ci95_lo || !summary->median_ci95_hi) return "-";
+  const double side = std::max(*summary->median_ci95_hi - summary->median,
+                               summary->median - *summary->median_ci95_lo);
+  if (summary->median <= 0 || !std::isfinite(side)) return "-";
+  return std::string(signs.plus_minus) + FormatFixed(side / summary->median * 100, 1) + "%";
+}
+
+// The rows of a table and what its columns need beside them.
+struct FunctionTable {
+  std::vector<const FunctionRow*> rows;
+  std::vector<std::string> devices;  // a cell a row
+  double total_ps = 0;               // of all rows, shown or not
+};
+
+double SumOfTotals(const std::vector<const FunctionRow*>& rows, Metric metric) {
+  double sum = 0;
+  for (const FunctionRow* row : rows) sum += TotalPs(*row, metric).value_or(0);
+  return sum;
+}
+
+template <typename Get>
+std::vector<std::string> Cells(const FunctionTable& table, Get get) {
+  std::vector<std::string> cells;
+  for (const FunctionRow* row : table.rows) cells.push_back(get(*row));
+  return cells;
+}
+
+template <typename Get>
+std::vector<std::optional<double>> Values(const FunctionTable& table, Metric metric, Get get) {
+  std::vector<std::optional<double>> values;
+  for (const FunctionRow* row : table.rows) {
+    const std::optional<Summary>& summary = row->metric(metric);
+    values.push_back(summary ? std::optional<double>(get(*summary)) : std::nullopt);
+  }
+  return values;
+}
+
+// Whether some function is there more than once on a device: then the program tells
+// the rows apart.
+bool NeedsProgram(const FunctionTable& table) {
+  std::set<std::pair<std::string_view, std::string_view>> seen;
+  for (size_t i = 0; i < table.rows.size(); ++i) {
+    if (!table.rows[i]->program_id) continue;
+    if (!seen.emplace(table.devices[i], table.rows[i]->function).second) return true;
+  }
+  return false;
+}
+
+void AddIdentity(const FunctionTable& table, Grid* grid) {
+  const auto text_or_dash = [](const std::optional<std::string>& text) {
+    return text ? Printable(*text) : std::string("-");
+  };
+  grid->columns.push_back(
+      NameColumn("function",
+                 Cells(table, [](const FunctionRow& row) { return Printable(row.function); }), 18));
+  if (std::any_of(table.rows.begin(), table.rows.end(),
+                  [](const FunctionRow* row) { return row->variant_id.has_value(); })) {
+    auto cells = Cells(table, [&](const auto& row) { return text_or_dash(row.variant_id); });
+    grid->columns.push_back(NumberColumn("variant", std::move(cells)));
+  }
+  if (NeedsProgram(table)) {
+    auto cells = Cells(table, [&](const auto& row) { return text_or_dash(row.program_id); });
+    grid->columns.push_back(NumberColumn("program", std::move(cells)));
+    grid->columns.back().flex_width = 7;
+  }
+  if (Varies(table.devices)) grid->columns.push_back(NameColumn("device", table.devices, 7));
+}
+
+void AddTimes(const FunctionTable& table, const OutputOptions& options, bool all, Grid* grid) {
+  const Metric metric = options.metric;
+  const Signs signs = Signs::For(options);
+  const auto times = [&](const char* header, int drop, auto get) {
+    grid->columns.push_back(TimesColumn(header, Values(table, metric, get), options.unit, drop));
+  };
+  times("median", 0, [](const Summary& s) { return s.median; });
+  grid->columns.push_back(NumberColumn("95% CI", Cells(table, [&](const FunctionRow& row) {
+                                         return IntervalText(row.metric(metric), signs);
+                                       })));
+  times("mean", 1, [](const Summary& s) { return s.mean; });
+  if (all) {
+    times("std", 3, [](const Summary& s) { return s.std; });
+    times("min", 4, [](const Summary& s) { return static_cast<double>(s.min); });
+    times("max", 5, [](const Summary& s) { return static_cast<double>(s.max); });
+    times("total", 2, [](const Summary& s) { return s.mean * static_cast<double>(s.n); });
+  }
+  grid->columns.push_back(NumberColumn("share %", Cells(table, [&](const FunctionRow& row) {
+                                         const std::optional<double> total = TotalPs(row, metric);
+                                         if (!total || table.total_ps <= 0) return std::string("-");
+                                         return FormatPercent(*total / table.total_ps);
+                                       })));
+}
+
+// Columns after the times; clock and notes only where they tell something.
+void AddRemarks(const FunctionTable& table, bool all, Grid* grid) {
+  if (all) {
+    auto cells = Cells(table, [](const FunctionRow& row) {
+      return row.kernels_per_run ? FormatFixed(*row.kernels_per_run, 1) : std::string("-");
+    });
+    grid->columns.push_back(NumberColumn("kernels/run", std::move(cells), 6));
+  }
+  auto clocks = Cells(table, ClockText);
+  if (Varies(clocks)) grid->columns.push_back(TextColumn("clock", std::move(clocks)));
+  auto notes = Cells(table, NoteText);
+  if (std::any_of(notes.begin(), notes.end(), [](const auto& note) { return !note.empty(); })) {
+    grid->columns.push_back(TextColumn("note", std::move(notes)));
+  }
+}
+
+Section BuildSection(const FunctionTable& table, std::string title, const OutputOptions& options,
+                     bool all) {
+  Section section;
+  section.title = std::move(title) + ", " + std::string(MetricText(options.metric));
+  if (table.rows.empty()) {
+    section.notes.emplace_back("none: no execution belongs to a compiled function");
+    return section;
+  }
+  const auto clocks = Cells(table, ClockText);
+  if (!Varies(clocks) && clocks[0] != "-") section.title.append(", " + clocks[0] + " clock");
+  if (!Varies(table.devices) && !table.devices[0].empty()) {
+    section.title.append(", " + table.devices[0]);
+  }
+  AddIdentity(table, &section.grid);
+  section.grid.columns.push_back(NumberColumn(
+      "runs", Cells(table, [](const FunctionRow& row) { return std::to_string(row.runs); })));
+  AddTimes(table, options, all, &section.grid);
+  AddRemarks(table, all, &section.grid);
+  return section;
+}
+
+std::vector<const DeviceRef*> DevicesOf(const std::vector<FunctionRow>& rows) {
+  std::vector<const DeviceRef*> devices;
+  for (const FunctionRow& row : rows) {
+    if (row.device) devices.push_back(&*row.device);
+  }
+  return devices;
+}
+
+using FunctionKey = std::pair<std::string_view, std::string_view>;
+
+FunctionKey KeyOf(const FunctionRow& row) {
+  return {row.function, row.variant_id ? std::string_view(*row.variant_id) : std::string_view()};
+}
+
+// On how many devices each function ran.
+std::map<FunctionKey, size_t> CountDevices(const Report& report, const DeviceNames& names) {
+  std::map<FunctionKey, std::set<std::string>> devices;
+  for (const FunctionRow& row : report.functions) {
+    if (row.device) devices[KeyOf(row)].insert(names.Name(*row.device));
+  }
+  std::map<FunctionKey, size_t> counts;
+  for (const auto& [key, set] : devices) counts[key] = set.size();
+  return counts;
+}
+
+// The combined row of a function that ran on several devices stands for its rows.
+FunctionTable ChooseRows(const Report& report, const DeviceNames& names,
+                         const OutputOptions& options) {
+  const std::map<FunctionKey, size_t> counts = CountDevices(report, names);
+  FunctionTable table;
+  std::set<FunctionKey> replaced;
+  for (const FunctionRow& row : report.combined) {
+    const auto it = counts.find(KeyOf(row));
+    if (it == counts.end() || it->second < 2 || !row.metric(options.metric)) continue;
+    replaced.insert(KeyOf(row));
+    table.rows.push_back(&row);
+  }
+  for (const FunctionRow& row : report.functions) {
+    if (!replaced.contains(KeyOf(row))) table.rows.push_back(&row);
+  }
+  SortFunctions(options.sort, options.metric, &table.rows);
+  table.total_ps = SumOfTotals(table.rows, options.metric);
+  for (const FunctionRow* row : table.rows) {
+    const auto it = counts.find(KeyOf(*row));
+    const size_t count = it == counts.end() ? 0 : it->second;
+    table.devices.push_back(row->device ? names.Name(*row->device)
+                                        : std::to_string(count) + " devices");
+  }
+  return table;
+}
+
+}  // namespace
+
+Section OverviewSection(const Report& report, const OrderedReport& rows,
+                        const OutputOptions& options, size_t most) {
+  FunctionTable table;
+  const DeviceNames names(DevicesOf(report.functions));
+  if (names.count() > 1) {
+    table = ChooseRows(report, names, options);
+  } else {
+    table.rows = rows.functions;
+    table.total_ps = 0;
+    for (const FunctionRow& row : report.functions) {
+      table.total_ps += TotalPs(row, options.metric).value_or(0);
+    }
+    table.devices.assign(table.rows.size(), "");
+  }
+  const size_t all = names.count() > 1 ? table.rows.size() : report.functions.size();
+  const size_t shown = std::min(table.rows.size(), most);
+  table.rows.resize(shown);
+  table.devices.resize(shown);
+  Section section = BuildSection(table, "functions", options, /*all=*/false);
+  if (all > shown)
+    section.notes.push_back(MoreNote(all - shown, "functions", "xplane-time functions"));
+  return section;
+}
+
+Section FunctionSection(const std::vector<const FunctionRow*>& rows, std::string title,
+                        const OutputOptions& options) {
+  FunctionTable table;
+  table.rows = rows;
+  table.total_ps = SumOfTotals(rows, options.metric);
+  std::vector<const DeviceRef*> devices;
+  for (const FunctionRow* row : rows) {
+    if (row->device) devices.push_back(&*row->device);
+  }
+  const DeviceNames names(devices);
+  for (const FunctionRow* row : rows) {
+    table.devices.push_back(row->device ? names.Name(*row->device) : "");
+  }
+  return BuildSection(table, std::move(title), options, /*all=*/true);
+}
+
+Section SampleSection(const std::vector<SampleRow>& samples, const OutputOptions& options) {
+  std::vector<const DeviceRef*> refs;
+  for (const SampleRow& row : samples) refs.push_back(&row.device);
+  const DeviceNames names(refs);
+  std::vector<std::string> function, program, device, run, kernels, clock, note;
+  std::vector<std::optional<double>> start, active, span, sum;
+  const auto number = [](const std::optional<int64_t>& value) {
+    return value ? std::optional<double>(static_cast<double>(*value)) : std::nullopt;
+  };
+  for (const SampleRow& row : samples) {
+    function.push_back(Printable(row.function));
+    program.push_back(row.program_id ? Printable(*row.program_id) : "-");
+    device.push_back(names.Name(row.device));
+    run.push_back(std::to_string(row.run));
+    start.push_back(static_cast<double>(row.start_ps));
+    active.push_back(number(row.active_ps));
+    span.push_back(static_cast<double>(row.span_ps));
+    sum.push_back(number(row.sum_ps));
+    kernels.push_back(std::to_string(row.kernels));
+    clock.emplace_back(ClockName(row.clock));
+    note.emplace_back(row.suspect ? "suspect" : "");
+  }
+  Section section = {.title = "samples", .grid = {}, .notes = {}};
+  if (samples.empty()) {
+    section.notes.emplace_back("none");
+    return section;
+  }
+  auto& columns = section.grid.columns;
+  columns.push_back(NameColumn("function", std::move(function), 18));
+  if (Varies(program)) {
+    columns.push_back(NumberColumn("program", std::move(program)));
+    columns.back().flex_width = 7;
+  }
+  if (names.count() > 1) columns.push_back(NameColumn("device", std::move(device), 7));
+  columns.push_back(NumberColumn("run", std::move(run)));
+  columns.push_back(TimesColumn("start", start, options.unit, 2));
+  columns.push_back(TimesColumn("active", active, options.unit));
+  columns.push_back(TimesColumn("span", span, options.unit));
+  columns.push_back(TimesColumn("sum", sum, options.unit, 3));
+  columns.push_back(NumberColumn("kernels", std::move(kernels), 1));
+  if (Varies(clock)) columns.push_back(TextColumn("clock", std::move(clock)));
+  if (std::any_of(samples.begin(), samples.end(), [](const auto& row) { return row.suspect; })) {
+    columns.push_back(TextColumn("note", std::move(note)));
+  }
+  return section;
+}
+
+}  // namespace xplane_time::output

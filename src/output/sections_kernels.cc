@@ -1,0 +1,167 @@
+#include <algorithm>
+#include <map>
+#include <set>
+#include <tuple>
+#include <utility>
+
+#include "output/sections.h"
+#include "output/text.h"
+#include "output/units.h"
+
+namespace xplane_time::output {
+namespace {
+
+using DeviceKey = std::tuple<uint32_t, std::string_view, std::string_view, int64_t>;
+
+DeviceKey KeyOf(const DeviceRef& device) {
+  return {device.input, device.host, device.plane, device.ordinal.value_or(-1)};
+}
+
+// The time that `share` is of, summed over devices: a row's own time over its share.
+double SharedTime(const std::vector<KernelRow>& rows) {
+  std::map<DeviceKey, std::pair<double, double>> best;  // the largest row is the most exact
+  for (const KernelRow& row : rows) {
+    const auto own = static_cast<double>(row.self_ps.value_or(row.total_ps));
+    auto& [largest, time] = best[KeyOf(row.device)];
+    if (row.share && *row.share > 0 && own > largest) {
+      largest = own;
+      time = own / *row.share;
+    }
+  }
+  double sum = 0;
+  for (const auto& [key, value] : best) sum += value.second;
+  return sum;
+}
+
+void AddTo(const KernelRow& row, KernelRow* merged) {
+  merged->count += row.count;
+  merged->total_ps += row.total_ps;
+  merged->self_ps = merged->self_ps && row.self_ps
+                        ? std::optional<int64_t>(*merged->self_ps + *row.self_ps)
+                        : std::nullopt;
+  merged->mean_ps = static_cast<double>(merged->total_ps) /
+                    static_cast<double>(std::max<uint64_t>(merged->count, 1));
+  merged->median_ps.reset();
+  merged->std_ps.reset();
+  merged->program_id.reset();
+}
+
+template <typename Get>
+std::vector<std::string> Cells(const std::vector<const KernelRow*>& rows, Get get) {
+  std::vector<std::string> cells;
+  for (const KernelRow* row : rows) cells.push_back(get(*row));
+  return cells;
+}
+
+template <typename Get>
+std::vector<std::optional<double>> Values(const std::vector<const KernelRow*>& rows, Get get) {
+  std::vector<std::optional<double>> values;
+  for (const KernelRow* row : rows) {
+    const auto value = get(*row);
+    values.push_back(value ? std::optional<double>(static_cast<double>(*value)) : std::nullopt);
+  }
+  return values;
+}
+
+std::string FunctionText(const KernelRow& row) {
+  return row.function ? Printable(*row.function) : "-";
+}
+
+// Count to category, the columns of both tables; `all` adds the others.
+void AddNumbers(const std::vector<const KernelRow*>& rows, const OutputOptions& options, bool all,
+                Grid* grid) {
+  const auto times = [&](const char* header, int drop, auto get) {
+    grid->columns.push_back(TimesColumn(header, Values(rows, get), options.unit, drop));
+  };
+  grid->columns.push_back(NumberColumn(
+      "count", Cells(rows, [](const auto& row) { return std::to_string(row.count); })));
+  times("total", 0, [](const KernelRow& row) { return std::optional<int64_t>(row.total_ps); });
+  if (all && std::any_of(rows.begin(), rows.end(),
+                         [](const KernelRow* row) { return row->self_ps != row->total_ps; })) {
+    times("self", 1, [](const KernelRow& row) { return row.self_ps; });
+  }
+  times("mean", 0, [](const KernelRow& row) { return std::optional<double>(row.mean_ps); });
+  if (all) {
+    times("median", 2, [](const KernelRow& row) { return row.median_ps; });
+    times("std", 3, [](const KernelRow& row) { return row.std_ps; });
+    times("min", 4, [](const KernelRow& row) { return row.min_ps; });
+    times("max", 5, [](const KernelRow& row) { return row.max_ps; });
+  }
+  grid->columns.push_back(NumberColumn(
+      "share %", Cells(rows, [](const auto& row) { return FormatPercent(row.share); })));
+  grid->columns.push_back(TextColumn("category", Cells(rows, [](const auto& row) {
+                                       return std::string(CategoryName(row.category));
+                                     })));
+}
+
+}  // namespace
+
+std::vector<KernelRow> MergeKernels(const std::vector<KernelRow>& rows) {
+  std::vector<KernelRow> merged;
+  std::map<std::pair<std::string_view, std::string_view>, size_t> index;
+  for (const KernelRow& row : rows) {
+    const std::string_view function = row.function ? std::string_view(*row.function) : "";
+    const auto [it, is_new] = index.try_emplace({row.kernel, function}, merged.size());
+    if (is_new) {
+      merged.push_back(row);
+    } else {
+      AddTo(row, &merged[it->second]);
+    }
+  }
+  const double shared_time = SharedTime(rows);
+  for (KernelRow& row : merged) {
+    const auto own = static_cast<double>(row.self_ps.value_or(row.total_ps));
+    row.share = shared_time > 0 ? std::optional<double>(own / shared_time) : std::nullopt;
+  }
+  return merged;
+}
+
+Section TopKernelSection(const std::vector<const KernelRow*>& merged, const OutputOptions& options,
+                         size_t most) {
+  Section section = {.title = "kernels, all devices and programs", .grid = {}, .notes = {}};
+  if (merged.empty()) {
+    section.notes.emplace_back("none");
+    return section;
+  }
+  std::vector<const KernelRow*> rows = merged;
+  rows.resize(std::min(rows.size(), most));
+  section.grid.columns.push_back(NameColumn(
+      "kernel", Cells(rows, [](const KernelRow& row) { return Printable(row.kernel); }), 24));
+  AddNumbers(rows, options, /*all=*/false, &section.grid);
+  section.grid.columns.push_back(NameColumn("function", Cells(rows, FunctionText), 8));
+  section.grid.columns.back().drop = 1;
+  if (merged.size() > rows.size()) {
+    section.notes.push_back(
+        MoreNote(merged.size() - rows.size(), "kernels", "xplane-time kernels"));
+  }
+  return section;
+}
+
+Section KernelSection(const std::vector<const KernelRow*>& rows, const OutputOptions& options) {
+  Section section = {.title = "kernels", .grid = {}, .notes = {}};
+  if (rows.empty()) {
+    section.notes.emplace_back("none");
+    return section;
+  }
+  std::vector<const DeviceRef*> devices;
+  for (const KernelRow* row : rows) devices.push_back(&row->device);
+  const DeviceNames names(devices);
+  auto device = Cells(rows, [&](const KernelRow& row) { return names.Name(row.device); });
+  auto clock = Cells(rows, [](const KernelRow& row) { return std::string(ClockName(row.clock)); });
+  if (names.count() == 1) section.title.append(", " + device[0]);
+  if (!Varies(clock)) section.title.append(", " + clock[0] + " clock");
+  auto& columns = section.grid.columns;
+  columns.push_back(NameColumn(
+      "kernel", Cells(rows, [](const KernelRow& row) { return Printable(row.kernel); }), 18));
+  AddNumbers(rows, options, /*all=*/true, &section.grid);
+  if (names.count() > 1) columns.push_back(NameColumn("device", std::move(device), 7));
+  columns.push_back(NameColumn("function", Cells(rows, FunctionText), 8));
+  columns.back().drop = 1;
+  if (Varies(clock)) {
+    columns.push_back(TextColumn("clock", std::move(clock)));
+    columns.back().drop = 6;
+  }
+  return section;
+}
+
+}  // namespace xplane_time::output

@@ -1,0 +1,48 @@
+// Text: names as the producer wrote them become text that is safe to print.
+//
+// Enters: arbitrary bytes. Leaves: valid UTF-8. Widths count code points: a wide or a
+// combining character counts as one column.
+//
+//   ValidUtf8("a\xff")               "a\\xff"
+//   Printable("a\n\x1b[2J")          "a\\n\\x1b[2J"       no terminal control
+//   ShortenMiddle("abcdefgh", 5, "...")   "a...h"
+#ifndef XPLANE_TIME_SRC_OUTPUT_TEXT_H_
+#define XPLANE_TIME_SRC_OUTPUT_TEXT_H_
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+namespace xplane_time::output {
+
+// Length in bytes of the valid UTF-8 character at `position`, or 0. Overlong forms,
+// surrogates and code points past U+10FFFF are not valid.
+size_t Utf8Length(std::string_view text, size_t position);
+
+// Invalid bytes become \xNN (four characters); everything else stays, control
+// characters included.
+std::string ValidUtf8(std::string_view text);
+
+// The same, and control characters (C0, DEL, C1) become \n, \t, \r or \xNN a byte.
+std::string Printable(std::string_view text);
+
+// Columns of valid UTF-8 text.
+size_t DisplayWidth(std::string_view text);
+
+// At most `width` columns: the middle gives way to `ellipsis`, the head keeps the odd
+// column. Where not even the ellipsis fits, the first `width` columns.
+std::string ShortenMiddle(std::string_view text, size_t width, std::string_view ellipsis);
+
+// The text in at most `width` columns a line, broken at spaces; every line after the
+// first begins with `indent` spaces. Longer words are cut.
+std::string Wrap(std::string_view text, size_t width, size_t indent);
+
+// A cell of RFC 4180: quoted where it holds a comma, a quote or a line break.
+void AppendCsvCell(std::string_view text, std::string* out);
+
+// A cell of a GitHub table: pipes, backslashes and the characters of HTML escaped.
+std::string MarkdownCell(std::string_view text);
+
+}  // namespace xplane_time::output
+
+#endif  // XPLANE_TIME_SRC_OUTPUT_TEXT_H_

@@ -1,0 +1,111 @@
+#include "output/units.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <ctime>
+
+namespace xplane_time::output {
+namespace {
+
+struct Scale {
+  std::string_view name;
+  double ps;
+  int max_decimals;  // one picosecond
+};
+
+constexpr std::array<Scale, 4> kScales = {{
+    {"ns", 1e3, 3},
+    {"us", 1e6, 6},
+    {"ms", 1e9, 9},
+    {"s", 1e12, 12},
+}};
+
+// Four to five significant digits of the largest value.
+int Decimals(double largest, const Scale& scale) {
+  int decimals = 3;
+  if (largest >= 100) decimals = 2;
+  if (largest >= 1000) decimals = 1;
+  if (largest >= 100000) decimals = 0;
+  if (largest > 0 && largest < 1) decimals = 3 + static_cast<int>(-std::floor(std::log10(largest)));
+  return std::min(decimals, scale.max_decimals);
+}
+
+bool IsKnown(const std::optional<double>& value) { return value && std::isfinite(*value); }
+
+size_t ChooseScale(double smallest_ps, double largest_ps) {
+  size_t chosen = kScales.size() - 1;
+  while (chosen > 0 && largest_ps < kScales[chosen].ps) --chosen;
+  while (chosen > 0) {
+    const Scale& scale = kScales[chosen];
+    const double resolution = std::pow(10, -Decimals(largest_ps / scale.ps, scale));
+    const bool digits_are_lost = smallest_ps / scale.ps < 100 * resolution;
+    if (!digits_are_lost || largest_ps / kScales[chosen - 1].ps >= 1e5) break;
+    --chosen;
+  }
+  return chosen;
+}
+
+}  // namespace
+
+std::string FormatFixed(double value, int decimals) {
+  if (value == 0) value = 0;  // no "-0"
+  std::array<char, 400> buffer;
+  const auto result = std::to_chars(buffer.data(), buffer.data() + buffer.size(), value,
+                                    std::chars_format::fixed, decimals);
+  return std::string(buffer.data(), result.ptr);
+}
+
+TimeColumn FormatTimes(const std::vector<std::optional<double>>& values_ps, Unit unit) {
+  double smallest = HUGE_VAL, largest = 0;
+  for (const auto& value : values_ps) {
+    if (!IsKnown(value)) continue;
+    const double magnitude = std::abs(*value);
+    largest = std::max(largest, magnitude);
+    if (magnitude > 0) smallest = std::min(smallest, magnitude);
+  }
+  const size_t chosen = unit != Unit::kAuto ? static_cast<size_t>(unit) - 1
+                        : largest == 0      ? 1  // nothing but zeros: us
+                                            : ChooseScale(smallest, largest);
+  const Scale& scale = kScales[chosen];
+  const int decimals = Decimals(largest / scale.ps, scale);
+  TimeColumn column = {.unit = scale.name, .cells = {}};
+  column.cells.reserve(values_ps.size());
+  for (const auto& value : values_ps) {
+    column.cells.push_back(IsKnown(value) ? FormatFixed(*value / scale.ps, decimals) : "-");
+  }
+  return column;
+}
+
+std::string FormatTime(double ps, Unit unit) {
+  const TimeColumn column = FormatTimes({ps}, unit);
+  return column.cells[0] + " " + std::string(column.unit);
+}
+
+std::string FormatBytes(uint64_t bytes) {
+  if (bytes < 1000) return std::to_string(bytes) + " B";
+  static constexpr const char* kUnits[] = {"kB", "MB", "GB", "TB", "PB", "EB"};
+  double value = static_cast<double>(bytes) / 1000;
+  size_t unit = 0;
+  while (value >= 999.95 && unit + 1 < std::size(kUnits)) {
+    value /= 1000;
+    ++unit;
+  }
+  return FormatFixed(value, 1) + " " + kUnits[unit];
+}
+
+std::string FormatUtc(uint64_t unix_ns) {
+  const auto seconds = static_cast<std::time_t>(unix_ns / 1'000'000'000);
+  std::tm parts = {};
+  if (gmtime_r(&seconds, &parts) == nullptr) return "-";
+  std::array<char, 64> buffer;
+  const size_t size = std::strftime(buffer.data(), buffer.size(), "%Y-%m-%d %H:%M:%S UTC", &parts);
+  return std::string(buffer.data(), size);
+}
+
+std::string FormatPercent(std::optional<double> share) {
+  return IsKnown(share) ? FormatFixed(*share * 100, 1) : "-";
+}
+
+}  // namespace xplane_time::output

@@ -1,0 +1,56 @@
+// EventSource: what stands behind a Trace. A reader fills the index of planes and
+// lines when a trace is opened, and decodes events later, line by line.
+//
+// Two readers: wire_reader (our own) and reference_reader (the generated parser).
+#ifndef XPLANE_TIME_SRC_READ_EVENT_SOURCE_H_
+#define XPLANE_TIME_SRC_READ_EVENT_SOURCE_H_
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "read/batch_builder.h"
+#include "read/source.h"
+#include "xplane_time/trace.h"
+
+namespace xplane_time {
+
+class EventSource {
+ public:
+  virtual ~EventSource() = default;
+
+  // Fills metadata, stats and lines (appended to trace->lines) of the plane whose
+  // message is at plane->bytes. `message` counts the XPlane messages of the file.
+  virtual absl::Status IndexPlane(uint32_t file, size_t message, Plane* plane,
+                                  Trace* trace) const = 0;
+  // Hands every event of the line to the builder.
+  virtual absl::Status DecodeLine(const Trace& trace, uint32_t line,
+                                  BatchBuilder* builder) const = 0;
+  // Called once a file, before its planes are indexed.
+  virtual absl::Status AddFile(std::unique_ptr<Source> source, const std::string& path) = 0;
+
+  std::string_view FileBytes(uint32_t file) const { return sources_[file]->bytes(); }
+
+ protected:
+  void Keep(std::unique_ptr<Source> source) { sources_.push_back(std::move(source)); }
+
+ private:
+  std::vector<std::unique_ptr<Source>> sources_;
+};
+
+std::unique_ptr<EventSource> MakeWireReader();
+std::unique_ptr<EventSource> MakeReferenceReader();
+
+// "FILE: WHAT (plane P, line L, event E, byte B)".
+struct ErrorPlace {
+  std::string_view file = {}, plane = {}, line = {};
+  uint64_t event = Location::kNowhere, byte_offset = Location::kNowhere;
+};
+absl::Status DamageError(std::string_view what, const ErrorPlace& place);
+
+}  // namespace xplane_time
+
+#endif  // XPLANE_TIME_SRC_READ_EVENT_SOURCE_H_

@@ -1,0 +1,253 @@
+// OpenTrace: inputs become one Trace. Duplicates are noticed here, hosts are assigned,
+// the base of the time axis is chosen.
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/hash/hash.h"
+#include "absl/strings/str_cat.h"
+#include "read/event_source.h"
+#include "read/gzip.h"
+#include "read/space_scan.h"
+#include "read/wire.h"
+#include "xplane_time/normalize.h"
+#include "xplane_time/read.h"
+
+namespace xplane_time {
+namespace {
+
+absl::string_view Absl(std::string_view text) { return {text.data(), text.size()}; }
+
+// Texts of kRef stats that are not events': resolvable once a plane is complete.
+void ResolveReferences(Plane* plane) {
+  auto resolve = [&](std::vector<Stat>* stats) {
+    for (Stat& stat : *stats) {
+      if (stat.value.type != StatType::kRef) continue;
+      const uint32_t at = plane->stat_metadata.Find(static_cast<int64_t>(stat.value.bits));
+      if (at != kNoMetadata) stat.value.text = plane->stat_metadata.entries[at].name;
+    }
+  };
+  resolve(&plane->metadata_stats);
+  resolve(&plane->stats);
+}
+
+void ReadEnvironment(const Plane& plane, TraceFile* file) {
+  if (!plane.name.starts_with("Task Environment")) return;
+  const StatValue start = plane.FindStat("profile_start_time");
+  const StatValue stop = plane.FindStat("profile_stop_time");
+  if (start.type == StatType::kUint64 || start.type == StatType::kInt64) {
+    file->profile_start_unix_ns = start.bits;
+  }
+  if (stop.type == StatType::kUint64 || stop.type == StatType::kInt64) {
+    file->profile_stop_unix_ns = stop.bits;
+  }
+}
+
+class Opener {
+ public:
+  Opener(const ReadOptions& options, Diagnostics* diagnostics)
+      : options_(options),
+        diagnostics_(diagnostics),
+        source_(options.reader == Reader::kWire ? MakeWireReader() : MakeReferenceReader()) {}
+
+  absl::Status Add(std::unique_ptr<Source> source, const std::string& path, uint32_t capture) {
+    const std::string_view bytes = source->bytes();
+    if (bytes.empty()) {
+      return absl::DataLossError(absl::StrCat(
+          path, ": empty file (0 bytes); was the profiler stopped before the program ended?"));
+    }
+    if (SeenBefore(bytes, path)) return absl::OkStatus();
+    auto scan = ScanSpace(bytes, path);
+    if (!scan.ok()) return scan.status();
+    const auto file = static_cast<uint32_t>(trace_.files.size());
+    trace_.files.push_back({.path = path, .bytes = bytes.size(), .capture = capture,
+                            .hostnames = scan->hostnames, .errors = scan->errors,
+                            .warnings = scan->warnings});
+    if (absl::Status status = source_->AddFile(std::move(source), path); !status.ok()) {
+      return status;
+    }
+    NoteProducerMessages(file);
+    return AddPlanes(file, *scan);
+  }
+
+  absl::StatusOr<Trace> Finish() && {
+    if (trace_.planes.empty()) {
+      return absl::DataLossError(absl::StrCat(
+          trace_.files.empty() ? "no input" : trace_.files[0].path,
+          ": no planes in this trace; is it an .xplane.pb file, and was anything profiled?"));
+    }
+    trace_.base_ns = ChooseBaseNs(trace_.lines);
+    trace_.source = std::move(source_);
+    return std::move(trace_);
+  }
+
+ private:
+  bool SeenBefore(std::string_view bytes, const std::string& path) {
+    for (uint32_t file = 0; file < trace_.files.size(); ++file) {
+      if (source_->FileBytes(file) != bytes) continue;
+      diagnostics_->Note(DiagnosticCode::kDuplicateInput,
+                         absl::StrCat(path, " is the same as ", trace_.files[file].path),
+                         {.file = file});
+      return true;
+    }
+    return false;
+  }
+
+  void NoteProducerMessages(uint32_t file) {
+    for (std::string_view text : trace_.files[file].errors) {
+      diagnostics_->Note(DiagnosticCode::kProducerError, std::string(text), {.file = file});
+    }
+    for (std::string_view text : trace_.files[file].warnings) {
+      diagnostics_->Note(DiagnosticCode::kProducerWarning, std::string(text), {.file = file});
+    }
+  }
+
+  absl::Status AddPlanes(uint32_t file, const SpaceScan& scan) {
+    const std::string_view bytes = source_->FileBytes(file);
+    absl::flat_hash_map<size_t, std::vector<ByteRange>> seen;  // by hash of the content
+    absl::flat_hash_map<std::string, uint32_t> plane_of_name;
+    for (size_t message = 0; message < scan.planes.size(); ++message) {
+      const SpaceScan::PlaneMessage& at = scan.planes[message];
+      const std::string_view content = bytes.substr(at.bytes.offset, at.bytes.size);
+      auto& alike = seen[absl::HashOf(Absl(content))];
+      const bool duplicate = std::any_of(alike.begin(), alike.end(), [&](const ByteRange& other) {
+        return bytes.substr(other.offset, other.size) == content;
+      });
+      if (duplicate) {
+        diagnostics_->Count(DiagnosticCode::kDuplicatePlane,
+                            {.file = file, .byte_offset = at.bytes.offset});
+        continue;
+      }
+      alike.push_back(at.bytes);
+      if (absl::Status status = AddPlane(file, message, at, scan.HostOf(at)); !status.ok()) {
+        return status;
+      }
+      const Plane& plane = trace_.planes.back();
+      const std::string key = absl::StrCat(Absl(plane.host), "\n", Absl(plane.name));
+      const auto index = static_cast<uint32_t>(trace_.planes.size() - 1);
+      if (!plane_of_name.emplace(key, index).second && plane.line_count > 0) {
+        diagnostics_->Count(DiagnosticCode::kRepeatedPlaneName, {.file = file, .plane = index});
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status AddPlane(uint32_t file, size_t message, const SpaceScan::PlaneMessage& at,
+                        std::string_view host) {
+    Plane plane;
+    plane.file = file;
+    plane.host = host;
+    plane.bytes = at.bytes;
+    plane.first_line = static_cast<uint32_t>(trace_.lines.size());
+    if (absl::Status status = source_->IndexPlane(file, message, &plane, &trace_); !status.ok()) {
+      return status;
+    }
+    plane.line_count = static_cast<uint32_t>(trace_.lines.size()) - plane.first_line;
+    for (uint32_t i = 0; i < plane.line_count; ++i) {
+      Line& line = trace_.lines[plane.first_line + i];
+      line.plane = static_cast<uint32_t>(trace_.planes.size());
+      trace_.event_count += line.event_count;
+    }
+    ResolveReferences(&plane);
+    ReadEnvironment(plane, &trace_.files[file]);
+    trace_.planes.push_back(std::move(plane));
+    return absl::OkStatus();
+  }
+
+  const ReadOptions& options_;
+  Diagnostics* diagnostics_;
+  std::unique_ptr<EventSource> source_;
+  Trace trace_;
+};
+
+}  // namespace
+
+StatValue Plane::FindStat(std::string_view stat_name) const {
+  for (const Stat& stat : stats) {
+    const uint32_t at = stat_metadata.Find(stat.metadata_id);
+    if (at != kNoMetadata && stat_metadata.entries[at].name == stat_name) return stat.value;
+  }
+  return {};
+}
+
+absl::Status DamageError(std::string_view what, const ErrorPlace& place) {
+  std::string where;
+  auto add = [&](std::string_view key, std::string_view value) {
+    if (value.empty()) return;
+    absl::StrAppend(&where, where.empty() ? "" : ", ", Absl(key), " ", Absl(value));
+  };
+  add("plane", place.plane);
+  add("line", place.line);
+  if (place.event != Location::kNowhere) add("event", std::to_string(place.event));
+  if (place.byte_offset != Location::kNowhere) add("byte", std::to_string(place.byte_offset));
+  return absl::DataLossError(absl::StrCat(
+      Absl(place.file), ": damaged trace: ", Absl(what), where.empty() ? "" : " (", where,
+      where.empty() ? "" : ")", "; record it again, or copy it again without conversion"));
+}
+
+absl::StatusOr<Trace> OpenTrace(std::span<const Input> inputs, const ReadOptions& options,
+                                Diagnostics* diagnostics) {
+  Opener opener(options, diagnostics);
+  uint32_t captures = 0;
+  for (const Input& input : inputs) {
+    auto source = Source::Open(input.path, options);
+    if (!source.ok()) return source.status();
+    const std::string shown = input.path == "-" ? "standard input" : input.path;
+    if (absl::Status status = opener.Add(*std::move(source), shown, input.capture); !status.ok()) {
+      return status;
+    }
+    captures = std::max(captures, input.capture + 1);
+  }
+  absl::StatusOr<Trace> trace = std::move(opener).Finish();
+  if (trace.ok()) trace->capture_count = captures;
+  return trace;
+}
+
+absl::StatusOr<Trace> OpenTraceFromMemory(std::string_view bytes, std::string name,
+                                          const ReadOptions& options, Diagnostics* diagnostics) {
+  auto source = Source::FromMemory(bytes, name, options);
+  if (!source.ok()) return source.status();
+  Opener opener(options, diagnostics);
+  if (absl::Status status = opener.Add(*std::move(source), name, 0); !status.ok()) return status;
+  absl::StatusOr<Trace> trace = std::move(opener).Finish();
+  if (trace.ok()) trace->capture_count = 1;
+  return trace;
+}
+
+absl::Status VisitEvents(const Trace& trace, uint32_t line,
+                         std::span<const std::string_view> stat_names, Diagnostics* diagnostics,
+                         BatchVisitor visitor) {
+  BatchBuilder builder(trace, line, stat_names, diagnostics, visitor);
+  return trace.source->DecodeLine(trace, line, &builder);
+}
+
+std::string EventName(const Plane& plane, uint32_t metadata, int64_t metadata_id) {
+  if (metadata == kNoMetadata) return absl::StrCat("(event metadata ", metadata_id, ")");
+  const EventMetadata& entry = plane.event_metadata.entries[metadata];
+  return std::string(entry.display_name.empty() ? entry.name : entry.display_name);
+}
+
+uint64_t EventByteOffset(const Trace& trace, uint32_t line_index, uint64_t event) {
+  const Line& line = trace.lines[line_index];
+  const uint32_t file = trace.planes[line.plane].file;
+  WireCursor cursor(trace.source->FileBytes(file).substr(line.bytes.offset, line.bytes.size),
+                    line.bytes.offset);
+  while (!cursor.done()) {
+    uint32_t field;
+    WireType type;
+    std::string_view value;
+    uint64_t at = 0;
+    if (!cursor.ReadTag(&field, &type)) break;
+    if (field == 4 && type == WireType::kLength) {
+      if (!cursor.ReadBytes(&value, &at)) break;
+      if (event-- == 0) return at;
+    } else if (!cursor.Skip(field, type)) {
+      break;
+    }
+  }
+  return Location::kNowhere;
+}
+
+}  // namespace xplane_time

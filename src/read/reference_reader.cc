@@ -1,0 +1,148 @@
+// The reference reader: the generated parser, copied into the same structs. It is
+// limited to 2 GiB a file and keeps the parsed message in memory; it is here to check
+// the wire reader. Generated types end in this file.
+#include <google/protobuf/arena.h>
+#include <google/protobuf/io/coded_stream.h>
+
+#include <algorithm>
+#include <limits>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "proto/xplane.pb.h"
+#include "read/event_source.h"
+#include "read/space_scan.h"
+
+namespace xplane_time {
+namespace {
+
+StatValue Convert(const proto::XStat& stat) {
+  switch (stat.value_case()) {
+    case proto::XStat::kDoubleValue: {
+      uint64_t bits;
+      const double value = stat.double_value();
+      static_assert(sizeof(bits) == sizeof(value));
+      std::memcpy(&bits, &value, sizeof(bits));
+      return {StatType::kDouble, bits, {}};
+    }
+    case proto::XStat::kUint64Value:
+      return {StatType::kUint64, stat.uint64_value(), {}};
+    case proto::XStat::kInt64Value:
+      return {StatType::kInt64, static_cast<uint64_t>(stat.int64_value()), {}};
+    case proto::XStat::kStrValue:
+      return {StatType::kString, 0, stat.str_value()};
+    case proto::XStat::kBytesValue:
+      return {StatType::kBytes, 0, stat.bytes_value()};
+    case proto::XStat::kRefValue:
+      return {StatType::kRef, stat.ref_value(), {}};
+    case proto::XStat::kCompressedStrValue:
+      return {StatType::kCompressedString, 0, stat.compressed_str_value()};
+    case proto::XStat::VALUE_NOT_SET:
+      break;
+  }
+  return {};
+}
+
+class ReferenceReader : public EventSource {
+ public:
+  absl::Status AddFile(std::unique_ptr<Source> source, const std::string& path) override {
+    const std::string_view bytes = source->bytes();
+    if (bytes.size() > static_cast<size_t>(std::numeric_limits<int>::max())) {
+      return absl::ResourceExhaustedError(absl::StrCat(
+          path, ": ", bytes.size(), " bytes; the generated parser stops at 2 GiB; use --reader wire"));
+    }
+    auto* space = google::protobuf::Arena::CreateMessage<proto::XSpace>(&arena_);
+    if (!space->ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) {
+      return DamageError("damaged, says the generated parser; --reader wire tells where",
+                         {.file = path});
+    }
+    spaces_.push_back(space);
+    Keep(std::move(source));
+    return absl::OkStatus();
+  }
+
+  absl::Status IndexPlane(uint32_t file, size_t message, Plane* plane,
+                          Trace* trace) const override {
+    const proto::XPlane& from = spaces_[file]->planes(static_cast<int>(message));
+    plane->id = from.id();
+    plane->name = from.name();
+    CopyMetadata(from, plane);
+    for (const proto::XStat& stat : from.stats()) {
+      plane->stats.push_back({stat.metadata_id(), Convert(stat)});
+    }
+    auto ranges = ScanLines(FileBytes(file).substr(plane->bytes.offset, plane->bytes.size),
+                            plane->bytes.offset, trace->files[file].path);
+    if (!ranges.ok()) return ranges.status();
+    for (int i = 0; i < from.lines_size(); ++i) {
+      const proto::XLine& line = from.lines(i);
+      Line& to = trace->lines.emplace_back();
+      to.id = line.id();
+      to.display_id = line.display_id();
+      to.timestamp_ns = line.timestamp_ns();
+      to.name = line.name();
+      to.display_name = line.display_name();
+      to.event_count = static_cast<uint64_t>(line.events_size());
+      to.bytes = (*ranges)[static_cast<size_t>(i)];
+      lines_.push_back(&line);
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status DecodeLine(const Trace& /*trace*/, uint32_t line,
+                          BatchBuilder* builder) const override {
+    uint64_t index = 0;
+    for (const proto::XEvent& event : lines_[line]->events()) {
+      RawEvent raw;
+      raw.metadata_id = event.metadata_id();
+      raw.aggregated = event.data_case() == proto::XEvent::kNumOccurrences;
+      raw.data = raw.aggregated ? event.num_occurrences() : event.offset_ps();
+      raw.duration_ps = event.duration_ps();
+      if (builder->wants_stats()) {
+        for (const proto::XStat& stat : event.stats()) {
+          const uint32_t column = builder->ColumnOf(stat.metadata_id());
+          if (column != BatchBuilder::kNoColumn) builder->SetStat(column, Convert(stat));
+        }
+      }
+      if (absl::Status status = builder->Finish(index++, raw); !status.ok()) return status;
+    }
+    return builder->Flush();
+  }
+
+ private:
+  static void CopyMetadata(const proto::XPlane& from, Plane* plane) {
+    std::vector<int64_t> ids;
+    for (const auto& [id, ignored] : from.event_metadata()) ids.push_back(id);
+    std::sort(ids.begin(), ids.end());  // the map has no order of its own
+    for (int64_t id : ids) {
+      const proto::XEventMetadata& metadata = from.event_metadata().at(id);
+      EventMetadata entry{.id = id,
+                          .name = metadata.name(),
+                          .display_name = metadata.display_name(),
+                          .first_stat = static_cast<uint32_t>(plane->metadata_stats.size()),
+                          .stat_count = static_cast<uint32_t>(metadata.stats_size())};
+      for (const proto::XStat& stat : metadata.stats()) {
+        plane->metadata_stats.push_back({stat.metadata_id(), Convert(stat)});
+      }
+      plane->event_metadata.index_of_id[id] =
+          static_cast<uint32_t>(plane->event_metadata.entries.size());
+      plane->event_metadata.entries.push_back(entry);
+    }
+    for (const auto& [id, metadata] : from.stat_metadata()) {
+      plane->stat_metadata.index_of_id[id] =
+          static_cast<uint32_t>(plane->stat_metadata.entries.size());
+      plane->stat_metadata.entries.push_back({id, metadata.name()});
+    }
+  }
+
+  google::protobuf::Arena arena_;
+  std::vector<const proto::XSpace*> spaces_;           // a file
+  mutable std::vector<const proto::XLine*> lines_;     // a line of the trace, in order
+};
+
+}  // namespace
+
+std::unique_ptr<EventSource> MakeReferenceReader() { return std::make_unique<ReferenceReader>(); }
+
+}  // namespace xplane_time

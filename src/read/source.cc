@@ -1,0 +1,162 @@
+#include "read/source.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "read/gzip.h"
+
+namespace xplane_time {
+namespace {
+
+// A file descriptor, closed on every path.
+class Fd {
+ public:
+  explicit Fd(int fd) : fd_(fd) {}
+  ~Fd() {
+    if (fd_ > STDERR_FILENO) close(fd_);
+  }
+  Fd(const Fd&) = delete;
+  Fd& operator=(const Fd&) = delete;
+  int get() const { return fd_; }
+
+ private:
+  int fd_;
+};
+
+absl::Status IoError(const std::string& name, const char* what) {
+  const std::string message = absl::StrCat(name, ": ", what, ": ", std::strerror(errno));
+  switch (errno) {
+    case ENOENT:
+    case ENOTDIR:
+      return absl::NotFoundError(message);
+    case EACCES:
+    case EPERM:
+      return absl::PermissionDeniedError(message);
+    case ENOSPC:
+    case EDQUOT:
+      return absl::ResourceExhaustedError(
+          absl::StrCat(message, "; set TMPDIR to a place with more room"));
+    default:
+      return absl::UnavailableError(message);
+  }
+}
+
+// An unlinked temporary file in TMPDIR.
+int OpenSpool() {
+  const char* tmpdir = std::getenv("TMPDIR");
+  std::string path = absl::StrCat(tmpdir != nullptr && *tmpdir != '\0' ? tmpdir : "/tmp",
+                                  "/xplane-time-XXXXXX");
+  const int fd = mkostemp(path.data(), O_CLOEXEC);
+  if (fd >= 0) unlink(path.c_str());
+  return fd;
+}
+
+absl::Status WriteAll(int fd, std::string_view bytes) {
+  while (!bytes.empty()) {
+    const ssize_t written = write(fd, bytes.data(), bytes.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) return IoError("temporary file", "cannot write");
+    bytes.remove_prefix(static_cast<size_t>(written));
+  }
+  return absl::OkStatus();
+}
+
+// Copies a pipe into the spool.
+absl::Status SpoolPipe(int pipe, int spool, const std::string& name, uint64_t max_bytes) {
+  std::vector<char> buffer(size_t{1} << 18);
+  for (uint64_t total = 0;;) {
+    const ssize_t got = read(pipe, buffer.data(), buffer.size());
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return IoError(name, "cannot read");
+    if (got == 0) return absl::OkStatus();
+    total += static_cast<uint64_t>(got);
+    if (total > max_bytes) {
+      return absl::ResourceExhaustedError(
+          absl::StrCat(name, ": more than ", max_bytes, " bytes on a pipe; give a file"));
+    }
+    absl::Status status =
+        WriteAll(spool, std::string_view(buffer.data(), static_cast<size_t>(got)));
+    if (!status.ok()) return status;
+  }
+}
+
+}  // namespace
+
+Source::~Source() {
+  if (mapped_) munmap(const_cast<char*>(bytes_.data()), bytes_.size());  // NOLINT
+}
+
+absl::StatusOr<std::unique_ptr<Source>> Source::Map(int fd, const std::string& name) {
+  struct stat info;
+  if (fstat(fd, &info) != 0) return IoError(name, "cannot stat");
+  const auto size = static_cast<size_t>(info.st_size);
+  if (size == 0) return std::unique_ptr<Source>(new Source({}, false));
+  void* at = mmap(nullptr, size, PROT_READ, MAP_PRIVATE, fd, 0);
+  if (at == MAP_FAILED) return IoError(name, "cannot map");
+  return std::unique_ptr<Source>(
+      new Source(std::string_view(static_cast<const char*>(at), size), true));
+}
+
+absl::StatusOr<std::unique_ptr<Source>> Source::Inflated(std::unique_ptr<Source> compressed,
+                                                         const std::string& name,
+                                                         const ReadOptions& options) {
+  constexpr uint64_t kAlwaysAllowed = uint64_t{64} << 20;
+  const uint64_t size = compressed->bytes().size();
+  const uint64_t by_ratio = size > options.max_spool_bytes / options.max_gzip_ratio
+                                ? options.max_spool_bytes
+                                : size * options.max_gzip_ratio;
+  const uint64_t cap = std::min(options.max_spool_bytes, std::max(kAlwaysAllowed, by_ratio));
+  Fd spool(OpenSpool());
+  if (spool.get() < 0) return IoError("temporary file", "cannot create");
+  absl::Status status = Inflate(compressed->bytes(), cap, [&](std::string_view chunk) {
+    return WriteAll(spool.get(), chunk);
+  });
+  if (!status.ok()) {
+    return absl::Status(status.code(), absl::StrCat(name, ": ", status.message()));
+  }
+  return Map(spool.get(), name);
+}
+
+absl::StatusOr<std::unique_ptr<Source>> Source::Open(const std::string& path,
+                                                     const ReadOptions& options) {
+  const bool is_stdin = path == "-";
+  const std::string name = is_stdin ? "standard input" : path;
+  Fd fd(is_stdin ? STDIN_FILENO : open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (fd.get() < 0) return IoError(name, "cannot open");
+  struct stat info;
+  if (fstat(fd.get(), &info) != 0) return IoError(name, "cannot stat");
+  absl::StatusOr<std::unique_ptr<Source>> source;
+  if (S_ISREG(info.st_mode)) {
+    source = Map(fd.get(), name);
+  } else if (S_ISDIR(info.st_mode)) {
+    return absl::InvalidArgumentError(absl::StrCat(name, ": is a directory"));
+  } else {
+    Fd spool(OpenSpool());
+    if (spool.get() < 0) return IoError("temporary file", "cannot create");
+    absl::Status status = SpoolPipe(fd.get(), spool.get(), name, options.max_spool_bytes);
+    if (!status.ok()) return status;
+    source = Map(spool.get(), name);
+  }
+  if (!source.ok() || !LooksLikeGzip((*source)->bytes())) return source;
+  return Inflated(*std::move(source), name, options);
+}
+
+absl::StatusOr<std::unique_ptr<Source>> Source::FromMemory(std::string_view bytes,
+                                                           const std::string& name,
+                                                           const ReadOptions& options) {
+  auto source = std::unique_ptr<Source>(new Source(bytes, false));
+  if (!LooksLikeGzip(bytes)) return source;
+  return Inflated(std::move(source), name, options);
+}
+
+}  // namespace xplane_time

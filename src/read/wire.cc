@@ -1,0 +1,67 @@
+#include "read/wire.h"
+
+#include <array>
+
+namespace xplane_time {
+
+bool WireCursor::ReadLongVarint(uint64_t* value) {
+  const char* start = at_;
+  uint64_t result = 0;
+  for (int shift = 0; shift < 70; shift += 7) {
+    if (at_ == end_) return FailAt(start, "a number cut short");
+    const auto byte = static_cast<uint8_t>(*at_++);
+    // The tenth byte has room for one bit; the generated parser drops the others.
+    if (shift < 64) result |= static_cast<uint64_t>(byte & 0x7f) << shift;
+    if (byte < 0x80) {
+      *value = result;
+      return true;
+    }
+  }
+  return FailAt(start, "a number of more than 10 bytes");
+}
+
+bool WireCursor::Skip(uint32_t field, WireType type) {
+  uint64_t ignored;
+  std::string_view ignored_bytes;
+  switch (type) {
+    case WireType::kVarint:
+      return ReadVarint(&ignored);
+    case WireType::kFixed64:
+      return ReadFixed64(&ignored);
+    case WireType::kLength:
+      return ReadBytes(&ignored_bytes);
+    case WireType::kStartGroup:
+      return SkipGroup(field);
+    case WireType::kFixed32:
+      if (end_ - at_ < 4) return Fail("a value cut short");
+      at_ += 4;
+      return true;
+    case WireType::kEndGroup:
+      break;
+  }
+  return Fail("a group end without its start");
+}
+
+// Iterative, so that a bomb of nested groups costs no stack.
+bool WireCursor::SkipGroup(uint32_t field) {
+  std::array<uint32_t, kMaxGroupDepth> open;
+  size_t depth = 0;
+  open[depth++] = field;
+  while (depth > 0) {
+    const char* start = at_;
+    uint32_t inner;
+    WireType type;
+    if (!ReadTag(&inner, &type)) return false;
+    if (type == WireType::kEndGroup) {
+      if (open[--depth] != inner) return FailAt(start, "a group that ends with another number");
+    } else if (type == WireType::kStartGroup) {
+      if (depth == open.size()) return FailAt(start, "more than 100 nested groups");
+      open[depth++] = inner;
+    } else if (!Skip(inner, type)) {
+      return false;
+    }
+  }
+  return true;
+}
+
+}  // namespace xplane_time

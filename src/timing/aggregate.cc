@@ -1,0 +1,323 @@
+#include "xplane_time/aggregate.h"
+
+#include <algorithm>
+#include <array>
+#include <cassert>
+#include <charconv>
+#include <cmath>
+#include <numeric>
+#include <random>
+
+#include "absl/status/status.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+
+namespace xplane_time {
+namespace {
+
+constexpr size_t kReplicates = 1000;
+constexpr std::string_view kPercentPrefix = "percent:";
+
+// Exact before it is rounded, whatever the distance.
+double Gap(int64_t low, int64_t high) {
+  return static_cast<double>(static_cast<uint64_t>(high) - static_cast<uint64_t>(low));
+}
+double Gap(double low, double high) { return high - low; }
+
+// Rounds as numpy does: from the nearer end, so that both ends are met exactly.
+template <typename T>
+double Between(T low, T high, double fraction) {
+  const double gap = Gap(low, high);
+  if (fraction < 0.5) return static_cast<double>(low) + gap * fraction;
+  return static_cast<double>(high) - gap * (1 - fraction);
+}
+
+template <typename T>
+double SortedPercentile(std::span<const T> sorted, double fraction) {
+  const double position = fraction * static_cast<double>(sorted.size() - 1);
+  const size_t below = static_cast<size_t>(position);
+  const size_t above = std::min(below + 1, sorted.size() - 1);
+  return Between(sorted[below], sorted[above], position - static_cast<double>(below));
+}
+
+double Deviation(int64_t value, double center) {
+  return std::abs(static_cast<double>(value) - center);
+}
+
+double MedianAbsoluteDeviation(std::span<const int64_t> sorted, double median) {
+  std::vector<double> deviations;
+  deviations.reserve(sorted.size());
+  for (const int64_t value : sorted) deviations.push_back(Deviation(value, median));
+  std::sort(deviations.begin(), deviations.end());
+  return SortedPercentile<double>(deviations, 0.5);
+}
+
+// Own distributions over an engine that the standard specifies: those of the standard
+// library differ between implementations, and a seed must mean the same everywhere.
+class Random {
+ public:
+  explicit Random(uint64_t seed) : engine_(seed) {}
+
+  // (0, 1]: its logarithm is finite.
+  double Uniform() { return static_cast<double>((engine_() >> 11) + 1) * 0x1p-53; }
+
+  // a, b >= 1.
+  double Beta(double a, double b) {
+    const double x = Gamma(a);
+    return x / (x + Gamma(b));
+  }
+
+ private:
+  // Marsaglia's polar method; it makes two at a time.
+  double Normal() {
+    if (has_spare_) {
+      has_spare_ = false;
+      return spare_;
+    }
+    double x = 0, y = 0, square = 0;
+    do {
+      x = 2 * Uniform() - 1;
+      y = 2 * Uniform() - 1;
+      square = x * x + y * y;
+    } while (square >= 1 || square == 0);
+    const double scale = std::sqrt(-2 * std::log(square) / square);
+    spare_ = y * scale;
+    has_spare_ = true;
+    return x * scale;
+  }
+
+  // Marsaglia and Tsang, "A Simple Method for Generating Gamma Variables" (2000);
+  // shape >= 1.
+  double Gamma(double shape) {
+    const double d = shape - 1.0 / 3;
+    const double c = 1 / std::sqrt(9 * d);
+    while (true) {
+      const double x = Normal();
+      const double root = 1 + c * x;
+      if (root <= 0) continue;
+      const double v = root * root * root;
+      const double u = Uniform();
+      // Settles nearly every draw without a logarithm.
+      if (u < 1 - 0.0331 * x * x * x * x) return d * v;
+      if (std::log(u) < 0.5 * x * x + d * (1 - v + std::log(v))) return d * v;
+    }
+  }
+
+  std::mt19937_64 engine_;
+  double spare_ = 0;
+  bool has_spare_ = false;
+};
+
+// The median of n draws with replacement from `sorted`. The draws are floor(n U) for n
+// uniform U, so their order statistics are those of the U: the k-th is Beta(k, n + 1 - k),
+// and the next is the least of n - k uniforms between it and 1.
+double DrawMedian(std::span<const int64_t> sorted, Random& random) {
+  const size_t n = sorted.size();
+  const size_t k = (n + 1) / 2;
+  const auto value_at = [&](double u) {
+    return sorted[std::min(static_cast<size_t>(u * static_cast<double>(n)), n - 1)];
+  };
+  const double u = random.Beta(static_cast<double>(k), static_cast<double>(n + 1 - k));
+  if (n % 2 == 1) return static_cast<double>(value_at(u));
+  // 1 - V^(1 / (n - k)), without cancellation for large n.
+  const double step = -std::expm1(std::log(random.Uniform()) / static_cast<double>(n - k));
+  return Between(value_at(u), value_at(u + (1 - u) * step), 0.5);
+}
+
+void BootstrapMedian(std::span<const int64_t> sorted, uint64_t seed, Summary& summary) {
+  Random random(seed);
+  std::array<double, kReplicates> medians;
+  for (double& median : medians) median = DrawMedian(sorted, random);
+  std::sort(medians.begin(), medians.end());
+  summary.median_ci95_lo = SortedPercentile<double>(medians, 0.025);
+  summary.median_ci95_hi = SortedPercentile<double>(medians, 0.975);
+}
+
+std::vector<int64_t> Sorted(std::span<const int64_t> values) {
+  std::vector<int64_t> sorted(values.begin(), values.end());
+  std::sort(sorted.begin(), sorted.end());
+  return sorted;
+}
+
+void DropExtremes(std::span<const int64_t> values, std::vector<bool>& kept) {
+  if (values.size() <= 2) return;
+  const auto min = std::min_element(values.begin(), values.end());
+  const auto max = std::max_element(values.begin(), values.end());
+  kept[static_cast<size_t>(min - values.begin())] = false;
+  // All values are equal: min and max are both the first one, and still two go.
+  kept[min == max ? 1 : static_cast<size_t>(max - values.begin())] = false;
+}
+
+void DropOutsideFences(std::span<const int64_t> values, std::vector<bool>& kept) {
+  const std::vector<int64_t> sorted = Sorted(values);
+  const double q1 = Percentile(sorted, 0.25);
+  const double q3 = Percentile(sorted, 0.75);
+  const double reach = 1.5 * (q3 - q1);
+  for (size_t i = 0; i < values.size(); ++i) {
+    const double value = static_cast<double>(values[i]);
+    kept[i] = value >= q1 - reach && value <= q3 + reach;
+  }
+}
+
+void DropFarFromMedian(std::span<const int64_t> values, std::vector<bool>& kept) {
+  const std::vector<int64_t> sorted = Sorted(values);
+  const double median = Percentile(sorted, 0.5);
+  // 1.4826 MAD estimates the standard deviation of normal samples.
+  const double reach = 3 * 1.4826 * MedianAbsoluteDeviation(sorted, median);
+  if (reach == 0) return;
+  for (size_t i = 0; i < values.size(); ++i) kept[i] = Deviation(values[i], median) <= reach;
+}
+
+void DropPercent(std::span<const int64_t> values, double percent, std::vector<bool>& kept) {
+  const size_t n = values.size();
+  // Rounding must not carry a percentage just below 50 to half of the samples.
+  const size_t drop =
+      std::min(static_cast<size_t>(static_cast<double>(n) * percent / 100), (n - 1) / 2);
+  std::vector<size_t> ranked(n);
+  std::iota(ranked.begin(), ranked.end(), size_t{0});
+  std::stable_sort(ranked.begin(), ranked.end(),
+                   [values](size_t a, size_t b) { return values[a] < values[b]; });
+  for (size_t i = 0; i < drop; ++i) kept[ranked[i]] = kept[ranked[n - 1 - i]] = false;
+}
+
+absl::Status BadTrim(std::string_view text) {
+  return absl::InvalidArgumentError(
+      absl::StrCat("'", absl::string_view(text.data(), text.size()),
+                   "' is no trim policy: none, drop-extremes, iqr, mad, or percent:P with "
+                   "a decimal number 0 <= P < 50"));
+}
+
+}  // namespace
+
+void Moments::Add(int64_t value) {
+  if (n_ > 0) {
+    // n times (value - mean), exactly; it stays below 2^127.
+    const Int128 distance = Int128{value} * static_cast<Int128>(n_) - sum_;
+    const double scaled = static_cast<double>(distance);
+    const double n = static_cast<double>(n_);
+    m2_ += scaled / n * (scaled / (n + 1));
+  }
+  min_ = n_ == 0 ? value : std::min(min_, value);
+  max_ = n_ == 0 ? value : std::max(max_, value);
+  sum_ += value;
+  ++n_;
+}
+
+void Moments::Merge(const Moments& other) {
+  if (other.n_ == 0) return;
+  if (n_ == 0) {
+    *this = other;
+    return;
+  }
+  // The difference of the means: whole parts exactly, then what is left of them.
+  const Int128 count = static_cast<Int128>(n_), other_count = static_cast<Int128>(other.n_);
+  const double n = static_cast<double>(n_), other_n = static_cast<double>(other.n_);
+  const double delta = static_cast<double>(other.sum_ / other_count - sum_ / count) +
+                       (static_cast<double>(other.sum_ % other_count) / other_n -
+                        static_cast<double>(sum_ % count) / n);
+  m2_ += other.m2_ + delta * delta * (n / (n + other_n) * other_n);
+  min_ = std::min(min_, other.min_);
+  max_ = std::max(max_, other.max_);
+  sum_ += other.sum_;
+  n_ += other.n_;
+}
+
+double Moments::mean() const { return static_cast<double>(sum_) / static_cast<double>(n_); }
+
+double Moments::std() const { return std::sqrt(m2_ / static_cast<double>(n_)); }
+
+double Moments::std_sample() const { return std::sqrt(m2_ / static_cast<double>(n_ - 1)); }
+
+Summary Summarize(std::span<const int64_t> values_ps, uint64_t seed) {
+  Summary summary;
+  summary.n = values_ps.size();
+  if (values_ps.empty()) return summary;
+  const std::vector<int64_t> sorted = Sorted(values_ps);
+
+  // In sorted order, so that rounding does not depend on the order of the samples.
+  Moments moments;
+  for (const int64_t value : sorted) moments.Add(value);
+  summary.mean = moments.mean();
+  summary.std = moments.std();
+  summary.min = moments.min();
+  summary.max = moments.max();
+
+  summary.median = summary.p50 = Percentile(sorted, 0.50);
+  summary.p95 = Percentile(sorted, 0.95);
+  summary.p99 = Percentile(sorted, 0.99);
+  summary.mad = MedianAbsoluteDeviation(sorted, summary.median);
+  if (summary.n > 1) {
+    summary.std_sample = moments.std_sample();
+    BootstrapMedian(sorted, seed, summary);
+  }
+  return summary;
+}
+
+double Percentile(std::span<const int64_t> sorted, double fraction) {
+  assert(!sorted.empty());
+  assert(fraction >= 0 && fraction <= 1);
+  return SortedPercentile(sorted, fraction);
+}
+
+absl::StatusOr<Trim> ParseTrim(std::string_view text) {
+  if (text == "none") return Trim{.policy = Trim::Policy::kNone};
+  if (text == "drop-extremes") return Trim{.policy = Trim::Policy::kDropExtremes};
+  if (text == "iqr") return Trim{.policy = Trim::Policy::kIqr};
+  if (text == "mad") return Trim{.policy = Trim::Policy::kMad};
+  if (!text.starts_with(kPercentPrefix)) return BadTrim(text);
+  const std::string_view number = text.substr(kPercentPrefix.size());
+  // SimpleAtod also takes blanks, signs, exponents, "inf" and "nan".
+  if (number.find_first_not_of("0123456789.") != std::string_view::npos) return BadTrim(text);
+  double percent = 0;
+  if (!absl::SimpleAtod(absl::string_view(number.data(), number.size()), &percent) ||
+      percent >= 50) {
+    return BadTrim(text);
+  }
+  return Trim{.policy = Trim::Policy::kPercent, .percent = percent};
+}
+
+std::string TrimName(const Trim& trim) {
+  switch (trim.policy) {
+    case Trim::Policy::kNone:
+      return "none";
+    case Trim::Policy::kDropExtremes:
+      return "drop-extremes";
+    case Trim::Policy::kIqr:
+      return "iqr";
+    case Trim::Policy::kMad:
+      return "mad";
+    case Trim::Policy::kPercent:
+      break;
+  }
+  // The shortest text that ParseTrim reads back as the same number; the longest such has
+  // some 345 characters.
+  std::array<char, 400> digits;
+  const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), trim.percent,
+                                 std::chars_format::fixed);
+  return std::string(kPercentPrefix).append(digits.data(), end.ptr);
+}
+
+std::vector<bool> KeptByTrim(std::span<const int64_t> values_ps, const Trim& trim) {
+  std::vector<bool> kept(values_ps.size(), true);
+  if (values_ps.empty()) return kept;
+  switch (trim.policy) {
+    case Trim::Policy::kNone:
+      break;
+    case Trim::Policy::kDropExtremes:
+      DropExtremes(values_ps, kept);
+      break;
+    case Trim::Policy::kIqr:
+      DropOutsideFences(values_ps, kept);
+      break;
+    case Trim::Policy::kMad:
+      DropFarFromMedian(values_ps, kept);
+      break;
+    case Trim::Policy::kPercent:
+      DropPercent(values_ps, trim.percent, kept);
+      break;
+  }
+  return kept;
+}
+
+}  // namespace xplane_time

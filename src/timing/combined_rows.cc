@@ -1,0 +1,149 @@
+// Combined rows: a function over all devices of a capture, pooled over captures.
+//
+//   GPU:0   |--run 0--|      |--run 1--|
+//   GPU:1   |----run 0----|   |-run 1-|       combined: run 0 of GPU:1, run 1 of GPU:0
+//
+// The k-th run on each device is one run of the function, and the slowest device is its
+// time, if the devices have equal counts and the k-th runs overlap. On CPU the run_id
+// says which runs belong together.
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "timing/analysis.h"
+
+namespace xplane_time {
+namespace {
+
+// One function (or variant) in one capture: the samples of each device.
+struct Group {
+  std::string function;
+  std::optional<std::string> variant_id;
+  std::map<uint32_t, std::map<size_t, std::vector<Sample>>> by_capture;  // capture -> device
+};
+
+using GroupKey = std::pair<std::string, std::string>;
+
+std::map<GroupKey, Group> GroupSamples(const Analysis& analysis, bool by_variant) {
+  std::map<GroupKey, Group> groups;
+  for (size_t d = 0; d < analysis.devices.size(); ++d) {
+    const DeviceAnalysis& device = analysis.devices[d];
+    for (const Sample& sample : device.samples) {
+      const std::string& function = device.executions.programs[sample.occurrence.program].function;
+      const auto variant = analysis.filters.id.Capture(function);
+      if (by_variant && !variant.has_value()) continue;
+      Group& group = groups[{by_variant ? "" : function, variant.value_or("")}];
+      if (group.function.empty()) group.function = function;
+      group.variant_id = variant;
+      group.by_capture[device.capture][d].push_back(sample);
+    }
+  }
+  return groups;
+}
+
+// The slowest of runs that belong together; suspect or skipped if one of them is.
+Sample Slowest(const std::vector<const Sample*>& together, Metric metric) {
+  const auto time = [&](const Sample* s) {
+    return s->occurrence.has_active ? s->Metric(metric) : s->occurrence.span_ps;
+  };
+  Sample slowest = **std::max_element(
+      together.begin(), together.end(),
+      [&](const Sample* a, const Sample* b) { return time(a) < time(b); });
+  for (const Sample* sample : together) {
+    slowest.occurrence.suspect |= sample->occurrence.suspect;
+    slowest.skipped |= sample->skipped;
+    slowest.uncertain |= sample->uncertain;
+  }
+  return slowest;
+}
+
+bool Overlap(const std::vector<const Sample*>& together) {
+  int64_t latest_start = together[0]->profile.start_ps, first_end = together[0]->profile.end_ps;
+  for (const Sample* sample : together) {
+    latest_start = std::max(latest_start, sample->profile.start_ps);
+    first_end = std::min(first_end, sample->profile.end_ps);
+  }
+  return latest_start <= first_end;
+}
+
+using DeviceSamples = std::map<size_t, std::vector<Sample>>;
+
+std::vector<Sample> MatchByKey(const DeviceSamples& devices, Metric metric) {
+  std::map<int64_t, std::vector<const Sample*>> by_key;
+  for (const auto& [ignored, samples] : devices) {
+    for (const Sample& sample : samples) by_key[*sample.key].push_back(&sample);
+  }
+  std::vector<Sample> matched;
+  for (const auto& [ignored, together] : by_key) matched.push_back(Slowest(together, metric));
+  std::sort(matched.begin(), matched.end(), [](const Sample& a, const Sample& b) {
+    return a.profile.start_ps < b.profile.start_ps;
+  });
+  return matched;
+}
+
+// Nothing where the devices do not match.
+std::optional<std::vector<Sample>> MatchByOrder(DeviceSamples* devices, Metric metric) {
+  const size_t count = devices->begin()->second.size();
+  for (auto& [ignored, samples] : *devices) {
+    if (samples.size() != count) return std::nullopt;
+    std::stable_sort(samples.begin(), samples.end(), [](const Sample& a, const Sample& b) {
+      return a.profile.start_ps < b.profile.start_ps;
+    });
+  }
+  std::vector<Sample> matched;
+  for (size_t k = 0; k < count; ++k) {
+    std::vector<const Sample*> together;
+    for (const auto& [ignored, samples] : *devices) together.push_back(&samples[k]);
+    if (!Overlap(together)) return std::nullopt;
+    matched.push_back(Slowest(together, metric));
+  }
+  return matched;
+}
+
+std::optional<std::vector<Sample>> Match(DeviceSamples* devices, Metric metric) {
+  const bool keyed = std::all_of(devices->begin(), devices->end(), [](const auto& device) {
+    return std::all_of(device.second.begin(), device.second.end(),
+                       [](const Sample& sample) { return sample.key.has_value(); });
+  });
+  return keyed ? MatchByKey(*devices, metric) : MatchByOrder(devices, metric);
+}
+
+}  // namespace
+
+std::vector<FunctionRow> CombinedRows(Analysis* analysis, const ReportOptions& options,
+                                      bool by_variant) {
+  std::vector<FunctionRow> rows;
+  for (auto& [key, group] : GroupSamples(*analysis, by_variant)) {
+    FunctionRow& row = rows.emplace_back();
+    row.function = group.function;
+    row.variant_id = group.variant_id;
+    std::vector<Sample> pooled;
+    bool all_matched = true;
+    size_t most_runs = 0;
+    for (auto& [capture, devices] : group.by_capture) {
+      for (const auto& [device, samples] : devices) most_runs = std::max(most_runs, samples.size());
+      auto matched = Match(&devices, options.metric);
+      all_matched &= matched.has_value();
+      if (matched.has_value()) pooled.insert(pooled.end(), matched->begin(), matched->end());
+    }
+    if (all_matched) {
+      SummarizeSamples(pooled, options, &row);
+      continue;
+    }
+    row.status = RowStatus::kDevicesUnmatched;
+    row.runs = row.dropped_samples = most_runs;
+    if (!by_variant) {
+      analysis->diagnostics.Note(DiagnosticCode::kDevicesUnmatched, group.function);
+    }
+  }
+  std::stable_sort(rows.begin(), rows.end(), [&](const FunctionRow& a, const FunctionRow& b) {
+    const auto total = [&](const FunctionRow& row) {
+      const auto& metric = row.metric(options.metric);
+      return metric.has_value() ? metric->mean * static_cast<double>(metric->n) : 0.0;
+    };
+    return total(a) > total(b);
+  });
+  return rows;
+}
+
+}  // namespace xplane_time

@@ -1,0 +1,136 @@
+#include "xplane_time/diagnostics.h"
+
+#include <tuple>
+#include <utility>
+
+namespace xplane_time {
+namespace {
+
+struct CodeInfo {
+  DiagnosticCode code;
+  std::string_view name;
+  Severity severity;
+  std::string_view meaning;
+};
+
+using enum DiagnosticCode;
+using enum Severity;
+
+constexpr CodeInfo kCodes[] = {
+    {kProducerError, "producer_error", kError, "the profiler reported an error"},
+    {kProducerWarning, "producer_warning", kWarning, "the profiler reported a warning"},
+    {kDuplicateInput, "duplicate_input", kWarning, "the same file was given twice; read once"},
+    {kDuplicatePlane, "duplicate_plane", kWarning,
+     "a plane is in the file twice, byte for byte; read once"},
+    {kRepeatedPlaneName, "repeated_plane_name", kWarning,
+     "a plane name repeats (files appended to each other); each is a device of its own"},
+    {kNegativeDuration, "negative_duration", kError,
+     "events with a negative duration or count were skipped"},
+    {kTimeOverflow, "time_overflow", kError, "events whose time does not fit the axis were skipped"},
+    {kMissingEventMetadata, "missing_event_metadata", kWarning, "events without a name"},
+    {kMissingStatMetadata, "missing_stat_metadata", kInfo, "stats without a name"},
+    {kAggregatedEvent, "aggregated_event", kInfo,
+     "aggregated events: counted with their totals, without a place in time"},
+    {kUnsortedLine, "unsorted_line", kInfo, "lines whose events were not in order of time"},
+    {kIdleAccelerator, "idle_accelerator", kInfo, "an accelerator executed nothing"},
+    {kLeftOutByMinDuration, "left_out_by_min_duration", kInfo,
+     "executions shorter than --min-duration were left out"},
+    {kLeftOutByMaxEvents, "left_out_by_max_events", kWarning,
+     "executions past --max-events were left out"},
+    {kLeftOutByFilter, "left_out_by_filter", kInfo, "executions that no filter matched were left out"},
+    {kKernelWithoutFunction, "kernel_without_function", kWarning,
+     "kernels inside the span of a run name no function: their annotation was lost, and the run "
+     "may be short of them"},
+    {kExecutionOutsideModule, "execution_outside_module", kInfo, "ops outside of every module run"},
+    {kSuspectRun, "suspect_run", kWarning,
+     "runs lack kernels that the other runs have; left out of the statistics"},
+    {kRunsUncertain, "runs_uncertain", kWarning,
+     "how executions split into runs is uncertain: the host's record disagrees"},
+    {kNoOps, "no_ops", kInfo, "module runs without ops: only their span is known"},
+    {kClocksDisagree, "clocks_disagree", kWarning,
+     "runs whose duration differs by more than 1 % between the profile clock and the device's own; "
+     "the device clock is used"},
+    {kMixedClocks, "mixed_clocks", kWarning,
+     "functions of which only some ops carry the device clock; the profile clock is used"},
+    {kNoDeviceClock, "no_device_clock", kWarning,
+     "functions without the device clock that was asked for; not timed"},
+    {kDevicesUnmatched, "devices_unmatched", kWarning,
+     "functions whose runs do not match across devices; no combined time"},
+    {kOverlapInStream, "overlap_in_stream", kInfo,
+     "executions overlap inside one stream; busy time counts them once"},
+    {kPartialOverlap, "partial_overlap", kInfo,
+     "events of one line overlap without one containing the other; each belongs to the innermost "
+     "event around it"},
+    {kAsynchronousBody, "asynchronous_body", kInfo,
+     "calls or loops whose body ended after them; their self time is unknown"},
+};
+static_assert(std::size(kCodes) == static_cast<size_t>(kCodeCount));
+
+const CodeInfo& Info(DiagnosticCode code) { return kCodes[static_cast<size_t>(code)]; }
+
+// Whether the table is in the order of the enum.
+constexpr bool InOrder() {
+  for (size_t i = 0; i < std::size(kCodes); ++i) {
+    if (static_cast<size_t>(kCodes[i].code) != i) return false;
+  }
+  return true;
+}
+static_assert(InOrder());
+
+}  // namespace
+
+void Diagnostics::Count(DiagnosticCode code, const Location& where, uint64_t times) {
+  if (times == 0) return;
+  Counter& counter = counters_[static_cast<size_t>(code)];
+  if (counter.count == 0) counter.first = where;
+  counter.count += times;
+}
+
+void Diagnostics::Note(DiagnosticCode code, std::string text, const Location& where,
+                       uint64_t times) {
+  for (Diagnostic& note : notes_) {
+    if (note.code == code && note.text == text) {
+      note.count += times;
+      return;
+    }
+  }
+  notes_.push_back({code, times, where, std::move(text)});
+}
+
+void Diagnostics::Merge(const Diagnostics& later) {
+  for (size_t i = 0; i < counters_.size(); ++i) {
+    Count(static_cast<DiagnosticCode>(i), later.counters_[i].first, later.counters_[i].count);
+  }
+  for (const Diagnostic& note : later.notes_) Note(note.code, note.text, note.first, note.count);
+}
+
+uint64_t Diagnostics::count(DiagnosticCode code) const {
+  uint64_t count = counters_[static_cast<size_t>(code)].count;
+  for (const Diagnostic& note : notes_) {
+    if (note.code == code) count += note.count;
+  }
+  return count;
+}
+
+std::vector<Diagnostic> Diagnostics::List() const {
+  std::vector<Diagnostic> list;
+  for (size_t i = 0; i < counters_.size(); ++i) {
+    const auto code = static_cast<DiagnosticCode>(i);
+    if (counters_[i].count > 0) list.push_back({code, counters_[i].count, counters_[i].first, ""});
+    for (const Diagnostic& note : notes_) {
+      if (note.code == code) list.push_back(note);
+    }
+  }
+  return list;
+}
+
+std::string_view DiagnosticName(DiagnosticCode code) { return Info(code).name; }
+Severity SeverityOf(DiagnosticCode code) { return Info(code).severity; }
+std::string_view DiagnosticMeaning(DiagnosticCode code) { return Info(code).meaning; }
+
+std::string_view SeverityName(Severity severity) {
+  constexpr std::string_view kNames[] = {"info", "warning", "error"};
+  return kNames[static_cast<size_t>(severity)];
+}
+
+}  // namespace xplane_time

@@ -1,0 +1,153 @@
+// One row a function, program and device.
+#include <algorithm>
+#include <utility>
+
+#include "timing/analysis.h"
+
+namespace xplane_time {
+namespace {
+
+std::optional<Summary> Summarized(const std::vector<int64_t>& values, uint64_t seed) {
+  if (values.empty()) return std::nullopt;
+  return Summarize(values, seed);
+}
+
+// The samples that count: not suspect, not warm-up, and with the same kind of value as
+// the others, then trimmed by the metric.
+std::vector<const Sample*> KeptSamples(const std::vector<Sample>& samples,
+                                       const ReportOptions& options) {
+  const bool any_active = std::any_of(samples.begin(), samples.end(), [](const Sample& sample) {
+    return sample.occurrence.has_active && !sample.occurrence.suspect;
+  });
+  std::vector<const Sample*> candidates;
+  std::vector<int64_t> values;
+  for (const Sample& sample : samples) {
+    if (sample.occurrence.suspect || sample.skipped) continue;
+    if (any_active && !sample.occurrence.has_active) continue;
+    candidates.push_back(&sample);
+    values.push_back(any_active ? sample.Metric(options.metric) : sample.occurrence.span_ps);
+  }
+  const std::vector<bool> kept = KeptByTrim(values, options.trim);
+  std::vector<const Sample*> result;
+  for (size_t i = 0; i < candidates.size(); ++i) {
+    if (kept[i]) result.push_back(candidates[i]);
+  }
+  return result;
+}
+
+// By device as they come, then by total of the metric, descending.
+int64_t Total(const FunctionRow& row, Metric metric) {
+  const auto& summary = row.metric(metric).has_value() ? row.metric(metric) : row.span_ps;
+  return summary.has_value() ? static_cast<int64_t>(summary->mean * static_cast<double>(summary->n))
+                             : 0;
+}
+
+}  // namespace
+
+void SummarizeSamples(const std::vector<Sample>& samples, const ReportOptions& options,
+                      FunctionRow* row) {
+  row->runs = samples.size();
+  bool first = true;
+  for (const Sample& sample : samples) {
+    row->suspect_runs += sample.occurrence.suspect ? 1 : 0;
+    row->kernels_total += sample.occurrence.kernels;
+    if (sample.uncertain) row->status = RowStatus::kRunsUncertain;
+    if (!sample.occurrence.has_active && samples.size() > 1) continue;
+    if (first) {
+      row->clock = sample.occurrence.clock;
+    } else if (row->clock != sample.occurrence.clock) {
+      row->clock = std::nullopt;
+    }
+    first = false;
+  }
+  if (first && !samples.empty()) row->clock = Clock::kProfile;
+  const std::vector<const Sample*> kept = KeptSamples(samples, options);
+  row->dropped_samples = row->runs - row->suspect_runs - kept.size();
+  std::vector<int64_t> active, span, gap, sum;
+  uint64_t kernels = 0;
+  for (const Sample* sample : kept) {
+    const Occurrence& o = sample->occurrence;
+    span.push_back(o.span_ps);
+    kernels += o.kernels;
+    if (!o.has_active) continue;
+    active.push_back(o.active_ps);
+    gap.push_back(o.gap_ps());
+    sum.push_back(o.sum_ps);
+  }
+  if (!kept.empty()) {
+    row->kernels_per_run = static_cast<double>(kernels) / static_cast<double>(kept.size());
+    if (active.empty()) row->status = RowStatus::kNoOps;
+  }
+  row->active_ps = Summarized(active, options.seed);
+  row->span_ps = Summarized(span, options.seed);
+  row->gap_ps = Summarized(gap, options.seed);
+  row->sum_ps = Summarized(sum, options.seed);
+}
+
+const std::optional<Summary>& FunctionRow::metric(Metric which) const {
+  switch (which) {
+    case Metric::kActive:
+      return active_ps;
+    case Metric::kSpan:
+      return span_ps;
+    case Metric::kSum:
+      break;
+  }
+  return sum_ps;
+}
+
+std::vector<FunctionRow> FunctionRows(const Analysis& analysis, const ReportOptions& options) {
+  std::vector<FunctionRow> rows;
+  for (const DeviceAnalysis& device : analysis.devices) {
+    const size_t first_row = rows.size();
+    for (size_t first = 0; first < device.samples.size();) {
+      const uint32_t program = device.samples[first].occurrence.program;
+      std::vector<Sample> samples;
+      for (; first < device.samples.size() && device.samples[first].occurrence.program == program;
+           ++first) {
+        samples.push_back(device.samples[first]);
+      }
+      const ProgramInfo& info = device.executions.programs[program];
+      FunctionRow& row = rows.emplace_back();
+      row.device = device.ref;
+      row.function = info.function;
+      row.program_id = info.program_id;
+      row.variant_id = analysis.filters.id.Capture(info.function);
+      SummarizeSamples(samples, options, &row);
+    }
+    std::stable_sort(rows.begin() + static_cast<ptrdiff_t>(first_row), rows.end(),
+                     [&](const FunctionRow& a, const FunctionRow& b) {
+                       return Total(a, options.metric) > Total(b, options.metric);
+                     });
+  }
+  return rows;
+}
+
+std::vector<SampleRow> SampleRows(const Analysis& analysis) {
+  std::vector<SampleRow> rows;
+  for (const DeviceAnalysis& device : analysis.devices) {
+    for (const Sample& sample : device.samples) {
+      const Occurrence& o = sample.occurrence;
+      const ProgramInfo& info = device.executions.programs[o.program];
+      SampleRow& row = rows.emplace_back();
+      row.input = device.ref.input;
+      row.device = device.ref;
+      row.function = info.function;
+      row.program_id = info.program_id;
+      row.variant_id = analysis.filters.id.Capture(info.function);
+      row.run = sample.ordinal;
+      row.start_ps = o.start_ps;
+      row.span_ps = o.span_ps;
+      if (o.has_active) {
+        row.active_ps = o.active_ps;
+        row.sum_ps = o.sum_ps;
+      }
+      row.kernels = o.kernels;
+      row.clock = o.clock;
+      row.suspect = o.suspect;
+    }
+  }
+  return rows;
+}
+
+}  // namespace xplane_time

@@ -1,0 +1,24 @@
+// Arithmetic that stops at the ends of the axis instead of wrapping.
+#ifndef XPLANE_TIME_SRC_TIMING_SATURATE_H_
+#define XPLANE_TIME_SRC_TIMING_SATURATE_H_
+
+#include <cstdint>
+#include <limits>
+
+namespace xplane_time {
+
+inline int64_t SaturatingAdd(int64_t a, int64_t b) {
+  int64_t sum = 0;
+  if (!__builtin_add_overflow(a, b, &sum)) return sum;
+  return b > 0 ? std::numeric_limits<int64_t>::max() : std::numeric_limits<int64_t>::min();
+}
+
+inline int64_t SaturatingSub(int64_t a, int64_t b) {
+  int64_t difference = 0;
+  if (!__builtin_sub_overflow(a, b, &difference)) return difference;
+  return b < 0 ? std::numeric_limits<int64_t>::max() : std::numeric_limits<int64_t>::min();
+}
+
+}  // namespace xplane_time
+
+#endif  // XPLANE_TIME_SRC_TIMING_SATURATE_H_

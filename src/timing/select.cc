@@ -1,0 +1,165 @@
+#include "xplane_time/select.h"
+
+#include <re2/re2.h>
+
+#include <algorithm>
+#include <charconv>
+
+#include "absl/strings/str_cat.h"
+#include "devices/device_kind.h"
+
+namespace xplane_time {
+namespace {
+
+absl::string_view Absl(std::string_view text) { return {text.data(), text.size()}; }
+
+absl::Status SelectorError(std::string_view text, std::string_view why) {
+  return absl::InvalidArgumentError(
+      absl::StrCat("--device ", Absl(text), ": ", Absl(why),
+                   "; it is gpu, tpu, cpu, custom, all, gpu:0,2 or re:REGEX"));
+}
+
+std::string ListPlanes(const Trace& trace) {
+  std::string list;
+  for (const Plane& plane : trace.planes) {
+    uint64_t events = 0;
+    for (uint32_t i = 0; i < plane.line_count; ++i) {
+      events += trace.lines[plane.first_line + i].event_count;
+    }
+    absl::StrAppend(&list, list.empty() ? "" : ", ", Absl(plane.name), " (", events, " events)");
+  }
+  return list;
+}
+
+absl::Status NothingMatches(const Trace& trace, std::string_view selector) {
+  return absl::FailedPreconditionError(absl::StrCat(
+      trace.files[0].path, ": no device matches --device ", Absl(selector),
+      "; there are: ", ListPlanes(trace), "; choose one of these, or --device all"));
+}
+
+struct Selector {
+  bool all = false;
+  std::optional<DeviceKind> kind;
+  std::vector<int64_t> ordinals;
+  std::unique_ptr<RE2> regex;
+};
+
+absl::StatusOr<std::vector<int64_t>> ParseOrdinals(std::string_view list, std::string_view text) {
+  std::vector<int64_t> ordinals;
+  while (true) {
+    int64_t ordinal = 0;
+    const char* end = list.data() + list.size();
+    const auto [at, error] = std::from_chars(list.data(), end, ordinal);
+    if (error != std::errc() || ordinal < 0 || (at != end && *at != ',')) {
+      return SelectorError(text, "not a list of ordinals");
+    }
+    ordinals.push_back(ordinal);
+    if (at == end) return ordinals;
+    list = std::string_view(at + 1, static_cast<size_t>(end - at - 1));
+  }
+}
+
+absl::StatusOr<Selector> Parse(std::string_view text) {
+  Selector selector;
+  if (text.starts_with("re:")) {
+    RE2::Options quiet;
+    quiet.set_log_errors(false);
+    quiet.set_encoding(RE2::Options::EncodingLatin1);  // names may be invalid UTF-8
+    const std::string_view pattern = text.substr(3);
+    selector.regex = std::make_unique<RE2>(re2::StringPiece(pattern.data(), pattern.size()), quiet);
+    if (!selector.regex->ok()) return SelectorError(text, selector.regex->error());
+    return selector;
+  }
+  if (text == "all") {
+    selector.all = true;
+    return selector;
+  }
+  const size_t colon = text.find(':');
+  for (const KindRules* rules : AllKinds()) {
+    if (text.substr(0, colon) == DeviceKindName(rules->kind)) selector.kind = rules->kind;
+  }
+  if (!selector.kind.has_value()) return SelectorError(text, "unknown device");
+  if (colon != std::string_view::npos) {
+    auto ordinals = ParseOrdinals(text.substr(colon + 1), text);
+    if (!ordinals.ok()) return ordinals.status();
+    selector.ordinals = *std::move(ordinals);
+  }
+  return selector;
+}
+
+bool MatchesName(const Selector& selector, std::string_view name) {
+  return RE2::PartialMatch(re2::StringPiece(name.data(), name.size()), *selector.regex);
+}
+
+bool Matches(const Selector& selector, const Trace& trace, const DevicePlane& device) {
+  if (selector.all) return true;
+  if (selector.regex != nullptr) return MatchesName(selector, trace.planes[device.plane].name);
+  if (device.kind != *selector.kind) return false;
+  return selector.ordinals.empty() || !device.ordinal.has_value() ||
+         std::count(selector.ordinals.begin(), selector.ordinals.end(), *device.ordinal) > 0;
+}
+
+}  // namespace
+
+std::string_view DeviceKindName(DeviceKind kind) {
+  constexpr std::string_view kNames[] = {"gpu", "tpu", "cpu", "custom"};
+  return kNames[static_cast<size_t>(kind)];
+}
+
+bool Selection::WantsOrdinal(int64_t ordinal) const {
+  return ordinals.empty() || std::count(ordinals.begin(), ordinals.end(), ordinal) > 0;
+}
+
+std::vector<DevicePlane> FindDevicePlanes(const Trace& trace) {
+  std::vector<DevicePlane> devices;
+  for (uint32_t i = 0; i < trace.planes.size(); ++i) {
+    for (const KindRules* rules : AllKinds()) {
+      std::optional<int64_t> ordinal;
+      if (!rules->claims(trace.planes[i].name, &ordinal)) continue;
+      devices.push_back({i, rules->kind, ordinal});
+      break;
+    }
+  }
+  return devices;
+}
+
+absl::StatusOr<Selection> SelectDevices(const Trace& trace, std::string_view text) {
+  const std::vector<DevicePlane> devices = FindDevicePlanes(trace);
+  Selection selection;
+  selection.text = text;
+  if (text.empty()) {
+    const auto is_accelerator = [](const DevicePlane& d) { return d.kind != DeviceKind::kCpu; };
+    std::copy_if(devices.begin(), devices.end(), std::back_inserter(selection.planes),
+                 is_accelerator);
+    if (selection.planes.empty()) selection.planes = devices;
+    if (selection.planes.empty()) return NothingMatches(trace, "(default)");
+    return selection;
+  }
+  auto selector = Parse(text);
+  if (!selector.ok()) return selector.status();
+  selection.ordinals = selector->ordinals;
+  for (const DevicePlane& device : devices) {
+    if (Matches(*selector, trace, device)) selection.planes.push_back(device);
+  }
+  if (selection.planes.empty()) return NothingMatches(trace, text);
+  return selection;
+}
+
+absl::StatusOr<std::vector<uint32_t>> SelectPlanes(const Trace& trace, std::string_view text) {
+  std::vector<uint32_t> planes;
+  if (text == "all" || text.starts_with("re:")) {
+    auto selector = Parse(text);
+    if (!selector.ok()) return selector.status();
+    for (uint32_t i = 0; i < trace.planes.size(); ++i) {
+      if (selector->all || MatchesName(*selector, trace.planes[i].name)) planes.push_back(i);
+    }
+    if (planes.empty()) return NothingMatches(trace, text);
+    return planes;
+  }
+  auto selection = SelectDevices(trace, text);
+  if (!selection.ok()) return selection.status();
+  for (const DevicePlane& device : selection->planes) planes.push_back(device.plane);
+  return planes;
+}
+
+}  // namespace xplane_time

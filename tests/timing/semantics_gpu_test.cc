@@ -1,0 +1,346 @@
+// How the kernels of a GPU program split into runs: by host evidence where there is some,
+// else by the period of their sequence.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <numeric>
+
+#include "tests/support/trace_builder.h"
+#include "tests/timing/report_of.h"
+
+namespace xplane_time::testing {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::Each;
+using ::testing::ElementsAre;
+using ::testing::ElementsAreArray;
+using ::testing::Field;
+using ::testing::Ge;
+
+// A kernel of a run: "hlo_op/kernel", or "op" for both. Lost annotation: "-" before it.
+using RunOfKernels = std::vector<std::string>;
+
+enum class Evidence { kNone, kSameLine, kOtherLine, kScope };
+constexpr Evidence kEveryEvidence[] = {Evidence::kNone, Evidence::kSameLine, Evidence::kOtherLine,
+                                       Evidence::kScope};
+
+// Writes runs of jit_f one after the other: a kernel of 7 ps every 10 ps on alternating
+// streams, and 1000 ps from the start of a run to the next.
+class RunsTrace {
+ public:
+  explicit RunsTrace(Evidence evidence) : evidence_(evidence) {}
+
+  void Add(const RunOfKernels& kernels) {
+    const int64_t start_ps = 1000 * (1 + runs_++);
+    int64_t at_ps = start_ps;
+    const bool on_host = evidence_ == Evidence::kSameLine || evidence_ == Evidence::kOtherLine;
+    if (on_host) t_.Host().Thread("python").ModuleExecution("jit_f", start_ps - 500, 400);
+    for (std::string kernel : kernels) {
+      AddKernel(kernel, at_ps, on_host);
+      at_ps += 10;
+    }
+  }
+
+  Report Build() { return ReportOf(t_); }
+  TraceBuilder& trace() { return t_; }
+
+ private:
+  void AddKernel(std::string kernel, int64_t at_ps, bool on_host) {
+    const uint64_t id = ++correlation_id_;
+    const bool lost = kernel.starts_with("-");
+    if (lost) kernel.erase(0, 1);
+    const size_t slash = kernel.find('/');
+    KernelSpec spec{.name = slash == std::string::npos ? kernel : kernel.substr(slash + 1),
+                    .start_ps = at_ps,
+                    .duration_ps = 7,
+                    .correlation_id = id};
+    if (!lost) {
+      spec.hlo_module = "jit_f";
+      spec.program_id = 3;
+      spec.hlo_op = kernel.substr(0, slash);
+      // The module's scope is the root; each kernel has one of its own below.
+      if (evidence_ == Evidence::kScope) {
+        spec.scope_range_id = 1000 * runs_ + static_cast<int64_t>(id);
+        t_.ScopeParent(spec.scope_range_id, runs_);
+      }
+    }
+    t_.Gpu(0).Stream(16 + static_cast<int64_t>(id % 2)).Kernel(spec);
+    if (!on_host) return;
+    t_.Host()
+        .Thread(evidence_ == Evidence::kSameLine ? "python" : "Host Threads/1")
+        .Launch({.start_ps = at_ps - 450, .duration_ps = 2, .correlation_id = id});
+  }
+
+  Evidence evidence_;
+  TraceBuilder t_;
+  int64_t runs_ = 0;
+  uint64_t correlation_id_ = 0;
+};
+
+std::string NameOf(Evidence evidence) {
+  constexpr const char* kNames[] = {"no evidence", "same line", "other line", "scope"};
+  return kNames[static_cast<size_t>(evidence)];
+}
+
+struct SplitCase {
+  const char* name;
+  std::vector<RunOfKernels> runs;
+};
+
+// Runs that every way of splitting must find.
+const SplitCase kFoundByAll[] = {
+    {"one kernel a run", {{"a"}, {"a"}, {"a"}}},
+    {"single run, nothing repeats", {{"a", "b", "c"}}},
+    {"complete runs", {{"a", "b", "c"}, {"a", "b", "c"}, {"a", "b", "c"}}},
+    {"one hlo_op emits two kernels, first in the program",
+     {{"dot/k1", "dot/k2", "add"}, {"dot/k1", "dot/k2", "add"}, {"dot/k1", "dot/k2", "add"}}},
+    {"one kernel emitted by two ops", {{"a/k", "b/k"}, {"a/k", "b/k"}, {"a/k", "b/k"}}},
+    {"a loop inside", {{"a", "b", "b", "b"}, {"a", "b", "b", "b"}, {"a", "b", "b", "b"}}},
+    {"the first op comes again in the run",
+     {{"a", "b", "a", "c"}, {"a", "b", "a", "c"}, {"a", "b", "a", "c"}}},
+    {"streams swap neighbours",
+     {{"a", "b", "c", "d"},
+      {"a", "c", "b", "d"},
+      {"a", "b", "c", "d"},
+      {"b", "a", "c", "d"},
+      {"a", "b", "d", "c"},
+      {"a", "b", "c", "d"}}},
+    {"the last run is cut short",
+     {{"a", "b", "c"}, {"a", "b", "c"}, {"a", "b", "c"}, {"a", "b", "c"}, {"a"}}},
+};
+
+TEST(GpuRuns, FoundByEveryWay) {
+  for (const SplitCase& test : kFoundByAll) {
+    for (Evidence evidence : kEveryEvidence) {
+      SCOPED_TRACE(std::string(test.name) + ", " + NameOf(evidence));
+      RunsTrace t(evidence);
+      std::vector<uint64_t> counts;
+      std::vector<int64_t> active, span;
+      for (const RunOfKernels& run : test.runs) {
+        t.Add(run);
+        const auto n = static_cast<int64_t>(run.size());
+        counts.push_back(run.size());
+        active.push_back(7 * n);
+        span.push_back(10 * n - 3);
+      }
+      const Report report = t.Build();
+      EXPECT_THAT(KernelCounts(report, "jit_f"), ElementsAreArray(counts));
+      EXPECT_THAT(ActivePs(report, "jit_f"), ElementsAreArray(active));
+      EXPECT_THAT(SpanPs(report, "jit_f"), ElementsAreArray(span));
+      EXPECT_EQ(TheFunction(report, "jit_f").status, RowStatus::kOk);
+    }
+  }
+}
+
+// Programs whose runs differ by nature: only evidence can split them.
+const SplitCase kFoundByEvidence[] = {
+    {"a loop of one kernel", {{"a", "a", "a"}, {"a", "a", "a"}}},
+    {"varying trip counts",
+     {{"a", "b", "b"}, {"a", "b"}, {"a", "b", "b", "b"}, {"a", "b", "b"}, {"a", "b"}}},
+    {"a conditional with 3 or 4 ops",
+     {{"a", "b", "c"},
+      {"a", "b", "x", "c"},
+      {"a", "b", "c"},
+      {"a", "b", "x", "c"},
+      {"a", "b", "x", "c"},
+      {"a", "b", "c"}}},
+};
+
+TEST(GpuRuns, VaryingProgramsAreNotSuspect) {
+  for (const SplitCase& test : kFoundByEvidence) {
+    for (Evidence evidence : {Evidence::kSameLine, Evidence::kOtherLine, Evidence::kScope}) {
+      SCOPED_TRACE(std::string(test.name) + ", " + NameOf(evidence));
+      RunsTrace t(evidence);
+      std::vector<uint64_t> counts;
+      for (const RunOfKernels& run : test.runs) {
+        t.Add(run);
+        counts.push_back(run.size());
+      }
+      const Report report = t.Build();
+      EXPECT_THAT(KernelCounts(report, "jit_f"), ElementsAreArray(counts));
+      EXPECT_EQ(TheFunction(report, "jit_f").suspect_runs, 0u);
+      EXPECT_EQ(TheFunction(report, "jit_f").active_ps.value().n, test.runs.size());
+    }
+  }
+}
+
+// In a real trace one of 5 runs showed 3 of its 5 kernels; the other two were there, but
+// had lost their hlo_module.
+TEST(GpuRuns, SuspectRunWhicheverKernelsAreLost) {
+  const RunOfKernels complete = {"a", "b", "c", "d", "e"};
+  for (Evidence evidence : kEveryEvidence) {
+    for (size_t damaged_run = 0; damaged_run < 5; ++damaged_run) {
+      for (const auto& [x, y] : {std::pair<size_t, size_t>{0, 1}, {0, 4}, {1, 3}, {2, 3}, {3, 4}}) {
+        SCOPED_TRACE(NameOf(evidence) + ", run " + std::to_string(damaged_run) + " without " +
+                     complete[x] + complete[y]);
+        RunsTrace t(evidence);
+        for (size_t run = 0; run < 5; ++run) {
+          RunOfKernels kernels = complete;
+          if (run == damaged_run) kernels[x] = "-" + kernels[x];
+          if (run == damaged_run) kernels[y] = "-" + kernels[y];
+          t.Add(kernels);
+        }
+        const Report report = t.Build();
+        const FunctionRow row = TheFunction(report, "jit_f");
+        EXPECT_EQ(row.runs, 5u);
+        EXPECT_EQ(row.suspect_runs, 1u);
+        EXPECT_EQ(row.kernels_total, 23u);
+        EXPECT_EQ(row.kernels_per_run, 5.0);
+        EXPECT_EQ(row.active_ps.value().n, 4u);
+        EXPECT_EQ(row.active_ps.value().min, 35);
+        std::vector<uint64_t> counts(5, 5);
+        counts[damaged_run] = 3;
+        EXPECT_THAT(KernelCounts(report, "jit_f"), ElementsAreArray(counts));
+        EXPECT_EQ(DiagnosticCount(report, "suspect_run"), 1u);
+      }
+    }
+  }
+}
+
+TEST(GpuRuns, LostKernelsInsideARunAreDiagnosed) {
+  RunsTrace t(Evidence::kSameLine);
+  for (int run = 0; run < 4; ++run) t.Add({"a", "b", "c"});
+  t.Add({"a", "-b", "c"});
+  const Report report = t.Build();
+  EXPECT_EQ(DiagnosticCount(report, "kernel_without_function"), 1u);
+  EXPECT_EQ(TheFunction(report, "jit_f").suspect_runs, 1u);
+}
+
+// Who is suspect: a strict subset of a mode of at least 3/4 of at least 4 runs.
+TEST(GpuRuns, SuspectsNeedAMode) {
+  struct {
+    const char* name;
+    int complete, partial, other;
+    uint64_t suspects;
+  } const cases[] = {
+      {"3 of 4", 3, 1, 0, 1},     {"3 runs in all", 2, 1, 0, 0}, {"2 of 4", 2, 2, 0, 0},
+      {"6 of 8", 6, 2, 0, 2},     {"5 of 7", 5, 2, 0, 0},        {"not a subset", 4, 0, 1, 0},
+      {"both kinds", 6, 1, 1, 1},
+  };
+  for (const auto& test : cases) {
+    SCOPED_TRACE(test.name);
+    RunsTrace t(Evidence::kOtherLine);
+    for (int i = 0; i < test.complete; ++i) t.Add({"a", "b", "c"});
+    for (int i = 0; i < test.partial; ++i) t.Add({"a", "c"});
+    for (int i = 0; i < test.other; ++i) t.Add({"a", "x"});
+    const FunctionRow row = TheFunction(t.Build(), "jit_f");
+    EXPECT_EQ(row.suspect_runs, test.suspects);
+    EXPECT_EQ(row.runs, static_cast<uint64_t>(test.complete + test.partial + test.other));
+  }
+}
+
+// The number of host executions is a cross-check: six times the same kernel looks like
+// six runs, but the host executed the module twice.
+TEST(GpuRuns, UncertainWhereTheHostDisagreesWithThePeriod) {
+  RunsTrace t(Evidence::kNone);
+  for (int i = 0; i < 6; ++i) t.Add({"a"});
+  t.trace()
+      .Host()
+      .Thread("python")
+      .ModuleExecution("jit_f", 100, 50)
+      .ModuleExecution("jit_f", 200, 50);
+  const Report report = t.Build();
+  EXPECT_EQ(TheFunction(report, "jit_f").status, RowStatus::kRunsUncertain);
+  EXPECT_EQ(DiagnosticCount(report, "runs_uncertain"), 1u);
+}
+
+TEST(GpuRuns, CopiesOfAModuleAreKernelsOfItsRuns) {
+  TraceBuilder t;
+  for (int64_t run = 0; run < 3; ++run) {
+    t.Gpu(0).Stream(16).Kernel({.name = "k",
+                                .start_ps = 100 * run,
+                                .duration_ps = 10,
+                                .hlo_module = "jit_f",
+                                .program_id = 1,
+                                .hlo_op = "dot"});
+    t.Gpu(0)
+        .Stream(17, "MemcpyD2D")
+        .Kernel({.name = "MemcpyD2D",
+                 .start_ps = 100 * run + 20,
+                 .duration_ps = 5,
+                 .hlo_module = "jit_f",
+                 .program_id = 1,
+                 .hlo_op = "copy.1",
+                 .stats = {{.name = "memcpy_details", .value = "kind:DtoD size:4"}}});
+    t.Gpu(0)
+        .Stream(17, "MemcpyD2D")
+        .Kernel({.name = "MemcpyH2D", .start_ps = 100 * run + 30, .duration_ps = 4});
+  }
+  const Report report = ReportOf(t);
+  EXPECT_THAT(ActivePs(report, "jit_f"), ElementsAre(15, 15, 15));
+  EXPECT_THAT(SpanPs(report, "jit_f"), ElementsAre(25, 25, 25));
+  EXPECT_EQ(TheKernel(report, "MemcpyD2D").category, Category::kCopy);
+  EXPECT_EQ(TheKernel(report, "MemcpyD2D").function, "jit_f");
+  EXPECT_EQ(TheKernel(report, "MemcpyH2D").function, std::nullopt);
+  EXPECT_EQ(TheDevice(report, "/device:GPU:0").executions, 9u);
+}
+
+// One kernel name serves many programs; each is counted on its own.
+TEST(GpuRuns, ProgramsOfOneModuleAreKeptApart) {
+  TraceBuilder t;
+  for (int64_t i = 0; i < 6; ++i) {
+    t.Gpu(0).Stream(1).Kernel({.name = "loop_convert_fusion.kd",
+                               .start_ps = 10 * i,
+                               .duration_ps = 1 + i % 2,
+                               .hlo_module = "jit_f",
+                               .program_id = i % 2,
+                               .hlo_op = "convert"});
+  }
+  const Report report = ReportOf(t);
+  EXPECT_EQ(FunctionsNamed(report, "jit_f").size(), 2u);
+  EXPECT_THAT(report.kernels, Each(Field(&KernelRow::count, 3u)));
+  EXPECT_EQ(report.kernels.size(), 2u);
+}
+
+// Two runs overlap on the device; only the host tells them apart.
+TEST(GpuRuns, OverlappingRunsByCorrelation) {
+  TraceBuilder t;
+  auto python = t.Host().Thread("python");
+  for (uint64_t run : {0, 1}) {
+    const auto at_ps = static_cast<int64_t>(10 * run);
+    python.ModuleExecution("jit_f", at_ps, 8);
+    for (uint64_t kernel : {0, 1}) {
+      const uint64_t id = 1 + 2 * run + kernel;
+      python.Launch({.start_ps = at_ps + 1 + static_cast<int64_t>(kernel),
+                     .duration_ps = 1,
+                     .correlation_id = id});
+      t.Gpu(0)
+          .Stream(static_cast<int64_t>(run))
+          .Kernel({.name = "k" + std::to_string(kernel),
+                   .start_ps = 100 + static_cast<int64_t>(5 * run + 20 * kernel),
+                   .duration_ps = 10,
+                   .hlo_module = "jit_f",
+                   .program_id = 1,
+                   .hlo_op = "op" + std::to_string(kernel),
+                   .correlation_id = id});
+    }
+  }
+  const Report report = ReportOf(t);
+  EXPECT_THAT(ActivePs(report, "jit_f"), ElementsAre(20, 20));
+  EXPECT_THAT(SpanPs(report, "jit_f"), ElementsAre(30, 30));
+}
+
+// A launch on the module's own line counts before another module execution that happens
+// to be around it on another line.
+TEST(GpuRuns, TheSameLineComesFirst) {
+  TraceBuilder t;
+  auto a = t.Host().Thread("worker/a");
+  auto b = t.Host().Thread("worker/b");
+  a.ModuleExecution("jit_f", 0, 100);
+  b.ModuleExecution("jit_f", 0, 100);
+  for (uint64_t id : {1, 2, 3, 4}) {
+    (id % 2 == 0 ? a : b).Launch({.start_ps = 10 * static_cast<int64_t>(id), .correlation_id = id});
+    t.Gpu(0).Stream(1).Kernel({.name = "k",
+                               .start_ps = 200 + 10 * static_cast<int64_t>(id),
+                               .duration_ps = static_cast<int64_t>(id),
+                               .hlo_module = "jit_f",
+                               .program_id = 1,
+                               .hlo_op = "k" + std::to_string((id + 1) / 2),
+                               .correlation_id = id});
+  }
+  EXPECT_THAT(ActivePs(ReportOf(t), "jit_f"), ElementsAre(1 + 3, 2 + 4));
+}
+
+}  // namespace
+}  // namespace xplane_time::testing

@@ -1,0 +1,11 @@
+#include "commands.h"
+
+namespace xplane_time::tools {
+
+absl::StatusOr<std::string> RunReport(const Options& options, const Opened& opened) {
+  auto report = BuildReport(opened.trace, options.report, opened.diagnostics);
+  if (!report.ok()) return report.status();
+  return output::RenderReport(*report, options.output);
+}
+
+}  // namespace xplane_time::tools

@@ -1,0 +1,16 @@
+#include "commands.h"
+
+namespace xplane_time::tools {
+
+absl::StatusOr<std::string> RunTree(const Options& options, const Opened& opened) {
+  TreeOptions tree;
+  tree.select = options.report;
+  tree.line = options.line;
+  tree.name = options.name;
+  tree.max_depth = options.depth;
+  auto report = BuildTree(opened.trace, tree, opened.diagnostics);
+  if (!report.ok()) return report.status();
+  return output::RenderTree(*report, options.output);
+}
+
+}  // namespace xplane_time::tools

@@ -1,0 +1,119 @@
+#include "commands.h"
+
+#include <cstdio>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "output/schema.h"
+#include "output/text.h"
+#include "terminal.h"
+
+namespace xplane_time::tools {
+namespace {
+
+constexpr int kExitUsage = 64, kExitBadTrace = 65, kExitNoInput = 66, kExitBug = 70,
+              kExitCannotWrite = 73, kExitIo = 74;
+
+int ExitCode(const absl::Status& status) {
+  switch (status.code()) {
+    case absl::StatusCode::kOk:
+      return 0;
+    case absl::StatusCode::kInvalidArgument:
+      return kExitUsage;
+    case absl::StatusCode::kNotFound:
+      return kExitNoInput;
+    case absl::StatusCode::kDataLoss:
+    case absl::StatusCode::kFailedPrecondition:
+    case absl::StatusCode::kResourceExhausted:
+      return kExitBadTrace;
+    case absl::StatusCode::kPermissionDenied:
+    case absl::StatusCode::kUnavailable:
+      return kExitIo;
+    default:
+      return kExitBug;
+  }
+}
+
+int Fail(const absl::Status& status, int exit_code) {
+  const std::string message(status.message());
+  std::fprintf(stderr, "xplane-time: %s\n", output::Printable(message).c_str());
+  return exit_code;
+}
+
+// A closed pipe ends quietly.
+int FinishWriting(const absl::Status& status) {
+  if (status.ok() || absl::IsAborted(status)) return 0;
+  return Fail(status, kExitCannotWrite);
+}
+
+int WriteText(const Options& options, const std::string& text) {
+  auto out = OutputFile::Open(options.output_path);
+  if (!out.ok()) return Fail(out.status(), kExitCannotWrite);
+  absl::Status status = out->Write(text);
+  if (status.ok()) status = out->Commit();
+  return FinishWriting(status);
+}
+
+int StreamEvents(const Options& options, const Opened& opened) {
+  auto out = OutputFile::Open(options.output_path);
+  if (!out.ok()) return Fail(out.status(), kExitCannotWrite);
+  const absl::Status status = RunEvents(options, opened, &*out);
+  if (absl::IsAborted(status) || absl::IsInternal(status)) return FinishWriting(status);
+  if (!status.ok()) {
+    // Rows that were streamed before the damage showed stay on standard output, labelled
+    // by the exit code; a file is left absent.
+    return Fail(status, ExitCode(status));
+  }
+  return FinishWriting(out->Commit());
+}
+
+absl::StatusOr<std::string> RunForText(const Options& options, const Opened& opened) {
+  switch (options.command) {
+    case Command::kReport:
+      return RunReport(options, opened);
+    case Command::kPlanes:
+      return RunPlanes(options, opened);
+    case Command::kFunctions:
+      return RunFunctions(options, opened);
+    case Command::kKernels:
+      return RunKernels(options, opened);
+    case Command::kTree:
+      return RunTree(options, opened);
+    case Command::kEvents:
+      break;
+  }
+  return absl::InternalError("a command without text");
+}
+
+}  // namespace
+
+absl::StatusOr<Opened> OpenInputs(const Options& options) {
+  auto inputs = FindInputs(options.traces, options.find);
+  if (!inputs.ok()) return inputs.status();
+  Diagnostics diagnostics;
+  auto trace = OpenTrace(*inputs, options.read, &diagnostics);
+  if (!trace.ok()) return trace.status();
+  return Opened{*std::move(trace), std::move(diagnostics)};
+}
+
+int RunCommand(Options options) {
+  if (options.json_schema) {
+    return WriteText(options, output::JsonSchema(CommandName(options.command)));
+  }
+  AdaptToTerminal(options, &options.output);
+  const auto opened = OpenInputs(options);
+  if (!opened.ok()) return Fail(opened.status(), ExitCode(opened.status()));
+  std::atomic<uint64_t> events_done{0};
+  options.report.events_done = &events_done;
+  if (options.command == Command::kEvents) return StreamEvents(options, *opened);
+  absl::StatusOr<std::string> text;
+  {
+    const ProgressLine progress(WantsProgress(options), opened->trace.event_count, &events_done);
+    text = RunForText(options, *opened);
+  }
+  if (!text.ok()) return Fail(text.status(), ExitCode(text.status()));
+  return WriteText(options, *text);
+}
+
+}  // namespace xplane_time::tools

@@ -1,0 +1,37 @@
+// Commands: one file each (cmd_*.cc). A command reads its traces and returns the text
+// to print; RunCommand prints it and maps statuses to exit codes.
+#ifndef XPLANE_TIME_TOOLS_COMMANDS_H_
+#define XPLANE_TIME_TOOLS_COMMANDS_H_
+
+#include <atomic>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "options.h"
+#include "output_file.h"
+#include "xplane_time/diagnostics.h"
+#include "xplane_time/trace.h"
+
+namespace xplane_time::tools {
+
+// An opened trace, and what was counted while opening it.
+struct Opened {
+  Trace trace;
+  Diagnostics diagnostics;
+};
+absl::StatusOr<Opened> OpenInputs(const Options& options);
+
+absl::StatusOr<std::string> RunReport(const Options& options, const Opened& opened);
+absl::StatusOr<std::string> RunPlanes(const Options& options, const Opened& opened);
+absl::StatusOr<std::string> RunFunctions(const Options& options, const Opened& opened);
+absl::StatusOr<std::string> RunKernels(const Options& options, const Opened& opened);
+absl::StatusOr<std::string> RunTree(const Options& options, const Opened& opened);
+// Streams instead of returning text.
+absl::Status RunEvents(const Options& options, const Opened& opened, OutputFile* out);
+
+// Runs the command and returns the process's exit code.
+int RunCommand(Options options);
+
+}  // namespace xplane_time::tools
+
+#endif  // XPLANE_TIME_TOOLS_COMMANDS_H_

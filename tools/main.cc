@@ -1,0 +1,37 @@
+// xplane-time: parse the command line, run one command, map the outcome to an exit code.
+#include <csignal>
+#include <cstdio>
+#include <exception>
+#include <string>
+
+#include "commands.h"
+#include "options.h"
+
+namespace {
+
+int Main(int argc, char** argv) {
+  using namespace xplane_time::tools;
+  const Parsed parsed = ParseCommandLine(argc, argv);
+  if (!parsed.error.empty()) {
+    std::fprintf(stderr, "xplane-time: %s\n", parsed.error.c_str());
+    return parsed.exit_code;
+  }
+  if (!parsed.options.has_value()) {
+    std::fputs(parsed.text.c_str(), stdout);
+    return parsed.exit_code;
+  }
+  return RunCommand(*parsed.options);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  std::signal(SIGPIPE, SIG_IGN);  // a closed pipe is a write error, which ends quietly
+  try {
+    return Main(argc, argv);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "xplane-time: a bug of ours: %s; please report it with the trace\n",
+                 error.what());
+    return 70;
+  }
+}

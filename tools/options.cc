@@ -1,0 +1,305 @@
+#include "options.h"
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <memory>
+#include <thread>
+
+#include <CLI/CLI.hpp>
+
+#include "version_text.h"
+
+namespace xplane_time::tools {
+namespace {
+
+using output::Format;
+using output::Unit;
+
+struct CommandInfo {
+  Command command;
+  const char* name;
+  const char* help;
+  const char* examples;
+};
+
+constexpr std::array<CommandInfo, 6> kCommands = {{
+    {Command::kReport, "report",
+     "What is in this trace, how busy each device was, which functions and kernels took the time,\n"
+     "what is wrong with the trace. The default command.",
+     "  xplane-time trace.xplane.pb\n"
+     "  xplane-time logdir --device gpu:0 --format json -o report.json\n"
+     "  xplane-time run1.xplane.pb run2.xplane.pb       repeated captures of the same thing\n"},
+    {Command::kPlanes, "planes", "Planes, lines, event counts, time ranges.",
+     "  xplane-time planes trace.xplane.pb\n"
+     "  xplane-time planes trace.xplane.pb --stats      names, types and counts of stats\n"},
+    {Command::kFunctions, "functions", "One row a compiled function and device.",
+     "  xplane-time functions trace.xplane.pb --device gpu\n"
+     "  xplane-time functions trace.xplane.pb --by-id --format csv\n"
+     "  xplane-time functions trace.xplane.pb --function '^jit_step$' --samples\n"},
+    {Command::kKernels, "kernels", "One row a kernel or op and device.",
+     "  xplane-time kernels trace.xplane.pb --top 20\n"
+     "  xplane-time kernels trace.xplane.pb --within jit_train --sort self\n"
+     "  xplane-time kernels trace.xplane.pb --scope attention --format markdown\n"},
+    {Command::kTree, "tree",
+     "Nesting of functions (or of lines, with --line): total, self and child time.",
+     "  xplane-time tree trace.xplane.pb --function jit_train --depth 2\n"
+     "  xplane-time tree trace.xplane.pb --device cpu --line python --name Execute\n"},
+    {Command::kEvents, "events", "The raw events, streamed in file order.",
+     "  xplane-time events trace.xplane.pb --device all --format csv\n"
+     "  xplane-time events trace.xplane.pb --line 'Stream #' --stat hlo_op --stat program_id\n"},
+}};
+
+// Options read as text and converted after parsing.
+struct Texts {
+  std::string format = "table", unit = "auto", metric = "active", clock = "auto", trim = "none",
+              reader = "wire", color = "auto", progress = "auto", within;
+  std::optional<double> min_duration_ns;
+};
+
+constexpr char kSelect[] = "Selection", kTime[] = "Time", kOut[] = "Output", kInput[] = "Input";
+
+void AddTraceOptions(CLI::App* app, Options* o, Texts* t) {
+  app->add_option("TRACE", o->traces,
+                  ".xplane.pb or .xspace.pb file (also .gz), run directory, log directory, or - for "
+                  "standard input; several are repeated captures of the same thing");
+  app->add_option("--run", o->find.run, "With a log directory: this run instead of the latest")
+      ->type_name("NAME")->group(kInput);
+  app->add_option("--reader", t->reader, "How to decode: wire (fast) or protobuf (cross-check)")
+      ->check(CLI::IsMember({"wire", "protobuf"}))->type_name("NAME")->group(kInput);
+  app->add_option("--threads", o->report.threads, "Threads for reading [number of processors]")
+      ->check(CLI::Range(1, 1024))->type_name("N")->group(kInput);
+  app->add_option("--device", o->report.device,
+                  "gpu, tpu, cpu, custom, all, gpu:0,2 or re:REGEX on plane names [the accelerators; "
+                  "the CPU only where there is no accelerator plane]")
+      ->type_name("SEL")->group(kSelect);
+}
+
+void AddFilters(CLI::App* app, Options* o, Texts* t) {
+  ReportOptions& r = o->report;
+  app->add_option("--function", r.function, "Only functions that match (RE2, search)")
+      ->type_name("RE")->group(kSelect);
+  app->add_option("--exclude", r.exclude, "Not functions that match")
+      ->type_name("RE")->group(kSelect);
+  app->add_option("--kernel", r.kernel, "Only matching kernels count as a function's time")
+      ->type_name("RE")->group(kSelect);
+  app->add_option("--scope", r.scope, "The same by name scope, tf_op or source")
+      ->type_name("RE")->group(kSelect);
+  app->add_option("--prefix", r.prefix, "Only functions whose name starts so")
+      ->type_name("TEXT")->group(kSelect);
+  app->add_option("--min-duration", t->min_duration_ns, "Leave out shorter executions (counted)")
+      ->check(CLI::NonNegativeNumber)->type_name("NS")->group(kSelect);
+  app->add_option("--max-events", r.max_events, "Only a device's first N executions (counted)")
+      ->type_name("N")->group(kSelect);
+  app->add_option("--id-pattern", r.id_pattern,
+                  "First group: variant id [jit_autotune_fn_N and jit_tune_jax_fn_N]")
+      ->type_name("RE")->group(kSelect);
+}
+
+void AddTiming(CLI::App* app, Options* o, Texts* t) {
+  app->add_option("--metric", t->metric,
+                  "A run's time: active (union of its kernels), span (first start to last end) or "
+                  "sum (of durations)")
+      ->check(CLI::IsMember({"active", "span", "sum"}))->type_name("NAME")->group(kTime);
+  app->add_option("--clock", t->clock, "auto (the device's where it exists), device or profile")
+      ->check(CLI::IsMember({"auto", "device", "profile"}))->type_name("NAME")->group(kTime);
+  app->add_option("--trim", t->trim, "none, drop-extremes, iqr, mad or percent:P")
+      ->type_name("POLICY")->group(kTime);
+  app->add_option("--skip-runs", o->report.skip_runs,
+                  "Leave out the first N runs of each function and device (warm-up)")
+      ->type_name("N")->group(kTime);
+  app->add_option("--tolerance", o->report.tolerance_ps,
+                  "How far a nested event may stick out of its parent")
+      ->check(CLI::NonNegativeNumber)->type_name("PS")->group(kTime);
+}
+
+void AddOutput(CLI::App* app, Options* o, Texts* t) {
+  app->add_option("--format", t->format, "table, json, csv or markdown")
+      ->check(CLI::IsMember({"table", "json", "csv", "markdown"}))->type_name("NAME")->group(kOut);
+  app->add_option("-o,--output", o->output_path, "Write there; complete or not at all")
+      ->type_name("FILE")->group(kOut);
+  app->add_option("--top", o->output.top, "Only the first N rows")->type_name("N")->group(kOut);
+  app->add_option("--color", t->color, "auto, always or never; NO_COLOR is honoured")
+      ->check(CLI::IsMember({"auto", "always", "never"}))->type_name("WHEN")->group(kOut);
+  app->add_option("--progress", t->progress, "auto (long work on a terminal), always or never")
+      ->check(CLI::IsMember({"auto", "always", "never"}))->type_name("WHEN")->group(kOut);
+  app->add_flag("--quiet", o->quiet, "Errors only on standard error")->group(kOut);
+  app->add_flag("--json-schema", o->json_schema, "Print the JSON Schema of this command's output")
+      ->group(kOut);
+}
+
+void AddSortAndUnit(CLI::App* app, Options* o, Texts* t) {
+  app->add_option("--sort", o->output.sort, "Sort rows by this column [total]")
+      ->type_name("KEY")->group(kOut);
+  app->add_option("--unit", t->unit, "Of times in tables: auto, ns, us, ms or s")
+      ->check(CLI::IsMember({"auto", "ns", "us", "ms", "s"}))->type_name("UNIT")->group(kOut);
+}
+
+void AddOwnOptions(Command command, CLI::App* app, Options* o, Texts* t) {
+  switch (command) {
+    case Command::kReport:
+      break;
+    case Command::kPlanes:
+      app->add_flag("--stats", o->with_stats, "List names, types and counts of stats");
+      break;
+    case Command::kFunctions:
+      app->add_flag("--samples", o->samples, "One row a run");
+      app->add_flag("--by-id", o->by_id, "One row a variant id");
+      break;
+    case Command::kKernels:
+      app->add_option("--within", t->within, "Only kernels of functions that match")
+          ->type_name("RE");
+      break;
+    case Command::kTree:
+      app->add_option("--line", o->line, "Nest the lines that match instead of functions")
+          ->type_name("RE");
+      app->add_option("--name", o->name, "Only events that match")->type_name("RE");
+      app->add_option("--depth", o->depth, "Levels to show [all]")->type_name("N");
+      break;
+    case Command::kEvents:
+      app->add_option("--stat", o->stats, "Show this stat as a column (repeat for more)")
+          ->type_name("NAME")->take_all()->expected(1);
+      app->add_option("--line", o->line, "Only lines that match")->type_name("RE");
+      app->add_option("--name", o->name, "Only events whose name matches")->type_name("RE");
+      app->add_option("--min-duration", t->min_duration_ns, "Leave out shorter events")
+          ->check(CLI::NonNegativeNumber)->type_name("NS");
+      app->add_option("--max-events", o->report.max_events, "Stop after N events")->type_name("N");
+      break;
+  }
+}
+
+bool Times(Command command) { return command != Command::kPlanes && command != Command::kEvents; }
+
+void BuildApp(CLI::App* app, Options* options, Texts* texts) {
+  app->name("xplane-time");
+  app->description("Kernel and function times from XPlane traces (.xplane.pb).");
+  app->footer("TRACE without a command means report. Every command: xplane-time COMMAND --help.\n"
+              "Exit codes: 0 done, 64 usage, 65 bad or unusable trace, 66 no such input,\n"
+              "70 our own bug, 73 cannot write output, 74 I/O error.");
+  app->set_version_flag("--version", VersionText());
+  app->require_subcommand(1);
+  for (const CommandInfo& info : kCommands) {
+    CLI::App* sub = app->add_subcommand(info.name, info.help);
+    sub->footer(std::string("Examples:\n") + info.examples);
+    AddTraceOptions(sub, options, texts);
+    if (Times(info.command)) {
+      AddFilters(sub, options, texts);
+      AddTiming(sub, options, texts);
+      AddSortAndUnit(sub, options, texts);
+    }
+    AddOutput(sub, options, texts);
+    AddOwnOptions(info.command, sub, options, texts);
+    sub->callback([options, &info] { options->command = info.command; });
+  }
+}
+
+When ParseWhen(const std::string& text) {
+  return text == "always" ? When::kAlways : text == "never" ? When::kNever : When::kAuto;
+}
+
+// Turns texts into values. An error message where they do not fit.
+std::string Convert(const Texts& t, Options* o) {
+  const std::map<std::string, Format> formats = {{"table", Format::kTable},
+                                                 {"json", Format::kJson},
+                                                 {"csv", Format::kCsv},
+                                                 {"markdown", Format::kMarkdown}};
+  const std::map<std::string, Unit> units = {
+      {"auto", Unit::kAuto}, {"ns", Unit::kNs}, {"us", Unit::kUs}, {"ms", Unit::kMs}, {"s", Unit::kS}};
+  o->output.format = formats.at(t.format);
+  o->output.unit = units.at(t.unit);
+  o->report.metric = t.metric == "span" ? Metric::kSpan
+                     : t.metric == "sum" ? Metric::kSum
+                                         : Metric::kActive;
+  o->output.metric = o->report.metric;
+  o->report.clock = t.clock == "device"    ? ClockChoice::kDevice
+                    : t.clock == "profile" ? ClockChoice::kProfile
+                                           : ClockChoice::kAuto;
+  o->read.reader = t.reader == "protobuf" ? Reader::kProtobuf : Reader::kWire;
+  o->color = ParseWhen(t.color);
+  o->progress = ParseWhen(t.progress);
+  if (t.min_duration_ns.has_value()) {
+    constexpr double kMostNs = 9e15;
+    if (*t.min_duration_ns > kMostNs) return "--min-duration: more than 100 days";
+    o->report.min_duration_ps = static_cast<int64_t>(*t.min_duration_ns * 1000);
+  }
+  if (!t.within.empty()) {
+    if (!o->report.function.empty()) return "--within and --function are the same: give one";
+    o->report.function = t.within;
+  }
+  if (o->samples && o->by_id) return "--samples and --by-id exclude each other";
+  o->report.samples = o->samples;
+  o->report.by_variant = o->by_id;
+  const auto trim = ParseTrim(t.trim);
+  if (!trim.ok()) return "--trim: " + std::string(trim.status().message());
+  o->report.trim = *trim;
+  if (o->traces.empty() && !o->json_schema) {
+    return std::string("no TRACE given; see xplane-time ") + std::string(CommandName(o->command)) +
+           " --help";
+  }
+  return "";
+}
+
+// "xplane-time TRACE ..." means "xplane-time report TRACE ...".
+std::vector<std::string> WithCommand(int argc, char** argv) {
+  std::vector<std::string> arguments(argv + 1, argv + argc);
+  const bool top_level = arguments.empty() || arguments[0] == "--help" || arguments[0] == "-h" ||
+                         arguments[0] == "--version";
+  const bool named = !arguments.empty() &&
+                     std::any_of(kCommands.begin(), kCommands.end(), [&](const CommandInfo& info) {
+                       return arguments[0] == info.name;
+                     });
+  if (!top_level && !named) arguments.insert(arguments.begin(), "report");
+  return arguments;
+}
+
+}  // namespace
+
+std::string_view CommandName(Command command) {
+  return kCommands[static_cast<size_t>(command)].name;
+}
+
+Parsed ParseCommandLine(int argc, char** argv) {
+  Options options;
+  Texts texts;
+  options.report.threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  CLI::App app;
+  BuildApp(&app, &options, &texts);
+  Parsed parsed;
+  std::vector<std::string> arguments = WithCommand(argc, argv);
+  if (arguments.empty()) {
+    parsed.text = app.help();
+    return parsed;
+  }
+  std::reverse(arguments.begin(), arguments.end());  // CLI11 takes them so
+  try {
+    app.parse(arguments);
+  } catch (const CLI::CallForVersion&) {
+    parsed.text = VersionText();
+    return parsed;
+  } catch (const CLI::CallForHelp&) {
+    const std::vector<CLI::App*> chosen = app.get_subcommands();
+    parsed.text = chosen.empty() ? app.help() : chosen[0]->help();
+    return parsed;
+  } catch (const CLI::ParseError& error) {
+    parsed.error = error.what();
+    parsed.exit_code = 64;
+    return parsed;
+  }
+  parsed.error = Convert(texts, &options);
+  if (parsed.error.empty()) {
+    parsed.options = std::move(options);
+  } else {
+    parsed.exit_code = 64;
+  }
+  return parsed;
+}
+
+void VisitCommandLine(void (*visit)(const CLI::App& app, void* context), void* context) {
+  Options options;
+  Texts texts;
+  CLI::App app;
+  BuildApp(&app, &options, &texts);
+  visit(app, context);
+}
+
+}  // namespace xplane_time::tools

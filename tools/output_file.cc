@@ -1,0 +1,67 @@
+#include "output_file.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace xplane_time::tools {
+
+absl::StatusOr<OutputFile> OutputFile::Open(const std::string& path) {
+  if (path.empty()) return OutputFile(stdout, "", "");
+  struct stat info;
+  if (stat(path.c_str(), &info) == 0 && !S_ISREG(info.st_mode)) {  // a device or a pipe
+    std::FILE* file = std::fopen(path.c_str(), "we");
+    if (file != nullptr) return OutputFile(file, path, "");
+  }
+  std::string temporary = path + ".XXXXXX";
+  const int fd = mkostemp(temporary.data(), O_CLOEXEC);
+  if (fd < 0) {
+    return absl::InternalError(
+        absl::StrCat(path, ": cannot write: ", std::strerror(errno), "; choose another -o"));
+  }
+  const mode_t mask = umask(0);
+  umask(mask);
+  fchmod(fd, 0666 & ~mask);
+  return OutputFile(fdopen(fd, "w"), path, std::move(temporary));
+}
+
+OutputFile::OutputFile(OutputFile&& other) noexcept
+    : file_(std::exchange(other.file_, nullptr)),
+      path_(std::move(other.path_)),
+      temporary_(std::exchange(other.temporary_, "")) {}
+
+OutputFile::~OutputFile() {
+  if (file_ != nullptr && file_ != stdout) std::fclose(file_);
+  if (!temporary_.empty()) unlink(temporary_.c_str());
+}
+
+absl::Status OutputFile::WriteError() const {
+  if (errno == EPIPE) return absl::AbortedError("the reader closed the pipe");
+  return absl::InternalError(absl::StrCat(path_.empty() ? "standard output" : path_,
+                                          ": cannot write: ", std::strerror(errno)));
+}
+
+absl::Status OutputFile::Write(std::string_view text) {
+  if (std::fwrite(text.data(), 1, text.size(), file_) != text.size()) return WriteError();
+  return absl::OkStatus();
+}
+
+absl::Status OutputFile::Commit() {
+  if (std::fflush(file_) != 0) return WriteError();
+  if (temporary_.empty()) return absl::OkStatus();
+  std::FILE* file = std::exchange(file_, nullptr);
+  if (std::fclose(file) != 0 || std::rename(temporary_.c_str(), path_.c_str()) != 0) {
+    return WriteError();
+  }
+  temporary_.clear();
+  return absl::OkStatus();
+}
+
+}  // namespace xplane_time::tools

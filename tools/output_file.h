@@ -1,0 +1,40 @@
+// OutputFile: standard output, or a file that is complete or absent: it is written
+// beside its name and renamed at the end.
+#ifndef XPLANE_TIME_TOOLS_OUTPUT_FILE_H_
+#define XPLANE_TIME_TOOLS_OUTPUT_FILE_H_
+
+#include <cstdio>
+#include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+namespace xplane_time::tools {
+
+class OutputFile {
+ public:
+  // Empty path: standard output.
+  static absl::StatusOr<OutputFile> Open(const std::string& path);
+  // Removes what was not committed.
+  ~OutputFile();
+  OutputFile(OutputFile&& other) noexcept;
+  OutputFile& operator=(OutputFile&&) = delete;
+
+  // Errors: Aborted where a reader closed the pipe (end quietly); Internal: cannot write.
+  absl::Status Write(std::string_view text);
+  // Flushes, and renames the file into place.
+  absl::Status Commit();
+
+ private:
+  OutputFile(std::FILE* file, std::string path, std::string temporary)
+      : file_(file), path_(std::move(path)), temporary_(std::move(temporary)) {}
+  absl::Status WriteError() const;
+
+  std::FILE* file_;
+  std::string path_, temporary_;
+};
+
+}  // namespace xplane_time::tools
+
+#endif  // XPLANE_TIME_TOOLS_OUTPUT_FILE_H_
