@@ -75,24 +75,6 @@ std::string TrimRight(std::string line) {
   return line;
 }
 
-// A code span: nothing inside is markup but the pipe of the table around it.
-std::string CodeSpan(const std::string& text) {
-  if (text.empty()) return "";
-  std::string body;
-  for (char c : text) {
-    if (c == '|') body.push_back('\\');
-    body.push_back(c);
-  }
-  if (body.find('`') == std::string::npos) return "`" + body + "`";
-  size_t run = 0, longest = 0;
-  for (char c : body) {
-    run = c == '`' ? run + 1 : 0;
-    longest = std::max(longest, run);
-  }
-  const std::string fence(longest + 1, '`');
-  return fence + " " + body + " " + fence;
-}
-
 }  // namespace
 
 GridText LayOut(const Grid& grid, size_t width, std::string_view ellipsis) {
@@ -126,7 +108,7 @@ std::string MarkdownGrid(const Grid& grid) {
   for (size_t row = 0; row < grid.rows(); ++row) {
     for (const Column& column : grid.columns) {
       const std::string& cell = column.cells[row];
-      const std::string shown = column.name ? CodeSpan(cell) : MarkdownCell(cell);
+      const std::string shown = column.name ? MarkdownCode(cell) : MarkdownCell(cell);
       out.append("| ").append(shown).append(shown.empty() ? "" : " ");
     }
     out.append("|\n");

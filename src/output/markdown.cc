@@ -41,7 +41,7 @@ std::string ReportMarkdown(const Report& report, const OrderedReport& rows,
   const std::vector<KernelRow> merged = MergeKernels(report.kernels);
   std::vector<const KernelRow*> kernels;
   for (const KernelRow& row : merged) kernels.push_back(&row);
-  SortKernels("total", &kernels);
+  SortKernels(options.sort, &kernels);
   const size_t most = options.top.value_or(kReportRows);
   std::string out;
   AppendList(InputLines(report.inputs, kAll), &out);

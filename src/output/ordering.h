@@ -40,7 +40,7 @@ absl::StatusOr<OrderedReport> OrderReport(const Report& report, const OutputOpti
 // Mean times the number of samples; empty where the metric is unknown.
 std::optional<double> TotalPs(const FunctionRow& row, Metric metric);
 
-// Sorts by a valid key; empty: "total".
+// Sorts by a key; one that the rows do not have means "total".
 void SortFunctions(std::string_view key, Metric metric, std::vector<const FunctionRow*>* rows);
 void SortKernels(std::string_view key, std::vector<const KernelRow*>* rows);
 

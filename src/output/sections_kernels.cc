@@ -41,6 +41,8 @@ void AddTo(const KernelRow& row, KernelRow* merged) {
                         : std::nullopt;
   merged->mean_ps = static_cast<double>(merged->total_ps) /
                     static_cast<double>(std::max<uint64_t>(merged->count, 1));
+  if (merged->min_ps && row.min_ps) merged->min_ps = std::min(*merged->min_ps, *row.min_ps);
+  if (merged->max_ps && row.max_ps) merged->max_ps = std::max(*merged->max_ps, *row.max_ps);
   merged->median_ps.reset();
   merged->std_ps.reset();
   merged->program_id.reset();

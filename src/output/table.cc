@@ -116,7 +116,7 @@ std::string ReportTable(const Report& report, const OrderedReport& rows,
   const std::vector<KernelRow> merged = MergeKernels(report.kernels);
   std::vector<const KernelRow*> kernels;
   for (const KernelRow& row : merged) kernels.push_back(&row);
-  SortKernels("total", &kernels);
+  SortKernels(options.sort, &kernels);
   size_t functions_shown = options.top.value_or(kReportRows);
   size_t kernels_shown = functions_shown;
   while (true) {

@@ -174,4 +174,21 @@ std::string MarkdownCell(std::string_view text) {
   return out;
 }
 
+std::string MarkdownCode(std::string_view text) {
+  if (text.empty()) return "";
+  std::string body;
+  for (char c : text) {
+    if (c == '|') body.push_back('\\');
+    body.push_back(c);
+  }
+  if (body.find('`') == std::string::npos) return "`" + body + "`";
+  size_t run = 0, longest = 0;
+  for (char c : body) {
+    run = c == '`' ? run + 1 : 0;
+    longest = std::max(longest, run);
+  }
+  const std::string fence(longest + 1, '`');
+  return fence + " " + body + " " + fence;
+}
+
 }  // namespace xplane_time::output

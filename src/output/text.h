@@ -40,8 +40,11 @@ std::string Wrap(std::string_view text, size_t width, size_t indent);
 // A cell of RFC 4180: quoted where it holds a comma, a quote or a line break.
 void AppendCsvCell(std::string_view text, std::string* out);
 
-// A cell of a GitHub table: pipes, backslashes and the characters of HTML escaped.
+// A cell of a GitHub table: pipes, backslashes, stars and the characters of HTML escaped.
 std::string MarkdownCell(std::string_view text);
+
+// The same as a code span, in which only the pipes of the table need an escape.
+std::string MarkdownCode(std::string_view text);
 
 }  // namespace xplane_time::output
 
