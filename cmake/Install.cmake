@@ -1,0 +1,27 @@
+# find_package(xplane_time) and pkg-config xplane_time; the tool and its completions.
+include(CMakePackageConfigHelpers)
+
+set(config ${PROJECT_BINARY_DIR}/cmake)
+install(TARGETS xplane_time EXPORT xplane_time_targets
+        ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}
+        LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(DIRECTORY include/xplane_time DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+install(EXPORT xplane_time_targets NAMESPACE xplane_time::
+        DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/xplane_time)
+configure_package_config_file(cmake/xplane_time-config.cmake.in ${config}/xplane_time-config.cmake
+  INSTALL_DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/xplane_time)
+write_basic_package_version_file(${config}/xplane_time-config-version.cmake
+  COMPATIBILITY SameMinorVersion)
+install(FILES ${config}/xplane_time-config.cmake ${config}/xplane_time-config-version.cmake
+        DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/xplane_time)
+configure_file(cmake/xplane_time.pc.in ${config}/xplane_time.pc @ONLY)
+install(FILES ${config}/xplane_time.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+if(XPLANE_TIME_BUILD_TOOLS)
+  install(TARGETS xplane-time RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+  install(FILES ${PROJECT_BINARY_DIR}/completions/xplane-time.bash
+          DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions RENAME xplane-time)
+  install(FILES ${PROJECT_BINARY_DIR}/completions/_xplane-time
+          DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions)
+  install(FILES ${PROJECT_BINARY_DIR}/completions/xplane-time.fish
+          DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d)
+endif()

@@ -10,6 +10,7 @@ namespace xplane_time::output {
 namespace {
 
 constexpr size_t kBarWidth = 20;
+constexpr size_t kDiagnosticWidth = 140;  // with the place; about two lines
 
 // First start and last end of the devices of one input's axis.
 struct Window {
@@ -127,14 +128,16 @@ int Rank(std::string_view severity) {
 std::string DiagnosticText(const DiagnosticRow& row) {
   std::string text = std::to_string(row.count) + "x " + Printable(row.message);
   if (row.plane.empty() && row.line.empty()) return text;
-  text.append(row.count > 1 ? " (first: " : " (");
-  text.append(Printable(row.plane));
+  std::string place = row.count > 1 ? " (first: " : " (";
+  place.append(Printable(row.plane));
   if (!row.line.empty()) {
-    text.append(row.plane.empty() ? "line \"" : ", line \"").append(Printable(row.line));
-    text.append("\"");
+    place.append(row.plane.empty() ? "line \"" : ", line \"").append(Printable(row.line));
+    place.append("\"");
   }
-  if (row.event) text.append(", event ").append(std::to_string(*row.event));
-  return text + ")";
+  if (row.event) place.append(", event ").append(std::to_string(*row.event));
+  place.append(")");
+  // The place gives way to the message: JSON has it too.
+  return DisplayWidth(text) + DisplayWidth(place) <= kDiagnosticWidth ? text + place : text;
 }
 
 }  // namespace
@@ -193,7 +196,7 @@ Section DeviceSection(const Report& report, const OutputOptions& options, size_t
   Section section;
   const std::optional<double> window_ps = windows.OnlyLengthPs();
   section.title = "devices";
-  if (window_ps) section.title.append(", busy in " + FormatTime(*window_ps, options.unit));
+  if (window_ps) section.title.append(" over " + FormatTime(*window_ps, options.unit));
   if (!active.empty()) section.grid = DeviceGrid(active, names, windows, options);
   if (hidden > 0) section.notes.push_back(MoreNote(hidden, "devices", "--format json"));
   if (!idle.empty()) section.notes.push_back("idle: " + IdleNames(idle, names));

@@ -101,6 +101,18 @@ bool NeedsProgram(const FunctionTable& table) {
   return false;
 }
 
+// The clock of every row that was timed; empty where they differ.
+std::string CommonClock(const FunctionTable& table) {
+  std::string common;
+  for (const FunctionRow* row : table.rows) {
+    if (!row->active_ps && !row->span_ps) continue;
+    const std::string clock = ClockText(*row);
+    if (clock == "-" || (!common.empty() && clock != common)) return "";
+    common = clock;
+  }
+  return common;
+}
+
 void AddIdentity(const FunctionTable& table, Grid* grid) {
   const auto text_or_dash = [](const std::optional<std::string>& text) {
     return text ? Printable(*text) : std::string("-");
@@ -153,11 +165,13 @@ void AddRemarks(const FunctionTable& table, bool all, Grid* grid) {
     });
     grid->columns.push_back(NumberColumn("kernels/run", std::move(cells), 6));
   }
-  auto clocks = Cells(table, ClockText);
-  if (Varies(clocks)) grid->columns.push_back(TextColumn("clock", std::move(clocks)));
+  if (CommonClock(table).empty()) {
+    grid->columns.push_back(TextColumn("clock", Cells(table, ClockText)));
+  }
   auto notes = Cells(table, NoteText);
   if (std::any_of(notes.begin(), notes.end(), [](const auto& note) { return !note.empty(); })) {
     grid->columns.push_back(TextColumn("note", std::move(notes)));
+    grid->columns.back().flex_width = 14;
   }
 }
 
@@ -169,8 +183,8 @@ Section BuildSection(const FunctionTable& table, std::string title, const Output
     section.notes.emplace_back("none: no execution belongs to a compiled function");
     return section;
   }
-  const auto clocks = Cells(table, ClockText);
-  if (!Varies(clocks) && clocks[0] != "-") section.title.append(", " + clocks[0] + " clock");
+  const std::string clock = CommonClock(table);
+  if (!clock.empty()) section.title.append(", " + clock + " clock");
   if (!Varies(table.devices) && !table.devices[0].empty()) {
     section.title.append(", " + table.devices[0]);
   }

@@ -9,12 +9,30 @@
 namespace xplane_time::output {
 namespace {
 
-constexpr size_t kReportLines = 46;     // two screens of 24 lines, with their prompts
-constexpr size_t kReportRows = 10;      // of functions and of kernels
-constexpr size_t kLeastReportRows = 5;  // before diagnostics give way
-constexpr size_t kReportDevices = 8;
+constexpr size_t kReportLines = 46;  // two screens of 24 lines, with their prompts
 constexpr size_t kDiagnostics = 8;
-constexpr size_t kDiagnosticWidth = 150;  // of one diagnostic, over its lines
+constexpr size_t kDiagnosticWidth = 160;  // of one diagnostic, over its lines
+
+// How many rows of each kind the report shows.
+struct Budget {
+  size_t devices = 8, functions = 10, kernels = 10, diagnostics = kDiagnostics;
+
+  // Gives up one row, of what is missed least; false: nothing is left to give.
+  bool Tighten() {
+    const Budget steps[] = {{8, 7, 7, 8}, {8, 7, 7, 4}, {5, 5, 5, 3}, {3, 3, 3, 2}};
+    for (const Budget& least : steps) {
+      size_t* given = kernels > least.kernels && kernels >= functions ? &kernels
+                      : functions > least.functions                   ? &functions
+                      : diagnostics > least.diagnostics               ? &diagnostics
+                      : devices > least.devices                       ? &devices
+                                                                      : nullptr;
+      if (given == nullptr) continue;
+      --*given;
+      return true;
+    }
+    return false;
+  }
+};
 
 constexpr char kDim[] = "\x1b[2m";
 constexpr char kBold[] = "\x1b[1m";
@@ -54,13 +72,13 @@ class Page {
     for (const std::string& note : section.notes) Line(note, kDim);
   }
 
-  void AddDiagnostics(const std::vector<DiagnosticRow>& rows, std::string_view title,
-                      bool or_infos) {
+  void AddDiagnostics(const std::vector<DiagnosticRow>& rows, bool or_infos,
+                      size_t most = kDiagnostics) {
     const std::vector<DiagnosticLine> lines = DiagnosticLines(rows, /*infos=*/false);
     if (lines.empty() || (!or_infos && lines[0].severity == "info")) return;
     if (!text_.empty()) Line("");
-    Line(title, kBold);
-    const size_t shown = std::min(lines.size(), kDiagnostics);
+    Line("suspicious in this trace", kBold);
+    const size_t shown = std::min(lines.size(), most);
     for (size_t i = 0; i < shown; ++i) AddDiagnostic(lines[i]);
     if (lines.size() > shown) {
       Line(MoreNote(lines.size() - shown, "findings", "--format json"), kDim);
@@ -93,18 +111,16 @@ class Page {
   std::string text_;
 };
 
-constexpr char kSuspicious[] = "suspicious in this trace";
-
 std::string ReportPage(const Report& report, const OrderedReport& rows,
                        const std::vector<const KernelRow*>& kernels, const OutputOptions& options,
-                       size_t functions_shown, size_t kernels_shown, size_t* lines) {
+                       const Budget& budget, size_t* lines) {
   Page page(options);
   for (const std::string& line : InputLines(report.inputs, 3)) page.Line(line);
   for (const std::string& line : CaptureLines(report.capture)) page.Line(line);
-  page.Add(DeviceSection(report, options, kReportDevices), /*tell_dropped=*/false);
-  page.Add(OverviewSection(report, rows, options, functions_shown), /*tell_dropped=*/false);
-  page.Add(TopKernelSection(kernels, options, kernels_shown), /*tell_dropped=*/false);
-  page.AddDiagnostics(report.diagnostics, kSuspicious, /*or_infos=*/true);
+  page.Add(DeviceSection(report, options, budget.devices), /*tell_dropped=*/false);
+  page.Add(OverviewSection(report, rows, options, budget.functions), /*tell_dropped=*/false);
+  page.Add(TopKernelSection(kernels, options, budget.kernels), /*tell_dropped=*/false);
+  page.AddDiagnostics(report.diagnostics, /*or_infos=*/true, budget.diagnostics);
   *lines = page.lines();
   return std::move(page).Take();
 }
@@ -117,19 +133,12 @@ std::string ReportTable(const Report& report, const OrderedReport& rows,
   std::vector<const KernelRow*> kernels;
   for (const KernelRow& row : merged) kernels.push_back(&row);
   SortKernels(options.sort, &kernels);
-  size_t functions_shown = options.top.value_or(kReportRows);
-  size_t kernels_shown = functions_shown;
+  Budget budget;
+  if (options.top) budget.functions = budget.kernels = *options.top;
   while (true) {
     size_t lines = 0;
-    std::string text =
-        ReportPage(report, rows, kernels, options, functions_shown, kernels_shown, &lines);
-    if (lines <= kReportLines || options.top || functions_shown == kLeastReportRows) return text;
-    // The longer table gives way, the kernels first.
-    if (kernels_shown >= functions_shown) {
-      --kernels_shown;
-    } else {
-      --functions_shown;
-    }
+    std::string text = ReportPage(report, rows, kernels, options, budget, &lines);
+    if (lines <= kReportLines || options.top || !budget.Tighten()) return text;
   }
 }
 
@@ -146,7 +155,7 @@ std::string FunctionsTable(const Report& report, const OrderedReport& rows,
     if (hidden > 0) section.notes.push_back(MoreNote(hidden, "functions", "without --top"));
     page.Add(section, /*tell_dropped=*/true);
   }
-  page.AddDiagnostics(report.diagnostics, kSuspicious, /*or_infos=*/false);
+  page.AddDiagnostics(report.diagnostics, /*or_infos=*/false);
   return std::move(page).Take();
 }
 
@@ -157,7 +166,7 @@ std::string KernelsTable(const Report& report, const OrderedReport& rows,
   const size_t hidden = report.kernels.size() - rows.kernels.size();
   if (hidden > 0) section.notes.push_back(MoreNote(hidden, "kernels", "without --top"));
   page.Add(section, /*tell_dropped=*/true);
-  page.AddDiagnostics(report.diagnostics, kSuspicious, /*or_infos=*/false);
+  page.AddDiagnostics(report.diagnostics, /*or_infos=*/false);
   return std::move(page).Take();
 }
 
@@ -166,7 +175,7 @@ std::string TreeTable(const TreeReport& report, const OutputOptions& options) {
   for (const Section& section : TreeSections(report, options)) {
     page.Add(section, /*tell_dropped=*/true);
   }
-  page.AddDiagnostics(report.diagnostics, kSuspicious, /*or_infos=*/false);
+  page.AddDiagnostics(report.diagnostics, /*or_infos=*/false);
   return std::move(page).Take();
 }
 
@@ -177,7 +186,7 @@ std::string PlanesTable(const PlanesReport& report, const OutputOptions& options
   for (const Section& section : PlaneSections(report, options)) {
     page.Add(section, /*tell_dropped=*/true);
   }
-  page.AddDiagnostics(report.diagnostics, kSuspicious, /*or_infos=*/false);
+  page.AddDiagnostics(report.diagnostics, /*or_infos=*/false);
   return std::move(page).Take();
 }
 

@@ -171,9 +171,8 @@ void DropFarFromMedian(std::span<const int64_t> values, std::vector<bool>& kept)
 
 void DropPercent(std::span<const int64_t> values, double percent, std::vector<bool>& kept) {
   const size_t n = values.size();
-  // Rounding must not carry a percentage just below 50 to half of the samples.
-  const size_t drop =
-      std::min(static_cast<size_t>(static_cast<double>(n) * percent / 100), (n - 1) / 2);
+  assert(percent >= 0 && percent < 50);
+  const size_t drop = static_cast<size_t>(static_cast<double>(n) * percent / 100);
   std::vector<size_t> ranked(n);
   std::iota(ranked.begin(), ranked.end(), size_t{0});
   std::stable_sort(ranked.begin(), ranked.end(),

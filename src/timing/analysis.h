@@ -11,38 +11,11 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "timing/filters.h"
 #include "xplane_time/report.h"
 #include "xplane_time/runs.h"
 
-namespace re2 {
-class RE2;
-}
-
 namespace xplane_time {
-
-// An optional RE2; without a pattern everything matches. Names may be invalid UTF-8.
-class NameFilter {
- public:
-  static absl::StatusOr<NameFilter> Compile(std::string_view option, std::string_view pattern);
-  bool any() const { return regex_ != nullptr; }
-  bool Matches(std::string_view name) const;
-  // The first capture group, where there is a match.
-  std::optional<std::string> Capture(std::string_view name) const;
-
- private:
-  std::shared_ptr<const re2::RE2> regex_;
-};
-
-struct Filters {
-  NameFilter function, exclude, kernel, scope, id;
-  std::string prefix;
-
-  static absl::StatusOr<Filters> Compile(const ReportOptions& options);
-  bool WantsFunction(std::string_view function) const;
-  bool WantsOp(const OpInfo& op) const;
-  // Whether some filter on functions is set: kernels in no function then do not count.
-  bool any_function() const { return function.any() || exclude.any() || !prefix.empty(); }
-};
 
 // A run's times and what becomes of it.
 struct Sample {

@@ -30,9 +30,9 @@ absl::Status NothingExecuted(const Trace& trace, const Selection& selection) {
   }
   const std::string asked =
       selection.text.empty() ? "the accelerators (the default)" : "--device " + selection.text;
-  return absl::FailedPreconditionError(
-      absl::StrCat(trace.files[0].path, ": ", asked, " executed nothing; there are: ", list,
-                   "; choose with --device, or --device all"));
+  return absl::FailedPreconditionError(absl::StrCat(trace.files[0].path, ": ", asked,
+                                                    " executed nothing; there are: ", list,
+                                                    "; choose with --device, or --device all"));
 }
 
 DeviceRef RefOf(const Trace& trace, const DeviceExecutions& device) {
@@ -49,9 +49,9 @@ void CountLostAnnotations(const DeviceAnalysis& device, Diagnostics* diagnostics
   spans = MergeIntervals(std::move(spans));
   for (size_t row = 0; row < rows.size(); ++row) {
     if (rows.program[row] != kNone || rows.ops[rows.op[row]].category == Category::kCopy) continue;
-    const auto after = std::upper_bound(
-        spans.begin(), spans.end(), rows.start_ps[row],
-        [](int64_t time, const Interval& span) { return time < span.start_ps; });
+    const auto after =
+        std::upper_bound(spans.begin(), spans.end(), rows.start_ps[row],
+                         [](int64_t time, const Interval& span) { return time < span.start_ps; });
     if (after != spans.begin() && rows.start_ps[row] < std::prev(after)->end_ps) {
       diagnostics->Count(DiagnosticCode::kKernelWithoutFunction,
                          {.plane = rows.plane.plane, .line = rows.line[row]});
@@ -77,8 +77,8 @@ void MakeSamples(const ReportOptions& options, int64_t shift_ps, Diagnostics* di
                  DeviceAnalysis* device) {
   uint64_t ordinal = 0;
   uint32_t program = kNone;
-  const auto occurrences = MeasureRuns(device->executions, device->runs, device->clocks,
-                                       device->op_wanted, diagnostics);
+  const auto occurrences =
+      MeasureRuns(device->executions, device->runs, device->clocks, device->op_wanted, diagnostics);
   for (const Occurrence& occurrence : occurrences) {
     if (!device->program_wanted[occurrence.program]) continue;
     ordinal = occurrence.program == program ? ordinal + 1 : 0;
@@ -90,13 +90,11 @@ void MakeSamples(const ReportOptions& options, int64_t shift_ps, Diagnostics* di
   }
 }
 
-void NoteIdle(const Trace& trace, const std::vector<DeviceAnalysis>& devices,
-              Diagnostics* diagnostics) {
+void CountIdle(const std::vector<DeviceAnalysis>& devices, Diagnostics* diagnostics) {
   for (const DeviceAnalysis& device : devices) {
     if (!Empty(device.executions)) continue;
-    diagnostics->Note(DiagnosticCode::kIdleAccelerator,
-                      std::string(trace.planes[device.executions.plane.plane].name),
-                      {.plane = device.executions.plane.plane});
+    diagnostics->Count(DiagnosticCode::kIdleAccelerator,
+                       {.plane = device.executions.plane.plane});
   }
 }
 
@@ -124,7 +122,8 @@ absl::StatusOr<Analysis> Analyze(const Trace& trace, const ReportOptions& option
   auto selection = SelectDevices(trace, options.device);
   if (!selection.ok()) return selection.status();
   auto collected = CollectExecutions(
-      trace, *selection, {options.threads, options.min_duration_ps, options.max_events, options.events_done},
+      trace, *selection,
+      {options.threads, options.min_duration_ps, options.max_events, options.events_done},
       &analysis.diagnostics);
   if (!collected.ok()) return collected.status();
   if (std::all_of(collected->begin(), collected->end(), Empty)) {
@@ -137,13 +136,15 @@ absl::StatusOr<Analysis> Analyze(const Trace& trace, const ReportOptions& option
     DeviceExecutions& rows = device.executions;
     const Plane& plane = trace.planes[rows.plane.plane];
     const std::pair host(plane.file, plane.host);
-    if (rows.plane.kind == DeviceKind::kGpu && !rows.programs.empty() && !evidence.contains(host)) {
+    const bool by_host = rows.plane.kind == DeviceKind::kGpu && !rows.programs.empty();
+    if (by_host && !evidence.contains(host)) {
       Diagnostics host_events;  // the host's own devices report these
       auto found = CollectHostEvidence(trace, rows.plane, &host_events);
       if (!found.ok()) return found.status();
       evidence[host] = *std::move(found);
     }
-    device.runs = AssignRuns(&rows, evidence[host], &analysis.diagnostics);
+    device.runs =
+        AssignRuns(&rows, by_host ? evidence.at(host) : HostEvidence{}, &analysis.diagnostics);
     device.clocks = ChooseClocks(rows, options.clock, &analysis.diagnostics);
     for (const OpInfo& op : rows.ops) device.op_wanted.push_back(analysis.filters.WantsOp(op));
     for (const ProgramInfo& program : rows.programs) {
@@ -155,7 +156,7 @@ absl::StatusOr<Analysis> Analyze(const Trace& trace, const ReportOptions& option
     CountLostAnnotations(device, &analysis.diagnostics);
     analysis.devices.push_back(std::move(device));
   }
-  NoteIdle(trace, analysis.devices, &analysis.diagnostics);
+  CountIdle(analysis.devices, &analysis.diagnostics);
   return analysis;
 }
 

@@ -1,8 +1,8 @@
-// Regular expressions of the options.
+#include "timing/filters.h"
+
 #include <re2/re2.h>
 
 #include "absl/strings/str_cat.h"
-#include "timing/analysis.h"
 
 namespace xplane_time {
 namespace {

@@ -87,7 +87,7 @@ TEST(Semantics, TreeOfALineTakesTheTolerance) {
     SCOPED_TRACE(tolerance_ps);
     TreeOptions options;
     options.line = "^XLA Ops$";
-    options.tolerance_ps = tolerance_ps;
+    options.select.tolerance_ps = tolerance_ps;
     const auto tree = BuildTree(*trace, options, reading);
     ASSERT_TRUE(tree.ok()) << tree.status().ToString();
     ASSERT_EQ(tree->rows.size(), 2u);

@@ -1,0 +1,83 @@
+// Events: raw rows, written as they come.
+//
+// Enters: one event at a time. Leaves: text, in pieces of about 64 KiB, to a sink. Rows
+// are never collected; in the common case (ASCII names) a row allocates nothing.
+//
+//   EventWriter writer({.format = Format::kCsv}, {"correlation_id"}, sink);
+//   writer.Begin();
+//   while (...) if (!writer.Row(row)) break;   // the sink refused: a closed pipe
+//   writer.End();
+//
+// Columns: input, host, plane, line, name, start_ps, duration_ps, occurrences, the stats.
+// JSON has the stats as an object; integers beyond 2^53 are strings there, so that no
+// reader rounds them. Tables show times in ns with all their digits. Not thread-safe.
+#ifndef XPLANE_TIME_SRC_OUTPUT_EVENTS_H_
+#define XPLANE_TIME_SRC_OUTPUT_EVENTS_H_
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "output/output.h"
+#include "xplane_time/trace.h"
+
+namespace xplane_time::output {
+
+struct EventRow {
+  uint32_t input = 0;
+  std::string_view host;  // empty: unknown
+  std::string_view plane, line, name;
+  std::optional<int64_t> start_ps;  // empty: an aggregated event
+  int64_t duration_ps = 0;
+  int64_t occurrences = 1;
+  std::span<const StatValue> stats;  // as many as stat names
+};
+
+class EventWriter {
+ public:
+  // Takes text; false: no more, please.
+  using Sink = std::function<bool(std::string_view)>;
+
+  // Of `options`: format, width and unicode.
+  EventWriter(const OutputOptions& options, std::vector<std::string> stat_names, Sink sink);
+  EventWriter(const EventWriter&) = delete;
+  EventWriter& operator=(const EventWriter&) = delete;
+
+  bool Begin();
+  // False once the sink has refused.
+  bool Row(const EventRow& row);
+  bool End();
+
+ private:
+  bool Flush();
+  void BeginTable();
+  void BeginMarkdown();
+  void CsvRow(const EventRow& row);
+  void JsonRow(const EventRow& row);
+  void TableRow(const EventRow& row);
+  void MarkdownRow(const EventRow& row);
+  // Whether input, host, plane and line are those of the row before; if not, keeps them.
+  bool SamePlace(const EventRow& row);
+
+  const Format format_;
+  const size_t width_;
+  const std::string_view ellipsis_;
+  std::vector<std::string> stat_names_;
+  std::vector<std::string> stat_keys_;  // JSON: the names, quoted
+  size_t name_width_ = 0;
+  Sink sink_;
+  std::string buffer_;
+  std::string place_;  // the encoded first columns of the row before
+  uint32_t input_ = 0;
+  std::string host_, plane_, line_;
+  bool any_row_ = false;
+  bool open_ = true;
+};
+
+}  // namespace xplane_time::output
+
+#endif  // XPLANE_TIME_SRC_OUTPUT_EVENTS_H_

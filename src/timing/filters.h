@@ -1,0 +1,45 @@
+// Filters: the regular expressions of the options.
+#ifndef XPLANE_TIME_SRC_TIMING_FILTERS_H_
+#define XPLANE_TIME_SRC_TIMING_FILTERS_H_
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "absl/status/statusor.h"
+#include "xplane_time/report.h"
+
+namespace re2 {
+class RE2;
+}
+
+namespace xplane_time {
+
+// An optional RE2; without a pattern everything matches. Names may be invalid UTF-8.
+class NameFilter {
+ public:
+  static absl::StatusOr<NameFilter> Compile(std::string_view option, std::string_view pattern);
+  bool any() const { return regex_ != nullptr; }
+  bool Matches(std::string_view name) const;
+  // The first capture group, where there is a match.
+  std::optional<std::string> Capture(std::string_view name) const;
+
+ private:
+  std::shared_ptr<const re2::RE2> regex_;
+};
+
+struct Filters {
+  NameFilter function, exclude, kernel, scope, id;
+  std::string prefix;
+
+  static absl::StatusOr<Filters> Compile(const ReportOptions& options);
+  bool WantsFunction(std::string_view function) const;
+  bool WantsOp(const OpInfo& op) const;
+  // Whether some filter on functions is set: kernels in no function then do not count.
+  bool any_function() const { return function.any() || exclude.any() || !prefix.empty(); }
+};
+
+}  // namespace xplane_time
+
+#endif  // XPLANE_TIME_SRC_TIMING_FILTERS_H_

@@ -1,0 +1,121 @@
+// events: rows stream from the reader to the output; nothing is kept.
+#include <cstdio>
+#include <utility>
+
+#include "commands.h"
+#include "output/events.h"
+#include "timing/filters.h"
+#include "xplane_time/read.h"
+#include "xplane_time/select.h"
+
+namespace xplane_time::tools {
+namespace {
+
+class EventStream {
+ public:
+  EventStream(const Options& options, const Opened& opened, OutputFile* out)
+      : options_(options),
+        trace_(opened.trace),
+        writer_(options.output, options.stats,
+                [this, out](std::string_view text) {
+                  write_status_ = out->Write(text);
+                  return write_status_.ok();
+                }),
+        stat_names_(options.stats.begin(), options.stats.end()),
+        most_(options.report.max_events.value_or(options.output.top.value_or(kEndless))) {}
+
+  absl::Status Run() {
+    auto line = NameFilter::Compile("--line", options_.line);
+    if (!line.ok()) return line.status();
+    auto name = NameFilter::Compile("--name", options_.name);
+    if (!name.ok()) return name.status();
+    name_filter_ = *name;
+    auto planes = SelectPlanes(trace_, options_.report.device);
+    if (!planes.ok()) return planes.status();
+    for (uint32_t plane : *planes) {
+      const Plane& at = trace_.planes[plane];
+      for (uint32_t i = at.first_line; i < at.first_line + at.line_count && rows_ < most_; ++i) {
+        if (!line->Matches(trace_.lines[i].shown_name())) continue;
+        if (absl::Status status = StreamLine(at, i); !status.ok()) return status;
+      }
+    }
+    if (rows_ == 0) {
+      return absl::FailedPreconditionError(
+          trace_.files[0].path +
+          ": no event matches; xplane-time planes lists what is there, --device all takes every "
+          "plane");
+    }
+    return writer_.End() ? absl::OkStatus() : write_status_;
+  }
+
+  const Diagnostics& diagnostics() const { return diagnostics_; }
+
+ private:
+  static constexpr uint64_t kEndless = ~uint64_t{0};
+
+  absl::Status StreamLine(const Plane& plane, uint32_t index) {
+    const Line& line = trace_.lines[index];
+    row_.input = plane.file;
+    row_.host = plane.host;
+    row_.plane = plane.name;
+    row_.line = line.shown_name();
+    stats_.resize(stat_names_.size());
+    row_.stats = stats_;
+    return VisitEvents(trace_, index, stat_names_, &diagnostics_, [&](const EventBatch& batch) {
+      for (size_t i = 0; i < batch.size() && rows_ < most_; ++i) {
+        if (!WriteRow(plane, batch, i)) return write_status_;
+      }
+      return absl::OkStatus();
+    });
+  }
+
+  bool WriteRow(const Plane& plane, const EventBatch& batch, size_t i) {
+    if (options_.report.min_duration_ps.value_or(0) > batch.duration_ps[i]) return true;
+    if (batch.metadata[i] == kNoMetadata) {
+      missing_name_ = EventName(plane, kNoMetadata, batch.metadata_id[i]);
+      row_.name = missing_name_;
+    } else {
+      const EventMetadata& metadata = plane.event_metadata.entries[batch.metadata[i]];
+      row_.name = metadata.display_name.empty() ? metadata.name : metadata.display_name;
+    }
+    if (!name_filter_.Matches(row_.name)) return true;
+    row_.start_ps = batch.start_ps[i];
+    if (batch.start_ps[i] == kNoTimePs) row_.start_ps = std::nullopt;
+    row_.duration_ps = batch.duration_ps[i];
+    row_.occurrences = batch.occurrences[i];
+    for (size_t column = 0; column < stats_.size(); ++column) {
+      stats_[column] = batch.stats[column].values[i];
+    }
+    if (rows_++ == 0 && !writer_.Begin()) return false;
+    return writer_.Row(row_);
+  }
+
+  const Options& options_;
+  const Trace& trace_;
+  absl::Status write_status_;
+  output::EventWriter writer_;
+  std::vector<std::string_view> stat_names_;
+  NameFilter name_filter_;
+  output::EventRow row_;
+  std::vector<StatValue> stats_;
+  std::string missing_name_;
+  uint64_t rows_ = 0;
+  const uint64_t most_;
+  Diagnostics diagnostics_;
+};
+
+}  // namespace
+
+absl::Status RunEvents(const Options& options, const Opened& opened, OutputFile* out) {
+  EventStream stream(options, opened, out);
+  const absl::Status status = stream.Run();
+  if (!status.ok() || options.quiet) return status;
+  for (const DiagnosticRow& row : DescribeDiagnostics(opened.trace, stream.diagnostics())) {
+    if (row.severity == "info") continue;
+    std::fprintf(stderr, "xplane-time: %llu x %s\n", static_cast<unsigned long long>(row.count),
+                 row.message.c_str());
+  }
+  return status;
+}
+
+}  // namespace xplane_time::tools
