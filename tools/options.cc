@@ -8,6 +8,8 @@
 
 #include <CLI/CLI.hpp>
 
+#include "absl/strings/str_cat.h"
+#include "output/text.h"
 #include "version_text.h"
 
 namespace xplane_time::tools {
@@ -24,31 +26,60 @@ struct CommandInfo {
 };
 
 constexpr std::array<CommandInfo, 6> kCommands = {{
-    {Command::kReport, "report",
-     "What is in this trace, how busy each device was, which functions and kernels took the time,\n"
-     "what is wrong with the trace. The default command.",
+    {Command::kReport, "report", "Capture, devices, functions, kernels, problems (default)",
      "  xplane-time trace.xplane.pb\n"
      "  xplane-time logdir --device gpu:0 --format json -o report.json\n"
      "  xplane-time run1.xplane.pb run2.xplane.pb       repeated captures of the same thing\n"},
-    {Command::kPlanes, "planes", "Planes, lines, event counts, time ranges.",
+    {Command::kPlanes, "planes", "Planes, lines, event counts, time ranges",
      "  xplane-time planes trace.xplane.pb\n"
      "  xplane-time planes trace.xplane.pb --stats      names, types and counts of stats\n"},
-    {Command::kFunctions, "functions", "One row a compiled function and device.",
+    {Command::kFunctions, "functions", "One row a compiled function and device",
      "  xplane-time functions trace.xplane.pb --device gpu\n"
      "  xplane-time functions trace.xplane.pb --by-id --format csv\n"
      "  xplane-time functions trace.xplane.pb --function '^jit_step$' --samples\n"},
-    {Command::kKernels, "kernels", "One row a kernel or op and device.",
+    {Command::kKernels, "kernels", "One row a kernel or op and device",
      "  xplane-time kernels trace.xplane.pb --top 20\n"
      "  xplane-time kernels trace.xplane.pb --within jit_train --sort self\n"
      "  xplane-time kernels trace.xplane.pb --scope attention --format markdown\n"},
-    {Command::kTree, "tree",
-     "Nesting of functions (or of lines, with --line): total, self and child time.",
+    {Command::kTree, "tree", "Nesting of functions, or of lines: total, self and child time",
      "  xplane-time tree trace.xplane.pb --function jit_train --depth 2\n"
      "  xplane-time tree trace.xplane.pb --device cpu --line python --name Execute\n"},
-    {Command::kEvents, "events", "The raw events, streamed in file order.",
+    {Command::kEvents, "events", "The raw events, streamed in file order",
      "  xplane-time events trace.xplane.pb --device all --format csv\n"
      "  xplane-time events trace.xplane.pb --line 'Stream #' --stat hlo_op --stat program_id\n"},
 }};
+
+// Help that fits 80 columns.
+class NarrowFormatter : public CLI::Formatter {
+ public:
+  NarrowFormatter() { column_width(kColumn); }
+
+  std::string make_option(const CLI::Option* option, bool is_positional) const override {
+    std::string text = absl::StrCat("  ", make_option_name(option, is_positional));
+    if (!is_positional && !option->get_type_name().empty()) {
+      absl::StrAppend(&text, " ", Value(option));
+    }
+    if (text.size() + 1 < kColumn) {
+      text.append(kColumn - text.size(), ' ');
+    } else {
+      text.append(1, '\n').append(kColumn, ' ');
+    }
+    for (char c : output::Wrap(option->get_description(), kWidth - kColumn, 0)) {
+      text.append(1, c);
+      if (c == '\n') text.append(kColumn, ' ');
+    }
+    return text + "\n";
+  }
+
+ private:
+  static constexpr size_t kWidth = 80, kColumn = 22;
+
+  // "NS" of "NS:NONNEGATIVE": the checks are told in the description.
+  static std::string Value(const CLI::Option* option) {
+    const std::string name = option->get_type_name();
+    return name.substr(0, name.find(':'));
+  }
+};
 
 // Options read as text and converted after parsing.
 struct Texts {
@@ -60,69 +91,101 @@ struct Texts {
 constexpr char kSelect[] = "Selection", kTime[] = "Time", kOut[] = "Output", kInput[] = "Input";
 
 void AddTraceOptions(CLI::App* app, Options* o, Texts* t) {
-  app->add_option("TRACE", o->traces,
-                  ".xplane.pb or .xspace.pb file (also .gz), run directory, log directory, or - for "
-                  "standard input; several are repeated captures of the same thing");
+  app->add_option(
+      "TRACE", o->traces,
+      ".xplane.pb or .xspace.pb file (also .gz), run directory, log directory, or - for "
+      "standard input; several are repeated captures of the same thing");
   app->add_option("--run", o->find.run, "With a log directory: this run instead of the latest")
-      ->type_name("NAME")->group(kInput);
+      ->type_name("NAME")
+      ->group(kInput);
   app->add_option("--reader", t->reader, "How to decode: wire (fast) or protobuf (cross-check)")
-      ->check(CLI::IsMember({"wire", "protobuf"}))->type_name("NAME")->group(kInput);
+      ->check(CLI::IsMember({"wire", "protobuf"}))
+      ->type_name("NAME")
+      ->group(kInput);
   app->add_option("--threads", o->report.threads, "Threads for reading [number of processors]")
-      ->check(CLI::Range(1, 1024))->type_name("N")->group(kInput);
-  app->add_option("--device", o->report.device,
-                  "gpu, tpu, cpu, custom, all, gpu:0,2 or re:REGEX on plane names [the accelerators; "
-                  "the CPU only where there is no accelerator plane]")
-      ->type_name("SEL")->group(kSelect);
+      ->check(CLI::Range(1, 1024))
+      ->type_name("N")
+      ->group(kInput);
+  app->add_option(
+         "--device", o->report.device,
+         "gpu, tpu, cpu, custom, all, gpu:0,2 or re:REGEX on plane names [the accelerators; "
+         "the CPU only where there is no accelerator plane]")
+      ->type_name("SEL")
+      ->group(kSelect);
 }
 
 void AddFilters(CLI::App* app, Options* o, Texts* t) {
   ReportOptions& r = o->report;
   app->add_option("--function", r.function, "Only functions that match (RE2, search)")
-      ->type_name("RE")->group(kSelect);
+      ->type_name("RE")
+      ->group(kSelect);
   app->add_option("--exclude", r.exclude, "Not functions that match")
-      ->type_name("RE")->group(kSelect);
+      ->type_name("RE")
+      ->group(kSelect);
   app->add_option("--kernel", r.kernel, "Only matching kernels count as a function's time")
-      ->type_name("RE")->group(kSelect);
+      ->type_name("RE")
+      ->group(kSelect);
   app->add_option("--scope", r.scope, "The same by name scope, tf_op or source")
-      ->type_name("RE")->group(kSelect);
+      ->type_name("RE")
+      ->group(kSelect);
   app->add_option("--prefix", r.prefix, "Only functions whose name starts so")
-      ->type_name("TEXT")->group(kSelect);
+      ->type_name("TEXT")
+      ->group(kSelect);
   app->add_option("--min-duration", t->min_duration_ns, "Leave out shorter executions (counted)")
-      ->check(CLI::NonNegativeNumber)->type_name("NS")->group(kSelect);
+      ->check(CLI::NonNegativeNumber)
+      ->type_name("NS")
+      ->group(kSelect);
   app->add_option("--max-events", r.max_events, "Only a device's first N executions (counted)")
-      ->type_name("N")->group(kSelect);
+      ->type_name("N")
+      ->group(kSelect);
   app->add_option("--id-pattern", r.id_pattern,
                   "First group: variant id [jit_autotune_fn_N and jit_tune_jax_fn_N]")
-      ->type_name("RE")->group(kSelect);
+      ->type_name("RE")
+      ->group(kSelect);
 }
 
 void AddTiming(CLI::App* app, Options* o, Texts* t) {
   app->add_option("--metric", t->metric,
                   "A run's time: active (union of its kernels), span (first start to last end) or "
                   "sum (of durations)")
-      ->check(CLI::IsMember({"active", "span", "sum"}))->type_name("NAME")->group(kTime);
+      ->check(CLI::IsMember({"active", "span", "sum"}))
+      ->type_name("NAME")
+      ->group(kTime);
   app->add_option("--clock", t->clock, "auto (the device's where it exists), device or profile")
-      ->check(CLI::IsMember({"auto", "device", "profile"}))->type_name("NAME")->group(kTime);
+      ->check(CLI::IsMember({"auto", "device", "profile"}))
+      ->type_name("NAME")
+      ->group(kTime);
   app->add_option("--trim", t->trim, "none, drop-extremes, iqr, mad or percent:P")
-      ->type_name("POLICY")->group(kTime);
+      ->type_name("POLICY")
+      ->group(kTime);
   app->add_option("--skip-runs", o->report.skip_runs,
                   "Leave out the first N runs of each function and device (warm-up)")
-      ->type_name("N")->group(kTime);
+      ->type_name("N")
+      ->group(kTime);
   app->add_option("--tolerance", o->report.tolerance_ps,
                   "How far a nested event may stick out of its parent")
-      ->check(CLI::NonNegativeNumber)->type_name("PS")->group(kTime);
+      ->check(CLI::NonNegativeNumber)
+      ->type_name("PS")
+      ->group(kTime);
 }
 
 void AddOutput(CLI::App* app, Options* o, Texts* t) {
   app->add_option("--format", t->format, "table, json, csv or markdown")
-      ->check(CLI::IsMember({"table", "json", "csv", "markdown"}))->type_name("NAME")->group(kOut);
+      ->check(CLI::IsMember({"table", "json", "csv", "markdown"}))
+      ->type_name("NAME")
+      ->group(kOut);
   app->add_option("-o,--output", o->output_path, "Write there; complete or not at all")
-      ->type_name("FILE")->group(kOut);
+      ->type_name("FILE")
+      ->group(kOut);
   app->add_option("--top", o->output.top, "Only the first N rows")->type_name("N")->group(kOut);
   app->add_option("--color", t->color, "auto, always or never; NO_COLOR is honoured")
-      ->check(CLI::IsMember({"auto", "always", "never"}))->type_name("WHEN")->group(kOut);
+      ->check(CLI::IsMember({"auto", "always", "never"}))
+      ->type_name("WHEN")
+      ->group(kOut);
   app->add_option("--progress", t->progress, "auto (long work on a terminal), always or never")
-      ->check(CLI::IsMember({"auto", "always", "never"}))->type_name("WHEN")->group(kOut);
+      ->check(CLI::IsMember({"auto", "always", "never"}))
+      ->type_name("WHEN")
+      ->group(kOut);
   app->add_flag("--quiet", o->quiet, "Errors only on standard error")->group(kOut);
   app->add_flag("--json-schema", o->json_schema, "Print the JSON Schema of this command's output")
       ->group(kOut);
@@ -130,9 +193,12 @@ void AddOutput(CLI::App* app, Options* o, Texts* t) {
 
 void AddSortAndUnit(CLI::App* app, Options* o, Texts* t) {
   app->add_option("--sort", o->output.sort, "Sort rows by this column [total]")
-      ->type_name("KEY")->group(kOut);
+      ->type_name("KEY")
+      ->group(kOut);
   app->add_option("--unit", t->unit, "Of times in tables: auto, ns, us, ms or s")
-      ->check(CLI::IsMember({"auto", "ns", "us", "ms", "s"}))->type_name("UNIT")->group(kOut);
+      ->check(CLI::IsMember({"auto", "ns", "us", "ms", "s"}))
+      ->type_name("UNIT")
+      ->group(kOut);
 }
 
 void AddOwnOptions(Command command, CLI::App* app, Options* o, Texts* t) {
@@ -158,11 +224,14 @@ void AddOwnOptions(Command command, CLI::App* app, Options* o, Texts* t) {
       break;
     case Command::kEvents:
       app->add_option("--stat", o->stats, "Show this stat as a column (repeat for more)")
-          ->type_name("NAME")->take_all()->expected(1);
+          ->type_name("NAME")
+          ->take_all()
+          ->expected(1);
       app->add_option("--line", o->line, "Only lines that match")->type_name("RE");
       app->add_option("--name", o->name, "Only events whose name matches")->type_name("RE");
       app->add_option("--min-duration", t->min_duration_ns, "Leave out shorter events")
-          ->check(CLI::NonNegativeNumber)->type_name("NS");
+          ->check(CLI::NonNegativeNumber)
+          ->type_name("NS");
       app->add_option("--max-events", o->report.max_events, "Stop after N events")->type_name("N");
       break;
   }
@@ -172,15 +241,17 @@ bool Times(Command command) { return command != Command::kPlanes && command != C
 
 void BuildApp(CLI::App* app, Options* options, Texts* texts) {
   app->name("xplane-time");
+  app->formatter(std::make_shared<NarrowFormatter>());
   app->description("Kernel and function times from XPlane traces (.xplane.pb).");
-  app->footer("TRACE without a command means report. Every command: xplane-time COMMAND --help.\n"
-              "Exit codes: 0 done, 64 usage, 65 bad or unusable trace, 66 no such input,\n"
-              "70 our own bug, 73 cannot write output, 74 I/O error.");
+  app->footer(
+      "TRACE without a command means report. Every command: xplane-time COMMAND --help.\n"
+      "Exit codes: 0 done, 64 usage, 65 bad or unusable trace, 66 no such input,\n"
+      "70 our own bug, 73 cannot write output, 74 I/O error.");
   app->set_version_flag("--version", VersionText());
   app->require_subcommand(1);
   for (const CommandInfo& info : kCommands) {
     CLI::App* sub = app->add_subcommand(info.name, info.help);
-    sub->footer(std::string("Examples:\n") + info.examples);
+    sub->footer(absl::StrCat("Examples:\n", info.examples));
     AddTraceOptions(sub, options, texts);
     if (Times(info.command)) {
       AddFilters(sub, options, texts);
@@ -203,11 +274,14 @@ std::string Convert(const Texts& t, Options* o) {
                                                  {"json", Format::kJson},
                                                  {"csv", Format::kCsv},
                                                  {"markdown", Format::kMarkdown}};
-  const std::map<std::string, Unit> units = {
-      {"auto", Unit::kAuto}, {"ns", Unit::kNs}, {"us", Unit::kUs}, {"ms", Unit::kMs}, {"s", Unit::kS}};
+  const std::map<std::string, Unit> units = {{"auto", Unit::kAuto},
+                                             {"ns", Unit::kNs},
+                                             {"us", Unit::kUs},
+                                             {"ms", Unit::kMs},
+                                             {"s", Unit::kS}};
   o->output.format = formats.at(t.format);
   o->output.unit = units.at(t.unit);
-  o->report.metric = t.metric == "span" ? Metric::kSpan
+  o->report.metric = t.metric == "span"  ? Metric::kSpan
                      : t.metric == "sum" ? Metric::kSum
                                          : Metric::kActive;
   o->output.metric = o->report.metric;
@@ -230,11 +304,11 @@ std::string Convert(const Texts& t, Options* o) {
   o->report.samples = o->samples;
   o->report.by_variant = o->by_id;
   const auto trim = ParseTrim(t.trim);
-  if (!trim.ok()) return "--trim: " + std::string(trim.status().message());
+  if (!trim.ok()) return absl::StrCat("--trim: ", trim.status().message());
   o->report.trim = *trim;
   if (o->traces.empty() && !o->json_schema) {
-    return std::string("no TRACE given; see xplane-time ") + std::string(CommandName(o->command)) +
-           " --help";
+    return absl::StrCat("no TRACE given; see xplane-time ",
+                        kCommands[static_cast<size_t>(o->command)].name, " --help");
   }
   return "";
 }
@@ -278,7 +352,7 @@ Parsed ParseCommandLine(int argc, char** argv) {
     return parsed;
   } catch (const CLI::CallForHelp&) {
     const std::vector<CLI::App*> chosen = app.get_subcommands();
-    parsed.text = chosen.empty() ? app.help() : chosen[0]->help();
+    parsed.text = chosen.empty() ? app.help() : chosen[0]->help("xplane-time");
     return parsed;
   } catch (const CLI::ParseError& error) {
     parsed.error = error.what();

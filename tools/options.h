@@ -32,11 +32,11 @@ struct Options {
   bool quiet = false;
   bool json_schema = false;
 
-  bool samples = false, by_id = false;    // functions
-  bool with_stats = false;                // planes
-  std::string line, name;                 // tree, events
-  uint32_t depth = 0;                     // tree
-  std::vector<std::string> stats;         // events
+  bool samples = false, by_id = false;  // functions
+  bool with_stats = false;              // planes
+  std::string line, name;               // tree, events
+  uint32_t depth = 0;                   // tree
+  std::vector<std::string> stats;       // events
 };
 
 std::string_view CommandName(Command command);

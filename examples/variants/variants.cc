@@ -35,9 +35,8 @@ int main(int argc, char** argv) {
   }
   auto& variants = report->variants;
   std::erase_if(variants, [](const auto& row) { return !row.active_ps.has_value(); });
-  std::sort(variants.begin(), variants.end(), [](const auto& a, const auto& b) {
-    return a.active_ps->median < b.active_ps->median;
-  });
+  std::sort(variants.begin(), variants.end(),
+            [](const auto& a, const auto& b) { return a.active_ps->median < b.active_ps->median; });
   for (const auto& row : variants) {
     std::printf("variant %s: median %.3f us over %llu runs\n", row.variant_id->c_str(),
                 row.active_ps->median / 1e6, static_cast<unsigned long long>(row.active_ps->n));

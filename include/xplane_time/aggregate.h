@@ -52,11 +52,11 @@ class Moments {
 struct Summary {
   uint64_t n = 0;
   double mean = 0;
-  double std = 0;                               // ddof 0
-  std::optional<double> std_sample;             // ddof 1; needs n > 1
+  double std = 0;                    // ddof 0
+  std::optional<double> std_sample;  // ddof 1; needs n > 1
   int64_t min = 0, max = 0;
   double median = 0;
-  double mad = 0;                               // median absolute deviation, unscaled
+  double mad = 0;  // median absolute deviation, unscaled
   double p50 = 0, p95 = 0, p99 = 0;
   std::optional<double> median_ci95_lo, median_ci95_hi;  // needs n > 1
 };

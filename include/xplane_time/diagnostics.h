@@ -27,19 +27,19 @@ enum class Severity : uint8_t { kInfo, kWarning, kError };
 
 enum class DiagnosticCode : uint8_t {
   // Reading.
-  kProducerError,           // XSpace.errors
-  kProducerWarning,         // XSpace.warnings
-  kDuplicateInput,          // the same file again: not counted twice
-  kDuplicatePlane,          // a byte-identical plane again (a file appended to itself)
-  kRepeatedPlaneName,       // files appended to each other: kept apart
-  kNegativeDuration,        // event skipped
-  kTimeOverflow,            // event skipped: its time does not fit the axis
-  kMissingEventMetadata,    // named "(event metadata ID)"
-  kMissingStatMetadata,     // a stat whose name is unknown
-  kAggregatedEvent,         // num_occurrences: counted, no interval
-  kUnsortedLine,            // sorted here
+  kProducerError,         // XSpace.errors
+  kProducerWarning,       // XSpace.warnings
+  kDuplicateInput,        // the same file again: not counted twice
+  kDuplicatePlane,        // a byte-identical plane again (a file appended to itself)
+  kRepeatedPlaneName,     // files appended to each other: kept apart
+  kNegativeDuration,      // event skipped
+  kTimeOverflow,          // event skipped: its time does not fit the axis
+  kMissingEventMetadata,  // named "(event metadata ID)"
+  kMissingStatMetadata,   // a stat whose name is unknown
+  kAggregatedEvent,       // num_occurrences: counted, no interval
+  kUnsortedLine,          // sorted here
   // Selection and options.
-  kIdleAccelerator,         // an accelerator plane that executed nothing
+  kIdleAccelerator,  // an accelerator plane that executed nothing
   kLeftOutByMinDuration,
   kLeftOutByMaxEvents,
   kLeftOutByFilter,

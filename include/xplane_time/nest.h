@@ -29,11 +29,11 @@ namespace xplane_time {
 inline constexpr uint32_t kNoParent = ~uint32_t{0};
 
 struct Nesting {
-  std::vector<uint32_t> parent;    // index of the innermost event around it, or kNoParent
-  std::vector<uint32_t> order;     // all indices in nesting order: parents before children
-                                   // where the tolerance is 0
-  std::vector<int64_t> self_ps;    // >= 0
-  std::vector<int64_t> child_ps;   // union of the direct children; self + child = duration
+  std::vector<uint32_t> parent;   // index of the innermost event around it, or kNoParent
+  std::vector<uint32_t> order;    // all indices in nesting order: parents before children
+                                  // where the tolerance is 0
+  std::vector<int64_t> self_ps;   // >= 0
+  std::vector<int64_t> child_ps;  // union of the direct children; self + child = duration
   // Events that start inside an earlier sibling and end past all earlier ones; events
   // without a parent are siblings.
   uint64_t partial_overlaps = 0;

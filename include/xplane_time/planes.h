@@ -14,18 +14,18 @@ namespace xplane_time {
 
 struct LineRow {
   int64_t id = 0;
-  std::string name;       // the display name if set
-  std::string role;       // "execution", "run", "launch", "derived", "async", "counter",
-                          // "host"; what the device kind takes the line for
+  std::string name;  // the display name if set
+  std::string role;  // "execution", "run", "launch", "derived", "async", "counter",
+                     // "host"; what the device kind takes the line for
   uint64_t events = 0;
   std::optional<int64_t> first_ps, last_ps;  // since base_ns; empty without intervals
-  int64_t sum_ps = 0;     // plain sum of durations
+  int64_t sum_ps = 0;                        // plain sum of durations
 };
 
 struct StatRow {
   std::string name;
-  std::string type;  // "double", "uint64", "int64", "str", "bytes", "ref", "compressed_str"
-  std::string owner; // "event" (own, or else from its metadata), "event_metadata", "plane"
+  std::string type;   // "double", "uint64", "int64", "str", "bytes", "ref", "compressed_str"
+  std::string owner;  // "event" (own, or else from its metadata), "event_metadata", "plane"
   uint64_t count = 0;
 };
 

@@ -36,18 +36,18 @@ struct ReportOptions {
   // RE2, search semantics; empty: no filter. `kernel` and `scope` (name scope, tf_op,
   // source) choose which executions count as a function's time.
   std::string function, exclude, kernel, scope;
-  std::string prefix;  // functions whose name starts so
+  std::string prefix;                          // functions whose name starts so
   std::string id_pattern = kDefaultIdPattern;  // first group: the variant id
   std::optional<int64_t> min_duration_ps;
   std::optional<uint64_t> max_events;
   Metric metric = Metric::kActive;  // what trimming looks at
   ClockChoice clock = ClockChoice::kAuto;
   Trim trim;
-  uint64_t skip_runs = 0;  // first runs of each function and device: warm-up
-  bool samples = false;    // fill Report::samples
-  bool by_variant = false; // fill Report::variants
+  uint64_t skip_runs = 0;    // first runs of each function and device: warm-up
+  bool samples = false;      // fill Report::samples
+  bool by_variant = false;   // fill Report::variants
   int64_t tolerance_ps = 0;  // how far a nested event may stick out (nest.h)
-  uint64_t seed = 1;       // of the bootstrap
+  uint64_t seed = 1;         // of the bootstrap
   int threads = 1;
   std::atomic<uint64_t>* events_done = nullptr;  // where not null: counts events as they are read
 };
@@ -100,8 +100,8 @@ struct FunctionRow {
   std::string function;
   std::optional<std::string> program_id;  // never for combined rows
   std::optional<std::string> variant_id;
-  std::optional<Clock> clock;             // empty: unknown or mixed
-  uint64_t runs = 0;                      // = n + suspect_runs + dropped_samples
+  std::optional<Clock> clock;  // empty: unknown or mixed
+  uint64_t runs = 0;           // = n + suspect_runs + dropped_samples
   uint64_t suspect_runs = 0, dropped_samples = 0;
   uint64_t kernels_total = 0;             // executions in all runs, suspect ones included
   std::optional<double> kernels_per_run;  // mean over the runs that count
@@ -120,12 +120,12 @@ struct KernelRow {
   Clock clock = Clock::kProfile;
   uint64_t count = 0;
   int64_t total_ps = 0;
-  std::optional<int64_t> self_ps;    // total minus nested kernels
+  std::optional<int64_t> self_ps;  // total minus nested kernels
   double mean_ps = 0;
   // Empty where only aggregated events are known.
   std::optional<double> median_ps, std_ps;
   std::optional<int64_t> min_ps, max_ps;
-  std::optional<double> share;       // of the device's self time, all kernels
+  std::optional<double> share;                   // of the device's self time, all kernels
   std::optional<int64_t> flops, bytes_accessed;  // over all executions of the row
 };
 
@@ -149,8 +149,8 @@ struct Report {
   std::vector<DeviceRow> devices;
   std::vector<FunctionRow> functions;  // by device, then total of the metric, descending
   std::vector<FunctionRow> combined;
-  std::vector<FunctionRow> variants;   // with by_variant: `combined` pooled by variant id
-  std::vector<KernelRow> kernels;      // by device, then total, descending
+  std::vector<FunctionRow> variants;  // with by_variant: `combined` pooled by variant id
+  std::vector<KernelRow> kernels;     // by device, then total, descending
   std::vector<SampleRow> samples;
   std::vector<DiagnosticRow> diagnostics;
 };
@@ -165,24 +165,24 @@ CaptureInfo DescribeCapture(const Trace& trace);
 std::vector<DiagnosticRow> DescribeDiagnostics(const Trace& trace, const Diagnostics& diagnostics);
 
 struct TreeOptions {
-  ReportOptions select;   // device, filters, clock, tolerance
-  std::string line;       // RE2 on line names: these lines instead of functions; empty: functions
-  std::string name;       // RE2: only children that match (the root always stays)
-  uint32_t max_depth = 0; // 0: no limit
+  ReportOptions select;    // device, filters, clock, tolerance
+  std::string line;        // RE2 on line names: these lines instead of functions; empty: functions
+  std::string name;        // RE2: only children that match (the root always stays)
+  uint32_t max_depth = 0;  // 0: no limit
 };
 
 // One path of names from a root, summed over all its occurrences. Pre-order.
 struct TreeRow {
   DeviceRef device;
-  std::string line;                  // empty for a function's tree
+  std::string line;  // empty for a function's tree
   std::string name;
   uint32_t depth = 0;
-  std::optional<uint32_t> parent;    // row index
+  std::optional<uint32_t> parent;  // row index
   uint64_t count = 0;
   int64_t total_ps = 0;
   // self + child = total; empty where a body ends after its parent.
   std::optional<int64_t> self_ps = {}, child_ps = {};
-  std::string status = {};           // "ok", "asynchronous"
+  std::string status = {};  // "ok", "asynchronous"
 };
 
 struct TreeReport {

@@ -151,11 +151,11 @@ std::vector<Run> AssignRuns(DeviceExecutions* device, const HostEvidence& eviden
 
 // A measured run.
 struct Occurrence {
-  uint32_t run = kNone;       // into the runs
+  uint32_t run = kNone;  // into the runs
   uint32_t program = kNone;
   Clock clock = Clock::kProfile;
-  int64_t start_ps = 0;       // on `clock`
-  bool has_active = false;    // false: a module without ops; only span_ps is known
+  int64_t start_ps = 0;     // on `clock`
+  bool has_active = false;  // false: a module without ops; only span_ps is known
   int64_t active_ps = 0, span_ps = 0, sum_ps = 0;
   uint64_t kernels = 0;
   bool suspect = false;

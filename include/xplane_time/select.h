@@ -38,9 +38,9 @@ struct DevicePlane {
 };
 
 struct Selection {
-  std::vector<DevicePlane> planes;     // wanted, in file order
-  std::vector<int64_t> ordinals;       // wanted ordinals; empty: all. Applies to CPU devices too.
-  std::string text;                    // what was asked for, for messages
+  std::vector<DevicePlane> planes;  // wanted, in file order
+  std::vector<int64_t> ordinals;    // wanted ordinals; empty: all. Applies to CPU devices too.
+  std::string text;                 // what was asked for, for messages
   bool WantsOrdinal(int64_t ordinal) const;
 };
 

@@ -28,9 +28,9 @@ enum StatColumnIndex : size_t {
   kProducer,
   kConsumer,
 };
-constexpr std::string_view kStats[] = {"hlo_op",         "hlo_module",     "program_id",
-                                       "run_id",         "device_ordinal", "correlation_id",
-                                       "tf_op",          "_p",             "_c"};
+constexpr std::string_view kStats[] = {
+    "hlo_op",         "hlo_module", "program_id", "run_id", "device_ordinal",
+    "correlation_id", "tf_op",      "_p",         "_c"};
 
 bool Claims(std::string_view name, std::optional<int64_t>* /*ordinal*/) {
   return name == "/host:CPU" || (name.starts_with("/host:CPU [") && name.ends_with("]"));

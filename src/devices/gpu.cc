@@ -35,8 +35,8 @@ enum StatColumnIndex : size_t {
   kBytesAccessed,
 };
 constexpr std::string_view kStats[] = {
-    "hlo_module", "program_id", "hlo_op", "correlation_id", "scope_range_id", "tf_op",
-    "name",       "source",     "memcpy_details", "flops",  "bytes_accessed"};
+    "hlo_module", "program_id", "hlo_op",         "correlation_id", "scope_range_id", "tf_op",
+    "name",       "source",     "memcpy_details", "flops",          "bytes_accessed"};
 
 bool Claims(std::string_view name, std::optional<int64_t>* ordinal) {
   *ordinal = OrdinalAfter(name, "/device:GPU:");
@@ -95,8 +95,8 @@ Labels ByScopeRange(const DeviceExecutions& device, const Rows& rows) {
 
 // The module execution around a launch: on the launch's line the last to begin, else
 // the only one on any line.
-const HostEvidence::Execution* ExecutionOf(
-    const HostEvidence::Launch& launch, const std::vector<HostEvidence::Execution>& executions) {
+const HostEvidence::Execution* ExecutionOf(const HostEvidence::Launch& launch,
+                                           const std::vector<HostEvidence::Execution>& executions) {
   const int64_t time_ps = launch.interval.start_ps;
   auto at = std::upper_bound(executions.begin(), executions.end(), time_ps,
                              [](int64_t time, const HostEvidence::Execution& execution) {
@@ -216,8 +216,8 @@ std::vector<Run> Split(DeviceExecutions* device, const HostEvidence& evidence,
   for (auto& [function, tally] : tallies) {
     const auto executions = evidence.executions.find(function);
     if (executions == evidence.executions.end()) continue;
-    tally.disagree |= !HostAgrees(tally.runs, tally.matched, executions->second,
-                                  evidence.device_count);
+    tally.disagree |=
+        !HostAgrees(tally.runs, tally.matched, executions->second, evidence.device_count);
     if (!tally.disagree) continue;
     diagnostics->Note(DiagnosticCode::kRunsUncertain,
                       function + ": " + std::to_string(tally.runs) + " runs on the device, " +

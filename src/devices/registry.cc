@@ -36,8 +36,7 @@ const KindRules& RulesOf(DeviceKind kind) {
 }
 
 std::string_view LineRoleName(LineRole role) {
-  constexpr std::string_view kNames[] = {"execution", "run",   "host",
-                                         "derived",   "async", "counter"};
+  constexpr std::string_view kNames[] = {"execution", "run", "host", "derived", "async", "counter"};
   return kNames[static_cast<size_t>(role)];
 }
 
@@ -70,12 +69,11 @@ std::optional<int64_t> IntegerOf(const StatValue& value) {
 
 Category Classify(const Draft& draft) {
   constexpr std::string_view kCollectives[] = {
-      "all-reduce",   "all-gather",         "all-to-all",     "reduce-scatter",
-      "allreduce",    "allgather",          "alltoall",       "reducescatter",
-      "nccl",         "rccl",               "collective",     "psum",
-      "send-done",    "recv-done",          "nvshmem"};
-  constexpr std::string_view kCopies[] = {"memcpy", "memset",     "copydevicetodevice",
-                                          "copyhost", "copybuffer", "fillbuffer",
+      "all-reduce", "all-gather", "all-to-all",    "reduce-scatter", "allreduce",
+      "allgather",  "alltoall",   "reducescatter", "nccl",           "rccl",
+      "collective", "psum",       "send-done",     "recv-done",      "nvshmem"};
+  constexpr std::string_view kCopies[] = {"memcpy",        "memset",     "copydevicetodevice",
+                                          "copyhost",      "copybuffer", "fillbuffer",
                                           "dynamic-memcpy"};
   constexpr std::string_view kControl[] = {"infeed", "outfeed", "host send", "host recv"};
   const std::string_view name = draft.kernel;

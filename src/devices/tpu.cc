@@ -23,8 +23,12 @@ enum StatColumnIndex : size_t {
   kTfOp,
   kSource,
 };
-constexpr std::string_view kStats[] = {"device_offset_ps", "device_duration_ps", "hlo_category",
-                                       "flops",            "bytes_accessed",     "tf_op",
+constexpr std::string_view kStats[] = {"device_offset_ps",
+                                       "device_duration_ps",
+                                       "hlo_category",
+                                       "flops",
+                                       "bytes_accessed",
+                                       "tf_op",
                                        "source"};
 
 bool Claims(std::string_view name, std::optional<int64_t>* ordinal) {
@@ -113,8 +117,8 @@ std::vector<Run> Split(DeviceExecutions* device, const HostEvidence& /*evidence*
   std::vector<uint32_t> run_of_module(order.size());
   for (uint32_t module : order) {
     run_of_module[module] = static_cast<uint32_t>(runs.size());
-    runs.push_back({.program = device->modules[module].program,
-                    .profile = device->modules[module].interval});
+    runs.push_back(
+        {.program = device->modules[module].program, .profile = device->modules[module].interval});
   }
   device->run.assign(device->size(), kNone);
   for (size_t row = 0; row < device->size(); ++row) {

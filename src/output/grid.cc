@@ -108,7 +108,8 @@ std::string MarkdownGrid(const Grid& grid) {
   for (size_t row = 0; row < grid.rows(); ++row) {
     for (const Column& column : grid.columns) {
       const std::string& cell = column.cells[row];
-      const std::string shown = column.name ? MarkdownCode(cell) : MarkdownCell(cell);
+      const std::string shown =
+          column.name && cell != "-" ? MarkdownCode(cell) : MarkdownCell(cell);
       out.append("| ").append(shown).append(shown.empty() ? "" : " ");
     }
     out.append("|\n");

@@ -27,28 +27,48 @@ std::string ClockText(const FunctionRow& row) {
   return row.clock ? std::string(ClockName(*row.clock)) : "-";
 }
 
-// What a reader of the row's numbers has to know.
+// What a reader of a row's numbers has to know: a sign in the row, explained below.
+struct Remark {
+  std::string_view sign, meaning;
+  uint64_t (*count)(const FunctionRow& row);  // 0: does not apply
+};
+
+constexpr Remark kRemarks[] = {
+    {"?", "how it splits into runs is uncertain",
+     [](const FunctionRow& row) -> uint64_t { return row.status == RowStatus::kRunsUncertain; }},
+    {"u", "runs do not match across devices",
+     [](const FunctionRow& row) -> uint64_t { return row.status == RowStatus::kDevicesUnmatched; }},
+    {"o", "no ops, only spans are known",
+     [](const FunctionRow& row) -> uint64_t { return row.status == RowStatus::kNoOps; }},
+    {"s", "suspect runs, left out", [](const FunctionRow& row) { return row.suspect_runs; }},
+    {"d", "samples dropped", [](const FunctionRow& row) { return row.dropped_samples; }},
+};
+
+// "? 2s"
 std::string NoteText(const FunctionRow& row) {
   std::string note;
-  const auto add = [&note](const std::string& text) {
-    note.append(note.empty() ? "" : ", ").append(text);
-  };
-  switch (row.status) {
-    case RowStatus::kOk:
-      break;
-    case RowStatus::kNoOps:
-      add("no ops");
-      break;
-    case RowStatus::kRunsUncertain:
-      add("uncertain");
-      break;
-    case RowStatus::kDevicesUnmatched:
-      add("unmatched");
-      break;
+  for (const Remark& remark : kRemarks) {
+    const uint64_t count = remark.count(row);
+    if (count == 0) continue;
+    if (!note.empty()) note.push_back(' ');
+    if (remark.sign == "s" || remark.sign == "d") note.append(std::to_string(count));
+    note.append(remark.sign);
   }
-  if (row.suspect_runs > 0) add(std::to_string(row.suspect_runs) + " suspect");
-  if (row.dropped_samples > 0) add(std::to_string(row.dropped_samples) + " dropped");
   return note;
+}
+
+// Explains the signs that occur; empty where none does.
+std::string NoteLegend(const std::vector<const FunctionRow*>& rows) {
+  std::string legend;
+  for (const Remark& remark : kRemarks) {
+    if (std::none_of(rows.begin(), rows.end(),
+                     [&](const FunctionRow* row) { return remark.count(*row) > 0; })) {
+      continue;
+    }
+    legend.append(legend.empty() ? "note: " : "; ").append(remark.sign);
+    legend.append(" ").append(remark.meaning);
+  }
+  return legend;
 }
 
 // Half of the median's interval (its longer side) as a share of the median.
@@ -136,8 +156,12 @@ void AddIdentity(const FunctionTable& table, Grid* grid) {
 void AddTimes(const FunctionTable& table, const OutputOptions& options, bool all, Grid* grid) {
   const Metric metric = options.metric;
   const Signs signs = Signs::For(options);
+  // One unit for single runs; the total has its own.
+  const Unit of_runs =
+      CommonUnit(Values(table, metric, [](const Summary& s) { return s.median; }), options.unit);
   const auto times = [&](const char* header, int drop, auto get) {
-    grid->columns.push_back(TimesColumn(header, Values(table, metric, get), options.unit, drop));
+    const Unit unit = header == std::string_view("total") ? options.unit : of_runs;
+    grid->columns.push_back(TimesColumn(header, Values(table, metric, get), unit, drop));
   };
   times("median", 0, [](const Summary& s) { return s.median; });
   grid->columns.push_back(NumberColumn("95% CI", Cells(table, [&](const FunctionRow& row) {
@@ -168,10 +192,8 @@ void AddRemarks(const FunctionTable& table, bool all, Grid* grid) {
   if (CommonClock(table).empty()) {
     grid->columns.push_back(TextColumn("clock", Cells(table, ClockText)));
   }
-  auto notes = Cells(table, NoteText);
-  if (std::any_of(notes.begin(), notes.end(), [](const auto& note) { return !note.empty(); })) {
-    grid->columns.push_back(TextColumn("note", std::move(notes)));
-    grid->columns.back().flex_width = 14;
+  if (!NoteLegend(table.rows).empty()) {
+    grid->columns.push_back(TextColumn("note", Cells(table, NoteText)));
   }
 }
 
@@ -180,7 +202,7 @@ Section BuildSection(const FunctionTable& table, std::string title, const Output
   Section section;
   section.title = std::move(title) + ", " + std::string(MetricText(options.metric));
   if (table.rows.empty()) {
-    section.notes.emplace_back("none: no execution belongs to a compiled function");
+    section.notes.emplace_back("none");
     return section;
   }
   const std::string clock = CommonClock(table);
@@ -193,6 +215,8 @@ Section BuildSection(const FunctionTable& table, std::string title, const Output
       "runs", Cells(table, [](const FunctionRow& row) { return std::to_string(row.runs); })));
   AddTimes(table, options, all, &section.grid);
   AddRemarks(table, all, &section.grid);
+  std::string legend = NoteLegend(table.rows);
+  if (!legend.empty()) section.notes.push_back(std::move(legend));
   return section;
 }
 
@@ -268,6 +292,7 @@ Section OverviewSection(const Report& report, const OrderedReport& rows,
   table.rows.resize(shown);
   table.devices.resize(shown);
   Section section = BuildSection(table, "functions", options, /*all=*/false);
+  if (all == 0) section.notes = {"none: no execution belongs to a compiled function"};
   if (all > shown)
     section.notes.push_back(MoreNote(all - shown, "functions", "xplane-time functions"));
   return section;

@@ -72,17 +72,23 @@ std::string FunctionText(const KernelRow& row) {
 // Count to category, the columns of both tables; `all` adds the others.
 void AddNumbers(const std::vector<const KernelRow*>& rows, const OutputOptions& options, bool all,
                 Grid* grid) {
+  // One unit for the totals, one for single executions.
+  const auto total = Values(rows, [](const auto& row) { return std::optional(row.total_ps); });
+  const auto mean = Values(rows, [](const auto& row) { return std::optional(row.mean_ps); });
+  Unit unit = CommonUnit(total, options.unit);
   const auto times = [&](const char* header, int drop, auto get) {
-    grid->columns.push_back(TimesColumn(header, Values(rows, get), options.unit, drop));
+    grid->columns.push_back(TimesColumn(header, Values(rows, get), unit, drop));
   };
   grid->columns.push_back(NumberColumn(
       "count", Cells(rows, [](const auto& row) { return std::to_string(row.count); })));
-  times("total", 0, [](const KernelRow& row) { return std::optional<int64_t>(row.total_ps); });
-  if (all && std::any_of(rows.begin(), rows.end(),
-                         [](const KernelRow* row) { return row->self_ps != row->total_ps; })) {
+  grid->columns.push_back(TimesColumn("total", total, unit));
+  if (all && std::any_of(rows.begin(), rows.end(), [](const KernelRow* row) {
+        return row->self_ps && *row->self_ps != row->total_ps;
+      })) {
     times("self", 1, [](const KernelRow& row) { return row.self_ps; });
   }
-  times("mean", 0, [](const KernelRow& row) { return std::optional<double>(row.mean_ps); });
+  unit = CommonUnit(mean, options.unit);
+  grid->columns.push_back(TimesColumn("mean", mean, unit));
   if (all) {
     times("median", 2, [](const KernelRow& row) { return row.median_ps; });
     times("std", 3, [](const KernelRow& row) { return row.std_ps; });

@@ -49,12 +49,13 @@ Grid TreeGrid(const std::vector<TreeRow>& rows, size_t begin, size_t end,
         root_totals[i] > 0 ? std::optional<double>(total_ps / root_totals[i]) : std::nullopt));
     status.push_back(row.status == "ok" ? "" : Printable(row.status));
   }
+  const Unit unit = CommonUnit(total, options.unit);
   Grid grid;
   grid.columns.push_back(NameColumn("name", std::move(name), 20));
   grid.columns.push_back(NumberColumn("count", std::move(count)));
-  grid.columns.push_back(TimesColumn("total", total, options.unit));
-  grid.columns.push_back(TimesColumn("self", self, options.unit));
-  grid.columns.push_back(TimesColumn("child", child, options.unit, 2));
+  grid.columns.push_back(TimesColumn("total", total, unit));
+  grid.columns.push_back(TimesColumn("self", self, unit));
+  grid.columns.push_back(TimesColumn("child", child, unit, 2));
   grid.columns.push_back(NumberColumn("of root %", std::move(share), 1));
   if (std::any_of(status.begin(), status.end(), [](const auto& text) { return !text.empty(); })) {
     grid.columns.push_back(TextColumn("status", std::move(status)));
@@ -92,7 +93,7 @@ struct PlaneCells {
 Section LinesSection(const PlanesReport& report, const OutputOptions& options) {
   Section section = {.title = "planes and their lines", .grid = {}, .notes = {}};
   PlaneCells cells;
-  bool several_inputs = report.inputs.size() > 1;
+  const bool several_inputs = report.inputs.size() > 1;
   for (const PlaneRow& plane : report.planes) {
     std::string name = Printable(plane.name);
     if (several_inputs) name.append(" #").append(std::to_string(plane.input + 1));

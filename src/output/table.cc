@@ -69,7 +69,7 @@ class Page {
       for (size_t i = 0; i < grid.lines.size(); ++i) Line(grid.lines[i], i == 0 ? kDim : nullptr);
       if (tell_dropped && !grid.dropped.empty()) Line(DroppedNote(grid.dropped), kDim);
     }
-    for (const std::string& note : section.notes) Line(note, kDim);
+    for (const std::string& note : section.notes) Wrapped(note, kDim);
   }
 
   void AddDiagnostics(const std::vector<DiagnosticRow>& rows, bool or_infos,
@@ -88,10 +88,14 @@ class Page {
  private:
   void AddDiagnostic(const DiagnosticLine& line) {
     const std::string text = ShortenMiddle(line.text, kDiagnosticWidth, signs_.ellipsis);
-    std::string wrapped = Wrap(line.severity + ": " + text, width_, 2);
     const char* style = nullptr;
     if (line.severity == "error") style = kRed;
     if (line.severity == "warning") style = kYellow;
+    Wrapped(line.severity + ": " + text, style);
+  }
+
+  void Wrapped(std::string_view text, const char* style) {
+    const std::string wrapped = Wrap(text, width_, 2);
     for (size_t begin = 0; begin < wrapped.size();) {
       const size_t end = std::min(wrapped.find('\n', begin), wrapped.size());
       Line(std::string_view(wrapped).substr(begin, end - begin), style);

@@ -15,6 +15,7 @@ struct Scale {
   int max_decimals;  // one picosecond
 };
 
+// In the order of Unit, after kAuto.
 constexpr std::array<Scale, 4> kScales = {{
     {"ns", 1e3, 3},
     {"us", 1e6, 6},
@@ -57,18 +58,24 @@ std::string FormatFixed(double value, int decimals) {
   return std::string(buffer.data(), result.ptr);
 }
 
-TimeColumn FormatTimes(const std::vector<std::optional<double>>& values_ps, Unit unit) {
+Unit CommonUnit(const std::vector<std::optional<double>>& values_ps, Unit unit) {
+  if (unit != Unit::kAuto) return unit;
   double smallest = HUGE_VAL, largest = 0;
   for (const auto& value : values_ps) {
-    if (!IsKnown(value)) continue;
-    const double magnitude = std::abs(*value);
-    largest = std::max(largest, magnitude);
-    if (magnitude > 0) smallest = std::min(smallest, magnitude);
+    if (!IsKnown(value) || *value == 0) continue;
+    largest = std::max(largest, std::abs(*value));
+    smallest = std::min(smallest, std::abs(*value));
   }
-  const size_t chosen = unit != Unit::kAuto ? static_cast<size_t>(unit) - 1
-                        : largest == 0      ? 1  // nothing but zeros: us
-                                            : ChooseScale(smallest, largest);
-  const Scale& scale = kScales[chosen];
+  if (largest == 0) return Unit::kUs;  // nothing but zeros
+  return static_cast<Unit>(ChooseScale(smallest, largest) + 1);
+}
+
+TimeColumn FormatTimes(const std::vector<std::optional<double>>& values_ps, Unit unit) {
+  const Scale& scale = kScales[static_cast<size_t>(CommonUnit(values_ps, unit)) - 1];
+  double largest = 0;
+  for (const auto& value : values_ps) {
+    if (IsKnown(value)) largest = std::max(largest, std::abs(*value));
+  }
   const int decimals = Decimals(largest / scale.ps, scale);
   TimeColumn column = {.unit = scale.name, .cells = {}};
   column.cells.reserve(values_ps.size());

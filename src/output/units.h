@@ -25,6 +25,10 @@ struct TimeColumn {
 
 TimeColumn FormatTimes(const std::vector<std::optional<double>>& values_ps, Unit unit);
 
+// The unit that FormatTimes chooses for these, for columns that are to share it. Never
+// kAuto.
+Unit CommonUnit(const std::vector<std::optional<double>>& values_ps, Unit unit);
+
 // One time by itself: "97.91 s".
 std::string FormatTime(double ps, Unit unit);
 

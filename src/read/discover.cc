@@ -24,12 +24,13 @@ bool IsTraceName(const std::string& name) {
 
 absl::Status RiegeliError(const std::string& path) {
   return absl::FailedPreconditionError(absl::StrCat(
-      path, ": .xplane.riegeli (continuous capture) is not read yet: its records are compressed in "
-            "a container of their own; record with jax.profiler.trace, which writes .xplane.pb"));
+      path,
+      ": .xplane.riegeli (continuous capture) is not read yet: its records are compressed in "
+      "a container of their own; record with jax.profiler.trace, which writes .xplane.pb"));
 }
 
 struct Listing {
-  std::vector<std::string> traces;   // sorted
+  std::vector<std::string> traces;  // sorted
   std::vector<std::string> riegeli;
   std::vector<std::string> directories;
 };
@@ -96,9 +97,10 @@ absl::StatusOr<std::vector<std::string>> DirectoryFiles(const fs::path& director
   if (!runs.ok()) return runs.status();
   if (runs->empty()) {
     if (!listing->riegeli.empty()) return RiegeliError(listing->riegeli[0]);
-    return absl::NotFoundError(absl::StrCat(
-        directory.string(), ": no .xplane.pb here and no runs under plugins/profile; give the "
-                            "directory that was passed to the profiler"));
+    return absl::NotFoundError(
+        absl::StrCat(directory.string(),
+                     ": no .xplane.pb here and no runs under plugins/profile; give the "
+                     "directory that was passed to the profiler"));
   }
   if (wanted_run.empty()) return RunFiles(runs->back());
   std::vector<std::string> names;

@@ -17,9 +17,9 @@ constexpr size_t kChunk = size_t{1} << 18;
 constexpr int kGzipWindow = 15 + 16;  // zlib: the largest window, gzip wrapping only
 
 absl::Status Damaged(uint64_t offset, const char* why) {
-  return absl::DataLossError(
-      absl::StrCat("damaged gzip stream at compressed byte ", offset, why == nullptr ? "" : ": ",
-                   why == nullptr ? "" : why, "; copy the file again, or give the inflated one"));
+  return absl::DataLossError(absl::StrCat("damaged gzip stream at compressed byte ", offset,
+                                          why == nullptr ? "" : ": ", why == nullptr ? "" : why,
+                                          "; copy the file again, or give the inflated one"));
 }
 
 // One z_stream, ended on every path.

@@ -62,8 +62,11 @@ class Opener {
     auto scan = ScanSpace(bytes, path);
     if (!scan.ok()) return scan.status();
     const auto file = static_cast<uint32_t>(trace_.files.size());
-    trace_.files.push_back({.path = path, .bytes = bytes.size(), .capture = capture,
-                            .hostnames = scan->hostnames, .errors = scan->errors,
+    trace_.files.push_back({.path = path,
+                            .bytes = bytes.size(),
+                            .capture = capture,
+                            .hostnames = scan->hostnames,
+                            .errors = scan->errors,
                             .warnings = scan->warnings});
     if (absl::Status status = source_->AddFile(std::move(source), path); !status.ok()) {
       return status;

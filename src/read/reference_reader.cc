@@ -50,8 +50,9 @@ class ReferenceReader : public EventSource {
   absl::Status AddFile(std::unique_ptr<Source> source, const std::string& path) override {
     const std::string_view bytes = source->bytes();
     if (bytes.size() > static_cast<size_t>(std::numeric_limits<int>::max())) {
-      return absl::ResourceExhaustedError(absl::StrCat(
-          path, ": ", bytes.size(), " bytes; the generated parser stops at 2 GiB; use --reader wire"));
+      return absl::ResourceExhaustedError(
+          absl::StrCat(path, ": ", bytes.size(),
+                       " bytes; the generated parser stops at 2 GiB; use --reader wire"));
     }
     auto* space = google::protobuf::Arena::CreateMessage<proto::XSpace>(&arena_);
     if (!space->ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) {
@@ -137,8 +138,8 @@ class ReferenceReader : public EventSource {
   }
 
   google::protobuf::Arena arena_;
-  std::vector<const proto::XSpace*> spaces_;           // a file
-  mutable std::vector<const proto::XLine*> lines_;     // a line of the trace, in order
+  std::vector<const proto::XSpace*> spaces_;        // a file
+  mutable std::vector<const proto::XLine*> lines_;  // a line of the trace, in order
 };
 
 }  // namespace

@@ -54,8 +54,8 @@ absl::Status IoError(const std::string& name, const char* what) {
 // An unlinked temporary file in TMPDIR.
 int OpenSpool() {
   const char* tmpdir = std::getenv("TMPDIR");
-  std::string path = absl::StrCat(tmpdir != nullptr && *tmpdir != '\0' ? tmpdir : "/tmp",
-                                  "/xplane-time-XXXXXX");
+  std::string path =
+      absl::StrCat(tmpdir != nullptr && *tmpdir != '\0' ? tmpdir : "/tmp", "/xplane-time-XXXXXX");
   const int fd = mkostemp(path.data(), O_CLOEXEC);
   if (fd >= 0) unlink(path.c_str());
   return fd;

@@ -35,8 +35,8 @@ struct SpaceScan {
 absl::StatusOr<SpaceScan> ScanSpace(std::string_view bytes, const std::string& path);
 
 // Byte ranges of the XLine messages of a plane, in file order.
-absl::StatusOr<std::vector<ByteRange>> ScanLines(std::string_view plane_bytes,
-                                                 uint64_t file_offset, const std::string& path);
+absl::StatusOr<std::vector<ByteRange>> ScanLines(std::string_view plane_bytes, uint64_t file_offset,
+                                                 const std::string& path);
 
 }  // namespace xplane_time
 

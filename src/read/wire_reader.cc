@@ -74,10 +74,10 @@ class MetadataDecoder {
   bool Event(std::string_view bytes, uint64_t offset, Damage* damage) {
     EventMetadata entry;
     std::vector<Stat> stats;
-    const bool ok = Entry(bytes, offset, &entry.id, damage, [&](std::string_view value,
-                                                                uint64_t value_offset) {
-      return EventValue(value, value_offset, &entry, &stats, damage);
-    });
+    const bool ok =
+        Entry(bytes, offset, &entry.id, damage, [&](std::string_view value, uint64_t value_offset) {
+          return EventValue(value, value_offset, &entry, &stats, damage);
+        });
     if (!ok) return false;
     entry.first_stat = static_cast<uint32_t>(plane_->metadata_stats.size());
     entry.stat_count = static_cast<uint32_t>(stats.size());
@@ -88,15 +88,15 @@ class MetadataDecoder {
 
   bool StatName(std::string_view bytes, uint64_t offset, Damage* damage) {
     StatMetadata entry;
-    const bool ok = Entry(bytes, offset, &entry.id, damage, [&](std::string_view value,
-                                                                uint64_t value_offset) {
-      WireCursor cursor(value, value_offset);
-      const bool value_ok = ForEachField(&cursor, [&](uint32_t field, WireType type) {
-        if (type == WireType::kLength && field == 2) return cursor.ReadBytes(&entry.name);
-        return cursor.Skip(field, type);
-      });
-      return value_ok || damage->From(cursor);
-    });
+    const bool ok =
+        Entry(bytes, offset, &entry.id, damage, [&](std::string_view value, uint64_t value_offset) {
+          WireCursor cursor(value, value_offset);
+          const bool value_ok = ForEachField(&cursor, [&](uint32_t field, WireType type) {
+            if (type == WireType::kLength && field == 2) return cursor.ReadBytes(&entry.name);
+            return cursor.Skip(field, type);
+          });
+          return value_ok || damage->From(cursor);
+        });
     if (ok) Insert(&plane_->stat_metadata, entry);
     return ok;
   }
@@ -214,8 +214,7 @@ class WireReader : public EventSource {
 
   absl::Status IndexPlane(uint32_t file, size_t /*message*/, Plane* plane,
                           Trace* trace) const override {
-    const std::string_view bytes =
-        FileBytes(file).substr(plane->bytes.offset, plane->bytes.size);
+    const std::string_view bytes = FileBytes(file).substr(plane->bytes.offset, plane->bytes.size);
     WireCursor cursor(bytes, plane->bytes.offset);
     MetadataDecoder metadata(plane);
     Damage damage;
@@ -241,9 +240,9 @@ class WireReader : public EventSource {
     });
     if (ok) return absl::OkStatus();
     if (damage.why == nullptr) damage.From(cursor);
-    return DamageError(damage.why, {.file = trace->files[file].path,
-                                    .plane = plane->name,
-                                    .byte_offset = damage.byte_offset});
+    return DamageError(
+        damage.why,
+        {.file = trace->files[file].path, .plane = plane->name, .byte_offset = damage.byte_offset});
   }
 
   absl::Status DecodeLine(const Trace& trace, uint32_t line_index,

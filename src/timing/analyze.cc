@@ -93,8 +93,7 @@ void MakeSamples(const ReportOptions& options, int64_t shift_ps, Diagnostics* di
 void CountIdle(const std::vector<DeviceAnalysis>& devices, Diagnostics* diagnostics) {
   for (const DeviceAnalysis& device : devices) {
     if (!Empty(device.executions)) continue;
-    diagnostics->Count(DiagnosticCode::kIdleAccelerator,
-                       {.plane = device.executions.plane.plane});
+    diagnostics->Count(DiagnosticCode::kIdleAccelerator, {.plane = device.executions.plane.plane});
   }
 }
 

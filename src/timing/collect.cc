@@ -131,7 +131,7 @@ class LineCollector {
 
   absl::Status status;
   Diagnostics diagnostics;
-  std::map<std::optional<int64_t>, LinePart> parts;  // by ordinal
+  std::map<std::optional<int64_t>, LinePart> parts;      // by ordinal
   absl::flat_hash_map<uint64_t, int64_t> completion_ps;  // by flow id
 
  private:

@@ -46,9 +46,9 @@ Sample Slowest(const std::vector<const Sample*>& together, Metric metric) {
   const auto time = [&](const Sample* s) {
     return s->occurrence.has_active ? s->Metric(metric) : s->occurrence.span_ps;
   };
-  Sample slowest = **std::max_element(
-      together.begin(), together.end(),
-      [&](const Sample* a, const Sample* b) { return time(a) < time(b); });
+  Sample slowest =
+      **std::max_element(together.begin(), together.end(),
+                         [&](const Sample* a, const Sample* b) { return time(a) < time(b); });
   for (const Sample* sample : together) {
     slowest.occurrence.suspect |= sample->occurrence.suspect;
     slowest.skipped |= sample->skipped;

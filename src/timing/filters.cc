@@ -20,9 +20,9 @@ absl::StatusOr<NameFilter> NameFilter::Compile(std::string_view option, std::str
   options.set_encoding(re2::RE2::Options::EncodingLatin1);
   filter.regex_ = std::make_shared<const re2::RE2>(Piece(pattern), options);
   if (!filter.regex_->ok()) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        Absl(option), " ", Absl(pattern), ": ", filter.regex_->error(),
-        "; it is an RE2 regular expression, searched anywhere in the name"));
+    return absl::InvalidArgumentError(
+        absl::StrCat(Absl(option), " ", Absl(pattern), ": ", filter.regex_->error(),
+                     "; it is an RE2 regular expression, searched anywhere in the name"));
   }
   return filter;
 }
@@ -57,8 +57,8 @@ absl::StatusOr<Filters> Filters::Compile(const ReportOptions& options) {
     *one.filter = *std::move(compiled);
   }
   if (re2::RE2 id(options.id_pattern, re2::RE2::Quiet); id.NumberOfCapturingGroups() < 1) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "--id-pattern ", options.id_pattern, ": needs a group, like ", kDefaultIdPattern));
+    return absl::InvalidArgumentError(absl::StrCat("--id-pattern ", options.id_pattern,
+                                                   ": needs a group, like ", kDefaultIdPattern));
   }
   return filters;
 }

@@ -61,7 +61,8 @@ class EvidenceReader {
       by_stat_[std::string(batch.stats[1].values[row].text)].push_back({line, interval});
     }
     if (const uint64_t id = batch.stats[0].values[row].bits; id != 0) {
-      const auto [found, inserted] = evidence_->launches.try_emplace(id, HostEvidence::Launch{line, interval});
+      const auto [found, inserted] =
+          evidence_->launches.try_emplace(id, HostEvidence::Launch{line, interval});
       if (!inserted) found->second.ambiguous = true;
     }
   }
@@ -80,11 +81,11 @@ absl::StatusOr<HostEvidence> CollectHostEvidence(const Trace& trace, const Devic
   EvidenceReader reader(trace, &evidence);
   for (const DevicePlane& other : FindDevicePlanes(trace)) {
     const Plane& plane = trace.planes[other.plane];
-    if (plane.file != own.file || plane.host != own.host || other.kind != DeviceKind::kGpu) continue;
+    if (plane.file != own.file || plane.host != own.host || other.kind != DeviceKind::kGpu)
+      continue;
     const auto lines = std::span(trace.lines).subspan(plane.first_line, plane.line_count);
-    evidence.device_count += std::any_of(lines.begin(), lines.end(), [](const Line& line) {
-      return line.event_count > 0;
-    });
+    evidence.device_count += std::any_of(lines.begin(), lines.end(),
+                                         [](const Line& line) { return line.event_count > 0; });
   }
   for (const Plane& plane : trace.planes) {
     if (plane.file != own.file || plane.host != own.host) continue;

@@ -69,8 +69,7 @@ struct Accumulator {
   }
 
   // A total is unknown as soon as a part is.
-  static void AddKnown(std::optional<int64_t>* total, std::optional<int64_t> each,
-                       uint64_t count) {
+  static void AddKnown(std::optional<int64_t>* total, std::optional<int64_t> each, uint64_t count) {
     int64_t product;
     if (!total->has_value() || !each.has_value() ||
         __builtin_mul_overflow(*each, count, &product)) {
@@ -173,11 +172,12 @@ void AddDeviceRows(const DeviceAnalysis& device, const Filters& filters, int64_t
   }
   const Location where = {.plane = rows.plane.plane};
   diagnostics->Count(DiagnosticCode::kLeftOutByFilter, where, left_out);
-  diagnostics->Count(DiagnosticCode::kAsynchronousBody, where,
-                     static_cast<uint64_t>(std::count(rows.asynchronous.begin(),
-                                                      rows.asynchronous.end(), 1)));
+  diagnostics->Count(
+      DiagnosticCode::kAsynchronousBody, where,
+      static_cast<uint64_t>(std::count(rows.asynchronous.begin(), rows.asynchronous.end(), 1)));
   const size_t first_row = out->size();
-  for (auto& [key, from] : accumulators) out->push_back(MakeRow(device, key, device_self_ps, &from));
+  for (auto& [key, from] : accumulators)
+    out->push_back(MakeRow(device, key, device_self_ps, &from));
   std::stable_sort(out->begin() + static_cast<ptrdiff_t>(first_row), out->end(),
                    [](const KernelRow& a, const KernelRow& b) { return a.total_ps > b.total_ps; });
 }

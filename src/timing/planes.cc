@@ -97,7 +97,8 @@ class PlaneDescriber {
       for (size_t column = 0; column < stat_names.size(); ++column) {
         for (const StatValue& value : batch.stats[column].values) {
           if (value.type == StatType::kAbsent) continue;
-          ++(*counts)[{"event", std::string(stat_names[column]), std::string(TypeName(value.type))}];
+          ++(*counts)[{"event", std::string(stat_names[column]),
+                       std::string(TypeName(value.type))}];
         }
       }
       return absl::OkStatus();

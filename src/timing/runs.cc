@@ -39,15 +39,14 @@ std::vector<bool> FindSuspects(const std::vector<std::vector<uint32_t>>& ops) {
   if (ops.size() < 4) return suspect;
   std::map<std::vector<uint32_t>, size_t> count;
   for (const auto& run : ops) ++count[run];
-  const auto mode =
-      std::max_element(count.begin(), count.end(), [](const auto& a, const auto& b) {
-        return std::pair(a.second, a.first.size()) < std::pair(b.second, b.first.size());
-      });
+  const auto mode = std::max_element(count.begin(), count.end(), [](const auto& a, const auto& b) {
+    return std::pair(a.second, a.first.size()) < std::pair(b.second, b.first.size());
+  });
   if (mode->second * 4 < ops.size() * 3) return suspect;
   for (size_t i = 0; i < ops.size(); ++i) {
-    suspect[i] = ops[i].size() < mode->first.size() &&
-                 std::includes(mode->first.begin(), mode->first.end(), ops[i].begin(),
-                               ops[i].end());
+    suspect[i] =
+        ops[i].size() < mode->first.size() &&
+        std::includes(mode->first.begin(), mode->first.end(), ops[i].begin(), ops[i].end());
   }
   return suspect;
 }
@@ -78,8 +77,8 @@ void MeasureRows(const DeviceExecutions& device, const std::vector<uint32_t>& ro
   int64_t last_end_ps = std::numeric_limits<int64_t>::min();
   for (uint32_t row : rows) {
     intervals.push_back(ExecutionInterval(device, row, occurrence->clock));
-    occurrence->sum_ps = SaturatingAdd(occurrence->sum_ps,
-                                       intervals.back().end_ps - intervals.back().start_ps);
+    occurrence->sum_ps =
+        SaturatingAdd(occurrence->sum_ps, intervals.back().end_ps - intervals.back().start_ps);
     last_end_ps = std::max(last_end_ps, intervals.back().end_ps);
   }
   occurrence->has_active = true;
@@ -94,15 +93,14 @@ void MeasureRows(const DeviceExecutions& device, const std::vector<uint32_t>& ro
 
 // More than 1 % apart.
 bool Disagree(int64_t profile_ps, int64_t device_ps) {
-  const int64_t difference = profile_ps > device_ps ? profile_ps - device_ps : device_ps - profile_ps;
+  const int64_t difference =
+      profile_ps > device_ps ? profile_ps - device_ps : device_ps - profile_ps;
   return difference > device_ps / 100;
 }
 
 }  // namespace
 
-std::string_view ClockName(Clock clock) {
-  return clock == Clock::kProfile ? "profile" : "device";
-}
+std::string_view ClockName(Clock clock) { return clock == Clock::kProfile ? "profile" : "device"; }
 
 std::string_view CategoryName(Category category) {
   constexpr std::string_view kNames[] = {"compute", "copy", "collective", "other"};

@@ -32,9 +32,9 @@ std::string ListPlanes(const Trace& trace) {
 }
 
 absl::Status NothingMatches(const Trace& trace, std::string_view selector) {
-  return absl::FailedPreconditionError(absl::StrCat(
-      trace.files[0].path, ": no device matches --device ", Absl(selector),
-      "; there are: ", ListPlanes(trace), "; choose one of these, or --device all"));
+  return absl::FailedPreconditionError(
+      absl::StrCat(trace.files[0].path, ": no device matches --device ", Absl(selector),
+                   "; there are: ", ListPlanes(trace), "; choose one of these, or --device all"));
 }
 
 struct Selector {

@@ -79,8 +79,13 @@ class RowWriter {
   void Write(const Node& node, const std::string& name, uint32_t depth,
              std::optional<uint32_t> parent) {
     const auto index = static_cast<uint32_t>(rows_->size());
-    TreeRow row{.device = device_, .line = line_, .name = name, .depth = depth, .parent = parent,
-                .count = node.count, .total_ps = node.total_ps};
+    TreeRow row{.device = device_,
+                .line = line_,
+                .name = name,
+                .depth = depth,
+                .parent = parent,
+                .count = node.count,
+                .total_ps = node.total_ps};
     row.status = node.asynchronous > 0 ? "asynchronous" : "ok";
     if (node.asynchronous == 0) {
       row.self_ps = node.self_ps;

@@ -1,7 +1,9 @@
 #include "tests/support/slow_report.h"
 
 #include <algorithm>
+#include <iterator>
 #include <set>
+#include <type_traits>
 #include <utility>
 
 namespace xplane_time::testing {

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <map>
+#include <cmath>
 #include <utility>
 
 namespace xplane_time::testing {

@@ -370,5 +370,31 @@ TEST(GpuRuns, TheSameLineComesFirst) {
   EXPECT_THAT(ActivePs(ReportOf(t), "jit_f"), ElementsAre(1 + 3, 2 + 4));
 }
 
+// Lines with equal ids are one timeline: the module execution is in one piece of it, the
+// launches are in another.
+TEST(GpuRuns, TheSameTimelineInTwoPieces) {
+  TraceBuilder t;
+  for (int64_t id : {1, 2}) {
+    t.Host().Line({.id = id, .name = "worker"}).ModuleExecution("jit_f", 0, 100);
+  }
+  for (int64_t id : {1, 2}) {
+    const auto correlation_id = static_cast<uint64_t>(id);
+    t.Host()
+        .Line({.id = id, .name = "worker"})
+        .Launch({.start_ps = 10, .correlation_id = correlation_id})
+        .Launch({.start_ps = 20, .correlation_id = 10 + correlation_id});
+    for (uint64_t kernel : {0, 1}) {
+      t.Gpu(0).Stream(id).Kernel({.name = "k",
+                                  .start_ps = 200 + id + 10 * static_cast<int64_t>(kernel),
+                                  .duration_ps = 1 + id,
+                                  .hlo_module = "jit_f",
+                                  .program_id = 1,
+                                  .hlo_op = "loop",
+                                  .correlation_id = 10 * kernel + correlation_id});
+    }
+  }
+  EXPECT_THAT(ActivePs(ReportOf(t), "jit_f"), ElementsAre(4, 6));
+}
+
 }  // namespace
 }  // namespace xplane_time::testing

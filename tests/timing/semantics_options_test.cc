@@ -71,6 +71,64 @@ TEST(Combined, UnmatchedDevicesGiveNoNumber) {
   }
 }
 
+// The clocks of two cores need not agree; the profile clock tells what overlaps.
+TEST(Combined, TpuRunsMatchOnTheProfileClock) {
+  TraceBuilder t;
+  for (int64_t core : {0, 1}) {
+    for (int64_t run : {0, 1}) {
+      const int64_t at_ps = 1000 * run + 7 * core;
+      t.Tpu(core)
+          .Module({.name = "jit_f", .program_id = 1, .start_ps = at_ps, .duration_ps = 500})
+          .Op({.name = "dot",
+               .start_ps = at_ps,
+               .duration_ps = 499,
+               .device_offset_ps = 1'000'000 * (core + 1) + at_ps,
+               .device_duration_ps = 100 + 10 * core + run});
+    }
+  }
+  const FunctionRow row = TheCombined(ReportOf(t), "jit_f");
+  EXPECT_EQ(row.status, RowStatus::kOk);
+  EXPECT_EQ(row.clock, Clock::kDevice);
+  EXPECT_EQ(row.active_ps.value().n, 2u);
+  EXPECT_EQ(row.active_ps.value().min, 110);
+  EXPECT_EQ(row.active_ps.value().max, 111);
+}
+
+TEST(Combined, ProgramsOfOneFunctionAreOneRow) {
+  TraceBuilder t;
+  for (int64_t gpu : {0, 1}) {
+    AddRuns(&t, gpu, "jit_f", 1 + gpu, {10, 20}, 1000);
+    AddRuns(&t, gpu, "jit_f", 7 + gpu, {30 + gpu}, 5000);
+  }
+  const FunctionRow row = TheCombined(ReportOf(t), "jit_f");
+  EXPECT_EQ(row.status, RowStatus::kOk);
+  EXPECT_EQ(row.runs, 3u);
+  EXPECT_EQ(row.active_ps.value().min, 10);
+  EXPECT_EQ(row.active_ps.value().max, 31);
+}
+
+// A run that lacks kernels on one device says nothing about the slowest device.
+TEST(Combined, SuspectRunsAreLeftOut) {
+  TraceBuilder t;
+  for (int64_t gpu : {0, 1}) {
+    AddRuns(&t, gpu, "jit_f", 1, {10, 10, 90, 10, 10});
+    for (int64_t run = 0; run < 5; ++run) {
+      if (gpu == 1 && run == 2) continue;
+      t.Gpu(gpu).Stream(16).Kernel({.name = "second",
+                                    .start_ps = 1100 + 1000 * run,
+                                    .duration_ps = 5,
+                                    .hlo_module = "jit_f",
+                                    .program_id = 1,
+                                    .hlo_op = "second"});
+    }
+  }
+  const FunctionRow row = TheCombined(ReportOf(t), "jit_f");
+  EXPECT_EQ(row.runs, 5u);
+  EXPECT_EQ(row.suspect_runs, 1u);
+  EXPECT_EQ(row.active_ps.value().n, 4u);
+  EXPECT_EQ(row.active_ps.value().max, 15);
+}
+
 TEST(Combined, IntervalsOfDifferentDevicesNeverMerge) {
   TraceBuilder t;
   AddRuns(&t, 0, "jit_f", 1, {10});
@@ -220,6 +278,20 @@ TEST(Options, KernelAndScopeFilters) {
   ReportOptions none;
   none.kernel = "no such kernel";
   EXPECT_THAT(ReportOf(t, none).functions, IsEmpty());
+}
+
+// No kernel of a module without ops matches, so it is no run of the filtered function.
+TEST(Options, KernelFilterLeavesNoModuleWithoutOps) {
+  TraceBuilder t;
+  t.Tpu(0)
+      .Module({.name = "jit_empty", .program_id = 1, .start_ps = 0, .duration_ps = 100})
+      .Module({.name = "jit_f", .program_id = 2, .start_ps = 200, .duration_ps = 100})
+      .Op({.name = "gemm", .start_ps = 210, .duration_ps = 5});
+  ReportOptions options;
+  options.kernel = "gemm";
+  const Report report = ReportOf(t, options);
+  EXPECT_EQ(TheFunction(report, "jit_f").active_ps.value().max, 5);
+  EXPECT_THAT(FunctionsNamed(report, "jit_empty"), IsEmpty());
 }
 
 TEST(Options, SkipRunsLeavesOutTheFirstOfEachFunctionAndDevice) {

@@ -102,8 +102,9 @@ void Zsh(const std::vector<CommandWords>& commands) {
         for (char& c : help) {
           if (c == '[' || c == ']' || c == ':') c = ' ';
         }
-        std::printf(" %s", Quoted(name + "[" + help + "]" + (option.takes_value ? ":value:_files" : ""))
-                               .c_str());
+        std::printf(
+            " %s",
+            Quoted(name + "[" + help + "]" + (option.takes_value ? ":value:_files" : "")).c_str());
       }
     }
     std::printf(" '*:trace:_files' ;;\n");

@@ -1,0 +1,9 @@
+#!/usr/bin/env bash
+# Builds everything with warnings as errors and runs all tests.
+set -euo pipefail
+cd "$(dirname "$0")"
+. cmake/setup.sh
+install_missing "${packages_for_building[@]}" "${packages_for_testing[@]}"
+configure -DXPLANE_TIME_BUILD_TESTS=ON -DXPLANE_TIME_WERROR=ON
+cmake --build build
+ctest --test-dir build --output-on-failure -j "$(nproc)"
