@@ -18,7 +18,7 @@ constexpr uint64_t kExactInDouble = uint64_t{1} << 53;
 
 // Columns of the table.
 constexpr size_t kPlaneWidth = 13, kLineWidth = 12, kTimeWidth = 16, kStatWidth = 14;
-constexpr size_t kLeastNameWidth = 16;
+constexpr size_t kLeastNameWidth = 15;
 
 constexpr uint64_t kOnes = 0x0101010101010101, kHighBits = 0x8080808080808080;
 

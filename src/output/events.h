@@ -29,12 +29,12 @@ namespace xplane_time::output {
 
 struct EventRow {
   uint32_t input = 0;
-  std::string_view host;  // empty: unknown
-  std::string_view plane, line, name;
-  std::optional<int64_t> start_ps;  // empty: an aggregated event
+  std::string_view host = {};  // empty: unknown
+  std::string_view plane = {}, line = {}, name = {};
+  std::optional<int64_t> start_ps = {};  // empty: an aggregated event
   int64_t duration_ps = 0;
   int64_t occurrences = 1;
-  std::span<const StatValue> stats;  // as many as stat names
+  std::span<const StatValue> stats = {};  // as many as stat names
 };
 
 class EventWriter {

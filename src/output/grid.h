@@ -23,7 +23,7 @@ struct Column {
   bool name = false;      // the producer's text: a code span in Markdown
   size_t flex_width = 0;  // not 0: may be shortened in the middle, down to this width
   int drop = 0;           // 0: stays
-  std::vector<std::string> cells;
+  std::vector<std::string> cells = {};
 };
 
 // Columns of equal length.

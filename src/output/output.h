@@ -33,8 +33,8 @@ enum class Unit : uint8_t { kAuto, kNs, kUs, kMs, kS };
 
 struct OutputOptions {
   Format format = Format::kTable;
-  std::optional<size_t> top;  // rows to keep; tables of `report` default to 10
-  std::string sort;           // a key of ordering.h; empty: total, descending
+  std::optional<size_t> top = {};  // rows to keep; tables of `report` default to 10
+  std::string sort = {};           // a key of ordering.h; empty: total, descending
   Unit unit = Unit::kAuto;
   int width = 80;                   // terminal columns
   bool color = false;               // ANSI

@@ -69,6 +69,32 @@ inline KernelRow MakeKernel(std::string name, DeviceRef device, uint64_t count, 
   return row;
 }
 
+inline DiagnosticRow MakeDiagnostic(std::string code, std::string severity, uint64_t count,
+                                    std::string message, std::string plane, std::string line = "") {
+  DiagnosticRow row;
+  row.code = std::move(code);
+  row.severity = std::move(severity);
+  row.count = count;
+  row.message = std::move(message);
+  row.plane = std::move(plane);
+  row.line = std::move(line);
+  return row;
+}
+
+inline DeviceRow MakeDevice(DeviceRef device, uint64_t executions, int64_t busy_ps,
+                            std::optional<int64_t> first_ps, std::optional<int64_t> last_ps) {
+  return {.device = std::move(device),
+          .executions = executions,
+          .busy_ps = busy_ps,
+          .sum_ps = busy_ps,
+          .first_ps = first_ps,
+          .last_ps = last_ps};
+}
+
+inline InputRow MakeInput(std::string path, uint64_t bytes, std::string host) {
+  return {.path = std::move(path), .bytes = bytes, .host = std::move(host)};
+}
+
 // A long name, as hipBLASLt gives them.
 inline std::string LongKernelName() {
   return "Cijk_Ailk_Bljk_BBS_BH_MT256x224x64_MI16x16x16x1_SN_1LDSB1_APM1_ABV0_ACED0_AF0EM1_WGM1.kd";
@@ -80,7 +106,7 @@ inline std::string OddName() { return "odd\xff\"q\",|\n\x1b[2J<T> µ"; }
 // One busy GPU beside idle ones.
 inline Report SmallReport() {
   Report report;
-  report.inputs = {{.path = "run/node-1.xplane.pb", .bytes = 1'234'567, .host = "node-1"}};
+  report.inputs = {MakeInput("run/node-1.xplane.pb", 1'234'567, "node-1")};
   report.capture.planes = 11;
   report.capture.lines = 40;
   report.capture.events = 3782;
@@ -88,13 +114,10 @@ inline Report SmallReport() {
   report.capture.start_unix_ns = 1'755'770'000'000'000'000;
   report.capture.stop_unix_ns = 1'755'770'012'500'000'000;
   report.capture.hostnames = {"node-1"};
-  report.devices.push_back({.device = Gpu(0),
-                            .executions = 54,
-                            .busy_ps = 3'475'484'000,
-                            .sum_ps = 3'475'484'000,
-                            .first_ps = 1'220'562'000,
-                            .last_ps = 10'676'774'000});
-  for (int i = 1; i < 8; ++i) report.devices.push_back({.device = Gpu(i)});
+  report.devices = {MakeDevice(Gpu(0), 54, 3'475'484'000, 1'220'562'000, 10'676'774'000)};
+  for (int i = 1; i < 8; ++i) {
+    report.devices.push_back(MakeDevice(Gpu(i), 0, 0, std::nullopt, std::nullopt));
+  }
   report.functions = {MakeFunction("jit_dot", Gpu(0), 3, 611'000'000),
                       MakeFunction("jit_convert_element_type", Gpu(0), 12, 15'786'666),
                       MakeFunction("jit_dot", Gpu(0), 3, 117'426'667),
@@ -123,25 +146,15 @@ inline Report SmallReport() {
   report.kernels[2].category = Category::kCopy;
   report.kernels[2].scope = "jit(f)/a|b";
   report.diagnostics = {
-      {.code = "idle_accelerator",
-       .severity = "info",
-       .count = 7,
-       .message = "an accelerator executed nothing",
-       .plane = "/device:GPU:1"},
-      {.code = "suspect_run",
-       .severity = "warning",
-       .count = 1,
-       .message = "runs lack kernels that the other runs have; left out of the statistics",
-       .plane = "/device:GPU:0",
-       .line = "Stream #16",
-       .event = 17,
-       .byte_offset = 5127},
-      {.code = "negative_duration",
-       .severity = "error",
-       .count = 3,
-       .message = "events with a negative duration were skipped",
-       .plane = "/host:CPU",
-       .line = "python"}};
+      MakeDiagnostic("idle_accelerator", "info", 7, "an accelerator executed nothing",
+                     "/device:GPU:1"),
+      MakeDiagnostic("suspect_run", "warning", 1,
+                     "runs lack kernels that the other runs have; left out of the statistics",
+                     "/device:GPU:0", "Stream #16"),
+      MakeDiagnostic("negative_duration", "error", 3,
+                     "events with a negative duration were skipped", "/host:CPU", "python")};
+  report.diagnostics[1].event = 17;
+  report.diagnostics[1].byte_offset = 5127;
   return report;
 }
 
@@ -165,15 +178,10 @@ inline void AddSamples(Report* report) {
 inline Report WideReport(int devices, int functions, int diagnostics) {
   Report report;
   for (int d = 0; d < devices; ++d) {
-    report.inputs.push_back(
-        {.path = "log/plugins/profile/2025_08_21/host-" + std::to_string(d) + ".xplane.pb",
-         .bytes = 80'000'000});
-    report.devices.push_back({.device = Gpu(d),
-                              .executions = 1504,
-                              .busy_ps = 78'784'927'635'502,
-                              .sum_ps = 78'784'927'635'502,
-                              .first_ps = 5'439'011'744'500,
-                              .last_ps = 97'916'094'777'172});
+    report.inputs.push_back(MakeInput(
+        "log/plugins/profile/2025_08_21/host-" + std::to_string(d) + ".xplane.pb", 80'000'000, ""));
+    report.devices.push_back(
+        MakeDevice(Gpu(d), 1504, 78'784'927'635'502, 5'439'011'744'500, 97'916'094'777'172));
     for (int f = 0; f < functions; ++f) {
       const std::string name = "jit_a_function_with_quite_a_long_name_" + std::to_string(f);
       report.functions.push_back(MakeFunction(name, Gpu(d), 100, 1e9 * (f + 1)));
@@ -185,19 +193,16 @@ inline Report WideReport(int devices, int functions, int diagnostics) {
         if (f == 0) report.combined.back().active_ps.reset();
       }
       report.kernels.push_back(MakeKernel(LongKernelName() + std::to_string(f), Gpu(d), 100,
-                                          1'000'000'000 * (f + 1), 1.0 / functions));
+                                          1'000'000'000 * (f + 1),
+                                          2.0 * (f + 1) / (functions * (functions + 1))));
     }
   }
   for (int i = 0; i < diagnostics; ++i) {
-    report.diagnostics.push_back({.code = "clocks_disagree",
-                                  .severity = "warning",
-                                  .count = 412,
-                                  .message = "runs whose duration differs by more than 1 % between "
-                                             "the profile clock and the device's own; the device "
-                                             "clock is used",
-                                  .plane = "/device:TPU:" + std::to_string(i),
-                                  .line = "XLA Modules",
-                                  .event = 3});
+    report.diagnostics.push_back(MakeDiagnostic(
+        "clocks_disagree", "warning", 412,
+        "runs whose duration differs by more than 1 % between the profile clock and the device's "
+        "own; the device clock is used",
+        "/device:TPU:" + std::to_string(i), "XLA Modules"));
   }
   return report;
 }
@@ -230,23 +235,26 @@ inline PlanesReport SmallPlanes(bool with_stats) {
   PlanesReport report;
   report.inputs = SmallReport().inputs;
   report.capture = SmallReport().capture;
-  PlaneRow gpu = {.name = "/device:GPU:0",
-                  .host = "node-1",
-                  .kind = DeviceKind::kGpu,
-                  .events = 54,
-                  .first_ps = 1'220'562'000,
-                  .last_ps = 10'676'774'000,
-                  .lines = {},
-                  .stats = {}};
-  gpu.lines = {{.id = 16,
-                .name = "Stream #16(Kernel)",
-                .role = "execution",
-                .events = 54,
-                .first_ps = 1'220'562'000,
-                .last_ps = 10'676'774'000,
-                .sum_ps = 3'475'484'000},
-               {.id = INT64_MIN, .name = OddName(), .role = "derived", .events = 0}};
-  PlaneRow host = {.name = "/host:metadata"};
+  PlaneRow gpu;
+  gpu.name = "/device:GPU:0";
+  gpu.host = "node-1";
+  gpu.kind = DeviceKind::kGpu;
+  gpu.events = 54;
+  gpu.first_ps = 1'220'562'000;
+  gpu.last_ps = 10'676'774'000;
+  gpu.lines.resize(2);
+  gpu.lines[0].id = 16;
+  gpu.lines[0].name = "Stream #16(Kernel)";
+  gpu.lines[0].role = "execution";
+  gpu.lines[0].events = 54;
+  gpu.lines[0].first_ps = gpu.first_ps;
+  gpu.lines[0].last_ps = gpu.last_ps;
+  gpu.lines[0].sum_ps = 3'475'484'000;
+  gpu.lines[1].id = INT64_MIN;
+  gpu.lines[1].name = OddName();
+  gpu.lines[1].role = "derived";
+  PlaneRow host;
+  host.name = "/host:metadata";
   if (with_stats) {
     gpu.stats = {{.name = "correlation_id", .type = "uint64", .owner = "event", .count = 54},
                  {.name = "a|b,c", .type = "str", .owner = "plane", .count = 1}};

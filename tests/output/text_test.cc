@@ -60,7 +60,7 @@ TEST(WrapTest, BreaksAtSpaces) {
   EXPECT_EQ(Wrap("one two three", 8, 2), "one two\n  three");
   EXPECT_EQ(Wrap("one", 8, 2), "one");
   EXPECT_EQ(Wrap("", 8, 2), "");
-  EXPECT_EQ(Wrap("a averyveryverylongword b", 8, 2), "a\n  av...d\n  b");
+  EXPECT_EQ(Wrap("a averyveryverylongword b", 8, 2), "a av...d\n  b");
 }
 
 TEST(CsvCellTest, QuotesOnlyWhatNeedsIt) {

@@ -1,0 +1,79 @@
+// Whatever a reader accepts can be reported on: no crash, no overflow, no endless loop, and
+// the sums of report.h hold.
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <string_view>
+
+#include "read/gzip.h"
+#include "xplane_time/planes.h"
+#include "xplane_time/read.h"
+#include "xplane_time/report.h"
+
+namespace xplane_time {
+namespace {
+
+void Require(bool holds, const char* what) {
+  if (holds) return;
+  std::fprintf(stderr, "does not hold: %s\n", what);
+  std::abort();
+}
+
+void CheckFunction(const FunctionRow& row) {
+  const auto& values = row.span_ps;
+  Require(row.runs >= row.suspect_runs + row.dropped_samples, "runs >= suspect + dropped");
+  if (!values.has_value()) return;
+  Require(values->n + row.suspect_runs + row.dropped_samples == row.runs,
+          "runs = n + suspect + dropped");
+  Require(values->min <= values->median && values->median <= values->max, "min <= median <= max");
+}
+
+void CheckReport(const Report& report) {
+  for (const DeviceRow& row : report.devices) {
+    Require(row.busy_ps >= 0 && row.busy_ps <= row.sum_ps, "0 <= busy <= sum");
+  }
+  for (const FunctionRow& row : report.functions) CheckFunction(row);
+  for (const FunctionRow& row : report.combined) CheckFunction(row);
+  for (const KernelRow& row : report.kernels) {
+    Require(row.self_ps.value_or(0) >= 0, "self >= 0");
+    Require(row.self_ps.value_or(0) <= row.total_ps, "self <= total");
+  }
+}
+
+void CheckTree(const TreeReport& tree) {
+  for (size_t i = 0; i < tree.rows.size(); ++i) {
+    const TreeRow& row = tree.rows[i];
+    Require(row.self_ps.value_or(0) >= 0, "self of a tree row >= 0");
+    if (!row.parent.has_value()) continue;
+    Require(*row.parent < i, "parents come first");
+    Require(row.depth == tree.rows[*row.parent].depth + 1, "depth = depth of the parent + 1");
+  }
+}
+
+void TryAll(const Trace& trace, const Diagnostics& reading) {
+  for (const char* device : {"", "all", "cpu"}) {
+    const ReportOptions options = {
+        .device = device, .id_pattern = "([0-9]+)", .samples = true, .by_variant = true};
+    if (auto report = BuildReport(trace, options, reading); report.ok()) CheckReport(*report);
+    if (auto tree = BuildTree(trace, {.select = options}, reading); tree.ok()) CheckTree(*tree);
+  }
+  const ReportOptions device_clock = {.device = "all", .clock = ClockChoice::kDevice};
+  if (auto report = BuildReport(trace, device_clock, reading); report.ok()) CheckReport(*report);
+  if (auto tree = BuildTree(trace, {.select = {.device = "all"}, .line = "."}, reading);
+      tree.ok()) {
+    CheckTree(*tree);
+  }
+  (void)DescribePlanes(trace, {.device = "all", .with_stats = true}, reading);
+}
+
+}  // namespace
+}  // namespace xplane_time
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  const std::string_view bytes(reinterpret_cast<const char*>(data), size);
+  if (xplane_time::LooksLikeGzip(bytes)) return 0;
+  xplane_time::Diagnostics reading;
+  auto trace = xplane_time::OpenTraceFromMemory(bytes, "trace", {}, &reading);
+  if (trace.ok()) xplane_time::TryAll(*trace, reading);
+  return 0;
+}

@@ -1,0 +1,43 @@
+// DumpTrace: everything that a reader gives, as text. Two readers agree when their texts
+// are equal; where they are not, the first different line tells what differs.
+//
+// Metadata tables are listed by id, because their order is the reader's own affair. Every
+// line is decoded with all stats that its plane names, so that nothing is skipped by
+// length and acceptance can be compared too.
+#ifndef XPLANE_TIME_TESTS_READ_DUMP_TRACE_H_
+#define XPLANE_TIME_TESTS_READ_DUMP_TRACE_H_
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "xplane_time/read.h"
+#include "xplane_time/trace.h"
+
+namespace xplane_time::testing {
+
+// Errors: of VisitEvents.
+absl::StatusOr<std::string> DumpTrace(const Trace& trace, const Diagnostics& reading);
+
+// OpenTraceFromMemory and DumpTrace. Errors of either.
+absl::StatusOr<std::string> DumpBytes(std::string_view bytes, Reader reader);
+// OpenTrace and DumpTrace.
+absl::StatusOr<std::string> DumpInputs(std::span<const Input> inputs, Reader reader);
+
+// Empty where both readers refuse, or accept and give the same; else what differs.
+std::string Disagreement(const absl::StatusOr<std::string>& wire,
+                         const absl::StatusOr<std::string>& protobuf);
+std::string DisagreementOn(std::string_view bytes);
+
+// The names of all stats of a plane, each once, and one that no plane has: asking for any
+// stat makes the wire reader decode all.
+std::vector<std::string_view> AllStatNames(const Plane& plane);
+
+// "int64 7", "str \"a\"", ...
+std::string ShowValue(const StatValue& value);
+
+}  // namespace xplane_time::testing
+
+#endif  // XPLANE_TIME_TESTS_READ_DUMP_TRACE_H_
