@@ -3,6 +3,10 @@
 namespace xplane_time::tools {
 
 absl::StatusOr<std::string> RunTree(const Options& options, const Opened& opened) {
+  if (!options.output.sort.empty() && options.output.sort != "total") {
+    return absl::InvalidArgumentError("--sort " + options.output.sort +
+                                      ": a tree is ordered by total only");
+  }
   TreeOptions tree;
   tree.select = options.report;
   tree.line = options.line;

@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "output/text.h"
+#include "timing/filters.h"
 #include "version_text.h"
 
 namespace xplane_time::tools {
@@ -88,6 +89,34 @@ struct Texts {
   std::optional<double> min_duration_ns;
 };
 
+// A count: digits only, so that neither a sign nor an overflow slips through.
+class CountValidator : public CLI::Validator {
+ public:
+  CountValidator() : CLI::Validator("") {
+    func_ = [](std::string& text) {
+      constexpr size_t kMostDigits = 18;
+      const bool digits = !text.empty() && text.size() <= kMostDigits &&
+                          text.find_first_not_of("0123456789") == std::string::npos;
+      return digits ? std::string() : absl::StrCat("'", text, "' is not a count");
+    };
+  }
+};
+
+// A decimal number >= 0 of at most 15 digits before the point (11 days in ns).
+class DecimalValidator : public CLI::Validator {
+ public:
+  DecimalValidator() : CLI::Validator("") {
+    func_ = [](std::string& text) {
+      constexpr size_t kMostDigits = 15;
+      const size_t point = text.find('.');
+      const bool decimal = text.find_first_not_of("0123456789.") == std::string::npos &&
+                           point == text.rfind('.') && point != 0 && !text.empty() &&
+                           std::min(point, text.size()) <= kMostDigits;
+      return decimal ? std::string() : absl::StrCat("'", text, "' is not a duration");
+    };
+  }
+};
+
 constexpr char kSelect[] = "Selection", kTime[] = "Time", kOut[] = "Output", kInput[] = "Input";
 
 void AddTraceOptions(CLI::App* app, Options* o, Texts* t) {
@@ -132,10 +161,11 @@ void AddFilters(CLI::App* app, Options* o, Texts* t) {
       ->type_name("TEXT")
       ->group(kSelect);
   app->add_option("--min-duration", t->min_duration_ns, "Leave out shorter executions (counted)")
-      ->check(CLI::NonNegativeNumber)
+      ->check(DecimalValidator())
       ->type_name("NS")
       ->group(kSelect);
   app->add_option("--max-events", r.max_events, "Only a device's first N executions (counted)")
+      ->check(CountValidator())
       ->type_name("N")
       ->group(kSelect);
   app->add_option("--id-pattern", r.id_pattern,
@@ -160,11 +190,12 @@ void AddTiming(CLI::App* app, Options* o, Texts* t) {
       ->group(kTime);
   app->add_option("--skip-runs", o->report.skip_runs,
                   "Leave out the first N runs of each function and device (warm-up)")
+      ->check(CountValidator())
       ->type_name("N")
       ->group(kTime);
   app->add_option("--tolerance", o->report.tolerance_ps,
                   "How far a nested event may stick out of its parent")
-      ->check(CLI::NonNegativeNumber)
+      ->check(CountValidator())
       ->type_name("PS")
       ->group(kTime);
 }
@@ -177,7 +208,10 @@ void AddOutput(CLI::App* app, Options* o, Texts* t) {
   app->add_option("-o,--output", o->output_path, "Write there; complete or not at all")
       ->type_name("FILE")
       ->group(kOut);
-  app->add_option("--top", o->output.top, "Only the first N rows")->type_name("N")->group(kOut);
+  app->add_option("--top", o->output.top, "Only the first N rows")
+      ->check(CountValidator())
+      ->type_name("N")
+      ->group(kOut);
   app->add_option("--color", t->color, "auto, always or never; NO_COLOR is honoured")
       ->check(CLI::IsMember({"auto", "always", "never"}))
       ->type_name("WHEN")
@@ -220,19 +254,23 @@ void AddOwnOptions(Command command, CLI::App* app, Options* o, Texts* t) {
       app->add_option("--line", o->line, "Nest the lines that match instead of functions")
           ->type_name("RE");
       app->add_option("--name", o->name, "Only events that match")->type_name("RE");
-      app->add_option("--depth", o->depth, "Levels to show [all]")->type_name("N");
+      app->add_option("--depth", o->depth, "Levels to show [all]")
+          ->check(CLI::Range(0, 1000000))
+          ->type_name("N");
       break;
     case Command::kEvents:
       app->add_option("--stat", o->stats, "Show this stat as a column (repeat for more)")
           ->type_name("NAME")
-          ->take_all()
-          ->expected(1);
+          ->expected(1)
+          ->allow_extra_args(false);
       app->add_option("--line", o->line, "Only lines that match")->type_name("RE");
       app->add_option("--name", o->name, "Only events whose name matches")->type_name("RE");
       app->add_option("--min-duration", t->min_duration_ns, "Leave out shorter events")
-          ->check(CLI::NonNegativeNumber)
+          ->check(DecimalValidator())
           ->type_name("NS");
-      app->add_option("--max-events", o->report.max_events, "Stop after N events")->type_name("N");
+      app->add_option("--max-events", o->report.max_events, "Stop after N events")
+          ->check(CountValidator())
+          ->type_name("N");
       break;
   }
 }
@@ -292,12 +330,12 @@ std::string Convert(const Texts& t, Options* o) {
   o->color = ParseWhen(t.color);
   o->progress = ParseWhen(t.progress);
   if (t.min_duration_ns.has_value()) {
-    constexpr double kMostNs = 9e15;
-    if (*t.min_duration_ns > kMostNs) return "--min-duration: more than 100 days";
     o->report.min_duration_ps = static_cast<int64_t>(*t.min_duration_ns * 1000);
   }
   if (!t.within.empty()) {
     if (!o->report.function.empty()) return "--within and --function are the same: give one";
+    const auto within = NameFilter::Compile("--within", t.within);
+    if (!within.ok()) return std::string(within.status().message());
     o->report.function = t.within;
   }
   if (o->samples && o->by_id) return "--samples and --by-id exclude each other";

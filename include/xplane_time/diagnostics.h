@@ -35,7 +35,6 @@ enum class DiagnosticCode : uint8_t {
   kNegativeDuration,      // event skipped
   kTimeOverflow,          // event skipped: its time does not fit the axis
   kMissingEventMetadata,  // named "(event metadata ID)"
-  kMissingStatMetadata,   // a stat whose name is unknown
   kAggregatedEvent,       // num_occurrences: counted, no interval
   kUnsortedLine,          // sorted here
   // Selection and options.

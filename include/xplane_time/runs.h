@@ -82,7 +82,8 @@ struct DeviceExecutions {
   std::vector<ProgramInfo> programs;
 
   std::vector<int64_t> start_ps, duration_ps;  // profile clock
-  std::vector<uint32_t> op, program, line;     // program: kNone where unattributed
+  std::vector<uint32_t> op, program;           // program: kNone where unattributed
+  std::vector<uint32_t> line;                  // the timeline's first, into Trace::lines
   std::vector<uint32_t> run;                   // into the device's runs, or kNone (AssignRuns)
   std::vector<int64_t> device_start_ps, device_duration_ps;  // TPU; kNoTimePs: absent
   std::vector<int64_t> run_id;                               // CPU
@@ -116,7 +117,7 @@ absl::StatusOr<std::vector<DeviceExecutions>> CollectExecutions(const Trace& tra
 // id, and the events that execute a module.
 struct HostEvidence {
   struct Launch {
-    uint32_t line;
+    uint32_t line;  // Line::timeline
     Interval interval;
     bool ambiguous = false;  // several launches share the correlation id
   };
@@ -171,14 +172,15 @@ std::vector<std::optional<Clock>> ChooseClocks(const DeviceExecutions& device, C
 // A row's interval on a clock.
 Interval ExecutionInterval(const DeviceExecutions& device, size_t row, Clock clock);
 
-// Measures each run over the executions whose op is wanted (by OpInfo index), and marks
-// suspects: a run whose ops (all of them, wanted or not) are a strict subset of the
+// Measures each run over the executions whose op is wanted (by OpInfo index; nothing: all
+// are), and marks suspects: a run whose ops (all of them, wanted or not) are a strict subset of the
 // modal run's, where the mode covers at least 3/4 of at least 4 runs of the program; of
 // tied modes the larger. Same order as `runs`; runs of programs without a clock and runs
 // in which nothing is wanted are left out.
 std::vector<Occurrence> MeasureRuns(const DeviceExecutions& device, const std::vector<Run>& runs,
                                     const std::vector<std::optional<Clock>>& clocks,
-                                    const std::vector<bool>& op_wanted, Diagnostics* diagnostics);
+                                    const std::optional<std::vector<bool>>& op_wanted,
+                                    Diagnostics* diagnostics);
 
 }  // namespace xplane_time
 

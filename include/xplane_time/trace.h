@@ -91,6 +91,8 @@ struct Line {
   uint64_t event_count = 0;
   ByteRange bytes;  // of the XLine message
 
+  uint32_t timeline = 0;  // the plane's first line with this id, into Trace::lines
+
   std::string_view shown_name() const { return display_name.empty() ? name : display_name; }
 };
 

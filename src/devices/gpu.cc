@@ -152,11 +152,15 @@ Labels ByCorrelation(const DeviceExecutions& device, const Rows& rows,
 
 std::vector<uint32_t> ByPeriod(const DeviceExecutions& device, const Rows& rows) {
   std::vector<std::pair<std::string_view, std::string_view>> keys;
+  std::vector<int64_t> idle_ps;
+  int64_t end_ps = device.start_ps[rows[0]];
   for (uint32_t row : rows) {
     const OpInfo& op = device.ops[device.op[row]];
     keys.emplace_back(op.hlo_op, op.kernel);
+    idle_ps.push_back(std::max<int64_t>(0, device.start_ps[row] - end_ps));
+    end_ps = std::max(end_ps, device.end_ps(row));
   }
-  return SplitByPeriod(Number(keys));
+  return SplitByPeriod(Number(keys), idle_ps);
 }
 
 size_t CountDistinct(std::vector<uint32_t> labels) {

@@ -52,8 +52,8 @@ LineRole Role(std::string_view line) {
 // Splits "jit_f(12190760917235803885)" into the function and the program's id.
 void ParseModuleName(std::string_view name, Draft* draft) {
   const size_t open = name.rfind('(');
-  draft->function = name;
-  if (open == std::string_view::npos || !name.ends_with(")")) return;
+  draft->function = name.empty() ? "(unnamed module)" : name;
+  if (open == std::string_view::npos || open == 0 || !name.ends_with(")")) return;
   draft->function = name.substr(0, open);
   draft->program_id = {StatType::kString, 0, name.substr(open + 1, name.size() - open - 2)};
 }

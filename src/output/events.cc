@@ -44,7 +44,7 @@ bool IsPlain(std::string_view text, char special_1, char special_2) {
     text.remove_prefix(sizeof word);
   }
   uint64_t rest = kOnes * 'a';
-  std::memcpy(&rest, text.data(), text.size());
+  if (!text.empty()) std::memcpy(&rest, text.data(), text.size());
   return odd(rest) == 0;
 }
 

@@ -27,7 +27,8 @@ void AppendSection(const Section& section, std::string* out) {
 void AppendDiagnostics(const std::vector<DiagnosticRow>& rows, bool or_infos, std::string* out) {
   const std::vector<DiagnosticLine> lines = DiagnosticLines(rows, /*infos=*/false);
   if (lines.empty() || (!or_infos && lines[0].severity == "info")) return;
-  out->append(out->empty() ? "" : "\n").append("### suspicious in this trace\n\n");
+  out->append(out->empty() ? "" : "\n").append("### ");
+  out->append(lines[0].severity == "info" ? "notes on" : "suspicious in").append(" this trace\n\n");
   for (const DiagnosticLine& line : lines) {
     out->append("- **").append(line.severity).append("**: ");
     out->append(MarkdownCell(line.text)).append("\n");

@@ -121,11 +121,11 @@ bool NeedsProgram(const FunctionTable& table) {
   return false;
 }
 
-// The clock of every row that was timed; empty where they differ.
-std::string CommonClock(const FunctionTable& table) {
+// The clock of every row that has the metric; empty where they differ.
+std::string CommonClock(const FunctionTable& table, Metric metric) {
   std::string common;
   for (const FunctionRow* row : table.rows) {
-    if (!row->active_ps && !row->span_ps) continue;
+    if (!row->metric(metric)) continue;
     const std::string clock = ClockText(*row);
     if (clock == "-" || (!common.empty() && clock != common)) return "";
     common = clock;
@@ -182,14 +182,14 @@ void AddTimes(const FunctionTable& table, const OutputOptions& options, bool all
 }
 
 // Columns after the times; clock and notes only where they tell something.
-void AddRemarks(const FunctionTable& table, bool all, Grid* grid) {
+void AddRemarks(const FunctionTable& table, Metric metric, bool all, Grid* grid) {
   if (all) {
     auto cells = Cells(table, [](const FunctionRow& row) {
       return row.kernels_per_run ? FormatFixed(*row.kernels_per_run, 1) : std::string("-");
     });
     grid->columns.push_back(NumberColumn("kernels/run", std::move(cells), 6));
   }
-  if (CommonClock(table).empty()) {
+  if (CommonClock(table, metric).empty()) {
     grid->columns.push_back(TextColumn("clock", Cells(table, ClockText)));
   }
   if (!NoteLegend(table.rows).empty()) {
@@ -205,16 +205,17 @@ Section BuildSection(const FunctionTable& table, std::string title, const Output
     section.notes.emplace_back("none");
     return section;
   }
-  const std::string clock = CommonClock(table);
+  const std::string clock = CommonClock(table, options.metric);
   if (!clock.empty()) section.title.append(", " + clock + " clock");
   if (!Varies(table.devices) && !table.devices[0].empty()) {
     section.title.append(", " + table.devices[0]);
+    if (!table.rows[0]->device) section.title.append(" devices");
   }
   AddIdentity(table, &section.grid);
   section.grid.columns.push_back(NumberColumn(
       "runs", Cells(table, [](const FunctionRow& row) { return std::to_string(row.runs); })));
   AddTimes(table, options, all, &section.grid);
-  AddRemarks(table, all, &section.grid);
+  AddRemarks(table, options.metric, all, &section.grid);
   std::string legend = NoteLegend(table.rows);
   if (!legend.empty()) section.notes.push_back(std::move(legend));
   return section;
@@ -265,8 +266,9 @@ FunctionTable ChooseRows(const Report& report, const DeviceNames& names,
   for (const FunctionRow* row : table.rows) {
     const auto it = counts.find(KeyOf(*row));
     const size_t count = it == counts.end() ? 0 : it->second;
+    const std::string all = count == names.count() ? "all " : std::to_string(count) + " of ";
     table.devices.push_back(row->device ? names.Name(*row->device)
-                                        : std::to_string(count) + " devices");
+                                        : all + std::to_string(names.count()));
   }
   return table;
 }
@@ -315,49 +317,52 @@ Section FunctionSection(const std::vector<const FunctionRow*>& rows, std::string
 }
 
 Section SampleSection(const std::vector<SampleRow>& samples, const OutputOptions& options) {
-  std::vector<const DeviceRef*> refs;
-  for (const SampleRow& row : samples) refs.push_back(&row.device);
-  const DeviceNames names(refs);
-  std::vector<std::string> function, program, device, run, kernels, clock, note;
-  std::vector<std::optional<double>> start, active, span, sum;
-  const auto number = [](const std::optional<int64_t>& value) {
-    return value ? std::optional<double>(static_cast<double>(*value)) : std::nullopt;
-  };
-  for (const SampleRow& row : samples) {
-    function.push_back(Printable(row.function));
-    program.push_back(row.program_id ? Printable(*row.program_id) : "-");
-    device.push_back(names.Name(row.device));
-    run.push_back(std::to_string(row.run));
-    start.push_back(static_cast<double>(row.start_ps));
-    active.push_back(number(row.active_ps));
-    span.push_back(static_cast<double>(row.span_ps));
-    sum.push_back(number(row.sum_ps));
-    kernels.push_back(std::to_string(row.kernels));
-    clock.emplace_back(ClockName(row.clock));
-    note.emplace_back(row.suspect ? "suspect" : "");
-  }
   Section section = {.title = "samples", .grid = {}, .notes = {}};
   if (samples.empty()) {
     section.notes.emplace_back("none");
     return section;
   }
+  std::vector<const DeviceRef*> refs;
+  for (const SampleRow& row : samples) refs.push_back(&row.device);
+  const DeviceNames names(refs);
   auto& columns = section.grid.columns;
-  columns.push_back(NameColumn("function", std::move(function), 18));
+  const auto cells = [&](auto get) {
+    std::vector<std::string> out;
+    for (const SampleRow& row : samples) out.emplace_back(get(row));
+    return out;
+  };
+  const auto times = [&](const char* header, int drop, auto get) {
+    std::vector<std::optional<double>> values;
+    for (const SampleRow& row : samples) {
+      const std::optional<int64_t> ps = get(row);
+      values.push_back(ps ? std::optional(static_cast<double>(*ps)) : std::nullopt);
+    }
+    columns.push_back(TimesColumn(header, values, options.unit, drop));
+  };
+  auto program = cells([](const auto& row) { return Printable(row.program_id.value_or("-")); });
+  auto clock = cells([](const auto& row) { return ClockName(row.clock); });
+  auto note = cells([](const auto& row) { return row.suspect ? "suspect" : ""; });
+  const bool any_note = Varies(note) || !note[0].empty();
+  columns.push_back(
+      NameColumn("function", cells([](const auto& row) { return Printable(row.function); }), 18));
   if (Varies(program)) {
     columns.push_back(NumberColumn("program", std::move(program)));
     columns.back().flex_width = 7;
   }
-  if (names.count() > 1) columns.push_back(NameColumn("device", std::move(device), 7));
-  columns.push_back(NumberColumn("run", std::move(run)));
-  columns.push_back(TimesColumn("start", start, options.unit, 2));
-  columns.push_back(TimesColumn("active", active, options.unit));
-  columns.push_back(TimesColumn("span", span, options.unit));
-  columns.push_back(TimesColumn("sum", sum, options.unit, 3));
+  if (names.count() > 1) {
+    auto device = cells([&](const auto& row) { return names.Name(row.device); });
+    columns.push_back(NameColumn("device", std::move(device), 7));
+  }
+  columns.push_back(
+      NumberColumn("run", cells([](const auto& row) { return std::to_string(row.run); })));
+  times("start", 2, [](const auto& row) { return row.start_ps; });
+  times("active", 0, [](const auto& row) { return row.active_ps; });
+  times("span", 0, [](const auto& row) { return row.span_ps; });
+  times("sum", 3, [](const auto& row) { return row.sum_ps; });
+  auto kernels = cells([](const auto& row) { return std::to_string(row.kernels); });
   columns.push_back(NumberColumn("kernels", std::move(kernels), 1));
   if (Varies(clock)) columns.push_back(TextColumn("clock", std::move(clock)));
-  if (std::any_of(samples.begin(), samples.end(), [](const auto& row) { return row.suspect; })) {
-    columns.push_back(TextColumn("note", std::move(note)));
-  }
+  if (any_note) columns.push_back(TextColumn("note", std::move(note)));
   return section;
 }
 

@@ -134,9 +134,9 @@ Section TopKernelSection(const std::vector<const KernelRow*>& merged, const Outp
   std::vector<const KernelRow*> rows = merged;
   rows.resize(std::min(rows.size(), most));
   section.grid.columns.push_back(NameColumn(
-      "kernel", Cells(rows, [](const KernelRow& row) { return Printable(row.kernel); }), 24));
+      "kernel", Cells(rows, [](const KernelRow& row) { return Printable(row.kernel); }), 20));
   AddNumbers(rows, options, /*all=*/false, &section.grid);
-  section.grid.columns.push_back(NameColumn("function", Cells(rows, FunctionText), 8));
+  section.grid.columns.push_back(NameColumn("function", Cells(rows, FunctionText), 10));
   section.grid.columns.back().drop = 1;
   if (merged.size() > rows.size()) {
     section.notes.push_back(
@@ -163,7 +163,7 @@ Section KernelSection(const std::vector<const KernelRow*>& rows, const OutputOpt
       "kernel", Cells(rows, [](const KernelRow& row) { return Printable(row.kernel); }), 18));
   AddNumbers(rows, options, /*all=*/true, &section.grid);
   if (names.count() > 1) columns.push_back(NameColumn("device", std::move(device), 7));
-  columns.push_back(NameColumn("function", Cells(rows, FunctionText), 8));
+  columns.push_back(NameColumn("function", Cells(rows, FunctionText), 10));
   columns.back().drop = 1;
   if (Varies(clock)) {
     columns.push_back(TextColumn("clock", std::move(clock)));

@@ -77,7 +77,7 @@ class Page {
     const std::vector<DiagnosticLine> lines = DiagnosticLines(rows, /*infos=*/false);
     if (lines.empty() || (!or_infos && lines[0].severity == "info")) return;
     if (!text_.empty()) Line("");
-    Line("suspicious in this trace", kBold);
+    Line(lines[0].severity == "info" ? "notes on this trace" : "suspicious in this trace", kBold);
     const size_t shown = std::min(lines.size(), most);
     for (size_t i = 0; i < shown; ++i) AddDiagnostic(lines[i]);
     if (lines.size() > shown) {

@@ -148,9 +148,11 @@ class Opener {
       return status;
     }
     plane.line_count = static_cast<uint32_t>(trace_.lines.size()) - plane.first_line;
-    for (uint32_t i = 0; i < plane.line_count; ++i) {
-      Line& line = trace_.lines[plane.first_line + i];
+    absl::flat_hash_map<int64_t, uint32_t> timelines;  // by line id
+    for (uint32_t i = plane.first_line; i < plane.first_line + plane.line_count; ++i) {
+      Line& line = trace_.lines[i];
       line.plane = static_cast<uint32_t>(trace_.planes.size());
+      line.timeline = timelines.try_emplace(line.id, i).first->second;
       trace_.event_count += line.event_count;
     }
     ResolveReferences(&plane);
@@ -236,7 +238,7 @@ uint64_t EventByteOffset(const Trace& trace, uint32_t line_index, uint64_t event
   const Line& line = trace.lines[line_index];
   const uint32_t file = trace.planes[line.plane].file;
   WireCursor cursor(trace.source->FileBytes(file).substr(line.bytes.offset, line.bytes.size),
-                    line.bytes.offset);
+                    line.bytes.offset, 2);
   while (!cursor.done()) {
     uint32_t field;
     WireType type;

@@ -59,7 +59,7 @@ std::string_view SpaceScan::HostOf(const PlaneMessage& plane) const {
 absl::StatusOr<SpaceScan> ScanSpace(std::string_view bytes, const std::string& path) {
   SpaceScan scan;
   scan.segment_hostnames.emplace_back();
-  WireCursor cursor(bytes, 0);
+  WireCursor cursor(bytes, 0, 0);
   bool tail_seen = false;
   while (!cursor.done()) {
     uint32_t field;
@@ -89,7 +89,7 @@ absl::StatusOr<SpaceScan> ScanSpace(std::string_view bytes, const std::string& p
 absl::StatusOr<std::vector<ByteRange>> ScanLines(std::string_view plane_bytes, uint64_t file_offset,
                                                  const std::string& path) {
   std::vector<ByteRange> lines;
-  WireCursor cursor(plane_bytes, file_offset);
+  WireCursor cursor(plane_bytes, file_offset, 1);
   while (!cursor.done()) {
     uint32_t field;
     WireType type;

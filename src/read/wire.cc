@@ -44,8 +44,9 @@ bool WireCursor::Skip(uint32_t field, WireType type) {
 
 // Iterative, so that a bomb of nested groups costs no stack.
 bool WireCursor::SkipGroup(uint32_t field) {
-  std::array<uint32_t, kMaxGroupDepth> open;
+  std::array<uint32_t, kMaxDepth> open;
   size_t depth = 0;
+  if (depth_ == open.size()) return Fail("more than 100 nested groups");
   open[depth++] = field;
   while (depth > 0) {
     const char* start = at_;
@@ -55,7 +56,7 @@ bool WireCursor::SkipGroup(uint32_t field) {
     if (type == WireType::kEndGroup) {
       if (open[--depth] != inner) return FailAt(start, "a group that ends with another number");
     } else if (type == WireType::kStartGroup) {
-      if (depth == open.size()) return FailAt(start, "more than 100 nested groups");
+      if (depth_ + depth == open.size()) return FailAt(start, "more than 100 nested groups");
       open[depth++] = inner;
     } else if (!Skip(inner, type)) {
       return false;

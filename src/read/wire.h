@@ -1,12 +1,14 @@
 // The protobuf wire format, read with bounds checks and nothing else: varints, tags,
-// skipping. Acceptance follows the generated parser: varints of at most 10 bytes,
-// field number 0 refused, at most 100 nested groups, a group ends with its own number.
+// skipping. Acceptance follows the generated parser: varints of at most 10 bytes, tags
+// and lengths of at most 5, field number 0 refused, at most 100 nested messages and
+// groups, a group ends with its own number.
 //
 // Every function returns false at damage and leaves the cursor where it was seen; the
 // reason is in error().
 #ifndef XPLANE_TIME_SRC_READ_WIRE_H_
 #define XPLANE_TIME_SRC_READ_WIRE_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <string_view>
@@ -24,12 +26,13 @@ enum class WireType : uint8_t {
 
 class WireCursor {
  public:
-  // `file_offset` is where `bytes` begins in the file.
-  WireCursor(std::string_view bytes, uint64_t file_offset)
+  // `file_offset` is where `bytes` begins in the file; `depth` counts the messages around.
+  WireCursor(std::string_view bytes, uint64_t file_offset, size_t depth = 0)
       : begin_(bytes.data()),
         at_(bytes.data()),
         end_(bytes.data() + bytes.size()),
-        file_offset_(file_offset) {}
+        file_offset_(file_offset),
+        depth_(depth) {}
 
   bool done() const { return at_ == end_; }
   uint64_t offset() const { return file_offset_ + static_cast<uint64_t>(at_ - begin_); }
@@ -41,7 +44,8 @@ class WireCursor {
     if (!ReadVarint(&tag)) return false;
     *field = static_cast<uint32_t>(tag) >> 3;
     *type = static_cast<WireType>(tag & 7);
-    if (tag > 0xffffffff || *field == 0) return FailAt(start, "a field number of 0 or too large");
+    if (at_ - start > kMaxTagBytes) return FailAt(start, "a tag of more than 5 bytes");
+    if (*field == 0) return FailAt(start, "a field number of 0");
     if ((tag & 7) > 5) return FailAt(start, "an unknown wire type");
     return true;
   }
@@ -73,6 +77,7 @@ class WireCursor {
     const char* start = at_;
     uint64_t size;
     if (!ReadVarint(&size)) return false;
+    if (at_ - start > kMaxTagBytes) return FailAt(start, "a length of more than 5 bytes");
     if (size > static_cast<uint64_t>(end_ - at_)) {
       return FailAt(start, "a length that reaches past the end");
     }
@@ -86,7 +91,8 @@ class WireCursor {
   bool Skip(uint32_t field, WireType type);
 
  private:
-  static constexpr int kMaxGroupDepth = 100;
+  static constexpr size_t kMaxDepth = 100;
+  static constexpr ptrdiff_t kMaxTagBytes = 5;
 
   bool ReadLongVarint(uint64_t* value);
   bool SkipGroup(uint32_t field);
@@ -101,6 +107,7 @@ class WireCursor {
   const char* at_;
   const char* end_;
   uint64_t file_offset_;
+  size_t depth_;
   const char* error_ = nullptr;
 };
 

@@ -36,8 +36,9 @@ struct Damage {
   }
 };
 
-bool DecodeStat(std::string_view bytes, uint64_t offset, Stat* stat, Damage* damage) {
-  WireCursor cursor(bytes, offset);
+bool DecodeStat(std::string_view bytes, uint64_t offset, size_t depth, Stat* stat,
+                Damage* damage) {
+  WireCursor cursor(bytes, offset, depth);
   auto text = [&](StatType type) {
     stat->value = {type, 0, {}};
     return cursor.ReadBytes(&stat->value.text);
@@ -65,6 +66,15 @@ bool DecodeStat(std::string_view bytes, uint64_t offset, Stat* stat, Damage* dam
   return ok || damage->From(cursor);
 }
 
+bool AreVarints(std::string_view bytes, uint64_t offset, Damage* damage) {
+  WireCursor cursor(bytes, offset, 4);
+  uint64_t ignored;
+  while (!cursor.done()) {
+    if (!cursor.ReadVarint(&ignored)) return damage->From(cursor);
+  }
+  return true;
+}
+
 // Decodes the map entries of one plane. Sub-messages of an entry merge; of equal keys
 // the last entry wins.
 class MetadataDecoder {
@@ -90,7 +100,7 @@ class MetadataDecoder {
     StatMetadata entry;
     const bool ok =
         Entry(bytes, offset, &entry.id, damage, [&](std::string_view value, uint64_t value_offset) {
-          WireCursor cursor(value, value_offset);
+          WireCursor cursor(value, value_offset, 3);
           const bool value_ok = ForEachField(&cursor, [&](uint32_t field, WireType type) {
             if (type == WireType::kLength && field == 2) return cursor.ReadBytes(&entry.name);
             return cursor.Skip(field, type);
@@ -105,7 +115,7 @@ class MetadataDecoder {
   template <typename OnValue>
   static bool Entry(std::string_view bytes, uint64_t offset, int64_t* key, Damage* damage,
                     OnValue on_value) {
-    WireCursor cursor(bytes, offset);
+    WireCursor cursor(bytes, offset, 2);
     bool value_ok = true;
     const bool ok = ForEachField(&cursor, [&](uint32_t field, WireType type) {
       if (field == 1 && type == WireType::kVarint) return cursor.ReadInt64(key);
@@ -122,17 +132,21 @@ class MetadataDecoder {
 
   static bool EventValue(std::string_view bytes, uint64_t offset, EventMetadata* entry,
                          std::vector<Stat>* stats, Damage* damage) {
-    WireCursor cursor(bytes, offset);
+    WireCursor cursor(bytes, offset, 3);
     bool stat_ok = true;
     const bool ok = ForEachField(&cursor, [&](uint32_t field, WireType type) {
       if (type != WireType::kLength) return cursor.Skip(field, type);
       if (field == 2) return cursor.ReadBytes(&entry->name);
       if (field == 4) return cursor.ReadBytes(&entry->display_name);
-      if (field != 5) return cursor.Skip(field, type);
+      if (field != 5 && field != 6) return cursor.Skip(field, type);
       std::string_view value;
       uint64_t at = 0;
       if (!cursor.ReadBytes(&value, &at)) return false;
-      stat_ok = DecodeStat(value, at, &stats->emplace_back(), damage);
+      if (field == 6) {  // packed child_id: not needed, but it must be numbers
+        stat_ok = AreVarints(value, at, damage);
+        return stat_ok;
+      }
+      stat_ok = DecodeStat(value, at, 4, &stats->emplace_back(), damage);
       return stat_ok;
     });
     if (!stat_ok) return false;
@@ -156,7 +170,7 @@ class MetadataDecoder {
 // Reads a line's header and counts its events.
 bool IndexLine(std::string_view bytes, uint64_t offset, Line* line, Damage* damage) {
   line->bytes = {offset, bytes.size()};
-  WireCursor cursor(bytes, offset);
+  WireCursor cursor(bytes, offset, 2);
   const bool ok = ForEachField(&cursor, [&](uint32_t field, WireType type) {
     std::string_view ignored;
     if (type == WireType::kLength) {
@@ -178,7 +192,7 @@ bool IndexLine(std::string_view bytes, uint64_t offset, Line* line, Damage* dama
 
 bool DecodeEvent(std::string_view bytes, uint64_t offset, RawEvent* event, BatchBuilder* builder,
                  Damage* damage) {
-  WireCursor cursor(bytes, offset);
+  WireCursor cursor(bytes, offset, 3);
   bool stat_ok = true;
   const bool ok = ForEachField(&cursor, [&](uint32_t field, WireType type) {
     if (type == WireType::kVarint) {
@@ -193,7 +207,7 @@ bool DecodeEvent(std::string_view bytes, uint64_t offset, RawEvent* event, Batch
       uint64_t at = 0;
       if (!cursor.ReadBytes(&value, &at)) return false;
       Stat stat;
-      stat_ok = DecodeStat(value, at, &stat, damage);
+      stat_ok = DecodeStat(value, at, 4, &stat, damage);
       if (!stat_ok) return false;
       const uint32_t column = builder->ColumnOf(stat.metadata_id);
       if (column != BatchBuilder::kNoColumn) builder->SetStat(column, stat.value);
@@ -215,7 +229,7 @@ class WireReader : public EventSource {
   absl::Status IndexPlane(uint32_t file, size_t /*message*/, Plane* plane,
                           Trace* trace) const override {
     const std::string_view bytes = FileBytes(file).substr(plane->bytes.offset, plane->bytes.size);
-    WireCursor cursor(bytes, plane->bytes.offset);
+    WireCursor cursor(bytes, plane->bytes.offset, 1);
     MetadataDecoder metadata(plane);
     Damage damage;
     const bool ok = ForEachField(&cursor, [&](uint32_t field, WireType type) {
@@ -235,7 +249,7 @@ class WireReader : public EventSource {
         case 5:
           return metadata.StatName(value, at, &damage);
         default:
-          return DecodeStat(value, at, &plane->stats.emplace_back(), &damage);
+          return DecodeStat(value, at, 2, &plane->stats.emplace_back(), &damage);
       }
     });
     if (ok) return absl::OkStatus();
@@ -250,7 +264,7 @@ class WireReader : public EventSource {
     const Line& line = trace.lines[line_index];
     const Plane& plane = trace.planes[line.plane];
     WireCursor cursor(FileBytes(plane.file).substr(line.bytes.offset, line.bytes.size),
-                      line.bytes.offset);
+                      line.bytes.offset, 2);
     uint64_t event_index = 0;
     Damage damage;
     absl::Status status;

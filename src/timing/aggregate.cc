@@ -109,26 +109,48 @@ class Random {
   bool has_spare_ = false;
 };
 
-// The median of n draws with replacement from `sorted`. The draws are floor(n U) for n
-// uniform U, so their order statistics are those of the U: the k-th is Beta(k, n + 1 - k),
-// and the next is the least of n - k uniforms between it and 1.
-double DrawMedian(std::span<const int64_t> sorted, Random& random) {
-  const size_t n = sorted.size();
+// Which order statistics the median of n draws with replacement is: one position for odd
+// n, the two middle ones for even n. The draws are floor(n U) for n uniform U, so their
+// order statistics are those of the U: the k-th is Beta(k, n + 1 - k), and the next is the
+// least of n - k uniforms between it and 1.
+struct MedianDraw {
+  size_t lower = 0, upper = 0;
+};
+
+MedianDraw DrawMedian(size_t n, Random& random) {
   const size_t k = (n + 1) / 2;
-  const auto value_at = [&](double u) {
-    return sorted[std::min(static_cast<size_t>(u * static_cast<double>(n)), n - 1)];
+  const auto position = [&](double u) {
+    return std::min(static_cast<size_t>(u * static_cast<double>(n)), n - 1);
   };
   const double u = random.Beta(static_cast<double>(k), static_cast<double>(n + 1 - k));
-  if (n % 2 == 1) return static_cast<double>(value_at(u));
+  if (n % 2 == 1) return {position(u), position(u)};
   // 1 - V^(1 / (n - k)), without cancellation for large n.
   const double step = -std::expm1(std::log(random.Uniform()) / static_cast<double>(n - k));
-  return Between(value_at(u), value_at(u + (1 - u) * step), 0.5);
+  return {position(u), position(u + (1 - u) * step)};
+}
+
+using Replicates = std::array<MedianDraw, kReplicates>;
+
+// The draws depend on n and the seed only, and many summaries of a report share these.
+const Replicates& DrawReplicates(size_t n, uint64_t seed) {
+  thread_local size_t drawn_n = 0;
+  thread_local uint64_t drawn_seed = 0;
+  thread_local Replicates draws;
+  if (drawn_n != n || drawn_seed != seed) {
+    Random random(seed);
+    for (MedianDraw& draw : draws) draw = DrawMedian(n, random);
+    drawn_n = n;
+    drawn_seed = seed;
+  }
+  return draws;
 }
 
 void BootstrapMedian(std::span<const int64_t> sorted, uint64_t seed, Summary& summary) {
-  Random random(seed);
   std::array<double, kReplicates> medians;
-  for (double& median : medians) median = DrawMedian(sorted, random);
+  const Replicates& draws = DrawReplicates(sorted.size(), seed);
+  std::transform(draws.begin(), draws.end(), medians.begin(), [&](const MedianDraw& draw) {
+    return Between(sorted[draw.lower], sorted[draw.upper], 0.5);
+  });
   std::sort(medians.begin(), medians.end());
   summary.median_ci95_lo = SortedPercentile<double>(medians, 0.025);
   summary.median_ci95_hi = SortedPercentile<double>(medians, 0.975);

@@ -32,8 +32,9 @@ struct Sample {
 struct DeviceAnalysis {
   DeviceExecutions executions;
   std::vector<Run> runs;
-  std::vector<std::optional<Clock>> clocks;  // by program, last: unattributed
-  std::vector<bool> op_wanted, program_wanted;
+  std::vector<std::optional<Clock>> clocks;    // by program, last: unattributed
+  std::optional<std::vector<bool>> op_wanted;  // nothing: all
+  std::vector<bool> program_wanted;
   std::vector<Sample> samples;  // of wanted programs, by (program, start)
   DeviceRef ref;
   uint32_t capture = 0;

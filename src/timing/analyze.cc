@@ -145,7 +145,10 @@ absl::StatusOr<Analysis> Analyze(const Trace& trace, const ReportOptions& option
     device.runs =
         AssignRuns(&rows, by_host ? evidence.at(host) : HostEvidence{}, &analysis.diagnostics);
     device.clocks = ChooseClocks(rows, options.clock, &analysis.diagnostics);
-    for (const OpInfo& op : rows.ops) device.op_wanted.push_back(analysis.filters.WantsOp(op));
+    if (analysis.filters.any_op()) {
+      device.op_wanted.emplace();
+      for (const OpInfo& op : rows.ops) device.op_wanted->push_back(analysis.filters.WantsOp(op));
+    }
     for (const ProgramInfo& program : rows.programs) {
       device.program_wanted.push_back(analysis.filters.WantsFunction(program.function));
     }

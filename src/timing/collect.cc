@@ -190,7 +190,7 @@ class LineCollector {
     to.duration_ps.push_back(batch.duration_ps[row]);
     to.op.push_back(op);
     to.program.push_back(program);
-    to.line.push_back(line_);
+    to.line.push_back(trace_.lines[line_].timeline);
     AppendKindColumns(part, draft);
   }
 

@@ -29,7 +29,6 @@ constexpr CodeInfo kCodes[] = {
     {kTimeOverflow, "time_overflow", kError,
      "events whose time does not fit the axis were skipped"},
     {kMissingEventMetadata, "missing_event_metadata", kWarning, "events without a name"},
-    {kMissingStatMetadata, "missing_stat_metadata", kInfo, "stats without a name"},
     {kAggregatedEvent, "aggregated_event", kInfo,
      "aggregated events: counted with their totals, without a place in time"},
     {kUnsortedLine, "unsorted_line", kInfo, "lines whose events were not in order of time"},

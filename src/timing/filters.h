@@ -36,6 +36,7 @@ struct Filters {
   static absl::StatusOr<Filters> Compile(const ReportOptions& options);
   bool WantsFunction(std::string_view function) const;
   bool WantsOp(const OpInfo& op) const;
+  bool any_op() const { return kernel.any() || scope.any(); }
   // Whether some filter on functions is set: kernels in no function then do not count.
   bool any_function() const { return function.any() || exclude.any() || !prefix.empty(); }
 };

@@ -36,7 +36,8 @@ class EvidenceReader {
     return VisitEvents(trace_, line, kStats, diagnostics, [&](const EventBatch& batch) {
       for (size_t row = 0; row < batch.size(); ++row) {
         if (batch.start_ps[row] == kNoTimePs || batch.metadata[row] == kNoMetadata) continue;
-        Add(plane.event_metadata.entries[batch.metadata[row]].name, line, batch, row);
+        Add(plane.event_metadata.entries[batch.metadata[row]].name, trace_.lines[line].timeline,
+            batch, row);
       }
       return absl::OkStatus();
     });

@@ -112,7 +112,7 @@ void FillStatistics(Accumulator* from, KernelRow* row) {
 using RowKey = std::pair<std::string_view, uint32_t>;  // kernel name, program
 
 bool Wanted(const DeviceAnalysis& device, const Filters& filters, uint32_t op, uint32_t program) {
-  if (!device.op_wanted[op]) return false;
+  if (device.op_wanted.has_value() && !(*device.op_wanted)[op]) return false;
   return program == kNone ? !filters.any_function() : device.program_wanted[program];
 }
 

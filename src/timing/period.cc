@@ -4,6 +4,7 @@
 #include <map>
 #include <numeric>
 #include <optional>
+#include <tuple>
 #include <unordered_map>
 
 namespace xplane_time {
@@ -158,24 +159,39 @@ std::vector<size_t> FrequentWindows(Symbols s, size_t length) {
   return starts;
 }
 
-bool Better(const TemplateSplitter::Split& a, const TemplateSplitter::Split& b) {
-  const auto cost = [](const TemplateSplitter::Split& split) {
-    return std::pair(split.missing + split.swapped, split.starts.size());
+using Split = TemplateSplitter::Split;
+
+// Idle time before the runs: the more of it, the less inside them.
+double IdleBetweenRuns(const Split& split, std::span<const int64_t> idle_ps) {
+  double sum = 0;
+  if (idle_ps.empty()) return sum;
+  for (size_t start : split.starts) sum += static_cast<double>(idle_ps[start]);
+  return sum;
+}
+
+bool Better(const Split& a, const Split& b, std::span<const int64_t> idle_ps) {
+  const auto cost = [&](const Split& split) {
+    return std::tuple(split.missing + split.swapped, split.starts.size(),
+                      -IdleBetweenRuns(split, idle_ps));
   };
   return cost(a) < cost(b);
 }
 
-std::optional<TemplateSplitter::Split> SplitByTemplate(Symbols s) {
+// The shortest template of which at least `share` of the runs are complete.
+std::optional<Split> SplitByTemplate(Symbols s, std::span<const int64_t> idle_ps, double share) {
   std::vector<uint32_t> distinct(s.begin(), s.end());
   std::sort(distinct.begin(), distinct.end());
   distinct.erase(std::unique(distinct.begin(), distinct.end()), distinct.end());
   for (size_t length : CandidateLengths(s, distinct.size())) {
-    std::optional<TemplateSplitter::Split> best;
+    std::optional<Split> best;
     for (size_t start : FrequentWindows(s, length)) {
       auto split = TemplateSplitter(s, s.subspan(start, length)).Run();
       if (!split.has_value() || split->complete < 2) continue;
-      if (split->complete * 2 < split->starts.size()) continue;
-      if (!best.has_value() || Better(*split, *best)) best = std::move(split);
+      if (static_cast<double>(split->complete) <
+          share * static_cast<double>(split->starts.size())) {
+        continue;
+      }
+      if (!best.has_value() || Better(*split, *best, idle_ps)) best = std::move(split);
     }
     if (best.has_value()) return best;
   }
@@ -184,7 +200,8 @@ std::optional<TemplateSplitter::Split> SplitByTemplate(Symbols s) {
 
 }  // namespace
 
-std::vector<uint32_t> SplitByPeriod(std::span<const uint32_t> symbols) {
+std::vector<uint32_t> SplitByPeriod(std::span<const uint32_t> symbols,
+                                    std::span<const int64_t> idle_ps) {
   std::vector<uint32_t> run(symbols.size(), 0);
   if (symbols.empty()) return run;
   const size_t period = SmallestPeriod(symbols);
@@ -192,11 +209,14 @@ std::vector<uint32_t> SplitByPeriod(std::span<const uint32_t> symbols) {
     for (size_t i = 0; i < run.size(); ++i) run[i] = static_cast<uint32_t>(i / period);
     return run;
   }
-  if (const auto split = SplitByTemplate(symbols); split.has_value()) {
+  for (double share : {0.75, 0.5}) {
+    const auto split = SplitByTemplate(symbols, idle_ps, share);
+    if (!split.has_value()) continue;
     for (size_t start : split->starts) {
       if (start > 0) run[start] = 1;
     }
     std::partial_sum(run.begin(), run.end(), run.begin());
+    break;
   }
   return run;
 }

@@ -9,7 +9,8 @@
 //
 // Where there is no exact period, a template (the content of the modal run) is sought:
 // the shortest that contains every symbol, of which every run is a subset, and of which
-// at least two runs and half of all runs are complete. Within a run the order hardly
+// at least two runs and 3/4 of all runs (else half of them) are complete. Of equally good
+// ones the one that leaves the least idle time inside runs is taken. Within a run the order hardly
 // ever goes far back, so a symbol from far before begins the next run.
 //
 // What this cannot see: a program whose only kernels repeat in a loop looks like more
@@ -24,9 +25,11 @@
 
 namespace xplane_time {
 
-// The run of each element, from 0. `symbols` are small ids in order of start.
+// The run of each element, from 0. `symbols` are small ids in order of start;
+// `idle_ps[i]` is the time between element i and all before it (or empty: unknown).
 // O(n) where there is an exact period.
-std::vector<uint32_t> SplitByPeriod(std::span<const uint32_t> symbols);
+std::vector<uint32_t> SplitByPeriod(std::span<const uint32_t> symbols,
+                                    std::span<const int64_t> idle_ps);
 
 }  // namespace xplane_time
 

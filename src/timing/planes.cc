@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <span>
 #include <tuple>
 
 #include "devices/device_kind.h"
@@ -21,7 +22,7 @@ std::string_view TypeName(StatType type) {
 // (owner, name, type) -> count
 using StatCounts = std::map<std::tuple<std::string, std::string, std::string>, uint64_t>;
 
-void CountStats(const Plane& plane, std::string_view owner, const std::vector<Stat>& stats,
+void CountStats(const Plane& plane, std::string_view owner, std::span<const Stat> stats,
                 StatCounts* counts) {
   for (const Stat& stat : stats) {
     const uint32_t at = plane.stat_metadata.Find(stat.metadata_id);
@@ -56,7 +57,11 @@ class PlaneDescriber {
       std::sort(names.begin(), names.end());
       names.erase(std::unique(names.begin(), names.end()), names.end());
       CountStats(plane, "plane", plane.stats, &counts);
-      CountStats(plane, "event_metadata", plane.metadata_stats, &counts);
+      for (const EventMetadata& entry : plane.event_metadata.entries) {
+        const std::span<const Stat> stats(plane.metadata_stats);
+        CountStats(plane, "event_metadata", stats.subspan(entry.first_stat, entry.stat_count),
+                   &counts);
+      }
     }
     for (uint32_t line = plane.first_line; line < plane.first_line + plane.line_count; ++line) {
       LineRow& line_row = row.lines.emplace_back();

@@ -146,7 +146,8 @@ std::vector<std::optional<Clock>> ChooseClocks(const DeviceExecutions& device, C
 
 std::vector<Occurrence> MeasureRuns(const DeviceExecutions& device, const std::vector<Run>& runs,
                                     const std::vector<std::optional<Clock>>& clocks,
-                                    const std::vector<bool>& op_wanted, Diagnostics* diagnostics) {
+                                    const std::optional<std::vector<bool>>& op_wanted,
+                                    Diagnostics* diagnostics) {
   const auto rows_of_run = RowsOfRuns(device, runs.size());
   const std::vector<bool> suspect = SuspectRuns(device, runs, rows_of_run);
   const Location where = {.plane = device.plane.plane};
@@ -156,13 +157,14 @@ std::vector<Occurrence> MeasureRuns(const DeviceExecutions& device, const std::v
     if (!clock.has_value()) continue;
     Occurrence occurrence{.run = i, .program = runs[i].program, .suspect = suspect[i]};
     if (rows_of_run[i].empty()) {
+      if (op_wanted.has_value()) continue;
       diagnostics->Count(DiagnosticCode::kNoOps, where);
       occurrence.start_ps = runs[i].profile.start_ps;
       occurrence.span_ps = runs[i].profile.end_ps - runs[i].profile.start_ps;
     } else {
       std::vector<uint32_t> wanted;
       for (uint32_t row : rows_of_run[i]) {
-        if (op_wanted[device.op[row]]) wanted.push_back(row);
+        if (!op_wanted.has_value() || (*op_wanted)[device.op[row]]) wanted.push_back(row);
       }
       if (wanted.empty()) continue;
       occurrence.clock = *clock;

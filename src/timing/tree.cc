@@ -128,7 +128,7 @@ void AddFunctionTrees(const DeviceAnalysis& device, const TreeOptions& options,
     const uint32_t run = executions.run[row];
     if (run == kNone || !sample_of_run.contains(run)) continue;
     const OpInfo& op = executions.ops[executions.op[row]];
-    if (!device.op_wanted[executions.op[row]]) continue;
+    if (device.op_wanted.has_value() && !(*device.op_wanted)[executions.op[row]]) continue;
     Timeline& timeline = timelines[{run, executions.line[row]}];
     timeline.intervals.push_back(
         ExecutionInterval(executions, row, sample_of_run[run]->occurrence.clock));

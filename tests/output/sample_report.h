@@ -193,7 +193,7 @@ inline Report WideReport(int devices, int functions, int diagnostics) {
         if (f == 0) report.combined.back().active_ps.reset();
       }
       report.kernels.push_back(MakeKernel(LongKernelName() + std::to_string(f), Gpu(d), 100,
-                                          1'000'000'000 * (f + 1),
+                                          int64_t{1'000'000'000} * (f + 1),
                                           2.0 * (f + 1) / (functions * (functions + 1))));
     }
   }

@@ -87,7 +87,7 @@ TEST(ReportTableTest, SaysWhatIsCut) {
 TEST(ReportTableTest, SeveralDevicesShowCombinedRows) {
   const std::string text = *RenderReport(WideReport(4, 3, 0), {.width = 120});
   // Functions 1 and 2 have a combined time; of function 0 each device has its row.
-  EXPECT_NE(text.find("long_name_2  4 devices"), std::string::npos) << text;
+  EXPECT_NE(text.find("long_name_2  all 4"), std::string::npos) << text;
   EXPECT_NE(text.find("long_name_0  GPU:3"), std::string::npos) << text;
   EXPECT_EQ(text.find("long_name_2  GPU:3"), std::string::npos) << text;
   // One kernel row stands for all devices, and the shares add up.

@@ -25,7 +25,7 @@ std::vector<uint32_t> Letters(std::string_view runs) {
 
 std::string Split(std::string_view runs) {
   const std::vector<uint32_t> symbols = Letters(runs);
-  const std::vector<uint32_t> run = SplitByPeriod(symbols);
+  const std::vector<uint32_t> run = SplitByPeriod(symbols, {});
   std::string text;
   for (size_t i = 0; i < symbols.size(); ++i) {
     if (i > 0 && run[i] != run[i - 1]) text += ' ';
@@ -43,12 +43,10 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(Case{"OneKernel", "a"}, Case{"OneRun", "abcd"}, Case{"TwoRuns", "ab ab"},
                     Case{"KernelAlone", "a a a a"}, Case{"ThreeRuns", "abc abc abc"},
                     Case{"OneOpTwoKernelsFirst", "aab aab aab"},
-                    Case{"RecurrenceInside", "abac abac abac"},
-                    Case{"LoopInside", "abbbc abbbc"},
+                    Case{"RecurrenceInside", "abac abac abac"}, Case{"LoopInside", "abbbc abbbc"},
                     Case{"LastKernelLost", "abc abc ab abc"},
                     Case{"FirstKernelLost", "abc abc bc abc"},
-                    Case{"FirstRunShort", "bc abc abc abc"},
-                    Case{"LastRunShort", "abc abc abc a"},
+                    Case{"FirstRunShort", "bc abc abc abc"}, Case{"LastRunShort", "abc abc abc a"},
                     Case{"ThreeOfFiveKernels", "abcde abcde abc abcde abcde"},
                     Case{"MiddleLost", "abcde abcde abde abcde abcde"},
                     Case{"TwoRunsShort", "abcd abcd bcd abcd abc abcd abcd"},
@@ -56,19 +54,34 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"SwappedAtTheEnd", "abcd abdc abcd abcd"},
                     Case{"TwoKernelsFirstLost", "ab b ab ab"},
                     Case{"ConditionalOfThreeOrFour", "abcd abd abcd abcd"},
-                    Case{"NoRepetitionInALoop", "abcbcbcd"}),
-    [](const testing::TestParamInfo<Case>& info) { return std::string(info.param.name); });
+                    Case{"NoRepetitionInALoop", "abcbcbcd"},
+                    Case{"LoopAndALoss", "abcc abcc abc abcc abcc abcc"},
+                    Case{"TwiceAndALoss", "aabc aabc aab aabc aabc"}),
+    [](const testing::TestParamInfo<Case>& tested) { return std::string(tested.param.name); });
 
-TEST(PeriodTest, NothingIsNothing) { EXPECT_TRUE(SplitByPeriod({}).empty()); }
+TEST(PeriodTest, NothingIsNothing) { EXPECT_TRUE(SplitByPeriod({}, {}).empty()); }
+
+// The symbols alone cannot tell where the first run began; idle time can.
+TEST(PeriodTest, IdleTimeChoosesThePhase) {
+  const std::vector<uint32_t> symbols = Letters("cde abcde abcde abcde abcde");
+  std::vector<int64_t> idle_ps(symbols.size(), 1);
+  std::vector<uint32_t> expected(symbols.size(), 0);
+  for (size_t i = 3; i < symbols.size(); ++i) {
+    if ((i - 3) % 5 == 0) idle_ps[i] = 1000;
+    expected[i] = static_cast<uint32_t>(1 + (i - 3) / 5);
+  }
+  EXPECT_EQ(SplitByPeriod(symbols, idle_ps), expected);
+}
 
 // Whatever the input: every element has a run, and runs count up by one.
 TEST(PeriodTest, RunsAreConsecutiveOnRandomInput) {
-  std::mt19937 random(7);
+  std::mt19937 engine(7);
+  const auto random = [&] { return static_cast<uint32_t>(engine()); };
   for (int trial = 0; trial < 2000; ++trial) {
     std::vector<uint32_t> symbols(random() % 40 + 1);
     const uint32_t alphabet = random() % 6 + 1;
     for (uint32_t& symbol : symbols) symbol = random() % alphabet;
-    const std::vector<uint32_t> run = SplitByPeriod(symbols);
+    const std::vector<uint32_t> run = SplitByPeriod(symbols, {});
     ASSERT_EQ(run.size(), symbols.size());
     ASSERT_EQ(run[0], 0u);
     for (size_t i = 1; i < run.size(); ++i) {
@@ -80,7 +93,8 @@ TEST(PeriodTest, RunsAreConsecutiveOnRandomInput) {
 // Programs of distinct kernels, with at most one loss in every fourth run, are split as
 // they were made, unless the loss leaves a run that cannot be told from its neighbours.
 TEST(PeriodTest, FindsSeededLosses) {
-  std::mt19937 random(11);
+  std::mt19937 engine(11);
+  const auto random = [&] { return static_cast<uint32_t>(engine()); };
   for (int trial = 0; trial < 500; ++trial) {
     const uint32_t length = random() % 20 + 4;
     const uint32_t runs = random() % 40 + 8;
@@ -94,7 +108,7 @@ TEST(PeriodTest, FindsSeededLosses) {
         expected.push_back(run);
       }
     }
-    ASSERT_EQ(SplitByPeriod(symbols), expected) << "trial " << trial;
+    ASSERT_EQ(SplitByPeriod(symbols, {}), expected) << "trial " << trial;
   }
 }
 
@@ -108,7 +122,7 @@ TEST(PeriodTest, LongSequenceWithOneLoss) {
       expected.push_back(run);
     }
   }
-  EXPECT_EQ(SplitByPeriod(symbols), expected);
+  EXPECT_EQ(SplitByPeriod(symbols, {}), expected);
 }
 
 }  // namespace

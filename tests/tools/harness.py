@@ -55,13 +55,14 @@ def environment(**changes):
 
 
 def run(*arguments, cwd=None, stdin=b"", env=None, limit_bytes=None):
-    """Ends with TimeoutExpired where the binary hangs."""
+    """Ends with TimeoutExpired where the binary hangs. `stdin`: bytes or an open file."""
     def limit():
         resource.setrlimit(resource.RLIMIT_AS, (limit_bytes, limit_bytes))
 
-    done = subprocess.run([str(BINARY), *map(str, arguments)], input=stdin, cwd=cwd,
-                          capture_output=True, timeout=TIMEOUT_S, env=env or environment(),
-                          preexec_fn=limit if limit_bytes else None)
+    given = {"input": stdin} if isinstance(stdin, bytes) else {"stdin": stdin}
+    done = subprocess.run([str(BINARY), *map(str, arguments)], cwd=cwd, capture_output=True,
+                          timeout=TIMEOUT_S, env=env or environment(),
+                          preexec_fn=limit if limit_bytes else None, **given)
     return Done(done.returncode, done.stdout, done.stderr)
 
 

@@ -1,5 +1,6 @@
 """What must hold for every row of every trace, however it was asked for."""
 import importlib.util
+import itertools
 import json
 import math
 from collections import defaultdict
@@ -169,13 +170,10 @@ class HumanFormats(Traces):
         blocks = [block.splitlines() for block in text.rstrip("\n").split("\n\n")]
         if command == "planes":
             blocks = blocks[1:]
-        notes = ("not shown, too wide: ", "note: ", "  ")  # the last: a note that was wrapped
-        count = 0
-        for title, _, *rows in [block for block in blocks if not block[0].startswith("suspicious")]:
-            while command != "tree" and rows and rows[-1].startswith(notes):
-                rows.pop()
-            count += len([row for row in rows if not row.startswith(notes[:2])])
-        return count
+        notes = ("not shown, too wide: ", "note: ")  # they end a block
+        rows = [itertools.takewhile(lambda row: not row.startswith(notes), block[2:])
+                for block in blocks if block[0] != "suspicious in this trace"]
+        return len(list(itertools.chain(*rows)))
 
     def test_table_and_markdown_show_every_row(self):
         commands = [command for command in EXECUTE if command[0] != "report"]

@@ -1,0 +1,244 @@
+#include "tests/fuzz/sample_traces.h"
+
+#include "tests/read/raw_message.h"
+#include "tests/support/trace_builder.h"
+
+namespace xplane_time::testing {
+namespace {
+
+// Two runs of two kernels on each of two GPUs, and the host that launched them.
+std::string Gpu() {
+  TraceBuilder t;
+  for (int64_t ordinal = 0; ordinal < 2; ++ordinal) {
+    auto stream = t.Gpu(ordinal).Stream(16, "Kernel", /*timestamp_ns=*/16204);
+    auto host = t.Host().Thread("python");
+    for (int64_t run = 0; run < 2; ++run) {
+      const int64_t at = 20'000'000 + run * 1'000'000;
+      for (int64_t kernel = 0; kernel < 2; ++kernel) {
+        const auto correlation = static_cast<uint64_t>(1 + ordinal * 10 + run * 2 + kernel);
+        stream.Kernel({.name = "kernel_" + std::to_string(kernel),
+                       .start_ps = at + kernel * 2000,
+                       .duration_ps = 1500 + run,
+                       .hlo_module = "jit_autotune_fn_3",
+                       .program_id = 3,
+                       .hlo_op = "dot." + std::to_string(kernel),
+                       .correlation_id = correlation,
+                       .scope_range_id = run + 1,
+                       .tf_op = "XlaModule:#hlo_module=jit_autotune_fn_3#"});
+        host.Launch({.start_ps = at - 9000 + kernel * 100,
+                     .duration_ps = 50,
+                     .correlation_id = correlation});
+      }
+      host.ModuleExecution("jit_autotune_fn_3", at - 10'000, 5000);
+    }
+  }
+  t.ScopeParent(1, 7).ScopeParent(2, 7).Hostname("alpha");
+  return t.Bytes();
+}
+
+std::string Tpu() {
+  TraceBuilder t;
+  auto tpu = t.Tpu(0);
+  for (int64_t run = 0; run < 3; ++run) {
+    const int64_t at = 1000 + run * 100'000;
+    tpu.Module({.name = "jit_f",
+                .program_id = 12190760917235803885u,
+                .start_ps = at,
+                .duration_ps = 50'000,
+                .run_id = run});
+    tpu.Op({.name = "fusion.1",
+            .start_ps = at + 1,
+            .duration_ps = 20'003,
+            .device_offset_ps = at,
+            .device_duration_ps = 19'000,
+            .hlo_category = "loop fusion",
+            .tf_op = "jit(f)/scope/mul",
+            .flops = 123,
+            .bytes_accessed = 456});
+    tpu.Op({.name = "all-reduce.2", .start_ps = at + 10, .duration_ps = 100});
+    tpu.AsyncOp({.name = "copy-start.1", .start_ps = at + 5, .duration_ps = 60'000});
+  }
+  t.Plane("/device:TPU:0 SparseCore 0").Line({.id = 1, .name = "Sparse Core Ops"});
+  t.Plane("#Chip0 TPU Non-Core HBM");
+  t.Environment(1'770'000'000'000'000'000u, 1'770'000'001'000'000'000u).Hostname("beta");
+  return t.Bytes();
+}
+
+std::string Cpu() {
+  TraceBuilder t;
+  auto thread = t.Host().Thread("tf_XLATfrtCpuClient/1", /*timestamp_ns=*/77);
+  for (int64_t run = 0; run < 2; ++run) {
+    for (int64_t device = 0; device < 2; ++device) {
+      const int64_t at = 100'000 + run * 10'000 + device * 50;
+      const ThunkSpec thunk = {.start_ps = at,
+                               .duration_ps = 4000,
+                               .hlo_op = "while.5",
+                               .hlo_module = "jit_g",
+                               .program_id = 9,
+                               .run_id = run,
+                               .device_ordinal = device};
+      thread.Thunk(thunk);
+      thread.Event({.name = "end: while.5", .start_ps = at + 4000, .duration_ps = 1});
+    }
+  }
+  return t.Bytes();
+}
+
+std::string StatTypes() {
+  TraceBuilder t;
+  auto plane = t.Plane("/device:CUSTOM:Megascale Trace");
+  plane.Stat({.name = "of_plane", .value = Ref{"text of the plane"}});
+  const std::vector<StatSpec> stats = {{"double", -0.5},
+                                       {"uint64", ~uint64_t{0}},
+                                       {"int64", int64_t{-1}},
+                                       {"zero", int64_t{0}},
+                                       {"str", std::string("\xff\xfe bad UTF-8")},
+                                       {"empty", std::string()},
+                                       {"bytes", RawBytes{std::string("\0\1", 2)}},
+                                       {"ref", Ref{"referenced"}},
+                                       {"gzip", Gzipped{"not really"}}};
+  plane.Line({.id = -559038737, .name = "l", .display_name = "shown"})
+      .Event({.name = "own", .start_ps = 1, .duration_ps = 2, .stats = stats})
+      .Event({.name = "from metadata", .start_ps = 3, .duration_ps = 0, .metadata_stats = stats})
+      .Event({.name = "both",
+              .display_name = "display",
+              .start_ps = 2,
+              .duration_ps = 9,
+              .stats = {{"int64", int64_t{5}}, {"int64", int64_t{6}}},
+              .metadata_stats = {{"int64", int64_t{7}}, {"double", 1.0}}});
+  return t.Bytes();
+}
+
+std::string OddEvents() {
+  TraceBuilder t;
+  auto line = t.Gpu(0).Line({.id = 1, .name = "Stream #1", .timestamp_ns = 1000});
+  line.Event({.name = "late", .start_ps = 9'000'000, .duration_ps = 5});
+  line.Event({.name = "early", .start_ps = 2'000'000, .duration_ps = 5});
+  line.Event({.name = "backwards", .start_ps = 3'000'000, .duration_ps = -5});
+  line.Event({.duration_ps = 77, .num_occurrences = 4, .metadata_id = 404});
+  line.Event({.name = "few", .duration_ps = 1, .num_occurrences = -4});
+  line.Event({.name = "far", .start_ps = INT64_MAX - 1'000'000, .duration_ps = 2'000'000});
+  t.Gpu(0).Line({.id = 1, .name = "Stream #1"}).Event({.name = "again", .start_ps = 1});
+  t.proto().add_errors("an error");
+  t.proto().add_warnings("a warning");
+  return t.Bytes();
+}
+
+std::string Epoch() {
+  TraceBuilder t;
+  t.Gpu(0).Stream(1).Kernel({.name = "k", .start_ps = 7, .duration_ps = 3, .hlo_module = "jit_f"});
+  t.Gpu(1).Stream(1).Kernel({.name = "k", .start_ps = 9, .duration_ps = 3, .hlo_module = "jit_f"});
+  t.ShiftTimestamps(1'770'000'000'000'000'000);
+  return t.Bytes();
+}
+
+RawMessage Named(std::string_view name) { return RawMessage().Bytes(2, name); }
+
+std::string Space(const RawMessage& plane) { return RawMessage().Message(1, plane).bytes(); }
+
+std::string SpaceOfEvent(const RawMessage& event) {
+  return Space(Named("/device:GPU:0").Message(3, Named("Stream #1").Message(4, event)));
+}
+
+RawMessage Entry(int64_t id, const RawMessage& value) {
+  return RawMessage().Int(1, id).Message(2, value);
+}
+
+// Maps after the lines, timestamp after the events, value before the stat's id.
+std::string AnyOrder() {
+  const RawMessage stat = RawMessage().Varint(4, 17).Varint(1, 3);
+  const RawMessage event =
+      RawMessage().Message(4, stat).Varint(3, 5).Varint(2, 1000).Varint(1, 2);
+  const RawMessage line = RawMessage().Message(4, event).Varint(3, 50).Bytes(2, "Stream #1");
+  return Space(RawMessage()
+                   .Message(5, Entry(3, Named("program_id")))
+                   .Message(3, line)
+                   .Message(4, RawMessage().Message(2, Named("k")).Varint(1, 2))
+                   .Bytes(2, "/device:GPU:0")
+                   .Message(3, line));
+}
+
+std::string Maps() {
+  const RawMessage stat = RawMessage().Varint(1, 3).Varint(3, 8);
+  return Space(
+      Named("/device:GPU:0")
+          .Message(5, Entry(3, Named("s")))
+          .Message(4, Entry(1, Named("first").Message(5, stat)))
+          .Message(4, Entry(1, Named("last")))
+          .Message(4, Entry(2, Named("in")).Message(2, RawMessage().Bytes(4, "pieces")))
+          .Message(4, RawMessage().Message(2, Named("no key")))
+          .Message(4, RawMessage().Int(1, -7))
+          .Message(4, Entry(4, RawMessage().Bytes(6, "\x01\x02")))
+          .Message(3, RawMessage().Message(4, RawMessage().Varint(1, 2).Varint(3, 1))));
+}
+
+std::string WrongTypes() {
+  const RawMessage event = RawMessage()
+                               .Bytes(1, "x")
+                               .Fixed64(2, 5)
+                               .Fixed32(3, 6)
+                               .Varint(4, 7)
+                               .Bytes(99, "unknown")
+                               .StartGroup(98)
+                               .Varint(1, 1)
+                               .EndGroup(98);
+  return Space(Named("p").Varint(3, 1).Fixed64(4, 2).Fixed32(1, 3).Message(
+      3, RawMessage().Bytes(3, "x").Varint(2, 1).Message(4, event)));
+}
+
+void AddOverlong(std::vector<NamedBytes>* traces) {
+  for (size_t length = 4; length <= 11; ++length) {
+    const std::string of = std::to_string(length);
+    const std::string tag = VarintBytes(3 << 3, length), five = VarintBytes(5);
+    traces->push_back({"tag_bytes_" + of, SpaceOfEvent(RawMessage().Raw(tag).Raw(five))});
+    traces->push_back({"length_bytes_" + of,
+                       SpaceOfEvent(RawMessage().Tag(9, 2).Raw(VarintBytes(1, length)).Raw("x"))});
+    traces->push_back({"value_bytes_" + of,
+                       SpaceOfEvent(RawMessage().Tag(3, 0).Raw(VarintBytes(5, length)))});
+  }
+  const std::string high_bits("\x98\x80\x80\x80\x10\x05", 6);
+  traces->push_back({"tag_beyond_32_bits", SpaceOfEvent(RawMessage().Raw(high_bits))});
+}
+
+void AddGroups(std::vector<NamedBytes>* traces) {
+  constexpr int kAround[] = {97, 98, 99, 100};
+  for (const int depth : kAround) {
+    const RawMessage groups = NestedGroups(depth);
+    const std::string of = std::to_string(depth);
+    traces->push_back({"groups_in_event_" + of, SpaceOfEvent(groups)});
+    traces->push_back({"groups_in_plane_" + of, Space(Named("p").Raw(groups.bytes()))});
+  }
+  traces->push_back({"group_mismatch", SpaceOfEvent(RawMessage().StartGroup(7).EndGroup(8))});
+  traces->push_back({"group_end_alone", SpaceOfEvent(RawMessage().EndGroup(7))});
+}
+
+}  // namespace
+
+std::vector<NamedBytes> BuiltTraces() {
+  const std::string gpu = Gpu(), tpu = Tpu();
+  return {{"gpu", gpu},
+          {"tpu", tpu},
+          {"cpu", Cpu()},
+          {"hosts_appended", gpu + tpu},
+          {"appended_to_itself", gpu + gpu},
+          {"stat_types", StatTypes()},
+          {"odd_events", OddEvents()},
+          {"epoch", Epoch()}};
+}
+
+std::vector<NamedBytes> RawTraces() {
+  std::vector<NamedBytes> traces = {
+      {"any_order", AnyOrder()},
+      {"maps", Maps()},
+      {"wrong_types", WrongTypes()},
+      {"oneof_repeated", SpaceOfEvent(RawMessage().Varint(2, 4).Varint(5, 3).Varint(2, 9))},
+      {"packed_child_id_cut",
+       Space(Named("p").Message(4, Entry(1, RawMessage().Bytes(6, "\x01\x82"))))},
+      {"negative_ids", SpaceOfEvent(RawMessage().Int(1, -3).Int(2, -4).Int(3, 8))},
+  };
+  AddOverlong(&traces);
+  AddGroups(&traces);
+  return traces;
+}
+
+}  // namespace xplane_time::testing

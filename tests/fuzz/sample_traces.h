@@ -1,0 +1,24 @@
+// Small traces of every kind, for the corpus and for the tests of the readers.
+#ifndef XPLANE_TIME_TESTS_FUZZ_SAMPLE_TRACES_H_
+#define XPLANE_TIME_TESTS_FUZZ_SAMPLE_TRACES_H_
+
+#include <string>
+#include <vector>
+
+namespace xplane_time::testing {
+
+struct NamedBytes {
+  std::string name;
+  std::string bytes;
+};
+
+// Valid traces: GPU, TPU, CPU, several hosts, all stat types, odd events.
+std::vector<NamedBytes> BuiltTraces();
+
+// Messages that the generated serializer never writes: fields in any order, wrong wire
+// types, groups, overlong numbers, entries in pieces. The readers must agree on each.
+std::vector<NamedBytes> RawTraces();
+
+}  // namespace xplane_time::testing
+
+#endif  // XPLANE_TIME_TESTS_FUZZ_SAMPLE_TRACES_H_

@@ -1,0 +1,199 @@
+"""Exit codes and messages of errors, as users see them.
+
+Golden messages are in golden/errors.json; XPLANE_TIME_UPDATE_GOLDEN=1 writes them anew.
+"""
+import gzip
+import json
+import os
+import shlex
+import unittest
+
+from harness import GOLDEN, EndToEndTest, in_parallel, run
+from xspace import Plane, data, gpu, space
+
+GOOD = space(gpu(0))
+RIEGELI = b"\x83\xaf\x70\xd1\x0d\x88\x4a\x3f" + bytes(56)
+
+FILES = {
+    "good.xplane.pb": GOOD,
+    "empty.xplane.pb": b"",
+    "no_planes.xplane.pb": space(hostnames=["one"]),
+    "text.xplane.pb": b"hello, this is no trace\n",
+    "trace.json": b'{"traceEvents": []}',
+    "trace.json.gz": gzip.compress(b'{"traceEvents": []}', mtime=0),
+    "program": b"\x7fELF\x02\x01\x01" + bytes(64),
+    "archive.zip": b"PK\x03\x04" + bytes(40),
+    "export.sqlite": b"SQLite format 3\0" + bytes(84),
+    "twice.gz": gzip.compress(gzip.compress(GOOD, mtime=0), mtime=0),
+    "cut.xplane.pb.gz": gzip.compress(GOOD, mtime=0)[:60],
+    "long.xplane.pb": data(1, b"abc")[:-1],
+    "length.xplane.pb": b"\x0a\xff\xff\xff\xff\xff\xff\xff\xff\x7f",
+    "zeros.xplane.pb": bytes(100),
+    "groups.xplane.pb": b"\x0b" * 100_000,
+    "plane_groups.xplane.pb": data(1, b"\x0b" * 100_000),
+    "idle.xplane.pb": space(Plane("/device:GPU:0"), Plane("/device:GPU:1"),
+                            gpu(0, runs=0), Plane("/host:CPU")),
+    "host.xplane.riegeli": RIEGELI,
+    "renamed.xplane.pb": RIEGELI,
+    "continuous/host.xplane.riegeli": RIEGELI,
+    "nothing/notes.txt": b"",
+    "log/plugins/profile/2026_01_02/one.xplane.pb": GOOD,
+    "log/plugins/profile/2026_01_03/one.xplane.pb": GOOD,
+}
+
+T = "good.xplane.pb"
+USAGE = [
+    f"{T} --nope", f"functions {T} --nope", f"{T} --within x", "report", "planes", "events --quiet",
+    f"functions {T} --samples --by-id", f"{T} --format", f"{T} --format xml", f"{T} --unit h",
+    f"{T} --metric x", f"{T} --reader x", f"{T} --color x", f"{T} --threads 0", f"{T} --threads x",
+    f"{T} --top x", f"{T} --max-events x", f"{T} --tolerance 1.5", f"{T} --function (",
+    f"{T} --exclude [", f"{T} --kernel *", f"{T} --scope a(?", f"{T} --id-pattern (",
+    f"{T} --id-pattern no_group", f"tree {T} --line (",
+    f"tree {T} --name (", f"events {T} --line (", f"events {T} --name (",
+    f"planes {T} --device re:(", f"{T} --device xpu", f"{T} --device gpu:", f"{T} --device gpu:a",
+    f"{T} --device gpu:0,", f"{T} --device gpu:-1", f"{T} --device gpu:99999999999999999999",
+    f"{T} --trim most", f"{T} --trim percent:", f"{T} --trim percent:50", f"{T} --trim percent:-1",
+    f"{T} --trim percent:nan", f"{T} --sort size", f"functions {T} --sort share",
+    f"kernels {T} --sort runs", f"{T} --run 2026_01_02", f"{T} --min-duration 1e300",
+]
+NO_INPUT = ["missing.xplane.pb", "nothing", "kernels good.xplane.pb missing.xplane.pb", "bogus",
+            "log --run 2026_01_09", "good.xplane.pb/x"]
+BAD_TRACE = [name for name in FILES if not name.startswith(("good", "log", "nothing"))] + [
+    "continuous", f"{T} --device gpu:9", f"{T} --device tpu", f"{T} --device cpu",
+    f"{T} --device re:zzz", f"planes {T} --device tpu", f"events {T} --device tpu",
+    f"events {T} --name zzz", f"kernels {T} empty.xplane.pb", "-"]
+CANNOT_WRITE = [f"{T} -o absent/x", f"events {T} -o absent/x", f"{T} -o nothing",
+                f"{T} -o /dev/full", "report --json-schema -o absent/x"]
+CODES = {**dict.fromkeys(USAGE, 64), **dict.fromkeys(BAD_TRACE, 65),
+         **dict.fromkeys(NO_INPUT, 66), **dict.fromkeys(CANNOT_WRITE, 73)}
+
+
+class Errors(EndToEndTest):
+    def setUp(self):
+        super().setUp()
+        for name, content in FILES.items():
+            self.write(name, content)
+
+    def outcomes(self):
+        done = in_parallel(lambda line: run(*line.split(" "), cwd=self.at), CODES)
+        return dict(zip(CODES, done))
+
+    def test_exit_codes(self):
+        for line, done in self.outcomes().items():
+            with self.subTest(line):
+                self.assertEqual((done.code, done.out), (CODES[line], b""), done.message)
+
+    def test_messages(self):
+        golden = GOLDEN / "errors.json"
+        got = {line: done.message for line, done in self.outcomes().items()}
+        if os.environ.get("XPLANE_TIME_UPDATE_GOLDEN"):
+            golden.write_text(json.dumps(got, indent=1) + "\n")
+        want = json.loads(golden.read_text())
+        self.assertEqual(got.keys(), want.keys())
+        for line, message in got.items():
+            with self.subTest(line):
+                self.assertEqual(message, want[line])
+
+    def test_messages_have_one_line_with_our_name(self):
+        for line, done in self.outcomes().items():
+            with self.subTest(line):
+                self.assertRegex(done.message, r"\Axplane-time: [^\n]{8,400}\n\Z")
+
+    def test_messages_about_traces_name_the_file(self):
+        for line, done in self.outcomes().items():
+            if CODES[line] not in (65, 66) or line == "-":
+                continue
+            with self.subTest(line):
+                traces = [word for word in line.split(" ") if "." in word] or line.split(" ")[:1]
+                named = any(f"xplane-time: {name}" in done.message for name in traces)
+                self.assertTrue(named, done.message)
+
+    def test_no_command_and_no_trace_is_usage(self):
+        done = run(cwd=self.at)
+        self.assertEqual((done.code, done.out), (64, b""))
+        self.assertIn("Usage", done.message)
+
+    def test_numbers_out_of_range_are_usage(self):
+        for option in ("--top", "--max-events", "--skip-runs", "--threads", "--tolerance",
+                       "--min-duration"):
+            for value in ("-1", "-9223372036854775808", "99999999999999999999", "nan", "1e", ""):
+                with self.subTest(option=option, value=value):
+                    done = run(T, f"{option}={value}", cwd=self.at)
+                    self.assertEqual((done.code, done.out), (64, b""))
+                    self.assertIn(option, done.message)
+                    self.assertLess(len(done.message), 200)
+
+    def test_bad_regex_names_the_option_that_was_given(self):
+        done = run("kernels", T, "--within", "(", cwd=self.at)
+        self.assertEqual((done.code, done.out), (64, b""))
+        self.assertIn("--within", done.message)
+
+    def test_every_command_checks_its_sort_key(self):
+        for command in ("report", "functions", "kernels", "tree"):
+            with self.subTest(command):
+                done = run(command, T, "--sort", "nonsense", cwd=self.at)
+                self.assertEqual((done.code, done.out), (64, b""))
+                self.assertIn("nonsense", done.message)
+
+    def test_idle_accelerators_are_listed_with_what_is_there(self):
+        done = run("idle.xplane.pb", cwd=self.at)
+        self.assertEqual(done.code, 65)
+        for name in ("/device:GPU:0", "/device:GPU:1", "/host:CPU"):
+            self.assertIn(f"{name} (0 events)", done.message)
+
+    def test_an_idle_accelerator_never_falls_back_to_the_cpu(self):
+        host = Plane("/host:CPU", id=4)
+        host.line("python").event("dot", 0, 900, hlo_op="dot", hlo_module="jit_f", program_id=1,
+                                  run_id=1, device_ordinal=0)
+        self.write("beside.xplane.pb", space(Plane("/device:GPU:0"), host))
+        self.assertEqual(run("beside.xplane.pb", cwd=self.at).code, 65)
+        chosen = self.run_json("beside.xplane.pb", "--device", "cpu")
+        self.assertEqual([row["function"] for row in chosen["functions"]], ["jit_f"])
+
+
+class Help(EndToEndTest):
+    COMMANDS = ("report", "planes", "functions", "kernels", "tree", "events")
+
+    def test_help_of_every_command_fits_80_columns_and_shows_examples(self):
+        for command in ((), *((name,) for name in self.COMMANDS)):
+            with self.subTest(command):
+                done = self.run_ok(*command, "--help")
+                self.assertEqual([line for line in done.text.splitlines() if len(line) > 80], [])
+                if command:
+                    self.assertIn("\nExamples:\n  xplane-time", done.text)
+
+    def test_help_indents_what_belongs_to_an_option(self):
+        for command in self.COMMANDS:
+            text = self.run_ok(command, "--help").text.partition("\nOptions:\n")[2]
+            flush = [line for line in text.splitlines() if line and line[0] != " "]
+            with self.subTest(command):
+                self.assertEqual([line for line in flush if not line.endswith(":")], [])
+
+    def test_examples_in_the_help_run(self):
+        self.write("trace.xplane.pb", space(gpu(0, function="jit_train", kernels=("attention",)),
+                                            gpu(1), hostnames=["one"]))
+        host = Plane("/host:CPU")
+        host.line("python").event("Execute", 0, 10)
+        self.write("trace.xplane.pb", (self.at / "trace.xplane.pb").read_bytes() + space(host))
+        for name in ("run1", "run2", "logdir/plugins/profile/2026/one"):
+            self.write(f"{name}.xplane.pb", GOOD)
+        for command in self.COMMANDS:
+            text = self.run_ok(command, "--help").text
+            for line in text.partition("\nExamples:\n")[2].strip().splitlines():
+                self.check_example(line.strip().partition("      ")[0])
+
+    def check_example(self, line):
+        words = shlex.split(line)
+        self.assertEqual(words[0], "xplane-time", line)
+        with self.subTest(line):
+            self.assertEqual(run(*words[1:], cwd=self.at).code, 0)
+
+    def test_version_names_the_readers(self):
+        text = self.run_ok("--version").text
+        self.assertRegex(text, r"\Axplane-time \d+\.\d+\.\d+\n")
+        self.assertIn("wire", text)
+        self.assertIn("protobuf", text)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,238 @@
+"""Every way to give a trace: files, gzip, pipes, directories, several at once."""
+import gzip
+import shutil
+import unittest
+
+from harness import EndToEndTest, TESTDATA, run
+from xspace import Plane, gpu, space
+
+RUNS = "log/plugins/profile"
+
+
+def without_inputs(report):
+    return {name: value for name, value in report.items() if name != "inputs"}
+
+
+class OneFile(EndToEndTest):
+    def setUp(self):
+        super().setUp()
+        self.content = space(gpu(0), hostnames=["one"])
+        self.want = self.run_json(self.write("plain.xplane.pb", self.content))
+
+    def same_report(self, got, path):
+        self.assertEqual(without_inputs(got), without_inputs(self.want))
+        self.assertEqual([row["path"] for row in got["inputs"]], [str(path)])
+        self.assertEqual([row["bytes"] for row in got["inputs"]], [len(self.content)])
+
+    def test_the_name_does_not_matter(self):
+        packed = gzip.compress(self.content)
+        for name, content in {
+                "a.xspace.pb": self.content, "a.xplane.pb.gz": packed, "a.xplane.pb": packed,
+                "plain.gz": self.content, "trace.json": packed, "no_extension": self.content,
+                "with space and ü.pb": packed}.items():
+            with self.subTest(name):
+                self.same_report(self.run_json(self.write(name, content)), self.at / name)
+
+    def test_gzip_of_several_members_and_padding(self):
+        half = len(self.content) // 2
+        members = [gzip.compress(part) for part in (self.content[:half], self.content[half:])]
+        for name, content in {"two.gz": members[0] + members[1],
+                              "padded.gz": gzip.compress(self.content) + bytes(512)}.items():
+            with self.subTest(name):
+                self.same_report(self.run_json(self.write(name, content)), self.at / name)
+
+    def test_standard_input(self):
+        for content in (self.content, gzip.compress(self.content)):
+            for command in ("report", "planes", "kernels", "events"):
+                for reader in ("wire", "protobuf"):
+                    got = self.run_json(command, "-", "--reader", reader, stdin=content)
+                    want = self.run_json(command, "plain.xplane.pb", "--reader", reader)
+                    self.assertEqual(without_inputs(got), without_inputs(want))
+        with open(self.at / "plain.xplane.pb", "rb") as redirected:
+            self.same_report(self.run_json("-", stdin=redirected), "standard input")
+
+    def test_a_symbolic_link_and_a_relative_path(self):
+        (self.at / "link.pb").symlink_to("plain.xplane.pb")
+        self.same_report(self.run_json("link.pb"), "link.pb")
+        self.same_report(self.run_json("./plain.xplane.pb"), "./plain.xplane.pb")
+
+    def test_a_name_that_looks_like_an_option(self):
+        self.write("-o.pb", self.content)
+        self.same_report(self.run_ok("--format", "json", "--", "-o.pb").json, "-o.pb")
+        self.same_report(self.run_json("./-o.pb"), "./-o.pb")
+
+    def test_options_may_come_before_the_trace(self):
+        name = "plain.xplane.pb"
+        for options in (("--device", "gpu"), ("--top", "3"), ("--quiet",), ("-o", "/dev/stdout")):
+            with self.subTest(options):
+                self.same_report(self.run_ok(*options, "--format", "json", name).json, name)
+        want = self.run_ok("events", name, "--stat", "program_id", "--stat", "hlo_op")
+        for words in (("--stat", "program_id", "--stat", "hlo_op", name),
+                      ("--stat", "program_id", name, "--stat", "hlo_op")):
+            with self.subTest(words):
+                self.assertEqual(run("events", *words, cwd=self.at).out, want.out)
+
+
+class Directories(EndToEndTest):
+    def setUp(self):
+        super().setUp()
+        self.write(f"{RUNS}/2026_01_02_10_00_00/one.xplane.pb", self.host("one", 1))
+        self.write(f"{RUNS}/2026_01_02_10_00_00/two.xplane.pb", self.host("two", 2))
+        self.write(f"{RUNS}/2026_01_02_10_00_00/one.trace.json.gz", b"not read")
+        self.write(f"{RUNS}/2025_12_31_23_59_59/old.xplane.pb", self.host("old", 4))
+        self.write("log/events.out.tfevents", b"not read")
+
+    @staticmethod
+    def host(name, runs):
+        return space(gpu(0, runs=runs), hostnames=[name])
+
+    def hosts(self, *arguments):
+        report = self.run_json(*arguments)
+        return {row["host"]: row["runs"] for row in report["functions"]}
+
+    def test_run_directory_has_all_its_hosts(self):
+        run_directory = f"{RUNS}/2026_01_02_10_00_00"
+        self.assertEqual(self.hosts(run_directory), {"one": 1, "two": 2})
+        report = self.run_json(run_directory)
+        for section in ("devices", "functions", "kernels"):
+            self.assertEqual([row["host"] for row in report[section]],
+                             sorted(row["host"] for row in report[section]), section)
+            self.assertEqual({row["host"] for row in report[section]}, {"one", "two"})
+        self.assertEqual({row["capture"] for row in report["inputs"]}, {0})
+        self.assertEqual(report["capture"]["hostnames"], ["one", "two"])
+
+    def test_every_command_has_the_host_on_each_row(self):
+        for command, section in (("planes", "planes"), ("tree", "tree"), ("events", "events"),
+                                 ("kernels", "kernels"), ("functions", "functions")):
+            rows = self.run_json(command, "log")[section]
+            self.assertEqual({row["host"] for row in rows}, {"one", "two"}, command)
+
+    def test_log_directory_is_its_latest_run(self):
+        for at in ("log", "log/", "log/plugins/profile", "log/plugins"):
+            with self.subTest(at):
+                self.assertEqual(self.hosts(at), {"one": 1, "two": 2})
+
+    def test_run_chooses_another(self):
+        self.assertEqual(self.hosts("log", "--run", "2025_12_31_23_59_59"), {"old": 4})
+        done = run("log", "--run", "2024", cwd=self.at)
+        self.assertEqual((done.code, done.out), (66, b""))
+        self.assertIn("2025_12_31_23_59_59, 2026_01_02_10_00_00", done.message)
+
+    def test_the_latest_run_is_the_latest_by_name_not_by_time_of_change(self):
+        old = self.at / f"{RUNS}/2025_12_31_23_59_59/old.xplane.pb"
+        old.write_bytes(old.read_bytes())
+        self.assertEqual(self.hosts("log"), {"one": 1, "two": 2})
+
+    def test_runs_without_traces_are_passed_over(self):
+        (self.at / RUNS / "2027_01_01_00_00_00").mkdir()
+        self.assertEqual(self.hosts("log"), {"one": 1, "two": 2})
+
+    def test_flat_directory_of_gzipped_hosts(self):
+        for name in ("one", "two"):
+            self.write(f"flat/{name}.xplane.pb.gz", gzip.compress(self.host(name, 3)))
+        self.assertEqual(self.hosts("flat"), {"one": 3, "two": 3})
+
+    def test_directory_without_traces(self):
+        (self.at / "bare").mkdir()
+        done = run("bare", cwd=self.at)
+        self.assertEqual((done.code, done.out), (66, b""))
+        self.assertRegex(done.message, r"\Axplane-time: bare: no .xplane.pb")
+
+    def test_one_damaged_host_fails_the_whole(self):
+        self.write(f"{RUNS}/2026_01_02_10_00_00/two.xplane.pb", self.host("two", 2)[:-4])
+        done = run("log", cwd=self.at)
+        self.assertEqual((done.code, done.out), (65, b""))
+        self.assertIn("two.xplane.pb", done.message)
+
+
+class SeveralTraces(EndToEndTest):
+    """Repeated captures of the same thing."""
+
+    def test_captures_are_kept_apart_by_input_and_pooled_in_combined(self):
+        for at, runs in enumerate((2, 3, 5)):
+            self.write(f"{at}.xplane.pb", space(gpu(0, runs=runs), hostnames=[f"h{at}"]))
+        report = self.run_json(*[f"{at}.xplane.pb" for at in range(3)])
+        self.assertEqual([(row["input"], row["runs"]) for row in report["functions"]],
+                         [(0, 2), (1, 3), (2, 5)])
+        self.assertEqual([row["capture"] for row in report["inputs"]], [0, 1, 2])
+        [combined] = report["combined"]
+        self.assertEqual((combined["runs"], combined["active_ps"]["n"]), (10, 10))
+        total = sum(row["active_ps"]["mean"] * row["runs"] for row in report["functions"])
+        self.assertAlmostEqual(combined["active_ps"]["mean"], total / 10)
+
+    def test_samples_of_captures_are_numbered_each_from_0(self):
+        for at in (0, 1):
+            self.write(f"{at}.xplane.pb", space(gpu(0, runs=2 + at)))
+        samples = self.run_json("functions", "0.xplane.pb", "1.xplane.pb", "--samples")["samples"]
+        self.assertEqual([(row["input"], row["run"]) for row in samples],
+                         [(0, 0), (0, 1), (1, 0), (1, 1), (1, 2)])
+
+    def test_the_same_file_twice_is_noticed_and_counted_once(self):
+        self.write("a.xplane.pb", space(gpu(0)))
+        self.write("copy.xplane.pb", space(gpu(0)))
+        self.write("packed.gz", gzip.compress(space(gpu(0))))
+        for other in ("a.xplane.pb", "./a.xplane.pb", "copy.xplane.pb", "packed.gz"):
+            with self.subTest(other):
+                report = self.run_json("a.xplane.pb", other)
+                self.assertEqual(report["functions"][0]["runs"], 3)
+                self.assertEqual(len(report["functions"]), 1)
+                codes = [row["code"] for row in report["diagnostics"]]
+                self.assertEqual(codes, ["duplicate_input"])
+                self.assertIn("a.xplane.pb", report["diagnostics"][0]["message"])
+                self.assertIn("twice", self.run_ok("a.xplane.pb", other).text)
+
+    def test_concatenated_files_are_one_trace(self):
+        """Planes of one name stay apart; a file appended to itself counts once."""
+        first, second = space(gpu(0, runs=2)), space(gpu(0, runs=3))
+        self.write("both.xplane.pb", first + second)
+        self.write("self.xplane.pb", first + first)
+        report = self.run_json("both.xplane.pb")
+        self.assertEqual([row["executions"] for row in report["devices"]], [4, 6])
+        self.assertEqual([row["code"] for row in report["diagnostics"]][:1],
+                         ["repeated_plane_name"])
+        report = self.run_json("self.xplane.pb")
+        self.assertEqual([row["executions"] for row in report["devices"]], [4])
+        self.assertEqual([row["code"] for row in report["diagnostics"]], ["duplicate_plane"])
+
+    def test_concatenated_hosts_keep_their_names(self):
+        self.write("both.xplane.pb", space(gpu(0, runs=2), hostnames=["one"])
+                   + space(gpu(1, runs=3), hostnames=["two"]))
+        rows = self.run_json("both.xplane.pb")["devices"]
+        self.assertEqual([(row["host"], row["executions"]) for row in rows],
+                         [("one", 4), ("two", 6)])
+
+    def test_real_captures_with_a_directory_among_them(self):
+        names = ("jax_cpu_spmd4", "jax_cpu_async_body")
+        (self.at / "directory").mkdir()
+        shutil.copy(TESTDATA / f"{names[1]}.xplane.pb", self.at / "directory")
+        report = self.run_json(TESTDATA / f"{names[0]}.xplane.pb", "directory")
+        alone = [self.run_json(TESTDATA / f"{name}.xplane.pb") for name in names]
+        for section in ("devices", "functions", "kernels"):
+            for at in (0, 1):
+                rows = [{**row, "input": 0} for row in report[section] if row["input"] == at]
+                self.assertEqual(sorted(rows, key=str), sorted(alone[at][section], key=str))
+
+
+class EpochTimes(EndToEndTest):
+    def test_epoch_timestamps_give_the_same_times(self):
+        start_ns = 1_770_000_000_123_456_789
+        self.write("small.xplane.pb", space(gpu(0, timestamp_ns=0)))
+        self.write("epoch.xplane.pb", space(gpu(0, timestamp_ns=start_ns)))
+        small, epoch = (self.run_json(f"{name}.xplane.pb") for name in ("small", "epoch"))
+        self.assertEqual(epoch["functions"], small["functions"])
+        self.assertEqual(epoch["kernels"], small["kernels"])
+        first = epoch["devices"][0]["first_ps"] + 1000 * epoch["capture"]["base_ns"]
+        self.assertEqual(first, 1000 * start_ns)
+
+    def test_lines_count_from_their_own_timestamps(self):
+        device = Plane("/device:GPU:0")
+        for at, stamp in enumerate((0, 1, 40)):
+            device.line(f"Stream #{at}(Kernel)", timestamp_ns=stamp).event(
+                "k", 500, 1_000, hlo_module="jit_f", program_id=1)
+        row = self.run_json(self.write("lines.xplane.pb", space(device)))["devices"][0]
+        self.assertEqual((row["first_ps"], row["last_ps"]), (500, 41_500))
+        self.assertEqual((row["sum_ps"], row["busy_ps"]), (3_000, 3_000))
+
+
+if __name__ == "__main__":
+    unittest.main()

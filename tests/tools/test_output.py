@@ -1,0 +1,183 @@
+"""Where results go: files complete or absent, pipes that close, names that lie."""
+import os
+import subprocess
+import unittest
+
+from harness import BINARY, EndToEndTest, TESTDATA, csv_rows, environment, run
+from xspace import Plane, gpu, space
+
+BIG = TESTDATA / "jax_cpu_variants.xplane.pb"
+COMMANDS = ("report", "planes", "functions", "kernels", "tree", "events")
+FORMATS = ("table", "json", "csv", "markdown")
+EVIL = "k\x1b[31mred\x07\r\t\x7f\x9b2J|`,\"<b>&*"  # ESC, BEL, CR, tab, DEL and a C1 control
+NOT_UTF8 = b"k\xff\xfe\xc3("
+
+
+class OutputFile(EndToEndTest):
+    def setUp(self):
+        super().setUp()
+        self.trace = self.write("good.xplane.pb", space(gpu(0)))
+        self.damaged = self.write("damaged.xplane.pb", space(gpu(0))[:-3])
+
+    def files(self):
+        return sorted(path.name for path in self.at.iterdir())
+
+    def test_file_holds_what_standard_output_would(self):
+        for command in COMMANDS:
+            for form in FORMATS:
+                with self.subTest(command=command, format=form):
+                    printed = self.run_ok(command, self.trace, "--format", form)
+                    written = self.run_ok(command, self.trace, "--format", form, "-o", "out")
+                    self.assertEqual(written.out, b"")
+                    self.assertEqual((self.at / "out").read_bytes(), printed.out)
+        self.assertEqual(self.files(), ["damaged.xplane.pb", "good.xplane.pb", "out"])
+
+    def test_a_failure_leaves_no_file(self):
+        for arguments in ((self.damaged,), (self.trace, "--device", "gpu:9"),
+                          ("missing.xplane.pb",), (self.trace, "--function", "(")):
+            for command in COMMANDS:
+                if command in ("planes", "events") and "--function" in arguments:
+                    continue
+                with self.subTest(command=command, arguments=arguments[1:]):
+                    done = run(command, *arguments, "-o", "out", cwd=self.at)
+                    self.assertIn(done.code, (64, 65, 66))
+                    self.assertEqual(self.files(), ["damaged.xplane.pb", "good.xplane.pb"])
+
+    def test_a_failure_keeps_the_old_file_and_success_replaces_it(self):
+        out = self.write("out.json", "old")
+        for command in COMMANDS:
+            self.assertEqual(run(command, self.damaged, "-o", out).code, 65)
+            self.assertEqual(out.read_text(), "old")
+        self.run_ok(self.trace, "--format", "json", "-o", out)
+        self.assertIn('"xplane-time.report.v1"', out.read_text())
+        self.assertEqual(self.files(), ["damaged.xplane.pb", "good.xplane.pb", "out.json"])
+
+    def test_file_has_the_usual_permissions(self):
+        self.run_ok(self.trace, "-o", "out")
+        self.assertEqual((self.at / "out").stat().st_mode & 0o777, 0o666 & ~self.umask())
+
+    @staticmethod
+    def umask():
+        mask = os.umask(0)
+        os.umask(mask)
+        return mask
+
+    def test_file_has_no_colour_unless_asked_for(self):
+        self.run_ok(self.trace, "-o", "plain", "--color", "auto")
+        self.run_ok(self.trace, "-o", "coloured", "--color", "always")
+        self.assertNotIn(b"\x1b", (self.at / "plain").read_bytes())
+        self.assertIn(b"\x1b[", (self.at / "coloured").read_bytes())
+
+
+class Pipes(EndToEndTest):
+    def test_a_reader_that_leaves_ends_it_quietly(self):
+        for command in COMMANDS:
+            for form in FORMATS:
+                with self.subTest(command=command, format=form):
+                    self.assertEqual(self.after_first_bytes(command, BIG, "--format", form),
+                                     (0, b""))
+
+    @staticmethod
+    def after_first_bytes(*arguments):
+        with subprocess.Popen([str(BINARY), *map(str, arguments)], stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE, env=environment()) as process:
+            os.read(process.stdout.fileno(), 1)
+            process.stdout.close()
+            return process.wait(timeout=20), process.stderr.read()
+
+    def test_nobody_reads_at_all(self):
+        for arguments in (("report", BIG), ("events", BIG, "--format", "csv"), ("--help",)):
+            reading, writing = os.pipe()
+            os.close(reading)
+            with self.subTest(arguments[0]):
+                done = subprocess.run([str(BINARY), *map(str, arguments)], stdout=writing,
+                                      stderr=subprocess.PIPE, timeout=20, env=environment())
+                self.assertEqual((done.returncode, done.stderr), (0, b""))
+            os.close(writing)
+
+    def test_a_full_disk_is_an_error(self):
+        for arguments in (("report", BIG), ("events", BIG), ("report", "--json-schema"),
+                          ("--help",), ("--version",)):
+            with self.subTest(arguments[0]), open("/dev/full", "wb") as full:
+                done = subprocess.run([str(BINARY), *map(str, arguments)], stdout=full,
+                                      stderr=subprocess.PIPE, timeout=20, env=environment())
+                self.assertEqual(done.returncode, 73)
+                self.assertRegex(done.stderr, rb"\Axplane-time: standard output: cannot write")
+
+
+class Names(EndToEndTest):
+    """Names are the producer's bytes."""
+
+    def setUp(self):
+        super().setUp()
+        device = Plane("/device:GPU:0")
+        stream = device.line("Stream #1(Kernel) \x1b]0;title\x07")
+        stream.event(EVIL, 0, 10, hlo_module=EVIL, hlo_op=EVIL, program_id=1)
+        stream.event(NOT_UTF8, 20, 5, hlo_module=b"jit_\xff", hlo_op="o", program_id=2)
+        host = Plane("/host:\x1b[1m")
+        host.line("\x07line").event(EVIL, 0, 1, note=EVIL)
+        self.write("evil.xplane.pb", space(device, host, hostnames=["h\x1b[2J"],
+                                           errors=["e\x1b[1m"], warnings=[b"w\x9b\xff\x07"]))
+
+    def outputs(self, form):
+        for command in COMMANDS:
+            options = ("--stat", "note", "--stat", "hlo_op") if command == "events" else ()
+            yield command, run(command, "evil.xplane.pb", "--device", "all", "--format", form,
+                               *options, cwd=self.at)
+
+    def check_no_controls(self, form):
+        for command, done in self.outputs(form):
+            with self.subTest(command):
+                self.assertEqual(done.code, 0, done.message)
+                shown = {char for char in done.text + done.message
+                         if char != "\n" and (ord(char) < 32 or 127 <= ord(char) < 160)}
+                self.assertEqual(shown, set())
+
+    def test_no_control_character_reaches_a_table(self):
+        self.check_no_controls("table")
+
+    def test_no_control_character_reaches_markdown(self):
+        self.check_no_controls("markdown")
+
+    def test_no_control_character_reaches_json(self):
+        self.check_no_controls("json")
+
+    def test_no_control_character_reaches_csv(self):
+        self.check_no_controls("csv")
+
+    def test_no_control_character_reaches_messages(self):
+        for arguments in (("\x1b[31m.xplane.pb",), ("evil.xplane.pb", "--device", "re:\x1b("),
+                          ("evil.xplane.pb", "--device", "tpu"), ("evil.xplane.pb", "--\x1b"),
+                          ("evil.xplane.pb", "--trim", "\x1b"), ("evil.xplane.pb", "-o", "\x1b/x"),
+                          ("evil.xplane.pb", "--sort", "\x9b")):
+            with self.subTest(arguments):
+                done = run(*arguments, cwd=self.at)
+                self.assertIn(done.code, (64, 65, 66, 73))
+                self.assertNotRegex(done.message[:-1], r"[\x00-\x1f\x7f-\x9f]")
+
+    def test_json_keeps_valid_names_as_they_are(self):
+        kernels = self.run_json("kernels", "evil.xplane.pb")["kernels"]
+        self.assertEqual({row["kernel"] for row in kernels}, {EVIL, r"k\xff\xfe\xc3("})
+        self.assertEqual({row["function"] for row in kernels}, {EVIL, r"jit_\xff"})
+
+    def test_bytes_that_are_not_utf8_are_escaped_everywhere(self):
+        for form in FORMATS:
+            for command, done in self.outputs(form):
+                with self.subTest(command=command, format=form):
+                    self.assertEqual(done.out.decode(errors="replace").count("\ufffd"), 0)
+        for form in ("table", "csv", "markdown"):
+            text = run("kernels", "evil.xplane.pb", "--format", form, cwd=self.at).text
+            self.assertIn(r"k\xff\xfe\xc3(", text)
+
+    def test_csv_and_markdown_cells_stay_whole(self):
+        rows = csv_rows(run("kernels", "evil.xplane.pb", "--format", "csv", cwd=self.at).text)
+        self.assertEqual({len(row) for row in rows}, {len(rows[0])})
+        self.assertNotIn(None, rows[0].values())
+        text = run("kernels", "evil.xplane.pb", "--format", "markdown", cwd=self.at).text
+        table = [line for line in text.splitlines() if line.startswith("|")]
+        bars = {line.count("|") - line.count("\\|") for line in table}
+        self.assertEqual(len(bars), 1, text)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,59 @@
+"""The README shows commands with their output. Both must be true."""
+import os
+import re
+import subprocess
+import unittest
+
+from harness import BINARY, EndToEndTest, REPOSITORY, environment
+
+README = REPOSITORY / "README.md"
+NOT_RUN = ("./demo.sh", "./test.sh", "git ", "cmake ", "pip ")
+BLOCK = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def commands(block):
+    """[(command, expected output)]: a command ends where it has no backslash at its end."""
+    found = []
+    continued = False
+    for line in block.splitlines():
+        if continued:
+            found[-1][0] += "\n" + line.removeprefix("> ")
+        elif line.startswith("$ "):
+            found.append([line[2:], ""])
+        elif found:
+            found[-1][1] += line + "\n"
+        continued = bool(found) and line.endswith("\\") and (continued or line.startswith("$ "))
+    return [tuple(pair) for pair in found]
+
+
+class Commands(unittest.TestCase):
+    def test_blocks_are_parted_into_commands(self):
+        block = "$ one\nout\n\nput\n$ two \\\n> --three\n$ four\n"
+        self.assertEqual(commands(block), [("one", "out\n\nput\n"), ("two \\\n--three", ""),
+                                           ("four", "")])
+
+
+@unittest.skipUnless(README.exists(), "README.md does not exist yet")
+class Readme(EndToEndTest):
+    def outcome(self, command):
+        """stdout and stderr as they would stand on the screen."""
+        env = environment(PATH=f"{BINARY.parent}{os.pathsep}{os.environ.get('PATH', '')}",
+                          NO_COLOR="1")
+        done = subprocess.run(["bash", "-c", command], cwd=REPOSITORY, env=env, timeout=60,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        return done.stdout.decode()
+
+    def test_commands_print_what_the_readme_says(self):
+        blocks = BLOCK.findall(README.read_text())
+        pairs = [pair for block in blocks for pair in commands(block)]
+        self.assertTrue(any(command.startswith("xplane-time") for command, _ in pairs),
+                        "no ```console block runs xplane-time")
+        for command, output in pairs:
+            if command.startswith(NOT_RUN):
+                continue
+            with self.subTest(command):
+                self.assertEqual(self.outcome(command), output)
+
+
+if __name__ == "__main__":
+    unittest.main()
