@@ -85,9 +85,20 @@ class EventStream {
     row_.occurrences = batch.occurrences[i];
     for (size_t column = 0; column < stats_.size(); ++column) {
       stats_[column] = batch.stats[column].values[i];
+      if (stats_[column].type == StatType::kCompressedString) Decompress(column);
     }
     if (rows_++ == 0 && !writer_.Begin()) return false;
     return writer_.Row(row_);
+  }
+
+  // Shows the text instead of its compressed bytes, where it is sound and not huge.
+  void Decompress(size_t column) {
+    constexpr uint64_t kMostBytes = uint64_t{1} << 20;
+    texts_.resize(stats_.size());
+    auto text = DecompressText(stats_[column].text, kMostBytes);
+    if (!text.ok()) return;
+    texts_[column] = *std::move(text);
+    stats_[column] = {StatType::kString, 0, texts_[column]};
   }
 
   const Options& options_;
@@ -98,6 +109,7 @@ class EventStream {
   NameFilter name_filter_;
   output::EventRow row_;
   std::vector<StatValue> stats_;
+  std::vector<std::string> texts_;  // decompressed, by column
   std::string missing_name_;
   uint64_t rows_ = 0;
   const uint64_t most_;

@@ -237,11 +237,10 @@ void AddSortAndUnit(CLI::App* app, Options* o, Texts* t) {
 
 void AddOwnOptions(Command command, CLI::App* app, Options* o, Texts* t) {
   switch (command) {
-    case Command::kReport:
-      break;
     case Command::kPlanes:
       app->add_flag("--stats", o->with_stats, "List names, types and counts of stats");
       break;
+    case Command::kReport:
     case Command::kFunctions:
       app->add_flag("--samples", o->samples, "One row a run");
       app->add_flag("--by-id", o->by_id, "One row a variant id");
@@ -261,7 +260,6 @@ void AddOwnOptions(Command command, CLI::App* app, Options* o, Texts* t) {
     case Command::kEvents:
       app->add_option("--stat", o->stats, "Show this stat as a column (repeat for more)")
           ->type_name("NAME")
-          ->expected(1)
           ->allow_extra_args(false);
       app->add_option("--line", o->line, "Only lines that match")->type_name("RE");
       app->add_option("--name", o->name, "Only events whose name matches")->type_name("RE");

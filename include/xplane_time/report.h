@@ -130,7 +130,6 @@ struct KernelRow {
 };
 
 struct SampleRow {
-  uint32_t input = 0;
   DeviceRef device;
   std::string function;
   std::optional<std::string> program_id, variant_id;

@@ -12,6 +12,7 @@
 //   Stream #16             |--7--| |-8-|                  |--9--| |-10-|
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <string>
 #include <tuple>
 
@@ -168,22 +169,25 @@ size_t CountDistinct(std::vector<uint32_t> labels) {
   return static_cast<size_t>(std::unique(labels.begin(), labels.end()) - labels.begin());
 }
 
-// Whether the host's count of executions of a function agrees with this device's runs:
+// How often the host executed a function on this device, where that is not `runs`: its
 // executions on the lines from which this device was driven, where correlation tells;
 // else all, shared equally by the devices.
-bool HostAgrees(size_t runs, const std::vector<uint32_t>& matched_executions,
-                const std::vector<HostEvidence::Execution>& executions, size_t device_count) {
-  if (runs == executions.size()) return true;
+std::optional<size_t> HostDisagrees(size_t runs, const std::vector<uint32_t>& matched_executions,
+                                    const std::vector<HostEvidence::Execution>& executions,
+                                    size_t device_count) {
+  if (runs == executions.size()) return std::nullopt;
   std::vector<uint32_t> lines;
   for (uint32_t i : matched_executions) lines.push_back(executions[i].line);
   std::sort(lines.begin(), lines.end());
   if (lines.empty()) {
-    return executions.size() % runs == 0 && executions.size() / runs <= device_count;
+    const bool shared = executions.size() % runs == 0 && executions.size() / runs <= device_count;
+    return shared ? std::nullopt : std::optional(executions.size());
   }
   const auto on_lines = std::count_if(executions.begin(), executions.end(), [&](const auto& e) {
     return std::binary_search(lines.begin(), lines.end(), e.line);
   });
-  return runs == static_cast<size_t>(on_lines);
+  const auto count = static_cast<size_t>(on_lines);
+  return runs == count ? std::nullopt : std::optional(count);
 }
 
 std::vector<Run> Split(DeviceExecutions* device, const HostEvidence& evidence,
@@ -220,12 +224,12 @@ std::vector<Run> Split(DeviceExecutions* device, const HostEvidence& evidence,
   for (auto& [function, tally] : tallies) {
     const auto executions = evidence.executions.find(function);
     if (executions == evidence.executions.end()) continue;
-    tally.disagree |=
-        !HostAgrees(tally.runs, tally.matched, executions->second, evidence.device_count);
-    if (!tally.disagree) continue;
+    const auto on_host =
+        HostDisagrees(tally.runs, tally.matched, executions->second, evidence.device_count);
+    if (!tally.disagree && !on_host.has_value()) continue;
     diagnostics->Note(DiagnosticCode::kRunsUncertain,
                       function + ": " + std::to_string(tally.runs) + " runs on the device, " +
-                          std::to_string(executions->second.size()) + " executions on the host",
+                          std::to_string(on_host.value_or(tally.runs)) + " executions on the host",
                       {.plane = device->plane.plane});
     for (Run& run : runs) run.uncertain |= device->programs[run.program].function == function;
   }

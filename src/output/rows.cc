@@ -112,9 +112,7 @@ void VisitRow(const KernelRow& row, FieldSink* sink) {
 }
 
 void VisitRow(const SampleRow& row, FieldSink* sink) {
-  DeviceRef device = row.device;
-  device.input = row.input;
-  VisitDevice(&device, sink);
+  VisitDevice(&row.device, sink);
   sink->Field("function", std::string_view(row.function));
   sink->Field("program_id", OrUnknown(row.program_id));
   sink->Field("variant_id", OrUnknown(row.variant_id));

@@ -130,7 +130,6 @@ std::vector<SampleRow> SampleRows(const Analysis& analysis) {
       const Occurrence& o = sample.occurrence;
       const ProgramInfo& info = device.executions.programs[o.program];
       SampleRow& row = rows.emplace_back();
-      row.input = device.ref.input;
       row.device = device.ref;
       row.function = info.function;
       row.program_id = info.program_id;

@@ -177,12 +177,16 @@ bool Better(const Split& a, const Split& b, std::span<const int64_t> idle_ps) {
   return cost(a) < cost(b);
 }
 
-// The shortest template of which at least `share` of the runs are complete.
-std::optional<Split> SplitByTemplate(Symbols s, std::span<const int64_t> idle_ps, double share) {
+// The shortest template, shorter than `below`, of which at least `share` of the runs are
+// complete.
+std::optional<Split> SplitByTemplate(Symbols s, std::span<const int64_t> idle_ps, double share,
+                                     size_t below) {
   std::vector<uint32_t> distinct(s.begin(), s.end());
   std::sort(distinct.begin(), distinct.end());
   distinct.erase(std::unique(distinct.begin(), distinct.end()), distinct.end());
+  if (distinct.size() >= below) return std::nullopt;
   for (size_t length : CandidateLengths(s, distinct.size())) {
+    if (length >= below) break;
     std::optional<Split> best;
     for (size_t start : FrequentWindows(s, length)) {
       auto split = TemplateSplitter(s, s.subspan(start, length)).Run();
@@ -202,21 +206,25 @@ std::optional<Split> SplitByTemplate(Symbols s, std::span<const int64_t> idle_ps
 
 std::vector<uint32_t> SplitByPeriod(std::span<const uint32_t> symbols,
                                     std::span<const int64_t> idle_ps) {
+  // Losses that repeat by chance make an exact period of several runs; looking for that
+  // costs more than linear time.
+  constexpr size_t kMostForRepeatedLosses = 100'000;
   std::vector<uint32_t> run(symbols.size(), 0);
   if (symbols.empty()) return run;
   const size_t period = SmallestPeriod(symbols);
-  if (period < symbols.size() && symbols.size() % period == 0) {
-    for (size_t i = 0; i < run.size(); ++i) run[i] = static_cast<uint32_t>(i / period);
-    return run;
+  const bool exact = period < symbols.size() && symbols.size() % period == 0;
+  std::optional<Split> split;
+  if (!exact || symbols.size() <= kMostForRepeatedLosses) {
+    split = SplitByTemplate(symbols, idle_ps, 0.75, exact ? period : symbols.size());
   }
-  for (double share : {0.75, 0.5}) {
-    const auto split = SplitByTemplate(symbols, idle_ps, share);
-    if (!split.has_value()) continue;
+  if (!exact && !split.has_value()) split = SplitByTemplate(symbols, idle_ps, 0.5, symbols.size());
+  if (split.has_value()) {
     for (size_t start : split->starts) {
       if (start > 0) run[start] = 1;
     }
     std::partial_sum(run.begin(), run.end(), run.begin());
-    break;
+  } else if (exact) {
+    for (size_t i = 0; i < run.size(); ++i) run[i] = static_cast<uint32_t>(i / period);
   }
   return run;
 }

@@ -7,8 +7,6 @@
 // the fuzzers; they are not made here, and stay.
 #include <google/protobuf/io/coded_stream.h>
 #include <google/protobuf/io/zero_copy_stream_impl_lite.h>
-#include <zlib.h>
-
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
@@ -19,6 +17,7 @@
 
 #include "proto/xplane.pb.h"
 #include "tests/fuzz/sample_traces.h"
+#include "tests/read/gzip_text.h"
 
 namespace xplane_time::testing {
 namespace {
@@ -65,20 +64,6 @@ std::string Thin(const std::string& bytes) {
   return thin_bytes;
 }
 
-std::string Gzip(const std::string& text) {
-  z_stream stream = {};
-  if (deflateInit2(&stream, 9, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY) != Z_OK) return "";
-  std::string out(deflateBound(&stream, static_cast<uLong>(text.size())) + 64, '\0');
-  stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(text.data()));  // NOLINT
-  stream.avail_in = static_cast<uInt>(text.size());
-  stream.next_out = reinterpret_cast<Bytef*>(out.data());
-  stream.avail_out = static_cast<uInt>(out.size());
-  deflate(&stream, Z_FINISH);
-  out.resize(stream.total_out);
-  deflateEnd(&stream);
-  return out;
-}
-
 // Cut somewhere, or with some bits flipped.
 std::string Damage(std::string bytes, std::mt19937_64& random) {
   if (random() % 4 == 0) return bytes.substr(0, random() % bytes.size());
@@ -110,7 +95,7 @@ void WriteTraces(const fs::path& testdata, const fs::path& corpus) {
 }
 
 void WriteGzip(const fs::path& corpus) {
-  const std::string member = Gzip("a trace"), empty = Gzip("");
+  const std::string member = GzipText("a trace"), empty = GzipText("");
   Write(corpus / "one_member", member);
   Write(corpus / "two_members", member + empty + member);
   Write(corpus / "padded", member + std::string(16, '\0'));
@@ -118,7 +103,7 @@ void WriteGzip(const fs::path& corpus) {
   Write(corpus / "second_member_cut", member + member.substr(0, 12));
   Write(corpus / "cut", member.substr(0, member.size() - 5));
   Write(corpus / "magic_alone", member.substr(0, 2));
-  Write(corpus / "zeros", Gzip(std::string(size_t{3} << 20, '\0')));
+  Write(corpus / "zeros", GzipText(std::string(size_t{3} << 20, '\0')));
   std::string bad_crc = member;
   bad_crc[bad_crc.size() - 6] = static_cast<char>(bad_crc[bad_crc.size() - 6] ^ 1);
   Write(corpus / "bad_crc", bad_crc);

@@ -25,7 +25,8 @@ void CheckFunction(const FunctionRow& row) {
   if (!values.has_value()) return;
   Require(values->n + row.suspect_runs + row.dropped_samples == row.runs,
           "runs = n + suspect + dropped");
-  Require(values->min <= values->median && values->median <= values->max, "min <= median <= max");
+  const auto min = static_cast<double>(values->min), max = static_cast<double>(values->max);
+  Require(min <= values->median && values->median <= max, "min <= median <= max");
 }
 
 void CheckReport(const Report& report) {
@@ -50,20 +51,27 @@ void CheckTree(const TreeReport& tree) {
   }
 }
 
+void Try(const Trace& trace, const TreeOptions& options, const Diagnostics& reading) {
+  if (auto report = BuildReport(trace, options.select, reading); report.ok()) CheckReport(*report);
+  if (auto tree = BuildTree(trace, options, reading); tree.ok()) CheckTree(*tree);
+}
+
 void TryAll(const Trace& trace, const Diagnostics& reading) {
   for (const char* device : {"", "all", "cpu"}) {
-    const ReportOptions options = {
-        .device = device, .id_pattern = "([0-9]+)", .samples = true, .by_variant = true};
-    if (auto report = BuildReport(trace, options, reading); report.ok()) CheckReport(*report);
-    if (auto tree = BuildTree(trace, {.select = options}, reading); tree.ok()) CheckTree(*tree);
+    TreeOptions options;
+    options.select.device = device;
+    options.select.id_pattern = "([0-9]+)";
+    options.select.samples = options.select.by_variant = true;
+    Try(trace, options, reading);
   }
-  const ReportOptions device_clock = {.device = "all", .clock = ClockChoice::kDevice};
-  if (auto report = BuildReport(trace, device_clock, reading); report.ok()) CheckReport(*report);
-  if (auto tree = BuildTree(trace, {.select = {.device = "all"}, .line = "."}, reading);
-      tree.ok()) {
-    CheckTree(*tree);
-  }
-  (void)DescribePlanes(trace, {.device = "all", .with_stats = true}, reading);
+  TreeOptions lines;
+  lines.select.device = "all";
+  lines.select.clock = ClockChoice::kDevice;
+  lines.line = ".";
+  Try(trace, lines, reading);
+  PlanesOptions planes;
+  planes.with_stats = true;
+  (void)DescribePlanes(trace, planes, reading);
 }
 
 }  // namespace

@@ -147,8 +147,7 @@ RawMessage Entry(int64_t id, const RawMessage& value) {
 // Maps after the lines, timestamp after the events, value before the stat's id.
 std::string AnyOrder() {
   const RawMessage stat = RawMessage().Varint(4, 17).Varint(1, 3);
-  const RawMessage event =
-      RawMessage().Message(4, stat).Varint(3, 5).Varint(2, 1000).Varint(1, 2);
+  const RawMessage event = RawMessage().Message(4, stat).Varint(3, 5).Varint(2, 1000).Varint(1, 2);
   const RawMessage line = RawMessage().Message(4, event).Varint(3, 50).Bytes(2, "Stream #1");
   return Space(RawMessage()
                    .Message(5, Entry(3, Named("program_id")))
@@ -160,16 +159,15 @@ std::string AnyOrder() {
 
 std::string Maps() {
   const RawMessage stat = RawMessage().Varint(1, 3).Varint(3, 8);
-  return Space(
-      Named("/device:GPU:0")
-          .Message(5, Entry(3, Named("s")))
-          .Message(4, Entry(1, Named("first").Message(5, stat)))
-          .Message(4, Entry(1, Named("last")))
-          .Message(4, Entry(2, Named("in")).Message(2, RawMessage().Bytes(4, "pieces")))
-          .Message(4, RawMessage().Message(2, Named("no key")))
-          .Message(4, RawMessage().Int(1, -7))
-          .Message(4, Entry(4, RawMessage().Bytes(6, "\x01\x02")))
-          .Message(3, RawMessage().Message(4, RawMessage().Varint(1, 2).Varint(3, 1))));
+  return Space(Named("/device:GPU:0")
+                   .Message(5, Entry(3, Named("s")))
+                   .Message(4, Entry(1, Named("first").Message(5, stat)))
+                   .Message(4, Entry(1, Named("last")))
+                   .Message(4, Entry(2, Named("in")).Message(2, RawMessage().Bytes(4, "pieces")))
+                   .Message(4, RawMessage().Message(2, Named("no key")))
+                   .Message(4, RawMessage().Int(1, -7))
+                   .Message(4, Entry(4, RawMessage().Bytes(6, "\x01\x02")))
+                   .Message(3, RawMessage().Message(4, RawMessage().Varint(1, 2).Varint(3, 1))));
 }
 
 std::string WrongTypes() {
@@ -193,8 +191,8 @@ void AddOverlong(std::vector<NamedBytes>* traces) {
     traces->push_back({"tag_bytes_" + of, SpaceOfEvent(RawMessage().Raw(tag).Raw(five))});
     traces->push_back({"length_bytes_" + of,
                        SpaceOfEvent(RawMessage().Tag(9, 2).Raw(VarintBytes(1, length)).Raw("x"))});
-    traces->push_back({"value_bytes_" + of,
-                       SpaceOfEvent(RawMessage().Tag(3, 0).Raw(VarintBytes(5, length)))});
+    traces->push_back(
+        {"value_bytes_" + of, SpaceOfEvent(RawMessage().Tag(3, 0).Raw(VarintBytes(5, length)))});
   }
   const std::string high_bits("\x98\x80\x80\x80\x10\x05", 6);
   traces->push_back({"tag_beyond_32_bits", SpaceOfEvent(RawMessage().Raw(high_bits))});

@@ -25,7 +25,7 @@ std::vector<SampleRow> SamplesOf(const Report& report, const FunctionRow& row) {
   for (const SampleRow& sample : report.samples) {
     if (row.device && sample.device.plane == row.device->plane &&
         sample.device.ordinal == row.device->ordinal && sample.device.host == row.device->host &&
-        sample.input == row.device->input && sample.function == row.function &&
+        sample.device.input == row.device->input && sample.function == row.function &&
         sample.program_id == row.program_id) {
       samples.push_back(sample);
     }

@@ -135,6 +135,17 @@ class Errors(EndToEndTest):
                 self.assertEqual((done.code, done.out), (64, b""))
                 self.assertIn("nonsense", done.message)
 
+    def test_a_trace_that_may_not_be_read_is_an_io_error(self):
+        self.at.chmod(0o755)
+        (self.at / T).chmod(0)
+        nobody = 65534 if os.geteuid() == 0 else None  # root may read everything
+        try:
+            done = run(T, cwd=self.at, user=nobody)
+        except PermissionError:
+            self.skipTest("another user may not run the binary here")
+        self.assertEqual((done.code, done.out), (74, b""))
+        self.assertEqual(done.message, f"xplane-time: {T}: cannot open: Permission denied\n")
+
     def test_idle_accelerators_are_listed_with_what_is_there(self):
         done = run("idle.xplane.pb", cwd=self.at)
         self.assertEqual(done.code, 65)

@@ -1,0 +1,24 @@
+// Says: whether a status' message has this part. Abseil's string_view is its own here, so
+// the conversion is in one place.
+#ifndef XPLANE_TIME_TESTS_READ_SAYS_H_
+#define XPLANE_TIME_TESTS_READ_SAYS_H_
+
+#include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
+
+namespace xplane_time::testing {
+
+inline bool Says(const absl::Status& status, std::string_view part) {
+  return std::string(status.message()).find(part) != std::string::npos;
+}
+
+// At the message's very beginning.
+inline bool Begins(const absl::Status& status, std::string_view part) {
+  return std::string(status.message()).starts_with(part);
+}
+
+}  // namespace xplane_time::testing
+
+#endif  // XPLANE_TIME_TESTS_READ_SAYS_H_
