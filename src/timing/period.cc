@@ -177,9 +177,17 @@ bool Better(const Split& a, const Split& b, std::span<const int64_t> idle_ps) {
   return cost(a) < cost(b);
 }
 
-// The shortest template, shorter than `below`, of which at least `share` of the runs are
-// complete.
-std::optional<Split> SplitByTemplate(Symbols s, std::span<const int64_t> idle_ps, double share,
+enum class Demand : uint8_t { kHalf, kMost };
+
+// kMost: 3/4 of the runs are complete, or half of them and hardly anything is missing.
+bool Meets(const Split& split, size_t symbols, Demand demand) {
+  if (split.complete < 2 || split.complete * 2 < split.starts.size()) return false;
+  return demand == Demand::kHalf || split.complete * 4 >= split.starts.size() * 3 ||
+         split.missing * 10 <= symbols;
+}
+
+// The shortest template, shorter than `below`, that meets the demand.
+std::optional<Split> SplitByTemplate(Symbols s, std::span<const int64_t> idle_ps, Demand demand,
                                      size_t below) {
   std::vector<uint32_t> distinct(s.begin(), s.end());
   std::sort(distinct.begin(), distinct.end());
@@ -190,11 +198,7 @@ std::optional<Split> SplitByTemplate(Symbols s, std::span<const int64_t> idle_ps
     std::optional<Split> best;
     for (size_t start : FrequentWindows(s, length)) {
       auto split = TemplateSplitter(s, s.subspan(start, length)).Run();
-      if (!split.has_value() || split->complete < 2) continue;
-      if (static_cast<double>(split->complete) <
-          share * static_cast<double>(split->starts.size())) {
-        continue;
-      }
+      if (!split.has_value() || !Meets(*split, s.size(), demand)) continue;
       if (!best.has_value() || Better(*split, *best, idle_ps)) best = std::move(split);
     }
     if (best.has_value()) return best;
@@ -215,9 +219,10 @@ std::vector<uint32_t> SplitByPeriod(std::span<const uint32_t> symbols,
   const bool exact = period < symbols.size() && symbols.size() % period == 0;
   std::optional<Split> split;
   if (!exact || symbols.size() <= kMostForRepeatedLosses) {
-    split = SplitByTemplate(symbols, idle_ps, 0.75, exact ? period : symbols.size());
+    split = SplitByTemplate(symbols, idle_ps, Demand::kMost, exact ? period : symbols.size());
   }
-  if (!exact && !split.has_value()) split = SplitByTemplate(symbols, idle_ps, 0.5, symbols.size());
+  if (!exact && !split.has_value())
+    split = SplitByTemplate(symbols, idle_ps, Demand::kHalf, symbols.size());
   if (split.has_value()) {
     for (size_t start : split->starts) {
       if (start > 0) run[start] = 1;

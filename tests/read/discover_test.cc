@@ -74,7 +74,7 @@ TEST(FindInputs, NotFound) {
        {dir.Path("absent"), dir.Path("empty/readme/below"), dir.Path("empty"), std::string()}) {
     const absl::Status status = Refused({argument});
     EXPECT_TRUE(absl::IsNotFound(status)) << argument << ": " << status;
-    Begins(EXPECT_TRUE(status, argument)) << status;
+    EXPECT_TRUE(Begins(status, argument)) << status;
   }
 }
 

@@ -109,7 +109,7 @@ TEST(Gzip, ACutTraceNamesItsFile) {
   const auto trace = OpenTraceFromMemory(std::string_view(stream).substr(0, stream.size() - 9),
                                          "run/host.xplane.pb.gz", {}, &diagnostics);
   EXPECT_TRUE(absl::IsDataLoss(trace.status()));
-  Begins(EXPECT_TRUE(trace.status(), "run/host.xplane.pb.gz: "));
+  EXPECT_TRUE(Begins(trace.status(), "run/host.xplane.pb.gz: "));
 }
 
 TEST(Gzip, BombsAreRefused) {

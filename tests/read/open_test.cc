@@ -234,7 +234,7 @@ TEST_P(OpenTest, WhatIsNoTraceIsTold) {
     SCOPED_TRACE(c.hint);
     const absl::Status status = Open(c.bytes).status();
     EXPECT_TRUE(absl::IsDataLoss(status));
-    Begins(EXPECT_TRUE(status, "trace: not an XPlane trace")) << status;
+    EXPECT_TRUE(Begins(status, "trace: not an XPlane trace")) << status;
     EXPECT_TRUE(Says(status, c.hint)) << status;
   }
 }
