@@ -113,9 +113,8 @@ absl::StatusOr<std::unique_ptr<Source>> Source::Inflated(std::unique_ptr<Source>
   constexpr uint64_t kAlwaysAllowed = uint64_t{64} << 20;
   const uint64_t size = compressed->bytes().size();
   const uint64_t ratio = std::max<uint64_t>(1, options.max_gzip_ratio);
-  const uint64_t by_ratio = size > options.max_spool_bytes / ratio
-                                ? options.max_spool_bytes
-                                : size * ratio;
+  const uint64_t by_ratio =
+      size > options.max_spool_bytes / ratio ? options.max_spool_bytes : size * ratio;
   const uint64_t cap = std::min(options.max_spool_bytes, std::max(kAlwaysAllowed, by_ratio));
   Fd spool(OpenSpool());
   if (spool.get() < 0) return IoError("temporary file", "cannot create");

@@ -36,8 +36,7 @@ struct Damage {
   }
 };
 
-bool DecodeStat(std::string_view bytes, uint64_t offset, size_t depth, Stat* stat,
-                Damage* damage) {
+bool DecodeStat(std::string_view bytes, uint64_t offset, size_t depth, Stat* stat, Damage* damage) {
   WireCursor cursor(bytes, offset, depth);
   auto text = [&](StatType type) {
     stat->value = {type, 0, {}};

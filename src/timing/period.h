@@ -7,11 +7,11 @@
 //   a b c b a c a b c      -> [a b c] [b a c] [a b c]   two streams swap neighbours
 //   a b c d                -> [a b c d]                 no repetition: one run
 //
-// Where there is no exact period (or losses repeat), a template (the content of the modal run) is sought:
-// the shortest that contains every symbol, of which every run is a subset, and of which
-// at least two runs and 3/4 of all runs (else half of them) are complete. Of equally good
-// ones the one that leaves the least idle time inside runs is taken. Within a run the order hardly
-// ever goes far back, so a symbol from far before begins the next run.
+// Where there is no exact period (or losses repeat), a template (the content of the modal run) is
+// sought: the shortest that contains every symbol, of which every run is a subset, and of which at
+// least two runs and 3/4 of all runs (else half of them) are complete. Of equally good ones the one
+// that leaves the least idle time inside runs is taken. Within a run the order hardly ever goes far
+// back, so a symbol from far before begins the next run.
 //
 // What this cannot see: a program whose only kernels repeat in a loop looks like more
 // runs (the host's count then disagrees), and the tail of one run next to the head of
