@@ -14,6 +14,8 @@ write_basic_package_version_file(${config}/xplane_time-config-version.cmake
   COMPATIBILITY SameMinorVersion)
 install(FILES ${config}/xplane_time-config.cmake ${config}/xplane_time-config-version.cmake
         DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/xplane_time)
+# Relative to the .pc file, so that an install tree may move.
+file(RELATIVE_PATH prefix_from_pc ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig ${CMAKE_INSTALL_PREFIX})
 configure_file(cmake/xplane_time.pc.in ${config}/xplane_time.pc @ONLY)
 install(FILES ${config}/xplane_time.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 if(XPLANE_TIME_BUILD_TOOLS)

@@ -8,6 +8,7 @@
 #include "output/schema.h"
 #include "output/text.h"
 #include "terminal.h"
+#include "timing/filters.h"
 
 namespace xplane_time::tools {
 namespace {
@@ -41,18 +42,16 @@ int Fail(const absl::Status& status, int exit_code) {
   return exit_code;
 }
 
+// A mistyped command reads as the trace of `report`.
+bool MayBeACommand(const Options& options) {
+  return options.command == Command::kReport &&
+         options.traces[0].find_first_of("./") == std::string::npos;
+}
+
 // A closed pipe ends quietly.
 int FinishWriting(const absl::Status& status) {
   if (status.ok() || absl::IsAborted(status)) return 0;
   return Fail(status, kExitCannotWrite);
-}
-
-int WriteText(const Options& options, const std::string& text) {
-  auto out = OutputFile::Open(options.output_path);
-  if (!out.ok()) return Fail(out.status(), kExitCannotWrite);
-  absl::Status status = out->Write(text);
-  if (status.ok()) status = out->Commit();
-  return FinishWriting(status);
 }
 
 int StreamEvents(const Options& options, const Opened& opened) {
@@ -88,8 +87,21 @@ absl::StatusOr<std::string> RunForText(const Options& options, const Opened& ope
 
 }  // namespace
 
+int WriteText(const std::string& path, std::string_view text) {
+  auto out = OutputFile::Open(path);
+  if (!out.ok()) return Fail(out.status(), kExitCannotWrite);
+  absl::Status status = out->Write(text);
+  if (status.ok()) status = out->Commit();
+  return FinishWriting(status);
+}
+
 absl::StatusOr<Opened> OpenInputs(const Options& options) {
   auto inputs = FindInputs(options.traces, options.find);
+  if (absl::IsNotFound(inputs.status()) && MayBeACommand(options)) {
+    return absl::NotFoundError(absl::StrCat(
+        inputs.status().message(),
+        "; if a command is meant: report, planes, functions, kernels, tree or events"));
+  }
   if (!inputs.ok()) return inputs.status();
   Diagnostics diagnostics;
   auto trace = OpenTrace(*inputs, options.read, &diagnostics);
@@ -99,9 +111,11 @@ absl::StatusOr<Opened> OpenInputs(const Options& options) {
 
 int RunCommand(Options options) {
   if (options.json_schema) {
-    return WriteText(options, output::JsonSchema(CommandName(options.command)));
+    return WriteText(options.output_path, output::JsonSchema(CommandName(options.command)));
   }
   AdaptToTerminal(options, &options.output);
+  const auto filters = Filters::Compile(options.report);  // a bad one needs no reading
+  if (!filters.ok()) return Fail(filters.status(), ExitCode(filters.status()));
   const auto opened = OpenInputs(options);
   if (!opened.ok()) return Fail(opened.status(), ExitCode(opened.status()));
   std::atomic<uint64_t> events_done{0};
@@ -113,7 +127,7 @@ int RunCommand(Options options) {
     text = RunForText(options, *opened);
   }
   if (!text.ok()) return Fail(text.status(), ExitCode(text.status()));
-  return WriteText(options, *text);
+  return WriteText(options.output_path, *text);
 }
 
 }  // namespace xplane_time::tools

@@ -29,6 +29,9 @@ absl::StatusOr<std::string> RunTree(const Options& options, const Opened& opened
 // Streams instead of returning text.
 absl::Status RunEvents(const Options& options, const Opened& opened, OutputFile* out);
 
+// Writes to a file or (empty path) standard output; returns the exit code.
+int WriteText(const std::string& path, std::string_view text);
+
 // Runs the command and returns the process's exit code.
 int RunCommand(Options options);
 

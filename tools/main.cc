@@ -6,6 +6,7 @@
 
 #include "commands.h"
 #include "options.h"
+#include "output/text.h"
 
 namespace {
 
@@ -13,12 +14,11 @@ int Main(int argc, char** argv) {
   using namespace xplane_time::tools;
   const Parsed parsed = ParseCommandLine(argc, argv);
   if (!parsed.error.empty()) {
-    std::fprintf(stderr, "xplane-time: %s\n", parsed.error.c_str());
+    std::fprintf(stderr, "xplane-time: %s\n", xplane_time::output::Printable(parsed.error).c_str());
     return parsed.exit_code;
   }
   if (!parsed.options.has_value()) {
-    std::fputs(parsed.text.c_str(), stdout);
-    return parsed.exit_code;
+    return WriteText("", parsed.text);
   }
   return RunCommand(*parsed.options);
 }

@@ -30,10 +30,10 @@ constexpr std::array<CommandInfo, 6> kCommands = {{
     {Command::kReport, "report", "Capture, devices, functions, kernels, problems (default)",
      "  xplane-time trace.xplane.pb\n"
      "  xplane-time logdir --device gpu:0 --format json -o report.json\n"
-     "  xplane-time run1.xplane.pb run2.xplane.pb       repeated captures of the same thing\n"},
+     "  xplane-time run1.xplane.pb run2.xplane.pb     repeated captures\n"},
     {Command::kPlanes, "planes", "Planes, lines, event counts, time ranges",
      "  xplane-time planes trace.xplane.pb\n"
-     "  xplane-time planes trace.xplane.pb --stats      names, types and counts of stats\n"},
+     "  xplane-time planes trace.xplane.pb --stats    names and types of stats\n"},
     {Command::kFunctions, "functions", "One row a compiled function and device",
      "  xplane-time functions trace.xplane.pb --device gpu\n"
      "  xplane-time functions trace.xplane.pb --by-id --format csv\n"
@@ -42,7 +42,7 @@ constexpr std::array<CommandInfo, 6> kCommands = {{
      "  xplane-time kernels trace.xplane.pb --top 20\n"
      "  xplane-time kernels trace.xplane.pb --within jit_train --sort self\n"
      "  xplane-time kernels trace.xplane.pb --scope attention --format markdown\n"},
-    {Command::kTree, "tree", "Nesting of functions, or of lines: total, self and child time",
+    {Command::kTree, "tree", "Nesting of functions or lines: total, self, child time",
      "  xplane-time tree trace.xplane.pb --function jit_train --depth 2\n"
      "  xplane-time tree trace.xplane.pb --device cpu --line python --name Execute\n"},
     {Command::kEvents, "events", "The raw events, streamed in file order",
@@ -84,8 +84,8 @@ class NarrowFormatter : public CLI::Formatter {
 
 // Options read as text and converted after parsing.
 struct Texts {
-  std::string format = "table", unit = "auto", metric = "active", clock = "auto", trim = "none",
-              reader = "wire", color = "auto", progress = "auto", within;
+  std::string format, unit = "auto", metric = "active", clock = "auto", trim = "none",
+                      reader = "wire", color = "auto", progress = "auto", within;
   std::optional<double> min_duration_ns;
 };
 
@@ -168,8 +168,10 @@ void AddFilters(CLI::App* app, Options* o, Texts* t) {
       ->check(CountValidator())
       ->type_name("N")
       ->group(kSelect);
-  app->add_option("--id-pattern", r.id_pattern,
-                  "First group: variant id [jit_autotune_fn_N and jit_tune_jax_fn_N]")
+  app->add_option(
+         "--id-pattern", r.id_pattern,
+         "A function that matches is a variant, its id the first group [jit_autotune_fn_N and "
+         "jit_tune_jax_fn_N]")
       ->type_name("RE")
       ->group(kSelect);
 }
@@ -201,7 +203,10 @@ void AddTiming(CLI::App* app, Options* o, Texts* t) {
 }
 
 void AddOutput(CLI::App* app, Options* o, Texts* t) {
-  app->add_option("--format", t->format, "table, json, csv or markdown")
+  app->add_option(
+         "--format", t->format,
+         "table, json, csv or markdown [table, or by the suffix of -o]; report --format csv writes "
+         "its functions")
       ->check(CLI::IsMember({"table", "json", "csv", "markdown"}))
       ->type_name("NAME")
       ->group(kOut);
@@ -226,7 +231,10 @@ void AddOutput(CLI::App* app, Options* o, Texts* t) {
 }
 
 void AddSortAndUnit(CLI::App* app, Options* o, Texts* t) {
-  app->add_option("--sort", o->output.sort, "Sort rows by this column [total]")
+  app->add_option("--sort", o->output.sort,
+                  "Sort rows by: total, name, mean, median, std, min, max; functions also runs, "
+                  "kernels also "
+                  "self, count, share [total]")
       ->type_name("KEY")
       ->group(kOut);
   app->add_option("--unit", t->unit, "Of times in tables: auto, ns, us, ms or s")
@@ -241,6 +249,8 @@ void AddOwnOptions(Command command, CLI::App* app, Options* o, Texts* t) {
       app->add_flag("--stats", o->with_stats, "List names, types and counts of stats");
       break;
     case Command::kReport:
+      app->add_flag("--samples", o->samples, "In JSON: one row a run as well");
+      break;
     case Command::kFunctions:
       app->add_flag("--samples", o->samples, "One row a run");
       app->add_flag("--by-id", o->by_id, "One row a variant id");
@@ -304,6 +314,15 @@ When ParseWhen(const std::string& text) {
   return text == "always" ? When::kAlways : text == "never" ? When::kNever : When::kAuto;
 }
 
+// The format that a file's name asks for, where --format does not.
+std::string FormatOf(const std::string& path) {
+  for (const auto& [suffix, format] :
+       {std::pair(".json", "json"), std::pair(".csv", "csv"), std::pair(".md", "markdown")}) {
+    if (path.ends_with(suffix)) return format;
+  }
+  return "table";
+}
+
 // Turns texts into values. An error message where they do not fit.
 std::string Convert(const Texts& t, Options* o) {
   const std::map<std::string, Format> formats = {{"table", Format::kTable},
@@ -315,7 +334,7 @@ std::string Convert(const Texts& t, Options* o) {
                                              {"us", Unit::kUs},
                                              {"ms", Unit::kMs},
                                              {"s", Unit::kS}};
-  o->output.format = formats.at(t.format);
+  o->output.format = formats.at(t.format.empty() ? FormatOf(o->output_path) : t.format);
   o->output.unit = units.at(t.unit);
   o->report.metric = t.metric == "span"  ? Metric::kSpan
                      : t.metric == "sum" ? Metric::kSum
@@ -377,7 +396,8 @@ Parsed ParseCommandLine(int argc, char** argv) {
   Parsed parsed;
   std::vector<std::string> arguments = WithCommand(argc, argv);
   if (arguments.empty()) {
-    parsed.text = app.help();
+    parsed.error = "no TRACE given; see xplane-time --help";
+    parsed.exit_code = 64;
     return parsed;
   }
   std::reverse(arguments.begin(), arguments.end());  // CLI11 takes them so

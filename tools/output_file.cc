@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -16,6 +17,11 @@ namespace xplane_time::tools {
 absl::StatusOr<OutputFile> OutputFile::Open(const std::string& path) {
   if (path.empty()) return OutputFile(stdout, "", "");
   struct stat info;
+  if (lstat(path.c_str(), &info) == 0 && S_ISLNK(info.st_mode)) {  // write where it leads
+    std::error_code error;
+    const std::string target = std::filesystem::canonical(path, error).string();
+    if (!error) return Open(target);
+  }
   if (stat(path.c_str(), &info) == 0 && !S_ISREG(info.st_mode)) {  // a device or a pipe
     std::FILE* file = std::fopen(path.c_str(), "we");
     if (file != nullptr) return OutputFile(file, path, "");

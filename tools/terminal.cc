@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <string>
 #include <string_view>
 
 namespace xplane_time::tools {
@@ -30,11 +31,15 @@ bool LocaleIsUtf8() {
 }  // namespace
 
 void AdaptToTerminal(const Options& options, output::OutputOptions* output) {
-  constexpr int kNarrowest = 40;
+  constexpr int kNarrowest = 40, kUsual = 80;
   const bool terminal = options.output_path.empty() && isatty(STDOUT_FILENO) == 1;
   winsize size = {};
   if (terminal && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) {
     output->width = std::max<int>(kNarrowest, size.ws_col);
+  }
+  if (!terminal && options.output_path.empty()) {
+    output->width = std::max(kNarrowest, std::atoi(std::string(Environment("COLUMNS")).c_str()));
+    if (Environment("COLUMNS").empty()) output->width = kUsual;
   }
   const bool plain = !Environment("NO_COLOR").empty() || Environment("TERM") == "dumb";
   output->color =

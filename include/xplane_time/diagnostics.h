@@ -21,6 +21,8 @@
 #include <string_view>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
+
 namespace xplane_time {
 
 enum class Severity : uint8_t { kInfo, kWarning, kError };
@@ -98,6 +100,7 @@ class Diagnostics {
   };
   std::array<Counter, static_cast<size_t>(DiagnosticCode::kCodeCount)> counters_;
   std::vector<Diagnostic> notes_;
+  absl::flat_hash_map<std::string, size_t> note_of_text_;  // code and text -> index in notes_
 };
 
 // snake_case, as in the JSON output ("negative_duration").

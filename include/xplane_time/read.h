@@ -55,15 +55,12 @@ enum class Reader : uint8_t {
   kProtobuf,  // the generated parser, as a cross-check
 };
 
-// Fraction done, 0 to 1, of opening. Called from the opening thread.
-using ProgressCallback = absl::FunctionRef<void(double fraction)>;
-
 struct ReadOptions {
   Reader reader = Reader::kWire;
   // A gzip stream may grow to at most this many bytes, and beyond 64 MiB to at most
   // `max_gzip_ratio` times its own size.
   uint64_t max_spool_bytes = uint64_t{64} << 30;
-  uint64_t max_gzip_ratio = 1000;
+  uint64_t max_gzip_ratio = 250;
 };
 
 // Opens all inputs as one Trace. The same content twice is read once and noted in
@@ -73,7 +70,7 @@ absl::StatusOr<Trace> OpenTrace(std::span<const Input> inputs, const ReadOptions
                                 Diagnostics* diagnostics);
 
 // The same from memory. `bytes` (plain or gzip) must outlive the Trace.
-absl::StatusOr<Trace> OpenTraceFromMemory(std::string_view bytes, std::string name,
+absl::StatusOr<Trace> OpenTraceFromMemory(std::string_view bytes, const std::string& name,
                                           const ReadOptions& options, Diagnostics* diagnostics);
 
 // One requested stat of every event of a batch; kAbsent where an event has none.

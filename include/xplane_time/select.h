@@ -7,7 +7,7 @@
 //   gpu | tpu | cpu | custom | all     by kind
 //   gpu:0,2                            by kind and ordinal
 //   re:REGEX                           RE2 search on plane names
-//   (empty)                            the accelerators; the CPU only where the trace
+//   (empty)                            the accelerators; the CPU only where a capture
 //                                      has no accelerator plane at all
 //
 // A plane's kind comes from its whole name ("/device:GPU:7", also with " [pid]"
@@ -49,11 +49,11 @@ std::vector<DevicePlane> FindDevicePlanes(const Trace& trace);
 
 // Errors: InvalidArgument (selector or regex), FailedPrecondition (nothing matches; the
 // message lists the planes that are there).
-absl::StatusOr<Selection> SelectDevices(const Trace& trace, std::string_view selector);
+absl::StatusOr<Selection> SelectDevices(const Trace& trace, std::string_view text);
 
-// Indices of all planes that `selector` names, devices or not ("all": every plane):
+// Indices of all planes that `text` names, devices or not ("all": every plane):
 // for commands that show raw rows. Same errors.
-absl::StatusOr<std::vector<uint32_t>> SelectPlanes(const Trace& trace, std::string_view selector);
+absl::StatusOr<std::vector<uint32_t>> SelectPlanes(const Trace& trace, std::string_view text);
 
 }  // namespace xplane_time
 

@@ -17,8 +17,8 @@ constexpr size_t kFlushBytes = size_t{1} << 16;
 constexpr uint64_t kExactInDouble = uint64_t{1} << 53;
 
 // Columns of the table.
-constexpr size_t kPlaneWidth = 13, kLineWidth = 12, kTimeWidth = 16, kStatWidth = 14;
-constexpr size_t kLeastNameWidth = 15;
+constexpr size_t kPlaneWidth = 11, kLineWidth = 10, kTimeWidth = 14, kStatWidth = 10;
+constexpr size_t kLeastNameWidth = 11;
 
 constexpr uint64_t kOnes = 0x0101010101010101, kHighBits = 0x8080808080808080;
 
@@ -35,7 +35,9 @@ bool IsPlain(std::string_view text, char special_1, char special_2) {
   const auto odd = [&](uint64_t word) {
     // (word - 0x20 each) borrows where a byte is below a space.
     const uint64_t control = (word - kOnes * 0x20) & ~word & kHighBits;
-    return (word & kHighBits) | control | EqualBytes(word, special_1) | EqualBytes(word, special_2);
+    constexpr char kDelete = 0x7f;
+    return (word & kHighBits) | control | EqualBytes(word, kDelete) | EqualBytes(word, special_1) |
+           EqualBytes(word, special_2);
   };
   while (text.size() >= sizeof(uint64_t)) {
     uint64_t word;

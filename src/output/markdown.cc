@@ -46,7 +46,7 @@ std::string ReportMarkdown(const Report& report, const OrderedReport& rows,
   const size_t most = options.top.value_or(kReportRows);
   std::string out;
   AppendList(InputLines(report.inputs, kAll), &out);
-  AppendList(CaptureLines(report.capture), &out);
+  AppendList(CaptureLines(report.capture, OneCapture(report.inputs)), &out);
   AppendSection(DeviceSection(report, options, kAll), &out);
   AppendSection(OverviewSection(report, rows, options, most), &out);
   AppendSection(TopKernelSection(kernels, options, most), &out);
@@ -60,9 +60,9 @@ std::string FunctionsMarkdown(const Report& report, const OrderedReport& rows,
   if (samples) {
     AppendSection(SampleSection(report.samples, options), &out);
   } else if (by_id) {
-    AppendSection(FunctionSection(rows.variants, "variants", options), &out);
+    AppendSection(FunctionSection(rows.variants, report.variants, "variants", options), &out);
   } else {
-    AppendSection(FunctionSection(rows.functions, "functions", options), &out);
+    AppendSection(FunctionSection(rows.functions, report.functions, "functions", options), &out);
   }
   AppendDiagnostics(report.diagnostics, /*or_infos=*/false, &out);
   return out;
@@ -86,7 +86,7 @@ std::string TreeMarkdown(const TreeReport& report, const OutputOptions& options)
 std::string PlanesMarkdown(const PlanesReport& report, const OutputOptions& options) {
   std::string out;
   AppendList(InputLines(report.inputs, kAll), &out);
-  AppendList(CaptureLines(report.capture), &out);
+  AppendList(CaptureLines(report.capture, OneCapture(report.inputs)), &out);
   for (const Section& section : PlaneSections(report, options)) AppendSection(section, &out);
   AppendDiagnostics(report.diagnostics, /*or_infos=*/false, &out);
   return out;

@@ -22,7 +22,7 @@ bool Contains(std::span<const std::string_view> keys, std::string_view key) {
 
 absl::Status CheckKey(std::span<const std::string_view> keys, std::string_view key) {
   if (key.empty() || Contains(keys, key)) return absl::OkStatus();
-  std::string message = "unknown sort key \"" + std::string(key) + "\"; valid keys: ";
+  std::string message = "--sort: unknown key \"" + std::string(key) + "\"; valid keys: ";
   for (size_t i = 0; i < keys.size(); ++i) {
     if (i > 0) message.append(", ");
     message.append(keys[i]);

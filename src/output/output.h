@@ -6,7 +6,7 @@
 //   auto text = RenderFunctions(report, {.format = Format::kCsv}, /*by_id=*/false,
 //                               /*samples=*/false);
 //   RenderKernels(report, {.sort = "size"}).status()
-//   // InvalidArgument: unknown sort key "size"; valid keys: total, self, ...
+//   // InvalidArgument: --sort: unknown key "size"; valid keys: total, self, ...
 //
 // JSON and CSV hold every row in full precision; rows are cut by `top` only, and only
 // those of functions, combined, variants, kernels and trees. Tables fit `width` columns.

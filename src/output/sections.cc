@@ -39,6 +39,8 @@ std::string DeviceNames::Name(const DeviceRef& device) const {
   constexpr std::string_view kPrefix = "/device:";
   std::string_view plane = device.plane;
   if (plane.substr(0, kPrefix.size()) == kPrefix) plane.remove_prefix(kPrefix.size());
+  constexpr std::string_view kHostCpu = "/host:CPU";
+  if (plane == kHostCpu) plane.remove_prefix(kHostCpu.find("CPU"));
   std::string name(plane);
   // Planes that hold several devices do not have the ordinal in their names.
   if (device.ordinal) {

@@ -49,7 +49,9 @@ class DeviceNames {
 
 // sections_capture.cc. Lines on the inputs and the capture.
 std::vector<std::string> InputLines(const std::vector<InputRow>& inputs, size_t most);
-std::vector<std::string> CaptureLines(const CaptureInfo& capture);
+// With several captures no length is told.
+std::vector<std::string> CaptureLines(const CaptureInfo& capture, bool one_capture);
+bool OneCapture(const std::vector<InputRow>& inputs);
 // Active devices, busiest first; the idle ones on a line of their own.
 Section DeviceSection(const Report& report, const OutputOptions& options, size_t most);
 
@@ -65,7 +67,9 @@ std::vector<DiagnosticLine> DiagnosticLines(const std::vector<DiagnosticRow>& ro
 // each device for functions that have no combined time.
 Section OverviewSection(const Report& report, const OrderedReport& rows,
                         const OutputOptions& options, size_t most);
-Section FunctionSection(const std::vector<const FunctionRow*>& rows, std::string title,
+// Shares are of `all`, shown or not.
+Section FunctionSection(const std::vector<const FunctionRow*>& rows,
+                        const std::vector<FunctionRow>& all, std::string title,
                         const OutputOptions& options);
 Section SampleSection(const std::vector<SampleRow>& samples, const OutputOptions& options);
 

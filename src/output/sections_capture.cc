@@ -53,8 +53,7 @@ class Windows {
 
 std::string Bar(std::optional<double> share, const Signs& signs) {
   const double known = std::clamp(share.value_or(0), 0.0, 1.0);
-  auto full = static_cast<size_t>(known * static_cast<double>(kBarWidth) + 0.5);
-  if (full == 0 && known > 0) full = 1;
+  const auto full = static_cast<size_t>(known * static_cast<double>(kBarWidth) + 0.5);
   std::string bar;
   for (size_t i = 0; i < kBarWidth; ++i) bar.append(i < full ? signs.full : signs.empty);
   return bar;
@@ -157,7 +156,12 @@ std::vector<std::string> InputLines(const std::vector<InputRow>& inputs, size_t 
   return lines;
 }
 
-std::vector<std::string> CaptureLines(const CaptureInfo& capture) {
+bool OneCapture(const std::vector<InputRow>& inputs) {
+  return std::all_of(inputs.begin(), inputs.end(),
+                     [&](const InputRow& input) { return input.capture == inputs[0].capture; });
+}
+
+std::vector<std::string> CaptureLines(const CaptureInfo& capture, bool one_capture) {
   const auto counted = [](uint64_t count, std::string_view what) {
     return std::to_string(count) + " " + std::string(what) + (count == 1 ? "" : "s");
   };
@@ -168,7 +172,7 @@ std::vector<std::string> CaptureLines(const CaptureInfo& capture) {
   std::vector<std::string> lines = {std::move(line)};
   if (capture.start_unix_ns) {
     std::string when = "captured " + FormatUtc(*capture.start_unix_ns);
-    if (capture.stop_unix_ns && *capture.stop_unix_ns > *capture.start_unix_ns) {
+    if (one_capture && capture.stop_unix_ns && *capture.stop_unix_ns > *capture.start_unix_ns) {
       const uint64_t length_ns = *capture.stop_unix_ns - *capture.start_unix_ns;
       when.append(", for " + FormatTime(static_cast<double>(length_ns) * 1e3, Unit::kAuto));
     }

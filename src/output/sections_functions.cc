@@ -73,7 +73,10 @@ std::string NoteLegend(const std::vector<const FunctionRow*>& rows) {
 
 // Half of the median's interval (its longer side) as a share of the median.
 std::string IntervalText(const std::optional<Summary>& summary, const Signs& signs) {
-  if (!summary || !summary->median_ci95_lo || !summary->median_ci95_hi) return "-";
+  // The whole range of five samples covers the median 94 times in 100: no 95 % interval.
+  constexpr uint64_t kLeastSamples = 6;
+  if (!summary || summary->n < kLeastSamples) return "-";
+  if (!summary->median_ci95_lo || !summary->median_ci95_hi) return "-";
   const double side = std::max(*summary->median_ci95_hi - summary->median,
                                summary->median - *summary->median_ci95_lo);
   if (summary->median <= 0 || !std::isfinite(side)) return "-";
@@ -294,17 +297,20 @@ Section OverviewSection(const Report& report, const OrderedReport& rows,
   table.rows.resize(shown);
   table.devices.resize(shown);
   Section section = BuildSection(table, "functions", options, /*all=*/false);
-  if (all == 0) section.notes = {"none: no execution belongs to a compiled function"};
+  if (all == 0) section.notes = {"none: no execution that counts belongs to a compiled function"};
   if (all > shown)
     section.notes.push_back(MoreNote(all - shown, "functions", "xplane-time functions"));
   return section;
 }
 
-Section FunctionSection(const std::vector<const FunctionRow*>& rows, std::string title,
+Section FunctionSection(const std::vector<const FunctionRow*>& rows,
+                        const std::vector<FunctionRow>& all, std::string title,
                         const OutputOptions& options) {
   FunctionTable table;
   table.rows = rows;
-  table.total_ps = SumOfTotals(rows, options.metric);
+  for (const FunctionRow& row : all) {
+    table.total_ps += TotalPs(row, options.metric).value_or(0);
+  }
   std::vector<const DeviceRef*> devices;
   for (const FunctionRow* row : rows) {
     if (row->device) devices.push_back(&*row->device);
@@ -313,7 +319,9 @@ Section FunctionSection(const std::vector<const FunctionRow*>& rows, std::string
   for (const FunctionRow* row : rows) {
     table.devices.push_back(row->device ? names.Name(*row->device) : "");
   }
-  return BuildSection(table, std::move(title), options, /*all=*/true);
+  Section section = BuildSection(table, std::move(title), options, /*all=*/true);
+  if (rows.empty() && section.notes.empty()) section.notes.emplace_back("none");
+  return section;
 }
 
 Section SampleSection(const std::vector<SampleRow>& samples, const OutputOptions& options) {

@@ -82,7 +82,7 @@ void AddNumbers(const std::vector<const KernelRow*>& rows, const OutputOptions& 
   grid->columns.push_back(NumberColumn(
       "count", Cells(rows, [](const auto& row) { return std::to_string(row.count); })));
   grid->columns.push_back(TimesColumn("total", total, unit));
-  if (all && std::any_of(rows.begin(), rows.end(), [](const KernelRow* row) {
+  if (std::any_of(rows.begin(), rows.end(), [](const KernelRow* row) {
         return row->self_ps && *row->self_ps != row->total_ps;
       })) {
     times("self", 1, [](const KernelRow& row) { return row.self_ps; });
@@ -126,7 +126,9 @@ std::vector<KernelRow> MergeKernels(const std::vector<KernelRow>& rows) {
 
 Section TopKernelSection(const std::vector<const KernelRow*>& merged, const OutputOptions& options,
                          size_t most) {
-  Section section = {.title = "kernels, all devices and programs", .grid = {}, .notes = {}};
+  Section section = {.title = "kernels, all devices and programs; share of their own time",
+                     .grid = {},
+                     .notes = {}};
   if (merged.empty()) {
     section.notes.emplace_back("none");
     return section;
@@ -156,7 +158,7 @@ Section KernelSection(const std::vector<const KernelRow*>& rows, const OutputOpt
   const DeviceNames names(devices);
   auto device = Cells(rows, [&](const KernelRow& row) { return names.Name(row.device); });
   auto clock = Cells(rows, [](const KernelRow& row) { return std::string(ClockName(row.clock)); });
-  if (names.count() == 1) section.title.append(", " + device[0]);
+  section.title.append(names.count() == 1 ? ", " + device[0] : ", share of each device's time");
   if (!Varies(clock)) section.title.append(", " + clock[0] + " clock");
   auto& columns = section.grid.columns;
   columns.push_back(NameColumn(

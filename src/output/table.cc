@@ -120,7 +120,8 @@ std::string ReportPage(const Report& report, const OrderedReport& rows,
                        const Budget& budget, size_t* lines) {
   Page page(options);
   for (const std::string& line : InputLines(report.inputs, 3)) page.Line(line);
-  for (const std::string& line : CaptureLines(report.capture)) page.Line(line);
+  for (const std::string& line : CaptureLines(report.capture, OneCapture(report.inputs)))
+    page.Line(line);
   page.Add(DeviceSection(report, options, budget.devices), /*tell_dropped=*/false);
   page.Add(OverviewSection(report, rows, options, budget.functions), /*tell_dropped=*/false);
   page.Add(TopKernelSection(kernels, options, budget.kernels), /*tell_dropped=*/false);
@@ -152,9 +153,13 @@ std::string FunctionsTable(const Report& report, const OrderedReport& rows,
   if (samples) {
     page.Add(SampleSection(report.samples, options), /*tell_dropped=*/true);
   } else if (by_id) {
-    page.Add(FunctionSection(rows.variants, "variants", options), /*tell_dropped=*/true);
+    Section section = FunctionSection(rows.variants, report.variants, "variants", options);
+    if (report.variants.empty()) {
+      section.notes = {"none: no function name matches --id-pattern"};
+    }
+    page.Add(section, /*tell_dropped=*/true);
   } else {
-    Section section = FunctionSection(rows.functions, "functions", options);
+    Section section = FunctionSection(rows.functions, report.functions, "functions", options);
     const size_t hidden = report.functions.size() - rows.functions.size();
     if (hidden > 0) section.notes.push_back(MoreNote(hidden, "functions", "without --top"));
     page.Add(section, /*tell_dropped=*/true);
@@ -186,7 +191,8 @@ std::string TreeTable(const TreeReport& report, const OutputOptions& options) {
 std::string PlanesTable(const PlanesReport& report, const OutputOptions& options) {
   Page page(options);
   for (const std::string& line : InputLines(report.inputs, 3)) page.Line(line);
-  for (const std::string& line : CaptureLines(report.capture)) page.Line(line);
+  for (const std::string& line : CaptureLines(report.capture, OneCapture(report.inputs)))
+    page.Line(line);
   for (const Section& section : PlaneSections(report, options)) {
     page.Add(section, /*tell_dropped=*/true);
   }

@@ -19,11 +19,11 @@ namespace xplane_time::output {
 // surrogates and code points past U+10FFFF are not valid.
 size_t Utf8Length(std::string_view text, size_t position);
 
-// Invalid bytes become \xNN (four characters); everything else stays, control
-// characters included.
+// Invalid bytes and control characters (C0, DEL, C1) become \xNN (four characters a
+// byte); line breaks and tabs stay.
 std::string ValidUtf8(std::string_view text);
 
-// The same, and control characters (C0, DEL, C1) become \n, \t, \r or \xNN a byte.
+// The same, and line breaks and tabs become \n, \r, \t (two characters).
 std::string Printable(std::string_view text);
 
 // Columns of valid UTF-8 text.

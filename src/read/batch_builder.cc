@@ -25,10 +25,14 @@ BatchBuilder::BatchBuilder(const Trace& trace, uint32_t line,
       stats_(column_count_) {
   if (column_count_ == 0) return;
   column_of_small_id_.assign(kSmallIds, kNoColumn);
+  absl::flat_hash_map<absl::string_view, uint32_t> column_of_name;
+  for (uint32_t column = 0; column < stat_names.size(); ++column) {
+    column_of_name.try_emplace({stat_names[column].data(), stat_names[column].size()}, column);
+  }
   for (const StatMetadata& stat : plane_.stat_metadata.entries) {
-    const auto found = std::find(stat_names.begin(), stat_names.end(), stat.name);
-    if (found == stat_names.end()) continue;
-    const auto column = static_cast<uint32_t>(found - stat_names.begin());
+    const auto found = column_of_name.find({stat.name.data(), stat.name.size()});
+    if (found == column_of_name.end()) continue;
+    const uint32_t column = found->second;
     if (stat.id >= 0 && stat.id < kSmallIds) {
       column_of_small_id_[static_cast<size_t>(stat.id)] = column;
     } else {

@@ -122,9 +122,10 @@ absl::StatusOr<std::vector<Input>> FindInputs(std::span<const std::string> argum
     const std::string& argument = arguments[capture];
     std::error_code error;
     const fs::file_status status = fs::status(argument, error);
-    if (argument == "-") {
-      inputs.push_back({argument, capture});
-    } else if (status.type() == fs::file_type::not_found) {
+    if (argument == "-" && std::count(arguments.begin(), arguments.end(), "-") > 1) {
+      return absl::InvalidArgumentError("standard input (-) can be read only once");
+    }
+    if (status.type() == fs::file_type::not_found && argument != "-") {
       return absl::NotFoundError(absl::StrCat(argument, ": no such file or directory"));
     } else if (status.type() == fs::file_type::directory) {
       any_directory = true;

@@ -109,22 +109,25 @@ class Opener {
 
   absl::Status AddPlanes(uint32_t file, const SpaceScan& scan) {
     const std::string_view bytes = source_->FileBytes(file);
-    absl::flat_hash_map<size_t, std::vector<ByteRange>> seen;  // by hash of the content
+    // By hash of the content. Another host's plane is another plane, however alike.
+    absl::flat_hash_map<size_t, std::vector<std::pair<ByteRange, std::string_view>>> seen;
     absl::flat_hash_map<std::string, uint32_t> plane_of_name;
     for (size_t message = 0; message < scan.planes.size(); ++message) {
       const SpaceScan::PlaneMessage& at = scan.planes[message];
       const std::string_view content = bytes.substr(at.bytes.offset, at.bytes.size);
       auto& alike = seen[absl::HashOf(Absl(content))];
-      const bool duplicate = std::any_of(alike.begin(), alike.end(), [&](const ByteRange& other) {
-        return bytes.substr(other.offset, other.size) == content;
+      const std::string_view host = scan.HostOf(at);
+      const bool duplicate = std::any_of(alike.begin(), alike.end(), [&](const auto& other) {
+        return other.second == host &&
+               bytes.substr(other.first.offset, other.first.size) == content;
       });
       if (duplicate) {
         diagnostics_->Count(DiagnosticCode::kDuplicatePlane,
                             {.file = file, .byte_offset = at.bytes.offset});
         continue;
       }
-      alike.push_back(at.bytes);
-      if (absl::Status status = AddPlane(file, message, at, scan.HostOf(at)); !status.ok()) {
+      alike.emplace_back(at.bytes, host);
+      if (absl::Status status = AddPlane(file, message, at, host); !status.ok()) {
         return status;
       }
       const Plane& plane = trace_.planes.back();
@@ -210,7 +213,7 @@ absl::StatusOr<Trace> OpenTrace(std::span<const Input> inputs, const ReadOptions
   return trace;
 }
 
-absl::StatusOr<Trace> OpenTraceFromMemory(std::string_view bytes, std::string name,
+absl::StatusOr<Trace> OpenTraceFromMemory(std::string_view bytes, const std::string& name,
                                           const ReadOptions& options, Diagnostics* diagnostics) {
   auto source = Source::FromMemory(bytes, name, options);
   if (!source.ok()) return source.status();

@@ -49,16 +49,20 @@ absl::Status NotATrace(const WireCursor& at, std::string_view bytes, const std::
 }  // namespace
 
 std::string_view SpaceScan::HostOf(const PlaneMessage& plane) const {
-  const auto& of_segment = segment_hostnames[plane.segment];
-  const auto& candidates = of_segment.empty() ? hostnames : of_segment;
-  const bool same = std::all_of(candidates.begin(), candidates.end(),
-                                [&](std::string_view name) { return name == candidates[0]; });
-  return candidates.empty() || !same ? std::string_view() : candidates[0];
+  const SegmentHost& host = segment_hosts[plane.segment];
+  if (host.count > 0) return host.several ? std::string_view() : host.name;
+  return whole_host.several ? std::string_view() : whole_host.name;
+}
+
+void SpaceScan::SegmentHost::Add(std::string_view hostname) {
+  several |= count > 0 && hostname != name;
+  name = hostname;
+  ++count;
 }
 
 absl::StatusOr<SpaceScan> ScanSpace(std::string_view bytes, const std::string& path) {
   SpaceScan scan;
-  scan.segment_hostnames.emplace_back();
+  scan.segment_hosts.emplace_back();
   WireCursor cursor(bytes, 0, 0);
   bool tail_seen = false;
   while (!cursor.done()) {
@@ -71,13 +75,16 @@ absl::StatusOr<SpaceScan> ScanSpace(std::string_view bytes, const std::string& p
       ok = cursor.Skip(field, type);
     } else if (ok && (ok = cursor.ReadBytes(&value, &at))) {
       if (field == 1) {
-        if (tail_seen) scan.segment_hostnames.emplace_back();
+        if (tail_seen) scan.segment_hosts.emplace_back();
         tail_seen = false;
-        const auto segment = static_cast<uint32_t>(scan.segment_hostnames.size() - 1);
+        const auto segment = static_cast<uint32_t>(scan.segment_hosts.size() - 1);
         scan.planes.push_back({{at, value.size()}, segment});
       } else {
         tail_seen = true;
-        if (field == 4) scan.segment_hostnames.back().push_back(value);
+        if (field == 4) {
+          scan.segment_hosts.back().Add(value);
+          scan.whole_host.Add(value);
+        }
         (field == 2 ? scan.errors : field == 3 ? scan.warnings : scan.hostnames).push_back(value);
       }
     }

@@ -24,7 +24,15 @@ struct SpaceScan {
   };
   std::vector<PlaneMessage> planes;
   std::vector<std::string_view> hostnames, errors, warnings;
-  std::vector<std::vector<std::string_view>> segment_hostnames;
+  // The hostname of one file of those appended, if it has one.
+  struct SegmentHost {
+    std::string_view name;
+    size_t count = 0;
+    bool several = false;  // different ones
+    void Add(std::string_view hostname);
+  };
+  std::vector<SegmentHost> segment_hosts;
+  SegmentHost whole_host;
 
   // The host of a plane, or "" where several are possible.
   std::string_view HostOf(const PlaneMessage& plane) const;

@@ -234,9 +234,10 @@ void Moments::Merge(const Moments& other) {
   // The difference of the means: whole parts exactly, then what is left of them.
   const Int128 count = static_cast<Int128>(n_), other_count = static_cast<Int128>(other.n_);
   const double n = static_cast<double>(n_), other_n = static_cast<double>(other.n_);
-  const double delta = static_cast<double>(other.sum_ / other_count - sum_ / count) +
-                       (static_cast<double>(other.sum_ % other_count) / other_n -
-                        static_cast<double>(sum_ % count) / n);
+  const Int128 whole = other.sum_ / other_count - sum_ / count;
+  const double delta =
+      static_cast<double>(whole) + (static_cast<double>(other.sum_ % other_count) / other_n -
+                                    static_cast<double>(sum_ % count) / n);
   m2_ += other.m2_ + delta * delta * (n / (n + other_n) * other_n);
   min_ = std::min(min_, other.min_);
   max_ = std::max(max_, other.max_);

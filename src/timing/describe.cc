@@ -1,5 +1,6 @@
 // Rows about the trace itself: inputs, capture, diagnostics.
 #include <algorithm>
+#include <set>
 
 #include "absl/strings/str_cat.h"
 #include "xplane_time/read.h"
@@ -36,8 +37,9 @@ CaptureInfo DescribeCapture(const Trace& trace) {
     }
     const auto append_new = [](const std::vector<std::string_view>& from,
                                std::vector<std::string>* to) {
+      std::set<std::string> known(to->begin(), to->end());
       for (std::string_view text : from) {
-        if (std::count(to->begin(), to->end(), text) == 0) to->emplace_back(text);
+        if (known.emplace(text).second) to->emplace_back(text);
       }
     };
     append_new(file.hostnames, &info.hostnames);

@@ -89,13 +89,13 @@ void Diagnostics::Count(DiagnosticCode code, const Location& where, uint64_t tim
 
 void Diagnostics::Note(DiagnosticCode code, std::string text, const Location& where,
                        uint64_t times) {
-  for (Diagnostic& note : notes_) {
-    if (note.code == code && note.text == text) {
-      note.count += times;
-      return;
-    }
+  const std::string key = std::to_string(static_cast<int>(code)) + " " + text;
+  const auto [found, inserted] = note_of_text_.try_emplace(key, notes_.size());
+  if (inserted) {
+    notes_.push_back({code, times, where, std::move(text)});
+  } else {
+    notes_[found->second].count += times;
   }
-  notes_.push_back({code, times, where, std::move(text)});
 }
 
 void Diagnostics::Merge(const Diagnostics& later) {

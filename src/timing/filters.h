@@ -34,7 +34,7 @@ struct Filters {
   std::string prefix;
 
   static absl::StatusOr<Filters> Compile(const ReportOptions& options);
-  bool WantsFunction(std::string_view function) const;
+  bool WantsFunction(std::string_view name) const;
   bool WantsOp(const OpInfo& op) const;
   bool any_op() const { return kernel.any() || scope.any(); }
   // Whether some filter on functions is set: kernels in no function then do not count.

@@ -95,7 +95,8 @@ bool Matches(const Selector& selector, const Trace& trace, const DevicePlane& de
   if (selector.all) return true;
   if (selector.regex != nullptr) return MatchesName(selector, trace.planes[device.plane].name);
   if (device.kind != *selector.kind) return false;
-  return selector.ordinals.empty() || !device.ordinal.has_value() ||
+  if (selector.ordinals.empty() || device.kind == DeviceKind::kCpu) return true;
+  return device.ordinal.has_value() &&
          std::count(selector.ordinals.begin(), selector.ordinals.end(), *device.ordinal) > 0;
 }
 
@@ -128,10 +129,17 @@ absl::StatusOr<Selection> SelectDevices(const Trace& trace, std::string_view tex
   Selection selection;
   selection.text = text;
   if (text.empty()) {
-    const auto is_accelerator = [](const DevicePlane& d) { return d.kind != DeviceKind::kCpu; };
+    std::vector<bool> has_accelerator(trace.capture_count, false);  // each capture for itself
+    const auto capture = [&](const DevicePlane& device) {
+      return trace.files[trace.planes[device.plane].file].capture;
+    };
+    for (const DevicePlane& device : devices) {
+      if (device.kind != DeviceKind::kCpu) has_accelerator[capture(device)] = true;
+    }
     std::copy_if(devices.begin(), devices.end(), std::back_inserter(selection.planes),
-                 is_accelerator);
-    if (selection.planes.empty()) selection.planes = devices;
+                 [&](const DevicePlane& device) {
+                   return device.kind != DeviceKind::kCpu || !has_accelerator[capture(device)];
+                 });
     if (selection.planes.empty()) return NothingMatches(trace, "(default)");
     return selection;
   }

@@ -140,13 +140,14 @@ TEST(CsvTest, EmptyReportsHaveTheirHeader) {
 }
 
 TEST(CsvTest, PlanesByLineOrByStat) {
-  EXPECT_EQ(RenderPlanes(SmallPlanes(false), kCsv),
-            "input,plane,host,kind,id,line,role,events,first_ps,last_ps,sum_ps\n"
-            "0,/device:GPU:0,node-1,gpu,16,Stream #16(Kernel),execution,54,1220562000,10676774000,"
-            "3475484000\n"
-            "0,/device:GPU:0,node-1,gpu,-9223372036854775808,\"odd\\xff\"\"q\"\",|\n\x1b[2J<T> µ\","
-            "derived,0,,,0\n"
-            "0,/host:metadata,,,,,,,,,\n");
+  EXPECT_EQ(
+      RenderPlanes(SmallPlanes(false), kCsv),
+      "input,plane,host,kind,id,line,role,events,first_ps,last_ps,sum_ps\n"
+      "0,/device:GPU:0,node-1,gpu,16,Stream #16(Kernel),execution,54,1220562000,10676774000,"
+      "3475484000\n"
+      "0,/device:GPU:0,node-1,gpu,-9223372036854775808,\"odd\\xff\"\"q\"\",|\n\\x1b[2J<T> µ\","
+      "derived,0,,,0\n"
+      "0,/host:metadata,,,,,,,,,\n");
   EXPECT_EQ(RenderPlanes(SmallPlanes(true), kCsv),
             "input,plane,host,kind,name,type,owner,count\n"
             "0,/device:GPU:0,node-1,gpu,correlation_id,uint64,event,54\n"

@@ -49,7 +49,7 @@ TEST(EventWriterTest, Csv) {
             "input,host,plane,line,name,start_ps,duration_ps,occurrences,correlation_id,"
             "\"note,s\"\n"
             "0,node-1,/device:GPU:0,Stream #16,kernel,123456,789,1,7,\n"
-            "0,,/device:GPU:0,Stream #17,\"odd\\xff\"\"q\"\",|\n\x1b[2J<T> µ\",,789000,5,"
+            "0,,/device:GPU:0,Stream #17,\"odd\\xff\"\"q\"\",|\n\\x1b[2J<T> µ\",,789000,5,"
             "18446744073709551615,\"a\"\"b\"\n");
 }
 
@@ -60,19 +60,21 @@ TEST(EventWriterTest, Json) {
             "\"name\":\"kernel\",\"start_ps\":123456,\"duration_ps\":789,\"occurrences\":1,"
             "\"stats\":{\"correlation_id\":7,\"note,s\":null}},\n"
             "{\"input\":0,\"host\":null,\"plane\":\"/device:GPU:0\",\"line\":\"Stream #17\","
-            "\"name\":\"odd\\\\xff\\\"q\\\",|\\n\\u001b[2J<T> µ\",\"start_ps\":null,"
+            "\"name\":\"odd\\\\xff\\\"q\\\",|\\n\\\\x1b[2J<T> µ\",\"start_ps\":null,"
             "\"duration_ps\":789000,\"occurrences\":5,"
             "\"stats\":{\"correlation_id\":\"18446744073709551615\",\"note,s\":\"a\\\"b\"}}\n]}\n");
 }
 
 TEST(EventWriterTest, TableIsAligned) {
-  EXPECT_EQ(TwoEvents({.format = Format::kTable, .width = 120}),
-            "plane          line          name                             start ns       "
-            "duration ns  correlation_id          note,s\n"
-            "/device:GPU:0  Stream #16    kernel                            123.456             "
-            "0.789               7               -\n"
-            "/device:GPU:0  Stream #17    odd\\xff\"q\",…[2J<T> µ x5                 -           "
-            "789.000  1844674…551615             a\"b\n");
+  EXPECT_EQ(
+      TwoEvents({.format = Format::kTable, .width = 120}),
+      "plane        line        name                                           start ns     "
+      "duration ns  corre…n_id      note,s\n"
+      "/devi…GPU:0  Stream #16  kernel                                          123.456           "
+      "0.789           7           -\n"
+      "/devi…GPU:0  Stream #17  odd\\xff\"q\",|\\n\\x1b[2J<T> µ x5                         -       "
+      "  "
+      "789.000  18446…1615         a\"b\n");
 }
 
 TEST(EventWriterTest, TableFits80Columns) {

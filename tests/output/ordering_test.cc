@@ -67,11 +67,12 @@ TEST(OrderReportTest, UnknownKeyListsTheValidOnes) {
   EXPECT_EQ(functions.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(
       std::string(functions.message()),
-      "unknown sort key \"size\"; valid keys: total, name, runs, mean, median, std, min, max");
+      "--sort: unknown key \"size\"; valid keys: total, name, runs, mean, median, std, min, max");
   const absl::Status kernels = RenderKernels(Report(), {.sort = "runs"}).status();
-  EXPECT_EQ(std::string(kernels.message()),
-            "unknown sort key \"runs\"; valid keys: total, self, count, mean, median, max, name, "
-            "share");
+  EXPECT_EQ(
+      std::string(kernels.message()),
+      "--sort: unknown key \"runs\"; valid keys: total, self, count, mean, median, max, name, "
+      "share");
   EXPECT_EQ(RenderReport(Report(), {.format = Format::kJson, .sort = "self"}).status().code(),
             absl::StatusCode::kInvalidArgument);
 }

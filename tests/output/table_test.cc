@@ -42,15 +42,15 @@ idle: GPU:1-7
 
 functions, active time, profile clock
 function                program  runs  median us  95% CI  mean us  share %  note
-jit_dot                      49     3     611.00   ±2.0%   611.00     77.0
-jit_dot                      79     3     117.43   ±2.0%   117.43     14.8  ? 1s
+jit_dot                      49     3     611.00       -   611.00     77.0
+jit_dot                      79     3     117.43       -   117.43     14.8  ? 1s
 jit_convert…ement_type  184…615    12      15.79   ±2.0%    15.79      8.0
 odd\xff"q",…1b[2J<T> µ        -     1       5.50       -     5.50      0.2
 jit_nothing                   -     1          -       -        -        -  o
 note: ? how it splits into runs is uncertain; o no ops, only spans are known; s
   suspect runs, left out
 
-kernels, all devices and programs
+kernels, all devices and programs; share of their own time
 kernel                     count  total us  mean us  share %  category  function
 Cijk_Ailk_Bl…0EM1_WGM1.kd      3    1833.0   611.00     52.7  compute   jit_dot
 loop_add_fusion.kd            12     189.4    15.79      5.5  compute   jit_dot
@@ -141,8 +141,8 @@ TEST(ReportTableTest, ColorOnlyWhenAskedFor) {
 TEST(ReportTableTest, EmptyReport) {
   EXPECT_EQ(*RenderReport(Report(), {}),
             "0 planes, 0 lines, 0 events\n\ndevices\nnone\n\nfunctions, active time\n"
-            "none: no execution belongs to a compiled function\n\n"
-            "kernels, all devices and programs\nnone\n");
+            "none: no execution that counts belongs to a compiled function\n\n"
+            "kernels, all devices and programs; share of their own time\nnone\n");
 }
 
 TEST(ReportTableTest, InfosOnlyWhereThereIsNothingElse) {
@@ -175,7 +175,8 @@ TEST(TablesTest, FitEveryWidth) {
 
 TEST(TablesTest, EmptyReports) {
   EXPECT_EQ(*RenderFunctions(Report(), {}, false, false), "functions, active time\nnone\n");
-  EXPECT_EQ(*RenderFunctions(Report(), {}, true, false), "variants, active time\nnone\n");
+  EXPECT_EQ(*RenderFunctions(Report(), {}, true, false),
+            "variants, active time\nnone: no function name matches --id-pattern\n");
   EXPECT_EQ(*RenderFunctions(Report(), {}, false, true), "samples\nnone\n");
   EXPECT_EQ(*RenderKernels(Report(), {}), "kernels\nnone\n");
   EXPECT_EQ(RenderTree(TreeReport(), {}), "tree\nnone\n");

@@ -1,6 +1,7 @@
 // OpenTrace: hosts, duplicates, files that are no traces, and what errors say.
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <string>
@@ -66,8 +67,7 @@ TEST_P(OpenTest, FilesOfOneRunKeepTheirHosts) {
 }
 
 TEST_P(OpenTest, AppendedFilesKeepTheirHosts) {
-  const std::string alpha = HostTrace("alpha"), beta = HostTrace("beta");
-  auto trace = Open(alpha + beta);
+  auto trace = Open(HostTrace("alpha", 0, 3) + HostTrace("beta", 0, 4));
   ASSERT_TRUE(trace.ok());
   ASSERT_EQ(trace->planes.size(), 2u);
   EXPECT_EQ(trace->planes[0].host, "alpha");
@@ -125,6 +125,15 @@ TEST_P(OpenTest, AByteIdenticalPlaneIsReadOnce) {
   EXPECT_EQ(trace->planes.size(), 1u);
   EXPECT_EQ(trace->event_count, 1u);
   EXPECT_EQ(Count(DiagnosticCode::kDuplicatePlane), 1u);
+}
+
+// Idle devices are alike on every host.
+TEST_P(OpenTest, TheSamePlaneOfAnotherHostIsKept) {
+  auto trace = Open(HostTrace("alpha") + HostTrace("beta"));
+  ASSERT_TRUE(trace.ok());
+  ASSERT_EQ(trace->planes.size(), 2u);
+  EXPECT_EQ(trace->planes[1].host, "beta");
+  EXPECT_EQ(Count(DiagnosticCode::kDuplicatePlane), 0u);
 }
 
 TEST_P(OpenTest, ARepeatedPlaneNameIsKeptAndTold) {
@@ -212,6 +221,7 @@ TEST_P(OpenTest, APipeIsSpooled) {
     _exit(0);
   }
   auto trace = OpenAll({{fifo, 0}});
+  EXPECT_EQ(waitpid(writer, nullptr, 0), writer);
   ASSERT_TRUE(trace.ok()) << trace.status();
   EXPECT_EQ(trace->files[0].bytes, bytes.size());
 }

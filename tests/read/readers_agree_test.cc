@@ -13,6 +13,7 @@
 #include "tests/read/dump_trace.h"
 #include "tests/read/raw_message.h"
 #include "tests/support/trace_builder.h"
+#include "xplane_time/planes.h"
 
 namespace xplane_time::testing {
 namespace {
@@ -57,7 +58,34 @@ TEST(ReadersAgree, OnRecordedTraces) {
   EXPECT_GE(seen, 4u);
 }
 
-// Every way to split a file's top-level fields is a valid file with the same planes.
+// The rows of `planes --stats`: what was overwritten in a map is not counted.
+std::string DescribedStats(const std::string& bytes, Reader reader) {
+  Diagnostics diagnostics;
+  auto trace = OpenTraceFromMemory(bytes, "trace", {.reader = reader}, &diagnostics);
+  if (!trace.ok()) return "";
+  PlanesOptions options;
+  options.with_stats = true;
+  auto report = DescribePlanes(*trace, options, diagnostics);
+  if (!report.ok()) return "";
+  std::string rows;
+  for (const PlaneRow& plane : report->planes) {
+    for (const StatRow& stat : plane.stats) {
+      rows += plane.name + ": " + stat.owner + " " + stat.name + " " + stat.type + " " +
+              std::to_string(stat.count) + "\n";
+    }
+  }
+  return rows;
+}
+
+TEST(ReadersAgree, OnDescribedStats) {
+  for (const NamedBytes& trace : AllSamples()) {
+    SCOPED_TRACE(trace.name);
+    EXPECT_EQ(DescribedStats(trace.bytes, Reader::kWire),
+              DescribedStats(trace.bytes, Reader::kProtobuf));
+  }
+}
+
+// Files appended to each other are a valid file.
 TEST(ReadersAgree, OnSamplesAppendedToEachOther) {
   const std::vector<NamedBytes> built = BuiltTraces();
   for (const NamedBytes& first : built) {

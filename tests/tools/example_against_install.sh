@@ -23,7 +23,6 @@ cat "$scratch/out"
 sort -c -t' ' -k4,4g "$scratch/out"
 
 pc=$(find "$scratch/prefix" -name xplane_time.pc)
-sed -i "s|^prefix=.*|prefix=$scratch/prefix|" "$pc"
 flags=$(PKG_CONFIG_PATH=$(dirname "$pc") pkg-config --static --cflags --libs xplane_time)
 # shellcheck disable=SC2086  # a list of flags
 g++ "$source/examples/variants/variants.cc" -o "$scratch/by_pkg_config" $flags
