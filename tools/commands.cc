@@ -1,6 +1,7 @@
 #include "commands.h"
 
 #include <cstdio>
+#include <filesystem>
 #include <string>
 #include <utility>
 
@@ -45,7 +46,8 @@ int Fail(const absl::Status& status, int exit_code) {
 // A mistyped command reads as the trace of `report`.
 bool MayBeACommand(const Options& options) {
   return options.command == Command::kReport &&
-         options.traces[0].find_first_of("./") == std::string::npos;
+         options.traces[0].find_first_of("./") == std::string::npos &&
+         !std::filesystem::exists(options.traces[0]);
 }
 
 // A closed pipe ends quietly.
@@ -93,6 +95,21 @@ int WriteText(const std::string& path, std::string_view text) {
   absl::Status status = out->Write(text);
   if (status.ok()) status = out->Commit();
   return FinishWriting(status);
+}
+
+absl::StatusOr<Report> MakeReport(const Options& options, const Opened& opened) {
+  auto report = BuildReport(opened.trace, options.report, opened.diagnostics);
+  if (!report.ok()) return report;
+  const ReportOptions& r = options.report;
+  const bool filtered = !r.function.empty() || !r.exclude.empty() || !r.prefix.empty() ||
+                        !r.kernel.empty() || !r.scope.empty();
+  if (filtered && report->functions.empty() && report->kernels.empty()) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        report->inputs[0].path,
+        ": no execution matches the filters; run without --function, --exclude, --prefix, "
+        "--kernel and --scope to see what is there"));
+  }
+  return report;
 }
 
 absl::StatusOr<Opened> OpenInputs(const Options& options) {

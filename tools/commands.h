@@ -21,6 +21,9 @@ struct Opened {
 };
 absl::StatusOr<Opened> OpenInputs(const Options& options);
 
+// BuildReport; filters that leave nothing are an error here.
+absl::StatusOr<Report> MakeReport(const Options& options, const Opened& opened);
+
 absl::StatusOr<std::string> RunReport(const Options& options, const Opened& opened);
 absl::StatusOr<std::string> RunPlanes(const Options& options, const Opened& opened);
 absl::StatusOr<std::string> RunFunctions(const Options& options, const Opened& opened);

@@ -30,10 +30,10 @@ constexpr std::array<CommandInfo, 6> kCommands = {{
     {Command::kReport, "report", "Capture, devices, functions, kernels, problems (default)",
      "  xplane-time trace.xplane.pb\n"
      "  xplane-time logdir --device gpu:0 --format json -o report.json\n"
-     "  xplane-time run1.xplane.pb run2.xplane.pb     repeated captures\n"},
+     "  xplane-time run1.xplane.pb run2.xplane.pb\n"},
     {Command::kPlanes, "planes", "Planes, lines, event counts, time ranges",
      "  xplane-time planes trace.xplane.pb\n"
-     "  xplane-time planes trace.xplane.pb --stats    names and types of stats\n"},
+     "  xplane-time planes trace.xplane.pb --stats\n"},
     {Command::kFunctions, "functions", "One row a compiled function and device",
      "  xplane-time functions trace.xplane.pb --device gpu\n"
      "  xplane-time functions trace.xplane.pb --by-id --format csv\n"
@@ -41,13 +41,13 @@ constexpr std::array<CommandInfo, 6> kCommands = {{
     {Command::kKernels, "kernels", "One row a kernel or op and device",
      "  xplane-time kernels trace.xplane.pb --top 20\n"
      "  xplane-time kernels trace.xplane.pb --within jit_train --sort self\n"
-     "  xplane-time kernels trace.xplane.pb --scope attention --format markdown\n"},
+     "  xplane-time kernels trace.xplane.pb --exclude jit_init --format markdown\n"},
     {Command::kTree, "tree", "Nesting of functions or lines: total, self, child time",
      "  xplane-time tree trace.xplane.pb --function jit_train --depth 2\n"
      "  xplane-time tree trace.xplane.pb --device cpu --line python --name Execute\n"},
     {Command::kEvents, "events", "The raw events, streamed in file order",
      "  xplane-time events trace.xplane.pb --device all --format csv\n"
-     "  xplane-time events trace.xplane.pb --line 'Stream #' --stat hlo_op --stat program_id\n"},
+     "  xplane-time events trace.xplane.pb --line 'Stream #' --stat hlo_op\n"},
 }};
 
 // Help that fits 80 columns.
@@ -396,7 +396,8 @@ Parsed ParseCommandLine(int argc, char** argv) {
   Parsed parsed;
   std::vector<std::string> arguments = WithCommand(argc, argv);
   if (arguments.empty()) {
-    parsed.error = "no TRACE given; see xplane-time --help";
+    parsed.error =
+        "no TRACE given. Usage: xplane-time [COMMAND] TRACE... [OPTIONS]; see xplane-time --help";
     parsed.exit_code = 64;
     return parsed;
   }

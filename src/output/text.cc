@@ -39,11 +39,7 @@ void AppendControl(std::string_view character, std::string* out) {
   }
 }
 
-bool IsLineBreakOrTab(std::string_view character) {
-  return character == "\n" || character == "\t" || character == "\r";
-}
-
-std::string Escape(std::string_view text, bool keep_line_breaks) {
+std::string Escape(std::string_view text, bool keep_line_feeds) {
   std::string out;
   out.reserve(text.size());
   for (size_t i = 0; i < text.size();) {
@@ -54,7 +50,7 @@ std::string Escape(std::string_view text, bool keep_line_breaks) {
       continue;
     }
     const std::string_view character = text.substr(i, length);
-    if (IsControl(text, i, length) && !(keep_line_breaks && IsLineBreakOrTab(character))) {
+    if (IsControl(text, i, length) && !(keep_line_feeds && character == "\n")) {
       AppendControl(character, &out);
     } else {
       out.append(character);
@@ -91,9 +87,9 @@ size_t Utf8Length(std::string_view text, size_t position) {
   return IsContinuation(ByteAt(text, position + 3)) ? 4 : 0;
 }
 
-std::string ValidUtf8(std::string_view text) { return Escape(text, /*keep_line_breaks=*/true); }
+std::string ValidUtf8(std::string_view text) { return Escape(text, /*keep_line_feeds=*/true); }
 
-std::string Printable(std::string_view text) { return Escape(text, /*keep_line_breaks=*/false); }
+std::string Printable(std::string_view text) { return Escape(text, /*keep_line_feeds=*/false); }
 
 size_t DisplayWidth(std::string_view text) {
   return static_cast<size_t>(std::count_if(

@@ -20,10 +20,10 @@ namespace xplane_time::output {
 size_t Utf8Length(std::string_view text, size_t position);
 
 // Invalid bytes and control characters (C0, DEL, C1) become \xNN (four characters a
-// byte); line breaks and tabs stay.
+// byte), \r or \t; line feeds stay.
 std::string ValidUtf8(std::string_view text);
 
-// The same, and line breaks and tabs become \n, \r, \t (two characters).
+// The same, and line feeds become \n (two characters).
 std::string Printable(std::string_view text);
 
 // Columns of valid UTF-8 text.

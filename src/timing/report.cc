@@ -45,13 +45,6 @@ absl::StatusOr<Report> BuildReport(const Trace& trace, const ReportOptions& opti
     report.variants = CombinedRows(&*analysis, options, /*by_variant=*/true);
   }
   report.kernels = KernelRows(&*analysis, options.tolerance_ps);
-  if (report.functions.empty() && report.kernels.empty() &&
-      (analysis->filters.any_function() || analysis->filters.any_op())) {
-    return absl::FailedPreconditionError(
-        trace.files[0].path +
-        ": no execution matches the filters (--function, --exclude, --prefix, --kernel, "
-        "--scope); run without them to see what is there");
-  }
   if (options.samples) report.samples = SampleRows(*analysis);
   report.diagnostics = DescribeDiagnostics(trace, analysis->diagnostics);
   return report;

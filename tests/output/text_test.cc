@@ -22,7 +22,7 @@ TEST(ValidUtf8Test, EscapesWhatIsNotUtf8) {
       {"\xed\xa0\x80", "\\xed\\xa0\\x80"},           // a surrogate
       {"\xf4\x90\x80\x80", "\\xf4\\x90\\x80\\x80"},  // past U+10FFFF
       {"\xc3(", "\\xc3("},
-      {"a\n\t\r", "a\n\t\r"},            // line breaks and tabs stay
+      {"a\n\t\r", "a\n\\t\\r"},                        // line feeds stay
       {"a\x1b\x7f\xc2\x9b", "a\\x1b\\x7f\\xc2\\x9b"},  // a terminal may act on these
   };
   for (const auto& c : kCases) EXPECT_EQ(ValidUtf8(c.bytes), c.shown);

@@ -155,10 +155,11 @@ class Names(EndToEndTest):
                 self.assertIn(done.code, (64, 65, 66, 73))
                 self.assertNotRegex(done.message[:-1], r"[\x00-\x1f\x7f-\x9f]")
 
-    def test_json_keeps_valid_names_as_they_are(self):
+    def test_json_shows_names_escaped(self):
         kernels = self.run_json("kernels", "evil.xplane.pb")["kernels"]
-        self.assertEqual({row["kernel"] for row in kernels}, {EVIL, r"k\xff\xfe\xc3("})
-        self.assertEqual({row["function"] for row in kernels}, {EVIL, r"jit_\xff"})
+        shown = r'k\x1b[31mred\x07\r\t\x7f\xc2\x9b2J|`,"<b>&*'
+        self.assertEqual({row["kernel"] for row in kernels}, {shown, r"k\xff\xfe\xc3("})
+        self.assertEqual({row["function"] for row in kernels}, {shown, r"jit_\xff"})
 
     def test_bytes_that_are_not_utf8_are_escaped_everywhere(self):
         for form in FORMATS:
