@@ -2,7 +2,7 @@
 //
 //   start_ps = (line.timestamp_ns - base_ns) * 1000 + event.offset_ps
 //
-// Saved captures count from the session's start and base_ns is 0. Un-normalized
+// Saved captures count from the capture's start and base_ns is 0. Un-normalized
 // producers leave Unix epoch nanoseconds (1.77e18) in timestamp_ns, and times 1000
 // overflows 64 bits; then base_ns is the smallest such timestamp and is subtracted
 // first, in integers. Absolute time in ps = start_ps + 1000 * base_ns, nothing lost.
@@ -18,7 +18,7 @@
 
 namespace xplane_time {
 
-// A timestamp_ns from here on (11.6 days) cannot be relative to a session's start.
+// A timestamp_ns from here on (11.6 days) cannot be relative to a capture's start.
 inline constexpr int64_t kEpochTimestampNs = 1'000'000'000'000'000;
 
 // The base for lines that have events: 0, or the smallest epoch timestamp.

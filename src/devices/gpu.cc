@@ -190,38 +190,34 @@ std::optional<size_t> HostDisagrees(size_t runs, const std::vector<uint32_t>& ma
   return runs == count ? std::nullopt : std::optional(count);
 }
 
-std::vector<Run> Split(DeviceExecutions* device, const HostEvidence& evidence,
-                       Diagnostics* diagnostics) {
-  std::vector<Rows> rows_of_program(device->programs.size());
-  for (uint32_t row = 0; row < device->size(); ++row) {
-    if (device->program[row] != kNone) rows_of_program[device->program[row]].push_back(row);
+// What is known of one function on this device; the host does not tell programs apart.
+struct Tally {
+  size_t runs = 0;
+  std::vector<uint32_t> matched;  // host executions
+  bool disagree = false;          // scopes and correlation
+};
+using Tallies = std::map<std::string, Tally>;  // by function
+
+// Labels the rows of one program by the first way that applies.
+std::vector<uint32_t> LabelProgram(const DeviceExecutions& device, const Rows& rows,
+                                   const HostEvidence& evidence, Tally* tally) {
+  const Labels by_scope = ByScopeRange(device, rows);
+  const Labels by_correlation = ByCorrelation(device, rows, evidence);
+  std::vector<uint32_t> labels = by_scope.has_value()         ? *by_scope
+                                 : by_correlation.has_value() ? *by_correlation
+                                                              : ByPeriod(device, rows);
+  tally->runs += CountDistinct(labels);
+  if (by_correlation.has_value()) {
+    tally->matched.insert(tally->matched.end(), by_correlation->begin(), by_correlation->end());
+    tally->disagree |= by_scope.has_value() && Number(*by_scope) != Number(*by_correlation);
   }
-  struct Tally {
-    size_t runs = 0;
-    std::vector<uint32_t> matched;  // host executions
-    bool disagree = false;
-  };
-  std::map<std::string, Tally> tallies;  // by function: the host does not tell programs apart
-  std::vector<uint32_t> label(device->size(), kNone);
-  for (const Rows& rows : rows_of_program) {
-    if (rows.empty()) continue;
-    Tally& tally = tallies[device->programs[device->program[rows[0]]].function];
-    const Labels by_scope = ByScopeRange(*device, rows);
-    const Labels by_correlation = ByCorrelation(*device, rows, evidence);
-    const auto& labels = by_scope.has_value()         ? *by_scope
-                         : by_correlation.has_value() ? *by_correlation
-                                                      : ByPeriod(*device, rows);
-    for (size_t i = 0; i < rows.size(); ++i) label[rows[i]] = labels[i];
-    tally.runs += CountDistinct(labels);
-    if (by_correlation.has_value()) {
-      tally.matched.insert(tally.matched.end(), by_correlation->begin(), by_correlation->end());
-      if (by_scope.has_value() && Number(*by_scope) != Number(*by_correlation)) {
-        tally.disagree = true;
-      }
-    }
-  }
-  std::vector<Run> runs = RunsFromLabels(device, label);
-  for (auto& [function, tally] : tallies) {
+  return labels;
+}
+
+// Marks the runs of functions of which the host's record says otherwise.
+void CrossCheck(const DeviceExecutions& device, const HostEvidence& evidence,
+                const Tallies& tallies, std::vector<Run>* runs, Diagnostics* diagnostics) {
+  for (const auto& [function, tally] : tallies) {
     const auto executions = evidence.executions.find(function);
     if (executions == evidence.executions.end()) continue;
     const auto on_host =
@@ -230,9 +226,27 @@ std::vector<Run> Split(DeviceExecutions* device, const HostEvidence& evidence,
     diagnostics->Note(DiagnosticCode::kRunsUncertain,
                       function + ": " + std::to_string(tally.runs) + " runs on the device, " +
                           std::to_string(on_host.value_or(tally.runs)) + " executions on the host",
-                      {.plane = device->plane.plane});
-    for (Run& run : runs) run.uncertain |= device->programs[run.program].function == function;
+                      {.plane = device.plane.plane});
+    for (Run& run : *runs) run.uncertain |= device.programs[run.program].function == function;
   }
+}
+
+std::vector<Run> Split(DeviceExecutions* device, const HostEvidence& evidence,
+                       Diagnostics* diagnostics) {
+  std::vector<Rows> rows_of_program(device->programs.size());
+  for (uint32_t row = 0; row < device->size(); ++row) {
+    if (device->program[row] != kNone) rows_of_program[device->program[row]].push_back(row);
+  }
+  Tallies tallies;
+  std::vector<uint32_t> label(device->size(), kNone);
+  for (const Rows& rows : rows_of_program) {
+    if (rows.empty()) continue;
+    Tally& tally = tallies[device->programs[device->program[rows[0]]].function];
+    const std::vector<uint32_t> labels = LabelProgram(*device, rows, evidence, &tally);
+    for (size_t i = 0; i < rows.size(); ++i) label[rows[i]] = labels[i];
+  }
+  std::vector<Run> runs = RunsFromLabels(device, label);
+  CrossCheck(*device, evidence, tallies, &runs, diagnostics);
   return runs;
 }
 

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "timing/analysis.h"
+#include "timing/plane_list.h"
 #include "xplane_time/normalize.h"
 #include "xplane_time/read.h"
 #include "xplane_time/select.h"
@@ -13,26 +14,16 @@
 namespace xplane_time {
 namespace {
 
-absl::string_view Absl(std::string_view text) { return {text.data(), text.size()}; }
-
 bool Empty(const DeviceExecutions& device) {
   return device.size() == 0 && device.aggregated.empty() && device.modules.empty();
 }
 
 absl::Status NothingExecuted(const Trace& trace, const Selection& selection) {
-  std::string list;
-  for (const Plane& plane : trace.planes) {
-    uint64_t events = 0;
-    for (uint32_t i = 0; i < plane.line_count; ++i) {
-      events += trace.lines[plane.first_line + i].event_count;
-    }
-    absl::StrAppend(&list, list.empty() ? "" : ", ", Absl(plane.name), " (", events, " events)");
-  }
   const std::string asked =
       selection.text.empty() ? "the accelerators (the default)" : "--device " + selection.text;
-  return absl::FailedPreconditionError(absl::StrCat(trace.files[0].path, ": ", asked,
-                                                    " executed nothing; there are: ", list,
-                                                    "; choose with --device, or --device all"));
+  return absl::FailedPreconditionError(absl::StrCat(
+      trace.files[0].path, ": ", asked, " executed nothing; there are: ", ListPlanes(trace),
+      "; choose with --device, or --device all"));
 }
 
 DeviceRef RefOf(const Trace& trace, const DeviceExecutions& device) {

@@ -3,10 +3,24 @@
 #include <set>
 
 #include "absl/strings/str_cat.h"
+#include "timing/plane_list.h"
 #include "xplane_time/read.h"
 #include "xplane_time/report.h"
 
 namespace xplane_time {
+
+std::string ListPlanes(const Trace& trace) {
+  std::string list;
+  for (const Plane& plane : trace.planes) {
+    uint64_t events = 0;
+    for (uint32_t i = 0; i < plane.line_count; ++i) {
+      events += trace.lines[plane.first_line + i].event_count;
+    }
+    list.append(list.empty() ? "" : ", ").append(plane.name);
+    list.append(" (").append(std::to_string(events)).append(" events)");
+  }
+  return list;
+}
 
 std::string_view RowStatusName(RowStatus status) {
   constexpr std::string_view kNames[] = {"ok", "no_ops", "runs_uncertain", "devices_unmatched"};

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "devices/device_kind.h"
+#include "timing/plane_list.h"
 
 namespace xplane_time {
 namespace {
@@ -17,18 +18,6 @@ absl::Status SelectorError(std::string_view text, std::string_view why) {
   return absl::InvalidArgumentError(
       absl::StrCat("--device ", Absl(text), ": ", Absl(why),
                    "; it is gpu, tpu, cpu, custom, all, gpu:0,2 or re:REGEX"));
-}
-
-std::string ListPlanes(const Trace& trace) {
-  std::string list;
-  for (const Plane& plane : trace.planes) {
-    uint64_t events = 0;
-    for (uint32_t i = 0; i < plane.line_count; ++i) {
-      events += trace.lines[plane.first_line + i].event_count;
-    }
-    absl::StrAppend(&list, list.empty() ? "" : ", ", Absl(plane.name), " (", events, " events)");
-  }
-  return list;
 }
 
 absl::Status NothingMatches(const Trace& trace, std::string_view selector) {

@@ -1,7 +1,7 @@
 // The slow and obvious reference for reports: what a trace says, by the rules of timing,
 // with quadratic loops and maps, and without any code of the library.
 //
-// Enters: a parsed XSpace whose timestamps count from the session's start. Leaves: the
+// Enters: a parsed XSpace whose timestamps count from the capture's start. Leaves: the
 // rows that the library must report, keyed for comparison. Not handled: filters,
 // trimming, aggregated events, damaged events, and what the rules leave open: programs
 // of which only a part has host evidence, module events that overlap, and programs
