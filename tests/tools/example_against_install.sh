@@ -13,7 +13,7 @@ for file in bin/xplane-time share/bash-completion/completions/xplane-time \
 done
 bash -n "$scratch/prefix/share/bash-completion/completions/xplane-time"
 
-cmake -S "$source/examples/variants" -B "$scratch/build" -DCMAKE_BUILD_TYPE=Debug \
+cmake -G Ninja -S "$source/examples/variants" -B "$scratch/build" -DCMAKE_BUILD_TYPE=Debug \
       -DCMAKE_PREFIX_PATH="$scratch/prefix" >/dev/null
 cmake --build "$scratch/build" >/dev/null
 trace=$source/testdata/jax_cpu_variants.xplane.pb
