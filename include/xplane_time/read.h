@@ -17,6 +17,7 @@
 #ifndef XPLANE_TIME_READ_H_
 #define XPLANE_TIME_READ_H_
 
+#include <concepts>
 #include <cstdint>
 #include <limits>
 #include <span>
@@ -72,6 +73,11 @@ absl::StatusOr<Trace> OpenTrace(std::span<const Input> inputs, const ReadOptions
 // The same from memory. `bytes` (plain or gzip) must outlive the Trace.
 absl::StatusOr<Trace> OpenTraceFromMemory(std::string_view bytes, const std::string& name,
                                           const ReadOptions& options, Diagnostics* diagnostics);
+// A temporary string would not outlive it.
+template <std::same_as<std::string> Temporary>
+absl::StatusOr<Trace> OpenTraceFromMemory(Temporary&& bytes, const std::string& name,
+                                          const ReadOptions& options,
+                                          Diagnostics* diagnostics) = delete;
 
 // One requested stat of every event of a batch; kAbsent where an event has none.
 // An event's own stat counts before the stat of its metadata.

@@ -4,7 +4,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <deque>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/read/dump_trace.h"
@@ -29,8 +31,9 @@ std::string HostTrace(std::string_view host, int64_t gpu = 0, int64_t duration_p
 
 class OpenTest : public ::testing::TestWithParam<Reader> {
  protected:
-  absl::StatusOr<Trace> Open(const std::string& bytes) {
-    return OpenTraceFromMemory(bytes, "trace", {.reader = GetParam()}, &diagnostics_);
+  absl::StatusOr<Trace> Open(std::string bytes) {
+    const std::string& kept = kept_.emplace_back(std::move(bytes));
+    return OpenTraceFromMemory(kept, "trace", {.reader = GetParam()}, &diagnostics_);
   }
   absl::StatusOr<Trace> OpenAll(const std::vector<Input>& inputs) {
     return OpenTrace(inputs, {.reader = GetParam()}, &diagnostics_);
@@ -38,6 +41,9 @@ class OpenTest : public ::testing::TestWithParam<Reader> {
   uint64_t Count(DiagnosticCode code) const { return diagnostics_.count(code); }
 
   Diagnostics diagnostics_;
+
+ private:
+  std::deque<std::string> kept_;  // outlives the traces
 };
 
 INSTANTIATE_TEST_SUITE_P(Readers, OpenTest, ::testing::Values(Reader::kWire, Reader::kProtobuf),
