@@ -84,7 +84,7 @@ class EventStream {
     row_.duration_ps = batch.duration_ps[i];
     row_.occurrences = batch.occurrences[i];
     for (size_t column = 0; column < stats_.size(); ++column) {
-      stats_[column] = batch.stats[column].values[i];
+      stats_[column] = batch.Stat(column, i);
       if (stats_[column].type == StatType::kCompressedString) Decompress(column);
     }
     if (rows_++ == 0 && !writer_.Begin()) return false;

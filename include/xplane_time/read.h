@@ -20,6 +20,7 @@
 #include <concepts>
 #include <cstdint>
 #include <limits>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -62,6 +63,7 @@ struct ReadOptions {
   // `max_gzip_ratio` times its own size.
   uint64_t max_spool_bytes = uint64_t{64} << 30;
   uint64_t max_gzip_ratio = 250;
+  int threads = 1;
 };
 
 // Opens all inputs as one Trace. The same content twice is read once and noted in
@@ -79,18 +81,20 @@ absl::StatusOr<Trace> OpenTraceFromMemory(Temporary&& bytes, const std::string& 
                                           const ReadOptions& options,
                                           Diagnostics* diagnostics) = delete;
 
-// One requested stat of every event of a batch; kAbsent where an event has none.
-// An event's own stat counts before the stat of its metadata.
+// One requested stat of a batch's events.
 struct StatColumn {
-  std::vector<StatValue> values;
+  // The events' own; kAbsent where one has none, empty where none has any.
+  std::span<const StatValue> own;
 };
 
 inline constexpr int64_t kNoTimePs = std::numeric_limits<int64_t>::min();
 
+class BatchBuilder;
+
 // Up to kBatchSize consecutive events of one line, in file order, as columns.
-// Spans live until the visitor returns.
+// Spans live until the next batch.
 struct EventBatch {
-  static constexpr size_t kBatchSize = 4096;
+  static constexpr size_t kBatchSize = 1024;
   uint32_t line = 0;                     // into Trace::lines
   std::span<const uint64_t> event;       // index within the line (skipped events leave gaps)
   std::span<const int64_t> start_ps;     // since base_ns; kNoTimePs for aggregated events
@@ -99,16 +103,53 @@ struct EventBatch {
   std::span<const uint32_t> metadata;    // into event_metadata.entries, or kNoMetadata
   std::span<const int64_t> metadata_id;  // as in the file
   std::span<const StatColumn> stats;     // in the order of the request
+  const BatchBuilder* builder = nullptr;
 
   size_t size() const { return start_ps.size(); }
+  // A stat of an event: its own before that of its metadata; kAbsent: neither.
+  const StatValue& Stat(size_t column, size_t row) const {
+    const std::span<const StatValue> own = stats[column].own;
+    if (!own.empty() && own[row].type != StatType::kAbsent) return own[row];
+    return MetadataStat(column, metadata[row]);
+  }
+  // A stat of an event metadata entry (kNoMetadata: none).
+  const StatValue& MetadataStat(size_t column, uint32_t entry) const;
+};
+
+class LineDecoder;
+
+// Decodes the events of lines, batch by batch. Only stats named in `stat_names` are
+// decoded, all others are skipped by length. Of a stat that an event has twice, the
+// first counts. One object reads many lines, one after the other; different objects may
+// be used concurrently.
+//
+//   EventReader events(trace, {}, &diagnostics);
+//   events.Start(line);
+//   for (;;) {
+//     absl::StatusOr<EventBatch> batch = events.Next();
+//     if (!batch.ok() || batch->size() == 0) break;
+//   }
+class EventReader {
+ public:
+  // `trace`, `stat_names` and `diagnostics` must outlive the reader.
+  EventReader(const Trace& trace, std::span<const std::string_view> stat_names,
+              Diagnostics* diagnostics);
+  ~EventReader();
+  EventReader(EventReader&&) noexcept;
+
+  void Start(uint32_t line);
+  // Empty at the line's end. Errors: DataLoss with file, plane, line, event and byte offset.
+  absl::StatusOr<EventBatch> Next();
+
+ private:
+  const Trace* trace_;
+  std::unique_ptr<BatchBuilder> builder_;
+  std::unique_ptr<LineDecoder> decoder_;
 };
 
 using BatchVisitor = absl::FunctionRef<absl::Status(const EventBatch&)>;
 
-// Decodes the events of one line and hands them over batch by batch. Only stats
-// named in `stat_names` are decoded, all others are skipped by length.
-// Thread-safe for different `diagnostics`. Errors: DataLoss with file, plane, line,
-// event and byte offset; whatever the visitor returns.
+// All batches of one line. Errors: of EventReader; whatever the visitor returns.
 absl::Status VisitEvents(const Trace& trace, uint32_t line,
                          std::span<const std::string_view> stat_names, Diagnostics* diagnostics,
                          BatchVisitor visitor);

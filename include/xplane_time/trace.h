@@ -13,6 +13,7 @@
 #ifndef XPLANE_TIME_TRACE_H_
 #define XPLANE_TIME_TRACE_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -68,17 +69,47 @@ struct StatMetadata {
 
 inline constexpr uint32_t kNoMetadata = ~uint32_t{0};
 
-// `id` is the map key; the last entry with a key wins, at the place of the first.
+// Entries by id, the map key. Of entries with equal ids the last wins, at the place of
+// the first. Ids are small and dense in practice: those are found in an array.
 template <typename Entry>
-struct MetadataTable {
+class MetadataTable {
+ public:
   std::vector<Entry> entries;
-  absl::flat_hash_map<int64_t, uint32_t> index_of_id;
+
+  void Set(const Entry& entry) {
+    const auto next = static_cast<uint32_t>(entries.size());
+    uint32_t& slot = SlotOf(entry.id);
+    if (slot == kNoMetadata) {
+      slot = next;
+      entries.push_back(entry);
+    } else {
+      entries[slot] = entry;
+    }
+  }
 
   // Index into `entries`, or kNoMetadata.
   uint32_t Find(int64_t id) const {
-    auto it = index_of_id.find(id);
-    return it == index_of_id.end() ? kNoMetadata : it->second;
+    const auto at = static_cast<uint64_t>(id);
+    if (at < dense_.size() && dense_[at] != kNoMetadata) return dense_[at];
+    if (sparse_.empty()) return kNoMetadata;
+    const auto found = sparse_.find(id);
+    return found == sparse_.end() ? kNoMetadata : found->second;
   }
+
+ private:
+  // The array has room for a few times as many ids as there are entries.
+  uint32_t& SlotOf(int64_t id) {
+    const auto at = static_cast<uint64_t>(id);
+    const bool is_sparse = !sparse_.empty() && sparse_.contains(id);
+    if (at >= 1024 + 8 * entries.size() || is_sparse) {
+      return sparse_.try_emplace(id, kNoMetadata).first->second;
+    }
+    if (at >= dense_.size()) dense_.resize(std::max(at + 1, 2 * dense_.size()), kNoMetadata);
+    return dense_[at];
+  }
+
+  std::vector<uint32_t> dense_;  // by id
+  absl::flat_hash_map<int64_t, uint32_t> sparse_;
 };
 
 struct Line {

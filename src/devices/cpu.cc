@@ -39,7 +39,7 @@ bool Claims(std::string_view name, std::optional<int64_t>* /*ordinal*/) {
 LineRole Role(std::string_view /*line*/) { return LineRole::kExecution; }
 
 void Interpret(const EventBatch& batch, size_t row, std::string_view name, Draft* draft) {
-  const auto stat = [&](size_t column) { return batch.stats[column].values[row]; };
+  const auto stat = [&](size_t column) -> const StatValue& { return batch.Stat(column, row); };
   const auto flow = [&](size_t column) {
     const StatValue value = stat(column);
     if (value.type == StatType::kInt64 || value.type == StatType::kUint64) {

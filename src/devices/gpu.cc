@@ -51,7 +51,7 @@ LineRole Role(std::string_view line) {
 }
 
 void Interpret(const EventBatch& batch, size_t row, std::string_view name, Draft* draft) {
-  const auto stat = [&](size_t column) { return batch.stats[column].values[row]; };
+  const auto stat = [&](size_t column) -> const StatValue& { return batch.Stat(column, row); };
   draft->kernel = name;
   draft->function = stat(kHloModule).text;
   draft->program_id = stat(kProgramId);

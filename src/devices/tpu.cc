@@ -62,7 +62,7 @@ void ParseModuleName(std::string_view name, Draft* draft) {
 void Interpret(const EventBatch& batch, size_t row, std::string_view name, Draft* draft) {
   draft->kernel = name;
   ParseModuleName(name, draft);
-  const auto stat = [&](size_t column) { return batch.stats[column].values[row]; };
+  const auto stat = [&](size_t column) -> const StatValue& { return batch.Stat(column, row); };
   const auto offset = IntegerOf(stat(kDeviceOffset)), duration = IntegerOf(stat(kDeviceDuration));
   if (offset.has_value() && duration.has_value() && *offset >= -kAxisLimitPs && *duration >= 0 &&
       EndPs(*offset, *duration).value_or(std::numeric_limits<int64_t>::max()) <= kAxisLimitPs) {

@@ -1,144 +1,171 @@
 #include "read/batch_builder.h"
 
 #include <algorithm>
+#include <memory>
+#include <utility>
 
-#include "xplane_time/normalize.h"
+#include "read/event_source.h"
 
 namespace xplane_time {
-namespace {
 
-constexpr int64_t kSmallIds = 4096;
-
-}  // namespace
-
-BatchBuilder::BatchBuilder(const Trace& trace, uint32_t line,
-                           std::span<const std::string_view> stat_names, Diagnostics* diagnostics,
-                           BatchVisitor visitor)
+BatchBuilder::BatchBuilder(const Trace& trace, std::span<const std::string_view> stat_names,
+                           Diagnostics* diagnostics)
     : trace_(trace),
-      plane_(trace.planes[trace.lines[line].plane]),
-      line_(trace.lines[line]),
-      line_index_(line),
+      stat_names_(stat_names),
       diagnostics_(diagnostics),
-      visitor_(visitor),
-      column_count_(stat_names.size()),
-      row_(column_count_),
-      stats_(column_count_) {
-  if (column_count_ == 0) return;
+      event_(EventBatch::kBatchSize),
+      start_ps_(EventBatch::kBatchSize),
+      duration_ps_(EventBatch::kBatchSize),
+      occurrences_(EventBatch::kBatchSize),
+      metadata_id_(EventBatch::kBatchSize),
+      metadata_(EventBatch::kBatchSize),
+      cells_(stat_names.size()),
+      columns_(stat_names.size()) {}
+
+void BatchBuilder::StartLine(uint32_t line) {
+  Clear();
+  line_ = line;
+  const Line& at = trace_.lines[line];
+  const auto start_ps = ToAxisPs(at.timestamp_ns, trace_.base_ns, 0);
+  line_start_known_ = start_ps.has_value();
+  line_start_ps_ = start_ps.value_or(0);
+  if (plane_ == &trace_.planes[at.plane]) return;
+  plane_ = &trace_.planes[at.plane];
+  if (wants_stats()) FindColumns();
+}
+
+void BatchBuilder::FindColumns() {
+  metadata_rows_.clear();
+  column_of_large_id_.clear();
   column_of_small_id_.assign(kSmallIds, kNoColumn);
   absl::flat_hash_map<absl::string_view, uint32_t> column_of_name;
-  for (uint32_t column = 0; column < stat_names.size(); ++column) {
-    column_of_name.try_emplace({stat_names[column].data(), stat_names[column].size()}, column);
+  for (uint32_t column = 0; column < stat_names_.size(); ++column) {
+    column_of_name.try_emplace({stat_names_[column].data(), stat_names_[column].size()}, column);
   }
-  for (const StatMetadata& stat : plane_.stat_metadata.entries) {
+  for (const StatMetadata& stat : plane_->stat_metadata.entries) {
     const auto found = column_of_name.find({stat.name.data(), stat.name.size()});
     if (found == column_of_name.end()) continue;
-    const uint32_t column = found->second;
-    if (stat.id >= 0 && stat.id < kSmallIds) {
-      column_of_small_id_[static_cast<size_t>(stat.id)] = column;
+    if (static_cast<uint64_t>(stat.id) < kSmallIds) {
+      column_of_small_id_[static_cast<size_t>(stat.id)] = found->second;
     } else {
-      column_of_large_id_.emplace(stat.id, column);
+      column_of_large_id_.emplace(stat.id, found->second);
     }
   }
 }
 
-uint32_t BatchBuilder::ColumnOf(int64_t stat_metadata_id) const {
-  if (stat_metadata_id >= 0 && stat_metadata_id < kSmallIds) {
-    return column_of_small_id_[static_cast<size_t>(stat_metadata_id)];
-  }
+uint32_t BatchBuilder::ColumnOfLargeId(int64_t stat_metadata_id) const {
   const auto found = column_of_large_id_.find(stat_metadata_id);
   return found == column_of_large_id_.end() ? kNoColumn : found->second;
 }
 
-void BatchBuilder::SetStat(uint32_t column, const StatValue& value) {
-  StatValue& cell = row_[column];
-  if (cell.type != StatType::kAbsent) return;
-  cell = value;
-  if (value.type == StatType::kRef) {
-    const uint32_t name = plane_.stat_metadata.Find(static_cast<int64_t>(value.bits));
-    if (name != kNoMetadata) cell.text = plane_.stat_metadata.entries[name].name;
+void BatchBuilder::Resolve(StatValue* reference) const {
+  const uint32_t name = plane_->stat_metadata.Find(static_cast<int64_t>(reference->bits));
+  if (name != kNoMetadata) reference->text = plane_->stat_metadata.entries[name].name;
+}
+
+void BatchBuilder::ClearCells(size_t begin, size_t end) {
+  for (std::vector<StatValue>& cells : cells_) {
+    if (cells.empty()) continue;
+    std::fill(cells.begin() + static_cast<ptrdiff_t>(begin),
+              cells.begin() + static_cast<ptrdiff_t>(std::min(end, cells.size())), StatValue{});
   }
 }
 
-void BatchBuilder::ClearRow() { std::fill(row_.begin(), row_.end(), StatValue{}); }
+void BatchBuilder::Clear() {
+  ClearCells(0, size_ + 1);
+  size_ = 0;
+}
 
-void BatchBuilder::FillFromMetadata(uint32_t metadata) {
-  const EventMetadata& entry = plane_.event_metadata.entries[metadata];
-  if (entry.stat_count == 0) return;
+const StatValue& BatchBuilder::MetadataStat(size_t column, uint32_t metadata) const {
+  static constexpr StatValue kNone;
+  if (metadata == kNoMetadata || plane_->metadata_stats.empty()) return kNone;
+  const EventMetadata& entry = plane_->event_metadata.entries[metadata];
+  if (entry.stat_count == 0) return kNone;
   auto [found, inserted] = metadata_rows_.try_emplace(metadata);
+  std::vector<StatValue>& row = found->second;
   if (inserted) {
-    found->second.resize(column_count_);
+    row.resize(stat_names_.size());
     for (uint32_t i = 0; i < entry.stat_count; ++i) {
-      const Stat& stat = plane_.metadata_stats[entry.first_stat + i];
-      const uint32_t column = ColumnOf(stat.metadata_id);
-      if (column == kNoColumn) continue;
-      if (found->second[column].type == StatType::kAbsent) found->second[column] = stat.value;
+      const Stat& stat = plane_->metadata_stats[entry.first_stat + i];
+      const uint32_t at = ColumnOf(stat.metadata_id);
+      if (at != kNoColumn && row[at].type == StatType::kAbsent) row[at] = stat.value;
     }
   }
-  for (size_t column = 0; column < column_count_; ++column) {
-    if (row_[column].type == StatType::kAbsent) row_[column] = found->second[column];
-  }
+  return row[column];
 }
 
-absl::Status BatchBuilder::Finish(uint64_t event, const RawEvent& raw) {
+void BatchBuilder::AddUnusual(uint64_t event, const RawEvent& raw, uint32_t metadata) {
   const Location where = {
-      .file = plane_.file, .plane = line_.plane, .line = line_index_, .event = event};
+      .file = plane_->file, .plane = trace_.lines[line_].plane, .line = line_, .event = event};
   std::optional<int64_t> start_ps = kNoTimePs;
   if (raw.duration_ps < 0 || (raw.aggregated && raw.data < 0)) {
     diagnostics_->Count(DiagnosticCode::kNegativeDuration, where);
-    ClearRow();
-    return absl::OkStatus();
+    return ClearRow();
   }
   if (raw.aggregated) {
     diagnostics_->Count(DiagnosticCode::kAggregatedEvent, where);
   } else {
-    start_ps = ToAxisPs(line_.timestamp_ns, trace_.base_ns, raw.data);
-    if (!start_ps.has_value() || *start_ps < -kAxisLimitPs ||
-        EndPs(*start_ps, raw.duration_ps).value_or(kNoTimePs) > kAxisLimitPs ||
-        !EndPs(*start_ps, raw.duration_ps).has_value()) {
+    start_ps = ToAxisPs(trace_.lines[line_].timestamp_ns, trace_.base_ns, raw.data);
+    const auto end_ps = start_ps.has_value() ? EndPs(*start_ps, raw.duration_ps) : std::nullopt;
+    if (!end_ps.has_value() || *start_ps < -kAxisLimitPs || *end_ps > kAxisLimitPs) {
       diagnostics_->Count(DiagnosticCode::kTimeOverflow, where);
-      ClearRow();
-      return absl::OkStatus();
+      return ClearRow();
     }
   }
-  const uint32_t metadata = plane_.event_metadata.Find(raw.metadata_id);
-  if (metadata == kNoMetadata) {
-    diagnostics_->Count(DiagnosticCode::kMissingEventMetadata, where);
-  } else if (column_count_ > 0) {
-    FillFromMetadata(metadata);
-  }
-  event_.push_back(event);
-  start_ps_.push_back(*start_ps);
-  duration_ps_.push_back(raw.duration_ps);
-  occurrences_.push_back(raw.aggregated ? raw.data : 1);
-  metadata_.push_back(metadata);
-  metadata_id_.push_back(raw.metadata_id);
-  for (size_t column = 0; column < column_count_; ++column) {
-    stats_[column].values.push_back(row_[column]);
-  }
-  ClearRow();
-  return event_.size() < EventBatch::kBatchSize ? absl::OkStatus() : Flush();
+  if (metadata == kNoMetadata) diagnostics_->Count(DiagnosticCode::kMissingEventMetadata, where);
+  Append(event, raw, *start_ps, raw.aggregated ? raw.data : 1, metadata);
 }
 
-absl::Status BatchBuilder::Flush() {
-  if (event_.empty()) return absl::OkStatus();
+EventBatch BatchBuilder::Batch() {
+  for (size_t column = 0; column < columns_.size(); ++column) {
+    columns_[column].own = std::span(cells_[column]).first(cells_[column].empty() ? 0 : size_);
+  }
   EventBatch batch;
-  batch.line = line_index_;
-  batch.event = event_;
-  batch.start_ps = start_ps_;
-  batch.duration_ps = duration_ps_;
-  batch.occurrences = occurrences_;
-  batch.metadata = metadata_;
-  batch.metadata_id = metadata_id_;
-  batch.stats = stats_;
-  absl::Status status = visitor_(batch);
-  event_.clear();
-  start_ps_.clear();
-  duration_ps_.clear();
-  occurrences_.clear();
-  metadata_.clear();
-  metadata_id_.clear();
-  for (StatColumn& column : stats_) column.values.clear();
-  return status;
+  batch.line = line_;
+  batch.event = std::span(event_).first(size_);
+  batch.start_ps = std::span(start_ps_).first(size_);
+  batch.duration_ps = std::span(duration_ps_).first(size_);
+  batch.occurrences = std::span(occurrences_).first(size_);
+  batch.metadata = std::span(metadata_).first(size_);
+  batch.metadata_id = std::span(metadata_id_).first(size_);
+  batch.stats = columns_;
+  batch.builder = this;
+  return batch;
+}
+
+const StatValue& EventBatch::MetadataStat(size_t column, uint32_t entry) const {
+  return builder->MetadataStat(column, entry);
+}
+
+EventReader::EventReader(const Trace& trace, std::span<const std::string_view> stat_names,
+                         Diagnostics* diagnostics)
+    : trace_(&trace), builder_(std::make_unique<BatchBuilder>(trace, stat_names, diagnostics)) {}
+
+EventReader::~EventReader() = default;
+EventReader::EventReader(EventReader&&) noexcept = default;
+
+void EventReader::Start(uint32_t line) {
+  builder_->StartLine(line);
+  decoder_ = trace_->source->Decode(*trace_, line);
+}
+
+absl::StatusOr<EventBatch> EventReader::Next() {
+  builder_->Clear();
+  if (absl::Status status = decoder_->Fill(builder_.get()); !status.ok()) return status;
+  return builder_->Batch();
+}
+
+absl::Status VisitEvents(const Trace& trace, uint32_t line,
+                         std::span<const std::string_view> stat_names, Diagnostics* diagnostics,
+                         BatchVisitor visitor) {
+  EventReader events(trace, stat_names, diagnostics);
+  events.Start(line);
+  for (;;) {
+    absl::StatusOr<EventBatch> batch = events.Next();
+    if (!batch.ok()) return batch.status();
+    if (batch->size() == 0) return absl::OkStatus();
+    if (absl::Status status = visitor(*batch); !status.ok()) return status;
+  }
 }
 
 }  // namespace xplane_time

@@ -18,19 +18,26 @@
 
 namespace xplane_time {
 
+// Decodes the events of one line, some at a time.
+class LineDecoder {
+ public:
+  virtual ~LineDecoder() = default;
+  // Adds events until the builder is full or the line ends.
+  virtual absl::Status Fill(BatchBuilder* builder) = 0;
+};
+
 class EventSource {
  public:
   virtual ~EventSource() = default;
 
-  // Fills metadata, stats and lines (appended to trace->lines) of the plane whose
-  // message is at plane->bytes. `message` counts the XPlane messages of the file.
-  virtual absl::Status IndexPlane(uint32_t file, size_t message, Plane* plane,
-                                  Trace* trace) const = 0;
-  // Hands every event of the line to the builder.
-  virtual absl::Status DecodeLine(const Trace& trace, uint32_t line,
-                                  BatchBuilder* builder) const = 0;
   // Called once a file, before its planes are indexed.
   virtual absl::Status AddFile(std::unique_ptr<Source> source, const std::string& path) = 0;
+  // Fills metadata, stats and lines (appended to trace->lines, `bytes` set) of the plane
+  // whose message is at plane->bytes. `message` counts the XPlane messages of the file.
+  virtual absl::Status IndexPlane(uint32_t file, size_t message, Plane* plane, Trace* trace) = 0;
+  // Fills the rest of a line, after all planes. Thread-safe for different lines.
+  virtual absl::Status IndexLine(const Trace& trace, uint32_t index, Line* line) const = 0;
+  virtual std::unique_ptr<LineDecoder> Decode(const Trace& trace, uint32_t line) const = 0;
 
   std::string_view FileBytes(uint32_t file) const { return sources_[file]->bytes(); }
 

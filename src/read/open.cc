@@ -2,12 +2,13 @@
 // the base of the time axis is chosen.
 #include <algorithm>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
-#include "absl/hash/hash.h"
 #include "absl/strings/str_cat.h"
+#include "parallel.h"
 #include "read/event_source.h"
 #include "read/gzip.h"
 #include "read/space_scan.h"
@@ -81,12 +82,33 @@ class Opener {
           trace_.files.empty() ? "no input" : trace_.files[0].path,
           ": no planes in this trace; is it an .xplane.pb file, and was anything profiled?"));
     }
+    if (absl::Status status = IndexLines(); !status.ok()) return status;
     trace_.base_ns = ChooseBaseNs(trace_.lines);
     trace_.source = std::move(source_);
     return std::move(trace_);
   }
 
  private:
+  // Of lines that are damaged, the first is told.
+  absl::Status IndexLines() {
+    std::vector<absl::Status> status(trace_.lines.size());
+    ParallelFor(trace_.lines.size(), options_.threads, [&](size_t i) {
+      status[i] = source_->IndexLine(trace_, static_cast<uint32_t>(i), &trace_.lines[i]);
+    });
+    for (const absl::Status& each : status) {
+      if (!each.ok()) return each;
+    }
+    for (const Plane& plane : trace_.planes) {
+      absl::flat_hash_map<int64_t, uint32_t> timelines;  // by line id
+      for (uint32_t i = plane.first_line; i < plane.first_line + plane.line_count; ++i) {
+        Line& line = trace_.lines[i];
+        line.timeline = timelines.try_emplace(line.id, i).first->second;
+        trace_.event_count += line.event_count;
+      }
+    }
+    return absl::OkStatus();
+  }
+
   bool SeenBefore(std::string_view bytes, const std::string& path) {
     for (uint32_t file = 0; file < trace_.files.size(); ++file) {
       if (source_->FileBytes(file) != bytes) continue;
@@ -109,24 +131,23 @@ class Opener {
 
   absl::Status AddPlanes(uint32_t file, const SpaceScan& scan) {
     const std::string_view bytes = source_->FileBytes(file);
-    // By hash of the content. Another host's plane is another plane, however alike.
-    absl::flat_hash_map<size_t, std::vector<std::pair<ByteRange, std::string_view>>> seen;
+    // By size and both ends. Another host's plane is another plane, however alike.
+    using Likeness = std::tuple<absl::string_view, absl::string_view, absl::string_view, size_t>;
+    absl::flat_hash_map<Likeness, std::vector<std::string_view>> seen;
     absl::flat_hash_map<std::string, uint32_t> plane_of_name;
     for (size_t message = 0; message < scan.planes.size(); ++message) {
       const SpaceScan::PlaneMessage& at = scan.planes[message];
       const std::string_view content = bytes.substr(at.bytes.offset, at.bytes.size);
-      auto& alike = seen[absl::HashOf(Absl(content))];
       const std::string_view host = scan.HostOf(at);
-      const bool duplicate = std::any_of(alike.begin(), alike.end(), [&](const auto& other) {
-        return other.second == host &&
-               bytes.substr(other.first.offset, other.first.size) == content;
-      });
-      if (duplicate) {
+      const size_t end_size = std::min<size_t>(content.size(), 256);
+      auto& alike = seen[{Absl(host), Absl(content.substr(0, end_size)),
+                          Absl(content.substr(content.size() - end_size)), content.size()}];
+      if (std::find(alike.begin(), alike.end(), content) != alike.end()) {
         diagnostics_->Count(DiagnosticCode::kDuplicatePlane,
                             {.file = file, .byte_offset = at.bytes.offset});
         continue;
       }
-      alike.emplace_back(at.bytes, host);
+      alike.push_back(content);
       if (absl::Status status = AddPlane(file, message, at, host); !status.ok()) {
         return status;
       }
@@ -151,12 +172,8 @@ class Opener {
       return status;
     }
     plane.line_count = static_cast<uint32_t>(trace_.lines.size()) - plane.first_line;
-    absl::flat_hash_map<int64_t, uint32_t> timelines;  // by line id
-    for (uint32_t i = plane.first_line; i < plane.first_line + plane.line_count; ++i) {
-      Line& line = trace_.lines[i];
-      line.plane = static_cast<uint32_t>(trace_.planes.size());
-      line.timeline = timelines.try_emplace(line.id, i).first->second;
-      trace_.event_count += line.event_count;
+    for (uint32_t i = plane.first_line; i < trace_.lines.size(); ++i) {
+      trace_.lines[i].plane = static_cast<uint32_t>(trace_.planes.size());
     }
     ResolveReferences(&plane);
     ReadEnvironment(plane, &trace_.files[file]);
@@ -222,13 +239,6 @@ absl::StatusOr<Trace> OpenTraceFromMemory(std::string_view bytes, const std::str
   absl::StatusOr<Trace> trace = std::move(opener).Finish();
   if (trace.ok()) trace->capture_count = 1;
   return trace;
-}
-
-absl::Status VisitEvents(const Trace& trace, uint32_t line,
-                         std::span<const std::string_view> stat_names, Diagnostics* diagnostics,
-                         BatchVisitor visitor) {
-  BatchBuilder builder(trace, line, stat_names, diagnostics, visitor);
-  return trace.source->DecodeLine(trace, line, &builder);
 }
 
 std::string EventName(const Plane& plane, uint32_t metadata, int64_t metadata_id) {

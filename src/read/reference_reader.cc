@@ -45,6 +45,34 @@ StatValue Convert(const proto::XStat& stat) {
   return {};
 }
 
+// The events of a parsed line.
+class ParsedLine : public LineDecoder {
+ public:
+  explicit ParsedLine(const proto::XLine& line) : line_(line) {}
+
+  absl::Status Fill(BatchBuilder* builder) override {
+    for (; next_ < line_.events_size() && !builder->full(); ++next_) {
+      const proto::XEvent& event = line_.events(next_);
+      RawEvent raw;
+      raw.metadata_id = event.metadata_id();
+      raw.aggregated = event.data_case() == proto::XEvent::kNumOccurrences;
+      raw.data = raw.aggregated ? event.num_occurrences() : event.offset_ps();
+      raw.duration_ps = event.duration_ps();
+      for (const proto::XStat& stat : event.stats()) {
+        if (!builder->wants_stats()) break;
+        const uint32_t column = builder->ColumnOf(stat.metadata_id());
+        if (column != BatchBuilder::kNoColumn) builder->SetStat(column, Convert(stat));
+      }
+      builder->Add(static_cast<uint64_t>(next_), raw);
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  const proto::XLine& line_;
+  int next_ = 0;
+};
+
 class ReferenceReader : public EventSource {
  public:
   absl::Status AddFile(std::unique_ptr<Source> source, const std::string& path) override {
@@ -64,8 +92,7 @@ class ReferenceReader : public EventSource {
     return absl::OkStatus();
   }
 
-  absl::Status IndexPlane(uint32_t file, size_t message, Plane* plane,
-                          Trace* trace) const override {
+  absl::Status IndexPlane(uint32_t file, size_t message, Plane* plane, Trace* trace) override {
     const proto::XPlane& from = spaces_[file]->planes(static_cast<int>(message));
     plane->id = from.id();
     plane->name = from.name();
@@ -77,38 +104,25 @@ class ReferenceReader : public EventSource {
                             plane->bytes.offset, trace->files[file].path);
     if (!ranges.ok()) return ranges.status();
     for (int i = 0; i < from.lines_size(); ++i) {
-      const proto::XLine& line = from.lines(i);
-      Line& to = trace->lines.emplace_back();
-      to.id = line.id();
-      to.display_id = line.display_id();
-      to.timestamp_ns = line.timestamp_ns();
-      to.name = line.name();
-      to.display_name = line.display_name();
-      to.event_count = static_cast<uint64_t>(line.events_size());
-      to.bytes = (*ranges)[static_cast<size_t>(i)];
-      lines_.push_back(&line);
+      trace->lines.emplace_back().bytes = (*ranges)[static_cast<size_t>(i)];
+      lines_.push_back(&from.lines(i));
     }
     return absl::OkStatus();
   }
 
-  absl::Status DecodeLine(const Trace& /*trace*/, uint32_t line,
-                          BatchBuilder* builder) const override {
-    uint64_t index = 0;
-    for (const proto::XEvent& event : lines_[line]->events()) {
-      RawEvent raw;
-      raw.metadata_id = event.metadata_id();
-      raw.aggregated = event.data_case() == proto::XEvent::kNumOccurrences;
-      raw.data = raw.aggregated ? event.num_occurrences() : event.offset_ps();
-      raw.duration_ps = event.duration_ps();
-      if (builder->wants_stats()) {
-        for (const proto::XStat& stat : event.stats()) {
-          const uint32_t column = builder->ColumnOf(stat.metadata_id());
-          if (column != BatchBuilder::kNoColumn) builder->SetStat(column, Convert(stat));
-        }
-      }
-      if (absl::Status status = builder->Finish(index++, raw); !status.ok()) return status;
-    }
-    return builder->Flush();
+  absl::Status IndexLine(const Trace& /*trace*/, uint32_t index, Line* line) const override {
+    const proto::XLine& from = *lines_[index];
+    line->id = from.id();
+    line->display_id = from.display_id();
+    line->timestamp_ns = from.timestamp_ns();
+    line->name = from.name();
+    line->display_name = from.display_name();
+    line->event_count = static_cast<uint64_t>(from.events_size());
+    return absl::OkStatus();
+  }
+
+  std::unique_ptr<LineDecoder> Decode(const Trace& /*trace*/, uint32_t line) const override {
+    return std::make_unique<ParsedLine>(*lines_[line]);
   }
 
  private:
@@ -126,20 +140,16 @@ class ReferenceReader : public EventSource {
       for (const proto::XStat& stat : metadata.stats()) {
         plane->metadata_stats.push_back({stat.metadata_id(), Convert(stat)});
       }
-      plane->event_metadata.index_of_id[id] =
-          static_cast<uint32_t>(plane->event_metadata.entries.size());
-      plane->event_metadata.entries.push_back(entry);
+      plane->event_metadata.Set(entry);
     }
     for (const auto& [id, metadata] : from.stat_metadata()) {
-      plane->stat_metadata.index_of_id[id] =
-          static_cast<uint32_t>(plane->stat_metadata.entries.size());
-      plane->stat_metadata.entries.push_back({id, metadata.name()});
+      plane->stat_metadata.Set({id, metadata.name()});
     }
   }
 
   google::protobuf::Arena arena_;
-  std::vector<const proto::XSpace*> spaces_;        // a file
-  mutable std::vector<const proto::XLine*> lines_;  // a line of the trace, in order
+  std::vector<const proto::XSpace*> spaces_;  // a file
+  std::vector<const proto::XLine*> lines_;    // a line of the trace, in order
 };
 
 }  // namespace

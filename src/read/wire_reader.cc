@@ -1,69 +1,15 @@
-// The wire reader: decodes XSpace straight from the mapping.
-//
-// Opening indexes planes: metadata, stats and line headers are decoded, events are
-// hopped over by length and counted. Decoding a line visits its events in file order;
-// stats that nobody asked for are skipped by length.
+// The wire reader: decodes XSpace straight from the mapping. Planes and their metadata
+// here, lines and events in wire_line.cc.
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "read/event_source.h"
-#include "read/wire.h"
+#include "read/wire_line.h"
+#include "read/wire_message.h"
 
 namespace xplane_time {
 namespace {
-
-// Fields of a message, handed to `on_field(field, type, cursor) -> bool`, which reads
-// or skips the value. False at damage; the cursor tells where and why.
-template <typename OnField>
-bool ForEachField(WireCursor* cursor, OnField on_field) {
-  while (!cursor->done()) {
-    uint32_t field;
-    WireType type;
-    if (!cursor->ReadTag(&field, &type) || !on_field(field, type)) return false;
-  }
-  return true;
-}
-
-// A damaged sub-message: its own cursor tells where and why.
-struct Damage {
-  uint64_t byte_offset = 0;
-  const char* why = nullptr;
-  bool From(const WireCursor& cursor) {
-    byte_offset = cursor.offset();
-    why = cursor.error();
-    return false;
-  }
-};
-
-bool DecodeStat(std::string_view bytes, uint64_t offset, size_t depth, Stat* stat, Damage* damage) {
-  WireCursor cursor(bytes, offset, depth);
-  auto text = [&](StatType type) {
-    stat->value = {type, 0, {}};
-    return cursor.ReadBytes(&stat->value.text);
-  };
-  auto number = [&](StatType type) {
-    stat->value = {type, 0, {}};
-    return cursor.ReadVarint(&stat->value.bits);
-  };
-  const bool ok = ForEachField(&cursor, [&](uint32_t field, WireType type) {
-    if (type == WireType::kVarint) {
-      if (field == 1) return cursor.ReadInt64(&stat->metadata_id);
-      if (field == 3) return number(StatType::kUint64);
-      if (field == 4) return number(StatType::kInt64);
-      if (field == 7) return number(StatType::kRef);
-    } else if (type == WireType::kLength) {
-      if (field == 5) return text(StatType::kString);
-      if (field == 6) return text(StatType::kBytes);
-      if (field == 8) return text(StatType::kCompressedString);
-    } else if (type == WireType::kFixed64 && field == 2) {
-      stat->value = {StatType::kDouble, 0, {}};
-      return cursor.ReadFixed64(&stat->value.bits);
-    }
-    return cursor.Skip(field, type);
-  });
-  return ok || damage->From(cursor);
-}
 
 bool AreVarints(std::string_view bytes, uint64_t offset, Damage* damage) {
   WireCursor cursor(bytes, offset, 4);
@@ -91,7 +37,7 @@ class MetadataDecoder {
     entry.first_stat = static_cast<uint32_t>(plane_->metadata_stats.size());
     entry.stat_count = static_cast<uint32_t>(stats.size());
     plane_->metadata_stats.insert(plane_->metadata_stats.end(), stats.begin(), stats.end());
-    Insert(&plane_->event_metadata, entry);
+    plane_->event_metadata.Set(entry);
     return true;
   }
 
@@ -106,7 +52,7 @@ class MetadataDecoder {
           });
           return value_ok || damage->From(cursor);
         });
-    if (ok) Insert(&plane_->stat_metadata, entry);
+    if (ok) plane_->stat_metadata.Set(entry);
     return ok;
   }
 
@@ -152,71 +98,8 @@ class MetadataDecoder {
     return ok || damage->From(cursor);
   }
 
-  template <typename EntryType>
-  static void Insert(MetadataTable<EntryType>* table, const EntryType& entry) {
-    const auto next = static_cast<uint32_t>(table->entries.size());
-    const auto [found, inserted] = table->index_of_id.try_emplace(entry.id, next);
-    if (inserted) {
-      table->entries.push_back(entry);
-    } else {
-      table->entries[found->second] = entry;
-    }
-  }
-
   Plane* plane_;
 };
-
-// Reads a line's header and counts its events.
-bool IndexLine(std::string_view bytes, uint64_t offset, Line* line, Damage* damage) {
-  line->bytes = {offset, bytes.size()};
-  WireCursor cursor(bytes, offset, 2);
-  const bool ok = ForEachField(&cursor, [&](uint32_t field, WireType type) {
-    std::string_view ignored;
-    if (type == WireType::kLength) {
-      if (field == 2) return cursor.ReadBytes(&line->name);
-      if (field == 11) return cursor.ReadBytes(&line->display_name);
-      if (field == 4) {
-        ++line->event_count;
-        return cursor.ReadBytes(&ignored);
-      }
-    } else if (type == WireType::kVarint) {
-      if (field == 1) return cursor.ReadInt64(&line->id);
-      if (field == 3) return cursor.ReadInt64(&line->timestamp_ns);
-      if (field == 10) return cursor.ReadInt64(&line->display_id);
-    }
-    return cursor.Skip(field, type);
-  });
-  return ok || damage->From(cursor);
-}
-
-bool DecodeEvent(std::string_view bytes, uint64_t offset, RawEvent* event, BatchBuilder* builder,
-                 Damage* damage) {
-  WireCursor cursor(bytes, offset, 3);
-  bool stat_ok = true;
-  const bool ok = ForEachField(&cursor, [&](uint32_t field, WireType type) {
-    if (type == WireType::kVarint) {
-      if (field == 1) return cursor.ReadInt64(&event->metadata_id);
-      if (field == 3) return cursor.ReadInt64(&event->duration_ps);
-      if (field == 2 || field == 5) {  // a oneof: the last one counts
-        event->aggregated = field == 5;
-        return cursor.ReadInt64(&event->data);
-      }
-    } else if (type == WireType::kLength && field == 4 && builder->wants_stats()) {
-      std::string_view value;
-      uint64_t at = 0;
-      if (!cursor.ReadBytes(&value, &at)) return false;
-      Stat stat;
-      stat_ok = DecodeStat(value, at, 4, &stat, damage);
-      if (!stat_ok) return false;
-      const uint32_t column = builder->ColumnOf(stat.metadata_id);
-      if (column != BatchBuilder::kNoColumn) builder->SetStat(column, stat.value);
-      return true;
-    }
-    return cursor.Skip(field, type);
-  });
-  if (!stat_ok) return false;
-  return ok || damage->From(cursor);
-}
 
 class WireReader : public EventSource {
  public:
@@ -225,8 +108,7 @@ class WireReader : public EventSource {
     return absl::OkStatus();
   }
 
-  absl::Status IndexPlane(uint32_t file, size_t /*message*/, Plane* plane,
-                          Trace* trace) const override {
+  absl::Status IndexPlane(uint32_t file, size_t /*message*/, Plane* plane, Trace* trace) override {
     const std::string_view bytes = FileBytes(file).substr(plane->bytes.offset, plane->bytes.size);
     WireCursor cursor(bytes, plane->bytes.offset, 1);
     MetadataDecoder metadata(plane);
@@ -242,7 +124,8 @@ class WireReader : public EventSource {
           plane->name = value;
           return true;
         case 3:
-          return IndexLine(value, at, &trace->lines.emplace_back(), &damage);
+          trace->lines.emplace_back().bytes = {at, value.size()};
+          return true;
         case 4:
           return metadata.Event(value, at, &damage);
         case 5:
@@ -258,33 +141,13 @@ class WireReader : public EventSource {
         {.file = trace->files[file].path, .plane = plane->name, .byte_offset = damage.byte_offset});
   }
 
-  absl::Status DecodeLine(const Trace& trace, uint32_t line_index,
-                          BatchBuilder* builder) const override {
-    const Line& line = trace.lines[line_index];
-    const Plane& plane = trace.planes[line.plane];
-    WireCursor cursor(FileBytes(plane.file).substr(line.bytes.offset, line.bytes.size),
-                      line.bytes.offset, 2);
-    uint64_t event_index = 0;
-    Damage damage;
-    absl::Status status;
-    const bool ok = ForEachField(&cursor, [&](uint32_t field, WireType type) {
-      if (field != 4 || type != WireType::kLength) return cursor.Skip(field, type);
-      std::string_view value;
-      uint64_t at = 0;
-      if (!cursor.ReadBytes(&value, &at)) return false;
-      RawEvent event;
-      if (!DecodeEvent(value, at, &event, builder, &damage)) return false;
-      status = builder->Finish(event_index++, event);
-      return status.ok();
-    });
-    if (!status.ok()) return status;
-    if (ok) return builder->Flush();
-    if (damage.why == nullptr) damage.From(cursor);
-    return DamageError(damage.why, {.file = trace.files[plane.file].path,
-                                    .plane = plane.name,
-                                    .line = line.name,
-                                    .event = event_index,
-                                    .byte_offset = damage.byte_offset});
+  absl::Status IndexLine(const Trace& trace, uint32_t /*index*/, Line* line) const override {
+    return IndexWireLine(FileBytes(trace.planes[line->plane].file), trace, line);
+  }
+
+  std::unique_ptr<LineDecoder> Decode(const Trace& trace, uint32_t line) const override {
+    const uint32_t file = trace.planes[trace.lines[line].plane].file;
+    return MakeWireLineDecoder(FileBytes(file), trace, line);
   }
 };
 

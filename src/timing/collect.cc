@@ -10,7 +10,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "devices/device_kind.h"
-#include "timing/parallel.h"
+#include "parallel.h"
 #include "xplane_time/read.h"
 #include "xplane_time/runs.h"
 

@@ -58,10 +58,10 @@ class EvidenceReader {
     if (name.ends_with(kModuleSuffix)) {
       name.remove_suffix(kModuleSuffix.size());
       evidence_->executions[std::string(name)].push_back({line, interval});
-    } else if (!batch.stats[1].values[row].text.empty()) {
-      by_stat_[std::string(batch.stats[1].values[row].text)].push_back({line, interval});
+    } else if (!batch.Stat(1, row).text.empty()) {
+      by_stat_[std::string(batch.Stat(1, row).text)].push_back({line, interval});
     }
-    if (const uint64_t id = batch.stats[0].values[row].bits; id != 0) {
+    if (const uint64_t id = batch.Stat(0, row).bits; id != 0) {
       const auto [found, inserted] =
           evidence_->launches.try_emplace(id, HostEvidence::Launch{line, interval});
       if (!inserted) found->second.ambiguous = true;

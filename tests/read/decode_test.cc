@@ -55,7 +55,7 @@ class DecodeTest : public ::testing::TestWithParam<Reader> {
       decoded->occurrences.push_back(batch.occurrences[i]);
       decoded->metadata_id.push_back(batch.metadata_id[i]);
       decoded->name.push_back(EventName(plane, batch.metadata[i], batch.metadata_id[i]));
-      decoded->stat.push_back(ShowValue(batch.stats[0].values[i]));
+      decoded->stat.push_back(ShowValue(batch.Stat(0, i)));
     }
   }
 };

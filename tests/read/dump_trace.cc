@@ -1,6 +1,7 @@
 #include "tests/read/dump_trace.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <sstream>
 #include <utility>
 
@@ -78,8 +79,11 @@ class Dumper {
   // Indices of a table in order of their ids.
   template <typename Entry>
   static std::vector<std::pair<int64_t, uint32_t>> ById(const MetadataTable<Entry>& table) {
-    std::vector<std::pair<int64_t, uint32_t>> ids(table.index_of_id.begin(),
-                                                  table.index_of_id.end());
+    std::vector<std::pair<int64_t, uint32_t>> ids;
+    for (uint32_t i = 0; i < table.entries.size(); ++i) {
+      if (table.Find(table.entries[i].id) != i) std::abort();
+      ids.emplace_back(table.entries[i].id, i);
+    }
     std::sort(ids.begin(), ids.end());
     return ids;
   }
@@ -127,7 +131,7 @@ class Dumper {
            << Quoted(EventName(plane, batch.metadata[row], batch.metadata_id[row])) << " at "
            << EventOffset(batch.line, batch.event[row]) << "\n";
       for (size_t column = 0; column < names.size(); ++column) {
-        const StatValue& value = batch.stats[column].values[row];
+        const StatValue& value = batch.Stat(column, row);
         if (value.type == StatType::kAbsent) continue;
         out_ << "      " << Quoted(names[column]) << " " << ShowValue(value) << "\n";
       }

@@ -1,7 +1,7 @@
 // ParallelFor: independent tasks on a few threads. Results go to slots of the caller's
 // by task index, so nothing depends on the number of threads.
-#ifndef XPLANE_TIME_SRC_TIMING_PARALLEL_H_
-#define XPLANE_TIME_SRC_TIMING_PARALLEL_H_
+#ifndef XPLANE_TIME_SRC_PARALLEL_H_
+#define XPLANE_TIME_SRC_PARALLEL_H_
 
 #include <atomic>
 #include <cstddef>
@@ -25,4 +25,4 @@ void ParallelFor(size_t count, int threads, const Task& task) {
 
 }  // namespace xplane_time
 
-#endif  // XPLANE_TIME_SRC_TIMING_PARALLEL_H_
+#endif  // XPLANE_TIME_SRC_PARALLEL_H_

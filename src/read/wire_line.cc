@@ -1,0 +1,293 @@
+#include "read/wire_line.h"
+
+#include "read/wide_varint.h"
+#include "read/wire_message.h"
+
+namespace xplane_time {
+namespace {
+
+constexpr uint32_t kEventsField = 4;
+constexpr char kEventsTag = 0x22;
+// Where an event ends is known only when its length has arrived from memory, so the
+// processor cannot run ahead by itself.
+constexpr size_t kPrefetchBytes = 1024;
+
+// Moves past the events that follow each other, in the usual encoding, and counts them.
+uint64_t HopOverEvents(const char** at, const char* end) {
+  uint64_t count = 0;
+  const char* p = *at;
+  while (end - p > 3 && *p == kEventsTag) {
+    __builtin_prefetch(p + kPrefetchBytes);
+    const auto low = static_cast<uint8_t>(p[1]), high = static_cast<uint8_t>(p[2]);
+    size_t size = 2u + low;
+    if (low >= 0x80) {
+      if (high >= 0x80) break;
+      size = 3u + ((low & 0x7fu) | (static_cast<size_t>(high) << 7));
+    }
+    if (size > static_cast<size_t>(end - p)) break;
+    p += size;
+    ++count;
+  }
+  *at = p;
+  return count;
+}
+
+// The careful way. False at damage.
+bool DecodeEvent(std::string_view bytes, uint64_t offset, RawEvent* event, BatchBuilder* builder,
+                 Damage* damage) {
+  WireCursor cursor(bytes, offset, 3);
+  bool stat_ok = true;
+  const bool ok = ForEachField(&cursor, [&](uint32_t field, WireType type) {
+    if (type == WireType::kVarint) {
+      if (field == 1) return cursor.ReadInt64(&event->metadata_id);
+      if (field == 3) return cursor.ReadInt64(&event->duration_ps);
+      if (field == 2 || field == 5) {  // a oneof: the last one counts
+        event->aggregated = field == 5;
+        return cursor.ReadInt64(&event->data);
+      }
+    } else if (type == WireType::kLength && field == 4 && builder->wants_stats()) {
+      std::string_view value;
+      uint64_t at = 0;
+      if (!cursor.ReadBytes(&value, &at)) return false;
+      Stat stat;
+      stat_ok = DecodeStat(value, at, 4, &stat, damage);
+      if (!stat_ok) return false;
+      const uint32_t column = builder->ColumnOf(stat.metadata_id);
+      if (column != BatchBuilder::kNoColumn) builder->SetStat(column, stat.value);
+      return true;
+    }
+    return cursor.Skip(field, type);
+  });
+  if (!stat_ok) return false;
+  return ok || damage->From(cursor);
+}
+
+// The fast way: known fields in their usual encoding. False where something is unusual;
+// stats may then have been set. Reads up to kSlack bytes past `end`.
+template <typename How>
+struct FastEvent {
+  static constexpr size_t kSlack = 16;
+
+  __attribute__((always_inline)) static inline bool ReadStat(const char* p, const char* end,
+                                                             BatchBuilder* builder) {
+    uint64_t id, bits = 0;
+    if (end - p < 3 || *p++ != 0x08 || !ReadWideVarint<How>(&p, &id) || p >= end) return false;
+    StatValue value;
+    switch (*p++) {
+      case 0x11:
+        if (end - p != 8) return false;
+        std::memcpy(&bits, p, sizeof bits);
+        value = {StatType::kDouble, bits, {}};
+        p = end;
+        break;
+      case 0x18:
+      case 0x20:
+      case 0x38: {
+        const char tag = p[-1];
+        if (!ReadWideVarint<How>(&p, &bits)) return false;
+        value = {tag == 0x18   ? StatType::kUint64
+                 : tag == 0x20 ? StatType::kInt64
+                               : StatType::kRef,
+                 bits,
+                 {}};
+        break;
+      }
+      case 0x2a:
+      case 0x32:
+      case 0x42: {
+        const char tag = p[-1];
+        if (!ReadWideVarint<How>(&p, &bits) || p > end) return false;
+        if (bits != static_cast<uint64_t>(end - p)) return false;
+        value = {tag == 0x2a   ? StatType::kString
+                 : tag == 0x32 ? StatType::kBytes
+                               : StatType::kCompressedString,
+                 0, std::string_view(p, bits)};
+        p = end;
+        break;
+      }
+      default:
+        return false;
+    }
+    if (p != end) return false;
+    const uint32_t column = builder->ColumnOf(static_cast<int64_t>(id));
+    if (column != BatchBuilder::kNoColumn) builder->SetStat(column, value);
+    return true;
+  }
+
+  __attribute__((always_inline)) static inline bool Read(const char* p, const char* end,
+                                                         RawEvent* event, BatchBuilder* builder) {
+    uint64_t bits;
+    while (p < end) {
+      switch (*p++) {
+        case 0x08:
+          if (!ReadWideVarint<How>(&p, &bits)) return false;
+          event->metadata_id = static_cast<int64_t>(bits);
+          break;
+        case 0x10:
+          if (!ReadWideVarint<How>(&p, &bits)) return false;
+          event->aggregated = false;
+          event->data = static_cast<int64_t>(bits);
+          break;
+        case 0x18:
+          if (!ReadWideVarint<How>(&p, &bits)) return false;
+          event->duration_ps = static_cast<int64_t>(bits);
+          break;
+        case 0x22:
+          if (p >= end || !ReadWideVarint<How>(&p, &bits) || p > end) return false;
+          if (bits > static_cast<uint64_t>(end - p)) return false;
+          if (builder->wants_stats() && !ReadStat(p, p + bits, builder)) return false;
+          p += bits;
+          break;
+        default:
+          return false;
+      }
+    }
+    return p == end;
+  }
+};
+
+class WireLineDecoder : public LineDecoder {
+ public:
+  WireLineDecoder(std::string_view file, const Trace& trace, uint32_t line)
+      : trace_(trace),
+        line_(line),
+        file_(file),
+        at_(file.data() + trace.lines[line].bytes.offset),
+        end_(at_ + trace.lines[line].bytes.size) {}
+
+  absl::Status Fill(BatchBuilder* builder) override {
+    while (at_ != end_ && !builder->full()) {
+      FillFast(builder);
+      if (at_ == end_ || builder->full()) break;
+      if (absl::Status status = CarefulField(builder); !status.ok()) return status;
+    }
+    return absl::OkStatus();
+  }
+
+ protected:
+  // Adds events up to the first that needs care.
+  virtual void FillFast(BatchBuilder* builder) = 0;
+
+  template <typename How>
+  __attribute__((always_inline)) inline void FillWith(BatchBuilder* builder) {
+    const char* const safe_end = file_.data() + file_.size();
+    while (static_cast<size_t>(safe_end - at_) > FastEvent<How>::kSlack && at_ < end_ &&
+           *at_ == kEventsTag && !builder->full()) {
+      const char* p = at_ + 1;
+      uint64_t size;
+      if (!ReadWideVarint<How>(&p, &size) || p > end_) return;
+      if (size > static_cast<uint64_t>(end_ - p)) return;
+      if (static_cast<uint64_t>(safe_end - p) < size + FastEvent<How>::kSlack) return;
+      RawEvent event;
+      if (!FastEvent<How>::Read(p, p + size, &event, builder)) {
+        builder->ClearRow();
+        return;
+      }
+      builder->Add(event_index_++, event);
+      at_ = p + size;
+    }
+  }
+
+ private:
+  absl::Status CarefulField(BatchBuilder* builder) {
+    const auto offset = static_cast<uint64_t>(at_ - file_.data());
+    WireCursor cursor(std::string_view(at_, static_cast<size_t>(end_ - at_)), offset, 2);
+    uint32_t field;
+    WireType type;
+    Damage damage;
+    bool ok = cursor.ReadTag(&field, &type);
+    if (ok && field == kEventsField && type == WireType::kLength) {
+      std::string_view value;
+      uint64_t value_at = 0;
+      RawEvent event;
+      ok = cursor.ReadBytes(&value, &value_at) &&
+           DecodeEvent(value, value_at, &event, builder, &damage);
+      if (ok) builder->Add(event_index_++, event);
+    } else if (ok) {
+      ok = cursor.Skip(field, type);
+    }
+    at_ = file_.data() + cursor.offset();
+    if (ok) return absl::OkStatus();
+    if (damage.why == nullptr) damage.From(cursor);
+    const Plane& plane = trace_.planes[trace_.lines[line_].plane];
+    return DamageError(damage.why, {.file = trace_.files[plane.file].path,
+                                    .plane = plane.name,
+                                    .line = trace_.lines[line_].name,
+                                    .event = event_index_,
+                                    .byte_offset = damage.byte_offset});
+  }
+
+  const Trace& trace_;
+  const uint32_t line_;
+  const std::string_view file_;
+  const char* at_;
+  const char* const end_;
+  uint64_t event_index_ = 0;
+};
+
+class PortableLineDecoder final : public WireLineDecoder {
+ public:
+  using WireLineDecoder::WireLineDecoder;
+  void FillFast(BatchBuilder* builder) override { FillWith<GatherByShifts>(builder); }
+};
+
+#if defined(__x86_64__)
+class Bmi2LineDecoder final : public WireLineDecoder {
+ public:
+  using WireLineDecoder::WireLineDecoder;
+  void FillFast(BatchBuilder* builder) override { FillWith<GatherByPext>(builder); }
+};
+#endif
+
+}  // namespace
+
+absl::Status IndexWireLine(std::string_view file, const Trace& trace, Line* line) {
+  const std::string_view bytes = file.substr(line->bytes.offset, line->bytes.size);
+  const char* const begin = bytes.data();
+  const char* const end = begin + bytes.size();
+  const char* at = begin;
+  while (at != end) {
+    line->event_count += HopOverEvents(&at, end);
+    if (at == end) break;
+    const auto skipped = static_cast<size_t>(at - begin);
+    WireCursor cursor(bytes.substr(skipped), line->bytes.offset + skipped, 2);
+    uint32_t field;
+    WireType type;
+    bool ok = cursor.ReadTag(&field, &type);
+    if (ok && type == WireType::kLength && field == 2) {
+      ok = cursor.ReadBytes(&line->name);
+    } else if (ok && type == WireType::kLength && field == 11) {
+      ok = cursor.ReadBytes(&line->display_name);
+    } else if (ok && type == WireType::kVarint && field == 1) {
+      ok = cursor.ReadInt64(&line->id);
+    } else if (ok && type == WireType::kVarint && field == 3) {
+      ok = cursor.ReadInt64(&line->timestamp_ns);
+    } else if (ok && type == WireType::kVarint && field == 10) {
+      ok = cursor.ReadInt64(&line->display_id);
+    } else if (ok) {
+      line->event_count += field == kEventsField && type == WireType::kLength ? 1 : 0;
+      ok = cursor.Skip(field, type);
+    }
+    if (!ok) {
+      const Plane& plane = trace.planes[line->plane];
+      return DamageError(cursor.error(), {.file = trace.files[plane.file].path,
+                                          .plane = plane.name,
+                                          .line = line->name,
+                                          .byte_offset = cursor.offset()});
+    }
+    at = begin + (cursor.offset() - line->bytes.offset);
+  }
+  return absl::OkStatus();
+}
+
+std::unique_ptr<LineDecoder> MakeWireLineDecoder(std::string_view file, const Trace& trace,
+                                                 uint32_t line, VarintWay way) {
+#if defined(__x86_64__)
+  if (way == VarintWay::kBest && __builtin_cpu_supports("bmi2")) {
+    return std::make_unique<Bmi2LineDecoder>(file, trace, line);
+  }
+#endif
+  return std::make_unique<PortableLineDecoder>(file, trace, line);
+}
+
+}  // namespace xplane_time
