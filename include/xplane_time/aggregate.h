@@ -31,6 +31,7 @@ __extension__ typedef __int128 Int128;  // -Wpedantic knows no other spelling
 class Moments {
  public:
   void Add(int64_t value);
+  void Add(int64_t value, uint64_t times);
   void Merge(const Moments& other);
 
   uint64_t n() const { return n_; }
@@ -69,13 +70,13 @@ double Percentile(std::span<const int64_t> sorted, double fraction);
 
 struct Trim {
   enum class Policy : uint8_t {
-    kNone,
+    kKeepAll,
     kDropExtremes,  // more than two samples: one minimum and one maximum go
     kIqr,           // outside [q1 - 1.5 iqr, q3 + 1.5 iqr]
     kMad,           // farther than 3 * 1.4826 * MAD from the median (MAD 0: nothing goes)
     kPercent,       // floor(n * percent / 100) go at each end
   };
-  Policy policy = Policy::kNone;
+  Policy policy = Policy::kKeepAll;
   double percent = 0;  // for kPercent: 0 <= percent < 50
 };
 

@@ -22,6 +22,8 @@
 
 #include <atomic>
 #include <cstdint>
+#include <limits>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -73,29 +75,41 @@ struct AggregatedExecution {
   int64_t occurrences = 0, total_ps = 0;
 };
 
-// What one device executed. Columns of equal length, ordered by (start, duration
-// descending, file order). Columns that a device kind does not use are empty.
+// What is known of a device's ops and programs; columns refer to both by index.
+struct ExecutionTables {
+  std::vector<OpInfo> ops;
+  std::vector<ProgramInfo> programs;
+};
+
+inline constexpr int64_t kNoOrdinal = std::numeric_limits<int64_t>::min();
+inline constexpr uint64_t kNoFlow = ~uint64_t{0};
+
+// What one device executed, or a part of it. Columns of equal length, ordered by (start,
+// duration descending, file order). Columns that a device kind does not use are empty.
 struct DeviceExecutions {
   DevicePlane plane;
   std::optional<int64_t> ordinal;  // plane.ordinal, or the CPU's device_ordinal
-  std::vector<OpInfo> ops;
-  std::vector<ProgramInfo> programs;
+  std::shared_ptr<const ExecutionTables> tables;
 
   std::vector<int64_t> start_ps, duration_ps;  // profile clock
   std::vector<uint32_t> op, program;           // program: kNone where unattributed
   std::vector<uint32_t> line;                  // the timeline's first, into Trace::lines
-  std::vector<uint32_t> run;                   // into the device's runs, or kNone (AssignRuns)
+  std::vector<uint32_t> run;                   // into the device's runs, or kNone
   std::vector<int64_t> device_start_ps, device_duration_ps;  // TPU; kNoTimePs: absent
   std::vector<int64_t> run_id;                               // CPU
+  std::vector<int64_t> device_ordinal;                       // CPU; kNoOrdinal: absent
+  std::vector<uint64_t> flow_id;                             // CPU; kNoFlow: absent
   std::vector<uint64_t> correlation_id;                      // GPU; 0: none
   std::vector<int64_t> root_scope_id;                        // GPU; 0: none
-  std::vector<uint8_t> asynchronous;                         // CPU: 1 where the body ends later
 
   std::vector<ModuleEvent> modules;  // TPU, ordered by start
   std::vector<AggregatedExecution> aggregated;
+  // CPU: when the op with a flow id was complete, by the marker that the trace holds.
+  absl::flat_hash_map<uint64_t, int64_t> completion_ps;
 
   size_t size() const { return start_ps.size(); }
   int64_t end_ps(size_t row) const { return start_ps[row] + duration_ps[row]; }
+  const OpInfo& op_info(size_t row) const { return tables->ops[op[row]]; }
 };
 
 struct CollectOptions {
@@ -106,38 +120,8 @@ struct CollectOptions {
   std::atomic<uint64_t>* events_done = nullptr;
 };
 
-// Reads the selected devices. Devices without any execution are there, empty. On CPU
-// one entry a device_ordinal. Errors: as VisitEvents.
-absl::StatusOr<std::vector<DeviceExecutions>> CollectExecutions(const Trace& trace,
-                                                                const Selection& selection,
-                                                                const CollectOptions& options,
-                                                                Diagnostics* diagnostics);
-
-// What the host recorded about the GPU programs of one host: launches by correlation
-// id, and the events that execute a module.
-struct HostEvidence {
-  struct Launch {
-    uint32_t line;  // Line::timeline
-    Interval interval;
-    bool ambiguous = false;  // several launches share the correlation id
-  };
-  struct Execution {
-    uint32_t line;
-    Interval interval;
-    int64_t furthest_end_ps = 0;  // of this one and all before it
-  };
-  absl::flat_hash_map<uint64_t, Launch> launches;
-  absl::flat_hash_map<std::string, std::vector<Execution>> executions;  // by module, by start
-  size_t device_count = 0;  // GPUs of that host that have events
-};
-
-// Evidence for the devices on `device.plane`'s host. Reads the host planes of that
-// capture and host.
-absl::StatusOr<HostEvidence> CollectHostEvidence(const Trace& trace, const DevicePlane& device,
-                                                 Diagnostics* diagnostics);
-
-// One run. Times of the executions in it are on `clock`; `profile` places it on the
-// capture's axis (TPU: the module event).
+// One run. Times of the executions in it are on the program's clock; `profile` places it
+// on the capture's axis (TPU: the module event).
 struct Run {
   uint32_t program = kNone;
   Interval profile;
@@ -145,42 +129,21 @@ struct Run {
   std::optional<int64_t> key = {};  // CPU: run_id
 };
 
-// Splits a device's executions into runs: fills device->run and returns the runs,
-// ordered by (program, start).
-std::vector<Run> AssignRuns(DeviceExecutions* device, const HostEvidence& evidence,
-                            Diagnostics* diagnostics);
-
-// A measured run.
-struct Occurrence {
-  uint32_t run = kNone;  // into the runs
-  uint32_t program = kNone;
-  Clock clock = Clock::kProfile;
-  int64_t start_ps = 0;     // on `clock`
-  bool has_active = false;  // false: a module without ops; only span_ps is known
-  int64_t active_ps = 0, span_ps = 0, sum_ps = 0;
-  uint64_t kernels = 0;
-  bool suspect = false;
-  int64_t gap_ps() const { return span_ps - active_ps; }
+struct DeviceRuns {
+  DeviceExecutions executions;
+  std::vector<Run> runs;
 };
 
-// The clock of each program, and last that of the executions in no program: kDevice
-// where every execution carries the device clock (and `choice` allows it). With
-// ClockChoice::kDevice a program without it gets nothing.
-std::vector<std::optional<Clock>> ChooseClocks(const DeviceExecutions& device, ClockChoice choice,
-                                               Diagnostics* diagnostics);
+// Reads the selected devices, all of their executions at once, and splits them into runs.
+// (A report does the same chunk by chunk.) Devices without any execution are there,
+// empty. On CPU one entry a device_ordinal. Errors: as EventReader. Memory: about 60
+// bytes an execution.
+absl::StatusOr<std::vector<DeviceRuns>> CollectRuns(const Trace& trace, const Selection& selection,
+                                                    const CollectOptions& options,
+                                                    Diagnostics* diagnostics);
 
 // A row's interval on a clock.
 Interval ExecutionInterval(const DeviceExecutions& device, size_t row, Clock clock);
-
-// Measures each run over the executions whose op is wanted (by OpInfo index; nothing: all
-// are), and marks suspects: a run whose ops (all of them, wanted or not) are a strict subset of the
-// modal run's, where the mode covers at least 3/4 of at least 4 runs of the program; of
-// tied modes the larger. Same order as `runs`; runs of programs without a clock and runs
-// in which nothing is wanted are left out.
-std::vector<Occurrence> MeasureRuns(const DeviceExecutions& device, const std::vector<Run>& runs,
-                                    const std::vector<std::optional<Clock>>& clocks,
-                                    const std::optional<std::vector<bool>>& op_wanted,
-                                    Diagnostics* diagnostics);
 
 }  // namespace xplane_time
 

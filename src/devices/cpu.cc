@@ -9,15 +9,15 @@
 // An asynchronous one returns at once; its completion marker, tied to it by a flow id,
 // comes after its end.
 #include <algorithm>
-#include <map>
-#include <tuple>
+#include <limits>
+#include <utility>
 
 #include "devices/device_kind.h"
 
 namespace xplane_time {
 namespace {
 
-enum StatColumnIndex : size_t {
+enum CpuColumn : size_t {
   kHloOp,
   kHloModule,
   kProgramId,
@@ -28,9 +28,15 @@ enum StatColumnIndex : size_t {
   kProducer,
   kConsumer,
 };
-constexpr std::string_view kStats[] = {
-    "hlo_op",         "hlo_module", "program_id", "run_id", "device_ordinal",
-    "correlation_id", "tf_op",      "_p",         "_c"};
+constexpr KindStat kStats[] = {{"hlo_op", StatUse::kMeaning},
+                               {"hlo_module", StatUse::kMeaning},
+                               {"program_id", StatUse::kMeaning},
+                               {"run_id", StatUse::kNumber},
+                               {"device_ordinal", StatUse::kMeaning},
+                               {"correlation_id", StatUse::kPresence},
+                               {"tf_op", StatUse::kMeaning},
+                               {"_p", StatUse::kNumber},
+                               {"_c", StatUse::kNumber}};
 
 bool Claims(std::string_view name, std::optional<int64_t>* /*ordinal*/) {
   return name == "/host:CPU" || (name.starts_with("/host:CPU [") && name.ends_with("]"));
@@ -38,47 +44,93 @@ bool Claims(std::string_view name, std::optional<int64_t>* /*ordinal*/) {
 
 LineRole Role(std::string_view /*line*/) { return LineRole::kExecution; }
 
+uint64_t FlowId(const StatValue& value) {
+  const bool known = value.type == StatType::kInt64 || value.type == StatType::kUint64;
+  return known ? value.bits : kNoFlow;
+}
+
 void Interpret(const EventBatch& batch, size_t row, std::string_view name, Draft* draft) {
   const auto stat = [&](size_t column) -> const StatValue& { return batch.Stat(column, row); };
-  const auto flow = [&](size_t column) {
-    const StatValue value = stat(column);
-    if (value.type == StatType::kInt64 || value.type == StatType::kUint64) {
-      draft->flow_id = value.bits;
-    }
-  };
-  if (name.starts_with("end: ")) {
-    draft->is_execution = false;
-    draft->is_completion = true;
-    flow(kConsumer);
-    return;
-  }
-  if (stat(kHloOp).type == StatType::kAbsent || stat(kCorrelationId).type != StatType::kAbsent) {
-    draft->is_execution = false;
-    return;
-  }
-  flow(kProducer);
+  draft->is_completion = name.starts_with("end: ");
+  draft->is_execution = !draft->is_completion && stat(kHloOp).type != StatType::kAbsent &&
+                        stat(kCorrelationId).type == StatType::kAbsent;
+  if (!draft->is_execution) return;
   draft->kernel = name;
   draft->hlo_op = stat(kHloOp).text;
   draft->tf_op = stat(kTfOp).text;
   draft->function = stat(kHloModule).text;
   draft->program_id = stat(kProgramId);
   draft->ordinal = IntegerOf(stat(kDeviceOrdinal));
-  draft->run_id = static_cast<int64_t>(stat(kRunId).bits);
 }
 
-std::vector<Run> Split(DeviceExecutions* device, const HostEvidence& /*evidence*/,
-                       Diagnostics* /*diagnostics*/) {
-  std::map<int64_t, uint32_t> label_of_run_id;
-  std::vector<uint32_t> label(device->size());
-  for (size_t row = 0; row < device->size(); ++row) {
-    const auto next = static_cast<uint32_t>(label_of_run_id.size());
-    label[row] = label_of_run_id.try_emplace(device->run_id[row], next).first->second;
+void Numbers(const EventBatch& batch, size_t row, DeviceExecutions* to) {
+  to->run_id.push_back(static_cast<int64_t>(batch.Stat(kRunId, row).bits));
+  to->flow_id.push_back(FlowId(batch.Stat(kProducer, row)));
+}
+
+// Runs by (program, run_id), as they come.
+class RunIdSplitter : public RunSplitter {
+ public:
+  void Assign(DeviceExecutions* chunk) override {
+    chunk->run.resize(chunk->size());
+    for (size_t row = 0; row < chunk->size(); ++row) {
+      chunk->run[row] = kNone;
+      if (chunk->program[row] == kNone) continue;
+      const uint32_t run = RunOf(chunk->program[row], chunk->run_id[row]);
+      chunk->run[row] = run;
+      Interval& profile = runs_[run].profile;
+      if (profile.end_ps == kUnset) profile.start_ps = chunk->start_ps[row];
+      profile.end_ps = std::max(profile.end_ps, chunk->end_ps(row));
+    }
   }
-  return RunsFromLabels(device, label);
+
+  std::vector<Run> Finish(Diagnostics* /*diagnostics*/) override { return std::move(runs_); }
+
+ private:
+  static constexpr int64_t kUnset = std::numeric_limits<int64_t>::min();
+
+  uint32_t RunOf(uint32_t program, int64_t run_id) {
+    if (last_ != kNone && runs_[last_].program == program && runs_[last_].key == run_id) {
+      return last_;
+    }
+    const auto next = static_cast<uint32_t>(runs_.size());
+    const auto [found, inserted] = run_of_id_.try_emplace({program, run_id}, next);
+    if (inserted) {
+      runs_.push_back({.program = program, .profile = {0, kUnset}, .key = run_id});
+    }
+    last_ = found->second;
+    return last_;
+  }
+
+  absl::flat_hash_map<std::pair<uint32_t, int64_t>, uint32_t> run_of_id_;
+  std::vector<Run> runs_;
+  uint32_t last_ = kNone;
+};
+
+std::unique_ptr<RunSplitter> MakeSplitter(const SplitContext& /*context*/) {
+  return std::make_unique<RunIdSplitter>();
 }
 
 }  // namespace
 
-const KindRules kCpuRules = {DeviceKind::kCpu, Claims, Role, kStats, Interpret, Split};
+uint64_t CompletedFlow(const EventBatch& batch, size_t row) {
+  return FlowId(batch.Stat(kConsumer, row));
+}
+
+bool HasBody(const OpInfo& op) {
+  constexpr std::string_view kWithBody[] = {"call", "while", "cond"};
+  return std::any_of(std::begin(kWithBody), std::end(kWithBody),
+                     [&](std::string_view name) { return op.hlo_op.starts_with(name); });
+}
+
+bool CompletesLater(const absl::flat_hash_map<uint64_t, int64_t>& completion_ps, uint64_t flow,
+                    int64_t end_ps) {
+  if (completion_ps.empty()) return false;
+  const auto completion = completion_ps.find(flow);
+  return completion == completion_ps.end() || completion->second > end_ps;
+}
+
+const KindRules kCpuRules = {DeviceKind::kCpu, Claims,    Role,    kStats,
+                             "hlo_op",         Interpret, Numbers, MakeSplitter};
 
 }  // namespace xplane_time

@@ -19,14 +19,21 @@ void Interpret(const EventBatch& /*batch*/, size_t /*row*/, std::string_view nam
   draft->kernel = name;
 }
 
-std::vector<Run> Split(DeviceExecutions* device, const HostEvidence& /*evidence*/,
-                       Diagnostics* /*diagnostics*/) {
-  device->run.assign(device->size(), kNone);
-  return {};
+void Numbers(const EventBatch& /*batch*/, size_t /*row*/, DeviceExecutions* /*to*/) {}
+
+class NoRuns : public RunSplitter {
+ public:
+  void Assign(DeviceExecutions* chunk) override { chunk->run.assign(chunk->size(), kNone); }
+  std::vector<Run> Finish(Diagnostics* /*diagnostics*/) override { return {}; }
+};
+
+std::unique_ptr<RunSplitter> MakeSplitter(const SplitContext& /*context*/) {
+  return std::make_unique<NoRuns>();
 }
 
 }  // namespace
 
-const KindRules kCustomRules = {DeviceKind::kCustom, Claims, Role, {}, Interpret, Split};
+const KindRules kCustomRules = {DeviceKind::kCustom, Claims,  Role,        {}, {},
+                                Interpret,           Numbers, MakeSplitter};
 
 }  // namespace xplane_time

@@ -7,11 +7,17 @@
 #define XPLANE_TIME_SRC_DEVICES_DEVICE_KIND_H_
 
 #include <cstdint>
+#include <functional>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "timing/host_evidence.h"
 #include "xplane_time/read.h"
 #include "xplane_time/runs.h"
 #include "xplane_time/select.h"
@@ -37,14 +43,45 @@ struct Draft {
   std::string_view function;  // empty: unattributed
   StatValue program_id;
   std::optional<int64_t> ordinal;  // CPU
-  int64_t device_start_ps = kNoTimePs, device_duration_ps = kNoTimePs;
-  int64_t run_id = 0;
-  uint64_t correlation_id = 0;
-  int64_t scope_range_id = 0;
-  // CPU: a flow id ties a thunk to its completion marker.
-  bool is_completion = false;
-  std::optional<uint64_t> flow_id;
+  bool is_completion = false;      // CPU: a marker, tied to its thunk by a flow id
   bool is_execution = true;
+};
+
+// What a stat says about an event.
+enum class StatUse : uint8_t {
+  kMeaning,   // its value is part of what the event is: equal ones have equal drafts
+  kPresence,  // that it is there is
+  kNumber,    // it differs from event to event and is not part of the draft
+};
+
+struct KindStat {
+  std::string_view name;
+  StatUse use;
+};
+
+// Splits a device's executions into runs. All chunks of the device come in order of
+// start, once for each look that is wanted, then once more to be assigned.
+class RunSplitter {
+ public:
+  virtual ~RunSplitter() = default;
+  virtual bool WantsLook() const { return false; }
+  virtual absl::Status Look(const DeviceExecutions& /*chunk*/) { return absl::OkStatus(); }
+  virtual void EndLook() {}
+  // Fills chunk->run, and chunk->program where time tells.
+  virtual void Assign(DeviceExecutions* chunk) = 0;
+  // All runs, by the ids assigned.
+  virtual std::vector<Run> Finish(Diagnostics* diagnostics) = 0;
+};
+
+// Evidence is read when it is first needed.
+using EvidenceSource = std::function<absl::StatusOr<const HostEvidence*>()>;
+
+struct SplitContext {
+  uint32_t plane;
+  std::shared_ptr<const ExecutionTables> tables;  // grow while chunks come
+  std::span<const ModuleEvent> modules;           // TPU, ordered by start
+  bool may_have_programs = true;                  // GPU
+  EvidenceSource evidence;                        // GPU
 };
 
 struct KindRules {
@@ -52,13 +89,15 @@ struct KindRules {
   // Whether a plane with this name is such a device; sets its ordinal where it has one.
   bool (*claims)(std::string_view plane_name, std::optional<int64_t>* ordinal);
   LineRole (*role)(std::string_view line_name);
-  // Stats of execution events, in the order that `interpret` expects.
-  std::span<const std::string_view> stats;
+  // Stats of execution events, in the order that `interpret` and `numbers` expect.
+  std::span<const KindStat> stats;
+  // Without a stat of this name a plane has no executions; empty: it may have.
+  std::string_view needed_stat;
   // Fills the draft from row `row` of the batch. `name` is the event's shown name.
   void (*interpret)(const EventBatch& batch, size_t row, std::string_view name, Draft* draft);
-  // Assigns runs; see AssignRuns.
-  std::vector<Run> (*split)(DeviceExecutions* device, const HostEvidence& evidence,
-                            Diagnostics* diagnostics);
+  // Appends the numbers of row `row` to the columns of this kind.
+  void (*numbers)(const EventBatch& batch, size_t row, DeviceExecutions* to);
+  std::unique_ptr<RunSplitter> (*make_splitter)(const SplitContext& context);
 };
 
 extern const KindRules kGpuRules, kTpuRules, kCpuRules, kCustomRules;
@@ -69,15 +108,20 @@ std::span<const KindRules* const> AllKinds();
 // "/device:GPU:7" or "/device:GPU:7 [pid]" with prefix "/device:GPU:": the number.
 std::optional<int64_t> OrdinalAfter(std::string_view plane_name, std::string_view prefix);
 
+// Of a CPU completion marker: the flow of the thunk that is complete, or kNoFlow.
+uint64_t CompletedFlow(const EventBatch& batch, size_t row);
+// Whether a CPU op contains others: call, while, conditional.
+bool HasBody(const OpInfo& op);
+// Whether the op of a flow was complete after `end_ps`. A synchronous body is complete
+// before its op returns; a marker that is missing comes after the trace's end.
+bool CompletesLater(const absl::flat_hash_map<uint64_t, int64_t>& completion_ps, uint64_t flow,
+                    int64_t end_ps);
+
 // From what the trace says and from names; never from line names.
 Category Classify(const Draft& draft);
 
 // Stat access: numbers as they are, doubles not converted.
 std::optional<int64_t> IntegerOf(const StatValue& value);
-
-// Runs from one label a row (kNone: in no run): rows with equal (program, label) are a
-// run. Fills device->run; runs come ordered by (program, start).
-std::vector<Run> RunsFromLabels(DeviceExecutions* device, const std::vector<uint32_t>& label);
 
 }  // namespace xplane_time
 

@@ -11,10 +11,11 @@
 //   Host Threads/1    |launch 7|  |launch 8|         |launch 9| |launch 10|
 //   Stream #16             |--7--| |-8-|                  |--9--| |-10-|
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <optional>
 #include <string>
-#include <tuple>
+#include <utility>
 
 #include "devices/device_kind.h"
 #include "timing/period.h"
@@ -22,7 +23,7 @@
 namespace xplane_time {
 namespace {
 
-enum StatColumnIndex : size_t {
+enum GpuColumn : size_t {
   kHloModule,
   kProgramId,
   kHloOp,
@@ -35,9 +36,17 @@ enum StatColumnIndex : size_t {
   kFlops,
   kBytesAccessed,
 };
-constexpr std::string_view kStats[] = {
-    "hlo_module", "program_id", "hlo_op",         "correlation_id", "scope_range_id", "tf_op",
-    "name",       "source",     "memcpy_details", "flops",          "bytes_accessed"};
+constexpr KindStat kStats[] = {{"hlo_module", StatUse::kMeaning},
+                               {"program_id", StatUse::kMeaning},
+                               {"hlo_op", StatUse::kMeaning},
+                               {"correlation_id", StatUse::kNumber},
+                               {"scope_range_id", StatUse::kNumber},
+                               {"tf_op", StatUse::kMeaning},
+                               {"name", StatUse::kMeaning},
+                               {"source", StatUse::kMeaning},
+                               {"memcpy_details", StatUse::kPresence},
+                               {"flops", StatUse::kMeaning},
+                               {"bytes_accessed", StatUse::kMeaning}};
 
 bool Claims(std::string_view name, std::optional<int64_t>* ordinal) {
   *ordinal = OrdinalAfter(name, "/device:GPU:");
@@ -62,36 +71,37 @@ void Interpret(const EventBatch& batch, size_t row, std::string_view name, Draft
   draft->scope = stat(kName).text;
   draft->source = stat(kSource).text;
   draft->is_copy = stat(kMemcpyDetails).type != StatType::kAbsent;
-  draft->correlation_id = stat(kCorrelationId).bits;
-  draft->scope_range_id = static_cast<int64_t>(stat(kScopeRangeId).bits);
   draft->flops = IntegerOf(stat(kFlops));
   draft->bytes_accessed = IntegerOf(stat(kBytesAccessed));
 }
 
-// Rows of one program, in order of start.
-using Rows = std::vector<uint32_t>;
-// A label a row of `Rows`, or nothing where the way does not apply.
-using Labels = std::optional<std::vector<uint32_t>>;
-
-// Numbers any keys from 0 in order of appearance.
-template <typename Key>
-std::vector<uint32_t> Number(const std::vector<Key>& keys) {
-  std::map<Key, uint32_t> number;
-  std::vector<uint32_t> labels;
-  labels.reserve(keys.size());
-  for (const Key& key : keys) {
-    labels.push_back(number.try_emplace(key, static_cast<uint32_t>(number.size())).first->second);
-  }
-  return labels;
+// `root_scope_id` gets the kernel's own scope here; the root is found later.
+void Numbers(const EventBatch& batch, size_t row, DeviceExecutions* to) {
+  to->correlation_id.push_back(batch.Stat(kCorrelationId, row).bits);
+  to->root_scope_id.push_back(static_cast<int64_t>(batch.Stat(kScopeRangeId, row).bits));
 }
 
-Labels ByScopeRange(const DeviceExecutions& device, const Rows& rows) {
-  std::vector<int64_t> roots;
-  for (uint32_t row : rows) {
-    if (device.root_scope_id[row] == 0) return std::nullopt;
-    roots.push_back(device.root_scope_id[row]);
+// Consecutive executions of one program with the same label.
+struct Segment {
+  int64_t label = 0;
+  uint64_t executions = 0;
+};
+using Segments = std::vector<Segment>;
+
+constexpr int64_t kNoLabel = -1;
+
+void Extend(Segments* segments, int64_t label) {
+  if (segments->empty() || segments->back().label != label) segments->push_back({label, 0});
+  ++segments->back().executions;
+}
+
+// Numbers the labels from 0 in order of appearance.
+void Number(Segments* segments) {
+  absl::flat_hash_map<int64_t, int64_t> number;
+  for (Segment& segment : *segments) {
+    const auto next = static_cast<int64_t>(number.size());
+    segment.label = number.try_emplace(segment.label, next).first->second;
   }
-  return Number(roots);
 }
 
 // The module execution around a launch: on the launch's line the last to begin, else
@@ -117,56 +127,26 @@ const HostEvidence::Execution* ExecutionOf(const HostEvidence::Launch& launch,
 }
 
 // A kernel without a launch of its own between two of one run belongs to that run.
-bool FillGaps(std::vector<uint32_t>* labels) {
-  std::vector<uint32_t>& all = *labels;
-  std::vector<uint32_t> next(all.size(), kNone);
-  for (size_t i = all.size(); i-- > 1;) next[i - 1] = all[i] != kNone ? all[i] : next[i];
-  for (size_t i = 0; i < all.size(); ++i) {
-    if (all[i] != kNone) continue;
-    const uint32_t before = i == 0 ? kNone : all[i - 1];
-    if (before == kNone || before != next[i]) return false;
-    all[i] = before;
-  }
-  return true;
-}
-
-Labels ByCorrelation(const DeviceExecutions& device, const Rows& rows,
-                     const HostEvidence& evidence) {
-  const std::string& function = device.programs[device.program[rows[0]]].function;
-  const auto executions = evidence.executions.find(function);
-  if (executions == evidence.executions.end()) return std::nullopt;
-  std::vector<uint32_t> labels;
-  for (uint32_t row : rows) {
-    const auto launch = evidence.launches.find(device.correlation_id[row]);
-    const HostEvidence::Execution* execution = nullptr;
-    if (device.correlation_id[row] != 0 && launch != evidence.launches.end() &&
-        !launch->second.ambiguous) {
-      execution = ExecutionOf(launch->second, executions->second);
+// False where one is between two runs, or at an end.
+bool FillGaps(Segments* segments) {
+  Segments filled;
+  for (size_t i = 0; i < segments->size(); ++i) {
+    const Segment& segment = (*segments)[i];
+    if (segment.label != kNoLabel) {
+      if (!filled.empty() && filled.back().label == segment.label) {
+        filled.back().executions += segment.executions;
+      } else {
+        filled.push_back(segment);
+      }
+      continue;
     }
-    labels.push_back(execution == nullptr
-                         ? kNone
-                         : static_cast<uint32_t>(execution - executions->second.data()));
+    const bool inside = !filled.empty() && i + 1 < segments->size() &&
+                        (*segments)[i + 1].label == filled.back().label;
+    if (!inside) return false;
+    filled.back().executions += segment.executions;
   }
-  if (!FillGaps(&labels)) return std::nullopt;
-  return labels;
-}
-
-std::vector<uint32_t> ByPeriod(const DeviceExecutions& device, const Rows& rows) {
-  std::vector<std::pair<std::string_view, std::string_view>> keys;
-  std::vector<int64_t> idle_ps;
-  int64_t end_ps = device.start_ps[rows[0]];
-  for (uint32_t row : rows) {
-    const OpInfo& op = device.ops[device.op[row]];
-    keys.emplace_back(op.hlo_op, op.kernel);
-    idle_ps.push_back(std::max<int64_t>(0, device.start_ps[row] - end_ps));
-    end_ps = std::max(end_ps, device.end_ps(row));
-  }
-  return SplitByPeriod(Number(keys), idle_ps);
-}
-
-size_t CountDistinct(std::vector<uint32_t> labels) {
-  std::sort(labels.begin(), labels.end());
-  return static_cast<size_t>(std::unique(labels.begin(), labels.end()) - labels.begin());
+  *segments = std::move(filled);
+  return true;
 }
 
 // How often the host executed a function on this device, where that is not `runs`: its
@@ -198,60 +178,212 @@ struct Tally {
 };
 using Tallies = std::map<std::string, Tally>;  // by function
 
-// Labels the rows of one program by the first way that applies.
-std::vector<uint32_t> LabelProgram(const DeviceExecutions& device, const Rows& rows,
-                                   const HostEvidence& evidence, Tally* tally) {
-  const Labels by_scope = ByScopeRange(device, rows);
-  const Labels by_correlation = ByCorrelation(device, rows, evidence);
-  std::vector<uint32_t> labels = by_scope.has_value()         ? *by_scope
-                                 : by_correlation.has_value() ? *by_correlation
-                                                              : ByPeriod(device, rows);
-  tally->runs += CountDistinct(labels);
-  if (by_correlation.has_value()) {
-    tally->matched.insert(tally->matched.end(), by_correlation->begin(), by_correlation->end());
-    tally->disagree |= by_scope.has_value() && Number(*by_scope) != Number(*by_correlation);
-  }
-  return labels;
-}
+// The executions of one program, as the looks see them.
+struct Track {
+  bool any_without_scope = false;
+  Segments by_scope, by_correlation;
+  bool correlated = false;  // by_correlation holds runs
+  bool by_period = false;   // nothing else tells: another look
+  std::map<std::pair<std::string, std::string>, uint32_t> symbol_of;  // hlo_op, kernel
+  std::vector<uint32_t> symbol_of_op;
+  std::vector<uint32_t> symbols;
+  std::vector<int64_t> idle_ps;
+  int64_t end_ps = 0;  // of the executions so far
 
-// Marks the runs of functions of which the host's record says otherwise.
-void CrossCheck(const DeviceExecutions& device, const HostEvidence& evidence,
-                const Tallies& tallies, std::vector<Run>* runs, Diagnostics* diagnostics) {
-  for (const auto& [function, tally] : tallies) {
-    const auto executions = evidence.executions.find(function);
-    if (executions == evidence.executions.end()) continue;
-    const auto on_host =
-        HostDisagrees(tally.runs, tally.matched, executions->second, evidence.device_count);
-    if (!tally.disagree && !on_host.has_value()) continue;
-    diagnostics->Note(DiagnosticCode::kRunsUncertain,
-                      function + ": " + std::to_string(tally.runs) + " runs on the device, " +
-                          std::to_string(on_host.value_or(tally.runs)) + " executions on the host",
-                      {.plane = device.plane.plane});
-    for (Run& run : *runs) run.uncertain |= device.programs[run.program].function == function;
-  }
-}
+  Segments runs;  // the labels are ids of runs
+  size_t at = 0;  // while assigning: the segment, and how much of it is taken
+  uint64_t taken = 0;
+};
 
-std::vector<Run> Split(DeviceExecutions* device, const HostEvidence& evidence,
-                       Diagnostics* diagnostics) {
-  std::vector<Rows> rows_of_program(device->programs.size());
-  for (uint32_t row = 0; row < device->size(); ++row) {
-    if (device->program[row] != kNone) rows_of_program[device->program[row]].push_back(row);
+class GpuSplitter : public RunSplitter {
+ public:
+  explicit GpuSplitter(const SplitContext& context) : context_(context) {}
+
+  bool WantsLook() const override {
+    return looks_ == 0 ? context_.may_have_programs : period_wanted_;
   }
-  Tallies tallies;
-  std::vector<uint32_t> label(device->size(), kNone);
-  for (const Rows& rows : rows_of_program) {
-    if (rows.empty()) continue;
-    Tally& tally = tallies[device->programs[device->program[rows[0]]].function];
-    const std::vector<uint32_t> labels = LabelProgram(*device, rows, evidence, &tally);
-    for (size_t i = 0; i < rows.size(); ++i) label[rows[i]] = labels[i];
+
+  absl::Status Look(const DeviceExecutions& chunk) override {
+    for (size_t row = 0; row < chunk.size(); ++row) {
+      if (chunk.program[row] == kNone) continue;
+      Track& track = TrackOf(chunk.program[row]);
+      if (looks_ > 0) {
+        if (track.by_period) LookForPeriod(chunk, row, &track);
+        continue;
+      }
+      const int64_t scope = chunk.root_scope_id[row];
+      track.any_without_scope |= scope == 0;
+      if (!track.any_without_scope) Extend(&track.by_scope, scope);
+      if (evidence_ == nullptr) {
+        auto found = context_.evidence();
+        if (!found.ok()) return found.status();
+        evidence_ = *found;
+      }
+      Extend(&track.by_correlation, HostExecution(chunk, row));
+    }
+    return absl::OkStatus();
   }
-  std::vector<Run> runs = RunsFromLabels(device, label);
-  CrossCheck(*device, evidence, tallies, &runs, diagnostics);
-  return runs;
+
+  void EndLook() override {
+    ++looks_;
+    period_wanted_ = false;
+    for (uint32_t program = 0; program < tracks_.size(); ++program) {
+      Track& track = tracks_[program];
+      if (looks_ == 1) {
+        Decide(&track);
+        period_wanted_ |= track.by_period;
+      } else if (track.by_period) {
+        for (uint32_t run : SplitByPeriod(track.symbols, track.idle_ps)) Extend(&track.runs, run);
+        track.symbols = {};
+        track.idle_ps = {};
+      }
+    }
+    if (!period_wanted_) NumberRuns();
+  }
+
+  void Assign(DeviceExecutions* chunk) override {
+    chunk->run.assign(chunk->size(), kNone);
+    for (size_t row = 0; row < chunk->size(); ++row) {
+      if (chunk->program[row] == kNone) continue;
+      Track& track = tracks_[chunk->program[row]];
+      if (track.taken == track.runs[track.at].executions) {
+        ++track.at;
+        track.taken = 0;
+      }
+      ++track.taken;
+      const auto id = static_cast<uint32_t>(track.runs[track.at].label);
+      chunk->run[row] = id;
+      Interval& profile = runs_[id].profile;
+      if (profile.end_ps == kUnset) profile.start_ps = chunk->start_ps[row];
+      profile.end_ps = std::max(profile.end_ps, chunk->end_ps(row));
+    }
+  }
+
+  std::vector<Run> Finish(Diagnostics* diagnostics) override {
+    if (evidence_ != nullptr) CrossCheck(diagnostics);
+    return std::move(runs_);
+  }
+
+ private:
+  static constexpr int64_t kUnset = std::numeric_limits<int64_t>::min();
+
+  const std::string& FunctionOf(uint32_t program) const {
+    return context_.tables->programs[program].function;
+  }
+
+  Track& TrackOf(uint32_t program) {
+    if (program >= tracks_.size()) tracks_.resize(program + 1);
+    return tracks_[program];
+  }
+
+  // The host execution that launched a kernel, or kNoLabel.
+  int64_t HostExecution(const DeviceExecutions& chunk, size_t row) const {
+    const auto executions = evidence_->executions.find(FunctionOf(chunk.program[row]));
+    if (executions == evidence_->executions.end() || chunk.correlation_id[row] == 0) {
+      return kNoLabel;
+    }
+    const auto launch = evidence_->launches.find(chunk.correlation_id[row]);
+    if (launch == evidence_->launches.end() || launch->second.ambiguous) return kNoLabel;
+    const HostEvidence::Execution* execution = ExecutionOf(launch->second, executions->second);
+    return execution == nullptr ? kNoLabel : execution - executions->second.data();
+  }
+
+  static void LookForPeriod(const DeviceExecutions& chunk, size_t row, Track* track) {
+    const uint32_t op = chunk.op[row];
+    if (op >= track->symbol_of_op.size()) track->symbol_of_op.resize(op + 1, kNone);
+    uint32_t& symbol = track->symbol_of_op[op];
+    if (symbol == kNone) {
+      const OpInfo& info = chunk.op_info(row);
+      const auto next = static_cast<uint32_t>(track->symbol_of.size());
+      symbol = track->symbol_of.try_emplace({info.hlo_op, info.kernel}, next).first->second;
+    }
+    track->symbols.push_back(symbol);
+    if (track->idle_ps.empty()) track->end_ps = chunk.start_ps[row];
+    track->idle_ps.push_back(std::max<int64_t>(0, chunk.start_ps[row] - track->end_ps));
+    track->end_ps = std::max(track->end_ps, chunk.end_ps(row));
+  }
+
+  // By the first way that applies.
+  void Decide(Track* track) {
+    if (track->by_correlation.empty()) return;  // a program of another pass
+    track->correlated = FillGaps(&track->by_correlation);
+    if (!track->any_without_scope) {
+      track->runs = track->by_scope;
+    } else if (track->correlated) {
+      track->runs = track->by_correlation;
+    } else {
+      track->by_period = true;
+    }
+  }
+
+  void NumberRuns() {
+    for (uint32_t program = 0; program < tracks_.size(); ++program) {
+      Track& track = tracks_[program];
+      if (track.runs.empty()) continue;
+      Number(&track.runs);
+      const auto first = static_cast<int64_t>(runs_.size());
+      int64_t count = 0;
+      for (Segment& segment : track.runs) {
+        count = std::max(count, segment.label + 1);
+        segment.label += first;
+      }
+      runs_.resize(runs_.size() + static_cast<size_t>(count),
+                   {.program = program, .profile = {0, kUnset}});
+      Tally& tally = tallies_[FunctionOf(program)];
+      tally.runs += static_cast<size_t>(count);
+      if (track.correlated) {
+        for (const Segment& segment : track.by_correlation) {
+          tally.matched.push_back(static_cast<uint32_t>(segment.label));
+        }
+        tally.disagree |= !track.any_without_scope && !SameRuns(&track);
+      }
+      track.by_scope = {};
+      track.by_correlation = {};
+    }
+  }
+
+  static bool SameRuns(Track* track) {
+    Number(&track->by_scope);
+    Number(&track->by_correlation);
+    return std::equal(track->by_scope.begin(), track->by_scope.end(), track->by_correlation.begin(),
+                      track->by_correlation.end(), [](const Segment& a, const Segment& b) {
+                        return a.label == b.label && a.executions == b.executions;
+                      });
+  }
+
+  // Marks the runs of functions of which the host's record says otherwise.
+  void CrossCheck(Diagnostics* diagnostics) {
+    for (const auto& [function, tally] : tallies_) {
+      const auto executions = evidence_->executions.find(function);
+      if (executions == evidence_->executions.end()) continue;
+      const auto on_host =
+          HostDisagrees(tally.runs, tally.matched, executions->second, evidence_->device_count);
+      if (!tally.disagree && !on_host.has_value()) continue;
+      diagnostics->Note(DiagnosticCode::kRunsUncertain,
+                        function + ": " + std::to_string(tally.runs) + " runs on the device, " +
+                            std::to_string(on_host.value_or(tally.runs)) +
+                            " executions on the host",
+                        {.plane = context_.plane});
+      for (Run& run : runs_) run.uncertain |= FunctionOf(run.program) == function;
+    }
+  }
+
+  SplitContext context_;
+  const HostEvidence* evidence_ = nullptr;
+  std::vector<Track> tracks_;  // by program
+  size_t looks_ = 0;
+  bool period_wanted_ = false;
+  std::vector<Run> runs_;
+  Tallies tallies_;
+};
+
+std::unique_ptr<RunSplitter> MakeSplitter(const SplitContext& context) {
+  return std::make_unique<GpuSplitter>(context);
 }
 
 }  // namespace
 
-const KindRules kGpuRules = {DeviceKind::kGpu, Claims, Role, kStats, Interpret, Split};
+const KindRules kGpuRules = {DeviceKind::kGpu, Claims,  Role,        kStats, {},
+                             Interpret,        Numbers, MakeSplitter};
 
 }  // namespace xplane_time

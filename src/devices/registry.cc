@@ -1,10 +1,9 @@
-// What all device kinds share: the list of them, categories, labels to runs.
+// What all device kinds share: the list of them, and categories.
 #include <algorithm>
 #include <array>
 #include <cctype>
 #include <charconv>
 #include <limits>
-#include <map>
 #include <string>
 #include <utility>
 
@@ -95,49 +94,6 @@ Category Classify(const Draft& draft) {
     return Category::kOther;
   }
   return Category::kCompute;
-}
-
-std::vector<Run> RunsFromLabels(DeviceExecutions* device, const std::vector<uint32_t>& label) {
-  struct Draw {
-    uint32_t program, label;
-    Interval profile;
-    std::optional<int64_t> key;
-  };
-  std::map<std::pair<uint32_t, uint32_t>, uint32_t> index;
-  std::vector<Draw> draws;
-  std::vector<uint32_t> draw_of_row(device->size(), kNone);
-  for (size_t row = 0; row < device->size(); ++row) {
-    if (label[row] == kNone || device->program[row] == kNone) continue;
-    const Interval interval{device->start_ps[row], device->end_ps(row)};
-    const auto [found, inserted] =
-        index.try_emplace({device->program[row], label[row]}, static_cast<uint32_t>(draws.size()));
-    draw_of_row[row] = found->second;
-    if (inserted) {
-      draws.push_back({device->program[row], label[row], interval, std::nullopt});
-      if (!device->run_id.empty()) draws.back().key = device->run_id[row];
-    }
-    Interval& whole = draws[found->second].profile;
-    whole.start_ps = std::min(whole.start_ps, interval.start_ps);
-    whole.end_ps = std::max(whole.end_ps, interval.end_ps);
-  }
-  std::vector<uint32_t> order(draws.size());
-  for (uint32_t i = 0; i < order.size(); ++i) order[i] = i;
-  std::stable_sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) {
-    return std::pair(draws[a].program, draws[a].profile.start_ps) <
-           std::pair(draws[b].program, draws[b].profile.start_ps);
-  });
-  std::vector<Run> runs;
-  std::vector<uint32_t> rank(draws.size());
-  for (uint32_t i = 0; i < order.size(); ++i) {
-    const Draw& draw = draws[order[i]];
-    rank[order[i]] = i;
-    runs.push_back({.program = draw.program, .profile = draw.profile, .key = draw.key});
-  }
-  device->run.assign(device->size(), kNone);
-  for (size_t row = 0; row < device->size(); ++row) {
-    if (draw_of_row[row] != kNone) device->run[row] = rank[draw_of_row[row]];
-  }
-  return runs;
 }
 
 }  // namespace xplane_time

@@ -14,7 +14,7 @@
 namespace xplane_time {
 namespace {
 
-enum StatColumnIndex : size_t {
+enum TpuColumn : size_t {
   kDeviceOffset,
   kDeviceDuration,
   kHloCategory,
@@ -23,13 +23,11 @@ enum StatColumnIndex : size_t {
   kTfOp,
   kSource,
 };
-constexpr std::string_view kStats[] = {"device_offset_ps",
-                                       "device_duration_ps",
-                                       "hlo_category",
-                                       "flops",
-                                       "bytes_accessed",
-                                       "tf_op",
-                                       "source"};
+constexpr KindStat kStats[] = {
+    {"device_offset_ps", StatUse::kNumber}, {"device_duration_ps", StatUse::kNumber},
+    {"hlo_category", StatUse::kMeaning},    {"flops", StatUse::kMeaning},
+    {"bytes_accessed", StatUse::kMeaning},  {"tf_op", StatUse::kMeaning},
+    {"source", StatUse::kMeaning}};
 
 bool Claims(std::string_view name, std::optional<int64_t>* ordinal) {
   const size_t sparse = name.find(" SparseCore ");
@@ -63,12 +61,6 @@ void Interpret(const EventBatch& batch, size_t row, std::string_view name, Draft
   draft->kernel = name;
   ParseModuleName(name, draft);
   const auto stat = [&](size_t column) -> const StatValue& { return batch.Stat(column, row); };
-  const auto offset = IntegerOf(stat(kDeviceOffset)), duration = IntegerOf(stat(kDeviceDuration));
-  if (offset.has_value() && duration.has_value() && *offset >= -kAxisLimitPs && *duration >= 0 &&
-      EndPs(*offset, *duration).value_or(std::numeric_limits<int64_t>::max()) <= kAxisLimitPs) {
-    draft->device_start_ps = *offset;
-    draft->device_duration_ps = *duration;
-  }
   draft->hlo_op = name;
   draft->hlo_category = stat(kHloCategory).text;
   draft->flops = IntegerOf(stat(kFlops));
@@ -77,64 +69,74 @@ void Interpret(const EventBatch& batch, size_t row, std::string_view name, Draft
   draft->source = stat(kSource).text;
 }
 
-// The module event around a time: the last to begin of those that contain it.
-class ModuleIndex {
+void Numbers(const EventBatch& batch, size_t row, DeviceExecutions* to) {
+  const auto offset = IntegerOf(batch.Stat(kDeviceOffset, row)),
+             duration = IntegerOf(batch.Stat(kDeviceDuration, row));
+  const bool known =
+      offset.has_value() && duration.has_value() && *offset >= -kAxisLimitPs && *duration >= 0 &&
+      EndPs(*offset, *duration).value_or(std::numeric_limits<int64_t>::max()) <= kAxisLimitPs;
+  to->device_start_ps.push_back(known ? *offset : kNoTimePs);
+  to->device_duration_ps.push_back(known ? *duration : kNoTimePs);
+}
+
+// Runs are the module events, in their order.
+class ModuleSplitter : public RunSplitter {
  public:
-  explicit ModuleIndex(const std::vector<ModuleEvent>& modules) : modules_(modules) {
+  explicit ModuleSplitter(const SplitContext& context)
+      : plane_(context.plane), modules_(context.modules) {
     int64_t furthest = std::numeric_limits<int64_t>::min();
-    for (const ModuleEvent& module : modules) {
+    for (const ModuleEvent& module : modules_) {
       furthest = std::max(furthest, module.interval.end_ps);
       furthest_end_.push_back(furthest);
     }
   }
 
-  uint32_t At(int64_t time_ps) const {
-    auto after = std::upper_bound(
-        modules_.begin(), modules_.end(), time_ps,
-        [](int64_t time, const ModuleEvent& module) { return time < module.interval.start_ps; });
-    for (auto i = static_cast<size_t>(after - modules_.begin()); i-- > 0;) {
+  void Assign(DeviceExecutions* chunk) override {
+    chunk->run.resize(chunk->size());
+    for (size_t row = 0; row < chunk->size(); ++row) {
+      const uint32_t module = At(chunk->start_ps[row]);
+      chunk->run[row] = module;
+      chunk->program[row] = module == kNone ? kNone : modules_[module].program;
+      outside_ += module == kNone ? 1 : 0;
+    }
+  }
+
+  std::vector<Run> Finish(Diagnostics* diagnostics) override {
+    diagnostics->Count(DiagnosticCode::kExecutionOutsideModule, {.plane = plane_}, outside_);
+    std::vector<Run> runs;
+    runs.reserve(modules_.size());
+    for (const ModuleEvent& module : modules_) {
+      runs.push_back({.program = module.program, .profile = module.interval});
+    }
+    return runs;
+  }
+
+ private:
+  // The module event around a time: the last to begin of those that contain it. Times
+  // come in order.
+  uint32_t At(int64_t time_ps) {
+    while (begun_ < modules_.size() && modules_[begun_].interval.start_ps <= time_ps) ++begun_;
+    for (size_t i = begun_; i-- > 0;) {
       if (furthest_end_[i] <= time_ps) break;
       if (modules_[i].interval.end_ps > time_ps) return static_cast<uint32_t>(i);
     }
     return kNone;
   }
 
- private:
-  const std::vector<ModuleEvent>& modules_;
+  const uint32_t plane_;
+  std::span<const ModuleEvent> modules_;
   std::vector<int64_t> furthest_end_;
+  size_t begun_ = 0;
+  uint64_t outside_ = 0;
 };
 
-std::vector<Run> Split(DeviceExecutions* device, const HostEvidence& /*evidence*/,
-                       Diagnostics* diagnostics) {
-  const ModuleIndex index(device->modules);
-  const Location where = {.plane = device->plane.plane};
-  std::vector<uint32_t> order(device->modules.size());
-  for (uint32_t i = 0; i < order.size(); ++i) order[i] = i;
-  std::stable_sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) {
-    return device->modules[a].program < device->modules[b].program;
-  });
-  std::vector<Run> runs;
-  std::vector<uint32_t> run_of_module(order.size());
-  for (uint32_t module : order) {
-    run_of_module[module] = static_cast<uint32_t>(runs.size());
-    runs.push_back(
-        {.program = device->modules[module].program, .profile = device->modules[module].interval});
-  }
-  device->run.assign(device->size(), kNone);
-  for (size_t row = 0; row < device->size(); ++row) {
-    const uint32_t module = index.At(device->start_ps[row]);
-    if (module == kNone) {
-      diagnostics->Count(DiagnosticCode::kExecutionOutsideModule, where);
-      continue;
-    }
-    device->run[row] = run_of_module[module];
-    device->program[row] = device->modules[module].program;
-  }
-  return runs;
+std::unique_ptr<RunSplitter> MakeSplitter(const SplitContext& context) {
+  return std::make_unique<ModuleSplitter>(context);
 }
 
 }  // namespace
 
-const KindRules kTpuRules = {DeviceKind::kTpu, Claims, Role, kStats, Interpret, Split};
+const KindRules kTpuRules = {DeviceKind::kTpu, Claims,  Role,        kStats, {},
+                             Interpret,        Numbers, MakeSplitter};
 
 }  // namespace xplane_time

@@ -225,6 +225,14 @@ void Moments::Add(int64_t value) {
   ++n_;
 }
 
+void Moments::Add(int64_t value, uint64_t times) {
+  Moments equal;
+  equal.n_ = times;
+  equal.sum_ = Int128{value} * static_cast<Int128>(times);
+  equal.min_ = equal.max_ = value;
+  Merge(equal);
+}
+
 void Moments::Merge(const Moments& other) {
   if (other.n_ == 0) return;
   if (n_ == 0) {
@@ -283,7 +291,7 @@ double Percentile(std::span<const int64_t> sorted, double fraction) {
 }
 
 absl::StatusOr<Trim> ParseTrim(std::string_view text) {
-  if (text == "none") return Trim{.policy = Trim::Policy::kNone};
+  if (text == "none") return Trim{.policy = Trim::Policy::kKeepAll};
   if (text == "drop-extremes") return Trim{.policy = Trim::Policy::kDropExtremes};
   if (text == "iqr") return Trim{.policy = Trim::Policy::kIqr};
   if (text == "mad") return Trim{.policy = Trim::Policy::kMad};
@@ -301,7 +309,7 @@ absl::StatusOr<Trim> ParseTrim(std::string_view text) {
 
 std::string TrimName(const Trim& trim) {
   switch (trim.policy) {
-    case Trim::Policy::kNone:
+    case Trim::Policy::kKeepAll:
       return "none";
     case Trim::Policy::kDropExtremes:
       return "drop-extremes";
@@ -324,7 +332,7 @@ std::vector<bool> KeptByTrim(std::span<const int64_t> values_ps, const Trim& tri
   std::vector<bool> kept(values_ps.size(), true);
   if (values_ps.empty()) return kept;
   switch (trim.policy) {
-    case Trim::Policy::kNone:
+    case Trim::Policy::kKeepAll:
       break;
     case Trim::Policy::kDropExtremes:
       DropExtremes(values_ps, kept);

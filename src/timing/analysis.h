@@ -6,11 +6,13 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "timing/device_meter.h"
 #include "timing/filters.h"
 #include "xplane_time/report.h"
 #include "xplane_time/runs.h"
@@ -19,25 +21,37 @@ namespace xplane_time {
 
 // A run's times and what becomes of it.
 struct Sample {
-  Occurrence occurrence;
+  uint32_t run = kNone, program = kNone;
+  int64_t start_ps = 0;  // on `clock`
+  int64_t active_ps = 0, span_ps = 0, sum_ps = 0;
+  uint64_t kernels = 0;
   Interval profile;      // on the capture's axis
   uint64_t ordinal = 0;  // within (device, function, program)
-  std::optional<int64_t> key;
-  bool skipped = false;  // a warm-up run
-  bool uncertain = false;
+  int64_t key = 0;       // CPU: run_id
+  Clock clock = Clock::kProfile;
+  bool has_active = false;  // false: a module without ops; only span_ps is known
+  bool has_key = false;
+  bool suspect = false;
+  bool skipped = false;    // a warm-up run
+  bool uncertain = false;  // ways of splitting disagree
 
+  int64_t gap_ps() const { return span_ps - active_ps; }
   int64_t Metric(Metric which) const;
 };
 
 struct DeviceAnalysis {
-  DeviceExecutions executions;
-  std::vector<Run> runs;
-  std::vector<std::optional<Clock>> clocks;    // by program, last: unattributed
-  std::optional<std::vector<bool>> op_wanted;  // nothing: all
-  std::vector<bool> program_wanted;
-  std::vector<Sample> samples;  // of wanted programs, by (program, start)
+  DevicePlane plane;
   DeviceRef ref;
   uint32_t capture = 0;
+  std::shared_ptr<const ExecutionTables> tables;
+  DeviceTotals totals;
+  bool any_module = false;
+  std::vector<Sample> samples;  // of wanted programs, by (program, start)
+  std::vector<KernelCell> cells;
+  int64_t self_ps = 0;  // of all executions
+  ClockPlan clocks{DeviceKind::kGpu, ClockChoice::kAuto, false};
+  // Only where they were asked for.
+  std::optional<DeviceExecutions> executions;
 };
 
 struct Analysis {
@@ -46,20 +60,23 @@ struct Analysis {
   Diagnostics diagnostics;
 };
 
-// Selects, collects, splits and measures. Errors: as BuildReport.
+enum class Keep : uint8_t { kSummaries, kExecutions };
+
+// Selects, reads, splits and measures. With kExecutions the executions are kept, all of a
+// device at once. Errors: as BuildReport.
 absl::StatusOr<Analysis> Analyze(const Trace& trace, const ReportOptions& options,
-                                 const Diagnostics& reading);
+                                 const Diagnostics& reading, Keep keep = Keep::kSummaries);
 
 // Row builders, one file each.
 std::vector<FunctionRow> FunctionRows(const Analysis& analysis, const ReportOptions& options);
 std::vector<FunctionRow> CombinedRows(Analysis* analysis, const ReportOptions& options,
                                       bool by_variant);
-std::vector<KernelRow> KernelRows(Analysis* analysis, int64_t tolerance_ps);
+std::vector<KernelRow> KernelRows(const Analysis& analysis);
 std::vector<SampleRow> SampleRows(const Analysis& analysis);
 
 // Fills runs, kernels and the summaries from samples of one function; shared by
 // functions and combined rows.
-void SummarizeSamples(const std::vector<Sample>& samples, const ReportOptions& options,
+void SummarizeSamples(std::span<const Sample> samples, const ReportOptions& options,
                       FunctionRow* row);
 
 }  // namespace xplane_time

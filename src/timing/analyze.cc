@@ -2,10 +2,13 @@
 #include <algorithm>
 #include <limits>
 #include <map>
+#include <mutex>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "parallel.h"
 #include "timing/analysis.h"
+#include "timing/plane_analyzer.h"
 #include "timing/plane_list.h"
 #include "xplane_time/normalize.h"
 #include "xplane_time/read.h"
@@ -14,8 +17,8 @@
 namespace xplane_time {
 namespace {
 
-bool Empty(const DeviceExecutions& device) {
-  return device.size() == 0 && device.aggregated.empty() && device.modules.empty();
+bool Empty(const DeviceAnalysis& device) {
+  return device.totals.executions == 0 && !device.any_module;
 }
 
 absl::Status NothingExecuted(const Trace& trace, const Selection& selection) {
@@ -24,30 +27,6 @@ absl::Status NothingExecuted(const Trace& trace, const Selection& selection) {
   return absl::FailedPreconditionError(absl::StrCat(
       trace.files[0].path, ": ", asked, " executed nothing; there are: ", ListPlanes(trace),
       "; choose with --device, or --device all"));
-}
-
-DeviceRef RefOf(const Trace& trace, const DeviceExecutions& device) {
-  const Plane& plane = trace.planes[device.plane.plane];
-  return {std::string(plane.name), device.ordinal, std::string(plane.host), plane.file};
-}
-
-// Kernels of a GPU that name no function although they lie inside some run's span.
-void CountLostAnnotations(const DeviceAnalysis& device, Diagnostics* diagnostics) {
-  const DeviceExecutions& rows = device.executions;
-  if (rows.plane.kind != DeviceKind::kGpu) return;
-  std::vector<Interval> spans;
-  for (const Run& run : device.runs) spans.push_back(run.profile);
-  spans = MergeIntervals(std::move(spans));
-  for (size_t row = 0; row < rows.size(); ++row) {
-    if (rows.program[row] != kNone || rows.ops[rows.op[row]].category == Category::kCopy) continue;
-    const auto after =
-        std::upper_bound(spans.begin(), spans.end(), rows.start_ps[row],
-                         [](int64_t time, const Interval& span) { return time < span.start_ps; });
-    if (after != spans.begin() && rows.start_ps[row] < std::prev(after)->end_ps) {
-      diagnostics->Count(DiagnosticCode::kKernelWithoutFunction,
-                         {.plane = rows.plane.plane, .line = rows.line[row]});
-    }
-  }
 }
 
 // Saved captures count from their host's own start: what to add to put the hosts of a
@@ -64,27 +43,54 @@ int64_t HostShiftPs(const Trace& trace, uint32_t file) {
   return later_ns < kAxisLimitPs / 1000 ? static_cast<int64_t>(later_ns) * 1000 : 0;
 }
 
-void MakeSamples(const ReportOptions& options, int64_t shift_ps, Diagnostics* diagnostics,
-                 DeviceAnalysis* device) {
-  uint64_t ordinal = 0;
-  uint32_t program = kNone;
-  const auto occurrences =
-      MeasureRuns(device->executions, device->runs, device->clocks, device->op_wanted, diagnostics);
-  for (const Occurrence& occurrence : occurrences) {
-    if (!device->program_wanted[occurrence.program]) continue;
-    ordinal = occurrence.program == program ? ordinal + 1 : 0;
-    program = occurrence.program;
-    const Run& run = device->runs[occurrence.run];
-    const Interval profile{run.profile.start_ps + shift_ps, run.profile.end_ps + shift_ps};
-    device->samples.push_back(
-        {occurrence, profile, ordinal, run.key, ordinal < options.skip_runs, run.uncertain});
+void CountIdle(const std::vector<DeviceAnalysis>& devices, Diagnostics* diagnostics) {
+  for (const DeviceAnalysis& device : devices) {
+    if (!Empty(device)) continue;
+    diagnostics->Count(DiagnosticCode::kIdleAccelerator, {.plane = device.plane.plane});
   }
 }
 
-void CountIdle(const std::vector<DeviceAnalysis>& devices, Diagnostics* diagnostics) {
-  for (const DeviceAnalysis& device : devices) {
-    if (!Empty(device.executions)) continue;
-    diagnostics->Count(DiagnosticCode::kIdleAccelerator, {.plane = device.executions.plane.plane});
+// Evidence of each host, read when a device first asks for it. Thread-safe.
+class EvidenceStore {
+ public:
+  EvidenceStore(const Trace& trace, const Selection& selection) : trace_(trace) {
+    for (const DevicePlane& plane : selection.planes) hosts_[HostOf(plane)];
+  }
+
+  absl::StatusOr<const HostEvidence*> Of(const DevicePlane& plane) {
+    Host& host = hosts_.at(HostOf(plane));
+    std::call_once(host.once, [&] {
+      Diagnostics host_events;  // the host's own devices report these
+      host.evidence = CollectHostEvidence(trace_, plane, &host_events);
+    });
+    if (!host.evidence.ok()) return host.evidence.status();
+    return &*host.evidence;
+  }
+
+ private:
+  struct Host {
+    std::once_flag once;
+    absl::StatusOr<HostEvidence> evidence;
+  };
+  using Key = std::pair<uint32_t, std::string_view>;  // file and host
+
+  Key HostOf(const DevicePlane& plane) const {
+    return {trace_.planes[plane.plane].file, trace_.planes[plane.plane].host};
+  }
+
+  const Trace& trace_;
+  std::map<Key, Host> hosts_;
+};
+
+// Where its plane is, and its runs on the capture's axis.
+void Place(const Trace& trace, DeviceAnalysis* device) {
+  const Plane& plane = trace.planes[device->plane.plane];
+  device->ref = {std::string(plane.name), device->ref.ordinal, std::string(plane.host), plane.file};
+  device->capture = trace.files[plane.file].capture;
+  const int64_t shift_ps = HostShiftPs(trace, plane.file);
+  for (Sample& sample : device->samples) {
+    sample.profile.start_ps += shift_ps;
+    sample.profile.end_ps += shift_ps;
   }
 }
 
@@ -93,17 +99,17 @@ void CountIdle(const std::vector<DeviceAnalysis>& devices, Diagnostics* diagnost
 int64_t Sample::Metric(xplane_time::Metric which) const {
   switch (which) {
     case Metric::kActive:
-      return occurrence.active_ps;
+      return active_ps;
     case Metric::kSpan:
-      return occurrence.span_ps;
+      return span_ps;
     case Metric::kSum:
       break;
   }
-  return occurrence.sum_ps;
+  return sum_ps;
 }
 
 absl::StatusOr<Analysis> Analyze(const Trace& trace, const ReportOptions& options,
-                                 const Diagnostics& reading) {
+                                 const Diagnostics& reading, Keep keep) {
   Analysis analysis;
   analysis.diagnostics = reading;
   auto filters = Filters::Compile(options);
@@ -111,46 +117,48 @@ absl::StatusOr<Analysis> Analyze(const Trace& trace, const ReportOptions& option
   analysis.filters = *std::move(filters);
   auto selection = SelectDevices(trace, options.device);
   if (!selection.ok()) return selection.status();
-  auto collected = CollectExecutions(
-      trace, *selection,
-      {options.threads, options.min_duration_ps, options.max_events, options.events_done},
-      &analysis.diagnostics);
-  if (!collected.ok()) return collected.status();
-  if (std::all_of(collected->begin(), collected->end(), Empty)) {
-    return NothingExecuted(trace, *selection);
+  struct Result {
+    absl::StatusOr<std::vector<DeviceAnalysis>> devices;
+    Diagnostics diagnostics;
+  };
+  std::vector<Result> results(selection->planes.size());
+  EvidenceStore evidence(trace, *selection);
+  const CollectOptions collect = {options.threads, options.min_duration_ps, options.max_events,
+                                  options.events_done};
+  ParallelFor(results.size(), options.threads, [&](size_t i) {
+    const DevicePlane& plane = selection->planes[i];
+    PlaneAnalyzer analyzer(trace, plane, *selection, collect,
+                           [&evidence, &plane] { return evidence.Of(plane); });
+    results[i].devices =
+        analyzer.Analyze({&options, &analysis.filters, keep}, &results[i].diagnostics);
+  });
+  for (Result& result : results) {
+    if (!result.devices.ok()) return result.devices.status();
+    analysis.diagnostics.Merge(result.diagnostics);
+    for (DeviceAnalysis& device : *result.devices) {
+      Place(trace, &device);
+      analysis.devices.push_back(std::move(device));
+    }
   }
-  std::map<std::pair<uint32_t, std::string_view>, HostEvidence> evidence;  // by file and host
-  for (DeviceExecutions& executions : *collected) {
-    DeviceAnalysis device;
-    device.executions = std::move(executions);
-    DeviceExecutions& rows = device.executions;
-    const Plane& plane = trace.planes[rows.plane.plane];
-    const std::pair host(plane.file, plane.host);
-    const bool by_host = rows.plane.kind == DeviceKind::kGpu && !rows.programs.empty();
-    if (by_host && !evidence.contains(host)) {
-      Diagnostics host_events;  // the host's own devices report these
-      auto found = CollectHostEvidence(trace, rows.plane, &host_events);
-      if (!found.ok()) return found.status();
-      evidence[host] = *std::move(found);
-    }
-    device.runs =
-        AssignRuns(&rows, by_host ? evidence.at(host) : HostEvidence{}, &analysis.diagnostics);
-    device.clocks = ChooseClocks(rows, options.clock, &analysis.diagnostics);
-    if (analysis.filters.any_op()) {
-      device.op_wanted.emplace();
-      for (const OpInfo& op : rows.ops) device.op_wanted->push_back(analysis.filters.WantsOp(op));
-    }
-    for (const ProgramInfo& program : rows.programs) {
-      device.program_wanted.push_back(analysis.filters.WantsFunction(program.function));
-    }
-    device.ref = RefOf(trace, rows);
-    device.capture = trace.files[plane.file].capture;
-    MakeSamples(options, HostShiftPs(trace, plane.file), &analysis.diagnostics, &device);
-    CountLostAnnotations(device, &analysis.diagnostics);
-    analysis.devices.push_back(std::move(device));
+  if (std::all_of(analysis.devices.begin(), analysis.devices.end(), Empty)) {
+    return NothingExecuted(trace, *selection);
   }
   CountIdle(analysis.devices, &analysis.diagnostics);
   return analysis;
+}
+
+absl::StatusOr<std::vector<DeviceRuns>> CollectRuns(const Trace& trace, const Selection& selection,
+                                                    const CollectOptions& options,
+                                                    Diagnostics* diagnostics) {
+  EvidenceStore evidence(trace, selection);
+  std::vector<DeviceRuns> all;
+  for (const DevicePlane& plane : selection.planes) {
+    PlaneAnalyzer analyzer(trace, plane, selection, options, [&] { return evidence.Of(plane); });
+    auto devices = analyzer.Collect(diagnostics);
+    if (!devices.ok()) return devices.status();
+    std::move(devices->begin(), devices->end(), std::back_inserter(all));
+  }
+  return all;
 }
 
 }  // namespace xplane_time

@@ -29,7 +29,7 @@ std::map<GroupKey, Group> GroupSamples(const Analysis& analysis, bool by_variant
   for (size_t d = 0; d < analysis.devices.size(); ++d) {
     const DeviceAnalysis& device = analysis.devices[d];
     for (const Sample& sample : device.samples) {
-      const std::string& function = device.executions.programs[sample.occurrence.program].function;
+      const std::string& function = device.tables->programs[sample.program].function;
       const auto variant = analysis.filters.id.Capture(function);
       if (by_variant && !variant.has_value()) continue;
       Group& group = groups[{by_variant ? "" : function, variant.value_or("")}];
@@ -43,14 +43,12 @@ std::map<GroupKey, Group> GroupSamples(const Analysis& analysis, bool by_variant
 
 // The slowest of runs that belong together; suspect or skipped if one of them is.
 Sample Slowest(const std::vector<const Sample*>& together, Metric metric) {
-  const auto time = [&](const Sample* s) {
-    return s->occurrence.has_active ? s->Metric(metric) : s->occurrence.span_ps;
-  };
+  const auto time = [&](const Sample* s) { return s->has_active ? s->Metric(metric) : s->span_ps; };
   Sample slowest =
       **std::max_element(together.begin(), together.end(),
                          [&](const Sample* a, const Sample* b) { return time(a) < time(b); });
   for (const Sample* sample : together) {
-    slowest.occurrence.suspect |= sample->occurrence.suspect;
+    slowest.suspect |= sample->suspect;
     slowest.skipped |= sample->skipped;
     slowest.uncertain |= sample->uncertain;
   }
@@ -71,7 +69,7 @@ using DeviceSamples = std::map<size_t, std::vector<Sample>>;
 std::vector<Sample> MatchByKey(const DeviceSamples& devices, Metric metric) {
   std::map<int64_t, std::vector<const Sample*>> by_key;
   for (const auto& [ignored, samples] : devices) {
-    for (const Sample& sample : samples) by_key[*sample.key].push_back(&sample);
+    for (const Sample& sample : samples) by_key[sample.key].push_back(&sample);
   }
   std::vector<Sample> matched;
   for (const auto& [ignored, together] : by_key) matched.push_back(Slowest(together, metric));
@@ -103,7 +101,7 @@ std::optional<std::vector<Sample>> MatchByOrder(DeviceSamples* devices, Metric m
 std::optional<std::vector<Sample>> Match(DeviceSamples* devices, Metric metric) {
   const bool keyed = std::all_of(devices->begin(), devices->end(), [](const auto& device) {
     return std::all_of(device.second.begin(), device.second.end(),
-                       [](const Sample& sample) { return sample.key.has_value(); });
+                       [](const Sample& sample) { return sample.has_key; });
   });
   return keyed ? MatchByKey(*devices, metric) : MatchByOrder(devices, metric);
 }

@@ -14,18 +14,18 @@ std::optional<Summary> Summarized(const std::vector<int64_t>& values, uint64_t s
 
 // The samples that count: not suspect, not warm-up, and with the same kind of value as
 // the others, then trimmed by the metric.
-std::vector<const Sample*> KeptSamples(const std::vector<Sample>& samples,
+std::vector<const Sample*> KeptSamples(std::span<const Sample> samples,
                                        const ReportOptions& options) {
   const bool any_active = std::any_of(samples.begin(), samples.end(), [](const Sample& sample) {
-    return sample.occurrence.has_active && !sample.occurrence.suspect;
+    return sample.has_active && !sample.suspect;
   });
   std::vector<const Sample*> candidates;
   std::vector<int64_t> values;
   for (const Sample& sample : samples) {
-    if (sample.occurrence.suspect || sample.skipped) continue;
-    if (any_active && !sample.occurrence.has_active) continue;
+    if (sample.suspect || sample.skipped) continue;
+    if (any_active && !sample.has_active) continue;
     candidates.push_back(&sample);
-    values.push_back(any_active ? sample.Metric(options.metric) : sample.occurrence.span_ps);
+    values.push_back(any_active ? sample.Metric(options.metric) : sample.span_ps);
   }
   const std::vector<bool> kept = KeptByTrim(values, options.trim);
   std::vector<const Sample*> result;
@@ -44,18 +44,18 @@ int64_t Total(const FunctionRow& row, Metric metric) {
 
 }  // namespace
 
-void SummarizeSamples(const std::vector<Sample>& samples, const ReportOptions& options,
+void SummarizeSamples(std::span<const Sample> samples, const ReportOptions& options,
                       FunctionRow* row) {
   row->runs = samples.size();
   bool first = true;
   for (const Sample& sample : samples) {
-    row->suspect_runs += sample.occurrence.suspect ? 1 : 0;
-    row->kernels_total += sample.occurrence.kernels;
+    row->suspect_runs += sample.suspect ? 1 : 0;
+    row->kernels_total += sample.kernels;
     if (sample.uncertain) row->status = RowStatus::kRunsUncertain;
-    if (!sample.occurrence.has_active && samples.size() > 1) continue;
+    if (!sample.has_active && samples.size() > 1) continue;
     if (first) {
-      row->clock = sample.occurrence.clock;
-    } else if (row->clock != sample.occurrence.clock) {
+      row->clock = sample.clock;
+    } else if (row->clock != sample.clock) {
       row->clock = std::nullopt;
     }
     first = false;
@@ -66,7 +66,7 @@ void SummarizeSamples(const std::vector<Sample>& samples, const ReportOptions& o
   std::vector<int64_t> active, span, gap, sum;
   uint64_t kernels = 0;
   for (const Sample* sample : kept) {
-    const Occurrence& o = sample->occurrence;
+    const Sample& o = *sample;
     span.push_back(o.span_ps);
     kernels += o.kernels;
     if (!o.has_active) continue;
@@ -101,13 +101,12 @@ std::vector<FunctionRow> FunctionRows(const Analysis& analysis, const ReportOpti
   for (const DeviceAnalysis& device : analysis.devices) {
     const size_t first_row = rows.size();
     for (size_t first = 0; first < device.samples.size();) {
-      const uint32_t program = device.samples[first].occurrence.program;
-      std::vector<Sample> samples;
-      for (; first < device.samples.size() && device.samples[first].occurrence.program == program;
-           ++first) {
-        samples.push_back(device.samples[first]);
-      }
-      const ProgramInfo& info = device.executions.programs[program];
+      const uint32_t program = device.samples[first].program;
+      size_t end = first;
+      while (end < device.samples.size() && device.samples[end].program == program) ++end;
+      const auto samples = std::span(device.samples).subspan(first, end - first);
+      first = end;
+      const ProgramInfo& info = device.tables->programs[program];
       FunctionRow& row = rows.emplace_back();
       row.device = device.ref;
       row.function = info.function;
@@ -115,10 +114,13 @@ std::vector<FunctionRow> FunctionRows(const Analysis& analysis, const ReportOpti
       row.variant_id = analysis.filters.id.Capture(info.function);
       SummarizeSamples(samples, options, &row);
     }
-    std::stable_sort(rows.begin() + static_cast<ptrdiff_t>(first_row), rows.end(),
-                     [&](const FunctionRow& a, const FunctionRow& b) {
-                       return Total(a, options.metric) > Total(b, options.metric);
-                     });
+    std::stable_sort(
+        rows.begin() + static_cast<ptrdiff_t>(first_row), rows.end(),
+        [&](const FunctionRow& a, const FunctionRow& b) {
+          const int64_t total_a = Total(a, options.metric), total_b = Total(b, options.metric);
+          if (total_a != total_b) return total_a > total_b;
+          return std::pair(a.function, a.program_id) < std::pair(b.function, b.program_id);
+        });
   }
   return rows;
 }
@@ -127,8 +129,8 @@ std::vector<SampleRow> SampleRows(const Analysis& analysis) {
   std::vector<SampleRow> rows;
   for (const DeviceAnalysis& device : analysis.devices) {
     for (const Sample& sample : device.samples) {
-      const Occurrence& o = sample.occurrence;
-      const ProgramInfo& info = device.executions.programs[o.program];
+      const Sample& o = sample;
+      const ProgramInfo& info = device.tables->programs[o.program];
       SampleRow& row = rows.emplace_back();
       row.device = device.ref;
       row.function = info.function;

@@ -1,9 +1,10 @@
 // CollectHostEvidence: launches and module executions that the host recorded.
+#include "timing/host_evidence.h"
+
 #include <algorithm>
 #include <string>
 
 #include "xplane_time/read.h"
-#include "xplane_time/runs.h"
 
 namespace xplane_time {
 namespace {

@@ -1,71 +1,34 @@
 // One row a kernel, function, program and device.
 #include <algorithm>
 #include <map>
+#include <string_view>
+#include <tuple>
 #include <utility>
 
 #include "timing/analysis.h"
 #include "timing/saturate.h"
-#include "xplane_time/nest.h"
 
 namespace xplane_time {
 namespace {
 
-// Self time of every execution of a device, on its clock. Empty where unknown. Only
-// TPU and CPU lines nest; the events of a GPU stream follow each other.
-class SelfTimes {
- public:
-  SelfTimes(const DeviceAnalysis& device, int64_t tolerance_ps)
-      : tolerance_ps_(tolerance_ps), self_ps_(device.executions.size()) {
-    const DeviceExecutions& rows = device.executions;
-    std::map<std::pair<uint32_t, Clock>, std::vector<uint32_t>> timelines;
-    for (uint32_t row = 0; row < rows.size(); ++row) {
-      const auto clock = ClockOf(device, rows.program[row]);
-      if (!clock.has_value()) continue;
-      if (rows.plane.kind == DeviceKind::kTpu || rows.plane.kind == DeviceKind::kCpu) {
-        timelines[{rows.line[row], *clock}].push_back(row);
-      } else {
-        self_ps_[row] = rows.duration_ps[row];
-      }
-    }
-    for (const auto& [key, members] : timelines) NestTimeline(rows, members, key.second);
-  }
-
-  static std::optional<Clock> ClockOf(const DeviceAnalysis& device, uint32_t program) {
-    return device.clocks[std::min<size_t>(program, device.clocks.size() - 1)];
-  }
-
-  std::optional<int64_t> operator[](size_t row) const { return self_ps_[row]; }
-
- private:
-  void NestTimeline(const DeviceExecutions& rows, const std::vector<uint32_t>& members,
-                    Clock clock) {
-    std::vector<Interval> intervals;
-    for (uint32_t row : members) intervals.push_back(ExecutionInterval(rows, row, clock));
-    const Nesting nesting = Nest(intervals, tolerance_ps_);
-    for (size_t i = 0; i < members.size(); ++i) {
-      const bool unknown = !rows.asynchronous.empty() && rows.asynchronous[members[i]] != 0;
-      if (!unknown) self_ps_[members[i]] = nesting.self_ps[i];
-    }
-  }
-
-  int64_t tolerance_ps_;
-  std::vector<std::optional<int64_t>> self_ps_;
-};
-
-// Collects what is known about one row.
+// What is known about one row: its ops' cells together.
 struct Accumulator {
-  std::vector<int64_t> durations_ps;
-  uint64_t aggregated = 0;
+  std::vector<const KernelCell*> cells;
+  uint64_t count = 0, aggregated = 0;
   int64_t total_ps = 0;
   std::optional<int64_t> self_ps = 0;
-  std::vector<uint32_t> ops;  // distinct
   std::optional<int64_t> flops = 0, bytes_accessed = 0;
 
-  void Add(const DeviceExecutions& rows, uint32_t op, uint64_t count, int64_t ps) {
-    total_ps = SaturatingAdd(total_ps, ps);
-    if (std::find(ops.begin(), ops.end(), op) == ops.end()) ops.push_back(op);
-    AddKnown(&flops, rows.ops[op].flops, count);
-    AddKnown(&bytes_accessed, rows.ops[op].bytes_accessed, count);
+  void Add(const KernelCell& cell, const OpInfo& op) {
+    cells.push_back(&cell);
+    count += cell.count;
+    aggregated += cell.aggregated;
+    total_ps = SaturatingAdd(total_ps, cell.total_ps);
+    self_ps = self_ps.has_value() && cell.self_ps.has_value()
+                  ? std::optional(SaturatingAdd(*self_ps, *cell.self_ps))
+                  : std::nullopt;
+    AddKnown(&flops, op.flops, cell.count);
+    AddKnown(&bytes_accessed, op.bytes_accessed, cell.count);
   }
 
   // A total is unknown as soon as a part is.
@@ -81,114 +44,92 @@ struct Accumulator {
 };
 
 // The scope that all ops share.
-std::optional<std::string> ScopeOf(const DeviceExecutions& rows, const std::vector<uint32_t>& ops) {
-  const auto shown = [&](uint32_t op) -> const std::string& {
-    const OpInfo& info = rows.ops[op];
+std::optional<std::string> ScopeOf(const ExecutionTables& tables,
+                                   const std::vector<const KernelCell*>& cells) {
+  const auto shown = [&](const KernelCell* cell) -> const std::string& {
+    const OpInfo& info = tables.ops[cell->op];
     if (!info.scope.empty()) return info.scope;
     return info.tf_op.empty() ? info.source : info.tf_op;
   };
-  for (uint32_t op : ops) {
-    if (shown(op) != shown(ops[0])) return std::nullopt;
+  for (const KernelCell* cell : cells) {
+    if (shown(cell) != shown(cells[0])) return std::nullopt;
   }
-  return shown(ops[0]).empty() ? std::nullopt : std::optional<std::string>(shown(ops[0]));
+  return shown(cells[0]).empty() ? std::nullopt : std::optional<std::string>(shown(cells[0]));
 }
 
-void FillStatistics(Accumulator* from, KernelRow* row) {
-  std::vector<int64_t>& values = from->durations_ps;
-  row->count = values.size() + from->aggregated;
-  row->total_ps = from->total_ps;
-  row->mean_ps = static_cast<double>(from->total_ps) / static_cast<double>(row->count);
-  if (values.empty() || from->aggregated > 0) return;  // not all durations are known
-  std::sort(values.begin(), values.end());
+std::vector<DurationCount> Durations(const std::vector<const KernelCell*>& cells) {
+  if (cells.size() == 1) return cells[0]->durations.Sorted();
+  DurationCounts together;
+  for (const KernelCell* cell : cells) {
+    for (const DurationCount& each : cell->durations.Sorted()) {
+      together.Add(each.duration_ps, each.count);
+    }
+  }
+  return together.Sorted();
+}
+
+void FillStatistics(const Accumulator& from, KernelRow* row) {
+  row->count = from.count;
+  row->total_ps = from.total_ps;
+  row->mean_ps = static_cast<double>(from.total_ps) / static_cast<double>(row->count);
+  if (from.aggregated > 0) return;  // not all durations are known
+  const std::vector<DurationCount> sorted = Durations(from.cells);
   Moments moments;
-  for (int64_t value : values) moments.Add(value);
+  for (const DurationCount& each : sorted) moments.Add(each.duration_ps, each.count);
   row->mean_ps = moments.mean();
   row->std_ps = moments.std();
-  row->median_ps = Percentile(values, 0.5);
-  row->min_ps = values.front();
-  row->max_ps = values.back();
+  row->median_ps = CountedMedian(sorted, row->count);
+  row->min_ps = sorted.front().duration_ps;
+  row->max_ps = sorted.back().duration_ps;
 }
 
-using RowKey = std::pair<std::string_view, uint32_t>;  // kernel name, program
+using RowKey = std::tuple<std::string_view, std::string_view, std::string_view, uint32_t>;
 
-bool Wanted(const DeviceAnalysis& device, const Filters& filters, uint32_t op, uint32_t program) {
-  if (device.op_wanted.has_value() && !(*device.op_wanted)[op]) return false;
-  return program == kNone ? !filters.any_function() : device.program_wanted[program];
-}
-
-KernelRow MakeRow(const DeviceAnalysis& device, const RowKey& key, int64_t device_self_ps,
-                  Accumulator* from) {
-  const DeviceExecutions& rows = device.executions;
+KernelRow MakeRow(const DeviceAnalysis& device, const RowKey& key, const Accumulator& from) {
+  const auto& [kernel, function, program_id, program] = key;
   KernelRow row;
   row.device = device.ref;
-  row.kernel = key.first;
-  if (key.second != kNone) {
-    row.function = rows.programs[key.second].function;
-    row.program_id = rows.programs[key.second].program_id;
+  row.kernel = kernel;
+  if (program != kNone) {
+    row.function = device.tables->programs[program].function;
+    row.program_id = device.tables->programs[program].program_id;
   }
-  row.category = rows.ops[from->ops[0]].category;
-  row.scope = ScopeOf(rows, from->ops);
-  row.clock = *SelfTimes::ClockOf(device, key.second);
-  row.self_ps = from->self_ps;
-  row.flops = from->flops;
-  row.bytes_accessed = from->bytes_accessed;
+  row.category = device.tables->ops[from.cells[0]->op].category;
+  row.scope = ScopeOf(*device.tables, from.cells);
+  row.clock = device.clocks.Of(program).value_or(Clock::kProfile);
+  row.self_ps = from.self_ps;
+  row.flops = from.flops;
+  row.bytes_accessed = from.bytes_accessed;
   FillStatistics(from, &row);
-  if (row.self_ps.has_value() && device_self_ps > 0) {
-    row.share = static_cast<double>(*row.self_ps) / static_cast<double>(device_self_ps);
+  if (row.self_ps.has_value() && device.self_ps > 0) {
+    row.share = static_cast<double>(*row.self_ps) / static_cast<double>(device.self_ps);
   }
   return row;
 }
 
-void AddDeviceRows(const DeviceAnalysis& device, const Filters& filters, int64_t tolerance_ps,
-                   Diagnostics* diagnostics, std::vector<KernelRow>* out) {
-  const DeviceExecutions& rows = device.executions;
-  const SelfTimes self(device, tolerance_ps);
+void AddDeviceRows(const DeviceAnalysis& device, std::vector<KernelRow>* out) {
   std::map<RowKey, Accumulator> accumulators;
-  int64_t device_self_ps = 0;
-  uint64_t left_out = 0;
-  for (uint32_t row = 0; row < rows.size(); ++row) {
-    const auto clock = SelfTimes::ClockOf(device, rows.program[row]);
-    device_self_ps = SaturatingAdd(device_self_ps, self[row].value_or(0));
-    if (!clock.has_value()) continue;
-    if (!Wanted(device, filters, rows.op[row], rows.program[row])) {
-      ++left_out;
-      continue;
+  for (const KernelCell& cell : device.cells) {
+    if (cell.count == 0) continue;
+    RowKey key{device.tables->ops[cell.op].kernel, {}, {}, cell.program};
+    if (cell.program != kNone) {
+      const ProgramInfo& program = device.tables->programs[cell.program];
+      std::get<1>(key) = program.function;
+      if (program.program_id.has_value()) std::get<2>(key) = *program.program_id;
     }
-    Accumulator& to = accumulators[{rows.ops[rows.op[row]].kernel, rows.program[row]}];
-    const Interval interval = ExecutionInterval(rows, row, *clock);
-    to.Add(rows, rows.op[row], 1, interval.end_ps - interval.start_ps);
-    to.durations_ps.push_back(interval.end_ps - interval.start_ps);
-    to.self_ps = to.self_ps.has_value() && self[row].has_value()
-                     ? std::optional(SaturatingAdd(*to.self_ps, *self[row]))
-                     : std::nullopt;
+    accumulators[key].Add(cell, device.tables->ops[cell.op]);
   }
-  for (const AggregatedExecution& sum : rows.aggregated) {
-    if (sum.occurrences == 0 || !Wanted(device, filters, sum.op, sum.program)) continue;
-    if (!SelfTimes::ClockOf(device, sum.program).has_value()) continue;
-    Accumulator& to = accumulators[{rows.ops[sum.op].kernel, sum.program}];
-    to.Add(rows, sum.op, static_cast<uint64_t>(sum.occurrences), sum.total_ps);
-    to.aggregated += static_cast<uint64_t>(sum.occurrences);
-    to.self_ps = std::nullopt;
-  }
-  const Location where = {.plane = rows.plane.plane};
-  diagnostics->Count(DiagnosticCode::kLeftOutByFilter, where, left_out);
-  diagnostics->Count(
-      DiagnosticCode::kAsynchronousBody, where,
-      static_cast<uint64_t>(std::count(rows.asynchronous.begin(), rows.asynchronous.end(), 1)));
   const size_t first_row = out->size();
-  for (auto& [key, from] : accumulators)
-    out->push_back(MakeRow(device, key, device_self_ps, &from));
+  for (const auto& [key, from] : accumulators) out->push_back(MakeRow(device, key, from));
   std::stable_sort(out->begin() + static_cast<ptrdiff_t>(first_row), out->end(),
                    [](const KernelRow& a, const KernelRow& b) { return a.total_ps > b.total_ps; });
 }
 
 }  // namespace
 
-std::vector<KernelRow> KernelRows(Analysis* analysis, int64_t tolerance_ps) {
+std::vector<KernelRow> KernelRows(const Analysis& analysis) {
   std::vector<KernelRow> rows;
-  for (const DeviceAnalysis& device : analysis->devices) {
-    AddDeviceRows(device, analysis->filters, tolerance_ps, &analysis->diagnostics, &rows);
-  }
+  for (const DeviceAnalysis& device : analysis.devices) AddDeviceRows(device, &rows);
   return rows;
 }
 

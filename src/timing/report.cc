@@ -1,30 +1,19 @@
 #include "xplane_time/report.h"
 
-#include <algorithm>
-#include <utility>
-
 #include "timing/analysis.h"
-#include "timing/saturate.h"
 
 namespace xplane_time {
 namespace {
 
 DeviceRow MakeDeviceRow(const DeviceAnalysis& device) {
-  const DeviceExecutions& rows = device.executions;
-  DeviceRow row{.device = device.ref, .kind = rows.plane.kind, .executions = rows.size()};
-  UnionLength busy;
-  for (size_t i = 0; i < rows.size(); ++i) {
-    busy.Add(rows.start_ps[i], rows.end_ps(i));
-    row.sum_ps = SaturatingAdd(row.sum_ps, rows.duration_ps[i]);
-    row.last_ps = std::max(row.last_ps.value_or(rows.end_ps(i)), rows.end_ps(i));
-  }
-  if (rows.size() > 0) row.first_ps = rows.start_ps[0];
-  row.busy_ps = busy.length_ps();
-  for (const AggregatedExecution& sum : rows.aggregated) {
-    row.executions += static_cast<uint64_t>(sum.occurrences);
-    row.sum_ps = SaturatingAdd(row.sum_ps, sum.total_ps);
-  }
-  return row;
+  const DeviceTotals& totals = device.totals;
+  return {.device = device.ref,
+          .kind = device.plane.kind,
+          .executions = totals.executions,
+          .busy_ps = totals.busy_ps,
+          .sum_ps = totals.sum_ps,
+          .first_ps = totals.first_ps,
+          .last_ps = totals.last_ps};
 }
 
 }  // namespace
@@ -44,7 +33,7 @@ absl::StatusOr<Report> BuildReport(const Trace& trace, const ReportOptions& opti
   if (options.by_variant) {
     report.variants = CombinedRows(&*analysis, options, /*by_variant=*/true);
   }
-  report.kernels = KernelRows(&*analysis, options.tolerance_ps);
+  report.kernels = KernelRows(*analysis);
   if (options.samples) report.samples = SampleRows(*analysis);
   report.diagnostics = DescribeDiagnostics(trace, analysis->diagnostics);
   return report;

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "devices/device_kind.h"
 #include "timing/analysis.h"
 #include "timing/saturate.h"
 #include "xplane_time/nest.h"
@@ -70,6 +71,13 @@ void AddTimeline(const Timeline& timeline, const NameFilter& filter, int64_t tol
   }
 }
 
+// A CPU op that returned before its body was complete.
+bool IsAsynchronous(const DeviceExecutions& executions, size_t row) {
+  if (executions.plane.kind != DeviceKind::kCpu || executions.flow_id[row] == kNoFlow) return false;
+  return HasBody(executions.op_info(row)) &&
+         CompletesLater(executions.completion_ps, executions.flow_id[row], executions.end_ps(row));
+}
+
 class RowWriter {
  public:
   RowWriter(const TreeOptions& options, DeviceRef device, std::string line,
@@ -116,37 +124,34 @@ class RowWriter {
 
 // The trees of a device's functions: the runs (span), in them the kernels.
 void AddFunctionTrees(const DeviceAnalysis& device, const TreeOptions& options,
-                      const NameFilter& name, Diagnostics* diagnostics,
+                      const Filters& filters, const NameFilter& name, Diagnostics* diagnostics,
                       std::vector<TreeRow>* rows) {
-  const DeviceExecutions& executions = device.executions;
+  const DeviceExecutions& executions = *device.executions;
   Node top;
   std::map<uint32_t, const Sample*> sample_of_run;
-  for (const Sample& sample : device.samples) sample_of_run[sample.occurrence.run] = &sample;
+  for (const Sample& sample : device.samples) sample_of_run[sample.run] = &sample;
   std::map<std::pair<uint32_t, uint32_t>, Timeline> timelines;  // by run and line
   std::map<uint32_t, std::vector<Interval>> wanted_of_run;
   for (size_t row = 0; row < executions.size(); ++row) {
     const uint32_t run = executions.run[row];
     if (run == kNone || !sample_of_run.contains(run)) continue;
-    const OpInfo& op = executions.ops[executions.op[row]];
-    if (device.op_wanted.has_value() && !(*device.op_wanted)[executions.op[row]]) continue;
+    const OpInfo& op = executions.op_info(row);
+    if (!filters.WantsOp(op)) continue;
     Timeline& timeline = timelines[{run, executions.line[row]}];
-    timeline.intervals.push_back(
-        ExecutionInterval(executions, row, sample_of_run[run]->occurrence.clock));
+    timeline.intervals.push_back(ExecutionInterval(executions, row, sample_of_run[run]->clock));
     timeline.names.push_back(op.kernel);
-    timeline.asynchronous.push_back(!executions.asynchronous.empty() &&
-                                    executions.asynchronous[row] != 0);
+    timeline.asynchronous.push_back(IsAsynchronous(executions, row));
     if (name.Matches(op.kernel)) wanted_of_run[run].push_back(timeline.intervals.back());
   }
   for (const auto& [run, sample] : sample_of_run) {
-    const Occurrence& o = sample->occurrence;
-    Node* function = top.Child(executions.programs[o.program].function);
-    function->Add(o.span_ps, o.span_ps - UnionLengthPs(wanted_of_run[run]));
+    Node* function = top.Child(device.tables->programs[sample->program].function);
+    function->Add(sample->span_ps, sample->span_ps - UnionLengthPs(wanted_of_run[run]));
   }
   for (const auto& [key, timeline] : timelines) {
-    const uint32_t program = sample_of_run[key.first]->occurrence.program;
+    const uint32_t program = sample_of_run[key.first]->program;
     AddTimeline(timeline, name, options.select.tolerance_ps,
-                {.plane = executions.plane.plane, .line = key.second}, diagnostics,
-                top.Child(executions.programs[program].function));
+                {.plane = device.plane.plane, .line = key.second}, diagnostics,
+                top.Child(device.tables->programs[program].function));
   }
   RowWriter(options, device.ref, "", rows).WriteChildren(top, 0, std::nullopt);
 }
@@ -234,10 +239,11 @@ absl::StatusOr<TreeReport> BuildTree(const Trace& trace, const TreeOptions& opti
   auto name = NameFilter::Compile("--name", options.name);
   if (!name.ok()) return name.status();
   if (options.line.empty()) {
-    auto analysis = Analyze(trace, options.select, reading);
+    auto analysis = Analyze(trace, options.select, reading, Keep::kExecutions);
     if (!analysis.ok()) return analysis.status();
     for (const DeviceAnalysis& device : analysis->devices) {
-      AddFunctionTrees(device, options, *name, &analysis->diagnostics, &report.rows);
+      AddFunctionTrees(device, options, analysis->filters, *name, &analysis->diagnostics,
+                       &report.rows);
     }
     report.diagnostics = DescribeDiagnostics(trace, analysis->diagnostics);
   } else {

@@ -1,0 +1,181 @@
+// DeviceMeter: measures one device, chunk by chunk: its busy time, its runs, its kernels.
+// What it keeps grows with runs and names, not with executions.
+//
+// Chunks come in order of start on the profile clock. Where a program is measured by the
+// device's own clock, executions must come in the order of that clock too; if they do
+// not (disordered()), the whole device has to be one chunk, which is then sorted.
+#ifndef XPLANE_TIME_SRC_TIMING_DEVICE_METER_H_
+#define XPLANE_TIME_SRC_TIMING_DEVICE_METER_H_
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "timing/duration_counts.h"
+#include "timing/filters.h"
+#include "timing/nest_stack.h"
+#include "timing/run_contents.h"
+#include "xplane_time/diagnostics.h"
+#include "xplane_time/merge.h"
+#include "xplane_time/runs.h"
+
+namespace xplane_time {
+
+// The clock of each program's executions, and of those in no program. Nothing: they are
+// not measured (--clock device, and they have none).
+class ClockPlan {
+ public:
+  // At first the device clock is expected wherever the device may have one.
+  ClockPlan(DeviceKind kind, ClockChoice choice, bool may_have_device_clock);
+
+  std::optional<Clock> Of(uint32_t program) const {
+    if (program == kNone) return unattributed_;
+    return program < programs_.size() ? programs_[program] : first_guess_;
+  }
+
+  struct Counts {
+    uint64_t with = 0, without = 0;  // executions that carry the device clock
+  };
+  // What the executions of a pass show, programs in order, last: in none. True where the
+  // plan was right for all of them.
+  bool Correct(const std::vector<Counts>& counts);
+  // Tells what the plan means for the user.
+  void Report(const std::vector<Counts>& counts, uint32_t plane, Diagnostics* diagnostics) const;
+
+ private:
+  std::optional<Clock> Choose(const Counts& counts) const;
+
+  DeviceKind kind_;
+  ClockChoice choice_;
+  std::optional<Clock> first_guess_, unattributed_;
+  std::vector<std::optional<Clock>> programs_;
+};
+
+// Times of one run over its wanted executions, on its program's clock.
+struct RunTimes {
+  int64_t start_ps = 0, end_ps = 0, active_ps = 0, sum_ps = 0;
+  uint64_t kernels = 0;
+  uint64_t executions = 0;  // unwanted ones too
+  int64_t covered_to_ps = 0;
+};
+
+// The wanted executions of one op in one program.
+struct KernelCell {
+  uint32_t op = kNone, program = kNone;
+  bool wanted = false;
+  uint64_t count = 0;  // with those in aggregated events
+  uint64_t aggregated = 0;
+  int64_t total_ps = 0;
+  std::optional<int64_t> self_ps = 0;
+  DurationCounts durations;
+};
+
+struct DeviceTotals {
+  uint64_t executions = 0;
+  int64_t busy_ps = 0, sum_ps = 0;  // profile clock
+  std::optional<int64_t> first_ps, last_ps;
+};
+
+struct MeterSettings {
+  const Filters* filters = nullptr;
+  const ClockPlan* clocks = nullptr;
+  int64_t tolerance_ps = 0;  // above 0: the device must come as one chunk
+};
+
+class DeviceMeter {
+ public:
+  // `settings` and what it points to must outlive the meter.
+  DeviceMeter(const DevicePlane& plane, std::shared_ptr<const ExecutionTables> tables,
+              const MeterSettings& settings);
+
+  // `run` and `program` are assigned.
+  void Add(const DeviceExecutions& chunk);
+  void AddAggregated(const AggregatedExecution& execution);
+  // `completion_ps`: as in DeviceExecutions.
+  void Finish(const absl::flat_hash_map<uint64_t, int64_t>& completion_ps,
+              Diagnostics* diagnostics);
+
+  bool disordered() const { return disordered_; }
+  const std::vector<ClockPlan::Counts>& clock_counts() const { return clock_counts_; }
+  const DeviceTotals& totals() const { return totals_; }
+  std::span<const RunTimes> runs() const { return runs_; }
+  RunContents& contents() { return contents_; }
+  std::vector<KernelCell> TakeCells() { return std::move(cells_); }
+  int64_t self_ps() const { return self_ps_; }
+  // Starts and lines of kernels (no copies) in no program, where others are in one.
+  struct Lost {
+    int64_t start_ps;
+    uint32_t line;
+  };
+  const std::vector<Lost>& lost() const { return lost_; }
+
+ private:
+  struct PendingBody {  // of a CPU op that may end before its body does
+    uint64_t flow_id;
+    int64_t end_ps, self_ps;
+    uint32_t cell;
+  };
+
+  void LearnOps();
+  void AddOnProfileClock(const DeviceExecutions& chunk);
+  void CountClock(const DeviceExecutions& chunk, size_t row);
+  void OrderByClock(const DeviceExecutions& chunk);
+  void AddToRun(const DeviceExecutions& chunk, size_t row);
+  uint32_t AddToKernel(const DeviceExecutions& chunk, size_t row);
+  uint64_t TagOf(const DeviceExecutions& chunk, size_t row, uint32_t cell);
+  void NestRow(const DeviceExecutions& chunk, size_t row, uint64_t tag);
+  void NestTolerantly(const DeviceExecutions& chunk, const std::vector<uint64_t>& tags);
+  void AddSelf(uint64_t tag, int64_t self_ps);
+  uint32_t CellOf(uint32_t op, uint32_t program);
+
+  const DevicePlane plane_;
+  const std::shared_ptr<const ExecutionTables> tables_;
+  const MeterSettings& settings_;
+  bool disordered_ = false;
+
+  DeviceTotals totals_;
+  UnionLength busy_;
+  std::vector<ClockPlan::Counts> clock_counts_;
+  absl::flat_hash_map<uint32_t, int64_t> end_of_line_;
+  std::vector<Lost> lost_;
+  uint64_t overlaps_ = 0;
+  Location first_overlap_;
+
+  // By op, as ops appear.
+  std::vector<uint8_t> op_wanted_;
+  std::vector<uint32_t> symbol_of_op_;
+  std::map<std::pair<std::string, std::string>, uint32_t> symbols_;  // hlo_op, kernel
+  std::vector<uint8_t> op_has_body_;
+  std::vector<std::vector<std::pair<uint32_t, uint32_t>>> cells_of_op_;  // program, cell
+
+  // Of the chunk: intervals on the programs' clocks and their order.
+  std::vector<Interval> intervals_;
+  std::vector<Clock> clocks_;
+  std::vector<uint32_t> order_;      // without those of programs that are not measured
+  std::optional<Interval> last_[2];  // of the chunks before, by clock
+
+  std::vector<RunTimes> runs_;
+  RunContents contents_;
+  std::vector<KernelCell> cells_;
+  uint64_t left_out_ = 0;
+
+  struct Timeline {
+    uint32_t line;
+    Clock clock;
+    NestStack stack;
+  };
+  std::deque<Timeline> timelines_;
+  std::vector<PendingBody> pending_;
+  int64_t self_ps_ = 0;
+};
+
+}  // namespace xplane_time
+
+#endif  // XPLANE_TIME_SRC_TIMING_DEVICE_METER_H_

@@ -1,0 +1,71 @@
+// DurationCounts: how often each duration occurred. Clocks tick, so even millions of
+// executions of a kernel have few distinct durations, and order statistics stay exact.
+#ifndef XPLANE_TIME_SRC_TIMING_DURATION_COUNTS_H_
+#define XPLANE_TIME_SRC_TIMING_DURATION_COUNTS_H_
+
+#include <algorithm>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace xplane_time {
+
+struct DurationCount {
+  int64_t duration_ps = 0;
+  uint64_t count = 0;  // 0: an empty slot
+};
+
+// The median of `count` durations, by the rule of Percentile (aggregate.h).
+double CountedMedian(std::span<const DurationCount> sorted, uint64_t count);
+
+class DurationCounts {
+ public:
+  void Add(int64_t duration_ps, uint64_t times = 1) {
+    if (4 * (distinct_ + 1) > 3 * slots_.size()) Grow();
+    size_t at = SlotOf(duration_ps);
+    while (slots_[at].count != 0 && slots_[at].duration_ps != duration_ps) {
+      at = (at + 1) & (slots_.size() - 1);
+    }
+    distinct_ += slots_[at].count == 0 ? 1 : 0;
+    slots_[at].duration_ps = duration_ps;
+    slots_[at].count += times;
+  }
+
+  // Ascending.
+  std::vector<DurationCount> Sorted() const {
+    std::vector<DurationCount> sorted;
+    sorted.reserve(distinct_);
+    for (const DurationCount& slot : slots_) {
+      if (slot.count != 0) sorted.push_back(slot);
+    }
+    std::sort(sorted.begin(), sorted.end(), [](const DurationCount& a, const DurationCount& b) {
+      return a.duration_ps < b.duration_ps;
+    });
+    return sorted;
+  }
+
+ private:
+  size_t SlotOf(int64_t duration_ps) const {
+    return (static_cast<uint64_t>(duration_ps) * 0x9e3779b97f4a7c15) >> shift_;
+  }
+
+  void Grow() {
+    std::vector<DurationCount> old(slots_.empty() ? 8 : 2 * slots_.size());
+    old.swap(slots_);
+    shift_ = 64 - std::countr_zero(slots_.size());
+    distinct_ = 0;
+    for (const DurationCount& slot : old) {
+      if (slot.count != 0) Add(slot.duration_ps, slot.count);
+    }
+  }
+
+  std::vector<DurationCount> slots_;  // a power of two, open addressing
+  int shift_ = 64;
+  size_t distinct_ = 0;
+};
+
+}  // namespace xplane_time
+
+#endif  // XPLANE_TIME_SRC_TIMING_DURATION_COUNTS_H_

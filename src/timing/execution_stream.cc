@@ -1,0 +1,293 @@
+#include "timing/execution_stream.h"
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+#include <utility>
+
+#include "devices/device_kind.h"
+#include "timing/execution_columns.h"
+
+namespace xplane_time {
+namespace {
+
+constexpr std::string_view kScopePlane = "/host:__ScopeRangeCallStack__";
+// More lines than these are read one after the other: each open one holds buffers.
+constexpr size_t kMostOpenLines = 256;
+
+// Child -> parent of the profiler's annotation scopes: stats of a plane of their own,
+// keyed by the child's id.
+absl::flat_hash_map<int64_t, int64_t> FindScopeParents(const Trace& trace, uint32_t file) {
+  absl::flat_hash_map<int64_t, int64_t> parents;
+  for (const Plane& plane : trace.planes) {
+    if (plane.file != file || !plane.name.starts_with(kScopePlane)) continue;
+    for (const Stat& stat : plane.stats) {
+      parents[stat.metadata_id] = static_cast<int64_t>(stat.value.bits);
+    }
+  }
+  return parents;
+}
+
+bool LacksStat(const Plane& plane, std::string_view name) {
+  const auto& entries = plane.stat_metadata.entries;
+  return !name.empty() && std::none_of(entries.begin(), entries.end(),
+                                       [&](const StatMetadata& s) { return s.name == name; });
+}
+
+bool InOrder(const DeviceExecutions& rows, size_t a, size_t b) {
+  return std::pair(rows.start_ps[a], rows.duration_ps[b]) <=
+         std::pair(rows.start_ps[b], rows.duration_ps[a]);
+}
+
+}  // namespace
+
+// Rows that are in order already are runs; runs are merged pairwise.
+void SortRows(DeviceExecutions* rows) {
+  std::vector<size_t> bounds = {0};
+  for (size_t row = 1; row < rows->size(); ++row) {
+    if (!InOrder(*rows, row - 1, row)) bounds.push_back(row);
+  }
+  bounds.push_back(rows->size());
+  if (bounds.size() <= 2) return;
+  std::vector<uint32_t> order(rows->size()), merged(rows->size());
+  std::iota(order.begin(), order.end(), 0u);
+  const auto before = [&](uint32_t a, uint32_t b) { return !InOrder(*rows, b, a); };
+  const auto at = [](std::vector<uint32_t>& list, size_t i) {
+    return list.begin() + static_cast<ptrdiff_t>(i);
+  };
+  while (bounds.size() > 2) {
+    std::vector<size_t> next = {0};
+    for (size_t i = 0; i + 1 < bounds.size(); i += 2) {
+      const size_t middle = bounds[i + 1], end = i + 2 < bounds.size() ? bounds[i + 2] : middle;
+      std::merge(at(order, bounds[i]), at(order, middle), at(order, middle), at(order, end),
+                 at(merged, bounds[i]), before);
+      next.push_back(end);
+    }
+    order.swap(merged);
+    bounds = std::move(next);
+  }
+  DeviceExecutions unordered;
+  SwapRows(&unordered, rows);
+  GatherRows(order, &unordered, rows);
+}
+
+ExecutionStream::ExecutionStream(const Trace& trace, const DevicePlane& device,
+                                 const Selection& selection, const CollectOptions& options)
+    : trace_(trace),
+      device_(device),
+      selection_(selection),
+      options_(options),
+      rules_(RulesOf(device.kind)),
+      meanings_(trace, device) {
+  for (const KindStat& stat : rules_.stats) stat_names_.push_back(stat.name);
+  const Plane& plane = trace.planes[device.plane];
+  if (LacksStat(plane, rules_.needed_stat)) return;
+  for (uint32_t line = plane.first_line; line < plane.first_line + plane.line_count; ++line) {
+    if (trace.lines[line].event_count == 0) continue;
+    const LineRole role = rules_.role(trace.lines[line].name);
+    if (role == LineRole::kExecution) execution_lines_.push_back(line);
+    if (role == LineRole::kRun) run_lines_.push_back(line);
+  }
+  if (device.kind == DeviceKind::kGpu) scope_parent_ = FindScopeParents(trace, plane.file);
+}
+
+absl::Status ExecutionStream::Start(ChunkSize size) {
+  const bool step_by_step =
+      execution_lines_.size() <= kMostOpenLines && !options_.max_events.has_value();
+  size_ = step_by_step ? size : ChunkSize::kWhole;
+  whole_done_ = needs_whole_ = false;
+  lines_.clear();
+  aggregated_.clear();
+  completion_ps_.clear();
+  for (uint32_t line : execution_lines_) {
+    OpenLine& open = lines_.emplace_back();
+    open.line = line;
+    if (size_ == ChunkSize::kWhole) continue;
+    open.events = std::make_unique<EventReader>(trace_, stat_names_, &open.diagnostics);
+    open.events->Start(line);
+  }
+  return ReadModules();
+}
+
+Diagnostics ExecutionStream::diagnostics() const {
+  Diagnostics all = module_diagnostics_;
+  for (const OpenLine& line : lines_) all.Merge(line.diagnostics);
+  return all;
+}
+
+absl::Status ExecutionStream::ReadModules() {
+  modules_.clear();
+  module_diagnostics_ = Diagnostics();
+  for (uint32_t line : run_lines_) {
+    absl::Status status =
+        VisitEvents(trace_, line, stat_names_, &module_diagnostics_, [&](const EventBatch& batch) {
+          meanings_.StartBatch(batch, LineRole::kRun);
+          for (size_t row = 0; row < batch.size(); ++row) {
+            if (batch.start_ps[row] == kNoTimePs) continue;
+            const int64_t start_ps = batch.start_ps[row];
+            modules_.push_back(
+                {{start_ps, start_ps + batch.duration_ps[row]}, meanings_.Of(batch, row).program});
+          }
+          return absl::OkStatus();
+        });
+    if (!status.ok()) return status;
+  }
+  std::stable_sort(modules_.begin(), modules_.end(),
+                   [](const ModuleEvent& a, const ModuleEvent& b) {
+                     return a.interval.start_ps < b.interval.start_ps;
+                   });
+  return absl::OkStatus();
+}
+
+bool ExecutionStream::WantsOrdinal(int64_t ordinal) const {
+  return device_.kind != DeviceKind::kCpu || ordinal == kNoOrdinal ||
+         selection_.WantsOrdinal(ordinal);
+}
+
+absl::StatusOr<bool> ExecutionStream::Fill(EventReader* events, OpenLine* line) {
+  absl::StatusOr<EventBatch> batch = events->Next();
+  if (!batch.ok()) return batch.status();
+  if (batch->size() == 0) return false;
+  meanings_.StartBatch(*batch, LineRole::kExecution);
+  for (size_t row = 0; row < batch->size(); ++row) Append(*batch, row, line);
+  if (options_.events_done != nullptr) *options_.events_done += batch->size();
+  return true;
+}
+
+absl::Status ExecutionStream::FillWhereEmpty(OpenLine* line) {
+  while (line->events != nullptr && line->empty()) {
+    const absl::StatusOr<bool> more = Fill(line->events.get(), line);
+    if (!more.ok()) return more.status();
+    if (!*more) line->events.reset();
+  }
+  return absl::OkStatus();
+}
+
+void ExecutionStream::Append(const EventBatch& batch, size_t row, OpenLine* to) {
+  const Meaning& meaning = meanings_.Of(batch, row);
+  const int64_t start_ps = batch.start_ps[row], duration_ps = batch.duration_ps[row];
+  if (!meaning.is_execution) {
+    if (!meaning.is_completion || start_ps == kNoTimePs) return;
+    const uint64_t flow = CompletedFlow(batch, row);
+    if (flow != kNoFlow) completion_ps_[flow] = start_ps;
+    return;
+  }
+  if (!WantsOrdinal(meaning.ordinal)) return;
+  const Location where = {.plane = device_.plane, .line = to->line, .event = batch.event[row]};
+  if (options_.min_duration_ps.has_value() && duration_ps < *options_.min_duration_ps) {
+    to->diagnostics.Count(DiagnosticCode::kLeftOutByMinDuration, where);
+    return;
+  }
+  if (start_ps == kNoTimePs) {
+    aggregated_.push_back(
+        {meaning.ordinal, {meaning.op, meaning.program, batch.occurrences[row], duration_ps}});
+    return;
+  }
+  if (start_ps < to->last_start_ps && !to->unsorted) {
+    to->diagnostics.Count(DiagnosticCode::kUnsortedLine, where);
+    to->unsorted = true;
+  }
+  to->last_start_ps = start_ps;
+  DeviceExecutions& rows = to->rows;
+  rows.start_ps.push_back(start_ps);
+  rows.duration_ps.push_back(duration_ps);
+  rows.op.push_back(meaning.op);
+  rows.program.push_back(meaning.program);
+  rows.line.push_back(trace_.lines[to->line].timeline);
+  if (device_.kind == DeviceKind::kCpu) rows.device_ordinal.push_back(meaning.ordinal);
+  rules_.numbers(batch, row, &rows);
+}
+
+absl::Status ExecutionStream::Next(DeviceExecutions* chunk) {
+  ClearRows(chunk);
+  chunk->plane = device_;
+  chunk->ordinal = device_.ordinal;
+  chunk->tables = meanings_.tables();
+  absl::Status status = size_ == ChunkSize::kWhole ? NextWhole(chunk) : NextSmall(chunk);
+  if (!status.ok()) return status;
+  SortRows(chunk);
+  FindRootScopes(chunk);
+  return absl::OkStatus();
+}
+
+absl::Status ExecutionStream::NextSmall(DeviceExecutions* chunk) {
+  for (;;) {
+    int64_t horizon_ps = std::numeric_limits<int64_t>::max();
+    OpenLine* behind = nullptr;  // the line that holds the others up
+    for (OpenLine& line : lines_) {
+      if (absl::Status status = FillWhereEmpty(&line); !status.ok()) return status;
+      needs_whole_ |= line.unsorted;
+      if (line.events == nullptr || line.last_start_ps >= horizon_ps) continue;
+      horizon_ps = line.last_start_ps;
+      behind = &line;
+    }
+    if (needs_whole_) return absl::OkStatus();
+    for (OpenLine& line : lines_) {
+      const std::vector<int64_t>& start = line.rows.start_ps;
+      const auto begin = start.begin() + static_cast<ptrdiff_t>(line.begin);
+      const auto end =
+          behind == nullptr ? start.end() : std::lower_bound(begin, start.end(), horizon_ps);
+      TakeRows(static_cast<size_t>(end - start.begin()), &line, chunk);
+    }
+    if (chunk->size() > 0 || behind == nullptr) return absl::OkStatus();
+    const absl::StatusOr<bool> more = Fill(behind->events.get(), behind);
+    if (!more.ok()) return more.status();
+    if (!*more) behind->events.reset();
+  }
+}
+
+void ExecutionStream::TakeRows(size_t end, OpenLine* line, DeviceExecutions* chunk) {
+  if (end == line->begin) return;
+  const size_t size = line->rows.size();
+  if (chunk->size() == 0 && line->begin == 0) {
+    SwapRows(&line->rows, chunk);
+    AppendRows(chunk, end, size, &line->rows);
+    KeepRows(end, chunk);
+    return;
+  }
+  AppendRows(&line->rows, line->begin, end, chunk);
+  line->begin = end;
+  if (end < size) return;
+  ClearRows(&line->rows);
+  line->begin = 0;
+}
+
+absl::Status ExecutionStream::NextWhole(DeviceExecutions* chunk) {
+  if (std::exchange(whole_done_, true)) return absl::OkStatus();
+  for (OpenLine& line : lines_) {
+    EventReader events(trace_, stat_names_, &line.diagnostics);
+    events.Start(line.line);
+    SwapRows(chunk, &line.rows);  // appended in place
+    const size_t rows_before = line.rows.size();
+    for (bool more = true; more;) {
+      const absl::StatusOr<bool> filled = Fill(&events, &line);
+      if (!filled.ok()) return filled.status();
+      more = *filled;
+    }
+    LimitEvents(rows_before, &line);
+    SwapRows(chunk, &line.rows);
+  }
+  return absl::OkStatus();
+}
+
+void ExecutionStream::LimitEvents(size_t rows_before, OpenLine* line) {
+  if (!options_.max_events.has_value() || line->rows.size() <= *options_.max_events) return;
+  const size_t keep = std::max<size_t>(rows_before, *options_.max_events);
+  line->diagnostics.Count(DiagnosticCode::kLeftOutByMaxEvents, {.plane = device_.plane},
+                          line->rows.size() - keep);
+  KeepRows(keep, &line->rows);
+}
+
+void ExecutionStream::FindRootScopes(DeviceExecutions* chunk) const {
+  if (scope_parent_.empty()) return;
+  for (int64_t& scope : chunk->root_scope_id) {
+    // A damaged tree may have a cycle.
+    for (size_t steps = 0; steps <= scope_parent_.size(); ++steps) {
+      const auto parent = scope_parent_.find(scope);
+      if (parent == scope_parent_.end() || parent->second == 0) break;
+      scope = parent->second;
+    }
+  }
+}
+
+}  // namespace xplane_time

@@ -1,0 +1,107 @@
+// ExecutionStream: the executions of one plane in order of start, chunk by chunk, merged
+// from its lines.
+//
+//   Stream #1  |--a--|      |--c--| ...       horizon: the first start that some line
+//   Stream #2      |--b--|          |--d-- .. may still deliver; what starts before it
+//                                   ^         is a chunk
+//
+// Lines are read in step, so memory does not depend on their length. Where that cannot
+// be (a line is not sorted, many lines, --max-events), everything is one chunk.
+#ifndef XPLANE_TIME_SRC_TIMING_EXECUTION_STREAM_H_
+#define XPLANE_TIME_SRC_TIMING_EXECUTION_STREAM_H_
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+#include "timing/meaning.h"
+#include "xplane_time/diagnostics.h"
+#include "xplane_time/read.h"
+#include "xplane_time/runs.h"
+
+namespace xplane_time {
+
+enum class ChunkSize : uint8_t {
+  kSmall,  // as many as are at hand
+  kWhole,  // all at once
+};
+
+class ExecutionStream {
+ public:
+  ExecutionStream(const Trace& trace, const DevicePlane& device, const Selection& selection,
+                  const CollectOptions& options);
+
+  // From the beginning. Reads the module events.
+  absl::Status Start(ChunkSize size);
+  // The next executions; empty at the end, and where a line turns out not to be sorted:
+  // then start again with kWhole.
+  absl::Status Next(DeviceExecutions* chunk);
+  bool needs_whole() const { return needs_whole_; }
+
+  // Whether no line can hold anything.
+  bool empty() const { return execution_lines_.empty() && run_lines_.empty(); }
+  const std::shared_ptr<ExecutionTables>& tables() const { return meanings_.tables(); }
+  std::span<const ModuleEvent> modules() const { return modules_; }
+  // Of everything since Start(); complete at the end.
+  struct Aggregated {
+    int64_t ordinal;  // CPU; else kNoOrdinal
+    AggregatedExecution execution;
+  };
+  const std::vector<Aggregated>& aggregated() const { return aggregated_; }
+  const absl::flat_hash_map<uint64_t, int64_t>& completion_ps() const { return completion_ps_; }
+  Diagnostics diagnostics() const;
+
+ private:
+  struct OpenLine {
+    uint32_t line = 0;
+    std::unique_ptr<EventReader> events;  // null: at its end
+    DeviceExecutions rows;                // read; from `begin` on not yet handed over
+    size_t begin = 0;
+    int64_t last_start_ps = kNoTimePs;
+    bool unsorted = false;
+    Diagnostics diagnostics;
+    bool empty() const { return begin == rows.size(); }
+  };
+
+  absl::Status ReadModules();
+  // One batch; false at the line's end.
+  absl::StatusOr<bool> Fill(EventReader* events, OpenLine* line);
+  // Until there are rows, or the line ends.
+  absl::Status FillWhereEmpty(OpenLine* line);
+  void Append(const EventBatch& batch, size_t row, OpenLine* to);
+  bool WantsOrdinal(int64_t ordinal) const;
+  absl::Status NextSmall(DeviceExecutions* chunk);
+  void TakeRows(size_t end, OpenLine* line, DeviceExecutions* chunk);
+  absl::Status NextWhole(DeviceExecutions* chunk);
+  void LimitEvents(size_t rows_before, OpenLine* line);
+  void FindRootScopes(DeviceExecutions* chunk) const;
+
+  const Trace& trace_;
+  const DevicePlane device_;
+  const Selection& selection_;
+  const CollectOptions& options_;
+  const KindRules& rules_;
+  std::vector<std::string_view> stat_names_;
+  std::vector<uint32_t> execution_lines_, run_lines_;
+  absl::flat_hash_map<int64_t, int64_t> scope_parent_;  // of the annotation scopes
+  Meanings meanings_;
+
+  ChunkSize size_ = ChunkSize::kSmall;
+  bool whole_done_ = false, needs_whole_ = false;
+  Diagnostics module_diagnostics_;
+  std::deque<OpenLine> lines_;
+  std::vector<ModuleEvent> modules_;
+  std::vector<Aggregated> aggregated_;
+  absl::flat_hash_map<uint64_t, int64_t> completion_ps_;
+};
+
+// Orders rows by (start, duration descending, as they are).
+void SortRows(DeviceExecutions* rows);
+
+}  // namespace xplane_time
+
+#endif  // XPLANE_TIME_SRC_TIMING_EXECUTION_STREAM_H_

@@ -1,0 +1,178 @@
+#include "timing/meaning.h"
+
+#include <bit>
+#include <cstring>
+#include <optional>
+
+namespace xplane_time {
+namespace {
+
+constexpr size_t kRecent = 1024;
+constexpr uint64_t kPrime = 0x9e3779b97f4a7c15;
+
+absl::string_view View(std::string_view text) { return {text.data(), text.size()}; }
+
+uint64_t Mix(uint64_t hash, uint64_t value) { return (std::rotl(hash, 23) ^ value) * kPrime; }
+
+uint64_t MixText(uint64_t hash, std::string_view text) {
+  hash = Mix(hash, text.size());
+  while (text.size() >= sizeof(uint64_t)) {
+    uint64_t word;
+    std::memcpy(&word, text.data(), sizeof word);
+    hash = Mix(hash, word);
+    text.remove_prefix(sizeof word);
+  }
+  uint64_t rest = 0;
+  if (!text.empty()) std::memcpy(&rest, text.data(), text.size());
+  return Mix(hash, rest);
+}
+
+// References are equal where their ids are.
+bool HasText(StatType type) {
+  return type == StatType::kString || type == StatType::kBytes ||
+         type == StatType::kCompressedString;
+}
+
+std::optional<std::string> ProgramId(const StatValue& value) {
+  switch (value.type) {
+    case StatType::kInt64:
+      return std::to_string(static_cast<int64_t>(value.bits));
+    case StatType::kUint64:
+      return std::to_string(value.bits);
+    case StatType::kString:
+    case StatType::kRef:
+      return std::string(value.text);
+    default:
+      return std::nullopt;
+  }
+}
+
+}  // namespace
+
+Meanings::Meanings(const Trace& trace, const DevicePlane& device)
+    : plane_(trace.planes[device.plane]),
+      kind_(device.kind),
+      rules_(RulesOf(device.kind)),
+      tables_(std::make_shared<ExecutionTables>()),
+      recent_(kRecent) {}
+
+void Meanings::StartBatch(const EventBatch& batch, LineRole role) {
+  role_ = role;
+  by_metadata_ = role == LineRole::kRun ? &run_by_metadata_ : &execution_by_metadata_;
+  if (by_metadata_->empty()) by_metadata_->resize(plane_.event_metadata.entries.size(), nullptr);
+  own_stats_.clear();
+  for (size_t column = 0; column < rules_.stats.size(); ++column) {
+    const StatUse use = rules_.stats[column].use;
+    if (use == StatUse::kNumber || batch.stats[column].own.empty()) continue;
+    own_stats_.push_back({column, use == StatUse::kMeaning});
+  }
+}
+
+bool Meanings::Matches(const Key& key, const EventBatch& batch, size_t row) const {
+  if (key.role != role_ || key.metadata != batch.metadata[row] ||
+      key.metadata_id != batch.metadata_id[row]) {
+    return false;
+  }
+  size_t i = 0;
+  for (const Own& own : own_stats_) {
+    const StatValue& value = batch.stats[own.column].own[row];
+    if (value.type == StatType::kAbsent) continue;
+    if (i + 1 >= key.stats.size() || key.stats[i].bits != own.column) return false;
+    const StatValue& kept = key.stats[i + 1];
+    i += 2;
+    if (!own.value_counts) continue;
+    if (kept.type != value.type || kept.bits != value.bits) return false;
+    if (HasText(value.type) && kept.text != value.text) return false;
+  }
+  return i == key.stats.size();
+}
+
+const Meaning& Meanings::OfUnusual(const EventBatch& batch, size_t row) {
+  uint64_t hash = Mix(static_cast<uint64_t>(batch.metadata_id[row]), static_cast<uint64_t>(role_));
+  for (const Own& own : own_stats_) {
+    const StatValue& value = batch.stats[own.column].own[row];
+    if (value.type == StatType::kAbsent) continue;
+    hash = Mix(hash, own.column);
+    if (!own.value_counts) continue;
+    hash = Mix(hash ^ static_cast<uint64_t>(value.type), value.bits);
+    if (HasText(value.type)) hash = MixText(hash, value.text);
+  }
+  Recent& recent = recent_[(hash >> 32) % kRecent];
+  if (recent.entry != nullptr && recent.hash == hash && Matches(recent.entry->key, batch, row)) {
+    return *recent.entry->meaning;
+  }
+  std::vector<const Entry*>& alike = by_hash_[hash];
+  for (const Entry* entry : alike) {
+    if (!Matches(entry->key, batch, row)) continue;
+    recent = {hash, entry};
+    return *entry->meaning;
+  }
+  Entry& entry = entries_.emplace_back();
+  entry.key = {role_, batch.metadata[row], batch.metadata_id[row], {}};
+  for (const Own& own : own_stats_) {
+    const StatValue& value = batch.stats[own.column].own[row];
+    if (value.type == StatType::kAbsent) continue;
+    entry.key.stats.push_back({StatType::kUint64, own.column, {}});
+    entry.key.stats.push_back(value);
+  }
+  entry.meaning = &Add(batch, row);
+  alike.push_back(&entry);
+  recent = {hash, &entry};
+  return *entry.meaning;
+}
+
+const Meaning& Meanings::Add(const EventBatch& batch, size_t row) {
+  Draft draft;
+  rules_.interpret(batch, row, NameOf(batch, row), &draft);
+  Meaning& meaning = meanings_.emplace_back();
+  meaning.is_execution = draft.is_execution;
+  meaning.is_completion = draft.is_completion;
+  meaning.ordinal = draft.ordinal.value_or(kNoOrdinal);
+  if (!draft.is_execution) return meaning;
+  if (role_ == LineRole::kRun) {
+    meaning.program = ProgramOf(draft);
+  } else {
+    meaning.op = OpOf(draft);
+    // Membership is by time on a TPU.
+    if (kind_ != DeviceKind::kTpu) meaning.program = ProgramOf(draft);
+  }
+  return meaning;
+}
+
+std::string_view Meanings::NameOf(const EventBatch& batch, size_t row) {
+  if (batch.metadata[row] == kNoMetadata) {
+    std::string& name = missing_names_[batch.metadata_id[row]];
+    if (name.empty()) name = EventName(plane_, kNoMetadata, batch.metadata_id[row]);
+    return name;
+  }
+  const EventMetadata& metadata = plane_.event_metadata.entries[batch.metadata[row]];
+  return metadata.display_name.empty() ? metadata.name : metadata.display_name;
+}
+
+uint32_t Meanings::OpOf(const Draft& d) {
+  const Category category = Classify(d);
+  const auto key = std::make_tuple(View(d.kernel), View(d.hlo_op), View(d.tf_op), View(d.scope),
+                                   View(d.source), d.flops.value_or(-1),
+                                   d.bytes_accessed.value_or(-1), static_cast<int>(category));
+  const auto next = static_cast<uint32_t>(tables_->ops.size());
+  const auto [found, inserted] = op_index_.try_emplace(key, next);
+  if (inserted) {
+    tables_->ops.push_back({std::string(d.kernel), std::string(d.hlo_op), std::string(d.tf_op),
+                            std::string(d.scope), std::string(d.source), category, d.flops,
+                            d.bytes_accessed});
+  }
+  return found->second;
+}
+
+uint32_t Meanings::ProgramOf(const Draft& d) {
+  if (d.function.empty()) return kNone;
+  ProgramInfo program{std::string(d.function), ProgramId(d.program_id)};
+  const auto next = static_cast<uint32_t>(tables_->programs.size());
+  // A line feed is no program's id.
+  const auto [found, inserted] =
+      program_index_.try_emplace({program.function, program.program_id.value_or("\n")}, next);
+  if (inserted) tables_->programs.push_back(std::move(program));
+  return found->second;
+}
+
+}  // namespace xplane_time

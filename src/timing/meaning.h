@@ -1,0 +1,99 @@
+// Meaning: what an event is, apart from its times and ids of its own. Events repeat the
+// same few meanings millions of times, so each is worked out once.
+//
+// A meaning is found by the event's metadata and by those stats of the event itself that
+// say what it is (StatUse). Values are compared, not only hashes of them.
+#ifndef XPLANE_TIME_SRC_TIMING_MEANING_H_
+#define XPLANE_TIME_SRC_TIMING_MEANING_H_
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "devices/device_kind.h"
+#include "xplane_time/read.h"
+#include "xplane_time/runs.h"
+
+namespace xplane_time {
+
+struct Meaning {
+  bool is_execution = false;
+  bool is_completion = false;
+  uint32_t op = kNone, program = kNone;
+  int64_t ordinal = kNoOrdinal;  // CPU
+};
+
+// The meanings of one plane's events. Not thread-safe.
+class Meanings {
+ public:
+  Meanings(const Trace& trace, const DevicePlane& device);
+
+  // For batches of execution events, or of runs.
+  void StartBatch(const EventBatch& batch, LineRole role);
+  const Meaning& Of(const EventBatch& batch, size_t row) {
+    const uint32_t metadata = batch.metadata[row];
+    if (!own_stats_.empty() || metadata == kNoMetadata) return OfUnusual(batch, row);
+    const Meaning*& known = (*by_metadata_)[metadata];
+    if (known == nullptr) known = &Add(batch, row);
+    return *known;
+  }
+
+  const std::shared_ptr<ExecutionTables>& tables() const { return tables_; }
+
+ private:
+  struct Own {
+    size_t column;
+    bool value_counts;
+  };
+  // What tells meanings apart, beside hashes.
+  struct Key {
+    LineRole role;
+    uint32_t metadata;
+    int64_t metadata_id;
+    std::vector<StatValue> stats;  // pairs: the column as `bits`, the value
+  };
+  struct Entry {
+    Key key;
+    const Meaning* meaning;
+  };
+  struct Recent {
+    uint64_t hash = 0;
+    const Entry* entry = nullptr;
+  };
+
+  const Meaning& OfUnusual(const EventBatch& batch, size_t row);
+  bool Matches(const Key& key, const EventBatch& batch, size_t row) const;
+  const Meaning& Add(const EventBatch& batch, size_t row);
+  std::string_view NameOf(const EventBatch& batch, size_t row);
+  uint32_t OpOf(const Draft& draft);
+  uint32_t ProgramOf(const Draft& draft);
+
+  const Plane& plane_;
+  const DeviceKind kind_;
+  const KindRules& rules_;
+  std::shared_ptr<ExecutionTables> tables_;
+  LineRole role_ = LineRole::kExecution;
+  std::vector<Own> own_stats_;  // of the batch
+  std::deque<Meaning> meanings_;
+  std::vector<const Meaning*> execution_by_metadata_, run_by_metadata_;
+  std::vector<const Meaning*>* by_metadata_ = nullptr;
+  std::deque<Entry> entries_;
+  absl::flat_hash_map<uint64_t, std::vector<const Entry*>> by_hash_;
+  std::vector<Recent> recent_;                    // by the hash's low bits
+  std::map<int64_t, std::string> missing_names_;  // by metadata id
+  absl::flat_hash_map<std::tuple<absl::string_view, absl::string_view, absl::string_view,
+                                 absl::string_view, absl::string_view, int64_t, int64_t, int>,
+                      uint32_t>
+      op_index_;
+  absl::flat_hash_map<std::pair<std::string, std::string>, uint32_t> program_index_;
+};
+
+}  // namespace xplane_time
+
+#endif  // XPLANE_TIME_SRC_TIMING_MEANING_H_

@@ -1,0 +1,57 @@
+// NestStack: self times of one timeline, online, without tolerance (nest.h).
+//
+// Events come in nesting order. The stack holds those that may still contain something;
+// an event's self time is known when it leaves. Memory: the depth of the nesting.
+#ifndef XPLANE_TIME_SRC_TIMING_NEST_STACK_H_
+#define XPLANE_TIME_SRC_TIMING_NEST_STACK_H_
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "xplane_time/merge.h"
+
+namespace xplane_time {
+
+class NestStack {
+ public:
+  // Calls done(tag, self_ps) for every event that cannot contain this one or any later.
+  template <typename Done>
+  void Add(const Interval& event, uint64_t tag, Done done) {
+    while (!open_.empty() && open_.back().end_ps < event.end_ps) Pop(done);
+    if (!open_.empty()) {
+      Open& parent = open_.back();
+      // Children come in order of start: what is covered is known by its end.
+      const int64_t from_ps = std::max(event.start_ps, parent.covered_to_ps);
+      if (event.end_ps > from_ps) {
+        parent.children_ps += event.end_ps - from_ps;
+        parent.covered_to_ps = event.end_ps;
+      }
+    }
+    open_.push_back({event.end_ps, event.start_ps, event.end_ps - event.start_ps, 0, tag});
+  }
+
+  template <typename Done>
+  void Finish(Done done) {
+    while (!open_.empty()) Pop(done);
+  }
+
+ private:
+  struct Open {
+    int64_t end_ps, covered_to_ps, duration_ps, children_ps;
+    uint64_t tag;
+  };
+
+  template <typename Done>
+  void Pop(Done done) {
+    const Open top = open_.back();
+    open_.pop_back();
+    done(top.tag, top.duration_ps - top.children_ps);
+  }
+
+  std::vector<Open> open_;
+};
+
+}  // namespace xplane_time
+
+#endif  // XPLANE_TIME_SRC_TIMING_NEST_STACK_H_
