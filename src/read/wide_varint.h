@@ -1,4 +1,4 @@
-// Varints by one wide load: eight bytes at once, where as many may be read.
+// Varints by one wide load: eight bytes at once, where as many (and two more) may be read.
 //
 //   byte    7  ..  2  1  0      the lowest clear top bit ends the number; what is below
 //   top bit ?  ..  0  1  1      it is kept, and its groups of 7 bits are moved together
@@ -37,8 +37,22 @@ struct GatherByPext {
 };
 #endif
 
-// Reads a varint of up to 8 bytes and moves `*at` past it; 8 bytes from `*at` on must be
-// readable. False at a longer one.
+// The ninth and tenth byte of a varint, after eight that go on. The tenth has room for one
+// bit; the generated parser drops the others. False at an eleventh.
+inline bool ReadVarintTail(const char** at, uint64_t* value) {
+  const auto ninth = static_cast<uint8_t>((*at)[8]), tenth = static_cast<uint8_t>((*at)[9]);
+  *value |= static_cast<uint64_t>(ninth & 0x7f) << 56;
+  if (ninth < 0x80) {
+    *at += 9;
+    return true;
+  }
+  *value |= static_cast<uint64_t>(tenth) << 63;
+  *at += 10;
+  return tenth < 0x80;
+}
+
+// Reads a varint and moves `*at` past it; 10 bytes from `*at` on must be readable. False
+// at one of more than 10.
 template <typename How>
 __attribute__((always_inline)) inline bool ReadWideVarint(const char** at, uint64_t* value) {
   uint64_t bytes;
@@ -49,7 +63,10 @@ __attribute__((always_inline)) inline bool ReadWideVarint(const char** at, uint6
     return true;
   }
   const uint64_t ends = ~bytes & ~kVarintBits;
-  if (ends == 0) return false;
+  if (ends == 0) {
+    *value = How::Gather(bytes);
+    return ReadVarintTail(at, value);
+  }
   *value = How::Gather(bytes & (ends ^ (ends - 1)));
   *at += (std::countr_zero(ends) + 1) / 8;
   return true;

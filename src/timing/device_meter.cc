@@ -1,7 +1,7 @@
 #include "timing/device_meter.h"
 
 #include <algorithm>
-#include <numeric>
+#include <tuple>
 
 #include "devices/device_kind.h"
 #include "timing/saturate.h"
@@ -67,8 +67,12 @@ void ClockPlan::Report(const std::vector<Counts>& counts, uint32_t plane,
 }
 
 DeviceMeter::DeviceMeter(const DevicePlane& plane, std::shared_ptr<const ExecutionTables> tables,
-                         const MeterSettings& settings)
-    : plane_(plane), tables_(std::move(tables)), settings_(settings), clock_counts_(1) {}
+                         std::span<const ModuleEvent> modules, const MeterSettings& settings)
+    : plane_(plane),
+      tables_(std::move(tables)),
+      modules_(modules),
+      settings_(settings),
+      clock_counts_(1) {}
 
 void DeviceMeter::LearnOps() {
   for (size_t i = symbol_of_op_.size(); i < tables_->ops.size(); ++i) {
@@ -90,11 +94,11 @@ void DeviceMeter::Add(const DeviceExecutions& chunk) {
   LearnOps();
   AddOnProfileClock(chunk);
   OrderByClock(chunk);
-  if (disordered_) return;
   std::vector<uint64_t> tags;
   const bool tolerant = settings_.tolerance_ps > 0 && Nests(plane_.kind);
   if (tolerant) tags.resize(chunk.size());
   for (const uint32_t row : order_) {
+    if (plane_.kind == DeviceKind::kTpu) CheckOrder(chunk, row);
     if (chunk.run[row] != kNone) AddToRun(chunk, row);
     const uint32_t cell = AddToKernel(chunk, row);
     if (!Nests(plane_.kind)) {
@@ -106,6 +110,7 @@ void DeviceMeter::Add(const DeviceExecutions& chunk) {
     }
   }
   if (tolerant) NestTolerantly(chunk, tags);
+  if (chunk.size() > 0) CloseTimelines(chunk.start_ps.back());
 }
 
 void DeviceMeter::AddAggregated(const AggregatedExecution& execution) {
@@ -152,7 +157,13 @@ void DeviceMeter::CountClock(const DeviceExecutions& chunk, size_t row) {
   ++(has ? clock_counts_[program].with : clock_counts_[program].without);
 }
 
+// Run after run on a TPU, and in the order of the clock within a run.
 void DeviceMeter::OrderByClock(const DeviceExecutions& chunk) {
+  const bool by_run = plane_.kind == DeviceKind::kTpu;
+  const auto before = [&](uint32_t a, uint32_t b) {
+    if (by_run && chunk.run[a] != chunk.run[b]) return chunk.run[a] < chunk.run[b];
+    return Before(intervals_[a], intervals_[b]);
+  };
   intervals_.resize(chunk.size());
   clocks_.resize(chunk.size());
   order_.clear();
@@ -164,19 +175,20 @@ void DeviceMeter::OrderByClock(const DeviceExecutions& chunk) {
     const bool has = !chunk.device_start_ps.empty() && chunk.device_start_ps[row] != kNoTimePs;
     clocks_[row] = has ? *clock : Clock::kProfile;
     intervals_[row] = ExecutionInterval(chunk, row, clocks_[row]);
-    if (!order_.empty()) sorted &= !Before(intervals_[row], intervals_[order_.back()]);
+    if (!order_.empty()) sorted &= !before(row, order_.back());
     order_.push_back(row);
   }
-  if (!sorted) {
-    std::stable_sort(order_.begin(), order_.end(),
-                     [&](uint32_t a, uint32_t b) { return Before(intervals_[a], intervals_[b]); });
-  }
-  const std::optional<Interval> before[2] = {last_[0], last_[1]};
-  for (const uint32_t row : order_) {
-    const auto clock = static_cast<size_t>(clocks_[row]);
-    if (before[clock].has_value()) disordered_ |= Before(intervals_[row], *before[clock]);
-    last_[clock] = intervals_[row];
-  }
+  if (!sorted) std::stable_sort(order_.begin(), order_.end(), before);
+}
+
+// Whether a row comes after those of the chunks before.
+void DeviceMeter::CheckOrder(const DeviceExecutions& chunk, size_t row) {
+  const uint32_t run = chunk.run[row];
+  if (run != kNone && run >= runs_.size()) runs_.resize(run + 1);
+  Interval& last = run == kNone ? last_in_no_run_ : runs_[run].last;
+  const bool any = last != Interval{} || (run != kNone && runs_[run].executions > 0);
+  disordered_ |= any && clocks_[row] == Clock::kDevice && Before(intervals_[row], last);
+  last = intervals_[row];
 }
 
 void DeviceMeter::AddToRun(const DeviceExecutions& chunk, size_t row) {
@@ -249,26 +261,45 @@ void DeviceMeter::AddSelf(uint64_t tag, int64_t self_ps) {
   cells_[cell].self_ps = SaturatingAdd(*cells_[cell].self_ps, self_ps);
 }
 
+DeviceMeter::TimelineKey DeviceMeter::TimelineOf(const DeviceExecutions& chunk,
+                                                 size_t row) const {
+  const bool by_run = plane_.kind == DeviceKind::kTpu;
+  return {chunk.line[row], by_run ? chunk.run[row] : kNone, clocks_[row]};
+}
+
 void DeviceMeter::NestRow(const DeviceExecutions& chunk, size_t row, uint64_t tag) {
-  const auto same = [&](const Timeline& t) {
-    return t.line == chunk.line[row] && t.clock == clocks_[row];
-  };
-  auto at = std::find_if(timelines_.begin(), timelines_.end(), same);
-  if (at == timelines_.end()) {
-    timelines_.push_back({chunk.line[row], clocks_[row], {}});
-    at = std::prev(timelines_.end());
+  const TimelineKey key = TimelineOf(chunk, row);
+  auto at = std::find_if(timelines_.rbegin(), timelines_.rend(),
+                         [&](const Timeline& timeline) { return timeline.key == key; });
+  if (at == timelines_.rend()) {
+    timelines_.push_back({key, {}});
+    at = timelines_.rbegin();
   }
   at->stack.Add(intervals_[row], tag,
                 [&](uint64_t done, int64_t self_ps) { AddSelf(done, self_ps); });
 }
 
-void DeviceMeter::NestTolerantly(const DeviceExecutions& chunk, const std::vector<uint64_t>& tags) {
-  std::map<std::pair<uint32_t, Clock>, std::vector<uint32_t>> timelines;
-  for (const uint32_t row : order_) timelines[{chunk.line[row], clocks_[row]}].push_back(row);
+// Of the runs of a TPU that are over.
+void DeviceMeter::CloseTimelines(int64_t time_ps) {
+  std::erase_if(timelines_, [&](Timeline& timeline) {
+    const uint32_t run = timeline.key.run;
+    if (run == kNone || modules_[run].interval.end_ps > time_ps) return false;
+    timeline.stack.Finish([&](uint64_t done, int64_t self_ps) { AddSelf(done, self_ps); });
+    return true;
+  });
+}
+
+void DeviceMeter::NestTolerantly(const DeviceExecutions& chunk,
+                                 const std::vector<uint64_t>& tags) {
+  std::map<std::tuple<uint32_t, uint32_t, Clock>, std::vector<uint32_t>> timelines;
+  for (const uint32_t row : order_) {
+    const TimelineKey key = TimelineOf(chunk, row);
+    timelines[{key.line, key.run, key.clock}].push_back(row);
+  }
   for (const auto& [ignored, rows] : timelines) {
     std::vector<Interval> intervals;
     for (const uint32_t row : rows) intervals.push_back(intervals_[row]);
-    const Nesting nesting = xplane_time::Nest(intervals, settings_.tolerance_ps);
+    const Nesting nesting = Nest(intervals, settings_.tolerance_ps);
     for (size_t i = 0; i < rows.size(); ++i) AddSelf(tags[rows[i]], nesting.self_ps[i]);
   }
 }

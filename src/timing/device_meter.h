@@ -2,13 +2,16 @@
 // What it keeps grows with runs and names, not with executions.
 //
 // Chunks come in order of start on the profile clock. Where a program is measured by the
-// device's own clock, executions must come in the order of that clock too; if they do
-// not (disordered()), the whole device has to be one chunk, which is then sorted.
+// device's own clock, the executions of a run must come in the order of that clock too;
+// if they do not (disordered()), the whole device has to be one chunk, which is then
+// sorted. Between runs the device's clock may jump.
+//
+// Self time: on a TPU ops nest within their run, on a CPU within their thread; the
+// events of a GPU stream follow each other.
 #ifndef XPLANE_TIME_SRC_TIMING_DEVICE_METER_H_
 #define XPLANE_TIME_SRC_TIMING_DEVICE_METER_H_
 
 #include <cstdint>
-#include <deque>
 #include <map>
 #include <memory>
 #include <optional>
@@ -64,6 +67,7 @@ struct RunTimes {
   uint64_t kernels = 0;
   uint64_t executions = 0;  // unwanted ones too
   int64_t covered_to_ps = 0;
+  Interval last = {};  // on its clock
 };
 
 // The wanted executions of one op in one program.
@@ -93,7 +97,7 @@ class DeviceMeter {
  public:
   // `settings` and what it points to must outlive the meter.
   DeviceMeter(const DevicePlane& plane, std::shared_ptr<const ExecutionTables> tables,
-              const MeterSettings& settings);
+              std::span<const ModuleEvent> modules, const MeterSettings& settings);
 
   // `run` and `program` are assigned.
   void Add(const DeviceExecutions& chunk);
@@ -117,6 +121,12 @@ class DeviceMeter {
   const std::vector<Lost>& lost() const { return lost_; }
 
  private:
+  struct TimelineKey {
+    uint32_t line;
+    uint32_t run;  // TPU
+    Clock clock;
+    friend bool operator==(const TimelineKey&, const TimelineKey&) = default;
+  };
   struct PendingBody {  // of a CPU op that may end before its body does
     uint64_t flow_id;
     int64_t end_ps, self_ps;
@@ -127,16 +137,20 @@ class DeviceMeter {
   void AddOnProfileClock(const DeviceExecutions& chunk);
   void CountClock(const DeviceExecutions& chunk, size_t row);
   void OrderByClock(const DeviceExecutions& chunk);
+  void CheckOrder(const DeviceExecutions& chunk, size_t row);
   void AddToRun(const DeviceExecutions& chunk, size_t row);
   uint32_t AddToKernel(const DeviceExecutions& chunk, size_t row);
   uint64_t TagOf(const DeviceExecutions& chunk, size_t row, uint32_t cell);
   void NestRow(const DeviceExecutions& chunk, size_t row, uint64_t tag);
+  TimelineKey TimelineOf(const DeviceExecutions& chunk, size_t row) const;
+  void CloseTimelines(int64_t time_ps);
   void NestTolerantly(const DeviceExecutions& chunk, const std::vector<uint64_t>& tags);
   void AddSelf(uint64_t tag, int64_t self_ps);
   uint32_t CellOf(uint32_t op, uint32_t program);
 
   const DevicePlane plane_;
   const std::shared_ptr<const ExecutionTables> tables_;
+  const std::span<const ModuleEvent> modules_;  // TPU: by run
   const MeterSettings& settings_;
   bool disordered_ = false;
 
@@ -159,7 +173,7 @@ class DeviceMeter {
   std::vector<Interval> intervals_;
   std::vector<Clock> clocks_;
   std::vector<uint32_t> order_;      // without those of programs that are not measured
-  std::optional<Interval> last_[2];  // of the chunks before, by clock
+  Interval last_in_no_run_;
 
   std::vector<RunTimes> runs_;
   RunContents contents_;
@@ -167,11 +181,10 @@ class DeviceMeter {
   uint64_t left_out_ = 0;
 
   struct Timeline {
-    uint32_t line;
-    Clock clock;
+    TimelineKey key;
     NestStack stack;
   };
-  std::deque<Timeline> timelines_;
+  std::vector<Timeline> timelines_;  // open ones
   std::vector<PendingBody> pending_;
   int64_t self_ps_ = 0;
 };
