@@ -1,6 +1,8 @@
 // OpenTrace: inputs become one Trace. Duplicates are noticed here, hosts are assigned,
 // the base of the time axis is chosen.
 #include <algorithm>
+#include <atomic>
+#include <numeric>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -92,8 +94,15 @@ class Opener {
   // Of lines that are damaged, the first is told.
   absl::Status IndexLines() {
     std::vector<absl::Status> status(trace_.lines.size());
-    ParallelFor(trace_.lines.size(), options_.threads, [&](size_t i) {
-      status[i] = source_->IndexLine(trace_, static_cast<uint32_t>(i), &trace_.lines[i]);
+    std::vector<uint32_t> order(trace_.lines.size());  // long ones first, for the balance
+    std::iota(order.begin(), order.end(), 0u);
+    std::stable_sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) {
+      return trace_.lines[a].bytes.size > trace_.lines[b].bytes.size;
+    });
+    std::atomic<size_t> next{0};
+    const auto threads = static_cast<size_t>(std::max(1, options_.threads));
+    ParallelFor(std::min(threads, order.size()), options_.threads, [&](size_t /*thread*/) {
+      source_->IndexLines(trace_, {order, trace_.lines, status, &next});
     });
     for (const absl::Status& each : status) {
       if (!each.ok()) return each;

@@ -110,15 +110,16 @@ class ReferenceReader : public EventSource {
     return absl::OkStatus();
   }
 
-  absl::Status IndexLine(const Trace& /*trace*/, uint32_t index, Line* line) const override {
-    const proto::XLine& from = *lines_[index];
-    line->id = from.id();
-    line->display_id = from.display_id();
-    line->timestamp_ns = from.timestamp_ns();
-    line->name = from.name();
-    line->display_name = from.display_name();
-    line->event_count = static_cast<uint64_t>(from.events_size());
-    return absl::OkStatus();
+  void IndexLines(const Trace& /*trace*/, LineQueue queue) const override {
+    for (LineQueue::Entry entry; queue.Next(&entry);) {
+      const proto::XLine& from = *lines_[entry.index];
+      entry.line->id = from.id();
+      entry.line->display_id = from.display_id();
+      entry.line->timestamp_ns = from.timestamp_ns();
+      entry.line->name = from.name();
+      entry.line->display_name = from.display_name();
+      entry.line->event_count = static_cast<uint64_t>(from.events_size());
+    }
   }
 
   std::unique_ptr<LineDecoder> Decode(const Trace& /*trace*/, uint32_t line) const override {

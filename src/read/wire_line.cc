@@ -1,5 +1,8 @@
 #include "read/wire_line.h"
 
+#include <array>
+#include <utility>
+
 #include "read/wide_varint.h"
 #include "read/wire_message.h"
 
@@ -8,30 +11,6 @@ namespace {
 
 constexpr uint32_t kEventsField = 4;
 constexpr char kEventsTag = 0x22;
-// Where an event ends is known only when its length has arrived from memory, so the
-// processor cannot run ahead by itself.
-constexpr size_t kPrefetchBytes = 1024;
-
-// Moves past the events that follow each other, in the usual encoding, and counts them.
-uint64_t HopOverEvents(const char** at, const char* end) {
-  uint64_t count = 0;
-  const char* p = *at;
-  while (end - p > 3 && *p == kEventsTag) {
-    __builtin_prefetch(p + kPrefetchBytes);
-    const auto low = static_cast<uint8_t>(p[1]), high = static_cast<uint8_t>(p[2]);
-    size_t size = 2u + low;
-    if (low >= 0x80) {
-      if (high >= 0x80) break;
-      size = 3u + ((low & 0x7fu) | (static_cast<size_t>(high) << 7));
-    }
-    if (size > static_cast<size_t>(end - p)) break;
-    p += size;
-    ++count;
-  }
-  *at = p;
-  return count;
-}
-
 // The careful way. False at damage.
 bool DecodeEvent(std::string_view bytes, uint64_t offset, RawEvent* event, BatchBuilder* builder,
                  Damage* damage) {
@@ -239,45 +218,115 @@ class Bmi2LineDecoder final : public WireLineDecoder {
 };
 #endif
 
+// A place in a line, and the events counted up to there.
+struct HopPlace {
+  const char* at;
+  const char* end;
+  uint64_t events;
+};
+
+// Moves past an event in the usual encoding; false where there is something else.
+__attribute__((always_inline)) inline bool Hop(HopPlace* place) {
+  const char* p = place->at;
+  if (place->end - p <= 3 || *p != kEventsTag) return false;
+  // Lengths of one and of two bytes mix: no branch could be foreseen.
+  const size_t low = static_cast<uint8_t>(p[1]), high = static_cast<uint8_t>(p[2]);
+  const size_t two = low >> 7;
+  const size_t size = 2 + two + (low & 0x7f) + ((high & (0 - two)) << 7);
+  if ((two & (high >> 7)) != 0 || size > static_cast<size_t>(place->end - p)) return false;
+  place->at = p + size;
+  ++place->events;
+  return true;
+}
+
+constexpr size_t kAtOnce = 4;
+
+// Hops through all places in step until one has no usual event; its number.
+size_t HopTogether(std::array<HopPlace, kAtOnce>* places) {
+  HopPlace a = (*places)[0], b = (*places)[1], c = (*places)[2], d = (*places)[3];
+  size_t stopped = kAtOnce;
+  while (stopped == kAtOnce) {
+    if (!Hop(&a)) {
+      stopped = 0;
+    } else if (!Hop(&b)) {
+      stopped = 1;
+    } else if (!Hop(&c)) {
+      stopped = 2;
+    } else if (!Hop(&d)) {
+      stopped = 3;
+    }
+  }
+  *places = {a, b, c, d};
+  return stopped;
+}
+
+// Moves past any field, of a line's header mostly.
+absl::Status IndexField(std::string_view file, const Trace& trace, Line* line, HopPlace* place) {
+  const auto offset = static_cast<uint64_t>(place->at - file.data());
+  WireCursor cursor(std::string_view(place->at, static_cast<size_t>(place->end - place->at)),
+                    offset, 2);
+  uint32_t field;
+  WireType type;
+  bool ok = cursor.ReadTag(&field, &type);
+  if (ok && type == WireType::kLength && field == 2) {
+    ok = cursor.ReadBytes(&line->name);
+  } else if (ok && type == WireType::kLength && field == 11) {
+    ok = cursor.ReadBytes(&line->display_name);
+  } else if (ok && type == WireType::kVarint && field == 1) {
+    ok = cursor.ReadInt64(&line->id);
+  } else if (ok && type == WireType::kVarint && field == 3) {
+    ok = cursor.ReadInt64(&line->timestamp_ns);
+  } else if (ok && type == WireType::kVarint && field == 10) {
+    ok = cursor.ReadInt64(&line->display_id);
+  } else if (ok) {
+    place->events += field == kEventsField && type == WireType::kLength ? 1 : 0;
+    ok = cursor.Skip(field, type);
+  }
+  place->at = file.data() + cursor.offset();
+  if (ok) return absl::OkStatus();
+  const Plane& plane = trace.planes[line->plane];
+  return DamageError(cursor.error(), {.file = trace.files[plane.file].path,
+                                      .plane = plane.name,
+                                      .line = line->name,
+                                      .byte_offset = cursor.offset()});
+}
+
 }  // namespace
 
-absl::Status IndexWireLine(std::string_view file, const Trace& trace, Line* line) {
-  const std::string_view bytes = file.substr(line->bytes.offset, line->bytes.size);
-  const char* const begin = bytes.data();
-  const char* const end = begin + bytes.size();
-  const char* at = begin;
-  while (at != end) {
-    line->event_count += HopOverEvents(&at, end);
-    if (at == end) break;
-    const auto skipped = static_cast<size_t>(at - begin);
-    WireCursor cursor(bytes.substr(skipped), line->bytes.offset + skipped, 2);
-    uint32_t field;
-    WireType type;
-    bool ok = cursor.ReadTag(&field, &type);
-    if (ok && type == WireType::kLength && field == 2) {
-      ok = cursor.ReadBytes(&line->name);
-    } else if (ok && type == WireType::kLength && field == 11) {
-      ok = cursor.ReadBytes(&line->display_name);
-    } else if (ok && type == WireType::kVarint && field == 1) {
-      ok = cursor.ReadInt64(&line->id);
-    } else if (ok && type == WireType::kVarint && field == 3) {
-      ok = cursor.ReadInt64(&line->timestamp_ns);
-    } else if (ok && type == WireType::kVarint && field == 10) {
-      ok = cursor.ReadInt64(&line->display_id);
-    } else if (ok) {
-      line->event_count += field == kEventsField && type == WireType::kLength ? 1 : 0;
-      ok = cursor.Skip(field, type);
+void IndexWireLines(const WireFiles& files, const Trace& trace, LineQueue queue) {
+  std::array<HopPlace, kAtOnce> places = {};
+  std::array<LineQueue::Entry, kAtOnce> entries = {};
+  // Takes the next line; false, and a place where nothing is, at the end.
+  const auto take = [&](size_t i) {
+    places[i] = {};
+    entries[i].line = nullptr;
+    if (!queue.Next(&entries[i])) return false;
+    const ByteRange& range = entries[i].line->bytes;
+    const char* begin = files(entries[i].line->plane).data() + range.offset;
+    places[i] = {begin, begin + range.size, 0};
+    return true;
+  };
+  size_t open = 0;
+  for (size_t i = 0; i < kAtOnce; ++i) open += take(i) ? 1 : 0;
+  while (open > 0) {
+    // With fewer lines than places one after the other.
+    size_t i = 0;
+    if (open == kAtOnce) {
+      i = HopTogether(&places);
+    } else {
+      while (entries[i].line == nullptr) ++i;
+      while (Hop(&places[i])) {
+      }
     }
-    if (!ok) {
-      const Plane& plane = trace.planes[line->plane];
-      return DamageError(cursor.error(), {.file = trace.files[plane.file].path,
-                                          .plane = plane.name,
-                                          .line = line->name,
-                                          .byte_offset = cursor.offset()});
+    Line* line = entries[i].line;
+    if (places[i].at != places[i].end) {
+      *entries[i].status = IndexField(files(line->plane), trace, line, &places[i]);
     }
-    at = begin + (cursor.offset() - line->bytes.offset);
+    if (!entries[i].status->ok() || places[i].at == places[i].end) {
+      line->event_count = places[i].events;
+      open -= take(i) ? 0 : 1;
+    }
   }
-  return absl::OkStatus();
 }
 
 std::unique_ptr<LineDecoder> MakeWireLineDecoder(std::string_view file, const Trace& trace,

@@ -16,9 +16,13 @@
 
 namespace xplane_time {
 
-// Reads the header of a line whose plane and bytes are set, and counts its events,
-// hopping over them by length.
-absl::Status IndexWireLine(std::string_view file, const Trace& trace, Line* line);
+// The bytes of the file that a plane (by index) is from.
+using WireFiles = absl::FunctionRef<std::string_view(uint32_t plane)>;
+
+// Reads the headers of lines whose plane and bytes are set, and counts their events,
+// hopping over them by length. Where an event ends is known only when its length has
+// arrived from memory; so several lines are hopped through at once.
+void IndexWireLines(const WireFiles& files, const Trace& trace, LineQueue queue);
 
 enum class VarintWay : uint8_t { kBest, kPortable };
 

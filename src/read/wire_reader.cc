@@ -141,8 +141,9 @@ class WireReader : public EventSource {
         {.file = trace->files[file].path, .plane = plane->name, .byte_offset = damage.byte_offset});
   }
 
-  absl::Status IndexLine(const Trace& trace, uint32_t /*index*/, Line* line) const override {
-    return IndexWireLine(FileBytes(trace.planes[line->plane].file), trace, line);
+  void IndexLines(const Trace& trace, LineQueue queue) const override {
+    IndexWireLines([&](uint32_t plane) { return FileBytes(trace.planes[plane].file); }, trace,
+                   queue);
   }
 
   std::unique_ptr<LineDecoder> Decode(const Trace& trace, uint32_t line) const override {

@@ -45,12 +45,25 @@ double Deviation(int64_t value, double center) {
   return std::abs(static_cast<double>(value) - center);
 }
 
+// Deviations grow to both sides of the median, so the smaller half of them is found by
+// merging outwards.
 double MedianAbsoluteDeviation(std::span<const int64_t> sorted, double median) {
-  std::vector<double> deviations;
-  deviations.reserve(sorted.size());
-  for (const int64_t value : sorted) deviations.push_back(Deviation(value, median));
-  std::sort(deviations.begin(), deviations.end());
-  return SortedPercentile<double>(deviations, 0.5);
+  const auto middle = std::lower_bound(
+      sorted.begin(), sorted.end(), median,
+      [](int64_t value, double center) { return static_cast<double>(value) < center; });
+  size_t below = static_cast<size_t>(middle - sorted.begin()), above = below;
+  const auto next = [&] {
+    const bool take_above = below == 0 || (above < sorted.size() &&
+                                           Deviation(sorted[above], median) <=
+                                               Deviation(sorted[below - 1], median));
+    return Deviation(take_above ? sorted[above++] : sorted[--below], median);
+  };
+  double before = 0, deviation = 0;
+  for (size_t taken = 0; taken <= sorted.size() / 2; ++taken) {
+    before = deviation;
+    deviation = next();
+  }
+  return sorted.size() % 2 == 1 ? deviation : Between(before, deviation, 0.5);
 }
 
 // Own distributions over an engine that the standard specifies: those of the standard

@@ -187,17 +187,17 @@ class SampleMaker {
 
   // Runs in any order; ids are positions.
   void Make(const std::vector<Run>& runs, DeviceMeter* meter) {
-    std::vector<uint32_t> order(runs.size());
-    for (uint32_t i = 0; i < order.size(); ++i) order[i] = i;
-    std::stable_sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) {
-      return std::pair(runs[a].program, runs[a].profile.start_ps) <
-             std::pair(runs[b].program, runs[b].profile.start_ps);
-    });
-    for (size_t first = 0; first < order.size();) {
-      size_t end = first;
-      while (end < order.size() && runs[order[end]].program == runs[order[first]].program) ++end;
-      AddProgram(runs, std::span(order).subspan(first, end - first), meter);
-      first = end;
+    std::vector<std::vector<uint32_t>> runs_of_program(device_->tables->programs.size());
+    for (uint32_t i = 0; i < runs.size(); ++i) runs_of_program[runs[i].program].push_back(i);
+    const auto earlier = [&](uint32_t a, uint32_t b) {
+      return runs[a].profile.start_ps < runs[b].profile.start_ps;
+    };
+    for (std::vector<uint32_t>& own : runs_of_program) {
+      if (own.empty()) continue;
+      if (!std::is_sorted(own.begin(), own.end(), earlier)) {
+        std::stable_sort(own.begin(), own.end(), earlier);
+      }
+      AddProgram(runs, own, meter);
     }
   }
 
