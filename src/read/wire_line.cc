@@ -218,6 +218,9 @@ class Bmi2LineDecoder final : public WireLineDecoder {
 };
 #endif
 
+// Far enough ahead for memory to answer in time.
+constexpr size_t kPrefetchBytes = 2048;
+
 // A place in a line, and the events counted up to there.
 struct HopPlace {
   const char* at;
@@ -228,6 +231,7 @@ struct HopPlace {
 // Moves past an event in the usual encoding; false where there is something else.
 __attribute__((always_inline)) inline bool Hop(HopPlace* place) {
   const char* p = place->at;
+  __builtin_prefetch(p + kPrefetchBytes);
   if (place->end - p <= 3 || *p != kEventsTag) return false;
   // Lengths of one and of two bytes mix: no branch could be foreseen.
   const size_t low = static_cast<uint8_t>(p[1]), high = static_cast<uint8_t>(p[2]);

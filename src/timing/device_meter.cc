@@ -83,6 +83,7 @@ void DeviceMeter::LearnOps() {
     symbol_of_op_.push_back(symbols_.try_emplace({op.hlo_op, op.kernel}, next).first->second);
   }
   cells_of_op_.resize(tables_->ops.size());
+  last_cell_of_op_.resize(tables_->ops.size(), {kNone, kNone});
   if (clock_counts_.size() < tables_->programs.size() + 1) {
     // The last one stays that of executions in no program.
     clock_counts_.insert(clock_counts_.end() - 1,
@@ -91,26 +92,25 @@ void DeviceMeter::LearnOps() {
 }
 
 void DeviceMeter::Add(const DeviceExecutions& chunk) {
+  if (chunk.size() == 0) return;
   LearnOps();
   AddOnProfileClock(chunk);
+  CountClocks(chunk);
+  if (plane_.kind == DeviceKind::kGpu) WatchStreams(chunk);
   OrderByClock(chunk);
-  std::vector<uint64_t> tags;
-  const bool tolerant = settings_.tolerance_ps > 0 && Nests(plane_.kind);
-  if (tolerant) tags.resize(chunk.size());
-  for (const uint32_t row : order_) {
-    if (plane_.kind == DeviceKind::kTpu) CheckOrder(chunk, row);
-    if (chunk.run[row] != kNone) AddToRun(chunk, row);
-    const uint32_t cell = AddToKernel(chunk, row);
-    if (!Nests(plane_.kind)) {
-      AddSelf(cell, Length(intervals_[row]));
-    } else if (tolerant) {
-      tags[row] = TagOf(chunk, row, cell);
-    } else {
-      NestRow(chunk, row, TagOf(chunk, row, cell));
-    }
+  AddToRuns(chunk);
+  AddToKernels(chunk);
+  if (!Nests(plane_.kind)) {
+    for (const uint32_t row : order_) AddSelf(tags_[row], Length(intervals_[row]));
+    return;
   }
-  if (tolerant) NestTolerantly(chunk, tags);
-  if (chunk.size() > 0) CloseTimelines(chunk.start_ps.back());
+  if (plane_.kind == DeviceKind::kCpu) MarkBodies(chunk);
+  if (settings_.tolerance_ps > 0) {
+    NestTolerantly(chunk);
+  } else {
+    NestRows(chunk);
+  }
+  CloseTimelines(chunk.start_ps.back());
 }
 
 void DeviceMeter::AddAggregated(const AggregatedExecution& execution) {
@@ -128,37 +128,53 @@ void DeviceMeter::AddAggregated(const AggregatedExecution& execution) {
 }
 
 void DeviceMeter::AddOnProfileClock(const DeviceExecutions& chunk) {
-  const bool gpu = plane_.kind == DeviceKind::kGpu;
   totals_.executions += chunk.size();
+  int64_t sum_ps = totals_.sum_ps, last_ps = totals_.last_ps.value_or(chunk.end_ps(0));
   for (size_t row = 0; row < chunk.size(); ++row) {
-    const int64_t start_ps = chunk.start_ps[row], end_ps = chunk.end_ps(row);
-    busy_.Add(start_ps, end_ps);
-    totals_.sum_ps = SaturatingAdd(totals_.sum_ps, chunk.duration_ps[row]);
-    totals_.last_ps = std::max(totals_.last_ps.value_or(end_ps), end_ps);
-    CountClock(chunk, row);
-    if (!gpu) continue;
-    // Streams are in order by themselves: an overlap is worth a note.
+    const int64_t end_ps = chunk.end_ps(row);
+    busy_.Add(chunk.start_ps[row], end_ps);
+    sum_ps = SaturatingAdd(sum_ps, chunk.duration_ps[row]);
+    last_ps = std::max(last_ps, end_ps);
+  }
+  totals_.sum_ps = sum_ps;
+  totals_.last_ps = last_ps;
+  if (!totals_.first_ps.has_value()) totals_.first_ps = chunk.start_ps[0];
+}
+
+void DeviceMeter::CountClocks(const DeviceExecutions& chunk) {
+  for (size_t row = 0; row < chunk.size();) {
+    ClockPlan::Counts& counts =
+        clock_counts_[std::min<size_t>(chunk.program[row], clock_counts_.size() - 1)];
+    const size_t begin = row;
+    uint64_t with = 0;
+    for (; row < chunk.size() && chunk.program[row] == chunk.program[begin]; ++row) {
+      with += !chunk.device_start_ps.empty() && chunk.device_start_ps[row] != kNoTimePs ? 1 : 0;
+    }
+    counts.with += with;
+    counts.without += row - begin - with;
+  }
+}
+
+// Streams are in order by themselves: an overlap is worth a note.
+void DeviceMeter::WatchStreams(const DeviceExecutions& chunk) {
+  for (size_t row = 0; row < chunk.size(); ++row) {
+    const int64_t start_ps = chunk.start_ps[row];
     int64_t& end_of_line = end_of_line_.try_emplace(chunk.line[row], start_ps).first->second;
     if (start_ps < end_of_line && overlaps_++ == 0) {
       first_overlap_ = {.plane = plane_.plane, .line = chunk.line[row]};
     }
-    end_of_line = std::max(end_of_line, end_ps);
+    end_of_line = std::max(end_of_line, chunk.end_ps(row));
     if (chunk.program[row] == kNone && !tables_->programs.empty() &&
         chunk.op_info(row).category != Category::kCopy) {
       lost_.push_back({start_ps, chunk.line[row]});
     }
   }
-  if (!totals_.first_ps.has_value() && chunk.size() > 0) totals_.first_ps = chunk.start_ps[0];
 }
 
-void DeviceMeter::CountClock(const DeviceExecutions& chunk, size_t row) {
-  const bool has = !chunk.device_start_ps.empty() && chunk.device_start_ps[row] != kNoTimePs;
-  const size_t program = std::min<size_t>(chunk.program[row], clock_counts_.size() - 1);
-  ++(has ? clock_counts_[program].with : clock_counts_[program].without);
-}
-
-// Run after run on a TPU, and in the order of the clock within a run.
+// Run after run on a TPU, and in the order of the clock within a run. Rows are mostly in
+// order, or a few places off where starts are equal on the profile clock.
 void DeviceMeter::OrderByClock(const DeviceExecutions& chunk) {
+  constexpr size_t kMostSteps = 64;
   const bool by_run = plane_.kind == DeviceKind::kTpu;
   const auto before = [&](uint32_t a, uint32_t b) {
     if (by_run && chunk.run[a] != chunk.run[b]) return chunk.run[a] < chunk.run[b];
@@ -175,79 +191,107 @@ void DeviceMeter::OrderByClock(const DeviceExecutions& chunk) {
     const bool has = !chunk.device_start_ps.empty() && chunk.device_start_ps[row] != kNoTimePs;
     clocks_[row] = has ? *clock : Clock::kProfile;
     intervals_[row] = ExecutionInterval(chunk, row, clocks_[row]);
-    if (!order_.empty()) sorted &= !before(row, order_.back());
     order_.push_back(row);
+    size_t at = order_.size() - 1, steps = 0;
+    for (; at > 0 && steps < kMostSteps && before(row, order_[at - 1]); --at, ++steps) {
+      order_[at] = order_[at - 1];
+    }
+    order_[at] = row;
+    sorted &= steps < kMostSteps;
   }
   if (!sorted) std::stable_sort(order_.begin(), order_.end(), before);
 }
 
-// Whether a row comes after those of the chunks before.
-void DeviceMeter::CheckOrder(const DeviceExecutions& chunk, size_t row) {
-  const uint32_t run = chunk.run[row];
-  if (run != kNone && run >= runs_.size()) runs_.resize(run + 1);
-  Interval& last = run == kNone ? last_in_no_run_ : runs_[run].last;
-  const bool any = last != Interval{} || (run != kNone && runs_[run].executions > 0);
-  disordered_ |= any && clocks_[row] == Clock::kDevice && Before(intervals_[row], last);
-  last = intervals_[row];
-}
-
-void DeviceMeter::AddToRun(const DeviceExecutions& chunk, size_t row) {
-  const uint32_t run = chunk.run[row];
-  if (run >= runs_.size()) runs_.resize(run + 1);
-  RunTimes& times = runs_[run];
-  ++times.executions;
-  contents_.Add(run, symbol_of_op_[chunk.op[row]]);
-  if (op_wanted_[chunk.op[row]] == 0) return;
-  const Interval& interval = intervals_[row];
-  if (times.kernels++ == 0) {
-    times.start_ps = times.covered_to_ps = interval.start_ps;
-    times.end_ps = interval.end_ps;
-  }
-  times.end_ps = std::max(times.end_ps, interval.end_ps);
-  times.sum_ps = SaturatingAdd(times.sum_ps, Length(interval));
-  const int64_t from_ps = std::max(interval.start_ps, times.covered_to_ps);
-  if (interval.end_ps > from_ps) {
-    times.active_ps += interval.end_ps - from_ps;
-    times.covered_to_ps = interval.end_ps;
+void DeviceMeter::AddToRuns(const DeviceExecutions& chunk) {
+  const std::span<const uint32_t> order(order_);
+  for (size_t first = 0; first < order.size();) {
+    const uint32_t run = chunk.run[order[first]];
+    size_t end = first;
+    while (end < order.size() && chunk.run[order[end]] == run) ++end;
+    const auto rows = order.subspan(first, end - first);
+    first = end;
+    if (run == kNone) {
+      AddToRun(chunk, rows, &last_in_no_run_, nullptr, nullptr);
+      continue;
+    }
+    if (run >= runs_.size()) runs_.resize(run + 1);
+    AddToRun(chunk, rows, &runs_[run].last, &runs_[run], contents_.Open(run, rows.size()));
   }
 }
 
-uint32_t DeviceMeter::CellOf(uint32_t op, uint32_t program) {
+void DeviceMeter::AddToRun(const DeviceExecutions& chunk, std::span<const uint32_t> rows,
+                           Interval* last, RunTimes* run, std::vector<uint32_t>* contents) {
+  if (clocks_[rows[0]] == Clock::kDevice) {
+    // An interval of nothing at 0 is what there is before the first.
+    disordered_ |= *last != Interval{} && Before(intervals_[rows[0]], *last);
+    *last = intervals_[rows.back()];
+  }
+  if (run == nullptr) return;
+  RunTimes times = *run;
+  times.executions += rows.size();
+  for (const uint32_t row : rows) {
+    contents->push_back(symbol_of_op_[chunk.op[row]]);
+    if (op_wanted_[chunk.op[row]] == 0) continue;
+    const Interval interval = intervals_[row];
+    if (times.kernels++ == 0) {
+      times.start_ps = times.covered_to_ps = interval.start_ps;
+      times.end_ps = interval.end_ps;
+    }
+    times.end_ps = std::max(times.end_ps, interval.end_ps);
+    times.sum_ps = SaturatingAdd(times.sum_ps, Length(interval));
+    const int64_t from_ps = std::max(interval.start_ps, times.covered_to_ps);
+    if (interval.end_ps > from_ps) {
+      times.active_ps += interval.end_ps - from_ps;
+      times.covered_to_ps = interval.end_ps;
+    }
+  }
+  *run = times;
+}
+
+uint32_t DeviceMeter::FindCell(uint32_t op, uint32_t program) {
   auto& cells = cells_of_op_[op];
-  for (const auto& [cell_program, cell] : cells) {
-    if (cell_program == program) return cell;
+  auto found = std::find_if(cells.begin(), cells.end(),
+                            [&](const auto& cell) { return cell.first == program; });
+  if (found == cells.end()) {
+    const auto cell = static_cast<uint32_t>(cells_.size());
+    found = cells.insert(found, {program, cell});
+    KernelCell& added = cells_.emplace_back();
+    added.op = op;
+    added.program = program;
+    const Filters& filters = *settings_.filters;
+    added.wanted = op_wanted_[op] != 0 &&
+                   (program == kNone ? !filters.any_function()
+                                     : filters.WantsFunction(tables_->programs[program].function));
   }
-  const auto cell = static_cast<uint32_t>(cells_.size());
-  cells.emplace_back(program, cell);
-  KernelCell& added = cells_.emplace_back();
-  added.op = op;
-  added.program = program;
-  const Filters& filters = *settings_.filters;
-  added.wanted = op_wanted_[op] != 0 &&
-                 (program == kNone ? !filters.any_function()
-                                   : filters.WantsFunction(tables_->programs[program].function));
-  return cell;
+  last_cell_of_op_[op] = *found;
+  return found->second;
 }
 
-uint32_t DeviceMeter::AddToKernel(const DeviceExecutions& chunk, size_t row) {
-  const uint32_t index = CellOf(chunk.op[row], chunk.program[row]);
-  KernelCell& cell = cells_[index];
-  if (!cell.wanted) {
-    ++left_out_;
-    return kNone;
+void DeviceMeter::AddToKernels(const DeviceExecutions& chunk) {
+  tags_.resize(chunk.size());
+  for (const uint32_t row : order_) {
+    const uint32_t index = CellOf(chunk.op[row], chunk.program[row]);
+    KernelCell& cell = cells_[index];
+    tags_[row] = cell.wanted ? index : kNone;
+    if (!cell.wanted) {
+      ++left_out_;
+      continue;
+    }
+    const int64_t duration_ps = Length(intervals_[row]);
+    ++cell.count;
+    cell.total_ps = SaturatingAdd(cell.total_ps, duration_ps);
+    cell.durations.Add(duration_ps);
   }
-  const int64_t duration_ps = Length(intervals_[row]);
-  ++cell.count;
-  cell.total_ps = SaturatingAdd(cell.total_ps, duration_ps);
-  cell.durations.Add(duration_ps);
-  return index;
 }
 
-// The cell, and above it a pending body's number.
-uint64_t DeviceMeter::TagOf(const DeviceExecutions& chunk, size_t row, uint32_t cell) {
-  if (op_has_body_[chunk.op[row]] == 0 || chunk.flow_id[row] == kNoFlow) return cell;
-  pending_.push_back({chunk.flow_id[row], chunk.end_ps(row), 0, cell});
-  return (uint64_t{pending_.size()} << 32) | cell;
+// Ops whose self time is known only when their completion is.
+void DeviceMeter::MarkBodies(const DeviceExecutions& chunk) {
+  for (const uint32_t row : order_) {
+    if (op_has_body_[chunk.op[row]] == 0 || chunk.flow_id[row] == kNoFlow) continue;
+    const auto cell = static_cast<uint32_t>(tags_[row]);
+    pending_.push_back({chunk.flow_id[row], chunk.end_ps(row), 0, cell});
+    tags_[row] = (uint64_t{pending_.size()} << 32) | cell;
+  }
 }
 
 void DeviceMeter::AddSelf(uint64_t tag, int64_t self_ps) {
@@ -267,16 +311,23 @@ DeviceMeter::TimelineKey DeviceMeter::TimelineOf(const DeviceExecutions& chunk,
   return {chunk.line[row], by_run ? chunk.run[row] : kNone, clocks_[row]};
 }
 
-void DeviceMeter::NestRow(const DeviceExecutions& chunk, size_t row, uint64_t tag) {
-  const TimelineKey key = TimelineOf(chunk, row);
-  auto at = std::find_if(timelines_.rbegin(), timelines_.rend(),
-                         [&](const Timeline& timeline) { return timeline.key == key; });
-  if (at == timelines_.rend()) {
-    timelines_.push_back({key, {}});
-    at = timelines_.rbegin();
+NestStack& DeviceMeter::StackOf(const TimelineKey& key) {
+  const auto at = std::find_if(timelines_.rbegin(), timelines_.rend(),
+                               [&](const Timeline& timeline) { return timeline.key == key; });
+  if (at != timelines_.rend()) return at->stack;
+  return timelines_.emplace_back(Timeline{key, {}}).stack;
+}
+
+void DeviceMeter::NestRows(const DeviceExecutions& chunk) {
+  const auto add = [&](uint64_t done, int64_t self_ps) { AddSelf(done, self_ps); };
+  NestStack* stack = nullptr;
+  TimelineKey key = {};
+  for (const uint32_t row : order_) {
+    const TimelineKey own = TimelineOf(chunk, row);
+    if (stack == nullptr || own != key) stack = &StackOf(own);
+    key = own;
+    stack->Add(intervals_[row], tags_[row], add);
   }
-  at->stack.Add(intervals_[row], tag,
-                [&](uint64_t done, int64_t self_ps) { AddSelf(done, self_ps); });
 }
 
 // Of the runs of a TPU that are over.
@@ -289,8 +340,7 @@ void DeviceMeter::CloseTimelines(int64_t time_ps) {
   });
 }
 
-void DeviceMeter::NestTolerantly(const DeviceExecutions& chunk,
-                                 const std::vector<uint64_t>& tags) {
+void DeviceMeter::NestTolerantly(const DeviceExecutions& chunk) {
   std::map<std::tuple<uint32_t, uint32_t, Clock>, std::vector<uint32_t>> timelines;
   for (const uint32_t row : order_) {
     const TimelineKey key = TimelineOf(chunk, row);
@@ -300,7 +350,7 @@ void DeviceMeter::NestTolerantly(const DeviceExecutions& chunk,
     std::vector<Interval> intervals;
     for (const uint32_t row : rows) intervals.push_back(intervals_[row]);
     const Nesting nesting = Nest(intervals, settings_.tolerance_ps);
-    for (size_t i = 0; i < rows.size(); ++i) AddSelf(tags[rows[i]], nesting.self_ps[i]);
+    for (size_t i = 0; i < rows.size(); ++i) AddSelf(tags_[rows[i]], nesting.self_ps[i]);
   }
 }
 

@@ -135,18 +135,25 @@ class DeviceMeter {
 
   void LearnOps();
   void AddOnProfileClock(const DeviceExecutions& chunk);
-  void CountClock(const DeviceExecutions& chunk, size_t row);
+  void CountClocks(const DeviceExecutions& chunk);
+  void WatchStreams(const DeviceExecutions& chunk);
   void OrderByClock(const DeviceExecutions& chunk);
-  void CheckOrder(const DeviceExecutions& chunk, size_t row);
-  void AddToRun(const DeviceExecutions& chunk, size_t row);
-  uint32_t AddToKernel(const DeviceExecutions& chunk, size_t row);
-  uint64_t TagOf(const DeviceExecutions& chunk, size_t row, uint32_t cell);
-  void NestRow(const DeviceExecutions& chunk, size_t row, uint64_t tag);
+  void AddToRuns(const DeviceExecutions& chunk);
+  void AddToRun(const DeviceExecutions& chunk, std::span<const uint32_t> rows, Interval* last,
+                RunTimes* times, std::vector<uint32_t>* contents);
+  void AddToKernels(const DeviceExecutions& chunk);
+  void MarkBodies(const DeviceExecutions& chunk);
   TimelineKey TimelineOf(const DeviceExecutions& chunk, size_t row) const;
+  NestStack& StackOf(const TimelineKey& key);
+  void NestRows(const DeviceExecutions& chunk);
+  void NestTolerantly(const DeviceExecutions& chunk);
   void CloseTimelines(int64_t time_ps);
-  void NestTolerantly(const DeviceExecutions& chunk, const std::vector<uint64_t>& tags);
   void AddSelf(uint64_t tag, int64_t self_ps);
-  uint32_t CellOf(uint32_t op, uint32_t program);
+  uint32_t CellOf(uint32_t op, uint32_t program) {
+    const std::pair<uint32_t, uint32_t>& last = last_cell_of_op_[op];
+    return last.first == program && last.second != kNone ? last.second : FindCell(op, program);
+  }
+  uint32_t FindCell(uint32_t op, uint32_t program);
 
   const DevicePlane plane_;
   const std::shared_ptr<const ExecutionTables> tables_;
@@ -168,11 +175,13 @@ class DeviceMeter {
   std::map<std::pair<std::string, std::string>, uint32_t> symbols_;  // hlo_op, kernel
   std::vector<uint8_t> op_has_body_;
   std::vector<std::vector<std::pair<uint32_t, uint32_t>>> cells_of_op_;  // program, cell
+  std::vector<std::pair<uint32_t, uint32_t>> last_cell_of_op_;
 
   // Of the chunk: intervals on the programs' clocks and their order.
   std::vector<Interval> intervals_;
   std::vector<Clock> clocks_;
   std::vector<uint32_t> order_;      // without those of programs that are not measured
+  std::vector<uint64_t> tags_;  // the cell (or kNone), and above it a pending body
   Interval last_in_no_run_;
 
   std::vector<RunTimes> runs_;

@@ -16,11 +16,12 @@ namespace xplane_time {
 
 class RunContents {
  public:
-  // An op of a run; `symbol` is equal for ops that are the same to the program.
-  void Add(uint32_t run, uint32_t symbol) {
+  // The ops of a run so far, for appending `more`: symbols, equal for ops that are the
+  // same to the program. Valid until the next call.
+  std::vector<uint32_t>* Open(uint32_t run, size_t more) {
     if (run != current_run_) SwitchTo(run);
-    current_->push_back(symbol);
-    ++buffered_;
+    buffered_ += more;
+    return current_;
   }
 
   // Marks the runs, all of one program, that lack ops: those whose ops are a strict subset
