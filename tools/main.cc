@@ -1,4 +1,6 @@
 // xplane-time: parse the command line, run one command, map the outcome to an exit code.
+#include <malloc.h>
+
 #include <csignal>
 #include <cstdio>
 #include <exception>
@@ -27,6 +29,9 @@ int Main(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   std::signal(SIGPIPE, SIG_IGN);  // a closed pipe is a write error, which ends quietly
+  // Columns of all sizes come and go: giving them back in between costs page faults.
+  mallopt(M_MMAP_THRESHOLD, 32 << 20);
+  mallopt(M_TRIM_THRESHOLD, 64 << 20);
   try {
     return Main(argc, argv);
   } catch (const std::exception& error) {

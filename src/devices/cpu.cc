@@ -131,6 +131,6 @@ bool CompletesLater(const absl::flat_hash_map<uint64_t, int64_t>& completion_ps,
 }
 
 const KindRules kCpuRules = {DeviceKind::kCpu, Claims,    Role,    kStats,
-                             "hlo_op",         Interpret, Numbers, MakeSplitter};
+                             "hlo_op",         Interpret, nullptr, Numbers, MakeSplitter};
 
 }  // namespace xplane_time

@@ -34,6 +34,6 @@ std::unique_ptr<RunSplitter> MakeSplitter(const SplitContext& /*context*/) {
 }  // namespace
 
 const KindRules kCustomRules = {DeviceKind::kCustom, Claims,  Role,        {}, {},
-                                Interpret,           Numbers, MakeSplitter};
+                                Interpret, nullptr,           Numbers, MakeSplitter};
 
 }  // namespace xplane_time

@@ -95,6 +95,8 @@ struct KindRules {
   std::string_view needed_stat;
   // Fills the draft from row `row` of the batch. `name` is the event's shown name.
   void (*interpret)(const EventBatch& batch, size_t row, std::string_view name, Draft* draft);
+  // The same for an event of a run line, of which only the name is read.
+  void (*interpret_run)(std::string_view name, Draft* draft);
   // Appends the numbers of row `row` to the columns of this kind.
   void (*numbers)(const EventBatch& batch, size_t row, DeviceExecutions* to);
   std::unique_ptr<RunSplitter> (*make_splitter)(const SplitContext& context);

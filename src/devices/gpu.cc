@@ -384,6 +384,6 @@ std::unique_ptr<RunSplitter> MakeSplitter(const SplitContext& context) {
 }  // namespace
 
 const KindRules kGpuRules = {DeviceKind::kGpu, Claims,  Role,        kStats, {},
-                             Interpret,        Numbers, MakeSplitter};
+                             Interpret, nullptr,        Numbers, MakeSplitter};
 
 }  // namespace xplane_time

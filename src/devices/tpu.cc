@@ -56,10 +56,8 @@ void ParseModuleName(std::string_view name, Draft* draft) {
   draft->program_id = {StatType::kString, 0, name.substr(open + 1, name.size() - open - 2)};
 }
 
-// A run event's draft names its module; an op's draft describes the op.
 void Interpret(const EventBatch& batch, size_t row, std::string_view name, Draft* draft) {
   draft->kernel = name;
-  ParseModuleName(name, draft);
   const auto stat = [&](size_t column) -> const StatValue& { return batch.Stat(column, row); };
   draft->hlo_op = name;
   draft->hlo_category = stat(kHloCategory).text;
@@ -137,6 +135,6 @@ std::unique_ptr<RunSplitter> MakeSplitter(const SplitContext& context) {
 }  // namespace
 
 const KindRules kTpuRules = {DeviceKind::kTpu, Claims,  Role,        kStats, {},
-                             Interpret,        Numbers, MakeSplitter};
+                             Interpret, ParseModuleName,        Numbers, MakeSplitter};
 
 }  // namespace xplane_time

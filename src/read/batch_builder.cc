@@ -63,11 +63,15 @@ void BatchBuilder::Resolve(StatValue* reference) const {
   if (name != kNoMetadata) reference->text = plane_->stat_metadata.entries[name].name;
 }
 
+void BatchBuilder::AddCells(uint32_t column) {
+  cells_[column] = std::make_unique<StatValue[]>(EventBatch::kBatchSize);
+}
+
 void BatchBuilder::ClearCells(size_t begin, size_t end) {
-  for (std::vector<StatValue>& cells : cells_) {
-    if (cells.empty()) continue;
-    std::fill(cells.begin() + static_cast<ptrdiff_t>(begin),
-              cells.begin() + static_cast<ptrdiff_t>(std::min(end, cells.size())), StatValue{});
+  end = std::min(end, EventBatch::kBatchSize);
+  for (const std::unique_ptr<StatValue[]>& cells : cells_) {
+    if (cells == nullptr) continue;
+    for (size_t row = begin; row < end; ++row) cells[row].type = StatType::kAbsent;
   }
 }
 
@@ -118,7 +122,7 @@ void BatchBuilder::AddUnusual(uint64_t event, const RawEvent& raw, uint32_t meta
 
 EventBatch BatchBuilder::Batch() {
   for (size_t column = 0; column < columns_.size(); ++column) {
-    columns_[column].own = std::span(cells_[column]).first(cells_[column].empty() ? 0 : size_);
+    columns_[column].own = {cells_[column].get(), cells_[column] == nullptr ? 0 : size_};
   }
   EventBatch batch;
   batch.line = line_;

@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -42,9 +43,8 @@ class BatchBuilder {
   }
   // A stat of the event that Add() will add next; of equal ones the first counts.
   void SetStat(uint32_t column, const StatValue& value) {
-    std::vector<StatValue>& cells = cells_[column];
-    if (cells.empty()) cells.resize(EventBatch::kBatchSize);
-    StatValue& cell = cells[size_];
+    if (cells_[column] == nullptr) AddCells(column);
+    StatValue& cell = cells_[column][size_];
     if (cell.type != StatType::kAbsent) return;
     cell = value;
     if (value.type == StatType::kRef) Resolve(&cell);
@@ -93,6 +93,7 @@ class BatchBuilder {
   void Resolve(StatValue* reference) const;
   void ClearCells(size_t begin, size_t end);
   void FindColumns();
+  void AddCells(uint32_t column);
 
   const Trace& trace_;
   std::span<const std::string_view> stat_names_;
@@ -112,7 +113,7 @@ class BatchBuilder {
   std::vector<uint64_t> event_;
   std::vector<int64_t> start_ps_, duration_ps_, occurrences_, metadata_id_;
   std::vector<uint32_t> metadata_;
-  std::vector<std::vector<StatValue>> cells_;  // by column; empty: never set
+  std::vector<std::unique_ptr<StatValue[]>> cells_;  // by column; null: never set
   std::vector<StatColumn> columns_;
 };
 

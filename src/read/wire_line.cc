@@ -149,22 +149,28 @@ class WireLineDecoder : public LineDecoder {
 
   template <typename How>
   __attribute__((always_inline)) inline void FillWith(BatchBuilder* builder) {
-    const char* const safe_end = file_.data() + file_.size();
-    while (static_cast<size_t>(safe_end - at_) > FastEvent<How>::kSlack && at_ < end_ &&
-           *at_ == kEventsTag && !builder->full()) {
-      const char* p = at_ + 1;
+    // Copies: what the builder writes could be these members, for all the compiler knows.
+    const char* const safe_end = file_.data() + file_.size() - FastEvent<How>::kSlack;
+    const char* const end = end_;
+    const char* at = at_;
+    uint64_t index = event_index_;
+    if (file_.size() <= FastEvent<How>::kSlack) return;
+    while (at < safe_end && at < end && *at == kEventsTag && !builder->full()) {
+      const char* p = at + 1;
       uint64_t size;
-      if (!ReadWideVarint<How>(&p, &size) || p > end_) return;
-      if (size > static_cast<uint64_t>(end_ - p)) return;
-      if (static_cast<uint64_t>(safe_end - p) < size + FastEvent<How>::kSlack) return;
+      if (!ReadWideVarint<How>(&p, &size) || p > end || p > safe_end) break;
+      if (size > static_cast<uint64_t>(end - p)) break;
+      if (size > static_cast<uint64_t>(safe_end - p)) break;
       RawEvent event;
       if (!FastEvent<How>::Read(p, p + size, &event, builder)) {
         builder->ClearRow();
-        return;
+        break;
       }
-      builder->Add(event_index_++, event);
-      at_ = p + size;
+      builder->Add(index++, event);
+      at = p + size;
     }
+    at_ = at;
+    event_index_ = index;
   }
 
  private:

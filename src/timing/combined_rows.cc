@@ -19,7 +19,7 @@ namespace {
 struct Group {
   std::string function;
   std::optional<std::string> variant_id;
-  std::map<uint32_t, std::map<size_t, std::vector<Sample>>> by_capture;  // capture -> device
+  std::map<uint32_t, std::map<size_t, std::vector<const Sample*>>> by_capture;  // capture -> device
 };
 
 using GroupKey = std::pair<std::string, std::string>;
@@ -28,14 +28,20 @@ std::map<GroupKey, Group> GroupSamples(const Analysis& analysis, bool by_variant
   std::map<GroupKey, Group> groups;
   for (size_t d = 0; d < analysis.devices.size(); ++d) {
     const DeviceAnalysis& device = analysis.devices[d];
-    for (const Sample& sample : device.samples) {
-      const std::string& function = device.tables->programs[sample.program].function;
-      const auto variant = analysis.filters.id.Capture(function);
-      if (by_variant && !variant.has_value()) continue;
-      Group& group = groups[{by_variant ? "" : function, variant.value_or("")}];
-      if (group.function.empty()) group.function = function;
-      group.variant_id = variant;
-      group.by_capture[device.capture][d].push_back(sample);
+    std::vector<const Sample*>* own = nullptr;  // of the program at hand
+    for (size_t i = 0; i < device.samples.size(); ++i) {
+      const Sample& sample = device.samples[i];
+      if (i == 0 || sample.program != device.samples[i - 1].program) {
+        const std::string& function = device.tables->programs[sample.program].function;
+        const auto variant = analysis.filters.id.Capture(function);
+        own = nullptr;
+        if (by_variant && !variant.has_value()) continue;
+        Group& group = groups[{by_variant ? "" : function, variant.value_or("")}];
+        if (group.function.empty()) group.function = function;
+        group.variant_id = variant;
+        own = &group.by_capture[device.capture][d];
+      }
+      if (own != nullptr) own->push_back(&sample);
     }
   }
   return groups;
@@ -64,12 +70,12 @@ bool Overlap(const std::vector<const Sample*>& together) {
   return latest_start <= first_end;
 }
 
-using DeviceSamples = std::map<size_t, std::vector<Sample>>;
+using DeviceSamples = std::map<size_t, std::vector<const Sample*>>;
 
 std::vector<Sample> MatchByKey(const DeviceSamples& devices, Metric metric) {
   std::map<int64_t, std::vector<const Sample*>> by_key;
   for (const auto& [ignored, samples] : devices) {
-    for (const Sample& sample : samples) by_key[sample.key].push_back(&sample);
+    for (const Sample* sample : samples) by_key[sample->key].push_back(sample);
   }
   std::vector<Sample> matched;
   for (const auto& [ignored, together] : by_key) matched.push_back(Slowest(together, metric));
@@ -84,14 +90,14 @@ std::optional<std::vector<Sample>> MatchByOrder(DeviceSamples* devices, Metric m
   const size_t count = devices->begin()->second.size();
   for (auto& [ignored, samples] : *devices) {
     if (samples.size() != count) return std::nullopt;
-    std::stable_sort(samples.begin(), samples.end(), [](const Sample& a, const Sample& b) {
-      return a.profile.start_ps < b.profile.start_ps;
+    std::stable_sort(samples.begin(), samples.end(), [](const Sample* a, const Sample* b) {
+      return a->profile.start_ps < b->profile.start_ps;
     });
   }
   std::vector<Sample> matched;
   for (size_t k = 0; k < count; ++k) {
     std::vector<const Sample*> together;
-    for (const auto& [ignored, samples] : *devices) together.push_back(&samples[k]);
+    for (const auto& [ignored, samples] : *devices) together.push_back(samples[k]);
     if (!Overlap(together)) return std::nullopt;
     matched.push_back(Slowest(together, metric));
   }
@@ -101,7 +107,7 @@ std::optional<std::vector<Sample>> MatchByOrder(DeviceSamples* devices, Metric m
 std::optional<std::vector<Sample>> Match(DeviceSamples* devices, Metric metric) {
   const bool keyed = std::all_of(devices->begin(), devices->end(), [](const auto& device) {
     return std::all_of(device.second.begin(), device.second.end(),
-                       [](const Sample& sample) { return sample.has_key; });
+                       [](const Sample* sample) { return sample->has_key; });
   });
   return keyed ? MatchByKey(*devices, metric) : MatchByOrder(devices, metric);
 }

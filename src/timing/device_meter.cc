@@ -321,11 +321,13 @@ NestStack& DeviceMeter::StackOf(const TimelineKey& key) {
 void DeviceMeter::NestRows(const DeviceExecutions& chunk) {
   const auto add = [&](uint64_t done, int64_t self_ps) { AddSelf(done, self_ps); };
   NestStack* stack = nullptr;
-  TimelineKey key = {};
+  uint32_t before = 0;
   for (const uint32_t row : order_) {
-    const TimelineKey own = TimelineOf(chunk, row);
-    if (stack == nullptr || own != key) stack = &StackOf(own);
-    key = own;
+    const bool same = stack != nullptr && chunk.line[row] == chunk.line[before] &&
+                      clocks_[row] == clocks_[before] &&
+                      (plane_.kind == DeviceKind::kCpu || chunk.run[row] == chunk.run[before]);
+    if (!same) stack = &StackOf(TimelineOf(chunk, row));
+    before = row;
     stack->Add(intervals_[row], tags_[row], add);
   }
 }

@@ -120,7 +120,7 @@ absl::Status ExecutionStream::ReadModules() {
   module_diagnostics_ = Diagnostics();
   for (uint32_t line : run_lines_) {
     absl::Status status =
-        VisitEvents(trace_, line, stat_names_, &module_diagnostics_, [&](const EventBatch& batch) {
+        VisitEvents(trace_, line, {}, &module_diagnostics_, [&](const EventBatch& batch) {
           meanings_.StartBatch(batch, LineRole::kRun);
           for (size_t row = 0; row < batch.size(); ++row) {
             if (batch.start_ps[row] == kNoTimePs) continue;

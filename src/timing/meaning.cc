@@ -61,6 +61,7 @@ void Meanings::StartBatch(const EventBatch& batch, LineRole role) {
   by_metadata_ = role == LineRole::kRun ? &run_by_metadata_ : &execution_by_metadata_;
   if (by_metadata_->empty()) by_metadata_->resize(plane_.event_metadata.entries.size(), nullptr);
   own_stats_.clear();
+  if (role == LineRole::kRun) return;
   for (size_t column = 0; column < rules_.stats.size(); ++column) {
     const StatUse use = rules_.stats[column].use;
     if (use == StatUse::kNumber || batch.stats[column].own.empty()) continue;
@@ -123,19 +124,21 @@ const Meaning& Meanings::OfUnusual(const EventBatch& batch, size_t row) {
 
 const Meaning& Meanings::Add(const EventBatch& batch, size_t row) {
   Draft draft;
-  rules_.interpret(batch, row, NameOf(batch, row), &draft);
   Meaning& meaning = meanings_.emplace_back();
+  if (role_ == LineRole::kRun) {
+    rules_.interpret_run(NameOf(batch, row), &draft);
+    meaning.is_execution = true;
+    meaning.program = ProgramOf(draft);
+    return meaning;
+  }
+  rules_.interpret(batch, row, NameOf(batch, row), &draft);
   meaning.is_execution = draft.is_execution;
   meaning.is_completion = draft.is_completion;
   meaning.ordinal = draft.ordinal.value_or(kNoOrdinal);
   if (!draft.is_execution) return meaning;
-  if (role_ == LineRole::kRun) {
-    meaning.program = ProgramOf(draft);
-  } else {
-    meaning.op = OpOf(draft);
-    // Membership is by time on a TPU.
-    if (kind_ != DeviceKind::kTpu) meaning.program = ProgramOf(draft);
-  }
+  meaning.op = OpOf(draft);
+  // Membership is by time on a TPU.
+  if (kind_ != DeviceKind::kTpu) meaning.program = ProgramOf(draft);
   return meaning;
 }
 
