@@ -63,9 +63,11 @@ void Interpret(const EventBatch& batch, size_t row, std::string_view name, Draft
   draft->ordinal = IntegerOf(stat(kDeviceOrdinal));
 }
 
-void Numbers(const EventBatch& batch, size_t row, DeviceExecutions* to) {
-  to->run_id.push_back(static_cast<int64_t>(batch.Stat(kRunId, row).bits));
-  to->flow_id.push_back(FlowId(batch.Stat(kProducer, row)));
+void Numbers(const EventBatch& batch, std::span<const uint32_t> rows, DeviceExecutions* to) {
+  for (const uint32_t row : rows) {
+    to->run_id.push_back(static_cast<int64_t>(batch.Stat(kRunId, row).bits));
+    to->flow_id.push_back(FlowId(batch.Stat(kProducer, row)));
+  }
 }
 
 // Runs by (program, run_id), as they come.

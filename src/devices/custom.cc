@@ -19,7 +19,8 @@ void Interpret(const EventBatch& /*batch*/, size_t /*row*/, std::string_view nam
   draft->kernel = name;
 }
 
-void Numbers(const EventBatch& /*batch*/, size_t /*row*/, DeviceExecutions* /*to*/) {}
+void Numbers(const EventBatch& /*batch*/, std::span<const uint32_t> /*rows*/,
+             DeviceExecutions* /*to*/) {}
 
 class NoRuns : public RunSplitter {
  public:

@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <span>
@@ -97,8 +98,8 @@ struct KindRules {
   void (*interpret)(const EventBatch& batch, size_t row, std::string_view name, Draft* draft);
   // The same for an event of a run line, of which only the name is read.
   void (*interpret_run)(std::string_view name, Draft* draft);
-  // Appends the numbers of row `row` to the columns of this kind.
-  void (*numbers)(const EventBatch& batch, size_t row, DeviceExecutions* to);
+  // Appends the numbers of some rows to the columns of this kind.
+  void (*numbers)(const EventBatch& batch, std::span<const uint32_t> rows, DeviceExecutions* to);
   std::unique_ptr<RunSplitter> (*make_splitter)(const SplitContext& context);
 };
 
@@ -123,7 +124,12 @@ bool CompletesLater(const absl::flat_hash_map<uint64_t, int64_t>& completion_ps,
 Category Classify(const Draft& draft);
 
 // Stat access: numbers as they are, doubles not converted.
-std::optional<int64_t> IntegerOf(const StatValue& value);
+inline std::optional<int64_t> IntegerOf(const StatValue& value) {
+  constexpr auto kMost = static_cast<uint64_t>(std::numeric_limits<int64_t>::max());
+  const bool known = value.type == StatType::kInt64 ||
+                     (value.type == StatType::kUint64 && value.bits <= kMost);
+  return known ? std::optional(static_cast<int64_t>(value.bits)) : std::nullopt;
+}
 
 }  // namespace xplane_time
 

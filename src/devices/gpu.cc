@@ -76,9 +76,11 @@ void Interpret(const EventBatch& batch, size_t row, std::string_view name, Draft
 }
 
 // `root_scope_id` gets the kernel's own scope here; the root is found later.
-void Numbers(const EventBatch& batch, size_t row, DeviceExecutions* to) {
-  to->correlation_id.push_back(batch.Stat(kCorrelationId, row).bits);
-  to->root_scope_id.push_back(static_cast<int64_t>(batch.Stat(kScopeRangeId, row).bits));
+void Numbers(const EventBatch& batch, std::span<const uint32_t> rows, DeviceExecutions* to) {
+  for (const uint32_t row : rows) {
+    to->correlation_id.push_back(batch.Stat(kCorrelationId, row).bits);
+    to->root_scope_id.push_back(static_cast<int64_t>(batch.Stat(kScopeRangeId, row).bits));
+  }
 }
 
 // Consecutive executions of one program with the same label.

@@ -52,20 +52,6 @@ std::optional<int64_t> OrdinalAfter(std::string_view plane_name, std::string_vie
   return whole ? std::optional<int64_t>(ordinal) : std::nullopt;
 }
 
-std::optional<int64_t> IntegerOf(const StatValue& value) {
-  switch (value.type) {
-    case StatType::kInt64:
-      return static_cast<int64_t>(value.bits);
-    case StatType::kUint64:
-      if (value.bits > static_cast<uint64_t>(std::numeric_limits<int64_t>::max())) {
-        return std::nullopt;
-      }
-      return static_cast<int64_t>(value.bits);
-    default:
-      return std::nullopt;
-  }
-}
-
 Category Classify(const Draft& draft) {
   constexpr std::string_view kCollectives[] = {
       "all-reduce", "all-gather", "all-to-all",    "reduce-scatter", "allreduce",

@@ -67,14 +67,16 @@ void Interpret(const EventBatch& batch, size_t row, std::string_view name, Draft
   draft->source = stat(kSource).text;
 }
 
-void Numbers(const EventBatch& batch, size_t row, DeviceExecutions* to) {
-  const auto offset = IntegerOf(batch.Stat(kDeviceOffset, row)),
-             duration = IntegerOf(batch.Stat(kDeviceDuration, row));
-  const bool known =
-      offset.has_value() && duration.has_value() && *offset >= -kAxisLimitPs && *duration >= 0 &&
-      EndPs(*offset, *duration).value_or(std::numeric_limits<int64_t>::max()) <= kAxisLimitPs;
-  to->device_start_ps.push_back(known ? *offset : kNoTimePs);
-  to->device_duration_ps.push_back(known ? *duration : kNoTimePs);
+void Numbers(const EventBatch& batch, std::span<const uint32_t> rows, DeviceExecutions* to) {
+  for (const uint32_t row : rows) {
+    const auto offset = IntegerOf(batch.Stat(kDeviceOffset, row)),
+               duration = IntegerOf(batch.Stat(kDeviceDuration, row));
+    const bool known =
+        offset.has_value() && duration.has_value() && *offset >= -kAxisLimitPs && *duration >= 0 &&
+        EndPs(*offset, *duration).value_or(std::numeric_limits<int64_t>::max()) <= kAxisLimitPs;
+    to->device_start_ps.push_back(known ? *offset : kNoTimePs);
+    to->device_duration_ps.push_back(known ? *duration : kNoTimePs);
+  }
 }
 
 // Runs are the module events, in their order.

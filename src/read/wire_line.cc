@@ -52,40 +52,28 @@ struct FastEvent {
     uint64_t id, bits = 0;
     if (end - p < 3 || *p++ != 0x08 || !ReadWideVarint<How>(&p, &id) || p >= end) return false;
     StatValue value;
-    switch (*p++) {
-      case 0x11:
-        if (end - p != 8) return false;
-        std::memcpy(&bits, p, sizeof bits);
-        value = {StatType::kDouble, bits, {}};
-        p = end;
-        break;
-      case 0x18:
-      case 0x20:
-      case 0x38: {
-        const char tag = p[-1];
-        if (!ReadWideVarint<How>(&p, &bits)) return false;
-        value = {tag == 0x18   ? StatType::kUint64
-                 : tag == 0x20 ? StatType::kInt64
-                               : StatType::kRef,
-                 bits,
-                 {}};
-        break;
-      }
-      case 0x2a:
-      case 0x32:
-      case 0x42: {
-        const char tag = p[-1];
-        if (!ReadWideVarint<How>(&p, &bits) || p > end) return false;
-        if (bits != static_cast<uint64_t>(end - p)) return false;
-        value = {tag == 0x2a   ? StatType::kString
-                 : tag == 0x32 ? StatType::kBytes
-                               : StatType::kCompressedString,
-                 0, std::string_view(p, bits)};
-        p = end;
-        break;
-      }
-      default:
-        return false;
+    const char tag = *p++;
+    if (tag == 0x20 || tag == 0x18 || tag == 0x38) {
+      if (!ReadWideVarint<How>(&p, &bits)) return false;
+      value.type = tag == 0x20   ? StatType::kInt64
+                   : tag == 0x18 ? StatType::kUint64
+                                 : StatType::kRef;
+      value.bits = bits;
+    } else if (tag == 0x2a || tag == 0x32 || tag == 0x42) {
+      if (!ReadWideVarint<How>(&p, &bits) || p > end) return false;
+      if (bits != static_cast<uint64_t>(end - p)) return false;
+      value.type = tag == 0x2a   ? StatType::kString
+                   : tag == 0x32 ? StatType::kBytes
+                                 : StatType::kCompressedString;
+      value.text = std::string_view(p, bits);
+      p = end;
+    } else if (tag == 0x11 && end - p == 8) {
+      std::memcpy(&bits, p, sizeof bits);
+      value.type = StatType::kDouble;
+      value.bits = bits;
+      p = end;
+    } else {
+      return false;
     }
     if (p != end) return false;
     const uint32_t column = builder->ColumnOf(static_cast<int64_t>(id));
@@ -96,30 +84,27 @@ struct FastEvent {
   __attribute__((always_inline)) static inline bool Read(const char* p, const char* end,
                                                          RawEvent* event, BatchBuilder* builder) {
     uint64_t bits;
-    while (p < end) {
-      switch (*p++) {
-        case 0x08:
-          if (!ReadWideVarint<How>(&p, &bits)) return false;
-          event->metadata_id = static_cast<int64_t>(bits);
-          break;
-        case 0x10:
-          if (!ReadWideVarint<How>(&p, &bits)) return false;
-          event->aggregated = false;
-          event->data = static_cast<int64_t>(bits);
-          break;
-        case 0x18:
-          if (!ReadWideVarint<How>(&p, &bits)) return false;
-          event->duration_ps = static_cast<int64_t>(bits);
-          break;
-        case 0x22:
-          if (p >= end || !ReadWideVarint<How>(&p, &bits) || p > end) return false;
-          if (bits > static_cast<uint64_t>(end - p)) return false;
-          if (builder->wants_stats() && !ReadStat(p, p + bits, builder)) return false;
-          p += bits;
-          break;
-        default:
-          return false;
-      }
+    // In the order in which they are written; a field out of order ends the fast way.
+    if (p < end && *p == 0x08) {
+      ++p;
+      if (!ReadWideVarint<How>(&p, &bits)) return false;
+      event->metadata_id = static_cast<int64_t>(bits);
+    }
+    if (p < end && *p == 0x10) {
+      ++p;
+      if (!ReadWideVarint<How>(&p, &bits)) return false;
+      event->data = static_cast<int64_t>(bits);
+    }
+    if (p < end && *p == 0x18) {
+      ++p;
+      if (!ReadWideVarint<How>(&p, &bits)) return false;
+      event->duration_ps = static_cast<int64_t>(bits);
+    }
+    while (p < end && *p == 0x22) {
+      if (++p >= end || !ReadWideVarint<How>(&p, &bits) || p > end) return false;
+      if (bits > static_cast<uint64_t>(end - p)) return false;
+      if (builder->wants_stats() && !ReadStat(p, p + bits, builder)) return false;
+      p += bits;
     }
     return p == end;
   }

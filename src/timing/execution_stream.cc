@@ -149,7 +149,7 @@ absl::StatusOr<bool> ExecutionStream::Fill(EventReader* events, OpenLine* line) 
   if (!batch.ok()) return batch.status();
   if (batch->size() == 0) return false;
   meanings_.StartBatch(*batch, LineRole::kExecution);
-  for (size_t row = 0; row < batch->size(); ++row) Append(*batch, row, line);
+  Append(*batch, line);
   if (options_.events_done != nullptr) *options_.events_done += batch->size();
   return true;
 }
@@ -163,39 +163,52 @@ absl::Status ExecutionStream::FillWhereEmpty(OpenLine* line) {
   return absl::OkStatus();
 }
 
-void ExecutionStream::Append(const EventBatch& batch, size_t row, OpenLine* to) {
-  const Meaning& meaning = meanings_.Of(batch, row);
-  const int64_t start_ps = batch.start_ps[row], duration_ps = batch.duration_ps[row];
-  if (!meaning.is_execution) {
-    if (!meaning.is_completion || start_ps == kNoTimePs) return;
-    const uint64_t flow = CompletedFlow(batch, row);
-    if (flow != kNoFlow) completion_ps_[flow] = start_ps;
-    return;
+// Rows of the batch that become executions; the others are dealt with.
+void ExecutionStream::Sift(const EventBatch& batch, OpenLine* line) {
+  sifted_.clear();
+  meaning_of_.clear();
+  for (uint32_t row = 0; row < batch.size(); ++row) {
+    const Meaning& meaning = meanings_.Of(batch, row);
+    const int64_t start_ps = batch.start_ps[row], duration_ps = batch.duration_ps[row];
+    if (!meaning.is_execution) {
+      if (!meaning.is_completion || start_ps == kNoTimePs) continue;
+      const uint64_t flow = CompletedFlow(batch, row);
+      if (flow != kNoFlow) completion_ps_[flow] = start_ps;
+      continue;
+    }
+    if (!WantsOrdinal(meaning.ordinal)) continue;
+    const Location where = {.plane = device_.plane, .line = line->line, .event = batch.event[row]};
+    if (options_.min_duration_ps.has_value() && duration_ps < *options_.min_duration_ps) {
+      line->diagnostics.Count(DiagnosticCode::kLeftOutByMinDuration, where);
+      continue;
+    }
+    if (start_ps == kNoTimePs) {
+      aggregated_.push_back({meaning.ordinal,
+                             {meaning.op, meaning.program, batch.occurrences[row], duration_ps}});
+      continue;
+    }
+    if (start_ps < line->last_start_ps && !line->unsorted) {
+      line->diagnostics.Count(DiagnosticCode::kUnsortedLine, where);
+      line->unsorted = true;
+    }
+    line->last_start_ps = start_ps;
+    sifted_.push_back(row);
+    meaning_of_.push_back(&meaning);
   }
-  if (!WantsOrdinal(meaning.ordinal)) return;
-  const Location where = {.plane = device_.plane, .line = to->line, .event = batch.event[row]};
-  if (options_.min_duration_ps.has_value() && duration_ps < *options_.min_duration_ps) {
-    to->diagnostics.Count(DiagnosticCode::kLeftOutByMinDuration, where);
-    return;
+}
+
+void ExecutionStream::Append(const EventBatch& batch, OpenLine* line) {
+  Sift(batch, line);
+  DeviceExecutions& rows = line->rows;
+  for (const uint32_t row : sifted_) rows.start_ps.push_back(batch.start_ps[row]);
+  for (const uint32_t row : sifted_) rows.duration_ps.push_back(batch.duration_ps[row]);
+  for (const Meaning* meaning : meaning_of_) rows.op.push_back(meaning->op);
+  for (const Meaning* meaning : meaning_of_) rows.program.push_back(meaning->program);
+  rows.line.resize(rows.start_ps.size(), trace_.lines[line->line].timeline);
+  if (device_.kind == DeviceKind::kCpu) {
+    for (const Meaning* meaning : meaning_of_) rows.device_ordinal.push_back(meaning->ordinal);
   }
-  if (start_ps == kNoTimePs) {
-    aggregated_.push_back(
-        {meaning.ordinal, {meaning.op, meaning.program, batch.occurrences[row], duration_ps}});
-    return;
-  }
-  if (start_ps < to->last_start_ps && !to->unsorted) {
-    to->diagnostics.Count(DiagnosticCode::kUnsortedLine, where);
-    to->unsorted = true;
-  }
-  to->last_start_ps = start_ps;
-  DeviceExecutions& rows = to->rows;
-  rows.start_ps.push_back(start_ps);
-  rows.duration_ps.push_back(duration_ps);
-  rows.op.push_back(meaning.op);
-  rows.program.push_back(meaning.program);
-  rows.line.push_back(trace_.lines[to->line].timeline);
-  if (device_.kind == DeviceKind::kCpu) rows.device_ordinal.push_back(meaning.ordinal);
-  rules_.numbers(batch, row, &rows);
+  rules_.numbers(batch, sifted_, &rows);
 }
 
 absl::Status ExecutionStream::Next(DeviceExecutions* chunk) {

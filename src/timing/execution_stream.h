@@ -72,7 +72,8 @@ class ExecutionStream {
   absl::StatusOr<bool> Fill(EventReader* events, OpenLine* line);
   // Until there are rows, or the line ends.
   absl::Status FillWhereEmpty(OpenLine* line);
-  void Append(const EventBatch& batch, size_t row, OpenLine* to);
+  void Sift(const EventBatch& batch, OpenLine* line);
+  void Append(const EventBatch& batch, OpenLine* line);
   bool WantsOrdinal(int64_t ordinal) const;
   absl::Status NextSmall(DeviceExecutions* chunk);
   void TakeRows(size_t end, OpenLine* line, DeviceExecutions* chunk);
@@ -89,6 +90,10 @@ class ExecutionStream {
   std::vector<uint32_t> execution_lines_, run_lines_;
   absl::flat_hash_map<int64_t, int64_t> scope_parent_;  // of the annotation scopes
   Meanings meanings_;
+
+  // Of the batch: the rows that become executions, and what they are.
+  std::vector<uint32_t> sifted_;
+  std::vector<const Meaning*> meaning_of_;
 
   ChunkSize size_ = ChunkSize::kSmall;
   bool whole_done_ = false, needs_whole_ = false;
