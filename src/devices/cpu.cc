@@ -132,7 +132,7 @@ bool CompletesLater(const absl::flat_hash_map<uint64_t, int64_t>& completion_ps,
   return completion == completion_ps.end() || completion->second > end_ps;
 }
 
-const KindRules kCpuRules = {DeviceKind::kCpu, Claims,    Role,    kStats,
-                             "hlo_op",         Interpret, nullptr, Numbers, MakeSplitter};
+const KindRules kCpuRules = {DeviceKind::kCpu, Claims,  Role,    kStats,      "hlo_op",
+                             Interpret,        nullptr, Numbers, MakeSplitter};
 
 }  // namespace xplane_time

@@ -34,7 +34,7 @@ std::unique_ptr<RunSplitter> MakeSplitter(const SplitContext& /*context*/) {
 
 }  // namespace
 
-const KindRules kCustomRules = {DeviceKind::kCustom, Claims,  Role,        {}, {},
-                                Interpret, nullptr,           Numbers, MakeSplitter};
+const KindRules kCustomRules = {DeviceKind::kCustom, Claims,  Role,    {},          {},
+                                Interpret,           nullptr, Numbers, MakeSplitter};
 
 }  // namespace xplane_time

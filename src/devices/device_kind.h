@@ -126,8 +126,8 @@ Category Classify(const Draft& draft);
 // Stat access: numbers as they are, doubles not converted.
 inline std::optional<int64_t> IntegerOf(const StatValue& value) {
   constexpr auto kMost = static_cast<uint64_t>(std::numeric_limits<int64_t>::max());
-  const bool known = value.type == StatType::kInt64 ||
-                     (value.type == StatType::kUint64 && value.bits <= kMost);
+  const bool known =
+      value.type == StatType::kInt64 || (value.type == StatType::kUint64 && value.bits <= kMost);
   return known ? std::optional(static_cast<int64_t>(value.bits)) : std::nullopt;
 }
 

@@ -385,7 +385,7 @@ std::unique_ptr<RunSplitter> MakeSplitter(const SplitContext& context) {
 
 }  // namespace
 
-const KindRules kGpuRules = {DeviceKind::kGpu, Claims,  Role,        kStats, {},
-                             Interpret, nullptr,        Numbers, MakeSplitter};
+const KindRules kGpuRules = {DeviceKind::kGpu, Claims,  Role,    kStats,      {},
+                             Interpret,        nullptr, Numbers, MakeSplitter};
 
 }  // namespace xplane_time

@@ -136,7 +136,7 @@ std::unique_ptr<RunSplitter> MakeSplitter(const SplitContext& context) {
 
 }  // namespace
 
-const KindRules kTpuRules = {DeviceKind::kTpu, Claims,  Role,        kStats, {},
-                             Interpret, ParseModuleName,        Numbers, MakeSplitter};
+const KindRules kTpuRules = {DeviceKind::kTpu, Claims,          Role,    kStats,      {},
+                             Interpret,        ParseModuleName, Numbers, MakeSplitter};
 
 }  // namespace xplane_time

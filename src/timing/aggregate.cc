@@ -53,9 +53,9 @@ double MedianAbsoluteDeviation(std::span<const int64_t> sorted, double median) {
       [](int64_t value, double center) { return static_cast<double>(value) < center; });
   size_t below = static_cast<size_t>(middle - sorted.begin()), above = below;
   const auto next = [&] {
-    const bool take_above = below == 0 || (above < sorted.size() &&
-                                           Deviation(sorted[above], median) <=
-                                               Deviation(sorted[below - 1], median));
+    const bool take_above =
+        below == 0 || (above < sorted.size() &&
+                       Deviation(sorted[above], median) <= Deviation(sorted[below - 1], median));
     return Deviation(take_above ? sorted[above++] : sorted[--below], median);
   };
   double before = 0, deviation = 0;

@@ -305,8 +305,7 @@ void DeviceMeter::AddSelf(uint64_t tag, int64_t self_ps) {
   cells_[cell].self_ps = SaturatingAdd(*cells_[cell].self_ps, self_ps);
 }
 
-DeviceMeter::TimelineKey DeviceMeter::TimelineOf(const DeviceExecutions& chunk,
-                                                 size_t row) const {
+DeviceMeter::TimelineKey DeviceMeter::TimelineOf(const DeviceExecutions& chunk, size_t row) const {
   const bool by_run = plane_.kind == DeviceKind::kTpu;
   return {chunk.line[row], by_run ? chunk.run[row] : kNone, clocks_[row]};
 }

@@ -180,8 +180,8 @@ class DeviceMeter {
   // Of the chunk: intervals on the programs' clocks and their order.
   std::vector<Interval> intervals_;
   std::vector<Clock> clocks_;
-  std::vector<uint32_t> order_;      // without those of programs that are not measured
-  std::vector<uint64_t> tags_;  // the cell (or kNone), and above it a pending body
+  std::vector<uint32_t> order_;  // without those of programs that are not measured
+  std::vector<uint64_t> tags_;   // the cell (or kNone), and above it a pending body
   Interval last_in_no_run_;
 
   std::vector<RunTimes> runs_;

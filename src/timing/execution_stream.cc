@@ -183,8 +183,8 @@ void ExecutionStream::Sift(const EventBatch& batch, OpenLine* line) {
       continue;
     }
     if (start_ps == kNoTimePs) {
-      aggregated_.push_back({meaning.ordinal,
-                             {meaning.op, meaning.program, batch.occurrences[row], duration_ps}});
+      aggregated_.push_back(
+          {meaning.ordinal, {meaning.op, meaning.program, batch.occurrences[row], duration_ps}});
       continue;
     }
     if (start_ps < line->last_start_ps && !line->unsorted) {

@@ -40,7 +40,8 @@ PlaneAnalyzer::Device& PlaneAnalyzer::DeviceOf(std::optional<int64_t> ordinal,
   Device& device = (*devices)[ordinal];
   if (device.splitter == nullptr) device.splitter = MakeSplitter();
   if (device.meter == nullptr && settings != nullptr) {
-    device.meter = std::make_unique<DeviceMeter>(plane_, stream_.tables(), stream_.modules(), *settings);
+    device.meter =
+        std::make_unique<DeviceMeter>(plane_, stream_.tables(), stream_.modules(), *settings);
   }
   return device;
 }

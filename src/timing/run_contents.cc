@@ -6,28 +6,38 @@
 namespace xplane_time {
 namespace {
 
-constexpr size_t kMostOpenRuns = 1024;
+constexpr size_t kMostOpenRuns = 256;
 constexpr uint64_t kMostBuffered = uint64_t{1} << 21;
 constexpr size_t kMostOrders = 4096;
 
 }  // namespace
 
 void RunContents::SwitchTo(uint32_t run) {
-  if (open_.size() >= kMostOpenRuns || buffered_ >= kMostBuffered) CloseAll();
-  const auto [found, inserted] = open_.try_emplace(run);
+  if (open_count_ >= kMostOpenRuns || buffered_ >= kMostBuffered) CloseAll();
+  const auto [found, inserted] = open_run_.try_emplace(run, nullptr);
+  if (inserted) {
+    if (open_count_ == open_.size()) open_.emplace_back();
+    OpenRun& opened = open_[open_count_++];
+    opened.run = run;
+    found->second = &opened.symbols;
+    if (run < content_of_run_.size() && content_of_run_[run] != 0) {  // it goes on after all
+      opened.symbols = *contents_[content_of_run_[run] - 1];
+      buffered_ += opened.symbols.size();
+    }
+  }
   current_run_ = run;
-  current_ = &found->second;
-  if (!inserted || run >= content_of_run_.size() || content_of_run_[run] == 0) return;
-  *current_ = *contents_[content_of_run_[run] - 1];  // it goes on after all
-  buffered_ += current_->size();
+  current_ = found->second;
 }
 
 void RunContents::CloseAll() {
-  for (const auto& [run, symbols] : open_) {
-    if (run >= content_of_run_.size()) content_of_run_.resize(run + 1, 0);
-    content_of_run_[run] = NumberOf(symbols) + 1;
+  for (size_t i = 0; i < open_count_; ++i) {
+    OpenRun& opened = open_[i];
+    if (opened.run >= content_of_run_.size()) content_of_run_.resize(opened.run + 1, 0);
+    content_of_run_[opened.run] = NumberOf(opened.symbols) + 1;
+    opened.symbols.clear();
   }
-  open_.clear();
+  open_count_ = 0;
+  open_run_.clear();
   current_run_ = kNoRun;
   current_ = nullptr;
   buffered_ = 0;

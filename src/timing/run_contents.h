@@ -6,6 +6,7 @@
 #define XPLANE_TIME_SRC_TIMING_RUN_CONTENTS_H_
 
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <span>
 #include <vector>
@@ -37,7 +38,13 @@ class RunContents {
   void CloseAll();
   uint32_t NumberOf(const Symbols& in_order);
 
-  absl::flat_hash_map<uint32_t, Symbols> open_;  // by run
+  struct OpenRun {
+    uint32_t run = kNoRun;
+    Symbols symbols;
+  };
+  std::deque<OpenRun> open_;  // the first open_count_ of them; the others wait for reuse
+  size_t open_count_ = 0;
+  absl::flat_hash_map<uint32_t, Symbols*> open_run_;
   uint32_t current_run_ = kNoRun;
   Symbols* current_ = nullptr;  // in open_
   uint64_t buffered_ = 0;
