@@ -5,6 +5,9 @@
 #include <sstream>
 #include <utility>
 
+#include "read/event_source.h"
+#include "read/wire_line.h"
+
 namespace xplane_time::testing {
 namespace {
 
@@ -25,7 +28,8 @@ std::string Quoted(std::string_view text) {
 
 class Dumper {
  public:
-  Dumper(const Trace& trace, const Diagnostics& reading) : trace_(trace), diagnostics_(reading) {}
+  Dumper(const Trace& trace, const Diagnostics& reading, VarintWay way)
+      : trace_(trace), diagnostics_(reading), way_(way) {}
 
   absl::StatusOr<std::string> Dump() && {
     out_ << "base_ns " << trace_.base_ns << " events " << trace_.event_count << " captures "
@@ -115,10 +119,22 @@ class Dumper {
          << line.timestamp_ns << " events " << line.event_count << " bytes " << line.bytes.offset
          << "+" << line.bytes.size << "\n";
     std::vector<std::string_view> names = AllStatNames(plane);
-    return VisitEvents(trace_, index, names, &diagnostics_, [&](const EventBatch& batch) {
+    const auto show = [&](const EventBatch& batch) {
       Batch(plane, batch, names);
       return absl::OkStatus();
-    });
+    };
+    if (way_ == VarintWay::kBest) return VisitEvents(trace_, index, names, &diagnostics_, show);
+    BatchBuilder builder(trace_, names, &diagnostics_);
+    builder.StartLine(index);
+    const auto decoder =
+        MakeWireLineDecoder(trace_.source->FileBytes(plane.file), trace_, index, way_);
+    for (;;) {
+      builder.Clear();
+      if (absl::Status status = decoder->Fill(&builder); !status.ok()) return status;
+      const EventBatch batch = builder.Batch();
+      if (batch.size() == 0) return absl::OkStatus();
+      Batch(plane, batch, names);
+    }
   }
 
   void Batch(const Plane& plane, const EventBatch& batch,
@@ -145,13 +161,15 @@ class Dumper {
 
   const Trace& trace_;
   Diagnostics diagnostics_;
+  const VarintWay way_;
   std::ostringstream out_;
 };
 
 absl::StatusOr<std::string> DumpOpened(const absl::StatusOr<Trace>& trace,
-                                       const Diagnostics& reading) {
+                                       const Diagnostics& reading,
+                                       VarintWay way = VarintWay::kBest) {
   if (!trace.ok()) return trace.status();
-  return DumpTrace(*trace, reading);
+  return Dumper(*trace, reading, way).Dump();
 }
 
 }  // namespace
@@ -186,10 +204,6 @@ std::vector<std::string_view> AllStatNames(const Plane& plane) {
   return names;
 }
 
-absl::StatusOr<std::string> DumpTrace(const Trace& trace, const Diagnostics& reading) {
-  return Dumper(trace, reading).Dump();
-}
-
 absl::StatusOr<std::string> DumpBytes(std::string_view bytes, Reader reader) {
   Diagnostics diagnostics;
   return DumpOpened(OpenTraceFromMemory(bytes, "trace", {.reader = reader}, &diagnostics),
@@ -215,7 +229,14 @@ std::string Disagreement(const absl::StatusOr<std::string>& wire,
 }
 
 std::string DisagreementOn(std::string_view bytes) {
-  return Disagreement(DumpBytes(bytes, Reader::kWire), DumpBytes(bytes, Reader::kProtobuf));
+  const absl::StatusOr<std::string> wire = DumpBytes(bytes, Reader::kWire);
+  Diagnostics diagnostics;
+  const absl::StatusOr<std::string> portable = DumpOpened(
+      OpenTraceFromMemory(bytes, "trace", {}, &diagnostics), diagnostics, VarintWay::kPortable);
+  if (wire.status() != portable.status() || (wire.ok() && *wire != *portable)) {
+    return "the portable way differs: " + portable.status().ToString();
+  }
+  return Disagreement(wire, DumpBytes(bytes, Reader::kProtobuf));
 }
 
 }  // namespace xplane_time::testing

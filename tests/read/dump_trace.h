@@ -1,4 +1,4 @@
-// DumpTrace: everything that a reader gives, as text. Two readers agree when their texts
+// Dumps: everything that a reader gives, as text. Two readers agree when their texts
 // are equal; where they are not, the first different line tells what differs.
 //
 // Metadata tables are listed by id, because their order is the reader's own affair. Every
@@ -18,15 +18,13 @@
 
 namespace xplane_time::testing {
 
-// Errors: of VisitEvents.
-absl::StatusOr<std::string> DumpTrace(const Trace& trace, const Diagnostics& reading);
-
-// OpenTraceFromMemory and DumpTrace. Errors of either.
+// OpenTraceFromMemory, and all of it. Errors: of that, and of VisitEvents.
 absl::StatusOr<std::string> DumpBytes(std::string_view bytes, Reader reader);
-// OpenTrace and DumpTrace.
+// The same from files.
 absl::StatusOr<std::string> DumpInputs(std::span<const Input> inputs, Reader reader);
 
-// Empty where both readers refuse, or accept and give the same; else what differs.
+// Empty where both readers refuse, or accept and give the same; else what differs. Also
+// where the wire reader's two ways of reading numbers do.
 std::string Disagreement(const absl::StatusOr<std::string>& wire,
                          const absl::StatusOr<std::string>& protobuf);
 std::string DisagreementOn(std::string_view bytes);

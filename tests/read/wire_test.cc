@@ -2,9 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <random>
 #include <string>
 #include <vector>
 
+#include "read/wide_varint.h"
 #include "tests/read/raw_message.h"
 
 namespace xplane_time {
@@ -54,6 +56,40 @@ TEST(WireVarint, PaddedIsTheSameValue) {
     EXPECT_EQ(value, 5u);
     EXPECT_EQ(cursor.offset(), kAt + length);
   }
+}
+
+// The wide ways against the cursor, with anything behind the number.
+template <typename How>
+void ExpectWideReadsAgree() {
+  std::mt19937_64 random(3);
+  for (int round = 0; round < 20'000; ++round) {
+    std::string bytes;
+    const size_t length = 1 + random() % 11;
+    for (size_t i = 0; i < length; ++i) {
+      const auto low = static_cast<int>(random() & 0x7f);
+      bytes += static_cast<char>(i + 1 < length ? 0x80 | low : low);
+    }
+    for (int i = 0; i < 16; ++i) bytes += static_cast<char>(random());
+    WireCursor cursor(bytes, 0);
+    uint64_t expected = 0, value = 0;
+    const bool ok = cursor.ReadVarint(&expected);
+    const char* at = bytes.data();
+    ASSERT_EQ(ReadWideVarint<How>(&at, &value), ok) << length;
+    if (!ok) continue;
+    ASSERT_EQ(value, expected) << length;
+    ASSERT_EQ(at - bytes.data(), static_cast<ptrdiff_t>(length));
+  }
+}
+
+TEST(WideVarint, ByShifts) { ExpectWideReadsAgree<GatherByShifts>(); }
+
+TEST(WideVarint, ByPext) {
+#if defined(__x86_64__)
+  if (!__builtin_cpu_supports("bmi2")) GTEST_SKIP() << "no BMI2 here";
+  ExpectWideReadsAgree<GatherByPext>();
+#else
+  GTEST_SKIP() << "no BMI2 here";
+#endif
 }
 
 TEST(WireVarint, ElevenBytesAreRefused) {
