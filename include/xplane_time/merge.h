@@ -10,7 +10,10 @@
 #ifndef XPLANE_TIME_MERGE_H_
 #define XPLANE_TIME_MERGE_H_
 
+#include <algorithm>
+#include <cassert>
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <vector>
 
@@ -27,13 +30,24 @@ struct Interval {
 // (asserted in debug builds).
 class UnionLength {
  public:
-  void Add(int64_t start_ps, int64_t end_ps);
+  void Add(int64_t start_ps, int64_t end_ps) {
+    assert(start_ps <= end_ps && start_ps >= last_start_ps_);
+    const int64_t from_ps = std::max(start_ps, covered_to_ps_);
+    last_start_ps_ = start_ps;
+    if (from_ps >= end_ps) return;
+    covered_to_ps_ = end_ps;
+    int64_t more_ps = 0;
+    if (__builtin_sub_overflow(end_ps, from_ps, &more_ps) ||
+        __builtin_add_overflow(length_ps_, more_ps, &length_ps_)) {
+      length_ps_ = kMostPs;
+    }
+  }
   int64_t length_ps() const { return length_ps_; }
 
  private:
-  bool any_ = false;
-  int64_t last_start_ps_ = 0;
-  int64_t end_ps_ = 0;
+  static constexpr int64_t kMostPs = std::numeric_limits<int64_t>::max();
+  int64_t last_start_ps_ = std::numeric_limits<int64_t>::min();
+  int64_t covered_to_ps_ = std::numeric_limits<int64_t>::min();
   int64_t length_ps_ = 0;
 };
 

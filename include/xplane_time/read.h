@@ -81,10 +81,18 @@ absl::StatusOr<Trace> OpenTraceFromMemory(Temporary&& bytes, const std::string& 
                                           const ReadOptions& options,
                                           Diagnostics* diagnostics) = delete;
 
-// One requested stat of a batch's events.
+// One requested stat of a batch's events, their own: columns of equal length, all empty
+// where no event has it.
 struct StatColumn {
-  // The events' own; kAbsent where one has none, empty where none has any.
-  std::span<const StatValue> own;
+  std::span<const StatType> type;          // kAbsent where an event has none
+  std::span<const uint64_t> bits;          // valid where the type is not kAbsent
+  std::span<const std::string_view> text;  // valid where the type has text
+
+  bool empty() const { return type.empty(); }
+  StatValue At(size_t row) const {
+    if (empty() || type[row] == StatType::kAbsent) return {};
+    return {type[row], bits[row], HasText(type[row]) ? text[row] : std::string_view()};
+  }
 };
 
 inline constexpr int64_t kNoTimePs = std::numeric_limits<int64_t>::min();
@@ -107,9 +115,9 @@ struct EventBatch {
 
   size_t size() const { return start_ps.size(); }
   // A stat of an event: its own before that of its metadata; kAbsent: neither.
-  const StatValue& Stat(size_t column, size_t row) const {
-    const std::span<const StatValue> own = stats[column].own;
-    if (!own.empty() && own[row].type != StatType::kAbsent) return own[row];
+  StatValue Stat(size_t column, size_t row) const {
+    const StatColumn& own = stats[column];
+    if (!own.empty() && own.type[row] != StatType::kAbsent) return own.At(row);
     return MetadataStat(column, metadata[row]);
   }
   // A stat of an event metadata entry (kNoMetadata: none).

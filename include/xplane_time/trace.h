@@ -42,6 +42,8 @@ enum class StatType : uint8_t {
   kCompressedString,  // gzip; `text` holds the compressed bytes
 };
 
+inline bool HasText(StatType type) { return type >= StatType::kString; }
+
 // A stat's value. Numbers are in `bits` (a double by its bit pattern), text in `text`.
 struct StatValue {
   StatType type = StatType::kAbsent;

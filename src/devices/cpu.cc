@@ -44,13 +44,12 @@ bool Claims(std::string_view name, std::optional<int64_t>* /*ordinal*/) {
 
 LineRole Role(std::string_view /*line*/) { return LineRole::kExecution; }
 
-uint64_t FlowId(const StatValue& value) {
-  const bool known = value.type == StatType::kInt64 || value.type == StatType::kUint64;
-  return known ? value.bits : kNoFlow;
+uint64_t FlowId(StatType type, uint64_t bits) {
+  return type == StatType::kInt64 || type == StatType::kUint64 ? bits : kNoFlow;
 }
 
 void Interpret(const EventBatch& batch, size_t row, std::string_view name, Draft* draft) {
-  const auto stat = [&](size_t column) -> const StatValue& { return batch.Stat(column, row); };
+  const auto stat = [&](size_t column) { return batch.Stat(column, row); };
   draft->is_completion = name.starts_with("end: ");
   draft->is_execution = !draft->is_completion && stat(kHloOp).type != StatType::kAbsent &&
                         stat(kCorrelationId).type == StatType::kAbsent;
@@ -64,10 +63,10 @@ void Interpret(const EventBatch& batch, size_t row, std::string_view name, Draft
 }
 
 void Numbers(const EventBatch& batch, std::span<const uint32_t> rows, DeviceExecutions* to) {
-  for (const uint32_t row : rows) {
-    to->run_id.push_back(static_cast<int64_t>(batch.Stat(kRunId, row).bits));
-    to->flow_id.push_back(FlowId(batch.Stat(kProducer, row)));
-  }
+  AppendNumbers(
+      batch, kRunId, rows, [](StatType, uint64_t bits) { return static_cast<int64_t>(bits); },
+      &to->run_id);
+  AppendNumbers(batch, kProducer, rows, FlowId, &to->flow_id);
 }
 
 // Runs by (program, run_id), as they come.
@@ -116,7 +115,8 @@ std::unique_ptr<RunSplitter> MakeSplitter(const SplitContext& /*context*/) {
 }  // namespace
 
 uint64_t CompletedFlow(const EventBatch& batch, size_t row) {
-  return FlowId(batch.Stat(kConsumer, row));
+  const StatValue value = batch.Stat(kConsumer, row);
+  return FlowId(value.type, value.bits);
 }
 
 bool HasBody(const OpInfo& op) {

@@ -131,6 +131,24 @@ inline std::optional<int64_t> IntegerOf(const StatValue& value) {
   return known ? std::optional(static_cast<int64_t>(value.bits)) : std::nullopt;
 }
 
+// Appends convert(type, bits) of a stat of each row to `numbers`.
+template <typename Convert, typename Number>
+void AppendNumbers(const EventBatch& batch, size_t column, std::span<const uint32_t> rows,
+                   Convert convert, std::vector<Number>* numbers) {
+  const StatColumn& own = batch.stats[column];
+  const size_t before = numbers->size();
+  numbers->resize(before + rows.size());
+  Number* to = numbers->data() + before;
+  for (const uint32_t row : rows) {
+    if (!own.empty() && own.type[row] != StatType::kAbsent) {
+      *to++ = convert(own.type[row], own.bits[row]);
+    } else {
+      const StatValue& value = batch.MetadataStat(column, batch.metadata[row]);
+      *to++ = convert(value.type, value.bits);
+    }
+  }
+}
+
 }  // namespace xplane_time
 
 #endif  // XPLANE_TIME_SRC_DEVICES_DEVICE_KIND_H_

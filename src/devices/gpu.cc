@@ -60,7 +60,7 @@ LineRole Role(std::string_view line) {
 }
 
 void Interpret(const EventBatch& batch, size_t row, std::string_view name, Draft* draft) {
-  const auto stat = [&](size_t column) -> const StatValue& { return batch.Stat(column, row); };
+  const auto stat = [&](size_t column) { return batch.Stat(column, row); };
   draft->kernel = name;
   draft->function = stat(kHloModule).text;
   draft->program_id = stat(kProgramId);
@@ -77,10 +77,12 @@ void Interpret(const EventBatch& batch, size_t row, std::string_view name, Draft
 
 // `root_scope_id` gets the kernel's own scope here; the root is found later.
 void Numbers(const EventBatch& batch, std::span<const uint32_t> rows, DeviceExecutions* to) {
-  for (const uint32_t row : rows) {
-    to->correlation_id.push_back(batch.Stat(kCorrelationId, row).bits);
-    to->root_scope_id.push_back(static_cast<int64_t>(batch.Stat(kScopeRangeId, row).bits));
-  }
+  AppendNumbers(
+      batch, kCorrelationId, rows, [](StatType, uint64_t bits) { return bits; },
+      &to->correlation_id);
+  AppendNumbers(
+      batch, kScopeRangeId, rows,
+      [](StatType, uint64_t bits) { return static_cast<int64_t>(bits); }, &to->root_scope_id);
 }
 
 // Consecutive executions of one program with the same label.

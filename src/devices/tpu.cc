@@ -58,7 +58,7 @@ void ParseModuleName(std::string_view name, Draft* draft) {
 
 void Interpret(const EventBatch& batch, size_t row, std::string_view name, Draft* draft) {
   draft->kernel = name;
-  const auto stat = [&](size_t column) -> const StatValue& { return batch.Stat(column, row); };
+  const auto stat = [&](size_t column) { return batch.Stat(column, row); };
   draft->hlo_op = name;
   draft->hlo_category = stat(kHloCategory).text;
   draft->flops = IntegerOf(stat(kFlops));
@@ -68,14 +68,18 @@ void Interpret(const EventBatch& batch, size_t row, std::string_view name, Draft
 }
 
 void Numbers(const EventBatch& batch, std::span<const uint32_t> rows, DeviceExecutions* to) {
-  for (const uint32_t row : rows) {
-    const auto offset = IntegerOf(batch.Stat(kDeviceOffset, row)),
-               duration = IntegerOf(batch.Stat(kDeviceDuration, row));
+  const auto integer = [](StatType type, uint64_t bits) {
+    return type == StatType::kInt64 || type == StatType::kUint64 ? static_cast<int64_t>(bits)
+                                                                 : kNoTimePs;
+  };
+  size_t at = to->device_start_ps.size();
+  AppendNumbers(batch, kDeviceOffset, rows, integer, &to->device_start_ps);
+  AppendNumbers(batch, kDeviceDuration, rows, integer, &to->device_duration_ps);
+  for (; at < to->device_start_ps.size(); ++at) {
+    int64_t &start_ps = to->device_start_ps[at], &duration_ps = to->device_duration_ps[at];
     const bool known =
-        offset.has_value() && duration.has_value() && *offset >= -kAxisLimitPs && *duration >= 0 &&
-        EndPs(*offset, *duration).value_or(std::numeric_limits<int64_t>::max()) <= kAxisLimitPs;
-    to->device_start_ps.push_back(known ? *offset : kNoTimePs);
-    to->device_duration_ps.push_back(known ? *duration : kNoTimePs);
+        start_ps >= -kAxisLimitPs && duration_ps >= 0 && start_ps <= kAxisLimitPs - duration_ps;
+    if (!known) start_ps = duration_ps = kNoTimePs;
   }
 }
 
@@ -93,11 +97,15 @@ class ModuleSplitter : public RunSplitter {
 
   void Assign(DeviceExecutions* chunk) override {
     chunk->run.resize(chunk->size());
-    for (size_t row = 0; row < chunk->size(); ++row) {
+    for (size_t row = 0; row < chunk->size();) {
       const uint32_t module = At(chunk->start_ps[row]);
-      chunk->run[row] = module;
-      chunk->program[row] = module == kNone ? kNone : modules_[module].program;
-      outside_ += module == kNone ? 1 : 0;
+      const uint32_t program = module == kNone ? kNone : modules_[module].program;
+      const size_t first = row;
+      do {
+        chunk->run[row] = module;
+        chunk->program[row] = program;
+      } while (++row < chunk->size() && chunk->start_ps[row] < known_until_ps_);
+      outside_ += module == kNone ? row - first : 0;
     }
   }
 
@@ -115,18 +123,30 @@ class ModuleSplitter : public RunSplitter {
   // The module event around a time: the last to begin of those that contain it. Times
   // come in order.
   uint32_t At(int64_t time_ps) {
+    if (time_ps >= known_until_ps_) Find(time_ps);
+    return found_;
+  }
+
+  void Find(int64_t time_ps) {
     while (begun_ < modules_.size() && modules_[begun_].interval.start_ps <= time_ps) ++begun_;
-    for (size_t i = begun_; i-- > 0;) {
-      if (furthest_end_[i] <= time_ps) break;
-      if (modules_[i].interval.end_ps > time_ps) return static_cast<uint32_t>(i);
+    found_ = kNone;
+    known_until_ps_ = begun_ < modules_.size() ? modules_[begun_].interval.start_ps
+                                               : std::numeric_limits<int64_t>::max();
+    for (size_t i = begun_; i-- > 0 && furthest_end_[i] > time_ps;) {
+      const int64_t end_ps = modules_[i].interval.end_ps;
+      if (end_ps <= time_ps) continue;
+      found_ = static_cast<uint32_t>(i);
+      known_until_ps_ = std::min(known_until_ps_, end_ps);
+      break;
     }
-    return kNone;
   }
 
   const uint32_t plane_;
   std::span<const ModuleEvent> modules_;
   std::vector<int64_t> furthest_end_;
   size_t begun_ = 0;
+  uint32_t found_ = kNone;
+  int64_t known_until_ps_ = std::numeric_limits<int64_t>::min();  // the answer stays found_
   uint64_t outside_ = 0;
 };
 

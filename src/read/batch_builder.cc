@@ -1,6 +1,7 @@
 #include "read/batch_builder.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <memory>
 #include <utility>
 
@@ -13,12 +14,7 @@ BatchBuilder::BatchBuilder(const Trace& trace, std::span<const std::string_view>
     : trace_(trace),
       stat_names_(stat_names),
       diagnostics_(diagnostics),
-      event_(EventBatch::kBatchSize),
-      start_ps_(EventBatch::kBatchSize),
-      duration_ps_(EventBatch::kBatchSize),
-      occurrences_(EventBatch::kBatchSize),
-      metadata_id_(EventBatch::kBatchSize),
-      metadata_(EventBatch::kBatchSize),
+      rows_(std::make_unique_for_overwrite<Rows>()),
       cells_(stat_names.size()),
       columns_(stat_names.size()) {}
 
@@ -27,8 +23,9 @@ void BatchBuilder::StartLine(uint32_t line) {
   line_ = line;
   const Line& at = trace_.lines[line];
   const auto start_ps = ToAxisPs(at.timestamp_ns, trace_.base_ns, 0);
-  line_start_known_ = start_ps.has_value();
   line_start_ps_ = start_ps.value_or(0);
+  line_start_is_small_ =
+      start_ps.has_value() && std::abs(line_start_ps_) < static_cast<int64_t>(kSmallPs);
   if (plane_ == &trace_.planes[at.plane]) return;
   plane_ = &trace_.planes[at.plane];
   if (wants_stats()) FindColumns();
@@ -36,14 +33,23 @@ void BatchBuilder::StartLine(uint32_t line) {
 
 void BatchBuilder::FindColumns() {
   metadata_rows_.clear();
+  in_metadata_.clear();
   column_of_large_id_.clear();
-  column_of_small_id_.assign(kSmallIds, kNoColumn);
   absl::flat_hash_map<absl::string_view, uint32_t> column_of_name;
   for (uint32_t column = 0; column < stat_names_.size(); ++column) {
     column_of_name.try_emplace({stat_names_[column].data(), stat_names_[column].size()}, column);
   }
-  for (const StatMetadata& stat : plane_->stat_metadata.entries) {
-    const auto found = column_of_name.find({stat.name.data(), stat.name.size()});
+  const auto column_of = [&](const StatMetadata& stat) {
+    return column_of_name.find({stat.name.data(), stat.name.size()});
+  };
+  const auto& stats = plane_->stat_metadata.entries;
+  const bool all = std::all_of(stats.begin(), stats.end(), [&](const StatMetadata& stat) {
+    return column_of(stat) != column_of_name.end();
+  });
+  column_of_unknown_ = all ? kNameless : kNoColumn;
+  column_of_small_id_.assign(kSmallIds, column_of_unknown_);
+  for (const StatMetadata& stat : stats) {
+    const auto found = column_of(stat);
     if (found == column_of_name.end()) continue;
     if (static_cast<uint64_t>(stat.id) < kSmallIds) {
       column_of_small_id_[static_cast<size_t>(stat.id)] = found->second;
@@ -55,23 +61,24 @@ void BatchBuilder::FindColumns() {
 
 uint32_t BatchBuilder::ColumnOfLargeId(int64_t stat_metadata_id) const {
   const auto found = column_of_large_id_.find(stat_metadata_id);
-  return found == column_of_large_id_.end() ? kNoColumn : found->second;
+  return found == column_of_large_id_.end() ? column_of_unknown_ : found->second;
 }
 
-void BatchBuilder::Resolve(StatValue* reference) const {
-  const uint32_t name = plane_->stat_metadata.Find(static_cast<int64_t>(reference->bits));
-  if (name != kNoMetadata) reference->text = plane_->stat_metadata.entries[name].name;
+std::string_view BatchBuilder::Resolve(uint64_t reference) const {
+  const uint32_t name = plane_->stat_metadata.Find(static_cast<int64_t>(reference));
+  return name == kNoMetadata ? std::string_view() : plane_->stat_metadata.entries[name].name;
 }
 
 void BatchBuilder::AddCells(uint32_t column) {
-  cells_[column] = std::make_unique<StatValue[]>(EventBatch::kBatchSize);
+  cells_[column] = std::make_unique_for_overwrite<Cells>();
+  cells_[column]->type.fill(StatType::kAbsent);
 }
 
 void BatchBuilder::ClearCells(size_t begin, size_t end) {
   end = std::min(end, EventBatch::kBatchSize);
-  for (const std::unique_ptr<StatValue[]>& cells : cells_) {
+  for (const std::unique_ptr<Cells>& cells : cells_) {
     if (cells == nullptr) continue;
-    for (size_t row = begin; row < end; ++row) cells[row].type = StatType::kAbsent;
+    std::fill(cells->type.begin() + begin, cells->type.begin() + end, StatType::kAbsent);
   }
 }
 
@@ -80,9 +87,20 @@ void BatchBuilder::Clear() {
   size_ = 0;
 }
 
+bool BatchBuilder::InMetadata(size_t column) const {
+  if (in_metadata_.empty()) {
+    in_metadata_.resize(stat_names_.size());
+    for (const Stat& stat : plane_->metadata_stats) {
+      const uint32_t at = ColumnOf(stat.metadata_id);
+      if (at < kNameless) in_metadata_[at] = 1;
+    }
+  }
+  return in_metadata_[column] != 0;
+}
+
 const StatValue& BatchBuilder::MetadataStat(size_t column, uint32_t metadata) const {
   static constexpr StatValue kNone;
-  if (metadata == kNoMetadata || plane_->metadata_stats.empty()) return kNone;
+  if (metadata == kNoMetadata || !InMetadata(column)) return kNone;
   const EventMetadata& entry = plane_->event_metadata.entries[metadata];
   if (entry.stat_count == 0) return kNone;
   auto [found, inserted] = metadata_rows_.try_emplace(metadata);
@@ -92,7 +110,7 @@ const StatValue& BatchBuilder::MetadataStat(size_t column, uint32_t metadata) co
     for (uint32_t i = 0; i < entry.stat_count; ++i) {
       const Stat& stat = plane_->metadata_stats[entry.first_stat + i];
       const uint32_t at = ColumnOf(stat.metadata_id);
-      if (at != kNoColumn && row[at].type == StatType::kAbsent) row[at] = stat.value;
+      if (at < kNameless && row[at].type == StatType::kAbsent) row[at] = stat.value;
     }
   }
   return row[column];
@@ -122,16 +140,19 @@ void BatchBuilder::AddUnusual(uint64_t event, const RawEvent& raw, uint32_t meta
 
 EventBatch BatchBuilder::Batch() {
   for (size_t column = 0; column < columns_.size(); ++column) {
-    columns_[column].own = {cells_[column].get(), cells_[column] == nullptr ? 0 : size_};
+    if (cells_[column] == nullptr) continue;
+    const Cells& cells = *cells_[column];
+    columns_[column] = {std::span(cells.type).first(size_), std::span(cells.bits).first(size_),
+                        std::span(cells.text).first(size_)};
   }
   EventBatch batch;
   batch.line = line_;
-  batch.event = std::span(event_).first(size_);
-  batch.start_ps = std::span(start_ps_).first(size_);
-  batch.duration_ps = std::span(duration_ps_).first(size_);
-  batch.occurrences = std::span(occurrences_).first(size_);
-  batch.metadata = std::span(metadata_).first(size_);
-  batch.metadata_id = std::span(metadata_id_).first(size_);
+  batch.event = std::span(rows_->event).first(size_);
+  batch.start_ps = std::span(rows_->start_ps).first(size_);
+  batch.duration_ps = std::span(rows_->duration_ps).first(size_);
+  batch.occurrences = std::span(rows_->occurrences).first(size_);
+  batch.metadata = std::span(rows_->metadata).first(size_);
+  batch.metadata_id = std::span(rows_->metadata_id).first(size_);
   batch.stats = columns_;
   batch.builder = this;
   return batch;

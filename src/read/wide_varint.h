@@ -11,6 +11,10 @@
 #include <cstdint>
 #include <cstring>
 
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
 namespace xplane_time {
 
 static_assert(std::endian::native == std::endian::little);
@@ -27,12 +31,11 @@ struct GatherByShifts {
 };
 
 #if defined(__x86_64__)
+// Callers are compiled for the same target.
+#define XPLANE_TIME_TARGET_BMI2 __attribute__((target("bmi,bmi2")))
 struct GatherByPext {
-  // By name, so that the code around needs no other target than the rest.
-  static uint64_t Gather(uint64_t groups) {
-    uint64_t value;
-    asm("pextq %2, %1, %0" : "=r"(value) : "r"(groups), "r"(kVarintBits));
-    return value;
+  XPLANE_TIME_TARGET_BMI2 static uint64_t Gather(uint64_t groups) {
+    return _pext_u64(groups, kVarintBits);
   }
 };
 #endif

@@ -47,66 +47,91 @@ template <typename How>
 struct FastEvent {
   static constexpr size_t kSlack = 16;
 
-  __attribute__((always_inline)) static inline bool ReadStat(const char* p, const char* end,
-                                                             BatchBuilder* builder) {
-    uint64_t id, bits = 0;
-    if (end - p < 3 || *p++ != 0x08 || !ReadWideVarint<How>(&p, &id) || p >= end) return false;
-    StatValue value;
+  // The value of a stat, up to `end`.
+  __attribute__((always_inline)) static inline bool ReadValue(const char* p, const char* end,
+                                                              uint32_t column,
+                                                              BatchBuilder* builder) {
+    uint64_t bits;
+    if (p >= end) return false;
     const char tag = *p++;
     if (tag == 0x20 || tag == 0x18 || tag == 0x38) {
-      if (!ReadWideVarint<How>(&p, &bits)) return false;
-      value.type = tag == 0x20   ? StatType::kInt64
-                   : tag == 0x18 ? StatType::kUint64
-                                 : StatType::kRef;
-      value.bits = bits;
-    } else if (tag == 0x2a || tag == 0x32 || tag == 0x42) {
+      if (!ReadWideVarint<How>(&p, &bits) || p != end) return false;
+      if (tag == 0x38) {
+        builder->SetStat(column, {StatType::kRef, bits, {}});
+      } else {
+        builder->SetInteger(column, tag == 0x20 ? StatType::kInt64 : StatType::kUint64, bits);
+      }
+      return true;
+    }
+    if (tag == 0x2a || tag == 0x32 || tag == 0x42) {
       if (!ReadWideVarint<How>(&p, &bits) || p > end) return false;
       if (bits != static_cast<uint64_t>(end - p)) return false;
-      value.type = tag == 0x2a   ? StatType::kString
-                   : tag == 0x32 ? StatType::kBytes
-                                 : StatType::kCompressedString;
-      value.text = std::string_view(p, bits);
-      p = end;
-    } else if (tag == 0x11 && end - p == 8) {
-      std::memcpy(&bits, p, sizeof bits);
-      value.type = StatType::kDouble;
-      value.bits = bits;
-      p = end;
-    } else {
-      return false;
+      const StatType type = tag == 0x2a   ? StatType::kString
+                            : tag == 0x32 ? StatType::kBytes
+                                          : StatType::kCompressedString;
+      builder->SetStat(column, {type, 0, std::string_view(p, bits)});
+      return true;
     }
-    if (p != end) return false;
-    const uint32_t column = builder->ColumnOf(static_cast<int64_t>(id));
-    if (column != BatchBuilder::kNoColumn) builder->SetStat(column, value);
+    if (tag != 0x11 || end - p != 8) return false;
+    std::memcpy(&bits, p, sizeof bits);
+    builder->SetStat(column, {StatType::kDouble, bits, {}});
+    return true;
+  }
+
+  // Stats up to `end`. Those that nobody asked for are skipped by length.
+  __attribute__((always_inline)) static inline bool ReadStats(const char* p, const char* end,
+                                                              BatchBuilder* builder) {
+    while (p < end) {
+      uint64_t word;
+      std::memcpy(&word, p, sizeof word);
+      uint64_t size = (word >> 8) & 0x7f, id = (word >> 24) & 0x7f;
+      const char* value = p + 4;
+      const char* stat_end = p + 2 + size;
+      if ((word & 0x80ff80ff) != 0x00080022) {  // not: a stat, a byte of size, an id of a byte
+        if (*p++ != 0x22 || !ReadWideVarint<How>(&p, &size) || p > end) return false;
+        if (size > static_cast<uint64_t>(end - p)) return false;
+        stat_end = p + size;
+        if (size < 2 || *p++ != 0x08 || !ReadWideVarint<How>(&p, &id)) return false;
+        value = p;
+      }
+      if (stat_end > end || value > stat_end) return false;
+      const uint32_t column = builder->ColumnOf(static_cast<int64_t>(id));
+      if (column != BatchBuilder::kNoColumn && !ReadValue(value, stat_end, column, builder)) {
+        return false;
+      }
+      p = stat_end;
+    }
+    return true;
+  }
+
+  __attribute__((always_inline)) static inline bool SkipStats(const char* p, const char* end) {
+    while (p < end) {
+      uint64_t size;
+      if (*p++ != 0x22 || !ReadWideVarint<How>(&p, &size) || p > end) return false;
+      if (size > static_cast<uint64_t>(end - p)) return false;
+      p += size;
+    }
+    return true;
+  }
+
+  __attribute__((always_inline)) static inline bool ReadNumber(char tag, const char** p,
+                                                               const char* end, int64_t* number) {
+    if (*p >= end || **p != tag) return true;
+    ++*p;
+    uint64_t bits;
+    if (!ReadWideVarint<How>(p, &bits)) return false;
+    *number = static_cast<int64_t>(bits);
     return true;
   }
 
   __attribute__((always_inline)) static inline bool Read(const char* p, const char* end,
                                                          RawEvent* event, BatchBuilder* builder) {
-    uint64_t bits;
     // In the order in which they are written; a field out of order ends the fast way.
-    if (p < end && *p == 0x08) {
-      ++p;
-      if (!ReadWideVarint<How>(&p, &bits)) return false;
-      event->metadata_id = static_cast<int64_t>(bits);
-    }
-    if (p < end && *p == 0x10) {
-      ++p;
-      if (!ReadWideVarint<How>(&p, &bits)) return false;
-      event->data = static_cast<int64_t>(bits);
-    }
-    if (p < end && *p == 0x18) {
-      ++p;
-      if (!ReadWideVarint<How>(&p, &bits)) return false;
-      event->duration_ps = static_cast<int64_t>(bits);
-    }
-    while (p < end && *p == 0x22) {
-      if (++p >= end || !ReadWideVarint<How>(&p, &bits) || p > end) return false;
-      if (bits > static_cast<uint64_t>(end - p)) return false;
-      if (builder->wants_stats() && !ReadStat(p, p + bits, builder)) return false;
-      p += bits;
-    }
-    return p == end;
+    if (!ReadNumber(0x08, &p, end, &event->metadata_id)) return false;
+    if (!ReadNumber(0x10, &p, end, &event->data)) return false;
+    if (!ReadNumber(0x18, &p, end, &event->duration_ps)) return false;
+    if (p > end) return false;
+    return builder->wants_stats() ? ReadStats(p, end, builder) : SkipStats(p, end);
   }
 };
 
@@ -205,7 +230,9 @@ class PortableLineDecoder final : public WireLineDecoder {
 class Bmi2LineDecoder final : public WireLineDecoder {
  public:
   using WireLineDecoder::WireLineDecoder;
-  void FillFast(BatchBuilder* builder) override { FillWith<GatherByPext>(builder); }
+  XPLANE_TIME_TARGET_BMI2 void FillFast(BatchBuilder* builder) override {
+    FillWith<GatherByPext>(builder);
+  }
 };
 #endif
 

@@ -97,6 +97,7 @@ void DeviceMeter::Add(const DeviceExecutions& chunk) {
   AddOnProfileClock(chunk);
   CountClocks(chunk);
   if (plane_.kind == DeviceKind::kGpu) WatchStreams(chunk);
+  SetIntervals(chunk);
   OrderByClock(chunk);
   AddToRuns(chunk);
   AddToKernels(chunk);
@@ -129,13 +130,15 @@ void DeviceMeter::AddAggregated(const AggregatedExecution& execution) {
 
 void DeviceMeter::AddOnProfileClock(const DeviceExecutions& chunk) {
   totals_.executions += chunk.size();
+  UnionLength busy = busy_;
   int64_t sum_ps = totals_.sum_ps, last_ps = totals_.last_ps.value_or(chunk.end_ps(0));
   for (size_t row = 0; row < chunk.size(); ++row) {
-    const int64_t end_ps = chunk.end_ps(row);
-    busy_.Add(chunk.start_ps[row], end_ps);
-    sum_ps = SaturatingAdd(sum_ps, chunk.duration_ps[row]);
-    last_ps = std::max(last_ps, end_ps);
+    const int64_t start_ps = chunk.start_ps[row], duration_ps = chunk.duration_ps[row];
+    busy.Add(start_ps, start_ps + duration_ps);
+    sum_ps = SaturatingAdd(sum_ps, duration_ps);
+    last_ps = std::max(last_ps, start_ps + duration_ps);
   }
+  busy_ = busy;
   totals_.sum_ps = sum_ps;
   totals_.last_ps = last_ps;
   if (!totals_.first_ps.has_value()) totals_.first_ps = chunk.start_ps[0];
@@ -171,6 +174,30 @@ void DeviceMeter::WatchStreams(const DeviceExecutions& chunk) {
   }
 }
 
+// The rows that are measured, as they come, and their times on the clocks of programs.
+void DeviceMeter::SetIntervals(const DeviceExecutions& chunk) {
+  intervals_.resize(chunk.size());
+  clocks_.resize(chunk.size());
+  order_.resize(chunk.size());
+  size_t count = 0;
+  for (uint32_t row = 0; row < chunk.size();) {
+    const uint32_t program = chunk.program[row];
+    const std::optional<Clock> clock = settings_.clocks->Of(program);
+    // Where the plan turns out to be wrong, the pass does not count.
+    const bool by_device = clock == Clock::kDevice && !chunk.device_start_ps.empty();
+    for (; row < chunk.size() && chunk.program[row] == program; ++row) {
+      const bool device = by_device && chunk.device_start_ps[row] != kNoTimePs;
+      const int64_t start_ps = device ? chunk.device_start_ps[row] : chunk.start_ps[row];
+      const int64_t length_ps = device ? chunk.device_duration_ps[row] : chunk.duration_ps[row];
+      clocks_[row] = device ? Clock::kDevice : Clock::kProfile;
+      intervals_[row] = {start_ps, start_ps + length_ps};
+      order_[count] = row;
+      count += clock.has_value() ? 1 : 0;
+    }
+  }
+  order_.resize(count);
+}
+
 // Run after run on a TPU, and in the order of the clock within a run. Rows are mostly in
 // order, or a few places off where starts are equal on the profile clock.
 void DeviceMeter::OrderByClock(const DeviceExecutions& chunk) {
@@ -180,26 +207,18 @@ void DeviceMeter::OrderByClock(const DeviceExecutions& chunk) {
     if (by_run && chunk.run[a] != chunk.run[b]) return chunk.run[a] < chunk.run[b];
     return Before(intervals_[a], intervals_[b]);
   };
-  intervals_.resize(chunk.size());
-  clocks_.resize(chunk.size());
-  order_.clear();
-  bool sorted = true;
-  for (uint32_t row = 0; row < chunk.size(); ++row) {
-    const std::optional<Clock> clock = settings_.clocks->Of(chunk.program[row]);
-    if (!clock.has_value()) continue;
-    // Where the plan turns out to be wrong, the pass does not count.
-    const bool has = !chunk.device_start_ps.empty() && chunk.device_start_ps[row] != kNoTimePs;
-    clocks_[row] = has ? *clock : Clock::kProfile;
-    intervals_[row] = ExecutionInterval(chunk, row, clocks_[row]);
-    order_.push_back(row);
-    size_t at = order_.size() - 1, steps = 0;
+  for (size_t i = 1; i < order_.size(); ++i) {
+    const uint32_t row = order_[i];
+    if (!before(row, order_[i - 1])) continue;
+    size_t at = i, steps = 0;
     for (; at > 0 && steps < kMostSteps && before(row, order_[at - 1]); --at, ++steps) {
       order_[at] = order_[at - 1];
     }
     order_[at] = row;
-    sorted &= steps < kMostSteps;
+    if (steps < kMostSteps) continue;
+    std::stable_sort(order_.begin(), order_.end(), before);
+    return;
   }
-  if (!sorted) std::stable_sort(order_.begin(), order_.end(), before);
 }
 
 void DeviceMeter::AddToRuns(const DeviceExecutions& chunk) {
@@ -229,8 +248,10 @@ void DeviceMeter::AddToRun(const DeviceExecutions& chunk, std::span<const uint32
   if (run == nullptr) return;
   RunTimes times = *run;
   times.executions += rows.size();
+  size_t symbols = contents->size();
+  contents->resize(symbols + rows.size());
   for (const uint32_t row : rows) {
-    contents->push_back(symbol_of_op_[chunk.op[row]]);
+    (*contents)[symbols++] = symbol_of_op_[chunk.op[row]];
     if (op_wanted_[chunk.op[row]] == 0) continue;
     const Interval interval = intervals_[row];
     if (times.kernels++ == 0) {
@@ -311,10 +332,13 @@ DeviceMeter::TimelineKey DeviceMeter::TimelineOf(const DeviceExecutions& chunk, 
 }
 
 NestStack& DeviceMeter::StackOf(const TimelineKey& key) {
-  const auto at = std::find_if(timelines_.rbegin(), timelines_.rend(),
-                               [&](const Timeline& timeline) { return timeline.key == key; });
-  if (at != timelines_.rend()) return at->stack;
-  return timelines_.emplace_back(Timeline{key, {}}).stack;
+  for (size_t i = timelines_.size(); i-- > 0;) {
+    if (timelines_[i].key == key) return timelines_[i].stack;
+  }
+  if (spare_.empty()) spare_.emplace_back();
+  timelines_.push_back({key, std::move(spare_.back())});
+  spare_.pop_back();
+  return timelines_.back().stack;
 }
 
 void DeviceMeter::NestRows(const DeviceExecutions& chunk) {
@@ -337,6 +361,7 @@ void DeviceMeter::CloseTimelines(int64_t time_ps) {
     const uint32_t run = timeline.key.run;
     if (run == kNone || modules_[run].interval.end_ps > time_ps) return false;
     timeline.stack.Finish([&](uint64_t done, int64_t self_ps) { AddSelf(done, self_ps); });
+    spare_.push_back(std::move(timeline.stack));
     return true;
   });
 }

@@ -137,6 +137,7 @@ class DeviceMeter {
   void AddOnProfileClock(const DeviceExecutions& chunk);
   void CountClocks(const DeviceExecutions& chunk);
   void WatchStreams(const DeviceExecutions& chunk);
+  void SetIntervals(const DeviceExecutions& chunk);
   void OrderByClock(const DeviceExecutions& chunk);
   void AddToRuns(const DeviceExecutions& chunk);
   void AddToRun(const DeviceExecutions& chunk, std::span<const uint32_t> rows, Interval* last,
@@ -194,6 +195,7 @@ class DeviceMeter {
     NestStack stack;
   };
   std::vector<Timeline> timelines_;  // open ones
+  std::vector<NestStack> spare_;     // for later ones
   std::vector<PendingBody> pending_;
   int64_t self_ps_ = 0;
 };

@@ -139,11 +139,6 @@ absl::Status ExecutionStream::ReadModules() {
   return absl::OkStatus();
 }
 
-bool ExecutionStream::WantsOrdinal(int64_t ordinal) const {
-  return device_.kind != DeviceKind::kCpu || ordinal == kNoOrdinal ||
-         selection_.WantsOrdinal(ordinal);
-}
-
 absl::StatusOr<bool> ExecutionStream::Fill(EventReader* events, OpenLine* line) {
   absl::StatusOr<EventBatch> batch = events->Next();
   if (!batch.ok()) return batch.status();
@@ -165,46 +160,72 @@ absl::Status ExecutionStream::FillWhereEmpty(OpenLine* line) {
 
 // Rows of the batch that become executions; the others are dealt with.
 void ExecutionStream::Sift(const EventBatch& batch, OpenLine* line) {
-  sifted_.clear();
-  meaning_of_.clear();
+  sifted_.resize(batch.size());
+  meaning_of_.resize(batch.size());
+  const int64_t min_duration_ps = options_.min_duration_ps.value_or(0);
+  int64_t last_start_ps = line->last_start_ps;
+  size_t count = 0;
   for (uint32_t row = 0; row < batch.size(); ++row) {
     const Meaning& meaning = meanings_.Of(batch, row);
-    const int64_t start_ps = batch.start_ps[row], duration_ps = batch.duration_ps[row];
-    if (!meaning.is_execution) {
-      if (!meaning.is_completion || start_ps == kNoTimePs) continue;
-      const uint64_t flow = CompletedFlow(batch, row);
-      if (flow != kNoFlow) completion_ps_[flow] = start_ps;
+    const int64_t start_ps = batch.start_ps[row];
+    if (!meaning.is_execution || start_ps == kNoTimePs ||
+        batch.duration_ps[row] < min_duration_ps || !WantsOrdinal(meaning.ordinal)) {
+      SetAside(batch, row, meaning, line);
       continue;
     }
-    if (!WantsOrdinal(meaning.ordinal)) continue;
-    const Location where = {.plane = device_.plane, .line = line->line, .event = batch.event[row]};
-    if (options_.min_duration_ps.has_value() && duration_ps < *options_.min_duration_ps) {
-      line->diagnostics.Count(DiagnosticCode::kLeftOutByMinDuration, where);
-      continue;
-    }
-    if (start_ps == kNoTimePs) {
-      aggregated_.push_back(
-          {meaning.ordinal, {meaning.op, meaning.program, batch.occurrences[row], duration_ps}});
-      continue;
-    }
-    if (start_ps < line->last_start_ps && !line->unsorted) {
-      line->diagnostics.Count(DiagnosticCode::kUnsortedLine, where);
-      line->unsorted = true;
-    }
-    line->last_start_ps = start_ps;
-    sifted_.push_back(row);
-    meaning_of_.push_back(&meaning);
+    if (start_ps < last_start_ps) NoteUnsorted(batch.event[row], line);
+    last_start_ps = start_ps;
+    sifted_[count] = row;
+    meaning_of_[count++] = &meaning;
   }
+  line->last_start_ps = last_start_ps;
+  sifted_.resize(count);
+  meaning_of_.resize(count);
+}
+
+// A row that becomes no execution.
+void ExecutionStream::SetAside(const EventBatch& batch, uint32_t row, const Meaning& meaning,
+                               OpenLine* line) {
+  const int64_t start_ps = batch.start_ps[row], duration_ps = batch.duration_ps[row];
+  if (!meaning.is_execution) {
+    if (!meaning.is_completion || start_ps == kNoTimePs) return;
+    const uint64_t flow = CompletedFlow(batch, row);
+    if (flow != kNoFlow) completion_ps_[flow] = start_ps;
+    return;
+  }
+  if (!WantsOrdinal(meaning.ordinal)) return;
+  if (duration_ps < options_.min_duration_ps.value_or(0)) {
+    line->diagnostics.Count(
+        DiagnosticCode::kLeftOutByMinDuration,
+        {.plane = device_.plane, .line = line->line, .event = batch.event[row]});
+    return;
+  }
+  aggregated_.push_back(
+      {meaning.ordinal, {meaning.op, meaning.program, batch.occurrences[row], duration_ps}});
+}
+
+void ExecutionStream::NoteUnsorted(uint64_t event, OpenLine* line) {
+  if (line->unsorted) return;
+  line->unsorted = true;
+  line->diagnostics.Count(DiagnosticCode::kUnsortedLine,
+                          {.plane = device_.plane, .line = line->line, .event = event});
 }
 
 void ExecutionStream::Append(const EventBatch& batch, OpenLine* line) {
   Sift(batch, line);
   DeviceExecutions& rows = line->rows;
-  for (const uint32_t row : sifted_) rows.start_ps.push_back(batch.start_ps[row]);
-  for (const uint32_t row : sifted_) rows.duration_ps.push_back(batch.duration_ps[row]);
-  for (const Meaning* meaning : meaning_of_) rows.op.push_back(meaning->op);
-  for (const Meaning* meaning : meaning_of_) rows.program.push_back(meaning->program);
-  rows.line.resize(rows.start_ps.size(), trace_.lines[line->line].timeline);
+  const size_t before = rows.size(), size = before + sifted_.size();
+  rows.start_ps.resize(size);
+  rows.duration_ps.resize(size);
+  rows.op.resize(size);
+  rows.program.resize(size);
+  rows.line.resize(size, trace_.lines[line->line].timeline);
+  for (size_t i = 0; i < sifted_.size(); ++i) {
+    rows.start_ps[before + i] = batch.start_ps[sifted_[i]];
+    rows.duration_ps[before + i] = batch.duration_ps[sifted_[i]];
+    rows.op[before + i] = meaning_of_[i]->op;
+    rows.program[before + i] = meaning_of_[i]->program;
+  }
   if (device_.kind == DeviceKind::kCpu) {
     for (const Meaning* meaning : meaning_of_) rows.device_ordinal.push_back(meaning->ordinal);
   }

@@ -74,7 +74,12 @@ class ExecutionStream {
   absl::Status FillWhereEmpty(OpenLine* line);
   void Sift(const EventBatch& batch, OpenLine* line);
   void Append(const EventBatch& batch, OpenLine* line);
-  bool WantsOrdinal(int64_t ordinal) const;
+  void SetAside(const EventBatch& batch, uint32_t row, const Meaning& meaning, OpenLine* line);
+  void NoteUnsorted(uint64_t event, OpenLine* line);
+  bool WantsOrdinal(int64_t ordinal) const {
+    return device_.kind != DeviceKind::kCpu || ordinal == kNoOrdinal ||
+           selection_.WantsOrdinal(ordinal);
+  }
   absl::Status NextSmall(DeviceExecutions* chunk);
   void TakeRows(size_t end, OpenLine* line, DeviceExecutions* chunk);
   absl::Status NextWhole(DeviceExecutions* chunk);

@@ -28,7 +28,7 @@ uint64_t MixText(uint64_t hash, std::string_view text) {
 }
 
 // References are equal where their ids are.
-bool HasText(StatType type) {
+bool IsText(StatType type) {
   return type == StatType::kString || type == StatType::kBytes ||
          type == StatType::kCompressedString;
 }
@@ -64,7 +64,7 @@ void Meanings::StartBatch(const EventBatch& batch, LineRole role) {
   if (role == LineRole::kRun) return;
   for (size_t column = 0; column < rules_.stats.size(); ++column) {
     const StatUse use = rules_.stats[column].use;
-    if (use == StatUse::kNumber || batch.stats[column].own.empty()) continue;
+    if (use == StatUse::kNumber || batch.stats[column].empty()) continue;
     own_stats_.push_back({column, use == StatUse::kMeaning});
   }
 }
@@ -76,14 +76,14 @@ bool Meanings::Matches(const Key& key, const EventBatch& batch, size_t row) cons
   }
   size_t i = 0;
   for (const Own& own : own_stats_) {
-    const StatValue& value = batch.stats[own.column].own[row];
+    const StatValue value = batch.stats[own.column].At(row);
     if (value.type == StatType::kAbsent) continue;
     if (i + 1 >= key.stats.size() || key.stats[i].bits != own.column) return false;
     const StatValue& kept = key.stats[i + 1];
     i += 2;
     if (!own.value_counts) continue;
     if (kept.type != value.type || kept.bits != value.bits) return false;
-    if (HasText(value.type) && kept.text != value.text) return false;
+    if (IsText(value.type) && kept.text != value.text) return false;
   }
   return i == key.stats.size();
 }
@@ -91,12 +91,12 @@ bool Meanings::Matches(const Key& key, const EventBatch& batch, size_t row) cons
 const Meaning& Meanings::OfUnusual(const EventBatch& batch, size_t row) {
   uint64_t hash = Mix(static_cast<uint64_t>(batch.metadata_id[row]), static_cast<uint64_t>(role_));
   for (const Own& own : own_stats_) {
-    const StatValue& value = batch.stats[own.column].own[row];
+    const StatValue value = batch.stats[own.column].At(row);
     if (value.type == StatType::kAbsent) continue;
     hash = Mix(hash, own.column);
     if (!own.value_counts) continue;
     hash = Mix(hash ^ static_cast<uint64_t>(value.type), value.bits);
-    if (HasText(value.type)) hash = MixText(hash, value.text);
+    if (IsText(value.type)) hash = MixText(hash, value.text);
   }
   Recent& recent = recent_[(hash >> 32) % kRecent];
   if (recent.entry != nullptr && recent.hash == hash && Matches(recent.entry->key, batch, row)) {
@@ -111,7 +111,7 @@ const Meaning& Meanings::OfUnusual(const EventBatch& batch, size_t row) {
   Entry& entry = entries_.emplace_back();
   entry.key = {role_, batch.metadata[row], batch.metadata_id[row], {}};
   for (const Own& own : own_stats_) {
-    const StatValue& value = batch.stats[own.column].own[row];
+    const StatValue value = batch.stats[own.column].At(row);
     if (value.type == StatType::kAbsent) continue;
     entry.key.stats.push_back({StatType::kUint64, own.column, {}});
     entry.key.stats.push_back(value);

@@ -18,18 +18,6 @@ void SortByStart(std::vector<Interval>& intervals) {
 
 }  // namespace
 
-void UnionLength::Add(int64_t start_ps, int64_t end_ps) {
-  assert(start_ps <= end_ps);
-  assert(!any_ || start_ps >= last_start_ps_);
-  const int64_t uncovered_ps = any_ ? std::max(start_ps, end_ps_) : start_ps;
-  if (uncovered_ps < end_ps) {
-    length_ps_ = SaturatingAdd(length_ps_, SaturatingSub(end_ps, uncovered_ps));
-  }
-  end_ps_ = any_ ? std::max(end_ps_, end_ps) : end_ps;
-  last_start_ps_ = start_ps;
-  any_ = true;
-}
-
 int64_t UnionLengthPs(std::vector<Interval> intervals) {
   SortByStart(intervals);
   UnionLength length;

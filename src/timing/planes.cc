@@ -100,10 +100,9 @@ class PlaneDescriber {
         row->last_ps = std::max(row->last_ps.value_or(end_ps), end_ps);
       }
       for (size_t column = 0; column < stat_names.size(); ++column) {
-        for (const StatValue& value : batch.stats[column].own) {
-          if (value.type == StatType::kAbsent) continue;
-          ++(*counts)[{"event", std::string(stat_names[column]),
-                       std::string(TypeName(value.type))}];
+        for (const StatType type : batch.stats[column].type) {
+          if (type == StatType::kAbsent) continue;
+          ++(*counts)[{"event", std::string(stat_names[column]), std::string(TypeName(type))}];
         }
       }
       return absl::OkStatus();

@@ -14,19 +14,19 @@ constexpr size_t kMostOrders = 4096;
 
 void RunContents::SwitchTo(uint32_t run) {
   if (open_count_ >= kMostOpenRuns || buffered_ >= kMostBuffered) CloseAll();
-  const auto [found, inserted] = open_run_.try_emplace(run, nullptr);
-  if (inserted) {
+  if (run >= open_of_run_.size()) open_of_run_.resize(run + 1, 0);
+  if (open_of_run_[run] == 0) {
     if (open_count_ == open_.size()) open_.emplace_back();
     OpenRun& opened = open_[open_count_++];
     opened.run = run;
-    found->second = &opened.symbols;
+    open_of_run_[run] = static_cast<uint32_t>(open_count_);
     if (run < content_of_run_.size() && content_of_run_[run] != 0) {  // it goes on after all
       opened.symbols = *contents_[content_of_run_[run] - 1];
       buffered_ += opened.symbols.size();
     }
   }
   current_run_ = run;
-  current_ = found->second;
+  current_ = &open_[open_of_run_[run] - 1].symbols;
 }
 
 void RunContents::CloseAll() {
@@ -35,9 +35,9 @@ void RunContents::CloseAll() {
     if (opened.run >= content_of_run_.size()) content_of_run_.resize(opened.run + 1, 0);
     content_of_run_[opened.run] = NumberOf(opened.symbols) + 1;
     opened.symbols.clear();
+    open_of_run_[opened.run] = 0;
   }
   open_count_ = 0;
-  open_run_.clear();
   current_run_ = kNoRun;
   current_ = nullptr;
   buffered_ = 0;

@@ -44,7 +44,7 @@ class RunContents {
   };
   std::deque<OpenRun> open_;  // the first open_count_ of them; the others wait for reuse
   size_t open_count_ = 0;
-  absl::flat_hash_map<uint32_t, Symbols*> open_run_;
+  std::vector<uint32_t> open_of_run_;  // + 1; 0: not open
   uint32_t current_run_ = kNoRun;
   Symbols* current_ = nullptr;  // in open_
   uint64_t buffered_ = 0;
