@@ -144,8 +144,10 @@ class Tools:
     def shaped(self, shape, size_bytes, folder):
         seed = folder / f"seed-{shape}.xplane.pb"
         self.make([self.make_trace, shape, seed])
-        times = max(1, round(size_bytes / seed.stat().st_size))
-        return self.grown(seed, times, folder / f"{shape}-shaped.xplane.pb")
+        out = folder / f"{shape}-shaped.xplane.pb"
+        seed_bytes = seed.stat().st_size
+        more_bytes = self.grown(seed, 2, out).stat().st_size - seed_bytes  # events, no metadata
+        return self.grown(seed, 1 + round((size_bytes - seed_bytes) / more_bytes), out)
 
     def event_count(self, trace):
         done = subprocess.run([self.xplane_time, "planes", trace, "--format", "json"],

@@ -9,8 +9,7 @@
 namespace xplane_time::bench {
 namespace {
 
-using testing::EventSpec, testing::LineBuilder, testing::OpSpec, testing::Ref, testing::StatSpec,
-    testing::TraceBuilder;
+using testing::LineBuilder, testing::OpSpec, testing::Ref, testing::StatSpec, testing::TraceBuilder;
 
 // Seconds into the capture: offsets as long as in recorded traces.
 constexpr int64_t kFirstPs = 5'000'000'000'000, kCapturePs = 60'000'000'000'000;
@@ -19,7 +18,7 @@ constexpr int64_t kStartUnixNs = 1'760'000'000'000'000'000;
 constexpr int64_t kProgramId = 1'219'076'091;
 
 // Devices start a run together, within a microsecond.
-int64_t RunStartPs(int run, int64_t ordinal) {
+int64_t RunStartPs(int64_t run, int64_t ordinal) {
   return kFirstPs + run * kEveryPs + ordinal * 200'000;
 }
 
@@ -41,8 +40,8 @@ std::string Numbered(std::string_view name, int64_t number) {
 }
 
 // Events without stats, each inside the one before.
-void AddFrames(LineBuilder line, int count, int64_t start_ps, int64_t duration_ps) {
-  for (int i = 0; i < count; ++i) {
+void AddFrames(LineBuilder line, int64_t count, int64_t start_ps, int64_t duration_ps) {
+  for (int64_t i = 0; i < count; ++i) {
     line.Event({.name = Numbered("$train.py:", 40 + i) + " step",
                 .start_ps = start_ps + i * 10'000,
                 .duration_ps = duration_ps - i * 20'000});
@@ -65,20 +64,22 @@ std::vector<OpSpec> TpuOps(Jitter* jitter, int64_t* now_ps) {
                    .bytes_accessed = 1'048'576});
     *now_ps += duration_ps + (*jitter)(1'250, 5'000);
   };
-  for (int i = 0; i < 12; ++i) add(Numbered("fusion.", i), "loop fusion", 900'000);
+  for (int64_t i = 0; i < 12; ++i) add(Numbered("fusion.", i), "loop fusion", 900'000);
   const size_t loop = ops.size();
   const int64_t loop_ps = *now_ps;
   add("while.1", "while", 60'000);
   *now_ps = loop_ps + 2'500;
-  for (int i = 0; i < 6; ++i) {
+  for (int64_t i = 0; i < 6; ++i) {
     add("copy-start.1", "copy-start", 60'000);
-    for (int k = 0; k < 5; ++k) add(Numbered("convolution.", k), "convolution fusion", 2'000'000);
+    for (int64_t k = 0; k < 5; ++k) {
+      add(Numbered("convolution.", k), "convolution fusion", 2'000'000);
+    }
     add("copy-done.1", "copy-done", 60'000);
   }
   ops[loop].duration_ps = *now_ps - loop_ps;
   ops[loop].device_duration_ps = *now_ps - loop_ps - 1'250;
   *now_ps += 2'500;
-  for (int i = 12; i < 24; ++i) add(Numbered("fusion.", i), "output fusion", 900'000);
+  for (int64_t i = 12; i < 24; ++i) add(Numbered("fusion.", i), "output fusion", 900'000);
   return ops;
 }
 
@@ -91,7 +92,7 @@ void AddTpu(TraceBuilder* trace, int64_t ordinal, int runs) {
   auto tracing = plane.Line({.id = 6, .name = "XLA TraceMe"});
   auto host = trace->Host().Thread(Numbered("py_xla_execute/", 3'118'851 + ordinal), 212'990);
   Jitter jitter(static_cast<uint64_t>(ordinal));
-  for (int run = 0; run < runs; ++run) {
+  for (int64_t run = 0; run < runs; ++run) {
     const int64_t start_ps = RunStartPs(run, ordinal);
     int64_t now_ps = start_ps;
     for (const OpSpec& op : TpuOps(&jitter, &now_ps)) {
@@ -105,7 +106,7 @@ void AddTpu(TraceBuilder* trace, int64_t ordinal, int runs) {
                              {"flow", static_cast<uint64_t>(op.start_ps / 1250)},
                              {"id", uint64_t{0}}}});
     }
-    const int64_t flow_id = (int64_t{ordinal} << 34) + run;
+    const int64_t flow_id = (ordinal << 34) + run;
     modules.Event({.name = "jit_train(12190760917235803885)",
                    .start_ps = start_ps,
                    .duration_ps = now_ps - start_ps,
@@ -118,7 +119,7 @@ void AddTpu(TraceBuilder* trace, int64_t ordinal, int runs) {
     steps.Event({.name = std::to_string(run),
                  .start_ps = start_ps,
                  .duration_ps = now_ps - start_ps,
-                 .stats = {{"group_id", int64_t{run}}}});
+                 .stats = {{"group_id", run}}});
     tracing.Event({.name = "dependency-wait", .start_ps = start_ps, .duration_ps = 30'000});
     host.Event({.name = "tpu::System::Execute=>IssueSequencedEvent",
                 .start_ps = start_ps - 90'000'000,
@@ -129,7 +130,7 @@ void AddTpu(TraceBuilder* trace, int64_t ordinal, int runs) {
 }
 
 // Five more stats a kernel, as recorded ones have.
-std::vector<StatSpec> KernelDetails(int k) {
+std::vector<StatSpec> KernelDetails(int64_t k) {
   return {{"kernel_details", Ref{Numbered("regs:32 grid:8,1,1 block:128,1,1 shared:", 1024 * k)}},
           {"context_id", Ref{"$$1"}},
           {"theoretical_occupancy_pct", 62.5},
@@ -138,15 +139,15 @@ std::vector<StatSpec> KernelDetails(int k) {
 }
 
 // One run: 40 kernels on two streams, a copy to and from the device.
-void AddGpuRun(TraceBuilder* trace, int64_t ordinal, int run, Jitter* jitter) {
-  constexpr int kKernels = 40;
+void AddGpuRun(TraceBuilder* trace, int64_t ordinal, int64_t run, Jitter* jitter) {
+  constexpr int64_t kKernels = 40;
   auto plane = trace->Gpu(ordinal);
   auto host = trace->Host().Thread(Numbered("Host Threads/", 1083 + ordinal), 711'141);
   int64_t now_ps = RunStartPs(run, ordinal);
   const int64_t start_ps = now_ps - 20'000'000;
   AddFrames(host, 6, start_ps - 100'000, 400'000'000);
-  host.ModuleExecution("jit_train", start_ps, int64_t{kKernels + 2} * 500'000);
-  for (int k = 0; k < kKernels + 2; ++k) {
+  host.ModuleExecution("jit_train", start_ps, (kKernels + 2) * 500'000);
+  for (int64_t k = 0; k < kKernels + 2; ++k) {
     const bool is_copy = k >= kKernels;
     const auto correlation_id = static_cast<uint64_t>((run * 3 + ordinal) * 64 + k + 1);
     const std::string op = Numbered(k % 5 == 0 ? "cublas-gemm." : "loop_fusion.", k);
@@ -177,11 +178,11 @@ void AddGpuRun(TraceBuilder* trace, int64_t ordinal, int run, Jitter* jitter) {
 }
 
 // Thunks of one run on one device, each with its completion.
-void AddCpuRun(TraceBuilder* trace, int64_t ordinal, int run, Jitter* jitter) {
+void AddCpuRun(TraceBuilder* trace, int64_t ordinal, int64_t run, Jitter* jitter) {
   int64_t now_ps = RunStartPs(run, ordinal);
   auto line = trace->Host().Thread(Numbered("tf_XLAPjRtCpuClient/", 4'284'268 + ordinal), 6'172);
   AddFrames(trace->Host().Thread("python", 6'172), 15, now_ps, 60'000'000);
-  for (int k = 0; k < 20; ++k) {
+  for (int64_t k = 0; k < 20; ++k) {
     const int64_t duration_ps = (*jitter)(500'000, 3'000'000);
     line.Thunk({.start_ps = now_ps,
                 .duration_ps = duration_ps,
@@ -193,7 +194,7 @@ void AddCpuRun(TraceBuilder* trace, int64_t ordinal, int run, Jitter* jitter) {
     line.Event({.name = "ThreadpoolListener::StartRegion",
                 .start_ps = now_ps + duration_ps,
                 .duration_ps = 40'000,
-                .stats = {{"_ct", int64_t{15}}, {"_c", int64_t{run * 64 + k}}}});
+                .stats = {{"_ct", int64_t{15}}, {"_c", run * 64 + k}}});
     now_ps += duration_ps + 60'000;
   }
 }
@@ -218,7 +219,7 @@ std::string ShapedTrace(Shape shape, int runs) {
     }
     Jitter jitter(static_cast<uint64_t>(ordinal));
     const auto add_run = shape == Shape::kGpu ? AddGpuRun : AddCpuRun;
-    for (int run = 0; run < runs; ++run) add_run(&trace, ordinal, run, &jitter);
+    for (int64_t run = 0; run < runs; ++run) add_run(&trace, ordinal, run, &jitter);
   }
   trace.Environment(kStartUnixNs, kStartUnixNs + kCapturePs / 1000);
   return trace.Bytes();
