@@ -1,18 +1,27 @@
-// Stages against the generated parser, in one run. Compare rows of one run only: machines
-// are noisy. Inputs are built, not recorded, so that they are the same everywhere.
+// Stages against the generated parser, in one run: compare rows of one run only, machines
+// are noisy. Traces of three shapes are built and grown to 10 MB; --trace=FILE adds others.
 //
-//   cmake --preset release -DXPLANE_TIME_BUILD_BENCH=ON && cmake --build build
-//   build/bench/stages_bench
+//   build/bench/stages_bench [--trace=FILE]... [--benchmark_filter=RE ...]
 #include <benchmark/benchmark.h>
 #include <google/protobuf/arena.h>
+#include <google/protobuf/io/zero_copy_stream_impl_lite.h>
 
+#include <algorithm>
 #include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <deque>
+#include <fstream>
+#include <iterator>
+#include <limits>
 #include <random>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "bench/grow.h"
+#include "bench/shapes.h"
 #include "proto/xplane.pb.h"
-#include "tests/support/trace_builder.h"
 #include "xplane_time/aggregate.h"
 #include "xplane_time/merge.h"
 #include "xplane_time/nest.h"
@@ -22,99 +31,144 @@
 namespace xplane_time {
 namespace {
 
-constexpr int kRuns = 5'000, kKernelsPerRun = 20;
+constexpr int kSeedRuns = 20;
+constexpr size_t kSampleBytes = 10'000'000;
 
-// One GPU, one program, its launches and executions on the host: 205,000 events.
-const std::string& GpuTrace() {
-  static const std::string bytes = [] {
-    testing::TraceBuilder builder;
-    auto stream = builder.Gpu(0).Stream(16);
-    auto host = builder.Host().Thread("python");
-    int64_t now_ps = 0;
-    uint64_t correlation_id = 0;
-    for (int run = 0; run < kRuns; ++run) {
-      host.ModuleExecution("jit_step", now_ps, kKernelsPerRun * 10'000);
-      for (int k = 0; k < kKernelsPerRun; ++k, now_ps += 10'000) {
-        const std::string op = "fusion." + std::to_string(k);
-        host.Launch({.start_ps = now_ps, .duration_ps = 5'000, .correlation_id = ++correlation_id});
-        stream.Kernel({.name = op,
-                       .start_ps = now_ps + 2'000,
-                       .duration_ps = 7'000,
-                       .hlo_module = "jit_step",
-                       .program_id = 3,
-                       .hlo_op = op,
-                       .correlation_id = correlation_id});
-      }
-      now_ps += 50'000;
-    }
-    return builder.Bytes();
-  }();
-  return bytes;
+struct Sample {
+  std::string name, bytes;
+};
+
+Sample ShapedSample(const std::string& name) {
+  const std::string seed = bench::ShapedTrace(*bench::ShapeNamed(name), kSeedRuns);
+  proto::XSpace space;
+  if (!space.ParseFromString(seed)) std::abort();
+  Sample sample = {name, ""};
+  google::protobuf::io::StringOutputStream out(&sample.bytes);
+  const auto times = static_cast<int64_t>(kSampleBytes / seed.size() + 1);
+  if (!bench::WriteGrown(&space, times, &out).ok()) std::abort();
+  return sample;
 }
 
-void SetBytes(benchmark::State& state) {
-  state.SetBytesProcessed(static_cast<int64_t>(state.iterations()) *
-                          static_cast<int64_t>(GpuTrace().size()));
+Trace Opened(const Sample& sample, Diagnostics* diagnostics) {
+  auto trace = OpenTraceFromMemory(sample.bytes, sample.name, {}, diagnostics);
+  if (!trace.ok()) std::abort();
+  return *std::move(trace);
 }
 
-void BM_GeneratedParser(benchmark::State& state) {
-  const std::string& bytes = GpuTrace();
-  for (auto _ : state) {
+void CountBytes(benchmark::State& state, const Sample& sample) {
+  state.SetBytesProcessed(state.iterations() * static_cast<int64_t>(sample.bytes.size()));
+}
+
+// The yardstick. Its heap is warm: no process that parses one file is as fast (parse_only is
+// such a process).
+void BM_GeneratedParser(benchmark::State& state, const Sample& sample) {
+  const auto parse = [&] {
     google::protobuf::Arena arena;
     auto* space = google::protobuf::Arena::CreateMessage<proto::XSpace>(&arena);
-    if (!space->ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) std::abort();
+    if (!space->ParseFromArray(sample.bytes.data(), static_cast<int>(sample.bytes.size()))) {
+      std::abort();
+    }
     benchmark::DoNotOptimize(space);
-  }
-  SetBytes(state);
+  };
+  parse();
+  for (auto _ : state) parse();
+  CountBytes(state, sample);
 }
-BENCHMARK(BM_GeneratedParser)->Unit(benchmark::kMillisecond);
 
-void BM_OpenTrace(benchmark::State& state) {
+// The index: planes, lines, metadata, numbers of events.
+void BM_Open(benchmark::State& state, const Sample& sample) {
   for (auto _ : state) {
     Diagnostics diagnostics;
-    auto trace = OpenTraceFromMemory(GpuTrace(), "bench", {}, &diagnostics);
-    if (!trace.ok()) std::abort();
-    benchmark::DoNotOptimize(trace);
+    benchmark::DoNotOptimize(Opened(sample, &diagnostics));
   }
-  SetBytes(state);
+  CountBytes(state, sample);
 }
-BENCHMARK(BM_OpenTrace)->Unit(benchmark::kMillisecond);
 
-void BM_Report(benchmark::State& state) {
+// All events of all lines to columns, without stats.
+void BM_Decode(benchmark::State& state, const Sample& sample) {
+  Diagnostics diagnostics;
+  const Trace trace = Opened(sample, &diagnostics);
+  for (auto _ : state) {
+    EventReader events(trace, {}, &diagnostics);
+    int64_t longest_ps = 0;
+    for (uint32_t line = 0; line < trace.lines.size(); ++line) {
+      events.Start(line);
+      for (;;) {
+        const auto batch = events.Next();
+        if (!batch.ok()) std::abort();
+        if (batch->size() == 0) break;
+        for (const int64_t duration_ps : batch->duration_ps) {
+          longest_ps = std::max(longest_ps, duration_ps);
+        }
+      }
+    }
+    benchmark::DoNotOptimize(longest_ps);
+  }
+  CountBytes(state, sample);
+  state.SetItemsProcessed(state.iterations() * static_cast<int64_t>(trace.event_count));
+}
+
+absl::StatusOr<Report> Reported(const Trace& trace, const Diagnostics& diagnostics) {
+  ReportOptions options;
+  options.device = "all";
+  return BuildReport(trace, options, diagnostics);
+}
+
+// Everything that the command does, but printing: index, decode, aggregate.
+void BM_Report(benchmark::State& state, const Sample& sample) {
   for (auto _ : state) {
     Diagnostics diagnostics;
-    auto trace = OpenTraceFromMemory(GpuTrace(), "bench", {}, &diagnostics);
-    if (!trace.ok()) std::abort();
-    auto report = BuildReport(*trace, {}, diagnostics);
-    if (!report.ok() || report->functions.at(0).runs != kRuns) std::abort();
+    const Trace trace = Opened(sample, &diagnostics);
+    const auto report = Reported(trace, diagnostics);
+    if (!report.ok()) std::abort();
     benchmark::DoNotOptimize(report);
   }
-  SetBytes(state);
+  CountBytes(state, sample);
 }
-BENCHMARK(BM_Report)->Unit(benchmark::kMillisecond);
 
-std::vector<Interval> NestedIntervals(size_t count) {
+// Four levels, in order.
+std::vector<Interval> NestedIntervals(int64_t count) {
   std::vector<Interval> intervals;
-  for (size_t i = 0; i < count; ++i) {  // four levels, in order
-    const auto start_ps = static_cast<int64_t>(i / 4 * 100 + i % 4);
-    intervals.push_back({start_ps, start_ps + 100 - 2 * static_cast<int64_t>(i % 4) - 1});
+  for (int64_t i = 0; i < count; ++i) {
+    const int64_t start_ps = i / 4 * 100 + i % 4;
+    intervals.push_back({start_ps, start_ps + 100 - 2 * (i % 4) - 1});
   }
   return intervals;
 }
 
+std::vector<Interval> ShuffledIntervals(int64_t count) {
+  auto intervals = NestedIntervals(count);
+  std::shuffle(intervals.begin(), intervals.end(), std::mt19937_64(1));
+  return intervals;
+}
+
 void BM_Nest(benchmark::State& state) {
-  const auto intervals = NestedIntervals(static_cast<size_t>(state.range(0)));
+  const auto intervals = NestedIntervals(state.range(0));
   for (auto _ : state) benchmark::DoNotOptimize(Nest(intervals, 0));
   state.SetItemsProcessed(state.iterations() * state.range(0));
 }
 BENCHMARK(BM_Nest)->Arg(1 << 16)->Arg(1 << 20)->Unit(benchmark::kMillisecond);
 
+void BM_SortAndNest(benchmark::State& state) {
+  const auto intervals = ShuffledIntervals(state.range(0));
+  for (auto _ : state) benchmark::DoNotOptimize(Nest(intervals, 0));
+  state.SetItemsProcessed(state.iterations() * state.range(0));
+}
+BENCHMARK(BM_SortAndNest)->Arg(1 << 16)->Arg(1 << 20)->Unit(benchmark::kMillisecond);
+
 void BM_Union(benchmark::State& state) {
-  const auto intervals = NestedIntervals(static_cast<size_t>(state.range(0)));
+  const auto intervals = NestedIntervals(state.range(0));
   for (auto _ : state) benchmark::DoNotOptimize(UnionLengthPs(intervals));
   state.SetItemsProcessed(state.iterations() * state.range(0));
 }
 BENCHMARK(BM_Union)->Arg(1 << 16)->Arg(1 << 20)->Unit(benchmark::kMillisecond);
+
+void BM_SortAndUnion(benchmark::State& state) {
+  const auto intervals = ShuffledIntervals(state.range(0));
+  for (auto _ : state) benchmark::DoNotOptimize(UnionLengthPs(intervals));
+  state.SetItemsProcessed(state.iterations() * state.range(0));
+}
+BENCHMARK(BM_SortAndUnion)->Arg(1 << 16)->Arg(1 << 20)->Unit(benchmark::kMillisecond);
 
 void BM_Summarize(benchmark::State& state) {
   std::mt19937_64 random(1);
@@ -125,5 +179,61 @@ void BM_Summarize(benchmark::State& state) {
 }
 BENCHMARK(BM_Summarize)->Arg(5)->Arg(100)->Arg(100'000)->Unit(benchmark::kMicrosecond);
 
+void RegisterStages(const Sample& sample) {
+  const auto add = [&](const char* stage, void (*run)(benchmark::State&, const Sample&)) {
+    benchmark::RegisterBenchmark((std::string(stage) + "/" + sample.name).c_str(),
+                                 [run, &sample](benchmark::State& state) { run(state, sample); })
+        ->Unit(benchmark::kMillisecond);
+  };
+  add("BM_GeneratedParser", BM_GeneratedParser);
+  add("BM_Open", BM_Open);
+  add("BM_Decode", BM_Decode);
+  add("BM_Report", BM_Report);
+}
+
+// What cannot be measured ends the program here, with a message.
+Sample FileSample(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  Sample sample = {path.substr(path.rfind('/') + 1),
+                   {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()}};
+  const char* problem = nullptr;
+  proto::XSpace space;
+  Diagnostics diagnostics;
+  if (!file) {
+    problem = "cannot read";
+  } else if (sample.bytes.size() > static_cast<size_t>(std::numeric_limits<int>::max())) {
+    problem = "longer than the 2 GiB that protobuf can parse";
+  } else if (!space.ParseFromString(sample.bytes)) {
+    problem = "not an XSpace";
+  } else {
+    if (!Reported(Opened(sample, &diagnostics), diagnostics).ok()) problem = "nothing to report";
+  }
+  if (problem != nullptr) {
+    std::fprintf(stderr, "stages_bench: %s: %s\n", path.c_str(), problem);
+    std::exit(66);
+  }
+  return sample;
+}
+
 }  // namespace
 }  // namespace xplane_time
+
+int main(int argc, char** argv) {
+  using namespace xplane_time;
+  constexpr std::string_view kTrace = "--trace=";
+  benchmark::Initialize(&argc, argv);  // leaves what is not its own
+  std::deque<Sample> samples;
+  for (const char* shape : {"tpu", "gpu", "cpu"}) samples.push_back(ShapedSample(shape));
+  for (int i = 1; i < argc; ++i) {
+    const std::string_view argument = argv[i];
+    if (!argument.starts_with(kTrace)) {
+      std::fprintf(stderr, "stages_bench: unknown argument %s\n", argv[i]);
+      return 64;
+    }
+    samples.push_back(FileSample(std::string(argument.substr(kTrace.size()))));
+  }
+  for (const Sample& sample : samples) RegisterStages(sample);
+  benchmark::RunSpecifiedBenchmarks();
+  benchmark::Shutdown();
+  return 0;
+}

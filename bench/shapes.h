@@ -1,0 +1,25 @@
+// Shapes: small traces with the planes, lines, stats and name lengths of recorded ones, the
+// same on every machine. grow.h makes them long.
+#ifndef XPLANE_TIME_BENCH_SHAPES_H_
+#define XPLANE_TIME_BENCH_SHAPES_H_
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace xplane_time::bench {
+
+enum class Shape {
+  kTpu,  // four TPUs with modules, nested ops, asynchronous copies; a little host
+  kGpu,  // three GPUs with four streams each, ten stats a kernel; launches on the host
+  kCpu,  // thunks of two devices on host threads, Python frames
+};
+
+std::optional<Shape> ShapeNamed(std::string_view name);  // "tpu", "gpu", "cpu"
+
+// The bytes of an XSpace with so many runs a device.
+std::string ShapedTrace(Shape shape, int runs);
+
+}  // namespace xplane_time::bench
+
+#endif  // XPLANE_TIME_BENCH_SHAPES_H_
