@@ -84,14 +84,22 @@ absl::StatusOr<Trace> OpenTraceFromMemory(Temporary&& bytes, const std::string& 
 // One requested stat of a batch's events, their own: columns of equal length, all empty
 // where no event has it.
 struct StatColumn {
-  std::span<const StatType> type;          // kAbsent where an event has none
-  std::span<const uint64_t> bits;          // valid where the type is not kAbsent
-  std::span<const std::string_view> text;  // valid where the type has text
+  std::span<const StatType> type;                      // kAbsent where an event has none
+  std::span<const uint64_t> bits;                      // valid where the type is not kAbsent
+  std::span<const std::string_view> text;              // valid where the type has text of its own
+  const MetadataTable<StatMetadata>* names = nullptr;  // of references
 
   bool empty() const { return type.empty(); }
+  // kAbsent: none.
   StatValue At(size_t row) const {
     if (empty() || type[row] == StatType::kAbsent) return {};
-    return {type[row], bits[row], HasText(type[row]) ? text[row] : std::string_view()};
+    return {type[row], bits[row], TextAt(row)};
+  }
+
+ private:
+  std::string_view TextAt(size_t row) const {
+    if (HasOwnText(type[row])) return text[row];
+    return type[row] == StatType::kRef ? ReferencedName(*names, bits[row]) : std::string_view();
   }
 };
 
@@ -122,6 +130,8 @@ struct EventBatch {
   }
   // A stat of an event metadata entry (kNoMetadata: none).
   const StatValue& MetadataStat(size_t column, uint32_t entry) const;
+  // Whether any event metadata entry of the plane has it.
+  bool InMetadata(size_t column) const;
 };
 
 class LineDecoder;

@@ -42,7 +42,10 @@ enum class StatType : uint8_t {
   kCompressedString,  // gzip; `text` holds the compressed bytes
 };
 
-inline bool HasText(StatType type) { return type >= StatType::kString; }
+inline bool HasOwnText(StatType type) {
+  return type == StatType::kString || type == StatType::kBytes ||
+         type == StatType::kCompressedString;
+}
 
 // A stat's value. Numbers are in `bits` (a double by its bit pattern), text in `text`.
 struct StatValue {
@@ -113,6 +116,13 @@ class MetadataTable {
   std::vector<uint32_t> dense_;  // by id
   absl::flat_hash_map<int64_t, uint32_t> sparse_;
 };
+
+// What a kRef stat's text is; empty where the plane has no such stat metadata.
+inline std::string_view ReferencedName(const MetadataTable<StatMetadata>& stats,
+                                       uint64_t reference) {
+  const uint32_t at = stats.Find(static_cast<int64_t>(reference));
+  return at == kNoMetadata ? std::string_view() : stats.entries[at].name;
+}
 
 struct Line {
   int64_t id = 0;

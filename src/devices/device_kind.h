@@ -6,6 +6,7 @@
 #ifndef XPLANE_TIME_SRC_DEVICES_DEVICE_KIND_H_
 #define XPLANE_TIME_SRC_DEVICES_DEVICE_KIND_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <limits>
@@ -139,6 +140,10 @@ void AppendNumbers(const EventBatch& batch, size_t column, std::span<const uint3
   const size_t before = numbers->size();
   numbers->resize(before + rows.size());
   Number* to = numbers->data() + before;
+  if (own.empty() && !batch.InMetadata(column)) {
+    std::fill_n(to, rows.size(), convert(StatType::kAbsent, 0));
+    return;
+  }
   for (const uint32_t row : rows) {
     if (!own.empty() && own.type[row] != StatType::kAbsent) {
       *to++ = convert(own.type[row], own.bits[row]);

@@ -187,7 +187,7 @@ struct Track {
   bool any_without_scope = false;
   Segments by_scope, by_correlation;
   bool correlated = false;  // by_correlation holds runs
-  bool by_period = false;   // nothing else tells: another look
+  bool by_period = false;   // nothing else tells; until it is split
   std::map<std::pair<std::string, std::string>, uint32_t> symbol_of;  // hlo_op, kernel
   std::vector<uint32_t> symbol_of_op;
   std::vector<uint32_t> symbols;
@@ -211,10 +211,8 @@ class GpuSplitter : public RunSplitter {
     for (size_t row = 0; row < chunk.size(); ++row) {
       if (chunk.program[row] == kNone) continue;
       Track& track = TrackOf(chunk.program[row]);
-      if (looks_ > 0) {
-        if (track.by_period) LookForPeriod(chunk, row, &track);
-        continue;
-      }
+      if (track.by_period) LookForPeriod(chunk, row, &track);
+      if (looks_ > 0 || track.by_period) continue;
       const int64_t scope = chunk.root_scope_id[row];
       track.any_without_scope |= scope == 0;
       if (!track.any_without_scope) Extend(&track.by_scope, scope);
@@ -224,6 +222,12 @@ class GpuSplitter : public RunSplitter {
         evidence_ = *found;
       }
       Extend(&track.by_correlation, HostExecution(chunk, row));
+      // Neither way may begin like this: the period is looked for in the same look.
+      const Segment& first = track.by_correlation.front();
+      if (scope == 0 && first.label == kNoLabel && first.executions == 1) {
+        track.by_period = true;
+        LookForPeriod(chunk, row, &track);
+      }
     }
     return absl::OkStatus();
   }
@@ -231,16 +235,15 @@ class GpuSplitter : public RunSplitter {
   void EndLook() override {
     ++looks_;
     period_wanted_ = false;
-    for (uint32_t program = 0; program < tracks_.size(); ++program) {
-      Track& track = tracks_[program];
-      if (looks_ == 1) {
-        Decide(&track);
-        period_wanted_ |= track.by_period;
-      } else if (track.by_period) {
-        for (uint32_t run : SplitByPeriod(track.symbols, track.idle_ps)) Extend(&track.runs, run);
-        track.symbols = {};
-        track.idle_ps = {};
-      }
+    for (Track& track : tracks_) {
+      if (looks_ == 1 && !track.by_period) Decide(&track);
+      if (!track.by_period) continue;
+      period_wanted_ |= track.symbols.empty();
+      if (track.symbols.empty()) continue;
+      for (uint32_t run : SplitByPeriod(track.symbols, track.idle_ps)) Extend(&track.runs, run);
+      track.by_period = false;
+      track.symbols = {};
+      track.idle_ps = {};
     }
     if (!period_wanted_) NumberRuns();
   }

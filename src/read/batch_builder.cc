@@ -64,11 +64,6 @@ uint32_t BatchBuilder::ColumnOfLargeId(int64_t stat_metadata_id) const {
   return found == column_of_large_id_.end() ? column_of_unknown_ : found->second;
 }
 
-std::string_view BatchBuilder::Resolve(uint64_t reference) const {
-  const uint32_t name = plane_->stat_metadata.Find(static_cast<int64_t>(reference));
-  return name == kNoMetadata ? std::string_view() : plane_->stat_metadata.entries[name].name;
-}
-
 void BatchBuilder::AddCells(uint32_t column) {
   cells_[column] = std::make_unique_for_overwrite<Cells>();
   cells_[column]->type.fill(StatType::kAbsent);
@@ -143,7 +138,7 @@ EventBatch BatchBuilder::Batch() {
     if (cells_[column] == nullptr) continue;
     const Cells& cells = *cells_[column];
     columns_[column] = {std::span(cells.type).first(size_), std::span(cells.bits).first(size_),
-                        std::span(cells.text).first(size_)};
+                        std::span(cells.text).first(size_), &plane_->stat_metadata};
   }
   EventBatch batch;
   batch.line = line_;
@@ -161,6 +156,8 @@ EventBatch BatchBuilder::Batch() {
 const StatValue& EventBatch::MetadataStat(size_t column, uint32_t entry) const {
   return builder->MetadataStat(column, entry);
 }
+
+bool EventBatch::InMetadata(size_t column) const { return builder->InMetadata(column); }
 
 EventReader::EventReader(const Trace& trace, std::span<const std::string_view> stat_names,
                          Diagnostics* diagnostics)

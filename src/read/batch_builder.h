@@ -50,9 +50,10 @@ class BatchBuilder {
     if (cells.type[size_] != StatType::kAbsent) return;
     cells.type[size_] = value.type;
     cells.bits[size_] = value.bits;
-    if (HasText(value.type)) cells.text[size_] = TextOf(value);
+    if (HasOwnText(value.type)) cells.text[size_] = value.text;
   }
-  void SetInteger(uint32_t column, StatType type, uint64_t bits) {
+  // The same for one without text.
+  void SetNumber(uint32_t column, StatType type, uint64_t bits) {
     if (column >= kNameless) return;
     Cells& cells = CellsOf(column);
     if (cells.type[size_] != StatType::kAbsent) return;
@@ -81,6 +82,7 @@ class BatchBuilder {
   void Clear();
 
   const StatValue& MetadataStat(size_t column, uint32_t metadata) const;
+  bool InMetadata(size_t column) const;
 
  private:
   static constexpr size_t kSmallIds = 4096;
@@ -112,17 +114,12 @@ class BatchBuilder {
   }
   void AddUnusual(uint64_t event, const RawEvent& raw, uint32_t metadata);
   uint32_t ColumnOfLargeId(int64_t stat_metadata_id) const;
-  std::string_view TextOf(const StatValue& value) const {
-    return value.type == StatType::kRef ? Resolve(value.bits) : value.text;
-  }
-  std::string_view Resolve(uint64_t reference) const;
   Cells& CellsOf(uint32_t column) {
     if (cells_[column] == nullptr) AddCells(column);
     return *cells_[column];
   }
   void ClearCells(size_t begin, size_t end);
   void FindColumns();
-  bool InMetadata(size_t column) const;
   void AddCells(uint32_t column);
 
   const Trace& trace_;

@@ -28,8 +28,7 @@ void ResolveReferences(Plane* plane) {
   auto resolve = [&](std::vector<Stat>* stats) {
     for (Stat& stat : *stats) {
       if (stat.value.type != StatType::kRef) continue;
-      const uint32_t at = plane->stat_metadata.Find(static_cast<int64_t>(stat.value.bits));
-      if (at != kNoMetadata) stat.value.text = plane->stat_metadata.entries[at].name;
+      stat.value.text = ReferencedName(plane->stat_metadata, stat.value.bits);
     }
   };
   resolve(&plane->metadata_stats);

@@ -56,11 +56,11 @@ struct FastEvent {
     const char tag = *p++;
     if (tag == 0x20 || tag == 0x18 || tag == 0x38) {
       if (!ReadWideVarint<How>(&p, &bits) || p != end) return false;
-      if (tag == 0x38) {
-        builder->SetStat(column, {StatType::kRef, bits, {}});
-      } else {
-        builder->SetInteger(column, tag == 0x20 ? StatType::kInt64 : StatType::kUint64, bits);
-      }
+      builder->SetNumber(column,
+                         tag == 0x20   ? StatType::kInt64
+                         : tag == 0x18 ? StatType::kUint64
+                                       : StatType::kRef,
+                         bits);
       return true;
     }
     if (tag == 0x2a || tag == 0x32 || tag == 0x42) {
@@ -74,7 +74,7 @@ struct FastEvent {
     }
     if (tag != 0x11 || end - p != 8) return false;
     std::memcpy(&bits, p, sizeof bits);
-    builder->SetStat(column, {StatType::kDouble, bits, {}});
+    builder->SetNumber(column, StatType::kDouble, bits);
     return true;
   }
 

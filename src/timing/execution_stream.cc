@@ -160,8 +160,6 @@ absl::Status ExecutionStream::FillWhereEmpty(OpenLine* line) {
 
 // Rows of the batch that become executions; the others are dealt with.
 void ExecutionStream::Sift(const EventBatch& batch, OpenLine* line) {
-  sifted_.resize(batch.size());
-  meaning_of_.resize(batch.size());
   const int64_t min_duration_ps = options_.min_duration_ps.value_or(0);
   int64_t last_start_ps = line->last_start_ps;
   size_t count = 0;
@@ -179,8 +177,7 @@ void ExecutionStream::Sift(const EventBatch& batch, OpenLine* line) {
     meaning_of_[count++] = &meaning;
   }
   line->last_start_ps = last_start_ps;
-  sifted_.resize(count);
-  meaning_of_.resize(count);
+  sifted_count_ = count;
 }
 
 // A row that becomes no execution.
@@ -214,22 +211,25 @@ void ExecutionStream::NoteUnsorted(uint64_t event, OpenLine* line) {
 void ExecutionStream::Append(const EventBatch& batch, OpenLine* line) {
   Sift(batch, line);
   DeviceExecutions& rows = line->rows;
-  const size_t before = rows.size(), size = before + sifted_.size();
+  const std::span<const uint32_t> sifted = std::span(sifted_).first(sifted_count_);
+  const size_t before = rows.size(), size = before + sifted.size();
   rows.start_ps.resize(size);
   rows.duration_ps.resize(size);
   rows.op.resize(size);
   rows.program.resize(size);
   rows.line.resize(size, trace_.lines[line->line].timeline);
-  for (size_t i = 0; i < sifted_.size(); ++i) {
-    rows.start_ps[before + i] = batch.start_ps[sifted_[i]];
-    rows.duration_ps[before + i] = batch.duration_ps[sifted_[i]];
+  for (size_t i = 0; i < sifted.size(); ++i) {
+    rows.start_ps[before + i] = batch.start_ps[sifted[i]];
+    rows.duration_ps[before + i] = batch.duration_ps[sifted[i]];
     rows.op[before + i] = meaning_of_[i]->op;
     rows.program[before + i] = meaning_of_[i]->program;
   }
   if (device_.kind == DeviceKind::kCpu) {
-    for (const Meaning* meaning : meaning_of_) rows.device_ordinal.push_back(meaning->ordinal);
+    for (size_t i = 0; i < sifted.size(); ++i) {
+      rows.device_ordinal.push_back(meaning_of_[i]->ordinal);
+    }
   }
-  rules_.numbers(batch, sifted_, &rows);
+  rules_.numbers(batch, sifted, &rows);
 }
 
 absl::Status ExecutionStream::Next(DeviceExecutions* chunk) {

@@ -10,6 +10,7 @@
 #ifndef XPLANE_TIME_SRC_TIMING_EXECUTION_STREAM_H_
 #define XPLANE_TIME_SRC_TIMING_EXECUTION_STREAM_H_
 
+#include <array>
 #include <cstdint>
 #include <deque>
 #include <memory>
@@ -97,8 +98,9 @@ class ExecutionStream {
   Meanings meanings_;
 
   // Of the batch: the rows that become executions, and what they are.
-  std::vector<uint32_t> sifted_;
-  std::vector<const Meaning*> meaning_of_;
+  size_t sifted_count_ = 0;
+  std::array<uint32_t, EventBatch::kBatchSize> sifted_;
+  std::array<const Meaning*, EventBatch::kBatchSize> meaning_of_;
 
   ChunkSize size_ = ChunkSize::kSmall;
   bool whole_done_ = false, needs_whole_ = false;

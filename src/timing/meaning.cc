@@ -27,12 +27,6 @@ uint64_t MixText(uint64_t hash, std::string_view text) {
   return Mix(hash, rest);
 }
 
-// References are equal where their ids are.
-bool IsText(StatType type) {
-  return type == StatType::kString || type == StatType::kBytes ||
-         type == StatType::kCompressedString;
-}
-
 std::optional<std::string> ProgramId(const StatValue& value) {
   switch (value.type) {
     case StatType::kInt64:
@@ -62,10 +56,12 @@ void Meanings::StartBatch(const EventBatch& batch, LineRole role) {
   if (by_metadata_->empty()) by_metadata_->resize(plane_.event_metadata.entries.size(), nullptr);
   own_stats_.clear();
   if (role == LineRole::kRun) return;
-  for (size_t column = 0; column < rules_.stats.size(); ++column) {
+  for (uint32_t column = 0; column < rules_.stats.size(); ++column) {
     const StatUse use = rules_.stats[column].use;
-    if (use == StatUse::kNumber || batch.stats[column].empty()) continue;
-    own_stats_.push_back({column, use == StatUse::kMeaning});
+    const StatColumn& stat = batch.stats[column];
+    if (use == StatUse::kNumber || stat.empty()) continue;
+    own_stats_.push_back(
+        {column, use == StatUse::kMeaning, stat.type.data(), stat.bits.data(), stat.text.data()});
   }
 }
 
@@ -74,30 +70,33 @@ bool Meanings::Matches(const Key& key, const EventBatch& batch, size_t row) cons
       key.metadata_id != batch.metadata_id[row]) {
     return false;
   }
-  size_t i = 0;
+  auto kept = key.stats.begin();
   for (const Own& own : own_stats_) {
-    const StatValue value = batch.stats[own.column].At(row);
-    if (value.type == StatType::kAbsent) continue;
-    if (i + 1 >= key.stats.size() || key.stats[i].bits != own.column) return false;
-    const StatValue& kept = key.stats[i + 1];
-    i += 2;
+    const StatType type = own.type[row];
+    if (type == StatType::kAbsent) continue;
+    if (kept == key.stats.end() || kept->column != own.column) return false;
+    const StatValue& value = (kept++)->value;
     if (!own.value_counts) continue;
-    if (kept.type != value.type || kept.bits != value.bits) return false;
-    if (IsText(value.type) && kept.text != value.text) return false;
+    if (value.type != type) return false;
+    if (HasOwnText(type) ? value.text != own.text[row] : value.bits != own.bits[row]) return false;
   }
-  return i == key.stats.size();
+  return kept == key.stats.end();
+}
+
+uint64_t Meanings::HashOf(const EventBatch& batch, size_t row) const {
+  uint64_t hash = Mix(static_cast<uint64_t>(batch.metadata_id[row]), static_cast<uint64_t>(role_));
+  for (const Own& own : own_stats_) {
+    const StatType type = own.type[row];
+    if (type == StatType::kAbsent) continue;
+    hash = std::rotl(hash, 7) ^ (own.column + 1);
+    if (!own.value_counts) continue;
+    hash = HasOwnText(type) ? MixText(hash, own.text[row]) : Mix(hash, own.bits[row]);
+  }
+  return Mix(hash, 0);
 }
 
 const Meaning& Meanings::OfUnusual(const EventBatch& batch, size_t row) {
-  uint64_t hash = Mix(static_cast<uint64_t>(batch.metadata_id[row]), static_cast<uint64_t>(role_));
-  for (const Own& own : own_stats_) {
-    const StatValue value = batch.stats[own.column].At(row);
-    if (value.type == StatType::kAbsent) continue;
-    hash = Mix(hash, own.column);
-    if (!own.value_counts) continue;
-    hash = Mix(hash ^ static_cast<uint64_t>(value.type), value.bits);
-    if (IsText(value.type)) hash = MixText(hash, value.text);
-  }
+  const uint64_t hash = HashOf(batch, row);
   Recent& recent = recent_[(hash >> 32) % kRecent];
   if (recent.entry != nullptr && recent.hash == hash && Matches(recent.entry->key, batch, row)) {
     return *recent.entry->meaning;
@@ -111,10 +110,8 @@ const Meaning& Meanings::OfUnusual(const EventBatch& batch, size_t row) {
   Entry& entry = entries_.emplace_back();
   entry.key = {role_, batch.metadata[row], batch.metadata_id[row], {}};
   for (const Own& own : own_stats_) {
-    const StatValue value = batch.stats[own.column].At(row);
-    if (value.type == StatType::kAbsent) continue;
-    entry.key.stats.push_back({StatType::kUint64, own.column, {}});
-    entry.key.stats.push_back(value);
+    if (own.type[row] == StatType::kAbsent) continue;
+    entry.key.stats.push_back({own.column, batch.stats[own.column].At(row)});
   }
   entry.meaning = &Add(batch, row);
   alike.push_back(&entry);

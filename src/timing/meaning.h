@@ -47,16 +47,24 @@ class Meanings {
   const std::shared_ptr<ExecutionTables>& tables() const { return tables_; }
 
  private:
+  // A column of the batch that is part of the meaning.
   struct Own {
-    size_t column;
+    uint32_t column;
     bool value_counts;
+    const StatType* type;
+    const uint64_t* bits;
+    const std::string_view* text;
+  };
+  struct OwnValue {
+    uint32_t column;
+    StatValue value;
   };
   // What tells meanings apart, beside hashes.
   struct Key {
     LineRole role;
     uint32_t metadata;
     int64_t metadata_id;
-    std::vector<StatValue> stats;  // pairs: the column as `bits`, the value
+    std::vector<OwnValue> stats;
   };
   struct Entry {
     Key key;
@@ -68,6 +76,7 @@ class Meanings {
   };
 
   const Meaning& OfUnusual(const EventBatch& batch, size_t row);
+  uint64_t HashOf(const EventBatch& batch, size_t row) const;
   bool Matches(const Key& key, const EventBatch& batch, size_t row) const;
   const Meaning& Add(const EventBatch& batch, size_t row);
   std::string_view NameOf(const EventBatch& batch, size_t row);
