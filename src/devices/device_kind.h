@@ -6,7 +6,7 @@
 #ifndef XPLANE_TIME_SRC_DEVICES_DEVICE_KIND_H_
 #define XPLANE_TIME_SRC_DEVICES_DEVICE_KIND_H_
 
-#include <algorithm>
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <limits>
@@ -137,21 +137,23 @@ template <typename Convert, typename Number>
 void AppendNumbers(const EventBatch& batch, size_t column, std::span<const uint32_t> rows,
                    Convert convert, std::vector<Number>* numbers) {
   const StatColumn& own = batch.stats[column];
-  const size_t before = numbers->size();
-  numbers->resize(before + rows.size());
-  Number* to = numbers->data() + before;
   if (own.empty() && !batch.InMetadata(column)) {
-    std::fill_n(to, rows.size(), convert(StatType::kAbsent, 0));
+    numbers->resize(numbers->size() + rows.size(), convert(StatType::kAbsent, 0));
     return;
   }
+  std::array<Number, EventBatch::kBatchSize> converted;
+  Number* to = converted.data();
+  const StatType* const types = own.type.data();
+  const uint64_t* const bits = own.bits.data();
   for (const uint32_t row : rows) {
-    if (!own.empty() && own.type[row] != StatType::kAbsent) {
-      *to++ = convert(own.type[row], own.bits[row]);
+    if (types != nullptr && types[row] != StatType::kAbsent) {
+      *to++ = convert(types[row], bits[row]);
     } else {
       const StatValue& value = batch.MetadataStat(column, batch.metadata[row]);
       *to++ = convert(value.type, value.bits);
     }
   }
+  numbers->insert(numbers->end(), converted.data(), to);
 }
 
 }  // namespace xplane_time

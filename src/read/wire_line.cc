@@ -1,5 +1,6 @@
 #include "read/wire_line.h"
 
+#include <algorithm>
 #include <array>
 #include <utility>
 
@@ -159,17 +160,16 @@ class WireLineDecoder : public LineDecoder {
 
   template <typename How>
   __attribute__((always_inline)) inline void FillWith(BatchBuilder* builder) {
+    if (file_.size() <= FastEvent<How>::kSlack) return;
     // Copies: what the builder writes could be these members, for all the compiler knows.
-    const char* const safe_end = file_.data() + file_.size() - FastEvent<How>::kSlack;
-    const char* const end = end_;
+    const char* const safe_end =
+        std::min(end_, file_.data() + file_.size() - FastEvent<How>::kSlack);
     const char* at = at_;
     uint64_t index = event_index_;
-    if (file_.size() <= FastEvent<How>::kSlack) return;
-    while (at < safe_end && at < end && *at == kEventsTag && !builder->full()) {
+    while (at < safe_end && *at == kEventsTag && !builder->full()) {
       const char* p = at + 1;
       uint64_t size;
-      if (!ReadWideVarint<How>(&p, &size) || p > end || p > safe_end) break;
-      if (size > static_cast<uint64_t>(end - p)) break;
+      if (!ReadWideVarint<How>(&p, &size) || p > safe_end) break;
       if (size > static_cast<uint64_t>(safe_end - p)) break;
       RawEvent event;
       if (!FastEvent<How>::Read(p, p + size, &event, builder)) {

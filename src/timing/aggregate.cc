@@ -12,6 +12,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "timing/radix_sort.h"
 
 namespace xplane_time {
 namespace {
@@ -171,7 +172,7 @@ void BootstrapMedian(std::span<const int64_t> sorted, uint64_t seed, Summary& su
 
 std::vector<int64_t> Sorted(std::span<const int64_t> values) {
   std::vector<int64_t> sorted(values.begin(), values.end());
-  std::sort(sorted.begin(), sorted.end());
+  RadixSort(&sorted);
   return sorted;
 }
 

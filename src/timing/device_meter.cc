@@ -4,13 +4,10 @@
 #include <tuple>
 
 #include "devices/device_kind.h"
-#include "timing/saturate.h"
 #include "xplane_time/nest.h"
 
 namespace xplane_time {
 namespace {
-
-constexpr uint64_t kNoPending = 0;
 
 bool Nests(DeviceKind kind) { return kind == DeviceKind::kTpu || kind == DeviceKind::kCpu; }
 
@@ -95,7 +92,6 @@ void DeviceMeter::Add(const DeviceExecutions& chunk) {
   if (chunk.size() == 0) return;
   LearnOps();
   AddOnProfileClock(chunk);
-  CountClocks(chunk);
   if (plane_.kind == DeviceKind::kGpu) WatchStreams(chunk);
   SetIntervals(chunk);
   OrderByClock(chunk);
@@ -111,7 +107,8 @@ void DeviceMeter::Add(const DeviceExecutions& chunk) {
   } else {
     NestRows(chunk);
   }
-  CloseTimelines(chunk.start_ps.back());
+  std::erase_if(timelines_,
+                [&](Timeline& timeline) { return CloseIfOver(chunk.start_ps.back(), &timeline); });
 }
 
 void DeviceMeter::AddAggregated(const AggregatedExecution& execution) {
@@ -144,20 +141,6 @@ void DeviceMeter::AddOnProfileClock(const DeviceExecutions& chunk) {
   if (!totals_.first_ps.has_value()) totals_.first_ps = chunk.start_ps[0];
 }
 
-void DeviceMeter::CountClocks(const DeviceExecutions& chunk) {
-  for (size_t row = 0; row < chunk.size();) {
-    ClockPlan::Counts& counts =
-        clock_counts_[std::min<size_t>(chunk.program[row], clock_counts_.size() - 1)];
-    const size_t begin = row;
-    uint64_t with = 0;
-    for (; row < chunk.size() && chunk.program[row] == chunk.program[begin]; ++row) {
-      with += !chunk.device_start_ps.empty() && chunk.device_start_ps[row] != kNoTimePs ? 1 : 0;
-    }
-    counts.with += with;
-    counts.without += row - begin - with;
-  }
-}
-
 // Streams are in order by themselves: an overlap is worth a note.
 void DeviceMeter::WatchStreams(const DeviceExecutions& chunk) {
   for (size_t row = 0; row < chunk.size(); ++row) {
@@ -174,7 +157,8 @@ void DeviceMeter::WatchStreams(const DeviceExecutions& chunk) {
   }
 }
 
-// The rows that are measured, as they come, and their times on the clocks of programs.
+// The rows that are measured, in the order of their clock, and their times on it. Counts
+// which rows have the device clock.
 void DeviceMeter::SetIntervals(const DeviceExecutions& chunk) {
   intervals_.resize(chunk.size());
   clocks_.resize(chunk.size());
@@ -183,17 +167,23 @@ void DeviceMeter::SetIntervals(const DeviceExecutions& chunk) {
   for (uint32_t row = 0; row < chunk.size();) {
     const uint32_t program = chunk.program[row];
     const std::optional<Clock> clock = settings_.clocks->Of(program);
-    // Where the plan turns out to be wrong, the pass does not count.
-    const bool by_device = clock == Clock::kDevice && !chunk.device_start_ps.empty();
+    const uint32_t first = row;
+    uint64_t with = 0;
     for (; row < chunk.size() && chunk.program[row] == program; ++row) {
-      const bool device = by_device && chunk.device_start_ps[row] != kNoTimePs;
+      const bool has = !chunk.device_start_ps.empty() && chunk.device_start_ps[row] != kNoTimePs;
+      // Where the plan turns out to be wrong, the pass does not count.
+      const bool device = has && clock == Clock::kDevice;
       const int64_t start_ps = device ? chunk.device_start_ps[row] : chunk.start_ps[row];
       const int64_t length_ps = device ? chunk.device_duration_ps[row] : chunk.duration_ps[row];
+      with += has ? 1 : 0;
       clocks_[row] = device ? Clock::kDevice : Clock::kProfile;
       intervals_[row] = {start_ps, start_ps + length_ps};
       order_[count] = row;
       count += clock.has_value() ? 1 : 0;
     }
+    ClockPlan::Counts& counts = clock_counts_[std::min<size_t>(program, clock_counts_.size() - 1)];
+    counts.with += with;
+    counts.without += row - first - with;
   }
   order_.resize(count);
 }
@@ -298,10 +288,7 @@ void DeviceMeter::AddToKernels(const DeviceExecutions& chunk) {
       ++left_out_;
       continue;
     }
-    const int64_t duration_ps = Length(intervals_[row]);
-    ++cell.count;
-    cell.total_ps = SaturatingAdd(cell.total_ps, duration_ps);
-    cell.durations.Add(duration_ps);
+    cell.durations.Add(Length(intervals_[row]));
   }
 }
 
@@ -313,22 +300,6 @@ void DeviceMeter::MarkBodies(const DeviceExecutions& chunk) {
     pending_.push_back({chunk.flow_id[row], chunk.end_ps(row), 0, cell});
     tags_[row] = (uint64_t{pending_.size()} << 32) | cell;
   }
-}
-
-void DeviceMeter::AddSelf(uint64_t tag, int64_t self_ps) {
-  if (const uint64_t pending = tag >> 32; pending != kNoPending) {
-    pending_[pending - 1].self_ps = self_ps;
-    return;
-  }
-  self_ps_ = SaturatingAdd(self_ps_, self_ps);
-  const auto cell = static_cast<uint32_t>(tag);
-  if (cell == kNone || !cells_[cell].self_ps.has_value()) return;
-  cells_[cell].self_ps = SaturatingAdd(*cells_[cell].self_ps, self_ps);
-}
-
-DeviceMeter::TimelineKey DeviceMeter::TimelineOf(const DeviceExecutions& chunk, size_t row) const {
-  const bool by_run = plane_.kind == DeviceKind::kTpu;
-  return {chunk.line[row], by_run ? chunk.run[row] : kNone, clocks_[row]};
 }
 
 NestStack& DeviceMeter::StackOf(const TimelineKey& key) {
@@ -344,26 +315,26 @@ NestStack& DeviceMeter::StackOf(const TimelineKey& key) {
 void DeviceMeter::NestRows(const DeviceExecutions& chunk) {
   const auto add = [&](uint64_t done, int64_t self_ps) { AddSelf(done, self_ps); };
   NestStack* stack = nullptr;
-  uint32_t before = 0;
+  TimelineKey key = {};
   for (const uint32_t row : order_) {
-    const bool same = stack != nullptr && chunk.line[row] == chunk.line[before] &&
-                      clocks_[row] == clocks_[before] &&
-                      (plane_.kind == DeviceKind::kCpu || chunk.run[row] == chunk.run[before]);
-    if (!same) stack = &StackOf(TimelineOf(chunk, row));
-    before = row;
+    if (const TimelineKey own = TimelineOf(chunk, row); stack == nullptr || own != key) {
+      // Rows are in the order of runs: nothing in this chunk or later goes on with it.
+      const bool left = stack != nullptr && own.run != key.run && timelines_.back().key == key;
+      if (left && CloseIfOver(chunk.start_ps.back(), &timelines_.back())) timelines_.pop_back();
+      key = own;
+      stack = &StackOf(key);
+    }
     stack->Add(intervals_[row], tags_[row], add);
   }
 }
 
-// Of the runs of a TPU that are over.
-void DeviceMeter::CloseTimelines(int64_t time_ps) {
-  std::erase_if(timelines_, [&](Timeline& timeline) {
-    const uint32_t run = timeline.key.run;
-    if (run == kNone || modules_[run].interval.end_ps > time_ps) return false;
-    timeline.stack.Finish([&](uint64_t done, int64_t self_ps) { AddSelf(done, self_ps); });
-    spare_.push_back(std::move(timeline.stack));
-    return true;
-  });
+// Where it is that of a TPU's run which is over.
+bool DeviceMeter::CloseIfOver(int64_t time_ps, Timeline* timeline) {
+  const uint32_t run = timeline->key.run;
+  if (run == kNone || modules_[run].interval.end_ps > time_ps) return false;
+  timeline->stack.Finish([&](uint64_t done, int64_t self_ps) { AddSelf(done, self_ps); });
+  spare_.push_back(std::move(timeline->stack));
+  return true;
 }
 
 void DeviceMeter::NestTolerantly(const DeviceExecutions& chunk) {
@@ -392,6 +363,11 @@ void DeviceMeter::Finish(const absl::flat_hash_map<uint64_t, int64_t>& completio
     }
     ++asynchronous;
     if (body.cell != kNone) cells_[body.cell].self_ps = std::nullopt;
+  }
+  for (KernelCell& cell : cells_) {
+    const DurationCounts::Sum sum = cell.durations.Total();
+    cell.count += sum.count;
+    cell.total_ps = SaturatingAdd(cell.total_ps, sum.total_ps);
   }
   totals_.busy_ps = busy_.length_ps();
   const Location where = {.plane = plane_.plane};

@@ -25,6 +25,7 @@
 #include "timing/filters.h"
 #include "timing/nest_stack.h"
 #include "timing/run_contents.h"
+#include "timing/saturate.h"
 #include "xplane_time/diagnostics.h"
 #include "xplane_time/merge.h"
 #include "xplane_time/runs.h"
@@ -74,7 +75,7 @@ struct RunTimes {
 struct KernelCell {
   uint32_t op = kNone, program = kNone;
   bool wanted = false;
-  uint64_t count = 0;  // with those in aggregated events
+  uint64_t count = 0;  // with those in aggregated events; after Finish(), like the total
   uint64_t aggregated = 0;
   int64_t total_ps = 0;
   std::optional<int64_t> self_ps = 0;
@@ -127,6 +128,10 @@ class DeviceMeter {
     Clock clock;
     friend bool operator==(const TimelineKey&, const TimelineKey&) = default;
   };
+  struct Timeline {
+    TimelineKey key;
+    NestStack stack;
+  };
   struct PendingBody {  // of a CPU op that may end before its body does
     uint64_t flow_id;
     int64_t end_ps, self_ps;
@@ -135,7 +140,6 @@ class DeviceMeter {
 
   void LearnOps();
   void AddOnProfileClock(const DeviceExecutions& chunk);
-  void CountClocks(const DeviceExecutions& chunk);
   void WatchStreams(const DeviceExecutions& chunk);
   void SetIntervals(const DeviceExecutions& chunk);
   void OrderByClock(const DeviceExecutions& chunk);
@@ -144,12 +148,25 @@ class DeviceMeter {
                 RunTimes* times, std::vector<uint32_t>* contents);
   void AddToKernels(const DeviceExecutions& chunk);
   void MarkBodies(const DeviceExecutions& chunk);
-  TimelineKey TimelineOf(const DeviceExecutions& chunk, size_t row) const;
+  TimelineKey TimelineOf(const DeviceExecutions& chunk, size_t row) const {
+    const bool by_run = plane_.kind == DeviceKind::kTpu;
+    return {chunk.line[row], by_run ? chunk.run[row] : kNone, clocks_[row]};
+  }
   NestStack& StackOf(const TimelineKey& key);
   void NestRows(const DeviceExecutions& chunk);
   void NestTolerantly(const DeviceExecutions& chunk);
-  void CloseTimelines(int64_t time_ps);
-  void AddSelf(uint64_t tag, int64_t self_ps);
+  bool CloseIfOver(int64_t time_ps, Timeline* timeline);
+  void AddSelf(uint64_t tag, int64_t self_ps) {
+    if (const uint64_t pending = tag >> 32; pending != 0) {
+      pending_[pending - 1].self_ps = self_ps;
+      return;
+    }
+    self_ps_ = SaturatingAdd(self_ps_, self_ps);
+    const auto index = static_cast<uint32_t>(tag);
+    if (index == kNone) return;
+    std::optional<int64_t>& cell_self_ps = cells_[index].self_ps;
+    if (cell_self_ps.has_value()) cell_self_ps = SaturatingAdd(*cell_self_ps, self_ps);
+  }
   uint32_t CellOf(uint32_t op, uint32_t program) {
     const std::pair<uint32_t, uint32_t>& last = last_cell_of_op_[op];
     return last.first == program && last.second != kNone ? last.second : FindCell(op, program);
@@ -190,10 +207,6 @@ class DeviceMeter {
   std::vector<KernelCell> cells_;
   uint64_t left_out_ = 0;
 
-  struct Timeline {
-    TimelineKey key;
-    NestStack stack;
-  };
   std::vector<Timeline> timelines_;  // open ones
   std::vector<NestStack> spare_;     // for later ones
   std::vector<PendingBody> pending_;

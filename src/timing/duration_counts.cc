@@ -1,5 +1,8 @@
 #include "timing/duration_counts.h"
 
+#include <limits>
+
+#include "timing/saturate.h"
 #include "xplane_time/aggregate.h"
 
 namespace xplane_time {
@@ -17,6 +20,19 @@ double CountedMedian(std::span<const DurationCount> sorted, uint64_t count) {
     }
   }
   return Percentile(middle, 0.5);
+}
+
+DurationCounts::Sum DurationCounts::Total() const {
+  Sum sum;
+  for (const DurationCount& slot : slots_) {
+    int64_t together_ps = 0;
+    if (__builtin_mul_overflow(slot.duration_ps, slot.count, &together_ps)) {
+      together_ps = std::numeric_limits<int64_t>::max();
+    }
+    sum.count += slot.count;
+    sum.total_ps = SaturatingAdd(sum.total_ps, together_ps);
+  }
+  return sum;
 }
 
 }  // namespace xplane_time

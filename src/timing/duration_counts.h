@@ -23,15 +23,23 @@ double CountedMedian(std::span<const DurationCount> sorted, uint64_t count);
 class DurationCounts {
  public:
   void Add(int64_t duration_ps, uint64_t times = 1) {
-    if (4 * (distinct_ + 1) > 3 * slots_.size()) Grow();
+    if (distinct_ == most_) Grow();
     size_t at = SlotOf(duration_ps);
     while (slots_[at].count != 0 && slots_[at].duration_ps != duration_ps) {
       at = (at + 1) & (slots_.size() - 1);
     }
-    distinct_ += slots_[at].count == 0 ? 1 : 0;
-    slots_[at].duration_ps = duration_ps;
-    slots_[at].count += times;
+    DurationCount& slot = slots_[at];
+    distinct_ += slot.count == 0 ? 1 : 0;
+    slot.duration_ps = duration_ps;
+    slot.count += times;
   }
+
+  // Of all durations; the total saturates.
+  struct Sum {
+    uint64_t count = 0;
+    int64_t total_ps = 0;
+  };
+  Sum Total() const;
 
   // Ascending.
   std::vector<DurationCount> Sorted() const {
@@ -55,6 +63,7 @@ class DurationCounts {
     std::vector<DurationCount> old(slots_.empty() ? 8 : 2 * slots_.size());
     old.swap(slots_);
     shift_ = 64 - std::countr_zero(slots_.size());
+    most_ = slots_.size() / 4 * 3;
     distinct_ = 0;
     for (const DurationCount& slot : old) {
       if (slot.count != 0) Add(slot.duration_ps, slot.count);
@@ -63,7 +72,7 @@ class DurationCounts {
 
   std::vector<DurationCount> slots_;  // a power of two, open addressing
   int shift_ = 64;
-  size_t distinct_ = 0;
+  size_t distinct_ = 0, most_ = 0;  // slots in use, and before the next growth
 };
 
 }  // namespace xplane_time

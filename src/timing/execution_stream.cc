@@ -1,6 +1,7 @@
 #include "timing/execution_stream.h"
 
 #include <algorithm>
+#include <functional>
 #include <limits>
 #include <numeric>
 #include <utility>
@@ -43,6 +44,10 @@ bool InOrder(const DeviceExecutions& rows, size_t a, size_t b) {
 
 // Rows that are in order already are runs; runs are merged pairwise.
 void SortRows(DeviceExecutions* rows) {
+  const std::vector<int64_t>& start_ps = rows->start_ps;
+  const auto not_rising =
+      std::adjacent_find(start_ps.begin(), start_ps.end(), std::greater_equal<>());
+  if (not_rising == start_ps.end()) return;
   std::vector<size_t> bounds = {0};
   for (size_t row = 1; row < rows->size(); ++row) {
     if (!InOrder(*rows, row - 1, row)) bounds.push_back(row);
@@ -165,19 +170,24 @@ void ExecutionStream::Sift(const EventBatch& batch, OpenLine* line) {
   size_t count = 0;
   for (uint32_t row = 0; row < batch.size(); ++row) {
     const Meaning& meaning = meanings_.Of(batch, row);
-    const int64_t start_ps = batch.start_ps[row];
-    if (!meaning.is_execution || start_ps == kNoTimePs ||
-        batch.duration_ps[row] < min_duration_ps || !WantsOrdinal(meaning.ordinal)) {
+    const int64_t start_ps = batch.start_ps[row], duration_ps = batch.duration_ps[row];
+    if (!meaning.is_execution || start_ps == kNoTimePs || duration_ps < min_duration_ps ||
+        !WantsOrdinal(meaning.ordinal)) {
       SetAside(batch, row, meaning, line);
       continue;
     }
     if (start_ps < last_start_ps) NoteUnsorted(batch.event[row], line);
     last_start_ps = start_ps;
-    sifted_[count] = row;
-    meaning_of_[count++] = &meaning;
+    sifted_.row[count] = row;
+    sifted_.start_ps[count] = start_ps;
+    sifted_.duration_ps[count] = duration_ps;
+    sifted_.op[count] = meaning.op;
+    sifted_.program[count] = meaning.program;
+    sifted_.ordinal[count] = meaning.ordinal;
+    ++count;
   }
   line->last_start_ps = last_start_ps;
-  sifted_count_ = count;
+  sifted_.count = count;
 }
 
 // A row that becomes no execution.
@@ -211,25 +221,17 @@ void ExecutionStream::NoteUnsorted(uint64_t event, OpenLine* line) {
 void ExecutionStream::Append(const EventBatch& batch, OpenLine* line) {
   Sift(batch, line);
   DeviceExecutions& rows = line->rows;
-  const std::span<const uint32_t> sifted = std::span(sifted_).first(sifted_count_);
-  const size_t before = rows.size(), size = before + sifted.size();
-  rows.start_ps.resize(size);
-  rows.duration_ps.resize(size);
-  rows.op.resize(size);
-  rows.program.resize(size);
-  rows.line.resize(size, trace_.lines[line->line].timeline);
-  for (size_t i = 0; i < sifted.size(); ++i) {
-    rows.start_ps[before + i] = batch.start_ps[sifted[i]];
-    rows.duration_ps[before + i] = batch.duration_ps[sifted[i]];
-    rows.op[before + i] = meaning_of_[i]->op;
-    rows.program[before + i] = meaning_of_[i]->program;
-  }
-  if (device_.kind == DeviceKind::kCpu) {
-    for (size_t i = 0; i < sifted.size(); ++i) {
-      rows.device_ordinal.push_back(meaning_of_[i]->ordinal);
-    }
-  }
-  rules_.numbers(batch, sifted, &rows);
+  const size_t count = sifted_.count;
+  const auto append = [&](const auto& column, auto* to) {
+    to->insert(to->end(), column.data(), column.data() + count);
+  };
+  append(sifted_.start_ps, &rows.start_ps);
+  append(sifted_.duration_ps, &rows.duration_ps);
+  append(sifted_.op, &rows.op);
+  append(sifted_.program, &rows.program);
+  rows.line.resize(rows.size(), trace_.lines[line->line].timeline);
+  if (device_.kind == DeviceKind::kCpu) append(sifted_.ordinal, &rows.device_ordinal);
+  rules_.numbers(batch, std::span(sifted_.row).first(count), &rows);
 }
 
 absl::Status ExecutionStream::Next(DeviceExecutions* chunk) {

@@ -98,9 +98,14 @@ class ExecutionStream {
   Meanings meanings_;
 
   // Of the batch: the rows that become executions, and what they are.
-  size_t sifted_count_ = 0;
-  std::array<uint32_t, EventBatch::kBatchSize> sifted_;
-  std::array<const Meaning*, EventBatch::kBatchSize> meaning_of_;
+  struct Sifted {
+    template <typename T>
+    using Column = std::array<T, EventBatch::kBatchSize>;
+    size_t count = 0;
+    Column<uint32_t> row, op, program;
+    Column<int64_t> start_ps, duration_ps, ordinal;
+  };
+  Sifted sifted_;
 
   ChunkSize size_ = ChunkSize::kSmall;
   bool whole_done_ = false, needs_whole_ = false;

@@ -211,6 +211,7 @@ class SampleMaker {
     const bool wanted = settings_.filters->WantsFunction(function);
     const std::vector<bool> suspect = meter->contents().Suspects(own);
     uint64_t ordinal = 0;
+    device_->samples.reserve(device_->samples.size() + own.size());
     for (size_t i = 0; i < own.size(); ++i) {
       const Run& run = runs[own[i]];
       const RunTimes times = own[i] < meter->runs().size() ? meter->runs()[own[i]] : RunTimes();
