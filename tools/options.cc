@@ -344,6 +344,7 @@ std::string Convert(const Texts& t, Options* o) {
                     : t.clock == "profile" ? ClockChoice::kProfile
                                            : ClockChoice::kAuto;
   o->read.reader = t.reader == "protobuf" ? Reader::kProtobuf : Reader::kWire;
+  o->read.threads = o->report.threads;
   o->color = ParseWhen(t.color);
   o->progress = ParseWhen(t.progress);
   if (t.min_duration_ns.has_value()) {

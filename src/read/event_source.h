@@ -28,6 +28,9 @@ class LineDecoder {
   virtual absl::Status Fill(BatchBuilder* builder) = 0;
 };
 
+// As many lines a thread of EventSource::IndexLines begins with.
+inline constexpr size_t kLinesAtOnce = 4;
+
 // Hands out lines to whoever has time, each once. Thread-safe; a copy is the same queue.
 class LineQueue {
  public:

@@ -93,13 +93,9 @@ class Opener {
   // Of lines that are damaged, the first is told.
   absl::Status IndexLines() {
     std::vector<absl::Status> status(trace_.lines.size());
-    std::vector<uint32_t> order(trace_.lines.size());  // long ones first, for the balance
-    std::iota(order.begin(), order.end(), 0u);
-    std::stable_sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) {
-      return trace_.lines[a].bytes.size > trace_.lines[b].bytes.size;
-    });
-    std::atomic<size_t> next{0};
     const auto threads = static_cast<size_t>(std::max(1, options_.threads));
+    const std::vector<uint32_t> order = DealLines(threads);
+    std::atomic<size_t> next{0};
     ParallelFor(std::min(threads, order.size()), options_.threads, [&](size_t /*thread*/) {
       source_->IndexLines(trace_, {order, trace_.lines, status, &next});
     });
@@ -115,6 +111,24 @@ class Opener {
       }
     }
     return absl::OkStatus();
+  }
+
+  // Long lines first, for the balance. Threads begin with kLinesAtOnce lines each: the
+  // longest are dealt to and fro between them.
+  std::vector<uint32_t> DealLines(size_t threads) const {
+    std::vector<uint32_t> order(trace_.lines.size());
+    std::iota(order.begin(), order.end(), 0u);
+    std::stable_sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) {
+      return trace_.lines[a].bytes.size > trace_.lines[b].bytes.size;
+    });
+    if (order.size() < kLinesAtOnce * threads) threads = order.size() / kLinesAtOnce;
+    std::vector<uint32_t> dealt = order;
+    for (size_t rank = 0; rank < kLinesAtOnce * threads; ++rank) {
+      const size_t round = rank / threads, turn = rank % threads;
+      const size_t thread = round % 2 == 0 ? turn : threads - 1 - turn;
+      dealt[thread * kLinesAtOnce + round] = order[rank];
+    }
+    return dealt;
   }
 
   bool SeenBefore(std::string_view bytes, const std::string& path) {

@@ -261,13 +261,11 @@ __attribute__((always_inline)) inline bool Hop(HopPlace* place) {
   return true;
 }
 
-constexpr size_t kAtOnce = 4;
-
 // Hops through all places in step until one has no usual event; its number.
-size_t HopTogether(std::array<HopPlace, kAtOnce>* places) {
+size_t HopTogether(std::array<HopPlace, kLinesAtOnce>* places) {
   HopPlace a = (*places)[0], b = (*places)[1], c = (*places)[2], d = (*places)[3];
-  size_t stopped = kAtOnce;
-  while (stopped == kAtOnce) {
+  size_t stopped = kLinesAtOnce;
+  while (stopped == kLinesAtOnce) {
     if (!Hop(&a)) {
       stopped = 0;
     } else if (!Hop(&b)) {
@@ -316,8 +314,8 @@ absl::Status IndexField(std::string_view file, const Trace& trace, Line* line, H
 }  // namespace
 
 void IndexWireLines(const WireFiles& files, const Trace& trace, LineQueue queue) {
-  std::array<HopPlace, kAtOnce> places = {};
-  std::array<LineQueue::Entry, kAtOnce> entries = {};
+  std::array<HopPlace, kLinesAtOnce> places = {};
+  std::array<LineQueue::Entry, kLinesAtOnce> entries = {};
   // Takes the next line; false, and a place where nothing is, at the end.
   const auto take = [&](size_t i) {
     places[i] = {};
@@ -329,11 +327,11 @@ void IndexWireLines(const WireFiles& files, const Trace& trace, LineQueue queue)
     return true;
   };
   size_t open = 0;
-  for (size_t i = 0; i < kAtOnce; ++i) open += take(i) ? 1 : 0;
+  for (size_t i = 0; i < kLinesAtOnce; ++i) open += take(i) ? 1 : 0;
   while (open > 0) {
     // With fewer lines than places one after the other.
     size_t i = 0;
-    if (open == kAtOnce) {
+    if (open == kLinesAtOnce) {
       i = HopTogether(&places);
     } else {
       while (entries[i].line == nullptr) ++i;

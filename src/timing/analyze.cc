@@ -3,6 +3,7 @@
 #include <limits>
 #include <map>
 #include <mutex>
+#include <numeric>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -82,6 +83,16 @@ class EvidenceStore {
   std::map<Key, Host> hosts_;
 };
 
+// For the balance of threads.
+std::vector<size_t> LongestFirst(const Trace& trace, const std::vector<DevicePlane>& planes) {
+  std::vector<size_t> order(planes.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+    return trace.planes[planes[a].plane].bytes.size > trace.planes[planes[b].plane].bytes.size;
+  });
+  return order;
+}
+
 // Where its plane is, and its runs on the capture's axis.
 void Place(const Trace& trace, DeviceAnalysis* device) {
   const Plane& plane = trace.planes[device->plane.plane];
@@ -125,7 +136,9 @@ absl::StatusOr<Analysis> Analyze(const Trace& trace, const ReportOptions& option
   EvidenceStore evidence(trace, *selection);
   const CollectOptions collect = {options.threads, options.min_duration_ps, options.max_events,
                                   options.events_done};
-  ParallelFor(results.size(), options.threads, [&](size_t i) {
+  const std::vector<size_t> order = LongestFirst(trace, selection->planes);
+  ParallelFor(results.size(), options.threads, [&](size_t task) {
+    const size_t i = order[task];
     const DevicePlane& plane = selection->planes[i];
     PlaneAnalyzer analyzer(trace, plane, *selection, collect,
                            [&evidence, &plane] { return evidence.Of(plane); });

@@ -10,6 +10,7 @@
 #include <map>
 #include <utility>
 
+#include "parallel.h"
 #include "timing/analysis.h"
 
 namespace xplane_time {
@@ -95,8 +96,10 @@ std::optional<std::vector<Sample>> MatchByOrder(DeviceSamples* devices, Metric m
     });
   }
   std::vector<Sample> matched;
+  matched.reserve(count);
+  std::vector<const Sample*> together;
   for (size_t k = 0; k < count; ++k) {
-    std::vector<const Sample*> together;
+    together.clear();
     for (const auto& [ignored, samples] : *devices) together.push_back(samples[k]);
     if (!Overlap(together)) return std::nullopt;
     matched.push_back(Slowest(together, metric));
@@ -112,33 +115,35 @@ std::optional<std::vector<Sample>> Match(DeviceSamples* devices, Metric metric) 
   return keyed ? MatchByKey(*devices, metric) : MatchByOrder(devices, metric);
 }
 
+void Combine(Group* group, const ReportOptions& options, FunctionRow* row) {
+  row->function = group->function;
+  row->variant_id = group->variant_id;
+  std::vector<Sample> pooled;
+  bool all_matched = true;
+  size_t most_runs = 0;
+  for (auto& [capture, devices] : group->by_capture) {
+    for (const auto& [device, samples] : devices) most_runs = std::max(most_runs, samples.size());
+    auto matched = Match(&devices, options.metric);
+    all_matched &= matched.has_value();
+    if (matched.has_value()) pooled.insert(pooled.end(), matched->begin(), matched->end());
+  }
+  if (all_matched) return SummarizeSamples(pooled, options, row);
+  row->status = RowStatus::kDevicesUnmatched;
+  row->runs = row->dropped_samples = most_runs;
+}
+
 }  // namespace
 
 std::vector<FunctionRow> CombinedRows(Analysis* analysis, const ReportOptions& options,
                                       bool by_variant) {
-  std::vector<FunctionRow> rows;
-  for (auto& [key, group] : GroupSamples(*analysis, by_variant)) {
-    FunctionRow& row = rows.emplace_back();
-    row.function = group.function;
-    row.variant_id = group.variant_id;
-    std::vector<Sample> pooled;
-    bool all_matched = true;
-    size_t most_runs = 0;
-    for (auto& [capture, devices] : group.by_capture) {
-      for (const auto& [device, samples] : devices) most_runs = std::max(most_runs, samples.size());
-      auto matched = Match(&devices, options.metric);
-      all_matched &= matched.has_value();
-      if (matched.has_value()) pooled.insert(pooled.end(), matched->begin(), matched->end());
-    }
-    if (all_matched) {
-      SummarizeSamples(pooled, options, &row);
-      continue;
-    }
-    row.status = RowStatus::kDevicesUnmatched;
-    row.runs = row.dropped_samples = most_runs;
-    if (!by_variant) {
-      analysis->diagnostics.Note(DiagnosticCode::kDevicesUnmatched, group.function);
-    }
+  std::vector<Group> groups;
+  for (auto& [key, group] : GroupSamples(*analysis, by_variant)) groups.push_back(std::move(group));
+  std::vector<FunctionRow> rows(groups.size());
+  ParallelFor(groups.size(), options.threads,
+              [&](size_t i) { Combine(&groups[i], options, &rows[i]); });
+  for (const FunctionRow& row : rows) {
+    if (by_variant || row.status != RowStatus::kDevicesUnmatched) continue;
+    analysis->diagnostics.Note(DiagnosticCode::kDevicesUnmatched, row.function);
   }
   std::stable_sort(rows.begin(), rows.end(), [&](const FunctionRow& a, const FunctionRow& b) {
     const auto total = [&](const FunctionRow& row) {

@@ -69,7 +69,9 @@ DeviceMeter::DeviceMeter(const DevicePlane& plane, std::shared_ptr<const Executi
       tables_(std::move(tables)),
       modules_(modules),
       settings_(settings),
-      clock_counts_(1) {}
+      clock_counts_(1) {
+  runs_.reserve(modules_.size());
+}
 
 void DeviceMeter::LearnOps() {
   for (size_t i = symbol_of_op_.size(); i < tables_->ops.size(); ++i) {

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "parallel.h"
 #include "timing/analysis.h"
 
 namespace xplane_time {
@@ -21,6 +22,8 @@ std::vector<const Sample*> KeptSamples(std::span<const Sample> samples,
   });
   std::vector<const Sample*> candidates;
   std::vector<int64_t> values;
+  candidates.reserve(samples.size());
+  values.reserve(samples.size());
   for (const Sample& sample : samples) {
     if (sample.suspect || sample.skipped) continue;
     if (any_active && !sample.has_active) continue;
@@ -28,11 +31,12 @@ std::vector<const Sample*> KeptSamples(std::span<const Sample> samples,
     values.push_back(any_active ? sample.Metric(options.metric) : sample.span_ps);
   }
   const std::vector<bool> kept = KeptByTrim(values, options.trim);
-  std::vector<const Sample*> result;
+  size_t count = 0;
   for (size_t i = 0; i < candidates.size(); ++i) {
-    if (kept[i]) result.push_back(candidates[i]);
+    if (kept[i]) candidates[count++] = candidates[i];
   }
-  return result;
+  candidates.resize(count);
+  return candidates;
 }
 
 // By device as they come, then by total of the metric, descending.
@@ -64,6 +68,7 @@ void SummarizeSamples(std::span<const Sample> samples, const ReportOptions& opti
   const std::vector<const Sample*> kept = KeptSamples(samples, options);
   row->dropped_samples = row->runs - row->suspect_runs - kept.size();
   std::vector<int64_t> active, span, gap, sum;
+  for (std::vector<int64_t>* values : {&active, &span, &gap, &sum}) values->reserve(kept.size());
   uint64_t kernels = 0;
   for (const Sample* sample : kept) {
     const Sample& o = *sample;
@@ -97,30 +102,43 @@ const std::optional<Summary>& FunctionRow::metric(Metric which) const {
 }
 
 std::vector<FunctionRow> FunctionRows(const Analysis& analysis, const ReportOptions& options) {
-  std::vector<FunctionRow> rows;
+  struct Group {  // of one program on one device
+    const DeviceAnalysis* device;
+    std::span<const Sample> samples;
+  };
+  std::vector<Group> groups;
+  std::vector<size_t> bounds;  // of devices
   for (const DeviceAnalysis& device : analysis.devices) {
-    const size_t first_row = rows.size();
     for (size_t first = 0; first < device.samples.size();) {
       const uint32_t program = device.samples[first].program;
       size_t end = first;
       while (end < device.samples.size() && device.samples[end].program == program) ++end;
-      const auto samples = std::span(device.samples).subspan(first, end - first);
+      groups.push_back({&device, std::span(device.samples).subspan(first, end - first)});
       first = end;
-      const ProgramInfo& info = device.tables->programs[program];
-      FunctionRow& row = rows.emplace_back();
-      row.device = device.ref;
-      row.function = info.function;
-      row.program_id = info.program_id;
-      row.variant_id = analysis.filters.id.Capture(info.function);
-      SummarizeSamples(samples, options, &row);
     }
+    bounds.push_back(groups.size());
+  }
+  std::vector<FunctionRow> rows(groups.size());
+  ParallelFor(groups.size(), options.threads, [&](size_t i) {
+    const DeviceAnalysis& device = *groups[i].device;
+    const ProgramInfo& info = device.tables->programs[groups[i].samples[0].program];
+    rows[i].device = device.ref;
+    rows[i].function = info.function;
+    rows[i].program_id = info.program_id;
+    rows[i].variant_id = analysis.filters.id.Capture(info.function);
+    SummarizeSamples(groups[i].samples, options, &rows[i]);
+  });
+  size_t first_row = 0;
+  for (const size_t end : bounds) {
     std::stable_sort(
-        rows.begin() + static_cast<ptrdiff_t>(first_row), rows.end(),
+        rows.begin() + static_cast<ptrdiff_t>(first_row),
+        rows.begin() + static_cast<ptrdiff_t>(end),
         [&](const FunctionRow& a, const FunctionRow& b) {
           const int64_t total_a = Total(a, options.metric), total_b = Total(b, options.metric);
           if (total_a != total_b) return total_a > total_b;
           return std::pair(a.function, a.program_id) < std::pair(b.function, b.program_id);
         });
+    first_row = end;
   }
   return rows;
 }

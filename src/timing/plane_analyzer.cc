@@ -189,6 +189,7 @@ class SampleMaker {
   // Runs in any order; ids are positions.
   void Make(const std::vector<Run>& runs, DeviceMeter* meter) {
     std::vector<std::vector<uint32_t>> runs_of_program(device_->tables->programs.size());
+    device_->samples.reserve(runs.size());
     for (uint32_t i = 0; i < runs.size(); ++i) runs_of_program[runs[i].program].push_back(i);
     const auto earlier = [&](uint32_t a, uint32_t b) {
       return runs[a].profile.start_ps < runs[b].profile.start_ps;
@@ -211,7 +212,6 @@ class SampleMaker {
     const bool wanted = settings_.filters->WantsFunction(function);
     const std::vector<bool> suspect = meter->contents().Suspects(own);
     uint64_t ordinal = 0;
-    device_->samples.reserve(device_->samples.size() + own.size());
     for (size_t i = 0; i < own.size(); ++i) {
       const Run& run = runs[own[i]];
       const RunTimes times = own[i] < meter->runs().size() ? meter->runs()[own[i]] : RunTimes();
