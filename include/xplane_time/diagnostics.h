@@ -57,6 +57,7 @@ enum class DiagnosticCode : uint8_t {
   kOverlapInStream,         // events of one stream overlap
   kPartialOverlap,          // events of one line overlap without one containing the other
   kAsynchronousBody,        // a CPU call/while whose body ends after it: no self time
+  kRoundedDurations,        // kernels with more distinct durations than memory is meant for
   kCodeCount,
 };
 

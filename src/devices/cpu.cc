@@ -48,9 +48,17 @@ uint64_t FlowId(StatType type, uint64_t bits) {
   return type == StatType::kInt64 || type == StatType::kUint64 ? bits : kNoFlow;
 }
 
+bool NamesBody(std::string_view op) {
+  constexpr std::string_view kWithBody[] = {"call", "while", "cond"};
+  return std::any_of(std::begin(kWithBody), std::end(kWithBody),
+                     [&](std::string_view name) { return op.starts_with(name); });
+}
+
 void Interpret(const EventBatch& batch, size_t row, std::string_view name, Draft* draft) {
+  constexpr std::string_view kEnd = "end: ";
   const auto stat = [&](size_t column) { return batch.Stat(column, row); };
-  draft->is_completion = name.starts_with("end: ");
+  draft->is_completion = name.starts_with(kEnd);
+  draft->completes_body = draft->is_completion && NamesBody(name.substr(kEnd.size()));
   draft->is_execution = !draft->is_completion && stat(kHloOp).type != StatType::kAbsent &&
                         stat(kCorrelationId).type == StatType::kAbsent;
   if (!draft->is_execution) return;
@@ -119,11 +127,7 @@ uint64_t CompletedFlow(const EventBatch& batch, size_t row) {
   return FlowId(value.type, value.bits);
 }
 
-bool HasBody(const OpInfo& op) {
-  constexpr std::string_view kWithBody[] = {"call", "while", "cond"};
-  return std::any_of(std::begin(kWithBody), std::end(kWithBody),
-                     [&](std::string_view name) { return op.hlo_op.starts_with(name); });
-}
+bool HasBody(const OpInfo& op) { return NamesBody(op.hlo_op); }
 
 bool CompletesLater(const absl::flat_hash_map<uint64_t, int64_t>& completion_ps, uint64_t flow,
                     int64_t end_ps) {

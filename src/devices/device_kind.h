@@ -46,6 +46,7 @@ struct Draft {
   StatValue program_id;
   std::optional<int64_t> ordinal;  // CPU
   bool is_completion = false;      // CPU: a marker, tied to its thunk by a flow id
+  bool completes_body = false;     // of an op with a body (HasBody)
   bool is_execution = true;
 };
 
@@ -83,6 +84,7 @@ struct SplitContext {
   std::shared_ptr<const ExecutionTables> tables;  // grow while chunks come
   std::span<const ModuleEvent> modules;           // TPU, ordered by start
   bool may_have_programs = true;                  // GPU
+  size_t period_block = size_t{1} << 22;          // GPU: executions split by period at once
   EvidenceSource evidence;                        // GPU
 };
 

@@ -110,9 +110,9 @@ void Number(Segments* segments) {
 
 // The module execution around a launch: on the launch's line the last to begin, else
 // the only one on any line.
-const HostEvidence::Execution* ExecutionOf(const HostEvidence::Launch& launch,
+const HostEvidence::Execution* ExecutionOf(const LaunchTable::Launch& launch,
                                            const std::vector<HostEvidence::Execution>& executions) {
-  const int64_t time_ps = launch.interval.start_ps;
+  const int64_t time_ps = launch.start_ps;
   auto at = std::upper_bound(executions.begin(), executions.end(), time_ps,
                              [](int64_t time, const HostEvidence::Execution& execution) {
                                return time < execution.interval.start_ps;
@@ -192,7 +192,9 @@ struct Track {
   std::vector<uint32_t> symbol_of_op;
   std::vector<uint32_t> symbols;
   std::vector<int64_t> idle_ps;
-  int64_t end_ps = 0;  // of the executions so far
+  size_t block_size = 0;    // of the next block; 0: not known yet
+  int64_t period_runs = 0;  // in the blocks before
+  int64_t end_ps = 0;       // of the executions so far
 
   Segments runs;  // the labels are ids of runs
   size_t at = 0;  // while assigning: the segment, and how much of it is taken
@@ -240,10 +242,8 @@ class GpuSplitter : public RunSplitter {
       if (!track.by_period) continue;
       period_wanted_ |= track.symbols.empty();
       if (track.symbols.empty()) continue;
-      for (uint32_t run : SplitByPeriod(track.symbols, track.idle_ps)) Extend(&track.runs, run);
+      SplitBlock(&track, /*last=*/true);
       track.by_period = false;
-      track.symbols = {};
-      track.idle_ps = {};
     }
     if (!period_wanted_) NumberRuns();
   }
@@ -284,18 +284,19 @@ class GpuSplitter : public RunSplitter {
   }
 
   // The host execution that launched a kernel, or kNoLabel.
-  int64_t HostExecution(const DeviceExecutions& chunk, size_t row) const {
+  int64_t HostExecution(const DeviceExecutions& chunk, size_t row) {
     const auto executions = evidence_->executions.find(FunctionOf(chunk.program[row]));
     if (executions == evidence_->executions.end() || chunk.correlation_id[row] == 0) {
       return kNoLabel;
     }
-    const auto launch = evidence_->launches.find(chunk.correlation_id[row]);
-    if (launch == evidence_->launches.end() || launch->second.ambiguous) return kNoLabel;
-    const HostEvidence::Execution* execution = ExecutionOf(launch->second, executions->second);
+    const LaunchTable::Launch* launch =
+        evidence_->launches.Find(chunk.correlation_id[row], &launch_place_);
+    if (launch == nullptr) return kNoLabel;
+    const HostEvidence::Execution* execution = ExecutionOf(*launch, executions->second);
     return execution == nullptr ? kNoLabel : execution - executions->second.data();
   }
 
-  static void LookForPeriod(const DeviceExecutions& chunk, size_t row, Track* track) {
+  void LookForPeriod(const DeviceExecutions& chunk, size_t row, Track* track) {
     const uint32_t op = chunk.op[row];
     if (op >= track->symbol_of_op.size()) track->symbol_of_op.resize(op + 1, kNone);
     uint32_t& symbol = track->symbol_of_op[op];
@@ -308,6 +309,27 @@ class GpuSplitter : public RunSplitter {
     if (track->idle_ps.empty()) track->end_ps = chunk.start_ps[row];
     track->idle_ps.push_back(std::max<int64_t>(0, chunk.start_ps[row] - track->end_ps));
     track->end_ps = std::max(track->end_ps, chunk.end_ps(row));
+    if (track->block_size == 0) track->block_size = context_.period_block;
+    if (track->symbols.size() >= track->block_size) SplitBlock(track, /*last=*/false);
+  }
+
+  // Splits what is there by period: a program of more executions in blocks, so that memory
+  // does not grow with them. The last run may go on and is kept for the next block;
+  // a block that is one run is not enough to tell.
+  static void SplitBlock(Track* track, bool last) {
+    const std::vector<uint32_t> run = SplitByPeriod(track->symbols, track->idle_ps);
+    if (!last && run.back() == 0) {
+      track->block_size *= 2;
+      return;
+    }
+    const auto begin_of_last = std::lower_bound(run.begin(), run.end(), run.back()) - run.begin();
+    const auto end = last ? std::ssize(run) : begin_of_last;
+    for (ptrdiff_t i = 0; i < end; ++i) {
+      Extend(&track->runs, track->period_runs + run[static_cast<size_t>(i)]);
+    }
+    track->period_runs += run[static_cast<size_t>(end - 1)] + 1;
+    track->symbols.erase(track->symbols.begin(), track->symbols.begin() + end);
+    track->idle_ps.erase(track->idle_ps.begin(), track->idle_ps.begin() + end);
   }
 
   // By the first way that applies.
@@ -377,6 +399,7 @@ class GpuSplitter : public RunSplitter {
 
   SplitContext context_;
   const HostEvidence* evidence_ = nullptr;
+  size_t launch_place_ = 0;    // in the evidence
   std::vector<Track> tracks_;  // by program
   size_t looks_ = 0;
   bool period_wanted_ = false;

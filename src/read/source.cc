@@ -7,13 +7,13 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdlib>
 #include <cstring>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "read/gzip.h"
+#include "scratch.h"
 
 namespace xplane_time {
 namespace {
@@ -49,16 +49,6 @@ absl::Status IoError(const std::string& name, const char* what) {
     default:
       return absl::UnavailableError(message);
   }
-}
-
-// An unlinked temporary file in TMPDIR.
-int OpenSpool() {
-  const char* tmpdir = std::getenv("TMPDIR");
-  std::string path =
-      absl::StrCat(tmpdir != nullptr && *tmpdir != '\0' ? tmpdir : "/tmp", "/xplane-time-XXXXXX");
-  const int fd = mkostemp(path.data(), O_CLOEXEC);
-  if (fd >= 0) unlink(path.c_str());
-  return fd;
 }
 
 absl::Status WriteAll(int fd, std::string_view bytes) {
@@ -116,7 +106,7 @@ absl::StatusOr<std::unique_ptr<Source>> Source::Inflated(std::unique_ptr<Source>
   const uint64_t by_ratio =
       size > options.max_spool_bytes / ratio ? options.max_spool_bytes : size * ratio;
   const uint64_t cap = std::min(options.max_spool_bytes, std::max(kAlwaysAllowed, by_ratio));
-  Fd spool(OpenSpool());
+  Fd spool(OpenScratchFile());
   if (spool.get() < 0) return IoError("temporary file", "cannot create");
   absl::Status status = Inflate(compressed->bytes(), cap, [&](std::string_view chunk) {
     return WriteAll(spool.get(), chunk);
@@ -141,7 +131,7 @@ absl::StatusOr<std::unique_ptr<Source>> Source::Open(const std::string& path,
   } else if (S_ISDIR(info.st_mode)) {
     return absl::InvalidArgumentError(absl::StrCat(name, ": is a directory"));
   } else {
-    Fd spool(OpenSpool());
+    Fd spool(OpenScratchFile());
     if (spool.get() < 0) return IoError("temporary file", "cannot create");
     absl::Status status = SpoolPipe(fd.get(), spool.get(), name, options.max_spool_bytes);
     if (!status.ok()) return status;

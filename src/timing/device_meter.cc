@@ -99,6 +99,7 @@ void DeviceMeter::Add(const DeviceExecutions& chunk) {
   OrderByClock(chunk);
   AddToRuns(chunk);
   AddToKernels(chunk);
+  if (++chunks_ % 256 == 0) LimitDurations();
   if (!Nests(plane_.kind)) {
     for (const uint32_t row : order_) AddSelf(tags_[row], Length(intervals_[row]));
     return;
@@ -271,6 +272,7 @@ uint32_t DeviceMeter::FindCell(uint32_t op, uint32_t program) {
     KernelCell& added = cells_.emplace_back();
     added.op = op;
     added.program = program;
+    if (kept_bits_ != 0) added.durations.Round(kept_bits_);
     const Filters& filters = *settings_.filters;
     added.wanted = op_wanted_[op] != 0 &&
                    (program == kNone ? !filters.any_function()
@@ -292,6 +294,15 @@ void DeviceMeter::AddToKernels(const DeviceExecutions& chunk) {
     }
     cell.durations.Add(Length(intervals_[row]));
   }
+}
+
+void DeviceMeter::LimitDurations() {
+  constexpr int kFirstBits = 24, kFewestBits = 8;
+  size_t bytes = 0;
+  for (const KernelCell& cell : cells_) bytes += cell.durations.memory_bytes();
+  if (bytes <= settings_.most_duration_bytes || kept_bits_ == kFewestBits) return;
+  kept_bits_ = kept_bits_ == 0 ? kFirstBits : kept_bits_ - 4;
+  for (KernelCell& cell : cells_) cell.durations.Round(kept_bits_);
 }
 
 // Ops whose self time is known only when their completion is.
@@ -370,12 +381,15 @@ void DeviceMeter::Finish(const absl::flat_hash_map<uint64_t, int64_t>& completio
     const DurationCounts::Sum sum = cell.durations.Total();
     cell.count += sum.count;
     cell.total_ps = SaturatingAdd(cell.total_ps, sum.total_ps);
+    cell.min_ps = sum.min_ps;
+    cell.max_ps = sum.max_ps;
   }
   totals_.busy_ps = busy_.length_ps();
   const Location where = {.plane = plane_.plane};
   diagnostics->Count(DiagnosticCode::kOverlapInStream, first_overlap_, overlaps_);
   diagnostics->Count(DiagnosticCode::kLeftOutByFilter, where, left_out_);
   diagnostics->Count(DiagnosticCode::kAsynchronousBody, where, asynchronous);
+  diagnostics->Count(DiagnosticCode::kRoundedDurations, where, kept_bits_ == 0 ? 0 : cells_.size());
 }
 
 }  // namespace xplane_time

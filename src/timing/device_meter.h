@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "scratch.h"
 #include "timing/duration_counts.h"
 #include "timing/filters.h"
 #include "timing/nest_stack.h"
@@ -78,6 +79,7 @@ struct KernelCell {
   uint64_t count = 0;  // with those in aggregated events; after Finish(), like the total
   uint64_t aggregated = 0;
   int64_t total_ps = 0;
+  int64_t min_ps = 0, max_ps = 0;  // without those in aggregated events
   std::optional<int64_t> self_ps = 0;
   DurationCounts durations;
 };
@@ -88,10 +90,14 @@ struct DeviceTotals {
   std::optional<int64_t> first_ps, last_ps;
 };
 
+// Distinct durations of a device may take this much memory before they are rounded.
+inline constexpr size_t kMostDurationBytes = size_t{256} << 20;
+
 struct MeterSettings {
   const Filters* filters = nullptr;
   const ClockPlan* clocks = nullptr;
   int64_t tolerance_ps = 0;  // above 0: the device must come as one chunk
+  size_t most_duration_bytes = kMostDurationBytes;
 };
 
 class DeviceMeter {
@@ -119,7 +125,7 @@ class DeviceMeter {
     int64_t start_ps;
     uint32_t line;
   };
-  const std::vector<Lost>& lost() const { return lost_; }
+  std::span<const Lost> lost() const { return lost_.values(); }
 
  private:
   struct TimelineKey {
@@ -147,6 +153,7 @@ class DeviceMeter {
   void AddToRun(const DeviceExecutions& chunk, std::span<const uint32_t> rows, Interval* last,
                 RunTimes* times, std::vector<uint32_t>* contents);
   void AddToKernels(const DeviceExecutions& chunk);
+  void LimitDurations();
   void MarkBodies(const DeviceExecutions& chunk);
   TimelineKey TimelineOf(const DeviceExecutions& chunk, size_t row) const {
     const bool by_run = plane_.kind == DeviceKind::kTpu;
@@ -183,7 +190,7 @@ class DeviceMeter {
   UnionLength busy_;
   std::vector<ClockPlan::Counts> clock_counts_;
   absl::flat_hash_map<uint32_t, int64_t> end_of_line_;
-  std::vector<Lost> lost_;
+  ScratchVector<Lost> lost_;
   uint64_t overlaps_ = 0;
   Location first_overlap_;
 
@@ -205,6 +212,8 @@ class DeviceMeter {
   std::vector<RunTimes> runs_;
   RunContents contents_;
   std::vector<KernelCell> cells_;
+  uint64_t chunks_ = 0;
+  int kept_bits_ = 0;  // of durations; 0: all
   uint64_t left_out_ = 0;
 
   std::vector<Timeline> timelines_;  // open ones

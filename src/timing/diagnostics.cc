@@ -64,6 +64,9 @@ constexpr CodeInfo kCodes[] = {
      "event around it"},
     {kAsynchronousBody, "asynchronous_body", kInfo,
      "calls or loops whose body ended after them; their self time is unknown"},
+    {kRoundedDurations, "rounded_durations", kWarning,
+     "kernels whose median and standard deviation come from rounded durations (1 part in 256 or "
+     "finer): there are too many different ones to keep"},
 };
 static_assert(std::size(kCodes) == static_cast<size_t>(kCodeCount));
 

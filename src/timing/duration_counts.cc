@@ -22,17 +22,43 @@ double CountedMedian(std::span<const DurationCount> sorted, uint64_t count) {
   return Percentile(middle, 0.5);
 }
 
+void DurationCounts::Sum::Add(int64_t duration_ps, uint64_t times) {
+  int64_t together_ps = 0;
+  if (__builtin_mul_overflow(duration_ps, times, &together_ps)) {
+    together_ps = std::numeric_limits<int64_t>::max();
+  }
+  total_ps = SaturatingAdd(total_ps, together_ps);
+  min_ps = count == 0 ? duration_ps : std::min(min_ps, duration_ps);
+  max_ps = count == 0 ? duration_ps : std::max(max_ps, duration_ps);
+  count += times;
+}
+
 DurationCounts::Sum DurationCounts::Total() const {
+  if (rounded()) return exact_;
   Sum sum;
   for (const DurationCount& slot : slots_) {
-    int64_t together_ps = 0;
-    if (__builtin_mul_overflow(slot.duration_ps, slot.count, &together_ps)) {
-      together_ps = std::numeric_limits<int64_t>::max();
-    }
-    sum.count += slot.count;
-    sum.total_ps = SaturatingAdd(sum.total_ps, together_ps);
+    if (slot.count != 0) sum.Add(slot.duration_ps, slot.count);
   }
   return sum;
+}
+
+int64_t DurationCounts::AddRounded(int64_t duration_ps, uint64_t times) {
+  exact_.Add(duration_ps, times);
+  const int spare_bits =
+      static_cast<int>(std::bit_width(static_cast<uint64_t>(duration_ps))) - kept_bits_;
+  return spare_bits > 0 ? duration_ps >> spare_bits << spare_bits : duration_ps;
+}
+
+void DurationCounts::Round(int bits) {
+  const Sum exact = Total();
+  std::vector<DurationCount> old;
+  old.swap(slots_);
+  distinct_ = most_ = 0;
+  kept_bits_ = bits;
+  for (const DurationCount& slot : old) {
+    if (slot.count != 0) Add(slot.duration_ps, slot.count);
+  }
+  exact_ = exact;
 }
 
 }  // namespace xplane_time

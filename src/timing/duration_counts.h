@@ -1,5 +1,7 @@
 // DurationCounts: how often each duration occurred. Clocks tick, so even millions of
 // executions of a kernel have few distinct durations, and order statistics stay exact.
+// Where there are too many after all, Round() keeps their leading bits only; count,
+// total, minimum and maximum stay exact.
 #ifndef XPLANE_TIME_SRC_TIMING_DURATION_COUNTS_H_
 #define XPLANE_TIME_SRC_TIMING_DURATION_COUNTS_H_
 
@@ -23,6 +25,7 @@ double CountedMedian(std::span<const DurationCount> sorted, uint64_t count);
 class DurationCounts {
  public:
   void Add(int64_t duration_ps, uint64_t times = 1) {
+    if (kept_bits_ != 0) duration_ps = AddRounded(duration_ps, times);
     if (distinct_ == most_) Grow();
     size_t at = SlotOf(duration_ps);
     while (slots_[at].count != 0 && slots_[at].duration_ps != duration_ps) {
@@ -38,8 +41,16 @@ class DurationCounts {
   struct Sum {
     uint64_t count = 0;
     int64_t total_ps = 0;
+    int64_t min_ps = 0, max_ps = 0;  // where the count is not 0
+
+    void Add(int64_t duration_ps, uint64_t times);
   };
   Sum Total() const;
+
+  // From now on (and for all before) only the leading `bits` of each duration are kept.
+  void Round(int bits);
+  bool rounded() const { return kept_bits_ != 0; }
+  size_t memory_bytes() const { return slots_.size() * sizeof(DurationCount); }
 
   // Ascending.
   std::vector<DurationCount> Sorted() const {
@@ -70,9 +81,14 @@ class DurationCounts {
     }
   }
 
+  // The duration to keep.
+  int64_t AddRounded(int64_t duration_ps, uint64_t times);
+
   std::vector<DurationCount> slots_;  // a power of two, open addressing
   int shift_ = 64;
   size_t distinct_ = 0, most_ = 0;  // slots in use, and before the next growth
+  int kept_bits_ = 0;               // 0: all
+  Sum exact_;                       // where durations are rounded
 };
 
 }  // namespace xplane_time

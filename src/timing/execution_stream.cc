@@ -196,6 +196,8 @@ void ExecutionStream::SetAside(const EventBatch& batch, uint32_t row, const Mean
   const int64_t start_ps = batch.start_ps[row], duration_ps = batch.duration_ps[row];
   if (!meaning.is_execution) {
     if (!meaning.is_completion || start_ps == kNoTimePs) return;
+    // One of any other op tells that the trace has markers at all.
+    if (!meaning.completes_body && !completion_ps_.empty()) return;
     const uint64_t flow = CompletedFlow(batch, row);
     if (flow != kNoFlow) completion_ps_[flow] = start_ps;
     return;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 
 #include "xplane_time/read.h"
 
@@ -51,6 +52,7 @@ class EvidenceReader {
       evidence_->executions.try_emplace(module, std::move(list));
     }
     Order(&evidence_->executions);
+    evidence_->launches.Finish();
   }
 
  private:
@@ -63,9 +65,7 @@ class EvidenceReader {
       by_stat_[std::string(batch.Stat(1, row).text)].push_back({line, interval});
     }
     if (const uint64_t id = batch.Stat(0, row).bits; id != 0) {
-      const auto [found, inserted] =
-          evidence_->launches.try_emplace(id, HostEvidence::Launch{line, interval});
-      if (!inserted) found->second.ambiguous = true;
+      evidence_->launches.Add({id, interval.start_ps, line});
     }
   }
 
@@ -75,6 +75,41 @@ class EvidenceReader {
 };
 
 }  // namespace
+
+void LaunchTable::Finish() {
+  const std::span<Launch> launches = launches_.values();
+  const auto before = [](const Launch& a, const Launch& b) {
+    return a.correlation_id < b.correlation_id;
+  };
+  if (!std::is_sorted(launches.begin(), launches.end(), before)) {
+    std::sort(launches.begin(), launches.end(), before);
+  }
+}
+
+const LaunchTable::Launch* LaunchTable::Find(uint64_t correlation_id, size_t* place) const {
+  const std::span<const Launch> launches = launches_.values();
+  const auto before = [&](const Launch& launch) { return launch.correlation_id < correlation_id; };
+  // Strides that double, to either side of the place, and a search in between.
+  size_t low = std::min(*place, launches.size()), high = low, stride = 1;
+  while (low > 0 && !before(launches[low - 1])) {
+    high = low - 1;
+    low -= std::min(low, std::exchange(stride, 2 * stride));
+  }
+  stride = 1;
+  while (high < launches.size() && before(launches[high])) {
+    low = high + 1;
+    high = std::min(launches.size(), high + std::exchange(stride, 2 * stride));
+  }
+  const auto at = static_cast<size_t>(
+      std::partition_point(launches.begin() + static_cast<ptrdiff_t>(low),
+                           launches.begin() + static_cast<ptrdiff_t>(high), before) -
+      launches.begin());
+  *place = at;
+  const auto is = [&](size_t i) {
+    return i < launches.size() && launches[i].correlation_id == correlation_id;
+  };
+  return is(at) && !is(at + 1) ? &launches[at] : nullptr;
+}
 
 absl::StatusOr<HostEvidence> CollectHostEvidence(const Trace& trace, const DevicePlane& device,
                                                  Diagnostics* diagnostics) {

@@ -9,6 +9,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
+#include "scratch.h"
 #include "xplane_time/diagnostics.h"
 #include "xplane_time/merge.h"
 #include "xplane_time/select.h"
@@ -16,18 +17,33 @@
 
 namespace xplane_time {
 
-struct HostEvidence {
+// Launches by correlation id. 24 bytes each, in a scratch file where they are many.
+class LaunchTable {
+ public:
   struct Launch {
+    uint64_t correlation_id;
+    int64_t start_ps;
     uint32_t line;  // Line::timeline
-    Interval interval;
-    bool ambiguous = false;  // several launches share the correlation id
   };
+
+  void Add(const Launch& launch) { launches_.push_back(launch); }
+  // After the last Add().
+  void Finish();
+  // The only launch with this id; null where there is none, or several. Fast where ids
+  // are near those asked for before: `*place` is the caller's, 0 at first.
+  const Launch* Find(uint64_t correlation_id, size_t* place) const;
+
+ private:
+  ScratchVector<Launch> launches_;
+};
+
+struct HostEvidence {
   struct Execution {
     uint32_t line;
     Interval interval;
     int64_t furthest_end_ps = 0;  // of this one and all before it
   };
-  absl::flat_hash_map<uint64_t, Launch> launches;
+  LaunchTable launches;
   absl::flat_hash_map<std::string, std::vector<Execution>> executions;  // by module, by start
   size_t device_count = 0;  // GPUs of that host that have events
 };

@@ -15,11 +15,15 @@ namespace {
 struct Accumulator {
   std::vector<const KernelCell*> cells;
   uint64_t count = 0, aggregated = 0;
-  int64_t total_ps = 0;
+  int64_t total_ps = 0, min_ps = 0, max_ps = 0;
+  bool rounded = false;  // the durations are
   std::optional<int64_t> self_ps = 0;
   std::optional<int64_t> flops = 0, bytes_accessed = 0;
 
   void Add(const KernelCell& cell, const OpInfo& op) {
+    min_ps = cells.empty() ? cell.min_ps : std::min(min_ps, cell.min_ps);
+    max_ps = cells.empty() ? cell.max_ps : std::max(max_ps, cell.max_ps);
+    rounded |= cell.durations.rounded();
     cells.push_back(&cell);
     count += cell.count;
     aggregated += cell.aggregated;
@@ -76,11 +80,11 @@ void FillStatistics(const Accumulator& from, KernelRow* row) {
   const std::vector<DurationCount> sorted = Durations(from.cells);
   Moments moments;
   for (const DurationCount& each : sorted) moments.Add(each.duration_ps, each.count);
-  row->mean_ps = moments.mean();
+  if (!from.rounded) row->mean_ps = moments.mean();
   row->std_ps = moments.std();
   row->median_ps = CountedMedian(sorted, row->count);
-  row->min_ps = sorted.front().duration_ps;
-  row->max_ps = sorted.back().duration_ps;
+  row->min_ps = from.min_ps;
+  row->max_ps = from.max_ps;
 }
 
 using RowKey = std::tuple<std::string_view, std::string_view, std::string_view, uint32_t>;

@@ -131,6 +131,7 @@ const Meaning& Meanings::Add(const EventBatch& batch, size_t row) {
   rules_.interpret(batch, row, NameOf(batch, row), &draft);
   meaning.is_execution = draft.is_execution;
   meaning.is_completion = draft.is_completion;
+  meaning.completes_body = draft.completes_body;
   meaning.ordinal = draft.ordinal.value_or(kNoOrdinal);
   if (!draft.is_execution) return meaning;
   meaning.op = OpOf(draft);

@@ -24,7 +24,7 @@ namespace xplane_time {
 
 struct Meaning {
   bool is_execution = false;
-  bool is_completion = false;
+  bool is_completion = false, completes_body = false;
   uint32_t op = kNone, program = kNone;
   int64_t ordinal = kNoOrdinal;  // CPU
 };

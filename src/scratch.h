@@ -1,0 +1,71 @@
+// ScratchVector: a growing array of plain values that moves to a temporary file once it is
+// large, so that the system can write it back where memory is short.
+//
+// The file is in TMPDIR and unlinked from the start: nothing remains, however the program
+// ends. Its room is reserved before it is used; where there is none, memory is used.
+#ifndef XPLANE_TIME_SRC_SCRATCH_H_
+#define XPLANE_TIME_SRC_SCRATCH_H_
+
+#include <cstddef>
+#include <cstring>
+#include <span>
+#include <type_traits>
+
+namespace xplane_time {
+
+// An unlinked temporary file in TMPDIR, or -1 with errno.
+int OpenScratchFile();
+
+class ScratchBytes {
+ public:
+  // In memory up to `memory_bytes`.
+  explicit ScratchBytes(size_t memory_bytes) : memory_bytes_(memory_bytes) {}
+  ~ScratchBytes();
+  ScratchBytes(ScratchBytes&& from) noexcept;
+  ScratchBytes& operator=(ScratchBytes&& from) noexcept;
+
+  char* data() { return data_; }
+  const char* data() const { return data_; }
+  size_t capacity() const { return capacity_; }
+  bool in_file() const { return file_ >= 0; }
+  // Keeps the first `used` bytes. Throws std::bad_alloc.
+  void Grow(size_t used, size_t capacity);
+
+ private:
+  void Release();
+  bool GrowFile(size_t used, size_t capacity);
+
+  size_t memory_bytes_;
+  char* data_ = nullptr;
+  size_t capacity_ = 0;
+  int file_ = -1;  // mapped at data_; else data_ is from malloc
+};
+
+template <typename T>
+class ScratchVector {
+  static_assert(std::is_trivially_copyable_v<T>);
+
+ public:
+  static constexpr size_t kMemoryBytes = size_t{64} << 20;
+  explicit ScratchVector(size_t memory_bytes = kMemoryBytes) : bytes_(memory_bytes) {}
+
+  void push_back(const T& value) {
+    if ((size_ + 1) * sizeof(T) > bytes_.capacity()) {
+      bytes_.Grow(size_ * sizeof(T), 2 * (size_ + 1) * sizeof(T));
+    }
+    std::memcpy(bytes_.data() + size_++ * sizeof(T), &value, sizeof(T));
+  }
+  size_t size() const { return size_; }
+  bool empty() const { return size_ == 0; }
+  bool in_file() const { return bytes_.in_file(); }
+  std::span<T> values() { return {reinterpret_cast<T*>(bytes_.data()), size_}; }
+  std::span<const T> values() const { return {reinterpret_cast<const T*>(bytes_.data()), size_}; }
+
+ private:
+  ScratchBytes bytes_;
+  size_t size_ = 0;
+};
+
+}  // namespace xplane_time
+
+#endif  // XPLANE_TIME_SRC_SCRATCH_H_
