@@ -54,16 +54,15 @@ void CountIdle(const std::vector<DeviceAnalysis>& devices, Diagnostics* diagnost
 // Evidence of each host, read when a device first asks for it. Thread-safe.
 class EvidenceStore {
  public:
-  EvidenceStore(const Trace& trace, const Selection& selection) : trace_(trace) {
+  EvidenceStore(const Trace& trace, const Selection& selection, int threads)
+      : trace_(trace), threads_(threads) {
     for (const DevicePlane& plane : selection.planes) hosts_[HostOf(plane)];
   }
 
   absl::StatusOr<const HostEvidence*> Of(const DevicePlane& plane) {
     Host& host = hosts_.at(HostOf(plane));
-    std::call_once(host.once, [&] {
-      Diagnostics host_events;  // the host's own devices report these
-      host.evidence = CollectHostEvidence(trace_, plane, &host_events);
-    });
+    std::call_once(host.once,
+                   [&] { host.evidence = CollectHostEvidence(trace_, plane, threads_); });
     if (!host.evidence.ok()) return host.evidence.status();
     return &*host.evidence;
   }
@@ -80,6 +79,7 @@ class EvidenceStore {
   }
 
   const Trace& trace_;
+  const int threads_;
   std::map<Key, Host> hosts_;
 };
 
@@ -133,7 +133,7 @@ absl::StatusOr<Analysis> Analyze(const Trace& trace, const ReportOptions& option
     Diagnostics diagnostics;
   };
   std::vector<Result> results(selection->planes.size());
-  EvidenceStore evidence(trace, *selection);
+  EvidenceStore evidence(trace, *selection, options.threads);
   const CollectOptions collect = {options.threads, options.min_duration_ps, options.max_events,
                                   options.events_done};
   const std::vector<size_t> order = LongestFirst(trace, selection->planes);
@@ -163,7 +163,7 @@ absl::StatusOr<Analysis> Analyze(const Trace& trace, const ReportOptions& option
 absl::StatusOr<std::vector<DeviceRuns>> CollectRuns(const Trace& trace, const Selection& selection,
                                                     const CollectOptions& options,
                                                     Diagnostics* diagnostics) {
-  EvidenceStore evidence(trace, selection);
+  EvidenceStore evidence(trace, selection, options.threads);
   std::vector<DeviceRuns> all;
   for (const DevicePlane& plane : selection.planes) {
     PlaneAnalyzer analyzer(trace, plane, selection, options, [&] { return evidence.Of(plane); });

@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "parallel.h"
 #include "xplane_time/read.h"
 
 namespace xplane_time {
@@ -29,30 +30,27 @@ void Order(Executions* executions) {
   }
 }
 
-class EvidenceReader {
+// What one line tells.
+class LineEvidence {
  public:
-  EvidenceReader(const Trace& trace, HostEvidence* evidence) : trace_(trace), evidence_(evidence) {}
-
-  absl::Status ReadLine(uint32_t line, Diagnostics* diagnostics) {
-    const Plane& plane = trace_.planes[trace_.lines[line].plane];
-    return VisitEvents(trace_, line, kStats, diagnostics, [&](const EventBatch& batch) {
+  absl::Status Read(const Trace& trace, uint32_t line) {
+    const Plane& plane = trace.planes[trace.lines[line].plane];
+    Diagnostics host_events;
+    return VisitEvents(trace, line, kStats, &host_events, [&](const EventBatch& batch) {
       for (size_t row = 0; row < batch.size(); ++row) {
         if (batch.start_ps[row] == kNoTimePs || batch.metadata[row] == kNoMetadata) continue;
-        Add(plane.event_metadata.entries[batch.metadata[row]].name, trace_.lines[line].timeline,
+        Add(plane.event_metadata.entries[batch.metadata[row]].name, trace.lines[line].timeline,
             batch, row);
       }
       return absl::OkStatus();
     });
   }
 
-  // Of the two events that mark an execution, the inner one is used where there is no
-  // outer one.
-  void Finish() {
-    for (auto& [module, list] : by_stat_) {
-      evidence_->executions.try_emplace(module, std::move(list));
-    }
-    Order(&evidence_->executions);
-    evidence_->launches.Finish();
+  void MoveTo(HostEvidence* evidence, Executions* by_stat) {
+    Append(&outer_, &evidence->executions);
+    Append(&inner_, by_stat);
+    evidence->launches.AddAll(launches_);
+    launches_ = LaunchTable();
   }
 
  private:
@@ -60,23 +58,54 @@ class EvidenceReader {
     const Interval interval{batch.start_ps[row], batch.start_ps[row] + batch.duration_ps[row]};
     if (name.ends_with(kModuleSuffix)) {
       name.remove_suffix(kModuleSuffix.size());
-      evidence_->executions[std::string(name)].push_back({line, interval});
-    } else if (!batch.Stat(1, row).text.empty()) {
-      by_stat_[std::string(batch.Stat(1, row).text)].push_back({line, interval});
+      outer_[std::string(name)].push_back({line, interval});
+    } else if (const std::string_view module = batch.Stat(1, row).text; !module.empty()) {
+      inner_[std::string(module)].push_back({line, interval});
     }
     if (const uint64_t id = batch.Stat(0, row).bits; id != 0) {
-      evidence_->launches.Add({id, interval.start_ps, line});
+      launches_.Add({id, interval.start_ps, line});
     }
   }
 
-  const Trace& trace_;
-  HostEvidence* evidence_;
-  Executions by_stat_;
+  static void Append(Executions* from, Executions* to) {
+    for (auto& [module, list] : *from) {
+      auto& all = (*to)[module];
+      all.insert(all.end(), list.begin(), list.end());
+    }
+    from->clear();
+  }
+
+  Executions outer_, inner_;  // by the event's name, by its stat
+  LaunchTable launches_;
 };
+
+std::vector<uint32_t> HostLines(const Trace& trace, const Plane& own) {
+  std::vector<uint32_t> lines;
+  for (const Plane& plane : trace.planes) {
+    if (plane.file != own.file || plane.host != own.host) continue;
+    if (!plane.name.starts_with("/host:")) continue;
+    for (uint32_t i = 0; i < plane.line_count; ++i) lines.push_back(plane.first_line + i);
+  }
+  return lines;
+}
+
+size_t CountGpus(const Trace& trace, const Plane& own) {
+  size_t count = 0;
+  for (const DevicePlane& other : FindDevicePlanes(trace)) {
+    const Plane& plane = trace.planes[other.plane];
+    if (plane.file != own.file || plane.host != own.host || other.kind != DeviceKind::kGpu) {
+      continue;
+    }
+    const auto lines = std::span(trace.lines).subspan(plane.first_line, plane.line_count);
+    count += std::any_of(lines.begin(), lines.end(),
+                         [](const Line& line) { return line.event_count > 0; });
+  }
+  return count;
+}
 
 }  // namespace
 
-void LaunchTable::Finish() {
+void LaunchTable::Order() {
   const std::span<Launch> launches = launches_.values();
   const auto before = [](const Launch& a, const Launch& b) {
     return a.correlation_id < b.correlation_id;
@@ -84,6 +113,16 @@ void LaunchTable::Finish() {
   if (!std::is_sorted(launches.begin(), launches.end(), before)) {
     std::sort(launches.begin(), launches.end(), before);
   }
+  size_t count = 0;
+  for (const Launch& launch : launches) {
+    if (count > 0 && launches[count - 1].correlation_id == launch.correlation_id) {
+      launches[count - 1].ambiguous = true;
+    } else {
+      launches[count++] = launch;
+    }
+  }
+  launches_.Shrink(count);
+  next_order_ = std::max(next_order_, 2 * count);
 }
 
 const LaunchTable::Launch* LaunchTable::Find(uint64_t correlation_id, size_t* place) const {
@@ -105,34 +144,29 @@ const LaunchTable::Launch* LaunchTable::Find(uint64_t correlation_id, size_t* pl
                            launches.begin() + static_cast<ptrdiff_t>(high), before) -
       launches.begin());
   *place = at;
-  const auto is = [&](size_t i) {
-    return i < launches.size() && launches[i].correlation_id == correlation_id;
-  };
-  return is(at) && !is(at + 1) ? &launches[at] : nullptr;
+  const bool found = at < launches.size() && launches[at].correlation_id == correlation_id;
+  return found && !launches[at].ambiguous ? &launches[at] : nullptr;
 }
 
 absl::StatusOr<HostEvidence> CollectHostEvidence(const Trace& trace, const DevicePlane& device,
-                                                 Diagnostics* diagnostics) {
+                                                 int threads) {
   const Plane& own = trace.planes[device.plane];
+  const std::vector<uint32_t> lines = HostLines(trace, own);
+  std::vector<LineEvidence> found(lines.size());
+  std::vector<absl::Status> status(lines.size());
+  ParallelFor(lines.size(), threads, [&](size_t i) { status[i] = found[i].Read(trace, lines[i]); });
   HostEvidence evidence;
-  EvidenceReader reader(trace, &evidence);
-  for (const DevicePlane& other : FindDevicePlanes(trace)) {
-    const Plane& plane = trace.planes[other.plane];
-    if (plane.file != own.file || plane.host != own.host || other.kind != DeviceKind::kGpu)
-      continue;
-    const auto lines = std::span(trace.lines).subspan(plane.first_line, plane.line_count);
-    evidence.device_count += std::any_of(lines.begin(), lines.end(),
-                                         [](const Line& line) { return line.event_count > 0; });
+  evidence.device_count = CountGpus(trace, own);
+  Executions by_stat;
+  for (size_t i = 0; i < lines.size(); ++i) {
+    if (!status[i].ok()) return status[i];
+    found[i].MoveTo(&evidence, &by_stat);
   }
-  for (const Plane& plane : trace.planes) {
-    if (plane.file != own.file || plane.host != own.host) continue;
-    if (!plane.name.starts_with("/host:")) continue;
-    for (uint32_t line = plane.first_line; line < plane.first_line + plane.line_count; ++line) {
-      absl::Status status = reader.ReadLine(line, diagnostics);
-      if (!status.ok()) return status;
-    }
-  }
-  reader.Finish();
+  // Of the two events that mark an execution, the inner one is used where there is no
+  // outer one.
+  for (auto& [module, list] : by_stat) evidence.executions.try_emplace(module, std::move(list));
+  Order(&evidence.executions);
+  evidence.launches.Finish();
   return evidence;
 }
 

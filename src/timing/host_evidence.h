@@ -23,18 +23,28 @@ class LaunchTable {
   struct Launch {
     uint64_t correlation_id;
     int64_t start_ps;
-    uint32_t line;  // Line::timeline
+    uint32_t line;           // Line::timeline
+    bool ambiguous = false;  // several launches share the id: the first
   };
 
-  void Add(const Launch& launch) { launches_.push_back(launch); }
+  void Add(const Launch& launch) {
+    launches_.push_back(launch);
+    if (launches_.size() >= next_order_) Order();
+  }
+  void AddAll(const LaunchTable& other) {
+    for (const Launch& launch : other.launches_.values()) Add(launch);
+  }
   // After the last Add().
-  void Finish();
+  void Finish() { Order(); }
   // The only launch with this id; null where there is none, or several. Fast where ids
   // are near those asked for before: `*place` is the caller's, 0 at first.
   const Launch* Find(uint64_t correlation_id, size_t* place) const;
 
  private:
-  ScratchVector<Launch> launches_;
+  void Order();
+
+  ScratchVector<Launch> launches_;  // ordered up to the last Order(), each id once
+  size_t next_order_ = size_t{1} << 18;
 };
 
 struct HostEvidence {
@@ -49,9 +59,9 @@ struct HostEvidence {
 };
 
 // Evidence for the devices on `device.plane`'s host. Reads the host planes of that
-// capture and host.
+// capture and host, lines in parallel. What is wrong with host events is not told.
 absl::StatusOr<HostEvidence> CollectHostEvidence(const Trace& trace, const DevicePlane& device,
-                                                 Diagnostics* diagnostics);
+                                                 int threads);
 
 }  // namespace xplane_time
 
