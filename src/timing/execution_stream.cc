@@ -197,7 +197,10 @@ void ExecutionStream::SetAside(const EventBatch& batch, uint32_t row, const Mean
   if (!meaning.is_execution) {
     if (!meaning.is_completion || start_ps == kNoTimePs) return;
     const uint64_t flow = CompletedFlow(batch, row);
-    if (flow != kNoFlow) completion_ps_[flow] = start_ps;
+    if (flow == kNoFlow) return;
+    // Of several markers the latest, in whatever order lines are read.
+    int64_t& completion_ps = completion_ps_.try_emplace(flow, start_ps).first->second;
+    completion_ps = std::max(completion_ps, start_ps);
     return;
   }
   if (!WantsOrdinal(meaning.ordinal)) return;
