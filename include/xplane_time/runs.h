@@ -105,7 +105,7 @@ struct DeviceExecutions {
   std::vector<ModuleEvent> modules;  // TPU, ordered by start
   std::vector<AggregatedExecution> aggregated;
   // CPU: when the op with a flow id was complete, by the marker that the trace holds. Of
-  // ops with a body, and at least one where there is any.
+  // ops with a body; the markers of all others together are under kNoFlow.
   absl::flat_hash_map<uint64_t, int64_t> completion_ps;
 
   size_t size() const { return start_ps.size(); }

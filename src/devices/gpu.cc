@@ -226,7 +226,8 @@ class GpuSplitter : public RunSplitter {
       Extend(&track.by_correlation, HostExecution(chunk, row));
       // Neither way may begin like this: the period is looked for in the same look.
       const Segment& first = track.by_correlation.front();
-      if (scope == 0 && first.label == kNoLabel && first.executions == 1) {
+      const bool is_first = track.by_correlation.size() == 1 && first.executions == 1;
+      if (is_first && scope == 0 && first.label == kNoLabel) {
         track.by_period = true;
         LookForPeriod(chunk, row, &track);
       }

@@ -234,8 +234,7 @@ void DeviceMeter::AddToRuns(const DeviceExecutions& chunk) {
 void DeviceMeter::AddToRun(const DeviceExecutions& chunk, std::span<const uint32_t> rows,
                            Interval* last, RunTimes* run, std::vector<uint32_t>* contents) {
   if (clocks_[rows[0]] == Clock::kDevice) {
-    // An interval of nothing at 0 is what there is before the first.
-    disordered_ |= *last != Interval{} && Before(intervals_[rows[0]], *last);
+    disordered_ |= Before(intervals_[rows[0]], *last);
     *last = intervals_[rows.back()];
   }
   if (run == nullptr) return;

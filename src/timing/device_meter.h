@@ -29,6 +29,7 @@
 #include "timing/saturate.h"
 #include "xplane_time/diagnostics.h"
 #include "xplane_time/merge.h"
+#include "xplane_time/read.h"
 #include "xplane_time/runs.h"
 
 namespace xplane_time {
@@ -63,13 +64,16 @@ class ClockPlan {
   std::vector<std::optional<Clock>> programs_;
 };
 
+// Comes before every execution.
+inline constexpr Interval kBeforeAny = {kNoTimePs, kNoTimePs};
+
 // Times of one run over its wanted executions, on its program's clock.
 struct RunTimes {
   int64_t start_ps = 0, end_ps = 0, active_ps = 0, sum_ps = 0;
   uint64_t kernels = 0;
   uint64_t executions = 0;  // unwanted ones too
   int64_t covered_to_ps = 0;
-  Interval last = {};  // on its clock
+  Interval last = kBeforeAny;  // on its clock
 };
 
 // The wanted executions of one op in one program.
@@ -207,7 +211,7 @@ class DeviceMeter {
   std::vector<Clock> clocks_;
   std::vector<uint32_t> order_;  // without those of programs that are not measured
   std::vector<uint64_t> tags_;   // the cell (or kNone), and above it a pending body
-  Interval last_in_no_run_;
+  Interval last_in_no_run_ = kBeforeAny;
 
   std::vector<RunTimes> runs_;
   RunContents contents_;

@@ -196,10 +196,13 @@ void ExecutionStream::SetAside(const EventBatch& batch, uint32_t row, const Mean
   const int64_t start_ps = batch.start_ps[row], duration_ps = batch.duration_ps[row];
   if (!meaning.is_execution) {
     if (!meaning.is_completion || start_ps == kNoTimePs) return;
-    // One of any other op tells that the trace has markers at all.
-    if (!meaning.completes_body && !completion_ps_.empty()) return;
-    const uint64_t flow = CompletedFlow(batch, row);
-    if (flow != kNoFlow) completion_ps_[flow] = start_ps;
+    uint64_t flow = CompletedFlow(batch, row);
+    if (flow == kNoFlow) return;
+    // Of other ops it tells that the trace has markers at all.
+    if (!meaning.completes_body) flow = kNoFlow;
+    // Of several markers the latest, in whatever order lines are read.
+    int64_t& completion_ps = completion_ps_.try_emplace(flow, start_ps).first->second;
+    completion_ps = std::max(completion_ps, start_ps);
     return;
   }
   if (!WantsOrdinal(meaning.ordinal)) return;

@@ -3,9 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <functional>
-#include <random>
 #include <span>
 
+#include "tests/support/random.h"
 #include "tests/support/slow_report.h"
 #include "tests/support/trace_builder.h"
 #include "tests/timing/report_of.h"
@@ -199,19 +199,6 @@ TEST(AllTinyTraces, Cpu) {
 }
 
 // -- Random traces -----------------------------------------------------------
-
-class Random {
- public:
-  explicit Random(uint32_t seed) : engine_(seed) {}
-  // From 0 to below - 1.
-  int64_t Below(int64_t below) {
-    return static_cast<int64_t>(engine_() % static_cast<uint64_t>(below));
-  }
-  bool OneIn(int64_t n) { return Below(n) == 0; }
-
- private:
-  std::mt19937 engine_;
-};
 
 enum class GpuEvidence { kCorrelation, kScope, kPeriod };
 

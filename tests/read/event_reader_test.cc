@@ -1,0 +1,231 @@
+// One EventReader for many lines: it gives what a fresh one gives for each.
+#include <gtest/gtest.h>
+
+#include <map>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "tests/read/dump_trace.h"
+#include "tests/support/trace_builder.h"
+
+namespace xplane_time::testing {
+namespace {
+
+constexpr size_t kBatch = EventBatch::kBatchSize;
+constexpr std::string_view kStatNames[] = {"a", "b", "text", "nobody"};
+enum Column : size_t { kA, kB, kText, kNobody };
+
+// An event copied out of its batch.
+struct Row {
+  uint64_t event = 0;
+  int64_t start_ps = 0, duration_ps = 0, occurrences = 0, metadata_id = 0;
+  uint32_t metadata = 0;
+  std::vector<std::string> own{}, stats{};
+  friend bool operator==(const Row&, const Row&) = default;
+};
+using Batches = std::vector<std::vector<Row>>;
+
+Row CopyRow(const EventBatch& batch, size_t at) {
+  Row row{batch.event[at],       batch.start_ps[at],    batch.duration_ps[at],
+          batch.occurrences[at], batch.metadata_id[at], batch.metadata[at]};
+  for (size_t column = 0; column < std::size(kStatNames); ++column) {
+    row.own.push_back(ShowValue(batch.stats[column].At(at)));
+    row.stats.push_back(ShowValue(batch.Stat(column, at)));
+  }
+  return row;
+}
+
+Batches ReadLine(uint32_t line, EventReader* events) {
+  Batches batches;
+  events->Start(line);
+  for (;;) {
+    const absl::StatusOr<EventBatch> batch = events->Next();
+    EXPECT_TRUE(batch.ok()) << batch.status();
+    if (!batch.ok() || batch->size() == 0) return batches;
+    EXPECT_EQ(batch->line, line);
+    std::vector<Row>& rows = batches.emplace_back();
+    for (size_t i = 0; i < batch->size(); ++i) rows.push_back(CopyRow(*batch, i));
+  }
+}
+
+class EventReaderTest : public ::testing::TestWithParam<Reader> {
+ protected:
+  void Open(const TraceBuilder& t) {
+    bytes_ = t.Bytes();
+    auto trace = OpenTraceFromMemory(bytes_, "trace", {.reader = GetParam()}, &diagnostics_);
+    ASSERT_TRUE(trace.ok()) << trace.status();
+    trace_ = *std::move(trace);
+  }
+  EventReader MakeReader() { return EventReader(trace_, kStatNames, &diagnostics_); }
+  Batches ReadFresh(uint32_t line) {
+    EventReader events = MakeReader();
+    return ReadLine(line, &events);
+  }
+  // Shown values of a stat, an event each.
+  std::vector<std::string> Shown(uint32_t line, Column column) {
+    std::vector<std::string> shown;
+    for (const std::vector<Row>& batch : ReadFresh(line)) {
+      for (const Row& row : batch) shown.push_back(row.stats[column]);
+    }
+    return shown;
+  }
+
+  std::string bytes_;
+  Diagnostics diagnostics_;
+  Trace trace_;
+};
+
+INSTANTIATE_TEST_SUITE_P(Readers, EventReaderTest,
+                         ::testing::Values(Reader::kWire, Reader::kProtobuf),
+                         [](const auto& tested) {
+                           return tested.param == Reader::kWire ? "Wire" : "Protobuf";
+                         });
+
+const std::vector<StatSpec> kOfMetadata = {{"b", Ref{"of metadata"}}, {"a", int64_t{-7}}};
+
+// Events of every kind, so that what one leaves behind would be seen in the next.
+void AddEvents(size_t count, const std::vector<StatSpec>& metadata_stats, std::mt19937* random,
+               LineBuilder line) {
+  for (size_t i = 0; i < count; ++i) {
+    const auto number = static_cast<int64_t>((*random)() % 1000);
+    EventSpec event{.name = "event " + std::to_string(number % 3)};
+    event.start_ps = static_cast<int64_t>(10 * i);
+    event.duration_ps = number % 29 == 0 ? -1 : number % 10;
+    if (number % 2 == 0) event.stats.push_back({"a", number});
+    if (number % 5 == 0) event.stats.push_back({"b", 0.5 * static_cast<double>(number)});
+    if (number % 7 == 0) event.stats.push_back({"text", Ref{"ref " + std::to_string(number % 2)}});
+    if (number % 11 == 0) event.stats.push_back({"text", "own " + std::to_string(number)});
+    if (number % 13 == 0) event.stats.push_back({"unasked", number});
+    if (number % 3 == 0) event.metadata_stats = metadata_stats;
+    if (number % 31 == 0) event.num_occurrences = number;
+    line.Event(event);
+  }
+}
+
+// Names get their ids in the order in which they are first used: other ones in each plane.
+void AddPlane(std::string_view name, const std::vector<std::string>& order,
+              const std::vector<StatSpec>& metadata_stats, TraceBuilder* t) {
+  PlaneBuilder plane = t->Plane(name);
+  for (const std::string& stat : order) plane.Stat({stat, int64_t{1}});
+  std::mt19937 random(7);  // entries of the metadata have the same places in each plane
+  for (const size_t events : {3ul, 0ul, kBatch + 90, 1ul, 40ul, 2 * kBatch}) {
+    AddEvents(events, metadata_stats, &random, plane.Line({.id = 1, .name = "line"}));
+  }
+}
+
+TEST_P(EventReaderTest, ManyLinesOfTwoPlanes) {
+  TraceBuilder t;
+  AddPlane("one", {"a", "b", "text"}, kOfMetadata, &t);
+  AddPlane("two", {"x", "text", "unasked", "y", "b", "a"}, {{"text", "other"}, {"a", 0.5}}, &t);
+  Open(t);
+  std::map<uint32_t, Batches> fresh;
+  for (uint32_t line = 0; line < trace_.lines.size(); ++line) fresh[line] = ReadFresh(line);
+  ASSERT_EQ(fresh.size(), 12u);
+  EventReader events = MakeReader();
+  std::mt19937 random(3);
+  for (int round = 0; round < 60; ++round) {
+    // To and fro between the planes, then any.
+    const auto line = static_cast<uint32_t>(round < 12 ? round % 2 * 6 + round / 2 : random() % 12);
+    ASSERT_EQ(ReadLine(line, &events), fresh[line]) << "round " << round << ", line " << line;
+  }
+}
+
+TEST_P(EventReaderTest, ALineTwice) {
+  TraceBuilder t;
+  AddPlane("one", {"a", "b", "text"}, kOfMetadata, &t);
+  Open(t);
+  EventReader events = MakeReader();
+  const Batches first = ReadLine(2, &events);
+  EXPECT_EQ(first.size(), 2u);
+  EXPECT_EQ(ReadLine(2, &events), first);
+}
+
+// The reader has rows and stats of the line that nobody read to its end.
+TEST_P(EventReaderTest, ALineThatWasLeftInTheMiddle) {
+  TraceBuilder t;
+  AddPlane("one", {"a", "b", "text"}, kOfMetadata, &t);
+  Open(t);
+  EventReader events = MakeReader();
+  events.Start(5);
+  ASSERT_EQ(events.Next()->size(), kBatch);
+  EXPECT_EQ(ReadLine(4, &events), ReadFresh(4));
+}
+
+TEST_P(EventReaderTest, OwnStatsComeBeforeThoseOfTheMetadata) {
+  TraceBuilder t;
+  auto line = t.Gpu(0).Line({.id = 1});
+  const std::vector<StatSpec> fallback = {{"a", int64_t{5}}, {"text", Ref{"of metadata"}}};
+  line.Event({.name = "k", .stats = {{"a", int64_t{0}}}, .metadata_stats = fallback});
+  line.Event({.name = "k", .stats = {{"text", Ref{"own"}}}, .metadata_stats = fallback});
+  line.Event({.name = "k", .stats = {{"text", ""}}, .metadata_stats = fallback});
+  line.Event({.name = "other"});
+  Open(t);
+  EXPECT_EQ(Shown(0, kA),
+            (std::vector<std::string>{"int64 0", "int64 5", "int64 5", ShowValue({})}));
+  const std::vector<std::string> text = Shown(0, kText);
+  ASSERT_EQ(text.size(), 4u);
+  EXPECT_TRUE(text[0].ends_with("\"of metadata\"")) << text[0];
+  EXPECT_TRUE(text[1].ends_with("\"own\"")) << text[1];
+  EXPECT_TRUE(text[2].ends_with("\"\"")) << text[2];
+  EXPECT_EQ(text[3], ShowValue({}));
+}
+
+// In the first batch there is nobody, in the second everybody, in the third one.
+TEST_P(EventReaderTest, AStatThatComesLate) {
+  TraceBuilder t;
+  auto line = t.Gpu(0).Line({.id = 1});
+  std::vector<std::string> expected;
+  for (size_t i = 0; i < 3 * kBatch; ++i) {
+    const bool has = i / kBatch == 1 || i == 2 * kBatch + 9;
+    EventSpec event{.name = "k", .start_ps = static_cast<int64_t>(i)};
+    if (has) event.stats = {{"b", static_cast<int64_t>(i)}};
+    line.Event(event);
+    expected.push_back(has ? "int64 " + std::to_string(i) : ShowValue({}));
+  }
+  Open(t);
+  EXPECT_EQ(Shown(0, kB), expected);
+}
+
+TEST_P(EventReaderTest, AStatThatNobodyHas) {
+  TraceBuilder t;
+  AddPlane("one", {"a", "b", "text"}, kOfMetadata, &t);
+  Open(t);
+  EventReader events = MakeReader();
+  events.Start(0);
+  const absl::StatusOr<EventBatch> batch = events.Next();
+  ASSERT_TRUE(batch.ok());
+  EXPECT_FALSE(batch->InMetadata(kNobody));
+  EXPECT_TRUE(batch->InMetadata(kB));
+  EXPECT_EQ(batch->MetadataStat(kNobody, batch->metadata[0]).type, StatType::kAbsent);
+  for (const std::string& shown : Shown(2, kNobody)) EXPECT_EQ(shown, ShowValue({}));
+}
+
+TEST_P(EventReaderTest, BatchesAreFullBeforeTheNext) {
+  const size_t sizes[] = {kBatch - 1, kBatch, kBatch + 1, 2 * kBatch, 2 * kBatch + 1};
+  TraceBuilder t;
+  for (const size_t size : sizes) {
+    auto line = t.Gpu(0).Line({.id = 1});
+    for (size_t i = 0; i < size; ++i) {
+      line.Event({.name = "k", .start_ps = static_cast<int64_t>(i)});
+    }
+  }
+  Open(t);
+  EventReader events = MakeReader();
+  for (uint32_t line = 0; line < std::size(sizes); ++line) {
+    SCOPED_TRACE(sizes[line]);
+    const Batches batches = ReadLine(line, &events);
+    ASSERT_EQ(batches.size(), (sizes[line] + kBatch - 1) / kBatch);
+    size_t count = 0;
+    for (const std::vector<Row>& rows : batches) {
+      EXPECT_TRUE(rows.size() == kBatch || &rows == &batches.back());
+      for (const Row& row : rows) EXPECT_EQ(row.start_ps, static_cast<int64_t>(count++));
+    }
+    EXPECT_EQ(count, sizes[line]);
+    // At its end a line stays at its end.
+    EXPECT_EQ(events.Next()->size(), 0u);
+  }
+}
+
+}  // namespace
+}  // namespace xplane_time::testing

@@ -1,0 +1,117 @@
+// NestStack against Nest: the same self times, online.
+#include "timing/nest_stack.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <optional>
+#include <random>
+#include <vector>
+
+#include "xplane_time/nest.h"
+#include "xplane_time/normalize.h"
+
+namespace xplane_time {
+namespace {
+
+std::vector<Interval> InNestingOrder(const std::vector<Interval>& events) {
+  std::vector<Interval> ordered;
+  for (const uint32_t index : Nest(events, 0).order) ordered.push_back(events[index]);
+  return ordered;
+}
+
+// Self times by the event's place; every event must be told exactly once.
+std::vector<std::optional<int64_t>> Measure(const std::vector<Interval>& ordered,
+                                            NestStack* stack) {
+  std::vector<std::optional<int64_t>> self_ps(ordered.size());
+  const auto done = [&](uint64_t tag, int64_t self) {
+    EXPECT_FALSE(self_ps[tag].has_value()) << "told twice: " << tag;
+    self_ps[tag] = self;
+  };
+  for (size_t i = 0; i < ordered.size(); ++i) stack->Add(ordered[i], i, done);
+  stack->Finish(done);
+  return self_ps;
+}
+
+// False where they differ, so that a caller can stop at the first one.
+bool Agrees(const std::vector<Interval>& events) {
+  const std::vector<Interval> ordered = InNestingOrder(events);
+  const std::vector<int64_t> slow = Nest(ordered, 0).self_ps;
+  const std::vector<std::optional<int64_t>> expected(slow.begin(), slow.end());
+  NestStack stack;
+  const bool same = Measure(ordered, &stack) == expected;
+  EXPECT_TRUE(same);
+  for (size_t i = 0; !same && i < ordered.size(); ++i) {
+    ADD_FAILURE() << "[" << ordered[i].start_ps << ", " << ordered[i].end_ps << ")";
+  }
+  return same;
+}
+
+// All traces of `count` events within a short axis.
+bool AllAgree(size_t count, int64_t axis, std::vector<Interval> events = {}) {
+  if (events.size() == count) return Agrees(events);
+  for (int64_t start = 0; start <= axis; ++start) {
+    for (int64_t end = start; end <= axis; ++end) {
+      events.push_back({start, end});
+      if (!AllAgree(count, axis, events)) return false;
+      events.pop_back();
+    }
+  }
+  return true;
+}
+
+TEST(NestStack, AllTinyTracesAgreeWithNest) {
+  EXPECT_TRUE(AllAgree(1, 6));
+  EXPECT_TRUE(AllAgree(2, 6));
+  EXPECT_TRUE(AllAgree(3, 5));
+  EXPECT_TRUE(AllAgree(4, 3));
+}
+
+TEST(NestStack, RandomTracesAgreeWithNest) {
+  std::mt19937 random(5);
+  for (int round = 0; round < 3000; ++round) {
+    SCOPED_TRACE(round);
+    const auto axis = static_cast<int64_t>(2 + random() % 60);
+    std::vector<Interval> events(random() % 40);
+    for (Interval& event : events) {
+      event.start_ps = static_cast<int64_t>(random()) % axis - axis / 2;
+      event.end_ps = event.start_ps + static_cast<int64_t>(random()) % axis;
+    }
+    ASSERT_TRUE(Agrees(events));
+  }
+}
+
+// The longest event is just as long as a duration may be.
+TEST(NestStack, EndsOfTheAxisAgreeWithNest) {
+  EXPECT_TRUE(Agrees({{-kAxisLimitPs, kAxisLimitPs - 1},
+                      {-kAxisLimitPs, -kAxisLimitPs},
+                      {-kAxisLimitPs, 0},
+                      {0, kAxisLimitPs},
+                      {kAxisLimitPs, kAxisLimitPs}}));
+}
+
+// An event's self time is known as soon as a later one cannot be inside.
+TEST(NestStack, TellsWhatIsOverAtOnce) {
+  NestStack stack;
+  std::vector<uint64_t> told;
+  const auto done = [&](uint64_t tag, int64_t /*self_ps*/) { told.push_back(tag); };
+  stack.Add({0, 10}, 0, done);
+  stack.Add({1, 5}, 1, done);
+  EXPECT_TRUE(told.empty());
+  stack.Add({5, 9}, 2, done);
+  EXPECT_EQ(told, (std::vector<uint64_t>{1}));
+  stack.Add({10, 11}, 3, done);
+  EXPECT_EQ(told, (std::vector<uint64_t>{1, 2, 0}));
+  stack.Finish(done);
+  EXPECT_EQ(told, (std::vector<uint64_t>{1, 2, 0, 3}));
+}
+
+TEST(NestStack, IsEmptyAfterFinish) {
+  NestStack stack;
+  Measure({{0, 100}, {10, 20}}, &stack);
+  const std::vector<std::optional<int64_t>> expected = {5};
+  EXPECT_EQ(Measure({{1, 6}}, &stack), expected);
+}
+
+}  // namespace
+}  // namespace xplane_time

@@ -1,0 +1,136 @@
+// RunContents against multisets: which runs lack ops that the usual run has.
+#include "timing/run_contents.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <random>
+#include <set>
+#include <vector>
+
+namespace xplane_time {
+namespace {
+
+using Content = std::multiset<uint32_t>;
+
+// By counting and comparing everything with everything.
+std::vector<bool> SlowSuspects(const std::vector<Content>& runs) {
+  std::vector<bool> suspects(runs.size(), false);
+  if (runs.size() < 4) return suspects;
+  for (const Content& mode : runs) {
+    const auto alike = static_cast<size_t>(std::count(runs.begin(), runs.end(), mode));
+    if (4 * alike < 3 * runs.size()) continue;
+    for (size_t i = 0; i < runs.size(); ++i) {
+      suspects[i] = runs[i] != mode &&
+                    std::includes(mode.begin(), mode.end(), runs[i].begin(), runs[i].end());
+    }
+  }
+  return suspects;
+}
+
+// Both at once.
+class Checked {
+ public:
+  explicit Checked(size_t runs) : slow_(runs) {}
+
+  void Add(uint32_t run, const std::vector<uint32_t>& symbols) {
+    std::vector<uint32_t>* content = contents_.Open(run, symbols.size());
+    content->insert(content->end(), symbols.begin(), symbols.end());
+    slow_[run].insert(symbols.begin(), symbols.end());
+  }
+
+  // Of runs that are one program's.
+  void Check(const std::vector<uint32_t>& runs) {
+    std::vector<Content> own;
+    for (const uint32_t run : runs) own.push_back(slow_[run]);
+    EXPECT_EQ(contents_.Suspects(runs), SlowSuspects(own));
+  }
+  void CheckAll() { Check(Every(1, 0)); }
+  std::vector<uint32_t> Every(uint32_t step, uint32_t first) const {
+    std::vector<uint32_t> runs;
+    for (uint32_t run = first; run < slow_.size(); run += step) runs.push_back(run);
+    return runs;
+  }
+
+ private:
+  RunContents contents_;
+  std::vector<Content> slow_;
+};
+
+TEST(RunContents, FewerThanFourRunsAreNeverSuspect) {
+  RunContents contents;
+  for (const uint32_t run : {0, 1}) contents.Open(run, 1)->push_back(4);
+  EXPECT_EQ(contents.Suspects(std::vector<uint32_t>{0, 1, 2}), std::vector<bool>(3, false));
+}
+
+TEST(RunContents, ARunWithoutOpsLacksAll) {
+  RunContents contents;
+  for (const uint32_t run : {0, 1, 3}) contents.Open(run, 1)->push_back(4);
+  EXPECT_EQ(contents.Suspects(std::vector<uint32_t>{0, 1, 2, 3}),
+            (std::vector<bool>{false, false, true, false}));
+}
+
+// How often an op executed counts, its place does not.
+TEST(RunContents, TheOrderDoesNotMatterAndTheNumberDoes) {
+  Checked runs(8);
+  for (const uint32_t run : {0, 2, 4}) runs.Add(run, {1, 2, 2});
+  for (const uint32_t run : {1, 3, 5}) runs.Add(run, {2, 1, 2});
+  runs.Add(6, {1, 2});
+  runs.Add(7, {1, 1, 2});
+  runs.CheckAll();
+}
+
+TEST(RunContents, RunsThatTakeTurns) {
+  Checked runs(5);
+  for (uint32_t symbol = 0; symbol < 4; ++symbol) {
+    for (const uint32_t run : {0, 1, 2, 3, 4}) {
+      if (run != 3 || symbol != 2) runs.Add(run, {symbol});
+    }
+  }
+  runs.CheckAll();
+}
+
+// More are open than are kept open: all of them are closed and go on.
+TEST(RunContents, RunsGoOnAfterTheyWereClosed) {
+  constexpr uint32_t kRuns = 700;
+  Checked runs(kRuns);
+  for (uint32_t symbol = 0; symbol < 3; ++symbol) {
+    for (uint32_t run = 0; run < kRuns; ++run) {
+      // From high to low, so that sorting what was closed makes a difference.
+      if (run % 100 != 7 || symbol != 1) runs.Add(run, {10 - symbol, 3});
+    }
+  }
+  runs.CheckAll();
+}
+
+TEST(RunContents, RunsGoOnAfterSuspectsWereAskedFor) {
+  Checked runs(4);
+  for (const uint32_t run : {0, 1, 2, 3}) runs.Add(run, {1});
+  runs.CheckAll();
+  for (const uint32_t run : {0, 1, 3}) runs.Add(run, {2});
+  runs.CheckAll();
+}
+
+TEST(RunContents, RandomAgreesWithMultisets) {
+  for (uint32_t seed = 1; seed <= 200; ++seed) {
+    SCOPED_TRACE(seed);
+    std::mt19937 engine(seed);
+    const auto random = [&] { return static_cast<uint32_t>(engine()); };
+    const uint32_t size = 4 + random() % (seed % 10 == 0 ? 600 : 12);
+    const uint32_t programs = 1 + random() % 3, ops = 1 + random() % 3;
+    const bool in_turns = random() % 2 == 0;
+    Checked runs(size);
+    const auto add = [&](uint32_t run, uint32_t op) {
+      if (random() % 20 != 0) runs.Add(run, {op, run % programs});
+    };
+    for (uint32_t i = 0; i < size * ops; ++i) {
+      in_turns ? add(i % size, i / size) : add(i / ops, i % ops);
+    }
+    for (uint32_t program = 0; program < programs; ++program) {
+      runs.Check(runs.Every(programs, program));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace xplane_time
