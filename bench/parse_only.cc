@@ -40,14 +40,14 @@ int Parse(const char* path, std::string_view bytes) {
 }
 
 int Sum(std::string_view bytes) {
-  uint64_t sum = 0;
-  while (!bytes.empty()) {
-    uint64_t word = 0;
-    const size_t size = bytes.size() < sizeof word ? bytes.size() : sizeof word;
-    std::memcpy(&word, bytes.data(), size);
+  uint64_t sum = 0, word = 0;
+  for (; bytes.size() >= sizeof word; bytes.remove_prefix(sizeof word)) {
+    std::memcpy(&word, bytes.data(), sizeof word);
     sum += word;
-    bytes.remove_prefix(size);
   }
+  word = 0;
+  if (!bytes.empty()) std::memcpy(&word, bytes.data(), bytes.size());
+  sum += word;
   std::printf("sum %016" PRIx64 "\n", sum);
   return 0;
 }

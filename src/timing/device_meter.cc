@@ -110,8 +110,11 @@ void DeviceMeter::Add(const DeviceExecutions& chunk) {
   } else {
     NestRows(chunk);
   }
-  std::erase_if(timelines_,
-                [&](Timeline& timeline) { return CloseIfOver(chunk.start_ps.back(), &timeline); });
+  if (plane_.kind != DeviceKind::kTpu) return;
+  for (auto& [line, open] : timelines_) {
+    std::erase_if(
+        open, [&](Timeline& timeline) { return CloseIfOver(chunk.start_ps.back(), &timeline); });
+  }
 }
 
 void DeviceMeter::AddAggregated(const AggregatedExecution& execution) {
@@ -314,27 +317,29 @@ void DeviceMeter::MarkBodies(const DeviceExecutions& chunk) {
   }
 }
 
-NestStack& DeviceMeter::StackOf(const TimelineKey& key) {
-  for (size_t i = timelines_.size(); i-- > 0;) {
-    if (timelines_[i].key == key) return timelines_[i].stack;
+NestStack* DeviceMeter::StackOf(const TimelineKey& key, std::vector<Timeline>* open) {
+  for (size_t i = open->size(); i-- > 0;) {
+    if ((*open)[i].key == key) return &(*open)[i].stack;
   }
   if (spare_.empty()) spare_.emplace_back();
-  timelines_.push_back({key, std::move(spare_.back())});
+  open->push_back({key, std::move(spare_.back())});
   spare_.pop_back();
-  return timelines_.back().stack;
+  return &open->back().stack;
 }
 
 void DeviceMeter::NestRows(const DeviceExecutions& chunk) {
   const auto add = [&](uint64_t done, int64_t self_ps) { AddSelf(done, self_ps); };
+  std::vector<Timeline>* open = nullptr;  // of the line at hand
   NestStack* stack = nullptr;
   TimelineKey key = {};
   for (const uint32_t row : order_) {
     if (const TimelineKey own = TimelineOf(chunk, row); stack == nullptr || own != key) {
       // Rows are in the order of runs: nothing in this chunk or later goes on with it.
-      const bool left = stack != nullptr && own.run != key.run && timelines_.back().key == key;
-      if (left && CloseIfOver(chunk.start_ps.back(), &timelines_.back())) timelines_.pop_back();
+      const bool left = stack != nullptr && own.run != key.run && open->back().key == key;
+      if (left && CloseIfOver(chunk.start_ps.back(), &open->back())) open->pop_back();
+      if (stack == nullptr || own.line != key.line) open = &timelines_[own.line];
       key = own;
-      stack = &StackOf(key);
+      stack = StackOf(key, open);
     }
     stack->Add(intervals_[row], tags_[row], add);
   }
@@ -366,7 +371,9 @@ void DeviceMeter::NestTolerantly(const DeviceExecutions& chunk) {
 void DeviceMeter::Finish(const absl::flat_hash_map<uint64_t, int64_t>& completion_ps,
                          Diagnostics* diagnostics) {
   const auto add = [&](uint64_t tag, int64_t self_ps) { AddSelf(tag, self_ps); };
-  for (Timeline& timeline : timelines_) timeline.stack.Finish(add);
+  for (auto& [line, open] : timelines_) {
+    for (Timeline& timeline : open) timeline.stack.Finish(add);
+  }
   uint64_t asynchronous = 0;
   for (const PendingBody& body : pending_) {
     if (!CompletesLater(completion_ps, body.flow_id, body.end_ps)) {

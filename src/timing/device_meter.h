@@ -163,7 +163,7 @@ class DeviceMeter {
     const bool by_run = plane_.kind == DeviceKind::kTpu;
     return {chunk.line[row], by_run ? chunk.run[row] : kNone, clocks_[row]};
   }
-  NestStack& StackOf(const TimelineKey& key);
+  NestStack* StackOf(const TimelineKey& key, std::vector<Timeline>* open);
   void NestRows(const DeviceExecutions& chunk);
   void NestTolerantly(const DeviceExecutions& chunk);
   bool CloseIfOver(int64_t time_ps, Timeline* timeline);
@@ -220,8 +220,8 @@ class DeviceMeter {
   int kept_bits_ = 0;  // of durations; 0: all
   uint64_t left_out_ = 0;
 
-  std::vector<Timeline> timelines_;  // open ones
-  std::vector<NestStack> spare_;     // for later ones
+  absl::flat_hash_map<uint32_t, std::vector<Timeline>> timelines_;  // open ones, by line
+  std::vector<NestStack> spare_;                                    // for later ones
   std::vector<PendingBody> pending_;
   int64_t self_ps_ = 0;
 };
