@@ -110,9 +110,9 @@ void LaunchTable::Order() {
   const auto before = [](const Launch& a, const Launch& b) {
     return a.correlation_id < b.correlation_id;
   };
-  if (!std::is_sorted(launches.begin(), launches.end(), before)) {
-    std::sort(launches.begin(), launches.end(), before);
-  }
+  const auto added = launches.begin() + static_cast<ptrdiff_t>(ordered_);
+  if (!std::is_sorted(added, launches.end(), before)) std::sort(added, launches.end(), before);
+  std::inplace_merge(launches.begin(), added, launches.end(), before);
   size_t count = 0;
   for (const Launch& launch : launches) {
     if (count > 0 && launches[count - 1].correlation_id == launch.correlation_id) {
@@ -122,6 +122,7 @@ void LaunchTable::Order() {
     }
   }
   launches_.Shrink(count);
+  ordered_ = count;
   next_order_ = std::max(next_order_, 2 * count);
 }
 

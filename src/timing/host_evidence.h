@@ -43,7 +43,8 @@ class LaunchTable {
  private:
   void Order();
 
-  ScratchVector<Launch> launches_;  // ordered up to the last Order(), each id once
+  ScratchVector<Launch> launches_;  // the first ordered_ in order, each id once
+  size_t ordered_ = 0;
   size_t next_order_ = size_t{1} << 18;
 };
 
