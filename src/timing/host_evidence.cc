@@ -2,6 +2,7 @@
 #include "timing/host_evidence.h"
 
 #include <algorithm>
+#include <memory>
 #include <string>
 #include <utility>
 
@@ -12,6 +13,7 @@ namespace xplane_time {
 namespace {
 
 constexpr std::string_view kModuleSuffix = ":XLA GPU module";
+enum HostColumn : size_t { kCorrelationId, kModuleName };
 constexpr std::string_view kStats[] = {"correlation_id", "module_name"};
 
 using Executions = absl::flat_hash_map<std::string, std::vector<HostEvidence::Execution>>;
@@ -30,17 +32,30 @@ void Order(Executions* executions) {
   }
 }
 
+// A line of a host, and which of its plane's event metadata name module executions.
+struct HostLine {
+  uint32_t line;
+  std::shared_ptr<const std::vector<bool>> is_execution;
+};
+
 // What one line tells.
 class LineEvidence {
  public:
-  absl::Status Read(const Trace& trace, uint32_t line) {
-    const Plane& plane = trace.planes[trace.lines[line].plane];
+  absl::Status Read(const Trace& trace, const HostLine& host) {
+    const Line& line = trace.lines[host.line];
+    const Plane& plane = trace.planes[line.plane];
     Diagnostics host_events;
-    return VisitEvents(trace, line, kStats, &host_events, [&](const EventBatch& batch) {
+    return VisitEvents(trace, host.line, kStats, &host_events, [&](const EventBatch& batch) {
+      const bool any_id = !batch.stats[kCorrelationId].empty() || batch.InMetadata(kCorrelationId);
+      const bool any_module = !batch.stats[kModuleName].empty() || batch.InMetadata(kModuleName);
       for (size_t row = 0; row < batch.size(); ++row) {
-        if (batch.start_ps[row] == kNoTimePs || batch.metadata[row] == kNoMetadata) continue;
-        Add(plane.event_metadata.entries[batch.metadata[row]].name, trace.lines[line].timeline,
-            batch, row);
+        const uint32_t metadata = batch.metadata[row];
+        if (batch.start_ps[row] == kNoTimePs || metadata == kNoMetadata) continue;
+        const bool is_execution = (*host.is_execution)[metadata];
+        if (is_execution)
+          AddExecution(plane.event_metadata.entries[metadata].name, line, batch, row);
+        if (any_module && !is_execution) AddInner(line, batch, row);
+        if (any_id) AddLaunch(line, batch, row);
       }
       return absl::OkStatus();
     });
@@ -54,17 +69,24 @@ class LineEvidence {
   }
 
  private:
-  void Add(std::string_view name, uint32_t line, const EventBatch& batch, size_t row) {
-    const Interval interval{batch.start_ps[row], batch.start_ps[row] + batch.duration_ps[row]};
-    if (name.ends_with(kModuleSuffix)) {
-      name.remove_suffix(kModuleSuffix.size());
-      outer_[std::string(name)].push_back({line, interval});
-    } else if (const std::string_view module = batch.Stat(1, row).text; !module.empty()) {
-      inner_[std::string(module)].push_back({line, interval});
-    }
-    if (const uint64_t id = batch.Stat(0, row).bits; id != 0) {
-      launches_.Add({id, interval.start_ps, line});
-    }
+  static Interval IntervalOf(const EventBatch& batch, size_t row) {
+    return {batch.start_ps[row], batch.start_ps[row] + batch.duration_ps[row]};
+  }
+
+  void AddExecution(std::string_view name, const Line& line, const EventBatch& batch, size_t row) {
+    name.remove_suffix(kModuleSuffix.size());
+    outer_[std::string(name)].push_back({line.timeline, IntervalOf(batch, row)});
+  }
+
+  void AddInner(const Line& line, const EventBatch& batch, size_t row) {
+    const StatValue module = batch.Stat(kModuleName, row);
+    if (module.text.empty()) return;
+    inner_[std::string(module.text)].push_back({line.timeline, IntervalOf(batch, row)});
+  }
+
+  void AddLaunch(const Line& line, const EventBatch& batch, size_t row) {
+    const uint64_t id = batch.Stat(kCorrelationId, row).bits;
+    if (id != 0) launches_.Add({id, batch.start_ps[row], line.timeline});
   }
 
   static void Append(Executions* from, Executions* to) {
@@ -79,12 +101,18 @@ class LineEvidence {
   LaunchTable launches_;
 };
 
-std::vector<uint32_t> HostLines(const Trace& trace, const Plane& own) {
-  std::vector<uint32_t> lines;
+std::vector<HostLine> HostLines(const Trace& trace, const Plane& own) {
+  std::vector<HostLine> lines;
   for (const Plane& plane : trace.planes) {
     if (plane.file != own.file || plane.host != own.host) continue;
     if (!plane.name.starts_with("/host:")) continue;
-    for (uint32_t i = 0; i < plane.line_count; ++i) lines.push_back(plane.first_line + i);
+    auto is_execution = std::make_shared<std::vector<bool>>();
+    for (const EventMetadata& metadata : plane.event_metadata.entries) {
+      is_execution->push_back(metadata.name.ends_with(kModuleSuffix));
+    }
+    for (uint32_t i = 0; i < plane.line_count; ++i) {
+      lines.push_back({plane.first_line + i, is_execution});
+    }
   }
   return lines;
 }
@@ -152,7 +180,7 @@ const LaunchTable::Launch* LaunchTable::Find(uint64_t correlation_id, size_t* pl
 absl::StatusOr<HostEvidence> CollectHostEvidence(const Trace& trace, const DevicePlane& device,
                                                  int threads) {
   const Plane& own = trace.planes[device.plane];
-  const std::vector<uint32_t> lines = HostLines(trace, own);
+  const std::vector<HostLine> lines = HostLines(trace, own);
   std::vector<LineEvidence> found(lines.size());
   std::vector<absl::Status> status(lines.size());
   ParallelFor(lines.size(), threads, [&](size_t i) { status[i] = found[i].Read(trace, lines[i]); });
