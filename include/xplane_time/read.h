@@ -63,12 +63,14 @@ struct ReadOptions {
   // `max_gzip_ratio` times its own size.
   uint64_t max_spool_bytes = uint64_t{64} << 30;
   uint64_t max_gzip_ratio = 250;
-  int threads = 1;
+  int threads = 1;  // this one included; lines are counted in parallel
 };
 
-// Opens all inputs as one Trace. The same content twice is read once and noted in
-// `diagnostics`. Memory: the files are mapped; pipes and gzip streams spool into an
-// unlinked temporary file.
+// Opens all inputs as one Trace: planes, metadata, lines and their numbers of events;
+// events are decoded later, from the mapping. The same content twice is read once and
+// noted in `diagnostics`. Memory: the files are mapped (of any size; kProtobuf: up to
+// 2 GiB a file); pipes and gzip streams spool into an unlinked temporary file; some 100
+// bytes a metadata entry. Files must not be cut off while a Trace reads them.
 absl::StatusOr<Trace> OpenTrace(std::span<const Input> inputs, const ReadOptions& options,
                                 Diagnostics* diagnostics);
 

@@ -7,6 +7,14 @@
 //   // FailedPrecondition: the selected devices executed nothing (the message lists
 //   // what is there). InvalidArgument: a bad regex or selector.
 //
+// Memory and time: executions stream from the lines through the aggregation, chunk by
+// chunk, so memory grows with names, runs and distinct durations (some 160 bytes a run),
+// not with executions. A line that is not sorted, `max_events`, a tolerance, or a device of
+// more than 256 lines: that device's executions are kept (60 bytes each) and sorted. What
+// the splitting of GPU runs needs an execution or launch goes to a temporary file where it
+// is much. Devices, and the rows of functions, are worked on by `threads` threads; the
+// result does not depend on their number.
+//
 // A Report owns its strings and outlives the Trace. Times are int64 picoseconds since
 // Capture::base_ns; unknown is an empty optional, never 0.
 #ifndef XPLANE_TIME_REPORT_H_
@@ -48,7 +56,7 @@ struct ReportOptions {
   bool by_variant = false;   // fill Report::variants
   int64_t tolerance_ps = 0;  // how far a nested event may stick out (nest.h)
   uint64_t seed = 1;         // of the bootstrap
-  int threads = 1;
+  int threads = 1;           // this one included
   std::atomic<uint64_t>* events_done = nullptr;  // where not null: counts events as they are read
 };
 
