@@ -11,10 +11,13 @@
 
 namespace xplane_time {
 
-int OpenScratchFile() {
+std::string ScratchFolder() {
   const char* tmpdir = std::getenv("TMPDIR");
-  std::string path = tmpdir != nullptr && *tmpdir != '\0' ? tmpdir : "/tmp";
-  path += "/xplane-time-XXXXXX";
+  return tmpdir != nullptr && *tmpdir != '\0' ? tmpdir : "/tmp";
+}
+
+int OpenScratchFile() {
+  std::string path = ScratchFolder() + "/xplane-time-XXXXXX";
   const int file = mkostemp(path.data(), O_CLOEXEC);
   if (file >= 0) unlink(path.c_str());
   return file;

@@ -9,9 +9,13 @@
 #include <cstddef>
 #include <cstring>
 #include <span>
+#include <string>
 #include <type_traits>
 
 namespace xplane_time {
+
+// TMPDIR, or where there is none /tmp.
+std::string ScratchFolder();
 
 // An unlinked temporary file in TMPDIR, or -1 with errno.
 int OpenScratchFile();

@@ -1,14 +1,17 @@
 // xplane-time: parse the command line, run one command, map the outcome to an exit code.
 #include <malloc.h>
+#include <unistd.h>
 
 #include <csignal>
 #include <cstdio>
 #include <exception>
+#include <new>
 #include <string>
 
 #include "commands.h"
 #include "options.h"
 #include "output/text.h"
+#include "output_file.h"
 
 namespace {
 
@@ -25,15 +28,39 @@ int Main(int argc, char** argv) {
   return RunCommand(*parsed.options);
 }
 
+// A page of the mapping could not be read.
+void OnLostFile(int /*signal*/) {
+  constexpr char kText[] =
+      "xplane-time: the trace was cut off, or could not be read, while it was being read\n";
+  xplane_time::tools::RemoveUnfinishedOutput();
+  const ssize_t ignored = write(STDERR_FILENO, kText, sizeof kText - 1);
+  static_cast<void>(ignored);
+  _exit(74);
+}
+
+// Nothing half-written remains; then the signal does what it does.
+void OnStop(int signal) {
+  xplane_time::tools::RemoveUnfinishedOutput();
+  std::signal(signal, SIG_DFL);
+  std::raise(signal);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
-  std::signal(SIGPIPE, SIG_IGN);  // a closed pipe is a write error, which ends quietly
+  // A closed pipe and a file size limit are write errors.
+  std::signal(SIGPIPE, SIG_IGN);
+  std::signal(SIGXFSZ, SIG_IGN);
+  std::signal(SIGBUS, OnLostFile);
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) std::signal(signal, OnStop);
   // Columns of all sizes come and go: giving them back in between costs page faults.
   mallopt(M_MMAP_THRESHOLD, 32 << 20);
   mallopt(M_TRIM_THRESHOLD, 64 << 20);
   try {
     return Main(argc, argv);
+  } catch (const std::bad_alloc&) {
+    std::fputs("xplane-time: out of memory; see --threads 1, or a machine with more\n", stderr);
+    return 74;
   } catch (const std::exception& error) {
     std::fprintf(stderr, "xplane-time: a bug of ours: %s; please report it with the trace\n",
                  error.what());

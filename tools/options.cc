@@ -164,7 +164,8 @@ void AddFilters(CLI::App* app, Options* o, Texts* t) {
       ->check(DecimalValidator())
       ->type_name("NS")
       ->group(kSelect);
-  app->add_option("--max-events", r.max_events, "Only a device's first N executions (counted)")
+  app->add_option("--max-events", r.max_events,
+                  "Only a device's first N executions (counted); the last run may be cut short")
       ->check(CountValidator())
       ->type_name("N")
       ->group(kSelect);
@@ -232,9 +233,8 @@ void AddOutput(CLI::App* app, Options* o, Texts* t) {
 
 void AddSortAndUnit(CLI::App* app, Options* o, Texts* t) {
   app->add_option("--sort", o->output.sort,
-                  "Sort rows by: total, name, mean, median, std, min, max; functions also runs, "
-                  "kernels also "
-                  "self, count, share [total]")
+                  "Sort rows by: total, name, mean, median, max; functions also runs, std, min; "
+                  "kernels also self, count, share; a tree by total only [total]")
       ->type_name("KEY")
       ->group(kOut);
   app->add_option("--unit", t->unit, "Of times in tables: auto, ns, us, ms or s")

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <climits>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -13,6 +14,20 @@
 #include "absl/strings/str_cat.h"
 
 namespace xplane_time::tools {
+namespace {
+
+// The temporary file there is, for signal handlers: a path, or "".
+char unfinished[PATH_MAX] = "";
+
+void SetUnfinished(const std::string& path) {
+  if (path.size() < sizeof unfinished) std::memcpy(unfinished, path.c_str(), path.size() + 1);
+}
+
+}  // namespace
+
+void RemoveUnfinishedOutput() {
+  if (unfinished[0] != '\0') unlink(unfinished);
+}
 
 absl::StatusOr<OutputFile> OutputFile::Open(const std::string& path) {
   if (path.empty()) return OutputFile(stdout, "", "");
@@ -32,6 +47,7 @@ absl::StatusOr<OutputFile> OutputFile::Open(const std::string& path) {
     return absl::InternalError(
         absl::StrCat(path, ": cannot write: ", std::strerror(errno), "; choose another -o"));
   }
+  SetUnfinished(temporary);
   const mode_t mask = umask(0);
   umask(mask);
   fchmod(fd, 0666 & ~mask);
@@ -45,7 +61,9 @@ OutputFile::OutputFile(OutputFile&& other) noexcept
 
 OutputFile::~OutputFile() {
   if (file_ != nullptr && file_ != stdout) std::fclose(file_);
-  if (!temporary_.empty()) unlink(temporary_.c_str());
+  if (temporary_.empty()) return;
+  unlink(temporary_.c_str());
+  SetUnfinished("");
 }
 
 absl::Status OutputFile::WriteError() const {
@@ -67,6 +85,7 @@ absl::Status OutputFile::Commit() {
     return WriteError();
   }
   temporary_.clear();
+  SetUnfinished("");
   return absl::OkStatus();
 }
 

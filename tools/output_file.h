@@ -35,6 +35,10 @@ class OutputFile {
   std::string path_, temporary_;
 };
 
+// The temporary file of an output that is not committed, where there is one. One output
+// at a time; safe in a signal handler.
+void RemoveUnfinishedOutput();
+
 }  // namespace xplane_time::tools
 
 #endif  // XPLANE_TIME_TOOLS_OUTPUT_FILE_H_

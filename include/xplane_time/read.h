@@ -4,7 +4,8 @@
 // EventBatches. Not handled here: which planes matter (select.h), what an event
 // means (runs.h).
 //
-//   auto inputs = FindInputs({"run_dir"}, {});
+//   const std::vector<std::string> arguments = {"run_dir"};
+//   auto inputs = FindInputs(arguments, {});
 //   auto trace = OpenTrace(*inputs, {}, &diagnostics);
 //   if (!trace.ok()) ...   // NotFound, DataLoss ("... at byte 5127"), InvalidArgument
 //
@@ -110,7 +111,7 @@ inline constexpr int64_t kNoTimePs = std::numeric_limits<int64_t>::min();
 class BatchBuilder;
 
 // Up to kBatchSize consecutive events of one line, in file order, as columns.
-// Spans live until the next batch.
+// Spans live until the reader's next Next() or Start(), texts as long as the Trace.
 struct EventBatch {
   static constexpr size_t kBatchSize = 1024;
   uint32_t line = 0;                     // into Trace::lines
@@ -143,11 +144,17 @@ class LineDecoder;
 // first counts. One object reads many lines, one after the other; different objects may
 // be used concurrently.
 //
-//   EventReader events(trace, {}, &diagnostics);
+//   constexpr std::string_view kStats[] = {"flops"};
+//   EventReader events(trace, kStats, &diagnostics);
 //   events.Start(line);
 //   for (;;) {
 //     absl::StatusOr<EventBatch> batch = events.Next();
-//     if (!batch.ok() || batch->size() == 0) break;
+//     if (!batch.ok()) return batch.status();
+//     if (batch->size() == 0) break;
+//     for (size_t row = 0; row < batch->size(); ++row) {
+//       const StatValue flops = batch->Stat(0, row);
+//       ... batch->start_ps[row], batch->duration_ps[row], flops.type, flops.bits
+//     }
 //   }
 class EventReader {
  public:

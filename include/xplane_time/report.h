@@ -51,12 +51,12 @@ struct ReportOptions {
   Metric metric = Metric::kActive;  // what trimming looks at
   ClockChoice clock = ClockChoice::kAuto;
   Trim trim;
-  uint64_t skip_runs = 0;    // first runs of each function and device: warm-up
-  bool samples = false;      // fill Report::samples
-  bool by_variant = false;   // fill Report::variants
-  int64_t tolerance_ps = 0;  // how far a nested event may stick out (nest.h)
-  uint64_t seed = 1;         // of the bootstrap
-  int threads = 1;           // this one included
+  uint64_t skip_runs = 0;                        // first runs of each function and device: warm-up
+  bool samples = false;                          // fill Report::samples
+  bool by_variant = false;                       // fill Report::variants
+  int64_t tolerance_ps = 0;                      // how far a nested event may stick out (nest.h)
+  uint64_t seed = 1;                             // of the bootstrap
+  int threads = 1;                               // this one included
   std::atomic<uint64_t>* events_done = nullptr;  // where not null: counts events as they are read
 };
 

@@ -16,7 +16,8 @@
 //   |----- span ---|         active = union of the kernels, gap = span - active
 //
 // The rules of a device kind are in one file (src/devices). Filters come after the
-// split: they choose what counts, never where a run begins.
+// split: they choose what counts, never where a run begins. CollectOptions come before
+// it: what they leave out is not seen at all.
 #ifndef XPLANE_TIME_RUNS_H_
 #define XPLANE_TIME_RUNS_H_
 

@@ -72,7 +72,7 @@ class RunSplitter {
   virtual void EndLook() {}
   // Fills chunk->run, and chunk->program where time tells.
   virtual void Assign(DeviceExecutions* chunk) = 0;
-  // All runs, by the ids assigned.
+  // All runs, by the ids assigned. `diagnostics` tells what was left out of the chunks.
   virtual std::vector<Run> Finish(Diagnostics* diagnostics) = 0;
 };
 

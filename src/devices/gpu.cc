@@ -17,6 +17,7 @@
 #include <string>
 #include <utility>
 
+#include "absl/container/flat_hash_set.h"
 #include "devices/device_kind.h"
 #include "timing/period.h"
 
@@ -117,9 +118,11 @@ const HostEvidence::Execution* ExecutionOf(const LaunchTable::Launch& launch,
                              [](int64_t time, const HostEvidence::Execution& execution) {
                                return time < execution.interval.start_ps;
                              });
+  // An execution that is open for very long says little about those that it contains.
+  constexpr size_t kMostSteps = 1024;
   const HostEvidence::Execution* found = nullptr;
   size_t count = 0;
-  while (at != executions.begin()) {
+  for (size_t steps = 0; at != executions.begin() && steps < kMostSteps; ++steps) {
     --at;
     if (at->furthest_end_ps <= time_ps) break;
     if (at->interval.end_ps <= time_ps) continue;
@@ -268,7 +271,9 @@ class GpuSplitter : public RunSplitter {
   }
 
   std::vector<Run> Finish(Diagnostics* diagnostics) override {
-    if (evidence_ != nullptr) CrossCheck(diagnostics);
+    const bool left_out = diagnostics->count(DiagnosticCode::kLeftOutByMinDuration) > 0 ||
+                          diagnostics->count(DiagnosticCode::kLeftOutByMaxEvents) > 0;
+    if (evidence_ != nullptr && !left_out) CrossCheck(diagnostics);
     return std::move(runs_);
   }
 
@@ -383,6 +388,7 @@ class GpuSplitter : public RunSplitter {
 
   // Marks the runs of functions of which the host's record says otherwise.
   void CrossCheck(Diagnostics* diagnostics) {
+    absl::flat_hash_set<std::string> uncertain;
     for (const auto& [function, tally] : tallies_) {
       const auto executions = evidence_->executions.find(function);
       if (executions == evidence_->executions.end()) continue;
@@ -394,8 +400,10 @@ class GpuSplitter : public RunSplitter {
                             std::to_string(on_host.value_or(tally.runs)) +
                             " executions on the host",
                         {.plane = context_.plane});
-      for (Run& run : runs_) run.uncertain |= FunctionOf(run.program) == function;
+      uncertain.insert(function);
     }
+    if (uncertain.empty()) return;
+    for (Run& run : runs_) run.uncertain |= uncertain.contains(FunctionOf(run.program));
   }
 
   SplitContext context_;

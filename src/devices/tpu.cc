@@ -87,13 +87,7 @@ void Numbers(const EventBatch& batch, std::span<const uint32_t> rows, DeviceExec
 class ModuleSplitter : public RunSplitter {
  public:
   explicit ModuleSplitter(const SplitContext& context)
-      : plane_(context.plane), modules_(context.modules) {
-    int64_t furthest = std::numeric_limits<int64_t>::min();
-    for (const ModuleEvent& module : modules_) {
-      furthest = std::max(furthest, module.interval.end_ps);
-      furthest_end_.push_back(furthest);
-    }
-  }
+      : plane_(context.plane), modules_(context.modules) {}
 
   void Assign(DeviceExecutions* chunk) override {
     chunk->run.resize(chunk->size());
@@ -128,22 +122,20 @@ class ModuleSplitter : public RunSplitter {
   }
 
   void Find(int64_t time_ps) {
-    while (begun_ < modules_.size() && modules_[begun_].interval.start_ps <= time_ps) ++begun_;
-    found_ = kNone;
+    while (begun_ < modules_.size() && modules_[begun_].interval.start_ps <= time_ps) {
+      open_.push_back(static_cast<uint32_t>(begun_++));
+    }
+    while (!open_.empty() && modules_[open_.back()].interval.end_ps <= time_ps) open_.pop_back();
+    found_ = open_.empty() ? kNone : open_.back();
     known_until_ps_ = begun_ < modules_.size() ? modules_[begun_].interval.start_ps
                                                : std::numeric_limits<int64_t>::max();
-    for (size_t i = begun_; i-- > 0 && furthest_end_[i] > time_ps;) {
-      const int64_t end_ps = modules_[i].interval.end_ps;
-      if (end_ps <= time_ps) continue;
-      found_ = static_cast<uint32_t>(i);
-      known_until_ps_ = std::min(known_until_ps_, end_ps);
-      break;
-    }
+    if (found_ == kNone) return;
+    known_until_ps_ = std::min(known_until_ps_, modules_[found_].interval.end_ps);
   }
 
   const uint32_t plane_;
   std::span<const ModuleEvent> modules_;
-  std::vector<int64_t> furthest_end_;
+  std::vector<uint32_t> open_;  // begun, the last on top; below it some may be over
   size_t begun_ = 0;
   uint32_t found_ = kNone;
   int64_t known_until_ps_ = std::numeric_limits<int64_t>::min();  // the answer stays found_

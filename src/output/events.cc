@@ -19,6 +19,7 @@ constexpr uint64_t kExactInDouble = uint64_t{1} << 53;
 // Columns of the table.
 constexpr size_t kPlaneWidth = 11, kLineWidth = 10, kTimeWidth = 14, kStatWidth = 10;
 constexpr size_t kLeastNameWidth = 11;
+constexpr size_t kFewestOfName = 3;  // in a row whose numbers are long
 
 constexpr uint64_t kOnes = 0x0101010101010101, kHighBits = 0x8080808080808080;
 
@@ -326,16 +327,31 @@ void EventWriter::BeginTable() {
   cells.Finish(&buffer_);
 }
 
+// Numbers are never cut: where one is too long for its column, the name makes room.
 void EventWriter::TableRow(const EventRow& row) {
+  std::string name = Printable(row.name);
+  if (row.occurrences != 1) name.append(" x").append(std::to_string(row.occurrences));
+  const std::string start = row.start_ps ? NanosecondsText(*row.start_ps) : "-";
+  const std::string duration = NanosecondsText(row.duration_ps);
+  const size_t start_width = std::max(start.size(), kTimeWidth);
+  const size_t duration_width = std::max(duration.size(), kTimeWidth);
+  size_t taken = start_width + duration_width - 2 * kTimeWidth;
+  std::vector<std::string> stats;
+  for (const StatValue& value : row.stats) {
+    stats.push_back(StatText(value));
+    const bool number = value.text.empty();
+    if (number) taken += std::max(stats.back().size(), kStatWidth) - kStatWidth;
+  }
   TableCells cells = {ellipsis_, ""};
   cells.Add(Printable(row.plane), kPlaneWidth, false);
   cells.Add(Printable(row.line), kLineWidth, false);
-  std::string name = Printable(row.name);
-  if (row.occurrences != 1) name.append(" x").append(std::to_string(row.occurrences));
-  cells.Add(name, name_width_, false);
-  cells.Add(row.start_ps ? NanosecondsText(*row.start_ps) : "-", kTimeWidth, true);
-  cells.Add(NanosecondsText(row.duration_ps), kTimeWidth, true);
-  for (const StatValue& value : row.stats) cells.Add(StatText(value), kStatWidth, true);
+  cells.Add(name, name_width_ - std::min(taken, name_width_ - kFewestOfName), false);
+  cells.Add(start, start_width, true);
+  cells.Add(duration, duration_width, true);
+  for (size_t i = 0; i < stats.size(); ++i) {
+    const bool number = row.stats[i].text.empty();
+    cells.Add(stats[i], number ? std::max(stats[i].size(), kStatWidth) : kStatWidth, true);
+  }
   cells.Finish(&buffer_);
 }
 

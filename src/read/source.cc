@@ -42,20 +42,22 @@ absl::Status IoError(const std::string& name, const char* what) {
     case EACCES:
     case EPERM:
       return absl::PermissionDeniedError(message);
-    case ENOSPC:
-    case EDQUOT:
-      return absl::ResourceExhaustedError(
-          absl::StrCat(message, "; set TMPDIR to a place with more room"));
     default:
       return absl::UnavailableError(message);
   }
+}
+
+absl::Status SpoolError(const char* what) {
+  return absl::UnavailableError(absl::StrCat("temporary file in ", ScratchFolder(), ": ", what,
+                                             ": ", std::strerror(errno),
+                                             "; set TMPDIR to a place with room"));
 }
 
 absl::Status WriteAll(int fd, std::string_view bytes) {
   while (!bytes.empty()) {
     const ssize_t written = write(fd, bytes.data(), bytes.size());
     if (written < 0 && errno == EINTR) continue;
-    if (written < 0) return IoError("temporary file", "cannot write");
+    if (written < 0) return SpoolError("cannot write");
     bytes.remove_prefix(static_cast<size_t>(written));
   }
   return absl::OkStatus();
@@ -107,7 +109,7 @@ absl::StatusOr<std::unique_ptr<Source>> Source::Inflated(std::unique_ptr<Source>
       size > options.max_spool_bytes / ratio ? options.max_spool_bytes : size * ratio;
   const uint64_t cap = std::min(options.max_spool_bytes, std::max(kAlwaysAllowed, by_ratio));
   Fd spool(OpenScratchFile());
-  if (spool.get() < 0) return IoError("temporary file", "cannot create");
+  if (spool.get() < 0) return SpoolError("cannot create");
   absl::Status status = Inflate(compressed->bytes(), cap, [&](std::string_view chunk) {
     return WriteAll(spool.get(), chunk);
   });
@@ -132,7 +134,7 @@ absl::StatusOr<std::unique_ptr<Source>> Source::Open(const std::string& path,
     return absl::InvalidArgumentError(absl::StrCat(name, ": is a directory"));
   } else {
     Fd spool(OpenScratchFile());
-    if (spool.get() < 0) return IoError("temporary file", "cannot create");
+    if (spool.get() < 0) return SpoolError("cannot create");
     absl::Status status = SpoolPipe(fd.get(), spool.get(), name, options.max_spool_bytes);
     if (!status.ok()) return status;
     source = Map(spool.get(), name);

@@ -81,7 +81,6 @@ void DeviceMeter::LearnOps() {
     const auto next = static_cast<uint32_t>(symbols_.size());
     symbol_of_op_.push_back(symbols_.try_emplace({op.hlo_op, op.kernel}, next).first->second);
   }
-  cells_of_op_.resize(tables_->ops.size());
   last_cell_of_op_.resize(tables_->ops.size(), {kNone, kNone});
   if (clock_counts_.size() < tables_->programs.size() + 1) {
     // The last one stays that of executions in no program.
@@ -265,12 +264,9 @@ void DeviceMeter::AddToRun(const DeviceExecutions& chunk, std::span<const uint32
 }
 
 uint32_t DeviceMeter::FindCell(uint32_t op, uint32_t program) {
-  auto& cells = cells_of_op_[op];
-  auto found = std::find_if(cells.begin(), cells.end(),
-                            [&](const auto& cell) { return cell.first == program; });
-  if (found == cells.end()) {
-    const auto cell = static_cast<uint32_t>(cells_.size());
-    found = cells.insert(found, {program, cell});
+  const auto next = static_cast<uint32_t>(cells_.size());
+  const auto [found, inserted] = cell_of_.try_emplace(std::pair(op, program), next);
+  if (inserted) {
     KernelCell& added = cells_.emplace_back();
     added.op = op;
     added.program = program;
@@ -280,7 +276,7 @@ uint32_t DeviceMeter::FindCell(uint32_t op, uint32_t program) {
                    (program == kNone ? !filters.any_function()
                                      : filters.WantsFunction(tables_->programs[program].function));
   }
-  last_cell_of_op_[op] = *found;
+  last_cell_of_op_[op] = {program, found->second};
   return found->second;
 }
 

@@ -203,7 +203,7 @@ class DeviceMeter {
   std::vector<uint32_t> symbol_of_op_;
   std::map<std::pair<std::string, std::string>, uint32_t> symbols_;  // hlo_op, kernel
   std::vector<uint8_t> op_has_body_;
-  std::vector<std::vector<std::pair<uint32_t, uint32_t>>> cells_of_op_;  // program, cell
+  absl::flat_hash_map<std::pair<uint32_t, uint32_t>, uint32_t> cell_of_;  // op, program
   std::vector<std::pair<uint32_t, uint32_t>> last_cell_of_op_;
 
   // Of the chunk: intervals on the programs' clocks and their order.

@@ -33,7 +33,7 @@ constexpr CodeInfo kCodes[] = {
      "aggregated events: counted with their totals, without a place in time"},
     {kUnsortedLine, "unsorted_line", kInfo, "lines whose events were not in order of time"},
     {kIdleAccelerator, "idle_accelerator", kInfo, "accelerators that executed nothing"},
-    {kLeftOutByMinDuration, "left_out_by_min_duration", kInfo,
+    {kLeftOutByMinDuration, "left_out_by_min_duration", kWarning,
      "executions shorter than --min-duration were left out"},
     {kLeftOutByMaxEvents, "left_out_by_max_events", kWarning,
      "executions past --max-events were left out"},

@@ -319,16 +319,39 @@ void ExecutionStream::LimitEvents(size_t rows_before, OpenLine* line) {
   KeepRows(keep, &line->rows);
 }
 
-void ExecutionStream::FindRootScopes(DeviceExecutions* chunk) const {
+void ExecutionStream::FindRootScopes(DeviceExecutions* chunk) {
   if (scope_parent_.empty()) return;
   for (int64_t& scope : chunk->root_scope_id) {
-    // A damaged tree may have a cycle.
-    for (size_t steps = 0; steps <= scope_parent_.size(); ++steps) {
-      const auto parent = scope_parent_.find(scope);
-      if (parent == scope_parent_.end() || parent->second == 0) break;
-      scope = parent->second;
-    }
+    if (scope == 0) continue;
+    const auto known = root_of_scope_.find(scope);
+    scope = known != root_of_scope_.end() ? known->second : RootOf(scope);
   }
+}
+
+// Remembers the roots of what it passes. A damaged tree may have a cycle: its root is the
+// least scope in it.
+int64_t ExecutionStream::RootOf(int64_t scope) {
+  std::vector<int64_t> path;
+  absl::flat_hash_map<int64_t, size_t> place;  // in the path
+  int64_t root = scope;
+  for (;;) {
+    const auto known = root_of_scope_.find(root);
+    if (known != root_of_scope_.end()) {
+      root = known->second;
+      break;
+    }
+    const auto [before, inserted] = place.try_emplace(root, path.size());
+    if (!inserted) {
+      root = *std::min_element(path.begin() + static_cast<ptrdiff_t>(before->second), path.end());
+      break;
+    }
+    path.push_back(root);
+    const auto parent = scope_parent_.find(root);
+    if (parent == scope_parent_.end() || parent->second == 0) break;
+    root = parent->second;
+  }
+  for (const int64_t passed : path) root_of_scope_[passed] = root;
+  return root;
 }
 
 }  // namespace xplane_time

@@ -85,7 +85,8 @@ class ExecutionStream {
   void TakeRows(size_t end, OpenLine* line, DeviceExecutions* chunk);
   absl::Status NextWhole(DeviceExecutions* chunk);
   void LimitEvents(size_t rows_before, OpenLine* line);
-  void FindRootScopes(DeviceExecutions* chunk) const;
+  void FindRootScopes(DeviceExecutions* chunk);
+  int64_t RootOf(int64_t scope);
 
   const Trace& trace_;
   const DevicePlane device_;
@@ -94,7 +95,8 @@ class ExecutionStream {
   const KindRules& rules_;
   std::vector<std::string_view> stat_names_;
   std::vector<uint32_t> execution_lines_, run_lines_;
-  absl::flat_hash_map<int64_t, int64_t> scope_parent_;  // of the annotation scopes
+  absl::flat_hash_map<int64_t, int64_t> scope_parent_;   // of the annotation scopes
+  absl::flat_hash_map<int64_t, int64_t> root_of_scope_;  // as far as asked for
   Meanings meanings_;
 
   // Of the batch: the rows that become executions, and what they are.

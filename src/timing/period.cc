@@ -193,10 +193,15 @@ std::optional<Split> SplitByTemplate(Symbols s, std::span<const int64_t> idle_ps
   std::sort(distinct.begin(), distinct.end());
   distinct.erase(std::unique(distinct.begin(), distinct.end()), distinct.end());
   if (distinct.size() >= below) return std::nullopt;
+  // Passes over the sequence, so that one without any template ends soon: what is found is
+  // found among the first few lengths.
+  size_t passes = std::max<size_t>(128, 20'000'000 / s.size());
+  const auto spend = [&](size_t count) { return passes -= std::min(passes, count), passes > 0; };
   for (size_t length : CandidateLengths(s, distinct.size())) {
-    if (length >= below) break;
+    if (length >= below || !spend(3)) break;
     std::optional<Split> best;
     for (size_t start : FrequentWindows(s, length)) {
+      if (!spend(1)) break;
       auto split = TemplateSplitter(s, s.subspan(start, length)).Run();
       if (!split.has_value() || !Meets(*split, s.size(), demand)) continue;
       if (!best.has_value() || Better(*split, *best, idle_ps)) best = std::move(split);
