@@ -7,6 +7,8 @@
 #include <tuple>
 #include <unordered_map>
 
+#include "absl/container/flat_hash_map.h"
+
 namespace xplane_time {
 namespace {
 
@@ -137,7 +139,7 @@ std::vector<size_t> FrequentWindows(Symbols s, size_t length) {
   struct Seen {
     size_t count = 0, first = 0;
   };
-  std::unordered_map<uint64_t, Seen> seen;
+  absl::flat_hash_map<uint64_t, Seen> seen;
   for (size_t i = 0; i < s.size(); ++i) {
     if (i >= length) hash -= top * (uint64_t{s[i - length]} + 1);
     hash = hash * kBase + s[i] + 1;
@@ -198,7 +200,7 @@ std::optional<Split> SplitByTemplate(Symbols s, std::span<const int64_t> idle_ps
   size_t passes = std::max<size_t>(128, 20'000'000 / s.size());
   const auto spend = [&](size_t count) { return passes -= std::min(passes, count), passes > 0; };
   for (size_t length : CandidateLengths(s, distinct.size())) {
-    if (length >= below || !spend(3)) break;
+    if (length >= below || !spend(4)) break;
     std::optional<Split> best;
     for (size_t start : FrequentWindows(s, length)) {
       if (!spend(1)) break;

@@ -396,5 +396,27 @@ TEST(GpuRuns, TheSameTimelineInTwoPieces) {
   EXPECT_THAT(ActivePs(ReportOf(t), "jit_f"), ElementsAre(4, 6));
 }
 
+// A run is what shares the root of its annotation scopes, however deep; scopes in a circle,
+// which only damage makes, belong together.
+TEST(GpuRuns, RootsOfDeepAndDamagedScopes) {
+  TraceBuilder t;
+  for (const auto& [child, parent] : std::vector<std::pair<int64_t, int64_t>>{
+           {111, 110}, {110, 100}, {112, 100}, {211, 200}, {31, 32}, {32, 33}, {33, 31}, {34, 33}}) {
+    t.ScopeParent(child, parent);
+  }
+  int64_t start_ps = 0;
+  for (const int64_t scope : {111, 112, 100, 211, 200, 34, 31, 32}) {
+    t.Gpu(0).Stream(1).Kernel({.name = "k",
+                               .start_ps = start_ps,
+                               .duration_ps = 5,
+                               .hlo_module = "jit_f",
+                               .program_id = 1,
+                               .hlo_op = "k",
+                               .scope_range_id = scope});
+    start_ps += 10;
+  }
+  EXPECT_THAT(ActivePs(ReportOf(t), "jit_f"), ElementsAre(15, 10, 15));
+}
+
 }  // namespace
 }  // namespace xplane_time::testing

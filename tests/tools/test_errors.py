@@ -6,9 +6,12 @@ import gzip
 import json
 import os
 import shlex
+import subprocess
+import time
 import unittest
 
-from harness import GOLDEN, EndToEndTest, in_parallel, run
+from harness import (BINARY, GOLDEN, EndToEndTest, environment, in_parallel, run,
+                     testdata_traces)
 from xspace import Plane, data, gpu, space
 
 GOOD = space(gpu(0))
@@ -145,6 +148,26 @@ class Errors(EndToEndTest):
             self.skipTest("another user may not run the binary here")
         self.assertEqual((done.code, done.out), (74, b""))
         self.assertEqual(done.message, f"xplane-time: {T}: cannot open: Permission denied\n")
+
+    def test_no_place_for_a_temporary_file_is_an_io_error(self):
+        trace = testdata_traces()[0].read_bytes()
+        done = run("functions", "-", stdin=trace, env=environment(TMPDIR="/no/such/place"))
+        self.assertEqual(done.code, 74)
+        self.assertIn("/no/such/place", done.message)
+        self.assertIn("TMPDIR", done.message)
+
+    def test_a_stopped_command_leaves_no_half_written_output(self):
+        big = testdata_traces()[0].read_bytes() * 400  # appended: as many captures
+        trace = self.write("big.xplane.pb", big)
+        output = trace.parent / "events.csv"
+        command = [BINARY, "events", str(trace), "--device", "all", "-o", str(output)]
+        for wait_s in (0.005, 0.02, 0.05):
+            process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
+            time.sleep(wait_s)
+            process.terminate()
+            process.wait()
+            left = [path.name for path in trace.parent.iterdir() if ".csv." in path.name]
+            self.assertEqual(left, [])
 
     def test_idle_accelerators_are_listed_with_what_is_there(self):
         done = run("idle.xplane.pb", cwd=self.at)
