@@ -118,11 +118,13 @@ const HostEvidence::Execution* ExecutionOf(const LaunchTable::Launch& launch,
                              [](int64_t time, const HostEvidence::Execution& execution) {
                                return time < execution.interval.start_ps;
                              });
-  // An execution that is open for very long says little about those that it contains.
+  // Past so many that are over before the launch, nothing is known: an execution that is
+  // open for very long says little about what it contains.
   constexpr size_t kMostSteps = 1024;
   const HostEvidence::Execution* found = nullptr;
   size_t count = 0;
-  for (size_t steps = 0; at != executions.begin() && steps < kMostSteps; ++steps) {
+  for (size_t steps = 0; at != executions.begin(); ++steps) {
+    if (steps == kMostSteps) return nullptr;
     --at;
     if (at->furthest_end_ps <= time_ps) break;
     if (at->interval.end_ps <= time_ps) continue;
