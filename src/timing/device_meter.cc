@@ -162,8 +162,8 @@ void DeviceMeter::WatchStreams(const DeviceExecutions& chunk) {
   }
 }
 
-// The rows that are measured, in the order of their clock, and their times on it. Counts
-// which rows have the device clock.
+// The rows that are measured, as they come, and their times on the clocks of programs.
+// Counts which rows have the device clock.
 void DeviceMeter::SetIntervals(const DeviceExecutions& chunk) {
   intervals_.resize(chunk.size());
   clocks_.resize(chunk.size());

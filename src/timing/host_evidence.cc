@@ -2,6 +2,7 @@
 #include "timing/host_evidence.h"
 
 #include <algorithm>
+#include <iterator>
 #include <memory>
 #include <string>
 #include <utility>
@@ -52,8 +53,9 @@ class LineEvidence {
         const uint32_t metadata = batch.metadata[row];
         if (batch.start_ps[row] == kNoTimePs || metadata == kNoMetadata) continue;
         const bool is_execution = (*host.is_execution)[metadata];
-        if (is_execution)
+        if (is_execution) {
           AddExecution(plane.event_metadata.entries[metadata].name, line, batch, row);
+        }
         if (any_module && !is_execution) AddInner(line, batch, row);
         if (any_id) AddLaunch(line, batch, row);
       }
@@ -140,7 +142,10 @@ void LaunchTable::Order() {
   };
   const auto added = launches.begin() + static_cast<ptrdiff_t>(ordered_);
   if (!std::is_sorted(added, launches.end(), before)) std::sort(added, launches.end(), before);
-  std::inplace_merge(launches.begin(), added, launches.end(), before);
+  // Ids mostly grow: then there is nothing to merge, and no buffer for it to get.
+  const bool follows =
+      added == launches.begin() || added == launches.end() || !before(*added, *std::prev(added));
+  if (!follows) std::inplace_merge(launches.begin(), added, launches.end(), before);
   size_t count = 0;
   for (const Launch& launch : launches) {
     if (count > 0 && launches[count - 1].correlation_id == launch.correlation_id) {
