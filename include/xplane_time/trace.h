@@ -17,6 +17,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -100,6 +101,8 @@ class MetadataTable {
     const auto found = sparse_.find(id);
     return found == sparse_.end() ? kNoMetadata : found->second;
   }
+  // What Find() answers for small ids, as far as it goes; kNoMetadata: Find() knows.
+  std::span<const uint32_t> array() const { return dense_; }
 
  private:
   // The array has room for a few times as many ids as there are entries.

@@ -22,10 +22,7 @@ void BatchBuilder::StartLine(uint32_t line) {
   Clear();
   line_ = line;
   const Line& at = trace_.lines[line];
-  const auto start_ps = ToAxisPs(at.timestamp_ns, trace_.base_ns, 0);
-  line_start_ps_ = start_ps.value_or(0);
-  line_start_is_small_ =
-      start_ps.has_value() && std::abs(line_start_ps_) < static_cast<int64_t>(kSmallPs);
+  line_start_ps_ = ToAxisPs(at.timestamp_ns, trace_.base_ns, 0);
   if (plane_ == &trace_.planes[at.plane]) return;
   plane_ = &trace_.planes[at.plane];
   if (wants_stats()) FindColumns();
@@ -59,9 +56,21 @@ void BatchBuilder::FindColumns() {
   }
 }
 
-uint32_t BatchBuilder::ColumnOfLargeId(int64_t stat_metadata_id) const {
+uint32_t BatchBuilder::ColumnOf(int64_t stat_metadata_id) const {
+  const auto at = static_cast<uint64_t>(stat_metadata_id);
+  if (at < kSmallIds) return column_of_small_id_[at];
   const auto found = column_of_large_id_.find(stat_metadata_id);
   return found == column_of_large_id_.end() ? column_of_unknown_ : found->second;
+}
+
+void BatchBuilder::SetStat(uint32_t column, const StatValue& value) {
+  if (column == kNameless) return;
+  if (cells_[column] == nullptr) AddCells(column);
+  Cells& cells = *cells_[column];
+  if (cells.type[size_] != StatType::kAbsent) return;
+  cells.type[size_] = value.type;
+  cells.bits[size_] = value.bits;
+  if (HasOwnText(value.type)) cells.text[size_] = value.text;
 }
 
 void BatchBuilder::AddCells(uint32_t column) {
@@ -111,7 +120,7 @@ const StatValue& BatchBuilder::MetadataStat(size_t column, uint32_t metadata) co
   return row[column];
 }
 
-void BatchBuilder::AddUnusual(uint64_t event, const RawEvent& raw, uint32_t metadata) {
+void BatchBuilder::Add(uint64_t event, const RawEvent& raw) {
   const Location where = {
       .file = plane_->file, .plane = trace_.lines[line_].plane, .line = line_, .event = event};
   std::optional<int64_t> start_ps = kNoTimePs;
@@ -129,8 +138,15 @@ void BatchBuilder::AddUnusual(uint64_t event, const RawEvent& raw, uint32_t meta
       return ClearRow();
     }
   }
+  const uint32_t metadata = plane_->event_metadata.Find(raw.metadata_id);
   if (metadata == kNoMetadata) diagnostics_->Count(DiagnosticCode::kMissingEventMetadata, where);
-  Append(event, raw, *start_ps, raw.aggregated ? raw.data : 1, metadata);
+  rows_->event[size_] = event;
+  rows_->start_ps[size_] = *start_ps;
+  rows_->duration_ps[size_] = raw.duration_ps;
+  rows_->occurrences[size_] = raw.aggregated ? raw.data : 1;
+  rows_->metadata_id[size_] = raw.metadata_id;
+  rows_->metadata[size_] = metadata;
+  ++size_;
 }
 
 EventBatch BatchBuilder::Batch() {

@@ -5,7 +5,9 @@
 
 #include <array>
 #include <cstdint>
+#include <cstdlib>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -39,43 +41,16 @@ class BatchBuilder {
   // of the plane are asked for, those without a name have the column kNameless, so that
   // each is decoded.
   static constexpr uint32_t kNoColumn = ~uint32_t{0}, kNameless = kNoColumn - 1;
-  uint32_t ColumnOf(int64_t stat_metadata_id) const {
-    const auto at = static_cast<uint64_t>(stat_metadata_id);
-    return at < kSmallIds ? column_of_small_id_[at] : ColumnOfLargeId(stat_metadata_id);
-  }
+  uint32_t ColumnOf(int64_t stat_metadata_id) const;
   // A stat of the event that Add() will add next; of equal ones the first counts.
-  void SetStat(uint32_t column, const StatValue& value) {
-    if (column >= kNameless) return;
-    Cells& cells = CellsOf(column);
-    if (cells.type[size_] != StatType::kAbsent) return;
-    cells.type[size_] = value.type;
-    cells.bits[size_] = value.bits;
-    if (HasOwnText(value.type)) cells.text[size_] = value.text;
-  }
-  // The same for one without text.
-  void SetNumber(uint32_t column, StatType type, uint64_t bits) {
-    if (column >= kNameless) return;
-    Cells& cells = CellsOf(column);
-    if (cells.type[size_] != StatType::kAbsent) return;
-    cells.type[size_] = type;
-    cells.bits[size_] = bits;
-  }
+  void SetStat(uint32_t column, const StatValue& value);
   // Forgets the stats set since the last Add().
   void ClearRow() { ClearCells(size_, size_ + 1); }
 
   bool full() const { return size_ == EventBatch::kBatchSize; }
-  // Adds the event with index `event` of the line; not when full().
-  void Add(uint64_t event, const RawEvent& raw) {
-    const uint32_t metadata = plane_->event_metadata.Find(raw.metadata_id);
-    // With all three this small no sum of them leaves the axis.
-    const bool small =
-        line_start_is_small_ && static_cast<uint64_t>(raw.data | raw.duration_ps) < kSmallPs;
-    if (small && !raw.aggregated && metadata != kNoMetadata) {
-      Append(event, raw, line_start_ps_ + raw.data, 1, metadata);
-    } else {
-      AddUnusual(event, raw, metadata);
-    }
-  }
+  // Adds the event with index `event` of the line; not when full(). A damaged one is
+  // skipped and noted.
+  void Add(uint64_t event, const RawEvent& raw);
 
   // What was added since the last batch; the one before becomes invalid.
   EventBatch Batch();
@@ -85,9 +60,8 @@ class BatchBuilder {
   bool InMetadata(size_t column) const;
 
  private:
+  friend class BatchLoop;
   static constexpr size_t kSmallIds = 4096;
-
-  static constexpr uint64_t kSmallPs = uint64_t{1} << 60;
 
   // One array a column, in one place.
   struct Rows {
@@ -101,23 +75,6 @@ class BatchBuilder {
     std::array<std::string_view, EventBatch::kBatchSize> text;
   };
 
-  void Append(uint64_t event, const RawEvent& raw, int64_t start_ps, int64_t occurrences,
-              uint32_t metadata) {
-    Rows& rows = *rows_;
-    const size_t row = size_++;
-    rows.event[row] = event;
-    rows.start_ps[row] = start_ps;
-    rows.duration_ps[row] = raw.duration_ps;
-    rows.occurrences[row] = occurrences;
-    rows.metadata_id[row] = raw.metadata_id;
-    rows.metadata[row] = metadata;
-  }
-  void AddUnusual(uint64_t event, const RawEvent& raw, uint32_t metadata);
-  uint32_t ColumnOfLargeId(int64_t stat_metadata_id) const;
-  Cells& CellsOf(uint32_t column) {
-    if (cells_[column] == nullptr) AddCells(column);
-    return *cells_[column];
-  }
   void ClearCells(size_t begin, size_t end);
   void FindColumns();
   void AddCells(uint32_t column);
@@ -127,8 +84,7 @@ class BatchBuilder {
   Diagnostics* diagnostics_;
   const Plane* plane_ = nullptr;
   uint32_t line_ = 0;
-  bool line_start_is_small_ = false;
-  int64_t line_start_ps_ = 0;
+  std::optional<int64_t> line_start_ps_;  // nothing: off the axis
 
   // Stat ids are small and dense in practice: a table, and a map for the others.
   uint32_t column_of_unknown_ = kNoColumn;
@@ -142,6 +98,82 @@ class BatchBuilder {
   std::unique_ptr<Rows> rows_;
   std::vector<std::unique_ptr<Cells>> cells_;  // by column; null: never set
   std::vector<StatColumn> columns_;
+};
+
+// Adds many events of the usual kind to a builder: a copy of what it needs, which as a
+// local variable stays in registers. The builder rests until Finish().
+class BatchLoop {
+ public:
+  explicit BatchLoop(BatchBuilder* builder)
+      : builder_(builder),
+        rows_(builder->rows_.get()),
+        cells_(builder->cells_.data()),
+        column_of_small_id_(builder->column_of_small_id_.data()),
+        metadata_of_id_(builder->plane_->event_metadata.array()),
+        row_(builder->size_),
+        line_start_ps_(builder->line_start_ps_.value_or(0)) {
+    const auto distance = static_cast<uint64_t>(std::abs(line_start_ps_));
+    if (builder->line_start_ps_.has_value() && distance < kSmallPs) most_ps_ = kSmallPs;
+  }
+  void Finish() { builder_->size_ = row_; }
+
+  bool full() const { return row_ == EventBatch::kBatchSize; }
+  uint32_t ColumnOf(uint64_t id) const {
+    if (id < BatchBuilder::kSmallIds) return column_of_small_id_[id];
+    return builder_->ColumnOf(static_cast<int64_t>(id));
+  }
+  // Of a stat with a column, of equal ones the first.
+  void SetNumber(uint32_t column, StatType type, uint64_t bits) {
+    if (cells_[column] == nullptr) [[unlikely]] {
+      builder_->AddCells(column);
+    }
+    BatchBuilder::Cells& cells = *cells_[column];
+    if (cells.type[row_] != StatType::kAbsent) return;
+    cells.type[row_] = type;
+    cells.bits[row_] = bits;
+  }
+  void SetStat(uint32_t column, const StatValue& value) {
+    Finish();
+    builder_->SetStat(column, value);
+  }
+  void ClearRow() {
+    Finish();
+    builder_->ClearRow();
+  }
+  void Add(uint64_t event, int64_t id, int64_t offset_ps, int64_t duration_ps) {
+    const auto at = static_cast<uint64_t>(id);
+    const uint32_t metadata = at < metadata_of_id_.size() ? metadata_of_id_[at] : kNoMetadata;
+    // With all three this small no sum of them leaves the axis.
+    const bool small = static_cast<uint64_t>(offset_ps | duration_ps) < most_ps_;
+    if (!small || metadata == kNoMetadata) [[unlikely]] {
+      return AddUnusual(event, id, offset_ps, duration_ps);
+    }
+    rows_->event[row_] = event;
+    rows_->start_ps[row_] = line_start_ps_ + offset_ps;
+    rows_->duration_ps[row_] = duration_ps;
+    rows_->occurrences[row_] = 1;
+    rows_->metadata_id[row_] = id;
+    rows_->metadata[row_] = metadata;
+    ++row_;
+  }
+
+ private:
+  static constexpr uint64_t kSmallPs = uint64_t{1} << 60;
+
+  void AddUnusual(uint64_t event, int64_t id, int64_t offset_ps, int64_t duration_ps) {
+    Finish();
+    builder_->Add(event, {.metadata_id = id, .data = offset_ps, .duration_ps = duration_ps});
+    row_ = builder_->size_;
+  }
+
+  BatchBuilder* const builder_;
+  BatchBuilder::Rows* const rows_;
+  const std::unique_ptr<BatchBuilder::Cells>* const cells_;
+  const uint32_t* const column_of_small_id_;
+  const std::span<const uint32_t> metadata_of_id_;
+  size_t row_;
+  const int64_t line_start_ps_;
+  uint64_t most_ps_ = 0;  // below it offsets and durations are small
 };
 
 }  // namespace xplane_time

@@ -151,4 +151,17 @@ absl::StatusOr<std::unique_ptr<Source>> Source::FromMemory(std::string_view byte
   return Inflated(std::move(source), name, options);
 }
 
+void MapPagesOf(std::string_view bytes) {
+#if defined(MADV_POPULATE_READ)
+  constexpr size_t kFew = size_t{1} << 16, kMost = size_t{1} << 25;
+  if (bytes.size() < kFew) return;
+  const auto page_size = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
+  const size_t before = reinterpret_cast<uintptr_t>(bytes.data()) % page_size;
+  char* const page = const_cast<char*>(bytes.data()) - before;  // NOLINT: it is not written to
+  madvise(page, std::min(bytes.size(), kMost) + before, MADV_POPULATE_READ);
+#else
+  static_cast<void>(bytes);
+#endif
+}
+
 }  // namespace xplane_time

@@ -41,6 +41,10 @@ class Source {
   bool mapped_;
 };
 
+// Maps pages of a source that are about to be read all at once: cheaper than a fault for
+// every few. Of long ranges only the beginning; without effect where the system cannot.
+void MapPagesOf(std::string_view bytes);
+
 }  // namespace xplane_time
 
 #endif  // XPLANE_TIME_SRC_READ_SOURCE_H_

@@ -40,38 +40,59 @@ struct GatherByPext {
 };
 #endif
 
-// The ninth and tenth byte of a varint, after eight that go on. The tenth has room for one
-// bit; the generated parser drops the others. False at an eleventh.
-inline bool ReadVarintTail(const char** at, uint64_t* value) {
-  const auto ninth = static_cast<uint8_t>((*at)[8]), tenth = static_cast<uint8_t>((*at)[9]);
-  *value |= static_cast<uint64_t>(ninth & 0x7f) << 56;
-  if (ninth < 0x80) {
-    *at += 9;
-    return true;
-  }
-  *value |= static_cast<uint64_t>(tenth) << 63;
-  *at += 10;
-  return tenth < 0x80;
+// A varint and where it ends; null: it has more than 10 bytes.
+struct TailedVarint {
+  uint64_t value;
+  const char* end;
+};
+
+// One whose eight bytes from `at` on, with the value `low`, all go on. The tenth byte has
+// room for one bit; the generated parser drops the others.
+[[gnu::cold, gnu::noinline]] inline TailedVarint ReadVarintTail(const char* at, uint64_t low) {
+  const auto ninth = static_cast<uint8_t>(at[8]), tenth = static_cast<uint8_t>(at[9]);
+  low |= static_cast<uint64_t>(ninth & 0x7f) << 56;
+  if (ninth < 0x80) return {low, at + 9};
+  return {low | static_cast<uint64_t>(tenth) << 63, tenth < 0x80 ? at + 10 : nullptr};
 }
 
-// Reads a varint and moves `*at` past it; 10 bytes from `*at` on must be readable. False
-// at one of more than 10.
+// Reads a varint of more than one byte, mostly, and moves `*at` past it; 10 bytes from
+// `*at` on must be readable. False at one of more than 10.
 template <typename How>
-__attribute__((always_inline)) inline bool ReadWideVarint(const char** at, uint64_t* value) {
+__attribute__((always_inline)) inline bool ReadLongVarint(const char** at, uint64_t* value) {
   uint64_t bytes;
   std::memcpy(&bytes, *at, sizeof bytes);
-  if ((bytes & 0x80) == 0) {
-    *value = bytes & 0x7f;
-    ++*at;
+  const uint64_t ends = ~bytes & ~kVarintBits;
+  if (ends == 0) [[unlikely]] {
+    const TailedVarint tailed = ReadVarintTail(*at, How::Gather(bytes));
+    *value = tailed.value;
+    if (tailed.end == nullptr) return false;
+    *at = tailed.end;
     return true;
   }
-  const uint64_t ends = ~bytes & ~kVarintBits;
-  if (ends == 0) {
-    *value = How::Gather(bytes);
-    return ReadVarintTail(at, value);
-  }
   *value = How::Gather(bytes & (ends ^ (ends - 1)));
-  *at += (std::countr_zero(ends) + 1) / 8;
+  *at += static_cast<size_t>(std::countr_zero(ends)) / 8 + 1;
+  return true;
+}
+
+// The same for one of a single byte, mostly.
+template <typename How>
+__attribute__((always_inline)) inline bool ReadWideVarint(const char** at, uint64_t* value) {
+  if (static_cast<uint8_t>(**at) < 0x80) {
+    *value = static_cast<uint8_t>(*(*at)++);
+    return true;
+  }
+  return ReadLongVarint<How>(at, value);
+}
+
+// Reads one that must have exactly `size` bytes, up to 8; false where it does not.
+template <typename How>
+__attribute__((always_inline)) inline bool ReadVarintOf(uint64_t size, const char* at,
+                                                        uint64_t* value) {
+  uint64_t bytes;
+  std::memcpy(&bytes, at, sizeof bytes);
+  const uint64_t ends = ~bytes & ~kVarintBits;
+  if (static_cast<uint64_t>(std::countr_zero(ends)) != 8 * size - 1) return false;
+  *value = How::Gather(bytes & (ends ^ (ends - 1)));
   return true;
 }
 

@@ -4,6 +4,7 @@
 #include <array>
 #include <utility>
 
+#include "read/source.h"
 #include "read/wide_varint.h"
 #include "read/wire_message.h"
 
@@ -12,6 +13,7 @@ namespace {
 
 constexpr uint32_t kEventsField = 4;
 constexpr char kEventsTag = 0x22;
+
 // The careful way. False at damage.
 bool DecodeEvent(std::string_view bytes, uint64_t offset, RawEvent* event, BatchBuilder* builder,
                  Damage* damage) {
@@ -42,62 +44,98 @@ bool DecodeEvent(std::string_view bytes, uint64_t offset, RawEvent* event, Batch
   return ok || damage->From(cursor);
 }
 
+// By tag: what a stat is whose value is a varint; else kAbsent.
+constexpr std::array<StatType, 256> kNumberTypes = [] {
+  std::array<StatType, 256> types = {};
+  types[0x18] = StatType::kUint64;
+  types[0x20] = StatType::kInt64;
+  types[0x38] = StatType::kRef;
+  return types;
+}();
+
+inline StatType NumberType(char tag) { return kNumberTypes[static_cast<uint8_t>(tag)]; }
+
 // The fast way: known fields in their usual encoding. False where something is unusual;
-// stats may then have been set. Reads up to kSlack bytes past `end`.
+// stats may then have been set. Reads up to kSlack bytes past `end`: three numbers.
 template <typename How>
 struct FastEvent {
-  static constexpr size_t kSlack = 16;
+  static constexpr size_t kSlack = 48;
 
-  // The value of a stat, up to `end`.
-  __attribute__((always_inline)) static inline bool ReadValue(const char* p, const char* end,
-                                                              uint32_t column,
-                                                              BatchBuilder* builder) {
-    uint64_t bits;
+  // The value of any stat, from its tag up to `end`.
+  [[gnu::noinline]] static bool ReadValue(const char* p, const char* end, StatValue* value) {
     if (p >= end) return false;
     const char tag = *p++;
-    if (tag == 0x20 || tag == 0x18 || tag == 0x38) {
-      if (!ReadWideVarint<How>(&p, &bits) || p != end) return false;
-      builder->SetNumber(column,
-                         tag == 0x20   ? StatType::kInt64
-                         : tag == 0x18 ? StatType::kUint64
-                                       : StatType::kRef,
-                         bits);
-      return true;
+    if (NumberType(tag) != StatType::kAbsent) {
+      value->type = NumberType(tag);
+      return ReadWideVarint<How>(&p, &value->bits) && p == end;
     }
     if (tag == 0x2a || tag == 0x32 || tag == 0x42) {
-      if (!ReadWideVarint<How>(&p, &bits) || p > end) return false;
-      if (bits != static_cast<uint64_t>(end - p)) return false;
-      const StatType type = tag == 0x2a   ? StatType::kString
-                            : tag == 0x32 ? StatType::kBytes
-                                          : StatType::kCompressedString;
-      builder->SetStat(column, {type, 0, std::string_view(p, bits)});
-      return true;
+      uint64_t size;
+      if (!ReadWideVarint<How>(&p, &size) || p > end) return false;
+      value->type = tag == 0x2a   ? StatType::kString
+                    : tag == 0x32 ? StatType::kBytes
+                                  : StatType::kCompressedString;
+      value->text = std::string_view(p, static_cast<size_t>(end - p));
+      return size == value->text.size();
     }
     if (tag != 0x11 || end - p != 8) return false;
-    std::memcpy(&bits, p, sizeof bits);
-    builder->SetNumber(column, StatType::kDouble, bits);
+    value->type = StatType::kDouble;
+    std::memcpy(&value->bits, p, sizeof value->bits);
     return true;
+  }
+
+  __attribute__((always_inline)) static inline bool ReadOddStat(const char* value, const char* end,
+                                                                uint32_t column, BatchLoop* loop) {
+    StatValue read;
+    if (!ReadValue(value, end, &read)) return false;
+    loop->SetStat(column, read);
+    return true;
+  }
+
+  // A stat that starts at `*p`, in any length; moves `*p` past it.
+  struct StatPlace {
+    uint64_t id;
+    const char *value, *end;
+  };
+  [[gnu::noinline]] static bool FindStat(const char* p, const char* end, StatPlace* place) {
+    uint64_t size;
+    if (*p++ != 0x22 || !ReadWideVarint<How>(&p, &size) || p > end) return false;
+    if (size < 2 || size > static_cast<uint64_t>(end - p)) return false;
+    place->end = p + size;
+    if (*p++ != 0x08 || !ReadWideVarint<How>(&p, &place->id)) return false;
+    place->value = p;
+    return p <= place->end;
   }
 
   // Stats up to `end`. Those that nobody asked for are skipped by length.
   __attribute__((always_inline)) static inline bool ReadStats(const char* p, const char* end,
-                                                              BatchBuilder* builder) {
+                                                              BatchLoop* loop) {
     while (p < end) {
       uint64_t word;
       std::memcpy(&word, p, sizeof word);
-      uint64_t size = (word >> 8) & 0x7f, id = (word >> 24) & 0x7f;
+      if ((word & 0x80ff80ff) != 0x00080022) {  // not: a stat, a byte of size, an id of a byte
+        StatPlace place;
+        if (!FindStat(p, end, &place)) return false;
+        const uint32_t column = loop->ColumnOf(place.id);
+        if (column != BatchBuilder::kNoColumn &&
+            !ReadOddStat(place.value, place.end, column, loop)) {
+          return false;
+        }
+        p = place.end;
+        continue;
+      }
+      const uint64_t size = (word >> 8) & 0x7f;
       const char* value = p + 4;
       const char* stat_end = p + 2 + size;
-      if ((word & 0x80ff80ff) != 0x00080022) {  // not: a stat, a byte of size, an id of a byte
-        if (*p++ != 0x22 || !ReadWideVarint<How>(&p, &size) || p > end) return false;
-        if (size > static_cast<uint64_t>(end - p)) return false;
-        stat_end = p + size;
-        if (size < 2 || *p++ != 0x08 || !ReadWideVarint<How>(&p, &id)) return false;
-        value = p;
-      }
-      if (stat_end > end || value > stat_end) return false;
-      const uint32_t column = builder->ColumnOf(static_cast<int64_t>(id));
-      if (column != BatchBuilder::kNoColumn && !ReadValue(value, stat_end, column, builder)) {
+      if (size < 2 || stat_end > end) return false;
+      const uint32_t column = loop->ColumnOf((word >> 24) & 0x7f);
+      const StatType type = NumberType(static_cast<char>(word >> 32));
+      uint64_t bits;
+      if (column < BatchBuilder::kNameless && type != StatType::kAbsent &&
+          ReadVarintOf<How>(size - 3, value + 1, &bits)) {
+        loop->SetNumber(column, type, bits);
+      } else if (column != BatchBuilder::kNoColumn &&
+                 !ReadOddStat(value, stat_end, column, loop)) {
         return false;
       }
       p = stat_end;
@@ -115,26 +153,36 @@ struct FastEvent {
     return true;
   }
 
+  // A number that is there or not.
   __attribute__((always_inline)) static inline bool ReadNumber(char tag, const char** p,
-                                                               const char* end, int64_t* number) {
-    if (*p >= end || **p != tag) return true;
+                                                               int64_t* number) {
+    if (**p != tag) return true;
     ++*p;
     uint64_t bits;
-    if (!ReadWideVarint<How>(p, &bits)) return false;
+    const bool one_byte = tag == 0x08;  // mostly
+    if (!(one_byte ? ReadWideVarint<How>(p, &bits) : ReadLongVarint<How>(p, &bits))) return false;
     *number = static_cast<int64_t>(bits);
     return true;
   }
 
-  __attribute__((always_inline)) static inline bool Read(const char* p, const char* end,
-                                                         RawEvent* event, BatchBuilder* builder) {
-    // In the order in which they are written; a field out of order ends the fast way.
-    if (!ReadNumber(0x08, &p, end, &event->metadata_id)) return false;
-    if (!ReadNumber(0x10, &p, end, &event->data)) return false;
-    if (!ReadNumber(0x18, &p, end, &event->duration_ps)) return false;
-    if (p > end) return false;
-    return builder->wants_stats() ? ReadStats(p, end, builder) : SkipStats(p, end);
+  __attribute__((always_inline)) static inline bool Read(uint64_t index, bool wants_stats,
+                                                         const char* p, const char* end,
+                                                         BatchLoop* loop) {
+    // In the order in which they are written; a field out of order ends the fast way, and so
+    // does a number that is the next event's.
+    int64_t id = 0, offset_ps = 0, duration_ps = 0;
+    if (!ReadNumber(0x08, &p, &id) || !ReadNumber(0x10, &p, &offset_ps) ||
+        !ReadNumber(0x18, &p, &duration_ps) || p > end) {
+      return false;
+    }
+    if (wants_stats ? !ReadStats(p, end, loop) : !SkipStats(p, end)) return false;
+    loop->Add(index, id, offset_ps, duration_ps);
+    return true;
   }
 };
+
+// Far enough ahead for memory to answer in time.
+constexpr size_t kPrefetchBytes = 2048;
 
 class WireLineDecoder : public LineDecoder {
  public:
@@ -161,24 +209,27 @@ class WireLineDecoder : public LineDecoder {
   template <typename How>
   __attribute__((always_inline)) inline void FillWith(BatchBuilder* builder) {
     if (file_.size() <= FastEvent<How>::kSlack) return;
-    // Copies: what the builder writes could be these members, for all the compiler knows.
+    // Copies: what is written could be these members, for all the compiler knows.
     const char* const safe_end =
         std::min(end_, file_.data() + file_.size() - FastEvent<How>::kSlack);
     const char* at = at_;
     uint64_t index = event_index_;
-    while (at < safe_end && *at == kEventsTag && !builder->full()) {
+    const bool wants_stats = builder->wants_stats();
+    BatchLoop loop(builder);
+    while (at < safe_end && *at == kEventsTag && !loop.full()) {
+      __builtin_prefetch(at + kPrefetchBytes);
       const char* p = at + 1;
       uint64_t size;
       if (!ReadWideVarint<How>(&p, &size) || p > safe_end) break;
       if (size > static_cast<uint64_t>(safe_end - p)) break;
-      RawEvent event;
-      if (!FastEvent<How>::Read(p, p + size, &event, builder)) {
-        builder->ClearRow();
+      if (!FastEvent<How>::Read(index, wants_stats, p, p + size, &loop)) {
+        loop.ClearRow();
         break;
       }
-      builder->Add(index++, event);
+      ++index;
       at = p + size;
     }
+    loop.Finish();
     at_ = at;
     event_index_ = index;
   }
@@ -235,9 +286,6 @@ class Bmi2LineDecoder final : public WireLineDecoder {
   }
 };
 #endif
-
-// Far enough ahead for memory to answer in time.
-constexpr size_t kPrefetchBytes = 2048;
 
 // A place in a line, and the events counted up to there.
 struct HopPlace {
@@ -322,8 +370,9 @@ void IndexWireLines(const WireFiles& files, const Trace& trace, LineQueue queue)
     entries[i].line = nullptr;
     if (!queue.Next(&entries[i])) return false;
     const ByteRange& range = entries[i].line->bytes;
-    const char* begin = files(entries[i].line->plane).data() + range.offset;
-    places[i] = {begin, begin + range.size, 0};
+    const std::string_view bytes = files(entries[i].line->plane).substr(range.offset, range.size);
+    MapPagesOf(bytes);
+    places[i] = {bytes.data(), bytes.data() + bytes.size(), 0};
     return true;
   };
   size_t open = 0;

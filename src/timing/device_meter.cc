@@ -96,19 +96,9 @@ void DeviceMeter::Add(const DeviceExecutions& chunk) {
   if (plane_.kind == DeviceKind::kGpu) WatchStreams(chunk);
   SetIntervals(chunk);
   OrderByClock(chunk);
-  AddToRuns(chunk);
-  AddToKernels(chunk);
+  AddRunByRun(chunk);
   if (++chunks_ % 256 == 0) LimitDurations();
-  if (!Nests(plane_.kind)) {
-    for (const uint32_t row : order_) AddSelf(tags_[row], Length(intervals_[row]));
-    return;
-  }
-  if (plane_.kind == DeviceKind::kCpu) MarkBodies(chunk);
-  if (settings_.tolerance_ps > 0) {
-    NestTolerantly(chunk);
-  } else {
-    NestRows(chunk);
-  }
+  if (settings_.tolerance_ps > 0 && Nests(plane_.kind)) NestTolerantly(chunk);
   if (plane_.kind != DeviceKind::kTpu) return;
   for (auto& [line, open] : timelines_) {
     std::erase_if(
@@ -216,31 +206,40 @@ void DeviceMeter::OrderByClock(const DeviceExecutions& chunk) {
   }
 }
 
-void DeviceMeter::AddToRuns(const DeviceExecutions& chunk) {
-  const std::span<const uint32_t> order(order_);
+void DeviceMeter::AddRunByRun(const DeviceExecutions& chunk) {
+  tags_.resize(chunk.size());
+  const bool nests = Nests(plane_.kind) && settings_.tolerance_ps == 0;
+  const Rows order(order_);
   for (size_t first = 0; first < order.size();) {
     const uint32_t run = chunk.run[order[first]];
     size_t end = first;
     while (end < order.size() && chunk.run[order[end]] == run) ++end;
-    const auto rows = order.subspan(first, end - first);
+    const Rows rows = order.subspan(first, end - first);
     first = end;
     if (run == kNone) {
-      AddToRun(chunk, rows, &last_in_no_run_, nullptr, nullptr);
-      continue;
+      CheckOrder(rows, &last_in_no_run_);
+    } else {
+      AddToRun(chunk, rows, run);
     }
-    if (run >= runs_.size()) runs_.resize(run + 1);
-    AddToRun(chunk, rows, &runs_[run].last, &runs_[run], contents_.Open(run, rows.size()));
+    AddToKernels(chunk, rows);
+    if (plane_.kind == DeviceKind::kCpu) MarkBodies(chunk, rows);
+    if (nests) NestRows(chunk, rows);
   }
 }
 
-void DeviceMeter::AddToRun(const DeviceExecutions& chunk, std::span<const uint32_t> rows,
-                           Interval* last, RunTimes* run, std::vector<uint32_t>* contents) {
-  if (clocks_[rows[0]] == Clock::kDevice) {
-    disordered_ |= Before(intervals_[rows[0]], *last);
-    *last = intervals_[rows.back()];
-  }
-  if (run == nullptr) return;
-  RunTimes times = *run;
+// Rows of a run come in the order of the device's clock, in one chunk and from one to the
+// next.
+void DeviceMeter::CheckOrder(Rows rows, Interval* last) {
+  if (clocks_[rows[0]] != Clock::kDevice) return;
+  disordered_ |= Before(intervals_[rows[0]], *last);
+  *last = intervals_[rows.back()];
+}
+
+void DeviceMeter::AddToRun(const DeviceExecutions& chunk, Rows rows, uint32_t run) {
+  if (run >= runs_.size()) runs_.resize(run + 1);
+  CheckOrder(rows, &runs_[run].last);
+  std::vector<uint32_t>* contents = contents_.Open(run, rows.size());
+  RunTimes times = runs_[run];
   times.executions += rows.size();
   size_t symbols = contents->size();
   contents->resize(symbols + rows.size());
@@ -260,7 +259,7 @@ void DeviceMeter::AddToRun(const DeviceExecutions& chunk, std::span<const uint32
       times.covered_to_ps = interval.end_ps;
     }
   }
-  *run = times;
+  runs_[run] = times;
 }
 
 uint32_t DeviceMeter::FindCell(uint32_t op, uint32_t program) {
@@ -280,18 +279,21 @@ uint32_t DeviceMeter::FindCell(uint32_t op, uint32_t program) {
   return found->second;
 }
 
-void DeviceMeter::AddToKernels(const DeviceExecutions& chunk) {
-  tags_.resize(chunk.size());
-  for (const uint32_t row : order_) {
+void DeviceMeter::AddToKernels(const DeviceExecutions& chunk, Rows rows) {
+  int64_t self_ps = self_ps_;
+  for (const uint32_t row : rows) {
+    const int64_t length_ps = Length(intervals_[row]);
+    self_ps = SaturatingAdd(self_ps, length_ps);
     const uint32_t index = CellOf(chunk.op[row], chunk.program[row]);
     KernelCell& cell = cells_[index];
     tags_[row] = cell.wanted ? index : kNone;
-    if (!cell.wanted) {
+    if (cell.wanted) {
+      cell.durations.Add(length_ps);
+    } else {
       ++left_out_;
-      continue;
     }
-    cell.durations.Add(Length(intervals_[row]));
   }
+  self_ps_ = self_ps;
 }
 
 void DeviceMeter::LimitDurations() {
@@ -304,11 +306,11 @@ void DeviceMeter::LimitDurations() {
 }
 
 // Ops whose self time is known only when their completion is.
-void DeviceMeter::MarkBodies(const DeviceExecutions& chunk) {
-  for (const uint32_t row : order_) {
+void DeviceMeter::MarkBodies(const DeviceExecutions& chunk, Rows rows) {
+  for (const uint32_t row : rows) {
     if (op_has_body_[chunk.op[row]] == 0 || chunk.flow_id[row] == kNoFlow) continue;
     const auto cell = static_cast<uint32_t>(tags_[row]);
-    pending_.push_back({chunk.flow_id[row], chunk.end_ps(row), 0, cell});
+    pending_.push_back({chunk.flow_id[row], intervals_[row], 0, cell});
     tags_[row] = (uint64_t{pending_.size()} << 32) | cell;
   }
 }
@@ -323,21 +325,21 @@ NestStack* DeviceMeter::StackOf(const TimelineKey& key, std::vector<Timeline>* o
   return &open->back().stack;
 }
 
-void DeviceMeter::NestRows(const DeviceExecutions& chunk) {
-  const auto add = [&](uint64_t done, int64_t self_ps) { AddSelf(done, self_ps); };
-  std::vector<Timeline>* open = nullptr;  // of the line at hand
-  NestStack* stack = nullptr;
-  TimelineKey key = {};
-  for (const uint32_t row : order_) {
-    if (const TimelineKey own = TimelineOf(chunk, row); stack == nullptr || own != key) {
-      // Rows are in the order of runs: nothing in this chunk or later goes on with it.
-      const bool left = stack != nullptr && own.run != key.run && open->back().key == key;
-      if (left && CloseIfOver(chunk.start_ps.back(), &open->back())) open->pop_back();
-      if (stack == nullptr || own.line != key.line) open = &timelines_[own.line];
-      key = own;
-      stack = StackOf(key, open);
+void DeviceMeter::NestRows(const DeviceExecutions& chunk, Rows rows) {
+  const auto cover = [&](uint64_t tag, int64_t children_ps) { Cover(tag, children_ps); };
+  for (size_t i = 0; i < rows.size();) {
+    const TimelineKey key = TimelineOf(chunk, rows[i]);
+    std::vector<Timeline>* open = &timelines_[key.line];
+    // Rows are in the order of runs: nothing in this chunk or later goes on with an earlier
+    // one.
+    if (!open->empty() && open->back().key.run != key.run &&
+        CloseIfOver(chunk.start_ps.back(), &open->back())) {
+      open->pop_back();
     }
-    stack->Add(intervals_[row], tags_[row], add);
+    NestStack* stack = StackOf(key, open);
+    do {
+      stack->Add(intervals_[rows[i]], tags_[rows[i]], cover);
+    } while (++i < rows.size() && chunk.line[rows[i]] == key.line && clocks_[rows[i]] == key.clock);
   }
 }
 
@@ -345,7 +347,7 @@ void DeviceMeter::NestRows(const DeviceExecutions& chunk) {
 bool DeviceMeter::CloseIfOver(int64_t time_ps, Timeline* timeline) {
   const uint32_t run = timeline->key.run;
   if (run == kNone || modules_[run].interval.end_ps > time_ps) return false;
-  timeline->stack.Finish([&](uint64_t done, int64_t self_ps) { AddSelf(done, self_ps); });
+  timeline->stack.Finish([&](uint64_t tag, int64_t children_ps) { Cover(tag, children_ps); });
   spare_.push_back(std::move(timeline->stack));
   return true;
 }
@@ -360,29 +362,31 @@ void DeviceMeter::NestTolerantly(const DeviceExecutions& chunk) {
     std::vector<Interval> intervals;
     for (const uint32_t row : rows) intervals.push_back(intervals_[row]);
     const Nesting nesting = Nest(intervals, settings_.tolerance_ps);
-    for (size_t i = 0; i < rows.size(); ++i) AddSelf(tags_[rows[i]], nesting.self_ps[i]);
+    for (size_t i = 0; i < rows.size(); ++i) Cover(tags_[rows[i]], nesting.child_ps[i]);
   }
 }
 
 void DeviceMeter::Finish(const absl::flat_hash_map<uint64_t, int64_t>& completion_ps,
                          Diagnostics* diagnostics) {
-  const auto add = [&](uint64_t tag, int64_t self_ps) { AddSelf(tag, self_ps); };
+  const auto cover = [&](uint64_t tag, int64_t children_ps) { Cover(tag, children_ps); };
   for (auto& [line, open] : timelines_) {
-    for (Timeline& timeline : open) timeline.stack.Finish(add);
+    for (Timeline& timeline : open) timeline.stack.Finish(cover);
   }
   uint64_t asynchronous = 0;
   for (const PendingBody& body : pending_) {
-    if (!CompletesLater(completion_ps, body.flow_id, body.end_ps)) {
-      AddSelf(body.cell, body.self_ps);
+    if (!CompletesLater(completion_ps, body.flow_id, body.interval.end_ps)) {
+      Cover(body.cell, body.children_ps);
       continue;
     }
     ++asynchronous;
+    self_ps_ = SaturatingSub(self_ps_, Length(body.interval));
     if (body.cell != kNone) cells_[body.cell].self_ps = std::nullopt;
   }
   for (KernelCell& cell : cells_) {
     const DurationCounts::Sum sum = cell.durations.Total();
     cell.count += sum.count;
     cell.total_ps = SaturatingAdd(cell.total_ps, sum.total_ps);
+    if (cell.self_ps.has_value()) cell.self_ps = SaturatingSub(sum.total_ps, cell.children_ps);
     cell.min_ps = sum.min_ps;
     cell.max_ps = sum.max_ps;
   }

@@ -84,7 +84,8 @@ struct KernelCell {
   uint64_t aggregated = 0;
   int64_t total_ps = 0;
   int64_t min_ps = 0, max_ps = 0;  // without those in aggregated events
-  std::optional<int64_t> self_ps = 0;
+  int64_t children_ps = 0;             // inside the executions
+  std::optional<int64_t> self_ps = 0;  // after Finish(), where it is known
   DurationCounts durations;
 };
 
@@ -144,7 +145,8 @@ class DeviceMeter {
   };
   struct PendingBody {  // of a CPU op that may end before its body does
     uint64_t flow_id;
-    int64_t end_ps, self_ps;
+    Interval interval;
+    int64_t children_ps;
     uint32_t cell;
   };
 
@@ -153,30 +155,31 @@ class DeviceMeter {
   void WatchStreams(const DeviceExecutions& chunk);
   void SetIntervals(const DeviceExecutions& chunk);
   void OrderByClock(const DeviceExecutions& chunk);
-  void AddToRuns(const DeviceExecutions& chunk);
-  void AddToRun(const DeviceExecutions& chunk, std::span<const uint32_t> rows, Interval* last,
-                RunTimes* times, std::vector<uint32_t>* contents);
-  void AddToKernels(const DeviceExecutions& chunk);
+  void AddRunByRun(const DeviceExecutions& chunk);
+  using Rows = std::span<const uint32_t>;  // a part of order_
+  void CheckOrder(Rows rows, Interval* last);
+  void AddToRun(const DeviceExecutions& chunk, Rows rows, uint32_t run);
+  void AddToKernels(const DeviceExecutions& chunk, Rows rows);
   void LimitDurations();
-  void MarkBodies(const DeviceExecutions& chunk);
+  void MarkBodies(const DeviceExecutions& chunk, Rows rows);
   TimelineKey TimelineOf(const DeviceExecutions& chunk, size_t row) const {
     const bool by_run = plane_.kind == DeviceKind::kTpu;
     return {chunk.line[row], by_run ? chunk.run[row] : kNone, clocks_[row]};
   }
   NestStack* StackOf(const TimelineKey& key, std::vector<Timeline>* open);
-  void NestRows(const DeviceExecutions& chunk);
+  void NestRows(const DeviceExecutions& chunk, Rows rows);
   void NestTolerantly(const DeviceExecutions& chunk);
   bool CloseIfOver(int64_t time_ps, Timeline* timeline);
-  void AddSelf(uint64_t tag, int64_t self_ps) {
+  // What is inside an execution is not its own time.
+  void Cover(uint64_t tag, int64_t children_ps) {
     if (const uint64_t pending = tag >> 32; pending != 0) {
-      pending_[pending - 1].self_ps = self_ps;
+      pending_[pending - 1].children_ps += children_ps;
       return;
     }
-    self_ps_ = SaturatingAdd(self_ps_, self_ps);
+    self_ps_ = SaturatingSub(self_ps_, children_ps);
     const auto index = static_cast<uint32_t>(tag);
     if (index == kNone) return;
-    std::optional<int64_t>& cell_self_ps = cells_[index].self_ps;
-    if (cell_self_ps.has_value()) cell_self_ps = SaturatingAdd(*cell_self_ps, self_ps);
+    cells_[index].children_ps = SaturatingAdd(cells_[index].children_ps, children_ps);
   }
   uint32_t CellOf(uint32_t op, uint32_t program) {
     const std::pair<uint32_t, uint32_t>& last = last_cell_of_op_[op];
@@ -206,7 +209,8 @@ class DeviceMeter {
   absl::flat_hash_map<std::pair<uint32_t, uint32_t>, uint32_t> cell_of_;  // op, program
   std::vector<std::pair<uint32_t, uint32_t>> last_cell_of_op_;
 
-  // Of the chunk: intervals on the programs' clocks and their order.
+  // Of the chunk: intervals on the programs' clocks and their order: on a TPU run by run,
+  // then by these clocks.
   std::vector<Interval> intervals_;
   std::vector<Clock> clocks_;
   std::vector<uint32_t> order_;  // without those of programs that are not measured

@@ -42,6 +42,24 @@ DurationCounts::Sum DurationCounts::Total() const {
   return sum;
 }
 
+// Of one that has no slot yet. At most half of the slots are in use.
+DurationCount* DurationCounts::Insert(int64_t duration_ps) {
+  if (2 * (distinct_ + 1) > slots_.size()) Grow();
+  ++distinct_;
+  DurationCount* slot = Find(duration_ps);
+  slot->duration_ps = duration_ps;
+  return slot;
+}
+
+void DurationCounts::Grow() {
+  std::vector<DurationCount> old(slots_.empty() ? 8 : 2 * slots_.size());
+  old.swap(slots_);
+  shift_ = 64 - std::countr_zero(slots_.size());
+  for (const DurationCount& slot : old) {
+    if (slot.count != 0) *Find(slot.duration_ps) = slot;
+  }
+}
+
 int64_t DurationCounts::AddRounded(int64_t duration_ps, uint64_t times) {
   exact_.Add(duration_ps, times);
   const int spare_bits =
@@ -53,7 +71,7 @@ void DurationCounts::Round(int bits) {
   const Sum exact = Total();
   std::vector<DurationCount> old;
   old.swap(slots_);
-  distinct_ = most_ = 0;
+  distinct_ = 0;
   kept_bits_ = bits;
   for (const DurationCount& slot : old) {
     if (slot.count != 0) Add(slot.duration_ps, slot.count);

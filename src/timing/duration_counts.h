@@ -26,15 +26,10 @@ class DurationCounts {
  public:
   void Add(int64_t duration_ps, uint64_t times = 1) {
     if (kept_bits_ != 0) duration_ps = AddRounded(duration_ps, times);
-    if (distinct_ == most_) Grow();
-    size_t at = SlotOf(duration_ps);
-    while (slots_[at].count != 0 && slots_[at].duration_ps != duration_ps) {
-      at = (at + 1) & (slots_.size() - 1);
-    }
-    DurationCount& slot = slots_[at];
-    distinct_ += slot.count == 0 ? 1 : 0;
-    slot.duration_ps = duration_ps;
-    slot.count += times;
+    if (slots_.empty()) Grow();
+    DurationCount* slot = Find(duration_ps);
+    if (slot->count == 0) slot = Insert(duration_ps);
+    slot->count += times;
   }
 
   // Of all durations; the total saturates.
@@ -66,27 +61,24 @@ class DurationCounts {
   }
 
  private:
-  size_t SlotOf(int64_t duration_ps) const {
-    return (static_cast<uint64_t>(duration_ps) * 0x9e3779b97f4a7c15) >> shift_;
-  }
-
-  void Grow() {
-    std::vector<DurationCount> old(slots_.empty() ? 8 : 2 * slots_.size());
-    old.swap(slots_);
-    shift_ = 64 - std::countr_zero(slots_.size());
-    most_ = slots_.size() / 4 * 3;
-    distinct_ = 0;
-    for (const DurationCount& slot : old) {
-      if (slot.count != 0) Add(slot.duration_ps, slot.count);
+  // Its slot, or the empty one where it would be.
+  DurationCount* Find(int64_t duration_ps) {
+    DurationCount* const slots = slots_.data();
+    size_t at = (static_cast<uint64_t>(duration_ps) * 0x9e3779b97f4a7c15) >> shift_;
+    while (slots[at].duration_ps != duration_ps && slots[at].count != 0) {
+      at = (at + 1) & (slots_.size() - 1);
     }
+    return &slots[at];
   }
+  DurationCount* Insert(int64_t duration_ps);
+  void Grow();
 
   // The duration to keep.
   int64_t AddRounded(int64_t duration_ps, uint64_t times);
 
   std::vector<DurationCount> slots_;  // a power of two, open addressing
   int shift_ = 64;
-  size_t distinct_ = 0, most_ = 0;  // slots in use, and before the next growth
+  size_t distinct_ = 0;             // slots in use
   int kept_bits_ = 0;               // 0: all
   Sum exact_;                       // where durations are rounded
 };

@@ -166,24 +166,23 @@ absl::Status ExecutionStream::FillWhereEmpty(OpenLine* line) {
 // Rows of the batch that become executions; the others are dealt with.
 void ExecutionStream::Sift(const EventBatch& batch, OpenLine* line) {
   const int64_t min_duration_ps = options_.min_duration_ps.value_or(0);
+  const bool is_cpu = device_.kind == DeviceKind::kCpu;
   int64_t last_start_ps = line->last_start_ps;
   size_t count = 0;
   for (uint32_t row = 0; row < batch.size(); ++row) {
     const Meaning& meaning = meanings_.Of(batch, row);
-    const int64_t start_ps = batch.start_ps[row], duration_ps = batch.duration_ps[row];
-    if (!meaning.is_execution || start_ps == kNoTimePs || duration_ps < min_duration_ps ||
-        !WantsOrdinal(meaning.ordinal)) {
+    const int64_t start_ps = batch.start_ps[row];
+    if (!meaning.is_execution || start_ps == kNoTimePs ||
+        batch.duration_ps[row] < min_duration_ps || !WantsOrdinal(meaning.ordinal)) {
       SetAside(batch, row, meaning, line);
       continue;
     }
     if (start_ps < last_start_ps) NoteUnsorted(batch.event[row], line);
     last_start_ps = start_ps;
     sifted_.row[count] = row;
-    sifted_.start_ps[count] = start_ps;
-    sifted_.duration_ps[count] = duration_ps;
     sifted_.op[count] = meaning.op;
     sifted_.program[count] = meaning.program;
-    sifted_.ordinal[count] = meaning.ordinal;
+    if (is_cpu) sifted_.ordinal[count] = meaning.ordinal;
     ++count;
   }
   line->last_start_ps = last_start_ps;
@@ -230,13 +229,21 @@ void ExecutionStream::Append(const EventBatch& batch, OpenLine* line) {
   const auto append = [&](const auto& column, auto* to) {
     to->insert(to->end(), column.data(), column.data() + count);
   };
-  append(sifted_.start_ps, &rows.start_ps);
-  append(sifted_.duration_ps, &rows.duration_ps);
+  const auto sifted = std::span(sifted_.row).first(count);
+  const auto gather = [&](std::span<const int64_t> column, std::vector<int64_t>* to) {
+    if (count == batch.size()) {
+      to->insert(to->end(), column.begin(), column.end());
+    } else {
+      for (const uint32_t row : sifted) to->push_back(column[row]);
+    }
+  };
+  gather(batch.start_ps, &rows.start_ps);
+  gather(batch.duration_ps, &rows.duration_ps);
   append(sifted_.op, &rows.op);
   append(sifted_.program, &rows.program);
   rows.line.resize(rows.size(), trace_.lines[line->line].timeline);
   if (device_.kind == DeviceKind::kCpu) append(sifted_.ordinal, &rows.device_ordinal);
-  rules_.numbers(batch, std::span(sifted_.row).first(count), &rows);
+  rules_.numbers(batch, sifted, &rows);
 }
 
 absl::Status ExecutionStream::Next(DeviceExecutions* chunk) {

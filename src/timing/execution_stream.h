@@ -105,7 +105,7 @@ class ExecutionStream {
     using Column = std::array<T, EventBatch::kBatchSize>;
     size_t count = 0;
     Column<uint32_t> row, op, program;
-    Column<int64_t> start_ps, duration_ps, ordinal;
+    Column<int64_t> ordinal;  // CPU
   };
   Sifted sifted_;
 

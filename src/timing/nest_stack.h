@@ -1,7 +1,7 @@
 // NestStack: self times of one timeline, online, without tolerance (nest.h).
 //
 // Events come in nesting order. The stack holds those that may still contain something;
-// an event's self time is known when it leaves. Memory: the depth of the nesting.
+// what is inside an event is known when it leaves. Memory: the depth of the nesting.
 #ifndef XPLANE_TIME_SRC_TIMING_NEST_STACK_H_
 #define XPLANE_TIME_SRC_TIMING_NEST_STACK_H_
 
@@ -15,10 +15,11 @@ namespace xplane_time {
 
 class NestStack {
  public:
-  // Calls done(tag, self_ps) for every event that cannot contain this one or any later.
-  template <typename Done>
-  void Add(const Interval& event, uint64_t tag, Done done) {
-    while (!open_.empty() && open_.back().end_ps < event.end_ps) Pop(done);
+  // Calls covered(tag, children_ps) for every event that contains something and cannot
+  // contain this one or any later. Its self time is its length less children_ps.
+  template <typename Covered>
+  void Add(const Interval& event, uint64_t tag, Covered covered) {
+    while (!open_.empty() && open_.back().end_ps < event.end_ps) Pop(covered);
     if (!open_.empty()) {
       Open& parent = open_.back();
       // Children come in order of start: what is covered is known by its end.
@@ -28,25 +29,25 @@ class NestStack {
         parent.covered_to_ps = event.end_ps;
       }
     }
-    open_.push_back({event.end_ps, event.start_ps, event.end_ps - event.start_ps, 0, tag});
+    open_.push_back({event.end_ps, event.start_ps, 0, tag});
   }
 
-  template <typename Done>
-  void Finish(Done done) {
-    while (!open_.empty()) Pop(done);
+  template <typename Covered>
+  void Finish(Covered covered) {
+    while (!open_.empty()) Pop(covered);
   }
 
  private:
   struct Open {
-    int64_t end_ps, covered_to_ps, duration_ps, children_ps;
+    int64_t end_ps, covered_to_ps, children_ps;
     uint64_t tag;
   };
 
-  template <typename Done>
-  void Pop(Done done) {
-    const Open top = open_.back();
+  template <typename Covered>
+  void Pop(Covered covered) {
+    const Open& top = open_.back();
+    if (top.children_ps != 0) covered(top.tag, top.children_ps);
     open_.pop_back();
-    done(top.tag, top.duration_ps - top.children_ps);
   }
 
   std::vector<Open> open_;

@@ -1,11 +1,12 @@
 // NestStack against Nest: the same self times, online.
 #include "timing/nest_stack.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <optional>
 #include <random>
+#include <utility>
 #include <vector>
 
 #include "xplane_time/nest.h"
@@ -14,30 +15,35 @@
 namespace xplane_time {
 namespace {
 
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using ::testing::Pair;
+
 std::vector<Interval> InNestingOrder(const std::vector<Interval>& events) {
   std::vector<Interval> ordered;
   for (const uint32_t index : Nest(events, 0).order) ordered.push_back(events[index]);
   return ordered;
 }
 
-// Self times by the event's place; every event must be told exactly once.
-std::vector<std::optional<int64_t>> Measure(const std::vector<Interval>& ordered,
-                                            NestStack* stack) {
-  std::vector<std::optional<int64_t>> self_ps(ordered.size());
-  const auto done = [&](uint64_t tag, int64_t self) {
-    EXPECT_FALSE(self_ps[tag].has_value()) << "told twice: " << tag;
-    self_ps[tag] = self;
+// Self times by the event's place; no event may be told twice.
+std::vector<int64_t> Measure(const std::vector<Interval>& ordered, NestStack* stack) {
+  std::vector<int64_t> self_ps;
+  for (const Interval& event : ordered) self_ps.push_back(event.end_ps - event.start_ps);
+  std::vector<bool> told(ordered.size());
+  const auto covered = [&](uint64_t tag, int64_t children_ps) {
+    EXPECT_FALSE(told[tag]) << "told twice: " << tag;
+    told[tag] = true;
+    self_ps[tag] -= children_ps;
   };
-  for (size_t i = 0; i < ordered.size(); ++i) stack->Add(ordered[i], i, done);
-  stack->Finish(done);
+  for (size_t i = 0; i < ordered.size(); ++i) stack->Add(ordered[i], i, covered);
+  stack->Finish(covered);
   return self_ps;
 }
 
 // False where they differ, so that a caller can stop at the first one.
 bool Agrees(const std::vector<Interval>& events) {
   const std::vector<Interval> ordered = InNestingOrder(events);
-  const std::vector<int64_t> slow = Nest(ordered, 0).self_ps;
-  const std::vector<std::optional<int64_t>> expected(slow.begin(), slow.end());
+  const std::vector<int64_t> expected = Nest(ordered, 0).self_ps;
   NestStack stack;
   const bool same = Measure(ordered, &stack) == expected;
   EXPECT_TRUE(same);
@@ -90,27 +96,29 @@ TEST(NestStack, EndsOfTheAxisAgreeWithNest) {
                       {kAxisLimitPs, kAxisLimitPs}}));
 }
 
-// An event's self time is known as soon as a later one cannot be inside.
+// What is inside an event is known as soon as a later one cannot be.
 TEST(NestStack, TellsWhatIsOverAtOnce) {
   NestStack stack;
-  std::vector<uint64_t> told;
-  const auto done = [&](uint64_t tag, int64_t /*self_ps*/) { told.push_back(tag); };
-  stack.Add({0, 10}, 0, done);
-  stack.Add({1, 5}, 1, done);
-  EXPECT_TRUE(told.empty());
-  stack.Add({5, 9}, 2, done);
-  EXPECT_EQ(told, (std::vector<uint64_t>{1}));
-  stack.Add({10, 11}, 3, done);
-  EXPECT_EQ(told, (std::vector<uint64_t>{1, 2, 0}));
-  stack.Finish(done);
-  EXPECT_EQ(told, (std::vector<uint64_t>{1, 2, 0, 3}));
+  std::vector<std::pair<uint64_t, int64_t>> told;
+  const auto covered = [&](uint64_t tag, int64_t children_ps) {
+    told.push_back({tag, children_ps});
+  };
+  stack.Add({0, 10}, 0, covered);
+  stack.Add({1, 5}, 1, covered);
+  stack.Add({2, 4}, 2, covered);
+  EXPECT_THAT(told, IsEmpty());
+  stack.Add({5, 9}, 3, covered);
+  EXPECT_THAT(told, ElementsAre(Pair(1, 2)));
+  stack.Add({10, 11}, 4, covered);
+  EXPECT_THAT(told, ElementsAre(Pair(1, 2), Pair(0, 8)));
+  stack.Finish(covered);
+  EXPECT_THAT(told, ElementsAre(Pair(1, 2), Pair(0, 8)));
 }
 
 TEST(NestStack, IsEmptyAfterFinish) {
   NestStack stack;
   Measure({{0, 100}, {10, 20}}, &stack);
-  const std::vector<std::optional<int64_t>> expected = {5};
-  EXPECT_EQ(Measure({{1, 6}}, &stack), expected);
+  EXPECT_THAT(Measure({{1, 6}}, &stack), ElementsAre(5));
 }
 
 }  // namespace
