@@ -5,12 +5,10 @@
 #ifndef XPLANE_TIME_SRC_READ_EVENT_SOURCE_H_
 #define XPLANE_TIME_SRC_READ_EVENT_SOURCE_H_
 
-#include <atomic>
 #include <memory>
 #include <span>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -28,35 +26,6 @@ class LineDecoder {
   virtual absl::Status Fill(BatchBuilder* builder) = 0;
 };
 
-// As many lines a thread of EventSource::IndexLines begins with.
-inline constexpr size_t kLinesAtOnce = 4;
-
-// Hands out lines to whoever has time, each once. Thread-safe; a copy is the same queue.
-class LineQueue {
- public:
-  struct Entry {
-    uint32_t index;
-    Line* line;
-    absl::Status* status;  // where its error goes
-  };
-  LineQueue(std::span<const uint32_t> order, std::span<Line> lines, std::span<absl::Status> status,
-            std::atomic<size_t>* next)
-      : order_(order), lines_(lines), status_(status), next_(next) {}
-
-  bool Next(Entry* entry) {
-    const size_t i = (*next_)++;
-    if (i >= order_.size()) return false;
-    *entry = {order_[i], &lines_[order_[i]], &status_[order_[i]]};
-    return true;
-  }
-
- private:
-  std::span<const uint32_t> order_;
-  std::span<Line> lines_;
-  std::span<absl::Status> status_;
-  std::atomic<size_t>* next_;
-};
-
 class EventSource {
  public:
   virtual ~EventSource() = default;
@@ -66,9 +35,10 @@ class EventSource {
   // Fills metadata, stats and lines (appended to trace->lines, `bytes` set) of the plane
   // whose message is at plane->bytes. `message` counts the XPlane messages of the file.
   virtual absl::Status IndexPlane(uint32_t file, size_t message, Plane* plane, Trace* trace) = 0;
-  // Fills the rest of the lines that the queue hands out, after all planes. May run on
-  // several threads.
-  virtual void IndexLines(const Trace& trace, LineQueue queue) const = 0;
+  // Fills the rest of `lines`, which are the trace's, after all planes; `status` gets each
+  // line's own.
+  virtual void IndexLines(const Trace& trace, int threads, std::span<Line> lines,
+                          std::span<absl::Status> status) const = 0;
   virtual std::unique_ptr<LineDecoder> Decode(const Trace& trace, uint32_t line) const = 0;
 
   std::string_view FileBytes(uint32_t file) const { return sources_[file]->bytes(); }

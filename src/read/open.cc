@@ -1,8 +1,6 @@
 // OpenTrace: inputs become one Trace. Duplicates are noticed here, hosts are assigned,
 // the base of the time axis is chosen.
 #include <algorithm>
-#include <atomic>
-#include <numeric>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -10,7 +8,6 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
-#include "parallel.h"
 #include "read/event_source.h"
 #include "read/gzip.h"
 #include "read/space_scan.h"
@@ -93,12 +90,7 @@ class Opener {
   // Of lines that are damaged, the first is told.
   absl::Status IndexLines() {
     std::vector<absl::Status> status(trace_.lines.size());
-    const auto threads = static_cast<size_t>(std::max(1, options_.threads));
-    const std::vector<uint32_t> order = DealLines(threads);
-    std::atomic<size_t> next{0};
-    ParallelFor(std::min(threads, order.size()), options_.threads, [&](size_t /*thread*/) {
-      source_->IndexLines(trace_, {order, trace_.lines, status, &next});
-    });
+    source_->IndexLines(trace_, options_.threads, trace_.lines, status);
     for (const absl::Status& each : status) {
       if (!each.ok()) return each;
     }
@@ -111,24 +103,6 @@ class Opener {
       }
     }
     return absl::OkStatus();
-  }
-
-  // Long lines first, for the balance. Threads begin with kLinesAtOnce lines each: the
-  // longest are dealt to and fro between them.
-  std::vector<uint32_t> DealLines(size_t threads) const {
-    std::vector<uint32_t> order(trace_.lines.size());
-    std::iota(order.begin(), order.end(), 0u);
-    std::stable_sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) {
-      return trace_.lines[a].bytes.size > trace_.lines[b].bytes.size;
-    });
-    if (order.size() < kLinesAtOnce * threads) threads = order.size() / kLinesAtOnce;
-    std::vector<uint32_t> dealt = order;
-    for (size_t rank = 0; rank < kLinesAtOnce * threads; ++rank) {
-      const size_t round = rank / threads, turn = rank % threads;
-      const size_t thread = round % 2 == 0 ? turn : threads - 1 - turn;
-      dealt[thread * kLinesAtOnce + round] = order[rank];
-    }
-    return dealt;
   }
 
   bool SeenBefore(std::string_view bytes, const std::string& path) {

@@ -110,15 +110,16 @@ class ReferenceReader : public EventSource {
     return absl::OkStatus();
   }
 
-  void IndexLines(const Trace& /*trace*/, LineQueue queue) const override {
-    for (LineQueue::Entry entry; queue.Next(&entry);) {
-      const proto::XLine& from = *lines_[entry.index];
-      entry.line->id = from.id();
-      entry.line->display_id = from.display_id();
-      entry.line->timestamp_ns = from.timestamp_ns();
-      entry.line->name = from.name();
-      entry.line->display_name = from.display_name();
-      entry.line->event_count = static_cast<uint64_t>(from.events_size());
+  void IndexLines(const Trace& /*trace*/, int /*threads*/, std::span<Line> lines,
+                  std::span<absl::Status> /*status*/) const override {
+    for (size_t i = 0; i < lines.size(); ++i) {
+      const proto::XLine& from = *lines_[i];
+      lines[i].id = from.id();
+      lines[i].display_id = from.display_id();
+      lines[i].timestamp_ns = from.timestamp_ns();
+      lines[i].name = from.name();
+      lines[i].display_name = from.display_name();
+      lines[i].event_count = static_cast<uint64_t>(from.events_size());
     }
   }
 

@@ -4,15 +4,11 @@
 #include <array>
 #include <utility>
 
-#include "read/source.h"
 #include "read/wide_varint.h"
 #include "read/wire_message.h"
 
 namespace xplane_time {
 namespace {
-
-constexpr uint32_t kEventsField = 4;
-constexpr char kEventsTag = 0x22;
 
 // The careful way. False at damage.
 bool DecodeEvent(std::string_view bytes, uint64_t offset, RawEvent* event, BatchBuilder* builder,
@@ -181,9 +177,6 @@ struct FastEvent {
   }
 };
 
-// Far enough ahead for memory to answer in time.
-constexpr size_t kPrefetchBytes = 2048;
-
 class WireLineDecoder : public LineDecoder {
  public:
   WireLineDecoder(std::string_view file, const Trace& trace, uint32_t line)
@@ -287,116 +280,7 @@ class Bmi2LineDecoder final : public WireLineDecoder {
 };
 #endif
 
-// A place in a line, and the events counted up to there.
-struct HopPlace {
-  const char* at;
-  const char* end;
-  uint64_t events;
-};
-
-// Moves past an event in the usual encoding; false where there is something else.
-__attribute__((always_inline)) inline bool Hop(HopPlace* place) {
-  const char* p = place->at;
-  __builtin_prefetch(p + kPrefetchBytes);
-  if (place->end - p <= 3 || *p != kEventsTag) return false;
-  // Lengths of one and of two bytes mix: no branch could be foreseen.
-  const size_t low = static_cast<uint8_t>(p[1]), high = static_cast<uint8_t>(p[2]);
-  const size_t two = low >> 7;
-  const size_t size = 2 + two + (low & 0x7f) + ((high & (0 - two)) << 7);
-  if ((two & (high >> 7)) != 0 || size > static_cast<size_t>(place->end - p)) return false;
-  place->at = p + size;
-  ++place->events;
-  return true;
-}
-
-// Hops through all places in step until one has no usual event; its number.
-size_t HopTogether(std::array<HopPlace, kLinesAtOnce>* places) {
-  HopPlace a = (*places)[0], b = (*places)[1], c = (*places)[2], d = (*places)[3];
-  size_t stopped = kLinesAtOnce;
-  while (stopped == kLinesAtOnce) {
-    if (!Hop(&a)) {
-      stopped = 0;
-    } else if (!Hop(&b)) {
-      stopped = 1;
-    } else if (!Hop(&c)) {
-      stopped = 2;
-    } else if (!Hop(&d)) {
-      stopped = 3;
-    }
-  }
-  *places = {a, b, c, d};
-  return stopped;
-}
-
-// Moves past any field, of a line's header mostly.
-absl::Status IndexField(std::string_view file, const Trace& trace, Line* line, HopPlace* place) {
-  const auto offset = static_cast<uint64_t>(place->at - file.data());
-  WireCursor cursor(std::string_view(place->at, static_cast<size_t>(place->end - place->at)),
-                    offset, 2);
-  uint32_t field;
-  WireType type;
-  bool ok = cursor.ReadTag(&field, &type);
-  if (ok && type == WireType::kLength && field == 2) {
-    ok = cursor.ReadBytes(&line->name);
-  } else if (ok && type == WireType::kLength && field == 11) {
-    ok = cursor.ReadBytes(&line->display_name);
-  } else if (ok && type == WireType::kVarint && field == 1) {
-    ok = cursor.ReadInt64(&line->id);
-  } else if (ok && type == WireType::kVarint && field == 3) {
-    ok = cursor.ReadInt64(&line->timestamp_ns);
-  } else if (ok && type == WireType::kVarint && field == 10) {
-    ok = cursor.ReadInt64(&line->display_id);
-  } else if (ok) {
-    place->events += field == kEventsField && type == WireType::kLength ? 1 : 0;
-    ok = cursor.Skip(field, type);
-  }
-  place->at = file.data() + cursor.offset();
-  if (ok) return absl::OkStatus();
-  const Plane& plane = trace.planes[line->plane];
-  return DamageError(cursor.error(), {.file = trace.files[plane.file].path,
-                                      .plane = plane.name,
-                                      .line = line->name,
-                                      .byte_offset = cursor.offset()});
-}
-
 }  // namespace
-
-void IndexWireLines(const WireFiles& files, const Trace& trace, LineQueue queue) {
-  std::array<HopPlace, kLinesAtOnce> places = {};
-  std::array<LineQueue::Entry, kLinesAtOnce> entries = {};
-  // Takes the next line; false, and a place where nothing is, at the end.
-  const auto take = [&](size_t i) {
-    places[i] = {};
-    entries[i].line = nullptr;
-    if (!queue.Next(&entries[i])) return false;
-    const ByteRange& range = entries[i].line->bytes;
-    const std::string_view bytes = files(entries[i].line->plane).substr(range.offset, range.size);
-    MapPagesOf(bytes);
-    places[i] = {bytes.data(), bytes.data() + bytes.size(), 0};
-    return true;
-  };
-  size_t open = 0;
-  for (size_t i = 0; i < kLinesAtOnce; ++i) open += take(i) ? 1 : 0;
-  while (open > 0) {
-    // With fewer lines than places one after the other.
-    size_t i = 0;
-    if (open == kLinesAtOnce) {
-      i = HopTogether(&places);
-    } else {
-      while (entries[i].line == nullptr) ++i;
-      while (Hop(&places[i])) {
-      }
-    }
-    Line* line = entries[i].line;
-    if (places[i].at != places[i].end) {
-      *entries[i].status = IndexField(files(line->plane), trace, line, &places[i]);
-    }
-    if (!entries[i].status->ok() || places[i].at == places[i].end) {
-      line->event_count = places[i].events;
-      open -= take(i) ? 0 : 1;
-    }
-  }
-}
 
 std::unique_ptr<LineDecoder> MakeWireLineDecoder(std::string_view file, const Trace& trace,
                                                  uint32_t line, VarintWay way) {

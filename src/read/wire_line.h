@@ -1,4 +1,4 @@
-// Lines and events on the wire.
+// The events of a line on the wire.
 //
 // Events are decoded the fast way (FastEvent): fields in the usual encoding, wide
 // loads, no error texts. Whatever it does not know or finds damaged goes the careful
@@ -16,13 +16,11 @@
 
 namespace xplane_time {
 
-// The bytes of the file that a plane (by index) is from.
-using WireFiles = absl::FunctionRef<std::string_view(uint32_t plane)>;
-
-// Reads the headers of lines whose plane and bytes are set, and counts their events,
-// hopping over them by length. Where an event ends is known only when its length has
-// arrived from memory; so several lines are hopped through at once.
-void IndexWireLines(const WireFiles& files, const Trace& trace, LineQueue queue);
+// XLine.events
+inline constexpr uint32_t kEventsField = 4;
+inline constexpr char kEventsTag = 0x22;
+// Far enough ahead for memory to answer in time.
+inline constexpr size_t kPrefetchBytes = 2048;
 
 enum class VarintWay : uint8_t { kBest, kPortable };
 

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "read/event_source.h"
+#include "read/wire_index.h"
 #include "read/wire_line.h"
 #include "read/wire_message.h"
 
@@ -141,9 +142,10 @@ class WireReader : public EventSource {
         {.file = trace->files[file].path, .plane = plane->name, .byte_offset = damage.byte_offset});
   }
 
-  void IndexLines(const Trace& trace, LineQueue queue) const override {
+  void IndexLines(const Trace& trace, int threads, std::span<Line> lines,
+                  std::span<absl::Status> status) const override {
     IndexWireLines([&](uint32_t plane) { return FileBytes(trace.planes[plane].file); }, trace,
-                   queue);
+                   {.threads = threads}, lines, status);
   }
 
   std::unique_ptr<LineDecoder> Decode(const Trace& trace, uint32_t line) const override {

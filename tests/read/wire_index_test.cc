@@ -1,0 +1,130 @@
+// Pieces of lines, cut by guess: the same index as in one piece, whatever the bytes.
+#include "read/wire_index.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+#include <string>
+#include <vector>
+
+#include "tests/read/raw_message.h"
+#include "xplane_time/read.h"
+
+namespace xplane_time::testing {
+namespace {
+
+struct Index {
+  std::vector<Line> lines;
+  std::vector<absl::Status> status;
+};
+
+// Of lines that are all of `bytes`.
+Index IndexOf(const std::vector<std::string>& lines, const IndexOptions& options) {
+  std::string bytes;
+  Trace trace;
+  trace.files.emplace_back().path = "trace";
+  trace.planes.emplace_back().name = "plane";
+  for (const std::string& line : lines) {
+    trace.lines.emplace_back().bytes = {bytes.size(), line.size()};
+    bytes += line;
+  }
+  Index index;
+  index.status.resize(lines.size());
+  IndexWireLines([&](uint32_t /*plane*/) { return std::string_view(bytes); }, trace, options,
+                 trace.lines, index.status);
+  index.lines = trace.lines;
+  return index;
+}
+
+constexpr size_t kOnePiece = ~size_t{0} / 4;
+
+void ExpectSameForAnyPieces(const std::vector<std::string>& lines) {
+  const Index expected = IndexOf(lines, {.piece_bytes = kOnePiece});
+  for (const size_t piece_bytes : {1, 20, 100, 333, 5000}) {
+    for (const int threads : {1, 3}) {
+      SCOPED_TRACE("pieces of " + std::to_string(piece_bytes));
+      const Index index = IndexOf(lines, {.threads = threads, .piece_bytes = piece_bytes});
+      for (size_t i = 0; i < lines.size(); ++i) {
+        SCOPED_TRACE(i);
+        EXPECT_EQ(index.status[i], expected.status[i]);
+        if (!expected.status[i].ok()) continue;
+        EXPECT_EQ(index.lines[i].event_count, expected.lines[i].event_count);
+        EXPECT_EQ(index.lines[i].id, expected.lines[i].id);
+        EXPECT_EQ(index.lines[i].timestamp_ns, expected.lines[i].timestamp_ns);
+      }
+    }
+  }
+}
+
+RawMessage Event(std::mt19937* random) {
+  RawMessage event;
+  event.Varint(1, 1 + (*random)() % 300).Varint(2, (*random)()).Varint(3, (*random)() % 5000);
+  return event;
+}
+
+// Bytes that look like events: a guess inside them is wrong.
+std::string Decoys(size_t count, std::mt19937* random) {
+  RawMessage decoys;
+  for (size_t i = 0; i < count; ++i) decoys.Message(4, Event(random));
+  return decoys.bytes();
+}
+
+RawMessage RandomLine(std::mt19937* random) {
+  RawMessage line;
+  if ((*random)() % 8 != 0) line.Varint(1, (*random)() % 100).Bytes(2, "line").Varint(3, 7);
+  const size_t events = (*random)() % 200;
+  const bool decoys = (*random)() % 2 == 0, odd_fields = (*random)() % 4 == 0;
+  for (size_t i = 0; i < events; ++i) {
+    RawMessage event = Event(random);
+    if (decoys && (*random)() % 4 == 0) {
+      event.Message(4, RawMessage().Varint(1, 3).Bytes(6, Decoys((*random)() % 40, random)));
+    }
+    line.Message(4, event);
+    if (odd_fields && (*random)() % 10 == 0) line.Varint(15, (*random)());
+    if (odd_fields && (*random)() % 30 == 0) line.Varint(3, (*random)() % 9);  // the last counts
+    if (odd_fields && (*random)() % 30 == 0) line.Raw(std::string_view("\x22\x00", 2));  // empty
+  }
+  return line;
+}
+
+TEST(WireIndex, RandomLines) {
+  std::mt19937 random(11);
+  for (int round = 0; round < 150; ++round) {
+    SCOPED_TRACE(round);
+    std::vector<std::string> lines;
+    for (size_t i = 0; i < 1 + random() % 9; ++i) lines.push_back(RandomLine(&random).bytes());
+    ExpectSameForAnyPieces(lines);
+  }
+}
+
+TEST(WireIndex, DamagedLines) {
+  std::mt19937 random(12);
+  for (int round = 0; round < 300; ++round) {
+    SCOPED_TRACE(round);
+    std::string line = RandomLine(&random).bytes();
+    if (line.empty()) continue;
+    if (random() % 2 == 0) line.resize(random() % line.size());
+    for (size_t i = 0; !line.empty() && i < random() % 4; ++i) {
+      line[random() % line.size()] = static_cast<char>(random());
+    }
+    ExpectSameForAnyPieces({line});
+  }
+}
+
+// Far more bytes look like events than are.
+TEST(WireIndex, WrongGuesses) {
+  std::mt19937 random(13);
+  RawMessage line;
+  for (int i = 0; i < 20; ++i) {
+    RawMessage event = Event(&random);
+    event.Message(4, RawMessage().Varint(1, 3).Bytes(6, Decoys(500, &random)));
+    line.Message(4, event);
+  }
+  ExpectSameForAnyPieces({line.bytes()});
+  EXPECT_EQ(IndexOf({line.bytes()}, {.piece_bytes = 1000}).lines[0].event_count, 20u);
+}
+
+TEST(WireIndex, NoLines) { EXPECT_TRUE(IndexOf({}, {.threads = 4}).lines.empty()); }
+
+}  // namespace
+}  // namespace xplane_time::testing
