@@ -138,6 +138,12 @@ std::vector<StatSpec> KernelDetails(int64_t k) {
           {"occupancy_suggested_block_size", int64_t{1024}}};
 }
 
+// Some 2 to 9 us, 2 % around that of its kernel, in steps of the clock.
+int64_t KernelDurationPs(int64_t k, Jitter* jitter) {
+  const int64_t usual_ps = 2'000'000 + k * 170'000;
+  return usual_ps / 1000 * 1000 + (*jitter)(0, usual_ps / 50) / 1000 * 1000;
+}
+
 // One run: 40 kernels on two streams, a copy to and from the device.
 void AddGpuRun(TraceBuilder* trace, int64_t ordinal, int64_t run, Jitter* jitter) {
   constexpr int64_t kKernels = 40;
@@ -154,7 +160,7 @@ void AddGpuRun(TraceBuilder* trace, int64_t ordinal, int64_t run, Jitter* jitter
     const char* copy = k == kKernels ? "MemcpyH2D" : "MemcpyD2H";
     testing::KernelSpec kernel = {.name = is_copy ? copy : "void xla::" + op + "(float const*)",
                                   .start_ps = now_ps,
-                                  .duration_ps = (*jitter)(2'000'000, 9'000'000),
+                                  .duration_ps = KernelDurationPs(k, jitter),
                                   .correlation_id = correlation_id};
     if (is_copy) {
       kernel.stats = {{"memcpy_details", Ref{"kind_src:pinned kind_dst:device size:4096 dest:0"}},

@@ -70,6 +70,12 @@ class RunSplitter {
   virtual bool WantsLook() const { return false; }
   virtual absl::Status Look(const DeviceExecutions& /*chunk*/) { return absl::OkStatus(); }
   virtual void EndLook() {}
+  // The first look's runs, for the chunk that it saw last, as far as can be told by then;
+  // false from the first chunk on of which that is not known.
+  virtual bool AssignEarly(DeviceExecutions* /*chunk*/) { return false; }
+  // After the looks: whether all chunks were assigned early, to the right runs. Then
+  // nothing is left to assign.
+  virtual bool early_was_right() const { return false; }
   // Fills chunk->run, and chunk->program where time tells.
   virtual void Assign(DeviceExecutions* chunk) = 0;
   // All runs, by the ids assigned. `diagnostics` tells what was left out of the chunks.

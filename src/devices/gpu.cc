@@ -19,6 +19,7 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "devices/device_kind.h"
+#include "devices/early_runs.h"
 #include "timing/period.h"
 
 namespace xplane_time {
@@ -111,7 +112,7 @@ void Number(Segments* segments) {
 
 // The module execution around a launch: on the launch's line the last to begin, else
 // the only one on any line.
-const HostEvidence::Execution* ExecutionOf(const LaunchTable::Launch& launch,
+const HostEvidence::Execution* ExecutionOf(const Launch& launch,
                                            const std::vector<HostEvidence::Execution>& executions) {
   const int64_t time_ps = launch.start_ps;
   auto at = std::upper_bound(executions.begin(), executions.end(), time_ps,
@@ -215,6 +216,8 @@ class GpuSplitter : public RunSplitter {
   }
 
   absl::Status Look(const DeviceExecutions& chunk) override {
+    if (looks_ > 0) early_.GiveUp();
+    if (early_.right()) early_.Start(chunk);
     for (size_t row = 0; row < chunk.size(); ++row) {
       if (chunk.program[row] == kNone) continue;
       Track& track = TrackOf(chunk.program[row]);
@@ -236,22 +239,38 @@ class GpuSplitter : public RunSplitter {
         track.by_period = true;
         LookForPeriod(chunk, row, &track);
       }
+      const int64_t launched_by = track.by_correlation.back().label;
+      if (!track.any_without_scope) {
+        early_.Add(chunk, row, /*by_scope=*/true, scope);
+      } else {
+        early_.Add(chunk, row, /*by_scope=*/false,
+                   launched_by == kNoLabel ? std::nullopt : std::optional(launched_by));
+      }
     }
     return absl::OkStatus();
   }
+
+  bool AssignEarly(DeviceExecutions* chunk) override {
+    if (early_.right()) chunk->run.swap(early_.run_of_row());
+    return early_.right();
+  }
+  bool early_was_right() const override { return early_.right(); }
 
   void EndLook() override {
     ++looks_;
     period_wanted_ = false;
     for (Track& track : tracks_) {
       if (looks_ == 1 && !track.by_period) Decide(&track);
+      if (track.by_period) early_.GiveUp();
       if (!track.by_period) continue;
       period_wanted_ |= track.symbols.empty();
       if (track.symbols.empty()) continue;
       SplitBlock(&track, /*last=*/true);
       track.by_period = false;
     }
-    if (!period_wanted_) NumberRuns();
+    if (period_wanted_) return;
+    NumberRuns();
+    if (early_.right()) runs_ = early_.TakeRuns();
   }
 
   void Assign(DeviceExecutions* chunk) override {
@@ -264,11 +283,8 @@ class GpuSplitter : public RunSplitter {
         track.taken = 0;
       }
       ++track.taken;
-      const auto id = static_cast<uint32_t>(track.runs[track.at].label);
-      chunk->run[row] = id;
-      Interval& profile = runs_[id].profile;
-      if (profile.end_ps == kUnset) profile.start_ps = chunk->start_ps[row];
-      profile.end_ps = std::max(profile.end_ps, chunk->end_ps(row));
+      chunk->run[row] = static_cast<uint32_t>(track.runs[track.at].label);
+      Cover(*chunk, row, &runs_[chunk->run[row]]);
     }
   }
 
@@ -280,8 +296,6 @@ class GpuSplitter : public RunSplitter {
   }
 
  private:
-  static constexpr int64_t kUnset = std::numeric_limits<int64_t>::min();
-
   const std::string& FunctionOf(uint32_t program) const {
     return context_.tables->programs[program].function;
   }
@@ -297,9 +311,9 @@ class GpuSplitter : public RunSplitter {
     if (executions == evidence_->executions.end() || chunk.correlation_id[row] == 0) {
       return kNoLabel;
     }
-    const LaunchTable::Launch* launch =
+    const std::optional<Launch> launch =
         evidence_->launches.Find(chunk.correlation_id[row], &launch_place_);
-    if (launch == nullptr) return kNoLabel;
+    if (!launch.has_value()) return kNoLabel;
     const HostEvidence::Execution* execution = ExecutionOf(*launch, executions->second);
     return execution == nullptr ? kNoLabel : execution - executions->second.data();
   }
@@ -410,9 +424,10 @@ class GpuSplitter : public RunSplitter {
 
   SplitContext context_;
   const HostEvidence* evidence_ = nullptr;
-  size_t launch_place_ = 0;    // in the evidence
-  std::vector<Track> tracks_;  // by program
+  LaunchTable::Place launch_place_;  // in the evidence
+  std::vector<Track> tracks_;        // by program
   size_t looks_ = 0;
+  EarlyRuns early_;
   bool period_wanted_ = false;
   std::vector<Run> runs_;
   Tallies tallies_;

@@ -130,8 +130,7 @@ struct FastEvent {
       if (column < BatchBuilder::kNameless && type != StatType::kAbsent &&
           ReadVarintOf<How>(size - 3, value + 1, &bits)) {
         loop->SetNumber(column, type, bits);
-      } else if (column != BatchBuilder::kNoColumn &&
-                 !ReadOddStat(value, stat_end, column, loop)) {
+      } else if (column != BatchBuilder::kNoColumn && !ReadOddStat(value, stat_end, column, loop)) {
         return false;
       }
       p = stat_end;

@@ -83,7 +83,7 @@ struct KernelCell {
   uint64_t count = 0;  // with those in aggregated events; after Finish(), like the total
   uint64_t aggregated = 0;
   int64_t total_ps = 0;
-  int64_t min_ps = 0, max_ps = 0;  // without those in aggregated events
+  int64_t min_ps = 0, max_ps = 0;      // without those in aggregated events
   int64_t children_ps = 0;             // inside the executions
   std::optional<int64_t> self_ps = 0;  // after Finish(), where it is known
   DurationCounts durations;

@@ -78,9 +78,9 @@ class DurationCounts {
 
   std::vector<DurationCount> slots_;  // a power of two, open addressing
   int shift_ = 64;
-  size_t distinct_ = 0;             // slots in use
-  int kept_bits_ = 0;               // 0: all
-  Sum exact_;                       // where durations are rounded
+  size_t distinct_ = 0;  // slots in use
+  int kept_bits_ = 0;    // 0: all
+  Sum exact_;            // where durations are rounded
 };
 
 }  // namespace xplane_time

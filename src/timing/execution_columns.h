@@ -54,6 +54,13 @@ inline void KeepRows(size_t count, DeviceExecutions* rows) {
   });
 }
 
+inline void DropRows(size_t count, DeviceExecutions* rows) {
+  ForEachColumn(rows, rows, [&](auto* column, auto* /*same*/) {
+    if (!column->empty())
+      column->erase(column->begin(), column->begin() + static_cast<std::ptrdiff_t>(count));
+  });
+}
+
 // The rows `order`, in that order, of `from`.
 inline void GatherRows(std::span<const uint32_t> order, DeviceExecutions* from,
                        DeviceExecutions* to) {

@@ -295,8 +295,8 @@ void ExecutionStream::TakeRows(size_t end, OpenLine* line, DeviceExecutions* chu
   }
   AppendRows(&line->rows, line->begin, end, chunk);
   line->begin = end;
-  if (end < size) return;
-  ClearRows(&line->rows);
+  if (line->begin < size / 2) return;  // so that no row is moved often
+  DropRows(line->begin, &line->rows);
   line->begin = 0;
 }
 

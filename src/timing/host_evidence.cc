@@ -88,7 +88,7 @@ class LineEvidence {
 
   void AddLaunch(const Line& line, const EventBatch& batch, size_t row) {
     const uint64_t id = batch.Stat(kCorrelationId, row).bits;
-    if (id != 0) launches_.Add({id, batch.start_ps[row], line.timeline});
+    if (id != 0) launches_.Add(id, {batch.start_ps[row], line.timeline});
   }
 
   static void Append(Executions* from, Executions* to) {
@@ -134,53 +134,6 @@ size_t CountGpus(const Trace& trace, const Plane& own) {
 }
 
 }  // namespace
-
-void LaunchTable::Order() {
-  const std::span<Launch> launches = launches_.values();
-  const auto before = [](const Launch& a, const Launch& b) {
-    return a.correlation_id < b.correlation_id;
-  };
-  const auto added = launches.begin() + static_cast<ptrdiff_t>(ordered_);
-  if (!std::is_sorted(added, launches.end(), before)) std::sort(added, launches.end(), before);
-  // Ids mostly grow: then there is nothing to merge, and no buffer for it to get.
-  const bool follows =
-      added == launches.begin() || added == launches.end() || !before(*added, *std::prev(added));
-  if (!follows) std::inplace_merge(launches.begin(), added, launches.end(), before);
-  size_t count = 0;
-  for (const Launch& launch : launches) {
-    if (count > 0 && launches[count - 1].correlation_id == launch.correlation_id) {
-      launches[count - 1].ambiguous = true;
-    } else {
-      launches[count++] = launch;
-    }
-  }
-  launches_.Shrink(count);
-  ordered_ = count;
-  next_order_ = std::max(next_order_, 2 * count);
-}
-
-const LaunchTable::Launch* LaunchTable::Find(uint64_t correlation_id, size_t* place) const {
-  const std::span<const Launch> launches = launches_.values();
-  const auto before = [&](const Launch& launch) { return launch.correlation_id < correlation_id; };
-  // Strides that double, to either side of the place, and a search in between.
-  size_t low = std::min(*place, launches.size()), high = low, stride = 1;
-  while (low > 0 && !before(launches[low - 1])) {
-    high = low - 1;
-    low -= std::min(low, std::exchange(stride, 2 * stride));
-  }
-  stride = 1;
-  while (high < launches.size() && before(launches[high])) {
-    low = high + 1;
-    high = std::min(launches.size(), high + std::exchange(stride, 2 * stride));
-  }
-  const auto at = static_cast<size_t>(
-      std::partition_point(launches.begin() + static_cast<ptrdiff_t>(low),
-                           launches.begin() + static_cast<ptrdiff_t>(high), before) -
-      launches.begin());
-  *place = at;
-  const bool found = at < launches.size() && launches[at].correlation_id == correlation_id;
-  return found && !launches[at].ambiguous ? &launches[at] : nullptr;
-}
 
 absl::StatusOr<HostEvidence> CollectHostEvidence(const Trace& trace, const DevicePlane& device,
                                                  int threads) {

@@ -94,6 +94,17 @@ absl::Status PlaneAnalyzer::ForEachDevice(DeviceExecutions* chunk, Devices* devi
   return absl::OkStatus();
 }
 
+// Measures as well, as long as runs are known early.
+absl::Status PlaneAnalyzer::LookOnce(const MeterSettings* settings, Devices* devices) {
+  Device& device = DeviceOf(plane_.ordinal, settings, devices);
+  return ForEachChunk([&](DeviceExecutions* chunk) {
+    if (absl::Status status = device.splitter->Look(*chunk); !status.ok()) return status;
+    const bool assigned = device.splitter->AssignEarly(chunk);
+    if (assigned && device.meter != nullptr) device.meter->Add(*chunk);
+    return absl::OkStatus();
+  });
+}
+
 absl::StatusOr<bool> PlaneAnalyzer::Pass(const MeterSettings* settings, Keep keep,
                                          Devices* devices) {
   devices->clear();
@@ -109,18 +120,25 @@ absl::StatusOr<bool> PlaneAnalyzer::Pass(const MeterSettings* settings, Keep kee
     if (absl::Status status = stream_.Start(size_); !status.ok()) return status;
   }
   if (one_device) DeviceOf(plane_.ordinal, settings, devices);
+  bool assigned = false;
   while (one_device && devices->begin()->second.splitter->WantsLook()) {
-    RunSplitter& splitter = *devices->begin()->second.splitter;
-    const absl::Status status =
-        ForEachChunk([&](DeviceExecutions* chunk) { return splitter.Look(*chunk); });
+    const absl::Status status = LookOnce(settings, devices);
     if (!status.ok()) return status;
     if (needs_whole()) return false;
+    RunSplitter& splitter = *devices->begin()->second.splitter;
     splitter.EndLook();
+    assigned = splitter.early_was_right();
   }
-  const absl::Status status = ForEachChunk(
-      [&](DeviceExecutions* chunk) { return ForEachDevice(chunk, devices, settings); });
-  if (!status.ok()) return status;
-  if (needs_whole()) return false;
+  if (!assigned) {
+    if (one_device) {  // what it measured was too early
+      devices->begin()->second.meter = nullptr;
+      DeviceOf(plane_.ordinal, settings, devices);
+    }
+    const absl::Status status = ForEachChunk(
+        [&](DeviceExecutions* chunk) { return ForEachDevice(chunk, devices, settings); });
+    if (!status.ok()) return status;
+    if (needs_whole()) return false;
+  }
   for (const ExecutionStream::Aggregated& each : stream_.aggregated()) {
     const auto ordinal = one_device                   ? plane_.ordinal
                          : each.ordinal == kNoOrdinal ? std::nullopt

@@ -55,6 +55,7 @@ class PlaneAnalyzer {
   absl::Status ForEachDevice(DeviceExecutions* chunk, Devices* devices,
                              const MeterSettings* settings);
   Device& DeviceOf(std::optional<int64_t> ordinal, const MeterSettings* settings, Devices* devices);
+  absl::Status LookOnce(const MeterSettings* settings, Devices* devices);
   // Looks and measures; true where the pass counts.
   absl::StatusOr<bool> Pass(const MeterSettings* settings, Keep keep, Devices* devices);
   bool PlanHeld(ClockPlan* clocks, const Devices& devices) const;
