@@ -29,6 +29,7 @@ struct Around {
 
 struct LineParts {
   Around around;
+  int64_t id_stat = 0;  // the plane's stat that is a correlation id
   google::protobuf::RepeatedPtrField<proto::XEvent> events;
   uint64_t bytes = 0;  // of the message, grown
 };
@@ -42,6 +43,7 @@ struct PlaneParts {
 struct Growth {
   int64_t times = 1;
   int64_t span_ps = 0;
+  uint64_t id_span = 0;
 };
 
 std::string Serialized(const google::protobuf::MessageLite& message) {
@@ -66,10 +68,43 @@ bool Moves(const proto::XEvent& event) {
   return event.data_case() != proto::XEvent::kNumOccurrences;
 }
 
-absl::StatusOr<Growth> Plan(const proto::XSpace& space, int64_t times) {
+// The metadata id of correlation ids in a plane, or 0.
+int64_t IdStat(const proto::XPlane& plane) {
+  for (const auto& [id, metadata] : plane.stat_metadata()) {
+    if (metadata.name() == "correlation_id") return id;
+  }
+  return 0;
+}
+
+// An event's correlation id, or null.
+proto::XStat* CorrelationId(int64_t id_stat, proto::XEvent* event) {
+  for (proto::XStat& stat : *event->mutable_stats()) {
+    const bool is_id = id_stat != 0 && stat.metadata_id() == id_stat;
+    if (is_id && stat.value_case() == proto::XStat::kUint64Value) return &stat;
+  }
+  return nullptr;
+}
+
+// One more than the largest correlation id.
+uint64_t IdSpan(proto::XSpace* space) {
+  uint64_t most = 0;
+  for (proto::XPlane& plane : *space->mutable_planes()) {
+    const int64_t id_stat = IdStat(plane);
+    if (id_stat == 0) continue;
+    for (proto::XLine& line : *plane.mutable_lines()) {
+      for (proto::XEvent& event : *line.mutable_events()) {
+        const proto::XStat* id = CorrelationId(id_stat, &event);
+        if (id != nullptr) most = std::max(most, id->uint64_value());
+      }
+    }
+  }
+  return most + 1;
+}
+
+absl::StatusOr<Growth> Plan(proto::XSpace* space, int64_t times) {
   bool any = false;
   Int128 first_ps = 0, last_ps = 0, furthest_ps = 0;
-  for (const proto::XPlane& plane : space.planes()) {
+  for (const proto::XPlane& plane : space->planes()) {
     for (const proto::XLine& line : plane.lines()) {
       for (const proto::XEvent& event : line.events()) {
         const Int128 start_ps = Int128{line.timestamp_ns()} * kPsPerNs + event.offset_ps();
@@ -87,26 +122,33 @@ absl::StatusOr<Growth> Plan(const proto::XSpace& space, int64_t times) {
   if (span_ps > kMost || furthest_ps + span_ps * (times - 1) > kMost) {
     return absl::InvalidArgumentError("so long a trace has times beyond int64 picoseconds");
   }
-  return Growth{times, static_cast<int64_t>(span_ps)};
+  const uint64_t id_span = IdSpan(space);
+  if (id_span > std::numeric_limits<uint64_t>::max() / static_cast<uint64_t>(times)) {
+    return absl::InvalidArgumentError("so long a trace has correlation ids beyond 64 bits");
+  }
+  return Growth{times, static_cast<int64_t>(span_ps), id_span};
+}
+
+// Moves an event on by one repetition.
+void Advance(const Growth& growth, int64_t id_stat, proto::XEvent* event) {
+  if (Moves(*event)) event->set_offset_ps(event->offset_ps() + growth.span_ps);
+  proto::XStat* id = CorrelationId(id_stat, event);
+  if (id != nullptr) id->set_uint64_value(id->uint64_value() + growth.id_span);
 }
 
 // Of all repetitions of an event, tags and lengths included.
-uint64_t EventsBytes(const proto::XEvent& event, const Growth& growth) {
-  const uint64_t once = event.ByteSizeLong();
-  if (!Moves(event)) return static_cast<uint64_t>(growth.times) * FieldBytes(once);
-  const auto offset_bytes = [](int64_t offset_ps) {
-    return 1 + VarintBytes(static_cast<uint64_t>(offset_ps));
-  };
-  const uint64_t rest = event.has_offset_ps() ? once - offset_bytes(event.offset_ps()) : once;
-  uint64_t bytes = FieldBytes(once);
-  for (int64_t i = 1; i < growth.times; ++i) {
-    bytes += FieldBytes(rest + offset_bytes(event.offset_ps() + i * growth.span_ps));
+uint64_t EventsBytes(proto::XEvent event, const Growth& growth, int64_t id_stat) {
+  uint64_t bytes = 0;
+  for (int64_t i = 0; i < growth.times; ++i) {
+    if (i > 0) Advance(growth, id_stat, &event);
+    bytes += FieldBytes(event.ByteSizeLong());
   }
   return bytes;
 }
 
-LineParts Split(proto::XLine* line, const Growth& growth) {
+LineParts Split(proto::XLine* line, const Growth& growth, int64_t id_stat) {
   LineParts parts;
+  parts.id_stat = id_stat;
   parts.events.Swap(line->mutable_events());
   proto::XLine head;
   head.set_id(line->id());
@@ -117,13 +159,18 @@ LineParts Split(proto::XLine* line, const Growth& growth) {
   line->clear_timestamp_ns();
   parts.around = {Serialized(head), Serialized(*line)};
   parts.bytes = AroundBytes(parts.around);
-  for (const proto::XEvent& event : parts.events) parts.bytes += EventsBytes(event, growth);
+  for (const proto::XEvent& event : parts.events) {
+    parts.bytes += EventsBytes(event, growth, id_stat);
+  }
   return parts;
 }
 
 PlaneParts Split(proto::XPlane* plane, const Growth& growth) {
   PlaneParts parts;
-  for (proto::XLine& line : *plane->mutable_lines()) parts.lines.push_back(Split(&line, growth));
+  const int64_t id_stat = IdStat(*plane);
+  for (proto::XLine& line : *plane->mutable_lines()) {
+    parts.lines.push_back(Split(&line, growth, id_stat));
+  }
   plane->clear_lines();
   proto::XPlane head;
   head.set_id(plane->id());
@@ -144,7 +191,7 @@ void WriteHeader(uint8_t tag, uint64_t bytes, CodedOutputStream* out) {
 void WriteEvents(const Growth& growth, LineParts* line, CodedOutputStream* out) {
   for (int64_t i = 0; i < growth.times && !out->HadError(); ++i) {
     for (proto::XEvent& event : line->events) {
-      if (i > 0 && Moves(event)) event.set_offset_ps(event.offset_ps() + growth.span_ps);
+      if (i > 0) Advance(growth, line->id_stat, &event);
       WriteHeader(kEventsTag, event.ByteSizeLong(), out);
       event.SerializeWithCachedSizes(out);
     }
@@ -167,7 +214,7 @@ void WritePlane(const Growth& growth, PlaneParts* plane, CodedOutputStream* out)
 
 absl::StatusOr<Grown> WriteGrown(proto::XSpace* space, int64_t times,
                                  google::protobuf::io::ZeroCopyOutputStream* out) {
-  const absl::StatusOr<Growth> growth = Plan(*space, times);
+  const absl::StatusOr<Growth> growth = Plan(space, times);
   if (!growth.ok()) return growth.status();
   std::vector<PlaneParts> planes;
   for (proto::XPlane& plane : *space->mutable_planes()) planes.push_back(Split(&plane, *growth));

@@ -1,7 +1,8 @@
 // Grow: the same trace N times as long. Every line's events are repeated, each repetition
-// one span of the trace later; aggregated events are repeated as they are.
+// one span of the trace later and with correlation ids of its own; aggregated events and
+// all other stats are repeated as they are.
 //
-//   span = last end - first start over all events + 1 us
+//   span = last end - first start over all events + 1 us; of ids: the largest + 1
 //
 // Lengths are computed first, then everything is streamed: memory is that of the input,
 // and planes and lines may be longer than 2 GiB.

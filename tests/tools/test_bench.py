@@ -34,6 +34,9 @@ class BenchTest(EndToEndTest):
             for one, two in zip(once["devices"], twice["devices"], strict=True):
                 self.assertEqual(2 * one["executions"], two["executions"], trace)
                 self.assertEqual(2 * one["sum_ps"], two["sum_ps"], trace)
+            if trace.parent == self.at:  # scopes repeat, and are one run then
+                for one, two in zip(once["functions"], twice["functions"], strict=True):
+                    self.assertEqual(2 * one["runs"], two["runs"], trace)
 
     def test_grown_by_one_is_the_same(self):
         self.make("make_trace", "tpu", "tpu.pb", "--runs", 3)
