@@ -55,8 +55,8 @@ class CsvLine : public FieldSink {
   void Interval(std::string_view name, std::optional<double> lo,
                 std::optional<double> hi) override {
     const bool known = lo && hi && std::isfinite(*lo) && std::isfinite(*hi);
-    Field(std::string(name) + "_lo", known ? FieldValue(*lo) : FieldValue());
-    Field(std::string(name) + "_hi", known ? FieldValue(*hi) : FieldValue());
+    Field(std::string(name) + "_lo", known ? lo : std::nullopt);
+    Field(std::string(name) + "_hi", known ? hi : std::nullopt);
   }
 
  private:
@@ -113,54 +113,6 @@ std::string FunctionLines(const std::vector<const FunctionRow*>& rows) {
       [with_device](const FunctionRow& row, FieldSink* sink) { VisitRow(row, with_device, sink); });
 }
 
-// A plane beside one of its lines or stats. Own names for both, so that no header
-// occurs twice.
-template <typename Row>
-struct PlanePart {
-  const PlaneRow* plane = nullptr;
-  const Row* part = nullptr;  // null: a plane without any
-};
-
-// Passes fields on; without values where there is no part.
-class PartSink : public FieldSink {
- public:
-  PartSink(bool known, FieldSink* sink) : known_(known), sink_(sink) {}
-  void Field(std::string_view name, const FieldValue& value) override {
-    sink_->Field(name, known_ ? value : FieldValue());
-  }
-  void BeginGroup(std::string_view, bool) override {}
-  void EndGroup() override {}
-  void Interval(std::string_view, std::optional<double>, std::optional<double>) override {}
-
- private:
-  bool known_;
-  FieldSink* sink_;
-};
-
-template <typename Row>
-void VisitPart(const PlanePart<Row>& row, FieldSink* sink) {
-  const PlaneRow none;
-  const PlaneRow& plane = row.plane != nullptr ? *row.plane : none;
-  sink->Field("input", uint64_t{plane.input});
-  sink->Field("plane", std::string_view(plane.name));
-  sink->Field("host", plane.host.empty() ? FieldValue() : FieldValue(std::string_view(plane.host)));
-  sink->Field("kind", plane.kind ? FieldValue(DeviceKindName(*plane.kind)) : FieldValue());
-  PartSink part(row.part != nullptr, sink);
-  VisitRow(row.part != nullptr ? *row.part : Row(), &part);
-}
-
-template <typename Row>
-std::string PlaneParts(const PlanesReport& report, std::vector<Row> PlaneRow::*parts,
-                       bool keep_empty) {
-  std::vector<PlanePart<Row>> rows;
-  for (const PlaneRow& plane : report.planes) {
-    for (const Row& part : plane.*parts) rows.push_back({&plane, &part});
-    if (keep_empty && (plane.*parts).empty()) rows.push_back({&plane, nullptr});
-  }
-  return Lines<PlanePart<Row>>(
-      rows, [](const PlanePart<Row>& row, FieldSink* sink) { VisitPart(row, sink); });
-}
-
 }  // namespace
 
 void AppendCsvNumber(double value, std::string* out) {
@@ -191,8 +143,8 @@ std::string TreeCsv(const TreeReport& report, std::optional<size_t> top) {
 std::string PlanesCsv(const PlanesReport& report) {
   const bool with_stats = std::any_of(report.planes.begin(), report.planes.end(),
                                       [](const PlaneRow& p) { return !p.stats.empty(); });
-  if (with_stats) return PlaneParts(report, &PlaneRow::stats, /*keep_empty=*/false);
-  return PlaneParts(report, &PlaneRow::lines, /*keep_empty=*/true);
+  if (with_stats) return Lines<PlanePart<StatRow>>(PlaneStats(report), kVisitRow);
+  return Lines<PlanePart<LineRow>>(PlaneLines(report), kVisitRow);
 }
 
 }  // namespace xplane_time::output

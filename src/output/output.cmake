@@ -27,3 +27,15 @@ target_include_directories(xplane_time_output PUBLIC ${CMAKE_CURRENT_SOURCE_DIR}
 target_link_libraries(xplane_time_output
   PUBLIC xplane_time
   PRIVATE $<BUILD_INTERFACE:xplane_time_warnings> nlohmann_json::nlohmann_json)
+
+# The same results as columns in memory, for other languages and libraries.
+add_library(xplane_time_arrow STATIC
+  arrow/event_table.cc
+  arrow/export.cc
+  arrow/report_tables.cc
+  arrow/table.cc)
+target_link_libraries(xplane_time_arrow
+  PUBLIC xplane_time_output
+  PRIVATE $<BUILD_INTERFACE:xplane_time_warnings> PkgConfig::re2)
+set_target_properties(xplane_time_output xplane_time_arrow PROPERTIES
+                      POSITION_INDEPENDENT_CODE ON)

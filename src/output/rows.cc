@@ -3,35 +3,24 @@
 namespace xplane_time::output {
 namespace {
 
-template <typename T>
-FieldValue OrUnknown(const std::optional<T>& value) {
-  if (!value) return std::monostate();
-  return FieldValue(*value);
-}
-
-FieldValue OrUnknown(const std::optional<std::string>& value) {
-  if (!value) return std::monostate();
-  return std::string_view(*value);
-}
-
 // For strings in which empty means unknown.
 FieldValue TextOrUnknown(std::string_view text) {
-  if (text.empty()) return std::monostate();
-  return text;
+  return text.empty() ? FieldValue::Unknown(FieldType::kText) : FieldValue(text);
 }
 
 FieldValue Index(uint32_t value) { return uint64_t{value}; }
 
 void VisitDevice(const DeviceRef* device, FieldSink* sink) {
   if (device == nullptr) {
-    for (const char* name : {"input", "plane", "ordinal", "host"}) {
-      sink->Field(name, std::monostate());
-    }
+    sink->Field("input", FieldValue::Unknown(FieldType::kUint64));
+    sink->Field("plane", FieldValue::Unknown(FieldType::kText));
+    sink->Field("ordinal", FieldValue::Unknown(FieldType::kInt64));
+    sink->Field("host", FieldValue::Unknown(FieldType::kText));
     return;
   }
   sink->Field("input", Index(device->input));
   sink->Field("plane", std::string_view(device->plane));
-  sink->Field("ordinal", OrUnknown(device->ordinal));
+  sink->Field("ordinal", device->ordinal);
   sink->Field("host", TextOrUnknown(device->host));
 }
 
@@ -41,7 +30,7 @@ void VisitSummary(std::string_view name, const std::optional<Summary>& summary, 
   sink->Field("n", s.n);
   sink->Field("mean", s.mean);
   sink->Field("std", s.std);
-  sink->Field("std_sample", OrUnknown(s.std_sample));
+  sink->Field("std_sample", s.std_sample);
   sink->Field("min", s.min);
   sink->Field("max", s.max);
   sink->Field("median", s.median);
@@ -51,6 +40,34 @@ void VisitSummary(std::string_view name, const std::optional<Summary>& summary, 
   sink->Field("p99", s.p99);
   sink->Interval("median_ci95", s.median_ci95_lo, s.median_ci95_hi);
   sink->EndGroup();
+}
+
+// Passes fields on; without values where there is no part.
+class PartSink : public FieldSink {
+ public:
+  PartSink(bool known, FieldSink* sink) : known_(known), sink_(sink) {}
+  void Field(std::string_view name, const FieldValue& value) override {
+    sink_->Field(name, known_ ? value : FieldValue::Unknown(value.type()));
+  }
+  void BeginGroup(std::string_view, bool) override {}
+  void EndGroup() override {}
+  void Interval(std::string_view, std::optional<double>, std::optional<double>) override {}
+
+ private:
+  bool known_;
+  FieldSink* sink_;
+};
+
+template <typename Row>
+void VisitPart(const PlanePart<Row>& row, FieldSink* sink) {
+  const PlaneRow none;
+  const PlaneRow& plane = row.plane != nullptr ? *row.plane : none;
+  sink->Field("input", Index(plane.input));
+  sink->Field("plane", std::string_view(plane.name));
+  sink->Field("host", TextOrUnknown(plane.host));
+  sink->Field("kind", TextOrUnknown(plane.kind ? DeviceKindName(*plane.kind) : ""));
+  PartSink part(row.part != nullptr, sink);
+  VisitRow(row.part != nullptr ? *row.part : Row(), &part);
 }
 
 }  // namespace
@@ -68,21 +85,21 @@ void VisitRow(const DeviceRow& row, FieldSink* sink) {
   sink->Field("executions", row.executions);
   sink->Field("busy_ps", row.busy_ps);
   sink->Field("sum_ps", row.sum_ps);
-  sink->Field("first_ps", OrUnknown(row.first_ps));
-  sink->Field("last_ps", OrUnknown(row.last_ps));
+  sink->Field("first_ps", row.first_ps);
+  sink->Field("last_ps", row.last_ps);
 }
 
 void VisitRow(const FunctionRow& row, bool with_device, FieldSink* sink) {
   if (with_device) VisitDevice(row.device ? &*row.device : nullptr, sink);
   sink->Field("function", std::string_view(row.function));
-  if (with_device) sink->Field("program_id", OrUnknown(row.program_id));
-  sink->Field("variant_id", OrUnknown(row.variant_id));
-  sink->Field("clock", row.clock ? FieldValue(ClockName(*row.clock)) : FieldValue());
+  if (with_device) sink->Field("program_id", row.program_id);
+  sink->Field("variant_id", row.variant_id);
+  sink->Field("clock", TextOrUnknown(row.clock ? ClockName(*row.clock) : ""));
   sink->Field("runs", row.runs);
   sink->Field("suspect_runs", row.suspect_runs);
   sink->Field("dropped_samples", row.dropped_samples);
   sink->Field("kernels_total", row.kernels_total);
-  sink->Field("kernels_per_run", OrUnknown(row.kernels_per_run));
+  sink->Field("kernels_per_run", row.kernels_per_run);
   VisitSummary("active_ps", row.active_ps, sink);
   VisitSummary("span_ps", row.span_ps, sink);
   VisitSummary("gap_ps", row.gap_ps, sink);
@@ -93,34 +110,34 @@ void VisitRow(const FunctionRow& row, bool with_device, FieldSink* sink) {
 void VisitRow(const KernelRow& row, FieldSink* sink) {
   VisitDevice(&row.device, sink);
   sink->Field("kernel", std::string_view(row.kernel));
-  sink->Field("function", OrUnknown(row.function));
-  sink->Field("program_id", OrUnknown(row.program_id));
+  sink->Field("function", row.function);
+  sink->Field("program_id", row.program_id);
   sink->Field("category", CategoryName(row.category));
-  sink->Field("scope", OrUnknown(row.scope));
+  sink->Field("scope", row.scope);
   sink->Field("clock", ClockName(row.clock));
   sink->Field("count", row.count);
   sink->Field("total_ps", row.total_ps);
-  sink->Field("self_ps", OrUnknown(row.self_ps));
+  sink->Field("self_ps", row.self_ps);
   sink->Field("mean_ps", row.mean_ps);
-  sink->Field("median_ps", OrUnknown(row.median_ps));
-  sink->Field("std_ps", OrUnknown(row.std_ps));
-  sink->Field("min_ps", OrUnknown(row.min_ps));
-  sink->Field("max_ps", OrUnknown(row.max_ps));
-  sink->Field("share", OrUnknown(row.share));
-  sink->Field("flops", OrUnknown(row.flops));
-  sink->Field("bytes_accessed", OrUnknown(row.bytes_accessed));
+  sink->Field("median_ps", row.median_ps);
+  sink->Field("std_ps", row.std_ps);
+  sink->Field("min_ps", row.min_ps);
+  sink->Field("max_ps", row.max_ps);
+  sink->Field("share", row.share);
+  sink->Field("flops", row.flops);
+  sink->Field("bytes_accessed", row.bytes_accessed);
 }
 
 void VisitRow(const SampleRow& row, FieldSink* sink) {
   VisitDevice(&row.device, sink);
   sink->Field("function", std::string_view(row.function));
-  sink->Field("program_id", OrUnknown(row.program_id));
-  sink->Field("variant_id", OrUnknown(row.variant_id));
+  sink->Field("program_id", row.program_id);
+  sink->Field("variant_id", row.variant_id);
   sink->Field("run", row.run);
   sink->Field("start_ps", row.start_ps);
-  sink->Field("active_ps", OrUnknown(row.active_ps));
+  sink->Field("active_ps", row.active_ps);
   sink->Field("span_ps", row.span_ps);
-  sink->Field("sum_ps", OrUnknown(row.sum_ps));
+  sink->Field("sum_ps", row.sum_ps);
   sink->Field("kernels", row.kernels);
   sink->Field("clock", ClockName(row.clock));
   sink->Field("suspect", row.suspect);
@@ -131,11 +148,11 @@ void VisitRow(const TreeRow& row, FieldSink* sink) {
   sink->Field("line", TextOrUnknown(row.line));
   sink->Field("name", std::string_view(row.name));
   sink->Field("depth", Index(row.depth));
-  sink->Field("parent", row.parent ? Index(*row.parent) : FieldValue());
+  sink->Field("parent", row.parent ? Index(*row.parent) : FieldValue::Unknown(FieldType::kUint64));
   sink->Field("count", row.count);
   sink->Field("total_ps", row.total_ps);
-  sink->Field("self_ps", OrUnknown(row.self_ps));
-  sink->Field("child_ps", OrUnknown(row.child_ps));
+  sink->Field("self_ps", row.self_ps);
+  sink->Field("child_ps", row.child_ps);
   sink->Field("status", std::string_view(row.status));
 }
 
@@ -143,10 +160,10 @@ void VisitRow(const PlaneRow& row, FieldSink* sink) {
   sink->Field("input", Index(row.input));
   sink->Field("plane", std::string_view(row.name));
   sink->Field("host", TextOrUnknown(row.host));
-  sink->Field("kind", row.kind ? FieldValue(DeviceKindName(*row.kind)) : FieldValue());
+  sink->Field("kind", TextOrUnknown(row.kind ? DeviceKindName(*row.kind) : ""));
   sink->Field("events", row.events);
-  sink->Field("first_ps", OrUnknown(row.first_ps));
-  sink->Field("last_ps", OrUnknown(row.last_ps));
+  sink->Field("first_ps", row.first_ps);
+  sink->Field("last_ps", row.last_ps);
 }
 
 void VisitRow(const LineRow& row, FieldSink* sink) {
@@ -155,8 +172,8 @@ void VisitRow(const LineRow& row, FieldSink* sink) {
   sink->Field("line", std::string_view(row.name));
   sink->Field("role", TextOrUnknown(row.role));
   sink->Field("events", row.events);
-  sink->Field("first_ps", OrUnknown(row.first_ps));
-  sink->Field("last_ps", OrUnknown(row.last_ps));
+  sink->Field("first_ps", row.first_ps);
+  sink->Field("last_ps", row.last_ps);
   sink->Field("sum_ps", row.sum_ps);
 }
 
@@ -174,8 +191,28 @@ void VisitRow(const DiagnosticRow& row, FieldSink* sink) {
   sink->Field("message", std::string_view(row.message));
   sink->Field("plane", TextOrUnknown(row.plane));
   sink->Field("line", TextOrUnknown(row.line));
-  sink->Field("event", OrUnknown(row.event));
-  sink->Field("byte_offset", OrUnknown(row.byte_offset));
+  sink->Field("event", row.event);
+  sink->Field("byte_offset", row.byte_offset);
 }
+
+std::vector<PlanePart<LineRow>> PlaneLines(const PlanesReport& report) {
+  std::vector<PlanePart<LineRow>> rows;
+  for (const PlaneRow& plane : report.planes) {
+    for (const LineRow& line : plane.lines) rows.push_back({&plane, &line});
+    if (plane.lines.empty()) rows.push_back({&plane, nullptr});
+  }
+  return rows;
+}
+
+std::vector<PlanePart<StatRow>> PlaneStats(const PlanesReport& report) {
+  std::vector<PlanePart<StatRow>> rows;
+  for (const PlaneRow& plane : report.planes) {
+    for (const StatRow& stat : plane.stats) rows.push_back({&plane, &stat});
+  }
+  return rows;
+}
+
+void VisitRow(const PlanePart<LineRow>& row, FieldSink* sink) { VisitPart(row, sink); }
+void VisitRow(const PlanePart<StatRow>& row, FieldSink* sink) { VisitPart(row, sink); }
 
 }  // namespace xplane_time::output

@@ -11,14 +11,42 @@
 #include <string>
 #include <string_view>
 #include <variant>
+#include <vector>
 
 #include "xplane_time/planes.h"
 #include "xplane_time/report.h"
 
 namespace xplane_time::output {
 
+enum class FieldType : uint8_t { kBool, kInt64, kUint64, kDouble, kText };
+
 // monostate: unknown (null, an empty cell). A double that is not finite is unknown too.
-using FieldValue = std::variant<std::monostate, bool, int64_t, uint64_t, double, std::string_view>;
+// The type is known in any case: a field has the same in every row.
+class FieldValue
+    : public std::variant<std::monostate, bool, int64_t, uint64_t, double, std::string_view> {
+ public:
+  FieldValue(bool value) : variant(value), type_(FieldType::kBool) {}              // NOLINT
+  FieldValue(int64_t value) : variant(value), type_(FieldType::kInt64) {}          // NOLINT
+  FieldValue(uint64_t value) : variant(value), type_(FieldType::kUint64) {}        // NOLINT
+  FieldValue(double value) : variant(value), type_(FieldType::kDouble) {}          // NOLINT
+  FieldValue(std::string_view value) : variant(value), type_(FieldType::kText) {}  // NOLINT
+  FieldValue(const std::optional<std::string>& value)                              // NOLINT
+      : variant(), type_(FieldType::kText) {
+    if (value) *this = FieldValue(std::string_view(*value));
+  }
+  template <typename T>
+  FieldValue(const std::optional<T>& value)  // NOLINT: as the value itself
+      : FieldValue(value.value_or(T())) {
+    if (!value) *this = Unknown(type_);
+  }
+  static FieldValue Unknown(FieldType type) { return FieldValue(type); }
+
+  FieldType type() const { return type_; }
+
+ private:
+  explicit FieldValue(FieldType type) : type_(type) {}
+  FieldType type_;
+};
 
 class FieldSink {
  public:
@@ -45,6 +73,19 @@ void VisitRow(const PlaneRow& row, FieldSink* sink);
 void VisitRow(const LineRow& row, FieldSink* sink);
 void VisitRow(const StatRow& row, FieldSink* sink);
 void VisitRow(const DiagnosticRow& row, FieldSink* sink);
+
+// A plane beside one of its lines or stats, for flat tables. Both have names of their own,
+// so that no column occurs twice. Null: none.
+template <typename Row>
+struct PlanePart {
+  const PlaneRow* plane = nullptr;
+  const Row* part = nullptr;
+};
+// A plane without lines has a row, too.
+std::vector<PlanePart<LineRow>> PlaneLines(const PlanesReport& report);
+std::vector<PlanePart<StatRow>> PlaneStats(const PlanesReport& report);
+void VisitRow(const PlanePart<LineRow>& row, FieldSink* sink);
+void VisitRow(const PlanePart<StatRow>& row, FieldSink* sink);
 
 }  // namespace xplane_time::output
 

@@ -1,0 +1,397 @@
+#include "arrow/event_table.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <limits>
+#include <map>
+#include <mutex>
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "parallel.h"
+#include "timing/filters.h"
+#include "xplane_time/read.h"
+#include "xplane_time/select.h"
+
+namespace xplane_time::arrow {
+namespace {
+
+constexpr std::array<std::string_view, 8> kColumns = {
+    "input", "host", "plane", "line", "name", "start_ps", "duration_ps", "occurrences"};
+
+// Texts by code, each once. They must outlive it.
+class Categories {
+ public:
+  int32_t CodeOf(std::string_view text) {
+    const auto next = static_cast<int32_t>(codes_.size());
+    const auto [found, inserted] = codes_.try_emplace({text.data(), text.size()}, next);
+    if (inserted) texts_->Add(text);
+    return found->second;
+  }
+  std::shared_ptr<const Texts> texts() const { return texts_; }
+
+ private:
+  absl::flat_hash_map<absl::string_view, int32_t> codes_;
+  std::shared_ptr<Texts> texts_ = std::make_shared<Texts>();
+};
+
+// A requested stat of each row, as it is in the file.
+struct StatRows {
+  UnsetVector<StatType> type;
+  UnsetVector<uint64_t> bits;
+  UnsetVector<std::string_view> text;
+};
+
+constexpr int32_t kUnwanted = -1;  // a name that the filter leaves out
+
+class Collector {
+ public:
+  Collector(const Trace& trace, const EventTableOptions& options)
+      : trace_(trace),
+        options_(options),
+        stat_names_(options.stats.begin(), options.stats.end()),
+        stats_(options.stats.size()) {}
+
+  absl::Status Run(Diagnostics* diagnostics) {
+    if (absl::Status status = FindLines(); !status.ok()) return status;
+    Reserve();
+    std::vector<absl::Status> status(lines_.size());
+    std::vector<Diagnostics> found(lines_.size());
+    ParallelFor(lines_.size(), options_.threads,
+                [&](size_t i) { status[i] = ReadLine(&lines_[i], &found[i]); });
+    for (size_t i = 0; i < lines_.size(); ++i) {
+      if (!status[i].ok()) return status[i];
+      diagnostics->Merge(found[i]);
+    }
+    CloseGaps();
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<Table> Take() {
+    Table table;
+    for (const std::string_view name : kColumns) {
+      if (Wants(name)) table.columns.push_back(ColumnOf(name));
+    }
+    for (size_t i = 0; i < stats_.size(); ++i) {
+      table.columns.push_back(StatColumnOf(options_.stats[i], &stats_[i]));
+    }
+    return table;
+  }
+
+ private:
+  // A line that is wanted, and its rows: [first_row, first_row + rows), of `room`.
+  struct WantedLine {
+    uint32_t line;
+    size_t first_row, room, rows = 0;
+  };
+
+  bool Wants(std::string_view column) const {
+    const auto& columns = options_.columns;
+    return columns.empty() || std::find(columns.begin(), columns.end(), column) != columns.end();
+  }
+
+  absl::Status FindLines() {
+    for (const std::string& column : options_.columns) {
+      if (std::find(kColumns.begin(), kColumns.end(), column) != kColumns.end()) continue;
+      const auto append = [](std::string* out, std::string_view name) { out->append(name); };
+      return absl::InvalidArgumentError(absl::StrCat(
+          "no column \"", column, "\"; there are: ", absl::StrJoin(kColumns, ", ", append),
+          "; stats are asked for as stats"));
+    }
+    auto line = NameFilter::Compile("line", options_.line);
+    if (!line.ok()) return line.status();
+    auto name = NameFilter::Compile("name", options_.name);
+    if (!name.ok()) return name.status();
+    name_filter_ = *std::move(name);
+    auto planes = SelectPlanes(trace_, options_.device);
+    if (!planes.ok()) return planes.status();
+    size_t row = 0;
+    for (const uint32_t plane : *planes) {
+      const Plane& at = trace_.planes[plane];
+      for (uint32_t i = at.first_line; i < at.first_line + at.line_count; ++i) {
+        if (trace_.lines[i].event_count == 0) continue;
+        if (!line->Matches(trace_.lines[i].shown_name())) continue;
+        lines_.push_back({i, row, trace_.lines[i].event_count});
+        row += trace_.lines[i].event_count;
+        NamesOf(plane);
+      }
+    }
+    rows_ = row;
+    return absl::OkStatus();
+  }
+
+  void NamesOf(uint32_t plane) {
+    const auto [found, inserted] = names_.try_emplace(plane);
+    if (!inserted) return;
+    std::vector<int32_t>& codes = found->second;
+    for (const EventMetadata& entry : trace_.planes[plane].event_metadata.entries) {
+      const std::string_view name = entry.display_name.empty() ? entry.name : entry.display_name;
+      codes.push_back(name_filter_.Matches(name) ? name_categories_.CodeOf(name) : kUnwanted);
+    }
+  }
+
+  void Reserve() {
+    if (Wants("start_ps")) start_ps_.resize(rows_);
+    if (Wants("duration_ps")) duration_ps_.resize(rows_);
+    if (Wants("occurrences")) occurrences_.resize(rows_);
+    if (Wants("name")) name_.resize(rows_);
+    for (StatRows& stat : stats_) {
+      stat.type.resize(rows_);
+      stat.bits.resize(rows_);
+      stat.text.resize(rows_);
+    }
+  }
+
+  absl::Status ReadLine(WantedLine* line, Diagnostics* diagnostics) {
+    const uint32_t plane = trace_.lines[line->line].plane;
+    const std::vector<int32_t>& codes = names_.find(plane)->second;
+    return VisitEvents(trace_, line->line, stat_names_, diagnostics, [&](const EventBatch& batch) {
+      for (size_t i = 0; i < batch.size(); ++i) {
+        if (batch.duration_ps[i] < options_.min_duration_ps) continue;
+        const uint32_t metadata = batch.metadata[i];
+        const int32_t code = metadata != kNoMetadata
+                                 ? codes[metadata]
+                                 : MissingName(trace_.planes[plane], batch.metadata_id[i]);
+        if (code != kUnwanted) SetRow(batch, i, code, line->first_row + line->rows++);
+      }
+      return absl::OkStatus();
+    });
+  }
+
+  int32_t MissingName(const Plane& plane, int64_t metadata_id) {
+    const std::lock_guard<std::mutex> lock(missing_mutex_);
+    const auto [found, inserted] = missing_.try_emplace(metadata_id);
+    if (inserted) {
+      found->second.name = EventName(plane, kNoMetadata, metadata_id);
+      found->second.code = name_filter_.Matches(found->second.name)
+                               ? name_categories_.CodeOf(found->second.name)
+                               : kUnwanted;
+    }
+    return found->second.code;
+  }
+
+  void SetRow(const EventBatch& batch, size_t i, int32_t code, size_t row) {
+    if (!start_ps_.empty()) start_ps_[row] = std::bit_cast<uint64_t>(batch.start_ps[i]);
+    if (!duration_ps_.empty()) duration_ps_[row] = std::bit_cast<uint64_t>(batch.duration_ps[i]);
+    if (!occurrences_.empty()) occurrences_[row] = std::bit_cast<uint64_t>(batch.occurrences[i]);
+    if (!name_.empty()) name_[row] = code;
+    for (size_t stat = 0; stat < stats_.size(); ++stat) {
+      const StatValue value = batch.Stat(stat, i);
+      stats_[stat].type[row] = value.type;
+      stats_[stat].bits[row] = value.bits;
+      stats_[stat].text[row] = value.text;
+    }
+  }
+
+  // Lines whose events were not all wanted, or were skipped, leave room behind them.
+  void CloseGaps() {
+    size_t row = 0;
+    for (WantedLine& line : lines_) {
+      if (row != line.first_row) {
+        ForEachColumn([&](auto* column) {
+          const auto from = column->begin() + static_cast<std::ptrdiff_t>(line.first_row);
+          std::move(from, from + static_cast<std::ptrdiff_t>(line.rows),
+                    column->begin() + static_cast<std::ptrdiff_t>(row));
+        });
+        line.first_row = row;
+      }
+      row += line.rows;
+    }
+    ForEachColumn([&](auto* column) { column->resize(row); });
+    rows_ = row;
+  }
+
+  template <typename Change>
+  void ForEachColumn(Change change) {
+    const auto changed = [&](auto* column) {
+      if (!column->empty()) change(column);
+    };
+    changed(&start_ps_);
+    changed(&duration_ps_);
+    changed(&occurrences_);
+    changed(&name_);
+    for (StatRows& stat : stats_) {
+      changed(&stat.type);
+      changed(&stat.bits);
+      changed(&stat.text);
+    }
+  }
+
+  Column ColumnOf(std::string_view name) {
+    const std::string column(name);
+    if (name == "start_ps") {
+      constexpr auto kUnknown = std::bit_cast<uint64_t>(kNoTimePs);
+      Bits known = KnownWhere([&](size_t row) { return start_ps_[row] != kUnknown; });
+      return {column, ColumnType::kInt64, std::move(start_ps_), std::move(known)};
+    }
+    if (name == "duration_ps") return {column, ColumnType::kInt64, std::move(duration_ps_), {}};
+    if (name == "occurrences") return {column, ColumnType::kInt64, std::move(occurrences_), {}};
+    if (name == "name") return {column, std::move(name_), name_categories_.texts(), {}};
+    if (name == "input") {
+      UnsetVector<uint64_t> inputs(rows_);
+      ForEachLine([&](const Plane& plane, const Line&, size_t begin, size_t end) {
+        std::fill(inputs.begin() + static_cast<std::ptrdiff_t>(begin),
+                  inputs.begin() + static_cast<std::ptrdiff_t>(end), plane.file);
+      });
+      return {column, ColumnType::kUint64, std::move(inputs), {}};
+    }
+    return PlaceColumn(column);
+  }
+
+  // host, plane, line: the same for all rows of a line.
+  Column PlaceColumn(const std::string& name) {
+    Categories categories;
+    UnsetVector<int32_t> codes(rows_);
+    bool all_known = true;
+    ForEachLine([&](const Plane& plane, const Line& line, size_t begin, size_t end) {
+      const std::string_view text = name == "host"    ? plane.host
+                                    : name == "plane" ? plane.name
+                                                      : line.shown_name();
+      all_known &= name != "host" || !text.empty();
+      std::fill(codes.begin() + static_cast<std::ptrdiff_t>(begin),
+                codes.begin() + static_cast<std::ptrdiff_t>(end), categories.CodeOf(text));
+    });
+    const std::shared_ptr<const Texts> texts = categories.texts();
+    Bits known;
+    if (!all_known) {
+      known = KnownWhere(
+          [&](size_t row) { return !(*texts)[static_cast<size_t>(codes[row])].empty(); });
+    }
+    return {name, std::move(codes), texts, std::move(known)};
+  }
+
+  template <typename Fill>
+  void ForEachLine(Fill fill) const {
+    for (const WantedLine& wanted : lines_) {
+      const Line& line = trace_.lines[wanted.line];
+      fill(trace_.planes[line.plane], line, wanted.first_row, wanted.first_row + wanted.rows);
+    }
+  }
+
+  // Empty where all are.
+  template <typename Known>
+  Bits KnownWhere(Known known) const {
+    size_t first = 0;
+    while (first < rows_ && known(first)) ++first;
+    Bits bits;
+    if (first == rows_) return bits;
+    for (size_t row = 0; row < rows_; ++row) bits.Add(known(row));
+    return bits;
+  }
+
+  Column StatColumnOf(const std::string& name, StatRows* stat) {
+    std::array<size_t, 8> count = {};
+    bool beyond_int64 = false, below_zero = false;
+    for (size_t row = 0; row < rows_; ++row) {
+      ++count[static_cast<size_t>(stat->type[row])];
+      const bool high = stat->bits[row] > std::numeric_limits<int64_t>::max();
+      beyond_int64 |= high && stat->type[row] == StatType::kUint64;
+      below_zero |= high && stat->type[row] == StatType::kInt64;
+    }
+    const auto of = [&](StatType type) { return count[static_cast<size_t>(type)]; };
+    const size_t known = rows_ - of(StatType::kAbsent);
+    const size_t integers = of(StatType::kInt64) + of(StatType::kUint64);
+    Bits is_known = KnownWhere([&](size_t row) { return stat->type[row] != StatType::kAbsent; });
+    ForAbsent(stat);
+    if (known > 0 && of(StatType::kDouble) == known) {
+      return {name, ColumnType::kDouble, std::move(stat->bits), std::move(is_known)};
+    }
+    if (known > 0 && integers == known && !(beyond_int64 && below_zero)) {
+      const bool is_unsigned = of(StatType::kUint64) == known || beyond_int64;
+      return {name, is_unsigned ? ColumnType::kUint64 : ColumnType::kInt64, std::move(stat->bits),
+              std::move(is_known)};
+    }
+    return TextColumn(name, *stat, std::move(is_known));
+  }
+
+  // No values where nothing is known: nobody reads them, but they are handed out.
+  void ForAbsent(StatRows* stat) const {
+    for (size_t row = 0; row < rows_; ++row) {
+      if (stat->type[row] != StatType::kAbsent) continue;
+      stat->bits[row] = 0;
+      stat->text[row] = {};
+    }
+  }
+
+  // Texts; numbers among them, in decimal.
+  Column TextColumn(const std::string& name, const StatRows& stat, Bits known) {
+    Categories categories;
+    UnsetVector<int32_t> codes(rows_);
+    const char* last = nullptr;  // texts of references are in one place each
+    size_t last_size = 0;
+    int32_t last_code = categories.CodeOf("");
+    for (size_t row = 0; row < rows_; ++row) {
+      const std::string_view text = TextOf(stat, row);
+      if (text.data() != last || text.size() != last_size) {
+        last = text.data();
+        last_size = text.size();
+        last_code = categories.CodeOf(text);
+      }
+      codes[row] = last_code;
+    }
+    return {name, std::move(codes), categories.texts(), std::move(known)};
+  }
+
+  std::string_view TextOf(const StatRows& stat, size_t row) {
+    const uint64_t bits = stat.bits[row];
+    switch (stat.type[row]) {
+      case StatType::kAbsent:
+        return "";
+      case StatType::kInt64:
+        return Keep(absl::StrCat(std::bit_cast<int64_t>(bits)));
+      case StatType::kUint64:
+        return Keep(absl::StrCat(bits));
+      case StatType::kDouble:
+        return Keep(absl::StrCat(std::bit_cast<double>(bits)));
+      case StatType::kCompressedString: {
+        constexpr uint64_t kMostBytes = uint64_t{1} << 20;
+        auto text = DecompressText(stat.text[row], kMostBytes);
+        return Keep(text.ok() ? *std::move(text)
+                              : absl::StrCat("(", stat.text[row].size(), " compressed bytes)"));
+      }
+      default:
+        return stat.text[row];
+    }
+  }
+
+  // Each text once.
+  std::string_view Keep(std::string text) { return *kept_.insert(std::move(text)).first; }
+
+  const Trace& trace_;
+  const EventTableOptions& options_;
+  const std::vector<std::string_view> stat_names_;
+  NameFilter name_filter_;
+  std::vector<WantedLine> lines_;
+  size_t rows_ = 0;
+
+  absl::flat_hash_map<uint32_t, std::vector<int32_t>> names_;  // codes by plane and entry
+  Categories name_categories_;
+  struct Missing {
+    std::string name;
+    int32_t code = kUnwanted;
+  };
+  std::mutex missing_mutex_;
+  std::map<int64_t, Missing> missing_;
+
+  UnsetVector<uint64_t> start_ps_, duration_ps_, occurrences_;
+  UnsetVector<int32_t> name_;
+  std::vector<StatRows> stats_;
+  std::set<std::string> kept_;
+};
+
+}  // namespace
+
+absl::StatusOr<Table> EventsTable(const Trace& trace, const EventTableOptions& options,
+                                  Diagnostics* diagnostics) {
+  Collector collector(trace, options);
+  if (absl::Status status = collector.Run(diagnostics); !status.ok()) return status;
+  return collector.Take();
+}
+
+}  // namespace xplane_time::arrow

@@ -1,0 +1,39 @@
+// EventTable: raw events as a table, with the columns of the `events` command.
+//
+//   input    number  which input                 start_ps     number  unknown: aggregated
+//   host     category, unknown: no host name     duration_ps  number
+//   plane, line, name  categories                occurrences  number
+//
+// and one a stat: numbers where all its values are, else a category of texts. Memory: 8
+// bytes an event and number, 4 an event and category; while stats are read 25 more each.
+#ifndef XPLANE_TIME_SRC_ARROW_EVENT_TABLE_H_
+#define XPLANE_TIME_SRC_ARROW_EVENT_TABLE_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "arrow/table.h"
+#include "xplane_time/diagnostics.h"
+#include "xplane_time/trace.h"
+
+namespace xplane_time::arrow {
+
+struct EventTableOptions {
+  std::string device = "all";        // select.h
+  std::string line, name;            // RE2, search semantics; empty: all
+  std::vector<std::string> columns;  // empty: all
+  std::vector<std::string> stats;
+  int64_t min_duration_ps = 0;
+  int threads = 1;
+};
+
+// Rows in the order of the file. Errors: InvalidArgument (a column that is not one, a
+// pattern), those of SelectPlanes and of VisitEvents.
+absl::StatusOr<Table> EventsTable(const Trace& trace, const EventTableOptions& options,
+                                  Diagnostics* diagnostics);
+
+}  // namespace xplane_time::arrow
+
+#endif  // XPLANE_TIME_SRC_ARROW_EVENT_TABLE_H_

@@ -1,0 +1,110 @@
+#include "arrow/report_tables.h"
+
+#include <cmath>
+#include <string>
+#include <utility>
+
+#include "output/rows.h"
+
+namespace xplane_time::arrow {
+namespace {
+
+using output::FieldSink, output::FieldType, output::FieldValue;
+
+ColumnType TypeOf(FieldType type) {
+  switch (type) {
+    case FieldType::kBool:
+      return ColumnType::kBool;
+    case FieldType::kInt64:
+      return ColumnType::kInt64;
+    case FieldType::kUint64:
+      return ColumnType::kUint64;
+    case FieldType::kDouble:
+      return ColumnType::kDouble;
+    case FieldType::kText:
+      break;
+  }
+  return ColumnType::kText;
+}
+
+// Each field adds to its column; the first row, of defaults, makes the columns.
+class TableSink : public FieldSink {
+ public:
+  void StartRow() { at_ = 0; }
+  Table Take() { return std::move(table_); }
+  void EndHeader() { header_ = false; }
+
+  void Field(std::string_view name, const FieldValue& value) override {
+    if (header_) {
+      table_.columns.emplace_back(prefix_ + std::string(name), TypeOf(value.type()));
+      return;
+    }
+    const auto* number = std::get_if<double>(&value);
+    const bool known = known_ && (number == nullptr || std::isfinite(*number));
+    const Column::Value& as_value = value;
+    table_.columns[at_++].Add(known ? as_value : Column::Value());
+  }
+  void BeginGroup(std::string_view name, bool known) override {
+    prefix_ = std::string(name) + "_";
+    known_ = known;
+  }
+  void EndGroup() override {
+    prefix_.clear();
+    known_ = true;
+  }
+  void Interval(std::string_view name, std::optional<double> lo,
+                std::optional<double> hi) override {
+    Field(std::string(name) + "_lo", lo);
+    Field(std::string(name) + "_hi", hi);
+  }
+
+ private:
+  Table table_;
+  size_t at_ = 0;
+  bool header_ = true, known_ = true;
+  std::string prefix_;
+};
+
+template <typename Row, typename Visit>
+Table MakeTable(std::span<const Row> rows, Visit visit) {
+  TableSink sink;
+  visit(Row(), &sink);
+  sink.EndHeader();
+  for (const Row& row : rows) {
+    sink.StartRow();
+    visit(row, &sink);
+  }
+  return sink.Take();
+}
+
+template <typename Row>
+Table MakeTable(std::span<const Row> rows) {
+  return MakeTable(rows, [](const Row& row, FieldSink* sink) { output::VisitRow(row, sink); });
+}
+
+}  // namespace
+
+Table InputsTable(std::span<const InputRow> rows) { return MakeTable(rows); }
+Table DevicesTable(std::span<const DeviceRow> rows) { return MakeTable(rows); }
+Table KernelsTable(std::span<const KernelRow> rows) { return MakeTable(rows); }
+Table SamplesTable(std::span<const SampleRow> rows) { return MakeTable(rows); }
+Table TreeTable(std::span<const TreeRow> rows) { return MakeTable(rows); }
+Table DiagnosticsTable(std::span<const DiagnosticRow> rows) { return MakeTable(rows); }
+
+Table FunctionsTable(std::span<const FunctionRow> rows, bool with_device) {
+  return MakeTable(rows, [with_device](const FunctionRow& row, FieldSink* sink) {
+    output::VisitRow(row, with_device, sink);
+  });
+}
+
+Table PlanesTable(const PlanesReport& report) {
+  const auto rows = output::PlaneLines(report);
+  return MakeTable(std::span(rows));
+}
+
+Table StatsTable(const PlanesReport& report) {
+  const auto rows = output::PlaneStats(report);
+  return MakeTable(std::span(rows));
+}
+
+}  // namespace xplane_time::arrow
