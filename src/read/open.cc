@@ -1,6 +1,7 @@
 // OpenTrace: inputs become one Trace. Duplicates are noticed here, hosts are assigned,
 // the base of the time axis is chosen.
 #include <algorithm>
+#include <memory>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -44,12 +45,21 @@ void ReadEnvironment(const Plane& plane, TraceFile* file) {
   }
 }
 
+// InvalidArgument where the build lacks the reader.
+absl::StatusOr<std::unique_ptr<EventSource>> MakeReader(Reader reader) {
+  if (reader == Reader::kWire) return MakeWireReader();
+#if defined(XPLANE_TIME_REFERENCE_READER)
+  return MakeReferenceReader();
+#else
+  return absl::InvalidArgumentError(
+      "this build has no protobuf reader (XPLANE_TIME_REFERENCE_READER is off); use --reader wire");
+#endif
+}
+
 class Opener {
  public:
-  Opener(const ReadOptions& options, Diagnostics* diagnostics)
-      : options_(options),
-        diagnostics_(diagnostics),
-        source_(options.reader == Reader::kWire ? MakeWireReader() : MakeReferenceReader()) {}
+  Opener(const ReadOptions& options, std::unique_ptr<EventSource> source, Diagnostics* diagnostics)
+      : options_(options), diagnostics_(diagnostics), source_(std::move(source)) {}
 
   absl::Status Add(std::unique_ptr<Source> source, const std::string& path, uint32_t capture) {
     const std::string_view bytes = source->bytes();
@@ -210,7 +220,9 @@ absl::Status DamageError(std::string_view what, const ErrorPlace& place) {
 
 absl::StatusOr<Trace> OpenTrace(std::span<const Input> inputs, const ReadOptions& options,
                                 Diagnostics* diagnostics) {
-  Opener opener(options, diagnostics);
+  auto reader = MakeReader(options.reader);
+  if (!reader.ok()) return reader.status();
+  Opener opener(options, *std::move(reader), diagnostics);
   uint32_t captures = 0;
   for (const Input& input : inputs) {
     auto source = Source::Open(input.path, options);
@@ -230,7 +242,9 @@ absl::StatusOr<Trace> OpenTraceFromMemory(std::string_view bytes, const std::str
                                           const ReadOptions& options, Diagnostics* diagnostics) {
   auto source = Source::FromMemory(bytes, name, options);
   if (!source.ok()) return source.status();
-  Opener opener(options, diagnostics);
+  auto reader = MakeReader(options.reader);
+  if (!reader.ok()) return reader.status();
+  Opener opener(options, *std::move(reader), diagnostics);
   if (absl::Status status = opener.Add(*std::move(source), name, 0); !status.ok()) return status;
   absl::StatusOr<Trace> trace = std::move(opener).Finish();
   if (trace.ok()) trace->capture_count = 1;

@@ -1,0 +1,306 @@
+// The module behind the Python package: traces, reports and tables. Its names are private;
+// python/xplane_time says what users see. The GIL is released while a trace is read.
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "arrow/event_table.h"
+#include "arrow/report_tables.h"
+#include "arrow/table.h"
+#include "xplane_time/planes.h"
+#include "xplane_time/read.h"
+#include "xplane_time/report.h"
+#include "xplane_time/version.h"
+
+namespace nb = nanobind;
+
+namespace xplane_time::python {
+namespace {
+
+// As an exception of xplane_time.errors.
+[[noreturn]] void Throw(const absl::Status& status) {
+  const std::string code = absl::StatusCodeToString(status.code());
+  const nb::object error = nb::module_::import_("xplane_time.errors")
+                               .attr("from_status")(code, std::string(status.message()));
+  PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(error.ptr())), error.ptr());
+  throw nb::python_error();
+}
+
+template <typename T>
+T ValueOf(absl::StatusOr<T> result) {
+  if (!result.ok()) Throw(result.status());
+  return *std::move(result);
+}
+
+// Without the GIL; `read` must not touch Python.
+template <typename Read>
+auto WithoutGil(Read read) {
+  auto result = [&] {
+    const nb::gil_scoped_release release;
+    return read();
+  }();
+  return ValueOf(std::move(result));
+}
+
+using TablePointer = std::shared_ptr<const arrow::Table>;
+
+TablePointer Share(arrow::Table table) {
+  return std::make_shared<const arrow::Table>(std::move(table));
+}
+
+class PyTable {
+ public:
+  explicit PyTable(TablePointer table) : table_(std::move(table)) {}
+  explicit PyTable(arrow::Table table) : table_(Share(std::move(table))) {}
+
+  size_t row_count() const { return table_->row_count(); }
+  std::vector<std::string> column_names() const {
+    std::vector<std::string> names;
+    for (const arrow::Column& column : table_->columns) names.push_back(column.name());
+    return names;
+  }
+
+  // Rows [begin, end) of a column as Python values; None where unknown.
+  nb::list Values(size_t column, size_t begin, size_t end) const {
+    const arrow::Column& from = table_->columns.at(column);
+    nb::list values;
+    for (size_t row = begin; row < std::min(end, from.size()); ++row) {
+      std::visit([&](const auto& value) { values.append(ToPython(value)); }, from.At(row));
+    }
+    return values;
+  }
+
+  nb::capsule Stream(const nb::object& /*requested_schema*/) const {
+    auto* stream = new ArrowArrayStream;
+    arrow::Export(table_, stream);
+    return {stream, "arrow_array_stream", [](void* at) noexcept {
+              auto* own = static_cast<ArrowArrayStream*>(at);
+              if (own->release != nullptr) own->release(own);
+              delete own;
+            }};
+  }
+
+  nb::capsule Schema() const {
+    auto* schema = new ArrowSchema;
+    arrow::ExportSchema(*table_, schema);
+    return {schema, "arrow_schema", [](void* at) noexcept {
+              auto* own = static_cast<ArrowSchema*>(at);
+              if (own->release != nullptr) own->release(own);
+              delete own;
+            }};
+  }
+
+ private:
+  static nb::object ToPython(std::monostate) { return nb::none(); }
+  static nb::object ToPython(std::string_view text) { return nb::str(text.data(), text.size()); }
+  template <typename T>
+  static nb::object ToPython(T value) {
+    return nb::cast(value);
+  }
+
+  TablePointer table_;
+};
+
+// A report's tables, made when they are asked for.
+class PyReport {
+ public:
+  explicit PyReport(Report report) : report_(std::move(report)) {}
+
+  PyTable Inputs() const { return PyTable(arrow::InputsTable(report_.inputs)); }
+  PyTable Devices() const { return PyTable(arrow::DevicesTable(report_.devices)); }
+  PyTable Functions() const { return PyTable(arrow::FunctionsTable(report_.functions, true)); }
+  PyTable Combined() const { return PyTable(arrow::FunctionsTable(report_.combined, false)); }
+  PyTable Variants() const { return PyTable(arrow::FunctionsTable(report_.variants, false)); }
+  PyTable Kernels() const { return PyTable(arrow::KernelsTable(report_.kernels)); }
+  PyTable Samples() const { return PyTable(arrow::SamplesTable(report_.samples)); }
+  PyTable Diagnostics() const { return PyTable(arrow::DiagnosticsTable(report_.diagnostics)); }
+
+ private:
+  Report report_;
+};
+
+Metric MetricOf(const std::string& name) {
+  if (name == "active") return Metric::kActive;
+  if (name == "span") return Metric::kSpan;
+  if (name == "sum") return Metric::kSum;
+  Throw(absl::InvalidArgumentError("metric is active, span or sum, not " + name));
+}
+
+ClockChoice ClockOf(const std::string& name) {
+  if (name == "auto") return ClockChoice::kAuto;
+  if (name == "device") return ClockChoice::kDevice;
+  if (name == "profile") return ClockChoice::kProfile;
+  Throw(absl::InvalidArgumentError("clock is auto, device or profile, not " + name));
+}
+
+// The options that reports and trees share, by keyword.
+struct Select {
+  ReportOptions options;
+
+  Select(const nb::dict& arguments, int threads) {
+    options.threads = threads;
+    for (const auto& [key, value] : arguments) Set(nb::cast<std::string>(key), value);
+  }
+
+  void Set(const std::string& key, nb::handle value) {
+    ReportOptions& o = options;
+    const auto text = [&] { return nb::cast<std::string>(value); };
+    const auto known = [&](std::string_view name, auto* to) {
+      using T = std::remove_pointer_t<decltype(to)>;
+      if (key == name) *to = nb::cast<T>(value);
+      return key == name;
+    };
+    if (known("device", &o.device) || known("function", &o.function) ||
+        known("exclude", &o.exclude) || known("kernel", &o.kernel) || known("scope", &o.scope) ||
+        known("prefix", &o.prefix) || known("id_pattern", &o.id_pattern) ||
+        known("min_duration_ps", &o.min_duration_ps) || known("max_events", &o.max_events) ||
+        known("skip_runs", &o.skip_runs) || known("samples", &o.samples) ||
+        known("by_id", &o.by_variant) || known("tolerance_ps", &o.tolerance_ps) ||
+        known("seed", &o.seed)) {
+      return;
+    }
+    if (key == "metric") {
+      o.metric = MetricOf(text());
+    } else if (key == "clock") {
+      o.clock = ClockOf(text());
+    } else if (key == "trim") {
+      o.trim = ValueOf(ParseTrim(text()));
+    } else {
+      throw nb::type_error(("unknown option: " + key).c_str());
+    }
+  }
+};
+
+// The bytes of a Python object, which cannot change its size meanwhile.
+class Buffer {
+ public:
+  explicit Buffer(const nb::object& object) {
+    if (PyObject_GetBuffer(object.ptr(), &view_, PyBUF_SIMPLE) != 0) throw nb::python_error();
+  }
+  ~Buffer() { PyBuffer_Release(&view_); }
+  Buffer(const Buffer&) = delete;
+  Buffer& operator=(const Buffer&) = delete;
+  std::string_view bytes() const {
+    return {static_cast<const char*>(view_.buf), static_cast<size_t>(view_.len)};
+  }
+
+ private:
+  Py_buffer view_ = {};
+};
+
+class PyTrace {
+ public:
+  PyTrace(Trace trace, Diagnostics reading, std::unique_ptr<Buffer> buffer, int threads)
+      : buffer_(std::move(buffer)),
+        trace_(std::move(trace)),
+        reading_(std::move(reading)),
+        threads_(threads) {}
+
+  static PyTrace OpenPaths(const std::vector<std::string>& paths, const std::string& run,
+                           int threads) {
+    Diagnostics reading;
+    Trace trace = WithoutGil([&]() -> absl::StatusOr<Trace> {
+      auto inputs = FindInputs(paths, {.run = run});
+      if (!inputs.ok()) return inputs.status();
+      return OpenTrace(*inputs, {.threads = threads}, &reading);
+    });
+    return {std::move(trace), std::move(reading), nullptr, threads};
+  }
+
+  // Of an object with a contiguous buffer, which lives as long as the trace.
+  static PyTrace OpenBuffer(const nb::object& object, const std::string& name, int threads) {
+    auto buffer = std::make_unique<Buffer>(object);
+    Diagnostics reading;
+    Trace trace = WithoutGil(
+        [&] { return OpenTraceFromMemory(buffer->bytes(), name, {.threads = threads}, &reading); });
+    return {std::move(trace), std::move(reading), std::move(buffer), threads};
+  }
+
+  PyReport BuildReport(const nb::dict& arguments) const {
+    const Select select(arguments, threads_);
+    return PyReport(
+        WithoutGil([&] { return xplane_time::BuildReport(trace_, select.options, reading_); }));
+  }
+
+  PyTable BuildTree(const std::string& line, const std::string& name, uint32_t max_depth,
+                    const nb::dict& arguments) const {
+    const Select select(arguments, threads_);
+    const TreeOptions options = {select.options, line, name, max_depth};
+    const TreeReport report =
+        WithoutGil([&] { return xplane_time::BuildTree(trace_, options, reading_); });
+    return PyTable(arrow::TreeTable(report.rows));
+  }
+
+  PyTable Planes(const std::string& device, bool stats) const {
+    const PlanesReport report = WithoutGil([&] {
+      return DescribePlanes(trace_, {device, stats}, reading_);
+    });
+    return PyTable(stats ? arrow::StatsTable(report) : arrow::PlanesTable(report));
+  }
+
+  PyTable Events(const std::string& device, const std::string& line, const std::string& name,
+                 std::vector<std::string> columns, std::vector<std::string> stats,
+                 int64_t min_duration_ps) const {
+    const arrow::EventTableOptions options = {
+        device, line, name, std::move(columns), std::move(stats), min_duration_ps, threads_};
+    return PyTable(WithoutGil([&] {
+      Diagnostics diagnostics;
+      return arrow::EventsTable(trace_, options, &diagnostics);
+    }));
+  }
+
+  uint64_t event_count() const { return trace_.event_count; }
+  PyTable Inputs() const { return PyTable(arrow::InputsTable(DescribeInputs(trace_))); }
+
+ private:
+  std::unique_ptr<Buffer> buffer_;  // what the trace reads, where that is Python's
+  Trace trace_;
+  Diagnostics reading_;
+  int threads_;
+};
+
+}  // namespace
+
+NB_MODULE(_core, module) {
+  module.attr("__version__") = XPLANE_TIME_VERSION_STRING;
+  nb::class_<PyTable>(module, "Table")
+      .def_prop_ro("row_count", &PyTable::row_count)
+      .def_prop_ro("column_names", &PyTable::column_names)
+      .def("values", &PyTable::Values, nb::arg("column"), nb::arg("begin"), nb::arg("end"))
+      .def("stream", &PyTable::Stream, nb::arg("requested_schema").none())
+      .def("schema", &PyTable::Schema);
+  nb::class_<PyReport>(module, "Report")
+      .def("inputs", &PyReport::Inputs)
+      .def("devices", &PyReport::Devices)
+      .def("functions", &PyReport::Functions)
+      .def("combined", &PyReport::Combined)
+      .def("variants", &PyReport::Variants)
+      .def("kernels", &PyReport::Kernels)
+      .def("samples", &PyReport::Samples)
+      .def("diagnostics", &PyReport::Diagnostics);
+  nb::class_<PyTrace>(module, "Trace")
+      .def("report", &PyTrace::BuildReport, nb::arg("options"))
+      .def("tree", &PyTrace::BuildTree, nb::arg("line"), nb::arg("name"), nb::arg("max_depth"),
+           nb::arg("options"))
+      .def("planes", &PyTrace::Planes, nb::arg("device"), nb::arg("stats"))
+      .def("events", &PyTrace::Events, nb::arg("device"), nb::arg("line"), nb::arg("name"),
+           nb::arg("columns"), nb::arg("stats"), nb::arg("min_duration_ps"))
+      .def("inputs", &PyTrace::Inputs)
+      .def_prop_ro("event_count", &PyTrace::event_count);
+  module.def("open_paths", &PyTrace::OpenPaths, nb::arg("paths"), nb::arg("run"),
+             nb::arg("threads"));
+  module.def("open_buffer", &PyTrace::OpenBuffer, nb::arg("buffer"), nb::arg("name"),
+             nb::arg("threads"));
+}
+
+}  // namespace xplane_time::python
