@@ -5,6 +5,9 @@ set(config ${PROJECT_BINARY_DIR}/cmake)
 install(TARGETS xplane_time EXPORT xplane_time_targets
         ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}
         LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+if(TARGET xplane_time_c AND NOT XPLANE_TIME_STATIC_DEPENDENCIES)
+  install(TARGETS xplane_time_c LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+endif()
 install(DIRECTORY include/xplane_time DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 install(EXPORT xplane_time_targets NAMESPACE xplane_time::
         DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/xplane_time)

@@ -129,20 +129,6 @@ class PyReport {
   Report report_;
 };
 
-Metric MetricOf(const std::string& name) {
-  if (name == "active") return Metric::kActive;
-  if (name == "span") return Metric::kSpan;
-  if (name == "sum") return Metric::kSum;
-  Throw(absl::InvalidArgumentError("metric is active, span or sum, not " + name));
-}
-
-ClockChoice ClockOf(const std::string& name) {
-  if (name == "auto") return ClockChoice::kAuto;
-  if (name == "device") return ClockChoice::kDevice;
-  if (name == "profile") return ClockChoice::kProfile;
-  Throw(absl::InvalidArgumentError("clock is auto, device or profile, not " + name));
-}
-
 // The options that reports and trees share, by keyword.
 struct Select {
   ReportOptions options;
@@ -170,9 +156,9 @@ struct Select {
       return;
     }
     if (key == "metric") {
-      o.metric = MetricOf(text());
+      o.metric = ValueOf(ParseMetric(text()));
     } else if (key == "clock") {
-      o.clock = ClockOf(text());
+      o.clock = ValueOf(ParseClockChoice(text()));
     } else if (key == "trim") {
       o.trim = ValueOf(ParseTrim(text()));
     } else {

@@ -336,13 +336,13 @@ std::string Convert(const Texts& t, Options* o) {
                                              {"s", Unit::kS}};
   o->output.format = formats.at(t.format.empty() ? FormatOf(o->output_path) : t.format);
   o->output.unit = units.at(t.unit);
-  o->report.metric = t.metric == "span"  ? Metric::kSpan
-                     : t.metric == "sum" ? Metric::kSum
-                                         : Metric::kActive;
+  const auto metric = ParseMetric(t.metric);
+  if (!metric.ok()) return std::string(metric.status().message());
+  o->report.metric = *metric;
   o->output.metric = o->report.metric;
-  o->report.clock = t.clock == "device"    ? ClockChoice::kDevice
-                    : t.clock == "profile" ? ClockChoice::kProfile
-                                           : ClockChoice::kAuto;
+  const auto clock = ParseClockChoice(t.clock);
+  if (!clock.ok()) return std::string(clock.status().message());
+  o->report.clock = *clock;
   o->read.reader = t.reader == "protobuf" ? Reader::kProtobuf : Reader::kWire;
   o->read.threads = o->report.threads;
   o->color = ParseWhen(t.color);

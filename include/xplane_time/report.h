@@ -24,6 +24,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -36,6 +37,8 @@
 namespace xplane_time {
 
 enum class Metric : uint8_t { kActive, kSpan, kSum };
+// "active", "span", "sum". Errors: InvalidArgument.
+absl::StatusOr<Metric> ParseMetric(std::string_view text);
 
 inline constexpr char kDefaultIdPattern[] = "^jit_(?:autotune_fn|tune_jax_fn)_([0-9]+)";
 

@@ -42,6 +42,8 @@ namespace xplane_time {
 enum class Clock : uint8_t { kProfile, kDevice };
 enum class ClockChoice : uint8_t { kAuto, kDevice, kProfile };
 std::string_view ClockName(Clock clock);
+// "auto", "device", "profile". Errors: InvalidArgument.
+absl::StatusOr<ClockChoice> ParseClockChoice(std::string_view text);
 
 enum class Category : uint8_t { kCompute, kCopy, kCollective, kOther };
 std::string_view CategoryName(Category category);

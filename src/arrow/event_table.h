@@ -21,10 +21,10 @@
 namespace xplane_time::arrow {
 
 struct EventTableOptions {
-  std::string device = "all";        // select.h
-  std::string line, name;            // RE2, search semantics; empty: all
-  std::vector<std::string> columns;  // empty: all
-  std::vector<std::string> stats;
+  std::string device = "all";             // select.h
+  std::string line = {}, name = {};       // RE2, search semantics; empty: all
+  std::vector<std::string> columns = {};  // empty: all
+  std::vector<std::string> stats = {};
   int64_t min_duration_ps = 0;
   int threads = 1;
 };

@@ -39,3 +39,13 @@ target_link_libraries(xplane_time_arrow
   PRIVATE $<BUILD_INTERFACE:xplane_time_warnings> PkgConfig::re2)
 set_target_properties(xplane_time_output xplane_time_arrow PROPERTIES
                       POSITION_INDEPENDENT_CODE ON)
+
+# The C interface: a shared library where what it needs is shared, too.
+if(XPLANE_TIME_STATIC_DEPENDENCIES)
+  add_library(xplane_time_c STATIC c/c_api.cc)
+else()
+  add_library(xplane_time_c SHARED c/c_api.cc)
+  set_target_properties(xplane_time_c PROPERTIES CXX_VISIBILITY_PRESET hidden)
+endif()
+target_include_directories(xplane_time_c PUBLIC ${PROJECT_SOURCE_DIR}/include)
+target_link_libraries(xplane_time_c PRIVATE xplane_time_arrow xplane_time_warnings)

@@ -22,6 +22,14 @@ std::string ListPlanes(const Trace& trace) {
   return list;
 }
 
+absl::StatusOr<Metric> ParseMetric(std::string_view text) {
+  if (text == "active") return Metric::kActive;
+  if (text == "span") return Metric::kSpan;
+  if (text == "sum") return Metric::kSum;
+  return absl::InvalidArgumentError(
+      absl::StrCat("metric is active, span or sum, not '", std::string(text), "'"));
+}
+
 std::string_view RowStatusName(RowStatus status) {
   constexpr std::string_view kNames[] = {"ok", "no_ops", "runs_uncertain", "devices_unmatched"};
   return kNames[static_cast<size_t>(status)];

@@ -1,0 +1,232 @@
+// The C interface over the library. Nothing throws across it.
+#include "xplane_time/c.h"
+
+#include <cstdlib>
+#include <cstring>
+#include <exception>
+#include <memory>
+#include <new>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "arrow/event_table.h"
+#include "arrow/report_tables.h"
+#include "xplane_time/planes.h"
+#include "xplane_time/read.h"
+#include "xplane_time/report.h"
+#include "xplane_time/version.h"
+
+struct xplane_time_trace {
+  xplane_time::Trace trace;
+  xplane_time::Diagnostics reading;
+};
+
+namespace xplane_time {
+namespace {
+
+static_assert(XPLANE_TIME_INVALID_ARGUMENT == static_cast<int>(absl::StatusCode::kInvalidArgument));
+static_assert(XPLANE_TIME_NOT_FOUND == static_cast<int>(absl::StatusCode::kNotFound));
+static_assert(XPLANE_TIME_PERMISSION_DENIED ==
+              static_cast<int>(absl::StatusCode::kPermissionDenied));
+static_assert(XPLANE_TIME_RESOURCE_EXHAUSTED ==
+              static_cast<int>(absl::StatusCode::kResourceExhausted));
+static_assert(XPLANE_TIME_FAILED_PRECONDITION ==
+              static_cast<int>(absl::StatusCode::kFailedPrecondition));
+static_assert(XPLANE_TIME_INTERNAL == static_cast<int>(absl::StatusCode::kInternal));
+static_assert(XPLANE_TIME_UNAVAILABLE == static_cast<int>(absl::StatusCode::kUnavailable));
+static_assert(XPLANE_TIME_DATA_LOSS == static_cast<int>(absl::StatusCode::kDataLoss));
+
+int Fail(absl::StatusCode code, std::string_view message, char** error) {
+  if (error != nullptr) {
+    *error = static_cast<char*>(std::malloc(message.size() + 1));
+    if (*error != nullptr) {
+      std::memcpy(*error, message.data(), message.size());
+      (*error)[message.size()] = '\0';
+    }
+  }
+  return static_cast<int>(code);
+}
+
+// `work` returns a status.
+template <typename Work>
+int Guarded(char** error, Work work) {
+  try {
+    const absl::Status status = work();
+    if (status.ok()) return XPLANE_TIME_OK;
+    return Fail(status.code(), std::string(status.message()), error);
+  } catch (const std::bad_alloc&) {
+    return Fail(absl::StatusCode::kResourceExhausted, "not enough memory", error);
+  } catch (const std::exception& bug) {
+    return Fail(absl::StatusCode::kInternal, bug.what(), error);
+  }
+}
+
+// A copy of what the caller knows of the options; all zero for null.
+template <typename Options>
+absl::Status CopyOptions(const Options* from, Options* to) {
+  *to = {};
+  if (from == nullptr) return absl::OkStatus();
+  if (from->struct_size < sizeof from->struct_size) {
+    return absl::InvalidArgumentError("options without struct_size: set it to sizeof");
+  }
+  if (from->struct_size > sizeof *from) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("options of a newer library than this one, ", XPLANE_TIME_VERSION_STRING));
+  }
+  std::memcpy(to, from, from->struct_size);
+  return absl::OkStatus();
+}
+
+std::string Text(const char* text) { return text != nullptr ? text : ""; }
+
+absl::StatusOr<ReportOptions> ToReportOptions(const xplane_time_select_options* given) {
+  xplane_time_select_options from;
+  if (absl::Status status = CopyOptions(given, &from); !status.ok()) return status;
+  ReportOptions to;
+  to.device = Text(from.device);
+  to.function = Text(from.function);
+  to.exclude = Text(from.exclude);
+  to.kernel = Text(from.kernel);
+  to.scope = Text(from.scope);
+  to.skip_runs = from.skip_runs;
+  to.threads = from.threads > 0 ? from.threads : 1;
+  if (from.metric != nullptr) {
+    auto metric = ParseMetric(from.metric);
+    if (!metric.ok()) return metric.status();
+    to.metric = *metric;
+  }
+  if (from.clock != nullptr) {
+    auto clock = ParseClockChoice(from.clock);
+    if (!clock.ok()) return clock.status();
+    to.clock = *clock;
+  }
+  if (from.trim != nullptr) {
+    auto trim = ParseTrim(from.trim);
+    if (!trim.ok()) return trim.status();
+    to.trim = *trim;
+  }
+  return to;
+}
+
+void Export(arrow::Table table, ArrowArrayStream* stream) {
+  arrow::Export(std::make_shared<const arrow::Table>(std::move(table)), stream);
+}
+
+// `make` turns a report into a table.
+template <typename Make>
+int ExportReport(const xplane_time_trace* trace, const xplane_time_select_options* given,
+                 bool samples, ArrowArrayStream* stream, char** error, Make make) {
+  return Guarded(error, [&]() -> absl::Status {
+    auto options = ToReportOptions(given);
+    if (!options.ok()) return options.status();
+    options->samples = samples;
+    const auto report = BuildReport(trace->trace, *options, trace->reading);
+    if (!report.ok()) return report.status();
+    Export(make(*report), stream);
+    return absl::OkStatus();
+  });
+}
+
+// `open(read_options, run, diagnostics)` returns a trace.
+template <typename Open>
+int OpenWith(const xplane_time_open_options* given, xplane_time_trace** trace, char** error,
+             Open open) {
+  return Guarded(error, [&]() -> absl::Status {
+    xplane_time_open_options options;
+    if (absl::Status status = CopyOptions(given, &options); !status.ok()) return status;
+    auto opened = std::make_unique<xplane_time_trace>();
+    const ReadOptions read = {.threads = options.threads > 0 ? options.threads : 1};
+    auto found = open(read, Text(options.run), &opened->reading);
+    if (!found.ok()) return found.status();
+    opened->trace = *std::move(found);
+    *trace = opened.release();
+    return absl::OkStatus();
+  });
+}
+
+}  // namespace
+}  // namespace xplane_time
+
+using xplane_time::Diagnostics, xplane_time::Export, xplane_time::ExportReport,
+    xplane_time::Guarded, xplane_time::OpenWith, xplane_time::ReadOptions, xplane_time::Report,
+    xplane_time::Text, xplane_time::Trace;
+
+int xplane_time_open(const char* const* paths, size_t path_count,
+                     const xplane_time_open_options* options, xplane_time_trace** trace,
+                     char** error) {
+  return OpenWith(options, trace, error,
+                  [&](const ReadOptions& read, const std::string& run,
+                      Diagnostics* reading) -> absl::StatusOr<Trace> {
+                    const std::vector<std::string> arguments(paths, paths + path_count);
+                    auto inputs = xplane_time::FindInputs(arguments, {.run = run});
+                    if (!inputs.ok()) return inputs.status();
+                    return xplane_time::OpenTrace(*inputs, read, reading);
+                  });
+}
+
+int xplane_time_open_memory(const void* bytes, size_t size, const xplane_time_open_options* options,
+                            xplane_time_trace** trace, char** error) {
+  return OpenWith(options, trace, error,
+                  [&](const ReadOptions& read, const std::string& /*run*/, Diagnostics* reading) {
+                    const std::string_view content(static_cast<const char*>(bytes), size);
+                    return xplane_time::OpenTraceFromMemory(content, "memory", read, reading);
+                  });
+}
+
+void xplane_time_close(xplane_time_trace* trace) { delete trace; }
+
+int xplane_time_functions(const xplane_time_trace* trace, const xplane_time_select_options* options,
+                          ArrowArrayStream* stream, char** error) {
+  return ExportReport(trace, options, false, stream, error, [](const Report& report) {
+    return xplane_time::arrow::FunctionsTable(report.functions, true);
+  });
+}
+
+int xplane_time_kernels(const xplane_time_trace* trace, const xplane_time_select_options* options,
+                        ArrowArrayStream* stream, char** error) {
+  return ExportReport(trace, options, false, stream, error, [](const Report& report) {
+    return xplane_time::arrow::KernelsTable(report.kernels);
+  });
+}
+
+int xplane_time_samples(const xplane_time_trace* trace, const xplane_time_select_options* options,
+                        ArrowArrayStream* stream, char** error) {
+  return ExportReport(trace, options, true, stream, error, [](const Report& report) {
+    return xplane_time::arrow::SamplesTable(report.samples);
+  });
+}
+
+int xplane_time_events(const xplane_time_trace* trace, const xplane_time_event_options* given,
+                       ArrowArrayStream* stream, char** error) {
+  return Guarded(error, [&]() -> absl::Status {
+    xplane_time_event_options from;
+    if (absl::Status status = xplane_time::CopyOptions(given, &from); !status.ok()) return status;
+    xplane_time::arrow::EventTableOptions options;
+    options.device = Text(from.device);
+    options.line = Text(from.line);
+    options.name = Text(from.name);
+    options.stats.assign(from.stats, from.stats + from.stat_count);
+    options.threads = from.threads > 0 ? from.threads : 1;
+    Diagnostics diagnostics;
+    auto table = xplane_time::arrow::EventsTable(trace->trace, options, &diagnostics);
+    if (!table.ok()) return table.status();
+    Export(*std::move(table), stream);
+    return absl::OkStatus();
+  });
+}
+
+int xplane_time_planes(const xplane_time_trace* trace, ArrowArrayStream* stream, char** error) {
+  return Guarded(error, [&]() -> absl::Status {
+    const auto report = xplane_time::DescribePlanes(trace->trace, {}, trace->reading);
+    if (!report.ok()) return report.status();
+    Export(xplane_time::arrow::PlanesTable(*report), stream);
+    return absl::OkStatus();
+  });
+}
+
+void xplane_time_free_text(char* text) { std::free(text); }
+
+const char* xplane_time_version(void) { return XPLANE_TIME_VERSION_STRING; }

@@ -1,0 +1,18 @@
+// What an exported stream holds, read back through Arrow's C interface alone: as CSV.
+#ifndef XPLANE_TIME_TESTS_ARROW_ARROW_TEXT_H_
+#define XPLANE_TIME_TESTS_ARROW_ARROW_TEXT_H_
+
+#include <string>
+
+#include "arrow/table.h"
+#include "xplane_time/arrow_c_data.h"
+
+namespace xplane_time::testing {
+
+// A header and a line a row, as CSV writes them. Consumes the stream.
+std::string CsvOf(ArrowArrayStream* stream);
+std::string CsvOf(arrow::Table table);
+
+}  // namespace xplane_time::testing
+
+#endif  // XPLANE_TIME_TESTS_ARROW_ARROW_TEXT_H_

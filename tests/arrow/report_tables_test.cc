@@ -1,0 +1,124 @@
+// Tables of results hold what CSV prints, column by column.
+#include "arrow/report_tables.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "output/output.h"
+#include "tests/arrow/arrow_text.h"
+#include "tests/support/trace_builder.h"
+#include "xplane_time/read.h"
+
+namespace xplane_time::testing {
+namespace {
+
+// Rows with unknown values of every kind, names that need escapes, no rows at all.
+std::string OddTrace() {
+  TraceBuilder t;
+  auto stream = t.Gpu(0).Stream(1);
+  stream.Kernel({.name = "k, \"quoted\"\n\xff",
+                 .start_ps = 5,
+                 .duration_ps = 3,
+                 .hlo_module = "jit_autotune_fn_7",
+                 .program_id = 2,
+                 .hlo_op = "dot"});
+  stream.Kernel({.name = "copy", .start_ps = 10, .duration_ps = 4});
+  stream.Event({.name = "many", .duration_ps = 50, .num_occurrences = 4});
+  t.Tpu(0).Module({.name = "jit_idle(9)", .start_ps = 0, .duration_ps = 100});
+  t.Host().Thread("python");
+  t.Hostname("host, one");
+  return t.Bytes();
+}
+
+void ExpectTablesLikeCsv(const Trace& trace, const Diagnostics& reading) {
+  const output::OutputOptions csv = {.format = output::Format::kCsv};
+  TreeOptions options;
+  options.select.device = "all";
+  options.select.samples = options.select.by_variant = true;
+  const auto report = BuildReport(trace, options.select, reading);
+  ASSERT_TRUE(report.ok()) << report.status();
+  // Unsorted, as they are in the report: compare as they are rendered one by one.
+  Report functions = *report;
+  functions.samples.clear();
+  EXPECT_EQ(CsvOf(arrow::SamplesTable(report->samples)),
+            *output::RenderFunctions(*report, csv, /*by_id=*/false, /*samples=*/true));
+  for (const FunctionRow& row : report->functions) {
+    functions.functions = {row};
+    EXPECT_EQ(CsvOf(arrow::FunctionsTable(functions.functions, true)),
+              *output::RenderFunctions(functions, csv, false, false));
+  }
+  for (const FunctionRow& row : report->variants) {
+    functions.variants = {row};
+    EXPECT_EQ(CsvOf(arrow::FunctionsTable(functions.variants, false)),
+              *output::RenderFunctions(functions, csv, /*by_id=*/true, false));
+  }
+  for (const KernelRow& row : report->kernels) {
+    functions.kernels = {row};
+    EXPECT_EQ(CsvOf(arrow::KernelsTable(functions.kernels)),
+              *output::RenderKernels(functions, csv));
+  }
+  const auto tree = BuildTree(trace, options, reading);
+  if (tree.ok()) {
+    EXPECT_EQ(CsvOf(arrow::TreeTable(tree->rows)), output::RenderTree(*tree, csv));
+  }
+  for (const bool stats : {false, true}) {
+    const auto planes = DescribePlanes(trace, {.with_stats = stats}, reading);
+    ASSERT_TRUE(planes.ok());
+    EXPECT_EQ(CsvOf(stats ? arrow::StatsTable(*planes) : arrow::PlanesTable(*planes)),
+              output::RenderPlanes(*planes, csv));
+  }
+}
+
+TEST(ReportTables, OddTraceLikeCsv) {
+  const std::string bytes = OddTrace();
+  Diagnostics reading;
+  const auto trace = OpenTraceFromMemory(bytes, "odd", {}, &reading);
+  ASSERT_TRUE(trace.ok()) << trace.status();
+  ExpectTablesLikeCsv(*trace, reading);
+}
+
+TEST(ReportTables, RecordedTracesLikeCsv) {
+  size_t count = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(XPLANE_TIME_TESTDATA)) {
+    if (entry.path().extension() != ".pb") continue;
+    SCOPED_TRACE(entry.path());
+    Diagnostics reading;
+    const std::vector<Input> inputs = {{.path = entry.path().string()}};
+    const auto trace = OpenTrace(inputs, {}, &reading);
+    ASSERT_TRUE(trace.ok()) << trace.status();
+    ExpectTablesLikeCsv(*trace, reading);
+    ++count;
+  }
+  EXPECT_GE(count, 4u);
+}
+
+TEST(ReportTables, WithoutRowsTheColumnsAreTheSame) {
+  EXPECT_EQ(CsvOf(arrow::KernelsTable({})),
+            *output::RenderKernels({}, {.format = output::Format::kCsv}));
+  const std::string devices = CsvOf(arrow::DevicesTable({}));
+  EXPECT_EQ(devices, "input,plane,ordinal,host,kind,executions,busy_ps,sum_ps,first_ps,last_ps\n");
+  EXPECT_EQ(CsvOf(arrow::DiagnosticsTable({})),
+            "code,severity,count,message,plane,line,event,byte_offset\n");
+  EXPECT_EQ(CsvOf(arrow::InputsTable({})), "path,bytes,host,capture\n");
+}
+
+// The type of a column does not depend on whether anything in it is known.
+TEST(ReportTables, TypesDoNotDependOnValues) {
+  const arrow::Table none = arrow::KernelsTable({});
+  KernelRow row;
+  row.function = "f";
+  row.median_ps = 1.5;
+  row.flops = 3;
+  const arrow::Table some = arrow::KernelsTable(std::span(&row, 1));
+  ASSERT_EQ(none.columns.size(), some.columns.size());
+  for (size_t i = 0; i < none.columns.size(); ++i) {
+    EXPECT_EQ(none.columns[i].type(), some.columns[i].type()) << none.columns[i].name();
+  }
+}
+
+}  // namespace
+}  // namespace xplane_time::testing
