@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds everything with warnings as errors and runs all tests.
+# Builds everything with warnings as errors and runs all tests, the Python package's too.
 set -euo pipefail
 cd "$(dirname "$0")"
 . cmake/setup.sh
@@ -7,3 +7,4 @@ install_missing "${packages_for_building[@]}" "${packages_for_testing[@]}"
 configure -DXPLANE_TIME_BUILD_TESTS=ON -DXPLANE_TIME_WERROR=ON
 cmake --build build
 ctest --test-dir build --output-on-failure -j "$(nproc)"
+python/tests/run.sh build/python

@@ -71,9 +71,9 @@ class PyTable {
   }
 
   // Rows [begin, end) of a column as Python values; None where unknown.
-  nb::list Values(size_t column, size_t begin, size_t end) const {
+  nb::typed<nb::list, nb::object> Values(size_t column, size_t begin, size_t end) const {
     const arrow::Column& from = table_->columns.at(column);
-    nb::list values;
+    nb::typed<nb::list, nb::object> values;
     for (size_t row = begin; row < std::min(end, from.size()); ++row) {
       std::visit([&](const auto& value) { values.append(ToPython(value)); }, from.At(row));
     }
@@ -129,11 +129,13 @@ class PyReport {
   Report report_;
 };
 
+using Keywords = nb::typed<nb::dict, nb::str, nb::object>;
+
 // The options that reports and trees share, by keyword.
 struct Select {
   ReportOptions options;
 
-  Select(const nb::dict& arguments, int threads) {
+  Select(const Keywords& arguments, int threads) {
     options.threads = threads;
     for (const auto& [key, value] : arguments) Set(nb::cast<std::string>(key), value);
   }
@@ -212,14 +214,14 @@ class PyTrace {
     return {std::move(trace), std::move(reading), std::move(buffer), threads};
   }
 
-  PyReport BuildReport(const nb::dict& arguments) const {
+  PyReport BuildReport(const Keywords& arguments) const {
     const Select select(arguments, threads_);
     return PyReport(
         WithoutGil([&] { return xplane_time::BuildReport(trace_, select.options, reading_); }));
   }
 
   PyTable BuildTree(const std::string& line, const std::string& name, uint32_t max_depth,
-                    const nb::dict& arguments) const {
+                    const Keywords& arguments) const {
     const Select select(arguments, threads_);
     const TreeOptions options = {select.options, line, name, max_depth};
     const TreeReport report =
@@ -258,7 +260,7 @@ class PyTrace {
 }  // namespace
 
 NB_MODULE(_core, module) {
-  module.attr("__version__") = XPLANE_TIME_VERSION_STRING;
+  module.attr("VERSION") = XPLANE_TIME_VERSION_STRING;
   nb::class_<PyTable>(module, "Table")
       .def_prop_ro("row_count", &PyTable::row_count)
       .def_prop_ro("column_names", &PyTable::column_names)

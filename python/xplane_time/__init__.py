@@ -22,7 +22,7 @@ from xplane_time.errors import (
 )
 from xplane_time.table import Table
 
-__version__: str = _core.__version__
+__version__: str = _core.VERSION
 __all__ = [
     "ArgumentError",
     "DamagedTraceError",

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, Union
 from xplane_time import _core
 
 if TYPE_CHECKING:
-    import pandas
+    import pandas  # type: ignore[import-untyped, unused-ignore]
     import polars
-    import pyarrow
+    import pyarrow  # type: ignore[import-untyped, unused-ignore]
 
 Value = Union[None, bool, int, float, str]
 
@@ -74,7 +74,7 @@ class Table:
 
     def to_arrow(self) -> pyarrow.Table:
         """As a pyarrow.Table (pip install pyarrow)."""
-        import pyarrow
+        import pyarrow  # type: ignore[import-untyped, unused-ignore]
 
         return pyarrow.table(self)
 

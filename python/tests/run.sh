@@ -1,0 +1,15 @@
+#!/usr/bin/env bash
+# Builds the Python package into a virtual environment of its own, tests it there, and
+# checks its types: run.sh BUILD_DIRECTORY
+set -euo pipefail
+build=$(mkdir -p "$1" && cd "$1" && pwd)
+cd "$(dirname "$0")/../.."
+[ -x "$build/venv/bin/python" ] || python3 -m venv "$build/venv"
+launcher=""
+if command -v ccache >/dev/null; then launcher="-DCMAKE_CXX_COMPILER_LAUNCHER=ccache"; fi
+CMAKE_ARGS="$launcher" "$build/venv/bin/pip" install --quiet --disable-pip-version-check \
+  --config-settings=build-dir="$build/package" '.[test]'
+tests=$PWD/python/tests
+cd "$build"  # not where the sources of the package are
+venv/bin/python -m unittest discover "$tests"
+venv/bin/mypy --strict -p xplane_time

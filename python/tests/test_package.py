@@ -1,0 +1,288 @@
+"""The installed package, from outside: python -m unittest discover python/tests"""
+import contextlib
+import ctypes
+import gzip
+import io
+import json
+import os
+import pathlib
+import pickle
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import unittest
+
+import xplane_time
+
+REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
+TESTDATA = REPOSITORY / "testdata"
+VARIANTS = TESTDATA / "jax_cpu_variants.xplane.pb"
+TRACES = sorted(TESTDATA.glob("*.xplane.pb"))
+SHARED = sorted((REPOSITORY.parent / "shared/traces").glob("*.xplane.pb"))
+
+
+def command_json(*arguments):
+    """What the command on PATH says."""
+    command = pathlib.Path(sys.executable).parent / "xplane-time"
+    done = subprocess.run([command, *map(str, arguments), "--format", "json"],
+                          capture_output=True, check=True)
+    return json.loads(done.stdout)
+
+
+def flat(row):
+    """A row of the JSON output, with the column names of a table."""
+    out = {}
+    for key, value in row.items():
+        if isinstance(value, dict):
+            out.update({f"{key}_{name}": part for name, part in flat(value).items()})
+        elif key.endswith("ci95") and value is not None:
+            out[f"{key}_lo"], out[f"{key}_hi"] = value
+        else:
+            out[key] = value
+    return out
+
+
+class Tables(unittest.TestCase):
+    def assert_rows(self, table, rows):
+        """The same rows; the command orders them for its reader."""
+        def key(row):
+            return [str(row[name]) for name in table.columns if not isinstance(row.get(name), float)
+                    and name in row]
+        rows = sorted(map(flat, rows), key=key)
+        self.assertEqual(len(table), len(rows))
+        for got, want in zip(sorted(table, key=key), rows):
+            for name, value in want.items():
+                if value is not None and not isinstance(value, dict):
+                    self.assertEqual(got[name], value, name)
+
+    def test_tables_hold_what_the_command_prints(self):
+        self.assertGreaterEqual(len(TRACES), 4)
+        for path in TRACES + SHARED:
+            with self.subTest(path.name):
+                if path.name == "corrupt_utf8.xplane.pb":
+                    with self.assertRaises(xplane_time.DamagedTraceError):
+                        xplane_time.open(path)
+                    continue
+                want = command_json(path, "--device", "all", "--top", "1000000")
+                report = xplane_time.open(path).report(device="all")
+                for section in ("inputs", "devices", "functions", "combined", "diagnostics"):
+                    self.assert_rows(getattr(report, section), want[section])
+                kernels = command_json("kernels", path, "--device", "all")["kernels"]
+                self.assert_rows(report.kernels, kernels)
+
+    def test_options_are_those_of_the_command(self):
+        trace = xplane_time.open(VARIANTS)
+        want = command_json("functions", VARIANTS, "--by-id", "--trim", "iqr", "--skip-runs", "1",
+                            "--metric", "span")
+        self.assert_rows(trace.functions(by_id=True, trim="iqr", skip_runs=1, metric="span"),
+                         want["variants"])
+        want = command_json("functions", VARIANTS, "--samples", "--function", "_[12]")
+        self.assert_rows(trace.samples(function="_[12]"), want["samples"])
+        want = command_json("planes", VARIANTS)
+        lines = sum(max(1, len(plane["lines"])) for plane in want["planes"])
+        self.assertEqual(len(trace.planes), lines)
+        want = command_json("tree", VARIANTS, "--depth", "2")
+        self.assert_rows(trace.tree(depth=2), want["rows"] if "rows" in want else want["tree"])
+
+    def test_events(self):
+        trace = xplane_time.open(VARIANTS)
+        table = trace.events(device="all", stats=["hlo_op", "run_id"])
+        want = command_json("events", VARIANTS, "--device", "all", "--stat", "hlo_op",
+                            "--stat", "run_id")["events"]
+        self.assertEqual(len(table), trace.event_count)
+        self.assertEqual(len(want), len(table))
+        for got, row in zip(table, want):
+            stats = row.pop("stats")
+            self.assertEqual({name: got[name] for name in row}, row)
+            self.assertEqual({name: got[name] for name in stats}, stats)
+        narrow = trace.events(["name", "duration_ps"], device="all")
+        self.assertEqual(narrow.columns, ["name", "duration_ps"])
+        self.assertEqual(narrow["duration_ps"], table["duration_ps"])
+
+    def test_looks(self):
+        table = xplane_time.open(VARIANTS).functions()
+        self.assertIn("jit_autotune_fn_", repr(table))
+        self.assertLessEqual(max(map(len, repr(table).splitlines())), 100)
+        page = xplane_time.open(VARIANTS).kernels()._repr_html_()
+        self.assertIn("<table>", page)
+        self.assertNotIn("<lambda>", page)
+        self.assertIn("Report", repr(xplane_time.open(VARIANTS).report()))
+        self.assertIn("events)", repr(xplane_time.open(VARIANTS)))
+        with self.assertRaisesRegex(KeyError, "there are: input"):
+            table["speed"]
+
+
+class Arrow(unittest.TestCase):
+    def setUp(self):
+        self.trace = xplane_time.open(VARIANTS)
+        self.events = self.trace.events(device="all", stats=["hlo_op", "run_id"])
+        self.columns = self.events.to_dict()
+
+    def test_pyarrow(self):
+        import pyarrow
+        table = pyarrow.table(self.events)
+        table.validate(full=True)
+        self.assertEqual(table.to_pydict(), self.columns)
+        self.assertEqual(pyarrow.schema(self.events), table.schema)
+        self.assertEqual(self.events.to_arrow(), table)
+
+    def test_polars(self):
+        import polars
+        frame = polars.DataFrame(self.events)
+        self.assertEqual(frame.to_dict(as_series=False), self.columns)
+        self.assertEqual(self.events.to_polars().shape, frame.shape)
+
+    def test_pandas(self):
+        frame = self.events.to_pandas()
+        self.assertEqual(frame["duration_ps"].tolist(), self.columns["duration_ps"])
+        self.assertEqual(frame["name"].tolist(), self.columns["name"])
+
+    def test_duckdb(self):
+        import duckdb
+        events = self.events.to_arrow()
+        rows = duckdb.sql("select name, sum(duration_ps)::bigint from events group by name").fetchall()
+        sums = {}
+        for name, duration in zip(self.columns["name"], self.columns["duration_ps"]):
+            sums[name] = sums.get(name, 0) + duration
+        self.assertEqual(dict(rows), sums)
+        self.assertEqual(events.num_rows, len(self.events))
+
+    def test_tables_outlive_the_trace(self):
+        import pyarrow
+        name = pyarrow.table(self.events).column("name")
+        del self.events, self.trace
+        self.assertEqual(name.to_pylist(), self.columns["name"])
+
+    def test_a_stream_that_nobody_reads_is_released(self):
+        for _ in range(1000):
+            self.events.__arrow_c_stream__()
+            self.events.__arrow_c_schema__()
+
+
+class Opening(unittest.TestCase):
+    def test_sources(self):
+        content = VARIANTS.read_bytes()
+        want = xplane_time.open(VARIANTS).functions().to_dict()
+        for source in (str(VARIANTS), content, bytearray(content), memoryview(content),
+                       gzip.compress(content), [VARIANTS]):
+            self.assertEqual(xplane_time.open(source).functions().to_dict(), want)
+        self.assertEqual(xplane_time.open(content, threads=1).functions().to_dict(), want)
+        both = xplane_time.open([VARIANTS, TESTDATA / "jax_cpu_spmd4.xplane.pb"])
+        self.assertEqual(len(both.inputs), 2)
+
+    def test_log_directories(self):
+        with tempfile.TemporaryDirectory() as folder:
+            for run in ("2026_01_01", "2026_01_02"):
+                at = pathlib.Path(folder, "plugins/profile", run)
+                at.mkdir(parents=True)
+                (at / "host.xplane.pb").write_bytes(VARIANTS.read_bytes())
+            self.assertIn("2026_01_02", xplane_time.open(folder).inputs["path"][0])
+            self.assertIn("2026_01_01", xplane_time.open(folder, run="2026_01_01").inputs["path"][0])
+
+    def test_bytes_live_as_long_as_the_trace(self):
+        content = bytearray(VARIANTS.read_bytes())
+        trace = xplane_time.open(content)
+        with self.assertRaises(BufferError):
+            content.clear()
+        del trace
+        content.clear()
+
+    def test_errors(self):
+        trace = xplane_time.open(VARIANTS)
+        cases = [
+            (lambda: xplane_time.open("no/such/file"), xplane_time.InputError, OSError),
+            (lambda: xplane_time.open(b"\x0a\x05abc"), xplane_time.DamagedTraceError, Exception),
+            (lambda: trace.functions(device="tpu"), xplane_time.NothingFoundError, Exception),
+            (lambda: trace.functions(function="("), xplane_time.ArgumentError, ValueError),
+            (lambda: trace.report(metric="best"), xplane_time.ArgumentError, ValueError),
+            (lambda: trace.report(trim="often"), xplane_time.ArgumentError, ValueError),
+            (lambda: trace.events(["colour"]), xplane_time.ArgumentError, ValueError),
+        ]
+        for call, kind, builtin in cases:
+            with self.subTest(kind.__name__), self.assertRaises(kind) as caught:
+                call()
+            self.assertIsInstance(caught.exception, builtin)
+            self.assertTrue(caught.exception.code.isupper())
+            self.assertIn(caught.exception.message, str(caught.exception))
+            again = pickle.loads(pickle.dumps(caught.exception))
+            self.assertEqual((type(again), again.code, str(again)),
+                             (kind, caught.exception.code, str(caught.exception)))
+
+    def test_import_is_lean(self):
+        done = subprocess.run(
+            [sys.executable, "-c", "import sys, xplane_time; print([m for m in sys.modules if "
+             "m in ('jax', 'numpy', 'pandas', 'polars', 'pyarrow', 'duckdb')])"],
+            capture_output=True, text=True, check=True)
+        self.assertEqual(done.stdout.strip(), "[]")
+
+
+class Threads(unittest.TestCase):
+    def test_others_run_while_a_trace_is_read(self):
+        content = VARIANTS.read_bytes() * 200  # planes of the same name, again and again
+        ticks, done = 0, threading.Event()
+
+        def tick():
+            nonlocal ticks
+            while not done.is_set():
+                ticks += 1
+                time.sleep(0.0005)
+
+        other = threading.Thread(target=tick)
+        other.start()
+        before = ticks
+        with contextlib.suppress(xplane_time.Error):
+            xplane_time.open(content, threads=1).report(device="all")
+        seen = ticks - before
+        done.set()
+        other.join()
+        self.assertGreater(seen, 3)
+
+    def test_a_trace_is_shared(self):
+        trace = xplane_time.open(VARIANTS)
+        want = trace.kernels().to_dict()
+        got = []
+        threads = [threading.Thread(target=lambda: got.append(trace.kernels().to_dict()))
+                   for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual(got, [want] * 8)
+
+
+class CInterface(unittest.TestCase):
+    """The shared library beside the module, through ctypes."""
+
+    def setUp(self):
+        folder = pathlib.Path(xplane_time.__file__).parent
+        self.library = ctypes.CDLL(str(folder / "libxplane_time_c.so"))
+        self.library.xplane_time_version.restype = ctypes.c_char_p
+
+    def test_functions(self):
+        import pyarrow
+        self.assertEqual(self.library.xplane_time_version().decode(), xplane_time.__version__)
+        trace, error = ctypes.c_void_p(), ctypes.c_char_p()
+        path = (ctypes.c_char_p * 1)(str(VARIANTS).encode())
+        self.assertEqual(self.library.xplane_time_open(path, ctypes.c_size_t(1), None,
+                                                       ctypes.byref(trace), ctypes.byref(error)), 0)
+        stream = ctypes.create_string_buffer(5 * ctypes.sizeof(ctypes.c_void_p))
+        self.assertEqual(self.library.xplane_time_functions(trace, None, stream,
+                                                            ctypes.byref(error)), 0)
+        self.library.xplane_time_close(trace)
+        reader = pyarrow.RecordBatchReader._import_from_c(ctypes.addressof(stream))
+        self.assertEqual(reader.read_all().to_pydict(),
+                         xplane_time.open(VARIANTS).functions().to_dict())
+
+    def test_errors(self):
+        trace, error = ctypes.c_void_p(), ctypes.c_char_p()
+        status = self.library.xplane_time_open_memory(b"\x0a\x05abc", ctypes.c_size_t(5), None,
+                                                      ctypes.byref(trace), ctypes.byref(error))
+        self.assertEqual(status, 15)
+        self.assertIn(b"byte", error.value)
+        self.library.xplane_time_free_text(error)
+
+
+if __name__ == "__main__":
+    unittest.main()
