@@ -4,6 +4,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <new>
 #include <string>
@@ -42,32 +43,41 @@ ScratchBytes& ScratchBytes::operator=(ScratchBytes&& from) noexcept {
 }
 
 void ScratchBytes::Release() {
-  if (in_file()) {
+  if (mapped()) {
     munmap(data_, capacity_);
-    close(file_);
   } else {
     std::free(data_);
   }
+  if (in_file()) close(file_);
 }
 
 void ScratchBytes::Grow(size_t used, size_t capacity) {
   if (capacity > memory_bytes_ && GrowFile(used, capacity)) return;
-  if (!in_file()) {
+  if (capacity < kMapBytes && !mapped()) {
     void* const grown = std::realloc(data_, capacity);
     if (grown == nullptr) throw std::bad_alloc();
     data_ = static_cast<char*>(grown);
     capacity_ = capacity;
     return;
   }
-  // No more room for the file.
-  char* const memory = static_cast<char*>(std::malloc(capacity));
-  if (memory == nullptr) throw std::bad_alloc();
-  std::memcpy(memory, data_, used);
-  Release();
+  GrowMapped(used, std::max(capacity, kMapBytes));
+}
+
+// In memory, where it is given back to the system once it is released.
+void ScratchBytes::GrowMapped(size_t used, size_t capacity) {
+  const bool moves = !in_file() && mapped();
+  void* const grown =
+      moves ? mremap(data_, capacity_, capacity, MREMAP_MAYMOVE)
+            : mmap(nullptr, capacity, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (grown == MAP_FAILED) throw std::bad_alloc();
+  if (!moves) {
+    if (used > 0) std::memcpy(grown, data_, used);
+    Release();
+  }
+  if (in_file()) memory_bytes_ = ~size_t{0};  // no more room for the file: it stays here
   file_ = -1;
-  data_ = memory;
+  data_ = static_cast<char*>(grown);
   capacity_ = capacity;
-  memory_bytes_ = ~size_t{0};  // stays there
 }
 
 bool ScratchBytes::GrowFile(size_t used, size_t capacity) {
@@ -85,7 +95,7 @@ bool ScratchBytes::GrowFile(size_t used, size_t capacity) {
   }
   if (!in_file()) {
     if (used > 0) std::memcpy(grown, data_, used);
-    std::free(data_);
+    Release();
   }
   data_ = static_cast<char*>(grown);
   capacity_ = capacity;

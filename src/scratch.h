@@ -36,13 +36,17 @@ class ScratchBytes {
   void Grow(size_t used, size_t capacity);
 
  private:
+  // Less is left to malloc: a mapping each would be too many.
+  static constexpr size_t kMapBytes = size_t{1} << 20;
+  bool mapped() const { return in_file() || capacity_ >= kMapBytes; }
   void Release();
+  void GrowMapped(size_t used, size_t capacity);
   bool GrowFile(size_t used, size_t capacity);
 
   size_t memory_bytes_;
   char* data_ = nullptr;
   size_t capacity_ = 0;
-  int file_ = -1;  // mapped at data_; else data_ is from malloc
+  int file_ = -1;  // mapped at data_
 };
 
 template <typename T>

@@ -79,6 +79,16 @@ TEST(ScratchVectorTest, MovesToAFileAndKeepsItsValues) {
   EXPECT_TRUE(moved.empty());
 }
 
+// From malloc to a mapping, to a file.
+TEST(ScratchVectorTest, KeepsItsValuesWhereverTheyAre) {
+  constexpr size_t kMemoryBytes = size_t{4} << 20;
+  constexpr uint64_t kMost = 3'000'000;
+  ScratchVector<uint64_t> values(kMemoryBytes);
+  for (uint64_t i = 0; i < kMost; ++i) values.push_back(~i);
+  EXPECT_TRUE(values.in_file());
+  for (uint64_t i = 0; i < kMost; ++i) ASSERT_EQ(values.values()[i], ~i);
+}
+
 TEST(ScratchVectorTest, StaysInMemoryWhereThereIsNoPlaceForAFile) {
   const char* const before = std::getenv("TMPDIR");
   const std::string kept = before == nullptr ? "" : before;
@@ -87,6 +97,9 @@ TEST(ScratchVectorTest, StaysInMemoryWhereThereIsNoPlaceForAFile) {
   for (uint64_t i = 0; i < 10'000; ++i) values.push_back(i);
   EXPECT_FALSE(values.in_file());
   EXPECT_EQ(values.values()[9'999], 9'999u);
+  for (uint64_t i = 10'000; i < 1'000'000; ++i) values.push_back(i);
+  EXPECT_FALSE(values.in_file());
+  EXPECT_EQ(values.values()[999'999], 999'999u);
   if (before == nullptr) {
     unsetenv("TMPDIR");
   } else {
