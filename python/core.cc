@@ -131,43 +131,60 @@ class PyReport {
 
 using Keywords = nb::typed<nb::dict, nb::str, nb::object>;
 
-// The options that reports and trees share, by keyword.
-struct Select {
-  ReportOptions options;
+// Options by keyword: each must be known, and of its type.
+class OptionReader {
+ public:
+  explicit OptionReader(const Keywords& given) : given_(given) {}
 
-  Select(const Keywords& arguments, int threads) {
-    options.threads = threads;
-    for (const auto& [key, value] : arguments) Set(nb::cast<std::string>(key), value);
+  // What `type` is called in a message: "str", "a count".
+  template <typename T>
+  void Read(const char* name, const char* type, T* to) {
+    if (!given_.contains(name)) return;
+    ++used_;
+    const nb::object value = given_[name];
+    if (nb::try_cast<T>(value, *to)) return;
+    const std::string shown = nb::cast<std::string>(nb::repr(value));
+    Throw(
+        absl::InvalidArgumentError(std::string(name) + ": " + type + " is expected, not " + shown));
+  }
+  void Text(const char* name, std::string* to) { Read(name, "str", to); }
+  template <typename T>
+  void Count(const char* name, T* to) {
+    Read(name, "a whole number of at least 0", to);
+  }
+  void End() const {
+    if (used_ == given_.size()) return;
+    Throw(absl::InvalidArgumentError("an option that is not known"));
   }
 
-  void Set(const std::string& key, nb::handle value) {
-    ReportOptions& o = options;
-    const auto text = [&] { return nb::cast<std::string>(value); };
-    const auto known = [&](std::string_view name, auto* to) {
-      using T = std::remove_pointer_t<decltype(to)>;
-      if (key == name) *to = nb::cast<T>(value);
-      return key == name;
-    };
-    if (known("device", &o.device) || known("function", &o.function) ||
-        known("exclude", &o.exclude) || known("kernel", &o.kernel) || known("scope", &o.scope) ||
-        known("prefix", &o.prefix) || known("id_pattern", &o.id_pattern) ||
-        known("min_duration_ps", &o.min_duration_ps) || known("max_events", &o.max_events) ||
-        known("skip_runs", &o.skip_runs) || known("samples", &o.samples) ||
-        known("by_id", &o.by_variant) || known("tolerance_ps", &o.tolerance_ps) ||
-        known("seed", &o.seed)) {
-      return;
-    }
-    if (key == "metric") {
-      o.metric = ValueOf(ParseMetric(text()));
-    } else if (key == "clock") {
-      o.clock = ValueOf(ParseClockChoice(text()));
-    } else if (key == "trim") {
-      o.trim = ValueOf(ParseTrim(text()));
-    } else {
-      throw nb::type_error(("unknown option: " + key).c_str());
-    }
-  }
+ private:
+  const Keywords& given_;
+  size_t used_ = 0;
 };
+
+void ReadReportOptions(OptionReader* from, ReportOptions* to) {
+  std::string metric = "active", clock = "auto", trim = "none";
+  from->Text("device", &to->device);
+  from->Text("function", &to->function);
+  from->Text("exclude", &to->exclude);
+  from->Text("kernel", &to->kernel);
+  from->Text("scope", &to->scope);
+  from->Text("prefix", &to->prefix);
+  from->Text("id_pattern", &to->id_pattern);
+  from->Text("metric", &metric);
+  from->Text("clock", &clock);
+  from->Text("trim", &trim);
+  from->Read("min_duration_ps", "a whole number", &to->min_duration_ps);
+  from->Count("max_events", &to->max_events);
+  from->Count("skip_runs", &to->skip_runs);
+  from->Read("tolerance_ps", "a whole number", &to->tolerance_ps);
+  from->Count("seed", &to->seed);
+  from->Read("samples", "bool", &to->samples);
+  from->Read("by_id", "bool", &to->by_variant);
+  to->metric = ValueOf(ParseMetric(metric));
+  to->clock = ValueOf(ParseClockChoice(clock));
+  to->trim = ValueOf(ParseTrim(trim));
+}
 
 // The bytes of a Python object, which cannot change its size meanwhile.
 class Buffer {
@@ -214,33 +231,47 @@ class PyTrace {
     return {std::move(trace), std::move(reading), std::move(buffer), threads};
   }
 
-  PyReport BuildReport(const Keywords& arguments) const {
-    const Select select(arguments, threads_);
+  PyReport BuildReport(const Keywords& given) const {
+    ReportOptions options;
+    options.threads = threads_;
+    OptionReader reader(given);
+    ReadReportOptions(&reader, &options);
+    reader.End();
     return PyReport(
-        WithoutGil([&] { return xplane_time::BuildReport(trace_, select.options, reading_); }));
+        WithoutGil([&] { return xplane_time::BuildReport(trace_, options, reading_); }));
   }
 
-  PyTable BuildTree(const std::string& line, const std::string& name, uint32_t max_depth,
-                    const Keywords& arguments) const {
-    const Select select(arguments, threads_);
-    const TreeOptions options = {select.options, line, name, max_depth};
+  PyTable BuildTree(const Keywords& given) const {
+    TreeOptions options;
+    options.select.threads = threads_;
+    OptionReader reader(given);
+    ReadReportOptions(&reader, &options.select);
+    reader.Text("line", &options.line);
+    reader.Text("name", &options.name);
+    reader.Count("depth", &options.max_depth);
+    reader.End();
     const TreeReport report =
         WithoutGil([&] { return xplane_time::BuildTree(trace_, options, reading_); });
     return PyTable(arrow::TreeTable(report.rows));
   }
 
-  PyTable Planes(const std::string& device, bool stats) const {
-    const PlanesReport report = WithoutGil([&] {
-      return DescribePlanes(trace_, {device, stats}, reading_);
-    });
+  PyTable Planes(bool stats) const {
+    const PlanesReport report =
+        WithoutGil([&] { return DescribePlanes(trace_, {.with_stats = stats}, reading_); });
     return PyTable(stats ? arrow::StatsTable(report) : arrow::PlanesTable(report));
   }
 
-  PyTable Events(const std::string& device, const std::string& line, const std::string& name,
-                 std::vector<std::string> columns, std::vector<std::string> stats,
-                 int64_t min_duration_ps) const {
-    const arrow::EventTableOptions options = {
-        device, line, name, std::move(columns), std::move(stats), min_duration_ps, threads_};
+  PyTable Events(const Keywords& given) const {
+    arrow::EventTableOptions options;
+    options.threads = threads_;
+    OptionReader reader(given);
+    reader.Text("device", &options.device);
+    reader.Text("line", &options.line);
+    reader.Text("name", &options.name);
+    reader.Read("columns", "a list of str", &options.columns);
+    reader.Read("stats", "a list of str", &options.stats);
+    reader.Read("min_duration_ps", "a whole number", &options.min_duration_ps);
+    reader.End();
     return PyTable(WithoutGil([&] {
       Diagnostics diagnostics;
       return arrow::EventsTable(trace_, options, &diagnostics);
@@ -278,11 +309,9 @@ NB_MODULE(_core, module) {
       .def("diagnostics", &PyReport::Diagnostics);
   nb::class_<PyTrace>(module, "Trace")
       .def("report", &PyTrace::BuildReport, nb::arg("options"))
-      .def("tree", &PyTrace::BuildTree, nb::arg("line"), nb::arg("name"), nb::arg("max_depth"),
-           nb::arg("options"))
-      .def("planes", &PyTrace::Planes, nb::arg("device"), nb::arg("stats"))
-      .def("events", &PyTrace::Events, nb::arg("device"), nb::arg("line"), nb::arg("name"),
-           nb::arg("columns"), nb::arg("stats"), nb::arg("min_duration_ps"))
+      .def("tree", &PyTrace::BuildTree, nb::arg("options"))
+      .def("planes", &PyTrace::Planes, nb::arg("stats"))
+      .def("events", &PyTrace::Events, nb::arg("options"))
       .def("inputs", &PyTrace::Inputs)
       .def_prop_ro("event_count", &PyTrace::event_count);
   module.def("open_paths", &PyTrace::OpenPaths, nb::arg("paths"), nb::arg("run"),

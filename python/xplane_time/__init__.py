@@ -18,6 +18,7 @@ from xplane_time.errors import (
     DamagedTraceError,
     Error,
     InputError,
+    MissingInputError,
     NothingFoundError,
 )
 from xplane_time.table import Table
@@ -28,6 +29,7 @@ __all__ = [
     "DamagedTraceError",
     "Error",
     "InputError",
+    "MissingInputError",
     "NothingFoundError",
     "Report",
     "Table",
@@ -90,7 +92,10 @@ class Report:
         return Table(self._report.diagnostics())
 
     def __repr__(self) -> str:
-        return f"Report: functions\n{self.functions!r}"
+        doubts = [f"  {row['count']} x {row['message']}" for row in self.diagnostics
+                  if row["severity"] != "info"]
+        tables = "inputs, devices, functions, combined, variants, kernels, samples, diagnostics"
+        return "\n".join([f"Report with tables {tables}", *doubts, f"functions: {self.functions!r}"])
 
 
 class Trace:
@@ -118,12 +123,12 @@ class Trace:
     @property
     def planes(self) -> Table:
         """One row a line: what there is, before anything is timed."""
-        return Table(self._trace.planes("all", False))
+        return Table(self._trace.planes(False))
 
     @property
     def stats(self) -> Table:
         """One row a stat: which there are, of what type, how often."""
-        return Table(self._trace.planes("all", True))
+        return Table(self._trace.planes(True))
 
     def report(
         self,
@@ -164,7 +169,14 @@ class Trace:
                            ("max_events", max_events)):
             if value is not None:
                 options[key] = value
-        return Report(self._trace.report(options))
+        report = Report(self._trace.report(options))
+        filters = {"function": function, "exclude": exclude, "kernel": kernel, "scope": scope,
+                   "prefix": prefix}
+        if any(filters.values()) and not len(report.functions) and not len(report.kernels):
+            given = ", ".join(f"{key}={value!r}" for key, value in filters.items() if value)
+            raise NothingFoundError("FAILED_PRECONDITION", f"nothing matches {given}; without "
+                                    "filters functions() and kernels() show what is there")
+        return report
 
     def functions(
         self,
@@ -226,9 +238,15 @@ class Trace:
         min_duration_ps: int = 0,
     ) -> Table:
         """Raw events in file order: input, host, plane, line, name, start_ps, duration_ps,
-        occurrences, or those of them in `columns`; and a column a stat."""
-        return Table(self._trace.events(device, line, name, list(columns), list(stats),
-                                        min_duration_ps))
+        occurrences, or those of them in `columns`; and a column a stat.
+
+        `start_ps` counts from the beginning of the capture, and is unknown for aggregated
+        events. Errors: ArgumentError, DamagedTraceError, NothingFoundError (no such device).
+        """
+        return Table(self._trace.events({
+            "device": device, "line": line, "name": name, "min_duration_ps": min_duration_ps,
+            "columns": [columns] if isinstance(columns, str) else list(columns),
+            "stats": [stats] if isinstance(stats, str) else list(stats)}))
 
     def tree(
         self,
@@ -240,8 +258,8 @@ class Trace:
         depth: int = 0,
     ) -> Table:
         """Nesting: functions with their kernels, or the events of lines that match `line`."""
-        return Table(self._trace.tree(line, name, depth, {"device": device,
-                                                          "function": function}))
+        return Table(self._trace.tree({"device": device, "function": function, "line": line,
+                                       "name": name, "depth": depth}))
 
     def __repr__(self) -> str:
         paths = ", ".join(str(path) for path in self.inputs["path"])
@@ -260,9 +278,17 @@ def open(
     bytes of a trace (plain or gzip; not copied, and kept alive by the trace). `threads`:
     all cores unless said otherwise. Errors: InputError, DamagedTraceError.
     """
-    count = threads if threads is not None else len(os.sched_getaffinity(0))
+    count = len(os.sched_getaffinity(0)) if threads is None else threads
+    if not isinstance(count, int) or not 1 <= count <= 1024:
+        raise ArgumentError("INVALID_ARGUMENT", f"threads: 1 to 1024, not {threads!r}")
     if isinstance(source, (bytes, bytearray, memoryview)):
         return Trace(_core.open_buffer(source, "bytes", count))
-    if isinstance(source, (str, os.PathLike)):
-        source = [source]
-    return Trace(_core.open_paths([os.fspath(path) for path in source], run, count))
+    paths = [source] if isinstance(source, (str, os.PathLike)) else source
+    try:
+        texts = [os.fspath(path) for path in paths]
+    except TypeError:
+        raise ArgumentError("INVALID_ARGUMENT", "source: a path, several, or the bytes of a "
+                            f"trace, not {type(source).__name__}") from None
+    if not texts or not all(isinstance(text, str) for text in texts):
+        raise ArgumentError("INVALID_ARGUMENT", "source: paths as str, at least one")
+    return Trace(_core.open_paths(texts, run, count))

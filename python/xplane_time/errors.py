@@ -29,6 +29,10 @@ class InputError(Error, OSError):
         return self.message
 
 
+class MissingInputError(InputError, FileNotFoundError):
+    """A path that is not there."""
+
+
 class DamagedTraceError(Error):
     """Bytes that are no trace; the message has plane, line, event and byte offset."""
 
@@ -39,7 +43,7 @@ class NothingFoundError(Error):
 
 _KINDS: dict[str, type[Error]] = {
     "INVALID_ARGUMENT": ArgumentError,
-    "NOT_FOUND": InputError,
+    "NOT_FOUND": MissingInputError,
     "PERMISSION_DENIED": InputError,
     "UNAVAILABLE": InputError,
     "DATA_LOSS": DamagedTraceError,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import html
 import math
 import textwrap
@@ -19,6 +20,12 @@ Value = Union[None, bool, int, float, str]
 
 _SHOWN_ROWS = 10
 _SHOWN_WIDTH = 100
+_SHOWN_COLUMNS = 16
+# Shown first, in this order.
+_TELLING = ("plane", "ordinal", "line", "kernel", "function", "name", "variant_id", "runs",
+            "active_ps_median", "active_ps_median_ci95_lo", "active_ps_median_ci95_hi",
+            "active_ps_std", "span_ps_median", "status", "count", "self_ps", "share", "total_ps",
+            "median_ps", "run", "start_ps", "duration_ps", "active_ps", "span_ps")
 
 
 class Table:
@@ -28,7 +35,7 @@ class Table:
     `pandas.DataFrame.from_arrow(t)` and `duckdb.sql("from t")` take it as it is.
 
     >>> len(table), table.columns          # doctest: +SKIP
-    >>> table["median"]                    # a column as a list  # doctest: +SKIP
+    >>> table["active_ps_median"]          # a column as a list  # doctest: +SKIP
     >>> for row in table: row["function"]  # rows as dicts       # doctest: +SKIP
     """
 
@@ -50,7 +57,8 @@ class Table:
         try:
             index = self.columns.index(column)
         except ValueError:
-            raise KeyError(f"{column!r}; there are: {', '.join(self.columns)}") from None
+            near = difflib.get_close_matches(str(column), self.columns, 5, 0.4) or self.columns[:5]
+            raise KeyError(f"{column!r}; there are {', '.join(near)} ...: see columns") from None
         return self._table.values(index, 0, len(self))
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
@@ -86,44 +94,56 @@ class Table:
 
     def to_pandas(self) -> pandas.DataFrame:
         """As a pandas.DataFrame (pip install pandas pyarrow)."""
-        return self.to_arrow().to_pandas()
+        import pandas  # type: ignore[import-untyped, unused-ignore]
+        import pyarrow  # type: ignore[import-untyped, unused-ignore]
 
-    def _head(self) -> tuple[list[str], list[list[str]]]:
-        names = self.columns
-        columns = [self._table.values(i, 0, _SHOWN_ROWS) for i in range(len(names))]
-        return names, [[_text(value) for value in row] for row in zip(*columns)]
+        # Integers stay exact where some are unknown.
+        types = {pyarrow.int64(): pandas.Int64Dtype(), pyarrow.uint64(): pandas.UInt64Dtype(),
+                 pyarrow.bool_(): pandas.BooleanDtype()}
+        return self.to_arrow().to_pandas(types_mapper=types.get)
+
+    def _head(self) -> list[list[str]]:
+        """Columns with their names and first values as text, telling ones first."""
+        names = sorted(self.columns, key=lambda name: (
+            _TELLING.index(name) if name in _TELLING else len(_TELLING)))
+        head = []
+        for name in names:
+            values: list[Any] = list(self._table.values(self.columns.index(name), 0, _SHOWN_ROWS))
+            is_time = name.endswith("_ps") or "_ps_" in name and not name.endswith("_n")
+            head.append([name, *(_time(v) if is_time else _text(v) for v in values)])
+        return head
 
     def __repr__(self) -> str:
-        names, rows = self._head()
-        cells = [[name, *(row[i] for row in rows)] for i, name in enumerate(names)]
+        head = self._head()
+        rows = min(len(self), _SHOWN_ROWS)
         # What is the same in all rows that are shown tells little.
-        same = [c for c in cells if len(rows) > 1 and len(set(c[1:])) == 1]
-        differing = [c for c in cells if c not in same]
+        same = [c for c in head if rows > 1 and len(set(c[1:])) == 1]
         shown: list[list[str]] = []
         width = 0
-        for column in differing:
+        for column in head:
             width += max(map(len, column)) + 2
-            if shown and width > _SHOWN_WIDTH:
-                break
+            if column in same or shown and width > _SHOWN_WIDTH:
+                width -= max(map(len, column)) + 2
+                continue
             shown.append([cell.ljust(max(map(len, column))) for cell in column])
-        lines = [f"Table: {_count(len(self), 'row')}, {_count(len(names), 'column')}"]
+        lines = [f"Table: {_count(len(self), 'row')}, {_count(len(head), 'column')}"]
         lines += ["  ".join(line).rstrip() for line in zip(*shown)]
-        if len(self) > len(rows):
-            lines.append(f"... {_count(len(self) - len(rows), 'more row')}")
-        if same:
-            lines.append(_wrapped("the same in all of these: ",
-                                  [f"{name}={value}" for name, value, *_ in same]))
-        if len(shown) < len(differing):
-            lines.append(_wrapped("more columns: ", [c[0] for c in differing[len(shown):]]))
+        if len(self) > rows:
+            lines.append(f"... {_count(len(self) - rows, 'more row')}")
+        alike = [f"{name}={value}" for name, value, *_ in same[:8] if value != "-"]
+        if alike:
+            lines.append(_wrapped("the same in all of these: ", alike))
+        if len(shown) + len(same) < len(head):
+            lines.append(f"and {len(head) - len(shown) - len(same)} more: see columns")
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
-        names, rows = self._head()
-        header = "".join(f"<th>{html.escape(name)}</th>" for name in names)
+        head = self._head()[:_SHOWN_COLUMNS]
+        header = "".join(f"<th>{html.escape(column[0])}</th>" for column in head)
         body = "".join(
             "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>"
-            for row in rows)
-        more = f"{_count(len(self), 'row')}, {_count(len(names), 'column')}"
+            for row in zip(*(column[1:] for column in head)))
+        more = f"{_count(len(self), 'row')}, {_count(len(self.columns), 'column')}"
         return (f"<div style='overflow-x:auto'><table><thead><tr>{header}</tr></thead>"
                 f"<tbody>{body}</tbody></table></div><p>{more}</p>")
 
@@ -135,6 +155,16 @@ def _wrapped(title: str, words: list[str]) -> str:
 
 def _count(number: int, what: str) -> str:
     return f"{number:,} {what}{'' if number == 1 else 's'}"
+
+
+def _time(picoseconds: float | None) -> str:
+    if picoseconds is None:
+        return "-"
+    size = abs(picoseconds)
+    for unit, name in ((1e12, "s"), (1e9, "ms"), (1e6, "us"), (1e3, "ns")):
+        if size >= unit:
+            return f"{picoseconds / unit:.3f} {name}"
+    return f"{picoseconds:.0f} ps"
 
 
 def _text(value: Value) -> str:

@@ -239,7 +239,7 @@ class Collector {
         std::fill(inputs.begin() + static_cast<std::ptrdiff_t>(begin),
                   inputs.begin() + static_cast<std::ptrdiff_t>(end), plane.file);
       });
-      return {column, ColumnType::kUint64, std::move(inputs), {}};
+      return {column, ColumnType::kInt64, std::move(inputs), {}};
     }
     return PlaceColumn(column);
   }
@@ -303,8 +303,7 @@ class Collector {
       return {name, ColumnType::kDouble, std::move(stat->bits), std::move(is_known)};
     }
     if (known > 0 && integers == known && !(beyond_int64 && below_zero)) {
-      const bool is_unsigned = of(StatType::kUint64) == known || beyond_int64;
-      return {name, is_unsigned ? ColumnType::kUint64 : ColumnType::kInt64, std::move(stat->bits),
+      return {name, beyond_int64 ? ColumnType::kUint64 : ColumnType::kInt64, std::move(stat->bits),
               std::move(is_known)};
     }
     return TextColumn(name, *stat, std::move(is_known));

@@ -4,7 +4,8 @@
 //   host     category, unknown: no host name     duration_ps  number
 //   plane, line, name  categories                occurrences  number
 //
-// and one a stat: numbers where all its values are, else a category of texts. Memory: 8
+// and one a stat: int64, or where a value needs it uint64, or double, where all its values
+// are numbers of a kind; else a category of texts. Memory: 8
 // bytes an event and number, 4 an event and category; while stats are read 25 more each.
 #ifndef XPLANE_TIME_SRC_ARROW_EVENT_TABLE_H_
 #define XPLANE_TIME_SRC_ARROW_EVENT_TABLE_H_

@@ -11,14 +11,14 @@ namespace {
 
 using output::FieldSink, output::FieldType, output::FieldValue;
 
+// Counts are signed: differences of them are meant to be negative at times.
 ColumnType TypeOf(FieldType type) {
   switch (type) {
     case FieldType::kBool:
       return ColumnType::kBool;
     case FieldType::kInt64:
-      return ColumnType::kInt64;
     case FieldType::kUint64:
-      return ColumnType::kUint64;
+      return ColumnType::kInt64;
     case FieldType::kDouble:
       return ColumnType::kDouble;
     case FieldType::kText:
@@ -41,8 +41,12 @@ class TableSink : public FieldSink {
     }
     const auto* number = std::get_if<double>(&value);
     const bool known = known_ && (number == nullptr || std::isfinite(*number));
-    const Column::Value& as_value = value;
-    table_.columns[at_++].Add(known ? as_value : Column::Value());
+    Column& column = table_.columns[at_++];
+    if (!known) return column.Add(std::monostate());
+    if (const auto* count = std::get_if<uint64_t>(&value); count != nullptr) {
+      return column.Add(static_cast<int64_t>(*count));
+    }
+    column.Add(value);
   }
   void BeginGroup(std::string_view name, bool known) override {
     prefix_ = std::string(name) + "_";

@@ -123,7 +123,7 @@ TEST_F(EventTableTest, TypesFollowFromTheValues) {
   const arrow::Table table = TableOf({.columns = {"name"}, .stats = kStats});
   using arrow::ColumnType;
   const ColumnType expected[] = {
-      ColumnType::kCategory, ColumnType::kInt64,    ColumnType::kUint64,   ColumnType::kUint64,
+      ColumnType::kCategory, ColumnType::kInt64,    ColumnType::kInt64,    ColumnType::kUint64,
       ColumnType::kInt64,    ColumnType::kDouble,   ColumnType::kCategory, ColumnType::kCategory,
       ColumnType::kCategory, ColumnType::kCategory, ColumnType::kInt64};
   ASSERT_EQ(table.columns.size(), std::size(expected));
