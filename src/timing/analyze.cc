@@ -4,6 +4,7 @@
 #include <map>
 #include <mutex>
 #include <numeric>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -61,16 +62,17 @@ class EvidenceStore {
 
   absl::StatusOr<const HostEvidence*> Of(const DevicePlane& plane) {
     Host& host = hosts_.at(HostOf(plane));
-    std::call_once(host.once,
-                   [&] { host.evidence = CollectHostEvidence(trace_, plane, threads_); });
-    if (!host.evidence.ok()) return host.evidence.status();
-    return &*host.evidence;
+    // Not std::call_once: what is thrown (out of memory) must get through it.
+    const std::lock_guard<std::mutex> lock(host.mutex);
+    if (!host.evidence.has_value()) host.evidence = CollectHostEvidence(trace_, plane, threads_);
+    if (!host.evidence->ok()) return host.evidence->status();
+    return &**host.evidence;
   }
 
  private:
   struct Host {
-    std::once_flag once;
-    absl::StatusOr<HostEvidence> evidence;
+    std::mutex mutex;
+    std::optional<absl::StatusOr<HostEvidence>> evidence;
   };
   using Key = std::pair<uint32_t, std::string_view>;  // file and host
 

@@ -1,6 +1,7 @@
 #include "timing/device_meter.h"
 
 #include <algorithm>
+#include <limits>
 #include <tuple>
 
 #include "devices/device_kind.h"
@@ -386,6 +387,8 @@ void DeviceMeter::Finish(const absl::flat_hash_map<uint64_t, int64_t>& completio
     const DurationCounts::Sum sum = cell.durations.Total();
     cell.count += sum.count;
     cell.total_ps = SaturatingAdd(cell.total_ps, sum.total_ps);
+    const bool saturated = sum.total_ps == std::numeric_limits<int64_t>::max();
+    if (saturated) cell.self_ps = std::nullopt;  // what is left of it is not known
     if (cell.self_ps.has_value()) cell.self_ps = SaturatingSub(sum.total_ps, cell.children_ps);
     cell.min_ps = sum.min_ps;
     cell.max_ps = sum.max_ps;

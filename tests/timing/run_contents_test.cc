@@ -132,5 +132,35 @@ TEST(RunContents, RandomAgreesWithMultisets) {
   }
 }
 
+// More than is kept as it comes, of runs that take turns; each lacks an op or not.
+TEST(RunContents, LongRunsThatTakeTurns) {
+  constexpr uint32_t kRuns = 5;
+  RunContents contents;
+  for (int turn = 0; turn < 20'000; ++turn) {
+    for (uint32_t run = 0; run < kRuns; ++run) {
+      std::vector<uint32_t>* content = contents.Open(run, 60);
+      for (uint32_t op = 0; op < 60; ++op) {
+        if (run == 3 && turn == 17'000 && op == 30) continue;
+        content->push_back(op);
+      }
+    }
+  }
+  const std::vector<uint32_t> runs = {0, 1, 2, 3, 4};
+  EXPECT_EQ(contents.Suspects(runs), (std::vector<bool>{false, false, false, true, false}));
+}
+
+// More runs at once than are kept open, with many different contents in between.
+TEST(RunContents, ManyRunsThatTakeTurns) {
+  constexpr uint32_t kRuns = 300;
+  std::mt19937 random(4);
+  Checked checked(kRuns);
+  for (uint32_t turn = 0; turn < 150; ++turn) {
+    for (uint32_t run = 0; run < kRuns; ++run) {
+      if (run != 77 || turn != 140) checked.Add(run, {(turn + 7 * run) % 150});
+    }
+  }
+  checked.CheckAll();
+}
+
 }  // namespace
 }  // namespace xplane_time

@@ -1,0 +1,308 @@
+"""Timing JAX programs in the process that runs them: captures, and variants side by side.
+
+>>> from xplane_time.jax import profile, time_variants
+>>> timing = time_variants({"a": f, "b": g}, x, repeats=20)   # doctest: +SKIP
+>>> timing.medians_ps, timing.clock                           # doctest: +SKIP
+
+Works with jax 0.6 and later, on whatever device jax uses. Nothing is written to disk where
+jax can profile in memory; else a temporary directory is used, and removed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import pathlib
+import random
+import re
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from typing import Any, Literal
+
+import jax
+
+import xplane_time
+from xplane_time.errors import ArgumentError, Error, NothingFoundError
+from xplane_time.table import Table
+
+__all__ = ["CaptureError", "Profile", "Timing", "capture", "profile", "time_variants"]
+
+_NAME = "autotune_fn_"
+
+
+class CaptureError(Error):
+    """The profiler gave no trace."""
+
+    def __init__(self, message: str, code: str = "UNAVAILABLE") -> None:
+        super().__init__(code, message)
+
+    def __reduce__(self) -> tuple[type[Error], tuple[str, str]]:
+        return type(self), (self.message, self.code)  # type: ignore[return-value]
+
+
+def _session_class() -> Any:
+    """jax's in-memory profiler session, by where it was over time; None: not there."""
+    with contextlib.suppress(ImportError, AttributeError):
+        from jax._src.lib import _profiler  # jaxlib 0.8 and later
+
+        return _profiler.ProfilerSession
+    with contextlib.suppress(ImportError, AttributeError):
+        from jax._src.lib import xla_client
+
+        return xla_client.profiler.ProfilerSession
+    return None
+
+
+def _options() -> Any:
+    """Without Python's own frames: they cost time, and tell nothing about kernels."""
+    options_class = getattr(jax.profiler, "ProfileOptions", None)
+    if options_class is None:
+        return None
+    options = options_class()
+    with contextlib.suppress(AttributeError):
+        options.python_tracer_level = 0
+    return options
+
+
+@contextlib.contextmanager
+def _tracing(folder: str) -> Iterator[None]:
+    options = _options()
+    if options is None:
+        jax.profiler.start_trace(folder)
+    else:
+        jax.profiler.start_trace(folder, profiler_options=options)
+    try:
+        yield
+    finally:
+        jax.profiler.stop_trace()
+
+
+def _captured_on_disk(closure: Callable[[], object]) -> bytes:
+    with tempfile.TemporaryDirectory(prefix="xplane_time_") as folder:
+        with _tracing(folder):
+            jax.block_until_ready(closure())
+        files = sorted(pathlib.Path(folder).rglob("*.xplane.pb"))
+        if not files:
+            raise CaptureError("jax.profiler wrote no .xplane.pb; is another trace running, or "
+                               "the profiler not part of this jaxlib?")
+        return files[0].read_bytes()
+
+
+def capture(closure: Callable[[], object]) -> bytes:
+    """Profiles one call; the bytes of its trace (xplane_time.open() takes them).
+
+    What the closure returns is waited for. Errors: CaptureError, and whatever it raises.
+    """
+    session_class = _session_class()
+    if session_class is None or not hasattr(session_class, "stop"):
+        return _captured_on_disk(closure)
+    try:
+        options = _options()
+        session = session_class() if options is None else session_class(options)
+    except Exception as error:
+        raise CaptureError(f"jax cannot profile now: {error}; one trace at a time") from error
+    try:
+        jax.block_until_ready(closure())
+    finally:
+        content = session.stop()
+    if not isinstance(content, bytes) or not content:
+        raise CaptureError("jax's profiler session gave no trace")
+    return content
+
+
+@dataclasses.dataclass(frozen=True)
+class Profile:
+    """A capture and what was found in it. Times are in picoseconds."""
+
+    trace: xplane_time.Trace
+    samples: Table  # one row a run
+
+    @property
+    def by_function(self) -> dict[str, list[int]]:
+        """Active times of the runs of each function, suspect ones left out."""
+        return self._times("function")
+
+    @property
+    def by_variant(self) -> dict[str, list[int]]:
+        """The same by variant id (xplane_time.Trace.report: id_pattern)."""
+        return self._times("variant_id")
+
+    def _times(self, key: str) -> dict[str, list[int]]:
+        times: dict[str, list[int]] = {}
+        for row in self.samples:
+            if row["active_ps"] is not None and row[key] is not None and not row["suspect"]:
+                times.setdefault(row[key], []).append(row["active_ps"])
+        return times
+
+
+def profile(
+    closure: Callable[[], object],
+    *,
+    repeats: int = 5,
+    warmup: int = 1,
+    device: str | None = None,
+) -> Profile:
+    """Calls `closure` `warmup` times, then `repeats` times in one capture.
+
+    `device`: as in xplane_time.Trace.report; jax's default backend where none is given.
+    Errors: CaptureError, NothingFoundError (nothing ran on that device), ArgumentError.
+    """
+    _check_counts(repeats=repeats, warmup=warmup)
+    for _ in range(warmup):
+        jax.block_until_ready(closure())
+    trace = xplane_time.open(capture(lambda: [closure() for _ in range(repeats)]))
+    return Profile(trace, trace.samples(device=jax.default_backend() if device is None else device))
+
+
+@dataclasses.dataclass(frozen=True)
+class Timing:
+    """Times of variants, by their ids, in picoseconds.
+
+    `clock`: "device" or "profile" (from a trace), or "wall": by the clock of this process,
+    dispatch and waiting included. Never compare times of different clocks.
+    """
+
+    samples_ps: dict[Hashable, list[int]]
+    clock: str
+    # Variants that compile to the program of another one: not measured, their samples are
+    # those of that one.
+    aliases: dict[Hashable, Hashable]
+
+    @property
+    def medians_ps(self) -> dict[Hashable, float]:
+        """By id, fastest first."""
+        medians = {key: statistics.median(times) for key, times in self.samples_ps.items()}
+        return dict(sorted(medians.items(), key=lambda item: item[1]))
+
+    def __repr__(self) -> str:
+        lines = [f"Timing by the {self.clock} clock:"]
+        for key, median in self.medians_ps.items():
+            same = f", the same program as {self.aliases[key]!r}" if key in self.aliases else ""
+            count = len(self.samples_ps[key])
+            lines.append(f"  {key!r}: {median / 1e6:.3f} us, median of {count}{same}")
+        return "\n".join(lines)
+
+
+def time_variants(
+    variants: Mapping[Hashable, Callable[..., Any]],
+    *args: Any,
+    repeats: int = 10,
+    warmup: int = 2,
+    device: str | None = None,
+    fallback: Literal["wall"] | None = None,
+    seed: int = 1,
+) -> Timing:
+    """Times callables that do the same work in different ways, each called with `args`.
+
+    Each is compiled under a name of its own. Variants that compile to the same program are
+    measured once, and listed in `aliases`. In each of `repeats` rounds all run once, in
+    an order that changes from round to round, in one capture. `fallback="wall"`: where
+    there is no trace, the clock is used instead, and the result says so.
+
+    Errors: ArgumentError (no variants), CaptureError, NothingFoundError (a variant that is
+    not in the trace), and whatever compiling or running a variant raises.
+    """
+    _check_counts(repeats=repeats, warmup=warmup)
+    if not variants:
+        raise ArgumentError("INVALID_ARGUMENT", "variants: at least one is needed")
+    programs, aliases = _compiled(variants, args)
+    for _ in range(warmup):
+        for program in programs.values():
+            jax.block_until_ready(program(*args))
+    order = list(programs)
+    rounds = []
+    shuffled = random.Random(seed)
+    for _ in range(repeats):
+        shuffled.shuffle(order)
+        rounds.append(list(order))
+
+    def run() -> None:
+        for keys in rounds:
+            for key in keys:
+                jax.block_until_ready(programs[key](*args))
+
+    try:
+        samples, clock = _from_trace(run, list(variants), list(programs), device)
+    except (CaptureError, NothingFoundError):
+        if fallback != "wall":
+            raise
+        samples, clock = _by_the_clock(rounds, programs, args), "wall"
+    for key, original in aliases.items():
+        samples[key] = samples[original]
+    return Timing({key: samples[key] for key in variants}, clock, aliases)
+
+
+def _check_counts(**counts: int) -> None:
+    for name, count in counts.items():
+        least = 0 if name == "warmup" else 1
+        if not isinstance(count, int) or count < least:
+            raise ArgumentError("INVALID_ARGUMENT", f"{name}: at least {least}, not {count!r}")
+
+
+def _compiled(
+    variants: Mapping[Hashable, Callable[..., Any]], args: tuple[Any, ...]
+) -> tuple[dict[Hashable, Callable[..., Any]], dict[Hashable, Hashable]]:
+    """Programs by id, and the ids of those that are another one's."""
+    programs: dict[Hashable, Callable[..., Any]] = {}
+    aliases: dict[Hashable, Hashable] = {}
+    first_of: dict[str, Hashable] = {}
+    for index, (key, function) in enumerate(variants.items()):
+        compiled = jax.jit(_named(function, f"{_NAME}{index}")).lower(*args).compile()
+        # The text of the program without its name and without where its source is.
+        text = re.sub(rf"{_NAME}{index}\b", _NAME, compiled.as_text() or "")
+        text = re.sub(r", metadata=\{[^}]*\}|^(FileNames|FunctionNames|FileLocations|"
+                      r"StackFrames)\n(.+\n)*", "", text, flags=re.MULTILINE)
+        original = first_of.setdefault(text, key) if text else key
+        if original is key:
+            programs[key] = compiled
+        else:
+            aliases[key] = original
+    return programs, aliases
+
+
+def _named(function: Callable[..., Any], name: str) -> Callable[..., Any]:
+    def named(*args: Any) -> Any:
+        return function(*args)
+
+    named.__name__ = named.__qualname__ = name
+    return named
+
+
+def _from_trace(
+    run: Callable[[], None],
+    keys: list[Hashable],
+    measured: list[Hashable],
+    device: str | None,
+) -> tuple[dict[Hashable, list[int]], str]:
+    trace = xplane_time.open(capture(run))
+    samples = trace.samples(
+        device=jax.default_backend() if device is None else device,
+        function=f"^jit_{_NAME}[0-9]+$", id_pattern=f"^jit_{_NAME}([0-9]+)$")
+    found: dict[Hashable, list[int]] = {}
+    clocks = set()
+    for row in samples:
+        if row["suspect"] or row["active_ps"] is None:
+            continue
+        found.setdefault(keys[int(row["variant_id"])], []).append(row["active_ps"])
+        clocks.add(row["clock"])
+    missing = [key for key in measured if key not in found]
+    if missing:
+        raise NothingFoundError(
+            "FAILED_PRECONDITION", f"no times in the trace for {missing!r}; fallback='wall' times "
+            "by the clock")
+    return found, clocks.pop() if len(clocks) == 1 else "profile"
+
+
+def _by_the_clock(
+    rounds: list[list[Hashable]], programs: Mapping[Hashable, Callable[..., Any]],
+    args: tuple[Any, ...]
+) -> dict[Hashable, list[int]]:
+    samples: dict[Hashable, list[int]] = {key: [] for key in programs}
+    for keys in rounds:
+        for key in keys:
+            begin_ns = time.perf_counter_ns()
+            jax.block_until_ready(programs[key](*args))
+            samples[key].append((time.perf_counter_ns() - begin_ns) * 1000)
+    return samples
