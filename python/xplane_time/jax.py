@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import importlib
 import pathlib
 import random
 import re
@@ -21,13 +22,15 @@ import time
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from typing import Any, Literal
 
-import jax
+import jax as _typed_jax
 
 import xplane_time
 from xplane_time.errors import ArgumentError, Error, NothingFoundError
 from xplane_time.table import Table
 
 __all__ = ["CaptureError", "Profile", "Timing", "capture", "profile", "time_variants"]
+
+jax: Any = _typed_jax  # some of its functions have no types
 
 _NAME = "autotune_fn_"
 
@@ -39,19 +42,15 @@ class CaptureError(Error):
         super().__init__(code, message)
 
     def __reduce__(self) -> tuple[type[Error], tuple[str, str]]:
-        return type(self), (self.message, self.code)  # type: ignore[return-value]
+        return type(self), (self.message, self.code)
 
 
 def _session_class() -> Any:
     """jax's in-memory profiler session, by where it was over time; None: not there."""
+    with contextlib.suppress(ImportError, AttributeError):  # jaxlib 0.8 and later
+        return importlib.import_module("jax._src.lib")._profiler.ProfilerSession
     with contextlib.suppress(ImportError, AttributeError):
-        from jax._src.lib import _profiler  # jaxlib 0.8 and later
-
-        return _profiler.ProfilerSession
-    with contextlib.suppress(ImportError, AttributeError):
-        from jax._src.lib import xla_client
-
-        return xla_client.profiler.ProfilerSession
+        return importlib.import_module("jax._src.lib").xla_client.profiler.ProfilerSession
     return None
 
 
