@@ -89,11 +89,14 @@ std::vector<Sample> MatchByKey(const DeviceSamples& devices, Metric metric) {
 // Nothing where the devices do not match.
 std::optional<std::vector<Sample>> MatchByOrder(DeviceSamples* devices, Metric metric) {
   const size_t count = devices->begin()->second.size();
+  const auto earlier = [](const Sample* a, const Sample* b) {
+    return a->profile.start_ps < b->profile.start_ps;
+  };
   for (auto& [ignored, samples] : *devices) {
     if (samples.size() != count) return std::nullopt;
-    std::stable_sort(samples.begin(), samples.end(), [](const Sample* a, const Sample* b) {
-      return a->profile.start_ps < b->profile.start_ps;
-    });
+    if (!std::is_sorted(samples.begin(), samples.end(), earlier)) {
+      std::stable_sort(samples.begin(), samples.end(), earlier);
+    }
   }
   std::vector<Sample> matched;
   matched.reserve(count);
@@ -125,7 +128,12 @@ void Combine(Group* group, const ReportOptions& options, FunctionRow* row) {
     for (const auto& [device, samples] : devices) most_runs = std::max(most_runs, samples.size());
     auto matched = Match(&devices, options.metric);
     all_matched &= matched.has_value();
-    if (matched.has_value()) pooled.insert(pooled.end(), matched->begin(), matched->end());
+    if (!matched.has_value()) continue;
+    if (pooled.empty()) {
+      pooled = *std::move(matched);
+    } else {
+      pooled.insert(pooled.end(), matched->begin(), matched->end());
+    }
   }
   if (all_matched) return SummarizeSamples(pooled, options, row);
   row->status = RowStatus::kDevicesUnmatched;

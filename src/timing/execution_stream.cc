@@ -137,10 +137,12 @@ absl::Status ExecutionStream::ReadModules() {
         });
     if (!status.ok()) return status;
   }
-  std::stable_sort(modules_.begin(), modules_.end(),
-                   [](const ModuleEvent& a, const ModuleEvent& b) {
-                     return a.interval.start_ps < b.interval.start_ps;
-                   });
+  const auto earlier = [](const ModuleEvent& a, const ModuleEvent& b) {
+    return a.interval.start_ps < b.interval.start_ps;
+  };
+  if (!std::is_sorted(modules_.begin(), modules_.end(), earlier)) {
+    std::stable_sort(modules_.begin(), modules_.end(), earlier);
+  }
   return absl::OkStatus();
 }
 
