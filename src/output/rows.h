@@ -31,7 +31,7 @@ class FieldValue
   FieldValue(double value) : variant(value), type_(FieldType::kDouble) {}          // NOLINT
   FieldValue(std::string_view value) : variant(value), type_(FieldType::kText) {}  // NOLINT
   FieldValue(const std::optional<std::string>& value)                              // NOLINT
-      : variant(), type_(FieldType::kText) {
+      : type_(FieldType::kText) {
     if (value) *this = FieldValue(std::string_view(*value));
   }
   template <typename T>
