@@ -117,10 +117,12 @@ class Profile:
 
     trace: xplane_time.Trace
     samples: Table  # one row a run
+    uncertain: frozenset[str]  # functions whose runs the trace does not tell apart
 
     @property
     def by_function(self) -> dict[str, list[int]]:
-        """Active times of the runs of each function, suspect ones left out."""
+        """Active times of the runs of each function. Suspect runs are left out, and
+        `uncertain` functions."""
         return self._times("function")
 
     @property
@@ -131,9 +133,19 @@ class Profile:
     def _times(self, key: str) -> dict[str, list[int]]:
         times: dict[str, list[int]] = {}
         for row in self.samples:
-            if row["active_ps"] is not None and row[key] is not None and not row["suspect"]:
+            known = row["active_ps"] is not None and row[key] is not None
+            if known and not row["suspect"] and row["function"] not in self.uncertain:
                 times.setdefault(row[key], []).append(row["active_ps"])
         return times
+
+
+def _read(content: bytes, device: str | None, **options: Any) -> Profile:
+    trace = xplane_time.open(content)
+    report = trace.report(device=jax.default_backend() if device is None else device,
+                          samples=True, **options)
+    uncertain = frozenset(row["function"] for row in report.functions
+                          if row["status"] == "runs_uncertain")
+    return Profile(trace, report.samples, uncertain)
 
 
 def profile(
@@ -151,8 +163,7 @@ def profile(
     _check_counts(repeats=repeats, warmup=warmup)
     for _ in range(warmup):
         jax.block_until_ready(closure())
-    trace = xplane_time.open(capture(lambda: [closure() for _ in range(repeats)]))
-    return Profile(trace, trace.samples(device=jax.default_backend() if device is None else device))
+    return _read(capture(lambda: [closure() for _ in range(repeats)]), device)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -275,22 +286,15 @@ def _from_trace(
     measured: list[Hashable],
     device: str | None,
 ) -> tuple[dict[Hashable, list[int]], str]:
-    trace = xplane_time.open(capture(run))
-    samples = trace.samples(
-        device=jax.default_backend() if device is None else device,
-        function=f"^jit_{_NAME}[0-9]+$", id_pattern=f"^jit_{_NAME}([0-9]+)$")
-    found: dict[Hashable, list[int]] = {}
-    clocks = set()
-    for row in samples:
-        if row["suspect"] or row["active_ps"] is None:
-            continue
-        found.setdefault(keys[int(row["variant_id"])], []).append(row["active_ps"])
-        clocks.add(row["clock"])
+    read = _read(capture(run), device, function=f"^jit_{_NAME}[0-9]+$",
+                 id_pattern=f"^jit_{_NAME}([0-9]+)$")
+    found = {keys[int(index)]: times for index, times in read.by_variant.items()}
     missing = [key for key in measured if key not in found]
     if missing:
-        raise NothingFoundError(
-            "FAILED_PRECONDITION", f"no times in the trace for {missing!r}; fallback='wall' times "
-            "by the clock")
+        why = "this jax does not tell runs apart" if read.uncertain else "nothing of them ran"
+        raise NothingFoundError("FAILED_PRECONDITION", f"no times in the trace for {missing!r}: "
+                                f"{why} on this device; fallback='wall' times by the clock")
+    clocks = set(read.samples["clock"])
     return found, clocks.pop() if len(clocks) == 1 else "profile"
 
 

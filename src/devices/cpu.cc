@@ -70,16 +70,25 @@ void Interpret(const EventBatch& batch, size_t row, std::string_view name, Draft
   draft->ordinal = IntegerOf(stat(kDeviceOrdinal));
 }
 
+constexpr int64_t kNoRunId = std::numeric_limits<int64_t>::min();
+
 void Numbers(const EventBatch& batch, std::span<const uint32_t> rows, DeviceExecutions* to) {
   AppendNumbers(
-      batch, kRunId, rows, [](StatType, uint64_t bits) { return static_cast<int64_t>(bits); },
+      batch, kRunId, rows,
+      [](StatType type, uint64_t bits) {
+        return type == StatType::kAbsent ? kNoRunId : static_cast<int64_t>(bits);
+      },
       &to->run_id);
   AppendNumbers(batch, kProducer, rows, FlowId, &to->flow_id);
 }
 
-// Runs by (program, run_id), as they come.
+// Runs by (program, run_id), as they come. Without a run_id (jax 0.6.0 writes none) all
+// executions of a program are one run, and uncertain.
 class RunIdSplitter : public RunSplitter {
  public:
+  explicit RunIdSplitter(const SplitContext& context)
+      : plane_(context.plane), tables_(context.tables) {}
+
   void Assign(DeviceExecutions* chunk) override {
     chunk->run.resize(chunk->size());
     for (size_t row = 0; row < chunk->size(); ++row) {
@@ -93,31 +102,45 @@ class RunIdSplitter : public RunSplitter {
     }
   }
 
-  std::vector<Run> Finish(Diagnostics* /*diagnostics*/) override { return std::move(runs_); }
+  std::vector<Run> Finish(Diagnostics* diagnostics) override {
+    for (const Run& run : runs_) {
+      if (!run.uncertain) continue;
+      diagnostics->Note(DiagnosticCode::kRunsUncertain,
+                        tables_->programs[run.program].function +
+                            ": its thunks carry no run_id, so that all are one run",
+                        {.plane = plane_});
+    }
+    return std::move(runs_);
+  }
 
  private:
   static constexpr int64_t kUnset = std::numeric_limits<int64_t>::min();
 
   uint32_t RunOf(uint32_t program, int64_t run_id) {
-    if (last_ != kNone && runs_[last_].program == program && runs_[last_].key == run_id) {
+    const bool has_id = run_id != kNoRunId;
+    const std::optional<int64_t> key = has_id ? std::optional(run_id) : std::nullopt;
+    if (last_ != kNone && runs_[last_].program == program && runs_[last_].key == key) {
       return last_;
     }
     const auto next = static_cast<uint32_t>(runs_.size());
     const auto [found, inserted] = run_of_id_.try_emplace({program, run_id}, next);
     if (inserted) {
-      runs_.push_back({.program = program, .profile = {0, kUnset}, .key = run_id});
+      runs_.push_back(
+          {.program = program, .profile = {0, kUnset}, .uncertain = !has_id, .key = key});
     }
     last_ = found->second;
     return last_;
   }
 
+  const uint32_t plane_;
+  const std::shared_ptr<const ExecutionTables> tables_;
   absl::flat_hash_map<std::pair<uint32_t, int64_t>, uint32_t> run_of_id_;
   std::vector<Run> runs_;
   uint32_t last_ = kNone;
 };
 
-std::unique_ptr<RunSplitter> MakeSplitter(const SplitContext& /*context*/) {
-  return std::make_unique<RunIdSplitter>();
+std::unique_ptr<RunSplitter> MakeSplitter(const SplitContext& context) {
+  return std::make_unique<RunIdSplitter>(context);
 }
 
 }  // namespace

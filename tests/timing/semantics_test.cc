@@ -303,6 +303,29 @@ TEST(Semantics, IdleAcceleratorBesideABusyCpuIsAnError) {
   EXPECT_THAT(ActivePs(ReportOf(t, cpu), "jit_f"), ElementsAre(1));
 }
 
+// Older jax writes none: how often the function ran is then not known, and said so.
+TEST(Semantics, CpuThunksWithoutARunIdAreUncertain) {
+  TraceBuilder t;
+  auto line = t.Host().Thread("tf_XLAPjRtCpuClient/1");
+  for (int64_t i = 0; i < 4; ++i) {
+    line.Event({.name = "dot.1",
+                .start_ps = 100 * i,
+                .duration_ps = 10,
+                .stats = {{"hlo_op", std::string("dot.1")},
+                          {"hlo_module", std::string("jit_f")},
+                          {"program_id", int64_t{3}}}});
+  }
+  const Report report = ReportOf(t);
+  const FunctionRow row = TheFunction(report, "jit_f");
+  EXPECT_EQ(row.status, RowStatus::kRunsUncertain);
+  EXPECT_EQ(row.runs, 1u);
+  ASSERT_EQ(report.diagnostics.size(), 1u);
+  EXPECT_EQ(report.diagnostics[0].code, "runs_uncertain");
+  EXPECT_NE(report.diagnostics[0].message.find("jit_f: its thunks carry no run_id"),
+            std::string::npos)
+      << report.diagnostics[0].message;
+}
+
 TEST(Semantics, CpuIsTheDefaultWithoutAccelerators) {
   TraceBuilder t;
   t.Host().Thread("worker").Thunk(
