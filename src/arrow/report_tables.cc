@@ -28,45 +28,31 @@ ColumnType TypeOf(FieldType type) {
 }
 
 // Each field adds to its column; the first row, of defaults, makes the columns.
-class TableSink : public FieldSink {
+class TableSink : public output::FlatSink {
  public:
   void StartRow() { at_ = 0; }
   Table Take() { return std::move(table_); }
   void EndHeader() { header_ = false; }
 
-  void Field(std::string_view name, const FieldValue& value) override {
+ protected:
+  void Cell(std::string_view prefix, std::string_view name, const FieldValue& value) override {
     if (header_) {
-      table_.columns.emplace_back(prefix_ + std::string(name), TypeOf(value.type()));
+      table_.columns.emplace_back(std::string(prefix).append(name), TypeOf(value.type()));
       return;
     }
-    const auto* number = std::get_if<double>(&value);
-    const bool known = known_ && (number == nullptr || std::isfinite(*number));
     Column& column = table_.columns[at_++];
-    if (!known) return column.Add(std::monostate());
+    const auto* number = std::get_if<double>(&value);
+    if (number != nullptr && !std::isfinite(*number)) return column.Add(std::monostate());
     if (const auto* count = std::get_if<uint64_t>(&value); count != nullptr) {
       return column.Add(static_cast<int64_t>(*count));
     }
     column.Add(value);
   }
-  void BeginGroup(std::string_view name, bool known) override {
-    prefix_ = std::string(name) + "_";
-    known_ = known;
-  }
-  void EndGroup() override {
-    prefix_.clear();
-    known_ = true;
-  }
-  void Interval(std::string_view name, std::optional<double> lo,
-                std::optional<double> hi) override {
-    Field(std::string(name) + "_lo", lo);
-    Field(std::string(name) + "_hi", hi);
-  }
 
  private:
   Table table_;
   size_t at_ = 0;
-  bool header_ = true, known_ = true;
-  std::string prefix_;
+  bool header_ = true;
 };
 
 template <typename Row, typename Visit>

@@ -96,9 +96,7 @@ class RunIdSplitter : public RunSplitter {
       if (chunk->program[row] == kNone) continue;
       const uint32_t run = RunOf(chunk->program[row], chunk->run_id[row]);
       chunk->run[row] = run;
-      Interval& profile = runs_[run].profile;
-      if (profile.end_ps == kUnset) profile.start_ps = chunk->start_ps[row];
-      profile.end_ps = std::max(profile.end_ps, chunk->end_ps(row));
+      Cover(*chunk, row, &runs_[run]);
     }
   }
 
@@ -114,8 +112,6 @@ class RunIdSplitter : public RunSplitter {
   }
 
  private:
-  static constexpr int64_t kUnset = std::numeric_limits<int64_t>::min();
-
   uint32_t RunOf(uint32_t program, int64_t run_id) {
     const bool has_id = run_id != kNoRunId;
     const std::optional<int64_t> key = has_id ? std::optional(run_id) : std::nullopt;

@@ -6,6 +6,7 @@
 #ifndef XPLANE_TIME_SRC_DEVICES_DEVICE_KIND_H_
 #define XPLANE_TIME_SRC_DEVICES_DEVICE_KIND_H_
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <functional>
@@ -61,6 +62,15 @@ struct KindStat {
   std::string_view name;
   StatUse use;
 };
+
+// The end of a run's profile interval before it has an execution.
+inline constexpr int64_t kUnset = std::numeric_limits<int64_t>::min();
+
+// Makes the run's profile interval contain the execution.
+inline void Cover(const DeviceExecutions& chunk, size_t row, Run* run) {
+  if (run->profile.end_ps == kUnset) run->profile.start_ps = chunk.start_ps[row];
+  run->profile.end_ps = std::max(run->profile.end_ps, chunk.end_ps(row));
+}
 
 // Splits a device's executions into runs. All chunks of the device come in order of
 // start, once for each look that is wanted, then once more to be assigned.

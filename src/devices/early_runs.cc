@@ -1,7 +1,5 @@
 #include "devices/early_runs.h"
 
-#include <utility>
-
 namespace xplane_time {
 
 void EarlyRuns::Add(const DeviceExecutions& chunk, size_t row, bool by_scope,

@@ -8,23 +8,15 @@
 #define XPLANE_TIME_SRC_DEVICES_EARLY_RUNS_H_
 
 #include <cstdint>
-#include <limits>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "devices/device_kind.h"
 #include "xplane_time/runs.h"
 
 namespace xplane_time {
-
-// The end of a run's profile interval before it has an execution.
-inline constexpr int64_t kUnset = std::numeric_limits<int64_t>::min();
-
-// Makes the run's profile interval contain the execution.
-inline void Cover(const DeviceExecutions& chunk, size_t row, Run* run) {
-  if (run->profile.end_ps == kUnset) run->profile.start_ps = chunk.start_ps[row];
-  run->profile.end_ps = std::max(run->profile.end_ps, chunk.end_ps(row));
-}
 
 class EarlyRuns {
  public:

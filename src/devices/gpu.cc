@@ -239,13 +239,12 @@ class GpuSplitter : public RunSplitter {
         track.by_period = true;
         LookForPeriod(chunk, row, &track);
       }
-      const int64_t launched_by = track.by_correlation.back().label;
-      if (!track.any_without_scope) {
-        early_.Add(chunk, row, /*by_scope=*/true, scope);
-      } else {
-        early_.Add(chunk, row, /*by_scope=*/false,
-                   launched_by == kNoLabel ? std::nullopt : std::optional(launched_by));
+      std::optional<int64_t> label = scope;
+      if (track.any_without_scope) {
+        label = track.by_correlation.back().label;
+        if (label == kNoLabel) label = std::nullopt;
       }
+      early_.Add(chunk, row, /*by_scope=*/!track.any_without_scope, label);
     }
     return absl::OkStatus();
   }

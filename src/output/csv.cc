@@ -31,39 +31,25 @@ struct AppendValue {
 };
 
 // Appends the cells of one line; with `header`, the names instead of the values.
-class CsvLine : public FieldSink {
+class CsvLine : public FlatSink {
  public:
   CsvLine(bool header, std::string* out) : header_(header), out_(out) {}
 
-  void Field(std::string_view name, const FieldValue& value) override {
+ protected:
+  void Cell(std::string_view prefix, std::string_view name, const FieldValue& value) override {
     if (!first_) out_->push_back(',');
     first_ = false;
     if (header_) {
-      out_->append(prefix_).append(name);
-    } else if (known_) {
+      out_->append(prefix).append(name);
+    } else {
       std::visit(AppendValue{out_}, value);
     }
-  }
-  void BeginGroup(std::string_view name, bool known) override {
-    prefix_ = std::string(name) + "_";
-    known_ = known;
-  }
-  void EndGroup() override {
-    prefix_.clear();
-    known_ = true;
-  }
-  void Interval(std::string_view name, std::optional<double> lo,
-                std::optional<double> hi) override {
-    const bool known = lo && hi && std::isfinite(*lo) && std::isfinite(*hi);
-    Field(std::string(name) + "_lo", known ? lo : std::nullopt);
-    Field(std::string(name) + "_hi", known ? hi : std::nullopt);
   }
 
  private:
   bool header_;
   std::string* out_;
-  bool first_ = true, known_ = true;
-  std::string prefix_;
+  bool first_ = true;
 };
 
 // A header and one line a row; `visit(row, sink)` gives the cells.

@@ -1,5 +1,7 @@
 #include "output/rows.h"
 
+#include <cmath>
+
 namespace xplane_time::output {
 namespace {
 
@@ -71,6 +73,22 @@ void VisitPart(const PlanePart<Row>& row, FieldSink* sink) {
 }
 
 }  // namespace
+
+void FlatSink::BeginGroup(std::string_view name, bool known) {
+  prefix_ = std::string(name) + "_";
+  known_ = known;
+}
+
+void FlatSink::EndGroup() {
+  prefix_.clear();
+  known_ = true;
+}
+
+void FlatSink::Interval(std::string_view name, std::optional<double> lo, std::optional<double> hi) {
+  const bool known = lo && hi && std::isfinite(*lo) && std::isfinite(*hi);
+  Field(std::string(name) + "_lo", known ? lo : std::nullopt);
+  Field(std::string(name) + "_hi", known ? hi : std::nullopt);
+}
 
 void VisitRow(const InputRow& row, FieldSink* sink) {
   sink->Field("path", std::string_view(row.path));

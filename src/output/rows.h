@@ -61,6 +61,25 @@ class FieldSink {
                         std::optional<double> hi) = 0;
 };
 
+// Fields as the cells of a flat row: groups are prefixes, and what is in an unknown one is
+// unknown.
+class FlatSink : public FieldSink {
+ public:
+  void Field(std::string_view name, const FieldValue& value) final {
+    Cell(prefix_, name, known_ ? value : FieldValue::Unknown(value.type()));
+  }
+  void BeginGroup(std::string_view name, bool known) final;
+  void EndGroup() final;
+  void Interval(std::string_view name, std::optional<double> lo, std::optional<double> hi) final;
+
+ protected:
+  virtual void Cell(std::string_view prefix, std::string_view name, const FieldValue& value) = 0;
+
+ private:
+  bool known_ = true;
+  std::string prefix_;
+};
+
 void VisitRow(const InputRow& row, FieldSink* sink);
 void VisitRow(const DeviceRow& row, FieldSink* sink);
 // `with_device`: the fields of DEVICE and the program id, unknown where the row has none.

@@ -128,12 +128,11 @@ absl::StatusOr<bool> PlaneAnalyzer::Pass(const MeterSettings* settings, Keep kee
     RunSplitter& splitter = *devices->begin()->second.splitter;
     splitter.EndLook();
     assigned = splitter.early_was_right();
+    if (assigned) break;
+    devices->begin()->second.meter = nullptr;  // what it measured was too early
+    DeviceOf(plane_.ordinal, settings, devices);
   }
   if (!assigned) {
-    if (one_device) {  // what it measured was too early
-      devices->begin()->second.meter = nullptr;
-      DeviceOf(plane_.ordinal, settings, devices);
-    }
     const absl::Status status = ForEachChunk(
         [&](DeviceExecutions* chunk) { return ForEachDevice(chunk, devices, settings); });
     if (!status.ok()) return status;
