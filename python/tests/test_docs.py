@@ -1,36 +1,119 @@
-"""The code of docs/python.md runs, and prints what the page says."""
+"""The code of the pages in docs runs, and prints what they say.
+
+After ```python comes what it printed, after a command in ```console its output:
+
+    ```text             exactly this
+    ```text measured    this but for numbers and units: the same words in the same order,
+                        so that the fastest is first on this machine too
+    ```text example     something; names in it may be those of one version of jax
+
+Pages run in a directory of their own, in which `testdata` is that of the repository. What
+needs jax is left out where it is not installed. Drawings, and the commands after them, are
+of tests/tools.
+"""
 import contextlib
 import importlib.util
 import io
 import os
 import pathlib
 import re
+import subprocess
+import sys
+import tempfile
 import unittest
 
 REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
-BLOCK = re.compile(r"^```(python|text)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+BLOCK = re.compile(r"^```(python|text|console)(?: (measured|example))?\n(.*?)^```$",
+                   re.MULTILINE | re.DOTALL)
+HAS_JAX = importlib.util.find_spec("jax") is not None
 
 
-class Page(unittest.TestCase):
-    def test_code_prints_what_the_page_says(self):
-        page = (REPOSITORY / "docs/python.md").read_text()
-        has_jax = importlib.util.find_spec("jax") is not None
-        before = os.getcwd()
-        os.chdir(REPOSITORY)
-        self.addCleanup(os.chdir, before)
-        names, printed, count = {}, None, 0
-        for kind, text in BLOCK.findall(page):
+def words(text):
+    """Without numbers and their units, and without how wide columns are."""
+    text = re.sub(r"\b(?:ns|us|ms|s)\b", "TIME", text)
+    return re.sub(r"[\d.,]+", "NUMBER", text).split()
+
+
+def first_words(text):
+    """Of each line of a table, but for notes on columns that did not fit."""
+    return [line.split()[0] for line in text.splitlines()
+            if line.strip() and not line.startswith("not shown")]
+
+
+def printed_by(code, names, page):
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out):
+        exec(compile(code, page, "exec"), names)
+    return out.getvalue()
+
+
+def output_of(command):
+    path = f"{pathlib.Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=True,
+                          env={**os.environ, "PATH": path, "COLUMNS": "80", "NO_COLOR": "1",
+                               "LC_ALL": "C.UTF-8"})
+    return done.stdout
+
+
+class Pages(unittest.TestCase):
+    def check(self, how, got, want):
+        if how is None:
+            self.assertEqual(got, want)
+        elif how == "measured":
+            self.assertEqual(words(got), words(want))
+        else:
+            self.assertTrue(got.strip() and want.strip())
+
+    def check_command(self, how, text):
+        command, want = text.removeprefix("$ ").split("\n", 1)
+        got = output_of(command)
+        if how == "measured":  # more lines may come, of what is odd about this trace
+            rest = iter(first_words(got))
+            missing = [word for word in first_words(want) if word not in rest]
+            self.assertEqual(missing, [], got)
+        else:
+            self.check(how, got, want)
+
+    def run_page(self, path):
+        """Returns how many outputs were checked."""
+        names, printed, checked = {}, None, 0
+        for kind, how, text in BLOCK.findall(path.read_text()):
+            how = how or None
             if kind == "python":
-                if "jax" in text and not has_jax:
-                    break  # the last part of the page
-                out = io.StringIO()
-                with contextlib.redirect_stdout(out):
-                    exec(compile(text, "docs/python.md", "exec"), names)
-                printed = out.getvalue()
-            else:
-                self.assertEqual(printed, text)
-                count += 1
-        self.assertGreaterEqual(count, 5 if has_jax else 4)
+                if re.search(r"\bjax\b", text) and not HAS_JAX:
+                    break  # and all that builds on it
+                printed = printed_by(text, names, path.name)
+                continue
+            with self.subTest(page=path.name, block=text):
+                if kind == "text":
+                    self.check(how, printed, text)
+                else:
+                    self.check_command(how, text)
+            checked += 1
+        return checked
+
+    def test_code_prints_what_the_page_says(self):
+        before = os.getcwd()
+        self.addCleanup(os.chdir, before)
+        counts = {}
+        for path in sorted((REPOSITORY / "docs").glob("*.md")):
+            content = path.read_text()
+            if "```drawing" in content or "```python" not in content:
+                continue
+            with tempfile.TemporaryDirectory() as folder:
+                os.symlink(REPOSITORY / "testdata", pathlib.Path(folder, "testdata"))
+                os.chdir(folder)
+                counts[path.name] = self.run_page(path)
+                os.chdir(before)
+        self.assertGreaterEqual(counts["python.md"], 6 if HAS_JAX else 5)
+        self.assertTrue(not HAS_JAX or counts["tutorial.md"] >= 8, counts)
+
+
+class Comparison(unittest.TestCase):
+    def test_measured_numbers_may_differ_and_nothing_else(self):
+        self.assertEqual(words("'a': 12.5 us, median of 9"), words("'a':  7 ms, median of 9"))
+        self.assertNotEqual(words("b: 1 us\na: 2 us"), words("a: 1 us\nb: 2 us"))
+        self.assertEqual(first_words("f  us\njit_a  3\n\nnot shown, too wide: x\n"), ["f", "jit_a"])
 
 
 if __name__ == "__main__":

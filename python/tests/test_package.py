@@ -11,10 +11,13 @@ import sys
 import tempfile
 import threading
 import unittest
+import warnings
 
 import xplane_time
 
 REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(REPOSITORY / "tests/tools"))
+import xspace
 TESTDATA = REPOSITORY / "testdata"
 VARIANTS = TESTDATA / "jax_cpu_variants.xplane.pb"
 TRACES = sorted(TESTDATA.glob("*.xplane.pb"))
@@ -113,6 +116,99 @@ class Tables(unittest.TestCase):
         self.assertIn("events)", repr(xplane_time.open(VARIANTS)))
         with self.assertRaisesRegex(KeyError, "active_ps_median"):
             table["median"]
+
+
+class Options(unittest.TestCase):
+    METHODS = {"report": xplane_time.ReportOptions, "functions": xplane_time.FunctionOptions,
+               "samples": xplane_time.SampleOptions, "kernels": xplane_time.KernelOptions}
+
+    def setUp(self):
+        self.trace = xplane_time.open(VARIANTS)
+
+    def test_help_tells_the_options_of_each_method(self):
+        for name, options in self.METHODS.items():
+            text = getattr(xplane_time.Trace, name).__doc__
+            told = [line.split(":")[0].strip() for line in text.split("Options:\n")[1].splitlines()
+                    if not line.startswith("        ")]
+            self.assertEqual(told, list(options.__annotations__), name)
+            self.assertLessEqual(max(map(len, text.splitlines())), 92)
+
+    def test_every_option_is_known_to_the_reader_of_traces(self):
+        values = {"device": "cpu", "function": ".", "exclude": "nothing", "prefix": "jit_",
+                  "kernel": ".", "scope": "", "min_duration_ps": 0, "max_events": 10**6,
+                  "clock": "profile", "tolerance_ps": 0, "id_pattern": "(.*)", "skip_runs": 0,
+                  "by_id": False, "metric": "span", "trim": "none", "seed": 1, "samples": True}
+        self.assertEqual(list(values), list(xplane_time.ReportOptions.__annotations__))
+        for name, options in self.METHODS.items():
+            given = {key: values[key] for key in options.__annotations__}
+            getattr(self.trace, name)(**given)
+            getattr(self.trace, name)(**dict.fromkeys(given))  # None: as if not given
+
+    def test_functions_takes_every_filter(self):
+        want = command_json("functions", VARIANTS, "--kernel", "tanh", "--min-duration", "15000",
+                            "--max-events", "300")["functions"]
+        got = self.trace.functions(kernel="tanh", min_duration_ps=15_000_000, max_events=300)
+        self.assertEqual([(row["function"], row["kernels_total"]) for row in got],
+                         [(row["function"], row["kernels_total"]) for row in want])
+        self.assertNotEqual(got["kernels_total"], self.trace.functions()["kernels_total"])
+        seeds = [self.trace.functions(seed=seed)["active_ps_median_ci95_lo"] for seed in (1, 1, 2)]
+        self.assertEqual(seeds[0], seeds[1])
+
+    def test_an_option_that_a_method_does_not_have(self):
+        with self.assertRaisesRegex(TypeError, r"functions\(\) .*'trimm'; did you mean 'trim'"):
+            self.trace.functions(trimm="iqr")
+        with self.assertRaisesRegex(TypeError, r"kernels\(\) .*'by_id'.*device, function"):
+            self.trace.kernels(by_id=True)
+
+
+class Doubts(unittest.TestCase):
+    """What a report tells is not lost in its tables."""
+
+    def setUp(self):
+        plane = xspace.Plane("/host:CPU")
+        line = plane.line("worker")
+        for run in range(3):  # thunks without run_id: no telling where a run ends
+            line.event("add", run * 1000, 500, hlo_op="add", hlo_module="jit_autotune_fn_1<T>",
+                       program_id=1)
+        self.uncertain = xplane_time.open(xspace.space(plane))
+
+    def test_uncertain_times_warn_where_they_are_asked_for(self):
+        trace = self.uncertain
+        for call in (lambda: trace.functions(), lambda: trace.functions(by_id=True),
+                     lambda: trace.samples()):
+            with self.assertWarnsRegex(xplane_time.XplaneTimeWarning,
+                                       "^times of jit_autotune_fn_1<T> may be.*no run_id") as caught:
+                call()
+            self.assertEqual(caught.filename, __file__)  # the caller's line
+            self.assertEqual(len(caught.warnings), 1)
+
+    def test_certain_ones_do_not(self):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            self.uncertain.report(samples=True)  # it shows its doubts itself
+            self.uncertain.kernels()
+            trace = xplane_time.open(VARIANTS)
+            self.assertEqual(trace.functions().doubts, [])
+            trace.samples()
+
+    def test_tables_show_them(self):
+        report = self.uncertain.report()
+        [doubt] = report.functions.doubts
+        self.assertRegex(doubt, r"^1 x .*no run_id")
+        self.assertEqual(report.kernels.doubts, [doubt])
+        self.assertIn("doubtful: 1 x ", repr(report.functions))
+        self.assertIn(doubt, repr(report))
+        page = report.functions._repr_html_()
+        self.assertIn("doubtful: 1 x ", page)
+        self.assertNotIn("<T>", page)
+
+    def test_many_doubts_are_cut_in_what_is_shown_only(self):
+        plane = xspace.gpu(0)
+        trace = xplane_time.open(xspace.space(plane, warnings=[f"lost {at}" for at in range(9)]))
+        table = trace.functions()
+        self.assertEqual(len(table.doubts), 9)
+        self.assertEqual(repr(table).count("doubtful: "), 3)
+        self.assertTrue(repr(table).endswith("6 more doubts: see doubts"))
 
 
 class Arrow(unittest.TestCase):

@@ -9,8 +9,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
-from typing import Literal, Union
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Union, Unpack
 
 from xplane_time import _core
 from xplane_time.errors import (
@@ -20,6 +21,15 @@ from xplane_time.errors import (
     InputError,
     MissingInputError,
     NothingFoundError,
+    XplaneTimeWarning,
+)
+from xplane_time.options import (
+    FunctionOptions,
+    KernelOptions,
+    ReportOptions,
+    SampleOptions,
+    checked,
+    documented,
 )
 from xplane_time.table import Table
 
@@ -28,63 +38,70 @@ __all__ = [
     "ArgumentError",
     "DamagedTraceError",
     "Error",
+    "FunctionOptions",
     "InputError",
+    "KernelOptions",
     "MissingInputError",
     "NothingFoundError",
     "Report",
+    "ReportOptions",
+    "SampleOptions",
     "Table",
     "Trace",
+    "XplaneTimeWarning",
     "open",
 ]
 
-Metric = Literal["active", "span", "sum"]
-Clock = Literal["auto", "device", "profile"]
 PathText = Union[str, "os.PathLike[str]"]
 Buffer = Union[bytes, bytearray, memoryview]
 
+_FILTERS = ("function", "exclude", "prefix", "kernel", "scope")
+
 
 class Report:
-    """What one pass over a trace found, as tables."""
+    """What one pass over a trace found, as tables. Each has the report's `doubts`."""
 
-    __slots__ = ("_report",)
+    __slots__ = ("_doubts", "_report")
 
     def __init__(self, report: _core.Report) -> None:
         self._report = report
+        self._doubts = tuple(f"{row['count']} x {row['message']}" for row in self.diagnostics
+                             if row["severity"] != "info")
 
     @property
     def inputs(self) -> Table:
         """One row a file."""
-        return Table(self._report.inputs())
+        return Table(self._report.inputs(), self._doubts)
 
     @property
     def devices(self) -> Table:
         """One row a device: executions, busy time."""
-        return Table(self._report.devices())
+        return Table(self._report.devices(), self._doubts)
 
     @property
     def functions(self) -> Table:
         """One row a function and device; columns as in the CSV output."""
-        return Table(self._report.functions())
+        return Table(self._report.functions(), self._doubts)
 
     @property
     def combined(self) -> Table:
         """One row a function: per run the slowest device, runs of all captures."""
-        return Table(self._report.combined())
+        return Table(self._report.combined(), self._doubts)
 
     @property
     def variants(self) -> Table:
         """One row a variant id; empty without by_id=True."""
-        return Table(self._report.variants())
+        return Table(self._report.variants(), self._doubts)
 
     @property
     def kernels(self) -> Table:
         """One row a kernel or op, function and device."""
-        return Table(self._report.kernels())
+        return Table(self._report.kernels(), self._doubts)
 
     @property
     def samples(self) -> Table:
         """One row a run; empty without samples=True."""
-        return Table(self._report.samples())
+        return Table(self._report.samples(), self._doubts)
 
     @property
     def diagnostics(self) -> Table:
@@ -92,8 +109,7 @@ class Report:
         return Table(self._report.diagnostics())
 
     def __repr__(self) -> str:
-        doubts = [f"  {row['count']} x {row['message']}" for row in self.diagnostics
-                  if row["severity"] != "info"]
+        doubts = [f"  {doubt}" for doubt in self._doubts]
         tables = "inputs, devices, functions, combined, variants, kernels, samples, diagnostics"
         return "\n".join([f"Report with tables {tables}", *doubts, f"functions: {self.functions!r}"])
 
@@ -102,8 +118,7 @@ class Trace:
     """One or more opened traces. Made by open(); safe to use from several threads.
 
     Every method reads the events anew; keep what they return. Options are those of the
-    command line: `device` is "gpu", "tpu", "cpu", "all", "gpu:0,2" or "re:PATTERN" (empty:
-    the accelerators), patterns are RE2 and search.
+    command line; help() of each method lists them.
     """
 
     __slots__ = ("_trace",)
@@ -130,102 +145,49 @@ class Trace:
         """One row a stat: which there are, of what type, how often."""
         return Table(self._trace.planes(True))
 
-    def report(
-        self,
-        *,
-        device: str = "",
-        function: str = "",
-        exclude: str = "",
-        kernel: str = "",
-        scope: str = "",
-        prefix: str = "",
-        id_pattern: str | None = None,
-        metric: Metric = "active",
-        clock: Clock = "auto",
-        trim: str = "none",
-        skip_runs: int = 0,
-        min_duration_ps: int | None = None,
-        max_events: int | None = None,
-        tolerance_ps: int = 0,
-        seed: int = 1,
-        samples: bool = False,
-        by_id: bool = False,
-    ) -> Report:
+    @documented(ReportOptions)
+    def report(self, **options: Unpack[ReportOptions]) -> Report:
         """All tables at once, in one pass.
 
         Times of a function are in columns active_ps_*, span_ps_*, gap_ps_* and sum_ps_*.
-        `trim` ("none", "drop-extremes", "iqr", "mad", "percent:P") leaves outliers out, looking
-        at `metric`;
-        `skip_runs` leaves out each function's first runs. Errors: ArgumentError,
-        DamagedTraceError, NothingFoundError.
+        Errors: ArgumentError, DamagedTraceError, NothingFoundError.
         """
-        options: dict[str, object] = {
-            "device": device, "function": function, "exclude": exclude, "kernel": kernel,
-            "scope": scope, "prefix": prefix, "metric": metric, "clock": clock, "trim": trim,
-            "skip_runs": skip_runs, "tolerance_ps": tolerance_ps, "seed": seed,
-            "samples": samples, "by_id": by_id,
-        }
-        for key, value in (("id_pattern", id_pattern), ("min_duration_ps", min_duration_ps),
-                           ("max_events", max_events)):
-            if value is not None:
-                options[key] = value
-        report = Report(self._trace.report(options))
-        filters = {"function": function, "exclude": exclude, "kernel": kernel, "scope": scope,
-                   "prefix": prefix}
-        if any(filters.values()) and not len(report.functions) and not len(report.kernels):
-            given = ", ".join(f"{key}={value!r}" for key, value in filters.items() if value)
-            raise NothingFoundError("FAILED_PRECONDITION", f"nothing matches {given}; without "
+        return self._report("report", ReportOptions, options)
+
+    @documented(FunctionOptions)
+    def functions(self, **options: Unpack[FunctionOptions]) -> Table:
+        """One row a function and device; with `by_id` one a variant id.
+
+        Warns (XplaneTimeWarning) where the trace does not tell how a function splits into
+        runs: its times may be wrong. Errors: as report().
+        """
+        report = self._report("functions", FunctionOptions, options)
+        table = report.variants if options.get("by_id") else report.functions
+        _warn_of_uncertain(table, report)
+        return table
+
+    @documented(SampleOptions)
+    def samples(self, **options: Unpack[SampleOptions]) -> Table:
+        """One row a run of each function and device. Warnings and errors: as functions()."""
+        report = self._report("samples", SampleOptions, options, samples=True)
+        _warn_of_uncertain(report.functions, report)
+        return report.samples
+
+    @documented(KernelOptions)
+    def kernels(self, **options: Unpack[KernelOptions]) -> Table:
+        """One row a kernel or op, function and device. Errors: as report()."""
+        return self._report("kernels", KernelOptions, options).kernels
+
+    def _report(self, method: str, known: type, options: Mapping[str, object],
+                **more: object) -> Report:
+        given = checked(method, known, options)
+        report = Report(self._trace.report({**given, **more}))
+        filters = {name: given[name] for name in _FILTERS if given.get(name)}
+        if filters and not len(report.functions) and not len(report.kernels):
+            texts = ", ".join(f"{name}={value!r}" for name, value in filters.items())
+            raise NothingFoundError("FAILED_PRECONDITION", f"nothing matches {texts}; without "
                                     "filters functions() and kernels() show what is there")
         return report
-
-    def functions(
-        self,
-        *,
-        device: str = "",
-        function: str = "",
-        exclude: str = "",
-        prefix: str = "",
-        by_id: bool = False,
-        id_pattern: str | None = None,
-        metric: Metric = "active",
-        clock: Clock = "auto",
-        trim: str = "none",
-        skip_runs: int = 0,
-    ) -> Table:
-        """One row a function and device; with `by_id` one a variant id."""
-        report = self.report(
-            device=device, function=function, exclude=exclude, prefix=prefix, by_id=by_id,
-            id_pattern=id_pattern, metric=metric, clock=clock, trim=trim, skip_runs=skip_runs)
-        return report.variants if by_id else report.functions
-
-    def samples(
-        self,
-        *,
-        device: str = "",
-        function: str = "",
-        exclude: str = "",
-        id_pattern: str | None = None,
-        clock: Clock = "auto",
-        skip_runs: int = 0,
-    ) -> Table:
-        """One row a run of each function and device."""
-        return self.report(
-            device=device, function=function, exclude=exclude, id_pattern=id_pattern,
-            clock=clock, skip_runs=skip_runs, samples=True).samples
-
-    def kernels(
-        self,
-        *,
-        device: str = "",
-        function: str = "",
-        exclude: str = "",
-        kernel: str = "",
-        scope: str = "",
-        clock: Clock = "auto",
-    ) -> Table:
-        """One row a kernel or op, function and device."""
-        return self.report(device=device, function=function, exclude=exclude, kernel=kernel,
-                           scope=scope, clock=clock).kernels
 
     def events(
         self,
@@ -264,6 +226,17 @@ class Trace:
     def __repr__(self) -> str:
         paths = ", ".join(str(path) for path in self.inputs["path"])
         return f"Trace({paths}: {self.event_count:,} events)"
+
+
+def _warn_of_uncertain(functions: Table, report: Report) -> None:
+    """For the caller of the method that calls this."""
+    uncertain = [name for name, status in zip(functions["function"], functions["status"])
+                 if status == "runs_uncertain"]
+    if uncertain:
+        why = "; ".join(dict.fromkeys(row["message"] for row in report.diagnostics
+                                      if row["code"] == "runs_uncertain"))
+        warnings.warn(f"times of {', '.join(dict.fromkeys(uncertain))} may be wrong: {why}",
+                      XplaneTimeWarning, stacklevel=3)
 
 
 def open(

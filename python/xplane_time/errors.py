@@ -41,6 +41,13 @@ class NothingFoundError(Error):
     """A sound trace without what was asked for; the message lists what is there."""
 
 
+class XplaneTimeWarning(UserWarning):
+    """Times that may be wrong, in a table that has no other way to say so.
+
+    warnings.simplefilter("error", XplaneTimeWarning) makes it an error.
+    """
+
+
 _KINDS: dict[str, type[Error]] = {
     "INVALID_ARGUMENT": ArgumentError,
     "NOT_FOUND": MissingInputError,

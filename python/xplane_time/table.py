@@ -6,7 +6,7 @@ import difflib
 import html
 import math
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Union
 
 from xplane_time import _core
@@ -21,6 +21,7 @@ Value = Union[None, bool, int, float, str]
 _SHOWN_ROWS = 10
 _SHOWN_WIDTH = 100
 _SHOWN_COLUMNS = 16
+_SHOWN_DOUBTS = 3
 # Shown first, in this order.
 _TELLING = ("plane", "ordinal", "line", "kernel", "function", "name", "variant_id", "runs",
             "active_ps_median", "active_ps_median_ci95_lo", "active_ps_median_ci95_hi",
@@ -39,10 +40,17 @@ class Table:
     >>> for row in table: row["function"]  # rows as dicts       # doctest: +SKIP
     """
 
-    __slots__ = ("_table",)
+    __slots__ = ("_doubts", "_table")
 
-    def __init__(self, table: _core.Table) -> None:
+    def __init__(self, table: _core.Table, doubts: Sequence[str] = ()) -> None:
         self._table = table
+        self._doubts = doubts
+
+    @property
+    def doubts(self) -> list[str]:
+        """What is doubtful or damaged in what a report's table is from, as text, with counts:
+        the warnings and errors of Report.diagnostics. Other tables have none."""
+        return list(self._doubts)
 
     @property
     def columns(self) -> list[str]:
@@ -135,7 +143,14 @@ class Table:
             lines.append(_wrapped("the same in all of these: ", alike))
         if len(shown) + len(same) < len(head):
             lines.append(f"and {len(head) - len(shown) - len(same)} more: see columns")
+        lines += self._doubt_lines()
         return "\n".join(lines)
+
+    def _doubt_lines(self) -> list[str]:
+        lines = [_wrapped("doubtful: ", [doubt]) for doubt in self._doubts[:_SHOWN_DOUBTS]]
+        if len(self._doubts) > _SHOWN_DOUBTS:
+            lines.append(f"{len(self._doubts) - _SHOWN_DOUBTS} more doubts: see doubts")
+        return lines
 
     def _repr_html_(self) -> str:
         head = self._head()[:_SHOWN_COLUMNS]
@@ -144,6 +159,7 @@ class Table:
             "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>"
             for row in zip(*(column[1:] for column in head)))
         more = f"{_count(len(self), 'row')}, {_count(len(self.columns), 'column')}"
+        more = "<br>".join([more, *map(html.escape, self._doubt_lines())])
         return (f"<div style='overflow-x:auto'><table><thead><tr>{header}</tr></thead>"
                 f"<tbody>{body}</tbody></table></div><p>{more}</p>")
 

@@ -63,7 +63,8 @@ Number KernelNumber(const KernelRow& row, std::string_view key) {
   if (key == "median") return row.median_ps;
   if (key == "max") return AsNumber(row.max_ps);
   if (key == "share") return row.share;
-  return static_cast<double>(row.total_ps);
+  if (key == "total") return static_cast<double>(row.total_ps);
+  return static_cast<double>(row.self_ps.value_or(row.total_ps));
 }
 
 // Decorate and sort: each key is computed once.

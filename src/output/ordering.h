@@ -7,8 +7,9 @@
 //   functions, combined, variants   total name runs mean median std min max
 //   kernels                         total self count mean median max name share
 //
-// Without `sort`: by total if `top` cuts or the format is for humans, else the Report's
-// own order (by device, then total).
+// Without `sort`: if `top` cuts or the format is for humans, functions by total and kernels
+// by what `share` is of: self time, or the total where that is unknown. Else the Report's own
+// order (by device, then total).
 #ifndef XPLANE_TIME_SRC_OUTPUT_ORDERING_H_
 #define XPLANE_TIME_SRC_OUTPUT_ORDERING_H_
 
@@ -30,7 +31,7 @@ struct OrderedReport {
 };
 
 // Whose keys `sort` may name. kReport: those of the functions; the kernels follow where
-// they have the key, else they are by total.
+// they have the key.
 enum class SortKeys { kReport, kFunctions, kKernels };
 
 // Errors: InvalidArgument, with the valid keys.
@@ -40,7 +41,7 @@ absl::StatusOr<OrderedReport> OrderReport(const Report& report, const OutputOpti
 // Mean times the number of samples; empty where the metric is unknown.
 std::optional<double> TotalPs(const FunctionRow& row, Metric metric);
 
-// Sorts by a key; one that the rows do not have means "total".
+// Sorts by a key; one that the rows do not have means the order without `sort`.
 void SortFunctions(std::string_view key, Metric metric, std::vector<const FunctionRow*>* rows);
 void SortKernels(std::string_view key, std::vector<const KernelRow*>* rows);
 

@@ -74,7 +74,7 @@ Section FunctionSection(const std::vector<const FunctionRow*>& rows,
 Section SampleSection(const std::vector<SampleRow>& samples, const OutputOptions& options);
 
 // sections_kernels.cc. For the report: one row a kernel and function over all programs
-// and devices, by total.
+// and devices.
 std::vector<KernelRow> MergeKernels(const std::vector<KernelRow>& rows);
 Section TopKernelSection(const std::vector<const KernelRow*>& merged, const OutputOptions& options,
                          size_t most);

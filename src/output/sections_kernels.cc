@@ -11,6 +11,9 @@
 namespace xplane_time::output {
 namespace {
 
+// What names keep before other columns give way.
+constexpr size_t kKernelWidth = 26, kFunctionWidth = 14;
+
 using DeviceKey = std::tuple<uint32_t, std::string_view, std::string_view, int64_t>;
 
 DeviceKey KeyOf(const DeviceRef& device) {
@@ -65,11 +68,8 @@ std::vector<std::optional<double>> Values(const std::vector<const KernelRow*>& r
   return values;
 }
 
-std::string FunctionText(const KernelRow& row) {
-  return row.function ? Printable(*row.function) : "-";
-}
-
-// Count to category, the columns of both tables; `all` adds the others.
+// Count to category, the columns of both tables; `all` adds the others. What gives way to
+// the names in a narrow table has a `drop`.
 void AddNumbers(const std::vector<const KernelRow*>& rows, const OutputOptions& options, bool all,
                 Grid* grid) {
   // One unit for the totals, one for single executions.
@@ -81,25 +81,40 @@ void AddNumbers(const std::vector<const KernelRow*>& rows, const OutputOptions& 
   };
   grid->columns.push_back(NumberColumn(
       "count", Cells(rows, [](const auto& row) { return std::to_string(row.count); })));
-  grid->columns.push_back(TimesColumn("total", total, unit));
-  if (std::any_of(rows.begin(), rows.end(), [](const KernelRow* row) {
-        return row->self_ps && *row->self_ps != row->total_ps;
-      })) {
-    times("self", 1, [](const KernelRow& row) { return row.self_ps; });
-  }
+  // Where kernels contain others, self time is what orders the rows and what shares are of.
+  const bool nested = std::any_of(rows.begin(), rows.end(), [](const KernelRow* row) {
+    return row->self_ps && *row->self_ps != row->total_ps;
+  });
+  if (nested) times("self", 0, [](const KernelRow& row) { return row.self_ps; });
+  grid->columns.push_back(TimesColumn("total", total, unit, nested ? 2 : 0));
   unit = CommonUnit(mean, options.unit);
   grid->columns.push_back(TimesColumn("mean", mean, unit));
   if (all) {
-    times("median", 2, [](const KernelRow& row) { return row.median_ps; });
-    times("std", 3, [](const KernelRow& row) { return row.std_ps; });
-    times("min", 4, [](const KernelRow& row) { return row.min_ps; });
-    times("max", 5, [](const KernelRow& row) { return row.max_ps; });
+    times("median", 4, [](const KernelRow& row) { return row.median_ps; });
+    times("std", 5, [](const KernelRow& row) { return row.std_ps; });
+    times("min", 6, [](const KernelRow& row) { return row.min_ps; });
+    times("max", 7, [](const KernelRow& row) { return row.max_ps; });
   }
   grid->columns.push_back(NumberColumn(
       "share %", Cells(rows, [](const auto& row) { return FormatPercent(row.share); })));
-  grid->columns.push_back(TextColumn("category", Cells(rows, [](const auto& row) {
-                                       return std::string(CategoryName(row.category));
-                                     })));
+  if (std::any_of(rows.begin(), rows.end(),
+                  [](const KernelRow* row) { return row->category != Category::kCompute; })) {
+    grid->columns.push_back(TextColumn("category", Cells(rows, [](const auto& row) {
+                                         return std::string(CategoryName(row.category));
+                                       })));
+    grid->columns.back().drop = 3;
+  }
+}
+
+// Nothing where no kernel belongs to a function.
+void AddFunction(const std::vector<const KernelRow*>& rows, Grid* grid) {
+  if (std::none_of(rows.begin(), rows.end(), [](const auto* row) { return row->function; })) return;
+  grid->columns.push_back(NameColumn(
+      "function",
+      Cells(rows,
+            [](const KernelRow& row) { return row.function ? Printable(*row.function) : "-"; }),
+      kFunctionWidth));
+  grid->columns.back().drop = 1;
 }
 
 }  // namespace
@@ -126,20 +141,19 @@ std::vector<KernelRow> MergeKernels(const std::vector<KernelRow>& rows) {
 
 Section TopKernelSection(const std::vector<const KernelRow*>& merged, const OutputOptions& options,
                          size_t most) {
-  Section section = {.title = "kernels, all devices and programs; share of their own time",
-                     .grid = {},
-                     .notes = {}};
+  Section section = {
+      .title = "kernels, all devices and programs; share of self time", .grid = {}, .notes = {}};
   if (merged.empty()) {
     section.notes.emplace_back("none");
     return section;
   }
   std::vector<const KernelRow*> rows = merged;
   rows.resize(std::min(rows.size(), most));
-  section.grid.columns.push_back(NameColumn(
-      "kernel", Cells(rows, [](const KernelRow& row) { return Printable(row.kernel); }), 20));
+  section.grid.columns.push_back(
+      NameColumn("kernel", Cells(rows, [](const KernelRow& row) { return Printable(row.kernel); }),
+                 kKernelWidth));
   AddNumbers(rows, options, /*all=*/false, &section.grid);
-  section.grid.columns.push_back(NameColumn("function", Cells(rows, FunctionText), 10));
-  section.grid.columns.back().drop = 1;
+  AddFunction(rows, &section.grid);
   if (merged.size() > rows.size()) {
     section.notes.push_back(
         MoreNote(merged.size() - rows.size(), "kernels", "xplane-time kernels"));
@@ -161,15 +175,15 @@ Section KernelSection(const std::vector<const KernelRow*>& rows, const OutputOpt
   section.title.append(names.count() == 1 ? ", " + device[0] : ", share of each device's time");
   if (!Varies(clock)) section.title.append(", " + clock[0] + " clock");
   auto& columns = section.grid.columns;
-  columns.push_back(NameColumn(
-      "kernel", Cells(rows, [](const KernelRow& row) { return Printable(row.kernel); }), 18));
+  columns.push_back(
+      NameColumn("kernel", Cells(rows, [](const KernelRow& row) { return Printable(row.kernel); }),
+                 kKernelWidth));
   AddNumbers(rows, options, /*all=*/true, &section.grid);
   if (names.count() > 1) columns.push_back(NameColumn("device", std::move(device), 7));
-  columns.push_back(NameColumn("function", Cells(rows, FunctionText), 10));
-  columns.back().drop = 1;
+  AddFunction(rows, &section.grid);
   if (Varies(clock)) {
     columns.push_back(TextColumn("clock", std::move(clock)));
-    columns.back().drop = 6;
+    columns.back().drop = 8;
   }
   return section;
 }

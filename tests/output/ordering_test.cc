@@ -62,6 +62,27 @@ TEST(OrderReportTest, KeysOfKernels) {
   }
 }
 
+TEST(OrderReportTest, KernelsAreByWhatTheirShareIsOf) {
+  Report report;
+  report.kernels = {MakeKernel("outer", Gpu(0), 1, 1000, 0.1),
+                    MakeKernel("inner", Gpu(0), 1, 900, 0.6),
+                    MakeKernel("unknown", Gpu(0), 1, 300, 0.3)};
+  report.kernels[0].self_ps = 100;
+  report.kernels[2].self_ps.reset();
+  const auto order = [&](const OutputOptions& options) {
+    Names names;
+    const auto rows = OrderReport(report, options, SortKeys::kKernels);
+    for (const KernelRow* row : rows->kernels) names.push_back(row->kernel);
+    return names;
+  };
+  const Names by_own = {"inner", "unknown", "outer"};
+  EXPECT_EQ(order({}), by_own);
+  EXPECT_EQ(order({.format = Format::kJson, .top = 3}), by_own);
+  EXPECT_EQ(order({.sort = "self"}), (Names{"inner", "outer", "unknown"}));
+  EXPECT_EQ(order({.sort = "total"}), (Names{"outer", "inner", "unknown"}));
+  EXPECT_EQ(order({.format = Format::kJson}), (Names{"outer", "inner", "unknown"}));
+}
+
 TEST(OrderReportTest, UnknownKeyListsTheValidOnes) {
   const absl::Status functions = RenderFunctions(Report(), {.sort = "size"}, false, false).status();
   EXPECT_EQ(functions.code(), absl::StatusCode::kInvalidArgument);

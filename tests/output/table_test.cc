@@ -50,11 +50,11 @@ jit_nothing                   -     1          -       -        -        -  o
 note: ? how it splits into runs is uncertain; o no ops, only spans are known; s
   suspect runs, left out
 
-kernels, all devices and programs; share of their own time
-kernel                     count  total us  mean us  share %  category  function
-Cijk_Ailk_Bl…0EM1_WGM1.kd      3    1833.0   611.00     52.7  compute   jit_dot
-loop_add_fusion.kd            12     189.4    15.79      5.5  compute   jit_dot
-odd\xff"q",|…\x1b[2J<T> µ      1       5.5     5.50      0.2  copy      -
+kernels, all devices and programs; share of self time
+kernel                               count  total us  mean us  share %  function
+Cijk_Ailk_Bljk_BB…D0_AF0EM1_WGM1.kd      3    1833.0   611.00     52.7  jit_dot
+loop_add_fusion.kd                      12     189.4    15.79      5.5  jit_dot
+odd\xff"q",|\n\x1b[2J<T> µ               1       5.5     5.50      0.2  -
 
 suspicious in this trace
 error: 3x events with a negative duration were skipped (first: /host:CPU, line
@@ -92,7 +92,7 @@ TEST(ReportTableTest, SeveralDevicesShowCombinedRows) {
   EXPECT_EQ(text.find("long_name_2  GPU:3"), std::string::npos) << text;
   // One kernel row stands for all devices, and the shares add up.
   EXPECT_NE(text.find("  400    12.000"), std::string::npos) << text;
-  EXPECT_NE(text.find("50.0  compute"), std::string::npos) << text;
+  EXPECT_NE(text.find("50.0  jit_dot"), std::string::npos) << text;
 }
 
 TEST(ReportTableTest, ColumnsAreAligned) {
@@ -142,7 +142,7 @@ TEST(ReportTableTest, EmptyReport) {
   EXPECT_EQ(*RenderReport(Report(), {}),
             "0 planes, 0 lines, 0 events\n\ndevices\nnone\n\nfunctions, active time\n"
             "none: no execution that counts belongs to a compiled function\n\n"
-            "kernels, all devices and programs; share of their own time\nnone\n");
+            "kernels, all devices and programs; share of self time\nnone\n");
 }
 
 TEST(ReportTableTest, InfosOnlyWhereThereIsNothingElse) {
@@ -210,6 +210,44 @@ TEST(FunctionTableTest, TheMetricThatWasAskedFor) {
   const std::string text = *RenderFunctions(SmallReport(), {.metric = Metric::kSpan}, false, false);
   EXPECT_NE(text.find("functions, span, profile clock"), std::string::npos) << text;
   EXPECT_NE(text.find("763.75"), std::string::npos) << text;
+}
+
+// A loop that holds nearly all the time of a kernel beside it, under names that begin alike.
+Report NestedKernels() {
+  Report report;
+  report.kernels = {MakeKernel(LongKernelName() + "_outer", Gpu(0), 1, 9'000'000, 0.1),
+                    MakeKernel(LongKernelName() + "_inner", Gpu(0), 4, 8'000'000, 0.9)};
+  report.kernels[0].self_ps = 1'000'000;
+  return report;
+}
+
+TEST(KernelTableTest, SelfTimeIsWhatOrdersTheRows) {
+  const auto lines = LinesOf(*RenderKernels(NestedKernels(), {.width = 200}));
+  ASSERT_EQ(lines.size(), 4U);
+  EXPECT_EQ(lines[1].substr(lines[1].find("count"), 35), "count  self us  total us  mean us  ");
+  EXPECT_NE(lines[2].find("_inner      4    8.000     8.000    2.000"), std::string::npos);
+  EXPECT_NE(lines[3].find("_outer      1    1.000     9.000    9.000"), std::string::npos);
+}
+
+TEST(KernelTableTest, NamesBeforeWhatIsMissedLeast) {
+  // 26 columns of the name are kept at 80, and self time stays whatever gives way.
+  const std::string text = *RenderKernels(NestedKernels(), {});
+  EXPECT_NE(text.find("\nCijk_Ailk_Blj…GM1.kd_inner "), std::string::npos) << text;
+  EXPECT_NE(text.find("not shown, too wide: max us, min us, std us, median us"), std::string::npos)
+      << text;
+  const std::string narrow = *RenderKernels(NestedKernels(), {.width = 60});
+  EXPECT_NE(narrow.find("self us"), std::string::npos) << narrow;
+  EXPECT_EQ(narrow.find("  total us"), std::string::npos) << narrow;
+}
+
+TEST(KernelTableTest, CategoryAndFunctionOnlyWhereTheyTell) {
+  Report report = NestedKernels();
+  EXPECT_NE(RenderKernels(report, {.width = 200})->find("  function"), std::string::npos);
+  report.kernels[0].function = report.kernels[1].function = std::nullopt;
+  EXPECT_EQ(RenderKernels(report, {.width = 200})->find("  function"), std::string::npos);
+  EXPECT_EQ(RenderKernels(report, {.width = 200})->find("category"), std::string::npos);
+  report.kernels[1].category = Category::kCollective;
+  EXPECT_NE(RenderKernels(report, {.width = 200})->find("category"), std::string::npos);
 }
 
 TEST(MarkdownTest, EscapesAndKeepsEverything) {

@@ -1,0 +1,102 @@
+"""Options of the methods that report times: one list, from which each takes its own.
+
+    def slowest(trace: Trace, **options: Unpack[FunctionOptions]) -> str:
+        return trace.functions(**options)["function"][0]
+"""
+
+import difflib
+import textwrap
+from collections.abc import Callable, Mapping
+from typing import Any, Literal, TypedDict, TypeVar
+
+Metric = Literal["active", "span", "sum"]
+Clock = Literal["auto", "device", "profile"]
+
+
+class KernelOptions(TypedDict, total=False):
+    """What is counted: of Trace.kernels."""
+
+    device: str
+    function: str
+    exclude: str
+    prefix: str
+    kernel: str
+    scope: str
+    min_duration_ps: int | None
+    max_events: int | None
+    clock: Clock
+    tolerance_ps: int
+
+
+class SampleOptions(KernelOptions, total=False):
+    """And which runs: of Trace.samples."""
+
+    id_pattern: str | None
+    skip_runs: int
+
+
+class FunctionOptions(SampleOptions, total=False):
+    """And what becomes of them: of Trace.functions."""
+
+    by_id: bool
+    metric: Metric
+    trim: str
+    seed: int
+
+
+class ReportOptions(FunctionOptions, total=False):
+    """And which tables: of Trace.report."""
+
+    samples: bool
+
+
+_MEANINGS = {
+    "device": '"gpu", "tpu", "cpu", "all", "gpu:0,2" or "re:PATTERN" on plane names [the '
+              "accelerators; the CPU where there are none]",
+    "function": "only functions that match (patterns are RE2 and search)",
+    "exclude": "not functions that match",
+    "prefix": "only functions whose name starts so",
+    "kernel": "only kernels that match count as a function's time",
+    "scope": "the same by name scope, tf_op or source",
+    "min_duration_ps": "shorter executions are left out, and counted as a doubt",
+    "max_events": "only a device's first executions; the last run may be cut short",
+    "clock": '"auto" (the device\'s own where there is one), "device" or "profile" ["auto"]',
+    "tolerance_ps": "how far a nested event may stick out of its parent [0]",
+    "id_pattern": "functions that match are variants, the first group their id "
+                  "[jit_autotune_fn_N and jit_tune_jax_fn_N]",
+    "skip_runs": "the first runs of each function and device are left out, as warm-up [0]",
+    "by_id": "one row a variant id [False]",
+    "metric": 'what trimming looks at: "active", "span" or "sum" ["active"]',
+    "trim": 'samples that are left out: "none", "drop-extremes", "iqr", "mad", "percent:P" '
+            '["none"]',
+    "seed": "of the intervals of medians [1]",
+    "samples": "fill Report.samples [False]",
+}
+
+Method = TypeVar("Method", bound=Callable[..., object])
+
+
+def documented(options: type) -> Callable[[Method], Method]:
+    """Lets help() of a method tell its options."""
+
+    def with_options(method: Method) -> Method:
+        first, _, rest = (method.__doc__ or "").partition("\n")
+        lines = [textwrap.fill(f"{name}: {_MEANINGS[name]}", 88, initial_indent="    ",
+                               subsequent_indent="        ")
+                 for name in options.__annotations__]
+        method.__doc__ = "\n".join([first, textwrap.dedent(rest).rstrip(), "", "Options:", *lines])
+        return method
+
+    return with_options
+
+
+def checked(method: str, options: type, given: Mapping[str, Any]) -> dict[str, Any]:
+    """The options that are given, without those that are None. Errors: TypeError, as of any
+    call with an argument that a method does not have."""
+    known = list(options.__annotations__)
+    for name in given:
+        if name not in known:
+            near = difflib.get_close_matches(name, known, 1)
+            hint = f"; did you mean {near[0]!r}?" if near else f"; there are {', '.join(known)}"
+            raise TypeError(f"{method}() got an unexpected keyword argument {name!r}{hint}")
+    return {name: value for name, value in given.items() if value is not None}
