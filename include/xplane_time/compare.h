@@ -51,7 +51,7 @@ struct CompareOptions {
   double min_effect = 0.01;  // changes up to this do not matter; 0.01: 1 %
   double max_mde = 0.05;     // a row that would miss larger slowdowns has too little data
   double alpha = 0.001;      // family-wise, of any claim where nothing changed
-  double confidence = 0.95;  // of all intervals together
+  double confidence = 0.9;   // of all intervals together: 95 % of their lower bounds
   // Standard deviation of the log of a process's offset, where it is known.
   std::optional<double> offset_std;
   bool paired = false;          // the i-th captures of both sides were taken side by side
@@ -95,12 +95,13 @@ struct ComparedRow {
   uint32_t program = 0;  // of several with one name
   std::string metric, clock;
   SideEstimate base, head;
-  std::optional<double> ratio;     // head / base; above 1: slower
-  std::optional<double> lo, hi;    // simultaneous
-  std::optional<double> p_value;   // of "no change", after Holm
-  std::optional<double> mde;       // 0.03: a slowdown of 3 %
-  std::optional<double> spread;    // std of the log of a capture's centre
-  std::optional<uint64_t> needed;  // captures a side for an mde of max_mde; empty: over 1000
+  std::optional<double> ratio;    // head / base; above 1: slower
+  std::optional<double> lo, hi;   // simultaneous
+  std::optional<double> p_value;  // of "no change", after Holm
+  std::optional<double> mde;      // 0.03: a slowdown of 3 %
+  std::optional<double> spread;   // std of the log of a capture's centre
+  // Where the verdict is open: captures a side for an mde of max_mde; empty: over 1000.
+  std::optional<uint64_t> needed;
   Verdict verdict = Verdict::kTooLittleData;
   std::string reason;      // where rows are not compared
   bool uncertain = false;  // the split into runs is, on a side

@@ -47,11 +47,18 @@
 
 namespace xplane_time {
 
+// A variant as a search space names it. Values of parameters are JSON: {"block", "64"}.
+struct KnownVariant {
+  std::string id;
+  std::vector<Fact> params;
+};
+
 struct PickOptions {
   double delta = 0.005;  // indifference: what is within it of the best is as good
   double alpha = 0.01;
-  double drift_std = 0.02;                 // of the log ratio, in a capture without rounds
-  std::vector<std::string> expected = {};  // ids that a space names: missing ones are listed
+  double drift_std = 0.02;  // of the log ratio, in a capture without rounds
+  // What a search space says: variants that are missing are listed, parameters are shown.
+  std::vector<KnownVariant> known = {};
   uint64_t seed = 1;
   uint32_t replicates = 1000;
 };
@@ -70,6 +77,7 @@ struct VariantRow {
   std::optional<double> p95_ps;
   std::optional<double> ratio, lo, hi;  // to the pick; 1 for itself; simultaneous
   std::optional<double> p_best;
+  std::vector<Fact> params = {};
   std::string status;  // "picked", "tied", "slower", "open", "no_samples"
   bool uncertain = false;
 };

@@ -219,8 +219,10 @@ void Judge(std::span<const Candidate> candidates, const CompareOptions& options,
       if (std::isfinite(mde)) row.mde = mde;
       row.spread = spread = d.spread;
     }
-    row.needed = CapturesNeeded(spread, candidates.size(), options);
     row.verdict = VerdictOf(row, options);
+    if (row.verdict == Verdict::kTooLittleData || row.verdict == Verdict::kCannotTell) {
+      row.needed = CapturesNeeded(spread, candidates.size(), options);
+    }
   }
 }
 

@@ -2,6 +2,7 @@
 add_library(xplane_time_compare STATIC
   compare/compare.cc
   compare/intervals.cc
+  compare/known_variants.cc
   compare/measurements.cc
   compare/measurements_from_benchmark_json.cc
   compare/measurements_from_report.cc

@@ -15,12 +15,13 @@ constexpr double kMadToSigma = 1.4826;
 // Stirling's series, after shifting x to where it converges.
 double LogGamma(double x) {
   constexpr double kFar = 12;
-  double shift = 0;
-  for (; x < kFar; x += 1) shift += std::log(x);
+  double product = 1;
+  for (; x < kFar; x += 1) product *= x;
   const double inverse = 1 / x, square = inverse * inverse;
   const double series =
       inverse * (1.0 / 12 - square * (1.0 / 360 - square * (1.0 / 1260 - square / 1680)));
-  return (x - 0.5) * std::log(x) - x + 0.5 * std::log(2 * std::numbers::pi) + series - shift;
+  return (x - 0.5) * std::log(x) - x + 0.5 * std::log(2 * std::numbers::pi) + series -
+         std::log(product);
 }
 
 // Lentz's method for the continued fraction of I_x(a, b); x < (a + 1) / (a + b + 2).
@@ -46,6 +47,13 @@ double BetaFraction(double a, double b, double x) {
 }
 
 double NormalTail(double z) { return 0.5 * std::erfc(z / std::numbers::sqrt2); }
+
+double StudentDensity(double t, double df) {
+  if (df > 1e7) return std::exp(-t * t / 2) / std::sqrt(2 * std::numbers::pi);
+  const double log_scale =
+      LogGamma((df + 1) / 2) - LogGamma(df / 2) - 0.5 * std::log(df * std::numbers::pi);
+  return std::exp(log_scale - (df + 1) / 2 * std::log1p(t * t / df));
+}
 
 double MedianOf(std::vector<double>* values) {
   const size_t n = values->size();
@@ -85,17 +93,21 @@ double StudentTail(double t, double df) {
 double StudentQuantile(double tail, double df) {
   if (!(df > 0) || !(tail > 0)) return kInfinity;
   if (tail >= 0.5) return 0;
-  double lo = 0, hi = 1;
-  while (StudentTail(hi, df) > tail) {
-    lo = hi;
-    hi *= 4;
-    if (hi > 1e150) return kInfinity;
+  // Newton's method for log tail over log t, which is concave; bisection where it leaves
+  // the bracket.
+  double lo = -50, hi = 350;  // log t
+  double at = std::log(std::sqrt(-2 * std::log(2 * tail)) + 1e-3);
+  for (int i = 0; i < 300; ++i) {
+    const double t = std::exp(at), beyond = StudentTail(t, df);
+    const double miss = beyond > 0 ? std::log(beyond / tail) : -kInfinity;
+    (miss > 0 ? lo : hi) = at;
+    const double slope = -t * StudentDensity(t, df) / beyond;
+    double next = at - miss / slope;
+    if (!(next > lo && next < hi)) next = (lo + hi) / 2;
+    if (std::abs(next - at) < 1e-13 * std::max(1.0, std::abs(at))) break;
+    at = next;
   }
-  for (int i = 0; i < 200 && hi - lo > 1e-12 * hi; ++i) {
-    const double middle = (lo + hi) / 2;
-    (StudentTail(middle, df) > tail ? lo : hi) = middle;
-  }
-  return (lo + hi) / 2;
+  return at > 345 ? kInfinity : std::exp(at);
 }
 
 double FisherTail(double f, double df1, double df2) {

@@ -217,7 +217,10 @@ absl::Status CheckOptions(const PickOptions& options) {
 std::vector<VariantRow> ListVariants(std::span<const Measurements> captures,
                                      const PickOptions& options, Choice* choice) {
   std::map<std::string, VariantRow, NaturalLess> rows;
-  for (const std::string& id : options.expected) rows[id].id = id;
+  for (const KnownVariant& known : options.known) {
+    rows[known.id].id = known.id;
+    rows[known.id].params = known.params;
+  }
   for (const Measurements& capture : captures) {
     for (const Series& series : capture.series) {
       if (!series.variant_id.has_value()) continue;
