@@ -82,12 +82,16 @@ absl::StatusOr<std::string> RunForText(const Options& options, const Opened& ope
     case Command::kTree:
       return RunTree(options, opened);
     case Command::kEvents:
+    case Command::kCompare:
+    case Command::kPick:
       break;
   }
   return absl::InternalError("a command without text");
 }
 
 }  // namespace
+
+int Fail(const absl::Status& status) { return Fail(status, ExitCode(status)); }
 
 int WriteText(const std::string& path, std::string_view text) {
   auto out = OutputFile::Open(path);
@@ -115,9 +119,9 @@ absl::StatusOr<Report> MakeReport(const Options& options, const Opened& opened) 
 absl::StatusOr<Opened> OpenInputs(const Options& options) {
   auto inputs = FindInputs(options.traces, options.find);
   if (absl::IsNotFound(inputs.status()) && MayBeACommand(options)) {
-    return absl::NotFoundError(absl::StrCat(
-        inputs.status().message(),
-        "; if a command is meant: report, planes, functions, kernels, tree or events"));
+    return absl::NotFoundError(absl::StrCat(inputs.status().message(),
+                                            "; if a command is meant: report, planes, functions, "
+                                            "kernels, tree, events, compare or pick"));
   }
   if (!inputs.ok()) return inputs.status();
   Diagnostics diagnostics;
@@ -132,9 +136,11 @@ int RunCommand(Options options) {
   }
   AdaptToTerminal(options, &options.output);
   const auto filters = Filters::Compile(options.report);  // a bad one needs no reading
-  if (!filters.ok()) return Fail(filters.status(), ExitCode(filters.status()));
+  if (!filters.ok()) return Fail(filters.status());
+  if (options.command == Command::kCompare) return RunCompare(options);
+  if (options.command == Command::kPick) return RunPick(options);
   const auto opened = OpenInputs(options);
-  if (!opened.ok()) return Fail(opened.status(), ExitCode(opened.status()));
+  if (!opened.ok()) return Fail(opened.status());
   std::atomic<uint64_t> events_done{0};
   options.report.events_done = &events_done;
   if (options.command == Command::kEvents) return StreamEvents(options, *opened);
@@ -143,7 +149,7 @@ int RunCommand(Options options) {
     const ProgressLine progress(WantsProgress(options), opened->trace.event_count, &events_done);
     text = RunForText(options, *opened);
   }
-  if (!text.ok()) return Fail(text.status(), ExitCode(text.status()));
+  if (!text.ok()) return Fail(text.status());
   return WriteText(options.output_path, *text);
 }
 

@@ -32,6 +32,13 @@ absl::StatusOr<std::string> RunTree(const Options& options, const Opened& opened
 // Streams instead of returning text.
 absl::Status RunEvents(const Options& options, const Opened& opened, OutputFile* out);
 
+// Decisions: these read their own inputs, print, and return the exit code.
+int RunCompare(const Options& options);
+int RunPick(const Options& options);
+
+// Prints why on standard error; returns the exit code.
+int Fail(const absl::Status& status);
+
 // Writes to a file or (empty path) standard output; returns the exit code.
 int WriteText(const std::string& path, std::string_view text);
 

@@ -9,6 +9,7 @@
 #include <CLI/CLI.hpp>
 
 #include "absl/strings/str_cat.h"
+#include "options_parts.h"
 #include "output/text.h"
 #include "timing/filters.h"
 #include "version_text.h"
@@ -16,6 +17,7 @@
 namespace xplane_time::tools {
 namespace {
 
+using output::DecisionFormat;
 using output::Format;
 using output::Unit;
 
@@ -26,7 +28,7 @@ struct CommandInfo {
   const char* examples;
 };
 
-constexpr std::array<CommandInfo, 6> kCommands = {{
+constexpr std::array<CommandInfo, 8> kCommands = {{
     {Command::kReport, "report", "Capture, devices, functions, kernels, problems (default)",
      "  xplane-time trace.xplane.pb\n"
      "  xplane-time logdir --device gpu:0 --format json -o report.json\n"
@@ -48,6 +50,12 @@ constexpr std::array<CommandInfo, 6> kCommands = {{
     {Command::kEvents, "events", "The raw events, streamed in file order",
      "  xplane-time events trace.xplane.pb --device all --format csv\n"
      "  xplane-time events trace.xplane.pb --line 'Stream #' --stat hlo_op\n"},
+    {Command::kCompare, "compare", "Two sides: same, faster or slower, by exit code",
+     "  xplane-time compare --base base*.xplane.pb --head head*.xplane.pb\n"
+     "  xplane-time compare base.json head.json --offset-std 1% --format markdown\n"},
+    {Command::kPick, "pick", "The fastest variant, or that nobody can tell",
+     "  xplane-time pick trace.xplane.pb\n"
+     "  xplane-time pick run1.xplane.pb run2.xplane.pb --space space.json\n"},
 }};
 
 // Help that fits 80 columns.
@@ -82,135 +90,34 @@ class NarrowFormatter : public CLI::Formatter {
   }
 };
 
-// Options read as text and converted after parsing.
-struct Texts {
-  std::string format, unit = "auto", metric = "active", clock = "auto", trim = "none",
-                      reader = "wire", color = "auto", progress = "auto", within;
-  std::optional<double> min_duration_ns;
-};
+bool Decides(Command command) { return command == Command::kCompare || command == Command::kPick; }
 
-// A count: digits only, so that neither a sign nor an overflow slips through.
-class CountValidator : public CLI::Validator {
- public:
-  CountValidator() : CLI::Validator("") {
-    func_ = [](std::string& text) {
-      constexpr size_t kMostDigits = 18;
-      const bool digits = !text.empty() && text.size() <= kMostDigits &&
-                          text.find_first_not_of("0123456789") == std::string::npos;
-      return digits ? std::string() : absl::StrCat("'", text, "' is not a count");
-    };
-  }
-};
-
-// A decimal number >= 0 of at most 15 digits before the point (11 days in ns).
-class DecimalValidator : public CLI::Validator {
- public:
-  DecimalValidator() : CLI::Validator("") {
-    func_ = [](std::string& text) {
-      constexpr size_t kMostDigits = 15;
-      const size_t point = text.find('.');
-      const bool decimal = text.find_first_not_of("0123456789.") == std::string::npos &&
-                           point == text.rfind('.') && point != 0 && !text.empty() &&
-                           std::min(point, text.size()) <= kMostDigits;
-      return decimal ? std::string() : absl::StrCat("'", text, "' is not a duration");
-    };
-  }
-};
-
-constexpr char kSelect[] = "Selection", kTime[] = "Time", kOut[] = "Output", kInput[] = "Input";
-
-void AddTraceOptions(CLI::App* app, Options* o, Texts* t) {
+void AddTraces(Command command, CLI::App* app, Options* o) {
+  if (command == Command::kCompare) return AddCompareInputs(app, o);
   app->add_option(
       "TRACE", o->traces,
       ".xplane.pb or .xspace.pb file (also .gz), run directory, log directory, or - for "
       "standard input; several are repeated captures of the same thing");
-  app->add_option("--run", o->find.run, "With a log directory: this run instead of the latest")
-      ->type_name("NAME")
-      ->group(kInput);
-  app->add_option("--reader", t->reader, "How to decode: wire (fast) or protobuf (cross-check)")
-      ->check(CLI::IsMember({"wire", "protobuf"}))
-      ->type_name("NAME")
-      ->group(kInput);
-  app->add_option("--threads", o->report.threads, "Threads for reading [number of processors]")
-      ->check(CLI::Range(1, 1024))
-      ->type_name("N")
-      ->group(kInput);
-  app->add_option(
-         "--device", o->report.device,
-         "gpu, tpu, cpu, custom, all, gpu:0,2 or re:REGEX on plane names [the accelerators; "
-         "the CPU only where there is no accelerator plane]")
-      ->type_name("SEL")
-      ->group(kSelect);
 }
 
-void AddFilters(CLI::App* app, Options* o, Texts* t) {
-  ReportOptions& r = o->report;
-  app->add_option("--function", r.function, "Only functions that match (RE2, search)")
-      ->type_name("RE")
-      ->group(kSelect);
-  app->add_option("--exclude", r.exclude, "Not functions that match")
-      ->type_name("RE")
-      ->group(kSelect);
-  app->add_option("--kernel", r.kernel, "Only matching kernels count as a function's time")
-      ->type_name("RE")
-      ->group(kSelect);
-  app->add_option("--scope", r.scope, "The same by name scope, tf_op or source")
-      ->type_name("RE")
-      ->group(kSelect);
-  app->add_option("--prefix", r.prefix, "Only functions whose name starts so")
-      ->type_name("TEXT")
-      ->group(kSelect);
-  app->add_option("--min-duration", t->min_duration_ns, "Leave out shorter executions (counted)")
-      ->check(DecimalValidator())
-      ->type_name("NS")
-      ->group(kSelect);
-  app->add_option("--max-events", r.max_events,
-                  "Only a device's first N executions (counted); the last run may be cut short")
-      ->check(CountValidator())
-      ->type_name("N")
-      ->group(kSelect);
-  app->add_option(
-         "--id-pattern", r.id_pattern,
-         "A function that matches is a variant, its id the first group [jit_autotune_fn_N and "
-         "jit_tune_jax_fn_N]")
-      ->type_name("RE")
-      ->group(kSelect);
-}
-
-void AddTiming(CLI::App* app, Options* o, Texts* t) {
-  app->add_option("--metric", t->metric,
-                  "A run's time: active (union of its kernels), span (first start to last end) or "
-                  "sum (of durations)")
-      ->check(CLI::IsMember({"active", "span", "sum"}))
+void AddFormat(Command command, CLI::App* app, Texts* t) {
+  std::vector<std::string> names = {"table", "json", "csv", "markdown"};
+  std::string help =
+      "table, json, csv or markdown [table, or by the suffix of -o]; report --format csv writes "
+      "its functions";
+  if (Decides(command)) {
+    names.insert(names.end(), {"junit", "benchmark", "bmf"});
+    help =
+        "table, json, csv, markdown, junit (XML), benchmark (Google Benchmark JSON) or bmf "
+        "(Bencher Metric Format) [table, or by the suffix of -o]";
+  }
+  app->add_option("--format", t->format, help)
+      ->check(CLI::IsMember(names))
       ->type_name("NAME")
-      ->group(kTime);
-  app->add_option("--clock", t->clock, "auto (the device's where it exists), device or profile")
-      ->check(CLI::IsMember({"auto", "device", "profile"}))
-      ->type_name("NAME")
-      ->group(kTime);
-  app->add_option("--trim", t->trim, "none, drop-extremes, iqr, mad or percent:P")
-      ->type_name("POLICY")
-      ->group(kTime);
-  app->add_option("--skip-runs", o->report.skip_runs,
-                  "Leave out the first N runs of each function and device (warm-up)")
-      ->check(CountValidator())
-      ->type_name("N")
-      ->group(kTime);
-  app->add_option("--tolerance", o->report.tolerance_ps,
-                  "How far a nested event may stick out of its parent")
-      ->check(CountValidator())
-      ->type_name("PS")
-      ->group(kTime);
+      ->group(kOut);
 }
 
 void AddOutput(CLI::App* app, Options* o, Texts* t) {
-  app->add_option(
-         "--format", t->format,
-         "table, json, csv or markdown [table, or by the suffix of -o]; report --format csv writes "
-         "its functions")
-      ->check(CLI::IsMember({"table", "json", "csv", "markdown"}))
-      ->type_name("NAME")
-      ->group(kOut);
   app->add_option("-o,--output", o->output_path, "Write there; complete or not at all")
       ->type_name("FILE")
       ->group(kOut);
@@ -231,12 +138,15 @@ void AddOutput(CLI::App* app, Options* o, Texts* t) {
       ->group(kOut);
 }
 
-void AddSortAndUnit(CLI::App* app, Options* o, Texts* t) {
+void AddSort(CLI::App* app, Options* o) {
   app->add_option("--sort", o->output.sort,
                   "Sort rows by: total, name, mean, median, max; functions also runs, std, min; "
                   "kernels also self, count, share; a tree by total only [total]")
       ->type_name("KEY")
       ->group(kOut);
+}
+
+void AddUnit(CLI::App* app, Texts* t) {
   app->add_option("--unit", t->unit, "Of times in tables: auto, ns, us, ms or s")
       ->check(CLI::IsMember({"auto", "ns", "us", "ms", "s"}))
       ->type_name("UNIT")
@@ -280,6 +190,12 @@ void AddOwnOptions(Command command, CLI::App* app, Options* o, Texts* t) {
           ->check(CountValidator())
           ->type_name("N");
       break;
+    case Command::kCompare:
+      AddCompareOptions(app, o, t);
+      break;
+    case Command::kPick:
+      AddPickOptions(app, o, t);
+      break;
   }
 }
 
@@ -291,19 +207,23 @@ void BuildApp(CLI::App* app, Options* options, Texts* texts) {
   app->description("Kernel and function times from XPlane traces (.xplane.pb).");
   app->footer(
       "TRACE without a command means report. Every command: xplane-time COMMAND --help.\n"
-      "Exit codes: 0 done, 64 usage, 65 bad or unusable trace, 66 no such input,\n"
+      "Exit codes: 0 done (compare, pick: decided), 10 slower, 11 cannot tell, 12 too little\n"
+      "data, 20 everything failed, 64 usage, 65 bad or unusable trace, 66 no such input,\n"
       "70 our own bug, 73 cannot write output, 74 I/O error.");
   app->set_version_flag("--version", VersionText());
   app->require_subcommand(1);
   for (const CommandInfo& info : kCommands) {
     CLI::App* sub = app->add_subcommand(info.name, info.help);
     sub->footer(absl::StrCat("Examples:\n", info.examples));
+    AddTraces(info.command, sub, options);
     AddTraceOptions(sub, options, texts);
     if (Times(info.command)) {
       AddFilters(sub, options, texts);
       AddTiming(sub, options, texts);
-      AddSortAndUnit(sub, options, texts);
+      if (!Decides(info.command)) AddSort(sub, options);
+      AddUnit(sub, texts);
     }
+    AddFormat(info.command, sub, texts);
     AddOutput(sub, options, texts);
     AddOwnOptions(info.command, sub, options, texts);
     sub->callback([options, &info] { options->command = info.command; });
@@ -334,7 +254,18 @@ std::string Convert(const Texts& t, Options* o) {
                                              {"us", Unit::kUs},
                                              {"ms", Unit::kMs},
                                              {"s", Unit::kS}};
-  o->output.format = formats.at(t.format.empty() ? FormatOf(o->output_path) : t.format);
+  const std::string format = t.format.empty() ? FormatOf(o->output_path) : t.format;
+  if (Decides(o->command)) {
+    const std::map<std::string, DecisionFormat> decisions = {
+        {"table", DecisionFormat::kTable}, {"json", DecisionFormat::kJson},
+        {"csv", DecisionFormat::kCsv},     {"markdown", DecisionFormat::kMarkdown},
+        {"junit", DecisionFormat::kJunit}, {"benchmark", DecisionFormat::kBenchmark},
+        {"bmf", DecisionFormat::kBmf}};
+    o->decide.format = decisions.at(format);
+    if (const std::string error = ConvertDecide(t, o); !error.empty()) return error;
+  } else {
+    o->output.format = formats.at(format);
+  }
   o->output.unit = units.at(t.unit);
   const auto metric = ParseMetric(t.metric);
   if (!metric.ok()) return std::string(metric.status().message());
@@ -362,6 +293,7 @@ std::string Convert(const Texts& t, Options* o) {
   const auto trim = ParseTrim(t.trim);
   if (!trim.ok()) return absl::StrCat("--trim: ", trim.status().message());
   o->report.trim = *trim;
+  if (o->command == Command::kCompare) return "";
   if (o->traces.empty() && !o->json_schema) {
     return absl::StrCat("no TRACE given; see xplane-time ",
                         kCommands[static_cast<size_t>(o->command)].name, " --help");

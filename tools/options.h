@@ -7,7 +7,10 @@
 #include <string>
 #include <vector>
 
+#include "output/decisions.h"
 #include "output/output.h"
+#include "xplane_time/compare.h"
+#include "xplane_time/pick.h"
 #include "xplane_time/read.h"
 #include "xplane_time/report.h"
 
@@ -17,8 +20,27 @@ class App;
 
 namespace xplane_time::tools {
 
-enum class Command : uint8_t { kReport, kPlanes, kFunctions, kKernels, kTree, kEvents };
+enum class Command : uint8_t {
+  kReport,
+  kPlanes,
+  kFunctions,
+  kKernels,
+  kTree,
+  kEvents,
+  kCompare,
+  kPick
+};
 enum class When : uint8_t { kAuto, kAlways, kNever };
+
+// Of compare and pick.
+struct DecideOptions {
+  std::vector<std::string> base, head;  // compare
+  CompareOptions compare;
+  PickOptions pick;
+  std::string space_path;  // pick; empty: none
+  BenchmarkTime benchmark_time = BenchmarkTime::kReal;
+  output::DecisionFormat format = output::DecisionFormat::kTable;
+};
 
 struct Options {
   Command command = Command::kReport;
@@ -37,6 +59,7 @@ struct Options {
   std::string line, name;               // tree, events
   uint32_t depth = 0;                   // tree
   std::vector<std::string> stats;       // events
+  DecideOptions decide;
 };
 
 std::string_view CommandName(Command command);

@@ -5,67 +5,10 @@
 #include <cmath>
 #include <span>
 
-#include "output/rows.h"
-#include "output/text.h"
+#include "output/csv_lines.h"
 
 namespace xplane_time::output {
 namespace {
-
-template <typename T>
-void AppendInteger(T value, std::string* out) {
-  char buffer[24];
-  const auto end = std::to_chars(buffer, buffer + sizeof buffer, value).ptr;
-  out->append(buffer, static_cast<size_t>(end - buffer));
-}
-
-struct AppendValue {
-  std::string* out;
-  void operator()(std::monostate) const {}
-  void operator()(bool value) const { out->append(value ? "true" : "false"); }
-  void operator()(double value) const { AppendCsvNumber(value, out); }
-  void operator()(std::string_view text) const { AppendCsvCell(ValidUtf8(text), out); }
-  template <typename T>
-  void operator()(T value) const {
-    AppendInteger(value, out);
-  }
-};
-
-// Appends the cells of one line; with `header`, the names instead of the values.
-class CsvLine : public FlatSink {
- public:
-  CsvLine(bool header, std::string* out) : header_(header), out_(out) {}
-
- protected:
-  void Cell(std::string_view prefix, std::string_view name, const FieldValue& value) override {
-    if (!first_) out_->push_back(',');
-    first_ = false;
-    if (header_) {
-      out_->append(prefix).append(name);
-    } else {
-      std::visit(AppendValue{out_}, value);
-    }
-  }
-
- private:
-  bool header_;
-  std::string* out_;
-  bool first_ = true;
-};
-
-// A header and one line a row; `visit(row, sink)` gives the cells.
-template <typename Row, typename Rows, typename Visit>
-std::string Lines(const Rows& rows, Visit visit) {
-  std::string out;
-  CsvLine header(/*header=*/true, &out);
-  visit(Row(), &header);
-  out.push_back('\n');
-  for (const Row& row : rows) {
-    CsvLine line(/*header=*/false, &out);
-    visit(row, &line);
-    out.push_back('\n');
-  }
-  return out;
-}
 
 // Lets a range-for see rows through pointers.
 template <typename Row>
@@ -94,7 +37,7 @@ std::string FunctionLines(const std::vector<const FunctionRow*>& rows) {
   const bool with_device =
       rows.empty() || std::any_of(rows.begin(), rows.end(),
                                   [](const FunctionRow* row) { return row->device.has_value(); });
-  return Lines<FunctionRow>(
+  return CsvLines<FunctionRow>(
       Pointees<FunctionRow>(rows),
       [with_device](const FunctionRow& row, FieldSink* sink) { VisitRow(row, with_device, sink); });
 }
@@ -113,24 +56,24 @@ void AppendCsvNumber(double value, std::string* out) {
 
 std::string FunctionsCsv(const Report& report, const OrderedReport& rows, bool by_id,
                          bool samples) {
-  if (samples) return Lines<SampleRow>(report.samples, kVisitRow);
+  if (samples) return CsvLines<SampleRow>(report.samples, kVisitRow);
   return FunctionLines(by_id ? rows.variants : rows.functions);
 }
 
 std::string KernelsCsv(const OrderedReport& rows) {
-  return Lines<KernelRow>(Pointees<KernelRow>(rows.kernels), kVisitRow);
+  return CsvLines<KernelRow>(Pointees<KernelRow>(rows.kernels), kVisitRow);
 }
 
 std::string TreeCsv(const TreeReport& report, std::optional<size_t> top) {
   const size_t shown = std::min(report.rows.size(), top.value_or(report.rows.size()));
-  return Lines<TreeRow>(std::span<const TreeRow>(report.rows).first(shown), kVisitRow);
+  return CsvLines<TreeRow>(std::span<const TreeRow>(report.rows).first(shown), kVisitRow);
 }
 
 std::string PlanesCsv(const PlanesReport& report) {
   const bool with_stats = std::any_of(report.planes.begin(), report.planes.end(),
                                       [](const PlaneRow& p) { return !p.stats.empty(); });
-  if (with_stats) return Lines<PlanePart<StatRow>>(PlaneStats(report), kVisitRow);
-  return Lines<PlanePart<LineRow>>(PlaneLines(report), kVisitRow);
+  if (with_stats) return CsvLines<PlanePart<StatRow>>(PlaneStats(report), kVisitRow);
+  return CsvLines<PlanePart<LineRow>>(PlaneLines(report), kVisitRow);
 }
 
 }  // namespace xplane_time::output

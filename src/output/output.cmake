@@ -1,5 +1,5 @@
 # Finished results to text. JSON stays inside json.cc.
-foreach(command report planes functions kernels tree events)
+foreach(command report planes functions kernels tree events compare pick)
   file(READ ${CMAKE_CURRENT_SOURCE_DIR}/output/schemas/${command}.v1.json SCHEMA_${command})
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS
     ${CMAKE_CURRENT_SOURCE_DIR}/output/schemas/${command}.v1.json)
@@ -7,17 +7,24 @@ endforeach()
 configure_file(output/schema.cc.in ${PROJECT_BINARY_DIR}/generated/schema.cc @ONLY)
 add_library(xplane_time_output STATIC
   output/csv.cc
+  output/decision_csv.cc
+  output/decision_json.cc
+  output/decisions.cc
   output/events.cc
   output/grid.cc
+  output/interchange.cc
   output/json.cc
   output/markdown.cc
   output/ordering.cc
   output/output.cc
+  output/page.cc
   output/rows.cc
   output/sections.cc
+  output/sections_compare.cc
   output/sections_capture.cc
   output/sections_functions.cc
   output/sections_kernels.cc
+  output/sections_pick.cc
   output/sections_tree.cc
   output/table.cc
   output/text.cc
@@ -25,7 +32,7 @@ add_library(xplane_time_output STATIC
   ${PROJECT_BINARY_DIR}/generated/schema.cc)
 target_include_directories(xplane_time_output PUBLIC ${CMAKE_CURRENT_SOURCE_DIR})
 target_link_libraries(xplane_time_output
-  PUBLIC xplane_time
+  PUBLIC xplane_time xplane_time_compare
   PRIVATE $<BUILD_INTERFACE:xplane_time_warnings> nlohmann_json::nlohmann_json)
 
 # The same results as columns in memory, for other languages and libraries.

@@ -3,19 +3,17 @@
 #include <algorithm>
 #include <vector>
 
+#include "output/page.h"
 #include "output/sections.h"
-#include "output/text.h"
 
 namespace xplane_time::output {
 namespace {
 
 constexpr size_t kReportLines = 46;  // two screens of 24 lines, with their prompts
-constexpr size_t kDiagnostics = 8;
-constexpr size_t kDiagnosticWidth = 160;  // of one diagnostic, over its lines
 
 // How many rows of each kind the report shows.
 struct Budget {
-  size_t devices = 8, functions = 10, kernels = 10, diagnostics = kDiagnostics;
+  size_t devices = 8, functions = 10, kernels = 10, diagnostics = Page::kDiagnostics;
 
   // Gives up one row, of what is missed least; false: nothing is left to give.
   bool Tighten() {
@@ -32,87 +30,6 @@ struct Budget {
     }
     return false;
   }
-};
-
-constexpr char kDim[] = "\x1b[2m";
-constexpr char kBold[] = "\x1b[1m";
-constexpr char kYellow[] = "\x1b[33m";
-constexpr char kRed[] = "\x1b[31m";
-constexpr char kPlain[] = "\x1b[0m";
-
-// Collects lines that fit the width.
-class Page {
- public:
-  explicit Page(const OutputOptions& options)
-      : options_(options),
-        signs_(Signs::For(options)),
-        width_(static_cast<size_t>(std::max(options.width, 20))) {}
-
-  size_t lines() const { return static_cast<size_t>(std::count(text_.begin(), text_.end(), '\n')); }
-  std::string Take() && { return std::move(text_); }
-
-  void Line(std::string_view text, const char* style = nullptr) {
-    const std::string shown = ShortenMiddle(text, width_, signs_.ellipsis);
-    const bool styled = options_.color && style != nullptr && !shown.empty();
-    if (styled) text_.append(style);
-    text_.append(shown);
-    if (styled) text_.append(kPlain);
-    text_.push_back('\n');
-  }
-
-  // With a blank line before it. `tell_dropped`: a note names columns that did not fit.
-  void Add(const Section& section, bool tell_dropped) {
-    if (!text_.empty()) Line("");
-    if (!section.title.empty()) Line(section.title, kBold);
-    if (section.grid.rows() > 0) {
-      const GridText grid = LayOut(section.grid, width_, signs_.ellipsis);
-      for (size_t i = 0; i < grid.lines.size(); ++i) Line(grid.lines[i], i == 0 ? kDim : nullptr);
-      if (tell_dropped && !grid.dropped.empty()) Line(DroppedNote(grid.dropped), kDim);
-    }
-    for (const std::string& note : section.notes) Wrapped(note, kDim);
-  }
-
-  void AddDiagnostics(const std::vector<DiagnosticRow>& rows, bool or_infos,
-                      size_t most = kDiagnostics) {
-    const std::vector<DiagnosticLine> lines = DiagnosticLines(rows, /*infos=*/false);
-    if (lines.empty() || (!or_infos && lines[0].severity == "info")) return;
-    if (!text_.empty()) Line("");
-    Line(lines[0].severity == "info" ? "notes on this trace" : "suspicious in this trace", kBold);
-    const size_t shown = std::min(lines.size(), most);
-    for (size_t i = 0; i < shown; ++i) AddDiagnostic(lines[i]);
-    if (lines.size() > shown) {
-      Line(MoreNote(lines.size() - shown, "findings", "--format json"), kDim);
-    }
-  }
-
- private:
-  void AddDiagnostic(const DiagnosticLine& line) {
-    const std::string text = ShortenMiddle(line.text, kDiagnosticWidth, signs_.ellipsis);
-    const char* style = nullptr;
-    if (line.severity == "error") style = kRed;
-    if (line.severity == "warning") style = kYellow;
-    Wrapped(line.severity + ": " + text, style);
-  }
-
-  void Wrapped(std::string_view text, const char* style) {
-    const std::string wrapped = Wrap(text, width_, 2);
-    for (size_t begin = 0; begin < wrapped.size();) {
-      const size_t end = std::min(wrapped.find('\n', begin), wrapped.size());
-      Line(std::string_view(wrapped).substr(begin, end - begin), style);
-      begin = end + 1;
-    }
-  }
-
-  static std::string DroppedNote(const std::vector<std::string>& dropped) {
-    std::string note = "not shown, too wide: ";
-    for (size_t i = 0; i < dropped.size(); ++i) note.append(i > 0 ? ", " : "").append(dropped[i]);
-    return note;
-  }
-
-  const OutputOptions& options_;
-  const Signs signs_;
-  const size_t width_;
-  std::string text_;
 };
 
 std::string ReportPage(const Report& report, const OrderedReport& rows,

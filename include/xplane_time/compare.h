@@ -1,0 +1,130 @@
+// Compare: did a change make functions slower?
+//
+// Enters: the captures of two sides, each a process. Leaves: a row a function and device
+// with the ratio head / base, its interval and a verdict, and one outcome for all.
+//
+//   auto comparison = Compare(base->captures, head->captures, {.min_effect = 0.02});
+//   for (const ComparedRow& row : comparison->rows) ...
+//   return static_cast<int>(comparison->outcome);   // 0, 10, 11, 12, 20
+//   // FailedPrecondition: base and head were not measured in the same way: device model
+//   // is V100 in base, H100 in head; ...
+//
+// The unit of inference is the capture. Samples of one process share its offset (memory
+// layout, clock level), so more samples of one process do not tell two programs apart.
+//
+//   capture   y = Huber's centre of the log times (k = 1.345: 95 % efficient, and a spike
+//             counts no more than a deviation of 1.3 sigma)
+//   side      mean of y; variance s^2/k between its captures, never less than what the
+//             scatter within captures implies
+//   row       d = mean(head) - mean(base). Its variance is the larger of Welch's and the
+//             pooled one, its degrees of freedom the smaller: exact where both sides vary
+//             alike, and never below what Welch demands where they do not. One capture on
+//             one side borrows the variance of the other side.
+//   proof     family-wise over rows, at once:
+//             - the interval (t, Bonferroni, `confidence`) lies beyond min_effect, and
+//             - d = 0 is rejected at `alpha` (two-sided t, Holm)
+//             The first says how large the change is, the second keeps jobs quiet where
+//             nothing changed: at most alpha / 2 of all runs call an unchanged program
+//             slower, whatever the number of captures.
+//   mde       the true slowdown that would be proved 4 times in 5
+//
+// One capture on both sides proves nothing (12 at most), unless `offset_std` says how much
+// processes differ. References: Huber 1964; Welch 1947; Holm 1979.
+//
+// Pure: no clock, no files. Thread-safe. O(samples log samples).
+#ifndef XPLANE_TIME_COMPARE_H_
+#define XPLANE_TIME_COMPARE_H_
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "xplane_time/measurements.h"
+
+namespace xplane_time {
+
+struct CompareOptions {
+  double min_effect = 0.01;  // changes up to this do not matter; 0.01: 1 %
+  double max_mde = 0.05;     // a row that would miss larger slowdowns has too little data
+  double alpha = 0.001;      // family-wise, of any claim where nothing changed
+  double confidence = 0.9;   // of all intervals together: 95 % of their lower bounds
+  // Standard deviation of the log of a process's offset, where it is known.
+  std::optional<double> offset_std;
+  bool paired = false;          // the i-th captures of both sides were taken side by side
+  bool allow_mismatch = false;  // what was measured differently is compared, with a note
+};
+
+enum class Verdict : uint8_t {
+  kSame,           // no change was seen, and one of the row's mde would have been
+  kFaster,         // proved, by more than min_effect
+  kSlower,         // proved, by more than min_effect
+  kCannotTell,     // the estimate is beyond min_effect, but not proved
+  kTooLittleData,  // mde above max_mde
+  kOnlyBase,
+  kOnlyHead,
+  kNotComparable,  // measured in another way; `reason` says how
+  kFailed,         // no samples on a side, since it failed
+};
+std::string_view VerdictName(Verdict verdict);
+
+// Values are exit codes.
+enum class Outcome : uint8_t {
+  kNoRegression = 0,
+  kSlower = 10,      // some row is slower
+  kCannotTell = 11,  // some row may be
+  kTooLittleData = 12,
+  kAllFailed = 20,
+};
+std::string_view OutcomeName(Outcome outcome);
+
+struct SideEstimate {
+  uint64_t captures = 0, samples = 0;
+  std::optional<double> centre_ps = {};
+  // Of the centre, `confidence` for this row alone; empty: one capture.
+  std::optional<double> lo_ps = {}, hi_ps = {};
+};
+
+struct ComparedRow {
+  std::string function;
+  std::optional<std::string> variant_id;
+  std::string device;
+  uint32_t program = 0;  // of several with one name
+  std::string metric, clock;
+  SideEstimate base, head;
+  std::optional<double> ratio;    // head / base; above 1: slower
+  std::optional<double> lo, hi;   // simultaneous
+  std::optional<double> p_value;  // of "no change", after Holm
+  std::optional<double> mde;      // 0.03: a slowdown of 3 %
+  std::optional<double> spread;   // std of the log of a capture's centre
+  // Where the verdict is open: captures a side for an mde of max_mde; empty: over 1000.
+  std::optional<uint64_t> needed;
+  Verdict verdict = Verdict::kTooLittleData;
+  std::string reason;      // where rows are not compared
+  bool uncertain = false;  // the split into runs is, on a side
+};
+
+struct Comparison {
+  CompareOptions options;
+  std::vector<std::string> base_sources, head_sources;
+  std::vector<ComparedRow> rows;  // worst verdict first, then the largest slowdown
+  std::vector<std::string> notes;
+  uint64_t compared = 0;              // rows with a ratio
+  std::optional<double> largest_mde;  // empty: none, or unbounded
+  Outcome outcome = Outcome::kNoRegression;
+
+  uint64_t Count(Verdict verdict) const;
+};
+
+// Errors: FailedPrecondition: measured in different ways, or nothing in common;
+// InvalidArgument: options; paired sides of different length.
+absl::StatusOr<Comparison> Compare(std::span<const Measurements> base,
+                                   std::span<const Measurements> head,
+                                   const CompareOptions& options);
+
+}  // namespace xplane_time
+
+#endif  // XPLANE_TIME_COMPARE_H_

@@ -1,0 +1,91 @@
+// Measurements: times of functions, one set a capture, whatever wrote them.
+//
+// Enters: paths of traces (any that OpenTrace takes), of Google Benchmark JSON, or of our
+// own JSON with samples (report.v1 or functions.v1, written with --samples). Which it is
+// shows in the content. Leaves: one Measurements a capture, which is what compare.h and
+// pick.h infer over: the samples of one capture come from one process and share its
+// offset.
+//
+//   auto base = ReadMeasurements({"base1.xplane.pb", "base2.xplane.pb"}, {});
+//   base->size() == 2
+//   ReadMeasurements({"report.json"}, {}).status()
+//   // FailedPrecondition: report.json: holds no samples; write it with --samples
+//
+// Not handled: JSON from standard input or in gzip; a trace may be either. Samples that
+// are suspect, warm-up or trimmed are left out and counted. A capture that repeats an
+// earlier one of the same list is left out with a note: it is no second process.
+//
+// Times are doubles in picoseconds, since Google Benchmark's are not whole.
+#ifndef XPLANE_TIME_MEASUREMENTS_H_
+#define XPLANE_TIME_MEASUREMENTS_H_
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "xplane_time/read.h"
+#include "xplane_time/report.h"
+
+namespace xplane_time {
+
+struct Sampled {
+  double time_ps = 0;
+  int64_t start_ps = 0;  // on the capture's axis; 0 where unknown
+};
+
+// One function (or variant) on one device of one capture.
+struct Series {
+  std::string function;
+  std::optional<std::string> variant_id;
+  std::string device;  // "GPU:0"; empty: the input does not tell
+  // Several programs may have one name: numbered by their first run.
+  uint32_t program = 0;
+  std::string metric;  // "active", "span", "sum", "real_time", "cpu_time"
+  std::string clock;   // "profile", "device", "mixed"; empty: the input does not tell
+  std::vector<Sampled> samples;
+  uint64_t left_out = 0;   // suspect, warm-up or trimmed
+  bool uncertain = false;  // the split into runs is
+  std::string failure;     // not empty: it failed, and has no samples
+};
+
+// What has to be equal before times are compared: {"device model", "H100"}.
+struct Fact {
+  std::string name, value;
+  friend bool operator==(const Fact&, const Fact&) = default;
+};
+
+struct Measurements {
+  std::string source;        // the path
+  std::vector<Fact> facts;   // a fact that is missing is unknown
+  std::vector<Fact> labels;  // worth telling where they differ, no obstacle: host names
+  std::vector<Series> series;
+  std::vector<std::string> notes;
+};
+
+enum class BenchmarkTime : uint8_t { kReal, kCpu };
+
+struct MeasureOptions {
+  ReportOptions report;  // of the other inputs only the filters on functions apply
+  FindOptions find;
+  ReadOptions read;
+  bool by_variant = false;      // one series a variant id; functions without one are left out
+  bool slowest_device = false;  // one series a function: of each run the slowest device
+  BenchmarkTime benchmark_time = BenchmarkTime::kReal;
+};
+
+struct MeasurementSet {
+  std::vector<Measurements> captures;  // in the order of the paths
+  std::vector<std::string> notes;
+};
+
+// Errors: NotFound, FailedPrecondition and DataLoss (as OpenTrace and BuildReport; JSON that
+// is damaged, of another kind, or without samples), InvalidArgument (options).
+absl::StatusOr<MeasurementSet> ReadMeasurements(std::span<const std::string> paths,
+                                                const MeasureOptions& options);
+
+}  // namespace xplane_time
+
+#endif  // XPLANE_TIME_MEASUREMENTS_H_

@@ -1,0 +1,107 @@
+// Pick: the fastest of several variants that one or more traces hold.
+//
+// Enters: captures whose series have variant ids. Leaves: every variant with its ratio to
+// the pick, and a claim.
+//
+//   auto choice = Pick(measured->captures, {.delta = 0.005});
+//   choice->claim == PickClaim::kTie, choice->pick == "3", choice->tied == {"3", "7"}
+//   Pick({}, {}).status()    // FailedPrecondition: no variant ...
+//
+//   winner     every other variant is proved slower
+//   tie        the named variants are proved to be within delta of each other, all others
+//              slower; the pick is the first of them in the order of ids
+//   pick       no other is more than delta faster, which bounds what the pick can cost
+//   undecided  none of these; too_little_data where the leader or a rival that is not
+//              proved slower has fewer than four rounds
+//
+// Where the runs of a capture are in rounds (every variant once, then again) the log ratios
+// within rounds are compared: drift and the offset of the process cancel.
+//
+//   |-a-| |-b-| |-c-|   |-a-| |-b-| |-c-|   ...      rounds
+//   |-a-| |-a-| |-a-|   |-b-| |-b-| |-b-|   ...      not: b may have met a slower device
+//
+// Otherwise a capture gives one value a variant, and captures are the units. A single
+// capture without rounds gets an allowance for drift (`drift_std`, 2 % of a ratio) instead
+// of a scatter between captures, so that only large differences decide. Several captures in
+// rounds: scatter between captures is the error unless it agrees with the scatter of rounds
+// (preliminary F test at 25 %, Bancroft 1944); then all rounds are pooled.
+//
+// Family-wise: the leader against each other one at alpha / (variants - 1), one-sided, so a
+// wrong winner has probability at most alpha (the true best must be called slower). A tie
+// is an intersection-union test, each pair at alpha. Intervals are simultaneous. P(best) is
+// a seeded bootstrap over units. Same input and seed: same result.
+//
+// Pure. Thread-safe. O(samples log samples + variants^2 units + replicates variants units).
+#ifndef XPLANE_TIME_PICK_H_
+#define XPLANE_TIME_PICK_H_
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "xplane_time/measurements.h"
+
+namespace xplane_time {
+
+// A variant as a search space names it. Values of parameters are JSON: {"block", "64"}.
+struct KnownVariant {
+  std::string id;
+  std::vector<Fact> params;
+};
+
+struct PickOptions {
+  double delta = 0.005;  // indifference: what is within it of the best is as good
+  double alpha = 0.01;
+  double drift_std = 0.02;  // of the log ratio, in a capture without rounds
+  // What a search space says: variants that are missing are listed, parameters are shown.
+  std::vector<KnownVariant> known = {};
+  uint64_t seed = 1;
+  uint32_t replicates = 1000;
+};
+
+// Values of the first three are one exit code.
+enum class PickClaim : uint8_t { kWinner, kTie, kPick, kUndecided, kTooLittleData, kAllFailed };
+std::string_view PickClaimName(PickClaim claim);
+int ExitCode(PickClaim claim);  // 0, 0, 0, 11, 12, 20
+
+struct VariantRow {
+  std::string id;
+  std::string function;
+  uint64_t samples = 0, units = 0;  // units: rounds or captures
+  uint64_t left_out = 0;
+  std::optional<double> centre_ps, lo_ps, hi_ps;  // interval: 1 - alpha, this variant alone
+  std::optional<double> p95_ps;
+  std::optional<double> ratio, lo, hi;  // to the pick; 1 for itself; simultaneous
+  std::optional<double> p_best;
+  std::vector<Fact> params = {};
+  std::string status;  // "picked", "tied", "slower", "open", "no_samples"
+  bool uncertain = false;
+};
+
+struct Choice {
+  PickOptions options;
+  std::vector<std::string> sources;
+  PickClaim claim = PickClaim::kUndecided;
+  std::string pick;                  // empty: none
+  std::vector<std::string> tied;     // with the pick itself; empty without a tie
+  std::vector<VariantRow> variants;  // fastest first, those without samples last
+  bool in_rounds = false;
+  uint64_t captures = 0;
+  std::optional<double> regret;    // upper bound of what the pick may lose: 0.01: 1 %
+  std::optional<double> mde;       // smallest gap to the runner-up that would be proved
+  std::optional<uint64_t> needed;  // units in all that would prove the gap that is seen
+  std::string metric, clock;
+  std::vector<std::string> notes;
+};
+
+// Errors: FailedPrecondition: no variants, or captures that were measured differently.
+// InvalidArgument: options.
+absl::StatusOr<Choice> Pick(std::span<const Measurements> captures, const PickOptions& options);
+
+}  // namespace xplane_time
+
+#endif  // XPLANE_TIME_PICK_H_

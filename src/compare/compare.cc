@@ -1,0 +1,462 @@
+#include "xplane_time/compare.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <set>
+#include <tuple>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "compare/intervals.h"
+#include "compare/mismatch.h"
+
+namespace xplane_time {
+namespace {
+
+using compare::Centre;
+using compare::Difference;
+using compare::StudentQuantile;
+using compare::StudentTail;
+
+constexpr double kPower = 0.8;             // of mde
+constexpr uint64_t kMostNeeded = 1000;     // captures a side
+constexpr uint64_t kSamplesForOffset = 4;  // below, the scatter within a capture is unknown
+// What `needed` assumes of a row whose captures do not tell: processes differ by 1 %.
+constexpr double kUsualSpread = 0.01;
+
+// One row's captures. Where a function has no series in a capture, its place is empty.
+struct Sides {
+  std::vector<const Series*> base, head;  // by capture
+};
+
+using RowKey = std::tuple<std::string, std::string, std::string, uint32_t>;
+
+std::set<std::string> DevicesOf(std::span<const Measurements> side) {
+  std::set<std::string> devices;
+  for (const Measurements& capture : side) {
+    for (const Series& series : capture.series) devices.insert(series.device);
+  }
+  return devices;
+}
+
+// Where each side used one device, it does not matter which of several alike it was.
+bool OneDeviceEach(std::span<const Measurements> base, std::span<const Measurements> head,
+                   std::vector<std::string>* notes) {
+  const std::set<std::string> in_base = DevicesOf(base), in_head = DevicesOf(head);
+  if (in_base.size() != 1 || in_head.size() != 1) return false;
+  if (in_base != in_head) {
+    notes->push_back(
+        absl::StrCat("device is ", *in_base.begin(), " in base, ", *in_head.begin(), " in head"));
+  }
+  return true;
+}
+
+std::map<RowKey, Sides> MatchSeries(std::span<const Measurements> base,
+                                    std::span<const Measurements> head,
+                                    std::vector<std::string>* notes) {
+  const bool any_device = OneDeviceEach(base, head, notes);
+  std::map<RowKey, Sides> rows;
+  const auto add = [&](std::span<const Measurements> side,
+                       std::vector<const Series*> Sides::*captures) {
+    for (size_t i = 0; i < side.size(); ++i) {
+      for (const Series& series : side[i].series) {
+        const std::string variant = series.variant_id.value_or("");
+        const RowKey key = {any_device ? "" : series.device, variant.empty() ? series.function : "",
+                            variant, series.program};
+        auto& at = rows[key].*captures;
+        at.resize(side.size(), nullptr);
+        at[i] = &series;
+      }
+    }
+  };
+  add(base, &Sides::base);
+  add(head, &Sides::head);
+  return rows;
+}
+
+Centre CentreOf(const Series& series) {
+  std::vector<double> logs;
+  logs.reserve(series.samples.size());
+  for (const Sampled& sample : series.samples) logs.push_back(std::log(sample.time_ps));
+  return compare::HuberCentre(std::move(logs));
+}
+
+bool HasSamples(const Series* series) { return series != nullptr && !series->samples.empty(); }
+
+std::vector<Centre> CentresOf(const std::vector<const Series*>& captures) {
+  std::vector<Centre> centres;
+  for (const Series* series : captures) {
+    if (HasSamples(series)) centres.push_back(CentreOf(*series));
+  }
+  return centres;
+}
+
+SideEstimate EstimateSide(const std::vector<const Series*>& captures,
+                          const std::vector<Centre>& centres, double confidence) {
+  SideEstimate side;
+  side.captures = centres.size();
+  for (const Series* series : captures) side.samples += series ? series->samples.size() : 0;
+  if (centres.empty()) return side;
+  std::vector<double> values;
+  for (const Centre& centre : centres) values.push_back(centre.value);
+  const double mean = compare::Mean(values);
+  side.centre_ps = std::exp(mean);
+  if (values.size() < 2) return side;
+  const double k = static_cast<double>(values.size());
+  const double half =
+      StudentQuantile((1 - confidence) / 2, k - 1) * std::sqrt(compare::Variance(values) / k);
+  side.lo_ps = std::exp(mean - half);
+  side.hi_ps = std::exp(mean + half);
+  return side;
+}
+
+// Both proofs ask for a distance from 0 in standard errors.
+struct Bars {
+  double interval;  // of the simultaneous interval's half width
+  double reject;    // of "no change" at the first step of Holm
+  double power;     // beyond the bar, for kPower
+};
+
+Bars BarsFor(double df, size_t rows, const CompareOptions& options) {
+  const double m = static_cast<double>(rows);
+  return {StudentQuantile((1 - options.confidence) / 2 / m, df),
+          StudentQuantile(options.alpha / 2 / m, df), StudentQuantile(1 - kPower, df)};
+}
+
+// The slowdown, in logs, that is proved with probability kPower.
+double DetectableLog(double standard_error, double df, size_t rows, const CompareOptions& options) {
+  const Bars bars = BarsFor(df, rows, options);
+  const double effect = std::log1p(options.min_effect);
+  return std::max(effect + (bars.interval + bars.power) * standard_error,
+                  (bars.reject + bars.power) * standard_error);
+}
+
+std::optional<uint64_t> CapturesNeeded(double spread, size_t rows, const CompareOptions& options) {
+  const double wanted = std::log1p(options.max_mde);
+  const auto enough = [&](uint64_t k) {
+    const double n = static_cast<double>(k);
+    const double df = options.paired ? n - 1 : 2 * n - 2;
+    return DetectableLog(spread * std::sqrt(2 / n), df, rows, options) <= wanted;
+  };
+  if (!enough(kMostNeeded)) return std::nullopt;
+  uint64_t too_few = 1, plenty = kMostNeeded;
+  while (plenty - too_few > 1) {
+    const uint64_t middle = (too_few + plenty) / 2;
+    (enough(middle) ? plenty : too_few) = middle;
+  }
+  return plenty;
+}
+
+// A row that has samples on both sides, before it is judged.
+struct Candidate {
+  size_t row;
+  Difference difference;
+};
+
+Difference DifferenceOf(const Sides& sides, const CompareOptions& options,
+                        const std::vector<Centre>& base, const std::vector<Centre>& head) {
+  std::optional<double> offset_std = options.offset_std;
+  for (const auto* side : {&sides.base, &sides.head}) {
+    uint64_t samples = 0;
+    for (const Series* series : *side) samples += series ? series->samples.size() : 0;
+    if (samples < kSamplesForOffset) offset_std = std::nullopt;
+  }
+  if (!options.paired) return compare::UnpairedDifference(base, head, offset_std);
+  std::vector<Centre> paired_base, paired_head;
+  for (size_t i = 0; i < sides.base.size(); ++i) {
+    if (!HasSamples(sides.base[i]) || !HasSamples(sides.head[i])) continue;
+    paired_base.push_back(CentreOf(*sides.base[i]));
+    paired_head.push_back(CentreOf(*sides.head[i]));
+  }
+  if (paired_base.empty()) return {};
+  return compare::PairedDifference(paired_base, paired_head, offset_std);
+}
+
+Verdict VerdictOf(const ComparedRow& row, const CompareOptions& options) {
+  const double effect = 1 + options.min_effect;
+  const bool changed = row.p_value.has_value() && *row.p_value <= options.alpha;
+  if (changed && row.lo.has_value() && *row.lo > effect) return Verdict::kSlower;
+  if (changed && row.hi.has_value() && *row.hi < 1 / effect) return Verdict::kFaster;
+  if (!row.mde.has_value() || *row.mde > options.max_mde) return Verdict::kTooLittleData;
+  if (*row.ratio > effect || *row.ratio < 1 / effect) return Verdict::kCannotTell;
+  return Verdict::kSame;
+}
+
+void Judge(std::span<const Candidate> candidates, const CompareOptions& options,
+           std::vector<ComparedRow>* rows) {
+  std::vector<double> p_values;
+  for (const Candidate& candidate : candidates) {
+    const Difference& d = candidate.difference;
+    double p = 1;
+    if (d.df > 0 && d.standard_error > 0) {
+      p = 2 * StudentTail(std::abs(d.estimate) / d.standard_error, d.df);
+    } else if (d.df > 0 && d.estimate != 0) {
+      p = 0;  // every capture of a side agrees to the picosecond
+    }
+    p_values.push_back(std::min(p, 1.0));
+  }
+  const std::vector<double> adjusted = compare::HolmAdjusted(p_values);
+  for (size_t i = 0; i < candidates.size(); ++i) {
+    const Difference& d = candidates[i].difference;
+    ComparedRow& row = (*rows)[candidates[i].row];
+    row.ratio = std::exp(d.estimate);
+    double spread = kUsualSpread;
+    if (d.df > 0) {
+      const double half =
+          d.standard_error == 0
+              ? 0
+              : BarsFor(d.df, candidates.size(), options).interval * d.standard_error;
+      row.lo = std::exp(d.estimate - half);
+      row.hi = std::exp(d.estimate + half);
+      row.p_value = adjusted[i];
+      const double mde =
+          d.standard_error == 0
+              ? options.min_effect
+              : std::expm1(DetectableLog(d.standard_error, d.df, candidates.size(), options));
+      if (std::isfinite(mde)) row.mde = mde;
+      row.spread = spread = d.spread;
+    }
+    row.verdict = VerdictOf(row, options);
+    if (row.verdict == Verdict::kTooLittleData || row.verdict == Verdict::kCannotTell) {
+      row.needed = CapturesNeeded(spread, candidates.size(), options);
+    }
+  }
+}
+
+// Where a function's series cannot be told to be the same thing.
+std::string ObstacleIn(const Sides& sides) {
+  const Series* first = nullptr;
+  for (const auto* side : {&sides.base, &sides.head}) {
+    for (const Series* series : *side) {
+      if (!HasSamples(series)) continue;
+      if (first == nullptr) first = series;
+      if (series->metric != first->metric) {
+        return absl::StrCat("metric is ", first->metric, " in one capture, ", series->metric,
+                            " in another");
+      }
+      if (series->clock != first->clock || series->clock == "mixed") {
+        return absl::StrCat("clock is ", first->clock, " in one capture, ", series->clock,
+                            " in another; choose one with --clock");
+      }
+    }
+  }
+  return "";
+}
+
+void Describe(const std::vector<const Series*>& captures, ComparedRow* row) {
+  for (const Series* series : captures) {
+    if (series == nullptr) continue;
+    row->function = series->function;
+    row->variant_id = series->variant_id;
+    row->device = series->device;
+    row->program = series->program;
+    row->uncertain |= series->uncertain;
+    if (row->metric.empty()) row->metric = series->metric;
+    if (row->clock.empty()) row->clock = series->clock;
+    if (row->reason.empty()) row->reason = series->failure;
+  }
+}
+
+// Rows with samples on both sides and nothing in the way become candidates.
+ComparedRow MakeRow(const Sides& sides, const CompareOptions& options,
+                    std::optional<Difference>* difference) {
+  ComparedRow row;
+  Describe(sides.head, &row);
+  Describe(sides.base, &row);
+  const std::vector<Centre> base = CentresOf(sides.base), head = CentresOf(sides.head);
+  row.base = EstimateSide(sides.base, base, options.confidence);
+  row.head = EstimateSide(sides.head, head, options.confidence);
+  if (base.empty() || head.empty()) {
+    row.verdict = !row.reason.empty()  ? Verdict::kFailed
+                  : sides.head.empty() ? Verdict::kOnlyBase
+                  : sides.base.empty() ? Verdict::kOnlyHead
+                  : !base.empty()      ? Verdict::kOnlyBase
+                                       : Verdict::kOnlyHead;
+    if (row.verdict != Verdict::kFailed && !sides.head.empty() && !sides.base.empty()) {
+      row.reason = absl::StrCat("no samples that count in ", base.empty() ? "base" : "head");
+    }
+    return row;
+  }
+  row.reason = options.allow_mismatch ? "" : ObstacleIn(sides);
+  if (!row.reason.empty()) {
+    row.verdict = Verdict::kNotComparable;
+    return row;
+  }
+  *difference = DifferenceOf(sides, options, base, head);
+  return row;
+}
+
+// Programs of one name are numbered by their first run: with other numbers of programs,
+// the second one need not be the same thing.
+void RefuseUnequalPrograms(std::vector<ComparedRow>* rows) {
+  std::map<std::pair<std::string, std::string>, bool> unequal;
+  for (const ComparedRow& row : *rows) {
+    const bool one_side = row.verdict == Verdict::kOnlyBase || row.verdict == Verdict::kOnlyHead;
+    if (row.program > 0 && one_side) unequal[{row.device, row.function}] = true;
+  }
+  for (ComparedRow& row : *rows) {
+    if (!unequal.contains({row.device, row.function}) || !row.reason.empty()) continue;
+    if (row.verdict == Verdict::kOnlyBase || row.verdict == Verdict::kOnlyHead) continue;
+    row.verdict = Verdict::kNotComparable;
+    row.reason = "base and head compiled this function into different numbers of programs";
+  }
+}
+
+absl::Status CheckOptions(std::span<const Measurements> base, std::span<const Measurements> head,
+                          const CompareOptions& options) {
+  const auto share = [](double value) { return value > 0 && value < 1; };
+  if (!share(options.alpha)) return absl::InvalidArgumentError("alpha must lie between 0 and 1");
+  if (!share(options.confidence)) {
+    return absl::InvalidArgumentError("confidence must lie between 0 and 1");
+  }
+  if (!(options.min_effect >= 0) || !(options.max_mde > 0) ||
+      (options.offset_std.has_value() && !(*options.offset_std >= 0))) {
+    return absl::InvalidArgumentError("effects and deviations must not be negative");
+  }
+  if (options.paired && base.size() != head.size()) {
+    return absl::InvalidArgumentError(absl::StrCat("paired captures come in pairs: ", base.size(),
+                                                   " in base, ", head.size(), " in head"));
+  }
+  return absl::OkStatus();
+}
+
+int Rank(Verdict verdict) {
+  constexpr Verdict kWorstFirst[] = {
+      Verdict::kSlower,        Verdict::kFailed,        Verdict::kCannotTell,
+      Verdict::kTooLittleData, Verdict::kNotComparable, Verdict::kOnlyBase,
+      Verdict::kOnlyHead,      Verdict::kFaster,        Verdict::kSame};
+  return static_cast<int>(std::find(std::begin(kWorstFirst), std::end(kWorstFirst), verdict) -
+                          std::begin(kWorstFirst));
+}
+
+Outcome OutcomeOf(const Comparison& comparison, const CompareOptions& options) {
+  if (comparison.Count(Verdict::kSlower) > 0) return Outcome::kSlower;
+  if (comparison.Count(Verdict::kTooLittleData) > 0) return Outcome::kTooLittleData;
+  for (const ComparedRow& row : comparison.rows) {
+    const bool perhaps_slower = row.ratio.has_value() && *row.ratio > 1 + options.min_effect;
+    if (row.verdict == Verdict::kCannotTell && perhaps_slower) return Outcome::kCannotTell;
+  }
+  return Outcome::kNoRegression;
+}
+
+void Summarize(Comparison* comparison) {
+  bool unbounded = false;
+  for (const ComparedRow& row : comparison->rows) {
+    if (!row.ratio.has_value()) continue;
+    ++comparison->compared;
+    unbounded |= !row.mde.has_value();
+    if (row.mde.has_value()) {
+      comparison->largest_mde = std::max(comparison->largest_mde.value_or(0), *row.mde);
+    }
+  }
+  if (unbounded) comparison->largest_mde = std::nullopt;
+  std::stable_sort(comparison->rows.begin(), comparison->rows.end(),
+                   [](const ComparedRow& a, const ComparedRow& b) {
+                     if (Rank(a.verdict) != Rank(b.verdict))
+                       return Rank(a.verdict) < Rank(b.verdict);
+                     return a.ratio.value_or(0) > b.ratio.value_or(0);
+                   });
+}
+
+absl::Status NothingCompared(const Comparison& comparison) {
+  std::string why = "they have no function in common";
+  for (const ComparedRow& row : comparison.rows) {
+    if (row.verdict == Verdict::kNotComparable) {
+      why = absl::StrCat(row.function, ": ", row.reason);
+      break;
+    }
+  }
+  return absl::FailedPreconditionError(absl::StrCat(
+      comparison.base_sources[0], " and ", comparison.head_sources[0], ": nothing to compare: ",
+      why, "; xplane-time functions lists what each holds, --by-id compares by variant id"));
+}
+
+}  // namespace
+
+std::string_view VerdictName(Verdict verdict) {
+  switch (verdict) {
+    case Verdict::kSame:
+      return "same";
+    case Verdict::kFaster:
+      return "faster";
+    case Verdict::kSlower:
+      return "slower";
+    case Verdict::kCannotTell:
+      return "cannot_tell";
+    case Verdict::kTooLittleData:
+      return "too_little_data";
+    case Verdict::kOnlyBase:
+      return "only_base";
+    case Verdict::kOnlyHead:
+      return "only_head";
+    case Verdict::kNotComparable:
+      return "not_comparable";
+    case Verdict::kFailed:
+      break;
+  }
+  return "failed";
+}
+
+std::string_view OutcomeName(Outcome outcome) {
+  switch (outcome) {
+    case Outcome::kNoRegression:
+      return "no_regression";
+    case Outcome::kSlower:
+      return "slower";
+    case Outcome::kCannotTell:
+      return "cannot_tell";
+    case Outcome::kTooLittleData:
+      return "too_little_data";
+    case Outcome::kAllFailed:
+      break;
+  }
+  return "all_failed";
+}
+
+uint64_t Comparison::Count(Verdict verdict) const {
+  return static_cast<uint64_t>(
+      std::count_if(rows.begin(), rows.end(),
+                    [verdict](const ComparedRow& row) { return row.verdict == verdict; }));
+}
+
+absl::StatusOr<Comparison> Compare(std::span<const Measurements> base,
+                                   std::span<const Measurements> head,
+                                   const CompareOptions& options) {
+  if (base.empty() || head.empty()) {
+    return absl::InvalidArgumentError("base and head need a capture each");
+  }
+  if (absl::Status status = CheckOptions(base, head, options); !status.ok()) return status;
+  Comparison comparison;
+  comparison.options = options;
+  for (const Measurements& capture : base) comparison.base_sources.push_back(capture.source);
+  for (const Measurements& capture : head) comparison.head_sources.push_back(capture.source);
+  absl::Status measured_alike =
+      compare::CheckMeasuredAlike(base, head, options.allow_mismatch, &comparison.notes);
+  if (!measured_alike.ok()) return measured_alike;
+  std::vector<Candidate> candidates;
+  std::vector<std::optional<Difference>> differences;
+  for (const auto& [key, sides] : MatchSeries(base, head, &comparison.notes)) {
+    comparison.rows.push_back(MakeRow(sides, options, &differences.emplace_back()));
+  }
+  for (size_t i = 0; i < differences.size(); ++i) {
+    if (differences[i].has_value()) comparison.rows[i].verdict = Verdict::kSame;
+  }
+  RefuseUnequalPrograms(&comparison.rows);
+  for (size_t i = 0; i < differences.size(); ++i) {
+    if (comparison.rows[i].verdict == Verdict::kSame) candidates.push_back({i, *differences[i]});
+  }
+  Judge(candidates, options, &comparison.rows);
+  Summarize(&comparison);
+  if (comparison.compared == 0) {
+    if (comparison.Count(Verdict::kFailed) == 0) return NothingCompared(comparison);
+    comparison.outcome = Outcome::kAllFailed;
+    return comparison;
+  }
+  comparison.outcome = OutcomeOf(comparison, options);
+  return comparison;
+}
+
+}  // namespace xplane_time

@@ -1,0 +1,19 @@
+# Decisions: measurements of any kind in, verdicts out.
+add_library(xplane_time_compare STATIC
+  compare/compare.cc
+  compare/intervals.cc
+  compare/known_variants.cc
+  compare/measurements.cc
+  compare/measurements_from_benchmark_json.cc
+  compare/measurements_from_report.cc
+  compare/measurements_from_result.cc
+  compare/mismatch.cc
+  compare/pick.cc
+  compare/pick_units.cc
+  compare/series.cc
+  compare/slowest.cc)
+target_include_directories(xplane_time_compare PUBLIC ${CMAKE_CURRENT_SOURCE_DIR})
+target_link_libraries(xplane_time_compare
+  PUBLIC xplane_time
+  PRIVATE $<BUILD_INTERFACE:xplane_time_warnings> nlohmann_json::nlohmann_json)
+set_target_properties(xplane_time_compare PROPERTIES POSITION_INDEPENDENT_CODE ON)

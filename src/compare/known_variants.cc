@@ -1,0 +1,69 @@
+#include "compare/known_variants.h"
+
+#include <fstream>
+#include <iterator>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "absl/strings/str_cat.h"
+
+namespace xplane_time::compare {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::string Dump(const Json& value) {
+  return value.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+absl::StatusOr<KnownVariant> ReadVariant(const std::string& path, size_t at, const Json& json) {
+  const auto bad = [&](const char* what) {
+    return absl::FailedPreconditionError(absl::StrCat(path, ": variants[", at, "]: ", what));
+  };
+  if (!json.is_object()) return bad("is not an object");
+  const auto id = json.find("id");
+  KnownVariant out;
+  if (id != json.end() && id->is_string()) {
+    out.id = id->get<std::string>();
+  } else if (id != json.end() && id->is_number_integer()) {
+    out.id = Dump(*id);
+  }
+  if (out.id.empty()) return bad("lacks an id (a string or a whole number)");
+  const auto params = json.find("params");
+  if (params == json.end()) return out;
+  if (!params->is_object()) return bad("its params are not an object");
+  for (const auto& [name, value] : params->items()) out.params.push_back({name, Dump(value)});
+  return out;
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<KnownVariant>> ReadKnownVariants(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) return absl::NotFoundError(absl::StrCat(path, ": no such file, or not readable"));
+  const std::string content((std::istreambuf_iterator<char>(file)),
+                            std::istreambuf_iterator<char>());
+  const Json document = Json::parse(content, nullptr, /*allow_exceptions=*/false);
+  if (document.is_discarded()) {
+    return absl::DataLossError(absl::StrCat(path, ": damaged JSON, or none"));
+  }
+  const auto variants = document.is_object() ? document.find("variants") : document.end();
+  if (variants == document.end() || !variants->is_array()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(path, ": has no list \"variants\" of {\"id\", \"params\"}"));
+  }
+  std::vector<KnownVariant> out;
+  std::set<std::string> seen;
+  for (size_t i = 0; i < variants->size(); ++i) {
+    auto variant = ReadVariant(path, i, (*variants)[i]);
+    if (!variant.ok()) return variant.status();
+    if (!seen.insert(variant->id).second) {
+      return absl::FailedPreconditionError(
+          absl::StrCat(path, ": variants[", i, "]: id ", variant->id, " is there twice"));
+    }
+    out.push_back(*std::move(variant));
+  }
+  return out;
+}
+
+}  // namespace xplane_time::compare

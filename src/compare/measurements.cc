@@ -1,0 +1,130 @@
+// Which kind of input a path is, and captures that are there twice.
+#include "xplane_time/measurements.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+#include "absl/strings/str_cat.h"
+#include "compare/inputs.h"
+#include "compare/json_inputs.h"
+
+namespace xplane_time {
+namespace compare {
+
+bool LooksLikeJson(std::string_view content) {
+  constexpr std::string_view kSpace = " \t\r\n", kMark = "\xef\xbb\xbf";
+  if (content.starts_with(kMark)) content.remove_prefix(kMark.size());
+  const size_t first = content.find_first_not_of(kSpace);
+  if (first == std::string_view::npos || content[first] != '{') return false;
+  // A trace may begin with the bytes "\n{": the tag and the length of its first plane.
+  const size_t next = content.find_first_not_of(kSpace, first + 1);
+  return next != std::string_view::npos && (content[next] == '"' || content[next] == '}');
+}
+
+absl::StatusOr<std::vector<Measurements>> FromJson(const std::string& path,
+                                                   std::string_view content,
+                                                   const MeasureOptions& options) {
+  const Json document = Json::parse(content, nullptr, /*allow_exceptions=*/false);
+  if (document.is_discarded()) {
+    return absl::DataLossError(
+        absl::StrCat(path, ": damaged JSON, or cut short; write the file again"));
+  }
+  const auto benchmarks = document.find("benchmarks");
+  if (benchmarks != document.end() && benchmarks->is_array()) {
+    auto one = FromBenchmark(path, document, options);
+    if (!one.ok()) return one.status();
+    std::vector<Measurements> out;
+    out.push_back(*std::move(one));
+    return out;
+  }
+  const auto schema = document.find("schema");
+  const std::string name =
+      schema != document.end() && schema->is_string() ? schema->get<std::string>() : "";
+  if (name.starts_with("xplane-time.")) return FromResult(path, document, options);
+  return absl::FailedPreconditionError(
+      absl::StrCat(path,
+                   ": JSON, but neither of Google Benchmark (no \"benchmarks\") nor of ours "
+                   "(no \"schema\")"));
+}
+
+namespace {
+
+// The beginning of a regular file; empty for anything else.
+std::string Beginning(const std::string& path) {
+  std::error_code error;
+  if (!std::filesystem::is_regular_file(path, error)) return "";
+  std::ifstream file(path, std::ios::binary);
+  std::string head(64, '\0');
+  file.read(head.data(), static_cast<std::streamsize>(head.size()));
+  head.resize(static_cast<size_t>(std::max<std::streamsize>(0, file.gcount())));
+  return head;
+}
+
+absl::StatusOr<std::string> WholeFile(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::string content((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  if (file.bad()) return absl::UnavailableError(absl::StrCat(path, ": cannot read"));
+  return content;
+}
+
+absl::StatusOr<std::vector<Measurements>> ReadOne(const std::string& path,
+                                                  const MeasureOptions& options) {
+  if (compare::LooksLikeJson(Beginning(path))) {
+    const auto content = WholeFile(path);
+    if (!content.ok()) return content.status();
+    return compare::FromJson(path, *content, options);
+  }
+  auto one = compare::FromTrace(path, options);
+  if (!one.ok()) return one.status();
+  std::vector<Measurements> out;
+  out.push_back(*std::move(one));
+  return out;
+}
+
+bool SameSeries(const Series& a, const Series& b) {
+  const auto same = [](const Sampled& x, const Sampled& y) {
+    return x.time_ps == y.time_ps && x.start_ps == y.start_ps;
+  };
+  return a.function == b.function && a.device == b.device && a.program == b.program &&
+         std::equal(a.samples.begin(), a.samples.end(), b.samples.begin(), b.samples.end(), same);
+}
+
+// With start times no two captures agree in every sample; without them (Google Benchmark)
+// only the same file does so by more than chance.
+bool SameCapture(const Measurements& a, const Measurements& b) {
+  if (a.source == b.source) return true;
+  const bool timed = std::any_of(a.series.begin(), a.series.end(), [](const Series& series) {
+    return !series.samples.empty() && series.samples.back().start_ps != 0;
+  });
+  return timed &&
+         std::equal(a.series.begin(), a.series.end(), b.series.begin(), b.series.end(), SameSeries);
+}
+
+}  // namespace
+}  // namespace compare
+
+absl::StatusOr<MeasurementSet> ReadMeasurements(std::span<const std::string> paths,
+                                                const MeasureOptions& options) {
+  MeasurementSet set;
+  for (const std::string& path : paths) {
+    auto captures = compare::ReadOne(path, options);
+    if (!captures.ok()) return captures.status();
+    for (Measurements& capture : *captures) {
+      const auto twin = std::find_if(
+          set.captures.begin(), set.captures.end(),
+          [&](const Measurements& earlier) { return compare::SameCapture(earlier, capture); });
+      if (twin != set.captures.end()) {
+        set.notes.push_back(absl::StrCat(capture.source, " repeats ", twin->source,
+                                         " and is left out: it is no second process"));
+        continue;
+      }
+      set.notes.insert(set.notes.end(), capture.notes.begin(), capture.notes.end());
+      set.captures.push_back(std::move(capture));
+    }
+  }
+  return set;
+}
+
+}  // namespace xplane_time

@@ -1,0 +1,366 @@
+#include "xplane_time/pick.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <set>
+
+#include "absl/strings/str_cat.h"
+#include "compare/intervals.h"
+#include "compare/mismatch.h"
+#include "compare/pick_units.h"
+
+namespace xplane_time {
+namespace {
+
+using compare::DifferenceOf;
+using compare::NaturalLess;
+using compare::PairDifference;
+using compare::StudentQuantile;
+using compare::Units;
+
+constexpr size_t kLeastRounds = 4;
+constexpr double kPower = 0.8;
+constexpr double kMostNeeded = 1e6;
+
+// A variant against the leader.
+struct Rival {
+  std::string id;
+  PairDifference difference;  // log rival - log leader
+  double half = 0;            // of the simultaneous interval
+  bool enough = false;        // units
+  double lo() const { return difference.estimate - half; }
+  bool slower() const { return enough && lo() > 0; }
+};
+
+class Chooser {
+ public:
+  Chooser(Units units, const PickOptions& options) : units_(std::move(units)), options_(options) {
+    for (const auto& [id, ignored] : units_.log_time) ids_.push_back(id);
+  }
+
+  const Units& units() const { return units_; }
+
+  void Choose(Choice* choice) const {
+    std::string leader = Leader();
+    std::vector<Rival> rivals = Against(leader);
+    choice->claim = ClaimOf(leader, rivals, &choice->tied);
+    choice->pick = leader;
+    if (choice->claim == PickClaim::kTie) {
+      choice->pick = choice->tied.front();
+      rivals = Against(choice->pick);
+    }
+    Evidence(rivals, choice);
+    for (const Rival& rival : rivals) Fill(rival, choice);
+  }
+
+ private:
+  // The smallest centre, unless a rival is faster in the units that both share.
+  std::string Leader() const {
+    std::string leader = *std::min_element(
+        ids_.begin(), ids_.end(),
+        [&](const std::string& a, const std::string& b) { return CentreOf(a) < CentreOf(b); });
+    for (size_t step = 0; step < ids_.size(); ++step) {
+      std::string faster;
+      double gain = 0;
+      for (const std::string& id : ids_) {
+        if (id == leader) continue;
+        const double estimate = DifferenceOf(units_, leader, id, options_.drift_std).estimate;
+        if (estimate < gain) {
+          gain = estimate;
+          faster = id;
+        }
+      }
+      if (faster.empty()) break;
+      leader = faster;
+    }
+    return leader;
+  }
+
+  double CentreOf(const std::string& id) const { return compare::HuberCentre(Present(id)).value; }
+
+  std::vector<double> Present(const std::string& id) const {
+    std::vector<double> logs;
+    for (const double value : units_.log_time.at(id)) {
+      if (!std::isnan(value)) logs.push_back(value);
+    }
+    return logs;
+  }
+
+  double Bar(double df) const {
+    return StudentQuantile(options_.alpha / static_cast<double>(ids_.size() - 1), df);
+  }
+
+  Rival Against(const std::string& leader, const std::string& id) const {
+    Rival rival = {id, DifferenceOf(units_, leader, id, options_.drift_std)};
+    const PairDifference& d = rival.difference;
+    rival.enough = d.df > 0 && (!units_.in_rounds || d.units >= kLeastRounds);
+    rival.half = d.standard_error == 0 && d.df > 0 ? 0 : Bar(d.df) * d.standard_error;
+    return rival;
+  }
+
+  std::vector<Rival> Against(const std::string& leader) const {
+    std::vector<Rival> rivals;
+    for (const std::string& id : ids_) {
+      if (id != leader) rivals.push_back(Against(leader, id));
+    }
+    return rivals;
+  }
+
+  PickClaim ClaimOf(const std::string& leader, const std::vector<Rival>& rivals,
+                    std::vector<std::string>* tied) const {
+    std::vector<std::string> open = {leader};
+    bool enough = true, bounded = true;
+    for (const Rival& rival : rivals) {
+      if (rival.slower()) continue;
+      open.push_back(rival.id);
+      enough &= rival.enough;
+      bounded &= rival.enough && rival.lo() > -std::log1p(options_.delta);
+    }
+    if (open.size() == 1) return PickClaim::kWinner;
+    if (!enough) return PickClaim::kTooLittleData;
+    if (AllWithinDelta(open)) {
+      std::sort(open.begin(), open.end(), NaturalLess());
+      *tied = std::move(open);
+      return PickClaim::kTie;
+    }
+    return bounded ? PickClaim::kPick : PickClaim::kUndecided;
+  }
+
+  bool AllWithinDelta(const std::vector<std::string>& open) const {
+    for (size_t i = 0; i < open.size(); ++i) {
+      for (size_t j = i + 1; j < open.size(); ++j) {
+        const PairDifference d = DifferenceOf(units_, open[i], open[j], options_.drift_std);
+        const double half =
+            d.standard_error == 0 ? 0 : StudentQuantile(options_.alpha, d.df) * d.standard_error;
+        if (!(std::abs(d.estimate) + half <= std::log1p(options_.delta))) return false;
+      }
+    }
+    return true;
+  }
+
+  // Regret, and what a firmer answer would take: the rival nearest to the pick decides.
+  void Evidence(const std::vector<Rival>& rivals, Choice* choice) const {
+    double regret = 0;
+    const Rival* nearest = nullptr;
+    for (const Rival& rival : rivals) {
+      regret = std::max(regret, -rival.lo());
+      if (!rival.slower() && (nearest == nullptr || rival.lo() < nearest->lo())) nearest = &rival;
+    }
+    if (std::isfinite(regret)) choice->regret = std::expm1(regret);
+    if (nearest == nullptr || !nearest->enough || !(nearest->difference.standard_error > 0)) return;
+    const PairDifference& d = nearest->difference;
+    const double reach = (Bar(d.df) + StudentQuantile(1 - kPower, d.df)) * d.standard_error;
+    if (std::isfinite(reach)) choice->mde = std::expm1(reach);
+    const bool sole_capture = !units_.in_rounds && units_.size() == 1;
+    if (choice->claim != PickClaim::kUndecided || sole_capture) return;
+    // A gap beyond delta is to be proved; within delta the tie is.
+    const double tie = std::log1p(options_.delta), gap = std::abs(d.estimate);
+    const double wanted = gap > tie ? gap : std::max(tie - gap, tie / 4);
+    const double needed = static_cast<double>(d.units) * std::pow(reach / wanted, 2);
+    if (needed < kMostNeeded) choice->needed = static_cast<uint64_t>(std::ceil(needed));
+  }
+
+  void Fill(const Rival& rival, Choice* choice) const {
+    const auto row = std::find_if(choice->variants.begin(), choice->variants.end(),
+                                  [&](const VariantRow& at) { return at.id == rival.id; });
+    row->ratio = std::exp(rival.difference.estimate);
+    row->status = rival.slower() ? "slower" : "open";
+    if (std::find(choice->tied.begin(), choice->tied.end(), rival.id) != choice->tied.end()) {
+      row->status = "tied";
+    }
+    if (!std::isfinite(rival.half) || rival.difference.df <= 0) return;
+    row->lo = std::exp(rival.lo());
+    row->hi = std::exp(rival.difference.estimate + rival.half);
+  }
+
+  const Units units_;
+  const PickOptions& options_;
+  std::vector<std::string> ids_;
+};
+
+absl::Status CheckAlike(std::span<const Measurements> captures) {
+  const Series* first = nullptr;
+  for (const Measurements& capture : captures) {
+    std::set<std::string> seen;
+    for (const Series& series : capture.series) {
+      if (!series.variant_id.has_value()) continue;
+      if (!seen.insert(*series.variant_id).second) {
+        return absl::FailedPreconditionError(absl::StrCat(
+            capture.source, ": variant ", *series.variant_id,
+            " ran on several devices or as several functions; choose with --device or --function"));
+      }
+      if (series.samples.empty()) continue;
+      if (first == nullptr) first = &series;
+      if (series.metric != first->metric || series.clock != first->clock) {
+        return absl::FailedPreconditionError(absl::StrCat(
+            capture.source, ": variant ", *series.variant_id, " was measured by ", series.metric,
+            " (", series.clock, " clock), variant ", *first->variant_id, " by ", first->metric,
+            " (", first->clock, " clock); see --metric span and --clock profile"));
+      }
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckOptions(const PickOptions& options) {
+  if (!(options.alpha > 0 && options.alpha < 0.5)) {
+    return absl::InvalidArgumentError("alpha must lie between 0 and 0.5");
+  }
+  if (!(options.delta >= 0) || !(options.drift_std >= 0)) {
+    return absl::InvalidArgumentError("delta and drift must not be negative");
+  }
+  return absl::OkStatus();
+}
+
+// One row a variant, seen or expected, before it is judged.
+std::vector<VariantRow> ListVariants(std::span<const Measurements> captures,
+                                     const PickOptions& options, Choice* choice) {
+  std::map<std::string, VariantRow, NaturalLess> rows;
+  for (const KnownVariant& known : options.known) {
+    rows[known.id].id = known.id;
+    rows[known.id].params = known.params;
+  }
+  for (const Measurements& capture : captures) {
+    for (const Series& series : capture.series) {
+      if (!series.variant_id.has_value()) continue;
+      VariantRow& row = rows[*series.variant_id];
+      row.id = *series.variant_id;
+      row.function = series.function;
+      row.samples += series.samples.size();
+      row.left_out += series.left_out;
+      row.uncertain |= series.uncertain;
+      if (series.samples.empty() || !choice->metric.empty()) continue;
+      choice->metric = series.metric;
+      choice->clock = series.clock;
+    }
+  }
+  std::vector<VariantRow> out;
+  for (auto& [ignored, row] : rows) {
+    row.status = row.samples == 0 ? "no_samples" : "open";
+    out.push_back(std::move(row));
+  }
+  return out;
+}
+
+void DescribeTimes(std::span<const Measurements> captures, const Units& units, double alpha,
+                   VariantRow* row) {
+  std::vector<double> times, logs;
+  for (const Measurements& capture : captures) {
+    for (const Series& series : capture.series) {
+      if (series.variant_id != row->id) continue;
+      for (const Sampled& sample : series.samples) times.push_back(sample.time_ps);
+    }
+  }
+  std::sort(times.begin(), times.end());
+  const double place = 0.95 * static_cast<double>(times.size() - 1);
+  const auto below = static_cast<size_t>(place);
+  const size_t above = std::min(below + 1, times.size() - 1);
+  row->p95_ps = times[below] + (place - static_cast<double>(below)) * (times[above] - times[below]);
+  for (const double value : units.log_time.at(row->id)) {
+    if (!std::isnan(value)) logs.push_back(value);
+  }
+  row->units = logs.size();
+  compare::Centre centre = compare::HuberCentre(logs);
+  if (!units.in_rounds && units.size() == 1) {
+    const compare::Centre& own = units.within.at(row->id)[0];
+    centre.variance = own.variance;
+    centre.df = own.df;
+  }
+  row->centre_ps = std::exp(centre.value);
+  const double half = StudentQuantile(alpha / 2, centre.df) * std::sqrt(centre.variance);
+  if (!(centre.df > 0) || !std::isfinite(half)) return;
+  row->lo_ps = std::exp(centre.value - half);
+  row->hi_ps = std::exp(centre.value + half);
+}
+
+void Order(Choice* choice) {
+  std::stable_sort(choice->variants.begin(), choice->variants.end(),
+                   [](const VariantRow& a, const VariantRow& b) {
+                     if (a.ratio.has_value() != b.ratio.has_value()) return a.ratio.has_value();
+                     return a.ratio.value_or(0) < b.ratio.value_or(0);
+                   });
+}
+
+void AddNotes(const Units& units, Choice* choice) {
+  if (units.in_rounds || units.size() != 1) return;
+  choice->notes.push_back(absl::StrCat(
+      "the variants did not run in rounds, so drift may favour one: differences count beyond an "
+      "allowance of ",
+      choice->options.drift_std * 100, " % (std)"));
+}
+
+}  // namespace
+
+std::string_view PickClaimName(PickClaim claim) {
+  switch (claim) {
+    case PickClaim::kWinner:
+      return "winner";
+    case PickClaim::kTie:
+      return "tie";
+    case PickClaim::kPick:
+      return "pick";
+    case PickClaim::kUndecided:
+      return "undecided";
+    case PickClaim::kTooLittleData:
+      return "too_little_data";
+    case PickClaim::kAllFailed:
+      break;
+  }
+  return "all_failed";
+}
+
+int ExitCode(PickClaim claim) {
+  switch (claim) {
+    case PickClaim::kUndecided:
+      return 11;
+    case PickClaim::kTooLittleData:
+      return 12;
+    case PickClaim::kAllFailed:
+      return 20;
+    default:
+      return 0;
+  }
+}
+
+absl::StatusOr<Choice> Pick(std::span<const Measurements> captures, const PickOptions& options) {
+  if (absl::Status status = CheckOptions(options); !status.ok()) return status;
+  Choice choice;
+  choice.options = options;
+  choice.captures = captures.size();
+  for (const Measurements& capture : captures) choice.sources.push_back(capture.source);
+  absl::Status alike = compare::CheckMeasuredAlike(captures, {}, /*allowed=*/false, &choice.notes);
+  if (!alike.ok()) return alike;
+  if (absl::Status status = CheckAlike(captures); !status.ok()) return status;
+  choice.variants = ListVariants(captures, options, &choice);
+  if (choice.variants.empty()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(choice.sources.empty() ? "no capture" : choice.sources[0],
+                     ": no function is a variant; --id-pattern says which are, xplane-time "
+                     "functions lists what is there"));
+  }
+  const Chooser chooser(compare::MakeUnits(captures), options);
+  const Units& units = chooser.units();
+  choice.in_rounds = units.in_rounds;
+  if (units.log_time.empty()) {
+    choice.claim = PickClaim::kAllFailed;
+    return choice;
+  }
+  for (VariantRow& row : choice.variants) {
+    if (row.samples > 0) DescribeTimes(captures, units, options.alpha, &row);
+  }
+  chooser.Choose(&choice);
+  const auto p_best =
+      compare::ProbabilityOfBest(units, options.drift_std, options.replicates, options.seed);
+  for (VariantRow& row : choice.variants) {
+    if (const auto found = p_best.find(row.id); found != p_best.end()) row.p_best = found->second;
+    if (row.id != choice.pick) continue;
+    row.ratio = row.lo = row.hi = 1;
+    row.status = choice.claim == PickClaim::kTie ? "tied" : "picked";
+  }
+  AddNotes(units, &choice);
+  Order(&choice);
+  return choice;
+}
+
+}  // namespace xplane_time

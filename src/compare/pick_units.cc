@@ -1,0 +1,289 @@
+#include "compare/pick_units.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numbers>
+#include <random>
+#include <set>
+
+namespace xplane_time::compare {
+namespace {
+
+constexpr double kMissing = std::numeric_limits<double>::quiet_NaN();
+constexpr double kPoolingLevel = 0.25;
+constexpr size_t kMostBlocks = 1000;
+
+struct TimedSample {
+  int64_t start_ps;
+  const std::string* id;
+  double log_time;
+};
+
+std::vector<TimedSample> InOrder(const Measurements& capture) {
+  std::vector<TimedSample> samples;
+  for (const Series& series : capture.series) {
+    if (!series.variant_id.has_value()) continue;
+    for (const Sampled& sample : series.samples) {
+      samples.push_back({sample.start_ps, &*series.variant_id, std::log(sample.time_ps)});
+    }
+  }
+  std::stable_sort(samples.begin(), samples.end(), [](const TimedSample& a, const TimedSample& b) {
+    return a.start_ps < b.start_ps;
+  });
+  return samples;
+}
+
+using Round = std::map<std::string, double>;
+
+std::vector<Round> RoundsOf(const Measurements& capture) {
+  std::vector<Round> rounds;
+  for (const TimedSample& sample : InOrder(capture)) {
+    if (rounds.empty() || rounds.back().contains(*sample.id)) rounds.emplace_back();
+    rounds.back()[*sample.id] = sample.log_time;
+  }
+  return rounds;
+}
+
+size_t VariantsIn(const Measurements& capture) {
+  std::set<std::string> ids;
+  for (const Series& series : capture.series) {
+    if (series.variant_id.has_value() && !series.samples.empty()) ids.insert(*series.variant_id);
+  }
+  return ids.size();
+}
+
+// Without start times the order is not known.
+bool HasStartTimes(const Measurements& capture) {
+  for (const Series& series : capture.series) {
+    for (const Sampled& sample : series.samples) {
+      if (sample.start_ps != 0) return true;
+    }
+  }
+  return false;
+}
+
+bool InRounds(const Measurements& capture, const std::vector<Round>& rounds) {
+  const size_t variants = VariantsIn(capture);
+  if (!HasStartTimes(capture) || rounds.empty()) return false;
+  const auto whole = std::count_if(rounds.begin(), rounds.end(), [variants](const Round& round) {
+    return round.size() == variants;
+  });
+  return 2 * static_cast<size_t>(whole) >= rounds.size();
+}
+
+void AddUnit(uint32_t capture, const Round& values, Units* units) {
+  const size_t at = units->size();
+  units->capture.push_back(capture);
+  for (auto& [ignored, logs] : units->log_time) logs.push_back(kMissing);
+  for (const auto& [id, log_time] : values) {
+    auto& logs = units->log_time[id];
+    logs.resize(at + 1, kMissing);
+    logs[at] = log_time;
+  }
+}
+
+void AddCapture(uint32_t index, const Measurements& capture, Units* units) {
+  std::map<std::string, std::vector<double>> logs;
+  for (const TimedSample& sample : InOrder(capture)) logs[*sample.id].push_back(sample.log_time);
+  Round values;
+  for (auto& [id, own] : logs) {
+    const Centre centre = HuberCentre(std::move(own));
+    values[id] = centre.value;
+    auto& within = units->within[id];
+    within.resize(index);
+    within.push_back(centre);
+  }
+  AddUnit(index, values, units);
+}
+
+// Both groups of one analysis of variance, by capture.
+struct Scatter {
+  double between = 0, within = 0;  // mean squares
+  double between_df = 0, within_df = 0;
+};
+
+Scatter ScatterByCapture(const std::vector<double>& values, const std::vector<uint32_t>& capture) {
+  std::map<uint32_t, std::vector<double>> groups;
+  for (size_t i = 0; i < values.size(); ++i) groups[capture[i]].push_back(values[i]);
+  const double mean = Mean(values);
+  Scatter out;
+  for (const auto& [ignored, group] : groups) {
+    const double n = static_cast<double>(group.size()), off = Mean(group) - mean;
+    out.between += n * off * off;
+    out.within += Variance(group) * (n - 1);
+  }
+  out.between_df = static_cast<double>(groups.size()) - 1;
+  out.within_df = static_cast<double>(values.size()) - static_cast<double>(groups.size());
+  if (out.between_df > 0) out.between /= out.between_df;
+  if (out.within_df > 0) out.within /= out.within_df;
+  return out;
+}
+
+PairDifference OfRounds(const std::vector<double>& differences,
+                        const std::vector<uint32_t>& capture) {
+  const Centre centre = HuberCentre(differences);
+  PairDifference out = {centre.value, std::sqrt(centre.variance), centre.df, differences.size()};
+  const Scatter scatter = ScatterByCapture(PulledIn(differences), capture);
+  if (scatter.between_df < 1) return out;
+  const bool agree = scatter.within_df > 0 && scatter.within > 0 &&
+                     FisherTail(scatter.between / scatter.within, scatter.between_df,
+                                scatter.within_df) > kPoolingLevel;
+  if (agree) return out;
+  out.standard_error = std::max(
+      out.standard_error, std::sqrt(scatter.between / static_cast<double>(differences.size())));
+  out.df = scatter.between_df;
+  return out;
+}
+
+PairDifference OfCaptures(const std::vector<double>& differences, const std::vector<Centre>& within,
+                          double drift_std) {
+  const double n = static_cast<double>(differences.size());
+  double inside = 0, weighted = 0;
+  for (const Centre& centre : within) {
+    inside += centre.variance;
+    if (centre.df > 0) weighted += centre.variance * centre.variance / centre.df;
+  }
+  PairDifference out;
+  out.estimate = Mean(differences);
+  out.units = differences.size();
+  if (differences.size() == 1) {
+    const double variance = drift_std * drift_std + inside;
+    out.standard_error = std::sqrt(variance);
+    out.df =
+        weighted > 0 ? variance * variance / weighted : std::numeric_limits<double>::infinity();
+    return out;
+  }
+  out.standard_error = std::sqrt(std::max(Variance(differences), inside / n) / n);
+  out.df = n - 1;
+  return out;
+}
+
+// Uniform in (0, 1).
+double Uniform(std::mt19937_64* engine) {
+  return (static_cast<double>((*engine)() >> 11) + 0.5) * 0x1p-53;
+}
+
+double Normal(std::mt19937_64* engine) {
+  const double radius = std::sqrt(-2 * std::log(Uniform(engine)));
+  return radius * std::cos(2 * std::numbers::pi * Uniform(engine));
+}
+
+// One column a variant: spikes pulled in, long captures averaged into blocks.
+std::vector<std::vector<double>> Blocks(const Units& units) {
+  const size_t per_block = (units.size() + kMostBlocks - 1) / kMostBlocks;
+  std::vector<std::vector<double>> columns;
+  for (const auto& [ignored, logs] : units.log_time) {
+    std::vector<double> present;
+    std::copy_if(logs.begin(), logs.end(), std::back_inserter(present),
+                 [](double value) { return !std::isnan(value); });
+    const std::vector<double> pulled = PulledIn(present);
+    std::vector<double>& column = columns.emplace_back();
+    size_t next = 0;
+    for (size_t first = 0; first < logs.size(); first += per_block) {
+      double sum = 0, count = 0;
+      for (size_t i = first; i < std::min(first + per_block, logs.size()); ++i) {
+        if (std::isnan(logs[i])) continue;
+        sum += pulled[next++];
+        count += 1;
+      }
+      column.push_back(count > 0 ? sum / count : kMissing);
+    }
+  }
+  return columns;
+}
+
+double MeanOfDrawn(const std::vector<double>& column, const std::vector<size_t>& drawn) {
+  double sum = 0, count = 0;
+  for (const size_t at : drawn) {
+    if (std::isnan(column[at])) continue;
+    sum += column[at];
+    count += 1;
+  }
+  return count > 0 ? sum / count : std::numeric_limits<double>::infinity();
+}
+
+}  // namespace
+
+bool NaturalLess::operator()(const std::string& a, const std::string& b) const {
+  const auto number = [](const std::string& id) {
+    return !id.empty() && id.size() < 19 && id.find_first_not_of("0123456789") == std::string::npos;
+  };
+  if (number(a) != number(b)) return number(a);
+  if (number(a) && std::stoull(a) != std::stoull(b)) return std::stoull(a) < std::stoull(b);
+  return a < b;
+}
+
+Units MakeUnits(std::span<const Measurements> captures) {
+  std::vector<std::vector<Round>> rounds;
+  Units units;
+  units.captures = captures.size();
+  units.in_rounds = true;
+  for (const Measurements& capture : captures) {
+    rounds.push_back(RoundsOf(capture));
+    units.in_rounds &= InRounds(capture, rounds.back());
+  }
+  for (size_t i = 0; i < captures.size(); ++i) {
+    const auto index = static_cast<uint32_t>(i);
+    if (!units.in_rounds) {
+      AddCapture(index, captures[i], &units);
+      continue;
+    }
+    for (const Round& round : rounds[i]) AddUnit(index, round, &units);
+  }
+  for (auto& [ignored, logs] : units.log_time) logs.resize(units.size(), kMissing);
+  for (auto& [ignored, within] : units.within) within.resize(units.size());
+  return units;
+}
+
+PairDifference DifferenceOf(const Units& units, const std::string& a, const std::string& b,
+                            double drift_std) {
+  const std::vector<double>&first = units.log_time.at(a), &second = units.log_time.at(b);
+  std::vector<double> differences;
+  std::vector<uint32_t> capture;
+  std::vector<Centre> within;
+  for (size_t i = 0; i < units.size(); ++i) {
+    if (std::isnan(first[i]) || std::isnan(second[i])) continue;
+    differences.push_back(second[i] - first[i]);
+    capture.push_back(units.capture[i]);
+    if (units.in_rounds) continue;
+    within.push_back(units.within.at(a)[i]);
+    within.push_back(units.within.at(b)[i]);
+  }
+  if (differences.empty()) return {};
+  if (units.in_rounds) return OfRounds(differences, capture);
+  return OfCaptures(differences, within, drift_std);
+}
+
+std::map<std::string, double> ProbabilityOfBest(const Units& units, double drift_std,
+                                                uint32_t replicates, uint64_t seed) {
+  const std::vector<std::vector<double>> columns = Blocks(units);
+  if (columns.empty()) return {};
+  const size_t blocks = columns[0].size();
+  const bool single = units.size() == 1;
+  std::vector<double> wins(columns.size(), 0), means(columns.size());
+  std::vector<size_t> drawn(blocks);
+  std::mt19937_64 engine(seed);
+  for (uint32_t replicate = 0; replicate < replicates; ++replicate) {
+    for (size_t& at : drawn) at = engine() % blocks;
+    size_t column = 0;
+    for (const auto& [id, ignored] : units.log_time) {
+      means[column] = MeanOfDrawn(columns[column], drawn);
+      if (single) {  // nothing to draw from: the allowance, split over both of a pair
+        const double inside = units.in_rounds ? 0 : units.within.at(id)[0].variance;
+        means[column] += std::sqrt(drift_std * drift_std / 2 + inside) * Normal(&engine);
+      }
+      ++column;
+    }
+    const auto best = std::min_element(means.begin(), means.end());
+    wins[static_cast<size_t>(best - means.begin())] += 1;
+  }
+  std::map<std::string, double> out;
+  size_t column = 0;
+  for (const auto& [id, ignored] : units.log_time) {
+    out[id] = wins[column++] / static_cast<double>(replicates);
+  }
+  return out;
+}
+
+}  // namespace xplane_time::compare

@@ -1,0 +1,96 @@
+#include "output/decisions.h"
+
+#include <cmath>
+
+#include "output/interchange.h"
+#include "output/page.h"
+#include "output/text.h"
+#include "output/units.h"
+
+namespace xplane_time::output {
+namespace {
+
+std::string PageText(const Explanation& explanation, const Section& section,
+                     const std::vector<std::string>& notes, const OutputOptions& options) {
+  Page page(options);
+  page.Wrapped(explanation.verdict, explanation.bad ? kRed : explanation.good ? kGreen : kYellow);
+  for (const std::string& reason : explanation.reasons) page.Wrapped(reason);
+  page.Add(section, /*tell_dropped=*/true);
+  if (!notes.empty()) page.Line("");
+  for (const std::string& note : notes) page.Wrapped("note: " + Printable(note), kDim);
+  return std::move(page).Take();
+}
+
+std::string MarkdownText(const Explanation& explanation, const Section& section,
+                         const std::vector<std::string>& notes) {
+  std::string out = "### " + MarkdownCell(explanation.verdict) + "\n\n";
+  for (const std::string& reason : explanation.reasons) {
+    out.append(MarkdownCell(reason)).append("\n");
+  }
+  if (!explanation.reasons.empty()) out.push_back('\n');
+  out.append(MarkdownGrid(section.grid));
+  for (const std::string& note : section.notes)
+    out.append("\n").append(MarkdownCell(note)).append("\n");
+  if (!notes.empty()) out.push_back('\n');
+  for (const std::string& note : notes) out.append("- ").append(MarkdownCell(note)).append("\n");
+  return out;
+}
+
+}  // namespace
+
+std::string PercentText(double share) {
+  const double percent = std::abs(share) * 100;
+  return FormatFixed(share * 100, percent >= 9.95 ? 1 : 2) + " %";
+}
+
+std::string ChangeText(double ratio) {
+  const double percent = (ratio - 1) * 100;
+  const std::string text = FormatFixed(percent, std::abs(percent) >= 9.95 ? 1 : 2);
+  return percent > 0 ? "+" + text : text;
+}
+
+std::string RenderComparison(const Comparison& comparison, const OutputOptions& options,
+                             DecisionFormat format) {
+  switch (format) {
+    case DecisionFormat::kJson:
+      return ComparisonJson(comparison);
+    case DecisionFormat::kCsv:
+      return ComparisonCsv(comparison);
+    case DecisionFormat::kMarkdown:
+      return MarkdownText(ExplainComparison(comparison), ComparisonSection(comparison, options),
+                          comparison.notes);
+    case DecisionFormat::kJunit:
+      return JunitXml("xplane-time compare", InterchangeRows(comparison));
+    case DecisionFormat::kBenchmark:
+      return BenchmarkJson(InterchangeRows(comparison));
+    case DecisionFormat::kBmf:
+      return BencherJson(InterchangeRows(comparison));
+    case DecisionFormat::kTable:
+      break;
+  }
+  return PageText(ExplainComparison(comparison), ComparisonSection(comparison, options),
+                  comparison.notes, options);
+}
+
+std::string RenderChoice(const Choice& choice, const OutputOptions& options,
+                         DecisionFormat format) {
+  switch (format) {
+    case DecisionFormat::kJson:
+      return ChoiceJson(choice);
+    case DecisionFormat::kCsv:
+      return ChoiceCsv(choice);
+    case DecisionFormat::kMarkdown:
+      return MarkdownText(ExplainChoice(choice), ChoiceSection(choice, options), choice.notes);
+    case DecisionFormat::kJunit:
+      return JunitXml("xplane-time pick", InterchangeRows(choice));
+    case DecisionFormat::kBenchmark:
+      return BenchmarkJson(InterchangeRows(choice));
+    case DecisionFormat::kBmf:
+      return BencherJson(InterchangeRows(choice));
+    case DecisionFormat::kTable:
+      break;
+  }
+  return PageText(ExplainChoice(choice), ChoiceSection(choice, options), choice.notes, options);
+}
+
+}  // namespace xplane_time::output

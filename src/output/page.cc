@@ -1,0 +1,79 @@
+#include "output/page.h"
+
+#include <algorithm>
+
+#include "output/text.h"
+
+namespace xplane_time::output {
+namespace {
+
+constexpr char kPlain[] = "\x1b[0m";
+constexpr size_t kDiagnosticWidth = 160;  // of one diagnostic, over its lines
+
+std::string DroppedNote(const std::vector<std::string>& dropped) {
+  std::string note = "not shown, too wide: ";
+  for (size_t i = 0; i < dropped.size(); ++i) note.append(i > 0 ? ", " : "").append(dropped[i]);
+  return note;
+}
+
+}  // namespace
+
+Page::Page(const OutputOptions& options)
+    : options_(options),
+      signs_(Signs::For(options)),
+      width_(static_cast<size_t>(std::max(options.width, 20))) {}
+
+size_t Page::lines() const {
+  return static_cast<size_t>(std::count(text_.begin(), text_.end(), '\n'));
+}
+
+void Page::Line(std::string_view text, const char* style) {
+  const std::string shown = ShortenMiddle(text, width_, signs_.ellipsis);
+  const bool styled = options_.color && style != nullptr && !shown.empty();
+  if (styled) text_.append(style);
+  text_.append(shown);
+  if (styled) text_.append(kPlain);
+  text_.push_back('\n');
+}
+
+void Page::Wrapped(std::string_view text, const char* style) {
+  const std::string wrapped = Wrap(text, width_, 2);
+  for (size_t begin = 0; begin < wrapped.size();) {
+    const size_t end = std::min(wrapped.find('\n', begin), wrapped.size());
+    Line(std::string_view(wrapped).substr(begin, end - begin), style);
+    begin = end + 1;
+  }
+}
+
+void Page::Add(const Section& section, bool tell_dropped) {
+  if (!text_.empty()) Line("");
+  if (!section.title.empty()) Line(section.title, kBold);
+  if (section.grid.rows() > 0) {
+    const GridText grid = LayOut(section.grid, width_, signs_.ellipsis);
+    for (size_t i = 0; i < grid.lines.size(); ++i) Line(grid.lines[i], i == 0 ? kDim : nullptr);
+    if (tell_dropped && !grid.dropped.empty()) Line(DroppedNote(grid.dropped), kDim);
+  }
+  for (const std::string& note : section.notes) Wrapped(note, kDim);
+}
+
+void Page::AddDiagnostics(const std::vector<DiagnosticRow>& rows, bool or_infos, size_t most) {
+  const std::vector<DiagnosticLine> lines = DiagnosticLines(rows, /*infos=*/false);
+  if (lines.empty() || (!or_infos && lines[0].severity == "info")) return;
+  if (!text_.empty()) Line("");
+  Line(lines[0].severity == "info" ? "notes on this trace" : "suspicious in this trace", kBold);
+  const size_t shown = std::min(lines.size(), most);
+  for (size_t i = 0; i < shown; ++i) AddDiagnostic(lines[i]);
+  if (lines.size() > shown) {
+    Line(MoreNote(lines.size() - shown, "findings", "--format json"), kDim);
+  }
+}
+
+void Page::AddDiagnostic(const DiagnosticLine& line) {
+  const std::string text = ShortenMiddle(line.text, kDiagnosticWidth, signs_.ellipsis);
+  const char* style = nullptr;
+  if (line.severity == "error") style = kRed;
+  if (line.severity == "warning") style = kYellow;
+  Wrapped(line.severity + ": " + text, style);
+}
+
+}  // namespace xplane_time::output

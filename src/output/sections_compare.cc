@@ -1,0 +1,225 @@
+// A comparison for people.
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "absl/strings/str_cat.h"
+#include "output/decisions.h"
+#include "output/text.h"
+#include "output/units.h"
+
+namespace xplane_time::output {
+namespace {
+
+std::string Plural(uint64_t count, std::string_view what) {
+  return absl::StrCat(count, " ", std::string(what), count == 1 ? "" : "s");
+}
+
+const ComparedRow* Worst(const Comparison& comparison, Verdict verdict) {
+  for (const ComparedRow& row : comparison.rows) {
+    if (row.verdict == verdict && row.ratio.has_value()) return &row;
+  }
+  return nullptr;
+}
+
+// Captures a side that every open row would be content with; empty: over 1000, or none open.
+std::optional<uint64_t> CapturesNeeded(const Comparison& comparison) {
+  std::optional<uint64_t> most;
+  for (const ComparedRow& row : comparison.rows) {
+    if (row.verdict != Verdict::kTooLittleData) continue;
+    if (!row.needed.has_value()) return std::nullopt;
+    most = std::max(most.value_or(0), *row.needed);
+  }
+  return most;
+}
+
+bool OneCaptureEach(const Comparison& comparison) {
+  return comparison.base_sources.size() < 2 && comparison.head_sources.size() < 2;
+}
+
+void ExplainSlower(const Comparison& comparison, Explanation* out) {
+  const ComparedRow& worst = *Worst(comparison, Verdict::kSlower);
+  out->verdict =
+      absl::StrCat("slower: ", comparison.Count(Verdict::kSlower), " of ",
+                   Plural(comparison.compared, "function"), ", the worst by ",
+                   ChangeText(*worst.ratio), " % (at least ", ChangeText(*worst.lo), " %)");
+  out->bad = true;
+}
+
+void ExplainTooLittle(const Comparison& comparison, Explanation* out) {
+  const double limit = comparison.options.max_mde;
+  out->verdict = absl::StrCat("too little data: in ", comparison.Count(Verdict::kTooLittleData),
+                              " of ", Plural(comparison.compared, "function"), " a slowdown of ",
+                              PercentText(limit), " could pass unseen");
+  const std::optional<uint64_t> needed = CapturesNeeded(comparison);
+  if (OneCaptureEach(comparison) && !comparison.options.offset_std.has_value()) {
+    out->reasons.push_back(absl::StrCat(
+        "One capture a side does not show how much processes differ, however many samples it "
+        "has. Give several on each side",
+        needed.has_value() ? absl::StrCat(" (", *needed, " where processes differ by 1 %)")
+                           : std::string(),
+        ", or the difference itself: --offset-std."));
+  } else if (needed.has_value()) {
+    out->reasons.push_back(
+        absl::StrCat("About ", *needed, " captures a side would do, or a larger --max-mde."));
+  } else {
+    out->reasons.push_back(
+        "More than 1000 captures a side: measure with less noise, leave noisy "
+        "functions out (--exclude), or allow a larger --max-mde.");
+  }
+}
+
+void ExplainCannotTell(const Comparison& comparison, Explanation* out) {
+  uint64_t perhaps = 0;
+  for (const ComparedRow& row : comparison.rows) {
+    perhaps += row.verdict == Verdict::kCannotTell && *row.ratio > 1;
+  }
+  const ComparedRow& worst = *Worst(comparison, Verdict::kCannotTell);
+  out->verdict = absl::StrCat(
+      "cannot tell: ", perhaps, " of ", Plural(comparison.compared, "function"),
+      " may be slower, at worst by ", ChangeText(*worst.ratio), " %, but chance explains it");
+  out->reasons.push_back(absl::StrCat("More captures a side make it firmer; changes up to ",
+                                      PercentText(comparison.options.min_effect),
+                                      " do not count (--min-effect)."));
+}
+
+void ExplainNone(const Comparison& comparison, Explanation* out) {
+  out->verdict =
+      absl::StrCat("no regression: of ", Plural(comparison.compared, "function"),
+                   " none is slower by more than ", PercentText(comparison.options.min_effect));
+  out->good = true;
+  if (comparison.largest_mde.has_value()) {
+    out->reasons.push_back(
+        absl::StrCat("A slowdown of ", PercentText(*comparison.largest_mde),
+                     " would have been detected in any of them (4 times in 5)."));
+  }
+}
+
+void CountOthers(const Comparison& comparison, Explanation* out) {
+  const std::pair<Verdict, std::string_view> kOthers[] = {
+      {Verdict::kFaster, " faster"},
+      {Verdict::kOnlyBase, " only in base"},
+      {Verdict::kOnlyHead, " only in head"},
+      {Verdict::kNotComparable, " not comparable"},
+      {Verdict::kFailed, " failed"}};
+  std::string text;
+  for (const auto& [verdict, what] : kOthers) {
+    const uint64_t count = comparison.Count(verdict);
+    if (count > 0) absl::StrAppend(&text, text.empty() ? "Also: " : ", ", count, std::string(what));
+  }
+  if (!text.empty()) out->reasons.push_back(text + ".");
+}
+
+std::string VerdictText(const ComparedRow& row) {
+  std::string text(VerdictName(row.verdict));
+  std::replace(text.begin(), text.end(), '_', ' ');
+  return row.uncertain ? text + " ?" : text;
+}
+
+std::string IntervalText(const ComparedRow& row) {
+  if (!row.lo.has_value() || !row.hi.has_value()) return "-";
+  return absl::StrCat(ChangeText(*row.lo), " .. ", ChangeText(*row.hi));
+}
+
+template <typename Get>
+std::vector<std::string> Cells(std::span<const ComparedRow> rows, Get get) {
+  std::vector<std::string> cells;
+  for (const ComparedRow& row : rows) cells.push_back(get(row));
+  return cells;
+}
+
+std::vector<std::optional<double>> Centres(std::span<const ComparedRow> rows,
+                                           SideEstimate ComparedRow::*side) {
+  std::vector<std::optional<double>> values;
+  for (const ComparedRow& row : rows) values.push_back((row.*side).centre_ps);
+  return values;
+}
+
+void AddNames(std::span<const ComparedRow> rows, Grid* grid) {
+  const auto functions = Cells(rows, [](const ComparedRow& row) {
+    std::string name = Printable(row.function);
+    if (row.program > 0) absl::StrAppend(&name, " #", row.program + 1);
+    return name;
+  });
+  grid->columns.push_back(NameColumn("function", functions, 12));
+  const auto devices = Cells(rows, [](const ComparedRow& row) { return Printable(row.device); });
+  if (Varies(devices)) grid->columns.push_back(TextColumn("device", devices));
+}
+
+void AddReasons(std::span<const ComparedRow> rows, Section* section) {
+  std::set<std::string> seen;
+  for (const ComparedRow& row : rows) {
+    if (row.reason.empty()) continue;
+    if (seen.insert(row.reason).second) {
+      section->notes.push_back(absl::StrCat(Printable(row.function), ": ", Printable(row.reason)));
+    }
+  }
+}
+
+}  // namespace
+
+Explanation ExplainComparison(const Comparison& comparison) {
+  Explanation out;
+  switch (comparison.outcome) {
+    case Outcome::kSlower:
+      ExplainSlower(comparison, &out);
+      break;
+    case Outcome::kTooLittleData:
+      ExplainTooLittle(comparison, &out);
+      break;
+    case Outcome::kCannotTell:
+      ExplainCannotTell(comparison, &out);
+      break;
+    case Outcome::kNoRegression:
+      ExplainNone(comparison, &out);
+      break;
+    case Outcome::kAllFailed:
+      out.verdict = "failed: no function has samples on both sides";
+      out.bad = true;
+      break;
+  }
+  CountOthers(comparison, &out);
+  return out;
+}
+
+Section ComparisonSection(const Comparison& comparison, const OutputOptions& options) {
+  const size_t shown =
+      std::min(comparison.rows.size(), options.top.value_or(comparison.rows.size()));
+  const auto rows = std::span(comparison.rows).first(shown);
+  Section section;
+  section.title = absl::StrCat("base: ", Plural(comparison.base_sources.size(), "capture"),
+                               ", head: ", Plural(comparison.head_sources.size(), "capture"));
+  AddNames(rows, &section.grid);
+  auto& columns = section.grid.columns;
+  columns.push_back(TextColumn("verdict", Cells(rows, VerdictText)));
+  const auto base = Centres(rows, &ComparedRow::base), head = Centres(rows, &ComparedRow::head);
+  std::vector<std::optional<double>> both = base;
+  both.insert(both.end(), head.begin(), head.end());
+  const Unit unit = CommonUnit(both, options.unit);
+  columns.push_back(TimesColumn("base", base, unit, 2));
+  columns.push_back(TimesColumn("head", head, unit, 1));
+  columns.push_back(NumberColumn("change %", Cells(rows, [](const ComparedRow& row) {
+                                   return row.ratio.has_value() ? ChangeText(*row.ratio) : "-";
+                                 })));
+  columns.push_back(NumberColumn("interval %", Cells(rows, IntervalText)));
+  columns.push_back(NumberColumn("detects %",
+                                 Cells(rows,
+                                       [](const ComparedRow& row) {
+                                         return row.mde.has_value() ? ChangeText(1 + *row.mde)
+                                                                    : "-";
+                                       }),
+                                 3));
+  if (comparison.rows.size() > shown) {
+    section.notes.push_back(MoreNote(comparison.rows.size() - shown, "functions", "without --top"));
+  }
+  section.notes.push_back(
+      absl::StrCat("interval: all together hold with ", PercentText(comparison.options.confidence),
+                   "; detects: the slowdown that would be proved 4 times in 5"));
+  const bool any_uncertain =
+      std::any_of(rows.begin(), rows.end(), [](const ComparedRow& row) { return row.uncertain; });
+  if (any_uncertain) section.notes.push_back("?: the split into runs is uncertain");
+  AddReasons(rows, &section);
+  return section;
+}
+
+}  // namespace xplane_time::output

@@ -1,0 +1,30 @@
+#include <utility>
+
+#include "commands.h"
+#include "output/decisions.h"
+
+namespace xplane_time::tools {
+
+int RunCompare(const Options& options) {
+  MeasureOptions measure;
+  measure.report = options.report;
+  measure.find = options.find;
+  measure.read = options.read;
+  measure.by_variant = options.by_id;
+  measure.benchmark_time = options.decide.benchmark_time;
+  auto base = ReadMeasurements(options.decide.base, measure);
+  if (!base.ok()) return Fail(base.status());
+  auto head = ReadMeasurements(options.decide.head, measure);
+  if (!head.ok()) return Fail(head.status());
+  auto comparison = Compare(base->captures, head->captures, options.decide.compare);
+  if (!comparison.ok()) return Fail(comparison.status());
+  for (const MeasurementSet* side : {&*base, &*head}) {
+    comparison->notes.insert(comparison->notes.end(), side->notes.begin(), side->notes.end());
+  }
+  const int written =
+      WriteText(options.output_path,
+                output::RenderComparison(*comparison, options.output, options.decide.format));
+  return written != 0 ? written : static_cast<int>(comparison->outcome);
+}
+
+}  // namespace xplane_time::tools
