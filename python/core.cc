@@ -17,6 +17,8 @@
 #include "arrow/event_table.h"
 #include "arrow/report_tables.h"
 #include "arrow/table.h"
+#include "core_compat.h"
+#include "core_status.h"
 #include "xplane_time/planes.h"
 #include "xplane_time/read.h"
 #include "xplane_time/report.h"
@@ -26,31 +28,6 @@ namespace nb = nanobind;
 
 namespace xplane_time::python {
 namespace {
-
-// As an exception of xplane_time.errors.
-[[noreturn]] void Throw(const absl::Status& status) {
-  const std::string code = absl::StatusCodeToString(status.code());
-  const nb::object error = nb::module_::import_("xplane_time.errors")
-                               .attr("from_status")(code, std::string(status.message()));
-  PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(error.ptr())), error.ptr());
-  throw nb::python_error();
-}
-
-template <typename T>
-T ValueOf(absl::StatusOr<T> result) {
-  if (!result.ok()) Throw(result.status());
-  return *std::move(result);
-}
-
-// Without the GIL; `read` must not touch Python.
-template <typename Read>
-auto WithoutGil(Read read) {
-  auto result = [&] {
-    const nb::gil_scoped_release release;
-    return read();
-  }();
-  return ValueOf(std::move(result));
-}
 
 using TablePointer = std::shared_ptr<const arrow::Table>;
 
@@ -212,22 +189,27 @@ class PyTrace {
         threads_(threads) {}
 
   static PyTrace OpenPaths(const std::vector<std::string>& paths, const std::string& run,
-                           int threads) {
+                           int threads, bool keep_identical_planes) {
+    const ReadOptions options = {.threads = threads,
+                                 .keep_identical_planes = keep_identical_planes};
     Diagnostics reading;
     Trace trace = WithoutGil([&]() -> absl::StatusOr<Trace> {
       auto inputs = FindInputs(paths, {.run = run});
       if (!inputs.ok()) return inputs.status();
-      return OpenTrace(*inputs, {.threads = threads}, &reading);
+      return OpenTrace(*inputs, options, &reading);
     });
     return {std::move(trace), std::move(reading), nullptr, threads};
   }
 
   // Of an object with a contiguous buffer, which lives as long as the trace.
-  static PyTrace OpenBuffer(const nb::object& object, const std::string& name, int threads) {
+  static PyTrace OpenBuffer(const nb::object& object, const std::string& name, int threads,
+                            bool keep_identical_planes) {
+    const ReadOptions options = {.threads = threads,
+                                 .keep_identical_planes = keep_identical_planes};
     auto buffer = std::make_unique<Buffer>(object);
     Diagnostics reading;
-    Trace trace = WithoutGil(
-        [&] { return OpenTraceFromMemory(buffer->bytes(), name, {.threads = threads}, &reading); });
+    Trace trace =
+        WithoutGil([&] { return OpenTraceFromMemory(buffer->bytes(), name, options, &reading); });
     return {std::move(trace), std::move(reading), std::move(buffer), threads};
   }
 
@@ -278,6 +260,7 @@ class PyTrace {
     }));
   }
 
+  const Trace& trace() const { return trace_; }
   uint64_t event_count() const { return trace_.event_count; }
   PyTable Inputs() const { return PyTable(arrow::InputsTable(DescribeInputs(trace_))); }
 
@@ -313,11 +296,38 @@ NB_MODULE(_core, module) {
       .def("planes", &PyTrace::Planes, nb::arg("stats"))
       .def("events", &PyTrace::Events, nb::arg("options"))
       .def("inputs", &PyTrace::Inputs)
-      .def_prop_ro("event_count", &PyTrace::event_count);
+      .def_prop_ro("event_count", &PyTrace::event_count)
+      .def("plane_names", [](const PyTrace& trace) { return PlaneNames(trace.trace()); })
+      .def(
+          "ejkernel_times",
+          [](const PyTrace& trace, size_t plane, const std::string& prefix, double min_duration_ns,
+             std::optional<uint64_t> max_events, const Test& children) {
+            return EjkernelTimes(trace.trace(), plane, prefix, min_duration_ns, max_events,
+                                 children);
+          },
+          nb::arg("plane"), nb::arg("prefix"), nb::arg("min_duration_ns"),
+          nb::arg("max_events").none(), nb::arg("children").none())
+      .def(
+          "tune_jax_times",
+          [](const PyTrace& trace, size_t plane, const std::string& prefix, bool raw_protos,
+             const Test& children) {
+            return TuneJaxTimes(trace.trace(), plane, prefix, raw_protos, children);
+          },
+          nb::arg("plane"), nb::arg("prefix"), nb::arg("raw_protos"), nb::arg("children").none())
+      .def(
+          "xprof_device_times",
+          [](const PyTrace& trace, uint64_t limit, bool intra_kernel_regions,
+             const std::optional<std::string>& kernel_name, const Test& names) {
+            return XprofDeviceTimes(trace.trace(), limit, intra_kernel_regions, kernel_name, names);
+          },
+          nb::arg("limit"), nb::arg("intra_kernel_regions"), nb::arg("kernel_name").none(),
+          nb::arg("names").none());
   module.def("open_paths", &PyTrace::OpenPaths, nb::arg("paths"), nb::arg("run"),
-             nb::arg("threads"));
+             nb::arg("threads"), nb::arg("keep_identical_planes") = false);
   module.def("open_buffer", &PyTrace::OpenBuffer, nb::arg("buffer"), nb::arg("name"),
-             nb::arg("threads"));
+             nb::arg("threads"), nb::arg("keep_identical_planes") = false);
+  module.def("ejkernel_variants", &EjkernelVariants, nb::arg("captures"));
+  module.def("tune_jax_variants", &TuneJaxVariants, nb::arg("captures"));
 }
 
 }  // namespace xplane_time::python

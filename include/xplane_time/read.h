@@ -65,6 +65,9 @@ struct ReadOptions {
   uint64_t max_spool_bytes = uint64_t{64} << 30;
   uint64_t max_gzip_ratio = 250;
   int threads = 1;  // this one included; lines are counted in parallel
+  // A plane that is byte for byte another one of its file and host is left out (and noted),
+  // unless this is set.
+  bool keep_identical_planes = false;
 };
 
 // Opens all inputs as one Trace: planes, metadata, lines and their numbers of events;

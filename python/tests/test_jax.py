@@ -15,8 +15,11 @@ import xplane_time
 from xplane_time import jax as harness
 
 
-# jax 0.6.0 writes no run_id on the CPU: runs cannot be told apart there.
-TELLS_RUNS = "run_id" in xplane_time.open(harness.capture(lambda: jnp.ones(3) + 1)).stats["name"]
+# On the CPU jax 0.6.0 writes no run_id, so that runs cannot be told apart, and from 0.6.2 to
+# 0.7.1 no executions at all.
+STATS = xplane_time.open(harness.capture(lambda: jnp.ones(3) + 1)).stats["name"]
+TELLS_RUNS = "run_id" in STATS
+HAS_EXECUTIONS = "hlo_op" in STATS
 
 
 def chain(length):
@@ -33,13 +36,18 @@ class Variants(unittest.TestCase):
 
     @unittest.skipIf(TELLS_RUNS, "this jax tells runs apart")
     def test_without_run_ids_nothing_is_made_up(self):
-        with self.assertRaisesRegex(xplane_time.NothingFoundError, "does not tell runs apart"):
+        why = "does not tell runs apart" if HAS_EXECUTIONS else f"jax {jax.__version__}; on the CPU"
+        with self.assertRaisesRegex(xplane_time.NothingFoundError, why):
             harness.time_variants({"a": chain(1)}, self.x)
         self.assertEqual(harness.time_variants({"a": chain(1)}, self.x, fallback="wall").clock,
                          "wall")
         run = jax.jit(chain(2))
-        found = harness.profile(lambda: run(self.x))
-        self.assertEqual((found.by_function, found.uncertain), ({}, {"jit_run"}))
+        if HAS_EXECUTIONS:
+            found = harness.profile(lambda: run(self.x))
+            self.assertEqual((found.by_function, found.uncertain), ({}, {"jit_run"}))
+        else:
+            with self.assertRaises(xplane_time.NothingFoundError):
+                harness.profile(lambda: run(self.x))
 
     @unittest.skipUnless(TELLS_RUNS, "this jax does not tell runs apart")
     def test_order_of_clearly_different_variants(self):
@@ -118,7 +126,11 @@ class Captures(unittest.TestCase):
                 mock.patch.object(tempfile, "tempdir", folder):
             content = harness.capture(lambda: run(x))
             self.assertEqual(list(__import__("pathlib").Path(folder).iterdir()), [])
-        self.assertEqual(xplane_time.open(content).functions()["function"], ["jit_run"])
+        trace = xplane_time.open(content)
+        if HAS_EXECUTIONS:
+            self.assertEqual(trace.functions()["function"], ["jit_run"])
+        else:
+            self.assertGreater(trace.event_count, 0)
 
     def test_what_a_closure_raises_comes_through_and_the_next_capture_works(self):
         def broken():

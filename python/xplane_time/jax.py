@@ -141,8 +141,12 @@ class Profile:
 
 def _read(content: bytes, device: str | None, **options: Any) -> Profile:
     trace = xplane_time.open(content)
-    report = trace.report(device=jax.default_backend() if device is None else device,
-                          samples=True, **options)
+    try:
+        report = trace.report(device=jax.default_backend() if device is None else device,
+                              samples=True, **options)
+    except NothingFoundError as error:
+        raise NothingFoundError(error.code, f"{error.message} (jax {jax.__version__}; on the CPU "
+                                "jax before 0.7.2 may record no executions)") from None
     uncertain = frozenset(row["function"] for row in report.functions
                           if row["status"] == "runs_uncertain")
     return Profile(trace, report.samples, uncertain)

@@ -148,7 +148,8 @@ class Opener {
       const size_t end_size = std::min<size_t>(content.size(), 256);
       auto& alike = seen[{Absl(host), Absl(content.substr(0, end_size)),
                           Absl(content.substr(content.size() - end_size)), content.size()}];
-      if (std::find(alike.begin(), alike.end(), content) != alike.end()) {
+      if (!options_.keep_identical_planes &&
+          std::find(alike.begin(), alike.end(), content) != alike.end()) {
         diagnostics_->Count(DiagnosticCode::kDuplicatePlane,
                             {.file = file, .byte_offset = at.bytes.offset});
         continue;

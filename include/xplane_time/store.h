@@ -1,0 +1,180 @@
+// Store: what was measured and decided, in one SQLite file that outlives crashes.
+//
+// Enters: rounds of samples and verdicts of tuning sessions. Leaves: the same, in the order
+// in which they were stored, and the best configuration for a key. Not handled here: what
+// to measure next (decide.h), texts of exports (src/tune/export.h).
+//
+//   auto store = TuneStore::Open("tune.db", {});
+//   auto session = store->Begin({.key = key, .space_hash = hash, .config_json = "{}"});
+//   // FailedPrecondition: tune.db: this session is in use by process 4711 on node3; ...
+//   store->RegisterVariants(*session, configurations);
+//   store->Append(*session, {.batch = 0, .round = 0, .samples = {{.variant = "a", .t_ps = 5}}});
+//   store->Append(*session, the same);   // kAlreadyStored: a round is stored once
+//
+// A round is one transaction. When Append returns, the round survives kill -9 at any moment
+// (both durabilities) and, with Durability::kPowerLoss, a power cut: SQLite then flushes its
+// log before it reports success (WAL, synchronous=FULL). kProcessLoss leaves that to the
+// kernel (synchronous=NORMAL): a power cut may take the last rounds, never part of one.
+// Rounds, samples and verdicts are append-only; triggers in the file refuse changes.
+//
+// Format: docs/store.md; `PRAGMA user_version` is its version. A newer one is refused.
+// Not for network file systems (WAL needs shared memory). One object is for one thread;
+// several processes may open one file. Times are integers in picoseconds.
+#ifndef XPLANE_TIME_STORE_H_
+#define XPLANE_TIME_STORE_H_
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "xplane_time/space.h"
+#include "xplane_time/tuned_table.h"
+
+namespace xplane_time {
+
+// A lock by name that lasts as long as the object, or the process: kill -9 releases it.
+// Held on a byte of the file at `path`, which is made and stays. Other programs may hold
+// other names in one file.
+class FileLock {
+ public:
+  // Errors: FailedPrecondition (held by someone, this process included), PermissionDenied,
+  // Unavailable (I/O).
+  static absl::StatusOr<FileLock> Acquire(const std::string& path, std::string_view name);
+  FileLock() = default;  // holds nothing
+  ~FileLock();
+  FileLock(FileLock&& other) noexcept;
+  FileLock& operator=(FileLock&& other) noexcept;
+
+ private:
+  explicit FileLock(int fd) : fd_(fd) {}
+  int fd_ = -1;
+};
+
+enum class Durability : uint8_t { kPowerLoss, kProcessLoss };
+
+struct StoreOptions {
+  Durability durability = Durability::kPowerLoss;
+  int busy_timeout_ms = 10'000;  // how long to wait for another process's transaction
+};
+
+enum class Resume : uint8_t {
+  kIfThere,   // the latest session of the same identity, finished or not; else a new one
+  kNever,     // a new one
+  kRequired,  // NotFound without one
+};
+
+// What a session is of. Two sessions have one identity where all but `device`,
+// `now_unix_s` and `resume` are equal, byte for byte.
+struct SessionSpec {
+  TuneKey key = {};
+  std::string space_hash = {};     // SpaceHash
+  std::string config_json = "{}";  // of the decision
+  uint64_t seed = 0;
+  std::string device = {};  // measured on; locked for the session unless empty
+  int64_t now_unix_s = 0;   // when it began
+  Resume resume = Resume::kIfThere;
+};
+
+// A session that this process may append to.
+struct TuneSession {
+  int64_t id = 0;
+  bool resumed = false;
+  std::optional<std::string> verdict_json;  // of a session that was finished before
+  FileLock session_lock, device_lock;
+};
+
+struct SampleRecord {
+  std::string variant;        // an id that was registered
+  int32_t slot = 0;           // place in the round
+  std::string status = "ok";  // tuning.md's names; further ones are kept as they are
+  std::optional<int64_t> t_ps = {};
+  std::optional<int64_t> energy_uj = {};
+  friend bool operator==(const SampleRecord&, const SampleRecord&) = default;
+};
+
+struct RoundRecord {
+  int64_t batch = 0, round = 0;
+  bool discarded = false;         // kept, and not to be used
+  std::string notes_json = "{}";  // environment: clocks, temperatures, throttling
+  std::vector<SampleRecord> samples = {};
+  friend bool operator==(const RoundRecord&, const RoundRecord&) = default;
+};
+
+enum class Appended : uint8_t { kStored, kAlreadyStored };
+
+struct SessionInfo {
+  int64_t id = 0;
+  TuneKey key;
+  std::string space_hash, config_json, device;
+  uint64_t seed = 0;
+  int64_t started_unix_s = 0;
+  uint64_t rounds = 0, samples = 0;
+  std::optional<std::string> verdict_json;  // the latest
+};
+
+class TuneStore {
+ public:
+  // Creates the file where there is none. Errors name the path and a way out: NotFound (no
+  // such directory), PermissionDenied (read-only), FailedPrecondition (a newer version;
+  // another program's database), DataLoss (damaged, not a database), ResourceExhausted
+  // (disk full), Unavailable (I/O; busy for longer than the time-out).
+  static absl::StatusOr<TuneStore> Open(const std::string& path, const StoreOptions& options);
+  // For look-ups and exports; also of a file on a read-only medium.
+  static absl::StatusOr<TuneStore> OpenReadOnly(const std::string& path);
+  ~TuneStore();
+  TuneStore(TuneStore&&) noexcept;
+  TuneStore& operator=(TuneStore&&) noexcept;
+
+  const std::string& path() const;
+
+  // Errors: FailedPrecondition (another process has the session or the device: says which
+  // one), NotFound (kRequired), and those of I/O as in Open.
+  absl::StatusOr<TuneSession> Begin(const SessionSpec& spec);
+
+  // Before their samples are appended. Known ids are left as they are; one with other
+  // parameters is InvalidArgument.
+  absl::Status RegisterVariants(const TuneSession& session,
+                                std::span<const Configuration> variants);
+
+  // All of the round or nothing. A (batch, round) that is stored already is left as it is:
+  // kAlreadyStored where it is the same, AlreadyExists where it is not. InvalidArgument: a
+  // variant that was not registered, notes that are not JSON. After an error the store
+  // stays usable; the round may be appended again.
+  absl::StatusOr<Appended> Append(const TuneSession& session, const RoundRecord& round);
+
+  // A JSON object; "pick" (an id or null) and "claim" are read from it. The latest counts.
+  absl::Status RecordVerdict(const TuneSession& session, std::string_view verdict_json,
+                             int64_t now_unix_s);
+
+  absl::StatusOr<std::vector<SessionInfo>> Sessions() const;
+  absl::StatusOr<SessionInfo> Session(int64_t id) const;  // also NotFound
+
+  // Rounds in the order in which they were stored, until `visit` returns false. Errors:
+  // DataLoss where a round does not have its checksum.
+  absl::Status VisitRounds(int64_t session,
+                           absl::FunctionRef<bool(const RoundRecord&)> visit) const;
+  absl::StatusOr<std::vector<RoundRecord>> ReadRounds(int64_t session) const;
+  absl::StatusOr<std::vector<Configuration>> ReadVariants(int64_t session) const;
+
+  // The latest pick of every session, ready for look-ups.
+  absl::StatusOr<TunedTable> Tuned(std::vector<Fallback> fallbacks = DefaultFallbacks()) const;
+
+  // Reads everything: SQLite's integrity check and every round's checksum. DataLoss.
+  absl::Status Check() const;
+
+ private:
+  struct Impl;
+  explicit TuneStore(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace xplane_time
+
+#endif  // XPLANE_TIME_STORE_H_

@@ -1,0 +1,99 @@
+// Tuned table: the best configuration for a key, in memory.
+//
+// Enters: entries from a store (store.h) or from a JSON file (xplane-time.tuned.v1,
+// docs/store.md) that a kernel library ships. Leaves: a match, and how good it is.
+//
+//   auto table = TunedTable::FromJson(text, "tuned.json");
+//   std::optional<TunedMatch> match = table->Find(key);
+//   match->entry->configuration.params_json   // {"block_m":64}
+//   match->fallback->name                     // "exact", or "any_driver", ...
+//   table->Find(a key of an unknown workload) // nothing: take the default
+//
+// Levels of fallback are tried in order; each names the parts of the key that may differ.
+// Among several entries of a level the one recorded last wins. Find costs one hash look-up a
+// level, about a microsecond; it allocates. A const table is safe to share.
+#ifndef XPLANE_TIME_TUNED_TABLE_H_
+#define XPLANE_TIME_TUNED_TABLE_H_
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/statusor.h"
+#include "xplane_time/space.h"
+
+namespace xplane_time {
+
+// What a measurement holds for. Free text, compared byte for byte.
+struct TuneKey {
+  std::string workload = {};      // kernel and shapes
+  std::string device_class = {};  // "NVIDIA H100 80GB HBM3", not one board
+  std::string driver = {};
+  std::string framework = {};  // versions
+  std::string flags = {};
+  std::string code_hash = {};
+  std::string protocol_hash = {};  // how it was measured
+  friend bool operator==(const TuneKey&, const TuneKey&) = default;
+};
+
+enum class KeyField : uint8_t {
+  kWorkload,
+  kDeviceClass,
+  kDriver,
+  kFramework,
+  kFlags,
+  kCodeHash,
+  kProtocolHash,
+};
+
+struct Fallback {
+  std::string name;
+  std::vector<KeyField> may_differ;
+};
+
+// exact; any_protocol; any_driver (and protocol); any_version (and framework); any_flags
+// (and those); any_code (and those). Workload and device class never differ.
+std::vector<Fallback> DefaultFallbacks();
+
+struct TunedEntry {
+  TuneKey key;
+  Configuration configuration;
+  std::string claim;                 // of the verdict: winner, pick, tie, ...
+  std::string evidence_json = "{}";  // the verdict without its lists
+  int64_t recorded_unix_s = 0;
+};
+
+struct TunedMatch {
+  const TunedEntry* entry = nullptr;   // of the table
+  const Fallback* fallback = nullptr;  // the level that matched
+};
+
+class TunedTable {
+ public:
+  // Entries recorded at the same time: the later one in the list wins.
+  TunedTable(std::vector<TunedEntry> entries, std::vector<Fallback> fallbacks);
+  // Errors: InvalidArgument with file, JSON path, value and way out.
+  static absl::StatusOr<TunedTable> FromJson(std::string_view text, std::string_view source,
+                                             std::vector<Fallback> fallbacks = DefaultFallbacks());
+  TunedTable(TunedTable&&) noexcept = default;
+  TunedTable& operator=(TunedTable&&) noexcept = default;
+
+  std::optional<TunedMatch> Find(const TuneKey& key) const;
+  const std::vector<TunedEntry>& entries() const { return *entries_; }
+  // Only entries that Find can return, in a fixed order.
+  std::string ToJson() const;
+
+ private:
+  // Behind pointers: matches stay valid when the table moves.
+  std::unique_ptr<std::vector<TunedEntry>> entries_;
+  std::unique_ptr<std::vector<Fallback>> fallbacks_;
+  std::vector<absl::flat_hash_map<std::string, uint32_t>> by_level_;
+};
+
+}  // namespace xplane_time
+
+#endif  // XPLANE_TIME_TUNED_TABLE_H_

@@ -1,0 +1,43 @@
+// Between statuses and Python's exceptions, with and without the GIL.
+#ifndef XPLANE_TIME_PYTHON_CORE_STATUS_H_
+#define XPLANE_TIME_PYTHON_CORE_STATUS_H_
+
+#include <nanobind/nanobind.h>
+
+#include <string>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+namespace xplane_time::python {
+
+// As an exception of xplane_time.errors.
+[[noreturn]] inline void Throw(const absl::Status& status) {
+  namespace nb = nanobind;
+  const std::string code = absl::StatusCodeToString(status.code());
+  const nb::object error = nb::module_::import_("xplane_time.errors")
+                               .attr("from_status")(code, std::string(status.message()));
+  PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(error.ptr())), error.ptr());
+  throw nb::python_error();
+}
+
+template <typename T>
+T ValueOf(absl::StatusOr<T> result) {
+  if (!result.ok()) Throw(result.status());
+  return *std::move(result);
+}
+
+// Without the GIL; `read` must not touch Python.
+template <typename Read>
+auto WithoutGil(Read read) {
+  auto result = [&] {
+    const nanobind::gil_scoped_release release;
+    return read();
+  }();
+  return ValueOf(std::move(result));
+}
+
+}  // namespace xplane_time::python
+
+#endif  // XPLANE_TIME_PYTHON_CORE_STATUS_H_

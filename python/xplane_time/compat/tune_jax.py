@@ -1,0 +1,81 @@
+"""tune_jax.profile_reader of 0.8.3, and the times that its tuner makes of it.
+
+>>> from xplane_time.compat import tune_jax
+>>> profile = tune_jax.parse_profile_from_bytes(content)              # doctest: +SKIP
+>>> for plane in tune_jax.find_device_plane_ids(profile, "gpu"):      # doctest: +SKIP
+...     tune_jax.get_events_from_plane(profile, plane, prefix_filter="jit_")
+{'jit_dot(5)': 0.00015744}
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from xplane_time import _core
+from xplane_time.compat import Profile
+
+__all__ = ["find_device_plane_ids", "function_timings", "get_events_from_plane",
+           "parse_profile_from_bytes", "time_with_profiler", "timing_loss"]
+
+
+def parse_profile_from_bytes(profile_bytes: bytes) -> Profile:
+    """Times as of jax.profiler.ProfileData, which the original reads with today's jax."""
+    return Profile(profile_bytes)
+
+
+def find_device_plane_ids(p: Any, device_str: str) -> list[int]:
+    """Planes whose lowercase name contains `device_str`."""
+    return [i for i, plane in enumerate(p.planes) if device_str.lower() in plane.name.lower()]
+
+
+def get_events_from_plane(
+    p: Any, plane_idx: int, prefix_filter: str = "", event_filter_regex: str | None = None
+) -> dict[str, float]:
+    """Seconds by "NAME(PROGRAM)", later runs as "NAME(PROGRAM)[1]".
+
+    `p`: a Profile, bytes, a path, or an XSpace message (whose times are then not cut to
+    nanoseconds). Errors: IndexError, re.error, those of xplane_time.open().
+    """
+    profile = Profile(p)
+    test = None
+    if event_filter_regex is not None:
+        pattern = re.compile(event_filter_regex)
+        test = lambda key: pattern.search(key) is not None  # noqa: E731
+    plane = range(len(profile.planes))[plane_idx]
+    return dict(profile.trace.tune_jax_times(plane, prefix_filter, profile.raw_protos, test))
+
+
+def function_timings(
+    profiles: Iterable[Any], platform: str, event_filter_regex: str | None = None
+) -> dict[int, tuple[float, float]]:
+    """(mean, std) in seconds by the N of jit_tune_jax_fn_N, over captures of all of them:
+    per capture the slowest plane; of more than two the smallest and the largest are dropped.
+
+    Errors: NothingFoundError (a RuntimeError there) where an N is in a plane twice.
+    """
+    captures = []
+    for source in profiles:
+        profile = Profile(source)
+        captures.append([
+            (profile.planes[i].name,
+             list(get_events_from_plane(profile, i, "jit_", event_filter_regex).items()))
+            for i in find_device_plane_ids(profile, platform)])
+    return {int(key): (mean, std) for key, mean, std in _core.tune_jax_variants(captures)}
+
+
+def time_with_profiler(
+    timing_closure: Callable[[], None], platform: str, total_calls_number: int,
+    event_filter_regex: str | None = None,
+) -> dict[int, tuple[float, float]]:
+    """The original's _time_with_profiler: captures and function_timings()."""
+    from xplane_time.jax import capture
+
+    captures = [capture(timing_closure) for _ in range(total_calls_number)]
+    return function_timings(captures, platform, event_filter_regex)
+
+
+def timing_loss(mean_s: float, std_s: float) -> float:
+    """What the tuner minimizes."""
+    return mean_s + 0.1 * std_s

@@ -1,0 +1,305 @@
+// xprof/cli/internal/oss/kernel_stats_tools.py, get_kernel_stats with its summary: what
+// the command get_device_time_attribution prints.
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <set>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/numeric/int128.h"
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "compat/python.h"
+#include "read/file_events.h"
+#include "xplane_time/compat.h"
+
+namespace xplane_time::compat {
+namespace {
+
+using Nanoseconds = absl::int128;
+
+struct Interval {
+  Nanoseconds start_ns, end_ns;
+};
+
+// Of intervals sorted by start alone, as they are merged there.
+int64_t CoveredNs(std::vector<Interval> intervals) {
+  if (intervals.empty()) return 0;
+  std::stable_sort(intervals.begin(), intervals.end(),
+                   [](const Interval& a, const Interval& b) { return a.start_ns < b.start_ns; });
+  Nanoseconds total_ns = 0;
+  Interval open = intervals[0];
+  for (const Interval& next : std::span(intervals).subspan(1)) {
+    if (next.start_ns <= open.end_ns) {
+      open.end_ns = std::max(open.end_ns, next.end_ns);
+    } else {
+      total_ns += open.end_ns - open.start_ns;
+      open = next;
+    }
+  }
+  return static_cast<int64_t>(total_ns + open.end_ns - open.start_ns);
+}
+
+// Its names come through C strings.
+std::string_view UpToNul(std::string_view text) { return text.substr(0, text.find('\0')); }
+
+std::string Upper(std::string_view text) {
+  return absl::AsciiStrToUpper({text.data(), text.size()});
+}
+
+std::string NameOf(const Plane& plane, int64_t metadata_id) {
+  const uint32_t at = plane.event_metadata.Find(metadata_id);
+  if (at == kNoMetadata) return absl::StrCat(metadata_id);
+  return std::string(UpToNul(plane.event_metadata.entries[at].name));
+}
+
+std::string_view StatNameOf(const Plane& plane, int64_t metadata_id) {
+  const uint32_t at = plane.stat_metadata.Find(metadata_id);
+  return at == kNoMetadata ? std::string_view() : UpToNul(plane.stat_metadata.entries[at].name);
+}
+
+// A reference is shown as its number, not as what it refers to.
+std::string StatText(const StatValue& value) {
+  switch (value.type) {
+    case StatType::kDouble:
+      return absl::StrFormat("%f", std::bit_cast<double>(value.bits));
+    case StatType::kInt64:
+      return absl::StrCat(static_cast<int64_t>(value.bits));
+    case StatType::kUint64:
+    case StatType::kRef:
+      return absl::StrCat(value.bits);
+    case StatType::kString:
+      return std::string(UpToNul(value.text));
+    case StatType::kBytes:
+      return "<bytes>";
+    default:
+      return "";
+  }
+}
+
+enum class LineKind { kKernels, kRegions, kOther };
+
+LineKind TpuLineKind(std::string_view upper) {
+  if (upper == "XLA OPS" || upper == "PALLAS") return LineKind::kKernels;
+  const bool regions =
+      upper == "LLO OPS" || upper == "PALLAS PRIMITIVES" || upper.ends_with(" INSTRUCTIONS");
+  return regions ? LineKind::kRegions : LineKind::kOther;
+}
+
+LineKind LineKindOf(bool is_tpu, std::string_view upper) {
+  if (is_tpu) return TpuLineKind(upper);
+  constexpr std::array<std::string_view, 5> kExcluded = {"COUNTER", "MODULES", "OVERLAY",
+                                                         "SYNC FLAG", "SENSOR"};
+  const bool excluded = std::any_of(kExcluded.begin(), kExcluded.end(), [&](auto word) {
+    return upper.find(word) != std::string_view::npos;
+  });
+  return excluded ? LineKind::kOther : LineKind::kKernels;
+}
+
+struct NamedEvent {
+  std::string name;
+  Nanoseconds start_ns = 0;  // cut off
+  double duration_ns = 0;
+
+  Nanoseconds end_ns() const { return start_ns + Nanoseconds(duration_ns); }
+};
+
+class Attribution {
+ public:
+  explicit Attribution(const XprofOptions& options) : options_(options) {}
+
+  absl::Status AddPlane(const Trace& trace, const Plane& plane) {
+    const bool is_tpu = absl::StrContains(Upper(UpToNul(plane.name)), "TPU");
+    for (uint32_t line = plane.first_line; line < plane.first_line + plane.line_count; ++line) {
+      auto events = ReadLine(trace, line);
+      if (!events.ok()) return events.status();
+      AddLine(is_tpu, UpToNul(trace.lines[line].name), &*events);
+    }
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<XprofTimes> Take() {
+    if (records_.empty()) {
+      return absl::FailedPreconditionError(
+          "no kernel on a plane /device:... that the filters let pass; without --compat a "
+          "report shows what is there");
+    }
+    XprofTimes times;
+    times.total_device_ns = CoveredNs(std::move(kernels_));
+    for (auto& [line, intervals] : lines_) {
+      times.lines.push_back({line, CoveredNs(std::move(intervals))});
+    }
+    SetCustomCalls(&times);
+    SetKernels(&times);
+    SetSteps(&times);
+    times.outermost_us = PythonRound(outermost_us_, 4);
+    times.excluded_lines.assign(excluded_lines_.begin(), excluded_lines_.end());
+    return times;
+  }
+
+ private:
+  struct Record {
+    std::string name;
+    bool region = false;
+    std::vector<double> durations_us;
+  };
+
+  static absl::StatusOr<std::vector<NamedEvent>> ReadLine(const Trace& trace, uint32_t line) {
+    const Line& at = trace.lines[line];
+    const Plane& plane = trace.planes[at.plane];
+    std::vector<NamedEvent> events;
+    absl::Status status = VisitFileEvents(trace, line, [&](const FileEvent& event) {
+      const double start_ns =
+          static_cast<double>(at.timestamp_ns) + static_cast<double>(event.offset_ps) / 1000;
+      events.push_back({ShownName(plane, event), Nanoseconds(start_ns),
+                        static_cast<double>(event.duration_ps) / 1000});
+      return true;
+    });
+    if (!status.ok()) return status;
+    return events;
+  }
+
+  // The stat tf_op_name where it is set. A name of digits only gives way to a message.
+  static std::string ShownName(const Plane& plane, const FileEvent& event) {
+    for (const Stat& stat : event.stats) {
+      if (StatNameOf(plane, stat.metadata_id) != "tf_op_name") continue;
+      std::string text = StatText(stat.value);
+      if (!text.empty()) return text;
+    }
+    std::string name = NameOf(plane, event.metadata_id);
+    if (name.empty() || name.find_first_not_of("0123456789") != std::string::npos) return name;
+    constexpr std::array<std::string_view, 4> kMessages = {"msg", "message", "annotation", "label"};
+    for (const Stat& stat : event.stats) {
+      const std::string_view key = StatNameOf(plane, stat.metadata_id);
+      if (std::find(kMessages.begin(), kMessages.end(), key) == kMessages.end()) continue;
+      std::string text = StatText(stat.value);
+      if (!text.empty()) return text;
+    }
+    return name;
+  }
+
+  void AddLine(bool is_tpu, std::string_view line, std::vector<NamedEvent>* events) {
+    AddToLine(line, *events);
+    const std::string upper = Upper(line);
+    const LineKind kind = LineKindOf(is_tpu, upper);
+    if (kind == LineKind::kOther) {
+      if (is_tpu && absl::StrContains(upper, "XLA MODULES")) {
+        for (const NamedEvent& event : *events) steps_us_.push_back(event.duration_ns / 1000);
+      }
+      return;
+    }
+    if (kind == LineKind::kRegions && !options_.intra_kernel_regions) {
+      excluded_lines_.emplace(line);
+      return;
+    }
+    std::stable_sort(events->begin(), events->end(), [](const auto& a, const auto& b) {
+      return std::pair(a.start_ns, -Nanoseconds(a.duration_ns)) <
+             std::pair(b.start_ns, -Nanoseconds(b.duration_ns));
+    });
+    AddKernels(upper, kind == LineKind::kRegions, *events);
+  }
+
+  void AddKernels(std::string_view upper_line, bool region, const std::vector<NamedEvent>& events) {
+    Nanoseconds covered_until_ns = -1;
+    for (const NamedEvent& event : events) {
+      if (options_.kernel_name.has_value() && event.name != *options_.kernel_name) continue;
+      if (options_.names && !options_.names(event.name)) continue;
+      const double duration_us = event.duration_ns / 1000;
+      RecordOf(event.name, region)->durations_us.push_back(duration_us);
+      if (!region && event.start_ns >= covered_until_ns) outermost_us_ += duration_us;
+      covered_until_ns = std::max(covered_until_ns, event.end_ns());
+      if (region) continue;
+      kernels_.push_back({event.start_ns, event.end_ns()});
+      if (IsCustomCall(event.name, upper_line)) custom_calls_.push_back(kernels_.back());
+    }
+  }
+
+  static bool IsCustomCall(std::string_view name, std::string_view upper_line) {
+    const std::string lower = absl::AsciiStrToLower({name.data(), name.size()});
+    return lower.starts_with("custom-call") || absl::StrContains(lower, "custom_call") ||
+           absl::StrContains(lower, "pallas") ||
+           upper_line.find("PALLAS") != std::string_view::npos;
+  }
+
+  // Lines of all planes by name; one without events is not listed.
+  void AddToLine(std::string_view line, const std::vector<NamedEvent>& events) {
+    if (events.empty()) return;
+    const auto [found, inserted] =
+        line_place_.try_emplace({line.data(), line.size()}, lines_.size());
+    if (inserted) lines_.emplace_back(line, std::vector<Interval>());
+    std::vector<Interval>& intervals = lines_[found->second].second;
+    for (const NamedEvent& event : events) intervals.push_back({event.start_ns, event.end_ns()});
+  }
+
+  Record* RecordOf(const std::string& name, bool region) {
+    const auto [found, inserted] = record_place_.try_emplace({name, region}, records_.size());
+    if (inserted) records_.push_back({name, region, {}});
+    return &records_[found->second];
+  }
+
+  void SetCustomCalls(XprofTimes* times) {
+    const auto custom_ns = static_cast<double>(CoveredNs(std::move(custom_calls_)));
+    const auto total_ns = static_cast<double>(times->total_device_ns);
+    times->custom_call_us = PythonRound(custom_ns / 1000, 4);
+    if (total_ns > 0) times->custom_call_percent = PythonRound(custom_ns / total_ns * 100, 2);
+  }
+
+  void SetKernels(XprofTimes* times) const {
+    for (const Record& record : records_) {
+      const auto count = static_cast<double>(record.durations_us.size());
+      double total_us = 0;
+      for (const double duration_us : record.durations_us) total_us += duration_us;
+      times->kernels.push_back({record.name, std::string(FirstWord(record.name)),
+                                PythonRound(total_us, 4), PythonRound(total_us / count, 4),
+                                record.durations_us.size(), record.region});
+      times->top_level_kernel_count += record.region ? 0 : 1;
+    }
+    times->kernel_count = times->kernels.size();
+    std::stable_sort(times->kernels.begin(), times->kernels.end(),
+                     [](const auto& a, const auto& b) { return a.total_us > b.total_us; });
+    const bool limited = !options_.kernel_name.has_value() && options_.limit > 0;
+    if (limited && times->kernels.size() > options_.limit) times->kernels.resize(options_.limit);
+  }
+
+  void SetSteps(XprofTimes* times) {
+    double mean_us = static_cast<double>(times->total_device_ns) / 1000;
+    if (!steps_us_.empty()) {
+      double sum_us = 0;
+      for (const double step_us : steps_us_) sum_us += step_us;
+      mean_us = sum_us / static_cast<double>(steps_us_.size());
+    }
+    times->mean_us = PythonRound(mean_us, 4);
+    times->std_us = PythonRound(PythonStdev(steps_us_), 4);
+    times->steps_us = std::move(steps_us_);
+  }
+
+  const XprofOptions& options_;
+  std::vector<std::pair<std::string, std::vector<Interval>>> lines_;
+  absl::flat_hash_map<std::string, size_t> line_place_;
+  std::vector<Record> records_;
+  absl::flat_hash_map<std::pair<std::string, bool>, size_t> record_place_;
+  std::vector<Interval> kernels_, custom_calls_;
+  std::vector<double> steps_us_;
+  std::set<std::string> excluded_lines_;
+  double outermost_us_ = 0;
+};
+
+}  // namespace
+
+absl::StatusOr<XprofTimes> XprofDeviceTimes(const Trace& trace, const XprofOptions& options) {
+  Attribution attribution(options);
+  for (const Plane& plane : trace.planes) {
+    if (!plane.name.starts_with("/device:")) continue;
+    if (absl::Status status = attribution.AddPlane(trace, plane); !status.ok()) return status;
+  }
+  return attribution.Take();
+}
+
+}  // namespace xplane_time::compat

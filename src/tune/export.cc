@@ -1,0 +1,253 @@
+#include "tune/export.h"
+
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/str_cat.h"
+#include "output/text.h"
+#include "tune/space_json.h"
+
+namespace xplane_time::tune {
+namespace {
+
+// What the store holds was checked when it came in; damage becomes null.
+Json Parsed(const std::string& text) {
+  Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  return json.is_discarded() ? Json() : json;
+}
+
+std::string Text(const Json& json) {
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+Json Number(const std::optional<int64_t>& value) {
+  return value.has_value() ? Json(*value) : Json();
+}
+
+// --- CSV.
+
+// The cells of a variant's parameters, one for each name: numbers and words bare, texts
+// without quotes, arrays and objects as JSON.
+std::string ParameterCells(const std::string& params_json, const std::set<std::string>& names) {
+  const Json params = Parsed(params_json);
+  std::string out;
+  for (const std::string& name : names) {
+    out.push_back(',');
+    const auto found = params.find(name);
+    if (found == params.end() || found->is_null()) continue;
+    output::AppendCsvCell(
+        output::ValidUtf8(found->is_string() ? found->get<std::string>() : Text(*found)), &out);
+  }
+  return out;
+}
+
+struct CsvVariants {
+  std::set<std::string> names;
+  absl::flat_hash_map<std::string, std::string> cells;  // by id
+};
+
+CsvVariants CellsOf(const std::vector<Configuration>& variants) {
+  CsvVariants out;
+  for (const Configuration& variant : variants) {
+    const Json params = Parsed(variant.params_json);
+    for (const auto& [name, unused] : params.items()) out.names.insert(name);
+  }
+  for (const Configuration& variant : variants) {
+    out.cells[variant.id] = ParameterCells(variant.params_json, out.names);
+  }
+  return out;
+}
+
+std::string CsvHeader(const CsvVariants& variants) {
+  std::string out = "session,batch,round,discarded,slot,variant,status,t_ps,energy_uj";
+  for (const std::string& name : variants.names) {
+    out.push_back(',');
+    output::AppendCsvCell(output::ValidUtf8("param_" + name), &out);
+  }
+  return out + "\n";
+}
+
+std::string CsvLines(int64_t session, const RoundRecord& round, const CsvVariants& variants) {
+  std::string out;
+  for (const SampleRecord& sample : round.samples) {
+    absl::StrAppend(&out, session, ",", round.batch, ",", round.round, ",",
+                    round.discarded ? "true" : "false", ",", sample.slot, ",");
+    output::AppendCsvCell(output::ValidUtf8(sample.variant), &out);
+    out.push_back(',');
+    output::AppendCsvCell(output::ValidUtf8(sample.status), &out);
+    out.push_back(',');
+    if (sample.t_ps.has_value()) absl::StrAppend(&out, *sample.t_ps);
+    out.push_back(',');
+    if (sample.energy_uj.has_value()) absl::StrAppend(&out, *sample.energy_uj);
+    const auto cells = variants.cells.find(sample.variant);
+    if (cells != variants.cells.end()) out.append(cells->second);
+    out.push_back('\n');
+  }
+  return out;
+}
+
+// --- JSON.
+
+Json SessionJson(const SessionInfo& info) {
+  return {{"id", absl::StrCat(info.id)},
+          {"workload", info.key.workload},
+          {"device_class", info.key.device_class},
+          {"driver", info.key.driver},
+          {"framework", info.key.framework},
+          {"flags", info.key.flags},
+          {"code_hash", info.key.code_hash},
+          {"protocol_hash", info.key.protocol_hash},
+          {"space_hash", info.space_hash},
+          {"config", Parsed(info.config_json)},
+          {"seed", info.seed},
+          {"device", info.device},
+          {"started_unix_s", info.started_unix_s}};
+}
+
+Json RoundJson(const RoundRecord& round) {
+  Json samples = Json::array();
+  for (const SampleRecord& sample : round.samples) {
+    samples.push_back({{"id", sample.variant},
+                       {"slot", sample.slot},
+                       {"status", sample.status},
+                       {"t_ps", Number(sample.t_ps)},
+                       {"energy_uj", Number(sample.energy_uj)}});
+  }
+  return {{"batch", round.batch},
+          {"round", round.round},
+          {"discarded", round.discarded},
+          {"notes", Parsed(round.notes_json)},
+          {"samples", std::move(samples)}};
+}
+
+Json VariantJson(const Configuration& variant) {
+  return {{"id", variant.id},
+          {"params", Parsed(variant.params_json)},
+          {"mem_bytes", Number(variant.mem_bytes)}};
+}
+
+// Visits rounds, each with the text that `line` makes of it.
+absl::Status SinkRounds(const TuneStore& store, int64_t session, TextSink sink,
+                        absl::FunctionRef<std::string(const RoundRecord&)> line) {
+  absl::Status sunk;
+  const absl::Status read = store.VisitRounds(session, [&](const RoundRecord& round) {
+    sunk = sink(line(round));
+    return sunk.ok();
+  });
+  return read.ok() ? sunk : read;
+}
+
+// --- T4.
+
+struct Measured {
+  std::vector<double> times_ms;
+  double energy_uj = 0;
+  uint64_t energies = 0;
+  std::string failure;  // the last status that was not ok
+};
+
+void Measure(const SampleRecord& sample, Measured* out) {
+  if (sample.status != "ok" || !sample.t_ps.has_value()) {
+    out->failure = sample.status == "ok" ? "no_events" : sample.status;
+    return;
+  }
+  out->times_ms.push_back(static_cast<double>(*sample.t_ps) / 1e9);
+  if (!sample.energy_uj.has_value()) return;
+  out->energy_uj += static_cast<double>(*sample.energy_uj);
+  ++out->energies;
+}
+
+// Our statuses in T4's words, which has fewer.
+const char* Invalidity(const Measured& measured) {
+  if (!measured.times_ms.empty()) return "correct";
+  if (measured.failure == "timeout") return "timeout";
+  if (measured.failure == "compile_error") return "compile";
+  if (measured.failure == "wrong_result") return "correctness";
+  return "runtime";
+}
+
+Json T4Result(const Configuration& variant, const Measured& measured) {
+  Json measurements = Json::array();
+  if (!measured.times_ms.empty()) {
+    double sum_ms = 0;
+    for (double time_ms : measured.times_ms) sum_ms += time_ms;
+    const double mean_ms = sum_ms / static_cast<double>(measured.times_ms.size());
+    measurements.push_back({{"name", "time"}, {"value", mean_ms}, {"unit", "ms"}});
+  }
+  if (measured.energies > 0) {
+    const double mean_uj = measured.energy_uj / static_cast<double>(measured.energies);
+    measurements.push_back({{"name", "energy"}, {"value", mean_uj}, {"unit", "uJ"}});
+  }
+  const bool correct = !measured.times_ms.empty();
+  return {
+      {"configuration", Parsed(variant.params_json)}, {"times", {{"runtimes", measured.times_ms}}},
+      {"invalidity", Invalidity(measured)},           {"correctness", correct ? 1 : 0},
+      {"measurements", std::move(measurements)},      {"objectives", {"time"}}};
+}
+
+}  // namespace
+
+absl::Status ExportCsv(const TuneStore& store, int64_t session, TextSink sink) {
+  if (auto info = store.Session(session); !info.ok()) return info.status();
+  const auto stored = store.ReadVariants(session);
+  if (!stored.ok()) return stored.status();
+  const CsvVariants variants = CellsOf(*stored);
+  if (auto s = sink(CsvHeader(variants)); !s.ok()) return s;
+  return SinkRounds(store, session, sink,
+                    [&](const RoundRecord& round) { return CsvLines(session, round, variants); });
+}
+
+absl::Status ExportJson(const TuneStore& store, int64_t session, TextSink sink) {
+  const auto info = store.Session(session);
+  if (!info.ok()) return info.status();
+  const auto variants = store.ReadVariants(session);
+  if (!variants.ok()) return variants.status();
+  std::string head =
+      absl::StrCat("{\"schema\":\"xplane-time.tune.v1\",\n\"session\":", Text(SessionJson(*info)),
+                   ",\n\"variants\":[");
+  for (size_t i = 0; i < variants->size(); ++i) {
+    absl::StrAppend(&head, i == 0 ? "\n" : ",\n", Text(VariantJson((*variants)[i])));
+  }
+  if (auto s = sink(head + "],\n\"rounds\":["); !s.ok()) return s;
+  bool first = true;
+  const absl::Status rounds = SinkRounds(store, session, sink, [&](const RoundRecord& round) {
+    std::string line = first ? "\n" : ",\n";
+    first = false;
+    return line + Text(RoundJson(round));
+  });
+  if (!rounds.ok()) return rounds;
+  const Json verdict = info->verdict_json.has_value() ? Parsed(*info->verdict_json) : Json();
+  return sink(absl::StrCat("],\n\"verdict\":", Text(verdict), "}\n"));
+}
+
+absl::Status ExportT4(const TuneStore& store, int64_t session, TextSink sink) {
+  if (auto info = store.Session(session); !info.ok()) return info.status();
+  const auto variants = store.ReadVariants(session);
+  if (!variants.ok()) return variants.status();
+  absl::flat_hash_map<std::string, Measured> measured;
+  const absl::Status read = store.VisitRounds(session, [&](const RoundRecord& round) {
+    for (const SampleRecord& sample : round.samples) {
+      if (!round.discarded) Measure(sample, &measured[sample.variant]);
+    }
+    return true;
+  });
+  if (!read.ok()) return read;
+  if (auto s = sink("{\"schema_version\":\"1.0.0\",\n\"metadata\":{\"timeunit\":\"milliseconds\"},"
+                    "\n\"results\":[");
+      !s.ok()) {
+    return s;
+  }
+  bool first = true;
+  for (const Configuration& variant : *variants) {
+    const auto found = measured.find(variant.id);
+    if (found == measured.end()) continue;
+    const std::string line = Text(T4Result(variant, found->second));
+    if (auto s = sink(absl::StrCat(first ? "\n" : ",\n", line)); !s.ok()) return s;
+    first = false;
+  }
+  return sink("]}\n");
+}
+
+}  // namespace xplane_time::tune

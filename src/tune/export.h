@@ -1,0 +1,38 @@
+// Export: a stored session as text for other tools.
+//
+// Enters: a store and the id of a session. Leaves: text, in pieces, through a sink; the
+// first error of store or sink ends it. The same session gives the same bytes.
+//
+//   std::string text;
+//   ExportCsv(store, 1, [&](std::string_view piece) { text += piece; return OkStatus(); });
+//   ExportCsv(store, 99, sink)   // NotFound: tune.db: no session 99; ...
+//
+// Samples come in the order in which they were stored, discarded rounds included (T4 leaves
+// those out). Times are in picoseconds, in T4 in milliseconds.
+#ifndef XPLANE_TIME_SRC_TUNE_EXPORT_H_
+#define XPLANE_TIME_SRC_TUNE_EXPORT_H_
+
+#include <cstdint>
+#include <string_view>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
+#include "xplane_time/store.h"
+
+namespace xplane_time::tune {
+
+using TextSink = absl::FunctionRef<absl::Status(std::string_view)>;
+
+// One row a sample; one column, param_NAME, a parameter of any variant.
+absl::Status ExportCsv(const TuneStore& store, int64_t session, TextSink sink);
+
+// Everything that is stored of the session (schema xplane-time.tune.v1: tune.v1.json).
+absl::Status ExportJson(const TuneStore& store, int64_t session, TextSink sink);
+
+// kernel_tuner's T4 results (results-schema 1.0.0 as kernel_tuner 1.5.0 writes it): one
+// result a measured variant, with all its times; "time" is their mean, as it is there.
+absl::Status ExportT4(const TuneStore& store, int64_t session, TextSink sink);
+
+}  // namespace xplane_time::tune
+
+#endif  // XPLANE_TIME_SRC_TUNE_EXPORT_H_

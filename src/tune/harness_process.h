@@ -1,0 +1,69 @@
+// The harness as a process: starting it, lines to and from it, ending it for sure.
+//
+// A child in a process group of its own, with a pipe each way on descriptors that its
+// environment names (docs/harness.md); what it prints is kept for messages. It ends with its
+// driver, whatever ends that. One thread; no call blocks beyond its deadline.
+#ifndef XPLANE_TIME_SRC_TUNE_HARNESS_PROCESS_H_
+#define XPLANE_TIME_SRC_TUNE_HARNESS_PROCESS_H_
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+namespace xplane_time {
+
+using MonotonicClock = std::chrono::steady_clock;
+using Deadline = MonotonicClock::time_point;
+
+class HarnessProcess {
+ public:
+  struct Options {
+    std::vector<std::string> command;
+    std::string log_path = {};  // what it prints is appended there; empty: nowhere
+    // Asked several times a second while something is waited for: true ends the wait.
+    std::function<bool()> stopped = [] { return false; };
+  };
+
+  // Errors: NotFound (no such program), Unavailable (no process, no pipe, the log).
+  static absl::StatusOr<HarnessProcess> Start(const Options& options);
+  ~HarnessProcess();  // kills what is left
+  HarnessProcess(HarnessProcess&& other) noexcept;
+  HarnessProcess& operator=(HarnessProcess&& other) = delete;
+
+  // Errors: Unavailable (it went away), DeadlineExceeded, Cancelled (`stopped`).
+  absl::Status Send(std::string_view line, Deadline deadline);
+  // The next line. Errors: as of Send, and InvalidArgument (a line of over 64 MiB).
+  absl::StatusOr<std::string> Receive(Deadline deadline);
+
+  // Waits until `deadline`, then kills the group.
+  void End(Deadline deadline);
+  // How it ended: "exit 3", "signal 9 (Killed)"; kills it first where it runs.
+  std::string Ending();
+  // Of the last lines that it printed, at most 2000 bytes.
+  std::string Printed();
+
+ private:
+  HarnessProcess() = default;
+  bool WaitFor(Deadline deadline, short events, absl::Status* status);
+  void TakePrinted();
+  void Kill();
+  void Close();
+
+  pid_t pid_ = -1;
+  int to_ = -1, from_ = -1, printed_ = -1, log_ = -1;
+  int wait_status_ = 0;
+  std::string received_, tail_;
+  size_t searched_ = 0;  // of received_: no line ends before
+  std::function<bool()> stopped_;
+};
+
+}  // namespace xplane_time
+
+#endif  // XPLANE_TIME_SRC_TUNE_HARNESS_PROCESS_H_

@@ -1,0 +1,79 @@
+// What driver and harness say to each other: docs/harness.md, as structs.
+//
+// Pure: texts to structs and back. Answers are the words of a stranger: each field is
+// checked, and an answer that does not fit is InvalidArgument that quotes it.
+#ifndef XPLANE_TIME_SRC_TUNE_HARNESS_PROTOCOL_H_
+#define XPLANE_TIME_SRC_TUNE_HARNESS_PROTOCOL_H_
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "xplane_time/space.h"
+
+namespace xplane_time {
+
+struct HelloAnswer {
+  std::string name, device, device_class, clock = "wall";
+  std::string driver = {}, versions_json = "{}", flags = {}, code_hash = {};
+  int64_t parallel_prepare = 1;
+  bool verifies = false;
+};
+
+struct PreparedAnswer {
+  int64_t request = 0;
+  std::string status, fingerprint = {}, message = {};
+  std::optional<int64_t> mem_bytes = {};
+};
+
+struct VerifiedAnswer {
+  int64_t request = 0;
+  std::string status, message = {};
+};
+
+struct SlotAnswer {
+  int64_t request = 0, slot = 0;
+};
+
+struct SlotSample {
+  int64_t slot = 0;
+  std::string status;
+  std::optional<int64_t> t_ps = {}, energy_uj = {};
+};
+
+struct ResultAnswer {
+  int64_t request = 0;
+  std::string status;
+  std::vector<SlotSample> samples = {};
+  std::string trace_path = {}, trace_bytes = {};  // of which at most one is set
+  bool throttled = false;
+  std::string notes_json = "{}", message = {};
+};
+
+using HarnessAnswer =
+    std::variant<HelloAnswer, PreparedAnswer, VerifiedAnswer, SlotAnswer, ResultAnswer>;
+
+absl::StatusOr<HarnessAnswer> ParseAnswer(std::string_view line);
+
+struct RoundRequest {
+  int64_t request = 0, batch = 0, round = 0, calls = 1;
+  std::string workload = {};
+  std::vector<std::string> order = {};
+};
+
+// Lines, without their end.
+std::string HelloRequest(std::string_view session, std::span<const Workload> workloads);
+std::string PrepareRequest(int64_t request, const Configuration& variant);
+std::string VerifyRequest(int64_t request, std::string_view variant);
+std::string RunRoundRequest(const RoundRequest& round);
+std::string CancelRequest(int64_t request);
+std::string ByeRequest();
+
+}  // namespace xplane_time
+
+#endif  // XPLANE_TIME_SRC_TUNE_HARNESS_PROTOCOL_H_

@@ -1,0 +1,183 @@
+#include "tune/space_json.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "absl/strings/str_cat.h"
+
+namespace xplane_time::tune {
+namespace {
+
+constexpr size_t kMostLevels = 64;
+
+// Brackets outside of strings; a text that is not JSON may give anything.
+bool NestsTooDeep(std::string_view text) {
+  size_t level = 0;
+  bool in_text = false;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (in_text) {
+      if (c == '\\') ++i;
+      if (c == '"') in_text = false;
+    } else if (c == '"') {
+      in_text = true;
+    } else if (c == '[' || c == '{') {
+      if (++level > kMostLevels) return true;
+    } else if ((c == ']' || c == '}') && level > 0) {
+      --level;
+    }
+  }
+  return false;
+}
+
+// -0.0 and 0.0 are equal and must have one text.
+void DropNegativeZeros(Json& value) {
+  if (value.is_number_float() && value.get<double>() == 0) value = 0.0;
+  if (value.is_structured()) {
+    for (Json& child : value) DropNegativeZeros(child);
+  }
+}
+
+std::string Shortened(std::string text) {
+  constexpr size_t kMost = 60;
+  if (text.size() <= kMost) return text;
+  size_t end = kMost;
+  while (end > 0 && (static_cast<uint8_t>(text[end]) & 0xc0) == 0x80) --end;
+  return text.substr(0, end) + "...";
+}
+
+const char* TypeName(ParameterType type) {
+  switch (type) {
+    case ParameterType::kInt:
+      return "int";
+    case ParameterType::kFloat:
+      return "float";
+    case ParameterType::kString:
+      return "string";
+    case ParameterType::kBool:
+      return "bool";
+  }
+  return "";
+}
+
+}  // namespace
+
+absl::StatusOr<Json> ParseJson(std::string_view text, std::string_view source) {
+  if (NestsTooDeep(text)) {
+    return absl::InvalidArgumentError(absl::StrCat(Absl(source), ": nested more than ", kMostLevels,
+                                                   " levels deep; flatten the parameters"));
+  }
+  try {
+    return Json::parse(text.begin(), text.end());
+  } catch (const Json::parse_error& error) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(Absl(source), ": not JSON (byte ", error.byte, ")"));
+  } catch (const Json::exception& error) {  // a number out of range
+    return absl::InvalidArgumentError(absl::StrCat(Absl(source), ": not JSON: ", error.what()));
+  }
+}
+
+std::string CanonicalJson(const Json& value) {
+  Json copy = value;
+  DropNegativeZeros(copy);
+  return copy.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+namespace {
+
+// Without it, texts that differ in their last characters only share most digits.
+uint64_t Mix(uint64_t x) {
+  x = (x ^ (x >> 33)) * 0xff51afd7ed558ccd;
+  x = (x ^ (x >> 33)) * 0xc4ceb9fe1a85ec53;
+  return x ^ (x >> 33);
+}
+
+}  // namespace
+
+std::string StableHash(std::string_view text) {
+  __extension__ typedef unsigned __int128 Uint128;
+  constexpr Uint128 kPrime = (Uint128{1} << 88) + 0x13b;
+  Uint128 hash = (Uint128{0x6c62272e07bb0142} << 64) + 0x62b821756295c58d;
+  for (char c : text) {
+    hash ^= static_cast<uint8_t>(c);
+    hash *= kPrime;
+  }
+  auto high = static_cast<uint64_t>(hash >> 64), low = static_cast<uint64_t>(hash);
+  high = Mix(high + low);
+  low = Mix(low + high);
+  return absl::StrCat(absl::Hex(high, absl::kZeroPad16), absl::Hex(low, absl::kZeroPad16));
+}
+
+Field Field::At(const char* key) const {
+  return {value_->at(key), source_, absl::StrCat(path_, ".", key)};
+}
+
+Field Field::Item(size_t i) const {
+  return {(*value_)[i], source_, absl::StrCat(path_, "[", i, "]")};
+}
+
+absl::Status Field::Error(std::string_view what) const {
+  return absl::InvalidArgumentError(absl::StrCat(Absl(source_), ": ", path_, ": ", Absl(what)));
+}
+
+absl::Status Field::BadValue(std::string_view what) const {
+  return Error(absl::StrCat(Shortened(CanonicalJson(*value_)), " ", Absl(what)));
+}
+
+absl::StatusOr<std::string> Field::Text() const {
+  if (!value_->is_string()) return BadValue("is not a string");
+  return value_->get<std::string>();
+}
+
+absl::StatusOr<int64_t> Field::Int() const {
+  if (!value_->is_number_integer()) return BadValue("is not an integer");
+  if (value_->is_number_unsigned() &&
+      value_->get<uint64_t>() > uint64_t{std::numeric_limits<int64_t>::max()}) {
+    return BadValue("does not fit 64 bits");
+  }
+  return value_->get<int64_t>();
+}
+
+absl::StatusOr<double> Field::Real() const {
+  if (!value_->is_number()) return BadValue("is not a number");
+  const auto real = value_->get<double>();
+  if (!std::isfinite(real)) return BadValue("is not a finite number");
+  return real;
+}
+
+absl::Status Field::ExpectArray() const {
+  return value_->is_array() ? absl::OkStatus() : BadValue("is not an array");
+}
+
+absl::Status Field::ExpectObject(std::initializer_list<std::string_view> keys) const {
+  if (!value_->is_object()) return BadValue("is not an object");
+  for (const auto& [key, unused] : value_->items()) {
+    if (key == "comment" || std::find(keys.begin(), keys.end(), key) != keys.end()) continue;
+    std::string known;
+    for (std::string_view k : keys) absl::StrAppend(&known, known.empty() ? "" : ", ", Absl(k));
+    return Error(
+        absl::StrCat("unknown field \"", Shortened(key), "\"; known: ", known, ", comment"));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<ParameterValue> ReadValue(const Field& field, ParameterType type) {
+  const Json& value = field.value();
+  if (type == ParameterType::kInt && value.is_number_integer()) return field.Int();
+  if (type == ParameterType::kBool && value.is_boolean()) return value.get<bool>();
+  if (type == ParameterType::kString && value.is_string()) return value.get<std::string>();
+  if (type == ParameterType::kFloat && value.is_number()) {
+    absl::StatusOr<double> real = field.Real();
+    if (!real.ok()) return real.status();
+    return *real == 0 ? 0.0 : *real;
+  }
+  return field.BadValue(absl::StrCat("is not of type ", TypeName(type)));
+}
+
+absl::StatusOr<std::string> ReadParams(const Field& field) {
+  if (!field.value().is_object()) return field.BadValue("is not an object of parameters");
+  return CanonicalJson(field.value());
+}
+
+}  // namespace xplane_time::tune

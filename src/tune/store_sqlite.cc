@@ -1,0 +1,157 @@
+#include "tune/store_sqlite.h"
+
+#include <cerrno>
+#include <cstring>
+
+#include "absl/strings/str_cat.h"
+
+namespace xplane_time::tune {
+
+absl::StatusOr<Database> Database::Open(const std::string& name, const std::string& path,
+                                        int flags) {
+  Database out;
+  out.path_ = path;
+  sqlite3* db = nullptr;
+  // NOMUTEX: a connection is used by one thread at a time.
+  const int code = sqlite3_open_v2(name.c_str(), &db, flags | SQLITE_OPEN_NOMUTEX, nullptr);
+  out.db_.reset(db);
+  if (db == nullptr) return absl::ResourceExhaustedError(absl::StrCat(path, ": out of memory"));
+  if (code != SQLITE_OK) return out.Error(code);
+  sqlite3_extended_result_codes(db, 1);
+  return out;
+}
+
+absl::Status Database::Execute(const char* sql) const {
+  const int code = sqlite3_exec(db_.get(), sql, nullptr, nullptr, nullptr);
+  return code == SQLITE_OK ? absl::OkStatus() : Error(code);
+}
+
+absl::StatusOr<int64_t> Database::Number(const char* sql) const {
+  auto statement = Prepare(sql);
+  if (!statement.ok()) return statement.status();
+  const auto row = statement->Step();
+  if (!row.ok()) return row.status();
+  return *row ? statement->Int(0) : 0;
+}
+
+absl::StatusOr<Statement> Database::Prepare(const char* sql) const {
+  sqlite3_stmt* statement = nullptr;
+  const int code =
+      sqlite3_prepare_v3(db_.get(), sql, -1, SQLITE_PREPARE_PERSISTENT, &statement, nullptr);
+  if (code != SQLITE_OK) return Error(code);
+  return Statement(this, statement);
+}
+
+absl::Status Database::Transaction(absl::FunctionRef<absl::Status()> body) const {
+  if (auto s = Execute("BEGIN IMMEDIATE"); !s.ok()) return s;
+  absl::Status status = body();
+  if (status.ok()) status = Execute("COMMIT");
+  // Some errors have ended the transaction already.
+  if (!status.ok() && sqlite3_get_autocommit(db_.get()) == 0) Execute("ROLLBACK").IgnoreError();
+  return status;
+}
+
+absl::Status Database::Error(int code) const {
+  const int system_error = sqlite3_system_errno(db_.get());
+  const auto message = [&](const char* what) {
+    return absl::StrCat(path_, ": ", what, " (SQLite: ", sqlite3_errmsg(db_.get()), ")");
+  };
+  const bool no_space = system_error == ENOSPC || system_error == EFBIG || system_error == EDQUOT;
+  switch (code & 0xff) {
+    case SQLITE_FULL:
+      return absl::ResourceExhaustedError(
+          message("no space left; finished rounds are kept: free some, and resume"));
+    case SQLITE_IOERR:
+      if (no_space) {
+        return absl::ResourceExhaustedError(
+            message("no space left; finished rounds are kept: free some, and resume"));
+      }
+      return absl::UnavailableError(
+          absl::StrCat(message("input or output failed"), ": ", std::strerror(system_error)));
+    case SQLITE_CORRUPT:
+      return absl::DataLossError(
+          message("the store is damaged; take a copy, or sqlite3's .recover into a new file"));
+    case SQLITE_NOTADB:
+      return absl::DataLossError(message("not a tune store; give another path"));
+    case SQLITE_READONLY:
+    case SQLITE_PERM:
+    case SQLITE_AUTH:
+      return absl::PermissionDeniedError(
+          message("read-only; make the file and its directory writable, or give another path"));
+    case SQLITE_CANTOPEN:
+      return system_error == ENOENT
+                 ? absl::NotFoundError(message("no such file or directory; make the directory"))
+                 : absl::PermissionDeniedError(message("cannot be opened; check the path and its "
+                                                       "permissions"));
+    case SQLITE_BUSY:
+    case SQLITE_LOCKED:
+      return absl::UnavailableError(message("another process is writing; try again"));
+    case SQLITE_NOMEM:
+    case SQLITE_TOOBIG:
+      return absl::ResourceExhaustedError(message("too large"));
+    default:
+      return absl::InternalError(message("unexpected"));
+  }
+}
+
+Statement& Statement::Bind(int index, int64_t value) {
+  const int code = sqlite3_bind_int64(statement_.get(), index, value);
+  if (code != SQLITE_OK) bind_error_ = code;
+  return *this;
+}
+
+Statement& Statement::Bind(int index, std::string_view text) {
+  // An empty view may have no address, which would bind NULL.
+  const char* const bytes = text.empty() ? "" : text.data();
+  const int code =
+      sqlite3_bind_text64(statement_.get(), index, bytes, text.size(), SQLITE_STATIC, SQLITE_UTF8);
+  if (code != SQLITE_OK) bind_error_ = code;
+  return *this;
+}
+
+Statement& Statement::Bind(int index, const std::optional<int64_t>& value) {
+  if (value.has_value()) return Bind(index, *value);
+  const int code = sqlite3_bind_null(statement_.get(), index);
+  if (code != SQLITE_OK) bind_error_ = code;
+  return *this;
+}
+
+absl::StatusOr<bool> Statement::Step() {
+  const int code = bind_error_ != SQLITE_OK ? bind_error_ : sqlite3_step(statement_.get());
+  if (code == SQLITE_ROW) return true;
+  if (code == SQLITE_DONE) return false;
+  absl::Status error = db_->Error(code);
+  Reset();
+  return error;
+}
+
+absl::Status Statement::Run() {
+  for (;;) {
+    const auto row = Step();
+    if (!row.ok()) return row.status();
+    if (!*row) break;
+  }
+  Reset();
+  return absl::OkStatus();
+}
+
+void Statement::Reset() {
+  bind_error_ = SQLITE_OK;
+  sqlite3_reset(statement_.get());
+}
+
+std::string Statement::Text(int column) const {
+  const auto* text = reinterpret_cast<const char*>(sqlite3_column_text(statement_.get(), column));
+  if (text == nullptr) return "";
+  return {text, static_cast<size_t>(sqlite3_column_bytes(statement_.get(), column))};
+}
+
+std::optional<int64_t> Statement::OptionalInt(int column) const {
+  return IsNull(column) ? std::nullopt : std::optional(Int(column));
+}
+
+std::optional<std::string> Statement::OptionalText(int column) const {
+  return IsNull(column) ? std::nullopt : std::optional(Text(column));
+}
+
+}  // namespace xplane_time::tune

@@ -1,0 +1,21 @@
+# Search spaces, and the store of what was measured. SQLite stays inside store*.cc.
+add_library(xplane_time_tune STATIC
+  tune/export.cc
+  tune/expression.cc
+  tune/expression_parser.cc
+  tune/python_values.cc
+  tune/space.cc
+  tune/space_choose.cc
+  tune/space_import.cc
+  tune/space_json.cc
+  tune/store.cc
+  tune/store_lock.cc
+  tune/store_read.cc
+  tune/store_schema.cc
+  tune/store_sqlite.cc
+  tune/store_tuned.cc)
+target_include_directories(xplane_time_tune PUBLIC ${CMAKE_CURRENT_SOURCE_DIR})
+target_link_libraries(xplane_time_tune
+  PUBLIC xplane_time absl::flat_hash_map absl::flat_hash_set
+  PRIVATE $<BUILD_INTERFACE:xplane_time_warnings> nlohmann_json::nlohmann_json
+          SQLite::SQLite3 ZLIB::ZLIB xplane_time_output)
