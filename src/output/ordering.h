@@ -8,8 +8,8 @@
 //   kernels                         total self count mean median max name share
 //
 // Without `sort`: if `top` cuts or the format is for humans, functions by total and kernels
-// by what `share` is of: self time, or the total where that is unknown. Else the Report's own
-// order (by device, then total).
+// by self time, which `share` is of; where that is unknown, by its bound, the total. Else the
+// Report's own order (by device, then total).
 #ifndef XPLANE_TIME_SRC_OUTPUT_ORDERING_H_
 #define XPLANE_TIME_SRC_OUTPUT_ORDERING_H_
 

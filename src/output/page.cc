@@ -51,7 +51,7 @@ void Page::Add(const Section& section, bool tell_dropped) {
   if (section.grid.rows() > 0) {
     const GridText grid = LayOut(section.grid, width_, signs_.ellipsis);
     for (size_t i = 0; i < grid.lines.size(); ++i) Line(grid.lines[i], i == 0 ? kDim : nullptr);
-    if (tell_dropped && !grid.dropped.empty()) Line(DroppedNote(grid.dropped), kDim);
+    if (tell_dropped && !grid.dropped.empty()) Wrapped(DroppedNote(grid.dropped), kDim);
   }
   for (const std::string& note : section.notes) Wrapped(note, kDim);
 }

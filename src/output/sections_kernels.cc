@@ -133,8 +133,8 @@ std::vector<KernelRow> MergeKernels(const std::vector<KernelRow>& rows) {
   }
   const double shared_time = SharedTime(rows);
   for (KernelRow& row : merged) {
-    const auto own = static_cast<double>(row.self_ps.value_or(row.total_ps));
-    row.share = shared_time > 0 ? std::optional<double>(own / shared_time) : std::nullopt;
+    row.share.reset();
+    if (row.self_ps && shared_time > 0) row.share = static_cast<double>(*row.self_ps) / shared_time;
   }
   return merged;
 }

@@ -54,7 +54,7 @@ kernels, all devices and programs; share of self time
 kernel                               count  total us  mean us  share %  function
 Cijk_Ailk_Bljk_BB…D0_AF0EM1_WGM1.kd      3    1833.0   611.00     52.7  jit_dot
 loop_add_fusion.kd                      12     189.4    15.79      5.5  jit_dot
-odd\xff"q",|\n\x1b[2J<T> µ               1       5.5     5.50      0.2  -
+odd\xff"q",|\n\x1b[2J<T> µ               1       5.5     5.50        -  -
 
 suspicious in this trace
 error: 3x events with a negative duration were skipped (first: /host:CPU, line
@@ -238,6 +238,20 @@ TEST(KernelTableTest, NamesBeforeWhatIsMissedLeast) {
   const std::string narrow = *RenderKernels(NestedKernels(), {.width = 60});
   EXPECT_NE(narrow.find("self us"), std::string::npos) << narrow;
   EXPECT_EQ(narrow.find("  total us"), std::string::npos) << narrow;
+}
+
+TEST(KernelTableTest, UnknownSelfTimeHasNoShare) {
+  // A loop that returned before its body was done: no share, and none is made of its total.
+  Report report = NestedKernels();
+  report.kernels[0].self_ps.reset();
+  report.kernels[0].share.reset();
+  for (const std::string& text :
+       {*RenderReport(report, {.width = 200}), *RenderKernels(report, {.width = 200})}) {
+    const auto lines = LinesOf(text.substr(text.find("\nkernel ") + 1));
+    EXPECT_NE(lines[1].find("_outer      1     9.000"), std::string::npos) << text;
+    EXPECT_NE(lines[1].find("  -  jit_dot"), std::string::npos) << text;
+    EXPECT_NE(lines[2].find("90.0  jit_dot"), std::string::npos) << text;
+  }
 }
 
 TEST(KernelTableTest, CategoryAndFunctionOnlyWhereTheyTell) {
