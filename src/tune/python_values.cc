@@ -171,7 +171,10 @@ absl::StatusOr<std::vector<ParameterValue>> Inside(std::string_view text, int le
 absl::StatusOr<std::vector<ParameterValue>> Iterable(std::string_view text, int level) {
   text = Trimmed(text);
   if (level > 8) return Bad("nested too deeply", text);
-  if (const auto inside = InsideCall(text, "list")) return Iterable(*inside, level + 1);
+  if (const auto inside = InsideCall(text, "list")) {
+    const bool generator = FindWord(*inside, "for") != std::string_view::npos;
+    return generator ? Inside(*inside, level + 1) : Iterable(*inside, level + 1);
+  }
   if (const auto inside = InsideCall(text, "range")) return Range(*inside);
   if (text.size() < 2) return Bad("no list of values", text);
   const bool bracket = text.front() == '[' && text.back() == ']';

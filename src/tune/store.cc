@@ -5,6 +5,7 @@
 #include <array>
 #include <bit>
 #include <filesystem>
+#include <fstream>
 
 #include "absl/strings/str_cat.h"
 #include "tune/space_json.h"
@@ -54,9 +55,33 @@ TuneStore& TuneStore::operator=(TuneStore&&) noexcept = default;
 
 const std::string& TuneStore::path() const { return impl_->db.path(); }
 
+namespace {
+
+// SQLite takes a file of a few bytes for an empty database, and would overwrite it.
+absl::Status CheckHeader(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::string head(16, '\0');
+  file.read(head.data(), 16);
+  if (!file.is_open() || file.gcount() == 0) return absl::OkStatus();
+  if (file.gcount() == 16 && head == std::string("SQLite format 3\0", 16)) return absl::OkStatus();
+  return absl::DataLossError(absl::StrCat(path, ": not a tune store; give another path"));
+}
+
+// SQLite reports "no such file" where it may not make one.
+absl::Status CannotCreate(const std::string& path, const absl::Status& status) {
+  std::error_code ignored;
+  const std::filesystem::path directory = std::filesystem::absolute(path, ignored).parent_path();
+  if (!absl::IsNotFound(status) || !std::filesystem::exists(directory, ignored)) return status;
+  return absl::PermissionDeniedError(absl::StrCat(
+      path, ": cannot be made here; make the directory writable, or give another path"));
+}
+
+}  // namespace
+
 absl::StatusOr<TuneStore> TuneStore::Open(const std::string& path, const StoreOptions& options) {
+  if (auto s = CheckHeader(path); !s.ok()) return s;
   auto db = Database::Open(path, path, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE);
-  if (!db.ok()) return db.status();
+  if (!db.ok()) return CannotCreate(path, db.status());
   sqlite3_busy_timeout(db->get(), options.busy_timeout_ms);
   if (sqlite3_db_readonly(db->get(), "main") == 1) return db->Error(SQLITE_READONLY);
   if (auto s = tune::PrepareSchema(*db); !s.ok()) return s;
@@ -291,6 +316,10 @@ absl::Status TuneStore::Impl::Insert(const TuneSession& session, const RoundReco
 
 absl::StatusOr<Appended> TuneStore::Append(const TuneSession& session, const RoundRecord& round) {
   if (auto notes = tune::ParseJson(round.notes_json, "notes"); !notes.ok()) return notes.status();
+  if (round.batch < 0 || round.round < 0) {
+    return absl::InvalidArgumentError(absl::StrCat(path(), ": batch ", round.batch, ", round ",
+                                                   round.round, ": numbers begin at 0"));
+  }
   Appended appended = Appended::kStored;
   const absl::Status status =
       impl_->db.Transaction([&] { return impl_->Insert(session, round, &appended); });
@@ -302,10 +331,13 @@ absl::Status TuneStore::RecordVerdict(const TuneSession& session, std::string_vi
                                       int64_t now_unix_s) {
   const auto verdict = tune::ParseJson(verdict_json, "verdict");
   if (!verdict.ok()) return verdict.status();
+  if (!verdict->is_object()) {
+    return absl::InvalidArgumentError(absl::StrCat(path(), ": the verdict is not a JSON object"));
+  }
   const auto text = [&](const char* name) {
-    const bool there =
-        verdict->is_object() && verdict->contains(name) && (*verdict)[name].is_string();
-    return there ? (*verdict)[name].get<std::string>() : std::string();
+    const auto found = verdict->find(name);
+    const bool there = found != verdict->end() && found->is_string();
+    return there ? found->get<std::string>() : std::string();
   };
   const std::string pick = text("pick"), claim = text("claim");
   auto insert = impl_->db.Prepare(

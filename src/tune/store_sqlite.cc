@@ -7,6 +7,23 @@
 
 namespace xplane_time::tune {
 
+namespace {
+
+// Why input or output failed. sqlite3_system_errno has often been overwritten by the
+// clean-up; the database file and its log remember their own.
+int LastErrno(sqlite3* db) {
+  int error = 0;
+  sqlite3_file* log = nullptr;
+  sqlite3_file_control(db, "main", SQLITE_FCNTL_JOURNAL_POINTER, static_cast<void*>(&log));
+  if (log != nullptr && log->pMethods != nullptr) {
+    log->pMethods->xFileControl(log, SQLITE_FCNTL_LAST_ERRNO, &error);
+  }
+  if (error == 0) sqlite3_file_control(db, "main", SQLITE_FCNTL_LAST_ERRNO, &error);
+  return error != 0 ? error : sqlite3_system_errno(db);
+}
+
+}  // namespace
+
 absl::StatusOr<Database> Database::Open(const std::string& name, const std::string& path,
                                         int flags) {
   Database out;
@@ -52,7 +69,7 @@ absl::Status Database::Transaction(absl::FunctionRef<absl::Status()> body) const
 }
 
 absl::Status Database::Error(int code) const {
-  const int system_error = sqlite3_system_errno(db_.get());
+  const int system_error = LastErrno(db_.get());
   const auto message = [&](const char* what) {
     return absl::StrCat(path_, ": ", what, " (SQLite: ", sqlite3_errmsg(db_.get()), ")");
   };
