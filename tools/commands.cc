@@ -70,6 +70,7 @@ int StreamEvents(const Options& options, const Opened& opened) {
 }
 
 absl::StatusOr<std::string> RunForText(const Options& options, const Opened& opened) {
+  if (options.compat.has_value()) return RunCompat(options, opened);
   switch (options.command) {
     case Command::kReport:
       return RunReport(options, opened);
@@ -132,7 +133,9 @@ absl::StatusOr<Opened> OpenInputs(const Options& options) {
 
 int RunCommand(Options options) {
   if (options.json_schema) {
-    return WriteText(options.output_path, output::JsonSchema(CommandName(options.command)));
+    const std::string_view of =
+        options.compat.has_value() ? "compat" : CommandName(options.command);
+    return WriteText(options.output_path, output::JsonSchema(of));
   }
   AdaptToTerminal(options, &options.output);
   const auto filters = Filters::Compile(options.report);  // a bad one needs no reading

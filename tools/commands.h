@@ -29,6 +29,8 @@ absl::StatusOr<std::string> RunPlanes(const Options& options, const Opened& open
 absl::StatusOr<std::string> RunFunctions(const Options& options, const Opened& opened);
 absl::StatusOr<std::string> RunKernels(const Options& options, const Opened& opened);
 absl::StatusOr<std::string> RunTree(const Options& options, const Opened& opened);
+// By an earlier tool's definition: --compat.
+absl::StatusOr<std::string> RunCompat(const Options& options, const Opened& opened);
 // Streams instead of returning text.
 absl::Status RunEvents(const Options& options, const Opened& opened, OutputFile* out);
 

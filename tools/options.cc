@@ -159,9 +159,11 @@ void AddOwnOptions(Command command, CLI::App* app, Options* o, Texts* t) {
       app->add_flag("--stats", o->with_stats, "List names, types and counts of stats");
       break;
     case Command::kReport:
+      AddCompat(app, t);
       app->add_flag("--samples", o->samples, "In JSON: one row a run as well");
       break;
     case Command::kFunctions:
+      AddCompat(app, t);
       app->add_flag("--samples", o->samples, "One row a run");
       app->add_flag("--by-id", o->by_id, "One row a variant id");
       break;
@@ -350,6 +352,9 @@ Parsed ParseCommandLine(int argc, char** argv) {
     return parsed;
   }
   parsed.error = Convert(texts, &options);
+  if (parsed.error.empty()) {
+    parsed.error = ConvertCompat(*app.get_subcommands()[0], texts, &options);
+  }
   if (parsed.error.empty()) {
     parsed.options = std::move(options);
   } else {

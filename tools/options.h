@@ -10,6 +10,7 @@
 #include "output/decisions.h"
 #include "output/output.h"
 #include "xplane_time/compare.h"
+#include "xplane_time/compat.h"
 #include "xplane_time/pick.h"
 #include "xplane_time/read.h"
 #include "xplane_time/report.h"
@@ -59,6 +60,8 @@ struct Options {
   std::string line, name;               // tree, events
   uint32_t depth = 0;                   // tree
   std::vector<std::string> stats;       // events
+  std::optional<compat::Tool> compat;   // report, functions: by this tool's definition
+  std::string compat_device;            // as given; empty: not given
   DecideOptions decide;
 };
 

@@ -16,7 +16,7 @@ namespace xplane_time::tools {
 // Options read as text and converted after parsing.
 struct Texts {
   std::string format, unit = "auto", metric = "active", clock = "auto", trim = "none",
-                      reader = "wire", color = "auto", progress = "auto", within;
+                      reader = "wire", color = "auto", progress = "auto", within, compat;
   std::optional<double> min_duration_ns;
   // compare, pick
   std::string min_effect = "1%", max_mde = "5%", alpha, offset_std, drift_std = "2%",
@@ -58,6 +58,11 @@ inline constexpr char kSelect[] = "Selection", kTime[] = "Time", kOut[] = "Outpu
 void AddTraceOptions(CLI::App* app, Options* o, Texts* t);
 void AddFilters(CLI::App* app, Options* o, Texts* t);
 void AddTiming(CLI::App* app, Options* o, Texts* t);
+
+// options_compat.cc: --compat of report and functions. Then some options mean nothing, which
+// is an error.
+void AddCompat(CLI::App* app, Texts* t);
+std::string ConvertCompat(const CLI::App& command, const Texts& t, Options* o);
 
 // options_decide.cc: compare and pick.
 void AddCompareInputs(CLI::App* app, Options* o);

@@ -126,6 +126,35 @@ struct XprofTimes {
 // xprof's get_device_time_attribution. Errors: FailedPrecondition where it finds nothing.
 absl::StatusOr<XprofTimes> XprofDeviceTimes(const Trace& trace, const XprofOptions& options);
 
+enum class Tool : uint8_t { kEjkernel, kTuneJax, kXprof };
+
+struct AnswerOptions {
+  Tool tool = Tool::kEjkernel;
+  std::string device = {};  // a word in names of planes; empty: the first of gpu, tpu, cpu there
+  EjkernelOptions ejkernel = {};
+  TuneJaxOptions tune_jax = {};
+  XprofOptions xprof = {};
+};
+
+// What a tool says of a whole trace; what the tool does not say is empty.
+struct Answer {
+  Tool tool = Tool::kEjkernel;
+  std::string device;
+  struct KeyRow {
+    uint32_t input = 0;
+    std::string plane;
+    KeyTime time;
+  };
+  std::vector<KeyRow> keys = {};
+  std::vector<VariantTime> variants = {};  // over the captures
+  std::optional<XprofTimes> xprof = {};
+};
+
+// ejkernel: the first plane of each capture with the device's word. tune-jax: all of them.
+// xprof: all device planes, whatever the word. Errors: as above, and FailedPrecondition where
+// no plane has the word.
+absl::StatusOr<Answer> AnswerAs(const Trace& trace, const AnswerOptions& options);
+
 }  // namespace xplane_time::compat
 
 #endif  // XPLANE_TIME_COMPAT_H_

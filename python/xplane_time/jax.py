@@ -264,16 +264,21 @@ def _compiled(
     first_of: dict[str, Hashable] = {}
     for index, (key, function) in enumerate(variants.items()):
         compiled = jax.jit(_named(function, f"{_NAME}{index}")).lower(*args).compile()
-        # The text of the program without its name and without where its source is.
-        text = re.sub(rf"{_NAME}{index}\b", _NAME, compiled.as_text() or "")
-        text = re.sub(r", metadata=\{[^}]*\}|^(FileNames|FunctionNames|FileLocations|"
-                      r"StackFrames)\n(.+\n)*", "", text, flags=re.MULTILINE)
+        text = program_text(compiled, f"{_NAME}{index}")
         original = first_of.setdefault(text, key) if text else key
         if original is key:
             programs[key] = compiled
         else:
             aliases[key] = original
     return programs, aliases
+
+
+def program_text(compiled: Any, name: str) -> str:
+    """The program that a jax.stages.Compiled runs, without its name and without where its
+    source is: the same for functions that compile to the same thing. Empty: not known."""
+    text = re.sub(rf"{name}\b", "", compiled.as_text() or "")
+    return re.sub(r", metadata=\{[^}]*\}|^(FileNames|FunctionNames|FileLocations|"
+                  r"StackFrames)\n(.+\n)*", "", text, flags=re.MULTILINE)
 
 
 def _named(function: Callable[..., Any], name: str) -> Callable[..., Any]:

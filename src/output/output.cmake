@@ -1,11 +1,12 @@
 # Finished results to text. JSON stays inside json.cc.
-foreach(command report planes functions kernels tree events compare pick)
+foreach(command report planes functions kernels tree events compare pick compat)
   file(READ ${CMAKE_CURRENT_SOURCE_DIR}/output/schemas/${command}.v1.json SCHEMA_${command})
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS
     ${CMAKE_CURRENT_SOURCE_DIR}/output/schemas/${command}.v1.json)
 endforeach()
 configure_file(output/schema.cc.in ${PROJECT_BINARY_DIR}/generated/schema.cc @ONLY)
 add_library(xplane_time_output STATIC
+  output/compat.cc
   output/csv.cc
   output/decision_csv.cc
   output/decision_json.cc

@@ -1,0 +1,302 @@
+"""Harnesses for `xplane-time tune`: a function that builds a variant, and one call.
+
+    # harness.py
+    from xplane_time.harness import serve
+
+    def build(params):                     # from the space: {"block": 32}
+        kernel = compile_my_kernel(**params)
+        return lambda: kernel(a, b)        # runs once, waits for the end, returns the result
+
+    serve(build, reference=lambda: a @ b)
+
+    $ xplane-time tune space.json -- python harness.py
+
+`serve` times by the clock, or by `timer`, which may use events of a device. `serve_jax` compiles
+functions, times them in traces of jax's profiler, on the device, and knows variants that compile
+to the same program. What a harness says to its driver, and how one is written in another
+language, is in docs/harness.md.
+"""
+
+from __future__ import annotations
+
+import concurrent.futures
+import hashlib
+import inspect
+import json
+import os
+import pathlib
+import platform
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
+
+from xplane_time.errors import ArgumentError
+
+__all__ = ["WrongResultError", "serve", "serve_jax", "wall_timer"]
+
+Params = dict[str, Any]
+Message = dict[str, Any]
+
+
+class WrongResultError(Exception):
+    """Raised by a check: the variant does not compute what it should."""
+
+
+def wall_timer(run: Callable[[], object]) -> int:
+    """Picoseconds that one call takes, by the clock of this process."""
+    begin_ns = time.perf_counter_ns()
+    run()
+    return (time.perf_counter_ns() - begin_ns) * 1000
+
+
+def serve(
+    build: Callable[..., Callable[[], Any]],
+    *,
+    reference: Callable[..., Any] | None = None,
+    check: Callable[[Any, Any], object] | None = None,
+    timer: Callable[[Callable[[], object]], int] = wall_timer,
+    clock: str = "wall",
+    device: str = "cpu",
+    device_class: str = "",
+    driver: str = "",
+    versions: Mapping[str, str] | None = None,
+    parallel_prepare: int = 1,
+) -> None:
+    """Answers the driver until it says bye.
+
+    `build(params)`, or `build(params, workload)` for a space with workloads, returns a callable
+    that runs the variant once and waits for it. What it raises is the variant's failure.
+    `reference()`, or `reference(workload)`, gives the right result, and `check(result, wanted)`
+    raises or returns False where a result is wrong; without a check arrays may differ by what
+    rounding of 32 bits explains, and anything else must be equal. `timer(run)` gives the
+    picoseconds of one call on the `clock` that it is named after ("device", "profile", "wall").
+    The rest says what times hold for: `device_class` is the processor where it is not given.
+
+    Errors: ArgumentError where there is no driver.
+    """
+    described = {
+        "device": device, "device_class": device_class or _processor(), "driver": driver,
+        "clock": clock, "versions": {"python": platform.python_version(), **(versions or {})}}
+    _Server(_Callables(build, reference, check, timer), described, parallel_prepare).run()
+
+
+def serve_jax(
+    build: Callable[..., tuple[Callable[..., Any], Sequence[Any]]],
+    *,
+    reference: Callable[..., Any] | None = None,
+    check: Callable[[Any, Any], object] | None = None,
+    parallel_prepare: int = 1,
+    fallback_wall: bool = False,
+) -> None:
+    """The same for JAX: `build` returns a function that jax can compile, and its arguments.
+
+    Rounds are traced, and times are those of the device. `fallback_wall` times by the clock
+    where this jax gives no trace that tells runs apart; the store knows these times apart.
+    """
+    from xplane_time import harness_jax
+
+    programs = harness_jax.Programs(build, reference, check, fallback_wall)
+    _Server(programs, programs.described, parallel_prepare).run()
+
+
+class Variants(Protocol):
+    """What a server serves; ids are the driver's."""
+
+    has_reference: bool
+
+    def prepare(self, variant: str, params: Params) -> Message: ...
+    def verify(self, variant: str) -> None: ...
+    def run_round(self, order: list[str], calls: int, workload: str,
+                  begin: Callable[[int], None]) -> list[int | Exception]: ...
+    def set_workloads(self, workloads: dict[str, Params]) -> None: ...
+
+
+def takes_workload(function: Callable[..., Any], before: int) -> bool:
+    """Whether it has a positional parameter after the first `before`."""
+    positional = [each for each in inspect.signature(function).parameters.values()
+                  if each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD)
+                  and each.default is each.empty or each.kind is each.VAR_POSITIONAL]
+    return len(positional) > before or any(
+        each.kind is each.VAR_POSITIONAL for each in positional)
+
+
+def check_result(got: Any, wanted: Any, check: Callable[[Any, Any], object] | None) -> None:
+    """Raises WrongResultError where `got` is wrong."""
+    if check is not None:
+        if check(got, wanted) is False:
+            raise WrongResultError("the check says no")
+        return
+    if hasattr(wanted, "__array__"):
+        import numpy
+
+        got, wanted = numpy.asarray(got), numpy.asarray(wanted)
+        if got.shape != wanted.shape:
+            raise WrongResultError(f"the shape is {got.shape}, not {wanted.shape}")
+        close = numpy.isclose(got, wanted, rtol=1e-3, atol=1e-5, equal_nan=True)
+        if not close.all():
+            raise WrongResultError(f"{close.size - close.sum()} of {close.size} values are wrong")
+    elif isinstance(wanted, (tuple, list)):
+        if len(got) != len(wanted):
+            raise WrongResultError(f"{len(got)} results, not {len(wanted)}")
+        for one, other in zip(got, wanted):
+            check_result(one, other, None)
+    elif got != wanted:
+        raise WrongResultError(f"{got!r} is not {wanted!r}"[:500])
+
+
+class _Callables:
+    """Variants that are calls of Python."""
+
+    def __init__(
+        self,
+        build: Callable[..., Callable[[], Any]],
+        reference: Callable[..., Any] | None,
+        check: Callable[[Any, Any], object] | None,
+        timer: Callable[[Callable[[], object]], int],
+    ) -> None:
+        self._build, self._reference, self._check, self._timer = build, reference, check, timer
+        self._workloads: dict[str, Params] = {"": {}}
+        self._calls: dict[tuple[str, str], Callable[[], Any]] = {}
+        self.has_reference = reference is not None
+
+    def set_workloads(self, workloads: dict[str, Params]) -> None:
+        self._workloads = workloads or {"": {}}
+
+    def prepare(self, variant: str, params: Params) -> Message:
+        for name, workload in self._workloads.items():
+            more = (workload,) if takes_workload(self._build, 1) else ()
+            call = self._build(dict(params), *more)
+            if not callable(call):
+                raise TypeError(f"build() returned {type(call).__name__}, not something to call")
+            self._calls[variant, name] = call
+        return {}
+
+    def verify(self, variant: str) -> None:
+        for name, workload in self._workloads.items():
+            got = self._calls[variant, name]()
+            if self._reference is not None:
+                more = (workload,) if takes_workload(self._reference, 0) else ()
+                check_result(got, self._reference(*more), self._check)
+
+    def run_round(self, order: list[str], calls: int, workload: str,
+                  begin: Callable[[int], None]) -> list[int | Exception]:
+        times: list[int | Exception] = []
+        for slot, variant in enumerate(order):
+            begin(slot)
+            run = self._calls[variant, workload]
+            try:
+                if slot == 0:
+                    run()
+                times.append(max(1, sum(self._timer(run) for _ in range(calls)) // calls))
+            except Exception as error:  # the variant's own
+                times.append(error)
+        return times
+
+
+class _Server:
+    """Requests in, answers out, until bye."""
+
+    def __init__(self, variants: Variants, described: Message, parallel_prepare: int) -> None:
+        try:
+            self._requests = os.fdopen(int(os.environ["XPLANE_TIME_HARNESS_IN"]), "rb")
+            self._answers = os.fdopen(int(os.environ["XPLANE_TIME_HARNESS_OUT"]), "wb")
+        except (KeyError, ValueError, OSError):
+            raise ArgumentError(
+                "INVALID_ARGUMENT", "no driver: a harness is run by xplane-time tune SPACE -- "
+                f"{pathlib.Path(sys.executable).name} {' '.join(sys.argv)}") from None
+        self._variants = variants
+        self._described = described
+        self._pool = concurrent.futures.ThreadPoolExecutor(max(1, parallel_prepare))
+        self._parallel = max(1, parallel_prepare)
+        self._lock = threading.Lock()
+
+    def run(self) -> None:
+        for line in self._requests:
+            request = json.loads(line)
+            kind = request.get("type")
+            if kind == "bye":
+                break
+            if kind == "hello":
+                self._hello(request)
+            elif kind == "prepare":
+                self._pool.submit(self._prepare, request)
+            elif kind == "verify":
+                self._verify(request)
+            elif kind == "run_round":
+                self._run_round(request)
+        self._pool.shutdown(cancel_futures=True)
+
+    def _answer(self, message: Message) -> None:
+        with self._lock:
+            self._answers.write(json.dumps({"v": 1, **message}).encode() + b"\n")
+            self._answers.flush()
+
+    def _hello(self, request: Message) -> None:
+        self._variants.set_workloads(
+            {each["id"]: each["params"] for each in request.get("workloads", [])})
+        self._answer({
+            "type": "hello", "name": pathlib.Path(sys.argv[0]).name, "code_hash": _code_hash(),
+            "parallel_prepare": self._parallel, "verifies": self._variants.has_reference,
+            "flags": os.environ.get("XLA_FLAGS", ""), **self._described})
+
+    def _prepare(self, request: Message) -> None:
+        answer: Message = {"type": "prepared", "request": request["request"], "status": "ok"}
+        try:
+            answer.update(self._variants.prepare(request["variant"], request["params"]))
+            if not self._variants.has_reference:
+                self._variants.verify(request["variant"])  # its first run, not to be timed
+        except Exception as error:
+            answer.update(_failure(error, "compile_error"))
+        self._answer(answer)
+
+    def _verify(self, request: Message) -> None:
+        answer: Message = {"type": "verified", "request": request["request"], "status": "ok"}
+        try:
+            self._variants.verify(request["variant"])
+        except Exception as error:
+            answer.update(_failure(error, "runtime_error"))
+        self._answer(answer)
+
+    def _run_round(self, request: Message) -> None:
+        number = request["request"]
+
+        def begin(slot: int) -> None:
+            self._answer({"type": "slot", "request": number, "slot": slot})
+
+        try:
+            times = self._variants.run_round(
+                request["order"], request["calls"], request["workload"], begin)
+        except Exception as error:  # nobody's of the variants: no trace, say
+            self._answer({"type": "result", "request": number, **_failure(error, "infra")})
+            return
+        samples = [{"slot": slot, "status": "ok", "t_ps": each} if isinstance(each, int) else
+                   {"slot": slot, **_failure(each, "runtime_error")}
+                   for slot, each in enumerate(times)]
+        self._answer({"type": "result", "request": number, "status": "ok", "samples": samples})
+
+
+def _failure(error: Exception, otherwise: str) -> Message:
+    text = f"{type(error).__name__}: {error}"
+    status = otherwise
+    if isinstance(error, WrongResultError):
+        status = "wrong_result"
+    elif isinstance(error, MemoryError) or "RESOURCE_EXHAUSTED" in text:
+        status = "oom"
+    return {"status": status, "message": text[:2000]}
+
+
+def _processor() -> str:
+    for line in pathlib.Path("/proc/cpuinfo").read_text(errors="replace").splitlines():
+        if line.startswith("model name"):
+            return line.split(":", 1)[1].strip()
+    return platform.machine()
+
+
+def _code_hash() -> str:
+    """Of the program that serves; empty where it has no file."""
+    try:
+        return hashlib.sha256(pathlib.Path(sys.argv[0]).read_bytes()).hexdigest()[:16]
+    except OSError:
+        return ""

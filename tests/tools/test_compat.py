@@ -1,0 +1,84 @@
+"""--compat from outside. That the numbers are the originals' is shown by
+python/tests/test_compat.py, beside the packages."""
+import json
+import unittest
+
+import jsonschema
+
+from harness import REPOSITORY, Case, run
+from xspace import Plane, space
+
+VARIANTS = REPOSITORY / "testdata/jax_cpu_variants.xplane.pb"
+
+
+def gpu(*starts_us, name="jit_autotune_fn_1"):
+    plane = Plane("/device:GPU:0")
+    line = plane.line("Stream #16")
+    for start_us in starts_us:
+        line.event("k", start_us * 10**6, 5 * 10**6, hlo_module=name, program_id=5)
+    return space(plane)
+
+
+class Compat(Case):
+    def compat(self, *arguments):
+        done = self.run_json(*arguments)
+        schema = json.loads(run("report", "--compat", "xprof", "--json-schema").out)
+        jsonschema.validate(done, schema)
+        return done
+
+    def test_ejkernel(self):
+        trace = self.write("a.xplane.pb", gpu(0, 10, 90))
+        found = self.compat(trace, "--compat", "ejkernel")
+        self.assertEqual(found["keys"], [{"input": 0, "plane": "/device:GPU:0",
+                                          "key": "jit_autotune_fn_1(5-None)", "time_s": 5e-6}])
+        self.assertEqual(found["variants"],
+                         [{"variant_id": "1", "n": 1, "mean_s": 5e-6, "std_s": 0.0}])
+        self.assertEqual(self.compat(trace, "--compat", "ejkernel", "--min-duration", "6000")["keys"],
+                         [])
+        self.assertEqual(
+            self.compat(trace, "--compat", "ejkernel", "--kernel", "nothing")["keys"][0]["time_s"], 0)
+
+    def test_tune_jax_over_captures(self):
+        name = "jit_tune_jax_fn_3"
+        traces = [self.write(f"{i}.xplane.pb", gpu(0, 10 * i, name=name)) for i in (1, 2, 3, 5)]
+        found = self.compat("functions", *traces, "--compat", "tune-jax")
+        self.assertEqual([row["time_s"] for row in found["keys"]], [15e-6, 25e-6, 35e-6, 55e-6])
+        self.assertEqual(found["variants"],
+                         [{"variant_id": "3", "n": 2, "mean_s": 3e-5, "std_s": 5e-6}])
+
+    def test_xprof(self):
+        trace = self.write("a.xplane.pb", gpu(0, 10, 90))
+        found = self.compat(trace, "--compat", "xprof")
+        self.assertEqual(found["total_device_duration_ns"], 15000)
+        self.assertEqual(found["kernel_records"][0]["execution_count"], 3)
+        self.assertEqual(run(VARIANTS, "--compat", "xprof").code, 65)
+
+    def test_tables_say_whose_definition_it_is(self):
+        trace = self.write("a.xplane.pb", gpu(0, 10, 90))
+        for tool in ("ejkernel", "tune-jax", "xprof"):
+            for form in ("table", "markdown"):
+                shown = run(trace, "--compat", tool, "--format", form)
+                self.assertEqual(shown.code, 0, shown.message)
+                self.assertIn(f"by the definition of {tool}, not ours", shown.out)
+                self.assertLessEqual(max(map(len, shown.out.splitlines())),
+                                     80 if form == "table" else 400)
+            rows = run(trace, "--compat", tool, "--format", "csv").out.splitlines()
+            self.assertEqual(len(rows), 2)
+
+    def test_planes_are_chosen_by_a_word(self):
+        found = self.compat(VARIANTS, "--compat", "tune-jax")
+        self.assertEqual((found["device"], len(found["keys"])), ("cpu", 48))
+        none = run(VARIANTS, "--compat", "tune-jax", "--device", "gpu")
+        self.assertEqual(none.code, 65)
+        self.assertIn('no plane\'s name contains "gpu"; there are: ', none.message)
+
+    def test_options_that_mean_nothing_are_refused(self):
+        for option in (["--metric", "span"], ["--trim", "iqr"], ["--max-events", "3"],
+                       ["--function", "f"]):
+            done = run(VARIANTS, "--compat", "tune-jax", *option)
+            self.assertEqual(done.code, 64)
+            self.assertIn(f"{option[0]} means nothing with --compat tune-jax", done.message)
+
+
+if __name__ == "__main__":
+    unittest.main()
