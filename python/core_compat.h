@@ -23,7 +23,7 @@ using KeyTimes = std::vector<std::tuple<std::string, double>>;
 // Keys of a capture's planes, or of its one plane.
 using PlaneKeyTimes = std::vector<std::tuple<std::string, KeyTimes>>;
 using VariantTimes = std::vector<std::tuple<std::string, double, double>>;  // id, mean, std
-using Test = std::optional<nanobind::callable>;
+using Test = std::optional<nanobind::typed<nanobind::callable, bool(std::string)>>;
 
 std::vector<std::string> PlaneNames(const Trace& trace);
 KeyTimes EjkernelTimes(const Trace& trace, size_t plane, const std::string& prefix,

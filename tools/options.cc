@@ -141,7 +141,7 @@ void AddOutput(CLI::App* app, Options* o, Texts* t) {
 void AddSort(CLI::App* app, Options* o) {
   app->add_option("--sort", o->output.sort,
                   "Sort rows by: total, name, mean, median, max; functions also runs, std, min; "
-                  "kernels also self, count, share; a tree by total only [total]")
+                  "kernels also self, count, share; a tree by total only [functions: total; kernels: self]")
       ->type_name("KEY")
       ->group(kOut);
 }

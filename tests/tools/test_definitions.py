@@ -5,7 +5,8 @@ import subprocess
 import unittest
 
 import drawing
-from harness import BINARY, EndToEndTest, REPOSITORY, SHARED_TRACES, environment, testdata_traces
+from harness import (BINARY, EndToEndTest, REPOSITORY, SHARED_TRACES, environment, run,
+                     testdata_traces)
 from test_readme import commands
 from xspace import gpu, space
 
@@ -151,7 +152,9 @@ class Columns(EndToEndTest):
 
     def headers(self, *arguments):
         """(title, headers) of each table; the unit goes."""
-        text = self.run_ok(*arguments, "--format", "markdown").text
+        done = run(*arguments, "--format", "markdown")
+        self.assertIn(done.code, (0, 65), done.message)  # 65: no function to make a tree of
+        text = done.text
         for title, head in re.findall(r"^### (.*)\n\n\| (.*) \|\n\| -", text, re.MULTILINE):
             yield title, [re.sub(r" (ps|ns|us|ms|s)$", "", cell) for cell in head.split(" | ")]
 
@@ -172,8 +175,8 @@ class Columns(EndToEndTest):
         for name in self.TABLES:
             with self.subTest(name):
                 self.assertEqual(seen[name] - glossary[name], set())
-                if SHARED_TRACES.exists():
-                    self.assertEqual(glossary[name] - seen[name], set())
+                if SHARED_TRACES.exists():  # none of these has two clocks
+                    self.assertEqual(glossary[name] - seen[name] - {"clock"}, set())
 
 
 if __name__ == "__main__":

@@ -38,6 +38,9 @@ class Profile:
     """
 
     __slots__ = ("planes", "raw_protos", "trace")
+    planes: list[Plane]
+    raw_protos: bool
+    trace: _core.Trace
 
     def __init__(self, source: Any, *, raw_protos: bool = False) -> None:
         if isinstance(source, Profile):
