@@ -116,8 +116,10 @@ absl::StatusOr<MeasurementSet> ReadMeasurements(std::span<const std::string> pat
           set.captures.begin(), set.captures.end(),
           [&](const Measurements& earlier) { return compare::SameCapture(earlier, capture); });
       if (twin != set.captures.end()) {
-        set.notes.push_back(absl::StrCat(capture.source, " repeats ", twin->source,
-                                         " and is left out: it is no second process"));
+        const std::string what = capture.source == twin->source
+                                     ? absl::StrCat(capture.source, " is given twice")
+                                     : absl::StrCat(capture.source, " repeats ", twin->source);
+        set.notes.push_back(absl::StrCat(what, " and counts once: it is no second process"));
         continue;
       }
       set.notes.insert(set.notes.end(), capture.notes.begin(), capture.notes.end());
