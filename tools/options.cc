@@ -209,9 +209,9 @@ void BuildApp(CLI::App* app, Options* options, Texts* texts) {
   app->description("Kernel and function times from XPlane traces (.xplane.pb).");
   app->footer(
       "TRACE without a command means report. Every command: xplane-time COMMAND --help.\n"
-      "Exit codes: 0 done (compare, pick: decided), 10 slower, 11 cannot tell, 12 too little\n"
-      "data, 20 everything failed, 64 usage, 65 bad or unusable trace, 66 no such input,\n"
-      "70 our own bug, 73 cannot write output, 74 I/O error.");
+      "Exit codes: 0 done; compare and pick: 10 slower, 11 cannot tell, 12 too little\n"
+      "data, 20 everything failed; 64 usage, 65 bad or unusable trace, 66 no such\n"
+      "input, 70 our own bug, 73 cannot write output, 74 I/O error.");
   app->set_version_flag("--version", VersionText());
   app->require_subcommand(1);
   for (const CommandInfo& info : kCommands) {
