@@ -117,6 +117,17 @@ TEST(JsonTest, DamageNeverCrashes) {
   EXPECT_GT(refused, 100);
 }
 
+TEST(JsonTest, DeepNestingIsRefused) {
+  const std::string open(1000000, '['), close(1000000, ']');
+  for (const std::string& json :
+       {"{\"benchmarks\": [" + open + close + "]}",
+        "{\"context\": {\"caches\": " + open + close + "}, \"benchmarks\": []}"}) {
+    const auto read = Read(json);
+    EXPECT_EQ(read.status().code(), absl::StatusCode::kDataLoss);
+    EXPECT_THAT(std::string(read.status().message()), HasSubstr("deep"));
+  }
+}
+
 SampleRow Sample(const std::string& function, const std::string& program, uint64_t run,
                  int64_t start_ps, int64_t active_ps) {
   SampleRow row;
