@@ -1,6 +1,6 @@
 // Simulates compare and pick: how often they cry wolf, and what they find.
 //
-//   compare_simulation [REPETITIONS]     1000 by default; tables in Markdown
+//   compare_simulation [REPETITIONS [alarms|power|pick]]     1000 by default; Markdown
 //
 // Sample noise 1 % (log-normal), 2 % of the samples are spikes of 20 %; processes differ by
 // 1 %, all functions alike ("shared") or each on its own ("own"), or not at all ("none").
@@ -211,7 +211,6 @@ void Picks(int repetitions) {
             if (!choice.ok()) std::abort();
             const bool decided = ExitCode(choice->claim) == 0;
             const double regret = gap * std::atoi(choice->pick.c_str());
-            // A winner among equals is a wrong claim as well.
             wrong +=
                 decided && (regret > 0.005 || (gap == 0 && choice->claim == PickClaim::kWinner));
             winner += choice->claim == PickClaim::kWinner;
@@ -233,8 +232,9 @@ void Picks(int repetitions) {
 
 int main(int argc, char** argv) {
   const int repetitions = argc > 1 ? std::max(1, std::atoi(argv[1])) : 1000;
-  FalseAlarms(repetitions);
-  Power(std::max(1, repetitions / 5));
-  Picks(std::max(1, repetitions / 2));
+  const std::string part = argc > 2 ? argv[2] : "";
+  if (part.empty() || part == "alarms") FalseAlarms(repetitions);
+  if (part.empty() || part == "power") Power(std::max(1, repetitions / 5));
+  if (part.empty() || part == "pick") Picks(std::max(1, repetitions / 2));
   return 0;
 }

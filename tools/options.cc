@@ -117,7 +117,7 @@ void AddFormat(Command command, CLI::App* app, Texts* t) {
       ->group(kOut);
 }
 
-void AddOutput(CLI::App* app, Options* o, Texts* t) {
+void AddOutput(Command command, CLI::App* app, Options* o, Texts* t) {
   app->add_option("-o,--output", o->output_path, "Write there; complete or not at all")
       ->type_name("FILE")
       ->group(kOut);
@@ -129,10 +129,12 @@ void AddOutput(CLI::App* app, Options* o, Texts* t) {
       ->check(CLI::IsMember({"auto", "always", "never"}))
       ->type_name("WHEN")
       ->group(kOut);
-  app->add_option("--progress", t->progress, "auto (long work on a terminal), always or never")
-      ->check(CLI::IsMember({"auto", "always", "never"}))
-      ->type_name("WHEN")
-      ->group(kOut);
+  if (!Decides(command)) {
+    app->add_option("--progress", t->progress, "auto (long work on a terminal), always or never")
+        ->check(CLI::IsMember({"auto", "always", "never"}))
+        ->type_name("WHEN")
+        ->group(kOut);
+  }
   app->add_flag("--quiet", o->quiet, "Errors only on standard error")->group(kOut);
   app->add_flag("--json-schema", o->json_schema, "Print the JSON Schema of this command's output")
       ->group(kOut);
@@ -209,9 +211,9 @@ void BuildApp(CLI::App* app, Options* options, Texts* texts) {
   app->description("Kernel and function times from XPlane traces (.xplane.pb).");
   app->footer(
       "TRACE without a command means report. Every command: xplane-time COMMAND --help.\n"
-      "Exit codes: 0 done (compare, pick: decided), 10 slower, 11 cannot tell, 12 too little\n"
-      "data, 20 everything failed, 64 usage, 65 bad or unusable trace, 66 no such input,\n"
-      "70 our own bug, 73 cannot write output, 74 I/O error.");
+      "Exit codes: 0 done; compare and pick: 10 slower, 11 cannot tell, 12 too little\n"
+      "data, 20 everything failed; 64 usage, 65 bad or unusable trace, 66 no such\n"
+      "input, 70 our own bug, 73 cannot write output, 74 I/O error.");
   app->set_version_flag("--version", VersionText());
   app->require_subcommand(1);
   for (const CommandInfo& info : kCommands) {
@@ -226,7 +228,7 @@ void BuildApp(CLI::App* app, Options* options, Texts* texts) {
       AddUnit(sub, texts);
     }
     AddFormat(info.command, sub, texts);
-    AddOutput(sub, options, texts);
+    AddOutput(info.command, sub, options, texts);
     AddOwnOptions(info.command, sub, options, texts);
     sub->callback([options, &info] { options->command = info.command; });
   }

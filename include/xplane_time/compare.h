@@ -53,7 +53,7 @@ struct CompareOptions {
   double alpha = 0.001;      // family-wise, of any claim where nothing changed
   double confidence = 0.9;   // of all intervals together: 95 % of their lower bounds
   // Standard deviation of the log of a process's offset, where it is known.
-  std::optional<double> offset_std;
+  std::optional<double> offset_std = {};
   bool paired = false;          // the i-th captures of both sides were taken side by side
   bool allow_mismatch = false;  // what was measured differently is compared, with a note
 };

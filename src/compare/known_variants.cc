@@ -6,6 +6,7 @@
 #include <set>
 
 #include "absl/strings/str_cat.h"
+#include "compare/parse_json.h"
 
 namespace xplane_time::compare {
 namespace {
@@ -43,10 +44,9 @@ absl::StatusOr<std::vector<KnownVariant>> ReadKnownVariants(const std::string& p
   if (!file) return absl::NotFoundError(absl::StrCat(path, ": no such file, or not readable"));
   const std::string content((std::istreambuf_iterator<char>(file)),
                             std::istreambuf_iterator<char>());
-  const Json document = Json::parse(content, nullptr, /*allow_exceptions=*/false);
-  if (document.is_discarded()) {
-    return absl::DataLossError(absl::StrCat(path, ": damaged JSON, or none"));
-  }
+  const auto parsed = ParseJson<Json>(path, content);
+  if (!parsed.ok()) return parsed.status();
+  const Json& document = *parsed;
   const auto variants = document.is_object() ? document.find("variants") : document.end();
   if (variants == document.end() || !variants->is_array()) {
     return absl::FailedPreconditionError(

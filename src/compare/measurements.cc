@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "compare/inputs.h"
 #include "compare/json_inputs.h"
+#include "compare/parse_json.h"
 
 namespace xplane_time {
 namespace compare {
@@ -26,11 +27,9 @@ bool LooksLikeJson(std::string_view content) {
 absl::StatusOr<std::vector<Measurements>> FromJson(const std::string& path,
                                                    std::string_view content,
                                                    const MeasureOptions& options) {
-  const Json document = Json::parse(content, nullptr, /*allow_exceptions=*/false);
-  if (document.is_discarded()) {
-    return absl::DataLossError(
-        absl::StrCat(path, ": damaged JSON, or cut short; write the file again"));
-  }
+  const auto parsed = ParseJson<Json>(path, content);
+  if (!parsed.ok()) return parsed.status();
+  const Json& document = *parsed;
   const auto benchmarks = document.find("benchmarks");
   if (benchmarks != document.end() && benchmarks->is_array()) {
     auto one = FromBenchmark(path, document, options);
@@ -116,8 +115,10 @@ absl::StatusOr<MeasurementSet> ReadMeasurements(std::span<const std::string> pat
           set.captures.begin(), set.captures.end(),
           [&](const Measurements& earlier) { return compare::SameCapture(earlier, capture); });
       if (twin != set.captures.end()) {
-        set.notes.push_back(absl::StrCat(capture.source, " repeats ", twin->source,
-                                         " and is left out: it is no second process"));
+        const std::string what = capture.source == twin->source
+                                     ? absl::StrCat(capture.source, " is given twice")
+                                     : absl::StrCat(capture.source, " repeats ", twin->source);
+        set.notes.push_back(absl::StrCat(what, " and counts once: it is no second process"));
         continue;
       }
       set.notes.insert(set.notes.end(), capture.notes.begin(), capture.notes.end());

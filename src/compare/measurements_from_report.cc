@@ -28,15 +28,15 @@ std::string NumberOf(const StatValue& value) {
 std::string ModelOf(const Plane& plane) {
   const StatValue type = plane.FindStat("device_type_string");
   if (type.type != StatType::kAbsent) return NumberOf(type);
-  std::vector<std::string> parts;
+  std::string text;
   constexpr std::pair<const char*, const char*> kParts[] = {
-      {"device_vendor", ""},    {"compute_cap_major", "capability "}, {"compute_cap_minor", "."},
-      {"core_count", "cores "}, {"memory_size", "memory "},           {"clock_rate", "clock "}};
+      {"device_vendor", ""},     {"compute_cap_major", " capability "}, {"compute_cap_minor", "."},
+      {"core_count", " cores "}, {"memory_size", " memory "},           {"clock_rate", " clock "}};
   for (const auto& [stat, label] : kParts) {
     const StatValue value = plane.FindStat(stat);
-    if (value.type != StatType::kAbsent) parts.push_back(absl::StrCat(label, NumberOf(value)));
+    if (value.type != StatType::kAbsent) absl::StrAppend(&text, label, NumberOf(value));
   }
-  return absl::StrJoin(parts, " ");
+  return text.starts_with(' ') ? text.substr(1) : text;
 }
 
 std::string_view KindName(DeviceKind kind) {
@@ -101,6 +101,9 @@ absl::StatusOr<Measurements> FromTrace(const std::string& path, const MeasureOpt
   out.series =
       SeriesFromSamples(report->samples, FindUncertain(*report), *filters, options, &notes);
   if (options.slowest_device) out.series = SlowestDevice(out.series, &notes);
+  for (const DiagnosticRow& row : report->diagnostics) {
+    if (row.severity != "info") notes.push_back(absl::StrCat(row.count, " x ", row.message));
+  }
   for (std::string& note : notes) out.notes.push_back(absl::StrCat(path, ": ", note));
   return out;
 }

@@ -39,8 +39,10 @@ std::string MarkdownText(const Explanation& explanation, const Section& section,
 }  // namespace
 
 std::string PercentText(double share) {
-  const double percent = std::abs(share) * 100;
-  return FormatFixed(share * 100, percent >= 9.95 ? 1 : 2) + " %";
+  std::string text = FormatFixed(share * 100, std::abs(share) >= 0.0995 ? 1 : 2);
+  while (text.ends_with('0')) text.pop_back();
+  if (text.ends_with('.')) text.pop_back();
+  return text + " %";
 }
 
 std::string ChangeText(double ratio) {

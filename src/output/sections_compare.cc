@@ -121,6 +121,11 @@ std::string IntervalText(const ComparedRow& row) {
   return absl::StrCat(ChangeText(*row.lo), " .. ", ChangeText(*row.hi));
 }
 
+bool AnyKnown(const std::vector<std::string>& cells) {
+  return std::any_of(cells.begin(), cells.end(),
+                     [](const std::string& cell) { return cell != "-"; });
+}
+
 template <typename Get>
 std::vector<std::string> Cells(std::span<const ComparedRow> rows, Get get) {
   std::vector<std::string> cells;
@@ -141,7 +146,7 @@ void AddNames(std::span<const ComparedRow> rows, Grid* grid) {
     if (row.program > 0) absl::StrAppend(&name, " #", row.program + 1);
     return name;
   });
-  grid->columns.push_back(NameColumn("function", functions, 12));
+  grid->columns.push_back(NameColumn("function", functions, 20));
   const auto devices = Cells(rows, [](const ComparedRow& row) { return Printable(row.device); });
   if (Varies(devices)) grid->columns.push_back(TextColumn("device", devices));
 }
@@ -201,20 +206,20 @@ Section ComparisonSection(const Comparison& comparison, const OutputOptions& opt
   columns.push_back(NumberColumn("change %", Cells(rows, [](const ComparedRow& row) {
                                    return row.ratio.has_value() ? ChangeText(*row.ratio) : "-";
                                  })));
-  columns.push_back(NumberColumn("interval %", Cells(rows, IntervalText)));
-  columns.push_back(NumberColumn("detects %",
-                                 Cells(rows,
-                                       [](const ComparedRow& row) {
-                                         return row.mde.has_value() ? ChangeText(1 + *row.mde)
-                                                                    : "-";
-                                       }),
-                                 3));
+  const auto intervals = Cells(rows, IntervalText);
+  if (AnyKnown(intervals)) columns.push_back(NumberColumn("interval %", intervals));
+  const auto detectable = Cells(rows, [](const ComparedRow& row) {
+    return row.mde.has_value() ? ChangeText(1 + *row.mde) : "-";
+  });
+  if (AnyKnown(detectable)) columns.push_back(NumberColumn("detects %", detectable, 3));
   if (comparison.rows.size() > shown) {
     section.notes.push_back(MoreNote(comparison.rows.size() - shown, "functions", "without --top"));
   }
-  section.notes.push_back(
-      absl::StrCat("interval: all together hold with ", PercentText(comparison.options.confidence),
-                   "; detects: the slowdown that would be proved 4 times in 5"));
+  if (AnyKnown(intervals)) {
+    section.notes.push_back(absl::StrCat(
+        "interval: all together hold with ", PercentText(comparison.options.confidence),
+        "; detects: the slowdown that would be proved 4 times in 5"));
+  }
   const bool any_uncertain =
       std::any_of(rows.begin(), rows.end(), [](const ComparedRow& row) { return row.uncertain; });
   if (any_uncertain) section.notes.push_back("?: the split into runs is uncertain");

@@ -83,10 +83,16 @@ std::vector<std::string> Cells(std::span<const VariantRow> rows, Get get) {
   return cells;
 }
 
+// A JSON value for people: strings without their quotes.
+std::string Plain(const std::string& json) {
+  const bool quoted = json.size() >= 2 && json.front() == '"' && json.back() == '"';
+  return Printable(quoted ? json.substr(1, json.size() - 2) : json);
+}
+
 std::string ParamsText(const VariantRow& row) {
   std::vector<std::string> parts;
   for (const Fact& param : row.params) {
-    parts.push_back(absl::StrCat(Printable(param.name), "=", Printable(param.value)));
+    parts.push_back(absl::StrCat(Printable(param.name), "=", Plain(param.value)));
   }
   return absl::StrJoin(parts, " ");
 }
@@ -107,7 +113,7 @@ void AddColumns(std::span<const VariantRow> rows, const OutputOptions& options, 
   columns.push_back(NameColumn(
       "variant", Cells(rows, [](const VariantRow& row) { return Printable(row.id); }), 8));
   const auto params = Cells(rows, ParamsText);
-  if (Varies(params)) columns.push_back(NameColumn("parameters", params, 12));
+  if (Varies(params)) columns.push_back(NameColumn("parameters", params, 24));
   columns.push_back(TextColumn("status", Cells(rows, [](const VariantRow& row) {
                                  return (row.status == "no_samples" ? "no samples" : row.status) +
                                         (row.uncertain ? " ?" : "");

@@ -1,0 +1,256 @@
+#include "xplane_time/compare.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/compare/made.h"
+
+namespace xplane_time {
+namespace {
+
+using testing::Capture;
+using testing::Captures;
+using ::testing::HasSubstr;
+using testing::MadeFunction;
+using testing::Noise;
+
+const ComparedRow& Row(const Comparison& comparison, const std::string& function) {
+  for (const ComparedRow& row : comparison.rows) {
+    if (row.function == function) return row;
+  }
+  ADD_FAILURE() << "no row " << function;
+  return comparison.rows.front();
+}
+
+Comparison Compared(const std::vector<Measurements>& base, const std::vector<Measurements>& head,
+                    const CompareOptions& options = {}) {
+  auto comparison = Compare(base, head, options);
+  EXPECT_TRUE(comparison.ok()) << comparison.status();
+  return comparison.ok() ? *std::move(comparison) : Comparison();
+}
+
+TEST(CompareTest, ALargeSlowdownIsProvedAndOthersAreTheSame) {
+  Noise noise(1);
+  const auto base = Captures(10, {{"a"}, {"b"}}, 0.005, &noise);
+  const auto head = Captures(10, {{"a", 1.1e7}, {"b"}}, 0.005, &noise);
+  const Comparison comparison = Compared(base, head);
+  EXPECT_EQ(comparison.outcome, Outcome::kSlower);
+  const ComparedRow& slower = Row(comparison, "a");
+  EXPECT_EQ(slower.verdict, Verdict::kSlower);
+  EXPECT_NEAR(*slower.ratio, 1.1, 0.01);
+  EXPECT_GT(*slower.lo, 1.01);
+  EXPECT_LT(*slower.lo, *slower.ratio);
+  EXPECT_LE(*slower.p_value, 0.001);
+  EXPECT_EQ(Row(comparison, "b").verdict, Verdict::kSame);
+  EXPECT_EQ(comparison.rows[0].function, "a") << "the worst comes first";
+}
+
+TEST(CompareTest, SwappedSidesGiveTheReciprocal) {
+  Noise noise(2);
+  const auto base = Captures(8, {{"a"}}, 0.01, &noise);
+  const auto head = Captures(8, {{"a", 1.2e7}}, 0.01, &noise);
+  const ComparedRow there = Compared(base, head).rows[0], back = Compared(head, base).rows[0];
+  EXPECT_EQ(there.verdict, Verdict::kSlower);
+  EXPECT_EQ(back.verdict, Verdict::kFaster);
+  EXPECT_NEAR(*there.ratio * *back.ratio, 1, 1e-12);
+  EXPECT_NEAR(*there.lo * *back.hi, 1, 1e-12);
+  EXPECT_DOUBLE_EQ(*there.p_value, *back.p_value);
+  EXPECT_EQ(Compared(head, base).outcome, Outcome::kNoRegression);
+}
+
+// The contract: one process a side proves nothing, however many samples it has.
+TEST(CompareTest, OneProcessASideIsAtMostTooLittleData) {
+  Noise noise(3);
+  const auto base = Captures(1, {{"a"}}, 0, &noise, 2000);
+  const auto head = Captures(1, {{"a", 2e7}}, 0, &noise, 2000);
+  const Comparison comparison = Compared(base, head);
+  EXPECT_EQ(comparison.outcome, Outcome::kTooLittleData);
+  EXPECT_FALSE(comparison.rows[0].lo.has_value());
+  EXPECT_FALSE(comparison.rows[0].mde.has_value());
+  EXPECT_TRUE(comparison.rows[0].needed.has_value());
+}
+
+TEST(CompareTest, AKnownOffsetLetsOneProcessASideDecide) {
+  Noise noise(4);
+  const auto base = Captures(1, {{"a"}}, 0, &noise, 200);
+  const auto head = Captures(1, {{"a", 1.2e7}}, 0, &noise, 200);
+  EXPECT_EQ(Compared(base, head, {.offset_std = 0.01}).outcome, Outcome::kSlower);
+  EXPECT_EQ(Compared(base, head, {.offset_std = 0.1}).outcome, Outcome::kTooLittleData);
+  // The scatter within a process has to be known, too.
+  const auto single = Captures(1, {{"a", 1.2e7}}, 0, &noise, 1);
+  EXPECT_EQ(Compared(base, single, {.offset_std = 0.01}).outcome, Outcome::kTooLittleData);
+}
+
+TEST(CompareTest, AnUnprovedSlowdownIsCannotTell) {
+  // Four captures a side that differ by 1 % on average, with a scatter that hides it.
+  const auto made = [](const std::vector<double>& offsets) {
+    std::vector<Measurements> out;
+    Noise noise(5);
+    for (const double offset : offsets) {
+      out.push_back(Capture({{"a", 1e7, 1e-6}}, 20, offset, &noise));
+    }
+    return out;
+  };
+  const auto base = made({-0.004, -0.001, 0.001, 0.004}), head = made({0.008, 0.011, 0.014, 0.017});
+  const Comparison comparison = Compared(base, head, {.max_mde = 0.1});
+  EXPECT_EQ(comparison.outcome, Outcome::kCannotTell);
+  EXPECT_EQ(comparison.rows[0].verdict, Verdict::kCannotTell);
+  EXPECT_EQ(Compared(base, head, {.max_mde = 0.015}).outcome, Outcome::kTooLittleData)
+      << "comes before cannot tell";
+  // Perhaps faster is no reason to fail a job.
+  EXPECT_EQ(Compared(head, base, {.max_mde = 0.1}).outcome, Outcome::kNoRegression);
+}
+
+TEST(CompareTest, PairingRemovesWhatBothSidesShare) {
+  Noise noise(6);
+  std::vector<Measurements> base, head;
+  for (int i = 0; i < 6; ++i) {
+    const double session = 0.05 * noise.Normal();
+    base.push_back(Capture({{"a"}}, 50, session, &noise));
+    head.push_back(Capture({{"a", 1.05e7}}, 50, session, &noise));
+  }
+  EXPECT_NE(Compared(base, head).outcome, Outcome::kSlower);
+  EXPECT_EQ(Compared(base, head, {.paired = true}).outcome, Outcome::kSlower);
+  head.pop_back();
+  EXPECT_EQ(Compare(base, head, {.paired = true}).status().code(),
+            absl::StatusCode::kInvalidArgument);
+}
+
+TEST(CompareTest, WhatIsOnOneSideOnlyIsListed) {
+  Noise noise(7);
+  const auto base = Captures(5, {{"a"}, {"gone"}}, 0.001, &noise);
+  const auto head = Captures(5, {{"a"}, {"new"}}, 0.001, &noise);
+  const Comparison comparison = Compared(base, head);
+  EXPECT_EQ(Row(comparison, "gone").verdict, Verdict::kOnlyBase);
+  EXPECT_EQ(Row(comparison, "new").verdict, Verdict::kOnlyHead);
+  EXPECT_EQ(comparison.compared, 1);
+  EXPECT_EQ(comparison.outcome, Outcome::kNoRegression);
+}
+
+TEST(CompareTest, NothingInCommonIsAnError) {
+  Noise noise(8);
+  const auto base = Captures(2, {{"a"}}, 0, &noise), head = Captures(2, {{"b"}}, 0, &noise);
+  const auto comparison = Compare(base, head, {});
+  EXPECT_EQ(comparison.status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(comparison.status().message()), HasSubstr("no function in common"));
+}
+
+TEST(CompareTest, OtherDevicesAreNotComparedSilently) {
+  Noise noise(9);
+  auto base = Captures(3, {{"a"}}, 0.001, &noise), head = Captures(3, {{"a"}}, 0.001, &noise);
+  for (auto& capture : base) capture.facts = {{"device model", "V100"}};
+  for (auto& capture : head) capture.facts = {{"device model", "H100"}};
+  const auto comparison = Compare(base, head, {});
+  EXPECT_EQ(comparison.status().code(), absl::StatusCode::kFailedPrecondition);
+  for (const char* part : {"device model", "V100", "H100", "--allow-mismatch"}) {
+    EXPECT_THAT(std::string(comparison.status().message()), HasSubstr(part));
+  }
+  const Comparison allowed = Compared(base, head, {.max_mde = 0.5, .allow_mismatch = true});
+  EXPECT_THAT(allowed.notes, ::testing::Contains(HasSubstr("V100")));
+  for (auto& capture : head) capture.facts.clear();
+  EXPECT_THAT(Compared(base, head).notes, ::testing::Contains(HasSubstr("not told")));
+}
+
+TEST(CompareTest, AFunctionOnAnotherClockIsARowOfItsOwn) {
+  Noise noise(10);
+  const auto base = Captures(5, {{"a"}, {"b"}}, 0.001, &noise);
+  auto head = Captures(5, {{"a"}, {"b", 3e7}}, 0.001, &noise);
+  for (auto& capture : head) capture.series[1].clock = "device";
+  const Comparison comparison = Compared(base, head);
+  EXPECT_EQ(Row(comparison, "b").verdict, Verdict::kNotComparable);
+  EXPECT_THAT(Row(comparison, "b").reason, HasSubstr("clock"));
+  EXPECT_FALSE(Row(comparison, "b").ratio.has_value());
+  EXPECT_EQ(comparison.outcome, Outcome::kNoRegression);
+}
+
+TEST(CompareTest, ProgramsOfOneNameAreMatchedOnlyWhereTheirNumberAgrees) {
+  Noise noise(11);
+  auto base = Captures(3, {{"a"}, {"b"}}, 0.001, &noise);
+  const auto head = Captures(3, {{"a"}, {"b"}}, 0.001, &noise);
+  for (auto& capture : base) {
+    Series second = capture.series[0];
+    second.program = 1;
+    capture.series.push_back(second);
+  }
+  const Comparison comparison = Compared(base, head);
+  EXPECT_EQ(comparison.Count(Verdict::kNotComparable), 1);
+  EXPECT_EQ(comparison.Count(Verdict::kOnlyBase), 1);
+}
+
+TEST(CompareTest, AFailureOnOneSideIsToldAndAllFailedIsAnOutcome) {
+  Noise noise(12);
+  const auto base = Captures(3, {{"a"}}, 0.001, &noise);
+  auto head = base;
+  for (auto& capture : head) {
+    capture.series[0].samples.clear();
+    capture.series[0].failure = "out of memory";
+  }
+  const Comparison comparison = Compared(base, head);
+  EXPECT_EQ(comparison.outcome, Outcome::kAllFailed);
+  EXPECT_EQ(comparison.rows[0].verdict, Verdict::kFailed);
+  EXPECT_EQ(comparison.rows[0].reason, "out of memory");
+}
+
+TEST(CompareTest, OneDeviceASideMayBeAnotherOrdinal) {
+  Noise noise(13);
+  const auto base = Captures(3, {{"a"}}, 0.001, &noise);
+  auto head = Captures(3, {{"a"}}, 0.001, &noise);
+  for (auto& capture : head) capture.series[0].device = "GPU:3";
+  const Comparison comparison = Compared(base, head);
+  EXPECT_EQ(comparison.compared, 1);
+  EXPECT_THAT(comparison.notes, ::testing::Contains(HasSubstr("GPU:3")));
+}
+
+TEST(CompareTest, OptionsAreChecked) {
+  Noise noise(14);
+  const auto base = Captures(2, {{"a"}}, 0, &noise);
+  for (const CompareOptions& options :
+       {CompareOptions{.alpha = 0}, CompareOptions{.alpha = 1}, CompareOptions{.confidence = 1},
+        CompareOptions{.min_effect = -0.1}, CompareOptions{.max_mde = 0},
+        CompareOptions{.offset_std = -1.0}}) {
+    EXPECT_EQ(Compare(base, base, options).status().code(), absl::StatusCode::kInvalidArgument);
+  }
+  EXPECT_EQ(Compare({}, base, {}).status().code(), absl::StatusCode::kInvalidArgument);
+}
+
+TEST(CompareTest, TheDetectableEffectShrinksWithCaptures) {
+  double last = 1e9;
+  for (const int captures : {3, 5, 10, 20, 40}) {
+    Noise noise(15);
+    double mde = 0;
+    for (int repetition = 0; repetition < 20; ++repetition) {
+      mde += *Compared(Captures(captures, {{"a"}}, 0.01, &noise),
+                       Captures(captures, {{"a"}}, 0.01, &noise))
+                  .rows[0]
+                  .mde;
+    }
+    EXPECT_LT(mde, last) << captures;
+    last = mde;
+  }
+}
+
+// A small share of bench/compare_simulation.
+TEST(CompareSimulationTest, IdenticalFunctionsDoNotCryWolfAndRegressionsAreFound) {
+  int false_alarms = 0, found = 0;
+  constexpr int kRepetitions = 60;
+  std::vector<MadeFunction> functions, regressed;
+  for (int f = 0; f < 20; ++f) functions.push_back({"f" + std::to_string(f)});
+  regressed = functions;
+  regressed[3].typical_ps *= 1.05;
+  for (uint64_t repetition = 0; repetition < kRepetitions; ++repetition) {
+    Noise noise(1000 + repetition);
+    const int captures = repetition % 2 == 0 ? 3 : 10;
+    const auto base = Captures(captures, functions, 0.01, &noise);
+    const auto head = Captures(captures, functions, 0.01, &noise);
+    false_alarms += Compared(base, head).outcome == Outcome::kSlower;
+    const auto slower = Captures(10, regressed, 0.01, &noise);
+    const auto ten = Captures(10, functions, 0.01, &noise);
+    const Comparison comparison = Compared(ten, slower);
+    found += Row(comparison, "f3").verdict == Verdict::kSlower;
+  }
+  EXPECT_EQ(false_alarms, 0);
+  EXPECT_GE(found, kRepetitions * 9 / 10);
+}
+
+}  // namespace
+}  // namespace xplane_time

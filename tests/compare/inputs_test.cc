@@ -1,0 +1,226 @@
+#include "compare/inputs.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "compare/slowest.h"
+#include "tests/compare/made.h"
+#include "xplane_time/measurements.h"
+
+namespace xplane_time::compare {
+namespace {
+
+using ::testing::HasSubstr;
+
+absl::StatusOr<std::vector<Measurements>> Read(std::string_view json,
+                                               const MeasureOptions& options = {}) {
+  return FromJson("file.json", json, options);
+}
+
+std::vector<double> Times(const Series& series) {
+  std::vector<double> times;
+  for (const Sampled& sample : series.samples) times.push_back(sample.time_ps);
+  return times;
+}
+
+TEST(LooksLikeJsonTest, TracesMayBeginWithALineFeedAndABrace) {
+  EXPECT_TRUE(LooksLikeJson("{\"schema\""));
+  EXPECT_TRUE(LooksLikeJson(" \n{ \n \"a\""));
+  EXPECT_TRUE(LooksLikeJson("\xef\xbb\xbf{}"));
+  EXPECT_FALSE(LooksLikeJson("\n{\x08\x01"));
+  EXPECT_FALSE(LooksLikeJson("\n{"));
+  EXPECT_FALSE(LooksLikeJson(""));
+  EXPECT_FALSE(LooksLikeJson("\x1f\x8b"));
+}
+
+constexpr char kBenchmark[] = R"({
+  "context": {"num_cpus": 8, "library_build_type": "release", "host_name": "h"},
+  "benchmarks": [
+    {"name": "BM_a", "run_name": "BM_a", "run_type": "iteration", "real_time": 10.5,
+     "cpu_time": 9, "time_unit": "ns"},
+    {"name": "BM_a", "run_name": "BM_a", "run_type": "iteration", "real_time": 11,
+     "cpu_time": 9.5, "time_unit": "ns"},
+    {"name": "BM_a_mean", "run_name": "BM_a", "run_type": "aggregate", "aggregate_name": "mean",
+     "real_time": 10.75, "cpu_time": 9.25, "time_unit": "ns"},
+    {"name": "BM_b", "real_time": 2, "cpu_time": 1, "time_unit": "ms"},
+    {"name": "BM_c", "error_occurred": true, "error_message": "no device"}]})";
+
+TEST(BenchmarkJsonTest, RepetitionsAreSamplesAndAggregatesAreNot) {
+  const auto captures = Read(kBenchmark);
+  ASSERT_TRUE(captures.ok()) << captures.status();
+  ASSERT_EQ(captures->size(), 1);
+  const auto& series = (*captures)[0].series;
+  ASSERT_EQ(series.size(), 3);
+  EXPECT_THAT(Times(series[0]), ::testing::ElementsAre(10500, 11000));
+  EXPECT_THAT(Times(series[1]), ::testing::ElementsAre(2e9));
+  EXPECT_EQ(series[0].metric, "real_time");
+  EXPECT_EQ(series[2].failure, "no device");
+  EXPECT_TRUE(series[2].samples.empty());
+  EXPECT_THAT((*captures)[0].facts, ::testing::Contains(Fact{"library_build_type", "release"}));
+  EXPECT_THAT((*captures)[0].labels, ::testing::Contains(Fact{"host_name", "h"}));
+}
+
+TEST(BenchmarkJsonTest, CpuTimeAndFilters) {
+  MeasureOptions options;
+  options.benchmark_time = BenchmarkTime::kCpu;
+  options.report.function = "BM_b";
+  const auto captures = Read(kBenchmark, options);
+  ASSERT_TRUE(captures.ok());
+  ASSERT_EQ((*captures)[0].series.size(), 1);
+  EXPECT_THAT(Times((*captures)[0].series[0]), ::testing::ElementsAre(1e9));
+  EXPECT_EQ((*captures)[0].series[0].metric, "cpu_time");
+}
+
+TEST(JsonTest, WhatIsNotUsableSaysWhy) {
+  struct Case {
+    const char* json;
+    absl::StatusCode code;
+    const char* says;
+  };
+  const Case cases[] = {
+      {"{\"benchmarks\": [", absl::StatusCode::kDataLoss, "cut short"},
+      {"{}", absl::StatusCode::kFailedPrecondition, "neither"},
+      {"{\"benchmarks\": [3]}", absl::StatusCode::kDataLoss, "benchmarks[0]"},
+      {"{\"benchmarks\": [{\"name\": \"a\"}]}", absl::StatusCode::kDataLoss, "real_time"},
+      {"{\"benchmarks\": [{\"name\": \"a\", \"real_time\": 1, \"time_unit\": \"h\"}]}",
+       absl::StatusCode::kDataLoss, "time_unit"},
+      {"{\"benchmarks\": [{\"name\": \"a\", \"run_type\": \"aggregate\"}]}",
+       absl::StatusCode::kFailedPrecondition, "aggregates"},
+      {"{\"schema\": \"xplane-time.report.v1\"}", absl::StatusCode::kFailedPrecondition,
+       "--samples"},
+      {"{\"schema\": \"xplane-time.report.v1\", \"samples\": [1]}", absl::StatusCode::kDataLoss,
+       "samples[0]"},
+      {"{\"schema\": \"xplane-time.report.v1\", \"samples\": [{\"function\": \"f\"}]}",
+       absl::StatusCode::kDataLoss, "lacks"}};
+  for (const Case& at : cases) {
+    const auto read = Read(at.json);
+    EXPECT_EQ(read.status().code(), at.code) << at.json << read.status();
+    EXPECT_THAT(std::string(read.status().message()), HasSubstr("file.json")) << at.json;
+    EXPECT_THAT(std::string(read.status().message()), HasSubstr(at.says)) << at.json;
+  }
+}
+
+// No prefix of a good file, and no single changed byte, may crash.
+TEST(JsonTest, DamageNeverCrashes) {
+  const std::string good = kBenchmark;
+  for (size_t cut = 0; cut < good.size(); ++cut) {
+    EXPECT_FALSE(Read(good.substr(0, cut)).ok()) << cut;
+  }
+  int refused = 0;
+  for (size_t at = 0; at < good.size(); ++at) {
+    for (const char c : {'\0', '{', '"', '9', '\xff'}) {
+      std::string damaged = good;
+      damaged[at] = c;
+      refused += Read(damaged).ok() ? 0 : 1;
+    }
+  }
+  EXPECT_GT(refused, 100);
+}
+
+TEST(JsonTest, DeepNestingIsRefused) {
+  const std::string open(1000000, '['), close(1000000, ']');
+  for (const std::string& json :
+       {"{\"benchmarks\": [" + open + close + "]}",
+        "{\"context\": {\"caches\": " + open + close + "}, \"benchmarks\": []}"}) {
+    const auto read = Read(json);
+    EXPECT_EQ(read.status().code(), absl::StatusCode::kDataLoss);
+    EXPECT_THAT(std::string(read.status().message()), HasSubstr("deep"));
+  }
+}
+
+SampleRow Sample(const std::string& function, const std::string& program, uint64_t run,
+                 int64_t start_ps, int64_t active_ps) {
+  SampleRow row;
+  row.device = {"/device:GPU:0", 0, "", 0};
+  row.function = function;
+  row.program_id = program;
+  row.run = run;
+  row.start_ps = start_ps;
+  row.active_ps = active_ps;
+  row.sum_ps = active_ps + 1;
+  row.span_ps = active_ps + 2;
+  return row;
+}
+
+std::vector<Series> Collect(const std::vector<SampleRow>& rows,
+                            const MeasureOptions& options = {}) {
+  const auto filters = Filters::Compile(options.report);
+  EXPECT_TRUE(filters.ok());
+  std::vector<std::string> notes;
+  return SeriesFromSamples(rows, {}, *filters, options, &notes);
+}
+
+TEST(SeriesTest, ProgramsOfOneNameAreNumberedByTheirFirstRun) {
+  const auto series = Collect({Sample("f", "9", 0, 100, 10), Sample("f", "9", 1, 300, 11),
+                               Sample("f", "10", 0, 200, 20), Sample("g", "1", 0, 50, 5)});
+  ASSERT_EQ(series.size(), 3);
+  for (const Series& one : series) {
+    EXPECT_EQ(one.program, Times(one)[0] == 20 ? 1 : 0);
+    EXPECT_EQ(one.device, "GPU:0");
+    EXPECT_EQ(one.metric, "active");
+  }
+}
+
+TEST(SeriesTest, WarmUpSuspectAndTrimmedRunsAreLeftOut) {
+  std::vector<SampleRow> rows;
+  for (int i = 0; i < 8; ++i) {
+    rows.push_back(Sample("f", "1", static_cast<uint64_t>(i), i * 100, 10 + i));
+  }
+  rows[3].suspect = true;
+  MeasureOptions options;
+  options.report.skip_runs = 2;
+  options.report.trim = {Trim::Policy::kDropExtremes, 0};
+  const auto series = Collect(rows, options);
+  EXPECT_THAT(Times(series[0]), ::testing::ElementsAre(14, 15, 16));
+  EXPECT_EQ(series[0].left_out, 5);
+}
+
+TEST(SeriesTest, WithoutOpsOnlySpansAreKnown) {
+  SampleRow row = Sample("f", "1", 0, 10, 5);
+  row.active_ps = row.sum_ps = std::nullopt;
+  const auto series = Collect({row});
+  EXPECT_EQ(series[0].metric, "span");
+  EXPECT_THAT(Times(series[0]), ::testing::ElementsAre(7));
+}
+
+Series OnDevice(const std::string& device, const std::vector<Sampled>& samples) {
+  Series series;
+  series.function = "f";
+  series.device = device;
+  series.metric = "active";
+  series.samples = samples;
+  return series;
+}
+
+TEST(SlowestTest, TheSlowestDeviceIsTheTimeOfARun) {
+  std::vector<std::string> notes;
+  const std::vector<Series> devices = {OnDevice("GPU:0", {{10, 0}, {30, 100}}),
+                                       OnDevice("GPU:1", {{20, 1}, {15, 101}})};
+  const auto combined = SlowestDevice(devices, &notes);
+  ASSERT_EQ(combined.size(), 1);
+  EXPECT_THAT(Times(combined[0]), ::testing::ElementsAre(20, 30));
+  EXPECT_TRUE(notes.empty());
+}
+
+TEST(SlowestTest, RunsThatDoNotMatchAreRefused) {
+  std::vector<std::string> notes;
+  const std::vector<Series> counts = {OnDevice("GPU:0", {{10, 0}, {30, 100}}),
+                                      OnDevice("GPU:1", {{20, 1}})};
+  EXPECT_TRUE(SlowestDevice(counts, &notes)[0].samples.empty());
+  const std::vector<Series> apart = {OnDevice("GPU:0", {{10, 0}}), OnDevice("GPU:1", {{20, 500}})};
+  EXPECT_TRUE(SlowestDevice(apart, &notes)[0].samples.empty());
+  EXPECT_EQ(notes.size(), 2);
+}
+
+TEST(ReadTest, TheSameFileTwiceIsOneCapture) {
+  const std::string trace = XPLANE_TIME_TESTDATA "/jax_cpu_variants.xplane.pb";
+  const auto set = ReadMeasurements(std::vector<std::string>{trace, trace}, {});
+  ASSERT_TRUE(set.ok()) << set.status();
+  EXPECT_EQ(set->captures.size(), 1);
+  EXPECT_THAT(set->notes, ::testing::Contains(HasSubstr("no second process")));
+  EXPECT_EQ(set->captures[0].series.size(), 8);
+  EXPECT_THAT(set->captures[0].facts, ::testing::Contains(Fact{"device kind", "cpu"}));
+}
+
+}  // namespace
+}  // namespace xplane_time::compare

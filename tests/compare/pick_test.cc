@@ -1,0 +1,257 @@
+#include "xplane_time/pick.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <limits>
+
+#include "compare/pick_units.h"
+#include "tests/compare/made.h"
+
+namespace xplane_time {
+namespace {
+
+using ::testing::ElementsAre;
+using testing::Noise;
+using testing::Rounds;
+
+constexpr double kNotRun = std::numeric_limits<double>::quiet_NaN();
+
+// Rounds with a common drift: variant v is slower than variant 0 by gaps[v].
+Measurements Drifting(const std::vector<double>& gaps, int rounds, double noise_std, Noise* noise) {
+  std::vector<std::vector<double>> logs;
+  for (int r = 0; r < rounds; ++r) {
+    const double drift = 0.02 * noise->Normal();
+    auto& round = logs.emplace_back();
+    for (const double gap : gaps) {
+      round.push_back(16 + drift + std::log1p(gap) + noise_std * noise->Normal());
+    }
+  }
+  return Rounds(logs);
+}
+
+// One variant after the other.
+Measurements Sequential(const std::vector<double>& gaps, int runs, Noise* noise) {
+  Measurements out = Drifting(gaps, runs, 0.001, noise);
+  for (size_t v = 0; v < out.series.size(); ++v) {
+    for (size_t r = 0; r < out.series[v].samples.size(); ++r) {
+      out.series[v].samples[r].start_ps = static_cast<int64_t>(v * 1000 + r + 1);
+    }
+  }
+  return out;
+}
+
+Choice Picked(const std::vector<Measurements>& captures, const PickOptions& options = {}) {
+  auto choice = Pick(captures, options);
+  EXPECT_TRUE(choice.ok()) << choice.status();
+  return choice.ok() ? *std::move(choice) : Choice();
+}
+
+const VariantRow& Row(const Choice& choice, const std::string& id) {
+  for (const VariantRow& row : choice.variants) {
+    if (row.id == id) return row;
+  }
+  ADD_FAILURE() << "no variant " << id;
+  return choice.variants.front();
+}
+
+TEST(UnitsTest, RoundsEndWhereAVariantComesAgain) {
+  const auto units =
+      compare::MakeUnits(std::vector<Measurements>{Rounds({{1, 2}, {3, 4}, {5, 6}})});
+  EXPECT_TRUE(units.in_rounds);
+  EXPECT_EQ(units.size(), 3);
+  EXPECT_THAT(units.log_time.at("1"),
+              ElementsAre(::testing::DoubleNear(2, 1e-9), ::testing::DoubleNear(4, 1e-9),
+                          ::testing::DoubleNear(6, 1e-9)));
+}
+
+TEST(UnitsTest, AMissingRunLeavesAHole) {
+  const auto units = compare::MakeUnits(
+      std::vector<Measurements>{Rounds({{1, 2, 3}, {1, kNotRun, 3}, {1, 2, 3}})});
+  EXPECT_TRUE(units.in_rounds);
+  EXPECT_TRUE(std::isnan(units.log_time.at("1")[1]));
+  EXPECT_EQ(compare::DifferenceOf(units, "0", "1", 0.02).units, 2);
+}
+
+TEST(UnitsTest, OneAfterTheOtherIsNotInRounds) {
+  Noise noise(1);
+  const auto units =
+      compare::MakeUnits(std::vector<Measurements>{Sequential({0, 0.1, 0.2}, 5, &noise)});
+  EXPECT_FALSE(units.in_rounds);
+  EXPECT_EQ(units.size(), 1);
+}
+
+TEST(UnitsTest, NumbersOrderAsNumbers) {
+  const compare::NaturalLess less;
+  EXPECT_TRUE(less("2", "10"));
+  EXPECT_TRUE(less("10", "a"));
+  EXPECT_TRUE(less("a", "b"));
+  EXPECT_FALSE(less("b", "a"));
+  EXPECT_FALSE(less("3", "3"));
+}
+
+TEST(PickTest, AClearWinner) {
+  Noise noise(2);
+  const Choice choice = Picked({Drifting({0.05, 0, 0.1}, 20, 0.01, &noise)});
+  EXPECT_EQ(choice.claim, PickClaim::kWinner);
+  EXPECT_EQ(choice.pick, "1");
+  EXPECT_EQ(choice.variants[0].id, "1");
+  EXPECT_NEAR(*Row(choice, "2").ratio, 1.1, 0.02);
+  EXPECT_GT(*Row(choice, "2").lo, 1);
+  EXPECT_GT(*Row(choice, "1").p_best, 0.99);
+  EXPECT_EQ(ExitCode(choice.claim), 0);
+}
+
+TEST(PickTest, ATieNamesItsMembersAndThePickIsTheFirst) {
+  Noise noise(3);
+  const Choice choice = Picked({Drifting({0.0002, 0.05, 0}, 400, 0.005, &noise)});
+  EXPECT_EQ(choice.claim, PickClaim::kTie);
+  EXPECT_THAT(choice.tied, ElementsAre("0", "2"));
+  EXPECT_EQ(choice.pick, "0");
+  EXPECT_EQ(*Row(choice, "0").ratio, 1);
+  EXPECT_EQ(Row(choice, "1").status, "slower");
+}
+
+TEST(PickTest, APickBoundsTheRegretWithoutAProof) {
+  Noise noise(4);
+  const Choice choice = Picked({Drifting({0, 0.003, 0.05}, 25, 0.005, &noise)});
+  EXPECT_EQ(choice.claim, PickClaim::kPick);
+  EXPECT_LE(*choice.regret, choice.options.delta);
+}
+
+TEST(PickTest, NoiseLeavesItUndecided) {
+  Noise noise(5);
+  const Choice choice = Picked({Drifting({0, 0.004}, 10, 0.03, &noise)});
+  EXPECT_EQ(choice.claim, PickClaim::kUndecided);
+  EXPECT_EQ(ExitCode(choice.claim), 11);
+  EXPECT_GT(*choice.regret, choice.options.delta);
+  EXPECT_TRUE(choice.needed.has_value());
+}
+
+TEST(PickTest, FewRoundsAreTooLittleData) {
+  Noise noise(6);
+  const Choice choice = Picked({Drifting({0, 0.5}, 3, 0.001, &noise)});
+  EXPECT_EQ(choice.claim, PickClaim::kTooLittleData);
+  EXPECT_EQ(ExitCode(choice.claim), 12);
+}
+
+TEST(PickTest, WithoutRoundsOnlyLargeDifferencesDecide) {
+  Noise noise(7);
+  const Choice small = Picked({Sequential({0, 0.02}, 50, &noise)});
+  EXPECT_EQ(small.claim, PickClaim::kUndecided);
+  EXPECT_FALSE(small.notes.empty());
+  EXPECT_EQ(Picked({Sequential({0, 0.3}, 50, &noise)}).claim, PickClaim::kWinner);
+  EXPECT_EQ(Picked({Sequential({0, 0.02}, 50, &noise)}, {.drift_std = 0}).claim,
+            PickClaim::kWinner);
+}
+
+TEST(PickTest, CapturesThatDisagreeCountAsFewUnits) {
+  // Within each of two processes the rounds agree; the processes contradict each other.
+  Noise noise(8);
+  const std::vector<Measurements> captures = {Drifting({0, 0.03}, 50, 0.002, &noise),
+                                              Drifting({0.01, 0}, 50, 0.002, &noise)};
+  EXPECT_EQ(Picked({captures[0]}).claim, PickClaim::kWinner);
+  EXPECT_EQ(Picked(captures).claim, PickClaim::kUndecided);
+}
+
+TEST(PickTest, CapturesThatAgreeArePooled) {
+  Noise noise(9);
+  const std::vector<Measurements> captures = {Drifting({0, 0.02}, 10, 0.01, &noise),
+                                              Drifting({0, 0.02}, 10, 0.01, &noise),
+                                              Drifting({0, 0.02}, 10, 0.01, &noise)};
+  EXPECT_EQ(Picked(captures).claim, PickClaim::kWinner);
+}
+
+TEST(PickTest, VariantsWithoutSamplesAreListed) {
+  Noise noise(10);
+  auto capture = Drifting({0, 0.1}, 10, 0.001, &noise);
+  Series failed = capture.series[0];
+  failed.variant_id = "7";
+  failed.left_out = failed.samples.size();
+  failed.samples.clear();
+  capture.series.push_back(failed);
+  const Choice choice = Picked({capture}, {.known = {{"0", {{"block", "64"}}}, {"9", {}}}});
+  EXPECT_EQ(choice.claim, PickClaim::kWinner);
+  EXPECT_EQ(Row(choice, "7").status, "no_samples");
+  EXPECT_EQ(Row(choice, "9").status, "no_samples");
+  EXPECT_EQ(Row(choice, "0").params[0].value, "64");
+}
+
+TEST(PickTest, AllFailedAndNoneAtAll) {
+  Noise noise(11);
+  auto capture = Drifting({0, 0.1}, 10, 0.001, &noise);
+  for (Series& series : capture.series) series.samples.clear();
+  const Choice choice = Picked({capture});
+  EXPECT_EQ(choice.claim, PickClaim::kAllFailed);
+  EXPECT_EQ(ExitCode(choice.claim), 20);
+  for (Series& series : capture.series) series.variant_id = std::nullopt;
+  EXPECT_EQ(Pick(std::vector<Measurements>{capture}, {}).status().code(),
+            absl::StatusCode::kFailedPrecondition);
+}
+
+TEST(PickTest, TheOnlyVariantWins) {
+  Noise noise(12);
+  const Choice choice = Picked({Drifting({0}, 3, 0.001, &noise)});
+  EXPECT_EQ(choice.claim, PickClaim::kWinner);
+  EXPECT_EQ(choice.pick, "0");
+}
+
+TEST(PickTest, DevicesAndClocksAreNotMixed) {
+  Noise noise(13);
+  auto twice = Drifting({0, 0.1}, 5, 0.001, &noise);
+  twice.series.push_back(twice.series[0]);
+  auto clocks = Drifting({0, 0.1}, 5, 0.001, &noise);
+  clocks.series[1].clock = "device";
+  auto one = Drifting({0, 0.1}, 5, 0.001, &noise), other = one;
+  one.facts = {{"device kind", "gpu"}};
+  other.facts = {{"device kind", "tpu"}};
+  for (const std::vector<Measurements>& captures :
+       {std::vector<Measurements>{twice}, {clocks}, {one, other}}) {
+    EXPECT_EQ(Pick(captures, {}).status().code(), absl::StatusCode::kFailedPrecondition);
+  }
+}
+
+TEST(PickTest, SameInputAndSeedGiveTheSameResult) {
+  Noise noise(14);
+  const auto capture = Drifting({0, 0.003, 0.004}, 12, 0.01, &noise);
+  const Choice one = Picked({capture}), two = Picked({capture}),
+               other = Picked({capture}, {.seed = 2});
+  for (size_t i = 0; i < one.variants.size(); ++i) {
+    EXPECT_EQ(*one.variants[i].p_best, *two.variants[i].p_best);
+    EXPECT_NEAR(*one.variants[i].p_best, *other.variants[i].p_best, 0.08);
+  }
+}
+
+// By definition: all 27 ways to draw three rounds with replacement.
+TEST(PickTest, ProbabilityOfBestIsThatOfAllDraws) {
+  const std::vector<std::vector<double>> rounds = {{1.00, 1.02}, {1.03, 1.01}, {1.02, 1.025}};
+  int first = 0;
+  for (int code = 0; code < 27; ++code) {
+    double difference = 0;
+    for (const int r : {code % 3, code / 3 % 3, code / 9}) {
+      difference += rounds[static_cast<size_t>(r)][1] - rounds[static_cast<size_t>(r)][0];
+    }
+    first += difference >= 0;
+  }
+  const auto units = compare::MakeUnits(std::vector<Measurements>{Rounds(rounds)});
+  const auto p_best = compare::ProbabilityOfBest(units, 0.02, 20000, 1);
+  EXPECT_NEAR(p_best.at("0"), first / 27.0, 0.15);  // spikes are pulled in first
+  EXPECT_DOUBLE_EQ(p_best.at("0") + p_best.at("1"), 1);
+}
+
+TEST(PickSimulationTest, WrongClaimsAreRare) {
+  int wrong = 0, decided = 0;
+  constexpr int kRepetitions = 200;
+  for (uint64_t repetition = 0; repetition < kRepetitions; ++repetition) {
+    Noise noise(500 + repetition);
+    const Choice choice =
+        Picked({Drifting({0.01, 0, 0.02, 0.03}, 20, 0.01, &noise)}, {.replicates = 1});
+    decided += ExitCode(choice.claim) == 0;
+    wrong += ExitCode(choice.claim) == 0 && choice.pick != "1";
+  }
+  EXPECT_LE(wrong, 2);
+  EXPECT_GE(decided, kRepetitions / 2);
+}
+
+}  // namespace
+}  // namespace xplane_time

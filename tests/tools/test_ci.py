@@ -1,0 +1,135 @@
+"""The CI recipes: their shell steps, run by bash on written traces."""
+import os
+import re
+import subprocess
+import unittest
+import xml.etree.ElementTree
+
+from harness import BINARY, REPOSITORY, environment
+from test_compare import Decisions, trace
+
+
+def block(path, key):
+    """The text of the literal block `key: |` (or `- |`), without its indentation."""
+    lines = path.read_text().splitlines()
+    starts = [i for i, line in enumerate(lines) if line.strip() == key]
+    assert len(starts) == 1, (path, key)
+    indent = len(lines[starts[0]]) - len(lines[starts[0]].lstrip())
+    body = []
+    for line in lines[starts[0] + 1:]:
+        if line.strip() and len(line) - len(line.lstrip()) <= indent:
+            break
+        body.append(line)
+    depth = min(len(line) - len(line.lstrip()) for line in body if line.strip())
+    return "\n".join(line[depth:] for line in body) + "\n"
+
+
+class Recipe(Decisions):
+    TIMES = {"jit_a": 10_000_000, "jit_b": 5_000_000}
+    SLOWER = {"jit_a": 11_000_000, "jit_b": 5_000_000}
+    PERHAPS = {"jit_a": 10_130_000, "jit_b": 5_000_000}
+
+    def setUp(self):
+        super().setUp()
+        self.side("base", self.TIMES, 6)
+        self.side("same", self.TIMES, 6)
+        self.side("slower", self.SLOWER, 6)
+        self.side("perhaps", self.PERHAPS, 5)
+        self.side("v100", self.TIMES, 2, model="V100")
+        self.side("h100", self.TIMES, 2, model="H100")
+        failed = '{"benchmarks": [{"name": "a", "error_occurred": true}]}'
+        self.write("ran.json", '{"benchmarks": [{"name": "a", "real_time": 1, "time_unit": "ns"}]}')
+        self.write("failed.json", failed)
+
+    # base, head, more arguments -> exit code
+    CASES = {
+        0: ("base*.pb", "same*.pb", ""),
+        10: ("base*.pb", "slower*.pb", ""),
+        11: ("base*.pb", "perhaps*.pb", "--max-mde 30%"),
+        12: ("base0.xplane.pb", "same0.xplane.pb", ""),
+        20: ("ran.json", "failed.json", ""),
+        64: ("base*.pb", "same*.pb", "--min-effect 5"),
+        65: ("v100*.pb", "h100*.pb", ""),
+        66: ("base*.pb", "absent.pb", ""),
+    }
+
+    def bash(self, script, **variables):
+        done = subprocess.run(["bash", "-e", "-c", script], cwd=self.at, capture_output=True,
+                              text=True, timeout=60, env=environment(**variables))
+        return done
+
+
+class GitHub(Recipe):
+    SCRIPT = block(REPOSITORY / "action.yml", "run: |")
+
+    def act(self, base="", head="", arguments="", pass_on="0 11", command="compare", junit=""):
+        for name in ("summary", "output"):
+            self.write(name, "")
+        return self.bash(self.SCRIPT, COMMAND=command, BASE=base, HEAD=head, ARGUMENTS=arguments,
+                         PASS_ON=pass_on, JUNIT=junit, PROGRAM=str(BINARY),
+                         GITHUB_STEP_SUMMARY=str(self.at / "summary"),
+                         GITHUB_OUTPUT=str(self.at / "output"))
+
+    def test_every_exit_code_once(self):
+        for code, (base, head, arguments) in self.CASES.items():
+            with self.subTest(code):
+                done = self.act(base, head, arguments, pass_on="0")
+                self.assertEqual(done.returncode, code, done.stdout + done.stderr)
+                self.assertIn(f"exit-code={code}\n", (self.at / "output").read_text())
+                summary = (self.at / "summary").read_text()
+                self.assertEqual(bool(summary.startswith("### ")), code < 64, summary)
+
+    def test_codes_that_pass_become_warnings(self):
+        base, head, arguments = self.CASES[11]
+        done = self.act(base, head, arguments)
+        self.assertEqual(done.returncode, 0)
+        self.assertIn("::warning", done.stdout)
+        done = self.act(*self.CASES[10])
+        self.assertEqual(done.returncode, 10)
+        self.assertIn("::error", done.stdout)
+
+    def test_junit_is_written_beside_the_summary(self):
+        self.act(*self.CASES[10], junit="out.xml")
+        suite = xml.etree.ElementTree.fromstring((self.at / "out.xml").read_text())
+        self.assertEqual(suite.get("failures"), "1")
+
+    def test_pick_and_tune(self):
+        times = {"jit_autotune_fn_0": 10_000_000, "jit_autotune_fn_1": 12_000_000}
+        self.write("variants.xplane.pb", trace(times, 1))
+        done = self.act(command="pick", arguments="variants.xplane.pb")
+        self.assertEqual(done.returncode, 0)
+        self.assertIn("winner", (self.at / "summary").read_text())
+        # Whatever tune ends with is the job's exit code, its output the summary.
+        program = self.write("program", '#!/bin/sh\necho "got $*"\nexit 75\n')
+        program.chmod(0o755)
+        done = self.bash(self.SCRIPT, COMMAND="tune", BASE="", HEAD="", PASS_ON="0", JUNIT="",
+                         ARGUMENTS="--resume s.json -- ./h", PROGRAM="./program",
+                         GITHUB_STEP_SUMMARY=str(self.at / "summary"),
+                         GITHUB_OUTPUT=str(self.at / "output"))
+        self.assertEqual(done.returncode, 75)
+        self.assertIn("got tune --resume s.json -- ./h", (self.at / "summary").read_text())
+
+    def test_the_step_gets_every_input(self):
+        text = (REPOSITORY / "action.yml").read_text()
+        inputs = re.findall(r"^  ([a-z-]+):$", text.partition("outputs:")[0], re.MULTILINE)
+        for name in inputs:
+            self.assertIn("${{ inputs.%s }}" % name, text)
+
+
+class GitLab(Recipe):
+    SCRIPT = block(REPOSITORY / "ci" / "gitlab.yml", "- |")
+
+    def test_every_exit_code_once(self):
+        for code, (base, head, arguments) in self.CASES.items():
+            with self.subTest(code):
+                for name in ("xplane-time.xml", "xplane-time.md"):
+                    (self.at / name).unlink(missing_ok=True)
+                done = self.bash(self.SCRIPT, XPLANE_TIME=str(BINARY), XPLANE_TIME_BASE=base,
+                                 XPLANE_TIME_HEAD=head, XPLANE_TIME_ARGUMENTS=arguments)
+                self.assertEqual(done.returncode, code, done.stdout + done.stderr)
+                self.assertEqual((self.at / "xplane-time.xml").exists(), code < 64)
+                self.assertEqual((self.at / "xplane-time.md").exists(), code < 64)
+
+
+if __name__ == "__main__":
+    unittest.main()

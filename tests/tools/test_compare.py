@@ -1,0 +1,344 @@
+"""compare and pick: decisions, their exit codes and their formats."""
+import json
+import random
+import unittest
+import xml.etree.ElementTree
+
+from harness import EndToEndTest, REPOSITORY, csv_rows, run
+from xspace import Plane, Ref, gpu, space
+
+try:
+    import jsonschema
+except ImportError:  # a machine without it still runs the rest
+    jsonschema = None
+
+FORMATS = ("table", "json", "csv", "markdown", "junit", "benchmark", "bmf")
+
+
+def trace(times_ps, seed, runs=20, noise=0.005, offset=0.0, model=None, ordinal=0):
+    """One capture: {function: typical time}; functions run in rounds."""
+    rng = random.Random(seed)
+    plane = Plane(f"/device:GPU:{ordinal}", id=ordinal + 1)
+    if model:
+        plane.plane_stat("device_type_string", model)
+    stream = plane.line("Stream #1(Kernel)", 5)
+    at = 0
+    for _ in range(runs):
+        for program, (function, typical) in enumerate(times_ps.items()):
+            took = round(typical * (1 + offset + noise * rng.gauss(0, 1)))
+            stream.event(f"{function}.kd", at, took, hlo_module=Ref(function), hlo_op=Ref("op"),
+                         program_id=program + 1)
+            at += took + 100_000
+    return space(plane)
+
+
+def benchmark(times_ns, seed, repetitions=10, noise=0.005, context=None):
+    rng = random.Random(seed)
+    rows = [{"name": name, "run_name": name, "run_type": "iteration", "repetition_index": i,
+             "iterations": 1, "real_time": typical * (1 + noise * rng.gauss(0, 1)),
+             "cpu_time": typical, "time_unit": "ns"}
+            for name, typical in times_ns.items() for i in range(repetitions)]
+    return json.dumps({"context": context or {}, "benchmarks": rows})
+
+
+class Decisions(EndToEndTest):
+    def side(self, name, times_ps, captures, seed=0, suffix=".xplane.pb", **options):
+        """`captures` traces whose processes differ by 0.3 %."""
+        paths = []
+        for i in range(captures):
+            offset = 0.003 * random.Random(f"{name}{seed}{i}").gauss(0, 1)
+            content = trace(times_ps, f"{name}{seed}{i}", offset=offset, **options)
+            paths.append(self.write(f"{name}{i}{suffix}", content))
+        return paths
+
+    def compare(self, base, head, *options):
+        return run("compare", "--base", *base, "--head", *head, *options, cwd=self.at)
+
+    def decision(self, done):
+        return json.loads(done.out)
+
+
+class Compare(Decisions):
+    TIMES = {"jit_a": 10_000_000, "jit_b": 5_000_000}
+
+    def test_no_regression(self):
+        done = self.compare(self.side("base", self.TIMES, 6), self.side("head", self.TIMES, 6))
+        self.assertEqual((done.code, done.err), (0, b""), done.text)
+        self.assertIn("no regression", done.text)
+        self.assertIn("would have been detected", done.text)
+
+    def test_a_regression_exits_10_and_names_it(self):
+        slower = {**self.TIMES, "jit_a": 11_000_000}
+        done = self.compare(self.side("base", self.TIMES, 6), self.side("head", slower, 6),
+                            "--format", "json")
+        self.assertEqual(done.code, 10, done.text)
+        decision = self.decision(done)
+        self.assertEqual((decision["outcome"], decision["exit_code"]), ("slower", 10))
+        verdicts = {row["function"]: row["verdict"] for row in decision["rows"]}
+        self.assertEqual(verdicts, {"jit_a": "slower", "jit_b": "same"})
+        self.assertGreater(decision["rows"][0]["ratio_ci"][0], 1.01)
+
+    def test_faster_exits_0(self):
+        done = self.compare(self.side("base", self.TIMES, 6),
+                            self.side("head", {**self.TIMES, "jit_a": 9_000_000}, 6))
+        self.assertEqual(done.code, 0)
+        self.assertIn("1 faster", done.text)
+
+    def test_one_capture_a_side_is_at_most_12_unless_the_offset_is_known(self):
+        base, head = self.side("base", self.TIMES, 1), self.side("head", {"jit_a": 20_000_000,
+                                                                         "jit_b": 5_000_000}, 1)
+        done = run("compare", *base, *head)
+        self.assertEqual(done.code, 12)
+        self.assertIn("One capture a side", done.text)
+        self.assertEqual(run("compare", *base, *head, "--offset-std", "1%").code, 10)
+
+    def test_cannot_tell(self):
+        slower = {name: typical * 1.012 for name, typical in self.TIMES.items()}
+        done = self.compare(self.side("base", self.TIMES, 5), self.side("head", slower, 5),
+                            "--max-mde", "20%")
+        self.assertEqual(done.code, 11, done.text)
+        self.assertIn("cannot tell", done.text)
+
+    def test_one_sided_functions_are_listed(self):
+        done = self.compare(self.side("base", {**self.TIMES, "jit_gone": 1_000_000}, 4),
+                            self.side("head", {**self.TIMES, "jit_new": 1_000_000}, 4))
+        self.assertEqual(done.code, 0, done.text)
+        for text in ("jit_gone", "only base", "jit_new", "only head"):
+            self.assertIn(text, done.text)
+
+    def test_other_devices_are_refused_with_the_way_out(self):
+        base = self.side("base", self.TIMES, 3, model="V100")
+        head = self.side("head", self.TIMES, 3, model="H100")
+        done = self.compare(base, head)
+        self.assertEqual((done.code, done.out), (65, b""))
+        for text in ("device model", "V100", "H100", "--allow-mismatch"):
+            self.assertIn(text, done.message)
+        allowed = self.compare(base, head, "--allow-mismatch", "--max-mde", "50%")
+        self.assertEqual(allowed.code, 0)
+        self.assertIn("V100", allowed.text)
+
+    def test_another_metric_is_refused(self):
+        base = self.side("base", {"a": 10_000_000}, 2)
+        head = self.write("head.json", benchmark({"a": 10_000}, 1))
+        done = self.compare(base, [head])
+        self.assertEqual((done.code, done.out), (65, b""))
+        self.assertIn("metric", done.message)
+
+    def test_the_same_file_twice_is_no_second_process(self):
+        base = self.side("base", self.TIMES, 1)
+        done = self.compare(base + base, self.side("head", self.TIMES, 1))
+        self.assertEqual(done.code, 12)
+        self.assertIn("is given twice and counts once", " ".join(done.text.split()))
+
+    def test_google_benchmark_json(self):
+        context = {"num_cpus": 8, "library_build_type": "release"}
+        base = [self.write(f"b{i}.json", benchmark({"BM_x": 100 + 0.1 * i, "BM_y/64": 5}, i,
+                                                   context=context)) for i in range(5)]
+        head = [self.write(f"h{i}.json", benchmark({"BM_x": 120 + 0.1 * i, "BM_y/64": 5}, i + 9,
+                                                   context=context)) for i in range(5)]
+        done = self.compare(base, head, "--format", "csv")
+        self.assertEqual(done.code, 10, done.message)
+        rows = {row["function"]: row for row in csv_rows(done.text)}
+        self.assertEqual(rows["BM_x"]["verdict"], "slower")
+        self.assertEqual(rows["BM_x"]["metric"], "real_time")
+        self.assertEqual(rows["BM_y/64"]["verdict"], "same")
+        debug = self.write("d.json", benchmark({"BM_x": 100}, 3, context={
+            **context, "library_build_type": "debug"}))
+        mixed = self.compare(base, [debug])
+        self.assertEqual(mixed.code, 65)
+        self.assertIn("library_build_type", mixed.message)
+
+    def test_our_own_results_say_what_their_traces_say(self):
+        base, head = self.side("base", self.TIMES, 4), self.side("head", self.TIMES, 4)
+        results = []
+        for path in base + head:
+            form = ("report",) if len(results) % 2 else ("functions",)
+            out = self.at / f"{path.name}.json"
+            self.run_ok(*form, path, "--samples", "--format", "json", "-o", out)
+            results.append(out)
+        from_traces = self.decision(self.compare(base, head, "--format", "json"))
+        from_results = self.decision(self.compare(results[:4], results[4:], "--format", "json"))
+        self.assertEqual(from_traces["rows"], from_results["rows"])
+
+    def test_results_without_samples_are_refused(self):
+        trace_path = self.side("base", self.TIMES, 1)[0]
+        out = self.at / "result.json"
+        self.run_ok("functions", trace_path, "--format", "json", "-o", out)
+        done = run("compare", out, out)
+        self.assertEqual((done.code, done.out), (65, b""))
+        self.assertIn("--samples", done.message)
+
+    def test_by_id_and_filters(self):
+        times = {"jit_autotune_fn_1": 5_000_000, "jit_autotune_fn_2": 6_000_000, "jit_x": 1_000_000}
+        base, head = self.side("base", times, 3), self.side("head", times, 3)
+        rows = self.decision(self.compare(base, head, "--by-id", "--format", "json"))["rows"]
+        self.assertEqual(sorted(row["variant_id"] for row in rows), ["1", "2"])
+        rows = self.decision(self.compare(base, head, "--function", "jit_x", "--format",
+                                          "json"))["rows"]
+        self.assertEqual([row["function"] for row in rows], ["jit_x"])
+
+    def test_usage(self):
+        good = self.side("base", self.TIMES, 1)[0]
+        for arguments in ((), (good,), (good, good, good), ("--base", good), (good, "--head", good),
+                          (good, good, "--min-effect", "5"), (good, good, "--alpha", "x"),
+                          (good, good, "--alpha", "0"), (good, good, "--offset-std", "-1%"),
+                          (good, good, "--max-mde", "1e-2"), (good, good, "--format", "xml"),
+                          ("--base", good, "--head", good, good, "--paired")):
+            with self.subTest(arguments):
+                done = run("compare", *arguments, cwd=self.at)
+                if done.code == 12:  # the last: the same file twice is one capture
+                    continue
+                self.assertEqual((done.code, done.out), (64, b""), done.message)
+                self.assertRegex(done.message, r"\Axplane-time: [^\n]+\n\Z")
+
+    def test_missing_and_damaged_inputs(self):
+        good = self.side("base", self.TIMES, 1)[0]
+        cut = self.write("cut.json", '{"benchmarks": [')
+        self.assertEqual(run("compare", good, "missing.json", cwd=self.at).code, 66)
+        self.assertEqual(run("compare", good, cut, cwd=self.at).code, 65)
+        self.assertEqual(run("compare", good, self.write("odd.json", "{}"), cwd=self.at).code, 65)
+
+
+class Pick(Decisions):
+    def variants(self, *typical_us):
+        return {f"jit_autotune_fn_{i}": int(us * 1e6) for i, us in enumerate(typical_us)}
+
+    def pick(self, *arguments):
+        return run("pick", *arguments, cwd=self.at)
+
+    def test_winner(self):
+        path = self.write("t.xplane.pb", trace(self.variants(12, 10, 11), 1))
+        done = self.pick(path, "--format", "json")
+        self.assertEqual((done.code, done.err), (0, b""))
+        decision = self.decision(done)
+        self.assertEqual((decision["claim"], decision["pick"]), ("winner", "1"))
+        self.assertTrue(decision["in_rounds"])
+        self.assertEqual([row["variant_id"] for row in decision["variants"]], ["1", "2", "0"])
+
+    def test_tie(self):
+        path = self.write("t.xplane.pb", trace(self.variants(10, 12, 10), 2, runs=300,
+                                               noise=0.002))
+        done = self.pick(path, "--format", "json")
+        decision = self.decision(done)
+        self.assertEqual((done.code, decision["claim"], decision["tied"]), (0, "tie", ["0", "2"]))
+
+    def test_undecided_and_too_little(self):
+        noisy = self.write("n.xplane.pb", trace(self.variants(10, 10.05), 3, runs=8, noise=0.03))
+        done = self.pick(noisy)
+        self.assertEqual(done.code, 11, done.text)
+        self.assertIn("undecided", done.text)
+        few = self.write("f.xplane.pb", trace(self.variants(10, 10.05), 3, runs=2))
+        self.assertEqual(self.pick(few).code, 12)
+
+    def test_space_names_parameters_and_missing_variants(self):
+        path = self.write("t.xplane.pb", trace(self.variants(12, 10), 4))
+        known = {"variants": [{"id": "0", "params": {"block": 64, "kind": "a"}},
+                              {"id": 1, "params": {"block": 128, "kind": "b"}},
+                              {"id": "9", "params": {"block": 256, "kind": "c"}}]}
+        space_path = self.write("space.json", json.dumps(known))
+        done = self.pick(path, "--space", space_path, "--format", "json")
+        rows = {row["variant_id"]: row for row in self.decision(done)["variants"]}
+        self.assertEqual(rows["1"]["params"], {"block": 128, "kind": "b"})
+        self.assertEqual(rows["9"]["status"], "no_samples")
+        self.assertIn("block=128", self.pick(path, "--space", space_path).text)
+        for bad, code in (("{", 65), ("{}", 65), ('{"variants": [{}]}', 65),
+                          ('{"variants": [{"id": "1"}, {"id": 1}]}', 65)):
+            done = self.pick(path, "--space", self.write("bad.json", bad))
+            self.assertEqual((done.code, done.out), (code, b""), bad)
+        self.assertEqual(self.pick(path, "--space", "none.json").code, 66)
+
+    def test_every_variant_failed(self):
+        path = self.write("t.xplane.pb", trace(self.variants(12, 10), 5, runs=3))
+        done = self.pick(path, "--skip-runs", "3")
+        self.assertEqual(done.code, 20)
+        self.assertIn("no variant has a run that counts", done.text)
+
+    def test_no_variants_is_a_bad_input(self):
+        path = self.write("t.xplane.pb", trace({"jit_a": 1_000_000}, 6))
+        done = self.pick(path)
+        self.assertEqual((done.code, done.out), (65, b""))
+        self.assertIn("--id-pattern", done.message)
+
+    def test_several_devices_take_the_slowest(self):
+        rng = random.Random(7)
+        planes = []
+        for ordinal, slow in ((0, 1.0), (1, 1.1)):
+            plane = Plane(f"/device:GPU:{ordinal}", id=ordinal + 1)
+            stream = plane.line("Stream #1(Kernel)", 5)
+            for run_index in range(12):
+                for variant, typical in enumerate((10e6, 12e6)):
+                    took = round(typical * slow * (1 + 0.002 * rng.gauss(0, 1)))
+                    stream.event("k", (2 * run_index + variant) * 50_000_000, took,
+                                 hlo_module=Ref(f"jit_autotune_fn_{variant}"), hlo_op=Ref("op"),
+                                 program_id=variant + 1)
+            planes.append(plane)
+        path = self.write("t.xplane.pb", space(*planes))
+        decision = self.decision(self.pick(path, "--format", "json"))
+        self.assertEqual((decision["claim"], decision["pick"]), ("winner", "0"))
+        self.assertAlmostEqual(decision["variants"][0]["centre_ps"], 11e6, delta=0.1e6)
+
+
+class Formats(Decisions):
+    def commands(self):
+        times = {"jit_autotune_fn_0": 10_000_000, "jit_autotune_fn_1": 12_000_000,
+                 "jit_|<evil>&\x1b[31m": 1_000_000}
+        base, head = self.side("base", times, 3), self.side("head", times, 3)
+        yield ("compare", "--base", *base, "--head", *head)
+        yield ("pick", *base)
+
+    def test_every_format_is_well_formed(self):
+        for command in self.commands():
+            for form in FORMATS:
+                with self.subTest(command=command[0], format=form):
+                    done = run(*command, "--format", form, cwd=self.at)
+                    self.assertIn(done.code, (0, 12), done.message)
+                    self.check(form, done.text)
+
+    def check(self, form, text):
+        shown = {char for char in text if char != "\n" and (ord(char) < 32 or ord(char) == 127)}
+        self.assertEqual(shown, set())
+        if form in ("json", "benchmark", "bmf"):
+            self.assertTrue(json.loads(text))
+        elif form == "junit":
+            suite = xml.etree.ElementTree.fromstring(text)
+            self.assertEqual(int(suite.get("tests")), len(suite.findall(".//testcase")))
+        elif form == "csv":
+            rows = csv_rows(text)
+            self.assertEqual({len(row) for row in rows}, {len(rows[0])})
+        elif form == "table":
+            self.assertEqual([line for line in text.splitlines() if len(line) > 80], [])
+
+    def test_output_files_and_suffixes(self):
+        for command in self.commands():
+            for name, start in (("out.json", "{"), ("out.csv", ""), ("out.md", "###")):
+                out = self.at / name
+                done = run(*command, "-o", out, cwd=self.at)
+                self.assertEqual(done.out, b"")
+                self.assertTrue(out.read_text().startswith(start))
+            self.assertEqual(run(*command, "-o", "absent/x", cwd=self.at).code, 73)
+
+    @unittest.skipIf(jsonschema is None, "jsonschema is not installed")
+    def test_json_keeps_its_schema(self):
+        for command in self.commands():
+            schema = json.loads(self.run_ok(command[0], "--json-schema").text)
+            done = run(*command, "--format", "json", cwd=self.at)
+            jsonschema.Draft202012Validator(schema).validate(json.loads(done.text))
+        stored = REPOSITORY / "src" / "output" / "schemas" / "compare.v1.json"
+        self.assertEqual(self.run_ok("compare", "--json-schema").text.strip(),
+                         stored.read_text().strip())
+
+    def test_same_input_same_bytes(self):
+        for command in self.commands():
+            one, two = (run(*command, "--format", "json", "--threads", n, cwd=self.at)
+                        for n in ("1", "3"))
+            self.assertEqual(one.out, two.out)
+
+    def test_help_fits_and_shows_examples(self):
+        for command in ("compare", "pick"):
+            text = self.run_ok(command, "--help").text
+            self.assertEqual([line for line in text.splitlines() if len(line) > 80], [])
+            self.assertIn("\nExamples:\n  xplane-time", text)
+
+
+if __name__ == "__main__":
+    unittest.main()
