@@ -92,45 +92,46 @@ int64_t FirstRounds(const std::string& path) {
   return std::ssize(*rounds);
 }
 
-void CrashEverywhere(Crash crash, Durability durability, bool reported_rounds_stay) {
-  int at = 1;
+// Returns after how many crashes a reported round was gone.
+int CrashEverywhere(Crash crash, Durability durability) {
+  int at = 1, lost = 0;
   for (;; ++at) {
     const testing::TempDir dir;
     const std::string path = dir.Path("t.db");
     const Outcome first = RunInChild(path, durability, at, crash);
     const int64_t kept = FirstRounds(path);
-    if (reported_rounds_stay) {
-      ASSERT_GE(kept, first.reported) << at;
-    }
-    ASSERT_LE(kept, first.reported + 1) << at;
+    if (kept < first.reported) ++lost;
+    EXPECT_LE(kept, first.reported + 1) << at;
     if (!first.crashed) break;
     // Resumed, and killed once more somewhere.
     RunInChild(path, durability, 1 + at % 37, crash);
     const Outcome last = RunInChild(path, durability, /*at=*/1'000'000, crash);
-    ASSERT_FALSE(last.crashed);
-    ASSERT_EQ(FirstRounds(path), kRounds) << at;
+    EXPECT_FALSE(last.crashed);
+    EXPECT_EQ(FirstRounds(path), kRounds) << at;
     auto store = TuneStore::OpenReadOnly(path);
-    ASSERT_TRUE(store.ok()) << store.status();
-    ASSERT_EQ(store->Sessions()->size(), 1u) << at;
+    EXPECT_TRUE(store.ok()) << store.status();
+    EXPECT_EQ(store.ok() ? store->Sessions()->size() : 0, 1u) << at;
   }
   EXPECT_GT(at, 80);  // opening, beginning, eight rounds, a verdict, closing
   ::testing::Test::RecordProperty("crashes", at - 1);
+  return lost;
 }
 
 TEST_F(StoreCrash, KillLosesNoFinishedRound) {
-  CrashEverywhere(Crash::kKill, Durability::kPowerLoss, /*reported_rounds_stay=*/true);
+  EXPECT_EQ(CrashEverywhere(Crash::kKill, Durability::kPowerLoss), 0);
 }
 
 TEST_F(StoreCrash, KillLosesNoFinishedRoundWithoutFlushing) {
-  CrashEverywhere(Crash::kKill, Durability::kProcessLoss, /*reported_rounds_stay=*/true);
+  EXPECT_EQ(CrashEverywhere(Crash::kKill, Durability::kProcessLoss), 0);
 }
 
 TEST_F(StoreCrash, PowerCutLosesNoFinishedRound) {
-  CrashEverywhere(Crash::kPowerCut, Durability::kPowerLoss, /*reported_rounds_stay=*/true);
+  EXPECT_EQ(CrashEverywhere(Crash::kPowerCut, Durability::kPowerLoss), 0);
 }
 
+// Which also shows that the simulated power cut takes what was not flushed.
 TEST_F(StoreCrash, PowerCutWithoutFlushingLosesTheLastRoundsOnly) {
-  CrashEverywhere(Crash::kPowerCut, Durability::kProcessLoss, /*reported_rounds_stay=*/false);
+  EXPECT_GT(CrashEverywhere(Crash::kPowerCut, Durability::kProcessLoss), 20);
 }
 
 }  // namespace

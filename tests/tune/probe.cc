@@ -1,0 +1,107 @@
+// What test_tune.py asks of the library.
+//
+//   tune_probe expressions < lines    {"text": ..., "values": {...}} -> {"value": ...} | {"error"}
+//   tune_probe values < lines         a T1 "Values" string, in JSON -> {"value": [...]} | {"error"}
+//   tune_probe export DIR             makes a store, writes DIR/{json,csv,t4}
+#include <cstdio>
+#include <fstream>
+#include <iostream>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "tune/export.h"
+#include "tune/space_internal.h"
+
+namespace xplane_time::tune {
+namespace {
+
+Json Result(const Value& value) {
+  switch (value.kind) {
+    case ValueKind::kNone:
+      return nullptr;
+    case ValueKind::kBool:
+      return value.truth;
+    case ValueKind::kInt:
+      return value.integer;
+    case ValueKind::kFloat:
+      return value.real;
+    case ValueKind::kString:
+      return *value.text;
+    case ValueKind::kOther:
+      break;
+  }
+  return "other";
+}
+
+Json Evaluated(const Json& request) {
+  std::vector<std::string> names;
+  std::vector<Value> values;
+  std::map<std::string, std::string> texts;
+  for (const auto& [name, json] : request["values"].items()) {
+    names.push_back(name);
+    if (json.is_null()) values.push_back(Value::None());
+    if (json.is_boolean()) values.push_back(Value::Bool(json.get<bool>()));
+    if (json.is_number_integer()) values.push_back(Value::Int(json.get<int64_t>()));
+    if (json.is_number_float()) values.push_back(Value::Float(json.get<double>()));
+    if (json.is_string()) {
+      values.push_back(Value::Text(&(texts[name] = json.get<std::string>())));
+    }
+  }
+  const auto parsed = Expression::Parse(request["text"].get<std::string>(), names);
+  if (!parsed.ok()) return {{"error", "parse: " + std::string(parsed.status().message())}};
+  Value value;
+  EvaluationError error;
+  if (!parsed->Evaluate(values, &value, &error)) return {{"error", error.reason}};
+  return {{"value", Result(value)}};
+}
+
+Json PythonList(const Json& request) {
+  const auto values = ParsePythonValues(request.get<std::string>());
+  if (!values.ok()) return {{"error", std::string(values.status().message())}};
+  Json list = Json::array();
+  for (const ParameterValue& value : *values) list.push_back(JsonOf(value));
+  return {{"value", list}};
+}
+
+int AnswerLines(Json (*answer)(const Json&)) {
+  for (std::string line; std::getline(std::cin, line);) {
+    std::cout << answer(Json::parse(line)).dump() << "\n";
+  }
+  return 0;
+}
+
+int Export(const std::string& directory) {
+  auto store = TuneStore::Open(directory + "/t.db", {});
+  if (!store.ok()) return 1;
+  auto session = store->Begin({.key = {.workload = "w"}, .seed = 1});
+  const std::vector<Configuration> variants = {{"a", R"({"n":1,"s":"x, \"y\""})", 5},
+                                               {"b", R"({"n":2.5})", {}}};
+  if (!session.ok() || !store->RegisterVariants(*session, variants).ok()) return 1;
+  for (int64_t i = 0; i < 3; ++i) {
+    const RoundRecord round = {
+        .round = i,
+        .discarded = i == 1,
+        .samples = {{"a", 0, "ok", 1'500'000 + i, 3}, {"b", 1, "compile_error", {}, {}}}};
+    if (!store->Append(*session, round).ok()) return 1;
+  }
+  for (const auto& [name, exporter] :
+       {std::pair("json", &ExportJson), {"csv", &ExportCsv}, {"t4", &ExportT4}}) {
+    std::ofstream out(directory + "/" + name);
+    const auto sink = [&](std::string_view piece) { return out << piece, absl::OkStatus(); };
+    if (!exporter(*store, session->id, sink).ok()) return 1;
+  }
+  return 0;
+}
+
+}  // namespace
+}  // namespace xplane_time::tune
+
+int main(int argc, char** argv) {
+  const std::string mode = argc > 1 ? argv[1] : "";
+  if (mode == "expressions") return xplane_time::tune::AnswerLines(xplane_time::tune::Evaluated);
+  if (mode == "values") return xplane_time::tune::AnswerLines(xplane_time::tune::PythonList);
+  if (mode == "export" && argc == 3) return xplane_time::tune::Export(argv[2]);
+  std::fprintf(stderr, "usage: tune_probe expressions | values | export DIR\n");
+  return 2;
+}
