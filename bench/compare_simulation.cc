@@ -211,8 +211,9 @@ void Picks(int repetitions) {
             if (!choice.ok()) std::abort();
             const bool decided = ExitCode(choice->claim) == 0;
             const double regret = gap * std::atoi(choice->pick.c_str());
-            wrong +=
-                decided && (regret > 0.005 || (gap == 0 && choice->claim == PickClaim::kWinner));
+            // A winner among equals loses nothing, but the claim is wrong.
+            const bool equals = gap == 0 && choice->claim == PickClaim::kWinner;
+            wrong += decided && (regret > 0.005 || equals);
             winner += choice->claim == PickClaim::kWinner;
             pick += choice->claim == PickClaim::kPick;
             tie += choice->claim == PickClaim::kTie;

@@ -26,8 +26,9 @@
 // rounds: scatter between captures is the error unless it agrees with the scatter of rounds
 // (preliminary F test at 25 %, Bancroft 1944); then all rounds are pooled.
 //
-// Family-wise: the leader against each other one at alpha / (variants - 1), one-sided, so a
-// wrong winner has probability at most alpha (the true best must be called slower). A tie
+// Family-wise: the leader against each other one at alpha / (variants - 1), two-sided, so a
+// winner is named wrongly with probability at most alpha (the true best must be called
+// slower; of two equal ones either may lead). A tie
 // is an intersection-union test, each pair at alpha. Intervals are simultaneous. P(best) is
 // a seeded bootstrap over units. Same input and seed: same result.
 //

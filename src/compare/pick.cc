@@ -88,7 +88,7 @@ class Chooser {
   }
 
   double Bar(double df) const {
-    return StudentQuantile(options_.alpha / static_cast<double>(ids_.size() - 1), df);
+    return StudentQuantile(options_.alpha / 2 / static_cast<double>(ids_.size() - 1), df);
   }
 
   Rival Against(const std::string& leader, const std::string& id) const {
