@@ -1,0 +1,66 @@
+// Comparer: one variant against another.
+//
+// From four common rounds on, a pair stands on these rounds alone: log-ratios within the
+// rounds, outliers skipped, spread from the pair itself, moderated by the pooled one (Smyth
+// 2004) while it has few rounds of its own. With fewer, samples are compared through the
+// two-way fit and count as screening: what is kept is the fastest sample and those that agree
+// with it, since spikes only ever slow down.
+//
+//   round   1    2    3    4    5
+//   j       +    +    +    +    +      five common rounds of j and L: direct
+//   L       +    +    +    +    +
+//   k       +              +           two: screening
+//
+// Holds references; Update() after each fold. Compare is O(samples of the two).
+#ifndef XPLANE_TIME_SRC_DECIDE_COMPARER_H_
+#define XPLANE_TIME_SRC_DECIDE_COMPARER_H_
+
+#include <vector>
+
+#include "decide/boundary.h"
+#include "decide/two_way_fit.h"
+
+namespace xplane_time::decide {
+
+// From log-ratios of at least one round; a prior spread with `prior_df` degrees of freedom.
+Comparison FromRatios(std::vector<double> ratios, double prior_df = 0, double prior_sd = 0,
+                      double lost_df = 0);
+
+class Comparer {
+ public:
+  Comparer(const Observations& observations, Metric metric)
+      : observations_(&observations), metric_(metric) {}
+  void Rebind(const Observations& observations) { observations_ = &observations; }
+
+  void Update() { fit_ = FitTwoWay(*observations_, metric_); }
+
+  // Of `a` to `b`; rounds is 0 where one of them has no sample.
+  Comparison Compare(uint32_t a, uint32_t b) const;
+
+  // Log-ratios of the common rounds, in their order.
+  std::vector<double> Ratios(uint32_t a, uint32_t b) const;
+
+  // The typical logarithm, less the effects of rounds. Needs a sample.
+  double Level(uint32_t variant) const;
+
+  const TwoWayFit& fit() const { return fit_; }
+
+ private:
+  struct Cluster;
+  double Value(const Cell& cell) const {
+    return cell.log_value[metric_] - (cell.slot == 0 ? fit_.first_slot : 0);
+  }
+  std::vector<double> Adjusted(uint32_t variant) const;
+  Cluster FastestCluster(uint32_t variant) const;
+  Comparison Direct(std::vector<double> ratios) const;
+  double SpikeChance(uint32_t variant, double level) const;
+  Comparison Screen(uint32_t a, uint32_t b, size_t common) const;
+
+  const Observations* observations_;
+  Metric metric_;
+  TwoWayFit fit_;
+};
+
+}  // namespace xplane_time::decide
+
+#endif  // XPLANE_TIME_SRC_DECIDE_COMPARER_H_

@@ -1,0 +1,22 @@
+# Which variant is fastest: pure, without files or clocks. JSON stays inside protocol*.cc.
+add_library(xplane_time_decide STATIC
+  decide/boundary.cc
+  decide/comparer.cc
+  decide/decider.cc
+  decide/judge.cc
+  decide/names.cc
+  decide/observations.cc
+  decide/orders.cc
+  decide/planner.cc
+  decide/race.cc
+  decide/race_front.cc
+  decide/robust.cc
+  decide/two_way_fit.cc)
+add_library(xplane_time::xplane_time_decide ALIAS xplane_time_decide)
+target_compile_features(xplane_time_decide PUBLIC cxx_std_20)
+target_include_directories(xplane_time_decide PUBLIC ${CMAKE_CURRENT_SOURCE_DIR}
+                                                     ${PROJECT_SOURCE_DIR}/include)
+target_link_libraries(xplane_time_decide
+  PUBLIC absl::status absl::statusor absl::strings
+  PRIVATE $<BUILD_INTERFACE:xplane_time_warnings> nlohmann_json::nlohmann_json)
+set_target_properties(xplane_time_decide PROPERTIES POSITION_INDEPENDENT_CODE ON)
