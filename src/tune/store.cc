@@ -15,7 +15,6 @@
 namespace xplane_time {
 namespace {
 
-using tune::Absl;
 using tune::Database;
 using tune::Statement;
 
