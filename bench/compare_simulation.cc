@@ -98,7 +98,7 @@ Rates Simulate(const Setting& setting, const CompareOptions& options, int repeti
     rates.none += comparison->outcome == Outcome::kNoRegression;
     for (const ComparedRow& row : comparison->rows) {
       if (row.function != "f0") continue;
-      rates.found += row.verdict == Verdict::kSlower;
+      rates.found += row.verdict == FunctionVerdict::kSlower;
       rates.mde += row.mde.value_or(0) / repetitions;
     }
   }

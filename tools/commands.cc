@@ -85,6 +85,7 @@ absl::StatusOr<std::string> RunForText(const Options& options, const Opened& ope
     case Command::kEvents:
     case Command::kCompare:
     case Command::kPick:
+    case Command::kTune:
       break;
   }
   return absl::InternalError("a command without text");
@@ -122,7 +123,7 @@ absl::StatusOr<Opened> OpenInputs(const Options& options) {
   if (absl::IsNotFound(inputs.status()) && MayBeACommand(options)) {
     return absl::NotFoundError(absl::StrCat(inputs.status().message(),
                                             "; if a command is meant: report, planes, functions, "
-                                            "kernels, tree, events, compare or pick"));
+                                            "kernels, tree, events, compare, pick or tune"));
   }
   if (!inputs.ok()) return inputs.status();
   Diagnostics diagnostics;
@@ -138,6 +139,7 @@ int RunCommand(Options options) {
     return WriteText(options.output_path, output::JsonSchema(of));
   }
   AdaptToTerminal(options, &options.output);
+  if (options.command == Command::kTune) return RunTune(options);
   const auto filters = Filters::Compile(options.report);  // a bad one needs no reading
   if (!filters.ok()) return Fail(filters.status());
   if (options.command == Command::kCompare) return RunCompare(options);

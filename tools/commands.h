@@ -37,6 +37,7 @@ absl::Status RunEvents(const Options& options, const Opened& opened, OutputFile*
 // Decisions: these read their own inputs, print, and return the exit code.
 int RunCompare(const Options& options);
 int RunPick(const Options& options);
+int RunTune(const Options& options);
 
 // Prints why on standard error; returns the exit code.
 int Fail(const absl::Status& status);

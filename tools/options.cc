@@ -28,7 +28,7 @@ struct CommandInfo {
   const char* examples;
 };
 
-constexpr std::array<CommandInfo, 8> kCommands = {{
+constexpr std::array<CommandInfo, 9> kCommands = {{
     {Command::kReport, "report", "Capture, devices, functions, kernels, problems (default)",
      "  xplane-time trace.xplane.pb\n"
      "  xplane-time logdir --device gpu:0 --format json -o report.json\n"
@@ -56,6 +56,11 @@ constexpr std::array<CommandInfo, 8> kCommands = {{
     {Command::kPick, "pick", "The fastest variant, or that nobody can tell",
      "  xplane-time pick trace.xplane.pb\n"
      "  xplane-time pick run1.xplane.pb run2.xplane.pb --space space.json\n"},
+    {Command::kTune, "tune", "Runs a harness over a search space until the decision stands",
+     "  xplane-time tune space.json -- python harness.py\n"
+     "  xplane-time tune space.json --resume --incumbent v3f0c... -- ./harness\n"
+     "  xplane-time tune show\n"
+     "  xplane-time tune export --format t4 -o results.json\n"},
 }};
 
 // Help that fits 80 columns.
@@ -141,9 +146,10 @@ void AddOutput(Command command, CLI::App* app, Options* o, Texts* t) {
 }
 
 void AddSort(CLI::App* app, Options* o) {
-  app->add_option("--sort", o->output.sort,
-                  "Sort rows by: total, name, mean, median, max; functions also runs, std, min; "
-                  "kernels also self, count, share; a tree by total only [functions: total; kernels: self]")
+  app->add_option(
+         "--sort", o->output.sort,
+         "Sort rows by: total, name, mean, median, max; functions also runs, std, min; "
+         "kernels also self, count, share; a tree by total only [functions: total; kernels: self]")
       ->type_name("KEY")
       ->group(kOut);
 }
@@ -200,6 +206,8 @@ void AddOwnOptions(Command command, CLI::App* app, Options* o, Texts* t) {
     case Command::kPick:
       AddPickOptions(app, o, t);
       break;
+    case Command::kTune:
+      break;
   }
 }
 
@@ -211,14 +219,20 @@ void BuildApp(CLI::App* app, Options* options, Texts* texts) {
   app->description("Kernel and function times from XPlane traces (.xplane.pb).");
   app->footer(
       "TRACE without a command means report. Every command: xplane-time COMMAND --help.\n"
-      "Exit codes: 0 done; compare and pick: 10 slower, 11 cannot tell, 12 too little\n"
-      "data, 20 everything failed; 64 usage, 65 bad or unusable trace, 66 no such\n"
-      "input, 70 our own bug, 73 cannot write output, 74 I/O error.");
+      "Exit codes: 0 done; decisions: 10 slower, 11 cannot tell, 12 too little data,\n"
+      "20 everything failed, 21 wrong result; 64 usage, 65 bad or unusable trace, 66 no\n"
+      "such input, 69 no harness, 70 our own bug, 73 cannot write output, 74 I/O error,\n"
+      "75 stopped early, can be resumed.");
   app->set_version_flag("--version", VersionText());
   app->require_subcommand(1);
   for (const CommandInfo& info : kCommands) {
     CLI::App* sub = app->add_subcommand(info.name, info.help);
     sub->footer(absl::StrCat("Examples:\n", info.examples));
+    sub->callback([options, &info] { options->command = info.command; });
+    if (info.command == Command::kTune) {
+      AddTune(sub, &options->tune, &texts->tune);
+      continue;
+    }
     AddTraces(info.command, sub, options);
     AddTraceOptions(sub, options, texts);
     if (Times(info.command)) {
@@ -230,7 +244,6 @@ void BuildApp(CLI::App* app, Options* options, Texts* texts) {
     AddFormat(info.command, sub, texts);
     AddOutput(info.command, sub, options, texts);
     AddOwnOptions(info.command, sub, options, texts);
-    sub->callback([options, &info] { options->command = info.command; });
   }
 }
 
@@ -249,6 +262,7 @@ std::string FormatOf(const std::string& path) {
 
 // Turns texts into values. An error message where they do not fit.
 std::string Convert(const Texts& t, Options* o) {
+  if (o->command == Command::kTune) return ConvertTune(t.tune, &o->tune);
   const std::map<std::string, Format> formats = {{"table", Format::kTable},
                                                  {"json", Format::kJson},
                                                  {"csv", Format::kCsv},
@@ -305,6 +319,16 @@ std::string Convert(const Texts& t, Options* o) {
   return "";
 }
 
+// What is after -- of tune is the harness, and none of our options.
+std::vector<std::string> TakeHarness(std::vector<std::string>* arguments) {
+  if (arguments->empty() || arguments->front() != "tune") return {};
+  const auto end = std::find(arguments->begin(), arguments->end(), "--");
+  if (end == arguments->end()) return {};
+  std::vector<std::string> harness(end + 1, arguments->end());
+  arguments->erase(end, arguments->end());
+  return harness;
+}
+
 // "xplane-time TRACE ..." means "xplane-time report TRACE ...".
 std::vector<std::string> WithCommand(int argc, char** argv) {
   std::vector<std::string> arguments(argv + 1, argv + argc);
@@ -338,6 +362,7 @@ Parsed ParseCommandLine(int argc, char** argv) {
     parsed.exit_code = 64;
     return parsed;
   }
+  options.tune.harness = TakeHarness(&arguments);
   std::reverse(arguments.begin(), arguments.end());  // CLI11 takes them so
   try {
     app.parse(arguments);
@@ -346,7 +371,10 @@ Parsed ParseCommandLine(int argc, char** argv) {
     return parsed;
   } catch (const CLI::CallForHelp&) {
     const std::vector<CLI::App*> chosen = app.get_subcommands();
-    parsed.text = chosen.empty() ? app.help() : chosen[0]->help("xplane-time");
+    const CLI::App* of = chosen.empty() ? &app : chosen[0];
+    const bool nested = !chosen.empty() && !chosen[0]->get_subcommands().empty();
+    if (nested) of = chosen[0]->get_subcommands()[0];
+    parsed.text = of->help(chosen.empty() ? "" : nested ? "xplane-time tune" : "xplane-time");
     return parsed;
   } catch (const CLI::ParseError& error) {
     parsed.error = error.what();

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "options_tune.h"
 #include "output/decisions.h"
 #include "output/output.h"
 #include "xplane_time/compare.h"
@@ -29,7 +30,8 @@ enum class Command : uint8_t {
   kTree,
   kEvents,
   kCompare,
-  kPick
+  kPick,
+  kTune
 };
 enum class When : uint8_t { kAuto, kAlways, kNever };
 
@@ -63,6 +65,7 @@ struct Options {
   std::optional<compat::Tool> compat;   // report, functions: by this tool's definition
   std::string compat_device;            // as given; empty: not given
   DecideOptions decide;
+  TuneCommand tune;
 };
 
 std::string_view CommandName(Command command);

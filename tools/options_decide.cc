@@ -1,6 +1,4 @@
 // The options of compare and pick.
-#include <charconv>
-
 #include "options_parts.h"
 
 namespace xplane_time::tools {
@@ -8,39 +6,8 @@ namespace {
 
 constexpr char kDecide[] = "Decision";
 
-// "1%" or "0.01". Nothing from 1 on without the sign: "--min-effect 5" would be 500 %.
-std::optional<double> ParseShare(std::string_view text) {
-  const bool percent = text.ends_with('%');
-  if (percent) text.remove_suffix(1);
-  double value = 0;
-  const auto [end, error] =
-      std::from_chars(text.data(), text.data() + text.size(), value, std::chars_format::fixed);
-  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  if (percent) value /= 100;
-  if (!(value >= 0) || value > 10 || (!percent && value >= 1)) return std::nullopt;
-  return value;
-}
-
 void AddShare(CLI::App* app, const char* name, std::string* text, const char* help) {
   app->add_option(name, *text, help)->type_name("SHARE")->group(kDecide);
-}
-
-struct NamedShare {
-  const char* name;
-  const std::string* text;
-  double* value;
-};
-
-std::string ConvertShares(std::initializer_list<NamedShare> shares) {
-  for (const NamedShare& share : shares) {
-    if (share.text->empty()) continue;
-    const std::optional<double> value = ParseShare(*share.text);
-    if (!value.has_value()) {
-      return absl::StrCat(share.name, ": '", *share.text, "' is not a share; write 1% or 0.01");
-    }
-    *share.value = *value;
-  }
-  return "";
 }
 
 std::string ConvertCompare(const Texts& t, Options* o) {

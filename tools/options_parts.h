@@ -3,6 +3,7 @@
 #define XPLANE_TIME_TOOLS_OPTIONS_PARTS_H_
 
 #include <algorithm>
+#include <initializer_list>
 #include <optional>
 #include <string>
 
@@ -21,6 +22,7 @@ struct Texts {
   // compare, pick
   std::string min_effect = "1%", max_mde = "5%", alpha, offset_std, drift_std = "2%",
               delta = "0.5%", benchmark_time = "real";
+  TuneTexts tune;
 };
 
 // A count: digits only, so that neither a sign nor an overflow slips through.
@@ -58,6 +60,14 @@ inline constexpr char kSelect[] = "Selection", kTime[] = "Time", kOut[] = "Outpu
 void AddTraceOptions(CLI::App* app, Options* o, Texts* t);
 void AddFilters(CLI::App* app, Options* o, Texts* t);
 void AddTiming(CLI::App* app, Options* o, Texts* t);
+
+// options_shares.cc: an error message where one is no share; empty ones stay as they are.
+struct NamedShare {
+  const char* name;
+  const std::string* text;
+  double* value;
+};
+std::string ConvertShares(std::initializer_list<NamedShare> shares);
 
 // options_compat.cc: --compat of report and functions. Then some options mean nothing, which
 // is an error.

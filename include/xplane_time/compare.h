@@ -58,7 +58,7 @@ struct CompareOptions {
   bool allow_mismatch = false;  // what was measured differently is compared, with a note
 };
 
-enum class Verdict : uint8_t {
+enum class FunctionVerdict : uint8_t {
   kSame,           // no change was seen, and one of the row's mde would have been
   kFaster,         // proved, by more than min_effect
   kSlower,         // proved, by more than min_effect
@@ -69,7 +69,7 @@ enum class Verdict : uint8_t {
   kNotComparable,  // measured in another way; `reason` says how
   kFailed,         // no samples on a side, since it failed
 };
-std::string_view VerdictName(Verdict verdict);
+std::string_view VerdictName(FunctionVerdict verdict);
 
 // Values are exit codes.
 enum class Outcome : uint8_t {
@@ -102,7 +102,7 @@ struct ComparedRow {
   std::optional<double> spread;   // std of the log of a capture's centre
   // Where the verdict is open: captures a side for an mde of max_mde; empty: over 1000.
   std::optional<uint64_t> needed;
-  Verdict verdict = Verdict::kTooLittleData;
+  FunctionVerdict verdict = FunctionVerdict::kTooLittleData;
   std::string reason;      // where rows are not compared
   bool uncertain = false;  // the split into runs is, on a side
 };
@@ -116,7 +116,7 @@ struct Comparison {
   std::optional<double> largest_mde;  // empty: none, or unbounded
   Outcome outcome = Outcome::kNoRegression;
 
-  uint64_t Count(Verdict verdict) const;
+  uint64_t Count(FunctionVerdict verdict) const;
 };
 
 // Errors: FailedPrecondition: measured in different ways, or nothing in common;

@@ -83,7 +83,7 @@ struct VariantRow {
   bool uncertain = false;
 };
 
-struct Choice {
+struct PickResult {
   PickOptions options;
   std::vector<std::string> sources;
   PickClaim claim = PickClaim::kUndecided;
@@ -101,7 +101,7 @@ struct Choice {
 
 // Errors: FailedPrecondition: no variants, or captures that were measured differently.
 // InvalidArgument: options.
-absl::StatusOr<Choice> Pick(std::span<const Measurements> captures, const PickOptions& options);
+absl::StatusOr<PickResult> Pick(std::span<const Measurements> captures, const PickOptions& options);
 
 }  // namespace xplane_time
 

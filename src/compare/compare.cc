@@ -175,14 +175,14 @@ Difference DifferenceOf(const Sides& sides, const CompareOptions& options,
   return compare::PairedDifference(paired_base, paired_head, offset_std);
 }
 
-Verdict VerdictOf(const ComparedRow& row, const CompareOptions& options) {
+FunctionVerdict VerdictOf(const ComparedRow& row, const CompareOptions& options) {
   const double effect = 1 + options.min_effect;
   const bool changed = row.p_value.has_value() && *row.p_value <= options.alpha;
-  if (changed && row.lo.has_value() && *row.lo > effect) return Verdict::kSlower;
-  if (changed && row.hi.has_value() && *row.hi < 1 / effect) return Verdict::kFaster;
-  if (!row.mde.has_value() || *row.mde > options.max_mde) return Verdict::kTooLittleData;
-  if (*row.ratio > effect || *row.ratio < 1 / effect) return Verdict::kCannotTell;
-  return Verdict::kSame;
+  if (changed && row.lo.has_value() && *row.lo > effect) return FunctionVerdict::kSlower;
+  if (changed && row.hi.has_value() && *row.hi < 1 / effect) return FunctionVerdict::kFaster;
+  if (!row.mde.has_value() || *row.mde > options.max_mde) return FunctionVerdict::kTooLittleData;
+  if (*row.ratio > effect || *row.ratio < 1 / effect) return FunctionVerdict::kCannotTell;
+  return FunctionVerdict::kSame;
 }
 
 void Judge(std::span<const Candidate> candidates, const CompareOptions& options,
@@ -220,7 +220,8 @@ void Judge(std::span<const Candidate> candidates, const CompareOptions& options,
       row.spread = spread = d.spread;
     }
     row.verdict = VerdictOf(row, options);
-    if (row.verdict == Verdict::kTooLittleData || row.verdict == Verdict::kCannotTell) {
+    if (row.verdict == FunctionVerdict::kTooLittleData ||
+        row.verdict == FunctionVerdict::kCannotTell) {
       row.needed = CapturesNeeded(spread, candidates.size(), options);
     }
   }
@@ -270,19 +271,19 @@ ComparedRow MakeRow(const Sides& sides, const CompareOptions& options,
   row.base = EstimateSide(sides.base, base, options.confidence);
   row.head = EstimateSide(sides.head, head, options.confidence);
   if (base.empty() || head.empty()) {
-    row.verdict = !row.reason.empty()  ? Verdict::kFailed
-                  : sides.head.empty() ? Verdict::kOnlyBase
-                  : sides.base.empty() ? Verdict::kOnlyHead
-                  : !base.empty()      ? Verdict::kOnlyBase
-                                       : Verdict::kOnlyHead;
-    if (row.verdict != Verdict::kFailed && !sides.head.empty() && !sides.base.empty()) {
+    row.verdict = !row.reason.empty()  ? FunctionVerdict::kFailed
+                  : sides.head.empty() ? FunctionVerdict::kOnlyBase
+                  : sides.base.empty() ? FunctionVerdict::kOnlyHead
+                  : !base.empty()      ? FunctionVerdict::kOnlyBase
+                                       : FunctionVerdict::kOnlyHead;
+    if (row.verdict != FunctionVerdict::kFailed && !sides.head.empty() && !sides.base.empty()) {
       row.reason = absl::StrCat("no samples that count in ", base.empty() ? "base" : "head");
     }
     return row;
   }
   row.reason = options.allow_mismatch ? "" : ObstacleIn(sides);
   if (!row.reason.empty()) {
-    row.verdict = Verdict::kNotComparable;
+    row.verdict = FunctionVerdict::kNotComparable;
     return row;
   }
   *difference = DifferenceOf(sides, options, base, head);
@@ -294,13 +295,15 @@ ComparedRow MakeRow(const Sides& sides, const CompareOptions& options,
 void RefuseUnequalPrograms(std::vector<ComparedRow>* rows) {
   std::map<std::pair<std::string, std::string>, bool> unequal;
   for (const ComparedRow& row : *rows) {
-    const bool one_side = row.verdict == Verdict::kOnlyBase || row.verdict == Verdict::kOnlyHead;
+    const bool one_side =
+        row.verdict == FunctionVerdict::kOnlyBase || row.verdict == FunctionVerdict::kOnlyHead;
     if (row.program > 0 && one_side) unequal[{row.device, row.function}] = true;
   }
   for (ComparedRow& row : *rows) {
     if (!unequal.contains({row.device, row.function}) || !row.reason.empty()) continue;
-    if (row.verdict == Verdict::kOnlyBase || row.verdict == Verdict::kOnlyHead) continue;
-    row.verdict = Verdict::kNotComparable;
+    if (row.verdict == FunctionVerdict::kOnlyBase || row.verdict == FunctionVerdict::kOnlyHead)
+      continue;
+    row.verdict = FunctionVerdict::kNotComparable;
     row.reason = "base and head compiled this function into different numbers of programs";
   }
 }
@@ -323,21 +326,23 @@ absl::Status CheckOptions(std::span<const Measurements> base, std::span<const Me
   return absl::OkStatus();
 }
 
-int Rank(Verdict verdict) {
-  constexpr Verdict kWorstFirst[] = {
-      Verdict::kSlower,        Verdict::kFailed,        Verdict::kCannotTell,
-      Verdict::kTooLittleData, Verdict::kNotComparable, Verdict::kOnlyBase,
-      Verdict::kOnlyHead,      Verdict::kFaster,        Verdict::kSame};
+int Rank(FunctionVerdict verdict) {
+  constexpr FunctionVerdict kWorstFirst[] = {
+      FunctionVerdict::kSlower,        FunctionVerdict::kFailed,
+      FunctionVerdict::kCannotTell,    FunctionVerdict::kTooLittleData,
+      FunctionVerdict::kNotComparable, FunctionVerdict::kOnlyBase,
+      FunctionVerdict::kOnlyHead,      FunctionVerdict::kFaster,
+      FunctionVerdict::kSame};
   return static_cast<int>(std::find(std::begin(kWorstFirst), std::end(kWorstFirst), verdict) -
                           std::begin(kWorstFirst));
 }
 
 Outcome OutcomeOf(const Comparison& comparison, const CompareOptions& options) {
-  if (comparison.Count(Verdict::kSlower) > 0) return Outcome::kSlower;
-  if (comparison.Count(Verdict::kTooLittleData) > 0) return Outcome::kTooLittleData;
+  if (comparison.Count(FunctionVerdict::kSlower) > 0) return Outcome::kSlower;
+  if (comparison.Count(FunctionVerdict::kTooLittleData) > 0) return Outcome::kTooLittleData;
   for (const ComparedRow& row : comparison.rows) {
     const bool perhaps_slower = row.ratio.has_value() && *row.ratio > 1 + options.min_effect;
-    if (row.verdict == Verdict::kCannotTell && perhaps_slower) return Outcome::kCannotTell;
+    if (row.verdict == FunctionVerdict::kCannotTell && perhaps_slower) return Outcome::kCannotTell;
   }
   return Outcome::kNoRegression;
 }
@@ -364,7 +369,7 @@ void Summarize(Comparison* comparison) {
 absl::Status NothingCompared(const Comparison& comparison) {
   std::string why = "they have no function in common";
   for (const ComparedRow& row : comparison.rows) {
-    if (row.verdict == Verdict::kNotComparable) {
+    if (row.verdict == FunctionVerdict::kNotComparable) {
       why = absl::StrCat(row.function, ": ", row.reason);
       break;
     }
@@ -376,25 +381,25 @@ absl::Status NothingCompared(const Comparison& comparison) {
 
 }  // namespace
 
-std::string_view VerdictName(Verdict verdict) {
+std::string_view VerdictName(FunctionVerdict verdict) {
   switch (verdict) {
-    case Verdict::kSame:
+    case FunctionVerdict::kSame:
       return "same";
-    case Verdict::kFaster:
+    case FunctionVerdict::kFaster:
       return "faster";
-    case Verdict::kSlower:
+    case FunctionVerdict::kSlower:
       return "slower";
-    case Verdict::kCannotTell:
+    case FunctionVerdict::kCannotTell:
       return "cannot_tell";
-    case Verdict::kTooLittleData:
+    case FunctionVerdict::kTooLittleData:
       return "too_little_data";
-    case Verdict::kOnlyBase:
+    case FunctionVerdict::kOnlyBase:
       return "only_base";
-    case Verdict::kOnlyHead:
+    case FunctionVerdict::kOnlyHead:
       return "only_head";
-    case Verdict::kNotComparable:
+    case FunctionVerdict::kNotComparable:
       return "not_comparable";
-    case Verdict::kFailed:
+    case FunctionVerdict::kFailed:
       break;
   }
   return "failed";
@@ -416,7 +421,7 @@ std::string_view OutcomeName(Outcome outcome) {
   return "all_failed";
 }
 
-uint64_t Comparison::Count(Verdict verdict) const {
+uint64_t Comparison::Count(FunctionVerdict verdict) const {
   return static_cast<uint64_t>(
       std::count_if(rows.begin(), rows.end(),
                     [verdict](const ComparedRow& row) { return row.verdict == verdict; }));
@@ -442,16 +447,17 @@ absl::StatusOr<Comparison> Compare(std::span<const Measurements> base,
     comparison.rows.push_back(MakeRow(sides, options, &differences.emplace_back()));
   }
   for (size_t i = 0; i < differences.size(); ++i) {
-    if (differences[i].has_value()) comparison.rows[i].verdict = Verdict::kSame;
+    if (differences[i].has_value()) comparison.rows[i].verdict = FunctionVerdict::kSame;
   }
   RefuseUnequalPrograms(&comparison.rows);
   for (size_t i = 0; i < differences.size(); ++i) {
-    if (comparison.rows[i].verdict == Verdict::kSame) candidates.push_back({i, *differences[i]});
+    if (comparison.rows[i].verdict == FunctionVerdict::kSame)
+      candidates.push_back({i, *differences[i]});
   }
   Judge(candidates, options, &comparison.rows);
   Summarize(&comparison);
   if (comparison.compared == 0) {
-    if (comparison.Count(Verdict::kFailed) == 0) return NothingCompared(comparison);
+    if (comparison.Count(FunctionVerdict::kFailed) == 0) return NothingCompared(comparison);
     comparison.outcome = Outcome::kAllFailed;
     return comparison;
   }

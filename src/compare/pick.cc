@@ -41,7 +41,7 @@ class Chooser {
 
   const Units& units() const { return units_; }
 
-  void Choose(Choice* choice) const {
+  void Choose(PickResult* choice) const {
     std::string leader = Leader();
     std::vector<Rival> rivals = Against(leader);
     choice->claim = ClaimOf(leader, rivals, &choice->tied);
@@ -140,7 +140,7 @@ class Chooser {
   }
 
   // Regret, and what a firmer answer would take: the rival nearest to the pick decides.
-  void Evidence(const std::vector<Rival>& rivals, Choice* choice) const {
+  void Evidence(const std::vector<Rival>& rivals, PickResult* choice) const {
     double regret = 0;
     const Rival* nearest = nullptr;
     for (const Rival& rival : rivals) {
@@ -161,7 +161,7 @@ class Chooser {
     if (needed < kMostNeeded) choice->needed = static_cast<uint64_t>(std::ceil(needed));
   }
 
-  void Fill(const Rival& rival, Choice* choice) const {
+  void Fill(const Rival& rival, PickResult* choice) const {
     const auto row = std::find_if(choice->variants.begin(), choice->variants.end(),
                                   [&](const VariantRow& at) { return at.id == rival.id; });
     row->ratio = std::exp(rival.difference.estimate);
@@ -215,7 +215,7 @@ absl::Status CheckOptions(const PickOptions& options) {
 
 // One row a variant, seen or expected, before it is judged.
 std::vector<VariantRow> ListVariants(std::span<const Measurements> captures,
-                                     const PickOptions& options, Choice* choice) {
+                                     const PickOptions& options, PickResult* choice) {
   std::map<std::string, VariantRow, NaturalLess> rows;
   for (const KnownVariant& known : options.known) {
     rows[known.id].id = known.id;
@@ -274,7 +274,7 @@ void DescribeTimes(std::span<const Measurements> captures, const Units& units, d
   row->hi_ps = std::exp(centre.value + half);
 }
 
-void Order(Choice* choice) {
+void Order(PickResult* choice) {
   std::stable_sort(choice->variants.begin(), choice->variants.end(),
                    [](const VariantRow& a, const VariantRow& b) {
                      if (a.ratio.has_value() != b.ratio.has_value()) return a.ratio.has_value();
@@ -282,7 +282,7 @@ void Order(Choice* choice) {
                    });
 }
 
-void AddNotes(const Units& units, Choice* choice) {
+void AddNotes(const Units& units, PickResult* choice) {
   if (units.in_rounds || units.size() != 1) return;
   choice->notes.push_back(absl::StrCat(
       "the variants did not run in rounds, so drift may favour one: differences count beyond an "
@@ -323,9 +323,10 @@ int ExitCode(PickClaim claim) {
   }
 }
 
-absl::StatusOr<Choice> Pick(std::span<const Measurements> captures, const PickOptions& options) {
+absl::StatusOr<PickResult> Pick(std::span<const Measurements> captures,
+                                const PickOptions& options) {
   if (absl::Status status = CheckOptions(options); !status.ok()) return status;
-  Choice choice;
+  PickResult choice;
   choice.options = options;
   choice.captures = captures.size();
   for (const Measurements& capture : captures) choice.sources.push_back(capture.source);

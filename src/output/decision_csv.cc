@@ -73,7 +73,7 @@ std::string ComparisonCsv(const Comparison& comparison) {
   return CsvLines<ComparedRow>(comparison.rows, kVisitRow);
 }
 
-std::string ChoiceCsv(const Choice& choice) {
+std::string ChoiceCsv(const PickResult& choice) {
   return CsvLines<VariantRow>(choice.variants, [](const VariantRow& row, FieldSink* sink) {
     VisitRow(row, sink);
     const std::string params = ParamsText(row.params);

@@ -31,9 +31,10 @@ Json CompareOptionsJson(const CompareOptions& options) {
 
 Json CountsJson(const Comparison& comparison) {
   Json out = Json::object();
-  for (const Verdict verdict : {Verdict::kSame, Verdict::kFaster, Verdict::kSlower,
-                                Verdict::kCannotTell, Verdict::kTooLittleData, Verdict::kOnlyBase,
-                                Verdict::kOnlyHead, Verdict::kNotComparable, Verdict::kFailed}) {
+  for (const FunctionVerdict verdict :
+       {FunctionVerdict::kSame, FunctionVerdict::kFaster, FunctionVerdict::kSlower,
+        FunctionVerdict::kCannotTell, FunctionVerdict::kTooLittleData, FunctionVerdict::kOnlyBase,
+        FunctionVerdict::kOnlyHead, FunctionVerdict::kNotComparable, FunctionVerdict::kFailed}) {
     out[std::string(VerdictName(verdict))] = comparison.Count(verdict);
   }
   return out;
@@ -84,7 +85,7 @@ std::string ComparisonJson(const Comparison& comparison) {
   return std::move(document).Finish();
 }
 
-std::string ChoiceJson(const Choice& choice) {
+std::string ChoiceJson(const PickResult& choice) {
   Document document("xplane-time.pick.v1");
   document.Member("claim", PickClaimName(choice.claim));
   document.Member("exit_code", ExitCode(choice.claim));

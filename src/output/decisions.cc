@@ -74,7 +74,7 @@ std::string RenderComparison(const Comparison& comparison, const OutputOptions& 
                   comparison.notes, options);
 }
 
-std::string RenderChoice(const Choice& choice, const OutputOptions& options,
+std::string RenderChoice(const PickResult& choice, const OutputOptions& options,
                          DecisionFormat format) {
   switch (format) {
     case DecisionFormat::kJson:

@@ -33,15 +33,16 @@ enum class DecisionFormat : uint8_t {
 
 std::string RenderComparison(const Comparison& comparison, const OutputOptions& options,
                              DecisionFormat format);
-std::string RenderChoice(const Choice& choice, const OutputOptions& options, DecisionFormat format);
+std::string RenderChoice(const PickResult& choice, const OutputOptions& options,
+                         DecisionFormat format);
 
 // The parts, one file each.
 void VisitRow(const ComparedRow& row, FieldSink* sink);
 void VisitRow(const VariantRow& row, FieldSink* sink);
 std::string ComparisonCsv(const Comparison& comparison);
-std::string ChoiceCsv(const Choice& choice);
+std::string ChoiceCsv(const PickResult& choice);
 std::string ComparisonJson(const Comparison& comparison);
-std::string ChoiceJson(const Choice& choice);
+std::string ChoiceJson(const PickResult& choice);
 
 // For people: what was decided, why, and what would make it firmer.
 struct Explanation {
@@ -50,9 +51,9 @@ struct Explanation {
   bool good = false, bad = false;    // green, red; else yellow
 };
 Explanation ExplainComparison(const Comparison& comparison);
-Explanation ExplainChoice(const Choice& choice);
+Explanation ExplainChoice(const PickResult& choice);
 Section ComparisonSection(const Comparison& comparison, const OutputOptions& options);
-Section ChoiceSection(const Choice& choice, const OutputOptions& options);
+Section ChoiceSection(const PickResult& choice, const OutputOptions& options);
 
 // "5.1 %", "+5.1" and "-0.3": a change of a ratio, in percent.
 std::string PercentText(double share);

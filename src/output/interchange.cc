@@ -83,16 +83,16 @@ std::vector<InterchangeRow> InterchangeRows(const Comparison& comparison) {
     at.ratio_hi = row.hi;
     at.samples = row.head.samples;
     at.text = Sentence(row);
-    if (row.verdict == Verdict::kSlower || row.verdict == Verdict::kFailed) {
+    if (row.verdict == FunctionVerdict::kSlower || row.verdict == FunctionVerdict::kFailed) {
       at.failure_type = verdict;
-    } else if (row.verdict != Verdict::kSame && row.verdict != Verdict::kFaster) {
+    } else if (row.verdict != FunctionVerdict::kSame && row.verdict != FunctionVerdict::kFaster) {
       at.skipped_type = verdict;
     }
   }
   return out;
 }
 
-std::vector<InterchangeRow> InterchangeRows(const Choice& choice) {
+std::vector<InterchangeRow> InterchangeRows(const PickResult& choice) {
   std::vector<InterchangeRow> out;
   InterchangeRow& decision = out.emplace_back();
   decision.name = "decision";

@@ -29,7 +29,7 @@ struct InterchangeRow {
 };
 
 std::vector<InterchangeRow> InterchangeRows(const Comparison& comparison);
-std::vector<InterchangeRow> InterchangeRows(const Choice& choice);
+std::vector<InterchangeRow> InterchangeRows(const PickResult& choice);
 
 std::string JunitXml(std::string_view suite, const std::vector<InterchangeRow>& rows);
 std::string BenchmarkJson(const std::vector<InterchangeRow>& rows);

@@ -29,6 +29,7 @@ add_library(xplane_time_output STATIC
   output/sections_tree.cc
   output/table.cc
   output/text.cc
+  output/tuning.cc
   output/units.cc
   ${PROJECT_BINARY_DIR}/generated/schema.cc)
 target_include_directories(xplane_time_output PUBLIC ${CMAKE_CURRENT_SOURCE_DIR})

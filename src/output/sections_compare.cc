@@ -15,7 +15,7 @@ std::string Plural(uint64_t count, std::string_view what) {
   return absl::StrCat(count, " ", std::string(what), count == 1 ? "" : "s");
 }
 
-const ComparedRow* Worst(const Comparison& comparison, Verdict verdict) {
+const ComparedRow* Worst(const Comparison& comparison, FunctionVerdict verdict) {
   for (const ComparedRow& row : comparison.rows) {
     if (row.verdict == verdict && row.ratio.has_value()) return &row;
   }
@@ -26,7 +26,7 @@ const ComparedRow* Worst(const Comparison& comparison, Verdict verdict) {
 std::optional<uint64_t> CapturesNeeded(const Comparison& comparison) {
   std::optional<uint64_t> most;
   for (const ComparedRow& row : comparison.rows) {
-    if (row.verdict != Verdict::kTooLittleData) continue;
+    if (row.verdict != FunctionVerdict::kTooLittleData) continue;
     if (!row.needed.has_value()) return std::nullopt;
     most = std::max(most.value_or(0), *row.needed);
   }
@@ -38,9 +38,9 @@ bool OneCaptureEach(const Comparison& comparison) {
 }
 
 void ExplainSlower(const Comparison& comparison, Explanation* out) {
-  const ComparedRow& worst = *Worst(comparison, Verdict::kSlower);
+  const ComparedRow& worst = *Worst(comparison, FunctionVerdict::kSlower);
   out->verdict =
-      absl::StrCat("slower: ", comparison.Count(Verdict::kSlower), " of ",
+      absl::StrCat("slower: ", comparison.Count(FunctionVerdict::kSlower), " of ",
                    Plural(comparison.compared, "function"), ", the worst by ",
                    ChangeText(*worst.ratio), " % (at least ", ChangeText(*worst.lo), " %)");
   out->bad = true;
@@ -48,9 +48,10 @@ void ExplainSlower(const Comparison& comparison, Explanation* out) {
 
 void ExplainTooLittle(const Comparison& comparison, Explanation* out) {
   const double limit = comparison.options.max_mde;
-  out->verdict = absl::StrCat("too little data: in ", comparison.Count(Verdict::kTooLittleData),
-                              " of ", Plural(comparison.compared, "function"), " a slowdown of ",
-                              PercentText(limit), " could pass unseen");
+  out->verdict =
+      absl::StrCat("too little data: in ", comparison.Count(FunctionVerdict::kTooLittleData),
+                   " of ", Plural(comparison.compared, "function"), " a slowdown of ",
+                   PercentText(limit), " could pass unseen");
   const std::optional<uint64_t> needed = CapturesNeeded(comparison);
   if (OneCaptureEach(comparison) && !comparison.options.offset_std.has_value()) {
     out->reasons.push_back(absl::StrCat(
@@ -72,9 +73,9 @@ void ExplainTooLittle(const Comparison& comparison, Explanation* out) {
 void ExplainCannotTell(const Comparison& comparison, Explanation* out) {
   uint64_t perhaps = 0;
   for (const ComparedRow& row : comparison.rows) {
-    perhaps += row.verdict == Verdict::kCannotTell && *row.ratio > 1;
+    perhaps += row.verdict == FunctionVerdict::kCannotTell && *row.ratio > 1;
   }
-  const ComparedRow& worst = *Worst(comparison, Verdict::kCannotTell);
+  const ComparedRow& worst = *Worst(comparison, FunctionVerdict::kCannotTell);
   out->verdict = absl::StrCat(
       "cannot tell: ", perhaps, " of ", Plural(comparison.compared, "function"),
       " may be slower, at worst by ", ChangeText(*worst.ratio), " %, but chance explains it");
@@ -96,12 +97,12 @@ void ExplainNone(const Comparison& comparison, Explanation* out) {
 }
 
 void CountOthers(const Comparison& comparison, Explanation* out) {
-  const std::pair<Verdict, std::string_view> kOthers[] = {
-      {Verdict::kFaster, " faster"},
-      {Verdict::kOnlyBase, " only in base"},
-      {Verdict::kOnlyHead, " only in head"},
-      {Verdict::kNotComparable, " not comparable"},
-      {Verdict::kFailed, " failed"}};
+  const std::pair<FunctionVerdict, std::string_view> kOthers[] = {
+      {FunctionVerdict::kFaster, " faster"},
+      {FunctionVerdict::kOnlyBase, " only in base"},
+      {FunctionVerdict::kOnlyHead, " only in head"},
+      {FunctionVerdict::kNotComparable, " not comparable"},
+      {FunctionVerdict::kFailed, " failed"}};
   std::string text;
   for (const auto& [verdict, what] : kOthers) {
     const uint64_t count = comparison.Count(verdict);

@@ -11,19 +11,19 @@
 namespace xplane_time::output {
 namespace {
 
-const VariantRow* RunnerUp(const Choice& choice) {
+const VariantRow* RunnerUp(const PickResult& choice) {
   for (const VariantRow& row : choice.variants) {
     if (row.id != choice.pick && row.ratio.has_value()) return &row;
   }
   return nullptr;
 }
 
-std::string Units(const Choice& choice, uint64_t count) {
+std::string Units(const PickResult& choice, uint64_t count) {
   const char* unit = choice.in_rounds ? "round" : "capture";
   return absl::StrCat(count, " ", unit, count == 1 ? "" : "s");
 }
 
-void ExplainWinner(const Choice& choice, Explanation* out) {
+void ExplainWinner(const PickResult& choice, Explanation* out) {
   const std::string pick = Printable(choice.pick);
   out->good = true;
   const VariantRow* second = RunnerUp(choice);
@@ -37,7 +37,7 @@ void ExplainWinner(const Choice& choice, Explanation* out) {
                                       " % (at least ", ChangeText(second->lo.value_or(1)), " %)."));
 }
 
-void ExplainTie(const Choice& choice, Explanation* out) {
+void ExplainTie(const PickResult& choice, Explanation* out) {
   std::vector<std::string> ids;
   for (const std::string& id : choice.tied) ids.push_back(Printable(id));
   out->verdict = absl::StrCat("tie: variants ", absl::StrJoin(ids, ", "), " are within ",
@@ -47,7 +47,7 @@ void ExplainTie(const Choice& choice, Explanation* out) {
   out->good = true;
 }
 
-void ExplainPick(const Choice& choice, Explanation* out) {
+void ExplainPick(const PickResult& choice, Explanation* out) {
   out->verdict = absl::StrCat("pick: variant ", Printable(choice.pick),
                               ", none is faster by more than ", PercentText(choice.options.delta));
   out->reasons.push_back(
@@ -55,7 +55,7 @@ void ExplainPick(const Choice& choice, Explanation* out) {
   out->good = true;
 }
 
-void ExplainOpen(const Choice& choice, Explanation* out) {
+void ExplainOpen(const PickResult& choice, Explanation* out) {
   const bool too_little = choice.claim == PickClaim::kTooLittleData;
   out->verdict = absl::StrCat(too_little ? "too little data" : "undecided", ": variant ",
                               Printable(choice.pick), " leads, but it is not proved the fastest");
@@ -137,7 +137,7 @@ void AddColumns(std::span<const VariantRow> rows, const OutputOptions& options, 
 
 }  // namespace
 
-Explanation ExplainChoice(const Choice& choice) {
+Explanation ExplainChoice(const PickResult& choice) {
   Explanation out;
   switch (choice.claim) {
     case PickClaim::kWinner:
@@ -161,7 +161,7 @@ Explanation ExplainChoice(const Choice& choice) {
   return out;
 }
 
-Section ChoiceSection(const Choice& choice, const OutputOptions& options) {
+Section ChoiceSection(const PickResult& choice, const OutputOptions& options) {
   const size_t shown =
       std::min(choice.variants.size(), options.top.value_or(choice.variants.size()));
   const auto rows = std::span(choice.variants).first(shown);

@@ -36,12 +36,12 @@ TEST(CompareTest, ALargeSlowdownIsProvedAndOthersAreTheSame) {
   const Comparison comparison = Compared(base, head);
   EXPECT_EQ(comparison.outcome, Outcome::kSlower);
   const ComparedRow& slower = Row(comparison, "a");
-  EXPECT_EQ(slower.verdict, Verdict::kSlower);
+  EXPECT_EQ(slower.verdict, FunctionVerdict::kSlower);
   EXPECT_NEAR(*slower.ratio, 1.1, 0.01);
   EXPECT_GT(*slower.lo, 1.01);
   EXPECT_LT(*slower.lo, *slower.ratio);
   EXPECT_LE(*slower.p_value, 0.001);
-  EXPECT_EQ(Row(comparison, "b").verdict, Verdict::kSame);
+  EXPECT_EQ(Row(comparison, "b").verdict, FunctionVerdict::kSame);
   EXPECT_EQ(comparison.rows[0].function, "a") << "the worst comes first";
 }
 
@@ -50,8 +50,8 @@ TEST(CompareTest, SwappedSidesGiveTheReciprocal) {
   const auto base = Captures(8, {{"a"}}, 0.01, &noise);
   const auto head = Captures(8, {{"a", 1.2e7}}, 0.01, &noise);
   const ComparedRow there = Compared(base, head).rows[0], back = Compared(head, base).rows[0];
-  EXPECT_EQ(there.verdict, Verdict::kSlower);
-  EXPECT_EQ(back.verdict, Verdict::kFaster);
+  EXPECT_EQ(there.verdict, FunctionVerdict::kSlower);
+  EXPECT_EQ(back.verdict, FunctionVerdict::kFaster);
   EXPECT_NEAR(*there.ratio * *back.ratio, 1, 1e-12);
   EXPECT_NEAR(*there.lo * *back.hi, 1, 1e-12);
   EXPECT_DOUBLE_EQ(*there.p_value, *back.p_value);
@@ -94,7 +94,7 @@ TEST(CompareTest, AnUnprovedSlowdownIsCannotTell) {
   const auto base = made({-0.004, -0.001, 0.001, 0.004}), head = made({0.008, 0.011, 0.014, 0.017});
   const Comparison comparison = Compared(base, head, {.max_mde = 0.1});
   EXPECT_EQ(comparison.outcome, Outcome::kCannotTell);
-  EXPECT_EQ(comparison.rows[0].verdict, Verdict::kCannotTell);
+  EXPECT_EQ(comparison.rows[0].verdict, FunctionVerdict::kCannotTell);
   EXPECT_EQ(Compared(base, head, {.max_mde = 0.015}).outcome, Outcome::kTooLittleData)
       << "comes before cannot tell";
   // Perhaps faster is no reason to fail a job.
@@ -121,8 +121,8 @@ TEST(CompareTest, WhatIsOnOneSideOnlyIsListed) {
   const auto base = Captures(5, {{"a"}, {"gone"}}, 0.001, &noise);
   const auto head = Captures(5, {{"a"}, {"new"}}, 0.001, &noise);
   const Comparison comparison = Compared(base, head);
-  EXPECT_EQ(Row(comparison, "gone").verdict, Verdict::kOnlyBase);
-  EXPECT_EQ(Row(comparison, "new").verdict, Verdict::kOnlyHead);
+  EXPECT_EQ(Row(comparison, "gone").verdict, FunctionVerdict::kOnlyBase);
+  EXPECT_EQ(Row(comparison, "new").verdict, FunctionVerdict::kOnlyHead);
   EXPECT_EQ(comparison.compared, 1);
   EXPECT_EQ(comparison.outcome, Outcome::kNoRegression);
 }
@@ -157,7 +157,7 @@ TEST(CompareTest, AFunctionOnAnotherClockIsARowOfItsOwn) {
   auto head = Captures(5, {{"a"}, {"b", 3e7}}, 0.001, &noise);
   for (auto& capture : head) capture.series[1].clock = "device";
   const Comparison comparison = Compared(base, head);
-  EXPECT_EQ(Row(comparison, "b").verdict, Verdict::kNotComparable);
+  EXPECT_EQ(Row(comparison, "b").verdict, FunctionVerdict::kNotComparable);
   EXPECT_THAT(Row(comparison, "b").reason, HasSubstr("clock"));
   EXPECT_FALSE(Row(comparison, "b").ratio.has_value());
   EXPECT_EQ(comparison.outcome, Outcome::kNoRegression);
@@ -173,8 +173,8 @@ TEST(CompareTest, ProgramsOfOneNameAreMatchedOnlyWhereTheirNumberAgrees) {
     capture.series.push_back(second);
   }
   const Comparison comparison = Compared(base, head);
-  EXPECT_EQ(comparison.Count(Verdict::kNotComparable), 1);
-  EXPECT_EQ(comparison.Count(Verdict::kOnlyBase), 1);
+  EXPECT_EQ(comparison.Count(FunctionVerdict::kNotComparable), 1);
+  EXPECT_EQ(comparison.Count(FunctionVerdict::kOnlyBase), 1);
 }
 
 TEST(CompareTest, AFailureOnOneSideIsToldAndAllFailedIsAnOutcome) {
@@ -187,7 +187,7 @@ TEST(CompareTest, AFailureOnOneSideIsToldAndAllFailedIsAnOutcome) {
   }
   const Comparison comparison = Compared(base, head);
   EXPECT_EQ(comparison.outcome, Outcome::kAllFailed);
-  EXPECT_EQ(comparison.rows[0].verdict, Verdict::kFailed);
+  EXPECT_EQ(comparison.rows[0].verdict, FunctionVerdict::kFailed);
   EXPECT_EQ(comparison.rows[0].reason, "out of memory");
 }
 
@@ -246,7 +246,7 @@ TEST(CompareSimulationTest, IdenticalFunctionsDoNotCryWolfAndRegressionsAreFound
     const auto slower = Captures(10, regressed, 0.01, &noise);
     const auto ten = Captures(10, functions, 0.01, &noise);
     const Comparison comparison = Compared(ten, slower);
-    found += Row(comparison, "f3").verdict == Verdict::kSlower;
+    found += Row(comparison, "f3").verdict == FunctionVerdict::kSlower;
   }
   EXPECT_EQ(false_alarms, 0);
   EXPECT_GE(found, kRepetitions * 9 / 10);

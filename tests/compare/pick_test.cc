@@ -41,13 +41,13 @@ Measurements Sequential(const std::vector<double>& gaps, int runs, Noise* noise)
   return out;
 }
 
-Choice Picked(const std::vector<Measurements>& captures, const PickOptions& options = {}) {
+PickResult Picked(const std::vector<Measurements>& captures, const PickOptions& options = {}) {
   auto choice = Pick(captures, options);
   EXPECT_TRUE(choice.ok()) << choice.status();
-  return choice.ok() ? *std::move(choice) : Choice();
+  return choice.ok() ? *std::move(choice) : PickResult();
 }
 
-const VariantRow& Row(const Choice& choice, const std::string& id) {
+const VariantRow& Row(const PickResult& choice, const std::string& id) {
   for (const VariantRow& row : choice.variants) {
     if (row.id == id) return row;
   }
@@ -92,7 +92,7 @@ TEST(UnitsTest, NumbersOrderAsNumbers) {
 
 TEST(PickTest, AClearWinner) {
   Noise noise(2);
-  const Choice choice = Picked({Drifting({0.05, 0, 0.1}, 20, 0.01, &noise)});
+  const PickResult choice = Picked({Drifting({0.05, 0, 0.1}, 20, 0.01, &noise)});
   EXPECT_EQ(choice.claim, PickClaim::kWinner);
   EXPECT_EQ(choice.pick, "1");
   EXPECT_EQ(choice.variants[0].id, "1");
@@ -104,7 +104,7 @@ TEST(PickTest, AClearWinner) {
 
 TEST(PickTest, ATieNamesItsMembersAndThePickIsTheFirst) {
   Noise noise(3);
-  const Choice choice = Picked({Drifting({0.0002, 0.05, 0}, 400, 0.005, &noise)});
+  const PickResult choice = Picked({Drifting({0.0002, 0.05, 0}, 400, 0.005, &noise)});
   EXPECT_EQ(choice.claim, PickClaim::kTie);
   EXPECT_THAT(choice.tied, ElementsAre("0", "2"));
   EXPECT_EQ(choice.pick, "0");
@@ -114,14 +114,14 @@ TEST(PickTest, ATieNamesItsMembersAndThePickIsTheFirst) {
 
 TEST(PickTest, APickBoundsTheRegretWithoutAProof) {
   Noise noise(4);
-  const Choice choice = Picked({Drifting({0, 0.003, 0.05}, 25, 0.005, &noise)});
+  const PickResult choice = Picked({Drifting({0, 0.003, 0.05}, 25, 0.005, &noise)});
   EXPECT_EQ(choice.claim, PickClaim::kPick);
   EXPECT_LE(*choice.regret, choice.options.delta);
 }
 
 TEST(PickTest, NoiseLeavesItUndecided) {
   Noise noise(5);
-  const Choice choice = Picked({Drifting({0, 0.004}, 10, 0.03, &noise)});
+  const PickResult choice = Picked({Drifting({0, 0.004}, 10, 0.03, &noise)});
   EXPECT_EQ(choice.claim, PickClaim::kUndecided);
   EXPECT_EQ(ExitCode(choice.claim), 11);
   EXPECT_GT(*choice.regret, choice.options.delta);
@@ -130,14 +130,14 @@ TEST(PickTest, NoiseLeavesItUndecided) {
 
 TEST(PickTest, FewRoundsAreTooLittleData) {
   Noise noise(6);
-  const Choice choice = Picked({Drifting({0, 0.5}, 3, 0.001, &noise)});
+  const PickResult choice = Picked({Drifting({0, 0.5}, 3, 0.001, &noise)});
   EXPECT_EQ(choice.claim, PickClaim::kTooLittleData);
   EXPECT_EQ(ExitCode(choice.claim), 12);
 }
 
 TEST(PickTest, WithoutRoundsOnlyLargeDifferencesDecide) {
   Noise noise(7);
-  const Choice small = Picked({Sequential({0, 0.02}, 50, &noise)});
+  const PickResult small = Picked({Sequential({0, 0.02}, 50, &noise)});
   EXPECT_EQ(small.claim, PickClaim::kUndecided);
   EXPECT_FALSE(small.notes.empty());
   EXPECT_EQ(Picked({Sequential({0, 0.3}, 50, &noise)}).claim, PickClaim::kWinner);
@@ -170,7 +170,7 @@ TEST(PickTest, VariantsWithoutSamplesAreListed) {
   failed.left_out = failed.samples.size();
   failed.samples.clear();
   capture.series.push_back(failed);
-  const Choice choice = Picked({capture}, {.known = {{"0", {{"block", "64"}}}, {"9", {}}}});
+  const PickResult choice = Picked({capture}, {.known = {{"0", {{"block", "64"}}}, {"9", {}}}});
   EXPECT_EQ(choice.claim, PickClaim::kWinner);
   EXPECT_EQ(Row(choice, "7").status, "no_samples");
   EXPECT_EQ(Row(choice, "9").status, "no_samples");
@@ -181,7 +181,7 @@ TEST(PickTest, AllFailedAndNoneAtAll) {
   Noise noise(11);
   auto capture = Drifting({0, 0.1}, 10, 0.001, &noise);
   for (Series& series : capture.series) series.samples.clear();
-  const Choice choice = Picked({capture});
+  const PickResult choice = Picked({capture});
   EXPECT_EQ(choice.claim, PickClaim::kAllFailed);
   EXPECT_EQ(ExitCode(choice.claim), 20);
   for (Series& series : capture.series) series.variant_id = std::nullopt;
@@ -191,7 +191,7 @@ TEST(PickTest, AllFailedAndNoneAtAll) {
 
 TEST(PickTest, TheOnlyVariantWins) {
   Noise noise(12);
-  const Choice choice = Picked({Drifting({0}, 3, 0.001, &noise)});
+  const PickResult choice = Picked({Drifting({0}, 3, 0.001, &noise)});
   EXPECT_EQ(choice.claim, PickClaim::kWinner);
   EXPECT_EQ(choice.pick, "0");
 }
@@ -214,8 +214,8 @@ TEST(PickTest, DevicesAndClocksAreNotMixed) {
 TEST(PickTest, SameInputAndSeedGiveTheSameResult) {
   Noise noise(14);
   const auto capture = Drifting({0, 0.003, 0.004}, 12, 0.01, &noise);
-  const Choice one = Picked({capture}), two = Picked({capture}),
-               other = Picked({capture}, {.seed = 2});
+  const PickResult one = Picked({capture}), two = Picked({capture}),
+                   other = Picked({capture}, {.seed = 2});
   for (size_t i = 0; i < one.variants.size(); ++i) {
     EXPECT_EQ(*one.variants[i].p_best, *two.variants[i].p_best);
     EXPECT_NEAR(*one.variants[i].p_best, *other.variants[i].p_best, 0.08);
@@ -244,7 +244,7 @@ TEST(PickSimulationTest, WrongClaimsAreRare) {
   constexpr int kRepetitions = 200;
   for (uint64_t repetition = 0; repetition < kRepetitions; ++repetition) {
     Noise noise(500 + repetition);
-    const Choice choice =
+    const PickResult choice =
         Picked({Drifting({0.01, 0, 0.02, 0.03}, 20, 0.01, &noise)}, {.replicates = 1});
     decided += ExitCode(choice.claim) == 0;
     wrong += ExitCode(choice.claim) == 0 && choice.pick != "1";

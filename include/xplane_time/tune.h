@@ -1,0 +1,150 @@
+// Tune: a harness, a decider and a store, until the decision stands.
+//
+// Enters: configurations, a Harness that builds and runs them, a TuneStore, the rules of the
+// decision (decide.h). Leaves: what was decided, stored round by round on the way. Not
+// handled here: where configurations come from (space.h), how the decision is made
+// (decide.h), processes (src/tune/process_harness.h is a Harness).
+//
+//   TuneOptions options;
+//   options.decide.stop = Stop::kPick;
+//   auto outcome = Tune(configurations, options, &harness, &store, &watcher);
+//   if (!outcome.ok()) ...             // the store, or a harness that cannot work at all
+//   outcome->verdict.pick              // into outcome->variants, by `measured`
+//
+// The way: hello; all configurations are prepared and, where the harness can, verified;
+// those with one fingerprint are one variant and its aliases; then the decider's batches,
+// each round stored before it counts; then fresh rounds of the pick against the baseline,
+// which took no part in the choice. Each round is stored once, in one transaction: a run
+// that was killed goes on where it was, whatever killed it.
+//
+// Times are integers of picoseconds: with several workloads the weighted sum of theirs.
+// One thread; a harness is for one Tune at a time.
+#ifndef XPLANE_TIME_TUNE_H_
+#define XPLANE_TIME_TUNE_H_
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "xplane_time/decide.h"
+#include "xplane_time/space.h"
+#include "xplane_time/store.h"
+
+namespace xplane_time {
+
+// What a harness says of itself; all but `device` and `name` is part of the store's key.
+struct HarnessInfo {
+  std::string name, device, device_class;
+  std::string clock = "wall";  // device, profile, wall
+  std::string driver = {}, framework = {}, flags = {}, code_hash = {};
+  bool verifies = false;
+};
+
+// How preparing or verifying a variant went.
+struct VariantState {
+  std::string status = "ok";  // tuning.md's names
+  std::string fingerprint = {}, message = {};
+  std::optional<int64_t> mem_bytes = {};
+};
+
+struct SlotTime {
+  std::string status = "ok";
+  std::optional<int64_t> t_ps = {}, energy_uj = {};
+};
+
+struct RoundTimes {
+  std::vector<SlotTime> slots;  // one a slot, in order
+  bool throttled = false;
+  std::string notes_json = "{}";
+};
+
+// What builds and runs variants: a process (docs/harness.md), or code of this program.
+// Failures of variants are statuses; an error ends the tuning, Cancelled quietly.
+class Harness {
+ public:
+  virtual ~Harness() = default;
+  virtual absl::StatusOr<HarnessInfo> Hello() = 0;
+  // Compiles, where the harness can several at once; `done` is called once for each, in any
+  // order.
+  using PreparedCallback = absl::FunctionRef<void(size_t variant, const VariantState& state)>;
+  virtual absl::Status Prepare(std::span<const Configuration> variants, PreparedCallback done) = 0;
+  virtual absl::StatusOr<VariantState> Verify(const Configuration& variant) = 0;
+  // Runs what `order` names, prepared before, one after the other, each `calls` times.
+  virtual absl::StatusOr<RoundTimes> RunRound(int64_t batch, int64_t round,
+                                              std::string_view workload,
+                                              std::span<const Configuration* const> order) = 0;
+};
+
+struct TuneOptions {
+  DecideConfig decide;
+  // In all rounds of comparison at the end; empty: the incumbent; none where both are unset,
+  // or where it is the pick. Its and the incumbent's ids.
+  std::string baseline = {}, incumbent = {};
+  uint64_t confirmation_rounds = 10;
+  std::string workload = {};  // what the key calls it
+  std::string space_hash = {};
+  std::vector<Workload> workloads = {};  // empty: one, unnamed
+  std::string protocol = {};             // how a round is measured (calls, ...), for the key
+  Resume resume = Resume::kIfThere;
+  int64_t now_unix_s = 0;
+  // A file of this machine with a lock for each device, so that nobody else of its users
+  // measures there meanwhile; empty: none.
+  std::string device_locks = {};
+  std::function<bool()> stopped = [] { return false; };  // asked between rounds
+};
+
+struct TunedVariant {
+  Configuration configuration;
+  VariantState state = {};
+  std::optional<size_t> alias_of = {};    // the variant with its fingerprint that is measured
+  std::optional<uint32_t> measured = {};  // place in the decider's space
+};
+
+// Pick against baseline, in rounds of their own: 1.05 is 5 % faster.
+struct Confirmation {
+  size_t baseline = 0;  // into TuneOutcome::variants
+  uint64_t rounds = 0;  // in which both have a time
+  double speedup = 1;
+  std::optional<double> lo = {}, hi = {};  // 95 %
+};
+
+struct TuneOutcome {
+  HarnessInfo harness;
+  int64_t session = 0;
+  bool resumed = false, interrupted = false;
+  uint64_t rounds_before = 0;  // of an earlier run
+  std::vector<TunedVariant> variants;
+  Verdict verdict;  // of indices of `measured`
+  std::optional<Confirmation> confirmation = {};
+  // Into `variants`.
+  std::optional<size_t> VariantOf(std::optional<uint32_t> measured) const;
+};
+
+// Told what happens, as it happens. Its calls return soon.
+class TuneWatcher {
+ public:
+  virtual ~TuneWatcher() = default;
+  virtual void OnHello(const HarnessInfo& /*harness*/, const TuneSession& /*session*/) {}
+  virtual void OnPrepared(const TunedVariant& /*variant*/, size_t /*done*/, size_t /*of*/) {}
+  // After a round was folded.
+  virtual void OnRound(const Decider& /*decider*/, std::span<const TunedVariant> /*variants*/) {}
+  virtual void OnConfirming(uint64_t /*done*/, uint64_t /*of*/) {}
+};
+
+// Errors: of the harness (Unavailable: it cannot work), of the store, InvalidArgument (an
+// incumbent or a baseline that is not there; options of the decision). The verdict is in the
+// store when this returns, that of an interruption too.
+absl::StatusOr<TuneOutcome> Tune(std::span<const Configuration> configurations,
+                                 const TuneOptions& options, Harness* harness, TuneStore* store,
+                                 TuneWatcher* watcher);
+
+}  // namespace xplane_time
+
+#endif  // XPLANE_TIME_TUNE_H_

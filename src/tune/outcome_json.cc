@@ -1,0 +1,172 @@
+#include "tune/outcome_json.h"
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <utility>
+
+namespace xplane_time {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+template <typename T>
+Json OrNull(const std::optional<T>& value) {
+  return value.has_value() ? Json(*value) : Json();
+}
+
+Json Interval(std::optional<double> lo, std::optional<double> hi) {
+  if (!lo.has_value() && !hi.has_value()) return nullptr;
+  return Json::array({OrNull(lo), OrNull(hi)});
+}
+
+Json Parsed(const std::string& json) {
+  Json value = Json::parse(json, nullptr, /*allow_exceptions=*/false);
+  return value.is_discarded() ? Json() : value;
+}
+
+std::string Text(const Json& value) {
+  return value.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+class Writer {
+ public:
+  explicit Writer(const TuneOutcome& outcome) : outcome_(outcome) {}
+
+  Json Write() const {
+    const Verdict& verdict = outcome_.verdict;
+    Json out = {{"schema", "xplane-time.tune-result.v1"}};
+    out["pick"] = IdOf(verdict.pick);
+    out["claim"] = ClaimName(verdict.claim);
+    out["tied"] = Json::array();
+    for (const uint32_t each : verdict.tied) out["tied"].push_back(IdOf(each));
+    out["stop_reason"] = verdict.stop_reason;
+    out["interrupted"] = outcome_.interrupted;
+    out["confirmation"] = ConfirmationJson();
+    out["p_best"] = OrNull(verdict.p_best);
+    out["regret"] = {{"est", OrNull(verdict.regret_est)}, {"hi", OrNull(verdict.regret_hi)}};
+    out["delta"] = verdict.delta;
+    out["mde"] = OrNull(verdict.mde);
+    out["canary"] = CanaryJson();
+    out["runs"] = verdict.runs;
+    out["rounds"] = verdict.rounds;
+    out["rule"] = verdict.rule;
+    out["seed"] = verdict.seed;
+    out["session"] = outcome_.session;
+    out["resumed"] = outcome_.resumed;
+    out["harness"] = HarnessJson(outcome_.harness);
+    out["variants"] = Json::array();
+    for (const TunedVariant& each : outcome_.variants) out["variants"].push_back(VariantJson(each));
+    return out;
+  }
+
+  static Json HarnessJson(const HarnessInfo& harness) {
+    return {{"name", harness.name},
+            {"device", harness.device},
+            {"device_class", harness.device_class},
+            {"clock", harness.clock},
+            {"driver", harness.driver},
+            {"framework", harness.framework},
+            {"flags", harness.flags},
+            {"code_hash", harness.code_hash}};
+  }
+
+ private:
+  Json IdOf(std::optional<uint32_t> measured) const {
+    const auto variant = outcome_.VariantOf(measured);
+    return variant.has_value() ? Json(outcome_.variants[*variant].configuration.id) : Json();
+  }
+
+  Json ConfirmationJson() const {
+    if (!outcome_.confirmation.has_value()) return nullptr;
+    const Confirmation& of = *outcome_.confirmation;
+    return {{"baseline", outcome_.variants[of.baseline].configuration.id},
+            {"rounds", of.rounds},
+            {"speedup", of.speedup},
+            {"speedup_ci95", Interval(of.lo, of.hi)}};
+  }
+
+  Json CanaryJson() const {
+    if (!outcome_.verdict.canary.has_value()) return nullptr;
+    const CanaryReport& of = *outcome_.verdict.canary;
+    return {
+        {"rounds", of.rounds}, {"ratio", of.ratio}, {"ci", {of.lo, of.hi}}, {"biased", of.biased}};
+  }
+
+  Json VariantJson(const TunedVariant& variant) const {
+    Json row = {{"id", variant.configuration.id},
+                {"params", Parsed(variant.configuration.params_json)},
+                {"status", variant.state.status}};
+    if (!variant.state.message.empty()) row["message"] = variant.state.message;
+    row["mem_bytes"] = OrNull(variant.state.mem_bytes);
+    row["alias_of"] = variant.alias_of.has_value()
+                          ? Json(outcome_.variants[*variant.alias_of].configuration.id)
+                          : Json();
+    row["ratio"] = nullptr;
+    row["ratio_ci"] = nullptr;
+    row["eliminated"] = nullptr;
+    if (!variant.measured.has_value()) return row;
+    for (const Ratio& ratio : outcome_.verdict.ratios) {
+      if (ratio.variant != *variant.measured) continue;
+      row["ratio"] = ratio.est;
+      row["ratio_ci"] = Interval(ratio.lo, ratio.hi);
+    }
+    for (const Elimination& out : outcome_.verdict.eliminated) {
+      if (out.variant != *variant.measured) continue;
+      row["eliminated"] = {{"by", IdOf(out.by)}, {"round", out.round}, {"reason", out.reason}};
+    }
+    return row;
+  }
+
+  const TuneOutcome& outcome_;
+};
+
+}  // namespace
+
+std::string OutcomeJson(const TuneOutcome& outcome) { return Text(Writer(outcome).Write()); }
+
+std::string DecideConfigJson(const DecideConfig& config, std::string_view incumbent) {
+  return Text({{"alpha", config.alpha},
+               {"tie_alpha", config.tie_alpha},
+               {"delta", config.delta},
+               {"stop", config.stop == Stop::kPick ? "pick" : "claim"},
+               {"objective", ObjectiveName(config.objective)},
+               {"incumbent", incumbent.empty() ? Json() : Json(incumbent)},
+               {"budget_runs", OrNull(config.budget_runs)},
+               {"budget_time_ps", OrNull(config.budget_time_ps)},
+               {"canary", config.canary}});
+}
+
+std::string PreparationJson(const HarnessInfo& harness, std::span<const TunedVariant> variants) {
+  Json states = Json::object();
+  for (const TunedVariant& variant : variants) {
+    const VariantState& state = variant.state;
+    states[variant.configuration.id] = {{"status", state.status},
+                                        {"fingerprint", state.fingerprint},
+                                        {"message", state.message},
+                                        {"mem_bytes", OrNull(state.mem_bytes)}};
+  }
+  return Text({{"harness", Writer::HarnessJson(harness)}, {"variants", std::move(states)}});
+}
+
+absl::StatusOr<std::map<std::string, VariantState>> PreparationFromJson(std::string_view json) {
+  const Json parsed = Json::parse(json, nullptr, /*allow_exceptions=*/false);
+  const auto variants = parsed.is_object() ? parsed.find("variants") : parsed.end();
+  const auto damaged = absl::DataLossError("what the session knew of its variants is damaged");
+  if (!parsed.is_object() || variants == parsed.end() || !variants->is_object()) return damaged;
+  std::map<std::string, VariantState> states;
+  for (const auto& [id, state] : variants->items()) {
+    if (!state.is_object() || !state.contains("status") || !state["status"].is_string()) {
+      return damaged;
+    }
+    VariantState& into = states[id];
+    into.status = state["status"];
+    into.fingerprint = state.value("fingerprint", "");
+    into.message = state.value("message", "");
+    const auto mem_bytes = state.find("mem_bytes");
+    if (mem_bytes != state.end() && mem_bytes->is_number_integer()) into.mem_bytes = *mem_bytes;
+  }
+  return states;
+}
+
+}  // namespace xplane_time

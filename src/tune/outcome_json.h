@@ -1,0 +1,29 @@
+// What a tuning found and what it knew at its start, as JSON: for the store, and for users.
+#ifndef XPLANE_TIME_SRC_TUNE_OUTCOME_JSON_H_
+#define XPLANE_TIME_SRC_TUNE_OUTCOME_JSON_H_
+
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "absl/status/statusor.h"
+#include "xplane_time/tune.h"
+
+namespace xplane_time {
+
+// Schema xplane-time.tune-result.v1: `pick` and `claim` first, then the evidence, then a row
+// a variant.
+std::string OutcomeJson(const TuneOutcome& outcome);
+
+// What decides a decision: part of a session's identity.
+std::string DecideConfigJson(const DecideConfig& config, std::string_view incumbent);
+
+// States of variants by id, kept in a session's first record.
+std::string PreparationJson(const HarnessInfo& harness, std::span<const TunedVariant> variants);
+// Errors: DataLoss.
+absl::StatusOr<std::map<std::string, VariantState>> PreparationFromJson(std::string_view json);
+
+}  // namespace xplane_time
+
+#endif  // XPLANE_TIME_SRC_TUNE_OUTCOME_JSON_H_

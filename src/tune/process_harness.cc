@@ -1,0 +1,338 @@
+#include "tune/process_harness.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "tune/round_samples.h"
+
+namespace xplane_time {
+namespace {
+
+constexpr std::chrono::milliseconds kToCancel(2000);
+constexpr int kTries = 2;  // of what crashes or hangs: twice is no accident
+
+bool IsTransient(std::string_view status) {
+  return status == "infra" || status == "throttled" || status == "no_events";
+}
+
+// What a process says by the way it ends.
+std::string StatusOfEnding(const std::string& ending) {
+  if (ending == "exit 137" || ending.starts_with("signal 9 ")) return "oom";  // the kernel's way
+  if (!ending.starts_with("signal ")) return "crash";
+  return absl::StrCat("crash(", ending.substr(7, ending.find(' ', 7) - 7), ")");
+}
+
+RoundTimes AllSlots(size_t count, const std::string& status) {
+  return {.slots = std::vector<SlotTime>(count, SlotTime{status})};
+}
+
+HarnessInfo InfoOf(const HelloAnswer& hello) {
+  return {hello.name,          hello.device, hello.device_class, hello.clock,   hello.driver,
+          hello.versions_json, hello.flags,  hello.code_hash,    hello.verifies};
+}
+
+}  // namespace
+
+absl::StatusOr<HarnessInfo> ProcessHarness::Hello() {
+  absl::Status status = EnsureStarted();
+  if (!status.ok()) return status;
+  return InfoOf(*hello_);
+}
+
+absl::Status ProcessHarness::EnsureStarted() {
+  if (process_.has_value()) return absl::OkStatus();
+  auto process = HarnessProcess::Start(options_.process);
+  if (!process.ok()) return process.status();
+  process_.emplace(*std::move(process));
+  prepared_.clear();
+  const auto answer =
+      Ask(0, HelloRequest(options_.session, options_.workloads), options_.hello_timeout);
+  absl::Status status = answer.status();
+  if (answer.ok() && !std::holds_alternative<HelloAnswer>(*answer)) {
+    status = absl::InvalidArgumentError("its first answer is not hello");
+  }
+  if (!status.ok()) {
+    const auto failure = FailureOf(status);
+    if (!failure.ok()) return failure.status();
+    return absl::UnavailableError(absl::StrCat("the harness \"", options_.process.command[0],
+                                               "\" did not say hello: ", failure->message,
+                                               "; docs/harness.md says what it should"));
+  }
+  if (!hello_.has_value()) hello_ = std::get<HelloAnswer>(*answer);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<HarnessAnswer> ProcessHarness::Ask(int64_t request, std::string_view line,
+                                                  std::chrono::milliseconds timeout) {
+  const Deadline deadline = MonotonicClock::now() + timeout;
+  if (absl::Status status = process_->Send(line, deadline); !status.ok()) return status;
+  return Await(request, deadline);
+}
+
+// Late answers to earlier requests are passed over.
+absl::StatusOr<HarnessAnswer> ProcessHarness::Await(int64_t request, Deadline deadline) {
+  for (;;) {
+    auto line = process_->Receive(deadline);
+    if (!line.ok()) return line.status();
+    auto answer = ParseAnswer(*line);
+    if (!answer.ok()) return answer.status();
+    if (std::holds_alternative<HelloAnswer>(*answer)) {
+      if (request == 0) return answer;
+      return absl::InvalidArgumentError("a hello that nobody asked for");
+    }
+    const int64_t answered = std::visit(
+        [](const auto& each) -> int64_t {
+          if constexpr (requires { each.request; }) return each.request;
+          return 0;
+        },
+        *answer);
+    if (answered == request) return answer;
+    if (answered > request) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("an answer to request ", answered, " while ", request, " is waited for"));
+    }
+  }
+}
+
+absl::StatusOr<ProcessHarness::Failure> ProcessHarness::FailureOf(const absl::Status& status) {
+  if (absl::IsCancelled(status)) {
+    process_.reset();
+    return status;
+  }
+  Failure failure;
+  if (absl::IsDeadlineExceeded(status)) {
+    failure = {"timeout", "no answer in time"};
+  } else if (absl::IsUnavailable(status)) {
+    const std::string ending = process_->Ending();
+    failure = {StatusOfEnding(ending), absl::StrCat("it ended: ", ending)};
+  } else {
+    failure = {"infra", std::string(status.message())};
+  }
+  const std::string printed = process_->Printed();
+  if (!printed.empty()) {
+    absl::StrAppend(&failure.message,
+                    "; it printed last: ", std::string(absl::StripAsciiWhitespace(printed)));
+  }
+  process_.reset();
+  return failure;
+}
+
+// Of failures that no variant is to blame for.
+absl::Status ProcessHarness::CountFailure(const Failure& failure) {
+  if (++failures_in_a_row_ < options_.most_failures) return absl::OkStatus();
+  return absl::UnavailableError(absl::StrCat(
+      "the harness failed ", failures_in_a_row_, " times in a row, and no variant is to blame: ",
+      failure.message, "; what was measured so far is kept, and --resume goes on from there"));
+}
+
+absl::Status ProcessHarness::Prepare(std::span<const Configuration> variants,
+                                     PreparedCallback done) {
+  if (absl::Status status = EnsureStarted(); !status.ok()) return status;
+  std::map<int64_t, size_t> waiting;  // by request
+  const auto most = static_cast<size_t>(hello_->parallel_prepare);
+  size_t next = 0;
+  while (next < variants.size() || !waiting.empty()) {
+    absl::Status status = EnsureStarted();
+    if (!status.ok()) return status;
+    while (status.ok() && next < variants.size() && waiting.size() < most) {
+      const int64_t request = next_request_++;
+      waiting.emplace(request, next);
+      status = process_->Send(PrepareRequest(request, variants[next++]),
+                              MonotonicClock::now() + options_.prepare_timeout);
+    }
+    if (status.ok()) {
+      const auto line = process_->Receive(MonotonicClock::now() + options_.prepare_timeout);
+      const auto answer = line.ok() ? ParseAnswer(*line) : line.status();
+      status = answer.status();
+      if (answer.ok() && std::holds_alternative<PreparedAnswer>(*answer)) {
+        const auto& prepared = std::get<PreparedAnswer>(*answer);
+        const auto at = waiting.find(prepared.request);
+        if (at == waiting.end()) continue;  // a late one
+        if (prepared.status == "ok") prepared_.insert(variants[at->second].id);
+        done(at->second,
+             {prepared.status, prepared.fingerprint, prepared.message, prepared.mem_bytes});
+        waiting.erase(at);
+        continue;
+      }
+      if (answer.ok()) status = absl::InvalidArgumentError("an answer that is not prepared");
+    }
+    // One of those under way is to blame: each alone.
+    const auto failure = FailureOf(status);
+    if (!failure.ok()) return failure.status();
+    for (const auto& [request, variant] : std::exchange(waiting, {})) {
+      const auto state = PrepareAlone(variants[variant]);
+      if (!state.ok()) return state.status();
+      done(variant, *state);
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<VariantState> ProcessHarness::PrepareOnce(const Configuration& variant) {
+  if (absl::Status status = EnsureStarted(); !status.ok()) return status;
+  if (prepared_.contains(variant.id)) return VariantState{};
+  const int64_t request = next_request_++;
+  auto answer = Ask(request, PrepareRequest(request, variant), options_.prepare_timeout);
+  absl::Status status = answer.status();
+  if (answer.ok() && std::holds_alternative<PreparedAnswer>(*answer)) {
+    const auto& prepared = std::get<PreparedAnswer>(*answer);
+    if (prepared.status == "ok") prepared_.insert(variant.id);
+    return VariantState{prepared.status, prepared.fingerprint, prepared.message,
+                        prepared.mem_bytes};
+  }
+  if (answer.ok()) status = absl::InvalidArgumentError("an answer that is not prepared");
+  const auto failure = FailureOf(status);
+  if (!failure.ok()) return failure.status();
+  return VariantState{failure->status, "", failure->message, {}};
+}
+
+absl::StatusOr<VariantState> ProcessHarness::PrepareAlone(const Configuration& variant) {
+  for (int attempt = 1;; ++attempt) {
+    auto state = PrepareOnce(variant);
+    if (!state.ok() || process_.has_value() || attempt == kTries) return state;
+  }
+}
+
+absl::StatusOr<VariantState> ProcessHarness::VerifyOnce(const Configuration& variant) {
+  auto state = PrepareAlone(variant);
+  if (!state.ok() || state->status != "ok") return state;
+  const int64_t request = next_request_++;
+  const auto answer = Ask(request, VerifyRequest(request, variant.id), options_.slot_timeout);
+  absl::Status status = answer.status();
+  if (answer.ok() && std::holds_alternative<VerifiedAnswer>(*answer)) {
+    const auto& verified = std::get<VerifiedAnswer>(*answer);
+    return VariantState{verified.status, "", verified.message, {}};
+  }
+  if (answer.ok()) status = absl::InvalidArgumentError("an answer that is not verified");
+  const auto failure = FailureOf(status);
+  if (!failure.ok()) return failure.status();
+  return VariantState{failure->status, "", failure->message, {}};
+}
+
+absl::StatusOr<VariantState> ProcessHarness::Verify(const Configuration& variant) {
+  for (int attempt = 1;; ++attempt) {
+    auto state = VerifyOnce(variant);
+    if (!state.ok() || process_.has_value() || attempt == kTries) return state;
+  }
+}
+
+absl::StatusOr<RoundTimes> ProcessHarness::RunRound(int64_t batch, int64_t round,
+                                                    std::string_view workload, Order order) {
+  RoundRequest request = {.batch = batch, .round = round, .calls = options_.calls};
+  request.workload = workload;
+  for (;;) {
+    auto result = RunOnce(request, order);
+    if (!result.ok()) return result.status();
+    if (auto* times = std::get_if<RoundTimes>(&*result)) {
+      failures_in_a_row_ = 0;
+      return std::move(*times);
+    }
+    const Failure& failure = std::get<Failure>(*result);
+    if (!IsTransient(failure.status)) return FindTheGuilty(request, order, failure);
+    if (absl::Status status = CountFailure(failure); !status.ok()) return status;
+  }
+}
+
+absl::StatusOr<ProcessHarness::Round> ProcessHarness::RunOnce(RoundRequest request, Order order) {
+  for (size_t slot = 0; slot < order.size(); ++slot) {
+    const auto state = PrepareAlone(*order[slot]);
+    if (!state.ok()) return state.status();
+    if (state->status != "ok") return Failure{state->status, state->message, slot};
+    request.order.push_back(order[slot]->id);
+  }
+  // Preparing one may have ended the process that had prepared another.
+  for (const Configuration* variant : order) {
+    if (!prepared_.contains(variant->id)) return Failure{"infra", "the harness did not stay"};
+  }
+  request.request = next_request_++;
+  const absl::Status sent =
+      process_->Send(RunRoundRequest(request), MonotonicClock::now() + options_.slot_timeout);
+  if (sent.ok()) return AwaitResult(request, order);
+  auto failure = FailureOf(sent);
+  if (!failure.ok()) return failure.status();
+  return *std::move(failure);
+}
+
+absl::StatusOr<ProcessHarness::Round> ProcessHarness::AwaitResult(const RoundRequest& request,
+                                                                  Order order) {
+  const auto slots = static_cast<int64_t>(order.size());
+  Deadline deadline = MonotonicClock::now() + options_.slot_timeout * (slots + 1);
+  std::optional<size_t> running;
+  for (;;) {
+    auto answer = Await(request.request, deadline);
+    absl::Status status = answer.status();
+    if (const auto* slot = answer.ok() ? std::get_if<SlotAnswer>(&*answer) : nullptr) {
+      if (slot->slot < slots) {
+        running = static_cast<size_t>(slot->slot);
+        deadline = MonotonicClock::now() + options_.slot_timeout;
+        continue;
+      }
+      status = absl::InvalidArgumentError(absl::StrCat("slot ", slot->slot, " of ", slots));
+    } else if (auto* result = answer.ok() ? std::get_if<ResultAnswer>(&*answer) : nullptr) {
+      auto times = TimesOfResult(*result, request);
+      if (times.ok()) return *std::move(times);
+      if (absl::IsDataLoss(times.status())) {
+        return Failure{"no_events", std::string(times.status().message())};
+      }
+      status = times.status();
+    } else if (answer.ok()) {
+      status = absl::InvalidArgumentError("an answer that is no result");
+    }
+    if (absl::IsCancelled(status)) {
+      // It may say what it has; nobody waits for long.
+      static_cast<void>(
+          process_->Send(CancelRequest(request.request), MonotonicClock::now() + kToCancel));
+    }
+    auto failure = FailureOf(status);
+    if (!failure.ok()) return failure.status();
+    if (!IsTransient(failure->status)) failure->slot = running;
+    return *std::move(failure);
+  }
+}
+
+// Slots beside the guilty one have no time, and their variants no blame. Where nobody knows
+// which one ran, each is run alone.
+absl::StatusOr<RoundTimes> ProcessHarness::FindTheGuilty(const RoundRequest& request, Order order,
+                                                         const Failure& failure) {
+  RoundTimes times = AllSlots(order.size(), "infra");
+  if (failure.slot.has_value() || order.size() == 1) {
+    const Configuration* guilty = order[failure.slot.value_or(0)];
+    for (size_t slot = 0; slot < order.size(); ++slot) {
+      if (order[slot] == guilty) times.slots[slot].status = failure.status;
+    }
+    failures_in_a_row_ = 0;
+    return times;
+  }
+  std::map<const Configuration*, std::string> status_of;
+  for (size_t slot = 0; slot < order.size(); ++slot) {
+    const auto [at, is_new] = status_of.emplace(order[slot], "infra");
+    if (is_new) {
+      auto alone = RunOnce(request, order.subspan(slot, 1));
+      if (!alone.ok()) return alone.status();
+      if (const auto* found = std::get_if<Failure>(&*alone);
+          found != nullptr && !IsTransient(found->status)) {
+        at->second = found->status;
+        failures_in_a_row_ = 0;
+      }
+    }
+    times.slots[slot].status = at->second;
+  }
+  const bool found = std::any_of(status_of.begin(), status_of.end(),
+                                 [](const auto& each) { return each.second != "infra"; });
+  if (found) return times;
+  if (absl::Status status = CountFailure(failure); !status.ok()) return status;
+  return times;
+}
+
+void ProcessHarness::Finish() {
+  if (!process_.has_value()) return;
+  const Deadline deadline = MonotonicClock::now() + kToCancel;
+  static_cast<void>(process_->Send(ByeRequest(), deadline));
+  process_->End(deadline);
+  process_.reset();
+}
+
+}  // namespace xplane_time

@@ -1,0 +1,83 @@
+// A Harness that is a process: requests and answers of docs/harness.md, with deadlines. What
+// hangs, dies or talks nonsense is killed and started anew, and blamed on the variant that
+// was running.
+#ifndef XPLANE_TIME_SRC_TUNE_PROCESS_HARNESS_H_
+#define XPLANE_TIME_SRC_TUNE_PROCESS_HARNESS_H_
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "tune/harness_process.h"
+#include "tune/harness_protocol.h"
+#include "xplane_time/tune.h"
+
+namespace xplane_time {
+
+struct ProcessHarnessOptions {
+  HarnessProcess::Options process;
+  std::string session = {};
+  std::vector<Workload> workloads = {};
+  int64_t calls = 1;  // a slot
+  std::chrono::milliseconds hello_timeout{120'000}, prepare_timeout{600'000}, slot_timeout{60'000};
+  int most_failures = 3;  // in a row that no variant is to blame for; then it cannot work
+};
+
+class ProcessHarness : public Harness {
+ public:
+  explicit ProcessHarness(ProcessHarnessOptions options) : options_(std::move(options)) {}
+
+  absl::StatusOr<HarnessInfo> Hello() override;
+  absl::Status Prepare(std::span<const Configuration> variants, PreparedCallback done) override;
+  absl::StatusOr<VariantState> Verify(const Configuration& variant) override;
+  absl::StatusOr<RoundTimes> RunRound(int64_t batch, int64_t round, std::string_view workload,
+                                      std::span<const Configuration* const> order) override;
+  // Says bye.
+  void Finish();
+
+ private:
+  using Order = std::span<const Configuration* const>;
+  // How a request ended that was not answered as it should be.
+  struct Failure {
+    std::string status, message;      // crash(11), timeout, oom, infra, no_events
+    std::optional<size_t> slot = {};  // of the variant to blame
+  };
+  using Round = std::variant<RoundTimes, Failure>;
+
+  absl::Status EnsureStarted();
+  // Sends, and waits for the answer to `request`.
+  absl::StatusOr<HarnessAnswer> Ask(int64_t request, std::string_view line,
+                                    std::chrono::milliseconds timeout);
+  absl::StatusOr<HarnessAnswer> Await(int64_t request, Deadline deadline);
+  absl::StatusOr<VariantState> PrepareAlone(const Configuration& variant);
+  absl::StatusOr<VariantState> PrepareOnce(const Configuration& variant);
+  absl::StatusOr<VariantState> VerifyOnce(const Configuration& variant);
+  absl::StatusOr<Round> RunOnce(RoundRequest request, Order order);
+  absl::StatusOr<Round> AwaitResult(const RoundRequest& request, Order order);
+  absl::StatusOr<RoundTimes> FindTheGuilty(const RoundRequest& request, Order order,
+                                           const Failure& failure);
+  // Of a harness that did not answer as it should; it is gone then. Errors: Cancelled.
+  absl::StatusOr<Failure> FailureOf(const absl::Status& status);
+  absl::Status CountFailure(const Failure& failure);
+
+  ProcessHarnessOptions options_;
+  std::optional<HarnessProcess> process_;
+  std::optional<HelloAnswer> hello_;
+  std::set<std::string> prepared_;  // by this process
+  int64_t next_request_ = 1;
+  int failures_in_a_row_ = 0;
+};
+
+}  // namespace xplane_time
+
+#endif  // XPLANE_TIME_SRC_TUNE_PROCESS_HARNESS_H_

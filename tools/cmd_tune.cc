@@ -1,0 +1,203 @@
+#include <algorithm>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <ctime>
+
+#include <unistd.h>
+
+#include "absl/strings/str_cat.h"
+#include "commands.h"
+#include "output/tuning.h"
+#include "tune/export.h"
+#include "tune/outcome_json.h"
+#include "tune/process_harness.h"
+#include "tune_progress.h"
+#include "xplane_time/store.h"
+#include "xplane_time/tune.h"
+
+namespace xplane_time::tools {
+namespace {
+
+constexpr int kExitCannotTell = 11, kExitTooLittle = 12, kExitAllFailed = 20, kExitWrong = 21,
+              kExitNoHarness = 69, kExitStopped = 75;
+
+volatile std::sig_atomic_t stop_signal = 0;
+
+void OnStopSignal(int signal) { stop_signal = signal; }
+
+int ExitOf(const TuneOutcome& outcome) {
+  if (outcome.interrupted) return kExitStopped;
+  switch (outcome.verdict.claim) {
+    case Claim::kWinner:
+    case Claim::kTie:
+    case Claim::kPick:
+      return 0;
+    case Claim::kUndecided:
+      return outcome.verdict.mde.has_value() ? kExitCannotTell : kExitTooLittle;
+    case Claim::kAllFailed:
+      break;
+  }
+  const bool wrong =
+      std::any_of(outcome.variants.begin(), outcome.variants.end(),
+                  [](const TunedVariant& each) { return each.state.status == "wrong_result"; });
+  const bool only_wrong =
+      std::all_of(outcome.variants.begin(), outcome.variants.end(), [](const TunedVariant& each) {
+        return each.state.status == "wrong_result" || each.state.status == "compile_error";
+      });
+  return wrong && only_wrong ? kExitWrong : kExitAllFailed;
+}
+
+// One file of locks a user, where nothing needs to be cleaned up.
+std::string DeviceLocks() {
+  const char* runtime = std::getenv("XDG_RUNTIME_DIR");
+  if (runtime != nullptr && *runtime != '\0') return absl::StrCat(runtime, "/xplane-time.locks");
+  const char* temporary = std::getenv("TMPDIR");
+  return absl::StrCat(temporary != nullptr && *temporary != '\0' ? temporary : "/tmp",
+                      "/xplane-time-", getuid(), ".locks");
+}
+
+std::chrono::milliseconds Milliseconds(double seconds) {
+  return std::chrono::milliseconds(std::max<int64_t>(1, static_cast<int64_t>(seconds * 1000)));
+}
+
+// An incumbent or a baseline may be given by its parameters.
+absl::StatusOr<std::string> IdOf(const std::string& given) {
+  if (!given.starts_with('{')) return given;
+  auto params = CanonicalParams(given);
+  if (!params.ok()) return params.status();
+  return VariantId(*params);
+}
+
+absl::StatusOr<TuneOptions> OptionsOf(const TuneCommand& command, const SearchSpace& space) {
+  TuneOptions options;
+  options.decide = command.decide;
+  auto incumbent = IdOf(command.incumbent);
+  if (!incumbent.ok()) return incumbent.status();
+  auto baseline = IdOf(command.baseline);
+  if (!baseline.ok()) return baseline.status();
+  options.incumbent = *incumbent;
+  options.baseline = *baseline;
+  options.confirmation_rounds = command.confirmation_rounds;
+  options.workload = !command.workload.empty() ? command.workload
+                     : !space.name.empty()     ? space.name
+                                               : space.source;
+  options.space_hash = SpaceHash(space);
+  options.workloads = space.workloads;
+  options.protocol = absl::StrCat("v1 calls=", command.calls);
+  options.resume = command.resume ? Resume::kIfThere : Resume::kNever;
+  options.now_unix_s = std::time(nullptr);
+  options.device_locks = DeviceLocks();
+  options.stopped = [] { return stop_signal != 0; };
+  return options;
+}
+
+int Print(const TuneCommand& command, const std::string& json, const output::OutputOptions& how) {
+  if (command.format == "json") return WriteText(command.output_path, json + "\n");
+  return WriteText(command.output_path, output::TuningText(json, how));
+}
+
+int FailHarness(const absl::Status& status) {
+  const int exit_code = Fail(status);
+  return absl::IsUnavailable(status) || absl::IsNotFound(status) ? kExitNoHarness : exit_code;
+}
+
+int RunLoop(const TuneCommand& command, const output::OutputOptions& how) {
+  auto space = ReadSpace(command.space_path);
+  if (!space.ok()) return Fail(space.status());
+  auto configurations = ChooseConfigurations(*space, command.choice);
+  if (!configurations.ok()) return Fail(configurations.status());
+  auto options = OptionsOf(command, *space);
+  if (!options.ok()) return Fail(options.status());
+  auto store = TuneStore::Open(command.store_path, {});
+  if (!store.ok()) return Fail(store.status());
+  ProcessHarness harness({.process = {.command = command.harness,
+                                      .log_path = command.harness_log,
+                                      .stopped = options->stopped},
+                          .session = options->workload,
+                          .workloads = space->workloads,
+                          .calls = command.calls,
+                          .prepare_timeout = Milliseconds(command.prepare_timeout_s),
+                          .slot_timeout = Milliseconds(command.slot_timeout_s)});
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) std::signal(signal, OnStopSignal);
+  absl::StatusOr<TuneOutcome> outcome;
+  {
+    TuneProgress progress(TuneProgress::Chosen(command), static_cast<size_t>(how.width),
+                          command.decide.budget_runs);
+    outcome = Tune(*configurations, *options, &harness, &*store, &progress);
+  }
+  harness.Finish();
+  if (!outcome.ok()) return FailHarness(outcome.status());
+  const int written = Print(command, OutcomeJson(*outcome), how);
+  return written != 0 ? written : ExitOf(*outcome);
+}
+
+absl::StatusOr<int64_t> SessionOf(const TuneCommand& command, const TuneStore& store) {
+  if (command.session != 0) return command.session;
+  auto sessions = store.Sessions();
+  if (!sessions.ok()) return sessions.status();
+  if (sessions->empty()) {
+    return absl::NotFoundError(absl::StrCat(store.path(), ": no session yet"));
+  }
+  return sessions->back().id;
+}
+
+int RunShow(const TuneCommand& command, const output::OutputOptions& how) {
+  auto store = TuneStore::OpenReadOnly(command.store_path);
+  if (!store.ok()) return Fail(store.status());
+  if (command.session == 0) {
+    auto sessions = store->Sessions();
+    if (!sessions.ok()) return Fail(sessions.status());
+    return WriteText(command.output_path, command.format == "json"
+                                              ? output::SessionsJson(*sessions)
+                                              : output::SessionsText(*sessions, how));
+  }
+  auto session = store->Session(command.session);
+  if (!session.ok()) return Fail(session.status());
+  if (!session->verdict_json.has_value()) {
+    return Fail(absl::FailedPreconditionError(
+        absl::StrCat(store->path(), ": session ", session->id, " has no verdict yet, after ",
+                     session->rounds, " rounds; tune --resume goes on")));
+  }
+  return Print(command, *session->verdict_json, how);
+}
+
+int RunExport(const TuneCommand& command) {
+  auto store = TuneStore::OpenReadOnly(command.store_path);
+  if (!store.ok()) return Fail(store.status());
+  if (command.format == "tuned") {
+    auto table = store->Tuned();
+    if (!table.ok()) return Fail(table.status());
+    return WriteText(command.output_path, table->ToJson());
+  }
+  auto session = SessionOf(command, *store);
+  if (!session.ok()) return Fail(session.status());
+  auto out = OutputFile::Open(command.output_path);
+  if (!out.ok()) return Fail(out.status());
+  const auto sink = [&](std::string_view piece) { return out->Write(piece); };
+  absl::Status status = command.format == "json" ? tune::ExportJson(*store, *session, sink)
+                        : command.format == "t4" ? tune::ExportT4(*store, *session, sink)
+                                                 : tune::ExportCsv(*store, *session, sink);
+  if (status.ok()) status = out->Commit();
+  return status.ok() || absl::IsAborted(status) ? 0 : Fail(status);
+}
+
+}  // namespace
+
+int RunTune(const Options& options) {
+  const TuneCommand& command = options.tune;
+  switch (command.action) {
+    case TuneAction::kRun:
+      return RunLoop(command, options.output);
+    case TuneAction::kShow:
+      return RunShow(command, options.output);
+    case TuneAction::kExport:
+      return RunExport(command);
+    case TuneAction::kDecide:
+    case TuneAction::kReplay:
+      break;
+  }
+  return Fail(absl::InternalError("tune: no such action"));
+}
+
+}  // namespace xplane_time::tools

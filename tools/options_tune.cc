@@ -1,0 +1,202 @@
+// The options of tune and its subcommands.
+#include "options_tune.h"
+
+#include <limits>
+
+#include "options_parts.h"
+
+namespace xplane_time::tools {
+namespace {
+
+constexpr char kDecision[] = "Decision", kMeasuring[] = "Measuring", kStoring[] = "Store";
+
+void AddDecision(CLI::App* app, TuneCommand* o, TuneTexts* t) {
+  app->add_option("--stop", t->stop,
+                  "pick: when no variant can be more than delta faster than the pick; claim: when "
+                  "a winner or a tie is proved, at several times the runs [pick]")
+      ->check(CLI::IsMember({"pick", "claim"}))
+      ->type_name("WHEN")
+      ->group(kDecision);
+  app->add_option("--objective", t->objective,
+                  "time, energy, edp (energy times time), ed2p or pareto [time]")
+      ->check(CLI::IsMember({"time", "energy", "edp", "ed2p", "pareto"}))
+      ->type_name("NAME")
+      ->group(kDecision);
+  app->add_option("--delta", t->delta, "What is no difference [0.5%]")
+      ->type_name("SHARE")
+      ->group(kDecision);
+  app->add_option("--alpha", t->alpha, "How often a faster variant may be dropped [1%]")
+      ->type_name("SHARE")
+      ->group(kDecision);
+  app->add_option("--tie-alpha", t->tie_alpha, "How often a tie may be claimed wrongly [5%]")
+      ->type_name("SHARE")
+      ->group(kDecision);
+  app->add_option("--incumbent", o->incumbent, "Stays unless a faster variant is proved")
+      ->type_name("ID")
+      ->group(kDecision);
+  app->add_option("--budget-runs", o->decide.budget_runs, "At most so many timed runs")
+      ->check(CLI::Range(int64_t{1}, kMaxRuns))
+      ->type_name("N")
+      ->group(kDecision);
+  app->add_option("--budget-time", t->budget_time_s, "At most so much measured time, in seconds")
+      ->check(CLI::PositiveNumber)
+      ->type_name("S")
+      ->group(kDecision);
+  app->add_option("--canary", o->decide.canary,
+                  "The leader runs twice in each N-th round, as a check of the measuring; 0: never "
+                  "[25]")
+      ->type_name("N")
+      ->group(kDecision);
+  app->add_option("--seed", o->decide.seed, "Of orders and of the bootstrap")
+      ->check(CountValidator())
+      ->type_name("N")
+      ->group(kDecision);
+}
+
+void AddMeasuring(CLI::App* app, TuneCommand* o, TuneTexts* t) {
+  app->add_option("--strategy", t->strategy,
+                  "all, list (explicit variants only), or random:N grid points [all]")
+      ->type_name("NAME")
+      ->group(kMeasuring);
+  app->add_option("--calls", o->calls, "Calls a timed run; its time is that of one [1]")
+      ->check(CLI::Range(1, 1'000'000))
+      ->type_name("N")
+      ->group(kMeasuring);
+  app->add_option("--slot-timeout", o->slot_timeout_s,
+                  "A run that takes longer is ended, in seconds [60]")
+      ->check(CLI::Range(0.001, 1e6))
+      ->type_name("S")
+      ->group(kMeasuring);
+  app->add_option("--prepare-timeout", o->prepare_timeout_s, "The same for compiling [600]")
+      ->check(CLI::Range(0.001, 1e6))
+      ->type_name("S")
+      ->group(kMeasuring);
+  app->add_option("--baseline", o->baseline,
+                  "Compared with the pick in fresh rounds at the end [the incumbent]")
+      ->type_name("ID")
+      ->group(kMeasuring);
+  app->add_option("--confirm", o->confirmation_rounds, "How many fresh rounds [10]")
+      ->check(CountValidator())
+      ->type_name("N")
+      ->group(kMeasuring);
+  app->add_option("--harness-log", o->harness_log, "What the harness prints is kept there")
+      ->type_name("FILE")
+      ->group(kMeasuring);
+}
+
+void AddStore(CLI::App* app, TuneCommand* o) {
+  app->add_option("--store", o->store_path, "The file of sessions [tune.db]")
+      ->type_name("FILE")
+      ->group(kStoring);
+}
+
+void AddSession(CLI::App* app, TuneCommand* o) {
+  AddStore(app, o);
+  app->add_option("SESSION", o->session, "Its number [the latest]")
+      ->check(CLI::Range(int64_t{1}, std::numeric_limits<int64_t>::max()));
+}
+
+void AddTuneOutput(CLI::App* app, TuneCommand* o, std::vector<std::string> formats) {
+  app->add_option("--format", o->format, absl::StrCat("One of ", CLI::detail::join(formats, ", ")))
+      ->check(CLI::IsMember(formats))
+      ->type_name("NAME")
+      ->group(kOut);
+  app->add_option("-o,--output", o->output_path, "Write there; complete or not at all")
+      ->type_name("FILE")
+      ->group(kOut);
+}
+
+CLI::App* AddAction(CLI::App* tune, const char* name, const char* help, TuneAction action,
+                    TuneCommand* command) {
+  CLI::App* app = tune->add_subcommand(name, help);
+  app->callback([command, action] { command->action = action; });
+  return app;
+}
+
+}  // namespace
+
+void AddTune(CLI::App* tune, TuneCommand* o, TuneTexts* t) {
+  tune->require_subcommand(0, 1);
+  tune->add_option("SPACE", o->space_path,
+                   "What to choose from (docs/space.md); the harness and its arguments come after "
+                   "-- (docs/harness.md)");
+  AddDecision(tune, o, t);
+  AddMeasuring(tune, o, t);
+  AddStore(tune, o);
+  tune->add_flag("--resume", o->resume,
+                 "Go on where the last run of the same question ended, whatever ended it")
+      ->group(kStoring);
+  tune->add_option("--workload", o->workload, "What the store calls it [the space's name]")
+      ->type_name("NAME")
+      ->group(kStoring);
+  AddTuneOutput(tune, o, {"table", "json"});
+  tune->add_option("--progress", o->progress,
+                   "auto (a terminal: live, else a log), always or never")
+      ->check(CLI::IsMember({"auto", "always", "never"}))
+      ->type_name("WHEN")
+      ->group(kOut);
+  tune->add_flag("--quiet", o->quiet, "Errors only on standard error")->group(kOut);
+
+  CLI::App* decide = AddAction(tune, "decide", "The decision alone: JSON Lines in and out",
+                               TuneAction::kDecide, o);
+  decide->add_option("--space", o->space_path, "The space, where `open` brings none")
+      ->type_name("FILE");
+  CLI::App* replay = AddAction(tune, "replay", "Decide a recorded session again, by another rule",
+                               TuneAction::kReplay, o);
+  AddSession(replay, o);
+  AddDecision(replay, o, t);
+  AddTuneOutput(replay, o, {"table", "json"});
+  CLI::App* show =
+      AddAction(tune, "show", "Sessions of a store, or one of them", TuneAction::kShow, o);
+  AddSession(show, o);
+  AddTuneOutput(show, o, {"table", "json"});
+  CLI::App* exported =
+      AddAction(tune, "export", "A session's samples, or the tuned table", TuneAction::kExport, o);
+  AddSession(exported, o);
+  AddTuneOutput(exported, o, {"csv", "json", "t4", "tuned"});
+}
+
+namespace {
+
+std::string ConvertStrategy(const std::string& text, Choice* choice) {
+  if (text == "all") {
+    choice->strategy = Strategy::kGrid;
+  } else if (text == "list") {
+    choice->strategy = Strategy::kList;
+  } else if (std::string count = text.substr(std::min<size_t>(text.size(), 7));
+             text.starts_with("random:") && CountValidator()(count).empty()) {
+    choice->strategy = Strategy::kRandom;
+    choice->count = std::stoull(count);
+  } else {
+    return absl::StrCat("--strategy: all, list or random:N, not '", text, "'");
+  }
+  return "";
+}
+
+}  // namespace
+
+std::string ConvertTune(const TuneTexts& t, TuneCommand* o) {
+  DecideConfig& decide = o->decide;
+  const std::string error = ConvertShares({{"--delta", &t.delta, &decide.delta},
+                                           {"--alpha", &t.alpha, &decide.alpha},
+                                           {"--tie-alpha", &t.tie_alpha, &decide.tie_alpha}});
+  if (!error.empty()) return error;
+  decide.stop = t.stop == "claim" ? Stop::kClaim : Stop::kPick;
+  for (const Objective each :
+       {Objective::kEnergy, Objective::kEdp, Objective::kEd2p, Objective::kPareto}) {
+    if (ObjectiveName(each) == t.objective) decide.objective = each;
+  }
+  if (t.budget_time_s.has_value()) {
+    constexpr double kPsPerSecond = 1e12, kMostSeconds = 9e6;
+    if (*t.budget_time_s > kMostSeconds) return "--budget-time: at most 9000000 s";
+    decide.budget_time_ps = static_cast<int64_t>(*t.budget_time_s * kPsPerSecond);
+  }
+  o->choice.seed = decide.seed;
+  if (o->action == TuneAction::kExport && o->format == "table") o->format = "csv";
+  if (o->action != TuneAction::kRun) return "";
+  if (o->space_path.empty()) return "no SPACE given; see xplane-time tune --help";
+  if (o->harness.empty()) return "no harness given: xplane-time tune SPACE -- HARNESS...";
+  return ConvertStrategy(t.strategy, &o->choice);
+}
+
+}  // namespace xplane_time::tools

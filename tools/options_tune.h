@@ -1,0 +1,55 @@
+// The command line of tune: its subcommands share nothing with those that read traces.
+#ifndef XPLANE_TIME_TOOLS_OPTIONS_TUNE_H_
+#define XPLANE_TIME_TOOLS_OPTIONS_TUNE_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "xplane_time/decide.h"
+#include "xplane_time/space.h"
+
+namespace CLI {
+class App;
+}
+
+namespace xplane_time::tools {
+
+enum class TuneAction : uint8_t { kRun, kDecide, kReplay, kShow, kExport };
+
+struct TuneCommand {
+  TuneAction action = TuneAction::kRun;
+  std::string space_path;            // run; decide: optional
+  std::vector<std::string> harness;  // run: what is after --
+  std::string store_path = "tune.db";
+  int64_t session = 0;  // replay, show, export; 0: the latest
+  bool resume = false;  // run
+
+  DecideConfig decide;
+  std::string incumbent, baseline;
+  uint64_t confirmation_rounds = 10;
+  Choice choice;
+  int64_t calls = 1;
+  double slot_timeout_s = 60, prepare_timeout_s = 600;
+  std::string workload;  // empty: the space's name
+  std::string harness_log;
+
+  std::string format = "table";  // run, show, replay: table, json; export: csv, json, t4, tuned
+  std::string output_path;
+  std::string progress = "auto";
+  bool quiet = false;
+};
+
+// Adds the subcommands to `tune`. `set` options of replay replace those of the session.
+struct TuneTexts {
+  std::string stop = "pick", objective = "time", strategy = "all", alpha, tie_alpha, delta;
+  std::optional<double> budget_time_s;
+};
+void AddTune(CLI::App* tune, TuneCommand* command, TuneTexts* texts);
+// An error message where texts do not fit.
+std::string ConvertTune(const TuneTexts& texts, TuneCommand* command);
+
+}  // namespace xplane_time::tools
+
+#endif  // XPLANE_TIME_TOOLS_OPTIONS_TUNE_H_
