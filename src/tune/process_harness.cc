@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 #include <utility>
 
 #include "absl/strings/ascii.h"
@@ -23,10 +24,6 @@ std::string StatusOfEnding(const std::string& ending) {
   if (ending == "exit 137" || ending.starts_with("signal 9 ")) return "oom";  // the kernel's way
   if (!ending.starts_with("signal ")) return "crash";
   return absl::StrCat("crash(", ending.substr(7, ending.find(' ', 7) - 7), ")");
-}
-
-RoundTimes AllSlots(size_t count, const std::string& status) {
-  return {.slots = std::vector<SlotTime>(count, SlotTime{status})};
 }
 
 HarnessInfo InfoOf(const HelloAnswer& hello) {
@@ -130,35 +127,20 @@ absl::Status ProcessHarness::CountFailure(const Failure& failure) {
 
 absl::Status ProcessHarness::Prepare(std::span<const Configuration> variants,
                                      PreparedCallback done) {
-  if (absl::Status status = EnsureStarted(); !status.ok()) return status;
   std::map<int64_t, size_t> waiting;  // by request
-  const auto most = static_cast<size_t>(hello_->parallel_prepare);
   size_t next = 0;
   while (next < variants.size() || !waiting.empty()) {
     absl::Status status = EnsureStarted();
     if (!status.ok()) return status;
+    const auto most = static_cast<size_t>(hello_->parallel_prepare);
     while (status.ok() && next < variants.size() && waiting.size() < most) {
       const int64_t request = next_request_++;
       waiting.emplace(request, next);
       status = process_->Send(PrepareRequest(request, variants[next++]),
                               MonotonicClock::now() + options_.prepare_timeout);
     }
-    if (status.ok()) {
-      const auto line = process_->Receive(MonotonicClock::now() + options_.prepare_timeout);
-      const auto answer = line.ok() ? ParseAnswer(*line) : line.status();
-      status = answer.status();
-      if (answer.ok() && std::holds_alternative<PreparedAnswer>(*answer)) {
-        const auto& prepared = std::get<PreparedAnswer>(*answer);
-        const auto at = waiting.find(prepared.request);
-        if (at == waiting.end()) continue;  // a late one
-        if (prepared.status == "ok") prepared_.insert(variants[at->second].id);
-        done(at->second,
-             {prepared.status, prepared.fingerprint, prepared.message, prepared.mem_bytes});
-        waiting.erase(at);
-        continue;
-      }
-      if (answer.ok()) status = absl::InvalidArgumentError("an answer that is not prepared");
-    }
+    if (status.ok()) status = TakePrepared(variants, &waiting, done);
+    if (status.ok()) continue;
     // One of those under way is to blame: each alone.
     const auto failure = FailureOf(status);
     if (!failure.ok()) return failure.status();
@@ -168,6 +150,25 @@ absl::Status ProcessHarness::Prepare(std::span<const Configuration> variants,
       done(variant, *state);
     }
   }
+  return absl::OkStatus();
+}
+
+// The next answer.
+absl::Status ProcessHarness::TakePrepared(std::span<const Configuration> variants,
+                                          std::map<int64_t, size_t>* waiting,
+                                          PreparedCallback done) {
+  const auto line = process_->Receive(MonotonicClock::now() + options_.prepare_timeout);
+  if (!line.ok()) return line.status();
+  const auto answer = ParseAnswer(*line);
+  if (!answer.ok()) return answer.status();
+  const auto* prepared = std::get_if<PreparedAnswer>(&*answer);
+  if (prepared == nullptr) return absl::InvalidArgumentError("an answer that is not prepared");
+  const auto at = waiting->find(prepared->request);
+  if (at == waiting->end()) return absl::OkStatus();  // a late one
+  if (prepared->status == "ok") prepared_.insert(variants[at->second].id);
+  done(at->second,
+       {prepared->status, prepared->fingerprint, prepared->message, prepared->mem_bytes});
+  waiting->erase(at);
   return absl::OkStatus();
 }
 
@@ -219,21 +220,36 @@ absl::StatusOr<VariantState> ProcessHarness::Verify(const Configuration& variant
   }
 }
 
+// What fails leaves the round, and the rest of it is run again.
 absl::StatusOr<RoundTimes> ProcessHarness::RunRound(int64_t batch, int64_t round,
                                                     std::string_view workload, Order order) {
   RoundRequest request = {.batch = batch, .round = round, .calls = options_.calls};
   request.workload = workload;
-  for (;;) {
-    auto result = RunOnce(request, order);
+  RoundTimes times;
+  times.slots.resize(order.size(), SlotTime{"infra"});
+  std::vector<size_t> left(order.size());
+  std::iota(left.begin(), left.end(), size_t{0});
+  while (!left.empty()) {
+    std::vector<const Configuration*> order_left;
+    for (const size_t slot : left) order_left.push_back(order[slot]);
+    auto result = RunOnce(request, order_left);
     if (!result.ok()) return result.status();
-    if (auto* times = std::get_if<RoundTimes>(&*result)) {
-      failures_in_a_row_ = 0;
-      return std::move(*times);
+    if (auto* run = std::get_if<RoundTimes>(&*result)) {
+      for (size_t i = 0; i < left.size(); ++i) times.slots[left[i]] = run->slots[i];
+      times.throttled = run->throttled;
+      times.notes_json = run->notes_json;
+      break;
     }
-    const Failure& failure = std::get<Failure>(*result);
-    if (!IsTransient(failure.status)) return FindTheGuilty(request, order, failure);
-    if (absl::Status status = CountFailure(failure); !status.ok()) return status;
+    const auto guilty = FindTheGuilty(request, order_left, std::get<Failure>(*result));
+    if (!guilty.ok()) return guilty.status();
+    std::erase_if(left, [&](size_t slot) {
+      const auto found = guilty->find(order[slot]);
+      if (found != guilty->end()) times.slots[slot].status = found->second;
+      return found != guilty->end();
+    });
   }
+  failures_in_a_row_ = 0;
+  return times;
 }
 
 absl::StatusOr<ProcessHarness::Round> ProcessHarness::RunOnce(RoundRequest request, Order order) {
@@ -293,38 +309,28 @@ absl::StatusOr<ProcessHarness::Round> ProcessHarness::AwaitResult(const RoundReq
   }
 }
 
-// Slots beside the guilty one have no time, and their variants no blame. Where nobody knows
-// which one ran, each is run alone.
-absl::StatusOr<RoundTimes> ProcessHarness::FindTheGuilty(const RoundRequest& request, Order order,
-                                                         const Failure& failure) {
-  RoundTimes times = AllSlots(order.size(), "infra");
-  if (failure.slot.has_value() || order.size() == 1) {
-    const Configuration* guilty = order[failure.slot.value_or(0)];
-    for (size_t slot = 0; slot < order.size(); ++slot) {
-      if (order[slot] == guilty) times.slots[slot].status = failure.status;
-    }
-    failures_in_a_row_ = 0;
-    return times;
+// Statuses of those to blame. Where nobody knows which one ran, each is run alone. Nobody to
+// blame is counted.
+absl::StatusOr<ProcessHarness::Guilty> ProcessHarness::FindTheGuilty(const RoundRequest& request,
+                                                                     Order order,
+                                                                     const Failure& failure) {
+  Guilty guilty;
+  const bool blames = !IsTransient(failure.status);
+  if (blames && (failure.slot.has_value() || order.size() == 1)) {
+    guilty[order[failure.slot.value_or(0)]] = failure.status;
+    return guilty;
   }
-  std::map<const Configuration*, std::string> status_of;
-  for (size_t slot = 0; slot < order.size(); ++slot) {
-    const auto [at, is_new] = status_of.emplace(order[slot], "infra");
-    if (is_new) {
-      auto alone = RunOnce(request, order.subspan(slot, 1));
-      if (!alone.ok()) return alone.status();
-      if (const auto* found = std::get_if<Failure>(&*alone);
-          found != nullptr && !IsTransient(found->status)) {
-        at->second = found->status;
-        failures_in_a_row_ = 0;
-      }
-    }
-    times.slots[slot].status = at->second;
+  std::set<const Configuration*> tried;
+  for (size_t slot = 0; blames && slot < order.size(); ++slot) {
+    if (!tried.insert(order[slot]).second) continue;
+    auto alone = RunOnce(request, order.subspan(slot, 1));
+    if (!alone.ok()) return alone.status();
+    const auto* failed = std::get_if<Failure>(&*alone);
+    if (failed != nullptr && !IsTransient(failed->status)) guilty[order[slot]] = failed->status;
   }
-  const bool found = std::any_of(status_of.begin(), status_of.end(),
-                                 [](const auto& each) { return each.second != "infra"; });
-  if (found) return times;
+  if (!guilty.empty()) return guilty;
   if (absl::Status status = CountFailure(failure); !status.ok()) return status;
-  return times;
+  return guilty;
 }
 
 void ProcessHarness::Finish() {

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <optional>
 #include <set>
 #include <span>
@@ -53,19 +54,22 @@ class ProcessHarness : public Harness {
     std::optional<size_t> slot = {};  // of the variant to blame
   };
   using Round = std::variant<RoundTimes, Failure>;
+  using Guilty = std::map<const Configuration*, std::string>;
 
   absl::Status EnsureStarted();
   // Sends, and waits for the answer to `request`.
   absl::StatusOr<HarnessAnswer> Ask(int64_t request, std::string_view line,
                                     std::chrono::milliseconds timeout);
   absl::StatusOr<HarnessAnswer> Await(int64_t request, Deadline deadline);
+  absl::Status TakePrepared(std::span<const Configuration> variants,
+                            std::map<int64_t, size_t>* waiting, PreparedCallback done);
   absl::StatusOr<VariantState> PrepareAlone(const Configuration& variant);
   absl::StatusOr<VariantState> PrepareOnce(const Configuration& variant);
   absl::StatusOr<VariantState> VerifyOnce(const Configuration& variant);
   absl::StatusOr<Round> RunOnce(RoundRequest request, Order order);
   absl::StatusOr<Round> AwaitResult(const RoundRequest& request, Order order);
-  absl::StatusOr<RoundTimes> FindTheGuilty(const RoundRequest& request, Order order,
-                                           const Failure& failure);
+  absl::StatusOr<Guilty> FindTheGuilty(const RoundRequest& request, Order order,
+                                       const Failure& failure);
   // Of a harness that did not answer as it should; it is gone then. Errors: Cancelled.
   absl::StatusOr<Failure> FailureOf(const absl::Status& status);
   absl::Status CountFailure(const Failure& failure);

@@ -76,6 +76,11 @@ class Tuning {
                         .resume = options_.resume};
     if (!options_.device_locks.empty()) {
       auto lock = FileLock::Acquire(options_.device_locks, of.device);
+      if (absl::IsFailedPrecondition(lock.status())) {
+        return absl::FailedPreconditionError(
+            absl::StrCat("the device ", of.device, " is in use by another tuning of this machine (",
+                         options_.device_locks, "); one at a time"));
+      }
       if (!lock.ok()) return lock.status();
       device_lock_ = *std::move(lock);
     }

@@ -1,0 +1,106 @@
+"""A harness of tuning that runs nothing: times are a function of variant, batch, round and slot,
+so that a run that was killed and resumed ends as one that was not. Variants misbehave as their
+parameter `mode` says; each process writes a line to the file of its first argument."""
+import hashlib
+import json
+import os
+import pathlib
+import signal
+import sys
+import time
+
+requests = os.fdopen(int(os.environ["XPLANE_TIME_HARNESS_IN"]))
+answers = os.fdopen(int(os.environ["XPLANE_TIME_HARNESS_OUT"]), "w")
+log = pathlib.Path(sys.argv[1])
+options = set(sys.argv[2:])
+params = {}
+
+
+def answer(**message):
+    answers.write(json.dumps({"v": 1, **message}) + "\n")
+    answers.flush()
+
+
+def noted(line):
+    with log.open("a") as file:
+        file.write(line + "\n")
+
+
+def noise(*of):
+    digest = hashlib.sha256(repr(of).encode()).digest()
+    return sum(digest[:12]) / (12 * 255) - 0.5  # about normal, 8 % of 1
+
+
+def time_ps(variant, batch, round_, slot):
+    cost = params[variant].get("cost", 100)
+    return int(cost * 1e6 * (1 + 0.1 * noise(variant, batch, round_, slot)))
+
+
+def misbehave(mode):
+    if mode == "hang":
+        time.sleep(1000)
+    if mode == "crash":
+        os.kill(os.getpid(), signal.SIGSEGV)
+    if mode == "killed":
+        os.kill(os.getpid(), signal.SIGKILL)
+    if mode == "exit":
+        sys.exit(3)
+    if mode == "garbage":
+        answers.write("this is not an answer\n")
+        answers.flush()
+
+
+def run_round(request):
+    order = request["order"]
+    noted(f"round {request['batch']} {request['round']}")
+    samples = []
+    for slot, variant in enumerate(order):
+        if "no-slots" not in options:
+            answer(type="slot", request=request["request"], slot=slot)
+        mode = params[variant].get("mode", "")
+        if mode.startswith("run-"):
+            misbehave(mode.removeprefix("run-"))
+        status = mode.removeprefix("status-") if mode.startswith("status-") else "ok"
+        sample = {"slot": slot, "status": status}
+        if status == "ok":
+            sample["t_ps"] = time_ps(variant, request["batch"], request["round"], slot)
+        samples.append(sample)
+    if "slow" in options:
+        time.sleep(0.01)
+    answer(type="result", request=request["request"] - 1, status="infra")  # a late one
+    if "truncated" in options:
+        answer(type="result", request=request["request"], status="ok",
+               trace={"base64": "CgUKA2Fi"})
+    else:
+        answer(type="result", request=request["request"], status="ok", samples=samples)
+
+
+noted("started")
+print("a framework says hello on standard output", flush=True)
+for line in requests:
+    request = json.loads(line)
+    kind = request["type"]
+    if kind == "bye":
+        break
+    if kind == "hello":
+        if "mute" in options:
+            sys.exit(7)
+        answer(type="hello", name="fake", device=f"fake:{log}", device_class="fake", clock="wall",
+               parallel_prepare=3, verifies=True, something_new=[1, {}])
+    elif kind == "prepare":
+        variant = request["variant"]
+        params[variant] = request["params"]
+        mode = params[variant].get("mode", "")
+        if mode.startswith("prepare-"):
+            misbehave(mode.removeprefix("prepare-"))
+        status = "compile_error" if mode == "broken" else "ok"
+        answer(type="prepared", request=request["request"], status=status,
+               fingerprint=str(params[variant].get("program", "")), message=mode)
+    elif kind == "verify":
+        mode = params[request["variant"]].get("mode", "")
+        if mode.startswith("verify-"):
+            misbehave(mode.removeprefix("verify-"))
+        answer(type="verified", request=request["request"],
+               status="wrong_result" if mode == "wrong" else "ok", message=mode)
+    elif kind == "run_round":
+        run_round(request)
