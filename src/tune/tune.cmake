@@ -9,6 +9,7 @@ add_library(xplane_time_tune STATIC
   tune/process_harness.cc
   tune/python_values.cc
   tune/round_samples.cc
+  tune/serve_harness.cc
   tune/space.cc
   tune/space_choose.cc
   tune/space_import.cc

@@ -107,6 +107,21 @@ class Loop(TuneTest):
         self.assertLessEqual(found["runs"], 12)
 
 
+    @unittest.skipUnless(os.environ.get("HARNESS_PROBE"), "HARNESS_PROBE names no program")
+    def test_a_harness_in_cpp(self):
+        self.write("space.json", space(*THREE, {"broken": 1}, {"wrong": 1}, {"fails": 1}))
+        done = run("tune", "space.json", "--format", "json", "--", os.environ["HARNESS_PROBE"],
+                   cwd=self.at, env=self.environment)
+        self.assertEqual(done.code, 0, done.message)
+        statuses = {json.dumps(row["params"]): row["status"] for row in done.json["variants"]}
+        self.assertEqual((statuses['{"broken": 1}'], statuses['{"wrong": 1}']),
+                         ("compile_error", "wrong_result"))
+        picked = next(row for row in done.json["variants"] if row["id"] == done.json["pick"])
+        self.assertEqual(picked["params"], {"cost": 100})
+        alone = subprocess.run([os.environ["HARNESS_PROBE"]], capture_output=True, check=False)
+        self.assertEqual((alone.returncode, b"needs a driver" in alone.stderr), (64, True))
+
+
 class Misbehaving(TuneTest):
     OPTIONS = ("--slot-timeout", "0.5", "--prepare-timeout", "0.5")
 

@@ -1,0 +1,151 @@
+"""Harnesses of xplane_time.harness under the real `xplane-time tune`."""
+import importlib.util
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import textwrap
+import unittest
+
+import xplane_time
+from xplane_time import harness
+
+COMMAND = pathlib.Path(sys.executable).parent / "xplane-time"
+
+
+class HarnessTest(unittest.TestCase):
+    def setUp(self):
+        temporary = tempfile.TemporaryDirectory()
+        self.addCleanup(temporary.cleanup)
+        self.at = pathlib.Path(temporary.name)
+
+    def tune(self, variants, program, *options, code=0, workloads=None):
+        space = {"schema": "xplane-time.space.v1", "name": "test",
+                 "variants": [{"params": each} for each in variants]}
+        if workloads is not None:
+            space["workloads"] = workloads
+        (self.at / "space.json").write_text(json.dumps(space))
+        (self.at / "harness.py").write_text(textwrap.dedent(program))
+        done = subprocess.run(
+            [COMMAND, "tune", "space.json", "--format", "json", *options, "--", sys.executable,
+             "harness.py"], cwd=self.at, capture_output=True, text=True, timeout=300,
+            env={**os.environ, "XDG_RUNTIME_DIR": str(self.at)})
+        self.assertEqual(done.returncode, code, done.stderr)
+        return json.loads(done.stdout) if done.stdout else done.stderr
+
+    def picked(self, result):
+        return next(row["params"] for row in result["variants"] if row["id"] == result["pick"])
+
+
+# A timer that reads what the variant says it takes: no test depends on this machine's speed.
+CALLABLES = """
+    import itertools
+    from xplane_time.harness import serve
+
+    turn = itertools.count()
+
+    def build(params):
+        if params.get("fails") == "build":
+            raise ValueError("no such tile")
+        if params.get("fails") == "memory":
+            raise RuntimeError("RESOURCE_EXHAUSTED: out of memory")
+        def run():
+            if params.get("fails") == "run":
+                raise RuntimeError("illegal address")
+            return 8 if params.get("fails") == "result" else 7
+        run.cost = params.get("cost", 50)
+        return run
+
+    def timer(run):
+        run()
+        return run.cost * 1000 + next(turn) * 7919 % 13
+
+    serve(build, reference=lambda: 7, timer=timer, device_class="test", parallel_prepare=2)
+"""
+
+
+class Callables(HarnessTest):
+    def test_the_fastest_right_one(self):
+        variants = [{"cost": cost} for cost in (130, 100, 170)]
+        variants += [{"fails": how} for how in ("build", "memory", "result", "run")]
+        result = self.tune(variants, CALLABLES)
+        self.assertEqual(self.picked(result), {"cost": 100})
+        statuses = {row["params"]["fails"]: row["status"] for row in result["variants"]
+                    if "fails" in row["params"]}
+        self.assertEqual(statuses, {"build": "compile_error", "memory": "oom",
+                                    "result": "wrong_result", "run": "runtime_error"})
+        self.assertEqual(result["harness"]["device_class"], "test")
+
+    def test_workloads(self):
+        program = """
+            from xplane_time.harness import serve
+            def build(params, workload):
+                def run():
+                    return workload["n"]
+                run.cost = abs(params["best_at"] - workload["n"]) + 10
+                return run
+            serve(build, reference=lambda workload: workload["n"], timer=lambda run: run.cost * 10**6)
+        """
+        result = self.tune([{"best_at": n} for n in (1, 5, 9)], program,
+                           workloads=[{"id": "a", "params": {"n": 1}},
+                                      {"id": "b", "params": {"n": 9}, "weight": 5}])
+        self.assertEqual(self.picked(result), {"best_at": 9})
+
+    def test_a_harness_needs_a_driver(self):
+        with self.assertRaisesRegex(xplane_time.ArgumentError, "xplane-time tune SPACE -- "):
+            harness.serve(lambda params: lambda: None)
+
+
+class Checks(unittest.TestCase):
+    def test_results(self):
+        harness.check_result(3, 3, None)
+        harness.check_result((1, [2]), (1, [2]), None)
+        harness.check_result(3, 4, lambda got, wanted: got + 1 == wanted)
+        for got, wanted, check in ((3, 4, None), ((1,), (1, 2), None),
+                                   (3, 3, lambda got, wanted: False)):
+            with self.assertRaises(harness.WrongResultError):
+                harness.check_result(got, wanted, check)
+
+    @unittest.skipIf(importlib.util.find_spec("numpy") is None, "numpy is not installed")
+    def test_arrays(self):
+        import numpy
+
+        ones = numpy.ones((3, 3))
+        harness.check_result(ones * (1 + 1e-5), ones, None)
+        for wrong in (ones * 1.01, numpy.ones((3, 4)), ones * numpy.nan):
+            with self.assertRaises(harness.WrongResultError):
+                harness.check_result(wrong, ones, None)
+
+
+@unittest.skipIf(importlib.util.find_spec("jax") is None, "jax is not installed")
+class Jax(HarnessTest):
+    def test_programs(self):
+        program = """
+            import jax.numpy as jnp
+            from xplane_time.harness import serve_jax
+
+            x = jnp.ones((96, 96)) / 96
+
+            def build(params):
+                def run(x):
+                    for _ in range(params["length"]):
+                        x = jnp.tanh(x @ x)
+                    return x * 0 + (2 if params.get("wrong") else 1)
+                return run, (x,)
+
+            serve_jax(build, reference=lambda: jnp.ones((96, 96)), fallback_wall=True)
+        """
+        result = self.tune([{"length": 1}, {"length": 12}, {"length": 1, "again": True},
+                            {"length": 1, "wrong": True}], program)
+        rows = {json.dumps(row["params"]): row for row in result["variants"]}
+        self.assertEqual(self.picked(result), {"length": 1})
+        self.assertEqual(rows['{"again": true, "length": 1}']["alias_of"],
+                         rows['{"length": 1}']["id"])
+        self.assertEqual(rows['{"length": 1, "wrong": true}']["status"], "wrong_result")
+        self.assertIn(result["harness"]["clock"], ("profile", "device", "wall"))
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,179 @@
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <cstdlib>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/numbers.h"
+#include "xplane_time/harness.h"
+
+namespace xplane_time {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr int kExitUsage = 64, kExitIo = 74;
+
+std::optional<int> DescriptorOf(const char* name) {
+  const char* text = std::getenv(name);
+  int fd = -1;
+  if (text == nullptr || !absl::SimpleAtoi(text, &fd) || fd < 0) return std::nullopt;
+  return fd;
+}
+
+class Server {
+ public:
+  Server(const HarnessCode& code, int in, int out) : code_(code), in_(in), out_(out) {}
+
+  int Serve() {
+    std::string line;
+    while (ReadLine(&line)) {
+      const Json request = Json::parse(line, nullptr, /*allow_exceptions=*/false);
+      if (!request.is_object()) continue;
+      const std::string type = request.value("type", "");
+      if (type == "bye") return 0;
+      if (type == "hello") Hello(request);
+      if (type == "prepare") Prepare(request);
+      if (type == "verify") Verify(request);
+      if (type == "run_round") RunRound(request);
+      if (lost_) return kExitIo;
+    }
+    return kExitIo;
+  }
+
+ private:
+  bool ReadLine(std::string* line) {
+    std::array<char, 1 << 16> bytes;
+    for (size_t end; (end = received_.find('\n')) == std::string::npos;) {
+      const ssize_t got = read(in_, bytes.data(), bytes.size());
+      if (got <= 0) return false;
+      received_.append(bytes.data(), static_cast<size_t>(got));
+    }
+    const size_t end = received_.find('\n');
+    *line = received_.substr(0, end);
+    received_.erase(0, end + 1);
+    return true;
+  }
+
+  void Answer(Json message) {
+    message["v"] = 1;
+    const std::string line = message.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+    for (size_t sent = 0; sent < line.size() && !lost_;) {
+      const ssize_t now = write(out_, line.data() + sent, line.size() - sent);
+      lost_ = now < 0;
+      sent += static_cast<size_t>(std::max<ssize_t>(now, 0));
+    }
+  }
+
+  static Json Failed(const absl::Status& status, const char* otherwise) {
+    const char* name = absl::IsResourceExhausted(status) ? "oom"
+                       : absl::IsUnavailable(status)     ? "infra"
+                                                         : otherwise;
+    return {{"status", name}, {"message", std::string(status.message())}};
+  }
+
+  static Json Number(const Json& request) { return request.value("request", int64_t{0}); }
+
+  void Hello(const Json& request) {
+    workloads_.clear();
+    if (request.contains("workloads") && request["workloads"].is_array()) {
+      for (const Json& each : request["workloads"]) workloads_.push_back(each.value("id", ""));
+    }
+    if (workloads_.empty()) workloads_.emplace_back();
+    const Json versions = Json::parse(code_.versions_json, nullptr, false);
+    Answer({{"type", "hello"},
+            {"name", "C++"},
+            {"device", code_.device},
+            {"device_class", code_.device_class},
+            {"clock", code_.clock},
+            {"driver", code_.driver},
+            {"versions", versions.is_object() ? versions : Json::object()},
+            {"flags", code_.flags},
+            {"code_hash", code_.code_hash},
+            {"verifies", code_.verify != nullptr}});
+  }
+
+  void Prepare(const Json& request) {
+    const std::string variant = request.value("variant", "");
+    const Json params = request.contains("params") ? request["params"] : Json::object();
+    Json answer = {{"type", "prepared"}, {"request", Number(request)}, {"status", "ok"}};
+    auto fingerprint = code_.prepare(variant, params.dump());
+    absl::Status status = fingerprint.status();
+    if (!status.ok()) answer.update(Failed(status, "compile_error"));
+    if (status.ok() && code_.verify == nullptr) {  // the first run, which is not timed
+      for (const std::string& workload : workloads_) {
+        if (status.ok()) status = code_.run(variant, workload).status();
+      }
+      if (!status.ok()) answer.update(Failed(status, "runtime_error"));
+    }
+    if (status.ok()) answer["fingerprint"] = *fingerprint;
+    Answer(std::move(answer));
+  }
+
+  void Verify(const Json& request) {
+    Json answer = {{"type", "verified"}, {"request", Number(request)}, {"status", "ok"}};
+    const absl::Status status = code_.verify ? code_.verify(request.value("variant", ""))
+                                             : absl::UnimplementedError("no reference");
+    if (!status.ok()) {
+      const bool wrong = absl::IsFailedPrecondition(status);
+      answer.update(Failed(status, wrong ? "wrong_result" : "runtime_error"));
+    }
+    Answer(std::move(answer));
+  }
+
+  void RunRound(const Json& request) {
+    const std::string workload = request.value("workload", "");
+    const int64_t calls = std::max<int64_t>(1, request.value("calls", int64_t{1}));
+    std::vector<std::string> order;
+    if (request.contains("order") && request["order"].is_array()) {
+      for (const Json& each : request["order"]) {
+        if (each.is_string()) order.push_back(each.get<std::string>());
+      }
+    }
+    Json samples = Json::array();
+    for (size_t slot = 0; slot < order.size(); ++slot) {
+      Answer({{"type", "slot"}, {"request", Number(request)}, {"slot", slot}});
+      if (slot == 0) static_cast<void>(code_.run(order[0], workload));
+      Json sample = {{"slot", slot}, {"status", "ok"}};
+      int64_t sum_ps = 0;
+      for (int64_t call = 0; call < calls && sample["status"] == "ok"; ++call) {
+        const auto time_ps = code_.run(order[slot], workload);
+        if (!time_ps.ok()) sample.update(Failed(time_ps.status(), "runtime_error"));
+        sum_ps += time_ps.value_or(0);
+      }
+      if (sample["status"] == "ok") sample["t_ps"] = std::max<int64_t>(1, sum_ps / calls);
+      samples.push_back(std::move(sample));
+    }
+    Answer({{"type", "result"},
+            {"request", Number(request)},
+            {"status", "ok"},
+            {"samples", std::move(samples)}});
+  }
+
+  const HarnessCode& code_;
+  const int in_, out_;
+  std::string received_;
+  std::vector<std::string> workloads_;
+  bool lost_ = false;
+};
+
+}  // namespace
+
+int ServeHarness(const HarnessCode& code) {
+  const auto in = DescriptorOf("XPLANE_TIME_HARNESS_IN");
+  const auto out = DescriptorOf("XPLANE_TIME_HARNESS_OUT");
+  if (!in.has_value() || !out.has_value() || !code.prepare || !code.run) {
+    std::fputs("a harness needs a driver, prepare and run: xplane-time tune SPACE -- HARNESS\n",
+               stderr);
+    return kExitUsage;
+  }
+  return Server(code, *in, *out).Serve();
+}
+
+}  // namespace xplane_time
