@@ -100,9 +100,10 @@ std::vector<std::string> Reasons(const Json& result) {
   const auto regret = Number(Member(result, "regret"), "hi");
   const auto p_best = Number(result, "p_best");
   if (regret.has_value() && p_best.has_value()) {
-    reasons.push_back(absl::StrCat("It is the fastest with ", FormatPercent(*p_best),
-                                   " %; what it may lose is below ", PercentText(*regret),
-                                   " (95 %)."));
+    constexpr double kNothing = 5e-5;
+    reasons.push_back(absl::StrCat(
+        "It is the fastest with ", FormatPercent(*p_best), " %; what it may lose is ",
+        *regret < kNothing ? "nothing" : absl::StrCat("below ", PercentText(*regret)), " (95 %)."));
   }
   const Json confirmation = Member(result, "confirmation");
   if (const auto speedup = Number(confirmation, "speedup"); speedup.has_value()) {
@@ -128,16 +129,13 @@ std::vector<std::string> Reasons(const Json& result) {
 }
 
 std::string Fate(const Json& result, const Json& variant) {
-  if (const std::string status = Text(variant, "status"); status != "ok") {
-    const std::string message = Text(variant, "message");
-    return message.empty() ? status : absl::StrCat(status, ": ", message.substr(0, 60));
-  }
+  if (const std::string status = Text(variant, "status"); status != "ok") return status;
   if (const std::string alias = Text(variant, "alias_of"); !alias.empty()) {
-    return absl::StrCat("the same program as ", alias);
+    return absl::StrCat("alias of ", alias);
   }
   const Json out = Member(variant, "eliminated");
   if (!out.is_object()) return Text(variant, "id") == Text(result, "pick") ? "picked" : "";
-  return absl::StrCat(Text(out, "reason"), ", after round ", Number(out, "round").value_or(0));
+  return absl::StrCat(Text(out, "reason"), ", round ", Number(out, "round").value_or(0));
 }
 
 Section VariantSection(const Json& result) {
@@ -165,7 +163,7 @@ Section VariantSection(const Json& result) {
                           NameColumn("parameters", std::move(params), kParamsWidth),
                           NumberColumn("time %", std::move(ratios)),
                           NumberColumn("interval", std::move(intervals), /*drop=*/1),
-                          TextColumn("", std::move(fates))};
+                          TextColumn("outcome", std::move(fates))};
   section.notes = {"time %: how much slower than the pick"};
   return section;
 }
@@ -210,9 +208,10 @@ std::string SessionsText(std::span<const SessionInfo> sessions, const OutputOpti
   section.grid.columns = {NumberColumn("session", std::move(ids)),
                           TextColumn("begun", std::move(begun)),
                           NameColumn("workload", std::move(workloads), kParamsWidth),
-                          NameColumn("device", std::move(devices), kParamsWidth),
-                          NumberColumn("rounds", std::move(rounds)),
-                          TextColumn("decided", std::move(picks))};
+                          NumberColumn("rounds", std::move(rounds), /*drop=*/1),
+                          TextColumn("decided", std::move(picks)),
+                          NameColumn("device", std::move(devices), kParamsWidth)};
+  section.grid.columns.back().drop = 2;
   page.Add(section, /*tell_dropped=*/true);
   return std::move(page).Take();
 }
