@@ -11,10 +11,10 @@ namespace {
 // one from four on. Half is left for the leader being itself the luckiest of several.
 constexpr double kScreeningShare = 0.05;
 constexpr double kPooledShare = 0.55;
-constexpr double kWaldShare = 0.8;
+constexpr double kWaldShare = 0.8, kWaldShareOfTwo = 0.9;
 
 constexpr double kMixtureRounds = 0.5;   // the mixture is sharpest at some ten times as many
-constexpr double kOvershoot = 0.3;       // half of Siegmund's 0.583: spreads are estimates
+constexpr double kOvershoot = 0.3;        // half of Siegmund's 0.583: spreads are estimates
 constexpr double kMaxDrift = 2;          // a step is never worth more
 constexpr double kMaxExponent = 600;
 
@@ -52,8 +52,9 @@ double Evidence(const Comparison& comparison, const Hypothesis& hypothesis) {
   const double walk = z * std::sqrt(rounds);
   const double drift = std::min(hypothesis.distance / comparison.sd, kMaxDrift);
   const double share = comparison.pooled ? kPooledShare : 1;
-  return share * (kWaldShare * WaldRatio(walk, rounds, drift) +
-                  (1 - kWaldShare) * MixtureRatio(walk, rounds));
+  const double wald = comparison.pooled ? kWaldShare : kWaldShareOfTwo;
+  return share *
+         (wald * WaldRatio(walk, rounds, drift) + (1 - wald) * MixtureRatio(walk, rounds));
 }
 
 std::optional<double> LowerBound(const Comparison& comparison, double distance, double alpha) {

@@ -41,6 +41,23 @@ struct Comparer::Cluster {
   uint32_t kept = 0;
 };
 
+void Comparer::Update() {
+  fit_ = FitTwoWay(*observations_, metric_);
+  std::vector<double> levels;
+  for (uint32_t v = 0; v < observations_->variants(); ++v) {
+    if (!observations_->cells(v).empty()) levels.push_back(Level(v));
+  }
+  if (levels.empty()) return;
+  // Tukey's upper fence.
+  const auto quartile = [&levels](size_t quarters) {
+    const auto at = levels.begin() + static_cast<std::ptrdiff_t>(levels.size() * quarters / 4);
+    std::nth_element(levels.begin(), at, levels.end());
+    return *at;
+  };
+  const double first = quartile(1), third = quartile(3);
+  fence_ = third + 1.5 * (third - first);
+}
+
 std::vector<double> Comparer::Ratios(uint32_t a, uint32_t b) const {
   const std::vector<Cell>& of_a = observations_->cells(a);
   const std::vector<Cell>& of_b = observations_->cells(b);
@@ -57,7 +74,7 @@ std::vector<double> Comparer::Ratios(uint32_t a, uint32_t b) const {
 Comparison Comparer::Compare(uint32_t a, uint32_t b) const {
   std::vector<double> ratios = Ratios(a, b);
   if (ratios.size() >= kScreeningRounds) return Direct(std::move(ratios));
-  return Screen(a, b, ratios.size());
+  return Screen(a, b);
 }
 
 Comparison Comparer::Direct(std::vector<double> ratios) const {
@@ -75,8 +92,10 @@ Comparison Comparer::Direct(std::vector<double> ratios) const {
 std::vector<double> Comparer::Adjusted(uint32_t variant) const {
   std::vector<double> values;
   for (const Cell& cell : observations_->cells(variant)) {
-    values.push_back(Value(cell) - fit_.round_effect[cell.round]);
+    if (fit_.is_tied[cell.round]) values.push_back(Value(cell) - fit_.round_effect[cell.round]);
   }
+  if (!values.empty()) return values;
+  for (const Cell& cell : observations_->cells(variant)) values.push_back(Value(cell));
   return values;
 }
 
@@ -93,39 +112,81 @@ Comparer::Cluster Comparer::FastestCluster(uint32_t variant) const {
 
 double Comparer::Level(uint32_t variant) const { return FastestCluster(variant).mean; }
 
+// Samples of `a` as log-ratios to `b`: within the round where they share it, else against the
+// level of `b`.
+std::vector<Comparer::Screened> Comparer::ScreenedRatios(uint32_t a, uint32_t b,
+                                                         double level_of_b) const {
+  std::vector<Screened> ratios;
+  const std::vector<Cell>& of_b = observations_->cells(b);
+  auto other = of_b.begin();
+  for (const Cell& cell : observations_->cells(a)) {
+    while (other != of_b.end() && other->round < cell.round) ++other;
+    if (other != of_b.end() && other->round == cell.round) {
+      ratios.push_back({.log_ratio = Value(cell) - Value(*other), .is_common = true});
+    } else if (fit_.is_tied[cell.round]) {
+      ratios.push_back({.log_ratio = Value(cell) - fit_.round_effect[cell.round] - level_of_b});
+    }
+  }
+  std::sort(ratios.begin(), ratios.end(), [](const Screened& x, const Screened& y) {
+    return x.log_ratio < y.log_ratio;
+  });
+  return ratios;
+}
+
 // That every sample slower than noise would explain is a spike, at least as large as that. One
 // that needs no spike speaks for the variant.
-double Comparer::SpikeChance(uint32_t variant, double level) const {
+double Comparer::SpikeChance(uint32_t variant, std::span<const Screened> ratios) const {
   constexpr double kNoise = 3;  // standard deviations
+  // One sample alone: only where there are enough others to know spikes from, and where many
+  // variants are as slow. What stands out may well be a spike, of a kind not seen yet.
+  constexpr double kKnowsSpikes = 70;
+  if (ratios.size() == 1 && (fit_.spikes.samples() < kKnowsSpikes || Level(variant) > fence_)) {
+    return 1;
+  }
   double chance = 1;
-  for (const double value : Adjusted(variant)) {
-    const double beyond_noise = value - level - kNoise * fit_.sd;
+  for (const Screened& ratio : ratios) {
+    const double beyond_noise = ratio.log_ratio - kNoise * fit_.sd;
     if (beyond_noise < 0) return 1;
     chance *= fit_.spikes.Chance(beyond_noise);
   }
   return chance;
 }
 
-Comparison Comparer::Screen(uint32_t a, uint32_t b, size_t common) const {
+Comparison Comparer::Screen(uint32_t a, uint32_t b) const {
   Comparison result;
   result.screening = true;
   result.pooled = true;
-  const std::vector<Cell>& cells = observations_->cells(a);
-  if (cells.empty() || observations_->cells(b).empty()) return result;
-  const Cluster of_a = FastestCluster(a), of_b = FastestCluster(b);
-  result.rounds = static_cast<uint32_t>(cells.size());
-  result.kept = of_a.kept;
-  result.centre = result.log_ratio = of_a.mean - of_b.mean;
+  if (observations_->cells(a).empty() || observations_->cells(b).empty()) return result;
+  const Cluster of_b = FastestCluster(b);
+  std::vector<Screened> ratios = ScreenedRatios(a, b, of_b.mean);
+  if (ratios.empty()) {
+    // Nothing ties them together: good enough to guess who leads.
+    result.rounds = 1;
+    result.centre = result.log_ratio = Level(a) - of_b.mean;
+    return result;
+  }
+  result.rounds = static_cast<uint32_t>(ratios.size());
+  result.spike_chance = SpikeChance(a, ratios);
+  const double reach = fit_.df >= 1 ? OutlierReach(fit_.df) * std::sqrt(2.0) * fit_.sd : 0;
+  while (ratios.back().log_ratio - ratios.front().log_ratio > reach) ratios.pop_back();
+  double common = 0;
+  for (const Screened& ratio : ratios) {
+    result.log_ratio += ratio.log_ratio / static_cast<double>(ratios.size());
+    common += ratio.is_common;
+  }
+  result.centre = result.log_ratio;
+  result.kept = static_cast<uint32_t>(ratios.size());
   if (fit_.df < 1) return result;
 
-  // The effect of a round in which the other was not is known to some third of a sample's noise.
+  // In a common round both are noisy, elsewhere the effect of the round is, a little; the level
+  // of the other is noisy once for all of these.
   constexpr double kRoundEffect = 0.1;
-  const double apart = static_cast<double>(cells.size() - common);
-  const double untied = kRoundEffect * apart / static_cast<double>(cells.size());
+  const double kept = result.kept, apart = kept - common;
+  const double variance =
+      2 * common + (1 + kRoundEffect) * apart + apart * apart / of_b.kept;
   result.sd = std::sqrt(2.0) * fit_.sd;
-  result.se = fit_.sd * std::sqrt(1.0 / of_a.kept + 1.0 / of_b.kept + untied);
+  result.se = fit_.sd * std::sqrt(variance) / kept;
   result.df = fit_.df;
-  result.spike_chance = SpikeChance(a, of_b.mean);
   result.usable = true;
   return result;
 }

@@ -11,10 +11,11 @@
 //   L       +    +    +    +    +
 //   k       +              +           two: screening
 //
-// Holds references; Update() after each fold. Compare is O(samples of the two).
+// Holds references; Update() after each batch. Compare is O(samples of the two).
 #ifndef XPLANE_TIME_SRC_DECIDE_COMPARER_H_
 #define XPLANE_TIME_SRC_DECIDE_COMPARER_H_
 
+#include <span>
 #include <vector>
 
 #include "decide/boundary.h"
@@ -32,7 +33,7 @@ class Comparer {
       : observations_(&observations), metric_(metric) {}
   void Rebind(const Observations& observations) { observations_ = &observations; }
 
-  void Update() { fit_ = FitTwoWay(*observations_, metric_); }
+  void Update();
 
   // Of `a` to `b`; rounds is 0 where one of them has no sample.
   Comparison Compare(uint32_t a, uint32_t b) const;
@@ -47,18 +48,24 @@ class Comparer {
 
  private:
   struct Cluster;
+  struct Screened {
+    double log_ratio = 0;
+    bool is_common = false;
+  };
   double Value(const Cell& cell) const {
     return cell.log_value[metric_] - (cell.slot == 0 ? fit_.first_slot : 0);
   }
   std::vector<double> Adjusted(uint32_t variant) const;
   Cluster FastestCluster(uint32_t variant) const;
   Comparison Direct(std::vector<double> ratios) const;
-  double SpikeChance(uint32_t variant, double level) const;
-  Comparison Screen(uint32_t a, uint32_t b, size_t common) const;
+  std::vector<Screened> ScreenedRatios(uint32_t a, uint32_t b, double level_of_b) const;
+  double SpikeChance(uint32_t variant, std::span<const Screened> ratios) const;
+  Comparison Screen(uint32_t a, uint32_t b) const;
 
   const Observations* observations_;
   Metric metric_;
   TwoWayFit fit_;
+  double fence_ = 0;  // levels above stand out
 };
 
 }  // namespace xplane_time::decide

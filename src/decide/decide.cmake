@@ -4,10 +4,12 @@ add_library(xplane_time_decide STATIC
   decide/comparer.cc
   decide/decider.cc
   decide/judge.cc
+  decide/messages.cc
   decide/names.cc
   decide/observations.cc
   decide/orders.cc
   decide/planner.cc
+  decide/protocol.cc
   decide/race.cc
   decide/race_front.cc
   decide/robust.cc

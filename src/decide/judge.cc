@@ -92,7 +92,7 @@ class Judge {
   bool AllSlower(uint32_t pick, const std::vector<uint32_t>& rivals) const {
     std::vector<double> evidence;
     for (const uint32_t v : rivals) evidence.push_back(Evidence(Against(v, pick), {0, distance_}));
-    const std::vector<bool> slower = HolmRejected(evidence, config_.alpha / 2);
+    const std::vector<bool> slower = HolmRejected(evidence, config_.alpha / kClaimDoubt);
     return std::find(slower.begin(), slower.end(), false) == slower.end();
   }
 

@@ -137,11 +137,10 @@ void Race::DropSlower() {
   std::vector<double> evidence;
   for (const uint32_t v : rivals) {
     comparisons.push_back(objective_.Compare(v, *leader_));
-    evidence.push_back(Evidence(comparisons.back(), {NullFor(v), 2 * delta_}));
+    const double doubt = IsClaim() ? kClaimDoubt : rules_.incumbent == v ? kSwitchDoubt : 1;
+    evidence.push_back(Evidence(comparisons.back(), {NullFor(v), 2 * delta_}) / doubt);
   }
-  // A claim may err to both sides.
-  const double alpha = IsClaim() ? rules_.alpha / 2 : rules_.alpha;
-  const std::vector<bool> rejected = HolmRejected(evidence, alpha);
+  const std::vector<bool> rejected = HolmRejected(evidence, rules_.alpha);
   for (size_t i = 0; i < rivals.size(); ++i) {
     if (rejected[i]) Drop(rivals[i], *leader_, comparisons[i]);
   }

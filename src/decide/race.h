@@ -43,6 +43,11 @@ struct Standing {
   Comparison comparison = {};       // to `by`, then
 };
 
+// A claim of a winner takes so many times the evidence: it may err to both sides, and where
+// variants are equal the null of 0 holds exactly, so that the error is all that is allowed.
+constexpr double kClaimDoubt = 3;
+constexpr double kSwitchDoubt = 1.5;  // of replacing the incumbent, for the second reason
+
 enum class Outcome : uint8_t { kRunning, kCertified, kProved, kAllFailed };
 
 class Race {

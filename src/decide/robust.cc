@@ -13,6 +13,12 @@ double Median(std::span<double> values) {
   return (*std::max_element(values.begin(), middle) + *middle) / 2;
 }
 
+double LowMedian(std::span<double> values) {
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>((values.size() - 1) / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
 double MedianAbsoluteDeviation(std::span<const double> values, double centre) {
   std::vector<double> distances(values.size());
   std::transform(values.begin(), values.end(), distances.begin(),

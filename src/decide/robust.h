@@ -4,7 +4,7 @@
 //   Median(v) == 2, MedianAbsoluteDeviation(v, 2) == 1
 //   MeanWithin(v, /*centre=*/2, /*reach=*/5).mean == 1.5   // 100 is skipped
 //
-// All expect at least one value. Median reorders its argument. O(n).
+// All expect at least one value. The medians reorder their argument. O(n).
 #ifndef XPLANE_TIME_SRC_DECIDE_ROBUST_H_
 #define XPLANE_TIME_SRC_DECIDE_ROBUST_H_
 
@@ -14,6 +14,7 @@
 namespace xplane_time::decide {
 
 double Median(std::span<double> values);
+double LowMedian(std::span<double> values);  // of an even number: the lower of the middle ones
 double MedianAbsoluteDeviation(std::span<const double> values, double centre);
 
 // 1.4826 MAD estimates the standard deviation of normal samples.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
 #include "decide/boundary.h"
 #include "decide/robust.h"
@@ -15,6 +16,7 @@ class Fitter {
       : observations_(observations), metric_(metric) {
     centre_.assign(observations.variants(), 0);
     fit_.round_effect.assign(observations.rounds().size(), 0);
+    fit_.is_tied.assign(observations.rounds().size(), false);
     CountFreedom();
   }
 
@@ -36,17 +38,19 @@ class Fitter {
   }
 
   void CountFreedom() {
-    size_t variants = 0, rounds = 0;
-    for (uint32_t v = 0; v < centre_.size(); ++v) {
-      if (!Informs(v)) continue;
-      ++variants;
-      samples_ += static_cast<double>(observations_.cells(v).size());
+    constexpr std::ptrdiff_t kTie = 3;
+    double variants = 0, rounds = 0;
+    for (uint32_t v = 0; v < centre_.size(); ++v) variants += Informs(v);
+    for (size_t r = 0; r < fit_.is_tied.size(); ++r) {
+      const auto& round = observations_.rounds()[r];
+      const auto informing = std::count_if(
+          round.begin(), round.end(),
+          [this](const RoundCell& cell) { return Informs(cell.variant); });
+      samples_ += static_cast<double>(informing);
+      rounds += informing > 0;
+      fit_.is_tied[r] = informing >= std::min<std::ptrdiff_t>(std::ssize(round), kTie);
     }
-    for (const auto& round : observations_.rounds()) {
-      rounds += std::any_of(round.begin(), round.end(),
-                            [this](const RoundCell& cell) { return Informs(cell.variant); });
-    }
-    df_ = samples_ - static_cast<double>(variants) - static_cast<double>(rounds) + 1;
+    df_ = samples_ - variants - rounds + 1;
   }
 
   double Reach(double sd) const { return OutlierReach(df_) * sd; }
@@ -62,15 +66,15 @@ class Fitter {
     for (int sweep = 0; sweep < kMeanSweeps; ++sweep) Sweep(Reach(sd));
   }
 
-  // With a reach: means of what is within it of the centre so far.
-  double Centre(double so_far, double reach) {
-    if (reach > 0) {
-      const SkippedMean mean = MeanWithin(values_, so_far, reach);
-      if (mean.kept > 0) return mean.mean;
-    }
-    return Median(values_);
+  // With a reach: the mean of what is within it of the centre so far.
+  std::optional<double> MeanNear(double so_far, double reach) const {
+    if (reach == 0) return std::nullopt;
+    const SkippedMean mean = MeanWithin(values_, so_far, reach);
+    if (mean.kept == 0) return std::nullopt;
+    return mean.mean;
   }
 
+  // Of two values one may be a spike, and spikes slow down: the low median.
   void Sweep(double reach) {
     moved_ = 0;
     for (uint32_t v = 0; v < centre_.size(); ++v) {
@@ -79,7 +83,8 @@ class Fitter {
       for (const Cell& cell : observations_.cells(v)) {
         values_.push_back(Value(cell) - fit_.round_effect[cell.round]);
       }
-      centre_[v] = Centre(centre_[v], reach);
+      const auto near = MeanNear(centre_[v], reach);
+      centre_[v] = near ? *near : LowMedian(values_);
     }
     for (size_t r = 0; r < fit_.round_effect.size(); ++r) {
       values_.clear();
@@ -87,7 +92,8 @@ class Fitter {
         if (Informs(cell.variant)) values_.push_back(Value(cell) - centre_[cell.variant]);
       }
       if (values_.empty()) continue;
-      const double effect = Centre(fit_.round_effect[r], reach);
+      const auto near = MeanNear(fit_.round_effect[r], reach);
+      const double effect = near ? *near : LowMedian(values_);
       moved_ = std::max(moved_, std::abs(effect - fit_.round_effect[r]));
       fit_.round_effect[r] = effect;
     }
@@ -182,9 +188,11 @@ class Fitter {
 }  // namespace
 
 double SpikeModel::Chance(double log_size) const {
-  constexpr double kPriorSpikes = 1, kPriorSamples = 50, kPriorLogSize = 1;
-  const double rate = (spikes_ + kPriorSpikes) / (samples_ + kPriorSamples);
-  const double mean = (log_sizes_ + kPriorLogSize) / (spikes_ + kPriorSpikes);
+  constexpr double kPriorSpikes = 0.6, kPriorSamples = 30, kPriorLogSize = 0.5;
+  // One standard error above what was seen.
+  const double rate =
+      (spikes_ + std::sqrt(spikes_) + kPriorSpikes) / (samples_ + kPriorSamples);
+  const double mean = (log_sizes_ + kPriorLogSize) / (spikes_ + 1);
   return rate * std::exp(-std::max(log_size, 0.0) / mean);
 }
 

@@ -27,14 +27,15 @@ class SpikeModel {
     log_sizes_ += log_size;
   }
   double Chance(double log_size) const;
-  double count() const { return spikes_; }
+  double samples() const { return samples_; }
 
  private:
   double samples_ = 0, spikes_ = 0, log_sizes_ = 0;
 };
 
 struct TwoWayFit {
-  std::vector<double> round_effect;  // by round; 0 where nothing informs
+  std::vector<double> round_effect;  // by round; 0 where it is not tied
+  std::vector<bool> is_tied;         // by round: enough variants inform of its effect
   double first_slot = 0;             // what the first run of a round takes longer; 0: not proved
   double sd = 0;                     // of one sample
   double df = 0;                     // of sd; below 1: unknown

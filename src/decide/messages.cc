@@ -1,0 +1,360 @@
+#include "decide/messages.h"
+
+#include <limits>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace xplane_time::decide {
+namespace {
+
+using nlohmann::json;
+using nlohmann::ordered_json;
+
+absl::Status Wrong(const std::string& field, std::string_view wanted) {
+  return absl::InvalidArgumentError(
+      absl::StrCat(field, ": must be ", absl::string_view(wanted.data(), wanted.size())));
+}
+
+// Null where the field is absent or null.
+const json* Field(const json& object, const char* name) {
+  const auto it = object.find(name);
+  return it == object.end() || it->is_null() ? nullptr : &*it;
+}
+
+// Fields of one object. The first error stays; what is absent leaves its target as it is.
+class Fields {
+ public:
+  Fields(const json& object, std::string place) : object_(object), place_(std::move(place)) {
+    if (!object.is_object()) status_ = Wrong(place_.empty() ? "the line" : place_, "an object");
+  }
+
+  const absl::Status& status() const { return status_; }
+  std::string Place(const char* name) const {
+    return place_.empty() ? std::string(name) : absl::StrCat(place_, ".", name);
+  }
+
+  const json* Find(const char* name, bool required = false) {
+    if (!status_.ok()) return nullptr;
+    const json* value = Field(object_, name);
+    if (value == nullptr && required) Fail(name, "present");
+    return value;
+  }
+  void Fail(const char* name, std::string_view wanted) {
+    if (status_.ok()) status_ = Wrong(Place(name), wanted);
+  }
+
+  template <typename Integer>
+  bool Read(const char* name, Integer* target, bool required = false) {
+    const json* value = Find(name, required);
+    if (value == nullptr) return false;
+    const bool is_natural = value->is_number_unsigned();
+    if (!is_natural && !value->is_number_integer()) {
+      Fail(name, "an integer");
+      return false;
+    }
+    const bool fits =
+        is_natural ? std::in_range<Integer>(value->get<uint64_t>())
+                   : std::in_range<Integer>(value->get<int64_t>());
+    if (!fits) {
+      Fail(name, std::numeric_limits<Integer>::is_signed ? "an integer of 64 bits"
+                                                         : "an integer from 0, and smaller");
+      return false;
+    }
+    *target = is_natural ? static_cast<Integer>(value->get<uint64_t>())
+                         : static_cast<Integer>(value->get<int64_t>());
+    return true;
+  }
+
+  bool ReadNumber(const char* name, double* target) {
+    const json* value = Find(name);
+    if (value == nullptr) return false;
+    if (!value->is_number()) {
+      Fail(name, "a number");
+      return false;
+    }
+    *target = value->get<double>();
+    return true;
+  }
+
+  void ReadBool(const char* name, bool* target) {
+    const json* value = Find(name);
+    if (value == nullptr) return;
+    if (!value->is_boolean()) return Fail(name, "true or false");
+    *target = value->get<bool>();
+  }
+
+  const std::string* ReadString(const char* name, bool required = false) {
+    const json* value = Find(name, required);
+    if (value == nullptr) return nullptr;
+    if (!value->is_string()) {
+      Fail(name, "a string");
+      return nullptr;
+    }
+    return value->get_ptr<const std::string*>();
+  }
+
+ private:
+  const json& object_;
+  std::string place_;
+  absl::Status status_;
+};
+
+absl::Status ParseVariant(const json& item, const std::string& place, OpenMessage* open) {
+  Fields fields(item, place);
+  Variant variant;
+  int64_t mem_bytes = 0;
+  if (fields.Read("mem_bytes", &mem_bytes)) variant.mem_bytes = mem_bytes;
+  const json* params = fields.Find("params");
+  const json* id = fields.Find("id", /*required=*/true);
+  if (!fields.status().ok()) return fields.status();
+  if (absl::Status status = open->ids.Add(*id); !status.ok()) {
+    return absl::InvalidArgumentError(absl::StrCat(place, ".id: ", status.message()));
+  }
+  variant.id = id->dump();
+  if (params != nullptr) variant.params_json = params->dump();
+  open->space.variants.push_back(std::move(variant));
+  return absl::OkStatus();
+}
+
+absl::Status ParseSpace(const json& message, OpenMessage* open) {
+  Fields fields(message, "");
+  const json* space = fields.Find("space", /*required=*/true);
+  if (space == nullptr) return fields.status();
+  Fields space_fields(*space, "space");
+  const json* variants = space_fields.Find("variants", /*required=*/true);
+  if (variants == nullptr) return space_fields.status();
+  if (!variants->is_array()) return Wrong("space.variants", "an array");
+  if (variants->size() > kMaxVariants) {
+    return Wrong("space.variants", absl::StrCat("of at most ", kMaxVariants,
+                                                " variants: draw a sample of the space first"));
+  }
+  size_t position = 0;
+  for (const json& item : *variants) {
+    const std::string place = absl::StrCat("space.variants[", position++, "]");
+    if (absl::Status status = ParseVariant(item, place, open); !status.ok()) return status;
+  }
+  return absl::OkStatus();
+}
+
+void ParseCanary(Fields& fields, DecideConfig* config) {
+  const json* canary = fields.Find("canary");
+  if (canary == nullptr) return;
+  if (!canary->is_boolean()) {
+    fields.Read("canary", &config->canary);
+  } else if (!canary->get<bool>()) {
+    config->canary = 0;
+  }
+}
+
+void ParseChoices(Fields& fields, DecideConfig* config) {
+  if (const std::string* stop = fields.ReadString("stop")) {
+    if (*stop != "pick" && *stop != "claim") return fields.Fail("stop", "pick or claim");
+    config->stop = *stop == "pick" ? Stop::kPick : Stop::kClaim;
+  }
+  if (const std::string* name = fields.ReadString("objective")) {
+    for (const Objective objective : {Objective::kTime, Objective::kEnergy, Objective::kEdp,
+                                      Objective::kEd2p, Objective::kPareto}) {
+      if (ObjectiveName(objective) != *name) continue;
+      config->objective = objective;
+      return;
+    }
+    fields.Fail("objective", "time, energy, edp, ed2p or pareto");
+  }
+}
+
+absl::Status ParseBudget(const json& budget, DecideConfig* config) {
+  Fields fields(budget, "config.budget");
+  int64_t value = 0;
+  if (fields.Read("runs", &value)) config->budget_runs = value;
+  if (fields.Read("time_ps", &value)) config->budget_time_ps = value;
+  return fields.status();
+}
+
+absl::Status ParseConfig(const json& message, OpenMessage* open) {
+  const json* object = Field(message, "config");
+  if (object == nullptr) return absl::OkStatus();
+  Fields fields(*object, "config");
+  DecideConfig& config = open->config;
+  fields.ReadNumber("alpha", &config.alpha);
+  fields.ReadNumber("tie_alpha", &config.tie_alpha);
+  fields.ReadNumber("delta", &config.delta);
+  fields.Read("seed", &config.seed);
+  ParseCanary(fields, &config);
+  ParseChoices(fields, &config);
+  if (const json* incumbent = fields.Find("incumbent")) {
+    config.incumbent = open->ids.Find(*incumbent);
+    if (!config.incumbent) fields.Fail("incumbent", "the id of a variant, or null");
+  }
+  const json* budget = fields.Find("budget");
+  if (!fields.status().ok() || budget == nullptr) return fields.status();
+  return ParseBudget(*budget, &config);
+}
+
+absl::StatusOr<Sample> ParseSample(const json& item, const std::string& place, const Ids& ids) {
+  Fields fields(item, place);
+  Sample sample;
+  if (const json* id = fields.Find("id", /*required=*/true)) {
+    const auto variant = ids.Find(*id);
+    if (variant) {
+      sample.variant = *variant;
+    } else {
+      fields.Fail("id", "the id of a variant of the space");
+    }
+  }
+  fields.Read("slot", &sample.slot, /*required=*/true);
+  if (const std::string* name = fields.ReadString("status", /*required=*/true)) {
+    const auto status = ParseSampleStatus(*name);
+    if (status) {
+      sample.status = *status;
+    } else {
+      fields.Fail("status",
+                  "ok, compile_error, runtime_error, crash, timeout, oom, wrong_result, "
+                  "no_events, throttled or infra");
+    }
+  }
+  fields.Read("t_ps", &sample.t_ps, /*required=*/sample.status == SampleStatus::kOk);
+  double energy_uj = 0;
+  if (fields.ReadNumber("energy_uj", &energy_uj)) sample.energy_uj = energy_uj;
+  if (!fields.status().ok()) return fields.status();
+  return sample;
+}
+
+template <typename Value>
+ordered_json OrNull(const std::optional<Value>& value) {
+  return value ? ordered_json(*value) : ordered_json(nullptr);
+}
+
+ordered_json IdOrNull(const std::optional<uint32_t>& variant, const Ids& ids) {
+  return variant ? ordered_json(ids[*variant]) : ordered_json(nullptr);
+}
+
+ordered_json CanaryJson(const std::optional<CanaryReport>& canary) {
+  if (!canary) return nullptr;
+  return {{"rounds", canary->rounds},
+          {"ratio", canary->ratio},
+          {"lo", canary->lo},
+          {"hi", canary->hi},
+          {"biased", canary->biased}};
+}
+
+ordered_json EliminatedJson(const Verdict& verdict, const Ids& ids) {
+  ordered_json result = ordered_json::array();
+  for (const Elimination& out : verdict.eliminated) {
+    result.push_back({{"id", ids[out.variant]},
+                      {"by", IdOrNull(out.by, ids)},
+                      {"round", out.round},
+                      {"reason", out.reason},
+                      {"ratio", OrNull(out.ratio)},
+                      {"lo", OrNull(out.lo)}});
+  }
+  return result;
+}
+
+ordered_json RatiosJson(const Verdict& verdict, const Ids& ids) {
+  ordered_json result = ordered_json::array();
+  for (const Ratio& ratio : verdict.ratios) {
+    result.push_back({{"id", ids[ratio.variant]},
+                      {"est", ratio.est},
+                      {"lo", OrNull(ratio.lo)},
+                      {"hi", OrNull(ratio.hi)}});
+  }
+  return result;
+}
+
+}  // namespace
+
+absl::Status Ids::Add(const json& id) {
+  if (!id.is_string() && !id.is_number_integer()) {
+    return absl::InvalidArgumentError("must be a string or an integer");
+  }
+  if (!positions_.emplace(id.dump(), static_cast<uint32_t>(ids_.size())).second) {
+    return absl::InvalidArgumentError(absl::StrCat(id.dump(), " is there twice"));
+  }
+  ids_.push_back(id);
+  return absl::OkStatus();
+}
+
+std::optional<uint32_t> Ids::Find(const json& id) const {
+  if (!id.is_string() && !id.is_number_integer()) return std::nullopt;
+  const auto it = positions_.find(id.dump());
+  if (it == positions_.end()) return std::nullopt;
+  return it->second;
+}
+
+absl::StatusOr<OpenMessage> ParseOpen(const json& message) {
+  OpenMessage open;
+  if (absl::Status status = ParseSpace(message, &open); !status.ok()) return status;
+  if (absl::Status status = ParseConfig(message, &open); !status.ok()) return status;
+  Fields fields(message, "");
+  fields.ReadBool("history", &open.history);
+  if (!fields.status().ok()) return fields.status();
+  return open;
+}
+
+absl::StatusOr<RoundResult> ParseResult(const json& message, const Ids& ids) {
+  Fields fields(message, "");
+  RoundResult result;
+  fields.Read("batch", &result.batch, /*required=*/true);
+  fields.Read("round", &result.round, /*required=*/true);
+  fields.ReadBool("discarded", &result.discarded);
+  const json* samples = fields.Find("samples", /*required=*/true);
+  if (!fields.status().ok()) return fields.status();
+  if (!samples->is_array()) return Wrong("samples", "an array");
+  for (const json& item : *samples) {
+    auto sample = ParseSample(item, absl::StrCat("samples[", result.samples.size(), "]"), ids);
+    if (!sample.ok()) return sample.status();
+    result.samples.push_back(*sample);
+  }
+  return result;
+}
+
+absl::StatusOr<std::vector<RoundResult>> ParseHistory(const json& message, const Ids& ids) {
+  Fields fields(message, "");
+  const json* items = fields.Find("results", /*required=*/true);
+  if (!fields.status().ok()) return fields.status();
+  if (!items->is_array()) return Wrong("results", "an array");
+  std::vector<RoundResult> results;
+  for (const json& item : *items) {
+    auto result = ParseResult(item, ids);
+    if (!result.ok()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("results[", results.size(), "].", result.status().message()));
+    }
+    results.push_back(*std::move(result));
+  }
+  return results;
+}
+
+ordered_json BatchJson(const Batch& batch, const Ids& ids) {
+  ordered_json rounds = ordered_json::array();
+  for (const auto& round : batch.rounds) {
+    ordered_json order = ordered_json::array();
+    for (const uint32_t variant : round) order.emplace_back(ids[variant]);
+    rounds.push_back(std::move(order));
+  }
+  return {{"batch", batch.batch}, {"rounds", std::move(rounds)}};
+}
+
+ordered_json VerdictJson(const Verdict& verdict, const Ids& ids) {
+  ordered_json tied = ordered_json::array();
+  for (const uint32_t variant : verdict.tied) tied.emplace_back(ids[variant]);
+  const std::string_view claim = ClaimName(verdict.claim);
+  return {{"pick", IdOrNull(verdict.pick, ids)},
+          {"claim", std::string(claim)},
+          {"tied", std::move(tied)},
+          {"eliminated", EliminatedJson(verdict, ids)},
+          {"ratios", RatiosJson(verdict, ids)},
+          {"p_best", OrNull(verdict.p_best)},
+          {"regret", {{"est", OrNull(verdict.regret_est)}, {"hi", OrNull(verdict.regret_hi)}}},
+          {"delta", verdict.delta},
+          {"canary", CanaryJson(verdict.canary)},
+          {"mde", OrNull(verdict.mde)},
+          {"runs", verdict.runs},
+          {"rounds", verdict.rounds},
+          {"stop_reason", verdict.stop_reason},
+          {"rule", verdict.rule},
+          {"seed", verdict.seed}};
+}
+
+}  // namespace xplane_time::decide

@@ -1,0 +1,37 @@
+// Protocol: the decider as a process. One JSON object a line, "v": 1.
+//
+//   in   {"v":1,"type":"open","session":"s","space":{"variants":[{"id":"a","params":{}}, ...]},
+//         "config":{"seed":7}}
+//   out  {"v":1,"type":"batch","session":"s","batch":1,"rounds":[["a","b"],["b","a"], ...]}
+//   in   {"v":1,"type":"result","session":"s","batch":1,"round":0,
+//         "samples":[{"id":"a","slot":0,"status":"ok","t_ps":5000}, ...]}
+//   out  {"v":1,"type":"verdict","session":"s","pick":"a","claim":"winner", ...}
+//   in   {"v":1,"type":"close","session":"s"}
+//   in   {"v":1,"type":"result","session":"s","batch":9,"round":0,"samples":[]}
+//   out  {"v":1,"type":"error","code":"not_open","message":"...","line":5}   // state as before
+//
+// `history {results}` after open resumes or replays: it is answered with the line that would have
+// come next. Because open is answered at once, a history that follows must be announced
+// ("history": true in open), or be there already, which `ServeOptions::input_waiting` tells.
+// docs/deciding.md has all fields. Hostile input gives error lines: a line may have 64 MiB and 64
+// levels of nesting. Not thread-safe.
+#ifndef XPLANE_TIME_SRC_DECIDE_PROTOCOL_H_
+#define XPLANE_TIME_SRC_DECIDE_PROTOCOL_H_
+
+#include <functional>
+#include <istream>
+#include <ostream>
+
+namespace xplane_time::decide {
+
+struct ServeOptions {
+  // Whether more input can be read without waiting. Default: what the stream has buffered.
+  std::function<bool()> input_waiting = {};
+};
+
+// Until the end of `in`. Flushes after each reply. False: `out` failed.
+bool Serve(std::istream& in, std::ostream& out, const ServeOptions& options = {});
+
+}  // namespace xplane_time::decide
+
+#endif  // XPLANE_TIME_SRC_DECIDE_PROTOCOL_H_
