@@ -3,11 +3,14 @@
 #include <cstdio>
 #include <cstdlib>
 #include <ctime>
+#include <iostream>
 
+#include <poll.h>
 #include <unistd.h>
 
 #include "absl/strings/str_cat.h"
 #include "commands.h"
+#include "decide/protocol.h"
 #include "output/tuning.h"
 #include "tune/export.h"
 #include "tune/outcome_json.h"
@@ -20,7 +23,7 @@ namespace xplane_time::tools {
 namespace {
 
 constexpr int kExitCannotTell = 11, kExitTooLittle = 12, kExitAllFailed = 20, kExitWrong = 21,
-              kExitNoHarness = 69, kExitStopped = 75;
+              kExitNoHarness = 69, kExitCannotWrite = 73, kExitStopped = 75;
 
 volatile std::sig_atomic_t stop_signal = 0;
 
@@ -182,6 +185,38 @@ int RunExport(const TuneCommand& command) {
   return status.ok() || absl::IsAborted(status) ? 0 : Fail(status);
 }
 
+int RunReplay(const TuneCommand& command, const output::OutputOptions& how) {
+  auto store = TuneStore::OpenReadOnly(command.store_path);
+  if (!store.ok()) return Fail(store.status());
+  auto session = SessionOf(command, *store);
+  if (!session.ok()) return Fail(session.status());
+  auto outcome = Replay(*store, *session, command.changes_json);
+  if (!outcome.ok()) return Fail(outcome.status());
+  const int written = Print(command, OutcomeJson(*outcome), how);
+  return written != 0 ? written : ExitOf(*outcome);
+}
+
+// More input that is on its way within a few milliseconds counts as there.
+bool InputWaiting() {
+  constexpr int kMilliseconds = 5;
+  pollfd input = {STDIN_FILENO, POLLIN, 0};
+  return std::cin.rdbuf()->in_avail() > 0 || poll(&input, 1, kMilliseconds) > 0;
+}
+
+int RunDecide(const TuneCommand& command) {
+  decide::ServeOptions options;
+  options.input_waiting = InputWaiting;
+  if (!command.space_path.empty()) {
+    auto space = ReadSpace(command.space_path);
+    if (!space.ok()) return Fail(space.status());
+    auto configurations = ChooseConfigurations(*space, {});
+    if (!configurations.ok()) return Fail(configurations.status());
+    options.space_json = DecideSpaceJson(*configurations);
+  }
+  std::ios::sync_with_stdio(false);
+  return decide::Serve(std::cin, std::cout, options) ? 0 : kExitCannotWrite;
+}
+
 }  // namespace
 
 int RunTune(const Options& options) {
@@ -193,11 +228,12 @@ int RunTune(const Options& options) {
       return RunShow(command, options.output);
     case TuneAction::kExport:
       return RunExport(command);
-    case TuneAction::kDecide:
     case TuneAction::kReplay:
+      return RunReplay(command, options.output);
+    case TuneAction::kDecide:
       break;
   }
-  return Fail(absl::InternalError("tune: no such action"));
+  return RunDecide(command);
 }
 
 }  // namespace xplane_time::tools

@@ -3,6 +3,8 @@
 
 #include <limits>
 
+#include "absl/strings/escaping.h"
+
 #include "options_parts.h"
 
 namespace xplane_time::tools {
@@ -173,6 +175,22 @@ std::string ConvertStrategy(const std::string& text, Choice* choice) {
   return "";
 }
 
+// For what was given, by the names of the decider's config.
+std::string ChangesJson(const TuneTexts& t, const TuneCommand& o) {
+  const DecideConfig& decide = o.decide;
+  std::vector<std::string> fields;
+  const auto add = [&](bool given, const char* name, const std::string& value) {
+    if (given) fields.push_back(absl::StrCat("\"", name, "\":", value));
+  };
+  add(!t.delta.empty(), "delta", absl::StrCat(decide.delta));
+  add(!t.alpha.empty(), "alpha", absl::StrCat(decide.alpha));
+  add(!t.tie_alpha.empty(), "tie_alpha", absl::StrCat(decide.tie_alpha));
+  add(!t.stop.empty(), "stop", absl::StrCat("\"", t.stop, "\""));
+  add(!t.objective.empty(), "objective", absl::StrCat("\"", t.objective, "\""));
+  add(!o.incumbent.empty(), "incumbent", absl::StrCat("\"", absl::CHexEscape(o.incumbent), "\""));
+  return absl::StrCat("{", CLI::detail::join(fields, ","), "}");
+}
+
 }  // namespace
 
 std::string ConvertTune(const TuneTexts& t, TuneCommand* o) {
@@ -192,6 +210,7 @@ std::string ConvertTune(const TuneTexts& t, TuneCommand* o) {
     decide.budget_time_ps = static_cast<int64_t>(*t.budget_time_s * kPsPerSecond);
   }
   o->choice.seed = decide.seed;
+  o->changes_json = ChangesJson(t, *o);
   if (o->action == TuneAction::kExport && o->format == "table") o->format = "csv";
   if (o->action != TuneAction::kRun) return "";
   if (o->space_path.empty()) return "no SPACE given; see xplane-time tune --help";

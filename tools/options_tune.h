@@ -27,6 +27,7 @@ struct TuneCommand {
   bool resume = false;  // run
 
   DecideConfig decide;
+  std::string changes_json = "{}";  // replay: what differs from the session's rule
   std::string incumbent, baseline;
   uint64_t confirmation_rounds = 10;
   Choice choice;
@@ -41,11 +42,12 @@ struct TuneCommand {
   bool quiet = false;
 };
 
-// Adds the subcommands to `tune`. `set` options of replay replace those of the session.
+// Options read as text and converted after parsing.
 struct TuneTexts {
-  std::string stop = "pick", objective = "time", strategy = "all", alpha, tie_alpha, delta;
+  std::string stop, objective, strategy = "all", alpha, tie_alpha, delta;
   std::optional<double> budget_time_s;
 };
+// Adds what `tune` takes, and its subcommands.
 void AddTune(CLI::App* tune, TuneCommand* command, TuneTexts* texts);
 // An error message where texts do not fit.
 std::string ConvertTune(const TuneTexts& texts, TuneCommand* command);

@@ -145,6 +145,12 @@ absl::StatusOr<TuneOutcome> Tune(std::span<const Configuration> configurations,
                                  const TuneOptions& options, Harness* harness, TuneStore* store,
                                  TuneWatcher* watcher);
 
+// A verdict on the rounds of a stored session by another rule: `changes_json` has the fields of
+// config (docs/deciding.md) that are to differ. Errors: NotFound, FailedPrecondition (no
+// rounds), InvalidArgument (a field), DataLoss.
+absl::StatusOr<TuneOutcome> Replay(const TuneStore& store, int64_t session,
+                                   std::string_view changes_json);
+
 }  // namespace xplane_time
 
 #endif  // XPLANE_TIME_TUNE_H_

@@ -107,7 +107,10 @@ struct Envelope {
 class Server {
  public:
   Server(std::istream& in, std::ostream& out, const ServeOptions& options)
-      : in_(in), out_(out), input_waiting_(options.input_waiting) {
+      : in_(in),
+        out_(out),
+        input_waiting_(options.input_waiting),
+        space_(json::parse(options.space_json, nullptr, /*allow_exceptions=*/false)) {
     if (!input_waiting_) input_waiting_ = [this] { return in_.rdbuf()->in_avail() > 0; };
   }
 
@@ -177,7 +180,9 @@ class Server {
     if (id != message.end() && !id->is_string() && !id->is_number_integer()) {
       return Error("bad_open", "session: must be a string or an integer");
     }
-    auto parsed = ParseOpen(message);
+    json with_space = message;
+    if (!message.contains("space") && space_.is_object()) with_space["space"] = space_;
+    auto parsed = ParseOpen(with_space);
     if (!parsed.ok()) return Error("bad_open", parsed.status().message());
     auto decider = Decider::Open(std::move(parsed->space), parsed->config);
     if (!decider.ok()) return Error("bad_open", decider.status().message());
@@ -225,15 +230,16 @@ class Server {
   }
 
   void Error(std::string_view code, absl::string_view message) {
-    out_ << envelope_.Close("error", {{"code", std::string(code)},
-                                      {"message", std::string(message)},
-                                      {"line", number_}})
+    out_ << envelope_.Close(
+                "error",
+                {{"code", std::string(code)}, {"message", std::string(message)}, {"line", number_}})
          << std::flush;
   }
 
   std::istream& in_;
   std::ostream& out_;
   std::function<bool()> input_waiting_;
+  const json space_;  // discarded: none
   std::optional<Session> session_;
   Envelope envelope_;
   bool open_unanswered_ = false;

@@ -125,16 +125,29 @@ class Writer {
 
 std::string OutcomeJson(const TuneOutcome& outcome) { return Text(Writer(outcome).Write()); }
 
+std::string DecideSpaceJson(std::span<const Configuration> configurations) {
+  Json variants = Json::array();
+  for (const Configuration& each : configurations) {
+    Json variant = {{"id", each.id}, {"params", Parsed(each.params_json)}};
+    if (each.mem_bytes.has_value()) variant["mem_bytes"] = *each.mem_bytes;
+    variants.push_back(std::move(variant));
+  }
+  return Text({{"variants", std::move(variants)}});
+}
+
 std::string DecideConfigJson(const DecideConfig& config, std::string_view incumbent) {
+  Json budget = Json::object();
+  if (config.budget_runs.has_value()) budget["runs"] = *config.budget_runs;
+  if (config.budget_time_ps.has_value()) budget["time_ps"] = *config.budget_time_ps;
   return Text({{"alpha", config.alpha},
                {"tie_alpha", config.tie_alpha},
                {"delta", config.delta},
                {"stop", config.stop == Stop::kPick ? "pick" : "claim"},
                {"objective", ObjectiveName(config.objective)},
                {"incumbent", incumbent.empty() ? Json() : Json(incumbent)},
-               {"budget_runs", OrNull(config.budget_runs)},
-               {"budget_time_ps", OrNull(config.budget_time_ps)},
-               {"canary", config.canary}});
+               {"budget", std::move(budget)},
+               {"canary", config.canary},
+               {"seed", config.seed}});
 }
 
 std::string PreparationJson(const HarnessInfo& harness, std::span<const TunedVariant> variants) {

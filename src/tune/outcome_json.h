@@ -16,7 +16,10 @@ namespace xplane_time {
 // a variant.
 std::string OutcomeJson(const TuneOutcome& outcome);
 
-// What decides a decision: part of a session's identity.
+// The space of docs/deciding.md.
+std::string DecideSpaceJson(std::span<const Configuration> configurations);
+
+// The config of docs/deciding.md: part of a session's identity.
 std::string DecideConfigJson(const DecideConfig& config, std::string_view incumbent);
 
 // States of variants by id, kept in a session's first record.

@@ -8,13 +8,10 @@
 #include "absl/strings/str_cat.h"
 #include "compare/intervals.h"
 #include "tune/outcome_json.h"
+#include "tune/session_variants.h"
 
 namespace xplane_time {
 namespace {
-
-// The decider's batches begin at 1. In batch 0 are the states of the variants (round 0), and
-// the rounds of the comparison at the end (from 1 on).
-constexpr int64_t kOwnBatch = 0, kPreparation = 0, kFirstConfirmation = 1;
 
 class Tuning {
  public:
@@ -44,7 +41,7 @@ class Tuning {
   absl::Status CheckNames() const {
     for (const auto& [what, id] :
          {std::pair("incumbent", options_.incumbent), std::pair("baseline", options_.baseline)}) {
-      if (!id.empty() && !Place(id).has_value()) {
+      if (!id.empty() && !FindVariant(outcome_.variants, id).has_value()) {
         return absl::InvalidArgumentError(
             absl::StrCat("the ", what, " \"", id,
                          "\" is none of the configurations; ids are what "
@@ -52,13 +49,6 @@ class Tuning {
       }
     }
     return absl::OkStatus();
-  }
-
-  std::optional<size_t> Place(const std::string& id) const {
-    for (size_t i = 0; i < outcome_.variants.size(); ++i) {
-      if (outcome_.variants[i].configuration.id == id) return i;
-    }
-    return std::nullopt;
   }
 
   absl::Status Begin(std::span<const Configuration> configurations) {
@@ -104,7 +94,8 @@ class Tuning {
   // Once a session: what was found is its first round.
   absl::Status PrepareAll(std::span<const Configuration> configurations) {
     if (const RoundRecord* known = Stored(kOwnBatch, kPreparation)) {
-      if (absl::Status status = TakePreparation(known->notes_json); !status.ok()) return status;
+      absl::Status status = TakeStates(known->notes_json, &outcome_.variants);
+      if (!status.ok()) return status;
     } else {
       if (absl::Status status = Prepare(configurations); !status.ok()) return status;
       RoundRecord record = {.batch = kOwnBatch, .round = kPreparation};
@@ -112,22 +103,7 @@ class Tuning {
       auto appended = store_->Append(session_, record);
       if (!appended.ok()) return appended.status();
     }
-    MarkAliases();
-    return absl::OkStatus();
-  }
-
-  absl::Status TakePreparation(const std::string& notes_json) {
-    auto states = PreparationFromJson(notes_json);
-    if (!states.ok()) return states.status();
-    for (TunedVariant& variant : outcome_.variants) {
-      const auto known = states->find(variant.configuration.id);
-      if (known == states->end()) {
-        return absl::DataLossError(
-            absl::StrCat(store_->path(), ": session ", session_.id, " does not know the variant ",
-                         variant.configuration.id, " that its space has; tune without --resume"));
-      }
-      variant.state = known->second;
-    }
+    AssignPlaces(&outcome_.variants);
     return absl::OkStatus();
   }
 
@@ -154,72 +130,23 @@ class Tuning {
     return absl::OkStatus();
   }
 
-  void MarkAliases() {
-    std::map<std::string, size_t> first_with;
-    uint32_t measured = 0;
-    for (size_t i = 0; i < outcome_.variants.size(); ++i) {
-      TunedVariant& variant = outcome_.variants[i];
-      if (variant.state.status != "ok") continue;
-      if (!variant.state.fingerprint.empty()) {
-        const auto [at, is_new] = first_with.emplace(variant.state.fingerprint, i);
-        if (!is_new) {
-          variant.alias_of = at->second;
-          continue;
-        }
-      }
-      variant.measured = measured++;
-    }
-  }
-
-  // The place in the decider's space of a variant, or of what it is an alias of.
-  std::optional<uint32_t> MeasuredAs(const std::string& id) const {
-    if (id.empty()) return std::nullopt;
-    const TunedVariant& variant = outcome_.variants[*Place(id)];
-    return variant.alias_of.has_value() ? outcome_.variants[*variant.alias_of].measured
-                                        : variant.measured;
-  }
-
   absl::Status OpenDecider() {
-    Space space;
+    Space space = SpaceOf(outcome_.variants);
     for (const TunedVariant& variant : outcome_.variants) {
-      if (!variant.measured.has_value()) continue;
-      const Configuration& of = variant.configuration;
-      const auto mem_bytes =
-          variant.state.mem_bytes.has_value() ? variant.state.mem_bytes : of.mem_bytes;
-      space.variants.push_back({of.id, of.params_json, mem_bytes});
-      measured_.push_back(&of);
+      if (variant.measured.has_value()) measured_.push_back(&variant.configuration);
     }
     if (space.variants.empty()) return absl::OkStatus();
     DecideConfig config = options_.decide;
-    config.incumbent = MeasuredAs(options_.incumbent);
+    config.incumbent = PlaceOf(outcome_.variants, options_.incumbent);
     auto decider = Decider::Open(std::move(space), config);
     if (!decider.ok()) return decider.status();
     decider_.emplace(*std::move(decider));
     std::vector<RoundResult> history;
     for (const auto& [number, record] : stored_) {
-      if (record.batch != kOwnBatch) history.push_back(ResultOf(record));
+      if (record.batch != kOwnBatch) history.push_back(ResultOf(outcome_.variants, record));
     }
     outcome_.rounds_before = history.size();
     return decider_->Resume(history);
-  }
-
-  RoundResult ResultOf(const RoundRecord& record) const {
-    RoundResult result = {.batch = static_cast<uint64_t>(record.batch),
-                          .round = static_cast<uint64_t>(record.round),
-                          .discarded = record.discarded};
-    for (const SampleRecord& sample : record.samples) {
-      const auto variant = MeasuredAs(sample.variant);
-      if (!variant.has_value()) continue;
-      Sample converted = {.variant = *variant,
-                          .slot = static_cast<uint32_t>(sample.slot),
-                          .status = ParseSampleStatus(sample.status).value_or(SampleStatus::kInfra),
-                          .t_ps = sample.t_ps.value_or(0)};
-      if (sample.energy_uj.has_value()) {
-        converted.energy_uj = static_cast<double>(*sample.energy_uj);
-      }
-      result.samples.push_back(converted);
-    }
-    return result;
   }
 
   absl::Status Decide() {
@@ -232,7 +159,7 @@ class Tuning {
         if (Stored(number, round) != nullptr) continue;
         auto record = Measure(number, round, batch.rounds[i]);
         if (!record.ok()) return record.status();
-        auto folded = decider_->Fold(ResultOf(*record));
+        auto folded = decider_->Fold(ResultOf(outcome_.variants, *record));
         if (!folded.ok()) return folded.status();
         watcher_->OnRound(*decider_, outcome_.variants);
       }
@@ -294,7 +221,7 @@ class Tuning {
 
   std::optional<size_t> Baseline() const {
     const std::string& id = options_.baseline.empty() ? options_.incumbent : options_.baseline;
-    const auto measured = MeasuredAs(id);
+    const auto measured = PlaceOf(outcome_.variants, id);
     return measured.has_value() ? outcome_.VariantOf(measured) : std::nullopt;
   }
 

@@ -8,8 +8,10 @@ add_library(xplane_time_tune STATIC
   tune/outcome_json.cc
   tune/process_harness.cc
   tune/python_values.cc
+  tune/replay.cc
   tune/round_samples.cc
   tune/serve_harness.cc
+  tune/session_variants.cc
   tune/space.cc
   tune/space_choose.cc
   tune/space_import.cc

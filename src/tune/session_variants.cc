@@ -1,0 +1,88 @@
+#include "tune/session_variants.h"
+
+#include <map>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "tune/outcome_json.h"
+
+namespace xplane_time {
+
+absl::Status TakeStates(std::string_view preparation_json, std::vector<TunedVariant>* variants) {
+  auto states = PreparationFromJson(preparation_json);
+  if (!states.ok()) return states.status();
+  for (TunedVariant& variant : *variants) {
+    const auto known = states->find(variant.configuration.id);
+    if (known == states->end()) {
+      return absl::DataLossError(absl::StrCat("the session does not know the variant ",
+                                              variant.configuration.id,
+                                              " that its space has; tune without --resume"));
+    }
+    variant.state = std::move(known->second);
+  }
+  return absl::OkStatus();
+}
+
+void AssignPlaces(std::vector<TunedVariant>* variants) {
+  std::map<std::string, size_t> first_with;
+  uint32_t next = 0;
+  for (size_t i = 0; i < variants->size(); ++i) {
+    TunedVariant& variant = (*variants)[i];
+    if (variant.state.status != "ok") continue;
+    if (!variant.state.fingerprint.empty()) {
+      const auto [at, is_new] = first_with.emplace(variant.state.fingerprint, i);
+      if (!is_new) {
+        variant.alias_of = at->second;
+        continue;
+      }
+    }
+    variant.measured = next++;
+  }
+}
+
+std::optional<size_t> FindVariant(std::span<const TunedVariant> variants, std::string_view id) {
+  for (size_t i = 0; i < variants.size(); ++i) {
+    if (variants[i].configuration.id == id) return i;
+  }
+  return std::nullopt;
+}
+
+std::optional<uint32_t> PlaceOf(std::span<const TunedVariant> variants, std::string_view id) {
+  const auto at = FindVariant(variants, id);
+  if (!at.has_value()) return std::nullopt;
+  const TunedVariant& variant = variants[*at];
+  return variant.alias_of.has_value() ? variants[*variant.alias_of].measured : variant.measured;
+}
+
+Space SpaceOf(std::span<const TunedVariant> variants) {
+  Space space;
+  for (const TunedVariant& variant : variants) {
+    if (!variant.measured.has_value()) continue;
+    const Configuration& of = variant.configuration;
+    const auto& known = variant.state.mem_bytes;
+    space.variants.push_back({of.id, of.params_json, known.has_value() ? known : of.mem_bytes});
+  }
+  return space;
+}
+
+RoundResult ResultOf(std::span<const TunedVariant> variants, const RoundRecord& record) {
+  RoundResult result = {.batch = static_cast<uint64_t>(record.batch),
+                        .round = static_cast<uint64_t>(record.round),
+                        .discarded = record.discarded};
+  for (const SampleRecord& sample : record.samples) {
+    const auto place = PlaceOf(variants, sample.variant);
+    if (!place.has_value()) continue;
+    Sample converted = {.variant = *place,
+                        .slot = static_cast<uint32_t>(sample.slot),
+                        .status = ParseSampleStatus(sample.status).value_or(SampleStatus::kInfra),
+                        .t_ps = sample.t_ps.value_or(0)};
+    if (sample.energy_uj.has_value()) {
+      converted.energy_uj = static_cast<double>(*sample.energy_uj);
+    }
+    result.samples.push_back(converted);
+  }
+  return result;
+}
+
+}  // namespace xplane_time

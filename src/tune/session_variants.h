@@ -1,0 +1,39 @@
+// The variants of a session, between the store's ids and the decider's places.
+#ifndef XPLANE_TIME_SRC_TUNE_SESSION_VARIANTS_H_
+#define XPLANE_TIME_SRC_TUNE_SESSION_VARIANTS_H_
+
+#include <optional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "xplane_time/decide.h"
+#include "xplane_time/store.h"
+#include "xplane_time/tune.h"
+
+namespace xplane_time {
+
+// The decider's batches begin at 1. In batch 0 of the store are the states of the variants
+// (round 0), and the rounds of the comparison at the end (from 1 on).
+inline constexpr int64_t kOwnBatch = 0, kPreparation = 0, kFirstConfirmation = 1;
+
+// From what PreparationJson wrote. Errors: DataLoss where it is damaged or lacks one.
+absl::Status TakeStates(std::string_view preparation_json, std::vector<TunedVariant>* variants);
+
+// Sound ones get their places; of those with one fingerprint the first.
+void AssignPlaces(std::vector<TunedVariant>* variants);
+
+std::optional<size_t> FindVariant(std::span<const TunedVariant> variants, std::string_view id);
+
+// The place of a variant, or of what it is an alias of; nothing: it is not measured.
+std::optional<uint32_t> PlaceOf(std::span<const TunedVariant> variants, std::string_view id);
+
+Space SpaceOf(std::span<const TunedVariant> variants);
+
+// Samples of variants that are not measured are left out.
+RoundResult ResultOf(std::span<const TunedVariant> variants, const RoundRecord& record);
+
+}  // namespace xplane_time
+
+#endif  // XPLANE_TIME_SRC_TUNE_SESSION_VARIANTS_H_
