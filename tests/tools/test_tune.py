@@ -100,6 +100,22 @@ class Loop(TuneTest):
         times = [int(row["t_ps"]) for row in self.rounds() if row["status"] == "ok"]
         self.assertGreater(min(times), 3.5 * 100e6)  # weighted sums
 
+    def test_replay_and_exports(self):
+        found = self.result(*THREE)
+        again = run("tune", "replay", "--format", "json", cwd=self.at, env=self.environment)
+        self.assertEqual((again.code, again.json["pick"]), (0, found["pick"]))
+        other = run("tune", "replay", 1, "--delta", "0.1%", "--format", "json", cwd=self.at,
+                    env=self.environment)
+        self.assertEqual(other.json["delta"], 0.001)
+        done = run("tune", "export", "--format", "json", cwd=self.at, env=self.environment).json
+        self.assertEqual(done["schema"], "xplane-time.tune.v1")
+        results = run("tune", "export", "--format", "t4", cwd=self.at, env=self.environment).json
+        self.assertEqual(len(results["results"]), 3)
+        tuned = run("tune", "export", "--format", "tuned", cwd=self.at, env=self.environment).json
+        self.assertEqual(tuned["schema"], "xplane-time.tuned.v1")
+        self.assertEqual([entry["params"] for entry in tuned["entries"]],
+                         [{"cost": 100}])
+
     def test_budget(self):
         same = [{"cost": 100, "x": x} for x in range(2)]
         found = self.result(*same, options=("--budget-runs", "12", "--stop", "claim"), code=11)
