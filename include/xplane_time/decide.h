@@ -43,8 +43,8 @@
 namespace xplane_time {
 
 struct Variant {
-  std::string id;           // unique; carries no information
-  std::string params_json;  // canonical text; decides the last of ties
+  std::string id;                // unique; carries no information
+  std::string params_json = {};  // canonical text; decides the last of ties
   std::optional<int64_t> mem_bytes = {};
 };
 
@@ -160,8 +160,9 @@ struct Verdict {
   std::optional<double> mde = {};           // the smallest gap to the nearest rival it could prove
   int64_t runs = 0;
   uint64_t rounds = 0;      // discarded ones included
-  std::string stop_reason;  // "certified", "proved", "budget_runs", "budget_time", "throttled",
-                            // "not_worth_it", "one_left", "all_failed", "interrupted"
+  // "certified", "proved", "one_left", "all_failed", "budget_runs", "budget_time", "throttled",
+  // "interrupted"; "not_worth_it": the pick is certified, a claim is out of the budget's reach.
+  std::string stop_reason;
   std::string rule;         // name and version of the method
   uint64_t seed = 0;
 };

@@ -31,7 +31,7 @@ class Judge {
   Verdict Decide(Outcome outcome, std::string_view stop_reason) {
     Verdict verdict;
     verdict.delta = std::expm1(race_.delta());
-    verdict.canary = ReportCanary(observations_.canaries(), distance_);
+    verdict.canary = ReportCanary(observations_.canaries(), 2 * std::log1p(config_.delta));
     verdict.runs = observations_.runs();
     verdict.rounds = observations_.rounds().size();
     verdict.rule = kRule;
@@ -75,7 +75,9 @@ class Judge {
 
   void Choose(Outcome outcome, Verdict& verdict) const {
     verdict.pick = race_.pick();
-    if (!verdict.pick || outcome == Outcome::kRunning) return;
+    if (!verdict.pick) return;
+    if (verdict.stop_reason == kNotWorthIt) verdict.claim = Claim::kPick;
+    if (outcome == Outcome::kRunning) return;
     verdict.claim = Claim::kPick;
     const std::vector<uint32_t> rivals = Rivals(*verdict.pick);
     if (rivals.empty()) return;

@@ -14,6 +14,9 @@
 
 namespace xplane_time::decide {
 
+// A stop reason: the pick is certified, a claim is out of reach.
+constexpr std::string_view kNotWorthIt = "not_worth_it";
+
 Verdict MakeVerdict(const Space& space, const DecideConfig& config,
                     const Observations& observations, const Race& race, Outcome outcome,
                     std::string_view stop_reason);

@@ -2,7 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numbers>
+
+#include "decide/judge.h"
 
 namespace xplane_time::decide {
 namespace {
@@ -24,13 +25,6 @@ Rounds Blocks(const std::vector<uint32_t>& variants, const std::vector<uint32_t>
   return blocks;
 }
 
-// E[max(0, -x)] for a normal x: what could be gained by switching to a rival at `centre`.
-double ExpectedGain(double centre, double se) {
-  const double z = centre / se;
-  const double density = std::exp(-z * z / 2) / std::sqrt(2 * std::numbers::pi);
-  return se * std::max(density - z * NormalTail(z), 0.0);
-}
-
 }  // namespace
 
 Planner::Plan Planner::Next(uint64_t batch) {
@@ -40,7 +34,7 @@ Planner::Plan Planner::Next(uint64_t batch) {
     return plan;
   }
   if (NotWorthIt()) {
-    plan.stop_reason = "not_worth_it";
+    plan.stop_reason = kNotWorthIt;
     return plan;
   }
   Random random = RandomFor(config_.seed, kPlanStream, batch);
@@ -226,25 +220,25 @@ std::vector<uint32_t> Planner::CutRound(const std::vector<uint32_t>& round, int6
   return leader && cut.size() < 2 ? std::vector<uint32_t>() : cut;
 }
 
-// What is left would not settle the race, and switching would gain next to nothing.
+// The pick is certified, and what is left of the budget would prove neither a winner nor a tie.
 bool Planner::NotWorthIt() const {
-  constexpr double kEnd = 3;  // standard errors that dropping a rival takes, roughly
-  constexpr double kWorth = 0.1;
-  if (!config_.budget_runs || !race_.leader() || config_.stop == Stop::kClaim) return false;
-  const std::vector<uint32_t> alive = race_.alive();
+  constexpr double kTie = 2.9, kWinner = 3.5;  // standard errors that a proof takes, roughly
+  if (!config_.budget_runs || !race_.leader() || config_.stop == Stop::kPick) return false;
+  if (config_.objective == Objective::kPareto) return false;
+  std::vector<uint32_t> rivals = race_.alive();
   const double rounds_left =
-      static_cast<double>(RunsLeft()) / static_cast<double>(alive.size());
-  double gain = 0;
+      static_cast<double>(RunsLeft()) / static_cast<double>(rivals.size());
+  std::erase(rivals, *race_.leader());
+  const double needed = static_cast<double>(rivals.size()) / config_.alpha;
   bool is_hopeless = false;
-  for (const uint32_t v : alive) {
-    if (v == *race_.leader()) continue;
+  for (const uint32_t v : rivals) {
     const Comparison rival = race_.comparer().Compare(v, *race_.leader());
-    if (!rival.usable || rival.screening) return false;
-    gain += ExpectedGain(rival.centre, rival.se);
-    const double best_case = rival.centre + 2 * rival.se + race_.delta();
-    is_hopeless |= best_case < kEnd * rival.sd / std::sqrt(rival.kept + rounds_left);
+    if (rival.screening) return false;
+    if (Evidence(rival, {-race_.delta(), 2 * race_.delta()}) < needed) return false;
+    const double se = rival.sd / std::sqrt(rival.kept + rounds_left);
+    is_hopeless |= kTie * se > race_.delta() && rival.centre + rival.se < kWinner * se;
   }
-  return is_hopeless && gain < kWorth * race_.delta();
+  return is_hopeless;
 }
 
 bool Planner::IsThrottled() const {
