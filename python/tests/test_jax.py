@@ -80,8 +80,9 @@ class Variants(unittest.TestCase):
     def test_a_variant_that_fails_says_so(self):
         def broken(x):
             raise RuntimeError("no such tile")
-        with self.assertRaisesRegex(RuntimeError, "no such tile"):
+        with self.assertRaisesRegex(RuntimeError, "no such tile") as caught:
             harness.time_variants({"ok": chain(1), "broken": broken}, self.x)
+        self.assertIn("in variant 'broken'", "".join(caught.exception.__notes__))
 
     def test_without_a_profiler_the_clock_is_labelled(self):
         variants = {"a": chain(1), "b": chain(30)}
@@ -98,6 +99,8 @@ class Variants(unittest.TestCase):
     def test_arguments(self):
         for call in (lambda: harness.time_variants({}, self.x),
                      lambda: harness.time_variants({"a": chain(1)}, self.x, repeats=0),
+                     lambda: harness.time_variants([chain(1)], self.x),
+                     lambda: harness.time_variants({"a": chain(1)}, self.x, fallback="wal"),
                      lambda: harness.profile(lambda: 1, warmup=-1)):
             with self.assertRaises(xplane_time.ArgumentError):
                 call()
@@ -140,6 +143,25 @@ class Captures(unittest.TestCase):
                 with self.assertRaisesRegex(ValueError, "mine"):
                     harness.capture(broken)
                 self.assertTrue(harness.capture(lambda: jnp.ones(3) + 1))
+
+    @unittest.skipUnless(TELLS_RUNS, "this jax does not tell runs apart")
+    def test_what_did_not_run_equally_often_is_not_trusted(self):
+        def sometimes(x):
+            return x + 1
+
+        run, other = jax.jit(chain(1)), jax.jit(sometimes)
+        x = jnp.ones((50, 50))
+        jax.block_until_ready((run(x), other(x)))
+        turn = iter([True, True, False])
+        found = harness.profile(lambda: [run(x), other(x) if next(turn) else x], repeats=3,
+                                warmup=0)
+        self.assertEqual(found.uncertain, {"jit_sometimes"})
+        self.assertEqual({name: len(times) for name, times in found.by_function.items()},
+                         {"jit_run": 3})
+
+    def test_a_second_session_is_refused_with_the_reason(self):
+        with self.assertRaisesRegex(harness.CaptureError, "one trace at a time"):
+            harness.capture(lambda: harness.capture(lambda: jnp.ones(3) + 1))
 
     def test_nothing_ran(self):
         with self.assertRaises(xplane_time.NothingFoundError):

@@ -177,7 +177,7 @@ class Doubts(unittest.TestCase):
         for call in (lambda: trace.functions(), lambda: trace.functions(by_id=True),
                      lambda: trace.samples()):
             with self.assertWarnsRegex(xplane_time.XplaneTimeWarning,
-                                       "^times of jit_autotune_fn_1<T> may be.*no run_id") as caught:
+                                       "^times may be wrong: .*jit_autotune_fn_1<T>.*no run_id") as caught:
                 call()
             self.assertEqual(caught.filename, __file__)  # the caller's line
             self.assertEqual(len(caught.warnings), 1)
@@ -330,6 +330,18 @@ class Opening(unittest.TestCase):
              "m in ('jax', 'numpy', 'pandas', 'polars', 'pyarrow', 'duckdb')])"],
             capture_output=True, text=True, check=True)
         self.assertEqual(done.stdout.strip(), "[]")
+
+
+class Rows(unittest.TestCase):
+    def test_rows_by_number_and_slice(self):
+        table = xplane_time.open(VARIANTS).functions()
+        rows = list(table)
+        self.assertEqual((table[0], table[-1]), (rows[0], rows[-1]))
+        self.assertEqual(table[1:7:2], rows[1:7:2])
+        with self.assertRaises(IndexError):
+            table[len(rows)]
+        with self.assertRaises(KeyError):
+            table["no such column"]
 
 
 class Threads(unittest.TestCase):

@@ -235,7 +235,7 @@ def _warn_of_uncertain(functions: Table, report: Report) -> None:
     if uncertain:
         why = "; ".join(dict.fromkeys(row["message"] for row in report.diagnostics
                                       if row["code"] == "runs_uncertain"))
-        warnings.warn(f"times of {', '.join(dict.fromkeys(uncertain))} may be wrong: {why}",
+        warnings.warn(f"times may be wrong: {why}",
                       XplaneTimeWarning, stacklevel=3)
 
 
@@ -263,5 +263,8 @@ def open(
         raise ArgumentError("INVALID_ARGUMENT", "source: a path, several, or the bytes of a "
                             f"trace, not {type(source).__name__}") from None
     if not texts or not all(isinstance(text, str) for text in texts):
-        raise ArgumentError("INVALID_ARGUMENT", "source: paths as str, at least one")
+        odd = next((text for text in texts if not isinstance(text, str)), None)
+        what = "no path" if odd is None else f"{type(odd).__name__} among the paths"
+        raise ArgumentError("INVALID_ARGUMENT", f"source: {what}; paths as str, at least one, or the "
+                            "bytes of one trace")
     return Trace(_core.open_paths(texts, run, count))

@@ -10,6 +10,7 @@ jax can profile in memory; else a temporary directory is used, and removed.
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import dataclasses
 import importlib
@@ -65,23 +66,44 @@ def _options() -> Any:
     return options
 
 
+def _drain() -> None:
+    """Waits for what was dispatched, where jax tells: it would run, or end, in the wrong capture.
+    A result that nobody holds any more cannot be waited for on the CPU."""
+    with contextlib.suppress(Exception):  # the failure of another computation is not ours
+        jax.block_until_ready(jax.live_arrays())
+    with contextlib.suppress(Exception):
+        jax.effects_barrier()
+    for device in jax.local_devices():
+        with contextlib.suppress(Exception):
+            device.synchronize_all_activity()
+
+
 @contextlib.contextmanager
 def _tracing(folder: str) -> Iterator[None]:
     options = _options()
-    if options is None:
-        jax.profiler.start_trace(folder)
-    else:
-        jax.profiler.start_trace(folder, profiler_options=options)
+    try:
+        if options is None:
+            jax.profiler.start_trace(folder)
+        else:
+            jax.profiler.start_trace(folder, profiler_options=options)
+    except Exception as error:
+        raise _cannot_profile(error) from error
     try:
         yield
     finally:
         jax.profiler.stop_trace()
 
 
+def _cannot_profile(error: Exception) -> CaptureError:
+    return CaptureError(f"jax cannot profile now: {error}; one trace at a time: end the other one "
+                        "first")
+
+
 def _captured_on_disk(closure: Callable[[], object]) -> bytes:
     with tempfile.TemporaryDirectory(prefix="xplane_time_") as folder:
         with _tracing(folder):
             jax.block_until_ready(closure())
+            _drain()
         files = sorted(pathlib.Path(folder).rglob("*.xplane.pb"))
         if not files:
             raise CaptureError("jax.profiler wrote no .xplane.pb; is another trace running, or "
@@ -92,8 +114,10 @@ def _captured_on_disk(closure: Callable[[], object]) -> bytes:
 def capture(closure: Callable[[], object]) -> bytes:
     """Profiles one call; the bytes of its trace (xplane_time.open() takes them).
 
-    What the closure returns is waited for. Errors: CaptureError, and whatever it raises.
+    What ran before is waited for, and so is what the closure starts. Errors: CaptureError, and
+    whatever the closure raises.
     """
+    _drain()
     session_class = _session_class()
     if session_class is None or not hasattr(session_class, "stop"):
         return _captured_on_disk(closure)
@@ -101,11 +125,18 @@ def capture(closure: Callable[[], object]) -> bytes:
         options = _options()
         session = session_class() if options is None else session_class(options)
     except Exception as error:
-        raise CaptureError(f"jax cannot profile now: {error}; one trace at a time") from error
+        raise _cannot_profile(error) from error
     try:
         jax.block_until_ready(closure())
-    finally:
+        _drain()
+    except BaseException:
+        with contextlib.suppress(Exception):
+            session.stop()
+        raise
+    try:
         content = session.stop()
+    except Exception as error:  # another session, which it may tell only now
+        raise _cannot_profile(error) from error
     if not isinstance(content, bytes) or not content:
         raise CaptureError("jax's profiler session gave no trace")
     return content
@@ -117,7 +148,9 @@ class Profile:
 
     trace: xplane_time.Trace
     samples: Table  # one row a run
-    uncertain: frozenset[str]  # functions whose runs the trace does not tell apart
+    # Functions whose runs the trace does not tell apart, or did not run equally often in each
+    # call: something that ran before was still running, or is not waited for.
+    uncertain: frozenset[str]
 
     @property
     def by_function(self) -> dict[str, list[int]]:
@@ -167,7 +200,15 @@ def profile(
     _check_counts(repeats=repeats, warmup=warmup)
     for _ in range(warmup):
         jax.block_until_ready(closure())
-    return _read(capture(lambda: [closure() for _ in range(repeats)]), device)
+    try:
+        found = _read(capture(lambda: [closure() for _ in range(repeats)]), device)
+    except NothingFoundError as error:
+        error.add_note("does the closure return what it computes? Else nothing waits for it")
+        raise
+    counts = collections.Counter((row["plane"], row["ordinal"], row["function"])
+                                 for row in found.samples)
+    odd = {function for (_, _, function), count in counts.items() if count % repeats}
+    return dataclasses.replace(found, uncertain=found.uncertain | odd)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -219,8 +260,12 @@ def time_variants(
     not in the trace), and whatever compiling or running a variant raises.
     """
     _check_counts(repeats=repeats, warmup=warmup)
-    if not variants:
-        raise ArgumentError("INVALID_ARGUMENT", "variants: at least one is needed")
+    if not isinstance(variants, Mapping) or not variants:
+        raise ArgumentError("INVALID_ARGUMENT", "variants: callables by their ids are needed, as "
+                            f"{{'a': f, 'b': g}}, not {type(variants).__name__} of "
+                            f"{len(variants)}")
+    if fallback not in (None, "wall"):
+        raise ArgumentError("INVALID_ARGUMENT", f"fallback: 'wall' or None, not {fallback!r}")
     programs, aliases = _compiled(variants, args)
     for _ in range(warmup):
         for program in programs.values():
@@ -263,7 +308,11 @@ def _compiled(
     aliases: dict[Hashable, Hashable] = {}
     first_of: dict[str, Hashable] = {}
     for index, (key, function) in enumerate(variants.items()):
-        compiled = jax.jit(_named(function, f"{_NAME}{index}")).lower(*args).compile()
+        try:
+            compiled = jax.jit(_named(function, f"{_NAME}{index}")).lower(*args).compile()
+        except Exception as error:
+            error.add_note(f"in variant {key!r} of time_variants")
+            raise
         text = program_text(compiled, f"{_NAME}{index}")
         original = first_of.setdefault(text, key) if text else key
         if original is key:

@@ -7,7 +7,7 @@ import html
 import math
 import textwrap
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Union
+from typing import TYPE_CHECKING, Any, Union, overload
 
 from xplane_time import _core
 
@@ -37,7 +37,8 @@ class Table:
 
     >>> len(table), table.columns          # doctest: +SKIP
     >>> table["active_ps_median"]          # a column as a list  # doctest: +SKIP
-    >>> for row in table: row["function"]  # rows as dicts       # doctest: +SKIP
+    >>> table[0]["function"]               # a row as a dict     # doctest: +SKIP
+    >>> for row in table: row["function"]                        # doctest: +SKIP
     """
 
     __slots__ = ("_doubts", "_table")
@@ -60,8 +61,26 @@ class Table:
     def __len__(self) -> int:
         return self._table.row_count
 
-    def __getitem__(self, column: str) -> list[Any]:
-        """The column's values. Errors: KeyError."""
+    @overload
+    def __getitem__(self, key: str) -> list[Any]: ...
+    @overload
+    def __getitem__(self, key: int) -> dict[str, Any]: ...
+    @overload
+    def __getitem__(self, key: slice) -> list[dict[str, Any]]: ...
+    def __getitem__(self, key: str | int | slice) -> Any:
+        """A column's values by its name, a row (a dict) by its number, or rows by a slice.
+        Errors: KeyError, IndexError."""
+        if isinstance(key, slice):
+            return [self._row(row) for row in range(len(self))[key]]
+        if not isinstance(key, str):
+            return self._row(range(len(self))[key])
+        return self._column(key)
+
+    def _row(self, row: int) -> dict[str, Any]:
+        return {name: self._table.values(i, row, row + 1)[0]
+                for i, name in enumerate(self.columns)}
+
+    def _column(self, column: str) -> list[Any]:
         try:
             index = self.columns.index(column)
         except ValueError:
@@ -90,8 +109,11 @@ class Table:
 
     def to_arrow(self) -> pyarrow.Table:
         """As a pyarrow.Table (pip install pyarrow)."""
-        import pyarrow  # type: ignore[import-untyped, unused-ignore]
-
+        try:
+            import pyarrow  # type: ignore[import-untyped, unused-ignore]
+        except ModuleNotFoundError as error:
+            error.add_note("to_arrow() and to_pandas() need it: pip install pyarrow")
+            raise
         return pyarrow.table(self)
 
     def to_polars(self) -> polars.DataFrame:
@@ -102,13 +124,14 @@ class Table:
 
     def to_pandas(self) -> pandas.DataFrame:
         """As a pandas.DataFrame (pip install pandas pyarrow)."""
+        arrow = self.to_arrow()
         import pandas  # type: ignore[import-untyped, unused-ignore]
         import pyarrow  # type: ignore[import-untyped, unused-ignore]
 
         # Integers stay exact where some are unknown.
         types = {pyarrow.int64(): pandas.Int64Dtype(), pyarrow.uint64(): pandas.UInt64Dtype(),
                  pyarrow.bool_(): pandas.BooleanDtype()}
-        return self.to_arrow().to_pandas(types_mapper=types.get)
+        return arrow.to_pandas(types_mapper=types.get)
 
     def _head(self) -> list[list[str]]:
         """Columns with their names and first values as text, telling ones first."""

@@ -15,6 +15,11 @@ Json OrNull(const std::optional<T>& value) {
   return value.has_value() ? Json(*value) : Json();
 }
 
+// Not below 0, and no -0.
+Json Share(const std::optional<double>& value) {
+  return value.has_value() ? Json(*value > 0 ? *value : 0.0) : Json();
+}
+
 Json Interval(std::optional<double> lo, std::optional<double> hi) {
   if (!lo.has_value() && !hi.has_value()) return nullptr;
   return Json::array({OrNull(lo), OrNull(hi)});
@@ -44,7 +49,7 @@ class Writer {
     out["interrupted"] = outcome_.interrupted;
     out["confirmation"] = ConfirmationJson();
     out["p_best"] = OrNull(verdict.p_best);
-    out["regret"] = {{"est", OrNull(verdict.regret_est)}, {"hi", OrNull(verdict.regret_hi)}};
+    out["regret"] = {{"est", Share(verdict.regret_est)}, {"hi", Share(verdict.regret_hi)}};
     out["delta"] = verdict.delta;
     out["mde"] = OrNull(verdict.mde);
     out["canary"] = CanaryJson();

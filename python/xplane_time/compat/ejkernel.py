@@ -64,8 +64,9 @@ class Profiler:
     def find_device_plane_ids(p: Any, device_str: str) -> list[int]:
         """Planes whose lowercase name contains `device_str`. Errors: ProfilingError (none)."""
         try:
-            names = [plane.name for plane in p.planes]
-        except AttributeError as error:
+            planes = p.planes if hasattr(p, "planes") else Profile(p).planes
+            names = [plane.name for plane in planes]
+        except (AttributeError, Error) as error:
             raise ProfilingError(f"Invalid profile structure: {error}") from error
         found = [i for i, name in enumerate(names) if device_str.lower() in name.lower()]
         if not found:

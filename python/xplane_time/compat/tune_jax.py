@@ -27,7 +27,8 @@ def parse_profile_from_bytes(profile_bytes: bytes) -> Profile:
 
 def find_device_plane_ids(p: Any, device_str: str) -> list[int]:
     """Planes whose lowercase name contains `device_str`."""
-    return [i for i, plane in enumerate(p.planes) if device_str.lower() in plane.name.lower()]
+    planes = p.planes if hasattr(p, "planes") else Profile(p).planes
+    return [i for i, plane in enumerate(planes) if device_str.lower() in plane.name.lower()]
 
 
 def get_events_from_plane(

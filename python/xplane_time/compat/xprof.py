@@ -54,4 +54,5 @@ def get_device_time_attribution(session_id: Any, host: str = "") -> str:
     try:
         return json.dumps(device_time_attribution(session_id), indent=2)
     except NothingFoundError:
-        return json.dumps({"info": f"No kernel stats found for session {session_id}"}, indent=2)
+        named = f"{len(session_id)} bytes" if isinstance(session_id, bytes) else session_id
+        return json.dumps({"info": f"No kernel stats found for session {named}"}, indent=2)
