@@ -14,7 +14,7 @@ constexpr double kPooledShare = 0.55;
 constexpr double kWaldShare = 0.8, kWaldShareOfTwo = 0.9;
 
 constexpr double kMixtureRounds = 0.5;   // the mixture is sharpest at some ten times as many
-constexpr double kOvershoot = 0.3;        // half of Siegmund's 0.583: spreads are estimates
+constexpr double kOvershoot = 0.25;       // half of Siegmund's 0.583: spreads are estimates
 constexpr double kMaxDrift = 2;          // a step is never worth more
 constexpr double kMaxExponent = 600;
 
@@ -59,7 +59,7 @@ double Evidence(const Comparison& comparison, const Hypothesis& hypothesis) {
 
 std::optional<double> LowerBound(const Comparison& comparison, double distance, double alpha) {
   constexpr double kFarthest = 1e4;  // standard errors
-  constexpr int kHalvings = 60;
+  constexpr int kHalvings = 44;
   const auto excludes = [&](double null) {
     return Evidence(comparison, {null, distance}) * alpha >= 1;
   };

@@ -11,6 +11,15 @@ namespace {
 
 // The pooled spread counts for at most so many rounds of a pair: variants differ in noise.
 constexpr double kMaxPriorDf = 12;
+
+// The leader may have many more cells than the other: they are skipped, not walked through.
+using CellIterator = std::vector<Cell>::const_iterator;
+CellIterator AtOrAfter(const std::vector<Cell>& cells, CellIterator from, uint32_t round) {
+  if (from == cells.end() || from->round >= round) return from;
+  if (++from == cells.end() || from->round >= round) return from;
+  return std::lower_bound(from, cells.end(), round,
+                          [](const Cell& cell, uint32_t r) { return cell.round < r; });
+}
 }  // namespace
 
 Comparison FromRatios(std::vector<double> ratios, double prior_df, double prior_sd,
@@ -36,16 +45,14 @@ Comparison FromRatios(std::vector<double> ratios, double prior_df, double prior_
   return result;
 }
 
-struct Comparer::Cluster {
-  double mean = 0;
-  uint32_t kept = 0;
-};
-
 void Comparer::Update() {
   fit_ = FitTwoWay(*observations_, metric_);
+  clusters_.assign(observations_->variants(), {});
   std::vector<double> levels;
   for (uint32_t v = 0; v < observations_->variants(); ++v) {
-    if (!observations_->cells(v).empty()) levels.push_back(Level(v));
+    if (observations_->cells(v).empty()) continue;
+    clusters_[v] = FastestCluster(v);
+    levels.push_back(clusters_[v].mean);
   }
   if (levels.empty()) return;
   // Tukey's upper fence.
@@ -62,9 +69,10 @@ std::vector<double> Comparer::Ratios(uint32_t a, uint32_t b) const {
   const std::vector<Cell>& of_a = observations_->cells(a);
   const std::vector<Cell>& of_b = observations_->cells(b);
   std::vector<double> ratios;
+  if (of_a.empty() || of_b.empty()) return ratios;
   auto other = of_b.begin();
   for (const Cell& cell : of_a) {
-    while (other != of_b.end() && other->round < cell.round) ++other;
+    other = AtOrAfter(of_b, other, cell.round);
     if (other == of_b.end()) break;
     if (other->round == cell.round) ratios.push_back(Value(cell) - Value(*other));
   }
@@ -110,8 +118,6 @@ Comparer::Cluster Comparer::FastestCluster(uint32_t variant) const {
           std::max(static_cast<uint32_t>(mean.kept), uint32_t{1})};
 }
 
-double Comparer::Level(uint32_t variant) const { return FastestCluster(variant).mean; }
-
 // Samples of `a` as log-ratios to `b`: within the round where they share it, else against the
 // level of `b`.
 std::vector<Comparer::Screened> Comparer::ScreenedRatios(uint32_t a, uint32_t b,
@@ -120,7 +126,7 @@ std::vector<Comparer::Screened> Comparer::ScreenedRatios(uint32_t a, uint32_t b,
   const std::vector<Cell>& of_b = observations_->cells(b);
   auto other = of_b.begin();
   for (const Cell& cell : observations_->cells(a)) {
-    while (other != of_b.end() && other->round < cell.round) ++other;
+    other = AtOrAfter(of_b, other, cell.round);
     if (other != of_b.end() && other->round == cell.round) {
       ratios.push_back({.log_ratio = Value(cell) - Value(*other), .is_common = true});
     } else if (fit_.is_tied[cell.round]) {
@@ -157,7 +163,7 @@ Comparison Comparer::Screen(uint32_t a, uint32_t b) const {
   result.screening = true;
   result.pooled = true;
   if (observations_->cells(a).empty() || observations_->cells(b).empty()) return result;
-  const Cluster of_b = FastestCluster(b);
+  const Cluster& of_b = clusters_[b];
   std::vector<Screened> ratios = ScreenedRatios(a, b, of_b.mean);
   if (ratios.empty()) {
     // Nothing ties them together: good enough to guess who leads.

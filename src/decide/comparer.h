@@ -42,12 +42,15 @@ class Comparer {
   std::vector<double> Ratios(uint32_t a, uint32_t b) const;
 
   // The typical logarithm, less the effects of rounds. Needs a sample.
-  double Level(uint32_t variant) const;
+  double Level(uint32_t variant) const { return clusters_[variant].mean; }
 
   const TwoWayFit& fit() const { return fit_; }
 
  private:
-  struct Cluster;
+  struct Cluster {
+    double mean = 0;
+    uint32_t kept = 0;
+  };
   struct Screened {
     double log_ratio = 0;
     bool is_common = false;
@@ -65,6 +68,7 @@ class Comparer {
   const Observations* observations_;
   Metric metric_;
   TwoWayFit fit_;
+  std::vector<Cluster> clusters_;  // by variant
   double fence_ = 0;  // levels above stand out
 };
 

@@ -101,7 +101,11 @@ class Judge {
   // With the pick, in the order of preference; empty where nothing is tied.
   std::vector<uint32_t> Tied(uint32_t pick, const std::vector<uint32_t>& rivals) const {
     std::vector<uint32_t> tied;
-    const double needed = static_cast<double>(rivals.size()) / config_.tie_alpha;
+    // Where only a pick was asked for, a tie must not make it any less certain.
+    const double alpha = config_.stop == Stop::kClaim
+                             ? config_.tie_alpha
+                             : std::min(config_.alpha, config_.tie_alpha);
+    const double needed = static_cast<double>(rivals.size()) / alpha;
     const Hypothesis apart{-race_.delta(), race_.delta()};
     for (const uint32_t v : rivals) {
       const Comparison comparison = race_.comparer().Compare(v, pick);
@@ -206,11 +210,14 @@ class Judge {
   }
 
   void Bootstrap(Verdict& verdict) const {
+    constexpr double kFar = 8;
     std::vector<double> fastest(kReplicates, 0);
     std::vector<bool> is_best(kReplicates, true);
     for (const uint32_t v : Rivals(*verdict.pick)) {
       const Comparison comparison = race_.comparer().Compare(v, *verdict.pick);
-      if (comparison.rounds == 0) continue;
+      // So far behind that no replicate of it would ever be in front.
+      const bool is_far = comparison.usable && comparison.log_ratio > kFar * comparison.se;
+      if (comparison.rounds == 0 || is_far) continue;
       const std::vector<double> draws = Replicates(v, *verdict.pick, comparison);
       for (size_t i = 0; i < kReplicates; ++i) {
         fastest[i] = std::min(fastest[i], draws[i]);

@@ -94,9 +94,8 @@ TEST(Protocol, FromOpenToVerdict) {
   EXPECT_EQ(verdict["eliminated"][0]["id"], 7);
   EXPECT_EQ(verdict["eliminated"][0]["by"], "a");
   std::vector<std::string> fields;
-  for (const auto& item : nlohmann::ordered_json::parse(talk.received.back()).items()) {
-    fields.push_back(item.key());
-  }
+  const auto in_order = nlohmann::ordered_json::parse(talk.received.back());
+  for (const auto& item : in_order.items()) fields.push_back(item.key());
   EXPECT_THAT(fields, ElementsAre("v", "type", "session", "pick", "claim", "tied", "eliminated",
                                   "ratios", "p_best", "regret", "delta", "canary", "mde", "runs",
                                   "rounds", "stop_reason", "rule", "seed"));
