@@ -56,7 +56,7 @@ constexpr std::array<CommandInfo, 9> kCommands = {{
     {Command::kPick, "pick", "The fastest variant, or that nobody can tell",
      "  xplane-time pick trace.xplane.pb\n"
      "  xplane-time pick run1.xplane.pb run2.xplane.pb --space space.json\n"},
-    {Command::kTune, "tune", "Runs a harness over a search space until the decision stands",
+    {Command::kTune, "tune", "Runs variants in rounds until the decision stands",
      "  xplane-time tune space.json -- python harness.py\n"
      "  xplane-time tune space.json --resume --incumbent v3f0c... -- ./harness\n"
      "  xplane-time tune show\n"
