@@ -15,10 +15,10 @@ void AddTraceOptions(CLI::App* app, Options* o, Texts* t) {
       ->check(CLI::Range(1, 1024))
       ->type_name("N")
       ->group(kInput);
-  app->add_option(
-         "--device", o->report.device,
-         "gpu, tpu, cpu, custom, all, gpu:0,2 or re:REGEX on plane names [the accelerators; "
-         "the CPU only where there is no accelerator plane]")
+  app->add_option("--device", o->report.device,
+                  "gpu, tpu, cpu, custom, all, gpu:0,2, a plane's name or re:REGEX on names [the "
+                  "accelerators; "
+                  "the CPU only where there is no accelerator plane]")
       ->type_name("SEL")
       ->group(kSelect);
 }

@@ -6,6 +6,7 @@
 //
 //   gpu | tpu | cpu | custom | all     by kind
 //   gpu:0,2                            by kind and ordinal
+//   /device:GPU:0                      the plane with this name
 //   re:REGEX                           RE2 search on plane names
 //   (empty)                            the accelerators; the CPU only where a capture
 //                                      has no accelerator plane at all

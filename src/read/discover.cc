@@ -97,6 +97,11 @@ absl::StatusOr<std::vector<std::string>> DirectoryFiles(const fs::path& director
   if (!runs.ok()) return runs.status();
   if (runs->empty()) {
     if (!listing->riegeli.empty()) return RiegeliError(listing->riegeli[0]);
+    if (!listing->traces.empty()) {
+      return absl::NotFoundError(absl::StrCat(directory.string(),
+                                              ": is a run itself, so that --run ", wanted_run,
+                                              " means nothing; leave it out"));
+    }
     return absl::NotFoundError(
         absl::StrCat(directory.string(),
                      ": no .xplane.pb here and no runs under plugins/profile; give the "

@@ -17,7 +17,7 @@ absl::string_view Absl(std::string_view text) { return {text.data(), text.size()
 absl::Status SelectorError(std::string_view text, std::string_view why) {
   return absl::InvalidArgumentError(
       absl::StrCat("--device ", Absl(text), ": ", Absl(why),
-                   "; it is gpu, tpu, cpu, custom, all, gpu:0,2 or re:REGEX"));
+                   "; it is gpu, tpu, cpu, custom, all, gpu:0,2, the name of a plane or re:REGEX"));
 }
 
 absl::Status NothingMatches(const Trace& trace, std::string_view selector) {
@@ -31,6 +31,7 @@ struct Selector {
   std::optional<DeviceKind> kind;
   std::vector<int64_t> ordinals;
   std::unique_ptr<RE2> regex;
+  std::string_view name;  // of a plane, whole
 };
 
 absl::StatusOr<std::vector<int64_t>> ParseOrdinals(std::string_view list, std::string_view text) {
@@ -48,8 +49,14 @@ absl::StatusOr<std::vector<int64_t>> ParseOrdinals(std::string_view list, std::s
   }
 }
 
+bool NamesPlanes(std::string_view text) { return text.starts_with("re:") || text.starts_with('/'); }
+
 absl::StatusOr<Selector> Parse(std::string_view text) {
   Selector selector;
+  if (text.starts_with('/')) {
+    selector.name = text;
+    return selector;
+  }
   if (text.starts_with("re:")) {
     RE2::Options quiet;
     quiet.set_log_errors(false);
@@ -77,12 +84,14 @@ absl::StatusOr<Selector> Parse(std::string_view text) {
 }
 
 bool MatchesName(const Selector& selector, std::string_view name) {
+  if (!selector.name.empty()) return name == selector.name;
   return RE2::PartialMatch(re2::StringPiece(name.data(), name.size()), *selector.regex);
 }
 
 bool Matches(const Selector& selector, const Trace& trace, const DevicePlane& device) {
   if (selector.all) return true;
-  if (selector.regex != nullptr) return MatchesName(selector, trace.planes[device.plane].name);
+  if (selector.regex != nullptr || !selector.name.empty())
+    return MatchesName(selector, trace.planes[device.plane].name);
   if (device.kind != *selector.kind) return false;
   if (selector.ordinals.empty() || device.kind == DeviceKind::kCpu) return true;
   return device.ordinal.has_value() &&
@@ -144,7 +153,7 @@ absl::StatusOr<Selection> SelectDevices(const Trace& trace, std::string_view tex
 
 absl::StatusOr<std::vector<uint32_t>> SelectPlanes(const Trace& trace, std::string_view text) {
   std::vector<uint32_t> planes;
-  if (text == "all" || text.starts_with("re:")) {
+  if (text == "all" || NamesPlanes(text)) {
     auto selector = Parse(text);
     if (!selector.ok()) return selector.status();
     for (uint32_t i = 0; i < trace.planes.size(); ++i) {

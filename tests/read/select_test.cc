@@ -146,6 +146,8 @@ TEST(SelectDevices, Selectors) {
       {"re:^/device:GPU:[02]$", {gpu0, gpu2}},
       {"re:(?i)gpu", {gpu0, gpu2, gpu10}},  // "my gpu plane" is no device
       {"re:", {gpu0, gpu2, cpu, gpu10, tpu, sparse, custom}},
+      {"/device:GPU:2", {gpu2}},
+      {"/host:CPU", {cpu}},
   };
   const PlanesOnly planes(Everything());
   for (const auto& c : cases) {
@@ -159,7 +161,7 @@ TEST(SelectDevices, BadSelectors) {
   for (const char* selector :
        {"GPU",    "gpus",   "gp",     "gpu:",   "gpu:x",   "gpu:0,",  "gpu:,0",
         "gpu:-1", "gpu:+1", "gpu:0 ", "gpu: 0", "gpu:0;1", "gpu:0x1", "gpu:99999999999999999999",
-        "all:0",  "re",     "re:(",   "re:*",   ":0",      " ",       "/device:GPU:0"}) {
+        "all:0",  "re",     "re:(",   "re:*",   ":0",      " ",       "device:GPU:0"}) {
     for (const absl::Status& status : {SelectDevices(planes.trace(), selector).status(),
                                        SelectPlanes(planes.trace(), selector).status()}) {
       EXPECT_TRUE(absl::IsInvalidArgument(status)) << selector << ": " << status;
@@ -170,7 +172,7 @@ TEST(SelectDevices, BadSelectors) {
 
 TEST(SelectDevices, NothingMatchesListsThePlanes) {
   const PlanesOnly planes({"/device:GPU:0", "/host:metadata"});
-  for (const char* selector : {"tpu", "gpu:1", "cpu", "custom", "re:nothing"}) {
+  for (const char* selector : {"tpu", "gpu:1", "cpu", "custom", "re:nothing", "/device:GPU:9"}) {
     const absl::Status status = SelectDevices(planes.trace(), selector).status();
     EXPECT_TRUE(absl::IsFailedPrecondition(status)) << selector << ": " << status;
     for (const char* part : {selector, "trace: ", "/device:GPU:0 (0 events)", "/host:metadata"}) {
@@ -211,6 +213,7 @@ TEST(SelectDevices, OrdinalsAreKeptForCpuDevices) {
 TEST(SelectPlanes, AlsoPlanesThatAreNoDevices) {
   const PlanesOnly planes(Everything());
   EXPECT_EQ(planes.SelectAny("all"), Everything());
+  EXPECT_EQ(planes.SelectAny("/host:metadata"), Names{"/host:metadata"});
   EXPECT_EQ(planes.SelectAny("re:gpu|meta"), (Names{"/host:metadata", "my gpu plane"}));
   EXPECT_EQ(planes.SelectAny("gpu:2"), Names{"/device:GPU:2"});
   EXPECT_TRUE(absl::IsFailedPrecondition(SelectPlanes(planes.trace(), "re:nothing").status()));
