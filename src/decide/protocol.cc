@@ -108,6 +108,10 @@ class Server {
  public:
   Server(std::istream& in, std::ostream& out, const ServeOptions& options)
       : in_(in), out_(out), input_waiting_(options.input_waiting) {
+    if (!options.space_json.empty()) {
+      // What is not JSON is no space: the open says so.
+      space_ = json::parse(options.space_json, nullptr, /*allow_exceptions=*/false);
+    }
     if (!input_waiting_) input_waiting_ = [this] { return in_.rdbuf()->in_avail() > 0; };
   }
 
@@ -168,6 +172,13 @@ class Server {
   }
 
   void Open(const json& message) {
+    if (space_.is_null() || message.contains("space")) return OpenWithSpace(message);
+    json with_space = message;
+    with_space["space"] = space_;
+    OpenWithSpace(with_space);
+  }
+
+  void OpenWithSpace(const json& message) {
     AnswerOpen();
     if (session_ && !session_->concluded) {
       return Error("already_open",
@@ -225,15 +236,16 @@ class Server {
   }
 
   void Error(std::string_view code, absl::string_view message) {
-    out_ << envelope_.Close("error", {{"code", std::string(code)},
-                                      {"message", std::string(message)},
-                                      {"line", number_}})
+    out_ << envelope_.Close(
+                "error",
+                {{"code", std::string(code)}, {"message", std::string(message)}, {"line", number_}})
          << std::flush;
   }
 
   std::istream& in_;
   std::ostream& out_;
   std::function<bool()> input_waiting_;
+  json space_;
   std::optional<Session> session_;
   Envelope envelope_;
   bool open_unanswered_ = false;

@@ -21,12 +21,15 @@
 #include <functional>
 #include <istream>
 #include <ostream>
+#include <string>
 
 namespace xplane_time::decide {
 
 struct ServeOptions {
   // Whether more input can be read without waiting. Default: what the stream has buffered.
   std::function<bool()> input_waiting = {};
+  // JSON text of the space of every open that brings none: {"variants": [...]}.
+  std::string space_json = {};
 };
 
 // Until the end of `in`. Flushes after each reply. False: `out` failed.
