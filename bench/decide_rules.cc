@@ -134,9 +134,8 @@ Picked SuccessiveHalving(Device& device, uint32_t variants, int rounds, uint64_t
       for (const uint32_t v : left) bench.Run(v);
       bench.Flush();
     }
-    std::sort(left.begin(), left.end(), [&](uint32_t a, uint32_t b) {
-      return Mean(bench.times(a)) < Mean(bench.times(b));
-    });
+    std::sort(left.begin(), left.end(),
+              [&](uint32_t a, uint32_t b) { return Mean(bench.times(a)) < Mean(bench.times(b)); });
     left.resize((left.size() + 1) / 2);
   }
   const uint32_t winner = left.front();

@@ -56,8 +56,8 @@ double UpperLimit(int wrong, int trials) {
     double at_most = 0, log_term = trials * std::log1p(-rate);
     for (int k = 0; k <= wrong; ++k) {
       at_most += std::exp(log_term);
-      log_term += std::log(static_cast<double>(trials - k) / (k + 1)) + std::log(rate) -
-                  std::log1p(-rate);
+      log_term +=
+          std::log(static_cast<double>(trials - k) / (k + 1)) + std::log(rate) - std::log1p(-rate);
     }
     (at_most > 0.05 ? low : high) = rate;
   }
@@ -170,7 +170,10 @@ std::vector<Case> Promises() {
       {"incumbent 1 % slower", Fixed({1, 1.01}), {.incumbent = 1}, {0.01, 75, 135}},
       {"20, 1 % apart each", Fixed(twenty), {}, {0.005, 110, 150}},
       {"64, log-normal 25 %", LogNormal(64, 0.25), {}, {0.005, 135, 220}},
-      {"two identical, claim", Fixed({1, 1}), {.stop = Stop::kClaim}, {0.015, 220, 450},
+      {"two identical, claim",
+       Fixed({1, 1}),
+       {.stop = Stop::kClaim},
+       {0.015, 220, 450},
        Wrong::kNotTied},
       {"incumbent and its twin", Fixed({1, 1}), {.incumbent = 1}, {0.015, 0, 0}, Wrong::kNotKept},
       {"two, 0.51 % apart", Fixed({1, 1.0051}), {}, {}},
@@ -197,18 +200,23 @@ bool PrintRow(const Case& c, const Outcome& outcome) {
               Limit(100 * c.limits.wrong, "%.1f %%").c_str(), outcome.mean,
               static_cast<long long>(outcome.p95), Limit(c.limits.mean, "%.0f").c_str(),
               Limit(c.limits.p95, "%.0f").c_str(), outcome.batches,
-              c.limits.wrong == 0 ? "" : passed ? "pass" : "FAIL");
+              c.limits.wrong == 0 ? ""
+              : passed            ? "pass"
+                                  : "FAIL");
   std::fflush(stdout);
   return passed;
 }
 
 bool PrintCases(const Noise& noise, int trials, double tolerance, bool limit_runs) {
-  std::printf("| case | wrong | upper 95 %% | at most | runs mean / p95 | at most | batches | |\n"
-              "|---|---|---|---|---|---|---|---|\n");
+  std::printf(
+      "| case | wrong | upper 95 %% | at most | runs mean / p95 | at most | batches | |\n"
+      "|---|---|---|---|---|---|---|---|\n");
   bool passed = true;
   for (Case c : Promises()) {
     if (!limit_runs && c.limits.wrong == 0) continue;
     c.limits.wrong *= tolerance;
+    // At three times the noise, 33 runs are too few for any rule.
+    if (c.config.budget_runs && noise.sd > 0.02) c.limits.wrong = 0;
     if (!limit_runs) c.limits.mean = c.limits.p95 = 0;
     passed &= PrintRow(c, Repeat(trials, [&](uint64_t seed) { return RunCase(c, noise, seed); }));
   }
@@ -241,9 +249,7 @@ bool PrintNoise(int trials) {
         Named{"linear drift within rounds, sd 1 % over 20 runs", slope},
         Named{"spikes of 5 % to tenfold", far}}) {
     std::printf("\n### %s\n\n", named.name);
-    // A budget of 33 runs at 3 % noise is too small for any rule: not counted.
-    const bool holds = PrintCases(named.noise, trials, /*tolerance=*/2, /*limit_runs=*/false);
-    passed &= holds || named.noise.sd == 0.03;
+    passed &= PrintCases(named.noise, trials, /*tolerance=*/2, /*limit_runs=*/false);
   }
   return passed;
 }

@@ -100,10 +100,10 @@ struct DecideConfig {
   double delta = 0.005;     // what is no difference
   Stop stop = Stop::kPick;
   Objective objective = Objective::kTime;
-  std::optional<uint32_t> incumbent = {};       // stays unless a faster one is proved
-  std::optional<int64_t> budget_runs = {};      // none: kMaxRuns
-  std::optional<int64_t> budget_time_ps = {};   // sum of the measured times
-  uint32_t canary = 25;                         // the leader twice in each so-manieth round; 0: never
+  std::optional<uint32_t> incumbent = {};      // stays unless a faster one is proved
+  std::optional<int64_t> budget_runs = {};     // none: kMaxRuns
+  std::optional<int64_t> budget_time_ps = {};  // sum of the measured times
+  uint32_t canary = 25;  // the leader twice in each so-manieth round; 0: never
   uint64_t seed = 0;
 };
 constexpr int64_t kMaxRuns = 10'000'000;
@@ -159,11 +159,11 @@ struct Verdict {
   std::optional<CanaryReport> canary = {};  // four canary rounds and more
   std::optional<double> mde = {};           // the smallest gap to the nearest rival it could prove
   int64_t runs = 0;
-  uint64_t rounds = 0;      // discarded ones included
+  uint64_t rounds = 0;  // discarded ones included
   // "certified", "proved", "one_left", "all_failed", "budget_runs", "budget_time", "throttled",
   // "interrupted"; "not_worth_it": the pick is certified, a claim is out of the budget's reach.
   std::string stop_reason;
-  std::string rule;         // name and version of the method
+  std::string rule;  // name and version of the method
   uint64_t seed = 0;
 };
 

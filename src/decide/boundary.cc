@@ -13,9 +13,9 @@ constexpr double kScreeningShare = 0.05;
 constexpr double kPooledShare = 0.55;
 constexpr double kWaldShare = 0.8, kWaldShareOfTwo = 0.9;
 
-constexpr double kMixtureRounds = 0.5;   // the mixture is sharpest at some ten times as many
-constexpr double kOvershoot = 0.25;       // half of Siegmund's 0.583: spreads are estimates
-constexpr double kMaxDrift = 2;          // a step is never worth more
+constexpr double kMixtureRounds = 0.5;  // the mixture is sharpest at some ten times as many
+constexpr double kOvershoot = 0.25;     // half of Siegmund's 0.583: spreads are estimates
+constexpr double kMaxDrift = 2;         // a step is never worth more
 constexpr double kMaxExponent = 600;
 
 double WaldRatio(double walk, double rounds, double drift) {
@@ -53,8 +53,7 @@ double Evidence(const Comparison& comparison, const Hypothesis& hypothesis) {
   const double drift = std::min(hypothesis.distance / comparison.sd, kMaxDrift);
   const double share = comparison.pooled ? kPooledShare : 1;
   const double wald = comparison.pooled ? kWaldShare : kWaldShareOfTwo;
-  return share *
-         (wald * WaldRatio(walk, rounds, drift) + (1 - wald) * MixtureRatio(walk, rounds));
+  return share * (wald * WaldRatio(walk, rounds, drift) + (1 - wald) * MixtureRatio(walk, rounds));
 }
 
 std::optional<double> LowerBound(const Comparison& comparison, double distance, double alpha) {

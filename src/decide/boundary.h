@@ -25,20 +25,20 @@ namespace xplane_time::decide {
 
 // A variant against another: logarithms of ratios, so 0.01 is 1 % slower.
 struct Comparison {
-  uint32_t rounds = 0;     // that both were in (or are tied together by others)
-  uint32_t kept = 0;       // of these, not skipped as outliers
-  double log_ratio = 0;    // mean of what is kept: what is proved is about this
-  double centre = 0;       // biweight: the better guess, for who leads
-  double sd = 0;           // of one round's log-ratio
-  double se = 0;           // of log_ratio
-  double df = 0;           // that sd has
-  double spike_chance = 1; // that spikes alone explain it
-  bool screening = false;  // fewer than four rounds: the spread is the pooled one
-  bool pooled = false;     // some of alpha is spent on screening
-  bool usable = false;     // there is a spread
+  uint32_t rounds = 0;      // that both were in (or are tied together by others)
+  uint32_t kept = 0;        // of these, not skipped as outliers
+  double log_ratio = 0;     // mean of what is kept: what is proved is about this
+  double centre = 0;        // biweight: the better guess, for who leads
+  double sd = 0;            // of one round's log-ratio
+  double se = 0;            // of log_ratio
+  double df = 0;            // that sd has
+  double spike_chance = 1;  // that spikes alone explain it
+  bool screening = false;   // fewer than four rounds: the spread is the pooled one
+  bool pooled = false;      // some of alpha is spent on screening
+  bool usable = false;      // there is a spread
 };
 
-constexpr uint32_t kScreeningRounds = 4;    // from here on, a pair stands on its own rounds
+constexpr uint32_t kScreeningRounds = 4;  // from here on, a pair stands on its own rounds
 constexpr double kMaxSpikeChance = 0.002;
 
 struct Hypothesis {

@@ -26,7 +26,7 @@ Comparison FromRatios(std::vector<double> ratios, double prior_df, double prior_
                       double lost_df) {
   const double rounds = static_cast<double>(ratios.size());
   const double median = Median(ratios);
-  const double own_sd = kMadToSd * MedianAbsoluteDeviation(ratios, median);
+  const double own_sd = RobustSd(ratios, median);
   const double prior = prior_df * prior_sd * prior_sd;
   const double scale = std::sqrt((prior + rounds * own_sd * own_sd) / (prior_df + rounds));
   const SkippedMean mean = MeanWithin(ratios, median, OutlierReach(rounds + prior_df) * scale);
@@ -39,9 +39,9 @@ Comparison FromRatios(std::vector<double> ratios, double prior_df, double prior_
   const double own_df = static_cast<double>(mean.kept) - 1 - lost_df;
   if (own_df < 1) return result;
   result.df = prior_df + own_df;
-  result.sd = std::sqrt((prior + mean.squares) / result.df);
+  result.sd = std::max(std::sqrt((prior + mean.squares) / result.df), kLeastSd);
   result.se = result.sd / std::sqrt(static_cast<double>(mean.kept));
-  result.usable = result.se > 0;
+  result.usable = true;
   return result;
 }
 
@@ -91,8 +91,7 @@ Comparison Comparer::Direct(std::vector<double> ratios) const {
   const double prior_df = std::clamp(fit_.df - own_df, 0.0, kMaxPriorDf);
   // An effect that was fitted has used up one.
   const double lost_df = fit_.first_slot != 0 ? 1 : 0;
-  Comparison result =
-      FromRatios(std::move(ratios), prior_df, std::sqrt(2.0) * fit_.sd, lost_df);
+  Comparison result = FromRatios(std::move(ratios), prior_df, std::sqrt(2.0) * fit_.sd, lost_df);
   result.pooled = observations_->variants() > 2;
   return result;
 }
@@ -133,9 +132,8 @@ std::vector<Comparer::Screened> Comparer::ScreenedRatios(uint32_t a, uint32_t b,
       ratios.push_back({.log_ratio = Value(cell) - fit_.round_effect[cell.round] - level_of_b});
     }
   }
-  std::sort(ratios.begin(), ratios.end(), [](const Screened& x, const Screened& y) {
-    return x.log_ratio < y.log_ratio;
-  });
+  std::sort(ratios.begin(), ratios.end(),
+            [](const Screened& x, const Screened& y) { return x.log_ratio < y.log_ratio; });
   return ratios;
 }
 
@@ -188,8 +186,7 @@ Comparison Comparer::Screen(uint32_t a, uint32_t b) const {
   // of the other is noisy once for all of these.
   constexpr double kRoundEffect = 0.1;
   const double kept = result.kept, apart = kept - common;
-  const double variance =
-      2 * common + (1 + kRoundEffect) * apart + apart * apart / of_b.kept;
+  const double variance = 2 * common + (1 + kRoundEffect) * apart + apart * apart / of_b.kept;
   result.sd = std::sqrt(2.0) * fit_.sd;
   result.se = fit_.sd * std::sqrt(variance) / kept;
   result.df = fit_.df;

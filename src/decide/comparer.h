@@ -69,7 +69,7 @@ class Comparer {
   Metric metric_;
   TwoWayFit fit_;
   std::vector<Cluster> clusters_;  // by variant
-  double fence_ = 0;  // levels above stand out
+  double fence_ = 0;               // levels above stand out
 };
 
 }  // namespace xplane_time::decide

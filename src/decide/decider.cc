@@ -25,9 +25,9 @@ bool NeedsEnergy(Objective objective) { return objective != Objective::kTime; }
 absl::Status CheckConfig(const DecideConfig& config, size_t variants) {
   const auto probability = [](double value) { return value > 0 && value <= 0.5; };
   if (!probability(config.alpha) || !probability(config.tie_alpha)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("alpha ", config.alpha, " and tie_alpha ", config.tie_alpha,
-                     " must be above 0 and at most 0.5"));
+    return absl::InvalidArgumentError(absl::StrCat("alpha ", config.alpha, " and tie_alpha ",
+                                                   config.tie_alpha,
+                                                   " must be above 0 and at most 0.5"));
   }
   if (!(config.delta > 0 && config.delta <= 1)) {
     return absl::InvalidArgumentError(
@@ -37,7 +37,8 @@ absl::Status CheckConfig(const DecideConfig& config, size_t variants) {
     return absl::InvalidArgumentError("a budget must be at least 1, or absent");
   }
   if (config.canary == 1) {
-    return absl::InvalidArgumentError("canary must be 0 (never) or at least 2 (each so-manieth round)");
+    return absl::InvalidArgumentError(
+        "canary must be 0 (never) or at least 2 (each so-manieth round)");
   }
   if (config.incumbent && *config.incumbent >= variants) {
     return absl::InvalidArgumentError(absl::StrCat("incumbent ", *config.incumbent,
@@ -51,9 +52,9 @@ absl::Status CheckSpace(const Space& space) {
     return absl::InvalidArgumentError("the space has no variants: nothing to decide");
   }
   if (space.variants.size() > kMaxVariants) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("the space has ", space.variants.size(), " variants, more than ",
-                     kMaxVariants, ": draw a sample of it first"));
+    return absl::InvalidArgumentError(absl::StrCat("the space has ", space.variants.size(),
+                                                   " variants, more than ", kMaxVariants,
+                                                   ": draw a sample of it first"));
   }
   std::unordered_set<std::string_view> ids;
   for (const Variant& variant : space.variants) {
@@ -81,10 +82,9 @@ absl::Status CheckSample(const Sample& sample, size_t variants, Objective object
                                                    *sample.energy_uj, ", it must be positive"));
   }
   if (NeedsEnergy(objective) && sample.status == SampleStatus::kOk && !sample.energy_uj) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("variant ", sample.variant, ", slot ", sample.slot,
-                     ": no energy_uj, which the objective ", Absl(ObjectiveName(objective)),
-                     " needs; measure power, or decide by time"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "variant ", sample.variant, ", slot ", sample.slot, ": no energy_uj, which the objective ",
+        Absl(ObjectiveName(objective)), " needs; measure power, or decide by time"));
   }
   return absl::OkStatus();
 }
@@ -92,10 +92,9 @@ absl::Status CheckSample(const Sample& sample, size_t variants, Objective object
 absl::Status CheckSamples(const RoundResult& result, size_t variants, size_t most,
                           Objective objective) {
   if (result.samples.size() > most) {
-    return absl::InvalidArgumentError(absl::StrCat("round ", result.round, " of batch ",
-                                                   result.batch, " has ", result.samples.size(),
-                                                   " samples, no round asked for more than ",
-                                                   most));
+    return absl::InvalidArgumentError(
+        absl::StrCat("round ", result.round, " of batch ", result.batch, " has ",
+                     result.samples.size(), " samples, no round asked for more than ", most));
   }
   std::unordered_map<uint32_t, int> times;
   std::unordered_set<uint32_t> slots;
@@ -105,8 +104,8 @@ absl::Status CheckSamples(const RoundResult& result, size_t variants, size_t mos
     }
     if (++times[sample.variant] > 2) {
       return absl::InvalidArgumentError(absl::StrCat("variant ", sample.variant,
-                                                     " is more than twice in round ",
-                                                     result.round, " of batch ", result.batch));
+                                                     " is more than twice in round ", result.round,
+                                                     " of batch ", result.batch));
     }
     if (!slots.insert(sample.slot).second) {
       return absl::InvalidArgumentError(absl::StrCat("slot ", sample.slot, " is twice in round ",
@@ -172,14 +171,14 @@ struct Decider::Impl {
     const bool is_past = result.batch >= 1 && result.batch <= folded.size();
     if (is_past && folded[result.batch - 1].contains(result.round)) return Folded::kRepeated;
     if (!batch || result.batch != batch->batch) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "round ", result.round, " of batch ", result.batch, " was not asked for: ",
-          batch ? absl::StrCat("batch ", batch->batch, " is awaited")
-                : std::string("the decision is made")));
+      return absl::InvalidArgumentError(
+          absl::StrCat("round ", result.round, " of batch ", result.batch, " was not asked for: ",
+                       batch ? absl::StrCat("batch ", batch->batch, " is awaited")
+                             : std::string("the decision is made")));
     }
     if (received.contains(result.round)) return Folded::kRepeated;
-    if (absl::Status status = CheckSamples(result, space.variants.size(), LongestRound(),
-                                           config.objective);
+    if (absl::Status status =
+            CheckSamples(result, space.variants.size(), LongestRound(), config.objective);
         !status.ok()) {
       return status;
     }
@@ -251,7 +250,8 @@ absl::Status Decider::Resume(std::span<const RoundResult> results) {
     return absl::FailedPreconditionError("history comes before the first result");
   }
   std::map<std::pair<uint64_t, uint64_t>, const RoundResult*> in_order;
-  for (const RoundResult& result : results) in_order.try_emplace({result.batch, result.round}, &result);
+  for (const RoundResult& result : results)
+    in_order.try_emplace({result.batch, result.round}, &result);
   // On the side, so that an error leaves this one as it is.
   auto resumed = std::make_unique<Impl>(impl_->space, impl_->config);
   for (const auto& [key, result] : in_order) {
@@ -281,8 +281,8 @@ absl::StatusOr<Verdict> JudgeRecorded(const Space& space, const DecideConfig& co
   }
   std::map<uint64_t, std::map<uint64_t, const RoundResult*>> batches;
   for (const RoundResult& result : results) {
-    if (absl::Status status = CheckSamples(result, space.variants.size(), SIZE_MAX,
-                                           config.objective);
+    if (absl::Status status =
+            CheckSamples(result, space.variants.size(), SIZE_MAX, config.objective);
         !status.ok()) {
       return status;
     }

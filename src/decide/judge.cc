@@ -102,15 +102,14 @@ class Judge {
   std::vector<uint32_t> Tied(uint32_t pick, const std::vector<uint32_t>& rivals) const {
     std::vector<uint32_t> tied;
     // Where only a pick was asked for, a tie must not make it any less certain.
-    const double alpha = config_.stop == Stop::kClaim
-                             ? config_.tie_alpha
-                             : std::min(config_.alpha, config_.tie_alpha);
+    const double alpha = config_.stop == Stop::kClaim ? config_.tie_alpha
+                                                      : std::min(config_.alpha, config_.tie_alpha);
     const double needed = static_cast<double>(rivals.size()) / alpha;
     const Hypothesis apart{-race_.delta(), race_.delta()};
     for (const uint32_t v : rivals) {
       const Comparison comparison = race_.comparer().Compare(v, pick);
-      const bool is_tied = Evidence(comparison, apart) >= needed &&
-                           Evidence(Mirrored(comparison), apart) >= needed;
+      const bool is_tied =
+          Evidence(comparison, apart) >= needed && Evidence(Mirrored(comparison), apart) >= needed;
       if (is_tied || race_.standing(v).tied) tied.push_back(v);
     }
     if (tied.empty()) return {};
@@ -146,8 +145,8 @@ class Judge {
     verdict.tied = race_.Front();
     verdict.pick = race_.leader();
     const auto incumbent = config_.incumbent;
-    if (incumbent && std::find(verdict.tied.begin(), verdict.tied.end(), *incumbent) !=
-                         verdict.tied.end()) {
+    if (incumbent &&
+        std::find(verdict.tied.begin(), verdict.tied.end(), *incumbent) != verdict.tied.end()) {
       verdict.pick = incumbent;
     }
     if (outcome != Outcome::kRunning) verdict.claim = Claim::kPick;
@@ -169,9 +168,8 @@ class Judge {
       }
       result.push_back(std::move(out));
     }
-    std::stable_sort(result.begin(), result.end(), [](const auto& a, const auto& b) {
-      return a.round < b.round;
-    });
+    std::stable_sort(result.begin(), result.end(),
+                     [](const auto& a, const auto& b) { return a.round < b.round; });
     return result;
   }
 

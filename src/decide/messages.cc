@@ -53,9 +53,8 @@ class Fields {
       Fail(name, "an integer");
       return false;
     }
-    const bool fits =
-        is_natural ? std::in_range<Integer>(value->get<uint64_t>())
-                   : std::in_range<Integer>(value->get<int64_t>());
+    const bool fits = is_natural ? std::in_range<Integer>(value->get<uint64_t>())
+                                 : std::in_range<Integer>(value->get<int64_t>());
     if (!fits) {
       Fail(name, std::numeric_limits<Integer>::is_signed ? "an integer of 64 bits"
                                                          : "an integer from 0, and smaller");

@@ -118,9 +118,9 @@ void Observations::Fail(uint32_t variant, SampleStatus status) {
   ++(blame == Blame::kTransient ? record.transient : record.failures);
   record.last_failure = status;
   if (record.quarantine) return;
-  const bool is_out =
-      blame == Blame::kFinal || (blame == Blame::kCrash && record.failures >= kCrashes) ||
-      (record.transient >= kTransients && 2 * record.transient >= record.attempts);
+  const bool is_out = blame == Blame::kFinal ||
+                      (blame == Blame::kCrash && record.failures >= kCrashes) ||
+                      (record.transient >= kTransients && 2 * record.transient >= record.attempts);
   if (is_out) record.quarantine = SampleStatusName(status);
 }
 

@@ -226,8 +226,7 @@ bool Planner::NotWorthIt() const {
   if (!config_.budget_runs || !race_.leader() || config_.stop == Stop::kPick) return false;
   if (config_.objective == Objective::kPareto) return false;
   std::vector<uint32_t> rivals = race_.alive();
-  const double rounds_left =
-      static_cast<double>(RunsLeft()) / static_cast<double>(rivals.size());
+  const double rounds_left = static_cast<double>(RunsLeft()) / static_cast<double>(rivals.size());
   std::erase(rivals, *race_.leader());
   const double needed = static_cast<double>(rivals.size()) / config_.alpha;
   bool is_hopeless = false;

@@ -107,10 +107,11 @@ struct Envelope {
 class Server {
  public:
   Server(std::istream& in, std::ostream& out, const ServeOptions& options)
-      : in_(in),
-        out_(out),
-        input_waiting_(options.input_waiting),
-        space_(json::parse(options.space_json, nullptr, /*allow_exceptions=*/false)) {
+      : in_(in), out_(out), input_waiting_(options.input_waiting) {
+    if (!options.space_json.empty()) {
+      // What is not JSON is no space: the open says so.
+      space_ = json::parse(options.space_json, nullptr, /*allow_exceptions=*/false);
+    }
     if (!input_waiting_) input_waiting_ = [this] { return in_.rdbuf()->in_avail() > 0; };
   }
 
@@ -171,6 +172,13 @@ class Server {
   }
 
   void Open(const json& message) {
+    if (space_.is_null() || message.contains("space")) return OpenWithSpace(message);
+    json with_space = message;
+    with_space["space"] = space_;
+    OpenWithSpace(with_space);
+  }
+
+  void OpenWithSpace(const json& message) {
     AnswerOpen();
     if (session_ && !session_->concluded) {
       return Error("already_open",
@@ -180,9 +188,7 @@ class Server {
     if (id != message.end() && !id->is_string() && !id->is_number_integer()) {
       return Error("bad_open", "session: must be a string or an integer");
     }
-    json with_space = message;
-    if (!message.contains("space") && space_.is_object()) with_space["space"] = space_;
-    auto parsed = ParseOpen(with_space);
+    auto parsed = ParseOpen(message);
     if (!parsed.ok()) return Error("bad_open", parsed.status().message());
     auto decider = Decider::Open(std::move(parsed->space), parsed->config);
     if (!decider.ok()) return Error("bad_open", decider.status().message());
@@ -239,7 +245,7 @@ class Server {
   std::istream& in_;
   std::ostream& out_;
   std::function<bool()> input_waiting_;
-  const json space_;  // discarded: none
+  json space_;
   std::optional<Session> session_;
   Envelope envelope_;
   bool open_unanswered_ = false;

@@ -28,7 +28,7 @@ namespace xplane_time::decide {
 struct ServeOptions {
   // Whether more input can be read without waiting. Default: what the stream has buffered.
   std::function<bool()> input_waiting = {};
-  // For an `open` without a space: the JSON of one, or empty.
+  // JSON text of the space of every open that brings none: {"variants": [...]}.
   std::string space_json = {};
 };
 

@@ -102,8 +102,8 @@ void Race::FindLeader() {
     double least = 0;
     for (const uint32_t v : alive()) {
       if (v == from || observations_->cells(v).empty()) continue;
-      const double centre = objective_.Compare(v, from).centre +
-                            (is_front ? energy_.Compare(v, from).centre : 0);
+      const double centre =
+          objective_.Compare(v, from).centre + (is_front ? energy_.Compare(v, from).centre : 0);
       if (centre >= least) continue;
       leader_ = v;
       least = centre;
@@ -117,8 +117,7 @@ bool Race::DefendsIncumbent() const {
 }
 
 double Race::NullFor(uint32_t variant) const {
-  const bool strictly =
-      IsClaim() || rules_.incumbent == variant || standings_[variant].strictly;
+  const bool strictly = IsClaim() || rules_.incumbent == variant || standings_[variant].strictly;
   return strictly ? 0 : -delta_;
 }
 
@@ -149,8 +148,7 @@ void Race::DropSlower() {
 void Race::KeepIncumbent() {
   const uint32_t incumbent = *rules_.incumbent;
   std::vector<uint32_t> rivals = alive();
-  std::erase_if(rivals,
-                [&](uint32_t v) { return v == incumbent || standings_[v].not_faster; });
+  std::erase_if(rivals, [&](uint32_t v) { return v == incumbent || standings_[v].not_faster; });
   std::vector<double> evidence;
   for (const uint32_t v : rivals) {
     evidence.push_back(Evidence(objective_.Compare(v, incumbent), {-delta_, delta_}));
@@ -188,15 +186,14 @@ void Race::FindTies() {
     if (v == *leader_) continue;
     const Comparison comparison = objective_.Compare(v, *leader_);
     const Hypothesis apart{-delta_, delta_};
-    standings_[v].tied = Evidence(comparison, apart) >= needed &&
-                         Evidence(Mirrored(comparison), apart) >= needed;
+    standings_[v].tied =
+        Evidence(comparison, apart) >= needed && Evidence(Mirrored(comparison), apart) >= needed;
   }
 }
 
 bool Race::OnlyOne() const {
-  return std::count_if(standings_.begin(), standings_.end(), [](const Standing& standing) {
-           return !standing.out || standing.by;
-         }) == 1;
+  return std::count_if(standings_.begin(), standings_.end(),
+                       [](const Standing& standing) { return !standing.out || standing.by; }) == 1;
 }
 
 Outcome Race::Finish() {

@@ -35,9 +35,9 @@ Rules RulesOf(const DecideConfig& config);
 
 struct Standing {
   bool out = false;
-  bool not_faster = false;       // than the incumbent: alive, and no reason to replace it
-  bool tied = false;             // stop = claim: within delta of the leader
-  bool strictly = false;         // came back: dropped again only if slower than the leader
+  bool not_faster = false;          // than the incumbent: alive, and no reason to replace it
+  bool tied = false;                // stop = claim: within delta of the leader
+  bool strictly = false;            // came back: dropped again only if slower than the leader
   std::optional<uint32_t> by = {};  // that dropped it
   uint64_t round = 0;               // rounds folded then
   Comparison comparison = {};       // to `by`, then

@@ -71,9 +71,8 @@ Outcome Race::ParetoOutcome() const {
   if (front.size() < alive().size()) return Outcome::kRunning;
   const double pairs = static_cast<double>(front.size() * (front.size() - 1));
   const double alpha = rules_.alpha / std::max(pairs * 2, 1.0);
-  const bool all_belong = std::all_of(front.begin(), front.end(), [&](uint32_t v) {
-    return BelongsToFront(v, front, alpha);
-  });
+  const bool all_belong = std::all_of(front.begin(), front.end(),
+                                      [&](uint32_t v) { return BelongsToFront(v, front, alpha); });
   return all_belong ? Outcome::kCertified : Outcome::kRunning;
 }
 

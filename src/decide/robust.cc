@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <vector>
 
 namespace xplane_time::decide {
@@ -24,6 +25,15 @@ double MedianAbsoluteDeviation(std::span<const double> values, double centre) {
   std::transform(values.begin(), values.end(), distances.begin(),
                  [centre](double value) { return std::abs(value - centre); });
   return Median(distances);
+}
+
+double RobustSd(std::span<const double> values, double centre) {
+  const double sd = kMadToSd * MedianAbsoluteDeviation(values, centre);
+  if (sd > 0) return sd;
+  const double squares =
+      std::accumulate(values.begin(), values.end(), 0.0,
+                      [centre](double sum, double x) { return sum + (x - centre) * (x - centre); });
+  return std::sqrt(squares / static_cast<double>(values.size()));
 }
 
 SkippedMean MeanWithin(std::span<const double> values, double centre, double reach) {

@@ -19,6 +19,10 @@ double MedianAbsoluteDeviation(std::span<const double> values, double centre);
 
 // 1.4826 MAD estimates the standard deviation of normal samples.
 constexpr double kMadToSd = 1.4826;
+// That, or where more than half of the values are equal (a coarse clock), the plain one.
+double RobustSd(std::span<const double> values, double centre);
+// Of logarithms: one part in a million. Times that never vary are not known any better.
+constexpr double kLeastSd = 1e-6;
 
 // How many standard deviations from the centre are an outlier, where the deviation is the MAD
 // of so many samples: 19 for four samples, 6.4 for ten, 4 for many. So few normal

@@ -43,9 +43,9 @@ class Fitter {
     for (uint32_t v = 0; v < centre_.size(); ++v) variants += Informs(v);
     for (size_t r = 0; r < fit_.is_tied.size(); ++r) {
       const auto& round = observations_.rounds()[r];
-      const auto informing = std::count_if(
-          round.begin(), round.end(),
-          [this](const RoundCell& cell) { return Informs(cell.variant); });
+      const auto informing =
+          std::count_if(round.begin(), round.end(),
+                        [this](const RoundCell& cell) { return Informs(cell.variant); });
       samples_ += static_cast<double>(informing);
       rounds += informing > 0;
       fit_.is_tied[r] = informing >= std::min<std::ptrdiff_t>(std::ssize(round), kTie);
@@ -116,7 +116,12 @@ class Fitter {
     VisitResiduals([this](uint32_t, double residual) { values_.push_back(std::abs(residual)); });
     const auto largest = values_.end() - static_cast<std::ptrdiff_t>(df_);
     std::nth_element(values_.begin(), largest, values_.end());
-    return kMadToSd * Median({largest, values_.end()});
+    const double sd = kMadToSd * Median({largest, values_.end()});
+    if (sd > 0) return sd;
+    // Most are equal: a coarse clock.
+    double squares = 0;
+    for (const double residual : values_) squares += residual * residual;
+    return std::max(std::sqrt(squares / df_), kLeastSd);
   }
 
   // First slot against the others of its round. Counted only where it is beyond doubt: the
@@ -128,8 +133,9 @@ class Fitter {
     for (size_t r = 0; r < fit_.round_effect.size(); ++r) AppendFirstAgainstRest(r);
     if (values_.size() < kEnoughRounds) return 0;
     const double median = Median(values_);
-    const double sd = kMadToSd * MedianAbsoluteDeviation(values_, median);
-    const SkippedMean mean = MeanWithin(values_, median, OutlierReach(static_cast<double>(values_.size())) * sd);
+    const double sd = RobustSd(values_, median);
+    const SkippedMean mean =
+        MeanWithin(values_, median, OutlierReach(static_cast<double>(values_.size())) * sd);
     if (mean.kept < kEnoughRounds || mean.squares == 0) return 0;
     const double n = static_cast<double>(mean.kept);
     const double se = std::sqrt(mean.squares / (n - 1) / n);
@@ -173,8 +179,7 @@ class Fitter {
       fit_.spikes.Add(is_pair ? 2 * std::abs(residual) : std::abs(residual));
     });
     fit_.df = df_ - skipped;
-    if (fit_.df >= 1) fit_.sd = std::sqrt(squares / fit_.df);
-    if (fit_.sd == 0) fit_.df = 0;
+    if (fit_.df >= 1) fit_.sd = std::max(std::sqrt(squares / fit_.df), kLeastSd);
   }
 
   const Observations& observations_;
@@ -190,8 +195,7 @@ class Fitter {
 double SpikeModel::Chance(double log_size) const {
   constexpr double kPriorSpikes = 0.6, kPriorSamples = 30, kPriorLogSize = 0.5;
   // One standard error above what was seen.
-  const double rate =
-      (spikes_ + std::sqrt(spikes_) + kPriorSpikes) / (samples_ + kPriorSamples);
+  const double rate = (spikes_ + std::sqrt(spikes_) + kPriorSpikes) / (samples_ + kPriorSamples);
   const double mean = (log_sizes_ + kPriorLogSize) / (spikes_ + 1);
   return rate * std::exp(-std::max(log_size, 0.0) / mean);
 }

@@ -13,13 +13,13 @@ namespace {
 
 using testing::Drive;
 using testing::Driven;
-using testing::SimulatedDevice;
-using testing::SpaceOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Lt;
+using testing::SimulatedDevice;
 using ::testing::SizeIs;
+using testing::SpaceOf;
 
 Verdict Decide(const std::vector<double>& log_times, const DecideConfig& config,
                const testing::Spoil& spoil = {}) {
@@ -76,8 +76,8 @@ TEST(Decider, FindsTheFastestOfFew) {
 }
 
 TEST(Decider, RoundsAreBalancedAndNoneIsLongerThanABlock) {
-  const Driven driven = Drive(SpaceOf(2), {.canary = 0},
-                              SimulatedDevice({.log_times = {0, 0.002}, .seed = 3}));
+  const Driven driven =
+      Drive(SpaceOf(2), {.canary = 0}, SimulatedDevice({.log_times = {0, 0.002}, .seed = 3}));
   size_t zero_first = 0, rounds = 0;
   for (const Batch& batch : driven.batches) {
     for (const auto& round : batch.rounds) zero_first += round[0] == 0, ++rounds;
@@ -105,6 +105,33 @@ TEST(Decider, HopelessVariantsGoAfterFewSamples) {
   const Verdict verdict = Decide(log_times, {});
   EXPECT_LE(verdict.pick, 2u);
   EXPECT_THAT(verdict.runs, Lt(2500));
+}
+
+TEST(Decider, TimesThatNeverVaryAndCoarseClocks) {
+  const auto fixed = [](RoundResult& result) {
+    for (Sample& sample : result.samples) sample.t_ps = 1000 + sample.variant;
+  };
+  for (const size_t variants : {size_t{2}, size_t{3}, size_t{30}}) {
+    const std::vector<double> log_times(variants, 0.0);
+    const Verdict same = Decide(log_times, {.delta = 0.05}, fixed);
+    EXPECT_EQ(same.stop_reason, "certified");
+    const Verdict apart = Decide(log_times, {.delta = 0.0005}, fixed);
+    EXPECT_EQ(apart.pick, 0u);
+    EXPECT_THAT(apart.runs, Lt(300));
+  }
+  // A clock of 1 %: most samples are equal, and the gap is half a step.
+  int wrong = 0;
+  for (uint64_t seed = 0; seed < 50; ++seed) {
+    const auto coarse = [](RoundResult& result) {
+      for (Sample& sample : result.samples) sample.t_ps -= sample.t_ps % 1'000'000;
+    };
+    testing::Noise noise;
+    noise.sd = 0.004;
+    noise.drift = 0;
+    const SimulatedDevice device({.log_times = {0.003, 0.008}, .noise = noise, .seed = seed});
+    wrong += Drive(SpaceOf(2), {.delta = 0.003, .seed = seed}, device, coarse).verdict.pick != 0u;
+  }
+  EXPECT_LE(wrong, 2);
 }
 
 TEST(Decider, CanaryRunsAreCountedAndReported) {
@@ -392,7 +419,8 @@ TEST(Fold, RepeatsAreIgnored) {
   }
   EXPECT_EQ(*decider->Fold(results[0]), Folded::kStored);
   EXPECT_EQ(*decider->Fold(results[0]), Folded::kRepeated);
-  for (size_t i = 1; i + 1 < results.size(); ++i) EXPECT_EQ(*decider->Fold(results[i]), Folded::kStored);
+  for (size_t i = 1; i + 1 < results.size(); ++i)
+    EXPECT_EQ(*decider->Fold(results[i]), Folded::kStored);
   EXPECT_EQ(*decider->Fold(results.back()), Folded::kBatchComplete);
   EXPECT_EQ(*decider->Fold(results[1]), Folded::kRepeated);
   EXPECT_EQ(decider->Next()->batch, 2u);
@@ -414,8 +442,8 @@ TEST(Judge, TellsHowThingsStandWithoutChangingThem) {
 }
 
 TEST(JudgeRecorded, AnotherRuleOnTheSameRounds) {
-  const Driven driven =
-      Drive(SpaceOf(2), {.stop = Stop::kClaim}, SimulatedDevice({.log_times = {0, 0.02}, .seed = 2}));
+  const Driven driven = Drive(SpaceOf(2), {.stop = Stop::kClaim},
+                              SimulatedDevice({.log_times = {0, 0.02}, .seed = 2}));
   const auto same = JudgeRecorded(SpaceOf(2), {.stop = Stop::kClaim}, driven.results);
   ASSERT_TRUE(same.ok());
   EXPECT_EQ(same->claim, Claim::kWinner);

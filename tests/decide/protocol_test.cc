@@ -15,10 +15,10 @@ namespace xplane_time {
 namespace {
 
 using nlohmann::json;
-using testing::SimulatedDevice;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using testing::SimulatedDevice;
 using ::testing::SizeIs;
 
 constexpr const char* kOpen =
@@ -51,15 +51,17 @@ std::vector<std::string> Answer(const json& batch, SimulatedDevice& device) {
     json samples = json::array();
     for (const Sample& sample : device.Run(batch["batch"], i, order).samples) {
       const json id = sample.variant == 0 ? json("a") : json(7);
-      samples.push_back({{"id", id}, {"slot", sample.slot}, {"status", "ok"}, {"t_ps", sample.t_ps}});
+      samples.push_back(
+          {{"id", id}, {"slot", sample.slot}, {"status", "ok"}, {"t_ps", sample.t_ps}});
     }
-    lines.push_back(json{{"v", 1},
-                         {"type", "result"},
-                         {"session", "s"},
-                         {"batch", batch["batch"]},
-                         {"round", i},
-                         {"samples", samples}}
-                        .dump());
+    lines.push_back(json{
+        {"v", 1},
+        {"type", "result"},
+        {"session", "s"},
+        {"batch", batch["batch"]},
+        {"round", i},
+        {"samples",
+         samples}}.dump());
   }
   return lines;
 }
@@ -166,6 +168,18 @@ TEST(Protocol, OtherWordsForTypeAreAnsweredAlike) {
   EXPECT_EQ(Only(Serve({json{{"v", 1}, {"open", open}}.dump()}))["batch"]["batch"], 1);
 }
 
+TEST(Protocol, ASpaceForOpensThatBringNone) {
+  const auto serve = [](const std::string& space_json) {
+    std::istringstream in(R"({"v":1,"type":"open","session":"s"})");
+    std::ostringstream out;
+    EXPECT_TRUE(decide::Serve(in, out, {.space_json = space_json}));
+    return json::parse(out.str());
+  };
+  EXPECT_EQ(serve(R"({"variants":[{"id":"x"}]})")["rounds"], json({{"x"}}));
+  EXPECT_EQ(serve("{")["code"], "bad_open");
+  EXPECT_EQ(serve("")["code"], "bad_open");
+}
+
 struct BadLine {
   std::string name, line, code, says;
 };
@@ -235,9 +249,8 @@ INSTANTIATE_TEST_SUITE_P(
                 Result(R"({"id":"a","slot":0,"status":"ok","t_ps":5,"energy_uj":"1"})"),
                 "bad_result", "energy_uj"},
         BadLine{"SampleIsNull", Result("null"), "bad_result", "samples[0]"},
-        BadLine{"SamplesIsObject",
-                R"({"v":1,"type":"result","batch":1,"round":3,"samples":{}})", "bad_result",
-                "samples"},
+        BadLine{"SamplesIsObject", R"({"v":1,"type":"result","batch":1,"round":3,"samples":{}})",
+                "bad_result", "samples"},
         BadLine{"UnknownBatch", R"({"v":1,"type":"result","batch":9,"round":0,"samples":[]})",
                 "bad_result", "not asked"},
         BadLine{"BatchBelow0", R"({"v":1,"type":"result","batch":-1,"round":0,"samples":[]})",
@@ -271,8 +284,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadOpen{"NoId", R"({"space":{"variants":[{}]}})", "space.variants[0].id"},
         BadOpen{"IdIsReal", R"({"space":{"variants":[{"id":1.5}]}})", "id"},
         BadOpen{"SameIdTwice", R"({"space":{"variants":[{"id":"a"},{"id":"a"}]}})", "twice"},
-        BadOpen{"MemIsReal", R"({"space":{"variants":[{"id":"a","mem_bytes":1.5}]}})",
-                "mem_bytes"},
+        BadOpen{"MemIsReal", R"({"space":{"variants":[{"id":"a","mem_bytes":1.5}]}})", "mem_bytes"},
         BadOpen{"AlphaIsText", R"({"config":{"alpha":"x"}})", "config.alpha"},
         BadOpen{"AlphaTooLarge", R"({"config":{"alpha":2}})", "alpha"},
         BadOpen{"Stop", R"({"config":{"stop":"soon"}})", "config.stop"},

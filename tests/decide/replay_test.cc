@@ -93,8 +93,8 @@ TEST_P(Replay, ResumesAtEveryPrefixWithTheSameNextStep) {
     decider.Next();
     ASSERT_TRUE(decider.Resume(history).ok());
     const Batch* batch = decider.Next();
-    const size_t at = static_cast<size_t>(
-        std::upper_bound(ends.begin(), ends.end(), prefix) - ends.begin() - 1);
+    const size_t at =
+        static_cast<size_t>(std::upper_bound(ends.begin(), ends.end(), prefix) - ends.begin() - 1);
     if (prefix == driven.results.size()) {
       ASSERT_EQ(batch, nullptr);
       EXPECT_EQ(Text(decider.verdict(), variants), Text(driven.verdict, variants));
@@ -117,8 +117,7 @@ TEST_P(Replay, NamesCarryNoInformation) {
   ASSERT_TRUE(decider.ok());
   for (const RoundResult& result : driven.results) ASSERT_TRUE(decider->Fold(result).ok());
   ASSERT_EQ(decider->Next(), nullptr);
-  EXPECT_EQ(Text(decider->verdict(), s.log_times.size()),
-            Text(driven.verdict, s.log_times.size()));
+  EXPECT_EQ(Text(decider->verdict(), s.log_times.size()), Text(driven.verdict, s.log_times.size()));
 }
 
 TEST_P(Replay, HistoryThatWasNeverAskedForIsRefused) {

@@ -44,9 +44,8 @@ RoundResult SimulatedDevice::Run(uint64_t batch, uint64_t round, std::span<const
     const double log_time = config_.log_times[order[slot]] + drift + slope * slot +
                             config_.noise.sd * random_.Normal() + Spike() +
                             (slot == 0 ? std::log1p(config_.noise.first_run) : 0);
-    result.samples.push_back({.variant = order[slot],
-                              .slot = slot,
-                              .t_ps = std::llround(kUnitPs * std::exp(log_time))});
+    result.samples.push_back(
+        {.variant = order[slot], .slot = slot, .t_ps = std::llround(kUnitPs * std::exp(log_time))});
   }
   return result;
 }

@@ -79,9 +79,9 @@ TEST(Boundary, NormalScoreIsNearTheTailOfT) {
   struct Case {
     double df, t, z;
   };
-  for (const Case& c : {Case{3, 4.541, 2.326}, Case{5, 3.365, 2.326}, Case{5, 5.893, 3.090},
-                        Case{10, 2.764, 2.326}, Case{10, 4.144, 3.090}, Case{30, 3.385, 3.090},
-                        Case{100, 3.174, 3.090}}) {
+  for (const Case& c :
+       {Case{3, 4.541, 2.326}, Case{5, 3.365, 2.326}, Case{5, 5.893, 3.090}, Case{10, 2.764, 2.326},
+        Case{10, 4.144, 3.090}, Case{30, 3.385, 3.090}, Case{100, 3.174, 3.090}}) {
     EXPECT_THAT(NormalScore(c.t, c.df), DoubleNear(c.z, 0.05)) << c.df << " " << c.t;
     EXPECT_EQ(NormalScore(-c.t, c.df), -NormalScore(c.t, c.df));
   }
