@@ -4,6 +4,7 @@
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <memory>
@@ -180,16 +181,55 @@ class Buffer {
   Py_buffer view_ = {};
 };
 
+// Files that a trace maps, as they were: one that is cut off meanwhile would end the process.
+class MappedFiles {
+ public:
+  explicit MappedFiles(const Trace& trace) {
+    for (const TraceFile& file : trace.files) {
+      struct stat now = {};
+      const bool plain = stat(file.path.c_str(), &now) == 0 && S_ISREG(now.st_mode) &&
+                         static_cast<uint64_t>(now.st_size) == file.bytes;
+      if (plain) files_.push_back({file.path, now});
+    }
+  }
+  // Throws where one was changed in place; one that was replaced is still what it was.
+  void Check() const {
+    for (const File& file : files_) {
+      struct stat now = {};
+      if (stat(file.path.c_str(), &now) != 0) continue;
+      const bool same_file = now.st_ino == file.was.st_ino && now.st_dev == file.was.st_dev;
+      const bool unchanged = now.st_size == file.was.st_size &&
+                             now.st_mtim.tv_sec == file.was.st_mtim.tv_sec &&
+                             now.st_mtim.tv_nsec == file.was.st_mtim.tv_nsec;
+      if (same_file && !unchanged) {
+        Throw(
+            absl::DataLossError(file.path + ": was written to since it was opened; open it again"));
+      }
+    }
+  }
+
+ private:
+  struct File {
+    std::string path;
+    struct stat was;
+  };
+  std::vector<File> files_;
+};
+
 class PyTrace {
  public:
   PyTrace(Trace trace, Diagnostics reading, std::unique_ptr<Buffer> buffer, int threads)
       : buffer_(std::move(buffer)),
         trace_(std::move(trace)),
+        files_(trace_),
         reading_(std::move(reading)),
         threads_(threads) {}
 
-  static PyTrace OpenPaths(const std::vector<std::string>& paths, const std::string& run,
+  // Paths as os.fsencode gives them.
+  static PyTrace OpenPaths(const std::vector<nb::bytes>& encoded, const std::string& run,
                            int threads, bool keep_identical_planes) {
+    std::vector<std::string> paths;
+    for (const nb::bytes& path : encoded) paths.emplace_back(path.c_str(), path.size());
     const ReadOptions options = {.threads = threads,
                                  .keep_identical_planes = keep_identical_planes};
     Diagnostics reading;
@@ -219,8 +259,9 @@ class PyTrace {
     OptionReader reader(given);
     ReadReportOptions(&reader, &options);
     reader.End();
+    const Trace& traced = trace();
     return PyReport(
-        WithoutGil([&] { return xplane_time::BuildReport(trace_, options, reading_); }));
+        WithoutGil([&] { return xplane_time::BuildReport(traced, options, reading_); }));
   }
 
   PyTable BuildTree(const Keywords& given) const {
@@ -232,14 +273,16 @@ class PyTrace {
     reader.Text("name", &options.name);
     reader.Count("depth", &options.max_depth);
     reader.End();
+    const Trace& traced = trace();
     const TreeReport report =
-        WithoutGil([&] { return xplane_time::BuildTree(trace_, options, reading_); });
+        WithoutGil([&] { return xplane_time::BuildTree(traced, options, reading_); });
     return PyTable(arrow::TreeTable(report.rows));
   }
 
   PyTable Planes(bool stats) const {
+    const Trace& traced = trace();
     const PlanesReport report =
-        WithoutGil([&] { return DescribePlanes(trace_, {.with_stats = stats}, reading_); });
+        WithoutGil([&] { return DescribePlanes(traced, {.with_stats = stats}, reading_); });
     return PyTable(stats ? arrow::StatsTable(report) : arrow::PlanesTable(report));
   }
 
@@ -254,19 +297,25 @@ class PyTrace {
     reader.Read("stats", "a list of str", &options.stats);
     reader.Read("min_duration_ps", "a whole number", &options.min_duration_ps);
     reader.End();
+    const Trace& traced = trace();
     return PyTable(WithoutGil([&] {
       Diagnostics diagnostics;
-      return arrow::EventsTable(trace_, options, &diagnostics);
+      return arrow::EventsTable(traced, options, &diagnostics);
     }));
   }
 
-  const Trace& trace() const { return trace_; }
+  // To be read now.
+  const Trace& trace() const {
+    files_.Check();
+    return trace_;
+  }
   uint64_t event_count() const { return trace_.event_count; }
   PyTable Inputs() const { return PyTable(arrow::InputsTable(DescribeInputs(trace_))); }
 
  private:
   std::unique_ptr<Buffer> buffer_;  // what the trace reads, where that is Python's
   Trace trace_;
+  MappedFiles files_;
   Diagnostics reading_;
   int threads_;
 };

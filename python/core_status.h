@@ -16,8 +16,11 @@ namespace xplane_time::python {
 [[noreturn]] inline void Throw(const absl::Status& status) {
   namespace nb = nanobind;
   const std::string code = absl::StatusCodeToString(status.code());
-  const nb::object error = nb::module_::import_("xplane_time.errors")
-                               .attr("from_status")(code, std::string(status.message()));
+  const absl::string_view message = status.message();  // may quote bytes that are no text
+  const nb::object text = nb::steal(PyUnicode_DecodeUTF8(
+      message.data(), static_cast<Py_ssize_t>(message.size()), "backslashreplace"));
+  const nb::object error =
+      nb::module_::import_("xplane_time.errors").attr("from_status")(code, text);
   PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(error.ptr())), error.ptr());
   throw nb::python_error();
 }

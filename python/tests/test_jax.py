@@ -53,7 +53,10 @@ class Variants(unittest.TestCase):
     def test_order_of_clearly_different_variants(self):
         lengths = (5, 1, 8, 3)
         timing = harness.time_variants({n: chain(2 * n) for n in lengths}, self.x, repeats=9)
-        self.assertEqual(list(timing.medians_ps), sorted(lengths))
+        medians = timing.medians_ps
+        self.assertEqual(set(medians), set(lengths))
+        self.assertEqual(list(medians.values()), sorted(medians.values()))
+        self.assertLess(medians[1], medians[8])  # an eighth of the work
         self.assertEqual({len(times) for times in timing.samples_ps.values()}, {9})
         self.assertIn(timing.clock, ("profile", "device"))
         self.assertEqual(timing.aliases, {})
@@ -76,6 +79,20 @@ class Variants(unittest.TestCase):
     def test_ids_may_be_anything_hashable(self):
         timing = harness.time_variants({(64, "fast"): chain(1), None: chain(2)}, self.x, repeats=2)
         self.assertEqual(set(timing.samples_ps), {(64, "fast"), None})
+
+    @unittest.skipUnless(TELLS_RUNS, "this jax does not tell runs apart")
+    def test_others_of_the_same_name_are_not_taken_for_a_variant(self):
+        def autotune_fn_0(x):
+            return x + 1
+
+        other = jax.jit(autotune_fn_0)
+        other(self.x)
+
+        def variant(x):
+            return jax.pure_callback(lambda y: other(y), x, x)
+
+        timing = harness.time_variants({"a": variant}, self.x, repeats=3)
+        self.assertEqual(len(timing.samples_ps["a"]), 3)
 
     def test_a_variant_that_fails_says_so(self):
         def broken(x):

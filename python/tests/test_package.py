@@ -332,6 +332,44 @@ class Opening(unittest.TestCase):
         self.assertEqual(done.stdout.strip(), "[]")
 
 
+class Files(unittest.TestCase):
+    def setUp(self):
+        temporary = tempfile.TemporaryDirectory()
+        self.addCleanup(temporary.cleanup)
+        self.path = pathlib.Path(temporary.name) / "a.xplane.pb"
+        self.path.write_bytes(VARIANTS.read_bytes())
+
+    def test_a_file_that_is_written_to_is_refused_not_read(self):
+        trace = xplane_time.open(self.path)
+        want = trace.functions().to_dict()
+        with self.path.open("r+b") as file:
+            file.truncate(4096)
+        for read in (trace.functions, trace.kernels, trace.events, trace.tree,
+                     lambda: trace.planes):
+            with self.assertRaisesRegex(xplane_time.DamagedTraceError, "open it again"):
+                read()
+        self.path.unlink()
+        self.path.write_bytes(VARIANTS.read_bytes())
+        trace = xplane_time.open(self.path)
+        replaced = self.path.with_suffix(".new")
+        replaced.write_bytes(b"")
+        replaced.rename(self.path)  # another file: the one that was opened is still there
+        self.assertEqual(trace.functions().to_dict(), want)
+
+    def test_names_that_are_no_text(self):
+        odd = os.path.join(os.fsencode(self.path.parent), b"a\xfe.xplane.pb")
+        os.rename(self.path, odd)
+        self.assertGreater(len(xplane_time.open(os.fsdecode(odd)).functions()), 0)
+        with self.assertRaises(xplane_time.MissingInputError):
+            xplane_time.open(os.fsdecode(odd) + "x")
+        with self.assertRaises(xplane_time.ArgumentError):
+            xplane_time.open("a.xplane.pb\0b")
+
+    def test_messages_may_quote_bytes_that_are_no_text(self):
+        with self.assertRaises(xplane_time.DamagedTraceError):
+            xplane_time.open(b"\n\x15\x12\x0f/device:GPU:0 \xff\x1a\x02\n\x7f")
+
+
 class Rows(unittest.TestCase):
     def test_rows_by_number_and_slice(self):
         table = xplane_time.open(VARIANTS).functions()

@@ -267,4 +267,6 @@ def open(
         what = "no path" if odd is None else f"{type(odd).__name__} among the paths"
         raise ArgumentError("INVALID_ARGUMENT", f"source: {what}; paths as str, at least one, or the "
                             "bytes of one trace")
-    return Trace(_core.open_paths(texts, run, count))
+    if any("\0" in text for text in texts):
+        raise ArgumentError("INVALID_ARGUMENT", "source: a path with a zero byte")
+    return Trace(_core.open_paths([os.fsencode(text) for text in texts], run, count))

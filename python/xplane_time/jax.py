@@ -14,6 +14,8 @@ import collections
 import contextlib
 import dataclasses
 import importlib
+import itertools
+import os
 import pathlib
 import random
 import re
@@ -33,7 +35,9 @@ __all__ = ["CaptureError", "Profile", "Timing", "capture", "profile", "time_vari
 
 jax: Any = _typed_jax  # some of its functions have no types
 
+# Names of variants: autotune_fn_INDEX_CALL, so that nobody else's are taken for them.
 _NAME = "autotune_fn_"
+_calls = itertools.count(1)
 
 
 class CaptureError(Error):
@@ -266,7 +270,8 @@ def time_variants(
                             f"{len(variants)}")
     if fallback not in (None, "wall"):
         raise ArgumentError("INVALID_ARGUMENT", f"fallback: 'wall' or None, not {fallback!r}")
-    programs, aliases = _compiled(variants, args)
+    mark = f"_{os.getpid()}_{next(_calls)}"
+    programs, aliases = _compiled(variants, args, mark)
     for _ in range(warmup):
         for program in programs.values():
             jax.block_until_ready(program(*args))
@@ -283,13 +288,13 @@ def time_variants(
                 jax.block_until_ready(programs[key](*args))
 
     try:
-        samples, clock = _from_trace(run, list(variants), list(programs), device)
+        samples, clock = _from_trace(run, list(variants), list(programs), device, mark)
     except (CaptureError, NothingFoundError):
         if fallback != "wall":
             raise
         samples, clock = _by_the_clock(rounds, programs, args), "wall"
     for key, original in aliases.items():
-        samples[key] = samples[original]
+        samples[key] = list(samples[original])
     return Timing({key: samples[key] for key in variants}, clock, aliases)
 
 
@@ -301,7 +306,7 @@ def _check_counts(**counts: int) -> None:
 
 
 def _compiled(
-    variants: Mapping[Hashable, Callable[..., Any]], args: tuple[Any, ...]
+    variants: Mapping[Hashable, Callable[..., Any]], args: tuple[Any, ...], mark: str
 ) -> tuple[dict[Hashable, Callable[..., Any]], dict[Hashable, Hashable]]:
     """Programs by id, and the ids of those that are another one's."""
     programs: dict[Hashable, Callable[..., Any]] = {}
@@ -309,11 +314,11 @@ def _compiled(
     first_of: dict[str, Hashable] = {}
     for index, (key, function) in enumerate(variants.items()):
         try:
-            compiled = jax.jit(_named(function, f"{_NAME}{index}")).lower(*args).compile()
+            compiled = jax.jit(_named(function, f"{_NAME}{index}{mark}")).lower(*args).compile()
         except Exception as error:
             error.add_note(f"in variant {key!r} of time_variants")
             raise
-        text = program_text(compiled, f"{_NAME}{index}")
+        text = program_text(compiled, f"{_NAME}{index}{mark}")
         original = first_of.setdefault(text, key) if text else key
         if original is key:
             programs[key] = compiled
@@ -343,9 +348,10 @@ def _from_trace(
     keys: list[Hashable],
     measured: list[Hashable],
     device: str | None,
+    mark: str,
 ) -> tuple[dict[Hashable, list[int]], str]:
-    read = _read(capture(run), device, function=f"^jit_{_NAME}[0-9]+$",
-                 id_pattern=f"^jit_{_NAME}([0-9]+)$")
+    read = _read(capture(run), device, function=f"^jit_{_NAME}[0-9]+{mark}$",
+                 id_pattern=f"^jit_{_NAME}([0-9]+){mark}$")
     found = {keys[int(index)]: times for index, times in read.by_variant.items()}
     missing = [key for key in measured if key not in found]
     if missing:

@@ -80,6 +80,24 @@ absl::Status CopyOptions(const Options* from, Options* to) {
   return absl::OkStatus();
 }
 
+absl::Status Needed(const void* pointer, const char* name) {
+  if (pointer != nullptr) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(name, ": null"));
+}
+
+// Texts of a list; none may be null.
+absl::StatusOr<std::vector<std::string>> Texts(const char* const* texts, size_t count,
+                                               const char* name) {
+  std::vector<std::string> found;
+  for (size_t i = 0; i < count; ++i) {
+    if (texts == nullptr || texts[i] == nullptr) {
+      return absl::InvalidArgumentError(absl::StrCat(name, "[", i, "]: null"));
+    }
+    found.emplace_back(texts[i]);
+  }
+  return found;
+}
+
 std::string Text(const char* text) { return text != nullptr ? text : ""; }
 
 absl::StatusOr<ReportOptions> ToReportOptions(const xplane_time_select_options* given) {
@@ -120,6 +138,9 @@ template <typename Make>
 int ExportReport(const xplane_time_trace* trace, const xplane_time_select_options* given,
                  bool samples, ArrowArrayStream* stream, char** error, Make make) {
   return Guarded(error, [&]() -> absl::Status {
+    absl::Status status = Needed(trace, "trace");
+    status.Update(Needed(stream, "stream"));
+    if (!status.ok()) return status;
     auto options = ToReportOptions(given);
     if (!options.ok()) return options.status();
     options->samples = samples;
@@ -136,7 +157,9 @@ int OpenWith(const xplane_time_open_options* given, xplane_time_trace** trace, c
              Open open) {
   return Guarded(error, [&]() -> absl::Status {
     xplane_time_open_options options;
-    if (absl::Status status = CopyOptions(given, &options); !status.ok()) return status;
+    absl::Status status = Needed(trace, "trace");
+    status.Update(CopyOptions(given, &options));
+    if (!status.ok()) return status;
     auto opened = std::make_unique<xplane_time_trace>();
     const ReadOptions read = {.threads = options.threads > 0 ? options.threads : 1};
     auto found = open(read, Text(options.run), &opened->reading);
@@ -160,8 +183,10 @@ int xplane_time_open(const char* const* paths, size_t path_count,
   return OpenWith(options, trace, error,
                   [&](const ReadOptions& read, const std::string& run,
                       Diagnostics* reading) -> absl::StatusOr<Trace> {
-                    const std::vector<std::string> arguments(paths, paths + path_count);
-                    auto inputs = xplane_time::FindInputs(arguments, {.run = run});
+                    auto arguments = xplane_time::Texts(paths, path_count, "paths");
+                    if (!arguments.ok()) return arguments.status();
+                    if (arguments->empty()) return absl::InvalidArgumentError("paths: none");
+                    auto inputs = xplane_time::FindInputs(*arguments, {.run = run});
                     if (!inputs.ok()) return inputs.status();
                     return xplane_time::OpenTrace(*inputs, read, reading);
                   });
@@ -170,7 +195,11 @@ int xplane_time_open(const char* const* paths, size_t path_count,
 int xplane_time_open_memory(const void* bytes, size_t size, const xplane_time_open_options* options,
                             xplane_time_trace** trace, char** error) {
   return OpenWith(options, trace, error,
-                  [&](const ReadOptions& read, const std::string& /*run*/, Diagnostics* reading) {
+                  [&](const ReadOptions& read, const std::string& /*run*/,
+                      Diagnostics* reading) -> absl::StatusOr<Trace> {
+                    if (size > 0 && bytes == nullptr) {
+                      return absl::InvalidArgumentError("bytes: null");
+                    }
                     const std::string_view content(static_cast<const char*>(bytes), size);
                     return xplane_time::OpenTraceFromMemory(content, "memory", read, reading);
                   });
@@ -203,12 +232,17 @@ int xplane_time_events(const xplane_time_trace* trace, const xplane_time_event_o
                        ArrowArrayStream* stream, char** error) {
   return Guarded(error, [&]() -> absl::Status {
     xplane_time_event_options from;
-    if (absl::Status status = xplane_time::CopyOptions(given, &from); !status.ok()) return status;
+    absl::Status status = xplane_time::Needed(trace, "trace");
+    status.Update(xplane_time::Needed(stream, "stream"));
+    status.Update(xplane_time::CopyOptions(given, &from));
+    if (!status.ok()) return status;
+    auto stats = xplane_time::Texts(from.stats, from.stat_count, "stats");
+    if (!stats.ok()) return stats.status();
     xplane_time::arrow::EventTableOptions options;
     options.device = Text(from.device);
     options.line = Text(from.line);
     options.name = Text(from.name);
-    options.stats.assign(from.stats, from.stats + from.stat_count);
+    options.stats = *std::move(stats);
     options.threads = from.threads > 0 ? from.threads : 1;
     Diagnostics diagnostics;
     auto table = xplane_time::arrow::EventsTable(trace->trace, options, &diagnostics);
@@ -220,6 +254,9 @@ int xplane_time_events(const xplane_time_trace* trace, const xplane_time_event_o
 
 int xplane_time_planes(const xplane_time_trace* trace, ArrowArrayStream* stream, char** error) {
   return Guarded(error, [&]() -> absl::Status {
+    absl::Status status = xplane_time::Needed(trace, "trace");
+    status.Update(xplane_time::Needed(stream, "stream"));
+    if (!status.ok()) return status;
     const auto report = xplane_time::DescribePlanes(trace->trace, {}, trace->reading);
     if (!report.ok()) return report.status();
     Export(xplane_time::arrow::PlanesTable(*report), stream);

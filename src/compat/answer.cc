@@ -1,4 +1,4 @@
-#include <array>
+#include <map>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -10,14 +10,16 @@
 namespace xplane_time::compat {
 namespace {
 
-absl::Status NoPlane(const Trace& trace, const std::string& device) {
-  std::string names;
+absl::Status NoPlane(const Trace& trace, uint32_t capture, const std::string& device) {
+  std::string names, path;
   for (const Plane& plane : trace.planes) {
+    if (trace.files[plane.file].capture != capture) continue;
+    path = trace.files[plane.file].path;
     absl::StrAppend(&names, names.empty() ? "" : ", ", std::string(plane.name));
   }
-  return absl::FailedPreconditionError(
-      absl::StrCat(trace.files[0].path, ": no plane's name contains \"", device,
-                   "\"; there are: ", names, "; choose with --device"));
+  return absl::FailedPreconditionError(absl::StrCat(path, ": no plane's name contains \"", device,
+                                                    "\"; there are: ", names,
+                                                    "; choose with --device"));
 }
 
 std::string DeviceOf(const Trace& trace, const AnswerOptions& options) {
@@ -28,13 +30,21 @@ std::string DeviceOf(const Trace& trace, const AnswerOptions& options) {
   return "cpu";
 }
 
-// By capture, in order.
-std::vector<std::vector<uint32_t>> PlanesByCapture(const Trace& trace, std::string_view device) {
-  std::vector<std::vector<uint32_t>> captures(trace.capture_count);
+// Planes of each capture, in order. The same content twice is one capture. Errors:
+// FailedPrecondition where a capture has none.
+absl::StatusOr<std::vector<std::vector<uint32_t>>> PlanesByCapture(const Trace& trace,
+                                                                   const std::string& device) {
+  std::map<uint32_t, std::vector<uint32_t>> captures;
+  for (const TraceFile& file : trace.files) captures[file.capture];
   for (const uint32_t plane : PlanesWith(trace, device)) {
     captures[trace.files[trace.planes[plane].file].capture].push_back(plane);
   }
-  return captures;
+  std::vector<std::vector<uint32_t>> found;
+  for (auto& [capture, planes] : captures) {
+    if (planes.empty()) return NoPlane(trace, capture, device);
+    found.push_back(std::move(planes));
+  }
+  return found;
 }
 
 void AddKeys(const Trace& trace, uint32_t plane, const std::vector<KeyTime>& times,
@@ -45,9 +55,10 @@ void AddKeys(const Trace& trace, uint32_t plane, const std::vector<KeyTime>& tim
 }
 
 absl::Status AnswerAsEjkernel(const Trace& trace, const AnswerOptions& options, Answer* answer) {
+  const auto found = PlanesByCapture(trace, answer->device);
+  if (!found.ok()) return found.status();
   std::vector<std::vector<KeyTime>> captures;
-  for (const std::vector<uint32_t>& planes : PlanesByCapture(trace, answer->device)) {
-    if (planes.empty()) return NoPlane(trace, answer->device);
+  for (const std::vector<uint32_t>& planes : *found) {
     auto times = EjkernelTimes(trace, planes[0], options.ejkernel);
     if (!times.ok()) return times.status();
     AddKeys(trace, planes[0], *times, answer);
@@ -58,9 +69,10 @@ absl::Status AnswerAsEjkernel(const Trace& trace, const AnswerOptions& options, 
 }
 
 absl::Status AnswerAsTuneJax(const Trace& trace, const AnswerOptions& options, Answer* answer) {
+  const auto found = PlanesByCapture(trace, answer->device);
+  if (!found.ok()) return found.status();
   std::vector<std::vector<PlaneTimes>> captures;
-  for (const std::vector<uint32_t>& planes : PlanesByCapture(trace, answer->device)) {
-    if (planes.empty()) return NoPlane(trace, answer->device);
+  for (const std::vector<uint32_t>& planes : *found) {
     std::vector<PlaneTimes>& capture = captures.emplace_back();
     for (const uint32_t plane : planes) {
       auto times = TuneJaxTimes(trace, plane, options.tune_jax);

@@ -105,6 +105,15 @@ int main(int argc, char** argv) {
               missing);
   check_error(xplane_time_open_memory("\x0a\x05", 2, NULL, &trace, &error), XPLANE_TIME_DATA_LOSS,
               &error, "byte");
+  missing = NULL;
+  check_error(xplane_time_open(&missing, 1, NULL, &trace, &error), XPLANE_TIME_INVALID_ARGUMENT,
+              &error, "paths[0]: null");
+  check_error(xplane_time_open(&path, 1, NULL, NULL, &error), XPLANE_TIME_INVALID_ARGUMENT, &error,
+              "trace: null");
+  check_error(xplane_time_open_memory(NULL, 2, NULL, &trace, &error),
+              XPLANE_TIME_INVALID_ARGUMENT, &error, "bytes: null");
+  check_error(xplane_time_functions(NULL, NULL, NULL, &error), XPLANE_TIME_INVALID_ARGUMENT, &error,
+              "trace: null");
   check(strlen(xplane_time_version()) >= 5, "a version");
   return failures == 0 ? 0 : 1;
 }

@@ -48,6 +48,13 @@ class Compat(EndToEndTest):
         self.assertAlmostEqual(variant["mean_s"], 3e-5, delta=1e-15)
         self.assertAlmostEqual(variant["std_s"], 5e-6, delta=1e-15)
 
+    def test_the_same_capture_twice_is_one(self):
+        trace = self.write("a.xplane.pb", gpu(0, 10, 90))
+        self.assertEqual(len(self.compat(trace, trace, "--compat", "ejkernel")["keys"]), 1)
+        none = run(trace, VARIANTS, "--compat", "ejkernel", "--device", "gpu")
+        self.assertEqual(none.code, 65)
+        self.assertIn(f"{VARIANTS}: no plane's name contains", none.message)
+
     def test_xprof(self):
         trace = self.write("a.xplane.pb", gpu(0, 10, 90))
         found = self.compat(trace, "--compat", "xprof")

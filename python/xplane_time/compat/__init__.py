@@ -53,7 +53,7 @@ class Profile:
         if isinstance(source, (bytes, bytearray, memoryview)):
             self.trace = _core.open_buffer(source, "bytes", threads, True)
         elif isinstance(source, (str, os.PathLike)):
-            self.trace = _core.open_paths([os.fspath(source)], "", threads, True)
+            self.trace = _core.open_paths([os.fsencode(source)], "", threads, True)
         else:
             raise ArgumentError(
                 "INVALID_ARGUMENT", f"a {type(source).__name__} does not give its bytes; pass "

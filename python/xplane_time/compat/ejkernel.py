@@ -66,9 +66,9 @@ class Profiler:
         try:
             planes = p.planes if hasattr(p, "planes") else Profile(p).planes
             names = [plane.name for plane in planes]
+            found = [i for i, name in enumerate(names) if device_str.lower() in name.lower()]
         except (AttributeError, Error) as error:
             raise ProfilingError(f"Invalid profile structure: {error}") from error
-        found = [i for i, name in enumerate(names) if device_str.lower() in name.lower()]
         if not found:
             raise ProfilingError(
                 f"No planes found for device '{device_str}'. Available devices: {names}")
@@ -87,7 +87,7 @@ class Profiler:
                 range(len(profile.planes))[plane_idx], self.prefix_filter or "",
                 self.min_duration_ns, None if most is None else max(most, 0),
                 None if pattern is None else lambda key: pattern.search(key) is not None))
-        except (ProfilingError, Error) as error:
+        except Exception as error:  # all of them, as there
             raise ProfilingError(
                 f"Failed to extract events from plane {plane_idx}: {error}") from error
 

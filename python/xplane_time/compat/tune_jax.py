@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -56,8 +57,9 @@ def function_timings(
 
     Errors: NothingFoundError (a RuntimeError there) where an N is in a plane twice.
     """
+    one = isinstance(profiles, (bytes, str, os.PathLike, Profile))
     captures = []
-    for source in profiles:
+    for source in [profiles] if one else profiles:
         profile = Profile(source)
         captures.append([
             (profile.planes[i].name,
