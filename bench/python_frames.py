@@ -52,8 +52,8 @@ def main():
 
     def duckdb_query():
         import duckdb
-        table = events().to_arrow()  # duckdb finds it by its name
-        return duckdb.sql("select name, sum(duration_ps) from table group by name").fetchall()
+        rows = events().to_arrow()  # noqa: F841 - duckdb finds it by its name
+        return duckdb.sql("select name, sum(duration_ps) from rows group by name").fetchall()
 
     print(f"import xplane_time: {import_seconds() * 1000:.1f} ms")
     count = xplane_time.open(path).event_count
