@@ -45,8 +45,7 @@ constexpr CodeInfo kCodes[] = {
     {kExecutionOutsideModule, "execution_outside_module", kInfo, "ops outside of every module run"},
     {kSuspectRun, "suspect_run", kWarning,
      "runs lack kernels that the other runs have; left out of the statistics"},
-    {kRunsUncertain, "runs_uncertain", kWarning,
-     "how executions split into runs is uncertain"},
+    {kRunsUncertain, "runs_uncertain", kWarning, "how executions split into runs is uncertain"},
     {kNoOps, "no_ops", kInfo, "module runs without ops: only their span is known"},
     {kClocksDisagree, "clocks_disagree", kWarning,
      "runs whose duration differs by more than 1 % between the profile clock and the device's own; "

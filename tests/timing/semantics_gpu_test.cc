@@ -400,8 +400,14 @@ TEST(GpuRuns, TheSameTimelineInTwoPieces) {
 // which only damage makes, belong together.
 TEST(GpuRuns, RootsOfDeepAndDamagedScopes) {
   TraceBuilder t;
-  for (const auto& [child, parent] : std::vector<std::pair<int64_t, int64_t>>{
-           {111, 110}, {110, 100}, {112, 100}, {211, 200}, {31, 32}, {32, 33}, {33, 31}, {34, 33}}) {
+  for (const auto& [child, parent] : std::vector<std::pair<int64_t, int64_t>>{{111, 110},
+                                                                              {110, 100},
+                                                                              {112, 100},
+                                                                              {211, 200},
+                                                                              {31, 32},
+                                                                              {32, 33},
+                                                                              {33, 31},
+                                                                              {34, 33}}) {
     t.ScopeParent(child, parent);
   }
   int64_t start_ps = 0;

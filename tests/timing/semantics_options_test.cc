@@ -317,7 +317,7 @@ TEST(Options, TrimmingShowsWhatItDropped) {
     uint64_t dropped;
     int64_t min_ps, max_ps;
   } const cases[] = {
-      {{Trim::Policy::kKeepAll, 0}, 0, 1, 500},     {{Trim::Policy::kDropExtremes, 0}, 2, 18, 22},
+      {{Trim::Policy::kKeepAll, 0}, 0, 1, 500},  {{Trim::Policy::kDropExtremes, 0}, 2, 18, 22},
       {{Trim::Policy::kIqr, 0}, 2, 18, 22},      {{Trim::Policy::kMad, 0}, 2, 18, 22},
       {{Trim::Policy::kPercent, 20}, 2, 18, 22}, {{Trim::Policy::kPercent, 5}, 0, 1, 500},
   };
