@@ -1,11 +1,13 @@
 #include "output_file.h"
 
 #include <fcntl.h>
+#include <pthread.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <climits>
+#include <csignal>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -21,6 +23,19 @@ char unfinished[PATH_MAX] = "";
 
 void SetUnfinished(const std::string& path) {
   if (path.size() < sizeof unfinished) std::memcpy(unfinished, path.c_str(), path.size() + 1);
+}
+
+// A new file beside `path`, made and known as unfinished in one step for signal handlers.
+int MakeTemporary(std::string* path) {
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_BLOCK, &all, &before);
+  const int fd = mkostemp(path->data(), O_CLOEXEC);
+  const int error = errno;
+  if (fd >= 0) SetUnfinished(*path);
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  errno = error;
+  return fd;
 }
 
 }  // namespace
@@ -42,12 +57,11 @@ absl::StatusOr<OutputFile> OutputFile::Open(const std::string& path) {
     if (file != nullptr) return OutputFile(file, path, "");
   }
   std::string temporary = path + ".XXXXXX";
-  const int fd = mkostemp(temporary.data(), O_CLOEXEC);
+  const int fd = MakeTemporary(&temporary);
   if (fd < 0) {
     return absl::InternalError(
         absl::StrCat(path, ": cannot write: ", std::strerror(errno), "; choose another -o"));
   }
-  SetUnfinished(temporary);
   const mode_t mask = umask(0);
   umask(mask);
   fchmod(fd, 0666 & ~mask);
