@@ -116,12 +116,10 @@ class Reading {
   // What the children of an event cover.
   Picoseconds Covered(const KeyedEvent& at) {
     std::vector<std::pair<Picoseconds, Picoseconds>> found;
-    const auto first = std::lower_bound(
-        events_.begin(), events_.end(), at.start_ps,
-        [](const KeyedEvent& event, Picoseconds start_ps) { return event.start_ps < start_ps; });
-    for (auto event = first; event != events_.end() && event->start_ps <= at.end_ps; ++event) {
-      if (event->key == at.key || event->end_ps > at.end_ps) continue;
-      if (children_.Passes(event->key)) found.emplace_back(event->start_ps, event->end_ps);
+    if (at.end_ps < at.start_ps) return 0;
+    for (const KeyedEvent& event : StartingIn(events_, at.start_ps, at.end_ps)) {
+      if (event.key == at.key || event.end_ps > at.end_ps) continue;
+      if (children_.Passes(event.key)) found.emplace_back(event.start_ps, event.end_ps);
     }
     return Merged(&found);
   }

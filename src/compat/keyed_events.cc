@@ -56,6 +56,17 @@ void SortByStart(std::vector<KeyedEvent>* events) {
   });
 }
 
+std::span<const KeyedEvent> StartingIn(std::span<const KeyedEvent> events, Picoseconds begin_ps,
+                                       Picoseconds end_ps) {
+  const auto first = std::lower_bound(
+      events.begin(), events.end(), begin_ps,
+      [](const KeyedEvent& event, Picoseconds start_ps) { return event.start_ps < start_ps; });
+  const auto last = std::upper_bound(
+      first, events.end(), end_ps,
+      [](Picoseconds start_ps, const KeyedEvent& event) { return start_ps < event.start_ps; });
+  return {first, last};
+}
+
 std::vector<uint32_t> PlanesWith(const Trace& trace, std::string_view text) {
   std::vector<uint32_t> found;
   for (uint32_t plane = 0; plane < trace.planes.size(); ++plane) {

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <deque>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -80,6 +81,10 @@ std::string_view RawName(const Plane& plane, int64_t metadata_id);
 
 // Stable, by start.
 void SortByStart(std::vector<KeyedEvent>* events);
+
+// Of events in order of start, those that start from `begin_ps` to `end_ps`, both included.
+std::span<const KeyedEvent> StartingIn(std::span<const KeyedEvent> events, Picoseconds begin_ps,
+                                       Picoseconds end_ps);
 
 // value / 1e12, as Python divides an int by a float.
 inline double SecondsOf(Picoseconds time_ps) { return static_cast<double>(time_ps) / 1e12; }

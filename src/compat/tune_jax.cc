@@ -173,14 +173,12 @@ class Reading {
     const Picoseconds begin_ps = parent.start_ps - kChildTolerancePs;
     const Picoseconds end_ps = parent.end_ps + kChildTolerancePs;
     std::vector<std::pair<Picoseconds, int>> edges;
-    const auto first = std::lower_bound(
-        events_.begin(), events_.end(), begin_ps,
-        [](const KeyedEvent& event, Picoseconds start_ps) { return event.start_ps < start_ps; });
-    for (auto event = first; event != events_.end() && event->start_ps <= end_ps; ++event) {
-      if (event->key == parent.key || event->end_ps > end_ps) continue;
-      if (!children_.Passes(event->key)) continue;
-      edges.emplace_back(event->start_ps, 1);
-      edges.emplace_back(event->end_ps, -1);
+    if (end_ps < begin_ps) return 0;
+    for (const KeyedEvent& event : StartingIn(events_, begin_ps, end_ps)) {
+      if (event.key == parent.key || event.end_ps > end_ps) continue;
+      if (!children_.Passes(event.key)) continue;
+      edges.emplace_back(event.start_ps, 1);
+      edges.emplace_back(event.end_ps, -1);
     }
     std::sort(edges.begin(), edges.end());
     Picoseconds total_ps = 0;

@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "decide/messages.h"
+#include "json_nesting.h"
 
 namespace xplane_time::decide {
 namespace {
@@ -17,7 +18,7 @@ using nlohmann::json;
 using nlohmann::ordered_json;
 
 constexpr size_t kMaxLine = 64 << 20;
-constexpr int kMaxDepth = 64;
+constexpr size_t kMaxDepth = 64;
 
 enum class Line : uint8_t { kRead, kTooLong, kEnd };
 
@@ -39,29 +40,6 @@ Line ReadLine(std::istream& in, std::string* line) {
     }
   }
   return too_long ? Line::kTooLong : Line::kRead;
-}
-
-// Brackets outside strings.
-int Depth(std::string_view line) {
-  int depth = 0, deepest = 0;
-  bool in_string = false;
-  for (size_t i = 0; i < line.size(); ++i) {
-    const char c = line[i];
-    if (in_string) {
-      if (c == '\\') {
-        ++i;
-      } else if (c == '"') {
-        in_string = false;
-      }
-    } else if (c == '"') {
-      in_string = true;
-    } else if (c == '[' || c == '{') {
-      deepest = std::max(deepest, ++depth);
-    } else if (c == ']' || c == '}') {
-      --depth;
-    }
-  }
-  return deepest;
 }
 
 // How a line says what it is: {"type": "open", ...}, the same with another of these fields, or
@@ -140,7 +118,7 @@ class Server {
   };
 
   void Handle(const std::string& line) {
-    if (Depth(line) > kMaxDepth) {
+    if (NestsDeeper(line, kMaxDepth)) {
       return Error("bad_json", absl::StrCat("nested deeper than ", kMaxDepth));
     }
     const json message = json::parse(line, nullptr, /*allow_exceptions=*/false);

@@ -8,6 +8,7 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "json_nesting.h"
 
 namespace xplane_time {
 namespace {
@@ -15,6 +16,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr int kVersion = 1;
+constexpr size_t kMostLevels = 64;
 
 constexpr std::array<std::string_view, 10> kStatuses = {
     "ok",           "compile_error", "runtime_error", "timeout", "oom",
@@ -165,33 +167,10 @@ Json Parsed(std::string_view json) {
   return Json::parse(json, nullptr, /*allow_exceptions=*/false);
 }
 
-// Lines of a stranger are parsed without recursion, so depth does no harm, yet printing it
-// would: what is deeper than this is refused.
-bool TooDeep(std::string_view line) {
-  constexpr int kMostDepth = 64;
-  int depth = 0, deepest = 0;
-  bool in_text = false;
-  for (size_t i = 0; i < line.size(); ++i) {
-    if (in_text) {
-      if (line[i] == '\\')
-        ++i;
-      else if (line[i] == '"')
-        in_text = false;
-    } else if (line[i] == '"') {
-      in_text = true;
-    } else if (line[i] == '[' || line[i] == '{') {
-      deepest = std::max(deepest, ++depth);
-    } else if (line[i] == ']' || line[i] == '}') {
-      --depth;
-    }
-  }
-  return deepest > kMostDepth;
-}
-
 }  // namespace
 
 absl::StatusOr<HarnessAnswer> ParseAnswer(std::string_view line) {
-  if (TooDeep(line)) return Misfit(line, "it is nested too deeply");
+  if (NestsDeeper(line, kMostLevels)) return Misfit(line, "it is nested too deeply");
   const Json answer = Parsed(line);
   if (!answer.is_object()) return Misfit(line, "it is not a JSON object");
   Fields fields(answer);

@@ -52,14 +52,16 @@ absl::StatusOr<TuneOutcome> Replay(const TuneStore& store, int64_t session,
   for (const Configuration& each : *configurations) {
     outcome.variants.push_back({.configuration = each});
   }
+  Places places;
   std::vector<RoundResult> results;
   for (const RoundRecord& record : *rounds) {
     if (record.batch == kOwnBatch && record.round == kPreparation) {
       absl::Status status = TakeStates(record.notes_json, &outcome.variants);
       if (!status.ok()) return status;
       AssignPlaces(&outcome.variants);
+      places = PlacesOf(outcome.variants);
     } else if (record.batch != kOwnBatch) {
-      results.push_back(ResultOf(outcome.variants, record));
+      results.push_back(ResultOf(places, record));
     }
   }
   if (results.empty()) {

@@ -66,14 +66,24 @@ Space SpaceOf(std::span<const TunedVariant> variants) {
   return space;
 }
 
-RoundResult ResultOf(std::span<const TunedVariant> variants, const RoundRecord& record) {
+Places PlacesOf(std::span<const TunedVariant> variants) {
+  Places places;
+  for (const TunedVariant& variant : variants) {
+    const auto& place =
+        variant.alias_of.has_value() ? variants[*variant.alias_of].measured : variant.measured;
+    if (place.has_value()) places.emplace(variant.configuration.id, *place);
+  }
+  return places;
+}
+
+RoundResult ResultOf(const Places& places, const RoundRecord& record) {
   RoundResult result = {.batch = static_cast<uint64_t>(record.batch),
                         .round = static_cast<uint64_t>(record.round),
                         .discarded = record.discarded};
   for (const SampleRecord& sample : record.samples) {
-    const auto place = PlaceOf(variants, sample.variant);
-    if (!place.has_value()) continue;
-    Sample converted = {.variant = *place,
+    const auto place = places.find(sample.variant);
+    if (place == places.end()) continue;
+    Sample converted = {.variant = place->second,
                         .slot = static_cast<uint32_t>(sample.slot),
                         .status = ParseSampleStatus(sample.status).value_or(SampleStatus::kInfra),
                         .t_ps = sample.t_ps.value_or(0)};

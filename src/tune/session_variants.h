@@ -4,9 +4,11 @@
 
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "xplane_time/decide.h"
 #include "xplane_time/store.h"
@@ -31,8 +33,12 @@ std::optional<uint32_t> PlaceOf(std::span<const TunedVariant> variants, std::str
 
 Space SpaceOf(std::span<const TunedVariant> variants);
 
+// PlaceOf of all of them, for many look-ups.
+using Places = absl::flat_hash_map<std::string, uint32_t>;
+Places PlacesOf(std::span<const TunedVariant> variants);
+
 // Samples of variants that are not measured are left out.
-RoundResult ResultOf(std::span<const TunedVariant> variants, const RoundRecord& record);
+RoundResult ResultOf(const Places& places, const RoundRecord& record);
 
 }  // namespace xplane_time
 

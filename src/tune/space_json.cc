@@ -5,31 +5,12 @@
 #include <limits>
 
 #include "absl/strings/str_cat.h"
+#include "json_nesting.h"
 
 namespace xplane_time::tune {
 namespace {
 
 constexpr size_t kMostLevels = 64;
-
-// Brackets outside of strings; a text that is not JSON may give anything.
-bool NestsTooDeep(std::string_view text) {
-  size_t level = 0;
-  bool in_text = false;
-  for (size_t i = 0; i < text.size(); ++i) {
-    const char c = text[i];
-    if (in_text) {
-      if (c == '\\') ++i;
-      if (c == '"') in_text = false;
-    } else if (c == '"') {
-      in_text = true;
-    } else if (c == '[' || c == '{') {
-      if (++level > kMostLevels) return true;
-    } else if ((c == ']' || c == '}') && level > 0) {
-      --level;
-    }
-  }
-  return false;
-}
 
 // -0.0 and 0.0 are equal and must have one text.
 void DropNegativeZeros(Json& value) {
@@ -64,7 +45,7 @@ const char* TypeName(ParameterType type) {
 }  // namespace
 
 absl::StatusOr<Json> ParseJson(std::string_view text, std::string_view source) {
-  if (NestsTooDeep(text)) {
+  if (NestsDeeper(text, kMostLevels)) {
     return absl::InvalidArgumentError(absl::StrCat(Absl(source), ": nested more than ", kMostLevels,
                                                    " levels deep; flatten the parameters"));
   }

@@ -132,6 +132,7 @@ class Tuning {
 
   absl::Status OpenDecider() {
     Space space = SpaceOf(outcome_.variants);
+    places_ = PlacesOf(outcome_.variants);
     for (const TunedVariant& variant : outcome_.variants) {
       if (variant.measured.has_value()) measured_.push_back(&variant.configuration);
     }
@@ -143,7 +144,7 @@ class Tuning {
     decider_.emplace(*std::move(decider));
     std::vector<RoundResult> history;
     for (const auto& [number, record] : stored_) {
-      if (record.batch != kOwnBatch) history.push_back(ResultOf(outcome_.variants, record));
+      if (record.batch != kOwnBatch) history.push_back(ResultOf(places_, record));
     }
     outcome_.rounds_before = history.size();
     return decider_->Resume(history);
@@ -159,7 +160,7 @@ class Tuning {
         if (Stored(number, round) != nullptr) continue;
         auto record = Measure(number, round, batch.rounds[i]);
         if (!record.ok()) return record.status();
-        auto folded = decider_->Fold(ResultOf(outcome_.variants, *record));
+        auto folded = decider_->Fold(ResultOf(places_, *record));
         if (!folded.ok()) return folded.status();
         watcher_->OnRound(*decider_, outcome_.variants);
       }
@@ -302,6 +303,7 @@ class Tuning {
   TuneOutcome outcome_;
   std::map<std::pair<int64_t, int64_t>, RoundRecord> stored_;  // by batch and round, before
   std::optional<Decider> decider_;                             // none: no variant can be measured
+  Places places_;                                              // in the decider's space, by id
   std::vector<const Configuration*> measured_;                 // by place in the decider's space
 };
 
