@@ -1,0 +1,257 @@
+// Power: what sensors read while something ran, and the energy of any window of it.
+//
+//   sensors -> readers (src/power/reader.h) -> PowerRecorder -> log (JSON Lines, docs/power-log.md)
+//   log -> SummarizePowerLog -> PowerSummary: energy, gauges, what was wrong
+//
+//   auto recorder = PowerRecorder::Start({.sources = {"nvml", "rapl"}, .log_path = "p.jsonl"});
+//   if (!recorder.ok()) ...                // FailedPrecondition: no sensor; says why and the way out
+//   (*recorder)->Begin("step");            // named windows; they may overlap
+//   ...
+//   (*recorder)->End("step");
+//   auto status = (*recorder)->Stop();
+//   auto summary = SummarizePowerLog("p.jsonl", {});
+//   summary->windows[0].energies[0].energy_j;   // empty where it is unknown; `reason` says why
+//
+// The log is the only data path: a summary of a recording and that of its log replayed are
+// the same bytes. A value that is not known is never 0: it is empty, with a reason.
+//
+// Units are in names. Times are nanoseconds of CLOCK_MONOTONIC where nothing else is said; a
+// step of the wall clock changes no energy, a suspended machine is told from it by
+// CLOCK_BOOTTIME. PowerRecorder is thread-safe; summaries are plain data.
+//
+// Not handled here: which kernel the energy belongs to.
+#ifndef XPLANE_TIME_POWER_H_
+#define XPLANE_TIME_POWER_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+namespace xplane_time {
+
+// Why a value is not known.
+enum class PowerReason : uint8_t {
+  kNone,  // it is known
+  kPermissionDenied,
+  kUnsupported,
+  kNoSamples,
+  kReset,           // the counter started again
+  kGap,             // too long without a reading
+  kDeviceLost,
+  kDriverMismatch,  // library and kernel module differ
+  kResetRequired,
+  kHung,            // the call did not return
+  kAbsent,          // no such driver, library or directory
+  kSuspended,       // the machine slept
+  kImplausible,     // a jump that no device makes
+};
+std::string_view PowerReasonName(PowerReason reason);  // permission_denied, ...
+std::optional<PowerReason> PowerReasonOf(std::string_view name);
+
+enum class ReadingKind : uint8_t { kCumulative, kInstant, kAverage, kGauge };
+std::string_view ReadingKindName(ReadingKind kind);  // cumulative, instant, average, gauge
+
+// One thing that is read again and again. `quantity` carries the unit: power_mw, energy_uj,
+// temperature_mc (thousandths of a degree Celsius), clock_sm_mhz, clock_memory_mhz,
+// memory_used_bytes, memory_total_bytes, rss_bytes, peak_rss_bytes, utilization_gpu_ppm,
+// utilization_memory_ppm (share of time in which memory was busy, not bandwidth),
+// power_limit_mw, pstate, throttle_reasons (bits, as NVML's), or a caller's gauge.
+struct PowerChannel {
+  std::string source;    // nvml, rapl, hwmon, process, constant, caller
+  std::string device;    // GPU-..., package-0, an hwmon's PCI address, pid:123
+  std::string domain;    // gpu, module, gpu_memory, package, dram, core, uncore, psys, process, ...
+  std::string quantity;
+  ReadingKind kind = ReadingKind::kGauge;
+  bool slow = false;     // read once a second, whatever the period
+  // Part of the total of its source; a package is, the cores in it are not.
+  bool in_total = false;
+  std::optional<int64_t> wrap_range = {};       // of a counter: it starts again after this value
+  std::optional<int64_t> max_plausible_mw = {};  // of a counter: more is a jump, not energy
+  // Known of this model of chip, not of this chip: priors.
+  std::optional<int64_t> prior_period_ns = {}, prior_window_ns = {};
+  std::string note = {};  // "since driver load", ...
+
+  bool operator==(const PowerChannel&) const = default;
+};
+
+struct PowerDevice {
+  std::string id;    // the channels' `device`
+  std::string name;  // "NVIDIA H100 80GB HBM3"
+  std::string source;
+  std::optional<int32_t> index = {};    // in the vendor's order
+  std::optional<int32_t> ordinal = {};  // that the measured program sees; empty: hidden from it
+  std::string pci_bus_id = {}, driver = {};
+  bool mig = false;     // a parent of instances
+  bool shared = false;  // others than the measured program use it
+  std::string note = {};
+  bool operator==(const PowerDevice&) const = default;
+};
+
+// What is not there, and how to get it.
+struct PowerAbsence {
+  std::string source, what;
+  PowerReason reason = PowerReason::kAbsent;
+  std::string message;  // names the file or call
+  std::string fix;      // empty: there is none
+  bool operator==(const PowerAbsence&) const = default;
+};
+
+struct PowerInventory {
+  std::vector<PowerDevice> devices;
+  std::vector<PowerChannel> channels;
+  std::vector<PowerAbsence> absences;
+};
+
+// Where sensors are, so that tests and containers can say it.
+struct PowerRoots {
+  std::string sysfs = "/sys";
+  std::string procfs = "/proc";
+  std::string nvml_library = "libnvidia-ml.so.1";
+};
+
+// CUDA_VISIBLE_DEVICES and the like of the measured program; absent variables are not in it.
+using PowerEnvironment = std::map<std::string, std::string>;
+
+struct PowerSourceOptions {
+  // nvml, rapl, hwmon, process, constant:WATTS, replay:LOG; empty: nvml, rapl, hwmon, process.
+  std::vector<std::string> sources = {};
+  PowerRoots roots = {};
+  PowerEnvironment environment = {};
+  std::map<int32_t, std::string> ordinals = {};  // --map: device ids by ordinal
+  int64_t pid = 0;                               // for `process`; 0: this one
+};
+
+// Every source asked for, with what it has and lacks. Never fails for a missing sensor.
+PowerInventory ListPowerSources(const PowerSourceOptions& options);
+
+struct PowerRecordOptions {
+  PowerSourceOptions from = {};
+  // 0: 50 ms for nvml and hwmon, 10 ms for rapl, 100 ms for process. NVML takes at most 50 Hz,
+  // everything else 1 kHz.
+  int64_t period_ns = 0;
+  std::string log_path = {};  // empty: a file without a name, gone at the end
+  std::string command = {};   // for the header
+  // A call that takes longer is `hung`: its reader is left alone, the others go on.
+  int64_t hung_after_ns = 2'000'000'000;
+};
+
+class PowerRecorder {
+ public:
+  // Starts a thread for each reader and one that watches them. Errors: FailedPrecondition
+  // (no source has a power or energy reading; the message has every absence),
+  // InvalidArgument (a source's name, a period), of the file.
+  static absl::StatusOr<std::unique_ptr<PowerRecorder>> Start(const PowerRecordOptions& options);
+  virtual ~PowerRecorder() = default;  // stops
+
+  virtual const PowerInventory& inventory() const = 0;
+  // Of the window `name`; synchronize the device before. InvalidArgument: End without Begin,
+  // Begin of a window that is open.
+  virtual absl::Status Begin(std::string_view name) = 0;
+  virtual absl::Status End(std::string_view name) = 0;
+  // A caller's own gauge (kv_cache_bytes, ...), as it is now.
+  virtual absl::Status Gauge(std::string_view quantity, int64_t value) = 0;
+  // The log up to now is on its way to the disk; a reader of it sees all before the call.
+  virtual absl::Status Flush() = 0;
+  // Within one period, but for calls that hang. The first write error of the log, if any.
+  virtual absl::Status Stop() = 0;
+};
+
+enum class EnergyEstimator : uint8_t {
+  kBest,          // the counter where there is one, else kHeld
+  kCounter,       // differences, interpolated at the edges
+  kHeld,          // a reading holds until the next one, at most three periods
+  kTrapezoid,     // of the readings in the window; of earlier tools
+  kEndpointMean,  // (first + last) / 2 times the duration; of earlier tools
+};
+std::string_view EnergyEstimatorName(EnergyEstimator estimator);
+
+// Of one domain of one device in a window.
+struct EnergyEstimate {
+  std::string source, device, domain;
+  bool in_total = false;
+  EnergyEstimator estimator = EnergyEstimator::kHeld;  // what it is; never kBest
+  std::optional<double> energy_j = {};                 // of the covered part of the window
+  std::optional<double> lo_j = {}, hi_j = {};          // bounds; docs/power.md has their definition
+  double coverage = 0;                                 // share of the window with readings
+  std::optional<double> mean_w = {}, peak_w = {};      // over the covered part
+  std::optional<double> idle_j = {}, active_j = {};    // with a baseline
+  PowerReason reason = PowerReason::kNone;             // where energy_j is empty, or of what is missing
+  bool shared = false;
+  // Counter and integral of readings, where both are known; more than 5 % apart: inconsistent.
+  std::optional<double> counter_j = {}, integral_j = {};
+  bool inconsistent = false;
+  uint64_t readings = 0, resets = 0, wraps = 0, jumps = 0;
+  int64_t longest_gap_ns = 0;
+};
+
+// Of all readings of one channel in a window.
+struct GaugeSummary {
+  PowerChannel channel;
+  uint64_t n = 0, unknown = 0;
+  std::optional<double> avg = {}, max = {}, median = {}, min = {};  // in the unit of `quantity`
+  PowerReason reason = PowerReason::kNone;                          // where n is 0
+};
+
+struct WindowSummary {
+  std::string name;
+  uint64_t number = 0;  // of windows of one name
+  int64_t begin_ns = 0, end_ns = 0;
+  int64_t begin_unix_ns = 0;
+  int64_t suspended_ns = 0;
+  bool cut = false;  // the log ended before the window did
+  std::vector<EnergyEstimate> energies;
+  std::vector<GaugeSummary> gauges;
+};
+
+// How well the sampler kept its times.
+struct ReaderQuality {
+  std::string source;
+  int64_t period_ns = 0;
+  uint64_t reads = 0, missed = 0;
+  double effective_hz = 0;
+  int64_t longest_gap_ns = 0, latency_p50_ns = 0, latency_p99_ns = 0;
+  std::optional<int64_t> own_cpu_ns = {};
+  bool hung = false;
+};
+
+struct PowerFinding {
+  std::string code;  // clock_step, suspended, log_cut, hung, missed_deadlines, ...
+  uint64_t count = 1;
+  std::string message;
+};
+
+struct PowerSummary {
+  std::string machine_json = "{}", command = {};
+  std::string host = {};
+  std::optional<int64_t> start_unix_ns = {};
+  PowerInventory inventory;
+  std::vector<WindowSummary> windows;  // the whole recording first, then as they began
+  std::vector<ReaderQuality> readers;
+  std::vector<PowerFinding> findings;
+  bool complete = false;  // the log has its last line
+};
+
+struct PowerSummaryOptions {
+  EnergyEstimator estimator = EnergyEstimator::kBest;
+  // Its mean power is the idle power: the name of a window.
+  std::string idle_window = "idle";
+  bool whole = true;  // with the window of the whole recording
+  uint64_t max_windows = 1'000'000;
+};
+
+// Reads `path` (JSON Lines of this project, gzip accepted, or nvidia-smi's CSV) once, in
+// bounded memory. Errors: NotFound, DataLoss (no header, or of another version, with the line
+// and the byte). A log that is cut at any byte is summarized up to there, `complete` false.
+absl::StatusOr<PowerSummary> SummarizePowerLog(const std::string& path,
+                                               const PowerSummaryOptions& options);
+
+}  // namespace xplane_time
+
+#endif  // XPLANE_TIME_POWER_H_

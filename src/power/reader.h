@@ -1,0 +1,52 @@
+// A reader: one vendor's way to its sensors. Each has a thread of its own in the recorder, so
+// that a call that hangs stops nothing else; none needs to be thread-safe.
+//
+// A new source is one file with a factory, and one entry in sources.cc.
+#ifndef XPLANE_TIME_SRC_POWER_READER_H_
+#define XPLANE_TIME_SRC_POWER_READER_H_
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "xplane_time/power.h"
+
+namespace xplane_time::power {
+
+// One value of one channel. `value` is empty where `reason` says why.
+struct Reading {
+  uint32_t channel = 0;                  // into the reader's inventory; in a log: into the log's
+  int64_t before_ns = 0, after_ns = 0;   // CLOCK_MONOTONIC around the call
+  std::optional<int64_t> value = {};
+  PowerReason reason = PowerReason::kNone;
+  // When the sensor itself says that it took the value, on CLOCK_MONOTONIC; of buffered
+  // samples and of values with a timestamp of their own.
+  std::optional<int64_t> sampled_ns = {};
+};
+
+class Reader {
+ public:
+  virtual ~Reader() = default;
+  virtual std::string_view source() const = 0;
+  // What there is; called once, before Read. Absences are part of the answer.
+  virtual PowerInventory Discover() = 0;
+  // Appends a reading for each channel that is due; with `slow` the slow ones too. Every due
+  // channel gets one, a failed one with its reason; buffered samples may give several.
+  virtual void Read(bool slow, std::vector<Reading>* readings) = 0;
+  virtual int64_t default_period_ns() const = 0;
+  virtual int64_t min_period_ns() const { return 1'000'000; }
+};
+
+int64_t MonotonicNow();  // nanoseconds
+
+std::unique_ptr<Reader> NewNvmlReader(const PowerSourceOptions& options);
+std::unique_ptr<Reader> NewRaplReader(const PowerSourceOptions& options);
+std::unique_ptr<Reader> NewHwmonReader(const PowerSourceOptions& options);
+std::unique_ptr<Reader> NewProcessReader(const PowerSourceOptions& options);
+std::unique_ptr<Reader> NewConstantReader(int64_t power_mw);
+
+}  // namespace xplane_time::power
+
+#endif  // XPLANE_TIME_SRC_POWER_READER_H_
