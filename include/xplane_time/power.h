@@ -4,7 +4,8 @@
 //   log -> SummarizePowerLog -> PowerSummary: energy, gauges, what was wrong
 //
 //   auto recorder = PowerRecorder::Start({.sources = {"nvml", "rapl"}, .log_path = "p.jsonl"});
-//   if (!recorder.ok()) ...                // FailedPrecondition: no sensor; says why and the way out
+//   if (!recorder.ok()) ...                // FailedPrecondition: no sensor; says why and the way
+//   out
 //   (*recorder)->Begin("step");            // named windows; they may overlap
 //   ...
 //   (*recorder)->End("step");
@@ -42,21 +43,22 @@ enum class PowerReason : uint8_t {
   kPermissionDenied,
   kUnsupported,
   kNoSamples,
-  kReset,           // the counter started again
-  kGap,             // too long without a reading
+  kReset,  // the counter started again
+  kGap,    // too long without a reading
   kDeviceLost,
   kDriverMismatch,  // library and kernel module differ
   kResetRequired,
-  kHung,            // the call did not return
-  kAbsent,          // no such driver, library or directory
-  kSuspended,       // the machine slept
-  kImplausible,     // a jump that no device makes
+  kHung,         // the call did not return
+  kAbsent,       // no such driver, library or directory
+  kSuspended,    // the machine slept
+  kImplausible,  // a jump that no device makes
 };
 std::string_view PowerReasonName(PowerReason reason);  // permission_denied, ...
 std::optional<PowerReason> PowerReasonOf(std::string_view name);
 
 enum class ReadingKind : uint8_t { kCumulative, kInstant, kAverage, kGauge };
 std::string_view ReadingKindName(ReadingKind kind);  // cumulative, instant, average, gauge
+std::optional<ReadingKind> ReadingKindOf(std::string_view name);
 
 // One thing that is read again and again. `quantity` carries the unit: power_mw, energy_uj,
 // temperature_mc (thousandths of a degree Celsius), clock_sm_mhz, clock_memory_mhz,
@@ -64,15 +66,15 @@ std::string_view ReadingKindName(ReadingKind kind);  // cumulative, instant, ave
 // utilization_memory_ppm (share of time in which memory was busy, not bandwidth),
 // power_limit_mw, pstate, throttle_reasons (bits, as NVML's), or a caller's gauge.
 struct PowerChannel {
-  std::string source;    // nvml, rapl, hwmon, process, constant, caller
-  std::string device;    // GPU-..., package-0, an hwmon's PCI address, pid:123
-  std::string domain;    // gpu, module, gpu_memory, package, dram, core, uncore, psys, process, ...
+  std::string source;  // nvml, rapl, hwmon, process, constant, caller
+  std::string device;  // GPU-..., package-0, an hwmon's PCI address, pid:123
+  std::string domain;  // gpu, module, gpu_memory, package, dram, core, uncore, psys, process, ...
   std::string quantity;
   ReadingKind kind = ReadingKind::kGauge;
-  bool slow = false;     // read once a second, whatever the period
+  bool slow = false;  // read once a second, whatever the period
   // Part of the total of its source; a package is, the cores in it are not.
   bool in_total = false;
-  std::optional<int64_t> wrap_range = {};       // of a counter: it starts again after this value
+  std::optional<int64_t> wrap_range = {};        // of a counter: it starts again after this value
   std::optional<int64_t> max_plausible_mw = {};  // of a counter: more is a jump, not energy
   // Known of this model of chip, not of this chip: priors.
   std::optional<int64_t> prior_period_ns = {}, prior_window_ns = {};
@@ -170,7 +172,8 @@ enum class EnergyEstimator : uint8_t {
   kTrapezoid,     // of the readings in the window; of earlier tools
   kEndpointMean,  // (first + last) / 2 times the duration; of earlier tools
 };
-std::string_view EnergyEstimatorName(EnergyEstimator estimator);
+std::string_view EnergyEstimatorName(EnergyEstimator estimator);  // best, counter, held, ...
+std::optional<EnergyEstimator> EnergyEstimatorOf(std::string_view name);
 
 // Of one domain of one device in a window.
 struct EnergyEstimate {
@@ -182,7 +185,7 @@ struct EnergyEstimate {
   double coverage = 0;                                 // share of the window with readings
   std::optional<double> mean_w = {}, peak_w = {};      // over the covered part
   std::optional<double> idle_j = {}, active_j = {};    // with a baseline
-  PowerReason reason = PowerReason::kNone;             // where energy_j is empty, or of what is missing
+  PowerReason reason = PowerReason::kNone;  // where energy_j is empty, or of what is missing
   bool shared = false;
   // Counter and integral of readings, where both are known; more than 5 % apart: inconsistent.
   std::optional<double> counter_j = {}, integral_j = {};

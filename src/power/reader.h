@@ -17,8 +17,8 @@ namespace xplane_time::power {
 
 // One value of one channel. `value` is empty where `reason` says why.
 struct Reading {
-  uint32_t channel = 0;                  // into the reader's inventory; in a log: into the log's
-  int64_t before_ns = 0, after_ns = 0;   // CLOCK_MONOTONIC around the call
+  uint32_t channel = 0;                 // into the reader's inventory; in a log: into the log's
+  int64_t before_ns = 0, after_ns = 0;  // CLOCK_MONOTONIC around the call
   std::optional<int64_t> value = {};
   PowerReason reason = PowerReason::kNone;
   // When the sensor itself says that it took the value, on CLOCK_MONOTONIC; of buffered

@@ -1,0 +1,11 @@
+# Power: sensors, the recorder, its log and what a log says. NVML is loaded at run time only.
+add_library(xplane_time_power STATIC
+  power/names.cc)
+target_include_directories(xplane_time_power PUBLIC ${CMAKE_CURRENT_SOURCE_DIR}
+                                                    ${PROJECT_SOURCE_DIR}/include)
+target_link_libraries(xplane_time_power
+  PUBLIC absl::status absl::statusor absl::strings
+  PRIVATE $<BUILD_INTERFACE:xplane_time_warnings> nlohmann_json::nlohmann_json Threads::Threads
+          ${CMAKE_DL_LIBS})
+target_compile_features(xplane_time_power PUBLIC cxx_std_20)
+set_target_properties(xplane_time_power PROPERTIES POSITION_INDEPENDENT_CODE ON)
