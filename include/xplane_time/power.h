@@ -100,8 +100,8 @@ struct PowerDevice {
 struct PowerAbsence {
   std::string source, what;
   PowerReason reason = PowerReason::kAbsent;
-  std::string message;  // names the file or call
-  std::string fix;      // empty: there is none
+  std::string message;   // names the file or call
+  std::string fix = {};  // empty: there is none
   bool operator==(const PowerAbsence&) const = default;
 };
 
@@ -147,20 +147,22 @@ struct PowerRecordOptions {
 class PowerRecorder {
  public:
   // Starts a thread for each reader and one that watches them. Errors: FailedPrecondition
-  // (no source has a power or energy reading; the message has every absence),
+  // (nothing to read at all, or from a source that was named; the message has every absence),
   // InvalidArgument (a source's name, a period), of the file.
   static absl::StatusOr<std::unique_ptr<PowerRecorder>> Start(const PowerRecordOptions& options);
   virtual ~PowerRecorder() = default;  // stops
 
   virtual const PowerInventory& inventory() const = 0;
+  // Where SummarizePowerLog reads it, as long as the recorder lives.
+  virtual const std::string& log_path() const = 0;
   // Of the window `name`; synchronize the device before. InvalidArgument: End without Begin,
   // Begin of a window that is open.
   virtual absl::Status Begin(std::string_view name) = 0;
   virtual absl::Status End(std::string_view name) = 0;
   // A caller's own gauge (kv_cache_bytes, ...), as it is now.
   virtual absl::Status Gauge(std::string_view quantity, int64_t value) = 0;
-  // The log up to now is on its way to the disk; a reader of it sees all before the call.
-  virtual absl::Status Flush() = 0;
+  // OK where all of the log could be written up to now.
+  virtual absl::Status log_status() const = 0;
   // Within one period, but for calls that hang. The first write error of the log, if any.
   virtual absl::Status Stop() = 0;
 };

@@ -1,6 +1,11 @@
 # Power: sensors, the recorder, its log and what a log says. NVML is loaded at run time only.
 add_library(xplane_time_power STATIC
-  power/names.cc)
+  power/clocks.cc
+  power/log_writer.cc
+  power/machine.cc
+  power/names.cc
+  power/recorder.cc
+  power/sources.cc)
 target_include_directories(xplane_time_power PUBLIC ${CMAKE_CURRENT_SOURCE_DIR}
                                                     ${PROJECT_SOURCE_DIR}/include)
 target_link_libraries(xplane_time_power
