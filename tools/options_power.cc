@@ -104,7 +104,7 @@ void AddPower(CLI::App* power, PowerCommand* o, PowerTexts* t) {
       AddAction(power, "sources", "Which sensors there are, which not, and how to get them",
                 PowerAction::kSources, o);
   AddSensors(sources, o, t);
-  AddPowerOutput(sources, o, t, {"table", "json", "csv", "markdown"});
+  AddPowerOutput(sources, o, t, {"table", "json"});
   CLI::App* record = AddAction(power, "record", "Readings while a command runs, after --",
                                PowerAction::kRecord, o);
   AddSensors(record, o, t);
