@@ -2,6 +2,7 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -199,6 +200,9 @@ std::string FailureText(std::string_view path, PowerReason reason) {
 }
 
 FileNumber HeldFile::Read() {
+  // A file that was replaced. sysfs itself fails to read one that is gone.
+  struct stat status;
+  if (file_.open() && fstat(file_.get(), &status) == 0 && status.st_nlink == 0) file_.Close();
   if (!file_.open()) {
     file_ = Descriptor(OpenFile(path_));
     if (!file_.open()) {

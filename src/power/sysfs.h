@@ -77,7 +77,7 @@ bool NaturalLess(std::string_view a, std::string_view b);
 // "PATH: permission denied".
 std::string FailureText(std::string_view path, PowerReason reason);
 
-// A file that is read again and again through one descriptor: one system call a reading.
+// A file that is read again and again through one descriptor: two system calls a reading.
 // After an error the next reading opens it anew, so that a driver that comes back is found;
 // a file that has been there once and is gone is kDeviceLost.
 class HeldFile {
