@@ -1,11 +1,20 @@
 # Power: sensors, the recorder, its log and what a log says. NVML is loaded at run time only.
 add_library(xplane_time_power STATIC
   power/clocks.cc
+  power/constant.cc
+  power/gpu_metrics.cc
+  power/hwmon.cc
   power/log_writer.cc
   power/machine.cc
   power/names.cc
+  power/perf_energy.cc
+  power/powercap.cc
+  power/process.cc
+  power/rapl.cc
   power/recorder.cc
-  power/sources.cc)
+  power/sensor.cc
+  power/sources.cc
+  power/sysfs.cc)
 target_include_directories(xplane_time_power PUBLIC ${CMAKE_CURRENT_SOURCE_DIR}
                                                     ${PROJECT_SOURCE_DIR}/include)
 target_link_libraries(xplane_time_power
