@@ -1,6 +1,8 @@
 # Power: sensors, the recorder, its log and what a log says. NVML is loaded at run time only.
 add_library(xplane_time_power STATIC
-  power/names.cc)
+  power/clock.cc
+  power/names.cc
+  power/visible_devices.cc)
 target_include_directories(xplane_time_power PUBLIC ${CMAKE_CURRENT_SOURCE_DIR}
                                                     ${PROJECT_SOURCE_DIR}/include)
 target_link_libraries(xplane_time_power
