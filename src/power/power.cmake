@@ -2,6 +2,12 @@
 add_library(xplane_time_power STATIC
   power/clock.cc
   power/names.cc
+  power/nvml_api.cc
+  power/nvml_calls.cc
+  power/nvml_inventory.cc
+  power/nvml_priors.cc
+  power/nvml_reader.cc
+  power/nvml_sharing.cc
   power/visible_devices.cc)
 target_include_directories(xplane_time_power PUBLIC ${CMAKE_CURRENT_SOURCE_DIR}
                                                     ${PROJECT_SOURCE_DIR}/include)
