@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <array>
 #include <ctime>
+#include <limits>
 #include <utility>
 
 #include "power/nvml_api.h"
@@ -26,6 +27,21 @@ int64_t NowOf(clockid_t clock) {
   return int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
 }
 
+// Read between two readings of the other; again where the thread was interrupted in between.
+int64_t OffsetFromMonotonic(clockid_t clock) {
+  int64_t offset = 0;
+  int64_t best = std::numeric_limits<int64_t>::max();
+  for (int attempt = 0; attempt < 4 && best > 10'000; ++attempt) {
+    const int64_t before = MonotonicNow();
+    const int64_t now = NowOf(clock);
+    const int64_t took = MonotonicNow() - before;
+    if (took >= best) continue;
+    best = took;
+    offset = now - before - took / 2;
+  }
+  return offset;
+}
+
 // `time_us` of `clock` on CLOCK_MONOTONIC; empty where it is not of a time shortly before
 // `after_ns`, so that a clock that was set, or another clock, gives no time instead of a wrong
 // one.
@@ -33,8 +49,7 @@ std::optional<int64_t> OnMonotonic(uint64_t time_us, clockid_t clock, int64_t af
                                    int64_t oldest_ns) {
   constexpr uint64_t kMaxUs = uint64_t{1} << 53;
   if (time_us == 0 || time_us > kMaxUs) return std::nullopt;
-  const int64_t offset = NowOf(clock) - MonotonicNow();
-  const int64_t time_ns = static_cast<int64_t>(time_us) * 1000 - offset;
+  const int64_t time_ns = static_cast<int64_t>(time_us) * 1000 - OffsetFromMonotonic(clock);
   if (time_ns > after_ns + kClockSlackNs || time_ns < after_ns - oldest_ns) return std::nullopt;
   return std::min(time_ns, after_ns);
 }
