@@ -7,6 +7,12 @@ add_library(xplane_time_power STATIC
   power/log_writer.cc
   power/machine.cc
   power/names.cc
+  power/nvml_api.cc
+  power/nvml_calls.cc
+  power/nvml_inventory.cc
+  power/nvml_priors.cc
+  power/nvml_reader.cc
+  power/nvml_sharing.cc
   power/perf_energy.cc
   power/powercap.cc
   power/process.cc
@@ -14,7 +20,8 @@ add_library(xplane_time_power STATIC
   power/recorder.cc
   power/sensor.cc
   power/sources.cc
-  power/sysfs.cc)
+  power/sysfs.cc
+  power/visible_devices.cc)
 target_include_directories(xplane_time_power PUBLIC ${CMAKE_CURRENT_SOURCE_DIR}
                                                     ${PROJECT_SOURCE_DIR}/include)
 target_link_libraries(xplane_time_power
