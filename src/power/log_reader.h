@@ -36,14 +36,10 @@ inline constexpr int64_t kLatestNs = int64_t{1} << 62;
 // Channels of one log, the caller's gauges among them.
 inline constexpr size_t kMostChannels = 4096;
 
-struct LogClocks {
-  int64_t monotonic_ns = 0, realtime_ns = 0, boottime_ns = 0;
-};
-
 struct LogHeader {
   std::string machine_json = "{}", host, command;
   std::optional<int64_t> t_ns;  // empty: with the first reading
-  std::optional<LogClocks> clocks;
+  std::optional<Clocks> clocks;
   std::vector<std::pair<std::string, int64_t>> periods_ns;  // in the order of `s`
   PowerInventory inventory;
 };
@@ -72,7 +68,7 @@ class LogSink {
   virtual void Channel(PowerChannel channel, PowerDevice device) = 0;
   // Of one pass over source `s`, the place in periods_ns; channels are valid indices.
   virtual void Readings(size_t s, int64_t t_ns, std::span<const Reading> readings) = 0;
-  virtual void Clocks(int64_t t_ns, const LogClocks& clocks) = 0;
+  virtual void ClocksAt(int64_t t_ns, const Clocks& clocks) = 0;
   virtual void Mark(int64_t t_ns, std::string_view window, bool end) = 0;
   virtual void Finding(int64_t t_ns, PowerFinding finding) = 0;
   virtual void End(int64_t t_ns) = 0;

@@ -133,23 +133,23 @@ void LogWriter::WriteLine() {
   good_bytes_ += static_cast<int64_t>(line_.size());
 }
 
-void LogWriter::Header(const LogHeader& header) {
+void LogWriter::Header(const Start& start) {
   Json json = {{"schema", "xplane-time.power-log.v1"},
-               {"t", header.clocks.monotonic_ns},
-               {"clocks", ClocksJson(header.clocks)},
-               {"machine", Json::parse(header.machine_json, nullptr, /*allow_exceptions=*/false)},
-               {"command", header.command},
-               {"periods_ns", header.periods_ns},
+               {"t", start.clocks.monotonic_ns},
+               {"clocks", ClocksJson(start.clocks)},
+               {"machine", Json::parse(start.machine_json, nullptr, /*allow_exceptions=*/false)},
+               {"command", start.command},
+               {"periods_ns", start.periods_ns},
                {"devices", Json::array()},
                {"channels", Json::array()},
                {"absent", Json::array()}};
-  for (const PowerDevice& each : header.inventory->devices) {
+  for (const PowerDevice& each : start.inventory->devices) {
     json["devices"].push_back(DeviceJson(each));
   }
-  for (const PowerChannel& each : header.inventory->channels) {
+  for (const PowerChannel& each : start.inventory->channels) {
     json["channels"].push_back(ChannelJson(each));
   }
-  for (const PowerAbsence& each : header.inventory->absences) {
+  for (const PowerAbsence& each : start.inventory->absences) {
     json["absent"].push_back(AbsenceJson(each));
   }
   line_ = Text(json);

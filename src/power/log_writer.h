@@ -17,13 +17,6 @@
 
 namespace xplane_time::power {
 
-struct LogHeader {
-  Clocks clocks;
-  std::string machine_json = "{}", command = {};
-  std::map<std::string, int64_t> periods_ns = {};  // by source
-  const PowerInventory* inventory = nullptr;
-};
-
 struct ReaderEnd {
   std::string source;
   uint64_t reads = 0, missed = 0;
@@ -33,6 +26,13 @@ struct ReaderEnd {
 
 class LogWriter {
  public:
+  struct Start {
+    Clocks clocks;
+    std::string machine_json = "{}", command = {};
+    std::map<std::string, int64_t> periods_ns = {};  // by source
+    const PowerInventory* inventory = nullptr;
+  };
+
   // An empty path: a file without a name. Errors: of the file, with its name.
   static absl::StatusOr<LogWriter> Create(const std::string& path);
   ~LogWriter();
@@ -42,7 +42,7 @@ class LogWriter {
   // Where it can be read, as long as this lives.
   const std::string& path() const { return path_; }
 
-  void Header(const LogHeader& header);
+  void Header(const Start& start);
   // Of one pass; `first_channel` is added to channels.
   void Readings(int64_t pass_ns, size_t source, uint32_t first_channel,
                 std::span<const Reading> readings);

@@ -24,6 +24,7 @@ add_library(xplane_time_power STATIC
   power/rapl.cc
   power/recorder.cc
   power/sensor.cc
+  power/replay.cc
   power/series.cc
   power/sources.cc
   power/summarizer.cc

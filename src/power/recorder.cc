@@ -225,14 +225,14 @@ class Recorder : public PowerRecorder {
   }
 
   void WriteHeader() {
-    LogHeader header = {.clocks = ClocksNow(),
-                        .machine_json = MachineJson(options_.from.roots.procfs),
-                        .command = options_.command,
-                        .inventory = &inventory_};
+    LogWriter::Start start = {.clocks = ClocksNow(),
+                              .machine_json = MachineJson(options_.from.roots.procfs),
+                              .command = options_.command,
+                              .inventory = &inventory_};
     for (const auto& track : tracks_) {
-      header.periods_ns[std::string(track->reader->source())] = track->period_ns;
+      start.periods_ns[std::string(track->reader->source())] = track->period_ns;
     }
-    shared_->log.Header(header);
+    shared_->log.Header(start);
   }
 
   // Under the mutex.

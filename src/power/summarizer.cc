@@ -28,7 +28,7 @@ void Summarizer::Header(LogHeader header) {
   summary_.inventory = std::move(header.inventory);
   periods_ns_ = std::move(header.periods_ns);
   passes_.resize(periods_ns_.size() + 1);  // the last one is the caller's
-  if (header.clocks.has_value()) Clocks(0, *header.clocks);
+  if (header.clocks.has_value()) ClocksAt(0, *header.clocks);
   for (const PowerChannel& channel : summary_.inventory.channels) AddChannel(channel);
   if (header.t_ns.has_value()) Begin(*header.t_ns);
 }
@@ -88,8 +88,8 @@ void Summarizer::Readings(size_t s, int64_t t_ns, std::span<const Reading> readi
   for (const Reading& reading : readings) {
     ChannelState& channel = channels_[reading.channel];
     passes.latencies.Add(reading.after_ns - reading.before_ns, kMostTableBytes / 2);
-    const int64_t at_ns = reading.sampled_ns.value_or(
-        reading.before_ns + (reading.after_ns - reading.before_ns) / 2);
+    const int64_t at_ns =
+        reading.sampled_ns.value_or(reading.before_ns + (reading.after_ns - reading.before_ns) / 2);
     if (at_ns <= channel.last_ns) {
       ++backwards_;
       continue;
@@ -119,7 +119,7 @@ void Summarizer::Fold(int64_t before_ns) {
   }
 }
 
-void Summarizer::Clocks(int64_t, const LogClocks& clocks) {
+void Summarizer::ClocksAt(int64_t, const Clocks& clocks) {
   const auto offset = [](int64_t a, int64_t b) { return a - b; };
   if (!clocks_.has_value()) {
     summary_.start_unix_ns = clocks.realtime_ns;
@@ -173,8 +173,7 @@ uint32_t Summarizer::Open(int64_t t_ns, std::string_view name) {
   if (!name.empty()) summary.number = numbers_[summary.name]++;
   summary.begin_ns = t_ns;
   if (clocks_.has_value()) {
-    summary.begin_unix_ns =
-        SaturatingAdd(clocks_->realtime_ns - clocks_->monotonic_ns, t_ns);
+    summary.begin_unix_ns = SaturatingAdd(clocks_->realtime_ns - clocks_->monotonic_ns, t_ns);
   }
   edges_.Insert({t_ns, window, /*end=*/false});
   open_.emplace(summary.name, window);

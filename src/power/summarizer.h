@@ -36,7 +36,7 @@ class Summarizer : public LogSink {
   void Header(LogHeader header) override;
   void Channel(PowerChannel channel, PowerDevice device) override;
   void Readings(size_t s, int64_t t_ns, std::span<const Reading> readings) override;
-  void Clocks(int64_t t_ns, const LogClocks& clocks) override;
+  void ClocksAt(int64_t t_ns, const Clocks& clocks) override;
   void Mark(int64_t t_ns, std::string_view window, bool end) override;
   void Finding(int64_t t_ns, PowerFinding finding) override;
   void End(int64_t t_ns) override { end_ns_ = t_ns; }
@@ -100,11 +100,10 @@ class Summarizer : public LogSink {
   bool begun_ = false;
   int64_t newest_ns_ = 0, folded_ns_ = 0;  // readings before are folded
   std::optional<int64_t> end_ns_;
-  std::optional<LogClocks> clocks_;
+  std::optional<Clocks> clocks_;
   std::map<std::string, uint32_t, std::less<>> open_;
   std::map<std::string, uint64_t, std::less<>> numbers_;
   uint64_t backwards_ = 0, late_marks_ = 0, dropped_windows_ = 0;
-  
 };
 
 }  // namespace xplane_time::power
