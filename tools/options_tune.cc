@@ -57,8 +57,14 @@ void AddDecision(CLI::App* app, TuneCommand* o, TuneTexts* t) {
 
 void AddMeasuring(CLI::App* app, TuneCommand* o, TuneTexts* t) {
   app->add_option("--strategy", t->strategy,
-                  "all, list (explicit variants only), or random:N grid points [all]")
+                  "all, list (explicit variants only) or random:N grid points are raced; halving:N "
+                  "races the best N of a search, ask:N the best 8 of N that --proposer names [all]")
       ->type_name("NAME")
+      ->group(kMeasuring);
+  app->add_option("--proposer", o->proposer,
+                  "Command of an optimizer: python -m xplane_time.propose_optuna "
+                  "(docs/space.md)")
+      ->type_name("COMMAND")
       ->group(kMeasuring);
   app->add_option("--calls", o->calls, "Calls a timed run; its time is that of one [1]")
       ->check(CLI::Range(1, 1'000'000))
@@ -160,17 +166,34 @@ void AddTune(CLI::App* tune, TuneCommand* o, TuneTexts* t) {
 
 namespace {
 
-std::string ConvertStrategy(const std::string& text, Choice* choice) {
+// N of "name:N".
+std::optional<uint64_t> CountAfter(const std::string& text, const std::string& name) {
+  if (!text.starts_with(name + ":")) return std::nullopt;
+  std::string count = text.substr(name.size() + 1);
+  if (!CountValidator()(count).empty()) return std::nullopt;
+  return std::stoull(count);
+}
+
+std::string ConvertStrategy(const std::string& text, TuneCommand* o) {
   if (text == "all") {
-    choice->strategy = Strategy::kGrid;
+    o->choice.strategy = Strategy::kGrid;
   } else if (text == "list") {
-    choice->strategy = Strategy::kList;
-  } else if (std::string count = text.substr(std::min<size_t>(text.size(), 7));
-             text.starts_with("random:") && CountValidator()(count).empty()) {
-    choice->strategy = Strategy::kRandom;
-    choice->count = std::stoull(count);
+    o->choice.strategy = Strategy::kList;
+  } else if (const auto random = CountAfter(text, "random"); random.has_value()) {
+    o->choice.strategy = Strategy::kRandom;
+    o->choice.count = *random;
+  } else if (const auto halving = CountAfter(text, "halving"); halving.value_or(0) > 0) {
+    o->halve_to = *halving;
+  } else if (const auto ask = CountAfter(text, "ask"); ask.value_or(0) > 0) {
+    o->ask_for = *ask;
   } else {
-    return absl::StrCat("--strategy: all, list or random:N, not '", text, "'");
+    return absl::StrCat("--strategy: all, list, random:N, halving:N or ask:N, not '", text, "'");
+  }
+  if ((o->ask_for > 0) == o->proposer.empty()) {
+    return "--strategy ask:N and --proposer COMMAND go together";
+  }
+  if ((o->halve_to > 0 || o->ask_for > 0) && o->decide.objective == Objective::kPareto) {
+    return "--strategy: a search needs one objective, and pareto is several; take all or random:N";
   }
   return "";
 }
@@ -215,7 +238,7 @@ std::string ConvertTune(const TuneTexts& t, TuneCommand* o) {
   if (o->action != TuneAction::kRun) return "";
   if (o->space_path.empty()) return "no SPACE given; see xplane-time tune --help";
   if (o->harness.empty()) return "no harness given: xplane-time tune SPACE -- HARNESS...";
-  return ConvertStrategy(t.strategy, &o->choice);
+  return ConvertStrategy(t.strategy, o);
 }
 
 }  // namespace xplane_time::tools

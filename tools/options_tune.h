@@ -31,6 +31,8 @@ struct TuneCommand {
   std::string incumbent, baseline;
   uint64_t confirmation_rounds = 10;
   Choice choice;
+  uint64_t halve_to = 0, ask_for = 0;  // 0: no such search
+  std::string proposer;
   int64_t calls = 1;
   double slot_timeout_s = 60, prepare_timeout_s = 600;
   std::string workload;  // empty: the space's name

@@ -120,6 +120,14 @@ void TuneProgress::OnPrepared(const TunedVariant& variant, size_t done, size_t o
   }
 }
 
+void TuneProgress::OnSearching(const SearchReport& search, size_t in_stage) {
+  if (how_ == How::kNothing || Soon(milliseconds(how_ == How::kLive ? 200 : 10'000))) return;
+  const std::string text =
+      absl::StrCat("searches (", search.strategy, "): stage ", search.stages, ", ", in_stage,
+                   " configurations in it; ", search.searched, " so far, ", search.runs, " runs");
+  how_ == How::kLive ? Draw(text + "\n") : Log(text);
+}
+
 void TuneProgress::OnRound(const Decider& decider, std::span<const TunedVariant> variants) {
   const milliseconds least(how_ == How::kLive ? 200 : 10'000);
   if (how_ == How::kNothing || Soon(least)) return;

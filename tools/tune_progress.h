@@ -21,6 +21,7 @@ class TuneProgress : public TuneWatcher {
 
   void OnHello(const HarnessInfo& harness, const TuneSession& session) override;
   void OnPrepared(const TunedVariant& variant, size_t done, size_t of) override;
+  void OnSearching(const SearchReport& search, size_t in_stage) override;
   void OnRound(const Decider& decider, std::span<const TunedVariant> variants) override;
   void OnConfirming(uint64_t done, uint64_t of) override;
 

@@ -32,7 +32,7 @@ def noise(*of):
 
 
 def time_ps(variant, batch, round_, slot):
-    cost = params[variant].get("cost", 100)
+    cost = params[variant].get("cost", 100) + params[variant].get("more", 0)
     return int(cost * 1e6 * (1 + 0.1 * noise(variant, batch, round_, slot)))
 
 
@@ -52,7 +52,7 @@ def misbehave(mode):
 
 def run_round(request):
     order = request["order"]
-    noted(f"round {request['batch']} {request['round']}")
+    noted(f"round {request['batch']} {request['round']} {len(order)}")
     samples = []
     for slot, variant in enumerate(order):
         if "no-slots" not in options:
@@ -64,6 +64,8 @@ def run_round(request):
         sample = {"slot": slot, "status": status}
         if status == "ok":
             sample["t_ps"] = time_ps(variant, request["batch"], request["round"], slot)
+            if "energy" in options:
+                sample["energy_uj"] = 1000 * params[variant].get("energy", 1)
         samples.append(sample)
     if "slow" in options:
         time.sleep(0.01)
