@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "commands.h"
 #include "decide/protocol.h"
+#include "output/schema.h"
 #include "output/tuning.h"
 #include "tune/export.h"
 #include "tune/outcome_json.h"
@@ -159,6 +160,7 @@ int RunLoop(const TuneCommand& command, const output::OutputOptions& how) {
                           .session = options->workload,
                           .workloads = space->workloads,
                           .calls = command.calls,
+                          .run_limit = command.run_limit,
                           .prepare_timeout = Milliseconds(command.prepare_timeout_s),
                           .slot_timeout = Milliseconds(command.slot_timeout_s)});
   for (const int signal : {SIGINT, SIGTERM, SIGHUP}) std::signal(signal, OnStopSignal);
@@ -260,6 +262,7 @@ int RunDecide(const TuneCommand& command) {
 
 int RunTune(const Options& options) {
   const TuneCommand& command = options.tune;
+  if (command.json_schema) return WriteText(command.output_path, output::JsonSchema("tune"));
   switch (command.action) {
     case TuneAction::kRun:
       return RunLoop(command, options.output);

@@ -75,6 +75,17 @@ void AddMeasuring(CLI::App* app, TuneCommand* o, TuneTexts* t) {
       ->check(CLI::Range(0.001, 1e6))
       ->type_name("S")
       ->group(kMeasuring);
+  app->add_option("--run-limit", o->run_limit,
+                  "A run that takes K times as long as the fastest variant's, and over a second, "
+                  "is ended; 0: never [10]")
+      ->check(CLI::Validator(
+          [](std::string& text) {
+            const double times = std::atof(text.c_str());
+            return times == 0 || times >= 2 ? "" : "--run-limit: 0, or at least 2";
+          },
+          ""))
+      ->type_name("K")
+      ->group(kMeasuring);
   app->add_option("--prepare-timeout", o->prepare_timeout_s, "The same for compiling [600]")
       ->check(CLI::Range(0.001, 1e6))
       ->type_name("S")
@@ -144,6 +155,8 @@ void AddTune(CLI::App* tune, TuneCommand* o, TuneTexts* t) {
       ->type_name("WHEN")
       ->group(kOut);
   tune->add_flag("--quiet", o->quiet, "Errors only on standard error")->group(kOut);
+  tune->add_flag("--json-schema", o->json_schema, "Print the JSON Schema of this command's output")
+      ->group(kOut);
 
   CLI::App* decide = AddAction(tune, "decide", "The decision alone: JSON Lines in and out",
                                TuneAction::kDecide, o);
@@ -235,7 +248,7 @@ std::string ConvertTune(const TuneTexts& t, TuneCommand* o) {
   o->choice.seed = decide.seed;
   o->changes_json = ChangesJson(t, *o);
   if (o->action == TuneAction::kExport && o->format == "table") o->format = "csv";
-  if (o->action != TuneAction::kRun) return "";
+  if (o->action != TuneAction::kRun || o->json_schema) return "";
   if (o->space_path.empty()) return "no SPACE given; see xplane-time tune --help";
   if (o->harness.empty()) return "no harness given: xplane-time tune SPACE -- HARNESS...";
   return ConvertStrategy(t.strategy, o);

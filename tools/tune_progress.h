@@ -35,7 +35,8 @@ class TuneProgress : public TuneWatcher {
   How how_;
   size_t width_;
   std::optional<int64_t> budget_runs_;
-  size_t drawn_lines_ = 0, told_out_ = 0;
+  size_t drawn_lines_ = 0;
+  std::chrono::milliseconds look_took_{0};  // at how the race stands
   std::chrono::steady_clock::time_point last_ = {};
 };
 

@@ -137,6 +137,20 @@ struct TuneOptions {
   std::function<bool()> stopped = [] { return false; };  // asked between rounds
 };
 
+// Of the samples of the race.
+struct Tail {
+  uint64_t samples = 0;
+  std::optional<double> p95_ratio = {};  // 95 % quantile over median; of 20 samples or more
+  double spike_rate = 0;                 // share of samples far over the median (tuning.md)
+};
+
+// The pick is proved to be worse than a rival in what the typical time does not show.
+struct TailFlag {
+  uint32_t rival = 0;          // place in the decider's space
+  std::string what;            // "p95" or "spikes"
+  double pick = 0, other = 0;  // p95_ratio or spike_rate, in the rounds of both
+};
+
 struct TunedVariant {
   Configuration configuration;
   VariantState state = {};
@@ -144,6 +158,7 @@ struct TunedVariant {
   std::optional<uint32_t> measured = {};  // place in the decider's space
   std::optional<double> searched = {};    // Searched::value
   bool dropped = false;                   // by the search: not in the race, and not certified
+  std::optional<Tail> tail = {};
 };
 
 // What came before the race. Its runs are not among those of the verdict.
@@ -171,6 +186,7 @@ struct TuneOutcome {
   std::optional<SearchReport> search = {};
   Verdict verdict;  // of indices of `measured`: of the finalists, where there was a search
   std::optional<Confirmation> confirmation = {};
+  std::vector<TailFlag> tail_flags = {};  // they change no verdict
   // Into `variants`.
   std::optional<size_t> VariantOf(std::optional<uint32_t> measured) const;
 };

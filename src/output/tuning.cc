@@ -98,6 +98,18 @@ std::optional<std::string> SearchText(const Json& result) {
   return text + ".";
 }
 
+// What the typical time, which decided, does not show.
+std::string TailText(const Json& flag) {
+  const double pick = Number(flag, "pick").value_or(0), other = Number(flag, "other").value_or(0);
+  const std::string than = absl::StrCat("than that of ", Text(flag, "rival"));
+  if (Text(flag, "what") == "spikes") {
+    return absl::StrCat("Its tail is worse ", than, ": ", FormatPercent(pick),
+                        " % of its runs are spikes, against ", FormatPercent(other), " %.");
+  }
+  return absl::StrCat("Its tail is worse ", than, ": its p95 is ", FormatFixed(pick, 3),
+                      " times its typical time, against ", FormatFixed(other, 3), ".");
+}
+
 std::vector<std::string> Reasons(const Json& result) {
   std::vector<std::string> reasons;
   if (auto search = SearchText(result); search.has_value()) reasons.push_back(*std::move(search));
@@ -134,6 +146,10 @@ std::vector<std::string> Reasons(const Json& result) {
     }
     reasons.push_back(absl::StrCat(text, " in ", Number(confirmation, "rounds").value_or(0),
                                    " rounds of their own."));
+  }
+  const Json flags = Member(result, "tail_flags");
+  for (const Json& flag : flags.is_array() ? flags : Json::array()) {
+    reasons.push_back(TailText(flag));
   }
   reasons.push_back(absl::StrCat(Number(result, "runs").value_or(0), " runs in ",
                                  Number(result, "rounds").value_or(0), " rounds, session ",

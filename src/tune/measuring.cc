@@ -73,7 +73,10 @@ absl::Status Measuring::Begin(HarnessInfo* harness) {
   session_ = *std::move(session);
   auto rounds = store_->ReadRounds(session_.id);
   if (!rounds.ok()) return rounds.status();
-  for (RoundRecord& each : *rounds) stored_[{each.batch, each.round}] = std::move(each);
+  for (RoundRecord& each : *rounds) {
+    failures_.merge(FailuresOf(each.notes_json));
+    stored_[{each.batch, each.round}] = std::move(each);
+  }
   harness_info_ = of;
   return absl::OkStatus();
 }
@@ -146,6 +149,7 @@ absl::StatusOr<RoundRecord> Measuring::Round(int64_t batch, int64_t round,
     }
   }
   if (absl::Status status = Append(record); !status.ok()) return status;
+  failures_.merge(FailuresOf(record.notes_json));
   return record;
 }
 

@@ -56,6 +56,8 @@ class Measuring {
   absl::Status Prepare(std::span<TunedVariant> variants,
                        absl::FunctionRef<void(const TunedVariant&)> done);
   absl::Status Append(const RoundRecord& record);
+  // Why variants failed in rounds, by id: the first reason of each.
+  const std::map<std::string, std::string>& failures() const { return failures_; }
   // What is stored of the round, or what `order` takes now. Errors: Cancelled between rounds.
   absl::StatusOr<RoundRecord> Round(int64_t batch, int64_t round,
                                     std::span<const Configuration* const> order);
@@ -72,6 +74,7 @@ class Measuring {
   FileLock device_lock_;
   TuneSession session_;
   std::map<std::pair<int64_t, int64_t>, RoundRecord> stored_;  // by batch and round
+  std::map<std::string, std::string> failures_;
 };
 
 }  // namespace xplane_time

@@ -60,6 +60,13 @@ class Writer {
     out["interrupted"] = outcome_.interrupted;
     out["search"] = SearchJson();
     out["confirmation"] = ConfirmationJson();
+    out["tail_flags"] = Json::array();
+    for (const TailFlag& each : outcome_.tail_flags) {
+      out["tail_flags"].push_back({{"rival", IdOf(each.rival)},
+                                   {"what", each.what},
+                                   {"pick", each.pick},
+                                   {"other", each.other}});
+    }
     out["p_best"] = OrNull(verdict.p_best);
     out["regret"] = {{"est", Share(verdict.regret_est)}, {"hi", Share(verdict.regret_hi)}};
     out["delta"] = verdict.delta;
@@ -132,6 +139,9 @@ class Writer {
     row["ratio"] = nullptr;
     row["ratio_ci"] = nullptr;
     row["eliminated"] = nullptr;
+    row["samples"] = variant.tail.has_value() ? variant.tail->samples : 0;
+    row["p95_ratio"] = variant.tail.has_value() ? OrNull(variant.tail->p95_ratio) : Json();
+    row["spike_rate"] = variant.tail.has_value() ? Json(variant.tail->spike_rate) : Json();
     if (!variant.measured.has_value()) return row;
     const Row& of = rows_.at(*variant.measured);
     if (of.ratio != nullptr) {

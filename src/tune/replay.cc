@@ -11,6 +11,7 @@
 #include "tune/outcome_json.h"
 #include "tune/search_run.h"
 #include "tune/session_variants.h"
+#include "tune/tails.h"
 #include "xplane_time/tune.h"
 
 namespace xplane_time {
@@ -147,6 +148,7 @@ absl::StatusOr<TuneOutcome> Replay(const TuneStore& store, int64_t session,
   auto verdict = JudgeRecorded(SpaceOf(outcome.variants), *config, results);
   if (!verdict.ok()) return verdict.status();
   outcome.verdict = *std::move(verdict);
+  AddTails(results, config->incumbent, &outcome);
   return outcome;
 }
 

@@ -10,6 +10,7 @@
 #include "tune/outcome_json.h"
 #include "tune/search_run.h"
 #include "tune/session_variants.h"
+#include "tune/tails.h"
 
 namespace xplane_time {
 namespace {
@@ -103,12 +104,11 @@ class Tuning {
     auto decider = Decider::Open(std::move(space), config);
     if (!decider.ok()) return decider.status();
     decider_.emplace(*std::move(decider));
-    std::vector<RoundResult> history;
     for (const auto& [number, record] : measuring_.stored()) {
-      if (IsRaceBatch(record.batch)) history.push_back(ResultOf(places_, record));
+      if (IsRaceBatch(record.batch)) results_.push_back(ResultOf(places_, record));
     }
-    outcome_.rounds_before = history.size();
-    return decider_->Resume(history);
+    outcome_.rounds_before = results_.size();
+    return decider_->Resume(results_);
   }
 
   absl::Status Decide() {
@@ -121,7 +121,8 @@ class Tuning {
         if (measuring_.Stored(number, round) != nullptr) continue;
         auto record = Measure(number, round, batch.rounds[i]);
         if (!record.ok()) return record.status();
-        auto folded = decider_->Fold(ResultOf(places_, *record));
+        results_.push_back(ResultOf(places_, *record));
+        auto folded = decider_->Fold(results_.back());
         if (!folded.ok()) return folded.status();
         watcher_->OnRound(*decider_, outcome_.variants);
       }
@@ -194,6 +195,10 @@ class Tuning {
   }
 
   absl::Status Conclude() {
+    for (TunedVariant& each : outcome_.variants) {
+      const auto failed = measuring_.failures().find(each.configuration.id);
+      if (failed != measuring_.failures().end()) each.state.message = failed->second;
+    }
     if (!decider_.has_value()) {
       outcome_.verdict = {};
       outcome_.verdict.claim = outcome_.interrupted ? Claim::kUndecided : Claim::kAllFailed;
@@ -201,6 +206,9 @@ class Tuning {
     } else if (outcome_.interrupted) {
       outcome_.verdict = decider_->Judge("interrupted");
     }
+    const auto baseline = Baseline();
+    AddTails(results_, baseline.has_value() ? outcome_.variants[*baseline].measured : std::nullopt,
+             &outcome_);
     if (outcome_.interrupted && !prepared_) {
       return absl::OkStatus();  // nothing was measured: there is no verdict to keep
     }
@@ -214,6 +222,7 @@ class Tuning {
   TuneOutcome outcome_;
   bool prepared_ = false;                       // the states of the variants are stored
   std::optional<Decider> decider_;              // none: no variant can be measured
+  std::vector<RoundResult> results_;            // of the race
   Places places_;                               // in the decider's space, by id
   std::vector<const Configuration*> measured_;  // by place in the decider's space
 };

@@ -12,6 +12,7 @@ add_library(xplane_time_tune STATIC
   tune/python_values.cc
   tune/replay.cc
   tune/round_samples.cc
+  tune/run_limit.cc
   tune/search_ask.cc
   tune/search_halving.cc
   tune/search_run.cc
@@ -28,6 +29,7 @@ add_library(xplane_time_tune STATIC
   tune/store_schema.cc
   tune/store_sqlite.cc
   tune/store_tuned.cc
+  tune/tails.cc
   tune/tune.cc)
 target_include_directories(xplane_time_tune PUBLIC ${CMAKE_CURRENT_SOURCE_DIR})
 target_link_libraries(xplane_time_tune

@@ -33,6 +33,8 @@ def noise(*of):
 
 def time_ps(variant, batch, round_, slot):
     cost = params[variant].get("cost", 100) + params[variant].get("more", 0)
+    if params[variant].get("spiky") and noise("spike", batch, round_) > 0.05:
+        cost *= 1.6  # a third of its runs
     return int(cost * 1e6 * (1 + 0.1 * noise(variant, batch, round_, slot)))
 
 
@@ -60,6 +62,11 @@ def run_round(request):
         mode = params[variant].get("mode", "")
         if mode.startswith("run-"):
             misbehave(mode.removeprefix("run-"))
+        if mode == "stuck" and request["round"] > 0:
+            time.sleep(1000)
+        if "stalls" in options and request["round"] == 2 and "stalls" not in log.read_text():
+            noted("stalls")  # the machine stands still, once
+            time.sleep(2.5)
         status = mode.removeprefix("status-") if mode.startswith("status-") else "ok"
         sample = {"slot": slot, "status": status}
         if status == "ok":
