@@ -36,7 +36,7 @@ void AddDecision(CLI::App* app, TuneCommand* o, TuneTexts* t) {
   app->add_option("--incumbent", o->incumbent, "Stays unless a faster variant is proved")
       ->type_name("ID")
       ->group(kDecision);
-  app->add_option("--budget-runs", o->decide.budget_runs, "At most so many timed runs")
+  app->add_option("--budget-runs", o->decide.budget_runs, "At most so many timed runs of the race")
       ->check(CLI::Range(int64_t{1}, kMaxRuns))
       ->type_name("N")
       ->group(kDecision);
