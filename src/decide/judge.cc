@@ -28,7 +28,7 @@ class Judge {
         race_(race),
         distance_(2 * race.delta()) {}
 
-  Verdict Decide(Outcome outcome, std::string_view stop_reason) {
+  Verdict Decide(Outcome outcome, std::string_view stop_reason, Detail detail) {
     Verdict verdict;
     verdict.delta = std::expm1(race_.delta());
     verdict.canary = ReportCanary(observations_.canaries(), 2 * std::log1p(config_.delta));
@@ -50,7 +50,7 @@ class Judge {
     if (!verdict.pick) return verdict;
     verdict.ratios = Ratios(*verdict.pick);
     verdict.mde = DetectableEffect(*verdict.pick);
-    if (config_.objective != Objective::kPareto) Bootstrap(verdict);
+    if (config_.objective != Objective::kPareto && detail == Detail::kAll) Bootstrap(verdict);
     return verdict;
   }
 
@@ -289,8 +289,8 @@ class Judge {
 
 Verdict MakeVerdict(const Space& space, const DecideConfig& config,
                     const Observations& observations, const Race& race, Outcome outcome,
-                    std::string_view stop_reason) {
-  return Judge(space, config, observations, race).Decide(outcome, stop_reason);
+                    std::string_view stop_reason, Detail detail) {
+  return Judge(space, config, observations, race).Decide(outcome, stop_reason, detail);
 }
 
 }  // namespace xplane_time::decide

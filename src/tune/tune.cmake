@@ -5,23 +5,31 @@ add_library(xplane_time_tune STATIC
   tune/expression_parser.cc
   tune/harness_process.cc
   tune/harness_protocol.cc
+  tune/measuring.cc
   tune/outcome_json.cc
   tune/process_harness.cc
+  tune/proposer_protocol.cc
   tune/python_values.cc
   tune/replay.cc
   tune/round_samples.cc
+  tune/run_limit.cc
+  tune/search_ask.cc
+  tune/search_halving.cc
+  tune/search_run.cc
   tune/serve_harness.cc
   tune/session_variants.cc
   tune/space.cc
   tune/space_choose.cc
   tune/space_import.cc
   tune/space_json.cc
+  tune/space_point.cc
   tune/store.cc
   tune/store_lock.cc
   tune/store_read.cc
   tune/store_schema.cc
   tune/store_sqlite.cc
   tune/store_tuned.cc
+  tune/tails.cc
   tune/tune.cc)
 target_include_directories(xplane_time_tune PUBLIC ${CMAKE_CURRENT_SOURCE_DIR})
 target_link_libraries(xplane_time_tune

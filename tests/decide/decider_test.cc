@@ -468,6 +468,11 @@ TEST(Judge, TellsHowThingsStandWithoutChangingThem) {
     EXPECT_EQ(verdict.rounds, i + 1);
     EXPECT_EQ(verdict.claim, Claim::kUndecided);
     EXPECT_EQ(verdict.stop_reason, "interrupted");
+    const Verdict standing = decider->Judge("running", Detail::kStanding);
+    EXPECT_FALSE(standing.p_best.has_value() || standing.regret_hi.has_value());
+    EXPECT_EQ(standing.pick, verdict.pick);
+    EXPECT_EQ(standing.ratios.size(), verdict.ratios.size());
+    EXPECT_EQ(verdict.p_best.has_value(), verdict.pick.has_value());
   }
   EXPECT_EQ(decider->Next()->batch, 2u);
 }
