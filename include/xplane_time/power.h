@@ -40,7 +40,7 @@ namespace xplane_time {
 
 // Why a value is not known.
 enum class PowerReason : uint8_t {
-  kNone,  // it is known
+  kKnown,
   kPermissionDenied,
   kUnsupported,
   kNoSamples,
@@ -188,7 +188,7 @@ struct EnergyEstimate {
   double coverage = 0;                                 // share of the window with readings
   std::optional<double> mean_w = {}, peak_w = {};      // over the covered part
   std::optional<double> idle_j = {}, active_j = {};    // with a baseline
-  PowerReason reason = PowerReason::kNone;  // where energy_j is empty, or of what is missing
+  PowerReason reason = PowerReason::kKnown;  // where energy_j is empty, or of what is missing
   bool shared = false;
   // Counter and integral of readings, where both are known; more than 5 % apart: inconsistent.
   std::optional<double> counter_j = {}, integral_j = {};
@@ -204,14 +204,14 @@ struct GaugeSummary {
   // In the unit of `quantity`; the median is exact, or within 1 in 2^13 where the values are
   // too many to count (docs/power.md).
   std::optional<double> avg = {}, max = {}, median = {}, min = {};
-  PowerReason reason = PowerReason::kNone;                          // where n is 0
+  PowerReason reason = PowerReason::kKnown;                          // where n is 0
 };
 
 // The energies of a window that are `in_total`, added up: only where each of them is known.
 struct PowerTotal {
   std::optional<double> energy_j = {}, mean_w = {};
   double coverage = 0;  // the least one
-  PowerReason reason = PowerReason::kNone;
+  PowerReason reason = PowerReason::kKnown;
   std::string missing = {};  // "nvml GPU-1234 gpu", the first energy that is not known
 };
 

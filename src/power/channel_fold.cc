@@ -36,7 +36,7 @@ bool HasEnergy(const PowerChannel& channel) {
 
 void ReadingFold::Readings::Merge(const Readings& later) {
   unknown += later.unknown;
-  if (later.reason != PowerReason::kNone) reason = later.reason;
+  if (later.reason != PowerReason::kKnown) reason = later.reason;
   longest_gap_ns = std::max(longest_gap_ns, later.longest_gap_ns);
   twice_trapezoid += later.twice_trapezoid;
   most_bytes = std::max(most_bytes, later.most_bytes);
@@ -62,7 +62,7 @@ void ReadingFold::Add(const Sample& sample) {
     Meet(edges_[next_edge_++]);
   }
   Readings& now = buckets_.Now();
-  if (sample.reason != PowerReason::kNone) {
+  if (sample.reason != PowerReason::kKnown) {
     ++now.unknown;
     now.reason = sample.reason;
     return;
@@ -158,7 +158,7 @@ ChannelFold::ChannelFold(const PowerChannel& channel, int64_t expected_period_ns
 
 void ChannelFold::Add(const Sample& sample) {
   readings_.Add(sample);
-  if (!has_energy_ || sample.reason != PowerReason::kNone) return;
+  if (!has_energy_ || sample.reason != PowerReason::kKnown) return;
   if (energy_ != nullptr) return energy_->Add(sample.t_ns, sample.value);
   first_.push_back(sample);
   if (first_.size() == kFirst) BeginEnergy();

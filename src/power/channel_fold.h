@@ -23,13 +23,13 @@ namespace xplane_time::power {
 struct Sample {
   int64_t t_ns = 0;
   int64_t value = 0;
-  PowerReason reason = PowerReason::kNone;  // not kNone: the value is not known
+  PowerReason reason = PowerReason::kKnown;  // not kNone: the value is not known
 };
 
 // Of the readings in [begin, end] of a window.
 struct ReadingPart {
   uint64_t n = 0, unknown = 0;
-  PowerReason reason = PowerReason::kNone;  // of the last one that is not known
+  PowerReason reason = PowerReason::kKnown;  // of the last one that is not known
   int64_t longest_gap_ns = 0;               // of the window, without a reading
   double sum = 0;
   int64_t min = 0, max = 0;  // where n is not 0
@@ -52,7 +52,7 @@ class ReadingFold {
  private:
   struct Readings {
     uint64_t n = 0, unknown = 0;
-    PowerReason reason = PowerReason::kNone;
+    PowerReason reason = PowerReason::kKnown;
     int64_t longest_gap_ns = 0;
     absl::int128 sum = 0, twice_trapezoid = 0;
     Sample first, last;

@@ -44,7 +44,7 @@ FileNumber ReadGpuMetricsEnergy(const std::string& path) {
   if (count / 1024 > std::numeric_limits<int64_t>::max() / 15625 - 1) {
     return Unknown<int64_t>(PowerReason::kUnsupported);
   }
-  return {static_cast<int64_t>(energy_uj), PowerReason::kNone};
+  return {static_cast<int64_t>(energy_uj), PowerReason::kKnown};
 }
 
 }  // namespace xplane_time::power

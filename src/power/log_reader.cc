@@ -312,8 +312,8 @@ bool JsonLog::ReadReading(int64_t t_ns, dom::element element) {
     if (error != simdjson::SUCCESS) return false;
   }
   if (at < 4) return false;
-  if (reading.reason != PowerReason::kNone) reading.value.reset();
-  if (!reading.value.has_value() && reading.reason == PowerReason::kNone) {
+  if (reading.reason != PowerReason::kKnown) reading.value.reset();
+  if (!reading.value.has_value() && reading.reason == PowerReason::kKnown) {
     reading.reason = PowerReason::kNoSamples;
   }
   return true;

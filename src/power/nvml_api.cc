@@ -142,7 +142,7 @@ std::unique_ptr<NvmlApi> OpenNvml(const std::string& path, PowerAbsence* absence
 }
 
 PowerReason ReasonOf(NvmlReturn result) {
-  return result == kNvmlSuccess ? PowerReason::kNone : EntryOf(result).reason;
+  return result == kNvmlSuccess ? PowerReason::kKnown : EntryOf(result).reason;
 }
 
 std::string NvmlErrorText(NvmlReturn result) {

@@ -164,7 +164,7 @@ struct NvmlApi {
 // Loads the library and finds its functions; does not call any.
 std::unique_ptr<NvmlApi> OpenNvml(const std::string& path, PowerAbsence* absence);
 
-// What a failed call means; kNone for success.
+// What a failed call means; kKnown for success.
 PowerReason ReasonOf(NvmlReturn result);
 std::string NvmlErrorText(NvmlReturn result);  // "NVML_ERROR_NO_PERMISSION (4)"
 // What to do about it; empty: nothing.

@@ -220,7 +220,7 @@ class NvmlReader : public Reader {
       plan.samples->last_seen_us = sample.timestamp_us;
       const std::optional<int64_t> time = SampleOnMonotonic(sample.timestamp_us, after);
       if (!time) continue;  // a value of no known time fills no gap
-      Reading reading = Failed(plan.samples->channel, before, after, PowerReason::kNone);
+      Reading reading = Failed(plan.samples->channel, before, after, PowerReason::kKnown);
       SetValue(reading, RawOf(sample.value, type), 1, true);
       reading.sampled_ns = time;
       readings->push_back(reading);

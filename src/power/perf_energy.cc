@@ -43,7 +43,7 @@ class PerfCounter {
     if (n != sizeof(count)) return Unknown<int64_t>(PowerReason::kDeviceLost);
     const double energy_uj = static_cast<double>(count) * scale_;
     if (!(energy_uj < 9e18)) return Unknown<int64_t>(PowerReason::kUnsupported);
-    return {static_cast<int64_t>(std::llround(energy_uj)), PowerReason::kNone};
+    return {static_cast<int64_t>(std::llround(energy_uj)), PowerReason::kKnown};
   }
 
  private:

@@ -97,7 +97,7 @@ std::optional<int64_t> MaxPlausibleMw(const Zone& zone, const std::map<std::stri
     const FileNumber limit = ReadNumber(zone.path + "/" + file);
     sustained_uw = std::max(sustained_uw, limit.value.value_or(0));
   }
-  if (sustained_uw > 0) return PlausibleMw({sustained_uw, PowerReason::kNone});
+  if (sustained_uw > 0) return PlausibleMw({sustained_uw, PowerReason::kKnown});
   // A part does not draw more than the whole.
   const auto above = zones.find(std::string(ParentOf(zone.id)));
   return above == zones.end() ? std::nullopt : MaxPlausibleMw(above->second, zones);

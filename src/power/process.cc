@@ -96,7 +96,7 @@ class ProcessReader : public Reader {
     if (!state || state->size() != 1 || !parent.value || !start.value) {
       return Unknown<Stat>(PowerReason::kUnsupported);
     }
-    return {Stat{state->front(), *parent.value, *start.value}, PowerReason::kNone};
+    return {Stat{state->front(), *parent.value, *start.value}, PowerReason::kKnown};
   }
 
   // The status of the process that had this number when it was found; kNoSamples once it has
@@ -108,7 +108,7 @@ class ProcessReader : public Reader {
       if (reason == PowerReason::kAbsent || reason == PowerReason::kDeviceLost) {
         return Unknown<std::string>(PowerReason::kNoSamples);
       }
-      if (reason != PowerReason::kNone) return Unknown<std::string>(reason);
+      if (reason != PowerReason::kKnown) return Unknown<std::string>(reason);
     }
     if (stat.value->start_ticks != start_ticks || stat.value->ended()) {
       return Unknown<std::string>(PowerReason::kNoSamples);
@@ -179,7 +179,7 @@ class ProcessReader : public Reader {
       if (__builtin_add_overflow(sum.value.value_or(0), *rss.value, &total)) {
         return Unknown<int64_t>(PowerReason::kUnsupported);
       }
-      sum = {total, PowerReason::kNone};
+      sum = {total, PowerReason::kKnown};
     }
     return sum;
   }

@@ -23,7 +23,7 @@ struct Reading {
   uint32_t channel = 0;                 // into the reader's inventory; in a log: into the log's
   int64_t before_ns = 0, after_ns = 0;  // CLOCK_MONOTONIC around the call
   std::optional<int64_t> value = {};
-  PowerReason reason = PowerReason::kNone;
+  PowerReason reason = PowerReason::kKnown;
   // When the sensor itself says that it took the value, on CLOCK_MONOTONIC; of buffered
   // samples and of values with a timestamp of their own.
   std::optional<int64_t> sampled_ns = {};

@@ -10,7 +10,7 @@ FileNumber Scaled(FileNumber number, Scale scale) {
   if (__builtin_mul_overflow(*number.value, scale.multiply, &product)) {
     return Unknown<int64_t>(PowerReason::kUnsupported);
   }
-  return {product / scale.divide, PowerReason::kNone};
+  return {product / scale.divide, PowerReason::kKnown};
 }
 
 std::function<FileNumber()> ReadsFile(std::shared_ptr<HeldFile> file, Scale scale) {

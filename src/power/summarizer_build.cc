@@ -35,7 +35,7 @@ PowerReason ReasonOf(const EnergyPart& part, const ReadingPart& readings, int64_
   if (readings.unknown > 0) return readings.reason;
   if (readings.n == 0) return PowerReason::kNoSamples;
   if (readings.longest_gap_ns > kGapPeriods * period_ns) return PowerReason::kGap;
-  return PowerReason::kNone;
+  return PowerReason::kKnown;
 }
 
 }  // namespace
@@ -92,7 +92,7 @@ void Summarizer::EstimateByCounter(const Domain& domain, uint32_t window,
   out->coverage = CoverageOf(part.covered_ns, summary_.windows[window]);
   if (!Covers(out->coverage)) out->reason = ReasonOf(part, readings, fold.rhythm().period_ns);
   if (part.covered_ns <= 0) {
-    if (out->reason == PowerReason::kNone) out->reason = PowerReason::kNoSamples;
+    if (out->reason == PowerReason::kKnown) out->reason = PowerReason::kNoSamples;
     return;
   }
   out->energy_j = part.energy_pj * kJPerPj;
@@ -134,7 +134,7 @@ void Summarizer::EstimateByPower(const Domain& domain, uint32_t window, EnergyEs
   if (!Covers(out->coverage)) out->reason = ReasonOf(part, readings, fold.rhythm().period_ns);
   if (!known) {
     const bool one = readings.n == 1 && out->reason == PowerReason::kGap;
-    if (one || out->reason == PowerReason::kNone) out->reason = PowerReason::kNoSamples;
+    if (one || out->reason == PowerReason::kKnown) out->reason = PowerReason::kNoSamples;
     return;
   }
   out->energy_j = energy_pj * kJPerPj;
@@ -178,7 +178,7 @@ EnergyEstimate Summarizer::Estimate(const Domain& domain, uint32_t window) const
   if (options_.estimator == EnergyEstimator::kBest) {
     EstimateByCounter(domain, window, &out);
     if (!out.energy_j.has_value() && domain.power != nullptr) {
-      out.reason = PowerReason::kNone;
+      out.reason = PowerReason::kKnown;
       out.estimator = EnergyEstimator::kHeld;
       EstimateByPower(domain, window, &out);
     }
@@ -230,7 +230,7 @@ PowerTotal TotalOf(const std::vector<EnergyEstimate>& energies) {
     energy_j += *each.energy_j;
     mean_w += *each.mean_w;
     coverage = std::min(coverage, each.coverage);
-    if (total.reason == PowerReason::kNone) total.reason = each.reason;
+    if (total.reason == PowerReason::kKnown) total.reason = each.reason;
   }
   if (!any) {
     total.reason = PowerReason::kNoSamples;

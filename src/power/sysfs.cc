@@ -116,7 +116,7 @@ FileNumber NumberIn(std::string_view text, Sign sign) {
       (value < 0 && sign == Sign::kNotNegative)) {
     return Unknown<int64_t>(PowerReason::kUnsupported);
   }
-  return {value, PowerReason::kNone};
+  return {value, PowerReason::kKnown};
 }
 
 FileNumber ReadNumber(const std::string& path, Sign sign) { return HeldFile(path, sign).Read(); }
@@ -133,7 +133,7 @@ FileText ReadBytes(const std::string& path, size_t max_bytes) {
     size += static_cast<size_t>(n);
   }
   text.resize(size);
-  return {std::move(text), PowerReason::kNone};
+  return {std::move(text), PowerReason::kKnown};
 }
 
 FileText ReadText(const std::string& path, size_t max_bytes) {

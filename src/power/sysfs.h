@@ -24,7 +24,7 @@ namespace xplane_time::power {
 template <typename T>
 struct FileValue {
   std::optional<T> value = {};
-  PowerReason reason = PowerReason::kNone;  // where value is empty
+  PowerReason reason = PowerReason::kKnown;  // where value is empty
 };
 using FileNumber = FileValue<int64_t>;
 using FileText = FileValue<std::string>;

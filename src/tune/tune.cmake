@@ -1,5 +1,6 @@
 # Search spaces, and the store of what was measured. SQLite stays inside store*.cc.
 add_library(xplane_time_tune STATIC
+  tune/energy_harness.cc
   tune/export.cc
   tune/expression.cc
   tune/expression_parser.cc
@@ -33,6 +34,6 @@ add_library(xplane_time_tune STATIC
   tune/tune.cc)
 target_include_directories(xplane_time_tune PUBLIC ${CMAKE_CURRENT_SOURCE_DIR})
 target_link_libraries(xplane_time_tune
-  PUBLIC xplane_time xplane_time_decide xplane_time_compare absl::flat_hash_map absl::flat_hash_set
+  PUBLIC xplane_time xplane_time_decide xplane_time_compare xplane_time_power absl::flat_hash_map absl::flat_hash_set
   PRIVATE $<BUILD_INTERFACE:xplane_time_warnings> nlohmann_json::nlohmann_json
           SQLite::SQLite3 ZLIB::ZLIB xplane_time_output)

@@ -121,7 +121,7 @@ class Discovered {
       // What holds of every reading.
       EXPECT_LT(reading.channel, inventory_.channels.size());
       EXPECT_LE(reading.before_ns, reading.after_ns);
-      EXPECT_EQ(reading.value.has_value(), reading.reason == PowerReason::kNone);
+      EXPECT_EQ(reading.value.has_value(), reading.reason == PowerReason::kKnown);
     }
     return readings;
   }

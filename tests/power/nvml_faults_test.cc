@@ -100,10 +100,10 @@ INSTANTIATE_TEST_SUITE_P(
     [](const auto& test) { return test.param.name; });
 
 TEST(NvmlFaults, EveryNumberHasAReason) {
-  EXPECT_EQ(ReasonOf(kNvmlSuccess), PowerReason::kNone);
+  EXPECT_EQ(ReasonOf(kNvmlSuccess), PowerReason::kKnown);
   EXPECT_EQ(NvmlErrorText(kNvmlSuccess), "NVML_SUCCESS (0)");
   for (NvmlReturn result = 1; result < 1200; ++result) {
-    EXPECT_NE(ReasonOf(result), PowerReason::kNone) << result;
+    EXPECT_NE(ReasonOf(result), PowerReason::kKnown) << result;
     EXPECT_THAT(NvmlErrorText(result), HasSubstr("(" + std::to_string(result) + ")"));
   }
 }
@@ -286,8 +286,8 @@ TEST(NvmlFaults, TheDriverIsGoneForAWhile) {
     const PowerReason reason = nvml.Read(pass % 4 == 3).front().reason;
     if (reasons.empty() || reasons.back() != reason) reasons.push_back(reason);
   }
-  EXPECT_THAT(reasons, ElementsAre(PowerReason::kNone, PowerReason::kAbsent, PowerReason::kReset,
-                                   PowerReason::kNone));
+  EXPECT_THAT(reasons, ElementsAre(PowerReason::kKnown, PowerReason::kAbsent, PowerReason::kReset,
+                                   PowerReason::kKnown));
 }
 
 TEST(NvmlFaults, AfterAnUpdateLibraryAndModuleDiffer) {
@@ -381,7 +381,7 @@ TEST(NvmlFaults, AnyFaultsGiveEveryDueChannelAValueOrAReason) {
       }
       for (const Reading& reading : nvml.Read(slow)) {
         got.insert(reading.channel);
-        ASSERT_EQ(reading.value.has_value(), reading.reason == PowerReason::kNone);
+        ASSERT_EQ(reading.value.has_value(), reading.reason == PowerReason::kKnown);
       }
       ASSERT_EQ(got, want) << script.dump();
     }

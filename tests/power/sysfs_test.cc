@@ -45,7 +45,7 @@ TEST(NumberIn, OnlyWholeNumbersOfTheRightSignAreNumbers) {
     EXPECT_EQ(NumberIn(each.text).value, each.not_negative);
     EXPECT_EQ(NumberIn(each.text, Sign::kAny).value, each.any);
     EXPECT_EQ(NumberIn(each.text).reason,
-              each.not_negative ? PowerReason::kNone : PowerReason::kUnsupported);
+              each.not_negative ? PowerReason::kKnown : PowerReason::kUnsupported);
   }
 }
 
