@@ -298,8 +298,11 @@ class HwmonReader : public Reader {
                                           .quantity = "energy_uj",
                                           .kind = ReadingKind::kCumulative,
                                           .in_total = true};
-    sensors_.push_back(
-        {ChannelOf(gpu, kAccumulator), [path] { return ReadGpuMetricsEnergy(path); }});
+    sensors_.push_back({ChannelOf(gpu, kAccumulator), [path] {
+                          FileNumber energy_uj = ReadGpuMetricsEnergy(path);
+                          const bool gone = energy_uj.reason == PowerReason::kAbsent;
+                          return gone ? Unknown<int64_t>(PowerReason::kDeviceLost) : energy_uj;
+                        }});
   }
 
   // The GPU's package is part of the card, and stands for it only where the card has no counter.
