@@ -10,6 +10,7 @@
 #include <system_error>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "power/gpu_metrics.h"
 #include "power/reader.h"
 #include "power/sensor.h"
@@ -162,7 +163,7 @@ Gpu GpuAt(const Driver* driver, const std::string& hwmon, const std::string& num
 std::vector<Gpu> FindGpus(const std::string& root) {
   std::vector<Gpu> gpus;
   for (const std::string& number : NamesIn(root)) {
-    const std::string hwmon = root + "/" + number;
+    const std::string hwmon = absl::StrCat(root, "/", number);
     const Driver* driver = DriverOf(ReadText(hwmon + "/name", 256).value.value_or(""));
     if (driver != nullptr) gpus.push_back(GpuAt(driver, hwmon, number));
   }
@@ -335,7 +336,7 @@ class HwmonReader : public Reader {
                                           "0x0063", "0x006f", "0x0076"};
     const std::string root = roots_.sysfs + "/bus/pci/devices";
     for (const std::string& address : NamesIn(root)) {
-      const std::string device = root + "/" + address;
+      const std::string device = absl::StrCat(root, "/", address);
       if (ReadText(device + "/vendor", 256).value != "0x1ae0") continue;
       const std::string id = ReadText(device + "/device", 256).value.value_or("");
       if (std::find(std::begin(kTpus), std::end(kTpus), id) == std::end(kTpus)) continue;

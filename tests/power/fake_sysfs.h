@@ -88,9 +88,10 @@ class FakeSysfs {
   // Replaced at once, so that a reader sees the old text or the new one.
   static void WriteTo(const std::filesystem::path& path, const std::string& text) {
     std::filesystem::create_directories(path.parent_path());
-    const std::filesystem::path next = path.string() + ".next";
+    const bool is_new = !std::filesystem::exists(path);
+    const std::filesystem::path next = is_new ? path : path.string() + ".next";
     std::ofstream(next, std::ios::binary) << text;
-    std::filesystem::rename(next, path);
+    if (!is_new) std::filesystem::rename(next, path);
   }
 
   std::filesystem::path root_;
