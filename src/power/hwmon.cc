@@ -23,10 +23,10 @@ enum class Place : uint8_t { kHwmon, kPciDevice };
 
 // A file and the channel that it is.
 struct FileChannel {
-  Place place = Place::kHwmon;
   std::string_view file, domain, quantity;
-  ReadingKind kind = ReadingKind::kGauge;
   Scale scale = {};
+  Place place = Place::kHwmon;
+  ReadingKind kind = ReadingKind::kGauge;
   bool slow = false, in_total = false;
   Sign sign = Sign::kNotNegative;
 };
@@ -37,14 +37,14 @@ constexpr FileChannel kAmd[] = {
     {.file = "power1_average",
      .domain = "gpu",
      .quantity = "power_mw",
-     .kind = ReadingKind::kAverage,
      .scale = kMicroToMilli,
+     .kind = ReadingKind::kAverage,
      .in_total = true},
     {.file = "power1_input",
      .domain = "gpu",
      .quantity = "power_mw",
-     .kind = ReadingKind::kInstant,
      .scale = kMicroToMilli,
+     .kind = ReadingKind::kInstant,
      .in_total = true},
     {.file = "energy1_input",
      .domain = "gpu",
@@ -71,24 +71,24 @@ constexpr FileChannel kAmd[] = {
      .quantity = "power_limit_mw",
      .scale = kMicroToMilli,
      .slow = true},
-    {.place = Place::kPciDevice,
-     .file = "gpu_busy_percent",
+    {.file = "gpu_busy_percent",
      .domain = "gpu",
      .quantity = "utilization_gpu_ppm",
-     .scale = kPercentToPpm},
-    {.place = Place::kPciDevice,
-     .file = "mem_busy_percent",
+     .scale = kPercentToPpm,
+     .place = Place::kPciDevice},
+    {.file = "mem_busy_percent",
      .domain = "gpu",
      .quantity = "utilization_memory_ppm",
-     .scale = kPercentToPpm},
-    {.place = Place::kPciDevice,
-     .file = "mem_info_vram_used",
+     .scale = kPercentToPpm,
+     .place = Place::kPciDevice},
+    {.file = "mem_info_vram_used",
      .domain = "gpu",
-     .quantity = "memory_used_bytes"},
-    {.place = Place::kPciDevice,
-     .file = "mem_info_vram_total",
+     .quantity = "memory_used_bytes",
+     .place = Place::kPciDevice},
+    {.file = "mem_info_vram_total",
      .domain = "gpu",
      .quantity = "memory_total_bytes",
+     .place = Place::kPciDevice,
      .slow = true},
 };
 

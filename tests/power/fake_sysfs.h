@@ -89,7 +89,7 @@ class FakeSysfs {
   static void WriteTo(const std::filesystem::path& path, const std::string& text) {
     std::filesystem::create_directories(path.parent_path());
     const bool is_new = !std::filesystem::exists(path);
-    const std::filesystem::path next = is_new ? path : path.string() + ".next";
+    const std::filesystem::path next = path.string() + (is_new ? "" : ".next");
     std::ofstream(next, std::ios::binary) << text;
     if (!is_new) std::filesystem::rename(next, path);
   }

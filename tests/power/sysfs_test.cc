@@ -246,7 +246,7 @@ TEST(Readers, StandWhateverIsInTheirFiles) {
       for (int pass = 0; pass < 2; ++pass) {
         ASSERT_EQ(reader.Read(true).size(), channels);
         readings += channels;
-        for (const std::string& file : kProc) fake.WriteProc(file, text());
+        fake.WriteProc(kProc[random() % std::size(kProc)], text());
       }
     }
   }
