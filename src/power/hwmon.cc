@@ -10,6 +10,7 @@
 #include <system_error>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "power/gpu_metrics.h"
 #include "power/reader.h"
 #include "power/sensor.h"
@@ -22,10 +23,10 @@ enum class Place : uint8_t { kHwmon, kPciDevice };
 
 // A file and the channel that it is.
 struct FileChannel {
-  Place place = Place::kHwmon;
   std::string_view file, domain, quantity;
-  ReadingKind kind = ReadingKind::kGauge;
   Scale scale = {};
+  Place place = Place::kHwmon;
+  ReadingKind kind = ReadingKind::kGauge;
   bool slow = false, in_total = false;
   Sign sign = Sign::kNotNegative;
 };
@@ -36,14 +37,14 @@ constexpr FileChannel kAmd[] = {
     {.file = "power1_average",
      .domain = "gpu",
      .quantity = "power_mw",
-     .kind = ReadingKind::kAverage,
      .scale = kMicroToMilli,
+     .kind = ReadingKind::kAverage,
      .in_total = true},
     {.file = "power1_input",
      .domain = "gpu",
      .quantity = "power_mw",
-     .kind = ReadingKind::kInstant,
      .scale = kMicroToMilli,
+     .kind = ReadingKind::kInstant,
      .in_total = true},
     {.file = "energy1_input",
      .domain = "gpu",
@@ -70,24 +71,24 @@ constexpr FileChannel kAmd[] = {
      .quantity = "power_limit_mw",
      .scale = kMicroToMilli,
      .slow = true},
-    {.place = Place::kPciDevice,
-     .file = "gpu_busy_percent",
+    {.file = "gpu_busy_percent",
      .domain = "gpu",
      .quantity = "utilization_gpu_ppm",
-     .scale = kPercentToPpm},
-    {.place = Place::kPciDevice,
-     .file = "mem_busy_percent",
+     .scale = kPercentToPpm,
+     .place = Place::kPciDevice},
+    {.file = "mem_busy_percent",
      .domain = "gpu",
      .quantity = "utilization_memory_ppm",
-     .scale = kPercentToPpm},
-    {.place = Place::kPciDevice,
-     .file = "mem_info_vram_used",
+     .scale = kPercentToPpm,
+     .place = Place::kPciDevice},
+    {.file = "mem_info_vram_used",
      .domain = "gpu",
-     .quantity = "memory_used_bytes"},
-    {.place = Place::kPciDevice,
-     .file = "mem_info_vram_total",
+     .quantity = "memory_used_bytes",
+     .place = Place::kPciDevice},
+    {.file = "mem_info_vram_total",
      .domain = "gpu",
      .quantity = "memory_total_bytes",
+     .place = Place::kPciDevice,
      .slow = true},
 };
 
@@ -162,7 +163,7 @@ Gpu GpuAt(const Driver* driver, const std::string& hwmon, const std::string& num
 std::vector<Gpu> FindGpus(const std::string& root) {
   std::vector<Gpu> gpus;
   for (const std::string& number : NamesIn(root)) {
-    const std::string hwmon = root + "/" + number;
+    const std::string hwmon = absl::StrCat(root, "/", number);
     const Driver* driver = DriverOf(ReadText(hwmon + "/name", 256).value.value_or(""));
     if (driver != nullptr) gpus.push_back(GpuAt(driver, hwmon, number));
   }
@@ -298,8 +299,11 @@ class HwmonReader : public Reader {
                                           .quantity = "energy_uj",
                                           .kind = ReadingKind::kCumulative,
                                           .in_total = true};
-    sensors_.push_back(
-        {ChannelOf(gpu, kAccumulator), [path] { return ReadGpuMetricsEnergy(path); }});
+    sensors_.push_back({ChannelOf(gpu, kAccumulator), [path] {
+                          FileNumber energy_uj = ReadGpuMetricsEnergy(path);
+                          const bool gone = energy_uj.reason == PowerReason::kAbsent;
+                          return gone ? Unknown<int64_t>(PowerReason::kDeviceLost) : energy_uj;
+                        }});
   }
 
   // The GPU's package is part of the card, and stands for it only where the card has no counter.
@@ -332,7 +336,7 @@ class HwmonReader : public Reader {
                                           "0x0063", "0x006f", "0x0076"};
     const std::string root = roots_.sysfs + "/bus/pci/devices";
     for (const std::string& address : NamesIn(root)) {
-      const std::string device = root + "/" + address;
+      const std::string device = absl::StrCat(root, "/", address);
       if (ReadText(device + "/vendor", 256).value != "0x1ae0") continue;
       const std::string id = ReadText(device + "/device", 256).value.value_or("");
       if (std::find(std::begin(kTpus), std::end(kTpus), id) == std::end(kTpus)) continue;

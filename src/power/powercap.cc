@@ -10,6 +10,8 @@
 #include <string>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+
 namespace xplane_time::power {
 namespace {
 
@@ -55,11 +57,12 @@ std::vector<Zone> FindZones(const std::string& root) {
     for (const std::string& name : NamesIn(directory)) {
       // Subzones are in the class directory and in their parents; links lead back from there.
       if (!IsZone(name) || (!parent.empty() && ParentOf(name) != parent)) continue;
-      const std::string path = directory + "/" + name;
+      const std::string path = absl::StrCat(directory, "/", name);
       if (paths.try_emplace(name, path).second) to_visit.emplace_back(name, path);
     }
   }
   std::vector<Zone> zones;
+  zones.reserve(paths.size());
   for (const auto& [id, path] : paths) {
     zones.push_back({id, path, ReadText(path + "/name", 256), LeadsNowhere(path)});
   }

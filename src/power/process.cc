@@ -102,7 +102,7 @@ class ProcessReader : public Reader {
   // The status of the process that had this number when it was found; kNoSamples once it has
   // ended. The start is read last, so that a number that changed hands is seen.
   FileText ReadStatus(int64_t pid, int64_t start_ticks) const {
-    const FileText status = ReadText(PathOf(pid, "status"), kMostBytes);
+    FileText status = ReadText(PathOf(pid, "status"), kMostBytes);
     const FileValue<Stat> stat = ReadStat(pid);
     for (const PowerReason reason : {status.reason, stat.reason}) {
       if (reason == PowerReason::kAbsent || reason == PowerReason::kDeviceLost) {

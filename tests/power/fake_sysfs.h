@@ -31,6 +31,7 @@ class FakeSysfs {
     std::string form = (std::filesystem::temp_directory_path() / "power_test.XXXXXX").string();
     EXPECT_NE(mkdtemp(form.data()), nullptr);
     root_ = form;
+    std::filesystem::permissions(root_, std::filesystem::perms(0755));
     std::filesystem::create_directories(root_ / "sys");
     std::filesystem::create_directories(root_ / "proc");
   }
@@ -67,6 +68,13 @@ class FakeSysfs {
     std::filesystem::create_directories(sys(path));
   }
 
+  void Deny(const std::string& path) {
+    std::filesystem::permissions(sys(path), std::filesystem::perms::none);
+  }
+  void DenyProc(const std::string& path) {
+    std::filesystem::permissions(proc(path), std::filesystem::perms::none);
+  }
+
   // A zone of powercap; no `range` file where it is empty.
   void Zone(const std::string& id, const std::string& name, const std::string& energy_uj,
             const std::string& range = "262143328850") {
@@ -80,12 +88,34 @@ class FakeSysfs {
   // Replaced at once, so that a reader sees the old text or the new one.
   static void WriteTo(const std::filesystem::path& path, const std::string& text) {
     std::filesystem::create_directories(path.parent_path());
-    const std::filesystem::path next = path.string() + ".next";
+    const bool is_new = !std::filesystem::exists(path);
+    const std::filesystem::path next = path.string() + (is_new ? "" : ".next");
     std::ofstream(next, std::ios::binary) << text;
-    std::filesystem::rename(next, path);
+    if (!is_new) std::filesystem::rename(next, path);
   }
 
   std::filesystem::path root_;
+};
+
+// Somebody whom permissions bind, also where the tests run as root.
+class WithoutRoot {
+ public:
+  WithoutRoot() : was_root_(geteuid() == 0) {
+    constexpr uid_t kNobody = 65534;
+    if (was_root_ && seteuid(kNobody) != 0) is_bound_ = false;
+  }
+  WithoutRoot(const WithoutRoot&) = delete;
+  WithoutRoot& operator=(const WithoutRoot&) = delete;
+  ~WithoutRoot() {
+    if (was_root_ && is_bound_) {
+      EXPECT_EQ(seteuid(0), 0);
+    }
+  }
+  bool is_bound() const { return is_bound_; }
+
+ private:
+  const bool was_root_;
+  bool is_bound_ = true;
 };
 
 // What a reader says, by "device domain quantity".

@@ -14,7 +14,6 @@ using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
-using ::testing::IsSupersetOf;
 using ::testing::Not;
 using ::testing::SizeIs;
 
@@ -176,6 +175,19 @@ TEST_F(Hwmon, AnUnreadableSensorStopsNothingElse) {
   ASSERT_THAT(hwmon.absences(), SizeIs(2));
   EXPECT_THAT(hwmon.absences()[0].message,
               AllOf(HasSubstr("hwmon0/power1_average"), HasSubstr("unsupported")));
+}
+
+TEST_F(Hwmon, ADeniedSensorNamesTheFileAndTheFix) {
+  Gpu("hwmon0", "i915", "0000:00:02.0");
+  File("hwmon0", "energy1_input", "1000000");
+  fake_.Deny("class/hwmon/hwmon0/energy1_input");
+  const WithoutRoot user;
+  if (!user.is_bound()) GTEST_SKIP() << "root reads everything";
+  const Discovered hwmon = Read();
+  ASSERT_THAT(hwmon.absences(), SizeIs(1));
+  EXPECT_EQ(hwmon.absences()[0].reason, PowerReason::kPermissionDenied);
+  EXPECT_THAT(hwmon.absences()[0].message, HasSubstr("hwmon0/energy1_input"));
+  EXPECT_THAT(hwmon.absences()[0].fix, HasSubstr("sudo chmod o+r"));
 }
 
 TEST_F(Hwmon, ADriverReloadIsLossAndReturn) {

@@ -1,6 +1,5 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 
 #include <csignal>
@@ -179,12 +178,25 @@ TEST_F(Process, GarbageWhileReadingIsUnknown) {
 }
 
 TEST_F(Process, AChildThatCannotBeReadMakesTheSumUnknown) {
-  if (geteuid() == 0) GTEST_SKIP() << "root reads everything";
   Add(100, 1, 50, 200);
   Add(101, 100, 60, 30);
   Discovered process = Read(100);
-  ASSERT_EQ(chmod(fake_.proc("101/status").c_str(), 0), 0);
+  fake_.DenyProc("101/status");
+  const WithoutRoot user;
+  if (!user.is_bound()) GTEST_SKIP() << "root reads everything";
   EXPECT_EQ(process.Value(kTree), "permission_denied");
+}
+
+TEST_F(Process, AProcessOfSomebodyElseThatIsHiddenIsDenied) {
+  Add(100, 1, 50, 200);
+  fake_.DenyProc("100");
+  const WithoutRoot user;
+  if (!user.is_bound()) GTEST_SKIP() << "root reads everything";
+  const Discovered process = Read(100);
+  ASSERT_THAT(process.absences(), SizeIs(1));
+  EXPECT_EQ(process.absences()[0].reason, PowerReason::kPermissionDenied);
+  EXPECT_THAT(process.absences()[0].message, HasSubstr("100/stat"));
+  EXPECT_THAT(process.absences()[0].fix, HasSubstr("as root"));
 }
 
 TEST_F(Process, MachineMemoryThatIsNotSaidIsUnknown) {

@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/stat.h>
 
 #include <cerrno>
 #include <cstdint>
@@ -185,19 +184,30 @@ TEST(Rapl, AContainerThatHidesTheZonesIsNamed) {
 }
 
 TEST(Rapl, DeniedFilesAreSaidOnceWithTheirFix) {
-  if (geteuid() == 0) GTEST_SKIP() << "root reads everything";
   FakeSysfs fake;
   fake.Zone("intel-rapl:0", "package-0", "1");
   fake.Zone("intel-rapl:0:0", "dram", "2");
-  for (const char* zone : {"intel-rapl:0", "intel-rapl:0:0"}) {
-    const std::string file = std::string("class/powercap/") + zone + "/energy_uj";
-    ASSERT_EQ(chmod(fake.sys(file).c_str(), 0), 0);
-  }
+  fake.Deny("class/powercap/intel-rapl:0/energy_uj");
+  fake.Deny("class/powercap/intel-rapl:0:0/energy_uj");
+  const WithoutRoot user;
+  if (!user.is_bound()) GTEST_SKIP() << "root reads everything";
   const Discovered rapl = ReadRapl(fake);
   ASSERT_THAT(rapl.absences(), SizeIs(1));
   EXPECT_EQ(rapl.absences()[0].reason, PowerReason::kPermissionDenied);
   EXPECT_THAT(rapl.absences()[0].message, HasSubstr("intel-rapl:0/energy_uj and 1 more"));
   EXPECT_THAT(rapl.absences()[0].fix, AllOf(HasSubstr("sudo chmod o+r"), HasSubstr("udev")));
+}
+
+TEST(Rapl, ATwinStandsInForACounterThatIsDenied) {
+  FakeSysfs fake;
+  fake.Zone("intel-rapl:0", "package-0", "1");
+  fake.Zone("intel-rapl-mmio:0", "package-0", "5");
+  fake.Deny("class/powercap/intel-rapl:0/energy_uj");
+  const WithoutRoot user;
+  if (!user.is_bound()) GTEST_SKIP() << "root reads everything";
+  Discovered rapl = ReadRapl(fake);
+  EXPECT_EQ(rapl.Value("package-0 package energy_uj"), "5");
+  EXPECT_THAT(rapl.absences(), SizeIs(1));
 }
 
 TEST(Rapl, AnUnreadableZoneStopsNothingElse) {
@@ -293,6 +303,17 @@ TEST_F(RaplByPerf, EachPackageHasItsCountersAndTheBoardOne) {
 TEST_F(RaplByPerf, PowercapComesFirst) {
   fake_.Zone("intel-rapl:0", "package-0", "1000");
   EXPECT_EQ(ReadRapl(fake_, NoPerf).Value("package-0 package energy_uj"), "1000");
+}
+
+TEST_F(RaplByPerf, StandsInForPackagesThatAreDenied) {
+  fake_.Zone("intel-rapl:0", "package-0", "1000");
+  fake_.Zone("intel-rapl:0:0", "dram", "1000");
+  fake_.Deny("class/powercap/intel-rapl:0/energy_uj");
+  const WithoutRoot user;
+  if (!user.is_bound()) GTEST_SKIP() << "root reads everything";
+  const Discovered rapl = ReadRapl(fake_, Counts({1}));
+  EXPECT_THAT(rapl.absences(), IsEmpty());
+  EXPECT_THAT(rapl.Keys(), SizeIs(5));  // of perf alone: no package twice
 }
 
 TEST_F(RaplByPerf, StandsInForPowercapThatIsHidden) {
