@@ -247,14 +247,14 @@ INSTANTIATE_TEST_SUITE_P(
 
 // Passes until the driver's buffer gave something; the channel's own poll is the last.
 std::vector<Reading> SamplesOf(NvmlFixture& nvml) {
-  for (int pass = 0; pass < 10'000; ++pass) {
+  for (int pass = 0; pass < 1000; ++pass) {
     std::vector<Reading> power;
     for (const Reading& reading : nvml.Read(false)) {
       const PowerChannel& channel = nvml.inventory().channels[reading.channel];
       if (channel.quantity == "power_mw") power.push_back(reading);
     }
-    if (power.size() > 3) return power;
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    if (power.size() > 1) return power;
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
   return {};
 }
@@ -276,7 +276,7 @@ TEST(NvmlSamples, FillTheTimeBetweenPolls) {
     int64_t newest = 0;
     for (int round = 0; round < 3; ++round) {
       const std::vector<Reading> power = SamplesOf(nvml);
-      ASSERT_GT(power.size(), 3u);
+      ASSERT_GT(power.size(), 1u);
       for (size_t i = 0; i + 1 < power.size(); ++i) {
         EXPECT_EQ(power[i].value, 111'000);
         ASSERT_TRUE(power[i].sampled_ns.has_value());
