@@ -13,7 +13,8 @@
 //      "processes": [1234],
 //      "lost_after": 100,       // device calls, then GPU_IS_LOST for ever
 //      "field_age_us": 2000,    // how old values of fields say to be; null: no timestamp
-//      "samples": {"period_ms": 20, "clock": "boottime"},   // or realtime, none
+//      "samples": {"period_ms": 20, "clock": "boottime",    // or realtime, none
+//                  "again": false},                         // true: with those seen before
 //      "calls": {"nvmlDeviceGetPowerUsage": ANSWER, ...}}]}
 //
 // ANSWER is a number, one step, or an array of steps that follow each other; the last one
@@ -22,7 +23,8 @@
 //    "per_s": 300000,           // grows with the time since nvmlInit
 //    "per_call": 10,            // grows with each call
 //    "wrap": 4294967296,        // modulo
-//    "error": 15,               // an nvmlReturn_t, instead of a value
+//    "error": 15,               // an nvmlReturn_t, instead of a value; of a field, -1: the
+//                               // driver leaves the field as it was
 //    "latency_s": 0.5,          // the call takes so long; 3600 hangs
 //    "calls": 3,                // the step lasts so many calls
 //    "until_s": 2.0}            // or until so long after the first nvmlInit
@@ -91,6 +93,7 @@ struct Device {
   std::optional<int64_t> field_age_us;
   std::optional<int64_t> sample_period_us;
   std::string sample_clock;
+  bool samples_again = false;
   std::map<std::string, Answer> answers;
   uint64_t calls = 0;
 };
@@ -107,8 +110,8 @@ struct Fake {
 };
 
 Fake& fake() {
-  static auto* const instance = new Fake;  // calls that hang may outlive the program's statics
-  return *instance;
+  static Fake instance;  // gone with the library: each dlopen starts anew
+  return instance;
 }
 
 double NowS(clockid_t clock = CLOCK_MONOTONIC) {
@@ -195,6 +198,7 @@ Device DeviceOf(const Json& json, size_t index) {
   if (json.contains("samples")) {
     device.sample_period_us = static_cast<int64_t>(json["samples"].value("period_ms", 20.0) * 1000);
     device.sample_clock = json["samples"].value("clock", "boottime");
+    device.samples_again = json["samples"].value("again", false);
   }
   device.answers = HealthyAnswers();
   for (auto& [name, answer] : AnswersOf(json.value("calls", Json::object()))) {
@@ -520,6 +524,7 @@ FAKE_NVML nvmlDeviceGetSamples(NvmlDevice handle, int, unsigned long long last_s
       OfDevice(handle, "nvmlDeviceGetSamples", [&](const Device& device, const Target&) {
         if (!device.sample_period_us) return kNvmlNotSupported;
         period_us = *device.sample_period_us;
+        if (device.samples_again) last_seen_us = 0;
         const clockid_t clock = device.sample_clock == "realtime" ? CLOCK_REALTIME : CLOCK_BOOTTIME;
         now_us = static_cast<int64_t>(NowS(clock) * 1e6);
         if (device.sample_clock == "none") now_us += int64_t{1} << 50;
@@ -594,6 +599,7 @@ FAKE_NVML nvmlDeviceGetFieldValues(NvmlDevice handle, int count, NvmlFieldValue*
                                   "nvmlDeviceGetFieldValues:" + std::to_string(value.field_id) +
                                       ":" + std::to_string(value.scope_id),
                                   lock);
+    if (answered.result < 0) continue;
     value.result = answered.result;
     value.latency_us = 0;
     value.value_type = kNvmlUnsignedInt;

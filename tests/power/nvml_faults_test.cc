@@ -228,6 +228,23 @@ TEST(NvmlFaults, ALostDeviceIsAskedOnceASecond) {
   EXPECT_EQ(nvml.Energy().value, 2'000'000);
 }
 
+TEST(NvmlFaults, AFieldSaysThatTheDeviceIsLost) {
+  NvmlFixture nvml(
+      {.script = OneDevice(
+           {{"calls", {{"nvmlDeviceGetFieldValues:185:0", Then(1000, 1, kNvmlGpuIsLost)}}}})});
+  nvml.Read(false);
+  EXPECT_EQ(nvml.Energy().reason, PowerReason::kDeviceLost);
+}
+
+TEST(NvmlFaults, AFieldThatTheDriverLeavesAloneIsNotZero) {
+  const Json untouched = {{{"value", 1000}, {"calls", 1}}, {{"error", -1}}};
+  NvmlFixture nvml(
+      {.script = OneDevice({{"calls", {{"nvmlDeviceGetFieldValues:186:0", untouched}}}})});
+  nvml.Read(false);
+  EXPECT_FALSE(nvml.Power().value.has_value());
+  EXPECT_EQ(nvml.Power().reason, PowerReason::kUnsupported);
+}
+
 TEST(NvmlFaults, LostForEver) {
   NvmlFixture nvml({.script = OneDevice({{"lost_after", 40}})});
   for (int pass = 0; pass < 20; ++pass) nvml.Read(pass % 2 == 0);
@@ -282,12 +299,15 @@ TEST(NvmlFaults, TheDriverIsGoneForAWhile) {
                                    {{"error", kNvmlDriverNotLoaded}, {"calls", 2}},
                                    Json::object()}}}}}});
   std::vector<PowerReason> reasons;
+  int absent = 0;
   for (int pass = 0; pass < 60; ++pass) {
     const PowerReason reason = nvml.Read(pass % 4 == 3).front().reason;
+    if (reason == PowerReason::kAbsent) ++absent;
     if (reasons.empty() || reasons.back() != reason) reasons.push_back(reason);
   }
   EXPECT_THAT(reasons, ElementsAre(PowerReason::kKnown, PowerReason::kAbsent, PowerReason::kReset,
                                    PowerReason::kKnown));
+  EXPECT_GE(absent, 5);  // it is asked in slow passes only, and says no twice
 }
 
 TEST(NvmlFaults, AfterAnUpdateLibraryAndModuleDiffer) {

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <ostream>
 #include <thread>
+#include <utility>
 
 #include "power/nvml_api.h"
 #include "power/nvml_calls.h"
@@ -246,39 +247,41 @@ INSTANTIATE_TEST_SUITE_P(
 
 // Passes until the driver's buffer gave something; the channel's own poll is the last.
 std::vector<Reading> SamplesOf(NvmlFixture& nvml) {
-  for (int pass = 0; pass < 10'000; ++pass) {
+  for (int pass = 0; pass < 1000; ++pass) {
     std::vector<Reading> power;
     for (const Reading& reading : nvml.Read(false)) {
       const PowerChannel& channel = nvml.inventory().channels[reading.channel];
       if (channel.quantity == "power_mw") power.push_back(reading);
     }
-    if (power.size() > 3) return power;
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    if (power.size() > 1) return power;
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
   return {};
 }
 
-Json VoltaWithSamples(const std::string& clock) {
-  return OneDevice(WithoutFields({{"architecture", kNvmlVolta},
-                                  {"capability", {7, 0}},
-                                  {"samples", {{"period_ms", 1}, {"clock", clock}}},
-                                  {"calls", {{"nvmlDeviceGetSamples", 111000}}}}));
+Json VoltaWithSamples(const std::string& clock, bool again = false) {
+  return OneDevice(
+      WithoutFields({{"architecture", kNvmlVolta},
+                     {"capability", {7, 0}},
+                     {"samples", {{"period_ms", 4}, {"clock", clock}, {"again", again}}},
+                     {"calls", {{"nvmlDeviceGetSamples", 111000}}}}));
 }
 
 TEST(NvmlSamples, FillTheTimeBetweenPolls) {
-  for (const std::string clock : {"boottime", "realtime"}) {
-    NvmlFixture nvml({.script = VoltaWithSamples(clock)});
+  for (const auto& [clock, again] :
+       {std::pair("boottime", false), std::pair("boottime", true), std::pair("realtime", false)}) {
+    NvmlFixture nvml({.script = VoltaWithSamples(clock, again)});
     EXPECT_THAT(nvml.Channel("gpu", "power_mw", ReadingKind::kInstant)->note,
                 HasSubstr("buffered samples"));
     int64_t newest = 0;
     for (int round = 0; round < 3; ++round) {
       const std::vector<Reading> power = SamplesOf(nvml);
-      ASSERT_GT(power.size(), 3u);
+      ASSERT_GT(power.size(), 1u);
       for (size_t i = 0; i + 1 < power.size(); ++i) {
         EXPECT_EQ(power[i].value, 111'000);
         ASSERT_TRUE(power[i].sampled_ns.has_value());
-        // Neither clock moves against the other by as much between two reads.
-        EXPECT_GT(*power[i].sampled_ns, newest - kMs);
+        // None twice: they are 4 ms apart, and two clocks are read much closer together.
+        EXPECT_GT(*power[i].sampled_ns, newest + kMs);
         EXPECT_LE(*power[i].sampled_ns, power[i].after_ns);
         newest = *power[i].sampled_ns;
       }
