@@ -46,8 +46,7 @@ int RunSources(const PowerCommand& command, output::OutputOptions how) {
   PowerSourceOptions from = command.record.from;
   from.environment = Environment();
   how.format = command.format == "json" ? output::Format::kJson : output::Format::kTable;
-  return WriteText(command.output_path,
-                   output::RenderPowerSources(ListPowerSources(from), how));
+  return WriteText(command.output_path, output::RenderPowerSources(ListPowerSources(from), how));
 }
 
 // Sums it up and prints it; the picture too.
