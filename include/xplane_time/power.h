@@ -200,7 +200,7 @@ struct GaugeSummary {
   size_t channel = 0;  // into PowerSummary::inventory.channels
   uint64_t n = 0, unknown = 0;
   // In the unit of `quantity`; the median is exact of up to 16384 readings, beyond within
-  // 0.003 % (docs/power.md).
+  // 0.006 % (docs/power.md).
   std::optional<double> avg = {}, max = {}, median = {}, min = {};
   PowerReason reason = PowerReason::kNone;                          // where n is 0
 };

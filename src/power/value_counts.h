@@ -5,7 +5,7 @@
 //
 //   8192 .. 16383 by 1    16384 .. 32767 by 2    32768 .. 65535 by 4    ...
 //
-// so that an answer, the middle of such a span, is off by at most 1 in 2^15 (0.003 %). Memory:
+// so that an answer, the middle of such a span, is off by at most 1 in 2^14 (0.006 %). Memory:
 // 64 KiB, and 32 KiB for each power of two that occurs. Add is constant time.
 #ifndef XPLANE_TIME_SRC_POWER_VALUE_COUNTS_H_
 #define XPLANE_TIME_SRC_POWER_VALUE_COUNTS_H_
