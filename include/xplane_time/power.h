@@ -38,6 +38,9 @@
 
 namespace xplane_time {
 
+// GCC 12 takes the kNone below for one that hides that of runs.h.
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wshadow"
 // Why a value is not known.
 enum class PowerReason : uint8_t {
   kNone,  // it is known
@@ -54,6 +57,7 @@ enum class PowerReason : uint8_t {
   kSuspended,    // the machine slept
   kImplausible,  // a jump that no device makes
 };
+#pragma GCC diagnostic pop
 std::string_view PowerReasonName(PowerReason reason);  // permission_denied, ...
 std::optional<PowerReason> PowerReasonOf(std::string_view name);
 

@@ -350,7 +350,7 @@ void Summarizer::BuildFindings(const LogEnd& end) {
     Note("windows_dropped", "more than are kept, or open at the same time", dropped_windows_);
   }
   for (const ReaderQuality& reader : summary_.readers) {
-    if (reader.missed > 0) Note("missed_deadlines", reader.source + " first", reader.missed);
+    if (reader.missed > 0) Note("missed_deadlines", "of " + reader.source, reader.missed);
     if (reader.hung) Note("hung", absl::StrCat(reader.source, ": a call did not return"));
   }
   uint64_t apart = 0;
