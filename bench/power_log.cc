@@ -4,8 +4,8 @@
 //   power_log read p.jsonl.gz                   # the yardstick: inflate it and look at each byte
 //   power_log summarize p.jsonl.gz
 //
-// A file whose name does not end in .gz is plain. Each prints the seconds and the peak of its
-// memory.
+// A file whose name does not end in .gz is plain. Each prints the seconds, those of a
+// core (on a machine that is shared, the ones to compare), and the peak of its memory.
 #include <sys/resource.h>
 #include <zlib.h>
 
@@ -133,7 +133,11 @@ int main(int argc, char** argv) {
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
   rusage usage = {};
   getrusage(RUSAGE_SELF, &usage);
-  std::printf("%s: %.3f s, peak %.1f MB\n", what.c_str(), seconds.count(),
+  const auto cpu_s = [](const timeval& time) {
+    return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) / 1e6;
+  };
+  std::printf("%s: %.3f s, %.3f s of a core, peak %.1f MB\n", what.c_str(), seconds.count(),
+              cpu_s(usage.ru_utime) + cpu_s(usage.ru_stime),
               static_cast<double>(usage.ru_maxrss) / 1000);
   return 0;
 }

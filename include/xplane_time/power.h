@@ -38,6 +38,9 @@
 
 namespace xplane_time {
 
+// GCC 12 takes the kNone below for one that hides that of runs.h.
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wshadow"
 // Why a value is not known.
 enum class PowerReason : uint8_t {
   kKnown,
@@ -54,6 +57,7 @@ enum class PowerReason : uint8_t {
   kSuspended,    // the machine slept
   kImplausible,  // a jump that no device makes
 };
+#pragma GCC diagnostic pop
 std::string_view PowerReasonName(PowerReason reason);  // permission_denied, ...
 std::optional<PowerReason> PowerReasonOf(std::string_view name);
 
@@ -201,8 +205,8 @@ struct EnergyEstimate {
 struct GaugeSummary {
   size_t channel = 0;  // into PowerSummary::inventory.channels
   uint64_t n = 0, unknown = 0;
-  // In the unit of `quantity`; the median is exact, or within 1 in 2^13 where the values are
-  // too many to count (docs/power.md).
+  // In the unit of `quantity`; the median is exact of up to 16384 readings, beyond within
+  // 0.006 % (docs/power.md).
   std::optional<double> avg = {}, max = {}, median = {}, min = {};
   PowerReason reason = PowerReason::kKnown;                          // where n is 0
 };
