@@ -206,7 +206,7 @@ struct GaugeSummary {
   // In the unit of `quantity`; the median is exact of up to 16384 readings, beyond within
   // 0.006 % (docs/power.md).
   std::optional<double> avg = {}, max = {}, median = {}, min = {};
-  PowerReason reason = PowerReason::kNone;                          // where n is 0
+  PowerReason reason = PowerReason::kNone;  // where n is 0
 };
 
 // The energies of a window that are `in_total`, added up: only where each of them is known.
@@ -231,7 +231,7 @@ struct WindowSummary {
 
 // Power over the time of the recording, for a plot.
 struct PowerColumn {
-  double covered = 0;  // share of the column's time
+  double covered = 0;                                         // share of the column's time
   std::optional<double> min_w = {}, mean_w = {}, max_w = {};  // empty: a gap
 };
 struct PowerSeries {

@@ -107,8 +107,8 @@ void ReadingFold::Meet(const WindowEdge& edge) {
   part.reason = all->reason;
   part.longest_gap_ns = edge.t_ns - begins_[edge.window];
   if (all->n == 0) return;
-  part.longest_gap_ns = std::max({all->longest_gap_ns, all->first.t_ns - begins_[edge.window],
-                                  edge.t_ns - all->last.t_ns});
+  part.longest_gap_ns = std::max(
+      {all->longest_gap_ns, all->first.t_ns - begins_[edge.window], edge.t_ns - all->last.t_ns});
   part.sum = static_cast<double>(all->sum);
   part.min = all->min;
   part.max = all->max;

@@ -80,8 +80,7 @@ struct Rhythm {
 // times between changes where there are as many; else prior_period_ns, else the period. That
 // of an average is at least its window.
 inline constexpr size_t kRhythmSpacings = 8;
-Rhythm RhythmOf(const PowerChannel& channel, const std::vector<Sample>& first,
-                int64_t expected_ns);
+Rhythm RhythmOf(const PowerChannel& channel, const std::vector<Sample>& first, int64_t expected_ns);
 
 class ChannelFold {
  public:

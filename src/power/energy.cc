@@ -148,8 +148,7 @@ void EnergyFold::CloseHeld() {
     // One reading alone holds over nothing.
     int64_t covered_to_ns = here.t_ns - rules_.period_ns;
     if (before.known && before.joined) {
-      const int64_t to_ns =
-          std::min(here.t_ns, before.t_ns + kGapPeriods * rules_.period_ns);
+      const int64_t to_ns = std::min(here.t_ns, before.t_ns + kGapPeriods * rules_.period_ns);
       add(before.t_ns, to_ns, before.value);
       covered_to_ns = std::max(covered_to_ns, to_ns);
     } else if (before.known) {
@@ -166,8 +165,7 @@ bool EnergyFold::Suspended(int64_t from_ns, int64_t to_ns) {
          suspensions_[next_suspension_].to_ns <= from_ns) {
     ++next_suspension_;
   }
-  return next_suspension_ < suspensions_.size() &&
-         suspensions_[next_suspension_].from_ns < to_ns;
+  return next_suspension_ < suspensions_.size() && suspensions_[next_suspension_].from_ns < to_ns;
 }
 
 bool EnergyFold::Plausible(absl::int128 delta_uj, int64_t duration_ns) const {

@@ -37,9 +37,9 @@ inline constexpr int64_t kPeakUpdates = 10;
 inline constexpr int64_t kMostPlausibleMw = 100'000'000;  // 100 kW
 
 struct EnergyRules {
-  bool counter = false;    // microjoules that add up; else milliwatts
-  int64_t period_ns = 0;   // usual time between readings
-  int64_t update_ns = 0;   // how old what a reading says may be
+  bool counter = false;   // microjoules that add up; else milliwatts
+  int64_t period_ns = 0;  // usual time between readings
+  int64_t update_ns = 0;  // how old what a reading says may be
   std::optional<int64_t> wrap_range = {};
   int64_t max_plausible_mw = kMostPlausibleMw;
 };
@@ -97,8 +97,8 @@ class EnergyFold {
     absl::int128 pj = 0;
     double partial_pj = 0;  // of a piece that the edge cuts
     int64_t covered_ns = 0;
-    double slack_pj = 0;           // held: bounds of what the edge may misplace
-    absl::int128 low_pj = 0;       // counter: at the last reading before
+    double slack_pj = 0;      // held: bounds of what the edge may misplace
+    absl::int128 low_pj = 0;  // counter: at the last reading before
     Tally tally;
   };
   struct Open {

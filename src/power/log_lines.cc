@@ -63,10 +63,9 @@ absl::StatusOr<std::unique_ptr<LogLines>> LogLines::Open(const std::string& path
     return absl::ResourceExhaustedError(absl::StrCat(path, ": no memory for reading it"));
   }
   gzbuffer(file.get(), kChunk);
-  return std::unique_ptr<LogLines>(
-      new LogLines([file](char* to, size_t size, std::string* damage) {
-        return ReadGzip(file.get(), to, size, damage);
-      }));
+  return std::unique_ptr<LogLines>(new LogLines([file](char* to, size_t size, std::string* damage) {
+    return ReadGzip(file.get(), to, size, damage);
+  }));
 }
 
 std::unique_ptr<LogLines> LogLines::FromMemory(std::string_view bytes) {
@@ -98,7 +97,8 @@ bool LogLines::Next(LogLine* line) {
   size_t searched = 0;
   uint64_t skipped = 0;  // of a line that is too long
   for (;;) {
-    const void* feed = std::memchr(buffer_.data() + begin_ + searched, '\n', end_ - begin_ - searched);
+    const void* feed =
+        std::memchr(buffer_.data() + begin_ + searched, '\n', end_ - begin_ - searched);
     if (feed == nullptr) {
       searched = end_ - begin_;
       if (searched > kLongest) {

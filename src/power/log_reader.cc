@@ -185,9 +185,8 @@ bool JsonLog::Parse(const LogLine& line, dom::object* object) {
 absl::Status JsonLog::ReadHeader(const LogLine& line) {
   dom::object object;
   if (!Parse(line, &object)) {
-    return absl::DataLossError(
-        absl::StrCat(PlaceOf(line), ": no header of a power log: no JSON object",
-                     std::string(kWayOut)));
+    return absl::DataLossError(absl::StrCat(
+        PlaceOf(line), ": no header of a power log: no JSON object", std::string(kWayOut)));
   }
   Fields fields(object);
   const std::string schema = fields.Text("schema");
@@ -224,9 +223,8 @@ absl::Status JsonLog::ReadHeader(const LogLine& line) {
   channels_ = inventory.channels.size();
   sources_ = header.periods_ns.size();
   if (channels_ > kMostChannels) {
-    return absl::DataLossError(absl::StrCat(PlaceOf(line), ": ", channels_,
-                                            " channels, more than ", kMostChannels,
-                                            "; record fewer sources"));
+    return absl::DataLossError(absl::StrCat(PlaceOf(line), ": ", channels_, " channels, more than ",
+                                            kMostChannels, "; record fewer sources"));
   }
   sink_->Header(std::move(header));
   return absl::OkStatus();
@@ -361,7 +359,8 @@ void JsonLog::ReadGauge(int64_t t_ns, const std::string& name, int64_t value) {
   auto at = gauges_.find(name);
   if (at == gauges_.end()) {
     if (channels_ == kMostChannels) {
-      sink_->Finding(t_ns, {.code = "gauges_dropped", .message = "too many gauges; first: " + name});
+      sink_->Finding(t_ns,
+                     {.code = "gauges_dropped", .message = "too many gauges; first: " + name});
       return;
     }
     at = gauges_.emplace(name, static_cast<uint32_t>(channels_++)).first;
@@ -399,10 +398,9 @@ void JsonLog::ReadEnd(int64_t t_ns, Fields* fields) {
 absl::StatusOr<LogEnd> ReadLines(LogLines* lines, LogSink* sink) {
   LogLine first;
   if (!lines->Next(&first)) {
-    return absl::DataLossError(absl::StrCat("line 1, byte 0: no header: the log is empty",
-                                            lines->damage().empty() ? "" : " (",
-                                            lines->damage(), lines->damage().empty() ? "" : ")",
-                                            std::string(kWayOut)));
+    return absl::DataLossError(absl::StrCat(
+        "line 1, byte 0: no header: the log is empty", lines->damage().empty() ? "" : " (",
+        lines->damage(), lines->damage().empty() ? "" : ")", std::string(kWayOut)));
   }
   auto end = LooksLikeNvidiaSmi(first.text) ? ReadNvidiaSmi(first, lines, sink)
                                             : ReadJsonLog(first, lines, sink);

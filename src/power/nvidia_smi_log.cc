@@ -68,9 +68,8 @@ constexpr std::array<Quantity, 17> kQuantities = {{
 
 const Quantity* QuantityOf(std::string_view header) {
   const std::string_view column = Trimmed(header.substr(0, header.find('[')));
-  const auto* at =
-      std::find_if(kQuantities.begin(), kQuantities.end(),
-                   [&](const Quantity& each) { return each.column == column; });
+  const auto* at = std::find_if(kQuantities.begin(), kQuantities.end(),
+                                [&](const Quantity& each) { return each.column == column; });
   return at == kQuantities.end() ? nullptr : at;
 }
 
@@ -108,7 +107,8 @@ std::optional<int64_t> TimeOf(std::string_view cell) {
 // "71.83 W", "71.83", "P0"; "[N/A]" and "[Not Supported]" are unknown.
 bool ValueOf(std::string_view cell, double scale, Reading* reading) {
   if (cell.empty() || cell.front() == '[' || cell == "N/A") {
-    reading->reason = cell == "[GPU is lost]" ? PowerReason::kDeviceLost : PowerReason::kUnsupported;
+    reading->reason =
+        cell == "[GPU is lost]" ? PowerReason::kDeviceLost : PowerReason::kUnsupported;
     return true;
   }
   if (cell.front() == 'P') cell.remove_prefix(1);

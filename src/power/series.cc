@@ -28,7 +28,9 @@ void Series::Piece(const EnergyPiece& piece) {
   if (columns_.empty()) begin_ns_ = piece.begin_ns;
   const int64_t duration_ns = piece.end_ns - piece.begin_ns;
   const double power_mw = static_cast<double>(piece.energy_pj) / static_cast<double>(duration_ns);
-  const auto last_of = [&] { return static_cast<size_t>((piece.end_ns - 1 - begin_ns_) / column_ns_); };
+  const auto last_of = [&] {
+    return static_cast<size_t>((piece.end_ns - 1 - begin_ns_) / column_ns_);
+  };
   while (last_of() >= most_) Widen();
   if (last_of() >= columns_.size()) columns_.resize(last_of() + 1);
   int64_t at_ns = piece.begin_ns;

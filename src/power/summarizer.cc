@@ -78,8 +78,8 @@ void Summarizer::Readings(size_t s, int64_t t_ns, std::span<const Reading> readi
   for (const Reading& reading : readings) {
     ChannelState& channel = channels_[reading.channel];
     passes.latencies.Add(reading.after_ns - reading.before_ns);
-    const int64_t at_ns = reading.sampled_ns.value_or(
-        reading.before_ns + (reading.after_ns - reading.before_ns) / 2);
+    const int64_t at_ns =
+        reading.sampled_ns.value_or(reading.before_ns + (reading.after_ns - reading.before_ns) / 2);
     if (at_ns <= channel.last_ns) {
       ++backwards_;
       continue;
@@ -163,8 +163,7 @@ uint32_t Summarizer::Open(int64_t t_ns, std::string_view name) {
   if (!name.empty()) summary.number = numbers_[summary.name]++;
   summary.begin_ns = t_ns;
   if (clocks_.has_value()) {
-    summary.begin_unix_ns =
-        SaturatingAdd(clocks_->realtime_ns - clocks_->monotonic_ns, t_ns);
+    summary.begin_unix_ns = SaturatingAdd(clocks_->realtime_ns - clocks_->monotonic_ns, t_ns);
   }
   edges_.Insert({t_ns, window, /*end=*/false});
   open_.emplace(summary.name, window);

@@ -102,7 +102,6 @@ class Summarizer : public LogSink {
   std::map<std::string, uint32_t, std::less<>> open_;
   std::map<std::string, uint64_t, std::less<>> numbers_;
   uint64_t backwards_ = 0, late_marks_ = 0, dropped_windows_ = 0;
-  
 };
 
 }  // namespace xplane_time::power

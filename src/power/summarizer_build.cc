@@ -20,9 +20,7 @@ bool Covers(double coverage) { return coverage >= kAllButRounding; }
 
 double CoverageOf(int64_t covered_ns, const WindowSummary& window) {
   const int64_t duration_ns = window.end_ns - window.begin_ns;
-  return duration_ns <= 0
-             ? 0
-             : static_cast<double>(covered_ns) / static_cast<double>(duration_ns);
+  return duration_ns <= 0 ? 0 : static_cast<double>(covered_ns) / static_cast<double>(duration_ns);
 }
 
 double MeanW(double energy_j, int64_t covered_ns) {
@@ -63,9 +61,8 @@ std::vector<Summarizer::Domain> Summarizer::Domains() const {
     if (channel.kind == ReadingKind::kCumulative) {
       if (at->counter == nullptr) at->counter = &state;
       // An instant says more than an average over a longer time.
-    } else if (at->power == nullptr ||
-               (channel.kind == ReadingKind::kInstant &&
-                at->power->fold->channel().kind == ReadingKind::kAverage)) {
+    } else if (at->power == nullptr || (channel.kind == ReadingKind::kInstant &&
+                                        at->power->fold->channel().kind == ReadingKind::kAverage)) {
       at->power = &state;
     }
   }
@@ -105,8 +102,7 @@ void Summarizer::EstimateByCounter(const Domain& domain, uint32_t window,
   if (part.peak_mw.has_value()) out->peak_w = *part.peak_mw * kWPerMw;
 }
 
-void Summarizer::EstimateByPower(const Domain& domain, uint32_t window,
-                                 EnergyEstimate* out) const {
+void Summarizer::EstimateByPower(const Domain& domain, uint32_t window, EnergyEstimate* out) const {
   if (domain.power == nullptr) {
     out->reason = PowerReason::kUnsupported;
     return;
@@ -159,9 +155,9 @@ void Summarizer::CrossCheck(const Domain& domain, uint32_t window, EnergyEstimat
   out->counter_j = counter.energy_j;
   out->integral_j = held.energy_j;
   const WindowSummary& summary = summary_.windows[window];
-  const int64_t slowest_ns = std::max({domain.counter->fold->rhythm().period_ns,
-                                       domain.counter->fold->rhythm().update_ns,
-                                       domain.power->fold->rhythm().update_ns});
+  const int64_t slowest_ns =
+      std::max({domain.counter->fold->rhythm().period_ns, domain.counter->fold->rhythm().update_ns,
+                domain.power->fold->rhythm().update_ns});
   if (!counter.energy_j || !held.energy_j || counter.coverage < kComparableCoverage ||
       held.coverage < kComparableCoverage ||
       (summary.end_ns - summary.begin_ns) / kComparablePeriods < slowest_ns) {
@@ -340,8 +336,7 @@ void Summarizer::BuildFindings(const LogEnd& end) {
   if (end.damaged_lines > 0) Note("damaged_lines", end.first_damage, end.damaged_lines);
   if (end.dropped > 0) Note("dropped", "the recorder could not write fast enough", end.dropped);
   if (backwards_ > 0) {
-    Note("times_backwards", "not later than the one before of their channel; left out",
-         backwards_);
+    Note("times_backwards", "not later than the one before of their channel; left out", backwards_);
   }
   if (late_marks_ > 0) {
     Note("late_marks", "written over 2 s after their time; moved there", late_marks_);
