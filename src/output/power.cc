@@ -55,8 +55,7 @@ void AddRow(const PowerSummary& summary, const WindowSummary& window, const Ener
   cells->window.push_back(Printable(WindowName(window)));
   cells->domain.push_back(
       Printable(DomainName(summary, energy.source, energy.device, energy.domain)));
-  cells->seconds.push_back(
-      Number(static_cast<double>(window.end_ns - window.begin_ns) / kNsPerS));
+  cells->seconds.push_back(Number(static_cast<double>(window.end_ns - window.begin_ns) / kNsPerS));
   cells->energy.push_back(Number(energy.energy_j));
   cells->bounds.push_back(
       energy.lo_j && energy.hi_j ? Number(energy.lo_j) + " .. " + Number(energy.hi_j) : "-");
@@ -70,8 +69,7 @@ void AddRow(const PowerSummary& summary, const WindowSummary& window, const Ener
 void AddTotal(const WindowSummary& window, Cells* cells) {
   cells->window.push_back(Printable(WindowName(window)));
   cells->domain.push_back("total");
-  cells->seconds.push_back(
-      Number(static_cast<double>(window.end_ns - window.begin_ns) / kNsPerS));
+  cells->seconds.push_back(Number(static_cast<double>(window.end_ns - window.begin_ns) / kNsPerS));
   cells->energy.push_back(Number(window.total.energy_j));
   cells->bounds.push_back("-");
   cells->mean.push_back(Number(window.total.mean_w));
@@ -129,12 +127,10 @@ Section ReaderSection(const PowerSummary& summary) {
   }
   Section section;
   section.title = "readers";
-  section.grid.columns = {TextColumn("source", std::move(sources)),
-                          NumberColumn("reads/s", std::move(rates)),
-                          NumberColumn("missed", std::move(missed)),
-                          NumberColumn("longest gap ms", std::move(gaps)),
-                          NumberColumn("read p50 us", std::move(p50)),
-                          NumberColumn("p99 us", std::move(p99))};
+  section.grid.columns = {
+      TextColumn("source", std::move(sources)),    NumberColumn("reads/s", std::move(rates)),
+      NumberColumn("missed", std::move(missed)),   NumberColumn("longest gap ms", std::move(gaps)),
+      NumberColumn("read p50 us", std::move(p50)), NumberColumn("p99 us", std::move(p99))};
   return section;
 }
 
@@ -142,10 +138,10 @@ Section ReaderSection(const PowerSummary& summary) {
 std::vector<std::string> Remarks(const PowerSummary& summary, const CarbonModel& carbon) {
   std::vector<std::string> lines;
   for (const PowerAbsence& absence : summary.inventory.absences) {
-    lines.push_back(Printable(absl::StrCat(
-        "absent: ", absence.source, " ", absence.what, ": ",
-        std::string(PowerReasonName(absence.reason)), absence.message.empty() ? "" : ": ",
-        absence.message, absence.fix.empty() ? "" : "; ", absence.fix)));
+    lines.push_back(Printable(absl::StrCat("absent: ", absence.source, " ", absence.what, ": ",
+                                           std::string(PowerReasonName(absence.reason)),
+                                           absence.message.empty() ? "" : ": ", absence.message,
+                                           absence.fix.empty() ? "" : "; ", absence.fix)));
   }
   for (const PowerFinding& finding : summary.findings) {
     lines.push_back(
@@ -154,11 +150,10 @@ std::vector<std::string> Remarks(const PowerSummary& summary, const CarbonModel&
   for (const WindowSummary& window : summary.windows) {
     const auto modelled = CarbonOf(window.total, carbon);
     if (!modelled.has_value()) continue;
-    lines.push_back(absl::StrCat("modelled: ", Printable(WindowName(window)), ": ",
-                                 FormatFixed(modelled->kwh, 6), " kWh, ",
-                                 FormatFixed(modelled->co2e_g, 3), " g CO2e (",
-                                 Number(carbon.g_per_kwh), " g/kWh, PUE ", Number(carbon.pue),
-                                 ")"));
+    lines.push_back(absl::StrCat(
+        "modelled: ", Printable(WindowName(window)), ": ", FormatFixed(modelled->kwh, 6), " kWh, ",
+        FormatFixed(modelled->co2e_g, 3), " g CO2e (", Number(carbon.g_per_kwh), " g/kWh, PUE ",
+        Number(carbon.pue), ")"));
     break;  // of the first window; JSON has every one
   }
   return lines;

@@ -166,7 +166,8 @@ TEST(Power, OpenMetricsIsWellFormed) {
 }
 
 TEST(Power, ThePlotLeavesGapsOpen) {
-  const std::vector<std::string> lines = LinesOf(PowerPlot(Sample(), {.width = 80, .unicode = false}));
+  const std::vector<std::string> lines =
+      LinesOf(PowerPlot(Sample(), {.width = 80, .unicode = false}));
   ASSERT_EQ(lines.size(), 2u * 8 + 2);
   EXPECT_THAT(lines[0], HasSubstr("nvml 0 gpu, W"));
   EXPECT_THAT(lines[7], Not(HasSubstr("- -")));
