@@ -1,4 +1,4 @@
-#include "tune/harness_process.h"
+#include "harness/process.h"
 
 #include <fcntl.h>
 #include <poll.h>

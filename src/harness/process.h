@@ -3,8 +3,8 @@
 // A child in a process group of its own, with a pipe each way on descriptors that its
 // environment names (docs/harness.md); what it prints is kept for messages. It ends with its
 // driver, whatever ends that. One thread; no call blocks beyond its deadline.
-#ifndef XPLANE_TIME_SRC_TUNE_HARNESS_PROCESS_H_
-#define XPLANE_TIME_SRC_TUNE_HARNESS_PROCESS_H_
+#ifndef XPLANE_TIME_SRC_HARNESS_PROCESS_H_
+#define XPLANE_TIME_SRC_HARNESS_PROCESS_H_
 
 #include <sys/types.h>
 
@@ -66,4 +66,4 @@ class HarnessProcess {
 
 }  // namespace xplane_time
 
-#endif  // XPLANE_TIME_SRC_TUNE_HARNESS_PROCESS_H_
+#endif  // XPLANE_TIME_SRC_HARNESS_PROCESS_H_
