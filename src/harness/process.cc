@@ -264,4 +264,10 @@ std::string HarnessProcess::Printed() {
   return tail_.size() <= kTailBytes ? tail_ : tail_.substr(tail_.size() - kTailBytes);
 }
 
+std::string StatusOfEnding(const std::string& ending) {
+  if (ending == "exit 137" || ending.starts_with("signal 9 ")) return "oom";
+  if (!ending.starts_with("signal ")) return "crash";
+  return absl::StrCat("crash(", ending.substr(7, ending.find(' ', 7) - 7), ")");
+}
+
 }  // namespace xplane_time

@@ -48,6 +48,7 @@ class HarnessProcess {
   std::string Ending();
   // Of the last lines that it printed, at most 2000 bytes.
   std::string Printed();
+  pid_t pid() const { return pid_; }  // -1: it ended
 
  private:
   HarnessProcess() = default;
@@ -63,6 +64,10 @@ class HarnessProcess {
   size_t searched_ = 0;  // of received_: no line ends before
   std::function<bool()> stopped_;
 };
+
+// What a process says by the way it ended, as the status of what it was doing: crash(11), oom
+// (the kernel's way: signal 9), crash.
+std::string StatusOfEnding(const std::string& ending);
 
 }  // namespace xplane_time
 
