@@ -27,8 +27,7 @@ absl::StatusOr<RunResult> AskMeasured(const RunRecord& record, InferenceClient* 
   result.begin_ns = Now<std::chrono::steady_clock>();
   auto answer = client->Ask(record);
   result.end_ns = Now<std::chrono::steady_clock>();
-  absl::StatusOr<WindowSummary> window = begun;
-  if (begun.ok()) window = telemetry->End(kWindow);
+  auto window = begun.ok() ? telemetry->End(kWindow) : absl::StatusOr<WindowSummary>(begun);
   if (!answer.ok()) return answer.status();
   result.answer = *std::move(answer);
   if (window.ok()) {
