@@ -82,7 +82,7 @@ std::string ConfigJson(const PowerRunCommand& command) {
       {"records", command.records_path}, {"command", command.command},
       {"model", command.model},          {"dataset", command.dataset},
       {"timeout_s", command.timeout_s},  {"most_failures", command.most_failures},
-      {"sources", command.sources},      {"output_dir", command.output_root}};
+      {"sources", command.from.sources}, {"output_dir", command.output_root}};
   config["max_queries"] = command.max_queries.has_value()
                               ? nlohmann::ordered_json(*command.max_queries)
                               : nlohmann::ordered_json();

@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <ctime>
 #include <iostream>
+#include <memory>
 
 #include <poll.h>
 #include <unistd.h>
@@ -11,10 +12,13 @@
 #include "absl/strings/str_cat.h"
 #include "commands.h"
 #include "decide/protocol.h"
+#include "output/schema.h"
 #include "output/tuning.h"
 #include "tune/export.h"
 #include "tune/outcome_json.h"
 #include "tune/process_harness.h"
+#include "tune/search_ask.h"
+#include "tune/search_halving.h"
 #include "tune_progress.h"
 #include "xplane_time/store.h"
 #include "xplane_time/tune.h"
@@ -105,21 +109,58 @@ int FailHarness(const absl::Status& status) {
   return absl::IsUnavailable(status) || absl::IsNotFound(status) ? kExitNoHarness : exit_code;
 }
 
+std::unique_ptr<Searcher> SearcherOf(const TuneCommand& command, const SearchSpace& space,
+                                     const TuneOptions& options) {
+  if (command.halve_to > 0) return std::make_unique<HalvingSearcher>(command.halve_to);
+  if (command.ask_for == 0) return nullptr;
+  return std::make_unique<AskSearcher>(AskSearcher::Options{.command = command.proposer,
+                                                            .count = command.ask_for,
+                                                            .seed = command.decide.seed,
+                                                            .stopped = options.stopped},
+                                       space);
+}
+
+// All that there is to choose from at the start. A proposer brings its own: besides these
+// only listed variants, and an incumbent or a baseline that is a grid point.
+absl::StatusOr<std::vector<Configuration>> KnownOf(const TuneCommand& command,
+                                                   const SearchSpace& space) {
+  if (command.ask_for == 0) return ChooseConfigurations(space, command.choice);
+  std::vector<Configuration> known;
+  if (!space.variants.empty()) {
+    auto listed = ChooseConfigurations(space, {.strategy = Strategy::kList});
+    if (!listed.ok()) return listed;
+    known = *std::move(listed);
+  }
+  for (const std::string& given : {command.incumbent, command.baseline}) {
+    if (!given.starts_with('{')) continue;
+    auto point = FindPoint(space, given);
+    if (!point.ok()) continue;  // a listed one, or it will be missed
+    const bool is_known = std::any_of(known.begin(), known.end(), [&](const Configuration& each) {
+      return each.id == point->id;
+    });
+    if (!is_known) known.push_back(*std::move(point));
+  }
+  return known;
+}
+
 int RunLoop(const TuneCommand& command, const output::OutputOptions& how) {
   auto space = ReadSpace(command.space_path);
   if (!space.ok()) return Fail(space.status());
-  auto configurations = ChooseConfigurations(*space, command.choice);
+  auto configurations = KnownOf(command, *space);
   if (!configurations.ok()) return Fail(configurations.status());
   auto options = OptionsOf(command, *space);
   if (!options.ok()) return Fail(options.status());
   auto store = TuneStore::Open(command.store_path, {});
   if (!store.ok()) return Fail(store.status());
+  const std::unique_ptr<Searcher> searcher = SearcherOf(command, *space, *options);
+  options->searcher = searcher.get();
   ProcessHarness harness({.process = {.command = command.harness,
                                       .log_path = command.harness_log,
                                       .stopped = options->stopped},
                           .session = options->workload,
                           .workloads = space->workloads,
                           .calls = command.calls,
+                          .run_limit = command.run_limit,
                           .prepare_timeout = Milliseconds(command.prepare_timeout_s),
                           .slot_timeout = Milliseconds(command.slot_timeout_s)});
   for (const int signal : {SIGINT, SIGTERM, SIGHUP}) std::signal(signal, OnStopSignal);
@@ -221,6 +262,7 @@ int RunDecide(const TuneCommand& command) {
 
 int RunTune(const Options& options) {
   const TuneCommand& command = options.tune;
+  if (command.json_schema) return WriteText(command.output_path, output::JsonSchema("tune"));
   switch (command.action) {
     case TuneAction::kRun:
       return RunLoop(command, options.output);

@@ -86,6 +86,7 @@ absl::StatusOr<std::string> RunForText(const Options& options, const Opened& ope
     case Command::kCompare:
     case Command::kPick:
     case Command::kTune:
+    case Command::kPower:
       break;
   }
   return absl::InternalError("a command without text");
@@ -123,7 +124,7 @@ absl::StatusOr<Opened> OpenInputs(const Options& options) {
   if (absl::IsNotFound(inputs.status()) && MayBeACommand(options)) {
     return absl::NotFoundError(absl::StrCat(inputs.status().message(),
                                             "; if a command is meant: report, planes, functions, "
-                                            "kernels, tree, events, compare, pick or tune"));
+                                            "kernels, tree, events, compare, pick, tune or power"));
   }
   if (!inputs.ok()) return inputs.status();
   Diagnostics diagnostics;
@@ -140,6 +141,7 @@ int RunCommand(Options options) {
   }
   AdaptToTerminal(options, &options.output);
   if (options.command == Command::kTune) return RunTune(options);
+  if (options.command == Command::kPower) return RunPower(options);
   const auto filters = Filters::Compile(options.report);  // a bad one needs no reading
   if (!filters.ok()) return Fail(filters.status());
   if (options.command == Command::kCompare) return RunCompare(options);

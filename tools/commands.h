@@ -39,6 +39,9 @@ int RunCompare(const Options& options);
 int RunPick(const Options& options);
 int RunTune(const Options& options);
 
+// The sampling sidecar; also returns the exit code of what it ran.
+int RunPower(const Options& options);
+
 // Prints why on standard error; returns the exit code.
 int Fail(const absl::Status& status);
 

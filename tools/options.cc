@@ -61,6 +61,12 @@ constexpr std::array<CommandInfo, 9> kCommands = {{
      "  xplane-time tune space.json --resume --incumbent v3f0c... -- ./harness\n"
      "  xplane-time tune show\n"
      "  xplane-time tune export --format t4 -o results.json\n"},
+    {Command::kPower, "power", "Watts and joules of a command, a machine or a log",
+     "  xplane-time power sources\n"
+     "  xplane-time power record -- python train.py\n"
+     "  xplane-time power record --idle 10 -r 5 --log power.jsonl -- ./bench\n"
+     "  xplane-time power replay power.jsonl --format json\n"
+     "  xplane-time power run problems.jsonl -- python answer.py\n"},
 }};
 
 // Help that fits 80 columns.
@@ -207,6 +213,7 @@ void AddOwnOptions(Command command, CLI::App* app, Options* o, Texts* t) {
       AddPickOptions(app, o, t);
       break;
     case Command::kTune:
+    case Command::kPower:
       break;
   }
 }
@@ -231,6 +238,10 @@ void BuildApp(CLI::App* app, Options* options, Texts* texts) {
     sub->callback([options, &info] { options->command = info.command; });
     if (info.command == Command::kTune) {
       AddTune(sub, &options->tune, &texts->tune);
+      continue;
+    }
+    if (info.command == Command::kPower) {
+      AddPower(sub, &options->power, &texts->power);
       continue;
     }
     AddTraces(info.command, sub, options);
@@ -263,6 +274,7 @@ std::string FormatOf(const std::string& path) {
 // Turns texts into values. An error message where they do not fit.
 std::string Convert(const Texts& t, Options* o) {
   if (o->command == Command::kTune) return ConvertTune(t.tune, &o->tune);
+  if (o->command == Command::kPower) return ConvertPower(t.power, &o->power);
   const std::map<std::string, Format> formats = {{"table", Format::kTable},
                                                  {"json", Format::kJson},
                                                  {"csv", Format::kCsv},
@@ -319,14 +331,14 @@ std::string Convert(const Texts& t, Options* o) {
   return "";
 }
 
-// What is after -- of tune is the harness, and none of our options.
-std::vector<std::string> TakeHarness(std::vector<std::string>* arguments) {
-  if (arguments->empty() || arguments->front() != "tune") return {};
+// What is after -- of tune and of power is a command, and none of our options.
+std::vector<std::string> TakeCommand(std::string_view of, std::vector<std::string>* arguments) {
+  if (arguments->empty() || arguments->front() != of) return {};
   const auto end = std::find(arguments->begin(), arguments->end(), "--");
   if (end == arguments->end()) return {};
-  std::vector<std::string> harness(end + 1, arguments->end());
+  std::vector<std::string> command(end + 1, arguments->end());
   arguments->erase(end, arguments->end());
-  return harness;
+  return command;
 }
 
 // "xplane-time TRACE ..." means "xplane-time report TRACE ...".
@@ -362,7 +374,8 @@ Parsed ParseCommandLine(int argc, char** argv) {
     parsed.exit_code = 64;
     return parsed;
   }
-  options.tune.harness = TakeHarness(&arguments);
+  options.tune.harness = TakeCommand("tune", &arguments);
+  options.power.command = TakeCommand("power", &arguments);
   std::reverse(arguments.begin(), arguments.end());  // CLI11 takes them so
   try {
     app.parse(arguments);
@@ -374,7 +387,9 @@ Parsed ParseCommandLine(int argc, char** argv) {
     const CLI::App* of = chosen.empty() ? &app : chosen[0];
     const bool nested = !chosen.empty() && !chosen[0]->get_subcommands().empty();
     if (nested) of = chosen[0]->get_subcommands()[0];
-    parsed.text = of->help(chosen.empty() ? "" : nested ? "xplane-time tune" : "xplane-time");
+    const std::string parent = nested ? absl::StrCat("xplane-time ", chosen[0]->get_name())
+                                      : std::string("xplane-time");
+    parsed.text = of->help(chosen.empty() ? "" : parent);
     return parsed;
   } catch (const CLI::ParseError& error) {
     parsed.error = error.what();

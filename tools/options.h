@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "options_power.h"
 #include "options_tune.h"
 #include "output/decisions.h"
 #include "output/output.h"
@@ -31,7 +32,8 @@ enum class Command : uint8_t {
   kEvents,
   kCompare,
   kPick,
-  kTune
+  kTune,
+  kPower
 };
 enum class When : uint8_t { kAuto, kAlways, kNever };
 
@@ -66,6 +68,7 @@ struct Options {
   std::string compat_device;            // as given; empty: not given
   DecideOptions decide;
   TuneCommand tune;
+  PowerCommand power;
 };
 
 std::string_view CommandName(Command command);

@@ -23,6 +23,7 @@ struct Texts {
   std::string min_effect = "1%", max_mde = "5%", alpha, offset_std, drift_std = "2%",
               delta = "0.5%", benchmark_time = "real";
   TuneTexts tune;
+  PowerTexts power;
 };
 
 // A count: digits only, so that neither a sign nor an overflow slips through.

@@ -33,12 +33,6 @@ void AddAsking(CLI::App* app, PowerRunCommand* o) {
       ->check(CLI::Range(1, 1'000'000))
       ->type_name("N")
       ->group(kAsking);
-  app->add_option("--source", o->sources,
-                  "Of power, several with commas: nvml, rapl, hwmon, process, constant:WATTS; "
-                  "none: every value is null [nvml,rapl,hwmon,process]")
-      ->delimiter(',')
-      ->type_name("NAME")
-      ->group(kAsking);
 }
 
 void AddKeeping(CLI::App* app, PowerRunCommand* o) {
@@ -65,7 +59,7 @@ void AddKeeping(CLI::App* app, PowerRunCommand* o) {
 
 }  // namespace
 
-void AddPowerRun(CLI::App* power, PowerRunCommand* o, std::function<void()> chosen) {
+CLI::App* AddPowerRun(CLI::App* power, PowerRunCommand* o, std::function<void()> chosen) {
   CLI::App* app = power->add_subcommand(
       "run", "Each record of a file through a command, with the energy of its answer");
   app->callback(std::move(chosen));
@@ -74,6 +68,7 @@ void AddPowerRun(CLI::App* power, PowerRunCommand* o, std::function<void()> chos
                   "-- (docs/power-run.md)");
   AddAsking(app, o);
   AddKeeping(app, o);
+  return app;
 }
 
 std::string ConvertPowerRun(PowerRunCommand* o) {

@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "xplane_time/power.h"
+
 namespace CLI {
 class App;
 }
@@ -23,14 +25,14 @@ struct PowerRunCommand {
   bool overwrite = false, resume = false;
   double timeout_s = 600;
   int most_failures = 3;
-  std::vector<std::string> sources;  // of the recorder; "none": no telemetry
+  PowerSourceOptions from;  // the source "none" alone: no telemetry
   std::string format = "table";
   std::string progress = "auto";
   bool quiet = false;
 };
 
-// Adds `run` to `power`; `chosen` is called where it was given.
-void AddPowerRun(CLI::App* power, PowerRunCommand* command, std::function<void()> chosen);
+// Adds `run` to `power`; `chosen` is called where it was given. Sensors are the caller's.
+CLI::App* AddPowerRun(CLI::App* power, PowerRunCommand* command, std::function<void()> chosen);
 // An error message where options do not fit.
 std::string ConvertPowerRun(PowerRunCommand* command);
 

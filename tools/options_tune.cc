@@ -36,7 +36,7 @@ void AddDecision(CLI::App* app, TuneCommand* o, TuneTexts* t) {
   app->add_option("--incumbent", o->incumbent, "Stays unless a faster variant is proved")
       ->type_name("ID")
       ->group(kDecision);
-  app->add_option("--budget-runs", o->decide.budget_runs, "At most so many timed runs")
+  app->add_option("--budget-runs", o->decide.budget_runs, "At most so many timed runs of the race")
       ->check(CLI::Range(int64_t{1}, kMaxRuns))
       ->type_name("N")
       ->group(kDecision);
@@ -57,8 +57,14 @@ void AddDecision(CLI::App* app, TuneCommand* o, TuneTexts* t) {
 
 void AddMeasuring(CLI::App* app, TuneCommand* o, TuneTexts* t) {
   app->add_option("--strategy", t->strategy,
-                  "all, list (explicit variants only), or random:N grid points [all]")
+                  "all, list (explicit variants only) or random:N grid points are raced; halving:N "
+                  "races the best N of a search, ask:N the best 8 of N that --proposer names [all]")
       ->type_name("NAME")
+      ->group(kMeasuring);
+  app->add_option("--proposer", o->proposer,
+                  "Command of an optimizer: python -m xplane_time.propose_optuna "
+                  "(docs/space.md)")
+      ->type_name("COMMAND")
       ->group(kMeasuring);
   app->add_option("--calls", o->calls, "Calls a timed run; its time is that of one [1]")
       ->check(CLI::Range(1, 1'000'000))
@@ -68,6 +74,17 @@ void AddMeasuring(CLI::App* app, TuneCommand* o, TuneTexts* t) {
                   "A run that takes longer is ended, in seconds [60]")
       ->check(CLI::Range(0.001, 1e6))
       ->type_name("S")
+      ->group(kMeasuring);
+  app->add_option("--run-limit", o->run_limit,
+                  "A run that takes K times as long as the fastest variant's, and over a second, "
+                  "is ended; 0: never [10]")
+      ->check(CLI::Validator(
+          [](std::string& text) {
+            const double times = std::atof(text.c_str());
+            return times == 0 || times >= 2 ? "" : "--run-limit: 0, or at least 2";
+          },
+          ""))
+      ->type_name("K")
       ->group(kMeasuring);
   app->add_option("--prepare-timeout", o->prepare_timeout_s, "The same for compiling [600]")
       ->check(CLI::Range(0.001, 1e6))
@@ -138,6 +155,8 @@ void AddTune(CLI::App* tune, TuneCommand* o, TuneTexts* t) {
       ->type_name("WHEN")
       ->group(kOut);
   tune->add_flag("--quiet", o->quiet, "Errors only on standard error")->group(kOut);
+  tune->add_flag("--json-schema", o->json_schema, "Print the JSON Schema of this command's output")
+      ->group(kOut);
 
   CLI::App* decide = AddAction(tune, "decide", "The decision alone: JSON Lines in and out",
                                TuneAction::kDecide, o);
@@ -160,17 +179,34 @@ void AddTune(CLI::App* tune, TuneCommand* o, TuneTexts* t) {
 
 namespace {
 
-std::string ConvertStrategy(const std::string& text, Choice* choice) {
+// N of "name:N".
+std::optional<uint64_t> CountAfter(const std::string& text, const std::string& name) {
+  if (!text.starts_with(name + ":")) return std::nullopt;
+  std::string count = text.substr(name.size() + 1);
+  if (!CountValidator()(count).empty()) return std::nullopt;
+  return std::stoull(count);
+}
+
+std::string ConvertStrategy(const std::string& text, TuneCommand* o) {
   if (text == "all") {
-    choice->strategy = Strategy::kGrid;
+    o->choice.strategy = Strategy::kGrid;
   } else if (text == "list") {
-    choice->strategy = Strategy::kList;
-  } else if (std::string count = text.substr(std::min<size_t>(text.size(), 7));
-             text.starts_with("random:") && CountValidator()(count).empty()) {
-    choice->strategy = Strategy::kRandom;
-    choice->count = std::stoull(count);
+    o->choice.strategy = Strategy::kList;
+  } else if (const auto random = CountAfter(text, "random"); random.has_value()) {
+    o->choice.strategy = Strategy::kRandom;
+    o->choice.count = *random;
+  } else if (const auto halving = CountAfter(text, "halving"); halving.value_or(0) > 0) {
+    o->halve_to = *halving;
+  } else if (const auto ask = CountAfter(text, "ask"); ask.value_or(0) > 0) {
+    o->ask_for = *ask;
   } else {
-    return absl::StrCat("--strategy: all, list or random:N, not '", text, "'");
+    return absl::StrCat("--strategy: all, list, random:N, halving:N or ask:N, not '", text, "'");
+  }
+  if ((o->ask_for > 0) == o->proposer.empty()) {
+    return "--strategy ask:N and --proposer COMMAND go together";
+  }
+  if ((o->halve_to > 0 || o->ask_for > 0) && o->decide.objective == Objective::kPareto) {
+    return "--strategy: a search needs one objective, and pareto is several; take all or random:N";
   }
   return "";
 }
@@ -212,10 +248,10 @@ std::string ConvertTune(const TuneTexts& t, TuneCommand* o) {
   o->choice.seed = decide.seed;
   o->changes_json = ChangesJson(t, *o);
   if (o->action == TuneAction::kExport && o->format == "table") o->format = "csv";
-  if (o->action != TuneAction::kRun) return "";
+  if (o->action != TuneAction::kRun || o->json_schema) return "";
   if (o->space_path.empty()) return "no SPACE given; see xplane-time tune --help";
   if (o->harness.empty()) return "no harness given: xplane-time tune SPACE -- HARNESS...";
-  return ConvertStrategy(t.strategy, &o->choice);
+  return ConvertStrategy(t.strategy, o);
 }
 
 }  // namespace xplane_time::tools

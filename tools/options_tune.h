@@ -31,15 +31,17 @@ struct TuneCommand {
   std::string incumbent, baseline;
   uint64_t confirmation_rounds = 10;
   Choice choice;
+  uint64_t halve_to = 0, ask_for = 0;  // 0: no such search
+  std::string proposer;
   int64_t calls = 1;
-  double slot_timeout_s = 60, prepare_timeout_s = 600;
+  double slot_timeout_s = 60, prepare_timeout_s = 600, run_limit = 10;
   std::string workload;  // empty: the space's name
   std::string harness_log;
 
   std::string format = "table";  // run, show, replay: table, json; export: csv, json, t4, tuned
   std::string output_path;
   std::string progress = "auto";
-  bool quiet = false;
+  bool quiet = false, json_schema = false;
 };
 
 // Options read as text and converted after parsing.

@@ -2,7 +2,9 @@
 #include <unistd.h>
 
 #include <cstdlib>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "cmd_power_run.h"
@@ -37,7 +39,7 @@ class Recorded : public Telemetry {
 
 absl::StatusOr<std::unique_ptr<Telemetry>> RecordedTelemetry(const PowerRunCommand& command,
                                                              int64_t pid) {
-  if (command.sources.size() == 1 && command.sources[0] == "none") return NewNoTelemetry();
+  if (command.from.sources == std::vector<std::string>{"none"}) return NewNoTelemetry();
   std::string log_path = ScratchFolder() + "/xplane-time-power.XXXXXX";
   const int fd = mkstemp(log_path.data());
   if (fd < 0) {
@@ -46,13 +48,9 @@ absl::StatusOr<std::unique_ptr<Telemetry>> RecordedTelemetry(const PowerRunComma
   }
   close(fd);
   PowerRecordOptions options;
-  options.from.sources = command.sources;
+  options.from = command.from;
   options.from.pid = pid;
   options.log_path = log_path;
-  for (const char* name : {"CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "ROCR_VISIBLE_DEVICES",
-                           "HIP_VISIBLE_DEVICES"}) {
-    if (const char* value = std::getenv(name)) options.from.environment[name] = value;
-  }
   auto recorder = PowerRecorder::Start(options);
   if (!recorder.ok()) {
     unlink(log_path.c_str());

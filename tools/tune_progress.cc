@@ -120,10 +120,20 @@ void TuneProgress::OnPrepared(const TunedVariant& variant, size_t done, size_t o
   }
 }
 
+void TuneProgress::OnSearching(const SearchReport& search, size_t in_stage) {
+  if (how_ == How::kNothing || Soon(milliseconds(how_ == How::kLive ? 200 : 10'000))) return;
+  const std::string text =
+      absl::StrCat("searches (", search.strategy, "): stage ", search.stages, ", ", in_stage,
+                   " configurations in it; ", search.searched, " so far, ", search.runs, " runs");
+  how_ == How::kLive ? Draw(text + "\n") : Log(text);
+}
+
 void TuneProgress::OnRound(const Decider& decider, std::span<const TunedVariant> variants) {
+  constexpr int kShare = 20;  // a look may take one part in so many of the time
   const milliseconds least(how_ == How::kLive ? 200 : 10'000);
-  if (how_ == How::kNothing || Soon(least)) return;
-  const Verdict verdict = decider.Judge("running");
+  if (how_ == How::kNothing || Soon(std::max(least, kShare * look_took_))) return;
+  const Verdict verdict = decider.Judge("running", Detail::kStanding);
+  look_took_ = std::chrono::ceil<milliseconds>(std::chrono::steady_clock::now() - last_);
   const std::vector<Ratio> left = Survivors(verdict);
   std::string head = absl::StrCat(left.size(), " of ", decider.space().variants.size(),
                                   " variants left, ", Runs(verdict, budget_runs_));

@@ -21,6 +21,7 @@ class TuneProgress : public TuneWatcher {
 
   void OnHello(const HarnessInfo& harness, const TuneSession& session) override;
   void OnPrepared(const TunedVariant& variant, size_t done, size_t of) override;
+  void OnSearching(const SearchReport& search, size_t in_stage) override;
   void OnRound(const Decider& decider, std::span<const TunedVariant> variants) override;
   void OnConfirming(uint64_t done, uint64_t of) override;
 
@@ -34,7 +35,8 @@ class TuneProgress : public TuneWatcher {
   How how_;
   size_t width_;
   std::optional<int64_t> budget_runs_;
-  size_t drawn_lines_ = 0, told_out_ = 0;
+  size_t drawn_lines_ = 0;
+  std::chrono::milliseconds look_took_{0};  // at how the race stands
   std::chrono::steady_clock::time_point last_ = {};
 };
 

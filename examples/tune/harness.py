@@ -1,4 +1,5 @@
-"""A matrix multiplication in panels of rows, as a harness of xplane-time tune:
+"""An exponential moving average, its loop unrolled by 2, 4, 8 or 16, as a harness of
+xplane-time tune:
 
     xplane-time tune space.json --slot-timeout 5 -- python harness.py
 
@@ -8,27 +9,40 @@ import os
 import signal
 import time
 
+import jax
 import jax.numpy as jnp
 import numpy
 from xplane_time.harness import serve_jax
 
-SIZE = 256
-random = numpy.random.default_rng(1)
-a, b = (jnp.asarray(random.standard_normal((SIZE, SIZE)), jnp.float32) for _ in range(2))
+STEPS, WIDTH, DECAY = 16384, 8, 0.9
+rows = numpy.random.default_rng(1).standard_normal((STEPS, WIDTH)).astype(numpy.float32)
 
 
 def build(params):
-    panel, fault = params["panel"], params.get("fault")
+    unroll, fault = params["unroll"], params.get("fault")
     if fault == "crash":
         os.kill(os.getpid(), signal.SIGSEGV)
     if fault == "hang":
         time.sleep(1000)
 
-    def matmul(x, y):
-        rows = [x[i:i + panel] @ y for i in range(0, SIZE, panel)]
-        return jnp.concatenate(rows) * (2 if fault == "wrong" else 1)
+    def average(x):
+        def step(mean, row):
+            mean = DECAY * mean + row
+            return mean, mean
 
-    return matmul, (a, b)
+        means = jax.lax.scan(step, jnp.zeros(WIDTH, jnp.float32), x, unroll=unroll)[1]
+        return means * (2 if fault == "wrong" else 1)
+
+    return average, (jnp.asarray(rows),)
 
 
-serve_jax(build, reference=lambda: numpy.asarray(a) @ numpy.asarray(b), fallback_wall=True)
+def reference():
+    means = numpy.empty_like(rows)
+    mean = numpy.zeros(WIDTH, numpy.float32)
+    for i, row in enumerate(rows):
+        mean = numpy.float32(DECAY) * mean + row
+        means[i] = mean
+    return means
+
+
+serve_jax(build, reference=reference, fallback_wall=True)

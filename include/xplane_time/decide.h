@@ -173,6 +173,8 @@ enum class Folded : uint8_t {
   kRepeated,       // known already, ignored
 };
 
+enum class Detail : uint8_t { kAll, kStanding };
+
 class Decider {
  public:
   // InvalidArgument: no or too many variants, the same id twice, a config out of range.
@@ -194,8 +196,9 @@ class Decider {
   const Batch* Next();
   const Verdict& verdict() const;  // after Next() gave null
 
-  // The verdict on what has been folded so far: for an interruption, and for progress.
-  Verdict Judge(std::string_view stop_reason) const;
+  // The verdict on what has been folded so far: for an interruption, and for progress. That
+  // of kStanding has no p_best and no regret, whose bootstrap is most of the work.
+  Verdict Judge(std::string_view stop_reason, Detail detail = Detail::kAll) const;
 
   const Space& space() const;
   const DecideConfig& config() const;

@@ -24,6 +24,7 @@
 #ifndef XPLANE_TIME_POWER_H_
 #define XPLANE_TIME_POWER_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -39,7 +40,7 @@ namespace xplane_time {
 
 // Why a value is not known.
 enum class PowerReason : uint8_t {
-  kNone,  // it is known
+  kKnown,
   kPermissionDenied,
   kUnsupported,
   kNoSamples,
@@ -100,8 +101,8 @@ struct PowerDevice {
 struct PowerAbsence {
   std::string source, what;
   PowerReason reason = PowerReason::kAbsent;
-  std::string message;  // names the file or call
-  std::string fix;      // empty: there is none
+  std::string message;   // names the file or call
+  std::string fix = {};  // empty: there is none
   bool operator==(const PowerAbsence&) const = default;
 };
 
@@ -147,20 +148,22 @@ struct PowerRecordOptions {
 class PowerRecorder {
  public:
   // Starts a thread for each reader and one that watches them. Errors: FailedPrecondition
-  // (no source has a power or energy reading; the message has every absence),
+  // (nothing to read at all, or from a source that was named; the message has every absence),
   // InvalidArgument (a source's name, a period), of the file.
   static absl::StatusOr<std::unique_ptr<PowerRecorder>> Start(const PowerRecordOptions& options);
   virtual ~PowerRecorder() = default;  // stops
 
   virtual const PowerInventory& inventory() const = 0;
+  // Where SummarizePowerLog reads it, as long as the recorder lives.
+  virtual const std::string& log_path() const = 0;
   // Of the window `name`; synchronize the device before. InvalidArgument: End without Begin,
   // Begin of a window that is open.
   virtual absl::Status Begin(std::string_view name) = 0;
   virtual absl::Status End(std::string_view name) = 0;
   // A caller's own gauge (kv_cache_bytes, ...), as it is now.
   virtual absl::Status Gauge(std::string_view quantity, int64_t value) = 0;
-  // The log up to now is on its way to the disk; a reader of it sees all before the call.
-  virtual absl::Status Flush() = 0;
+  // OK where all of the log could be written up to now.
+  virtual absl::Status log_status() const = 0;
   // Within one period, but for calls that hang. The first write error of the log, if any.
   virtual absl::Status Stop() = 0;
 };
@@ -185,7 +188,7 @@ struct EnergyEstimate {
   double coverage = 0;                                 // share of the window with readings
   std::optional<double> mean_w = {}, peak_w = {};      // over the covered part
   std::optional<double> idle_j = {}, active_j = {};    // with a baseline
-  PowerReason reason = PowerReason::kNone;  // where energy_j is empty, or of what is missing
+  PowerReason reason = PowerReason::kKnown;  // where energy_j is empty, or of what is missing
   bool shared = false;
   // Counter and integral of readings, where both are known; more than 5 % apart: inconsistent.
   std::optional<double> counter_j = {}, integral_j = {};
@@ -194,12 +197,22 @@ struct EnergyEstimate {
   int64_t longest_gap_ns = 0;
 };
 
-// Of all readings of one channel in a window.
+// Of all readings of one channel in a window, its begin and end included.
 struct GaugeSummary {
-  PowerChannel channel;
+  size_t channel = 0;  // into PowerSummary::inventory.channels
   uint64_t n = 0, unknown = 0;
-  std::optional<double> avg = {}, max = {}, median = {}, min = {};  // in the unit of `quantity`
-  PowerReason reason = PowerReason::kNone;                          // where n is 0
+  // In the unit of `quantity`; the median is exact, or within 1 in 2^13 where the values are
+  // too many to count (docs/power.md).
+  std::optional<double> avg = {}, max = {}, median = {}, min = {};
+  PowerReason reason = PowerReason::kKnown;                          // where n is 0
+};
+
+// The energies of a window that are `in_total`, added up: only where each of them is known.
+struct PowerTotal {
+  std::optional<double> energy_j = {}, mean_w = {};
+  double coverage = 0;  // the least one
+  PowerReason reason = PowerReason::kKnown;
+  std::string missing = {};  // "nvml GPU-1234 gpu", the first energy that is not known
 };
 
 struct WindowSummary {
@@ -211,6 +224,18 @@ struct WindowSummary {
   bool cut = false;  // the log ended before the window did
   std::vector<EnergyEstimate> energies;
   std::vector<GaugeSummary> gauges;
+  PowerTotal total;
+};
+
+// Power over the time of the recording, for a plot.
+struct PowerColumn {
+  double covered = 0;  // share of the column's time
+  std::optional<double> min_w = {}, mean_w = {}, max_w = {};  // empty: a gap
+};
+struct PowerSeries {
+  std::string source, device, domain;
+  int64_t begin_ns = 0, column_ns = 0;
+  std::vector<PowerColumn> columns;  // one after the other
 };
 
 // How well the sampler kept its times.
@@ -238,15 +263,18 @@ struct PowerSummary {
   std::vector<WindowSummary> windows;  // the whole recording first, then as they began
   std::vector<ReaderQuality> readers;
   std::vector<PowerFinding> findings;
+  std::vector<PowerSeries> series;
   bool complete = false;  // the log has its last line
 };
 
 struct PowerSummaryOptions {
   EnergyEstimator estimator = EnergyEstimator::kBest;
-  // Its mean power is the idle power: the name of a window.
+  // Its mean power is the idle power: the name of windows.
   std::string idle_window = "idle";
   bool whole = true;  // with the window of the whole recording
-  uint64_t max_windows = 1'000'000;
+  // Later ones are counted and left out, and so are those that begin while 1024 are open.
+  uint64_t max_windows = 100'000;
+  size_t max_columns = 1024;  // of each series; 0: no series
 };
 
 // Reads `path` (JSON Lines of this project, gzip accepted, or nvidia-smi's CSV) once, in
@@ -254,6 +282,9 @@ struct PowerSummaryOptions {
 // and the byte). A log that is cut at any byte is summarized up to there, `complete` false.
 absl::StatusOr<PowerSummary> SummarizePowerLog(const std::string& path,
                                                const PowerSummaryOptions& options);
+// The same of a log in memory, not inflated; `name` is for errors.
+absl::StatusOr<PowerSummary> SummarizePowerLogText(std::string_view text, const std::string& name,
+                                                   const PowerSummaryOptions& options);
 
 }  // namespace xplane_time
 

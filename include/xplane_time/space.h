@@ -117,6 +117,11 @@ struct Choice {
 absl::StatusOr<std::vector<Configuration>> ChooseConfigurations(const SearchSpace& space,
                                                                 const Choice& choice);
 
+// The grid point with these parameters, whatever their order; a float may be written as an
+// integer. InvalidArgument: not an object, a parameter too many or too few, a value that the
+// space does not have, a constraint that is false or cannot be computed: says which.
+absl::StatusOr<Configuration> FindPoint(const SearchSpace& space, std::string_view params_json);
+
 // Explicit variants and grid points one by one, as kGrid, without keeping them; the visitor
 // returns false to stop. Errors: as above.
 absl::Status VisitConfigurations(const SearchSpace& space,

@@ -12,10 +12,11 @@
 //   outcome->verdict.pick              // into outcome->variants, by `measured`
 //
 // The way: hello; all configurations are prepared and, where the harness can, verified;
-// those with one fingerprint are one variant and its aliases; then the decider's batches,
-// each round stored before it counts; then fresh rounds of the pick against the baseline,
-// which took no part in the choice. Each round is stored once, in one transaction: a run
-// that was killed goes on where it was, whatever killed it.
+// those with one fingerprint are one variant and its aliases; where there is a searcher, its
+// stages, after which few are left; then the decider's batches, each round stored before it
+// counts; then fresh rounds of the pick against the baseline, which took no part in the
+// choice. Each round is stored once, in one transaction: a run that was killed goes on where
+// it was, whatever killed it.
 //
 // Times are integers of picoseconds: with several workloads the weighted sum of theirs.
 // One thread; a harness is for one Tune at a time.
@@ -57,6 +58,7 @@ struct VariantState {
 struct SlotTime {
   std::string status = "ok";
   std::optional<int64_t> t_ps = {}, energy_uj = {};
+  std::string message = {};  // of a failure
 };
 
 struct RoundTimes {
@@ -82,8 +84,43 @@ class Harness {
                                               std::span<const Configuration* const> order) = 0;
 };
 
+// What a search knows of a configuration that it asked for.
+struct Searched {
+  const Configuration* configuration = nullptr;
+  std::string status = "ok";
+  // Of the objective, less is better: the lower median of all its samples of the search.
+  std::optional<double> value = {};
+  bool is_alias = false;  // of one that was measured: status and value are that one's
+};
+
+// Configurations to measure next, each in `rounds` rounds; none: the search is over.
+struct SearchStage {
+  std::vector<Configuration> configurations = {};
+  uint32_t rounds = 1;
+  // Of what was proposed since the last stage: how much, and what was passed over.
+  uint64_t proposed = 0, refused = 0, repeated = 0;
+};
+
+// Finds few configurations among many by few rounds each; the decider then decides among
+// these, by rounds of their own. What a searcher drops is not certified to be slower.
+// A run that goes on is told stored stages again, without being asked for them: what it
+// says may depend on Begin and on what it was told, and on nothing else.
+class Searcher {
+ public:
+  virtual ~Searcher() = default;
+  // "halving:8": of the session's identity, so that two ways of searching do not mix.
+  virtual std::string Name() const = 0;
+  // Those that are there already.
+  virtual void Begin(std::span<const Configuration> known) = 0;
+  virtual absl::StatusOr<SearchStage> Next() = 0;
+  virtual void Tell(std::span<const Searched> stage) = 0;
+  // After a stage of none: ids, best first.
+  virtual std::vector<std::string> Finalists() const = 0;
+};
+
 struct TuneOptions {
   DecideConfig decide;
+  Searcher* searcher = nullptr;  // none: all configurations are raced
   // In all rounds of comparison at the end; empty: the incumbent; none where both are unset,
   // or where it is the pick. Its and the incumbent's ids.
   std::string baseline = {}, incumbent = {};
@@ -100,11 +137,36 @@ struct TuneOptions {
   std::function<bool()> stopped = [] { return false; };  // asked between rounds
 };
 
+// Of the samples of the race.
+struct Tail {
+  uint64_t samples = 0;
+  std::optional<double> p95_ratio = {};  // 95 % quantile over median; of 20 samples or more
+  double spike_rate = 0;                 // share of samples far over the median (tuning.md)
+};
+
+// The pick is proved to be worse than a rival in what the typical time does not show.
+struct TailFlag {
+  uint32_t rival = 0;          // place in the decider's space
+  std::string what;            // "p95" or "spikes"
+  double pick = 0, other = 0;  // p95_ratio or spike_rate, in the rounds of both
+};
+
 struct TunedVariant {
   Configuration configuration;
   VariantState state = {};
   std::optional<size_t> alias_of = {};    // the variant with its fingerprint that is measured
   std::optional<uint32_t> measured = {};  // place in the decider's space
+  std::optional<double> searched = {};    // Searched::value
+  bool dropped = false;                   // by the search: not in the race, and not certified
+  std::optional<Tail> tail = {};
+};
+
+// What came before the race. Its runs are not among those of the verdict.
+struct SearchReport {
+  std::string strategy;              // Searcher::Name
+  uint64_t searched = 0, raced = 0;  // configurations; aliases are not counted
+  uint64_t stages = 0, rounds = 0, runs = 0;
+  uint64_t proposed = 0, refused = 0, repeated = 0;  // of a proposer
 };
 
 // Pick against baseline, in rounds of their own: 1.05 is 5 % faster.
@@ -121,8 +183,10 @@ struct TuneOutcome {
   bool resumed = false, interrupted = false;
   uint64_t rounds_before = 0;  // of an earlier run
   std::vector<TunedVariant> variants;
-  Verdict verdict;  // of indices of `measured`
+  std::optional<SearchReport> search = {};
+  Verdict verdict;  // of indices of `measured`: of the finalists, where there was a search
   std::optional<Confirmation> confirmation = {};
+  std::vector<TailFlag> tail_flags = {};  // they change no verdict
   // Into `variants`.
   std::optional<size_t> VariantOf(std::optional<uint32_t> measured) const;
 };
@@ -133,14 +197,17 @@ class TuneWatcher {
   virtual ~TuneWatcher() = default;
   virtual void OnHello(const HarnessInfo& /*harness*/, const TuneSession& /*session*/) {}
   virtual void OnPrepared(const TunedVariant& /*variant*/, size_t /*done*/, size_t /*of*/) {}
+  // After a round of the search: of the stage, those that are measured.
+  virtual void OnSearching(const SearchReport& /*search*/, size_t /*in_stage*/) {}
   // After a round was folded.
   virtual void OnRound(const Decider& /*decider*/, std::span<const TunedVariant> /*variants*/) {}
   virtual void OnConfirming(uint64_t /*done*/, uint64_t /*of*/) {}
 };
 
-// Errors: of the harness (Unavailable: it cannot work), of the store, InvalidArgument (an
-// incumbent or a baseline that is not there; options of the decision). The verdict is in the
-// store when this returns, that of an interruption too.
+// Errors: of the harness (Unavailable: it cannot work, or gives no energy where the objective
+// is of energy), of the searcher, of the store, InvalidArgument (an incumbent or a baseline
+// that is not there; options of the decision). The verdict is in the store when this returns,
+// that of an interruption too.
 absl::StatusOr<TuneOutcome> Tune(std::span<const Configuration> configurations,
                                  const TuneOptions& options, Harness* harness, TuneStore* store,
                                  TuneWatcher* watcher);

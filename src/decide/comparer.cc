@@ -85,6 +85,14 @@ Comparison Comparer::Compare(uint32_t a, uint32_t b) const {
   return Screen(a, b);
 }
 
+Comparison Comparer::Estimate(uint32_t a, uint32_t b) const {
+  Comparison result = Compare(a, b);
+  if (!result.screening || result.rounds == 0) return result;
+  result.log_ratio = result.centre = Level(a) - Level(b);
+  result.se = fit_.sd * std::sqrt(1.0 / clusters_[a].kept + 1.0 / clusters_[b].kept);
+  return result;
+}
+
 Comparison Comparer::Direct(std::vector<double> ratios) const {
   // The pair's own rounds are part of the pool: only what is beyond them is a prior.
   const double own_df = static_cast<double>(ratios.size()) - 1;

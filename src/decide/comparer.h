@@ -38,6 +38,10 @@ class Comparer {
   // Of `a` to `b`; rounds is 0 where one of them has no sample.
   Comparison Compare(uint32_t a, uint32_t b) const;
 
+  // The same without leaning towards `a` where it is screening: the difference of levels. What is
+  // shown, and what the bootstrap draws from; no evidence comes from it.
+  Comparison Estimate(uint32_t a, uint32_t b) const;
+
   // Log-ratios of the common rounds, in their order.
   std::vector<double> Ratios(uint32_t a, uint32_t b) const;
 

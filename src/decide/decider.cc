@@ -211,12 +211,12 @@ struct Decider::Impl {
     batch.reset();
   }
 
-  Verdict Judge(std::string_view stop_reason) const {
+  Verdict Judge(std::string_view stop_reason, Detail detail) const {
     Observations so_far = observations;
     for (const auto& [round, result] : received) so_far.Fold(result);
     Race as_it_stands(race, so_far);
     const Outcome outcome = as_it_stands.Look();
-    return decide::MakeVerdict(space, config, so_far, as_it_stands, outcome, stop_reason);
+    return decide::MakeVerdict(space, config, so_far, as_it_stands, outcome, stop_reason, detail);
   }
 
   const Space space;
@@ -268,7 +268,9 @@ const Batch* Decider::Next() {
 
 const Verdict& Decider::verdict() const { return *impl_->verdict; }
 
-Verdict Decider::Judge(std::string_view stop_reason) const { return impl_->Judge(stop_reason); }
+Verdict Decider::Judge(std::string_view stop_reason, Detail detail) const {
+  return impl_->Judge(stop_reason, detail);
+}
 
 const Space& Decider::space() const { return impl_->space; }
 const DecideConfig& Decider::config() const { return impl_->config; }

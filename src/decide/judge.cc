@@ -28,7 +28,7 @@ class Judge {
         race_(race),
         distance_(2 * race.delta()) {}
 
-  Verdict Decide(Outcome outcome, std::string_view stop_reason) {
+  Verdict Decide(Outcome outcome, std::string_view stop_reason, Detail detail) {
     Verdict verdict;
     verdict.delta = std::expm1(race_.delta());
     verdict.canary = ReportCanary(observations_.canaries(), 2 * std::log1p(config_.delta));
@@ -50,7 +50,7 @@ class Judge {
     if (!verdict.pick) return verdict;
     verdict.ratios = Ratios(*verdict.pick);
     verdict.mde = DetectableEffect(*verdict.pick);
-    if (config_.objective != Objective::kPareto) Bootstrap(verdict);
+    if (config_.objective != Objective::kPareto && detail == Detail::kAll) Bootstrap(verdict);
     return verdict;
   }
 
@@ -91,7 +91,14 @@ class Judge {
     verdict.pick = verdict.tied.front();
   }
 
+  // Where a claim is asked for, each was dropped as slower than another one, and none of these
+  // steps is wrong with probability 1 - alpha: so all are slower than the one that is left.
   bool AllSlower(uint32_t pick, const std::vector<uint32_t>& rivals) const {
+    if (config_.stop == Stop::kClaim &&
+        std::all_of(rivals.begin(), rivals.end(),
+                    [this](uint32_t v) { return race_.standing(v).out && race_.standing(v).by; })) {
+      return true;
+    }
     std::vector<double> evidence;
     for (const uint32_t v : rivals) evidence.push_back(Evidence(Against(v, pick), {0, distance_}));
     const std::vector<bool> slower = HolmRejected(evidence, config_.alpha / kClaimDoubt);
@@ -185,7 +192,7 @@ class Judge {
       const auto below = LowerBound(comparison, distance_, config_.alpha);
       const auto above = LowerBound(Mirrored(comparison), distance_, config_.alpha);
       result.push_back({.variant = v,
-                        .est = std::exp(comparison.log_ratio),
+                        .est = std::exp(race_.comparer().Estimate(v, pick).log_ratio),
                         .lo = Exp(below),
                         .hi = above ? Exp(-*above) : std::nullopt});
     }
@@ -207,16 +214,27 @@ class Judge {
     return std::expm1(nearest->log_ratio - *lo + kPower80 * nearest->se);
   }
 
+  // Where a variant that may still be the fastest has no spread yet, nothing can be said.
+  bool IsKnown(uint32_t pick) const {
+    for (uint32_t v = 0; v < space_.variants.size(); ++v) {
+      const bool may_be_fastest = v != pick && !race_.standing(v).out;
+      if (may_be_fastest && !race_.comparer().Estimate(v, pick).usable) return false;
+    }
+    return true;
+  }
+
   void Bootstrap(Verdict& verdict) const {
     constexpr double kFar = 8;
+    const uint32_t pick = *verdict.pick;
+    if (!IsKnown(pick)) return;
     std::vector<double> fastest(kReplicates, 0);
     std::vector<bool> is_best(kReplicates, true);
-    for (const uint32_t v : Rivals(*verdict.pick)) {
-      const Comparison comparison = race_.comparer().Compare(v, *verdict.pick);
+    for (const uint32_t v : Rivals(pick)) {
+      const Comparison estimate = race_.comparer().Estimate(v, pick);
       // So far behind that no replicate of it would ever be in front.
-      const bool is_far = comparison.usable && comparison.log_ratio > kFar * comparison.se;
-      if (comparison.rounds == 0 || is_far) continue;
-      const std::vector<double> draws = Replicates(v, *verdict.pick, comparison);
+      const bool is_far = estimate.usable && estimate.log_ratio > kFar * estimate.se;
+      if (estimate.rounds == 0 || is_far) continue;
+      const std::vector<double> draws = Replicates(v, pick, estimate);
       for (size_t i = 0; i < kReplicates; ++i) {
         fastest[i] = std::min(fastest[i], draws[i]);
         is_best[i] = is_best[i] && draws[i] >= 0;
@@ -230,8 +248,12 @@ class Judge {
     }
     std::sort(fastest.begin(), fastest.end());
     verdict.p_best = best / kReplicates;
-    verdict.regret_est = sum / kReplicates;
     verdict.regret_hi = fastest[kReplicates * 95 / 100];
+    // What the race has certified, at a higher level than this, bounds it too.
+    if (verdict.claim == Claim::kPick || verdict.claim == Claim::kWinner) {
+      verdict.regret_hi = std::min(*verdict.regret_hi, verdict.delta);
+    }
+    verdict.regret_est = std::min(sum / kReplicates, *verdict.regret_hi);
   }
 
   std::vector<double> Replicates(uint32_t v, uint32_t pick, const Comparison& comparison) const {
@@ -267,8 +289,8 @@ class Judge {
 
 Verdict MakeVerdict(const Space& space, const DecideConfig& config,
                     const Observations& observations, const Race& race, Outcome outcome,
-                    std::string_view stop_reason) {
-  return Judge(space, config, observations, race).Decide(outcome, stop_reason);
+                    std::string_view stop_reason, Detail detail) {
+  return Judge(space, config, observations, race).Decide(outcome, stop_reason, detail);
 }
 
 }  // namespace xplane_time::decide

@@ -19,7 +19,7 @@ constexpr std::string_view kNotWorthIt = "not_worth_it";
 
 Verdict MakeVerdict(const Space& space, const DecideConfig& config,
                     const Observations& observations, const Race& race, Outcome outcome,
-                    std::string_view stop_reason);
+                    std::string_view stop_reason, Detail detail = Detail::kAll);
 
 }  // namespace xplane_time::decide
 

@@ -15,6 +15,7 @@
 #include <thread>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 
 extern char** environ;
@@ -46,13 +47,15 @@ void CloseIfOpen(int* fd) {
 }
 
 // The environment of the child: ours, and the numbers of its pipes.
-std::vector<std::string> ChildEnvironment(int in, int out) {
+std::vector<std::string> ChildEnvironment(std::string_view role, int in, int out) {
+  const std::string prefix = absl::StrCat(
+      "XPLANE_TIME_", absl::AsciiStrToUpper(absl::string_view(role.data(), role.size())), "_");
   std::vector<std::string> variables;
   for (char** each = environ; *each != nullptr; ++each) {
-    if (!std::string_view(*each).starts_with("XPLANE_TIME_HARNESS_")) variables.emplace_back(*each);
+    if (!std::string_view(*each).starts_with(prefix)) variables.emplace_back(*each);
   }
-  variables.push_back(absl::StrCat("XPLANE_TIME_HARNESS_IN=", in));
-  variables.push_back(absl::StrCat("XPLANE_TIME_HARNESS_OUT=", out));
+  variables.push_back(absl::StrCat(prefix, "IN=", in));
+  variables.push_back(absl::StrCat(prefix, "OUT=", out));
   return variables;
 }
 
@@ -96,11 +99,12 @@ std::string HowItEnded(int wait_status) {
 absl::StatusOr<HarnessProcess> HarnessProcess::Start(const Options& options) {
   HarnessProcess harness;
   harness.stopped_ = options.stopped;
+  harness.role_ = options.role;
   if (!options.log_path.empty()) {
     harness.log_ = open(options.log_path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
     if (harness.log_ < 0) {
-      return absl::UnavailableError(
-          absl::StrCat(options.log_path, ": cannot write the harness's log: ", strerror(errno)));
+      return absl::UnavailableError(absl::StrCat(options.log_path, ": cannot write the ",
+                                                 options.role, "'s log: ", strerror(errno)));
     }
   }
   std::array<Pipe, 4> pipes;  // to it, from it, printed, failed
@@ -111,7 +115,7 @@ absl::StatusOr<HarnessProcess> HarnessProcess::Start(const Options& options) {
   }
   auto& [to, from, printed, failed] = pipes;
   std::vector<std::string> command = options.command;
-  std::vector<std::string> variables = ChildEnvironment(to.read, from.write);
+  std::vector<std::string> variables = ChildEnvironment(options.role, to.read, from.write);
   const std::vector<char*> argv = Pointers(&command), environment = Pointers(&variables);
   const pid_t parent = getpid();
   harness.pid_ = fork();
@@ -127,11 +131,12 @@ absl::StatusOr<HarnessProcess> HarnessProcess::Start(const Options& options) {
   const bool started = harness.pid_ > 0 && read(failed.read, &error, sizeof error) == 0;
   CloseIfOpen(&failed.read);
   if (harness.pid_ < 0) {
-    return absl::UnavailableError(absl::StrCat("no process for the harness: ", strerror(errno)));
+    return absl::UnavailableError(
+        absl::StrCat("no process for the ", options.role, ": ", strerror(errno)));
   }
   if (!started) {
-    return absl::NotFoundError(
-        absl::StrCat(options.command[0], ": the harness cannot be started: ", strerror(error)));
+    return absl::NotFoundError(absl::StrCat(options.command[0], ": the ", options.role,
+                                            " cannot be started: ", strerror(error)));
   }
   for (const int fd : {harness.to_, harness.from_, harness.printed_}) {
     fcntl(fd, F_SETFL, O_NONBLOCK);
@@ -146,6 +151,7 @@ HarnessProcess::HarnessProcess(HarnessProcess&& other) noexcept
       printed_(std::exchange(other.printed_, -1)),
       log_(std::exchange(other.log_, -1)),
       wait_status_(other.wait_status_),
+      role_(std::move(other.role_)),
       received_(std::move(other.received_)),
       tail_(std::move(other.tail_)),
       searched_(other.searched_),
@@ -202,7 +208,7 @@ absl::Status HarnessProcess::Send(std::string_view line, Deadline deadline) {
     if (!WaitFor(deadline, POLLOUT, &status)) return status;
     const ssize_t now = write(to_, message.data() + sent, message.size() - sent);
     if (now < 0 && errno == EAGAIN) continue;
-    if (now < 0) return absl::UnavailableError("the harness went away");
+    if (now < 0) return absl::UnavailableError(absl::StrCat("the ", role_, " went away"));
     sent += static_cast<size_t>(now);
   }
   return absl::OkStatus();
@@ -226,7 +232,7 @@ absl::StatusOr<std::string> HarnessProcess::Receive(Deadline deadline) {
     if (!WaitFor(deadline, POLLIN, &status)) return status;
     const ssize_t got = read(from_, bytes.data(), bytes.size());
     if (got < 0 && errno == EAGAIN) continue;
-    if (got <= 0) return absl::UnavailableError("the harness went away");
+    if (got <= 0) return absl::UnavailableError(absl::StrCat("the ", role_, " went away"));
     received_.append(bytes.data(), static_cast<size_t>(got));
   }
 }

@@ -1,4 +1,4 @@
-// The harness as a process: starting it, lines to and from it, ending it for sure.
+// A harness, or a proposer, as a process: starting it, lines to and from it, ending it for sure.
 //
 // A child in a process group of its own, with a pipe each way on descriptors that its
 // environment names (docs/harness.md); what it prints is kept for messages. It ends with its
@@ -26,6 +26,8 @@ class HarnessProcess {
  public:
   struct Options {
     std::vector<std::string> command;
+    // "harness" or "proposer": in messages, and in XPLANE_TIME_HARNESS_IN.
+    std::string role = "harness";
     std::string log_path = {};  // what it prints is appended there; empty: nowhere
     // Asked several times a second while something is waited for: true ends the wait.
     std::function<bool()> stopped = [] { return false; };
@@ -60,7 +62,7 @@ class HarnessProcess {
   pid_t pid_ = -1;
   int to_ = -1, from_ = -1, printed_ = -1, log_ = -1;
   int wait_status_ = 0;
-  std::string received_, tail_;
+  std::string role_, received_, tail_;
   size_t searched_ = 0;  // of received_: no line ends before
   std::function<bool()> stopped_;
 };

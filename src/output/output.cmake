@@ -1,5 +1,5 @@
 # Finished results to text. JSON stays inside json.cc.
-foreach(command report planes functions kernels tree events compare pick compat)
+foreach(command report planes functions kernels tree events compare pick compat tune)
   file(READ ${CMAKE_CURRENT_SOURCE_DIR}/output/schemas/${command}.v1.json SCHEMA_${command})
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS
     ${CMAKE_CURRENT_SOURCE_DIR}/output/schemas/${command}.v1.json)
@@ -19,6 +19,7 @@ add_library(xplane_time_output STATIC
   output/ordering.cc
   output/output.cc
   output/page.cc
+  output/power_sources.cc
   output/rows.cc
   output/sections.cc
   output/sections_compare.cc
@@ -34,7 +35,7 @@ add_library(xplane_time_output STATIC
   ${PROJECT_BINARY_DIR}/generated/schema.cc)
 target_include_directories(xplane_time_output PUBLIC ${CMAKE_CURRENT_SOURCE_DIR})
 target_link_libraries(xplane_time_output
-  PUBLIC xplane_time xplane_time_compare
+  PUBLIC xplane_time xplane_time_compare xplane_time_power
   PRIVATE $<BUILD_INTERFACE:xplane_time_warnings> nlohmann_json::nlohmann_json)
 
 # The same results as columns in memory, for other languages and libraries.

@@ -9,8 +9,8 @@
 
 namespace xplane_time::output {
 
-// "report", "functions", "kernels", "tree", "planes", "events", "compare" or "pick"; null
-// for others.
+// "report", "functions", "kernels", "tree", "planes", "events", "compare", "pick",
+// "compat" or "tune"; null for others.
 const char* JsonSchema(std::string_view command);
 
 }  // namespace xplane_time::output

@@ -70,8 +70,10 @@ std::string Named(const Json& result, const std::string& id) {
 std::string WhatWasDecided(const Json& result) {
   const std::string claim = Text(result, "claim"), pick = Text(result, "pick");
   if (pick.empty()) {
-    return claim == "all_failed" ? "every variant failed: nothing to pick"
-                                 : "stopped before anything was measured";
+    if (claim == "all_failed") return "every variant failed: nothing to pick";
+    return Member(result, "search").is_object()
+               ? "stopped in the search, before the race; --resume goes on"
+               : "stopped before anything was measured";
   }
   const std::string named = Named(result, pick);
   if (claim == "winner") return absl::StrCat("winner: ", named);
@@ -80,8 +82,37 @@ std::string WhatWasDecided(const Json& result) {
   return absl::StrCat("undecided; leads so far: ", named);
 }
 
+// What the search left out is not certified.
+std::optional<std::string> SearchText(const Json& result) {
+  const Json search = Member(result, "search");
+  if (!search.is_object()) return std::nullopt;
+  const double raced = Number(search, "raced").value_or(0);
+  std::string text = absl::StrCat("Searched by ", Text(search, "strategy"), ": ",
+                                  Number(search, "searched").value_or(0), " configurations in ",
+                                  Number(search, "runs").value_or(0), " runs");
+  if (raced > 0) {
+    absl::StrAppend(&text, "; ", raced,
+                    " entered the race, and what is said of the pick holds among ", "these ", raced,
+                    " only");
+  }
+  return text + ".";
+}
+
+// What the typical time, which decided, does not show.
+std::string TailText(const Json& flag) {
+  const double pick = Number(flag, "pick").value_or(0), other = Number(flag, "other").value_or(0);
+  const std::string than = absl::StrCat("than that of ", Text(flag, "rival"));
+  if (Text(flag, "what") == "spikes") {
+    return absl::StrCat("Its tail is worse ", than, ": ", FormatPercent(pick),
+                        " % of its runs are spikes, against ", FormatPercent(other), " %.");
+  }
+  return absl::StrCat("Its tail is worse ", than, ": its p95 is ", FormatFixed(pick, 3),
+                      " times its typical time, against ", FormatFixed(other, 3), ".");
+}
+
 std::vector<std::string> Reasons(const Json& result) {
   std::vector<std::string> reasons;
+  if (auto search = SearchText(result); search.has_value()) reasons.push_back(*std::move(search));
   const std::string claim = Text(result, "claim");
   const std::string delta = PercentText(Number(result, "delta").value_or(0));
   if (claim == "winner") reasons.push_back("Every other variant is proved slower.");
@@ -116,6 +147,10 @@ std::vector<std::string> Reasons(const Json& result) {
     reasons.push_back(absl::StrCat(text, " in ", Number(confirmation, "rounds").value_or(0),
                                    " rounds of their own."));
   }
+  const Json flags = Member(result, "tail_flags");
+  for (const Json& flag : flags.is_array() ? flags : Json::array()) {
+    reasons.push_back(TailText(flag));
+  }
   reasons.push_back(absl::StrCat(Number(result, "runs").value_or(0), " runs in ",
                                  Number(result, "rounds").value_or(0), " rounds, session ",
                                  Number(result, "session").value_or(0), "."));
@@ -132,6 +167,9 @@ std::string Fate(const Json& result, const Json& variant) {
   if (const std::string status = Text(variant, "status"); status != "ok") return status;
   if (const std::string alias = Text(variant, "alias_of"); !alias.empty()) {
     return absl::StrCat("alias of ", alias);
+  }
+  if (Member(result, "search").is_object() && !variant.value("raced", true)) {
+    return Number(result["search"], "raced").value_or(0) > 0 ? "left by the search" : "";
   }
   const Json out = Member(variant, "eliminated");
   if (!out.is_object()) return Text(variant, "id") == Text(result, "pick") ? "picked" : "";

@@ -11,7 +11,7 @@ template <typename Enum, size_t n>
 using Names = std::array<std::pair<Enum, std::string_view>, n>;
 
 constexpr Names<PowerReason, 13> kReasons = {{
-    {PowerReason::kNone, "none"},
+    {PowerReason::kKnown, "known"},
     {PowerReason::kPermissionDenied, "permission_denied"},
     {PowerReason::kUnsupported, "unsupported"},
     {PowerReason::kNoSamples, "no_samples"},

@@ -1,11 +1,43 @@
 # Power: sensors, the recorder, its log and what a log says. NVML is loaded at run time only.
 add_library(xplane_time_power STATIC
-  power/names.cc)
+  power/channel_fold.cc
+  power/clocks.cc
+  power/constant.cc
+  power/energy.cc
+  power/gpu_metrics.cc
+  power/hwmon.cc
+  power/log_lines.cc
+  power/log_reader.cc
+  power/log_writer.cc
+  power/machine.cc
+  power/names.cc
+  power/nvidia_smi_log.cc
+  power/nvml_api.cc
+  power/nvml_calls.cc
+  power/nvml_inventory.cc
+  power/nvml_priors.cc
+  power/nvml_reader.cc
+  power/nvml_sharing.cc
+  power/perf_energy.cc
+  power/powercap.cc
+  power/process.cc
+  power/rapl.cc
+  power/recorder.cc
+  power/sensor.cc
+  power/replay.cc
+  power/series.cc
+  power/sources.cc
+  power/summarizer.cc
+  power/summarizer_build.cc
+  power/sysfs.cc
+  power/value_counts.cc
+  power/visible_devices.cc)
 target_include_directories(xplane_time_power PUBLIC ${CMAKE_CURRENT_SOURCE_DIR}
                                                     ${PROJECT_SOURCE_DIR}/include)
 target_link_libraries(xplane_time_power
-  PUBLIC absl::status absl::statusor absl::strings
-  PRIVATE $<BUILD_INTERFACE:xplane_time_warnings> nlohmann_json::nlohmann_json Threads::Threads
+  PUBLIC absl::status absl::statusor absl::strings absl::int128 xplane_time
+  PRIVATE $<BUILD_INTERFACE:xplane_time_warnings> absl::flat_hash_map absl::time
+          nlohmann_json::nlohmann_json simdjson::simdjson Threads::Threads ZLIB::ZLIB
           ${CMAKE_DL_LIBS})
 target_compile_features(xplane_time_power PUBLIC cxx_std_20)
 set_target_properties(xplane_time_power PROPERTIES POSITION_INDEPENDENT_CODE ON)

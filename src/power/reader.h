@@ -8,9 +8,12 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
+#include "absl/status/statusor.h"
+#include "power/clocks.h"
 #include "xplane_time/power.h"
 
 namespace xplane_time::power {
@@ -20,7 +23,7 @@ struct Reading {
   uint32_t channel = 0;                 // into the reader's inventory; in a log: into the log's
   int64_t before_ns = 0, after_ns = 0;  // CLOCK_MONOTONIC around the call
   std::optional<int64_t> value = {};
-  PowerReason reason = PowerReason::kNone;
+  PowerReason reason = PowerReason::kKnown;
   // When the sensor itself says that it took the value, on CLOCK_MONOTONIC; of buffered
   // samples and of values with a timestamp of their own.
   std::optional<int64_t> sampled_ns = {};
@@ -39,13 +42,14 @@ class Reader {
   virtual int64_t min_period_ns() const { return 1'000'000; }
 };
 
-int64_t MonotonicNow();  // nanoseconds
-
 std::unique_ptr<Reader> NewNvmlReader(const PowerSourceOptions& options);
 std::unique_ptr<Reader> NewRaplReader(const PowerSourceOptions& options);
 std::unique_ptr<Reader> NewHwmonReader(const PowerSourceOptions& options);
 std::unique_ptr<Reader> NewProcessReader(const PowerSourceOptions& options);
 std::unique_ptr<Reader> NewConstantReader(int64_t power_mw);
+// What a log says, from its first reading on, as long after the start as it was then. Errors:
+// as of SummarizePowerLog.
+absl::StatusOr<std::unique_ptr<Reader>> NewReplayReader(const std::string& log_path);
 
 }  // namespace xplane_time::power
 

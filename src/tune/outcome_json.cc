@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <utility>
+#include <vector>
 
 namespace xplane_time {
 namespace {
@@ -36,7 +37,17 @@ std::string Text(const Json& value) {
 
 class Writer {
  public:
-  explicit Writer(const TuneOutcome& outcome) : outcome_(outcome) {}
+  explicit Writer(const TuneOutcome& outcome) : outcome_(outcome) {
+    const std::vector<TunedVariant>& variants = outcome.variants;
+    size_t places = 0;
+    for (const TunedVariant& each : variants) places += each.measured.has_value() ? 1 : 0;
+    rows_.resize(places);
+    for (size_t i = 0; i < variants.size(); ++i) {
+      if (variants[i].measured.has_value()) rows_.at(*variants[i].measured).variant = i;
+    }
+    for (const Ratio& each : outcome.verdict.ratios) rows_.at(each.variant).ratio = &each;
+    for (const Elimination& each : outcome.verdict.eliminated) rows_.at(each.variant).out = &each;
+  }
 
   Json Write() const {
     const Verdict& verdict = outcome_.verdict;
@@ -47,7 +58,15 @@ class Writer {
     for (const uint32_t each : verdict.tied) out["tied"].push_back(IdOf(each));
     out["stop_reason"] = verdict.stop_reason;
     out["interrupted"] = outcome_.interrupted;
+    out["search"] = SearchJson();
     out["confirmation"] = ConfirmationJson();
+    out["tail_flags"] = Json::array();
+    for (const TailFlag& each : outcome_.tail_flags) {
+      out["tail_flags"].push_back({{"rival", IdOf(each.rival)},
+                                   {"what", each.what},
+                                   {"pick", each.pick},
+                                   {"other", each.other}});
+    }
     out["p_best"] = OrNull(verdict.p_best);
     out["regret"] = {{"est", Share(verdict.regret_est)}, {"hi", Share(verdict.regret_hi)}};
     out["delta"] = verdict.delta;
@@ -78,8 +97,16 @@ class Writer {
 
  private:
   Json IdOf(std::optional<uint32_t> measured) const {
-    const auto variant = outcome_.VariantOf(measured);
-    return variant.has_value() ? Json(outcome_.variants[*variant].configuration.id) : Json();
+    if (!measured.has_value()) return nullptr;
+    return outcome_.variants[rows_.at(*measured).variant].configuration.id;
+  }
+
+  Json SearchJson() const {
+    if (!outcome_.search.has_value()) return nullptr;
+    const SearchReport& of = *outcome_.search;
+    return {{"strategy", of.strategy}, {"searched", of.searched}, {"raced", of.raced},
+            {"stages", of.stages},     {"rounds", of.rounds},     {"runs", of.runs},
+            {"proposed", of.proposed}, {"refused", of.refused},   {"repeated", of.repeated}};
   }
 
   Json ConfirmationJson() const {
@@ -104,26 +131,40 @@ class Writer {
                 {"status", variant.state.status}};
     if (!variant.state.message.empty()) row["message"] = variant.state.message;
     row["mem_bytes"] = OrNull(variant.state.mem_bytes);
+    row["raced"] = variant.measured.has_value();
+    row["searched"] = OrNull(variant.searched);
     row["alias_of"] = variant.alias_of.has_value()
                           ? Json(outcome_.variants[*variant.alias_of].configuration.id)
                           : Json();
     row["ratio"] = nullptr;
     row["ratio_ci"] = nullptr;
     row["eliminated"] = nullptr;
+    row["samples"] = variant.tail.has_value() ? variant.tail->samples : 0;
+    row["p95_ratio"] = variant.tail.has_value() ? OrNull(variant.tail->p95_ratio) : Json();
+    row["spike_rate"] = variant.tail.has_value() ? Json(variant.tail->spike_rate) : Json();
     if (!variant.measured.has_value()) return row;
-    for (const Ratio& ratio : outcome_.verdict.ratios) {
-      if (ratio.variant != *variant.measured) continue;
-      row["ratio"] = ratio.est;
-      row["ratio_ci"] = Interval(ratio.lo, ratio.hi);
+    const Row& of = rows_.at(*variant.measured);
+    if (of.ratio != nullptr) {
+      row["ratio"] = of.ratio->est;
+      row["ratio_ci"] = Interval(of.ratio->lo, of.ratio->hi);
     }
-    for (const Elimination& out : outcome_.verdict.eliminated) {
-      if (out.variant != *variant.measured) continue;
-      row["eliminated"] = {{"by", IdOf(out.by)}, {"round", out.round}, {"reason", out.reason}};
+    if (of.out != nullptr) {
+      row["eliminated"] = {
+          {"by", IdOf(of.out->by)}, {"round", of.out->round}, {"reason", of.out->reason}};
     }
     return row;
   }
 
+  // What the verdict says of a place in the decider's space: looked up once, whatever the
+  // number of variants.
+  struct Row {
+    size_t variant = 0;
+    const Ratio* ratio = nullptr;
+    const Elimination* out = nullptr;
+  };
+
   const TuneOutcome& outcome_;
+  std::vector<Row> rows_;
 };
 
 }  // namespace
@@ -140,19 +181,22 @@ std::string DecideSpaceJson(std::span<const Configuration> configurations) {
   return Text({{"variants", std::move(variants)}});
 }
 
-std::string DecideConfigJson(const DecideConfig& config, std::string_view incumbent) {
+std::string DecideConfigJson(const DecideConfig& config, std::string_view incumbent,
+                             std::string_view search) {
   Json budget = Json::object();
   if (config.budget_runs.has_value()) budget["runs"] = *config.budget_runs;
   if (config.budget_time_ps.has_value()) budget["time_ps"] = *config.budget_time_ps;
-  return Text({{"alpha", config.alpha},
-               {"tie_alpha", config.tie_alpha},
-               {"delta", config.delta},
-               {"stop", config.stop == Stop::kPick ? "pick" : "claim"},
-               {"objective", ObjectiveName(config.objective)},
-               {"incumbent", incumbent.empty() ? Json() : Json(incumbent)},
-               {"budget", std::move(budget)},
-               {"canary", config.canary},
-               {"seed", config.seed}});
+  Json out = {{"alpha", config.alpha},
+              {"tie_alpha", config.tie_alpha},
+              {"delta", config.delta},
+              {"stop", config.stop == Stop::kPick ? "pick" : "claim"},
+              {"objective", ObjectiveName(config.objective)},
+              {"incumbent", incumbent.empty() ? Json() : Json(incumbent)},
+              {"budget", std::move(budget)},
+              {"canary", config.canary},
+              {"seed", config.seed}};
+  if (!search.empty()) out["search"] = search;
+  return Text(out);
 }
 
 std::string PreparationJson(const HarnessInfo& harness, std::span<const TunedVariant> variants) {
@@ -185,6 +229,25 @@ absl::StatusOr<std::map<std::string, VariantState>> PreparationFromJson(std::str
     if (mem_bytes != state.end() && mem_bytes->is_number_integer()) into.mem_bytes = *mem_bytes;
   }
   return states;
+}
+
+std::string NotesJson(std::string_view harness_notes_json,
+                      const std::map<std::string, std::string>& failures) {
+  Json notes = Parsed(std::string(harness_notes_json));
+  if (!notes.is_object()) notes = Json::object();
+  notes["failures"] = failures;
+  return Text(notes);
+}
+
+std::map<std::string, std::string> FailuresOf(std::string_view notes_json) {
+  std::map<std::string, std::string> failures;
+  const Json notes = Parsed(std::string(notes_json));
+  const auto found = notes.is_object() ? notes.find("failures") : notes.end();
+  if (!notes.is_object() || found == notes.end() || !found->is_object()) return failures;
+  for (const auto& [id, message] : found->items()) {
+    if (message.is_string()) failures[id] = message;
+  }
+  return failures;
 }
 
 }  // namespace xplane_time

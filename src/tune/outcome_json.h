@@ -19,13 +19,20 @@ std::string OutcomeJson(const TuneOutcome& outcome);
 // The space of docs/deciding.md.
 std::string DecideSpaceJson(std::span<const Configuration> configurations);
 
-// The config of docs/deciding.md: part of a session's identity.
-std::string DecideConfigJson(const DecideConfig& config, std::string_view incumbent);
+// The config of docs/deciding.md: part of a session's identity. With a search, its name as
+// `search`.
+std::string DecideConfigJson(const DecideConfig& config, std::string_view incumbent,
+                             std::string_view search);
 
 // States of variants by id, kept in a session's first record.
 std::string PreparationJson(const HarnessInfo& harness, std::span<const TunedVariant> variants);
 // Errors: DataLoss.
 absl::StatusOr<std::map<std::string, VariantState>> PreparationFromJson(std::string_view json);
+
+// What a round's harness noted, and why variants failed in it, by id.
+std::string NotesJson(std::string_view harness_notes_json,
+                      const std::map<std::string, std::string>& failures);
+std::map<std::string, std::string> FailuresOf(std::string_view notes_json);
 
 }  // namespace xplane_time
 

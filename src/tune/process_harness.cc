@@ -237,7 +237,10 @@ absl::StatusOr<RoundTimes> ProcessHarness::RunRound(int64_t batch, int64_t round
     if (!guilty.ok()) return guilty.status();
     std::erase_if(left, [&](size_t slot) {
       const auto found = guilty->find(order[slot]);
-      if (found != guilty->end()) times.slots[slot].status = found->second;
+      if (found != guilty->end()) {
+        times.slots[slot].status = found->second.status;
+        times.slots[slot].message = found->second.message;
+      }
       return found != guilty->end();
     });
   }
@@ -245,7 +248,8 @@ absl::StatusOr<RoundTimes> ProcessHarness::RunRound(int64_t batch, int64_t round
   return times;
 }
 
-absl::StatusOr<ProcessHarness::Round> ProcessHarness::RunOnce(RoundRequest request, Order order) {
+absl::StatusOr<ProcessHarness::Round> ProcessHarness::RunOnce(RoundRequest request, Order order,
+                                                              bool confirms) {
   for (size_t slot = 0; slot < order.size(); ++slot) {
     const auto state = PrepareAlone(*order[slot]);
     if (!state.ok()) return state.status();
@@ -259,28 +263,94 @@ absl::StatusOr<ProcessHarness::Round> ProcessHarness::RunOnce(RoundRequest reque
   request.request = next_request_++;
   const absl::Status sent =
       process_->Send(RunRoundRequest(request), MonotonicClock::now() + options_.slot_timeout);
-  if (sent.ok()) return AwaitResult(request, order);
+  if (sent.ok()) return AwaitResult(request, order, confirms);
   auto failure = FailureOf(sent);
   if (!failure.ok()) return failure.status();
   return *std::move(failure);
 }
 
+// When the slots of a round began, and until when the one that runs may.
+class ProcessHarness::Slots {
+ public:
+  Slots(RunLimit* limit, const ProcessHarnessOptions& options, const RoundRequest& request,
+        bool confirms)
+      : limit_(limit), options_(options), request_(request), confirms_(confirms) {
+    const auto slots = static_cast<int64_t>(request.order.size());
+    deadline_ = MonotonicClock::now() + options.slot_timeout * (slots + 1);
+  }
+
+  std::optional<size_t> running() const { return running_; }
+  Deadline deadline() const { return deadline_; }
+  bool is_limited() const { return is_limited_; }
+
+  void Begin(size_t slot) {
+    const Deadline now = MonotonicClock::now();
+    if (running_.has_value() && *running_ > 0 && slot > *running_) {
+      took_.emplace_back(*running_, now - began_);
+    }
+    running_ = slot;
+    began_ = now;
+    const std::string& variant = request_.order[slot];
+    std::optional<RunLimit::Duration> limit;
+    if (confirms_) {
+      limit = limit_->Alone(request_.workload, variant);
+    } else if (request_.order.size() > 1) {
+      const bool is_last = slot + 1 == request_.order.size();
+      limit = limit_->Of(request_.workload, variant,
+                         is_last     ? RunLimit::Place::kLast
+                         : slot == 0 ? RunLimit::Place::kFirst
+                                     : RunLimit::Place::kWithin);
+    }
+    is_limited_ = limit.has_value();
+    most_ = limit.value_or(options_.slot_timeout);
+    deadline_ = now + most_;
+  }
+
+  // The round is complete.
+  void End() {
+    if (!running_.has_value() || confirms_) return;
+    limit_->Ended(request_.workload, MonotonicClock::now() - began_);
+    for (const auto& [slot, duration] : took_) {
+      limit_->Took(request_.workload, request_.order[slot], duration);
+    }
+    limit_->EndRound();
+  }
+
+  std::string OverLimit() const {
+    const auto seconds = [](RunLimit::Duration duration) {
+      return std::chrono::duration<double>(duration).count();
+    };
+    return absl::StrCat("a run of it took more than ", seconds(most_), " s, and the fastest takes ",
+                        seconds(limit_->Fastest(request_.workload)), " s: --run-limit ",
+                        limit_->times());
+  }
+
+ private:
+  RunLimit* limit_;
+  const ProcessHarnessOptions& options_;
+  const RoundRequest& request_;
+  const bool confirms_;
+  std::optional<size_t> running_;
+  Deadline began_, deadline_;
+  bool is_limited_ = false;
+  RunLimit::Duration most_{0};  // of the slot that runs
+  std::vector<std::pair<size_t, RunLimit::Duration>> took_;
+};
+
 absl::StatusOr<ProcessHarness::Round> ProcessHarness::AwaitResult(const RoundRequest& request,
-                                                                  Order order) {
-  const auto slots = static_cast<int64_t>(order.size());
-  Deadline deadline = MonotonicClock::now() + options_.slot_timeout * (slots + 1);
-  std::optional<size_t> running;
+                                                                  Order order, bool confirms) {
+  Slots slots(&limit_, options_, request, confirms);
   for (;;) {
-    auto answer = Await(request.request, deadline);
+    auto answer = Await(request.request, slots.deadline());
     absl::Status status = answer.status();
     if (const auto* slot = answer.ok() ? std::get_if<SlotAnswer>(&*answer) : nullptr) {
-      if (slot->slot < slots) {
-        running = static_cast<size_t>(slot->slot);
-        deadline = MonotonicClock::now() + options_.slot_timeout;
+      if (static_cast<size_t>(slot->slot) < order.size()) {
+        slots.Begin(static_cast<size_t>(slot->slot));
         continue;
       }
-      status = absl::InvalidArgumentError(absl::StrCat("slot ", slot->slot, " of ", slots));
+      status = absl::InvalidArgumentError(absl::StrCat("slot ", slot->slot, " of ", order.size()));
     } else if (auto* result = answer.ok() ? std::get_if<ResultAnswer>(&*answer) : nullptr) {
+      slots.End();
       auto times = TimesOfResult(*result, request);
       if (times.ok()) return *std::move(times);
       if (absl::IsDataLoss(times.status())) {
@@ -297,9 +367,31 @@ absl::StatusOr<ProcessHarness::Round> ProcessHarness::AwaitResult(const RoundReq
     }
     auto failure = FailureOf(status);
     if (!failure.ok()) return failure.status();
-    if (!IsTransient(failure->status)) failure->slot = running;
+    if (!IsTransient(failure->status)) failure->slot = slots.running();
+    failure->over_limit = failure->status == "timeout" && slots.is_limited();
+    if (failure->over_limit) failure->message = slots.OverLimit();
     return *std::move(failure);
   }
+}
+
+// The machine may have stood still: once is nobody's fault. It runs again, alone and with
+// more than twice the time; where that is enough, it is slow, and the limit is not for it.
+absl::StatusOr<ProcessHarness::Guilty> ProcessHarness::ConfirmOverLimit(const RoundRequest& request,
+                                                                        Order order,
+                                                                        const Failure& failure) {
+  auto alone = RunOnce(request, order.subspan(*failure.slot, 1), /*confirms=*/true);
+  if (!alone.ok()) return alone.status();
+  const Configuration* variant = order[*failure.slot];
+  const auto* failed = std::get_if<Failure>(&*alone);
+  Guilty guilty;
+  if (failed != nullptr && !IsTransient(failed->status)) {
+    guilty.emplace(variant, *failed);
+  } else if (failed == nullptr) {
+    limit_.Exempt(variant->id);
+  } else if (absl::Status status = CountFailure(*failed); !status.ok()) {
+    return status;
+  }
+  return guilty;
 }
 
 // Statuses of those to blame. Where nobody knows which one ran, each is run alone. Nobody to
@@ -307,10 +399,11 @@ absl::StatusOr<ProcessHarness::Round> ProcessHarness::AwaitResult(const RoundReq
 absl::StatusOr<ProcessHarness::Guilty> ProcessHarness::FindTheGuilty(const RoundRequest& request,
                                                                      Order order,
                                                                      const Failure& failure) {
+  if (failure.over_limit) return ConfirmOverLimit(request, order, failure);
   Guilty guilty;
   const bool blames = !IsTransient(failure.status);
   if (blames && (failure.slot.has_value() || order.size() == 1)) {
-    guilty[order[failure.slot.value_or(0)]] = failure.status;
+    guilty[order[failure.slot.value_or(0)]] = failure;
     return guilty;
   }
   std::set<const Configuration*> tried;
@@ -319,7 +412,7 @@ absl::StatusOr<ProcessHarness::Guilty> ProcessHarness::FindTheGuilty(const Round
     auto alone = RunOnce(request, order.subspan(slot, 1));
     if (!alone.ok()) return alone.status();
     const auto* failed = std::get_if<Failure>(&*alone);
-    if (failed != nullptr && !IsTransient(failed->status)) guilty[order[slot]] = failed->status;
+    if (failed != nullptr && !IsTransient(failed->status)) guilty[order[slot]] = *failed;
   }
   if (!guilty.empty()) return guilty;
   if (absl::Status status = CountFailure(failure); !status.ok()) return status;

@@ -21,6 +21,7 @@
 #include "absl/status/statusor.h"
 #include "harness/process.h"
 #include "tune/harness_protocol.h"
+#include "tune/run_limit.h"
 #include "xplane_time/tune.h"
 
 namespace xplane_time {
@@ -29,14 +30,16 @@ struct ProcessHarnessOptions {
   HarnessProcess::Options process;
   std::string session = {};
   std::vector<Workload> workloads = {};
-  int64_t calls = 1;  // a slot
+  int64_t calls = 1;     // a slot
+  double run_limit = 0;  // of a slot, in times of the fastest variant's; 0: none (run_limit.h)
   std::chrono::milliseconds hello_timeout{120'000}, prepare_timeout{600'000}, slot_timeout{60'000};
   int most_failures = 3;  // in a row that no variant is to blame for; then it cannot work
 };
 
 class ProcessHarness : public Harness {
  public:
-  explicit ProcessHarness(ProcessHarnessOptions options) : options_(std::move(options)) {}
+  explicit ProcessHarness(ProcessHarnessOptions options)
+      : options_(std::move(options)), limit_(options_.run_limit, options_.slot_timeout) {}
 
   absl::StatusOr<HarnessInfo> Hello() override;
   absl::Status Prepare(std::span<const Configuration> variants, PreparedCallback done) override;
@@ -52,9 +55,12 @@ class ProcessHarness : public Harness {
   struct Failure {
     std::string status, message;      // crash(11), timeout, oom, infra, no_events
     std::optional<size_t> slot = {};  // of the variant to blame
+    bool over_limit = false;          // of runs; not over the timeout
   };
   using Round = std::variant<RoundTimes, Failure>;
-  using Guilty = std::map<const Configuration*, std::string>;
+  using Guilty = std::map<const Configuration*, Failure>;
+
+  class Slots;
 
   absl::Status EnsureStarted();
   // Sends, and waits for the answer to `request`.
@@ -66,8 +72,11 @@ class ProcessHarness : public Harness {
   absl::StatusOr<VariantState> PrepareAlone(const Configuration& variant);
   absl::StatusOr<VariantState> PrepareOnce(const Configuration& variant);
   absl::StatusOr<VariantState> VerifyOnce(const Configuration& variant);
-  absl::StatusOr<Round> RunOnce(RoundRequest request, Order order);
-  absl::StatusOr<Round> AwaitResult(const RoundRequest& request, Order order);
+  // `confirms`: a slot that was over the limit, alone.
+  absl::StatusOr<Round> RunOnce(RoundRequest request, Order order, bool confirms = false);
+  absl::StatusOr<Round> AwaitResult(const RoundRequest& request, Order order, bool confirms);
+  absl::StatusOr<Guilty> ConfirmOverLimit(const RoundRequest& request, Order order,
+                                          const Failure& failure);
   absl::StatusOr<Guilty> FindTheGuilty(const RoundRequest& request, Order order,
                                        const Failure& failure);
   // Of a harness that did not answer as it should; it is gone then. Errors: Cancelled.
@@ -80,6 +89,7 @@ class ProcessHarness : public Harness {
   std::set<std::string> prepared_;  // by this process
   int64_t next_request_ = 1;
   int failures_in_a_row_ = 0;
+  RunLimit limit_;
 };
 
 }  // namespace xplane_time

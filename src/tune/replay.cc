@@ -1,10 +1,17 @@
+#include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "decide/messages.h"
+#include "tune/measuring.h"
+#include "tune/outcome_json.h"
+#include "tune/search_run.h"
 #include "tune/session_variants.h"
+#include "tune/tails.h"
 #include "xplane_time/tune.h"
 
 namespace xplane_time {
@@ -21,6 +28,7 @@ absl::StatusOr<DecideConfig> ConfigOf(const SessionInfo& session, std::string_vi
     return absl::DataLossError(absl::StrCat("the rule of session ", session.id, " is damaged"));
   }
   config.update(changes);
+  config.erase("search");  // how it was searched, not how it is decided
   if (config.contains("incumbent") && config["incumbent"].is_string()) {
     const auto at = PlaceOf(variants, config["incumbent"].get<std::string>());
     if (!at.has_value()) return absl::InvalidArgumentError("the incumbent was not measured");
@@ -34,6 +42,77 @@ absl::StatusOr<DecideConfig> ConfigOf(const SessionInfo& session, std::string_vi
   if (!parsed.ok()) return parsed.status();
   return parsed->config;
 }
+
+std::string StrategyOf(const SessionInfo& session) {
+  const Json config = Json::parse(session.config_json, nullptr, /*allow_exceptions=*/false);
+  return config.is_object() ? config.value("search", "") : "";
+}
+
+// How much was searched; not what was found.
+void CountSearch(const RoundRecord& record, std::set<std::string>* seen, SearchReport* report) {
+  ++report->rounds;
+  report->runs += record.samples.size();
+  for (const SampleRecord& sample : record.samples) seen->insert(sample.variant);
+  report->searched = seen->size();
+}
+
+// The variants as preparing and searching left them, in the same order. One that was proposed
+// when the run was killed has no state, and was never measured.
+class StoredVariants {
+ public:
+  StoredVariants(std::vector<Configuration> configurations, TuneOutcome* outcome)
+      : configurations_(std::move(configurations)), outcome_(outcome) {
+    for (const Configuration& each : configurations_) by_id_.emplace(each.id, &each);
+  }
+
+  absl::Status Take(const RoundRecord& record) {
+    const bool is_search = record.batch >= kFirstSearchBatch;
+    const bool is_start = record.batch == kOwnBatch && record.round == kPreparation;
+    if (is_search && record.round != kStageHead) {
+      CountSearch(record, &seen_, &*outcome_->search);
+      return absl::OkStatus();
+    }
+    if (!is_search && !is_start) return absl::OkStatus();
+    auto states = PreparationFromJson(record.notes_json);
+    if (!states.ok()) return states.status();
+    if (is_start) {
+      for (const Configuration& each : configurations_) Add(each.id, *states);
+      return absl::OkStatus();
+    }
+    auto head = StageHeadFromJson(record.notes_json);
+    if (!head.ok()) return head.status();
+    for (const std::string& id : head->ids) Add(id, *states);
+    if (!outcome_->search.has_value()) outcome_->search.emplace();
+    outcome_->search->stages += head->ids.empty() ? 0 : 1;
+    outcome_->search->proposed += head->proposed;
+    outcome_->search->refused += head->refused;
+    outcome_->search->repeated += head->repeated;
+    if (head->ids.empty()) finalists_ = std::move(head->finalists);
+    return absl::OkStatus();
+  }
+
+  void Finish() {
+    AssignAliases(&outcome_->variants);
+    if (outcome_->search.has_value()) DropAllBut(finalists_, &outcome_->variants);
+    AssignPlaces(&outcome_->variants);
+    if (!outcome_->search.has_value()) return;
+    outcome_->search->raced = SpaceOf(outcome_->variants).variants.size();
+  }
+
+ private:
+  void Add(const std::string& id, const std::map<std::string, VariantState>& states) {
+    const auto state = states.find(id);
+    const auto configuration = by_id_.find(id);
+    if (state == states.end() || configuration == by_id_.end() || !added_.insert(id).second) return;
+    outcome_->variants.push_back({.configuration = *configuration->second, .state = state->second});
+  }
+
+  std::vector<Configuration> configurations_;
+  std::map<std::string, const Configuration*> by_id_;
+  std::set<std::string> added_, seen_;
+  std::vector<std::string> finalists_;
+  TuneOutcome* outcome_;
+};
 
 }  // namespace
 
@@ -49,20 +128,16 @@ absl::StatusOr<TuneOutcome> Replay(const TuneStore& store, int64_t session,
   outcome.session = session;
   outcome.harness.device = info->device;
   outcome.harness.device_class = info->key.device_class;
-  for (const Configuration& each : *configurations) {
-    outcome.variants.push_back({.configuration = each});
+  StoredVariants variants(*std::move(configurations), &outcome);
+  for (const RoundRecord& record : *rounds) {
+    if (absl::Status status = variants.Take(record); !status.ok()) return status;
   }
-  Places places;
+  variants.Finish();
+  if (outcome.search.has_value()) outcome.search->strategy = StrategyOf(*info);
+  const Places places = PlacesOf(outcome.variants);
   std::vector<RoundResult> results;
   for (const RoundRecord& record : *rounds) {
-    if (record.batch == kOwnBatch && record.round == kPreparation) {
-      absl::Status status = TakeStates(record.notes_json, &outcome.variants);
-      if (!status.ok()) return status;
-      AssignPlaces(&outcome.variants);
-      places = PlacesOf(outcome.variants);
-    } else if (record.batch != kOwnBatch) {
-      results.push_back(ResultOf(places, record));
-    }
+    if (IsRaceBatch(record.batch)) results.push_back(ResultOf(places, record));
   }
   if (results.empty()) {
     return absl::FailedPreconditionError(
@@ -73,6 +148,7 @@ absl::StatusOr<TuneOutcome> Replay(const TuneStore& store, int64_t session,
   auto verdict = JudgeRecorded(SpaceOf(outcome.variants), *config, results);
   if (!verdict.ok()) return verdict.status();
   outcome.verdict = *std::move(verdict);
+  AddTails(results, config->incumbent, &outcome);
   return outcome;
 }
 

@@ -24,19 +24,20 @@ absl::Status TakeStates(std::string_view preparation_json, std::vector<TunedVari
   return absl::OkStatus();
 }
 
-void AssignPlaces(std::vector<TunedVariant>* variants) {
+void AssignAliases(std::vector<TunedVariant>* variants) {
   std::map<std::string, size_t> first_with;
-  uint32_t next = 0;
   for (size_t i = 0; i < variants->size(); ++i) {
     TunedVariant& variant = (*variants)[i];
-    if (variant.state.status != "ok") continue;
-    if (!variant.state.fingerprint.empty()) {
-      const auto [at, is_new] = first_with.emplace(variant.state.fingerprint, i);
-      if (!is_new) {
-        variant.alias_of = at->second;
-        continue;
-      }
-    }
+    if (variant.state.status != "ok" || variant.state.fingerprint.empty()) continue;
+    const auto [at, is_new] = first_with.emplace(variant.state.fingerprint, i);
+    if (!is_new) variant.alias_of = at->second;
+  }
+}
+
+void AssignPlaces(std::vector<TunedVariant>* variants) {
+  uint32_t next = 0;
+  for (TunedVariant& variant : *variants) {
+    if (variant.state.status != "ok" || variant.alias_of.has_value() || variant.dropped) continue;
     variant.measured = next++;
   }
 }
@@ -87,7 +88,7 @@ RoundResult ResultOf(const Places& places, const RoundRecord& record) {
                         .slot = static_cast<uint32_t>(sample.slot),
                         .status = ParseSampleStatus(sample.status).value_or(SampleStatus::kInfra),
                         .t_ps = sample.t_ps.value_or(0)};
-    if (sample.energy_uj.has_value()) {
+    if (sample.energy_uj.value_or(0) > 0) {  // 0: below what the meter can tell
       converted.energy_uj = static_cast<double>(*sample.energy_uj);
     }
     result.samples.push_back(converted);

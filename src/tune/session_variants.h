@@ -16,14 +16,13 @@
 
 namespace xplane_time {
 
-// The decider's batches begin at 1. In batch 0 of the store are the states of the variants
-// (round 0), and the rounds of the comparison at the end (from 1 on).
-inline constexpr int64_t kOwnBatch = 0, kPreparation = 0, kFirstConfirmation = 1;
-
 // From what PreparationJson wrote. Errors: DataLoss where it is damaged or lacks one.
 absl::Status TakeStates(std::string_view preparation_json, std::vector<TunedVariant>* variants);
 
-// Sound ones get their places; of those with one fingerprint the first.
+// Of sound ones with one fingerprint all but the first are aliases of it.
+void AssignAliases(std::vector<TunedVariant>* variants);
+
+// Sound ones that are no aliases and were not dropped get their places.
 void AssignPlaces(std::vector<TunedVariant>* variants);
 
 std::optional<size_t> FindVariant(std::span<const TunedVariant> variants, std::string_view id);

@@ -2,13 +2,15 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "compare/intervals.h"
+#include "tune/measuring.h"
 #include "tune/outcome_json.h"
+#include "tune/search_run.h"
 #include "tune/session_variants.h"
+#include "tune/tails.h"
 
 namespace xplane_time {
 namespace {
@@ -16,7 +18,7 @@ namespace {
 class Tuning {
  public:
   Tuning(const TuneOptions& options, Harness* harness, TuneStore* store, TuneWatcher* watcher)
-      : options_(options), harness_(harness), store_(store), watcher_(watcher) {}
+      : options_(options), store_(store), watcher_(watcher), measuring_(options, harness, store) {}
 
   absl::StatusOr<TuneOutcome> Run(std::span<const Configuration> configurations) {
     for (const Configuration& each : configurations) {
@@ -24,7 +26,8 @@ class Tuning {
     }
     absl::Status status = CheckNames();
     if (status.ok()) status = Begin(configurations);
-    if (status.ok()) status = PrepareAll(configurations);
+    if (status.ok()) status = PrepareAll();
+    if (status.ok()) status = Search();
     if (status.ok()) status = OpenDecider();
     if (status.ok()) status = Decide();
     if (status.ok()) status = Confirm();
@@ -52,81 +55,39 @@ class Tuning {
   }
 
   absl::Status Begin(std::span<const Configuration> configurations) {
-    auto info = harness_->Hello();
-    if (!info.ok()) return info.status();
-    outcome_.harness = *std::move(info);
-    const HarnessInfo& of = outcome_.harness;
-    SessionSpec spec = {.key = {options_.workload, of.device_class, of.driver, of.framework,
-                                of.flags, of.code_hash, options_.protocol},
-                        .space_hash = options_.space_hash,
-                        .config_json = DecideConfigJson(options_.decide, options_.incumbent),
-                        .seed = options_.decide.seed,
-                        .device = of.device,
-                        .now_unix_s = options_.now_unix_s,
-                        .resume = options_.resume};
-    if (!options_.device_locks.empty()) {
-      auto lock = FileLock::Acquire(options_.device_locks, of.device);
-      if (absl::IsFailedPrecondition(lock.status())) {
-        return absl::FailedPreconditionError(
-            absl::StrCat("the device ", of.device, " is in use by another tuning of this machine (",
-                         options_.device_locks, "); one at a time"));
-      }
-      if (!lock.ok()) return lock.status();
-      device_lock_ = *std::move(lock);
-    }
-    auto session = store_->Begin(spec);
-    if (!session.ok()) return session.status();
-    session_ = *std::move(session);
-    outcome_.session = session_.id;
-    outcome_.resumed = session_.resumed;
-    watcher_->OnHello(of, session_);
-    auto rounds = store_->ReadRounds(session_.id);
-    if (!rounds.ok()) return rounds.status();
-    for (RoundRecord& each : *rounds) stored_[{each.batch, each.round}] = std::move(each);
-    return store_->RegisterVariants(session_, configurations);
+    if (absl::Status status = measuring_.Begin(&outcome_.harness); !status.ok()) return status;
+    outcome_.session = measuring_.session().id;
+    outcome_.resumed = measuring_.session().resumed;
+    watcher_->OnHello(outcome_.harness, measuring_.session());
+    return measuring_.Register(configurations);
   }
 
-  const RoundRecord* Stored(int64_t batch, int64_t round) const {
-    const auto found = stored_.find({batch, round});
-    return found == stored_.end() ? nullptr : &found->second;
-  }
-
-  // Once a session: what was found is its first round.
-  absl::Status PrepareAll(std::span<const Configuration> configurations) {
-    if (const RoundRecord* known = Stored(kOwnBatch, kPreparation)) {
+  absl::Status PrepareAll() {
+    if (const RoundRecord* known = measuring_.Stored(kOwnBatch, kPreparation)) {
       absl::Status status = TakeStates(known->notes_json, &outcome_.variants);
       if (!status.ok()) return status;
     } else {
-      if (absl::Status status = Prepare(configurations); !status.ok()) return status;
+      size_t done = 0;
+      absl::Status status = measuring_.Prepare(outcome_.variants, [&](const TunedVariant& variant) {
+        watcher_->OnPrepared(variant, ++done, outcome_.variants.size());
+      });
+      if (!status.ok()) return status;
       RoundRecord record = {.batch = kOwnBatch, .round = kPreparation};
       record.notes_json = PreparationJson(outcome_.harness, outcome_.variants);
-      auto appended = store_->Append(session_, record);
-      if (!appended.ok()) return appended.status();
+      if (status = measuring_.Append(record); !status.ok()) return status;
     }
-    AssignPlaces(&outcome_.variants);
+    prepared_ = true;
+    AssignAliases(&outcome_.variants);
     return absl::OkStatus();
   }
 
-  absl::Status Prepare(std::span<const Configuration> configurations) {
-    size_t done = 0;
-    const bool verifies = outcome_.harness.verifies;
-    absl::Status status =
-        harness_->Prepare(configurations, [&](size_t place, const VariantState& state) {
-          outcome_.variants[place].state = state;
-          if (!verifies || state.status != "ok") {
-            watcher_->OnPrepared(outcome_.variants[place], ++done, configurations.size());
-          }
-        });
-    if (!status.ok() || !verifies) return status;
-    for (TunedVariant& variant : outcome_.variants) {
-      if (variant.state.status != "ok") continue;
-      if (options_.stopped()) return absl::CancelledError("stopped");
-      auto verified = harness_->Verify(variant.configuration);
-      if (!verified.ok()) return verified.status();
-      variant.state.status = verified->status;
-      if (verified->status != "ok") variant.state.message = verified->message;
-      watcher_->OnPrepared(variant, ++done, configurations.size());
+  absl::Status Search() {
+    if (options_.searcher != nullptr) {
+      SearchRun search(options_, &measuring_, watcher_, &outcome_.variants,
+                       &outcome_.search.emplace());
+      if (absl::Status status = search.Run(); !status.ok()) return status;
     }
+    AssignPlaces(&outcome_.variants);
     return absl::OkStatus();
   }
 
@@ -136,18 +97,18 @@ class Tuning {
     for (const TunedVariant& variant : outcome_.variants) {
       if (variant.measured.has_value()) measured_.push_back(&variant.configuration);
     }
+    if (outcome_.search.has_value()) outcome_.search->raced = measured_.size();
     if (space.variants.empty()) return absl::OkStatus();
     DecideConfig config = options_.decide;
     config.incumbent = PlaceOf(outcome_.variants, options_.incumbent);
     auto decider = Decider::Open(std::move(space), config);
     if (!decider.ok()) return decider.status();
     decider_.emplace(*std::move(decider));
-    std::vector<RoundResult> history;
-    for (const auto& [number, record] : stored_) {
-      if (record.batch != kOwnBatch) history.push_back(ResultOf(places_, record));
+    for (const auto& [number, record] : measuring_.stored()) {
+      if (IsRaceBatch(record.batch)) results_.push_back(ResultOf(places_, record));
     }
-    outcome_.rounds_before = history.size();
-    return decider_->Resume(history);
+    outcome_.rounds_before = results_.size();
+    return decider_->Resume(results_);
   }
 
   absl::Status Decide() {
@@ -157,10 +118,11 @@ class Tuning {
       for (size_t i = 0; i < batch.rounds.size(); ++i) {
         const auto number = static_cast<int64_t>(batch.batch);
         const auto round = static_cast<int64_t>(i);
-        if (Stored(number, round) != nullptr) continue;
+        if (measuring_.Stored(number, round) != nullptr) continue;
         auto record = Measure(number, round, batch.rounds[i]);
         if (!record.ok()) return record.status();
-        auto folded = decider_->Fold(ResultOf(places_, *record));
+        results_.push_back(ResultOf(places_, *record));
+        auto folded = decider_->Fold(results_.back());
         if (!folded.ok()) return folded.status();
         watcher_->OnRound(*decider_, outcome_.variants);
       }
@@ -168,56 +130,11 @@ class Tuning {
     return absl::OkStatus();
   }
 
-  // A round is stored before it counts.
   absl::StatusOr<RoundRecord> Measure(int64_t batch, int64_t round,
                                       std::span<const uint32_t> variants) {
-    if (options_.stopped()) return absl::CancelledError("stopped");
     std::vector<const Configuration*> order;
     for (const uint32_t variant : variants) order.push_back(measured_[variant]);
-    auto times = RunWorkloads(batch, round, order);
-    if (!times.ok()) return times.status();
-    RoundRecord record = {.batch = batch,
-                          .round = round,
-                          .discarded = times->throttled,
-                          .notes_json = times->notes_json};
-    for (size_t slot = 0; slot < order.size(); ++slot) {
-      const SlotTime& at = times->slots[slot];
-      record.samples.push_back({.variant = order[slot]->id,
-                                .slot = static_cast<int32_t>(slot),
-                                .status = at.status,
-                                .t_ps = at.status == "ok" ? at.t_ps : std::nullopt,
-                                .energy_uj = at.energy_uj});
-    }
-    auto appended = store_->Append(session_, record);
-    if (!appended.ok()) return appended.status();
-    return record;
-  }
-
-  // The same order on every workload; times are weighted sums.
-  absl::StatusOr<RoundTimes> RunWorkloads(int64_t batch, int64_t round,
-                                          std::span<const Configuration* const> order) {
-    if (options_.workloads.empty()) return harness_->RunRound(batch, round, "", order);
-    RoundTimes sum;
-    std::vector<double> time_ps(order.size()), energy_uj(order.size());
-    sum.slots.resize(order.size());
-    for (const Workload& workload : options_.workloads) {
-      auto times = harness_->RunRound(batch, round, workload.id, order);
-      if (!times.ok()) return times.status();
-      sum.throttled |= times->throttled;
-      sum.notes_json = times->notes_json;
-      for (size_t slot = 0; slot < order.size(); ++slot) {
-        const SlotTime& own = times->slots[slot];
-        SlotTime& all = sum.slots[slot];
-        if (all.status == "ok") all.status = own.status;
-        time_ps[slot] += workload.weight * static_cast<double>(own.t_ps.value_or(0));
-        energy_uj[slot] += workload.weight * static_cast<double>(own.energy_uj.value_or(0));
-        all.t_ps = std::max<int64_t>(1, std::llround(time_ps[slot]));
-        const bool first = &workload == options_.workloads.data();
-        const bool known = own.energy_uj.has_value() && (first || all.energy_uj.has_value());
-        all.energy_uj = known ? std::optional(std::llround(energy_uj[slot])) : std::nullopt;
-      }
-    }
-    return sum;
+    return measuring_.Round(batch, round, order);
   }
 
   std::optional<size_t> Baseline() const {
@@ -240,9 +157,7 @@ class Tuning {
       const int64_t round = kFirstConfirmation + static_cast<int64_t>(i);
       const std::vector<uint32_t> order =
           i % 2 == 0 ? std::vector{*pick, other} : std::vector{other, *pick};
-      const RoundRecord* known = Stored(kOwnBatch, round);
-      absl::StatusOr<RoundRecord> record =
-          known != nullptr ? *known : Measure(kOwnBatch, round, order);
+      const auto record = Measure(kOwnBatch, round, order);
       if (!record.ok()) return record.status();
       if (const auto ratio = LogSpeedup(*record, *measured_[*pick]); ratio.has_value()) {
         log_ratios.push_back(*ratio);
@@ -280,6 +195,10 @@ class Tuning {
   }
 
   absl::Status Conclude() {
+    for (TunedVariant& each : outcome_.variants) {
+      const auto failed = measuring_.failures().find(each.configuration.id);
+      if (failed != measuring_.failures().end()) each.state.message = failed->second;
+    }
     if (!decider_.has_value()) {
       outcome_.verdict = {};
       outcome_.verdict.claim = outcome_.interrupted ? Claim::kUndecided : Claim::kAllFailed;
@@ -287,24 +206,25 @@ class Tuning {
     } else if (outcome_.interrupted) {
       outcome_.verdict = decider_->Judge("interrupted");
     }
-    if (outcome_.interrupted && Stored(kOwnBatch, kPreparation) == nullptr &&
-        !decider_.has_value()) {
+    const auto baseline = Baseline();
+    AddTails(results_, baseline.has_value() ? outcome_.variants[*baseline].measured : std::nullopt,
+             &outcome_);
+    if (outcome_.interrupted && !prepared_) {
       return absl::OkStatus();  // nothing was measured: there is no verdict to keep
     }
-    return store_->RecordVerdict(session_, OutcomeJson(outcome_), options_.now_unix_s);
+    return store_->RecordVerdict(measuring_.session(), OutcomeJson(outcome_), options_.now_unix_s);
   }
 
   const TuneOptions& options_;
-  Harness* harness_;
   TuneStore* store_;
   TuneWatcher* watcher_;
-  FileLock device_lock_;
-  TuneSession session_;
+  Measuring measuring_;
   TuneOutcome outcome_;
-  std::map<std::pair<int64_t, int64_t>, RoundRecord> stored_;  // by batch and round, before
-  std::optional<Decider> decider_;                             // none: no variant can be measured
-  Places places_;                                              // in the decider's space, by id
-  std::vector<const Configuration*> measured_;                 // by place in the decider's space
+  bool prepared_ = false;                       // the states of the variants are stored
+  std::optional<Decider> decider_;              // none: no variant can be measured
+  std::vector<RoundResult> results_;            // of the race
+  Places places_;                               // in the decider's space, by id
+  std::vector<const Configuration*> measured_;  // by place in the decider's space
 };
 
 }  // namespace
@@ -319,7 +239,7 @@ std::optional<size_t> TuneOutcome::VariantOf(std::optional<uint32_t> measured) c
 absl::StatusOr<TuneOutcome> Tune(std::span<const Configuration> configurations,
                                  const TuneOptions& options, Harness* harness, TuneStore* store,
                                  TuneWatcher* watcher) {
-  if (configurations.empty()) {
+  if (configurations.empty() && options.searcher == nullptr) {
     return absl::InvalidArgumentError("the space has no configuration: nothing to choose from");
   }
   return Tuning(options, harness, store, watcher).Run(configurations);

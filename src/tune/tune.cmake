@@ -1,30 +1,39 @@
 # Search spaces, and the store of what was measured. SQLite stays inside store*.cc.
 add_library(xplane_time_tune STATIC
+  tune/energy_harness.cc
   tune/export.cc
   tune/expression.cc
   tune/expression_parser.cc
   tune/harness_protocol.cc
+  tune/measuring.cc
   tune/outcome_json.cc
   tune/process_harness.cc
+  tune/proposer_protocol.cc
   tune/python_values.cc
   tune/replay.cc
   tune/round_samples.cc
+  tune/run_limit.cc
+  tune/search_ask.cc
+  tune/search_halving.cc
+  tune/search_run.cc
   tune/serve_harness.cc
   tune/session_variants.cc
   tune/space.cc
   tune/space_choose.cc
   tune/space_import.cc
   tune/space_json.cc
+  tune/space_point.cc
   tune/store.cc
   tune/store_lock.cc
   tune/store_read.cc
   tune/store_schema.cc
   tune/store_sqlite.cc
   tune/store_tuned.cc
+  tune/tails.cc
   tune/tune.cc)
 target_include_directories(xplane_time_tune PUBLIC ${CMAKE_CURRENT_SOURCE_DIR})
 target_link_libraries(xplane_time_tune
   PUBLIC xplane_time xplane_time_harness xplane_time_decide xplane_time_compare
-         absl::flat_hash_map absl::flat_hash_set
+         xplane_time_power absl::flat_hash_map absl::flat_hash_set
   PRIVATE $<BUILD_INTERFACE:xplane_time_warnings> nlohmann_json::nlohmann_json
           SQLite::SQLite3 ZLIB::ZLIB xplane_time_output)

@@ -75,6 +75,37 @@ TEST(Decider, FindsTheFastestOfFew) {
   EXPECT_EQ(verdict.ratios[1].est, 1);
 }
 
+// The pick's first run takes twice as long: of what left early, it shares few rounds with it.
+TEST(Decider, ASpikeOfThePickDoesNotTurnWhatIsShown) {
+  std::vector<double> log_times;
+  for (int i = 0; i < 9; ++i) log_times.push_back(0.15 * i);
+  for (uint64_t seed = 1; seed <= 20; ++seed) {
+    const testing::Spoil spike = [](RoundResult& result) {
+      for (Sample& sample : result.samples) {
+        if (result.batch == 1 && result.round == 0 && sample.variant == 0) sample.t_ps *= 2;
+      }
+    };
+    const Driven driven = Drive(SpaceOf(9), {.stop = Stop::kClaim, .seed = seed},
+                                SimulatedDevice({.log_times = log_times, .seed = seed}), spike);
+    const Verdict& verdict = driven.verdict;
+    EXPECT_EQ(verdict.pick, 0u) << seed;
+    EXPECT_EQ(verdict.claim, Claim::kWinner) << seed;
+    EXPECT_GT(verdict.p_best.value_or(0), 0.99) << seed;
+    EXPECT_LE(verdict.regret_est.value_or(1), verdict.regret_hi.value_or(0)) << seed;
+    for (const Ratio& ratio : verdict.ratios) {
+      EXPECT_NEAR(std::log(ratio.est), log_times[ratio.variant], 0.2) << seed;
+    }
+  }
+}
+
+TEST(Decider, NothingIsSaidOfWhatHasNotRun) {
+  const Verdict verdict = Decide({0, 0.1, 0.2, 0.3}, {.budget_runs = 1});
+  EXPECT_EQ(verdict.claim, Claim::kUndecided);
+  EXPECT_EQ(verdict.p_best, std::nullopt);
+  EXPECT_EQ(verdict.regret_est, std::nullopt);
+  EXPECT_EQ(verdict.regret_hi, std::nullopt);
+}
+
 TEST(Decider, RoundsAreBalancedAndNoneIsLongerThanABlock) {
   const Driven driven =
       Drive(SpaceOf(2), {.canary = 0}, SimulatedDevice({.log_times = {0, 0.002}, .seed = 3}));
@@ -437,6 +468,11 @@ TEST(Judge, TellsHowThingsStandWithoutChangingThem) {
     EXPECT_EQ(verdict.rounds, i + 1);
     EXPECT_EQ(verdict.claim, Claim::kUndecided);
     EXPECT_EQ(verdict.stop_reason, "interrupted");
+    const Verdict standing = decider->Judge("running", Detail::kStanding);
+    EXPECT_FALSE(standing.p_best.has_value() || standing.regret_hi.has_value());
+    EXPECT_EQ(standing.pick, verdict.pick);
+    EXPECT_EQ(standing.ratios.size(), verdict.ratios.size());
+    EXPECT_EQ(verdict.p_best.has_value(), verdict.pick.has_value());
   }
   EXPECT_EQ(decider->Next()->batch, 2u);
 }

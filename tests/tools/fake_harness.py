@@ -32,7 +32,9 @@ def noise(*of):
 
 
 def time_ps(variant, batch, round_, slot):
-    cost = params[variant].get("cost", 100)
+    cost = params[variant].get("cost", 100) + params[variant].get("more", 0)
+    if params[variant].get("spiky") and noise("spike", batch, round_) > 0.05:
+        cost *= 1.6  # a third of its runs
     return int(cost * 1e6 * (1 + 0.1 * noise(variant, batch, round_, slot)))
 
 
@@ -52,7 +54,7 @@ def misbehave(mode):
 
 def run_round(request):
     order = request["order"]
-    noted(f"round {request['batch']} {request['round']}")
+    noted(f"round {request['batch']} {request['round']} {len(order)}")
     samples = []
     for slot, variant in enumerate(order):
         if "no-slots" not in options:
@@ -60,10 +62,17 @@ def run_round(request):
         mode = params[variant].get("mode", "")
         if mode.startswith("run-"):
             misbehave(mode.removeprefix("run-"))
+        if mode == "stuck" and request["round"] > 0:
+            time.sleep(1000)
+        if "stalls" in options and request["round"] == 2 and "stalls" not in log.read_text():
+            noted("stalls")  # the machine stands still, once
+            time.sleep(2.5)
         status = mode.removeprefix("status-") if mode.startswith("status-") else "ok"
         sample = {"slot": slot, "status": status}
         if status == "ok":
             sample["t_ps"] = time_ps(variant, request["batch"], request["round"], slot)
+            if "energy" in options:
+                sample["energy_uj"] = 1000 * params[variant].get("energy", 1)
         samples.append(sample)
     if "slow" in options:
         time.sleep(0.01)

@@ -9,7 +9,12 @@ import sys
 import time
 import unittest
 
-from harness import BINARY, HERE, EndToEndTest, csv_rows, environment, run
+try:
+    import jsonschema
+except ImportError:
+    jsonschema = None
+
+from harness import BINARY, HERE, REPOSITORY, EndToEndTest, csv_rows, environment, run
 
 
 def space(*variants):
@@ -40,9 +45,15 @@ class TuneTest(EndToEndTest):
         done = self.tune(*variants, **{**more, "options": (*more.get("options", ()), "--format",
                                                            "json")})
         self.assertEqual(done.code, code, done.message)
-        found = done.json
+        found = self.valid(done.json)
         found["by_params"] = {json.dumps(row["params"]): row for row in found["variants"]}
         return found
+
+    def valid(self, result):
+        if jsonschema is not None:
+            schema = json.loads(run("tune", "--json-schema").text)
+            jsonschema.Draft202012Validator(schema).validate(result)
+        return result
 
     def status(self, result, **params):
         return result["by_params"][json.dumps(params)]["status"]
@@ -63,6 +74,26 @@ class Loop(TuneTest):
         shown = run("tune", "show", 1, "--format", "json", cwd=self.at, env=self.environment)
         self.assertEqual(shown.json["pick"], found["pick"])
         self.assertIn("fake", run("tune", "show", cwd=self.at, env=self.environment).text)
+
+    def test_the_schema_is_the_stored_one(self):
+        stored = REPOSITORY / "src" / "output" / "schemas" / "tune.v1.json"
+        done = run("tune", "--json-schema")
+        self.assertEqual((done.code, done.text.strip()), (0, stored.read_text().strip()))
+
+    def test_a_worse_tail_is_flagged(self):
+        found = self.result({"cost": 100, "spiky": 1}, {"cost": 101}, {"cost": 150},
+                            options=("--stop", "claim", "--delta", "0.1%"))
+        picked = next(row for row in found["variants"] if row["id"] == found["pick"])
+        self.assertEqual(picked["params"], {"cost": 100, "spiky": 1})
+        rival = found["by_params"]['{"cost": 101}']
+        self.assertIn((rival["id"], "spikes"),
+                      [(each["rival"], each["what"]) for each in found["tail_flags"]])
+        self.assertGreater(picked["spike_rate"], rival["spike_rate"])
+        text = run("tune", "show", "1", cwd=self.at, env=self.environment).text
+        self.assertIn("Its tail is worse than that of", " ".join(text.split()))
+        again = run("tune", "replay", "1", "--format", "json", cwd=self.at, env=self.environment)
+        self.assertEqual(again.json["tail_flags"], found["tail_flags"])
+        self.assertEqual(self.result(*THREE)["tail_flags"], [])
 
     def test_the_table_says_what_was_decided(self):
         done = self.tune(*THREE)
@@ -160,6 +191,20 @@ class Misbehaving(TuneTest):
         for mode in ("run-crash", "run-hang", "run-killed", "run-exit"):
             out = found["by_params"][json.dumps({"mode": mode})]["eliminated"]
             self.assertIsNotNone(out, mode)
+
+    def test_the_run_limit_ends_what_is_far_slower(self):
+        found = self.result(*THREE, {"mode": "stuck"}, options=("--run-limit", "2"))
+        row = found["by_params"]['{"mode": "stuck"}']
+        self.assertEqual(row["eliminated"]["reason"], "timeout")
+        self.assertIn("--run-limit 2", row["message"])
+        picked = next(row for row in found["variants"] if row["id"] == found["pick"])
+        self.assertEqual(picked["params"], {"cost": 100})
+
+    def test_what_stood_still_once_is_not_blamed(self):
+        found = self.result(*THREE, options=("--run-limit", "2"), harness=("stalls",))
+        self.assertEqual({row["status"] for row in self.rounds()}, {"ok"})
+        self.assertEqual(self.log.read_text().count("started"), 2)
+        self.assertIn(found["claim"], ("pick", "winner"))
 
     def test_without_slots_the_guilty_one_is_found(self):
         found = self.result(*THREE, {"mode": "run-crash"}, harness=("no-slots",))
@@ -268,7 +313,7 @@ class Resuming(TuneTest):
             process.send_signal(sign)
             out, _ = process.communicate(timeout=30)
             self.assertEqual(process.returncode, 75)
-            partial = json.loads(out)
+            partial = self.valid(json.loads(out))
             self.assertEqual((partial["interrupted"], partial["stop_reason"]),
                              (True, "interrupted"))
         self.assertFalse(self.result(*self.SAME, options=(*self.CLAIM, "--resume"))["interrupted"])

@@ -1,0 +1,78 @@
+#!/usr/bin/env python3
+"""What the power recorder costs, measured by itself and from outside, and how well it keeps time.
+
+    python bench/power_overhead.py build/tools/xplane-time build/tests/libfake_nvml.so [SECONDS]
+
+Records fake sensors: files for RAPL, a library for NVML. `itself` is the processor time that the
+log's last line has for the reader's thread, `outside` that of the whole process by wait4, both as
+shares of one core. Late: how long after its deadline a pass began.
+"""
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import time
+
+
+def fake_sysfs(root):
+    package = root / "class/powercap/intel-rapl:0"
+    package.mkdir(parents=True)
+    (package / "name").write_text("package-0\n")
+    (package / "energy_uj").write_text("123456789\n")
+    (package / "max_energy_range_uj").write_text("262143328850\n")
+
+
+def record(binary, arguments, seconds, log, environment):
+    begin = time.monotonic()
+    process = subprocess.Popen(
+        [binary, "power", "record", "--duration", str(seconds), "--log", log, *arguments],
+        stdout=subprocess.DEVNULL, env=environment)
+    _, status, usage = os.wait4(process.pid, 0)
+    elapsed = time.monotonic() - begin
+    if status != 0:
+        sys.exit(f"{binary} ended with status {status}")
+    return (usage.ru_utime + usage.ru_stime) / elapsed
+
+
+def lateness(lines, period_ns):
+    begins = [line["t"] for line in lines if "r" in line][1:-1]  # the last one has no deadline
+    late = sorted((begin - begins[0] + period_ns // 2) % period_ns - period_ns // 2
+                  for begin in begins)
+    missed = [line for line in lines if "end" in line][0]["end"]["readers"][0]["missed"]
+    return late[len(late) // 2], late[min(len(late) - 1, len(late) * 99 // 100)], missed, len(begins)
+
+
+def main():
+    binary, library = sys.argv[1:3]
+    seconds = float(sys.argv[3]) if len(sys.argv) > 3 else 20
+    with tempfile.TemporaryDirectory() as folder:
+        root = pathlib.Path(folder)
+        fake_sysfs(root / "sys")
+        eight = root / "eight.json"
+        eight.write_text(json.dumps({"devices": [
+            {"uuid": f"GPU-{i}", "bus": i + 1} for i in range(8)]}))
+        cases = [
+            ("NVML, 1 GPU, 20 Hz", 50, ["--source", "nvml", "--nvml-library", library], {}),
+            ("NVML, 8 GPUs, 20 Hz", 50, ["--source", "nvml", "--nvml-library", library],
+             {"FAKE_NVML_SCRIPT": str(eight)}),
+            ("RAPL, 100 Hz", 10, ["--source", "rapl", "--sysfs-root", str(root / "sys")], {}),
+            ("RAPL, 1 kHz", 1, ["--source", "rapl", "--sysfs-root", str(root / "sys")], {}),
+            ("constant, 1 kHz", 1, ["--source", "constant:100"], {}),
+        ]
+        print(f"{'sensor':22} {'passes':>7} {'itself':>7} {'outside':>8} {'late p50':>10} "
+              f"{'late p99':>10} {'missed':>7}")
+        for name, period_ms, arguments, variables in cases:
+            log = str(root / "log.jsonl")
+            outside = record(binary, [*arguments, "--period", str(period_ms)], seconds, log,
+                             {**os.environ, **variables})
+            with open(log) as file:
+                lines = [json.loads(line) for line in file]
+            own_ns = [line for line in lines if "end" in line][0]["end"]["readers"][0]["own_cpu_ns"]
+            p50, p99, missed, passes = lateness(lines, period_ms * 1_000_000)
+            print(f"{name:22} {passes:7} {own_ns / seconds / 1e9:7.2%} {outside:8.2%} "
+                  f"{p50 / 1e3:7.0f} us {p99 / 1e3:7.0f} us {missed:7}")
+
+
+main()

@@ -1,0 +1,141 @@
+"""Proposers for `xplane-time tune --strategy ask:N`: an optimizer, and one call.
+
+    # mine.py
+    from xplane_time.propose import Result, Space, serve
+
+    class Mine:
+        def __init__(self, space: Space): ...
+        def ask(self, count): return [{"block": 32}, ...]   # fewer, or none: there is no more
+        def tell(self, result: Result): ...
+
+    def start(space):
+        mine = Mine(space)
+        return mine.ask, mine.tell
+
+    serve(start)
+
+    $ xplane-time tune space.json --strategy ask:100 --proposer 'python mine.py' -- HARNESS
+
+`python -m xplane_time.propose_optuna` is ready-made for Optuna. What a proposer and its driver
+say to each other is in docs/space.md.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import pathlib
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from xplane_time.errors import ArgumentError
+
+__all__ = ["Parameter", "Result", "Space", "serve"]
+
+Params = dict[str, Any]
+
+
+@dataclasses.dataclass(frozen=True)
+class Parameter:
+    """One of the space's, with all of its values, in the space's order."""
+
+    name: str
+    type: str  # int, float, string, bool
+    values: list[Any]
+
+
+@dataclasses.dataclass(frozen=True)
+class Space:
+    """What may be proposed: a value for each parameter.
+
+    `constraints` are expressions that the driver checks: what breaks one comes back as refused.
+    `told` results of an earlier run are told before the first ask: whoever is random takes another
+    stream for each, so that a run that goes on does not propose the same again.
+    """
+
+    parameters: list[Parameter]
+    constraints: list[str]
+    seed: int
+    told: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Result:
+    """What became of a configuration.
+
+    `status` is "ok", with the `value` of the objective to make small (for time in picoseconds);
+    "refused" where it is no point of the space or breaks a constraint; or how it failed.
+    `proposal` is the place of the proposal among all that were proposed, or None where it was not
+    proposed here: listed in the space, or of an earlier run. `repeated`: it was known before.
+    """
+
+    params: Params
+    status: str
+    value: float | None
+    id: str | None
+    proposal: int | None
+    repeated: bool
+    message: str
+
+
+Ask = Callable[[int], Sequence[Params]]
+Tell = Callable[[Result], object]
+
+
+def serve(start: Callable[[Space], tuple[Ask, Tell]]) -> None:
+    """Answers the driver until it says bye.
+
+    `start(space)` gives two functions: `ask(count)` returns at most `count` configurations, none
+    where there is nothing left to propose; `tell(result)` is called for each of them, and for what
+    is known otherwise.
+
+    Errors: ArgumentError where there is no driver, or a proposal is no dict.
+    """
+    try:
+        requests = os.fdopen(int(os.environ["XPLANE_TIME_PROPOSER_IN"]), "rb")
+        answers = os.fdopen(int(os.environ["XPLANE_TIME_PROPOSER_OUT"]), "wb")
+    except (KeyError, ValueError, OSError):
+        raise ArgumentError(
+            "INVALID_ARGUMENT", "no driver: a proposer is run by xplane-time tune SPACE --strategy "
+            f"ask:N --proposer '{pathlib.Path(sys.executable).name} {' '.join(sys.argv)}'"
+        ) from None
+
+    def answer(message: dict[str, Any]) -> None:
+        answers.write(json.dumps({"v": 1, **message}).encode() + b"\n")
+        answers.flush()
+
+    first_of: dict[int, int] = {}  # by request: how many were proposed before
+    proposed = 0
+    for line in requests:
+        request = json.loads(line)
+        kind = request.get("type")
+        if kind == "bye":
+            break
+        if kind == "hello":
+            ask, tell = start(_space(request))
+            answer({"type": "hello", "name": pathlib.Path(sys.argv[0]).name})
+        elif kind == "tell":
+            tell(_result(request, first_of))
+        elif kind == "ask":
+            params = list(ask(request["count"]))
+            if not all(isinstance(each, dict) for each in params):
+                raise ArgumentError("INVALID_ARGUMENT", "ask() returned something that is no dict")
+            first_of[request["request"]] = proposed
+            proposed += len(params)
+            answer({"type": "configurations", "request": request["request"], "params": params})
+
+
+def _space(hello: dict[str, Any]) -> Space:
+    parameters = [Parameter(each["name"], each["type"], each["values"])
+                  for each in hello["parameters"]]
+    return Space(parameters, hello.get("constraints", []), hello.get("seed", 0),
+                 hello.get("told", 0))
+
+
+def _result(told: dict[str, Any], first_of: dict[int, int]) -> Result:
+    request = told.get("request")
+    proposal = None if request is None else first_of[request] + told["index"]
+    return Result(told["params"], told["status"], told["value"], told.get("id"), proposal,
+                  told.get("repeated", False), told.get("message", ""))

@@ -1,0 +1,20 @@
+// The three clocks of a log: MONOTONIC for durations, REALTIME for the calendar, BOOTTIME to tell
+// a suspended machine from a step of the calendar.
+#ifndef XPLANE_TIME_SRC_POWER_CLOCKS_H_
+#define XPLANE_TIME_SRC_POWER_CLOCKS_H_
+
+#include <cstdint>
+
+namespace xplane_time::power {
+
+struct Clocks {
+  int64_t monotonic_ns = 0, realtime_ns = 0, boottime_ns = 0;
+};
+Clocks ClocksNow();
+
+int64_t MonotonicNow();  // nanoseconds
+int64_t ThreadCpuNow();  // of the calling thread
+
+}  // namespace xplane_time::power
+
+#endif  // XPLANE_TIME_SRC_POWER_CLOCKS_H_

@@ -1,0 +1,126 @@
+#include "power/log_lines.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <zlib.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace xplane_time::power {
+namespace {
+
+constexpr size_t kChunk = size_t{1} << 18;
+
+absl::Status OpenError(const std::string& path) {
+  const std::string message = absl::StrCat(path, ": cannot open: ", std::strerror(errno));
+  switch (errno) {
+    case ENOENT:
+    case ENOTDIR:
+      return absl::NotFoundError(message);
+    case EACCES:
+    case EPERM:
+      return absl::PermissionDeniedError(message);
+    default:
+      return absl::UnavailableError(message);
+  }
+}
+
+size_t ReadGzip(gzFile file, char* to, size_t size, std::string* damage) {
+  const int got = gzread(file, to, static_cast<unsigned>(size));
+  int code = Z_OK;
+  const char* const why = gzerror(file, &code);
+  if (code != Z_OK && code != Z_STREAM_END) {
+    *damage = code == Z_BUF_ERROR ? "the gzip stream ends early"
+              : code == Z_ERRNO   ? std::strerror(errno)
+                                  : why;
+  }
+  return got > 0 ? static_cast<size_t>(got) : 0;
+}
+
+}  // namespace
+
+LogLines::LogLines(Fill fill) : fill_(std::move(fill)), buffer_(2 * kChunk + kPadding) {}
+
+absl::StatusOr<std::unique_ptr<LogLines>> LogLines::Open(const std::string& path) {
+  const int fd = path == "-" ? dup(STDIN_FILENO) : open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return OpenError(path);
+  struct stat info;
+  if (fstat(fd, &info) == 0 && S_ISDIR(info.st_mode)) {
+    close(fd);
+    return absl::InvalidArgumentError(absl::StrCat(path, ": is a directory; give a log"));
+  }
+  std::shared_ptr<gzFile_s> file(gzdopen(fd, "rb"), [](gzFile_s* each) {
+    if (each != nullptr) gzclose(each);
+  });
+  if (file == nullptr) {
+    close(fd);
+    return absl::ResourceExhaustedError(absl::StrCat(path, ": no memory for reading it"));
+  }
+  gzbuffer(file.get(), kChunk);
+  return std::unique_ptr<LogLines>(new LogLines([file](char* to, size_t size, std::string* damage) {
+    return ReadGzip(file.get(), to, size, damage);
+  }));
+}
+
+std::unique_ptr<LogLines> LogLines::FromMemory(std::string_view bytes) {
+  return std::unique_ptr<LogLines>(
+      new LogLines([bytes](char* to, size_t size, std::string*) mutable {
+        const size_t some = std::min(size, bytes.size());
+        std::copy_n(bytes.data(), some, to);
+        bytes.remove_prefix(some);
+        return some;
+      }));
+}
+
+// Appends to the buffer; what was given out is forgotten.
+bool LogLines::More() {
+  if (at_end_) return false;
+  if (begin_ > 0) {
+    std::memmove(buffer_.data(), buffer_.data() + begin_, end_ - begin_);
+    end_ -= begin_;
+    begin_ = 0;
+  }
+  if (buffer_.size() < end_ + kChunk + kPadding) buffer_.resize(2 * buffer_.size());
+  const size_t got = fill_(buffer_.data() + end_, kChunk, &damage_);
+  end_ += got;
+  at_end_ = got == 0;
+  return got > 0;
+}
+
+bool LogLines::Next(LogLine* line) {
+  size_t searched = 0;
+  uint64_t skipped = 0;  // of a line that is too long
+  for (;;) {
+    const void* feed =
+        std::memchr(buffer_.data() + begin_ + searched, '\n', end_ - begin_ - searched);
+    if (feed == nullptr) {
+      searched = end_ - begin_;
+      if (searched > kLongest) {
+        skipped += searched;
+        begin_ = end_ = searched = 0;
+      }
+      if (More()) continue;
+      if (searched == 0 && skipped == 0) return false;
+    }
+    const char* const from = buffer_.data() + begin_;
+    const size_t length =
+        feed == nullptr ? searched : static_cast<size_t>(static_cast<const char*>(feed) - from);
+    *line = {.text = skipped > 0 ? std::string_view() : std::string_view(from, length),
+             .number = ++number_,
+             .byte = byte_,
+             .whole = feed != nullptr,
+             .too_long = skipped > 0};
+    const size_t used = length + (feed != nullptr ? 1 : 0);
+    begin_ += used;
+    byte_ += skipped + used;
+    return true;
+  }
+}
+
+}  // namespace xplane_time::power

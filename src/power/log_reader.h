@@ -1,0 +1,95 @@
+// The power log's reader: lines in, what they say out, one pass.
+//
+//   class Print : public LogSink { ... };
+//   auto end = ReadPowerLog("p.jsonl", &sink);
+//   if (!end.ok()) ...       // DataLoss: p.jsonl: line 1, byte 0: no header: ...
+//   end->damaged_lines       // counted and left out, the first one located
+//
+// Enters: JSON Lines as docs/power-log.md has them, or nvidia-smi's CSV
+// (--query-gpu=timestamp,index,uuid,power.draw,... --format=csv), plain or gzip. Leaves: calls
+// of a LogSink in the order of the lines. A line is used as a whole or not at all; what a line
+// of JSON says twice counts once, the last time. Memory is bounded by the longest line
+// (4 MiB; longer ones count as damaged). Linear. Not thread-safe.
+//
+// Not handled: times that go backwards; the sink sees them as they are.
+#ifndef XPLANE_TIME_SRC_POWER_LOG_READER_H_
+#define XPLANE_TIME_SRC_POWER_LOG_READER_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "power/log_lines.h"
+#include "power/reader.h"
+#include "xplane_time/power.h"
+
+namespace xplane_time::power {
+
+// Every time and every value's magnitude in a log is below.
+inline constexpr int64_t kLatestNs = int64_t{1} << 62;
+// Channels of one log, the caller's gauges among them.
+inline constexpr size_t kMostChannels = 4096;
+
+struct LogHeader {
+  std::string machine_json = "{}", host, command;
+  std::optional<int64_t> t_ns;  // empty: with the first reading
+  std::optional<Clocks> clocks;
+  std::vector<std::pair<std::string, int64_t>> periods_ns;  // in the order of `s`
+  PowerInventory inventory;
+};
+
+struct LogReader {  // of the `end` line
+  std::string source;
+  uint64_t reads = 0, missed = 0;
+  std::optional<int64_t> own_cpu_ns;
+  bool hung = false;
+};
+
+struct LogEnd {
+  bool complete = false;  // the `end` line was there
+  std::vector<LogReader> readers;
+  uint64_t dropped = 0;
+  uint64_t lines = 0, damaged_lines = 0;
+  std::string first_damage;  // "line 5, byte 812: ..."
+  std::string cut;           // why it ended early, with the place; empty: it did not
+};
+
+class LogSink {
+ public:
+  virtual ~LogSink() = default;
+  virtual void Header(LogHeader header) = 0;  // once, first
+  // A channel that the header does not have; its index is the number of those before.
+  virtual void Channel(PowerChannel channel, PowerDevice device) = 0;
+  // Of one pass over source `s`, the place in periods_ns; channels are valid indices.
+  virtual void Readings(size_t s, int64_t t_ns, std::span<const Reading> readings) = 0;
+  virtual void ClocksAt(int64_t t_ns, const Clocks& clocks) = 0;
+  virtual void Mark(int64_t t_ns, std::string_view window, bool end) = 0;
+  virtual void Finding(int64_t t_ns, PowerFinding finding) = 0;
+  virtual void End(int64_t t_ns) = 0;
+};
+
+// Errors: of opening; DataLoss (no header, or of another version).
+absl::StatusOr<LogEnd> ReadPowerLog(const std::string& path, LogSink* sink);
+// The same of bytes in memory, not inflated.
+absl::StatusOr<LogEnd> ReadPowerLogText(std::string_view text, const std::string& name,
+                                        LogSink* sink);
+
+// The parts. `first` is the first line.
+absl::StatusOr<LogEnd> ReadJsonLog(const LogLine& first, LogLines* lines, LogSink* sink);
+bool LooksLikeNvidiaSmi(std::string_view first);
+absl::StatusOr<LogEnd> ReadNvidiaSmi(const LogLine& first, LogLines* lines, LogSink* sink);
+
+// Counts a line that is left out.
+void AddDamage(const LogLine& line, std::string_view what, LogEnd* end);
+// "line 5, byte 812".
+std::string PlaceOf(const LogLine& line);
+
+}  // namespace xplane_time::power
+
+#endif  // XPLANE_TIME_SRC_POWER_LOG_READER_H_

@@ -1,0 +1,226 @@
+#include "power/log_writer.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <cstdlib>
+#include <cstring>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace xplane_time::power {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+void Append(std::string* line, int64_t value) {
+  std::array<char, 20> digits;
+  const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), value).ptr;
+  line->append(digits.data(), end);
+}
+
+template <typename Value>
+Json OrNull(const std::optional<Value>& value) {
+  return value.has_value() ? Json(*value) : Json();
+}
+
+Json DeviceJson(const PowerDevice& each) {
+  return {{"id", each.id},
+          {"name", each.name},
+          {"source", each.source},
+          {"index", OrNull(each.index)},
+          {"ordinal", OrNull(each.ordinal)},
+          {"pci_bus_id", each.pci_bus_id},
+          {"driver", each.driver},
+          {"mig", each.mig},
+          {"shared", each.shared},
+          {"note", each.note}};
+}
+
+Json ChannelJson(const PowerChannel& each) {
+  return {{"source", each.source},
+          {"device", each.device},
+          {"domain", each.domain},
+          {"quantity", each.quantity},
+          {"kind", ReadingKindName(each.kind)},
+          {"slow", each.slow},
+          {"in_total", each.in_total},
+          {"wrap_range", OrNull(each.wrap_range)},
+          {"max_plausible_mw", OrNull(each.max_plausible_mw)},
+          {"prior_period_ns", OrNull(each.prior_period_ns)},
+          {"prior_window_ns", OrNull(each.prior_window_ns)},
+          {"note", each.note}};
+}
+
+Json AbsenceJson(const PowerAbsence& each) {
+  return {{"source", each.source},
+          {"what", each.what},
+          {"reason", PowerReasonName(each.reason)},
+          {"message", each.message},
+          {"fix", each.fix}};
+}
+
+Json ClocksJson(const Clocks& clocks) {
+  return {{"monotonic_ns", clocks.monotonic_ns},
+          {"realtime_ns", clocks.realtime_ns},
+          {"boottime_ns", clocks.boottime_ns}};
+}
+
+// Names and messages come from files and devices: what is no UTF-8 is replaced.
+std::string Text(const Json& json) {
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+int Unnamed() {
+  const char* temporary = std::getenv("TMPDIR");
+  const std::string folder = temporary != nullptr && *temporary != '\0' ? temporary : "/tmp";
+  const int file = open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+  if (file >= 0) return file;
+  std::string name = absl::StrCat(folder, "/xplane-time-power-XXXXXX");
+  const int named = mkostemp(name.data(), O_CLOEXEC);
+  if (named >= 0) unlink(name.c_str());
+  return named;
+}
+
+}  // namespace
+
+absl::StatusOr<LogWriter> LogWriter::Create(const std::string& path) {
+  const int file =
+      path.empty() ? Unnamed() : open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  if (file < 0) {
+    return absl::InternalError(absl::StrCat(path.empty() ? "a temporary file (TMPDIR)" : path,
+                                            ": cannot write: ", strerror(errno)));
+  }
+  return LogWriter(file, path.empty() ? absl::StrCat("/proc/self/fd/", file) : path);
+}
+
+LogWriter::~LogWriter() {
+  if (file_ >= 0) close(file_);
+}
+
+LogWriter::LogWriter(LogWriter&& other) noexcept
+    : file_(std::exchange(other.file_, -1)),
+      path_(std::move(other.path_)),
+      line_(std::move(other.line_)),
+      good_bytes_(other.good_bytes_),
+      dropped_lines_(other.dropped_lines_),
+      status_(std::move(other.status_)) {}
+
+// A line that does not fit is taken back, so that the next one may.
+void LogWriter::WriteLine() {
+  line_ += '\n';
+  size_t written = 0;
+  while (written < line_.size()) {
+    const ssize_t now = write(file_, line_.data() + written, line_.size() - written);
+    if (now < 0 && errno == EINTR) continue;
+    if (now <= 0) {
+      if (status_.ok()) {
+        status_ = absl::DataLossError(
+            absl::StrCat(path_, ": cannot write the power log: ", strerror(errno), " (byte ",
+                         good_bytes_, "); make room, or give --log a place with room"));
+      }
+      ++dropped_lines_;
+      if (ftruncate(file_, good_bytes_) == 0) lseek(file_, good_bytes_, SEEK_SET);
+      return;
+    }
+    written += static_cast<size_t>(now);
+  }
+  good_bytes_ += static_cast<int64_t>(line_.size());
+}
+
+void LogWriter::Header(const Start& start) {
+  Json json = {{"schema", "xplane-time.power-log.v1"},
+               {"t", start.clocks.monotonic_ns},
+               {"clocks", ClocksJson(start.clocks)},
+               {"machine", Json::parse(start.machine_json, nullptr, /*allow_exceptions=*/false)},
+               {"command", start.command},
+               {"periods_ns", start.periods_ns},
+               {"devices", Json::array()},
+               {"channels", Json::array()},
+               {"absent", Json::array()}};
+  for (const PowerDevice& each : start.inventory->devices) {
+    json["devices"].push_back(DeviceJson(each));
+  }
+  for (const PowerChannel& each : start.inventory->channels) {
+    json["channels"].push_back(ChannelJson(each));
+  }
+  for (const PowerAbsence& each : start.inventory->absences) {
+    json["absent"].push_back(AbsenceJson(each));
+  }
+  line_ = Text(json);
+  WriteLine();
+}
+
+void LogWriter::Readings(int64_t pass_ns, size_t source, uint32_t first_channel,
+                         std::span<const Reading> readings) {
+  line_ = "{\"t\":";
+  Append(&line_, pass_ns);
+  line_ += ",\"s\":";
+  Append(&line_, static_cast<int64_t>(source));
+  line_ += ",\"r\":[";
+  for (const Reading& reading : readings) {
+    line_ += &reading == readings.data() ? "[" : ",[";
+    Append(&line_, int64_t{first_channel} + reading.channel);
+    line_ += ',';
+    Append(&line_, reading.before_ns - pass_ns);
+    line_ += ',';
+    Append(&line_, reading.after_ns - reading.before_ns);
+    line_ += ',';
+    if (reading.value.has_value()) {
+      Append(&line_, *reading.value);
+      if (reading.sampled_ns.has_value()) {
+        line_ += ",null,";
+        Append(&line_, *reading.sampled_ns - pass_ns);
+      }
+    } else {
+      line_ += "null,\"";
+      line_ += PowerReasonName(reading.reason);
+      line_ += '"';
+    }
+    line_ += ']';
+  }
+  line_ += "]}";
+  WriteLine();
+}
+
+void LogWriter::ClocksNow(const Clocks& clocks) {
+  line_ = Text({{"t", clocks.monotonic_ns}, {"clocks", ClocksJson(clocks)}});
+  WriteLine();
+}
+
+void LogWriter::Mark(int64_t at_ns, bool begin, std::string_view window) {
+  line_ = Text({{"t", at_ns}, {begin ? "begin" : "end", window}});
+  WriteLine();
+}
+
+void LogWriter::Gauge(int64_t at_ns, std::string_view quantity, int64_t value) {
+  line_ = Text({{"t", at_ns}, {"gauge", quantity}, {"value", value}});
+  WriteLine();
+}
+
+void LogWriter::Finding(int64_t at_ns, std::string_view code, std::string_view source,
+                        std::string_view message) {
+  line_ = Text({{"t", at_ns}, {"finding", code}, {"source", source}, {"message", message}});
+  WriteLine();
+}
+
+void LogWriter::End(int64_t at_ns, std::string_view reason, std::span<const ReaderEnd> readers) {
+  Json ends = Json::array();
+  for (const ReaderEnd& each : readers) {
+    ends.push_back({{"source", each.source},
+                    {"reads", each.reads},
+                    {"missed", each.missed},
+                    {"own_cpu_ns", each.own_cpu_ns},
+                    {"hung", each.hung}});
+  }
+  line_ = Text({{"t", at_ns},
+                {"end", {{"reason", reason}, {"readers", ends}, {"dropped", dropped_lines_}}}});
+  WriteLine();
+}
+
+}  // namespace xplane_time::power

@@ -1,0 +1,74 @@
+// Writes a power log (docs/power-log.md) by whole lines: what is there is parseable whenever the
+// writer ends, and whatever ends it. Not thread-safe.
+#ifndef XPLANE_TIME_SRC_POWER_LOG_WRITER_H_
+#define XPLANE_TIME_SRC_POWER_LOG_WRITER_H_
+
+#include <cstdint>
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "power/clocks.h"
+#include "power/reader.h"
+
+namespace xplane_time::power {
+
+struct ReaderEnd {
+  std::string source;
+  uint64_t reads = 0, missed = 0;
+  int64_t own_cpu_ns = 0;
+  bool hung = false;
+};
+
+class LogWriter {
+ public:
+  struct Start {
+    Clocks clocks;
+    std::string machine_json = "{}", command = {};
+    std::map<std::string, int64_t> periods_ns = {};  // by source
+    const PowerInventory* inventory = nullptr;
+  };
+
+  // An empty path: a file without a name. Errors: of the file, with its name.
+  static absl::StatusOr<LogWriter> Create(const std::string& path);
+  ~LogWriter();
+  LogWriter(LogWriter&& other) noexcept;
+  LogWriter& operator=(LogWriter&&) = delete;
+
+  // Where it can be read, as long as this lives.
+  const std::string& path() const { return path_; }
+
+  void Header(const Start& start);
+  // Of one pass; `first_channel` is added to channels.
+  void Readings(int64_t pass_ns, size_t source, uint32_t first_channel,
+                std::span<const Reading> readings);
+  void ClocksNow(const Clocks& clocks);
+  void Mark(int64_t at_ns, bool begin, std::string_view window);
+  void Gauge(int64_t at_ns, std::string_view quantity, int64_t value);
+  void Finding(int64_t at_ns, std::string_view code, std::string_view source,
+               std::string_view message);
+  void End(int64_t at_ns, std::string_view reason, std::span<const ReaderEnd> readers);
+
+  // The first write that failed; what failed is counted and not in the log.
+  const absl::Status& status() const { return status_; }
+  uint64_t dropped_lines() const { return dropped_lines_; }
+
+ private:
+  explicit LogWriter(int file, std::string path) : file_(file), path_(std::move(path)) {}
+  void WriteLine();  // line_
+
+  int file_;
+  std::string path_;
+  std::string line_;
+  int64_t good_bytes_ = 0;
+  uint64_t dropped_lines_ = 0;
+  absl::Status status_;
+};
+
+}  // namespace xplane_time::power
+
+#endif  // XPLANE_TIME_SRC_POWER_LOG_WRITER_H_

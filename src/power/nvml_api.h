@@ -1,0 +1,175 @@
+// NvmlApi: the functions of libnvidia-ml.so.1 that the reader uses, found at run time.
+//
+//   path  ->  OpenNvml  ->  table of functions, null where this driver has none; or an absence
+//
+//   PowerAbsence absence;
+//   std::unique_ptr<NvmlApi> nvml = OpenNvml("libnvidia-ml.so.1", &absence);
+//   if (nvml == nullptr) ...      // absence.message: what the loader said; absence.fix
+//
+// Names, numbers and layouts are those of NVIDIA's public NVML API (nvml.h of CUDA 12, "NVML
+// API Reference Guide"); the layouts are part of its ABI and versioned by function name.
+#ifndef XPLANE_TIME_SRC_POWER_NVML_API_H_
+#define XPLANE_TIME_SRC_POWER_NVML_API_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "xplane_time/power.h"
+
+namespace xplane_time::power {
+
+// nvmlReturn_t.
+using NvmlReturn = int;
+inline constexpr NvmlReturn kNvmlSuccess = 0;
+inline constexpr NvmlReturn kNvmlUninitialized = 1;
+inline constexpr NvmlReturn kNvmlInvalidArgument = 2;
+inline constexpr NvmlReturn kNvmlNotSupported = 3;
+inline constexpr NvmlReturn kNvmlNoPermission = 4;
+inline constexpr NvmlReturn kNvmlNotFound = 6;
+inline constexpr NvmlReturn kNvmlInsufficientSize = 7;
+inline constexpr NvmlReturn kNvmlDriverNotLoaded = 9;
+inline constexpr NvmlReturn kNvmlLibraryNotFound = 12;
+inline constexpr NvmlReturn kNvmlFunctionNotFound = 13;
+inline constexpr NvmlReturn kNvmlGpuIsLost = 15;
+inline constexpr NvmlReturn kNvmlResetRequired = 16;
+inline constexpr NvmlReturn kNvmlOperatingSystem = 17;
+inline constexpr NvmlReturn kNvmlLibRmVersionMismatch = 18;
+inline constexpr NvmlReturn kNvmlArgumentVersionMismatch = 25;
+inline constexpr NvmlReturn kNvmlDeprecated = 26;
+inline constexpr NvmlReturn kNvmlGpuNotFound = 28;
+
+// nvmlDeviceArchitecture_t.
+inline constexpr unsigned kNvmlPascal = 4;
+inline constexpr unsigned kNvmlVolta = 5;
+inline constexpr unsigned kNvmlTuring = 6;
+inline constexpr unsigned kNvmlAmpere = 7;
+inline constexpr unsigned kNvmlAda = 8;
+inline constexpr unsigned kNvmlHopper = 9;
+
+// NVML_FI_DEV_POWER_*, NVML_POWER_SCOPE_*.
+inline constexpr unsigned kNvmlFieldPowerAverage = 185;
+inline constexpr unsigned kNvmlFieldPowerInstant = 186;
+inline constexpr unsigned kNvmlScopeGpu = 0;
+inline constexpr unsigned kNvmlScopeModule = 1;
+inline constexpr unsigned kNvmlScopeMemory = 2;
+
+inline constexpr int kNvmlClockSm = 1;              // nvmlClockType_t
+inline constexpr int kNvmlClockMemory = 2;          //
+inline constexpr int kNvmlTemperatureGpu = 0;       // nvmlTemperatureSensors_t
+inline constexpr int kNvmlTotalPowerSamples = 0;    // nvmlSamplingType_t
+inline constexpr int kNvmlVirtualizationVgpu = 2;   // nvmlGpuVirtualizationMode_t
+inline constexpr unsigned kNvmlPstateUnknown = 32;  // nvmlPstates_t
+inline constexpr unsigned kNvmlTextSize = 96;       // the longest of its texts
+
+// nvmlValueType_t and nvmlValue_t.
+enum NvmlValueType : int {
+  kNvmlDouble = 0,
+  kNvmlUnsignedInt = 1,
+  kNvmlUnsignedLong = 2,
+  kNvmlUnsignedLongLong = 3,
+  kNvmlSignedLongLong = 4,
+  kNvmlSignedInt = 5,
+  kNvmlUnsignedShort = 6,
+};
+union NvmlValue {
+  double dbl;
+  int sint;
+  unsigned uint;
+  unsigned long ulong;
+  unsigned long long ullong;
+  long long sllong;
+  unsigned short ushort;
+};
+
+struct NvmlFieldValue {
+  unsigned field_id;
+  unsigned scope_id;
+  long long timestamp_us;  // since 1970
+  long long latency_us;
+  int value_type;
+  NvmlReturn result;
+  NvmlValue value;
+};
+
+struct NvmlSample {
+  unsigned long long timestamp_us;  // "CPU timestamp": of which clock is not said
+  NvmlValue value;
+};
+
+struct NvmlMemory {
+  unsigned long long total, free, used;  // bytes
+};
+
+struct NvmlUtilization {
+  unsigned gpu, memory;  // percent of the time of the last period
+};
+
+// Of nvmlDeviceGetComputeRunningProcesses_v2 and _v3.
+struct NvmlProcess {
+  unsigned pid;
+  unsigned long long used_bytes;
+  unsigned gpu_instance, compute_instance;
+};
+
+// Of nvmlDeviceGetPciInfo_v3.
+struct NvmlPci {
+  char bus_id_legacy[16];
+  unsigned domain, bus, device, pci_device, pci_subsystem;
+  char bus_id[32];
+};
+
+static_assert(sizeof(NvmlFieldValue) == 40 && sizeof(NvmlSample) == 16);
+static_assert(sizeof(NvmlProcess) == 24 && sizeof(NvmlPci) == 68);
+
+using NvmlDevice = struct NvmlDeviceHandle*;
+
+// Null where the library has no such function, but for those marked needed.
+struct NvmlApi {
+  ~NvmlApi();  // nvmlShutdown, unload
+
+  void* library = nullptr;
+  bool initialized = false;
+  NvmlReturn (*init)() = nullptr;  // needed
+  NvmlReturn (*shutdown)() = nullptr;
+  NvmlReturn (*driver_version)(char*, unsigned) = nullptr;
+  NvmlReturn (*device_count)(unsigned*) = nullptr;                   // needed
+  NvmlReturn (*device_by_index)(unsigned, NvmlDevice*) = nullptr;    // needed
+  NvmlReturn (*device_by_uuid)(const char*, NvmlDevice*) = nullptr;  // needed
+  NvmlReturn (*uuid)(NvmlDevice, char*, unsigned) = nullptr;         // needed
+  NvmlReturn (*name)(NvmlDevice, char*, unsigned) = nullptr;
+  NvmlReturn (*pci)(NvmlDevice, NvmlPci*) = nullptr;
+  NvmlReturn (*architecture)(NvmlDevice, unsigned*) = nullptr;
+  NvmlReturn (*compute_capability)(NvmlDevice, int*, int*) = nullptr;
+  NvmlReturn (*mig_mode)(NvmlDevice, unsigned*, unsigned*) = nullptr;
+  NvmlReturn (*max_mig_devices)(NvmlDevice, unsigned*) = nullptr;
+  NvmlReturn (*mig_device_by_index)(NvmlDevice, unsigned, NvmlDevice*) = nullptr;
+  NvmlReturn (*virtualization_mode)(NvmlDevice, int*) = nullptr;
+  NvmlReturn (*compute_processes)(NvmlDevice, unsigned*, NvmlProcess*) = nullptr;
+  NvmlReturn (*power_limit)(NvmlDevice, unsigned*) = nullptr;
+  NvmlReturn (*field_values)(NvmlDevice, int, NvmlFieldValue*) = nullptr;
+  NvmlReturn (*power_usage)(NvmlDevice, unsigned*) = nullptr;
+  NvmlReturn (*samples)(NvmlDevice, int, unsigned long long, int*, unsigned*,
+                        NvmlSample*) = nullptr;
+  NvmlReturn (*total_energy)(NvmlDevice, unsigned long long*) = nullptr;
+  NvmlReturn (*clock)(NvmlDevice, int, unsigned*) = nullptr;
+  NvmlReturn (*temperature)(NvmlDevice, int, unsigned*) = nullptr;
+  NvmlReturn (*clocks_event_reasons)(NvmlDevice, unsigned long long*) = nullptr;
+  NvmlReturn (*performance_state)(NvmlDevice, unsigned*) = nullptr;
+  NvmlReturn (*memory)(NvmlDevice, NvmlMemory*) = nullptr;
+  NvmlReturn (*utilization)(NvmlDevice, NvmlUtilization*) = nullptr;
+};
+
+// Loads the library and finds its functions; does not call any.
+std::unique_ptr<NvmlApi> OpenNvml(const std::string& path, PowerAbsence* absence);
+
+// What a failed call means; kKnown for success.
+PowerReason ReasonOf(NvmlReturn result);
+std::string NvmlErrorText(NvmlReturn result);  // "NVML_ERROR_NO_PERMISSION (4)"
+// What to do about it; empty: nothing.
+std::string_view FixOf(NvmlReturn result);
+
+}  // namespace xplane_time::power
+
+#endif  // XPLANE_TIME_SRC_POWER_NVML_API_H_

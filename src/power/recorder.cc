@@ -1,0 +1,354 @@
+// One thread a reader, so that a call that hangs stops nothing else, and one that watches
+// them. They share the log, under a mutex; a thread that hangs at the end is left behind with
+// what it needs, and finds the log closed should it ever return.
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdlib>
+#include <mutex>
+#include <set>
+#include <thread>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "power/log_writer.h"
+#include "power/machine.h"
+#include "power/sources.h"
+#include "xplane_time/power.h"
+
+namespace xplane_time::power {
+namespace {
+
+using std::chrono::nanoseconds;
+using SteadyTime = std::chrono::steady_clock::time_point;  // CLOCK_MONOTONIC on Linux
+
+constexpr int64_t kSlowPeriodNs = 1'000'000'000, kClockLineNs = 1'000'000'000;
+constexpr int64_t kClockMovedNs = 1'000'000, kWatchNs = 100'000'000;
+
+SteadyTime At(int64_t monotonic_ns) { return SteadyTime(nanoseconds(monotonic_ns)); }
+
+// The log, and what all threads ask.
+struct Shared {
+  explicit Shared(LogWriter writer) : log(std::move(writer)) {}
+
+  std::mutex mutex;
+  std::condition_variable changed;
+  LogWriter log;          // guarded by mutex, as all below
+  bool stopping = false;  // threads end
+  bool closed = false;    // the log has its last line
+  std::set<std::string, std::less<>> open_windows;
+};
+
+struct Track {
+  std::shared_ptr<Reader> reader;
+  size_t source = 0;  // place in the header's periods
+  uint32_t first_channel = 0, channels = 0;
+  int64_t period_ns = 0;
+  std::thread thread;
+  // Guarded by Shared::mutex.
+  int64_t busy_since_ns = 0;  // 0: not in a call
+  bool hung = false, begun = false, ended = false;
+  uint64_t reads = 0, missed = 0;
+  int64_t own_cpu_ns = 0;
+};
+
+// One pass; called without the mutex.
+void ReadOnce(Shared* shared, Track* track, bool slow, std::vector<Reading>* readings) {
+  readings->clear();
+  const int64_t before_ns = MonotonicNow();
+  {
+    const std::lock_guard lock(shared->mutex);
+    track->busy_since_ns = before_ns;
+  }
+  track->reader->Read(slow, readings);
+  const std::lock_guard lock(shared->mutex);
+  track->busy_since_ns = 0;
+  track->own_cpu_ns = ThreadCpuNow();
+  track->begun = true;
+  shared->changed.notify_all();
+  if (shared->closed) return;
+  if (track->hung) {
+    track->hung = false;
+    shared->log.Finding(MonotonicNow(), "returned", track->reader->source(),
+                        "a call that hung came back");
+  }
+  ++track->reads;
+  if (!readings->empty()) {
+    shared->log.Readings(before_ns, track->source, track->first_channel, *readings);
+  }
+}
+
+// Absolute deadlines: a late pass shifts none of the later ones.
+void ReadPeriodically(const std::shared_ptr<Shared>& shared, const std::shared_ptr<Track>& track) {
+  std::vector<Reading> readings;
+  const int64_t start_ns = MonotonicNow();
+  int64_t next_ns = start_ns, next_slow_ns = start_ns;
+  for (bool last = false; !last;) {
+    const int64_t now_ns = MonotonicNow();
+    const bool slow = now_ns >= next_slow_ns;
+    if (slow) next_slow_ns += (1 + (now_ns - next_slow_ns) / kSlowPeriodNs) * kSlowPeriodNs;
+    ReadOnce(shared.get(), track.get(), slow, &readings);
+    next_ns += track->period_ns;
+    const int64_t late_ns = MonotonicNow() - next_ns;
+    std::unique_lock lock(shared->mutex);
+    if (late_ns >= 0) {
+      const int64_t missed = 1 + late_ns / track->period_ns;
+      track->missed += static_cast<uint64_t>(missed);
+      next_ns += missed * track->period_ns;
+    }
+    last = shared->changed.wait_until(lock, At(next_ns), [&] { return shared->stopping; });
+    if (shared->closed) return;
+  }
+  // What lies between the last deadline and the end has a reading at each side.
+  ReadOnce(shared.get(), track.get(), false, &readings);
+  const std::lock_guard lock(shared->mutex);
+  track->ended = true;
+  shared->changed.notify_all();
+}
+
+class Recorder : public PowerRecorder {
+ public:
+  Recorder(PowerRecordOptions options, LogWriter log, std::vector<FoundReader> readers,
+           PowerInventory inventory)
+      : options_(std::move(options)),
+        inventory_(std::move(inventory)),
+        shared_(std::make_shared<Shared>(std::move(log))) {
+    for (FoundReader& found : readers) {
+      auto track = std::make_shared<Track>();
+      track->reader = std::move(found.reader);
+      track->source = tracks_.size();
+      track->channels = static_cast<uint32_t>(found.inventory.channels.size());
+      track->first_channel = static_cast<uint32_t>(inventory_.channels.size());
+      const int64_t wanted =
+          options_.period_ns > 0 ? options_.period_ns : track->reader->default_period_ns();
+      track->period_ns = std::max(wanted, track->reader->min_period_ns());
+      for (auto& each : found.inventory.devices) inventory_.devices.push_back(std::move(each));
+      for (auto& each : found.inventory.channels) inventory_.channels.push_back(std::move(each));
+      for (auto& each : found.inventory.absences) inventory_.absences.push_back(std::move(each));
+      tracks_.push_back(std::move(track));
+    }
+  }
+
+  ~Recorder() override { static_cast<void>(Stop()); }
+
+  absl::Status Run() {
+    WriteHeader();
+    if (!shared_->log.status().ok()) {
+      shared_->closed = true;
+      return shared_->log.status();
+    }
+    for (const auto& track : tracks_) {
+      if (track->channels > 0) {
+        track->thread = std::thread([shared = shared_, track] { ReadPeriodically(shared, track); });
+      } else {
+        track->begun = track->ended = true;
+      }
+    }
+    watcher_ = std::thread([this] { Watch(); });
+    // A window that begins now has a reading before it.
+    std::unique_lock lock(shared_->mutex);
+    shared_->changed.wait_for(lock, nanoseconds(options_.hung_after_ns), [&] {
+      return std::all_of(tracks_.begin(), tracks_.end(),
+                         [](const auto& each) { return each->begun; });
+    });
+    return absl::OkStatus();
+  }
+
+  const PowerInventory& inventory() const override { return inventory_; }
+  const std::string& log_path() const override { return shared_->log.path(); }
+
+  absl::Status Begin(std::string_view name) override {
+    const std::lock_guard lock(shared_->mutex);
+    if (!shared_->open_windows.emplace(name).second) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("the window \"", absl::string_view(name.data(), name.size()),
+                       "\" has begun already; windows that overlap have names of their own"));
+    }
+    if (!shared_->closed) shared_->log.Mark(MonotonicNow(), /*begin=*/true, name);
+    return shared_->log.status();
+  }
+
+  absl::Status End(std::string_view name) override {
+    const int64_t now_ns = MonotonicNow();
+    const std::lock_guard lock(shared_->mutex);
+    const auto at = shared_->open_windows.find(name);
+    if (at == shared_->open_windows.end()) {
+      return absl::InvalidArgumentError(absl::StrCat("the window \"",
+                                                     absl::string_view(name.data(), name.size()),
+                                                     "\" ends without having begun"));
+    }
+    shared_->open_windows.erase(at);
+    if (!shared_->closed) shared_->log.Mark(now_ns, /*begin=*/false, name);
+    return shared_->log.status();
+  }
+
+  absl::Status Gauge(std::string_view quantity, int64_t value) override {
+    const std::lock_guard lock(shared_->mutex);
+    if (!shared_->closed) shared_->log.Gauge(MonotonicNow(), quantity, value);
+    return shared_->log.status();
+  }
+
+  absl::Status log_status() const override {
+    const std::lock_guard lock(shared_->mutex);
+    return shared_->log.status();
+  }
+
+  absl::Status Stop() override {
+    {
+      std::unique_lock lock(shared_->mutex);
+      if (shared_->closed) return shared_->log.status();
+      shared_->stopping = true;
+      shared_->changed.notify_all();
+      shared_->changed.wait_for(lock, nanoseconds(options_.hung_after_ns), [&] {
+        return std::all_of(tracks_.begin(), tracks_.end(),
+                           [](const auto& each) { return each->ended || each->hung; });
+      });
+      WriteEnd();
+    }
+    for (const auto& track : tracks_) {
+      if (!track->thread.joinable()) continue;
+      if (Ended(*track)) {
+        track->thread.join();
+      } else {
+        track->thread.detach();
+      }
+    }
+    watcher_.join();
+    return shared_->log.status();
+  }
+
+ private:
+  bool Ended(const Track& track) const {
+    const std::lock_guard lock(shared_->mutex);
+    return track.ended;
+  }
+
+  void WriteHeader() {
+    LogWriter::Start start = {.clocks = ClocksNow(),
+                              .machine_json = MachineJson(options_.from.roots.procfs),
+                              .command = options_.command,
+                              .inventory = &inventory_};
+    for (const auto& track : tracks_) {
+      start.periods_ns[std::string(track->reader->source())] = track->period_ns;
+    }
+    shared_->log.Header(start);
+  }
+
+  // Under the mutex.
+  void WriteEnd() {
+    std::vector<ReaderEnd> ends;
+    for (const auto& track : tracks_) {
+      ends.push_back({.source = std::string(track->reader->source()),
+                      .reads = track->reads,
+                      .missed = track->missed,
+                      .own_cpu_ns = track->own_cpu_ns,
+                      .hung = track->hung || !track->ended});
+    }
+    shared_->log.End(MonotonicNow(), "stopped", ends);
+    shared_->closed = true;
+    shared_->changed.notify_all();
+  }
+
+  void Watch() {
+    Clocks written = ClocksNow();
+    std::unique_lock lock(shared_->mutex);
+    while (!shared_->closed) {
+      shared_->changed.wait_for(lock, nanoseconds(kWatchNs), [&] { return shared_->closed; });
+      if (shared_->closed) return;
+      const Clocks now = ClocksNow();
+      if (now.monotonic_ns - written.monotonic_ns >= kClockLineNs || Moved(written, now)) {
+        shared_->log.ClocksNow(now);
+        written = now;
+      }
+      for (const auto& track : tracks_) MarkIfHung(track.get(), now.monotonic_ns);
+    }
+  }
+
+  static bool Moved(const Clocks& before, const Clocks& now) {
+    const int64_t elapsed = now.monotonic_ns - before.monotonic_ns;
+    return std::abs(now.realtime_ns - before.realtime_ns - elapsed) > kClockMovedNs ||
+           std::abs(now.boottime_ns - before.boottime_ns - elapsed) > kClockMovedNs;
+  }
+
+  // Its channels are unknown from now on.
+  void MarkIfHung(Track* track, int64_t now_ns) {
+    if (track->hung || track->busy_since_ns == 0 ||
+        now_ns - track->busy_since_ns < options_.hung_after_ns) {
+      return;
+    }
+    track->hung = true;
+    std::vector<Reading> unknown;
+    for (uint32_t channel = 0; channel < track->channels; ++channel) {
+      unknown.push_back({.channel = channel,
+                         .before_ns = now_ns,
+                         .after_ns = now_ns,
+                         .reason = PowerReason::kHung});
+    }
+    shared_->log.Readings(now_ns, track->source, track->first_channel, unknown);
+    shared_->log.Finding(
+        now_ns, "hung", track->reader->source(),
+        absl::StrCat("a call has not returned for ", (now_ns - track->busy_since_ns) / 1'000'000,
+                     " ms; the other sources go on"));
+    shared_->changed.notify_all();
+  }
+
+  const PowerRecordOptions options_;
+  PowerInventory inventory_;
+  std::shared_ptr<Shared> shared_;
+  std::vector<std::shared_ptr<Track>> tracks_;
+  std::thread watcher_;
+};
+
+std::string AbsencesText(const std::vector<PowerAbsence>& absences) {
+  std::string text;
+  for (const PowerAbsence& each : absences) {
+    absl::StrAppend(&text, "\n  ", each.source, ": ", each.message);
+    if (!each.fix.empty()) absl::StrAppend(&text, "; ", each.fix);
+  }
+  return text;
+}
+
+// What was asked for by name and is not there is an error, not an empty recording.
+absl::Status CheckFound(const PowerRecordOptions& options, const std::vector<FoundReader>& readers,
+                        std::vector<PowerAbsence> absences) {
+  bool any = false;
+  for (const FoundReader& each : readers) {
+    any |= !each.inventory.channels.empty();
+    absences.insert(absences.end(), each.inventory.absences.begin(), each.inventory.absences.end());
+    if (!options.from.sources.empty() && each.inventory.channels.empty()) {
+      return absl::FailedPreconditionError(absl::StrCat(
+          "the power source ",
+          absl::string_view(each.reader->source().data(), each.reader->source().size()),
+          " has nothing to read:", AbsencesText(each.inventory.absences)));
+    }
+  }
+  if (any) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat("no power source has anything to read:", AbsencesText(absences)));
+}
+
+}  // namespace
+}  // namespace xplane_time::power
+
+namespace xplane_time {
+
+absl::StatusOr<std::unique_ptr<PowerRecorder>> PowerRecorder::Start(
+    const PowerRecordOptions& options) {
+  if (options.period_ns < 0 || options.hung_after_ns <= 0) {
+    return absl::InvalidArgumentError("periods of a power recorder are over 0");
+  }
+  PowerInventory found;
+  auto readers = power::FindReaders(options.from, options.hung_after_ns, &found.absences);
+  if (!readers.ok()) return readers.status();
+  absl::Status status = power::CheckFound(options, *readers, found.absences);
+  if (!status.ok()) return status;
+  auto log = power::LogWriter::Create(options.log_path);
+  if (!log.ok()) return log.status();
+  auto recorder = std::make_unique<power::Recorder>(options, *std::move(log), *std::move(readers),
+                                                    std::move(found));
+  if (absl::Status begun = recorder->Run(); !begun.ok()) return begun;
+  return recorder;
+}
+
+}  // namespace xplane_time

@@ -1,0 +1,111 @@
+// Summarizer: a log's lines in, a PowerSummary out. docs/power.md has the definitions.
+//
+// Lines of several sources are not in the order of time, and a mark may be written after
+// readings that are later than it. So readings wait for kLag before they are folded; a mark
+// that is later still counts from there on, and is named.
+//
+//   lines -> queue of each channel -> (older than kLag) -> ChannelFold -> estimates
+#ifndef XPLANE_TIME_SRC_POWER_SUMMARIZER_H_
+#define XPLANE_TIME_SRC_POWER_SUMMARIZER_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "power/channel_fold.h"
+#include "power/log_reader.h"
+#include "power/series.h"
+#include "power/windows.h"
+#include "xplane_time/power.h"
+
+namespace xplane_time::power {
+
+inline constexpr int64_t kLagNs = 2'000'000'000;
+inline constexpr size_t kMostOpenWindows = 1024;
+
+class Summarizer : public LogSink {
+ public:
+  explicit Summarizer(const PowerSummaryOptions& options) : options_(options) {}
+
+  void Header(LogHeader header) override;
+  void Channel(PowerChannel channel, PowerDevice device) override;
+  void Readings(size_t s, int64_t t_ns, std::span<const Reading> readings) override;
+  void ClocksAt(int64_t t_ns, const Clocks& clocks) override;
+  void Mark(int64_t t_ns, std::string_view window, bool end) override;
+  void Finding(int64_t t_ns, PowerFinding finding) override;
+  void End(int64_t t_ns) override { end_ns_ = t_ns; }
+
+  // After the last line.
+  PowerSummary Finish(const LogEnd& end);
+
+ private:
+  struct ChannelState {
+    std::unique_ptr<Series> series;  // of power and energy
+    std::unique_ptr<ChannelFold> fold;
+    std::vector<Sample> waiting;
+    int64_t last_ns = -1;
+  };
+  // One source's passes.
+  struct Passes {
+    uint64_t reads = 0, missed = 0;
+    int64_t first_ns = 0, last_ns = 0, longest_gap_ns = 0;
+    ValueCounts latencies;
+  };
+  // The channels of one domain that say something of its energy.
+  struct Domain {
+    std::string source, device, domain;
+    bool in_total = false, shared = false;
+    const ChannelState* counter = nullptr;
+    const ChannelState* power = nullptr;
+  };
+
+  void AddChannel(const PowerChannel& channel);
+  void Begin(int64_t t_ns);  // with the first time
+  void Advance(int64_t t_ns);
+  void Fold(int64_t before_ns);
+  uint32_t Open(int64_t t_ns, std::string_view name);
+  void Close(uint32_t window, int64_t t_ns, bool cut);
+  void Limit();
+  void Note(std::string_view code, std::string_view message, uint64_t count = 1);
+
+  // summarizer_build.cc
+  void Build(const LogEnd& end);
+  std::vector<Domain> Domains() const;
+  EnergyEstimate Estimate(const Domain& domain, uint32_t window) const;
+  void EstimateByCounter(const Domain& domain, uint32_t window, EnergyEstimate* out) const;
+  void EstimateByPower(const Domain& domain, uint32_t window, EnergyEstimate* out) const;
+  void CrossCheck(const Domain& domain, uint32_t window, EnergyEstimate* out) const;
+  GaugeSummary Gauge(size_t channel, uint32_t window) const;
+  void AddIdle();
+  void BuildReaders(const LogEnd& end);
+  void BuildFindings(const LogEnd& end);
+  int64_t SleptIn(const WindowSummary& window) const;
+
+  const PowerSummaryOptions options_;
+  PowerSummary summary_;
+  std::vector<std::pair<std::string, int64_t>> periods_ns_;
+  std::vector<ChannelState> channels_;
+  std::vector<Passes> passes_;
+
+  WindowEdges edges_;
+  std::vector<Suspension> suspensions_;
+  size_t table_bytes_ = 0;
+
+  bool begun_ = false;
+  int64_t newest_ns_ = 0, folded_ns_ = 0;  // readings before are folded
+  std::optional<int64_t> end_ns_;
+  std::optional<Clocks> clocks_;
+  std::map<std::string, uint32_t, std::less<>> open_;
+  std::map<std::string, uint64_t, std::less<>> numbers_;
+  uint64_t backwards_ = 0, late_marks_ = 0, dropped_windows_ = 0;
+};
+
+}  // namespace xplane_time::power
+
+#endif  // XPLANE_TIME_SRC_POWER_SUMMARIZER_H_

@@ -1,0 +1,358 @@
+// What the folds hold, as estimates.
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "power/summarizer.h"
+#include "timing/saturate.h"
+
+namespace xplane_time::power {
+namespace {
+
+constexpr double kJPerPj = 1e-12, kWPerMw = 1e-3, kNsPerS = 1e9;
+// Where counter and integral are compared, and how far they may be apart.
+constexpr double kComparableCoverage = 0.95, kMostApart = 0.05;
+constexpr int64_t kComparablePeriods = 20;
+constexpr double kAllButRounding = 1 - 1e-9;
+
+bool Covers(double coverage) { return coverage >= kAllButRounding; }
+
+double CoverageOf(int64_t covered_ns, const WindowSummary& window) {
+  const int64_t duration_ns = window.end_ns - window.begin_ns;
+  return duration_ns <= 0 ? 0 : static_cast<double>(covered_ns) / static_cast<double>(duration_ns);
+}
+
+double MeanW(double energy_j, int64_t covered_ns) {
+  return energy_j / static_cast<double>(covered_ns) * kNsPerS;
+}
+
+// Why something is missing, the strongest reason first.
+PowerReason ReasonOf(const EnergyPart& part, const ReadingPart& readings, int64_t period_ns) {
+  if (part.suspended) return PowerReason::kSuspended;
+  if (part.resets > 0) return PowerReason::kReset;
+  if (part.jumps > 0) return PowerReason::kImplausible;
+  if (readings.unknown > 0) return readings.reason;
+  if (readings.n == 0) return PowerReason::kNoSamples;
+  if (readings.longest_gap_ns > kGapPeriods * period_ns) return PowerReason::kGap;
+  return PowerReason::kKnown;
+}
+
+}  // namespace
+
+std::vector<Summarizer::Domain> Summarizer::Domains() const {
+  std::vector<Domain> domains;
+  for (const ChannelState& state : channels_) {
+    if (!state.fold->has_energy()) continue;
+    const PowerChannel& channel = state.fold->channel();
+    const auto same = [&](const Domain& each) {
+      return each.source == channel.source && each.device == channel.device &&
+             each.domain == channel.domain;
+    };
+    auto at = std::find_if(domains.begin(), domains.end(), same);
+    if (at == domains.end()) {
+      domains.emplace_back();
+      at = domains.end() - 1;
+      at->source = channel.source;
+      at->device = channel.device;
+      at->domain = channel.domain;
+    }
+    at->in_total = at->in_total || channel.in_total;
+    if (channel.kind == ReadingKind::kCumulative) {
+      if (at->counter == nullptr) at->counter = &state;
+      // An instant says more than an average over a longer time.
+    } else if (at->power == nullptr || (channel.kind == ReadingKind::kInstant &&
+                                        at->power->fold->channel().kind == ReadingKind::kAverage)) {
+      at->power = &state;
+    }
+  }
+  for (Domain& domain : domains) {
+    for (const PowerDevice& device : summary_.inventory.devices) {
+      if (device.id == domain.device && (device.shared || device.mig)) domain.shared = true;
+    }
+  }
+  return domains;
+}
+
+void Summarizer::EstimateByCounter(const Domain& domain, uint32_t window,
+                                   EnergyEstimate* out) const {
+  out->estimator = EnergyEstimator::kCounter;
+  if (domain.counter == nullptr) {
+    out->reason = PowerReason::kUnsupported;
+    return;
+  }
+  const ChannelFold& fold = *domain.counter->fold;
+  const EnergyPart part = fold.EnergyOf(window);
+  const ReadingPart readings = fold.ReadingsOf(window);
+  out->readings = readings.n;
+  out->longest_gap_ns = readings.longest_gap_ns;
+  out->resets = part.resets;
+  out->wraps = part.wraps;
+  out->jumps = part.jumps;
+  out->coverage = CoverageOf(part.covered_ns, summary_.windows[window]);
+  if (!Covers(out->coverage)) out->reason = ReasonOf(part, readings, fold.rhythm().period_ns);
+  if (part.covered_ns <= 0) {
+    if (out->reason == PowerReason::kKnown) out->reason = PowerReason::kNoSamples;
+    return;
+  }
+  out->energy_j = part.energy_pj * kJPerPj;
+  out->lo_j = part.lo_pj * kJPerPj;
+  out->hi_j = part.hi_pj * kJPerPj;
+  out->mean_w = MeanW(*out->energy_j, part.covered_ns);
+  if (part.peak_mw.has_value()) out->peak_w = *part.peak_mw * kWPerMw;
+}
+
+void Summarizer::EstimateByPower(const Domain& domain, uint32_t window, EnergyEstimate* out) const {
+  if (domain.power == nullptr) {
+    out->reason = PowerReason::kUnsupported;
+    return;
+  }
+  const ChannelFold& fold = *domain.power->fold;
+  const EnergyPart part = fold.EnergyOf(window);
+  const ReadingPart readings = fold.ReadingsOf(window);
+  const WindowSummary& summary = summary_.windows[window];
+  const auto duration_ns = static_cast<double>(summary.end_ns - summary.begin_ns);
+  out->readings = readings.n;
+  out->jumps = part.jumps;
+  out->longest_gap_ns = readings.longest_gap_ns;
+  int64_t covered_ns = part.covered_ns;
+  bool known = covered_ns > 0;
+  double energy_pj = part.energy_pj, mean_ns = static_cast<double>(covered_ns);
+  if (out->estimator == EnergyEstimator::kTrapezoid) {
+    covered_ns = readings.last_ns - readings.first_ns;
+    known = readings.n >= 2;
+    energy_pj = readings.trapezoid;
+    mean_ns = static_cast<double>(covered_ns);
+  } else if (out->estimator == EnergyEstimator::kEndpointMean) {
+    covered_ns = readings.last_ns - readings.first_ns;
+    known = readings.n >= 2;
+    mean_ns = duration_ns;
+    energy_pj =
+        (static_cast<double>(readings.first) + static_cast<double>(readings.last)) / 2 * mean_ns;
+  }
+  out->coverage = CoverageOf(covered_ns, summary);
+  if (!Covers(out->coverage)) out->reason = ReasonOf(part, readings, fold.rhythm().period_ns);
+  if (!known) {
+    const bool one = readings.n == 1 && out->reason == PowerReason::kGap;
+    if (one || out->reason == PowerReason::kKnown) out->reason = PowerReason::kNoSamples;
+    return;
+  }
+  out->energy_j = energy_pj * kJPerPj;
+  out->mean_w = energy_pj * kJPerPj / mean_ns * kNsPerS;
+  if (part.peak_mw.has_value()) out->peak_w = *part.peak_mw * kWPerMw;
+  if (out->estimator != EnergyEstimator::kHeld) return;
+  out->lo_j = std::max(part.lo_pj, 0.0) * kJPerPj;
+  out->hi_j = part.hi_pj * kJPerPj;
+}
+
+// Both at once, where both cover nearly all of a window of many periods.
+void Summarizer::CrossCheck(const Domain& domain, uint32_t window, EnergyEstimate* out) const {
+  if (domain.counter == nullptr || domain.power == nullptr) return;
+  EnergyEstimate counter, held;
+  EstimateByCounter(domain, window, &counter);
+  held.estimator = EnergyEstimator::kHeld;
+  EstimateByPower(domain, window, &held);
+  out->counter_j = counter.energy_j;
+  out->integral_j = held.energy_j;
+  const WindowSummary& summary = summary_.windows[window];
+  const int64_t slowest_ns =
+      std::max({domain.counter->fold->rhythm().period_ns, domain.counter->fold->rhythm().update_ns,
+                domain.power->fold->rhythm().update_ns});
+  if (!counter.energy_j || !held.energy_j || counter.coverage < kComparableCoverage ||
+      held.coverage < kComparableCoverage ||
+      (summary.end_ns - summary.begin_ns) / kComparablePeriods < slowest_ns) {
+    return;
+  }
+  const double larger = std::max(*counter.mean_w, *held.mean_w);
+  out->inconsistent = std::abs(*counter.mean_w - *held.mean_w) > kMostApart * larger;
+}
+
+EnergyEstimate Summarizer::Estimate(const Domain& domain, uint32_t window) const {
+  EnergyEstimate out;
+  out.source = domain.source;
+  out.device = domain.device;
+  out.domain = domain.domain;
+  out.in_total = domain.in_total;
+  out.shared = domain.shared;
+  out.estimator = options_.estimator;
+  if (options_.estimator == EnergyEstimator::kBest) {
+    EstimateByCounter(domain, window, &out);
+    if (!out.energy_j.has_value() && domain.power != nullptr) {
+      out.reason = PowerReason::kKnown;
+      out.estimator = EnergyEstimator::kHeld;
+      EstimateByPower(domain, window, &out);
+    }
+  } else if (options_.estimator == EnergyEstimator::kCounter) {
+    EstimateByCounter(domain, window, &out);
+  } else {
+    EstimateByPower(domain, window, &out);
+  }
+  CrossCheck(domain, window, &out);
+  // A reading says more of a peak than the mean of many updates.
+  if (out.estimator == EnergyEstimator::kCounter && domain.power != nullptr) {
+    const EnergyPart power = domain.power->fold->EnergyOf(window);
+    if (power.peak_mw.has_value()) out.peak_w = *power.peak_mw * kWPerMw;
+  }
+  return out;
+}
+
+GaugeSummary Summarizer::Gauge(size_t channel, uint32_t window) const {
+  const ReadingPart readings = channels_[channel].fold->ReadingsOf(window);
+  GaugeSummary gauge;
+  gauge.channel = channel;
+  gauge.n = readings.n;
+  gauge.unknown = readings.unknown;
+  if (readings.n == 0) {
+    gauge.reason = readings.unknown > 0 ? readings.reason : PowerReason::kNoSamples;
+    return gauge;
+  }
+  gauge.avg = readings.sum / static_cast<double>(readings.n);
+  gauge.max = static_cast<double>(readings.max);
+  gauge.median = readings.median;
+  gauge.min = static_cast<double>(readings.min);
+  return gauge;
+}
+
+namespace {
+
+PowerTotal TotalOf(const std::vector<EnergyEstimate>& energies) {
+  PowerTotal total;
+  double energy_j = 0, mean_w = 0, coverage = 1;
+  bool any = false;
+  for (const EnergyEstimate& each : energies) {
+    if (!each.in_total) continue;
+    any = true;
+    if (!each.energy_j.has_value()) {
+      total.reason = each.reason;
+      total.missing = absl::StrCat(each.source, " ", each.device, " ", each.domain);
+      return total;
+    }
+    energy_j += *each.energy_j;
+    mean_w += *each.mean_w;
+    coverage = std::min(coverage, each.coverage);
+    if (total.reason == PowerReason::kKnown) total.reason = each.reason;
+  }
+  if (!any) {
+    total.reason = PowerReason::kNoSamples;
+    return total;
+  }
+  total.energy_j = energy_j;
+  total.mean_w = mean_w;
+  total.coverage = coverage;
+  return total;
+}
+
+}  // namespace
+
+// The idle power is that of all windows of that name together.
+void Summarizer::AddIdle() {
+  if (summary_.windows.empty()) return;
+  for (size_t i = 0; i < summary_.windows.front().energies.size(); ++i) {
+    double idle_j = 0, idle_s = 0;
+    for (const WindowSummary& window : summary_.windows) {
+      const EnergyEstimate& energy = window.energies[i];
+      if (window.name != options_.idle_window || !energy.energy_j || !energy.mean_w) continue;
+      const double seconds = static_cast<double>(window.end_ns - window.begin_ns) / kNsPerS;
+      idle_s += seconds * energy.coverage;
+      idle_j += *energy.mean_w * seconds * energy.coverage;
+    }
+    if (!(idle_s > 0)) continue;
+    for (WindowSummary& window : summary_.windows) {
+      EnergyEstimate& energy = window.energies[i];
+      if (!energy.energy_j || !energy.mean_w) continue;
+      const double seconds = static_cast<double>(window.end_ns - window.begin_ns) / kNsPerS;
+      energy.idle_j = idle_j / idle_s * seconds *
+                      (energy.estimator == EnergyEstimator::kEndpointMean ? 1 : energy.coverage);
+      energy.active_j = *energy.energy_j - *energy.idle_j;
+    }
+  }
+}
+
+int64_t Summarizer::SleptIn(const WindowSummary& window) const {
+  int64_t slept_ns = 0;
+  auto each = std::upper_bound(
+      suspensions_.begin(), suspensions_.end(), window.begin_ns,
+      [](int64_t begin_ns, const Suspension& sleep) { return begin_ns < sleep.to_ns; });
+  for (; each != suspensions_.end() && each->from_ns < window.end_ns; ++each) {
+    slept_ns = SaturatingAdd(slept_ns, each->slept_ns);
+  }
+  return slept_ns;
+}
+
+void Summarizer::Build(const LogEnd& end) {
+  summary_.complete = end.complete;
+  const std::vector<Domain> domains = Domains();
+  for (uint32_t i = 0; i < summary_.windows.size(); ++i) {
+    WindowSummary& window = summary_.windows[i];
+    window.suspended_ns = SleptIn(window);
+    for (const Domain& domain : domains) window.energies.push_back(Estimate(domain, i));
+    for (size_t channel = 0; channel < channels_.size(); ++channel) {
+      const bool gauge = channels_[channel].fold->channel().kind != ReadingKind::kCumulative;
+      if (gauge) window.gauges.push_back(Gauge(channel, i));
+    }
+    window.total = TotalOf(window.energies);
+  }
+  AddIdle();
+  for (const Domain& domain : domains) {
+    const ChannelState* const state = domain.power != nullptr ? domain.power : domain.counter;
+    if (state->series == nullptr) continue;
+    PowerSeries series = state->series->Take(/*counter=*/domain.power == nullptr);
+    series.source = domain.source;
+    series.device = domain.device;
+    series.domain = domain.domain;
+    summary_.series.push_back(std::move(series));
+  }
+  BuildReaders(end);
+  BuildFindings(end);
+}
+
+void Summarizer::BuildReaders(const LogEnd& end) {
+  for (size_t s = 0; s < periods_ns_.size(); ++s) {
+    const Passes& passes = passes_[s];
+    ReaderQuality& reader = summary_.readers.emplace_back();
+    reader.source = periods_ns_[s].first;
+    reader.period_ns = periods_ns_[s].second;
+    reader.reads = passes.reads;
+    reader.missed = passes.missed;
+    reader.longest_gap_ns = passes.longest_gap_ns;
+    if (passes.last_ns > passes.first_ns) {
+      reader.effective_hz = static_cast<double>(passes.reads - 1) * kNsPerS /
+                            static_cast<double>(passes.last_ns - passes.first_ns);
+    }
+    reader.latency_p50_ns = passes.latencies.Quantile(0.5).value_or(0);
+    reader.latency_p99_ns = passes.latencies.Quantile(0.99).value_or(0);
+    for (const LogReader& told : end.readers) {
+      if (told.source != reader.source) continue;
+      reader.missed = told.missed;
+      reader.own_cpu_ns = told.own_cpu_ns;
+      reader.hung = told.hung;
+    }
+  }
+}
+
+void Summarizer::BuildFindings(const LogEnd& end) {
+  if (!end.cut.empty()) Note("log_cut", end.cut);
+  if (!end.complete) Note("log_without_end", "the recorder was killed, or still writes");
+  if (end.damaged_lines > 0) Note("damaged_lines", end.first_damage, end.damaged_lines);
+  if (end.dropped > 0) Note("dropped", "the recorder could not write fast enough", end.dropped);
+  if (backwards_ > 0) {
+    Note("times_backwards", "not later than the one before of their channel; left out", backwards_);
+  }
+  if (late_marks_ > 0) {
+    Note("late_marks", "written over 2 s after their time; moved there", late_marks_);
+  }
+  if (dropped_windows_ > 0) {
+    Note("windows_dropped", "more than are kept, or open at the same time", dropped_windows_);
+  }
+  for (const ReaderQuality& reader : summary_.readers) {
+    if (reader.missed > 0) Note("missed_deadlines", reader.source + " first", reader.missed);
+    if (reader.hung) Note("hung", absl::StrCat(reader.source, ": a call did not return"));
+  }
+  uint64_t apart = 0;
+  for (const WindowSummary& window : summary_.windows) {
+    for (const EnergyEstimate& energy : window.energies) apart += energy.inconsistent ? 1 : 0;
+  }
+  if (apart > 0) Note("inconsistent", "counter and readings are over 5 % apart", apart);
+}
+
+}  // namespace xplane_time::power

@@ -1,0 +1,99 @@
+// Small files of sysfs and procfs, as numbers: a value, or the reason why there is none.
+//
+//   ReadNumber("/sys/class/hwmon/hwmon2/power1_average");  // {35000000, kNone}
+//   ReadNumber("/sys/class/powercap/intel-rapl:0/energy_uj");  // {nullopt, kPermissionDenied}
+//   NumberIn("");  // {nullopt, kUnsupported}: an empty file is not a zero
+//
+// Nothing here blocks on a FIFO, and nothing reads without bound. Not thread-safe: an object
+// belongs to one reader.
+#ifndef XPLANE_TIME_SRC_POWER_SYSFS_H_
+#define XPLANE_TIME_SRC_POWER_SYSFS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "xplane_time/power.h"
+
+namespace xplane_time::power {
+
+template <typename T>
+struct FileValue {
+  std::optional<T> value = {};
+  PowerReason reason = PowerReason::kKnown;  // where value is empty
+};
+using FileNumber = FileValue<int64_t>;
+using FileText = FileValue<std::string>;
+
+template <typename T>
+FileValue<T> Unknown(PowerReason reason) {
+  return {std::nullopt, reason};
+}
+
+// A descriptor of our own, closed at the end.
+class Descriptor {
+ public:
+  explicit Descriptor(int fd = -1) : fd_(fd) {}
+  Descriptor(Descriptor&& other) noexcept : fd_(other.Release()) {}
+  Descriptor& operator=(Descriptor&& other) noexcept;
+  ~Descriptor() { Close(); }
+  int get() const { return fd_; }
+  bool open() const { return fd_ >= 0; }
+  void Close();
+
+ private:
+  int Release();
+  int fd_;
+};
+
+// What an error of open(2) and of read(2) says. They differ: a file that was opened and then
+// answers EPERM is a device that sleeps or is being reset (amdgpu), not a missing permission.
+PowerReason ReasonOfOpen(int error);
+PowerReason ReasonOfRead(int error);
+
+enum class Sign : uint8_t { kNotNegative, kAny };
+
+// A decimal number with blanks around it and nothing else; anything else, a number beyond
+// int64_t and one of the wrong sign are kUnsupported.
+FileNumber NumberIn(std::string_view text, Sign sign = Sign::kNotNegative);
+FileNumber ReadNumber(const std::string& path, Sign sign = Sign::kNotNegative);
+
+// The first `max_bytes` of a file; ReadText without blanks at the ends.
+FileText ReadBytes(const std::string& path, size_t max_bytes);
+FileText ReadText(const std::string& path, size_t max_bytes = 4096);
+
+// The number of a line "KEY: 123 kB" in bytes; without the unit as it is. No such line:
+// kNoSamples.
+FileNumber FieldOf(std::string_view text, std::string_view key);
+
+// Names in a directory, "x9" before "x10"; none where it cannot be read.
+std::vector<std::string> NamesIn(const std::string& directory);
+bool NaturalLess(std::string_view a, std::string_view b);
+
+// "PATH: permission denied".
+std::string FailureText(std::string_view path, PowerReason reason);
+
+// A file that is read again and again through one descriptor: two system calls a reading.
+// After an error the next reading opens it anew, so that a driver that comes back is found;
+// a file that has been there once and is gone is kDeviceLost.
+class HeldFile {
+ public:
+  explicit HeldFile(std::string path, Sign sign = Sign::kNotNegative)
+      : path_(std::move(path)), sign_(sign) {}
+  FileNumber Read();
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+  Sign sign_;
+  Descriptor file_;
+  bool was_there_ = false;
+};
+
+}  // namespace xplane_time::power
+
+#endif  // XPLANE_TIME_SRC_POWER_SYSFS_H_

@@ -1,0 +1,218 @@
+#include "power/visible_devices.h"
+
+#include <algorithm>
+#include <limits>
+#include <optional>
+#include <string_view>
+
+namespace xplane_time::power {
+namespace {
+
+// What an entry names: a place in the list that it chooses from, and whether by an instance.
+struct Choice {
+  size_t place = 0;
+  bool instance = false;
+};
+
+struct Chosen {
+  std::vector<Choice> choices;
+  bool by_index = false;  // any of them
+};
+
+std::vector<std::string_view> SplitAtCommas(std::string_view list) {
+  std::vector<std::string_view> entries;
+  while (true) {
+    const size_t comma = list.find(',');
+    entries.push_back(list.substr(0, comma));
+    if (comma == std::string_view::npos) return entries;
+    list.remove_prefix(comma + 1);
+  }
+}
+
+// As strtoul: leading white space, a sign, digits; what follows is ignored.
+std::optional<size_t> IndexOf(std::string_view entry) {
+  const size_t start = entry.find_first_not_of(" \t");
+  if (start == std::string_view::npos) return std::nullopt;
+  entry.remove_prefix(start);
+  if (entry.front() == '+') entry.remove_prefix(1);
+  size_t index = 0;
+  size_t digits = 0;
+  for (; digits < entry.size() && entry[digits] >= '0' && entry[digits] <= '9'; ++digits) {
+    if (index > std::numeric_limits<uint32_t>::max()) return std::nullopt;
+    index = index * 10 + static_cast<size_t>(entry[digits] - '0');
+  }
+  if (digits == 0) return std::nullopt;
+  return index;
+}
+
+bool NamesDevice(std::string_view entry) {
+  return entry.starts_with("GPU-") || entry.starts_with("MIG-");
+}
+
+// MIG-GPU-<uuid>/<gpu instance>/<compute instance>, of drivers before 470.
+std::string_view ParentInOldMigName(std::string_view entry) {
+  if (!entry.starts_with("MIG-GPU-")) return {};
+  return entry.substr(4, entry.find('/') - 4);
+}
+
+// The one device whose id, or that of one of its instances, begins with `entry`.
+std::optional<Choice> DeviceNamed(std::string_view entry, const std::vector<GpuIdentity>& devices,
+                                  const std::vector<size_t>& from) {
+  const std::string_view old_parent = ParentInOldMigName(entry);
+  std::optional<Choice> found;
+  for (size_t i = 0; i < from.size(); ++i) {
+    const GpuIdentity& device = devices[from[i]];
+    const bool whole = device.id.starts_with(entry);
+    size_t instances = old_parent == device.id ? 1 : 0;
+    for (const std::string& instance : device.mig_instances) {
+      if (instance.starts_with(entry)) ++instances;
+    }
+    if (!whole && instances == 0) continue;
+    if (found || (whole ? 1 : 0) + instances > 1) return std::nullopt;  // ambiguous
+    found = Choice{i, instances == 1 || device.mig};
+  }
+  return found;
+}
+
+Chosen Choose(std::string_view list, const std::vector<GpuIdentity>& devices,
+              const std::vector<size_t>& from) {
+  Chosen chosen;
+  const std::vector<std::string_view> entries = SplitAtCommas(list);
+  const bool by_name = NamesDevice(entries.front());
+  std::vector<std::string_view> names;
+  for (const std::string_view entry : entries) {
+    std::optional<Choice> choice;
+    if (by_name) {
+      if (NamesDevice(entry)) choice = DeviceNamed(entry, devices, from);
+    } else if (const std::optional<size_t> index = IndexOf(entry); index && *index < from.size()) {
+      choice = Choice{*index, devices[from[*index]].mig};
+      chosen.by_index = true;
+    }
+    if (!choice) break;
+    const bool again = std::any_of(chosen.choices.begin(), chosen.choices.end(),
+                                   [&](const Choice& each) { return each.place == choice->place; });
+    if (again) return Chosen{{}, chosen.by_index};
+    chosen.choices.push_back(*choice);
+    if (choice->instance) break;
+  }
+  return chosen;
+}
+
+const std::string* Find(const PowerEnvironment& environment, const std::string& name) {
+  const auto at = environment.find(name);
+  return at == environment.end() ? nullptr : &at->second;
+}
+
+// Why the order of indices is not known; empty: it is PCI's.
+std::string WhyOrderUnknown(const std::vector<GpuIdentity>& devices,
+                            const PowerEnvironment& environment) {
+  const std::string* order = Find(environment, "CUDA_DEVICE_ORDER");
+  if (order != nullptr && *order == "PCI_BUS_ID") return {};
+  const bool one_model =
+      std::all_of(devices.begin(), devices.end(),
+                  [&](const GpuIdentity& device) { return device.model == devices.front().model; });
+  if (one_model) return {};
+  return "CUDA orders devices fastest first and these are of several models: set "
+         "CUDA_DEVICE_ORDER=PCI_BUS_ID for the measured program, or give --map";
+}
+
+std::vector<size_t> AllOf(const std::vector<GpuIdentity>& devices) {
+  std::vector<size_t> places(devices.size());
+  for (size_t i = 0; i < places.size(); ++i) places[i] = i;
+  return places;
+}
+
+void Number(const std::vector<size_t>& places, size_t n_devices, Visibility& visible) {
+  for (size_t i = 0; i < places.size(); ++i) {
+    visible.device_of[static_cast<int32_t>(i)] = places[i];
+  }
+  visible.masked = places.size() < n_devices;
+}
+
+Visibility NvidiaVisibility(const std::vector<GpuIdentity>& devices,
+                            const PowerEnvironment& environment) {
+  Visibility visible;
+  const std::vector<size_t> all = AllOf(devices);
+  const std::string why_unknown = WhyOrderUnknown(devices, environment);
+  const std::string* mask = Find(environment, "CUDA_VISIBLE_DEVICES");
+  if (mask == nullptr) {
+    const bool split = std::any_of(devices.begin(), devices.end(),
+                                   [](const GpuIdentity& device) { return device.mig; });
+    if (split && devices.size() > 1) {
+      visible.unknown =
+          "some of these devices are split (MIG) and a program sees one instance only: name it in "
+          "CUDA_VISIBLE_DEVICES of the measured program, or give --map";
+    } else if (!why_unknown.empty()) {
+      visible.unknown = why_unknown;
+    } else {
+      Number(all, devices.size(), visible);
+    }
+    return visible;
+  }
+  const Chosen chosen = Choose(*mask, devices, all);
+  if (chosen.by_index && !why_unknown.empty()) {
+    visible.unknown = why_unknown;
+    return visible;
+  }
+  std::vector<size_t> places;
+  for (const Choice& choice : chosen.choices) places.push_back(choice.place);
+  Number(places, devices.size(), visible);
+  return visible;
+}
+
+Visibility AmdVisibility(const std::vector<GpuIdentity>& devices,
+                         const PowerEnvironment& environment) {
+  std::vector<size_t> places = AllOf(devices);
+  const auto narrow = [&](const std::string* mask) {
+    if (mask == nullptr) return;
+    std::vector<size_t> left;
+    for (const Choice& choice : Choose(*mask, devices, places).choices) {
+      left.push_back(places[choice.place]);
+    }
+    places = std::move(left);
+  };
+  narrow(Find(environment, "ROCR_VISIBLE_DEVICES"));
+  const std::string* hip = Find(environment, "HIP_VISIBLE_DEVICES");
+  narrow(hip != nullptr ? hip : Find(environment, "CUDA_VISIBLE_DEVICES"));
+  Visibility visible;
+  Number(places, devices.size(), visible);
+  return visible;
+}
+
+// Places of the mapped devices; an id may be that of an instance, or the unique start of one.
+Visibility MappedVisibility(const std::vector<GpuIdentity>& devices,
+                            const std::map<int32_t, std::string>& map) {
+  Visibility visible;
+  const std::vector<size_t> all = AllOf(devices);
+  for (const auto& [ordinal, id] : map) {
+    const std::optional<Choice> choice = id.empty() ? std::nullopt : DeviceNamed(id, devices, all);
+    if (choice) {
+      visible.device_of[ordinal] = choice->place;
+    } else {
+      visible.not_found.push_back(id);
+    }
+  }
+  visible.masked = true;
+  return visible;
+}
+
+}  // namespace
+
+bool Visibility::MaySee(size_t place) const {
+  if (!unknown.empty() || !masked) return true;
+  return std::any_of(device_of.begin(), device_of.end(),
+                     [&](const auto& each) { return each.second == place; });
+}
+
+Visibility VisibleDevices(const std::vector<GpuIdentity>& devices, GpuVendor vendor,
+                          const PowerEnvironment& environment,
+                          const std::map<int32_t, std::string>& map) {
+  Visibility mapped = MappedVisibility(devices, map);
+  if (!mapped.device_of.empty()) return mapped;
+  Visibility visible = vendor == GpuVendor::kNvidia ? NvidiaVisibility(devices, environment)
+                                                    : AmdVisibility(devices, environment);
+  visible.not_found = std::move(mapped.not_found);
+  return visible;
+}
+
+}  // namespace xplane_time::power

@@ -1,0 +1,137 @@
+#include "tune/energy_harness.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+
+namespace xplane_time {
+namespace {
+
+// What lies between these is unknown by less than a twentieth: the choice needs no more, since
+// rounds repeat.
+constexpr double kLeastCoverage = 0.95, kMostDoubt = 0.05;
+
+std::string WindowName(size_t slot) { return absl::StrCat("slot ", slot); }
+
+// "gpu:1" and "cuda:1": 1. None of a CPU.
+std::optional<int32_t> GpuOrdinal(std::string_view device) {
+  for (const std::string_view kind : {"gpu:", "cuda:", "rocm:"}) {
+    int32_t ordinal = 0;
+    const std::string_view rest = device.substr(std::min(device.size(), kind.size()));
+    if (device.starts_with(kind) &&
+        absl::SimpleAtoi(absl::string_view(rest.data(), rest.size()), &ordinal)) {
+      return ordinal;
+    }
+  }
+  return std::nullopt;
+}
+
+bool IsEnergyOf(std::string_view harness_device, std::string_view source, std::string_view device,
+                bool in_total, const PowerInventory& inventory) {
+  if (!in_total) return false;
+  if (harness_device.starts_with("cpu")) return source == "rapl" || source == "constant";
+  const auto ordinal = GpuOrdinal(harness_device);
+  return ordinal.has_value() && std::any_of(inventory.devices.begin(), inventory.devices.end(),
+                                            [&](const PowerDevice& each) {
+                                              return each.id == device && each.source == source &&
+                                                     each.ordinal == ordinal;
+                                            });
+}
+
+bool IsPowerOrEnergy(const PowerChannel& channel) {
+  return channel.quantity == "power_mw" || channel.quantity == "energy_uj";
+}
+
+std::string Absences(const PowerInventory& inventory) {
+  std::string text;
+  for (const PowerAbsence& each : inventory.absences) {
+    absl::StrAppend(&text, "; ", each.source, ": ", each.message);
+    if (!each.fix.empty()) absl::StrAppend(&text, " (", each.fix, ")");
+  }
+  return text;
+}
+
+const WindowSummary* FindWindow(const PowerSummary& summary, const std::string& name) {
+  const auto at = std::find_if(summary.windows.begin(), summary.windows.end(),
+                               [&](const WindowSummary& each) { return each.name == name; });
+  return at == summary.windows.end() ? nullptr : &*at;
+}
+
+}  // namespace
+
+absl::StatusOr<HarnessInfo> EnergyHarness::Hello() {
+  auto info = inner_->Hello();
+  if (!info.ok()) return info.status();
+  device_ = info->device;
+  const PowerInventory inventory = ListPowerSources(from_);
+  const bool any = std::any_of(
+      inventory.channels.begin(), inventory.channels.end(), [&](const PowerChannel& each) {
+        return IsPowerOrEnergy(each) &&
+               IsEnergyOf(device_, each.source, each.device, each.in_total, inventory);
+      });
+  if (any) return info;
+  return absl::UnavailableError(absl::StrCat(
+      "no sensor has the energy of ", device_, " (xplane-time power sources)", Absences(inventory),
+      "; else the harness may give energy_uj itself, or choose --objective time"));
+}
+
+absl::StatusOr<RoundTimes> EnergyHarness::RunRound(int64_t batch, int64_t round,
+                                                   std::string_view workload,
+                                                   std::span<const Configuration* const> order) {
+  auto recorder = PowerRecorder::Start({.from = from_});
+  if (!recorder.ok()) return absl::UnavailableError(recorder.status().message());
+  RoundTimes all;
+  for (size_t slot = 0; slot < order.size(); ++slot) {
+    const std::string name = WindowName(slot);
+    absl::Status status = (*recorder)->Begin(name);
+    auto times = inner_->RunRound(batch, round, workload, order.subspan(slot, 1));
+    if (status.ok()) status = (*recorder)->End(name);
+    if (!times.ok()) return times.status();
+    if (!status.ok()) return status;
+    all.throttled |= times->throttled;
+    all.notes_json = times->notes_json;
+    all.slots.push_back(times->slots[0]);
+  }
+  if (absl::Status stopped = (*recorder)->Stop(); !stopped.ok()) return stopped;
+  auto summary = SummarizePowerLog((*recorder)->log_path(), {.whole = false});
+  if (!summary.ok()) return summary.status();
+  for (size_t slot = 0; slot < order.size(); ++slot) {
+    if (all.slots[slot].status != "ok") continue;
+    auto energy_uj = EnergyPerCall(*summary, slot, *order[slot]);
+    if (!energy_uj.ok()) return energy_uj.status();
+    all.slots[slot].energy_uj = *energy_uj;
+  }
+  return all;
+}
+
+absl::StatusOr<int64_t> EnergyHarness::EnergyPerCall(const PowerSummary& summary, size_t slot,
+                                                     const Configuration& variant) const {
+  const WindowSummary* window = FindWindow(summary, WindowName(slot));
+  if (window == nullptr) return absl::InternalError("a slot without a window");
+  double sum_j = 0, lo_j = 0, hi_j = 0;
+  size_t parts = 0;
+  bool known = true;
+  for (const EnergyEstimate& each : window->energies) {
+    if (!IsEnergyOf(device_, each.source, each.device, each.in_total, summary.inventory)) continue;
+    ++parts;
+    known &= each.energy_j.has_value() && each.coverage >= kLeastCoverage;
+    sum_j += each.energy_j.value_or(0);
+    lo_j += each.lo_j.value_or(0);
+    hi_j += each.hi_j.value_or(0);
+  }
+  known &= parts > 0 && sum_j > 0 && hi_j - lo_j <= 2 * kMostDoubt * sum_j;
+  if (!known) {
+    constexpr double kNsPerMs = 1e6;
+    return absl::UnavailableError(absl::StrCat(
+        "the run of ", variant.id, " took ",
+        std::llround(static_cast<double>(window->end_ns - window->begin_ns) / kNsPerMs),
+        " ms, too short for the sensor: energy ", sum_j, " J, between ", lo_j, " and ", hi_j,
+        "; a larger --calls makes runs longer (now ", calls_, "), seconds are good"));
+  }
+  constexpr double kMicro = 1e6;
+  return std::llround(sum_j * kMicro / static_cast<double>(calls_));
+}
+
+}  // namespace xplane_time

@@ -1,0 +1,49 @@
+// A harness whose energy comes from the machine's sensors: each slot runs by itself, with a window
+// of the power recorder around it.
+//
+// Sensors update every 10 to 100 ms: a slot has to last many updates, which is what --calls is
+// for. What is measured is all that the device used meanwhile, its idle power included. The
+// device is that of HarnessInfo::device: "gpu:0" is the GPU that programs see as 0, "cpu:0" all
+// packages and their memory.
+#ifndef XPLANE_TIME_SRC_TUNE_ENERGY_HARNESS_H_
+#define XPLANE_TIME_SRC_TUNE_ENERGY_HARNESS_H_
+
+#include <string>
+#include <utility>
+
+#include "xplane_time/power.h"
+#include "xplane_time/tune.h"
+
+namespace xplane_time {
+
+class EnergyHarness : public Harness {
+ public:
+  // `inner` outlives this. `calls` of a slot: energy is that of one.
+  EnergyHarness(Harness* inner, PowerSourceOptions from, int64_t calls)
+      : inner_(inner), from_(std::move(from)), calls_(calls) {}
+
+  // Errors besides the inner one's: Unavailable where the device has no sensor.
+  absl::StatusOr<HarnessInfo> Hello() override;
+  absl::Status Prepare(std::span<const Configuration> variants, PreparedCallback done) override {
+    return inner_->Prepare(variants, done);
+  }
+  absl::StatusOr<VariantState> Verify(const Configuration& variant) override {
+    return inner_->Verify(variant);
+  }
+  // Errors besides the inner one's: Unavailable where a slot is too short for the sensor.
+  absl::StatusOr<RoundTimes> RunRound(int64_t batch, int64_t round, std::string_view workload,
+                                      std::span<const Configuration* const> order) override;
+
+ private:
+  absl::StatusOr<int64_t> EnergyPerCall(const PowerSummary& summary, size_t slot,
+                                        const Configuration& variant) const;
+
+  Harness* inner_;
+  PowerSourceOptions from_;
+  int64_t calls_;
+  std::string device_;  // as the inner harness says
+};
+
+}  // namespace xplane_time
+
+#endif  // XPLANE_TIME_SRC_TUNE_ENERGY_HARNESS_H_

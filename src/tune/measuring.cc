@@ -1,0 +1,186 @@
+#include "tune/measuring.h"
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+
+#include "absl/strings/str_cat.h"
+#include "tune/outcome_json.h"
+
+namespace xplane_time {
+namespace {
+
+absl::Status NoEnergy(Objective objective, const HarnessInfo& harness) {
+  const std::string_view name = ObjectiveName(objective);
+  return absl::UnavailableError(absl::StrCat(
+      "the harness \"", harness.name, "\" gives no energy, and --objective ",
+      absl::string_view(name.data(), name.size()),
+      " needs it: each sample of run_round must have energy_uj (docs/harness.md); measure power, "
+      "or take --objective time"));
+}
+
+// What failed, with why, beside what the harness noted.
+std::string NotesWith(const RoundTimes& times, std::span<const Configuration* const> order) {
+  std::map<std::string, std::string> messages;
+  for (size_t slot = 0; slot < order.size(); ++slot) {
+    if (!times.slots[slot].message.empty()) messages[order[slot]->id] = times.slots[slot].message;
+  }
+  return messages.empty() ? times.notes_json : NotesJson(times.notes_json, messages);
+}
+
+}  // namespace
+
+std::optional<double> ObjectiveValue(Objective objective, const SampleRecord& sample) {
+  if (sample.status != "ok" || !sample.t_ps.has_value()) return std::nullopt;
+  const auto time = static_cast<double>(*sample.t_ps);
+  if (objective == Objective::kTime) return time;
+  if (!sample.energy_uj.has_value()) return std::nullopt;
+  const auto energy = static_cast<double>(*sample.energy_uj);
+  if (objective == Objective::kEdp) return energy * time;
+  return objective == Objective::kEd2p ? energy * time * time : energy;
+}
+
+absl::Status Measuring::LockDevice(const std::string& device) {
+  if (options_.device_locks.empty()) return absl::OkStatus();
+  auto lock = FileLock::Acquire(options_.device_locks, device);
+  if (absl::IsFailedPrecondition(lock.status())) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("the device ", device, " is in use by another tuning of this machine (",
+                     options_.device_locks, "); one at a time"));
+  }
+  if (!lock.ok()) return lock.status();
+  device_lock_ = *std::move(lock);
+  return absl::OkStatus();
+}
+
+absl::Status Measuring::Begin(HarnessInfo* harness) {
+  auto info = harness_->Hello();
+  if (!info.ok()) return info.status();
+  *harness = *std::move(info);
+  const HarnessInfo& of = *harness;
+  const std::string search = options_.searcher == nullptr ? "" : options_.searcher->Name();
+  SessionSpec spec = {.key = {options_.workload, of.device_class, of.driver, of.framework, of.flags,
+                              of.code_hash, options_.protocol},
+                      .space_hash = options_.space_hash,
+                      .config_json = DecideConfigJson(options_.decide, options_.incumbent, search),
+                      .seed = options_.decide.seed,
+                      .device = of.device,
+                      .now_unix_s = options_.now_unix_s,
+                      .resume = options_.resume};
+  if (absl::Status status = LockDevice(of.device); !status.ok()) return status;
+  auto session = store_->Begin(spec);
+  if (!session.ok()) return session.status();
+  session_ = *std::move(session);
+  auto rounds = store_->ReadRounds(session_.id);
+  if (!rounds.ok()) return rounds.status();
+  for (RoundRecord& each : *rounds) {
+    failures_.merge(FailuresOf(each.notes_json));
+    stored_[{each.batch, each.round}] = std::move(each);
+  }
+  harness_info_ = of;
+  return absl::OkStatus();
+}
+
+const RoundRecord* Measuring::Stored(int64_t batch, int64_t round) const {
+  const auto found = stored_.find({batch, round});
+  return found == stored_.end() ? nullptr : &found->second;
+}
+
+absl::Status Measuring::Register(std::span<const Configuration> configurations) {
+  return store_->RegisterVariants(session_, configurations);
+}
+
+absl::StatusOr<std::map<std::string, Configuration>> Measuring::Registered() const {
+  auto known = store_->ReadVariants(session_.id);
+  if (!known.ok()) return known.status();
+  std::map<std::string, Configuration> by_id;
+  for (Configuration& each : *known) by_id[each.id] = std::move(each);
+  return by_id;
+}
+
+absl::Status Measuring::Prepare(std::span<TunedVariant> variants,
+                                absl::FunctionRef<void(const TunedVariant&)> done) {
+  std::vector<Configuration> configurations;
+  for (const TunedVariant& each : variants) configurations.push_back(each.configuration);
+  const bool verifies = harness_info_.verifies;
+  absl::Status status =
+      harness_->Prepare(configurations, [&](size_t place, const VariantState& state) {
+        variants[place].state = state;
+        if (!verifies || state.status != "ok") done(variants[place]);
+      });
+  if (!status.ok() || !verifies) return status;
+  for (TunedVariant& variant : variants) {
+    if (variant.state.status != "ok") continue;
+    if (options_.stopped()) return absl::CancelledError("stopped");
+    auto verified = harness_->Verify(variant.configuration);
+    if (!verified.ok()) return verified.status();
+    variant.state.status = verified->status;
+    if (verified->status != "ok") variant.state.message = verified->message;
+    done(variant);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Measuring::Append(const RoundRecord& record) {
+  return store_->Append(session_, record).status();
+}
+
+absl::StatusOr<RoundRecord> Measuring::Round(int64_t batch, int64_t round,
+                                             std::span<const Configuration* const> order) {
+  if (const RoundRecord* known = Stored(batch, round)) return *known;
+  if (options_.stopped()) return absl::CancelledError("stopped");
+  auto times = RunWorkloads(batch, round, order);
+  if (!times.ok()) return times.status();
+  RoundRecord record = {.batch = batch,
+                        .round = round,
+                        .discarded = times->throttled,
+                        .notes_json = NotesWith(*times, order)};
+  for (size_t slot = 0; slot < order.size(); ++slot) {
+    const SlotTime& at = times->slots[slot];
+    record.samples.push_back({.variant = order[slot]->id,
+                              .slot = static_cast<int32_t>(slot),
+                              .status = at.status,
+                              .t_ps = at.status == "ok" ? at.t_ps : std::nullopt,
+                              .energy_uj = at.energy_uj});
+    const SampleRecord& sample = record.samples.back();
+    const Objective objective = options_.decide.objective;
+    if (at.status == "ok" && !ObjectiveValue(objective, sample).has_value()) {
+      return NoEnergy(objective, harness_info_);
+    }
+  }
+  if (absl::Status status = Append(record); !status.ok()) return status;
+  failures_.merge(FailuresOf(record.notes_json));
+  return record;
+}
+
+// The same order on every workload; times are weighted sums.
+absl::StatusOr<RoundTimes> Measuring::RunWorkloads(int64_t batch, int64_t round,
+                                                   std::span<const Configuration* const> order) {
+  if (options_.workloads.empty()) return harness_->RunRound(batch, round, "", order);
+  RoundTimes sum;
+  std::vector<double> time_ps(order.size()), energy_uj(order.size());
+  sum.slots.resize(order.size());
+  for (const Workload& workload : options_.workloads) {
+    auto times = harness_->RunRound(batch, round, workload.id, order);
+    if (!times.ok()) return times.status();
+    sum.throttled |= times->throttled;
+    sum.notes_json = times->notes_json;
+    for (size_t slot = 0; slot < order.size(); ++slot) {
+      const SlotTime& own = times->slots[slot];
+      SlotTime& all = sum.slots[slot];
+      if (all.status == "ok") {
+        all.status = own.status;
+        all.message = own.message;
+      }
+      time_ps[slot] += workload.weight * static_cast<double>(own.t_ps.value_or(0));
+      energy_uj[slot] += workload.weight * static_cast<double>(own.energy_uj.value_or(0));
+      all.t_ps = std::max<int64_t>(1, std::llround(time_ps[slot]));
+      const bool first = &workload == options_.workloads.data();
+      const bool known = own.energy_uj.has_value() && (first || all.energy_uj.has_value());
+      all.energy_uj = known ? std::optional(std::llround(energy_uj[slot])) : std::nullopt;
+    }
+  }
+  return sum;
+}
+
+}  // namespace xplane_time

@@ -1,0 +1,82 @@
+// Measuring: a session of the store, and the harness that fills it.
+//
+// A round is stored before it counts, and one that is stored is not measured again: whoever
+// asks for the same rounds in the same order after a kill goes on where the last run was.
+// Batch numbers of a session:
+//
+//   0            round 0: the states of the variants known at the start; from 1: the
+//                comparison with the baseline at the end
+//   1, 2, ...    the decider's
+//   10^9, ...    stages of a search: round 0 is what the stage is of, then its rounds
+#ifndef XPLANE_TIME_SRC_TUNE_MEASURING_H_
+#define XPLANE_TIME_SRC_TUNE_MEASURING_H_
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "xplane_time/store.h"
+#include "xplane_time/tune.h"
+
+namespace xplane_time {
+
+inline constexpr int64_t kOwnBatch = 0, kPreparation = 0, kFirstConfirmation = 1;
+inline constexpr int64_t kFirstSearchBatch = 1'000'000'000, kStageHead = 0;
+
+// Of the decider.
+inline bool IsRaceBatch(int64_t batch) { return batch > kOwnBatch && batch < kFirstSearchBatch; }
+
+// What the objective makes of a sample: t_ps, energy_uj, or their product.
+// None: it failed, or an energy is missing.
+std::optional<double> ObjectiveValue(Objective objective, const SampleRecord& sample);
+
+class Measuring {
+ public:
+  Measuring(const TuneOptions& options, Harness* harness, TuneStore* store)
+      : options_(options), harness_(harness), store_(store) {}
+
+  // Says hello, takes the device's lock, and finds the session again or begins one.
+  absl::Status Begin(HarnessInfo* harness);
+  const TuneSession& session() const { return session_; }
+  // Rounds of earlier runs.
+  const std::map<std::pair<int64_t, int64_t>, RoundRecord>& stored() const { return stored_; }
+  const RoundRecord* Stored(int64_t batch, int64_t round) const;
+
+  absl::Status Register(std::span<const Configuration> configurations);
+  // Those known to the session, by id.
+  absl::StatusOr<std::map<std::string, Configuration>> Registered() const;
+  // Compiles and verifies; `done` is called once for each.
+  absl::Status Prepare(std::span<TunedVariant> variants,
+                       absl::FunctionRef<void(const TunedVariant&)> done);
+  absl::Status Append(const RoundRecord& record);
+  // Why variants failed in rounds, by id: the first reason of each.
+  const std::map<std::string, std::string>& failures() const { return failures_; }
+  // What is stored of the round, or what `order` takes now. Errors: Cancelled between rounds.
+  absl::StatusOr<RoundRecord> Round(int64_t batch, int64_t round,
+                                    std::span<const Configuration* const> order);
+
+ private:
+  absl::Status LockDevice(const std::string& device);
+  absl::StatusOr<RoundTimes> RunWorkloads(int64_t batch, int64_t round,
+                                          std::span<const Configuration* const> order);
+
+  const TuneOptions& options_;
+  Harness* harness_;
+  TuneStore* store_;
+  HarnessInfo harness_info_;
+  FileLock device_lock_;
+  TuneSession session_;
+  std::map<std::pair<int64_t, int64_t>, RoundRecord> stored_;  // by batch and round
+  std::map<std::string, std::string> failures_;
+};
+
+}  // namespace xplane_time
+
+#endif  // XPLANE_TIME_SRC_TUNE_MEASURING_H_

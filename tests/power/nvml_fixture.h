@@ -1,0 +1,67 @@
+// A reader on the scripted NVML (fake_nvml.cc), and what it finds and reads.
+//
+//   NvmlFixture nvml({.script = {{"devices", {Json::object()}}}});
+//   nvml.Read(/*slow=*/true);
+//   nvml.Last("gpu", "power_mw", ReadingKind::kInstant).value;   // 300000
+#ifndef XPLANE_TIME_TESTS_POWER_NVML_FIXTURE_H_
+#define XPLANE_TIME_TESTS_POWER_NVML_FIXTURE_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "power/reader.h"
+
+namespace xplane_time::power {
+
+using Json = nlohmann::json;
+
+class NvmlFixture {
+ public:
+  struct Setup {
+    Json script = {{"devices", {Json::object()}}};
+    std::string library = FAKE_NVML_LIBRARY;
+    PowerEnvironment environment = {};
+    std::map<int32_t, std::string> ordinals = {};
+    int64_t pid = 0;
+    std::string procfs = "/proc";
+  };
+  explicit NvmlFixture(const Setup& setup);
+
+  Reader& reader() { return *reader_; }
+  const PowerInventory& inventory() const { return inventory_; }
+  const PowerDevice& Device(size_t i) const { return inventory_.devices.at(i); }
+
+  // One pass; the readings before it are forgotten.
+  const std::vector<Reading>& Read(bool slow);
+  // Of the last pass; fails the test where the channel is missing or has several readings.
+  Reading Last(std::string_view domain, std::string_view quantity, ReadingKind kind,
+               size_t device = 0) const;
+  Reading Last(std::string_view quantity, size_t device = 0) const;  // of the GPU, a gauge
+  Reading Energy(size_t device = 0) const;
+  Reading Power(size_t device = 0) const;  // instant
+  // Null where there is none.
+  const PowerChannel* Channel(std::string_view domain, std::string_view quantity, ReadingKind kind,
+                              size_t device = 0) const;
+  // That of `what`; fails the test where there is none, or several.
+  PowerAbsence Absence(std::string_view what) const;
+  // "gpu power_mw instant", ... of one device, in order.
+  std::vector<std::string> ChannelNames(size_t device = 0) const;
+
+ private:
+  std::unique_ptr<Reader> reader_;
+  PowerInventory inventory_;
+  std::vector<Reading> readings_;
+};
+
+// `path` with `text` in it, and the directories above.
+void WriteFile(const std::string& path, const std::string& text);
+std::string NewDirectory();  // of this test alone
+
+}  // namespace xplane_time::power
+
+#endif  // XPLANE_TIME_TESTS_POWER_NVML_FIXTURE_H_

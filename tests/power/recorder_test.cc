@@ -1,0 +1,222 @@
+// The recorder with sources that are no sensors: constant power, a recorded log, a scripted NVML.
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "xplane_time/power.h"
+
+namespace xplane_time {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::SizeIs;
+
+constexpr int64_t kMs = 1'000'000;
+
+class RecorderTest : public ::testing::Test {
+ protected:
+  RecorderTest() {
+    std::string name = ::testing::TempDir() + "recorder-XXXXXX";
+    folder_ = mkdtemp(name.data());
+  }
+  ~RecorderTest() override { std::filesystem::remove_all(folder_); }
+
+  std::string Path(const std::string& name) const { return folder_ + "/" + name; }
+
+  static PowerRecordOptions Constant(const std::string& log) {
+    return {.from = {.sources = {"constant:100"}}, .period_ns = kMs, .log_path = log};
+  }
+
+  static std::unique_ptr<PowerRecorder> Started(const PowerRecordOptions& options) {
+    auto recorder = PowerRecorder::Start(options);
+    EXPECT_TRUE(recorder.ok()) << recorder.status();
+    return recorder.ok() ? *std::move(recorder) : nullptr;
+  }
+
+  static PowerSummary Summed(const std::string& log) {
+    auto summary = SummarizePowerLog(log, {});
+    EXPECT_TRUE(summary.ok()) << summary.status();
+    return summary.ok() ? *std::move(summary) : PowerSummary();
+  }
+
+  static const WindowSummary* Window(const PowerSummary& summary, const std::string& name) {
+    for (const WindowSummary& each : summary.windows) {
+      if (each.name == name) return &each;
+    }
+    return nullptr;
+  }
+
+  std::string folder_;
+};
+
+void Pause(int ms) { std::this_thread::sleep_for(std::chrono::milliseconds(ms)); }
+
+TEST_F(RecorderTest, ConstantPowerIsConstantInEveryWindow) {
+  auto recorder = Started(Constant(Path("log")));
+  EXPECT_TRUE(recorder->Begin("outer").ok());
+  Pause(30);
+  EXPECT_TRUE(recorder->Begin("inner").ok());
+  Pause(50);
+  EXPECT_TRUE(recorder->End("outer").ok());
+  Pause(30);
+  EXPECT_TRUE(recorder->End("inner").ok());
+  EXPECT_TRUE(recorder->Stop().ok());
+  const PowerSummary summary = Summed(Path("log"));
+  EXPECT_TRUE(summary.complete);
+  ASSERT_THAT(summary.windows, SizeIs(3));
+  for (const WindowSummary& window : summary.windows) {
+    ASSERT_THAT(window.energies, SizeIs(1)) << window.name;
+    const EnergyEstimate& energy = window.energies[0];
+    const double seconds = static_cast<double>(window.end_ns - window.begin_ns) / 1e9;
+    ASSERT_TRUE(energy.energy_j.has_value()) << window.name;
+    EXPECT_NEAR(*energy.energy_j, 100 * seconds * energy.coverage, 1e-6) << window.name;
+    EXPECT_DOUBLE_EQ(*energy.mean_w, 100) << window.name;
+    EXPECT_EQ(energy.estimator, EnergyEstimator::kHeld);
+  }
+  ASSERT_THAT(summary.readers, SizeIs(1));
+  EXPECT_GT(summary.readers[0].reads, 3u);
+  EXPECT_TRUE(summary.readers[0].own_cpu_ns.has_value());
+}
+
+TEST_F(RecorderTest, WithoutALogItsSummaryIsThereWhileItLives) {
+  auto recorder = Started(Constant(""));
+  Pause(20);
+  EXPECT_TRUE(recorder->Stop().ok());
+  EXPECT_TRUE(recorder->Stop().ok());
+  EXPECT_TRUE(Summed(recorder->log_path()).complete);
+}
+
+TEST_F(RecorderTest, ALogCanBeReadWhileItIsWritten) {
+  auto recorder = Started(Constant(Path("log")));
+  EXPECT_TRUE(recorder->Begin("open").ok());
+  Pause(20);
+  const PowerSummary summary = Summed(Path("log"));
+  EXPECT_FALSE(summary.complete);
+  const WindowSummary* open = Window(summary, "open");
+  ASSERT_NE(open, nullptr);
+  EXPECT_TRUE(open->cut);
+}
+
+TEST_F(RecorderTest, WindowsThatMakeNoSenseAreRefused) {
+  auto recorder = Started(Constant(Path("log")));
+  EXPECT_THAT(recorder->End("a").message(), HasSubstr("without having begun"));
+  EXPECT_TRUE(recorder->Begin("a").ok());
+  EXPECT_THAT(recorder->Begin("a").message(), HasSubstr("begun already"));
+  EXPECT_TRUE(recorder->End("a").ok());
+  EXPECT_TRUE(recorder->Begin("a").ok());
+  EXPECT_TRUE(recorder->End("a").ok());
+  EXPECT_TRUE(recorder->Stop().ok());
+  const PowerSummary summary = Summed(Path("log"));
+  ASSERT_THAT(summary.windows, SizeIs(3));
+  EXPECT_EQ(summary.windows[2].number, 1u);
+}
+
+TEST_F(RecorderTest, GaugesOfTheCallerAreSummedUp) {
+  auto recorder = Started(Constant(Path("log")));
+  for (const int64_t bytes : {1000, 3000, 2000}) {
+    EXPECT_TRUE(recorder->Gauge("kv_cache_bytes", bytes).ok());
+  }
+  EXPECT_TRUE(recorder->Stop().ok());
+  const PowerSummary summary = Summed(Path("log"));
+  for (const GaugeSummary& gauge : summary.windows[0].gauges) {
+    const PowerChannel& channel = summary.inventory.channels[gauge.channel];
+    if (channel.quantity != "kv_cache_bytes") continue;
+    EXPECT_EQ(channel.source, "caller");
+    EXPECT_EQ(gauge.n, 3u);
+    EXPECT_EQ(gauge.max, 3000);
+    EXPECT_EQ(gauge.median, 2000);
+    return;
+  }
+  ADD_FAILURE() << "no gauge";
+}
+
+TEST_F(RecorderTest, ThreadsMarkAndGaugeAtTheSameTime) {
+  auto recorder = Started(Constant(Path("log")));
+  constexpr int kThreads = 4, kWindows = 50;
+  std::vector<std::thread> threads;
+  for (int i = 0; i < kThreads; ++i) {
+    threads.emplace_back([&recorder, i] {
+      const std::string name = "thread " + std::to_string(i);
+      for (int k = 0; k < kWindows; ++k) {
+        EXPECT_TRUE(recorder->Begin(name).ok());
+        EXPECT_TRUE(recorder->Gauge("k", k).ok());
+        EXPECT_TRUE(recorder->End(name).ok());
+      }
+    });
+  }
+  for (std::thread& each : threads) each.join();
+  EXPECT_TRUE(recorder->Stop().ok());
+  EXPECT_THAT(Summed(Path("log")).windows, SizeIs(1 + kThreads * kWindows));
+}
+
+TEST_F(RecorderTest, WhatCannotBeStartedSaysWhy) {
+  auto unknown = PowerRecorder::Start({.from = {.sources = {"solar"}}});
+  EXPECT_TRUE(absl::IsInvalidArgument(unknown.status()));
+  EXPECT_THAT(unknown.status().message(), HasSubstr("rapl"));
+  auto no_place = PowerRecorder::Start(Constant(Path("no/such/folder/log")));
+  EXPECT_TRUE(absl::IsInternal(no_place.status()));
+  EXPECT_THAT(no_place.status().message(), HasSubstr("no/such/folder"));
+  PowerRecordOptions no_sensor = {.from = {.sources = {"rapl"}}};
+  no_sensor.from.roots.sysfs = Path("empty");
+  auto absent = PowerRecorder::Start(no_sensor);
+  EXPECT_TRUE(absl::IsFailedPrecondition(absent.status()));
+  EXPECT_THAT(absent.status().message(), HasSubstr("rapl"));
+  auto full = PowerRecorder::Start(Constant("/dev/full"));
+  EXPECT_THAT(full.status().message(), HasSubstr("No space left"));
+}
+
+TEST_F(RecorderTest, AReplayedLogGivesItsEnergyAgain) {
+  auto recorder = Started(Constant(Path("first")));
+  Pause(40);
+  EXPECT_TRUE(recorder->Stop().ok());
+  auto again = Started({.from = {.sources = {"replay:" + Path("first")}},
+                        .period_ns = kMs,
+                        .log_path = Path("second")});
+  Pause(80);
+  EXPECT_TRUE(again->Stop().ok());
+  const PowerSummary first = Summed(Path("first")), second = Summed(Path("second"));
+  EXPECT_EQ(first.inventory.channels, second.inventory.channels);
+  EXPECT_EQ(first.windows[0].energies[0].readings, second.windows[0].energies[0].readings);
+  EXPECT_NEAR(*second.windows[0].energies[0].mean_w, 100, 1e-9);
+}
+
+TEST_F(RecorderTest, ACallThatHangsStopsNothingElse) {
+  std::ofstream(Path("script")) << R"({"devices": [{"uuid": "GPU-1", "bus": 1, "calls": {
+      "nvmlDeviceGetTotalEnergyConsumption": [{"per_s": 300000, "calls": 3},
+                                              {"latency_s": 3600}]}}]})";
+  setenv("FAKE_NVML_SCRIPT", Path("script").c_str(), 1);
+  PowerRecordOptions options = {.from = {.sources = {"nvml", "constant:50"}},
+                                .period_ns = 20 * kMs,
+                                .log_path = Path("log"),
+                                .hung_after_ns = 200 * kMs};
+  options.from.roots.nvml_library = FAKE_NVML_LIBRARY;
+  auto recorder = Started(options);
+  Pause(600);
+  EXPECT_TRUE(recorder->Stop().ok());
+  unsetenv("FAKE_NVML_SCRIPT");
+  const PowerSummary summary = Summed(Path("log"));
+  EXPECT_TRUE(summary.complete);
+  bool is_told = false;
+  for (const PowerFinding& each : summary.findings) is_told |= each.code == "hung";
+  EXPECT_TRUE(is_told);
+  double constant = 0, hung = 1;
+  for (const EnergyEstimate& each : summary.windows[0].energies) {
+    (each.source == "constant" ? constant : hung) = each.coverage;
+  }
+  EXPECT_GT(constant, hung);
+  for (const ReaderQuality& each : summary.readers) {
+    EXPECT_EQ(each.hung, each.source == "nvml") << each.source;
+  }
+}
+
+}  // namespace
+}  // namespace xplane_time

@@ -1,0 +1,217 @@
+"""Searches before the race, by halving and by a proposer that only walks; and objectives of energy."""
+import json
+import random
+import shlex
+import subprocess
+import sys
+import time
+import unittest
+
+from harness import BINARY, HERE, run
+from test_tune import THREE, TuneTest
+
+GRID = {"schema": "xplane-time.space.v1", "name": "fake", "parameters": [
+    {"name": "cost", "type": "int", "values": [130, 118, 112, 106, 100, 124, 136, 142]},
+    {"name": "more", "type": "int", "values": [0, 10, 20, 30, 40, 50]}]}
+
+
+class Searching(TuneTest):
+    """Of 48 variants; the fastest has cost 100, and more 0."""
+
+    def search(self, *options, grid=None, code=0, harness=()):
+        self.write("space.json", json.dumps(grid or GRID))
+        done = run("tune", "space.json", "--format", "json", *options, "--", sys.executable,
+                   HERE / "fake_harness.py", self.log, *harness, cwd=self.at, env=self.environment)
+        self.assertEqual(done.code, code, done.message)
+        return self.valid(done.json) if done.out else done.message
+
+    def ask(self, count, *arguments):
+        words = [sys.executable, HERE / "fake_proposer.py", self.at / "proposer.log", *arguments]
+        return ("--strategy", f"ask:{count}", "--proposer", shlex.join(map(str, words)))
+
+    def told(self):
+        lines = (self.at / "proposer.log").read_text().splitlines()
+        return [each for each in map(json.loads, lines) if each["type"] == "tell"]
+
+    def raced(self, found):
+        return [row["params"] for row in found["variants"] if row["raced"]]
+
+    def picked(self, found):
+        return next(row["params"] for row in found["variants"] if row["id"] == found["pick"])
+
+    def test_halving_leaves_the_best_to_the_race(self):
+        found = self.search("--strategy", "halving:6")
+        self.assertEqual((found["search"]["strategy"], found["search"]["searched"],
+                          found["search"]["raced"]), ("halving:6", 48, 6))
+        self.assertEqual(self.picked(found), {"cost": 100, "more": 0})
+        self.assertLess(max(each["cost"] + each["more"] for each in self.raced(found)), 125)
+        # 48, 24 and 12 of them, in 1, 2 and 4 rounds each.
+        rows = [row for row in self.rounds() if int(row["batch"]) >= 10**9]
+        self.assertEqual((len(rows), found["search"]["runs"]), (48 + 2 * 24 + 4 * 12,) * 2)
+        self.assertEqual(found["runs"] + len(rows), len(self.rounds()))
+        sizes = [int(line.split()[3]) for line in self.log.read_text().splitlines()
+                 if line.startswith("round")]
+        self.assertLessEqual(max(sizes), 20)
+        self.assertEqual({row["ratio"] for row in found["variants"] if not row["raced"]}, {None})
+
+    def test_the_table_says_what_the_search_left_out(self):
+        self.search("--strategy", "halving:6")
+        text = run("tune", "show", "1", cwd=self.at, env=self.environment).text
+        self.assertIn("48 configurations", text)
+        self.assertIn("among these 6 only", " ".join(text.split()))
+        self.assertIn("left by the search", text)
+        again = run("tune", "replay", "1", "--format", "json", cwd=self.at, env=self.environment)
+        self.assertEqual(again.code, 0, again.message)
+        self.assertEqual((again.json["search"]["searched"], again.json["search"]["raced"]), (48, 6))
+
+    def test_incumbent_and_baseline_always_race(self):
+        found = self.search("--strategy", "halving:2", "--incumbent", '{"cost":142,"more":50}',
+                            "--baseline", '{"cost":136,"more":40}')
+        raced = self.raced(found)
+        self.assertEqual(len(raced), 4)
+        self.assertIn({"cost": 142, "more": 50}, raced)
+        self.assertEqual(found["confirmation"]["rounds"], 10)
+
+    def test_failures_leave_and_aliases_take_no_place(self):
+        found = self.result({"cost": 100, "program": "a"}, {"cost": 100, "program": "a", "x": 1},
+                            {"cost": 105, "mode": "status-runtime_error"}, {"mode": "broken"},
+                            {"cost": 110}, {"cost": 150}, {"cost": 160}, {"cost": 170},
+                            options=("--strategy", "halving:2"))
+        self.assertEqual([row["params"] for row in found["variants"] if row["raced"]],
+                         [{"cost": 100, "program": "a"}, {"cost": 110}])
+        everything = self.result({"mode": "status-oom"}, {"mode": "broken"}, code=20,
+                                 options=("--strategy", "halving:1"))
+        self.assertEqual(everything["claim"], "all_failed")
+
+    def test_few_are_raced_at_once(self):
+        found = self.search("--strategy", "halving:48")
+        self.assertEqual((found["search"]["runs"], found["search"]["raced"]), (0, 48))
+
+    def test_asking(self):
+        found = self.search(*self.ask(20))
+        self.assertEqual([found["search"][name] for name in ("searched", "raced", "proposed",
+                                                             "refused", "repeated")],
+                         [20, 8, 20, 0, 0])
+        told = self.told()
+        self.assertEqual(len(told), 16)  # the last stage has nobody to be told
+        first = min(told, key=lambda each: each["value"])
+        rows = {row["id"]: row for row in found["variants"]}
+        self.assertEqual(rows[first["id"]]["searched"], first["value"])
+        self.assertEqual({each["status"] for each in told}, {"ok"})
+        self.assertEqual({each["request"] for each in told}, {1, 2})
+
+    def test_a_space_is_asked_to_its_end(self):
+        found = self.search(*self.ask(1000))
+        self.assertEqual(found["search"]["searched"], 48)
+        self.assertEqual(self.picked(found), {"cost": 100, "more": 0})
+
+    def test_listed_variants_and_the_incumbent_come_first(self):
+        grid = {**GRID, "variants": [{"params": {"cost": 90, "old": True}}]}
+        found = self.search(*self.ask(8), "--incumbent", '{"cost":142,"more":50}', grid=grid)
+        raced = self.raced(found)
+        self.assertEqual(raced[0], {"cost": 90, "old": True})
+        self.assertIn({"cost": 142, "more": 50}, raced)
+        self.assertEqual(found["search"]["searched"], 10)
+
+    def test_what_cannot_be_measured_is_told_and_counted(self):
+        grid = {**GRID, "constraints": ["more < 30"]}
+        found = self.search(*self.ask(1000), grid=grid)
+        refused = [each for each in self.told() if each["status"] == "refused"]
+        self.assertEqual((found["search"]["searched"], found["search"]["refused"]), (24, 24))
+        self.assertIn("more < 30", refused[0]["message"])
+        self.assertEqual({(each["id"], each["value"]) for each in refused}, {(None, None)})
+
+    def test_a_proposer_that_repeats_itself_ends_the_search(self):
+        found = self.search(*self.ask(1000, "stubborn"))
+        self.assertEqual(found["search"]["searched"], 1)
+        self.assertGreater(found["search"]["repeated"], 50)
+        self.assertTrue(any(each.get("repeated") and each["value"] for each in self.told()))
+
+    def test_a_proposer_that_does_not_work(self):
+        for arguments, what in ((("mute",), "no optimizer here"),
+                                (("garbage",), '"params" is no list')):
+            message = self.search(*self.ask(8, *arguments), code=69)
+            self.assertIn(what, message)
+            self.assertIn("the proposer", message)
+
+    def test_usage_of_searches(self):
+        for options, what in ((("--strategy", "halving:0"), "halving:N"),
+                              (("--strategy", "ask:5"), "go together"),
+                              (("--proposer", "x"), "go together"),
+                              (("--strategy", "halving:2", "--objective", "pareto"), "pareto")):
+            self.assertIn(what, self.search(*options, code=64))
+
+    def killed_often(self, strategy, tunings=8):
+        command = [BINARY, "tune", "space.json", "--format", "json", *strategy, "--resume", "--",
+                   sys.executable, HERE / "fake_harness.py", self.log, "slow"]
+        choose = random.Random(5)
+        for _ in range(tunings):
+            before = self.log.read_text().count("round") if self.log.exists() else 0
+            process = subprocess.Popen([str(each) for each in command], cwd=self.at,
+                                       env=self.environment, stdout=subprocess.DEVNULL,
+                                       stderr=subprocess.DEVNULL)
+            deadline = time.monotonic() + 20
+            wanted = before + choose.randint(1, 3)
+            while time.monotonic() < deadline and process.poll() is None:
+                if self.log.exists() and self.log.read_text().count("round") >= wanted:
+                    break
+                time.sleep(0.002)
+            time.sleep(choose.random() * 0.02)
+            process.kill()
+            process.communicate()
+
+    def test_killed_in_the_search_it_ends_as_if_it_had_not_been(self):
+        for name, strategy in (("halving", ("--strategy", "halving:3")), ("ask", self.ask(24))):
+            with self.subTest(name):
+                undisturbed = self.search(*strategy, "--store", f"{name}.db")
+                self.killed_often(strategy)
+                found = self.search(*strategy, "--resume")
+                self.assertTrue(found["resumed"])
+                drop = ("session", "resumed", "harness")
+                self.assertEqual({key: value for key, value in found.items() if key not in drop},
+                                 {key: value for key, value in undisturbed.items()
+                                  if key not in drop})
+                numbers = [(row["batch"], row["round"], row["slot"]) for row in self.rounds()]
+                self.assertEqual(len(numbers), len(set(numbers)))
+                self.assertEqual(len(numbers), found["runs"] + found["search"]["runs"])
+
+    def test_a_finished_search_needs_no_proposer(self):
+        strategy = self.ask(16)
+        first = self.search(*strategy)
+        (self.at / "proposer.log").unlink()
+        again = self.search(*strategy, "--resume")
+        self.assertEqual(again["pick"], first["pick"])
+        self.assertFalse((self.at / "proposer.log").exists())
+
+    def test_another_strategy_is_another_session(self):
+        first = self.search("--strategy", "halving:4")
+        for strategy in (("--strategy", "halving:3"), self.ask(8), ()):
+            self.assertFalse(self.search(*strategy, "--resume")["resumed"])
+        again = self.search("--strategy", "halving:4", "--resume")
+        self.assertEqual((again["resumed"], again["session"]), (True, first["session"]))
+
+
+class Energy(TuneTest):
+    def test_without_energy_the_objective_is_refused(self):
+        for objective in ("energy", "edp", "ed2p", "pareto"):
+            done = self.tune(*THREE, options=("--objective", objective))
+            self.assertEqual(done.code, 69, done.message)
+            self.assertIn(f'the harness "fake" gives no energy, and --objective {objective}',
+                          done.message)
+            self.assertIn("energy_uj", done.message)
+
+    def test_with_energy_it_decides(self):
+        variants = ({"cost": 100, "energy": 30}, {"cost": 120, "energy": 10})
+        for objective, cost in (("time", 100), ("energy", 120), ("edp", 120)):
+            found = self.result(*variants, options=("--objective", objective), harness=("energy",))
+            picked = next(row for row in found["variants"] if row["id"] == found["pick"])
+            self.assertEqual(picked["params"]["cost"], cost)
+        found = self.result(*variants, {"cost": 110, "energy": 50}, {"cost": 90, "energy": 60},
+                            options=("--objective", "energy", "--strategy", "halving:2"),
+                            harness=("energy",))
+        self.assertEqual({row["params"]["energy"] for row in found["variants"] if row["raced"]},
+                         {10, 30})
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,162 @@
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstring>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "cmd_power_run.h"
+#include "commands.h"
+#include "measured_command.h"
+#include "output/power.h"
+#include "output/power_sources.h"
+#include "output/text.h"
+#include "xplane_time/power.h"
+
+extern char** environ;
+
+namespace xplane_time::tools {
+namespace {
+
+constexpr int kExitNoSensor = 69, kExitInterrupted = 130;
+constexpr char kRunWindow[] = "run";
+
+void Tell(const std::string& message) {
+  std::fprintf(stderr, "xplane-time: %s\n", output::Printable(message).c_str());
+}
+
+int FailPower(const absl::Status& status) {
+  const int exit_code = Fail(status);
+  return absl::IsFailedPrecondition(status) ? kExitNoSensor : exit_code;
+}
+
+// What masks and orders devices for the command: its environment is ours.
+PowerEnvironment Environment() {
+  PowerEnvironment variables;
+  for (char** each = environ; *each != nullptr; ++each) {
+    const std::string_view text = *each;
+    const size_t equals = text.find('=');
+    if (equals != std::string_view::npos) {
+      variables.emplace(text.substr(0, equals), text.substr(equals + 1));
+    }
+  }
+  return variables;
+}
+
+int RunSources(const PowerCommand& command, output::OutputOptions how) {
+  PowerSourceOptions from = command.record.from;
+  from.environment = Environment();
+  how.format = command.format == "json" ? output::Format::kJson : output::Format::kTable;
+  return WriteText(command.output_path, output::RenderPowerSources(ListPowerSources(from), how));
+}
+
+// Sums it up and prints it; the picture too.
+int Print(const PowerCommand& command, const std::string& log_path,
+          const output::OutputOptions& how) {
+  auto summary = SummarizePowerLog(log_path, command.summary);
+  if (!summary.ok()) return Fail(summary.status());
+  const output::PowerOutputOptions power = {.format = *output::PowerFormatOf(command.format),
+                                            .grams_co2e_per_kwh = command.grams_co2e_per_kwh,
+                                            .pue = command.pue,
+                                            .plot = command.plot};
+  if (!command.svg_path.empty()) {
+    const int drawn = WriteText(command.svg_path, output::PowerSvg(*summary));
+    if (drawn != 0) return drawn;
+  }
+  return WriteText(command.output_path, output::RenderPower(*summary, how, power));
+}
+
+// On standard error before hours of measuring nothing.
+void TellAbsences(const PowerCommand& command, const PowerInventory& inventory) {
+  if (command.quiet) return;
+  for (const PowerChannel& each : inventory.channels) {
+    if (each.quantity == "power_mw" || each.quantity == "energy_uj") return;
+  }
+  Tell("no sensor of power or energy: energy will be unknown");
+  for (const PowerAbsence& each : inventory.absences) {
+    Tell(absl::StrCat("  ", each.source, ": ", each.message, each.fix.empty() ? "" : "; ",
+                      each.fix));
+  }
+}
+
+// Each repetition is a window; the exit code is the first that is not 0.
+absl::StatusOr<int> RunRepeatedly(const PowerCommand& command, PowerRecorder* recorder) {
+  int exit_code = 0;
+  for (uint32_t i = 0; i < command.repeat && SignalReceived() == 0; ++i) {
+    if (absl::Status begun = recorder->Begin(kRunWindow); absl::IsInvalidArgument(begun)) {
+      return begun;
+    }
+    const CommandEnd end = RunMeasured(command.command);
+    if (absl::Status ended = recorder->End(kRunWindow); absl::IsInvalidArgument(ended)) {
+      return ended;
+    }
+    if (exit_code == 0) exit_code = end.exit_code;
+    if (end.start_errno != 0) {
+      Tell(absl::StrCat(command.command[0], ": cannot run it: ", strerror(end.start_errno)));
+      return exit_code;
+    }
+    if (end.left_behind) {
+      Tell(absl::StrCat(command.command[0],
+                        ": it left processes behind, which still run: what they use is not in "
+                        "here; to measure a machine for a while: power record --duration S"));
+    }
+    if (end.signal != 0) break;
+  }
+  return exit_code;
+}
+
+absl::StatusOr<int> Measure(const PowerCommand& command, PowerRecorder* recorder) {
+  if (command.command.empty()) {
+    constexpr double kForever = 1e8;
+    const bool whole = SleepUnlessStopped(command.duration_s > 0 ? command.duration_s : kForever);
+    return whole || command.duration_s == 0 ? 0 : kExitInterrupted;
+  }
+  if (command.idle_s > 0) {
+    absl::Status status = recorder->Begin(command.summary.idle_window);
+    if (absl::IsInvalidArgument(status)) return status;
+    SleepUnlessStopped(command.idle_s);
+    status = recorder->End(command.summary.idle_window);
+    if (absl::IsInvalidArgument(status)) return status;
+    if (SignalReceived() != 0) return kExitInterrupted;
+  }
+  return RunRepeatedly(command, recorder);
+}
+
+int RunRecord(const PowerCommand& command, const output::OutputOptions& how) {
+  PowerRecordOptions options = command.record;
+  options.from.environment = Environment();
+  options.command = absl::StrJoin(command.command, " ");
+  auto recorder = PowerRecorder::Start(options);
+  if (!recorder.ok()) return FailPower(recorder.status());
+  TellAbsences(command, (*recorder)->inventory());
+  PassSignalsOn();
+  auto measured = Measure(command, recorder->get());
+  if (!measured.ok()) return Fail(measured.status());
+  const absl::Status stopped = (*recorder)->Stop();
+  if (!stopped.ok()) Tell(std::string(stopped.message()));
+  const int printed = Print(command, (*recorder)->log_path(), how);
+  if (*measured != 0) return *measured;
+  constexpr int kExitCannotWrite = 73;
+  return stopped.ok() ? printed : kExitCannotWrite;
+}
+
+}  // namespace
+
+int RunPower(const Options& options) {
+  switch (options.power.action) {
+    case PowerAction::kSources:
+      return RunSources(options.power, options.output);
+    case PowerAction::kRecord:
+      return RunRecord(options.power, options.output);
+    case PowerAction::kRun: {
+      PowerRunCommand command = options.power.run;
+      command.from.environment = Environment();
+      return RunPowerRun(command, RecordedTelemetry);
+    }
+    case PowerAction::kReplay:
+      break;
+  }
+  return Print(options.power, options.power.log_path, options.output);
+}
+
+}  // namespace xplane_time::tools

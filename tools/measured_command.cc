@@ -1,0 +1,115 @@
+#include "measured_command.h"
+
+#include <fcntl.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cmath>
+#include <csignal>
+#include <ctime>
+
+namespace xplane_time::tools {
+namespace {
+
+constexpr int kNotFound = 127, kCannotRun = 126, kSignalBase = 128;
+
+std::atomic<pid_t> running{0};
+std::atomic<int> received{0};
+
+// A key of the terminal reaches the command by itself.
+void OnSignal(int signal, siginfo_t* info, void* /*context*/) {
+  const bool from_terminal = info->si_code == SI_KERNEL;
+  int none = 0;
+  received.compare_exchange_strong(none, signal);
+  const pid_t pid = running.load();
+  if (pid > 0 && !from_terminal) kill(pid, signal);
+}
+
+// After fork: only what is safe there.
+[[noreturn]] void Become(char* const* argv, int failed) {
+  for (const int signal : {SIGPIPE, SIGXFSZ, SIGBUS, SIGINT, SIGTERM, SIGHUP}) {
+    std::signal(signal, SIG_DFL);
+  }
+  execvp(argv[0], argv);
+  const int error = errno;
+  const ssize_t ignored = write(failed, &error, sizeof error);
+  static_cast<void>(ignored);
+  _exit(kNotFound);
+}
+
+int StartErrno(int failed) {
+  int error = 0;
+  ssize_t got = 0;
+  do {
+    got = read(failed, &error, sizeof error);
+  } while (got < 0 && errno == EINTR);
+  close(failed);
+  return got == sizeof error ? error : 0;
+}
+
+}  // namespace
+
+void PassSignalsOn() {
+  struct sigaction action = {};
+  action.sa_sigaction = OnSignal;
+  action.sa_flags = SA_SIGINFO;
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) sigaction(signal, &action, nullptr);
+}
+
+int SignalReceived() { return received.load(); }
+
+CommandEnd RunMeasured(const std::vector<std::string>& command) {
+  CommandEnd end;
+  std::vector<char*> argv;
+  std::vector<std::string> words = command;
+  for (std::string& word : words) argv.push_back(word.data());
+  argv.push_back(nullptr);
+  int failed[2];
+  if (pipe2(failed, O_CLOEXEC) != 0) {
+    return {.exit_code = kCannotRun, .start_errno = errno};
+  }
+  prctl(PR_SET_CHILD_SUBREAPER, 1);  // what it leaves behind becomes ours to see
+  const pid_t pid = fork();
+  if (pid == 0) Become(argv.data(), failed[1]);
+  end.start_errno = pid < 0 ? errno : 0;
+  close(failed[1]);
+  if (pid < 0) {
+    close(failed[0]);
+    end.exit_code = kCannotRun;
+    return end;
+  }
+  running = pid;
+  end.start_errno = StartErrno(failed[0]);
+  int status = 0;
+  while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {
+  }
+  running = 0;
+  end.forwarded_signal = received.load();
+  end.exit_code = WIFSIGNALED(status) ? kSignalBase + WTERMSIG(status) : WEXITSTATUS(status);
+  end.signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+  if (end.start_errno != 0 && end.start_errno != ENOENT) end.exit_code = kCannotRun;
+  pid_t other = 0;
+  do {
+    other = waitpid(-1, nullptr, WNOHANG);  // those that ended are reaped
+  } while (other > 0);
+  end.left_behind = other == 0;
+  return end;
+}
+
+bool SleepUnlessStopped(double seconds) {
+  timespec until = {};
+  clock_gettime(CLOCK_MONOTONIC, &until);
+  constexpr int64_t kNsPerSecond = 1'000'000'000;
+  const int64_t end_ns = int64_t{until.tv_sec} * kNsPerSecond + until.tv_nsec +
+                         std::llround(seconds * static_cast<double>(kNsPerSecond));
+  until = {.tv_sec = end_ns / kNsPerSecond, .tv_nsec = end_ns % kNsPerSecond};
+  while (SignalReceived() == 0) {
+    if (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, nullptr) == 0) return true;
+  }
+  return false;
+}
+
+}  // namespace xplane_time::tools

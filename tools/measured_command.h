@@ -1,0 +1,34 @@
+// A command that is measured: its standard streams, its exit status and its signals are those
+// of the user, as if we were not there.
+#ifndef XPLANE_TIME_TOOLS_MEASURED_COMMAND_H_
+#define XPLANE_TIME_TOOLS_MEASURED_COMMAND_H_
+
+#include <string>
+#include <vector>
+
+namespace xplane_time::tools {
+
+struct CommandEnd {
+  // Its own, 128 + N of a signal N, 127 where there is no such program, 126 where it cannot be run.
+  int exit_code = 0;
+  int signal = 0;             // that ended it; 0: none
+  int start_errno = 0;        // not 0: it never ran
+  bool left_behind = false;   // processes of it run on: it became a daemon
+  int forwarded_signal = 0;   // that we were sent, and passed on
+};
+
+// From now on: SIGTERM and SIGHUP, and SIGINT where it was sent to us alone, go to the command;
+// where none runs they are remembered.
+void PassSignalsOn();
+// The first signal since PassSignalsOn; 0: none.
+int SignalReceived();
+
+// Runs it to its end. Not for two threads.
+CommandEnd RunMeasured(const std::vector<std::string>& command);
+
+// Sleeps; false where a signal ended it early.
+bool SleepUnlessStopped(double seconds);
+
+}  // namespace xplane_time::tools
+
+#endif  // XPLANE_TIME_TOOLS_MEASURED_COMMAND_H_
