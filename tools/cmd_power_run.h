@@ -16,7 +16,7 @@ namespace xplane_time::tools {
 using TelemetryFactory =
     std::function<absl::StatusOr<std::unique_ptr<Telemetry>>(const PowerRunCommand&, int64_t pid)>;
 
-// A recorder of the sources asked for, and its log. FailedPrecondition: no sensor.
+// A recorder of the sources asked for. FailedPrecondition: no sensor.
 absl::StatusOr<std::unique_ptr<Telemetry>> RecordedTelemetry(const PowerRunCommand& command,
                                                              int64_t pid);
 

@@ -112,18 +112,23 @@ struct RunHardware {
   std::string system_info_json = "null", gpu_info_json = "null";
 };
 
+// One window, with the channels that its gauges number.
+struct RunTelemetry {
+  WindowSummary window = {};
+  std::vector<PowerChannel> channels = {};
+};
+
 class Telemetry {
  public:
   virtual ~Telemetry() = default;
   virtual RunHardware Hardware() = 0;
   virtual absl::Status Begin(std::string_view name) = 0;
-  virtual absl::StatusOr<WindowSummary> End(std::string_view name) = 0;
+  virtual absl::StatusOr<RunTelemetry> End(std::string_view name) = 0;
 };
 
-// Over a recorder that writes its log to `log_path`: each window is summarized from the part
-// of the log around it, so that a long run costs no more a record than a short one. Both
-// outlive it.
-std::unique_ptr<Telemetry> NewRecorderTelemetry(PowerRecorder* recorder, std::string log_path);
+// Over a recorder, and its log: each window is summarized from the part of the log around it,
+// so that a long run costs no more a record than a short one.
+std::unique_ptr<Telemetry> NewRecorderTelemetry(std::unique_ptr<PowerRecorder> recorder);
 // Knows nothing: every value is null.
 std::unique_ptr<Telemetry> NewNoTelemetry();
 
@@ -138,7 +143,7 @@ struct RunResult {
   std::string model = {};
   int64_t begin_ns = 0, end_ns = 0;  // CLOCK_MONOTONIC around Ask
   int64_t begin_unix_ns = 0;
-  std::optional<WindowSummary> telemetry = {};
+  std::optional<RunTelemetry> telemetry = {};
   std::string telemetry_error = {};  // where there is none
   std::string system_info_json = "null", gpu_info_json = "null";
 };

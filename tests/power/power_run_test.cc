@@ -70,7 +70,7 @@ class BrokenTelemetry : public Telemetry {
  public:
   RunHardware Hardware() override { return {}; }
   absl::Status Begin(std::string_view) override { return absl::OkStatus(); }
-  absl::StatusOr<WindowSummary> End(std::string_view) override {
+  absl::StatusOr<RunTelemetry> End(std::string_view) override {
     return absl::DataLossError("the log is gone");
   }
 };
@@ -165,12 +165,29 @@ EnergyEstimate Estimate(const char* device, const char* domain, std::optional<do
   return estimate;
 }
 
-Json MetricsOf(std::vector<EnergyEstimate> energies, std::vector<GaugeSummary> gauges = {}) {
+struct Gauge {
+  const char *domain, *quantity;
+  double avg;
+};
+
+Json MetricsOf(std::vector<EnergyEstimate> energies, const std::vector<Gauge>& gauges = {}) {
   RunResult result;
   result.model = "m";
   result.telemetry.emplace();
-  result.telemetry->energies = std::move(energies);
-  result.telemetry->gauges = std::move(gauges);
+  result.telemetry->window.energies = std::move(energies);
+  for (const Gauge& each : gauges) {
+    GaugeSummary gauge;
+    gauge.channel = result.telemetry->channels.size();
+    gauge.n = 2;
+    gauge.avg = each.avg;
+    gauge.max = each.avg * 2;
+    gauge.median = each.avg;
+    gauge.min = each.avg / 2;
+    result.telemetry->window.gauges.push_back(gauge);
+    PowerChannel& channel = result.telemetry->channels.emplace_back();
+    channel.domain = each.domain;
+    channel.quantity = each.quantity;
+  }
   return Json::parse(RunResultJson(result))["model_metrics"]["m"];
 }
 
@@ -211,23 +228,11 @@ TEST(RunResultJson, EnergyOfSeveralDevicesIsKnownWhereAllAre) {
   }
 }
 
-GaugeSummary Gauge(const char* domain, const char* quantity, double avg) {
-  GaugeSummary gauge;
-  gauge.channel.domain = domain;
-  gauge.channel.quantity = quantity;
-  gauge.n = 2;
-  gauge.avg = avg;
-  gauge.max = avg * 2;
-  gauge.median = avg;
-  gauge.min = avg / 2;
-  return gauge;
-}
-
 TEST(RunResultJson, GaugesInTheUnitsOfTheirNames) {
   const Json metrics = MetricsOf(
-      {}, {Gauge("gpu", "temperature_mc", 40'000), Gauge("gpu", "memory_used_bytes", 1 << 30),
-           Gauge("gpu", "memory_total_bytes", 1 << 30), Gauge("process", "rss_bytes", 1 << 20),
-           Gauge("gpu", "utilization_gpu_ppm", 500'000)});
+      {}, {Gauge{"gpu", "temperature_mc", 40'000}, Gauge{"gpu", "memory_used_bytes", 0x1p30},
+           Gauge{"gpu", "memory_total_bytes", 0x1p30}, Gauge{"process", "rss_bytes", 0x1p20},
+           Gauge{"gpu", "utilization_gpu_ppm", 500'000}});
   const auto stats = [](double avg, double max, double median, double min) {
     return Json{{"avg", avg}, {"max", max}, {"median", median}, {"min", min}};
   };
@@ -242,8 +247,8 @@ TEST(RunResultJson, GaugesInTheUnitsOfTheirNames) {
 
 TEST(RunResultJson, WhatHasNoSumIsNull) {
   const Json metrics = MetricsOf(
-      {}, {Gauge("gpu", "power_mw", 100'000), Gauge("gpu", "power_mw", 300'000),
-           Gauge("gpu", "temperature_mc", 40'000), Gauge("gpu", "temperature_mc", 60'000)});
+      {}, {Gauge{"gpu", "power_mw", 100'000}, Gauge{"gpu", "power_mw", 300'000},
+           Gauge{"gpu", "temperature_mc", 40'000}, Gauge{"gpu", "temperature_mc", 60'000}});
   const Json& watts = metrics["power_metrics"]["gpu"]["per_query_watts"];
   EXPECT_EQ(watts["avg"], 400.0);
   EXPECT_TRUE(watts["max"].is_null() && watts["median"].is_null() && watts["min"].is_null());

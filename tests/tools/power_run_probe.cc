@@ -34,8 +34,9 @@ class FakeTelemetry : public Telemetry {
     return {.label = label == nullptr ? "Fake GPU (1)" : label};
   }
   absl::Status Begin(std::string_view /*name*/) override { return absl::OkStatus(); }
-  absl::StatusOr<WindowSummary> End(std::string_view name) override {
-    WindowSummary window;
+  absl::StatusOr<RunTelemetry> End(std::string_view name) override {
+    RunTelemetry telemetry;
+    WindowSummary& window = telemetry.window;
     window.name = name;
     window.number = windows_++;
     window.energies = {Estimate("nvml", "gpu", 2.5), Estimate("rapl", "package", 1.0)};
@@ -45,15 +46,16 @@ class FakeTelemetry : public Telemetry {
       window.energies[1].reason = PowerReason::kPermissionDenied;
     }
     GaugeSummary power;
-    power.channel.domain = "gpu";
-    power.channel.quantity = "power_mw";
+    telemetry.channels.emplace_back();
+    telemetry.channels[0].domain = "gpu";
+    telemetry.channels[0].quantity = "power_mw";
     power.n = 3;
     power.avg = 100'000;
     power.max = 120'000;
     power.median = 99'000;
     power.min = 80'000;
     window.gauges.push_back(power);
-    return window;
+    return telemetry;
   }
 
  private:

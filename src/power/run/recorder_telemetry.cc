@@ -46,22 +46,22 @@ bool IsEnergy(const PowerChannel& channel) {
 
 class RecorderTelemetry : public Telemetry {
  public:
-  RecorderTelemetry(PowerRecorder* recorder, std::string log_path)
-      : recorder_(*recorder), log_path_(std::move(log_path)) {}
+  explicit RecorderTelemetry(std::unique_ptr<PowerRecorder> recorder)
+      : recorder_(std::move(recorder)), log_path_(recorder_->log_path()) {}
 
   RunHardware Hardware() override;
   absl::Status Begin(std::string_view name) override;
-  absl::StatusOr<WindowSummary> End(std::string_view name) override;
+  absl::StatusOr<RunTelemetry> End(std::string_view name) override;
 
  private:
   bool ReadHeader();
   // The log's lines from `begin_` on; none is cut.
   std::vector<std::string> Lines() const;
   bool HasReadingsAfter(const std::vector<std::string>& lines, std::string_view name) const;
-  absl::StatusOr<WindowSummary> Summarize(const std::vector<std::string>& lines,
-                                          std::string_view name) const;
+  absl::StatusOr<RunTelemetry> Summarize(const std::vector<std::string>& lines,
+                                         std::string_view name) const;
 
-  PowerRecorder& recorder_;
+  std::unique_ptr<PowerRecorder> recorder_;
   std::string log_path_, header_;
   Json machine_;
   std::set<size_t> energy_sources_;  // `s` of readings that an edge waits for
@@ -70,7 +70,6 @@ class RecorderTelemetry : public Telemetry {
 
 bool RecorderTelemetry::ReadHeader() {
   if (!header_.empty()) return true;
-  if (!recorder_.Flush().ok()) return false;
   std::ifstream log(log_path_, std::ios::binary);
   std::string line;
   if (!std::getline(log, line) || log.eof()) return false;
@@ -78,7 +77,7 @@ bool RecorderTelemetry::ReadHeader() {
   if (!header.is_object()) return false;
   machine_ = header.value("machine", Json::object());
   std::set<std::string> sources;
-  for (const PowerChannel& each : recorder_.inventory().channels) {
+  for (const PowerChannel& each : recorder_->inventory().channels) {
     if (IsEnergy(each)) sources.insert(each.source);
   }
   std::set<std::string> names;  // of periods_ns: sorted, as `s` counts them
@@ -99,7 +98,7 @@ RunHardware RecorderTelemetry::Hardware() {
   if (!ReadHeader()) return hardware;
   const auto cpu = machine_.find("cpu");
   const bool named = cpu != machine_.end() && cpu->is_string();
-  const PowerInventory& inventory = recorder_.inventory();
+  const PowerInventory& inventory = recorder_->inventory();
   hardware.label = HardwareLabel(inventory, named ? cpu->get<std::string>() : "");
   hardware.system_info_json = machine_.dump(-1, ' ', false, Json::error_handler_t::replace);
   Json gpus = Json::array();
@@ -128,7 +127,7 @@ absl::Status RecorderTelemetry::Begin(std::string_view name) {
     std::getline(log, rest);  // of a line that is cut
     begin_ = log.tellg();
   }
-  return recorder_.Begin(name);
+  return recorder_->Begin(name);
 }
 
 std::vector<std::string> RecorderTelemetry::Lines() const {
@@ -151,8 +150,8 @@ bool RecorderTelemetry::HasReadingsAfter(const std::vector<std::string>& lines,
   return missing.empty();
 }
 
-absl::StatusOr<WindowSummary> RecorderTelemetry::Summarize(const std::vector<std::string>& lines,
-                                                           std::string_view name) const {
+absl::StatusOr<RunTelemetry> RecorderTelemetry::Summarize(const std::vector<std::string>& lines,
+                                                          std::string_view name) const {
   const auto begun = std::find_if(lines.rbegin(), lines.rend(), [&](const std::string& line) {
     return IsMarkOf(line, "begin", name);
   });
@@ -169,20 +168,22 @@ absl::StatusOr<WindowSummary> RecorderTelemetry::Summarize(const std::vector<std
   }
   PowerSummaryOptions options;
   options.whole = false;
+  options.max_columns = 0;
   auto summary = SummarizePowerLog(absl::StrCat("/proc/self/fd/", fd), options);
   close(fd);
   if (!summary.ok()) return summary.status();
   for (WindowSummary& window : summary->windows) {
-    if (window.name == name) return std::move(window);
+    if (window.name != name) continue;
+    return RunTelemetry{std::move(window), std::move(summary->inventory.channels)};
   }
   return absl::DataLossError(absl::StrCat(log_path_, ": no window \"", std::string(name), "\""));
 }
 
-absl::StatusOr<WindowSummary> RecorderTelemetry::End(std::string_view name) {
-  if (absl::Status status = recorder_.End(name); !status.ok()) return status;
+absl::StatusOr<RunTelemetry> RecorderTelemetry::End(std::string_view name) {
+  if (absl::Status status = recorder_->End(name); !status.ok()) return status;
   const auto deadline = std::chrono::steady_clock::now() + kAtMost;
   for (;;) {
-    if (absl::Status status = recorder_.Flush(); !status.ok()) return status;
+    if (absl::Status status = recorder_->log_status(); !status.ok()) return status;
     const std::vector<std::string> lines = Lines();
     const bool late = std::chrono::steady_clock::now() + kEvery > deadline;
     if (late || HasReadingsAfter(lines, name)) return Summarize(lines, name);
@@ -192,8 +193,8 @@ absl::StatusOr<WindowSummary> RecorderTelemetry::End(std::string_view name) {
 
 }  // namespace
 
-std::unique_ptr<Telemetry> NewRecorderTelemetry(PowerRecorder* recorder, std::string log_path) {
-  return std::make_unique<RecorderTelemetry>(recorder, std::move(log_path));
+std::unique_ptr<Telemetry> NewRecorderTelemetry(std::unique_ptr<PowerRecorder> recorder) {
+  return std::make_unique<RecorderTelemetry>(std::move(recorder));
 }
 
 }  // namespace xplane_time

@@ -25,7 +25,7 @@ Json NotNegative(std::optional<double> value) {
   return Number(value.has_value() && *value >= 0 ? value : std::nullopt);
 }
 Json ReasonJson(PowerReason reason) {
-  return reason == PowerReason::kNone ? Json(nullptr) : Json(PowerReasonName(reason));
+  return reason == PowerReason::kKnown ? Json(nullptr) : Json(PowerReasonName(reason));
 }
 Json Parsed(const std::string& text) {
   return Json::parse(text, nullptr, /*allow_exceptions=*/false);
@@ -38,20 +38,20 @@ struct Part {
   PowerReason reason = PowerReason::kUnsupported;
 };
 
-Part PartOf(const WindowSummary& window, std::string_view domain) {
+Part PartOf(const RunTelemetry& telemetry, std::string_view domain) {
   Part part;
   bool first = true;
   const auto add = [&first](std::optional<double> value, std::optional<double>* sum) {
     if (first) *sum = 0;
     *sum = value.has_value() && sum->has_value() ? std::optional(**sum + *value) : std::nullopt;
   };
-  for (const EnergyEstimate& each : window.energies) {
+  for (const EnergyEstimate& each : telemetry.window.energies) {
     if (!each.in_total || each.domain != domain) continue;
     add(each.energy_j, &part.energy_j);
     add(each.mean_w, &part.mean_w);
     add(each.peak_w, &part.peak_w);
     part.coverage = first ? each.coverage : std::min(part.coverage, each.coverage);
-    if (first || each.reason != PowerReason::kNone) part.reason = each.reason;
+    if (first || each.reason != PowerReason::kKnown) part.reason = each.reason;
     first = false;
   }
   return part;
@@ -64,11 +64,12 @@ struct Stats {
   std::optional<double> avg = {}, max = {}, median = {}, min = {};
 };
 
-std::vector<const GaugeSummary*> GaugesOf(const WindowSummary& window, std::string_view domain,
+std::vector<const GaugeSummary*> GaugesOf(const RunTelemetry& telemetry, std::string_view domain,
                                           std::string_view quantity) {
   std::vector<const GaugeSummary*> found;
-  for (const GaugeSummary& each : window.gauges) {
-    if (each.channel.domain == domain && each.channel.quantity == quantity && each.n > 0) {
+  for (const GaugeSummary& each : telemetry.window.gauges) {
+    const PowerChannel& channel = telemetry.channels.at(each.channel);
+    if (channel.domain == domain && channel.quantity == quantity && each.n > 0) {
       found.push_back(&each);
     }
   }
@@ -107,18 +108,18 @@ Json StatsJson(const Stats& stats) {
 }
 
 // Of the readings of power where there are some, else of the energy.
-Json PowerJson(const WindowSummary& window, std::string_view domain) {
+Json PowerJson(const RunTelemetry& telemetry, std::string_view domain) {
   constexpr double kMilliwatt = 1000;
-  Stats stats = StatsOf(GaugesOf(window, domain, "power_mw"), kMilliwatt, Over::kSum);
+  Stats stats = StatsOf(GaugesOf(telemetry, domain, "power_mw"), kMilliwatt, Over::kSum);
   if (!stats.avg.has_value()) {
-    const Part part = PartOf(window, domain);
+    const Part part = PartOf(telemetry, domain);
     stats = {.avg = part.mean_w, .max = part.peak_w};
   }
   return {{"per_query_watts", StatsJson(stats)}, {"total_watts", StatsJson(stats)}};
 }
 
-Json EnergyJson(const WindowSummary& window) {
-  const Part gpu = PartOf(window, "gpu"), cpu = PartOf(window, "package");
+Json EnergyJson(const RunTelemetry& telemetry) {
+  const Part gpu = PartOf(telemetry, "gpu"), cpu = PartOf(telemetry, "package");
   return {{kGpuJoules, NotNegative(gpu.energy_j)},
           {"total_joules", NotNegative(gpu.energy_j)},
           {kCpuJoules, NotNegative(cpu.energy_j)},
@@ -154,12 +155,13 @@ Json TokensJson(const RunAnswer& answer) {
           {"total", known ? Json(total) : Json(nullptr)}};
 }
 
-Json UtilizationJson(const WindowSummary& window) {
+Json UtilizationJson(const RunTelemetry& telemetry) {
   constexpr double kPercent = 10'000;  // of ppm
-  const Stats busy = StatsOf(GaugesOf(window, "gpu", "utilization_gpu_ppm"), kPercent, Over::kMean);
+  const Stats busy =
+      StatsOf(GaugesOf(telemetry, "gpu", "utilization_gpu_ppm"), kPercent, Over::kMean);
   const auto gigabytes = [&](std::string_view quantity) {
     std::optional<double> most;
-    for (const GaugeSummary* each : GaugesOf(window, "gpu", quantity)) {
+    for (const GaugeSummary* each : GaugesOf(telemetry, "gpu", quantity)) {
       most = std::max(most, each->max);
     }
     return most.has_value() ? Json(*most / kGibibyte) : Json(nullptr);
@@ -174,30 +176,30 @@ Json UtilizationJson(const WindowSummary& window) {
           {"derived", Json::object()}};
 }
 
-Json MetricsJson(const RunResult& result, const WindowSummary& window) {
+Json MetricsJson(const RunResult& result, const RunTelemetry& telemetry) {
   const auto stats = [&](std::string_view domain, std::string_view quantity, double unit,
                          Over over) {
-    return StatsJson(StatsOf(GaugesOf(window, domain, quantity), unit, over));
+    return StatsJson(StatsOf(GaugesOf(telemetry, domain, quantity), unit, over));
   };
-  return {
-      {"compute_metrics", Json::object()},
-      {"energy_metrics", EnergyJson(window)},
-      {"latency_metrics", LatencyJson(result)},
-      {"memory_metrics",
-       {{"cpu_mb", stats("process", "rss_bytes", kMebibyte, Over::kSum)},
-        {"gpu_mb", stats("gpu", "memory_used_bytes", kMebibyte, Over::kSum)}}},
-      {"power_metrics", {{"gpu", PowerJson(window, "gpu")}, {"cpu", PowerJson(window, "package")}}},
-      {"temperature_metrics", stats("gpu", "temperature_mc", 1000, Over::kMean)},
-      {"token_metrics", TokensJson(result.answer)},
-      {"hardware_utilization", UtilizationJson(window)},
-      {"gpu_info", Parsed(result.gpu_info_json)},
-      {"system_info", Parsed(result.system_info_json)},
-      {"lm_response", result.answer.status == "ok" ? Json(result.answer.answer) : Json()}};
+  return {{"compute_metrics", Json::object()},
+          {"energy_metrics", EnergyJson(telemetry)},
+          {"latency_metrics", LatencyJson(result)},
+          {"memory_metrics",
+           {{"cpu_mb", stats("process", "rss_bytes", kMebibyte, Over::kSum)},
+            {"gpu_mb", stats("gpu", "memory_used_bytes", kMebibyte, Over::kSum)}}},
+          {"power_metrics",
+           {{"gpu", PowerJson(telemetry, "gpu")}, {"cpu", PowerJson(telemetry, "package")}}},
+          {"temperature_metrics", stats("gpu", "temperature_mc", 1000, Over::kMean)},
+          {"token_metrics", TokensJson(result.answer)},
+          {"hardware_utilization", UtilizationJson(telemetry)},
+          {"gpu_info", Parsed(result.gpu_info_json)},
+          {"system_info", Parsed(result.system_info_json)},
+          {"lm_response", result.answer.status == "ok" ? Json(result.answer.answer) : Json()}};
 }
 
-Json EstimatesJson(const WindowSummary& window) {
+Json EstimatesJson(const RunTelemetry& telemetry) {
   Json all = Json::array();
-  for (const EnergyEstimate& each : window.energies) {
+  for (const EnergyEstimate& each : telemetry.window.energies) {
     all.push_back({{"source", each.source},
                    {"device", each.device},
                    {"domain", each.domain},
@@ -217,7 +219,7 @@ Json EstimatesJson(const WindowSummary& window) {
 }  // namespace
 
 Json ResultJson(const RunResult& result) {
-  const WindowSummary window = result.telemetry.value_or(WindowSummary{});
+  const RunTelemetry telemetry = result.telemetry.value_or(RunTelemetry{});
   const bool answered = result.answer.status == "ok";
   Json record = {{"index", result.record.index},
                  {"problem", result.record.problem},
@@ -227,12 +229,12 @@ Json ResultJson(const RunResult& result) {
   record["status"] = result.answer.status;
   record["message"] = result.answer.message;
   record["model_answers"][result.model] = answered ? Json(result.answer.answer) : Json();
-  record["model_metrics"][result.model] = MetricsJson(result, window);
+  record["model_metrics"][result.model] = MetricsJson(result, telemetry);
   record["interval"] = {{"begin_unix_ns", result.begin_unix_ns},
                         {"begin_ns", result.begin_ns},
                         {"end_ns", result.end_ns},
-                        {"suspended_ns", window.suspended_ns}};
-  record["energies"] = EstimatesJson(window);
+                        {"suspended_ns", telemetry.window.suspended_ns}};
+  record["energies"] = EstimatesJson(telemetry);
   record["telemetry_error"] =
       result.telemetry_error.empty() ? Json() : Json(result.telemetry_error);
   return record;

@@ -27,7 +27,7 @@ absl::StatusOr<RunResult> AskMeasured(const RunRecord& record, InferenceClient* 
   result.begin_ns = Now<std::chrono::steady_clock>();
   auto answer = client->Ask(record);
   result.end_ns = Now<std::chrono::steady_clock>();
-  auto window = begun.ok() ? telemetry->End(kWindow) : absl::StatusOr<WindowSummary>(begun);
+  auto window = begun.ok() ? telemetry->End(kWindow) : absl::StatusOr<RunTelemetry>(begun);
   if (!answer.ok()) return answer.status();
   result.answer = *std::move(answer);
   if (window.ok()) {
@@ -45,9 +45,9 @@ class NoTelemetry : public Telemetry {
  public:
   RunHardware Hardware() override { return {}; }
   absl::Status Begin(std::string_view /*name*/) override { return absl::OkStatus(); }
-  absl::StatusOr<WindowSummary> End(std::string_view name) override {
-    WindowSummary nothing;
-    nothing.name = name;
+  absl::StatusOr<RunTelemetry> End(std::string_view name) override {
+    RunTelemetry nothing;
+    nothing.window.name = name;
     return nothing;
   }
 };
