@@ -4,8 +4,8 @@
 //   power_log read p.jsonl.gz                   # the yardstick: inflate it and look at each byte
 //   power_log summarize p.jsonl.gz
 //
-// A file whose name does not end in .gz is plain. Each prints the seconds and the peak of its
-// memory.
+// A file whose name does not end in .gz is plain. Each prints the seconds, those of a
+// core (on a machine that is shared, the ones to compare), and the peak of its memory.
 #include <sys/resource.h>
 #include <zlib.h>
 
@@ -51,9 +51,10 @@ std::string Header(int64_t gpus) {
                     "\",\"domain\":\"gpu\",\"quantity\":\"power_mw\",\"kind\":\"instant\","
                     "\"in_total\":true,\"prior_period_ns\":100000000}");
   }
-  return absl::StrCat("{\"schema\":\"xplane-time.power-log.v1\",\"t\":1000000000,\"periods_ns\":"
-                      "{\"nvml\":50000000},\"channels\":[",
-                      channels, "]}\n");
+  return absl::StrCat(
+      "{\"schema\":\"xplane-time.power-log.v1\",\"t\":1000000000,\"periods_ns\":"
+      "{\"nvml\":50000000},\"channels\":[",
+      channels, "]}\n");
 }
 
 void Make(const std::string& path, int64_t hours, int64_t gpus) {
@@ -133,7 +134,11 @@ int main(int argc, char** argv) {
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
   rusage usage = {};
   getrusage(RUSAGE_SELF, &usage);
-  std::printf("%s: %.3f s, peak %.1f MB\n", what.c_str(), seconds.count(),
+  const auto cpu_s = [](const timeval& time) {
+    return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) / 1e6;
+  };
+  std::printf("%s: %.3f s, %.3f s of a core, peak %.1f MB\n", what.c_str(), seconds.count(),
+              cpu_s(usage.ru_utime) + cpu_s(usage.ru_stime),
               static_cast<double>(usage.ru_maxrss) / 1000);
   return 0;
 }

@@ -2,6 +2,8 @@
 
 #include <cstdio>
 #include <cstring>
+#include <string_view>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -50,20 +52,30 @@ int RunSources(const PowerCommand& command, output::OutputOptions how) {
   return WriteText(command.output_path, output::RenderPowerSources(ListPowerSources(from), how));
 }
 
+output::PowerFormat FormatOf(std::string_view name) {
+  using output::PowerFormat;
+  for (const auto& [known, format] : {std::pair("json", PowerFormat::kJson),
+                                      {"csv", PowerFormat::kCsv},
+                                      {"markdown", PowerFormat::kMarkdown},
+                                      {"openmetrics", PowerFormat::kOpenMetrics}}) {
+    if (name == known) return format;
+  }
+  return PowerFormat::kTable;
+}
+
 // Sums it up and prints it; the picture too.
 int Print(const PowerCommand& command, const std::string& log_path,
           const output::OutputOptions& how) {
   auto summary = SummarizePowerLog(log_path, command.summary);
   if (!summary.ok()) return Fail(summary.status());
-  const output::PowerOutputOptions power = {.format = *output::PowerFormatOf(command.format),
-                                            .grams_co2e_per_kwh = command.grams_co2e_per_kwh,
-                                            .pue = command.pue,
-                                            .plot = command.plot};
+  const output::CarbonModel carbon = {.g_per_kwh = command.grams_co2e_per_kwh, .pue = command.pue};
   if (!command.svg_path.empty()) {
     const int drawn = WriteText(command.svg_path, output::PowerSvg(*summary));
     if (drawn != 0) return drawn;
   }
-  return WriteText(command.output_path, output::RenderPower(*summary, how, power));
+  std::string text = output::RenderPower(*summary, how, FormatOf(command.format), carbon);
+  if (command.plot) text += output::PowerPlot(*summary, how);
+  return WriteText(command.output_path, text);
 }
 
 // On standard error before hours of measuring nothing.

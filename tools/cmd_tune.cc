@@ -14,6 +14,7 @@
 #include "decide/protocol.h"
 #include "output/schema.h"
 #include "output/tuning.h"
+#include "tune/energy_harness.h"
 #include "tune/export.h"
 #include "tune/outcome_json.h"
 #include "tune/process_harness.h"
@@ -163,12 +164,15 @@ int RunLoop(const TuneCommand& command, const output::OutputOptions& how) {
                           .run_limit = command.run_limit,
                           .prepare_timeout = Milliseconds(command.prepare_timeout_s),
                           .slot_timeout = Milliseconds(command.slot_timeout_s)});
+  EnergyHarness with_energy(&harness, command.power, command.calls);
+  Harness* used = &harness;
+  if (command.decide.objective != Objective::kTime) used = &with_energy;
   for (const int signal : {SIGINT, SIGTERM, SIGHUP}) std::signal(signal, OnStopSignal);
   absl::StatusOr<TuneOutcome> outcome;
   {
     TuneProgress progress(TuneProgress::Chosen(command), static_cast<size_t>(how.width),
                           command.decide.budget_runs);
-    outcome = Tune(*configurations, *options, &harness, &*store, &progress);
+    outcome = Tune(*configurations, *options, used, &*store, &progress);
   }
   harness.Finish();
   if (!outcome.ok()) return FailHarness(outcome.status());

@@ -387,8 +387,8 @@ Parsed ParseCommandLine(int argc, char** argv) {
     const CLI::App* of = chosen.empty() ? &app : chosen[0];
     const bool nested = !chosen.empty() && !chosen[0]->get_subcommands().empty();
     if (nested) of = chosen[0]->get_subcommands()[0];
-    const std::string parent = nested ? absl::StrCat("xplane-time ", chosen[0]->get_name())
-                                      : std::string("xplane-time");
+    const std::string parent =
+        nested ? absl::StrCat("xplane-time ", chosen[0]->get_name()) : std::string("xplane-time");
     parsed.text = of->help(chosen.empty() ? "" : parent);
     return parsed;
   } catch (const CLI::ParseError& error) {

@@ -89,6 +89,17 @@ void AddRecording(CLI::App* app, PowerCommand* o, PowerTexts* t) {
       ->group(kWhat);
 }
 
+// What a file's name asks for, where --format does not.
+std::string FormatBySuffix(const std::string& path) {
+  for (const auto& [suffix, format] : {std::pair(".json", "json"),
+                                       {".csv", "csv"},
+                                       {".md", "markdown"},
+                                       {".prom", "openmetrics"}}) {
+    if (path.ends_with(suffix)) return format;
+  }
+  return "table";
+}
+
 CLI::App* AddAction(CLI::App* power, const char* name, const char* help, PowerAction action,
                     PowerCommand* command) {
   CLI::App* app = power->add_subcommand(name, help);
@@ -132,12 +143,13 @@ std::string ConvertPower(const PowerTexts& t, PowerCommand* o) {
     o->record.from.ordinals[ordinal] = each.substr(equals + 1);
   }
   if (!t.estimator.empty()) o->summary.estimator = *EnergyEstimatorOf(t.estimator);
-  if (!t.format.empty()) o->format = t.format;
   if (o->action == PowerAction::kRun) {
     o->run.from = o->record.from;
     o->run.command = o->command;
     return ConvertPowerRun(&o->run);
   }
+  o->format = t.format.empty() ? FormatBySuffix(o->output_path) : t.format;
+  if (o->plot && o->format != "table") return "--plot is for the table; --svg for a picture";
   if (o->action != PowerAction::kRecord) return "";
   const bool runs = !o->command.empty();
   if (runs && o->duration_s > 0) return "--duration is for recording without a command";

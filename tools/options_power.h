@@ -28,7 +28,8 @@ struct PowerCommand {
   double idle_s = 0;      // record: before the command
   uint32_t repeat = 1;    // record
 
-  std::optional<double> grams_co2e_per_kwh = {}, pue = {};  // modelled figures
+  std::optional<double> grams_co2e_per_kwh = {};  // adds modelled figures
+  double pue = 1;
   PowerRunCommand run;
 
   bool plot = false;

@@ -98,6 +98,11 @@ void AddMeasuring(CLI::App* app, TuneCommand* o, TuneTexts* t) {
       ->check(CountValidator())
       ->type_name("N")
       ->group(kMeasuring);
+  app->add_option("--power-source", o->power.sources,
+                  "For objectives with energy: nvml, rapl, hwmon, constant:WATTS [the first three]")
+      ->delimiter(',')
+      ->type_name("NAME")
+      ->group(kMeasuring);
   app->add_option("--harness-log", o->harness_log, "What the harness prints is kept there")
       ->type_name("FILE")
       ->group(kMeasuring);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "xplane_time/decide.h"
+#include "xplane_time/power.h"
 #include "xplane_time/space.h"
 
 namespace CLI {
@@ -37,6 +38,7 @@ struct TuneCommand {
   double slot_timeout_s = 60, prepare_timeout_s = 600, run_limit = 10;
   std::string workload;  // empty: the space's name
   std::string harness_log;
+  PowerSourceOptions power;  // of objectives with energy
 
   std::string format = "table";  // run, show, replay: table, json; export: csv, json, t4, tuned
   std::string output_path;

@@ -201,10 +201,14 @@ struct EnergyEstimate {
 struct GaugeSummary {
   size_t channel = 0;  // into PowerSummary::inventory.channels
   uint64_t n = 0, unknown = 0;
-  // In the unit of `quantity`; the median is exact, or within 1 in 2^13 where the values are
-  // too many to count (docs/power.md).
+  // In the unit of `quantity`; the median is exact of up to 16384 readings, beyond within
+  // 0.006 % (docs/power.md).
   std::optional<double> avg = {}, max = {}, median = {}, min = {};
+<<<<<<< HEAD
   PowerReason reason = PowerReason::kKnown;                          // where n is 0
+=======
+  PowerReason reason = PowerReason::kKnown;  // where n is 0
+>>>>>>> wt-window
 };
 
 // The energies of a window that are `in_total`, added up: only where each of them is known.
@@ -229,7 +233,7 @@ struct WindowSummary {
 
 // Power over the time of the recording, for a plot.
 struct PowerColumn {
-  double covered = 0;  // share of the column's time
+  double covered = 0;                                         // share of the column's time
   std::optional<double> min_w = {}, mean_w = {}, max_w = {};  // empty: a gap
 };
 struct PowerSeries {

@@ -39,7 +39,6 @@ void ReadingFold::Readings::Merge(const Readings& later) {
   if (later.reason != PowerReason::kKnown) reason = later.reason;
   longest_gap_ns = std::max(longest_gap_ns, later.longest_gap_ns);
   twice_trapezoid += later.twice_trapezoid;
-  most_bytes = std::max(most_bytes, later.most_bytes);
   if (later.n == 0) return;
   if (n == 0) {
     first = later.first;
@@ -51,7 +50,7 @@ void ReadingFold::Readings::Merge(const Readings& later) {
   last = later.last;
   min = std::min(min, later.min);
   max = std::max(max, later.max);
-  counts.Merge(later.counts, most_bytes);
+  counts.Merge(later.counts);
 }
 
 void ReadingFold::Add(const Sample& sample) {
@@ -75,10 +74,7 @@ void ReadingFold::Add(const Sample& sample) {
   now.sum += sample.value;
   now.min = std::min(now.min, sample.value);
   now.max = std::max(now.max, sample.value);
-  if (with_median_) {
-    now.most_bytes = most_bytes_;
-    now.counts.Add(sample.value, most_bytes_);
-  }
+  if (with_median_) now.counts.Add(sample.value);
   if (last_.has_value()) {
     Readings& both = buckets_.Since(last_->t_ns);
     const int64_t spacing_ns = sample.t_ns - last_->t_ns;
@@ -147,14 +143,14 @@ Rhythm RhythmOf(const PowerChannel& channel, const std::vector<Sample>& first,
 
 ChannelFold::ChannelFold(const PowerChannel& channel, int64_t expected_period_ns,
                          const WindowEdges* edges, const std::vector<Suspension>* suspensions,
-                         const size_t* most_bytes, PieceSink* pieces)
+                         PieceSink* pieces)
     : channel_(channel),
       expected_period_ns_(expected_period_ns),
       edges_(edges),
       suspensions_(suspensions),
       pieces_(pieces),
       has_energy_(HasEnergy(channel)),
-      readings_(edges, channel.kind != ReadingKind::kCumulative, most_bytes) {}
+      readings_(edges, channel.kind != ReadingKind::kCumulative) {}
 
 void ChannelFold::Add(const Sample& sample) {
   readings_.Add(sample);

@@ -40,8 +40,8 @@ struct ReadingPart {
 
 class ReadingFold {
  public:
-  ReadingFold(const WindowEdges* edges, bool with_median, const size_t* most_bytes)
-      : edges_(*edges), with_median_(with_median), most_bytes_(*most_bytes) {}
+  ReadingFold(const WindowEdges* edges, bool with_median)
+      : edges_(*edges), with_median_(with_median) {}
 
   void Add(const Sample& sample);
   void Finish();
@@ -58,14 +58,12 @@ class ReadingFold {
     Sample first, last;
     int64_t min = 0, max = 0;
     ValueCounts counts;
-    size_t most_bytes = 0;
     void Merge(const Readings& later);
   };
   void Meet(const WindowEdge& edge);
 
   const WindowEdges& edges_;
   const bool with_median_;
-  const size_t& most_bytes_;  // of a table of values
   size_t next_edge_ = 0;
   std::optional<Sample> last_;
   Buckets<Readings> buckets_;
@@ -88,8 +86,7 @@ class ChannelFold {
  public:
   // All that is pointed to must outlive the fold; `pieces` may be null.
   ChannelFold(const PowerChannel& channel, int64_t expected_period_ns, const WindowEdges* edges,
-              const std::vector<Suspension>* suspensions, const size_t* most_bytes,
-              PieceSink* pieces);
+              const std::vector<Suspension>* suspensions, PieceSink* pieces);
 
   void Add(const Sample& sample);
   void Finish();

@@ -38,6 +38,7 @@ void EnergyFold::Finish() {
   CloseHeld();
   const Point last = held_[1];
   ShiftHeld({});
+  tally_after_ = tally_;
   if (last.joined) {
     const int64_t to_ns = last.t_ns + kGapPeriods * rules_.period_ns;
     const EnergyPiece tail = {last.t_ns, to_ns, absl::int128(last.value) * (to_ns - last.t_ns)};
@@ -75,7 +76,6 @@ void EnergyFold::AddCounter(int64_t t_ns, int64_t value) {
     ++(delta_uj < 0 ? tally_.resets : tally_.jumps);
     return BeginSegment(t_ns, value);
   }
-  if (wrapped) ++tally_.wraps;
   const bool gap = duration_ns > kGapPeriods * rules_.period_ns;
   // A counter that did not move has most likely not been updated yet.
   if (!gap && delta_uj == 0 && t_ns - last_->t_ns <= 2 * rules_.update_ns) {
@@ -83,6 +83,7 @@ void EnergyFold::AddCounter(int64_t t_ns, int64_t value) {
     return;
   }
   if (gap) FlushEqual();
+  if (wrapped) ++tally_.wraps;
   AddCounterPiece(t_ns, value, delta_uj, gap);
 }
 
@@ -127,6 +128,7 @@ void EnergyFold::AddHeld(int64_t t_ns, int64_t value) {
     if (point.slept) ++tally_.suspensions;
     point.joined = !point.slept && t_ns - before.t_ns <= kGapPeriods * rules_.period_ns;
   }
+  point.tally = tally_;
   ShiftHeld(point);
   CloseHeld();
 }
@@ -154,6 +156,7 @@ void EnergyFold::CloseHeld() {
     }
     if (next.joined) add(covered_to_ns, here.t_ns, here.value);
   }
+  tally_after_ = here.tally;
   Advance(here.t_ns, std::span(pieces.data(), count));
 }
 
@@ -173,6 +176,7 @@ bool EnergyFold::Plausible(absl::int128 delta_uj, int64_t duration_ns) const {
 
 void EnergyFold::Advance(int64_t to_ns, std::span<const EnergyPiece> pieces) {
   peaks_pushed_ = 0;
+  if (rules_.counter) tally_after_ = tally_;
   while (next_edge_ < edges_.size() && edges_[next_edge_].t_ns <= to_ns) {
     Meet(edges_[next_edge_++], to_ns, pieces);
   }
@@ -180,7 +184,7 @@ void EnergyFold::Advance(int64_t to_ns, std::span<const EnergyPiece> pieces) {
     Commit(pieces[i]);
     if (!rules_.counter && i >= peaks_pushed_) PushHeldPeak(pieces[i]);
   }
-  tally_before_ = tally_;
+  tally_before_ = tally_after_;
 }
 
 void EnergyFold::PushHeldPeak(const EnergyPiece& piece) {
@@ -240,7 +244,7 @@ EnergyFold::Snapshot EnergyFold::At(const WindowEdge& edge, int64_t to_ns,
   at.pj = at.low_pj = total_pj_;
   at.covered_ns = covered_ns_;
   // What happened somewhere in this span is in every window that has a part of the span.
-  at.tally = edge.end || edge.t_ns == to_ns ? tally_ : tally_before_;
+  at.tally = edge.end || edge.t_ns == to_ns ? tally_after_ : tally_before_;
   for (const EnergyPiece& piece : pieces) {
     const int64_t duration_ns = piece.end_ns - piece.begin_ns;
     const int64_t inside_ns = edge.t_ns - piece.begin_ns;

@@ -82,14 +82,15 @@ class EnergyFold {
   EnergyPart Of(uint32_t window) const;
 
  private:
+  struct Tally {
+    uint32_t resets = 0, wraps = 0, jumps = 0, suspensions = 0;
+  };
   struct Point {
     int64_t t_ns = 0, value = 0;
     bool known = false;
     bool joined = false;  // with the reading before: of the same segment
     bool slept = false;   // the machine did, since the reading before
-  };
-  struct Tally {
-    uint32_t resets = 0, wraps = 0, jumps = 0, suspensions = 0;
+    Tally tally = {};     // held: up to here
   };
   // What was before an edge.
   struct Snapshot {
@@ -142,7 +143,7 @@ class EnergyFold {
   size_t next_edge_ = 0, next_suspension_ = 0;
   absl::int128 total_pj_ = 0;
   int64_t covered_ns_ = 0;
-  Tally tally_, tally_before_;  // now; where the present span began
+  Tally tally_, tally_before_, tally_after_;  // now; at both ends of the present span
   struct Peak {
     std::optional<double> mw;
     void Add(double power_mw) { mw = std::max(mw.value_or(power_mw), power_mw); }

@@ -35,7 +35,7 @@ add_library(xplane_time_power STATIC
 target_include_directories(xplane_time_power PUBLIC ${CMAKE_CURRENT_SOURCE_DIR}
                                                     ${PROJECT_SOURCE_DIR}/include)
 target_link_libraries(xplane_time_power
-  PUBLIC absl::status absl::statusor absl::strings absl::int128 xplane_time
+  PUBLIC absl::status absl::statusor absl::strings absl::int128
   PRIVATE $<BUILD_INTERFACE:xplane_time_warnings> absl::flat_hash_map absl::time
           nlohmann_json::nlohmann_json simdjson::simdjson Threads::Threads ZLIB::ZLIB
           ${CMAKE_DL_LIBS})

@@ -14,9 +14,6 @@ namespace {
 constexpr int64_t kSecondNs = 1'000'000'000, kMillisecondNs = 1'000'000;
 constexpr size_t kMostWaiting = size_t{1} << 16;
 constexpr size_t kMostFindings = 1000;
-// Of all tables of values, and of one.
-constexpr size_t kTablesBytes = size_t{1} << 25;
-constexpr size_t kMostTableBytes = size_t{1} << 21, kLeastTableBytes = size_t{1} << 13;
 constexpr size_t kMostColumns = size_t{1} << 18, kLeastColumns = 16;  // of all series; of one
 
 }  // namespace
@@ -54,15 +51,8 @@ void Summarizer::AddChannel(const PowerChannel& channel) {
   const size_t columns = std::max(kLeastColumns, std::min(options_.max_columns, share));
   if (options_.max_columns > 0) state.series = std::make_unique<Series>(kMillisecondNs, columns);
   state.fold = std::make_unique<ChannelFold>(channel, expected_ns, &edges_, &suspensions_,
-                                             &table_bytes_, state.series.get());
+                                             state.series.get());
   channels_.push_back(std::move(state));
-  Limit();
-}
-
-// Tables of values share their memory.
-void Summarizer::Limit() {
-  const size_t tables = std::max<size_t>(1, channels_.size()) * (1 + open_.size());
-  table_bytes_ = std::clamp(kTablesBytes / tables, kLeastTableBytes, kMostTableBytes);
 }
 
 void Summarizer::Begin(int64_t t_ns) {
@@ -87,7 +77,7 @@ void Summarizer::Readings(size_t s, int64_t t_ns, std::span<const Reading> readi
   }
   for (const Reading& reading : readings) {
     ChannelState& channel = channels_[reading.channel];
-    passes.latencies.Add(reading.after_ns - reading.before_ns, kMostTableBytes / 2);
+    passes.latencies.Add(reading.after_ns - reading.before_ns);
     const int64_t at_ns =
         reading.sampled_ns.value_or(reading.before_ns + (reading.after_ns - reading.before_ns) / 2);
     if (at_ns <= channel.last_ns) {
@@ -177,7 +167,6 @@ uint32_t Summarizer::Open(int64_t t_ns, std::string_view name) {
   }
   edges_.Insert({t_ns, window, /*end=*/false});
   open_.emplace(summary.name, window);
-  Limit();
   return window;
 }
 
@@ -187,7 +176,6 @@ void Summarizer::Close(uint32_t window, int64_t t_ns, bool cut) {
   summary.cut = cut;
   edges_.Insert({summary.end_ns, window, /*end=*/true});
   open_.erase(summary.name);
-  Limit();
 }
 
 void Summarizer::Finding(int64_t, PowerFinding finding) {

@@ -71,7 +71,6 @@ class Summarizer : public LogSink {
   void Fold(int64_t before_ns);
   uint32_t Open(int64_t t_ns, std::string_view name);
   void Close(uint32_t window, int64_t t_ns, bool cut);
-  void Limit();
   void Note(std::string_view code, std::string_view message, uint64_t count = 1);
 
   // summarizer_build.cc
@@ -95,7 +94,6 @@ class Summarizer : public LogSink {
 
   WindowEdges edges_;
   std::vector<Suspension> suspensions_;
-  size_t table_bytes_ = 0;
 
   bool begun_ = false;
   int64_t newest_ns_ = 0, folded_ns_ = 0;  // readings before are folded

@@ -319,8 +319,8 @@ void Summarizer::BuildReaders(const LogEnd& end) {
       reader.effective_hz = static_cast<double>(passes.reads - 1) * kNsPerS /
                             static_cast<double>(passes.last_ns - passes.first_ns);
     }
-    reader.latency_p50_ns = passes.latencies.Quantile(0.5).value_or(0);
-    reader.latency_p99_ns = passes.latencies.Quantile(0.99).value_or(0);
+    reader.latency_p50_ns = std::llround(passes.latencies.Quantile(0.5).value_or(0));
+    reader.latency_p99_ns = std::llround(passes.latencies.Quantile(0.99).value_or(0));
     for (const LogReader& told : end.readers) {
       if (told.source != reader.source) continue;
       reader.missed = told.missed;
@@ -345,7 +345,7 @@ void Summarizer::BuildFindings(const LogEnd& end) {
     Note("windows_dropped", "more than are kept, or open at the same time", dropped_windows_);
   }
   for (const ReaderQuality& reader : summary_.readers) {
-    if (reader.missed > 0) Note("missed_deadlines", reader.source + " first", reader.missed);
+    if (reader.missed > 0) Note("missed_deadlines", "of " + reader.source, reader.missed);
     if (reader.hung) Note("hung", absl::StrCat(reader.source, ": a call did not return"));
   }
   uint64_t apart = 0;

@@ -1,55 +1,94 @@
 #include "power/value_counts.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 
 namespace xplane_time::power {
 
-void ValueCounts::Shrink(DurationCounts* side, size_t most_bytes) {
-  for (const int bits : {14, 12, 10, 8}) {
-    side->Round(bits);
-    if (side->memory_bytes() <= most_bytes) return;
-  }
+ValueCounts& ValueCounts::operator=(const ValueCounts& other) {
+  if (this == &other) return *this;
+  count_ = other.count_;
+  values_ = other.values_;
+  spans_ = other.spans_ == nullptr ? nullptr : std::make_unique<Sides>(*other.spans_);
+  return *this;
 }
 
-void ValueCounts::Merge(const ValueCounts& other, size_t most_bytes) {
-  for (const DurationCount& each : other.other_.Sorted()) {
-    Add(each.duration_ps, most_bytes, each.count);
-  }
-  for (const DurationCount& each : other.negative_.Sorted()) {
-    Add(~each.duration_ps, most_bytes, each.count);
-  }
+void ValueCounts::Count(int64_t value, uint32_t times) {
+  const auto magnitude = static_cast<uint64_t>(value < 0 ? ~value : value);
+  const auto width = static_cast<int>(std::bit_width(magnitude));
+  const size_t beyond = width > kBits ? static_cast<size_t>(width - kBits) : 0;
+  auto& span = (value < 0 ? spans_->negative : spans_->other)[beyond];
+  if (span.empty()) span.resize(beyond == 0 ? 2 * kHalf : kHalf);
+  span[(magnitude >> beyond) - (beyond == 0 ? 0 : kHalf)] += times;
 }
 
-uint64_t ValueCounts::count() const { return other_.Total().count + negative_.Total().count; }
+void ValueCounts::Round() {
+  spans_ = std::make_unique<Sides>();
+  for (const int64_t value : values_) Count(value, 1);
+  values_ = {};
+}
 
-int64_t ValueCounts::At(uint64_t rank) const {
-  const std::vector<DurationCount> negative = negative_.Sorted();
-  int64_t value = 0;
-  for (auto each = negative.rbegin(); each != negative.rend(); ++each) {
-    if (rank < each->count) return ~each->duration_ps;
-    rank -= each->count;
+void ValueCounts::Merge(const ValueCounts& other) {
+  count_ += other.count_;
+  if (spans_ == nullptr && other.spans_ == nullptr) {
+    values_.insert(values_.end(), other.values_.begin(), other.values_.end());
+    if (values_.size() > kMostExact) Round();
+    return;
   }
-  for (const DurationCount& each : other_.Sorted()) {
-    value = each.duration_ps;
-    if (rank < each.count) return value;
-    rank -= each.count;
+  if (spans_ == nullptr) Round();
+  for (const int64_t value : other.values_) Count(value, 1);
+  if (other.spans_ == nullptr) return;
+  const auto add = [](const Spans& from, Spans* to) {
+    for (size_t i = 0; i < from.size(); ++i) {
+      if ((*to)[i].size() < from[i].size()) (*to)[i].resize(from[i].size());
+      for (size_t k = 0; k < from[i].size(); ++k) (*to)[i][k] += from[i][k];
+    }
+  };
+  add(other.spans_->negative, &spans_->negative);
+  add(other.spans_->other, &spans_->other);
+}
+
+double ValueCounts::At(uint64_t rank) const {
+  if (spans_ == nullptr) {
+    std::vector<int64_t> values = values_;
+    const auto at = values.begin() + static_cast<std::ptrdiff_t>(rank);
+    std::nth_element(values.begin(), at, values.end());
+    return static_cast<double>(*at);
   }
-  return value;
+  // The middle of the span with so many bits beyond.
+  const auto middle = [](size_t beyond, size_t k) {
+    const uint64_t leading = k + (beyond == 0 ? 0 : kHalf);
+    return static_cast<double>(leading << beyond) +
+           (std::ldexp(1.0, static_cast<int>(beyond)) - 1) / 2;
+  };
+  for (size_t beyond = spans_->negative.size(); beyond-- > 0;) {
+    const auto& span = spans_->negative[beyond];
+    for (size_t k = span.size(); k-- > 0;) {
+      if (rank < span[k]) return -1 - middle(beyond, k);
+      rank -= span[k];
+    }
+  }
+  for (size_t beyond = 0; beyond < spans_->other.size(); ++beyond) {
+    const auto& span = spans_->other[beyond];
+    for (size_t k = 0; k < span.size(); ++k) {
+      if (rank < span[k]) return middle(beyond, k);
+      rank -= span[k];
+    }
+  }
+  return 0;  // no such rank
 }
 
 std::optional<double> ValueCounts::Median() const {
-  const uint64_t n = count();
-  if (n == 0) return std::nullopt;
-  const auto low = static_cast<double>(At((n - 1) / 2));
-  return n % 2 == 1 ? low : (low + static_cast<double>(At(n / 2))) / 2;
+  if (count_ == 0) return std::nullopt;
+  const double low = At((count_ - 1) / 2);
+  return count_ % 2 == 1 ? low : (low + At(count_ / 2)) / 2;
 }
 
-std::optional<int64_t> ValueCounts::Quantile(double share) const {
-  const uint64_t n = count();
-  if (n == 0) return std::nullopt;
-  const double rank = std::ceil(share * static_cast<double>(n));
-  return At(static_cast<uint64_t>(std::clamp(rank, 1.0, static_cast<double>(n))) - 1);
+std::optional<double> ValueCounts::Quantile(double share) const {
+  if (count_ == 0) return std::nullopt;
+  const double most = static_cast<double>(count_);
+  return At(static_cast<uint64_t>(std::clamp(std::ceil(share * most), 1.0, most)) - 1);
 }
 
 }  // namespace xplane_time::power

@@ -1,40 +1,65 @@
-// ValueCounts: the median of integers, exact while they have few distinct values.
+// ValueCounts: quantiles of integers in bounded memory.
 //
-// Where a table grows past its budget, values keep only their leading bits (14, then 12, 10
-// and 8), so that the median is too small in magnitude by at most 1 in 2^13 (2^7 at worst).
+// Up to kMostExact values are kept and the answers exact. Beyond, values below 2^14 are
+// counted one by one and larger ones by their leading 14 bits:
+//
+//   8192 .. 16383 by 1    16384 .. 32767 by 2    32768 .. 65535 by 4    ...
+//
+// so that an answer, the middle of such a span, is off by at most 1 in 2^14 (0.006 %). Memory:
+// 64 KiB, and 32 KiB for each power of two that occurs. Add is constant time.
 #ifndef XPLANE_TIME_SRC_POWER_VALUE_COUNTS_H_
 #define XPLANE_TIME_SRC_POWER_VALUE_COUNTS_H_
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
-
-#include "timing/duration_counts.h"
+#include <vector>
 
 namespace xplane_time::power {
 
 class ValueCounts {
  public:
-  void Add(int64_t value, size_t most_bytes, uint64_t times = 1) {
-    // The complement of a negative value is its magnitude less one.
-    DurationCounts& side = value < 0 ? negative_ : other_;
-    side.Add(value < 0 ? ~value : value, times);
-    if (side.memory_bytes() > most_bytes) Shrink(&side, most_bytes);
+  static constexpr size_t kMostExact = 16384;
+
+  ValueCounts() = default;
+  ValueCounts(const ValueCounts& other) { *this = other; }
+  ValueCounts& operator=(const ValueCounts& other);
+  ValueCounts(ValueCounts&&) = default;
+  ValueCounts& operator=(ValueCounts&&) = default;
+  ~ValueCounts() = default;
+
+  void Add(int64_t value) {
+    ++count_;
+    if (spans_ != nullptr) return Count(value, 1);
+    values_.push_back(value);
+    if (values_.size() > kMostExact) Round();
   }
-  void Merge(const ValueCounts& other, size_t most_bytes);
-  // Of the value with `rank` values before it, in ascending order.
-  int64_t At(uint64_t rank) const;
+  void Merge(const ValueCounts& other);
+
+  uint64_t count() const { return count_; }
+  // The value with `rank` values before it, in ascending order; rank < count().
+  double At(uint64_t rank) const;
   // The mean of the two in the middle where the count is even; empty without a value.
   std::optional<double> Median() const;
-  // The value that is at least as large as `share` of all (nearest rank).
-  std::optional<int64_t> Quantile(double share) const;
-  uint64_t count() const;
-  bool rounded() const { return other_.rounded() || negative_.rounded(); }
+  // The least value that is at least as large as `share` of all.
+  std::optional<double> Quantile(double share) const;
 
  private:
-  void Shrink(DurationCounts* side, size_t most_bytes);
+  static constexpr int kBits = 14;
+  static constexpr size_t kHalf = size_t{1} << (kBits - 1);
+  // By the bits that a value has beyond kBits; the first one is twice as long.
+  using Spans = std::array<std::vector<uint32_t>, 64 - kBits>;
+  struct Sides {
+    Spans negative, other;  // of the complement, which is the magnitude less one; of the value
+  };
+  void Count(int64_t value, uint32_t times);
+  void Round();
 
-  DurationCounts other_, negative_;
+  uint64_t count_ = 0;
+  std::vector<int64_t> values_;
+  std::unique_ptr<Sides> spans_;
 };
 
 }  // namespace xplane_time::power

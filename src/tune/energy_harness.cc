@@ -71,39 +71,63 @@ absl::StatusOr<HarnessInfo> EnergyHarness::Hello() {
         return IsPowerOrEnergy(each) &&
                IsEnergyOf(device_, each.source, each.device, each.in_total, inventory);
       });
-  if (any) return info;
-  return absl::UnavailableError(absl::StrCat(
-      "no sensor has the energy of ", device_, " (xplane-time power sources)", Absences(inventory),
-      "; else the harness may give energy_uj itself, or choose --objective time"));
+  if (!any) {
+    no_sensor_ = absl::StrCat("no sensor has the energy of ", device_,
+                              " (xplane-time power sources)", Absences(inventory));
+  }
+  return info;
 }
 
 absl::StatusOr<RoundTimes> EnergyHarness::RunRound(int64_t batch, int64_t round,
                                                    std::string_view workload,
                                                    std::span<const Configuration* const> order) {
+  if (!gives_energy_.has_value()) {
+    auto times = inner_->RunRound(batch, round, workload, order);
+    if (!times.ok()) return times.status();
+    const auto is_ok = [](const SlotTime& each) { return each.status == "ok"; };
+    if (std::none_of(times->slots.begin(), times->slots.end(), is_ok)) return times;
+    gives_energy_ = std::any_of(times->slots.begin(), times->slots.end(),
+                                [](const SlotTime& each) { return each.energy_uj.has_value(); });
+    if (*gives_energy_) return times;
+  }
+  if (*gives_energy_) return inner_->RunRound(batch, round, workload, order);
+  if (!no_sensor_.empty()) {
+    return absl::UnavailableError(
+        absl::StrCat("the harness gives no energy_uj, and ", no_sensor_,
+                     "; make one of them give it, or take --objective time"));
+  }
+  RoundTimes times;
+  absl::Status status = MeasureSlots(batch, round, workload, order, &times);
+  if (!status.ok()) return status;
+  return times;
+}
+
+absl::Status EnergyHarness::MeasureSlots(int64_t batch, int64_t round, std::string_view workload,
+                                         std::span<const Configuration* const> order,
+                                         RoundTimes* times) {
   auto recorder = PowerRecorder::Start({.from = from_});
   if (!recorder.ok()) return absl::UnavailableError(recorder.status().message());
-  RoundTimes all;
   for (size_t slot = 0; slot < order.size(); ++slot) {
     const std::string name = WindowName(slot);
     absl::Status status = (*recorder)->Begin(name);
-    auto times = inner_->RunRound(batch, round, workload, order.subspan(slot, 1));
+    auto one = inner_->RunRound(batch, round, workload, order.subspan(slot, 1));
     if (status.ok()) status = (*recorder)->End(name);
-    if (!times.ok()) return times.status();
+    if (!one.ok()) return one.status();
     if (!status.ok()) return status;
-    all.throttled |= times->throttled;
-    all.notes_json = times->notes_json;
-    all.slots.push_back(times->slots[0]);
+    times->throttled |= one->throttled;
+    times->notes_json = one->notes_json;
+    times->slots.push_back(one->slots[0]);
   }
   if (absl::Status stopped = (*recorder)->Stop(); !stopped.ok()) return stopped;
-  auto summary = SummarizePowerLog((*recorder)->log_path(), {.whole = false});
+  auto summary = SummarizePowerLog((*recorder)->log_path(), {.whole = false, .max_columns = 0});
   if (!summary.ok()) return summary.status();
   for (size_t slot = 0; slot < order.size(); ++slot) {
-    if (all.slots[slot].status != "ok") continue;
+    if (times->slots[slot].status != "ok") continue;
     auto energy_uj = EnergyPerCall(*summary, slot, *order[slot]);
     if (!energy_uj.ok()) return energy_uj.status();
-    all.slots[slot].energy_uj = *energy_uj;
+    times->slots[slot].energy_uj = *energy_uj;
   }
-  return all;
+  return absl::OkStatus();
 }
 
 absl::StatusOr<int64_t> EnergyHarness::EnergyPerCall(const PowerSummary& summary, size_t slot,

@@ -1,5 +1,5 @@
-// A harness whose energy comes from the machine's sensors: each slot runs by itself, with a window
-// of the power recorder around it.
+// A harness whose energy comes from the machine's sensors, where it gives none itself: each slot
+// runs by itself, with a window of the power recorder around it.
 //
 // Sensors update every 10 to 100 ms: a slot has to last many updates, which is what --calls is
 // for. What is measured is all that the device used meanwhile, its idle power included. The
@@ -8,6 +8,7 @@
 #ifndef XPLANE_TIME_SRC_TUNE_ENERGY_HARNESS_H_
 #define XPLANE_TIME_SRC_TUNE_ENERGY_HARNESS_H_
 
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -22,7 +23,6 @@ class EnergyHarness : public Harness {
   EnergyHarness(Harness* inner, PowerSourceOptions from, int64_t calls)
       : inner_(inner), from_(std::move(from)), calls_(calls) {}
 
-  // Errors besides the inner one's: Unavailable where the device has no sensor.
   absl::StatusOr<HarnessInfo> Hello() override;
   absl::Status Prepare(std::span<const Configuration> variants, PreparedCallback done) override {
     return inner_->Prepare(variants, done);
@@ -30,18 +30,23 @@ class EnergyHarness : public Harness {
   absl::StatusOr<VariantState> Verify(const Configuration& variant) override {
     return inner_->Verify(variant);
   }
-  // Errors besides the inner one's: Unavailable where a slot is too short for the sensor.
+  // Errors besides the inner one's: Unavailable where neither the harness nor a sensor has
+  // the energy, or a slot is too short for the sensor.
   absl::StatusOr<RoundTimes> RunRound(int64_t batch, int64_t round, std::string_view workload,
                                       std::span<const Configuration* const> order) override;
 
  private:
+  absl::Status MeasureSlots(int64_t batch, int64_t round, std::string_view workload,
+                            std::span<const Configuration* const> order, RoundTimes* times);
   absl::StatusOr<int64_t> EnergyPerCall(const PowerSummary& summary, size_t slot,
                                         const Configuration& variant) const;
 
   Harness* inner_;
   PowerSourceOptions from_;
   int64_t calls_;
-  std::string device_;  // as the inner harness says
+  std::string device_;                // as the inner harness says
+  std::string no_sensor_;             // why there is none; empty: there is one
+  std::optional<bool> gives_energy_;  // the inner harness does; empty: not known yet
 };
 
 }  // namespace xplane_time

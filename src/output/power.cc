@@ -1,0 +1,280 @@
+#include "output/power.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "output/csv_lines.h"
+#include "output/page.h"
+#include "output/sections.h"
+#include "output/text.h"
+#include "output/units.h"
+
+namespace xplane_time::output {
+namespace {
+
+constexpr size_t kWindows = 20, kNameWidth = 8, kDomainWidth = 10;
+constexpr double kNsPerS = 1e9, kJPerKwh = 3.6e6;
+
+std::string Number(const std::optional<double>& value) {
+  if (!value.has_value()) return "-";
+  const double size = std::abs(*value);
+  return FormatFixed(*value, size >= 1000 ? 0 : size >= 100 ? 1 : size >= 1 ? 2 : 4);
+}
+
+FieldValue TextOrNull(std::string_view text) {
+  return text.empty() ? FieldValue::Unknown(FieldType::kText) : FieldValue(text);
+}
+
+FieldValue ReasonOrNull(PowerReason reason) {
+  return reason == PowerReason::kKnown ? FieldValue::Unknown(FieldType::kText)
+                                      : FieldValue(PowerReasonName(reason));
+}
+
+// What a reader of the row must know, in a word or two.
+std::string Remark(const EnergyEstimate& energy) {
+  std::string remark;
+  const auto add = [&](std::string_view what) {
+    remark.append(remark.empty() ? "" : ", ").append(what);
+  };
+  if (energy.reason != PowerReason::kKnown) add(PowerReasonName(energy.reason));
+  if (energy.inconsistent) add("inconsistent");
+  if (energy.shared) add("shared");
+  return remark;
+}
+
+struct Cells {
+  std::vector<std::string> window, domain, seconds, energy, bounds, mean, peak, covered, active,
+      remark;
+};
+
+void AddRow(const PowerSummary& summary, const WindowSummary& window, const EnergyEstimate& energy,
+            Cells* cells) {
+  cells->window.push_back(Printable(WindowName(window)));
+  cells->domain.push_back(
+      Printable(DomainName(summary, energy.source, energy.device, energy.domain)));
+  cells->seconds.push_back(Number(static_cast<double>(window.end_ns - window.begin_ns) / kNsPerS));
+  cells->energy.push_back(Number(energy.energy_j));
+  cells->bounds.push_back(
+      energy.lo_j && energy.hi_j ? Number(energy.lo_j) + " .. " + Number(energy.hi_j) : "-");
+  cells->mean.push_back(Number(energy.mean_w));
+  cells->peak.push_back(Number(energy.peak_w));
+  cells->covered.push_back(FormatPercent(energy.coverage));
+  cells->active.push_back(Number(energy.active_j));
+  cells->remark.push_back(Remark(energy));
+}
+
+void AddTotal(const WindowSummary& window, Cells* cells) {
+  cells->window.push_back(Printable(WindowName(window)));
+  cells->domain.push_back("total");
+  cells->seconds.push_back(Number(static_cast<double>(window.end_ns - window.begin_ns) / kNsPerS));
+  cells->energy.push_back(Number(window.total.energy_j));
+  cells->bounds.push_back("-");
+  cells->mean.push_back(Number(window.total.mean_w));
+  cells->peak.push_back("-");
+  cells->covered.push_back(window.total.energy_j ? FormatPercent(window.total.coverage) : "-");
+  cells->active.push_back("-");
+  cells->remark.push_back(
+      window.total.energy_j ? "" : std::string(PowerReasonName(window.total.reason)));
+}
+
+Section EnergySection(const PowerSummary& summary, size_t most) {
+  Cells cells;
+  const size_t shown = std::min(most, summary.windows.size());
+  for (size_t i = 0; i < shown; ++i) {
+    const WindowSummary& window = summary.windows[i];
+    for (const EnergyEstimate& energy : window.energies) AddRow(summary, window, energy, &cells);
+    const auto in_total = [](const EnergyEstimate& each) { return each.in_total; };
+    if (std::count_if(window.energies.begin(), window.energies.end(), in_total) > 1) {
+      AddTotal(window, &cells);
+    }
+  }
+  Section section;
+  section.title = "energy, measured";
+  const bool remarks = Varies(cells.remark) || (!cells.remark.empty() && !cells.remark[0].empty());
+  const bool active = Varies(cells.active);
+  section.grid.columns = {NameColumn("window", std::move(cells.window), kNameWidth),
+                          NameColumn("sensor", std::move(cells.domain), kDomainWidth),
+                          NumberColumn("s", std::move(cells.seconds)),
+                          NumberColumn("energy J", std::move(cells.energy)),
+                          NumberColumn("bounds J", std::move(cells.bounds), /*drop=*/2),
+                          NumberColumn("mean W", std::move(cells.mean)),
+                          NumberColumn("peak W", std::move(cells.peak), /*drop=*/1),
+                          NumberColumn("covered %", std::move(cells.covered))};
+  if (active) {
+    section.grid.columns.push_back(
+        NumberColumn("above idle J", std::move(cells.active), /*drop=*/3));
+  }
+  if (remarks) section.grid.columns.push_back(TextColumn("remark", std::move(cells.remark)));
+  if (summary.windows.empty()) section.notes.push_back("no window");
+  if (shown < summary.windows.size()) {
+    section.notes.push_back(MoreNote(summary.windows.size() - shown, "windows", "--format json"));
+  }
+  return section;
+}
+
+Section ReaderSection(const PowerSummary& summary) {
+  std::vector<std::string> sources, rates, missed, gaps, p50, p99;
+  for (const ReaderQuality& reader : summary.readers) {
+    sources.push_back(Printable(reader.source));
+    rates.push_back(FormatFixed(reader.effective_hz, 2));
+    missed.push_back(absl::StrCat(reader.missed));
+    gaps.push_back(Number(static_cast<double>(reader.longest_gap_ns) / 1e6));
+    p50.push_back(Number(static_cast<double>(reader.latency_p50_ns) / 1e3));
+    p99.push_back(Number(static_cast<double>(reader.latency_p99_ns) / 1e3));
+  }
+  Section section;
+  section.title = "readers";
+  section.grid.columns = {
+      TextColumn("source", std::move(sources)),    NumberColumn("reads/s", std::move(rates)),
+      NumberColumn("missed", std::move(missed)),   NumberColumn("longest gap ms", std::move(gaps)),
+      NumberColumn("read p50 us", std::move(p50)), NumberColumn("p99 us", std::move(p99))};
+  return section;
+}
+
+// What is missing, wrong, or modelled.
+std::vector<std::string> Remarks(const PowerSummary& summary, const CarbonModel& carbon) {
+  std::vector<std::string> lines;
+  for (const PowerAbsence& absence : summary.inventory.absences) {
+    lines.push_back(Printable(absl::StrCat("absent: ", absence.source, " ", absence.what, ": ",
+                                           std::string(PowerReasonName(absence.reason)),
+                                           absence.message.empty() ? "" : ": ", absence.message,
+                                           absence.fix.empty() ? "" : "; ", absence.fix)));
+  }
+  for (const PowerFinding& finding : summary.findings) {
+    lines.push_back(
+        Printable(absl::StrCat(finding.code, " (", finding.count, "): ", finding.message)));
+  }
+  for (const WindowSummary& window : summary.windows) {
+    const auto modelled = CarbonOf(window.total, carbon);
+    if (!modelled.has_value()) continue;
+    lines.push_back(absl::StrCat(
+        "modelled: ", Printable(WindowName(window)), ": ", FormatFixed(modelled->kwh, 6), " kWh, ",
+        FormatFixed(modelled->co2e_g, 3), " g CO2e (", Number(carbon.g_per_kwh), " g/kWh, PUE ",
+        Number(carbon.pue), ")"));
+    break;  // of the first window; JSON has every one
+  }
+  return lines;
+}
+
+}  // namespace
+
+std::optional<ModelledCarbon> CarbonOf(const PowerTotal& total, const CarbonModel& model) {
+  if (!total.energy_j.has_value() || !model.g_per_kwh.has_value()) return std::nullopt;
+  const double kwh = *total.energy_j / kJPerKwh * model.pue;
+  return ModelledCarbon{kwh, kwh * *model.g_per_kwh};
+}
+
+std::string DomainName(const PowerSummary& summary, const std::string& source,
+                       const std::string& device, const std::string& domain) {
+  std::string name = device;
+  for (const PowerDevice& each : summary.inventory.devices) {
+    if (each.id == device && each.source == source && each.index.has_value()) {
+      name = absl::StrCat(*each.index);
+    }
+  }
+  return absl::StrCat(source, " ", name, domain.empty() || domain == name ? "" : " ",
+                      domain == name ? "" : domain);
+}
+
+std::string WindowName(const WindowSummary& window) {
+  if (window.name.empty()) return "whole run";
+  return window.number == 0 ? window.name : absl::StrCat(window.name, " #", window.number + 1);
+}
+
+void VisitRow(const EnergyEstimate& energy, FieldSink* sink) {
+  sink->Field("source", std::string_view(energy.source));
+  sink->Field("device", std::string_view(energy.device));
+  sink->Field("domain", std::string_view(energy.domain));
+  sink->Field("in_total", energy.in_total);
+  sink->Field("kind", std::string_view("measured"));
+  sink->Field("estimator", EnergyEstimatorName(energy.estimator));
+  sink->Field("energy_j", energy.energy_j);
+  sink->Interval("bounds_j", energy.lo_j, energy.hi_j);
+  sink->Field("coverage", energy.coverage);
+  sink->Field("mean_w", energy.mean_w);
+  sink->Field("peak_w", energy.peak_w);
+  sink->Field("idle_j", energy.idle_j);
+  sink->Field("active_j", energy.active_j);
+  sink->Field("reason", ReasonOrNull(energy.reason));
+  sink->Field("shared_device", energy.shared);
+  sink->Field("counter_j", energy.counter_j);
+  sink->Field("integral_j", energy.integral_j);
+  sink->Field("inconsistent", energy.inconsistent);
+  sink->Field("readings", energy.readings);
+  sink->Field("resets", energy.resets);
+  sink->Field("wraps", energy.wraps);
+  sink->Field("jumps", energy.jumps);
+  sink->Field("longest_gap_ns", energy.longest_gap_ns);
+}
+
+void VisitRow(const PowerRow& row, FieldSink* sink) {
+  const WindowSummary none;
+  const WindowSummary& window = row.window == nullptr ? none : *row.window;
+  sink->Field("window", TextOrNull(window.name));
+  sink->Field("number", window.number);
+  sink->Field("begin_ns", window.begin_ns);
+  sink->Field("end_ns", window.end_ns);
+  sink->Field("cut", window.cut);
+  VisitRow(row.energy, sink);
+}
+
+std::string PowerCsv(const PowerSummary& summary) {
+  std::vector<PowerRow> rows;
+  for (const WindowSummary& window : summary.windows) {
+    for (const EnergyEstimate& energy : window.energies) rows.push_back({&window, energy});
+  }
+  return CsvLines<PowerRow>(rows,
+                            [](const PowerRow& row, FieldSink* sink) { VisitRow(row, sink); });
+}
+
+std::string PowerTable(const PowerSummary& summary, const OutputOptions& options,
+                       const CarbonModel& carbon) {
+  Page page(options);
+  if (!summary.complete) page.Line("the log ends early: what follows is up to there", kYellow);
+  page.Add(EnergySection(summary, options.top.value_or(kWindows)), /*tell_dropped=*/true);
+  if (!summary.readers.empty()) page.Add(ReaderSection(summary), /*tell_dropped=*/true);
+  const std::vector<std::string> remarks = Remarks(summary, carbon);
+  if (!remarks.empty()) page.Line("");
+  for (const std::string& remark : remarks) page.Wrapped(remark, kDim);
+  return std::move(page).Take();
+}
+
+std::string PowerMarkdown(const PowerSummary& summary, const OutputOptions& options,
+                          const CarbonModel& carbon) {
+  std::string out;
+  for (const Section& section :
+       {EnergySection(summary, options.top.value_or(summary.windows.size())),
+        ReaderSection(summary)}) {
+    out.append(out.empty() ? "### " : "\n### ").append(MarkdownCell(section.title)).append("\n");
+    if (section.grid.rows() > 0) out.append("\n").append(MarkdownGrid(section.grid));
+    for (const std::string& note : section.notes) out.append("\n").append(note).append("\n");
+  }
+  const std::vector<std::string> remarks = Remarks(summary, carbon);
+  if (!remarks.empty()) out.push_back('\n');
+  for (const std::string& remark : remarks) {
+    out.append("- ").append(MarkdownCell(remark)).append("\n");
+  }
+  return out;
+}
+
+std::string RenderPower(const PowerSummary& summary, const OutputOptions& options,
+                        PowerFormat format, const CarbonModel& carbon) {
+  switch (format) {
+    case PowerFormat::kJson:
+      return PowerJson(summary, carbon);
+    case PowerFormat::kCsv:
+      return PowerCsv(summary);
+    case PowerFormat::kMarkdown:
+      return PowerMarkdown(summary, options, carbon);
+    case PowerFormat::kOpenMetrics:
+      return PowerOpenMetrics(summary, carbon);
+    case PowerFormat::kTable:
+      break;
+  }
+  return PowerTable(summary, options, carbon);
+}
+
+}  // namespace xplane_time::output

@@ -1,0 +1,194 @@
+// Power summaries as text and pictures.
+#include "output/power.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "output/schema.h"
+#include "output/text.h"
+#include "tests/power/log_text.h"
+
+namespace xplane_time::output {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+using xplane_time::testing::ChannelText;
+using xplane_time::testing::LogText;
+
+// Two sensors, an idle window, two steps, a gap of the second sensor, one finding.
+PowerSummary Sample() {
+  LogText log(ChannelText("GPU-1", "power_mw", "instant") + "," +
+              ChannelText("GPU-1234567890-abcdef", "power_mw", "average"));
+  log.Mark(0, "begin", "idle");
+  for (int i = 0; i <= 400; ++i) {
+    if (i == 80) log.Mark(4, "end", "idle").Mark(4, "begin", R"(train <&\">)");
+    if (i == 200) log.Mark(10, "begin", "step");
+    if (i == 300) log.Mark(15, "end", R"(train <&\">)");
+    const int load = i < 80 ? 60'000 : 350'000 + 40'000 * (i % 7);
+    log.Read(0.05 * i, 0, std::to_string(load));
+    if (i < 150 || i > 250) log.Read(0.05 * i, 1, std::to_string(load / 2));
+  }
+  log.Mark(20, "end", "step").Line("garbage").End(20);
+  auto summary = SummarizePowerLogText(log.text(), "p.jsonl", {});
+  EXPECT_TRUE(summary.ok()) << summary.status();
+  return *std::move(summary);
+}
+
+PowerSummary Empty() {
+  auto summary = SummarizePowerLogText(LogText("").text(), "p.jsonl", {});
+  EXPECT_TRUE(summary.ok()) << summary.status();
+  return *std::move(summary);
+}
+
+std::vector<std::string> LinesOf(const std::string& text) {
+  std::vector<std::string> lines;
+  for (size_t begin = 0; begin < text.size();) {
+    const size_t end = std::min(text.find('\n', begin), text.size());
+    lines.push_back(text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return lines;
+}
+
+TEST(Power, TableAndPlotFitTheWidth) {
+  for (const int width : {60, 80, 132}) {
+    for (const bool unicode : {false, true}) {
+      const OutputOptions options = {.width = width, .unicode = unicode};
+      for (const PowerSummary& summary : {Sample(), Empty()}) {
+        for (const std::string& text : {RenderPower(summary, options, PowerFormat::kTable, {}),
+                                        PowerPlot(summary, options)}) {
+          for (const std::string& line : LinesOf(text)) {
+            EXPECT_LE(DisplayWidth(line), static_cast<size_t>(width)) << line;
+            EXPECT_THAT(line, Not(HasSubstr("\x1b")));
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(Power, TheTableTellsEnergyReasonsAndFindings) {
+  const std::string text =
+      RenderPower(Sample(), {.width = 100}, PowerFormat::kTable, {.g_per_kwh = 400, .pue = 1.5});
+  EXPECT_THAT(text, HasSubstr("whole run"));
+  EXPECT_THAT(text, HasSubstr("nvml 0 gpu"));
+  EXPECT_THAT(text, HasSubstr("total"));
+  EXPECT_THAT(text, HasSubstr("gap"));
+  EXPECT_THAT(text, HasSubstr("shared"));
+  EXPECT_THAT(text, HasSubstr("damaged_lines (1): line "));
+  EXPECT_THAT(text, HasSubstr("absent: rapl package-0: permission_denied: energy_uj; chmod"));
+  EXPECT_THAT(text, HasSubstr("modelled: whole run: "));
+}
+
+TEST(Power, TheSameNumbersInEveryFormat) {
+  const PowerSummary summary = Sample();
+  const CarbonModel carbon = {.g_per_kwh = 400, .pue = 1.5};
+  const auto json = nlohmann::json::parse(RenderPower(summary, {}, PowerFormat::kJson, carbon));
+  const auto& whole = json["windows"][0];
+  const double energy_j = summary.windows[0].energies[0].energy_j.value();
+  EXPECT_EQ(energy_j, 7766);
+  EXPECT_EQ(whole["energies"][0]["energy_j"].get<double>(), energy_j);
+  EXPECT_EQ(whole["name"], nullptr);
+  EXPECT_EQ(whole["modelled"]["kind"], "modelled");
+  EXPECT_NEAR(whole["modelled"]["kwh"].get<double>(),
+              summary.windows[0].total.energy_j.value() / 3.6e6 * 1.5, 1e-12);
+  const std::vector<std::string> csv = LinesOf(RenderPower(summary, {}, PowerFormat::kCsv, {}));
+  EXPECT_EQ(csv.size(), 1 + 2 * summary.windows.size());
+  EXPECT_THAT(csv[0], HasSubstr("window,number,begin_ns,end_ns,cut,source,device,domain,in_total"));
+  EXPECT_THAT(csv[1], HasSubstr(",held,7766,"));
+  EXPECT_THAT(RenderPower(summary, {}, PowerFormat::kMarkdown, {}), HasSubstr("### energy"));
+}
+
+TEST(Power, WithoutAnIntensityNothingIsModelled) {
+  const PowerSummary summary = Sample();
+  const auto json = nlohmann::json::parse(RenderPower(summary, {}, PowerFormat::kJson, {}));
+  EXPECT_EQ(json["windows"][0]["modelled"], nullptr);
+  EXPECT_THAT(RenderPower(summary, {}, PowerFormat::kOpenMetrics, {}), Not(HasSubstr("co2e")));
+}
+
+// Every required field of the schema is in the document, at every place that it describes.
+void ExpectRequired(const nlohmann::json& schema, const nlohmann::json& at,
+                    const nlohmann::json& value) {
+  if (at.contains("$ref")) {
+    const std::string name = at["$ref"].get<std::string>().substr(8);
+    return ExpectRequired(schema, schema["$defs"][name], value);
+  }
+  if (value.is_array() && at.contains("items")) {
+    for (const auto& each : value) ExpectRequired(schema, at["items"], each);
+  }
+  if (!value.is_object() || !at.contains("required")) return;
+  for (const auto& name : at["required"]) EXPECT_TRUE(value.contains(name)) << name << value;
+  for (const auto& [name, each] : value.items()) {
+    ASSERT_TRUE(at["properties"].contains(name)) << name;
+    ExpectRequired(schema, at["properties"][name], each);
+  }
+}
+
+TEST(Power, JsonHasTheFieldsOfItsSchema) {
+  ASSERT_NE(JsonSchema("power"), nullptr);
+  const auto schema = nlohmann::json::parse(JsonSchema("power"));
+  for (const PowerSummary& summary : {Sample(), Empty()}) {
+    auto json = nlohmann::json::parse(PowerJson(summary, {.g_per_kwh = 1}));
+    EXPECT_EQ(json["schema"], "xplane-time.power.v1");
+    json.erase("machine");
+    auto at = schema;
+    at["required"].erase(std::find(at["required"].begin(), at["required"].end(), "machine"));
+    ExpectRequired(schema, at, json);
+  }
+}
+
+TEST(Power, OpenMetricsIsWellFormed) {
+  const std::string text = RenderPower(Sample(), {}, PowerFormat::kOpenMetrics, {.g_per_kwh = 9});
+  const std::vector<std::string> lines = LinesOf(text);
+  EXPECT_EQ(lines.back(), "# EOF");
+  std::string family;
+  for (size_t i = 0; i + 1 < lines.size(); ++i) {
+    const std::string& line = lines[i];
+    if (line.starts_with("# TYPE ")) family = line.substr(7, line.find(" gauge") - 7);
+    if (line.starts_with("# UNIT ")) {
+      const std::string unit = line.substr(line.rfind(' ') + 1);
+      EXPECT_TRUE(family.ends_with("_" + unit)) << line;
+    }
+    if (line.starts_with("#")) continue;
+    EXPECT_TRUE(line.starts_with(family + "{")) << line;
+    EXPECT_EQ(std::count(line.begin(), line.end(), '}'), 1) << line;
+  }
+  EXPECT_THAT(text, HasSubstr("window=\"train <&\\\">\""));
+}
+
+TEST(Power, ThePlotLeavesGapsOpen) {
+  const std::vector<std::string> lines =
+      LinesOf(PowerPlot(Sample(), {.width = 80, .unicode = false}));
+  ASSERT_EQ(lines.size(), 2u * 8 + 2);
+  EXPECT_THAT(lines[0], HasSubstr("nvml 0 gpu, W"));
+  EXPECT_THAT(lines[7], Not(HasSubstr("- -")));
+  EXPECT_THAT(lines[7].substr(10), Not(HasSubstr(" ")));
+  EXPECT_THAT(lines[16], HasSubstr("-   "));
+  EXPECT_THAT(lines.back(), HasSubstr("20 s"));
+}
+
+TEST(Power, TheSvgIsByItselfAndEscaped) {
+  const std::string svg = PowerSvg(Sample());
+  EXPECT_TRUE(svg.starts_with("<svg "));
+  EXPECT_TRUE(svg.ends_with("</svg>\n"));
+  EXPECT_THAT(svg, HasSubstr("train &lt;&amp;&quot;&gt;"));
+  for (const char* foreign : {"<script", "href", "url(http", "@import", "nan", "inf"}) {
+    EXPECT_THAT(svg, Not(HasSubstr(foreign)));
+  }
+  EXPECT_THAT(PowerSvg(Empty()), HasSubstr("nothing to plot"));
+  if (const char* path = std::getenv("XPLANE_TIME_POWER_SVG"); path != nullptr) {
+    std::ofstream(path) << svg;
+  }
+}
+
+}  // namespace
+}  // namespace xplane_time::output

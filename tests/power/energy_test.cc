@@ -1,0 +1,307 @@
+// Energy of windows: tables of what the definitions say, and the fold against the slow
+// reference over all tiny cases and random ones.
+#include "power/energy.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "tests/support/random.h"
+#include "tests/support/slow_energy.h"
+
+namespace xplane_time::power {
+namespace {
+
+using testing::Random;
+using testing::SlowEnergy;
+using testing::TimedValue;
+
+constexpr int64_t kSecond = 1'000'000'000;
+constexpr double kPjPerJ = 1e12;
+
+struct TestWindow {
+  int64_t begin_ns, end_ns;
+};
+
+std::vector<EnergyPart> Folded(const EnergyRules& rules, const std::vector<TimedValue>& readings,
+                               const std::vector<TestWindow>& windows,
+                               const std::vector<Suspension>& suspensions = {}) {
+  WindowEdges edges;
+  for (uint32_t i = 0; i < windows.size(); ++i) {
+    edges.Insert({windows[i].begin_ns, i, false});
+    edges.Insert({windows[i].end_ns, i, true});
+  }
+  EnergyFold fold(rules, &edges, &suspensions, nullptr);
+  for (const auto& [t_ns, value] : readings) fold.Add(t_ns, value);
+  fold.Finish();
+  std::vector<EnergyPart> parts;
+  for (uint32_t i = 0; i < windows.size(); ++i) parts.push_back(fold.Of(i));
+  return parts;
+}
+
+std::string Text(const std::vector<TimedValue>& readings) {
+  std::string text;
+  for (const auto& [t_ns, value] : readings) {
+    text += "(" + std::to_string(t_ns) + ", " + std::to_string(value) + ") ";
+  }
+  return text;
+}
+
+void ExpectNear(double value, double expected, const char* what) {
+  EXPECT_NEAR(value, expected, 1e-9 * std::abs(expected) + 1e-3) << what;
+}
+
+void Compare(const EnergyRules& rules, const std::vector<TimedValue>& readings,
+             const std::vector<TestWindow>& windows,
+             const std::vector<Suspension>& suspensions = {}) {
+  const std::vector<EnergyPart> parts = Folded(rules, readings, windows, suspensions);
+  for (size_t i = 0; i < windows.size(); ++i) {
+    const auto& [begin_ns, end_ns] = windows[i];
+    SCOPED_TRACE(::testing::Message() << (rules.counter ? "counter " : "held ") << Text(readings)
+                                      << "in " << begin_ns << " .. " << end_ns);
+    const EnergyPart slow = SlowEnergy(rules, readings, suspensions, begin_ns, end_ns);
+    const EnergyPart& part = parts[i];
+    EXPECT_EQ(part.covered_ns, slow.covered_ns);
+    ExpectNear(part.energy_pj, slow.energy_pj, "energy");
+    ExpectNear(part.lo_pj, slow.lo_pj, "lo");
+    ExpectNear(part.hi_pj, slow.hi_pj, "hi");
+    EXPECT_EQ(part.resets, slow.resets);
+    EXPECT_EQ(part.wraps, slow.wraps);
+    EXPECT_EQ(part.suspended, slow.suspended);
+    if (rules.counter) {
+      EXPECT_EQ(part.jumps, slow.jumps);
+    } else if (begin_ns < end_ns) {
+      EXPECT_EQ(part.peak_mw.has_value(), slow.peak_mw.has_value());
+      ExpectNear(part.peak_mw.value_or(0), slow.peak_mw.value_or(0), "peak");
+    }
+    EXPECT_LE(part.lo_pj, part.energy_pj + 1e-3);
+    EXPECT_GE(part.hi_pj, part.energy_pj - 1e-3);
+  }
+}
+
+EnergyRules Held(int64_t period_ns) {
+  EnergyRules rules;
+  rules.period_ns = rules.update_ns = period_ns;
+  return rules;
+}
+
+EnergyRules Counter(int64_t period_ns) {
+  EnergyRules rules = Held(period_ns);
+  rules.counter = true;
+  return rules;
+}
+
+// `count` readings, one every period from `first_ns` on.
+std::vector<TimedValue> Constant(int64_t first_ns, int64_t period_ns, int count, int64_t value) {
+  std::vector<TimedValue> readings;
+  for (int i = 0; i < count; ++i) readings.emplace_back(first_ns + i * period_ns, value);
+  return readings;
+}
+
+// 100 W for 5 s, polled 100 times: the first poll at the begin, one period and half of one
+// after it.
+TEST(Held, ConstantPowerIsExact) {
+  constexpr int64_t kPeriod = kSecond / 20;
+  for (const int64_t first_ns : {int64_t{0}, kPeriod / 2, kPeriod}) {
+    SCOPED_TRACE(first_ns);
+    const auto readings = Constant(first_ns, kPeriod, 100, 100'000);
+    const EnergyPart part = Folded(Held(kPeriod), readings, {{0, 5 * kSecond}})[0];
+    EXPECT_DOUBLE_EQ(part.energy_pj, 500 * kPjPerJ);
+    EXPECT_EQ(part.covered_ns, 5 * kSecond);
+    EXPECT_DOUBLE_EQ(part.lo_pj, part.hi_pj);
+    EXPECT_EQ(part.peak_mw, 100'000);
+  }
+}
+
+TEST(Held, OneReadingAloneIsNoEnergy) {
+  const EnergyPart part = Folded(Held(10), {{50, 100}}, {{0, 100}})[0];
+  EXPECT_EQ(part.covered_ns, 0);
+  EXPECT_EQ(part.peak_mw, std::nullopt);
+}
+
+TEST(Held, NothingIsCoveredWithoutReadings) {
+  EXPECT_EQ(Folded(Held(10), {}, {{0, 100}})[0].covered_ns, 0);
+}
+
+// 7 W from 10 on, a gap after 20, 9 W from 100 on; the period is 10.
+TEST(Held, AGapIsCoveredForThreePeriodsAndOneBackwards) {
+  const EnergyPart part = Folded(Held(10), {{10, 7}, {20, 7}, {100, 9}, {110, 9}}, {{0, 110}})[0];
+  EXPECT_EQ(part.covered_ns, (50 - 0) + (110 - 90));
+  EXPECT_DOUBLE_EQ(part.energy_pj, 7 * 50 + 9 * 20);
+}
+
+TEST(Held, NothingIsCoveredAcrossASuspension) {
+  const EnergyPart part = Folded(Held(10), Constant(0, 10, 10, 5), {{0, 90}}, {{42, 48, 1}})[0];
+  EXPECT_EQ(part.covered_ns, 80);
+  EXPECT_TRUE(part.suspended);
+}
+
+TEST(Held, AWindowBetweenTwoReadingsHasItsShare) {
+  const EnergyPart part = Folded(Held(10), {{0, 5}, {10, 7}, {20, 7}}, {{2, 6}})[0];
+  EXPECT_EQ(part.covered_ns, 4);
+  EXPECT_DOUBLE_EQ(part.energy_pj, 5 * 4);
+  // The 7 W may have begun up to one update earlier, at either edge.
+  EXPECT_DOUBLE_EQ(part.hi_pj, 5 * 4 + 2 * 10 * 2);
+}
+
+TEST(Held, ImplausiblePowerIsNoReading) {
+  const EnergyPart part =
+      Folded(Held(10), {{0, 5}, {10, kMostPlausibleMw + 1}, {20, -5}, {30, 5}}, {{0, 30}})[0];
+  EXPECT_DOUBLE_EQ(part.energy_pj, 5 * 30);
+  EXPECT_EQ(part.jumps, 2u);
+}
+
+// 2 uJ a nanosecond, read every 10 ns.
+TEST(Counter, InterpolatesAtTheEdges) {
+  std::vector<TimedValue> readings;
+  for (int64_t t = 0; t <= 100; t += 10) readings.emplace_back(t, 1000 + 2 * t);
+  EnergyRules rules = Counter(10);
+  rules.max_plausible_mw = 1'000'000'000;
+  const EnergyPart part = Folded(rules, readings, {{13, 57}})[0];
+  EXPECT_EQ(part.covered_ns, 44);
+  EXPECT_DOUBLE_EQ(part.energy_pj, 88e6);
+  EXPECT_DOUBLE_EQ(part.lo_pj, (2 * 50 - 2 * 30) * 1e6);  // 1100 at 50, 1060 at 23 + 7
+  EXPECT_DOUBLE_EQ(part.hi_pj, (2 * 70 - 2 * 10) * 1e6);
+}
+
+struct Broken {
+  const char* name;
+  std::optional<int64_t> wrap_range;
+  int64_t third;  // after 60, 80
+  uint32_t wraps, resets, jumps;
+  int64_t covered_ns;
+  double energy_uj;
+};
+
+TEST(Counter, DecreasesAndJumps) {
+  EnergyRules rules = Counter(10);
+  rules.max_plausible_mw = 5'000'000;  // 5 uJ a nanosecond: 100 in a span and an update
+  const Broken kCases[] = {
+      {"goes on", 99, 95, 0, 0, 0, 20, 35},
+      {"wraps", 99, 5, 1, 0, 0, 20, 20 + 25},
+      {"does not wrap without a range", std::nullopt, 5, 0, 1, 0, 10, 20},
+      {"too much for a wrap", 100'000, 5, 0, 1, 0, 10, 20},
+      {"was above its range before", 70, 5, 0, 1, 0, 10, 20},
+      {"jumps", 99, 500, 0, 0, 1, 10, 20},
+  };
+  for (const Broken& each : kCases) {
+    SCOPED_TRACE(each.name);
+    rules.wrap_range = each.wrap_range;
+    const EnergyPart part = Folded(rules, {{0, 60}, {10, 80}, {20, each.third}}, {{0, 20}})[0];
+    EXPECT_EQ(part.wraps, each.wraps);
+    EXPECT_EQ(part.resets, each.resets);
+    EXPECT_EQ(part.jumps, each.jumps);
+    EXPECT_EQ(part.covered_ns, each.covered_ns);
+    EXPECT_DOUBLE_EQ(part.energy_pj, each.energy_uj * 1e6);
+  }
+}
+
+TEST(Counter, AGapCountsOnlyAsAWhole) {
+  EnergyRules rules = Counter(10);
+  rules.max_plausible_mw = 1'000'000'000;
+  const std::vector<TimedValue> readings = {{0, 0}, {10, 10}, {100, 110}, {110, 120}};
+  const std::vector<EnergyPart> parts =
+      Folded(rules, readings, {{0, 110}, {0, 50}, {50, 110}, {40, 60}});
+  EXPECT_EQ(parts[0].covered_ns, 110);
+  EXPECT_DOUBLE_EQ(parts[0].energy_pj, 120e6);
+  EXPECT_EQ(parts[1].covered_ns, 10);
+  EXPECT_DOUBLE_EQ(parts[1].energy_pj, 10e6);
+  EXPECT_DOUBLE_EQ(parts[1].hi_pj, 110e6);
+  EXPECT_EQ(parts[2].covered_ns, 10);
+  EXPECT_DOUBLE_EQ(parts[2].energy_pj, 10e6);
+  EXPECT_EQ(parts[3].covered_ns, 0);
+}
+
+// Polled twice an update: the energy of a window in which it does not move is not 0.
+TEST(Counter, AReadingWithoutNewsIsNoPoint) {
+  EnergyRules rules = Counter(50);
+  rules.update_ns = 100;
+  rules.max_plausible_mw = 1'000'000'000;
+  const EnergyPart part =
+      Folded(rules, {{0, 0}, {50, 0}, {100, 70}, {150, 70}, {200, 140}}, {{110, 140}})[0];
+  EXPECT_DOUBLE_EQ(part.energy_pj, 0.7 * 30 * 1e6);
+  EXPECT_EQ(part.covered_ns, 30);
+}
+
+TEST(Counter, ThePeakIsAMeanOverTenUpdates) {
+  std::vector<TimedValue> readings;
+  for (int64_t t = 0; t <= 60; ++t) readings.emplace_back(t * 10, t <= 30 ? t : 30 + 3 * (t - 30));
+  EnergyRules rules = Counter(10);
+  rules.max_plausible_mw = 1'000'000'000;
+  const std::vector<EnergyPart> parts = Folded(rules, readings, {{0, 600}, {0, 300}, {10, 90}});
+  EXPECT_DOUBLE_EQ(parts[0].peak_mw.value(), 0.3e6);
+  EXPECT_DOUBLE_EQ(parts[1].peak_mw.value(), 0.1e6);
+  EXPECT_EQ(parts[2].peak_mw, std::nullopt);
+}
+
+std::vector<TestWindow> AllWindows(int64_t from, int64_t to) {
+  std::vector<TestWindow> windows;
+  for (int64_t begin = from; begin <= to; ++begin) {
+    for (int64_t end = begin; end <= to; ++end) windows.push_back({begin, end});
+  }
+  return windows;
+}
+
+// Every choice of up to four times of nine, every choice of four values.
+TEST(Energy, AllTinyCasesAgreeWithTheReference) {
+  constexpr int64_t kTimes = 9, kValues = 4;
+  constexpr int64_t kScale[] = {0, 1, 2, 9};
+  const std::vector<TestWindow> windows = AllWindows(-2, 12);
+  for (uint32_t times = 0; times < (1u << kTimes); ++times) {
+    const int count = __builtin_popcount(times);
+    if (count > 4) continue;
+    const int64_t choices = int64_t{1} << (2 * count);
+    for (int64_t values = 0; values < choices; values += 1 + count / 4 * 10) {
+      std::vector<TimedValue> readings;
+      int64_t rest = values;
+      for (int64_t t = 0; t < kTimes; ++t) {
+        if ((times >> t & 1) == 0) continue;
+        readings.emplace_back(t, kScale[rest % kValues]);
+        rest /= kValues;
+      }
+      for (const bool counter : {false, true}) {
+        EnergyRules rules = counter ? Counter(1) : Held(1);
+        rules.update_ns = 1 + values % 3;
+        if (values % 2 == 0) rules.wrap_range = 9;
+        rules.max_plausible_mw = counter ? 3'000'000 : 8;
+        Compare(rules, readings, windows);
+        if (::testing::Test::HasFailure()) return;
+      }
+    }
+  }
+}
+
+TEST(Energy, RandomCasesAgreeWithTheReference) {
+  Random random(7);
+  for (int round = 0; round < 3000; ++round) {
+    EnergyRules rules = random.OneIn(2) ? Held(10) : Counter(10);
+    rules.update_ns = 1 + random.Below(40);
+    if (random.OneIn(2)) rules.wrap_range = 2000;
+    rules.max_plausible_mw = rules.counter ? 40'000'000 : 90;
+    std::vector<TimedValue> readings;
+    int64_t t_ns = 100, value = random.Below(2000);
+    for (int64_t i = random.Below(60); i > 0; --i) {
+      t_ns += random.OneIn(10) ? 1 + random.Below(100) : 8 + random.Below(5);
+      value = rules.counter ? value + random.Below(200) * random.Below(2) : random.Below(100);
+      if (rules.counter && rules.wrap_range && value > 2000) value -= 2001;
+      if (random.OneIn(30)) value = random.Below(4000);
+      readings.emplace_back(t_ns, value);
+    }
+    std::vector<Suspension> suspensions;
+    for (int64_t at_ns = 100 + random.Below(400); random.OneIn(2); at_ns += 50) {
+      suspensions.push_back({at_ns, at_ns + 1 + random.Below(30), 5});
+    }
+    std::vector<TestWindow> windows;
+    for (int i = 0; i < 20; ++i) {
+      const int64_t begin_ns = random.Below(900);
+      windows.push_back({begin_ns, begin_ns + random.Below(300)});
+    }
+    Compare(rules, readings, windows, suspensions);
+    if (::testing::Test::HasFailure()) return;
+  }
+}
+
+}  // namespace
+}  // namespace xplane_time::power

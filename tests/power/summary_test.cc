@@ -1,0 +1,346 @@
+// Whole logs to summaries.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "tests/power/log_text.h"
+#include "tests/support/random.h"
+#include "xplane_time/power.h"
+
+namespace xplane_time {
+namespace {
+
+using testing::ChannelText;
+using ::testing::Contains;
+using ::testing::Field;
+using testing::LogText;
+using ::testing::Not;
+
+const std::string kPower = ChannelText("GPU-1", "power_mw", "instant");
+const std::string kEnergy = ChannelText("GPU-1", "energy_uj", "cumulative");
+
+PowerSummary Summary(const LogText& log, const PowerSummaryOptions& options = {}) {
+  auto summary = SummarizePowerLogText(log.text(), "p.jsonl", options);
+  EXPECT_TRUE(summary.ok()) << summary.status();
+  return summary.ok() ? *std::move(summary) : PowerSummary();
+}
+
+const WindowSummary& WindowOf(const PowerSummary& summary, const std::string& name) {
+  for (const WindowSummary& window : summary.windows) {
+    if (window.name == name) return window;
+  }
+  ADD_FAILURE() << "no window " << name;
+  return summary.windows.front();
+}
+
+// 20 Hz from one period after the start, `seconds` long.
+LogText Constant(double seconds, const std::string& mw) {
+  LogText log(kPower);
+  for (int i = 1; i <= std::lround(seconds * 20); ++i) log.Read(0.05 * i, 0, mw);
+  return log.End(seconds);
+}
+
+TEST(Summary, AConstantPowerIsItsEnergy) {
+  const PowerSummary summary = Summary(Constant(5, "100000"));
+  ASSERT_EQ(summary.windows.size(), 1u);
+  const WindowSummary& whole = summary.windows[0];
+  EXPECT_EQ(whole.name, "");
+  EXPECT_EQ(whole.end_ns - whole.begin_ns, 5'000'000'000);
+  EXPECT_EQ(whole.begin_unix_ns, 1'700'000'000'000'000'000);
+  EXPECT_FALSE(whole.cut);
+  const EnergyEstimate& energy = whole.energies.at(0);
+  EXPECT_EQ(energy.estimator, EnergyEstimator::kHeld);
+  EXPECT_NEAR(energy.energy_j.value(), 500, 1e-9);
+  EXPECT_NEAR(energy.mean_w.value(), 100, 1e-9);
+  EXPECT_NEAR(energy.peak_w.value(), 100, 1e-9);
+  EXPECT_NEAR(energy.coverage, 1, 1e-12);
+  EXPECT_EQ(energy.reason, PowerReason::kKnown);
+  EXPECT_TRUE(energy.shared);
+  EXPECT_EQ(energy.readings, 100u);
+  EXPECT_NEAR(whole.total.energy_j.value(), 500, 1e-9);
+  EXPECT_TRUE(summary.complete);
+  EXPECT_EQ(summary.host, "node1");
+  const GaugeSummary& gauge = whole.gauges.at(0);
+  EXPECT_EQ(gauge.n, 100u);
+  EXPECT_EQ(gauge.median, 100'000.0);
+  ASSERT_EQ(summary.readers.size(), 1u);
+  EXPECT_NEAR(summary.readers[0].effective_hz, 20, 1e-6);
+  EXPECT_EQ(summary.readers[0].missed, 2u);  // as the log's end has it
+  EXPECT_EQ(summary.readers[0].own_cpu_ns, 77);
+}
+
+TEST(Summary, OneReadingIsAFault) {
+  LogText log(kPower);
+  log.Read(1, 0, "100000").End(2);
+  const EnergyEstimate energy = Summary(log).windows.at(0).energies.at(0);
+  EXPECT_EQ(energy.energy_j, std::nullopt);
+  EXPECT_EQ(energy.reason, PowerReason::kNoSamples);
+  EXPECT_EQ(energy.readings, 1u);
+}
+
+TEST(Summary, NoReadingAtAll) {
+  LogText log(kPower);
+  const PowerSummary summary = Summary(log.End(1));
+  const WindowSummary& whole = summary.windows.at(0);
+  EXPECT_EQ(whole.energies.at(0).energy_j, std::nullopt);
+  EXPECT_EQ(whole.energies.at(0).reason, PowerReason::kNoSamples);
+  EXPECT_EQ(whole.total.energy_j, std::nullopt);
+  EXPECT_EQ(whole.total.reason, PowerReason::kNoSamples);
+  EXPECT_EQ(whole.total.missing, "nvml GPU-1 gpu");
+  EXPECT_EQ(whole.gauges.at(0).reason, PowerReason::kNoSamples);
+}
+
+TEST(Summary, UnknownReadingsTellTheirReason) {
+  LogText log(kPower);
+  for (int i = 0; i < 20; ++i) log.Read(0.05 * i, 0, R"(null,"permission_denied")");
+  const WindowSummary whole = Summary(log.End(1)).windows.at(0);
+  EXPECT_EQ(whole.energies.at(0).reason, PowerReason::kPermissionDenied);
+  EXPECT_EQ(whole.gauges.at(0).unknown, 20u);
+}
+
+// Windows "a" 1 .. 3 s and "b" 2 .. 4 s overlap; power is 100 W, then 200 W from 2.5 s on.
+TEST(Summary, OverlappingWindows) {
+  LogText log(kPower);
+  for (int i = 0; i <= 100; ++i) {
+    if (i == 20) log.Mark(1, "begin", "a");
+    if (i == 40) log.Mark(2, "begin", "b");
+    if (i == 60) log.Mark(3, "end", "a");
+    if (i == 80) log.Mark(4, "end", "b");
+    log.Read(0.05 * i, 0, i < 50 ? "100000" : "200000");
+  }
+  const PowerSummary summary = Summary(log.End(5));
+  ASSERT_EQ(summary.windows.size(), 3u);
+  EXPECT_NEAR(WindowOf(summary, "a").energies[0].energy_j.value(), 150 + 100, 1e-9);
+  EXPECT_NEAR(WindowOf(summary, "b").energies[0].energy_j.value(), 50 + 300, 1e-9);
+  EXPECT_NEAR(WindowOf(summary, "b").energies[0].peak_w.value(), 200, 1e-9);
+  // 20 .. 60 and 40 .. 80, ends included
+  EXPECT_EQ(WindowOf(summary, "a").gauges[0].n, 41u);
+  EXPECT_EQ(WindowOf(summary, "a").gauges[0].median, 100'000.0);
+  EXPECT_EQ(WindowOf(summary, "b").gauges[0].n, 41u);
+  EXPECT_EQ(WindowOf(summary, "b").gauges[0].median, 200'000.0);
+}
+
+TEST(Summary, AMarkBeforeAndAfterTheReadingsAroundIt) {
+  for (const int lines_late : {0, 3, 30}) {
+    SCOPED_TRACE(lines_late);
+    LogText log(kPower);
+    for (int i = 0; i <= 100; ++i) {
+      log.Read(0.05 * i, 0, std::to_string(1000 * i));
+      if (i == 20 + lines_late) log.Mark(1, "begin", "a");
+      if (i == 60 + lines_late) log.Mark(3, "end", "a");
+    }
+    const PowerSummary summary = Summary(log.End(5));
+    EXPECT_EQ(WindowOf(summary, "a").gauges[0].n, 41u);
+    EXPECT_EQ(WindowOf(summary, "a").gauges[0].min, 20'000.0);
+    EXPECT_EQ(WindowOf(summary, "a").gauges[0].max, 60'000.0);
+  }
+}
+
+TEST(Summary, WindowsOfOneNameAreNumberedAndOneThatIsOpenIsCut) {
+  LogText log(kPower);
+  for (int i = 0; i <= 40; ++i) log.Read(0.05 * i, 0, "1000");
+  log.Mark(0.1, "end", "never").Mark(0.5, "begin", "a").Mark(1, "end", "a").Mark(1.5, "begin", "a");
+  log.Mark(1.6, "begin", "a");
+  const PowerSummary summary = Summary(log);
+  ASSERT_EQ(summary.windows.size(), 3u);
+  EXPECT_EQ(summary.windows[2].number, 1u);
+  EXPECT_TRUE(summary.windows[2].cut);
+  EXPECT_TRUE(summary.windows[0].cut);
+  EXPECT_FALSE(summary.complete);
+  EXPECT_THAT(summary.findings, Contains(Field(&PowerFinding::code, "end_without_begin")));
+  EXPECT_THAT(summary.findings, Contains(Field(&PowerFinding::code, "begin_of_open")));
+  EXPECT_THAT(summary.findings, Contains(Field(&PowerFinding::code, "log_without_end")));
+}
+
+TEST(Summary, IdlePowerIsThatOfTheWindowsOfThatName) {
+  LogText log(kPower);
+  for (int i = 0; i <= 100; ++i) {
+    if (i == 0) log.Mark(0, "begin", "idle");
+    if (i == 40) log.Mark(2, "end", "idle").Mark(2, "begin", "work");
+    log.Read(0.05 * i, 0, i < 40 ? "50000" : "300000");
+  }
+  log.Mark(5, "end", "work").End(5);
+  const EnergyEstimate work = WindowOf(Summary(log), "work").energies.at(0);
+  EXPECT_NEAR(work.energy_j.value(), 900, 1e-9);
+  EXPECT_NEAR(work.idle_j.value(), 150, 1e-9);
+  EXPECT_NEAR(work.active_j.value(), 750, 1e-9);
+}
+
+LogText Both(double counter_watts) {
+  LogText log(kPower + "," + kEnergy);
+  for (int i = 0; i <= 100; ++i) {
+    log.Read(0.05 * i, 0, "100000");
+    log.Read(0.05 * i, 1, std::to_string(std::llround(counter_watts * 0.05e6 * i)));
+  }
+  return log.End(5);
+}
+
+TEST(Summary, CounterAndIntegralAreCompared) {
+  const EnergyEstimate same = Summary(Both(101)).windows[0].energies.at(0);
+  EXPECT_EQ(same.estimator, EnergyEstimator::kCounter);
+  EXPECT_NEAR(same.energy_j.value(), 505, 1e-9);
+  EXPECT_NEAR(same.integral_j.value(), 500, 1e-9);
+  EXPECT_FALSE(same.inconsistent);
+  const PowerSummary summary = Summary(Both(120));
+  const EnergyEstimate apart = summary.windows[0].energies.at(0);
+  EXPECT_TRUE(apart.inconsistent);
+  EXPECT_NEAR(apart.counter_j.value(), 600, 1e-9);
+  EXPECT_NEAR(apart.integral_j.value(), 500, 1e-9);
+  EXPECT_THAT(summary.findings, Contains(Field(&PowerFinding::code, "inconsistent")));
+}
+
+TEST(Summary, NamedEstimators) {
+  LogText log(kPower);
+  for (int i = 0; i <= 20; ++i) log.Read(0.05 * i, 0, std::to_string(10'000 * i));
+  log.End(1);
+  const auto energy = [&](EnergyEstimator estimator) {
+    return Summary(log, {.estimator = estimator}).windows[0].energies.at(0);
+  };
+  EXPECT_NEAR(energy(EnergyEstimator::kTrapezoid).energy_j.value(), 100, 1e-9);
+  EXPECT_NEAR(energy(EnergyEstimator::kEndpointMean).energy_j.value(), 100, 1e-9);
+  EXPECT_NEAR(energy(EnergyEstimator::kHeld).energy_j.value(), 95, 1e-9);
+  EXPECT_EQ(energy(EnergyEstimator::kCounter).energy_j, std::nullopt);
+  EXPECT_EQ(energy(EnergyEstimator::kCounter).reason, PowerReason::kUnsupported);
+}
+
+TEST(Summary, AStepOfTheWallClockChangesNoEnergy) {
+  LogText log(kPower);
+  for (int i = 0; i <= 100; ++i) {
+    if (i % 20 == 0) log.Clocks(0.05 * i + 0.001, i >= 60 ? 10 : 0, 0);
+    log.Read(0.05 * i, 0, "100000");
+  }
+  const PowerSummary summary = Summary(log.End(5));
+  EXPECT_NEAR(summary.windows[0].energies.at(0).energy_j.value(), 500, 1e-9);
+  EXPECT_EQ(summary.windows[0].suspended_ns, 0);
+  EXPECT_THAT(summary.findings, Contains(Field(&PowerFinding::code, "clock_step")));
+  EXPECT_THAT(summary.findings, Not(Contains(Field(&PowerFinding::code, "suspended"))));
+}
+
+TEST(Summary, ASuspendedMachineIsNotCovered) {
+  LogText log(kEnergy);
+  for (int i = 0; i <= 100; ++i) {
+    if (i % 20 == 0) log.Clocks(0.05 * i + 0.001, i >= 60 ? 10 : 0, i >= 60 ? 10 : 0);
+    log.Read(0.05 * i, 0, std::to_string(5'000'000 * i + (i > 50 ? 77'000'000 : 0)));
+  }
+  const PowerSummary summary = Summary(log.End(5));
+  const EnergyEstimate& energy = summary.windows[0].energies.at(0);
+  EXPECT_EQ(energy.reason, PowerReason::kSuspended);
+  // Somewhere between the clocks of 2 and of 3 s, and the readings around.
+  EXPECT_NEAR(energy.coverage, 3.95 / 5, 1e-9);
+  EXPECT_NEAR(energy.mean_w.value(), 100, 1e-9);
+  EXPECT_EQ(summary.windows[0].suspended_ns, 10'000'000'000);
+  EXPECT_THAT(summary.findings, Contains(Field(&PowerFinding::code, "suspended")));
+  EXPECT_THAT(summary.findings, Not(Contains(Field(&PowerFinding::code, "clock_step"))));
+}
+
+TEST(Summary, AResetIsReported) {
+  LogText log(kEnergy);
+  for (int i = 0; i <= 100; ++i) {
+    log.Read(0.05 * i, 0, std::to_string(5'000'000 * (i < 50 ? i + 100 : i - 50)));
+  }
+  const EnergyEstimate energy = Summary(log.End(5)).windows[0].energies.at(0);
+  EXPECT_EQ(energy.resets, 1u);
+  EXPECT_EQ(energy.reason, PowerReason::kReset);
+  EXPECT_NEAR(energy.coverage, 4.95 / 5, 1e-9);
+  EXPECT_NEAR(energy.energy_j.value(), 495, 1e-9);
+}
+
+TEST(Summary, AGapIsReported) {
+  LogText log(kPower);
+  for (int i = 0; i <= 100; ++i) {
+    if (i <= 40 || i >= 60) log.Read(0.05 * i, 0, "100000");
+  }
+  const EnergyEstimate energy = Summary(log.End(5)).windows[0].energies.at(0);
+  EXPECT_EQ(energy.reason, PowerReason::kGap);
+  EXPECT_EQ(energy.longest_gap_ns, 1'000'000'000);
+  EXPECT_NEAR(energy.coverage, (5 - 0.8) / 5, 1e-9);
+  EXPECT_NEAR(energy.mean_w.value(), 100, 1e-9);
+}
+
+TEST(Summary, TimesThatGoBackwardsAreCountedAndLeftOut) {
+  LogText log(kPower);
+  for (int i = 0; i <= 20; ++i) log.Read(0.05 * i, 0, "100000").Read(0.05 * i - 0.5, 0, "1");
+  const PowerSummary summary = Summary(log.End(1));
+  EXPECT_NEAR(summary.windows[0].energies.at(0).energy_j.value(), 100, 1e-9);
+  EXPECT_THAT(summary.findings, Contains(Field(&PowerFinding::code, "times_backwards")));
+}
+
+TEST(Summary, WindowsPastTheMostAreCounted) {
+  LogText log(kPower);
+  for (int i = 0; i < 10; ++i) log.Mark(0.1 * i, "begin", "w").Mark(0.1 * i + 0.05, "end", "w");
+  const PowerSummary summary = Summary(log.End(1), {.max_windows = 4});
+  EXPECT_EQ(summary.windows.size(), 4u);
+  EXPECT_THAT(summary.findings, Contains(Field(&PowerFinding::code, "windows_dropped")));
+  EXPECT_THAT(summary.findings, Not(Contains(Field(&PowerFinding::code, "end_without_begin"))));
+}
+
+TEST(Summary, TheSeriesHasEveryJouleAndItsGaps) {
+  LogText log(kPower);
+  for (int i = 0; i <= 4000; ++i) {
+    if (i < 1000 || i > 2000) log.Read(0.05 * i, 0, std::to_string(1000 * (i % 100)));
+  }
+  const PowerSummary summary = Summary(log.End(200), {.max_columns = 100});
+  ASSERT_EQ(summary.series.size(), 1u);
+  const PowerSeries& series = summary.series[0];
+  EXPECT_LE(series.columns.size(), 100u);
+  double energy_j = 0, gaps = 0;
+  for (const PowerColumn& column : series.columns) {
+    EXPECT_EQ(column.mean_w.has_value(), column.covered > 0);
+    if (column.covered == 0) ++gaps;
+    energy_j +=
+        column.mean_w.value_or(0) * column.covered * static_cast<double>(series.column_ns) / 1e9;
+  }
+  EXPECT_GT(gaps, 0);
+  // The last reading, of 0 W, holds on after the window.
+  EXPECT_NEAR(energy_j, summary.windows[0].energies[0].energy_j.value(), 1e-6);
+}
+
+TEST(Summary, EveryCutIsSummarizedOrRefused) {
+  LogText log(kPower + "," + kEnergy);
+  for (int i = 0; i < 5; ++i) {
+    log.Clocks(0.05 * i, 0, 0).Mark(0.05 * i, "begin", "w");
+    log.Read(0.05 * i, 0, "100000").Read(0.05 * i, 1, "1").Mark(0.05 * i + 0.02, "end", "w");
+    log.Line(R"({"t":1000000000000,"gauge":"g","value":5})");
+  }
+  log.End(1);
+  const size_t header = log.text().find('\n');
+  for (size_t size = 0; size <= log.text().size(); ++size) {
+    SCOPED_TRACE(size);
+    const auto summary =
+        SummarizePowerLogText(std::string_view(log.text()).substr(0, size), "p", {});
+    ASSERT_EQ(summary.ok(), size >= header) << summary.status();
+    if (!summary.ok()) {
+      EXPECT_TRUE(absl::IsDataLoss(summary.status()));
+      continue;
+    }
+    EXPECT_EQ(summary->complete, size + 1 >= log.text().size());
+    EXPECT_THAT(summary->findings, Not(Contains(Field(&PowerFinding::code, "damaged_lines"))));
+  }
+}
+
+TEST(Summary, NoFlippedByteIsFatal) {
+  LogText log(kPower + "," + kEnergy);
+  for (int i = 0; i < 3; ++i) {
+    log.Clocks(0.05 * i, 0, 0).Mark(0.05 * i, "begin", "w").Read(0.05 * i, 0, "100000");
+    log.Read(0.05 * i, 1, "1").Mark(0.05 * i + 0.02, "end", "w");
+  }
+  log.End(1);
+  testing::Random random(9);
+  for (size_t at = 0; at < log.text().size(); ++at) {
+    std::string text = log.text();
+    text[at] = static_cast<char>(random.Below(256));
+    const auto summary = SummarizePowerLogText(text, "p", {});
+    if (!summary.ok()) {
+      EXPECT_TRUE(absl::IsDataLoss(summary.status())) << summary.status();
+    } else {
+      for (const WindowSummary& window : summary->windows)
+        EXPECT_LE(window.begin_ns, window.end_ns);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace xplane_time

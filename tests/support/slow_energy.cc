@@ -1,0 +1,239 @@
+#include "tests/support/slow_energy.h"
+
+#include <algorithm>
+#include <limits>
+#include <optional>
+
+namespace xplane_time::testing {
+namespace {
+
+using power::EnergyPart;
+using power::EnergyRules;
+using power::kGapPeriods;
+using power::Suspension;
+
+bool Slept(const std::vector<Suspension>& suspensions, int64_t from_ns, int64_t to_ns) {
+  return std::any_of(suspensions.begin(), suspensions.end(), [&](const Suspension& each) {
+    return each.from_ns < to_ns && each.to_ns > from_ns;
+  });
+}
+
+struct Span {
+  int64_t begin_ns, end_ns;
+  double power_mw;
+};
+
+struct Window {
+  int64_t begin_ns, end_ns;
+  // Of a span, the part inside.
+  int64_t Inside(int64_t from_ns, int64_t to_ns) const {
+    return std::max<int64_t>(0, std::min(to_ns, end_ns) - std::max(from_ns, begin_ns));
+  }
+};
+
+// Where each reading holds.
+std::vector<Span> HeldSpans(const EnergyRules& rules, const std::vector<TimedValue>& readings,
+                            const std::vector<Suspension>& suspensions) {
+  const auto slept = [&](size_t i) {
+    return Slept(suspensions, readings[i].first, readings[i + 1].first);
+  };
+  const auto joined = [&](size_t i) {  // with the next
+    return i + 1 < readings.size() && !slept(i) &&
+           readings[i + 1].first - readings[i].first <= kGapPeriods * rules.period_ns;
+  };
+  std::vector<Span> spans;
+  for (size_t i = 0; i < readings.size(); ++i) {
+    const auto [t_ns, mw] = readings[i];
+    const bool before = i > 0 && joined(i - 1), after = joined(i);
+    if (!before && !after) continue;  // alone
+    if (!before && !(i > 0 && slept(i - 1))) {
+      int64_t from_ns = t_ns - rules.period_ns;
+      if (i > 0) from_ns = std::max(from_ns, readings[i - 1].first);
+      if (!spans.empty()) from_ns = std::max(from_ns, spans.back().end_ns);
+      if (from_ns < t_ns) spans.push_back({from_ns, t_ns, static_cast<double>(mw)});
+    }
+    int64_t to_ns = t_ns + kGapPeriods * rules.period_ns;
+    if (after) to_ns = readings[i + 1].first;
+    if (!after && i + 1 < readings.size()) {
+      if (slept(i)) continue;
+      to_ns = std::min(to_ns, readings[i + 1].first);
+    }
+    spans.push_back({t_ns, to_ns, static_cast<double>(mw)});
+  }
+  return spans;
+}
+
+// The spread of the last reading before the edge and the two at or after it, of those that
+// are near.
+double SlowSlack(const EnergyRules& rules, const std::vector<TimedValue>& readings,
+                 int64_t edge_ns) {
+  size_t after = 0;
+  while (after < readings.size() && readings[after].first < edge_ns) ++after;
+  std::vector<int64_t> values;
+  for (size_t i = after == 0 ? 0 : after - 1; i < std::min(after + 2, readings.size()); ++i) {
+    const int64_t apart_ns =
+        std::max(readings[i].first, edge_ns) - std::min(readings[i].first, edge_ns);
+    if (apart_ns <= kGapPeriods * rules.period_ns) values.push_back(readings[i].second);
+  }
+  if (values.empty()) return 0;
+  const auto [least, most] = std::minmax_element(values.begin(), values.end());
+  return static_cast<double>(*most - *least) * static_cast<double>(rules.update_ns);
+}
+
+EnergyPart SlowHeld(const EnergyRules& rules, std::vector<TimedValue> readings,
+                    const std::vector<Suspension>& suspensions, const Window& window) {
+  EnergyPart part;
+  std::erase_if(readings, [&](const TimedValue& each) {
+    return each.second < 0 || each.second > rules.max_plausible_mw;
+  });
+  for (size_t i = 0; i + 1 < readings.size(); ++i) {
+    const int64_t from_ns = readings[i].first, to_ns = readings[i + 1].first;
+    if (Slept(suspensions, from_ns, to_ns) && from_ns < window.end_ns && to_ns > window.begin_ns) {
+      part.suspended = true;
+    }
+  }
+  for (const Span& span : HeldSpans(rules, readings, suspensions)) {
+    const int64_t inside_ns = window.Inside(span.begin_ns, span.end_ns);
+    if (inside_ns == 0) continue;
+    part.covered_ns += inside_ns;
+    part.energy_pj += span.power_mw * static_cast<double>(inside_ns);
+    part.peak_mw = std::max(part.peak_mw.value_or(0), span.power_mw);
+  }
+  const double slack_pj =
+      SlowSlack(rules, readings, window.begin_ns) + SlowSlack(rules, readings, window.end_ns);
+  part.lo_pj = std::max(0.0, part.energy_pj - slack_pj);
+  part.hi_pj = part.energy_pj + slack_pj;
+  return part;
+}
+
+// A point of the counter, with the energy up to it over all segments.
+struct CounterPoint {
+  int64_t t_ns;
+  double total_pj;
+  bool joined, gap;  // with the point before: energy is known; but not where
+};
+
+struct Counter {
+  std::vector<CounterPoint> points;
+  // Times between which something happened.
+  std::vector<std::pair<int64_t, int64_t>> resets, wraps, jumps, sleeps;
+};
+
+Counter CounterOf(const EnergyRules& rules, const std::vector<TimedValue>& readings,
+                  const std::vector<Suspension>& suspensions) {
+  Counter counter;
+  double total_pj = 0;
+  for (size_t i = 0; i < readings.size(); ++i) {
+    const auto [t_ns, value] = readings[i];
+    if (i == 0) {
+      counter.points.push_back({t_ns, 0, false, false});
+      continue;
+    }
+    const auto [before_ns, before] = readings[i - 1];
+    const std::pair between(before_ns, t_ns);
+    // A reading without news is no point; it becomes one where no later one tells.
+    const auto tell_before = [&] {
+      if (counter.points.back().t_ns != before_ns) {
+        counter.points.push_back({before_ns, total_pj, true, false});
+      }
+    };
+    const auto plausible = [&](int64_t delta_uj) {
+      return static_cast<double>(delta_uj) * 1e6 <=
+             static_cast<double>(t_ns - before_ns + rules.update_ns) *
+                 static_cast<double>(rules.max_plausible_mw);
+    };
+    int64_t delta_uj = value - before;
+    bool broken = false, wrapped = false;
+    if (Slept(suspensions, before_ns, t_ns)) {
+      counter.sleeps.push_back(between);
+      broken = true;
+    } else {
+      if (delta_uj < 0 && rules.wrap_range && before <= *rules.wrap_range &&
+          delta_uj + *rules.wrap_range + 1 >= 0 && plausible(delta_uj + *rules.wrap_range + 1)) {
+        delta_uj += *rules.wrap_range + 1;
+        wrapped = true;
+      }
+      broken = delta_uj < 0 || !plausible(delta_uj);
+      if (broken) (delta_uj < 0 ? counter.resets : counter.jumps).push_back(between);
+    }
+    if (broken) {
+      tell_before();
+      counter.points.push_back({t_ns, total_pj, false, false});
+      continue;
+    }
+    const bool gap = t_ns - before_ns > kGapPeriods * rules.period_ns;
+    if (!gap && delta_uj == 0 && t_ns - counter.points.back().t_ns <= 2 * rules.update_ns) {
+      continue;
+    }
+    if (gap) tell_before();
+    if (wrapped) counter.wraps.emplace_back(counter.points.back().t_ns, t_ns);
+    total_pj += static_cast<double>(delta_uj) * 1e6;
+    counter.points.push_back({t_ns, total_pj, true, gap});
+  }
+  if (!readings.empty() && counter.points.back().t_ns != readings.back().first) {
+    counter.points.push_back({readings.back().first, total_pj, true, false});
+  }
+  return counter;
+}
+
+EnergyPart SlowCounter(const EnergyRules& rules, std::vector<TimedValue> readings,
+                       const std::vector<Suspension>& suspensions, const Window& window) {
+  EnergyPart part;
+  std::erase_if(readings, [](const TimedValue& each) { return each.second < 0; });
+  const Counter counter = CounterOf(rules, readings, suspensions);
+  const auto& points = counter.points;
+  for (size_t i = 1; i < points.size(); ++i) {
+    const CounterPoint &from = points[i - 1], &to = points[i];
+    if (!to.joined) continue;
+    const int64_t inside_ns = window.Inside(from.t_ns, to.t_ns);
+    if (to.gap && inside_ns != to.t_ns - from.t_ns) continue;
+    part.covered_ns += inside_ns;
+    part.energy_pj += (to.total_pj - from.total_pj) * static_cast<double>(inside_ns) /
+                      static_cast<double>(to.t_ns - from.t_ns);
+  }
+  const auto count = [&](const std::vector<std::pair<int64_t, int64_t>>& all) {
+    return static_cast<uint32_t>(std::count_if(all.begin(), all.end(), [&](const auto& each) {
+      return each.first < window.end_ns && each.second > window.begin_ns;
+    }));
+  };
+  part.resets = count(counter.resets);
+  part.wraps = count(counter.wraps);
+  part.jumps = count(counter.jumps);
+  part.suspended = count(counter.sleeps) > 0;
+  if (points.empty()) return part;
+  const auto at_or_before = [&](int64_t edge_ns) {
+    double total_pj = 0;
+    for (const CounterPoint& point : points) {
+      if (point.t_ns <= edge_ns) total_pj = point.total_pj;
+    }
+    return total_pj;
+  };
+  const auto updated = [&](int64_t edge_ns) -> std::optional<double> {
+    for (const CounterPoint& point : points) {
+      if (point.t_ns >= edge_ns + rules.update_ns) return point.total_pj;
+    }
+    return std::nullopt;
+  };
+  const double last_pj = points.back().total_pj;
+  part.lo_pj =
+      std::max(0.0, at_or_before(window.end_ns) - updated(window.begin_ns).value_or(last_pj));
+  const auto late_pj = updated(window.end_ns);
+  part.hi_pj = late_pj.value_or(last_pj) - at_or_before(window.begin_ns);
+  if (!late_pj.has_value() && part.covered_ns > 0) {
+    part.hi_pj += part.energy_pj / static_cast<double>(part.covered_ns) *
+                  static_cast<double>(rules.update_ns);
+  }
+  return part;
+}
+
+}  // namespace
+
+EnergyPart SlowEnergy(const EnergyRules& rules, const std::vector<TimedValue>& readings,
+                      const std::vector<Suspension>& suspensions, int64_t begin_ns,
+                      int64_t end_ns) {
+  const Window window = {begin_ns, end_ns};
+  return rules.counter ? SlowCounter(rules, readings, suspensions, window)
+                       : SlowHeld(rules, readings, suspensions, window);
+}
+
+}  // namespace xplane_time::testing

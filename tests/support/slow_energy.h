@@ -1,0 +1,23 @@
+// Energy of one window by the words of docs/power.md: every reading is looked at again for
+// every window. What src/power/energy.h is checked against.
+#ifndef XPLANE_TIME_TESTS_SUPPORT_SLOW_ENERGY_H_
+#define XPLANE_TIME_TESTS_SUPPORT_SLOW_ENERGY_H_
+
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "power/energy.h"
+
+namespace xplane_time::testing {
+
+using TimedValue = std::pair<int64_t, int64_t>;  // nanoseconds, milliwatts or microjoules
+
+power::EnergyPart SlowEnergy(const power::EnergyRules& rules,
+                             const std::vector<TimedValue>& readings,
+                             const std::vector<power::Suspension>& suspensions, int64_t begin_ns,
+                             int64_t end_ns);
+
+}  // namespace xplane_time::testing
+
+#endif  // XPLANE_TIME_TESTS_SUPPORT_SLOW_ENERGY_H_
