@@ -204,11 +204,7 @@ struct GaugeSummary {
   // In the unit of `quantity`; the median is exact of up to 16384 readings, beyond within
   // 0.006 % (docs/power.md).
   std::optional<double> avg = {}, max = {}, median = {}, min = {};
-<<<<<<< HEAD
-  PowerReason reason = PowerReason::kKnown;                          // where n is 0
-=======
   PowerReason reason = PowerReason::kKnown;  // where n is 0
->>>>>>> wt-window
 };
 
 // The energies of a window that are `in_total`, added up: only where each of them is known.
