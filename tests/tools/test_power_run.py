@@ -9,7 +9,7 @@ import sys
 import time
 import unittest
 
-from harness import HERE, REPOSITORY, EndToEndTest, environment
+from harness import BINARY, HERE, REPOSITORY, EndToEndTest, environment
 
 PROBE = os.environ.get("POWER_RUN_PROBE", str(REPOSITORY / "build" / "tests" / "power_run_probe"))
 TIMEOUT_S = 60
@@ -375,6 +375,33 @@ class Again(PowerRunTest):
                 summary = self.summary()
                 self.assertEqual((summary["complete"], summary["stop_reason"],
                                   summary["total_queries"]), (False, "interrupted", 2))
+
+
+class Recorded(PowerRunTest):
+    """The real command over the real recorder."""
+
+    def run_real(self, source):
+        done = subprocess.run(
+            [BINARY, "power", "run", "set.jsonl", "--model", "m", "--source", source, "--",
+             sys.executable, HERE / "fake_command.py", self.log, "slow"], cwd=self.at,
+            env=self.environment, capture_output=True, text=True, timeout=TIMEOUT_S)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        path, = (self.at / "runs").iterdir()
+        return [json.loads(line) for line in (path / "records.jsonl").read_text().splitlines()]
+
+    def test_a_constant_power_times_the_window(self):
+        self.records(None, None)
+        for record in self.run_real("constant:100"):
+            self.assertIsNone(record["telemetry_error"])
+            energy, = record["energies"]
+            seconds = (record["interval"]["end_ns"] - record["interval"]["begin_ns"]) / 1e9
+            self.assertEqual((energy["domain"], energy["coverage"]), ("constant", 1.0))
+            self.assertGreaterEqual(energy["energy_joules"], 100 * seconds * (1 - 1e-9))
+
+    def test_without_sensors(self):
+        self.records(None)
+        record, = self.run_real("none")
+        self.assertEqual((record["energies"], record["telemetry_error"]), ([], None))
 
 
 if __name__ == "__main__":
