@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "cmd_power_run.h"
 #include "commands.h"
 #include "measured_command.h"
 #include "output/power.h"
@@ -161,6 +162,11 @@ int RunPower(const Options& options) {
       return RunSources(options.power, options.output);
     case PowerAction::kRecord:
       return RunRecord(options.power, options.output);
+    case PowerAction::kRun: {
+      PowerRunCommand command = options.power.run;
+      command.from.environment = Environment();
+      return RunPowerRun(command, RecordedTelemetry);
+    }
     case PowerAction::kReplay:
       break;
   }

@@ -65,7 +65,8 @@ constexpr std::array<CommandInfo, 10> kCommands = {{
      "  xplane-time power sources\n"
      "  xplane-time power record -- python train.py\n"
      "  xplane-time power record --idle 10 -r 5 --log power.jsonl -- ./bench\n"
-     "  xplane-time power replay power.jsonl --format json\n"},
+     "  xplane-time power replay power.jsonl --format json\n"
+     "  xplane-time power run problems.jsonl -- python answer.py\n"},
 }};
 
 // Help that fits 80 columns.

@@ -4,7 +4,6 @@ add_library(xplane_time_tune STATIC
   tune/export.cc
   tune/expression.cc
   tune/expression_parser.cc
-  tune/harness_process.cc
   tune/harness_protocol.cc
   tune/measuring.cc
   tune/outcome_json.cc
@@ -34,6 +33,7 @@ add_library(xplane_time_tune STATIC
   tune/tune.cc)
 target_include_directories(xplane_time_tune PUBLIC ${CMAKE_CURRENT_SOURCE_DIR})
 target_link_libraries(xplane_time_tune
-  PUBLIC xplane_time xplane_time_decide xplane_time_compare xplane_time_power absl::flat_hash_map absl::flat_hash_set
+  PUBLIC xplane_time xplane_time_harness xplane_time_decide xplane_time_compare
+         xplane_time_power absl::flat_hash_map absl::flat_hash_set
   PRIVATE $<BUILD_INTERFACE:xplane_time_warnings> nlohmann_json::nlohmann_json
           SQLite::SQLite3 ZLIB::ZLIB xplane_time_output)
