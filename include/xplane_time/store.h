@@ -47,6 +47,8 @@ class FileLock {
   // Errors: FailedPrecondition (held by someone, this process included), PermissionDenied,
   // Unavailable (I/O).
   static absl::StatusOr<FileLock> Acquire(const std::string& path, std::string_view name);
+  // Who holds a name: "process 4711" where /proc/locks tells, else "another process".
+  static std::string HolderOf(const std::string& path, std::string_view name);
   FileLock() = default;  // holds nothing
   ~FileLock();
   FileLock(FileLock&& other) noexcept;

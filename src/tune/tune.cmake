@@ -18,6 +18,7 @@ add_library(xplane_time_tune STATIC
   tune/search_halving.cc
   tune/search_run.cc
   tune/serve_harness.cc
+  tune/session_difference.cc
   tune/session_variants.cc
   tune/space.cc
   tune/space_choose.cc

@@ -464,6 +464,15 @@ TEST(FileLock, NamesAreIndependent) {
   EXPECT_FALSE(FileLock::Acquire(dir.Path("none/lock"), "a").ok());
 }
 
+TEST(FileLock, TellsWhoHoldsIt) {
+  const TempDir dir;
+  EXPECT_EQ(FileLock::HolderOf(dir.Path("none"), "a"), "another process");
+  const auto held = FileLock::Acquire(dir.Path("lock"), "a");
+  ASSERT_TRUE(held.ok()) << held.status();
+  EXPECT_EQ(FileLock::HolderOf(dir.Path("lock"), "a"), absl::StrCat("process ", getpid()));
+  EXPECT_EQ(FileLock::HolderOf(dir.Path("lock"), "b"), "another process");
+}
+
 TEST(FileLock, EndsWithAKilledProcess) {
   const TempDir dir;
   int ready[2];
