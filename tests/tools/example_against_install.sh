@@ -40,8 +40,8 @@ add_executable(lookup lookup.cc)
 target_link_libraries(lookup PRIVATE xplane_time::tune)
 # All libraries that are installed, whether the example needs them or not.
 file(WRITE ${CMAKE_BINARY_DIR}/all.cc "int main() { return 0; }\n")
-add_executable(all ${CMAKE_BINARY_DIR}/all.cc)
-target_link_libraries(all PRIVATE xplane_time::compare xplane_time::decide xplane_time::power)
+add_executable(links_all ${CMAKE_BINARY_DIR}/all.cc)
+target_link_libraries(links_all PRIVATE xplane_time::compare xplane_time::decide xplane_time::power)
 END
 cmake -G Ninja -S "$scratch/lookup" -B "$scratch/lookup/build" -DCMAKE_BUILD_TYPE=Debug \
       -DCMAKE_PREFIX_PATH="$scratch/prefix" >/dev/null
@@ -50,7 +50,7 @@ awk '/^```json/ {inside = 1; next} /^```/ {inside = 0} inside' "$source/docs/sto
   > "$scratch/tuned.json"
 "$scratch/lookup/build/lookup" "$scratch/tuned.json" > "$scratch/found"
 cat "$scratch/found"
-grep -qx 'any_version: {"block_m":64}' "$scratch/found"
+grep -qx 'any_code: {"block_m":64}' "$scratch/found"
 
 flags=$(PKG_CONFIG_PATH=$(dirname "$pc") pkg-config --static --cflags --libs xplane_time_tune)
 # shellcheck disable=SC2086  # a list of flags
