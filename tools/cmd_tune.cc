@@ -185,6 +185,11 @@ int RunLoop(const TuneCommand& command, const output::OutputOptions& how) {
   }
   harness.Finish();
   if (!outcome.ok()) return FailHarness(outcome.status());
+  const bool from_store = outcome->resumed && outcome->verdict.rounds == outcome->rounds_before;
+  if (from_store && !outcome->interrupted && !command.quiet) {
+    std::fprintf(stderr, "nothing was left to measure: session %s answers from the store\n",
+                 absl::StrCat(outcome->session).c_str());
+  }
   const int written = Print(command, OutcomeJson(*outcome), how);
   return written != 0 ? written : ExitOf(*outcome);
 }

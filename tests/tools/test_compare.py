@@ -376,7 +376,8 @@ class Formats(Decisions):
 
     def test_output_files_and_suffixes(self):
         for command in self.commands():
-            for name, start in (("out.json", "{"), ("out.csv", ""), ("out.md", "###")):
+            for name, start in (("out.json", "{"), ("out.csv", ""), ("out.md", "###"),
+                                ("out.xml", "<?xml")):
                 out = self.at / name
                 done = run(*command, "-o", out, cwd=self.at)
                 self.assertEqual(done.out, b"")

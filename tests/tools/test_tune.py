@@ -205,6 +205,7 @@ class Stored(TuneTest):
                              (1, first["runs"], "budget_runs"))
         done = self.tune(*self.SAME, options=(*claim, "--budget-runs", 12))
         self.assertIn("The budget of 12 runs is spent; a larger --budget-runs goes on", done.text)
+        self.assertIn("session 1 answers from the store", done.message)
         more = self.result(*self.SAME, options=(*claim, "--budget-runs", 4000))
         self.assertEqual((more["session"], more["claim"]), (1, "tie"))
         self.assertGreater(more["runs"], 12)
@@ -465,7 +466,7 @@ class Resuming(TuneTest):
         self.wait_for_rounds(1)
         second = self.tune(*self.SAME, options=("--store", "second.db"))
         self.assertEqual(second.code, 65, second.message)
-        self.assertIn("is in use by another tuning", second.message)
+        self.assertIn(f"is in use by another tuning, of process {process.pid} ", second.message)
 
     def test_the_harness_goes_with_its_driver(self):
         process = self.start()
