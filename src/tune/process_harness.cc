@@ -94,7 +94,8 @@ absl::StatusOr<ProcessHarness::Failure> ProcessHarness::FailureOf(const absl::St
   }
   Failure failure;
   if (absl::IsDeadlineExceeded(status)) {
-    failure = {"timeout", "no answer in time"};
+    failure = {"timeout",
+               "no answer in time; --prepare-timeout and --slot-timeout say how long to wait"};
   } else if (absl::IsUnavailable(status)) {
     const std::string ending = process_->Ending();
     failure = {StatusOfEnding(ending), absl::StrCat("it ended: ", ending)};
