@@ -19,6 +19,7 @@
 #include "arrow/report_tables.h"
 #include "arrow/table.h"
 #include "core_compat.h"
+#include "core_power.h"
 #include "core_status.h"
 #include "core_trackers.h"
 #include "xplane_time/planes.h"
@@ -379,6 +380,7 @@ NB_MODULE(_core, module) {
   module.def("ejkernel_variants", &EjkernelVariants, nb::arg("captures"));
   module.def("tune_jax_variants", &TuneJaxVariants, nb::arg("captures"));
   AddTrackers(&module);
+  AddPower(&module, [](arrow::Table table) { return nb::cast(PyTable(std::move(table))); });
 }
 
 }  // namespace xplane_time::python

@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include "output/power.h"
 #include "output/rows.h"
 
 namespace xplane_time::arrow {
@@ -95,6 +96,20 @@ Table PlanesTable(const PlanesReport& report) {
 Table StatsTable(const PlanesReport& report) {
   const auto rows = output::PlaneStats(report);
   return MakeTable(std::span(rows));
+}
+
+Table PowerEnergiesTable(const PowerSummary& summary) {
+  const auto rows = output::PowerRows(summary);
+  return MakeTable(std::span(rows));
+}
+
+Table PowerGaugesTable(const PowerSummary& summary) {
+  const auto rows = output::PowerGaugeRows(summary);
+  return MakeTable(std::span(rows));
+}
+
+Table PowerReadersTable(const PowerSummary& summary) {
+  return MakeTable(std::span(summary.readers));
 }
 
 }  // namespace xplane_time::arrow

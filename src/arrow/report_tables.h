@@ -6,6 +6,7 @@
 
 #include "arrow/table.h"
 #include "xplane_time/planes.h"
+#include "xplane_time/power.h"
 #include "xplane_time/report.h"
 
 namespace xplane_time::arrow {
@@ -22,6 +23,12 @@ Table DiagnosticsTable(std::span<const DiagnosticRow> rows);
 Table PlanesTable(const PlanesReport& report);
 // One row a stat.
 Table StatsTable(const PlanesReport& report);
+
+
+// A row for each window and sensor; for each window and channel; for each reader.
+Table PowerEnergiesTable(const PowerSummary& summary);
+Table PowerGaugesTable(const PowerSummary& summary);
+Table PowerReadersTable(const PowerSummary& summary);
 
 }  // namespace xplane_time::arrow
 

@@ -280,12 +280,60 @@ void VisitRow(const PowerRow& row, FieldSink* sink) {
   VisitRow(row.energy, sink);
 }
 
-std::string PowerCsv(const PowerSummary& summary) {
+void VisitRow(const PowerGaugeRow& row, FieldSink* sink) {
+  const WindowSummary no_window;
+  const PowerChannel no_channel;
+  const WindowSummary& window = row.window == nullptr ? no_window : *row.window;
+  const PowerChannel& channel = row.channel == nullptr ? no_channel : *row.channel;
+  sink->Field("window", TextOrNull(window.name));
+  sink->Field("number", window.number);
+  sink->Field("source", std::string_view(channel.source));
+  sink->Field("device", std::string_view(channel.device));
+  sink->Field("domain", std::string_view(channel.domain));
+  sink->Field("quantity", std::string_view(channel.quantity));
+  sink->Field("kind", ReadingKindName(channel.kind));
+  sink->Field("n", row.gauge.n);
+  sink->Field("unknown", row.gauge.unknown);
+  sink->Field("avg", row.gauge.avg);
+  sink->Field("max", row.gauge.max);
+  sink->Field("median", row.gauge.median);
+  sink->Field("min", row.gauge.min);
+  sink->Field("reason", ReasonOrNull(row.gauge.reason));
+}
+
+void VisitRow(const ReaderQuality& reader, FieldSink* sink) {
+  sink->Field("source", std::string_view(reader.source));
+  sink->Field("period_ns", reader.period_ns);
+  sink->Field("reads", reader.reads);
+  sink->Field("missed", reader.missed);
+  sink->Field("effective_hz", reader.effective_hz);
+  sink->Field("longest_gap_ns", reader.longest_gap_ns);
+  sink->Field("latency_p50_ns", reader.latency_p50_ns);
+  sink->Field("latency_p99_ns", reader.latency_p99_ns);
+  sink->Field("own_cpu_ns", reader.own_cpu_ns);
+  sink->Field("hung", reader.hung);
+}
+
+std::vector<PowerRow> PowerRows(const PowerSummary& summary) {
   std::vector<PowerRow> rows;
   for (const WindowSummary& window : summary.windows) {
     for (const EnergyEstimate& energy : window.energies) rows.push_back({&window, energy});
   }
-  return CsvLines<PowerRow>(rows,
+  return rows;
+}
+
+std::vector<PowerGaugeRow> PowerGaugeRows(const PowerSummary& summary) {
+  std::vector<PowerGaugeRow> rows;
+  for (const WindowSummary& window : summary.windows) {
+    for (const GaugeSummary& gauge : window.gauges) {
+      rows.push_back({&window, &summary.inventory.channels[gauge.channel], gauge});
+    }
+  }
+  return rows;
+}
+
+std::string PowerCsv(const PowerSummary& summary) {
+  return CsvLines<PowerRow>(PowerRows(summary),
                             [](const PowerRow& row, FieldSink* sink) { VisitRow(row, sink); });
 }
 

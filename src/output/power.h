@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "output/output.h"
 #include "output/rows.h"
@@ -55,6 +56,17 @@ struct PowerRow {
   const WindowSummary* window = nullptr;
   EnergyEstimate energy;
 };
+// A gauge beside its window and channel.
+struct PowerGaugeRow {
+  const WindowSummary* window = nullptr;
+  const PowerChannel* channel = nullptr;
+  GaugeSummary gauge;
+};
+std::vector<PowerRow> PowerRows(const PowerSummary& summary);
+std::vector<PowerGaugeRow> PowerGaugeRows(const PowerSummary& summary);
+
+void VisitRow(const PowerGaugeRow& row, FieldSink* sink);
+void VisitRow(const ReaderQuality& reader, FieldSink* sink);
 void VisitRow(const EnergyEstimate& energy, FieldSink* sink);
 void VisitRow(const PowerRow& row, FieldSink* sink);
 

@@ -1,0 +1,18 @@
+// power.h for Python; python/xplane_time/power.py gives it names.
+#ifndef XPLANE_TIME_PYTHON_CORE_POWER_H_
+#define XPLANE_TIME_PYTHON_CORE_POWER_H_
+
+#include <nanobind/nanobind.h>
+
+#include <functional>
+
+#include "arrow/table.h"
+
+namespace xplane_time::python {
+
+// `to_python` makes a table the module's own.
+void AddPower(nanobind::module_* module, nanobind::object (*to_python)(arrow::Table table));
+
+}  // namespace xplane_time::python
+
+#endif  // XPLANE_TIME_PYTHON_CORE_POWER_H_

@@ -1,0 +1,188 @@
+"""Watts and joules of this process's devices, by named windows.
+
+>>> from xplane_time import power
+>>> with power.record() as p:                                        # doctest: +SKIP
+...     with p.window("step"):
+...         train_step()
+>>> p.energy_j("step")      # None where it is unknown; p.doubts says why  # doctest: +SKIP
+>>> p.energies.to_polars()  # a row for each window and sensor             # doctest: +SKIP
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from types import TracebackType
+from typing import Any, NamedTuple, Union
+
+from xplane_time import _core
+from xplane_time.table import Table
+
+__all__ = ["Recording", "Summary", "Total", "read", "record", "sources"]
+
+_PathText = Union[str, "os.PathLike[str]"]
+
+
+class Total(NamedTuple):
+    """Of a window: the sum over all devices, only where each is known. `reason` says why not."""
+
+    window: str | None
+    number: int
+    energy_j: float | None
+    mean_w: float | None
+    coverage: float
+    reason: str | None
+
+
+class Summary:
+    """What a power log says; unknown is None, never 0. Definitions: docs/power.md."""
+
+    __slots__ = ("_summary",)
+
+    def __init__(self, summary: _core.PowerSummary) -> None:
+        self._summary = summary
+
+    @property
+    def energies(self) -> Table:
+        """A row for each window and sensor: energy_j, its bounds, coverage, mean_w, peak_w."""
+        return Table(self._summary.energies(), self.doubts)
+
+    @property
+    def gauges(self) -> Table:
+        """A row for each window and quantity: n, avg, max, median, min, in the quantity's unit."""
+        return Table(self._summary.gauges(), self.doubts)
+
+    @property
+    def readers(self) -> Table:
+        """A row a source: how well it kept its times, and what it cost."""
+        return Table(self._summary.readers(), self.doubts)
+
+    @property
+    def totals(self) -> list[Total]:
+        """Of each window, the whole recording (window None) first."""
+        return [Total(name or None, *rest) for name, *rest in self._summary.totals()]
+
+    @property
+    def doubts(self) -> list[str]:
+        """What is missing or wrong, each with the way out."""
+        return self._summary.doubts()
+
+    @property
+    def complete(self) -> bool:
+        """Whether the log has its end."""
+        return self._summary.complete
+
+    def energy_j(self, window: str | None = None) -> float | None:
+        """Of all windows of that name together, or of the whole recording; None where one of
+        them is unknown. KeyError: no such window."""
+        found = [total.energy_j for total in self.totals if total.window == window]
+        if not found:
+            raise KeyError(window)
+        known = [energy for energy in found if energy is not None]
+        return sum(known) if len(known) == len(found) else None
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON of the command line (schema xplane-time.power.v1)."""
+        result: dict[str, Any] = json.loads(self._summary.json())
+        return result
+
+    def svg(self) -> str:
+        """Power over time, as a picture by itself."""
+        return self._summary.svg()
+
+    def __repr__(self) -> str:
+        return "\n".join([repr(self.energies), *self.doubts])
+
+
+class Recording(Summary):
+    """A recording that runs until stop(), or the end of its `with`. Windows may be marked from
+    several threads. What was found can be read after the end."""
+
+    __slots__ = ("_estimator", "_idle_window", "_recorder", "_stopped")
+
+    def __init__(self, recorder: _core.PowerRecorder, estimator: str, idle_window: str) -> None:
+        self._recorder = recorder
+        self._estimator = estimator
+        self._idle_window = idle_window
+        self._stopped = False
+
+    def begin(self, window: str, *, synchronize: bool = True) -> None:
+        """`synchronize`: all arrays of JAX and PyTorch's GPU are waited for first, where these
+        are imported, so that work that was sent before is not counted."""
+        if synchronize:
+            _wait_for_devices()
+        self._recorder.begin(window)
+
+    def end(self, window: str, *, synchronize: bool = True) -> None:
+        if synchronize:
+            _wait_for_devices()
+        self._recorder.end(window)
+
+    @contextlib.contextmanager
+    def window(self, name: str, *, synchronize: bool = True) -> Iterator[None]:
+        self.begin(name, synchronize=synchronize)
+        try:
+            yield
+        finally:
+            self.end(name, synchronize=synchronize)
+
+    def gauge(self, quantity: str, value: int) -> None:
+        """A gauge of your own; its name ends in its unit: kv_cache_bytes."""
+        self._recorder.gauge(quantity, value)
+
+    def stop(self) -> None:
+        if self._stopped:
+            return
+        self._stopped = True
+        self._recorder.stop()
+        self._summary = _core.summarize_power(self._recorder.log_path, self._estimator,
+                                              self._idle_window)
+
+    def __enter__(self) -> Recording:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
+                 trace: TracebackType | None) -> None:
+        self.stop()
+
+
+def record(*, sources: Sequence[str] = (), period_s: float = 0, log: _PathText = "",
+           ordinals: Mapping[int, str] | None = None, estimator: str = "best",
+           idle_window: str = "idle", sysfs_root: _PathText = "/sys",
+           nvml_library: _PathText = "libnvidia-ml.so.1") -> Recording:
+    """Starts recording; options are those of `xplane-time power record`.
+
+    `sources`: nvml, rapl, hwmon, process, constant:WATTS, replay:LOG; without, the first four.
+    `log`: kept there. `ordinals`: device ids by the number that this program sees them as.
+    Errors: NothingFoundError (a source that was named has nothing), ArgumentError."""
+    recorder = _core.PowerRecorder(list(sources), period_s, os.fspath(log), os.fspath(sysfs_root),
+                                   os.fspath(nvml_library), dict(ordinals or {}),
+                                   dict(os.environ))
+    return Recording(recorder, estimator, idle_window)
+
+
+def read(log: _PathText, *, estimator: str = "best", idle_window: str = "idle") -> Summary:
+    """What a log says: of `log=`, of `xplane-time power record --log`, or of nvidia-smi's CSV.
+    Errors: MissingInputError, DamagedTraceError."""
+    return Summary(_core.summarize_power(os.fspath(log), estimator, idle_window))
+
+
+def sources(*, names: Sequence[str] = (), sysfs_root: _PathText = "/sys",
+            nvml_library: _PathText = "libnvidia-ml.so.1") -> dict[str, Any]:
+    """Sensors that are there, and under "absent" those that are not, why, and the way to them."""
+    found: dict[str, Any] = json.loads(_core.power_sources(
+        list(names), os.fspath(sysfs_root), os.fspath(nvml_library), dict(os.environ)))
+    return found
+
+
+def _wait_for_devices() -> None:
+    jax = sys.modules.get("jax")
+    if jax is not None and hasattr(jax, "live_arrays"):
+        jax.effects_barrier()
+        jax.block_until_ready([each for each in jax.live_arrays() if not each.is_deleted()])
+    torch = sys.modules.get("torch")
+    if torch is not None and hasattr(torch, "cuda") and torch.cuda.is_initialized():
+        torch.cuda.synchronize()
