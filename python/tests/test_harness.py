@@ -12,6 +12,11 @@ import unittest
 import xplane_time
 from xplane_time import harness
 
+try:
+    import numpy
+except ImportError:
+    numpy = None
+
 COMMAND = pathlib.Path(sys.executable).parent / "xplane-time"
 
 
@@ -108,15 +113,54 @@ class Checks(unittest.TestCase):
             with self.assertRaises(harness.WrongResultError):
                 harness.check_result(got, wanted, check)
 
-    @unittest.skipIf(importlib.util.find_spec("numpy") is None, "numpy is not installed")
-    def test_arrays(self):
-        import numpy
+    def assert_wrong(self, got, wanted, check=None, message=""):
+        with self.assertRaisesRegex(harness.WrongResultError, message):
+            harness.check_result(got, wanted, check)
 
+    @unittest.skipIf(numpy is None, "numpy is not installed")
+    def test_arrays(self):
         ones = numpy.ones((3, 3))
         harness.check_result(ones * (1 + 1e-5), ones, None)
         for wrong in (ones * 1.01, numpy.ones((3, 4)), ones * numpy.nan):
-            with self.assertRaises(harness.WrongResultError):
-                harness.check_result(wrong, ones, None)
+            self.assert_wrong(wrong, ones)
+
+    @unittest.skipIf(numpy is None, "numpy is not installed")
+    def test_what_a_check_says(self):
+        for no in (False, 0, numpy.False_, numpy.array(False), numpy.array([True, False])):
+            self.assert_wrong(3, 3, lambda got, wanted, no=no: no, "the check says no")
+        for yes in (None, True, 1, numpy.True_, numpy.array([True, True])):
+            harness.check_result(3, 3, lambda got, wanted, yes=yes: yes)
+
+    @unittest.skipIf(numpy is None, "numpy is not installed")
+    def test_integers_are_exact(self):
+        wanted = numpy.arange(1000, 3000)
+        harness.check_result(wanted.copy(), wanted, None)
+        for dtype in (numpy.int64, numpy.uint8, numpy.int32):
+            self.assert_wrong((wanted + 1).astype(dtype), wanted.astype(dtype), message="of 2000")
+        self.assert_wrong(wanted + 0.5, wanted)
+        self.assert_wrong(numpy.array([True, False]), numpy.array([True, True]), message="1 of 2")
+        self.assert_wrong(numpy.array(["a"]), numpy.array(["b"]))
+
+    @unittest.skipIf(numpy is None, "numpy is not installed")
+    def test_arrays_within(self):
+        wanted = {"x": (numpy.ones(3), [numpy.arange(3)]), "y": 2}
+        harness.check_result({"y": 2, "x": [numpy.ones(3) + 1e-6, (numpy.arange(3),)]}, wanted,
+                             None)
+        self.assert_wrong({"x": (numpy.ones(3), [numpy.arange(3) + 1]), "y": 2}, wanted,
+                          message=r"^\['x'\]\[1\]\[0\]: 3 of 3 values")
+        for wrong in ({"x": wanted["x"]}, {**wanted, "z": 1}, {"x": wanted["x"], "y": 3}, 5,
+                      {"x": numpy.ones(3), "y": 2}, {"x": (numpy.ones(3),), "y": 2}):
+            self.assert_wrong(wrong, wanted)
+
+    @unittest.skipIf(importlib.util.find_spec("ml_dtypes") is None, "ml_dtypes is not installed")
+    def test_types_that_numpy_does_not_know(self):
+        import ml_dtypes
+
+        ones = numpy.ones(4)
+        harness.check_result(ones.astype(ml_dtypes.bfloat16), ones.astype(ml_dtypes.bfloat16), None)
+        self.assert_wrong((ones * 2).astype(ml_dtypes.bfloat16), ones.astype(ml_dtypes.bfloat16))
+        harness.check_result(ones.astype(ml_dtypes.int4), ones.astype(ml_dtypes.int4), None)
+        self.assert_wrong((ones * 2).astype(ml_dtypes.int4), ones.astype(ml_dtypes.int4))
 
 
 @unittest.skipIf(importlib.util.find_spec("jax") is None, "jax is not installed")

@@ -69,8 +69,9 @@ def serve(
     `build(params)`, or `build(params, workload)` for a space with workloads, returns a callable
     that runs the variant once and waits for it. What it raises is the variant's failure.
     `reference()`, or `reference(workload)`, gives the right result, and `check(result, wanted)`
-    raises or returns False where a result is wrong; without a check arrays may differ by what
-    rounding of 32 bits explains, and anything else must be equal. `timer(run)` gives the
+    raises, or returns something false, where a result is wrong (of an array all must be true).
+    Without a check floating-point arrays may differ by what rounding of 32 bits explains, and
+    anything else must be equal, within dicts, tuples and lists too. `timer(run)` gives the
     picoseconds of one call on the `clock` that it is named after ("device", "profile", "wall").
     The rest says what times hold for: `device_class` is the processor where it is not given.
 
@@ -124,26 +125,62 @@ def takes_workload(function: Callable[..., Any], before: int) -> bool:
 
 def check_result(got: Any, wanted: Any, check: Callable[[Any, Any], object] | None) -> None:
     """Raises WrongResultError where `got` is wrong."""
-    if check is not None:
-        if check(got, wanted) is False:
-            raise WrongResultError("the check says no")
+    if check is None:
+        _compare(got, wanted, "")
         return
-    if hasattr(wanted, "__array__"):
-        import numpy
+    verdict = check(got, wanted)
+    if verdict is not None and not _is_yes(verdict):
+        raise WrongResultError("the check says no")
 
-        got, wanted = numpy.asarray(got), numpy.asarray(wanted)
-        if got.shape != wanted.shape:
-            raise WrongResultError(f"the shape is {got.shape}, not {wanted.shape}")
-        close = numpy.isclose(got, wanted, rtol=1e-3, atol=1e-5, equal_nan=True)
-        if not close.all():
-            raise WrongResultError(f"{close.size - close.sum()} of {close.size} values are wrong")
+
+def _is_yes(verdict: Any) -> bool:
+    """Of an array, of NumPy or another kind, all must be true."""
+    return bool(verdict.all() if hasattr(verdict, "all") else verdict)
+
+
+def _compare(got: Any, wanted: Any, at: str) -> None:
+    """`at` is where in the result this is: "['x'][0]: ", or empty."""
+    if isinstance(wanted, Mapping):
+        if not isinstance(got, Mapping) or got.keys() != wanted.keys():
+            keys = sorted(map(str, got)) if isinstance(got, Mapping) else type(got).__name__
+            raise WrongResultError(f"{at}{keys}, not {sorted(map(str, wanted))}"[:500])
+        for key in wanted:
+            _compare(got[key], wanted[key], f"{at.removesuffix(': ')}[{key!r}]: ")
     elif isinstance(wanted, (tuple, list)):
+        if not isinstance(got, (tuple, list)):
+            raise WrongResultError(f"{at}a {type(got).__name__}, not {len(wanted)} results")
         if len(got) != len(wanted):
-            raise WrongResultError(f"{len(got)} results, not {len(wanted)}")
-        for one, other in zip(got, wanted):
-            check_result(one, other, None)
+            raise WrongResultError(f"{at}{len(got)} results, not {len(wanted)}")
+        for index, (one, other) in enumerate(zip(got, wanted)):
+            _compare(one, other, f"{at.removesuffix(': ')}[{index}]: ")
+    elif hasattr(wanted, "__array__") or hasattr(got, "__array__"):
+        _compare_arrays(got, wanted, at)
     elif got != wanted:
-        raise WrongResultError(f"{got!r} is not {wanted!r}"[:500])
+        raise WrongResultError(f"{at}{got!r} is not {wanted!r}"[:500])
+
+
+def _compare_arrays(got: Any, wanted: Any, at: str) -> None:
+    import numpy
+
+    got, wanted = numpy.asarray(got), numpy.asarray(wanted)
+    if got.shape != wanted.shape:
+        raise WrongResultError(f"{at}the shape is {got.shape}, not {wanted.shape}")
+    if _is_rounded(wanted.dtype):
+        same = numpy.isclose(got, wanted, rtol=1e-3, atol=1e-5, equal_nan=True)
+    else:
+        same = numpy.asarray(got == wanted)
+    if not same.all():
+        raise WrongResultError(f"{at}{same.size - same.sum()} of {same.size} values are wrong")
+
+
+def _is_rounded(dtype: Any) -> bool:
+    """Whether its values are rounded: also of types that NumPy does not know, as bfloat16."""
+    import numpy
+
+    if dtype.kind in "fc":
+        return True
+    return dtype.kind == "V" and dtype.names is None and bool(
+        numpy.asarray(0.5).astype(dtype).astype(float) == 0.5)
 
 
 class _Callables:
