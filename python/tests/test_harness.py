@@ -3,6 +3,7 @@ import importlib.util
 import json
 import os
 import pathlib
+import signal
 import subprocess
 import sys
 import tempfile
@@ -98,6 +99,100 @@ class Callables(HarnessTest):
                                       {"id": "b", "params": {"n": 9}, "weight": 5}])
         self.assertEqual(self.picked(result), {"best_at": 9})
 
+    @unittest.skipIf(numpy is None, "numpy is not installed")
+    def test_a_timer_may_give_any_number(self):
+        program = """
+            import numpy
+            from xplane_time.harness import serve
+
+            def build(params):
+                run = lambda: {"x": numpy.arange(3), "y": (numpy.ones(2),)}
+                run.params = params
+                return run
+
+            def timer(run):
+                run()
+                return eval(run.params["gives"])
+
+            serve(build, reference=lambda: {"x": numpy.arange(3), "y": (numpy.ones(2),)},
+                  timer=timer)
+        """
+        kinds = ["numpy.int64(10**8)", "1.2e8 + 0.25", "numpy.float32(1.4e8)", "10**9"]
+        wrong = ["float('nan')", "float('inf')", "-5", "None"]
+        result = self.tune([{"gives": each} for each in kinds + wrong], program)
+        self.assertEqual(self.picked(result), {"gives": kinds[0]})
+        rows = {row["params"]["gives"]: row for row in result["variants"]}
+        for each in wrong:
+            self.assertEqual(rows[each]["eliminated"]["reason"], "runtime_error", each)
+            self.assertRegex(rows[each]["message"], "the timer gave .*, not picoseconds")
+
+    def test_a_variant_that_exits(self):
+        program = """
+            import sys
+            from xplane_time.harness import serve
+
+            def build(params):
+                if params.get("at") == "build":
+                    sys.exit(2)
+                if params.get("at") == "interrupt":
+                    raise KeyboardInterrupt
+                calls = []
+                def run():
+                    calls.append(1)
+                    if params.get("at") == "verify" or params.get("at") == "run" and len(calls) > 1:
+                        sys.exit(3)
+                    return 1
+                run.cost = params.get("cost", 50)
+                return run
+
+            def timer(run):
+                run()
+                return run.cost * 10**6
+
+            serve(build, reference=lambda: 1, timer=timer)
+        """
+        result = self.tune([{"cost": 100}, {"cost": 150}, *({"at": at} for at in (
+            "build", "interrupt", "verify", "run"))], program)
+        self.assertEqual(self.picked(result), {"cost": 100})
+        rows = {row["params"].get("at"): row for row in result["variants"]}
+        self.assertEqual({at: rows[at]["status"] for at in ("build", "interrupt", "verify")},
+                         {"build": "compile_error", "interrupt": "compile_error",
+                          "verify": "runtime_error"})
+        self.assertEqual(rows["run"]["eliminated"]["reason"], "runtime_error")
+
+    def test_an_interrupt_ends_it(self):
+        """A real one, while it waits, and while a variant runs."""
+        program = textwrap.dedent("""
+            import time
+            from xplane_time.harness import serve
+
+            def build(params):
+                return lambda: time.sleep(params["s"])
+
+            serve(build, reference=lambda: None)
+        """)
+        for seconds in (0, 1000):
+            to_read, to_write = os.pipe()
+            from_read, from_write = os.pipe()
+            process = subprocess.Popen(
+                [sys.executable, "-c", program], pass_fds=(to_read, from_write),
+                stderr=subprocess.DEVNULL,
+                env={**os.environ, "XPLANE_TIME_HARNESS_IN": str(to_read),
+                     "XPLANE_TIME_HARNESS_OUT": str(from_write)})
+            self.addCleanup(process.kill)
+            for end in (to_read, from_write):
+                os.close(end)
+            with os.fdopen(to_write, "w", buffering=1) as to, os.fdopen(from_read) as answers:
+                to.write('{"v": 1, "type": "prepare", "request": 1, "variant": "a", '
+                         f'"params": {{"s": {seconds}}}}}\n')
+                self.assertIn("prepared", answers.readline())
+                to.write('{"v": 1, "type": "verify", "request": 2, "variant": "a"}\n')
+                if seconds == 0:
+                    self.assertIn("verified", answers.readline())
+                process.send_signal(signal.SIGINT)
+                self.assertNotEqual(process.wait(timeout=60), 0)
+                self.assertEqual(answers.readline(), "")
+
     def test_a_harness_needs_a_driver(self):
         with self.assertRaisesRegex(xplane_time.ArgumentError, "xplane-time tune SPACE -- "):
             harness.serve(lambda params: lambda: None)
@@ -189,6 +284,7 @@ class Jax(HarnessTest):
                          rows['{"length": 1}']["id"])
         self.assertEqual(rows['{"length": 1, "wrong": true}']["status"], "wrong_result")
         self.assertIn(result["harness"]["clock"], ("profile", "device", "wall"))
+
 
 
 if __name__ == "__main__":

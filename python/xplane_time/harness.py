@@ -56,7 +56,7 @@ def serve(
     *,
     reference: Callable[..., Any] | None = None,
     check: Callable[[Any, Any], object] | None = None,
-    timer: Callable[[Callable[[], object]], int] = wall_timer,
+    timer: Callable[[Callable[[], object]], float] = wall_timer,
     clock: str = "wall",
     device: str = "cpu",
     device_class: str = "",
@@ -110,7 +110,7 @@ class Variants(Protocol):
     def prepare(self, variant: str, params: Params) -> Message: ...
     def verify(self, variant: str) -> None: ...
     def run_round(self, order: list[str], calls: int, workload: str,
-                  begin: Callable[[int], None]) -> list[int | Exception]: ...
+                  begin: Callable[[int], None]) -> list[int | BaseException]: ...
     def set_workloads(self, workloads: dict[str, Params]) -> None: ...
 
 
@@ -183,6 +183,17 @@ def _is_rounded(dtype: Any) -> bool:
         numpy.asarray(0.5).astype(dtype).astype(float) == 0.5)
 
 
+def _picoseconds(time_ps: Any) -> int:
+    """What a timer gave, whatever kind of number that is."""
+    try:
+        whole = round(float(time_ps)) if not isinstance(time_ps, int) else time_ps
+    except (TypeError, ValueError, OverflowError):  # None, a text; not a number, infinite
+        whole = -1
+    if whole < 0:
+        raise ValueError(f"the timer gave {time_ps!r}, not picoseconds"[:500])
+    return whole
+
+
 class _Callables:
     """Variants that are calls of Python."""
 
@@ -191,7 +202,7 @@ class _Callables:
         build: Callable[..., Callable[[], Any]],
         reference: Callable[..., Any] | None,
         check: Callable[[Any, Any], object] | None,
-        timer: Callable[[Callable[[], object]], int],
+        timer: Callable[[Callable[[], object]], float],
     ) -> None:
         self._build, self._reference, self._check, self._timer = build, reference, check, timer
         self._workloads: dict[str, Params] = {"": {}}
@@ -218,16 +229,19 @@ class _Callables:
                 check_result(got, self._reference(*more), self._check)
 
     def run_round(self, order: list[str], calls: int, workload: str,
-                  begin: Callable[[int], None]) -> list[int | Exception]:
-        times: list[int | Exception] = []
+                  begin: Callable[[int], None]) -> list[int | BaseException]:
+        times: list[int | BaseException] = []
         for slot, variant in enumerate(order):
             begin(slot)
             run = self._calls[variant, workload]
             try:
                 if slot == 0:
                     run()
-                times.append(max(1, sum(self._timer(run) for _ in range(calls)) // calls))
-            except Exception as error:  # the variant's own
+                times.append(max(1, sum(_picoseconds(self._timer(run)) for _ in range(calls))
+                                 // calls))
+            except KeyboardInterrupt:
+                raise
+            except BaseException as error:  # the variant's own; SystemExit too
                 times.append(error)
         return times
 
@@ -250,20 +264,25 @@ class _Server:
         self._lock = threading.Lock()
 
     def run(self) -> None:
-        for line in self._requests:
-            request = json.loads(line)
-            kind = request.get("type")
-            if kind == "bye":
-                break
-            if kind == "hello":
-                self._hello(request)
-            elif kind == "prepare":
-                self._pool.submit(self._prepare, request)
-            elif kind == "verify":
-                self._verify(request)
-            elif kind == "run_round":
-                self._run_round(request)
-        self._pool.shutdown(cancel_futures=True)
+        try:
+            for line in self._requests:
+                request = json.loads(line)
+                if request.get("type") == "bye":
+                    break
+                self._handle(request)
+        finally:
+            self._pool.shutdown(cancel_futures=True)
+
+    def _handle(self, request: Message) -> None:
+        kind = request.get("type")
+        if kind == "hello":
+            self._hello(request)
+        elif kind == "prepare":
+            self._pool.submit(self._prepare, request)
+        elif kind == "verify":
+            self._verify(request)
+        elif kind == "run_round":
+            self._run_round(request)
 
     def _answer(self, message: Message) -> None:
         with self._lock:
@@ -284,7 +303,7 @@ class _Server:
             answer.update(self._variants.prepare(request["variant"], request["params"]))
             if not self._variants.has_reference:
                 self._variants.verify(request["variant"])  # its first run, not to be timed
-        except Exception as error:
+        except BaseException as error:  # a thread of the pool's: an interrupt is not for it
             answer.update(_failure(error, "compile_error"))
         self._answer(answer)
 
@@ -292,7 +311,9 @@ class _Server:
         answer: Message = {"type": "verified", "request": request["request"], "status": "ok"}
         try:
             self._variants.verify(request["variant"])
-        except Exception as error:
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
             answer.update(_failure(error, "runtime_error"))
         self._answer(answer)
 
@@ -305,7 +326,9 @@ class _Server:
         try:
             times = self._variants.run_round(
                 request["order"], request["calls"], request["workload"], begin)
-        except Exception as error:  # nobody's of the variants: no trace, say
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # nobody's of the variants: no trace, say
             self._answer({"type": "result", "request": number, **_failure(error, "infra")})
             return
         samples = [{"slot": slot, "status": "ok", "t_ps": each} if isinstance(each, int) else
@@ -314,7 +337,7 @@ class _Server:
         self._answer({"type": "result", "request": number, "status": "ok", "samples": samples})
 
 
-def _failure(error: Exception, otherwise: str) -> Message:
+def _failure(error: BaseException, otherwise: str) -> Message:
     text = f"{type(error).__name__}: {error}"
     status = otherwise
     if isinstance(error, WrongResultError):
