@@ -285,6 +285,98 @@ class Jax(HarnessTest):
         self.assertEqual(rows['{"length": 1, "wrong": true}']["status"], "wrong_result")
         self.assertIn(result["harness"]["clock"], ("profile", "device", "wall"))
 
+    def test_all_devices_count(self):
+        """What a program takes is what it takes on the slowest of its devices."""
+        program = textwrap.dedent("""
+            import jax, jax.numpy as jnp, numpy
+            from jax.sharding import Mesh, NamedSharding, PartitionSpec
+            import xplane_time
+            from xplane_time import harness_jax
+
+            if not harness_jax._traces_tell_runs_apart():
+                raise SystemExit(77)
+            split = NamedSharding(Mesh(numpy.array(jax.devices()), ("d",)), PartitionSpec("d"))
+            x = jax.device_put(jnp.ones((256, 256)), split)
+
+            def build(params):
+                def run(x):
+                    for _ in range(params["length"]):
+                        x = jnp.tanh(x @ x.T)
+                    return x
+                return run, (x,)
+
+            captured = []
+            def kept(run):
+                captured.append(capture(run))
+                return captured[-1]
+
+            capture, harness_jax.capture = harness_jax.capture, kept
+            programs = harness_jax.Programs(build, None, None, False)
+            for name, length in (("a", 1), ("b", 3)):
+                programs.prepare(name, {"length": length})
+                programs.verify(name)
+            order = ["b", "a", "b"]
+            times = programs.run_round(order, 2, "", lambda slot: None)
+            rows = xplane_time.open(captured[0]).samples(device="cpu", id_pattern="_([0-9]+)$")
+            runs = {}
+            for row in sorted(rows, key=lambda row: row["start_ps"]):
+                if row["function"].startswith("jit_autotune_fn_"):
+                    of = runs.setdefault(row["variant_id"], {})
+                    of.setdefault(row["ordinal"], []).append(row["active_ps"])
+            assert {key: [len(own) for own in of.values()] for key, of in runs.items()} == {
+                "0": [2, 2], "1": [5, 5]}, runs
+            slowest = {key: [max(pair) for pair in zip(*of.values())] for key, of in runs.items()}
+            a, b = slowest["0"], slowest["1"][1:]
+            assert times == [sum(b[:2]) // 2, sum(a) // 2, sum(b[2:]) // 2], (times, runs)
+        """)
+        environment = {**os.environ, "JAX_PLATFORMS": "cpu",
+                       "XLA_FLAGS": "--xla_force_host_platform_device_count=2"}
+        done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True,
+                              env=environment, timeout=300, check=False)
+        if done.returncode == 77:
+            self.skipTest("this jax does not tell runs apart")
+        self.assertEqual(done.returncode, 0, done.stderr)
+
+    def programs(self, fails=(), **arguments):
+        """`fails`: variants whose runs raise, once they were prepared."""
+        from xplane_time import harness_jax
+
+        class Programs(harness_jax.Programs):
+            def _run(self, variant, workload):
+                if variant in fails:
+                    raise RuntimeError("illegal address")
+                return super()._run(variant, workload)
+
+        given = {"reference": None, "check": None, "fallback_wall": True, **arguments}
+        programs = Programs(**given)
+        for variant in ("a", "b"):
+            programs.prepare(variant, {"x": ord(variant)})
+        return programs
+
+    def test_one_that_fails_to_open_a_round_is_the_one_that_failed(self):
+        programs = self.programs(fails="b", build=lambda params: (lambda x: x * 2, (1.0,)))
+        begun = []
+        times = programs.run_round(["b", "a", "b"], 1, "", begun.append)
+        self.assertEqual(begun, [0, 1, 2])
+        self.assertEqual([type(each) for each in times], [RuntimeError, int, RuntimeError])
+
+    def test_trees_of_arrays_are_results(self):
+        import jax
+
+        class Pair:
+            def __init__(self, one, other):
+                self.both = (one, other)
+
+        jax.tree_util.register_pytree_node(Pair, lambda pair: (pair.both, None),
+                                           lambda _, both: Pair(*both))
+
+        def build(params):
+            return lambda x: {"p": Pair(x, [x * 2, x * 0 + params["x"]])}, (1.0,)
+
+        programs = self.programs(build=build, reference=lambda: {"p": Pair(1.0, (2.0, 97.0))})
+        programs.verify("a")
+        with self.assertRaisesRegex(harness.WrongResultError, "1 of 1 values are wrong"):
+            programs.verify("b")
 
 
 if __name__ == "__main__":
