@@ -212,6 +212,20 @@ class Misbehaving(TuneTest):
         crashed = {ids[row["variant"]] for row in self.rounds() if row["status"] == "crash(11)"}
         self.assertEqual(crashed, {"run-crash"})
 
+    def test_a_crash_is_seen_while_a_child_of_it_lives(self):
+        found = self.result(*THREE, {"mode": "prepare-crash"}, {"mode": "run-crash"},
+                            options=("--slot-timeout", "5", "--prepare-timeout", "5"),
+                            harness=("forks",))
+        self.assertEqual(self.status(found, mode="prepare-crash"), "crash(11)")
+        row = found["by_params"]['{"mode": "run-crash"}']
+        self.assertEqual(row["eliminated"]["reason"], "crash")
+
+    def test_long_requests_and_long_answers_at_once(self):
+        long = [{"cost": cost, "text": str(cost) * 100_000} for cost in (100, 130, 160, 190)]
+        found = self.result(*long, options=("--slot-timeout", "5", "--prepare-timeout", "5"))
+        self.assertEqual({row["status"] for row in found["variants"]}, {"ok"})
+        self.assertEqual(self.log.read_text().count("started"), 1)
+
     def test_everything_fails(self):
         done = self.result({"mode": "broken"}, {"mode": "prepare-crash"}, code=20)
         self.assertEqual((done["claim"], done["pick"]), ("all_failed", None))
@@ -327,20 +341,41 @@ class Resuming(TuneTest):
         self.assertEqual(second.code, 65, second.message)
         self.assertIn("is in use by another tuning", second.message)
 
+    def left(self):
+        """Processes that run the harness, and the driver."""
+        script = str(HERE / "fake_harness.py")
+        return [path for path in pathlib.Path("/proc").glob("[0-9]*/cmdline")
+                if str(self.log) in read(path) and script in read(path)]
+
+    def wait_until_none_is_left(self):
+        deadline = time.monotonic() + 20
+        while left := self.left():
+            if time.monotonic() > deadline:
+                self.fail(f"left: {left}")
+            time.sleep(0.05)
+
     def test_the_harness_goes_with_its_driver(self):
         process = self.start()
         self.wait_for_rounds(1)
         process.kill()
         process.communicate()
-        deadline = time.monotonic() + 20
-        script = str(HERE / "fake_harness.py")
-        while time.monotonic() < deadline:
-            left = [path for path in pathlib.Path("/proc").glob("[0-9]*/cmdline")
-                    if str(self.log) in read(path) and script in read(path)]
-            if not left:
-                return
-            time.sleep(0.05)
-        self.fail(f"left: {left}")
+        self.wait_until_none_is_left()
+
+    def test_what_the_harness_started_goes_with_its_driver(self):
+        """The harness is a child of a shell, hangs, and has a child of its own."""
+        self.write("space.json", space({"mode": "run-hang"}, {"cost": 100}))
+        for end in (signal.SIGKILL, signal.SIGTERM):
+            self.log.write_text("")
+            process = subprocess.Popen(
+                [BINARY, "tune", "space.json", "--", "bash", "-c", '"$@"; true', "bash",
+                 sys.executable, HERE / "fake_harness.py", self.log, "forks"], cwd=self.at,
+                env=self.environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            self.addCleanup(process.kill)
+            self.wait_for_rounds(1)
+            self.assertGreaterEqual(len(self.left()), 4)
+            process.send_signal(end)
+            process.wait(timeout=30)
+            self.wait_until_none_is_left()
 
 
 def read(path):
