@@ -271,6 +271,15 @@ class Misbehaving(TuneTest):
             self.assertEqual(done.code, 64, done.message)
             self.assertIn(what, done.message)
 
+    def test_places_to_write(self):
+        done = self.tune(*THREE, options=("--harness-log", "no/dir/x"))
+        self.assertEqual(done.code, 73, done.message)
+        self.assertIn("no/dir/x: cannot write the harness's log", done.message)
+        self.environment["XDG_RUNTIME_DIR"] = str(self.at / "gone")  # as after a sudo
+        self.environment["TMPDIR"] = str(self.at)
+        self.assertIn(self.result(*THREE)["claim"], ("pick", "winner"))
+        self.assertEqual(len(list(self.at.glob("xplane-time-*.locks"))), 1)
+
     def test_a_full_disk(self):
         command = [BINARY, *self.command(*THREE)]
         done = subprocess.run(["bash", "-c", 'ulimit -f 40; exec "$@"', "bash", *map(str, command)],
