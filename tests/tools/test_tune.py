@@ -212,6 +212,37 @@ class Misbehaving(TuneTest):
         crashed = {ids[row["variant"]] for row in self.rounds() if row["status"] == "crash(11)"}
         self.assertEqual(crashed, {"run-crash"})
 
+    def test_a_status_of_the_round_is_of_the_one_that_has_it_alone(self):
+        found = self.result(*THREE, {"mode": "bad-round"}, {"mode": "status-runtime_error"})
+        row = found["by_params"]['{"mode": "bad-round"}']
+        self.assertEqual(row["eliminated"]["reason"], "oom")
+        self.assertIn("all of it", row["message"])
+        ids = {row["id"]: row["params"] for row in found["variants"]}
+        self.assertEqual(ids[found["pick"]], {"cost": 100})
+        bad = {json.dumps(ids[row["variant"]]) for row in self.rounds() if row["status"] == "oom"}
+        self.assertEqual(bad, {'{"mode": "bad-round"}'})
+        failed = found["by_params"]['{"mode": "status-runtime_error"}']
+        self.assertEqual(failed["message"], "status-runtime_error")  # of its sample
+
+    def test_what_nobody_is_to_blame_for_is_tried_again(self):
+        for when in ("prepare", "verify"):
+            self.log.write_text("")
+            found = self.result(*THREE, {"mode": f"{when}-busy"})
+            self.assertEqual(self.status(found, mode=f"{when}-busy"), "ok")
+            self.assertEqual(self.log.read_text().count("busy"), 3)
+        lasting = [{"mode": f"{when}-{status}"} for when in ("prepare", "verify")
+                   for status in ("infra", "throttled", "no_events")]
+        found = self.result(*THREE, *lasting)
+        for each in lasting:  # not for ever
+            self.assertEqual(self.status(found, **each), each["mode"].split("-")[1])
+
+    def test_signs_of_life_give_no_more_time(self):
+        found = self.result(*THREE, {"mode": "prepare-beats"}, {"mode": "run-beats"},
+                            options=self.OPTIONS)
+        self.assertEqual(self.status(found, mode="prepare-beats"), "timeout")
+        row = found["by_params"]['{"mode": "run-beats"}']
+        self.assertEqual(row["eliminated"]["reason"], "timeout")
+
     def test_a_crash_is_seen_while_a_child_of_it_lives(self):
         found = self.result(*THREE, {"mode": "prepare-crash"}, {"mode": "run-crash"},
                             options=("--slot-timeout", "5", "--prepare-timeout", "5"),
@@ -226,6 +257,13 @@ class Misbehaving(TuneTest):
         self.assertEqual({row["status"] for row in found["variants"]}, {"ok"})
         self.assertEqual(self.log.read_text().count("started"), 1)
 
+    def test_another_device_after_a_crash_ends_the_run(self):
+        for what in ("device", "device_class", "clock", "code_hash", "driver"):
+            self.log.write_text("")
+            done = self.tune(*THREE, {"mode": "run-crash"}, harness=(f"other-{what}",))
+            self.assertEqual(done.code, 69, done.message)
+            self.assertIn(f'is another one: {what} "profile", not "', done.message)
+
     def test_everything_fails(self):
         done = self.result({"mode": "broken"}, {"mode": "prepare-crash"}, code=20)
         self.assertEqual((done["claim"], done["pick"]), ("all_failed", None))
@@ -234,10 +272,16 @@ class Misbehaving(TuneTest):
                          "all_failed")
 
     def test_a_harness_that_cannot_work_ends_the_run_with_the_reason(self):
+        os.mkfifo(f"{self.log}.fifo")
         for harness, variants, what in (
                 (("mute",), THREE, "did not say hello: it ended: exit 7"),
                 ((), ({"mode": "run-garbage"},), "none of the protocol's"),
-                (("truncated",), THREE, "the trace of a round")):
+                (("truncated",), THREE, "the trace of a round"),
+                (("fifo",), THREE, "harness.log.fifo is not a regular file"),
+                (("no-samples",), THREE, "neither samples nor a trace"),
+                (("hello-twice",), THREE, "a hello that nobody asked for"),
+                ((), ({"mode": "prepare-garbage"},), "none of the protocol's"),
+                ((), ({"mode": "verify-garbage"},), "none of the protocol's")):
             done = self.tune(*variants, harness=harness)
             self.assertEqual(done.code, 69, done.message)
             self.assertIn(what, done.message)
