@@ -51,9 +51,10 @@ std::string Header(int64_t gpus) {
                     "\",\"domain\":\"gpu\",\"quantity\":\"power_mw\",\"kind\":\"instant\","
                     "\"in_total\":true,\"prior_period_ns\":100000000}");
   }
-  return absl::StrCat("{\"schema\":\"xplane-time.power-log.v1\",\"t\":1000000000,\"periods_ns\":"
-                      "{\"nvml\":50000000},\"channels\":[",
-                      channels, "]}\n");
+  return absl::StrCat(
+      "{\"schema\":\"xplane-time.power-log.v1\",\"t\":1000000000,\"periods_ns\":"
+      "{\"nvml\":50000000},\"channels\":[",
+      channels, "]}\n");
 }
 
 void Make(const std::string& path, int64_t hours, int64_t gpus) {

@@ -38,9 +38,6 @@
 
 namespace xplane_time {
 
-// GCC 12 takes the kNone below for one that hides that of runs.h.
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wshadow"
 // Why a value is not known.
 enum class PowerReason : uint8_t {
   kKnown,
@@ -57,7 +54,6 @@ enum class PowerReason : uint8_t {
   kSuspended,    // the machine slept
   kImplausible,  // a jump that no device makes
 };
-#pragma GCC diagnostic pop
 std::string_view PowerReasonName(PowerReason reason);  // permission_denied, ...
 std::optional<PowerReason> PowerReasonOf(std::string_view name);
 
@@ -133,6 +129,8 @@ struct PowerSourceOptions {
   PowerEnvironment environment = {};
   std::map<int32_t, std::string> ordinals = {};  // --map: device ids by ordinal
   int64_t pid = 0;                               // for `process`; 0: this one
+  // For `process`: what `pid` will start, not itself.
+  bool children_only = false;
 };
 
 // Every source asked for, with what it has and lacks. Never fails for a missing sensor.
@@ -208,7 +206,7 @@ struct GaugeSummary {
   // In the unit of `quantity`; the median is exact of up to 16384 readings, beyond within
   // 0.006 % (docs/power.md).
   std::optional<double> avg = {}, max = {}, median = {}, min = {};
-  PowerReason reason = PowerReason::kKnown;                          // where n is 0
+  PowerReason reason = PowerReason::kKnown;  // where n is 0
 };
 
 // The energies of a window that are `in_total`, added up: only where each of them is known.
@@ -233,7 +231,7 @@ struct WindowSummary {
 
 // Power over the time of the recording, for a plot.
 struct PowerColumn {
-  double covered = 0;  // share of the column's time
+  double covered = 0;                                         // share of the column's time
   std::optional<double> min_w = {}, mean_w = {}, max_w = {};  // empty: a gap
 };
 struct PowerSeries {

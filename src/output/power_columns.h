@@ -49,8 +49,8 @@ inline std::vector<PowerColumn> ColumnsOf(const PowerSeries& series, const RunSp
       if (inside <= 0) break;
       PowerColumn& to = columns[at];
       const double weight = inside * from.covered;
-      to.mean_w = (to.mean_w.value_or(0) * weights[at] + *from.mean_w * weight) /
-                  (weights[at] + weight);
+      to.mean_w =
+          (to.mean_w.value_or(0) * weights[at] + *from.mean_w * weight) / (weights[at] + weight);
       to.min_w = std::min(to.min_w.value_or(*from.min_w), *from.min_w);
       to.max_w = std::max(to.max_w.value_or(*from.max_w), *from.max_w);
       weights[at] += weight;

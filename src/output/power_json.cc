@@ -49,10 +49,10 @@ Json AbsenceJson(const PowerAbsence& absence) {
 }
 
 Json GaugeJson(const GaugeSummary& gauge) {
-  return {{"channel", gauge.channel},          {"n", gauge.n},
-          {"unknown", gauge.unknown},          {"avg", OrNull(gauge.avg)},
-          {"max", OrNull(gauge.max)},          {"median", OrNull(gauge.median)},
-          {"min", OrNull(gauge.min)},          {"reason", ReasonOrNull(gauge.reason)}};
+  return {{"channel", gauge.channel}, {"n", gauge.n},
+          {"unknown", gauge.unknown}, {"avg", OrNull(gauge.avg)},
+          {"max", OrNull(gauge.max)}, {"median", OrNull(gauge.median)},
+          {"min", OrNull(gauge.min)}, {"reason", ReasonOrNull(gauge.reason)}};
 }
 
 Json WindowJson(const WindowSummary& window, const CarbonModel& model) {

@@ -52,11 +52,11 @@ template <typename Value>
 void AddEnergies(const PowerSummary& summary, Families* families, Value value) {
   for (const WindowSummary& window : summary.windows) {
     for (const EnergyEstimate& energy : window.energies) {
-      families->Add(absl::StrCat(WindowLabels(window), ",", Label("source", energy.source), ",",
-                                 Label("device", energy.device), ",",
-                                 Label("domain", energy.domain), ",",
-                                 Label("estimator", EnergyEstimatorName(energy.estimator))),
-                    value(energy));
+      families->Add(
+          absl::StrCat(WindowLabels(window), ",", Label("source", energy.source), ",",
+                       Label("device", energy.device), ",", Label("domain", energy.domain), ",",
+                       Label("estimator", EnergyEstimatorName(energy.estimator))),
+          value(energy));
     }
   }
 }
@@ -65,7 +65,8 @@ void AddEnergies(const PowerSummary& summary, Families* families, Value value) {
 
 std::string PowerOpenMetrics(const PowerSummary& summary, const CarbonModel& carbon) {
   Families families;
-  families.Begin("xplane_time_energy_joules", "joules", "Measured, of the covered part of a window");
+  families.Begin("xplane_time_energy_joules", "joules",
+                 "Measured, of the covered part of a window");
   AddEnergies(summary, &families, [](const EnergyEstimate& each) { return each.energy_j; });
   families.Begin("xplane_time_mean_power_watts", "watts", "Over the covered part of a window");
   AddEnergies(summary, &families, [](const EnergyEstimate& each) { return each.mean_w; });
@@ -76,8 +77,7 @@ std::string PowerOpenMetrics(const PowerSummary& summary, const CarbonModel& car
               [](const EnergyEstimate& each) { return std::optional(each.coverage); });
   families.Begin("xplane_time_window_seconds", "seconds", "Length of a window");
   for (const WindowSummary& window : summary.windows) {
-    families.Add(WindowLabels(window),
-                 static_cast<double>(window.end_ns - window.begin_ns) / 1e9);
+    families.Add(WindowLabels(window), static_cast<double>(window.end_ns - window.begin_ns) / 1e9);
   }
   families.Begin("xplane_time_total_energy_joules", "joules", "Measured, of all in the total");
   for (const WindowSummary& window : summary.windows) {

@@ -48,8 +48,9 @@ std::string PowerPlot(const PowerSummary& summary, const OutputOptions& options)
     page.Line(Printable(DomainName(summary, series.source, series.device, series.domain)) + ", W",
               kBold);
     for (int row = kRows - 1; row >= 0; --row) {
-      const std::string label =
-          row == kRows - 1 ? FormatFixed(most_w, most_w >= 100 ? 0 : 2) : row == 0 ? "0" : "";
+      const std::string label = row == kRows - 1 ? FormatFixed(most_w, most_w >= 100 ? 0 : 2)
+                                : row == 0       ? "0"
+                                                 : "";
       std::string line = Padded(label, kLabelWidth) + (options.unicode ? "│" : "|");
       for (const PowerColumn& column : columns) {
         const double height = column.mean_w.value_or(0) / most_w * kRows;

@@ -122,9 +122,8 @@ void Picture::Text(double x, double y, std::string_view anchor, const std::strin
 }
 
 void Picture::Line(double x0, double y0, double x1, double y1, std::string_view color) {
-  absl::StrAppend(&body_, "<line x1=\"", Number(x0), "\" y1=\"", Number(y0), "\" x2=\"",
-                  Number(x1), "\" y2=\"", Number(y1), "\" stroke=\"", std::string(color),
-                  "\"/>\n");
+  absl::StrAppend(&body_, "<line x1=\"", Number(x0), "\" y1=\"", Number(y0), "\" x2=\"", Number(x1),
+                  "\" y2=\"", Number(y1), "\" stroke=\"", std::string(color), "\"/>\n");
 }
 
 void Picture::DrawBandNames(double top) {
@@ -162,8 +161,7 @@ void Picture::DrawPanel(const PowerSeries& series, double top, std::string_view 
   const auto columns = ColumnsOf(series, span_, static_cast<size_t>(kPlot) / 2);
   const double most_w = std::max(MostOf(columns) * 1.05, 1e-3), step_w = StepOf(most_w, 4);
   const double per_watt = kPanel / most_w;
-  Text(kLeft, top - 6, "start",
-       DomainName(summary_, series.source, series.device, series.domain),
+  Text(kLeft, top - 6, "start", DomainName(summary_, series.source, series.device, series.domain),
        " font-weight=\"bold\"");
   for (const Band& band : bands_) {
     absl::StrAppend(&body_, "<rect x=\"", Number(band.x0), "\" y=\"", Number(top), "\" width=\"",
@@ -176,10 +174,9 @@ void Picture::DrawPanel(const PowerSeries& series, double top, std::string_view 
     end = i;
     if (columns[i].mean_w.has_value()) continue;
     while (end < columns.size() && !columns[end].mean_w.has_value()) ++end;
-    absl::StrAppend(&body_, "<rect x=\"", Number(kLeft + static_cast<double>(i) * width),
-                    "\" y=\"", Number(top), "\" width=\"",
-                    Number(static_cast<double>(end - i) * width), "\" height=\"", Number(kPanel),
-                    "\" fill=\"url(#gap)\"/>\n");
+    absl::StrAppend(&body_, "<rect x=\"", Number(kLeft + static_cast<double>(i) * width), "\" y=\"",
+                    Number(top), "\" width=\"", Number(static_cast<double>(end - i) * width),
+                    "\" height=\"", Number(kPanel), "\" fill=\"url(#gap)\"/>\n");
   }
   for (int i = 0; i * step_w <= most_w; ++i) {
     const double y = bottom - i * step_w * per_watt;

@@ -78,8 +78,8 @@ void Summarizer::Readings(size_t s, int64_t t_ns, std::span<const Reading> readi
   for (const Reading& reading : readings) {
     ChannelState& channel = channels_[reading.channel];
     passes.latencies.Add(reading.after_ns - reading.before_ns);
-    const int64_t at_ns = reading.sampled_ns.value_or(
-        reading.before_ns + (reading.after_ns - reading.before_ns) / 2);
+    const int64_t at_ns =
+        reading.sampled_ns.value_or(reading.before_ns + (reading.after_ns - reading.before_ns) / 2);
     if (at_ns <= channel.last_ns) {
       ++backwards_;
       continue;

@@ -127,8 +127,7 @@ TEST(Held, NothingIsCoveredWithoutReadings) {
 
 // 7 W from 10 on, a gap after 20, 9 W from 100 on; the period is 10.
 TEST(Held, AGapIsCoveredForThreePeriodsAndOneBackwards) {
-  const EnergyPart part =
-      Folded(Held(10), {{10, 7}, {20, 7}, {100, 9}, {110, 9}}, {{0, 110}})[0];
+  const EnergyPart part = Folded(Held(10), {{10, 7}, {20, 7}, {100, 9}, {110, 9}}, {{0, 110}})[0];
   EXPECT_EQ(part.covered_ns, (50 - 0) + (110 - 90));
   EXPECT_DOUBLE_EQ(part.energy_pj, 7 * 50 + 9 * 20);
 }

@@ -33,9 +33,10 @@ class Calls : public LogSink {
   void Readings(size_t s, int64_t t_ns, std::span<const Reading> readings) override {
     std::string line = "readings " + std::to_string(s) + " " + std::to_string(t_ns);
     for (const Reading& each : readings) {
-      line += " " + std::to_string(each.channel) + ":" + std::to_string(each.before_ns - t_ns) +
-              ":" + std::to_string(each.after_ns - each.before_ns) + ":" +
-              (each.value ? std::to_string(*each.value) : std::string(PowerReasonName(each.reason)));
+      line +=
+          " " + std::to_string(each.channel) + ":" + std::to_string(each.before_ns - t_ns) + ":" +
+          std::to_string(each.after_ns - each.before_ns) + ":" +
+          (each.value ? std::to_string(*each.value) : std::string(PowerReasonName(each.reason)));
       if (each.sampled_ns) line += "@" + std::to_string(*each.sampled_ns - t_ns);
     }
     Add(line);

@@ -9,8 +9,8 @@ namespace xplane_time::testing {
 
 inline std::string ChannelText(const std::string& device, const std::string& quantity,
                                const std::string& kind, const std::string& more = "") {
-  return R"({"source":"nvml","device":")" + device + R"(","domain":"gpu","quantity":")" +
-         quantity + R"(","kind":")" + kind + R"(","in_total":true)" + more + "}";
+  return R"({"source":"nvml","device":")" + device + R"(","domain":"gpu","quantity":")" + quantity +
+         R"(","kind":")" + kind + R"(","in_total":true)" + more + "}";
 }
 
 class LogText {
@@ -25,8 +25,10 @@ class LogText {
             R"("boottime_ns":2000000000000},"machine":{"host":"node1"},"command":"train",)"
             R"("periods_ns":{"nvml":50000000},"devices":[{"id":"GPU-1","name":"A card",)"
             R"("source":"nvml","index":0,"shared":true}],"channels":[)" +
-            channels + R"(],"absent":[{"source":"rapl","what":"package-0",)"
-            R"("reason":"permission_denied","message":"energy_uj","fix":"chmod"}]})" + "\n";
+            channels +
+            R"(],"absent":[{"source":"rapl","what":"package-0",)"
+            R"("reason":"permission_denied","message":"energy_uj","fix":"chmod"}]})" +
+            "\n";
   }
   static int64_t At(double seconds) { return kStartNs + static_cast<int64_t>(seconds * 1e9); }
   // A pass of one reading at that time exactly.

@@ -13,11 +13,11 @@
 namespace xplane_time {
 namespace {
 
+using testing::ChannelText;
 using ::testing::Contains;
 using ::testing::Field;
-using ::testing::Not;
-using testing::ChannelText;
 using testing::LogText;
+using ::testing::Not;
 
 const std::string kPower = ChannelText("GPU-1", "power_mw", "instant");
 const std::string kEnergy = ChannelText("GPU-1", "energy_uj", "cumulative");
@@ -290,7 +290,8 @@ TEST(Summary, TheSeriesHasEveryJouleAndItsGaps) {
   for (const PowerColumn& column : series.columns) {
     EXPECT_EQ(column.mean_w.has_value(), column.covered > 0);
     if (column.covered == 0) ++gaps;
-    energy_j += column.mean_w.value_or(0) * column.covered * static_cast<double>(series.column_ns) / 1e9;
+    energy_j +=
+        column.mean_w.value_or(0) * column.covered * static_cast<double>(series.column_ns) / 1e9;
   }
   EXPECT_GT(gaps, 0);
   // The last reading, of 0 W, holds on after the window.
@@ -335,7 +336,8 @@ TEST(Summary, NoFlippedByteIsFatal) {
     if (!summary.ok()) {
       EXPECT_TRUE(absl::IsDataLoss(summary.status())) << summary.status();
     } else {
-      for (const WindowSummary& window : summary->windows) EXPECT_LE(window.begin_ns, window.end_ns);
+      for (const WindowSummary& window : summary->windows)
+        EXPECT_LE(window.begin_ns, window.end_ns);
     }
   }
 }

@@ -34,8 +34,10 @@ TEST(ValueCounts, FewValuesAreExact) {
       counts.Add(values.back());
     }
     EXPECT_EQ(counts.Median(), MedianOf(values));
-    EXPECT_EQ(counts.Quantile(0), static_cast<double>(*std::min_element(values.begin(), values.end())));
-    EXPECT_EQ(counts.Quantile(1), static_cast<double>(*std::max_element(values.begin(), values.end())));
+    EXPECT_EQ(counts.Quantile(0),
+              static_cast<double>(*std::min_element(values.begin(), values.end())));
+    EXPECT_EQ(counts.Quantile(1),
+              static_cast<double>(*std::max_element(values.begin(), values.end())));
   }
 }
 
@@ -61,7 +63,8 @@ TEST(ValueCounts, ManyAreWithinOneIn16384) {
 TEST(ValueCounts, TheEndsOfTheAxis) {
   ValueCounts counts;
   for (size_t i = 0; i <= ValueCounts::kMostExact; ++i) {
-    counts.Add(i % 2 == 0 ? std::numeric_limits<int64_t>::max() : std::numeric_limits<int64_t>::min());
+    counts.Add(i % 2 == 0 ? std::numeric_limits<int64_t>::max()
+                          : std::numeric_limits<int64_t>::min());
   }
   EXPECT_NEAR(counts.Quantile(1).value() / 0x1p63, 1, 1e-4);
   EXPECT_NEAR(counts.Quantile(0).value() / 0x1p63, -1, 1e-4);

@@ -71,8 +71,8 @@ double SlowSlack(const EnergyRules& rules, const std::vector<TimedValue>& readin
   while (after < readings.size() && readings[after].first < edge_ns) ++after;
   std::vector<int64_t> values;
   for (size_t i = after == 0 ? 0 : after - 1; i < std::min(after + 2, readings.size()); ++i) {
-    const int64_t apart_ns = std::max(readings[i].first, edge_ns) -
-                             std::min(readings[i].first, edge_ns);
+    const int64_t apart_ns =
+        std::max(readings[i].first, edge_ns) - std::min(readings[i].first, edge_ns);
     if (apart_ns <= kGapPeriods * rules.period_ns) values.push_back(readings[i].second);
   }
   if (values.empty()) return 0;
@@ -99,8 +99,8 @@ EnergyPart SlowHeld(const EnergyRules& rules, std::vector<TimedValue> readings,
     part.energy_pj += span.power_mw * static_cast<double>(inside_ns);
     part.peak_mw = std::max(part.peak_mw.value_or(0), span.power_mw);
   }
-  const double slack_pj = SlowSlack(rules, readings, window.begin_ns) +
-                          SlowSlack(rules, readings, window.end_ns);
+  const double slack_pj =
+      SlowSlack(rules, readings, window.begin_ns) + SlowSlack(rules, readings, window.end_ns);
   part.lo_pj = std::max(0.0, part.energy_pj - slack_pj);
   part.hi_pj = part.energy_pj + slack_pj;
   return part;
@@ -215,8 +215,8 @@ EnergyPart SlowCounter(const EnergyRules& rules, std::vector<TimedValue> reading
     return std::nullopt;
   };
   const double last_pj = points.back().total_pj;
-  part.lo_pj = std::max(0.0, at_or_before(window.end_ns) -
-                                 updated(window.begin_ns).value_or(last_pj));
+  part.lo_pj =
+      std::max(0.0, at_or_before(window.end_ns) - updated(window.begin_ns).value_or(last_pj));
   const auto late_pj = updated(window.end_ns);
   part.hi_pj = late_pj.value_or(last_pj) - at_or_before(window.begin_ns);
   if (!late_pj.has_value() && part.covered_ns > 0) {

@@ -5,8 +5,8 @@
 // driver, whatever ends that, and so does what it started: a guard leads the group, and kills
 // it when the driver is gone. Not handled: a process that leaves the group. One thread; no
 // call blocks beyond its deadline.
-#ifndef XPLANE_TIME_SRC_TUNE_HARNESS_PROCESS_H_
-#define XPLANE_TIME_SRC_TUNE_HARNESS_PROCESS_H_
+#ifndef XPLANE_TIME_SRC_HARNESS_PROCESS_H_
+#define XPLANE_TIME_SRC_HARNESS_PROCESS_H_
 
 #include <sys/types.h>
 
@@ -55,6 +55,7 @@ class HarnessProcess {
   std::string Ending();
   // Of the last lines that it printed, at most 2000 bytes.
   std::string Printed();
+  pid_t pid() const { return pid_; }  // -1: it ended
 
  private:
   HarnessProcess() = default;
@@ -76,6 +77,10 @@ class HarnessProcess {
   std::function<bool()> stopped_;
 };
 
+// What a process says by the way it ended, as the status of what it was doing: crash(11), oom
+// (the kernel's way: signal 9), crash.
+std::string StatusOfEnding(const std::string& ending);
+
 }  // namespace xplane_time
 
-#endif  // XPLANE_TIME_SRC_TUNE_HARNESS_PROCESS_H_
+#endif  // XPLANE_TIME_SRC_HARNESS_PROCESS_H_
