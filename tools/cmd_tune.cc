@@ -59,7 +59,10 @@ int ExitOf(const TuneOutcome& outcome) {
 // One file of locks a user, where nothing needs to be cleaned up.
 std::string DeviceLocks() {
   const char* runtime = std::getenv("XDG_RUNTIME_DIR");
-  if (runtime != nullptr && *runtime != '\0') return absl::StrCat(runtime, "/xplane-time.locks");
+  // It is named in environments that outlive it: after a sudo, or a log-out.
+  if (runtime != nullptr && *runtime != '\0' && access(runtime, W_OK | X_OK) == 0) {
+    return absl::StrCat(runtime, "/xplane-time.locks");
+  }
   const char* temporary = std::getenv("TMPDIR");
   return absl::StrCat(temporary != nullptr && *temporary != '\0' ? temporary : "/tmp",
                       "/xplane-time-", getuid(), ".locks");
@@ -107,6 +110,7 @@ int Print(const TuneCommand& command, const std::string& json, const output::Out
 
 int FailHarness(const absl::Status& status) {
   const int exit_code = Fail(status);
+  if (absl::IsPermissionDenied(status)) return kExitCannotWrite;  // a log, a lock
   return absl::IsUnavailable(status) || absl::IsNotFound(status) ? kExitNoHarness : exit_code;
 }
 

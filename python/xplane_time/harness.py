@@ -56,7 +56,7 @@ def serve(
     *,
     reference: Callable[..., Any] | None = None,
     check: Callable[[Any, Any], object] | None = None,
-    timer: Callable[[Callable[[], object]], int] = wall_timer,
+    timer: Callable[[Callable[[], object]], float] = wall_timer,
     clock: str = "wall",
     device: str = "cpu",
     device_class: str = "",
@@ -69,8 +69,9 @@ def serve(
     `build(params)`, or `build(params, workload)` for a space with workloads, returns a callable
     that runs the variant once and waits for it. What it raises is the variant's failure.
     `reference()`, or `reference(workload)`, gives the right result, and `check(result, wanted)`
-    raises or returns False where a result is wrong; without a check arrays may differ by what
-    rounding of 32 bits explains, and anything else must be equal. `timer(run)` gives the
+    raises, or returns something false, where a result is wrong (of an array all must be true).
+    Without a check floating-point arrays may differ by what rounding of 32 bits explains, and
+    anything else must be equal, within dicts, tuples and lists too. `timer(run)` gives the
     picoseconds of one call on the `clock` that it is named after ("device", "profile", "wall").
     The rest says what times hold for: `device_class` is the processor where it is not given.
 
@@ -109,7 +110,7 @@ class Variants(Protocol):
     def prepare(self, variant: str, params: Params) -> Message: ...
     def verify(self, variant: str) -> None: ...
     def run_round(self, order: list[str], calls: int, workload: str,
-                  begin: Callable[[int], None]) -> list[int | Exception]: ...
+                  begin: Callable[[int], None]) -> list[int | BaseException]: ...
     def set_workloads(self, workloads: dict[str, Params]) -> None: ...
 
 
@@ -124,26 +125,73 @@ def takes_workload(function: Callable[..., Any], before: int) -> bool:
 
 def check_result(got: Any, wanted: Any, check: Callable[[Any, Any], object] | None) -> None:
     """Raises WrongResultError where `got` is wrong."""
-    if check is not None:
-        if check(got, wanted) is False:
-            raise WrongResultError("the check says no")
+    if check is None:
+        _compare(got, wanted, "")
         return
-    if hasattr(wanted, "__array__"):
-        import numpy
+    verdict = check(got, wanted)
+    if verdict is not None and not _is_yes(verdict):
+        raise WrongResultError("the check says no")
 
-        got, wanted = numpy.asarray(got), numpy.asarray(wanted)
-        if got.shape != wanted.shape:
-            raise WrongResultError(f"the shape is {got.shape}, not {wanted.shape}")
-        close = numpy.isclose(got, wanted, rtol=1e-3, atol=1e-5, equal_nan=True)
-        if not close.all():
-            raise WrongResultError(f"{close.size - close.sum()} of {close.size} values are wrong")
+
+def _is_yes(verdict: Any) -> bool:
+    """Of an array, of NumPy or another kind, all must be true."""
+    return bool(verdict.all() if hasattr(verdict, "all") else verdict)
+
+
+def _compare(got: Any, wanted: Any, at: str) -> None:
+    """`at` is where in the result this is: "['x'][0]: ", or empty."""
+    if isinstance(wanted, Mapping):
+        if not isinstance(got, Mapping) or got.keys() != wanted.keys():
+            keys = sorted(map(str, got)) if isinstance(got, Mapping) else type(got).__name__
+            raise WrongResultError(f"{at}{keys}, not {sorted(map(str, wanted))}"[:500])
+        for key in wanted:
+            _compare(got[key], wanted[key], f"{at.removesuffix(': ')}[{key!r}]: ")
     elif isinstance(wanted, (tuple, list)):
+        if not isinstance(got, (tuple, list)):
+            raise WrongResultError(f"{at}a {type(got).__name__}, not {len(wanted)} results")
         if len(got) != len(wanted):
-            raise WrongResultError(f"{len(got)} results, not {len(wanted)}")
-        for one, other in zip(got, wanted):
-            check_result(one, other, None)
+            raise WrongResultError(f"{at}{len(got)} results, not {len(wanted)}")
+        for index, (one, other) in enumerate(zip(got, wanted)):
+            _compare(one, other, f"{at.removesuffix(': ')}[{index}]: ")
+    elif hasattr(wanted, "__array__") or hasattr(got, "__array__"):
+        _compare_arrays(got, wanted, at)
     elif got != wanted:
-        raise WrongResultError(f"{got!r} is not {wanted!r}"[:500])
+        raise WrongResultError(f"{at}{got!r} is not {wanted!r}"[:500])
+
+
+def _compare_arrays(got: Any, wanted: Any, at: str) -> None:
+    import numpy
+
+    got, wanted = numpy.asarray(got), numpy.asarray(wanted)
+    if got.shape != wanted.shape:
+        raise WrongResultError(f"{at}the shape is {got.shape}, not {wanted.shape}")
+    if _is_rounded(wanted.dtype):
+        same = numpy.isclose(got, wanted, rtol=1e-3, atol=1e-5, equal_nan=True)
+    else:
+        same = numpy.asarray(got == wanted)
+    if not same.all():
+        raise WrongResultError(f"{at}{same.size - same.sum()} of {same.size} values are wrong")
+
+
+def _is_rounded(dtype: Any) -> bool:
+    """Whether its values are rounded: also of types that NumPy does not know, as bfloat16."""
+    import numpy
+
+    if dtype.kind in "fc":
+        return True
+    return dtype.kind == "V" and dtype.names is None and bool(
+        numpy.asarray(0.5).astype(dtype).astype(float) == 0.5)
+
+
+def _picoseconds(time_ps: Any) -> int:
+    """What a timer gave, whatever kind of number that is."""
+    try:
+        whole = round(float(time_ps)) if not isinstance(time_ps, int) else time_ps
+    except (TypeError, ValueError, OverflowError):  # None, a text; not a number, infinite
+        whole = -1
+    if whole < 0:
+        raise ValueError(f"the timer gave {time_ps!r}, not picoseconds"[:500])
+    return whole
 
 
 class _Callables:
@@ -154,7 +202,7 @@ class _Callables:
         build: Callable[..., Callable[[], Any]],
         reference: Callable[..., Any] | None,
         check: Callable[[Any, Any], object] | None,
-        timer: Callable[[Callable[[], object]], int],
+        timer: Callable[[Callable[[], object]], float],
     ) -> None:
         self._build, self._reference, self._check, self._timer = build, reference, check, timer
         self._workloads: dict[str, Params] = {"": {}}
@@ -181,16 +229,19 @@ class _Callables:
                 check_result(got, self._reference(*more), self._check)
 
     def run_round(self, order: list[str], calls: int, workload: str,
-                  begin: Callable[[int], None]) -> list[int | Exception]:
-        times: list[int | Exception] = []
+                  begin: Callable[[int], None]) -> list[int | BaseException]:
+        times: list[int | BaseException] = []
         for slot, variant in enumerate(order):
             begin(slot)
             run = self._calls[variant, workload]
             try:
                 if slot == 0:
                     run()
-                times.append(max(1, sum(self._timer(run) for _ in range(calls)) // calls))
-            except Exception as error:  # the variant's own
+                times.append(max(1, sum(_picoseconds(self._timer(run)) for _ in range(calls))
+                                 // calls))
+            except KeyboardInterrupt:
+                raise
+            except BaseException as error:  # the variant's own; SystemExit too
                 times.append(error)
         return times
 
@@ -213,20 +264,25 @@ class _Server:
         self._lock = threading.Lock()
 
     def run(self) -> None:
-        for line in self._requests:
-            request = json.loads(line)
-            kind = request.get("type")
-            if kind == "bye":
-                break
-            if kind == "hello":
-                self._hello(request)
-            elif kind == "prepare":
-                self._pool.submit(self._prepare, request)
-            elif kind == "verify":
-                self._verify(request)
-            elif kind == "run_round":
-                self._run_round(request)
-        self._pool.shutdown(cancel_futures=True)
+        try:
+            for line in self._requests:
+                request = json.loads(line)
+                if request.get("type") == "bye":
+                    break
+                self._handle(request)
+        finally:
+            self._pool.shutdown(cancel_futures=True)
+
+    def _handle(self, request: Message) -> None:
+        kind = request.get("type")
+        if kind == "hello":
+            self._hello(request)
+        elif kind == "prepare":
+            self._pool.submit(self._prepare, request)
+        elif kind == "verify":
+            self._verify(request)
+        elif kind == "run_round":
+            self._run_round(request)
 
     def _answer(self, message: Message) -> None:
         with self._lock:
@@ -247,7 +303,7 @@ class _Server:
             answer.update(self._variants.prepare(request["variant"], request["params"]))
             if not self._variants.has_reference:
                 self._variants.verify(request["variant"])  # its first run, not to be timed
-        except Exception as error:
+        except BaseException as error:  # a thread of the pool's: an interrupt is not for it
             answer.update(_failure(error, "compile_error"))
         self._answer(answer)
 
@@ -255,7 +311,9 @@ class _Server:
         answer: Message = {"type": "verified", "request": request["request"], "status": "ok"}
         try:
             self._variants.verify(request["variant"])
-        except Exception as error:
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
             answer.update(_failure(error, "runtime_error"))
         self._answer(answer)
 
@@ -268,7 +326,9 @@ class _Server:
         try:
             times = self._variants.run_round(
                 request["order"], request["calls"], request["workload"], begin)
-        except Exception as error:  # nobody's of the variants: no trace, say
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # nobody's of the variants: no trace, say
             self._answer({"type": "result", "request": number, **_failure(error, "infra")})
             return
         samples = [{"slot": slot, "status": "ok", "t_ps": each} if isinstance(each, int) else
@@ -277,7 +337,7 @@ class _Server:
         self._answer({"type": "result", "request": number, "status": "ok", "samples": samples})
 
 
-def _failure(error: Exception, otherwise: str) -> Message:
+def _failure(error: BaseException, otherwise: str) -> Message:
     text = f"{type(error).__name__}: {error}"
     status = otherwise
     if isinstance(error, WrongResultError):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax as _typed_jax
@@ -70,22 +70,28 @@ class Programs:
             got = self._run(variant, name)
             if self._reference is not None:
                 more = (workload,) if harness.takes_workload(self._reference, 0) else ()
-                harness.check_result(got, self._reference(*more), self._check)
+                wanted = self._reference(*more)
+                if self._check is None:
+                    got, wanted = _leaves(got), _leaves(wanted)
+                harness.check_result(got, wanted, self._check)
 
     def run_round(self, order: list[str], calls: int, workload: str,
-                  begin: Callable[[int], None]) -> list[int | Exception]:
-        failed: dict[int, Exception] = {}
+                  begin: Callable[[int], None]) -> list[int | BaseException]:
+        failed: dict[str, BaseException] = {}  # which of its runs are in the trace is not known
         wall_ps: list[int] = []
 
         def run() -> None:
-            self._run(order[0], workload)
             for slot, variant in enumerate(order):
                 begin(slot)
                 try:
+                    if slot == 0:
+                        self._run(variant, workload)  # opens the round
                     wall_ps.append(sum(harness.wall_timer(lambda: self._run(variant, workload))
                                        for _ in range(calls)) // calls)
-                except Exception as error:  # the variant's own
-                    failed[slot] = error
+                except KeyboardInterrupt:
+                    raise
+                except BaseException as error:  # the variant's own; SystemExit too
+                    failed[variant] = error
                     wall_ps.append(0)
 
         if self._wall:
@@ -93,34 +99,59 @@ class Programs:
             times = wall_ps
         else:
             times = self._times(capture(run), order, calls, workload, failed)
-        return [failed.get(slot, time_ps) for slot, time_ps in enumerate(times)]
+        return [failed.get(variant, time_ps) for variant, time_ps in zip(order, times)]
 
     def _run(self, variant: str, workload: str) -> Any:
         program, arguments = self._programs[variant, workload]
         return jax.block_until_ready(program(*arguments))
 
     def _times(self, content: bytes, order: list[str], calls: int, workload: str,
-               failed: dict[int, Exception]) -> list[int]:
-        runs: dict[str, list[int]] = {}
+               failed: Mapping[str, BaseException]) -> list[int]:
+        devices: dict[str, dict[tuple[str, int], list[int | None]]] = {}
         trace = xplane_time.open(content)
         rows = trace.samples(device=jax.default_backend(), function=f"^jit_{_NAME}[0-9]+$",
                              id_pattern=f"^jit_{_NAME}([0-9]+)$").to_dict()
-        for variant, start_ps, active_ps in sorted(
-                zip(rows["variant_id"], rows["start_ps"], rows["active_ps"]),
-                key=lambda row: row[1]):
-            runs.setdefault(variant, []).append(active_ps)
+        for variant, plane, ordinal, _, active_ps in sorted(
+                zip(rows["variant_id"], rows["plane"], rows["ordinal"], rows["start_ps"],
+                    rows["active_ps"]), key=lambda row: row[3]):
+            devices.setdefault(variant, {}).setdefault((plane, ordinal), []).append(active_ps)
+        runs = {variant: _runs_of(devices.get(str(self._numbers[variant, workload]), {}), variant)
+                for variant in set(order).difference(failed)}
         times = []
         for slot, variant in enumerate(order):
-            left = runs.get(str(self._numbers[variant, workload]), [])
+            if variant in failed:
+                times.append(0)
+                continue
+            left = runs[variant]
             if slot == 0:
                 left[:1] = []  # the one that opened the round
             taken, left[:calls] = left[:calls], []
-            if slot in failed:
-                taken = [0]
-            elif len(taken) < calls or None in taken:
+            known = [active_ps for active_ps in taken if active_ps is not None]
+            if len(known) < calls:
                 raise CaptureError(f"the trace has no time for slot {slot}")
-            times.append(max(1, sum(taken) // len(taken)))
+            times.append(max(1, sum(known) // calls))
+        if any(runs.values()):
+            raise CaptureError("the trace has more runs than the round")
         return times
+
+
+def _runs_of(devices: Mapping[tuple[str, int], list[int | None]],
+             variant: str) -> list[int | None]:
+    """The k-th run on each device is one run, and takes as long as on the slowest."""
+    counts = {len(own) for own in devices.values()}
+    if len(counts) > 1:
+        raise CaptureError(f"variant {variant} did not run equally often on each of its devices")
+    slowest: list[int | None] = []
+    for run in zip(*devices.values()):
+        known = [active_ps for active_ps in run if active_ps is not None]
+        slowest.append(max(known) if len(known) == len(run) else None)
+    return slowest
+
+
+def _leaves(result: Any) -> dict[str, Any]:
+    """Of a pytree, by where they are."""
+    paths, _ = jax.tree_util.tree_flatten_with_path(result)
+    return {jax.tree_util.keystr(path): leaf for path, leaf in paths}
 
 
 def _compile(function: Callable[..., Any], arguments: Sequence[Any], name: str) -> Any:

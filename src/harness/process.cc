@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -66,10 +67,37 @@ std::vector<char*> Pointers(std::vector<std::string>* texts) {
   return pointers;
 }
 
+// In the guard, between fork and its end: only what is safe there.
+void CloseAllBut(int kept) {
+  dup2(kept, 0);
+#ifdef SYS_close_range
+  if (syscall(SYS_close_range, 1U, ~0U, 0U) == 0) return;
+#endif
+  constexpr int kMostOpen = 1 << 16;  // sysconf may say that there is no limit
+  const long most = sysconf(_SC_OPEN_MAX);
+  const int limit = most > 0 && most < kMostOpen ? static_cast<int>(most) : kMostOpen;
+  for (int fd = 1; fd < limit; ++fd) close(fd);
+}
+
+// The kernel kills only the child of a driver that dies, not what the child started. While
+// the guard lives, its group's number is not another's.
+[[noreturn]] void BecomeGuard(int alive) {
+  setpgid(0, 0);
+  sigset_t all;
+  sigfillset(&all);
+  sigprocmask(SIG_BLOCK, &all, nullptr);  // what a harness sends to its group is not for it
+  CloseAllBut(alive);
+  char nothing;
+  while (read(STDIN_FILENO, &nothing, 1) < 0 && errno == EINTR) {
+  }
+  kill(0, SIGKILL);
+  _exit(0);
+}
+
 // After fork: only what is safe there. `failed` gets errno where the program cannot start.
 [[noreturn]] void BecomeHarness(char* const* argv, char* const* environment, int in, int out,
-                                int printed, int failed, pid_t parent) {
-  setpgid(0, 0);
+                                int printed, int failed, pid_t parent, pid_t group) {
+  setpgid(0, group);
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != parent) _exit(127);
   for (const int signal : {SIGPIPE, SIGXFSZ, SIGBUS, SIGINT, SIGTERM, SIGHUP}) {
@@ -103,27 +131,35 @@ absl::StatusOr<HarnessProcess> HarnessProcess::Start(const Options& options) {
   if (!options.log_path.empty()) {
     harness.log_ = open(options.log_path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
     if (harness.log_ < 0) {
-      return absl::UnavailableError(absl::StrCat(options.log_path, ": cannot write the ",
-                                                 options.role, "'s log: ", strerror(errno)));
+      return absl::PermissionDeniedError(absl::StrCat(options.log_path, ": cannot write the ",
+                                                      options.role, "'s log: ", strerror(errno)));
     }
   }
-  std::array<Pipe, 4> pipes;  // to it, from it, printed, failed
+  std::array<Pipe, 5> pipes;  // alive, to it, from it, printed, failed
   for (Pipe& each : pipes) {
     auto made = MakePipe();
     if (!made.ok()) return made.status();
     each = *made;
   }
-  auto& [to, from, printed, failed] = pipes;
+  auto& [alive, to, from, printed, failed] = pipes;
   std::vector<std::string> command = options.command;
   std::vector<std::string> variables = ChildEnvironment(options.role, to.read, from.write);
   const std::vector<char*> argv = Pointers(&command), environment = Pointers(&variables);
   const pid_t parent = getpid();
-  harness.pid_ = fork();
-  if (harness.pid_ == 0) {
-    BecomeHarness(argv.data(), environment.data(), to.read, from.write, printed.write, failed.write,
-                  parent);
+  harness.guard_ = fork();
+  if (harness.guard_ == 0) BecomeGuard(alive.read);
+  if (harness.guard_ > 0) {
+    setpgid(harness.guard_, harness.guard_);  // both do: the group is there before it is joined
+    harness.pid_ = fork();
+    if (harness.pid_ == 0) {
+      BecomeHarness(argv.data(), environment.data(), to.read, from.write, printed.write,
+                    failed.write, parent, harness.guard_);
+    }
   }
-  for (int* fd : {&to.read, &from.write, &printed.write, &failed.write}) CloseIfOpen(fd);
+  for (int* fd : {&alive.read, &to.read, &from.write, &printed.write, &failed.write}) {
+    CloseIfOpen(fd);
+  }
+  harness.alive_ = alive.write;
   harness.to_ = to.write;
   harness.from_ = from.read;
   harness.printed_ = printed.read;
@@ -145,7 +181,9 @@ absl::StatusOr<HarnessProcess> HarnessProcess::Start(const Options& options) {
 }
 
 HarnessProcess::HarnessProcess(HarnessProcess&& other) noexcept
-    : pid_(std::exchange(other.pid_, -1)),
+    : guard_(std::exchange(other.guard_, -1)),
+      pid_(std::exchange(other.pid_, -1)),
+      alive_(std::exchange(other.alive_, -1)),
       to_(std::exchange(other.to_, -1)),
       from_(std::exchange(other.from_, -1)),
       printed_(std::exchange(other.printed_, -1)),
@@ -163,34 +201,53 @@ HarnessProcess::~HarnessProcess() {
 }
 
 void HarnessProcess::Close() {
-  for (int* fd : {&to_, &from_, &printed_, &log_}) CloseIfOpen(fd);
+  for (int* fd : {&alive_, &to_, &from_, &printed_, &log_}) CloseIfOpen(fd);
 }
 
-// True: `events` are there on the pipe to it (POLLOUT) or from it (POLLIN).
-bool HarnessProcess::WaitFor(Deadline deadline, short events, absl::Status* status) {
-  const int wanted = events == POLLOUT ? to_ : from_;
+// One that ended is gone, though what it started may still hold its pipes.
+bool HarnessProcess::HasEnded() const {
+  siginfo_t ended = {};
+  const int found = waitid(P_PID, static_cast<id_t>(pid_), &ended, WEXITED | WNOHANG | WNOWAIT);
+  return found != 0 || ended.si_pid == pid_;
+}
+
+absl::Status HarnessProcess::WentAway() const {
+  return absl::UnavailableError(absl::StrCat("the ", role_, " went away"));
+}
+
+// Until there is something from it or, where `to_send`, room for something to it.
+absl::StatusOr<HarnessProcess::Ready> HarnessProcess::WaitFor(Deadline deadline, bool to_send) {
   for (;;) {
-    if (stopped_()) {
-      *status = absl::CancelledError("stopped");
-      return false;
-    }
+    if (stopped_()) return absl::CancelledError("stopped");
     const auto left = std::chrono::ceil<milliseconds>(deadline - MonotonicClock::now());
-    if (left <= milliseconds(0)) {
-      *status = absl::DeadlineExceededError("no answer in time");
-      return false;
-    }
-    std::array<pollfd, 2> fds = {pollfd{wanted, events, 0}, pollfd{printed_, POLLIN, 0}};
-    const int ready =
-        poll(fds.data(), fds.size(), static_cast<int>(std::min(left, kSlice).count()));
-    if (ready <= 0) continue;
-    if (fds[1].revents != 0) TakePrinted();
-    if (fds[0].revents != 0) return true;
+    if (left <= milliseconds(0)) return absl::DeadlineExceededError("no answer in time");
+    const bool ended = HasEnded();  // asked first: what it said before is in the pipe then
+    const bool has_room = !to_send || received_.size() < kMostLineBytes;
+    std::array<pollfd, 3> fds = {pollfd{has_room ? from_ : -1, POLLIN, 0},
+                                 pollfd{to_send ? to_ : -1, POLLOUT, 0},
+                                 pollfd{printed_, POLLIN, 0}};
+    const auto slice = ended ? milliseconds(0) : std::min(left, kSlice);
+    const int ready = poll(fds.data(), fds.size(), static_cast<int>(slice.count()));
+    if (ready > 0 && fds[2].revents != 0) TakePrinted();
+    if (ready > 0 && fds[0].revents != 0) return Ready::kReceived;
+    if (ended) return WentAway();
+    if (ready > 0 && fds[1].revents != 0) return Ready::kToSend;
   }
+}
+
+absl::Status HarnessProcess::TakeReceived() {
+  std::array<char, 1 << 16> bytes;
+  const ssize_t got = read(from_, bytes.data(), bytes.size());
+  if (got < 0 && (errno == EAGAIN || errno == EINTR)) return absl::OkStatus();
+  if (got <= 0) return WentAway();
+  received_.append(bytes.data(), static_cast<size_t>(got));
+  return absl::OkStatus();
 }
 
 void HarnessProcess::TakePrinted() {
   std::array<char, 1 << 14> bytes;
-  for (;;) {
+  constexpr int kAtOnce = 64;  // one that prints without end keeps nobody here
+  for (int i = 0; i < kAtOnce; ++i) {
     const ssize_t got = read(printed_, bytes.data(), bytes.size());
     if (got < 0) return;
     if (got == 0) return CloseIfOpen(&printed_);
@@ -203,20 +260,22 @@ void HarnessProcess::TakePrinted() {
 
 absl::Status HarnessProcess::Send(std::string_view line, Deadline deadline) {
   const std::string message = absl::StrCat(absl::string_view(line.data(), line.size()), "\n");
-  absl::Status status;
   for (size_t sent = 0; sent < message.size();) {
-    if (!WaitFor(deadline, POLLOUT, &status)) return status;
+    const auto ready = WaitFor(deadline, /*to_send=*/true);
+    if (!ready.ok()) return ready.status();
+    if (*ready == Ready::kReceived) {
+      if (absl::Status status = TakeReceived(); !status.ok()) return status;
+      continue;
+    }
     const ssize_t now = write(to_, message.data() + sent, message.size() - sent);
-    if (now < 0 && errno == EAGAIN) continue;
-    if (now < 0) return absl::UnavailableError(absl::StrCat("the ", role_, " went away"));
+    if (now < 0 && (errno == EAGAIN || errno == EINTR)) continue;
+    if (now < 0) return WentAway();
     sent += static_cast<size_t>(now);
   }
   return absl::OkStatus();
 }
 
 absl::StatusOr<std::string> HarnessProcess::Receive(Deadline deadline) {
-  std::array<char, 1 << 16> bytes;
-  absl::Status status;
   for (;;) {
     const size_t end = received_.find('\n', searched_);
     if (end != std::string::npos) {
@@ -229,30 +288,33 @@ absl::StatusOr<std::string> HarnessProcess::Receive(Deadline deadline) {
     if (received_.size() > kMostLineBytes) {
       return absl::InvalidArgumentError("an answer of over 64 MiB without an end of line");
     }
-    if (!WaitFor(deadline, POLLIN, &status)) return status;
-    const ssize_t got = read(from_, bytes.data(), bytes.size());
-    if (got < 0 && errno == EAGAIN) continue;
-    if (got <= 0) return absl::UnavailableError(absl::StrCat("the ", role_, " went away"));
-    received_.append(bytes.data(), static_cast<size_t>(got));
+    const auto ready = WaitFor(deadline, /*to_send=*/false);
+    if (!ready.ok()) return ready.status();
+    if (absl::Status status = TakeReceived(); !status.ok()) return status;
   }
 }
 
-// The group goes before its leader is reaped: until then its number is not another's.
+// The group goes before its guard is reaped: until then its number is not another's.
 void HarnessProcess::Kill() {
-  if (pid_ <= 0) return;
-  kill(-pid_, SIGKILL);
-  kill(pid_, SIGKILL);
-  while (waitpid(pid_, &wait_status_, 0) < 0 && errno == EINTR) {
+  const auto reap = [](pid_t pid, int* wait_status) {
+    while (waitpid(pid, wait_status, 0) < 0 && errno == EINTR) {
+    }
+  };
+  if (guard_ > 0) kill(-guard_, SIGKILL);
+  if (pid_ > 0) {
+    kill(pid_, SIGKILL);
+    reap(pid_, &wait_status_);
   }
-  pid_ = -1;
+  if (guard_ > 0) {
+    kill(guard_, SIGKILL);
+    reap(guard_, nullptr);
+  }
+  guard_ = pid_ = -1;
 }
 
 void HarnessProcess::End(Deadline deadline) {
   CloseIfOpen(&to_);
-  siginfo_t ended = {};
-  while (pid_ > 0 && MonotonicClock::now() < deadline) {
-    const int found = waitid(P_PID, static_cast<id_t>(pid_), &ended, WEXITED | WNOHANG | WNOWAIT);
-    if (found != 0 || ended.si_pid == pid_) break;
+  while (pid_ > 0 && !HasEnded() && MonotonicClock::now() < deadline) {
     if (printed_ >= 0) TakePrinted();
     std::this_thread::sleep_for(milliseconds(5));
   }

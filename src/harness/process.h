@@ -2,13 +2,16 @@
 //
 // A child in a process group of its own, with a pipe each way on descriptors that its
 // environment names (docs/harness.md); what it prints is kept for messages. It ends with its
-// driver, whatever ends that. One thread; no call blocks beyond its deadline.
+// driver, whatever ends that, and so does what it started: a guard leads the group, and kills
+// it when the driver is gone. Not handled: a process that leaves the group. One thread; no
+// call blocks beyond its deadline.
 #ifndef XPLANE_TIME_SRC_HARNESS_PROCESS_H_
 #define XPLANE_TIME_SRC_HARNESS_PROCESS_H_
 
 #include <sys/types.h>
 
 #include <chrono>
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <string_view>
@@ -33,12 +36,14 @@ class HarnessProcess {
     std::function<bool()> stopped = [] { return false; };
   };
 
-  // Errors: NotFound (no such program), Unavailable (no process, no pipe, the log).
+  // Errors: NotFound (no such program), PermissionDenied (the log cannot be written),
+  // Unavailable (no process, no pipe).
   static absl::StatusOr<HarnessProcess> Start(const Options& options);
   ~HarnessProcess();  // kills what is left
   HarnessProcess(HarnessProcess&& other) noexcept;
   HarnessProcess& operator=(HarnessProcess&& other) = delete;
 
+  // Takes what it says meanwhile, so that it may answer before it reads on.
   // Errors: Unavailable (it went away), DeadlineExceeded, Cancelled (`stopped`).
   absl::Status Send(std::string_view line, Deadline deadline);
   // The next line. Errors: as of Send, and InvalidArgument (a line of over 64 MiB).
@@ -54,13 +59,18 @@ class HarnessProcess {
 
  private:
   HarnessProcess() = default;
-  bool WaitFor(Deadline deadline, short events, absl::Status* status);
+  enum class Ready : uint8_t { kToSend, kReceived };
+  absl::StatusOr<Ready> WaitFor(Deadline deadline, bool to_send);
+  absl::Status TakeReceived();
   void TakePrinted();
+  bool HasEnded() const;
+  absl::Status WentAway() const;
   void Kill();
   void Close();
 
-  pid_t pid_ = -1;
-  int to_ = -1, from_ = -1, printed_ = -1, log_ = -1;
+  pid_t guard_ = -1, pid_ = -1;  // guard_ is the group
+  // `alive_`: nothing is written there; the guard reads it to its end.
+  int alive_ = -1, to_ = -1, from_ = -1, printed_ = -1, log_ = -1;
   int wait_status_ = 0;
   std::string role_, received_, tail_;
   size_t searched_ = 0;  // of received_: no line ends before

@@ -58,7 +58,8 @@ std::string Samples(const Json& list, std::vector<SlotSample>* samples) {
     if (!each.is_object()) return "a sample is not an object";
     Fields fields(each);
     SlotSample sample = {fields.Integer("slot", 0, true).value_or(0), StatusField(&fields),
-                         fields.Integer("t_ps", 1), fields.Integer("energy_uj", 0)};
+                         fields.Integer("t_ps", 1), fields.Integer("energy_uj", 0),
+                         fields.Text("message")};
     if (sample.status == "ok" && !sample.t_ps.has_value()) fields.Fail("t_ps", "needed");
     if (!fields.error().empty()) return absl::StrCat("in a sample ", fields.error());
     samples->push_back(std::move(sample));

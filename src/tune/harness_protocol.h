@@ -44,6 +44,7 @@ struct SlotSample {
   int64_t slot = 0;
   std::string status;
   std::optional<int64_t> t_ps = {}, energy_uj = {};
+  std::string message = {};
 };
 
 struct ResultAnswer {

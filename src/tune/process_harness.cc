@@ -13,10 +13,16 @@ namespace xplane_time {
 namespace {
 
 constexpr std::chrono::milliseconds kToCancel(2000);
-constexpr int kTries = 2;  // of what crashes or hangs: twice is no accident
+constexpr int kTries = 2;           // of what crashes or hangs: twice is no accident
+constexpr int kTransientTries = 4;  // of what nobody is to blame for
 
 bool IsTransient(std::string_view status) {
   return status == "infra" || status == "throttled" || status == "no_events";
+}
+
+// A failure that a variant is to blame for.
+bool IsOfAVariant(std::string_view status) {
+  return status != "ok" && status != "cancelled" && !IsTransient(status);
 }
 
 HarnessInfo InfoOf(const HelloAnswer& hello) {
@@ -51,8 +57,33 @@ absl::Status ProcessHarness::EnsureStarted() {
                                                "\" did not say hello: ", failure->message,
                                                "; docs/harness.md says what it should"));
   }
-  if (!hello_.has_value()) hello_ = std::get<HelloAnswer>(*answer);
+  const auto& hello = std::get<HelloAnswer>(*answer);
+  if (hello_.has_value()) return CompareHello(hello);
+  hello_ = hello;
   return absl::OkStatus();
+}
+
+// One that was started anew may have found another device, or other code: its times are not
+// those of this session.
+absl::Status ProcessHarness::CompareHello(const HelloAnswer& now) const {
+  const HelloAnswer& first = *hello_;
+  const auto differs = [](const char* what, const std::string& before, const std::string& after) {
+    if (before == after) return std::string();
+    return absl::StrCat(" ", what, " \"", after, "\", not \"", before, "\";");
+  };
+  const std::string all =
+      absl::StrCat(absl::StrCat(differs("device", first.device, now.device),
+                                differs("device_class", first.device_class, now.device_class),
+                                differs("clock", first.clock, now.clock),
+                                differs("code_hash", first.code_hash, now.code_hash)),
+                   absl::StrCat(differs("driver", first.driver, now.driver),
+                                differs("versions", first.versions_json, now.versions_json),
+                                differs("flags", first.flags, now.flags)));
+  if (all.empty()) return absl::OkStatus();
+  return absl::UnavailableError(
+      absl::StrCat("the harness was started anew and is another one:", all,
+                   " its times cannot be compared with those before; what was measured so far is "
+                   "kept, and --resume goes on from there with a harness that is as the first"));
 }
 
 absl::StatusOr<HarnessAnswer> ProcessHarness::Ask(int64_t request, std::string_view line,
@@ -119,51 +150,78 @@ absl::Status ProcessHarness::CountFailure(const Failure& failure) {
       failure.message, "; what was measured so far is kept, and --resume goes on from there"));
 }
 
+absl::StatusOr<VariantState> ProcessHarness::StateOf(const absl::Status& status) {
+  const auto failure = FailureOf(status);
+  if (!failure.ok()) return failure.status();
+  if (IsTransient(failure->status)) {  // it said what no harness says
+    if (absl::Status counted = CountFailure(*failure); !counted.ok()) return counted;
+  }
+  return VariantState{failure->status, "", failure->message, {}};
+}
+
 absl::Status ProcessHarness::Prepare(std::span<const Configuration> variants,
                                      PreparedCallback done) {
-  std::map<int64_t, size_t> waiting;  // by request
+  Preparing preparing;
   size_t next = 0;
-  while (next < variants.size() || !waiting.empty()) {
+  while (next < variants.size() || !preparing.waiting.empty()) {
     absl::Status status = EnsureStarted();
     if (!status.ok()) return status;
     const auto most = static_cast<size_t>(hello_->parallel_prepare);
-    while (status.ok() && next < variants.size() && waiting.size() < most) {
+    while (status.ok() && next < variants.size() && preparing.waiting.size() < most) {
       const int64_t request = next_request_++;
-      waiting.emplace(request, next);
+      preparing.waiting.emplace(request, next);
       status = process_->Send(PrepareRequest(request, variants[next++]),
                               MonotonicClock::now() + options_.prepare_timeout);
     }
-    if (status.ok()) status = TakePrepared(variants, &waiting, done);
+    if (status.ok()) status = TakePrepared(variants, &preparing, done);
     if (status.ok()) continue;
     // One of those under way is to blame: each alone.
-    const auto failure = FailureOf(status);
-    if (!failure.ok()) return failure.status();
-    for (const auto& [request, variant] : std::exchange(waiting, {})) {
-      const auto state = PrepareAlone(variants[variant]);
-      if (!state.ok()) return state.status();
-      done(variant, *state);
+    if (const auto failed = StateOf(status); !failed.ok()) return failed.status();
+    for (const auto& [request, variant] : std::exchange(preparing.waiting, {})) {
+      preparing.again.push_back(variant);
     }
+    status = PrepareAgain(variants, &preparing, done);
+    if (!status.ok()) return status;
+  }
+  return PrepareAgain(variants, &preparing, done);
+}
+
+absl::Status ProcessHarness::PrepareAgain(std::span<const Configuration> variants,
+                                          Preparing* preparing, PreparedCallback done) {
+  for (const size_t variant : std::exchange(preparing->again, {})) {
+    const auto state = PrepareAlone(variants[variant]);
+    if (!state.ok()) return state.status();
+    if (state->status == "ok") failures_in_a_row_ = 0;
+    done(variant, *state);
   }
   return absl::OkStatus();
 }
 
-// The next answer.
+// The next answer; late ones to other requests give no more time.
 absl::Status ProcessHarness::TakePrepared(std::span<const Configuration> variants,
-                                          std::map<int64_t, size_t>* waiting,
-                                          PreparedCallback done) {
-  const auto line = process_->Receive(MonotonicClock::now() + options_.prepare_timeout);
-  if (!line.ok()) return line.status();
-  const auto answer = ParseAnswer(*line);
-  if (!answer.ok()) return answer.status();
-  const auto* prepared = std::get_if<PreparedAnswer>(&*answer);
-  if (prepared == nullptr) return absl::InvalidArgumentError("an answer that is not prepared");
-  const auto at = waiting->find(prepared->request);
-  if (at == waiting->end()) return absl::OkStatus();  // a late one
-  if (prepared->status == "ok") prepared_.insert(variants[at->second].id);
-  done(at->second,
-       {prepared->status, prepared->fingerprint, prepared->message, prepared->mem_bytes});
-  waiting->erase(at);
-  return absl::OkStatus();
+                                          Preparing* preparing, PreparedCallback done) {
+  const Deadline deadline = MonotonicClock::now() + options_.prepare_timeout;
+  for (;;) {
+    const auto line = process_->Receive(deadline);
+    if (!line.ok()) return line.status();
+    const auto answer = ParseAnswer(*line);
+    if (!answer.ok()) return answer.status();
+    const auto* prepared = std::get_if<PreparedAnswer>(&*answer);
+    if (prepared == nullptr) return absl::InvalidArgumentError("an answer that is not prepared");
+    const auto at = preparing->waiting.find(prepared->request);
+    if (at == preparing->waiting.end()) continue;
+    const size_t variant = at->second;
+    preparing->waiting.erase(at);
+    if (IsTransient(prepared->status)) {
+      preparing->again.push_back(variant);
+      return absl::OkStatus();
+    }
+    failures_in_a_row_ = 0;
+    if (prepared->status == "ok") prepared_.insert(variants[variant].id);
+    done(variant,
+         {prepared->status, prepared->fingerprint, prepared->message, prepared->mem_bytes});
+    return absl::OkStatus();
+  }
 }
 
 absl::StatusOr<VariantState> ProcessHarness::PrepareOnce(const Configuration& variant) {
@@ -171,24 +229,32 @@ absl::StatusOr<VariantState> ProcessHarness::PrepareOnce(const Configuration& va
   if (prepared_.contains(variant.id)) return VariantState{};
   const int64_t request = next_request_++;
   auto answer = Ask(request, PrepareRequest(request, variant), options_.prepare_timeout);
-  absl::Status status = answer.status();
-  if (answer.ok() && std::holds_alternative<PreparedAnswer>(*answer)) {
-    const auto& prepared = std::get<PreparedAnswer>(*answer);
-    if (prepared.status == "ok") prepared_.insert(variant.id);
-    return VariantState{prepared.status, prepared.fingerprint, prepared.message,
-                        prepared.mem_bytes};
+  if (!answer.ok()) return StateOf(answer.status());
+  const auto* prepared = std::get_if<PreparedAnswer>(&*answer);
+  if (prepared == nullptr) {
+    return StateOf(absl::InvalidArgumentError("an answer that is not prepared"));
   }
-  if (answer.ok()) status = absl::InvalidArgumentError("an answer that is not prepared");
-  const auto failure = FailureOf(status);
-  if (!failure.ok()) return failure.status();
-  return VariantState{failure->status, "", failure->message, {}};
+  if (prepared->status == "ok") prepared_.insert(variant.id);
+  return VariantState{prepared->status, prepared->fingerprint, prepared->message,
+                      prepared->mem_bytes};
+}
+
+absl::StatusOr<VariantState> ProcessHarness::Try(
+    absl::FunctionRef<absl::StatusOr<VariantState>()> once) {
+  int ended = 0, in_vain = 0;
+  for (;;) {
+    auto state = once();
+    if (!state.ok()) return state;
+    if (IsTransient(state->status)) {
+      if (++in_vain == kTransientTries) return state;
+    } else if (process_.has_value() || ++ended == kTries) {
+      return state;
+    }
+  }
 }
 
 absl::StatusOr<VariantState> ProcessHarness::PrepareAlone(const Configuration& variant) {
-  for (int attempt = 1;; ++attempt) {
-    auto state = PrepareOnce(variant);
-    if (!state.ok() || process_.has_value() || attempt == kTries) return state;
-  }
+  return Try([&] { return PrepareOnce(variant); });
 }
 
 absl::StatusOr<VariantState> ProcessHarness::VerifyOnce(const Configuration& variant) {
@@ -196,22 +262,18 @@ absl::StatusOr<VariantState> ProcessHarness::VerifyOnce(const Configuration& var
   if (!state.ok() || state->status != "ok") return state;
   const int64_t request = next_request_++;
   const auto answer = Ask(request, VerifyRequest(request, variant.id), options_.slot_timeout);
-  absl::Status status = answer.status();
-  if (answer.ok() && std::holds_alternative<VerifiedAnswer>(*answer)) {
-    const auto& verified = std::get<VerifiedAnswer>(*answer);
-    return VariantState{verified.status, "", verified.message, {}};
+  if (!answer.ok()) return StateOf(answer.status());
+  const auto* verified = std::get_if<VerifiedAnswer>(&*answer);
+  if (verified == nullptr) {
+    return StateOf(absl::InvalidArgumentError("an answer that is not verified"));
   }
-  if (answer.ok()) status = absl::InvalidArgumentError("an answer that is not verified");
-  const auto failure = FailureOf(status);
-  if (!failure.ok()) return failure.status();
-  return VariantState{failure->status, "", failure->message, {}};
+  return VariantState{verified->status, "", verified->message, {}};
 }
 
 absl::StatusOr<VariantState> ProcessHarness::Verify(const Configuration& variant) {
-  for (int attempt = 1;; ++attempt) {
-    auto state = VerifyOnce(variant);
-    if (!state.ok() || process_.has_value() || attempt == kTries) return state;
-  }
+  auto state = Try([&] { return VerifyOnce(variant); });
+  if (state.ok() && state->status == "ok") failures_in_a_row_ = 0;
+  return state;
 }
 
 // What fails leaves the round, and the rest of it is run again.
@@ -277,7 +339,7 @@ class ProcessHarness::Slots {
         bool confirms)
       : limit_(limit), options_(options), request_(request), confirms_(confirms) {
     const auto slots = static_cast<int64_t>(request.order.size());
-    deadline_ = MonotonicClock::now() + options.slot_timeout * (slots + 1);
+    latest_ = deadline_ = MonotonicClock::now() + options.slot_timeout * (slots + 1);
   }
 
   std::optional<size_t> running() const { return running_; }
@@ -285,6 +347,7 @@ class ProcessHarness::Slots {
   bool is_limited() const { return is_limited_; }
 
   void Begin(size_t slot) {
+    if (running_ == slot) return;  // said again, it has no more time
     const Deadline now = MonotonicClock::now();
     if (running_.has_value() && *running_ > 0 && slot > *running_) {
       took_.emplace_back(*running_, now - began_);
@@ -304,7 +367,7 @@ class ProcessHarness::Slots {
     }
     is_limited_ = limit.has_value();
     most_ = limit.value_or(options_.slot_timeout);
-    deadline_ = now + most_;
+    deadline_ = std::min(latest_, now + most_);
   }
 
   // The round is complete.
@@ -332,7 +395,7 @@ class ProcessHarness::Slots {
   const RoundRequest& request_;
   const bool confirms_;
   std::optional<size_t> running_;
-  Deadline began_, deadline_;
+  Deadline began_, deadline_, latest_;  // latest_: of the round
   bool is_limited_ = false;
   RunLimit::Duration most_{0};  // of the slot that runs
   std::vector<std::pair<size_t, RunLimit::Duration>> took_;
@@ -351,6 +414,12 @@ absl::StatusOr<ProcessHarness::Round> ProcessHarness::AwaitResult(const RoundReq
       }
       status = absl::InvalidArgumentError(absl::StrCat("slot ", slot->slot, " of ", order.size()));
     } else if (auto* result = answer.ok() ? std::get_if<ResultAnswer>(&*answer) : nullptr) {
+      // It blames nobody, or all: which one it was is found by running each alone.
+      if (IsOfAVariant(result->status)) {
+        const std::string said = result->message.empty() ? "" : ": " + result->message;
+        return Failure{result->status,
+                       absl::StrCat("the round's status is ", result->status, said)};
+      }
       slots.End();
       auto times = TimesOfResult(*result, request);
       if (times.ok()) return *std::move(times);

@@ -17,6 +17,7 @@
 #include <variant>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "harness/process.h"
@@ -53,7 +54,7 @@ class ProcessHarness : public Harness {
   using Order = std::span<const Configuration* const>;
   // How a request ended that was not answered as it should be.
   struct Failure {
-    std::string status, message;      // crash(11), timeout, oom, infra, no_events
+    std::string status, message;      // crash(11), timeout, oom, infra, no_events, ...
     std::optional<size_t> slot = {};  // of the variant to blame
     bool over_limit = false;          // of runs; not over the timeout
   };
@@ -67,8 +68,18 @@ class ProcessHarness : public Harness {
   absl::StatusOr<HarnessAnswer> Ask(int64_t request, std::string_view line,
                                     std::chrono::milliseconds timeout);
   absl::StatusOr<HarnessAnswer> Await(int64_t request, Deadline deadline);
-  absl::Status TakePrepared(std::span<const Configuration> variants,
-                            std::map<int64_t, size_t>* waiting, PreparedCallback done);
+  // By request. What is under way, and what is to be tried again.
+  struct Preparing {
+    std::map<int64_t, size_t> waiting = {};
+    std::vector<size_t> again = {};
+  };
+  absl::Status TakePrepared(std::span<const Configuration> variants, Preparing* preparing,
+                            PreparedCallback done);
+  absl::Status PrepareAgain(std::span<const Configuration> variants, Preparing* preparing,
+                            PreparedCallback done);
+  absl::Status CompareHello(const HelloAnswer& now) const;
+  // Once more, and a few times where nobody is to blame.
+  absl::StatusOr<VariantState> Try(absl::FunctionRef<absl::StatusOr<VariantState>()> once);
   absl::StatusOr<VariantState> PrepareAlone(const Configuration& variant);
   absl::StatusOr<VariantState> PrepareOnce(const Configuration& variant);
   absl::StatusOr<VariantState> VerifyOnce(const Configuration& variant);
@@ -81,6 +92,8 @@ class ProcessHarness : public Harness {
                                        const Failure& failure);
   // Of a harness that did not answer as it should; it is gone then. Errors: Cancelled.
   absl::StatusOr<Failure> FailureOf(const absl::Status& status);
+  // The same of a request that is about one variant. Errors: CountFailure's too.
+  absl::StatusOr<VariantState> StateOf(const absl::Status& status);
   absl::Status CountFailure(const Failure& failure);
 
   ProcessHarnessOptions options_;

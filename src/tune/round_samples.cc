@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <array>
+#include <filesystem>
 #include <map>
 #include <numeric>
 #include <span>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -27,6 +29,11 @@ absl::StatusOr<Trace> Open(const ResultAnswer& result, Diagnostics* diagnostics)
   const std::array<std::string, 1> paths = {result.trace_path};
   auto inputs = FindInputs(paths, {});
   if (!inputs.ok()) return inputs.status();
+  for (const Input& each : *inputs) {  // opening a pipe could wait forever
+    std::error_code error;
+    if (std::filesystem::is_regular_file(each.path, error)) continue;
+    return absl::InvalidArgumentError(absl::StrCat(each.path, " is not a regular file"));
+  }
   return OpenTrace(*inputs, {}, diagnostics);
 }
 
@@ -127,6 +134,9 @@ absl::StatusOr<RoundTimes> TimesOfTrace(const ResultAnswer& result, const RoundR
 }
 
 absl::StatusOr<RoundTimes> TimesOfSamples(const ResultAnswer& result, const RoundRequest& request) {
+  if (result.samples.empty()) {
+    return absl::InvalidArgumentError("a result that is ok has neither samples nor a trace");
+  }
   RoundTimes times;
   times.slots.resize(request.order.size(), SlotTime{"no_events"});
   std::vector<bool> seen(request.order.size());
@@ -137,7 +147,8 @@ absl::StatusOr<RoundTimes> TimesOfSamples(const ResultAnswer& result, const Roun
           "a result with slot ", slot, slot < seen.size() ? " twice" : "", " of ", seen.size()));
     }
     seen[slot] = true;
-    times.slots[slot] = {sample.status, sample.t_ps, sample.energy_uj};
+    times.slots[slot] = {sample.status, sample.t_ps, sample.energy_uj,
+                         sample.status == "ok" ? "" : sample.message};
   }
   return times;
 }

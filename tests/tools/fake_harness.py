@@ -3,6 +3,7 @@ so that a run that was killed and resumed ends as one that was not. Variants mis
 parameter `mode` says; each process writes a line to the file of its first argument."""
 import hashlib
 import json
+import itertools
 import os
 import pathlib
 import signal
@@ -47,9 +48,15 @@ def misbehave(mode):
         os.kill(os.getpid(), signal.SIGKILL)
     if mode == "exit":
         sys.exit(3)
+    if mode == "busy" and log.read_text().count("busy") < 3:
+        noted("busy")
+        return "infra"
+    if mode in ("infra", "throttled", "no_events"):
+        return mode
     if mode == "garbage":
         answers.write("this is not an answer\n")
         answers.flush()
+    return "ok"
 
 
 def run_round(request):
@@ -60,6 +67,10 @@ def run_round(request):
         if "no-slots" not in options:
             answer(type="slot", request=request["request"], slot=slot)
         mode = params[variant].get("mode", "")
+        if mode == "run-beats":  # it is alive, and that is all
+            for beat in itertools.count():
+                answer(type="slot", request=request["request"], slot=slot - beat % 2 * (slot > 0))
+                time.sleep(0.02)
         if mode.startswith("run-"):
             misbehave(mode.removeprefix("run-"))
         if mode == "stuck" and request["round"] > 0:
@@ -69,7 +80,7 @@ def run_round(request):
             time.sleep(2.5)
         status = mode.removeprefix("status-") if mode.startswith("status-") else "ok"
         time.sleep(params[variant].get("sleep_s", 0))
-        sample = {"slot": slot, "status": status}
+        sample = {"slot": slot, "status": status, "message": mode}
         if status == "ok":
             sample["t_ps"] = time_ps(variant, request["batch"], request["round"], slot)
             if "energy" in options:
@@ -78,14 +89,25 @@ def run_round(request):
     if "slow" in options:
         time.sleep(0.01)
     answer(type="result", request=request["request"] - 1, status="infra")  # a late one
-    if "truncated" in options:
+    bad = [variant for variant in order if params[variant].get("mode") == "bad-round"]
+    if bad:
+        answer(type="result", request=request["request"], status="oom", message="all of it")
+    elif "no-samples" in options:
+        answer(type="result", request=request["request"], status="ok")
+    elif "fifo" in options:
+        answer(type="result", request=request["request"], status="ok",
+               trace={"path": f"{log}.fifo"})
+    elif "truncated" in options:
         answer(type="result", request=request["request"], status="ok",
                trace={"base64": "CgUKA2Fi"})
     else:
         answer(type="result", request=request["request"], status="ok", samples=samples)
 
 
+restarted = log.exists() and "started" in log.read_text()
 noted("started")
+if "forks" in options and os.fork() == 0:
+    time.sleep(1000)  # and holds the pipes
 print("a framework says hello on standard output", flush=True)
 for line in requests:
     request = json.loads(line)
@@ -95,22 +117,31 @@ for line in requests:
     if kind == "hello":
         if "mute" in options:
             sys.exit(7)
-        answer(type="hello", name="fake", device=f"fake:{log}", device_class="fake", clock="wall",
-               parallel_prepare=3, verifies=True, something_new=[1, {}])
+        hello = dict(device=f"fake:{log}", device_class="fake", clock="wall", code_hash="1")
+        for option in options:
+            if restarted and option.startswith("other-"):
+                hello[option.removeprefix("other-")] = "profile"
+        for _ in range(2 if "hello-twice" in options else 1):
+            answer(type="hello", name="fake", parallel_prepare=3, verifies=True,
+                   something_new=[1, {}], **hello)
     elif kind == "prepare":
         variant = request["variant"]
         params[variant] = request["params"]
         mode = params[variant].get("mode", "")
-        if mode.startswith("prepare-"):
-            misbehave(mode.removeprefix("prepare-"))
+        while mode == "prepare-beats":
+            answer(type="prepared", request=0, status="ok")
+            time.sleep(0.02)
         status = "compile_error" if mode == "broken" else "ok"
+        if mode.startswith("prepare-"):
+            status = misbehave(mode.removeprefix("prepare-"))
         answer(type="prepared", request=request["request"], status=status,
-               fingerprint=str(params[variant].get("program", "")), message=mode)
+               fingerprint=str(params[variant].get("program", "")),
+               message=mode or params[variant].get("text", ""))
     elif kind == "verify":
         mode = params[request["variant"]].get("mode", "")
+        status = "wrong_result" if mode == "wrong" else "ok"
         if mode.startswith("verify-"):
-            misbehave(mode.removeprefix("verify-"))
-        answer(type="verified", request=request["request"],
-               status="wrong_result" if mode == "wrong" else "ok", message=mode)
+            status = misbehave(mode.removeprefix("verify-"))
+        answer(type="verified", request=request["request"], status=status, message=mode)
     elif kind == "run_round":
         run_round(request)

@@ -353,6 +353,58 @@ class Misbehaving(TuneTest):
         crashed = {ids[row["variant"]] for row in self.rounds() if row["status"] == "crash(11)"}
         self.assertEqual(crashed, {"run-crash"})
 
+    def test_a_status_of_the_round_is_of_the_one_that_has_it_alone(self):
+        found = self.result(*THREE, {"mode": "bad-round"}, {"mode": "status-runtime_error"})
+        row = found["by_params"]['{"mode": "bad-round"}']
+        self.assertEqual(row["eliminated"]["reason"], "oom")
+        self.assertIn("all of it", row["message"])
+        ids = {row["id"]: row["params"] for row in found["variants"]}
+        self.assertEqual(ids[found["pick"]], {"cost": 100})
+        bad = {json.dumps(ids[row["variant"]]) for row in self.rounds() if row["status"] == "oom"}
+        self.assertEqual(bad, {'{"mode": "bad-round"}'})
+        failed = found["by_params"]['{"mode": "status-runtime_error"}']
+        self.assertEqual(failed["message"], "status-runtime_error")  # of its sample
+
+    def test_what_nobody_is_to_blame_for_is_tried_again(self):
+        for when in ("prepare", "verify"):
+            self.log.write_text("")
+            found = self.result(*THREE, {"mode": f"{when}-busy"})
+            self.assertEqual(self.status(found, mode=f"{when}-busy"), "ok")
+            self.assertEqual(self.log.read_text().count("busy"), 3)
+        lasting = [{"mode": f"{when}-{status}"} for when in ("prepare", "verify")
+                   for status in ("infra", "throttled", "no_events")]
+        found = self.result(*THREE, *lasting)
+        for each in lasting:  # not for ever
+            self.assertEqual(self.status(found, **each), each["mode"].split("-")[1])
+
+    def test_signs_of_life_give_no_more_time(self):
+        found = self.result(*THREE, {"mode": "prepare-beats"}, {"mode": "run-beats"},
+                            options=self.OPTIONS)
+        self.assertEqual(self.status(found, mode="prepare-beats"), "timeout")
+        row = found["by_params"]['{"mode": "run-beats"}']
+        self.assertEqual(row["eliminated"]["reason"], "timeout")
+
+    def test_a_crash_is_seen_while_a_child_of_it_lives(self):
+        found = self.result(*THREE, {"mode": "prepare-crash"}, {"mode": "run-crash"},
+                            options=("--slot-timeout", "5", "--prepare-timeout", "5"),
+                            harness=("forks",))
+        self.assertEqual(self.status(found, mode="prepare-crash"), "crash(11)")
+        row = found["by_params"]['{"mode": "run-crash"}']
+        self.assertEqual(row["eliminated"]["reason"], "crash")
+
+    def test_long_requests_and_long_answers_at_once(self):
+        long = [{"cost": cost, "text": str(cost) * 100_000} for cost in (100, 130, 160, 190)]
+        found = self.result(*long, options=("--slot-timeout", "5", "--prepare-timeout", "5"))
+        self.assertEqual({row["status"] for row in found["variants"]}, {"ok"})
+        self.assertEqual(self.log.read_text().count("started"), 1)
+
+    def test_another_device_after_a_crash_ends_the_run(self):
+        for what in ("device", "device_class", "clock", "code_hash", "driver"):
+            self.log.write_text("")
+            done = self.tune(*THREE, {"mode": "run-crash"}, harness=(f"other-{what}",))
+            self.assertEqual(done.code, 69, done.message)
+            self.assertIn(f'is another one: {what} "profile", not "', done.message)
+
     def test_everything_fails(self):
         done = self.result({"mode": "broken"}, {"mode": "prepare-crash"}, code=20)
         self.assertEqual((done["claim"], done["pick"]), ("all_failed", None))
@@ -361,10 +413,16 @@ class Misbehaving(TuneTest):
                          "all_failed")
 
     def test_a_harness_that_cannot_work_ends_the_run_with_the_reason(self):
+        os.mkfifo(f"{self.log}.fifo")
         for harness, variants, what in (
                 (("mute",), THREE, "did not say hello: it ended: exit 7"),
                 ((), ({"mode": "run-garbage"},), "none of the protocol's"),
-                (("truncated",), THREE, "the trace of a round")):
+                (("truncated",), THREE, "the trace of a round"),
+                (("fifo",), THREE, "harness.log.fifo is not a regular file"),
+                (("no-samples",), THREE, "neither samples nor a trace"),
+                (("hello-twice",), THREE, "a hello that nobody asked for"),
+                ((), ({"mode": "prepare-garbage"},), "none of the protocol's"),
+                ((), ({"mode": "verify-garbage"},), "none of the protocol's")):
             done = self.tune(*variants, harness=harness)
             self.assertEqual(done.code, 69, done.message)
             self.assertIn(what, done.message)
@@ -397,6 +455,15 @@ class Misbehaving(TuneTest):
             done = run(*arguments, cwd=self.at, env=self.environment)
             self.assertEqual(done.code, 64, done.message)
             self.assertIn(what, done.message)
+
+    def test_places_to_write(self):
+        done = self.tune(*THREE, options=("--harness-log", "no/dir/x"))
+        self.assertEqual(done.code, 73, done.message)
+        self.assertIn("no/dir/x: cannot write the harness's log", done.message)
+        self.environment["XDG_RUNTIME_DIR"] = str(self.at / "gone")  # as after a sudo
+        self.environment["TMPDIR"] = str(self.at)
+        self.assertIn(self.result(*THREE)["claim"], ("pick", "winner"))
+        self.assertEqual(len(list(self.at.glob("xplane-time-*.locks"))), 1)
 
     def test_a_full_disk(self):
         command = [BINARY, *self.command(*THREE)]
@@ -468,20 +535,41 @@ class Resuming(TuneTest):
         self.assertEqual(second.code, 65, second.message)
         self.assertIn(f"is in use by another tuning, of process {process.pid} ", second.message)
 
+    def left(self):
+        """Processes that run the harness, and the driver."""
+        script = str(HERE / "fake_harness.py")
+        return [path for path in pathlib.Path("/proc").glob("[0-9]*/cmdline")
+                if str(self.log) in read(path) and script in read(path)]
+
+    def wait_until_none_is_left(self):
+        deadline = time.monotonic() + 20
+        while left := self.left():
+            if time.monotonic() > deadline:
+                self.fail(f"left: {left}")
+            time.sleep(0.05)
+
     def test_the_harness_goes_with_its_driver(self):
         process = self.start()
         self.wait_for_rounds(1)
         process.kill()
         process.communicate()
-        deadline = time.monotonic() + 20
-        script = str(HERE / "fake_harness.py")
-        while time.monotonic() < deadline:
-            left = [path for path in pathlib.Path("/proc").glob("[0-9]*/cmdline")
-                    if str(self.log) in read(path) and script in read(path)]
-            if not left:
-                return
-            time.sleep(0.05)
-        self.fail(f"left: {left}")
+        self.wait_until_none_is_left()
+
+    def test_what_the_harness_started_goes_with_its_driver(self):
+        """The harness is a child of a shell, hangs, and has a child of its own."""
+        self.write("space.json", space({"mode": "run-hang"}, {"cost": 100}))
+        for end in (signal.SIGKILL, signal.SIGTERM):
+            self.log.write_text("")
+            process = subprocess.Popen(
+                [BINARY, "tune", "space.json", "--", "bash", "-c", '"$@"; true', "bash",
+                 sys.executable, HERE / "fake_harness.py", self.log, "forks"], cwd=self.at,
+                env=self.environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            self.addCleanup(process.kill)
+            self.wait_for_rounds(1)
+            self.assertGreaterEqual(len(self.left()), 4)
+            process.send_signal(end)
+            process.wait(timeout=30)
+            self.wait_until_none_is_left()
 
 
 def read(path):

@@ -117,6 +117,22 @@ TEST(TimesOfResult, SlotsTwiceOrBeyondAreNonsense) {
   EXPECT_TRUE(absl::IsInvalidArgument(TimesOfResult(result, Round({"a", "b"})).status()));
 }
 
+TEST(TimesOfResult, NeitherSamplesNorATraceIsNonsense) {
+  ResultAnswer result;
+  result.status = "ok";
+  EXPECT_TRUE(absl::IsInvalidArgument(TimesOfResult(result, Round({"a"})).status()));
+}
+
+TEST(TimesOfResult, OnlyRegularFilesAreRead) {
+  for (const char* path : {"/dev/zero", "-"}) {
+    ResultAnswer result = WithTrace("");
+    result.trace_path = path;
+    const auto times = TimesOfResult(result, Round({"a"}));
+    EXPECT_TRUE(absl::IsDataLoss(times.status()));
+    EXPECT_THAT(std::string(times.status().message()), HasSubstr("is not a regular file"));
+  }
+}
+
 TEST(TimesOfResult, AThrottledRoundSaysSo) {
   ResultAnswer result;
   result.status = "throttled";
