@@ -102,6 +102,10 @@ absl::Status Measuring::Begin(HarnessInfo* harness) {
   auto session = store_->Begin(spec);
   if (!session.ok()) return session.status();
   session_ = *std::move(session);
+  if (session_.resumed) {  // damage shows before anything is measured
+    if (absl::Status status = store_->CheckFile(); !status.ok()) return status;
+    if (auto known = store_->ReadVariants(session_.id); !known.ok()) return known.status();
+  }
   auto rounds = store_->ReadRounds(session_.id);
   if (!rounds.ok()) return rounds.status();
   for (RoundRecord& each : *rounds) {

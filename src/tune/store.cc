@@ -165,11 +165,13 @@ absl::StatusOr<std::optional<int64_t>> TuneStore::Impl::FindSession(const Sessio
 absl::StatusOr<int64_t> TuneStore::Impl::InsertSession(const SessionSpec& spec) const {
   auto insert = db.Prepare(
       "INSERT INTO session(workload, device_class, driver, framework, flags, code_hash, "
-      "protocol_hash, space_hash, config_json, seed, device, started_unix_s) "
-      "VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
+      "protocol_hash, space_hash, config_json, seed, device, started_unix_s, crc32) "
+      "VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
   if (!insert.ok()) return insert.status();
   BindIdentity(spec, &*insert);
   insert->Bind(11, spec.device).Bind(12, spec.now_unix_s);
+  insert->Bind(13, int64_t{tune::SessionChecksum(spec.key, spec.space_hash, spec.config_json,
+                                                 spec.seed, spec.device, spec.now_unix_s)});
   if (auto s = insert->Run(); !s.ok()) return s;
   return sqlite3_last_insert_rowid(db.get());
 }
@@ -220,7 +222,7 @@ absl::StatusOr<TuneSession> TuneStore::Begin(const SessionSpec& spec) {
 absl::Status TuneStore::RegisterVariants(const TuneSession& session,
                                          std::span<const Configuration> variants) {
   auto insert = impl_->db.Prepare(
-      "INSERT INTO variant(session, variant, params_json, mem_bytes) VALUES(?, ?, ?, ?) "
+      "INSERT INTO variant(session, variant, params_json, mem_bytes, crc32) VALUES(?, ?, ?, ?, ?) "
       "ON CONFLICT DO NOTHING");
   if (!insert.ok()) return insert.status();
   auto find =
@@ -229,6 +231,7 @@ absl::Status TuneStore::RegisterVariants(const TuneSession& session,
   return impl_->db.Transaction([&]() -> absl::Status {
     for (const Configuration& v : variants) {
       insert->Bind(1, session.id).Bind(2, v.id).Bind(3, v.params_json).Bind(4, v.mem_bytes);
+      insert->Bind(5, int64_t{tune::VariantChecksum(v)});
       if (auto s = insert->Run(); !s.ok()) return s;
       if (sqlite3_changes(impl_->db.get()) > 0) continue;
       find->Bind(1, session.id).Bind(2, v.id);
@@ -340,11 +343,12 @@ absl::Status TuneStore::RecordVerdict(const TuneSession& session, std::string_vi
   };
   const std::string pick = text("pick"), claim = text("claim");
   auto insert = impl_->db.Prepare(
-      "INSERT INTO verdict(session, pick, claim, verdict_json, recorded_unix_s) "
-      "VALUES(?, nullif(?, ''), ?, ?, ?)");
+      "INSERT INTO verdict(session, pick, claim, verdict_json, recorded_unix_s, crc32) "
+      "VALUES(?, nullif(?, ''), ?, ?, ?, ?)");
   if (!insert.ok()) return insert.status();
   insert->Bind(1, session.id).Bind(2, pick).Bind(3, claim);
   insert->Bind(4, verdict_json).Bind(5, now_unix_s);
+  insert->Bind(6, int64_t{tune::VerdictChecksum(pick, claim, verdict_json, now_unix_s)});
   return impl_->db.Transaction([&] { return insert->Run(); });
 }
 

@@ -47,6 +47,12 @@ CREATE TRIGGER sample_stays BEFORE UPDATE ON sample BEGIN SELECT RAISE(ABORT, 'a
 CREATE TRIGGER sample_kept BEFORE DELETE ON sample BEGIN SELECT RAISE(ABORT, 'append-only'); END;
 CREATE TRIGGER verdict_stays BEFORE UPDATE ON verdict BEGIN SELECT RAISE(ABORT, 'append-only'); END;
 CREATE TRIGGER verdict_kept BEFORE DELETE ON verdict BEGIN SELECT RAISE(ABORT, 'append-only'); END;
+)sql",
+    // Rows of version 1 have none, and are believed.
+    R"sql(
+ALTER TABLE session ADD COLUMN crc32 INTEGER;
+ALTER TABLE variant ADD COLUMN crc32 INTEGER;
+ALTER TABLE verdict ADD COLUMN crc32 INTEGER;
 )sql"};
 static_assert(std::size(kSteps) == kStoreVersion);
 

@@ -239,12 +239,51 @@ TEST(StoreFiles, OthersAreRefusedAndLeftAlone) {
 TEST(StoreFiles, ANewerVersionIsRefused) {
   const TempDir dir;
   { TuneStore store = Opened(dir.Path("t.db")); }
-  RunSql(dir.Path("t.db"), "PRAGMA user_version = 2");
+  RunSql(dir.Path("t.db"), "PRAGMA user_version = 3");
   const absl::Status status = TuneStore::Open(dir.Path("t.db"), {}).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_TRUE(Says(status, "written in version 2 of the store; this program reads up to 1"))
+  EXPECT_TRUE(Says(status, "written in version 3 of the store; this program reads up to 2"))
       << status;
   EXPECT_FALSE(TuneStore::OpenReadOnly(dir.Path("t.db")).ok());
+}
+
+TEST(StoreFiles, ChangedRowsAreNoticed) {
+  for (const char* sql :
+       {"UPDATE variant SET params_json = '{\"n\":9}' WHERE id = 1",
+        "UPDATE variant SET mem_bytes = 77 WHERE id = 1",
+        "UPDATE session SET config_json = '{\"delta\":1}'", "UPDATE session SET workload = 'w2'",
+        "DROP TRIGGER verdict_stays; UPDATE verdict SET verdict_json = '{}'"}) {
+    const TempDir dir;
+    {
+      TuneStore store = Opened(dir.Path("t.db"));
+      const TuneSession session = Begun(&store, SpecOf());
+      ASSERT_TRUE(store.Append(session, RoundOf(1)).ok());
+      ASSERT_TRUE(store.RecordVerdict(session, R"({"pick":"a","claim":"winner"})", 5).ok());
+      ASSERT_TRUE(store.Check().ok()) << store.Check();
+    }
+    RunSql(dir.Path("t.db"), sql);
+    const auto store = TuneStore::OpenReadOnly(dir.Path("t.db"));
+    ASSERT_TRUE(store.ok()) << store.status();
+    const absl::Status status = store->Check();
+    EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss) << sql;
+    EXPECT_TRUE(Says(status, "session 1: ")) << status;
+    EXPECT_TRUE(Says(status, "does not have its checksum")) << status;
+  }
+}
+
+TEST(StoreFiles, RowsOfVersion1HaveNoChecksums) {
+  const TempDir dir;
+  {
+    TuneStore store = Opened(dir.Path("t.db"));
+    EXPECT_TRUE(store.Append(Begun(&store, SpecOf()), RoundOf(1)).ok());
+  }
+  RunSql(dir.Path("t.db"),
+         "ALTER TABLE session DROP COLUMN crc32; ALTER TABLE variant DROP COLUMN crc32; "
+         "ALTER TABLE verdict DROP COLUMN crc32; PRAGMA user_version = 1");
+  EXPECT_TRUE(Says(TuneStore::OpenReadOnly(dir.Path("t.db")).status(), "open it for writing once"));
+  TuneStore store = Opened(dir.Path("t.db"));
+  EXPECT_TRUE(store.Check().ok()) << store.Check();
+  EXPECT_EQ(*store.ReadVariants(1), ThreeVariants());
 }
 
 TEST(StoreFiles, ReadOnlyOpensAndRefusesToWrite) {
