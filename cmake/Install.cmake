@@ -5,6 +5,17 @@ set(config ${PROJECT_BINARY_DIR}/cmake)
 install(TARGETS xplane_time EXPORT xplane_time_targets
         ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}
         LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+# xplane_time::tune and what it stands on; each says by its name what it has.
+set(XPLANE_TIME_INSTALL_TUNE OFF)
+if(TARGET xplane_time_tune)
+  set(XPLANE_TIME_INSTALL_TUNE ON)
+  foreach(part compare decide output power tune)
+    set_target_properties(xplane_time_${part} PROPERTIES EXPORT_NAME ${part})
+    add_library(xplane_time::${part} ALIAS xplane_time_${part})
+    install(TARGETS xplane_time_${part} EXPORT xplane_time_targets
+            ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+  endforeach()
+endif()
 if(TARGET xplane_time_c AND NOT XPLANE_TIME_STATIC_DEPENDENCIES)
   install(TARGETS xplane_time_c LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 endif()
@@ -21,6 +32,10 @@ install(FILES ${config}/xplane_time-config.cmake ${config}/xplane_time-config-ve
 file(RELATIVE_PATH prefix_from_pc ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig ${CMAKE_INSTALL_PREFIX})
 configure_file(cmake/xplane_time.pc.in ${config}/xplane_time.pc @ONLY)
 install(FILES ${config}/xplane_time.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+if(XPLANE_TIME_INSTALL_TUNE)
+  configure_file(cmake/xplane_time_tune.pc.in ${config}/xplane_time_tune.pc @ONLY)
+  install(FILES ${config}/xplane_time_tune.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+endif()
 if(XPLANE_TIME_BUILD_TOOLS)
   install(TARGETS xplane-time RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
   install(FILES ${PROJECT_BINARY_DIR}/completions/xplane-time.bash

@@ -2,7 +2,7 @@
 # Uses ccache where it is installed.
 packages_for_building=(g++ cmake ninja-build pkg-config protobuf-compiler libprotobuf-dev
                        libabsl-dev libre2-dev libcli11-dev nlohmann-json3-dev zlib1g-dev libsqlite3-dev
-                       libsimdjson-dev)
+                       libssl-dev libsimdjson-dev)
 packages_for_testing=(libgtest-dev libgmock-dev python3 python3-jsonschema python3-dev python3-venv)
 
 install_missing() {

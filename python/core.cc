@@ -20,6 +20,7 @@
 #include "arrow/table.h"
 #include "core_compat.h"
 #include "core_status.h"
+#include "core_trackers.h"
 #include "xplane_time/planes.h"
 #include "xplane_time/read.h"
 #include "xplane_time/report.h"
@@ -377,6 +378,7 @@ NB_MODULE(_core, module) {
              nb::arg("threads"), nb::arg("keep_identical_planes") = false);
   module.def("ejkernel_variants", &EjkernelVariants, nb::arg("captures"));
   module.def("tune_jax_variants", &TuneJaxVariants, nb::arg("captures"));
+  AddTrackers(&module);
 }
 
 }  // namespace xplane_time::python

@@ -1,15 +1,47 @@
+#include <nlohmann/json.hpp>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "commands.h"
 #include "compare/known_variants.h"
 #include "output/decisions.h"
+#include "xplane_time/space.h"
 
 namespace xplane_time::tools {
+
+namespace {
+
+// Parameters as canonical JSON, one by one.
+std::vector<Fact> ParamsOf(const std::string& params_json) {
+  std::vector<Fact> params;
+  const nlohmann::json object = nlohmann::json::parse(params_json, nullptr, false);
+  if (!object.is_object()) return params;
+  for (const auto& [name, value] : object.items()) {
+    params.push_back({name, value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace)});
+  }
+  return params;
+}
+
+// A space of tune by its own rules; else the plain list, whose ids may be numbers.
+absl::StatusOr<std::vector<KnownVariant>> KnownVariants(const std::string& path) {
+  auto space = ReadSpace(path);
+  if (!space.ok()) return compare::ReadKnownVariants(path);
+  auto configurations = ChooseConfigurations(*space, {});
+  if (!configurations.ok()) return configurations.status();
+  std::vector<KnownVariant> known;
+  for (const Configuration& each : *configurations) {
+    known.push_back({each.id, ParamsOf(each.params_json)});
+  }
+  return known;
+}
+
+}  // namespace
 
 int RunPick(const Options& options) {
   PickOptions pick = options.decide.pick;
   if (!options.decide.space_path.empty()) {
-    auto known = compare::ReadKnownVariants(options.decide.space_path);
+    auto known = KnownVariants(options.decide.space_path);
     if (!known.ok()) return Fail(known.status());
     pick.known = *std::move(known);
   }

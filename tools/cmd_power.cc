@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "cmd_power_run.h"
 #include "commands.h"
 #include "measured_command.h"
 #include "output/power.h"
@@ -73,21 +74,19 @@ int Print(const PowerCommand& command, const std::string& log_path,
     if (drawn != 0) return drawn;
   }
   std::string text = output::RenderPower(*summary, how, FormatOf(command.format), carbon);
-  if (command.plot) text += output::PowerPlot(*summary, how);
+  if (command.plot) text += "\n" + output::PowerPlot(*summary, how);
   return WriteText(command.output_path, text);
 }
 
 // On standard error before hours of measuring nothing.
-void TellAbsences(const PowerCommand& command, const PowerInventory& inventory) {
+void TellWithoutSensor(const PowerCommand& command, const PowerInventory& inventory) {
   if (command.quiet) return;
   for (const PowerChannel& each : inventory.channels) {
     if (each.quantity == "power_mw" || each.quantity == "energy_uj") return;
   }
-  Tell("no sensor of power or energy: energy will be unknown");
-  for (const PowerAbsence& each : inventory.absences) {
-    Tell(absl::StrCat("  ", each.source, ": ", each.message, each.fix.empty() ? "" : "; ",
-                      each.fix));
-  }
+  Tell(
+      "no sensor of power or energy here: energy stays unknown (xplane-time power sources says "
+      "why, and how to get one)");
 }
 
 // Each repetition is a window; the exit code is the first that is not 0.
@@ -98,6 +97,9 @@ absl::StatusOr<int> RunRepeatedly(const PowerCommand& command, PowerRecorder* re
       return begun;
     }
     const CommandEnd end = RunMeasured(command.command);
+    if (end.peak_rss_bytes > 0) {
+      static_cast<void>(recorder->Gauge("peak_rss_bytes", end.peak_rss_bytes));
+    }
     if (absl::Status ended = recorder->End(kRunWindow); absl::IsInvalidArgument(ended)) {
       return ended;
     }
@@ -136,10 +138,11 @@ absl::StatusOr<int> Measure(const PowerCommand& command, PowerRecorder* recorder
 int RunRecord(const PowerCommand& command, const output::OutputOptions& how) {
   PowerRecordOptions options = command.record;
   options.from.environment = Environment();
+  options.from.children_only = !command.command.empty();
   options.command = absl::StrJoin(command.command, " ");
   auto recorder = PowerRecorder::Start(options);
   if (!recorder.ok()) return FailPower(recorder.status());
-  TellAbsences(command, (*recorder)->inventory());
+  TellWithoutSensor(command, (*recorder)->inventory());
   PassSignalsOn();
   auto measured = Measure(command, recorder->get());
   if (!measured.ok()) return Fail(measured.status());
@@ -159,6 +162,11 @@ int RunPower(const Options& options) {
       return RunSources(options.power, options.output);
     case PowerAction::kRecord:
       return RunRecord(options.power, options.output);
+    case PowerAction::kRun: {
+      PowerRunCommand command = options.power.run;
+      command.from.environment = Environment();
+      return RunPowerRun(command, RecordedTelemetry);
+    }
     case PowerAction::kReplay:
       break;
   }

@@ -153,9 +153,18 @@ absl::StatusOr<std::vector<Configuration>> KnownOf(const TuneCommand& command,
   return known;
 }
 
+// What is no JSON may be the harness, in the place of SPACE.
+absl::Status BadSpace(const TuneCommand& command, const absl::Status& status) {
+  const bool may_be_harness =
+      absl::IsInvalidArgument(status) && !command.space_path.ends_with(".json");
+  if (!may_be_harness) return status;
+  return absl::InvalidArgumentError(absl::StrCat(
+      status.message(), "; the first argument of tune is SPACE, the harness comes after --"));
+}
+
 int RunLoop(const TuneCommand& command, const output::OutputOptions& how) {
   auto space = ReadSpace(command.space_path);
-  if (!space.ok()) return Fail(space.status());
+  if (!space.ok()) return Fail(BadSpace(command, space.status()));
   auto configurations = KnownOf(command, *space);
   if (!configurations.ok()) return Fail(configurations.status());
   auto options = OptionsOf(command, *space);
@@ -185,6 +194,11 @@ int RunLoop(const TuneCommand& command, const output::OutputOptions& how) {
   }
   harness.Finish();
   if (!outcome.ok()) return FailLoop(outcome.status(), *store);
+  const bool from_store = outcome->resumed && outcome->verdict.rounds == outcome->rounds_before;
+  if (from_store && !outcome->interrupted && !command.quiet) {
+    std::fprintf(stderr, "nothing was left to measure: session %s answers from the store\n",
+                 absl::StrCat(outcome->session).c_str());
+  }
   const int written = Print(command, OutcomeJson(*outcome), how);
   return written != 0 ? written : ExitOf(*outcome);
 }
@@ -220,9 +234,9 @@ int RunShow(const TuneCommand& command, const output::OutputOptions& how) {
   auto session = store->Session(command.session);
   if (!session.ok()) return Fail(session.status());
   if (!session->verdict_json.has_value()) {
-    return Fail(absl::FailedPreconditionError(
-        absl::StrCat(store->path(), ": session ", session->id, " has no verdict yet, after ",
-                     session->rounds, " rounds; tune --resume goes on")));
+    return Fail(absl::FailedPreconditionError(absl::StrCat(
+        store->path(), ": session ", session->id, " has no verdict yet, after ", session->rounds,
+        session->rounds == 1 ? " round" : " rounds", "; tune --resume goes on")));
   }
   return Print(command, *session->verdict_json, how);
 }
@@ -231,8 +245,13 @@ int RunExport(const TuneCommand& command) {
   auto store = OpenSound(command.store_path);
   if (!store.ok()) return Fail(store.status());
   if (command.format == "tuned") {
-    auto table = store->Tuned();
+    const auto only = command.session != 0 ? std::optional<int64_t>(command.session) : std::nullopt;
+    auto table = store->Tuned(DefaultFallbacks(), only);
     if (!table.ok()) return Fail(table.status());
+    if (table->entries().empty()) {
+      return Fail(absl::FailedPreconditionError(
+          absl::StrCat(store->path(), ": no session has decided anything yet")));
+    }
     return WriteText(command.output_path, table->ToJson());
   }
   auto session = SessionOf(command, *store);

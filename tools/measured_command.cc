@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -84,10 +85,12 @@ CommandEnd RunMeasured(const std::vector<std::string>& command) {
   running = pid;
   end.start_errno = StartErrno(failed[0]);
   int status = 0;
-  while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {
+  rusage used = {};
+  while (wait4(pid, &status, 0, &used) < 0 && errno == EINTR) {
   }
   running = 0;
-  end.forwarded_signal = received.load();
+  constexpr int64_t kBytesPerUnit = 1024;
+  if (end.start_errno == 0) end.peak_rss_bytes = int64_t{used.ru_maxrss} * kBytesPerUnit;
   end.exit_code = WIFSIGNALED(status) ? kSignalBase + WTERMSIG(status) : WEXITSTATUS(status);
   end.signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
   if (end.start_errno != 0 && end.start_errno != ENOENT) end.exit_code = kCannotRun;

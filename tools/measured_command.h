@@ -3,6 +3,7 @@
 #ifndef XPLANE_TIME_TOOLS_MEASURED_COMMAND_H_
 #define XPLANE_TIME_TOOLS_MEASURED_COMMAND_H_
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -11,10 +12,10 @@ namespace xplane_time::tools {
 struct CommandEnd {
   // Its own, 128 + N of a signal N, 127 where there is no such program, 126 where it cannot be run.
   int exit_code = 0;
-  int signal = 0;            // that ended it; 0: none
-  int start_errno = 0;       // not 0: it never ran
-  bool left_behind = false;  // processes of it run on: it became a daemon
-  int forwarded_signal = 0;  // that we were sent, and passed on
+  int signal = 0;              // that ended it; 0: none
+  int start_errno = 0;         // not 0: it never ran
+  bool left_behind = false;    // processes of it run on: it became a daemon
+  int64_t peak_rss_bytes = 0;  // of the largest of its processes that ended; 0: it never ran
 };
 
 // From now on: SIGTERM and SIGHUP, and SIGINT where it was sent to us alone, go to the command;

@@ -65,7 +65,8 @@ constexpr std::array<CommandInfo, 10> kCommands = {{
      "  xplane-time power sources\n"
      "  xplane-time power record -- python train.py\n"
      "  xplane-time power record --idle 10 -r 5 --log power.jsonl -- ./bench\n"
-     "  xplane-time power replay power.jsonl --format json\n"},
+     "  xplane-time power replay power.jsonl --format json\n"
+     "  xplane-time power run problems.jsonl -- python answer.py\n"},
 }};
 
 // Help that fits 80 columns.
@@ -261,15 +262,6 @@ When ParseWhen(const std::string& text) {
   return text == "always" ? When::kAlways : text == "never" ? When::kNever : When::kAuto;
 }
 
-// The format that a file's name asks for, where --format does not.
-std::string FormatOf(const std::string& path) {
-  for (const auto& [suffix, format] :
-       {std::pair(".json", "json"), std::pair(".csv", "csv"), std::pair(".md", "markdown")}) {
-    if (path.ends_with(suffix)) return format;
-  }
-  return "table";
-}
-
 // Turns texts into values. An error message where they do not fit.
 std::string Convert(const Texts& t, Options* o) {
   if (o->command == Command::kTune) return ConvertTune(t.tune, &o->tune);
@@ -283,7 +275,8 @@ std::string Convert(const Texts& t, Options* o) {
                                              {"us", Unit::kUs},
                                              {"ms", Unit::kMs},
                                              {"s", Unit::kS}};
-  const std::string format = t.format.empty() ? FormatOf(o->output_path) : t.format;
+  std::string format = t.format.empty() ? FormatOfSuffix(o->output_path) : t.format;
+  if (format.empty() || (format == "junit" && !Decides(o->command))) format = "table";
   if (Decides(o->command)) {
     const std::map<std::string, DecisionFormat> decisions = {
         {"table", DecisionFormat::kTable}, {"json", DecisionFormat::kJson},
@@ -392,6 +385,10 @@ Parsed ParseCommandLine(int argc, char** argv) {
     return parsed;
   } catch (const CLI::ParseError& error) {
     parsed.error = error.what();
+    const bool is_extra = error.get_exit_code() == static_cast<int>(CLI::ExitCodes::ExtrasError);
+    if (is_extra && app.got_subcommand("tune") && options.tune.harness.empty()) {
+      parsed.error.append("; the harness and its arguments come after --");
+    }
     parsed.exit_code = 64;
     return parsed;
   }

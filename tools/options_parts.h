@@ -6,6 +6,7 @@
 #include <initializer_list>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include <CLI/CLI.hpp>
 
@@ -56,6 +57,15 @@ class DecimalValidator : public CLI::Validator {
 
 inline constexpr char kSelect[] = "Selection", kTime[] = "Time", kOut[] = "Output",
                       kInput[] = "Input";
+
+// The format that a file's name asks for, where --format does not; empty: none.
+inline std::string FormatOfSuffix(const std::string& path) {
+  for (const auto& [suffix, format] : {std::pair(".json", "json"), std::pair(".csv", "csv"),
+                                       std::pair(".md", "markdown"), std::pair(".xml", "junit")}) {
+    if (path.ends_with(suffix)) return format;
+  }
+  return "";
+}
 
 // options_trace.cc: what all commands that read traces have.
 void AddTraceOptions(CLI::App* app, Options* o, Texts* t);

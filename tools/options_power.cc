@@ -126,6 +126,7 @@ void AddPower(CLI::App* power, PowerCommand* o, PowerTexts* t) {
       AddAction(power, "replay", "What a log says; nvidia-smi's CSV too", PowerAction::kReplay, o);
   replay->add_option("LOG", o->log_path, "What power record --log kept")->required();
   AddSummary(replay, o, t);
+  AddSensors(AddPowerRun(power, &o->run, [o] { o->action = PowerAction::kRun; }), o, t);
 }
 
 std::string ConvertPower(const PowerTexts& t, PowerCommand* o) {
@@ -142,6 +143,11 @@ std::string ConvertPower(const PowerTexts& t, PowerCommand* o) {
     o->record.from.ordinals[ordinal] = each.substr(equals + 1);
   }
   if (!t.estimator.empty()) o->summary.estimator = *EnergyEstimatorOf(t.estimator);
+  if (o->action == PowerAction::kRun) {
+    o->run.from = o->record.from;
+    o->run.command = o->command;
+    return ConvertPowerRun(&o->run);
+  }
   o->format = t.format.empty() ? FormatBySuffix(o->output_path) : t.format;
   if (o->plot && o->format != "table") return "--plot is for the table; --svg for a picture";
   if (o->action != PowerAction::kRecord) return "";

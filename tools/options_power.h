@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "options_power_run.h"
 #include "xplane_time/power.h"
 
 namespace CLI {
@@ -15,11 +16,11 @@ class App;
 
 namespace xplane_time::tools {
 
-enum class PowerAction : uint8_t { kSources, kRecord, kReplay };
+enum class PowerAction : uint8_t { kSources, kRecord, kReplay, kRun };
 
 struct PowerCommand {
   PowerAction action = PowerAction::kSources;
-  std::vector<std::string> command;  // record: what is after --
+  std::vector<std::string> command;  // record, run: what is after --
   std::string log_path;              // record: empty: none is kept; replay: what is read
   PowerRecordOptions record;
   PowerSummaryOptions summary;
@@ -29,6 +30,8 @@ struct PowerCommand {
 
   std::optional<double> grams_co2e_per_kwh = {};  // adds modelled figures
   double pue = 1;
+  PowerRunCommand run;
+
   bool plot = false;
   std::string svg_path;
   std::string format = "table";

@@ -1,6 +1,8 @@
 // The options of tune and its subcommands.
 #include "options_tune.h"
 
+#include <charconv>
+#include <filesystem>
 #include <limits>
 
 #include "absl/strings/escaping.h"
@@ -41,21 +43,20 @@ void AddDecision(CLI::App* app, TuneCommand* o, TuneTexts* t) {
       ->type_name("N")
       ->group(kDecision);
   app->add_option("--budget-time", t->budget_time_s, "At most so much measured time, in seconds")
-      ->check(CLI::PositiveNumber)
       ->type_name("S")
       ->group(kDecision);
-  app->add_option("--canary", o->decide.canary,
-                  "The leader runs twice in each N-th round, as a check of the measuring; 0: never "
-                  "[25]")
-      ->type_name("N")
-      ->group(kDecision);
-  app->add_option("--seed", o->decide.seed, "Of orders and of the bootstrap")
+  app->add_option("--seed", t->seed, "Of orders and of the bootstrap")
       ->check(CountValidator())
       ->type_name("N")
       ->group(kDecision);
 }
 
 void AddMeasuring(CLI::App* app, TuneCommand* o, TuneTexts* t) {
+  app->add_option("--canary", o->decide.canary,
+                  "The leader runs twice in each N-th round, as a check of the measuring; 0: never "
+                  "[25]")
+      ->type_name("N")
+      ->group(kMeasuring);
   app->add_option("--strategy", t->strategy,
                   "all, list (explicit variants only) or random:N grid points are raced; halving:N "
                   "races the best N of a search, ask:N the best 8 of N that --proposer names [all]")
@@ -130,9 +131,10 @@ void AddTuneOutput(CLI::App* app, TuneCommand* o, std::vector<std::string> forma
       ->group(kOut);
 }
 
-CLI::App* AddAction(CLI::App* tune, const char* name, const char* help, TuneAction action,
-                    TuneCommand* command) {
+CLI::App* AddAction(CLI::App* tune, const char* name, const char* help, const char* examples,
+                    TuneAction action, TuneCommand* command) {
   CLI::App* app = tune->add_subcommand(name, help);
+  app->footer(absl::StrCat("Examples:\n", examples));
   app->callback([command, action] { command->action = action; });
   return app;
 }
@@ -164,20 +166,28 @@ void AddTune(CLI::App* tune, TuneCommand* o, TuneTexts* t) {
       ->group(kOut);
 
   CLI::App* decide = AddAction(tune, "decide", "The decision alone: JSON Lines in and out",
+                               "  xplane-time tune decide < requests.jsonl\n"
+                               "  xplane-time tune decide --space space.json\n",
                                TuneAction::kDecide, o);
   decide->add_option("--space", o->space_path, "The space, where `open` brings none")
       ->type_name("FILE");
   CLI::App* replay = AddAction(tune, "replay", "Decide a recorded session again, by another rule",
+                               "  xplane-time tune replay --delta 1%\n"
+                               "  xplane-time tune replay 3 --stop claim --budget-runs 200\n",
                                TuneAction::kReplay, o);
   AddSession(replay, o);
   AddDecision(replay, o, t);
   AddTuneOutput(replay, o, {"table", "json"});
-  CLI::App* show =
-      AddAction(tune, "show", "Sessions of a store, or one of them", TuneAction::kShow, o);
+  CLI::App* show = AddAction(tune, "show", "Sessions of a store, or one of them",
+                             "  xplane-time tune show\n"
+                             "  xplane-time tune show 3 --store other.db -o result.json\n",
+                             TuneAction::kShow, o);
   AddSession(show, o);
   AddTuneOutput(show, o, {"table", "json"});
-  CLI::App* exported =
-      AddAction(tune, "export", "A session's samples, or the tuned table", TuneAction::kExport, o);
+  CLI::App* exported = AddAction(tune, "export", "A session's samples, or the tuned table",
+                                 "  xplane-time tune export 3 -o samples.csv\n"
+                                 "  xplane-time tune export --format tuned -o tuned.json\n",
+                                 TuneAction::kExport, o);
   AddSession(exported, o);
   AddTuneOutput(exported, o, {"csv", "json", "t4", "tuned"});
 }
@@ -228,8 +238,58 @@ std::string ChangesJson(const TuneTexts& t, const TuneCommand& o) {
   add(!t.tie_alpha.empty(), "tie_alpha", absl::StrCat(decide.tie_alpha));
   add(!t.stop.empty(), "stop", absl::StrCat("\"", t.stop, "\""));
   add(!t.objective.empty(), "objective", absl::StrCat("\"", t.objective, "\""));
+  add(t.seed.has_value(), "seed", absl::StrCat(decide.seed));
+  std::vector<std::string> budget;
+  if (decide.budget_runs.has_value()) {
+    budget.push_back(absl::StrCat("\"runs\":", *decide.budget_runs));
+  }
+  if (decide.budget_time_ps.has_value()) {
+    budget.push_back(absl::StrCat("\"time_ps\":", *decide.budget_time_ps));
+  }
+  add(!budget.empty(), "budget", absl::StrCat("{", CLI::detail::join(budget, ","), "}"));
   add(!o.incumbent.empty(), "incumbent", absl::StrCat("\"", absl::CHexEscape(o.incumbent), "\""));
   return absl::StrCat("{", CLI::detail::join(fields, ","), "}");
+}
+
+std::string ConvertBudgetTime(const std::string& text, DecideConfig* decide) {
+  if (text.empty()) return "";
+  constexpr double kPsPerSecond = 1e12, kMostSeconds = 9e6;
+  double seconds = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), seconds);
+  if (error != std::errc() || end != text.data() + text.size() || !(seconds > 0) ||
+      seconds > kMostSeconds) {
+    return absl::StrCat("--budget-time: '", text,
+                        "' is not a number of seconds above 0, and at most 9000000");
+  }
+  decide->budget_time_ps = std::max<int64_t>(1, static_cast<int64_t>(seconds * kPsPerSecond));
+  return "";
+}
+
+// --format, or what the suffix of -o says; other names give what is the default.
+std::string ConvertTuneFormat(TuneCommand* o) {
+  if (!o->format.empty()) return "";
+  const bool exports = o->action == TuneAction::kExport;
+  const std::string by_suffix = FormatOfSuffix(o->output_path);
+  o->format = exports ? "csv" : "table";
+  if (by_suffix.empty()) return "";
+  if (by_suffix != "json" && !(exports && by_suffix == "csv")) {
+    return absl::StrCat("-o ", o->output_path, ": here is no ", by_suffix, "; ",
+                        exports ? "csv and json go by the suffix, others by --format"
+                                : "json goes by the suffix, a table by --format table");
+  }
+  o->format = by_suffix;
+  return "";
+}
+
+// A mistyped subcommand reads as SPACE, and a harness without -- before it, too.
+std::string NoHarness(const TuneCommand& o) {
+  std::error_code ignored;
+  const bool is_word = o.space_path.find_first_of("./") == std::string::npos;
+  if (is_word && !std::filesystem::exists(o.space_path, ignored)) {
+    return absl::StrCat("tune ", o.space_path,
+                        ": no such command (show, export, replay, decide), and no such SPACE");
+  }
+  return "no harness given: xplane-time tune SPACE -- HARNESS...";
 }
 
 }  // namespace
@@ -245,17 +305,14 @@ std::string ConvertTune(const TuneTexts& t, TuneCommand* o) {
        {Objective::kEnergy, Objective::kEdp, Objective::kEd2p, Objective::kPareto}) {
     if (ObjectiveName(each) == t.objective) decide.objective = each;
   }
-  if (t.budget_time_s.has_value()) {
-    constexpr double kPsPerSecond = 1e12, kMostSeconds = 9e6;
-    if (*t.budget_time_s > kMostSeconds) return "--budget-time: at most 9000000 s";
-    decide.budget_time_ps = static_cast<int64_t>(*t.budget_time_s * kPsPerSecond);
-  }
+  if (std::string bad = ConvertBudgetTime(t.budget_time_s, &decide); !bad.empty()) return bad;
+  if (std::string bad = ConvertTuneFormat(o); !bad.empty()) return bad;
+  decide.seed = t.seed.value_or(decide.seed);
   o->choice.seed = decide.seed;
   o->changes_json = ChangesJson(t, *o);
-  if (o->action == TuneAction::kExport && o->format == "table") o->format = "csv";
   if (o->action != TuneAction::kRun || o->json_schema) return "";
   if (o->space_path.empty()) return "no SPACE given; see xplane-time tune --help";
-  if (o->harness.empty()) return "no harness given: xplane-time tune SPACE -- HARNESS...";
+  if (o->harness.empty()) return NoHarness(*o);
   return ConvertStrategy(t.strategy, o);
 }
 

@@ -40,7 +40,8 @@ struct TuneCommand {
   std::string harness_log;
   PowerSourceOptions power;  // of objectives with energy
 
-  std::string format = "table";  // run, show, replay: table, json; export: csv, json, t4, tuned
+  // run, show, replay: table, json; export: csv, json, t4, tuned. Empty: by the suffix of -o.
+  std::string format;
   std::string output_path;
   std::string progress = "auto";
   bool quiet = false, json_schema = false;
@@ -49,7 +50,8 @@ struct TuneCommand {
 // Options read as text and converted after parsing.
 struct TuneTexts {
   std::string stop, objective, strategy = "all", alpha, tie_alpha, delta;
-  std::optional<double> budget_time_s;
+  std::string budget_time_s;
+  std::optional<uint64_t> seed;
 };
 // Adds what `tune` takes, and its subcommands.
 void AddTune(CLI::App* tune, TuneCommand* command, TuneTexts* texts);

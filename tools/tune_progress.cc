@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "output/text.h"
 
 namespace xplane_time::tools {
@@ -39,7 +40,8 @@ std::string Bar(const Ratio& ratio, double span, size_t width) {
 }
 
 std::string Runs(const Verdict& verdict, std::optional<int64_t> budget_runs) {
-  std::string text = absl::StrCat(verdict.runs, " runs in ", verdict.rounds, " rounds");
+  std::string text = absl::StrCat(verdict.runs, verdict.runs == 1 ? " run in " : " runs in ",
+                                  verdict.rounds, verdict.rounds == 1 ? " round" : " rounds");
   if (budget_runs.has_value()) absl::StrAppend(&text, " of at most ", *budget_runs);
   return text;
 }
@@ -106,6 +108,11 @@ void TuneProgress::OnHello(const HarnessInfo& harness, const TuneSession& sessio
                    harness.clock, " clock"));
 }
 
+void TuneProgress::OnAnother(int64_t unfinished, std::span<const std::string> differs) {
+  Log(absl::StrCat("this is a new session: session ", unfinished, " has decided nothing, but ",
+                   differs.empty() ? "cannot go on" : "differs in ", absl::StrJoin(differs, ", ")));
+}
+
 void TuneProgress::OnPrepared(const TunedVariant& variant, size_t done, size_t of) {
   if (variant.state.status != "ok") {
     Log(absl::StrCat("variant ", variant.configuration.id, " ", Params(variant.configuration, 40),
@@ -150,6 +157,10 @@ void TuneProgress::OnRound(const Decider& decider, std::span<const TunedVariant>
                           Bar(left[i], span, bar_width),
                           Params(variant->configuration, width_ - bar_width - 13));
   }
+  if (left.size() > kShown) absl::StrAppend(&lines, "and ", left.size() - kShown, " more\n");
+  absl::StrAppend(&lines,
+                  output::ShortenMiddle("o: against the leader |, -: may be within", width_, "..."),
+                  "\n");
   Draw(lines);
 }
 

@@ -20,6 +20,7 @@ class TuneProgress : public TuneWatcher {
   static How Chosen(const TuneCommand& command);
 
   void OnHello(const HarnessInfo& harness, const TuneSession& session) override;
+  void OnAnother(int64_t unfinished, std::span<const std::string> differs) override;
   void OnPrepared(const TunedVariant& variant, size_t done, size_t of) override;
   void OnSearching(const SearchReport& search, size_t in_stage) override;
   void OnRound(const Decider& decider, std::span<const TunedVariant> variants) override;

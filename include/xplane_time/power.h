@@ -129,6 +129,8 @@ struct PowerSourceOptions {
   PowerEnvironment environment = {};
   std::map<int32_t, std::string> ordinals = {};  // --map: device ids by ordinal
   int64_t pid = 0;                               // for `process`; 0: this one
+  // For `process`: what `pid` will start, not itself.
+  bool children_only = false;
 };
 
 // Every source asked for, with what it has and lacks. Never fails for a missing sensor.
@@ -204,11 +206,7 @@ struct GaugeSummary {
   // In the unit of `quantity`; the median is exact of up to 16384 readings, beyond within
   // 0.006 % (docs/power.md).
   std::optional<double> avg = {}, max = {}, median = {}, min = {};
-<<<<<<< HEAD
-  PowerReason reason = PowerReason::kKnown;                          // where n is 0
-=======
   PowerReason reason = PowerReason::kKnown;  // where n is 0
->>>>>>> wt-window
 };
 
 // The energies of a window that are `in_total`, added up: only where each of them is known.

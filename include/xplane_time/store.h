@@ -47,6 +47,8 @@ class FileLock {
   // Errors: FailedPrecondition (held by someone, this process included), PermissionDenied,
   // Unavailable (I/O).
   static absl::StatusOr<FileLock> Acquire(const std::string& path, std::string_view name);
+  // Who holds a name: "process 4711" where /proc/locks tells, else "another process".
+  static std::string HolderOf(const std::string& path, std::string_view name);
   FileLock() = default;  // holds nothing
   ~FileLock();
   FileLock(FileLock&& other) noexcept;
@@ -75,7 +77,7 @@ enum class Resume : uint8_t {
 struct SessionSpec {
   TuneKey key = {};
   std::string space_hash = {};     // SpaceHash
-  std::string config_json = "{}";  // of the decision
+  std::string config_json = "{}";  // of the decision, without its budget
   uint64_t seed = 0;
   std::string device = {};  // measured on; locked for the session unless empty
   int64_t now_unix_s = 0;   // when it began
@@ -90,12 +92,22 @@ struct TuneSession {
   FileLock session_lock, device_lock;
 };
 
+// What a sample is the weighted sum of.
+struct WorkloadSample {
+  std::string workload = {};
+  std::string status = "ok";
+  std::optional<int64_t> t_ps = {};
+  std::optional<int64_t> energy_uj = {};
+  friend bool operator==(const WorkloadSample&, const WorkloadSample&) = default;
+};
+
 struct SampleRecord {
   std::string variant;        // an id that was registered
   int32_t slot = 0;           // place in the round
   std::string status = "ok";  // tuning.md's names; further ones are kept as they are
   std::optional<int64_t> t_ps = {};
   std::optional<int64_t> energy_uj = {};
+  std::vector<WorkloadSample> workloads = {};  // empty where there is but one
   friend bool operator==(const SampleRecord&, const SampleRecord&) = default;
 };
 
@@ -115,7 +127,7 @@ struct SessionInfo {
   std::string space_hash, config_json, device;
   uint64_t seed = 0;
   int64_t started_unix_s = 0;
-  uint64_t rounds = 0, samples = 0;
+  uint64_t rounds = 0, samples = 0;  // rounds that measured something, discarded ones included
   std::optional<std::string> verdict_json;  // the latest
 };
 
@@ -126,7 +138,8 @@ class TuneStore {
   // another program's database), DataLoss (damaged, not a database), ResourceExhausted
   // (disk full), Unavailable (I/O; busy for longer than the time-out).
   static absl::StatusOr<TuneStore> Open(const std::string& path, const StoreOptions& options);
-  // For look-ups and exports; also of a file on a read-only medium.
+  // For look-ups and exports; also of a file on a read-only medium. An older version is brought
+  // up to date first, which needs a file that can be written.
   static absl::StatusOr<TuneStore> OpenReadOnly(const std::string& path);
   ~TuneStore();
   TuneStore(TuneStore&&) noexcept;
@@ -150,6 +163,8 @@ class TuneStore {
   absl::StatusOr<Appended> Append(const TuneSession& session, const RoundRecord& round);
 
   // A JSON object; "pick" (an id or null) and "claim" are read from it. The latest counts.
+  // One with the pick and the claim of the latest, on the same rounds, is left out: answering
+  // from the store makes nothing newer.
   absl::Status RecordVerdict(const TuneSession& session, std::string_view verdict_json,
                              int64_t now_unix_s);
 
@@ -163,8 +178,10 @@ class TuneStore {
   absl::StatusOr<std::vector<RoundRecord>> ReadRounds(int64_t session) const;
   absl::StatusOr<std::vector<Configuration>> ReadVariants(int64_t session) const;
 
-  // The latest pick of every session, ready for look-ups.
-  absl::StatusOr<TunedTable> Tuned(std::vector<Fallback> fallbacks = DefaultFallbacks()) const;
+  // What sessions decided (winner, pick, tie), ready for look-ups: of every session, or of one.
+  // Errors: NotFound (no such session), FailedPrecondition (that one has decided nothing).
+  absl::StatusOr<TunedTable> Tuned(std::vector<Fallback> fallbacks = DefaultFallbacks(),
+                                   std::optional<int64_t> only_session = {}) const;
 
   // SQLite's integrity check, which sees damage to pages and indexes: DataLoss. O(file).
   absl::Status CheckFile() const;

@@ -58,7 +58,8 @@ struct VariantState {
 struct SlotTime {
   std::string status = "ok";
   std::optional<int64_t> t_ps = {}, energy_uj = {};
-  std::string message = {};  // of a failure
+  std::string message = {};                    // of a failure
+  std::vector<WorkloadSample> workloads = {};  // what it is the sum of; a harness leaves it empty
 };
 
 struct RoundTimes {
@@ -140,8 +141,10 @@ struct TuneOptions {
 // Of the samples of the race.
 struct Tail {
   uint64_t samples = 0;
-  std::optional<double> p95_ratio = {};  // 95 % quantile over median; of 20 samples or more
-  double spike_rate = 0;                 // share of samples far over the median (tuning.md)
+  double typical_ps = 0;                  // the median
+  std::optional<double> typical_uj = {};  // where each sample has an energy
+  std::optional<double> p95_ratio = {};   // 95 % quantile over median; of 20 samples or more
+  double spike_rate = 0;                  // share of samples far over the median (tuning.md)
 };
 
 // The pick is proved to be worse than a rival in what the typical time does not show.
@@ -169,16 +172,19 @@ struct SearchReport {
   uint64_t proposed = 0, refused = 0, repeated = 0;  // of a proposer
 };
 
-// Pick against baseline, in rounds of their own: 1.05 is 5 % faster.
+// Pick against baseline, in rounds of their own: 1.05 is 5 % faster, or what the objective says.
 struct Confirmation {
-  size_t baseline = 0;  // into TuneOutcome::variants
-  uint64_t rounds = 0;  // in which both have a time
+  size_t baseline = 0;          // into TuneOutcome::variants
+  std::string metric = "time";  // or energy, edp, ed2p; of a front the time
+  uint64_t rounds = 0;          // in which both have a time
   double speedup = 1;
   std::optional<double> lo = {}, hi = {};  // 95 %
 };
 
 struct TuneOutcome {
   HarnessInfo harness;
+  Objective objective = Objective::kTime;
+  std::optional<int64_t> budget_runs = {}, budget_time_ps = {};  // of this run
   int64_t session = 0;
   bool resumed = false, interrupted = false;
   uint64_t rounds_before = 0;  // of an earlier run
@@ -196,6 +202,8 @@ class TuneWatcher {
  public:
   virtual ~TuneWatcher() = default;
   virtual void OnHello(const HarnessInfo& /*harness*/, const TuneSession& /*session*/) {}
+  // A session was to go on, and another one than this begins: in what they differ.
+  virtual void OnAnother(int64_t /*unfinished*/, std::span<const std::string> /*differs*/) {}
   virtual void OnPrepared(const TunedVariant& /*variant*/, size_t /*done*/, size_t /*of*/) {}
   // After a round of the search: of the stage, those that are measured.
   virtual void OnSearching(const SearchReport& /*search*/, size_t /*in_stage*/) {}
@@ -213,8 +221,9 @@ absl::StatusOr<TuneOutcome> Tune(std::span<const Configuration> configurations,
                                  TuneWatcher* watcher);
 
 // A verdict on the rounds of a stored session by another rule: `changes_json` has the fields of
-// config (docs/deciding.md) that are to differ. Errors: NotFound, FailedPrecondition (no
-// rounds), InvalidArgument (a field), DataLoss.
+// config (docs/deciding.md) that are to differ; with a budget the first rounds that it pays
+// for. Where the rounds do not suffice, stop_reason is "recorded_rounds". Errors: NotFound,
+// FailedPrecondition (no rounds), InvalidArgument (a field), DataLoss.
 absl::StatusOr<TuneOutcome> Replay(const TuneStore& store, int64_t session,
                                    std::string_view changes_json);
 

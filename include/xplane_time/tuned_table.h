@@ -9,7 +9,8 @@
 //   match->fallback->name                     // "exact", or "any_driver", ...
 //   table->Find(a key of an unknown workload) // nothing: take the default
 //
-// Levels of fallback are tried in order; each names the parts of the key that may differ.
+// Levels of fallback are tried in order; each names the parts of the key that may differ. The
+// objective is none of them: what was picked for its energy does not answer who asks for time.
 // Among several entries of a level the one recorded last wins. Find costs one hash look-up a
 // level, about a microsecond; it allocates. A const table is safe to share.
 #ifndef XPLANE_TIME_TUNED_TABLE_H_
@@ -37,6 +38,8 @@ struct TuneKey {
   std::string flags = {};
   std::string code_hash = {};
   std::string protocol_hash = {};  // how it was measured
+  // What was decided by: time, energy, edp, ed2p or pareto.
+  std::string objective = "time";
   friend bool operator==(const TuneKey&, const TuneKey&) = default;
 };
 
@@ -56,13 +59,13 @@ struct Fallback {
 };
 
 // exact; any_protocol; any_driver (and protocol); any_version (and framework); any_flags
-// (and those); any_code (and those). Workload and device class never differ.
+// (and those); any_code (and those). Workload, device class and objective never differ.
 std::vector<Fallback> DefaultFallbacks();
 
 struct TunedEntry {
   TuneKey key;
   Configuration configuration;
-  std::string claim;                 // of the verdict: winner, pick, tie, ...
+  std::string claim;                 // of the verdict: winner, pick or tie
   std::string evidence_json = "{}";  // the verdict without its lists
   int64_t recorded_unix_s = 0;
 };

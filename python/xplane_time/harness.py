@@ -77,7 +77,7 @@ def serve(
     Errors: ArgumentError where there is no driver.
     """
     described = {
-        "device": device, "device_class": device_class or _processor(), "driver": driver,
+        "device": device, "device_class": device_class or processor(), "driver": driver,
         "clock": clock, "versions": {"python": platform.python_version(), **(versions or {})}}
     _Server(_Callables(build, reference, check, timer), described, parallel_prepare).run()
 
@@ -287,7 +287,8 @@ def _failure(error: Exception, otherwise: str) -> Message:
     return {"status": status, "message": text[:2000]}
 
 
-def _processor() -> str:
+def processor() -> str:
+    """The model of the CPU."""
     for line in pathlib.Path("/proc/cpuinfo").read_text(errors="replace").splitlines():
         if line.startswith("model name"):
             return line.split(":", 1)[1].strip()

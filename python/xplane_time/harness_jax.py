@@ -39,7 +39,8 @@ class Programs:
         device = jax.devices()[0]
         self._wall = fallback_wall and not _traces_tell_runs_apart()
         self.described: harness.Message = {
-            "device": f"{device.platform}:{device.id}", "device_class": device.device_kind,
+            "device": f"{device.platform}:{device.id}",
+            "device_class": harness.processor() if device.platform == "cpu" else device.device_kind,
             "driver": str(getattr(device.client, "platform_version", "")),
             "versions": {"jax": jax.__version__},
             "clock": "wall" if self._wall else

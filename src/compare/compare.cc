@@ -445,6 +445,12 @@ void Summarize(Comparison* comparison) {
 }
 
 absl::Status NothingCompared(const Comparison& comparison) {
+  if (comparison.rows.empty()) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        comparison.base_sources[0], " and ", comparison.head_sources[0],
+        ": no function has runs, or passes --function and --exclude; xplane-time functions lists "
+        "what each holds"));
+  }
   std::string why = "they have no function in common";
   for (const ComparedRow& row : comparison.rows) {
     if (row.verdict == FunctionVerdict::kNotComparable) {

@@ -7,13 +7,15 @@ add_library(xplane_time_compare STATIC
   compare/measurements_from_benchmark_json.cc
   compare/measurements_from_report.cc
   compare/measurements_from_result.cc
+  compare/measurements_from_tuning.cc
   compare/mismatch.cc
   compare/pick.cc
   compare/pick_units.cc
   compare/series.cc
   compare/slowest.cc)
-target_include_directories(xplane_time_compare PUBLIC ${CMAKE_CURRENT_SOURCE_DIR})
+target_include_directories(xplane_time_compare
+  PUBLIC $<BUILD_INTERFACE:${CMAKE_CURRENT_SOURCE_DIR}>)
 target_link_libraries(xplane_time_compare
   PUBLIC xplane_time
-  PRIVATE $<BUILD_INTERFACE:xplane_time_warnings> nlohmann_json::nlohmann_json)
+  PRIVATE $<BUILD_INTERFACE:xplane_time_warnings> $<BUILD_INTERFACE:nlohmann_json::nlohmann_json>)
 set_target_properties(xplane_time_compare PROPERTIES POSITION_INDEPENDENT_CODE ON)

@@ -16,6 +16,9 @@ using Json = nlohmann::json;
 // `document` is an object.
 absl::StatusOr<std::vector<Measurements>> FromResult(const std::string& path, const Json& document,
                                                      const MeasureOptions& options);
+// Its ratios within rounds are not used: the two sides have no rounds in common.
+absl::StatusOr<Measurements> FromTuning(const std::string& path, const Json& document,
+                                        const MeasureOptions& options);
 absl::StatusOr<Measurements> FromBenchmark(const std::string& path, const Json& document,
                                            const MeasureOptions& options);
 

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <optional>
 
 #include "absl/strings/str_cat.h"
 #include "compare/inputs.h"
@@ -75,11 +76,22 @@ absl::StatusOr<std::vector<Measurements>> FromJson(const std::string& path,
   const auto schema = document.find("schema");
   const std::string name =
       schema != document.end() && schema->is_string() ? schema->get<std::string>() : "";
+  if (name == "xplane-time.tune.v1") {
+    auto one = FromTuning(path, document, options);
+    if (!one.ok()) return one.status();
+    std::vector<Measurements> out;
+    out.push_back(*std::move(one));
+    return out;
+  }
+  if (name.starts_with("xplane-time.tune")) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        path, ": what a tuning decided, without its samples; give tune export --format json"));
+  }
   if (name.starts_with("xplane-time.")) return FromResult(path, document, options);
   return absl::FailedPreconditionError(
       absl::StrCat(path,
                    ": JSON, but neither of Google Benchmark (no \"benchmarks\") nor of ours "
-                   "(no \"schema\")"));
+                   "(no \"schema\"); give traces, --benchmark_out, or our JSON with --samples"));
 }
 
 namespace {
@@ -102,6 +114,29 @@ absl::StatusOr<std::string> WholeFile(const std::string& path) {
   return content;
 }
 
+// A folder is the hosts of one run, or a log directory. Its captures may have been meant.
+std::optional<std::string> FolderNote(const std::string& path) {
+  std::error_code error;
+  if (!std::filesystem::is_directory(path, error)) return std::nullopt;
+  size_t traces = 0, runs = 0;
+  for (const auto& each : std::filesystem::directory_iterator(path, error)) {
+    const std::string name = each.path().filename().string();
+    traces += name.ends_with(".pb") || name.ends_with(".pb.gz") ? 1 : 0;
+  }
+  const std::filesystem::path profiles = std::filesystem::path(path) / "plugins" / "profile";
+  for (const auto& each : std::filesystem::directory_iterator(profiles, error)) {
+    runs += each.is_directory(error) ? 1 : 0;
+  }
+  if (traces > 1) {
+    return absl::StrCat(path, ": a folder is one capture, and this one has ", traces,
+                        " traces, taken for the hosts of one run; where each is a capture, write ",
+                        path, path.ends_with('/') ? "*" : "/*");
+  }
+  if (runs < 2) return std::nullopt;
+  return absl::StrCat(path, ": a folder is one capture, the latest of its ", runs,
+                      " runs; for all of them write ", profiles.string(), "/*");
+}
+
 absl::StatusOr<std::vector<Measurements>> ReadOne(const std::string& path,
                                                   const MeasureOptions& options) {
   if (compare::LooksLikeJson(Beginning(path))) {
@@ -111,6 +146,7 @@ absl::StatusOr<std::vector<Measurements>> ReadOne(const std::string& path,
   }
   auto one = compare::FromTrace(path, options);
   if (!one.ok()) return one.status();
+  if (auto note = FolderNote(path); note.has_value()) one->notes.push_back(*std::move(note));
   std::vector<Measurements> out;
   out.push_back(*std::move(one));
   return out;

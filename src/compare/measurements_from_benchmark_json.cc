@@ -110,6 +110,10 @@ absl::StatusOr<Measurements> FromBenchmark(const std::string& path, const Json& 
     if (!row->failure.empty()) series.failure = row->failure;
     if (counts && *row->time_ps > 0) series.samples.push_back({*row->time_ps, 0});
   }
+  if (benchmarks.empty()) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        path, ": holds no benchmark; did --benchmark_filter leave any, and did the program end?"));
+  }
   if (aggregates > 0 && series_of.empty()) {
     return absl::FailedPreconditionError(absl::StrCat(
         path, ": holds aggregates only; run without --benchmark_report_aggregates_only"));

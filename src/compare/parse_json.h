@@ -24,8 +24,9 @@ absl::StatusOr<Json> ParseJson(const std::string& path, std::string_view content
   };
   Json document = Json::parse(content, keep, /*allow_exceptions=*/false);
   if (document.is_discarded() && !too_deep) {
-    return absl::DataLossError(
-        absl::StrCat(path, ": damaged JSON, or cut short; write the file again"));
+    return absl::DataLossError(absl::StrCat(path, ": damaged JSON, or cut short (it ends at byte ",
+                                            content.size(),
+                                            "); write the file again, and let its writer end"));
   }
   if (too_deep) {
     return absl::DataLossError(

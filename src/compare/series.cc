@@ -1,6 +1,8 @@
 // Samples, one row a run, become series: one a function (or variant) and device.
 #include <algorithm>
+#include <iterator>
 #include <map>
+#include <set>
 #include <tuple>
 
 #include "absl/strings/str_cat.h"
@@ -102,6 +104,21 @@ void NumberPrograms(const std::map<Key, Group>& groups,
   for (auto& [ignored, firsts] : *starts) std::sort(firsts.begin(), firsts.end());
 }
 
+// A pattern whose group is too short makes one variant of several programs.
+void NoteMerged(const std::map<Key, Group>& groups, std::vector<std::string>* notes) {
+  std::set<std::string> told;
+  for (const auto& [key, group] : groups) {
+    std::set<std::string> functions;
+    for (const SampleRow* row : group.rows) functions.insert(row->function);
+    const std::string id = group.rows[0]->variant_id.value_or("");
+    if (functions.size() < 2 || !told.insert(id).second) continue;
+    notes->push_back(absl::StrCat(
+        "variant ", id, " is ", functions.size(), " functions together (", *functions.begin(), ", ",
+        *std::next(functions.begin()), functions.size() > 2 ? ", ..." : "",
+        "); where these are variants, --id-pattern must tell them apart"));
+  }
+}
+
 }  // namespace
 
 DeviceLabels::DeviceLabels(std::span<const SampleRow> samples) {
@@ -136,6 +153,7 @@ std::vector<Series> SeriesFromSamples(std::span<const SampleRow> samples,
   if (!options.by_variant) NumberPrograms(groups, &starts);
   std::vector<Series> out;
   uint64_t left_out = 0;
+  if (options.by_variant) NoteMerged(groups, notes);
   for (auto& [key, group] : groups) {
     SortByStart(&group.rows);
     Series& series = out.emplace_back();

@@ -16,9 +16,11 @@ add_library(xplane_time_decide STATIC
   decide/two_way_fit.cc)
 add_library(xplane_time::xplane_time_decide ALIAS xplane_time_decide)
 target_compile_features(xplane_time_decide PUBLIC cxx_std_20)
-target_include_directories(xplane_time_decide PUBLIC ${CMAKE_CURRENT_SOURCE_DIR}
-                                                     ${PROJECT_SOURCE_DIR}/include)
+target_include_directories(xplane_time_decide
+  PUBLIC $<BUILD_INTERFACE:${CMAKE_CURRENT_SOURCE_DIR}>
+         $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
+         $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
 target_link_libraries(xplane_time_decide
   PUBLIC absl::status absl::statusor absl::strings
-  PRIVATE $<BUILD_INTERFACE:xplane_time_warnings> nlohmann_json::nlohmann_json)
+  PRIVATE $<BUILD_INTERFACE:xplane_time_warnings> $<BUILD_INTERFACE:nlohmann_json::nlohmann_json>)
 set_target_properties(xplane_time_decide PROPERTIES POSITION_INDEPENDENT_CODE ON)

@@ -39,6 +39,8 @@ std::string MarkdownText(const Explanation& explanation, const Section& section,
 }  // namespace
 
 std::string PercentText(double share) {
+  constexpr double kAbsurd = 100;  // what so few samples say is nothing
+  if (!(share < kAbsurd)) return "an unknown share";
   std::string text = FormatFixed(share * 100, std::abs(share) >= 0.0995 ? 1 : 2);
   while (text.ends_with('0')) text.pop_back();
   if (text.ends_with('.')) text.pop_back();

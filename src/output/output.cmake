@@ -38,10 +38,11 @@ add_library(xplane_time_output STATIC
   output/tuning.cc
   output/units.cc
   ${PROJECT_BINARY_DIR}/generated/schema.cc)
-target_include_directories(xplane_time_output PUBLIC ${CMAKE_CURRENT_SOURCE_DIR})
+target_include_directories(xplane_time_output
+  PUBLIC $<BUILD_INTERFACE:${CMAKE_CURRENT_SOURCE_DIR}>)
 target_link_libraries(xplane_time_output
   PUBLIC xplane_time xplane_time_compare xplane_time_power
-  PRIVATE $<BUILD_INTERFACE:xplane_time_warnings> nlohmann_json::nlohmann_json)
+  PRIVATE $<BUILD_INTERFACE:xplane_time_warnings> $<BUILD_INTERFACE:nlohmann_json::nlohmann_json>)
 
 # The same results as columns in memory, for other languages and libraries.
 add_library(xplane_time_arrow STATIC

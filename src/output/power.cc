@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "output/csv_lines.h"
 #include "output/page.h"
+#include "output/power_sources.h"
 #include "output/sections.h"
 #include "output/text.h"
 #include "output/units.h"
@@ -15,11 +16,12 @@
 namespace xplane_time::output {
 namespace {
 
-constexpr size_t kWindows = 20, kNameWidth = 8, kDomainWidth = 10;
+constexpr size_t kWindows = 20, kNameWidth = 8, kDomainWidth = 18;
 constexpr double kNsPerS = 1e9, kJPerKwh = 3.6e6;
 
 std::string Number(const std::optional<double>& value) {
   if (!value.has_value()) return "-";
+  if (*value == 0) return "0";
   const double size = std::abs(*value);
   return FormatFixed(*value, size >= 1000 ? 0 : size >= 100 ? 1 : size >= 1 ? 2 : 4);
 }
@@ -30,7 +32,7 @@ FieldValue TextOrNull(std::string_view text) {
 
 FieldValue ReasonOrNull(PowerReason reason) {
   return reason == PowerReason::kKnown ? FieldValue::Unknown(FieldType::kText)
-                                      : FieldValue(PowerReasonName(reason));
+                                       : FieldValue(PowerReasonName(reason));
 }
 
 // What a reader of the row must know, in a word or two.
@@ -99,19 +101,76 @@ Section EnergySection(const PowerSummary& summary, size_t most) {
                           NameColumn("sensor", std::move(cells.domain), kDomainWidth),
                           NumberColumn("s", std::move(cells.seconds)),
                           NumberColumn("energy J", std::move(cells.energy)),
-                          NumberColumn("bounds J", std::move(cells.bounds), /*drop=*/2),
+                          NumberColumn("bounds J", std::move(cells.bounds), /*drop=*/3),
                           NumberColumn("mean W", std::move(cells.mean)),
-                          NumberColumn("peak W", std::move(cells.peak), /*drop=*/1),
+                          NumberColumn("peak W", std::move(cells.peak), /*drop=*/2),
                           NumberColumn("covered %", std::move(cells.covered))};
   if (active) {
     section.grid.columns.push_back(
-        NumberColumn("above idle J", std::move(cells.active), /*drop=*/3));
+        NumberColumn("above idle J", std::move(cells.active), /*drop=*/1));
   }
   if (remarks) section.grid.columns.push_back(TextColumn("remark", std::move(cells.remark)));
   if (summary.windows.empty()) section.notes.push_back("no window");
+  const auto has_none = [](const WindowSummary& each) { return each.energies.empty(); };
+  if (std::all_of(summary.windows.begin(), summary.windows.end(), has_none)) {
+    section.notes.push_back("unknown: no sensor of power or energy");
+  }
   if (shown < summary.windows.size()) {
     section.notes.push_back(MoreNote(summary.windows.size() - shown, "windows", "--format json"));
   }
+  return section;
+}
+
+// How a quantity is shown: by the unit that ends its name.
+struct Shown {
+  std::string name;
+  double per_unit = 1;
+};
+
+Shown ShownAs(const std::string& quantity) {
+  struct Unit {
+    std::string_view suffix, shown;
+    double per_unit;
+  };
+  for (const Unit& unit :
+       {Unit{"_bytes", " MB", 1e6}, Unit{"_mw", " W", 1e3}, Unit{"_mc", " degrees C", 1e3},
+        Unit{"_mhz", " MHz", 1}, Unit{"_ppm", " %", 1e4}}) {
+    if (!quantity.ends_with(unit.suffix)) continue;
+    return {quantity.substr(0, quantity.size() - unit.suffix.size()).append(unit.shown),
+            unit.per_unit};
+  }
+  return {quantity};
+}
+
+// Of the first window: what is read besides power and energy.
+Section GaugeSection(const PowerSummary& summary) {
+  std::vector<std::string> sensors, names, n, avg, max, median, min;
+  Section section;
+  if (summary.windows.empty()) return section;
+  for (const GaugeSummary& gauge : summary.windows[0].gauges) {
+    const PowerChannel& channel = summary.inventory.channels[gauge.channel];
+    if (channel.quantity == "power_mw" || channel.quantity == "energy_uj") continue;
+    const Shown shown = ShownAs(channel.quantity);
+    const auto cell = [&](const std::optional<double>& value) {
+      return value ? Number(*value / shown.per_unit) : std::string("-");
+    };
+    sensors.push_back(
+        Printable(DomainName(summary, channel.source, channel.device, channel.domain)));
+    names.push_back(Printable(shown.name));
+    n.push_back(absl::StrCat(gauge.n));
+    avg.push_back(cell(gauge.avg));
+    median.push_back(cell(gauge.median));
+    min.push_back(cell(gauge.min));
+    max.push_back(cell(gauge.max));
+  }
+  section.title = absl::StrCat("other readings, ", Printable(WindowName(summary.windows[0])));
+  section.grid.columns = {NameColumn("sensor", std::move(sensors), kDomainWidth),
+                          TextColumn("quantity", std::move(names)),
+                          NumberColumn("n", std::move(n), /*drop=*/1),
+                          NumberColumn("mean", std::move(avg)),
+                          NumberColumn("median", std::move(median)),
+                          NumberColumn("min", std::move(min)),
+                          NumberColumn("max", std::move(max))};
   return section;
 }
 
@@ -138,10 +197,7 @@ Section ReaderSection(const PowerSummary& summary) {
 std::vector<std::string> Remarks(const PowerSummary& summary, const CarbonModel& carbon) {
   std::vector<std::string> lines;
   for (const PowerAbsence& absence : summary.inventory.absences) {
-    lines.push_back(Printable(absl::StrCat("absent: ", absence.source, " ", absence.what, ": ",
-                                           std::string(PowerReasonName(absence.reason)),
-                                           absence.message.empty() ? "" : ": ", absence.message,
-                                           absence.fix.empty() ? "" : "; ", absence.fix)));
+    lines.push_back(absl::StrCat("not there: ", AbsenceLine(absence)));
   }
   for (const PowerFinding& finding : summary.findings) {
     lines.push_back(
@@ -175,8 +231,11 @@ std::string DomainName(const PowerSummary& summary, const std::string& source,
       name = absl::StrCat(*each.index);
     }
   }
-  return absl::StrCat(source, " ", name, domain.empty() || domain == name ? "" : " ",
-                      domain == name ? "" : domain);
+  std::string all = source;
+  for (const std::string& part : {name, domain}) {
+    if (!part.empty() && !all.ends_with(part)) absl::StrAppend(&all, " ", part);
+  }
+  return all;
 }
 
 std::string WindowName(const WindowSummary& window) {
@@ -235,6 +294,8 @@ std::string PowerTable(const PowerSummary& summary, const OutputOptions& options
   Page page(options);
   if (!summary.complete) page.Line("the log ends early: what follows is up to there", kYellow);
   page.Add(EnergySection(summary, options.top.value_or(kWindows)), /*tell_dropped=*/true);
+  const Section gauges = GaugeSection(summary);
+  if (gauges.grid.rows() > 0) page.Add(gauges, /*tell_dropped=*/true);
   if (!summary.readers.empty()) page.Add(ReaderSection(summary), /*tell_dropped=*/true);
   const std::vector<std::string> remarks = Remarks(summary, carbon);
   if (!remarks.empty()) page.Line("");
@@ -246,8 +307,9 @@ std::string PowerMarkdown(const PowerSummary& summary, const OutputOptions& opti
                           const CarbonModel& carbon) {
   std::string out;
   for (const Section& section :
-       {EnergySection(summary, options.top.value_or(summary.windows.size())),
+       {EnergySection(summary, options.top.value_or(summary.windows.size())), GaugeSection(summary),
         ReaderSection(summary)}) {
+    if (section.title.empty()) continue;
     out.append(out.empty() ? "### " : "\n### ").append(MarkdownCell(section.title)).append("\n");
     if (section.grid.rows() > 0) out.append("\n").append(MarkdownGrid(section.grid));
     for (const std::string& note : section.notes) out.append("\n").append(note).append("\n");

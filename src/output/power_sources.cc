@@ -75,14 +75,6 @@ std::string DeviceLine(const PowerDevice& device) {
   return Printable(line);
 }
 
-std::string AbsenceLine(const PowerAbsence& absence) {
-  std::string line = absl::StrCat(absence.source, absence.source.empty() ? "" : ": ",
-                                  std::string(PowerReasonName(absence.reason)), ": ",
-                                  absence.message);
-  if (!absence.fix.empty()) absl::StrAppend(&line, "; ", absence.fix);
-  return Printable(line);
-}
-
 std::string SourcesText(const PowerInventory& inventory, const OutputOptions& options) {
   Page page(options);
   page.Add(SensorSection(inventory), /*tell_dropped=*/true);
@@ -134,9 +126,16 @@ std::string SourcesJson(const PowerInventory& inventory) {
 
 }  // namespace
 
+std::string AbsenceLine(const PowerAbsence& absence) {
+  std::string line =
+      absl::StrCat(absence.source, absence.source.empty() ? "" : ": ",
+                   std::string(PowerReasonName(absence.reason)), ": ", absence.message);
+  if (!absence.fix.empty()) absl::StrAppend(&line, "; ", absence.fix);
+  return Printable(line);
+}
+
 std::string RenderPowerSources(const PowerInventory& inventory, const OutputOptions& options) {
-  return options.format == Format::kJson ? SourcesJson(inventory)
-                                         : SourcesText(inventory, options);
+  return options.format == Format::kJson ? SourcesJson(inventory) : SourcesText(inventory, options);
 }
 
 }  // namespace xplane_time::output

@@ -12,6 +12,9 @@ namespace xplane_time::output {
 // A table, or JSON (schema xplane-time.power-sources.v1).
 std::string RenderPowerSources(const PowerInventory& inventory, const OutputOptions& options);
 
+// "nvml: absent: why; the way out".
+std::string AbsenceLine(const PowerAbsence& absence);
+
 }  // namespace xplane_time::output
 
 #endif  // XPLANE_TIME_SRC_OUTPUT_POWER_SOURCES_H_

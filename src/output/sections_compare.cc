@@ -229,9 +229,10 @@ Section ComparisonSection(const Comparison& comparison, const OutputOptions& opt
     section.notes.push_back(MoreNote(comparison.rows.size() - shown, "functions", "without --top"));
   }
   if (AnyKnown(intervals)) {
-    section.notes.push_back(absl::StrCat(
-        "interval: all together hold with ", PercentText(comparison.options.confidence),
-        "; detects: the slowdown that would be proved 4 times in 5"));
+    section.notes.push_back(
+        absl::StrCat("interval: the lower ends of all rows together hold with ",
+                     PercentText(0.5 + comparison.options.confidence / 2),
+                     "; detects: the slowdown that would be proved 4 times in 5"));
   }
   const bool any_uncertain =
       std::any_of(rows.begin(), rows.end(), [](const ComparedRow& row) { return row.uncertain; });

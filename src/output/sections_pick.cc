@@ -59,7 +59,10 @@ void ExplainOpen(const PickResult& choice, Explanation* out) {
   const bool too_little = choice.claim == PickClaim::kTooLittleData;
   out->verdict = absl::StrCat(too_little ? "too little data" : "undecided", ": variant ",
                               Printable(choice.pick), " leads, but it is not proved the fastest");
-  if (choice.regret.has_value()) {
+  constexpr double kAbsurd = 10;
+  if (choice.regret.value_or(0) > kAbsurd) {
+    out->reasons.push_back("What taking it may lose is unknown.");
+  } else if (choice.regret.has_value()) {
     out->reasons.push_back(
         absl::StrCat("Taking it may lose up to ", PercentText(*choice.regret), "."));
   }
@@ -120,8 +123,11 @@ void AddColumns(std::span<const VariantRow> rows, const OutputOptions& options, 
                                })));
   columns.push_back(NumberColumn(
       "runs", Cells(rows, [](const VariantRow& row) { return std::to_string(row.samples); }), 3));
-  columns.push_back(TimesColumn("typical", centres, options.unit));
-  columns.push_back(TimesColumn("p95", p95, options.unit, 4));
+  std::vector<std::optional<double>> both = centres;
+  both.insert(both.end(), p95.begin(), p95.end());
+  const Unit unit = CommonUnit(both, options.unit);
+  columns.push_back(TimesColumn("typical", centres, unit));
+  columns.push_back(TimesColumn("p95", p95, unit, 4));
   columns.push_back(NumberColumn("slower %", Cells(rows, [](const VariantRow& row) {
                                    return row.ratio.has_value() ? ChangeText(*row.ratio) : "-";
                                  })));

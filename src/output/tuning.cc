@@ -11,12 +11,45 @@
 #include "output/json_document.h"
 #include "output/page.h"
 #include "output/sections.h"
+#include "output/text.h"
 #include "output/units.h"
 
 namespace xplane_time::output {
 namespace {
 
-constexpr size_t kParamsWidth = 16;
+constexpr size_t kParamsWidth = 16, kWorkloadWidth = 8;
+
+// The words of an objective.
+struct Words {
+  std::string_view name;    // as options have it
+  std::string_view column;  // what a ratio is of
+  std::string_view winner, no_better, best, worse, not_better;
+};
+constexpr Words kWords[] = {
+    {"time", "time", "proved slower", "faster", "the fastest", "slower", "not faster"},
+    {"energy", "energy", "proved to take more energy", "below its energy",
+     "the one of least energy", "more energy", "not less energy"},
+    {"edp", "EDP", "proved to have a higher EDP (energy times time)",
+     "below its EDP (energy times time)", "the one of least EDP", "higher EDP", "not lower EDP"},
+    {"ed2p", "ED2P", "proved to have a higher ED2P (energy times time squared)",
+     "below its ED2P (energy times time squared)", "the one of least ED2P", "higher ED2P",
+     "not lower ED2P"},
+    {"pareto", "time", "", "", "", "slower", "not faster"},
+};
+
+const Words& WordsOf(std::string_view objective) {
+  for (const Words& words : kWords) {
+    if (words.name == objective) return words;
+  }
+  return kWords[0];
+}
+
+std::string Count(double count, std::string_view what) {
+  return absl::StrCat(count, " ", absl::string_view(what.data(), what.size()),
+                      count == 1 ? "" : "s");
+}
+
+absl::string_view Absl(std::string_view text) { return {text.data(), text.size()}; }
 
 // What is there of a JSON object.
 std::string Text(const Json& object, const char* name) {
@@ -43,12 +76,15 @@ std::optional<std::pair<double, double>> Interval(const Json& object, const char
   return std::pair(at[0].get<double>(), at[1].get<double>());
 }
 
+std::string ValueText(const Json& value) {
+  return value.is_string() ? value.get<std::string>() : Dump(value);
+}
+
 std::string ParamsText(const Json& params) {
   if (!params.is_object()) return "";
   std::vector<std::string> parts;
   for (const auto& [name, value] : params.items()) {
-    parts.push_back(
-        absl::StrCat(name, "=", value.is_string() ? value.get<std::string>() : Dump(value)));
+    parts.push_back(absl::StrCat(name, "=", ValueText(value)));
   }
   return Printable(absl::StrJoin(parts, " "));
 }
@@ -110,55 +146,109 @@ std::string TailText(const Json& flag) {
                       " times its typical time, against ", FormatFixed(other, 3), ".");
 }
 
-std::vector<std::string> Reasons(const Json& result) {
-  std::vector<std::string> reasons;
-  if (auto search = SearchText(result); search.has_value()) reasons.push_back(*std::move(search));
+// What was certified of the pick, in the objective's words.
+std::string ClaimText(const Json& result, const Words& words) {
   const std::string claim = Text(result, "claim");
   const std::string delta = PercentText(Number(result, "delta").value_or(0));
-  if (claim == "winner") reasons.push_back("Every other variant is proved slower.");
+  if (claim == "winner") return absl::StrCat("Every other variant is ", Absl(words.winner), ".");
+  if (claim == "tie") return absl::StrCat("All of the tie are within ", delta, " of each other.");
+  if (claim == "pick" && words.name == "pareto") {
+    return "Every variant that is not on the front is beaten in time or energy by one that is, and "
+           "better in neither; the pick is the incumbent where it is on the front.";
+  }
   if (claim == "pick") {
-    reasons.push_back(absl::StrCat("No variant is more than ", delta,
-                                   " faster; not proved that "
-                                   "it is the fastest (--stop claim does)."));
+    return absl::StrCat("No variant is more than ", delta, " ", Absl(words.no_better),
+                        "; not proved that it is ", Absl(words.best), " (--stop claim does).");
   }
-  if (claim == "tie") {
-    reasons.push_back(absl::StrCat("All of the tie are within ", delta, " of each other."));
+  return "";
+}
+
+// Why it did not come to a decision, and what does.
+std::string StopText(const Json& result) {
+  const std::string why = Text(result, "stop_reason");
+  const Json budget = Member(result, "budget");
+  constexpr double kPsPerSecond = 1e12;
+  if (why == "budget_runs") {
+    const auto runs = Number(budget, "runs");
+    return absl::StrCat("The budget",
+                        runs.has_value() ? absl::StrCat(" of ", Count(*runs, "run")) : "",
+                        " is spent; a larger --budget-runs goes on, with --resume.");
   }
-  if (claim == "undecided") {
-    reasons.push_back(absl::StrCat("It stopped (", Text(result, "stop_reason"),
-                                   ") before the data decided; --resume goes on."));
+  if (why == "budget_time") {
+    const auto time_ps = Number(budget, "time_ps");
+    return absl::StrCat(
+        "The budget",
+        time_ps.has_value() ? absl::StrCat(" of ", *time_ps / kPsPerSecond, " s") : "",
+        " is spent; a larger --budget-time goes on, with --resume.");
   }
+  if (why == "recorded_rounds") return "The recorded rounds do not suffice for this rule.";
+  return absl::StrCat("It stopped (", why, ") before the data decided; --resume goes on.");
+}
+
+std::string FrontText(const Json& result) {
+  std::vector<std::string> front;
+  const Json tied = Member(result, "tied");
+  for (const Json& id : tied.is_array() ? tied : Json::array()) {
+    if (id.is_string()) front.push_back(Named(result, id.get<std::string>()));
+  }
+  return absl::StrCat("On the front of time and energy: ", absl::StrJoin(front, ", "), ".");
+}
+
+std::string RegretText(const Json& result, const Words& words) {
+  constexpr double kNothing = 5e-5, kAbsurd = 10;
   const auto regret = Number(Member(result, "regret"), "hi");
   const auto p_best = Number(result, "p_best");
-  if (regret.has_value() && p_best.has_value()) {
-    constexpr double kNothing = 5e-5;
-    reasons.push_back(absl::StrCat(
-        "It is the fastest with ", FormatPercent(*p_best), " %; what it may lose is ",
-        *regret < kNothing ? "nothing" : absl::StrCat("below ", PercentText(*regret)), " (95 %)."));
+  if (!regret.has_value() || !p_best.has_value()) return "";
+  const std::string loss = *regret < kNothing  ? "nothing"
+                           : *regret > kAbsurd ? "unknown, with so few rounds"
+                                               : absl::StrCat("below ", PercentText(*regret));
+  return absl::StrCat("It is ", Absl(words.best), " with ", FormatPercent(*p_best),
+                      " %; what it may lose is ", loss, *regret > kAbsurd ? "." : " (95 %).");
+}
+
+// Of the metric that was decided by.
+std::string ConfirmationText(const Json& result) {
+  const Json of = Member(result, "confirmation");
+  const auto ratio = Number(of, "speedup");
+  if (!ratio.has_value()) return "";
+  const std::string metric = Text(of, "metric"), baseline = Text(of, "baseline");
+  std::string interval;
+  if (const auto ci = Interval(of, "speedup_ci95"); ci.has_value()) {
+    interval =
+        absl::StrCat(" (", FormatFixed(ci->first, 4), " to ", FormatFixed(ci->second, 4), ")");
   }
-  const Json confirmation = Member(result, "confirmation");
-  if (const auto speedup = Number(confirmation, "speedup"); speedup.has_value()) {
-    std::string text = absl::StrCat(FormatFixed(*speedup, 4), " times as fast as ",
-                                    Text(confirmation, "baseline"));
-    if (const auto ci = Interval(confirmation, "speedup_ci95"); ci.has_value()) {
-      absl::StrAppend(&text, " (", FormatFixed(ci->first, 4), " to ", FormatFixed(ci->second, 4),
-                      ")");
-    }
-    reasons.push_back(absl::StrCat(text, " in ", Number(confirmation, "rounds").value_or(0),
-                                   " rounds of their own."));
+  const std::string times = FormatFixed(*ratio, 4);
+  const std::string rounds =
+      absl::StrCat(" in ", Count(Number(of, "rounds").value_or(0), "round"), " of their own.");
+  if (metric.empty() || metric == "time") {
+    return absl::StrCat(times, " times as fast as ", baseline, interval, rounds);
   }
+  return absl::StrCat("The ", Absl(WordsOf(metric).column), " of ", baseline, " is ", times,
+                      " times its own", interval, rounds);
+}
+
+std::vector<std::string> Reasons(const Json& result) {
+  const Words& words = WordsOf(Text(result, "objective"));
+  std::vector<std::string> reasons;
+  const auto add = [&](std::string text) {
+    if (!text.empty()) reasons.push_back(std::move(text));
+  };
+  add(SearchText(result).value_or(""));
+  const std::string claim = Text(result, "claim");
+  add(ClaimText(result, words));
+  if (words.name == "pareto" && !Text(result, "pick").empty()) add(FrontText(result));
+  if (claim == "undecided") add(StopText(result));
+  add(RegretText(result, words));
+  add(ConfirmationText(result));
   const Json flags = Member(result, "tail_flags");
-  for (const Json& flag : flags.is_array() ? flags : Json::array()) {
-    reasons.push_back(TailText(flag));
-  }
-  reasons.push_back(absl::StrCat(Number(result, "runs").value_or(0), " runs in ",
-                                 Number(result, "rounds").value_or(0), " rounds, session ",
-                                 Number(result, "session").value_or(0), "."));
+  for (const Json& flag : flags.is_array() ? flags : Json::array()) add(TailText(flag));
+  add(absl::StrCat(Count(Number(result, "runs").value_or(0), "run"), " in ",
+                   Count(Number(result, "rounds").value_or(0), "round"), ", session ",
+                   Number(result, "session").value_or(0), "."));
   const Json canary = Member(result, "canary");
   if (canary.is_object() && canary.value("biased", false)) {
-    reasons.push_back(
-        "The canary is biased: one program against itself differs, so what is no "
-        "difference was widened.");
+    add("The canary is biased: one program against itself differs, so what is no difference was "
+        "widened.");
   }
   return reasons;
 }
@@ -173,22 +263,91 @@ std::string Fate(const Json& result, const Json& variant) {
   }
   const Json out = Member(variant, "eliminated");
   if (!out.is_object()) return Text(variant, "id") == Text(result, "pick") ? "picked" : "";
-  return absl::StrCat(Text(out, "reason"), ", round ", Number(out, "round").value_or(0));
+  const Words& words = WordsOf(Text(result, "objective"));
+  const std::string reason = Text(out, "reason");
+  const auto shown = reason == "slower"       ? Absl(words.worse)
+                     : reason == "not_faster" ? Absl(words.not_better)
+                                              : absl::string_view(reason);
+  return absl::StrCat(shown, ", round ", Number(out, "round").value_or(0));
 }
 
-Section VariantSection(const Json& result) {
-  std::vector<std::string> ids, params, ratios, intervals, fates;
-  std::vector<const Json*> rows;
-  const Json variants = Member(result, "variants");
-  if (variants.is_array()) {
-    for (const Json& each : variants) rows.push_back(&each);
+// Parameters that tell rows apart, and those that all rows share.
+struct Parameters {
+  std::vector<std::string> names;  // that differ somewhere
+  std::vector<std::string> shared;
+};
+
+Parameters ParametersOf(const std::vector<const Json*>& rows) {
+  Parameters out;
+  if (rows.empty()) return out;
+  Json all = Json::object();
+  for (const Json* row : rows) all.update(Member(*row, "params"));
+  for (const auto& [name, value] : all.items()) {
+    const bool is_shared = std::all_of(rows.begin(), rows.end(), [&](const Json* row) {
+      const Json params = Member(*row, "params");
+      return params.contains(name) && params[name] == value;
+    });
+    if (is_shared && rows.size() > 1) {
+      out.shared.push_back(Printable(absl::StrCat(name, "=", ValueText(value))));
+    } else {
+      out.names.push_back(name);
+    }
   }
-  std::stable_sort(rows.begin(), rows.end(), [](const Json* a, const Json* b) {
-    return Number(*a, "ratio").value_or(1e300) < Number(*b, "ratio").value_or(1e300);
-  });
+  return out;
+}
+
+// Names are left out before a value is.
+std::string CellOf(const Json& row, const Parameters& parameters, bool with_names) {
+  const Json params = Member(row, "params");
+  std::vector<std::string> parts;
+  for (const std::string& name : parameters.names) {
+    const bool is_there = params.is_object() && params.contains(name);
+    if (!is_there && with_names) continue;
+    const std::string value = is_there ? ValueText(params[name]) : "-";
+    parts.push_back(with_names ? absl::StrCat(name, "=", value) : value);
+  }
+  return Printable(absl::StrJoin(parts, " "));
+}
+
+size_t Widest(const std::vector<std::string>& cells) {
+  size_t widest = 0;
+  for (const std::string& cell : cells) widest = std::max(widest, DisplayWidth(cell));
+  return widest;
+}
+
+// Why variants failed: the first line of each.
+std::vector<std::string> FailureNotes(const std::vector<const Json*>& rows) {
+  constexpr size_t kMost = 8, kWidth = 160;
+  std::vector<std::string> notes;
+  size_t more = 0;
+  for (const Json* row : rows) {
+    const std::string message = Member(*row, "message").is_string() ? (*row)["message"] : "";
+    const std::string line = message.substr(0, message.find('\n'));
+    if (line.empty()) continue;
+    if (notes.size() == kMost) {
+      ++more;
+      continue;
+    }
+    notes.push_back(
+        absl::StrCat(Text(*row, "id"), ": ", ShortenMiddle(Printable(line), kWidth, "...")));
+  }
+  if (more > 0) notes.push_back(absl::StrCat("and ", more, " more: --format json has all"));
+  return notes;
+}
+
+// Those that tell how a variant did; the parameters come between the first and the second.
+std::vector<Column> ResultColumns(const Json& result, const std::vector<const Json*>& rows,
+                                  const OutputOptions& options) {
+  const Words& words = WordsOf(Text(result, "objective"));
+  std::vector<std::optional<double>> times_ps;
+  std::vector<std::string> ids, runs, energies, ratios, intervals, fates;
   for (const Json* row : rows) {
     ids.push_back(Text(*row, "id"));
-    params.push_back(ParamsText(Member(*row, "params")));
+    times_ps.push_back(Number(*row, "typical_ps"));
+    const auto samples = Number(*row, "samples");
+    runs.push_back(samples.value_or(0) > 0 ? absl::StrCat(*samples) : "-");
+    const auto energy_uj = Number(*row, "typical_uj");
+    energies.push_back(energy_uj.has_value() ? FormatFixed(*energy_uj, 0) : "-");
     const auto ratio = Number(*row, "ratio");
     ratios.push_back(ratio.has_value() ? ChangeText(*ratio) : "-");
     const auto ci = Interval(*row, "ratio_ci");
@@ -196,13 +355,61 @@ Section VariantSection(const Json& result) {
         ci.has_value() ? absl::StrCat(ChangeText(ci->first), " .. ", ChangeText(ci->second)) : "-");
     fates.push_back(Fate(result, *row));
   }
+  std::vector<Column> columns = {TextColumn("variant", std::move(ids))};
+  if (std::any_of(times_ps.begin(), times_ps.end(), [](const auto& t) { return t.has_value(); })) {
+    columns.push_back(TimesColumn("typical", times_ps, options.unit));
+    if (words.name != "time") columns.push_back(NumberColumn("energy uJ", std::move(energies)));
+    columns.push_back(NumberColumn("runs", std::move(runs), /*drop=*/1));
+  }
+  columns.push_back(NumberColumn(absl::StrCat(Absl(words.column), " %"), std::move(ratios)));
+  columns.push_back(NumberColumn("interval %", std::move(intervals), /*drop=*/2));
+  columns.push_back(TextColumn("outcome", std::move(fates)));
+  return columns;
+}
+
+// The interval goes before a parameter is cut, and names before values.
+void AddParameters(const std::vector<const Json*>& rows, size_t width, Section* section) {
+  const Parameters parameters = ParametersOf(rows);
+  if (!parameters.shared.empty()) {
+    section->title = absl::StrCat("all variants: ", absl::StrJoin(parameters.shared, " "));
+  }
+  if (parameters.names.empty()) return;
+  size_t others = 0;
+  for (const Column& column : section->grid.columns) {
+    if (column.drop == 0) others += 2 + std::max(DisplayWidth(column.header), Widest(column.cells));
+  }
+  const size_t room = width > others + kParamsWidth ? width - others : kParamsWidth;
+  std::vector<std::string> cells;
+  for (const Json* row : rows) cells.push_back(CellOf(*row, parameters, /*with_names=*/true));
+  if (Widest(cells) > room) {
+    for (size_t i = 0; i < rows.size(); ++i) {
+      cells[i] = CellOf(*rows[i], parameters, /*with_names=*/false);
+    }
+    section->notes.push_back(
+        Printable(absl::StrCat("parameters: ", absl::StrJoin(parameters.names, " "))));
+  }
+  const size_t least = std::max(kParamsWidth, std::min(Widest(cells), room));
+  section->grid.columns.insert(section->grid.columns.begin() + 1,
+                               NameColumn("parameters", std::move(cells), least));
+}
+
+Section VariantSection(const Json& result, const OutputOptions& options) {
+  std::vector<const Json*> rows;
+  const auto variants = result.find("variants");
+  if (variants != result.end() && variants->is_array()) {
+    for (const Json& each : *variants) rows.push_back(&each);
+  }
+  std::stable_sort(rows.begin(), rows.end(), [](const Json* a, const Json* b) {
+    return Number(*a, "ratio").value_or(1e300) < Number(*b, "ratio").value_or(1e300);
+  });
+  const Words& words = WordsOf(Text(result, "objective"));
   Section section;
-  section.grid.columns = {TextColumn("variant", std::move(ids)),
-                          NameColumn("parameters", std::move(params), kParamsWidth),
-                          NumberColumn("time %", std::move(ratios)),
-                          NumberColumn("interval", std::move(intervals), /*drop=*/1),
-                          TextColumn("outcome", std::move(fates))};
-  section.notes = {"time %: how much slower than the pick"};
+  section.grid.columns = ResultColumns(result, rows, options);
+  AddParameters(rows, static_cast<size_t>(std::max(options.width, 20)), &section);
+  section.notes.push_back(
+      absl::StrCat(Absl(words.column), " %: how much ", words.column == "time" ? "slower" : "more",
+                   " than the pick, by rounds of both; typical: the median of its runs"));
+  for (std::string& note : FailureNotes(rows)) section.notes.push_back(std::move(note));
   return section;
 }
 
@@ -219,7 +426,7 @@ std::string TuningText(std::string_view result_json, const OutputOptions& option
   const bool good = claim == "winner" || claim == "pick" || claim == "tie";
   page.Wrapped(WhatWasDecided(result), good ? kGreen : claim == "all_failed" ? kRed : kYellow);
   for (const std::string& reason : Reasons(result)) page.Wrapped(reason);
-  page.Add(VariantSection(result), /*tell_dropped=*/true);
+  page.Add(VariantSection(result, options), /*tell_dropped=*/true);
   return std::move(page).Take();
 }
 
@@ -233,7 +440,9 @@ std::string SessionsText(std::span<const SessionInfo> sessions, const OutputOpti
   for (const SessionInfo& each : sessions) {
     constexpr uint64_t kNsPerSecond = 1'000'000'000;
     ids.push_back(absl::StrCat(each.id));
-    begun.push_back(FormatUtc(static_cast<uint64_t>(each.started_unix_s) * kNsPerSecond));
+    constexpr size_t kToTheMinute = 16;
+    begun.push_back(FormatUtc(static_cast<uint64_t>(each.started_unix_s) * kNsPerSecond)
+                        .substr(0, kToTheMinute));
     workloads.push_back(Printable(each.key.workload));
     devices.push_back(Printable(each.key.device_class));
     rounds.push_back(absl::StrCat(each.rounds));
@@ -244,9 +453,9 @@ std::string SessionsText(std::span<const SessionInfo> sessions, const OutputOpti
   Section section;
   section.title = "sessions";
   section.grid.columns = {NumberColumn("session", std::move(ids)),
-                          TextColumn("begun", std::move(begun)),
-                          NameColumn("workload", std::move(workloads), kParamsWidth),
-                          NumberColumn("rounds", std::move(rounds), /*drop=*/1),
+                          TextColumn("begun (UTC)", std::move(begun)),
+                          NameColumn("workload", std::move(workloads), kWorkloadWidth),
+                          NumberColumn("rounds", std::move(rounds)),
                           TextColumn("decided", std::move(picks)),
                           NameColumn("device", std::move(devices), kParamsWidth)};
   section.grid.columns.back().drop = 2;
@@ -261,6 +470,7 @@ std::string SessionsJson(std::span<const SessionInfo> sessions) {
     return {{"session", each.id},
             {"started_unix_s", each.started_unix_s},
             {"workload", ValidUtf8(each.key.workload)},
+            {"objective", ValidUtf8(each.key.objective)},
             {"device_class", ValidUtf8(each.key.device_class)},
             {"device", ValidUtf8(each.device)},
             {"rounds", each.rounds},

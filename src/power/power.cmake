@@ -32,12 +32,14 @@ add_library(xplane_time_power STATIC
   power/sysfs.cc
   power/value_counts.cc
   power/visible_devices.cc)
-target_include_directories(xplane_time_power PUBLIC ${CMAKE_CURRENT_SOURCE_DIR}
-                                                    ${PROJECT_SOURCE_DIR}/include)
+target_include_directories(xplane_time_power
+  PUBLIC $<BUILD_INTERFACE:${CMAKE_CURRENT_SOURCE_DIR}>
+         $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
+         $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
 target_link_libraries(xplane_time_power
   PUBLIC absl::status absl::statusor absl::strings absl::int128
   PRIVATE $<BUILD_INTERFACE:xplane_time_warnings> absl::flat_hash_map absl::time
-          nlohmann_json::nlohmann_json simdjson::simdjson Threads::Threads ZLIB::ZLIB
+          $<BUILD_INTERFACE:nlohmann_json::nlohmann_json> simdjson::simdjson Threads::Threads ZLIB::ZLIB
           ${CMAKE_DL_LIBS})
 target_compile_features(xplane_time_power PUBLIC cxx_std_20)
 set_target_properties(xplane_time_power PROPERTIES POSITION_INDEPENDENT_CODE ON)

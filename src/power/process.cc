@@ -2,7 +2,8 @@
 //
 // A process is a number and the time at which it started: numbers are used again. Processes
 // started by it are looked for with the slow channels, once a second, since that reads a file
-// of every process; those once found stay, also when their parent ends.
+// of every process; those once found stay, also when their parent ends. Of children only, those
+// of the process's first thread are looked for in each pass, where the kernel lists them.
 #include <unistd.h>
 
 #include <algorithm>
@@ -10,6 +11,7 @@
 #include <string>
 #include <utility>
 
+#include "absl/strings/str_split.h"
 #include "power/reader.h"
 #include "power/sysfs.h"
 
@@ -41,7 +43,9 @@ std::optional<std::string_view> FieldAt(std::string_view stat, int number) {
 class ProcessReader : public Reader {
  public:
   explicit ProcessReader(const PowerSourceOptions& options)
-      : procfs_(options.roots.procfs), pid_(options.pid == 0 ? getpid() : options.pid) {}
+      : procfs_(options.roots.procfs),
+        pid_(options.pid == 0 ? getpid() : options.pid),
+        children_only_(options.children_only) {}
 
   std::string_view source() const override { return "process"; }
 
@@ -73,7 +77,12 @@ class ProcessReader : public Reader {
     uint32_t channel = 0;
     if (start_ticks_) {
       if (slow) FindDescendants();
-      ReadProcess(&channel, readings);
+      if (children_only_) {
+        FindChildren();
+        ReadChildren(&channel, readings);
+      } else {
+        ReadProcess(&channel, readings);
+      }
     }
     if (has_machine_) ReadMachine(slow, channel, readings);
   }
@@ -142,6 +151,24 @@ class ProcessReader : public Reader {
     };
     while (std::any_of(candidates.begin(), candidates.end(), is_new)) {
     }
+  }
+
+  void FindChildren() {
+    const std::string self = std::to_string(pid_);
+    const FileText children = ReadText(PathOf(pid_, "task/" + self + "/children"), kMostBytes);
+    for (const absl::string_view each :
+         absl::StrSplit(children.value.value_or(""), ' ', absl::SkipWhitespace())) {
+      const FileNumber pid = NumberIn(std::string_view(each.data(), each.size()));
+      if (!pid.value || members_.contains(*pid.value)) continue;
+      const FileValue<Stat> stat = ReadStat(*pid.value);
+      if (stat.value && !stat.value->ended()) members_[*pid.value] = stat.value->start_ticks;
+    }
+  }
+
+  void ReadChildren(uint32_t* channel, std::vector<Reading>* readings) {
+    const int64_t before_ns = MonotonicNow();
+    const FileNumber sum = SumWithDescendants(Unknown<int64_t>(PowerReason::kNoSamples));
+    Append((*channel)++, before_ns, sum, readings, MonotonicNow());
   }
 
   void ReadProcess(uint32_t* channel, std::vector<Reading>* readings) {
@@ -223,8 +250,10 @@ class ProcessReader : public Reader {
                                      .quantity = std::move(quantity),
                                      .note = std::move(note)});
     };
-    add("process", "rss_bytes", "VmRSS");
-    add("process", "peak_rss_bytes", "VmHWM, since the program began");
+    if (!children_only_) {
+      add("process", "rss_bytes", "VmRSS");
+      add("process", "peak_rss_bytes", "VmHWM, since the program began");
+    }
     add("process_tree", "rss_bytes",
         "with the processes that it started; pages that they share count in each");
   }
@@ -264,6 +293,7 @@ class ProcessReader : public Reader {
 
   const std::string procfs_;
   const int64_t pid_;
+  const bool children_only_;
   std::optional<int64_t> start_ticks_;  // of pid_; empty: it was not there
   // Starts of pid_ and of those that it started, by pid, as far as they are known to live.
   std::map<int64_t, int64_t> members_;

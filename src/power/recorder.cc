@@ -115,18 +115,10 @@ class Recorder : public PowerRecorder {
         inventory_(std::move(inventory)),
         shared_(std::make_shared<Shared>(std::move(log))) {
     for (FoundReader& found : readers) {
-      auto track = std::make_shared<Track>();
-      track->reader = std::move(found.reader);
-      track->source = tracks_.size();
-      track->channels = static_cast<uint32_t>(found.inventory.channels.size());
-      track->first_channel = static_cast<uint32_t>(inventory_.channels.size());
-      const int64_t wanted =
-          options_.period_ns > 0 ? options_.period_ns : track->reader->default_period_ns();
-      track->period_ns = std::max(wanted, track->reader->min_period_ns());
+      if (!found.inventory.channels.empty()) AddTrack(found);
       for (auto& each : found.inventory.devices) inventory_.devices.push_back(std::move(each));
       for (auto& each : found.inventory.channels) inventory_.channels.push_back(std::move(each));
       for (auto& each : found.inventory.absences) inventory_.absences.push_back(std::move(each));
-      tracks_.push_back(std::move(track));
     }
   }
 
@@ -139,11 +131,7 @@ class Recorder : public PowerRecorder {
       return shared_->log.status();
     }
     for (const auto& track : tracks_) {
-      if (track->channels > 0) {
-        track->thread = std::thread([shared = shared_, track] { ReadPeriodically(shared, track); });
-      } else {
-        track->begun = track->ended = true;
-      }
+      track->thread = std::thread([shared = shared_, track] { ReadPeriodically(shared, track); });
     }
     watcher_ = std::thread([this] { Watch(); });
     // A window that begins now has a reading before it.
@@ -219,6 +207,18 @@ class Recorder : public PowerRecorder {
   }
 
  private:
+  void AddTrack(const FoundReader& found) {
+    auto track = std::make_shared<Track>();
+    track->reader = found.reader;
+    track->source = tracks_.size();
+    track->channels = static_cast<uint32_t>(found.inventory.channels.size());
+    track->first_channel = static_cast<uint32_t>(inventory_.channels.size());
+    const int64_t wanted =
+        options_.period_ns > 0 ? options_.period_ns : track->reader->default_period_ns();
+    track->period_ns = std::max(wanted, track->reader->min_period_ns());
+    tracks_.push_back(std::move(track));
+  }
+
   bool Ended(const Track& track) const {
     const std::lock_guard lock(shared_->mutex);
     return track.ended;
@@ -303,8 +303,8 @@ class Recorder : public PowerRecorder {
 std::string AbsencesText(const std::vector<PowerAbsence>& absences) {
   std::string text;
   for (const PowerAbsence& each : absences) {
-    absl::StrAppend(&text, "\n  ", each.source, ": ", each.message);
-    if (!each.fix.empty()) absl::StrAppend(&text, "; ", each.fix);
+    absl::StrAppend(&text, text.empty() ? " " : "; ", each.source, ": ", each.message);
+    if (!each.fix.empty()) absl::StrAppend(&text, " (", each.fix, ")");
   }
   return text;
 }

@@ -1,5 +1,6 @@
 #include "tune/export.h"
 
+#include <map>
 #include <set>
 #include <string>
 #include <vector>
@@ -7,6 +8,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "output/text.h"
+#include "tune/outcome_json.h"
 #include "tune/space_json.h"
 
 namespace xplane_time::tune {
@@ -24,6 +26,19 @@ std::string Text(const Json& json) {
 
 Json Number(const std::optional<int64_t>& value) {
   return value.has_value() ? Json(*value) : Json();
+}
+
+// How preparing ended for those that it ended for, in the order of ids; known by rounds that
+// measured nothing.
+std::map<std::string, VariantState> FailedBefore(const RoundRecord& round) {
+  std::map<std::string, VariantState> failed;
+  if (!round.samples.empty()) return failed;
+  auto states = PreparationFromJson(round.notes_json);
+  if (!states.ok()) return failed;
+  for (auto& [id, state] : *states) {
+    if (state.status != "ok") failed.emplace(id, std::move(state));
+  }
+  return failed;
 }
 
 // --- CSV.
@@ -45,6 +60,7 @@ std::string ParameterCells(const std::string& params_json, const std::set<std::s
 
 struct CsvVariants {
   std::set<std::string> names;
+  std::vector<std::string> workloads;
   absl::flat_hash_map<std::string, std::string> cells;  // by id
 };
 
@@ -60,8 +76,26 @@ CsvVariants CellsOf(const std::vector<Configuration>& variants) {
   return out;
 }
 
+// Those of the first sample: all samples of a session have the same.
+absl::StatusOr<std::vector<std::string>> WorkloadsOf(const TuneStore& store, int64_t session) {
+  std::vector<std::string> out;
+  const absl::Status status = store.VisitRounds(session, [&](const RoundRecord& round) {
+    if (round.samples.empty()) return true;
+    for (const WorkloadSample& own : round.samples.front().workloads) out.push_back(own.workload);
+    return false;
+  });
+  if (!status.ok()) return status;
+  return out;
+}
+
 std::string CsvHeader(const CsvVariants& variants) {
   std::string out = "session,batch,round,discarded,slot,variant,status,t_ps,energy_uj";
+  for (const std::string& workload : variants.workloads) {
+    for (const char* column : {"status_", "t_ps_", "energy_uj_"}) {
+      out.push_back(',');
+      output::AppendCsvCell(output::ValidUtf8(column + workload), &out);
+    }
+  }
   for (const std::string& name : variants.names) {
     out.push_back(',');
     output::AppendCsvCell(output::ValidUtf8("param_" + name), &out);
@@ -69,21 +103,45 @@ std::string CsvHeader(const CsvVariants& variants) {
   return out + "\n";
 }
 
+void AppendNumber(const std::optional<int64_t>& value, std::string* out) {
+  out->push_back(',');
+  if (value.has_value()) absl::StrAppend(out, *value);
+}
+
+void AppendText(const std::string& text, std::string* out) {
+  out->push_back(',');
+  output::AppendCsvCell(output::ValidUtf8(text), out);
+}
+
+// What a line says of a sample, or of a variant that was never run.
+std::string CsvCells(const SampleRecord& sample, const CsvVariants& variants) {
+  std::string out;
+  AppendText(sample.variant, &out);
+  AppendText(sample.status, &out);
+  AppendNumber(sample.t_ps, &out);
+  AppendNumber(sample.energy_uj, &out);
+  for (size_t i = 0; i < variants.workloads.size(); ++i) {
+    const WorkloadSample own =
+        i < sample.workloads.size() ? sample.workloads[i] : WorkloadSample{.status = ""};
+    AppendText(own.status, &out);
+    AppendNumber(own.t_ps, &out);
+    AppendNumber(own.energy_uj, &out);
+  }
+  const auto cells = variants.cells.find(sample.variant);
+  if (cells != variants.cells.end()) out.append(cells->second);
+  out.push_back('\n');
+  return out;
+}
+
 std::string CsvLines(int64_t session, const RoundRecord& round, const CsvVariants& variants) {
+  const std::string head = absl::StrCat(session, ",", round.batch, ",", round.round, ",",
+                                        round.discarded ? "true" : "false", ",");
   std::string out;
   for (const SampleRecord& sample : round.samples) {
-    absl::StrAppend(&out, session, ",", round.batch, ",", round.round, ",",
-                    round.discarded ? "true" : "false", ",", sample.slot, ",");
-    output::AppendCsvCell(output::ValidUtf8(sample.variant), &out);
-    out.push_back(',');
-    output::AppendCsvCell(output::ValidUtf8(sample.status), &out);
-    out.push_back(',');
-    if (sample.t_ps.has_value()) absl::StrAppend(&out, *sample.t_ps);
-    out.push_back(',');
-    if (sample.energy_uj.has_value()) absl::StrAppend(&out, *sample.energy_uj);
-    const auto cells = variants.cells.find(sample.variant);
-    if (cells != variants.cells.end()) out.append(cells->second);
-    out.push_back('\n');
+    absl::StrAppend(&out, head, sample.slot, CsvCells(sample, variants));
+  }
+  for (const auto& [id, state] : FailedBefore(round)) {
+    absl::StrAppend(&out, head, CsvCells({.variant = id, .status = state.status}, variants));
   }
   return out;
 }
@@ -99,6 +157,7 @@ Json SessionJson(const SessionInfo& info) {
           {"flags", info.key.flags},
           {"code_hash", info.key.code_hash},
           {"protocol_hash", info.key.protocol_hash},
+          {"objective", info.key.objective},
           {"space_hash", info.space_hash},
           {"config", Parsed(info.config_json)},
           {"seed", info.seed},
@@ -109,11 +168,18 @@ Json SessionJson(const SessionInfo& info) {
 Json RoundJson(const RoundRecord& round) {
   Json samples = Json::array();
   for (const SampleRecord& sample : round.samples) {
-    samples.push_back({{"id", sample.variant},
-                       {"slot", sample.slot},
-                       {"status", sample.status},
-                       {"t_ps", Number(sample.t_ps)},
-                       {"energy_uj", Number(sample.energy_uj)}});
+    Json json = {{"id", sample.variant},
+                 {"slot", sample.slot},
+                 {"status", sample.status},
+                 {"t_ps", Number(sample.t_ps)},
+                 {"energy_uj", Number(sample.energy_uj)}};
+    for (const WorkloadSample& own : sample.workloads) {
+      json["workloads"].push_back({{"id", own.workload},
+                                   {"status", own.status},
+                                   {"t_ps", Number(own.t_ps)},
+                                   {"energy_uj", Number(own.energy_uj)}});
+    }
+    samples.push_back(std::move(json));
   }
   return {{"batch", round.batch},
           {"round", round.round},
@@ -168,7 +234,8 @@ const char* Invalidity(const Measured& measured) {
   return "runtime";
 }
 
-Json T4Result(const Configuration& variant, const Measured& measured) {
+Json T4Result(const Configuration& variant, const Measured& measured,
+              const std::string& objective) {
   Json measurements = Json::array();
   if (!measured.times_ms.empty()) {
     double sum_ms = 0;
@@ -184,7 +251,7 @@ Json T4Result(const Configuration& variant, const Measured& measured) {
   return {
       {"configuration", Parsed(variant.params_json)}, {"times", {{"runtimes", measured.times_ms}}},
       {"invalidity", Invalidity(measured)},           {"correctness", correct ? 1 : 0},
-      {"measurements", std::move(measurements)},      {"objectives", {"time"}}};
+      {"measurements", std::move(measurements)},      {"objectives", {objective}}};
 }
 
 }  // namespace
@@ -193,7 +260,10 @@ absl::Status ExportCsv(const TuneStore& store, int64_t session, TextSink sink) {
   if (auto info = store.Session(session); !info.ok()) return info.status();
   const auto stored = store.ReadVariants(session);
   if (!stored.ok()) return stored.status();
-  const CsvVariants variants = CellsOf(*stored);
+  CsvVariants variants = CellsOf(*stored);
+  auto workloads = WorkloadsOf(store, session);
+  if (!workloads.ok()) return workloads.status();
+  variants.workloads = *std::move(workloads);
   if (auto s = sink(CsvHeader(variants)); !s.ok()) return s;
   return SinkRounds(store, session, sink,
                     [&](const RoundRecord& round) { return CsvLines(session, round, variants); });
@@ -223,7 +293,10 @@ absl::Status ExportJson(const TuneStore& store, int64_t session, TextSink sink) 
 }
 
 absl::Status ExportT4(const TuneStore& store, int64_t session, TextSink sink) {
-  if (auto info = store.Session(session); !info.ok()) return info.status();
+  const auto info = store.Session(session);
+  if (!info.ok()) return info.status();
+  // T4's objectives are names of measurements; products and fronts are none.
+  const std::string objective = info->key.objective == "energy" ? "energy" : "time";
   const auto variants = store.ReadVariants(session);
   if (!variants.ok()) return variants.status();
   absl::flat_hash_map<std::string, Measured> measured;
@@ -231,6 +304,7 @@ absl::Status ExportT4(const TuneStore& store, int64_t session, TextSink sink) {
     for (const SampleRecord& sample : round.samples) {
       if (!round.discarded) Measure(sample, &measured[sample.variant]);
     }
+    for (const auto& [id, state] : FailedBefore(round)) measured[id].failure = state.status;
     return true;
   });
   if (!read.ok()) return read;
@@ -243,7 +317,7 @@ absl::Status ExportT4(const TuneStore& store, int64_t session, TextSink sink) {
   for (const Configuration& variant : *variants) {
     const auto found = measured.find(variant.id);
     if (found == measured.end()) continue;
-    const std::string line = Text(T4Result(variant, found->second));
+    const std::string line = Text(T4Result(variant, found->second, objective));
     if (auto s = sink(absl::StrCat(first ? "\n" : ",\n", line)); !s.ok()) return s;
     first = false;
   }

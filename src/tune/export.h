@@ -23,14 +23,17 @@ namespace xplane_time::tune {
 
 using TextSink = absl::FunctionRef<absl::Status(std::string_view)>;
 
-// One row a sample; one column, param_NAME, a parameter of any variant.
+// One row a sample; one column, param_NAME, a parameter of any variant; with workloads three
+// columns for each: status_NAME, t_ps_NAME, energy_uj_NAME. A variant that was out before it
+// was run has a row without slot and time.
 absl::Status ExportCsv(const TuneStore& store, int64_t session, TextSink sink);
 
 // Everything that is stored of the session (schema xplane-time.tune.v1: tune.v1.json).
 absl::Status ExportJson(const TuneStore& store, int64_t session, TextSink sink);
 
 // kernel_tuner's T4 results (results-schema 1.0.0 as kernel_tuner 1.5.0 writes it): one
-// result a measured variant, with all its times; "time" is their mean, as it is there.
+// result a variant that was measured or failed before, with all its times; "time" is their
+// mean, as it is there.
 absl::Status ExportT4(const TuneStore& store, int64_t session, TextSink sink);
 
 }  // namespace xplane_time::tune

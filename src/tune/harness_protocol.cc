@@ -4,85 +4,30 @@
 #include <array>
 #include <utility>
 
-#include <nlohmann/json.hpp>
-
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
-#include "json_nesting.h"
+#include "harness/messages.h"
 
 namespace xplane_time {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
-constexpr int kVersion = 1;
-constexpr size_t kMostLevels = 64;
+using harness::Fields;
+using harness::Json;
+using harness::Message;
+using harness::Misfit;
+using harness::ParseMessage;
 
 constexpr std::array<std::string_view, 10> kStatuses = {
     "ok",           "compile_error", "runtime_error", "timeout", "oom",
     "wrong_result", "no_events",     "throttled",     "infra",   "cancelled"};
 
-// Fields of an answer; the first that does not fit is kept as an error.
-class Fields {
- public:
-  explicit Fields(const Json& object) : object_(object) {}
-
-  std::string Text(const char* name, bool needed = false) {
-    const Json* at = Find(name, needed);
-    if (at == nullptr) return "";
-    if (at->is_string()) return at->get<std::string>();
-    Fail(name, "a text");
-    return "";
+std::string StatusField(Fields* fields) {
+  std::string status = fields->Text("status", /*needed=*/true);
+  if (std::find(kStatuses.begin(), kStatuses.end(), status) == kStatuses.end()) {
+    fields->Fail("status", "one of those in docs/harness.md");
   }
-  std::optional<int64_t> Integer(const char* name, int64_t least, bool needed = false) {
-    const Json* at = Find(name, needed);
-    if (at == nullptr) return std::nullopt;
-    const bool fits = at->is_number_integer() &&
-                      !(at->is_number_unsigned() && at->get<uint64_t>() > INT64_MAX) &&
-                      at->get<int64_t>() >= least;
-    if (fits) return at->get<int64_t>();
-    Fail(name, absl::StrCat("a whole number of at least ", least));
-    return std::nullopt;
-  }
-  bool Flag(const char* name) {
-    const Json* at = Find(name, false);
-    if (at == nullptr) return false;
-    if (at->is_boolean()) return at->get<bool>();
-    Fail(name, "true or false");
-    return false;
-  }
-  std::string ObjectText(const char* name) {
-    const Json* at = Find(name, false);
-    if (at == nullptr) return "{}";
-    if (at->is_object()) return at->dump();
-    Fail(name, "an object");
-    return "{}";
-  }
-  std::string Status() {
-    std::string status = Text("status", /*needed=*/true);
-    if (std::find(kStatuses.begin(), kStatuses.end(), status) == kStatuses.end()) {
-      Fail("status", "one of those in docs/harness.md");
-    }
-    return status;
-  }
-  const Json* Find(const char* name, bool needed) {
-    const auto at = object_.find(name);
-    if (at != object_.end() && !at->is_null()) return &*at;
-    if (needed) Fail(name, "needed");
-    return nullptr;
-  }
-  void Fail(std::string_view name, std::string_view wanted) {
-    if (error_.empty()) {
-      error_ = absl::StrCat("its field \"", std::string(name),
-                            "\" is not as it should be: ", std::string(wanted));
-    }
-  }
-  const std::string& error() const { return error_; }
-
- private:
-  const Json& object_;
-  std::string error_;
-};
+  return status;
+}
 
 HelloAnswer Hello(Fields* fields) {
   HelloAnswer hello;
@@ -103,7 +48,7 @@ HelloAnswer Hello(Fields* fields) {
 }
 
 PreparedAnswer Prepared(Fields* fields) {
-  return {fields->Integer("request", 0, true).value_or(0), fields->Status(),
+  return {fields->Integer("request", 0, true).value_or(0), StatusField(fields),
           fields->Text("fingerprint"), fields->Text("message"), fields->Integer("mem_bytes", 0)};
 }
 
@@ -112,7 +57,7 @@ std::string Samples(const Json& list, std::vector<SlotSample>* samples) {
   for (const Json& each : list) {
     if (!each.is_object()) return "a sample is not an object";
     Fields fields(each);
-    SlotSample sample = {fields.Integer("slot", 0, true).value_or(0), fields.Status(),
+    SlotSample sample = {fields.Integer("slot", 0, true).value_or(0), StatusField(&fields),
                          fields.Integer("t_ps", 1), fields.Integer("energy_uj", 0)};
     if (sample.status == "ok" && !sample.t_ps.has_value()) fields.Fail("t_ps", "needed");
     if (!fields.error().empty()) return absl::StrCat("in a sample ", fields.error());
@@ -136,7 +81,7 @@ std::string Trace(const Json& trace, ResultAnswer* result) {
 
 std::string Result(Fields* fields, ResultAnswer* result) {
   result->request = fields->Integer("request", 0, true).value_or(0);
-  result->status = fields->Status();
+  result->status = StatusField(fields);
   result->throttled = fields->Flag("throttled");
   result->notes_json = fields->ObjectText("notes");
   result->message = fields->Text("message");
@@ -150,19 +95,6 @@ std::string Result(Fields* fields, ResultAnswer* result) {
   return error;
 }
 
-absl::Status Misfit(std::string_view line, std::string_view why) {
-  constexpr size_t kShown = 200;
-  return absl::InvalidArgumentError(
-      absl::StrCat("an answer that is none of the protocol's: ", std::string(why), "; it begins ",
-                   "with \"", absl::CEscape(std::string(line.substr(0, kShown))), "\""));
-}
-
-std::string Line(Json message) {
-  return message.dump(-1, ' ', false, Json::error_handler_t::replace);
-}
-
-Json Message(const char* type) { return {{"v", kVersion}, {"type", type}}; }
-
 Json Parsed(std::string_view json) {
   return Json::parse(json, nullptr, /*allow_exceptions=*/false);
 }
@@ -170,14 +102,10 @@ Json Parsed(std::string_view json) {
 }  // namespace
 
 absl::StatusOr<HarnessAnswer> ParseAnswer(std::string_view line) {
-  if (NestsDeeper(line, kMostLevels)) return Misfit(line, "it is nested too deeply");
-  const Json answer = Parsed(line);
-  if (!answer.is_object()) return Misfit(line, "it is not a JSON object");
-  Fields fields(answer);
-  const int64_t version = fields.Integer("v", 0, true).value_or(0);
-  const std::string type = fields.Text("type", true);
-  if (!fields.error().empty()) return Misfit(line, fields.error());
-  if (version != kVersion) return Misfit(line, absl::StrCat("its version is ", version, ", not 1"));
+  const auto answer = ParseMessage(line);
+  if (!answer.ok()) return answer.status();
+  Fields fields(answer->object);
+  const std::string& type = answer->type;
   HarnessAnswer parsed;
   std::string error;
   if (type == "hello") {
@@ -185,7 +113,7 @@ absl::StatusOr<HarnessAnswer> ParseAnswer(std::string_view line) {
   } else if (type == "prepared") {
     parsed = Prepared(&fields);
   } else if (type == "verified") {
-    parsed = VerifiedAnswer{fields.Integer("request", 0, true).value_or(0), fields.Status(),
+    parsed = VerifiedAnswer{fields.Integer("request", 0, true).value_or(0), StatusField(&fields),
                             fields.Text("message")};
   } else if (type == "slot") {
     parsed = SlotAnswer{fields.Integer("request", 0, true).value_or(0),
@@ -211,7 +139,7 @@ std::string HelloRequest(std::string_view session, std::span<const Workload> wor
                                     {"params", Parsed(workload.params_json)},
                                     {"weight", workload.weight}});
   }
-  return Line(std::move(message));
+  return harness::Line(message);
 }
 
 std::string PrepareRequest(int64_t request, const Configuration& variant) {
@@ -219,14 +147,14 @@ std::string PrepareRequest(int64_t request, const Configuration& variant) {
   message["request"] = request;
   message["variant"] = variant.id;
   message["params"] = Parsed(variant.params_json);
-  return Line(std::move(message));
+  return harness::Line(message);
 }
 
 std::string VerifyRequest(int64_t request, std::string_view variant) {
   Json message = Message("verify");
   message["request"] = request;
   message["variant"] = variant;
-  return Line(std::move(message));
+  return harness::Line(message);
 }
 
 std::string RunRoundRequest(const RoundRequest& round) {
@@ -237,15 +165,15 @@ std::string RunRoundRequest(const RoundRequest& round) {
   message["workload"] = round.workload;
   message["order"] = round.order;
   message["calls"] = round.calls;
-  return Line(std::move(message));
+  return harness::Line(message);
 }
 
 std::string CancelRequest(int64_t request) {
   Json message = Message("cancel");
   message["request"] = request;
-  return Line(std::move(message));
+  return harness::Line(message);
 }
 
-std::string ByeRequest() { return Line(Message("bye")); }
+std::string ByeRequest() { return harness::Line(Message("bye")); }
 
 }  // namespace xplane_time

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "tune/outcome_json.h"
+#include "tune/session_difference.h"
 
 namespace xplane_time {
 namespace {
@@ -76,8 +77,9 @@ absl::Status Measuring::LockDevice(const std::string& device) {
   auto lock = FileLock::Acquire(options_.device_locks, device);
   if (absl::IsFailedPrecondition(lock.status())) {
     return absl::FailedPreconditionError(
-        absl::StrCat("the device ", device, " is in use by another tuning of this machine (",
-                     options_.device_locks, "); one at a time"));
+        absl::StrCat("the device ", device, " is in use by another tuning, of ",
+                     FileLock::HolderOf(options_.device_locks, device), " (", options_.device_locks,
+                     "); one at a time: wait for it, or stop it"));
   }
   if (!lock.ok()) return lock.status();
   device_lock_ = *std::move(lock);
@@ -90,16 +92,17 @@ absl::Status Measuring::Begin(HarnessInfo* harness) {
   *harness = *std::move(info);
   const HarnessInfo& of = *harness;
   const std::string search = options_.searcher == nullptr ? "" : options_.searcher->Name();
-  SessionSpec spec = {.key = {options_.workload, of.device_class, of.driver, of.framework, of.flags,
-                              of.code_hash, options_.protocol},
-                      .space_hash = options_.space_hash,
-                      .config_json = DecideConfigJson(options_.decide, options_.incumbent, search),
-                      .seed = options_.decide.seed,
-                      .device = of.device,
-                      .now_unix_s = options_.now_unix_s,
-                      .resume = options_.resume};
+  spec_ = {
+      .key = {options_.workload, of.device_class, of.driver, of.framework, of.flags, of.code_hash,
+              options_.protocol, std::string(ObjectiveName(options_.decide.objective))},
+      .space_hash = options_.space_hash,
+      .config_json = DecideConfigJson(options_.decide, options_.incumbent, search),
+      .seed = options_.decide.seed,
+      .device = of.device,
+      .now_unix_s = options_.now_unix_s,
+      .resume = options_.resume};
   if (absl::Status status = LockDevice(of.device); !status.ok()) return status;
-  auto session = store_->Begin(spec);
+  auto session = store_->Begin(spec_);
   if (!session.ok()) return session.status();
   session_ = *std::move(session);
   if (session_.resumed) {  // damage shows before anything is measured
@@ -114,6 +117,19 @@ absl::Status Measuring::Begin(HarnessInfo* harness) {
   }
   harness_info_ = of;
   return absl::OkStatus();
+}
+
+absl::StatusOr<std::optional<Measuring::Unfinished>> Measuring::FindUnfinished() const {
+  if (session_.resumed || options_.resume == Resume::kNever) return std::nullopt;
+  const auto sessions = store_->Sessions();
+  if (!sessions.ok()) return sessions.status();
+  std::optional<Unfinished> found;
+  for (const SessionInfo& each : *sessions) {
+    if (each.id == session_.id || each.space_hash != spec_.space_hash) continue;
+    if (HasDecided(each)) continue;
+    found = {each.id, Differences(each, spec_)};
+  }
+  return found;
 }
 
 const RoundRecord* Measuring::Stored(int64_t batch, int64_t round) const {
@@ -176,7 +192,8 @@ absl::StatusOr<RoundRecord> Measuring::Round(int64_t batch, int64_t round,
                               .slot = static_cast<int32_t>(slot),
                               .status = at.status,
                               .t_ps = at.status == "ok" ? at.t_ps : std::nullopt,
-                              .energy_uj = at.energy_uj});
+                              .energy_uj = at.energy_uj,
+                              .workloads = at.workloads});
     const SampleRecord& sample = record.samples.back();
     const Objective objective = options_.decide.objective;
     if (at.status != "ok") continue;
@@ -209,9 +226,12 @@ absl::StatusOr<RoundTimes> Measuring::RunWorkloads(int64_t batch, int64_t round,
     all.notes_json = times->notes_json;
     for (size_t slot = 0; slot < order.size(); ++slot) {
       const SlotTime& own = times->slots[slot];
-      if (all.slots[slot].status == "ok") {
-        all.slots[slot].status = own.status;
-        all.slots[slot].message = own.message;
+      SlotTime& at = all.slots[slot];
+      at.workloads.push_back(
+          {workload.id, own.status, own.status == "ok" ? own.t_ps : std::nullopt, own.energy_uj});
+      if (at.status == "ok") {
+        at.status = own.status;
+        at.message = own.message;
       }
       time_ps[slot].Add(own.t_ps);
       energy_uj[slot].Add(own.energy_uj);

@@ -45,6 +45,13 @@ class Measuring {
   // Says hello, takes the device's lock, and finds the session again or begins one.
   absl::Status Begin(HarnessInfo* harness);
   const TuneSession& session() const { return session_; }
+  // Where this session is new, and one of the same space that decided nothing was to go on:
+  // that one, and the names of what differs.
+  struct Unfinished {
+    int64_t session = 0;
+    std::vector<std::string> differs;
+  };
+  absl::StatusOr<std::optional<Unfinished>> FindUnfinished() const;
   // Rounds of earlier runs.
   const std::map<std::pair<int64_t, int64_t>, RoundRecord>& stored() const { return stored_; }
   const RoundRecord* Stored(int64_t batch, int64_t round) const;
@@ -73,6 +80,7 @@ class Measuring {
   HarnessInfo harness_info_;
   FileLock device_lock_;
   TuneSession session_;
+  SessionSpec spec_;
   std::map<std::pair<int64_t, int64_t>, RoundRecord> stored_;  // by batch and round
   std::map<std::string, std::string> failures_;
 };

@@ -54,6 +54,7 @@ class Writer {
     Json out = {{"schema", "xplane-time.tune-result.v1"}};
     out["pick"] = IdOf(verdict.pick);
     out["claim"] = ClaimName(verdict.claim);
+    out["objective"] = ObjectiveName(outcome_.objective);
     out["tied"] = Json::array();
     for (const uint32_t each : verdict.tied) out["tied"].push_back(IdOf(each));
     out["stop_reason"] = verdict.stop_reason;
@@ -72,6 +73,8 @@ class Writer {
     out["delta"] = verdict.delta;
     out["mde"] = OrNull(verdict.mde);
     out["canary"] = CanaryJson();
+    out["budget"] = {{"runs", OrNull(outcome_.budget_runs)},
+                     {"time_ps", OrNull(outcome_.budget_time_ps)}};
     out["runs"] = verdict.runs;
     out["rounds"] = verdict.rounds;
     out["rule"] = verdict.rule;
@@ -114,6 +117,7 @@ class Writer {
     const Confirmation& of = *outcome_.confirmation;
     return {{"baseline", outcome_.variants[of.baseline].configuration.id},
             {"rounds", of.rounds},
+            {"metric", of.metric},
             {"speedup", of.speedup},
             {"speedup_ci95", Interval(of.lo, of.hi)}};
   }
@@ -140,6 +144,8 @@ class Writer {
     row["ratio_ci"] = nullptr;
     row["eliminated"] = nullptr;
     row["samples"] = variant.tail.has_value() ? variant.tail->samples : 0;
+    row["typical_ps"] = variant.tail.has_value() ? Json(variant.tail->typical_ps) : Json();
+    row["typical_uj"] = variant.tail.has_value() ? OrNull(variant.tail->typical_uj) : Json();
     row["p95_ratio"] = variant.tail.has_value() ? OrNull(variant.tail->p95_ratio) : Json();
     row["spike_rate"] = variant.tail.has_value() ? Json(variant.tail->spike_rate) : Json();
     if (!variant.measured.has_value()) return row;
@@ -183,16 +189,12 @@ std::string DecideSpaceJson(std::span<const Configuration> configurations) {
 
 std::string DecideConfigJson(const DecideConfig& config, std::string_view incumbent,
                              std::string_view search) {
-  Json budget = Json::object();
-  if (config.budget_runs.has_value()) budget["runs"] = *config.budget_runs;
-  if (config.budget_time_ps.has_value()) budget["time_ps"] = *config.budget_time_ps;
   Json out = {{"alpha", config.alpha},
               {"tie_alpha", config.tie_alpha},
               {"delta", config.delta},
               {"stop", config.stop == Stop::kPick ? "pick" : "claim"},
               {"objective", ObjectiveName(config.objective)},
               {"incumbent", incumbent.empty() ? Json() : Json(incumbent)},
-              {"budget", std::move(budget)},
               {"canary", config.canary},
               {"seed", config.seed}};
   if (!search.empty()) out["search"] = search;

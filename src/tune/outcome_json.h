@@ -19,8 +19,8 @@ std::string OutcomeJson(const TuneOutcome& outcome);
 // The space of docs/deciding.md.
 std::string DecideSpaceJson(std::span<const Configuration> configurations);
 
-// The config of docs/deciding.md: part of a session's identity. With a search, its name as
-// `search`.
+// The config of docs/deciding.md without its budget: part of a session's identity. With a search,
+// its name as `search`.
 std::string DecideConfigJson(const DecideConfig& config, std::string_view incumbent,
                              std::string_view search);
 

@@ -19,13 +19,6 @@ bool IsTransient(std::string_view status) {
   return status == "infra" || status == "throttled" || status == "no_events";
 }
 
-// What a process says by the way it ends.
-std::string StatusOfEnding(const std::string& ending) {
-  if (ending == "exit 137" || ending.starts_with("signal 9 ")) return "oom";  // the kernel's way
-  if (!ending.starts_with("signal ")) return "crash";
-  return absl::StrCat("crash(", ending.substr(7, ending.find(' ', 7) - 7), ")");
-}
-
 HarnessInfo InfoOf(const HelloAnswer& hello) {
   return {hello.name,          hello.device, hello.device_class, hello.clock,   hello.driver,
           hello.versions_json, hello.flags,  hello.code_hash,    hello.verifies};
@@ -101,7 +94,8 @@ absl::StatusOr<ProcessHarness::Failure> ProcessHarness::FailureOf(const absl::St
   }
   Failure failure;
   if (absl::IsDeadlineExceeded(status)) {
-    failure = {"timeout", "no answer in time"};
+    failure = {"timeout",
+               "no answer in time; --prepare-timeout and --slot-timeout say how long to wait"};
   } else if (absl::IsUnavailable(status)) {
     const std::string ending = process_->Ending();
     failure = {StatusOfEnding(ending), absl::StrCat("it ended: ", ending)};

@@ -19,7 +19,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "tune/harness_process.h"
+#include "harness/process.h"
 #include "tune/harness_protocol.h"
 #include "tune/run_limit.h"
 #include "xplane_time/tune.h"

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -19,6 +20,54 @@ namespace {
 
 using Json = nlohmann::json;
 
+absl::Status NotMeasured(const std::string& id, const Space& space) {
+  constexpr size_t kListed = 8;
+  std::string ids;
+  for (size_t i = 0; i < std::min(space.variants.size(), kListed); ++i) {
+    absl::StrAppend(&ids, i > 0 ? ", " : "", space.variants[i].id);
+  }
+  if (space.variants.size() > kListed) absl::StrAppend(&ids, ", ...");
+  return absl::InvalidArgumentError(absl::StrCat(
+      "the incumbent \"", id, "\" was not measured in this session; there are: ", ids));
+}
+
+// The first rounds, as many as the budget pays for.
+std::vector<RoundResult> WithinBudget(const DecideConfig& config,
+                                      std::vector<RoundResult> results) {
+  int64_t runs = 0;
+  double time_ps = 0;
+  for (size_t i = 0; i < results.size(); ++i) {
+    runs += static_cast<int64_t>(results[i].samples.size());
+    for (const Sample& sample : results[i].samples) time_ps += static_cast<double>(sample.t_ps);
+    const bool fits = runs <= config.budget_runs.value_or(kMaxRuns) &&
+                      (!config.budget_time_ps.has_value() ||
+                       time_ps <= static_cast<double>(*config.budget_time_ps));
+    if (fits) continue;
+    results.resize(i);
+    break;
+  }
+  return results;
+}
+
+// What the session's harness said of itself, where its preparation is stored.
+void TakeHarness(const SessionInfo& info, const std::vector<RoundRecord>& rounds,
+                 HarnessInfo* harness) {
+  harness->device = info.device;
+  harness->device_class = info.key.device_class;
+  harness->driver = info.key.driver;
+  harness->framework = info.key.framework;
+  harness->flags = info.key.flags;
+  harness->code_hash = info.key.code_hash;
+  for (const RoundRecord& record : rounds) {
+    if (record.batch != kOwnBatch || record.round != kPreparation) continue;
+    const Json notes = Json::parse(record.notes_json, nullptr, /*allow_exceptions=*/false);
+    const auto said = notes.is_object() ? notes.find("harness") : notes.end();
+    if (!notes.is_object() || said == notes.end() || !said->is_object()) return;
+    harness->name = said->value("name", harness->name);
+    harness->clock = said->value("clock", harness->clock);
+  }
+}
+
 // The session's rule with some fields replaced.
 absl::StatusOr<DecideConfig> ConfigOf(const SessionInfo& session, std::string_view changes_json,
                                       const std::vector<TunedVariant>& variants) {
@@ -31,7 +80,9 @@ absl::StatusOr<DecideConfig> ConfigOf(const SessionInfo& session, std::string_vi
   config.erase("search");  // how it was searched, not how it is decided
   if (config.contains("incumbent") && config["incumbent"].is_string()) {
     const auto at = PlaceOf(variants, config["incumbent"].get<std::string>());
-    if (!at.has_value()) return absl::InvalidArgumentError("the incumbent was not measured");
+    if (!at.has_value()) {
+      return NotMeasured(config["incumbent"].get<std::string>(), SpaceOf(variants));
+    }
     config["incumbent"] = SpaceOf(variants).variants[*at].id;  // what it is an alias of
   }
   Json open = {{"space", {{"variants", Json::array()}}}, {"config", std::move(config)}};
@@ -126,8 +177,7 @@ absl::StatusOr<TuneOutcome> Replay(const TuneStore& store, int64_t session,
   if (!rounds.ok()) return rounds.status();
   TuneOutcome outcome;
   outcome.session = session;
-  outcome.harness.device = info->device;
-  outcome.harness.device_class = info->key.device_class;
+  TakeHarness(*info, *rounds, &outcome.harness);
   StoredVariants variants(*std::move(configurations), &outcome);
   for (const RoundRecord& record : *rounds) {
     if (absl::Status status = variants.Take(record); !status.ok()) return status;
@@ -145,9 +195,19 @@ absl::StatusOr<TuneOutcome> Replay(const TuneStore& store, int64_t session,
   }
   auto config = ConfigOf(*info, changes_json, outcome.variants);
   if (!config.ok()) return config.status();
+  outcome.objective = config->objective;
+  outcome.budget_runs = config->budget_runs;
+  outcome.budget_time_ps = config->budget_time_ps;
+  const size_t recorded = results.size();
+  results = WithinBudget(*config, std::move(results));
   auto verdict = JudgeRecorded(SpaceOf(outcome.variants), *config, results);
   if (!verdict.ok()) return verdict.status();
   outcome.verdict = *std::move(verdict);
+  if (outcome.verdict.stop_reason == "interrupted") {
+    outcome.verdict.stop_reason = results.size() == recorded        ? "recorded_rounds"
+                                  : config->budget_runs.has_value() ? "budget_runs"
+                                                                    : "budget_time";
+  }
   AddTails(results, config->incumbent, &outcome);
   return outcome;
 }

@@ -17,7 +17,7 @@
 #include <string>
 #include <vector>
 
-#include "tune/harness_process.h"
+#include "harness/process.h"
 #include "tune/proposer_protocol.h"
 #include "xplane_time/tune.h"
 

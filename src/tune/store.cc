@@ -18,10 +18,10 @@ namespace {
 using tune::Database;
 using tune::Statement;
 
-std::array<const std::string*, 9> TextsOf(const SessionSpec& spec) {
+std::array<const std::string*, 10> TextsOf(const SessionSpec& spec) {
   const TuneKey& key = spec.key;
-  return {&key.workload,  &key.device_class,  &key.driver,      &key.framework,   &key.flags,
-          &key.code_hash, &key.protocol_hash, &spec.space_hash, &spec.config_json};
+  return {&key.workload,  &key.device_class,  &key.driver,    &key.framework,   &key.flags,
+          &key.code_hash, &key.protocol_hash, &key.objective, &spec.space_hash, &spec.config_json};
 }
 
 std::string Identity(const SessionSpec& spec) {
@@ -38,7 +38,7 @@ std::string ThisProcess() {
   return absl::StrCat("process ", getpid(), " on ", host.data());
 }
 
-// The parameters 1 to 10 of a statement.
+// The parameters 1 to 11 of a statement.
 void BindIdentity(const SessionSpec& spec, Statement* statement) {
   int i = 0;
   for (const std::string* text : TextsOf(spec)) statement->Bind(++i, *text);
@@ -104,13 +104,27 @@ absl::StatusOr<TuneStore> TuneStore::Open(const std::string& path, const StoreOp
   return TuneStore(std::make_unique<Impl>(Impl{*std::move(db)}));
 }
 
+namespace {
+
+absl::Status TooOld(const std::string& path, const absl::Status& why) {
+  return absl::FailedPreconditionError(
+      absl::StrCat(path, ": written by an older version, and cannot be brought up to date (",
+                   why.message(), "); copy it to where it can be written"));
+}
+
+}  // namespace
+
 absl::StatusOr<TuneStore> TuneStore::OpenReadOnly(const std::string& path) {
+  std::error_code ignored;
+  if (!std::filesystem::exists(path, ignored)) {
+    return absl::NotFoundError(
+        absl::StrCat(path, ": no such store; tune makes it, --store names another"));
+  }
   auto db = Database::Open(path, path, SQLITE_OPEN_READONLY);
   if (!db.ok()) return db.status();
-  absl::Status status = tune::CheckSchema(*db);
-  std::error_code ignored;
+  auto current = tune::IsCurrentSchema(*db);
   const bool has_log = std::filesystem::exists(path + "-wal", ignored);
-  if (!status.ok() && absl::IsPermissionDenied(status) && !has_log) {
+  if (absl::IsPermissionDenied(current.status()) && !has_log) {
     // A log cannot be made here, and there is none: nobody can be writing.
     std::string uri = "file:";
     for (char c : std::filesystem::absolute(path, ignored).string()) {
@@ -119,9 +133,12 @@ absl::StatusOr<TuneStore> TuneStore::OpenReadOnly(const std::string& path) {
     }
     db = Database::Open(uri + "?immutable=1", path, SQLITE_OPEN_READONLY | SQLITE_OPEN_URI);
     if (!db.ok()) return db.status();
-    status = tune::CheckSchema(*db);
+    current = tune::IsCurrentSchema(*db);
   }
-  if (!status.ok()) return status;
+  if (!current.ok()) return current.status();
+  if (!*current) {
+    if (auto updated = Open(path, {}); !updated.ok()) return TooOld(path, updated.status());
+  }
   sqlite3_busy_timeout(db->get(), StoreOptions().busy_timeout_ms);
   return TuneStore(std::make_unique<Impl>(Impl{*std::move(db), /*writable=*/false}));
 }
@@ -153,8 +170,8 @@ absl::Status TuneStore::Impl::NoteLease(const std::string& name) const {
 absl::StatusOr<std::optional<int64_t>> TuneStore::Impl::FindSession(const SessionSpec& spec) const {
   auto find = db.Prepare(
       "SELECT id FROM session WHERE workload = ? AND device_class = ? AND driver = ? AND "
-      "framework = ? AND flags = ? AND code_hash = ? AND protocol_hash = ? AND space_hash = ? "
-      "AND config_json = ? AND seed = ? ORDER BY id DESC LIMIT 1");
+      "framework = ? AND flags = ? AND code_hash = ? AND protocol_hash = ? AND objective = ? "
+      "AND space_hash = ? AND config_json = ? AND seed = ? ORDER BY id DESC LIMIT 1");
   if (!find.ok()) return find.status();
   BindIdentity(spec, &*find);
   const auto row = find->Step();
@@ -165,12 +182,12 @@ absl::StatusOr<std::optional<int64_t>> TuneStore::Impl::FindSession(const Sessio
 absl::StatusOr<int64_t> TuneStore::Impl::InsertSession(const SessionSpec& spec) const {
   auto insert = db.Prepare(
       "INSERT INTO session(workload, device_class, driver, framework, flags, code_hash, "
-      "protocol_hash, space_hash, config_json, seed, device, started_unix_s, crc32) "
-      "VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
+      "protocol_hash, objective, space_hash, config_json, seed, device, started_unix_s, crc32) "
+      "VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
   if (!insert.ok()) return insert.status();
   BindIdentity(spec, &*insert);
-  insert->Bind(11, spec.device).Bind(12, spec.now_unix_s);
-  insert->Bind(13, int64_t{tune::SessionChecksum(spec.key, spec.space_hash, spec.config_json,
+  insert->Bind(12, spec.device).Bind(13, spec.now_unix_s);
+  insert->Bind(14, int64_t{tune::SessionChecksum(spec.key, spec.space_hash, spec.config_json,
                                                  spec.seed, spec.device, spec.now_unix_s)});
   if (auto s = insert->Run(); !s.ok()) return s;
   return sqlite3_last_insert_rowid(db.get());
@@ -277,6 +294,22 @@ absl::Status TuneStore::Impl::InsertSamples(const TuneSession& session, int64_t 
     (*insert)->Bind(4, int64_t{sample.slot}).Bind(5, sample.status);
     (*insert)->Bind(6, sample.t_ps).Bind(7, sample.energy_uj);
     if (auto s = (*insert)->Run(); !s.ok()) return s;
+    if (auto s = InsertWorkloads(round_id, static_cast<int64_t>(place), sample); !s.ok()) return s;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status TuneStore::Impl::InsertWorkloads(int64_t round_id, int64_t place,
+                                              const SampleRecord& sample) {
+  if (sample.workloads.empty()) return absl::OkStatus();
+  auto insert =
+      Prepared(&insert_workload, "INSERT INTO workload_sample VALUES(?, ?, ?, ?, ?, ?, ?)");
+  if (!insert.ok()) return insert.status();
+  for (size_t part = 0; part < sample.workloads.size(); ++part) {
+    const WorkloadSample& own = sample.workloads[part];
+    (*insert)->Bind(1, round_id).Bind(2, place).Bind(3, static_cast<int64_t>(part));
+    (*insert)->Bind(4, own.workload).Bind(5, own.status).Bind(6, own.t_ps).Bind(7, own.energy_uj);
+    if (auto s = (*insert)->Run(); !s.ok()) return s;
   }
   return absl::OkStatus();
 }
@@ -343,8 +376,11 @@ absl::Status TuneStore::RecordVerdict(const TuneSession& session, std::string_vi
   };
   const std::string pick = text("pick"), claim = text("claim");
   auto insert = impl_->db.Prepare(
-      "INSERT INTO verdict(session, pick, claim, verdict_json, recorded_unix_s, crc32) "
-      "VALUES(?, nullif(?, ''), ?, ?, ?, ?)");
+      "WITH rounds(n) AS (SELECT count(*) FROM round WHERE session = ?1), "
+      "latest AS (SELECT * FROM verdict WHERE session = ?1 ORDER BY id DESC LIMIT 1) "
+      "INSERT INTO verdict(session, pick, claim, verdict_json, recorded_unix_s, rounds, crc32) "
+      "SELECT ?1, nullif(?2, ''), ?3, ?4, ?5, n, ?6 FROM rounds WHERE NOT EXISTS(SELECT 1 FROM "
+      "latest WHERE latest.rounds = n AND claim = ?3 AND coalesce(pick, '') = ?2)");
   if (!insert.ok()) return insert.status();
   insert->Bind(1, session.id).Bind(2, pick).Bind(3, claim);
   insert->Bind(4, verdict_json).Bind(5, now_unix_s);

@@ -19,7 +19,7 @@ struct TuneStore::Impl {
   bool writable = true;
   // Prepared when first used.
   std::optional<tune::Statement> insert_round = {}, find_round = {}, find_variant = {},
-                                 insert_sample = {};
+                                 insert_sample = {}, insert_workload = {};
 
   absl::StatusOr<tune::Statement*> Prepared(std::optional<tune::Statement>* slot, const char* sql) {
     if (!slot->has_value()) {
@@ -38,6 +38,7 @@ struct TuneStore::Impl {
   absl::StatusOr<int64_t> VariantRow(const TuneSession& session, const std::string& id);
   absl::Status InsertSamples(const TuneSession& session, int64_t round_id,
                              const RoundRecord& round);
+  absl::Status InsertWorkloads(int64_t round_id, int64_t place, const SampleRecord& sample);
   absl::StatusOr<Appended> Repeated(const TuneSession& session, const RoundRecord& round);
   absl::Status Insert(const TuneSession& session, const RoundRecord& round, Appended* appended);
 };

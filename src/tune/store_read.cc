@@ -15,8 +15,8 @@ using tune::Statement;
 
 constexpr const char* kSessionColumns =
     "SELECT s.id, workload, device_class, driver, framework, flags, code_hash, protocol_hash, "
-    "space_hash, config_json, seed, device, started_unix_s, "
-    "(SELECT count(*) FROM round r WHERE r.session = s.id), "
+    "objective, space_hash, config_json, seed, device, started_unix_s, "
+    "(SELECT count(*) FROM round r WHERE r.session = s.id AND r.samples > 0), "
     "(SELECT coalesce(sum(samples), 0) FROM round r WHERE r.session = s.id), "
     "s.crc32, v.pick, v.claim, v.verdict_json, v.recorded_unix_s, v.crc32 "
     "FROM session s LEFT JOIN verdict v "
@@ -24,7 +24,7 @@ constexpr const char* kSessionColumns =
 
 TuneKey KeyAt(const Statement& row, int column) {
   return {row.Text(column),     row.Text(column + 1), row.Text(column + 2), row.Text(column + 3),
-          row.Text(column + 4), row.Text(column + 5), row.Text(column + 6)};
+          row.Text(column + 4), row.Text(column + 5), row.Text(column + 6), row.Text(column + 7)};
 }
 
 // Damage to the file that SQLite cannot see. Rows of version 1 have no checksum.
@@ -40,21 +40,21 @@ absl::StatusOr<SessionInfo> SessionAt(const Statement& row, const std::string& p
   SessionInfo info;
   info.id = row.Int(0);
   info.key = KeyAt(row, 1);
-  info.space_hash = row.Text(8);
-  info.config_json = row.Text(9);
-  info.seed = std::bit_cast<uint64_t>(row.Int(10));
-  info.device = row.Text(11);
-  info.started_unix_s = row.Int(12);
-  info.rounds = static_cast<uint64_t>(row.Int(13));
-  info.samples = static_cast<uint64_t>(row.Int(14));
-  info.verdict_json = row.OptionalText(18);
+  info.space_hash = row.Text(9);
+  info.config_json = row.Text(10);
+  info.seed = std::bit_cast<uint64_t>(row.Int(11));
+  info.device = row.Text(12);
+  info.started_unix_s = row.Int(13);
+  info.rounds = static_cast<uint64_t>(row.Int(14));
+  info.samples = static_cast<uint64_t>(row.Int(15));
+  info.verdict_json = row.OptionalText(19);
   const uint32_t own = tune::SessionChecksum(info.key, info.space_hash, info.config_json,
                                              info.seed, info.device, info.started_unix_s);
-  auto status = CheckRow(path, info.id, "its key or rule", row.OptionalInt(15), own);
+  auto status = CheckRow(path, info.id, "its key or rule", row.OptionalInt(16), own);
   if (status.ok() && info.verdict_json.has_value()) {
     status = CheckRow(
-        path, info.id, "its verdict", row.OptionalInt(20),
-        tune::VerdictChecksum(row.Text(16), row.Text(17), *info.verdict_json, row.Int(19)));
+        path, info.id, "its verdict", row.OptionalInt(21),
+        tune::VerdictChecksum(row.Text(17), row.Text(18), *info.verdict_json, row.Int(20)));
   }
   if (!status.ok()) return status;
   return info;
@@ -94,8 +94,27 @@ absl::StatusOr<SessionInfo> TuneStore::Session(int64_t id) const {
   if (!row.ok()) return row.status();
   if (*row) return SessionAt(*rows, path());
   return absl::NotFoundError(
-      absl::StrCat(path(), ": no session ", id, "; list them to see which there are"));
+      absl::StrCat(path(), ": no session ", id, "; tune show lists those that there are"));
 }
+
+namespace {
+
+// One whose sample is missing is left out: then the checksum does not agree.
+absl::Status ReadWorkloads(int64_t round_id, Statement* rows, RoundRecord* round) {
+  rows->Reset();
+  rows->Bind(1, round_id);
+  for (;;) {
+    const auto row = rows->Step();
+    if (!row.ok()) return row.status();
+    if (!*row) return absl::OkStatus();
+    const int64_t place = rows->Int(0);
+    if (place < 0 || place >= static_cast<int64_t>(round->samples.size())) continue;
+    round->samples[static_cast<size_t>(place)].workloads.push_back(
+        {rows->Text(1), rows->Text(2), rows->OptionalInt(3), rows->OptionalInt(4)});
+  }
+}
+
+}  // namespace
 
 absl::Status TuneStore::VisitRounds(int64_t session,
                                     absl::FunctionRef<bool(const RoundRecord&)> visit) const {
@@ -107,6 +126,10 @@ absl::Status TuneStore::VisitRounds(int64_t session,
       "SELECT v.variant, slot, status, t_ps, energy_uj FROM sample s "
       "LEFT JOIN variant v ON v.id = s.variant WHERE s.round = ? ORDER BY place");
   if (!samples.ok()) return samples.status();
+  auto workloads = impl_->db.Prepare(
+      "SELECT place, workload, status, t_ps, energy_uj FROM workload_sample WHERE round = ? "
+      "ORDER BY place, part");
+  if (!workloads.ok()) return workloads.status();
   rounds->Bind(1, session);
   for (;;) {
     const auto row = rounds->Step();
@@ -119,9 +142,14 @@ absl::Status TuneStore::VisitRounds(int64_t session,
       const auto sample = samples->Step();
       if (!sample.ok()) return sample.status();
       if (!*sample) break;
-      round.samples.push_back({samples->Text(0), static_cast<int32_t>(samples->Int(1)),
-                               samples->Text(2), samples->OptionalInt(3), samples->OptionalInt(4)});
+      round.samples.push_back({samples->Text(0),
+                               static_cast<int32_t>(samples->Int(1)),
+                               samples->Text(2),
+                               samples->OptionalInt(3),
+                               samples->OptionalInt(4),
+                               {}});
     }
+    if (auto s = ReadWorkloads(rounds->Int(0), &*workloads, &round); !s.ok()) return s;
     if (int64_t{tune::RoundChecksum(round)} != rounds->Int(6)) {
       return absl::DataLossError(absl::StrCat(
           path(), ": session ", session, ": round ", round.round, " of batch ", round.batch,
@@ -157,34 +185,46 @@ absl::StatusOr<std::vector<Configuration>> TuneStore::ReadVariants(int64_t sessi
   }
 }
 
-absl::StatusOr<TunedTable> TuneStore::Tuned(std::vector<Fallback> fallbacks) const {
+absl::StatusOr<TunedTable> TuneStore::Tuned(std::vector<Fallback> fallbacks,
+                                            std::optional<int64_t> only_session) const {
+  if (only_session.has_value()) {
+    if (auto info = Session(*only_session); !info.ok()) return info.status();
+  }
+  // One that was stopped, or ran out of its budget, says nothing: what was decided stays.
   auto rows = impl_->db.Prepare(
       "SELECT workload, device_class, driver, framework, flags, code_hash, protocol_hash, "
-      "v.variant, v.params_json, v.mem_bytes, claim, verdict_json, recorded_unix_s, s.id, "
-      "v.crc32, d.crc32 "
+      "objective, v.variant, v.params_json, v.mem_bytes, claim, verdict_json, recorded_unix_s, "
+      "s.id, v.crc32, d.crc32 "
       "FROM verdict d JOIN session s ON s.id = d.session "
       "JOIN variant v ON v.session = s.id AND v.variant = d.pick "
-      "WHERE d.id = (SELECT max(id) FROM verdict WHERE session = s.id) ORDER BY d.id");
+      "WHERE (?1 IS NULL OR s.id = ?1) AND d.id = (SELECT max(id) FROM verdict "
+      "WHERE session = s.id AND claim IN ('winner', 'pick', 'tie')) ORDER BY d.id");
   if (!rows.ok()) return rows.status();
+  rows->Bind(1, only_session);
   std::vector<TunedEntry> entries;
   for (;;) {
     const auto row = rows->Step();
     if (!row.ok()) return row.status();
     if (!*row) break;
     entries.push_back({KeyAt(*rows, 0),
-                       {rows->Text(7), rows->Text(8), rows->OptionalInt(9)},
-                       rows->Text(10),
-                       Evidence(rows->Text(11)),
-                       rows->Int(12)});
+                       {rows->Text(8), rows->Text(9), rows->OptionalInt(10)},
+                       rows->Text(11),
+                       Evidence(rows->Text(12)),
+                       rows->Int(13)});
     const TunedEntry& entry = entries.back();
-    auto status = CheckRow(path(), rows->Int(13), "the variant that it picked",
-                           rows->OptionalInt(14), tune::VariantChecksum(entry.configuration));
+    auto status = CheckRow(path(), rows->Int(14), "the variant that it picked",
+                           rows->OptionalInt(15), tune::VariantChecksum(entry.configuration));
     if (status.ok()) {
-      status = CheckRow(path(), rows->Int(13), "its verdict", rows->OptionalInt(15),
-                        tune::VerdictChecksum(entry.configuration.id, entry.claim, rows->Text(11),
+      status = CheckRow(path(), rows->Int(14), "its verdict", rows->OptionalInt(16),
+                        tune::VerdictChecksum(entry.configuration.id, entry.claim, rows->Text(12),
                                               entry.recorded_unix_s));
     }
     if (!status.ok()) return status;
+  }
+  if (entries.empty() && only_session.has_value()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(path(), ": session ", *only_session,
+                     " has decided nothing; tune --resume goes on, tune show lists the others"));
   }
   return TunedTable(std::move(entries), std::move(fallbacks));
 }
@@ -244,6 +284,10 @@ uint32_t RoundChecksum(const RoundRecord& round) {
   for (const SampleRecord& s : round.samples) {
     absl::StrAppend(&bytes, ";", s.variant.size(), ":", s.variant, ",", s.slot, ",",
                     s.status.size(), ":", s.status, ",", OrDash(s.t_ps), ",", OrDash(s.energy_uj));
+    for (const WorkloadSample& own : s.workloads) {
+      absl::StrAppend(&bytes, "/", own.workload.size(), ":", own.workload, ",", own.status.size(),
+                      ":", own.status, ",", OrDash(own.t_ps), ",", OrDash(own.energy_uj));
+    }
   }
   return Crc32(bytes);
 }
@@ -256,7 +300,7 @@ uint32_t SessionChecksum(const TuneKey& key, std::string_view space_hash,
                          std::string_view config_json, uint64_t seed, std::string_view device,
                          int64_t started_unix_s) {
   return Crc32(Framed({key.workload, key.device_class, key.driver, key.framework, key.flags,
-                       key.code_hash, key.protocol_hash, space_hash, config_json,
+                       key.code_hash, key.protocol_hash, key.objective, space_hash, config_json,
                        absl::StrCat(seed), device, absl::StrCat(started_unix_s)}));
 }
 

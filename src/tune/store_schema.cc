@@ -48,7 +48,24 @@ CREATE TRIGGER sample_kept BEFORE DELETE ON sample BEGIN SELECT RAISE(ABORT, 'ap
 CREATE TRIGGER verdict_stays BEFORE UPDATE ON verdict BEGIN SELECT RAISE(ABORT, 'append-only'); END;
 CREATE TRIGGER verdict_kept BEFORE DELETE ON verdict BEGIN SELECT RAISE(ABORT, 'append-only'); END;
 )sql",
-    // Rows of version 1 have none, and are believed.
+    // Budgets are no part of what a session is: a larger one goes on with it.
+    R"sql(
+ALTER TABLE session ADD COLUMN objective TEXT NOT NULL DEFAULT 'time';
+UPDATE session SET objective = coalesce(json_extract(config_json, '$.objective'), 'time'),
+                   config_json = json_remove(config_json, '$.budget')
+  WHERE json_valid(config_json);
+ALTER TABLE verdict ADD COLUMN rounds INTEGER;
+CREATE TABLE workload_sample(
+  round INTEGER NOT NULL, place INTEGER NOT NULL, part INTEGER NOT NULL,
+  workload TEXT NOT NULL, status TEXT NOT NULL, t_ps INTEGER, energy_uj INTEGER,
+  PRIMARY KEY(round, place, part),
+  FOREIGN KEY(round, place) REFERENCES sample(round, place)) WITHOUT ROWID;
+CREATE TRIGGER workload_sample_stays BEFORE UPDATE ON workload_sample
+  BEGIN SELECT RAISE(ABORT, 'append-only'); END;
+CREATE TRIGGER workload_sample_kept BEFORE DELETE ON workload_sample
+  BEGIN SELECT RAISE(ABORT, 'append-only'); END;
+)sql",
+    // Rows of earlier versions have none, and are believed.
     R"sql(
 ALTER TABLE session ADD COLUMN crc32 INTEGER;
 ALTER TABLE variant ADD COLUMN crc32 INTEGER;
@@ -109,14 +126,11 @@ absl::Status PrepareSchema(const Database& db) {
   });
 }
 
-absl::Status CheckSchema(const Database& db) {
+absl::StatusOr<bool> IsCurrentSchema(const Database& db) {
   const auto found = ReadVersion(db);
   if (!found.ok()) return found.status();
   if (auto s = Judge(db, *found); !s.ok()) return s;
-  if (found->version == kStoreVersion) return absl::OkStatus();
-  return absl::FailedPreconditionError(
-      absl::StrCat(db.path(), ": written in version ", found->version,
-                   " of the store; open it for writing once, which brings it up to date"));
+  return found->version == kStoreVersion;
 }
 
 }  // namespace xplane_time::tune

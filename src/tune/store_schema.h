@@ -9,15 +9,15 @@
 
 namespace xplane_time::tune {
 
-inline constexpr int64_t kStoreVersion = 2;
+inline constexpr int64_t kStoreVersion = 3;
 inline constexpr int64_t kStoreApplicationId = 0x5850544d;  // "XPTM"
 
 // Brings a new or older database to kStoreVersion, in one transaction. Errors:
 // FailedPrecondition (newer, or another program's), those of Database.
 absl::Status PrepareSchema(const Database& db);
 
-// Without writing: OK for a store of this version.
-absl::Status CheckSchema(const Database& db);
+// Without writing; false: an older store. Errors: as above.
+absl::StatusOr<bool> IsCurrentSchema(const Database& db);
 
 }  // namespace xplane_time::tune
 

@@ -31,9 +31,10 @@ constexpr std::array<KeyPart, 7> kParts = {{
     {KeyField::kProtocolHash, "protocol_hash", &TuneKey::protocol_hash},
 }};
 
-// The parts that must agree; lengths keep "a" + "bc" apart from "ab" + "c".
+// The parts that must agree, the objective always; lengths keep "a" + "bc" apart from
+// "ab" + "c".
 std::string LevelKey(const TuneKey& key, const Fallback& fallback) {
-  std::string out;
+  std::string out = absl::StrCat(key.objective.size(), ":", key.objective);
   for (const KeyPart& part : kParts) {
     const auto& any = fallback.may_differ;
     if (std::find(any.begin(), any.end(), part.field) != any.end()) continue;
@@ -57,6 +58,11 @@ absl::StatusOr<TunedEntry> ReadEntry(const Field& field) {
     auto text = OptionalText(field, part.name);
     if (!text.ok()) return text.status();
     entry.key.*part.member = *std::move(text);
+  }
+  if (field.Has("objective")) {
+    auto objective = field.At("objective").Text();
+    if (!objective.ok()) return objective.status();
+    entry.key.objective = *std::move(objective);
   }
   auto params = tune::ReadParams(field.At("params"));
   if (!params.ok()) return params.status();
@@ -82,6 +88,7 @@ Json EntryJson(const TunedEntry& entry) {
   };
   Json json = {{"id", entry.configuration.id},
                {"params", parsed(entry.configuration.params_json)},
+               {"objective", entry.key.objective},
                {"claim", entry.claim},
                {"evidence", parsed(entry.evidence_json)},
                {"recorded_unix_s", entry.recorded_unix_s}};

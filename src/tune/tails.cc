@@ -108,6 +108,27 @@ std::vector<Times> TimesOf(std::span<const RoundResult> rounds, size_t places) {
   return times;
 }
 
+// Of each variant all or none.
+std::vector<std::optional<std::vector<double>>> EnergiesOf(std::span<const RoundResult> rounds,
+                                                           size_t places) {
+  std::vector<std::optional<std::vector<double>>> energies(places, std::vector<double>());
+  for (const RoundResult& round : rounds) {
+    if (round.discarded) continue;
+    for (const Sample& sample : round.samples) {
+      if (sample.status != SampleStatus::kOk || sample.variant >= places) continue;
+      auto& of = energies[sample.variant];
+      if (!sample.energy_uj.has_value()) of.reset();
+      if (of.has_value()) of->push_back(*sample.energy_uj);
+    }
+  }
+  return energies;
+}
+
+std::optional<double> Median(std::optional<std::vector<double>> values) {
+  if (!values.has_value() || values->empty()) return std::nullopt;
+  return ShapeOf(*std::move(values)).median;
+}
+
 }  // namespace
 
 double FisherWorse(int64_t a_over, int64_t a, int64_t b_over, int64_t b) {
@@ -129,12 +150,16 @@ void AddTails(std::span<const RoundResult> rounds, std::optional<uint32_t> basel
   size_t places = 0;
   for (const TunedVariant& each : outcome->variants) places += each.measured.has_value() ? 1 : 0;
   const std::vector<Times> times = TimesOf(rounds, places);
+  std::vector<std::optional<std::vector<double>>> energies = EnergiesOf(rounds, places);
   for (TunedVariant& each : outcome->variants) {
     if (!each.measured.has_value() || times[*each.measured].empty()) continue;
     std::vector<double> own;
     for (const auto& [round, time] : times[*each.measured]) own.push_back(time);
     const Shape shape = ShapeOf(own);
-    each.tail = {.samples = own.size(), .spike_rate = RateOver(own, shape.spike_at)};
+    each.tail = {.samples = own.size(),
+                 .typical_ps = shape.median,
+                 .typical_uj = Median(std::move(energies[*each.measured])),
+                 .spike_rate = RateOver(own, shape.spike_at)};
     if (own.size() >= kFewestForP95) each.tail->p95_ratio = shape.p95 / shape.median;
   }
   const Verdict& verdict = outcome->verdict;

@@ -58,7 +58,15 @@ class Tuning {
     if (absl::Status status = measuring_.Begin(&outcome_.harness); !status.ok()) return status;
     outcome_.session = measuring_.session().id;
     outcome_.resumed = measuring_.session().resumed;
+    outcome_.objective = options_.decide.objective;
+    outcome_.budget_runs = options_.decide.budget_runs;
+    outcome_.budget_time_ps = options_.decide.budget_time_ps;
     watcher_->OnHello(outcome_.harness, measuring_.session());
+    const auto unfinished = measuring_.FindUnfinished();
+    if (!unfinished.ok()) return unfinished.status();
+    if (unfinished->has_value()) {
+      watcher_->OnAnother((*unfinished)->session, (*unfinished)->differs);
+    }
     return measuring_.Register(configurations);
   }
 
@@ -108,11 +116,51 @@ class Tuning {
       if (IsRaceBatch(record.batch)) results_.push_back(ResultOf(places_, record));
     }
     outcome_.rounds_before = results_.size();
+    if (const char* spent = SpentBudget(); spent != nullptr) {
+      return ResumeSpent(std::move(config), spent);
+    }
+    const absl::Status resumed = decider_->Resume(results_);
+    // A budget that is smaller than the one before may have ended the race earlier.
+    if (!absl::IsInvalidArgument(resumed)) return resumed;
+    if (config.budget_runs.has_value()) return ResumeSpent(std::move(config), "budget_runs");
+    if (config.budget_time_ps.has_value()) return ResumeSpent(std::move(config), "budget_time");
+    return resumed;
+  }
+
+  // The budget that what is stored has taken: of this size, or of a smaller one.
+  const char* SpentBudget() const {
+    int64_t runs = 0;
+    double time_ps = 0;
+    for (const RoundResult& round : results_) {
+      runs += static_cast<int64_t>(round.samples.size());
+      for (const Sample& sample : round.samples) time_ps += static_cast<double>(sample.t_ps);
+    }
+    const DecideConfig& of = options_.decide;
+    if (runs > 0 && of.budget_runs.has_value() && runs >= *of.budget_runs) {
+      return "budget_runs";
+    }
+    const bool is_late =
+        of.budget_time_ps.has_value() && time_ps >= static_cast<double>(*of.budget_time_ps);
+    return is_late ? "budget_time" : nullptr;
+  }
+
+  // What is stored was asked for with other budgets, and is judged as it is.
+  absl::Status ResumeSpent(DecideConfig config, const char* spent) {
+    spent_ = spent;
+    config.budget_runs = std::nullopt;
+    config.budget_time_ps = std::nullopt;
+    auto decider = Decider::Open(SpaceOf(outcome_.variants), config);
+    if (!decider.ok()) return decider.status();
+    decider_.emplace(*std::move(decider));
     return decider_->Resume(results_);
   }
 
   absl::Status Decide() {
     if (!decider_.has_value()) return absl::OkStatus();
+    if (spent_ != nullptr && decider_->Next() != nullptr) {
+      outcome_.verdict = decider_->Judge(spent_);
+      return absl::OkStatus();
+    }
     while (const Batch* next = decider_->Next()) {
       const Batch batch = *next;
       for (size_t i = 0; i < batch.rounds.size(); ++i) {
@@ -127,6 +175,7 @@ class Tuning {
         watcher_->OnRound(*decider_, outcome_.variants);
       }
     }
+    outcome_.verdict = decider_->verdict();
     return absl::OkStatus();
   }
 
@@ -146,7 +195,6 @@ class Tuning {
   // Pick and baseline take turns at being first.
   absl::Status Confirm() {
     if (!decider_.has_value()) return absl::OkStatus();
-    outcome_.verdict = decider_->verdict();
     const auto baseline = Baseline();
     const auto pick = outcome_.verdict.pick;
     if (!baseline.has_value() || !pick.has_value()) return absl::OkStatus();
@@ -165,15 +213,24 @@ class Tuning {
       watcher_->OnConfirming(i + 1, options_.confirmation_rounds);
     }
     outcome_.confirmation = ConfirmationOf(*baseline, log_ratios);
+    if (outcome_.confirmation.has_value()) {
+      outcome_.confirmation->metric = ObjectiveName(ConfirmedMetric());
+    }
     return absl::OkStatus();
   }
 
-  static std::optional<double> LogSpeedup(const RoundRecord& record, const Configuration& pick) {
+  // Of a front, the time is what is easiest to check.
+  Objective ConfirmedMetric() const {
+    const Objective objective = options_.decide.objective;
+    return objective == Objective::kPareto ? Objective::kTime : objective;
+  }
+
+  std::optional<double> LogSpeedup(const RoundRecord& record, const Configuration& pick) const {
     std::optional<double> of_pick, of_other;
     for (const SampleRecord& sample : record.samples) {
-      if (record.discarded || sample.status != "ok" || !sample.t_ps.has_value()) continue;
-      (sample.variant == pick.id ? of_pick : of_other) =
-          std::log(static_cast<double>(*sample.t_ps));
+      const auto value = ObjectiveValue(ConfirmedMetric(), sample);
+      if (record.discarded || !value.has_value() || *value <= 0) continue;
+      (sample.variant == pick.id ? of_pick : of_other) = std::log(*value);
     }
     if (!of_pick.has_value() || !of_other.has_value()) return std::nullopt;
     return *of_other - *of_pick;
@@ -221,6 +278,7 @@ class Tuning {
   Measuring measuring_;
   TuneOutcome outcome_;
   bool prepared_ = false;                       // the states of the variants are stored
+  const char* spent_ = nullptr;                 // the budget that nothing is left of
   std::optional<Decider> decider_;              // none: no variant can be measured
   std::vector<RoundResult> results_;            // of the race
   Places places_;                               // in the decider's space, by id

@@ -4,7 +4,6 @@ add_library(xplane_time_tune STATIC
   tune/export.cc
   tune/expression.cc
   tune/expression_parser.cc
-  tune/harness_process.cc
   tune/harness_protocol.cc
   tune/measuring.cc
   tune/outcome_json.cc
@@ -18,6 +17,7 @@ add_library(xplane_time_tune STATIC
   tune/search_halving.cc
   tune/search_run.cc
   tune/serve_harness.cc
+  tune/session_difference.cc
   tune/session_variants.cc
   tune/space.cc
   tune/space_choose.cc
@@ -32,8 +32,10 @@ add_library(xplane_time_tune STATIC
   tune/store_tuned.cc
   tune/tails.cc
   tune/tune.cc)
-target_include_directories(xplane_time_tune PUBLIC ${CMAKE_CURRENT_SOURCE_DIR})
+target_include_directories(xplane_time_tune
+  PUBLIC $<BUILD_INTERFACE:${CMAKE_CURRENT_SOURCE_DIR}>)
 target_link_libraries(xplane_time_tune
-  PUBLIC xplane_time xplane_time_decide xplane_time_compare xplane_time_power absl::flat_hash_map absl::flat_hash_set
-  PRIVATE $<BUILD_INTERFACE:xplane_time_warnings> nlohmann_json::nlohmann_json
+  PUBLIC xplane_time xplane_time_harness xplane_time_decide xplane_time_compare
+         xplane_time_power absl::flat_hash_map absl::flat_hash_set
+  PRIVATE $<BUILD_INTERFACE:xplane_time_warnings> $<BUILD_INTERFACE:nlohmann_json::nlohmann_json>
           SQLite::SQLite3 ZLIB::ZLIB xplane_time_output)

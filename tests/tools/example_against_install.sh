@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # example_against_install BUILD SOURCE: installs into a scratch prefix, builds
-# examples/variants through find_package and through pkg-config, and runs both.
+# examples/variants and the look-up of docs/store.md through find_package and through
+# pkg-config, and runs them.
 set -euo pipefail
 build=$1 source=$2
 scratch=$(mktemp -d)
@@ -27,3 +28,31 @@ flags=$(PKG_CONFIG_PATH=$(dirname "$pc") pkg-config --static --cflags --libs xpl
 # shellcheck disable=SC2086  # a list of flags
 g++ "$source/examples/variants/variants.cc" -o "$scratch/by_pkg_config" $flags
 "$scratch/by_pkg_config" "$trace" | cmp - "$scratch/out"
+
+mkdir "$scratch/lookup"
+awk '/^```cpp/ {inside = 1; next} /^```/ {inside = 0} inside' "$source/docs/store.md" \
+  > "$scratch/lookup/lookup.cc"
+cat > "$scratch/lookup/CMakeLists.txt" <<'END'
+cmake_minimum_required(VERSION 3.25)
+project(lookup LANGUAGES CXX)
+find_package(xplane_time 0.1 REQUIRED)
+add_executable(lookup lookup.cc)
+target_link_libraries(lookup PRIVATE xplane_time::tune)
+# All libraries that are installed, whether the example needs them or not.
+file(WRITE ${CMAKE_BINARY_DIR}/all.cc "int main() { return 0; }\n")
+add_executable(links_all ${CMAKE_BINARY_DIR}/all.cc)
+target_link_libraries(links_all PRIVATE xplane_time::compare xplane_time::decide xplane_time::power)
+END
+cmake -G Ninja -S "$scratch/lookup" -B "$scratch/lookup/build" -DCMAKE_BUILD_TYPE=Debug \
+      -DCMAKE_PREFIX_PATH="$scratch/prefix" >/dev/null
+cmake --build "$scratch/lookup/build" >/dev/null
+awk '/^```json/ {inside = 1; next} /^```/ {inside = 0} inside' "$source/docs/store.md" \
+  > "$scratch/tuned.json"
+"$scratch/lookup/build/lookup" "$scratch/tuned.json" > "$scratch/found"
+cat "$scratch/found"
+grep -qx 'any_code: {"block_m":64}' "$scratch/found"
+
+flags=$(PKG_CONFIG_PATH=$(dirname "$pc") pkg-config --static --cflags --libs xplane_time_tune)
+# shellcheck disable=SC2086  # a list of flags
+g++ "$scratch/lookup/lookup.cc" -o "$scratch/by_pkg_config" $flags
+"$scratch/by_pkg_config" "$scratch/tuned.json" | cmp - "$scratch/found"

@@ -78,6 +78,7 @@ class GitHub(Recipe):
                 self.assertIn(f"exit-code={code}\n", (self.at / "output").read_text())
                 summary = (self.at / "summary").read_text()
                 self.assertEqual(bool(summary.startswith("### ")), code < 64, summary)
+                self.assertEqual("\nxplane-time: " in summary, code >= 64, summary)
 
     def test_codes_that_pass_become_warnings(self):
         base, head, arguments = self.CASES[11]
@@ -108,6 +109,24 @@ class GitHub(Recipe):
                          GITHUB_OUTPUT=str(self.at / "output"))
         self.assertEqual(done.returncode, 75)
         self.assertIn("got tune --resume s.json -- ./h", (self.at / "summary").read_text())
+
+        self.assertIn("stopped early", (self.at / "summary").read_text())
+
+    def test_tune_has_no_junit(self):
+        done = self.act(command="tune", arguments="s.json -- ./h", junit="out.xml")
+        self.assertEqual(done.returncode, 64)
+        self.assertIn("tune writes no JUnit XML", done.stdout)
+
+    def test_a_runner_without_the_program(self):
+        done = self.bash(self.SCRIPT, COMMAND="compare", BASE="a", HEAD="b", PASS_ON="0", JUNIT="",
+                         ARGUMENTS="", PROGRAM="./none",
+                         GITHUB_STEP_SUMMARY=str(self.at / "summary"),
+                         GITHUB_OUTPUT=str(self.at / "output"))
+        self.assertEqual(done.returncode, 127)
+        self.assertIn("no program ./none on this runner", (self.at / "summary").read_text())
+        done = self.bash(GitLab.SCRIPT, XPLANE_TIME="./none")
+        self.assertEqual(done.returncode, 69)
+        self.assertIn("no program ./none on this runner", done.stderr)
 
     def test_the_step_gets_every_input(self):
         text = (REPOSITORY / "action.yml").read_text()

@@ -197,6 +197,53 @@ class Compare(Decisions):
         self.assertEqual(run("compare", good, "missing.json", cwd=self.at).code, 66)
         self.assertEqual(run("compare", good, cut, cwd=self.at).code, 65)
         self.assertEqual(run("compare", good, self.write("odd.json", "{}"), cwd=self.at).code, 65)
+        for content, what in (('{"benchmarks": []}', "holds no benchmark; did"),
+                              ('{"benchmarks": [{"na', "cut short (it ends at byte 20)"),
+                              ('{"x": 1}', "give traces, --benchmark_out, or"),
+                              ('{"schema": "xplane-time.tune-result.v1"}', "give tune export")):
+            done = run("compare", good, self.write("bad.json", content), cwd=self.at)
+            self.assertEqual(done.code, 65)
+            self.assertIn(what, done.message)
+        done = run("compare", good, good, "--function", "zzz", cwd=self.at)
+        self.assertEqual(done.code, 65)
+        self.assertIn("passes --function and --exclude", done.message)
+
+    def test_a_folder_is_one_capture_and_says_so(self):
+        for side in ("base", "head"):
+            for i in range(3):
+                self.write(f"{side}/{i}.xplane.pb", trace(self.TIMES, f"{side}{i}"))
+        done = run("compare", "base", "head", cwd=self.at)
+        self.assertEqual(done.code, 12, done.message)
+        self.assertIn("base: a folder is one capture, and this one has 3 traces",
+                      " ".join(done.text.split()))
+        self.assertIn("write base/*", " ".join(done.text.split()))
+
+    def session(self, times_ps, seed, **more):
+        rng = random.Random(seed)
+        offset = 1 + 0.002 * rng.gauss(0, 1)
+        rounds = [{"batch": 1, "round": i, "discarded": i == 3, "notes": {},
+                   "samples": [{"id": id, "slot": slot, "status": "ok", "energy_uj": None,
+                                "t_ps": round(typical * offset * (1 + 0.003 * rng.gauss(0, 1)))}
+                               for slot, (id, typical) in enumerate(times_ps.items())]}
+                  for i in range(10)]
+        return self.write(f"{seed}.json", json.dumps({
+            "schema": "xplane-time.tune.v1", "variants": [], "verdict": None, "rounds": rounds,
+            "session": {"device_class": "H100", "workload": "matmul", **more}}))
+
+    def test_tuning_sessions_are_captures(self):
+        times = {"va": 10_000_000, "vb": 5_000_000}
+        base = [self.session(times, f"base{i}") for i in range(5)]
+        done = self.compare(base, [self.session(times, f"head{i}") for i in range(5)])
+        self.assertEqual(done.code, 0, done.text)
+        slow = [self.session({**times, "vb": 5_500_000}, f"slow{i}") for i in range(5)]
+        decision = self.decision(self.compare(base, slow, "--format", "json"))
+        self.assertEqual({row["function"]: row["verdict"] for row in decision["rows"]},
+                         {"va": "same", "vb": "slower"})
+        self.assertEqual(decision["rows"][0]["head"]["samples"], 45)
+        other = [self.session(times, f"other{i}", workload="conv") for i in range(5)]
+        refused = self.compare(base, other)
+        self.assertEqual(refused.code, 65)
+        self.assertIn("workload is conv in ", refused.message)
 
 
 class Pick(Decisions):
@@ -246,6 +293,25 @@ class Pick(Decisions):
             done = self.pick(path, "--space", self.write("bad.json", bad))
             self.assertEqual((done.code, done.out), (code, b""), bad)
         self.assertEqual(self.pick(path, "--space", "none.json").code, 66)
+
+    def test_a_space_of_tune_names_parameters(self):
+        times = {"jit_v8dca5e87d246d22d": 10_000_000, "jit_other": 12_000_000}
+        path = self.write("t.xplane.pb", trace(times, 4))
+        space_path = self.write("space.json", json.dumps({
+            "schema": "xplane-time.space.v1", "parameters": [
+                {"name": "a", "type": "string", "values": ["x", "y"]},
+                {"name": "b", "type": "int", "values": [3]}]}))
+        done = self.pick(path, "--space", space_path, "--id-pattern", "^jit_(.*)", "--format",
+                         "json")
+        rows = {row["variant_id"]: row for row in self.decision(done)["variants"]}
+        self.assertEqual(rows["v8dca5e87d246d22d"]["params"], {"a": "x", "b": 3})
+
+    def test_a_pattern_that_merges_programs_is_told(self):
+        path = self.write("t.xplane.pb", trace({"jit_a_1": 10_000_000, "jit_b_1": 12_000_000,
+                                                "jit_a_2": 11_000_000}, 4))
+        done = self.pick(path, "--id-pattern", "_([0-9]+)$")
+        self.assertIn("variant 1 is 2 functions together (jit_a_1, jit_b_1)",
+                      " ".join(done.text.split()))
 
     def test_every_variant_failed(self):
         path = self.write("t.xplane.pb", trace(self.variants(12, 10), 5, runs=3))
@@ -310,7 +376,8 @@ class Formats(Decisions):
 
     def test_output_files_and_suffixes(self):
         for command in self.commands():
-            for name, start in (("out.json", "{"), ("out.csv", ""), ("out.md", "###")):
+            for name, start in (("out.json", "{"), ("out.csv", ""), ("out.md", "###"),
+                                ("out.xml", "<?xml")):
                 out = self.at / name
                 done = run(*command, "-o", out, cwd=self.at)
                 self.assertEqual(done.out, b"")

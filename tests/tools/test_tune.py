@@ -176,6 +176,147 @@ class Loop(TuneTest):
         self.assertEqual((alone.returncode, b"needs a driver" in alone.stderr), (64, True))
 
 
+class Stored(TuneTest):
+    """What a store says later: of several sessions, objectives and budgets."""
+    SAME = [{"cost": 100, "x": x} for x in range(2)]
+
+    def run_tune(self, *arguments):
+        return run("tune", *arguments, cwd=self.at, env=self.environment)
+
+    def tuned(self, *arguments):
+        return self.run_tune("export", *arguments, "--format", "tuned")
+
+    def test_only_what_was_decided_is_exported(self):
+        self.assertEqual(self.tuned().code, 66)
+        undecided = ("--budget-runs", 4, "--stop", "claim")
+        self.result(*self.SAME, options=undecided, code=12)
+        self.assertIn("no session has decided", self.tuned().message)
+        decided = self.result(*THREE)
+        self.result(*THREE, options=("--budget-runs", 3), code=12)
+        for done in (self.tuned(), self.tuned(2)):
+            self.assertEqual(done.code, 0, done.message)
+            self.assertEqual([entry["id"] for entry in done.json["entries"]], [decided["pick"]])
+            self.assertEqual(done.json["entries"][0]["objective"], "time")
+        self.assertIn("session 3 has decided nothing", self.tuned(3).message)
+        self.assertEqual(self.tuned(9).code, 66)
+        recorded = self.tuned().json["entries"][0]["recorded_unix_s"]
+        self.result(*THREE, options=("--resume",))
+        self.assertEqual(self.tuned().json["entries"][0]["recorded_unix_s"], recorded)
+
+    def test_a_larger_budget_goes_on(self):
+        claim = ("--stop", "claim", "--resume", "--confirm", 0)
+        first = self.result(*self.SAME, options=(*claim, "--budget-runs", 12), code=11)
+        for budget in (12, 6):
+            again = self.result(*self.SAME, options=(*claim, "--budget-runs", budget), code=11)
+            self.assertEqual((again["session"], again["runs"], again["stop_reason"]),
+                             (1, first["runs"], "budget_runs"))
+        done = self.tune(*self.SAME, options=(*claim, "--budget-runs", 12))
+        self.assertIn("The budget of 12 runs is spent; a larger --budget-runs goes on", done.text)
+        self.assertIn("session 1 answers from the store", done.message)
+        more = self.result(*self.SAME, options=(*claim, "--budget-runs", 4000))
+        self.assertEqual((more["session"], more["claim"]), (1, "tie"))
+        self.assertGreater(more["runs"], 12)
+        fewer = self.result(*self.SAME, options=(*claim, "--budget-runs", 12))
+        self.assertEqual((fewer["claim"], fewer["runs"]), ("tie", more["runs"]))
+
+    def test_why_it_does_not_go_on(self):
+        self.tune(*self.SAME, options=("--budget-runs", 4))
+        done = self.tune(*self.SAME, options=("--resume", "--delta", "2%", "--workload", "other"))
+        self.assertRegex(done.message, "this is a new session: session 1 has decided nothing, but "
+                                       "differs in workload, delta\n")
+        self.assertNotIn("new session", self.tune(*self.SAME).message)
+
+    def test_replay_keeps_to_what_is_recorded(self):
+        found = self.result(*self.SAME, options=("--stop", "claim", "--budget-runs", 12), code=11)
+        again = self.run_tune("replay", "--format", "json").json
+        self.assertEqual((again["stop_reason"], again["interrupted"], again["runs"]),
+                         ("recorded_rounds", False, found["runs"]))
+        self.assertEqual((again["harness"]["name"], again["harness"]["clock"]), ("fake", "wall"))
+        text = self.run_tune("replay").text
+        self.assertIn("The recorded rounds do not suffice", text)
+        self.assertNotIn("--resume", text)
+        fewer = self.run_tune("replay", "--budget-runs", 5, "--seed", 9, "--format", "json").json
+        self.assertEqual((fewer["runs"], fewer["seed"], fewer["stop_reason"]), (4, 9, "budget_runs"))
+        self.assertEqual(self.run_tune("replay", "--canary", 3).code, 64)
+        missing = self.run_tune("replay", "--incumbent", "nobody")
+        self.assertIn(f"there are: {found['variants'][0]['id']}, ", missing.message)
+
+    def test_workloads_keep_their_own_samples(self):
+        self.write("w.json", json.dumps({
+            "schema": "xplane-time.space.v1", "variants": [{"params": each} for each in THREE],
+            "workloads": [{"id": "small", "params": {}}, {"id": "big", "params": {}, "weight": 3}]}))
+        command = self.command(*THREE)
+        command[1] = "w.json"
+        self.assertEqual(run(*command, cwd=self.at, env=self.environment).code, 0)
+        for row in self.rounds():
+            self.assertEqual(int(row["t_ps"]), int(row["t_ps_small"]) + 3 * int(row["t_ps_big"]))
+        sample = self.run_tune("export", "-o", "x.json")
+        self.assertEqual(sample.code, 0)
+        rounds = json.loads((self.at / "x.json").read_text())["rounds"]
+        self.assertEqual([each["id"] for each in rounds[1]["samples"][0]["workloads"]],
+                         ["small", "big"])
+
+    def test_suffixes(self):
+        self.result(*THREE, {"mode": "broken"})
+        for name, first in (("x.json", "{"), ("x.csv", "session,"), ("x.txt", "session,")):
+            self.assertEqual(self.run_tune("export", "-o", name).code, 0)
+            self.assertTrue((self.at / name).read_text().startswith(first), name)
+        for action in (("show",), ("show", 1), ("replay",)):
+            self.assertEqual(self.run_tune(*action, "-o", "y.json").code, 0)
+            self.assertIn("schema", json.loads((self.at / "y.json").read_text()))
+            refused = self.run_tune(*action, "-o", "y.csv")
+            self.assertEqual(refused.code, 64)
+            self.assertIn("json goes by the suffix", refused.message)
+        failed = [row for row in self.rounds() if row["status"] == "compile_error"]
+        self.assertEqual([(row["slot"], row["t_ps"]) for row in failed], [("", "")])
+
+    def test_the_table_of_variants(self):
+        done = self.tune(*THREE, {"mode": "broken"},
+                         options=("--workload", "w" * 60))
+        head, _, table = done.text.partition("\n\n")
+        self.assertRegex(head, r"\d+ runs in \d+ rounds, session 1\.")
+        self.assertRegex(table, r"variant +parameters +typical us +runs +time %")
+        self.assertRegex(table, r"cost=130 .*\d\d\d\.\d")
+        self.assertRegex(table, r"\nv[0-9a-f]{16}: broken\n")
+        shown = self.run_tune("show")
+        self.assertRegex(shown.text, "session  begun \\(UTC\\) .*  rounds  decided")
+        rounds = {row["round"] for row in self.rounds() if row["slot"]}
+        self.assertIn(f"  {len(rounds)}  pick ", shown.text.replace("winner", "pick"))
+        many = [{"block": n, "layout": "a-rather-long-word", "other": "common"} for n in range(3)]
+        shared = self.tune(*many, options=("--store", "other.db")).text
+        self.assertIn("\nall variants: layout=a-rather-long-word other=common\n", shared)
+        self.assertIn("block=2", shared)
+
+    def test_values_are_not_cut(self):
+        long = [{"alpha_of_the_kernel": 1000 + n, "beta_of_the_kernel": 2000 + n,
+                 "gamma_of_the_kernel": 3000 + n} for n in range(3)]
+        text = self.tune(*long).text
+        for n in range(3):
+            self.assertIn(f"{1000 + n} {2000 + n} {3000 + n}", text)
+        self.assertIn("parameters: alpha_of_the_kernel beta_of_the_kernel", text)
+
+    def test_mistakes(self):
+        self.write("harness.py", "import jax")
+        self.write("space.json", space(*THREE))
+        for arguments, what in (
+                (("shwo",), "tune shwo: no such command (show, export, replay, decide)"),
+                (("space.json", "python", "harness.py"), "come after --"),
+                (("harness.py", "--", "x"), "the first argument of tune is SPACE"),
+                (("space.json", "--budget-time", "abc", "--", "x"), "'abc' is not a number of")):
+            done = self.run_tune(*arguments)
+            self.assertEqual(done.code, 64, done.message)
+            self.assertIn(what, done.message)
+        missing = self.run_tune("show", "--store", "nope.db")
+        self.assertEqual(missing.code, 66)
+        self.assertIn("nope.db: no such store; tune makes it", missing.message)
+
+    def test_help_of_subcommands_shows_examples(self):
+        for action in ("show", "export", "replay", "decide"):
+            text = self.run_ok("tune", action, "--help").text
+            self.assertIn(f"\nExamples:\n  xplane-time tune {action}", text)
+            self.assertLessEqual(max(map(len, text.splitlines())), 80)
+
+
 class Misbehaving(TuneTest):
     OPTIONS = ("--slot-timeout", "0.5", "--prepare-timeout", "0.5")
 
@@ -353,7 +494,7 @@ class Resuming(TuneTest):
         self.wait_for_rounds(1)
         second = self.tune(*self.SAME, options=("--store", "second.db"))
         self.assertEqual(second.code, 65, second.message)
-        self.assertIn("is in use by another tuning", second.message)
+        self.assertIn(f"is in use by another tuning, of process {process.pid} ", second.message)
 
     def test_the_harness_goes_with_its_driver(self):
         process = self.start()

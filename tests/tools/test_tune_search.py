@@ -213,6 +213,24 @@ class Energy(TuneTest):
         found = self.result(*variants, options=options, harness=("energy",))
         self.assertTrue(found["resumed"] and len(self.rounds()) > stored)
 
+    def test_texts_speak_of_the_objective(self):
+        variants = ({"cost": 100, "energy": 30}, {"cost": 120, "energy": 10})
+        for objective, words, column in (
+                ("energy", "energy of v[0-9a-f]{16} is 3.0000 times its own", "energy %"),
+                ("edp", "EDP of v[0-9a-f]{16} is 2.", "EDP %"),
+                ("pareto", "On the front of time and energy: v", "time %")):
+            done = self.tune(*variants, harness=("energy",),
+                             options=("--objective", objective, "--baseline", '{"cost": 100, '
+                                      '"energy": 30}'))
+            self.assertEqual(done.code, 0, done.message)
+            self.assertRegex(" ".join(done.text.split()), words)
+            self.assertIn(column, done.text)
+            if objective != "pareto":
+                self.assertNotRegex(done.text, "faster|fastest|time %|as fast as")
+        tuned = run("tune", "export", "--format", "tuned", cwd=self.at, env=self.environment).json
+        self.assertEqual(sorted(entry["objective"] for entry in tuned["entries"]),
+                         ["edp", "energy", "pareto"])
+
     def test_with_energy_it_decides(self):
         variants = ({"cost": 100, "energy": 30}, {"cost": 120, "energy": 10})
         for objective, cost in (("time", 100), ("energy", 120), ("edp", 120)):

@@ -56,9 +56,9 @@ class Export : public ::testing::Test {
   }
 
   using Exporter = absl::Status (*)(const TuneStore&, int64_t, TextSink);
-  std::string Text(Exporter exporter) {
+  std::string Text(Exporter exporter, int64_t session = 1) {
     std::string text;
-    const absl::Status status = exporter(*store_, 1, [&](std::string_view piece) {
+    const absl::Status status = exporter(*store_, session, [&](std::string_view piece) {
       text.append(piece);
       return absl::OkStatus();
     });
@@ -114,6 +114,34 @@ TEST_F(Export, T4) {
   EXPECT_EQ(results[2]["invalidity"], "timeout");
   EXPECT_EQ(results[2]["correctness"], 0);
   EXPECT_EQ(results[3]["invalidity"], "correctness");
+}
+
+// Out before they were run: only what preparing found knows them.
+TEST_F(Export, VariantsThatFailedBeforeTheyRan) {
+  auto session = store_->Begin({.key = {.workload = "w"}, .resume = Resume::kNever});
+  ASSERT_TRUE(session.ok()) << session.status();
+  const std::vector<Configuration> variants = {
+      {"a", R"({"n":1})", {}}, {"b", R"({"n":2})", {}}, {"c", R"({"n":3})", {}}};
+  ASSERT_TRUE(store_->RegisterVariants(*session, variants).ok());
+  Append(*session, {.notes_json = R"({"variants":{"a":{"status":"ok"},
+      "b":{"status":"wrong_result","message":"off by 3"},"c":{"status":"compile_error"}}})"});
+  SampleRecord sample = {"a", 0, "ok", 700, {}};
+  sample.workloads = {{"small", "ok", 100, {}}, {"big", "ok", 200, 3}};
+  Append(*session, {.batch = 1, .samples = {sample}});
+  EXPECT_EQ(Text(ExportCsv, session->id),
+            "session,batch,round,discarded,slot,variant,status,t_ps,energy_uj,"
+            "status_small,t_ps_small,energy_uj_small,status_big,t_ps_big,energy_uj_big,param_n\n"
+            "2,0,0,false,,b,wrong_result,,,,,,,,,2\n"
+            "2,0,0,false,,c,compile_error,,,,,,,,,3\n"
+            "2,1,0,false,0,a,ok,700,,ok,100,,ok,200,3,1\n");
+  const Json results = Json::parse(Text(ExportT4, session->id))["results"];
+  ASSERT_EQ(results.size(), 3u);
+  EXPECT_EQ(results[1]["invalidity"], "correctness");
+  EXPECT_EQ(results[1]["correctness"], 0);
+  EXPECT_EQ(results[2]["invalidity"], "compile");
+  const Json document = Json::parse(Text(ExportJson, session->id));
+  EXPECT_EQ(document["rounds"][1]["samples"][0]["workloads"][1],
+            Json::parse(R"({"id":"big","status":"ok","t_ps":200,"energy_uj":3})"));
 }
 
 TEST_F(Export, ErrorsOfStoreAndSink) {

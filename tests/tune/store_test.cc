@@ -46,10 +46,24 @@ RoundRecord RoundOf(int64_t number) {
                       {"a", 2, "ok", 1'000'001, {}}}};
 }
 
+// One sample of two workloads.
+RoundRecord WeightedRound() {
+  SampleRecord sample = {"a", 0, "timeout", {}, {}};
+  sample.workloads = {{"small", "ok", 400, 9}, {"big", "timeout", {}, {}}};
+  return {.batch = 5, .round = 5, .samples = {sample, {"b", 1, "ok", 7, {}}}};
+}
+
 TuneStore Opened(const std::string& path) {
   auto store = TuneStore::Open(path, {});
   EXPECT_TRUE(store.ok()) << store.status();
   return *std::move(store);
+}
+
+void RunSql(const std::string& path, const char* sql) {
+  sqlite3* db = nullptr;
+  ASSERT_EQ(sqlite3_open(path.c_str(), &db), SQLITE_OK);
+  ASSERT_EQ(sqlite3_exec(db, sql, nullptr, nullptr, nullptr), SQLITE_OK) << sqlite3_errmsg(db);
+  sqlite3_close(db);
 }
 
 TuneSession Begun(TuneStore* store, const SessionSpec& spec) {
@@ -85,10 +99,65 @@ TEST(Store, GivesBackWhatWasStored) {
   ASSERT_EQ(sessions->size(), 1u);
   EXPECT_EQ((*sessions)[0].key, KeyOf("550"));
   EXPECT_EQ((*sessions)[0].seed, ~0ULL);
-  EXPECT_EQ((*sessions)[0].rounds, 5u);
+  EXPECT_EQ((*sessions)[0].rounds, 4u);  // those that measured something
   EXPECT_EQ((*sessions)[0].samples, 12u);
   EXPECT_TRUE(store.Check().ok()) << store.Check();
   EXPECT_EQ(store.Session(2).status().code(), absl::StatusCode::kNotFound);
+}
+
+TEST(Store, KeepsTheSamplesOfEachWorkload) {
+  const TempDir dir;
+  {
+    TuneStore store = Opened(dir.Path("t.db"));
+    const TuneSession session = Begun(&store, SpecOf());
+    EXPECT_EQ(*store.Append(session, WeightedRound()), Appended::kStored);
+    EXPECT_EQ(*store.Append(session, WeightedRound()), Appended::kAlreadyStored);
+    RoundRecord other = WeightedRound();
+    other.samples[0].workloads[0].t_ps = 401;
+    EXPECT_EQ(store.Append(session, other).status().code(), absl::StatusCode::kAlreadyExists);
+    EXPECT_EQ(*store.ReadRounds(1), std::vector{WeightedRound()});
+  }
+  RunSql(
+      dir.Path("t.db"),
+      "DROP TRIGGER workload_sample_stays; UPDATE workload_sample SET t_ps = 401 WHERE t_ps = 400");
+  EXPECT_TRUE(Says(Opened(dir.Path("t.db")).Check(), "does not have its checksum"));
+}
+
+TEST(Store, TheObjectiveIsPartOfASessionAndTheBudgetIsNot) {
+  const TempDir dir;
+  TuneStore store = Opened(dir.Path("t.db"));
+  SessionSpec energy = SpecOf();
+  energy.key.objective = "energy";
+  EXPECT_EQ(Begun(&store, SpecOf()).id, 1);
+  EXPECT_EQ(Begun(&store, energy).id, 2);
+  EXPECT_EQ(Begun(&store, SpecOf()).id, 1);
+  EXPECT_EQ(store.Session(2)->key.objective, "energy");
+}
+
+// What version 1 did not have is known from what it had.
+TEST(StoreFiles, AnOlderVersionIsBroughtUpToDate) {
+  const TempDir dir;
+  const std::string path = dir.Path("t.db");
+  {
+    TuneStore store = Opened(path);
+    SessionSpec spec = SpecOf();
+    spec.config_json = R"({"alpha":0.01,"objective":"edp","budget":{"runs":12},"seed":7})";
+    EXPECT_TRUE(store.Append(Begun(&store, spec), RoundOf(1)).ok());
+    spec.config_json = "damaged";
+    Begun(&store, spec);
+  }
+  RunSql(path,
+         "DROP TABLE workload_sample; ALTER TABLE session DROP COLUMN objective;"
+         "ALTER TABLE verdict DROP COLUMN rounds; ALTER TABLE verdict DROP COLUMN crc32;"
+         "ALTER TABLE session DROP COLUMN crc32; ALTER TABLE variant DROP COLUMN crc32;"
+         "PRAGMA user_version = 1");
+  auto store = TuneStore::OpenReadOnly(path);
+  ASSERT_TRUE(store.ok()) << store.status();
+  EXPECT_EQ(store->Session(1)->key.objective, "edp");
+  EXPECT_EQ(store->Session(1)->config_json, R"({"alpha":0.01,"objective":"edp","seed":7})");
+  EXPECT_EQ(store->Session(2)->key.objective, "time");
+  EXPECT_EQ(*store->ReadRounds(1), std::vector{RoundOf(1)});
+  EXPECT_TRUE(store->Check().ok()) << store->Check();
 }
 
 TEST(Store, ARoundIsStoredOnce) {
@@ -210,13 +279,6 @@ TEST(Store, WhatIsStoredCannotBeChanged) {
 
 // --- Files that are no store, and damaged ones.
 
-void RunSql(const std::string& path, const char* sql) {
-  sqlite3* db = nullptr;
-  ASSERT_EQ(sqlite3_open(path.c_str(), &db), SQLITE_OK);
-  ASSERT_EQ(sqlite3_exec(db, sql, nullptr, nullptr, nullptr), SQLITE_OK) << sqlite3_errmsg(db);
-  sqlite3_close(db);
-}
-
 TEST(StoreFiles, OthersAreRefusedAndLeftAlone) {
   const TempDir dir;
   const std::string text = dir.Write("text", std::string(5000, 'x'));
@@ -239,10 +301,10 @@ TEST(StoreFiles, OthersAreRefusedAndLeftAlone) {
 TEST(StoreFiles, ANewerVersionIsRefused) {
   const TempDir dir;
   { TuneStore store = Opened(dir.Path("t.db")); }
-  RunSql(dir.Path("t.db"), "PRAGMA user_version = 3");
+  RunSql(dir.Path("t.db"), "PRAGMA user_version = 4");
   const absl::Status status = TuneStore::Open(dir.Path("t.db"), {}).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_TRUE(Says(status, "written in version 3 of the store; this program reads up to 2"))
+  EXPECT_TRUE(Says(status, "written in version 4 of the store; this program reads up to 3"))
       << status;
   EXPECT_FALSE(TuneStore::OpenReadOnly(dir.Path("t.db")).ok());
 }
@@ -269,21 +331,6 @@ TEST(StoreFiles, ChangedRowsAreNoticed) {
     EXPECT_TRUE(Says(status, "session 1: ")) << status;
     EXPECT_TRUE(Says(status, "does not have its checksum")) << status;
   }
-}
-
-TEST(StoreFiles, RowsOfVersion1HaveNoChecksums) {
-  const TempDir dir;
-  {
-    TuneStore store = Opened(dir.Path("t.db"));
-    EXPECT_TRUE(store.Append(Begun(&store, SpecOf()), RoundOf(1)).ok());
-  }
-  RunSql(dir.Path("t.db"),
-         "ALTER TABLE session DROP COLUMN crc32; ALTER TABLE variant DROP COLUMN crc32; "
-         "ALTER TABLE verdict DROP COLUMN crc32; PRAGMA user_version = 1");
-  EXPECT_TRUE(Says(TuneStore::OpenReadOnly(dir.Path("t.db")).status(), "open it for writing once"));
-  TuneStore store = Opened(dir.Path("t.db"));
-  EXPECT_TRUE(store.Check().ok()) << store.Check();
-  EXPECT_EQ(*store.ReadVariants(1), ThreeVariants());
 }
 
 TEST(StoreFiles, ReadOnlyOpensAndRefusesToWrite) {
@@ -371,6 +418,7 @@ TEST(StoreFiles, CutAtEveryPage) {
     TuneStore store = Opened(dir.Path("t.db"));
     const TuneSession session = Begun(&store, SpecOf());
     for (int64_t i = 0; i < 20; ++i) ASSERT_TRUE(store.Append(session, RoundOf(i)).ok());
+    ASSERT_TRUE(store.Append(session, WeightedRound()).ok());  // no table is empty
   }
   const std::string whole = BytesOf(dir.Path("t.db"));
   for (size_t size = 1; size < whole.size(); size += 512) {
@@ -439,6 +487,15 @@ TEST(FileLock, NamesAreIndependent) {
   moved = FileLock();
   EXPECT_TRUE(FileLock::Acquire(dir.Path("lock"), "a").ok());
   EXPECT_FALSE(FileLock::Acquire(dir.Path("none/lock"), "a").ok());
+}
+
+TEST(FileLock, TellsWhoHoldsIt) {
+  const TempDir dir;
+  EXPECT_EQ(FileLock::HolderOf(dir.Path("none"), "a"), "another process");
+  const auto held = FileLock::Acquire(dir.Path("lock"), "a");
+  ASSERT_TRUE(held.ok()) << held.status();
+  EXPECT_EQ(FileLock::HolderOf(dir.Path("lock"), "a"), absl::StrCat("process ", getpid()));
+  EXPECT_EQ(FileLock::HolderOf(dir.Path("lock"), "b"), "another process");
 }
 
 TEST(FileLock, EndsWithAKilledProcess) {
@@ -517,8 +574,8 @@ TEST(TunedTable, FromAStoreAndThroughJson) {
       "regret":{"est":0,"hi":0.004},"ratios":[{"id":"a"}],"eliminated":[]})",
                                  2)
                   .ok());
-  const TuneSession undecided = Begun(&store, SpecOf("551"));
-  EXPECT_TRUE(store.RecordVerdict(undecided, R"({"pick":null,"claim":"all_failed"})", 3).ok());
+  const TuneSession failed = Begun(&store, SpecOf("551"));
+  EXPECT_TRUE(store.RecordVerdict(failed, R"({"pick":null,"claim":"all_failed"})", 3).ok());
   const auto table = store.Tuned();
   ASSERT_TRUE(table.ok()) << table.status();
   ASSERT_EQ(table->entries().size(), 1u);
@@ -532,6 +589,53 @@ TEST(TunedTable, FromAStoreAndThroughJson) {
   EXPECT_EQ(match->entry->claim, "winner");
   EXPECT_EQ(match->entry->evidence_json,
             R"({"claim":"winner","pick":"b","regret":{"est":0,"hi":0.004},"runs":30})");
+}
+
+TEST(TunedTable, OnlyWhatWasDecidedCounts) {
+  const TempDir dir;
+  TuneStore store = Opened(dir.Path("t.db"));
+  {
+    const TuneSession decided = Begun(&store, SpecOf());
+    EXPECT_TRUE(store.RecordVerdict(decided, R"({"pick":"b","claim":"pick"})", 1).ok());
+    EXPECT_TRUE(store.RecordVerdict(decided, R"({"pick":"a","claim":"undecided"})", 2).ok());
+  }
+  SessionSpec spec = SpecOf();
+  spec.resume = Resume::kNever;
+  const TuneSession later = *store.Begin(spec);
+  EXPECT_TRUE(store.RegisterVariants(later, ThreeVariants()).ok());
+  EXPECT_TRUE(store.RecordVerdict(later, R"({"pick":"c","claim":"undecided"})", 9).ok());
+  EXPECT_EQ(store.Tuned()->Find(KeyOf("550"))->entry->configuration.id, "b");
+  EXPECT_TRUE(
+      Says(store.Tuned(DefaultFallbacks(), later.id).status(), "session 2 has decided nothing"));
+  EXPECT_TRUE(Says(store.Tuned(DefaultFallbacks(), 3).status(), "no session 3"));
+  EXPECT_TRUE(store.RecordVerdict(later, R"({"pick":"c","claim":"tie"})", 10).ok());
+  EXPECT_EQ(store.Tuned()->Find(KeyOf("550"))->entry->configuration.id, "c");
+  EXPECT_EQ(store.Tuned(DefaultFallbacks(), 1)->Find(KeyOf("550"))->entry->configuration.id, "b");
+}
+
+TEST(TunedTable, AskingAgainMakesNothingNewer) {
+  const TempDir dir;
+  TuneStore store = Opened(dir.Path("t.db"));
+  const TuneSession session = Begun(&store, SpecOf());
+  const auto recorded = [&] { return store.Tuned()->entries().at(0).recorded_unix_s; };
+  EXPECT_TRUE(store.RecordVerdict(session, R"({"pick":"b","claim":"pick"})", 1).ok());
+  EXPECT_TRUE(store.RecordVerdict(session, R"({"pick":"b","claim":"pick","x":1})", 2).ok());
+  EXPECT_EQ(recorded(), 1);
+  EXPECT_TRUE(store.Append(session, RoundOf(1)).ok());
+  EXPECT_TRUE(store.RecordVerdict(session, R"({"pick":"b","claim":"pick"})", 3).ok());
+  EXPECT_EQ(recorded(), 3);
+}
+
+TEST(TunedTable, AnObjectiveAnswersForItselfOnly) {
+  const TempDir dir;
+  TuneStore store = Opened(dir.Path("t.db"));
+  SessionSpec spec = SpecOf();
+  spec.key.objective = "energy";
+  EXPECT_TRUE(store.RecordVerdict(Begun(&store, spec), R"({"pick":"b","claim":"pick"})", 1).ok());
+  const auto table = TunedTable::FromJson(store.Tuned()->ToJson(), "tuned.json");
+  ASSERT_TRUE(table.ok()) << table.status();
+  EXPECT_EQ(table->Find(KeyOf("550")), std::nullopt);
+  EXPECT_EQ(table->Find(spec.key)->fallback->name, "exact");
 }
 
 TEST(TunedTable, JsonErrors) {

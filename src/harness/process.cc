@@ -1,4 +1,4 @@
-#include "tune/harness_process.h"
+#include "harness/process.h"
 
 #include <fcntl.h>
 #include <poll.h>
@@ -268,6 +268,12 @@ std::string HarnessProcess::Ending() {
 std::string HarnessProcess::Printed() {
   if (printed_ >= 0) TakePrinted();
   return tail_.size() <= kTailBytes ? tail_ : tail_.substr(tail_.size() - kTailBytes);
+}
+
+std::string StatusOfEnding(const std::string& ending) {
+  if (ending == "exit 137" || ending.starts_with("signal 9 ")) return "oom";
+  if (!ending.starts_with("signal ")) return "crash";
+  return absl::StrCat("crash(", ending.substr(7, ending.find(' ', 7) - 7), ")");
 }
 
 }  // namespace xplane_time

@@ -3,8 +3,8 @@
 // A child in a process group of its own, with a pipe each way on descriptors that its
 // environment names (docs/harness.md); what it prints is kept for messages. It ends with its
 // driver, whatever ends that. One thread; no call blocks beyond its deadline.
-#ifndef XPLANE_TIME_SRC_TUNE_HARNESS_PROCESS_H_
-#define XPLANE_TIME_SRC_TUNE_HARNESS_PROCESS_H_
+#ifndef XPLANE_TIME_SRC_HARNESS_PROCESS_H_
+#define XPLANE_TIME_SRC_HARNESS_PROCESS_H_
 
 #include <sys/types.h>
 
@@ -50,6 +50,7 @@ class HarnessProcess {
   std::string Ending();
   // Of the last lines that it printed, at most 2000 bytes.
   std::string Printed();
+  pid_t pid() const { return pid_; }  // -1: it ended
 
  private:
   HarnessProcess() = default;
@@ -66,6 +67,10 @@ class HarnessProcess {
   std::function<bool()> stopped_;
 };
 
+// What a process says by the way it ended, as the status of what it was doing: crash(11), oom
+// (the kernel's way: signal 9), crash.
+std::string StatusOfEnding(const std::string& ending);
+
 }  // namespace xplane_time
 
-#endif  // XPLANE_TIME_SRC_TUNE_HARNESS_PROCESS_H_
+#endif  // XPLANE_TIME_SRC_HARNESS_PROCESS_H_

@@ -1,0 +1,244 @@
+// Power run: a file of problems goes through a program one by one, and each answer is kept with
+// the energy, power, memory and latency of just that answer.
+//
+//   RecordSource -> InferenceClient (Ask) between Telemetry's Begin and End -> RecordSink
+//
+//   auto source = OpenJsonLinesSource("problems.jsonl");
+//   CommandClient client({.command = {"python", "answer.py"}, .model = "llama"});
+//   auto directory = RunDirectory::Open(options, (*source)->sha256(), PrimeHardware(telemetry));
+//   auto outcome = RunPower(options, source->get(), &client, telemetry, directory->get(), nullptr);
+//   // FailedPrecondition: runs/profile_...: there already; --resume goes on, --overwrite ...
+//
+// A record is on the disk before the next is asked: a run that was killed goes on with
+// `resume`, and asks nothing twice. What fails of one record (a crash, a hang, nonsense) is that
+// record's status, never the run's. A value that is not known is null, never 0.
+//
+// Room is left for other clients (HTTP), other sources (data set registries) and other sinks
+// (Parquet): each is an interface of one or two functions.
+//
+// One thread. docs/power-run.md says what is in the directory.
+#ifndef XPLANE_TIME_POWER_RUN_H_
+#define XPLANE_TIME_POWER_RUN_H_
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "xplane_time/power.h"
+
+namespace xplane_time {
+
+// ---- What is asked
+
+struct RunRecord {
+  uint64_t index = 0;  // its place in the input, from 0
+  std::string problem = {}, answer = {}, subject = {};
+  std::string dataset_metadata_json = "{}";
+};
+
+class RecordSource {
+ public:
+  virtual ~RecordSource() = default;
+  // In order; empty at the end.
+  virtual absl::StatusOr<std::optional<RunRecord>> Next() = 0;
+  virtual uint64_t size() const = 0;
+  virtual std::string sha256() const = 0;  // of the input: the same run means the same input
+};
+
+// A record a line: {"problem", "answer"?, "subject"?, "dataset_metadata"?}; fields beyond these
+// join the metadata. The whole file is checked here, before anything is asked. Errors: NotFound,
+// DataLoss (FILE: line N: ...), Unavailable (cannot be read).
+absl::StatusOr<std::unique_ptr<RecordSource>> OpenJsonLinesSource(const std::string& path);
+
+// ---- Who answers
+
+struct RunAnswer {
+  // ok; of the program: runtime_error, oom, timeout, infra; of the driver: crash, crash(SIGNAL),
+  // oom (killed by signal 9), timeout, bad_answer.
+  std::string status = "ok";
+  std::string answer = {}, message = {};
+  std::optional<int64_t> input_tokens = {}, output_tokens = {};
+  std::optional<double> time_to_first_token_ms = {};
+};
+
+class InferenceClient {
+ public:
+  virtual ~InferenceClient() = default;
+  // Failures of one record are its answer. Errors end the run: Cancelled (stopped while it was
+  // under way: the record is not answered), Unavailable and NotFound (no record will be).
+  virtual absl::StatusOr<RunAnswer> Ask(const RunRecord& record) = 0;
+};
+
+struct CommandClientOptions {
+  std::vector<std::string> command;
+  std::string model = {};
+  std::string log_path = {};  // what it prints is appended there; empty: nowhere
+  std::chrono::milliseconds hello_timeout{120'000}, timeout{600'000};  // of an answer
+  int most_failures = 3;  // losses of the process in a row; then it cannot work
+  std::function<bool()> stopped = [] { return false; };
+};
+
+// A command that stays, talked to in JSON Lines on pipes of its own (docs/power-run.md). What
+// dies, hangs or answers nonsense is killed, and started anew for the next record.
+class CommandClient : public InferenceClient {
+ public:
+  explicit CommandClient(CommandClientOptions options);
+  ~CommandClient() override;  // kills what is left
+
+  // Starts it where it does not run. Errors: NotFound, Unavailable, Cancelled.
+  absl::Status Start();
+  absl::StatusOr<RunAnswer> Ask(const RunRecord& record) override;
+  // Says bye, and waits a moment.
+  void Finish();
+  int64_t pid() const;        // 0: it does not run
+  uint64_t restarts() const;  // beyond the first start
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+// ---- What it took
+
+struct RunHardware {
+  std::string label;  // empty: not known yet
+  std::string system_info_json = "null", gpu_info_json = "null";
+};
+
+// One window, with the channels that its gauges number.
+struct RunTelemetry {
+  WindowSummary window = {};
+  std::vector<PowerChannel> channels = {};
+};
+
+class Telemetry {
+ public:
+  virtual ~Telemetry() = default;
+  virtual RunHardware Hardware() = 0;
+  virtual absl::Status Begin(std::string_view name) = 0;
+  virtual absl::StatusOr<RunTelemetry> End(std::string_view name) = 0;
+};
+
+// Over a recorder, and its log: each window is summarized from the part of the log around it,
+// so that a long run costs no more a record than a short one.
+std::unique_ptr<Telemetry> NewRecorderTelemetry(std::unique_ptr<PowerRecorder> recorder);
+// Knows nothing: every value is null.
+std::unique_ptr<Telemetry> NewNoTelemetry();
+
+// "GPU's name" of an inventory (as a part of a path), else the processor's; empty: neither.
+std::string HardwareLabel(const PowerInventory& inventory, std::string_view processor);
+
+// ---- What is kept
+
+struct RunResult {
+  RunRecord record = {};
+  RunAnswer answer = {};
+  std::string model = {};
+  int64_t begin_ns = 0, end_ns = 0;  // CLOCK_MONOTONIC around Ask
+  int64_t begin_unix_ns = 0;
+  std::optional<RunTelemetry> telemetry = {};
+  std::string telemetry_error = {};  // where there is none
+  std::string system_info_json = "null", gpu_info_json = "null";
+};
+
+class RecordSink {
+ public:
+  virtual ~RecordSink() = default;
+  // Of the record with this index: kept already, by a run that is resumed.
+  virtual bool Has(uint64_t index) const = 0;
+  // Kept for good when it returns OK.
+  virtual absl::Status Write(const RunResult& result) = 0;
+  // Every 100 records and at the end: what is said of the run as a whole. `stop_reason` is
+  // "running", "" where all was asked, or why it ended early.
+  virtual absl::Status Checkpoint(std::string_view stop_reason) = 0;
+};
+
+// One record as it stands in records.jsonl, without the end of the line.
+std::string RunResultJson(const RunResult& result);
+
+// ---- The run
+
+struct PowerRunOptions {
+  std::string model, dataset;
+  std::string output_root = "runs";  // the directory is made in it
+  std::optional<uint64_t> max_queries = {};
+  bool overwrite = false, resume = false;
+  // Asked where there is a run already and neither is set; true overwrites.
+  std::function<bool(const std::string& directory)> confirm_overwrite = {};
+  std::function<bool()> stopped = [] { return false; };
+  std::string config_json = "{}";  // how it was called; kept in summary.json
+  int64_t now_unix_ms = 0;         // when; kept there too
+};
+
+// What is done so far, over all the runs that were resumed.
+struct PowerRunTotals {
+  struct Energy {
+    double joules = 0;  // of the known ones
+    uint64_t known = 0, unknown = 0;
+  };
+  uint64_t records = 0, failed = 0;
+  Energy gpu, cpu, ane;
+};
+
+// "profile_{hardware}_{model}_{dataset}": each as letters, digits, "._-"; an empty hardware is
+// UNKNOWN_HW.
+std::string RunDirectoryName(std::string_view hardware, std::string_view model,
+                             std::string_view dataset);
+
+// The directory of a run, locked: run.json, records.jsonl, summary.json.
+class RunDirectory : public RecordSink {
+ public:
+  // Makes it, takes up what is there (`resume`), or throws that away (`overwrite`; only files of
+  // a run, nothing else in it). A half-written last record is dropped. Errors:
+  // FailedPrecondition (it is there, holds something else, is in use, is of another input,
+  // model), DataLoss (a damaged record, with its line), Internal (cannot write).
+  static absl::StatusOr<std::unique_ptr<RunDirectory>> Open(const PowerRunOptions& options,
+                                                            const std::string& input_sha256,
+                                                            const RunHardware& hardware);
+  ~RunDirectory() override;
+
+  bool Has(uint64_t index) const override;
+  absl::Status Write(const RunResult& result) override;  // appends, and syncs
+  absl::Status Checkpoint(std::string_view stop_reason) override;
+  std::string SummaryJson(std::string_view stop_reason) const;
+
+  const std::string& path() const;
+  const PowerRunTotals& totals() const;
+
+ private:
+  struct State;
+  explicit RunDirectory(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+class PowerRunWatcher {
+ public:
+  virtual ~PowerRunWatcher() = default;
+  virtual void OnRecord(const RunResult& result, uint64_t done, uint64_t of) = 0;
+};
+
+struct PowerRunOutcome {
+  uint64_t asked = 0, failed = 0, skipped = 0;  // by this run; skipped: kept already
+  std::string stop_reason = {};                 // empty: all was asked
+  absl::Status stopped_by = {};                 // of the client, where it ended the run
+};
+
+// Asks what is not done yet, up to max_queries of the input; summary.json is written every
+// 100 records and at the end, whatever ends it. Errors: of the source, of the sink.
+absl::StatusOr<PowerRunOutcome> RunPower(const PowerRunOptions& options, RecordSource* source,
+                                         InferenceClient* client, Telemetry* telemetry,
+                                         RecordSink* sink, PowerRunWatcher* watcher);
+
+// Hardware(), asked every 50 ms for at most 2 s, until it has a label.
+RunHardware PrimeHardware(Telemetry* telemetry, const std::function<bool()>& stopped);
+
+}  // namespace xplane_time
+
+#endif  // XPLANE_TIME_POWER_RUN_H_

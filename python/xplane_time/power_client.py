@@ -1,0 +1,113 @@
+"""Commands for `xplane-time power run`: a function that answers, and one call.
+
+    # answer.py
+    from xplane_time.power_client import serve
+
+    def answer(problem):
+        return model.generate(problem)         # the text
+
+    serve(answer)
+
+    $ xplane-time power run problems.jsonl -- python answer.py
+
+Each answer is kept with the energy, power and memory of its time. An answer that is an `Answer` has
+counts of tokens and the time to the first one with it; what is not known is None, never 0. What
+`answer` raises is that record's failure. docs/power-run.md says what goes over the wire, for
+commands in another language.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import os
+import pathlib
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import IO, Any
+
+from xplane_time.errors import ArgumentError
+
+__all__ = ["Answer", "Question", "serve"]
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A text, and what it took."""
+
+    text: str
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    time_to_first_token_ms: float | None = None
+
+
+@dataclass(frozen=True)
+class Question:
+    """A record as the command sees it: not with the right answer."""
+
+    problem: str
+    model: str
+    subject: str
+    dataset_metadata: dict[str, Any]
+
+
+def serve(answer: Callable[..., str | Answer]) -> None:
+    """Answers the driver until it says bye.
+
+    `answer(problem)`, or `answer(problem, question)` for the rest of the record, returns a text
+    or an Answer. Errors: ArgumentError where there is no driver.
+    """
+    try:
+        requests = os.fdopen(int(os.environ["XPLANE_TIME_HARNESS_IN"]), "rb")
+        answers = os.fdopen(int(os.environ["XPLANE_TIME_HARNESS_OUT"]), "wb")
+    except (KeyError, ValueError, OSError):
+        raise ArgumentError(
+            "INVALID_ARGUMENT", "no driver: it is run by xplane-time power run RECORDS -- COMMAND"
+        ) from None
+    with requests, answers:
+        _serve(answer, requests, answers)
+
+
+def _serve(answer: Callable[..., str | Answer], requests: IO[bytes], answers: IO[bytes]) -> None:
+    def send(**message: Any) -> None:
+        answers.write(json.dumps({"v": 1, **message}).encode() + b"\n")
+        answers.flush()
+
+    takes_question = _takes_two(answer)
+    for line in requests:
+        request = json.loads(line)
+        kind = request.get("type")
+        if kind == "bye":
+            return
+        if kind == "hello":
+            send(type="hello", name=pathlib.Path(sys.argv[0]).name)
+        elif kind == "ask":
+            question = Question(request["problem"], request.get("model", ""),
+                                request.get("subject", ""), request.get("dataset_metadata") or {})
+            more = (question,) if takes_question else ()
+            send(type="answer", request=request["request"], **_answered(answer, question, more))
+
+
+def _answered(answer: Callable[..., str | Answer], question: Question,
+              more: tuple[Question, ...]) -> dict[str, Any]:
+    try:
+        given = answer(question.problem, *more)
+        if isinstance(given, str):
+            given = Answer(given)
+        if not isinstance(given, Answer):
+            raise TypeError(f"answer() returned {type(given).__name__}, not a str or an Answer")
+    except Exception as error:  # the record's own
+        text = f"{type(error).__name__}: {error}"
+        memory = isinstance(error, MemoryError) or "RESOURCE_EXHAUSTED" in text
+        return {"status": "oom" if memory else "runtime_error", "message": text[:2000]}
+    return {"status": "ok", "answer": given.text, "input_tokens": given.input_tokens,
+            "output_tokens": given.output_tokens,
+            "time_to_first_token_ms": given.time_to_first_token_ms}
+
+
+def _takes_two(answer: Callable[..., Any]) -> bool:
+    positional = [each for each in inspect.signature(answer).parameters.values()
+                  if each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD)
+                  and each.default is each.empty]
+    return len(positional) > 1

@@ -1,0 +1,165 @@
+#include <algorithm>
+#include <array>
+#include <string>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "harness/messages.h"
+#include "harness/process.h"
+#include "xplane_time/power_run.h"
+
+namespace xplane_time {
+namespace {
+
+using harness::Fields;
+using harness::Json;
+
+constexpr std::chrono::milliseconds kToFinish(2000);
+constexpr std::array<std::string_view, 5> kStatuses = {"ok", "runtime_error", "oom", "timeout",
+                                                       "infra"};
+
+std::string AskLine(int64_t request, const std::string& model, const RunRecord& record) {
+  Json message = harness::Message("ask");
+  message["request"] = request;
+  message["model"] = model;
+  message["problem"] = record.problem;
+  message["subject"] = record.subject;
+  message["dataset_metadata"] =
+      Json::parse(record.dataset_metadata_json, nullptr, /*allow_exceptions=*/false);
+  return harness::Line(message);
+}
+
+absl::StatusOr<RunAnswer> ParseRunAnswer(const std::string& line, int64_t request) {
+  const auto message = harness::ParseMessage(line);
+  if (!message.ok()) return message.status();
+  Fields fields(message->object);
+  if (message->type != "answer") fields.Fail("type", "answer");
+  const int64_t answered = fields.Integer("request", 0, true).value_or(-1);
+  if (fields.error().empty() && answered != request) {
+    fields.Fail("request", absl::StrCat(request, ", not ", answered));
+  }
+  RunAnswer answer;
+  answer.status = fields.Text("status", true);
+  if (std::find(kStatuses.begin(), kStatuses.end(), answer.status) == kStatuses.end()) {
+    fields.Fail("status", "one of those in docs/power-run.md");
+  }
+  answer.answer = fields.Text("answer", answer.status == "ok");
+  answer.message = fields.Text("message");
+  answer.input_tokens = fields.Integer("input_tokens", 0);
+  answer.output_tokens = fields.Integer("output_tokens", 0);
+  answer.time_to_first_token_ms = fields.Real("time_to_first_token_ms", 0);
+  if (!fields.error().empty()) return harness::Misfit(line, fields.error());
+  return answer;
+}
+
+}  // namespace
+
+struct CommandClient::State {
+  absl::StatusOr<std::string> Exchange(const std::string& line, std::chrono::milliseconds timeout) {
+    const Deadline deadline = MonotonicClock::now() + timeout;
+    if (absl::Status status = process->Send(line, deadline); !status.ok()) return status;
+    return process->Receive(deadline);
+  }
+  absl::Status Hello();
+  // Of a process that did not answer as it should; it is gone then.
+  RunAnswer Lost(const absl::Status& status);
+
+  CommandClientOptions options;
+  std::optional<HarnessProcess> process = {};
+  std::string last_failure = {};
+  int64_t next_request = 1;
+  uint64_t starts = 0;
+  int failures_in_a_row = 0;
+};
+
+absl::Status CommandClient::State::Hello() {
+  Json hello = harness::Message("hello");
+  hello["model"] = options.model;
+  const auto line = Exchange(harness::Line(hello), options.hello_timeout);
+  if (!line.ok()) return line.status();
+  const auto answer = harness::ParseMessage(*line);
+  if (!answer.ok()) return answer.status();
+  return answer->type == "hello" ? absl::OkStatus()
+                                 : harness::Misfit(*line, "the first answer is not hello");
+}
+
+RunAnswer CommandClient::State::Lost(const absl::Status& status) {
+  RunAnswer answer;
+  if (absl::IsDeadlineExceeded(status)) {
+    answer = {.status = "timeout", .message = "no answer in time"};
+  } else if (absl::IsUnavailable(status)) {
+    const std::string ending = process->Ending();
+    answer = {.status = StatusOfEnding(ending), .message = absl::StrCat("it ended: ", ending)};
+  } else {
+    answer = {.status = "bad_answer", .message = std::string(status.message())};
+  }
+  const std::string printed(absl::StripAsciiWhitespace(process->Printed()));
+  if (!printed.empty()) absl::StrAppend(&answer.message, "; its last words: ", printed);
+  process.reset();
+  ++failures_in_a_row;
+  last_failure = answer.message;
+  return answer;
+}
+
+CommandClient::CommandClient(CommandClientOptions options)
+    : state_(std::make_unique<State>(State{.options = std::move(options)})) {}
+CommandClient::~CommandClient() = default;
+
+absl::Status CommandClient::Start() {
+  State& state = *state_;
+  if (state.process.has_value()) return absl::OkStatus();
+  const std::string name = absl::StrCat("the command \"", state.options.command[0], "\"");
+  if (state.failures_in_a_row >= state.options.most_failures) {
+    return absl::UnavailableError(absl::StrCat(name, " was lost ", state.failures_in_a_row,
+                                               " times in a row: ", state.last_failure,
+                                               "; mend it, and go on with --resume"));
+  }
+  auto process = HarnessProcess::Start({.command = state.options.command,
+                                        .log_path = state.options.log_path,
+                                        .stopped = state.options.stopped});
+  if (!process.ok()) return process.status();
+  state.process.emplace(*std::move(process));
+  ++state.starts;
+  const absl::Status status = state.Hello();
+  if (status.ok()) return status;
+  if (absl::IsCancelled(status)) {
+    state.process.reset();
+    return status;
+  }
+  return absl::UnavailableError(absl::StrCat(name,
+                                             " did not say hello: ", state.Lost(status).message,
+                                             "; docs/power-run.md says what it should"));
+}
+
+absl::StatusOr<RunAnswer> CommandClient::Ask(const RunRecord& record) {
+  if (absl::Status status = Start(); !status.ok()) return status;
+  State& state = *state_;
+  const int64_t request = state.next_request++;
+  const auto line =
+      state.Exchange(AskLine(request, state.options.model, record), state.options.timeout);
+  auto answer = line.ok() ? ParseRunAnswer(*line, request) : line.status();
+  if (absl::IsCancelled(answer.status())) {
+    state.process.reset();
+    return answer;
+  }
+  if (!answer.ok()) return state.Lost(answer.status());
+  state.failures_in_a_row = 0;
+  return answer;
+}
+
+void CommandClient::Finish() {
+  if (!state_->process.has_value()) return;
+  const Deadline deadline = MonotonicClock::now() + kToFinish;
+  static_cast<void>(state_->process->Send(harness::Line(harness::Message("bye")), deadline));
+  state_->process->End(deadline);
+  state_->process.reset();
+}
+
+int64_t CommandClient::pid() const {
+  return state_->process.has_value() ? state_->process->pid() : 0;
+}
+
+uint64_t CommandClient::restarts() const { return state_->starts == 0 ? 0 : state_->starts - 1; }
+
+}  // namespace xplane_time

@@ -1,0 +1,125 @@
+#include <filesystem>
+#include <fstream>
+#include <tuple>
+#include <utility>
+
+#include <nlohmann/json.hpp>
+
+#include "absl/strings/str_cat.h"
+#include "json_nesting.h"
+#include "power/sha256.h"
+#include "xplane_time/power_run.h"
+
+namespace xplane_time {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr size_t kMostLineBytes = size_t{16} << 20;
+constexpr size_t kMostLevels = 64;
+
+// A field of text, or why it is none.
+std::string TakeText(const Json& object, const char* name, bool needed, std::string* text) {
+  const auto at = object.find(name);
+  if (at == object.end() || at->is_null()) {
+    return needed ? absl::StrCat("it has no \"", name, "\"") : "";
+  }
+  if (!at->is_string()) return absl::StrCat("its \"", name, "\" is not a text");
+  *text = at->get<std::string>();
+  return "";
+}
+
+// Empty, or what is wrong with the line.
+std::string ParseRecord(const std::string& line, RunRecord* record) {
+  if (NestsDeeper(line, kMostLevels)) return "it is nested too deeply";
+  const Json object = Json::parse(line, nullptr, /*allow_exceptions=*/false);
+  if (!object.is_object()) return "it is not a JSON object";
+  for (const auto& [name, needed, text] : {std::tuple{"problem", true, &record->problem},
+                                           {"answer", false, &record->answer},
+                                           {"subject", false, &record->subject}}) {
+    if (std::string error = TakeText(object, name, needed, text); !error.empty()) return error;
+  }
+  Json metadata = object.value("dataset_metadata", Json());
+  if (metadata.is_null()) metadata = Json::object();
+  if (!metadata.is_object()) return "its \"dataset_metadata\" is not an object";
+  for (const auto& [name, value] : object.items()) {
+    const bool known =
+        name == "problem" || name == "answer" || name == "subject" || name == "dataset_metadata";
+    if (!known && !metadata.contains(name)) metadata[name] = value;
+  }
+  record->dataset_metadata_json = metadata.dump();
+  return "";
+}
+
+class JsonLinesSource : public RecordSource {
+ public:
+  explicit JsonLinesSource(std::string path) : path_(std::move(path)), file_(path_) {}
+
+  // Reads it all once: what is wrong is known before anything is asked.
+  absl::Status CheckAll() {
+    std::error_code error;
+    if (!std::filesystem::exists(path_, error)) {
+      return absl::NotFoundError(absl::StrCat(path_, ": no such file"));
+    }
+    if (!std::filesystem::is_regular_file(path_, error) || !file_.is_open()) {
+      return absl::UnavailableError(absl::StrCat(path_, ": not a file that can be read"));
+    }
+    for (;;) {
+      const auto record = Read(&hash_);
+      if (!record.ok()) return record.status();
+      if (!record->has_value()) break;
+      ++size_;
+    }
+    if (size_ == 0) {
+      return absl::DataLossError(
+          absl::StrCat(path_, ": no record; one JSON object a line, with a \"problem\""));
+    }
+    sha256_ = hash_.Hex();
+    file_.clear();
+    file_.seekg(0);
+    line_ = next_ = 0;
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<std::optional<RunRecord>> Next() override { return Read(nullptr); }
+  uint64_t size() const override { return size_; }
+  std::string sha256() const override { return sha256_; }
+
+ private:
+  // The next line that is not empty.
+  absl::StatusOr<std::optional<RunRecord>> Read(power::Sha256* hash) {
+    for (std::string line; std::getline(file_, line);) {
+      ++line_;
+      if (hash != nullptr) {
+        hash->Update(line);
+        if (!file_.eof()) hash->Update("\n");
+      }
+      if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
+      RunRecord record = {.index = next_};
+      std::string error = "it is longer than 16 MiB";
+      if (line.size() <= kMostLineBytes) error = ParseRecord(line, &record);
+      if (!error.empty()) {
+        return absl::DataLossError(absl::StrCat(path_, ": line ", line_, ": ", error));
+      }
+      ++next_;
+      return std::optional(std::move(record));
+    }
+    if (file_.bad()) return absl::UnavailableError(absl::StrCat(path_, ": cannot be read"));
+    return std::optional<RunRecord>();
+  }
+
+  std::string path_, sha256_;
+  std::ifstream file_;
+  power::Sha256 hash_;
+  uint64_t line_ = 0, next_ = 0, size_ = 0;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<RecordSource>> OpenJsonLinesSource(const std::string& path) {
+  auto source = std::make_unique<JsonLinesSource>(path);
+  if (absl::Status status = source->CheckAll(); !status.ok()) return status;
+  return source;
+}
+
+}  // namespace xplane_time

@@ -1,0 +1,274 @@
+#include "power/run/result_json.h"
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace xplane_time::power {
+namespace {
+
+constexpr double kMebibyte = 1048576, kGibibyte = 1073741824;
+// Of a model's metrics, what is counted in totals.
+constexpr char kGpuJoules[] = "per_query_joules", kCpuJoules[] = "cpu_per_query_joules",
+               kAneJoules[] = "ane_per_query_joules";
+
+Json Number(std::optional<double> value) {
+  return value.has_value() && std::isfinite(*value) ? Json(*value) : Json(nullptr);
+}
+Json Number(std::optional<int64_t> value) {
+  return value.has_value() ? Json(*value) : Json(nullptr);
+}
+Json NotNegative(std::optional<double> value) {
+  return Number(value.has_value() && *value >= 0 ? value : std::nullopt);
+}
+Json ReasonJson(PowerReason reason) {
+  return reason == PowerReason::kKnown ? Json(nullptr) : Json(PowerReasonName(reason));
+}
+Json Parsed(const std::string& text) {
+  return Json::parse(text, nullptr, /*allow_exceptions=*/false);
+}
+
+// The devices of one domain that count: together where all of them are known.
+struct Part {
+  std::optional<double> energy_j = {}, mean_w = {}, peak_w = {};
+  double coverage = 0;
+  PowerReason reason = PowerReason::kUnsupported;
+};
+
+Part PartOf(const RunTelemetry& telemetry, std::string_view domain) {
+  Part part;
+  bool first = true;
+  const auto add = [&first](std::optional<double> value, std::optional<double>* sum) {
+    if (first) *sum = 0;
+    *sum = value.has_value() && sum->has_value() ? std::optional(**sum + *value) : std::nullopt;
+  };
+  for (const EnergyEstimate& each : telemetry.window.energies) {
+    if (!each.in_total || each.domain != domain) continue;
+    add(each.energy_j, &part.energy_j);
+    add(each.mean_w, &part.mean_w);
+    add(each.peak_w, &part.peak_w);
+    part.coverage = first ? each.coverage : std::min(part.coverage, each.coverage);
+    if (first || each.reason != PowerReason::kKnown) part.reason = each.reason;
+    first = false;
+  }
+  return part;
+}
+
+// How a quantity of several devices is one.
+enum class Over : uint8_t { kSum, kMean };
+
+struct Stats {
+  std::optional<double> avg = {}, max = {}, median = {}, min = {};
+};
+
+std::vector<const GaugeSummary*> GaugesOf(const RunTelemetry& telemetry, std::string_view domain,
+                                          std::string_view quantity) {
+  std::vector<const GaugeSummary*> found;
+  for (const GaugeSummary& each : telemetry.window.gauges) {
+    const PowerChannel& channel = telemetry.channels.at(each.channel);
+    if (channel.domain == domain && channel.quantity == quantity && each.n > 0) {
+      found.push_back(&each);
+    }
+  }
+  return found;
+}
+
+// Extremes and medians of a sum are not sums of theirs: with several devices they are unknown.
+Stats StatsOf(const std::vector<const GaugeSummary*>& gauges, double unit, Over over) {
+  Stats stats;
+  if (gauges.empty()) return stats;
+  double sum = 0;
+  for (const GaugeSummary* each : gauges) sum += each->avg.value_or(NAN);
+  const double count = static_cast<double>(gauges.size());
+  stats.avg = (over == Over::kSum ? sum : sum / count) / unit;
+  const auto scaled = [&](std::optional<double> value) {
+    return value.has_value() ? std::optional(*value / unit) : std::nullopt;
+  };
+  if (gauges.size() == 1) {
+    stats.max = scaled(gauges[0]->max);
+    stats.median = scaled(gauges[0]->median);
+    stats.min = scaled(gauges[0]->min);
+  } else if (over == Over::kMean) {
+    const auto less = [](const GaugeSummary* a, const GaugeSummary* b) { return a->max < b->max; };
+    const auto lower = [](const GaugeSummary* a, const GaugeSummary* b) { return a->min < b->min; };
+    stats.max = scaled((*std::max_element(gauges.begin(), gauges.end(), less))->max);
+    stats.min = scaled((*std::min_element(gauges.begin(), gauges.end(), lower))->min);
+  }
+  return stats;
+}
+
+Json StatsJson(const Stats& stats) {
+  return {{"avg", Number(stats.avg)},
+          {"max", Number(stats.max)},
+          {"median", Number(stats.median)},
+          {"min", Number(stats.min)}};
+}
+
+// Of the readings of power where there are some, else of the energy.
+Json PowerJson(const RunTelemetry& telemetry, std::string_view domain) {
+  constexpr double kMilliwatt = 1000;
+  Stats stats = StatsOf(GaugesOf(telemetry, domain, "power_mw"), kMilliwatt, Over::kSum);
+  if (!stats.avg.has_value()) {
+    const Part part = PartOf(telemetry, domain);
+    stats = {.avg = part.mean_w, .max = part.peak_w};
+  }
+  return {{"per_query_watts", StatsJson(stats)}, {"total_watts", StatsJson(stats)}};
+}
+
+Json EnergyJson(const RunTelemetry& telemetry) {
+  const Part gpu = PartOf(telemetry, "gpu"), cpu = PartOf(telemetry, "package");
+  return {{kGpuJoules, NotNegative(gpu.energy_j)},
+          {"total_joules", NotNegative(gpu.energy_j)},
+          {kCpuJoules, NotNegative(cpu.energy_j)},
+          {"cpu_total_joules", NotNegative(cpu.energy_j)},
+          {kAneJoules, nullptr},
+          {"ane_total_joules", nullptr},
+          {"coverage", gpu.coverage},
+          {"reason", ReasonJson(gpu.reason)},
+          {"cpu_coverage", cpu.coverage},
+          {"cpu_reason", ReasonJson(cpu.reason)},
+          {"ane_reason", PowerReasonName(PowerReason::kUnsupported)}};
+}
+
+Json LatencyJson(const RunResult& result) {
+  const double seconds = static_cast<double>(result.end_ns - result.begin_ns) * 1e-9;
+  const auto first_ms = result.answer.time_to_first_token_ms;
+  const double tokens = static_cast<double>(result.answer.output_tokens.value_or(0));
+  const bool rate = tokens > 0 && seconds > 0;
+  const auto known = [](bool is, double value) { return is ? Json(value) : Json(nullptr); };
+  return {{"per_token_ms", known(rate, seconds * 1000 / tokens)},
+          {"throughput_tokens_per_sec", known(rate, tokens / seconds)},
+          {"time_to_first_token_seconds", known(first_ms.has_value(), first_ms.value_or(0) / 1000)},
+          {"total_query_seconds", seconds}};
+}
+
+Json TokensJson(const RunAnswer& answer) {
+  const auto in = answer.input_tokens, out = answer.output_tokens;
+  int64_t total = 0;
+  const bool known =
+      in.has_value() && out.has_value() && !__builtin_add_overflow(*in, *out, &total);
+  return {{"input", Number(in)},
+          {"output", Number(out)},
+          {"total", known ? Json(total) : Json(nullptr)}};
+}
+
+Json UtilizationJson(const RunTelemetry& telemetry) {
+  constexpr double kPercent = 10'000;  // of ppm
+  const Stats busy =
+      StatsOf(GaugesOf(telemetry, "gpu", "utilization_gpu_ppm"), kPercent, Over::kMean);
+  const auto gigabytes = [&](std::string_view quantity) {
+    std::optional<double> most;
+    for (const GaugeSummary* each : GaugesOf(telemetry, "gpu", quantity)) {
+      most = std::max(most, each->max);
+    }
+    return most.has_value() ? Json(*most / kGibibyte) : Json(nullptr);
+  };
+  return {{"gpu",
+           {{"compute_utilization_pct", nullptr},  // NVML's is the share of time with a kernel
+            {"memory_bandwidth_utilization_pct", nullptr},
+            {"tensor_core_utilization_pct", nullptr},
+            {"busy_pct", Number(busy.avg)},
+            {"memory_used_gb", gigabytes("memory_used_bytes")},
+            {"memory_total_gb", gigabytes("memory_total_bytes")}}},
+          {"derived", Json::object()}};
+}
+
+Json MetricsJson(const RunResult& result, const RunTelemetry& telemetry) {
+  const auto stats = [&](std::string_view domain, std::string_view quantity, double unit,
+                         Over over) {
+    return StatsJson(StatsOf(GaugesOf(telemetry, domain, quantity), unit, over));
+  };
+  return {{"compute_metrics", Json::object()},
+          {"energy_metrics", EnergyJson(telemetry)},
+          {"latency_metrics", LatencyJson(result)},
+          {"memory_metrics",
+           {{"cpu_mb", stats("process", "rss_bytes", kMebibyte, Over::kSum)},
+            {"gpu_mb", stats("gpu", "memory_used_bytes", kMebibyte, Over::kSum)}}},
+          {"power_metrics",
+           {{"gpu", PowerJson(telemetry, "gpu")}, {"cpu", PowerJson(telemetry, "package")}}},
+          {"temperature_metrics", stats("gpu", "temperature_mc", 1000, Over::kMean)},
+          {"token_metrics", TokensJson(result.answer)},
+          {"hardware_utilization", UtilizationJson(telemetry)},
+          {"gpu_info", Parsed(result.gpu_info_json)},
+          {"system_info", Parsed(result.system_info_json)},
+          {"lm_response", result.answer.status == "ok" ? Json(result.answer.answer) : Json()}};
+}
+
+Json EstimatesJson(const RunTelemetry& telemetry) {
+  Json all = Json::array();
+  for (const EnergyEstimate& each : telemetry.window.energies) {
+    all.push_back({{"source", each.source},
+                   {"device", each.device},
+                   {"domain", each.domain},
+                   {"in_total", each.in_total},
+                   {"energy_joules", NotNegative(each.energy_j)},
+                   {"lo_joules", Number(each.lo_j)},
+                   {"hi_joules", Number(each.hi_j)},
+                   {"estimator", EnergyEstimatorName(each.estimator)},
+                   {"coverage", each.coverage},
+                   {"reason", ReasonJson(each.reason)},
+                   {"shared_device", each.shared},
+                   {"inconsistent", each.inconsistent}});
+  }
+  return all;
+}
+
+}  // namespace
+
+Json ResultJson(const RunResult& result) {
+  const RunTelemetry telemetry = result.telemetry.value_or(RunTelemetry{});
+  const bool answered = result.answer.status == "ok";
+  Json record = {{"index", result.record.index},
+                 {"problem", result.record.problem},
+                 {"answer", result.record.answer},
+                 {"subject", result.record.subject},
+                 {"dataset_metadata", Parsed(result.record.dataset_metadata_json)}};
+  record["status"] = result.answer.status;
+  record["message"] = result.answer.message;
+  record["model_answers"][result.model] = answered ? Json(result.answer.answer) : Json();
+  record["model_metrics"][result.model] = MetricsJson(result, telemetry);
+  record["interval"] = {{"begin_unix_ns", result.begin_unix_ns},
+                        {"begin_ns", result.begin_ns},
+                        {"end_ns", result.end_ns},
+                        {"suspended_ns", telemetry.window.suspended_ns}};
+  record["energies"] = EstimatesJson(telemetry);
+  record["telemetry_error"] =
+      result.telemetry_error.empty() ? Json() : Json(result.telemetry_error);
+  return record;
+}
+
+bool AddToTotals(const Json& record, PowerRunTotals* totals) {
+  const auto text = [](const Json& object, const char* name) {
+    return object.is_object() && object.contains(name) && object[name].is_string();
+  };
+  if (!text(record, "status") || !record.contains("model_metrics")) return false;
+  const Json& models = record["model_metrics"];
+  if (!models.is_object() || models.size() != 1) return false;
+  const Json& metrics = models.begin().value();
+  if (!metrics.is_object() || !metrics.contains("energy_metrics")) return false;
+  const Json& energies = metrics["energy_metrics"];
+  const auto add = [&](const char* name, PowerRunTotals::Energy* energy) {
+    const bool known = energies.contains(name) && energies[name].is_number();
+    (known ? energy->known : energy->unknown) += 1;
+    if (known) energy->joules += energies[name].get<double>();
+  };
+  add(kGpuJoules, &totals->gpu);
+  add(kCpuJoules, &totals->cpu);
+  add(kAneJoules, &totals->ane);
+  ++totals->records;
+  totals->failed += record["status"] == "ok" ? 0 : 1;
+  return true;
+}
+
+}  // namespace xplane_time::power
+
+namespace xplane_time {
+
+std::string RunResultJson(const RunResult& result) {
+  return power::ResultJson(result).dump(-1, ' ', false, power::Json::error_handler_t::replace);
+}
+
+}  // namespace xplane_time

@@ -1,0 +1,121 @@
+#include <algorithm>
+#include <chrono>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "xplane_time/power_run.h"
+
+namespace xplane_time {
+namespace {
+
+constexpr uint64_t kCheckpointEvery = 100;
+constexpr char kWindow[] = "query";
+
+template <typename Clock>
+int64_t Now() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now().time_since_epoch())
+      .count();
+}
+
+// Asks for one record inside a window. Errors: of the client.
+absl::StatusOr<RunResult> AskMeasured(const RunRecord& record, InferenceClient* client,
+                                      Telemetry* telemetry) {
+  RunResult result = {.record = record};
+  const absl::Status begun = telemetry->Begin(kWindow);
+  result.begin_unix_ns = Now<std::chrono::system_clock>();
+  result.begin_ns = Now<std::chrono::steady_clock>();
+  auto answer = client->Ask(record);
+  result.end_ns = Now<std::chrono::steady_clock>();
+  auto window = begun.ok() ? telemetry->End(kWindow) : absl::StatusOr<RunTelemetry>(begun);
+  if (!answer.ok()) return answer.status();
+  result.answer = *std::move(answer);
+  if (window.ok()) {
+    result.telemetry = *std::move(window);
+  } else {
+    result.telemetry_error = std::string(window.status().message());
+  }
+  const RunHardware hardware = telemetry->Hardware();
+  result.system_info_json = hardware.system_info_json;
+  result.gpu_info_json = hardware.gpu_info_json;
+  return result;
+}
+
+class NoTelemetry : public Telemetry {
+ public:
+  RunHardware Hardware() override { return {}; }
+  absl::Status Begin(std::string_view /*name*/) override { return absl::OkStatus(); }
+  absl::StatusOr<RunTelemetry> End(std::string_view name) override {
+    RunTelemetry nothing;
+    nothing.window.name = name;
+    return nothing;
+  }
+};
+
+}  // namespace
+
+std::string HardwareLabel(const PowerInventory& inventory, std::string_view processor) {
+  for (const PowerDevice& device : inventory.devices) {
+    const bool gpu = std::any_of(
+        inventory.channels.begin(), inventory.channels.end(),
+        [&](const PowerChannel& c) { return c.device == device.id && c.domain == "gpu"; });
+    if (gpu && !device.name.empty()) return device.name;
+  }
+  return std::string(processor);
+}
+
+std::unique_ptr<Telemetry> NewNoTelemetry() { return std::make_unique<NoTelemetry>(); }
+
+RunHardware PrimeHardware(Telemetry* telemetry, const std::function<bool()>& stopped) {
+  constexpr std::chrono::milliseconds kAtMost(2000), kEvery(50);
+  const auto deadline = std::chrono::steady_clock::now() + kAtMost;
+  for (;;) {
+    RunHardware hardware = telemetry->Hardware();
+    const bool late = std::chrono::steady_clock::now() + kEvery > deadline;
+    if (!hardware.label.empty() || late || stopped()) return hardware;
+    std::this_thread::sleep_for(kEvery);
+  }
+}
+
+absl::StatusOr<PowerRunOutcome> RunPower(const PowerRunOptions& options, RecordSource* source,
+                                         InferenceClient* client, Telemetry* telemetry,
+                                         RecordSink* sink, PowerRunWatcher* watcher) {
+  PowerRunOutcome outcome;
+  const uint64_t total = std::min(source->size(), options.max_queries.value_or(source->size()));
+  absl::Status failed;  // of the source or the sink
+  for (uint64_t index = 0; index < total && failed.ok() && outcome.stopped_by.ok(); ++index) {
+    auto record = source->Next();
+    failed = record.status();
+    if (!failed.ok() || !record->has_value()) break;
+    if (sink->Has(index)) {
+      ++outcome.skipped;
+      continue;
+    }
+    if (options.stopped()) {
+      outcome.stopped_by = absl::CancelledError("stopped");
+      break;
+    }
+    auto result = AskMeasured(**record, client, telemetry);
+    if (!result.ok()) {
+      outcome.stopped_by = result.status();
+      break;
+    }
+    result->model = options.model;
+    failed = sink->Write(*result);
+    if (!failed.ok()) break;
+    ++outcome.asked;
+    outcome.failed += result->answer.status == "ok" ? 0 : 1;
+    if (watcher != nullptr) watcher->OnRecord(*result, outcome.skipped + outcome.asked, total);
+    if (outcome.asked % kCheckpointEvery == 0) failed = sink->Checkpoint("running");
+  }
+  if (absl::IsCancelled(outcome.stopped_by)) outcome.stop_reason = "interrupted";
+  if (!outcome.stopped_by.ok() && outcome.stop_reason.empty()) outcome.stop_reason = "no_client";
+  if (!failed.ok()) {
+    static_cast<void>(sink->Checkpoint("failed"));
+    return failed;
+  }
+  if (absl::Status status = sink->Checkpoint(outcome.stop_reason); !status.ok()) return status;
+  return outcome;
+}
+
+}  // namespace xplane_time

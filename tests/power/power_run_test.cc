@@ -1,0 +1,301 @@
+#include "xplane_time/power_run.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace xplane_time {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using Json = nlohmann::ordered_json;
+
+constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+
+class FakeSource : public RecordSource {
+ public:
+  explicit FakeSource(uint64_t size) : size_(size) {}
+  absl::StatusOr<std::optional<RunRecord>> Next() override {
+    if (next_ == size_) return std::optional<RunRecord>();
+    return std::optional(RunRecord{.index = next_++, .problem = "p"});
+  }
+  uint64_t size() const override { return size_; }
+  std::string sha256() const override { return "hash"; }
+
+ private:
+  uint64_t size_, next_ = 0;
+};
+
+class FakeClient : public InferenceClient {
+ public:
+  absl::StatusOr<RunAnswer> Ask(const RunRecord& record) override {
+    asked.push_back(record.index);
+    if (record.index == lost_at) return absl::UnavailableError("lost");
+    RunAnswer answer;
+    answer.status = record.index == failed_at ? "timeout" : "ok";
+    return answer;
+  }
+  std::vector<uint64_t> asked;
+  uint64_t lost_at = UINT64_MAX, failed_at = UINT64_MAX;
+};
+
+class FakeSink : public RecordSink {
+ public:
+  bool Has(uint64_t index) const override { return has.contains(index); }
+  absl::Status Write(const RunResult& result) override {
+    if (result.record.index == broken_at) return absl::InternalError("full");
+    has.insert(result.record.index);
+    results.push_back(result);
+    return absl::OkStatus();
+  }
+  absl::Status Checkpoint(std::string_view stop_reason) override {
+    checkpoints.emplace_back(stop_reason);
+    return absl::OkStatus();
+  }
+  std::set<uint64_t> has;
+  std::vector<RunResult> results;
+  std::vector<std::string> checkpoints;
+  uint64_t broken_at = UINT64_MAX;
+};
+
+class BrokenTelemetry : public Telemetry {
+ public:
+  RunHardware Hardware() override { return {}; }
+  absl::Status Begin(std::string_view) override { return absl::OkStatus(); }
+  absl::StatusOr<RunTelemetry> End(std::string_view) override {
+    return absl::DataLossError("the log is gone");
+  }
+};
+
+TEST(RunPower, AsksWhatIsNotKeptUpToTheMost) {
+  FakeSource source(5);
+  FakeClient client;
+  FakeSink sink;
+  sink.has = {0, 2};
+  PowerRunOptions options;
+  options.max_queries = 4;
+  const auto telemetry = NewNoTelemetry();
+  const auto outcome = RunPower(options, &source, &client, telemetry.get(), &sink, nullptr);
+  ASSERT_TRUE(outcome.ok()) << outcome.status();
+  EXPECT_THAT(client.asked, ElementsAre(1, 3));
+  EXPECT_EQ(outcome->asked, 2u);
+  EXPECT_EQ(outcome->skipped, 2u);
+  EXPECT_EQ(outcome->stop_reason, "");
+  EXPECT_THAT(sink.checkpoints, ElementsAre(""));
+}
+
+TEST(RunPower, CheckpointsEveryHundredRecords) {
+  FakeSource source(250);
+  FakeClient client;
+  FakeSink sink;
+  const auto telemetry = NewNoTelemetry();
+  ASSERT_TRUE(RunPower({}, &source, &client, telemetry.get(), &sink, nullptr).ok());
+  EXPECT_THAT(sink.checkpoints, ElementsAre("running", "running", ""));
+}
+
+TEST(RunPower, WhatEndsItIsLabelledAndWhatFailsIsCounted) {
+  FakeSource source(5);
+  FakeClient client;
+  client.failed_at = 1;
+  client.lost_at = 3;
+  FakeSink sink;
+  const auto telemetry = NewNoTelemetry();
+  const auto outcome = RunPower({}, &source, &client, telemetry.get(), &sink, nullptr);
+  ASSERT_TRUE(outcome.ok());
+  EXPECT_EQ(outcome->asked, 3u);
+  EXPECT_EQ(outcome->failed, 1u);
+  EXPECT_EQ(outcome->stop_reason, "no_client");
+  EXPECT_TRUE(absl::IsUnavailable(outcome->stopped_by));
+  EXPECT_THAT(sink.checkpoints, ElementsAre("no_client"));
+}
+
+TEST(RunPower, StoppedBetweenRecords) {
+  FakeSource source(5);
+  FakeClient client;
+  FakeSink sink;
+  PowerRunOptions options;
+  options.stopped = [&] { return client.asked.size() == 2; };
+  const auto telemetry = NewNoTelemetry();
+  const auto outcome = RunPower(options, &source, &client, telemetry.get(), &sink, nullptr);
+  ASSERT_TRUE(outcome.ok());
+  EXPECT_EQ(outcome->stop_reason, "interrupted");
+  EXPECT_EQ(sink.results.size(), 2u);
+}
+
+TEST(RunPower, ARecordThatCannotBeKeptIsAnError) {
+  FakeSource source(5);
+  FakeClient client;
+  FakeSink sink;
+  sink.broken_at = 1;
+  const auto telemetry = NewNoTelemetry();
+  const auto outcome = RunPower({}, &source, &client, telemetry.get(), &sink, nullptr);
+  EXPECT_TRUE(absl::IsInternal(outcome.status()));
+  EXPECT_THAT(client.asked, ElementsAre(0, 1));
+}
+
+TEST(RunPower, AnswersOutliveTelemetryThatFails) {
+  FakeSource source(1);
+  FakeClient client;
+  FakeSink sink;
+  BrokenTelemetry telemetry;
+  ASSERT_TRUE(RunPower({}, &source, &client, &telemetry, &sink, nullptr).ok());
+  const Json record = Json::parse(RunResultJson(sink.results.at(0)));
+  EXPECT_EQ(record["status"], "ok");
+  EXPECT_EQ(record["telemetry_error"], "the log is gone");
+  EXPECT_TRUE(record["model_metrics"][""]["energy_metrics"]["per_query_joules"].is_null());
+}
+
+EnergyEstimate Estimate(const char* device, const char* domain, std::optional<double> energy_j) {
+  EnergyEstimate estimate;
+  estimate.source = "s";
+  estimate.device = device;
+  estimate.domain = domain;
+  estimate.in_total = true;
+  estimate.energy_j = energy_j;
+  estimate.coverage = energy_j.has_value() ? 0.9 : 0;
+  if (!energy_j.has_value()) estimate.reason = PowerReason::kReset;
+  return estimate;
+}
+
+struct Gauge {
+  const char *domain, *quantity;
+  double avg;
+};
+
+Json MetricsOf(std::vector<EnergyEstimate> energies, const std::vector<Gauge>& gauges = {}) {
+  RunResult result;
+  result.model = "m";
+  result.telemetry.emplace();
+  result.telemetry->window.energies = std::move(energies);
+  for (const Gauge& each : gauges) {
+    GaugeSummary gauge;
+    gauge.channel = result.telemetry->channels.size();
+    gauge.n = 2;
+    gauge.avg = each.avg;
+    gauge.max = each.avg * 2;
+    gauge.median = each.avg;
+    gauge.min = each.avg / 2;
+    result.telemetry->window.gauges.push_back(gauge);
+    PowerChannel& channel = result.telemetry->channels.emplace_back();
+    channel.domain = each.domain;
+    channel.quantity = each.quantity;
+  }
+  return Json::parse(RunResultJson(result))["model_metrics"]["m"];
+}
+
+TEST(RunResultJson, EnergyOfSeveralDevicesIsKnownWhereAllAre) {
+  struct Case {
+    std::string name;
+    std::vector<EnergyEstimate> energies;
+    Json gpu, cpu, gpu_reason;
+  };
+  EnergyEstimate part = Estimate("0", "gpu", 9);
+  part.in_total = false;
+  const std::vector<Case> cases = {
+      {"none", {}, nullptr, nullptr, "unsupported"},
+      {"one each", {Estimate("0", "gpu", 2), Estimate("p", "package", 3)}, 2.0, 3.0, nullptr},
+      {"two", {Estimate("0", "gpu", 2), Estimate("1", "gpu", 5)}, 7.0, nullptr, nullptr},
+      {"one of two is unknown",
+       {Estimate("0", "gpu", 2), Estimate("1", "gpu", {})},
+       nullptr,
+       nullptr,
+       "reset"},
+      {"the other of two",
+       {Estimate("0", "gpu", {}), Estimate("1", "gpu", 2)},
+       nullptr,
+       nullptr,
+       "reset"},
+      {"a part of another", {Estimate("0", "gpu", 2), part}, 2.0, nullptr, nullptr},
+      {"a module is no GPU", {Estimate("0", "module", 2)}, nullptr, nullptr, "unsupported"},
+      {"negative", {Estimate("0", "gpu", -1)}, nullptr, nullptr, nullptr},
+      {"not finite", {Estimate("0", "gpu", kNaN)}, nullptr, nullptr, nullptr},
+  };
+  for (const Case& each : cases) {
+    SCOPED_TRACE(each.name);
+    const Json energy = MetricsOf(each.energies)["energy_metrics"];
+    EXPECT_EQ(energy["per_query_joules"], each.gpu);
+    EXPECT_EQ(energy["total_joules"], each.gpu);
+    EXPECT_EQ(energy["cpu_per_query_joules"], each.cpu);
+    EXPECT_EQ(energy["reason"], each.gpu_reason);
+  }
+}
+
+TEST(RunResultJson, GaugesInTheUnitsOfTheirNames) {
+  const Json metrics = MetricsOf(
+      {}, {Gauge{"gpu", "temperature_mc", 40'000}, Gauge{"gpu", "memory_used_bytes", 0x1p30},
+           Gauge{"gpu", "memory_total_bytes", 0x1p30}, Gauge{"process", "rss_bytes", 0x1p20},
+           Gauge{"gpu", "utilization_gpu_ppm", 500'000}});
+  const auto stats = [](double avg, double max, double median, double min) {
+    return Json{{"avg", avg}, {"max", max}, {"median", median}, {"min", min}};
+  };
+  EXPECT_EQ(metrics["temperature_metrics"], stats(40, 80, 40, 20));
+  EXPECT_EQ(metrics["memory_metrics"]["gpu_mb"], stats(1024, 2048, 1024, 512));
+  EXPECT_EQ(metrics["memory_metrics"]["cpu_mb"], stats(1, 2, 1, 0.5));
+  const Json& gpu = metrics["hardware_utilization"]["gpu"];
+  EXPECT_EQ(gpu["memory_used_gb"], 2.0);
+  EXPECT_EQ(gpu["busy_pct"], 50.0);
+  EXPECT_TRUE(gpu["compute_utilization_pct"].is_null());
+}
+
+TEST(RunResultJson, WhatHasNoSumIsNull) {
+  const Json metrics = MetricsOf(
+      {}, {Gauge{"gpu", "power_mw", 100'000}, Gauge{"gpu", "power_mw", 300'000},
+           Gauge{"gpu", "temperature_mc", 40'000}, Gauge{"gpu", "temperature_mc", 60'000}});
+  const Json& watts = metrics["power_metrics"]["gpu"]["per_query_watts"];
+  EXPECT_EQ(watts["avg"], 400.0);
+  EXPECT_TRUE(watts["max"].is_null() && watts["median"].is_null() && watts["min"].is_null());
+  const Json& degrees = metrics["temperature_metrics"];
+  EXPECT_EQ(degrees["avg"], 50.0);
+  EXPECT_EQ(degrees["max"], 120.0);
+  EXPECT_EQ(degrees["min"], 20.0);
+}
+
+TEST(RunResultJson, WithoutReadingsPowerIsThatOfTheEnergy) {
+  EnergyEstimate package = Estimate("p", "package", 10);
+  package.mean_w = 5;
+  package.peak_w = 8;
+  const Json watts = MetricsOf({package})["power_metrics"]["cpu"]["total_watts"];
+  EXPECT_EQ(watts["avg"], 5.0);
+  EXPECT_EQ(watts["max"], 8.0);
+  EXPECT_TRUE(watts["median"].is_null());
+}
+
+TEST(RunDirectoryName, IsOnePartOfAPath) {
+  EXPECT_EQ(RunDirectoryName("NVIDIA H100 80GB HBM3", "org/model:7b", "gsm8k"),
+            "profile_NVIDIA-H100-80GB-HBM3_org-model-7b_gsm8k");
+  EXPECT_EQ(RunDirectoryName("", "", ""), "profile_UNKNOWN_HW_model_dataset");
+  EXPECT_EQ(RunDirectoryName("//", "\xff\xff", "-"), "profile_UNKNOWN_HW_model_dataset");
+  EXPECT_LT(RunDirectoryName(std::string(999, 'a'), std::string(999, 'b'), "c").size(), 255u);
+}
+
+TEST(HardwareLabel, TheGpuElseTheProcessor) {
+  PowerInventory inventory;
+  EXPECT_EQ(HardwareLabel(inventory, "A CPU"), "A CPU");
+  EXPECT_EQ(HardwareLabel(inventory, ""), "");
+  PowerDevice package, gpu;
+  package.id = "package-0";
+  package.name = "Package";
+  gpu.id = "GPU-1";
+  gpu.name = "H100";
+  inventory.devices = {package, gpu};
+  PowerChannel channel;
+  channel.device = "package-0";
+  channel.domain = "package";
+  inventory.channels = {channel};
+  EXPECT_EQ(HardwareLabel(inventory, "A CPU"), "A CPU");
+  channel.device = "GPU-1";
+  channel.domain = "gpu";
+  inventory.channels.push_back(channel);
+  EXPECT_EQ(HardwareLabel(inventory, "A CPU"), "H100");
+}
+
+}  // namespace
+}  // namespace xplane_time

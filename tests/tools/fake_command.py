@@ -1,0 +1,77 @@
+"""A command of power run that computes nothing. Its answers say what was asked; it misbehaves as
+the record's metadata `mode` says. Each question is a line in the file of its first argument."""
+import json
+import os
+import pathlib
+import signal
+import sys
+import time
+
+requests = os.fdopen(int(os.environ["XPLANE_TIME_HARNESS_IN"]))
+answers = os.fdopen(int(os.environ["XPLANE_TIME_HARNESS_OUT"]), "w")
+log = pathlib.Path(sys.argv[1])
+options = set(sys.argv[2:])
+
+
+def send(text):
+    answers.write(text)
+    answers.flush()
+
+
+def answer(**message):
+    send(json.dumps({"v": 1, **message}) + "\n")
+
+
+def misbehave(mode, request):
+    if mode == "crash":
+        os.kill(os.getpid(), signal.SIGSEGV)
+    if mode == "exit":
+        print("the model is on fire", file=sys.stderr, flush=True)
+        sys.exit(3)
+    if mode == "hang":
+        time.sleep(1000)
+    if mode == "garbage":
+        send("no answer at all\n")
+    if mode == "cut":
+        send('{"v":1,"type":"answer","requ')
+        sys.exit(0)
+    if mode == "wrong-id":
+        answer(type="answer", request=request + 1, status="ok", answer="of another")
+    if mode == "early":
+        answer(type="answer", request=request - 1, status="ok", answer="of the one before")
+    if mode == "negative":
+        answer(type="answer", request=request, status="ok", answer="x", output_tokens=-1)
+    if mode == "raises":
+        answer(type="answer", request=request, status="runtime_error", message="no such tool")
+
+
+def ask(request):
+    with log.open("a") as file:
+        file.write(request["problem"] + "\n")
+    print("a framework prints to standard output", flush=True)
+    mode = request["dataset_metadata"].get("mode")
+    if mode is not None:
+        misbehave(mode, request["request"])
+        return
+    if "slow" in options:
+        time.sleep(0.02)
+    if "unknown" in options:
+        answer(type="answer", request=request["request"], status="ok", answer="?")
+        return
+    answer(type="answer", request=request["request"], status="ok",
+           answer=f"{request['model']}: {request['problem']}", input_tokens=len(request["problem"]),
+           output_tokens=4, time_to_first_token_ms=1.5, something_new=[{}])
+
+
+if "mute" in options:
+    sys.exit(7)
+for line in requests:
+    message = json.loads(line)
+    if message["type"] == "hello":
+        answer(type="hello", name="fake")
+    elif message["type"] == "ask":
+        ask(message)
+    elif message["type"] == "bye":
+        with log.open("a") as file:
+            file.write("bye\n")
+        break

@@ -1,0 +1,96 @@
+// power run with telemetry that is a function of the query's number: the real command, parser
+// and loop, without sensors. `power_run_probe run ...` as `xplane-time power run ...`.
+#include <algorithm>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+
+#include "cmd_power_run.h"
+
+namespace xplane_time::tools {
+namespace {
+
+EnergyEstimate Estimate(const char* source, const char* domain, double energy_j) {
+  EnergyEstimate estimate;
+  estimate.source = source;
+  estimate.device = domain;
+  estimate.domain = domain;
+  estimate.in_total = true;
+  estimate.energy_j = energy_j;
+  estimate.coverage = 1;
+  return estimate;
+}
+
+// The package's counter is not known in every fourth window.
+class FakeTelemetry : public Telemetry {
+ public:
+  RunHardware Hardware() override {
+    const char* label = std::getenv("FAKE_HARDWARE");
+    return {.label = label == nullptr ? "Fake GPU (1)" : label};
+  }
+  absl::Status Begin(std::string_view /*name*/) override { return absl::OkStatus(); }
+  absl::StatusOr<RunTelemetry> End(std::string_view name) override {
+    RunTelemetry telemetry;
+    WindowSummary& window = telemetry.window;
+    window.name = name;
+    window.number = windows_++;
+    window.energies = {Estimate("nvml", "gpu", 2.5), Estimate("rapl", "package", 1.0)};
+    if (windows_ % 4 == 0) {
+      window.energies[1].energy_j.reset();
+      window.energies[1].coverage = 0;
+      window.energies[1].reason = PowerReason::kPermissionDenied;
+    }
+    GaugeSummary power;
+    telemetry.channels.emplace_back();
+    telemetry.channels[0].domain = "gpu";
+    telemetry.channels[0].quantity = "power_mw";
+    power.n = 3;
+    power.avg = 100'000;
+    power.max = 120'000;
+    power.median = 99'000;
+    power.min = 80'000;
+    window.gauges.push_back(power);
+    return telemetry;
+  }
+
+ private:
+  uint64_t windows_ = 0;
+};
+
+int Main(int argc, char** argv) {
+  PowerRunCommand command;
+  std::vector<std::string> arguments(argv + 1, argv + argc);
+  const auto end = std::find(arguments.begin(), arguments.end(), "--");
+  if (end != arguments.end()) {
+    command.command.assign(end + 1, arguments.end());
+    arguments.erase(end, arguments.end());
+  }
+  CLI::App app;
+  AddPowerRun(&app, &command, [] {});
+  std::reverse(arguments.begin(), arguments.end());
+  std::string error;
+  try {
+    app.parse(arguments);
+    error = ConvertPowerRun(&command);
+  } catch (const CLI::ParseError& wrong) {
+    error = wrong.what();
+  }
+  if (!error.empty()) {
+    std::fprintf(stderr, "xplane-time: %s\n", error.c_str());
+    return 64;
+  }
+  std::signal(SIGPIPE, SIG_IGN);
+  return RunPowerRun(command, [](const PowerRunCommand&, int64_t) {
+    return absl::StatusOr<std::unique_ptr<Telemetry>>(std::make_unique<FakeTelemetry>());
+  });
+}
+
+}  // namespace
+}  // namespace xplane_time::tools
+
+int main(int argc, char** argv) { return xplane_time::tools::Main(argc, argv); }

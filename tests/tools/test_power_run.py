@@ -1,0 +1,408 @@
+"""power run from outside: a file of records through a command that does all that can go wrong."""
+import json
+import os
+import pathlib
+import pty
+import signal
+import subprocess
+import sys
+import time
+import unittest
+
+from harness import BINARY, HERE, REPOSITORY, EndToEndTest, environment
+
+PROBE = os.environ.get("POWER_RUN_PROBE", str(REPOSITORY / "build" / "tests" / "power_run_probe"))
+TIMEOUT_S = 60
+
+
+class PowerRunTest(EndToEndTest):
+    def setUp(self):
+        super().setUp()
+        self.log = self.at / "asked.log"
+        self.environment = environment()
+
+    def records(self, *modes, text=None):
+        """`modes`: None for a record that is answered."""
+        lines = [{"problem": f"p{i}", "answer": f"a{i}", "subject": "s",
+                  "dataset_metadata": {} if mode is None else {"mode": mode}}
+                 for i, mode in enumerate(modes)]
+        return self.write("set.jsonl", text if text is not None else
+                          "".join(json.dumps(line) + "\n" for line in lines))
+
+    def command(self, *options, fake=()):
+        return [PROBE, "run", "set.jsonl", "--model", "m/1", *map(str, options), "--",
+                sys.executable, str(HERE / "fake_command.py"), str(self.log), *fake]
+
+    def start(self, *options, fake=(), **more):
+        return subprocess.Popen(self.command(*options, fake=fake), cwd=self.at,
+                                env=self.environment, stdin=subprocess.DEVNULL,
+                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **more)
+
+    def run_probe(self, *options, code=0, fake=()):
+        process = self.start(*options, fake=fake)
+        out, err = process.communicate(timeout=TIMEOUT_S)
+        self.assertEqual(process.returncode, code, err)
+        return out, err
+
+    @property
+    def directory(self):
+        return self.at / "runs" / "profile_Fake-GPU-1_m-1_set"
+
+    def kept(self):
+        return [json.loads(line)
+                for line in (self.directory / "records.jsonl").read_text().splitlines()]
+
+    def summary(self):
+        return json.loads((self.directory / "summary.json").read_text())
+
+    def asked(self):
+        return [line for line in self.log.read_text().splitlines() if line != "bye"]
+
+
+class Loop(PowerRunTest):
+    def test_records_have_the_names_of_the_earlier_tool(self):
+        self.records(None, None)
+        out, _ = self.run_probe()
+        self.assertIn("2 queries kept, 0 failed", out)
+        record = self.kept()[1]
+        self.assertEqual({name: record[name] for name in
+                          ("index", "problem", "answer", "subject", "dataset_metadata", "status",
+                           "model_answers")},
+                         {"index": 1, "problem": "p1", "answer": "a1", "subject": "s",
+                          "dataset_metadata": {}, "status": "ok",
+                          "model_answers": {"m/1": "m/1: p1"}})
+        metrics = record["model_metrics"]["m/1"]
+        self.assertEqual(set(metrics), {
+            "compute_metrics", "energy_metrics", "latency_metrics", "memory_metrics",
+            "power_metrics", "temperature_metrics", "token_metrics", "hardware_utilization",
+            "gpu_info", "system_info", "lm_response"})
+        watts = {"avg": 100.0, "max": 120.0, "median": 99.0, "min": 80.0}
+        self.assertEqual(metrics["power_metrics"]["gpu"],
+                         {"per_query_watts": watts, "total_watts": watts})
+        self.assertEqual(metrics["energy_metrics"]["per_query_joules"], 2.5)
+        self.assertEqual(metrics["energy_metrics"]["cpu_total_joules"], 1.0)
+        self.assertIsNone(metrics["energy_metrics"]["ane_per_query_joules"])
+        self.assertEqual(metrics["token_metrics"], {"input": 2, "output": 4, "total": 6})
+        latency = metrics["latency_metrics"]
+        self.assertEqual(latency["time_to_first_token_seconds"], 0.0015)
+        self.assertAlmostEqual(latency["per_token_ms"] * 4 / 1000, latency["total_query_seconds"])
+        self.assertEqual(metrics["lm_response"], "m/1: p1")
+        self.assertGreater(record["interval"]["end_ns"], record["interval"]["begin_ns"])
+
+    def test_what_is_not_known_is_null(self):
+        self.records(*[None] * 4)
+        self.run_probe(fake=("unknown",))
+        metrics = self.kept()[3]["model_metrics"]["m/1"]
+        self.assertEqual(metrics["token_metrics"], {"input": None, "output": None, "total": None})
+        self.assertIsNone(metrics["latency_metrics"]["per_token_ms"])
+        self.assertIsNone(metrics["energy_metrics"]["cpu_per_query_joules"])
+        self.assertEqual(metrics["energy_metrics"]["cpu_reason"], "permission_denied")
+        self.assertEqual(metrics["energy_metrics"]["cpu_coverage"], 0)
+        self.assertIsNone(metrics["temperature_metrics"]["avg"])
+        energy = self.summary()["energy_totals"]
+        self.assertEqual((energy["gpu_joules"], energy["gpu_unknown"]), (10.0, 0))
+        self.assertEqual((energy["cpu_joules"], energy["cpu_known"], energy["cpu_unknown"]),
+                         (3.0, 3, 1))
+        self.assertEqual((energy["ane_joules"], energy["ane_unknown"]), (None, 4))
+
+    def test_the_summary_has_the_names_of_the_earlier_tool(self):
+        self.records(None)
+        out, _ = self.run_probe("--format", "json")
+        summary = self.summary()
+        self.assertEqual(json.loads(out), summary)
+        self.assertLessEqual({
+            "model", "profiler_config", "dataset", "dataset_name", "hardware_label",
+            "generated_at", "total_queries", "system_info", "gpu_info", "output_dir", "versions"},
+            set(summary))
+        self.assertEqual((summary["total_queries"], summary["complete"], summary["stop_reason"]),
+                         (1, True, None))
+        self.assertEqual(summary["output_dir"], "runs/profile_Fake-GPU-1_m-1_set")
+        self.assertEqual(summary["profiler_config"]["records"], "set.jsonl")
+
+    def test_without_a_name_the_hardware_is_unknown(self):
+        self.environment["FAKE_HARDWARE"] = ""
+        self.records(None)
+        self.run_probe("--dataset", "../../x y", "--output-dir", "out")
+        self.assertEqual([each.name for each in (self.at / "out").iterdir()],
+                         ["profile_UNKNOWN_HW_m-1_..-..-x-y"])
+
+    def test_only_the_first(self):
+        self.records(None, None, None)
+        self.run_probe("--max-queries", 2)
+        self.assertEqual(self.asked(), ["p0", "p1"])
+        self.run_probe("--max-queries", 9, "--resume")
+        self.assertEqual(self.asked(), ["p0", "p1", "p2"])
+
+    def test_more_of_a_record_is_metadata(self):
+        self.records(text='{"problem":"p","id":7,"dataset_metadata":{"k":1,"id":8}}\n\n'
+                          '{"problem":"q","id":9}')
+        self.run_probe()
+        self.assertEqual([record["dataset_metadata"] for record in self.kept()],
+                         [{"k": 1, "id": 8}, {"id": 9}])
+
+    def test_progress_is_a_bar_on_a_terminal_and_a_log_elsewhere(self):
+        self.records(None, None)
+        _, err = self.run_probe()
+        self.assertIn("2 of 2 queries\n", err)
+        self.assertNotIn("\x1b", err)
+        self.assertEqual(self.run_probe("--overwrite", "--quiet")[1], "")
+        leader, follower = pty.openpty()
+        process = subprocess.Popen(self.command("--overwrite"), cwd=self.at, stderr=follower,
+                                   env=self.environment, stdout=subprocess.DEVNULL,
+                                   stdin=subprocess.DEVNULL)
+        os.close(follower)
+        self.addCleanup(os.close, leader)
+        shown = b""
+        try:
+            while piece := os.read(leader, 4096):
+                shown += piece
+        except OSError:  # the other end is closed
+            pass
+        self.assertEqual(process.wait(TIMEOUT_S), 0)
+        self.assertIn(b"|##############################| 2 of 2 queries", shown)
+
+
+class Failures(PowerRunTest):
+    EXPECTED = {
+        "crash": ("crash(11)", "signal 11"),
+        "exit": ("crash", "the model is on fire"),
+        "hang": ("timeout", "no answer in time"),
+        "garbage": ("bad_answer", "not a JSON object"),
+        "cut": ("crash", "exit 0"),
+        "wrong-id": ("bad_answer", "request"),
+        "early": ("bad_answer", "request"),
+        "negative": ("bad_answer", "output_tokens"),
+        "raises": ("runtime_error", "no such tool"),
+    }
+
+    def test_each_is_the_records_own_and_the_next_is_answered(self):
+        modes = [each for mode in self.EXPECTED for each in (mode, None)]
+        self.records(*modes)
+        _, err = self.run_probe("--timeout", 1)
+        kept = self.kept()
+        self.assertEqual([record["index"] for record in kept], list(range(len(modes))))
+        for mode, record in zip(modes, kept):
+            with self.subTest(mode):
+                if mode is None:
+                    self.assertEqual(record["status"], "ok")
+                    continue
+                status, message = self.EXPECTED[mode]
+                self.assertEqual(record["status"], status)
+                self.assertIn(message, record["message"])
+                self.assertEqual(record["model_answers"], {"m/1": None})
+                self.assertIn(f"record {record['index']}: {status}", err)
+        self.assertEqual(self.summary()["failed_queries"], len(self.EXPECTED))
+        self.assertEqual(self.asked(), [f"p{i}" for i in range(len(modes))])
+
+    def test_a_command_that_is_lost_again_and_again_ends_the_run(self):
+        self.records(None, *["exit"] * 5)
+        _, err = self.run_probe("--most-failures", 2, code=69)
+        self.assertIn("was lost 2 times in a row", err)
+        self.assertIn("--resume", err)
+        self.assertEqual([record["status"] for record in self.kept()], ["ok", "crash", "crash"])
+        self.assertEqual((self.summary()["complete"], self.summary()["stop_reason"]),
+                         (False, "no_client"))
+
+    def test_all_failed(self):
+        self.records("raises", "raises")
+        self.run_probe(code=20)
+
+    def test_a_command_that_does_not_start(self):
+        self.records(None)
+        _, err = self.run_probe(code=69, fake=("mute",))
+        self.assertIn("did not say hello: it ended: exit 7", err)
+        process = subprocess.run([PROBE, "run", "set.jsonl", "--", "./no-such-program"],
+                                 cwd=self.at, capture_output=True, text=True, timeout=TIMEOUT_S,
+                                 env=self.environment)
+        self.assertEqual(process.returncode, 69)
+        self.assertIn("./no-such-program", process.stderr)
+        self.assertFalse((self.at / "runs").exists())
+
+    def test_bad_input_is_known_before_anything_is_asked(self):
+        for text, message in (('{"problem":"p"}\n[]\n', "line 2: it is not a JSON object"),
+                              ('{"answer":"a"}\n', 'line 1: it has no "problem"'),
+                              ('{"problem":7}\n', 'its "problem" is not a text'),
+                              ('{"problem":"p","dataset_metadata":3}\n', "not an object"),
+                              ('{"problem":' + "[" * 100_000, "nested too deeply"),
+                              ("\n \n", "no record")):
+            with self.subTest(message):
+                self.records(text=text)
+                _, err = self.run_probe(code=65)
+                self.assertIn(message, err)
+        (self.at / "set.jsonl").unlink()
+        self.run_probe(code=66)
+        self.assertFalse(self.log.exists())
+        self.assertFalse((self.at / "runs").exists())
+
+    def test_usage(self):
+        for arguments, message in ((["run"], "no RECORDS"), (["run", "set.jsonl"], "no command"),
+                                   (["run", "s", "--resume", "--overwrite", "--", "x"], "exclude"),
+                                   (["run", "s", "--max-queries", "0", "--", "x"], "max-queries")):
+            with self.subTest(message):
+                done = subprocess.run([PROBE, *arguments], capture_output=True, text=True,
+                                      timeout=TIMEOUT_S, env=self.environment)
+                self.assertEqual(done.returncode, 64)
+                self.assertIn(message, done.stderr)
+
+
+class Again(PowerRunTest):
+    def test_what_is_there_stays_unless_asked(self):
+        self.records(None)
+        self.run_probe()
+        _, err = self.run_probe(code=65)
+        for way_out in ("--resume", "--overwrite", "--output-dir"):
+            self.assertIn(way_out, err)
+        self.run_probe("--resume")
+        self.assertEqual(self.asked(), ["p0"])
+        self.run_probe("--overwrite")
+        self.assertEqual(self.asked(), ["p0", "p0"])
+        self.assertEqual(len(self.kept()), 1)
+
+    def test_on_a_terminal_it_asks(self):
+        self.records(None)
+        self.run_probe()
+        for reply, code in ((b"n\n", 65), (b"y\n", 0)):
+            leader, follower = pty.openpty()
+            process = subprocess.Popen(self.command(), cwd=self.at, env=self.environment,
+                                       stdin=follower, stderr=follower, stdout=subprocess.DEVNULL)
+            os.close(follower)
+            shown = b""
+            while b"[y/N]" not in shown:
+                shown += os.read(leader, 4096)
+            os.write(leader, reply)
+            try:
+                while os.read(leader, 4096):
+                    pass
+            except OSError:
+                pass
+            self.assertEqual(process.wait(TIMEOUT_S), code)
+            os.close(leader)
+        self.assertEqual(self.asked(), ["p0", "p0"])
+
+    def test_files_of_others_are_never_removed(self):
+        self.records(None)
+        self.run_probe()
+        (self.directory / "notes.txt").write_text("mine")
+        _, err = self.run_probe("--overwrite", code=65)
+        self.assertIn("notes.txt", err)
+        self.assertEqual((self.directory / "notes.txt").read_text(), "mine")
+        self.assertEqual(len(self.kept()), 1)
+
+    def test_another_input_is_not_gone_on_with(self):
+        self.records(None, None)
+        self.run_probe("--max-queries", 1)
+        self.records(None, "raises")
+        _, err = self.run_probe("--resume", code=65)
+        self.assertIn("another input_sha256", err)
+        self.assertEqual(self.asked(), ["p0"])
+
+    def test_damage_is_located(self):
+        self.records(None, None)
+        self.run_probe()
+        file = self.directory / "records.jsonl"
+        whole = file.read_text()
+        first = whole.splitlines()[0]
+        for text, message in (("{}\n", "line 1: no index"), ("no\n", "line 1: not a JSON object"),
+                              (whole + first + "\n", "line 3: an index that was"),
+                              ('{"index":0}\n', "line 1: not a record"),
+                              ('{"index":-1}\n', "line 1: no index")):
+            with self.subTest(message):
+                file.write_text(text)
+                _, err = self.run_probe("--resume", code=65)
+                self.assertIn(message, err)
+        (self.directory / "run.json").write_text('{"schema":7}')
+        self.assertIn("not of a run", self.run_probe("--resume", code=65)[1])
+
+    def test_a_record_cut_at_any_byte_is_asked_again(self):
+        self.records(None, None)
+        self.run_probe()
+        file = self.directory / "records.jsonl"
+        whole = file.read_bytes()
+        first = whole.index(b"\n") + 1
+        for cut in [first, first + 1, *range(first + 2, len(whole), 301), len(whole) - 1]:
+            with self.subTest(cut):
+                file.write_bytes(whole[:cut])
+                self.log.unlink()
+                self.run_probe("--resume")
+                self.assertEqual(self.asked(), ["p1"])
+                self.assertEqual([record["index"] for record in self.kept()], [0, 1])
+
+    def test_two_at_once(self):
+        self.records(None, "hang")
+        first = self.start()
+        self.wait_for(2)
+        _, err = self.run_probe("--resume", code=65)
+        self.assertIn("in use by another run", err)
+        _, err = self.run_probe("--overwrite", code=65)
+        self.assertIn("in use by another run", err)
+        first.kill()
+        first.communicate(timeout=TIMEOUT_S)
+        self.assertEqual(len(self.kept()), 1)
+
+    def wait_for(self, count):
+        deadline = time.monotonic() + TIMEOUT_S
+        while not self.log.exists() or len(self.asked()) < count:
+            self.assertLess(time.monotonic(), deadline)
+            time.sleep(0.005)
+
+    def test_killed_at_each_record_and_resumed_each_is_there_once(self):
+        count = 6
+        self.records(*[None] * count)
+        for asked in range(1, count):
+            process = self.start(*(("--resume",) if asked > 1 else ()), fake=("slow",))
+            self.wait_for(asked)
+            process.kill()
+            process.communicate(timeout=TIMEOUT_S)
+            self.log.write_text("".join(f"{each['problem']}\n" for each in self.kept()))
+        self.run_probe("--resume")
+        self.assertEqual([record["index"] for record in self.kept()], list(range(count)))
+        summary = self.summary()
+        self.assertEqual((summary["total_queries"], summary["complete"]), (count, True))
+        self.assertEqual(summary["energy_totals"]["gpu_joules"], 2.5 * count)
+
+    def test_a_signal_leaves_complete_labelled_results(self):
+        for number in (signal.SIGINT, signal.SIGTERM):
+            with self.subTest(number):
+                self.log.unlink(missing_ok=True)
+                self.records(None, None, "hang", None)
+                process = self.start("--overwrite")
+                self.wait_for(3)
+                process.send_signal(number)
+                out, err = process.communicate(timeout=TIMEOUT_S)
+                self.assertEqual(process.returncode, 75, err)
+                self.assertIn("ended early", out)
+                self.assertEqual([record["index"] for record in self.kept()], [0, 1])
+                summary = self.summary()
+                self.assertEqual((summary["complete"], summary["stop_reason"],
+                                  summary["total_queries"]), (False, "interrupted", 2))
+
+
+class Recorded(PowerRunTest):
+    """The real command over the real recorder."""
+
+    def run_real(self, source):
+        done = subprocess.run(
+            [BINARY, "power", "run", "set.jsonl", "--model", "m", "--source", source, "--",
+             sys.executable, HERE / "fake_command.py", self.log, "slow"], cwd=self.at,
+            env=self.environment, capture_output=True, text=True, timeout=TIMEOUT_S)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        path, = (self.at / "runs").iterdir()
+        return [json.loads(line) for line in (path / "records.jsonl").read_text().splitlines()]
+
+    def test_a_constant_power_times_the_window(self):
+        self.records(None, None)
+        for record in self.run_real("constant:100"):
+            self.assertIsNone(record["telemetry_error"])
+            energy, = record["energies"]
+            seconds = (record["interval"]["end_ns"] - record["interval"]["begin_ns"]) / 1e9
+            self.assertEqual((energy["domain"], energy["coverage"]), ("constant", 1.0))
+            self.assertGreaterEqual(energy["energy_joules"], 100 * seconds * (1 - 1e-9))
+
+    def test_without_sensors(self):
+        self.records(None)
+        record, = self.run_real("none")
+        self.assertEqual((record["energies"], record["telemetry_error"]), ([], None))
+
+
+if __name__ == "__main__":
+    unittest.main()

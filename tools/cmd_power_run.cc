@@ -1,0 +1,184 @@
+#include "cmd_power_run.h"
+
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <iostream>
+#include <string>
+
+#include <nlohmann/json.hpp>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "commands.h"
+#include "output/text.h"
+
+namespace xplane_time::tools {
+namespace {
+
+constexpr int kExitAllFailed = 20, kExitNoCommand = 69, kExitCannotWrite = 73, kExitStopped = 75;
+
+volatile std::sig_atomic_t stop_signal = 0;
+
+void OnStopSignal(int signal) { stop_signal = signal; }
+
+// A bar on a terminal, lines elsewhere; failures are lines on both.
+class Progress : public PowerRunWatcher {
+ public:
+  explicit Progress(const PowerRunCommand& command)
+      : quiet_(command.quiet || command.progress == "never"), live_(isatty(STDERR_FILENO) != 0) {}
+  ~Progress() override { Erase(); }
+
+  void OnRecord(const RunResult& result, uint64_t done, uint64_t of) override {
+    if (quiet_) return;
+    if (result.answer.status != "ok") {
+      Erase();
+      const std::string message = output::Printable(result.answer.message);
+      std::fprintf(
+          stderr, "record %llu: %s %s\n", static_cast<unsigned long long>(result.record.index),
+          result.answer.status.c_str(), output::ShortenMiddle(message, 300, "...").c_str());
+    }
+    const auto now = std::chrono::steady_clock::now();
+    const std::chrono::milliseconds least(live_ ? 100 : 10'000);
+    if (done < of && now - last_ < least) return;
+    last_ = now;
+    const std::string text = absl::StrCat(done, " of ", of, " queries");
+    if (!live_) {
+      std::fprintf(stderr, "%s\n", text.c_str());
+      return;
+    }
+    constexpr uint64_t kWidth = 30;
+    const auto filled = static_cast<size_t>(done * kWidth / of);
+    std::fprintf(stderr, "\r\x1b[K|%s%s| %s", std::string(filled, '#').c_str(),
+                 std::string(kWidth - filled, ' ').c_str(), text.c_str());
+    std::fflush(stderr);
+    drawn_ = true;
+  }
+
+ private:
+  void Erase() {
+    if (drawn_) std::fputs("\r\x1b[K", stderr);
+    drawn_ = false;
+  }
+
+  bool quiet_, live_, drawn_ = false;
+  std::chrono::steady_clock::time_point last_ = {};
+};
+
+bool ConfirmOverwrite(const std::string& directory) {
+  if (isatty(STDIN_FILENO) == 0 || isatty(STDERR_FILENO) == 0) return false;
+  std::fprintf(stderr, "%s is there already. Throw it away? [y/N] ", directory.c_str());
+  std::string line;
+  std::getline(std::cin, line);
+  return line == "y" || line == "Y" || line == "yes";
+}
+
+std::string ConfigJson(const PowerRunCommand& command) {
+  nlohmann::ordered_json config = {
+      {"records", command.records_path}, {"command", command.command},
+      {"model", command.model},          {"dataset", command.dataset},
+      {"timeout_s", command.timeout_s},  {"most_failures", command.most_failures},
+      {"sources", command.from.sources}, {"output_dir", command.output_root}};
+  config["max_queries"] = command.max_queries.has_value()
+                              ? nlohmann::ordered_json(*command.max_queries)
+                              : nlohmann::ordered_json();
+  return config.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+}
+
+PowerRunOptions OptionsOf(const PowerRunCommand& command) {
+  PowerRunOptions options;
+  options.model = command.model;
+  options.dataset = command.dataset;
+  options.output_root = command.output_root;
+  options.max_queries = command.max_queries;
+  options.overwrite = command.overwrite;
+  options.resume = command.resume;
+  options.confirm_overwrite = ConfirmOverwrite;
+  options.stopped = [] { return stop_signal != 0; };
+  options.config_json = ConfigJson(command);
+  options.now_unix_ms = std::chrono::duration_cast<std::chrono::milliseconds>(
+                            std::chrono::system_clock::now().time_since_epoch())
+                            .count();
+  return options;
+}
+
+std::string EnergyText(const char* name, const PowerRunTotals::Energy& energy) {
+  if (energy.known == 0) return absl::StrCat(name, " energy  unknown\n");
+  std::string text = absl::StrFormat("%s energy  %.3f J", name, energy.joules);
+  if (energy.unknown > 0) absl::StrAppend(&text, ", unknown for ", energy.unknown, " queries");
+  return text + "\n";
+}
+
+std::string SummaryText(const RunDirectory& directory, const PowerRunOutcome& outcome) {
+  const PowerRunTotals& totals = directory.totals();
+  std::string text = absl::StrCat(output::Printable(directory.path()), "\n", totals.records,
+                                  " queries kept, ", totals.failed, " failed");
+  if (outcome.skipped > 0) absl::StrAppend(&text, "; ", outcome.skipped, " were there already");
+  if (!outcome.stop_reason.empty()) absl::StrAppend(&text, "; ended early");
+  return absl::StrCat(text, "\n", EnergyText("GPU", totals.gpu), EnergyText("CPU", totals.cpu));
+}
+
+int FailRun(const absl::Status& status) {
+  const int code = Fail(status);
+  if (absl::IsInternal(status)) return kExitCannotWrite;
+  return absl::IsUnavailable(status) ? kExitNoCommand : code;
+}
+
+int Finish(const PowerRunCommand& command, const RunDirectory& directory,
+           const PowerRunOutcome& outcome) {
+  const std::string text = command.format == "json"
+                               ? directory.SummaryJson(outcome.stop_reason) + "\n"
+                               : SummaryText(directory, outcome);
+  const int written = WriteText("", text);
+  if (absl::IsCancelled(outcome.stopped_by)) return kExitStopped;
+  if (!outcome.stopped_by.ok()) {
+    Fail(outcome.stopped_by);
+    return kExitNoCommand;
+  }
+  if (written != 0) return written;
+  const PowerRunTotals& totals = directory.totals();
+  return totals.records > 0 && totals.failed == totals.records ? kExitAllFailed : 0;
+}
+
+}  // namespace
+
+int RunPowerRun(const PowerRunCommand& command, const TelemetryFactory& telemetry_of) {
+  auto source = OpenJsonLinesSource(command.records_path);
+  if (!source.ok()) return Fail(source.status());
+  const PowerRunOptions options = OptionsOf(command);
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) std::signal(signal, OnStopSignal);
+  CommandClient client(
+      {.command = command.command,
+       .model = command.model,
+       .timeout = std::chrono::milliseconds(static_cast<int64_t>(command.timeout_s * 1000)),
+       .most_failures = command.most_failures,
+       .stopped = options.stopped});
+  if (absl::Status status = client.Start(); !status.ok()) {
+    if (absl::IsCancelled(status)) return kExitStopped;
+    Fail(status);
+    return kExitNoCommand;
+  }
+  auto telemetry = telemetry_of(command, client.pid());
+  if (!telemetry.ok()) {
+    const int code = Fail(telemetry.status());
+    return absl::IsFailedPrecondition(telemetry.status()) ? kExitNoCommand : code;
+  }
+  const RunHardware hardware = PrimeHardware(telemetry->get(), options.stopped);
+  auto directory = RunDirectory::Open(options, (*source)->sha256(), hardware);
+  if (!directory.ok()) return FailRun(directory.status());
+  absl::StatusOr<PowerRunOutcome> outcome;
+  {
+    Progress progress(command);
+    outcome =
+        RunPower(options, source->get(), &client, telemetry->get(), directory->get(), &progress);
+  }
+  client.Finish();
+  if (!outcome.ok()) return FailRun(outcome.status());
+  return Finish(command, **directory, *outcome);
+}
+
+}  // namespace xplane_time::tools
