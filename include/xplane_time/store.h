@@ -92,7 +92,7 @@ struct TuneSession {
   FileLock session_lock, device_lock;
 };
 
-// What a sample is the weighted sum of.
+// What a sample is the weighted mean of.
 struct WorkloadSample {
   std::string workload = {};
   std::string status = "ok";
