@@ -6,9 +6,11 @@ add_library(xplane_time_trackers STATIC
   power/trackers.cc
   power/trackers_csv.cc
   power/whole_file.cc)
-target_include_directories(xplane_time_trackers PUBLIC ${CMAKE_CURRENT_SOURCE_DIR})
+target_include_directories(xplane_time_trackers
+  PUBLIC $<BUILD_INTERFACE:${CMAKE_CURRENT_SOURCE_DIR}>)
 target_link_libraries(xplane_time_trackers
   PUBLIC xplane_time absl::status absl::statusor absl::strings
-  PRIVATE $<BUILD_INTERFACE:xplane_time_warnings> nlohmann_json::nlohmann_json OpenSSL::Crypto
+  PRIVATE $<BUILD_INTERFACE:xplane_time_warnings> $<BUILD_INTERFACE:nlohmann_json::nlohmann_json>
+          OpenSSL::Crypto
           xplane_time_output)
 set_target_properties(xplane_time_trackers PROPERTIES POSITION_INDEPENDENT_CODE ON)
