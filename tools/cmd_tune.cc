@@ -305,9 +305,9 @@ int RunDecide(const TuneCommand& command) {
   try {
     return decide::Serve(std::cin, std::cout, options) ? 0 : CannotReply();
   } catch (const std::ios_base::failure& error) {  // closed, or a directory
-    return Fail(absl::UnavailableError(
-        absl::StrCat("standard input: cannot read: ", error.code().message(),
-                     "; it takes JSON Lines, see docs/deciding.md")));
+    return Fail(
+        absl::UnavailableError(absl::StrCat("standard input: cannot read: ", error.code().message(),
+                                            "; it takes JSON Lines, see docs/deciding.md")));
   }
 }
 

@@ -20,8 +20,8 @@
 //             pooled one, its degrees of freedom the smaller: exact where both sides vary
 //             alike, and never below what Welch demands where they do not. One capture on
 //             one side borrows the variance of the other side. Processes differ by at least
-//             0.1 %; and the step of the clock (the smallest difference between samples of
-//             the row) adds step^2/6, whatever the number of captures: that times on a
+//             0.1 %; and the step of the clock (the smallest difference between samples)
+//             adds step^2/6, whatever the number of captures: that times on a
 //             coarse clock agree says little.
 //   proof     family-wise over rows, at once:
 //             - the interval (t, Bonferroni, `confidence`) lies beyond min_effect, and

@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "compare/clock_step.h"
 #include "compare/intervals.h"
 #include "compare/mismatch.h"
 
@@ -17,6 +18,7 @@ namespace xplane_time {
 namespace {
 
 using compare::Centre;
+using compare::ClockSteps;
 using compare::Difference;
 using compare::StudentQuantile;
 using compare::StudentTail;
@@ -161,38 +163,31 @@ struct Candidate {
   Difference difference;
 };
 
-// The step of the clock as far as the row shows it, as a share of its times: the smallest
-// difference between two samples that are not equal.
-double StepOf(const Sides& sides) {
-  std::vector<double> times;
+// As a share of the row's times.
+double ResolutionOf(const Sides& sides, const ClockSteps& steps, const std::vector<Centre>& base,
+                    const std::vector<Centre>& head) {
+  double step_ps = 0;
   for (const auto* side : {&sides.base, &sides.head}) {
     for (const Series* series : *side) {
-      if (series == nullptr) continue;
-      for (const Sampled& sample : series->samples) times.push_back(sample.time_ps);
+      if (HasSamples(series)) step_ps = std::max(step_ps, steps.StepPs(*series));
     }
   }
-  std::sort(times.begin(), times.end());
-  double least = 0;
-  for (size_t i = 1; i < times.size(); ++i) {
-    const double step = times[i] - times[i - 1];
-    if (step > 0 && (least == 0 || step < least)) least = step;
-  }
-  return times.empty() ? 0 : least / times[times.size() / 2];
+  return step_ps / std::exp((base.front().value + head.front().value) / 2);
 }
 
 // Agreement of a few captures, above all of times on a coarse clock, is no precision. A time is
 // off by up to half a step, on each side by its own and in all of its captures alike.
-void ApplyFloors(const Sides& sides, const CompareOptions& options, double captures_base,
+void ApplyFloors(double step, const CompareOptions& options, double captures_base,
                  double captures_head, Difference* difference) {
   const double least = std::min(kLeastSpread, options.offset_std.value_or(kLeastSpread));
   const double floor = least * std::sqrt(1 / captures_base + 1 / captures_head);
   difference->spread = std::max(difference->spread, least);
-  difference->resolution = StepOf(sides) * std::sqrt(2.0 / 12);  // of two uniform errors
+  difference->resolution = step * std::sqrt(2.0 / 12);  // of two uniform errors
   difference->standard_error =
       std::hypot(std::max(difference->standard_error, floor), difference->resolution);
 }
 
-Difference DifferenceOf(const Sides& sides, const CompareOptions& options,
+Difference DifferenceOf(const Sides& sides, const CompareOptions& options, double step,
                         const std::vector<Centre>& base, const std::vector<Centre>& head) {
   std::optional<double> offset_std = options.offset_std;
   for (const auto* side : {&sides.base, &sides.head}) {
@@ -202,7 +197,7 @@ Difference DifferenceOf(const Sides& sides, const CompareOptions& options,
   }
   if (!options.paired) {
     Difference unpaired = compare::UnpairedDifference(base, head, offset_std);
-    ApplyFloors(sides, options, static_cast<double>(base.size()), static_cast<double>(head.size()),
+    ApplyFloors(step, options, static_cast<double>(base.size()), static_cast<double>(head.size()),
                 &unpaired);
     return unpaired;
   }
@@ -215,7 +210,7 @@ Difference DifferenceOf(const Sides& sides, const CompareOptions& options,
   if (paired_base.empty()) return {};
   Difference paired = compare::PairedDifference(paired_base, paired_head, offset_std);
   const auto pairs = static_cast<double>(paired_base.size());
-  ApplyFloors(sides, options, pairs, pairs, &paired);
+  ApplyFloors(step, options, pairs, pairs, &paired);
   return paired;
 }
 
@@ -338,7 +333,7 @@ void Describe(const std::vector<const Series*>& captures, ComparedRow* row) {
 }
 
 // Rows with samples on both sides and nothing in the way become candidates.
-ComparedRow MakeRow(const Sides& sides, const CompareOptions& options,
+ComparedRow MakeRow(const Sides& sides, const CompareOptions& options, const ClockSteps& steps,
                     std::optional<Difference>* difference) {
   ComparedRow row;
   Describe(sides.head, &row);
@@ -363,7 +358,7 @@ ComparedRow MakeRow(const Sides& sides, const CompareOptions& options,
     row.verdict = FunctionVerdict::kNotComparable;
     return row;
   }
-  *difference = DifferenceOf(sides, options, base, head);
+  *difference = DifferenceOf(sides, options, ResolutionOf(sides, steps, base, head), base, head);
   return row;
 }
 
@@ -525,10 +520,11 @@ absl::StatusOr<Comparison> Compare(std::span<const Measurements> base,
   absl::Status measured_alike =
       compare::CheckMeasuredAlike(base, head, options.allow_mismatch, &comparison.notes);
   if (!measured_alike.ok()) return measured_alike;
+  const ClockSteps steps(base, head);
   std::vector<Candidate> candidates;
   std::vector<std::optional<Difference>> differences;
   for (const auto& [key, sides] : MatchSeries(base, head, &comparison.notes)) {
-    comparison.rows.push_back(MakeRow(sides, options, &differences.emplace_back()));
+    comparison.rows.push_back(MakeRow(sides, options, steps, &differences.emplace_back()));
   }
   for (size_t i = 0; i < differences.size(); ++i) {
     if (differences[i].has_value()) comparison.rows[i].verdict = FunctionVerdict::kSame;

@@ -35,8 +35,9 @@ std::string UnknownAsNull(std::string_view content) {
     }
     if (c == '"') in_text = !in_text;
     const std::string_view rest = content.substr(i);
-    const auto word = std::find_if(std::begin(kNotFinite), std::end(kNotFinite),
-                                   [rest](std::string_view each) { return rest.starts_with(each); });
+    const auto word =
+        std::find_if(std::begin(kNotFinite), std::end(kNotFinite),
+                     [rest](std::string_view each) { return rest.starts_with(each); });
     if (in_text || word == std::end(kNotFinite)) {
       out.push_back(c);
       continue;

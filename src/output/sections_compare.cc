@@ -83,9 +83,9 @@ void ExplainCannotTell(const Comparison& comparison, Explanation* out) {
   }
   if (perhaps == 0) return;
   const ComparedRow& worst = *Worst(comparison, FunctionVerdict::kCannotTell);
-  const std::string slower = absl::StrCat(
-      perhaps, " of ", Plural(comparison.compared, "function"), " may be slower, at worst by ",
-      ChangeText(*worst.ratio), " %, but chance explains it");
+  const std::string slower = absl::StrCat(perhaps, " of ", Plural(comparison.compared, "function"),
+                                          " may be slower, at worst by ", ChangeText(*worst.ratio),
+                                          " %, but chance explains it");
   if (failing == 0) {
     out->verdict = absl::StrCat("cannot tell: ", slower);
   } else {

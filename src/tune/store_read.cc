@@ -48,8 +48,8 @@ absl::StatusOr<SessionInfo> SessionAt(const Statement& row, const std::string& p
   info.rounds = static_cast<uint64_t>(row.Int(14));
   info.samples = static_cast<uint64_t>(row.Int(15));
   info.verdict_json = row.OptionalText(19);
-  const uint32_t own = tune::SessionChecksum(info.key, info.space_hash, info.config_json,
-                                             info.seed, info.device, info.started_unix_s);
+  const uint32_t own = tune::SessionChecksum(info.key, info.space_hash, info.config_json, info.seed,
+                                             info.device, info.started_unix_s);
   auto status = CheckRow(path, info.id, "its key or rule", row.OptionalInt(16), own);
   if (status.ok() && info.verdict_json.has_value()) {
     status = CheckRow(
@@ -178,9 +178,8 @@ absl::StatusOr<std::vector<Configuration>> TuneStore::ReadVariants(int64_t sessi
     if (!row.ok()) return row.status();
     if (!*row) return out;
     out.push_back({rows->Text(0), rows->Text(1), rows->OptionalInt(2)});
-    auto status =
-        CheckRow(path(), session, absl::StrCat("the variant \"", out.back().id, "\""),
-                 rows->OptionalInt(3), tune::VariantChecksum(out.back()));
+    auto status = CheckRow(path(), session, absl::StrCat("the variant \"", out.back().id, "\""),
+                           rows->OptionalInt(3), tune::VariantChecksum(out.back()));
     if (!status.ok()) return status;
   }
 }

@@ -202,8 +202,8 @@ TEST(CompareTest, AFailureDoesNotPassBesideWhatWorks) {
     const Comparison some = Compared(base, head, {.max_mde = 0.5});
     EXPECT_EQ(some.outcome, Outcome::kCannotTell) << i;
     EXPECT_EQ(Row(some, "b").verdict, FunctionVerdict::kCannotTell);
-    EXPECT_EQ(Row(some, "b").reason, "failed in " + std::to_string(i + 1) +
-                                         " of 6 captures of head: out of memory");
+    EXPECT_EQ(Row(some, "b").reason,
+              "failed in " + std::to_string(i + 1) + " of 6 captures of head: out of memory");
     EXPECT_EQ(Compared(head, base, {.max_mde = 0.5}).outcome, Outcome::kNoRegression) << "mended";
   }
   head.back().series[1].samples.clear();
@@ -242,6 +242,21 @@ TEST(CompareTest, AgreementOnACoarseClockProvesNothing) {
                      Exactly({{120, 122}, {122, 120}, {122, 120}, {120, 122}, {120, 122}}))
                 .outcome,
             Outcome::kSlower);
+}
+
+// In a trace other functions show how fine the clock is.
+TEST(CompareTest, TimesThatNeverVaryAreComparedOnAFineClock) {
+  std::vector<Measurements> base = Exactly({5, {100, 100}}), head = Exactly({5, {110, 110}});
+  EXPECT_EQ(Compared(base, head).outcome, Outcome::kTooLittleData) << "the step may be 10 ns";
+  for (auto* side : {&base, &head}) {
+    for (Measurements& capture : *side) {
+      capture.series[0].clock = "profile";
+      Series& other = capture.series.emplace_back(capture.series[0]);
+      other.function = "b";
+      other.samples = {{1500e3, 0}, {1501e3, 0}};
+    }
+  }
+  EXPECT_EQ(Compared(base, head).outcome, Outcome::kSlower);
 }
 
 TEST(CompareSimulationTest, ACoarseClockDoesNotCryWolf) {
