@@ -44,9 +44,9 @@ absl::StatusOr<Measurements> FromTuning(const std::string& path, const Json& doc
   }
   Measurements out;
   out.source = path;
-  for (const auto& [name, fact] :
-       {std::pair("device_class", "device model"), std::pair("workload", "workload"),
-        std::pair("protocol_hash", "protocol")}) {
+  for (const auto& [name, fact] : {std::pair("device_class", "device model"),
+                                   std::pair("workload", "workload"),
+                                   std::pair("protocol_hash", "protocol")}) {
     if (std::string value = TextAt(*session, name); !value.empty()) {
       out.facts.push_back({fact, std::move(value)});
     }
