@@ -20,7 +20,7 @@ extern char** environ;
 namespace xplane_time::tools {
 namespace {
 
-constexpr int kExitNoSensor = 69, kExitInterrupted = 130;
+constexpr int kExitNoSensor = 69, kExitCannotWrite = 73, kExitInterrupted = 130;
 constexpr char kRunWindow[] = "run";
 
 void Tell(const std::string& message) {
@@ -29,6 +29,7 @@ void Tell(const std::string& message) {
 
 int FailPower(const absl::Status& status) {
   const int exit_code = Fail(status);
+  if (absl::IsInternal(status)) return kExitCannotWrite;
   return absl::IsFailedPrecondition(status) ? kExitNoSensor : exit_code;
 }
 
@@ -150,7 +151,6 @@ int RunRecord(const PowerCommand& command, const output::OutputOptions& how) {
   if (!stopped.ok()) Tell(std::string(stopped.message()));
   const int printed = Print(command, (*recorder)->log_path(), how);
   if (*measured != 0) return *measured;
-  constexpr int kExitCannotWrite = 73;
   return stopped.ok() ? printed : kExitCannotWrite;
 }
 

@@ -101,7 +101,9 @@ class Server {
       ++number_;
       if (read == Line::kTooLong) {
         Error("too_long", absl::StrCat("the line has more than ", kMaxLine, " bytes"));
-      } else if (line.find_first_not_of(" \t\r") != std::string::npos) {
+      } else if (line.find_first_not_of(" \t\r") == std::string::npos) {
+        AnswerOpen();
+      } else {
         Handle(line);
       }
     }
@@ -213,7 +215,9 @@ class Server {
     out_ << envelope_.Close(type, std::move(with_session)) << std::flush;
   }
 
+  // A line that is no history ends the wait for one.
   void Error(std::string_view code, absl::string_view message) {
+    AnswerOpen();
     out_ << envelope_.Close(
                 "error",
                 {{"code", std::string(code)}, {"message", std::string(message)}, {"line", number_}})

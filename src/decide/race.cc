@@ -80,6 +80,16 @@ void Race::Quarantine() {
     standing.by.reset();
     standing.round = observations_->rounds().size();
     if (leader_ == v) leader_.reset();
+    RecallDroppedBy(v);
+  }
+}
+
+// What failed in the end is no reason to do without the others.
+void Race::RecallDroppedBy(uint32_t failed) {
+  for (Standing& standing : standings_) {
+    if (!standing.out || standing.by != failed) continue;
+    standing.out = false;
+    standing.by.reset();
   }
 }
 

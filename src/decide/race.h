@@ -74,6 +74,7 @@ class Race {
 
  private:
   void Quarantine();
+  void RecallDroppedBy(uint32_t failed);
   void FindLeader();
   void DropSlower();
   void KeepIncumbent();

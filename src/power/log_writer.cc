@@ -120,7 +120,7 @@ void LogWriter::WriteLine() {
     if (now < 0 && errno == EINTR) continue;
     if (now <= 0) {
       if (status_.ok()) {
-        status_ = absl::DataLossError(
+        status_ = absl::InternalError(
             absl::StrCat(path_, ": cannot write the power log: ", strerror(errno), " (byte ",
                          good_bytes_, "); make room, or give --log a place with room"));
       }

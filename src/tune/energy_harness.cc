@@ -31,7 +31,8 @@ std::optional<int32_t> GpuOrdinal(std::string_view device) {
 bool IsEnergyOf(std::string_view harness_device, std::string_view source, std::string_view device,
                 bool in_total, const PowerInventory& inventory) {
   if (!in_total) return false;
-  if (harness_device.starts_with("cpu")) return source == "rapl" || source == "constant";
+  if (source == "constant") return true;
+  if (harness_device.starts_with("cpu")) return source == "rapl";
   const auto ordinal = GpuOrdinal(harness_device);
   return ordinal.has_value() && std::any_of(inventory.devices.begin(), inventory.devices.end(),
                                             [&](const PowerDevice& each) {
@@ -42,15 +43,6 @@ bool IsEnergyOf(std::string_view harness_device, std::string_view source, std::s
 
 bool IsPowerOrEnergy(const PowerChannel& channel) {
   return channel.quantity == "power_mw" || channel.quantity == "energy_uj";
-}
-
-std::string Absences(const PowerInventory& inventory) {
-  std::string text;
-  for (const PowerAbsence& each : inventory.absences) {
-    absl::StrAppend(&text, "; ", each.source, ": ", each.message);
-    if (!each.fix.empty()) absl::StrAppend(&text, " (", each.fix, ")");
-  }
-  return text;
 }
 
 const WindowSummary* FindWindow(const PowerSummary& summary, const std::string& name) {
@@ -73,7 +65,7 @@ absl::StatusOr<HarnessInfo> EnergyHarness::Hello() {
       });
   if (!any) {
     no_sensor_ = absl::StrCat("no sensor has the energy of ", device_,
-                              " (xplane-time power sources)", Absences(inventory));
+                              " (xplane-time power sources says why)");
   }
   return info;
 }

@@ -68,6 +68,7 @@ def run_round(request):
             noted("stalls")  # the machine stands still, once
             time.sleep(2.5)
         status = mode.removeprefix("status-") if mode.startswith("status-") else "ok"
+        time.sleep(params[variant].get("sleep_s", 0))
         sample = {"slot": slot, "status": status}
         if status == "ok":
             sample["t_ps"] = time_ps(variant, request["batch"], request["round"], slot)

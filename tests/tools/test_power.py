@@ -1,0 +1,341 @@
+"""power from outside: files stand in for RAPL, a scripted library for NVML."""
+import gzip
+import json
+import os
+import pathlib
+import resource
+import signal
+import subprocess
+import sys
+import time
+import unittest
+import xml.etree.ElementTree
+
+from harness import BINARY, EndToEndTest, csv_rows, environment, run
+
+CONSTANT = ("--source", "constant:100")
+FAKE_NVML = os.environ.get("FAKE_NVML", "")
+
+
+class PowerTest(EndToEndTest):
+    def sysfs(self, energy_uj="5000000", name="package-0", maximum="262143328850"):
+        zone = "sys/class/powercap/intel-rapl:0"
+        self.write(f"{zone}/name", name + "\n")
+        self.write(f"{zone}/max_energy_range_uj", maximum + "\n")
+        return self.write(f"{zone}/energy_uj", energy_uj + "\n")
+
+    def power(self, *arguments, **options):
+        return run("power", *arguments, cwd=self.at, **options)
+
+    def record(self, *options, command=(), code=0, **more):
+        end = ("--", *command) if command else ()
+        done = self.power("record", *options, "--format", "json", "-o", "out.json", *end, **more)
+        self.assertEqual(done.code, code, done.message)
+        return json.loads((self.at / "out.json").read_bytes())
+
+    def started(self, *arguments, **options):
+        process = subprocess.Popen([str(BINARY), "power", *map(str, arguments)], cwd=self.at,
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                   env=environment(), **options)
+        self.addCleanup(process.stdout.close)
+        self.addCleanup(process.stderr.close)
+        self.addCleanup(process.kill)
+        return process
+
+    def wait_for(self, what, seconds=20):
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            if what():
+                return
+            time.sleep(0.01)
+        self.fail("waited in vain")
+
+    def has_readings(self, log="log"):
+        path = self.at / log
+        return path.exists() and path.read_text().count('"r":') >= 3
+
+
+class Sources(PowerTest):
+    def test_what_is_there_and_what_is_not(self):
+        self.sysfs()
+        done = self.power("sources", "--sysfs-root", "sys", "--format", "json",
+                          "--nvml-library", "./none.so")
+        self.assertEqual(done.code, 0, done.message)
+        self.assertEqual(done.json["schema"], "xplane-time.power-sources.v1")
+        self.assertIn(("rapl", "package", "energy_uj"),
+                      {(row["source"], row["domain"], row["quantity"])
+                       for row in done.json["channels"]})
+        reasons = {row["source"]: row for row in done.json["absent"]}
+        self.assertEqual(reasons["nvml"]["reason"], "absent")
+        self.assertIn("none.so", reasons["nvml"]["message"])
+        self.assertTrue(reasons["nvml"]["fix"])
+        table = self.power("sources", "--sysfs-root", "sys", "--nvml-library", "./none.so").text
+        self.assertIn("not there", table)
+        self.assertLessEqual(max(map(len, table.splitlines())), 80)
+
+    def test_a_counter_that_may_not_be_read_names_the_way_out(self):
+        self.sysfs().chmod(0)
+        self.at.chmod(0o755)
+        done = self.power("sources", "--sysfs-root", "sys", "--source", "rapl", "--format", "json",
+                          user=65534 if os.getuid() == 0 else None)
+        if os.getuid() == 0 and done.code != 0:
+            self.skipTest("the binary is not readable for others here")
+        absence = done.json["absent"][0]
+        self.assertEqual(absence["reason"], "permission_denied")
+        self.assertIn("chmod", absence["fix"])
+
+
+class Record(PowerTest):
+    def test_constant_power_is_exact(self):
+        summary = self.record(*CONSTANT, "--duration", "0.4")
+        energy = summary["windows"][0]["energies"][0]
+        self.assertAlmostEqual(energy["mean_w"], 100, places=6)
+        self.assertGreaterEqual(energy["energy_j"], 0.4 * 100 * energy["coverage"] - 1e-6)
+        self.assertTrue(summary["complete"])
+
+    def test_around_a_command(self):
+        done = self.power("record", *CONSTANT, "-o", "summary", "--", sys.executable, "-c",
+                          "import sys; print('its own'); sys.exit(7)")
+        self.assertEqual((done.code, done.text), (7, "its own\n"))
+        self.assertIn("energy", (self.at / "summary").read_text())
+
+    def test_a_command_that_a_signal_ends(self):
+        summary = self.record(*CONSTANT, command=("sh", "-c", "kill -9 $$"), code=137)
+        self.assertEqual([each["name"] for each in summary["windows"]], [None, "run"])
+
+    def test_a_command_that_is_not_there(self):
+        done = self.power("record", *CONSTANT, "--", "./no-such-program")
+        self.assertEqual(done.code, 127)
+        self.assertIn("no-such-program", done.message)
+        self.write("text", "not a program")
+        self.assertEqual(self.power("record", *CONSTANT, "--", "./text").code, 126)
+
+    def test_repetitions_and_idle_are_windows(self):
+        summary = self.record(*CONSTANT, "-r", "3", "--idle", "0.1", command=("sleep", "0.05"))
+        names = [(each["name"], each["number"]) for each in summary["windows"]]
+        self.assertEqual(names, [(None, 0), ("idle", 0), ("run", 0), ("run", 1), ("run", 2)])
+        for window in summary["windows"][2:]:
+            self.assertAlmostEqual(window["energies"][0]["active_j"], 0, places=6)
+
+    def test_memory_of_what_a_command_starts(self):
+        summary = self.record("--source", "process,constant:1", command=(
+            sys.executable, "-c", "import time; b = bytearray(64 << 20); time.sleep(0.5)"))
+        channels = summary["channels"]
+        gauges = {channels[each["channel"]]["quantity"]: each
+                  for each in summary["windows"][0]["gauges"]}
+        for quantity in ("rss_bytes", "peak_rss_bytes"):
+            self.assertGreater(gauges[quantity]["max"], 64 << 20, quantity)
+
+    def test_the_summary_of_the_log_is_the_same_bytes(self):
+        self.record(*CONSTANT, "--duration", "0.2", "--log", "log")
+        replayed = self.power("replay", "log", "--format", "json")
+        self.assertEqual(replayed.out, (self.at / "out.json").read_bytes())
+        packed = self.write("log.gz", gzip.compress((self.at / "log").read_bytes()))
+        self.assertEqual(self.power("replay", packed, "--format", "json").out, replayed.out)
+
+    def test_a_counter_that_runs(self):
+        counter = self.sysfs("1000000000000")
+        process = self.started("record", "--source", "rapl", "--sysfs-root", "sys", "--format",
+                               "json", "--duration", "0.6")
+        file = os.open(counter, os.O_WRONLY)
+        self.addCleanup(os.close, file)
+        begin = time.monotonic()
+        while process.poll() is None:
+            energy_uj = 1_000_000_000_000 + int((time.monotonic() - begin) * 80e6)
+            os.pwrite(file, b"%d\n" % energy_uj, 0)
+            time.sleep(0.002)
+        summary = json.loads(process.communicate()[0])
+        energy = summary["windows"][0]["energies"][0]
+        self.assertEqual((energy["source"], energy["estimator"]), ("rapl", "counter"))
+        self.assertGreater(energy["mean_w"], 40)
+        self.assertLess(energy["mean_w"], 160)
+
+    def test_formats_and_pictures(self):
+        for name, begins in (("json", "{"), ("csv", "window,"), ("markdown", "#"),
+                             ("openmetrics", "# ")):
+            done = self.power("record", *CONSTANT, "--duration", "0.05", "--format", name)
+            self.assertEqual(done.code, 0, done.message)
+            self.assertTrue(done.text.startswith(begins), done.text[:80])
+        self.assertTrue(done.text.endswith("# EOF\n"))
+        done = self.power("record", *CONSTANT, "--duration", "0.1", "--plot", "--svg", "p.svg")
+        self.assertIn("100", done.text)
+        picture = xml.etree.ElementTree.parse(self.at / "p.svg").getroot()
+        self.assertTrue(picture.tag.endswith("svg"))
+        self.power("record", *CONSTANT, "--duration", "0.05", "-o", "by_suffix.csv")
+        self.assertEqual(csv_rows((self.at / "by_suffix.csv").read_text())[0]["source"], "constant")
+
+    def test_modelled_figures_are_labelled(self):
+        done = self.power("record", *CONSTANT, "--duration", "0.05", "--co2", "400", "--pue", "1.5")
+        self.assertIn("modelled", done.text)
+        self.assertIn("CO2e", done.text)
+
+
+class Refused(PowerTest):
+    def test_a_source_that_was_named_and_is_not_there(self):
+        done = self.power("record", "--source", "rapl", "--sysfs-root", "nowhere", "--", "touch",
+                          "ran")
+        self.assertEqual(done.code, 69)
+        self.assertIn("rapl", done.message)
+        self.assertFalse((self.at / "ran").exists())
+
+    def test_without_a_sensor_the_command_runs_and_energy_is_unknown(self):
+        (self.at / "sys").mkdir()
+        done = self.power("record", "--sysfs-root", "sys", "--nvml-library", "./none.so", "--",
+                          "touch", "ran")
+        self.assertEqual(done.code, 0, done.message)
+        self.assertTrue((self.at / "ran").exists())
+        self.assertIn("energy stays unknown", done.message)
+        self.assertIn("unknown: no sensor", done.text)
+        self.assertNotIn(" 0 J", done.text)
+
+    def test_usage(self):
+        for arguments, why in (
+                (("record", "--source", "solar", "--duration", "1"), "solar"),
+                (("record", "--map", "zero=GPU", "--duration", "1"), "--map"),
+                (("record", "--repeat", "2"), "--repeat"),
+                (("record", "--duration", "1", "--", "true"), "--duration"),
+                (("record", "--plot", "--format", "csv", "--duration", "1"), "--plot"),
+                (("replay",), "LOG"), ((), "subcommand")):
+            done = self.power(*arguments)
+            self.assertEqual(done.code, 64, arguments)
+            self.assertIn(why, done.message)
+
+    def test_logs_that_are_none(self):
+        self.assertEqual(self.power("replay", "missing").code, 66)
+        self.write("text", "hello\n")
+        done = self.power("replay", "text")
+        self.assertEqual(done.code, 65)
+        self.assertIn("line 1", done.message)
+
+
+class Faults(PowerTest):
+    def test_signals_reach_the_command(self):
+        script = "import signal, sys, time\n" \
+                 "signal.signal(signal.SIGTERM, lambda *_: sys.exit(9))\n" \
+                 "print('ready', flush=True)\ntime.sleep(60)\n"
+        process = self.started("record", *CONSTANT, "--log", "log", "-o", "summary", "--",
+                               sys.executable, "-c", script)
+        self.assertEqual(process.stdout.readline(), b"ready\n")
+        process.send_signal(signal.SIGTERM)
+        self.assertEqual(process.wait(20), 9)
+        self.assertIn('"end":', (self.at / "log").read_text().splitlines()[-1])
+
+    def test_an_interrupted_recording_is_complete(self):
+        process = self.started("record", *CONSTANT, "--log", "log", "--format", "json")
+        self.wait_for(self.has_readings)
+        process.send_signal(signal.SIGINT)
+        out, _ = process.communicate(timeout=20)
+        self.assertEqual(process.returncode, 0)
+        self.assertTrue(json.loads(out)["complete"])
+        process = self.started("record", *CONSTANT, "--duration", "60", "--log", "second")
+        self.wait_for(lambda: self.has_readings("second"))
+        process.send_signal(signal.SIGTERM)
+        self.assertEqual(process.wait(20), 130)
+
+    def test_a_killed_recorder_leaves_a_log(self):
+        process = self.started("record", *CONSTANT, "--period", "10", "--log", "log")
+        self.wait_for(self.has_readings)
+        process.kill()
+        process.wait()
+        text = (self.at / "log").read_text()
+        self.assertTrue(text.endswith("\n"))
+        done = self.power("replay", "log", "--format", "json")
+        self.assertEqual(done.code, 0, done.message)
+        self.assertFalse(done.json["complete"])
+        self.assertAlmostEqual(done.json["windows"][0]["energies"][0]["mean_w"], 100, places=6)
+        self.assertIn("ends early", self.power("replay", "log").text)
+
+    def test_a_command_that_becomes_a_daemon(self):
+        process = self.started("record", *CONSTANT, "-o", "summary", "--", "sh", "-c",
+                               "sleep 30 >/dev/null 2>&1 & echo $! > pid")
+        _, message = process.communicate(timeout=20)
+        os.kill(int((self.at / "pid").read_text()), signal.SIGKILL)
+        self.assertEqual(process.returncode, 0)
+        self.assertIn(b"left processes behind", message)
+
+    def test_a_stopped_command_is_waited_for(self):
+        process = self.started("record", *CONSTANT, "-o", "summary", "--", "sh", "-c",
+                               "echo $$; kill -STOP $$; exit 5")
+        pid = int(process.stdout.readline())
+        self.wait_for(lambda: ") T" in pathlib.Path(f"/proc/{pid}/stat").read_text())
+        self.assertIsNone(process.poll())
+        os.kill(pid, signal.SIGCONT)
+        self.assertEqual(process.wait(20), 5)
+
+    def test_a_full_disk(self):
+        done = self.power("record", *CONSTANT, "--duration", "0.1", "--log", "/dev/full")
+        self.assertEqual(done.code, 73)
+        self.assertIn("No space left", done.message)
+
+        def limit():
+            resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
+
+        process = self.started("record", *CONSTANT, "--period", "1", "--duration", "0.5", "--log",
+                               "log", preexec_fn=limit)
+        _, message = process.communicate(timeout=20)
+        self.assertEqual(process.returncode, 73)
+        self.assertIn(b"cannot write the power log", message)
+        text = (self.at / "log").read_text()
+        self.assertTrue(text.endswith("}\n"))
+        for line in text.splitlines():
+            json.loads(line)
+
+    def test_a_sensor_that_vanishes(self):
+        counter = self.sysfs()
+        process = self.started("record", "--source", "rapl,constant:10", "--sysfs-root", "sys",
+                               "--period", "10", "--duration", "1.5", "--log", "log", "--format",
+                               "json")
+        self.wait_for(self.has_readings)
+        counter.unlink()
+        out, _ = process.communicate(timeout=20)
+        energies = {each["source"]: each for each in json.loads(out)["windows"][0]["energies"]}
+        self.assertAlmostEqual(energies["constant"]["mean_w"], 10, places=6)
+        self.assertLess(energies["rapl"]["coverage"], energies["constant"]["coverage"])
+
+
+@unittest.skipUnless(FAKE_NVML, "no scripted NVML: set FAKE_NVML")
+class Nvml(PowerTest):
+    def nvml(self, script, *options, code=0, **variables):
+        path = self.write("script.json", json.dumps(script))
+        return self.record("--source", "nvml,constant:10", "--nvml-library", FAKE_NVML, *options,
+                           code=code, env=environment(FAKE_NVML_SCRIPT=str(path), **variables))
+
+    def energies(self, summary):
+        return {(each["device"], each["domain"]): each
+                for each in summary["windows"][0]["energies"]}
+
+    def test_a_healthy_gpu(self):
+        summary = self.nvml({"devices": [{"uuid": "GPU-a", "bus": 1}]}, "--duration", "0.5")
+        gpu = self.energies(summary)["GPU-a", "gpu"]
+        self.assertGreater(gpu["mean_w"], 150)
+        self.assertLess(gpu["mean_w"], 600)
+
+    def test_a_lost_gpu_has_a_reason_and_no_zero(self):
+        summary = self.nvml({"devices": [{"uuid": "GPU-a", "bus": 1, "lost_after": 30}]},
+                            "--duration", "0.6")
+        gpu = self.energies(summary)["GPU-a", "gpu"]
+        self.assertLess(gpu["coverage"], 0.9)
+        self.assertEqual(gpu["reason"], "device_lost")
+        self.assertLess(summary["windows"][0]["total"]["coverage"], 0.9)
+
+    def test_masks_of_the_measured_program(self):
+        devices = {"devices": [{"uuid": "GPU-a", "bus": 1}, {"uuid": "GPU-b", "bus": 2}]}
+        summary = self.nvml(devices, "--duration", "0.1", CUDA_VISIBLE_DEVICES="1",
+                            CUDA_DEVICE_ORDER="PCI_BUS_ID")
+        ordinals = {each["id"]: each["ordinal"] for each in summary["devices"]}
+        self.assertEqual((ordinals["GPU-a"], ordinals["GPU-b"]), (None, 0))
+        mapped = self.nvml(devices, "--duration", "0.1", "--map", "0=GPU-a")
+        self.assertEqual({each["id"]: each["ordinal"] for each in mapped["devices"]}["GPU-a"], 0)
+
+    def test_a_driver_of_another_version(self):
+        path = self.write("script.json", json.dumps({"calls": {"nvmlInit": {"error": 18}}}))
+        done = self.power("record", "--source", "nvml", "--nvml-library", FAKE_NVML, "--duration",
+                          "1", env=environment(FAKE_NVML_SCRIPT=str(path)))
+        self.assertEqual(done.code, 69)
+        listed = self.power("sources", "--nvml-library", FAKE_NVML, "--format", "json",
+                            env=environment(FAKE_NVML_SCRIPT=str(path)))
+        self.assertIn("driver_mismatch", {each["reason"] for each in listed.json["absent"]})
+
+
+if __name__ == "__main__":
+    unittest.main()

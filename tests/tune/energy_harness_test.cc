@@ -1,0 +1,106 @@
+// Energy from sensors around a harness that gives none: files stand in for RAPL.
+#include "tune/energy_harness.h"
+
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace xplane_time {
+namespace {
+
+using ::testing::HasSubstr;
+
+struct FakeHarness : Harness {
+  std::string device = "cpu:0";
+  std::optional<int64_t> energy_uj;
+  size_t rounds = 0;
+
+  absl::StatusOr<HarnessInfo> Hello() override {
+    return HarnessInfo{.name = "fake", .device = device, .device_class = "fake"};
+  }
+  absl::Status Prepare(std::span<const Configuration>, PreparedCallback) override {
+    return absl::OkStatus();
+  }
+  absl::StatusOr<VariantState> Verify(const Configuration&) override { return VariantState(); }
+  absl::StatusOr<RoundTimes> RunRound(int64_t, int64_t, std::string_view,
+                                      std::span<const Configuration* const> order) override {
+    ++rounds;
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    RoundTimes times;
+    for (size_t i = 0; i < order.size(); ++i) {
+      times.slots.push_back({.t_ps = 1000, .energy_uj = energy_uj});
+    }
+    return times;
+  }
+};
+
+class EnergyHarnessTest : public ::testing::Test {
+ protected:
+  EnergyHarnessTest() : sysfs_(::testing::TempDir() + "energy_harness") {
+    const std::filesystem::path zone = sysfs_ / "class/powercap/intel-rapl:0";
+    std::filesystem::create_directories(zone);
+    std::ofstream(zone / "name") << "package-0\n";
+    std::ofstream(zone / "energy_uj") << "5000000\n";
+    std::ofstream(zone / "max_energy_range_uj") << "262143328850\n";
+  }
+  ~EnergyHarnessTest() override { std::filesystem::remove_all(sysfs_); }
+
+  absl::StatusOr<RoundTimes> Round(PowerSourceOptions from, int64_t calls = 1) {
+    EnergyHarness harness(&inner_, std::move(from), calls);
+    auto info = harness.Hello();
+    if (!info.ok()) return info.status();
+    Configuration one, two;
+    one.id = "one";
+    two.id = "two";
+    return harness.RunRound(1, 0, "", std::vector<const Configuration*>{&one, &two});
+  }
+  PowerSourceOptions Rapl() const {
+    PowerSourceOptions from = {.sources = {"rapl"}};
+    from.roots.sysfs = sysfs_;
+    return from;
+  }
+
+  FakeHarness inner_;
+  const std::filesystem::path sysfs_;
+};
+
+TEST_F(EnergyHarnessTest, WhatTheHarnessMeasuresItselfStays) {
+  inner_.energy_uj = 7;
+  const auto times = Round(Rapl());
+  ASSERT_TRUE(times.ok()) << times.status();
+  EXPECT_EQ(times->slots[1].energy_uj, 7);
+  EXPECT_EQ(inner_.rounds, 1u);
+}
+
+TEST_F(EnergyHarnessTest, SensorsMeasureEachSlotOfCalls) {
+  const auto one = Round({.sources = {"constant:100"}});
+  ASSERT_TRUE(one.ok()) << one.status();
+  EXPECT_EQ(inner_.rounds, 3u);  // a look, then each by itself
+  for (const SlotTime& slot : one->slots) EXPECT_GE(slot.energy_uj.value_or(0), 2'000'000);
+  const auto of_ten = Round({.sources = {"constant:100"}}, /*calls=*/10);
+  ASSERT_TRUE(of_ten.ok()) << of_ten.status();
+  for (const SlotTime& slot : of_ten->slots) EXPECT_GE(slot.energy_uj.value_or(0), 200'000);
+}
+
+TEST_F(EnergyHarnessTest, ACounterThatDoesNotMoveIsNoEnergy) {
+  const auto times = Round(Rapl());
+  EXPECT_TRUE(absl::IsUnavailable(times.status()));
+  EXPECT_THAT(times.status().message(), HasSubstr("too short for the sensor"));
+  EXPECT_THAT(times.status().message(), HasSubstr("--calls"));
+}
+
+TEST_F(EnergyHarnessTest, OtherDevicesSensorsDoNotCount) {
+  inner_.device = "gpu:0";
+  const auto times = Round(Rapl());
+  EXPECT_TRUE(absl::IsUnavailable(times.status()));
+  EXPECT_THAT(times.status().message(), HasSubstr("no sensor has the energy of gpu:0"));
+}
+
+}  // namespace
+}  // namespace xplane_time
