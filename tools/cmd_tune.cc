@@ -9,6 +9,7 @@
 #include <poll.h>
 #include <unistd.h>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "commands.h"
 #include "decide/protocol.h"
@@ -28,7 +29,7 @@ namespace xplane_time::tools {
 namespace {
 
 constexpr int kExitCannotTell = 11, kExitTooLittle = 12, kExitAllFailed = 20, kExitWrong = 21,
-              kExitNoHarness = 69, kExitCannotWrite = 73, kExitStopped = 75;
+              kExitNoHarness = 69, kExitIo = 74, kExitStopped = 75;
 
 volatile std::sig_atomic_t stop_signal = 0;
 
@@ -108,7 +109,15 @@ int Print(const TuneCommand& command, const std::string& json, const output::Out
   return WriteText(command.output_path, output::TuningText(json, how));
 }
 
-int FailHarness(const absl::Status& status) {
+// A full disk is no bad trace.
+int FailStore(const absl::Status& status) {
+  const int exit_code = Fail(status);
+  return absl::IsResourceExhausted(status) ? kExitIo : exit_code;
+}
+
+// Of the harness, or of the store: its errors begin with its path.
+int FailLoop(const absl::Status& status, const TuneStore& store) {
+  if (absl::StartsWith(status.message(), store.path() + ": ")) return FailStore(status);
   const int exit_code = Fail(status);
   if (absl::IsPermissionDenied(status)) return kExitCannotWrite;  // a log, a lock
   return absl::IsUnavailable(status) || absl::IsNotFound(status) ? kExitNoHarness : exit_code;
@@ -165,7 +174,7 @@ int RunLoop(const TuneCommand& command, const output::OutputOptions& how) {
   auto options = OptionsOf(command, *space);
   if (!options.ok()) return Fail(options.status());
   auto store = TuneStore::Open(command.store_path, {});
-  if (!store.ok()) return Fail(store.status());
+  if (!store.ok()) return FailStore(store.status());
   const std::unique_ptr<Searcher> searcher = SearcherOf(command, *space, *options);
   options->searcher = searcher.get();
   ProcessHarness harness({.process = {.command = command.harness,
@@ -188,7 +197,7 @@ int RunLoop(const TuneCommand& command, const output::OutputOptions& how) {
     outcome = Tune(*configurations, *options, used, &*store, &progress);
   }
   harness.Finish();
-  if (!outcome.ok()) return FailHarness(outcome.status());
+  if (!outcome.ok()) return FailLoop(outcome.status(), *store);
   const bool from_store = outcome->resumed && outcome->verdict.rounds == outcome->rounds_before;
   if (from_store && !outcome->interrupted && !command.quiet) {
     std::fprintf(stderr, "nothing was left to measure: session %s answers from the store\n",
@@ -208,8 +217,16 @@ absl::StatusOr<int64_t> SessionOf(const TuneCommand& command, const TuneStore& s
   return sessions->back().id;
 }
 
+// For reading, where damage is to show rather than to be left out.
+absl::StatusOr<TuneStore> OpenSound(const std::string& path) {
+  auto store = TuneStore::OpenReadOnly(path);
+  if (!store.ok()) return store;
+  if (absl::Status status = store->CheckFile(); !status.ok()) return status;
+  return store;
+}
+
 int RunShow(const TuneCommand& command, const output::OutputOptions& how) {
-  auto store = TuneStore::OpenReadOnly(command.store_path);
+  auto store = OpenSound(command.store_path);
   if (!store.ok()) return Fail(store.status());
   if (command.session == 0) {
     auto sessions = store->Sessions();
@@ -229,7 +246,7 @@ int RunShow(const TuneCommand& command, const output::OutputOptions& how) {
 }
 
 int RunExport(const TuneCommand& command) {
-  auto store = TuneStore::OpenReadOnly(command.store_path);
+  auto store = OpenSound(command.store_path);
   if (!store.ok()) return Fail(store.status());
   if (command.format == "tuned") {
     const auto only = command.session != 0 ? std::optional<int64_t>(command.session) : std::nullopt;
@@ -244,17 +261,17 @@ int RunExport(const TuneCommand& command) {
   auto session = SessionOf(command, *store);
   if (!session.ok()) return Fail(session.status());
   auto out = OutputFile::Open(command.output_path);
-  if (!out.ok()) return Fail(out.status());
+  if (!out.ok()) return FinishWriting(out.status());
   const auto sink = [&](std::string_view piece) { return out->Write(piece); };
   absl::Status status = command.format == "json" ? tune::ExportJson(*store, *session, sink)
                         : command.format == "t4" ? tune::ExportT4(*store, *session, sink)
                                                  : tune::ExportCsv(*store, *session, sink);
   if (status.ok()) status = out->Commit();
-  return status.ok() || absl::IsAborted(status) ? 0 : Fail(status);
+  return out->failed() ? FinishWriting(status) : status.ok() ? 0 : Fail(status);
 }
 
 int RunReplay(const TuneCommand& command, const output::OutputOptions& how) {
-  auto store = TuneStore::OpenReadOnly(command.store_path);
+  auto store = OpenSound(command.store_path);
   if (!store.ok()) return Fail(store.status());
   auto session = SessionOf(command, *store);
   if (!session.ok()) return Fail(session.status());
@@ -271,6 +288,13 @@ bool InputWaiting() {
   return std::cin.rdbuf()->in_avail() > 0 || poll(&input, 1, kMilliseconds) > 0;
 }
 
+// After the first failure; which is not told by errno any more.
+int CannotReply() {
+  pollfd output = {STDOUT_FILENO, POLLOUT, 0};
+  if (poll(&output, 1, 0) > 0 && (output.revents & POLLERR) != 0) return 0;  // the reader left
+  return FinishWriting(absl::InternalError("standard output: cannot write"));
+}
+
 int RunDecide(const TuneCommand& command) {
   decide::ServeOptions options;
   options.input_waiting = InputWaiting;
@@ -282,7 +306,13 @@ int RunDecide(const TuneCommand& command) {
     options.space_json = DecideSpaceJson(*configurations);
   }
   std::ios::sync_with_stdio(false);
-  return decide::Serve(std::cin, std::cout, options) ? 0 : kExitCannotWrite;
+  try {
+    return decide::Serve(std::cin, std::cout, options) ? 0 : CannotReply();
+  } catch (const std::ios_base::failure& error) {  // closed, or a directory
+    return Fail(
+        absl::UnavailableError(absl::StrCat("standard input: cannot read: ", error.code().message(),
+                                            "; it takes JSON Lines, see docs/deciding.md")));
+  }
 }
 
 }  // namespace

@@ -50,17 +50,11 @@ bool MayBeACommand(const Options& options) {
          !std::filesystem::exists(options.traces[0]);
 }
 
-// A closed pipe ends quietly.
-int FinishWriting(const absl::Status& status) {
-  if (status.ok() || absl::IsAborted(status)) return 0;
-  return Fail(status, kExitCannotWrite);
-}
-
 int StreamEvents(const Options& options, const Opened& opened) {
   auto out = OutputFile::Open(options.output_path);
   if (!out.ok()) return Fail(out.status(), kExitCannotWrite);
   const absl::Status status = RunEvents(options, opened, &*out);
-  if (absl::IsAborted(status) || absl::IsInternal(status)) return FinishWriting(status);
+  if (out->failed()) return FinishWriting(status);
   if (!status.ok()) {
     // Rows that were streamed before the damage showed stay on standard output, labelled
     // by the exit code; a file is left absent.
@@ -95,6 +89,13 @@ absl::StatusOr<std::string> RunForText(const Options& options, const Opened& ope
 }  // namespace
 
 int Fail(const absl::Status& status) { return Fail(status, ExitCode(status)); }
+
+int FinishWriting(const absl::Status& status) {
+  if (status.ok() || absl::IsAborted(status)) return 0;
+  return Fail(status, kExitCannotWrite);
+}
+
+int CheckOutput(const std::string& path) { return FinishWriting(OutputFile::Check(path)); }
 
 int WriteText(const std::string& path, std::string_view text) {
   auto out = OutputFile::Open(path);
@@ -138,6 +139,10 @@ int RunCommand(Options options) {
     const std::string_view of =
         options.compat.has_value() ? "compat" : CommandName(options.command);
     return WriteText(options.output_path, output::JsonSchema(of));
+  }
+  for (const std::string& path : {options.output_path, options.tune.output_path,
+                                  options.power.output_path, options.power.svg_path}) {
+    if (const int refused = CheckOutput(path); refused != 0) return refused;
   }
   AdaptToTerminal(options, &options.output);
   if (options.command == Command::kTune) return RunTune(options);

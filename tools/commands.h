@@ -45,6 +45,12 @@ int RunPower(const Options& options);
 // Prints why on standard error; returns the exit code.
 int Fail(const absl::Status& status);
 
+// After writing: a closed pipe ends quietly, any other error is 73.
+int FinishWriting(const absl::Status& status);
+
+// Refuses an output that cannot be written, before long work: 73; 0 where it can.
+int CheckOutput(const std::string& path);
+
 // Writes to a file or (empty path) standard output; returns the exit code.
 int WriteText(const std::string& path, std::string_view text);
 

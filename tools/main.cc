@@ -1,4 +1,5 @@
 // xplane-time: parse the command line, run one command, map the outcome to an exit code.
+#include <fcntl.h>
 #include <malloc.h>
 #include <unistd.h>
 
@@ -28,6 +29,16 @@ int Main(int argc, char** argv) {
   return RunCommand(*parsed.options);
 }
 
+// Where a standard stream is closed, its number must not become that of a file of ours: what
+// is opened instead fails to read or write, and is closed again for what we run.
+void KeepStandardStreams() {
+  for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    if (fcntl(fd, F_GETFD) >= 0) continue;
+    // The lowest free number is this one.
+    open("/dev/null", (fd == STDOUT_FILENO ? O_RDONLY : O_WRONLY) | O_CLOEXEC);
+  }
+}
+
 // A page of the mapping could not be read.
 void OnLostFile(int /*signal*/) {
   constexpr char kText[] =
@@ -48,6 +59,7 @@ void OnStop(int signal) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  KeepStandardStreams();
   // A closed pipe and a file size limit are write errors.
   std::signal(SIGPIPE, SIG_IGN);
   std::signal(SIGXFSZ, SIG_IGN);

@@ -71,7 +71,21 @@ absl::StatusOr<OutputFile> OutputFile::Open(const std::string& path) {
 OutputFile::OutputFile(OutputFile&& other) noexcept
     : file_(std::exchange(other.file_, nullptr)),
       path_(std::move(other.path_)),
-      temporary_(std::exchange(other.temporary_, "")) {}
+      temporary_(std::exchange(other.temporary_, "")),
+      failed_(other.failed_) {}
+
+absl::Status OutputFile::Check(const std::string& path) {
+  struct stat info;
+  const bool exists = !path.empty() && stat(path.c_str(), &info) == 0;
+  if (path.empty() || (exists && !S_ISREG(info.st_mode) && !S_ISDIR(info.st_mode))) {
+    return absl::OkStatus();
+  }
+  if (exists && S_ISDIR(info.st_mode)) {
+    return absl::InternalError(
+        absl::StrCat(path, ": cannot write: ", std::strerror(EISDIR), "; choose another -o"));
+  }
+  return Open(path).status();
+}
 
 OutputFile::~OutputFile() {
   if (file_ != nullptr && file_ != stdout) std::fclose(file_);
@@ -80,7 +94,8 @@ OutputFile::~OutputFile() {
   SetUnfinished("");
 }
 
-absl::Status OutputFile::WriteError() const {
+absl::Status OutputFile::WriteError() {
+  failed_ = true;
   if (errno == EPIPE) return absl::AbortedError("the reader closed the pipe");
   return absl::InternalError(absl::StrCat(path_.empty() ? "standard output" : path_,
                                           ": cannot write: ", std::strerror(errno)));

@@ -16,6 +16,9 @@ class OutputFile {
  public:
   // Empty path: standard output.
   static absl::StatusOr<OutputFile> Open(const std::string& path);
+  // Whether `path` can be written, before long work: errors as of Open, and directories. A
+  // device or a pipe is not opened.
+  static absl::Status Check(const std::string& path);
   // Removes what was not committed.
   ~OutputFile();
   OutputFile(OutputFile&& other) noexcept;
@@ -25,14 +28,16 @@ class OutputFile {
   absl::Status Write(std::string_view text);
   // Flushes, and renames the file into place.
   absl::Status Commit();
+  bool failed() const { return failed_; }  // an error came from here
 
  private:
   OutputFile(std::FILE* file, std::string path, std::string temporary)
       : file_(file), path_(std::move(path)), temporary_(std::move(temporary)) {}
-  absl::Status WriteError() const;
+  absl::Status WriteError();
 
   std::FILE* file_;
   std::string path_, temporary_;
+  bool failed_ = false;
 };
 
 // The temporary file of an output that is not committed, where there is one. One output

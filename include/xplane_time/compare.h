@@ -19,7 +19,10 @@
 //   row       d = mean(head) - mean(base). Its variance is the larger of Welch's and the
 //             pooled one, its degrees of freedom the smaller: exact where both sides vary
 //             alike, and never below what Welch demands where they do not. One capture on
-//             one side borrows the variance of the other side.
+//             one side borrows the variance of the other side. Processes differ by at least
+//             0.1 %; and the step of the clock (the smallest difference between samples)
+//             adds step^2/6, whatever the number of captures: that times on a
+//             coarse clock agree says little.
 //   proof     family-wise over rows, at once:
 //             - the interval (t, Bonferroni, `confidence`) lies beyond min_effect, and
 //             - d = 0 is rejected at `alpha` (two-sided t, Holm)
@@ -62,7 +65,7 @@ enum class FunctionVerdict : uint8_t {
   kSame,           // no change was seen, and one of the row's mde would have been
   kFaster,         // proved, by more than min_effect
   kSlower,         // proved, by more than min_effect
-  kCannotTell,     // the estimate is beyond min_effect, but not proved
+  kCannotTell,     // the estimate is beyond min_effect, but not proved; or it fails more often
   kTooLittleData,  // mde above max_mde
   kOnlyBase,
   kOnlyHead,
@@ -75,7 +78,7 @@ std::string_view VerdictName(FunctionVerdict verdict);
 enum class Outcome : uint8_t {
   kNoRegression = 0,
   kSlower = 10,      // some row is slower
-  kCannotTell = 11,  // some row may be
+  kCannotTell = 11,  // some row may be, or failed
   kTooLittleData = 12,
   kAllFailed = 20,
 };
@@ -103,8 +106,9 @@ struct ComparedRow {
   // Where the verdict is open: captures a side for an mde of max_mde; empty: over 1000.
   std::optional<uint64_t> needed;
   FunctionVerdict verdict = FunctionVerdict::kTooLittleData;
-  std::string reason;      // where rows are not compared
-  bool uncertain = false;  // the split into runs is, on a side
+  std::string reason;       // where rows are not compared, or failed in some captures
+  bool fails_more = false;  // in head than in base: never the same or faster
+  bool uncertain = false;   // the split into runs is, on a side
 };
 
 struct Comparison {

@@ -10,7 +10,8 @@
 //   winner     every other variant is proved slower
 //   tie        the named variants are proved to be within delta of each other, all others
 //              slower; the pick is the first of them in the order of ids
-//   pick       no other is more than delta faster, which bounds what the pick can cost
+//   pick       no other is more than delta faster, which bounds what the pick can cost; also
+//              the only variant that ran, which won over nobody
 //   undecided  none of these; too_little_data where the leader or a rival that is not
 //              proved slower has fewer than four rounds
 //

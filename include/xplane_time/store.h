@@ -92,7 +92,7 @@ struct TuneSession {
   FileLock session_lock, device_lock;
 };
 
-// What a sample is the weighted sum of.
+// What a sample is the weighted mean of.
 struct WorkloadSample {
   std::string workload = {};
   std::string status = "ok";
@@ -171,8 +171,8 @@ class TuneStore {
   absl::StatusOr<std::vector<SessionInfo>> Sessions() const;
   absl::StatusOr<SessionInfo> Session(int64_t id) const;  // also NotFound
 
-  // Rounds in the order in which they were stored, until `visit` returns false. Errors:
-  // DataLoss where a round does not have its checksum.
+  // Rounds in the order in which they were stored, until `visit` returns false. Errors of this
+  // and all that read: DataLoss where a row does not have its checksum.
   absl::Status VisitRounds(int64_t session,
                            absl::FunctionRef<bool(const RoundRecord&)> visit) const;
   absl::StatusOr<std::vector<RoundRecord>> ReadRounds(int64_t session) const;
@@ -183,7 +183,9 @@ class TuneStore {
   absl::StatusOr<TunedTable> Tuned(std::vector<Fallback> fallbacks = DefaultFallbacks(),
                                    std::optional<int64_t> only_session = {}) const;
 
-  // Reads everything: SQLite's integrity check and every round's checksum. DataLoss.
+  // SQLite's integrity check, which sees damage to pages and indexes: DataLoss. O(file).
+  absl::Status CheckFile() const;
+  // Reads everything: the same, and the checksum of every row. DataLoss.
   absl::Status Check() const;
 
  private:

@@ -18,7 +18,7 @@
 // choice. Each round is stored once, in one transaction: a run that was killed goes on where
 // it was, whatever killed it.
 //
-// Times are integers of picoseconds: with several workloads the weighted sum of theirs.
+// Times are integers of picoseconds: with several workloads the weighted mean of theirs.
 // One thread; a harness is for one Tune at a time.
 #ifndef XPLANE_TIME_TUNE_H_
 #define XPLANE_TIME_TUNE_H_

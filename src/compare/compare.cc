@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "compare/clock_step.h"
 #include "compare/intervals.h"
 #include "compare/mismatch.h"
 
@@ -17,6 +18,7 @@ namespace xplane_time {
 namespace {
 
 using compare::Centre;
+using compare::ClockSteps;
 using compare::Difference;
 using compare::StudentQuantile;
 using compare::StudentTail;
@@ -26,6 +28,9 @@ constexpr uint64_t kMostNeeded = 1000;     // captures a side
 constexpr uint64_t kSamplesForOffset = 4;  // below, the scatter within a capture is unknown
 // What `needed` assumes of a row whose captures do not tell: processes differ by 1 %.
 constexpr double kUsualSpread = 0.01;
+// Processes of one program differ by at least this much: that a few agree is chance, or the
+// clock is too coarse to tell them apart.
+constexpr double kLeastSpread = 0.001;
 
 // One row's captures. Where a function has no series in a capture, its place is empty.
 struct Sides {
@@ -134,12 +139,14 @@ double DetectableLog(double standard_error, double df, size_t rows, const Compar
                   (bars.reject + bars.power) * standard_error);
 }
 
-std::optional<uint64_t> CapturesNeeded(double spread, size_t rows, const CompareOptions& options) {
+std::optional<uint64_t> CapturesNeeded(double spread, double resolution, size_t rows,
+                                       const CompareOptions& options) {
   const double wanted = std::log1p(options.max_mde);
   const auto enough = [&](uint64_t k) {
     const double n = static_cast<double>(k);
     const double df = options.paired ? n - 1 : 2 * n - 2;
-    return DetectableLog(spread * std::sqrt(2 / n), df, rows, options) <= wanted;
+    return DetectableLog(std::hypot(spread * std::sqrt(2 / n), resolution), df, rows, options) <=
+           wanted;
   };
   if (!enough(kMostNeeded)) return std::nullopt;
   uint64_t too_few = 1, plenty = kMostNeeded;
@@ -156,7 +163,31 @@ struct Candidate {
   Difference difference;
 };
 
-Difference DifferenceOf(const Sides& sides, const CompareOptions& options,
+// As a share of the row's times.
+double ResolutionOf(const Sides& sides, const ClockSteps& steps, const std::vector<Centre>& base,
+                    const std::vector<Centre>& head) {
+  double step_ps = 0;
+  for (const auto* side : {&sides.base, &sides.head}) {
+    for (const Series* series : *side) {
+      if (HasSamples(series)) step_ps = std::max(step_ps, steps.StepPs(*series));
+    }
+  }
+  return step_ps / std::exp((base.front().value + head.front().value) / 2);
+}
+
+// Agreement of a few captures, above all of times on a coarse clock, is no precision. A time is
+// off by up to half a step, on each side by its own and in all of its captures alike.
+void ApplyFloors(double step, const CompareOptions& options, double captures_base,
+                 double captures_head, Difference* difference) {
+  const double least = std::min(kLeastSpread, options.offset_std.value_or(kLeastSpread));
+  const double floor = least * std::sqrt(1 / captures_base + 1 / captures_head);
+  difference->spread = std::max(difference->spread, least);
+  difference->resolution = step * std::sqrt(2.0 / 12);  // of two uniform errors
+  difference->standard_error =
+      std::hypot(std::max(difference->standard_error, floor), difference->resolution);
+}
+
+Difference DifferenceOf(const Sides& sides, const CompareOptions& options, double step,
                         const std::vector<Centre>& base, const std::vector<Centre>& head) {
   std::optional<double> offset_std = options.offset_std;
   for (const auto* side : {&sides.base, &sides.head}) {
@@ -164,7 +195,12 @@ Difference DifferenceOf(const Sides& sides, const CompareOptions& options,
     for (const Series* series : *side) samples += series ? series->samples.size() : 0;
     if (samples < kSamplesForOffset) offset_std = std::nullopt;
   }
-  if (!options.paired) return compare::UnpairedDifference(base, head, offset_std);
+  if (!options.paired) {
+    Difference unpaired = compare::UnpairedDifference(base, head, offset_std);
+    ApplyFloors(step, options, static_cast<double>(base.size()), static_cast<double>(head.size()),
+                &unpaired);
+    return unpaired;
+  }
   std::vector<Centre> paired_base, paired_head;
   for (size_t i = 0; i < sides.base.size(); ++i) {
     if (!HasSamples(sides.base[i]) || !HasSamples(sides.head[i])) continue;
@@ -172,15 +208,21 @@ Difference DifferenceOf(const Sides& sides, const CompareOptions& options,
     paired_head.push_back(CentreOf(*sides.head[i]));
   }
   if (paired_base.empty()) return {};
-  return compare::PairedDifference(paired_base, paired_head, offset_std);
+  Difference paired = compare::PairedDifference(paired_base, paired_head, offset_std);
+  const auto pairs = static_cast<double>(paired_base.size());
+  ApplyFloors(step, options, pairs, pairs, &paired);
+  return paired;
 }
 
 FunctionVerdict VerdictOf(const ComparedRow& row, const CompareOptions& options) {
   const double effect = 1 + options.min_effect;
   const bool changed = row.p_value.has_value() && *row.p_value <= options.alpha;
   if (changed && row.lo.has_value() && *row.lo > effect) return FunctionVerdict::kSlower;
-  if (changed && row.hi.has_value() && *row.hi < 1 / effect) return FunctionVerdict::kFaster;
+  if (changed && !row.fails_more && row.hi.has_value() && *row.hi < 1 / effect) {
+    return FunctionVerdict::kFaster;
+  }
   if (!row.mde.has_value() || *row.mde > options.max_mde) return FunctionVerdict::kTooLittleData;
+  if (row.fails_more) return FunctionVerdict::kCannotTell;
   if (*row.ratio > effect || *row.ratio < 1 / effect) return FunctionVerdict::kCannotTell;
   return FunctionVerdict::kSame;
 }
@@ -194,7 +236,7 @@ void Judge(std::span<const Candidate> candidates, const CompareOptions& options,
     if (d.df > 0 && d.standard_error > 0) {
       p = 2 * StudentTail(std::abs(d.estimate) / d.standard_error, d.df);
     } else if (d.df > 0 && d.estimate != 0) {
-      p = 0;  // every capture of a side agrees to the picosecond
+      p = 0;  // --offset-std 0: every capture of a side agrees, and is believed
     }
     p_values.push_back(std::min(p, 1.0));
   }
@@ -222,9 +264,39 @@ void Judge(std::span<const Candidate> candidates, const CompareOptions& options,
     row.verdict = VerdictOf(row, options);
     if (row.verdict == FunctionVerdict::kTooLittleData ||
         row.verdict == FunctionVerdict::kCannotTell) {
-      row.needed = CapturesNeeded(spread, candidates.size(), options);
+      row.needed = CapturesNeeded(spread, d.resolution, candidates.size(), options);
     }
   }
+}
+
+// In how many captures of a side a function failed, at least once.
+struct Failing {
+  size_t captures = 0, of = 0;
+  std::string message;
+};
+
+Failing FailingOf(const std::vector<const Series*>& captures) {
+  Failing failing;
+  for (const Series* series : captures) {
+    if (series == nullptr) continue;
+    ++failing.of;
+    if (series->failure.empty()) continue;
+    ++failing.captures;
+    if (failing.message.empty()) failing.message = series->failure;
+  }
+  return failing;
+}
+
+void DescribeFailures(const Sides& sides, ComparedRow* row) {
+  const Failing base = FailingOf(sides.base), head = FailingOf(sides.head);
+  row->fails_more = head.captures * base.of > base.captures * head.of;
+  std::vector<std::string> parts;
+  for (const auto& [side, failing] : {std::pair("base", &base), std::pair("head", &head)}) {
+    if (failing->captures == 0) continue;
+    parts.push_back(absl::StrCat("failed in ", failing->captures, " of ", failing->of,
+                                 " captures of ", side, ": ", failing->message));
+  }
+  row->reason = absl::StrJoin(parts, "; ");
 }
 
 // Where a function's series cannot be told to be the same thing.
@@ -257,16 +329,16 @@ void Describe(const std::vector<const Series*>& captures, ComparedRow* row) {
     row->uncertain |= series->uncertain;
     if (row->metric.empty()) row->metric = series->metric;
     if (row->clock.empty()) row->clock = series->clock;
-    if (row->reason.empty()) row->reason = series->failure;
   }
 }
 
 // Rows with samples on both sides and nothing in the way become candidates.
-ComparedRow MakeRow(const Sides& sides, const CompareOptions& options,
+ComparedRow MakeRow(const Sides& sides, const CompareOptions& options, const ClockSteps& steps,
                     std::optional<Difference>* difference) {
   ComparedRow row;
   Describe(sides.head, &row);
   Describe(sides.base, &row);
+  DescribeFailures(sides, &row);
   const std::vector<Centre> base = CentresOf(sides.base), head = CentresOf(sides.head);
   row.base = EstimateSide(sides.base, base, options.confidence);
   row.head = EstimateSide(sides.head, head, options.confidence);
@@ -281,12 +353,12 @@ ComparedRow MakeRow(const Sides& sides, const CompareOptions& options,
     }
     return row;
   }
-  row.reason = options.allow_mismatch ? "" : ObstacleIn(sides);
-  if (!row.reason.empty()) {
+  if (std::string obstacle = ObstacleIn(sides); !obstacle.empty() && !options.allow_mismatch) {
+    row.reason = std::move(obstacle);
     row.verdict = FunctionVerdict::kNotComparable;
     return row;
   }
-  *difference = DifferenceOf(sides, options, base, head);
+  *difference = DifferenceOf(sides, options, ResolutionOf(sides, steps, base, head), base, head);
   return row;
 }
 
@@ -300,9 +372,8 @@ void RefuseUnequalPrograms(std::vector<ComparedRow>* rows) {
     if (row.program > 0 && one_side) unequal[{row.device, row.function}] = true;
   }
   for (ComparedRow& row : *rows) {
-    if (!unequal.contains({row.device, row.function}) || !row.reason.empty()) continue;
-    if (row.verdict == FunctionVerdict::kOnlyBase || row.verdict == FunctionVerdict::kOnlyHead)
-      continue;
+    if (!unequal.contains({row.device, row.function})) continue;
+    if (row.verdict != FunctionVerdict::kSame) continue;
     row.verdict = FunctionVerdict::kNotComparable;
     row.reason = "base and head compiled this function into different numbers of programs";
   }
@@ -340,8 +411,10 @@ int Rank(FunctionVerdict verdict) {
 Outcome OutcomeOf(const Comparison& comparison, const CompareOptions& options) {
   if (comparison.Count(FunctionVerdict::kSlower) > 0) return Outcome::kSlower;
   if (comparison.Count(FunctionVerdict::kTooLittleData) > 0) return Outcome::kTooLittleData;
+  if (comparison.Count(FunctionVerdict::kFailed) > 0) return Outcome::kCannotTell;
   for (const ComparedRow& row : comparison.rows) {
-    const bool perhaps_slower = row.ratio.has_value() && *row.ratio > 1 + options.min_effect;
+    const bool perhaps_slower =
+        row.fails_more || (row.ratio.has_value() && *row.ratio > 1 + options.min_effect);
     if (row.verdict == FunctionVerdict::kCannotTell && perhaps_slower) return Outcome::kCannotTell;
   }
   return Outcome::kNoRegression;
@@ -447,10 +520,11 @@ absl::StatusOr<Comparison> Compare(std::span<const Measurements> base,
   absl::Status measured_alike =
       compare::CheckMeasuredAlike(base, head, options.allow_mismatch, &comparison.notes);
   if (!measured_alike.ok()) return measured_alike;
+  const ClockSteps steps(base, head);
   std::vector<Candidate> candidates;
   std::vector<std::optional<Difference>> differences;
   for (const auto& [key, sides] : MatchSeries(base, head, &comparison.notes)) {
-    comparison.rows.push_back(MakeRow(sides, options, &differences.emplace_back()));
+    comparison.rows.push_back(MakeRow(sides, options, steps, &differences.emplace_back()));
   }
   for (size_t i = 0; i < differences.size(); ++i) {
     if (differences[i].has_value()) comparison.rows[i].verdict = FunctionVerdict::kSame;

@@ -1,5 +1,6 @@
 # Decisions: measurements of any kind in, verdicts out.
 add_library(xplane_time_compare STATIC
+  compare/clock_step.cc
   compare/compare.cc
   compare/intervals.cc
   compare/known_variants.cc

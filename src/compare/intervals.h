@@ -52,6 +52,9 @@ struct Difference {
   double standard_error = 0;
   double df = 0;      // 0: nothing is known about the error
   double spread = 0;  // std of a capture's centre
+  // Std of what the clock's resolution does to the estimate: part of standard_error that more
+  // captures do not reduce.
+  double resolution = 0;
 };
 // `base` and `head`: one centre a capture, not empty.
 Difference UnpairedDifference(std::span<const Centre> base, std::span<const Centre> head,

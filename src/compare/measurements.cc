@@ -15,6 +15,41 @@
 namespace xplane_time {
 namespace compare {
 
+namespace {
+
+// What Google Benchmark writes for a counter that has no value.
+constexpr std::string_view kNotFinite[] = {"NaN", "-NaN", "Infinity", "-Infinity"};
+
+std::string UnknownAsNull(std::string_view content) {
+  if (content.find("NaN") == content.npos && content.find("Infinity") == content.npos) {
+    return std::string(content);
+  }
+  std::string out;
+  out.reserve(content.size());
+  bool in_text = false;
+  for (size_t i = 0; i < content.size(); ++i) {
+    const char c = content[i];
+    if (in_text && c == '\\' && i + 1 < content.size()) {
+      out.append(content, i++, 2);
+      continue;
+    }
+    if (c == '"') in_text = !in_text;
+    const std::string_view rest = content.substr(i);
+    const auto word =
+        std::find_if(std::begin(kNotFinite), std::end(kNotFinite),
+                     [rest](std::string_view each) { return rest.starts_with(each); });
+    if (in_text || word == std::end(kNotFinite)) {
+      out.push_back(c);
+      continue;
+    }
+    out.append("null");
+    i += word->size() - 1;
+  }
+  return out;
+}
+
+}  // namespace
+
 bool LooksLikeJson(std::string_view content) {
   constexpr std::string_view kSpace = " \t\r\n", kMark = "\xef\xbb\xbf";
   if (content.starts_with(kMark)) content.remove_prefix(kMark.size());
@@ -28,7 +63,7 @@ bool LooksLikeJson(std::string_view content) {
 absl::StatusOr<std::vector<Measurements>> FromJson(const std::string& path,
                                                    std::string_view content,
                                                    const MeasureOptions& options) {
-  const auto parsed = ParseJson<Json>(path, content);
+  const auto parsed = ParseJson<Json>(path, UnknownAsNull(content));
   if (!parsed.ok()) return parsed.status();
   const Json& document = *parsed;
   const auto benchmarks = document.find("benchmarks");

@@ -65,6 +65,10 @@ absl::StatusOr<Row> ReadRow(const std::string& path, size_t at, const Json& json
   const auto unit_ps = UnitPs(path, TextOf(json, "time_unit"));
   if (!unit_ps.ok()) return unit_ps.status();
   const auto time = json.find(time_name);
+  if (!row.name.empty() && time != json.end() && time->is_null()) {
+    row.failure = absl::StrCat(time_name, " is not a number");
+    return row;
+  }
   if (row.name.empty() || time == json.end() || !time->is_number()) {
     return absl::DataLossError(
         absl::StrCat(path, ": benchmarks[", at, "] lacks a name or ", time_name));

@@ -117,6 +117,7 @@ class Chooser {
       enough &= rival.enough;
       bounded &= rival.enough && rival.lo() > -std::log1p(options_.delta);
     }
+    if (rivals.empty()) return PickClaim::kPick;  // nobody was beaten
     if (open.size() == 1) return PickClaim::kWinner;
     if (!enough) return PickClaim::kTooLittleData;
     if (AllWithinDelta(open)) {

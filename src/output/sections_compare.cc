@@ -71,14 +71,26 @@ void ExplainTooLittle(const Comparison& comparison, Explanation* out) {
 }
 
 void ExplainCannotTell(const Comparison& comparison, Explanation* out) {
-  uint64_t perhaps = 0;
+  uint64_t perhaps = 0, failing = comparison.Count(FunctionVerdict::kFailed);
   for (const ComparedRow& row : comparison.rows) {
-    perhaps += row.verdict == FunctionVerdict::kCannotTell && *row.ratio > 1;
+    if (row.verdict != FunctionVerdict::kCannotTell) continue;
+    (row.fails_more ? failing : perhaps) += row.fails_more || *row.ratio > 1 ? 1 : 0;
   }
+  if (failing > 0) {
+    out->verdict = absl::StrCat("cannot tell: ", Plural(failing, "function"),
+                                " failed, see the reasons; what the change did to ",
+                                failing == 1 ? "it" : "them", " is unknown");
+  }
+  if (perhaps == 0) return;
   const ComparedRow& worst = *Worst(comparison, FunctionVerdict::kCannotTell);
-  out->verdict = absl::StrCat(
-      "cannot tell: ", perhaps, " of ", Plural(comparison.compared, "function"),
-      " may be slower, at worst by ", ChangeText(*worst.ratio), " %, but chance explains it");
+  const std::string slower = absl::StrCat(perhaps, " of ", Plural(comparison.compared, "function"),
+                                          " may be slower, at worst by ", ChangeText(*worst.ratio),
+                                          " %, but chance explains it");
+  if (failing == 0) {
+    out->verdict = absl::StrCat("cannot tell: ", slower);
+  } else {
+    out->reasons.push_back(slower + ".");
+  }
   out->reasons.push_back(absl::StrCat("More captures a side make it firmer; changes up to ",
                                       PercentText(comparison.options.min_effect),
                                       " do not count (--min-effect)."));

@@ -24,17 +24,12 @@ std::string Units(const PickResult& choice, uint64_t count) {
 }
 
 void ExplainWinner(const PickResult& choice, Explanation* out) {
-  const std::string pick = Printable(choice.pick);
+  const VariantRow& second = *RunnerUp(choice);
   out->good = true;
-  const VariantRow* second = RunnerUp(choice);
-  if (second == nullptr) {
-    out->verdict = absl::StrCat("variant ", pick, ": the only one that ran");
-    return;
-  }
-  out->verdict = absl::StrCat("winner: variant ", pick);
+  out->verdict = absl::StrCat("winner: variant ", Printable(choice.pick));
   out->reasons.push_back(absl::StrCat("Every other variant is proved slower; the next, ",
-                                      Printable(second->id), ", by ", ChangeText(*second->ratio),
-                                      " % (at least ", ChangeText(second->lo.value_or(1)), " %)."));
+                                      Printable(second.id), ", by ", ChangeText(*second.ratio),
+                                      " % (at least ", ChangeText(second.lo.value_or(1)), " %)."));
 }
 
 void ExplainTie(const PickResult& choice, Explanation* out) {
@@ -48,11 +43,16 @@ void ExplainTie(const PickResult& choice, Explanation* out) {
 }
 
 void ExplainPick(const PickResult& choice, Explanation* out) {
+  out->good = true;
+  if (RunnerUp(choice) == nullptr) {
+    out->verdict =
+        absl::StrCat("pick: variant ", Printable(choice.pick), ", the only one that ran");
+    return;
+  }
   out->verdict = absl::StrCat("pick: variant ", Printable(choice.pick),
                               ", none is faster by more than ", PercentText(choice.options.delta));
   out->reasons.push_back(
       "It is not proved that it is the fastest, only that nothing is lost with it.");
-  out->good = true;
 }
 
 void ExplainOpen(const PickResult& choice, Explanation* out) {

@@ -78,8 +78,9 @@ absl::StatusOr<RoundTimes> EnergyHarness::RunRound(int64_t batch, int64_t round,
     if (!times.ok()) return times.status();
     const auto is_ok = [](const SlotTime& each) { return each.status == "ok"; };
     if (std::none_of(times->slots.begin(), times->slots.end(), is_ok)) return times;
-    gives_energy_ = std::any_of(times->slots.begin(), times->slots.end(),
-                                [](const SlotTime& each) { return each.energy_uj.has_value(); });
+    gives_energy_ = std::any_of(times->slots.begin(), times->slots.end(), [](const SlotTime& each) {
+      return each.energy_uj.value_or(0) > 0;
+    });
     if (*gives_energy_) return times;
   }
   if (*gives_energy_) return inner_->RunRound(batch, round, workload, order);

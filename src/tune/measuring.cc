@@ -16,8 +16,9 @@ absl::Status NoEnergy(Objective objective, const HarnessInfo& harness) {
   return absl::UnavailableError(absl::StrCat(
       "the harness \"", harness.name, "\" gives no energy, and --objective ",
       absl::string_view(name.data(), name.size()),
-      " needs it: each sample of run_round must have energy_uj (docs/harness.md); measure power, "
-      "or take --objective time"));
+      " needs it: each sample of run_round must have energy_uj (docs/harness.md), and 0 is "
+      "unknown: longer runs (--calls), measure power, or take --objective time; the round is not "
+      "stored, --resume goes on"));
 }
 
 // What failed, with why, beside what the harness noted.
@@ -29,13 +30,43 @@ std::string NotesWith(const RoundTimes& times, std::span<const Configuration* co
   return messages.empty() ? times.notes_json : NotesJson(times.notes_json, messages);
 }
 
+// Of one value a workload, in their order. Weights are relative: the mean is a typical value,
+// whatever their size. Exact where all weigh the same.
+class WeightedMean {
+ public:
+  explicit WeightedMean(std::span<const double> weights)
+      : weights_(weights), heaviest_(*std::max_element(weights.begin(), weights.end())) {}
+
+  // A value that is unknown, or 0, makes the mean unknown.
+  void Add(const std::optional<int64_t>& value) {
+    const double weight = weights_[at_++] / heaviest_;
+    known_ &= value.value_or(0) > 0;
+    sum_ += weight * static_cast<double>(value.value_or(0));
+    total_ += weight;
+  }
+
+  std::optional<int64_t> Get() const {
+    // Doubles have no int64_t's largest value; the one below is.
+    constexpr double kLargest = 9223372036854774784.0;
+    if (!known_) return std::nullopt;
+    return std::max<int64_t>(1, std::llround(std::min(sum_ / total_, kLargest)));
+  }
+
+ private:
+  std::span<const double> weights_;
+  double heaviest_;
+  size_t at_ = 0;
+  double sum_ = 0, total_ = 0;
+  bool known_ = true;
+};
+
 }  // namespace
 
 std::optional<double> ObjectiveValue(Objective objective, const SampleRecord& sample) {
   if (sample.status != "ok" || !sample.t_ps.has_value()) return std::nullopt;
   const auto time = static_cast<double>(*sample.t_ps);
   if (objective == Objective::kTime) return time;
-  if (!sample.energy_uj.has_value()) return std::nullopt;
+  if (sample.energy_uj.value_or(0) <= 0) return std::nullopt;  // 0: less than the meter can tell
   const auto energy = static_cast<double>(*sample.energy_uj);
   if (objective == Objective::kEdp) return energy * time;
   return objective == Objective::kEd2p ? energy * time * time : energy;
@@ -74,6 +105,10 @@ absl::Status Measuring::Begin(HarnessInfo* harness) {
   auto session = store_->Begin(spec_);
   if (!session.ok()) return session.status();
   session_ = *std::move(session);
+  if (session_.resumed) {  // damage shows before anything is measured
+    if (absl::Status status = store_->CheckFile(); !status.ok()) return status;
+    if (auto known = store_->ReadVariants(session_.id); !known.ok()) return known.status();
+  }
   auto rounds = store_->ReadRounds(session_.id);
   if (!rounds.ok()) return rounds.status();
   for (RoundRecord& each : *rounds) {
@@ -161,45 +196,52 @@ absl::StatusOr<RoundRecord> Measuring::Round(int64_t batch, int64_t round,
                               .workloads = at.workloads});
     const SampleRecord& sample = record.samples.back();
     const Objective objective = options_.decide.objective;
-    if (at.status == "ok" && !ObjectiveValue(objective, sample).has_value()) {
-      return NoEnergy(objective, harness_info_);
+    if (at.status != "ok") continue;
+    // What is stored can always be decided on again.
+    if (sample.t_ps.value_or(0) <= 0) {
+      return absl::UnavailableError(absl::StrCat("the harness \"", harness_info_.name,
+                                                 "\" gives no time for a run of ", sample.variant,
+                                                 "; t_ps must be at least 1"));
     }
+    if (!ObjectiveValue(objective, sample).has_value()) return NoEnergy(objective, harness_info_);
   }
   if (absl::Status status = Append(record); !status.ok()) return status;
   failures_.merge(FailuresOf(record.notes_json));
   return record;
 }
 
-// The same order on every workload; times are weighted sums.
+// The same order on every workload; times are weighted means.
 absl::StatusOr<RoundTimes> Measuring::RunWorkloads(int64_t batch, int64_t round,
                                                    std::span<const Configuration* const> order) {
   if (options_.workloads.empty()) return harness_->RunRound(batch, round, "", order);
-  RoundTimes sum;
-  std::vector<double> time_ps(order.size()), energy_uj(order.size());
-  sum.slots.resize(order.size());
+  std::vector<double> weights;
+  for (const Workload& workload : options_.workloads) weights.push_back(workload.weight);
+  RoundTimes all;
+  all.slots.resize(order.size());
+  std::vector<WeightedMean> time_ps(order.size(), WeightedMean(weights)), energy_uj = time_ps;
   for (const Workload& workload : options_.workloads) {
     auto times = harness_->RunRound(batch, round, workload.id, order);
     if (!times.ok()) return times.status();
-    sum.throttled |= times->throttled;
-    sum.notes_json = times->notes_json;
+    all.throttled |= times->throttled;
+    all.notes_json = times->notes_json;
     for (size_t slot = 0; slot < order.size(); ++slot) {
       const SlotTime& own = times->slots[slot];
-      SlotTime& all = sum.slots[slot];
-      all.workloads.push_back(
+      SlotTime& at = all.slots[slot];
+      at.workloads.push_back(
           {workload.id, own.status, own.status == "ok" ? own.t_ps : std::nullopt, own.energy_uj});
-      if (all.status == "ok") {
-        all.status = own.status;
-        all.message = own.message;
+      if (at.status == "ok") {
+        at.status = own.status;
+        at.message = own.message;
       }
-      time_ps[slot] += workload.weight * static_cast<double>(own.t_ps.value_or(0));
-      energy_uj[slot] += workload.weight * static_cast<double>(own.energy_uj.value_or(0));
-      all.t_ps = std::max<int64_t>(1, std::llround(time_ps[slot]));
-      const bool first = &workload == options_.workloads.data();
-      const bool known = own.energy_uj.has_value() && (first || all.energy_uj.has_value());
-      all.energy_uj = known ? std::optional(std::llround(energy_uj[slot])) : std::nullopt;
+      time_ps[slot].Add(own.t_ps);
+      energy_uj[slot].Add(own.energy_uj);
     }
   }
-  return sum;
+  for (size_t slot = 0; slot < order.size(); ++slot) {
+    all.slots[slot].t_ps = time_ps[slot].Get();
+    all.slots[slot].energy_uj = energy_uj[slot].Get();
+  }
+  return all;
 }
 
 }  // namespace xplane_time

@@ -34,7 +34,7 @@ inline constexpr int64_t kFirstSearchBatch = 1'000'000'000, kStageHead = 0;
 inline bool IsRaceBatch(int64_t batch) { return batch > kOwnBatch && batch < kFirstSearchBatch; }
 
 // What the objective makes of a sample: t_ps, energy_uj, or their product.
-// None: it failed, or an energy is missing.
+// None: it failed, or an energy that is needed is missing or 0.
 std::optional<double> ObjectiveValue(Objective objective, const SampleRecord& sample);
 
 class Measuring {

@@ -182,11 +182,13 @@ absl::StatusOr<std::optional<int64_t>> TuneStore::Impl::FindSession(const Sessio
 absl::StatusOr<int64_t> TuneStore::Impl::InsertSession(const SessionSpec& spec) const {
   auto insert = db.Prepare(
       "INSERT INTO session(workload, device_class, driver, framework, flags, code_hash, "
-      "protocol_hash, objective, space_hash, config_json, seed, device, started_unix_s) "
-      "VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
+      "protocol_hash, objective, space_hash, config_json, seed, device, started_unix_s, crc32) "
+      "VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
   if (!insert.ok()) return insert.status();
   BindIdentity(spec, &*insert);
   insert->Bind(12, spec.device).Bind(13, spec.now_unix_s);
+  insert->Bind(14, int64_t{tune::SessionChecksum(spec.key, spec.space_hash, spec.config_json,
+                                                 spec.seed, spec.device, spec.now_unix_s)});
   if (auto s = insert->Run(); !s.ok()) return s;
   return sqlite3_last_insert_rowid(db.get());
 }
@@ -237,7 +239,7 @@ absl::StatusOr<TuneSession> TuneStore::Begin(const SessionSpec& spec) {
 absl::Status TuneStore::RegisterVariants(const TuneSession& session,
                                          std::span<const Configuration> variants) {
   auto insert = impl_->db.Prepare(
-      "INSERT INTO variant(session, variant, params_json, mem_bytes) VALUES(?, ?, ?, ?) "
+      "INSERT INTO variant(session, variant, params_json, mem_bytes, crc32) VALUES(?, ?, ?, ?, ?) "
       "ON CONFLICT DO NOTHING");
   if (!insert.ok()) return insert.status();
   auto find =
@@ -246,6 +248,7 @@ absl::Status TuneStore::RegisterVariants(const TuneSession& session,
   return impl_->db.Transaction([&]() -> absl::Status {
     for (const Configuration& v : variants) {
       insert->Bind(1, session.id).Bind(2, v.id).Bind(3, v.params_json).Bind(4, v.mem_bytes);
+      insert->Bind(5, int64_t{tune::VariantChecksum(v)});
       if (auto s = insert->Run(); !s.ok()) return s;
       if (sqlite3_changes(impl_->db.get()) > 0) continue;
       find->Bind(1, session.id).Bind(2, v.id);
@@ -375,12 +378,13 @@ absl::Status TuneStore::RecordVerdict(const TuneSession& session, std::string_vi
   auto insert = impl_->db.Prepare(
       "WITH rounds(n) AS (SELECT count(*) FROM round WHERE session = ?1), "
       "latest AS (SELECT * FROM verdict WHERE session = ?1 ORDER BY id DESC LIMIT 1) "
-      "INSERT INTO verdict(session, pick, claim, verdict_json, recorded_unix_s, rounds) "
-      "SELECT ?1, nullif(?2, ''), ?3, ?4, ?5, n FROM rounds WHERE NOT EXISTS(SELECT 1 FROM "
+      "INSERT INTO verdict(session, pick, claim, verdict_json, recorded_unix_s, rounds, crc32) "
+      "SELECT ?1, nullif(?2, ''), ?3, ?4, ?5, n, ?6 FROM rounds WHERE NOT EXISTS(SELECT 1 FROM "
       "latest WHERE latest.rounds = n AND claim = ?3 AND coalesce(pick, '') = ?2)");
   if (!insert.ok()) return insert.status();
   insert->Bind(1, session.id).Bind(2, pick).Bind(3, claim);
   insert->Bind(4, verdict_json).Bind(5, now_unix_s);
+  insert->Bind(6, int64_t{tune::VerdictChecksum(pick, claim, verdict_json, now_unix_s)});
   return impl_->db.Transaction([&] { return insert->Run(); });
 }
 

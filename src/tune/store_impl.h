@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -46,6 +47,12 @@ namespace tune {
 
 // CRC-32 of what a round says: damage to the file that SQLite cannot see changes it.
 uint32_t RoundChecksum(const RoundRecord& round);
+uint32_t VariantChecksum(const Configuration& variant);
+uint32_t SessionChecksum(const TuneKey& key, std::string_view space_hash,
+                         std::string_view config_json, uint64_t seed, std::string_view device,
+                         int64_t started_unix_s);
+uint32_t VerdictChecksum(std::string_view pick, std::string_view claim,
+                         std::string_view verdict_json, int64_t recorded_unix_s);
 
 }  // namespace tune
 }  // namespace xplane_time

@@ -64,6 +64,12 @@ CREATE TRIGGER workload_sample_stays BEFORE UPDATE ON workload_sample
   BEGIN SELECT RAISE(ABORT, 'append-only'); END;
 CREATE TRIGGER workload_sample_kept BEFORE DELETE ON workload_sample
   BEGIN SELECT RAISE(ABORT, 'append-only'); END;
+)sql",
+    // Rows of earlier versions have none, and are believed.
+    R"sql(
+ALTER TABLE session ADD COLUMN crc32 INTEGER;
+ALTER TABLE variant ADD COLUMN crc32 INTEGER;
+ALTER TABLE verdict ADD COLUMN crc32 INTEGER;
 )sql"};
 static_assert(std::size(kSteps) == kStoreVersion);
 

@@ -9,7 +9,7 @@
 
 namespace xplane_time::tune {
 
-inline constexpr int64_t kStoreVersion = 2;
+inline constexpr int64_t kStoreVersion = 3;
 inline constexpr int64_t kStoreApplicationId = 0x5850544d;  // "XPTM"
 
 // Brings a new or older database to kStoreVersion, in one transaction. Errors:

@@ -77,11 +77,11 @@ absl::Status Database::Error(int code) const {
   switch (code & 0xff) {
     case SQLITE_FULL:
       return absl::ResourceExhaustedError(
-          message("no space left; finished rounds are kept: free some, and resume"));
+          message("no space left; finished rounds are kept: free some, and go on with --resume"));
     case SQLITE_IOERR:
       if (no_space) {
         return absl::ResourceExhaustedError(
-            message("no space left; finished rounds are kept: free some, and resume"));
+            message("no space left; finished rounds are kept: free some, and go on with --resume"));
       }
       return absl::UnavailableError(
           absl::StrCat(message("input or output failed"), ": ", std::strerror(system_error)));
@@ -106,6 +106,11 @@ absl::Status Database::Error(int code) const {
     case SQLITE_NOMEM:
     case SQLITE_TOOBIG:
       return absl::ResourceExhaustedError(message("too large"));
+    case SQLITE_ERROR:  // our statements are right: the schema is not
+    case SQLITE_CONSTRAINT:
+      return absl::DataLossError(message(
+          "the store is damaged, or was changed by another program; take a copy, or sqlite3's "
+          ".recover into a new file"));
     default:
       return absl::InternalError(message("unexpected"));
   }

@@ -188,7 +188,96 @@ TEST(CompareTest, AFailureOnOneSideIsToldAndAllFailedIsAnOutcome) {
   const Comparison comparison = Compared(base, head);
   EXPECT_EQ(comparison.outcome, Outcome::kAllFailed);
   EXPECT_EQ(comparison.rows[0].verdict, FunctionVerdict::kFailed);
-  EXPECT_EQ(comparison.rows[0].reason, "out of memory");
+  EXPECT_EQ(comparison.rows[0].reason, "failed in 3 of 3 captures of head: out of memory");
+}
+
+TEST(CompareTest, AFailureDoesNotPassBesideWhatWorks) {
+  Noise noise(16);
+  const auto base = Captures(6, {{"a"}, {"b"}}, 0.001, &noise);
+  auto head = Captures(6, {{"a"}, {"b"}}, 0.001, &noise);
+  EXPECT_EQ(Compared(base, head).outcome, Outcome::kNoRegression);
+  for (size_t i = 0; i < head.size(); ++i) {
+    head[i].series[1].failure = "out of memory";
+    if (i + 1 < head.size()) head[i].series[1].samples.clear();
+    const Comparison some = Compared(base, head, {.max_mde = 0.5});
+    EXPECT_EQ(some.outcome, Outcome::kCannotTell) << i;
+    EXPECT_EQ(Row(some, "b").verdict, FunctionVerdict::kCannotTell);
+    EXPECT_EQ(Row(some, "b").reason,
+              "failed in " + std::to_string(i + 1) + " of 6 captures of head: out of memory");
+    EXPECT_EQ(Compared(head, base, {.max_mde = 0.5}).outcome, Outcome::kNoRegression) << "mended";
+  }
+  head.back().series[1].samples.clear();
+  const Comparison all = Compared(base, head);
+  EXPECT_EQ(all.outcome, Outcome::kCannotTell);
+  EXPECT_EQ(Row(all, "b").verdict, FunctionVerdict::kFailed);
+  EXPECT_EQ(Row(all, "a").verdict, FunctionVerdict::kSame);
+}
+
+std::vector<Measurements> Exactly(const std::vector<std::vector<double>>& captures_ns) {
+  std::vector<Measurements> out;
+  for (const auto& times_ns : captures_ns) {
+    Measurements& capture = out.emplace_back();
+    capture.source = "exact";
+    Series& series = capture.series.emplace_back();
+    series.function = "a";
+    series.metric = "real_time";
+    for (const double ns : times_ns) series.samples.push_back({ns * 1e3, 0});
+  }
+  return out;
+}
+
+// Times of a clock of 2 ns agree, which is no precision.
+TEST(CompareTest, AgreementOnACoarseClockProvesNothing) {
+  const std::vector<std::vector<double>> same = {{100}, {100}};
+  for (const auto& head : {std::vector<std::vector<double>>{{102}}, {{102}, {102}}, {{100}}}) {
+    EXPECT_EQ(Compared(Exactly(same), Exactly(head)).outcome, Outcome::kTooLittleData);
+  }
+  const std::vector<std::vector<double>> base(10, std::vector<double>(10, 100));
+  const auto of = [&](double ns) {
+    return Compared(Exactly(base), Exactly({10, std::vector<double>(10, ns)})).outcome;
+  };
+  EXPECT_EQ(of(100), Outcome::kNoRegression);
+  EXPECT_EQ(of(102), Outcome::kCannotTell) << "one step: any difference up to 4 ns";
+  EXPECT_EQ(Compared(Exactly({{100, 102}, {100, 102}, {102, 100}, {100, 102}, {100, 102}}),
+                     Exactly({{120, 122}, {122, 120}, {122, 120}, {120, 122}, {120, 122}}))
+                .outcome,
+            Outcome::kSlower);
+}
+
+// In a trace other functions show how fine the clock is.
+TEST(CompareTest, TimesThatNeverVaryAreComparedOnAFineClock) {
+  std::vector<Measurements> base = Exactly({5, {100, 100}}), head = Exactly({5, {110, 110}});
+  EXPECT_EQ(Compared(base, head).outcome, Outcome::kTooLittleData) << "the step may be 10 ns";
+  for (auto* side : {&base, &head}) {
+    for (Measurements& capture : *side) {
+      capture.series[0].clock = "profile";
+      Series& other = capture.series.emplace_back(capture.series[0]);
+      other.function = "b";
+      other.samples = {{1500e3, 0}, {1501e3, 0}};
+    }
+  }
+  EXPECT_EQ(Compared(base, head).outcome, Outcome::kSlower);
+}
+
+TEST(CompareSimulationTest, ACoarseClockDoesNotCryWolf) {
+  int alarms = 0;
+  for (uint64_t repetition = 0; repetition < 1500; ++repetition) {
+    Noise noise(5000 + repetition);
+    const auto side = [&](int captures) {
+      std::vector<std::vector<double>> times(static_cast<size_t>(captures));
+      for (auto& capture : times) {
+        const double typical_ns = 101 * std::exp(0.01 * noise.Normal());
+        for (int i = 0; i < 5; ++i) {
+          const double time_ns = typical_ns * std::exp(0.001 * noise.Normal());
+          capture.push_back(2 * std::floor(time_ns / 2));
+        }
+      }
+      return Exactly(times);
+    };
+    const int captures = 2 + static_cast<int>(repetition % 3);
+    alarms += Compared(side(captures), side(captures)).outcome == Outcome::kSlower;
+  }
+  EXPECT_EQ(alarms, 0);
 }
 
 TEST(CompareTest, OneDeviceASideMayBeAnotherOrdinal) {

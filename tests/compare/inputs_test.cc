@@ -60,6 +60,22 @@ TEST(BenchmarkJsonTest, RepetitionsAreSamplesAndAggregatesAreNot) {
   EXPECT_THAT((*captures)[0].labels, ::testing::Contains(Fact{"host_name", "h"}));
 }
 
+// As Google Benchmark writes what has no value.
+TEST(BenchmarkJsonTest, WhatIsNotANumberIsUnknown) {
+  const auto captures = Read(R"({"benchmarks": [
+    {"name": "NaN", "real_time": 5, "cpu_time": NaN, "bytes": Infinity, "label": "\"NaN"},
+    {"name": "b", "real_time": -NaN, "cpu_time": 2},
+    {"name": "c", "real_time": -Infinity, "cpu_time": 2}]})");
+  ASSERT_TRUE(captures.ok()) << captures.status();
+  const auto& series = (*captures)[0].series;
+  ASSERT_EQ(series.size(), 3);
+  EXPECT_EQ(series[0].function, "NaN");
+  EXPECT_THAT(Times(series[0]), ::testing::ElementsAre(5000));
+  EXPECT_EQ(series[1].failure, "real_time is not a number");
+  EXPECT_TRUE(series[2].samples.empty());
+  EXPECT_EQ(Read(R"({"benchmarks": [NaNNaN]})").status().code(), absl::StatusCode::kDataLoss);
+}
+
 TEST(BenchmarkJsonTest, CpuTimeAndFilters) {
   MeasureOptions options;
   options.benchmark_time = BenchmarkTime::kCpu;

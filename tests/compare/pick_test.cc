@@ -189,10 +189,10 @@ TEST(PickTest, AllFailedAndNoneAtAll) {
             absl::StatusCode::kFailedPrecondition);
 }
 
-TEST(PickTest, TheOnlyVariantWins) {
+TEST(PickTest, TheOnlyVariantIsPickedAndWinsOverNobody) {
   Noise noise(12);
   const PickResult choice = Picked({Drifting({0}, 3, 0.001, &noise)});
-  EXPECT_EQ(choice.claim, PickClaim::kWinner);
+  EXPECT_EQ(choice.claim, PickClaim::kPick);
   EXPECT_EQ(choice.pick, "0");
 }
 

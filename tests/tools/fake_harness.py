@@ -85,6 +85,8 @@ def run_round(request):
             sample["t_ps"] = time_ps(variant, request["batch"], request["round"], slot)
             if "energy" in options:
                 sample["energy_uj"] = 1000 * params[variant].get("energy", 1)
+            if "meter-fails" in options and request["round"] > 2:
+                sample["energy_uj"] = 0
         samples.append(sample)
     if "slow" in options:
         time.sleep(0.01)

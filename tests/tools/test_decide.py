@@ -67,6 +67,21 @@ class DecideTest(EndToEndTest):
         process.send(type="close", session="s")
         return lines, results, json.loads(lines[-1])
 
+    def test_streams_that_do_not_work(self):
+        line = json.dumps({"v": 1, **opened(("a", "b"))})
+        for shell, code, message in (
+                ('"$0" tune decide <&-', 74, "standard input: cannot read"),
+                ('"$0" tune decide </', 74, "standard input: cannot read"),
+                (f"echo '{line}' | \"$0\" tune decide >&-", 73, "standard output: cannot write"),
+                (f"echo '{line}' | \"$0\" tune decide >/dev/full", 73,
+                 "standard output: cannot write"),
+                (f"(sleep 0.3; echo '{line}') | \"$0\" tune decide | true", 0, "")):
+            done = subprocess.run(["bash", "-c", f"set -o pipefail; {shell}", BINARY],
+                                  env=environment(), capture_output=True, timeout=30, check=False)
+            self.assertEqual(done.returncode, code, (shell, done.stderr))
+            self.assertEqual(done.stderr.decode().startswith(f"xplane-time: {message}")
+                             if message else done.stderr == b"", True, (shell, done.stderr))
+
     def test_one_percent_apart(self):
         process = Process()
         wrong = runs = 0

@@ -66,7 +66,8 @@ BAD_TRACE = [name for name in FILES if not name.startswith(("good", "log", "noth
     f"{T} --device re:zzz", f"planes {T} --device tpu", f"events {T} --device tpu",
     f"events {T} --name zzz", f"kernels {T} empty.xplane.pb", "-"]
 CANNOT_WRITE = [f"{T} -o absent/x", f"events {T} -o absent/x", f"{T} -o nothing",
-                f"{T} -o /dev/full", "report --json-schema -o absent/x"]
+                f"{T} -o /dev/full", "report --json-schema -o absent/x",
+                f"compare {T} missing.xplane.pb -o absent/x"]
 CODES = {**dict.fromkeys(USAGE, 64), **dict.fromkeys(BAD_TRACE, 65),
          **dict.fromkeys(NO_INPUT, 66), **dict.fromkeys(CANNOT_WRITE, 73)}
 

@@ -209,6 +209,19 @@ class Energy(TuneTest):
                   if row["variant"] == found["pick"]]
         self.assertGreater(min(joules), 10)
 
+    def test_no_round_without_energy_is_stored(self):
+        variants = ({"cost": 100, "energy": 30}, {"cost": 120, "energy": 10})
+        options = ("--objective", "energy", "--resume")
+        done = self.tune(*variants, options=options, harness=("energy", "meter-fails"))
+        self.assertEqual(done.code, 69, done.message)
+        self.assertIn("0 is unknown", done.message)
+        stored = len(self.rounds())
+        self.assertGreater(stored, 0)
+        again = run("tune", "replay", "--format", "json", cwd=self.at, env=self.environment)
+        self.assertIn(again.code, (0, 11, 12), again.message)
+        found = self.result(*variants, options=options, harness=("energy",))
+        self.assertTrue(found["resumed"] and len(self.rounds()) > stored)
+
     def test_texts_speak_of_the_objective(self):
         variants = ({"cost": 100, "energy": 30}, {"cost": 120, "energy": 10})
         for objective, words, column in (

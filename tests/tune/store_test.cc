@@ -148,7 +148,8 @@ TEST(StoreFiles, AnOlderVersionIsBroughtUpToDate) {
   }
   RunSql(path,
          "DROP TABLE workload_sample; ALTER TABLE session DROP COLUMN objective;"
-         "ALTER TABLE verdict DROP COLUMN rounds;"
+         "ALTER TABLE verdict DROP COLUMN rounds; ALTER TABLE verdict DROP COLUMN crc32;"
+         "ALTER TABLE session DROP COLUMN crc32; ALTER TABLE variant DROP COLUMN crc32;"
          "PRAGMA user_version = 1");
   auto store = TuneStore::OpenReadOnly(path);
   ASSERT_TRUE(store.ok()) << store.status();
@@ -300,12 +301,36 @@ TEST(StoreFiles, OthersAreRefusedAndLeftAlone) {
 TEST(StoreFiles, ANewerVersionIsRefused) {
   const TempDir dir;
   { TuneStore store = Opened(dir.Path("t.db")); }
-  RunSql(dir.Path("t.db"), "PRAGMA user_version = 3");
+  RunSql(dir.Path("t.db"), "PRAGMA user_version = 4");
   const absl::Status status = TuneStore::Open(dir.Path("t.db"), {}).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_TRUE(Says(status, "written in version 3 of the store; this program reads up to 2"))
+  EXPECT_TRUE(Says(status, "written in version 4 of the store; this program reads up to 3"))
       << status;
   EXPECT_FALSE(TuneStore::OpenReadOnly(dir.Path("t.db")).ok());
+}
+
+TEST(StoreFiles, ChangedRowsAreNoticed) {
+  for (const char* sql :
+       {"UPDATE variant SET params_json = '{\"n\":9}' WHERE id = 1",
+        "UPDATE variant SET mem_bytes = 77 WHERE id = 1",
+        "UPDATE session SET config_json = '{\"delta\":1}'", "UPDATE session SET workload = 'w2'",
+        "DROP TRIGGER verdict_stays; UPDATE verdict SET verdict_json = '{}'"}) {
+    const TempDir dir;
+    {
+      TuneStore store = Opened(dir.Path("t.db"));
+      const TuneSession session = Begun(&store, SpecOf());
+      ASSERT_TRUE(store.Append(session, RoundOf(1)).ok());
+      ASSERT_TRUE(store.RecordVerdict(session, R"({"pick":"a","claim":"winner"})", 5).ok());
+      ASSERT_TRUE(store.Check().ok()) << store.Check();
+    }
+    RunSql(dir.Path("t.db"), sql);
+    const auto store = TuneStore::OpenReadOnly(dir.Path("t.db"));
+    ASSERT_TRUE(store.ok()) << store.status();
+    const absl::Status status = store->Check();
+    EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss) << sql;
+    EXPECT_TRUE(Says(status, "session 1: ")) << status;
+    EXPECT_TRUE(Says(status, "does not have its checksum")) << status;
+  }
 }
 
 TEST(StoreFiles, ReadOnlyOpensAndRefusesToWrite) {
