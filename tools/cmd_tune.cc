@@ -29,7 +29,7 @@ namespace xplane_time::tools {
 namespace {
 
 constexpr int kExitCannotTell = 11, kExitTooLittle = 12, kExitAllFailed = 20, kExitWrong = 21,
-              kExitNoHarness = 69, kExitIo = 74, kExitStopped = 75;
+              kExitNoHarness = 69, kExitCannotWrite = 73, kExitIo = 74, kExitStopped = 75;
 
 volatile std::sig_atomic_t stop_signal = 0;
 
