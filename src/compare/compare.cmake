@@ -2,6 +2,7 @@
 add_library(xplane_time_compare STATIC
   compare/clock_step.cc
   compare/compare.cc
+  compare/compare_names.cc
   compare/intervals.cc
   compare/known_variants.cc
   compare/measurements.cc
