@@ -12,6 +12,7 @@
 #include "measured_command.h"
 #include "output/power.h"
 #include "output/power_sources.h"
+#include "output/schema.h"
 #include "output/text.h"
 #include "xplane_time/power.h"
 
@@ -49,6 +50,7 @@ PowerEnvironment Environment() {
 int RunSources(const PowerCommand& command, output::OutputOptions how) {
   PowerSourceOptions from = command.record.from;
   from.environment = Environment();
+  from.children_only = true;
   how.format = command.format == "json" ? output::Format::kJson : output::Format::kTable;
   return WriteText(command.output_path, output::RenderPowerSources(ListPowerSources(from), how));
 }
@@ -90,31 +92,58 @@ void TellWithoutSensor(const PowerCommand& command, const PowerInventory& invent
       "why, and how to get one)");
 }
 
-// Each repetition is a window; the exit code is the first that is not 0.
+// On standard error, and in the log.
+void Note(PowerRecorder* recorder, std::string_view code, const std::string& message) {
+  Tell(message);
+  static_cast<void>(recorder->Note(code, message));
+}
+
+// One run, in a window of its own.
+absl::StatusOr<CommandEnd> RunOnce(const PowerCommand& command, uint32_t run,
+                                   PowerRecorder* recorder) {
+  if (absl::Status begun = recorder->Begin(kRunWindow); absl::IsInvalidArgument(begun)) {
+    return begun;
+  }
+  const CommandEnd end = RunMeasured(command.command);
+  if (end.peak_rss_bytes > 0) {
+    static_cast<void>(recorder->Gauge("peak_rss_bytes", end.peak_rss_bytes));
+  }
+  if (absl::Status ended = recorder->End(kRunWindow); absl::IsInvalidArgument(ended)) {
+    return ended;
+  }
+  const std::string& name = command.command[0];
+  if (end.start_errno != 0) {
+    Tell(absl::StrCat(name, ": cannot run it: ", strerror(end.start_errno)));
+  } else if (end.exit_code != 0) {
+    Note(recorder, "command_failed",
+         absl::StrCat(name, ": run ", run + 1, " ended with ",
+                      end.signal != 0 ? absl::StrCat("signal ", end.signal)
+                                      : absl::StrCat("exit ", end.exit_code)));
+  }
+  if (end.left_behind) {
+    Note(recorder, "left_behind",
+         absl::StrCat(name,
+                      ": it left processes behind, which still run: what they use is not in here; "
+                      "to measure a machine for a while: power record --duration S"));
+  }
+  return end;
+}
+
+// The exit code is the first that is not 0.
 absl::StatusOr<int> RunRepeatedly(const PowerCommand& command, PowerRecorder* recorder) {
   int exit_code = 0;
-  for (uint32_t i = 0; i < command.repeat && SignalReceived() == 0; ++i) {
-    if (absl::Status begun = recorder->Begin(kRunWindow); absl::IsInvalidArgument(begun)) {
-      return begun;
-    }
-    const CommandEnd end = RunMeasured(command.command);
-    if (end.peak_rss_bytes > 0) {
-      static_cast<void>(recorder->Gauge("peak_rss_bytes", end.peak_rss_bytes));
-    }
-    if (absl::Status ended = recorder->End(kRunWindow); absl::IsInvalidArgument(ended)) {
-      return ended;
-    }
-    if (exit_code == 0) exit_code = end.exit_code;
-    if (end.start_errno != 0) {
-      Tell(absl::StrCat(command.command[0], ": cannot run it: ", strerror(end.start_errno)));
-      return exit_code;
-    }
-    if (end.left_behind) {
-      Tell(absl::StrCat(command.command[0],
-                        ": it left processes behind, which still run: what they use is not in "
-                        "here; to measure a machine for a while: power record --duration S"));
-    }
-    if (end.signal != 0) break;
+  uint32_t runs = 0;
+  while (runs < command.repeat && SignalReceived() == 0) {
+    const auto end = RunOnce(command, runs, recorder);
+    if (!end.ok()) return end.status();
+    ++runs;
+    if (exit_code == 0) exit_code = end->exit_code;
+    if (end->start_errno != 0 || end->signal != 0) return exit_code;
+  }
+  if (runs < command.repeat) {
+    Note(recorder, "interrupted",
+         absl::StrCat("interrupted after ", runs, " of ", command.repeat, " runs"));
+    if (exit_code == 0) exit_code = kExitInterrupted;
   }
   return exit_code;
 }
@@ -122,8 +151,11 @@ absl::StatusOr<int> RunRepeatedly(const PowerCommand& command, PowerRecorder* re
 absl::StatusOr<int> Measure(const PowerCommand& command, PowerRecorder* recorder) {
   if (command.command.empty()) {
     constexpr double kForever = 1e8;
+    if (command.duration_s == 0 && !command.quiet) Tell("recording; Ctrl-C ends it");
     const bool whole = SleepUnlessStopped(command.duration_s > 0 ? command.duration_s : kForever);
-    return whole || command.duration_s == 0 ? 0 : kExitInterrupted;
+    if (whole || command.duration_s == 0) return 0;
+    Note(recorder, "interrupted", "interrupted before --duration was over");
+    return kExitInterrupted;
   }
   if (command.idle_s > 0) {
     absl::Status status = recorder->Begin(command.summary.idle_window);
@@ -131,7 +163,10 @@ absl::StatusOr<int> Measure(const PowerCommand& command, PowerRecorder* recorder
     SleepUnlessStopped(command.idle_s);
     status = recorder->End(command.summary.idle_window);
     if (absl::IsInvalidArgument(status)) return status;
-    if (SignalReceived() != 0) return kExitInterrupted;
+    if (SignalReceived() != 0) {
+      Note(recorder, "interrupted", "interrupted before the first run");
+      return kExitInterrupted;
+    }
   }
   return RunRepeatedly(command, recorder);
 }
@@ -139,7 +174,7 @@ absl::StatusOr<int> Measure(const PowerCommand& command, PowerRecorder* recorder
 int RunRecord(const PowerCommand& command, const output::OutputOptions& how) {
   PowerRecordOptions options = command.record;
   options.from.environment = Environment();
-  options.from.children_only = !command.command.empty();
+  options.from.children_only = true;
   options.command = absl::StrJoin(command.command, " ");
   auto recorder = PowerRecorder::Start(options);
   if (!recorder.ok()) return FailPower(recorder.status());
@@ -157,6 +192,9 @@ int RunRecord(const PowerCommand& command, const output::OutputOptions& how) {
 }  // namespace
 
 int RunPower(const Options& options) {
+  if (options.power.json_schema) {
+    return WriteText(options.power.output_path, output::JsonSchema("power"));
+  }
   switch (options.power.action) {
     case PowerAction::kSources:
       return RunSources(options.power, options.output);
@@ -167,6 +205,7 @@ int RunPower(const Options& options) {
       command.from.environment = Environment();
       return RunPowerRun(command, RecordedTelemetry);
     }
+    case PowerAction::kNone:
     case PowerAction::kReplay:
       break;
   }

@@ -389,6 +389,9 @@ Parsed ParseCommandLine(int argc, char** argv) {
     if (is_extra && app.got_subcommand("tune") && options.tune.harness.empty()) {
       parsed.error.append("; the harness and its arguments come after --");
     }
+    if (is_extra && app.got_subcommand("power") && options.power.command.empty()) {
+      parsed.error.append("; the command and its arguments come after --");
+    }
     parsed.exit_code = 64;
     return parsed;
   }

@@ -19,11 +19,13 @@ void AddSensors(CLI::App* app, PowerCommand* o, PowerTexts* t) {
                   "nvml, rapl, hwmon, process, constant:WATTS or replay:LOG, several with commas "
                   "[the first four]")
       ->delimiter(',')
+      ->allow_extra_args(false)
       ->type_name("NAME")
       ->group(kSensors);
   app->add_option("--map", t->ordinals,
                   "The device that the program sees as ORDINAL, where its order is not known")
       ->delimiter(',')
+      ->allow_extra_args(false)
       ->type_name("ORDINAL=ID")
       ->group(kSensors);
   app->add_option("--nvml-library", from->roots.nvml_library, "[libnvidia-ml.so.1]")
@@ -110,7 +112,8 @@ CLI::App* AddAction(CLI::App* power, const char* name, const char* help, PowerAc
 }  // namespace
 
 void AddPower(CLI::App* power, PowerCommand* o, PowerTexts* t) {
-  power->require_subcommand(1);
+  power->require_subcommand(0, 1);
+  power->add_flag("--json-schema", o->json_schema, "Print the JSON Schema of summaries");
   CLI::App* sources =
       AddAction(power, "sources", "Which sensors there are, which not, and how to get them",
                 PowerAction::kSources, o);
@@ -141,6 +144,12 @@ std::string ConvertPower(const PowerTexts& t, PowerCommand* o) {
       return absl::StrCat("--map: ORDINAL=ID, as 0=GPU-1234, not '", each, "'");
     }
     o->record.from.ordinals[ordinal] = each.substr(equals + 1);
+  }
+  if (o->action == PowerAction::kNone && !o->json_schema) {
+    return "power: which? sources, record, replay or run; see xplane-time power --help";
+  }
+  for (const double time : {o->duration_s, o->idle_s, t.period_ms}) {
+    if (!std::isfinite(time)) return "--duration, --idle and --period: nan is no time";
   }
   if (!t.estimator.empty()) o->summary.estimator = *EnergyEstimatorOf(t.estimator);
   if (o->action == PowerAction::kRun) {

@@ -16,10 +16,10 @@ class App;
 
 namespace xplane_time::tools {
 
-enum class PowerAction : uint8_t { kSources, kRecord, kReplay, kRun };
+enum class PowerAction : uint8_t { kNone, kSources, kRecord, kReplay, kRun };
 
 struct PowerCommand {
-  PowerAction action = PowerAction::kSources;
+  PowerAction action = PowerAction::kNone;
   std::vector<std::string> command;  // record, run: what is after --
   std::string log_path;              // record: empty: none is kept; replay: what is read
   PowerRecordOptions record;
@@ -36,7 +36,7 @@ struct PowerCommand {
   std::string svg_path;
   std::string format = "table";
   std::string output_path;
-  bool quiet = false;
+  bool quiet = false, json_schema = false;
 };
 
 // Options read as text and converted after parsing.

@@ -102,6 +102,7 @@ void AddMeasuring(CLI::App* app, TuneCommand* o, TuneTexts* t) {
   app->add_option("--power-source", o->power.sources,
                   "For objectives with energy: nvml, rapl, hwmon, constant:WATTS [the first three]")
       ->delimiter(',')
+      ->allow_extra_args(false)
       ->type_name("NAME")
       ->group(kMeasuring);
   app->add_option("--harness-log", o->harness_log, "What the harness prints is kept there")

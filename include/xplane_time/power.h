@@ -164,6 +164,8 @@ class PowerRecorder {
   virtual absl::Status End(std::string_view name) = 0;
   // A caller's own gauge (kv_cache_bytes, ...), as it is now.
   virtual absl::Status Gauge(std::string_view quantity, int64_t value) = 0;
+  // What a reader of the log must know: it is among the findings.
+  virtual absl::Status Note(std::string_view code, std::string_view message) = 0;
   // OK where all of the log could be written up to now.
   virtual absl::Status log_status() const = 0;
   // Within one period, but for calls that hang. The first write error of the log, if any.

@@ -1,6 +1,7 @@
 #include "power/log_writer.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <array>
@@ -90,6 +91,11 @@ int Unnamed() {
 }  // namespace
 
 absl::StatusOr<LogWriter> LogWriter::Create(const std::string& path) {
+  struct stat there = {};
+  if (!path.empty() && stat(path.c_str(), &there) == 0 && !S_ISREG(there.st_mode)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, ": a power log is a regular file: give --log another name"));
+  }
   const int file =
       path.empty() ? Unnamed() : open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
   if (file < 0) {

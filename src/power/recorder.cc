@@ -177,6 +177,12 @@ class Recorder : public PowerRecorder {
     return shared_->log.status();
   }
 
+  absl::Status Note(std::string_view code, std::string_view message) override {
+    const std::lock_guard lock(shared_->mutex);
+    if (!shared_->closed) shared_->log.Finding(MonotonicNow(), code, "caller", message);
+    return shared_->log.status();
+  }
+
   absl::Status log_status() const override {
     const std::lock_guard lock(shared_->mutex);
     return shared_->log.status();
@@ -300,9 +306,27 @@ class Recorder : public PowerRecorder {
   std::thread watcher_;
 };
 
-std::string AbsencesText(const std::vector<PowerAbsence>& absences) {
+// A device that is named for an ordinal has to be there.
+absl::Status CheckMap(const std::map<int32_t, std::string>& ordinals,
+                      const std::vector<PowerDevice>& devices) {
+  for (const auto& [ordinal, id] : ordinals) {
+    const auto matches = [&id = id](const PowerDevice& each) { return each.id.starts_with(id); };
+    if (std::any_of(devices.begin(), devices.end(), matches)) continue;
+    std::string known;
+    for (const PowerDevice& each : devices) absl::StrAppend(&known, " ", each.id);
+    return absl::InvalidArgumentError(
+        absl::StrCat("--map ", ordinal, "=", id, ": no such device; there are:", known));
+  }
+  return absl::OkStatus();
+}
+
+std::string WhyNothing(const PowerInventory& inventory) {
   std::string text;
-  for (const PowerAbsence& each : absences) {
+  for (const PowerDevice& each : inventory.devices) {
+    if (each.note.empty()) continue;
+    absl::StrAppend(&text, text.empty() ? " " : "; ", each.id, ": ", each.note);
+  }
+  for (const PowerAbsence& each : inventory.absences) {
     absl::StrAppend(&text, text.empty() ? " " : "; ", each.source, ": ", each.message);
     if (!each.fix.empty()) absl::StrAppend(&text, " (", each.fix, ")");
   }
@@ -311,21 +335,23 @@ std::string AbsencesText(const std::vector<PowerAbsence>& absences) {
 
 // What was asked for by name and is not there is an error, not an empty recording.
 absl::Status CheckFound(const PowerRecordOptions& options, const std::vector<FoundReader>& readers,
-                        std::vector<PowerAbsence> absences) {
+                        PowerInventory all) {
   bool any = false;
   for (const FoundReader& each : readers) {
-    any |= !each.inventory.channels.empty();
-    absences.insert(absences.end(), each.inventory.absences.begin(), each.inventory.absences.end());
-    if (!options.from.sources.empty() && each.inventory.channels.empty()) {
-      return absl::FailedPreconditionError(absl::StrCat(
-          "the power source ",
-          absl::string_view(each.reader->source().data(), each.reader->source().size()),
-          " has nothing to read:", AbsencesText(each.inventory.absences)));
+    const PowerInventory& own = each.inventory;
+    any |= !own.channels.empty();
+    all.absences.insert(all.absences.end(), own.absences.begin(), own.absences.end());
+    all.devices.insert(all.devices.end(), own.devices.begin(), own.devices.end());
+    if (!options.from.sources.empty() && own.channels.empty()) {
+      const std::string source(each.reader->source());
+      return absl::FailedPreconditionError(
+          absl::StrCat("the power source ", source, " has nothing to read:", WhyNothing(own)));
     }
   }
+  if (absl::Status map = CheckMap(options.from.ordinals, all.devices); !map.ok()) return map;
   if (any) return absl::OkStatus();
   return absl::FailedPreconditionError(
-      absl::StrCat("no power source has anything to read:", AbsencesText(absences)));
+      absl::StrCat("no power source has anything to read:", WhyNothing(all)));
 }
 
 }  // namespace
@@ -341,7 +367,7 @@ absl::StatusOr<std::unique_ptr<PowerRecorder>> PowerRecorder::Start(
   PowerInventory found;
   auto readers = power::FindReaders(options.from, options.hung_after_ns, &found.absences);
   if (!readers.ok()) return readers.status();
-  absl::Status status = power::CheckFound(options, *readers, found.absences);
+  absl::Status status = power::CheckFound(options, *readers, found);
   if (!status.ok()) return status;
   auto log = power::LogWriter::Create(options.log_path);
   if (!log.ok()) return log.status();

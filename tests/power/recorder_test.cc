@@ -170,8 +170,12 @@ TEST_F(RecorderTest, WhatCannotBeStartedSaysWhy) {
   auto absent = PowerRecorder::Start(no_sensor);
   EXPECT_TRUE(absl::IsFailedPrecondition(absent.status()));
   EXPECT_THAT(absent.status().message(), HasSubstr("rapl"));
-  auto full = PowerRecorder::Start(Constant("/dev/full"));
-  EXPECT_THAT(full.status().message(), HasSubstr("No space left"));
+  auto device = PowerRecorder::Start(Constant("/dev/full"));
+  EXPECT_TRUE(absl::IsInvalidArgument(device.status()));
+  EXPECT_THAT(device.status().message(), HasSubstr("regular file"));
+  PowerRecordOptions mapped = Constant("");
+  mapped.from.ordinals[0] = "GPU-1";
+  EXPECT_THAT(PowerRecorder::Start(mapped).status().message(), HasSubstr("there are: constant"));
 }
 
 TEST_F(RecorderTest, AReplayedLogGivesItsEnergyAgain) {

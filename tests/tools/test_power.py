@@ -195,7 +195,10 @@ class Refused(PowerTest):
                 (("record", "--repeat", "2"), "--repeat"),
                 (("record", "--duration", "1", "--", "true"), "--duration"),
                 (("record", "--plot", "--format", "csv", "--duration", "1"), "--plot"),
-                (("replay",), "LOG"), ((), "subcommand")):
+                (("record", "--duration", "nan"), "nan"),
+                (("record", *CONSTANT, "--map", "0=GPU-x", "--duration", "1"), "GPU-x"),
+                (("record", *CONSTANT, "sleep", "1"), "come after --"),
+                (("replay",), "LOG"), ((), "sources"), (("foo",), "foo")):
             done = self.power(*arguments)
             self.assertEqual(done.code, 64, arguments)
             self.assertIn(why, done.message)
@@ -219,6 +222,21 @@ class Faults(PowerTest):
         process.send_signal(signal.SIGTERM)
         self.assertEqual(process.wait(20), 9)
         self.assertIn('"end":', (self.at / "log").read_text().splitlines()[-1])
+
+    def test_interrupted_repetitions_are_told(self):
+        process = self.started("record", *CONSTANT, "-r", "1000", "--format", "json", "--", "sh",
+                               "-c", "trap 'exit 0' TERM; echo x >> ran; sleep 0.2")
+        self.wait_for((self.at / "ran").exists)
+        process.send_signal(signal.SIGTERM)
+        out, message = process.communicate(timeout=20)
+        self.assertEqual(process.returncode, 130)
+        self.assertIn(b"of 1000 runs", message)
+        self.assertIn("interrupted", {each["code"] for each in json.loads(out)["findings"]})
+
+    def test_a_failed_run_is_told(self):
+        summary = self.record(*CONSTANT, "-r", "2", command=("sh", "-c", "exit 3"), code=3)
+        found = {each["code"]: each for each in summary["findings"]}
+        self.assertIn("exit 3", found["command_failed"]["message"])
 
     def test_an_interrupted_recording_is_complete(self):
         process = self.started("record", *CONSTANT, "--log", "log", "--format", "json")
@@ -263,9 +281,14 @@ class Faults(PowerTest):
         self.assertEqual(process.wait(20), 5)
 
     def test_a_full_disk(self):
-        done = self.power("record", *CONSTANT, "--duration", "0.1", "--log", "/dev/full")
-        self.assertEqual(done.code, 73)
-        self.assertIn("No space left", done.message)
+        for place, code in (("/dev/full", 64), ("no/such/folder/log", 73)):
+            done = self.power("record", *CONSTANT, "--log", place, "--", "touch", "ran")
+            self.assertEqual(done.code, code, done.message)
+            self.assertIn(place, done.message)
+        for option in ("--svg", "-o"):
+            done = self.power("record", *CONSTANT, option, "no/such/folder/x", "--", "touch", "ran")
+            self.assertEqual(done.code, 73, done.message)
+        self.assertFalse((self.at / "ran").exists())
 
         def limit():
             resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
