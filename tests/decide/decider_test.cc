@@ -293,12 +293,12 @@ TEST(Failures, WhatTheFailedOneDroppedComesBack) {
         if (sample.variant == 0 && ++runs_of_first > 2) sample.status = SampleStatus::kCrash;
       }
     };
-    const Driven driven = Drive(SpaceOf(3), {.seed = seed},
-                                SimulatedDevice({.log_times = {0, 0.4, 1.1}, .seed = seed}),
-                                crash_later);
-    const auto quarantined = std::count_if(
-        driven.verdict.eliminated.begin(), driven.verdict.eliminated.end(),
-        [](const Elimination& each) { return each.variant == 0 && !each.by; });
+    const Driven driven =
+        Drive(SpaceOf(3), {.seed = seed},
+              SimulatedDevice({.log_times = {0, 0.4, 1.1}, .seed = seed}), crash_later);
+    const auto quarantined =
+        std::count_if(driven.verdict.eliminated.begin(), driven.verdict.eliminated.end(),
+                      [](const Elimination& each) { return each.variant == 0 && !each.by; });
     EXPECT_EQ(driven.verdict.pick, quarantined == 1 ? 1u : 0u) << seed;
   }
 }
