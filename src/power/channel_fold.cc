@@ -131,9 +131,13 @@ Rhythm RhythmOf(const PowerChannel& channel, const std::vector<Sample>& first,
   }
   rhythm.period_ns = std::clamp<int64_t>(rhythm.period_ns, 1, kLongestPeriodNs);
   rhythm.update_ns = channel.prior_period_ns.value_or(rhythm.period_ns);
+  rhythm.update_known = channel.prior_period_ns.has_value();
   if (channel.kind == ReadingKind::kCumulative) {
     const std::vector<int64_t> changes = Spacings(first, /*changes=*/true);
-    if (changes.size() >= kRhythmSpacings) rhythm.update_ns = LowerMedian(changes);
+    if (changes.size() >= kRhythmSpacings) {
+      rhythm.update_ns = LowerMedian(changes);
+      rhythm.update_known = true;
+    }
   } else if (channel.kind == ReadingKind::kAverage) {
     rhythm.update_ns = std::max(rhythm.update_ns, channel.prior_window_ns.value_or(0));
   }

@@ -74,6 +74,7 @@ class ReadingFold {
 // The usual time between readings and how old what they say may be, of the first ones.
 struct Rhythm {
   int64_t period_ns = 0, update_ns = 0;
+  bool update_known = false;  // else a guess
 };
 // At least kRhythmSpacings spacings give the period, their lower median; with fewer it is
 // `expected_ns` where that is not 0. A counter's update period is the lower median of the

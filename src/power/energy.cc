@@ -29,7 +29,6 @@ void EnergyFold::Add(int64_t t_ns, int64_t value) {
 
 void EnergyFold::Finish() {
   if (rules_.counter) {
-    FlushEqual();
     Advance(kForever, {});
     ResolveLate(kForever, /*all=*/true);
     return;
@@ -59,7 +58,6 @@ void EnergyFold::AddCounter(int64_t t_ns, int64_t value) {
   if (!last_.has_value()) return BeginSegment(t_ns, value);
   const Point before = equal_.value_or(*last_);
   if (Suspended(before.t_ns, t_ns)) {
-    FlushEqual();
     ++tally_.suspensions;
     return BeginSegment(t_ns, value);
   }
@@ -72,17 +70,16 @@ void EnergyFold::AddCounter(int64_t t_ns, int64_t value) {
     if (wrapped) delta_uj = unwrapped_uj;
   }
   if (delta_uj < 0 || !Plausible(delta_uj, duration_ns)) {
-    FlushEqual();
     ++(delta_uj < 0 ? tally_.resets : tally_.jumps);
     return BeginSegment(t_ns, value);
   }
   const bool gap = duration_ns > kGapPeriods * rules_.period_ns;
-  // A counter that did not move has most likely not been updated yet.
+  // A counter that did not move has most likely not been updated yet. Where no later reading
+  // tells of that time, it is not covered: what was used in it does not show.
   if (!gap && delta_uj == 0 && t_ns - last_->t_ns <= 2 * rules_.update_ns) {
     equal_ = Point{t_ns, value, /*known=*/true};
     return;
   }
-  if (gap) FlushEqual();
   if (wrapped) ++tally_.wraps;
   AddCounterPiece(t_ns, value, delta_uj, gap);
 }
@@ -91,6 +88,7 @@ void EnergyFold::AddCounterPiece(int64_t t_ns, int64_t value, absl::int128 delta
   const EnergyPiece piece = {last_->t_ns, t_ns, delta_uj * kPjPerUj, whole};
   equal_.reset();
   last_ = Point{t_ns, value, /*known=*/true};
+  if (!whole) largest_step_pj_ = std::max(largest_step_pj_, piece.energy_pj);
   Advance(t_ns, std::span(&piece, 1));
   AddCounterPeak();
   ResolveLate(t_ns, /*all=*/false);
@@ -98,16 +96,11 @@ void EnergyFold::AddCounterPiece(int64_t t_ns, int64_t value, absl::int128 delta
 
 void EnergyFold::BeginSegment(int64_t t_ns, int64_t value) {
   Advance(t_ns, {});
+  equal_.reset();
   last_ = Point{t_ns, value, /*known=*/true};
   peak_from_ns_ = t_ns;
   peak_from_pj_ = total_pj_;
   ResolveLate(t_ns, /*all=*/false);
-}
-
-void EnergyFold::FlushEqual() {
-  if (!equal_.has_value()) return;
-  const Point equal = *equal_;
-  AddCounterPiece(equal.t_ns, equal.value, 0, /*whole=*/false);
 }
 
 void EnergyFold::AddCounterPeak() {
@@ -291,9 +284,10 @@ void EnergyFold::ResolveLate(int64_t t_ns, bool all) {
       continue;
     }
     part.hi_pj = known_pj;
-    if (all && part.covered_ns > 0) {  // no later reading: as much as the window's mean
-      part.hi_pj += part.energy_pj / static_cast<double>(part.covered_ns) *
-                    static_cast<double>(rules_.update_ns);
+    if (all && part.covered_ns > 0) {  // no later reading: an update may be missing
+      part.hi_pj += std::max(part.energy_pj / static_cast<double>(part.covered_ns) *
+                                 static_cast<double>(rules_.update_ns),
+                             AsDouble(largest_step_pj_));
     }
   }
 }

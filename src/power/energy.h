@@ -116,7 +116,6 @@ class EnergyFold {
   void AddCounter(int64_t t_ns, int64_t value);
   void AddCounterPiece(int64_t t_ns, int64_t value, absl::int128 delta_uj, bool whole);
   void BeginSegment(int64_t t_ns, int64_t value);
-  void FlushEqual();
   void AddCounterPeak();
   void AddHeld(int64_t t_ns, int64_t value);
   void ShiftHeld(const Point& point);
@@ -158,6 +157,7 @@ class EnergyFold {
 
   // Counter: the last point, and a later reading that is equal to it.
   std::optional<Point> last_, equal_;
+  absl::int128 largest_step_pj_ = 0;  // between two points that are no gap apart
   int64_t peak_from_ns_ = 0;
   absl::int128 peak_from_pj_ = 0;
   std::deque<Late> late_;

@@ -79,6 +79,7 @@ class Summarizer : public LogSink {
   EnergyEstimate Estimate(const Domain& domain, uint32_t window) const;
   void EstimateByCounter(const Domain& domain, uint32_t window, EnergyEstimate* out) const;
   void EstimateByPower(const Domain& domain, uint32_t window, EnergyEstimate* out) const;
+  bool PrefersPower(const Domain& domain, uint32_t window, const EnergyEstimate& counter) const;
   void CrossCheck(const Domain& domain, uint32_t window, EnergyEstimate* out) const;
   GaugeSummary Gauge(size_t channel, uint32_t window) const;
   void AddIdle();

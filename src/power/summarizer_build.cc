@@ -15,6 +15,9 @@ constexpr double kJPerPj = 1e-12, kWPerMw = 1e-3, kNsPerS = 1e9;
 constexpr double kComparableCoverage = 0.95, kMostApart = 0.05;
 constexpr int64_t kComparablePeriods = 20;
 constexpr double kAllButRounding = 1 - 1e-9;
+// A counter says little of less than so many updates. Where its update period is not known,
+// it is at most the second.
+constexpr int64_t kFewUpdates = 4, kSlowestUpdateNs = 1'000'000'000;
 
 bool Covers(double coverage) { return coverage >= kAllButRounding; }
 
@@ -25,6 +28,10 @@ double CoverageOf(int64_t covered_ns, const WindowSummary& window) {
 
 double MeanW(double energy_j, int64_t covered_ns) {
   return energy_j / static_cast<double>(covered_ns) * kNsPerS;
+}
+
+bool IsShort(const WindowSummary& window, int64_t update_ns) {
+  return (window.end_ns - window.begin_ns) / kFewUpdates < update_ns;
 }
 
 // Why something is missing, the strongest reason first.
@@ -91,7 +98,13 @@ void Summarizer::EstimateByCounter(const Domain& domain, uint32_t window,
   out->jumps = part.jumps;
   out->coverage = CoverageOf(part.covered_ns, summary_.windows[window]);
   if (!Covers(out->coverage)) out->reason = ReasonOf(part, readings, fold.rhythm().period_ns);
-  if (part.covered_ns <= 0) {
+  const Rhythm& rhythm = fold.rhythm();
+  const int64_t update_ns =
+      rhythm.update_known ? rhythm.update_ns : std::max(rhythm.update_ns, kSlowestUpdateNs);
+  // It has not been updated yet: that is not 0 J.
+  const bool still = part.energy_pj <= 0 && IsShort(summary_.windows[window], update_ns);
+  if (part.covered_ns <= 0 || still) {
+    if (still) out->coverage = 0;
     if (out->reason == PowerReason::kKnown) out->reason = PowerReason::kNoSamples;
     return;
   }
@@ -167,6 +180,18 @@ void Summarizer::CrossCheck(const Domain& domain, uint32_t window, EnergyEstimat
   out->inconsistent = std::abs(*counter.mean_w - *held.mean_w) > kMostApart * larger;
 }
 
+// The counter knows nothing of the window, or its bounds reach down to 0 J in a short one.
+bool Summarizer::PrefersPower(const Domain& domain, uint32_t window,
+                              const EnergyEstimate& counter) const {
+  if (domain.power == nullptr) return false;
+  if (!counter.energy_j.has_value()) return true;
+  const int64_t update_ns = domain.counter->fold->rhythm().update_ns;
+  if (*counter.lo_j > 0 || !IsShort(summary_.windows[window], update_ns)) return false;
+  EnergyEstimate held;
+  EstimateByPower(domain, window, &held);
+  return held.energy_j.has_value() && held.coverage >= counter.coverage;
+}
+
 EnergyEstimate Summarizer::Estimate(const Domain& domain, uint32_t window) const {
   EnergyEstimate out;
   out.source = domain.source;
@@ -175,10 +200,11 @@ EnergyEstimate Summarizer::Estimate(const Domain& domain, uint32_t window) const
   out.in_total = domain.in_total;
   out.shared = domain.shared;
   out.estimator = options_.estimator;
+  const EnergyEstimate blank = out;
   if (options_.estimator == EnergyEstimator::kBest) {
     EstimateByCounter(domain, window, &out);
-    if (!out.energy_j.has_value() && domain.power != nullptr) {
-      out.reason = PowerReason::kKnown;
+    if (PrefersPower(domain, window, out)) {
+      out = blank;
       out.estimator = EnergyEstimator::kHeld;
       EstimateByPower(domain, window, &out);
     }

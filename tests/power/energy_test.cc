@@ -225,6 +225,18 @@ TEST(Counter, AReadingWithoutNewsIsNoPoint) {
   EXPECT_EQ(part.covered_ns, 30);
 }
 
+// Polled up to twice an update: what follows the last change is not known to be 0 J.
+TEST(Counter, ReadingsWithoutNewsAtTheEndAreNotCovered) {
+  EnergyRules rules = Counter(50);
+  rules.update_ns = 100;
+  rules.max_plausible_mw = 1'000'000'000;
+  EXPECT_EQ(Folded(rules, {{0, 7}, {50, 7}, {100, 7}}, {{0, 100}})[0].covered_ns, 0);
+  const EnergyPart part = Folded(rules, {{0, 7}, {50, 77}, {100, 77}}, {{0, 100}})[0];
+  EXPECT_EQ(part.covered_ns, 50);
+  EXPECT_DOUBLE_EQ(part.energy_pj, 70e6);
+  EXPECT_DOUBLE_EQ(part.hi_pj, (70 + 140) * 1e6);  // at that power for an update more
+}
+
 TEST(Counter, ThePeakIsAMeanOverTenUpdates) {
   std::vector<TimedValue> readings;
   for (int64_t t = 0; t <= 60; ++t) readings.emplace_back(t * 10, t <= 30 ? t : 30 + 3 * (t - 30));

@@ -192,6 +192,64 @@ TEST(Summary, CounterAndIntegralAreCompared) {
   EXPECT_THAT(summary.findings, Contains(Field(&PowerFinding::code, "inconsistent")));
 }
 
+const std::string kSlowEnergy =
+    ChannelText("GPU-1", "energy_uj", "cumulative", R"(,"prior_period_ns":100000000)");
+
+// 300 W for `ms`, polled every 50 ms, whose counter is updated every 100 ms from `phase_ms` on.
+LogText ShortRun(const std::string& channels, int ms, int phase_ms, bool power) {
+  LogText log(channels);
+  const auto read = [&](double t_ms) {
+    log.Read(t_ms / 1e3, 0, std::to_string((static_cast<int>(t_ms) + phase_ms) / 100 * 30'000'000));
+    if (power) log.Read(t_ms / 1e3, 1, "300000");
+  };
+  read(0);
+  log.Mark(0.001, "begin", "run");
+  for (int t_ms = 50; t_ms <= ms; t_ms += 50) read(t_ms);
+  log.Mark(0.001 + ms / 1e3, "end", "run");
+  read(ms + 2);
+  return log.End((ms + 3) / 1e3);
+}
+
+TEST(Summary, ACounterThatWasNotUpdatedYetIsNotZero) {
+  for (const int ms : {20, 50, 80, 120, 200, 500, 3000}) {
+    for (int phase_ms = 0; phase_ms < 100; phase_ms += 7) {
+      SCOPED_TRACE(::testing::Message() << ms << " ms, phase " << phase_ms);
+      const double truth_j = 0.3 * ms;
+      const PowerSummary alone = Summary(ShortRun(kSlowEnergy, ms, phase_ms, false));
+      const EnergyEstimate energy = WindowOf(alone, "run").energies.at(0);
+      EXPECT_NE(energy.energy_j, 0.0);
+      if (energy.energy_j.has_value()) {
+        EXPECT_LE(energy.lo_j.value(), truth_j);
+        EXPECT_GE(energy.hi_j.value(), truth_j);
+      } else {
+        EXPECT_EQ(energy.reason, PowerReason::kNoSamples);
+        EXPECT_EQ(energy.coverage, 0);
+        EXPECT_LE(ms, 100);
+      }
+      const std::string both = kSlowEnergy + "," + kPower;
+      const PowerSummary with_power = Summary(ShortRun(both, ms, phase_ms, true));
+      const EnergyEstimate best = WindowOf(with_power, "run").energies.at(0);
+      if (best.estimator == EnergyEstimator::kHeld) {
+        EXPECT_NEAR(best.energy_j.value(), truth_j, 1e-6);
+        EXPECT_LE(ms, 300);
+      } else {
+        EXPECT_GE(ms, 120);
+      }
+    }
+  }
+}
+
+// Without known updates: 0 J is believed of what is long.
+TEST(Summary, ACounterThatNeverMoves) {
+  for (const double seconds : {0.5, 3.0, 5.0}) {
+    LogText log(kEnergy);
+    for (int i = 0; i <= seconds * 20; ++i) log.Read(0.05 * i, 0, "77");
+    const EnergyEstimate energy = Summary(log.End(seconds)).windows[0].energies.at(0);
+    EXPECT_EQ(energy.energy_j.has_value(), seconds >= 4);
+    EXPECT_EQ(energy.energy_j.value_or(0), 0);
+  }
+}
+
 TEST(Summary, NamedEstimators) {
   LogText log(kPower);
   for (int i = 0; i <= 20; ++i) log.Read(0.05 * i, 0, std::to_string(10'000 * i));
