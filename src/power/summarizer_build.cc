@@ -78,6 +78,13 @@ std::vector<Summarizer::Domain> Summarizer::Domains() const {
       if (device.id == domain.device && (device.shared || device.mig)) domain.shared = true;
     }
   }
+  // The sensor of an APU holds what RAPL's packages say.
+  const auto is_package = [](const Domain& each) {
+    return each.source == "rapl" && each.domain == "package" && each.in_total;
+  };
+  if (std::any_of(domains.begin(), domains.end(), is_package)) {
+    for (Domain& domain : domains) domain.in_total = domain.in_total && domain.domain != "socket";
+  }
   return domains;
 }
 

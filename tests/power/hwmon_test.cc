@@ -93,7 +93,7 @@ TEST_F(Hwmon, OneKindOfPowerIsEnough) {
 TEST_F(Hwmon, APowerThatMayBeTheSocketsSaysSo) {
   Gpu("hwmon0", "amdgpu", "0000:03:00.0");
   File("hwmon0", "power1_average", "35000000");
-  EXPECT_THAT(Read().Channel("0000:03:00.0 gpu power_mw").note, HasSubstr("APU"));
+  EXPECT_THAT(Read().Channel("0000:03:00.0 socket power_mw").note, HasSubstr("APU"));
   File("hwmon0", "power1_cap", "300000000");
   EXPECT_THAT(Read().Channel("0000:03:00.0 gpu power_mw").note, Not(HasSubstr("APU")));
 }

@@ -250,6 +250,26 @@ TEST(Summary, ACounterThatNeverMoves) {
   }
 }
 
+std::string InDomain(const std::string& source, const std::string& device,
+                     const std::string& domain) {
+  return R"({"source":")" + source + R"(","device":")" + device + R"(","domain":")" + domain +
+         R"(","quantity":"power_mw","kind":"instant","in_total":true})";
+}
+
+TEST(Summary, ASocketIsInTheTotalOnlyWithoutAPackage) {
+  const std::string socket = InDomain("hwmon", "0000:05:00.0", "socket");
+  const std::string channels[] = {socket + "," + InDomain("nvml", "GPU-2", "gpu"),
+                                  socket + "," + InDomain("rapl", "package-7", "package")};
+  for (const bool package : {false, true}) {
+    LogText log(channels[package ? 1 : 0]);
+    for (int i = 0; i <= 20; ++i) log.Read(0.05 * i, 0, "15000").Read(0.05 * i, 1, "20000");
+    const WindowSummary whole = Summary(log.End(1)).windows.at(0);
+    EXPECT_EQ(whole.energies.at(0).in_total, !package);
+    EXPECT_NEAR(whole.energies.at(0).energy_j.value(), 15, 1e-9);
+    EXPECT_NEAR(whole.total.energy_j.value(), package ? 20 : 35, 1e-9);
+  }
+}
+
 TEST(Summary, NamedEstimators) {
   LogText log(kPower);
   for (int i = 0; i <= 20; ++i) log.Read(0.05 * i, 0, std::to_string(10'000 * i));
