@@ -27,8 +27,17 @@ void EnergyFold::Add(int64_t t_ns, int64_t value) {
   }
 }
 
+void EnergyFold::Fail(int64_t t_ns, bool reset) {
+  if (rules_.counter) {
+    reset_ = reset_ || (reset && last_.has_value());
+  } else if (!failed_ns_.has_value()) {
+    failed_ns_ = t_ns;
+  }
+}
+
 void EnergyFold::Finish() {
   if (rules_.counter) {
+    if (reset_) ++tally_.resets;
     Advance(kForever, {});
     ResolveLate(kForever, /*all=*/true);
     return;
@@ -38,8 +47,11 @@ void EnergyFold::Finish() {
   const Point last = held_[1];
   ShiftHeld({});
   tally_after_ = tally_;
-  if (last.joined) {
-    const int64_t to_ns = last.t_ns + kGapPeriods * rules_.period_ns;
+  // Nobody asks for what is after the last window, nor does it belong into a plot.
+  const int64_t last_edge_ns = edges_.size() == 0 ? last.t_ns : edges_[edges_.size() - 1].t_ns;
+  const int64_t to_ns = std::min(
+      {last.t_ns + kGapPeriods * rules_.period_ns, failed_ns_.value_or(kForever), last_edge_ns});
+  if (last.joined && to_ns > last.t_ns) {
     const EnergyPiece tail = {last.t_ns, to_ns, absl::int128(last.value) * (to_ns - last.t_ns)};
     Advance(kForever, std::span(&tail, 1));
   } else {
@@ -59,6 +71,10 @@ void EnergyFold::AddCounter(int64_t t_ns, int64_t value) {
   const Point before = equal_.value_or(*last_);
   if (Suspended(before.t_ns, t_ns)) {
     ++tally_.suspensions;
+    return BeginSegment(t_ns, value);
+  }
+  if (reset_) {
+    ++tally_.resets;
     return BeginSegment(t_ns, value);
   }
   absl::int128 delta_uj = absl::int128(value) - before.value;
@@ -97,6 +113,7 @@ void EnergyFold::AddCounterPiece(int64_t t_ns, int64_t value, absl::int128 delta
 void EnergyFold::BeginSegment(int64_t t_ns, int64_t value) {
   Advance(t_ns, {});
   equal_.reset();
+  reset_ = false;
   last_ = Point{t_ns, value, /*known=*/true};
   peak_from_ns_ = t_ns;
   peak_from_pj_ = total_pj_;
@@ -119,8 +136,11 @@ void EnergyFold::AddHeld(int64_t t_ns, int64_t value) {
   if (const Point& before = held_[2]; before.known) {
     point.slept = Suspended(before.t_ns, t_ns);
     if (point.slept) ++tally_.suspensions;
-    point.joined = !point.slept && t_ns - before.t_ns <= kGapPeriods * rules_.period_ns;
+    point.failed_ns = failed_ns_;
+    point.joined = !point.slept && !failed_ns_.has_value() &&
+                   t_ns - before.t_ns <= kGapPeriods * rules_.period_ns;
   }
+  failed_ns_.reset();
   point.tally = tally_;
   ShiftHeld(point);
   CloseHeld();
@@ -140,8 +160,11 @@ void EnergyFold::CloseHeld() {
   } else if (!here.slept) {
     // One reading alone holds over nothing.
     int64_t covered_to_ns = here.t_ns - rules_.period_ns;
+    if (edges_.size() > 0) covered_to_ns = std::max(covered_to_ns, edges_[0].t_ns);
+    if (here.failed_ns.has_value()) covered_to_ns = here.t_ns;
     if (before.known && before.joined) {
-      const int64_t to_ns = std::min(here.t_ns, before.t_ns + kGapPeriods * rules_.period_ns);
+      const int64_t to_ns = std::min({here.t_ns, before.t_ns + kGapPeriods * rules_.period_ns,
+                                      here.failed_ns.value_or(kForever)});
       add(before.t_ns, to_ns, before.value);
       covered_to_ns = std::max(covered_to_ns, to_ns);
     } else if (before.known) {

@@ -166,6 +166,45 @@ TEST(Counter, InterpolatesAtTheEdges) {
   EXPECT_DOUBLE_EQ(part.hi_pj, (2 * 70 - 2 * 10) * 1e6);
 }
 
+// 7 W, a failed reading at 20.
+TEST(Held, AFailedReadingEndsTheOneBefore) {
+  WindowEdges edges;
+  edges.Insert({0, 0, false});
+  edges.Insert({50, 0, true});
+  const std::vector<Suspension> none;
+  EnergyFold fold(Held(10), &edges, &none, nullptr);
+  for (const int64_t t_ns : {0, 10}) fold.Add(t_ns, 7);
+  fold.Fail(20, /*reset=*/false);
+  fold.Fail(25, /*reset=*/false);
+  for (const int64_t t_ns : {30, 40}) fold.Add(t_ns, 7);
+  fold.Fail(45, /*reset=*/false);
+  fold.Finish();
+  EXPECT_EQ(fold.Of(0).covered_ns, 20 + 15);
+  EXPECT_DOUBLE_EQ(fold.Of(0).energy_pj, 7 * 35);
+}
+
+TEST(Counter, AResetThatIsToldEndsTheSegment) {
+  WindowEdges edges;
+  edges.Insert({0, 0, false});
+  edges.Insert({40, 0, true});
+  const std::vector<Suspension> none;
+  for (const bool reset : {false, true}) {
+    EnergyFold fold(Counter(10), &edges, &none, nullptr);
+    fold.Fail(-5, reset);  // before any
+    fold.Add(0, 5);
+    fold.Add(10, 6);
+    fold.Fail(20, reset);
+    fold.Fail(22, false);
+    fold.Add(30, 8);
+    fold.Add(40, 9);
+    fold.Fail(41, false);
+    fold.Finish();
+    EXPECT_EQ(fold.Of(0).resets, reset ? 1u : 0u);
+    EXPECT_EQ(fold.Of(0).covered_ns, reset ? 20 : 40);
+    EXPECT_DOUBLE_EQ(fold.Of(0).energy_pj, (reset ? 2 : 4) * 1e6);
+  }
+}
+
 struct Broken {
   const char* name;
   std::optional<int64_t> wrap_range;

@@ -338,6 +338,46 @@ TEST(Summary, AGapIsReported) {
   EXPECT_NEAR(energy.mean_w.value(), 100, 1e-9);
 }
 
+// A counter that is higher after a reset than before.
+TEST(Summary, AResetThatTheReaderTells) {
+  LogText log(kEnergy);
+  for (int i = 0; i <= 100; ++i) {
+    log.Read(
+        0.05 * i, 0,
+        i == 50 ? R"(null,"reset")" : std::to_string(5'000'000 * i + (i > 50 ? 9'000'000 : 0)));
+  }
+  const EnergyEstimate energy = Summary(log.End(5)).windows[0].energies.at(0);
+  EXPECT_EQ(energy.resets, 1u);
+  EXPECT_EQ(energy.reason, PowerReason::kReset);
+  EXPECT_NEAR(energy.energy_j.value(), 490, 1e-9);
+}
+
+// What no device says is in no estimate.
+TEST(Summary, ImplausiblePowerIsInNoEstimate) {
+  for (const char* wrong : {"-5", "100000000000000000"}) {
+    for (const auto estimator :
+         {EnergyEstimator::kHeld, EnergyEstimator::kTrapezoid, EnergyEstimator::kEndpointMean}) {
+      SCOPED_TRACE(::testing::Message() << wrong << " " << EnergyEstimatorName(estimator));
+      LogText log(kPower);
+      for (int i = 0; i <= 20; ++i) log.Read(0.05 * i, 0, i == 0 ? wrong : "100000");
+      const WindowSummary whole = Summary(log.End(1), {.estimator = estimator}).windows[0];
+      const EnergyEstimate& energy = whole.energies.at(0);
+      EXPECT_NEAR(energy.mean_w.value(), 100, 1e-9);
+      EXPECT_LE(energy.energy_j.value(), 100 + 1e-9);
+      EXPECT_EQ(energy.jumps, 1u);
+      EXPECT_EQ(whole.gauges.at(0).min, 100'000.0);
+      EXPECT_EQ(whole.gauges.at(0).unknown, 1u);
+
+      LogText all(kPower);
+      for (int i = 0; i <= 20; ++i) all.Read(0.05 * i, 0, wrong);
+      const EnergyEstimate none =
+          Summary(all.End(1), {.estimator = estimator}).windows[0].energies.at(0);
+      EXPECT_EQ(none.energy_j, std::nullopt);
+      EXPECT_EQ(none.reason, PowerReason::kImplausible);
+    }
+  }
+}
+
 TEST(Summary, TimesThatGoBackwardsAreCountedAndLeftOut) {
   LogText log(kPower);
   for (int i = 0; i <= 20; ++i) log.Read(0.05 * i, 0, "100000").Read(0.05 * i - 0.5, 0, "1");
