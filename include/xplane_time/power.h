@@ -209,7 +209,8 @@ struct GaugeSummary {
   PowerReason reason = PowerReason::kKnown;  // where n is 0
 };
 
-// The energies of a window that are `in_total`, added up: only where each of them is known.
+// The energies of a window that are `in_total`, added up: only where each of them is known. What
+// may not be read at all does not make it unknown: it has the reason, and `missing` names it.
 struct PowerTotal {
   std::optional<double> energy_j = {}, mean_w = {};
   double coverage = 0;  // the least one

@@ -78,8 +78,10 @@ void AddTotal(const WindowSummary& window, Cells* cells) {
   cells->peak.push_back("-");
   cells->covered.push_back(window.total.energy_j ? FormatPercent(window.total.coverage) : "-");
   cells->active.push_back("-");
-  cells->remark.push_back(
-      window.total.energy_j ? "" : std::string(PowerReasonName(window.total.reason)));
+  const PowerTotal& total = window.total;
+  std::string remark = total.energy_j ? "" : std::string(PowerReasonName(total.reason));
+  if (total.energy_j && !total.missing.empty()) remark = "without " + Printable(total.missing);
+  cells->remark.push_back(std::move(remark));
 }
 
 Section EnergySection(const PowerSummary& summary, size_t most) {

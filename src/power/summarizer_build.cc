@@ -30,6 +30,13 @@ double MeanW(double energy_j, int64_t covered_ns) {
   return energy_j / static_cast<double>(covered_ns) * kNsPerS;
 }
 
+// Power was at its mean at some time, whatever the readings say.
+void SetPeak(const std::optional<double>& peak_mw, EnergyEstimate* out) {
+  if (!peak_mw.has_value()) return;
+  const double peak_w = std::max(out->peak_w.value_or(0), *peak_mw * kWPerMw);
+  out->peak_w = std::max(peak_w, *out->mean_w);
+}
+
 bool IsShort(const WindowSummary& window, int64_t update_ns) {
   return (window.end_ns - window.begin_ns) / kFewUpdates < update_ns;
 }
@@ -119,7 +126,7 @@ void Summarizer::EstimateByCounter(const Domain& domain, uint32_t window,
   out->lo_j = part.lo_pj * kJPerPj;
   out->hi_j = part.hi_pj * kJPerPj;
   out->mean_w = MeanW(*out->energy_j, part.covered_ns);
-  if (part.peak_mw.has_value()) out->peak_w = *part.peak_mw * kWPerMw;
+  SetPeak(part.peak_mw, out);
 }
 
 void Summarizer::EstimateByPower(const Domain& domain, uint32_t window, EnergyEstimate* out) const {
@@ -138,6 +145,9 @@ void Summarizer::EstimateByPower(const Domain& domain, uint32_t window, EnergyEs
   int64_t covered_ns = part.covered_ns;
   bool known = covered_ns > 0;
   double energy_pj = part.energy_pj, mean_ns = static_cast<double>(covered_ns);
+  std::optional<double> peak_mw = part.peak_mw;
+  // The peak of the same readings as the mean, which may be others than those that hold.
+  if (out->estimator != EnergyEstimator::kHeld) peak_mw = static_cast<double>(readings.max);
   if (out->estimator == EnergyEstimator::kTrapezoid) {
     covered_ns = readings.last_ns - readings.first_ns;
     known = readings.n >= 2;
@@ -159,7 +169,7 @@ void Summarizer::EstimateByPower(const Domain& domain, uint32_t window, EnergyEs
   }
   out->energy_j = energy_pj * kJPerPj;
   out->mean_w = energy_pj * kJPerPj / mean_ns * kNsPerS;
-  if (part.peak_mw.has_value()) out->peak_w = *part.peak_mw * kWPerMw;
+  SetPeak(peak_mw, out);
   if (out->estimator != EnergyEstimator::kHeld) return;
   out->lo_j = std::max(part.lo_pj, 0.0) * kJPerPj;
   out->hi_j = part.hi_pj * kJPerPj;
@@ -222,9 +232,8 @@ EnergyEstimate Summarizer::Estimate(const Domain& domain, uint32_t window) const
   }
   CrossCheck(domain, window, &out);
   // A reading says more of a peak than the mean of many updates.
-  if (out.estimator == EnergyEstimator::kCounter && domain.power != nullptr) {
-    const EnergyPart power = domain.power->fold->EnergyOf(window);
-    if (power.peak_mw.has_value()) out.peak_w = *power.peak_mw * kWPerMw;
+  if (out.estimator == EnergyEstimator::kCounter && out.energy_j && domain.power != nullptr) {
+    SetPeak(domain.power->fold->EnergyOf(window).peak_mw, &out);
   }
   return out;
 }
@@ -248,7 +257,35 @@ GaugeSummary Summarizer::Gauge(size_t channel, uint32_t window) const {
 
 namespace {
 
-PowerTotal TotalOf(const std::vector<EnergyEstimate>& energies) {
+// Whether what could not be read has a part in the total: RAPL's packages and their memory,
+// GPUs, and their power.
+bool IsOfTotal(const PowerAbsence& absence) {
+  const std::string_view what = absence.what;
+  if (absence.source == "rapl") {
+    const bool event = what.find("energy-") != std::string_view::npos;
+    return !event || what.ends_with("energy-pkg") || what.ends_with("energy-ram");
+  }
+  if (absence.source == "nvml") return what == "devices" || what.starts_with("GPU ");
+  return what.ends_with(" power_mw") || what.ends_with(" energy_uj");
+}
+
+// The first thing that may not be read and would be in the total; empty: nothing.
+std::string DeniedOf(const PowerInventory& inventory) {
+  for (const PowerAbsence& absence : inventory.absences) {
+    if (absence.reason != PowerReason::kPermissionDenied || !IsOfTotal(absence)) continue;
+    const std::string_view device =
+        std::string_view(absence.what).substr(0, absence.what.find(' '));
+    const auto reads = [&](const PowerChannel& each) {
+      return each.in_total && each.source == absence.source && each.device == device;
+    };
+    const auto& channels = inventory.channels;
+    if (std::any_of(channels.begin(), channels.end(), reads)) continue;
+    return absl::StrCat(absence.source, " ", absence.what);
+  }
+  return "";
+}
+
+PowerTotal TotalOf(const std::vector<EnergyEstimate>& energies, const std::string& denied) {
   PowerTotal total;
   double energy_j = 0, mean_w = 0, coverage = 1;
   bool any = false;
@@ -272,6 +309,9 @@ PowerTotal TotalOf(const std::vector<EnergyEstimate>& energies) {
   total.energy_j = energy_j;
   total.mean_w = mean_w;
   total.coverage = coverage;
+  if (denied.empty()) return total;
+  total.missing = denied;
+  if (total.reason == PowerReason::kKnown) total.reason = PowerReason::kPermissionDenied;
   return total;
 }
 
@@ -315,6 +355,7 @@ int64_t Summarizer::SleptIn(const WindowSummary& window) const {
 void Summarizer::Build(const LogEnd& end) {
   summary_.complete = end.complete;
   const std::vector<Domain> domains = Domains();
+  const std::string denied = DeniedOf(summary_.inventory);
   for (uint32_t i = 0; i < summary_.windows.size(); ++i) {
     WindowSummary& window = summary_.windows[i];
     window.suspended_ns = SleptIn(window);
@@ -323,7 +364,7 @@ void Summarizer::Build(const LogEnd& end) {
       const bool gauge = channels_[channel].fold->channel().kind != ReadingKind::kCumulative;
       if (gauge) window.gauges.push_back(Gauge(channel, i));
     }
-    window.total = TotalOf(window.energies);
+    window.total = TotalOf(window.energies, denied);
   }
   AddIdle();
   for (const Domain& domain : domains) {

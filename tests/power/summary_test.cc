@@ -270,6 +270,41 @@ TEST(Summary, ASocketIsInTheTotalOnlyWithoutAPackage) {
   }
 }
 
+// The log's header says that package-0 is denied.
+TEST(Summary, ATotalNamesWhatMayNotBeRead) {
+  const PowerTotal total = Summary(Constant(5, "100000")).windows[0].total;
+  EXPECT_NEAR(total.energy_j.value(), 500, 1e-9);
+  EXPECT_EQ(total.reason, PowerReason::kPermissionDenied);
+  EXPECT_EQ(total.missing, "rapl package-0");
+  LogText log(kPower + "," + InDomain("rapl", "package-0", "package"));
+  for (int i = 0; i <= 20; ++i) log.Read(0.05 * i, 0, "15000").Read(0.05 * i, 1, "20000");
+  const PowerTotal both = Summary(log.End(1)).windows[0].total;
+  EXPECT_NEAR(both.energy_j.value(), 35, 1e-9);
+  EXPECT_EQ(both.reason, PowerReason::kKnown);
+  EXPECT_EQ(both.missing, "");
+}
+
+// Whatever the estimator.
+TEST(Summary, NoPeakIsBelowItsMean) {
+  LogText ramp(kPower), apart(kPower + "," + kEnergy);
+  for (int i = 0; i <= 20; ++i) {
+    ramp.Read(0.05 * i, 0, std::to_string(i < 20 ? 10'000 : 900'000));
+    apart.Read(0.05 * i, 0, "100000").Read(0.05 * i, 1, std::to_string(6'000'000 * i));
+  }
+  ramp.End(1);
+  apart.End(1);
+  for (const LogText* log : {&ramp, &apart}) {
+    for (const auto estimator :
+         {EnergyEstimator::kBest, EnergyEstimator::kCounter, EnergyEstimator::kHeld,
+          EnergyEstimator::kTrapezoid, EnergyEstimator::kEndpointMean}) {
+      const EnergyEstimate energy =
+          Summary(*log, {.estimator = estimator}).windows[0].energies.at(0);
+      if (!energy.energy_j.has_value()) continue;
+      EXPECT_GE(energy.peak_w.value(), energy.mean_w.value()) << EnergyEstimatorName(estimator);
+    }
+  }
+}
+
 TEST(Summary, NamedEstimators) {
   LogText log(kPower);
   for (int i = 0; i <= 20; ++i) log.Read(0.05 * i, 0, std::to_string(10'000 * i));
