@@ -57,7 +57,7 @@ PowerReason ReasonOf(const EnergyPart& part, const ReadingPart& readings, int64_
 std::vector<Summarizer::Domain> Summarizer::Domains() const {
   std::vector<Domain> domains;
   for (const ChannelState& state : channels_) {
-    if (!state.fold->has_energy()) continue;
+    if (!state.fold->has_energy() || !state.in_windows) continue;
     const PowerChannel& channel = state.fold->channel();
     const auto same = [&](const Domain& each) {
       return each.source == channel.source && each.device == channel.device &&
@@ -361,8 +361,9 @@ void Summarizer::Build(const LogEnd& end) {
     window.suspended_ns = SleptIn(window);
     for (const Domain& domain : domains) window.energies.push_back(Estimate(domain, i));
     for (size_t channel = 0; channel < channels_.size(); ++channel) {
-      const bool gauge = channels_[channel].fold->channel().kind != ReadingKind::kCumulative;
-      if (gauge) window.gauges.push_back(Gauge(channel, i));
+      const ChannelState& state = channels_[channel];
+      const bool gauge = state.fold->channel().kind != ReadingKind::kCumulative;
+      if (gauge && state.in_windows) window.gauges.push_back(Gauge(channel, i));
     }
     window.total = TotalOf(window.energies, denied);
   }
@@ -417,6 +418,9 @@ void Summarizer::BuildFindings(const LogEnd& end) {
   }
   if (dropped_windows_ > 0) {
     Note("windows_dropped", "more than are kept, or open at the same time", dropped_windows_);
+  }
+  if (dropped_channels_ > 0) {
+    Note("channels_dropped", "they came when there were too many windows", dropped_channels_);
   }
   for (const ReaderQuality& reader : summary_.readers) {
     if (reader.missed > 0) Note("missed_deadlines", "of " + reader.source, reader.missed);

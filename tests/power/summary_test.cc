@@ -430,6 +430,36 @@ TEST(Summary, WindowsPastTheMostAreCounted) {
   EXPECT_THAT(summary.findings, Not(Contains(Field(&PowerFinding::code, "end_without_begin"))));
 }
 
+// 2^20 pairs of a window and a channel are kept.
+TEST(Summary, WindowsTimesChannelsAreBounded) {
+  constexpr int kChannels = 4096, kKept = 256;
+  std::string channels = kPower;
+  for (int i = 1; i < kChannels; ++i) {
+    channels += "," + ChannelText("GPU-" + std::to_string(i + 1), "power_mw", "instant");
+  }
+  LogText many(channels);
+  for (int i = 0; i < 300; ++i) many.Mark(i, "begin", "w").Mark(i + 0.5, "end", "w");
+  const PowerSummary summary = Summary(many.End(300));
+  EXPECT_EQ(summary.windows.size(), kKept);
+  EXPECT_THAT(summary.findings,
+              Contains(::testing::AllOf(Field(&PowerFinding::code, "windows_dropped"),
+                                        Field(&PowerFinding::count, 300u - (kKept - 1)))));
+
+  // Gauges that come after the windows.
+  LogText late(kPower);
+  for (int i = 0; i < 99'999; ++i) late.Mark(1e-3 * i, "begin", "w").Mark(1e-3 * i, "end", "w");
+  for (int i = 0; i < 20; ++i) {
+    late.Line(R"({"t":)" + std::to_string(LogText::At(100)) + R"(,"gauge":"g)" + std::to_string(i) +
+              R"(","value":1})");
+  }
+  const PowerSummary with_gauges = Summary(late.End(101));
+  EXPECT_EQ(with_gauges.windows.size(), 100'000u);
+  EXPECT_EQ(with_gauges.windows[0].gauges.size(), 10u);
+  EXPECT_THAT(with_gauges.findings,
+              Contains(::testing::AllOf(Field(&PowerFinding::code, "channels_dropped"),
+                                        Field(&PowerFinding::count, 11u))));
+}
+
 TEST(Summary, TheSeriesHasEveryJouleAndItsGaps) {
   LogText log(kPower);
   for (int i = 0; i <= 4000; ++i) {
