@@ -247,7 +247,8 @@ struct ReaderQuality {
   int64_t period_ns = 0;
   uint64_t reads = 0, missed = 0;
   double effective_hz = 0;
-  int64_t longest_gap_ns = 0, latency_p50_ns = 0, latency_p99_ns = 0;
+  int64_t longest_gap_ns = 0;
+  std::optional<int64_t> latency_p50_ns = {}, latency_p99_ns = {};  // empty: the log has none
   std::optional<int64_t> own_cpu_ns = {};
   bool hung = false;
 };

@@ -183,8 +183,11 @@ Section ReaderSection(const PowerSummary& summary) {
     rates.push_back(FormatFixed(reader.effective_hz, 2));
     missed.push_back(absl::StrCat(reader.missed));
     gaps.push_back(Number(static_cast<double>(reader.longest_gap_ns) / 1e6));
-    p50.push_back(Number(static_cast<double>(reader.latency_p50_ns) / 1e3));
-    p99.push_back(Number(static_cast<double>(reader.latency_p99_ns) / 1e3));
+    const auto microseconds = [](const std::optional<int64_t>& ns) {
+      return ns ? Number(static_cast<double>(*ns) / 1e3) : std::string("-");
+    };
+    p50.push_back(microseconds(reader.latency_p50_ns));
+    p99.push_back(microseconds(reader.latency_p99_ns));
   }
   Section section;
   section.title = "readers";

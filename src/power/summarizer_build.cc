@@ -394,8 +394,11 @@ void Summarizer::BuildReaders(const LogEnd& end) {
       reader.effective_hz = static_cast<double>(passes.reads - 1) * kNsPerS /
                             static_cast<double>(passes.last_ns - passes.first_ns);
     }
-    reader.latency_p50_ns = std::llround(passes.latencies.Quantile(0.5).value_or(0));
-    reader.latency_p99_ns = std::llround(passes.latencies.Quantile(0.99).value_or(0));
+    // Logs of others have one time for a reading; no call takes none.
+    if (passes.latencies.Quantile(1).value_or(0) > 0) {
+      reader.latency_p50_ns = std::llround(*passes.latencies.Quantile(0.5));
+      reader.latency_p99_ns = std::llround(*passes.latencies.Quantile(0.99));
+    }
     for (const LogReader& told : end.readers) {
       if (told.source != reader.source) continue;
       reader.missed = told.missed;

@@ -481,6 +481,27 @@ TEST(Summary, TheSeriesHasEveryJouleAndItsGaps) {
   EXPECT_NEAR(energy_j, summary.windows[0].energies[0].energy_j.value(), 1e-6);
 }
 
+// Five rows of nvidia-smi, one of them without a value.
+TEST(Summary, APlotIsNotLongerThanTheRun) {
+  std::string text = "timestamp, index, power.draw [W]\n";
+  for (int i = 0; i < 5; ++i) {
+    text +=
+        "2025/08/21 10:11:1" + std::to_string(i) + ", 0, " + (i == 2 ? "[N/A]" : "100 W") + "\n";
+  }
+  const auto summary = SummarizePowerLogText(text, "smi.csv", {});
+  ASSERT_TRUE(summary.ok()) << summary.status();
+  const EnergyEstimate& energy = summary->windows.at(0).energies.at(0);
+  EXPECT_NEAR(energy.coverage, 0.75, 1e-12);
+  EXPECT_NEAR(energy.energy_j.value(), 300, 1e-9);
+  EXPECT_EQ(energy.reason, PowerReason::kUnsupported);
+  const PowerSeries& series = summary->series.at(0);
+  const auto columns = static_cast<int64_t>(series.columns.size());
+  EXPECT_EQ(series.begin_ns, summary->windows[0].begin_ns);
+  EXPECT_LE(series.begin_ns + (columns - 1) * series.column_ns, summary->windows[0].end_ns);
+  EXPECT_EQ(summary->readers.at(0).latency_p50_ns, std::nullopt);
+  EXPECT_EQ(summary->readers.at(0).latency_p99_ns, std::nullopt);
+}
+
 TEST(Summary, EveryCutIsSummarizedOrRefused) {
   LogText log(kPower + "," + kEnergy);
   for (int i = 0; i < 5; ++i) {
