@@ -211,7 +211,8 @@ struct GaugeSummary {
   PowerReason reason = PowerReason::kKnown;  // where n is 0
 };
 
-// The energies of a window that are `in_total`, added up: only where each of them is known.
+// The energies of a window that are `in_total`, added up: only where each of them is known. What
+// may not be read at all does not make it unknown: it has the reason, and `missing` names it.
 struct PowerTotal {
   std::optional<double> energy_j = {}, mean_w = {};
   double coverage = 0;  // the least one
@@ -248,7 +249,8 @@ struct ReaderQuality {
   int64_t period_ns = 0;
   uint64_t reads = 0, missed = 0;
   double effective_hz = 0;
-  int64_t longest_gap_ns = 0, latency_p50_ns = 0, latency_p99_ns = 0;
+  int64_t longest_gap_ns = 0;
+  std::optional<int64_t> latency_p50_ns = {}, latency_p99_ns = {};  // empty: the log has none
   std::optional<int64_t> own_cpu_ns = {};
   bool hung = false;
 };

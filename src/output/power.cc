@@ -78,8 +78,10 @@ void AddTotal(const WindowSummary& window, Cells* cells) {
   cells->peak.push_back("-");
   cells->covered.push_back(window.total.energy_j ? FormatPercent(window.total.coverage) : "-");
   cells->active.push_back("-");
-  cells->remark.push_back(
-      window.total.energy_j ? "" : std::string(PowerReasonName(window.total.reason)));
+  const PowerTotal& total = window.total;
+  std::string remark = total.energy_j ? "" : std::string(PowerReasonName(total.reason));
+  if (total.energy_j && !total.missing.empty()) remark = "without " + Printable(total.missing);
+  cells->remark.push_back(std::move(remark));
 }
 
 Section EnergySection(const PowerSummary& summary, size_t most) {
@@ -181,8 +183,11 @@ Section ReaderSection(const PowerSummary& summary) {
     rates.push_back(FormatFixed(reader.effective_hz, 2));
     missed.push_back(absl::StrCat(reader.missed));
     gaps.push_back(Number(static_cast<double>(reader.longest_gap_ns) / 1e6));
-    p50.push_back(Number(static_cast<double>(reader.latency_p50_ns) / 1e3));
-    p99.push_back(Number(static_cast<double>(reader.latency_p99_ns) / 1e3));
+    const auto microseconds = [](const std::optional<int64_t>& ns) {
+      return ns ? Number(static_cast<double>(*ns) / 1e3) : std::string("-");
+    };
+    p50.push_back(microseconds(reader.latency_p50_ns));
+    p99.push_back(microseconds(reader.latency_p99_ns));
   }
   Section section;
   section.title = "readers";

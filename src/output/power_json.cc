@@ -95,8 +95,8 @@ Json ReaderJson(const ReaderQuality& reader) {
           {"missed", reader.missed},
           {"effective_hz", ToJson()(reader.effective_hz)},
           {"longest_gap_ns", reader.longest_gap_ns},
-          {"latency_p50_ns", reader.latency_p50_ns},
-          {"latency_p99_ns", reader.latency_p99_ns},
+          {"latency_p50_ns", OrNull(reader.latency_p50_ns)},
+          {"latency_p99_ns", OrNull(reader.latency_p99_ns)},
           {"own_cpu_ns", OrNull(reader.own_cpu_ns)},
           {"hung", reader.hung}};
 }

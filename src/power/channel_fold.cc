@@ -19,10 +19,14 @@ int64_t LowerMedian(std::vector<int64_t> values) {
 std::vector<int64_t> Spacings(const std::vector<Sample>& samples, bool changes) {
   std::vector<int64_t> spacings;
   std::optional<int64_t> last_ns;
-  for (size_t i = 0; i < samples.size(); ++i) {
-    if (changes && (i == 0 || samples[i].value == samples[i - 1].value)) continue;
-    if (last_ns.has_value()) spacings.push_back(samples[i].t_ns - *last_ns);
-    last_ns = samples[i].t_ns;
+  std::optional<int64_t> before;
+  for (const Sample& sample : samples) {
+    if (sample.reason != PowerReason::kKnown) continue;
+    const bool counts = !changes || (before.has_value() && sample.value != *before);
+    before = sample.value;
+    if (!counts) continue;
+    if (last_ns.has_value()) spacings.push_back(sample.t_ns - *last_ns);
+    last_ns = sample.t_ns;
   }
   return spacings;
 }
@@ -131,9 +135,13 @@ Rhythm RhythmOf(const PowerChannel& channel, const std::vector<Sample>& first,
   }
   rhythm.period_ns = std::clamp<int64_t>(rhythm.period_ns, 1, kLongestPeriodNs);
   rhythm.update_ns = channel.prior_period_ns.value_or(rhythm.period_ns);
+  rhythm.update_known = channel.prior_period_ns.has_value();
   if (channel.kind == ReadingKind::kCumulative) {
     const std::vector<int64_t> changes = Spacings(first, /*changes=*/true);
-    if (changes.size() >= kRhythmSpacings) rhythm.update_ns = LowerMedian(changes);
+    if (changes.size() >= kRhythmSpacings) {
+      rhythm.update_ns = LowerMedian(changes);
+      rhythm.update_known = true;
+    }
   } else if (channel.kind == ReadingKind::kAverage) {
     rhythm.update_ns = std::max(rhythm.update_ns, channel.prior_window_ns.value_or(0));
   }
@@ -150,14 +158,27 @@ ChannelFold::ChannelFold(const PowerChannel& channel, int64_t expected_period_ns
       suspensions_(suspensions),
       pieces_(pieces),
       has_energy_(HasEnergy(channel)),
+      max_plausible_mw_(
+          std::clamp<int64_t>(channel.max_plausible_mw.value_or(kMostPlausibleMw), 0, kMostMw)),
       readings_(edges, channel.kind != ReadingKind::kCumulative) {}
 
 void ChannelFold::Add(const Sample& sample) {
-  readings_.Add(sample);
-  if (!has_energy_ || sample.reason != PowerReason::kKnown) return;
-  if (energy_ != nullptr) return energy_->Add(sample.t_ns, sample.value);
+  if (!has_energy_) return readings_.Add(sample);
+  const bool known = sample.reason == PowerReason::kKnown;
+  const bool power = channel_.kind != ReadingKind::kCumulative;
+  const bool implausible = known && power && (sample.value < 0 || sample.value > max_plausible_mw_);
+  readings_.Add(implausible ? Sample{sample.t_ns, 0, PowerReason::kImplausible} : sample);
+  if (energy_ != nullptr) return AddEnergy(sample);
+  // Of failures one after the other the first one, so that they cannot fill it.
+  const auto failed_alike = [&] { return first_.back().reason == sample.reason; };
+  if (!known && (first_.empty() || failed_alike())) return;
   first_.push_back(sample);
   if (first_.size() == kFirst) BeginEnergy();
+}
+
+void ChannelFold::AddEnergy(const Sample& sample) {
+  if (sample.reason == PowerReason::kKnown) return energy_->Add(sample.t_ns, sample.value);
+  energy_->Fail(sample.t_ns, sample.reason == PowerReason::kReset);
 }
 
 void ChannelFold::BeginEnergy() {
@@ -167,10 +188,9 @@ void ChannelFold::BeginEnergy() {
   rules.period_ns = rhythm_.period_ns;
   rules.update_ns = rhythm_.update_ns;
   rules.wrap_range = channel_.wrap_range;
-  rules.max_plausible_mw =
-      std::clamp<int64_t>(channel_.max_plausible_mw.value_or(kMostPlausibleMw), 0, kMostMw);
+  rules.max_plausible_mw = max_plausible_mw_;
   energy_ = std::make_unique<EnergyFold>(rules, edges_, suspensions_, pieces_);
-  for (const Sample& sample : first_) energy_->Add(sample.t_ns, sample.value);
+  for (const Sample& sample : first_) AddEnergy(sample);
   first_ = {};
 }
 

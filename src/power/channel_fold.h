@@ -26,11 +26,11 @@ struct Sample {
   PowerReason reason = PowerReason::kKnown;  // not kNone: the value is not known
 };
 
-// Of the readings in [begin, end] of a window.
+// Of the readings in [begin, end] of a window. Power that no device has is not known.
 struct ReadingPart {
   uint64_t n = 0, unknown = 0;
   PowerReason reason = PowerReason::kKnown;  // of the last one that is not known
-  int64_t longest_gap_ns = 0;               // of the window, without a reading
+  int64_t longest_gap_ns = 0;                // of the window, without a reading
   double sum = 0;
   int64_t min = 0, max = 0;  // where n is not 0
   std::optional<double> median = {};
@@ -74,6 +74,7 @@ class ReadingFold {
 // The usual time between readings and how old what they say may be, of the first ones.
 struct Rhythm {
   int64_t period_ns = 0, update_ns = 0;
+  bool update_known = false;  // else a guess
 };
 // At least kRhythmSpacings spacings give the period, their lower median; with fewer it is
 // `expected_ns` where that is not 0. A counter's update period is the lower median of the
@@ -99,6 +100,7 @@ class ChannelFold {
 
  private:
   static constexpr size_t kFirst = 65;
+  void AddEnergy(const Sample& sample);
   void BeginEnergy();
 
   const PowerChannel channel_;
@@ -107,6 +109,7 @@ class ChannelFold {
   const std::vector<Suspension>* const suspensions_;
   PieceSink* const pieces_;
   const bool has_energy_;
+  const int64_t max_plausible_mw_;
   ReadingFold readings_;
   std::vector<Sample> first_;  // until the period is known
   Rhythm rhythm_;

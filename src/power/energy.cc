@@ -27,9 +27,17 @@ void EnergyFold::Add(int64_t t_ns, int64_t value) {
   }
 }
 
+void EnergyFold::Fail(int64_t t_ns, bool reset) {
+  if (rules_.counter) {
+    reset_ = reset_ || (reset && last_.has_value());
+  } else if (!failed_ns_.has_value()) {
+    failed_ns_ = t_ns;
+  }
+}
+
 void EnergyFold::Finish() {
   if (rules_.counter) {
-    FlushEqual();
+    if (reset_) ++tally_.resets;
     Advance(kForever, {});
     ResolveLate(kForever, /*all=*/true);
     return;
@@ -39,8 +47,11 @@ void EnergyFold::Finish() {
   const Point last = held_[1];
   ShiftHeld({});
   tally_after_ = tally_;
-  if (last.joined) {
-    const int64_t to_ns = last.t_ns + kGapPeriods * rules_.period_ns;
+  // Nobody asks for what is after the last window, nor does it belong into a plot.
+  const int64_t last_edge_ns = edges_.size() == 0 ? last.t_ns : edges_[edges_.size() - 1].t_ns;
+  const int64_t to_ns = std::min(
+      {last.t_ns + kGapPeriods * rules_.period_ns, failed_ns_.value_or(kForever), last_edge_ns});
+  if (last.joined && to_ns > last.t_ns) {
     const EnergyPiece tail = {last.t_ns, to_ns, absl::int128(last.value) * (to_ns - last.t_ns)};
     Advance(kForever, std::span(&tail, 1));
   } else {
@@ -59,8 +70,11 @@ void EnergyFold::AddCounter(int64_t t_ns, int64_t value) {
   if (!last_.has_value()) return BeginSegment(t_ns, value);
   const Point before = equal_.value_or(*last_);
   if (Suspended(before.t_ns, t_ns)) {
-    FlushEqual();
     ++tally_.suspensions;
+    return BeginSegment(t_ns, value);
+  }
+  if (reset_) {
+    ++tally_.resets;
     return BeginSegment(t_ns, value);
   }
   absl::int128 delta_uj = absl::int128(value) - before.value;
@@ -72,17 +86,16 @@ void EnergyFold::AddCounter(int64_t t_ns, int64_t value) {
     if (wrapped) delta_uj = unwrapped_uj;
   }
   if (delta_uj < 0 || !Plausible(delta_uj, duration_ns)) {
-    FlushEqual();
     ++(delta_uj < 0 ? tally_.resets : tally_.jumps);
     return BeginSegment(t_ns, value);
   }
   const bool gap = duration_ns > kGapPeriods * rules_.period_ns;
-  // A counter that did not move has most likely not been updated yet.
+  // A counter that did not move has most likely not been updated yet. Where no later reading
+  // tells of that time, it is not covered: what was used in it does not show.
   if (!gap && delta_uj == 0 && t_ns - last_->t_ns <= 2 * rules_.update_ns) {
     equal_ = Point{t_ns, value, /*known=*/true};
     return;
   }
-  if (gap) FlushEqual();
   if (wrapped) ++tally_.wraps;
   AddCounterPiece(t_ns, value, delta_uj, gap);
 }
@@ -91,6 +104,7 @@ void EnergyFold::AddCounterPiece(int64_t t_ns, int64_t value, absl::int128 delta
   const EnergyPiece piece = {last_->t_ns, t_ns, delta_uj * kPjPerUj, whole};
   equal_.reset();
   last_ = Point{t_ns, value, /*known=*/true};
+  if (!whole) largest_step_pj_ = std::max(largest_step_pj_, piece.energy_pj);
   Advance(t_ns, std::span(&piece, 1));
   AddCounterPeak();
   ResolveLate(t_ns, /*all=*/false);
@@ -98,16 +112,12 @@ void EnergyFold::AddCounterPiece(int64_t t_ns, int64_t value, absl::int128 delta
 
 void EnergyFold::BeginSegment(int64_t t_ns, int64_t value) {
   Advance(t_ns, {});
+  equal_.reset();
+  reset_ = false;
   last_ = Point{t_ns, value, /*known=*/true};
   peak_from_ns_ = t_ns;
   peak_from_pj_ = total_pj_;
   ResolveLate(t_ns, /*all=*/false);
-}
-
-void EnergyFold::FlushEqual() {
-  if (!equal_.has_value()) return;
-  const Point equal = *equal_;
-  AddCounterPiece(equal.t_ns, equal.value, 0, /*whole=*/false);
 }
 
 void EnergyFold::AddCounterPeak() {
@@ -126,8 +136,11 @@ void EnergyFold::AddHeld(int64_t t_ns, int64_t value) {
   if (const Point& before = held_[2]; before.known) {
     point.slept = Suspended(before.t_ns, t_ns);
     if (point.slept) ++tally_.suspensions;
-    point.joined = !point.slept && t_ns - before.t_ns <= kGapPeriods * rules_.period_ns;
+    point.failed_ns = failed_ns_;
+    point.joined = !point.slept && !failed_ns_.has_value() &&
+                   t_ns - before.t_ns <= kGapPeriods * rules_.period_ns;
   }
+  failed_ns_.reset();
   point.tally = tally_;
   ShiftHeld(point);
   CloseHeld();
@@ -147,8 +160,11 @@ void EnergyFold::CloseHeld() {
   } else if (!here.slept) {
     // One reading alone holds over nothing.
     int64_t covered_to_ns = here.t_ns - rules_.period_ns;
+    if (edges_.size() > 0) covered_to_ns = std::max(covered_to_ns, edges_[0].t_ns);
+    if (here.failed_ns.has_value()) covered_to_ns = here.t_ns;
     if (before.known && before.joined) {
-      const int64_t to_ns = std::min(here.t_ns, before.t_ns + kGapPeriods * rules_.period_ns);
+      const int64_t to_ns = std::min({here.t_ns, before.t_ns + kGapPeriods * rules_.period_ns,
+                                      here.failed_ns.value_or(kForever)});
       add(before.t_ns, to_ns, before.value);
       covered_to_ns = std::max(covered_to_ns, to_ns);
     } else if (before.known) {
@@ -291,9 +307,10 @@ void EnergyFold::ResolveLate(int64_t t_ns, bool all) {
       continue;
     }
     part.hi_pj = known_pj;
-    if (all && part.covered_ns > 0) {  // no later reading: as much as the window's mean
-      part.hi_pj += part.energy_pj / static_cast<double>(part.covered_ns) *
-                    static_cast<double>(rules_.update_ns);
+    if (all && part.covered_ns > 0) {  // no later reading: an update may be missing
+      part.hi_pj += std::max(part.energy_pj / static_cast<double>(part.covered_ns) *
+                                 static_cast<double>(rules_.update_ns),
+                             AsDouble(largest_step_pj_));
     }
   }
 }

@@ -76,6 +76,9 @@ class EnergyFold {
       : rules_(rules), edges_(*edges), suspensions_(*suspensions), pieces_(pieces) {}
 
   void Add(int64_t t_ns, int64_t value);
+  // A reading that failed: power is not known from there to the next reading. A counter goes on
+  // counting, but not across a `reset`.
+  void Fail(int64_t t_ns, bool reset);
   // After the last reading: all edges are met.
   void Finish();
   // Of a window both of whose edges were met.
@@ -88,9 +91,10 @@ class EnergyFold {
   struct Point {
     int64_t t_ns = 0, value = 0;
     bool known = false;
-    bool joined = false;  // with the reading before: of the same segment
-    bool slept = false;   // the machine did, since the reading before
-    Tally tally = {};     // held: up to here
+    bool joined = false;                    // with the reading before: of the same segment
+    bool slept = false;                     // the machine did, since the reading before
+    std::optional<int64_t> failed_ns = {};  // when the first reading failed since the one before
+    Tally tally = {};                       // held: up to here
   };
   // What was before an edge.
   struct Snapshot {
@@ -116,7 +120,6 @@ class EnergyFold {
   void AddCounter(int64_t t_ns, int64_t value);
   void AddCounterPiece(int64_t t_ns, int64_t value, absl::int128 delta_uj, bool whole);
   void BeginSegment(int64_t t_ns, int64_t value);
-  void FlushEqual();
   void AddCounterPeak();
   void AddHeld(int64_t t_ns, int64_t value);
   void ShiftHeld(const Point& point);
@@ -156,8 +159,12 @@ class EnergyFold {
   std::vector<Open> open_;
   std::vector<EnergyPart> parts_;
 
+  bool reset_ = false;                // counter: since the last point
+  std::optional<int64_t> failed_ns_;  // held: since the last reading
+
   // Counter: the last point, and a later reading that is equal to it.
   std::optional<Point> last_, equal_;
+  absl::int128 largest_step_pj_ = 0;  // between two points that are no gap apart
   int64_t peak_from_ns_ = 0;
   absl::int128 peak_from_pj_ = 0;
   std::deque<Late> late_;

@@ -19,6 +19,9 @@
 namespace xplane_time::power {
 namespace {
 
+// What a sensor of a whole socket says holds RAPL's package; the summarizer counts one of both.
+constexpr std::string_view kSocketDomain = "socket";
+
 enum class Place : uint8_t { kHwmon, kPciDevice };
 
 // A file and the channel that it is.
@@ -322,6 +325,7 @@ class HwmonReader : public Reader {
     if (ReadNumber(gpu.hwmon + "/power1_cap").reason != PowerReason::kAbsent) return;
     for (size_t i = first; i < sensors_.size(); ++i) {
       if (!sensors_[i].channel.in_total) continue;
+      sensors_[i].channel.domain = kSocketDomain;
       sensors_[i].channel.note +=
           "; no power1_cap: an APU, whose sensor covers the CPU too, or "
           "a virtual function";

@@ -90,6 +90,11 @@ std::optional<int64_t> TimeOf(std::string_view cell) {
   const absl::CivilSecond second(number(0, 4), number(5, 2), number(8, 2), number(11, 2),
                                  number(14, 2), number(17, 2));
   constexpr int64_t kSecondNs = 1'000'000'000;
+  // It makes a date of month 13, too.
+  const bool exists = second.month() == number(5, 2) && second.day() == number(8, 2) &&
+                      second.hour() == number(11, 2) && second.minute() == number(14, 2) &&
+                      second.second() == number(17, 2);
+  if (!exists) return std::nullopt;
   const int64_t since_1970 = second - absl::CivilSecond(1970, 1, 1);
   if (since_1970 < 0 || since_1970 >= kLatestNs / kSecondNs) return std::nullopt;
   int64_t ns = since_1970 * kSecondNs;
@@ -104,18 +109,58 @@ std::optional<int64_t> TimeOf(std::string_view cell) {
   return ns;
 }
 
-// "71.83 W", "71.83", "P0"; "[N/A]" and "[Not Supported]" are unknown.
-bool ValueOf(std::string_view cell, double scale, Reading* reading) {
+// How many of the units that nvidia-smi uses; empty: not known.
+std::optional<double> UnitOf(std::string_view unit) {
+  struct Unit {
+    std::string_view name;
+    double scale;
+  };
+  constexpr Unit kUnits[] = {
+      {"", 1},    {"W", 1},     {"kW", 1e3},         {"mW", 1e-3}, {"C", 1},     {"%", 1},
+      {"MHz", 1}, {"GHz", 1e3}, {"KiB", 1 / 1024.0}, {"MiB", 1},   {"GiB", 1024}};
+  const auto* at = std::find_if(std::begin(kUnits), std::end(kUnits),
+                                [&](const Unit& each) { return each.name == unit; });
+  if (at == std::end(kUnits)) return std::nullopt;
+  return at->scale;
+}
+
+// "W" of "power.draw [W]".
+std::string_view UnitIn(std::string_view header) {
+  const size_t begin = header.find('['), end = header.find(']');
+  if (begin == std::string_view::npos || end == std::string_view::npos || end < begin) return {};
+  return Trimmed(header.substr(begin + 1, end - begin - 1));
+}
+
+PowerReason ReasonOf(std::string_view cell) {
+  struct Text {
+    std::string_view text;
+    PowerReason reason;
+  };
+  constexpr Text kTexts[] = {{"[GPU is lost]", PowerReason::kDeviceLost},
+                             {"[GPU requires reset]", PowerReason::kResetRequired},
+                             {"[Insufficient Permissions]", PowerReason::kPermissionDenied},
+                             {"[Unknown Error]", PowerReason::kNoSamples}};
+  const auto* at = std::find_if(std::begin(kTexts), std::end(kTexts),
+                                [&](const Text& each) { return each.text == cell; });
+  return at == std::end(kTexts) ? PowerReason::kUnsupported : at->reason;
+}
+
+// "71.83 W", "71.83" in the header's unit, "P0"; "[N/A]" and "[Not Supported]" are unknown.
+bool ValueOf(std::string_view cell, double scale, std::string_view header_unit, Reading* reading) {
   if (cell.empty() || cell.front() == '[' || cell == "N/A") {
-    reading->reason =
-        cell == "[GPU is lost]" ? PowerReason::kDeviceLost : PowerReason::kUnsupported;
+    reading->reason = ReasonOf(cell);
     return true;
   }
   if (cell.front() == 'P') cell.remove_prefix(1);
   const std::string_view digits = cell.substr(0, cell.find(' '));
+  const std::string_view unit = Trimmed(cell.substr(digits.size()));
+  const std::optional<double> units = UnitOf(unit.empty() ? header_unit : unit);
   double value = 0;
-  if (!absl::SimpleAtod(absl::string_view(digits.data(), digits.size()), &value)) return false;
-  value *= scale;
+  if (!units.has_value() ||
+      !absl::SimpleAtod(absl::string_view(digits.data(), digits.size()), &value)) {
+    return false;
+  }
+  value *= scale * *units;
   if (!(std::abs(value) < static_cast<double>(kLatestNs))) return false;
   reading->value = std::llround(value);
   return true;
@@ -133,6 +178,13 @@ class NvidiaSmiLog {
     std::string id;
     uint32_t channel = 0;  // its first
   };
+  struct Column {
+    size_t at = 0;
+    const Quantity* quantity = nullptr;
+    std::string unit;
+  };
+  void FindIds();
+  bool Remap();        // the columns to another header, of the cells; false: one is missing
   const Gpu* GpuOf();  // of the cells; null: too many
   std::string Cell(size_t column) const {
     return column < cells_.size() ? std::string(cells_[column]) : std::string();
@@ -140,8 +192,10 @@ class NvidiaSmiLog {
 
   LogSink* const sink_;
   std::vector<std::string_view> cells_;
-  std::vector<std::pair<size_t, const Quantity*>> columns_;
+  std::vector<Column> columns_;
   size_t column_count_ = 0;
+  bool by_index_ = false, by_uuid_ = false;  // how the first header tells GPUs
+  bool lost_ = false;                        // the last header has not the columns of the first
   size_t time_ = kMostColumns, index_ = kMostColumns, uuid_ = kMostColumns, name_ = kMostColumns;
   std::vector<Gpu> gpus_;
   uint32_t channels_ = 0;
@@ -150,15 +204,13 @@ class NvidiaSmiLog {
 
 absl::Status NvidiaSmiLog::ReadHeader(const LogLine& line) {
   Split(line.text, &cells_);
-  column_count_ = cells_.size();
+  FindIds();
+  by_index_ = index_ != kMostColumns;
+  by_uuid_ = uuid_ != kMostColumns;
   bool power = false;
   for (size_t i = 0; i < cells_.size(); ++i) {
-    if (cells_[i] == "timestamp") time_ = i;
-    if (cells_[i] == "index") index_ = i;
-    if (cells_[i] == "uuid" || cells_[i] == "gpu_uuid") uuid_ = i;
-    if (cells_[i] == "name" || cells_[i] == "gpu_name") name_ = i;
     if (const Quantity* quantity = QuantityOf(cells_[i]); quantity != nullptr) {
-      columns_.emplace_back(i, quantity);
+      columns_.push_back({i, quantity, std::string(UnitIn(cells_[i]))});
       power = power || quantity->quantity == "power_mw";
     }
   }
@@ -171,6 +223,31 @@ absl::Status NvidiaSmiLog::ReadHeader(const LogLine& line) {
   header.periods_ns.emplace_back("nvidia-smi", 0);
   sink_->Header(std::move(header));
   return absl::OkStatus();
+}
+
+void NvidiaSmiLog::FindIds() {
+  column_count_ = cells_.size();
+  time_ = index_ = uuid_ = name_ = kMostColumns;
+  for (size_t i = 0; i < cells_.size(); ++i) {
+    if (cells_[i] == "timestamp") time_ = i;
+    if (cells_[i] == "index") index_ = i;
+    if (cells_[i] == "uuid" || cells_[i] == "gpu_uuid") uuid_ = i;
+    if (cells_[i] == "name" || cells_[i] == "gpu_name") name_ = i;
+  }
+}
+
+bool NvidiaSmiLog::Remap() {
+  FindIds();
+  if (by_index_ != (index_ != kMostColumns) || by_uuid_ != (uuid_ != kMostColumns)) return false;
+  for (Column& column : columns_) {
+    const auto at = std::find_if(cells_.begin(), cells_.end(), [&](std::string_view cell) {
+      return QuantityOf(cell) == column.quantity;
+    });
+    if (at == cells_.end()) return false;
+    column.at = static_cast<size_t>(at - cells_.begin());
+    column.unit = UnitIn(*at);
+  }
+  return true;
 }
 
 const NvidiaSmiLog::Gpu* NvidiaSmiLog::GpuOf() {
@@ -191,7 +268,8 @@ const NvidiaSmiLog::Gpu* NvidiaSmiLog::GpuOf() {
   // Of several columns of power the first one is in the total.
   bool first_power = true;
   const uint32_t first = channels_;
-  for (const auto& [column, quantity] : columns_) {
+  for (const Column& column : columns_) {
+    const Quantity* const quantity = column.quantity;
     PowerChannel channel;
     channel.source = "nvidia-smi";
     channel.device = id;
@@ -211,15 +289,20 @@ const NvidiaSmiLog::Gpu* NvidiaSmiLog::GpuOf() {
 std::string_view NvidiaSmiLog::Read(const LogLine& line) {
   if (line.too_long) return "longer than 4 MiB";
   Split(line.text, &cells_);
-  if (cells_.size() == column_count_ && cells_[time_] == "timestamp") return "";  // a new run
+  if (std::find(cells_.begin(), cells_.end(), "timestamp") != cells_.end()) {  // a new run
+    lost_ = !Remap();
+    return lost_ ? "a header without the columns of the first one" : "";
+  }
+  if (lost_) return "below a header without the columns of the first one";
   if (cells_.size() != column_count_) return "another number of columns than the header";
   const auto t_ns = TimeOf(cells_[time_]);
   if (!t_ns.has_value()) return "no timestamp as 2025/08/21 10:11:12.345";
   readings_.assign(columns_.size(), {});
   for (size_t i = 0; i < columns_.size(); ++i) {
     readings_[i].before_ns = readings_[i].after_ns = *t_ns;
-    if (!ValueOf(cells_[columns_[i].first], columns_[i].second->scale, &readings_[i])) {
-      return "a value that is no number";
+    const Column& column = columns_[i];
+    if (!ValueOf(cells_[column.at], column.quantity->scale, column.unit, &readings_[i])) {
+      return "a value that is no number with a known unit";
     }
   }
   const Gpu* gpu = GpuOf();

@@ -13,6 +13,8 @@ namespace {
 
 constexpr int64_t kSecondNs = 1'000'000'000, kMillisecondNs = 1'000'000;
 constexpr size_t kMostWaiting = size_t{1} << 16;
+// Windows times channels: what is kept of each pair is some 300 to 900 bytes.
+constexpr size_t kMostPairs = size_t{1} << 20;
 constexpr size_t kMostFindings = 1000;
 constexpr size_t kMostColumns = size_t{1} << 18, kLeastColumns = 16;  // of all series; of one
 
@@ -50,8 +52,11 @@ void Summarizer::AddChannel(const PowerChannel& channel) {
   const size_t share = kMostColumns / std::max<size_t>(1, summary_.inventory.channels.size());
   const size_t columns = std::max(kLeastColumns, std::min(options_.max_columns, share));
   if (options_.max_columns > 0) state.series = std::make_unique<Series>(kMillisecondNs, columns);
-  state.fold = std::make_unique<ChannelFold>(channel, expected_ns, &edges_, &suspensions_,
-                                             state.series.get());
+  state.in_windows = summary_.windows.size() * (channels_.size() + 1) <= kMostPairs;
+  if (!state.in_windows) ++dropped_channels_;
+  state.fold =
+      std::make_unique<ChannelFold>(channel, expected_ns, state.in_windows ? &edges_ : &no_edges_,
+                                    &suspensions_, state.series.get());
   channels_.push_back(std::move(state));
 }
 
@@ -148,12 +153,17 @@ void Summarizer::Mark(int64_t t_ns, std::string_view window, bool end) {
     }
   } else if (open != open_.end() || window.empty()) {
     Note("begin_of_open", absl::StrCat("window \"", std::string(window), "\" was open"));
-  } else if (summary_.windows.size() >= options_.max_windows || open_.size() >= kMostOpenWindows) {
+  } else if (IsFull()) {
     ++dropped_windows_;
   } else {
     Open(t_ns, window);
   }
   Advance(t_ns);
+}
+
+bool Summarizer::IsFull() const {
+  return summary_.windows.size() >= options_.max_windows || open_.size() >= kMostOpenWindows ||
+         (summary_.windows.size() + 1) * channels_.size() > kMostPairs;
 }
 
 uint32_t Summarizer::Open(int64_t t_ns, std::string_view name) {

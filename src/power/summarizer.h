@@ -50,6 +50,7 @@ class Summarizer : public LogSink {
     std::unique_ptr<ChannelFold> fold;
     std::vector<Sample> waiting;
     int64_t last_ns = -1;
+    bool in_windows = true;  // else there are too many windows for one more
   };
   // One source's passes.
   struct Passes {
@@ -69,6 +70,7 @@ class Summarizer : public LogSink {
   void Begin(int64_t t_ns);  // with the first time
   void Advance(int64_t t_ns);
   void Fold(int64_t before_ns);
+  bool IsFull() const;  // for one more window
   uint32_t Open(int64_t t_ns, std::string_view name);
   void Close(uint32_t window, int64_t t_ns, bool cut);
   void Note(std::string_view code, std::string_view message, uint64_t count = 1);
@@ -79,6 +81,7 @@ class Summarizer : public LogSink {
   EnergyEstimate Estimate(const Domain& domain, uint32_t window) const;
   void EstimateByCounter(const Domain& domain, uint32_t window, EnergyEstimate* out) const;
   void EstimateByPower(const Domain& domain, uint32_t window, EnergyEstimate* out) const;
+  bool PrefersPower(const Domain& domain, uint32_t window, const EnergyEstimate& counter) const;
   void CrossCheck(const Domain& domain, uint32_t window, EnergyEstimate* out) const;
   GaugeSummary Gauge(size_t channel, uint32_t window) const;
   void AddIdle();
@@ -92,7 +95,7 @@ class Summarizer : public LogSink {
   std::vector<ChannelState> channels_;
   std::vector<Passes> passes_;
 
-  WindowEdges edges_;
+  WindowEdges edges_, no_edges_;
   std::vector<Suspension> suspensions_;
 
   bool begun_ = false;
@@ -101,7 +104,7 @@ class Summarizer : public LogSink {
   std::optional<Clocks> clocks_;
   std::map<std::string, uint32_t, std::less<>> open_;
   std::map<std::string, uint64_t, std::less<>> numbers_;
-  uint64_t backwards_ = 0, late_marks_ = 0, dropped_windows_ = 0;
+  uint64_t backwards_ = 0, late_marks_ = 0, dropped_windows_ = 0, dropped_channels_ = 0;
 };
 
 }  // namespace xplane_time::power

@@ -15,6 +15,9 @@ constexpr double kJPerPj = 1e-12, kWPerMw = 1e-3, kNsPerS = 1e9;
 constexpr double kComparableCoverage = 0.95, kMostApart = 0.05;
 constexpr int64_t kComparablePeriods = 20;
 constexpr double kAllButRounding = 1 - 1e-9;
+// A counter says little of less than so many updates. Where its update period is not known,
+// it is at most the second.
+constexpr int64_t kFewUpdates = 4, kSlowestUpdateNs = 1'000'000'000;
 
 bool Covers(double coverage) { return coverage >= kAllButRounding; }
 
@@ -25,6 +28,17 @@ double CoverageOf(int64_t covered_ns, const WindowSummary& window) {
 
 double MeanW(double energy_j, int64_t covered_ns) {
   return energy_j / static_cast<double>(covered_ns) * kNsPerS;
+}
+
+// Power was at its mean at some time, whatever the readings say.
+void SetPeak(const std::optional<double>& peak_mw, EnergyEstimate* out) {
+  if (!peak_mw.has_value()) return;
+  const double peak_w = std::max(out->peak_w.value_or(0), *peak_mw * kWPerMw);
+  out->peak_w = std::max(peak_w, *out->mean_w);
+}
+
+bool IsShort(const WindowSummary& window, int64_t update_ns) {
+  return (window.end_ns - window.begin_ns) / kFewUpdates < update_ns;
 }
 
 // Why something is missing, the strongest reason first.
@@ -43,7 +57,7 @@ PowerReason ReasonOf(const EnergyPart& part, const ReadingPart& readings, int64_
 std::vector<Summarizer::Domain> Summarizer::Domains() const {
   std::vector<Domain> domains;
   for (const ChannelState& state : channels_) {
-    if (!state.fold->has_energy()) continue;
+    if (!state.fold->has_energy() || !state.in_windows) continue;
     const PowerChannel& channel = state.fold->channel();
     const auto same = [&](const Domain& each) {
       return each.source == channel.source && each.device == channel.device &&
@@ -71,6 +85,13 @@ std::vector<Summarizer::Domain> Summarizer::Domains() const {
       if (device.id == domain.device && (device.shared || device.mig)) domain.shared = true;
     }
   }
+  // The sensor of an APU holds what RAPL's packages say.
+  const auto is_package = [](const Domain& each) {
+    return each.source == "rapl" && each.domain == "package" && each.in_total;
+  };
+  if (std::any_of(domains.begin(), domains.end(), is_package)) {
+    for (Domain& domain : domains) domain.in_total = domain.in_total && domain.domain != "socket";
+  }
   return domains;
 }
 
@@ -91,7 +112,13 @@ void Summarizer::EstimateByCounter(const Domain& domain, uint32_t window,
   out->jumps = part.jumps;
   out->coverage = CoverageOf(part.covered_ns, summary_.windows[window]);
   if (!Covers(out->coverage)) out->reason = ReasonOf(part, readings, fold.rhythm().period_ns);
-  if (part.covered_ns <= 0) {
+  const Rhythm& rhythm = fold.rhythm();
+  const int64_t update_ns =
+      rhythm.update_known ? rhythm.update_ns : std::max(rhythm.update_ns, kSlowestUpdateNs);
+  // It has not been updated yet: that is not 0 J.
+  const bool still = part.energy_pj <= 0 && IsShort(summary_.windows[window], update_ns);
+  if (part.covered_ns <= 0 || still) {
+    if (still) out->coverage = 0;
     if (out->reason == PowerReason::kKnown) out->reason = PowerReason::kNoSamples;
     return;
   }
@@ -99,7 +126,7 @@ void Summarizer::EstimateByCounter(const Domain& domain, uint32_t window,
   out->lo_j = part.lo_pj * kJPerPj;
   out->hi_j = part.hi_pj * kJPerPj;
   out->mean_w = MeanW(*out->energy_j, part.covered_ns);
-  if (part.peak_mw.has_value()) out->peak_w = *part.peak_mw * kWPerMw;
+  SetPeak(part.peak_mw, out);
 }
 
 void Summarizer::EstimateByPower(const Domain& domain, uint32_t window, EnergyEstimate* out) const {
@@ -118,6 +145,9 @@ void Summarizer::EstimateByPower(const Domain& domain, uint32_t window, EnergyEs
   int64_t covered_ns = part.covered_ns;
   bool known = covered_ns > 0;
   double energy_pj = part.energy_pj, mean_ns = static_cast<double>(covered_ns);
+  std::optional<double> peak_mw = part.peak_mw;
+  // The peak of the same readings as the mean, which may be others than those that hold.
+  if (out->estimator != EnergyEstimator::kHeld) peak_mw = static_cast<double>(readings.max);
   if (out->estimator == EnergyEstimator::kTrapezoid) {
     covered_ns = readings.last_ns - readings.first_ns;
     known = readings.n >= 2;
@@ -139,7 +169,7 @@ void Summarizer::EstimateByPower(const Domain& domain, uint32_t window, EnergyEs
   }
   out->energy_j = energy_pj * kJPerPj;
   out->mean_w = energy_pj * kJPerPj / mean_ns * kNsPerS;
-  if (part.peak_mw.has_value()) out->peak_w = *part.peak_mw * kWPerMw;
+  SetPeak(peak_mw, out);
   if (out->estimator != EnergyEstimator::kHeld) return;
   out->lo_j = std::max(part.lo_pj, 0.0) * kJPerPj;
   out->hi_j = part.hi_pj * kJPerPj;
@@ -167,6 +197,18 @@ void Summarizer::CrossCheck(const Domain& domain, uint32_t window, EnergyEstimat
   out->inconsistent = std::abs(*counter.mean_w - *held.mean_w) > kMostApart * larger;
 }
 
+// The counter knows nothing of the window, or its bounds reach down to 0 J in a short one.
+bool Summarizer::PrefersPower(const Domain& domain, uint32_t window,
+                              const EnergyEstimate& counter) const {
+  if (domain.power == nullptr) return false;
+  if (!counter.energy_j.has_value()) return true;
+  const int64_t update_ns = domain.counter->fold->rhythm().update_ns;
+  if (*counter.lo_j > 0 || !IsShort(summary_.windows[window], update_ns)) return false;
+  EnergyEstimate held;
+  EstimateByPower(domain, window, &held);
+  return held.energy_j.has_value() && held.coverage >= counter.coverage;
+}
+
 EnergyEstimate Summarizer::Estimate(const Domain& domain, uint32_t window) const {
   EnergyEstimate out;
   out.source = domain.source;
@@ -175,10 +217,11 @@ EnergyEstimate Summarizer::Estimate(const Domain& domain, uint32_t window) const
   out.in_total = domain.in_total;
   out.shared = domain.shared;
   out.estimator = options_.estimator;
+  const EnergyEstimate blank = out;
   if (options_.estimator == EnergyEstimator::kBest) {
     EstimateByCounter(domain, window, &out);
-    if (!out.energy_j.has_value() && domain.power != nullptr) {
-      out.reason = PowerReason::kKnown;
+    if (PrefersPower(domain, window, out)) {
+      out = blank;
       out.estimator = EnergyEstimator::kHeld;
       EstimateByPower(domain, window, &out);
     }
@@ -189,9 +232,8 @@ EnergyEstimate Summarizer::Estimate(const Domain& domain, uint32_t window) const
   }
   CrossCheck(domain, window, &out);
   // A reading says more of a peak than the mean of many updates.
-  if (out.estimator == EnergyEstimator::kCounter && domain.power != nullptr) {
-    const EnergyPart power = domain.power->fold->EnergyOf(window);
-    if (power.peak_mw.has_value()) out.peak_w = *power.peak_mw * kWPerMw;
+  if (out.estimator == EnergyEstimator::kCounter && out.energy_j && domain.power != nullptr) {
+    SetPeak(domain.power->fold->EnergyOf(window).peak_mw, &out);
   }
   return out;
 }
@@ -215,7 +257,35 @@ GaugeSummary Summarizer::Gauge(size_t channel, uint32_t window) const {
 
 namespace {
 
-PowerTotal TotalOf(const std::vector<EnergyEstimate>& energies) {
+// Whether what could not be read has a part in the total: RAPL's packages and their memory,
+// GPUs, and their power.
+bool IsOfTotal(const PowerAbsence& absence) {
+  const std::string_view what = absence.what;
+  if (absence.source == "rapl") {
+    const bool event = what.find("energy-") != std::string_view::npos;
+    return !event || what.ends_with("energy-pkg") || what.ends_with("energy-ram");
+  }
+  if (absence.source == "nvml") return what == "devices" || what.starts_with("GPU ");
+  return what.ends_with(" power_mw") || what.ends_with(" energy_uj");
+}
+
+// The first thing that may not be read and would be in the total; empty: nothing.
+std::string DeniedOf(const PowerInventory& inventory) {
+  for (const PowerAbsence& absence : inventory.absences) {
+    if (absence.reason != PowerReason::kPermissionDenied || !IsOfTotal(absence)) continue;
+    const std::string_view device =
+        std::string_view(absence.what).substr(0, absence.what.find(' '));
+    const auto reads = [&](const PowerChannel& each) {
+      return each.in_total && each.source == absence.source && each.device == device;
+    };
+    const auto& channels = inventory.channels;
+    if (std::any_of(channels.begin(), channels.end(), reads)) continue;
+    return absl::StrCat(absence.source, " ", absence.what);
+  }
+  return "";
+}
+
+PowerTotal TotalOf(const std::vector<EnergyEstimate>& energies, const std::string& denied) {
   PowerTotal total;
   double energy_j = 0, mean_w = 0, coverage = 1;
   bool any = false;
@@ -239,6 +309,9 @@ PowerTotal TotalOf(const std::vector<EnergyEstimate>& energies) {
   total.energy_j = energy_j;
   total.mean_w = mean_w;
   total.coverage = coverage;
+  if (denied.empty()) return total;
+  total.missing = denied;
+  if (total.reason == PowerReason::kKnown) total.reason = PowerReason::kPermissionDenied;
   return total;
 }
 
@@ -282,15 +355,17 @@ int64_t Summarizer::SleptIn(const WindowSummary& window) const {
 void Summarizer::Build(const LogEnd& end) {
   summary_.complete = end.complete;
   const std::vector<Domain> domains = Domains();
+  const std::string denied = DeniedOf(summary_.inventory);
   for (uint32_t i = 0; i < summary_.windows.size(); ++i) {
     WindowSummary& window = summary_.windows[i];
     window.suspended_ns = SleptIn(window);
     for (const Domain& domain : domains) window.energies.push_back(Estimate(domain, i));
     for (size_t channel = 0; channel < channels_.size(); ++channel) {
-      const bool gauge = channels_[channel].fold->channel().kind != ReadingKind::kCumulative;
-      if (gauge) window.gauges.push_back(Gauge(channel, i));
+      const ChannelState& state = channels_[channel];
+      const bool gauge = state.fold->channel().kind != ReadingKind::kCumulative;
+      if (gauge && state.in_windows) window.gauges.push_back(Gauge(channel, i));
     }
-    window.total = TotalOf(window.energies);
+    window.total = TotalOf(window.energies, denied);
   }
   AddIdle();
   for (const Domain& domain : domains) {
@@ -319,8 +394,11 @@ void Summarizer::BuildReaders(const LogEnd& end) {
       reader.effective_hz = static_cast<double>(passes.reads - 1) * kNsPerS /
                             static_cast<double>(passes.last_ns - passes.first_ns);
     }
-    reader.latency_p50_ns = std::llround(passes.latencies.Quantile(0.5).value_or(0));
-    reader.latency_p99_ns = std::llround(passes.latencies.Quantile(0.99).value_or(0));
+    // Logs of others have one time for a reading; no call takes none.
+    if (passes.latencies.Quantile(1).value_or(0) > 0) {
+      reader.latency_p50_ns = std::llround(*passes.latencies.Quantile(0.5));
+      reader.latency_p99_ns = std::llround(*passes.latencies.Quantile(0.99));
+    }
     for (const LogReader& told : end.readers) {
       if (told.source != reader.source) continue;
       reader.missed = told.missed;
@@ -343,6 +421,9 @@ void Summarizer::BuildFindings(const LogEnd& end) {
   }
   if (dropped_windows_ > 0) {
     Note("windows_dropped", "more than are kept, or open at the same time", dropped_windows_);
+  }
+  if (dropped_channels_ > 0) {
+    Note("channels_dropped", "they came when there were too many windows", dropped_channels_);
   }
   for (const ReaderQuality& reader : summary_.readers) {
     if (reader.missed > 0) Note("missed_deadlines", "of " + reader.source, reader.missed);

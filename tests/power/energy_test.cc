@@ -166,6 +166,45 @@ TEST(Counter, InterpolatesAtTheEdges) {
   EXPECT_DOUBLE_EQ(part.hi_pj, (2 * 70 - 2 * 10) * 1e6);
 }
 
+// 7 W, a failed reading at 20.
+TEST(Held, AFailedReadingEndsTheOneBefore) {
+  WindowEdges edges;
+  edges.Insert({0, 0, false});
+  edges.Insert({50, 0, true});
+  const std::vector<Suspension> none;
+  EnergyFold fold(Held(10), &edges, &none, nullptr);
+  for (const int64_t t_ns : {0, 10}) fold.Add(t_ns, 7);
+  fold.Fail(20, /*reset=*/false);
+  fold.Fail(25, /*reset=*/false);
+  for (const int64_t t_ns : {30, 40}) fold.Add(t_ns, 7);
+  fold.Fail(45, /*reset=*/false);
+  fold.Finish();
+  EXPECT_EQ(fold.Of(0).covered_ns, 20 + 15);
+  EXPECT_DOUBLE_EQ(fold.Of(0).energy_pj, 7 * 35);
+}
+
+TEST(Counter, AResetThatIsToldEndsTheSegment) {
+  WindowEdges edges;
+  edges.Insert({0, 0, false});
+  edges.Insert({40, 0, true});
+  const std::vector<Suspension> none;
+  for (const bool reset : {false, true}) {
+    EnergyFold fold(Counter(10), &edges, &none, nullptr);
+    fold.Fail(-5, reset);  // before any
+    fold.Add(0, 5);
+    fold.Add(10, 6);
+    fold.Fail(20, reset);
+    fold.Fail(22, false);
+    fold.Add(30, 8);
+    fold.Add(40, 9);
+    fold.Fail(41, false);
+    fold.Finish();
+    EXPECT_EQ(fold.Of(0).resets, reset ? 1u : 0u);
+    EXPECT_EQ(fold.Of(0).covered_ns, reset ? 20 : 40);
+    EXPECT_DOUBLE_EQ(fold.Of(0).energy_pj, (reset ? 2 : 4) * 1e6);
+  }
+}
+
 struct Broken {
   const char* name;
   std::optional<int64_t> wrap_range;
@@ -223,6 +262,18 @@ TEST(Counter, AReadingWithoutNewsIsNoPoint) {
       Folded(rules, {{0, 0}, {50, 0}, {100, 70}, {150, 70}, {200, 140}}, {{110, 140}})[0];
   EXPECT_DOUBLE_EQ(part.energy_pj, 0.7 * 30 * 1e6);
   EXPECT_EQ(part.covered_ns, 30);
+}
+
+// Polled up to twice an update: what follows the last change is not known to be 0 J.
+TEST(Counter, ReadingsWithoutNewsAtTheEndAreNotCovered) {
+  EnergyRules rules = Counter(50);
+  rules.update_ns = 100;
+  rules.max_plausible_mw = 1'000'000'000;
+  EXPECT_EQ(Folded(rules, {{0, 7}, {50, 7}, {100, 7}}, {{0, 100}})[0].covered_ns, 0);
+  const EnergyPart part = Folded(rules, {{0, 7}, {50, 77}, {100, 77}}, {{0, 100}})[0];
+  EXPECT_EQ(part.covered_ns, 50);
+  EXPECT_DOUBLE_EQ(part.energy_pj, 70e6);
+  EXPECT_DOUBLE_EQ(part.hi_pj, (70 + 140) * 1e6);  // at that power for an update more
 }
 
 TEST(Counter, ThePeakIsAMeanOverTenUpdates) {

@@ -80,20 +80,20 @@ TEST_F(Hwmon, OneKindOfPowerIsEnough) {
   Gpu("hwmon0", "amdgpu", "0000:03:00.0");
   File("hwmon0", "power1_average", "35000000");
   Discovered average = Read();
-  EXPECT_EQ(average.Channel("0000:03:00.0 gpu power_mw").kind, ReadingKind::kAverage);
+  EXPECT_EQ(average.Channel("0000:03:00.0 socket power_mw").kind, ReadingKind::kAverage);
   EXPECT_THAT(average.inventory().channels, SizeIs(1));
 
   fake_.Remove("class/hwmon/hwmon0/power1_average");
   File("hwmon0", "power1_input", "36000000");
   Discovered instant = Read();
-  EXPECT_EQ(instant.Channel("0000:03:00.0 gpu power_mw").kind, ReadingKind::kInstant);
-  EXPECT_EQ(instant.Value("0000:03:00.0 gpu power_mw"), "36000");
+  EXPECT_EQ(instant.Channel("0000:03:00.0 socket power_mw").kind, ReadingKind::kInstant);
+  EXPECT_EQ(instant.Value("0000:03:00.0 socket power_mw"), "36000");
 }
 
 TEST_F(Hwmon, APowerThatMayBeTheSocketsSaysSo) {
   Gpu("hwmon0", "amdgpu", "0000:03:00.0");
   File("hwmon0", "power1_average", "35000000");
-  EXPECT_THAT(Read().Channel("0000:03:00.0 gpu power_mw").note, HasSubstr("APU"));
+  EXPECT_THAT(Read().Channel("0000:03:00.0 socket power_mw").note, HasSubstr("APU"));
   File("hwmon0", "power1_cap", "300000000");
   EXPECT_THAT(Read().Channel("0000:03:00.0 gpu power_mw").note, Not(HasSubstr("APU")));
 }
@@ -113,8 +113,8 @@ TEST_F(Hwmon, GpusAreOrderedByTheirPciAddress) {
   EXPECT_EQ(hwmon.inventory().devices[1].index, 1);
   EXPECT_EQ(hwmon.inventory().devices[2].index, 0);  // of another maker
   EXPECT_EQ(hwmon.inventory().devices[2].name, "Intel GPU 0x74a1");
-  EXPECT_EQ(hwmon.Value("0000:03:00.0 gpu power_mw"), "1000");
-  EXPECT_EQ(hwmon.Value("0000:c3:00.0 gpu power_mw"), "2000");
+  EXPECT_EQ(hwmon.Value("0000:03:00.0 socket power_mw"), "1000");
+  EXPECT_EQ(hwmon.Value("0000:c3:00.0 socket power_mw"), "2000");
 }
 
 TEST_F(Hwmon, IntelsCardIsTheTotalAndItsPackageOnlyWithoutACard) {
@@ -194,13 +194,13 @@ TEST_F(Hwmon, ADriverReloadIsLossAndReturn) {
   Gpu("hwmon0", "amdgpu", "0000:03:00.0");
   File("hwmon0", "power1_average", "1000000");
   Discovered hwmon = Read();
-  EXPECT_EQ(hwmon.Value("0000:03:00.0 gpu power_mw"), "1000");
+  EXPECT_EQ(hwmon.Value("0000:03:00.0 socket power_mw"), "1000");
   fake_.Remove("class/hwmon/hwmon0");
-  EXPECT_EQ(hwmon.Value("0000:03:00.0 gpu power_mw"), "device_lost");
+  EXPECT_EQ(hwmon.Value("0000:03:00.0 socket power_mw"), "device_lost");
   File("hwmon0", "power1_average", "2000000");
-  EXPECT_EQ(hwmon.Value("0000:03:00.0 gpu power_mw"), "2000");
+  EXPECT_EQ(hwmon.Value("0000:03:00.0 socket power_mw"), "2000");
   File("hwmon0", "power1_average", "-1");
-  EXPECT_EQ(hwmon.Value("0000:03:00.0 gpu power_mw"), "unsupported");
+  EXPECT_EQ(hwmon.Value("0000:03:00.0 socket power_mw"), "unsupported");
 }
 
 TEST_F(Hwmon, ANumberThatOverflowsItsUnitIsUnknown) {
@@ -213,7 +213,7 @@ TEST_F(Hwmon, WithoutAPciDeviceTheHwmonsNumberStandsForIt) {
   File("hwmon7", "name", "amdgpu");
   File("hwmon7", "power1_average", "1000000");
   const Discovered hwmon = Read();
-  EXPECT_THAT(hwmon.Keys(), ElementsAre("hwmon7 gpu power_mw"));
+  EXPECT_THAT(hwmon.Keys(), ElementsAre("hwmon7 socket power_mw"));
   EXPECT_EQ(hwmon.inventory().devices[0].pci_bus_id, "");
 }
 
@@ -284,14 +284,14 @@ TEST_F(Hwmon, GpuMetricsAreAChannelWhereHwmonHasNoEnergy) {
   File("hwmon0", "power1_input", "1000000");
   fake_.WriteBytes("devices/pci0000:00/0000:03:00.0/gpu_metrics", Metrics(1, 4, 120, 24, 131072));
   Discovered metrics = Read();
-  EXPECT_EQ(metrics.Value("0000:03:00.0 gpu energy_uj"), "2000000");
-  EXPECT_TRUE(metrics.Channel("0000:03:00.0 gpu energy_uj").in_total);
+  EXPECT_EQ(metrics.Value("0000:03:00.0 socket energy_uj"), "2000000");
+  EXPECT_TRUE(metrics.Channel("0000:03:00.0 socket energy_uj").in_total);
   fake_.Remove("devices/pci0000:00/0000:03:00.0/gpu_metrics");
-  EXPECT_EQ(metrics.Value("0000:03:00.0 gpu energy_uj"), "device_lost");
+  EXPECT_EQ(metrics.Value("0000:03:00.0 socket energy_uj"), "device_lost");
 
   fake_.WriteBytes("devices/pci0000:00/0000:03:00.0/gpu_metrics", Metrics(1, 4, 120, 24, 131072));
   File("hwmon0", "energy1_input", "5");
-  EXPECT_EQ(Read().Value("0000:03:00.0 gpu energy_uj"), "5");
+  EXPECT_EQ(Read().Value("0000:03:00.0 socket energy_uj"), "5");
 }
 
 }  // namespace

@@ -259,6 +259,74 @@ TEST(NvidiaSmi, RowsOfSeveralGpus) {
   EXPECT_FALSE(end->complete);
 }
 
+// What nvidia-smi says where there is no value, in other units, and of days that are none.
+TEST(NvidiaSmi, CellsAndTimes) {
+  struct Case {
+    const char* time;
+    const char* cell;
+    const char* reading;  // empty: the line is damaged
+  };
+  const std::string kTime = "2025/08/21 10:11:12";
+  const Case kCases[] = {
+      {"", "0.1 kW", "100000"},
+      {"", "100 mW", "100"},
+      {"", "71.83 W", "71830"},
+      {"", "250", "250"},  // the header's milliwatts
+      {"", "5 horses", ""},
+      {"", "[N/A]", "unsupported"},
+      {"", "[GPU requires reset]", "reset_required"},
+      {"", "[Insufficient Permissions]", "permission_denied"},
+      {"", "[GPU is lost]", "device_lost"},
+      {"", "[Unknown Error]", "no_samples"},
+      {"2025/13/21 10:11:12", "1 W", ""},
+      {"2025/02/29 10:11:12", "1 W", ""},
+      {"2025/08/21 24:11:12", "1 W", ""},
+      {"2025/08/21 10:60:12", "1 W", ""},
+      {"2025/08/21 10:11:61", "1 W", ""},
+  };
+  for (const Case& each : kCases) {
+    SCOPED_TRACE(::testing::Message() << each.time << " " << each.cell);
+    const std::string time = *each.time == 0 ? kTime : each.time;
+    Calls calls;
+    const auto end = ReadPowerLogText(
+        "timestamp, power.draw [mW]\n" + time + ", " + each.cell + "\n", "smi.csv", &calls);
+    ASSERT_TRUE(end.ok()) << end.status();
+    const bool damaged = *each.reading == 0;
+    EXPECT_EQ(end->damaged_lines, damaged ? 1u : 0u);
+    const std::string reading = std::string(" 0:0:0:") + each.reading + "\n";
+    EXPECT_EQ(calls.text().ends_with(reading), !damaged) << calls.text();
+  }
+}
+
+TEST(NvidiaSmi, AnotherHeader) {
+  const std::string first =
+      "timestamp, index, power.draw [W], temperature.gpu\n"
+      "2025/08/21 10:11:12, 0, 70 W, 40\n";
+  const std::string tail = " 0:0:0:80000 1:0:0:41000\n";
+  Calls moved;
+  auto end = ReadPowerLogText(first +
+                                  "temperature.gpu, index, power.draw [kW], name, timestamp\n"
+                                  "41, 0, 0.08, A card, 2025/08/21 10:11:13\n",
+                              "smi.csv", &moved);
+  ASSERT_TRUE(end.ok());
+  EXPECT_EQ(end->damaged_lines, 0u) << end->first_damage;
+  EXPECT_TRUE(moved.text().ends_with(tail)) << moved.text();
+  for (const char* other : {"timestamp, index, power.draw [W]\n2025/08/21 10:11:13, 0, 80 W\n",
+                            "timestamp, power.draw [W], temperature.gpu\n"
+                            "2025/08/21 10:11:13, 80 W, 41\n"}) {
+    Calls calls;
+    end = ReadPowerLogText(first + other, "smi.csv", &calls);
+    ASSERT_TRUE(end.ok());
+    EXPECT_EQ(end->damaged_lines, 2u);
+    EXPECT_TRUE(end->first_damage.starts_with("line 3, ")) << end->first_damage;
+    EXPECT_TRUE(calls.text().ends_with(" 0:0:0:70000 1:0:0:40000\n")) << calls.text();
+    Calls again;
+    end = ReadPowerLogText(first + other + first, "smi.csv", &again);
+    ASSERT_TRUE(end.ok());
+    EXPECT_EQ(end->damaged_lines, 2u);
+  }
+}
+
 TEST(NvidiaSmi, UuidsTellGpus) {
   Calls calls;
   const auto end = ReadPowerLogText(

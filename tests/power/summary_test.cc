@@ -192,6 +192,119 @@ TEST(Summary, CounterAndIntegralAreCompared) {
   EXPECT_THAT(summary.findings, Contains(Field(&PowerFinding::code, "inconsistent")));
 }
 
+const std::string kSlowEnergy =
+    ChannelText("GPU-1", "energy_uj", "cumulative", R"(,"prior_period_ns":100000000)");
+
+// 300 W for `ms`, polled every 50 ms, whose counter is updated every 100 ms from `phase_ms` on.
+LogText ShortRun(const std::string& channels, int ms, int phase_ms, bool power) {
+  LogText log(channels);
+  const auto read = [&](double t_ms) {
+    log.Read(t_ms / 1e3, 0, std::to_string((static_cast<int>(t_ms) + phase_ms) / 100 * 30'000'000));
+    if (power) log.Read(t_ms / 1e3, 1, "300000");
+  };
+  read(0);
+  log.Mark(0.001, "begin", "run");
+  for (int t_ms = 50; t_ms <= ms; t_ms += 50) read(t_ms);
+  log.Mark(0.001 + ms / 1e3, "end", "run");
+  read(ms + 2);
+  return log.End((ms + 3) / 1e3);
+}
+
+TEST(Summary, ACounterThatWasNotUpdatedYetIsNotZero) {
+  for (const int ms : {20, 50, 80, 120, 200, 500, 3000}) {
+    for (int phase_ms = 0; phase_ms < 100; phase_ms += 7) {
+      SCOPED_TRACE(::testing::Message() << ms << " ms, phase " << phase_ms);
+      const double truth_j = 0.3 * ms;
+      const PowerSummary alone = Summary(ShortRun(kSlowEnergy, ms, phase_ms, false));
+      const EnergyEstimate energy = WindowOf(alone, "run").energies.at(0);
+      EXPECT_NE(energy.energy_j, 0.0);
+      if (energy.energy_j.has_value()) {
+        EXPECT_LE(energy.lo_j.value(), truth_j);
+        EXPECT_GE(energy.hi_j.value(), truth_j);
+      } else {
+        EXPECT_EQ(energy.reason, PowerReason::kNoSamples);
+        EXPECT_EQ(energy.coverage, 0);
+        EXPECT_LE(ms, 100);
+      }
+      const std::string both = kSlowEnergy + "," + kPower;
+      const PowerSummary with_power = Summary(ShortRun(both, ms, phase_ms, true));
+      const EnergyEstimate best = WindowOf(with_power, "run").energies.at(0);
+      if (best.estimator == EnergyEstimator::kHeld) {
+        EXPECT_NEAR(best.energy_j.value(), truth_j, 1e-6);
+        EXPECT_LE(ms, 300);
+      } else {
+        EXPECT_GE(ms, 120);
+      }
+    }
+  }
+}
+
+// Without known updates: 0 J is believed of what is long.
+TEST(Summary, ACounterThatNeverMoves) {
+  for (const double seconds : {0.5, 3.0, 5.0}) {
+    LogText log(kEnergy);
+    for (int i = 0; i <= seconds * 20; ++i) log.Read(0.05 * i, 0, "77");
+    const EnergyEstimate energy = Summary(log.End(seconds)).windows[0].energies.at(0);
+    EXPECT_EQ(energy.energy_j.has_value(), seconds >= 4);
+    EXPECT_EQ(energy.energy_j.value_or(0), 0);
+  }
+}
+
+std::string InDomain(const std::string& source, const std::string& device,
+                     const std::string& domain) {
+  return R"({"source":")" + source + R"(","device":")" + device + R"(","domain":")" + domain +
+         R"(","quantity":"power_mw","kind":"instant","in_total":true})";
+}
+
+TEST(Summary, ASocketIsInTheTotalOnlyWithoutAPackage) {
+  const std::string socket = InDomain("hwmon", "0000:05:00.0", "socket");
+  const std::string channels[] = {socket + "," + InDomain("nvml", "GPU-2", "gpu"),
+                                  socket + "," + InDomain("rapl", "package-7", "package")};
+  for (const bool package : {false, true}) {
+    LogText log(channels[package ? 1 : 0]);
+    for (int i = 0; i <= 20; ++i) log.Read(0.05 * i, 0, "15000").Read(0.05 * i, 1, "20000");
+    const WindowSummary whole = Summary(log.End(1)).windows.at(0);
+    EXPECT_EQ(whole.energies.at(0).in_total, !package);
+    EXPECT_NEAR(whole.energies.at(0).energy_j.value(), 15, 1e-9);
+    EXPECT_NEAR(whole.total.energy_j.value(), package ? 20 : 35, 1e-9);
+  }
+}
+
+// The log's header says that package-0 is denied.
+TEST(Summary, ATotalNamesWhatMayNotBeRead) {
+  const PowerTotal total = Summary(Constant(5, "100000")).windows[0].total;
+  EXPECT_NEAR(total.energy_j.value(), 500, 1e-9);
+  EXPECT_EQ(total.reason, PowerReason::kPermissionDenied);
+  EXPECT_EQ(total.missing, "rapl package-0");
+  LogText log(kPower + "," + InDomain("rapl", "package-0", "package"));
+  for (int i = 0; i <= 20; ++i) log.Read(0.05 * i, 0, "15000").Read(0.05 * i, 1, "20000");
+  const PowerTotal both = Summary(log.End(1)).windows[0].total;
+  EXPECT_NEAR(both.energy_j.value(), 35, 1e-9);
+  EXPECT_EQ(both.reason, PowerReason::kKnown);
+  EXPECT_EQ(both.missing, "");
+}
+
+// Whatever the estimator.
+TEST(Summary, NoPeakIsBelowItsMean) {
+  LogText ramp(kPower), apart(kPower + "," + kEnergy);
+  for (int i = 0; i <= 20; ++i) {
+    ramp.Read(0.05 * i, 0, std::to_string(i < 20 ? 10'000 : 900'000));
+    apart.Read(0.05 * i, 0, "100000").Read(0.05 * i, 1, std::to_string(6'000'000 * i));
+  }
+  ramp.End(1);
+  apart.End(1);
+  for (const LogText* log : {&ramp, &apart}) {
+    for (const auto estimator :
+         {EnergyEstimator::kBest, EnergyEstimator::kCounter, EnergyEstimator::kHeld,
+          EnergyEstimator::kTrapezoid, EnergyEstimator::kEndpointMean}) {
+      const EnergyEstimate energy =
+          Summary(*log, {.estimator = estimator}).windows[0].energies.at(0);
+      if (!energy.energy_j.has_value()) continue;
+      EXPECT_GE(energy.peak_w.value(), energy.mean_w.value()) << EnergyEstimatorName(estimator);
+    }
+  }
+}
+
 TEST(Summary, NamedEstimators) {
   LogText log(kPower);
   for (int i = 0; i <= 20; ++i) log.Read(0.05 * i, 0, std::to_string(10'000 * i));
@@ -260,6 +373,46 @@ TEST(Summary, AGapIsReported) {
   EXPECT_NEAR(energy.mean_w.value(), 100, 1e-9);
 }
 
+// A counter that is higher after a reset than before.
+TEST(Summary, AResetThatTheReaderTells) {
+  LogText log(kEnergy);
+  for (int i = 0; i <= 100; ++i) {
+    log.Read(
+        0.05 * i, 0,
+        i == 50 ? R"(null,"reset")" : std::to_string(5'000'000 * i + (i > 50 ? 9'000'000 : 0)));
+  }
+  const EnergyEstimate energy = Summary(log.End(5)).windows[0].energies.at(0);
+  EXPECT_EQ(energy.resets, 1u);
+  EXPECT_EQ(energy.reason, PowerReason::kReset);
+  EXPECT_NEAR(energy.energy_j.value(), 490, 1e-9);
+}
+
+// What no device says is in no estimate.
+TEST(Summary, ImplausiblePowerIsInNoEstimate) {
+  for (const char* wrong : {"-5", "100000000000000000"}) {
+    for (const auto estimator :
+         {EnergyEstimator::kHeld, EnergyEstimator::kTrapezoid, EnergyEstimator::kEndpointMean}) {
+      SCOPED_TRACE(::testing::Message() << wrong << " " << EnergyEstimatorName(estimator));
+      LogText log(kPower);
+      for (int i = 0; i <= 20; ++i) log.Read(0.05 * i, 0, i == 0 ? wrong : "100000");
+      const WindowSummary whole = Summary(log.End(1), {.estimator = estimator}).windows[0];
+      const EnergyEstimate& energy = whole.energies.at(0);
+      EXPECT_NEAR(energy.mean_w.value(), 100, 1e-9);
+      EXPECT_LE(energy.energy_j.value(), 100 + 1e-9);
+      EXPECT_EQ(energy.jumps, 1u);
+      EXPECT_EQ(whole.gauges.at(0).min, 100'000.0);
+      EXPECT_EQ(whole.gauges.at(0).unknown, 1u);
+
+      LogText all(kPower);
+      for (int i = 0; i <= 20; ++i) all.Read(0.05 * i, 0, wrong);
+      const EnergyEstimate none =
+          Summary(all.End(1), {.estimator = estimator}).windows[0].energies.at(0);
+      EXPECT_EQ(none.energy_j, std::nullopt);
+      EXPECT_EQ(none.reason, PowerReason::kImplausible);
+    }
+  }
+}
+
 TEST(Summary, TimesThatGoBackwardsAreCountedAndLeftOut) {
   LogText log(kPower);
   for (int i = 0; i <= 20; ++i) log.Read(0.05 * i, 0, "100000").Read(0.05 * i - 0.5, 0, "1");
@@ -275,6 +428,36 @@ TEST(Summary, WindowsPastTheMostAreCounted) {
   EXPECT_EQ(summary.windows.size(), 4u);
   EXPECT_THAT(summary.findings, Contains(Field(&PowerFinding::code, "windows_dropped")));
   EXPECT_THAT(summary.findings, Not(Contains(Field(&PowerFinding::code, "end_without_begin"))));
+}
+
+// 2^20 pairs of a window and a channel are kept.
+TEST(Summary, WindowsTimesChannelsAreBounded) {
+  constexpr int kChannels = 4096, kKept = 256;
+  std::string channels = kPower;
+  for (int i = 1; i < kChannels; ++i) {
+    channels += "," + ChannelText("GPU-" + std::to_string(i + 1), "power_mw", "instant");
+  }
+  LogText many(channels);
+  for (int i = 0; i < 300; ++i) many.Mark(i, "begin", "w").Mark(i + 0.5, "end", "w");
+  const PowerSummary summary = Summary(many.End(300));
+  EXPECT_EQ(summary.windows.size(), kKept);
+  EXPECT_THAT(summary.findings,
+              Contains(::testing::AllOf(Field(&PowerFinding::code, "windows_dropped"),
+                                        Field(&PowerFinding::count, 300u - (kKept - 1)))));
+
+  // Gauges that come after the windows.
+  LogText late(kPower);
+  for (int i = 0; i < 99'999; ++i) late.Mark(1e-3 * i, "begin", "w").Mark(1e-3 * i, "end", "w");
+  for (int i = 0; i < 20; ++i) {
+    late.Line(R"({"t":)" + std::to_string(LogText::At(100)) + R"(,"gauge":"g)" + std::to_string(i) +
+              R"(","value":1})");
+  }
+  const PowerSummary with_gauges = Summary(late.End(101));
+  EXPECT_EQ(with_gauges.windows.size(), 100'000u);
+  EXPECT_EQ(with_gauges.windows[0].gauges.size(), 10u);
+  EXPECT_THAT(with_gauges.findings,
+              Contains(::testing::AllOf(Field(&PowerFinding::code, "channels_dropped"),
+                                        Field(&PowerFinding::count, 11u))));
 }
 
 TEST(Summary, TheSeriesHasEveryJouleAndItsGaps) {
@@ -296,6 +479,27 @@ TEST(Summary, TheSeriesHasEveryJouleAndItsGaps) {
   EXPECT_GT(gaps, 0);
   // The last reading, of 0 W, holds on after the window.
   EXPECT_NEAR(energy_j, summary.windows[0].energies[0].energy_j.value(), 1e-6);
+}
+
+// Five rows of nvidia-smi, one of them without a value.
+TEST(Summary, APlotIsNotLongerThanTheRun) {
+  std::string text = "timestamp, index, power.draw [W]\n";
+  for (int i = 0; i < 5; ++i) {
+    text +=
+        "2025/08/21 10:11:1" + std::to_string(i) + ", 0, " + (i == 2 ? "[N/A]" : "100 W") + "\n";
+  }
+  const auto summary = SummarizePowerLogText(text, "smi.csv", {});
+  ASSERT_TRUE(summary.ok()) << summary.status();
+  const EnergyEstimate& energy = summary->windows.at(0).energies.at(0);
+  EXPECT_NEAR(energy.coverage, 0.75, 1e-12);
+  EXPECT_NEAR(energy.energy_j.value(), 300, 1e-9);
+  EXPECT_EQ(energy.reason, PowerReason::kUnsupported);
+  const PowerSeries& series = summary->series.at(0);
+  const auto columns = static_cast<int64_t>(series.columns.size());
+  EXPECT_EQ(series.begin_ns, summary->windows[0].begin_ns);
+  EXPECT_LE(series.begin_ns + (columns - 1) * series.column_ns, summary->windows[0].end_ns);
+  EXPECT_EQ(summary->readers.at(0).latency_p50_ns, std::nullopt);
+  EXPECT_EQ(summary->readers.at(0).latency_p99_ns, std::nullopt);
 }
 
 TEST(Summary, EveryCutIsSummarizedOrRefused) {

@@ -130,13 +130,8 @@ Counter CounterOf(const EnergyRules& rules, const std::vector<TimedValue>& readi
       continue;
     }
     const auto [before_ns, before] = readings[i - 1];
-    const std::pair between(before_ns, t_ns);
-    // A reading without news is no point; it becomes one where no later one tells.
-    const auto tell_before = [&] {
-      if (counter.points.back().t_ns != before_ns) {
-        counter.points.push_back({before_ns, total_pj, true, false});
-      }
-    };
+    // A reading without news is no point.
+    const std::pair between(counter.points.back().t_ns, t_ns);
     const auto plausible = [&](int64_t delta_uj) {
       return static_cast<double>(delta_uj) * 1e6 <=
              static_cast<double>(t_ns - before_ns + rules.update_ns) *
@@ -157,7 +152,6 @@ Counter CounterOf(const EnergyRules& rules, const std::vector<TimedValue>& readi
       if (broken) (delta_uj < 0 ? counter.resets : counter.jumps).push_back(between);
     }
     if (broken) {
-      tell_before();
       counter.points.push_back({t_ns, total_pj, false, false});
       continue;
     }
@@ -165,13 +159,9 @@ Counter CounterOf(const EnergyRules& rules, const std::vector<TimedValue>& readi
     if (!gap && delta_uj == 0 && t_ns - counter.points.back().t_ns <= 2 * rules.update_ns) {
       continue;
     }
-    if (gap) tell_before();
     if (wrapped) counter.wraps.emplace_back(counter.points.back().t_ns, t_ns);
     total_pj += static_cast<double>(delta_uj) * 1e6;
     counter.points.push_back({t_ns, total_pj, true, gap});
-  }
-  if (!readings.empty() && counter.points.back().t_ns != readings.back().first) {
-    counter.points.push_back({readings.back().first, total_pj, true, false});
   }
   return counter;
 }
@@ -220,8 +210,13 @@ EnergyPart SlowCounter(const EnergyRules& rules, std::vector<TimedValue> reading
   const auto late_pj = updated(window.end_ns);
   part.hi_pj = late_pj.value_or(last_pj) - at_or_before(window.begin_ns);
   if (!late_pj.has_value() && part.covered_ns > 0) {
-    part.hi_pj += part.energy_pj / static_cast<double>(part.covered_ns) *
-                  static_cast<double>(rules.update_ns);
+    double step_pj = 0;
+    for (size_t i = 1; i < points.size(); ++i) {
+      if (!points[i].joined || points[i].gap) continue;
+      step_pj = std::max(step_pj, points[i].total_pj - points[i - 1].total_pj);
+    }
+    part.hi_pj += std::max(step_pj, part.energy_pj / static_cast<double>(part.covered_ns) *
+                                        static_cast<double>(rules.update_ns));
   }
   return part;
 }
