@@ -168,6 +168,9 @@ EnergyEstimate Estimate(const char* device, const char* domain, std::optional<do
 struct Gauge {
   const char *domain, *quantity;
   double avg;
+  std::string device = "0";
+  ReadingKind kind = ReadingKind::kInstant;
+  uint64_t n = 2;  // 0: nothing was read
 };
 
 Json MetricsOf(std::vector<EnergyEstimate> energies, const std::vector<Gauge>& gauges = {}) {
@@ -178,15 +181,21 @@ Json MetricsOf(std::vector<EnergyEstimate> energies, const std::vector<Gauge>& g
   for (const Gauge& each : gauges) {
     GaugeSummary gauge;
     gauge.channel = result.telemetry->channels.size();
-    gauge.n = 2;
-    gauge.avg = each.avg;
-    gauge.max = each.avg * 2;
-    gauge.median = each.avg;
-    gauge.min = each.avg / 2;
+    gauge.n = each.n;
+    if (each.n > 0) {
+      gauge.avg = each.avg;
+      gauge.max = each.avg * 2;
+      gauge.median = each.avg;
+      gauge.min = each.avg / 2;
+    } else {
+      gauge.reason = PowerReason::kHung;
+    }
     result.telemetry->window.gauges.push_back(gauge);
     PowerChannel& channel = result.telemetry->channels.emplace_back();
     channel.domain = each.domain;
     channel.quantity = each.quantity;
+    channel.device = each.device;
+    channel.kind = each.kind;
   }
   return Json::parse(RunResultJson(result))["model_metrics"]["m"];
 }
@@ -234,7 +243,7 @@ TEST(RunResultJson, GaugesInTheUnitsOfTheirNames) {
            Gauge{"gpu", "memory_total_bytes", 0x1p30}, Gauge{"process", "rss_bytes", 0x1p20},
            Gauge{"gpu", "utilization_gpu_ppm", 500'000}});
   const auto stats = [](double avg, double max, double median, double min) {
-    return Json{{"avg", avg}, {"max", max}, {"median", median}, {"min", min}};
+    return Json{{"avg", avg}, {"max", max}, {"median", median}, {"min", min}, {"reason", nullptr}};
   };
   EXPECT_EQ(metrics["temperature_metrics"], stats(40, 80, 40, 20));
   EXPECT_EQ(metrics["memory_metrics"]["gpu_mb"], stats(1024, 2048, 1024, 512));
@@ -247,8 +256,8 @@ TEST(RunResultJson, GaugesInTheUnitsOfTheirNames) {
 
 TEST(RunResultJson, WhatHasNoSumIsNull) {
   const Json metrics = MetricsOf(
-      {}, {Gauge{"gpu", "power_mw", 100'000}, Gauge{"gpu", "power_mw", 300'000},
-           Gauge{"gpu", "temperature_mc", 40'000}, Gauge{"gpu", "temperature_mc", 60'000}});
+      {}, {Gauge{"gpu", "power_mw", 100'000}, Gauge{"gpu", "power_mw", 300'000, "1"},
+           Gauge{"gpu", "temperature_mc", 40'000}, Gauge{"gpu", "temperature_mc", 60'000, "1"}});
   const Json& watts = metrics["power_metrics"]["gpu"]["per_query_watts"];
   EXPECT_EQ(watts["avg"], 400.0);
   EXPECT_TRUE(watts["max"].is_null() && watts["median"].is_null() && watts["min"].is_null());
@@ -266,6 +275,75 @@ TEST(RunResultJson, WithoutReadingsPowerIsThatOfTheEnergy) {
   EXPECT_EQ(watts["avg"], 5.0);
   EXPECT_EQ(watts["max"], 8.0);
   EXPECT_TRUE(watts["median"].is_null());
+}
+
+TEST(RunResultJson, PowerOfADeviceIsOfOneOfItsChannels) {
+  constexpr ReadingKind kInstant = ReadingKind::kInstant, kAverage = ReadingKind::kAverage;
+  const auto power = [](double mw, const char* device, ReadingKind kind, uint64_t n = 2) {
+    return Gauge{"gpu", "power_mw", mw, device, kind, n};
+  };
+  struct Case {
+    std::string name;
+    std::vector<Gauge> gauges;
+    Json avg, max, reason;
+  };
+  const std::vector<Case> cases = {
+      {"instant first", {power(3e5, "0", kInstant), power(2e5, "0", kAverage)}, 300., 600., {}},
+      {"average first", {power(2e5, "0", kAverage), power(3e5, "0", kInstant)}, 300., 600., {}},
+      {"average alone", {power(2e5, "0", kAverage)}, 200., 400., {}},
+      {"instant was not read",
+       {power(3e5, "0", kInstant, 0), power(2e5, "0", kAverage)},
+       200.,
+       400.,
+       {}},
+      {"two devices",
+       {power(3e5, "0", kInstant), power(2e5, "0", kAverage), power(1e5, "1", kInstant),
+        power(9e5, "1", kAverage)},
+       400.,
+       nullptr,
+       {}},
+      {"one of two was not read",
+       {power(3e5, "0", kInstant), power(1e5, "1", kInstant, 0)},
+       nullptr,
+       nullptr,
+       "hung"},
+      {"none", {}, nullptr, nullptr, "unsupported"},
+  };
+  for (const Case& each : cases) {
+    SCOPED_TRACE(each.name);
+    const Json watts = MetricsOf({}, each.gauges)["power_metrics"]["gpu"]["per_query_watts"];
+    EXPECT_EQ(watts["avg"], each.avg);
+    EXPECT_EQ(watts["max"], each.max);
+    EXPECT_EQ(watts["median"].is_null(), each.max.is_null());
+    EXPECT_EQ(watts["min"].is_null(), each.max.is_null());
+    EXPECT_EQ(watts["reason"], each.reason);
+  }
+}
+
+TEST(RunResultJson, TwoSourcesOfOneDeviceAreOneEnergy) {
+  EnergyEstimate other = Estimate("0", "gpu", 3);
+  other.source = "t";
+  const auto joules = [](std::vector<EnergyEstimate> energies) {
+    return MetricsOf(std::move(energies))["energy_metrics"]["per_query_joules"];
+  };
+  EXPECT_EQ(joules({Estimate("0", "gpu", 2), other}), 2.0);
+  EXPECT_EQ(joules({Estimate("0", "gpu", {}), other}), 3.0);
+  EXPECT_EQ(joules({Estimate("0", "gpu", 2), other, Estimate("1", "gpu", 1)}), 3.0);
+}
+
+TEST(RunResultJson, WhatIsUnknownHasItsReasonBesideIt) {
+  const Json metrics =
+      MetricsOf({}, {Gauge{"gpu", "temperature_mc", 0, "0", ReadingKind::kGauge, 0},
+                     Gauge{"gpu", "memory_used_bytes", 0, "0", ReadingKind::kGauge, 0}});
+  EXPECT_EQ(metrics["temperature_metrics"]["reason"], "hung");
+  EXPECT_EQ(metrics["memory_metrics"]["gpu_mb"]["reason"], "hung");
+  EXPECT_EQ(metrics["memory_metrics"]["cpu_mb"]["reason"], "unsupported");
+  const Json& gpu = metrics["hardware_utilization"]["gpu"];
+  EXPECT_TRUE(gpu["memory_used_gb"].is_null());
+  EXPECT_EQ(gpu["memory_used_reason"], "hung");
+  EXPECT_EQ(gpu["memory_total_reason"], "unsupported");
+  EXPECT_EQ(gpu["busy_reason"], "unsupported");
+  EXPECT_EQ(gpu["utilization_reason"], "unsupported");
 }
 
 TEST(RunDirectoryName, IsOnePartOfAPath) {

@@ -76,7 +76,7 @@ class Loop(PowerRunTest):
             "compute_metrics", "energy_metrics", "latency_metrics", "memory_metrics",
             "power_metrics", "temperature_metrics", "token_metrics", "hardware_utilization",
             "gpu_info", "system_info", "lm_response"})
-        watts = {"avg": 100.0, "max": 120.0, "median": 99.0, "min": 80.0}
+        watts = {"avg": 100.0, "max": 120.0, "median": 99.0, "min": 80.0, "reason": None}
         self.assertEqual(metrics["power_metrics"]["gpu"],
                          {"per_query_watts": watts, "total_watts": watts})
         self.assertEqual(metrics["energy_metrics"]["per_query_joules"], 2.5)
@@ -99,6 +99,7 @@ class Loop(PowerRunTest):
         self.assertEqual(metrics["energy_metrics"]["cpu_reason"], "permission_denied")
         self.assertEqual(metrics["energy_metrics"]["cpu_coverage"], 0)
         self.assertIsNone(metrics["temperature_metrics"]["avg"])
+        self.assertEqual(metrics["temperature_metrics"]["reason"], "unsupported")
         energy = self.summary()["energy_totals"]
         self.assertEqual((energy["gpu_joules"], energy["gpu_unknown"]), (10.0, 0))
         self.assertEqual((energy["cpu_joules"], energy["cpu_known"], energy["cpu_unknown"]),

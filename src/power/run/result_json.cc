@@ -33,10 +33,28 @@ Json Parsed(const std::string& text) {
 
 // The devices of one domain that count: together where all of them are known.
 struct Part {
-  std::optional<double> energy_j = {}, mean_w = {}, peak_w = {};
+  std::optional<double> energy_j = {}, lo_j = {}, hi_j = {}, mean_w = {}, peak_w = {};
   double coverage = 0;
   PowerReason reason = PowerReason::kUnsupported;
 };
+
+// One of each device: two sources of one are not two devices.
+std::vector<const EnergyEstimate*> EstimatesOf(const RunTelemetry& telemetry,
+                                               std::string_view domain) {
+  std::vector<const EnergyEstimate*> chosen;
+  for (const EnergyEstimate& each : telemetry.window.energies) {
+    if (!each.in_total || each.domain != domain) continue;
+    const auto at = std::find_if(chosen.begin(), chosen.end(), [&](const EnergyEstimate* other) {
+      return other->device == each.device;
+    });
+    if (at == chosen.end()) {
+      chosen.push_back(&each);
+    } else if (!(*at)->energy_j.has_value() && each.energy_j.has_value()) {
+      *at = &each;
+    }
+  }
+  return chosen;
+}
 
 Part PartOf(const RunTelemetry& telemetry, std::string_view domain) {
   Part part;
@@ -45,13 +63,14 @@ Part PartOf(const RunTelemetry& telemetry, std::string_view domain) {
     if (first) *sum = 0;
     *sum = value.has_value() && sum->has_value() ? std::optional(**sum + *value) : std::nullopt;
   };
-  for (const EnergyEstimate& each : telemetry.window.energies) {
-    if (!each.in_total || each.domain != domain) continue;
-    add(each.energy_j, &part.energy_j);
-    add(each.mean_w, &part.mean_w);
-    add(each.peak_w, &part.peak_w);
-    part.coverage = first ? each.coverage : std::min(part.coverage, each.coverage);
-    if (first || each.reason != PowerReason::kKnown) part.reason = each.reason;
+  for (const EnergyEstimate* each : EstimatesOf(telemetry, domain)) {
+    add(each->energy_j, &part.energy_j);
+    add(each->lo_j, &part.lo_j);
+    add(each->hi_j, &part.hi_j);
+    add(each->mean_w, &part.mean_w);
+    add(each->peak_w, &part.peak_w);
+    part.coverage = first ? each->coverage : std::min(part.coverage, each->coverage);
+    if (first || each->reason != PowerReason::kKnown) part.reason = each->reason;
     first = false;
   }
   return part;
@@ -62,26 +81,48 @@ enum class Over : uint8_t { kSum, kMean };
 
 struct Stats {
   std::optional<double> avg = {}, max = {}, median = {}, min = {};
+  PowerReason reason = PowerReason::kUnsupported;
 };
 
+// The gauges of one quantity, one of each device. A device may tell its power as it is and as
+// an average: the first is of this window alone.
 std::vector<const GaugeSummary*> GaugesOf(const RunTelemetry& telemetry, std::string_view domain,
                                           std::string_view quantity) {
-  std::vector<const GaugeSummary*> found;
+  const auto channel_of = [&](const GaugeSummary& gauge) -> const PowerChannel& {
+    return telemetry.channels.at(gauge.channel);
+  };
+  const auto rank = [&](const GaugeSummary& gauge) {
+    return std::pair(gauge.n > 0, channel_of(gauge).kind != ReadingKind::kAverage);
+  };
+  std::vector<const GaugeSummary*> chosen;
   for (const GaugeSummary& each : telemetry.window.gauges) {
-    const PowerChannel& channel = telemetry.channels.at(each.channel);
-    if (channel.domain == domain && channel.quantity == quantity && each.n > 0) {
-      found.push_back(&each);
+    const PowerChannel& channel = channel_of(each);
+    if (channel.domain != domain || channel.quantity != quantity) continue;
+    const auto at = std::find_if(chosen.begin(), chosen.end(), [&](const GaugeSummary* other) {
+      return channel_of(*other).device == channel.device;
+    });
+    if (at == chosen.end()) {
+      chosen.push_back(&each);
+    } else if (rank(**at) < rank(each)) {
+      *at = &each;
     }
   }
-  return found;
+  return chosen;
 }
 
 // Extremes and medians of a sum are not sums of theirs: with several devices they are unknown.
+// One device without a reading leaves all of it unknown.
 Stats StatsOf(const std::vector<const GaugeSummary*>& gauges, double unit, Over over) {
   Stats stats;
   if (gauges.empty()) return stats;
+  for (const GaugeSummary* each : gauges) {
+    if (each->n > 0 && each->avg.has_value()) continue;
+    stats.reason = each->reason == PowerReason::kKnown ? PowerReason::kNoSamples : each->reason;
+    return stats;
+  }
+  stats.reason = PowerReason::kKnown;
   double sum = 0;
-  for (const GaugeSummary* each : gauges) sum += each->avg.value_or(NAN);
+  for (const GaugeSummary* each : gauges) sum += *each->avg;
   const double count = static_cast<double>(gauges.size());
   stats.avg = (over == Over::kSum ? sum : sum / count) / unit;
   const auto scaled = [&](std::optional<double> value) {
@@ -104,16 +145,18 @@ Json StatsJson(const Stats& stats) {
   return {{"avg", Number(stats.avg)},
           {"max", Number(stats.max)},
           {"median", Number(stats.median)},
-          {"min", Number(stats.min)}};
+          {"min", Number(stats.min)},
+          {"reason", ReasonJson(stats.reason)}};
 }
 
 // Of the readings of power where there are some, else of the energy.
 Json PowerJson(const RunTelemetry& telemetry, std::string_view domain) {
   constexpr double kMilliwatt = 1000;
   Stats stats = StatsOf(GaugesOf(telemetry, domain, "power_mw"), kMilliwatt, Over::kSum);
-  if (!stats.avg.has_value()) {
-    const Part part = PartOf(telemetry, domain);
-    stats = {.avg = part.mean_w, .max = part.peak_w};
+  if (const Part part = PartOf(telemetry, domain); !stats.avg && part.mean_w.has_value()) {
+    stats = {.avg = part.mean_w, .max = part.peak_w, .reason = PowerReason::kKnown};
+  } else if (!stats.avg && stats.reason == PowerReason::kUnsupported) {
+    stats.reason = part.reason;
   }
   return {{"per_query_watts", StatsJson(stats)}, {"total_watts", StatsJson(stats)}};
 }
@@ -160,19 +203,23 @@ Json UtilizationJson(const RunTelemetry& telemetry) {
   const Stats busy =
       StatsOf(GaugesOf(telemetry, "gpu", "utilization_gpu_ppm"), kPercent, Over::kMean);
   const auto gigabytes = [&](std::string_view quantity) {
-    std::optional<double> most;
-    for (const GaugeSummary* each : GaugesOf(telemetry, "gpu", quantity)) {
-      most = std::max(most, each->max);
-    }
-    return most.has_value() ? Json(*most / kGibibyte) : Json(nullptr);
+    const auto gauges = GaugesOf(telemetry, "gpu", quantity);
+    Stats most = StatsOf(gauges, kGibibyte, Over::kMean);  // of the fullest
+    return std::pair(Number(most.max), ReasonJson(most.reason));
   };
+  const auto [used, used_reason] = gigabytes("memory_used_bytes");
+  const auto [total, total_reason] = gigabytes("memory_total_bytes");
   return {{"gpu",
            {{"compute_utilization_pct", nullptr},  // NVML's is the share of time with a kernel
             {"memory_bandwidth_utilization_pct", nullptr},
             {"tensor_core_utilization_pct", nullptr},
+            {"utilization_reason", PowerReasonName(PowerReason::kUnsupported)},
             {"busy_pct", Number(busy.avg)},
-            {"memory_used_gb", gigabytes("memory_used_bytes")},
-            {"memory_total_gb", gigabytes("memory_total_bytes")}}},
+            {"busy_reason", ReasonJson(busy.reason)},
+            {"memory_used_gb", used},
+            {"memory_used_reason", used_reason},
+            {"memory_total_gb", total},
+            {"memory_total_reason", total_reason}}},
           {"derived", Json::object()}};
 }
 
