@@ -3,13 +3,18 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
+
+#include "power/run/brief_message.h"
+#include "power/run/result_json.h"
 
 namespace xplane_time {
 namespace {
@@ -36,7 +41,12 @@ class FakeSource : public RecordSource {
 
 class FakeClient : public InferenceClient {
  public:
+  absl::Status Ready() override {
+    steps.emplace_back("ready");
+    return not_ready;
+  }
   absl::StatusOr<RunAnswer> Ask(const RunRecord& record) override {
+    steps.emplace_back("ask");
     asked.push_back(record.index);
     if (record.index == lost_at) return absl::UnavailableError("lost");
     RunAnswer answer;
@@ -44,6 +54,8 @@ class FakeClient : public InferenceClient {
     return answer;
   }
   std::vector<uint64_t> asked;
+  std::vector<std::string> steps;
+  absl::Status not_ready;
   uint64_t lost_at = UINT64_MAX, failed_at = UINT64_MAX;
 };
 
@@ -89,16 +101,72 @@ TEST(RunPower, AsksWhatIsNotKeptUpToTheMost) {
   EXPECT_EQ(outcome->asked, 2u);
   EXPECT_EQ(outcome->skipped, 2u);
   EXPECT_EQ(outcome->stop_reason, "");
-  EXPECT_THAT(sink.checkpoints, ElementsAre(""));
+  EXPECT_THAT(sink.checkpoints, ElementsAre("running", ""));
 }
 
-TEST(RunPower, CheckpointsEveryHundredRecords) {
-  FakeSource source(250);
+TEST(RunPower, CheckpointsAtTheStartEveryHundredRecordsOrTenSeconds) {
+  struct Case {
+    uint64_t records;
+    std::chrono::milliseconds each;
+    size_t checkpoints;  // but the last
+  };
+  // Of 3 s each: at the start, after 4, 8, 12 and 16 records.
+  for (const Case& each :
+       {Case{250, std::chrono::milliseconds(0), 3}, Case{17, std::chrono::milliseconds(3000), 5},
+        Case{5, std::chrono::milliseconds(1), 1}}) {
+    SCOPED_TRACE(each.records);
+    FakeSource source(each.records);
+    FakeClient client;
+    FakeSink sink;
+    PowerRunOptions options;
+    options.clock = [&] {
+      return std::chrono::steady_clock::time_point(client.asked.size() * each.each);
+    };
+    const auto telemetry = NewNoTelemetry();
+    ASSERT_TRUE(RunPower(options, &source, &client, telemetry.get(), &sink, nullptr).ok());
+    std::vector<std::string> wanted(each.checkpoints, "running");
+    wanted.emplace_back("");
+    EXPECT_EQ(sink.checkpoints, wanted);
+  }
+}
+
+class SteppedTelemetry : public Telemetry {
+ public:
+  explicit SteppedTelemetry(std::vector<std::string>* steps) : steps_(steps) {}
+  RunHardware Hardware() override { return {}; }
+  absl::Status Begin(std::string_view) override {
+    steps_->emplace_back("begin");
+    return absl::OkStatus();
+  }
+  absl::StatusOr<RunTelemetry> End(std::string_view) override {
+    steps_->emplace_back("end");
+    return RunTelemetry{};
+  }
+
+ private:
+  std::vector<std::string>* steps_;
+};
+
+TEST(RunPower, TheWindowIsOfTheAnswerNotOfTheStart) {
+  FakeSource source(1);
   FakeClient client;
   FakeSink sink;
+  SteppedTelemetry telemetry(&client.steps);
+  ASSERT_TRUE(RunPower({}, &source, &client, &telemetry, &sink, nullptr).ok());
+  EXPECT_THAT(client.steps, ElementsAre("ready", "begin", "ask", "end"));
+}
+
+TEST(RunPower, AClientThatIsNotReadyEndsIt) {
+  FakeSource source(1);
+  FakeClient client;
+  client.not_ready = absl::UnavailableError("gone");
+  FakeSink sink;
   const auto telemetry = NewNoTelemetry();
-  ASSERT_TRUE(RunPower({}, &source, &client, telemetry.get(), &sink, nullptr).ok());
-  EXPECT_THAT(sink.checkpoints, ElementsAre("running", "running", ""));
+  const auto outcome = RunPower({}, &source, &client, telemetry.get(), &sink, nullptr);
+  ASSERT_TRUE(outcome.ok());
+  EXPECT_EQ(outcome->stop_reason, "no_client");
+  EXPECT_EQ(outcome->stopped_by.message(), "gone");
+  EXPECT_THAT(client.asked, ElementsAre());
 }
 
 TEST(RunPower, WhatEndsItIsLabelledAndWhatFailsIsCounted) {
@@ -114,7 +182,7 @@ TEST(RunPower, WhatEndsItIsLabelledAndWhatFailsIsCounted) {
   EXPECT_EQ(outcome->failed, 1u);
   EXPECT_EQ(outcome->stop_reason, "no_client");
   EXPECT_TRUE(absl::IsUnavailable(outcome->stopped_by));
-  EXPECT_THAT(sink.checkpoints, ElementsAre("no_client"));
+  EXPECT_THAT(sink.checkpoints, ElementsAre("running", "no_client"));
 }
 
 TEST(RunPower, StoppedBetweenRecords) {
@@ -344,6 +412,44 @@ TEST(RunResultJson, WhatIsUnknownHasItsReasonBesideIt) {
   EXPECT_EQ(gpu["memory_total_reason"], "unsupported");
   EXPECT_EQ(gpu["busy_reason"], "unsupported");
   EXPECT_EQ(gpu["utilization_reason"], "unsupported");
+}
+
+TEST(PowerRunTotals, BoundsAreThoseOfTheRecordsTogether) {
+  PowerRunTotals totals;
+  const auto add = [&](std::optional<double> j, std::optional<double> lo,
+                       std::optional<double> hi) {
+    EnergyEstimate estimate = Estimate("0", "gpu", j);
+    estimate.lo_j = lo;
+    estimate.hi_j = hi;
+    RunResult result;
+    result.telemetry.emplace().window.energies = {estimate};
+    EXPECT_TRUE(power::AddToTotals(power::ResultJson(result), &totals));
+  };
+  add(10, 9, 11.5);
+  add(4, 1, 6);  // useless
+  add({}, {}, {});
+  EXPECT_EQ(totals.gpu.joules, 14);
+  EXPECT_EQ(totals.gpu.lo_joules, 10);
+  EXPECT_EQ(totals.gpu.hi_joules, 17.5);
+  EXPECT_EQ(totals.gpu.known, 2u);
+  EXPECT_EQ(totals.gpu.unknown, 1u);
+  EXPECT_EQ(totals.gpu.useless, 1u);
+  EXPECT_EQ(totals.gpu.unbounded, 0u);
+  add(1, {}, {});
+  EXPECT_EQ(totals.gpu.unbounded, 1u);
+  EXPECT_EQ(totals.cpu.unknown, 4u);
+}
+
+TEST(BriefMessage, IsOneLine) {
+  for (const auto& [message, brief] : std::vector<std::pair<std::string, std::string>>{
+           {"", ""},
+           {"no answer in time", "no answer in time"},
+           {"ValueError: a\nb", "ValueError: a"},
+           {"it ended: exit 3; its last words: one\ntwo", "it ended: exit 3; its last words: two"},
+           {"it ended: exit 3; its last words: one", "it ended: exit 3; its last words: one"},
+           {"a\nb; its last words: c\nd\r\n\n", "a; its last words: d"}}) {
+    EXPECT_EQ(power::BriefMessage(message), brief);
+  }
 }
 
 TEST(RunDirectoryName, IsOnePartOfAPath) {

@@ -12,8 +12,12 @@ namespace {
 
 constexpr double kMebibyte = 1048576, kGibibyte = 1073741824;
 // Of a model's metrics, what is counted in totals.
-constexpr char kGpuJoules[] = "per_query_joules", kCpuJoules[] = "cpu_per_query_joules",
-               kAneJoules[] = "ane_per_query_joules";
+struct EnergyNames {
+  const char *joules, *lo, *hi;
+};
+constexpr EnergyNames kGpu = {"per_query_joules", "lo_joules", "hi_joules"},
+                      kCpu = {"cpu_per_query_joules", "cpu_lo_joules", "cpu_hi_joules"},
+                      kAne = {"ane_per_query_joules", "ane_lo_joules", "ane_hi_joules"};
 
 Json Number(std::optional<double> value) {
   return value.has_value() && std::isfinite(*value) ? Json(*value) : Json(nullptr);
@@ -163,11 +167,15 @@ Json PowerJson(const RunTelemetry& telemetry, std::string_view domain) {
 
 Json EnergyJson(const RunTelemetry& telemetry) {
   const Part gpu = PartOf(telemetry, "gpu"), cpu = PartOf(telemetry, "package");
-  return {{kGpuJoules, NotNegative(gpu.energy_j)},
+  return {{kGpu.joules, NotNegative(gpu.energy_j)},
           {"total_joules", NotNegative(gpu.energy_j)},
-          {kCpuJoules, NotNegative(cpu.energy_j)},
+          {kGpu.lo, Number(gpu.lo_j)},
+          {kGpu.hi, Number(gpu.hi_j)},
+          {kCpu.joules, NotNegative(cpu.energy_j)},
           {"cpu_total_joules", NotNegative(cpu.energy_j)},
-          {kAneJoules, nullptr},
+          {kCpu.lo, Number(cpu.lo_j)},
+          {kCpu.hi, Number(cpu.hi_j)},
+          {kAne.joules, nullptr},
           {"ane_total_joules", nullptr},
           {"coverage", gpu.coverage},
           {"reason", ReasonJson(gpu.reason)},
@@ -263,6 +271,24 @@ Json EstimatesJson(const RunTelemetry& telemetry) {
   return all;
 }
 
+void AddEnergy(const Json& energies, const EnergyNames& names, PowerRunTotals::Energy* energy) {
+  const auto number = [&](const char* name) {
+    const bool known = energies.contains(name) && energies[name].is_number();
+    return known ? std::optional(energies[name].get<double>()) : std::nullopt;
+  };
+  const auto joules = number(names.joules), lo = number(names.lo), hi = number(names.hi);
+  (joules.has_value() ? energy->known : energy->unknown) += 1;
+  if (!joules.has_value()) return;
+  energy->joules += *joules;
+  if (!lo.has_value() || !hi.has_value()) {
+    ++energy->unbounded;
+    return;
+  }
+  energy->lo_joules += *lo;
+  energy->hi_joules += *hi;
+  energy->useless += *hi - *lo > *joules ? 1 : 0;
+}
+
 }  // namespace
 
 Json ResultJson(const RunResult& result) {
@@ -297,14 +323,9 @@ bool AddToTotals(const Json& record, PowerRunTotals* totals) {
   const Json& metrics = models.begin().value();
   if (!metrics.is_object() || !metrics.contains("energy_metrics")) return false;
   const Json& energies = metrics["energy_metrics"];
-  const auto add = [&](const char* name, PowerRunTotals::Energy* energy) {
-    const bool known = energies.contains(name) && energies[name].is_number();
-    (known ? energy->known : energy->unknown) += 1;
-    if (known) energy->joules += energies[name].get<double>();
-  };
-  add(kGpuJoules, &totals->gpu);
-  add(kCpuJoules, &totals->cpu);
-  add(kAneJoules, &totals->ane);
+  AddEnergy(energies, kGpu, &totals->gpu);
+  AddEnergy(energies, kCpu, &totals->cpu);
+  AddEnergy(energies, kAne, &totals->ane);
   ++totals->records;
   totals->failed += record["status"] == "ok" ? 0 : 1;
   return true;
