@@ -97,7 +97,9 @@ class Loop(PowerRunTest):
 
     def test_what_is_not_known_is_null(self):
         self.records(*[None] * 4)
-        self.run_probe(fake=("unknown",))
+        out, _ = self.run_probe(fake=("unknown",))
+        self.assertIn("GPU energy  10.000 J (7.500 to 15.000)\n"
+                      "CPU energy  3.000 J (2.250 to 4.500), unknown for 1 queries\n", out)
         metrics = self.kept()[3]["model_metrics"]["m/1"]
         self.assertEqual(metrics["token_metrics"], {"input": None, "output": None, "total": None})
         self.assertIsNone(metrics["latency_metrics"]["per_token_ms"])
@@ -108,9 +110,12 @@ class Loop(PowerRunTest):
         self.assertEqual(metrics["temperature_metrics"]["reason"], "unsupported")
         energy = self.summary()["energy_totals"]
         self.assertEqual((energy["gpu_joules"], energy["gpu_unknown"]), (10.0, 0))
+        self.assertEqual((energy["gpu_lo_joules"], energy["gpu_hi_joules"], energy["gpu_useless"],
+                          energy["gpu_unbounded"]), (7.5, 15.0, 0, 0))
         self.assertEqual((energy["cpu_joules"], energy["cpu_known"], energy["cpu_unknown"]),
                          (3.0, 3, 1))
-        self.assertEqual((energy["ane_joules"], energy["ane_unknown"]), (None, 4))
+        self.assertEqual((energy["ane_joules"], energy["ane_lo_joules"],
+                          energy["ane_unknown"]), (None, None, 4))
 
     def test_the_summary_has_the_names_of_the_earlier_tool(self):
         self.records(None)
