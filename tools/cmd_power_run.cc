@@ -16,6 +16,7 @@
 #include "absl/strings/str_format.h"
 #include "commands.h"
 #include "output/text.h"
+#include "power/run/brief_message.h"
 
 namespace xplane_time::tools {
 namespace {
@@ -37,9 +38,9 @@ class Progress : public PowerRunWatcher {
     if (quiet_) return;
     if (result.answer.status != "ok") {
       Erase();
-      const std::string message = output::Printable(result.answer.message);
+      const std::string message = output::Printable(power::BriefMessage(result.answer.message));
       std::fprintf(
-          stderr, "record %llu: %s %s\n", static_cast<unsigned long long>(result.record.index),
+          stderr, "record %llu: %s: %s\n", static_cast<unsigned long long>(result.record.index),
           result.answer.status.c_str(), output::ShortenMiddle(message, 300, "...").c_str());
     }
     const auto now = std::chrono::steady_clock::now();
@@ -97,6 +98,7 @@ PowerRunOptions OptionsOf(const PowerRunCommand& command) {
   options.max_queries = command.max_queries;
   options.overwrite = command.overwrite;
   options.resume = command.resume;
+  options.retry_failed = command.retry_failed;
   options.confirm_overwrite = ConfirmOverwrite;
   options.stopped = [] { return stop_signal != 0; };
   options.config_json = ConfigJson(command);
@@ -109,16 +111,26 @@ PowerRunOptions OptionsOf(const PowerRunCommand& command) {
 std::string EnergyText(const char* name, const PowerRunTotals::Energy& energy) {
   if (energy.known == 0) return absl::StrCat(name, " energy  unknown\n");
   std::string text = absl::StrFormat("%s energy  %.3f J", name, energy.joules);
+  if (energy.unbounded == 0) {
+    absl::StrAppendFormat(&text, " (%.3f to %.3f)", energy.lo_joules, energy.hi_joules);
+  }
   if (energy.unknown > 0) absl::StrAppend(&text, ", unknown for ", energy.unknown, " queries");
+  if (energy.useless > 0) {
+    absl::StrAppend(&text, ", useless for ", energy.useless,
+                    " (bounds further apart than the energy)");
+  }
   return text + "\n";
 }
 
-std::string SummaryText(const RunDirectory& directory, const PowerRunOutcome& outcome) {
+// `before`: records kept when the run began.
+std::string SummaryText(const RunDirectory& directory, const PowerRunOutcome& outcome,
+                        uint64_t before) {
   const PowerRunTotals& totals = directory.totals();
   std::string text = absl::StrCat(output::Printable(directory.path()), "\n", totals.records,
                                   " queries kept, ", totals.failed, " failed");
-  if (outcome.skipped > 0) absl::StrAppend(&text, "; ", outcome.skipped, " were there already");
+  if (before > 0) absl::StrAppend(&text, "; ", before, " were there already");
   if (!outcome.stop_reason.empty()) absl::StrAppend(&text, "; ended early");
+  if (totals.failed > 0) absl::StrAppend(&text, "\n--resume --retry-failed asks the failed again");
   return absl::StrCat(text, "\n", EnergyText("GPU", totals.gpu), EnergyText("CPU", totals.cpu));
 }
 
@@ -129,12 +141,17 @@ int FailRun(const absl::Status& status) {
 }
 
 int Finish(const PowerRunCommand& command, const RunDirectory& directory,
-           const PowerRunOutcome& outcome) {
-  const std::string text = command.format == "json"
-                               ? directory.SummaryJson(outcome.stop_reason) + "\n"
-                               : SummaryText(directory, outcome);
-  const int written = WriteText("", text);
-  if (absl::IsCancelled(outcome.stopped_by)) return kExitStopped;
+           const PowerRunOutcome& outcome, uint64_t before) {
+  int written = 0;
+  if (command.format == "json") {
+    written = WriteText("", directory.SummaryJson(outcome.stop_reason) + "\n");
+  } else if (!command.quiet) {
+    written = WriteText("", SummaryText(directory, outcome, before));
+  }
+  if (absl::IsCancelled(outcome.stopped_by)) {
+    std::fputs("xplane-time: interrupted; --resume goes on\n", stderr);
+    return kExitStopped;
+  }
   if (!outcome.stopped_by.ok()) {
     Fail(outcome.stopped_by);
     return kExitNoCommand;
@@ -170,6 +187,7 @@ int RunPowerRun(const PowerRunCommand& command, const TelemetryFactory& telemetr
   const RunHardware hardware = PrimeHardware(telemetry->get(), options.stopped);
   auto directory = RunDirectory::Open(options, (*source)->sha256(), hardware);
   if (!directory.ok()) return FailRun(directory.status());
+  const uint64_t before = (*directory)->totals().records;
   absl::StatusOr<PowerRunOutcome> outcome;
   {
     Progress progress(command);
@@ -178,7 +196,7 @@ int RunPowerRun(const PowerRunCommand& command, const TelemetryFactory& telemetr
   }
   client.Finish();
   if (!outcome.ok()) return FailRun(outcome.status());
-  return Finish(command, **directory, *outcome);
+  return Finish(command, **directory, *outcome, before);
 }
 
 }  // namespace xplane_time::tools

@@ -43,6 +43,10 @@ void AddKeeping(CLI::App* app, PowerRunCommand* o) {
   CLI::Option* resume =
       app->add_flag("--resume", o->resume, "Go on where the last run ended, whatever ended it")
           ->group(kKeeping);
+  app->add_flag("--retry-failed", o->retry_failed,
+                "With --resume: records that failed are asked again")
+      ->needs(resume)
+      ->group(kKeeping);
   app->add_flag("--overwrite", o->overwrite, "Throw away what is there")
       ->excludes(resume)
       ->group(kKeeping);
@@ -54,7 +58,8 @@ void AddKeeping(CLI::App* app, PowerRunCommand* o) {
       ->check(CLI::IsMember({"auto", "always", "never"}))
       ->type_name("WHEN")
       ->group(kKeeping);
-  app->add_flag("--quiet", o->quiet, "Errors only on standard error")->group(kKeeping);
+  app->add_flag("--quiet", o->quiet, "Errors only: no progress, no table at the end")
+      ->group(kKeeping);
 }
 
 }  // namespace
@@ -63,6 +68,9 @@ CLI::App* AddPowerRun(CLI::App* power, PowerRunCommand* o, std::function<void()>
   CLI::App* app = power->add_subcommand(
       "run", "Each record of a file through a command, with the energy of its answer");
   app->callback(std::move(chosen));
+  app->footer(
+      "Without a sensor of power or energy it does not start: --source none runs\n"
+      "without, every energy null.");
   app->add_option("RECORDS", o->records_path,
                   "JSON Lines with a \"problem\" each; the command and its arguments come after "
                   "-- (docs/power-run.md)");

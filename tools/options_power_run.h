@@ -22,7 +22,7 @@ struct PowerRunCommand {
   std::string model, dataset;        // empty: the command's name, the file's
   std::string output_root = "runs";
   std::optional<uint64_t> max_queries;
-  bool overwrite = false, resume = false;
+  bool overwrite = false, resume = false, retry_failed = false;
   double timeout_s = 600;
   int most_failures = 3;
   PowerSourceOptions from;  // the source "none" alone: no telemetry

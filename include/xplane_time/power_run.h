@@ -71,6 +71,9 @@ struct RunAnswer {
 class InferenceClient {
  public:
   virtual ~InferenceClient() = default;
+  // Before the window of a record begins: what is not part of the answer (a start) is done here.
+  // Errors: as of Ask.
+  virtual absl::Status Ready() { return absl::OkStatus(); }
   // Failures of one record are its answer. Errors end the run: Cancelled (stopped while it was
   // under way: the record is not answered), Unavailable and NotFound (no record will be).
   virtual absl::StatusOr<RunAnswer> Ask(const RunRecord& record) = 0;
@@ -94,6 +97,8 @@ class CommandClient : public InferenceClient {
 
   // Starts it where it does not run. Errors: NotFound, Unavailable, Cancelled.
   absl::Status Start();
+  // Start; what the command says by now is no answer to the next question, and fails it.
+  absl::Status Ready() override;
   absl::StatusOr<RunAnswer> Ask(const RunRecord& record) override;
   // Says bye, and waits a moment.
   void Finish();
@@ -155,8 +160,8 @@ class RecordSink {
   virtual bool Has(uint64_t index) const = 0;
   // Kept for good when it returns OK.
   virtual absl::Status Write(const RunResult& result) = 0;
-  // Every 100 records and at the end: what is said of the run as a whole. `stop_reason` is
-  // "running", "" where all was asked, or why it ended early.
+  // At the start, every 100 records or 10 s, and at the end: what is said of the run as a whole.
+  // `stop_reason` is "running", "" where all was asked, or why it ended early.
   virtual absl::Status Checkpoint(std::string_view stop_reason) = 0;
 };
 
@@ -170,18 +175,24 @@ struct PowerRunOptions {
   std::string output_root = "runs";  // the directory is made in it
   std::optional<uint64_t> max_queries = {};
   bool overwrite = false, resume = false;
+  bool retry_failed = false;  // with `resume`: records that failed are dropped, and asked again
   // Asked where there is a run already and neither is set; true overwrites.
   std::function<bool(const std::string& directory)> confirm_overwrite = {};
   std::function<bool()> stopped = [] { return false; };
   std::string config_json = "{}";  // how it was called; kept in summary.json
   int64_t now_unix_ms = 0;         // when; kept there too
+  // Of the time between checkpoints.
+  std::function<std::chrono::steady_clock::time_point()> clock = std::chrono::steady_clock::now;
 };
 
 // What is done so far, over all the runs that were resumed.
 struct PowerRunTotals {
   struct Energy {
-    double joules = 0;  // of the known ones
+    double joules = 0;                    // of the known ones
+    double lo_joules = 0, hi_joules = 0;  // the sums of their bounds; of those that have some
     uint64_t known = 0, unknown = 0;
+    uint64_t unbounded = 0;  // of the known ones: without bounds
+    uint64_t useless = 0;    // of the known ones: bounds further apart than the energy itself
   };
   uint64_t records = 0, failed = 0;
   Energy gpu, cpu, ane;
@@ -197,8 +208,9 @@ class RunDirectory : public RecordSink {
  public:
   // Makes it, takes up what is there (`resume`), or throws that away (`overwrite`; only files of
   // a run, nothing else in it). A half-written last record is dropped. Errors:
-  // FailedPrecondition (it is there, holds something else, is in use, is of another input,
-  // model), DataLoss (a damaged record, with its line), Internal (cannot write).
+  // FailedPrecondition (it is there, holds something else or a link, is in use, is of another
+  // input, model), DataLoss (a damaged record, with its line; records without run.json),
+  // Internal (cannot write).
   static absl::StatusOr<std::unique_ptr<RunDirectory>> Open(const PowerRunOptions& options,
                                                             const std::string& input_sha256,
                                                             const RunHardware& hardware);
@@ -230,8 +242,9 @@ struct PowerRunOutcome {
   absl::Status stopped_by = {};                 // of the client, where it ended the run
 };
 
-// Asks what is not done yet, up to max_queries of the input; summary.json is written every
-// 100 records and at the end, whatever ends it. Errors: of the source, of the sink.
+// Asks what is not done yet, up to max_queries of the input; summary.json is written at the
+// start, every 100 records or 10 s and at the end, whatever ends it. Errors: of the source, of the
+// sink.
 absl::StatusOr<PowerRunOutcome> RunPower(const PowerRunOptions& options, RecordSource* source,
                                          InferenceClient* client, Telemetry* telemetry,
                                          RecordSink* sink, PowerRunWatcher* watcher);

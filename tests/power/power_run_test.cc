@@ -3,13 +3,18 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
+
+#include "power/run/brief_message.h"
+#include "power/run/result_json.h"
 
 namespace xplane_time {
 namespace {
@@ -36,7 +41,12 @@ class FakeSource : public RecordSource {
 
 class FakeClient : public InferenceClient {
  public:
+  absl::Status Ready() override {
+    steps.emplace_back("ready");
+    return not_ready;
+  }
   absl::StatusOr<RunAnswer> Ask(const RunRecord& record) override {
+    steps.emplace_back("ask");
     asked.push_back(record.index);
     if (record.index == lost_at) return absl::UnavailableError("lost");
     RunAnswer answer;
@@ -44,6 +54,8 @@ class FakeClient : public InferenceClient {
     return answer;
   }
   std::vector<uint64_t> asked;
+  std::vector<std::string> steps;
+  absl::Status not_ready;
   uint64_t lost_at = UINT64_MAX, failed_at = UINT64_MAX;
 };
 
@@ -89,16 +101,72 @@ TEST(RunPower, AsksWhatIsNotKeptUpToTheMost) {
   EXPECT_EQ(outcome->asked, 2u);
   EXPECT_EQ(outcome->skipped, 2u);
   EXPECT_EQ(outcome->stop_reason, "");
-  EXPECT_THAT(sink.checkpoints, ElementsAre(""));
+  EXPECT_THAT(sink.checkpoints, ElementsAre("running", ""));
 }
 
-TEST(RunPower, CheckpointsEveryHundredRecords) {
-  FakeSource source(250);
+TEST(RunPower, CheckpointsAtTheStartEveryHundredRecordsOrTenSeconds) {
+  struct Case {
+    uint64_t records;
+    std::chrono::milliseconds each;
+    size_t checkpoints;  // but the last
+  };
+  // Of 3 s each: at the start, after 4, 8, 12 and 16 records.
+  for (const Case& each :
+       {Case{250, std::chrono::milliseconds(0), 3}, Case{17, std::chrono::milliseconds(3000), 5},
+        Case{5, std::chrono::milliseconds(1), 1}}) {
+    SCOPED_TRACE(each.records);
+    FakeSource source(each.records);
+    FakeClient client;
+    FakeSink sink;
+    PowerRunOptions options;
+    options.clock = [&] {
+      return std::chrono::steady_clock::time_point(client.asked.size() * each.each);
+    };
+    const auto telemetry = NewNoTelemetry();
+    ASSERT_TRUE(RunPower(options, &source, &client, telemetry.get(), &sink, nullptr).ok());
+    std::vector<std::string> wanted(each.checkpoints, "running");
+    wanted.emplace_back("");
+    EXPECT_EQ(sink.checkpoints, wanted);
+  }
+}
+
+class SteppedTelemetry : public Telemetry {
+ public:
+  explicit SteppedTelemetry(std::vector<std::string>* steps) : steps_(steps) {}
+  RunHardware Hardware() override { return {}; }
+  absl::Status Begin(std::string_view) override {
+    steps_->emplace_back("begin");
+    return absl::OkStatus();
+  }
+  absl::StatusOr<RunTelemetry> End(std::string_view) override {
+    steps_->emplace_back("end");
+    return RunTelemetry{};
+  }
+
+ private:
+  std::vector<std::string>* steps_;
+};
+
+TEST(RunPower, TheWindowIsOfTheAnswerNotOfTheStart) {
+  FakeSource source(1);
   FakeClient client;
   FakeSink sink;
+  SteppedTelemetry telemetry(&client.steps);
+  ASSERT_TRUE(RunPower({}, &source, &client, &telemetry, &sink, nullptr).ok());
+  EXPECT_THAT(client.steps, ElementsAre("ready", "begin", "ask", "end"));
+}
+
+TEST(RunPower, AClientThatIsNotReadyEndsIt) {
+  FakeSource source(1);
+  FakeClient client;
+  client.not_ready = absl::UnavailableError("gone");
+  FakeSink sink;
   const auto telemetry = NewNoTelemetry();
-  ASSERT_TRUE(RunPower({}, &source, &client, telemetry.get(), &sink, nullptr).ok());
-  EXPECT_THAT(sink.checkpoints, ElementsAre("running", "running", ""));
+  const auto outcome = RunPower({}, &source, &client, telemetry.get(), &sink, nullptr);
+  ASSERT_TRUE(outcome.ok());
+  EXPECT_EQ(outcome->stop_reason, "no_client");
+  EXPECT_EQ(outcome->stopped_by.message(), "gone");
+  EXPECT_THAT(client.asked, ElementsAre());
 }
 
 TEST(RunPower, WhatEndsItIsLabelledAndWhatFailsIsCounted) {
@@ -114,7 +182,7 @@ TEST(RunPower, WhatEndsItIsLabelledAndWhatFailsIsCounted) {
   EXPECT_EQ(outcome->failed, 1u);
   EXPECT_EQ(outcome->stop_reason, "no_client");
   EXPECT_TRUE(absl::IsUnavailable(outcome->stopped_by));
-  EXPECT_THAT(sink.checkpoints, ElementsAre("no_client"));
+  EXPECT_THAT(sink.checkpoints, ElementsAre("running", "no_client"));
 }
 
 TEST(RunPower, StoppedBetweenRecords) {
@@ -168,6 +236,9 @@ EnergyEstimate Estimate(const char* device, const char* domain, std::optional<do
 struct Gauge {
   const char *domain, *quantity;
   double avg;
+  std::string device = "0";
+  ReadingKind kind = ReadingKind::kInstant;
+  uint64_t n = 2;  // 0: nothing was read
 };
 
 Json MetricsOf(std::vector<EnergyEstimate> energies, const std::vector<Gauge>& gauges = {}) {
@@ -178,15 +249,21 @@ Json MetricsOf(std::vector<EnergyEstimate> energies, const std::vector<Gauge>& g
   for (const Gauge& each : gauges) {
     GaugeSummary gauge;
     gauge.channel = result.telemetry->channels.size();
-    gauge.n = 2;
-    gauge.avg = each.avg;
-    gauge.max = each.avg * 2;
-    gauge.median = each.avg;
-    gauge.min = each.avg / 2;
+    gauge.n = each.n;
+    if (each.n > 0) {
+      gauge.avg = each.avg;
+      gauge.max = each.avg * 2;
+      gauge.median = each.avg;
+      gauge.min = each.avg / 2;
+    } else {
+      gauge.reason = PowerReason::kHung;
+    }
     result.telemetry->window.gauges.push_back(gauge);
     PowerChannel& channel = result.telemetry->channels.emplace_back();
     channel.domain = each.domain;
     channel.quantity = each.quantity;
+    channel.device = each.device;
+    channel.kind = each.kind;
   }
   return Json::parse(RunResultJson(result))["model_metrics"]["m"];
 }
@@ -234,7 +311,7 @@ TEST(RunResultJson, GaugesInTheUnitsOfTheirNames) {
            Gauge{"gpu", "memory_total_bytes", 0x1p30}, Gauge{"process", "rss_bytes", 0x1p20},
            Gauge{"gpu", "utilization_gpu_ppm", 500'000}});
   const auto stats = [](double avg, double max, double median, double min) {
-    return Json{{"avg", avg}, {"max", max}, {"median", median}, {"min", min}};
+    return Json{{"avg", avg}, {"max", max}, {"median", median}, {"min", min}, {"reason", nullptr}};
   };
   EXPECT_EQ(metrics["temperature_metrics"], stats(40, 80, 40, 20));
   EXPECT_EQ(metrics["memory_metrics"]["gpu_mb"], stats(1024, 2048, 1024, 512));
@@ -247,8 +324,8 @@ TEST(RunResultJson, GaugesInTheUnitsOfTheirNames) {
 
 TEST(RunResultJson, WhatHasNoSumIsNull) {
   const Json metrics = MetricsOf(
-      {}, {Gauge{"gpu", "power_mw", 100'000}, Gauge{"gpu", "power_mw", 300'000},
-           Gauge{"gpu", "temperature_mc", 40'000}, Gauge{"gpu", "temperature_mc", 60'000}});
+      {}, {Gauge{"gpu", "power_mw", 100'000}, Gauge{"gpu", "power_mw", 300'000, "1"},
+           Gauge{"gpu", "temperature_mc", 40'000}, Gauge{"gpu", "temperature_mc", 60'000, "1"}});
   const Json& watts = metrics["power_metrics"]["gpu"]["per_query_watts"];
   EXPECT_EQ(watts["avg"], 400.0);
   EXPECT_TRUE(watts["max"].is_null() && watts["median"].is_null() && watts["min"].is_null());
@@ -266,6 +343,113 @@ TEST(RunResultJson, WithoutReadingsPowerIsThatOfTheEnergy) {
   EXPECT_EQ(watts["avg"], 5.0);
   EXPECT_EQ(watts["max"], 8.0);
   EXPECT_TRUE(watts["median"].is_null());
+}
+
+TEST(RunResultJson, PowerOfADeviceIsOfOneOfItsChannels) {
+  constexpr ReadingKind kInstant = ReadingKind::kInstant, kAverage = ReadingKind::kAverage;
+  const auto power = [](double mw, const char* device, ReadingKind kind, uint64_t n = 2) {
+    return Gauge{"gpu", "power_mw", mw, device, kind, n};
+  };
+  struct Case {
+    std::string name;
+    std::vector<Gauge> gauges;
+    Json avg, max, reason;
+  };
+  const std::vector<Case> cases = {
+      {"instant first", {power(3e5, "0", kInstant), power(2e5, "0", kAverage)}, 300., 600., {}},
+      {"average first", {power(2e5, "0", kAverage), power(3e5, "0", kInstant)}, 300., 600., {}},
+      {"average alone", {power(2e5, "0", kAverage)}, 200., 400., {}},
+      {"instant was not read",
+       {power(3e5, "0", kInstant, 0), power(2e5, "0", kAverage)},
+       200.,
+       400.,
+       {}},
+      {"two devices",
+       {power(3e5, "0", kInstant), power(2e5, "0", kAverage), power(1e5, "1", kInstant),
+        power(9e5, "1", kAverage)},
+       400.,
+       nullptr,
+       {}},
+      {"one of two was not read",
+       {power(3e5, "0", kInstant), power(1e5, "1", kInstant, 0)},
+       nullptr,
+       nullptr,
+       "hung"},
+      {"none", {}, nullptr, nullptr, "unsupported"},
+  };
+  for (const Case& each : cases) {
+    SCOPED_TRACE(each.name);
+    const Json watts = MetricsOf({}, each.gauges)["power_metrics"]["gpu"]["per_query_watts"];
+    EXPECT_EQ(watts["avg"], each.avg);
+    EXPECT_EQ(watts["max"], each.max);
+    EXPECT_EQ(watts["median"].is_null(), each.max.is_null());
+    EXPECT_EQ(watts["min"].is_null(), each.max.is_null());
+    EXPECT_EQ(watts["reason"], each.reason);
+  }
+}
+
+TEST(RunResultJson, TwoSourcesOfOneDeviceAreOneEnergy) {
+  EnergyEstimate other = Estimate("0", "gpu", 3);
+  other.source = "t";
+  const auto joules = [](std::vector<EnergyEstimate> energies) {
+    return MetricsOf(std::move(energies))["energy_metrics"]["per_query_joules"];
+  };
+  EXPECT_EQ(joules({Estimate("0", "gpu", 2), other}), 2.0);
+  EXPECT_EQ(joules({Estimate("0", "gpu", {}), other}), 3.0);
+  EXPECT_EQ(joules({Estimate("0", "gpu", 2), other, Estimate("1", "gpu", 1)}), 3.0);
+}
+
+TEST(RunResultJson, WhatIsUnknownHasItsReasonBesideIt) {
+  const Json metrics =
+      MetricsOf({}, {Gauge{"gpu", "temperature_mc", 0, "0", ReadingKind::kGauge, 0},
+                     Gauge{"gpu", "memory_used_bytes", 0, "0", ReadingKind::kGauge, 0}});
+  EXPECT_EQ(metrics["temperature_metrics"]["reason"], "hung");
+  EXPECT_EQ(metrics["memory_metrics"]["gpu_mb"]["reason"], "hung");
+  EXPECT_EQ(metrics["memory_metrics"]["cpu_mb"]["reason"], "unsupported");
+  const Json& gpu = metrics["hardware_utilization"]["gpu"];
+  EXPECT_TRUE(gpu["memory_used_gb"].is_null());
+  EXPECT_EQ(gpu["memory_used_reason"], "hung");
+  EXPECT_EQ(gpu["memory_total_reason"], "unsupported");
+  EXPECT_EQ(gpu["busy_reason"], "unsupported");
+  EXPECT_EQ(gpu["utilization_reason"], "unsupported");
+}
+
+TEST(PowerRunTotals, BoundsAreThoseOfTheRecordsTogether) {
+  PowerRunTotals totals;
+  const auto add = [&](std::optional<double> j, std::optional<double> lo,
+                       std::optional<double> hi) {
+    EnergyEstimate estimate = Estimate("0", "gpu", j);
+    estimate.lo_j = lo;
+    estimate.hi_j = hi;
+    RunResult result;
+    result.telemetry.emplace().window.energies = {estimate};
+    EXPECT_TRUE(power::AddToTotals(power::ResultJson(result), &totals));
+  };
+  add(10, 9, 11.5);
+  add(4, 1, 6);  // useless
+  add({}, {}, {});
+  EXPECT_EQ(totals.gpu.joules, 14);
+  EXPECT_EQ(totals.gpu.lo_joules, 10);
+  EXPECT_EQ(totals.gpu.hi_joules, 17.5);
+  EXPECT_EQ(totals.gpu.known, 2u);
+  EXPECT_EQ(totals.gpu.unknown, 1u);
+  EXPECT_EQ(totals.gpu.useless, 1u);
+  EXPECT_EQ(totals.gpu.unbounded, 0u);
+  add(1, {}, {});
+  EXPECT_EQ(totals.gpu.unbounded, 1u);
+  EXPECT_EQ(totals.cpu.unknown, 4u);
+}
+
+TEST(BriefMessage, IsOneLine) {
+  for (const auto& [message, brief] : std::vector<std::pair<std::string, std::string>>{
+           {"", ""},
+           {"no answer in time", "no answer in time"},
+           {"ValueError: a\nb", "ValueError: a"},
+           {"it ended: exit 3; its last words: one\ntwo", "it ended: exit 3; its last words: two"},
+           {"it ended: exit 3; its last words: one", "it ended: exit 3; its last words: one"},
+           {"a\nb; its last words: c\nd\r\n\n", "a; its last words: d"}}) {
+    EXPECT_EQ(power::BriefMessage(message), brief);
+  }
 }
 
 TEST(RunDirectoryName, IsOnePartOfAPath) {

@@ -28,6 +28,17 @@ def misbehave(mode, request):
     if mode == "exit":
         print("the model is on fire", file=sys.stderr, flush=True)
         sys.exit(3)
+    if mode == "traceback":
+        raise ValueError("no such tool")
+    if mode == "once" and not log.with_suffix(".once").exists():
+        log.with_suffix(".once").touch()
+        answer(type="answer", request=request, status="runtime_error", message="not yet")
+    elif mode == "once":
+        answer(type="answer", request=request, status="ok", answer="now")
+    if mode == "twice":  # the second before it is asked
+        both = [json.dumps({"v": 1, "type": "answer", "request": request + i, "status": "ok",
+                            "answer": f"stale {i}"}) + "\n" for i in range(2)]
+        send("".join(both))
     if mode == "hang":
         time.sleep(1000)
     if mode == "garbage":

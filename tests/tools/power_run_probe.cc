@@ -22,6 +22,8 @@ EnergyEstimate Estimate(const char* source, const char* domain, double energy_j)
   estimate.domain = domain;
   estimate.in_total = true;
   estimate.energy_j = energy_j;
+  estimate.lo_j = energy_j * 0.75;
+  estimate.hi_j = energy_j * 1.5;
   estimate.coverage = 1;
   return estimate;
 }
@@ -42,6 +44,8 @@ class FakeTelemetry : public Telemetry {
     window.energies = {Estimate("nvml", "gpu", 2.5), Estimate("rapl", "package", 1.0)};
     if (windows_ % 4 == 0) {
       window.energies[1].energy_j.reset();
+      window.energies[1].lo_j.reset();
+      window.energies[1].hi_j.reset();
       window.energies[1].coverage = 0;
       window.energies[1].reason = PowerReason::kPermissionDenied;
     }

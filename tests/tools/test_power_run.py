@@ -55,6 +55,12 @@ class PowerRunTest(EndToEndTest):
     def summary(self):
         return json.loads((self.directory / "summary.json").read_text())
 
+    def wait_for(self, count):
+        deadline = time.monotonic() + TIMEOUT_S
+        while not self.log.exists() or len(self.asked()) < count:
+            self.assertLess(time.monotonic(), deadline)
+            time.sleep(0.005)
+
     def asked(self):
         return [line for line in self.log.read_text().splitlines() if line != "bye"]
 
@@ -76,7 +82,7 @@ class Loop(PowerRunTest):
             "compute_metrics", "energy_metrics", "latency_metrics", "memory_metrics",
             "power_metrics", "temperature_metrics", "token_metrics", "hardware_utilization",
             "gpu_info", "system_info", "lm_response"})
-        watts = {"avg": 100.0, "max": 120.0, "median": 99.0, "min": 80.0}
+        watts = {"avg": 100.0, "max": 120.0, "median": 99.0, "min": 80.0, "reason": None}
         self.assertEqual(metrics["power_metrics"]["gpu"],
                          {"per_query_watts": watts, "total_watts": watts})
         self.assertEqual(metrics["energy_metrics"]["per_query_joules"], 2.5)
@@ -91,7 +97,9 @@ class Loop(PowerRunTest):
 
     def test_what_is_not_known_is_null(self):
         self.records(*[None] * 4)
-        self.run_probe(fake=("unknown",))
+        out, _ = self.run_probe(fake=("unknown",))
+        self.assertIn("GPU energy  10.000 J (7.500 to 15.000)\n"
+                      "CPU energy  3.000 J (2.250 to 4.500), unknown for 1 queries\n", out)
         metrics = self.kept()[3]["model_metrics"]["m/1"]
         self.assertEqual(metrics["token_metrics"], {"input": None, "output": None, "total": None})
         self.assertIsNone(metrics["latency_metrics"]["per_token_ms"])
@@ -99,11 +107,15 @@ class Loop(PowerRunTest):
         self.assertEqual(metrics["energy_metrics"]["cpu_reason"], "permission_denied")
         self.assertEqual(metrics["energy_metrics"]["cpu_coverage"], 0)
         self.assertIsNone(metrics["temperature_metrics"]["avg"])
+        self.assertEqual(metrics["temperature_metrics"]["reason"], "unsupported")
         energy = self.summary()["energy_totals"]
         self.assertEqual((energy["gpu_joules"], energy["gpu_unknown"]), (10.0, 0))
+        self.assertEqual((energy["gpu_lo_joules"], energy["gpu_hi_joules"], energy["gpu_useless"],
+                          energy["gpu_unbounded"]), (7.5, 15.0, 0, 0))
         self.assertEqual((energy["cpu_joules"], energy["cpu_known"], energy["cpu_unknown"]),
                          (3.0, 3, 1))
-        self.assertEqual((energy["ane_joules"], energy["ane_unknown"]), (None, 4))
+        self.assertEqual((energy["ane_joules"], energy["ane_lo_joules"],
+                          energy["ane_unknown"]), (None, None, 4))
 
     def test_the_summary_has_the_names_of_the_earlier_tool(self):
         self.records(None)
@@ -130,7 +142,11 @@ class Loop(PowerRunTest):
         self.records(None, None, None)
         self.run_probe("--max-queries", 2)
         self.assertEqual(self.asked(), ["p0", "p1"])
+        self.assertEqual((self.summary()["complete"], self.summary()["max_queries"]), (True, 2))
         self.run_probe("--max-queries", 9, "--resume")
+        self.assertEqual(self.asked(), ["p0", "p1", "p2"])
+        out, _ = self.run_probe("--max-queries", 1, "--resume")
+        self.assertIn("3 queries kept, 0 failed; 3 were there already\n", out)
         self.assertEqual(self.asked(), ["p0", "p1", "p2"])
 
     def test_more_of_a_record_is_metadata(self):
@@ -145,7 +161,9 @@ class Loop(PowerRunTest):
         _, err = self.run_probe()
         self.assertIn("2 of 2 queries\n", err)
         self.assertNotIn("\x1b", err)
-        self.assertEqual(self.run_probe("--overwrite", "--quiet")[1], "")
+        self.assertEqual(self.run_probe("--overwrite", "--quiet"), ("", ""))
+        out, err = self.run_probe("--overwrite", "--quiet", "--format", "json")
+        self.assertEqual((json.loads(out)["total_queries"], err), (2, ""))
         leader, follower = pty.openpty()
         process = subprocess.Popen(self.command("--overwrite"), cwd=self.at, stderr=follower,
                                    env=self.environment, stdout=subprocess.DEVNULL,
@@ -203,6 +221,48 @@ class Failures(PowerRunTest):
         self.assertEqual((self.summary()["complete"], self.summary()["stop_reason"]),
                          (False, "no_client"))
 
+    def test_what_is_said_before_the_question_is_no_answer(self):
+        self.records("twice", None, None)
+        self.run_probe()
+        self.assertEqual([record["status"] for record in self.kept()], ["ok", "bad_answer", "ok"])
+        self.assertEqual(self.kept()[0]["model_answers"], {"m/1": "stale 0"})
+        self.assertIn("came before the question", self.kept()[1]["message"])
+
+    def test_messages_are_one_line_each(self):
+        self.records("exit", None, "traceback")
+        _, err = self.run_probe()
+        self.assertIn("record 0: crash: it ended: exit 3; its last words: the model is on fire\n",
+                      err)
+        self.assertIn("record 2: crash: it ended: exit 1; its last words: "
+                      "ValueError: no such tool\n", err)
+        self.assertIn("Traceback (most recent call last):\n", self.kept()[2]["message"])
+
+    def test_failed_records_are_asked_again(self):
+        self.records(None, "once", None)
+        out, _ = self.run_probe()
+        self.assertIn("1 failed\n--resume --retry-failed asks the failed again\n", out)
+        self.run_probe("--resume")
+        self.assertEqual(self.asked(), ["p0", "p1", "p2"])
+        out, _ = self.run_probe("--resume", "--retry-failed")
+        self.assertEqual(self.asked(), ["p0", "p1", "p2", "p1"])
+        self.assertIn("3 queries kept, 0 failed; 2 were there already\n", out)
+        self.assertEqual([(record["index"], record["status"]) for record in self.kept()],
+                         [(0, "ok"), (2, "ok"), (1, "ok")])
+        self.assertEqual(sorted(each.name for each in self.directory.iterdir()),
+                         ["records.jsonl", "run.json", "summary.json"])
+        self.run_probe("--resume", "--retry-failed")
+        self.assertEqual(len(self.asked()), 4)
+
+    def test_a_second_retry_meanwhile_is_refused(self):
+        self.records("raises", "hang")
+        self.run_probe("--max-queries", 1, code=20)
+        self.log.write_text("")
+        first = self.start("--resume", "--retry-failed")
+        self.wait_for(2)
+        self.assertIn("in use by another run", self.run_probe("--resume", code=65)[1])
+        first.kill()
+        first.communicate(timeout=TIMEOUT_S)
+
     def test_all_failed(self):
         self.records("raises", "raises")
         self.run_probe(code=20)
@@ -215,7 +275,7 @@ class Failures(PowerRunTest):
                                  cwd=self.at, capture_output=True, text=True, timeout=TIMEOUT_S,
                                  env=self.environment)
         self.assertEqual(process.returncode, 69)
-        self.assertIn("./no-such-program", process.stderr)
+        self.assertIn("./no-such-program: the command cannot be started", process.stderr)
         self.assertFalse((self.at / "runs").exists())
 
     def test_bad_input_is_known_before_anything_is_asked(self):
@@ -237,6 +297,7 @@ class Failures(PowerRunTest):
     def test_usage(self):
         for arguments, message in ((["run"], "no RECORDS"), (["run", "set.jsonl"], "no command"),
                                    (["run", "s", "--resume", "--overwrite", "--", "x"], "exclude"),
+                                   (["run", "s", "--retry-failed", "--", "x"], "--resume"),
                                    (["run", "s", "--max-queries", "0", "--", "x"], "max-queries")):
             with self.subTest(message):
                 done = subprocess.run([PROBE, *arguments], capture_output=True, text=True,
@@ -310,8 +371,64 @@ class Again(PowerRunTest):
                 file.write_text(text)
                 _, err = self.run_probe("--resume", code=65)
                 self.assertIn(message, err)
-        (self.directory / "run.json").write_text('{"schema":7}')
-        self.assertIn("not of a run", self.run_probe("--resume", code=65)[1])
+        for option in ("--resume", "--overwrite"):
+            (self.directory / "run.json").write_text('{"schema":7}')
+            self.assertIn("not of a run", self.run_probe(option, code=65)[1])
+            self.assertEqual(file.read_text(), '{"index":-1}\n')
+
+    def test_records_of_nobody_knows_what_stay(self):
+        self.records(None)
+        self.run_probe()
+        before = (self.directory / "records.jsonl").read_bytes()
+        (self.directory / "run.json").unlink()
+        for option in ("--resume", "--overwrite"):
+            with self.subTest(option):
+                _, err = self.run_probe(option, code=65)
+                self.assertIn("run.json: not there, though there are records", err)
+                self.assertIn("--output-dir", err)
+                self.assertEqual((self.directory / "records.jsonl").read_bytes(), before)
+
+    def test_killed_before_it_began_it_is_gone_on_with(self):
+        self.records(None)
+        for option in ("--resume", "--overwrite"):
+            self.directory.mkdir(parents=True, exist_ok=True)
+            for each in self.directory.iterdir():
+                each.unlink()
+            (self.directory / "records.jsonl").touch()
+            self.run_probe(option)
+            self.assertEqual(len(self.kept()), 1)
+
+    def test_links_are_not_followed(self):
+        self.records(None)
+        mine = self.at / "mine.txt"
+        self.directory.mkdir(parents=True)
+        for name in ("records.jsonl", "run.json", "summary.json"):
+            for link in ("symlink", "hard link", "pipe"):
+                if (name, link) == ("summary.json", "hard link"):
+                    continue  # removing a name of it harms nobody
+                with self.subTest(f"{name} {link}"):
+                    mine.write_text("mine\n")
+                    for each in self.directory.iterdir():
+                        each.unlink()
+                    at = self.directory / name
+                    if link == "symlink":
+                        at.symlink_to(mine)
+                    elif link == "hard link":
+                        os.link(mine, at)
+                    else:
+                        os.mkfifo(at)
+                    _, err = self.run_probe("--overwrite", code=65)
+                    self.assertIn(f"{name}: not a plain file with one name", err)
+                    self.assertEqual(mine.read_text(), "mine\n")
+
+    def test_what_a_killed_write_left_is_in_nobodys_way(self):
+        self.records(None)
+        self.run_probe()
+        left = self.directory / "summary.json.a1B2c3"
+        left.write_text("{")
+        self.run_probe("--overwrite")
+        self.assertEqual(self.asked(), ["p0", "p0"])
+        self.assertEqual(left.read_text(), "{")  # someone's summary.json.backup looks the same
 
     def test_a_record_cut_at_any_byte_is_asked_again(self):
         self.records(None, None)
@@ -338,12 +455,8 @@ class Again(PowerRunTest):
         first.kill()
         first.communicate(timeout=TIMEOUT_S)
         self.assertEqual(len(self.kept()), 1)
-
-    def wait_for(self, count):
-        deadline = time.monotonic() + TIMEOUT_S
-        while not self.log.exists() or len(self.asked()) < count:
-            self.assertLess(time.monotonic(), deadline)
-            time.sleep(0.005)
+        self.assertEqual((self.summary()["complete"], self.summary()["stop_reason"]),
+                         (False, "running"))
 
     def test_killed_at_each_record_and_resumed_each_is_there_once(self):
         count = 6
@@ -371,6 +484,7 @@ class Again(PowerRunTest):
                 out, err = process.communicate(timeout=TIMEOUT_S)
                 self.assertEqual(process.returncode, 75, err)
                 self.assertIn("ended early", out)
+                self.assertIn("interrupted; --resume goes on\n", err)
                 self.assertEqual([record["index"] for record in self.kept()], [0, 1])
                 summary = self.summary()
                 self.assertEqual((summary["complete"], summary["stop_reason"],
@@ -380,12 +494,16 @@ class Again(PowerRunTest):
 class Recorded(PowerRunTest):
     """The real command over the real recorder."""
 
-    def run_real(self, source):
-        done = subprocess.run(
-            [BINARY, "power", "run", "set.jsonl", "--model", "m", "--source", source, "--",
+    def start_real(self, *options):
+        return subprocess.run(
+            [BINARY, "power", "run", "set.jsonl", "--model", "m", *options, "--",
              sys.executable, HERE / "fake_command.py", self.log, "slow"], cwd=self.at,
             env=self.environment, capture_output=True, text=True, timeout=TIMEOUT_S)
+
+    def run_real(self, source, *options):
+        done = self.start_real("--source", source, *options)
         self.assertEqual(done.returncode, 0, done.stderr)
+        self.told = done.stderr
         path, = (self.at / "runs").iterdir()
         return [json.loads(line) for line in (path / "records.jsonl").read_text().splitlines()]
 
@@ -402,6 +520,30 @@ class Recorded(PowerRunTest):
         self.records(None)
         record, = self.run_real("none")
         self.assertEqual((record["energies"], record["telemetry_error"]), ([], None))
+        help_text = subprocess.run([BINARY, "power", "run", "--help"], capture_output=True,
+                                   text=True, timeout=TIMEOUT_S).stdout
+        self.assertIn("--source none", help_text)
+
+    def test_a_source_without_energy_is_told_of(self):
+        self.records(None)
+        record, = self.run_real("process")
+        self.assertEqual(record["energies"], [])
+        self.assertIn("energy stays unknown", self.told)
+        self.run_real("process", "--quiet", "--overwrite")
+        self.assertNotIn("energy stays unknown", self.told)
+
+    def test_without_a_sensor_it_says_so_before_anything_is_asked(self):
+        sources = subprocess.run([BINARY, "power", "sources", "--format", "json"],
+                                 capture_output=True, text=True, timeout=TIMEOUT_S).stdout
+        if '"power_mw"' in sources or '"energy_uj"' in sources:
+            self.skipTest("there are sensors here")
+        self.records(None)
+        done = self.start_real()
+        self.assertEqual(done.returncode, 69)
+        self.assertIn("no sensor of power or energy here", done.stderr)
+        self.assertIn("--source none runs without", done.stderr)
+        self.assertFalse(self.log.exists())
+        self.assertFalse((self.at / "runs").exists())
 
 
 if __name__ == "__main__":

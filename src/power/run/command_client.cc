@@ -5,8 +5,10 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "harness/messages.h"
 #include "harness/process.h"
+#include "power/run/brief_message.h"
 #include "xplane_time/power_run.h"
 
 namespace xplane_time {
@@ -15,7 +17,7 @@ namespace {
 using harness::Fields;
 using harness::Json;
 
-constexpr std::chrono::milliseconds kToFinish(2000);
+constexpr std::chrono::milliseconds kToFinish(2000), kEarly(1);
 constexpr std::array<std::string_view, 5> kStatuses = {"ok", "runtime_error", "oom", "timeout",
                                                        "infra"};
 
@@ -68,6 +70,7 @@ struct CommandClient::State {
   CommandClientOptions options;
   std::optional<HarnessProcess> process = {};
   std::string last_failure = {};
+  std::optional<std::string> early = {};  // a line that came before the question
   int64_t next_request = 1;
   uint64_t starts = 0;
   int failures_in_a_row = 0;
@@ -95,10 +98,10 @@ RunAnswer CommandClient::State::Lost(const absl::Status& status) {
     answer = {.status = "bad_answer", .message = std::string(status.message())};
   }
   const std::string printed(absl::StripAsciiWhitespace(process->Printed()));
-  if (!printed.empty()) absl::StrAppend(&answer.message, "; its last words: ", printed);
+  if (!printed.empty()) absl::StrAppend(&answer.message, power::kLastWords, printed);
   process.reset();
   ++failures_in_a_row;
-  last_failure = answer.message;
+  last_failure = power::BriefMessage(answer.message);
   return answer;
 }
 
@@ -118,7 +121,12 @@ absl::Status CommandClient::Start() {
   auto process = HarnessProcess::Start({.command = state.options.command,
                                         .log_path = state.options.log_path,
                                         .stopped = state.options.stopped});
-  if (!process.ok()) return process.status();
+  if (!process.ok()) {  // who starts it calls it a harness
+    return absl::Status(process.status().code(),
+                        absl::StrReplaceAll(process.status().message(),
+                                            {{": the harness cannot", ": the command cannot"},
+                                             {"for the harness: ", "for the command: "}}));
+  }
   state.process.emplace(*std::move(process));
   ++state.starts;
   const absl::Status status = state.Hello();
@@ -127,14 +135,26 @@ absl::Status CommandClient::Start() {
     state.process.reset();
     return status;
   }
-  return absl::UnavailableError(absl::StrCat(name,
-                                             " did not say hello: ", state.Lost(status).message,
-                                             "; docs/power-run.md says what it should"));
+  return absl::UnavailableError(
+      absl::StrCat(name, " did not say hello: ", power::BriefMessage(state.Lost(status).message),
+                   "; docs/power-run.md says what it should"));
+}
+
+absl::Status CommandClient::Ready() {
+  if (absl::Status status = Start(); !status.ok()) return status;
+  auto line = state_->process->Receive(MonotonicClock::now() + kEarly);
+  if (line.ok()) state_->early = *std::move(line);
+  if (absl::IsCancelled(line.status())) state_->process.reset();
+  // One that ended is found so when it is asked.
+  return absl::IsCancelled(line.status()) ? line.status() : absl::OkStatus();
 }
 
 absl::StatusOr<RunAnswer> CommandClient::Ask(const RunRecord& record) {
   if (absl::Status status = Start(); !status.ok()) return status;
   State& state = *state_;
+  if (const auto early = std::exchange(state.early, std::nullopt); early.has_value()) {
+    return state.Lost(harness::Misfit(*early, "an answer that came before the question"));
+  }
   const int64_t request = state.next_request++;
   const auto line =
       state.Exchange(AskLine(request, state.options.model, record), state.options.timeout);

@@ -1,15 +1,20 @@
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
-#include <array>
+#include <algorithm>
 #include <cerrno>
+#include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <set>
-#include <sstream>
+#include <string>
+#include <string_view>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "power/run/result_json.h"
@@ -43,8 +48,16 @@ std::string Slug(std::string_view text, const char* otherwise) {
   return slug.empty() ? otherwise : slug;
 }
 
-bool IsOfARun(const std::string& name) {
+bool IsOfARun(std::string_view name) {
   return name == kRun || name == kRecords || name == kSummary;
+}
+
+// What a write that was killed leaves: summary.json.a1B2c3. Someone's summary.json.backup looks
+// the same: it is in nobody's way, and stays.
+bool MayBeLeft(std::string_view name) {
+  const size_t dot = name.rfind('.');
+  constexpr size_t kRandom = 6;
+  return dot != name.npos && IsOfARun(name.substr(0, dot)) && name.size() - dot - 1 == kRandom;
 }
 
 absl::Status ThereAlready(const std::string& path) {
@@ -54,54 +67,82 @@ absl::Status ThereAlready(const std::string& path) {
       "chooses another place"));
 }
 
-// Throws away what a run wrote, and nothing else.
-absl::Status Clear(const std::string& path) {
-  for (const auto& each : fs::directory_iterator(path)) {
-    if (!IsOfARun(each.path().filename().string())) {
-      return absl::FailedPreconditionError(
-          absl::StrCat(path, ": holds \"", each.path().filename().string(),
-                       "\", which no run wrote; --output-dir chooses another place"));
-    }
-  }
-  std::error_code error;
-  for (const auto& each : fs::directory_iterator(path)) {
-    if (each.path().filename() == kRecords) continue;  // locked, and emptied by its holder
-    if (!fs::remove(each.path(), error)) {
-      return absl::InternalError(
-          absl::StrCat(each.path().string(), ": cannot be removed: ", error.message()));
-    }
-  }
-  return absl::OkStatus();
-}
-
-std::string Read(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::stringstream text;
-  text << file.rdbuf();
-  return text.str();
-}
-
 absl::Status CannotWrite(const std::string& path) {
   return absl::InternalError(absl::StrCat(path, ": cannot write: ", std::strerror(errno)));
 }
 
-// The same question as the one that the directory is of.
-absl::Status CheckSame(const std::string& path, const Json& wanted) {
-  const Json found = Json::parse(Read(path), nullptr, /*allow_exceptions=*/false);
-  const auto text = [](const Json& object, const char* name) {
-    const auto at = object.find(name);
-    return at != object.end() && at->is_string() ? at->get<std::string>() : "";
-  };
-  if (!found.is_object() || text(found, "schema") != kSchema) {
-    return absl::DataLossError(
-        absl::StrCat(path, ": not of a run; --overwrite throws the directory away"));
+// Of our own file: a link, a pipe or a device under its name is another's.
+absl::Status NotOurs(const std::string& path) {
+  return absl::FailedPreconditionError(absl::StrCat(
+      path,
+      ": not a plain file with one name: no run wrote it; --output-dir chooses another place"));
+}
+
+// Empty where it is not there.
+absl::StatusOr<std::string> ReadRunFile(const std::string& path) {
+  constexpr off_t kMostBytes = 1 << 20;
+  const int fd = open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+  if (fd < 0 && errno == ENOENT) return std::string();
+  struct stat info = {};
+  const bool plain = fd >= 0 && fstat(fd, &info) == 0 && S_ISREG(info.st_mode) &&
+                     info.st_nlink == 1 && info.st_size <= kMostBytes;
+  std::string text(plain ? static_cast<size_t>(info.st_size) : 0, '\0');
+  const ssize_t got = plain ? read(fd, text.data(), text.size()) : 0;
+  if (fd >= 0) close(fd);
+  if (!plain) return NotOurs(path);
+  text.resize(static_cast<size_t>(std::max<ssize_t>(got, 0)));
+  return text;
+}
+
+// The files of a run in `path`, where there are no others.
+absl::StatusOr<std::vector<fs::path>> FilesOfARun(const std::string& path) {
+  std::vector<fs::path> files;
+  std::error_code error;
+  fs::directory_iterator each(path, error);
+  for (; !error && each != fs::directory_iterator(); each.increment(error)) {
+    const std::string name = each->path().filename().string();
+    if (MayBeLeft(name)) continue;
+    if (!IsOfARun(name)) {
+      return absl::FailedPreconditionError(absl::StrCat(
+          path, ": holds \"", name, "\", which no run wrote; --output-dir chooses another place"));
+    }
+    if (each->symlink_status(error).type() != fs::file_type::regular) {
+      return NotOurs(each->path().string());
+    }
+    files.push_back(each->path());
   }
+  if (error) {
+    return absl::InternalError(absl::StrCat(path, ": cannot be listed: ", error.message()));
+  }
+  return files;
+}
+
+std::string TextOf(const Json& object, const char* name) {
+  const auto at = object.find(name);
+  return at != object.end() && at->is_string() ? at->get<std::string>() : "";
+}
+
+// The run.json of a directory. Null where there is none and no record either: a run that was
+// killed before it began.
+absl::StatusOr<Json> FoundRun(const std::string& path, bool has_records) {
+  const auto text = ReadRunFile(path);
+  if (!text.ok()) return text.status();
+  if (text->empty() && !has_records) return Json();
+  Json found = Json::parse(*text, nullptr, /*allow_exceptions=*/false);
+  if (found.is_object() && TextOf(found, "schema") == kSchema) return found;
+  return absl::DataLossError(absl::StrCat(
+      path, text->empty() ? ": not there, though there are records" : ": not of a run",
+      ": nobody knows what the records are of; put it back, move the directory away, or choose "
+      "another --output-dir"));
+}
+
+// The same question as the one that the directory is of.
+absl::Status CheckSame(const std::string& path, const Json& found, const Json& wanted) {
   for (const char* name : {"input_sha256", "model", "dataset"}) {
-    if (text(found, name) == text(wanted, name)) continue;
+    if (TextOf(found, name) == TextOf(wanted, name)) continue;
     return absl::FailedPreconditionError(absl::StrCat(
-        path, ": is of another ", name, " (", text(found, name), ", not ", text(wanted, name),
-        "); --overwrite throws it away, --output-dir chooses "
-        "another place"));
+        path, ": is of another ", name, " (", TextOf(found, name), ", not ", TextOf(wanted, name),
+        "); --overwrite throws it away, --output-dir chooses another place"));
   }
   return absl::OkStatus();
 }
@@ -110,10 +151,15 @@ absl::Status CheckSame(const std::string& path, const Json& wanted) {
 
 struct RunDirectory::State {
   ~State() {
-    if (records_fd >= 0) close(records_fd);
+    for (const int fd : {records_fd, replaced_fd}) {
+      if (fd >= 0) close(fd);
+    }
   }
   absl::Status Lock();
   absl::Status TakeUp();
+  absl::Status DropFailed();
+  absl::Status Clear();
+  absl::Status Prepare();
   absl::Status TakeUpLine(const std::string& line, uint64_t number);
 
   std::string path, records_path;
@@ -121,17 +167,44 @@ struct RunDirectory::State {
   std::string input_sha256;
   RunHardware hardware;
   int records_fd = -1;
+  int replaced_fd = -1;             // of records.jsonl as it was; its lock stays
+  std::set<uint64_t> failed_lines;  // of it: to be asked again
+  bool has_records = false;         // when it was locked
   std::set<uint64_t> done;
   PowerRunTotals totals;
 };
 
 // Held by the open file: it ends with the process, whatever ends that.
 absl::Status RunDirectory::State::Lock() {
-  records_fd = open(records_path.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
-  if (records_fd < 0) return CannotWrite(records_path);
-  if (flock(records_fd, LOCK_EX | LOCK_NB) == 0) return absl::OkStatus();
-  return absl::FailedPreconditionError(
-      absl::StrCat(path, ": in use by another run; wait for it, or choose another --output-dir"));
+  records_fd = open(records_path.c_str(),
+                    O_RDWR | O_CREAT | O_APPEND | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0666);
+  if (records_fd < 0) return errno == ELOOP ? NotOurs(records_path) : CannotWrite(records_path);
+  if (flock(records_fd, LOCK_EX | LOCK_NB) != 0) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(path, ": in use by another run; wait for it, or choose another --output-dir"));
+  }
+  struct stat info = {};
+  if (fstat(records_fd, &info) != 0) return CannotWrite(records_path);
+  if (!S_ISREG(info.st_mode) || info.st_nlink != 1) return NotOurs(records_path);
+  has_records = info.st_size > 0;
+  return absl::OkStatus();
+}
+
+// Throws away what a run wrote, and nothing else. The records go first: killed at any point,
+// none is taken for another run's.
+absl::Status RunDirectory::State::Clear() {
+  const auto files = FilesOfARun(path);
+  if (!files.ok()) return files.status();
+  if (ftruncate(records_fd, 0) != 0) return CannotWrite(records_path);
+  std::error_code error;
+  for (const fs::path& each : *files) {
+    if (each.filename() == kRecords) continue;  // locked
+    if (!fs::remove(each, error)) {
+      return absl::InternalError(
+          absl::StrCat(each.string(), ": cannot be removed: ", error.message()));
+    }
+  }
+  return absl::OkStatus();
 }
 
 absl::Status RunDirectory::State::TakeUpLine(const std::string& line, uint64_t number) {
@@ -144,8 +217,16 @@ absl::Status RunDirectory::State::TakeUpLine(const std::string& line, uint64_t n
   if (!record.contains("index") || !record["index"].is_number_unsigned()) {
     return damaged("no index");
   }
-  if (!done.insert(record["index"].get<uint64_t>()).second) return damaged("an index that was");
-  if (!power::AddToTotals(record, &totals)) return damaged("not a record of a run");
+  const auto index = record["index"].get<uint64_t>();
+  if (done.contains(index)) return damaged("an index that was");
+  PowerRunTotals with = totals;
+  if (!power::AddToTotals(record, &with)) return damaged("not a record of a run");
+  if (options.retry_failed && record["status"] != "ok") {
+    failed_lines.insert(number);
+    return absl::OkStatus();
+  }
+  done.insert(index);
+  totals = with;
   return absl::OkStatus();
 }
 
@@ -158,7 +239,29 @@ absl::Status RunDirectory::State::TakeUp() {
     whole_bytes += line.size() + 1;
   }
   if (ftruncate(records_fd, static_cast<off_t>(whole_bytes)) != 0) return CannotWrite(records_path);
-  return absl::OkStatus();
+  return failed_lines.empty() ? absl::OkStatus() : DropFailed();
+}
+
+// The file without them takes its place as a whole: each index stays there once.
+absl::Status RunDirectory::State::DropFailed() {
+  std::string temporary = records_path + ".XXXXXX";
+  replaced_fd = std::exchange(records_fd, mkostemp(temporary.data(), O_APPEND | O_CLOEXEC));
+  bool good = records_fd >= 0 && flock(records_fd, LOCK_EX | LOCK_NB) == 0;
+  struct stat info = {};
+  good = good && fstat(replaced_fd, &info) == 0 && fchmod(records_fd, info.st_mode & 0777) == 0;
+  std::ifstream file(records_path, std::ios::binary);
+  uint64_t number = 0;
+  for (std::string line; good && std::getline(file, line);) {
+    if (!failed_lines.contains(++number)) good = power::WriteAll(records_fd, line + "\n");
+  }
+  good = good && fsync(records_fd) == 0 && rename(temporary.c_str(), records_path.c_str()) == 0;
+  if (good) {
+    power::SyncDirectory(path);
+    return absl::OkStatus();
+  }
+  absl::Status failed = CannotWrite(records_path);
+  if (records_fd >= 0) unlink(temporary.c_str());
+  return failed;
 }
 
 std::string RunDirectoryName(std::string_view hardware, std::string_view model,
@@ -190,23 +293,26 @@ absl::StatusOr<std::unique_ptr<RunDirectory>> RunDirectory::Open(const PowerRunO
     return absl::InternalError(
         absl::StrCat(state->path, ": cannot be made: ", error.message(), "; see --output-dir"));
   }
-  if (absl::Status status = state->Lock(); !status.ok()) return status;
+  if (absl::Status status = state->Prepare(); !status.ok()) return status;
+  return std::unique_ptr<RunDirectory>(new RunDirectory(std::move(state)));
+}
+
+// From a directory that is there to one that is locked, of this run, and takes records.
+absl::Status RunDirectory::State::Prepare() {
+  if (absl::Status status = Lock(); !status.ok()) return status;
+  const std::string run_path = path + "/" + kRun;
   const Json run = {{"schema", kSchema},
                     {"input_sha256", input_sha256},
                     {"model", options.model},
                     {"dataset", options.dataset}};
-  absl::Status status;
-  if (there && !options.resume) status = Clear(state->path);
-  if (status.ok() && options.resume && fs::exists(run_path, error)) {
-    status = CheckSame(run_path, run);
-    if (status.ok()) status = state->TakeUp();
-  } else if (status.ok()) {
-    // A kill between these two leaves no records: nothing is taken for another run's.
-    status = ftruncate(state->records_fd, 0) == 0 ? absl::OkStatus() : CannotWrite(run_path);
-    if (status.ok()) status = power::WriteWholeFile(run_path, run.dump(2) + "\n");
+  const auto found = FoundRun(run_path, has_records);
+  if (!found.ok()) return found.status();
+  if (options.resume && !found->is_null()) {
+    absl::Status status = CheckSame(run_path, *found, run);
+    return status.ok() ? TakeUp() : status;
   }
-  if (!status.ok()) return status;
-  return std::unique_ptr<RunDirectory>(new RunDirectory(std::move(state)));
+  if (absl::Status status = Clear(); !status.ok()) return status;
+  return power::WriteWholeFile(run_path, run.dump(2) + "\n");
 }
 
 RunDirectory::RunDirectory(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -237,8 +343,13 @@ std::string RunDirectory::SummaryJson(std::string_view stop_reason) const {
   for (const auto& [name, energy] :
        {std::pair{"gpu", &totals.gpu}, {"cpu", &totals.cpu}, {"ane", &totals.ane}}) {
     energies[absl::StrCat(name, "_joules")] = energy->known > 0 ? Json(energy->joules) : Json();
+    const bool bounded = energy->known > 0 && energy->unbounded == 0;
+    energies[absl::StrCat(name, "_lo_joules")] = bounded ? Json(energy->lo_joules) : Json();
+    energies[absl::StrCat(name, "_hi_joules")] = bounded ? Json(energy->hi_joules) : Json();
     energies[absl::StrCat(name, "_known")] = energy->known;
     energies[absl::StrCat(name, "_unknown")] = energy->unknown;
+    energies[absl::StrCat(name, "_unbounded")] = energy->unbounded;
+    energies[absl::StrCat(name, "_useless")] = energy->useless;
   }
   Json summary = {{"schema", "xplane-time.power-run-summary.v1"},
                   {"model", options.model},
@@ -250,6 +361,7 @@ std::string RunDirectory::SummaryJson(std::string_view stop_reason) const {
                   {"generated_at", static_cast<double>(options.now_unix_ms) / 1000},
                   {"total_queries", totals.records},
                   {"failed_queries", totals.failed},
+                  {"max_queries", options.max_queries ? Json(*options.max_queries) : Json()},
                   {"complete", stop_reason.empty()},
                   {"stop_reason", stop_reason.empty() ? Json() : Json(stop_reason)},
                   {"energy_totals", energies},

@@ -12,8 +12,12 @@ namespace {
 
 constexpr double kMebibyte = 1048576, kGibibyte = 1073741824;
 // Of a model's metrics, what is counted in totals.
-constexpr char kGpuJoules[] = "per_query_joules", kCpuJoules[] = "cpu_per_query_joules",
-               kAneJoules[] = "ane_per_query_joules";
+struct EnergyNames {
+  const char *joules, *lo, *hi;
+};
+constexpr EnergyNames kGpu = {"per_query_joules", "lo_joules", "hi_joules"},
+                      kCpu = {"cpu_per_query_joules", "cpu_lo_joules", "cpu_hi_joules"},
+                      kAne = {"ane_per_query_joules", "ane_lo_joules", "ane_hi_joules"};
 
 Json Number(std::optional<double> value) {
   return value.has_value() && std::isfinite(*value) ? Json(*value) : Json(nullptr);
@@ -33,10 +37,28 @@ Json Parsed(const std::string& text) {
 
 // The devices of one domain that count: together where all of them are known.
 struct Part {
-  std::optional<double> energy_j = {}, mean_w = {}, peak_w = {};
+  std::optional<double> energy_j = {}, lo_j = {}, hi_j = {}, mean_w = {}, peak_w = {};
   double coverage = 0;
   PowerReason reason = PowerReason::kUnsupported;
 };
+
+// One of each device: two sources of one are not two devices.
+std::vector<const EnergyEstimate*> EstimatesOf(const RunTelemetry& telemetry,
+                                               std::string_view domain) {
+  std::vector<const EnergyEstimate*> chosen;
+  for (const EnergyEstimate& each : telemetry.window.energies) {
+    if (!each.in_total || each.domain != domain) continue;
+    const auto at = std::find_if(chosen.begin(), chosen.end(), [&](const EnergyEstimate* other) {
+      return other->device == each.device;
+    });
+    if (at == chosen.end()) {
+      chosen.push_back(&each);
+    } else if (!(*at)->energy_j.has_value() && each.energy_j.has_value()) {
+      *at = &each;
+    }
+  }
+  return chosen;
+}
 
 Part PartOf(const RunTelemetry& telemetry, std::string_view domain) {
   Part part;
@@ -45,13 +67,14 @@ Part PartOf(const RunTelemetry& telemetry, std::string_view domain) {
     if (first) *sum = 0;
     *sum = value.has_value() && sum->has_value() ? std::optional(**sum + *value) : std::nullopt;
   };
-  for (const EnergyEstimate& each : telemetry.window.energies) {
-    if (!each.in_total || each.domain != domain) continue;
-    add(each.energy_j, &part.energy_j);
-    add(each.mean_w, &part.mean_w);
-    add(each.peak_w, &part.peak_w);
-    part.coverage = first ? each.coverage : std::min(part.coverage, each.coverage);
-    if (first || each.reason != PowerReason::kKnown) part.reason = each.reason;
+  for (const EnergyEstimate* each : EstimatesOf(telemetry, domain)) {
+    add(each->energy_j, &part.energy_j);
+    add(each->lo_j, &part.lo_j);
+    add(each->hi_j, &part.hi_j);
+    add(each->mean_w, &part.mean_w);
+    add(each->peak_w, &part.peak_w);
+    part.coverage = first ? each->coverage : std::min(part.coverage, each->coverage);
+    if (first || each->reason != PowerReason::kKnown) part.reason = each->reason;
     first = false;
   }
   return part;
@@ -62,26 +85,48 @@ enum class Over : uint8_t { kSum, kMean };
 
 struct Stats {
   std::optional<double> avg = {}, max = {}, median = {}, min = {};
+  PowerReason reason = PowerReason::kUnsupported;
 };
 
+// The gauges of one quantity, one of each device. A device may tell its power as it is and as
+// an average: the first is of this window alone.
 std::vector<const GaugeSummary*> GaugesOf(const RunTelemetry& telemetry, std::string_view domain,
                                           std::string_view quantity) {
-  std::vector<const GaugeSummary*> found;
+  const auto channel_of = [&](const GaugeSummary& gauge) -> const PowerChannel& {
+    return telemetry.channels.at(gauge.channel);
+  };
+  const auto rank = [&](const GaugeSummary& gauge) {
+    return std::pair(gauge.n > 0, channel_of(gauge).kind != ReadingKind::kAverage);
+  };
+  std::vector<const GaugeSummary*> chosen;
   for (const GaugeSummary& each : telemetry.window.gauges) {
-    const PowerChannel& channel = telemetry.channels.at(each.channel);
-    if (channel.domain == domain && channel.quantity == quantity && each.n > 0) {
-      found.push_back(&each);
+    const PowerChannel& channel = channel_of(each);
+    if (channel.domain != domain || channel.quantity != quantity) continue;
+    const auto at = std::find_if(chosen.begin(), chosen.end(), [&](const GaugeSummary* other) {
+      return channel_of(*other).device == channel.device;
+    });
+    if (at == chosen.end()) {
+      chosen.push_back(&each);
+    } else if (rank(**at) < rank(each)) {
+      *at = &each;
     }
   }
-  return found;
+  return chosen;
 }
 
 // Extremes and medians of a sum are not sums of theirs: with several devices they are unknown.
+// One device without a reading leaves all of it unknown.
 Stats StatsOf(const std::vector<const GaugeSummary*>& gauges, double unit, Over over) {
   Stats stats;
   if (gauges.empty()) return stats;
+  for (const GaugeSummary* each : gauges) {
+    if (each->n > 0 && each->avg.has_value()) continue;
+    stats.reason = each->reason == PowerReason::kKnown ? PowerReason::kNoSamples : each->reason;
+    return stats;
+  }
+  stats.reason = PowerReason::kKnown;
   double sum = 0;
-  for (const GaugeSummary* each : gauges) sum += each->avg.value_or(NAN);
+  for (const GaugeSummary* each : gauges) sum += *each->avg;
   const double count = static_cast<double>(gauges.size());
   stats.avg = (over == Over::kSum ? sum : sum / count) / unit;
   const auto scaled = [&](std::optional<double> value) {
@@ -104,27 +149,33 @@ Json StatsJson(const Stats& stats) {
   return {{"avg", Number(stats.avg)},
           {"max", Number(stats.max)},
           {"median", Number(stats.median)},
-          {"min", Number(stats.min)}};
+          {"min", Number(stats.min)},
+          {"reason", ReasonJson(stats.reason)}};
 }
 
 // Of the readings of power where there are some, else of the energy.
 Json PowerJson(const RunTelemetry& telemetry, std::string_view domain) {
   constexpr double kMilliwatt = 1000;
   Stats stats = StatsOf(GaugesOf(telemetry, domain, "power_mw"), kMilliwatt, Over::kSum);
-  if (!stats.avg.has_value()) {
-    const Part part = PartOf(telemetry, domain);
-    stats = {.avg = part.mean_w, .max = part.peak_w};
+  if (const Part part = PartOf(telemetry, domain); !stats.avg && part.mean_w.has_value()) {
+    stats = {.avg = part.mean_w, .max = part.peak_w, .reason = PowerReason::kKnown};
+  } else if (!stats.avg && stats.reason == PowerReason::kUnsupported) {
+    stats.reason = part.reason;
   }
   return {{"per_query_watts", StatsJson(stats)}, {"total_watts", StatsJson(stats)}};
 }
 
 Json EnergyJson(const RunTelemetry& telemetry) {
   const Part gpu = PartOf(telemetry, "gpu"), cpu = PartOf(telemetry, "package");
-  return {{kGpuJoules, NotNegative(gpu.energy_j)},
+  return {{kGpu.joules, NotNegative(gpu.energy_j)},
           {"total_joules", NotNegative(gpu.energy_j)},
-          {kCpuJoules, NotNegative(cpu.energy_j)},
+          {kGpu.lo, Number(gpu.lo_j)},
+          {kGpu.hi, Number(gpu.hi_j)},
+          {kCpu.joules, NotNegative(cpu.energy_j)},
           {"cpu_total_joules", NotNegative(cpu.energy_j)},
-          {kAneJoules, nullptr},
+          {kCpu.lo, Number(cpu.lo_j)},
+          {kCpu.hi, Number(cpu.hi_j)},
+          {kAne.joules, nullptr},
           {"ane_total_joules", nullptr},
           {"coverage", gpu.coverage},
           {"reason", ReasonJson(gpu.reason)},
@@ -160,19 +211,23 @@ Json UtilizationJson(const RunTelemetry& telemetry) {
   const Stats busy =
       StatsOf(GaugesOf(telemetry, "gpu", "utilization_gpu_ppm"), kPercent, Over::kMean);
   const auto gigabytes = [&](std::string_view quantity) {
-    std::optional<double> most;
-    for (const GaugeSummary* each : GaugesOf(telemetry, "gpu", quantity)) {
-      most = std::max(most, each->max);
-    }
-    return most.has_value() ? Json(*most / kGibibyte) : Json(nullptr);
+    const auto gauges = GaugesOf(telemetry, "gpu", quantity);
+    Stats most = StatsOf(gauges, kGibibyte, Over::kMean);  // of the fullest
+    return std::pair(Number(most.max), ReasonJson(most.reason));
   };
+  const auto [used, used_reason] = gigabytes("memory_used_bytes");
+  const auto [total, total_reason] = gigabytes("memory_total_bytes");
   return {{"gpu",
            {{"compute_utilization_pct", nullptr},  // NVML's is the share of time with a kernel
             {"memory_bandwidth_utilization_pct", nullptr},
             {"tensor_core_utilization_pct", nullptr},
+            {"utilization_reason", PowerReasonName(PowerReason::kUnsupported)},
             {"busy_pct", Number(busy.avg)},
-            {"memory_used_gb", gigabytes("memory_used_bytes")},
-            {"memory_total_gb", gigabytes("memory_total_bytes")}}},
+            {"busy_reason", ReasonJson(busy.reason)},
+            {"memory_used_gb", used},
+            {"memory_used_reason", used_reason},
+            {"memory_total_gb", total},
+            {"memory_total_reason", total_reason}}},
           {"derived", Json::object()}};
 }
 
@@ -216,6 +271,24 @@ Json EstimatesJson(const RunTelemetry& telemetry) {
   return all;
 }
 
+void AddEnergy(const Json& energies, const EnergyNames& names, PowerRunTotals::Energy* energy) {
+  const auto number = [&](const char* name) {
+    const bool known = energies.contains(name) && energies[name].is_number();
+    return known ? std::optional(energies[name].get<double>()) : std::nullopt;
+  };
+  const auto joules = number(names.joules), lo = number(names.lo), hi = number(names.hi);
+  (joules.has_value() ? energy->known : energy->unknown) += 1;
+  if (!joules.has_value()) return;
+  energy->joules += *joules;
+  if (!lo.has_value() || !hi.has_value()) {
+    ++energy->unbounded;
+    return;
+  }
+  energy->lo_joules += *lo;
+  energy->hi_joules += *hi;
+  energy->useless += *hi - *lo > *joules ? 1 : 0;
+}
+
 }  // namespace
 
 Json ResultJson(const RunResult& result) {
@@ -250,14 +323,9 @@ bool AddToTotals(const Json& record, PowerRunTotals* totals) {
   const Json& metrics = models.begin().value();
   if (!metrics.is_object() || !metrics.contains("energy_metrics")) return false;
   const Json& energies = metrics["energy_metrics"];
-  const auto add = [&](const char* name, PowerRunTotals::Energy* energy) {
-    const bool known = energies.contains(name) && energies[name].is_number();
-    (known ? energy->known : energy->unknown) += 1;
-    if (known) energy->joules += energies[name].get<double>();
-  };
-  add(kGpuJoules, &totals->gpu);
-  add(kCpuJoules, &totals->cpu);
-  add(kAneJoules, &totals->ane);
+  AddEnergy(energies, kGpu, &totals->gpu);
+  AddEnergy(energies, kCpu, &totals->cpu);
+  AddEnergy(energies, kAne, &totals->ane);
   ++totals->records;
   totals->failed += record["status"] == "ok" ? 0 : 1;
   return true;

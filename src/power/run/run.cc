@@ -10,6 +10,7 @@ namespace xplane_time {
 namespace {
 
 constexpr uint64_t kCheckpointEvery = 100;
+constexpr std::chrono::seconds kCheckpointAfter(10);
 constexpr char kWindow[] = "query";
 
 template <typename Clock>
@@ -22,6 +23,7 @@ int64_t Now() {
 absl::StatusOr<RunResult> AskMeasured(const RunRecord& record, InferenceClient* client,
                                       Telemetry* telemetry) {
   RunResult result = {.record = record};
+  if (absl::Status ready = client->Ready(); !ready.ok()) return ready;
   const absl::Status begun = telemetry->Begin(kWindow);
   result.begin_unix_ns = Now<std::chrono::system_clock>();
   result.begin_ns = Now<std::chrono::steady_clock>();
@@ -82,7 +84,8 @@ absl::StatusOr<PowerRunOutcome> RunPower(const PowerRunOptions& options, RecordS
                                          RecordSink* sink, PowerRunWatcher* watcher) {
   PowerRunOutcome outcome;
   const uint64_t total = std::min(source->size(), options.max_queries.value_or(source->size()));
-  absl::Status failed;  // of the source or the sink
+  absl::Status failed = sink->Checkpoint("running");  // of the source or the sink
+  auto checked = options.clock();
   for (uint64_t index = 0; index < total && failed.ok() && outcome.stopped_by.ok(); ++index) {
     auto record = source->Next();
     failed = record.status();
@@ -106,7 +109,10 @@ absl::StatusOr<PowerRunOutcome> RunPower(const PowerRunOptions& options, RecordS
     ++outcome.asked;
     outcome.failed += result->answer.status == "ok" ? 0 : 1;
     if (watcher != nullptr) watcher->OnRecord(*result, outcome.skipped + outcome.asked, total);
-    if (outcome.asked % kCheckpointEvery == 0) failed = sink->Checkpoint("running");
+    if (outcome.asked % kCheckpointEvery == 0 || options.clock() - checked >= kCheckpointAfter) {
+      failed = sink->Checkpoint("running");
+      checked = options.clock();
+    }
   }
   if (absl::IsCancelled(outcome.stopped_by)) outcome.stop_reason = "interrupted";
   if (!outcome.stopped_by.ok() && outcome.stop_reason.empty()) outcome.stop_reason = "no_client";
