@@ -16,7 +16,7 @@ import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from types import TracebackType
-from typing import Any, NamedTuple, Union
+from typing import Any, NamedTuple, Union, cast
 
 from xplane_time import _core
 from xplane_time.table import Table
@@ -48,22 +48,23 @@ class Summary:
     @property
     def energies(self) -> Table:
         """A row for each window and sensor: energy_j, its bounds, coverage, mean_w, peak_w."""
-        return Table(self._summary.energies(), self.doubts)
+        return Table(cast(_core.Table, self._summary.energies()), self.doubts)
 
     @property
     def gauges(self) -> Table:
         """A row for each window and quantity: n, avg, max, median, min, in the quantity's unit."""
-        return Table(self._summary.gauges(), self.doubts)
+        return Table(cast(_core.Table, self._summary.gauges()), self.doubts)
 
     @property
     def readers(self) -> Table:
         """A row a source: how well it kept its times, and what it cost."""
-        return Table(self._summary.readers(), self.doubts)
+        return Table(cast(_core.Table, self._summary.readers()), self.doubts)
 
     @property
     def totals(self) -> list[Total]:
         """Of each window, the whole recording (window None) first."""
-        return [Total(name or None, *rest) for name, *rest in self._summary.totals()]
+        return [Total(name or None, number, energy_j, mean_w, coverage, reason)
+                for name, number, energy_j, mean_w, coverage, reason in self._summary.totals()]
 
     @property
     def doubts(self) -> list[str]:
