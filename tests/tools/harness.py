@@ -5,6 +5,7 @@ import io
 import json
 import os
 import pathlib
+import pty
 import resource
 import subprocess
 import tempfile
@@ -72,6 +73,14 @@ def run(*arguments, cwd=None, stdin=b"", env=None, limit_bytes=None, user=None):
                           user=user, **given,
                           preexec_fn=limit if limit_bytes and memory_can_be_limited() else None)
     return Done(done.returncode, done.stdout, done.stderr)
+
+
+def open_terminal():
+    """The two ends of a pseudo-terminal; skips the test where there is none."""
+    try:
+        return pty.openpty()
+    except OSError as error:  # a container without /dev/pts
+        raise unittest.SkipTest(f"no pseudo-terminals here: {error}") from error
 
 
 def in_parallel(work, items):

@@ -2,14 +2,13 @@
 import json
 import os
 import pathlib
-import pty
 import signal
 import subprocess
 import sys
 import time
 import unittest
 
-from harness import BINARY, HERE, REPOSITORY, EndToEndTest, environment
+from harness import BINARY, HERE, REPOSITORY, EndToEndTest, environment, open_terminal
 
 PROBE = os.environ.get("POWER_RUN_PROBE", str(REPOSITORY / "build" / "tests" / "power_run_probe"))
 TIMEOUT_S = 60
@@ -164,7 +163,7 @@ class Loop(PowerRunTest):
         self.assertEqual(self.run_probe("--overwrite", "--quiet"), ("", ""))
         out, err = self.run_probe("--overwrite", "--quiet", "--format", "json")
         self.assertEqual((json.loads(out)["total_queries"], err), (2, ""))
-        leader, follower = pty.openpty()
+        leader, follower = open_terminal()
         process = subprocess.Popen(self.command("--overwrite"), cwd=self.at, stderr=follower,
                                    env=self.environment, stdout=subprocess.DEVNULL,
                                    stdin=subprocess.DEVNULL)
@@ -323,7 +322,7 @@ class Again(PowerRunTest):
         self.records(None)
         self.run_probe()
         for reply, code in ((b"n\n", 65), (b"y\n", 0)):
-            leader, follower = pty.openpty()
+            leader, follower = open_terminal()
             process = subprocess.Popen(self.command(), cwd=self.at, env=self.environment,
                                        stdin=follower, stderr=follower, stdout=subprocess.DEVNULL)
             os.close(follower)

@@ -1,7 +1,6 @@
 """What a person sees on a terminal of 80 columns."""
 import fcntl
 import os
-import pty
 import re
 import select
 import struct
@@ -10,7 +9,7 @@ import termios
 import time
 import unittest
 
-from harness import (BINARY, EndToEndTest, SHARED_TRACES, TESTDATA, environment, run,
+from harness import (BINARY, EndToEndTest, SHARED_TRACES, TESTDATA, environment, open_terminal, run,
                      testdata_traces)
 from xspace import Plane, gpu, space
 
@@ -21,10 +20,7 @@ COMMANDS = ("report", "planes", "functions", "kernels", "tree", "events")
 
 def on_terminal(*arguments, columns=80, rows=24, cwd=None, **variables):
     """Exit status and everything that a terminal got, stdout and stderr together."""
-    try:
-        master, slave = pty.openpty()
-    except OSError as error:  # a container without /dev/pts
-        raise unittest.SkipTest(f"no pseudo-terminals here: {error}") from error
+    master, slave = open_terminal()
     fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
     with subprocess.Popen([str(BINARY), *map(str, arguments)], stdin=slave, stdout=slave,
                           stderr=slave, cwd=cwd, env=environment(**variables)) as process:
