@@ -85,7 +85,7 @@ int Print(const PowerCommand& command, const std::string& log_path,
 void TellWithoutSensor(const PowerCommand& command, const PowerInventory& inventory) {
   if (command.quiet) return;
   for (const PowerChannel& each : inventory.channels) {
-    if (each.quantity == "power_mw" || each.quantity == "energy_uj") return;
+    if (IsPowerOrEnergy(each)) return;
   }
   Tell(
       "no sensor of power or energy here: energy stays unknown (xplane-time power sources says "

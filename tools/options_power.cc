@@ -93,13 +93,9 @@ void AddRecording(CLI::App* app, PowerCommand* o, PowerTexts* t) {
 
 // What a file's name asks for, where --format does not.
 std::string FormatBySuffix(const std::string& path) {
-  for (const auto& [suffix, format] : {std::pair(".json", "json"),
-                                       {".csv", "csv"},
-                                       {".md", "markdown"},
-                                       {".prom", "openmetrics"}}) {
-    if (path.ends_with(suffix)) return format;
-  }
-  return "table";
+  if (path.ends_with(".prom")) return "openmetrics";
+  const std::string format = FormatOfSuffix(path);
+  return format.empty() || format == "junit" ? "table" : format;
 }
 
 CLI::App* AddAction(CLI::App* power, const char* name, const char* help, PowerAction action,

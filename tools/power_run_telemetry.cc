@@ -14,9 +14,7 @@ namespace {
 constexpr char kWithout[] = "; --source none runs without, every energy null";
 
 bool HasEnergy(const PowerInventory& inventory) {
-  return std::any_of(inventory.channels.begin(), inventory.channels.end(), [](const auto& each) {
-    return each.quantity == "power_mw" || each.quantity == "energy_uj";
-  });
+  return std::any_of(inventory.channels.begin(), inventory.channels.end(), IsPowerOrEnergy);
 }
 
 }  // namespace

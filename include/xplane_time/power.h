@@ -84,6 +84,9 @@ struct PowerChannel {
   bool operator==(const PowerChannel&) const = default;
 };
 
+// Whether energy can come from it.
+bool IsPowerOrEnergy(const PowerChannel& channel);
+
 struct PowerDevice {
   std::string id;    // the channels' `device`
   std::string name;  // "NVIDIA H100 80GB HBM3"

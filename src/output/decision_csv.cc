@@ -17,10 +17,6 @@ void VisitSide(std::string_view name, const SideEstimate& side, FieldSink* sink)
   sink->EndGroup();
 }
 
-FieldValue TextOrNull(const std::string& text) {
-  return text.empty() ? FieldValue::Unknown(FieldType::kText) : FieldValue(std::string_view(text));
-}
-
 constexpr auto kVisitRow = [](const auto& row, FieldSink* sink) { VisitRow(row, sink); };
 
 std::string ParamsText(const std::vector<Fact>& params) {
@@ -34,12 +30,12 @@ std::string ParamsText(const std::vector<Fact>& params) {
 }  // namespace
 
 void VisitRow(const ComparedRow& row, FieldSink* sink) {
-  sink->Field("device", TextOrNull(row.device));
+  sink->Field("device", KnownText(row.device));
   sink->Field("function", std::string_view(row.function));
   sink->Field("variant_id", row.variant_id);
   sink->Field("program", static_cast<uint64_t>(row.program));
-  sink->Field("metric", TextOrNull(row.metric));
-  sink->Field("clock", TextOrNull(row.clock));
+  sink->Field("metric", KnownText(row.metric));
+  sink->Field("clock", KnownText(row.clock));
   sink->Field("verdict", VerdictName(row.verdict));
   sink->Field("ratio", row.ratio);
   sink->Interval("ratio_ci", row.lo, row.hi);
@@ -50,12 +46,12 @@ void VisitRow(const ComparedRow& row, FieldSink* sink) {
   VisitSide("base", row.base, sink);
   VisitSide("head", row.head, sink);
   sink->Field("uncertain", row.uncertain);
-  sink->Field("reason", TextOrNull(row.reason));
+  sink->Field("reason", KnownText(row.reason));
 }
 
 void VisitRow(const VariantRow& row, FieldSink* sink) {
   sink->Field("variant_id", std::string_view(row.id));
-  sink->Field("function", TextOrNull(row.function));
+  sink->Field("function", KnownText(row.function));
   sink->Field("status", std::string_view(row.status));
   sink->Field("samples", row.samples);
   sink->Field("units", row.units);
@@ -77,7 +73,7 @@ std::string ChoiceCsv(const PickResult& choice) {
   return CsvLines<VariantRow>(choice.variants, [](const VariantRow& row, FieldSink* sink) {
     VisitRow(row, sink);
     const std::string params = ParamsText(row.params);
-    sink->Field("params", TextOrNull(params));
+    sink->Field("params", KnownText(params));
   });
 }
 

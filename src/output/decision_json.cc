@@ -10,13 +10,6 @@ Json Texts(const std::vector<std::string>& texts) {
   return out;
 }
 
-template <typename T>
-Json OrNull(const std::optional<T>& value) {
-  return value.has_value() ? Json(*value) : Json();
-}
-
-Json TextOrNull(const std::string& text) { return text.empty() ? Json() : Json(ValidUtf8(text)); }
-
 Json CompareOptionsJson(const CompareOptions& options) {
   Json out = Json::object();
   out["min_effect"] = options.min_effect;

@@ -10,32 +10,6 @@
 namespace xplane_time::output {
 namespace {
 
-std::string XmlText(std::string_view text) {
-  std::string out;
-  for (const char c : ValidUtf8(text)) {
-    switch (c) {
-      case '&':
-        out.append("&amp;");
-        break;
-      case '<':
-        out.append("&lt;");
-        break;
-      case '>':
-        out.append("&gt;");
-        break;
-      case '"':
-        out.append("&quot;");
-        break;
-      case '\n':
-        out.append("&#10;");
-        break;
-      default:
-        out.push_back(c);
-    }
-  }
-  return out;
-}
-
 bool SeveralDevices(const Comparison& comparison) {
   std::set<std::string> devices;
   for (const ComparedRow& row : comparison.rows) devices.insert(row.device);

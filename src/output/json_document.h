@@ -28,6 +28,15 @@ struct ToJson {
   }
 };
 
+template <typename T>
+Json OrNull(const std::optional<T>& value) {
+  return value.has_value() ? ToJson()(*value) : Json();
+}
+
+inline Json TextOrNull(std::string_view text) {
+  return text.empty() ? Json() : Json(ValidUtf8(text));
+}
+
 inline std::string Dump(const Json& value) {
   // kReplace: strings are valid UTF-8 already, and nothing may throw.
   return value.dump(-1, ' ', false, Json::error_handler_t::replace);

@@ -26,10 +26,6 @@ std::string Number(const std::optional<double>& value) {
   return FormatFixed(*value, size >= 1000 ? 0 : size >= 100 ? 1 : size >= 1 ? 2 : 4);
 }
 
-FieldValue TextOrNull(std::string_view text) {
-  return text.empty() ? FieldValue::Unknown(FieldType::kText) : FieldValue(text);
-}
-
 FieldValue ReasonOrNull(PowerReason reason) {
   return reason == PowerReason::kKnown ? FieldValue::Unknown(FieldType::kText)
                                        : FieldValue(PowerReasonName(reason));
@@ -151,7 +147,7 @@ Section GaugeSection(const PowerSummary& summary) {
   if (summary.windows.empty()) return section;
   for (const GaugeSummary& gauge : summary.windows[0].gauges) {
     const PowerChannel& channel = summary.inventory.channels[gauge.channel];
-    if (channel.quantity == "power_mw" || channel.quantity == "energy_uj") continue;
+    if (IsPowerOrEnergy(channel)) continue;
     const Shown shown = ShownAs(channel.quantity);
     const auto cell = [&](const std::optional<double>& value) {
       return value ? Number(*value / shown.per_unit) : std::string("-");
@@ -277,7 +273,7 @@ void VisitRow(const EnergyEstimate& energy, FieldSink* sink) {
 void VisitRow(const PowerRow& row, FieldSink* sink) {
   const WindowSummary none;
   const WindowSummary& window = row.window == nullptr ? none : *row.window;
-  sink->Field("window", TextOrNull(window.name));
+  sink->Field("window", KnownText(window.name));
   sink->Field("number", window.number);
   sink->Field("begin_ns", window.begin_ns);
   sink->Field("end_ns", window.end_ns);
@@ -290,7 +286,7 @@ void VisitRow(const PowerGaugeRow& row, FieldSink* sink) {
   const PowerChannel no_channel;
   const WindowSummary& window = row.window == nullptr ? no_window : *row.window;
   const PowerChannel& channel = row.channel == nullptr ? no_channel : *row.channel;
-  sink->Field("window", TextOrNull(window.name));
+  sink->Field("window", KnownText(window.name));
   sink->Field("number", window.number);
   sink->Field("source", std::string_view(channel.source));
   sink->Field("device", std::string_view(channel.device));

@@ -4,13 +4,6 @@
 namespace xplane_time::output {
 namespace {
 
-template <typename T>
-Json OrNull(const std::optional<T>& value) {
-  return value.has_value() ? ToJson()(*value) : Json();
-}
-
-Json TextOrNull(const std::string& text) { return text.empty() ? Json() : Json(ValidUtf8(text)); }
-
 Json ReasonOrNull(PowerReason reason) {
   return reason == PowerReason::kKnown ? Json() : Json(PowerReasonName(reason));
 }

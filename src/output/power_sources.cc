@@ -17,11 +17,6 @@ namespace {
 
 constexpr size_t kQuantitiesWidth = 20;
 
-template <typename Value>
-Json OrNull(const std::optional<Value>& value) {
-  return value.has_value() ? Json(*value) : Json();
-}
-
 // "power_mw" is power.
 std::string WithoutUnit(std::string_view quantity) {
   const size_t end = quantity.rfind('_');

@@ -22,29 +22,6 @@ constexpr size_t kMostBands = 40, kMostLanes = 4;
 constexpr std::array<std::string_view, 6> kColors = {"#0072B2", "#D55E00", "#009E73",
                                                      "#CC79A7", "#E69F00", "#56B4E9"};
 
-std::string Escaped(std::string_view text) {
-  std::string out;
-  for (const char each : Printable(text)) {
-    switch (each) {
-      case '&':
-        out.append("&amp;");
-        break;
-      case '<':
-        out.append("&lt;");
-        break;
-      case '>':
-        out.append("&gt;");
-        break;
-      case '"':
-        out.append("&quot;");
-        break;
-      default:
-        out.push_back(each);
-    }
-  }
-  return out;
-}
-
 std::string Number(double value) { return FormatFixed(value, 1); }
 
 // About `ticks` steps of 1, 2 or 5 up to `most`.
@@ -118,7 +95,7 @@ void Picture::PlaceBands() {
 void Picture::Text(double x, double y, std::string_view anchor, const std::string& text,
                    std::string_view more) {
   absl::StrAppend(&body_, "<text x=\"", Number(x), "\" y=\"", Number(y), "\" text-anchor=\"",
-                  std::string(anchor), "\"", std::string(more), ">", Escaped(text), "</text>\n");
+                  std::string(anchor), "\"", std::string(more), ">", XmlText(text), "</text>\n");
 }
 
 void Picture::Line(double x0, double y0, double x1, double y1, std::string_view color) {

@@ -48,6 +48,10 @@ class FieldValue
   FieldType type_;
 };
 
+inline FieldValue KnownText(std::string_view text) {  // unknown where it is empty
+  return text.empty() ? FieldValue::Unknown(FieldType::kText) : FieldValue(text);
+}
+
 class FieldSink {
  public:
   virtual ~FieldSink() = default;

@@ -147,6 +147,32 @@ void AppendCsvCell(std::string_view text, std::string* out) {
   out->push_back('"');
 }
 
+std::string XmlText(std::string_view text) {
+  std::string out;
+  for (const char c : ValidUtf8(text)) {
+    switch (c) {
+      case '&':
+        out.append("&amp;");
+        break;
+      case '<':
+        out.append("&lt;");
+        break;
+      case '>':
+        out.append("&gt;");
+        break;
+      case '"':
+        out.append("&quot;");
+        break;
+      case '\n':
+        out.append("&#10;");
+        break;
+      default:
+        out.push_back(c);
+    }
+  }
+  return out;
+}
+
 std::string MarkdownCell(std::string_view text) {
   std::string out;
   for (char c : text) {

@@ -40,6 +40,9 @@ std::string Wrap(std::string_view text, size_t width, size_t indent);
 // A cell of RFC 4180: quoted where it holds a comma, a quote or a line break.
 void AppendCsvCell(std::string_view text, std::string* out);
 
+// Text and attributes of XML; line feeds become &#10;.
+std::string XmlText(std::string_view text);
+
 // A cell of a GitHub table: pipes, backslashes, stars and the characters of HTML escaped.
 std::string MarkdownCell(std::string_view text);
 

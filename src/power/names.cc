@@ -55,6 +55,10 @@ std::optional<Enum> ValueIn(const Names<Enum, n>& names, std::string_view name) 
 
 }  // namespace
 
+bool IsPowerOrEnergy(const PowerChannel& channel) {
+  return channel.quantity == "power_mw" || channel.quantity == "energy_uj";
+}
+
 std::string_view PowerReasonName(PowerReason reason) { return NameIn(kReasons, reason); }
 std::optional<PowerReason> PowerReasonOf(std::string_view name) { return ValueIn(kReasons, name); }
 std::string_view ReadingKindName(ReadingKind kind) { return NameIn(kKinds, kind); }

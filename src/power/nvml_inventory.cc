@@ -211,8 +211,7 @@ class Taker {
   uint32_t AddChannel(PowerChannel channel, const Found& found) {
     channel.source = "nvml";
     channel.device = found.device.id;
-    const bool total = channel.quantity == "power_mw" || channel.quantity == "energy_uj";
-    channel.in_total = total && channel.domain == "gpu";
+    channel.in_total = IsPowerOrEnergy(channel) && channel.domain == "gpu";
     taken_.inventory.channels.push_back(std::move(channel));
     return static_cast<uint32_t>(taken_.inventory.channels.size() - 1);
   }

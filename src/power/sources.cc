@@ -49,10 +49,6 @@ std::optional<PowerInventory> DiscoverWithin(const std::shared_ptr<Reader>& read
 
 }  // namespace
 
-bool IsPowerOrEnergy(const PowerChannel& channel) {
-  return channel.quantity == "power_mw" || channel.quantity == "energy_uj";
-}
-
 absl::StatusOr<std::vector<FoundReader>> FindReaders(const PowerSourceOptions& options,
                                                      int64_t hung_after_ns,
                                                      std::vector<PowerAbsence>* absences) {

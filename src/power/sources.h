@@ -24,9 +24,6 @@ absl::StatusOr<std::vector<FoundReader>> FindReaders(const PowerSourceOptions& o
                                                      int64_t hung_after_ns,
                                                      std::vector<PowerAbsence>* absences);
 
-// Whether energy can come from it.
-bool IsPowerOrEnergy(const PowerChannel& channel);
-
 }  // namespace xplane_time::power
 
 #endif  // XPLANE_TIME_SRC_POWER_SOURCES_H_

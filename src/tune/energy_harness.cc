@@ -41,10 +41,6 @@ bool IsEnergyOf(std::string_view harness_device, std::string_view source, std::s
                                             });
 }
 
-bool IsPowerOrEnergy(const PowerChannel& channel) {
-  return channel.quantity == "power_mw" || channel.quantity == "energy_uj";
-}
-
 const WindowSummary* FindWindow(const PowerSummary& summary, const std::string& name) {
   const auto at = std::find_if(summary.windows.begin(), summary.windows.end(),
                                [&](const WindowSummary& each) { return each.name == name; });

@@ -40,10 +40,6 @@ bool IsMarkOf(std::string_view line, const char* edge, std::string_view name) {
   return mark.is_object() && mark.contains(edge) && mark[edge] == name;
 }
 
-bool IsEnergy(const PowerChannel& channel) {
-  return channel.quantity == "energy_uj" || channel.quantity == "power_mw";
-}
-
 class RecorderTelemetry : public Telemetry {
  public:
   explicit RecorderTelemetry(std::unique_ptr<PowerRecorder> recorder)
@@ -78,7 +74,7 @@ bool RecorderTelemetry::ReadHeader() {
   machine_ = header.value("machine", Json::object());
   std::set<std::string> sources;
   for (const PowerChannel& each : recorder_->inventory().channels) {
-    if (IsEnergy(each)) sources.insert(each.source);
+    if (IsPowerOrEnergy(each)) sources.insert(each.source);
   }
   std::set<std::string> names;  // of periods_ns: sorted, as `s` counts them
   const Json periods = header.value("periods_ns", Json::object());
