@@ -1,10 +1,11 @@
 // Simulates the decider and the rules of other tools on devices whose noise is known.
 //
-//   decide_simulation [promises|noise|curve] [TRIALS]
+//   decide_simulation [promises|noise|mixed|curve] [TRIALS]
 //
 // promises: the cases of docs/deciding.md with their limits, exit status 1 where one is missed.
-// noise: the same cases under other noise. curve: error against runs, other rules beside ours.
-// Markdown on standard output. Seeds are fixed: the same numbers each time.
+// noise: the same cases under other noise. mixed: variants that differ in noise. curve: error
+// against runs, other rules beside ours. Markdown on standard output. Seeds are fixed: the same
+// numbers each time.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -40,6 +41,7 @@ struct Case {
   DecideConfig config;
   Limits limits;
   enum class Wrong : uint8_t { kRegret, kNotTied, kNotKept } wrong = Wrong::kRegret;
+  LogTimes sds = {};  // of each variant's samples; empty: the noise's
 };
 
 struct Outcome {
@@ -120,7 +122,12 @@ Trial RunCase(const Case& c, const Noise& noise, uint64_t seed) {
   }
   Space space;
   for (const uint32_t i : drawn.from) space.variants.push_back({.id = std::to_string(i)});
-  Device device({.log_times = drawn.log_times, .noise = noise, .seed = random.Next()});
+  std::vector<double> sds;
+  if (c.sds) {
+    const std::vector<double> ordered = c.sds(random);
+    for (const uint32_t i : drawn.from) sds.push_back(ordered[i]);
+  }
+  Device device({.log_times = drawn.log_times, .noise = noise, .sds = sds, .seed = random.Next()});
   absl::StatusOr<Decider> decider = Decider::Open(std::move(space), config);
   Trial trial;
   while (const Batch* next = decider->Next()) {
@@ -207,10 +214,14 @@ bool PrintRow(const Case& c, const Outcome& outcome) {
   return passed;
 }
 
-bool PrintCases(const Noise& noise, int trials, double tolerance, bool limit_runs) {
+void PrintHead() {
   std::printf(
       "| case | wrong | upper 95 %% | at most | runs mean / p95 | at most | batches | |\n"
       "|---|---|---|---|---|---|---|---|\n");
+}
+
+bool PrintCases(const Noise& noise, int trials, double tolerance, bool limit_runs) {
+  PrintHead();
   bool passed = true;
   for (Case c : Promises()) {
     if (!limit_runs && c.limits.wrong == 0) continue;
@@ -219,6 +230,49 @@ bool PrintCases(const Noise& noise, int trials, double tolerance, bool limit_run
     if (c.config.budget_runs && noise.sd > 0.02) c.limits.wrong = 0;
     if (!limit_runs) c.limits.mean = c.limits.p95 = 0;
     passed &= PrintRow(c, Repeat(trials, [&](uint64_t seed) { return RunCase(c, noise, seed); }));
+  }
+  return passed;
+}
+
+// Variants that differ in noise: the fastest is the odd one, or each has its own.
+bool PrintMixed(int trials) {
+  struct Mixed {
+    const char* name;
+    LogTimes log_times, sds;
+  };
+  std::vector<double> twenty;
+  for (int i = 0; i < 20; ++i) twenty.push_back(1 + 0.01 * i);
+  const auto odd = [](size_t variants, double fastest, double others) {
+    std::vector<double> sds(variants, others);
+    sds[0] = fastest;
+    return [sds](decide::Random&) { return sds; };
+  };
+  const auto log_normal = [](int variants) {
+    return [=](decide::Random& random) {
+      std::vector<double> sds;
+      for (int i = 0; i < variants; ++i) sds.push_back(0.01 * std::exp2(random.Normal()));
+      return sds;
+    };
+  };
+  const Limits limits = {.wrong = DecideConfig().alpha};
+  bool passed = true;
+  PrintHead();
+  for (const auto& [name, log_times, sds] :
+       {Mixed{"20, 1 % apart each; noise 5 % of the fastest, 0.3 % of the others", Fixed(twenty),
+              odd(20, 0.05, 0.003)},
+        Mixed{"the same, 2 % and 0.5 %", Fixed(twenty), odd(20, 0.02, 0.005)},
+        Mixed{"the same, 0.3 % and 2 %", Fixed(twenty), odd(20, 0.003, 0.02)},
+        Mixed{"4, 1 % apart each; 3 % and 0.5 %", Fixed({1, 1.01, 1.02, 1.03}),
+              odd(4, 0.03, 0.005)},
+        Mixed{"20, 1 % apart each; noise log-normal, 1 %, factor 2", Fixed(twenty), log_normal(20)},
+        Mixed{"64, log-normal 25 %; noise the same", LogNormal(64, 0.25), log_normal(64)},
+        Mixed{"64, log-normal 2 %; noise the same", LogNormal(64, 0.02), log_normal(64)}}) {
+    Case c;
+    c.name = name;
+    c.log_times = log_times;
+    c.sds = sds;
+    c.limits = limits;
+    passed &= PrintRow(c, Repeat(trials, [&](uint64_t seed) { return RunCase(c, {}, seed); }));
   }
   return passed;
 }
@@ -337,8 +391,9 @@ void PrintCurve(int trials) {
 int Main(int argc, char** argv) {
   const std::string_view table = argc > 1 ? argv[1] : "promises";
   const int trials = argc > 2 ? std::atoi(argv[2]) : 4000;
-  if (trials < 1 || (table != "promises" && table != "noise" && table != "curve")) {
-    std::fprintf(stderr, "usage: decide_simulation [promises|noise|curve] [TRIALS]\n");
+  if (trials < 1 ||
+      (table != "promises" && table != "noise" && table != "mixed" && table != "curve")) {
+    std::fprintf(stderr, "usage: decide_simulation [promises|noise|mixed|curve] [TRIALS]\n");
     return 64;
   }
   std::printf("%d trials a row\n\n", trials);
@@ -348,7 +403,8 @@ int Main(int argc, char** argv) {
   }
   const bool passed = table == "promises"
                           ? PrintCases({}, trials, /*tolerance=*/1, /*limit_runs=*/true)
-                          : PrintNoise(trials);
+                      : table == "mixed" ? PrintMixed(trials)
+                                         : PrintNoise(trials);
   return passed ? 0 : 1;
 }
 

@@ -11,6 +11,15 @@ namespace {
 
 // The pooled spread counts for at most so many rounds of a pair: variants differ in noise.
 constexpr double kMaxPriorDf = 12;
+// A pair that scatters more than that, as a normal score, is not as the others are.
+constexpr double kNoisier = 2;
+
+// Normal score of a ratio of two estimated variances, where both are the same (Paulson 1942).
+double VarianceScore(double ratio, double df, double prior_df) {
+  const double root = std::cbrt(ratio);
+  const double a = 2 / (9 * df), b = 2 / (9 * prior_df);
+  return ((1 - b) * root - (1 - a)) / std::sqrt(b * root * root + a);
+}
 
 // The leader may have many more cells than the other: they are skipped, not walked through.
 using CellIterator = std::vector<Cell>::const_iterator;
@@ -38,6 +47,10 @@ Comparison FromRatios(std::vector<double> ratios, double prior_df, double prior_
   result.centre = Biweight(ratios, median, scale);
   const double own_df = static_cast<double>(mean.kept) - 1 - lost_df;
   if (own_df < 1) return result;
+  if (prior_df > 0 &&
+      VarianceScore(mean.squares / own_df / (prior_sd * prior_sd), own_df, prior_df) > kNoisier) {
+    return FromRatios(std::move(ratios), 0, 0, lost_df);
+  }
   result.df = prior_df + own_df;
   result.sd = std::max(std::sqrt((prior + mean.squares) / result.df), kLeastSd);
   result.se = result.sd / std::sqrt(static_cast<double>(mean.kept));
@@ -93,13 +106,23 @@ Comparison Comparer::Estimate(uint32_t a, uint32_t b) const {
   return result;
 }
 
+// The pair's own rounds are part of the pool: what is beyond them is a prior, of ratios.
+Comparer::Prior Comparer::SpreadOfOthers(std::vector<double> ratios) const {
+  const double median = Median(ratios);
+  const double reach = OutlierReach(static_cast<double>(ratios.size())) * RobustSd(ratios, median);
+  const SkippedMean own = MeanWithin(ratios, median, reach);
+  const double df = fit_.df - (static_cast<double>(ratios.size()) - 1);
+  if (df < 1) return {};
+  const double squares = 2 * fit_.sd * fit_.sd * fit_.df - own.squares;
+  return {.df = std::min(df, kMaxPriorDf),
+          .sd = std::max(std::sqrt(std::max(squares, 0.0) / df), kLeastSd)};
+}
+
 Comparison Comparer::Direct(std::vector<double> ratios) const {
-  // The pair's own rounds are part of the pool: only what is beyond them is a prior.
-  const double own_df = static_cast<double>(ratios.size()) - 1;
-  const double prior_df = std::clamp(fit_.df - own_df, 0.0, kMaxPriorDf);
   // An effect that was fitted has used up one.
   const double lost_df = fit_.first_slot != 0 ? 1 : 0;
-  Comparison result = FromRatios(std::move(ratios), prior_df, std::sqrt(2.0) * fit_.sd, lost_df);
+  const auto [prior_df, prior_sd] = SpreadOfOthers(ratios);
+  Comparison result = FromRatios(std::move(ratios), prior_df, prior_sd, lost_df);
   result.pooled = observations_->variants() > 2;
   return result;
 }
@@ -155,6 +178,9 @@ double Comparer::SpikeChance(uint32_t variant, std::span<const Screened> ratios)
   if (ratios.size() == 1 && (fit_.spikes.samples() < kKnowsSpikes || Level(variant) > fence_)) {
     return 1;
   }
+  // The two fastest are farther from each other than from the other variant: it may scatter so.
+  const double least = ratios.front().log_ratio;
+  if (ratios.size() > 1 && ratios[1].log_ratio - least > least) return 1;
   double chance = 1;
   for (const Screened& ratio : ratios) {
     const double beyond_noise = ratio.log_ratio - kNoise * fit_.sd;

@@ -1,8 +1,8 @@
 // Comparer: one variant against another.
 //
 // From four common rounds on, a pair stands on these rounds alone: log-ratios within the
-// rounds, outliers skipped, spread from the pair itself, moderated by the pooled one (Smyth
-// 2004) while it has few rounds of its own. With fewer, samples are compared through the
+// rounds, outliers skipped, spread from the pair itself, moderated by that of the others (Smyth
+// 2004) while it has few rounds of its own and scatters as they do. With fewer, samples are compared through the
 // two-way fit and count as screening: what is kept is the fastest sample and those that agree
 // with it, since spikes only ever slow down.
 //
@@ -64,6 +64,10 @@ class Comparer {
   }
   std::vector<double> Adjusted(uint32_t variant) const;
   Cluster FastestCluster(uint32_t variant) const;
+  struct Prior {
+    double df = 0, sd = 0;
+  };
+  Prior SpreadOfOthers(std::vector<double> ratios) const;
   Comparison Direct(std::vector<double> ratios) const;
   std::vector<Screened> ScreenedRatios(uint32_t a, uint32_t b, double level_of_b) const;
   double SpikeChance(uint32_t variant, std::span<const Screened> ratios) const;

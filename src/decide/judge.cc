@@ -9,7 +9,7 @@
 namespace xplane_time::decide {
 namespace {
 
-constexpr std::string_view kRule = "race.v1";
+constexpr std::string_view kRule = "race.v2";
 constexpr uint64_t kBootstrapStream = 2;
 constexpr size_t kReplicates = 2000;
 

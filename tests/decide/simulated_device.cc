@@ -41,8 +41,9 @@ RoundResult SimulatedDevice::Run(uint64_t batch, uint64_t round, std::span<const
   const double slope = config_.noise.slope * random_.Normal() / kSlopeRuns;
   RoundResult result{.batch = batch, .round = round};
   for (uint32_t slot = 0; slot < order.size(); ++slot) {
+    const double sd = config_.sds.empty() ? config_.noise.sd : config_.sds[order[slot]];
     const double log_time = config_.log_times[order[slot]] + drift + slope * slot +
-                            config_.noise.sd * random_.Normal() + Spike() +
+                            sd * random_.Normal() + Spike() +
                             (slot == 0 ? std::log1p(config_.noise.first_run) : 0);
     result.samples.push_back(
         {.variant = order[slot], .slot = slot, .t_ps = std::llround(kUnitPs * std::exp(log_time))});

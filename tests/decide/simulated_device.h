@@ -36,6 +36,7 @@ class SimulatedDevice {
   struct Config {
     std::vector<double> log_times;
     Noise noise = {};
+    std::vector<double> sds = {};  // of each variant's samples; empty: the noise's
     uint64_t seed = 0;
   };
   explicit SimulatedDevice(Config config) : config_(std::move(config)), random_(config_.seed) {}

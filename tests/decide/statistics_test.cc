@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "decide/boundary.h"
+#include "decide/comparer.h"
 #include "decide/orders.h"
 #include "decide/robust.h"
 
@@ -191,6 +192,18 @@ TEST(Boundary, CrossesAtTheNullNoMoreOftenThanAlpha) {
   }
   EXPECT_LE(crossed, kAlpha * kWalks);
   EXPECT_GE(crossed, 0.2 * kAlpha * kWalks);  // and is not so cautious as to waste runs
+}
+
+TEST(Comparison, BorrowsTheSpreadOfOthersUnlessItsOwnRefutesIt) {
+  using decide::FromRatios;
+  const std::vector<double> calm = {0.010, 0.012, 0.009, 0.011};
+  const std::vector<double> wild = {0.010, 0.060, -0.050, 0.030};
+  constexpr double kOthersDf = 12, kOthersSd = 0.002;
+  EXPECT_EQ(FromRatios(calm, kOthersDf, kOthersSd).df, kOthersDf + 3);
+  const decide::Comparison own = FromRatios(wild), lent = FromRatios(wild, kOthersDf, kOthersSd);
+  EXPECT_EQ(lent.df, 3);
+  EXPECT_EQ(lent.sd, own.sd);
+  EXPECT_EQ(lent.log_ratio, own.log_ratio);
 }
 
 TEST(Orders, EachIsFirstAndFollowsEachOtherEquallyOften) {
