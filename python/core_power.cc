@@ -49,6 +49,7 @@ class PySummary {
   nb::object Energies() const { return table_to_python(arrow::PowerEnergiesTable(summary_)); }
   nb::object Gauges() const { return table_to_python(arrow::PowerGaugesTable(summary_)); }
   nb::object Readers() const { return table_to_python(arrow::PowerReadersTable(summary_)); }
+  nb::object Repeats() const { return table_to_python(arrow::PowerRepeatsTable(summary_)); }
   std::string Json() const { return output::PowerJson(summary_, {}); }
   std::string Svg() const { return output::PowerSvg(summary_); }
   bool complete() const { return summary_.complete; }
@@ -135,6 +136,7 @@ void AddPower(nb::module_* module, nb::object (*to_python)(arrow::Table table)) 
       .def("energies", &PySummary::Energies)
       .def("gauges", &PySummary::Gauges)
       .def("readers", &PySummary::Readers)
+      .def("repeats", &PySummary::Repeats)
       .def("json", &PySummary::Json)
       .def("svg", &PySummary::Svg)
       .def("doubts", &PySummary::Doubts)

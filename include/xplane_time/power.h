@@ -218,14 +218,15 @@ struct GaugeSummary {
 // may not be read at all does not make it unknown: it has the reason, and `missing` names it.
 struct PowerTotal {
   std::optional<double> energy_j = {}, mean_w = {};
-  double coverage = 0;  // the least one
+  std::optional<double> active_j = {};  // less idle; empty without a window of idle
+  double coverage = 0;                  // the least one
   PowerReason reason = PowerReason::kKnown;
   std::string missing = {};  // "nvml GPU-1234 gpu", the first energy that is not known
 };
 
 struct WindowSummary {
   std::string name;
-  uint64_t number = 0;  // of windows of one name
+  uint64_t number = 1;  // of windows of one name, from 1
   int64_t begin_ns = 0, end_ns = 0;
   int64_t begin_unix_ns = 0;
   int64_t suspended_ns = 0;
@@ -233,6 +234,16 @@ struct WindowSummary {
   std::vector<EnergyEstimate> energies;
   std::vector<GaugeSummary> gauges;
   PowerTotal total;
+};
+
+// Of the windows of one name where there are several: what one of them takes.
+struct RepeatedEnergy {
+  std::string window;
+  std::string source, device, domain;  // source "total": the windows' totals
+  uint64_t windows = 0;
+  uint64_t known = 0;  // with an energy; the next four are of these
+  std::optional<double> mean_j = {}, std_j = {}, min_j = {}, max_j = {};  // std_j: from two on
+  double mean_s = 0, std_s = 0;                                           // of all
 };
 
 // Power over the time of the recording, for a plot.
@@ -269,7 +280,8 @@ struct PowerSummary {
   std::string host = {};
   std::optional<int64_t> start_unix_ns = {};
   PowerInventory inventory;
-  std::vector<WindowSummary> windows;  // the whole recording first, then as they began
+  std::vector<WindowSummary> windows;   // the whole recording first, then as they began
+  std::vector<RepeatedEnergy> repeats;  // by name, as they began
   std::vector<ReaderQuality> readers;
   std::vector<PowerFinding> findings;
   std::vector<PowerSeries> series;

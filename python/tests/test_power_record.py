@@ -24,7 +24,10 @@ class Power(unittest.TestCase):
                 time.sleep(0.02)
             p.end("outer")
         self.assertEqual([(each.window, each.number) for each in p.totals],
-                         [(None, 0), ("outer", 0), ("inner", 0), ("inner", 1)])
+                         [(None, 1), ("outer", 1), ("inner", 1), ("inner", 2)])
+        repeat, = p.repeats
+        self.assertEqual((repeat["window"], repeat["windows"], repeat["known"]), ("inner", 2, 2))
+        self.assertAlmostEqual(repeat["mean_j"], p.energy_j("inner") / 2)
         for row in p.energies:
             seconds = (row["end_ns"] - row["begin_ns"]) / 1e9
             self.assertAlmostEqual(row["energy_j"], 100 * seconds * row["coverage"], places=6)

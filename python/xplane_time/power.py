@@ -61,6 +61,11 @@ class Summary:
         return Table(cast(_core.Table, self._summary.readers()), self.doubts)
 
     @property
+    def repeats(self) -> Table:
+        """Windows of one name, where there are several, as a row a sensor: mean_j, std_j, mean_s."""
+        return Table(cast(_core.Table, self._summary.repeats()), self.doubts)
+
+    @property
     def totals(self) -> list[Total]:
         """Of each window, the whole recording (window None) first."""
         return [Total(name or None, number, energy_j, mean_w, coverage, reason)

@@ -112,4 +112,8 @@ Table PowerReadersTable(const PowerSummary& summary) {
   return MakeTable(std::span(summary.readers));
 }
 
+Table PowerRepeatsTable(const PowerSummary& summary) {
+  return MakeTable(std::span(summary.repeats));
+}
+
 }  // namespace xplane_time::arrow

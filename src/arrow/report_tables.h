@@ -29,6 +29,7 @@ Table StatsTable(const PlanesReport& report);
 Table PowerEnergiesTable(const PowerSummary& summary);
 Table PowerGaugesTable(const PowerSummary& summary);
 Table PowerReadersTable(const PowerSummary& summary);
+Table PowerRepeatsTable(const PowerSummary& summary);
 
 }  // namespace xplane_time::arrow
 

@@ -1,11 +1,13 @@
 #include "output/power.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "output/csv_lines.h"
 #include "output/page.h"
 #include "output/power_sources.h"
@@ -17,12 +19,13 @@ namespace xplane_time::output {
 namespace {
 
 constexpr size_t kWindows = 20, kNameWidth = 8, kDomainWidth = 18;
-constexpr double kNsPerS = 1e9, kJPerKwh = 3.6e6;
+constexpr double kNsPerS = 1e9, kJPerKwh = 3.6e6, kWhPerKwh = 1e3;
 
 std::string Number(const std::optional<double>& value) {
   if (!value.has_value()) return "-";
   if (*value == 0) return "0";
   const double size = std::abs(*value);
+  if (size < 0.00005) return "0";  // as all that is smaller than the last digit
   return FormatFixed(*value, size >= 1000 ? 0 : size >= 100 ? 1 : size >= 1 ? 2 : 4);
 }
 
@@ -73,7 +76,7 @@ void AddTotal(const WindowSummary& window, Cells* cells) {
   cells->mean.push_back(Number(window.total.mean_w));
   cells->peak.push_back("-");
   cells->covered.push_back(window.total.energy_j ? FormatPercent(window.total.coverage) : "-");
-  cells->active.push_back("-");
+  cells->active.push_back(Number(window.total.active_j));
   const PowerTotal& total = window.total;
   std::string remark = total.energy_j ? "" : std::string(PowerReasonName(total.reason));
   if (total.energy_j && !total.missing.empty()) remark = "without " + Printable(total.missing);
@@ -119,6 +122,55 @@ Section EnergySection(const PowerSummary& summary, size_t most) {
   return section;
 }
 
+// Of windows of one name.
+Section RepeatSection(const PowerSummary& summary, size_t most) {
+  std::vector<std::string> names, sensors, windows, energy, spread, seconds, seconds_spread;
+  const size_t shown = std::min(most, summary.repeats.size());
+  for (size_t i = 0; i < shown; ++i) {
+    const RepeatedEnergy& row = summary.repeats[i];
+    names.push_back(Printable(row.window));
+    sensors.push_back(Printable(DomainName(summary, row.source, row.device, row.domain)));
+    windows.push_back(row.known == row.windows ? absl::StrCat(row.windows)
+                                               : absl::StrCat(row.known, " of ", row.windows));
+    energy.push_back(Number(row.mean_j));
+    spread.push_back(Number(row.std_j));
+    seconds.push_back(Number(row.mean_s));
+    seconds_spread.push_back(Number(row.std_s));
+  }
+  Section section;
+  section.title = "energy, windows of one name";
+  section.grid.columns = {NameColumn("window", std::move(names), kNameWidth),
+                          NameColumn("sensor", std::move(sensors), kDomainWidth),
+                          NumberColumn("windows", std::move(windows)),
+                          NumberColumn("mean J", std::move(energy)),
+                          NumberColumn("std J", std::move(spread)),
+                          NumberColumn("mean s", std::move(seconds)),
+                          NumberColumn("std s", std::move(seconds_spread), /*drop=*/1)};
+  if (shown < summary.repeats.size()) {
+    section.notes.push_back(MoreNote(summary.repeats.size() - shown, "rows", "--format json"));
+  }
+  return section;
+}
+
+// What the energies mean for the climate, of each window that is shown.
+Section CarbonSection(const PowerSummary& summary, const CarbonModel& carbon, size_t most) {
+  std::vector<std::string> windows, wh, grams;
+  for (size_t i = 0; i < std::min(most, summary.windows.size()); ++i) {
+    const auto modelled = CarbonOf(summary.windows[i].total, carbon);
+    if (!modelled.has_value()) continue;
+    windows.push_back(Printable(WindowName(summary.windows[i])));
+    wh.push_back(Number(modelled->kwh * kWhPerKwh));
+    grams.push_back(Number(modelled->co2e_g));
+  }
+  Section section;
+  section.title =
+      absl::StrCat("modelled, ", Number(carbon.g_per_kwh), " g CO2e/kWh, PUE ", Number(carbon.pue));
+  section.grid.columns = {NameColumn("window", std::move(windows), kNameWidth),
+                          NumberColumn("Wh", std::move(wh)),
+                          NumberColumn("CO2e g", std::move(grams))};
+  return section;
+}
+
 // How a quantity is shown: by the unit that ends its name.
 struct Shown {
   std::string name;
@@ -140,24 +192,35 @@ Shown ShownAs(const std::string& quantity) {
   return {quantity};
 }
 
-// Of the first window: what is read besides power and energy.
+// Bits or steps: a mean of them says nothing.
+bool HasMean(std::string_view quantity) {
+  return quantity != "throttle_reasons" && quantity != "pstate";
+}
+
+// Of the first window: what is read besides power and energy. What never changed is a note.
 Section GaugeSection(const PowerSummary& summary) {
-  std::vector<std::string> sensors, names, n, avg, max, median, min;
+  std::vector<std::string> sensors, names, n, avg, max, median, min, constant;
   Section section;
   if (summary.windows.empty()) return section;
   for (const GaugeSummary& gauge : summary.windows[0].gauges) {
     const PowerChannel& channel = summary.inventory.channels[gauge.channel];
     if (IsPowerOrEnergy(channel)) continue;
     const Shown shown = ShownAs(channel.quantity);
+    const std::string sensor =
+        Printable(DomainName(summary, channel.source, channel.device, channel.domain));
     const auto cell = [&](const std::optional<double>& value) {
       return value ? Number(*value / shown.per_unit) : std::string("-");
     };
-    sensors.push_back(
-        Printable(DomainName(summary, channel.source, channel.device, channel.domain)));
+    if (gauge.n > 1 && gauge.min == gauge.max) {
+      constant.push_back(absl::StrCat(sensor, " ", Printable(shown.name), " ", cell(gauge.max)));
+      continue;
+    }
+    sensors.push_back(sensor);
     names.push_back(Printable(shown.name));
     n.push_back(absl::StrCat(gauge.n));
-    avg.push_back(cell(gauge.avg));
-    median.push_back(cell(gauge.median));
+    const bool has_mean = HasMean(channel.quantity);
+    avg.push_back(has_mean ? cell(gauge.avg) : "-");
+    median.push_back(has_mean ? cell(gauge.median) : "-");
     min.push_back(cell(gauge.min));
     max.push_back(cell(gauge.max));
   }
@@ -169,6 +232,7 @@ Section GaugeSection(const PowerSummary& summary) {
                           NumberColumn("median", std::move(median)),
                           NumberColumn("min", std::move(min)),
                           NumberColumn("max", std::move(max))};
+  if (!constant.empty()) section.notes.push_back("constant: " + absl::StrJoin(constant, "; "));
   return section;
 }
 
@@ -194,8 +258,19 @@ Section ReaderSection(const PowerSummary& summary) {
   return section;
 }
 
-// What is missing, wrong, or modelled.
-std::vector<std::string> Remarks(const PowerSummary& summary, const CarbonModel& carbon) {
+// Those that have something to say.
+std::vector<Section> Sections(const PowerSummary& summary, size_t most, const CarbonModel& carbon) {
+  std::vector<Section> sections = {EnergySection(summary, most)};
+  for (Section& section :
+       std::array{RepeatSection(summary, most), CarbonSection(summary, carbon, most),
+                  GaugeSection(summary), ReaderSection(summary)}) {
+    if (section.grid.rows() > 0 || !section.notes.empty()) sections.push_back(std::move(section));
+  }
+  return sections;
+}
+
+// What is missing or wrong.
+std::vector<std::string> Remarks(const PowerSummary& summary) {
   std::vector<std::string> lines;
   for (const PowerAbsence& absence : summary.inventory.absences) {
     lines.push_back(absl::StrCat("not there: ", AbsenceLine(absence)));
@@ -203,15 +278,6 @@ std::vector<std::string> Remarks(const PowerSummary& summary, const CarbonModel&
   for (const PowerFinding& finding : summary.findings) {
     lines.push_back(
         Printable(absl::StrCat(finding.code, " (", finding.count, "): ", finding.message)));
-  }
-  for (const WindowSummary& window : summary.windows) {
-    const auto modelled = CarbonOf(window.total, carbon);
-    if (!modelled.has_value()) continue;
-    lines.push_back(absl::StrCat(
-        "modelled: ", Printable(WindowName(window)), ": ", FormatFixed(modelled->kwh, 6), " kWh, ",
-        FormatFixed(modelled->co2e_g, 3), " g CO2e (", Number(carbon.g_per_kwh), " g/kWh, PUE ",
-        Number(carbon.pue), ")"));
-    break;  // of the first window; JSON has every one
   }
   return lines;
 }
@@ -241,7 +307,7 @@ std::string DomainName(const PowerSummary& summary, const std::string& source,
 
 std::string WindowName(const WindowSummary& window) {
   if (window.name.empty()) return "whole run";
-  return window.number == 0 ? window.name : absl::StrCat(window.name, " #", window.number + 1);
+  return window.number == 1 ? window.name : absl::StrCat(window.name, " #", window.number);
 }
 
 void VisitRow(const EnergyEstimate& energy, FieldSink* sink) {
@@ -302,6 +368,21 @@ void VisitRow(const PowerGaugeRow& row, FieldSink* sink) {
   sink->Field("reason", ReasonOrNull(row.gauge.reason));
 }
 
+void VisitRow(const RepeatedEnergy& row, FieldSink* sink) {
+  sink->Field("window", std::string_view(row.window));
+  sink->Field("source", std::string_view(row.source));
+  sink->Field("device", std::string_view(row.device));
+  sink->Field("domain", std::string_view(row.domain));
+  sink->Field("windows", row.windows);
+  sink->Field("known", row.known);
+  sink->Field("mean_j", row.mean_j);
+  sink->Field("std_j", row.std_j);
+  sink->Field("min_j", row.min_j);
+  sink->Field("max_j", row.max_j);
+  sink->Field("mean_s", row.mean_s);
+  sink->Field("std_s", row.std_s);
+}
+
 void VisitRow(const ReaderQuality& reader, FieldSink* sink) {
   sink->Field("source", std::string_view(reader.source));
   sink->Field("period_ns", reader.period_ns);
@@ -342,11 +423,10 @@ std::string PowerTable(const PowerSummary& summary, const OutputOptions& options
                        const CarbonModel& carbon) {
   Page page(options);
   if (!summary.complete) page.Line("the log ends early: what follows is up to there", kYellow);
-  page.Add(EnergySection(summary, options.top.value_or(kWindows)), /*tell_dropped=*/true);
-  const Section gauges = GaugeSection(summary);
-  if (gauges.grid.rows() > 0) page.Add(gauges, /*tell_dropped=*/true);
-  if (!summary.readers.empty()) page.Add(ReaderSection(summary), /*tell_dropped=*/true);
-  const std::vector<std::string> remarks = Remarks(summary, carbon);
+  for (const Section& section : Sections(summary, options.top.value_or(kWindows), carbon)) {
+    page.Add(section, /*tell_dropped=*/true);
+  }
+  const std::vector<std::string> remarks = Remarks(summary);
   if (!remarks.empty()) page.Line("");
   for (const std::string& remark : remarks) page.Wrapped(remark, kDim);
   return std::move(page).Take();
@@ -355,15 +435,13 @@ std::string PowerTable(const PowerSummary& summary, const OutputOptions& options
 std::string PowerMarkdown(const PowerSummary& summary, const OutputOptions& options,
                           const CarbonModel& carbon) {
   std::string out;
-  for (const Section& section :
-       {EnergySection(summary, options.top.value_or(summary.windows.size())), GaugeSection(summary),
-        ReaderSection(summary)}) {
-    if (section.title.empty()) continue;
+  const size_t all = std::max(summary.windows.size(), summary.repeats.size());
+  for (const Section& section : Sections(summary, options.top.value_or(all), carbon)) {
     out.append(out.empty() ? "### " : "\n### ").append(MarkdownCell(section.title)).append("\n");
     if (section.grid.rows() > 0) out.append("\n").append(MarkdownGrid(section.grid));
     for (const std::string& note : section.notes) out.append("\n").append(note).append("\n");
   }
-  const std::vector<std::string> remarks = Remarks(summary, carbon);
+  const std::vector<std::string> remarks = Remarks(summary);
   if (!remarks.empty()) out.push_back('\n');
   for (const std::string& remark : remarks) {
     out.append("- ").append(MarkdownCell(remark)).append("\n");

@@ -68,6 +68,7 @@ std::vector<PowerGaugeRow> PowerGaugeRows(const PowerSummary& summary);
 void VisitRow(const PowerGaugeRow& row, FieldSink* sink);
 void VisitRow(const ReaderQuality& reader, FieldSink* sink);
 void VisitRow(const EnergyEstimate& energy, FieldSink* sink);
+void VisitRow(const RepeatedEnergy& row, FieldSink* sink);
 void VisitRow(const PowerRow& row, FieldSink* sink);
 
 // "nvml 0 gpu", or with the device's id where it has no index.

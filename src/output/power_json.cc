@@ -73,6 +73,7 @@ Json WindowJson(const WindowSummary& window, const CarbonModel& model) {
           {"total",
            {{"energy_j", OrNull(window.total.energy_j)},
             {"mean_w", OrNull(window.total.mean_w)},
+            {"active_j", OrNull(window.total.active_j)},
             {"coverage", window.total.coverage},
             {"reason", ReasonOrNull(window.total.reason)},
             {"missing", TextOrNull(window.total.missing)}}},
@@ -122,6 +123,11 @@ std::string PowerJson(const PowerSummary& summary, const CarbonModel& carbon) {
   document.Section("absent", summary.inventory.absences, AbsenceJson);
   document.Section("windows", summary.windows,
                    [&](const WindowSummary& window) { return WindowJson(window, carbon); });
+  document.Section("repeats", summary.repeats, [](const RepeatedEnergy& repeat) {
+    JsonRow row;
+    VisitRow(repeat, &row);
+    return row.Take();
+  });
   document.Section("readers", summary.readers, ReaderJson);
   document.Section("series", summary.series, SeriesJson);
   document.Section("findings", summary.findings, [](const PowerFinding& finding) -> Json {

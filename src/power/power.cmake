@@ -23,8 +23,9 @@ add_library(xplane_time_power STATIC
   power/process.cc
   power/rapl.cc
   power/recorder.cc
-  power/sensor.cc
+  power/repeats.cc
   power/replay.cc
+  power/sensor.cc
   power/series.cc
   power/sources.cc
   power/summarizer.cc

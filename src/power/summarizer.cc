@@ -170,7 +170,7 @@ uint32_t Summarizer::Open(int64_t t_ns, std::string_view name) {
   const auto window = static_cast<uint32_t>(summary_.windows.size());
   WindowSummary& summary = summary_.windows.emplace_back();
   summary.name = name;
-  if (!name.empty()) summary.number = numbers_[summary.name]++;
+  if (!name.empty()) summary.number = ++numbers_[summary.name];
   summary.begin_ns = t_ns;
   if (clocks_.has_value()) {
     summary.begin_unix_ns = SaturatingAdd(clocks_->realtime_ns - clocks_->monotonic_ns, t_ns);

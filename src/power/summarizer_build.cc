@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "power/repeats.h"
 #include "power/summarizer.h"
 #include "timing/saturate.h"
 
@@ -315,6 +316,17 @@ PowerTotal TotalOf(const std::vector<EnergyEstimate>& energies, const std::strin
   return total;
 }
 
+// Of the total: only where idle is known of all that is in it.
+std::optional<double> ActiveOf(const WindowSummary& window) {
+  std::optional<double> active_j;
+  for (const EnergyEstimate& each : window.energies) {
+    if (!each.in_total) continue;
+    if (!each.active_j.has_value()) return std::nullopt;
+    active_j = active_j.value_or(0) + *each.active_j;
+  }
+  return active_j;
+}
+
 }  // namespace
 
 // The idle power is that of all windows of that name together.
@@ -339,6 +351,7 @@ void Summarizer::AddIdle() {
       energy.active_j = *energy.energy_j - *energy.idle_j;
     }
   }
+  for (WindowSummary& window : summary_.windows) window.total.active_j = ActiveOf(window);
 }
 
 int64_t Summarizer::SleptIn(const WindowSummary& window) const {
@@ -368,6 +381,7 @@ void Summarizer::Build(const LogEnd& end) {
     window.total = TotalOf(window.energies, denied);
   }
   AddIdle();
+  summary_.repeats = RepeatsOf(summary_.windows);
   for (const Domain& domain : domains) {
     const ChannelState* const state = domain.power != nullptr ? domain.power : domain.counter;
     if (state->series == nullptr) continue;

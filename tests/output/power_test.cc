@@ -86,7 +86,9 @@ TEST(Power, TheTableTellsEnergyReasonsAndFindings) {
   EXPECT_THAT(text, HasSubstr("shared"));
   EXPECT_THAT(text, HasSubstr("damaged_lines (1): line "));
   EXPECT_THAT(text, HasSubstr("not there: rapl: permission_denied: energy_uj; chmod"));
-  EXPECT_THAT(text, HasSubstr("modelled: whole run: "));
+  EXPECT_THAT(text, HasSubstr("modelled, 400.0 g CO2e/kWh, PUE 1.50\n"
+                              "window          Wh  CO2e g\n"
+                              "whole run     4.37    1.75\n"));
 }
 
 TEST(Power, TheSameNumbersInEveryFormat) {

@@ -117,7 +117,7 @@ TEST_F(RecorderTest, WindowsThatMakeNoSenseAreRefused) {
   EXPECT_TRUE(recorder->Stop().ok());
   const PowerSummary summary = Summed(Path("log"));
   ASSERT_THAT(summary.windows, SizeIs(3));
-  EXPECT_EQ(summary.windows[2].number, 1u);
+  EXPECT_EQ(summary.windows[2].number, 2u);
 }
 
 TEST_F(RecorderTest, GaugesOfTheCallerAreSummedUp) {

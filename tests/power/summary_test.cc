@@ -146,13 +146,44 @@ TEST(Summary, WindowsOfOneNameAreNumberedAndOneThatIsOpenIsCut) {
   log.Mark(1.6, "begin", "a");
   const PowerSummary summary = Summary(log);
   ASSERT_EQ(summary.windows.size(), 3u);
-  EXPECT_EQ(summary.windows[2].number, 1u);
+  EXPECT_EQ(summary.windows[2].number, 2u);
   EXPECT_TRUE(summary.windows[2].cut);
   EXPECT_TRUE(summary.windows[0].cut);
   EXPECT_FALSE(summary.complete);
   EXPECT_THAT(summary.findings, Contains(Field(&PowerFinding::code, "end_without_begin")));
   EXPECT_THAT(summary.findings, Contains(Field(&PowerFinding::code, "begin_of_open")));
   EXPECT_THAT(summary.findings, Contains(Field(&PowerFinding::code, "log_without_end")));
+}
+
+// 10 W for 1 s, 20 W for 1 s, and one of which nothing is known; another sensor is always 1 W.
+TEST(Summary, WindowsOfOneNameTogether) {
+  LogText log(kPower + "," + ChannelText("GPU-2", "power_mw", "instant"));
+  for (int i = 0; i <= 100; ++i) {
+    const double t = 0.05 * i;
+    if (i < 80) log.Read(t, 0, i < 40 ? "10000" : "20000");
+    log.Read(t, 1, "1000");
+    if (i == 10 || i == 50 || i == 86) log.Mark(t, "begin", "a");
+    if (i == 30 || i == 70 || i == 96) log.Mark(t, "end", "a");
+    if (i == 97) log.Mark(t, "begin", "b");
+  }
+  const PowerSummary summary = Summary(log.End(5));
+  ASSERT_EQ(summary.repeats.size(), 3u);
+  const RepeatedEnergy& first = summary.repeats[0];
+  EXPECT_EQ(first.window, "a");
+  EXPECT_EQ(first.device, "GPU-1");
+  EXPECT_EQ(first.windows, 3u);
+  EXPECT_EQ(first.known, 2u);
+  EXPECT_NEAR(first.mean_j.value(), 15, 1e-9);
+  EXPECT_NEAR(first.std_j.value(), std::sqrt(50), 1e-9);
+  EXPECT_NEAR(first.min_j.value(), 10, 1e-9);
+  EXPECT_NEAR(first.max_j.value(), 20, 1e-9);
+  EXPECT_NEAR(first.mean_s, 2.5 / 3, 1e-9);
+  EXPECT_NEAR(first.std_s, std::sqrt(0.25 / 3), 1e-9);
+  EXPECT_EQ(summary.repeats[1].device, "GPU-2");
+  EXPECT_EQ(summary.repeats[1].known, 3u);
+  EXPECT_EQ(summary.repeats[2].source, "total");
+  EXPECT_EQ(summary.repeats[2].known, 2u);
+  EXPECT_NEAR(summary.repeats[2].mean_j.value(), 16, 1e-9);
 }
 
 TEST(Summary, IdlePowerIsThatOfTheWindowsOfThatName) {
@@ -163,7 +194,9 @@ TEST(Summary, IdlePowerIsThatOfTheWindowsOfThatName) {
     log.Read(0.05 * i, 0, i < 40 ? "50000" : "300000");
   }
   log.Mark(5, "end", "work").End(5);
-  const EnergyEstimate work = WindowOf(Summary(log), "work").energies.at(0);
+  const WindowSummary window = WindowOf(Summary(log), "work");
+  EXPECT_NEAR(window.total.active_j.value(), 750, 1e-9);
+  const EnergyEstimate work = window.energies.at(0);
   EXPECT_NEAR(work.energy_j.value(), 900, 1e-9);
   EXPECT_NEAR(work.idle_j.value(), 150, 1e-9);
   EXPECT_NEAR(work.active_j.value(), 750, 1e-9);

@@ -115,7 +115,9 @@ class Record(PowerTest):
     def test_repetitions_and_idle_are_windows(self):
         summary = self.record(*CONSTANT, "-r", "3", "--idle", "0.1", command=("sleep", "0.05"))
         names = [(each["name"], each["number"]) for each in summary["windows"]]
-        self.assertEqual(names, [(None, 0), ("idle", 0), ("run", 0), ("run", 1), ("run", 2)])
+        self.assertEqual(names, [(None, 1), ("idle", 1), ("run", 1), ("run", 2), ("run", 3)])
+        repeat = summary["repeats"][0]
+        self.assertEqual((repeat["window"], repeat["windows"], repeat["known"]), ("run", 3, 3))
         for window in summary["windows"][2:]:
             self.assertAlmostEqual(window["energies"][0]["active_j"], 0, places=6)
 
