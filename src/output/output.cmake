@@ -1,5 +1,5 @@
 # Finished results to text. JSON stays inside json.cc.
-foreach(command report planes functions kernels tree events compare pick compat tune power)
+foreach(command report planes functions kernels tree events compare pick compat tune power power-sources)
   file(READ ${CMAKE_CURRENT_SOURCE_DIR}/output/schemas/${command}.v1.json SCHEMA_${command})
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS
     ${CMAKE_CURRENT_SOURCE_DIR}/output/schemas/${command}.v1.json)
@@ -20,11 +20,12 @@ add_library(xplane_time_output STATIC
   output/output.cc
   output/page.cc
   output/power.cc
+  output/power_inventory_json.cc
   output/power_json.cc
   output/power_openmetrics.cc
   output/power_plot.cc
-  output/power_svg.cc
   output/power_sources.cc
+  output/power_svg.cc
   output/rows.cc
   output/sections.cc
   output/sections_compare.cc

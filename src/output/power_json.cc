@@ -1,44 +1,12 @@
 #include "output/json_document.h"
 #include "output/power.h"
+#include "output/power_inventory_json.h"
 
 namespace xplane_time::output {
 namespace {
 
 Json ReasonOrNull(PowerReason reason) {
   return reason == PowerReason::kKnown ? Json() : Json(PowerReasonName(reason));
-}
-
-Json DeviceJson(const PowerDevice& device) {
-  return {{"id", ValidUtf8(device.id)},
-          {"name", ValidUtf8(device.name)},
-          {"source", ValidUtf8(device.source)},
-          {"index", OrNull(device.index)},
-          {"ordinal", OrNull(device.ordinal)},
-          {"pci_bus_id", TextOrNull(device.pci_bus_id)},
-          {"driver", TextOrNull(device.driver)},
-          {"mig", device.mig},
-          {"shared", device.shared},
-          {"note", TextOrNull(device.note)}};
-}
-
-Json ChannelJson(const PowerChannel& channel) {
-  return {{"source", ValidUtf8(channel.source)},
-          {"device", ValidUtf8(channel.device)},
-          {"domain", ValidUtf8(channel.domain)},
-          {"quantity", ValidUtf8(channel.quantity)},
-          {"kind", ReadingKindName(channel.kind)},
-          {"in_total", channel.in_total},
-          {"prior_period_ns", OrNull(channel.prior_period_ns)},
-          {"prior_window_ns", OrNull(channel.prior_window_ns)},
-          {"note", TextOrNull(channel.note)}};
-}
-
-Json AbsenceJson(const PowerAbsence& absence) {
-  return {{"source", ValidUtf8(absence.source)},
-          {"what", ValidUtf8(absence.what)},
-          {"reason", PowerReasonName(absence.reason)},
-          {"message", ValidUtf8(absence.message)},
-          {"fix", TextOrNull(absence.fix)}};
 }
 
 Json GaugeJson(const GaugeSummary& gauge) {
@@ -118,9 +86,7 @@ std::string PowerJson(const PowerSummary& summary, const CarbonModel& carbon) {
   document.Member("start_unix_ns", OrNull(summary.start_unix_ns));
   const Json machine = Json::parse(summary.machine_json, nullptr, /*allow_exceptions=*/false);
   document.Member("machine", machine.is_object() ? machine : Json::object());
-  document.Section("devices", summary.inventory.devices, DeviceJson);
-  document.Section("channels", summary.inventory.channels, ChannelJson);
-  document.Section("absent", summary.inventory.absences, AbsenceJson);
+  AddInventory(summary.inventory, &document);
   document.Section("windows", summary.windows,
                    [&](const WindowSummary& window) { return WindowJson(window, carbon); });
   document.Section("repeats", summary.repeats, [](const RepeatedEnergy& repeat) {

@@ -8,8 +8,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "output/json_document.h"
 #include "output/page.h"
+#include "output/power_inventory_json.h"
 #include "output/sections.h"
 
 namespace xplane_time::output {
@@ -85,37 +85,7 @@ std::string SourcesText(const PowerInventory& inventory, const OutputOptions& op
 
 std::string SourcesJson(const PowerInventory& inventory) {
   Document document("xplane-time.power-sources.v1");
-  document.Section("devices", inventory.devices, [](const PowerDevice& each) -> Json {
-    return {{"id", ValidUtf8(each.id)},
-            {"name", ValidUtf8(each.name)},
-            {"source", each.source},
-            {"index", OrNull(each.index)},
-            {"ordinal", OrNull(each.ordinal)},
-            {"pci_bus_id", ValidUtf8(each.pci_bus_id)},
-            {"driver", ValidUtf8(each.driver)},
-            {"mig", each.mig},
-            {"shared", each.shared},
-            {"note", ValidUtf8(each.note)}};
-  });
-  document.Section("channels", inventory.channels, [](const PowerChannel& each) -> Json {
-    return {{"source", each.source},
-            {"device", ValidUtf8(each.device)},
-            {"domain", ValidUtf8(each.domain)},
-            {"quantity", ValidUtf8(each.quantity)},
-            {"kind", ReadingKindName(each.kind)},
-            {"in_total", each.in_total},
-            {"wrap_range", OrNull(each.wrap_range)},
-            {"prior_period_ns", OrNull(each.prior_period_ns)},
-            {"prior_window_ns", OrNull(each.prior_window_ns)},
-            {"note", ValidUtf8(each.note)}};
-  });
-  document.Section("absent", inventory.absences, [](const PowerAbsence& each) -> Json {
-    return {{"source", each.source},
-            {"what", ValidUtf8(each.what)},
-            {"reason", PowerReasonName(each.reason)},
-            {"message", ValidUtf8(each.message)},
-            {"fix", ValidUtf8(each.fix)}};
-  });
+  AddInventory(inventory, &document);
   return std::move(document).Finish();
 }
 
