@@ -200,10 +200,32 @@ class Refused(PowerTest):
                 (("record", "--duration", "nan"), "nan"),
                 (("record", *CONSTANT, "--map", "0=GPU-x", "--duration", "1"), "GPU-x"),
                 (("record", *CONSTANT, "sleep", "1"), "come after --"),
+                (("record", *CONSTANT, "--duration", "1", "--pue", "1.5"), "--co2"),
+                (("replay", "log", "--pue", "1.5"), "--co2"),
                 (("replay",), "LOG"), ((), "sources"), (("foo",), "foo")):
             done = self.power(*arguments)
             self.assertEqual(done.code, 64, arguments)
             self.assertIn(why, done.message)
+
+    def test_numbers_of_no_range(self):
+        for option in ("--duration", "--idle", "--period", "--co2", "--timeout"):
+            what = ("run", "set") if option == "--timeout" else ("record", *CONSTANT)
+            command = () if option == "--duration" else ("--", "true")
+            for number in ("nan", "inf", "-inf", "9" * 309, "1e400", "-1", "1x", ""):
+                done = self.power(*what, option, number, *command)
+                self.assertEqual((done.code, done.text), (64, ""), (option, number))
+                self.assertIn(f"{option}: '", done.message)
+                self.assertIn("' is not a number from ", done.message)
+                self.assertLess(len(done.message), 100)
+
+    def test_help_has_examples(self):
+        for name in ("sources", "record", "replay", "run"):
+            text = self.power(name, "--help").text
+            examples = text[text.index("Examples:\n"):].splitlines()[1:]
+            self.assertGreaterEqual(
+                sum(line.startswith(f"  xplane-time power {name}") for line in examples), 2, text)
+            self.assertLessEqual(max(map(len, text.splitlines())), 80)
+            self.assertEqual("none:" in text[:text.index("Examples:")], name == "run", text)
 
     def test_logs_that_are_none(self):
         self.assertEqual(self.power("replay", "missing").code, 66)
