@@ -178,6 +178,25 @@ TEST_F(RecorderTest, WhatCannotBeStartedSaysWhy) {
   EXPECT_THAT(PowerRecorder::Start(mapped).status().message(), HasSubstr("there are: constant"));
 }
 
+TEST_F(RecorderTest, OneRecorderALog) {
+  auto first = Started(Constant(Path("log")));
+  Pause(20);
+  const auto second = PowerRecorder::Start(Constant(Path("log")));
+  EXPECT_TRUE(absl::IsInternal(second.status()));
+  EXPECT_THAT(second.status().message(), HasSubstr("log: another recorder"));
+  EXPECT_TRUE(first->Stop().ok());
+  EXPECT_TRUE(Summed(Path("log")).complete);
+  EXPECT_TRUE(Started(Constant(Path("log")))->Stop().ok()) << "the first is still there";
+}
+
+TEST_F(RecorderTest, WhatIsNoLogStaysAsItIs) {
+  std::ofstream(Path("notes")) << "precious";
+  const auto refused = PowerRecorder::Start(Constant(Path("notes")));
+  EXPECT_TRUE(absl::IsInvalidArgument(refused.status()));
+  EXPECT_THAT(refused.status().message(), HasSubstr("notes: is no power log"));
+  EXPECT_EQ(std::filesystem::file_size(Path("notes")), 8u);
+}
+
 TEST_F(RecorderTest, AReplayedLogGivesItsEnergyAgain) {
   auto recorder = Started(Constant(Path("first")));
   Pause(40);

@@ -227,6 +227,24 @@ class Refused(PowerTest):
             self.assertLessEqual(max(map(len, text.splitlines())), 80)
             self.assertEqual("none:" in text[:text.index("Examples:")], name == "run", text)
 
+    def test_a_file_that_is_no_log_is_not_overwritten(self):
+        begin = '{"schema":"xplane-time.power-log.v'
+        for text in ("precious\n", " ", "\0" * 100, begin[:-2], "\n" + begin + "1"):
+            path = self.write("notes", text)
+            done = self.power("record", *CONSTANT, "--log", path, "--", "touch", "ran")
+            self.assertEqual((done.code, path.read_text()), (64, text))
+            self.assertIn("notes: is no power log", done.message)
+            self.assertIn("another name", done.message)
+        self.assertFalse((self.at / "ran").exists())
+
+    def test_an_earlier_log_is_replaced(self):
+        self.write("log", "")
+        for seconds in ("0.2", "0.05"):
+            self.record(*CONSTANT, "--period", "5", "--duration", seconds, "--log", "log")
+            self.assertEqual(self.power("replay", "log", "--format", "json").out,
+                             (self.at / "out.json").read_bytes())
+        self.assertEqual((self.at / "log").read_text().count('"schema"'), 1)
+
     def test_logs_that_are_none(self):
         self.assertEqual(self.power("replay", "missing").code, 66)
         self.write("text", "hello\n")
@@ -286,6 +304,19 @@ class Faults(PowerTest):
         self.assertFalse(done.json["complete"])
         self.assertAlmostEqual(done.json["windows"][0]["energies"][0]["mean_w"], 100, places=6)
         self.assertIn("ends early", self.power("replay", "log").text)
+
+    def test_a_second_recorder_leaves_the_log_of_the_first(self):
+        first = self.started("record", *CONSTANT, "--period", "10", "--log", "log", "--format",
+                             "json")
+        self.wait_for(self.has_readings)
+        second = self.power("record", *CONSTANT, "--log", "log", "--", "touch", "ran")
+        self.assertEqual((second.code, second.text), (73, ""))
+        self.assertIn("log: another recorder", second.message)
+        self.assertFalse((self.at / "ran").exists())
+        first.send_signal(signal.SIGINT)
+        out, _ = first.communicate(timeout=20)
+        self.assertTrue(json.loads(out)["complete"])
+        self.assertEqual(self.power("replay", "log", "--format", "json").out, out)
 
     def test_a_command_that_becomes_a_daemon(self):
         process = self.started("record", *CONSTANT, "-o", "summary", "--", "sh", "-c",
