@@ -106,11 +106,21 @@ class Record(PowerTest):
         self.assertEqual([each["name"] for each in summary["windows"]], [None, "run"])
 
     def test_a_command_that_is_not_there(self):
-        done = self.power("record", *CONSTANT, "--", "./no-such-program")
-        self.assertEqual(done.code, 127)
-        self.assertIn("no-such-program", done.message)
         self.write("text", "not a program")
-        self.assertEqual(self.power("record", *CONSTANT, "--", "./text").code, 126)
+        for program, code in (("./no-such-program", 127), ("./text", 126)):
+            for options in ((), ("-r", "3"), ("--log", "log"), ("--log", "log", "-r", "3")):
+                done = self.power("record", *CONSTANT, *options, "--", program)
+                self.assertEqual((done.code, done.text), (code, ""))
+                self.assertIn(f"{program}: cannot run it", done.message)
+                self.assertEqual(len(done.message.splitlines()), 1)
+            kept = self.power("replay", "log", "--format", "json").json
+            self.assertTrue(kept["complete"])
+            self.assertIn("cannot_run", {each["code"] for each in kept["findings"]})
+
+    def test_a_command_that_is_gone_after_its_first_run(self):
+        self.write("once", "#!/bin/sh\nrm once\n").chmod(0o755)
+        summary = self.record(*CONSTANT, "-r", "3", command=("./once",), code=127)
+        self.assertEqual([each["name"] for each in summary["windows"]], [None, "run", "run"])
 
     def test_repetitions_and_idle_are_windows(self):
         summary = self.record(*CONSTANT, "-r", "3", "--idle", "0.1", command=("sleep", "0.05"))
