@@ -81,10 +81,13 @@ int Print(const PowerCommand& command, const std::string& log_path,
   return WriteText(command.output_path, text);
 }
 
-// On standard error before hours of measuring nothing.
-void TellWithoutSensor(const PowerCommand& command, const PowerInventory& inventory) {
+// On standard error, before hours of measuring nothing or less than was asked for.
+void TellOfSensors(const PowerCommand& command, const PowerRecorder& recorder) {
   if (command.quiet) return;
-  for (const PowerChannel& each : inventory.channels) {
+  for (const auto& [source, message] : recorder.raised_periods()) {
+    Tell(absl::StrCat(source, ": ", message));
+  }
+  for (const PowerChannel& each : recorder.inventory().channels) {
     if (IsPowerOrEnergy(each)) return;
   }
   Tell(
@@ -184,7 +187,7 @@ int RunRecord(const PowerCommand& command, const output::OutputOptions& how) {
   options.command = absl::StrJoin(command.command, " ");
   auto recorder = PowerRecorder::Start(options);
   if (!recorder.ok()) return FailPower(recorder.status());
-  TellWithoutSensor(command, (*recorder)->inventory());
+  TellOfSensors(command, **recorder);
   PassSignalsOn();
   auto measured = Measure(command, recorder->get());
   if (!measured.ok()) return Fail(measured.status());

@@ -406,6 +406,20 @@ class Nvml(PowerTest):
         self.assertEqual(gpu["reason"], "device_lost")
         self.assertLess(summary["windows"][0]["total"]["coverage"], 0.9)
 
+    def test_a_period_that_its_sensors_do_not_have_is_told(self):
+        summary = self.nvml({"devices": [{"uuid": "GPU-a", "bus": 1}]}, "--duration", "0.1",
+                            "--period", "5", "--log", "log")
+        told = "nvml: read every 20 ms, not 5: its sensors change no faster"
+        found = {each["code"]: each for each in summary["findings"]}["period_raised"]
+        self.assertEqual((found["count"], found["message"]), (1, told))
+        self.assertIn(told, " ".join(self.power("replay", "log").text.split()))
+        for options, is_told in ((("--period", "5"), True), (("--period", "20"), False),
+                                 (("--period", "5", "--quiet"), False), ((), False)):
+            done = self.power("record", "--source", "nvml", "--nvml-library", FAKE_NVML,
+                              "--duration", "0.05", *options,
+                              env=environment(FAKE_NVML_SCRIPT=str(self.at / "script.json")))
+            self.assertEqual(done.message, f"xplane-time: {told}\n" if is_told else "")
+
     def test_masks_of_the_measured_program(self):
         devices = {"devices": [{"uuid": "GPU-a", "bus": 1}, {"uuid": "GPU-b", "bus": 2}]}
         summary = self.nvml(devices, "--duration", "0.1", CUDA_VISIBLE_DEVICES="1",
