@@ -328,6 +328,42 @@ class Faults(PowerTest):
         self.assertTrue(json.loads(out)["complete"])
         self.assertEqual(self.power("replay", "log", "--format", "json").out, out)
 
+    def stopped_meanwhile(self, *options, **variables):
+        """The energy of a recorder that was stopped for a second; the time it does not cover."""
+        process = subprocess.Popen(
+            [str(BINARY), "power", "record", "--quiet", *options, "--log", "log", "--format",
+             "json"], cwd=self.at, stdout=subprocess.PIPE, env=environment(**variables))
+        self.addCleanup(process.stdout.close)
+        self.addCleanup(process.kill)
+        self.wait_for(self.has_readings)
+        process.send_signal(signal.SIGSTOP)
+        time.sleep(1)
+        process.send_signal(signal.SIGCONT)
+        lines = (self.at / "log").read_text().count('"r":')
+        self.wait_for(lambda: (self.at / "log").read_text().count('"r":') > lines + 5)
+        process.send_signal(signal.SIGINT)
+        summary = json.loads(process.communicate(timeout=20)[0])
+        self.assertGreater(summary["readers"][0]["longest_gap_ns"], 0.9e9)
+        self.assertIn("missed_deadlines", {each["code"] for each in summary["findings"]})
+        whole = summary["windows"][0]
+        energy = whole["energies"][0]
+        return energy, (whole["end_ns"] - whole["begin_ns"]) * (1 - energy["coverage"])
+
+    def test_a_recorder_that_was_stopped_has_a_gap(self):
+        energy, missing_ns = self.stopped_meanwhile(*CONSTANT)
+        self.assertGreater(missing_ns, 0.9e9)
+        self.assertEqual(energy["reason"], "gap")
+        self.assertAlmostEqual(energy["mean_w"], 100, places=6)
+
+    @unittest.skipUnless(FAKE_NVML, "no scripted NVML: set FAKE_NVML")
+    def test_a_counter_goes_on_while_its_recorder_is_stopped(self):
+        path = self.write("script.json", '{"devices": [{"uuid": "GPU-a", "bus": 1}]}')
+        energy, missing_ns = self.stopped_meanwhile(
+            "--source", "nvml", "--nvml-library", FAKE_NVML, FAKE_NVML_SCRIPT=str(path))
+        self.assertEqual(energy["estimator"], "counter")
+        self.assertLess(missing_ns, 0.9e9)  # the difference across the gap is known
+        self.assertGreater(energy["longest_gap_ns"], 0.9e9)
+
     def test_a_command_that_becomes_a_daemon(self):
         process = self.started("record", *CONSTANT, "-o", "summary", "--", "sh", "-c",
                                "sleep 30 >/dev/null 2>&1 & echo $! > pid")
