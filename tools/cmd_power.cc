@@ -81,10 +81,13 @@ int Print(const PowerCommand& command, const std::string& log_path,
   return WriteText(command.output_path, text);
 }
 
-// On standard error before hours of measuring nothing.
-void TellWithoutSensor(const PowerCommand& command, const PowerInventory& inventory) {
+// On standard error, before hours of measuring nothing or less than was asked for.
+void TellOfSensors(const PowerCommand& command, const PowerRecorder& recorder) {
   if (command.quiet) return;
-  for (const PowerChannel& each : inventory.channels) {
+  for (const auto& [source, message] : recorder.raised_periods()) {
+    Tell(absl::StrCat(source, ": ", message));
+  }
+  for (const PowerChannel& each : recorder.inventory().channels) {
     if (IsPowerOrEnergy(each)) return;
   }
   Tell(
@@ -113,7 +116,8 @@ absl::StatusOr<CommandEnd> RunOnce(const PowerCommand& command, uint32_t run,
   }
   const std::string& name = command.command[0];
   if (end.start_errno != 0) {
-    Tell(absl::StrCat(name, ": cannot run it: ", strerror(end.start_errno)));
+    Note(recorder, "cannot_run",
+         absl::StrCat(name, ": cannot run it: ", strerror(end.start_errno)));
   } else if (end.exit_code != 0) {
     Note(recorder, "command_failed",
          absl::StrCat(name, ": run ", run + 1, " ended with ",
@@ -129,33 +133,38 @@ absl::StatusOr<CommandEnd> RunOnce(const PowerCommand& command, uint32_t run,
   return end;
 }
 
-// The exit code is the first that is not 0.
-absl::StatusOr<int> RunRepeatedly(const PowerCommand& command, PowerRecorder* recorder) {
+struct Measured {
+  int exit_code = 0;     // of runs the first that is not 0
+  bool nothing = false;  // there was no run, because it cannot be run
+};
+
+absl::StatusOr<Measured> RunRepeatedly(const PowerCommand& command, PowerRecorder* recorder) {
   int exit_code = 0;
   uint32_t runs = 0;
   while (runs < command.repeat && SignalReceived() == 0) {
     const auto end = RunOnce(command, runs, recorder);
     if (!end.ok()) return end.status();
-    ++runs;
     if (exit_code == 0) exit_code = end->exit_code;
-    if (end->start_errno != 0 || end->signal != 0) return exit_code;
+    if (end->start_errno != 0) return Measured{exit_code, /*nothing=*/runs == 0};
+    ++runs;
+    if (end->signal != 0) return Measured{exit_code};
   }
   if (runs < command.repeat) {
     Note(recorder, "interrupted",
          absl::StrCat("interrupted after ", runs, " of ", command.repeat, " runs"));
     if (exit_code == 0) exit_code = kExitInterrupted;
   }
-  return exit_code;
+  return Measured{exit_code};
 }
 
-absl::StatusOr<int> Measure(const PowerCommand& command, PowerRecorder* recorder) {
+absl::StatusOr<Measured> Measure(const PowerCommand& command, PowerRecorder* recorder) {
   if (command.command.empty()) {
     constexpr double kForever = 1e8;
     if (command.duration_s == 0 && !command.quiet) Tell("recording; Ctrl-C ends it");
     const bool whole = SleepUnlessStopped(command.duration_s > 0 ? command.duration_s : kForever);
-    if (whole || command.duration_s == 0) return 0;
+    if (whole || command.duration_s == 0) return Measured{};
     Note(recorder, "interrupted", "interrupted before --duration was over");
-    return kExitInterrupted;
+    return Measured{kExitInterrupted};
   }
   if (command.idle_s > 0) {
     absl::Status status = recorder->Begin(command.summary.idle_window);
@@ -165,7 +174,7 @@ absl::StatusOr<int> Measure(const PowerCommand& command, PowerRecorder* recorder
     if (absl::IsInvalidArgument(status)) return status;
     if (SignalReceived() != 0) {
       Note(recorder, "interrupted", "interrupted before the first run");
-      return kExitInterrupted;
+      return Measured{kExitInterrupted};
     }
   }
   return RunRepeatedly(command, recorder);
@@ -178,14 +187,15 @@ int RunRecord(const PowerCommand& command, const output::OutputOptions& how) {
   options.command = absl::StrJoin(command.command, " ");
   auto recorder = PowerRecorder::Start(options);
   if (!recorder.ok()) return FailPower(recorder.status());
-  TellWithoutSensor(command, (*recorder)->inventory());
+  TellOfSensors(command, **recorder);
   PassSignalsOn();
   auto measured = Measure(command, recorder->get());
   if (!measured.ok()) return Fail(measured.status());
   const absl::Status stopped = (*recorder)->Stop();
   if (!stopped.ok()) Tell(std::string(stopped.message()));
+  if (measured->nothing) return measured->exit_code;
   const int printed = Print(command, (*recorder)->log_path(), how);
-  if (*measured != 0) return *measured;
+  if (measured->exit_code != 0) return measured->exit_code;
   return stopped.ok() ? printed : kExitCannotWrite;
 }
 
@@ -193,7 +203,9 @@ int RunRecord(const PowerCommand& command, const output::OutputOptions& how) {
 
 int RunPower(const Options& options) {
   if (options.power.json_schema) {
-    return WriteText(options.power.output_path, output::JsonSchema("power"));
+    const bool sources = options.power.action == PowerAction::kSources;
+    return WriteText(options.power.output_path,
+                     output::JsonSchema(sources ? "power-sources" : "power"));
   }
   switch (options.power.action) {
     case PowerAction::kSources:

@@ -129,9 +129,7 @@ void AddFormat(Command command, CLI::App* app, Texts* t) {
 }
 
 void AddOutput(Command command, CLI::App* app, Options* o, Texts* t) {
-  app->add_option("-o,--output", o->output_path, "Write there; complete or not at all")
-      ->type_name("FILE")
-      ->group(kOut);
+  AddOutputFile(app, &o->output_path);
   app->add_option("--top", o->output.top, "Only the first N rows")
       ->check(CountValidator())
       ->type_name("N")

@@ -3,15 +3,20 @@
 #define XPLANE_TIME_TOOLS_OPTIONS_PARTS_H_
 
 #include <algorithm>
+#include <charconv>
+#include <cstdint>
+#include <functional>
 #include <initializer_list>
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include <CLI/CLI.hpp>
 
 #include "absl/strings/str_cat.h"
 #include "options.h"
+#include "output/text.h"
 
 namespace xplane_time::tools {
 
@@ -55,6 +60,22 @@ class DecimalValidator : public CLI::Validator {
   }
 };
 
+// A number of a range; neither nan nor inf nor what no double holds is in one.
+class NumberValidator : public CLI::Validator {
+ public:
+  NumberValidator(double least, int64_t most) : CLI::Validator("") {
+    func_ = [least, most](std::string& text) {
+      constexpr size_t kMostShown = 24;
+      double value = 0;
+      const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+      const bool is_number = error == std::errc() && end == text.data() + text.size();
+      if (is_number && value >= least && value <= static_cast<double>(most)) return std::string();
+      return absl::StrCat("'", output::ShortenMiddle(text, kMostShown, "..."),
+                          "' is not a number from ", least, " to ", most);
+    };
+  }
+};
+
 inline constexpr char kSelect[] = "Selection", kTime[] = "Time", kOut[] = "Output",
                       kInput[] = "Input";
 
@@ -65,6 +86,30 @@ inline std::string FormatOfSuffix(const std::string& path) {
     if (path.ends_with(suffix)) return format;
   }
   return "";
+}
+
+// A subcommand with its examples, a line each; `chosen` is called where it was given.
+inline CLI::App* AddAction(CLI::App* parent, const char* name, const char* help,
+                           const char* examples, std::function<void()> chosen) {
+  CLI::App* app = parent->add_subcommand(name, help);
+  app->footer(absl::StrCat("Examples:\n", examples));
+  app->callback(std::move(chosen));
+  return app;
+}
+
+inline void AddOutputFile(CLI::App* app, std::string* path) {
+  app->add_option("-o,--output", *path, "Write there; complete or not at all")
+      ->type_name("FILE")
+      ->group(kOut);
+}
+
+inline void AddFormatAndOutput(CLI::App* app, const std::vector<std::string>& formats,
+                               std::string* format, std::string* path) {
+  app->add_option("--format", *format, absl::StrCat("One of ", CLI::detail::join(formats, ", ")))
+      ->check(CLI::IsMember(formats))
+      ->type_name("NAME")
+      ->group(kOut);
+  AddOutputFile(app, path);
 }
 
 // options_trace.cc: what all commands that read traces have.

@@ -1,7 +1,6 @@
 // The options of power's subcommands.
 #include "options_power.h"
 
-#include <algorithm>
 #include <cmath>
 
 #include "absl/strings/numbers.h"
@@ -13,11 +12,14 @@ namespace {
 
 constexpr char kSensors[] = "Sensors", kWhat[] = "Recording", kEnergy[] = "Energy";
 
-void AddSensors(CLI::App* app, PowerCommand* o, PowerTexts* t) {
+// `also`: what else a source may be.
+void AddSensors(CLI::App* app, const char* also, PowerCommand* o, PowerTexts* t) {
   PowerSourceOptions* from = &o->record.from;
-  app->add_option("--source", from->sources,
-                  "nvml, rapl, hwmon, process, constant:WATTS or replay:LOG, several with commas "
-                  "[the first four]")
+  app->add_option(
+         "--source", from->sources,
+         absl::StrCat(
+             "nvml, rapl, hwmon, process, constant:WATTS or replay:LOG, several with commas", also,
+             " [the first four]"))
       ->delimiter(',')
       ->allow_extra_args(false)
       ->type_name("NAME")
@@ -37,35 +39,27 @@ void AddSensors(CLI::App* app, PowerCommand* o, PowerTexts* t) {
       ->group(kSensors);
 }
 
-void AddPowerOutput(CLI::App* app, PowerCommand* o, PowerTexts* t,
-                    const std::vector<std::string>& formats) {
-  app->add_option("--format", t->format, absl::StrCat("One of ", CLI::detail::join(formats, ", ")))
-      ->check(CLI::IsMember(formats))
-      ->type_name("NAME")
-      ->group(kOut);
-  app->add_option("-o,--output", o->output_path, "Write there; complete or not at all")
-      ->type_name("FILE")
-      ->group(kOut);
-}
-
 void AddSummary(CLI::App* app, PowerCommand* o, PowerTexts* t) {
   app->add_option("--estimator", t->estimator,
                   "best (the counter, else held), counter, held, trapezoid or endpoint-mean [best]")
       ->check(CLI::IsMember({"best", "counter", "held", "trapezoid", "endpoint-mean"}))
       ->type_name("NAME")
       ->group(kEnergy);
-  app->add_option("--co2", o->grams_co2e_per_kwh,
-                  "Grams of CO2e a kWh where it ran: adds kWh and CO2e, as modelled")
-      ->check(CLI::NonNegativeNumber)
-      ->type_name("G")
-      ->group(kEnergy);
-  app->add_option("--pue", o->pue, "The building's energy over the machines', for --co2 [1]")
-      ->check(CLI::Range(1.0, 100.0))
+  CLI::Option* co2 =
+      app->add_option("--co2", o->grams_co2e_per_kwh,
+                      "Grams of CO2e a kWh where it ran: adds kWh and CO2e, as modelled")
+          ->check(NumberValidator(0, 1'000'000'000))
+          ->type_name("G")
+          ->group(kEnergy);
+  app->add_option("--pue", o->pue, "The building's energy over the machines', with --co2 [1]")
+      ->needs(co2)
+      ->check(NumberValidator(1, 100))
       ->type_name("RATIO")
       ->group(kEnergy);
   app->add_flag("--plot", o->plot, "With power over time")->group(kOut);
   app->add_option("--svg", o->svg_path, "The same as a picture")->type_name("FILE")->group(kOut);
-  AddPowerOutput(app, o, t, {"table", "json", "csv", "markdown", "openmetrics"});
+  AddFormatAndOutput(app, {"table", "json", "csv", "markdown", "openmetrics"}, &t->format,
+                     &o->output_path);
 }
 
 void AddRecording(CLI::App* app, PowerCommand* o, PowerTexts* t) {
@@ -73,11 +67,11 @@ void AddRecording(CLI::App* app, PowerCommand* o, PowerTexts* t) {
       ->type_name("FILE")
       ->group(kWhat);
   app->add_option("--duration", o->duration_s, "Without a command: so long [until Ctrl-C]")
-      ->check(CLI::Range(0.001, 1e8))
+      ->check(NumberValidator(0.001, 100'000'000))
       ->type_name("S")
       ->group(kWhat);
   app->add_option("--idle", o->idle_s, "Before the command, measure so long what idle takes")
-      ->check(CLI::Range(0.001, 1e6))
+      ->check(NumberValidator(0.001, 1'000'000))
       ->type_name("S")
       ->group(kWhat);
   app->add_option("-r,--repeat", o->repeat, "Run the command so often, a window each [1]")
@@ -86,7 +80,7 @@ void AddRecording(CLI::App* app, PowerCommand* o, PowerTexts* t) {
       ->group(kWhat);
   app->add_option("--period", t->period_ms,
                   "Between readings [50 for nvml and hwmon, 10 for rapl, 100 for process]")
-      ->check(CLI::Range(1.0, 1e6))
+      ->check(NumberValidator(1, 1'000'000))
       ->type_name("MS")
       ->group(kWhat);
 }
@@ -98,13 +92,6 @@ std::string FormatBySuffix(const std::string& path) {
   return format.empty() || format == "junit" ? "table" : format;
 }
 
-CLI::App* AddAction(CLI::App* power, const char* name, const char* help, PowerAction action,
-                    PowerCommand* command) {
-  CLI::App* app = power->add_subcommand(name, help);
-  app->callback([command, action] { command->action = action; });
-  return app;
-}
-
 }  // namespace
 
 void AddPower(CLI::App* power, PowerCommand* o, PowerTexts* t) {
@@ -112,20 +99,32 @@ void AddPower(CLI::App* power, PowerCommand* o, PowerTexts* t) {
   power->add_flag("--json-schema", o->json_schema, "Print the JSON Schema of summaries");
   CLI::App* sources =
       AddAction(power, "sources", "Which sensors there are, which not, and how to get them",
-                PowerAction::kSources, o);
-  AddSensors(sources, o, t);
-  AddPowerOutput(sources, o, t, {"table", "json"});
-  CLI::App* record = AddAction(power, "record", "Readings while a command runs, after --",
-                               PowerAction::kRecord, o);
-  AddSensors(record, o, t);
+                "  xplane-time power sources\n"
+                "  xplane-time power sources --source nvml,rapl --format json\n",
+                [o] { o->action = PowerAction::kSources; });
+  AddSensors(sources, "", o, t);
+  AddFormatAndOutput(sources, {"table", "json"}, &t->format, &o->output_path);
+  sources->add_flag("--json-schema", o->json_schema, "Print the JSON Schema of this list");
+  CLI::App* record =
+      AddAction(power, "record", "Readings while a command runs, after --",
+                "  xplane-time power record -- python train.py\n"
+                "  xplane-time power record --idle 10 -r 5 --log power.jsonl -- ./bench\n"
+                "  xplane-time power record --source nvml --duration 60 --plot\n",
+                [o] { o->action = PowerAction::kRecord; });
+  AddSensors(record, "", o, t);
   AddRecording(record, o, t);
   AddSummary(record, o, t);
   record->add_flag("--quiet", o->quiet, "Errors only on standard error")->group(kOut);
   CLI::App* replay =
-      AddAction(power, "replay", "What a log says; nvidia-smi's CSV too", PowerAction::kReplay, o);
+      AddAction(power, "replay", "What a log says; nvidia-smi's CSV too",
+                "  xplane-time power replay power.jsonl --svg power.svg\n"
+                "  xplane-time power replay power.jsonl --co2 400 --pue 1.2 --format json\n"
+                "  xplane-time power replay nvidia-smi.csv --estimator trapezoid\n",
+                [o] { o->action = PowerAction::kReplay; });
   replay->add_option("LOG", o->log_path, "What power record --log kept")->required();
   AddSummary(replay, o, t);
-  AddSensors(AddPowerRun(power, &o->run, [o] { o->action = PowerAction::kRun; }), o, t);
+  AddSensors(AddPowerRun(power, &o->run, [o] { o->action = PowerAction::kRun; }),
+             "; or none: without, every energy null", o, t);
 }
 
 std::string ConvertPower(const PowerTexts& t, PowerCommand* o) {
@@ -143,9 +142,6 @@ std::string ConvertPower(const PowerTexts& t, PowerCommand* o) {
   }
   if (o->action == PowerAction::kNone && !o->json_schema) {
     return "power: which? sources, record, replay or run; see xplane-time power --help";
-  }
-  for (const double time : {o->duration_s, o->idle_s, t.period_ms}) {
-    if (!std::isfinite(time)) return "--duration, --idle and --period: nan is no time";
   }
   if (!t.estimator.empty()) o->summary.estimator = *EnergyEstimatorOf(t.estimator);
   if (o->action == PowerAction::kRun) {

@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <utility>
 
-#include <CLI/CLI.hpp>
+#include "options_parts.h"
 
 namespace xplane_time::tools {
 namespace {
@@ -25,7 +25,7 @@ void AddAsking(CLI::App* app, PowerRunCommand* o) {
   app->add_option("--timeout", o->timeout_s,
                   "An answer that takes longer ends the command, which is started anew, in "
                   "seconds [600]")
-      ->check(CLI::Range(0.001, 1e6))
+      ->check(NumberValidator(0.001, 1'000'000))
       ->type_name("S")
       ->group(kAsking);
   app->add_option("--most-failures", o->most_failures,
@@ -65,12 +65,14 @@ void AddKeeping(CLI::App* app, PowerRunCommand* o) {
 }  // namespace
 
 CLI::App* AddPowerRun(CLI::App* power, PowerRunCommand* o, std::function<void()> chosen) {
-  CLI::App* app = power->add_subcommand(
-      "run", "Each record of a file through a command, with the energy of its answer");
-  app->callback(std::move(chosen));
-  app->footer(
+  CLI::App* app = AddAction(
+      power, "run", "Each record of a file through a command, with the energy of its answer",
+      "  xplane-time power run problems.jsonl -- python answer.py\n"
+      "  xplane-time power run problems.jsonl --resume -- python answer.py\n"
+      "  xplane-time power run problems.jsonl --source none -- ./answer\n\n"
       "Without a sensor of power or energy it does not start: --source none runs\n"
-      "without, every energy null.");
+      "without, every energy null.\n",
+      std::move(chosen));
   app->add_option("RECORDS", o->records_path,
                   "JSON Lines with a \"problem\" each; the command and its arguments come after "
                   "-- (docs/power-run.md)");

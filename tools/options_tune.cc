@@ -73,7 +73,7 @@ void AddMeasuring(CLI::App* app, TuneCommand* o, TuneTexts* t) {
       ->group(kMeasuring);
   app->add_option("--slot-timeout", o->slot_timeout_s,
                   "A run that takes longer is ended, in seconds [60]")
-      ->check(CLI::Range(0.001, 1e6))
+      ->check(NumberValidator(0.001, 1'000'000))
       ->type_name("S")
       ->group(kMeasuring);
   app->add_option("--run-limit", o->run_limit,
@@ -88,7 +88,7 @@ void AddMeasuring(CLI::App* app, TuneCommand* o, TuneTexts* t) {
       ->type_name("K")
       ->group(kMeasuring);
   app->add_option("--prepare-timeout", o->prepare_timeout_s, "The same for compiling [600]")
-      ->check(CLI::Range(0.001, 1e6))
+      ->check(NumberValidator(0.001, 1'000'000))
       ->type_name("S")
       ->group(kMeasuring);
   app->add_option("--baseline", o->baseline,
@@ -122,24 +122,6 @@ void AddSession(CLI::App* app, TuneCommand* o) {
       ->check(CLI::Range(int64_t{1}, std::numeric_limits<int64_t>::max()));
 }
 
-void AddTuneOutput(CLI::App* app, TuneCommand* o, std::vector<std::string> formats) {
-  app->add_option("--format", o->format, absl::StrCat("One of ", CLI::detail::join(formats, ", ")))
-      ->check(CLI::IsMember(formats))
-      ->type_name("NAME")
-      ->group(kOut);
-  app->add_option("-o,--output", o->output_path, "Write there; complete or not at all")
-      ->type_name("FILE")
-      ->group(kOut);
-}
-
-CLI::App* AddAction(CLI::App* tune, const char* name, const char* help, const char* examples,
-                    TuneAction action, TuneCommand* command) {
-  CLI::App* app = tune->add_subcommand(name, help);
-  app->footer(absl::StrCat("Examples:\n", examples));
-  app->callback([command, action] { command->action = action; });
-  return app;
-}
-
 }  // namespace
 
 void AddTune(CLI::App* tune, TuneCommand* o, TuneTexts* t) {
@@ -156,7 +138,7 @@ void AddTune(CLI::App* tune, TuneCommand* o, TuneTexts* t) {
   tune->add_option("--workload", o->workload, "What the store calls it [the space's name]")
       ->type_name("NAME")
       ->group(kStoring);
-  AddTuneOutput(tune, o, {"table", "json"});
+  AddFormatAndOutput(tune, {"table", "json"}, &o->format, &o->output_path);
   tune->add_option("--progress", o->progress,
                    "auto (a terminal: live, else a log), always or never")
       ->check(CLI::IsMember({"auto", "always", "never"}))
@@ -169,28 +151,28 @@ void AddTune(CLI::App* tune, TuneCommand* o, TuneTexts* t) {
   CLI::App* decide = AddAction(tune, "decide", "The decision alone: JSON Lines in and out",
                                "  xplane-time tune decide < requests.jsonl\n"
                                "  xplane-time tune decide --space space.json\n",
-                               TuneAction::kDecide, o);
+                               [o] { o->action = TuneAction::kDecide; });
   decide->add_option("--space", o->space_path, "The space, where `open` brings none")
       ->type_name("FILE");
   CLI::App* replay = AddAction(tune, "replay", "Decide a recorded session again, by another rule",
                                "  xplane-time tune replay --delta 1%\n"
                                "  xplane-time tune replay 3 --stop claim --budget-runs 200\n",
-                               TuneAction::kReplay, o);
+                               [o] { o->action = TuneAction::kReplay; });
   AddSession(replay, o);
   AddDecision(replay, o, t);
-  AddTuneOutput(replay, o, {"table", "json"});
+  AddFormatAndOutput(replay, {"table", "json"}, &o->format, &o->output_path);
   CLI::App* show = AddAction(tune, "show", "Sessions of a store, or one of them",
                              "  xplane-time tune show\n"
                              "  xplane-time tune show 3 --store other.db -o result.json\n",
-                             TuneAction::kShow, o);
+                             [o] { o->action = TuneAction::kShow; });
   AddSession(show, o);
-  AddTuneOutput(show, o, {"table", "json"});
+  AddFormatAndOutput(show, {"table", "json"}, &o->format, &o->output_path);
   CLI::App* exported = AddAction(tune, "export", "A session's samples, or the tuned table",
                                  "  xplane-time tune export 3 -o samples.csv\n"
                                  "  xplane-time tune export --format tuned -o tuned.json\n",
-                                 TuneAction::kExport, o);
+                                 [o] { o->action = TuneAction::kExport; });
   AddSession(exported, o);
-  AddTuneOutput(exported, o, {"csv", "json", "t4", "tuned"});
+  AddFormatAndOutput(exported, {"csv", "json", "t4", "tuned"}, &o->format, &o->output_path);
 }
 
 namespace {

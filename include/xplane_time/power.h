@@ -142,7 +142,7 @@ PowerInventory ListPowerSources(const PowerSourceOptions& options);
 struct PowerRecordOptions {
   PowerSourceOptions from = {};
   // 0: 50 ms for nvml and hwmon, 10 ms for rapl, 100 ms for process. NVML takes at most 50 Hz,
-  // everything else 1 kHz.
+  // everything else 1 kHz; less is raised to that, which is among the findings.
   int64_t period_ns = 0;
   std::string log_path = {};  // empty: a file without a name, gone at the end
   std::string command = {};   // for the header
@@ -159,6 +159,8 @@ class PowerRecorder {
   virtual ~PowerRecorder() = default;  // stops
 
   virtual const PowerInventory& inventory() const = 0;
+  // By source, of those that are read less often than `period_ns` asks for: a message.
+  virtual const std::map<std::string, std::string>& raised_periods() const = 0;
   // Where SummarizePowerLog reads it, as long as the recorder lives.
   virtual const std::string& log_path() const = 0;
   // Of the window `name`; synchronize the device before. InvalidArgument: End without Begin,

@@ -1,6 +1,7 @@
 #include "power/log_writer.h"
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -18,6 +19,9 @@ namespace xplane_time::power {
 namespace {
 
 using Json = nlohmann::ordered_json;
+
+// Of every version.
+constexpr char kSchemaPrefix[] = "xplane-time.power-log.";
 
 void Append(std::string* line, int64_t value) {
   std::array<char, 20> digits;
@@ -77,32 +81,62 @@ std::string Text(const Json& json) {
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
-int Unnamed() {
+absl::StatusOr<int> Unnamed() {
   const char* temporary = std::getenv("TMPDIR");
   const std::string folder = temporary != nullptr && *temporary != '\0' ? temporary : "/tmp";
-  const int file = open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+  int file = open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
   if (file >= 0) return file;
   std::string name = absl::StrCat(folder, "/xplane-time-power-XXXXXX");
-  const int named = mkostemp(name.data(), O_CLOEXEC);
-  if (named >= 0) unlink(name.c_str());
-  return named;
+  file = mkostemp(name.data(), O_CLOEXEC);
+  if (file < 0) {
+    return absl::InternalError(
+        absl::StrCat("a temporary file (TMPDIR): cannot write: ", strerror(errno)));
+  }
+  unlink(name.c_str());
+  return file;
+}
+
+// Empty, or an earlier log: what begins as Header writes it.
+bool MayBeReplaced(int file) {
+  const std::string begin = absl::StrCat("{\"schema\":\"", kSchemaPrefix);
+  std::string there(begin.size(), '\0');
+  const ssize_t got = pread(file, there.data(), there.size(), 0);
+  return got == 0 || there == begin;
+}
+
+// Emptied only once it is known to be ours alone: what another recorder writes, or anybody
+// else has written, stays as it is. The file is locked until the log ends.
+absl::StatusOr<int> OpenNamed(const std::string& path) {
+  struct stat there = {};
+  if (stat(path.c_str(), &there) == 0 && !S_ISREG(there.st_mode)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, ": a power log is a regular file: give --log another name"));
+  }
+  const int file = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+  if (file < 0) {
+    return absl::InternalError(absl::StrCat(path, ": cannot write: ", strerror(errno)));
+  }
+  absl::Status status;
+  if (flock(file, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {  // else: no locks there
+    status = absl::InternalError(absl::StrCat(
+        path, ": another recorder writes this power log: give --log another name, or end it"));
+  } else if (!MayBeReplaced(file)) {
+    status = absl::InvalidArgumentError(absl::StrCat(
+        path, ": is no power log, and is left as it is: give --log another name, or remove it"));
+  } else if (ftruncate(file, 0) != 0) {
+    status = absl::InternalError(absl::StrCat(path, ": cannot write: ", strerror(errno)));
+  }
+  if (status.ok()) return file;
+  close(file);
+  return status;
 }
 
 }  // namespace
 
 absl::StatusOr<LogWriter> LogWriter::Create(const std::string& path) {
-  struct stat there = {};
-  if (!path.empty() && stat(path.c_str(), &there) == 0 && !S_ISREG(there.st_mode)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(path, ": a power log is a regular file: give --log another name"));
-  }
-  const int file =
-      path.empty() ? Unnamed() : open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-  if (file < 0) {
-    return absl::InternalError(absl::StrCat(path.empty() ? "a temporary file (TMPDIR)" : path,
-                                            ": cannot write: ", strerror(errno)));
-  }
-  return LogWriter(file, path.empty() ? absl::StrCat("/proc/self/fd/", file) : path);
+  auto file = path.empty() ? Unnamed() : OpenNamed(path);
+  if (!file.ok()) return file.status();
+  return LogWriter(*file, path.empty() ? absl::StrCat("/proc/self/fd/", *file) : path);
 }
 
 LogWriter::~LogWriter() {
@@ -140,7 +174,7 @@ void LogWriter::WriteLine() {
 }
 
 void LogWriter::Header(const Start& start) {
-  Json json = {{"schema", "xplane-time.power-log.v1"},
+  Json json = {{"schema", absl::StrCat(kSchemaPrefix, "v1")},
                {"t", start.clocks.monotonic_ns},
                {"clocks", ClocksJson(start.clocks)},
                {"machine", Json::parse(start.machine_json, nullptr, /*allow_exceptions=*/false)},
@@ -227,6 +261,7 @@ void LogWriter::End(int64_t at_ns, std::string_view reason, std::span<const Read
   line_ = Text({{"t", at_ns},
                 {"end", {{"reason", reason}, {"readers", ends}, {"dropped", dropped_lines_}}}});
   WriteLine();
+  flock(file_, LOCK_UN);  // whoever records there next need not wait until this is gone
 }
 
 }  // namespace xplane_time::power

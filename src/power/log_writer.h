@@ -33,7 +33,9 @@ class LogWriter {
     const PowerInventory* inventory = nullptr;
   };
 
-  // An empty path: a file without a name. Errors: of the file, with its name.
+  // An empty path: a file without a name. An earlier log is replaced. Errors, with the file's
+  // name, which is left as it is: InvalidArgument (no regular file, or one that is no power log),
+  // Internal (cannot be written, or another recorder writes it).
   static absl::StatusOr<LogWriter> Create(const std::string& path);
   ~LogWriter();
   LogWriter(LogWriter&& other) noexcept;
@@ -51,6 +53,7 @@ class LogWriter {
   void Gauge(int64_t at_ns, std::string_view quantity, int64_t value);
   void Finding(int64_t at_ns, std::string_view code, std::string_view source,
                std::string_view message);
+  // The file may be another recorder's from here on.
   void End(int64_t at_ns, std::string_view reason, std::span<const ReaderEnd> readers);
 
   // The first write that failed; what failed is counted and not in the log.

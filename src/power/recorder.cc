@@ -144,6 +144,9 @@ class Recorder : public PowerRecorder {
   }
 
   const PowerInventory& inventory() const override { return inventory_; }
+  const std::map<std::string, std::string>& raised_periods() const override {
+    return raised_periods_;
+  }
   const std::string& log_path() const override { return shared_->log.path(); }
 
   absl::Status Begin(std::string_view name) override {
@@ -222,8 +225,15 @@ class Recorder : public PowerRecorder {
     const int64_t wanted =
         options_.period_ns > 0 ? options_.period_ns : track->reader->default_period_ns();
     track->period_ns = std::max(wanted, track->reader->min_period_ns());
+    if (options_.period_ns > 0 && track->period_ns > wanted) {
+      raised_periods_[std::string(track->reader->source())] =
+          absl::StrCat("read every ", Ms(track->period_ns), " ms, not ", Ms(wanted),
+                       ": its sensors change no faster");
+    }
     tracks_.push_back(std::move(track));
   }
+
+  static double Ms(int64_t ns) { return static_cast<double>(ns) / 1e6; }
 
   bool Ended(const Track& track) const {
     const std::lock_guard lock(shared_->mutex);
@@ -239,6 +249,9 @@ class Recorder : public PowerRecorder {
       start.periods_ns[std::string(track->reader->source())] = track->period_ns;
     }
     shared_->log.Header(start);
+    for (const auto& [source, message] : raised_periods_) {
+      shared_->log.Finding(start.clocks.monotonic_ns, "period_raised", source, message);
+    }
   }
 
   // Under the mutex.
@@ -301,6 +314,7 @@ class Recorder : public PowerRecorder {
 
   const PowerRecordOptions options_;
   PowerInventory inventory_;
+  std::map<std::string, std::string> raised_periods_;
   std::shared_ptr<Shared> shared_;
   std::vector<std::shared_ptr<Track>> tracks_;
   std::thread watcher_;

@@ -8,6 +8,7 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "gmock/gmock.h"
@@ -176,6 +177,44 @@ TEST_F(RecorderTest, WhatCannotBeStartedSaysWhy) {
   PowerRecordOptions mapped = Constant("");
   mapped.from.ordinals[0] = "GPU-1";
   EXPECT_THAT(PowerRecorder::Start(mapped).status().message(), HasSubstr("there are: constant"));
+}
+
+TEST_F(RecorderTest, OneRecorderALog) {
+  auto first = Started(Constant(Path("log")));
+  Pause(20);
+  const auto second = PowerRecorder::Start(Constant(Path("log")));
+  EXPECT_TRUE(absl::IsInternal(second.status()));
+  EXPECT_THAT(second.status().message(), HasSubstr("log: another recorder"));
+  EXPECT_TRUE(first->Stop().ok());
+  EXPECT_TRUE(Summed(Path("log")).complete);
+  EXPECT_TRUE(Started(Constant(Path("log")))->Stop().ok()) << "the first is still there";
+}
+
+TEST_F(RecorderTest, WhatIsNoLogStaysAsItIs) {
+  std::ofstream(Path("notes")) << "precious";
+  const auto refused = PowerRecorder::Start(Constant(Path("notes")));
+  EXPECT_TRUE(absl::IsInvalidArgument(refused.status()));
+  EXPECT_THAT(refused.status().message(), HasSubstr("notes: is no power log"));
+  EXPECT_EQ(std::filesystem::file_size(Path("notes")), 8u);
+}
+
+TEST_F(RecorderTest, APeriodThatIsRaisedIsTold) {
+  PowerRecordOptions options = {.from = {.sources = {"constant:1"}}, .log_path = Path("log")};
+  for (const auto& [period_ns, message] : std::vector<std::pair<int64_t, std::string>>{
+           {0, ""},
+           {kMs, ""},
+           {kMs / 4, "read every 1 ms, not 0.25: its sensors change no faster"}}) {
+    options.period_ns = period_ns;
+    auto recorder = Started(options);
+    EXPECT_TRUE(recorder->Stop().ok());
+    const auto& raised = recorder->raised_periods();
+    EXPECT_EQ(raised.empty() ? "" : raised.at("constant"), message);
+    std::string found;
+    for (const PowerFinding& each : Summed(Path("log")).findings) {
+      if (each.code == "period_raised") found = each.message;
+    }
+    EXPECT_EQ(found, message.empty() ? "" : "constant: " + message);
+  }
 }
 
 TEST_F(RecorderTest, AReplayedLogGivesItsEnergyAgain) {

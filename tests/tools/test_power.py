@@ -11,6 +11,11 @@ import time
 import unittest
 import xml.etree.ElementTree
 
+try:
+    import jsonschema
+except ImportError:
+    jsonschema = None
+
 from harness import BINARY, EndToEndTest, csv_rows, environment, run
 
 CONSTANT = ("--source", "constant:100")
@@ -27,11 +32,19 @@ class PowerTest(EndToEndTest):
     def power(self, *arguments, **options):
         return run("power", *arguments, cwd=self.at, **options)
 
+    def check(self, document, *command):
+        if jsonschema is None:
+            return
+        schema = json.loads(self.power(*command, "--json-schema").text)
+        jsonschema.Draft202012Validator(schema).validate(document)
+
     def record(self, *options, command=(), code=0, **more):
         end = ("--", *command) if command else ()
         done = self.power("record", *options, "--format", "json", "-o", "out.json", *end, **more)
         self.assertEqual(done.code, code, done.message)
-        return json.loads((self.at / "out.json").read_bytes())
+        summary = json.loads((self.at / "out.json").read_bytes())
+        self.check(summary)
+        return summary
 
     def started(self, *arguments, **options):
         process = subprocess.Popen([str(BINARY), "power", *map(str, arguments)], cwd=self.at,
@@ -62,6 +75,7 @@ class Sources(PowerTest):
                           "--nvml-library", "./none.so")
         self.assertEqual(done.code, 0, done.message)
         self.assertEqual(done.json["schema"], "xplane-time.power-sources.v1")
+        self.check(done.json, "sources")
         self.assertIn(("rapl", "package", "energy_uj"),
                       {(row["source"], row["domain"], row["quantity"])
                        for row in done.json["channels"]})
@@ -106,11 +120,21 @@ class Record(PowerTest):
         self.assertEqual([each["name"] for each in summary["windows"]], [None, "run"])
 
     def test_a_command_that_is_not_there(self):
-        done = self.power("record", *CONSTANT, "--", "./no-such-program")
-        self.assertEqual(done.code, 127)
-        self.assertIn("no-such-program", done.message)
         self.write("text", "not a program")
-        self.assertEqual(self.power("record", *CONSTANT, "--", "./text").code, 126)
+        for program, code in (("./no-such-program", 127), ("./text", 126)):
+            for options in ((), ("-r", "3"), ("--log", "log"), ("--log", "log", "-r", "3")):
+                done = self.power("record", *CONSTANT, *options, "--", program)
+                self.assertEqual((done.code, done.text), (code, ""))
+                self.assertIn(f"{program}: cannot run it", done.message)
+                self.assertEqual(len(done.message.splitlines()), 1)
+            kept = self.power("replay", "log", "--format", "json").json
+            self.assertTrue(kept["complete"])
+            self.assertIn("cannot_run", {each["code"] for each in kept["findings"]})
+
+    def test_a_command_that_is_gone_after_its_first_run(self):
+        self.write("once", "#!/bin/sh\nrm once\n").chmod(0o755)
+        summary = self.record(*CONSTANT, "-r", "3", command=("./once",), code=127)
+        self.assertEqual([each["name"] for each in summary["windows"]], [None, "run", "run"])
 
     def test_repetitions_and_idle_are_windows(self):
         summary = self.record(*CONSTANT, "-r", "3", "--idle", "0.1", command=("sleep", "0.05"))
@@ -202,10 +226,50 @@ class Refused(PowerTest):
                 (("record", "--duration", "nan"), "nan"),
                 (("record", *CONSTANT, "--map", "0=GPU-x", "--duration", "1"), "GPU-x"),
                 (("record", *CONSTANT, "sleep", "1"), "come after --"),
+                (("record", *CONSTANT, "--duration", "1", "--pue", "1.5"), "--co2"),
+                (("replay", "log", "--pue", "1.5"), "--co2"),
                 (("replay",), "LOG"), ((), "sources"), (("foo",), "foo")):
             done = self.power(*arguments)
             self.assertEqual(done.code, 64, arguments)
             self.assertIn(why, done.message)
+
+    def test_numbers_of_no_range(self):
+        for option in ("--duration", "--idle", "--period", "--co2", "--timeout"):
+            what = ("run", "set") if option == "--timeout" else ("record", *CONSTANT)
+            command = () if option == "--duration" else ("--", "true")
+            for number in ("nan", "inf", "-inf", "9" * 309, "1e400", "-1", "1x", ""):
+                done = self.power(*what, option, number, *command)
+                self.assertEqual((done.code, done.text), (64, ""), (option, number))
+                self.assertIn(f"{option}: '", done.message)
+                self.assertIn("' is not a number from ", done.message)
+                self.assertLess(len(done.message), 100)
+
+    def test_help_has_examples(self):
+        for name in ("sources", "record", "replay", "run"):
+            text = self.power(name, "--help").text
+            examples = text[text.index("Examples:\n"):].splitlines()[1:]
+            self.assertGreaterEqual(
+                sum(line.startswith(f"  xplane-time power {name}") for line in examples), 2, text)
+            self.assertLessEqual(max(map(len, text.splitlines())), 80)
+            self.assertEqual("none:" in text[:text.index("Examples:")], name == "run", text)
+
+    def test_a_file_that_is_no_log_is_not_overwritten(self):
+        begin = '{"schema":"xplane-time.power-log.v'
+        for text in ("precious\n", " ", "\0" * 100, begin[:-2], "\n" + begin + "1"):
+            path = self.write("notes", text)
+            done = self.power("record", *CONSTANT, "--log", path, "--", "touch", "ran")
+            self.assertEqual((done.code, path.read_text()), (64, text))
+            self.assertIn("notes: is no power log", done.message)
+            self.assertIn("another name", done.message)
+        self.assertFalse((self.at / "ran").exists())
+
+    def test_an_earlier_log_is_replaced(self):
+        self.write("log", "")
+        for seconds in ("0.2", "0.05"):
+            self.record(*CONSTANT, "--period", "5", "--duration", seconds, "--log", "log")
+            self.assertEqual(self.power("replay", "log", "--format", "json").out,
+                             (self.at / "out.json").read_bytes())
+        self.assertEqual((self.at / "log").read_text().count('"schema"'), 1)
 
     def test_logs_that_are_none(self):
         self.assertEqual(self.power("replay", "missing").code, 66)
@@ -266,6 +330,55 @@ class Faults(PowerTest):
         self.assertFalse(done.json["complete"])
         self.assertAlmostEqual(done.json["windows"][0]["energies"][0]["mean_w"], 100, places=6)
         self.assertIn("ends early", self.power("replay", "log").text)
+
+    def test_a_second_recorder_leaves_the_log_of_the_first(self):
+        first = self.started("record", *CONSTANT, "--period", "10", "--log", "log", "--format",
+                             "json")
+        self.wait_for(self.has_readings)
+        second = self.power("record", *CONSTANT, "--log", "log", "--", "touch", "ran")
+        self.assertEqual((second.code, second.text), (73, ""))
+        self.assertIn("log: another recorder", second.message)
+        self.assertFalse((self.at / "ran").exists())
+        first.send_signal(signal.SIGINT)
+        out, _ = first.communicate(timeout=20)
+        self.assertTrue(json.loads(out)["complete"])
+        self.assertEqual(self.power("replay", "log", "--format", "json").out, out)
+
+    def stopped_meanwhile(self, *options, **variables):
+        """The energy of a recorder that was stopped for a second; the time it does not cover."""
+        process = subprocess.Popen(
+            [str(BINARY), "power", "record", "--quiet", *options, "--log", "log", "--format",
+             "json"], cwd=self.at, stdout=subprocess.PIPE, env=environment(**variables))
+        self.addCleanup(process.stdout.close)
+        self.addCleanup(process.kill)
+        self.wait_for(self.has_readings)
+        process.send_signal(signal.SIGSTOP)
+        time.sleep(1)
+        process.send_signal(signal.SIGCONT)
+        lines = (self.at / "log").read_text().count('"r":')
+        self.wait_for(lambda: (self.at / "log").read_text().count('"r":') > lines + 5)
+        process.send_signal(signal.SIGINT)
+        summary = json.loads(process.communicate(timeout=20)[0])
+        self.assertGreater(summary["readers"][0]["longest_gap_ns"], 0.9e9)
+        self.assertIn("missed_deadlines", {each["code"] for each in summary["findings"]})
+        whole = summary["windows"][0]
+        energy = whole["energies"][0]
+        return energy, (whole["end_ns"] - whole["begin_ns"]) * (1 - energy["coverage"])
+
+    def test_a_recorder_that_was_stopped_has_a_gap(self):
+        energy, missing_ns = self.stopped_meanwhile(*CONSTANT)
+        self.assertGreater(missing_ns, 0.9e9)
+        self.assertEqual(energy["reason"], "gap")
+        self.assertAlmostEqual(energy["mean_w"], 100, places=6)
+
+    @unittest.skipUnless(FAKE_NVML, "no scripted NVML: set FAKE_NVML")
+    def test_a_counter_goes_on_while_its_recorder_is_stopped(self):
+        path = self.write("script.json", '{"devices": [{"uuid": "GPU-a", "bus": 1}]}')
+        energy, missing_ns = self.stopped_meanwhile(
+            "--source", "nvml", "--nvml-library", FAKE_NVML, FAKE_NVML_SCRIPT=str(path))
+        self.assertEqual(energy["estimator"], "counter")
+        self.assertLess(missing_ns, 0.9e9)  # the difference across the gap is known
+        self.assertGreater(energy["longest_gap_ns"], 0.9e9)
 
     def test_a_command_that_becomes_a_daemon(self):
         process = self.started("record", *CONSTANT, "-o", "summary", "--", "sh", "-c",
@@ -344,6 +457,20 @@ class Nvml(PowerTest):
         self.assertLess(gpu["coverage"], 0.9)
         self.assertEqual(gpu["reason"], "device_lost")
         self.assertLess(summary["windows"][0]["total"]["coverage"], 0.9)
+
+    def test_a_period_that_its_sensors_do_not_have_is_told(self):
+        summary = self.nvml({"devices": [{"uuid": "GPU-a", "bus": 1}]}, "--duration", "0.1",
+                            "--period", "5", "--log", "log")
+        told = "nvml: read every 20 ms, not 5: its sensors change no faster"
+        found = {each["code"]: each for each in summary["findings"]}["period_raised"]
+        self.assertEqual((found["count"], found["message"]), (1, told))
+        self.assertIn(told, " ".join(self.power("replay", "log").text.split()))
+        for options, is_told in ((("--period", "5"), True), (("--period", "20"), False),
+                                 (("--period", "5", "--quiet"), False), ((), False)):
+            done = self.power("record", "--source", "nvml", "--nvml-library", FAKE_NVML,
+                              "--duration", "0.05", *options,
+                              env=environment(FAKE_NVML_SCRIPT=str(self.at / "script.json")))
+            self.assertEqual(done.message, f"xplane-time: {told}\n" if is_told else "")
 
     def test_masks_of_the_measured_program(self):
         devices = {"devices": [{"uuid": "GPU-a", "bus": 1}, {"uuid": "GPU-b", "bus": 2}]}
