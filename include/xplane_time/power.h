@@ -201,6 +201,7 @@ struct EnergyEstimate {
   bool shared = false;
   // Counter and integral of readings, where both are known; more than 5 % apart: inconsistent.
   std::optional<double> counter_j = {}, integral_j = {};
+  PowerReason counter_reason = PowerReason::kKnown;  // why counter_j is empty, or not of all
   bool inconsistent = false;
   uint64_t readings = 0, resets = 0, wraps = 0, jumps = 0;
   int64_t longest_gap_ns = 0;

@@ -41,6 +41,11 @@ std::string Remark(const EnergyEstimate& energy) {
     remark.append(remark.empty() ? "" : ", ").append(what);
   };
   if (energy.reason != PowerReason::kKnown) add(PowerReasonName(energy.reason));
+  // Not that it has not been updated yet: the readings are for that.
+  if (energy.reason == PowerReason::kKnown && energy.counter_reason != PowerReason::kKnown &&
+      energy.counter_reason != PowerReason::kNoSamples) {
+    add(absl::StrCat("counter ", std::string(PowerReasonName(energy.counter_reason))));
+  }
   if (energy.inconsistent) add("inconsistent");
   if (energy.shared) add("shared");
   return remark;
@@ -327,6 +332,7 @@ void VisitRow(const EnergyEstimate& energy, FieldSink* sink) {
   sink->Field("reason", ReasonOrNull(energy.reason));
   sink->Field("shared_device", energy.shared);
   sink->Field("counter_j", energy.counter_j);
+  sink->Field("counter_reason", ReasonOrNull(energy.counter_reason));
   sink->Field("integral_j", energy.integral_j);
   sink->Field("inconsistent", energy.inconsistent);
   sink->Field("readings", energy.readings);

@@ -86,6 +86,7 @@ class Summarizer : public LogSink {
   GaugeSummary Gauge(size_t channel, uint32_t window) const;
   void AddIdle();
   void BuildReaders(const LogEnd& end);
+  void NoteReaders();
   void BuildFindings(const LogEnd& end);
   int64_t SleptIn(const WindowSummary& window) const;
 

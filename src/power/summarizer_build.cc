@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "power/repeats.h"
 #include "power/summarizer.h"
 #include "timing/saturate.h"
@@ -38,9 +39,7 @@ void SetPeak(const std::optional<double>& peak_mw, EnergyEstimate* out) {
   out->peak_w = std::max(peak_w, *out->mean_w);
 }
 
-bool IsShort(const WindowSummary& window, int64_t update_ns) {
-  return (window.end_ns - window.begin_ns) / kFewUpdates < update_ns;
-}
+bool IsShort(int64_t covered_ns, int64_t update_ns) { return covered_ns / kFewUpdates < update_ns; }
 
 // Why something is missing, the strongest reason first.
 PowerReason ReasonOf(const EnergyPart& part, const ReadingPart& readings, int64_t period_ns) {
@@ -117,7 +116,7 @@ void Summarizer::EstimateByCounter(const Domain& domain, uint32_t window,
   const int64_t update_ns =
       rhythm.update_known ? rhythm.update_ns : std::max(rhythm.update_ns, kSlowestUpdateNs);
   // It has not been updated yet: that is not 0 J.
-  const bool still = part.energy_pj <= 0 && IsShort(summary_.windows[window], update_ns);
+  const bool still = part.energy_pj <= 0 && IsShort(part.covered_ns, update_ns);
   if (part.covered_ns <= 0 || still) {
     if (still) out->coverage = 0;
     if (out->reason == PowerReason::kKnown) out->reason = PowerReason::kNoSamples;
@@ -184,6 +183,7 @@ void Summarizer::CrossCheck(const Domain& domain, uint32_t window, EnergyEstimat
   held.estimator = EnergyEstimator::kHeld;
   EstimateByPower(domain, window, &held);
   out->counter_j = counter.energy_j;
+  out->counter_reason = counter.reason;
   out->integral_j = held.energy_j;
   const WindowSummary& summary = summary_.windows[window];
   const int64_t slowest_ns =
@@ -198,16 +198,18 @@ void Summarizer::CrossCheck(const Domain& domain, uint32_t window, EnergyEstimat
   out->inconsistent = std::abs(*counter.mean_w - *held.mean_w) > kMostApart * larger;
 }
 
-// The counter knows nothing of the window, or its bounds reach down to 0 J in a short one.
+// The counter knows nothing of the window, or less than half of what the readings do, or its
+// bounds reach down to 0 J in a short one.
 bool Summarizer::PrefersPower(const Domain& domain, uint32_t window,
                               const EnergyEstimate& counter) const {
   if (domain.power == nullptr) return false;
   if (!counter.energy_j.has_value()) return true;
-  const int64_t update_ns = domain.counter->fold->rhythm().update_ns;
-  if (*counter.lo_j > 0 || !IsShort(summary_.windows[window], update_ns)) return false;
   EnergyEstimate held;
   EstimateByPower(domain, window, &held);
-  return held.energy_j.has_value() && held.coverage >= counter.coverage;
+  if (!held.energy_j.has_value() || held.coverage < counter.coverage) return false;
+  if (counter.coverage < held.coverage / 2) return true;
+  const ChannelFold& fold = *domain.counter->fold;
+  return *counter.lo_j <= 0 && IsShort(fold.EnergyOf(window).covered_ns, fold.rhythm().update_ns);
 }
 
 EnergyEstimate Summarizer::Estimate(const Domain& domain, uint32_t window) const {
@@ -222,9 +224,12 @@ EnergyEstimate Summarizer::Estimate(const Domain& domain, uint32_t window) const
   if (options_.estimator == EnergyEstimator::kBest) {
     EstimateByCounter(domain, window, &out);
     if (PrefersPower(domain, window, out)) {
-      out = blank;
+      const EnergyEstimate counter = std::exchange(out, blank);
       out.estimator = EnergyEstimator::kHeld;
       EstimateByPower(domain, window, &out);
+      out.resets = counter.resets;
+      out.wraps = counter.wraps;
+      out.jumps += counter.jumps;
     }
   } else if (options_.estimator == EnergyEstimator::kCounter) {
     EstimateByCounter(domain, window, &out);
@@ -422,6 +427,21 @@ void Summarizer::BuildReaders(const LogEnd& end) {
   }
 }
 
+void Summarizer::NoteReaders() {
+  std::vector<std::string> late, hung;
+  uint64_t missed = 0;
+  for (const ReaderQuality& reader : summary_.readers) {
+    missed += reader.missed;
+    if (reader.missed > 0) late.push_back(absl::StrCat(reader.missed, " of ", reader.source));
+    if (reader.hung) hung.push_back(reader.source);
+  }
+  if (missed > 0) Note("missed_deadlines", absl::StrJoin(late, ", "), missed);
+  const auto is_hung = [](const PowerFinding& each) { return each.code == "hung"; };
+  const bool told = std::any_of(summary_.findings.begin(), summary_.findings.end(), is_hung);
+  if (hung.empty() || told) return;
+  Note("hung", absl::StrJoin(hung, ", ") + ": a call did not return", hung.size());
+}
+
 void Summarizer::BuildFindings(const LogEnd& end) {
   if (!end.cut.empty()) Note("log_cut", end.cut);
   if (!end.complete) Note("log_without_end", "the recorder was killed, or still writes");
@@ -439,10 +459,7 @@ void Summarizer::BuildFindings(const LogEnd& end) {
   if (dropped_channels_ > 0) {
     Note("channels_dropped", "they came when there were too many windows", dropped_channels_);
   }
-  for (const ReaderQuality& reader : summary_.readers) {
-    if (reader.missed > 0) Note("missed_deadlines", "of " + reader.source, reader.missed);
-    if (reader.hung) Note("hung", absl::StrCat(reader.source, ": a call did not return"));
-  }
+  NoteReaders();
   uint64_t apart = 0;
   for (const WindowSummary& window : summary_.windows) {
     for (const EnergyEstimate& energy : window.energies) apart += energy.inconsistent ? 1 : 0;

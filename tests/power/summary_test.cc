@@ -272,6 +272,34 @@ TEST(Summary, ACounterThatWasNotUpdatedYetIsNotZero) {
   }
 }
 
+// Ten readings, the same or growing by 10 W, then none for lack of a reset: with power beside it
+// and without.
+TEST(Summary, ACounterThatFailsSoonIsNeitherZeroNorAllThereIs) {
+  for (const bool grows : {false, true}) {
+    for (const bool with_power : {false, true}) {
+      SCOPED_TRACE(::testing::Message() << "grows " << grows << ", power " << with_power);
+      LogText log(with_power ? kEnergy + "," + kPower : kEnergy);
+      for (int i = 0; i <= 100; ++i) {
+        const std::string uj = std::to_string(1'000'000 + (grows ? 500'000 * i : 0));
+        log.Read(0.05 * i, 0, i < 10 ? uj : R"(null,"reset_required")");
+        if (with_power) log.Read(0.05 * i, 1, "300000");
+      }
+      const EnergyEstimate energy = Summary(log.End(5)).windows.at(0).energies.at(0);
+      EXPECT_EQ(energy.counter_reason,
+                with_power ? PowerReason::kResetRequired : PowerReason::kKnown);
+      if (with_power) {
+        EXPECT_EQ(energy.estimator, EnergyEstimator::kHeld);
+        EXPECT_NEAR(energy.energy_j.value(), 1500, 1e-6);
+        EXPECT_EQ(energy.reason, PowerReason::kKnown);
+      } else {
+        EXPECT_EQ(energy.reason, PowerReason::kResetRequired);
+        EXPECT_EQ(energy.energy_j.has_value(), grows);
+        EXPECT_NEAR(energy.energy_j.value_or(0), grows ? 4.5 : 0, 1e-6);
+      }
+    }
+  }
+}
+
 // Without known updates: 0 J is believed of what is long.
 TEST(Summary, ACounterThatNeverMoves) {
   for (const double seconds : {0.5, 3.0, 5.0}) {
