@@ -4,8 +4,7 @@
 //   log -> SummarizePowerLog -> PowerSummary: energy, gauges, what was wrong
 //
 //   auto recorder = PowerRecorder::Start({.sources = {"nvml", "rapl"}, .log_path = "p.jsonl"});
-//   if (!recorder.ok()) ...                // FailedPrecondition: no sensor; says why and the way
-//   out
+//   if (!recorder.ok()) ...                // FailedPrecondition: no sensor; why, and the way out
 //   (*recorder)->Begin("step");            // named windows; they may overlap
 //   ...
 //   (*recorder)->End("step");
