@@ -184,6 +184,7 @@ class Failures(PowerRunTest):
         "crash": ("crash(11)", "signal 11"),
         "exit": ("crash", "the model is on fire"),
         "hang": ("timeout", "no answer in time"),
+        "stopped": ("timeout", "no answer in time"),
         "garbage": ("bad_answer", "not a JSON object"),
         "cut": ("crash", "exit 0"),
         "wrong-id": ("bad_answer", "request"),
