@@ -20,7 +20,7 @@
 // ANSWER is a number, one step, or an array of steps that follow each other; the last one
 // stays:
 //   {"value": 300000,           // two for calls that fill two: [used, total], [gpu, memory]
-//    "per_s": 300000,           // grows with the time since nvmlInit
+//    "per_s": 300000,           // grows with the time since nvmlInit; needs a value to grow from
 //    "per_call": 10,            // grows with each call
 //    "wrap": 4294967296,        // modulo
 //    "error": 15,               // an nvmlReturn_t, instead of a value; of a field, -1: the
@@ -32,8 +32,8 @@
 // Names of calls have no version suffix; nvmlDeviceGetClockInfo:1 has the clock's kind,
 // nvmlDeviceGetFieldValues:186:0 the field and the scope, and nvmlDeviceGetFieldValues alone
 // the whole call. What a script leaves out is a healthy H100 at 300 W; without a script there
-// is one. A call with an unknown name is never made; a script that cannot be read makes
-// nvmlInit fail with UNKNOWN (999) and says why on stderr.
+// is one. A call with an unknown name is never made; a script that cannot be read ends the
+// process with status 70 and says why on stderr: a test of it would show nothing.
 //
 // Built with FAKE_NVML_OLD it lacks what came after driver 390: fields, the energy counter,
 // MIG, architectures, and the later versions of functions.
@@ -51,6 +51,7 @@
 #include <mutex>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <stdexcept>
 #include <string>
 #include <thread>
 #include <vector>
@@ -61,8 +62,6 @@ namespace {
 
 using namespace xplane_time::power;  // NOLINT: this file is the library that they describe
 using Json = nlohmann::json;
-
-constexpr NvmlReturn kUnknown = 999;
 
 struct Step {
   std::vector<double> values;
@@ -133,6 +132,9 @@ Step StepOf(const Json& json) {
   }
   step.per_s = json.value("per_s", 0.0);
   step.per_call = json.value("per_call", 0.0);
+  if (step.values.empty() && (step.per_s != 0 || step.per_call != 0)) {
+    throw std::invalid_argument("per_s and per_call need a value to grow from: " + json.dump());
+  }
   step.wrap = json.value("wrap", 0.0);
   step.latency_s = json.value("latency_s", 0.0);
   step.error = json.value("error", kNvmlSuccess);
@@ -208,7 +210,7 @@ Device DeviceOf(const Json& json, size_t index) {
 }
 
 // The script of this moment; one that was read before keeps its state.
-bool Load() {
+void Load() {
   const char* path = std::getenv("FAKE_NVML_SCRIPT");
   std::string text = R"({"devices": [{}]})";
   if (path != nullptr) {
@@ -216,7 +218,7 @@ bool Load() {
     text.assign(std::istreambuf_iterator<char>(file), {});
   }
   Fake& state = fake();
-  if (state.loaded && state.script == text) return true;
+  if (state.loaded && state.script == text) return;
   try {
     const Json json = Json::parse(text, nullptr, true, /*ignore_comments=*/true);
     state.driver = json.value("driver", "550.54.15");
@@ -229,14 +231,13 @@ bool Load() {
     }
   } catch (const std::exception& error) {
     std::cerr << "fake_nvml: " << (path == nullptr ? "" : path) << ": " << error.what() << "\n";
-    return false;
+    std::_Exit(70);
   }
   state.script = std::move(text);
   state.loaded = true;
   state.restarted = false;
   state.device_calls = 0;
   state.first_init_s = 0;
-  return true;
 }
 
 const Step* StepNow(const Answer& answer, uint64_t n) {
@@ -361,7 +362,7 @@ NvmlReturn GlobalResult(const std::string& name, std::unique_lock<std::mutex>& l
 
 FAKE_NVML nvmlInit_v2() {
   std::unique_lock lock(fake().mutex);
-  if (!Load()) return kUnknown;
+  Load();
   Fake& state = fake();
   const NvmlReturn result = GlobalResult("nvmlInit", lock);
   if (result != kNvmlSuccess) return result;

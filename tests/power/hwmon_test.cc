@@ -135,11 +135,12 @@ TEST_F(Hwmon, IntelsCardIsTheTotalAndItsPackageOnlyWithoutACard) {
 }
 
 TEST_F(Hwmon, OtherThingsWithPowerAreNotGpus) {
+  int number = 0;
   for (const char* name : {"BAT0", "nvme", "amd_energy", "zenpower", "coretemp", "ucsi_source_psy",
                            "i915_gt0", "amdgpux", ""}) {
-    File(std::string("hwmon") + std::to_string(std::string_view(name).size()), "name", name);
-    File(std::string("hwmon") + std::to_string(std::string_view(name).size()), "power1_input",
-         "5000000");
+    const std::string folder = "hwmon" + std::to_string(number++);
+    File(folder, "name", name);
+    File(folder, "power1_input", "5000000");
   }
   fake_.Write("class/hwmon/hwmon99/power1_average", "1");  // without a name
   const Discovered hwmon = Read();

@@ -2,10 +2,12 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <stdlib.h>
 
 #include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -24,6 +26,11 @@ using ::testing::HasSubstr;
 using Json = nlohmann::ordered_json;
 
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+
+std::string TextOf(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
 
 class FakeSource : public RecordSource {
  public:
@@ -450,6 +457,48 @@ TEST(BriefMessage, IsOneLine) {
            {"a\nb; its last words: c\nd\r\n\n", "a; its last words: d"}}) {
     EXPECT_EQ(power::BriefMessage(message), brief);
   }
+}
+
+// At each byte of the last two of three records: those that are whole are kept, the rest goes.
+TEST(RunDirectory, TakesUpWhatACutLeft) {
+  std::string root = ::testing::TempDir() + "run-XXXXXX";
+  ASSERT_NE(mkdtemp(root.data()), nullptr);
+  PowerRunOptions options;
+  options.model = "m";
+  options.output_root = root;
+  std::vector<size_t> ends;
+  std::string path;
+  {
+    auto directory = RunDirectory::Open(options, "hash", {});
+    ASSERT_TRUE(directory.ok()) << directory.status();
+    path = (*directory)->path() + "/records.jsonl";
+    for (uint64_t index = 0; index < 3; ++index) {
+      RunResult result;
+      result.record = {.index = index, .problem = "p"};
+      result.model = "m";
+      result.answer.status = "ok";
+      ASSERT_TRUE((*directory)->Write(result).ok());
+      ends.push_back(std::filesystem::file_size(path));
+    }
+  }
+  const std::string text = TextOf(path);
+  ASSERT_EQ(text.size(), ends[2]);
+  options.resume = true;
+  std::filesystem::resize_file(path, ends[0]);
+  for (size_t size = ends[0]; size <= text.size(); ++size) {
+    SCOPED_TRACE(size);
+    // Never longer than this: emptying a file to write it anew waits for the disk.
+    std::fstream(path, std::ios::in | std::ios::out | std::ios::binary) << text.substr(0, size);
+    const auto directory = RunDirectory::Open(options, "hash", {});
+    ASSERT_TRUE(directory.ok()) << directory.status();
+    const size_t whole = size < ends[1] ? 1 : size < ends[2] ? 2 : 3;
+    for (uint64_t index = 0; index < 3; ++index) {
+      EXPECT_EQ((*directory)->Has(index), index < whole);
+    }
+    EXPECT_EQ((*directory)->totals().records, whole);
+    EXPECT_EQ(TextOf(path), text.substr(0, ends[whole - 1]));
+  }
+  std::filesystem::remove_all(root);
 }
 
 TEST(RunDirectoryName, IsOnePartOfAPath) {

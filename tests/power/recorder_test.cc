@@ -234,7 +234,7 @@ TEST_F(RecorderTest, AReplayedLogGivesItsEnergyAgain) {
 
 TEST_F(RecorderTest, ACallThatHangsStopsNothingElse) {
   std::ofstream(Path("script")) << R"({"devices": [{"uuid": "GPU-1", "bus": 1, "calls": {
-      "nvmlDeviceGetTotalEnergyConsumption": [{"per_s": 300000, "calls": 3},
+      "nvmlDeviceGetTotalEnergyConsumption": [{"value": 1000, "per_s": 300000, "calls": 10},
                                               {"latency_s": 3600}]}}]})";
   setenv("FAKE_NVML_SCRIPT", Path("script").c_str(), 1);
   PowerRecordOptions options = {.from = {.sources = {"nvml", "constant:50"}},
@@ -251,11 +251,18 @@ TEST_F(RecorderTest, ACallThatHangsStopsNothingElse) {
   bool is_told = false;
   for (const PowerFinding& each : summary.findings) is_told |= each.code == "hung";
   EXPECT_TRUE(is_told);
-  double constant = 0, hung = 1;
-  for (const EnergyEstimate& each : summary.windows[0].energies) {
-    (each.source == "constant" ? constant : hung) = each.coverage;
-  }
-  EXPECT_GT(constant, hung);
+  ASSERT_THAT(summary.windows[0].energies, SizeIs(2));
+  const EnergyEstimate& constant = summary.windows[0].energies[0];
+  const EnergyEstimate& hung = summary.windows[0].energies[1];
+  EXPECT_EQ(constant.source, "constant");
+  EXPECT_GT(constant.coverage, hung.coverage);
+  EXPECT_EQ(hung.source, "nvml");
+  EXPECT_EQ(hung.reason, PowerReason::kHung);
+  // Of the time before the call: the counter ran, at 300 W.
+  EXPECT_EQ(hung.estimator, EnergyEstimator::kCounter);
+  EXPECT_GT(hung.energy_j.value_or(0), 0);
+  EXPECT_GT(hung.mean_w.value_or(0), 150);
+  EXPECT_LT(hung.mean_w.value_or(0), 600);
   for (const ReaderQuality& each : summary.readers) {
     EXPECT_EQ(each.hung, each.source == "nvml") << each.source;
   }

@@ -563,15 +563,43 @@ TEST(Summary, APlotIsNotLongerThanTheRun) {
   EXPECT_EQ(summary->readers.at(0).latency_p99_ns, std::nullopt);
 }
 
+// The energy of a part of a log is unknown with a reason, or no more than that of the whole log.
+void ExpectEnergiesWithin(const PowerSummary& part, const PowerSummary& whole) {
+  for (const WindowSummary& window : part.windows) {
+    SCOPED_TRACE(window.name + " " + std::to_string(window.number));
+    for (const EnergyEstimate& energy : window.energies) {
+      if (!energy.energy_j.has_value()) {
+        EXPECT_NE(energy.reason, PowerReason::kKnown);
+        EXPECT_EQ(energy.coverage, 0);
+        continue;
+      }
+      EXPECT_GT(energy.coverage, 0);
+      EXPECT_GE(*energy.energy_j, energy.lo_j.value());
+      EXPECT_LE(*energy.energy_j, energy.hi_j.value());
+      EXPECT_GE(energy.lo_j.value(), 0);
+      for (const EnergyEstimate& most : whole.windows[0].energies) {
+        if (most.device != energy.device) continue;
+        EXPECT_LE(*energy.energy_j, most.hi_j.value());
+      }
+    }
+    EXPECT_TRUE(window.total.energy_j.has_value() || window.total.reason != PowerReason::kKnown);
+  }
+}
+
 TEST(Summary, EveryCutIsSummarizedOrRefused) {
-  LogText log(kPower + "," + kEnergy);
+  // One GPU with both, one with readings only; 100 W.
+  LogText log(kPower + "," + kEnergy + "," + ChannelText("GPU-2", "power_mw", "instant"));
   for (int i = 0; i < 5; ++i) {
     log.Clocks(0.05 * i, 0, 0).Mark(0.05 * i, "begin", "w");
-    log.Read(0.05 * i, 0, "100000").Read(0.05 * i, 1, "1").Mark(0.05 * i + 0.02, "end", "w");
+    log.Read(0.05 * i, 0, "100000").Read(0.05 * i, 1, std::to_string(5'000'000 * i));
+    log.Read(0.05 * i, 2, "100000").Mark(0.05 * i + 0.02, "end", "w");
     log.Line(R"({"t":1000000000000,"gauge":"g","value":5})");
   }
   log.End(1);
+  const PowerSummary whole = Summary(log);
+  ASSERT_EQ(whole.windows[0].energies.size(), 2u);
   const size_t header = log.text().find('\n');
+  size_t known = 0;
   for (size_t size = 0; size <= log.text().size(); ++size) {
     SCOPED_TRACE(size);
     const auto summary =
@@ -583,7 +611,10 @@ TEST(Summary, EveryCutIsSummarizedOrRefused) {
     }
     EXPECT_EQ(summary->complete, size + 1 >= log.text().size());
     EXPECT_THAT(summary->findings, Not(Contains(Field(&PowerFinding::code, "damaged_lines"))));
+    ExpectEnergiesWithin(*summary, whole);
+    for (const auto& each : summary->windows[0].energies) known += each.energy_j.has_value();
   }
+  EXPECT_GT(known, log.text().size() / 2);
 }
 
 TEST(Summary, NoFlippedByteIsFatal) {

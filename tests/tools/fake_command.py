@@ -41,6 +41,8 @@ def misbehave(mode, request):
         send("".join(both))
     if mode == "hang":
         time.sleep(1000)
+    if mode == "stopped":
+        os.kill(os.getpid(), signal.SIGSTOP)
     if mode == "garbage":
         send("no answer at all\n")
     if mode == "cut":

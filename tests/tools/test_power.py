@@ -16,7 +16,7 @@ try:
 except ImportError:
     jsonschema = None
 
-from harness import BINARY, EndToEndTest, csv_rows, environment, run
+from harness import BINARY, REPOSITORY, EndToEndTest, csv_rows, environment, run
 
 CONSTANT = ("--source", "constant:100")
 FAKE_NVML = os.environ.get("FAKE_NVML", "")
@@ -489,6 +489,28 @@ class Nvml(PowerTest):
         listed = self.power("sources", "--nvml-library", FAKE_NVML, "--format", "json",
                             env=environment(FAKE_NVML_SCRIPT=str(path)))
         self.assertIn("driver_mismatch", {each["reason"] for each in listed.json["absent"]})
+
+
+class Overhead(unittest.TestCase):
+    """bench/power_overhead.py: a deadline that was skipped is late, too."""
+
+    def test_lateness(self):
+        sys.path.insert(0, str(REPOSITORY / "bench"))
+        self.addCleanup(sys.path.remove, str(REPOSITORY / "bench"))
+        from power_overhead import lateness, quantile
+        for name, passes, missed, late in (  # begin and length of each; the period is 1000
+                ("in time", ((0, 1), (1005, 1), (2003, 1)), 0, [0, 3, 5]),
+                ("nearly a period late", ((0, 1), (1800, 1), (2005, 1)), 0, [0, 5, 800]),
+                ("the first is late, too", ((50, 1), (1000, 1), (2020, 1)), 0, [0, 20, 50]),
+                ("two are skipped", ((0, 1), (1005, 1), (4010, 1)), 2, [0, 5, 1000, 1000, 2010]),
+                ("one pass takes long", ((0, 1), (1005, 1500), (3010, 1)), 1, [0, 5, 10, 1000])):
+            with self.subTest(name):
+                lines = [{"t": begin, "r": [[0, 0, 1, 5], [1, 0, took, 5]]}
+                         for begin, took in (*passes, (9000, 1))]
+                end = {"end": {"readers": [{"missed": missed}]}}
+                self.assertEqual(lateness([{"schema": ""}, *lines, end], 1000), (late, missed))
+        self.assertEqual(quantile([0] * 990 + [1000] * 10, 0.99), 1000)
+        self.assertEqual(quantile([0] * 991 + [1000] * 9, 0.99), 0)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 import json
 import os
 import pathlib
+import resource
 import signal
 import subprocess
 import sys
@@ -184,6 +185,7 @@ class Failures(PowerRunTest):
         "crash": ("crash(11)", "signal 11"),
         "exit": ("crash", "the model is on fire"),
         "hang": ("timeout", "no answer in time"),
+        "stopped": ("timeout", "no answer in time"),
         "garbage": ("bad_answer", "not a JSON object"),
         "cut": ("crash", "exit 0"),
         "wrong-id": ("bad_answer", "request"),
@@ -435,6 +437,7 @@ class Again(PowerRunTest):
         file = self.directory / "records.jsonl"
         whole = file.read_bytes()
         first = whole.index(b"\n") + 1
+        # power_run_test cuts at each byte.
         for cut in [first, first + 1, *range(first + 2, len(whole), 301), len(whole) - 1]:
             with self.subTest(cut):
                 file.write_bytes(whole[:cut])
@@ -493,11 +496,11 @@ class Again(PowerRunTest):
 class Recorded(PowerRunTest):
     """The real command over the real recorder."""
 
-    def start_real(self, *options):
+    def start_real(self, *options, **more):
         return subprocess.run(
             [BINARY, "power", "run", "set.jsonl", "--model", "m", *options, "--",
              sys.executable, HERE / "fake_command.py", self.log, "slow"], cwd=self.at,
-            env=self.environment, capture_output=True, text=True, timeout=TIMEOUT_S)
+            env=self.environment, capture_output=True, text=True, timeout=TIMEOUT_S, **more)
 
     def run_real(self, source, *options):
         done = self.start_real("--source", source, *options)
@@ -543,6 +546,43 @@ class Recorded(PowerRunTest):
         self.assertIn("--source none runs without", done.stderr)
         self.assertFalse(self.log.exists())
         self.assertFalse((self.at / "runs").exists())
+
+    def fills_up(self, room, **more):
+        """Runs until no record more can be written, and goes on after `room()`."""
+        count = 40
+        self.records(*[None] * count)
+        options = ("--source", "none", "--output-dir", "runs")
+        done = self.start_real(*options, **more)
+        self.assertEqual(done.returncode, 73, done.stderr)
+        self.assertIn("cannot write: ", done.stderr)
+        self.assertIn("free space", done.stderr)
+        self.assertIn("go on with --resume", done.stderr)
+        file, = (self.at / "runs").glob("*/records.jsonl")
+        before = [line for line in file.read_text().splitlines(keepends=True)
+                  if line.endswith("\n")]
+        self.assertGreater(len(before), 0)
+        self.assertLess(len(before), count)
+        room()
+        done = self.start_real(*options, "--resume")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        lines = file.read_text().splitlines(keepends=True)
+        self.assertEqual(lines[:len(before)], before)
+        self.assertEqual([json.loads(line)["index"] for line in lines], list(range(count)))
+
+    def test_a_full_disk(self):
+        disk = self.at / "runs"
+        disk.mkdir()
+        if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", disk],
+                          capture_output=True).returncode != 0:
+            self.skipTest("no file system may be mounted here")
+        self.addCleanup(subprocess.run, ["umount", "-l", disk], check=True)
+        self.fills_up(lambda: subprocess.run(["mount", "-o", "remount,size=4m", disk], check=True))
+
+    def test_a_file_that_may_not_grow(self):
+        def limit():
+            resource.setrlimit(resource.RLIMIT_FSIZE, (32768, 32768))
+
+        self.fills_up(lambda: None, preexec_fn=limit)
 
 
 if __name__ == "__main__":

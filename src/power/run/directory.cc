@@ -67,8 +67,18 @@ absl::Status ThereAlready(const std::string& path) {
       "chooses another place"));
 }
 
+// Of what could not be written, with the way out: all that is kept before it is whole.
+absl::Status WithWayOut(const absl::Status& failed) {
+  if (failed.ok()) return failed;
+  return absl::Status(
+      failed.code(),
+      absl::StrCat(failed.message(),
+                   "; free space, or mend what else it is, then go on with --resume"));
+}
+
 absl::Status CannotWrite(const std::string& path) {
-  return absl::InternalError(absl::StrCat(path, ": cannot write: ", std::strerror(errno)));
+  return WithWayOut(
+      absl::InternalError(absl::StrCat(path, ": cannot write: ", std::strerror(errno))));
 }
 
 // Of our own file: a link, a pipe or a device under its name is another's.
@@ -312,7 +322,7 @@ absl::Status RunDirectory::State::Prepare() {
     return status.ok() ? TakeUp() : status;
   }
   if (absl::Status status = Clear(); !status.ok()) return status;
-  return power::WriteWholeFile(run_path, run.dump(2) + "\n");
+  return WithWayOut(power::WriteWholeFile(run_path, run.dump(2) + "\n"));
 }
 
 RunDirectory::RunDirectory(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -373,7 +383,8 @@ std::string RunDirectory::SummaryJson(std::string_view stop_reason) const {
 }
 
 absl::Status RunDirectory::Checkpoint(std::string_view stop_reason) {
-  return power::WriteWholeFile(state_->path + "/" + kSummary, SummaryJson(stop_reason) + "\n");
+  return WithWayOut(
+      power::WriteWholeFile(state_->path + "/" + kSummary, SummaryJson(stop_reason) + "\n"));
 }
 
 }  // namespace xplane_time

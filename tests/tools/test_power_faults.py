@@ -1,0 +1,213 @@
+"""What goes wrong with a sensor, through the real binary: the energy, its reason, the exit code."""
+import json
+import os
+import subprocess
+import time
+import unittest
+from concurrent.futures import ThreadPoolExecutor
+
+from harness import BINARY, environment
+from test_power import FAKE_NVML, PowerTest
+
+COUNTER = "nvmlDeviceGetTotalEnergyConsumption"
+RUNS = {"value": 1000, "per_s": 300_000}  # a counter at 300 W
+POWERS = [f"nvmlDeviceGetFieldValues:{field}:0" for field in (185, 186)]
+FIELDS = ("nvmlDeviceGetFieldValues", "nvmlDeviceGetPowerUsage", COUNTER)
+RANGE_UJ = 262_143_328_850  # of RAPL
+ALL, SOME, NONE = "all", "some", "none"  # of the window has an energy
+
+
+def gpu(counter=None, calls=None, **more):
+    calls = {**(calls or {}), **({} if counter is None else {COUNTER: counter})}
+    return {"devices": [{"uuid": "GPU-a", "bus": 1, "calls": calls, **more}]}
+
+
+def reloaded(*init):
+    return {**gpu(), "reload_after": 60, **({"calls": {"nvmlInit": list(init)}} if init else {})}
+
+
+class Fault:
+    """`energy`: ALL, SOME or NONE. `code`: with constant power beside it. `alone`: NVML named and
+    nothing else; where neither is named it is 0."""
+
+    def __init__(self, name, script, energy, reason, seconds=1.5, code=0, alone=0, says="",
+                 shared=False, count="", environment=()):
+        self.name, self.script, self.energy, self.reason = name, script, energy, reason
+        self.seconds, self.code, self.alone, self.says = seconds, code, alone, says
+        self.shared, self.count, self.environment = shared, count, dict(environment)
+
+
+MISMATCH = {"error": 18}
+FAULTS = (
+    Fault("reload", reloaded(), SOME, "reset", count="resets"),
+    Fault("reload to another version", reloaded({"calls": 1}, MISMATCH), SOME, "driver_mismatch"),
+    Fault("another version from the start", {**gpu(), "calls": {"nvmlInit": MISMATCH}}, NONE,
+          "driver_mismatch", code=69, alone=69, says="NVML_ERROR_LIB_RM_VERSION_MISMATCH (18)"),
+    Fault("lost", gpu(lost_after=60), SOME, "device_lost"),
+    Fault("reset required", gpu([{**RUNS, "calls": 10}, {"error": 16}], {
+        name: [{"value": 300_000, "calls": 10}, {"error": 16}] for name in POWERS}), SOME,
+          "reset_required"),
+    Fault("reset required, and power is still told", gpu([{**RUNS, "calls": 10}, {"error": 16}]),
+          ALL, None, says='"counter_reason": "reset_required"'),
+    Fault("a counter that stands still, then reset required",
+          gpu([{"value": 1000, "calls": 10}, {"error": 16}]), ALL, None,
+          says='"counter_reason": "reset_required"'),
+    Fault("falls", gpu([{**RUNS, "value": 9e8, "calls": 20}, {**RUNS, "value": 5}]), SOME,
+          "reset", count="resets"),
+    Fault("wraps at 32 bits, of which the driver says nothing",
+          gpu({**RUNS, "value": 2 ** 32 - 150_000, "wrap": 2 ** 32}), SOME, "reset",
+          count="resets"),
+    Fault("jumps", gpu([{**RUNS, "calls": 20}, {**RUNS, "value": 9e8}]), SOME, "implausible",
+          count="jumps"),
+    Fault("hangs", gpu([{**RUNS, "calls": 10}, {"latency_s": 3600}]), SOME, "hung", seconds=3.5,
+          says="a call has not returned for"),
+    Fault("hangs and comes back",
+          gpu([{**RUNS, "calls": 10}, {**RUNS, "latency_s": 3, "calls": 1}, RUNS]), ALL, "hung",
+          seconds=4.5, says="a call that hung came back"),
+    Fault("hangs while sensors are looked for",
+          {**gpu(), "calls": {"nvmlInit": {"latency_s": 3600}}}, NONE, "hung", alone=69,
+          says="looking for sensors did not return within 2000 ms"),
+    Fault("vGPU", gpu(calls=dict.fromkeys(FIELDS, {"error": 3}), virtualization=2), NONE,
+          "unsupported", says="a vGPU has no power sensor"),  # but a temperature
+    Fault("MIG", gpu(mig=["MIG-11", "MIG-12"]), ALL, None, shared=True,
+          says="split (MIG): the sensors are the whole GPU's",
+          environment={"CUDA_VISIBLE_DEVICES": "MIG-12"}),
+    Fault("another process", gpu(processes=[1]), ALL, None, shared=True,
+          says="other processes use it (1, the first is 1)"),
+)
+
+
+def knows_other_processes():
+    try:
+        return os.readlink("/proc/self/ns/pid") == "pid:[4026531836]"
+    except OSError:
+        return False
+
+
+class FaultTest(PowerTest):
+    def check_energy(self, window, energy, watts):
+        """Never 0 J for unknown; else what docs/power.md says an energy is."""
+        joules, seconds = energy["energy_j"], (window["end_ns"] - window["begin_ns"]) / 1e9
+        if joules is None:
+            self.assertIsNotNone(energy["reason"])
+            self.assertEqual(energy["coverage"], 0)
+            return
+        covered_s = energy["coverage"] * seconds
+        self.assertGreater(covered_s, 0)
+        self.assertAlmostEqual(joules, energy["mean_w"] * covered_s, delta=1e-6 * joules)
+        self.assertGreater(joules, watts / 2 * covered_s)
+        self.assertLess(joules, watts * 2 * covered_s)
+        low, high = energy["bounds_j"]
+        self.assertLessEqual(low, joules)
+        self.assertLessEqual(joules, high)
+
+
+@unittest.skipUnless(FAKE_NVML, "no scripted NVML: set FAKE_NVML")
+class NvmlFaults(FaultTest):
+    def recorded(self, fault, name, *sources):
+        """What the binary says of the fault, each time in a folder of its own."""
+        script = self.write(f"{name}/script.json", json.dumps(fault.script))
+        done = subprocess.run(
+            [str(BINARY), "power", "record", *sources, "--sysfs-root", "nowhere", "--nvml-library",
+             FAKE_NVML, "--duration", str(fault.seconds), "--format", "json"],
+            cwd=script.parent, capture_output=True, text=True, timeout=60,
+            env=environment(FAKE_NVML_SCRIPT=str(script), **fault.environment))
+        return done.returncode, json.loads(done.stdout) if done.stdout else None, done.stderr
+
+    def check_fault(self, fault, code, summary, message):
+        self.assertEqual(code, fault.code, message)
+        told = json.dumps(summary) + message
+        self.assertIn(fault.says, told)
+        if summary is None:
+            return
+        self.check(summary)
+        window, = summary["windows"]
+        energies = {each["source"]: each for each in window["energies"]}
+        self.check_energy(window, energies["constant"], 10)
+        self.assertEqual(energies["constant"]["reason"], None)
+        if fault.energy == NONE:
+            self.assertNotIn("nvml", energies)
+            self.assertIn(fault.reason, {each["reason"] for each in summary["absent"]})
+            return
+        energy = energies["nvml"]
+        self.check_energy(window, energy, 300)
+        self.assertIsNotNone(energy["energy_j"])
+        self.assertEqual(energy["reason"], fault.reason)
+        if fault.energy == ALL:
+            self.assertGreater(energy["coverage"], 0.9)
+        else:
+            self.assertLess(energy["coverage"], 0.99)
+        if fault.count:
+            self.assertEqual(energy[fault.count], 1)
+        device, = [each for each in summary["devices"] if each["id"] == "GPU-a"]
+        self.assertEqual(device["shared"], fault.shared)
+        self.assertEqual(energy["shared_device"], fault.shared)
+
+    def test_energy_reason_and_exit_code_of_each(self):
+        faults = [each for each in FAULTS
+                  if each.name != "another process" or knows_other_processes()]
+        with ThreadPoolExecutor(8) as pool:  # they wait
+            found = list(pool.map(lambda n: self.recorded(
+                faults[n], n, "--source", "nvml,constant:10"), range(len(faults))))
+        for fault, each in zip(faults, found):
+            with self.subTest(fault.name):
+                self.check_fault(fault, *each)
+
+    def test_one_without_energy_is_refused_where_it_was_named_and_has_nothing(self):
+        faults = [each for each in FAULTS if each.energy == NONE]
+        for fault in faults:
+            fault.seconds = 0.1
+        runs = [(fault, f"{n}{name}", *sources) for n, fault in enumerate(faults)
+                for name, sources in (("named", ("--source", "nvml")), ("all", ()))]
+        with ThreadPoolExecutor(8) as pool:
+            found = list(pool.map(lambda each: self.recorded(*each), runs))
+        for (fault, _, *sources), (code, summary, message) in zip(runs, found):
+            with self.subTest(f"{fault.name} {sources}"):
+                if sources and fault.alone:
+                    self.assertEqual((code, summary), (fault.alone, None))
+                    self.assertIn(fault.says, message)
+                    continue
+                self.assertEqual(code, 0, message)
+                self.assertIn("energy stays unknown", message)
+                absent = {each["source"]: each for each in summary["absent"]}
+                self.assertEqual(absent["nvml"]["reason"], fault.reason)
+                self.assertIn(fault.says, absent["nvml"]["message"])
+                self.assertEqual(summary["windows"][0]["energies"], [])
+                self.assertIsNone(summary["windows"][0]["total"]["energy_j"])
+
+
+class CounterFaults(FaultTest):
+    CASES = (  # microjoules after t seconds at 50 W, the range, the reason, what is counted
+        ("wraps", lambda t: (RANGE_UJ - 20_000_000 + t * 50e6) % (RANGE_UJ + 1), True, None,
+         "wraps"),
+        ("is reset", lambda t: (1e9 if t < 0.5 else 0) + t * 50e6, False, "reset", "resets"),
+        ("jumps", lambda t: (0 if t < 0.5 else 1e13) + t * 50e6, False, "implausible", "jumps"),
+    )
+
+    def driven(self, value, has_range):
+        counter = self.sysfs(f"{int(value(0)):<20}", maximum=str(RANGE_UJ) * has_range)
+        process = self.started("record", "--source", "rapl", "--sysfs-root", "sys", "--format",
+                               "json", "--duration", "1")
+        file = os.open(counter, os.O_WRONLY)
+        begin = time.monotonic()
+        while process.poll() is None:
+            os.pwrite(file, b"%-20d\n" % int(value(time.monotonic() - begin)), 0)
+            time.sleep(0.002)
+        os.close(file)
+        out, message = process.communicate()
+        self.assertEqual(process.returncode, 0, message)
+        return json.loads(out)["windows"][0]
+
+    def test_a_counter_that_wraps_is_reset_or_jumps(self):
+        for name, value, has_range, reason, count in self.CASES:
+            with self.subTest(name):
+                window = self.driven(value, has_range)
+                energy, = window["energies"]
+                self.check_energy(window, energy, 50)
+                self.assertEqual(energy["reason"], reason)
+                self.assertEqual({each: energy[each] for each in ("wraps", "resets", "jumps")},
+                                 {"wraps": 0, "resets": 0, "jumps": 0, count: 1})
+
+
+if __name__ == "__main__":
+    unittest.main()
