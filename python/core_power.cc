@@ -106,21 +106,29 @@ class PyRecorder {
     recorder_ = WithoutGil([&] { return PowerRecorder::Start(options); });
   }
 
-  void Begin(const std::string& window) { Check(recorder_->Begin(window)); }
-  void End(const std::string& window) { Check(recorder_->End(window)); }
+  void Begin(const std::string& window) { Check(Recorder().Begin(window)); }
+  void End(const std::string& window) { Check(Recorder().End(window)); }
   void Gauge(const std::string& quantity, int64_t value) {
-    Check(recorder_->Gauge(quantity, value));
+    Check(Recorder().Gauge(quantity, value));
   }
   void Stop() {
     const absl::Status status = [&] {
       const nb::gil_scoped_release release;
-      return recorder_->Stop();
+      return Recorder().Stop();
     }();
     Check(status);
   }
-  std::string log_path() const { return recorder_->log_path(); }
+  std::string log_path() const { return Recorder().log_path(); }
+  // Somebody else may record into the log.
+  void Close() { recorder_.reset(); }
 
  private:
+  PowerRecorder& Recorder() const {
+    if (recorder_ == nullptr) {
+      Throw(absl::InvalidArgumentError("the recording has ended: start another one"));
+    }
+    return *recorder_;
+  }
   static void Check(const absl::Status& status) {
     if (!status.ok()) Throw(status);
   }
@@ -158,6 +166,7 @@ void AddPower(nb::module_* module, nb::object (*to_python)(arrow::Table table)) 
       .def("end", &PyRecorder::End, nb::arg("window"))
       .def("gauge", &PyRecorder::Gauge, nb::arg("quantity"), nb::arg("value"))
       .def("stop", &PyRecorder::Stop)
+      .def("close", &PyRecorder::Close)
       .def_prop_ro("log_path", &PyRecorder::log_path);
   module->def("summarize_power", &Summarize, nb::arg("path"), nb::arg("estimator"),
               nb::arg("idle_window"));

@@ -29,11 +29,27 @@ void OnSignal(int signal, siginfo_t* info, void* /*context*/) {
   if (pid > 0 && !from_terminal) kill(pid, signal);
 }
 
+// Held back from before the fork until both sides are ready for them: none gets lost.
+class HeldSignals {
+ public:
+  HeldSignals() {
+    sigset_t held;
+    sigemptyset(&held);
+    for (const int signal : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&held, signal);
+    sigprocmask(SIG_BLOCK, &held, &before_);
+  }
+  void Release() const { sigprocmask(SIG_SETMASK, &before_, nullptr); }
+
+ private:
+  sigset_t before_ = {};
+};
+
 // After fork: only what is safe there.
-[[noreturn]] void Become(char* const* argv, int failed) {
+[[noreturn]] void Become(char* const* argv, int failed, const HeldSignals& held) {
   for (const int signal : {SIGPIPE, SIGXFSZ, SIGBUS, SIGINT, SIGTERM, SIGHUP}) {
     std::signal(signal, SIG_DFL);
   }
+  held.Release();
   execvp(argv[0], argv);
   const int error = errno;
   const ssize_t ignored = write(failed, &error, sizeof error);
@@ -73,16 +89,21 @@ CommandEnd RunMeasured(const std::vector<std::string>& command) {
     return {.exit_code = kCannotRun, .start_errno = errno};
   }
   prctl(PR_SET_CHILD_SUBREAPER, 1);  // what it leaves behind becomes ours to see
+  const HeldSignals held;
   const pid_t pid = fork();
-  if (pid == 0) Become(argv.data(), failed[1]);
+  if (pid == 0) Become(argv.data(), failed[1], held);
   end.start_errno = pid < 0 ? errno : 0;
+  if (pid > 0) {
+    running = pid;
+    if (received.load() != 0) kill(pid, received.load());  // it came before there was a command
+  }
+  held.Release();
   close(failed[1]);
   if (pid < 0) {
     close(failed[0]);
     end.exit_code = kCannotRun;
     return end;
   }
-  running = pid;
   end.start_errno = StartErrno(failed[0]);
   int status = 0;
   rusage used = {};

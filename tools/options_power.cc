@@ -2,6 +2,7 @@
 #include "options_power.h"
 
 #include <cmath>
+#include <filesystem>
 
 #include "absl/strings/numbers.h"
 
@@ -47,7 +48,7 @@ void AddSummary(CLI::App* app, PowerCommand* o, PowerTexts* t) {
       ->group(kEnergy);
   CLI::Option* co2 =
       app->add_option("--co2", o->grams_co2e_per_kwh,
-                      "Grams of CO2e a kWh where it ran: adds kWh and CO2e, as modelled")
+                      "Grams of CO2e a kWh where it ran: adds Wh and CO2e, as modelled")
           ->check(NumberValidator(0, 1'000'000'000))
           ->type_name("G")
           ->group(kEnergy);
@@ -90,6 +91,34 @@ std::string FormatBySuffix(const std::string& path) {
   if (path.ends_with(".prom")) return "openmetrics";
   const std::string format = FormatOfSuffix(path);
   return format.empty() || format == "junit" ? "table" : format;
+}
+
+bool IsSameFile(const std::string& a, const std::string& b) {
+  std::error_code error;
+  if (std::filesystem::equivalent(a, b, error)) return std::filesystem::is_regular_file(a, error);
+  return std::filesystem::weakly_canonical(a, error) == std::filesystem::weakly_canonical(b, error);
+}
+
+// What is read would be gone, or one output in the place of another.
+std::string OneFileTwice(const PowerCommand& o) {
+  constexpr std::string_view kReplay = "replay:";
+  std::vector<std::pair<std::string, std::string>> files = {
+      {o.action == PowerAction::kReplay ? "LOG" : "--log", o.log_path},
+      {"--output", o.output_path},
+      {"--svg", o.svg_path}};
+  for (const std::string& source : o.record.from.sources) {
+    if (source.starts_with(kReplay)) files.emplace_back("--source", source.substr(kReplay.size()));
+  }
+  std::erase_if(files, [](const auto& file) { return file.second.empty(); });
+  for (size_t i = 0; i < files.size(); ++i) {
+    for (size_t j = i + 1; j < files.size(); ++j) {
+      if (files[i].first == files[j].first || !IsSameFile(files[i].second, files[j].second))
+        continue;
+      return absl::StrCat(files[i].first, " and ", files[j].first, " are the same file, ",
+                          files[i].second, ": give one another name");
+    }
+  }
+  return "";
 }
 
 }  // namespace
@@ -151,6 +180,7 @@ std::string ConvertPower(const PowerTexts& t, PowerCommand* o) {
   }
   o->format = t.format.empty() ? FormatBySuffix(o->output_path) : t.format;
   if (o->plot && o->format != "table") return "--plot is for the table; --svg for a picture";
+  if (std::string same = OneFileTwice(*o); !same.empty()) return same;
   if (o->action != PowerAction::kRecord) return "";
   const bool runs = !o->command.empty();
   if (runs && o->duration_s > 0) return "--duration is for recording without a command";

@@ -1,7 +1,7 @@
 """An exponential moving average, its loop unrolled by 2, 4, 8 or 16, as a harness of
 xplane-time tune:
 
-    xplane-time tune space.json --slot-timeout 5 -- python harness.py
+    xplane-time tune space.json --slot-timeout 5 --prepare-timeout 20 -- python harness.py
 
 Of seven variants one is wrong, one crashes and one hangs.
 """

@@ -160,8 +160,9 @@ class PowerRecorder {
   virtual const PowerInventory& inventory() const = 0;
   // By source, of those that are read less often than `period_ns` asks for: a message.
   virtual const std::map<std::string, std::string>& raised_periods() const = 0;
-  // Where SummarizePowerLog reads it, as long as the recorder lives.
-  virtual const std::string& log_path() const = 0;
+  // Where SummarizePowerLog reads it, as long as the recorder lives: also where its name is
+  // another file's by now. Until then no other recorder may write there.
+  virtual std::string log_path() const = 0;
   // Of the window `name`; synchronize the device before. InvalidArgument: End without Begin,
   // Begin of a window that is open.
   virtual absl::Status Begin(std::string_view name) = 0;
@@ -243,7 +244,7 @@ struct RepeatedEnergy {
   std::string window;
   std::string source, device, domain;  // source "total": the windows' totals
   uint64_t windows = 0;
-  uint64_t known = 0;  // with an energy; the next four are of these
+  uint64_t known = 0;  // with an energy of 95 % and more of its time; the next four are of these
   std::optional<double> mean_j = {}, std_j = {}, min_j = {}, max_j = {};  // std_j: from two on
   double mean_s = 0, std_s = 0;                                           // of all
 };

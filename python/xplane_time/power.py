@@ -146,6 +146,7 @@ class Recording(Summary):
         self._recorder.stop()
         self._summary = _core.summarize_power(self._recorder.log_path, self._estimator,
                                               self._idle_window)
+        self._recorder.close()
 
     def __enter__(self) -> Recording:
         return self
@@ -155,16 +156,17 @@ class Recording(Summary):
         self.stop()
 
 
-def record(*, sources: Sequence[str] = (), period_s: float = 0, log: _PathText = "",
+def record(*, sources: Sequence[str] | str = (), period_s: float = 0, log: _PathText = "",
            ordinals: Mapping[int, str] | None = None, estimator: str = "best",
            idle_window: str = "idle", sysfs_root: _PathText = "/sys",
            nvml_library: _PathText = "libnvidia-ml.so.1") -> Recording:
-    """Starts recording; options are those of `xplane-time power record`.
+    """Starts recording, as `xplane-time power record` does.
 
     `sources`: nvml, rapl, hwmon, process, constant:WATTS, replay:LOG; without, the first four.
     `log`: kept there. `ordinals`: device ids by the number that this program sees them as.
     Errors: NothingFoundError (a source that was named has nothing), ArgumentError."""
-    recorder = _core.PowerRecorder(list(sources), period_s, os.fspath(log), os.fspath(sysfs_root),
+    named = sources.split(",") if isinstance(sources, str) else list(sources)
+    recorder = _core.PowerRecorder(named, period_s, os.fspath(log), os.fspath(sysfs_root),
                                    os.fspath(nvml_library), dict(ordinals or {}),
                                    dict(os.environ))
     return Recording(recorder, estimator, idle_window)

@@ -116,6 +116,8 @@ void CloseAllBut(int kept) {
   _exit(127);
 }
 
+constexpr char kClosedItsPipe[] = "killed here, since it had closed its standard output";
+
 std::string HowItEnded(int wait_status) {
   if (WIFEXITED(wait_status)) return absl::StrCat("exit ", WEXITSTATUS(wait_status));
   const int signal = WTERMSIG(wait_status);
@@ -189,6 +191,7 @@ HarnessProcess::HarnessProcess(HarnessProcess&& other) noexcept
       printed_(std::exchange(other.printed_, -1)),
       log_(std::exchange(other.log_, -1)),
       wait_status_(other.wait_status_),
+      ended_by_itself_(other.ended_by_itself_),
       role_(std::move(other.role_)),
       received_(std::move(other.received_)),
       tail_(std::move(other.tail_)),
@@ -318,13 +321,15 @@ void HarnessProcess::End(Deadline deadline) {
     if (printed_ >= 0) TakePrinted();
     std::this_thread::sleep_for(milliseconds(5));
   }
+  ended_by_itself_ = pid_ <= 0 || HasEnded();
   Kill();
 }
 
 std::string HarnessProcess::Ending() {
   // One that closed its pipe is about to end by itself: how, is worth a moment.
+  const bool is_there = pid_ > 0;
   End(MonotonicClock::now() + milliseconds(200));
-  return HowItEnded(wait_status_);
+  return is_there && !ended_by_itself_ ? std::string(kClosedItsPipe) : HowItEnded(wait_status_);
 }
 
 std::string HarnessProcess::Printed() {

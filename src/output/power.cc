@@ -29,6 +29,12 @@ std::string Number(const std::optional<double>& value) {
   return FormatFixed(*value, size >= 1000 ? 0 : size >= 100 ? 1 : size >= 1 ? 2 : 4);
 }
 
+// What is not 0 does not look like it.
+std::string EnergyText(const std::optional<double>& energy_j) {
+  const std::string text = Number(energy_j);
+  return text == "0" && *energy_j > 0 ? "<0.0001" : text;
+}
+
 FieldValue ReasonOrNull(PowerReason reason) {
   return reason == PowerReason::kKnown ? FieldValue::Unknown(FieldType::kText)
                                        : FieldValue(PowerReasonName(reason));
@@ -40,7 +46,9 @@ std::string Remark(const EnergyEstimate& energy) {
   const auto add = [&](std::string_view what) {
     remark.append(remark.empty() ? "" : ", ").append(what);
   };
-  if (energy.reason != PowerReason::kKnown) add(PowerReasonName(energy.reason));
+  constexpr double kNearlyAll = 0.95;  // of each run some is before the first reading
+  const bool edges = energy.reason == PowerReason::kNoSamples && energy.coverage >= kNearlyAll;
+  if (energy.reason != PowerReason::kKnown && !edges) add(PowerReasonName(energy.reason));
   // Not that it has not been updated yet: the readings are for that.
   if (energy.reason == PowerReason::kKnown && energy.counter_reason != PowerReason::kKnown &&
       energy.counter_reason != PowerReason::kNoSamples) {
@@ -62,7 +70,7 @@ void AddRow(const PowerSummary& summary, const WindowSummary& window, const Ener
   cells->domain.push_back(
       Printable(DomainName(summary, energy.source, energy.device, energy.domain)));
   cells->seconds.push_back(Number(static_cast<double>(window.end_ns - window.begin_ns) / kNsPerS));
-  cells->energy.push_back(Number(energy.energy_j));
+  cells->energy.push_back(EnergyText(energy.energy_j));
   cells->bounds.push_back(
       energy.lo_j && energy.hi_j ? Number(energy.lo_j) + " .. " + Number(energy.hi_j) : "-");
   cells->mean.push_back(Number(energy.mean_w));
@@ -76,7 +84,7 @@ void AddTotal(const WindowSummary& window, Cells* cells) {
   cells->window.push_back(Printable(WindowName(window)));
   cells->domain.push_back("total");
   cells->seconds.push_back(Number(static_cast<double>(window.end_ns - window.begin_ns) / kNsPerS));
-  cells->energy.push_back(Number(window.total.energy_j));
+  cells->energy.push_back(EnergyText(window.total.energy_j));
   cells->bounds.push_back("-");
   cells->mean.push_back(Number(window.total.mean_w));
   cells->peak.push_back("-");
@@ -161,7 +169,7 @@ Section RepeatSection(const PowerSummary& summary, size_t most) {
 Section CarbonSection(const PowerSummary& summary, const CarbonModel& carbon, size_t most) {
   std::vector<std::string> windows, wh, grams;
   for (size_t i = 0; i < std::min(most, summary.windows.size()); ++i) {
-    const auto modelled = CarbonOf(summary.windows[i].total, carbon);
+    const auto modelled = CarbonOf(summary.windows[i].total.energy_j, carbon);
     if (!modelled.has_value()) continue;
     windows.push_back(Printable(WindowName(summary.windows[i])));
     wh.push_back(Number(modelled->kwh * kWhPerKwh));
@@ -210,6 +218,7 @@ Section GaugeSection(const PowerSummary& summary) {
   for (const GaugeSummary& gauge : summary.windows[0].gauges) {
     const PowerChannel& channel = summary.inventory.channels[gauge.channel];
     if (IsPowerOrEnergy(channel)) continue;
+    if (gauge.n == 0 && gauge.unknown == 0) continue;  // of what was not there
     const Shown shown = ShownAs(channel.quantity);
     const std::string sensor =
         Printable(DomainName(summary, channel.source, channel.device, channel.domain));
@@ -237,7 +246,7 @@ Section GaugeSection(const PowerSummary& summary) {
                           NumberColumn("median", std::move(median)),
                           NumberColumn("min", std::move(min)),
                           NumberColumn("max", std::move(max))};
-  if (!constant.empty()) section.notes.push_back("constant: " + absl::StrJoin(constant, "; "));
+  if (!constant.empty()) section.notes.push_back("unchanged: " + absl::StrJoin(constant, "; "));
   return section;
 }
 
@@ -289,9 +298,10 @@ std::vector<std::string> Remarks(const PowerSummary& summary) {
 
 }  // namespace
 
-std::optional<ModelledCarbon> CarbonOf(const PowerTotal& total, const CarbonModel& model) {
-  if (!total.energy_j.has_value() || !model.g_per_kwh.has_value()) return std::nullopt;
-  const double kwh = *total.energy_j / kJPerKwh * model.pue;
+std::optional<ModelledCarbon> CarbonOf(const std::optional<double>& energy_j,
+                                       const CarbonModel& model) {
+  if (!energy_j.has_value() || !model.g_per_kwh.has_value()) return std::nullopt;
+  const double kwh = *energy_j / kJPerKwh * model.pue;
   return ModelledCarbon{kwh, kwh * *model.g_per_kwh};
 }
 
@@ -420,9 +430,15 @@ std::vector<PowerGaugeRow> PowerGaugeRows(const PowerSummary& summary) {
   return rows;
 }
 
-std::string PowerCsv(const PowerSummary& summary) {
-  return CsvLines<PowerRow>(PowerRows(summary),
-                            [](const PowerRow& row, FieldSink* sink) { VisitRow(row, sink); });
+std::string PowerCsv(const PowerSummary& summary, const CarbonModel& carbon) {
+  return CsvLines<PowerRow>(PowerRows(summary), [&](const PowerRow& row, FieldSink* sink) {
+    VisitRow(row, sink);
+    if (!carbon.g_per_kwh.has_value()) return;
+    const auto modelled = CarbonOf(row.energy.energy_j, carbon).value_or(ModelledCarbon());
+    const bool known = row.energy.energy_j.has_value();
+    sink->Field("modelled_kwh", known ? std::optional(modelled.kwh) : std::nullopt);
+    sink->Field("modelled_co2e_g", known ? std::optional(modelled.co2e_g) : std::nullopt);
+  });
 }
 
 std::string PowerTable(const PowerSummary& summary, const OutputOptions& options,
@@ -461,7 +477,7 @@ std::string RenderPower(const PowerSummary& summary, const OutputOptions& option
     case PowerFormat::kJson:
       return PowerJson(summary, carbon);
     case PowerFormat::kCsv:
-      return PowerCsv(summary);
+      return PowerCsv(summary, carbon);
     case PowerFormat::kMarkdown:
       return PowerMarkdown(summary, options, carbon);
     case PowerFormat::kOpenMetrics:

@@ -32,8 +32,9 @@ struct CarbonModel {
 struct ModelledCarbon {
   double kwh = 0, co2e_g = 0;
 };
-// Empty where the total or the intensity is not known.
-std::optional<ModelledCarbon> CarbonOf(const PowerTotal& total, const CarbonModel& model);
+// Empty where the energy or the intensity is not known.
+std::optional<ModelledCarbon> CarbonOf(const std::optional<double>& energy_j,
+                                       const CarbonModel& model);
 
 std::string RenderPower(const PowerSummary& summary, const OutputOptions& options,
                         PowerFormat format, const CarbonModel& carbon);
@@ -48,7 +49,7 @@ std::string PowerTable(const PowerSummary& summary, const OutputOptions& options
 std::string PowerMarkdown(const PowerSummary& summary, const OutputOptions& options,
                           const CarbonModel& carbon);
 std::string PowerJson(const PowerSummary& summary, const CarbonModel& carbon);
-std::string PowerCsv(const PowerSummary& summary);
+std::string PowerCsv(const PowerSummary& summary, const CarbonModel& carbon);
 std::string PowerOpenMetrics(const PowerSummary& summary, const CarbonModel& carbon);
 
 // An energy beside its window.

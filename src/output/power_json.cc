@@ -24,7 +24,7 @@ Json WindowJson(const WindowSummary& window, const CarbonModel& model) {
     energies.push_back(row.Take());
   }
   for (const GaugeSummary& gauge : window.gauges) gauges.push_back(GaugeJson(gauge));
-  if (const auto carbon = CarbonOf(window.total, model); carbon.has_value()) {
+  if (const auto carbon = CarbonOf(window.total.energy_j, model); carbon.has_value()) {
     modelled = {{"kind", "modelled"},
                 {"kwh", carbon->kwh},
                 {"co2e_g", carbon->co2e_g},

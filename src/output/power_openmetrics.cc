@@ -86,7 +86,7 @@ std::string PowerOpenMetrics(const PowerSummary& summary, const CarbonModel& car
   if (carbon.g_per_kwh.has_value()) {
     families.Begin("xplane_time_modelled_co2e_grams", "grams", "Modelled from an intensity");
     for (const WindowSummary& window : summary.windows) {
-      const auto modelled = CarbonOf(window.total, carbon);
+      const auto modelled = CarbonOf(window.total.energy_j, carbon);
       if (modelled.has_value()) families.Add(WindowLabels(window), modelled->co2e_g);
     }
   }

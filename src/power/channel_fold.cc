@@ -187,6 +187,7 @@ void ChannelFold::BeginEnergy() {
   rules.counter = channel_.kind == ReadingKind::kCumulative;
   rules.period_ns = rhythm_.period_ns;
   rules.update_ns = rhythm_.update_ns;
+  rules.late_ns = rules.counter ? rhythm_.late_ns() : rhythm_.update_ns;
   rules.wrap_range = channel_.wrap_range;
   rules.max_plausible_mw = max_plausible_mw_;
   energy_ = std::make_unique<EnergyFold>(rules, edges_, suspensions_, pieces_);

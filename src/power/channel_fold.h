@@ -75,6 +75,10 @@ class ReadingFold {
 struct Rhythm {
   int64_t period_ns = 0, update_ns = 0;
   bool update_known = false;  // else a guess
+  // The longest that an update may take: where it is a guess, as long as any sensor takes.
+  int64_t late_ns() const {
+    return update_known ? update_ns : std::max(update_ns, kSlowestUpdateNs);
+  }
 };
 // At least kRhythmSpacings spacings give the period, their lower median; with fewer it is
 // `expected_ns` where that is not 0. A counter's update period is the lower median of the

@@ -133,10 +133,10 @@ void EnergyFold::ShiftHeld(const Point& point) { held_ = {held_[1], held_[2], po
 
 void EnergyFold::AddHeld(int64_t t_ns, int64_t value) {
   Point point = {t_ns, value, /*known=*/true};
+  point.failed_ns = failed_ns_;
   if (const Point& before = held_[2]; before.known) {
     point.slept = Suspended(before.t_ns, t_ns);
     if (point.slept) ++tally_.suspensions;
-    point.failed_ns = failed_ns_;
     point.joined = !point.slept && !failed_ns_.has_value() &&
                    t_ns - before.t_ns <= kGapPeriods * rules_.period_ns;
   }
@@ -226,7 +226,7 @@ void EnergyFold::Meet(const WindowEdge& edge, int64_t to_ns, std::span<const Ene
     for (size_t i = 0; i < peaks_pushed_; ++i) {  // what the window has a part of
       if (pieces[i].end_ns > edge.t_ns) PushHeldPeak(pieces[i]);
     }
-    if (rules_.counter) late_.push_back({edge.t_ns + rules_.update_ns, edge.window, false, at.pj});
+    if (rules_.counter) late_.push_back({edge.t_ns + LateNs(), edge.window, false, at.pj});
     return;
   }
   const auto open = std::find_if(open_.rbegin(), open_.rend(),
@@ -246,7 +246,7 @@ void EnergyFold::Meet(const WindowEdge& edge, int64_t to_ns, std::span<const Ene
   if (rules_.counter) {
     // What is late at the begin comes off in ResolveLate, before or after.
     part.lo_pj += AsDouble(at.low_pj - begin.pj);
-    late_.push_back({edge.t_ns + rules_.update_ns, edge.window, true, begin.low_pj});
+    late_.push_back({edge.t_ns + LateNs(), edge.window, true, begin.low_pj});
   } else {
     part.lo_pj = part.energy_pj - begin.slack_pj - at.slack_pj;
     part.hi_pj = part.energy_pj + begin.slack_pj + at.slack_pj;
@@ -308,9 +308,9 @@ void EnergyFold::ResolveLate(int64_t t_ns, bool all) {
     }
     part.hi_pj = known_pj;
     if (all && part.covered_ns > 0) {  // no later reading: an update may be missing
-      part.hi_pj += std::max(part.energy_pj / static_cast<double>(part.covered_ns) *
-                                 static_cast<double>(rules_.update_ns),
-                             AsDouble(largest_step_pj_));
+      part.hi_pj += std::max(
+          part.energy_pj / static_cast<double>(part.covered_ns) * static_cast<double>(LateNs()),
+          AsDouble(largest_step_pj_));
     }
   }
 }

@@ -31,6 +31,8 @@ namespace xplane_time::power {
 
 // A gap is longer than so many periods.
 inline constexpr int64_t kGapPeriods = 3;
+// No sensor's update takes longer.
+inline constexpr int64_t kSlowestUpdateNs = 1'000'000'000;
 // The peak of a counter is a mean over at least so many update periods.
 inline constexpr int64_t kPeakUpdates = 10;
 // Counters and powers above are no device's, where the channel does not say.
@@ -39,7 +41,8 @@ inline constexpr int64_t kMostPlausibleMw = 100'000'000;  // 100 kW
 struct EnergyRules {
   bool counter = false;   // microjoules that add up; else milliwatts
   int64_t period_ns = 0;  // usual time between readings
-  int64_t update_ns = 0;  // how old what a reading says may be
+  int64_t update_ns = 0;  // how old what a reading says usually may be
+  int64_t late_ns = 0;    // at most, for bounds; less than update_ns: that
   std::optional<int64_t> wrap_range = {};
   int64_t max_plausible_mw = kMostPlausibleMw;
 };
@@ -135,6 +138,7 @@ class EnergyFold {
   double Slack(int64_t edge_ns) const;
   void Commit(const EnergyPiece& piece);
   void PushHeldPeak(const EnergyPiece& piece);
+  int64_t LateNs() const { return std::max(rules_.late_ns, rules_.update_ns); }
   void ResolveLate(int64_t t_ns, bool all);
   EnergyPart& PartOf(uint32_t window);
 

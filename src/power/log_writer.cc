@@ -136,8 +136,10 @@ absl::StatusOr<int> OpenNamed(const std::string& path) {
 absl::StatusOr<LogWriter> LogWriter::Create(const std::string& path) {
   auto file = path.empty() ? Unnamed() : OpenNamed(path);
   if (!file.ok()) return file.status();
-  return LogWriter(*file, path.empty() ? absl::StrCat("/proc/self/fd/", *file) : path);
+  return LogWriter(*file, path.empty() ? "a temporary file" : path);
 }
+
+std::string LogWriter::path() const { return absl::StrCat("/proc/self/fd/", file_); }
 
 LogWriter::~LogWriter() {
   if (file_ >= 0) close(file_);
@@ -261,7 +263,6 @@ void LogWriter::End(int64_t at_ns, std::string_view reason, std::span<const Read
   line_ = Text({{"t", at_ns},
                 {"end", {{"reason", reason}, {"readers", ends}, {"dropped", dropped_lines_}}}});
   WriteLine();
-  flock(file_, LOCK_UN);  // whoever records there next need not wait until this is gone
 }
 
 }  // namespace xplane_time::power

