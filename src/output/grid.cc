@@ -9,6 +9,7 @@ namespace {
 
 constexpr size_t kGap = 2;         // spaces between columns
 constexpr size_t kLeastWidth = 4;  // of the flexible column, at any price
+constexpr size_t kLeastText = 12;  // of other texts
 
 struct Sized {
   const Column* column;
@@ -61,6 +62,23 @@ void DropUntilFits(size_t width, std::vector<Sized>* columns, std::vector<std::s
   }
 }
 
+// At any price: texts that are not flexible are cut, then numbers go, whole, the last one first.
+void MakeFit(size_t width, std::vector<Sized>* columns, std::vector<std::string>* dropped) {
+  for (auto it = columns->rbegin(); it != columns->rend(); ++it) {
+    const size_t total = TotalWidth(*columns);
+    if (total <= width) return;
+    if (it->column->right || it->width <= kLeastText) continue;
+    it->width -= std::min(total - width, it->width - kLeastText);
+  }
+  for (size_t i = columns->size(); i-- > 1 && TotalWidth(*columns) > width;) {
+    if (!(*columns)[i].column->right) continue;
+    dropped->emplace_back((*columns)[i].column->header);
+    std::rotate(columns->begin() + static_cast<std::ptrdiff_t>(i),
+                columns->begin() + static_cast<std::ptrdiff_t>(i) + 1, columns->end());
+    columns->pop_back();
+  }
+}
+
 void AppendCell(const std::string& cell, const Sized& sized, std::string_view ellipsis,
                 std::string* line) {
   const std::string shown = ShortenMiddle(cell, sized.width, ellipsis);
@@ -85,6 +103,7 @@ GridText LayOut(const Grid& grid, size_t width, std::string_view ellipsis) {
     const size_t total = TotalWidth(columns);
     if (total > width) Shrink(total - width, ignore_flex_width, &columns);
   }
+  MakeFit(width, &columns, &text.dropped);
   for (size_t row = 0; row <= grid.rows(); ++row) {
     std::string line;
     for (size_t i = 0; i < columns.size(); ++i) {

@@ -3,7 +3,8 @@
 // Enters: cells as printable UTF-8 and a description of the columns. Leaves: lines.
 // Where the lines would be too wide, the flexible column gives way in its middle down
 // to its least width, then columns are dropped, the highest `drop` first, then the
-// flexible column goes below its least width.
+// flexible column goes below its least width, then other texts do, then the last numbers are
+// dropped: a number is never cut.
 //
 //   function    runs  median us       <- right-aligned numbers
 //   jit_dot        3     611.00
