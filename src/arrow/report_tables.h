@@ -24,7 +24,6 @@ Table PlanesTable(const PlanesReport& report);
 // One row a stat.
 Table StatsTable(const PlanesReport& report);
 
-
 // A row for each window and sensor; for each window and channel; for each reader.
 Table PowerEnergiesTable(const PowerSummary& summary);
 Table PowerGaugesTable(const PowerSummary& summary);

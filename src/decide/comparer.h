@@ -2,9 +2,9 @@
 //
 // From four common rounds on, a pair stands on these rounds alone: log-ratios within the
 // rounds, outliers skipped, spread from the pair itself, moderated by that of the others (Smyth
-// 2004) while it has few rounds of its own and scatters as they do. With fewer, samples are compared through the
-// two-way fit and count as screening: what is kept is the fastest sample and those that agree
-// with it, since spikes only ever slow down.
+// 2004) while it has few rounds of its own and scatters as they do. With fewer, samples are
+// compared through the two-way fit and count as screening: what is kept is the fastest sample and
+// those that agree with it, since spikes only ever slow down.
 //
 //   round   1    2    3    4    5
 //   j       +    +    +    +    +      five common rounds of j and L: direct
