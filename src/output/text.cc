@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "absl/strings/str_replace.h"
+
 namespace xplane_time::output {
 namespace {
 
@@ -148,56 +150,19 @@ void AppendCsvCell(std::string_view text, std::string* out) {
 }
 
 std::string XmlText(std::string_view text) {
-  std::string out;
-  for (const char c : ValidUtf8(text)) {
-    switch (c) {
-      case '&':
-        out.append("&amp;");
-        break;
-      case '<':
-        out.append("&lt;");
-        break;
-      case '>':
-        out.append("&gt;");
-        break;
-      case '"':
-        out.append("&quot;");
-        break;
-      case '\n':
-        out.append("&#10;");
-        break;
-      default:
-        out.push_back(c);
-    }
-  }
-  return out;
+  return absl::StrReplaceAll(
+      ValidUtf8(text),
+      {{"&", "&amp;"}, {"<", "&lt;"}, {">", "&gt;"}, {"\"", "&quot;"}, {"\n", "&#10;"}});
 }
 
 std::string MarkdownCell(std::string_view text) {
-  std::string out;
-  for (char c : text) {
-    switch (c) {
-      case '<':
-        out.append("&lt;");
-        break;
-      case '>':
-        out.append("&gt;");
-        break;
-      case '&':
-        out.append("&amp;");
-        break;
-      case '|':
-      case '\\':
-      case '*':
-      case '`':
-        out.push_back('\\');
-        out.push_back(c);
-        break;
-      default:
-        out.push_back(c);
-    }
-  }
-  return out;
+  return absl::StrReplaceAll(std::string(text), {{"<", "&lt;"},
+                                                 {">", "&gt;"},
+                                                 {"&", "&amp;"},
+                                                 {"|", "\\|"},
+                                                 {"\\", "\\\\"},
+                                                 {"*", "\\*"},
+                                                 {"`", "\\`"}});
 }
 
 std::string MarkdownCode(std::string_view text) {

@@ -1,7 +1,6 @@
 // Repeats: windows of one name, as `power record -r 5` makes them, as one row.
 //
-//   windows  run 10 J, run 12 J, run #3 unknown   ->   run: 3 windows, 2 known, mean 11 J, std 1.41
-//   J
+//   run 10 J, run #2 12 J, run #3 unknown   ->   run: 3 windows, 2 known, mean 11 J, std 1.41 J
 #ifndef XPLANE_TIME_SRC_POWER_REPEATS_H_
 #define XPLANE_TIME_SRC_POWER_REPEATS_H_
 
