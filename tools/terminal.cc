@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <string>
 #include <string_view>
+#include <system_error>
 
 namespace xplane_time::tools {
 namespace {
@@ -54,7 +55,11 @@ bool WantsProgress(const Options& options) {
 
 ProgressLine::ProgressLine(bool show, uint64_t total_events, const std::atomic<uint64_t>* done)
     : total_events_(total_events), done_(done) {
-  if (show) thread_ = std::jthread([this](std::stop_token stop) { Show(stop); });
+  if (!show) return;
+  try {
+    thread_ = std::jthread([this](std::stop_token stop) { Show(stop); });
+  } catch (const std::system_error&) {  // no more threads: no progress shown
+  }
 }
 
 ProgressLine::~ProgressLine() {

@@ -153,7 +153,7 @@ class PowerRecorder {
  public:
   // Starts a thread for each reader and one that watches them. Errors: FailedPrecondition
   // (nothing to read at all, or from a source that was named; the message has every absence),
-  // InvalidArgument (a source's name, a period), of the file.
+  // InvalidArgument (a source's name, a period), Unavailable (no more threads), of the file.
   static absl::StatusOr<std::unique_ptr<PowerRecorder>> Start(const PowerRecordOptions& options);
   virtual ~PowerRecorder() = default;  // stops
 

@@ -8,9 +8,11 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <system_error>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "power/read_ahead.h"
 
 namespace xplane_time::power {
 namespace {
@@ -50,7 +52,7 @@ LogLines::LogLines(Fill fill) : fill_(std::move(fill)), buffer_(2 * kChunk + kPa
 absl::StatusOr<std::unique_ptr<LogLines>> LogLines::Open(const std::string& path) {
   const int fd = path == "-" ? dup(STDIN_FILENO) : open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (fd < 0) return OpenError(path);
-  struct stat info;
+  struct stat info = {};
   if (fstat(fd, &info) == 0 && S_ISDIR(info.st_mode)) {
     close(fd);
     return absl::InvalidArgumentError(absl::StrCat(path, ": is a directory; give a log"));
@@ -63,9 +65,20 @@ absl::StatusOr<std::unique_ptr<LogLines>> LogLines::Open(const std::string& path
     return absl::ResourceExhaustedError(absl::StrCat(path, ": no memory for reading it"));
   }
   gzbuffer(file.get(), kChunk);
-  return std::unique_ptr<LogLines>(new LogLines([file](char* to, size_t size, std::string* damage) {
+  Fill fill = [file](char* to, size_t size, std::string* damage) {
     return ReadGzip(file.get(), to, size, damage);
-  }));
+  };
+  // Inflating takes as long as all the rest. A pipe is not read ahead: waiting for it has no end.
+  if (S_ISREG(info.st_mode) && gzdirect(file.get()) == 0) {
+    try {
+      fill = [ahead = std::make_shared<ReadAhead>(fill)](char* to, size_t size,
+                                                         std::string* damage) {
+        return ahead->Fill(to, size, damage);
+      };
+    } catch (const std::system_error&) {  // no more threads
+    }
+  }
+  return std::unique_ptr<LogLines>(new LogLines(std::move(fill)));
 }
 
 std::unique_ptr<LogLines> LogLines::FromMemory(std::string_view bytes) {

@@ -22,6 +22,7 @@ add_library(xplane_time_power STATIC
   power/powercap.cc
   power/process.cc
   power/rapl.cc
+  power/read_ahead.cc
   power/recorder.cc
   power/repeats.cc
   power/replay.cc

@@ -15,6 +15,7 @@
 #include "power/log_writer.h"
 #include "power/machine.h"
 #include "power/sources.h"
+#include "power/start_thread.h"
 #include "xplane_time/power.h"
 
 namespace xplane_time::power {
@@ -130,10 +131,10 @@ class Recorder : public PowerRecorder {
       shared_->closed = true;
       return shared_->log.status();
     }
-    for (const auto& track : tracks_) {
-      track->thread = std::thread([shared = shared_, track] { ReadPeriodically(shared, track); });
+    if (absl::Status started = StartThreads(); !started.ok()) {
+      static_cast<void>(Stop());
+      return started;
     }
-    watcher_ = std::thread([this] { Watch(); });
     // A window that begins now has a reading before it.
     std::unique_lock lock(shared_->mutex);
     shared_->changed.wait_for(lock, nanoseconds(options_.hung_after_ns), [&] {
@@ -198,8 +199,9 @@ class Recorder : public PowerRecorder {
       shared_->stopping = true;
       shared_->changed.notify_all();
       shared_->changed.wait_for(lock, nanoseconds(options_.hung_after_ns), [&] {
-        return std::all_of(tracks_.begin(), tracks_.end(),
-                           [](const auto& each) { return each->ended || each->hung; });
+        return std::all_of(tracks_.begin(), tracks_.end(), [](const auto& each) {
+          return each->ended || each->hung || !each->thread.joinable();
+        });
       });
       WriteEnd();
     }
@@ -211,7 +213,7 @@ class Recorder : public PowerRecorder {
         track->thread.detach();
       }
     }
-    watcher_.join();
+    if (watcher_.joinable()) watcher_.join();
     return shared_->log.status();
   }
 
@@ -238,6 +240,17 @@ class Recorder : public PowerRecorder {
   bool Ended(const Track& track) const {
     const std::lock_guard lock(shared_->mutex);
     return track.ended;
+  }
+
+  absl::Status StartThreads() {
+    for (const auto& track : tracks_) {
+      auto thread = StartThread([shared = shared_, track] { ReadPeriodically(shared, track); });
+      if (!thread.ok()) return thread.status();
+      track->thread = *std::move(thread);
+    }
+    auto watcher = StartThread([this] { Watch(); });
+    if (watcher.ok()) watcher_ = *std::move(watcher);
+    return watcher.status();
   }
 
   void WriteHeader() {

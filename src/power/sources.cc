@@ -4,11 +4,12 @@
 #include <chrono>
 #include <cmath>
 #include <future>
-#include <thread>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "power/start_thread.h"
 
 namespace xplane_time::power {
 namespace {
@@ -39,12 +40,14 @@ absl::StatusOr<std::unique_ptr<Reader>> NewReader(const std::string& spec,
                    "\"; there are nvml, rapl, hwmon, process, constant:WATTS and replay:LOG"));
 }
 
-// In a thread of its own, because a driver may hang in it.
-std::optional<PowerInventory> DiscoverWithin(const std::shared_ptr<Reader>& reader,
-                                             int64_t limit_ns) {
+// In a thread of its own, because a driver may hang in it; nothing: it does.
+absl::StatusOr<std::optional<PowerInventory>> DiscoverWithin(const std::shared_ptr<Reader>& reader,
+                                                             int64_t limit_ns) {
   auto promise = std::make_shared<std::promise<PowerInventory>>();
   std::future<PowerInventory> found = promise->get_future();
-  std::thread([reader, promise] { promise->set_value(reader->Discover()); }).detach();
+  auto thread = StartThread([reader, promise] { promise->set_value(reader->Discover()); });
+  if (!thread.ok()) return thread.status();
+  thread->detach();
   if (found.wait_for(std::chrono::nanoseconds(limit_ns)) != std::future_status::ready) {
     return std::nullopt;
   }
@@ -66,7 +69,9 @@ absl::StatusOr<std::vector<FoundReader>> FindReaders(const PowerSourceOptions& o
     auto made = NewReader(spec, options);
     if (!made.ok()) return made.status();
     FoundReader found = {.reader = *std::move(made)};
-    auto inventory = DiscoverWithin(found.reader, hung_after_ns);
+    auto discovered = DiscoverWithin(found.reader, hung_after_ns);
+    if (!discovered.ok()) return discovered.status();
+    std::optional<PowerInventory>& inventory = *discovered;
     if (!inventory.has_value()) {
       absences->push_back({.source = spec,
                            .what = "everything",

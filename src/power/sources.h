@@ -19,7 +19,7 @@ struct FoundReader {
 
 // A reader for each source asked for, with what it found, in the order of their names. A
 // source that hangs is left out, with an absence in `absences`. Errors: InvalidArgument (no
-// such source).
+// such source), Unavailable (no more threads).
 absl::StatusOr<std::vector<FoundReader>> FindReaders(const PowerSourceOptions& options,
                                                      int64_t hung_after_ns,
                                                      std::vector<PowerAbsence>* absences);

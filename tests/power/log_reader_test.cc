@@ -218,6 +218,24 @@ TEST(LogReader, PlainGzipAndCutGzipFiles) {
   EXPECT_TRUE(memory.text().starts_with(cut.text()));
 }
 
+// More than is read ahead; another reader may have enough after a line.
+TEST(LogReader, LongGzipFiles) {
+  const testing::TempDir dir;
+  LogText log(kTwoChannels);
+  for (int i = 0; i < 60'000; ++i) log.Read(i, 0, std::to_string(i * 7919 % 1000));
+  ASSERT_GT(log.text().size(), size_t{2'000'000});
+  Calls memory, gzip;
+  ASSERT_TRUE(ReadPowerLogText(log.text(), "p", &memory).ok());
+  const std::string path = dir.Write("p.jsonl.gz", testing::GzipText(log.text()));
+  ASSERT_TRUE(ReadPowerLog(path, &gzip).ok());
+  EXPECT_TRUE(gzip.text() == memory.text());
+  const auto lines = LogLines::Open(path);
+  ASSERT_TRUE(lines.ok());
+  LogLine first;
+  ASSERT_TRUE((*lines)->Next(&first));  // and is destroyed with the rest unread
+  EXPECT_EQ(first.text, log.text().substr(0, log.text().find('\n')));
+}
+
 TEST(LogReader, FilesThatAreNone) {
   const testing::TempDir dir;
   Calls calls;

@@ -420,6 +420,26 @@ class Faults(PowerTest):
         for line in text.splitlines():
             json.loads(line)
 
+    def test_no_more_threads(self):
+        self.record(*CONSTANT, "--log", "log.jsonl", "--duration", "0.1")
+        log = self.at / "log.jsonl.gz"
+        log.write_bytes(gzip.compress((self.at / "log.jsonl").read_bytes()))
+
+        def limit():  # a stack that no address space holds
+            resource.setrlimit(resource.RLIMIT_STACK, (2 ** 46, resource.RLIM_INFINITY))
+
+        try:
+            process = self.started("record", *CONSTANT, "--", "true", preexec_fn=limit)
+        except subprocess.SubprocessError:
+            self.skipTest("the limit of the stack cannot be raised here")
+        _, message = process.communicate(timeout=20)
+        self.assertEqual(process.returncode, 74, message)
+        self.assertIn(b"cannot start a thread", message)
+        process = self.started("replay", log, "--format", "json", preexec_fn=limit)
+        text, message = process.communicate(timeout=20)
+        self.assertEqual(process.returncode, 0, message)
+        self.assertEqual(len(json.loads(text)["windows"]), 1)
+
     def test_a_sensor_that_vanishes(self):
         counter = self.sysfs()
         process = self.started("record", "--source", "rapl,constant:10", "--sysfs-root", "sys",
