@@ -40,7 +40,7 @@ class Progress : public PowerRunWatcher {
       Erase();
       const std::string message = output::Printable(power::BriefMessage(result.answer.message));
       std::fprintf(
-          stderr, "record %llu: %s: %s\n", static_cast<unsigned long long>(result.record.index),
+          stderr, "index %llu: %s: %s\n", static_cast<unsigned long long>(result.record.index),
           result.answer.status.c_str(), output::ShortenMiddle(message, 300, "...").c_str());
     }
     const auto now = std::chrono::steady_clock::now();
@@ -131,7 +131,9 @@ std::string SummaryText(const RunDirectory& directory, const PowerRunOutcome& ou
   if (before > 0) absl::StrAppend(&text, "; ", before, " were there already");
   if (!outcome.stop_reason.empty()) absl::StrAppend(&text, "; ended early");
   if (totals.failed > 0) absl::StrAppend(&text, "\n--resume --retry-failed asks the failed again");
-  return absl::StrCat(text, "\n", EnergyText("GPU", totals.gpu), EnergyText("CPU", totals.cpu));
+  absl::StrAppend(&text, "\n", EnergyText("GPU", totals.gpu), EnergyText("CPU", totals.cpu));
+  const bool one = totals.all.joules == totals.gpu.joules || totals.all.joules == totals.cpu.joules;
+  return one ? text : text + EnergyText("all", totals.all);
 }
 
 int FailRun(const absl::Status& status) {

@@ -36,9 +36,9 @@ class HeldSignals {
     sigset_t held;
     sigemptyset(&held);
     for (const int signal : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&held, signal);
-    sigprocmask(SIG_BLOCK, &held, &before_);
+    pthread_sigmask(SIG_BLOCK, &held, &before_);
   }
-  void Release() const { sigprocmask(SIG_SETMASK, &before_, nullptr); }
+  void Release() const { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
 
  private:
   sigset_t before_ = {};

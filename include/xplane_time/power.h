@@ -187,6 +187,10 @@ enum class EnergyEstimator : uint8_t {
 std::string_view EnergyEstimatorName(EnergyEstimator estimator);  // best, counter, held, ...
 std::optional<EnergyEstimator> EnergyEstimatorOf(std::string_view name);
 
+// The coverage from which on an energy is compared with others, or makes a mean with them: what
+// is before the first reading and after the last is little.
+inline constexpr double kNearlyWholeCoverage = 0.95;
+
 // Of one domain of one device in a window.
 struct EnergyEstimate {
   std::string source, device, domain;

@@ -134,7 +134,7 @@ class Telemetry {
 // Over a recorder, and its log: each window is summarized from the part of the log around it,
 // so that a long run costs no more a record than a short one.
 std::unique_ptr<Telemetry> NewRecorderTelemetry(std::unique_ptr<PowerRecorder> recorder);
-// Knows nothing: every value is null.
+// Knows the machine and nothing else: every value is null.
 std::unique_ptr<Telemetry> NewNoTelemetry();
 
 // "GPU's name" of an inventory (as a part of a path), else the processor's; empty: neither.
@@ -196,6 +196,7 @@ struct PowerRunTotals {
   };
   uint64_t records = 0, failed = 0;
   Energy gpu, cpu, ane;
+  Energy all;  // whatever counts (EnergyEstimate::in_total), of these domains or others
 };
 
 // "profile_{hardware}_{model}_{dataset}": each as letters, digits, "._-"; an empty hardware is

@@ -46,8 +46,8 @@ std::string Remark(const EnergyEstimate& energy) {
   const auto add = [&](std::string_view what) {
     remark.append(remark.empty() ? "" : ", ").append(what);
   };
-  constexpr double kNearlyAll = 0.95;  // of each run some is before the first reading
-  const bool edges = energy.reason == PowerReason::kNoSamples && energy.coverage >= kNearlyAll;
+  const bool edges =
+      energy.reason == PowerReason::kNoSamples && energy.coverage >= kNearlyWholeCoverage;
   if (energy.reason != PowerReason::kKnown && !edges) add(PowerReasonName(energy.reason));
   // Not that it has not been updated yet: the readings are for that.
   if (energy.reason == PowerReason::kKnown && energy.counter_reason != PowerReason::kKnown &&

@@ -27,11 +27,9 @@ double StdOf(const std::vector<double>& values) {
 }
 
 // An energy of less is of another time than the window's: no mean is of those.
-constexpr double kWhole = 0.95;
-
 template <typename Energy>
 std::optional<double> WholeJ(const Energy& energy) {
-  return energy.coverage >= kWhole ? energy.energy_j : std::nullopt;
+  return energy.coverage >= kNearlyWholeCoverage ? energy.energy_j : std::nullopt;
 }
 
 // `joules` gives a window's energy, empty where it is unknown.

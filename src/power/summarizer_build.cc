@@ -14,7 +14,7 @@ namespace {
 
 constexpr double kJPerPj = 1e-12, kWPerMw = 1e-3, kNsPerS = 1e9;
 // Where counter and integral are compared, and how far they may be apart.
-constexpr double kComparableCoverage = 0.95, kMostApart = 0.05;
+constexpr double kMostApart = 0.05;
 constexpr int64_t kComparablePeriods = 20;
 constexpr double kAllButRounding = 1 - 1e-9;
 // A counter says little of less than so many updates.
@@ -190,7 +190,7 @@ void Summarizer::CrossCheck(const Domain& domain, uint32_t window, EnergyEstimat
     return;
   }
   const bool still = *counter.energy_j <= 0 && *held.energy_j > 0;
-  if (!still && std::min(counter.coverage, held.coverage) < kComparableCoverage) return;
+  if (!still && std::min(counter.coverage, held.coverage) < kNearlyWholeCoverage) return;
   const double larger = std::max(*counter.mean_w, *held.mean_w);
   out->inconsistent = std::abs(*counter.mean_w - *held.mean_w) > kMostApart * larger;
 }

@@ -54,6 +54,8 @@ def misbehave(mode, request):
         answer(type="answer", request=request - 1, status="ok", answer="of the one before")
     if mode == "negative":
         answer(type="answer", request=request, status="ok", answer="x", output_tokens=-1)
+    if mode == "late-token":
+        answer(type="answer", request=request, status="ok", answer="x", time_to_first_token_ms=1e9)
     if mode == "raises":
         answer(type="answer", request=request, status="runtime_error", message="no such tool")
 
@@ -73,7 +75,7 @@ def ask(request):
         return
     answer(type="answer", request=request["request"], status="ok",
            answer=f"{request['model']}: {request['problem']}", input_tokens=len(request["problem"]),
-           output_tokens=4, time_to_first_token_ms=1.5, something_new=[{}])
+           output_tokens=4, time_to_first_token_ms=0.001, something_new=[{}])
 
 
 if "mute" in options:

@@ -90,7 +90,7 @@ class Loop(PowerRunTest):
         self.assertIsNone(metrics["energy_metrics"]["ane_per_query_joules"])
         self.assertEqual(metrics["token_metrics"], {"input": 2, "output": 4, "total": 6})
         latency = metrics["latency_metrics"]
-        self.assertEqual(latency["time_to_first_token_seconds"], 0.0015)
+        self.assertEqual(latency["time_to_first_token_seconds"], 1e-6)
         self.assertAlmostEqual(latency["per_token_ms"] * 4 / 1000, latency["total_query_seconds"])
         self.assertEqual(metrics["lm_response"], "m/1: p1")
         self.assertGreater(record["interval"]["end_ns"], record["interval"]["begin_ns"])
@@ -116,6 +116,19 @@ class Loop(PowerRunTest):
                          (3.0, 3, 1))
         self.assertEqual((energy["ane_joules"], energy["ane_lo_joules"],
                           energy["ane_unknown"]), (None, None, 4))
+        self.assertEqual((energy["all_joules"], energy["all_known"], energy["all_unknown"]),
+                         (3 * (2.5 + 1.0), 3, 1))
+        self.assertIn("all energy  10.500 J", out)
+
+    def test_no_token_comes_after_the_answer(self):
+        self.records("late-token")
+        self.run_probe()
+        record, = self.kept()
+        self.assertEqual(record["status"], "ok")
+        self.assertRegex(record["message"], r"time_to_first_token_ms 1e\+09 is dropped: the whole "
+                                            r"answer took [0-9.]+ ms$")
+        self.assertIsNone(record["model_metrics"]["m/1"]["latency_metrics"]
+                          ["time_to_first_token_seconds"])
 
     def test_the_summary_has_the_names_of_the_earlier_tool(self):
         self.records(None)
@@ -209,7 +222,7 @@ class Failures(PowerRunTest):
                 self.assertEqual(record["status"], status)
                 self.assertIn(message, record["message"])
                 self.assertEqual(record["model_answers"], {"m/1": None})
-                self.assertIn(f"record {record['index']}: {status}", err)
+                self.assertIn(f"index {record['index']}: {status}", err)
         self.assertEqual(self.summary()["failed_queries"], len(self.EXPECTED))
         self.assertEqual(self.asked(), [f"p{i}" for i in range(len(modes))])
 
@@ -232,9 +245,9 @@ class Failures(PowerRunTest):
     def test_messages_are_one_line_each(self):
         self.records("exit", None, "traceback")
         _, err = self.run_probe()
-        self.assertIn("record 0: crash: it ended: exit 3; its last words: the model is on fire\n",
+        self.assertIn("index 0: crash: it ended: exit 3; its last words: the model is on fire\n",
                       err)
-        self.assertIn("record 2: crash: it ended: exit 1; its last words: "
+        self.assertIn("index 2: crash: it ended: exit 1; its last words: "
                       "ValueError: no such tool\n", err)
         self.assertIn("Traceback (most recent call last):\n", self.kept()[2]["message"])
 

@@ -350,8 +350,10 @@ std::string RunDirectory::SummaryJson(std::string_view stop_reason) const {
     return Json::parse(text, nullptr, /*allow_exceptions=*/false);
   };
   Json energies;
-  for (const auto& [name, energy] :
-       {std::pair{"gpu", &totals.gpu}, {"cpu", &totals.cpu}, {"ane", &totals.ane}}) {
+  for (const auto& [name, energy] : {std::pair{"gpu", &totals.gpu},
+                                     {"cpu", &totals.cpu},
+                                     {"ane", &totals.ane},
+                                     {"all", &totals.all}}) {
     energies[absl::StrCat(name, "_joules")] = energy->known > 0 ? Json(energy->joules) : Json();
     const bool bounded = energy->known > 0 && energy->unbounded == 0;
     energies[absl::StrCat(name, "_lo_joules")] = bounded ? Json(energy->lo_joules) : Json();

@@ -17,7 +17,8 @@ struct EnergyNames {
 };
 constexpr EnergyNames kGpu = {"per_query_joules", "lo_joules", "hi_joules"},
                       kCpu = {"cpu_per_query_joules", "cpu_lo_joules", "cpu_hi_joules"},
-                      kAne = {"ane_per_query_joules", "ane_lo_joules", "ane_hi_joules"};
+                      kAne = {"ane_per_query_joules", "ane_lo_joules", "ane_hi_joules"},
+                      kAll = {"energy_joules", "lo_joules", "hi_joules"};
 
 Json Number(std::optional<double> value) {
   return value.has_value() && std::isfinite(*value) ? Json(*value) : Json(nullptr);
@@ -271,12 +272,34 @@ Json EstimatesJson(const RunTelemetry& telemetry) {
   return all;
 }
 
+std::optional<double> NumberOf(const Json& object, const char* name) {
+  const bool known = object.is_object() && object.contains(name) && object[name].is_number();
+  return known ? std::optional(object[name].get<double>()) : std::nullopt;
+}
+
+// The sum of a record's energies that count; known where each of them is.
+Json AllEnergies(const Json& record) {
+  const auto estimates = record.find("energies");
+  std::optional<double> joules, lo, hi;
+  bool first = true;
+  for (const Json& each : estimates == record.end() ? Json::array() : *estimates) {
+    if (!each.is_object() || each.value("in_total", Json()) != Json(true)) continue;
+    const auto add = [&](const char* name, std::optional<double>* sum) {
+      const std::optional<double> value = NumberOf(each, name);
+      if (first) *sum = 0;
+      *sum = value.has_value() && sum->has_value() ? std::optional(**sum + *value) : std::nullopt;
+    };
+    add("energy_joules", &joules);
+    add("lo_joules", &lo);
+    add("hi_joules", &hi);
+    first = false;
+  }
+  return {{kAll.joules, Number(joules)}, {kAll.lo, Number(lo)}, {kAll.hi, Number(hi)}};
+}
+
 void AddEnergy(const Json& energies, const EnergyNames& names, PowerRunTotals::Energy* energy) {
-  const auto number = [&](const char* name) {
-    const bool known = energies.contains(name) && energies[name].is_number();
-    return known ? std::optional(energies[name].get<double>()) : std::nullopt;
-  };
-  const auto joules = number(names.joules), lo = number(names.lo), hi = number(names.hi);
+  const auto joules = NumberOf(energies, names.joules), lo = NumberOf(energies, names.lo),
+             hi = NumberOf(energies, names.hi);
   (joules.has_value() ? energy->known : energy->unknown) += 1;
   if (!joules.has_value()) return;
   energy->joules += *joules;
@@ -326,6 +349,7 @@ bool AddToTotals(const Json& record, PowerRunTotals* totals) {
   AddEnergy(energies, kGpu, &totals->gpu);
   AddEnergy(energies, kCpu, &totals->cpu);
   AddEnergy(energies, kAne, &totals->ane);
+  AddEnergy(AllEnergies(record), kAll, &totals->all);
   ++totals->records;
   totals->failed += record["status"] == "ok" ? 0 : 1;
   return true;

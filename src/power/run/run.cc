@@ -4,6 +4,7 @@
 #include <thread>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "xplane_time/power_run.h"
 
 namespace xplane_time {
@@ -19,6 +20,16 @@ int64_t Now() {
       .count();
 }
 
+// The first token is there before the answer is.
+void CheckFirstToken(int64_t taken_ns, RunAnswer* answer) {
+  const double taken_ms = static_cast<double>(taken_ns) * 1e-6;
+  std::optional<double>& first_ms = answer->time_to_first_token_ms;
+  if (!first_ms.has_value() || *first_ms <= taken_ms) return;
+  absl::StrAppend(&answer->message, answer->message.empty() ? "" : "; ", "time_to_first_token_ms ",
+                  *first_ms, " is dropped: the whole answer took ", taken_ms, " ms");
+  first_ms.reset();
+}
+
 // Asks for one record inside a window. Errors: of the client.
 absl::StatusOr<RunResult> AskMeasured(const RunRecord& record, InferenceClient* client,
                                       Telemetry* telemetry) {
@@ -32,6 +43,7 @@ absl::StatusOr<RunResult> AskMeasured(const RunRecord& record, InferenceClient* 
   auto window = begun.ok() ? telemetry->End(kWindow) : absl::StatusOr<RunTelemetry>(begun);
   if (!answer.ok()) return answer.status();
   result.answer = *std::move(answer);
+  CheckFirstToken(result.end_ns - result.begin_ns, &result.answer);
   if (window.ok()) {
     result.telemetry = *std::move(window);
   } else {
@@ -43,30 +55,7 @@ absl::StatusOr<RunResult> AskMeasured(const RunRecord& record, InferenceClient* 
   return result;
 }
 
-class NoTelemetry : public Telemetry {
- public:
-  RunHardware Hardware() override { return {}; }
-  absl::Status Begin(std::string_view /*name*/) override { return absl::OkStatus(); }
-  absl::StatusOr<RunTelemetry> End(std::string_view name) override {
-    RunTelemetry nothing;
-    nothing.window.name = name;
-    return nothing;
-  }
-};
-
 }  // namespace
-
-std::string HardwareLabel(const PowerInventory& inventory, std::string_view processor) {
-  for (const PowerDevice& device : inventory.devices) {
-    const bool gpu = std::any_of(
-        inventory.channels.begin(), inventory.channels.end(),
-        [&](const PowerChannel& c) { return c.device == device.id && c.domain == "gpu"; });
-    if (gpu && !device.name.empty()) return device.name;
-  }
-  return std::string(processor);
-}
-
-std::unique_ptr<Telemetry> NewNoTelemetry() { return std::make_unique<NoTelemetry>(); }
 
 RunHardware PrimeHardware(Telemetry* telemetry, const std::function<bool()>& stopped) {
   constexpr std::chrono::milliseconds kAtMost(2000), kEvery(50);

@@ -4,9 +4,9 @@ add_library(xplane_time_power_run STATIC
   power/run/command_client.cc
   power/run/directory.cc
   power/run/json_lines_source.cc
-  power/run/recorder_telemetry.cc
   power/run/result_json.cc
-  power/run/run.cc)
+  power/run/run.cc
+  power/run/telemetry.cc)
 target_link_libraries(xplane_time_power_run
   PUBLIC xplane_time_power
   PRIVATE $<BUILD_INTERFACE:xplane_time_warnings> $<BUILD_INTERFACE:nlohmann_json::nlohmann_json>

@@ -13,6 +13,7 @@
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
+#include "power/machine.h"
 #include "power/whole_file.h"
 #include "scratch.h"
 #include "xplane_time/power_run.h"
@@ -30,6 +31,27 @@ constexpr std::chrono::milliseconds kAtMost(300), kEvery(10);
 Json Parsed(std::string_view text) {
   return Json::parse(text, nullptr, /*allow_exceptions=*/false);
 }
+
+// `machine`: as a log's header has it.
+RunHardware HardwareOf(const Json& machine, const PowerInventory& inventory) {
+  const auto cpu = machine.find("cpu");
+  const bool named = cpu != machine.end() && cpu->is_string();
+  return {.label = HardwareLabel(inventory, named ? cpu->get<std::string>() : ""),
+          .system_info_json = machine.dump(-1, ' ', false, Json::error_handler_t::replace)};
+}
+
+class NoTelemetry : public Telemetry {
+ public:
+  RunHardware Hardware() override {
+    return HardwareOf(Parsed(power::MachineJson(PowerRoots{}.procfs)), {});
+  }
+  absl::Status Begin(std::string_view /*name*/) override { return absl::OkStatus(); }
+  absl::StatusOr<RunTelemetry> End(std::string_view name) override {
+    RunTelemetry nothing;
+    nothing.window.name = name;
+    return nothing;
+  }
+};
 
 bool IsMark(std::string_view line) {
   return line.find("\"begin\":") != line.npos || line.find("\"end\":") != line.npos;
@@ -90,13 +112,9 @@ bool RecorderTelemetry::ReadHeader() {
 }
 
 RunHardware RecorderTelemetry::Hardware() {
-  RunHardware hardware;
-  if (!ReadHeader()) return hardware;
-  const auto cpu = machine_.find("cpu");
-  const bool named = cpu != machine_.end() && cpu->is_string();
+  if (!ReadHeader()) return {};
   const PowerInventory& inventory = recorder_->inventory();
-  hardware.label = HardwareLabel(inventory, named ? cpu->get<std::string>() : "");
-  hardware.system_info_json = machine_.dump(-1, ' ', false, Json::error_handler_t::replace);
+  RunHardware hardware = HardwareOf(machine_, inventory);
   Json gpus = Json::array();
   for (const PowerDevice& each : inventory.devices) {
     if (each.source != "nvml" && each.source != "hwmon") continue;
@@ -188,6 +206,18 @@ absl::StatusOr<RunTelemetry> RecorderTelemetry::End(std::string_view name) {
 }
 
 }  // namespace
+
+std::string HardwareLabel(const PowerInventory& inventory, std::string_view processor) {
+  for (const PowerDevice& device : inventory.devices) {
+    const bool gpu = std::any_of(
+        inventory.channels.begin(), inventory.channels.end(),
+        [&](const PowerChannel& c) { return c.device == device.id && c.domain == "gpu"; });
+    if (gpu && !device.name.empty()) return device.name;
+  }
+  return std::string(processor);
+}
+
+std::unique_ptr<Telemetry> NewNoTelemetry() { return std::make_unique<NoTelemetry>(); }
 
 std::unique_ptr<Telemetry> NewRecorderTelemetry(std::unique_ptr<PowerRecorder> recorder) {
   return std::make_unique<RecorderTelemetry>(std::move(recorder));
