@@ -101,6 +101,10 @@ void Note(PowerRecorder* recorder, std::string_view code, const std::string& mes
   static_cast<void>(recorder->Note(code, message));
 }
 
+std::string CannotRun(const std::string& program, const CommandEnd& end) {
+  return absl::StrCat(program, ": cannot run it: ", strerror(end.start_errno));
+}
+
 // One run, in a window of its own.
 absl::StatusOr<CommandEnd> RunOnce(const PowerCommand& command, uint32_t run,
                                    PowerRecorder* recorder) {
@@ -116,8 +120,7 @@ absl::StatusOr<CommandEnd> RunOnce(const PowerCommand& command, uint32_t run,
   }
   const std::string& name = command.command[0];
   if (end.start_errno != 0) {
-    Note(recorder, "cannot_run",
-         absl::StrCat(name, ": cannot run it: ", strerror(end.start_errno)));
+    Note(recorder, "cannot_run", CannotRun(name, end));
   } else if (end.exit_code != 0) {
     Note(recorder, "command_failed",
          absl::StrCat(name, ": run ", run + 1, " ended with ",
@@ -185,6 +188,13 @@ int RunRecord(const PowerCommand& command, const output::OutputOptions& how) {
   options.from.environment = Environment();
   options.from.children_only = true;
   options.command = absl::StrJoin(command.command, " ");
+  if (!command.command.empty()) {  // before an earlier log is replaced, or --idle is waited for
+    const std::string& name = command.command[0];
+    if (const auto end = CannotStart(name)) {
+      Tell(CannotRun(name, *end));
+      return end->exit_code;
+    }
+  }
   auto recorder = PowerRecorder::Start(options);
   if (!recorder.ok()) return FailPower(recorder.status());
   TellOfSensors(command, **recorder);

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -10,7 +11,11 @@
 #include <cerrno>
 #include <cmath>
 #include <csignal>
+#include <cstdlib>
 #include <ctime>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 
 namespace xplane_time::tools {
 namespace {
@@ -77,6 +82,21 @@ void PassSignalsOn() {
 }
 
 int SignalReceived() { return received.load(); }
+
+std::optional<CommandEnd> CannotStart(const std::string& program) {
+  const char* path = std::getenv("PATH");
+  if (path == nullptr) path = "/bin:/usr/bin";  // as execvp has it
+  if (program.find('/') != std::string::npos) path = "";
+  int why = ENOENT;
+  for (const absl::string_view folder : absl::StrSplit(path, ':', absl::AllowEmpty())) {
+    const std::string file = folder.empty() ? program : absl::StrCat(folder, "/", program);
+    struct stat info = {};
+    if (program.empty() || stat(file.c_str(), &info) != 0) continue;
+    if (S_ISREG(info.st_mode) && access(file.c_str(), X_OK) == 0) return std::nullopt;
+    why = EACCES;
+  }
+  return CommandEnd{.exit_code = why == ENOENT ? kNotFound : kCannotRun, .start_errno = why};
+}
 
 CommandEnd RunMeasured(const std::vector<std::string>& command) {
   CommandEnd end;

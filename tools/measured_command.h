@@ -4,6 +4,7 @@
 #define XPLANE_TIME_TOOLS_MEASURED_COMMAND_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,6 +24,9 @@ struct CommandEnd {
 void PassSignalsOn();
 // The first signal since PassSignalsOn; 0: none.
 int SignalReceived();
+
+// Where there is no such program (in PATH), or it may not be run: CommandEnd of trying.
+std::optional<CommandEnd> CannotStart(const std::string& program);
 
 // Runs it to its end. Not for two threads.
 CommandEnd RunMeasured(const std::vector<std::string>& command);

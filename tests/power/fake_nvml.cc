@@ -98,6 +98,11 @@ struct Device {
 };
 
 struct Fake {
+  Fake() = default;
+  ~Fake() { const std::lock_guard after_all_calls(mutex); }
+  Fake(const Fake&) = delete;
+  Fake& operator=(const Fake&) = delete;
+
   std::mutex mutex;
   std::string script, driver;
   std::vector<Device> devices;

@@ -46,10 +46,10 @@ class PowerTest(EndToEndTest):
         self.check(summary)
         return summary
 
-    def started(self, *arguments, **options):
+    def started(self, *arguments, variables=None, **options):
         process = subprocess.Popen([str(BINARY), "power", *map(str, arguments)], cwd=self.at,
                                    stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                                   env=environment(), **options)
+                                   env=environment(**(variables or {})), **options)
         self.addCleanup(process.stdout.close)
         self.addCleanup(process.stderr.close)
         self.addCleanup(process.kill)
@@ -121,19 +121,33 @@ class Record(PowerTest):
 
     def test_a_command_that_is_not_there(self):
         self.write("text", "not a program")
-        for program, code in (("./no-such-program", 127), ("./text", 126)):
-            for options in ((), ("-r", "3"), ("--log", "log"), ("--log", "log", "-r", "3")):
+        self.record(*CONSTANT, "--log", "log", command=("true",))
+        earlier = (self.at / "log").read_bytes()
+        for program, code in (("./no-such-program", 127), ("no-such-program", 127), ("", 127),
+                              ("./text", 126), (".", 126), ("/", 126)):
+            for options in ((), ("-r", "3"), ("--log", "log"), ("--log", "log", "--idle", "60")):
                 done = self.power("record", *CONSTANT, *options, "--", program)
                 self.assertEqual((done.code, done.text), (code, ""))
                 self.assertIn(f"{program}: cannot run it", done.message)
                 self.assertEqual(len(done.message.splitlines()), 1)
-            kept = self.power("replay", "log", "--format", "json").json
-            self.assertTrue(kept["complete"])
-            self.assertIn("cannot_run", {each["code"] for each in kept["findings"]})
+            self.assertEqual((self.at / "log").read_bytes(), earlier)
+
+    def test_where_a_command_is_looked_for(self):
+        own = self.write("bin/own", "#!/bin/sh\nexit 3\n")
+        own.chmod(0o755)
+        self.write("other/own", "not a program")
+        for path, program, code in ((None, "true", 0), ("", "true", 127), ("bin", "own", 3),
+                                    ("other:bin", "own", 3), ("other", "own", 126),
+                                    ("", "bin/own", 3), (str(own), "own", 127)):
+            with self.subTest(path=path, program=program):
+                process = self.started("record", *CONSTANT, "--", program,
+                                       variables={"PATH": path})
+                self.assertEqual(process.wait(20), code)
 
     def test_a_command_that_is_gone_after_its_first_run(self):
         self.write("once", "#!/bin/sh\nrm once\n").chmod(0o755)
         summary = self.record(*CONSTANT, "-r", "3", command=("./once",), code=127)
+        self.assertIn("cannot_run", {each["code"] for each in summary["findings"]})
         self.assertEqual([each["name"] for each in summary["windows"]], [None, "run", "run"])
 
     def test_repetitions_and_idle_are_windows(self):
