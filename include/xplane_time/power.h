@@ -163,8 +163,8 @@ class PowerRecorder {
   // Where SummarizePowerLog reads it, as long as the recorder lives: also where its name is
   // another file's by now. Until then no other recorder may write there.
   virtual std::string log_path() const = 0;
-  // Of the window `name`; synchronize the device before. InvalidArgument: End without Begin,
-  // Begin of a window that is open.
+  // Of the window `name`; synchronize the device before. InvalidArgument: an empty name, End
+  // without Begin, Begin of a window that is open.
   virtual absl::Status Begin(std::string_view name) = 0;
   virtual absl::Status End(std::string_view name) = 0;
   // A caller's own gauge (kv_cache_bytes, ...), as it is now.
@@ -248,8 +248,9 @@ struct RepeatedEnergy {
   std::string window;
   std::string source, device, domain;  // source "total": the windows' totals
   uint64_t windows = 0;
-  uint64_t known = 0;  // with an energy of 95 % and more of its time; the next four are of these
+  uint64_t known = 0;  // with an energy of 95 % and more of its time; the next six are of these
   std::optional<double> mean_j = {}, std_j = {}, min_j = {}, max_j = {};  // std_j: from two on
+  std::optional<double> mean_active_j = {}, std_active_j = {};            // less idle
   double mean_s = 0, std_s = 0;                                           // of all
 };
 

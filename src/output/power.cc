@@ -137,7 +137,7 @@ Section EnergySection(const PowerSummary& summary, size_t most) {
 
 // Of windows of one name.
 Section RepeatSection(const PowerSummary& summary, size_t most) {
-  std::vector<std::string> names, sensors, windows, energy, spread, seconds, seconds_spread;
+  std::vector<std::string> names, sensors, windows, energy, spread, active, seconds, seconds_spread;
   const size_t shown = std::min(most, summary.repeats.size());
   for (size_t i = 0; i < shown; ++i) {
     const RepeatedEnergy& row = summary.repeats[i];
@@ -147,6 +147,7 @@ Section RepeatSection(const PowerSummary& summary, size_t most) {
                                                : absl::StrCat(row.known, " of ", row.windows));
     energy.push_back(Number(row.mean_j));
     spread.push_back(Number(row.std_j));
+    active.push_back(Number(row.mean_active_j));
     seconds.push_back(Number(row.mean_s));
     seconds_spread.push_back(Number(row.std_s));
   }
@@ -159,6 +160,10 @@ Section RepeatSection(const PowerSummary& summary, size_t most) {
                           NumberColumn("std J", std::move(spread)),
                           NumberColumn("mean s", std::move(seconds)),
                           NumberColumn("std s", std::move(seconds_spread), /*drop=*/1)};
+  if (Varies(active)) {
+    section.grid.columns.insert(section.grid.columns.begin() + 5,
+                                NumberColumn("above idle", std::move(active), /*drop=*/2));
+  }
   if (shown < summary.repeats.size()) {
     section.notes.push_back(MoreNote(summary.repeats.size() - shown, "rows", "--format json"));
   }
@@ -395,6 +400,8 @@ void VisitRow(const RepeatedEnergy& row, FieldSink* sink) {
   sink->Field("std_j", row.std_j);
   sink->Field("min_j", row.min_j);
   sink->Field("max_j", row.max_j);
+  sink->Field("mean_active_j", row.mean_active_j);
+  sink->Field("std_active_j", row.std_active_j);
   sink->Field("mean_s", row.mean_s);
   sink->Field("std_s", row.std_s);
 }

@@ -151,6 +151,7 @@ class Recorder : public PowerRecorder {
   std::string log_path() const override { return shared_->log.path(); }
 
   absl::Status Begin(std::string_view name) override {
+    if (name.empty()) return absl::InvalidArgumentError("a window has a name: this one is empty");
     const std::lock_guard lock(shared_->mutex);
     if (!shared_->open_windows.emplace(name).second) {
       return absl::InvalidArgumentError(

@@ -26,24 +26,20 @@ double StdOf(const std::vector<double>& values) {
   return std::sqrt(squares / static_cast<double>(values.size() - 1));
 }
 
-// An energy of less is of another time than the window's: no mean is of those.
-template <typename Energy>
-std::optional<double> WholeJ(const Energy& energy) {
-  return energy.coverage >= kNearlyWholeCoverage ? energy.energy_j : std::nullopt;
-}
-
-// `joules` gives a window's energy, empty where it is unknown.
-template <typename Joules>
-RepeatedEnergy RowOf(const Windows& windows, Joules joules) {
+// `energy_of`: a window's EnergyEstimate or PowerTotal.
+template <typename EnergyOf>
+RepeatedEnergy RowOf(const Windows& windows, EnergyOf energy_of) {
   constexpr double kNsPerS = 1e9;
   RepeatedEnergy row;
   row.window = windows[0]->name;
   row.windows = windows.size();
-  std::vector<double> energies, seconds;
+  std::vector<double> energies, active, seconds;
   for (const WindowSummary* window : windows) {
     seconds.push_back(static_cast<double>(window->end_ns - window->begin_ns) / kNsPerS);
-    const std::optional<double> energy_j = joules(*window);
-    if (energy_j.has_value()) energies.push_back(*energy_j);
+    const auto& energy = energy_of(*window);
+    if (energy.coverage < kNearlyWholeCoverage) continue;  // of another time than the window's
+    if (energy.energy_j.has_value()) energies.push_back(*energy.energy_j);
+    if (energy.active_j.has_value()) active.push_back(*energy.active_j);
   }
   row.mean_s = MeanOf(seconds);
   row.std_s = StdOf(seconds);
@@ -54,21 +50,25 @@ RepeatedEnergy RowOf(const Windows& windows, Joules joules) {
   const auto [least, most] = std::minmax_element(energies.begin(), energies.end());
   row.min_j = *least;
   row.max_j = *most;
+  if (active.size() < energies.size()) return row;
+  row.mean_active_j = MeanOf(active);
+  if (active.size() > 1) row.std_active_j = StdOf(active);
   return row;
 }
 
 void AddRows(const Windows& windows, std::vector<RepeatedEnergy>* rows) {
   const std::vector<EnergyEstimate>& sensors = windows[0]->energies;
   for (size_t i = 0; i < sensors.size(); ++i) {
-    RepeatedEnergy& row = rows->emplace_back(
-        RowOf(windows, [i](const WindowSummary& window) { return WholeJ(window.energies[i]); }));
+    RepeatedEnergy& row = rows->emplace_back(RowOf(
+        windows, [i](const WindowSummary& window) -> const auto& { return window.energies[i]; }));
     row.source = sensors[i].source;
     row.device = sensors[i].device;
     row.domain = sensors[i].domain;
   }
   const auto in_total = [](const EnergyEstimate& each) { return each.in_total; };
   if (std::count_if(sensors.begin(), sensors.end(), in_total) < 2) return;
-  rows->push_back(RowOf(windows, [](const WindowSummary& window) { return WholeJ(window.total); }));
+  rows->push_back(RowOf(
+      windows, [](const WindowSummary& window) -> const auto& { return window.total; }));
   rows->back().source = "total";
 }
 

@@ -110,6 +110,7 @@ TEST_F(RecorderTest, ALogCanBeReadWhileItIsWritten) {
 TEST_F(RecorderTest, WindowsThatMakeNoSenseAreRefused) {
   auto recorder = Started(Constant(Path("log")));
   EXPECT_THAT(recorder->End("a").message(), HasSubstr("without having begun"));
+  EXPECT_THAT(recorder->Begin("").message(), HasSubstr("this one is empty"));
   EXPECT_TRUE(recorder->Begin("a").ok());
   EXPECT_THAT(recorder->Begin("a").message(), HasSubstr("begun already"));
   EXPECT_TRUE(recorder->End("a").ok());

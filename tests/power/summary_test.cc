@@ -186,6 +186,23 @@ TEST(Summary, WindowsOfOneNameTogether) {
   EXPECT_NEAR(summary.repeats[2].mean_j.value(), 16, 1e-9);
 }
 
+TEST(Summary, WindowsOfOneNameAboveIdle) {
+  LogText log(kPower);
+  for (int i = 0; i <= 120; ++i) {
+    const double t = 0.05 * i;
+    if (i == 0) log.Mark(t, "begin", "idle");
+    if (i == 40) log.Mark(t, "end", "idle").Mark(t, "begin", "work");
+    if (i == 80) log.Mark(t, "end", "work").Mark(t, "begin", "work");
+    log.Read(t, 0, i < 40 ? "50000" : i < 80 ? "300000" : "310000");
+  }
+  const PowerSummary summary = Summary(log.Mark(6, "end", "work").End(6));
+  ASSERT_EQ(summary.repeats.size(), 1u);
+  const RepeatedEnergy& work = summary.repeats[0];
+  EXPECT_NEAR(work.mean_j.value(), 610, 1e-9);
+  EXPECT_NEAR(work.mean_active_j.value(), 510, 1e-9);
+  EXPECT_NEAR(work.std_active_j.value(), std::sqrt(200), 1e-9);
+}
+
 TEST(Summary, IdlePowerIsThatOfTheWindowsOfThatName) {
   LogText log(kPower);
   for (int i = 0; i <= 100; ++i) {
