@@ -40,15 +40,19 @@ FieldValue ReasonOrNull(PowerReason reason) {
                                        : FieldValue(PowerReasonName(reason));
 }
 
+// Why there is no energy, or of a part only; not that little is missing at the edges.
+std::string_view WhyPart(PowerReason reason, double coverage) {
+  const bool edges = reason == PowerReason::kNoSamples && coverage >= kNearlyWholeCoverage;
+  return reason == PowerReason::kKnown || edges ? "" : PowerReasonName(reason);
+}
+
 // What a reader of the row must know, in a word or two.
 std::string Remark(const EnergyEstimate& energy) {
   std::string remark;
   const auto add = [&](std::string_view what) {
     remark.append(remark.empty() ? "" : ", ").append(what);
   };
-  const bool edges =
-      energy.reason == PowerReason::kNoSamples && energy.coverage >= kNearlyWholeCoverage;
-  if (energy.reason != PowerReason::kKnown && !edges) add(PowerReasonName(energy.reason));
+  if (const auto why = WhyPart(energy.reason, energy.coverage); !why.empty()) add(why);
   // Not that it has not been updated yet: the readings are for that.
   if (energy.reason == PowerReason::kKnown && energy.counter_reason != PowerReason::kKnown &&
       energy.counter_reason != PowerReason::kNoSamples) {
@@ -91,7 +95,7 @@ void AddTotal(const WindowSummary& window, Cells* cells) {
   cells->covered.push_back(window.total.energy_j ? FormatPercent(window.total.coverage) : "-");
   cells->active.push_back(Number(window.total.active_j));
   const PowerTotal& total = window.total;
-  std::string remark = total.energy_j ? "" : std::string(PowerReasonName(total.reason));
+  std::string remark(WhyPart(total.reason, total.coverage));
   if (total.energy_j && !total.missing.empty()) remark = "without " + Printable(total.missing);
   cells->remark.push_back(std::move(remark));
 }

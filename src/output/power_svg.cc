@@ -47,6 +47,9 @@ class Picture {
  public:
   explicit Picture(const PowerSummary& summary) : summary_(summary), span_(SpanOf(summary)) {
     PlaceBands();
+    for (const PowerSeries& series : summary.series) {
+      curves_.push_back(ColumnsOf(series, span_, static_cast<size_t>(kPlot) / 2));
+    }
   }
   std::string Draw() &&;
 
@@ -62,7 +65,8 @@ class Picture {
             std::string_view more = "");
   void Line(double x0, double y0, double x1, double y1, std::string_view color);
   void DrawBandNames(double top);
-  void DrawPanel(const PowerSeries& series, double top, std::string_view color);
+  void DrawPanel(size_t panel, double top, std::string_view color);
+  double MostOfDomain(std::string_view domain) const;
   void DrawCurve(const std::vector<PowerColumn>& columns, double bottom, double per_watt,
                  std::string_view color);
   void DrawTimeAxis(double bottom);
@@ -70,6 +74,7 @@ class Picture {
 
   const PowerSummary& summary_;
   const RunSpan span_;
+  std::vector<std::vector<PowerColumn>> curves_;  // of each series
   std::vector<Band> bands_;
   size_t lanes_ = 0;
   std::string body_;
@@ -133,11 +138,22 @@ void Picture::DrawCurve(const std::vector<PowerColumn>& columns, double bottom, 
                   std::string(color), "\" stroke-width=\"1.4\"/>\n");
 }
 
-void Picture::DrawPanel(const PowerSeries& series, double top, std::string_view color) {
+// Panels of one domain have one scale, so that the eye may compare them.
+double Picture::MostOfDomain(std::string_view domain) const {
+  double most_w = 1e-3;
+  for (size_t i = 0; i < curves_.size(); ++i) {
+    if (summary_.series[i].domain == domain) most_w = std::max(most_w, MostOf(curves_[i]));
+  }
+  return most_w;
+}
+
+void Picture::DrawPanel(size_t panel, double top, std::string_view color) {
+  const PowerSeries& series = summary_.series[panel];
+  const auto& columns = curves_[panel];
   const double bottom = top + kPanel;
-  const auto columns = ColumnsOf(series, span_, static_cast<size_t>(kPlot) / 2);
-  const double most_w = std::max(MostOf(columns) * 1.05, 1e-3), step_w = StepOf(most_w, 4);
-  const double per_watt = kPanel / most_w;
+  const double most_w = MostOfDomain(series.domain), step_w = StepOf(most_w, 4);
+  const int steps = static_cast<int>(std::ceil(most_w / step_w));
+  const double per_watt = kPanel / (steps * step_w);
   Text(kLeft, top - 6, "start", DomainName(summary_, series.source, series.device, series.domain),
        " font-weight=\"bold\"");
   for (const Band& band : bands_) {
@@ -155,7 +171,7 @@ void Picture::DrawPanel(const PowerSeries& series, double top, std::string_view 
                     Number(top), "\" width=\"", Number(static_cast<double>(end - i) * width),
                     "\" height=\"", Number(kPanel), "\" fill=\"url(#gap)\"/>\n");
   }
-  for (int i = 0; i * step_w <= most_w; ++i) {
+  for (int i = 0; i <= steps; ++i) {
     const double y = bottom - i * step_w * per_watt;
     Line(kLeft, y, kLeft + kPlot, y, i == 0 ? "#444" : "#ddd");
     Text(kLeft - 6, y + 4, "end", TickText(i * step_w, step_w));
@@ -182,9 +198,10 @@ void Picture::DrawLegend(double y) {
                     "\" width=\"18\" height=\"10\" ", std::string(fill), "/>\n");
     Text(x + 24, y, "start", text);
   };
-  Line(kLeft, y - 4, kLeft + 18, y - 4, "#444");
+  const std::string color(kColors[0]);
+  Line(kLeft, y - 4, kLeft + 18, y - 4, color);
   Text(kLeft + 24, y, "start", "mean");
-  key(kLeft + 90, "fill=\"#444\" fill-opacity=\"0.3\"", "least to most");
+  key(kLeft + 90, absl::StrCat("fill=\"", color, "\" fill-opacity=\"0.3\""), "least to most");
   key(kLeft + 220, "fill=\"url(#gap)\" stroke=\"#bbb\"", "gap: not known");
   if (!bands_.empty()) key(kLeft + 370, "fill=\"#888\" fill-opacity=\"0.25\"", "window");
   if (bands_.size() == kMostBands) {
@@ -193,7 +210,6 @@ void Picture::DrawLegend(double y) {
 }
 
 std::string Picture::Draw() && {
-  size_t panels = 0;
   double y = kTitle + 14;
   Text(kLeft, 22, "start",
        summary_.command.empty() ? "power" : "power: " + ShortenMiddle(summary_.command, 90, "..."),
@@ -204,8 +220,8 @@ std::string Picture::Draw() && {
   } else {
     DrawBandNames(y);
     y += static_cast<double>(lanes_) * kBandRow + 18;
-    for (const PowerSeries& series : summary_.series) {
-      DrawPanel(series, y, kColors[panels++ % kColors.size()]);
+    for (size_t i = 0; i < curves_.size(); ++i) {
+      DrawPanel(i, y, kColors[i % kColors.size()]);
       y += kPanel + kBetween;
     }
     DrawTimeAxis(y - kBetween);
@@ -217,7 +233,7 @@ std::string Picture::Draw() && {
       "\" width=\"", Number(kWidth), "\" height=\"", Number(y),
       "\" font-family=\"sans-serif\" font-size=\"12\" fill=\"#222\">\n"
       "<defs><pattern id=\"gap\" width=\"6\" height=\"6\" patternUnits=\"userSpaceOnUse\">"
-      "<path d=\"M0 6L6 0\" stroke=\"#ccc\"/></pattern></defs>\n"
+      "<path d=\"M0 6L6 0\" stroke=\"#999\"/></pattern></defs>\n"
       "<rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n",
       body_, "</svg>\n");
 }
