@@ -14,6 +14,7 @@
 #include "commands.h"
 #include "decide/protocol.h"
 #include "output/schema.h"
+#include "output/text.h"
 #include "output/tuning.h"
 #include "tune/energy_harness.h"
 #include "tune/export.h"
@@ -186,7 +187,9 @@ int RunLoop(const TuneCommand& command, const output::OutputOptions& how) {
                           .run_limit = command.run_limit,
                           .prepare_timeout = Milliseconds(command.prepare_timeout_s),
                           .slot_timeout = Milliseconds(command.slot_timeout_s)});
-  EnergyHarness with_energy(&harness, command.power, command.calls);
+  EnergyHarness with_energy(&harness, command.power, command.calls, [&](const std::string& text) {
+    if (!command.quiet) std::fprintf(stderr, "%s\n", output::Printable(text).c_str());
+  });
   Harness* used = &harness;
   if (command.decide.objective != Objective::kTime) used = &with_energy;
   for (const int signal : {SIGINT, SIGTERM, SIGHUP}) std::signal(signal, OnStopSignal);

@@ -321,14 +321,34 @@ std::string Convert(const Texts& t, Options* o) {
   return "";
 }
 
-// What is after -- of tune and of power is a command, and none of our options.
-std::vector<std::string> TakeCommand(std::string_view of, std::vector<std::string>* arguments) {
-  if (arguments->empty() || arguments->front() != of) return {};
-  const auto end = std::find(arguments->begin(), arguments->end(), "--");
-  if (end == arguments->end()) return {};
-  std::vector<std::string> command(end + 1, arguments->end());
-  arguments->erase(end, arguments->end());
-  return command;
+// What is after -- of tune and of power is a command, and none of our options. False: nothing is.
+bool TakeCommand(std::vector<std::string>* arguments, Options* options) {
+  const bool tune = arguments->front() == "tune", power = arguments->front() == "power";
+  const auto dashes = std::find(arguments->begin(), arguments->end(), "--");
+  if ((!tune && !power) || dashes == arguments->end()) return true;
+  std::vector<std::string> command(dashes + 1, arguments->end());
+  arguments->erase(dashes, arguments->end());
+  const bool some = !command.empty();
+  (tune ? options->tune.harness : options->power.command) = std::move(command);
+  return some;
+}
+
+// What CLI11 says, and what is meant most often.
+std::string ParseError(const CLI::App& app, const CLI::ParseError& error, const Options& options) {
+  const bool is_extra = error.get_exit_code() == static_cast<int>(CLI::ExitCodes::ExtrasError);
+  std::string text = error.what();
+  if (is_extra && app.got_subcommand("tune") && options.tune.harness.empty()) {
+    text += "; the harness and its arguments come after --";
+  }
+  if (is_extra && app.got_subcommand("power") && options.power.command.empty()) {
+    const CLI::App* const power = app.get_subcommand("power");
+    if (power->got_subcommand("record") || power->got_subcommand("run")) {
+      text += "; the command and its arguments come after --";
+    } else if (power->got_subcommand("replay")) {
+      text += "; one LOG at a time";
+    }
+  }
+  return text;
 }
 
 // "xplane-time TRACE ..." means "xplane-time report TRACE ...".
@@ -364,8 +384,11 @@ Parsed ParseCommandLine(int argc, char** argv) {
     parsed.exit_code = 64;
     return parsed;
   }
-  options.tune.harness = TakeCommand("tune", &arguments);
-  options.power.command = TakeCommand("power", &arguments);
+  if (!TakeCommand(&arguments, &options)) {
+    parsed.error = "no command after --";
+    parsed.exit_code = 64;
+    return parsed;
+  }
   std::reverse(arguments.begin(), arguments.end());  // CLI11 takes them so
   try {
     app.parse(arguments);
@@ -382,14 +405,7 @@ Parsed ParseCommandLine(int argc, char** argv) {
     parsed.text = of->help(chosen.empty() ? "" : parent);
     return parsed;
   } catch (const CLI::ParseError& error) {
-    parsed.error = error.what();
-    const bool is_extra = error.get_exit_code() == static_cast<int>(CLI::ExitCodes::ExtrasError);
-    if (is_extra && app.got_subcommand("tune") && options.tune.harness.empty()) {
-      parsed.error.append("; the harness and its arguments come after --");
-    }
-    if (is_extra && app.got_subcommand("power") && options.power.command.empty()) {
-      parsed.error.append("; the command and its arguments come after --");
-    }
+    parsed.error = ParseError(app, error, options);
     parsed.exit_code = 64;
     return parsed;
   }

@@ -181,8 +181,10 @@ std::string ConvertPower(const PowerTexts& t, PowerCommand* o) {
   o->format = t.format.empty() ? FormatBySuffix(o->output_path) : t.format;
   if (o->plot && o->format != "table") return "--plot is for the table; --svg for a picture";
   if (std::string same = OneFileTwice(*o); !same.empty()) return same;
-  if (o->action != PowerAction::kRecord) return "";
   const bool runs = !o->command.empty();
+  if (o->action != PowerAction::kRecord) {
+    return runs ? "only power record and power run have a command after --" : "";
+  }
   if (runs && o->duration_s > 0) return "--duration is for recording without a command";
   if (!runs && (o->repeat > 1 || o->idle_s > 0)) {
     return "--repeat and --idle need a command: xplane-time power record -- COMMAND...";

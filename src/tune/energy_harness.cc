@@ -12,7 +12,7 @@ namespace {
 // What lies between these is unknown by less than a twentieth: the choice needs no more, since
 // rounds repeat.
 constexpr int64_t kShortestNs = 50'000'000;
-constexpr double kLeastCoverage = 0.95, kMostDoubt = 0.05;
+constexpr double kMostDoubt = 0.05;
 
 std::string WindowName(size_t slot) { return absl::StrCat("slot ", slot); }
 
@@ -63,6 +63,8 @@ absl::StatusOr<HarnessInfo> EnergyHarness::Hello() {
   if (!any) {
     no_sensor_ = absl::StrCat("no sensor has the energy of ", device_,
                               " (xplane-time power sources says why)");
+    tell_(absl::StrCat(no_sensor_,
+                       ": unless the harness gives energy_uj, the first round ends this"));
   }
   return info;
 }
@@ -130,7 +132,7 @@ absl::StatusOr<int64_t> EnergyHarness::EnergyPerCall(const PowerSummary& summary
   for (const EnergyEstimate& each : window->energies) {
     if (!IsEnergyOf(device_, each.source, each.device, each.in_total, summary.inventory)) continue;
     ++parts;
-    known &= each.energy_j.has_value() && each.coverage >= kLeastCoverage;
+    known &= each.energy_j.has_value() && each.coverage >= kNearlyWholeCoverage;
     sum_j += each.energy_j.value_or(0);
     lo_j += each.lo_j.value_or(0);
     hi_j += each.hi_j.value_or(0);

@@ -8,6 +8,7 @@
 #ifndef XPLANE_TIME_SRC_TUNE_ENERGY_HARNESS_H_
 #define XPLANE_TIME_SRC_TUNE_ENERGY_HARNESS_H_
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <utility>
@@ -19,9 +20,11 @@ namespace xplane_time {
 
 class EnergyHarness : public Harness {
  public:
-  // `inner` outlives this. `calls` of a slot: energy is that of one.
-  EnergyHarness(Harness* inner, PowerSourceOptions from, int64_t calls)
-      : inner_(inner), from_(std::move(from)), calls_(calls) {}
+  // `inner` outlives this. `calls` of a slot: energy is that of one. `tell` is told at hello
+  // where there is no sensor, before anything is compiled.
+  EnergyHarness(Harness* inner, PowerSourceOptions from, int64_t calls,
+                std::function<void(const std::string&)> tell)
+      : inner_(inner), from_(std::move(from)), calls_(calls), tell_(std::move(tell)) {}
 
   absl::StatusOr<HarnessInfo> Hello() override;
   absl::Status Prepare(std::span<const Configuration> variants, PreparedCallback done) override {
@@ -44,6 +47,7 @@ class EnergyHarness : public Harness {
   Harness* inner_;
   PowerSourceOptions from_;
   int64_t calls_;
+  std::function<void(const std::string&)> tell_;
   std::string device_;                // as the inner harness says
   std::string no_sensor_;             // why there is none; empty: there is one
   std::optional<bool> gives_energy_;  // the inner harness does; empty: not known yet

@@ -50,7 +50,7 @@ def environment(**changes):
     """A clean one: nothing of the caller's terminal or locale shows. None removes."""
     kept = {"PATH": os.environ.get("PATH", ""), "LC_ALL": "C.UTF-8", "TERM": "xterm",
             "TMPDIR": tempfile.gettempdir(), **changes}
-    for name in ("LD_LIBRARY_PATH", "ASAN_OPTIONS", "UBSAN_OPTIONS"):
+    for name in ("LD_LIBRARY_PATH", "ASAN_OPTIONS", "TSAN_OPTIONS", "UBSAN_OPTIONS"):
         if name in os.environ:
             kept.setdefault(name, os.environ[name])
     return {name: value for name, value in kept.items() if value is not None}

@@ -240,6 +240,10 @@ class Refused(PowerTest):
                 (("record", "--duration", "nan"), "nan"),
                 (("record", *CONSTANT, "--map", "0=GPU-x", "--duration", "1"), "GPU-x"),
                 (("record", *CONSTANT, "sleep", "1"), "come after --"),
+                (("record", *CONSTANT, "--"), "no command after --"),
+                (("run", "set.jsonl", "--"), "no command after --"),
+                (("replay", "log", "log"), "one LOG at a time"),
+                (("replay", "log", "--", "x"), "--"),
                 (("record", *CONSTANT, "--duration", "1", "--pue", "1.5"), "--co2"),
                 (("replay", "log", "--pue", "1.5"), "--co2"),
                 (("replay",), "LOG"), ((), "sources"), (("foo",), "foo")):

@@ -304,6 +304,7 @@ class Stored(TuneTest):
         for arguments, what in (
                 (("shwo",), "tune shwo: no such command (show, export, replay, decide)"),
                 (("space.json", "python", "harness.py"), "come after --"),
+                (("space.json", "--"), "no command after --"),
                 (("harness.py", "--", "x"), "the first argument of tune is SPACE"),
                 (("space.json", "--budget-time", "abc", "--", "x"), "'abc' is not a number of")):
             done = self.run_tune(*arguments)

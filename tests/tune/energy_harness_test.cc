@@ -53,7 +53,8 @@ class EnergyHarnessTest : public ::testing::Test {
   ~EnergyHarnessTest() override { std::filesystem::remove_all(sysfs_); }
 
   absl::StatusOr<RoundTimes> Round(PowerSourceOptions from, int64_t calls = 1) {
-    EnergyHarness harness(&inner_, std::move(from), calls);
+    EnergyHarness harness(&inner_, std::move(from), calls,
+                          [&](const std::string& text) { told_ += text; });
     auto info = harness.Hello();
     if (!info.ok()) return info.status();
     Configuration one, two;
@@ -68,6 +69,7 @@ class EnergyHarnessTest : public ::testing::Test {
   }
 
   FakeHarness inner_;
+  std::string told_;
   const std::filesystem::path sysfs_;
 };
 
@@ -76,6 +78,7 @@ TEST_F(EnergyHarnessTest, WhatTheHarnessMeasuresItselfStays) {
   const auto times = Round(Rapl());
   ASSERT_TRUE(times.ok()) << times.status();
   EXPECT_EQ(times->slots[1].energy_uj, 7);
+  EXPECT_EQ(told_, "");
   EXPECT_EQ(inner_.rounds, 1u);
 }
 
@@ -108,6 +111,7 @@ TEST_F(EnergyHarnessTest, OtherDevicesSensorsDoNotCount) {
   const auto times = Round(Rapl());
   EXPECT_TRUE(absl::IsUnavailable(times.status()));
   EXPECT_THAT(times.status().message(), HasSubstr("no sensor has the energy of gpu:0"));
+  EXPECT_THAT(told_, HasSubstr("no sensor has the energy of gpu:0"));
 }
 
 }  // namespace
