@@ -207,6 +207,9 @@ int RunLoop(const TuneCommand& command, const output::OutputOptions& how) {
                  absl::StrCat(outcome->session).c_str());
   }
   const int written = Print(command, OutcomeJson(*outcome), how);
+  if (outcome->interrupted && !command.quiet) {
+    std::fputs("xplane-time: interrupted; --resume goes on\n", stderr);
+  }
   return written != 0 ? written : ExitOf(*outcome);
 }
 

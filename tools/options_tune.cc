@@ -35,7 +35,8 @@ void AddDecision(CLI::App* app, TuneCommand* o, TuneTexts* t) {
   app->add_option("--tie-alpha", t->tie_alpha, "How often a tie may be claimed wrongly [5%]")
       ->type_name("SHARE")
       ->group(kDecision);
-  app->add_option("--incumbent", o->incumbent, "Stays unless a faster variant is proved")
+  app->add_option("--incumbent", o->incumbent,
+                  "Stays unless a faster variant is proved; its id, or its parameters as JSON")
       ->type_name("ID")
       ->group(kDecision);
   app->add_option("--budget-runs", o->decide.budget_runs, "At most so many timed runs of the race")
@@ -91,8 +92,9 @@ void AddMeasuring(CLI::App* app, TuneCommand* o, TuneTexts* t) {
       ->check(NumberValidator(0.001, 1'000'000))
       ->type_name("S")
       ->group(kMeasuring);
-  app->add_option("--baseline", o->baseline,
-                  "Compared with the pick in fresh rounds at the end [the incumbent]")
+  app->add_option(
+         "--baseline", o->baseline,
+         "Compared with the pick in fresh rounds at the end; as --incumbent [the incumbent]")
       ->type_name("ID")
       ->group(kMeasuring);
   app->add_option("--confirm", o->confirmation_rounds, "How many fresh rounds [10]")

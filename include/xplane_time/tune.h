@@ -160,6 +160,7 @@ struct TunedVariant {
   std::optional<size_t> alias_of = {};    // the variant with its fingerprint that is measured
   std::optional<uint32_t> measured = {};  // place in the decider's space
   std::optional<double> searched = {};    // Searched::value
+  std::string search_failure = {};        // the status it failed with in the search; empty: it ran
   bool dropped = false;                   // by the search: not in the race, and not certified
   std::optional<Tail> tail = {};
 };

@@ -202,8 +202,10 @@ std::string RegretText(const Json& result, const Words& words) {
   const std::string loss = *regret < kNothing  ? "nothing"
                            : *regret > kAbsurd ? "unknown, with so few rounds"
                                                : absl::StrCat("below ", PercentText(*regret));
-  return absl::StrCat("It is ", Absl(words.best), " with ", FormatPercent(*p_best),
-                      " %; what it may lose is ", loss, *regret > kAbsurd ? "." : " (95 %).");
+  const bool proved = Text(result, "claim") == "winner";
+  return absl::StrCat(proved ? "It is " : "An estimate, no proof: it is ", Absl(words.best),
+                      " with ", FormatPercent(*p_best), " %; what it may lose is ", loss,
+                      *regret > kAbsurd ? "." : " (95 %).");
 }
 
 // Of the metric that was decided by.
@@ -259,10 +261,13 @@ std::string Fate(const Json& result, const Json& variant) {
     return absl::StrCat("alias of ", alias);
   }
   if (Member(result, "search").is_object() && !variant.value("raced", true)) {
+    if (const std::string why = Text(variant, "search_failure"); !why.empty()) return why;
     return Number(result["search"], "raced").value_or(0) > 0 ? "left by the search" : "";
   }
   const Json out = Member(variant, "eliminated");
-  if (!out.is_object()) return Text(variant, "id") == Text(result, "pick") ? "picked" : "";
+  const bool leads = Text(variant, "id") == Text(result, "pick");
+  if (!out.is_object())
+    return !leads ? "" : Text(result, "claim") == "undecided" ? "leads" : "picked";
   const Words& words = WordsOf(Text(result, "objective"));
   const std::string reason = Text(out, "reason");
   const auto shown = reason == "slower"       ? Absl(words.worse)

@@ -137,6 +137,7 @@ class Writer {
     row["mem_bytes"] = OrNull(variant.state.mem_bytes);
     row["raced"] = variant.measured.has_value();
     row["searched"] = OrNull(variant.searched);
+    row["search_failure"] = variant.search_failure.empty() ? Json() : Json(variant.search_failure);
     row["alias_of"] = variant.alias_of.has_value()
                           ? Json(outcome_.variants[*variant.alias_of].configuration.id)
                           : Json();

@@ -247,7 +247,7 @@ void SearchRun::TellSearcher(const StageHead& head) {
                          .status = of.state.status,
                          .is_alias = of.alias_of.has_value()};
     if (of.state.status == "ok" && !known.failure.empty()) {
-      searched.status = known.failure;
+      searched.status = of.search_failure = known.failure;
     } else if (of.state.status == "ok" && known.values.empty()) {
       searched.status = "infra";
     } else if (of.state.status == "ok") {

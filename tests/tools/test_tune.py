@@ -513,7 +513,7 @@ class Resuming(TuneTest):
         return subprocess.Popen(
             [BINARY, *self.command(*self.SAME, options=(*self.CLAIM, *options, "--format", "json"),
                                    harness=("slow",))],
-            cwd=self.at, env=self.environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+            cwd=self.at, env=self.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
     def comparable(self, result):
         return {key: value for key, value in result.items()
@@ -551,8 +551,9 @@ class Resuming(TuneTest):
             process = self.start("--resume")
             self.wait_for_rounds(before + 2)
             process.send_signal(sign)
-            out, _ = process.communicate(timeout=30)
+            out, message = process.communicate(timeout=30)
             self.assertEqual(process.returncode, 75)
+            self.assertIn(b"interrupted; --resume goes on", message)
             partial = self.valid(json.loads(out))
             self.assertEqual((partial["interrupted"], partial["stop_reason"]),
                              (True, "interrupted"))

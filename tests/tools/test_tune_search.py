@@ -79,6 +79,8 @@ class Searching(TuneTest):
                             options=("--strategy", "halving:2"))
         self.assertEqual([row["params"] for row in found["variants"] if row["raced"]],
                          [{"cost": 100, "program": "a"}, {"cost": 110}])
+        self.assertEqual([row["search_failure"] for row in found["variants"]],
+                         [None, None, "runtime_error", *[None] * 5])
         everything = self.result({"mode": "status-oom"}, {"mode": "broken"}, code=20,
                                  options=("--strategy", "halving:1"))
         self.assertEqual(everything["claim"], "all_failed")
