@@ -124,7 +124,8 @@ class NvmlFaults(FaultTest):
         window, = summary["windows"]
         energies = {each["source"]: each for each in window["energies"]}
         self.check_energy(window, energies["constant"], 10)
-        self.assertIn(energies["constant"]["reason"], (None, "gap"))  # where the machine stalls
+        # None, but where the machine stalls.
+        self.assertIn(energies["constant"]["reason"], (None, "gap", "no_samples"))
         if fault.energy == NONE:
             self.assertNotIn("nvml", energies)
             self.assertIn(fault.reason, {each["reason"] for each in summary["absent"]})
