@@ -19,7 +19,6 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 
-
 namespace xplane_time {
 namespace {
 
