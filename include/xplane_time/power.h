@@ -167,7 +167,8 @@ class PowerRecorder {
   // without Begin, Begin of a window that is open.
   virtual absl::Status Begin(std::string_view name) = 0;
   virtual absl::Status End(std::string_view name) = 0;
-  // A caller's own gauge (kv_cache_bytes, ...), as it is now.
+  // A caller's own gauge (kv_cache_bytes, ...), as it is now. InvalidArgument: an empty name, a
+  // value beyond 2^53, which JSON's readers would round.
   virtual absl::Status Gauge(std::string_view quantity, int64_t value) = 0;
   // What a reader of the log must know: it is among the findings.
   virtual absl::Status Note(std::string_view code, std::string_view message) = 0;
@@ -235,7 +236,7 @@ struct WindowSummary {
   std::string name;
   uint64_t number = 1;  // of windows of one name, from 1
   int64_t begin_ns = 0, end_ns = 0;
-  int64_t begin_unix_ns = 0;
+  std::optional<int64_t> begin_unix_ns = {};  // empty: the log has no clocks
   int64_t suspended_ns = 0;
   bool cut = false;  // the log ended before the window did
   std::vector<EnergyEstimate> energies;

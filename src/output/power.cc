@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "output/csv_lines.h"
 #include "output/page.h"
@@ -58,9 +59,17 @@ std::string Remark(const EnergyEstimate& energy) {
       energy.counter_reason != PowerReason::kNoSamples) {
     add(absl::StrCat("counter ", std::string(PowerReasonName(energy.counter_reason))));
   }
+  if (energy.estimator == EnergyEstimator::kTrapezoid ||
+      energy.estimator == EnergyEstimator::kEndpointMean) {
+    add(EnergyEstimatorName(energy.estimator));  // knows no gaps and has no bounds
+  }
   if (energy.inconsistent) add("inconsistent");
   if (energy.shared) add("shared");
   return remark;
+}
+
+bool AnyKnown(const std::vector<std::string>& cells) {
+  return std::any_of(cells.begin(), cells.end(), [](const auto& each) { return each != "-"; });
 }
 
 struct Cells {
@@ -114,7 +123,7 @@ Section EnergySection(const PowerSummary& summary, size_t most) {
   Section section;
   section.title = "energy, measured";
   const bool remarks = Varies(cells.remark) || (!cells.remark.empty() && !cells.remark[0].empty());
-  const bool active = Varies(cells.active);
+  const bool active = AnyKnown(cells.active);
   section.grid.columns = {NameColumn("window", std::move(cells.window), kNameWidth),
                           NameColumn("sensor", std::move(cells.domain), kDomainWidth),
                           NumberColumn("s", std::move(cells.seconds)),
@@ -164,7 +173,7 @@ Section RepeatSection(const PowerSummary& summary, size_t most) {
                           NumberColumn("std J", std::move(spread)),
                           NumberColumn("mean s", std::move(seconds)),
                           NumberColumn("std s", std::move(seconds_spread), /*drop=*/1)};
-  if (Varies(active)) {
+  if (AnyKnown(active)) {
     section.grid.columns.insert(section.grid.columns.begin() + 5,
                                 NumberColumn("above idle", std::move(active), /*drop=*/2));
   }
@@ -174,6 +183,11 @@ Section RepeatSection(const PowerSummary& summary, size_t most) {
   return section;
 }
 
+// Of any size: a short window's is far below what Number shows.
+std::string ThreeDigits(double value) {
+  return std::abs(value) < 1 ? absl::StrFormat("%.3g", value) : Number(value);
+}
+
 // What the energies mean for the climate, of each window that is shown.
 Section CarbonSection(const PowerSummary& summary, const CarbonModel& carbon, size_t most) {
   std::vector<std::string> windows, wh, grams;
@@ -181,8 +195,8 @@ Section CarbonSection(const PowerSummary& summary, const CarbonModel& carbon, si
     const auto modelled = CarbonOf(summary.windows[i].total.energy_j, carbon);
     if (!modelled.has_value()) continue;
     windows.push_back(Printable(WindowName(summary.windows[i])));
-    wh.push_back(Number(modelled->kwh * kWhPerKwh));
-    grams.push_back(Number(modelled->co2e_g));
+    wh.push_back(ThreeDigits(modelled->kwh * kWhPerKwh));
+    grams.push_back(ThreeDigits(modelled->co2e_g));
   }
   Section section;
   section.title =

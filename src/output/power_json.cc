@@ -35,7 +35,7 @@ Json WindowJson(const WindowSummary& window, const CarbonModel& model) {
           {"number", window.number},
           {"begin_ns", window.begin_ns},
           {"end_ns", window.end_ns},
-          {"begin_unix_ns", window.begin_unix_ns},
+          {"begin_unix_ns", OrNull(window.begin_unix_ns)},
           {"suspended_ns", window.suspended_ns},
           {"cut", window.cut},
           {"total",

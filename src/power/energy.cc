@@ -139,6 +139,7 @@ void EnergyFold::AddHeld(int64_t t_ns, int64_t value) {
     if (point.slept) ++tally_.suspensions;
     point.joined = !point.slept && !failed_ns_.has_value() &&
                    t_ns - before.t_ns <= kGapPeriods * rules_.period_ns;
+    if (point.joined) largest_step_mw_ = std::max(largest_step_mw_, std::abs(value - before.value));
   }
   failed_ns_.reset();
   point.tally = tally_;
@@ -283,17 +284,21 @@ EnergyFold::Snapshot EnergyFold::At(const WindowEdge& edge, int64_t to_ns,
   return at;
 }
 
-// What the readings around may say too late: their spread, for one update period.
+// What the readings around may say too late: their spread, for one update period. Where the two
+// that would tell are not there, the largest step if that is more.
 double EnergyFold::Slack(int64_t edge_ns) const {
   std::optional<int64_t> least, most;
+  int later = 0;
   for (const Point& point : held_) {
     const bool apart = std::abs(point.t_ns - edge_ns) > kGapPeriods * rules_.period_ns;
     if (!point.known || apart) continue;
     least = std::min(least.value_or(point.value), point.value);
     most = std::max(most.value_or(point.value), point.value);
+    later += point.t_ns >= edge_ns ? 1 : 0;
   }
   if (!least.has_value()) return 0;
-  return static_cast<double>(*most - *least) * static_cast<double>(rules_.update_ns);
+  const int64_t spread_mw = std::max(*most - *least, later < 2 ? largest_step_mw_ : 0);
+  return static_cast<double>(spread_mw) * static_cast<double>(rules_.update_ns);
 }
 
 void EnergyFold::ResolveLate(int64_t t_ns, bool all) {

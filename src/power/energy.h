@@ -174,6 +174,7 @@ class EnergyFold {
   std::deque<Late> late_;
 
   std::array<Point, 3> held_ = {};  // the last three readings, the newest last
+  int64_t largest_step_mw_ = 0;     // between two that are no gap apart
 };
 
 }  // namespace xplane_time::power

@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include <zlib.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -12,6 +11,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "power/gzip_stream.h"
 #include "power/read_ahead.h"
 
 namespace xplane_time::power {
@@ -33,18 +33,6 @@ absl::Status OpenError(const std::string& path) {
   }
 }
 
-size_t ReadGzip(gzFile file, char* to, size_t size, std::string* damage) {
-  const int got = gzread(file, to, static_cast<unsigned>(size));
-  int code = Z_OK;
-  const char* const why = gzerror(file, &code);
-  if (code != Z_OK && code != Z_STREAM_END) {
-    *damage = code == Z_BUF_ERROR ? "the gzip stream ends early"
-              : code == Z_ERRNO   ? std::strerror(errno)
-                                  : why;
-  }
-  return got > 0 ? static_cast<size_t>(got) : 0;
-}
-
 }  // namespace
 
 LogLines::LogLines(Fill fill) : fill_(std::move(fill)), buffer_(2 * kChunk + kPadding) {}
@@ -57,19 +45,12 @@ absl::StatusOr<std::unique_ptr<LogLines>> LogLines::Open(const std::string& path
     close(fd);
     return absl::InvalidArgumentError(absl::StrCat(path, ": is a directory; give a log"));
   }
-  std::shared_ptr<gzFile_s> file(gzdopen(fd, "rb"), [](gzFile_s* each) {
-    if (each != nullptr) gzclose(each);
-  });
-  if (file == nullptr) {
-    close(fd);
-    return absl::ResourceExhaustedError(absl::StrCat(path, ": no memory for reading it"));
-  }
-  gzbuffer(file.get(), kChunk);
-  Fill fill = [file](char* to, size_t size, std::string* damage) {
-    return ReadGzip(file.get(), to, size, damage);
+  auto stream = std::make_shared<GzipStream>(fd);
+  Fill fill = [stream](char* to, size_t size, std::string* damage) {
+    return stream->Fill(to, size, damage);
   };
   // Inflating takes as long as all the rest. A pipe is not read ahead: waiting for it has no end.
-  if (S_ISREG(info.st_mode) && gzdirect(file.get()) == 0) {
+  if (S_ISREG(info.st_mode) && stream->is_gzip()) {
     try {
       fill = [ahead = std::make_shared<ReadAhead>(fill)](char* to, size_t size,
                                                          std::string* damage) {

@@ -5,6 +5,7 @@ add_library(xplane_time_power STATIC
   power/constant.cc
   power/energy.cc
   power/gpu_metrics.cc
+  power/gzip_stream.cc
   power/hwmon.cc
   power/log_lines.cc
   power/log_reader.cc

@@ -177,6 +177,12 @@ class Recorder : public PowerRecorder {
   }
 
   absl::Status Gauge(std::string_view quantity, int64_t value) override {
+    constexpr int64_t kMost = int64_t{1} << 53;
+    if (quantity.empty() || value < -kMost || value > kMost) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("gauge \"", absl::string_view(quantity.data(), quantity.size()),
+                       "\": it has a name, and a value from -2^53 to 2^53, not ", value));
+    }
     const std::lock_guard lock(shared_->mutex);
     if (!shared_->closed) shared_->log.Gauge(MonotonicNow(), quantity, value);
     return shared_->log.status();

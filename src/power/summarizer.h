@@ -88,6 +88,7 @@ class Summarizer : public LogSink {
   void BuildReaders(const LogEnd& end);
   void NoteReaders();
   void BuildFindings(const LogEnd& end);
+  void NoteOpenWindows(const LogEnd& end);
   int64_t SleptIn(const WindowSummary& window) const;
 
   const PowerSummaryOptions options_;

@@ -352,6 +352,8 @@ void Summarizer::AddIdle() {
       energy.idle_j = idle_j / idle_s * seconds *
                       (energy.estimator == EnergyEstimator::kEndpointMean ? 1 : energy.coverage);
       energy.active_j = *energy.energy_j - *energy.idle_j;
+      constexpr double kRounding = 1e-12;  // of two equal sums
+      if (std::abs(*energy.active_j) < kRounding * *energy.energy_j) energy.active_j = 0;
     }
   }
   for (WindowSummary& window : summary_.windows) window.total.active_j = ActiveOf(window);
@@ -440,9 +442,24 @@ void Summarizer::NoteReaders() {
   Note("hung", absl::StrJoin(hung, ", ") + ": a call did not return", hung.size());
 }
 
+// Of a log with an end: of others each window that is open is cut.
+void Summarizer::NoteOpenWindows(const LogEnd& end) {
+  std::vector<absl::string_view> names;
+  for (const WindowSummary& each : summary_.windows) {
+    if (each.cut && !each.name.empty()) names.push_back(each.name);
+  }
+  if (!end.complete || names.empty()) return;
+  constexpr size_t kMost = 8;
+  const size_t count = names.size();
+  names.resize(std::min(count, kMost));
+  Note("windows_left_open",
+       absl::StrCat(absl::StrJoin(names, ", "), ": never ended; up to the end of the log"), count);
+}
+
 void Summarizer::BuildFindings(const LogEnd& end) {
   if (!end.cut.empty()) Note("log_cut", end.cut);
   if (!end.complete) Note("log_without_end", "the recorder was killed, or still writes");
+  NoteOpenWindows(end);
   if (end.damaged_lines > 0) Note("damaged_lines", end.first_damage, end.damaged_lines);
   if (end.dropped > 0) Note("dropped", "the recorder could not write fast enough", end.dropped);
   if (backwards_ > 0) {

@@ -218,6 +218,42 @@ TEST(LogReader, PlainGzipAndCutGzipFiles) {
   EXPECT_TRUE(memory.text().starts_with(cut.text()));
 }
 
+// What could be inflated is there, as of a log that was cut.
+TEST(LogReader, DamagedGzipFiles) {
+  const testing::TempDir dir;
+  LogText log(kTwoChannels);
+  for (int i = 0; i < 3000; ++i) log.Read(i, 0, std::to_string(i * 7919 % 1000));
+  Calls memory;
+  ASSERT_TRUE(ReadPowerLogText(log.text(), "p", &memory).ok());
+  const std::string member = testing::GzipText(log.text());
+  for (size_t at = member.size() / 2; at < member.size(); at += 97) {
+    std::string damaged = member;
+    damaged[at] = static_cast<char>(damaged[at] ^ 16);
+    Calls calls;
+    const auto end = ReadPowerLog(dir.Write("p.gz", damaged), &calls);
+    ASSERT_TRUE(end.ok()) << at << ": " << end.status();
+    EXPECT_NE(end->cut, "") << at;
+    EXPECT_GT(calls.text().size(), memory.text().size() / 4) << at;
+  }
+  std::string damaged = member;
+  damaged[member.size() - 6] ^= 1;  // of the checksum
+  Calls all;
+  const auto end = ReadPowerLog(dir.Write("p.gz", damaged), &all);
+  ASSERT_TRUE(end.ok());
+  EXPECT_EQ(end->cut, "incorrect data check");
+  EXPECT_EQ(all.text(), memory.text());
+  // Members one after the other are one stream, and what follows them is padding.
+  const size_t half = log.text().size() / 2;
+  Calls two;
+  const auto members = ReadPowerLog(
+      dir.Write("p.gz", testing::GzipText(log.text().substr(0, half)) +
+                            testing::GzipText(log.text().substr(half)) + std::string(512, '\0')),
+      &two);
+  ASSERT_TRUE(members.ok());
+  EXPECT_EQ(members->cut, "");
+  EXPECT_EQ(two.text(), memory.text());
+}
+
 // More than is read ahead; another reader may have enough after a line.
 TEST(LogReader, LongGzipFiles) {
   const testing::TempDir dir;

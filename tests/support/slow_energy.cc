@@ -1,6 +1,7 @@
 #include "tests/support/slow_energy.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <limits>
 #include <optional>
 
@@ -64,20 +65,32 @@ std::vector<Span> HeldSpans(const EnergyRules& rules, const std::vector<TimedVal
 }
 
 // The spread of the last reading before the edge and the two at or after it, of those that
-// are near.
+// are near; where one of the two is missing, the largest step up to there if that is more.
 double SlowSlack(const EnergyRules& rules, const std::vector<TimedValue>& readings,
-                 int64_t edge_ns) {
+                 const std::vector<Suspension>& suspensions, int64_t edge_ns) {
   size_t after = 0;
   while (after < readings.size() && readings[after].first < edge_ns) ++after;
   std::vector<int64_t> values;
+  size_t later = 0;
   for (size_t i = after == 0 ? 0 : after - 1; i < std::min(after + 2, readings.size()); ++i) {
     const int64_t apart_ns =
         std::max(readings[i].first, edge_ns) - std::min(readings[i].first, edge_ns);
-    if (apart_ns <= kGapPeriods * rules.period_ns) values.push_back(readings[i].second);
+    if (apart_ns > kGapPeriods * rules.period_ns) continue;
+    values.push_back(readings[i].second);
+    later += i >= after ? 1 : 0;
   }
   if (values.empty()) return 0;
   const auto [least, most] = std::minmax_element(values.begin(), values.end());
-  return static_cast<double>(*most - *least) * static_cast<double>(rules.update_ns);
+  int64_t spread_mw = *most - *least;
+  for (size_t i = 0; later < 2 && i + 1 < std::min(after + 2, readings.size()); ++i) {
+    const auto [from_ns, from_mw] = readings[i];
+    const auto [to_ns, to_mw] = readings[i + 1];
+    const bool gap = to_ns - from_ns > kGapPeriods * rules.period_ns;
+    if (!gap && !Slept(suspensions, from_ns, to_ns)) {
+      spread_mw = std::max(spread_mw, std::abs(to_mw - from_mw));
+    }
+  }
+  return static_cast<double>(spread_mw) * static_cast<double>(rules.update_ns);
 }
 
 EnergyPart SlowHeld(const EnergyRules& rules, std::vector<TimedValue> readings,
@@ -99,8 +112,8 @@ EnergyPart SlowHeld(const EnergyRules& rules, std::vector<TimedValue> readings,
     part.energy_pj += span.power_mw * static_cast<double>(inside_ns);
     part.peak_mw = std::max(part.peak_mw.value_or(0), span.power_mw);
   }
-  const double slack_pj =
-      SlowSlack(rules, readings, window.begin_ns) + SlowSlack(rules, readings, window.end_ns);
+  const double slack_pj = SlowSlack(rules, readings, suspensions, window.begin_ns) +
+                          SlowSlack(rules, readings, suspensions, window.end_ns);
   part.lo_pj = std::max(0.0, part.energy_pj - slack_pj);
   part.hi_pj = part.energy_pj + slack_pj;
   return part;
