@@ -195,10 +195,10 @@ int RunRecord(const PowerCommand& command, const output::OutputOptions& how) {
       return end->exit_code;
     }
   }
+  PassSignalsOn();
   auto recorder = PowerRecorder::Start(options);
   if (!recorder.ok()) return FailPower(recorder.status());
   TellOfSensors(command, **recorder);
-  PassSignalsOn();
   auto measured = Measure(command, recorder->get());
   if (!measured.ok()) return Fail(measured.status());
   const absl::Status stopped = (*recorder)->Stop();

@@ -17,6 +17,7 @@
 #include "commands.h"
 #include "output/text.h"
 #include "power/run/brief_message.h"
+#include "stop_signals.h"
 
 namespace xplane_time::tools {
 namespace {
@@ -115,6 +116,10 @@ std::string EnergyText(const char* name, const PowerRunTotals::Energy& energy) {
     absl::StrAppendFormat(&text, " (%.3f to %.3f)", energy.lo_joules, energy.hi_joules);
   }
   if (energy.unknown > 0) absl::StrAppend(&text, ", unknown for ", energy.unknown, " queries");
+  if (energy.partial > 0) {
+    absl::StrAppend(&text, ", of ", energy.partial,
+                    " queries without what may not be read (xplane-time power sources)");
+  }
   if (energy.useless > 0) {
     absl::StrAppend(&text, ", useless for ", energy.useless,
                     " (bounds further apart than the energy)");
@@ -169,7 +174,7 @@ int RunPowerRun(const PowerRunCommand& command, const TelemetryFactory& telemetr
   auto source = OpenJsonLinesSource(command.records_path);
   if (!source.ok()) return Fail(source.status());
   const PowerRunOptions options = OptionsOf(command);
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) std::signal(signal, OnStopSignal);
+  OnStopSignals(OnStopSignal);
   CommandClient client(
       {.command = command.command,
        .model = command.model,

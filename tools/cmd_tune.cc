@@ -16,6 +16,7 @@
 #include "output/schema.h"
 #include "output/text.h"
 #include "output/tuning.h"
+#include "stop_signals.h"
 #include "tune/energy_harness.h"
 #include "tune/export.h"
 #include "tune/outcome_json.h"
@@ -192,7 +193,7 @@ int RunLoop(const TuneCommand& command, const output::OutputOptions& how) {
   });
   Harness* used = &harness;
   if (command.decide.objective != Objective::kTime) used = &with_energy;
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) std::signal(signal, OnStopSignal);
+  OnStopSignals(OnStopSignal);
   absl::StatusOr<TuneOutcome> outcome;
   {
     TuneProgress progress(TuneProgress::Chosen(command), static_cast<size_t>(how.width),

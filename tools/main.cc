@@ -13,6 +13,7 @@
 #include "options.h"
 #include "output/text.h"
 #include "output_file.h"
+#include "stop_signals.h"
 
 namespace {
 
@@ -64,7 +65,7 @@ int main(int argc, char** argv) {
   std::signal(SIGPIPE, SIG_IGN);
   std::signal(SIGXFSZ, SIG_IGN);
   std::signal(SIGBUS, OnLostFile);
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) std::signal(signal, OnStop);
+  xplane_time::tools::OnStopSignals(OnStop);
   // Columns of all sizes come and go: giving them back in between costs page faults.
   mallopt(M_MMAP_THRESHOLD, 32 << 20);
   mallopt(M_TRIM_THRESHOLD, 64 << 20);

@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <atomic>
 #include <cerrno>
 #include <cmath>
@@ -16,6 +17,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "stop_signals.h"
 
 namespace xplane_time::tools {
 namespace {
@@ -25,11 +27,14 @@ constexpr int kNotFound = 127, kCannotRun = 126, kSignalBase = 128;
 std::atomic<pid_t> running{0};
 std::atomic<int> received{0};
 
+constexpr std::array kPassedOn = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
+
 // A key of the terminal reaches the command by itself.
 void OnSignal(int signal, siginfo_t* info, void* /*context*/) {
   const bool from_terminal = info->si_code == SI_KERNEL;
+  const bool stops = signal != SIGUSR1 && signal != SIGUSR2;
   int none = 0;
-  received.compare_exchange_strong(none, signal);
+  if (stops) received.compare_exchange_strong(none, signal);
   const pid_t pid = running.load();
   if (pid > 0 && !from_terminal) kill(pid, signal);
 }
@@ -40,7 +45,7 @@ class HeldSignals {
   HeldSignals() {
     sigset_t held;
     sigemptyset(&held);
-    for (const int signal : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&held, signal);
+    for (const int signal : kPassedOn) sigaddset(&held, signal);
     pthread_sigmask(SIG_BLOCK, &held, &before_);
   }
   void Release() const { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
@@ -51,8 +56,9 @@ class HeldSignals {
 
 // After fork: only what is safe there.
 [[noreturn]] void Become(char* const* argv, int failed, const HeldSignals& held) {
-  for (const int signal : {SIGPIPE, SIGXFSZ, SIGBUS, SIGINT, SIGTERM, SIGHUP}) {
-    std::signal(signal, SIG_DFL);
+  for (const int signal : {SIGPIPE, SIGXFSZ, SIGBUS}) std::signal(signal, SIG_DFL);
+  for (const int signal : kPassedOn) {
+    if (!IsIgnored(signal)) std::signal(signal, SIG_DFL);
   }
   held.Release();
   execvp(argv[0], argv);
@@ -77,8 +83,10 @@ int StartErrno(int failed) {
 void PassSignalsOn() {
   struct sigaction action = {};
   action.sa_sigaction = OnSignal;
-  action.sa_flags = SA_SIGINFO;
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) sigaction(signal, &action, nullptr);
+  action.sa_flags = SA_SIGINFO | SA_RESTART;
+  for (const int signal : kPassedOn) {
+    if (!IsIgnored(signal)) sigaction(signal, &action, nullptr);
+  }
 }
 
 int SignalReceived() { return received.load(); }
@@ -87,11 +95,16 @@ std::optional<CommandEnd> CannotStart(const std::string& program) {
   const char* path = std::getenv("PATH");
   if (path == nullptr) path = "/bin:/usr/bin";  // as execvp has it
   if (program.find('/') != std::string::npos) path = "";
+  const bool searched = *path != '\0';
   int why = ENOENT;
   for (const absl::string_view folder : absl::StrSplit(path, ':', absl::AllowEmpty())) {
     const std::string file = folder.empty() ? program : absl::StrCat(folder, "/", program);
     struct stat info = {};
-    if (program.empty() || stat(file.c_str(), &info) != 0) continue;
+    if (program.empty()) continue;
+    if (stat(file.c_str(), &info) != 0) {
+      if (!searched || errno == EACCES) why = errno;
+      continue;
+    }
     if (S_ISREG(info.st_mode) && access(file.c_str(), X_OK) == 0) return std::nullopt;
     why = EACCES;
   }

@@ -19,8 +19,9 @@ struct CommandEnd {
   int64_t peak_rss_bytes = 0;  // of the largest of its processes that ended; 0: it never ran
 };
 
-// From now on: SIGTERM and SIGHUP, and SIGINT where it was sent to us alone, go to the command;
-// where none runs they are remembered.
+// From now on: SIGTERM, SIGHUP, SIGUSR1 and 2, and SIGINT and SIGQUIT where they were sent to us
+// alone, go to the command; where none runs they are remembered, but for SIGUSR1 and 2. What is
+// ignored stays ignored.
 void PassSignalsOn();
 // The first signal since PassSignalsOn; 0: none.
 int SignalReceived();

@@ -117,10 +117,11 @@ struct RunHardware {
   std::string system_info_json = "null", gpu_info_json = "null";
 };
 
-// One window, with the channels that its gauges number.
+// One window, with the channels that its gauges number, and what could not be read.
 struct RunTelemetry {
   WindowSummary window = {};
   std::vector<PowerChannel> channels = {};
+  std::vector<PowerAbsence> absences = {};
 };
 
 class Telemetry {
@@ -193,6 +194,7 @@ struct PowerRunTotals {
     uint64_t known = 0, unknown = 0;
     uint64_t unbounded = 0;  // of the known ones: without bounds
     uint64_t useless = 0;    // of the known ones: bounds further apart than the energy itself
+    uint64_t partial = 0;    // of the known ones: without a device that may not be read
   };
   uint64_t records = 0, failed = 0;
   Energy gpu, cpu, ane;

@@ -3,6 +3,7 @@ add_library(xplane_time_power STATIC
   power/channel_fold.cc
   power/clocks.cc
   power/constant.cc
+  power/denied.cc
   power/energy.cc
   power/gpu_metrics.cc
   power/gzip_stream.cc

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "power/denied.h"
 #include "power/repeats.h"
 #include "power/summarizer.h"
 #include "timing/saturate.h"
@@ -261,34 +262,6 @@ GaugeSummary Summarizer::Gauge(size_t channel, uint32_t window) const {
 
 namespace {
 
-// Whether what could not be read has a part in the total: RAPL's packages and their memory,
-// GPUs, and their power.
-bool IsOfTotal(const PowerAbsence& absence) {
-  const std::string_view what = absence.what;
-  if (absence.source == "rapl") {
-    const bool event = what.find("energy-") != std::string_view::npos;
-    return !event || what.ends_with("energy-pkg") || what.ends_with("energy-ram");
-  }
-  if (absence.source == "nvml") return what == "devices" || what.starts_with("GPU ");
-  return what.ends_with(" power_mw") || what.ends_with(" energy_uj");
-}
-
-// The first thing that may not be read and would be in the total; empty: nothing.
-std::string DeniedOf(const PowerInventory& inventory) {
-  for (const PowerAbsence& absence : inventory.absences) {
-    if (absence.reason != PowerReason::kPermissionDenied || !IsOfTotal(absence)) continue;
-    const std::string_view device =
-        std::string_view(absence.what).substr(0, absence.what.find(' '));
-    const auto reads = [&](const PowerChannel& each) {
-      return each.in_total && each.source == absence.source && each.device == device;
-    };
-    const auto& channels = inventory.channels;
-    if (std::any_of(channels.begin(), channels.end(), reads)) continue;
-    return absl::StrCat(absence.source, " ", absence.what);
-  }
-  return "";
-}
-
 PowerTotal TotalOf(const std::vector<EnergyEstimate>& energies, const std::string& denied) {
   PowerTotal total;
   double energy_j = 0, mean_w = 0, coverage = 1;
@@ -315,7 +288,7 @@ PowerTotal TotalOf(const std::vector<EnergyEstimate>& energies, const std::strin
   total.coverage = coverage;
   if (denied.empty()) return total;
   total.missing = denied;
-  if (total.reason == PowerReason::kKnown) total.reason = PowerReason::kPermissionDenied;
+  total.reason = PowerReason::kPermissionDenied;
   return total;
 }
 
@@ -373,7 +346,8 @@ int64_t Summarizer::SleptIn(const WindowSummary& window) const {
 void Summarizer::Build(const LogEnd& end) {
   summary_.complete = end.complete;
   const std::vector<Domain> domains = Domains();
-  const std::string denied = DeniedOf(summary_.inventory);
+  const std::string denied =
+      DeniedPart(summary_.inventory.channels, summary_.inventory.absences, /*domain=*/"");
   for (uint32_t i = 0; i < summary_.windows.size(); ++i) {
     WindowSummary& window = summary_.windows[i];
     window.suspended_ns = SleptIn(window);

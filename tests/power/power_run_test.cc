@@ -284,7 +284,7 @@ TEST(RunResultJson, EnergyOfSeveralDevicesIsKnownWhereAllAre) {
   EnergyEstimate part = Estimate("0", "gpu", 9);
   part.in_total = false;
   const std::vector<Case> cases = {
-      {"none", {}, nullptr, nullptr, "unsupported"},
+      {"none", {}, nullptr, nullptr, "absent"},
       {"one each", {Estimate("0", "gpu", 2), Estimate("p", "package", 3)}, 2.0, 3.0, nullptr},
       {"two", {Estimate("0", "gpu", 2), Estimate("1", "gpu", 5)}, 7.0, nullptr, nullptr},
       {"one of two is unknown",
@@ -298,7 +298,7 @@ TEST(RunResultJson, EnergyOfSeveralDevicesIsKnownWhereAllAre) {
        nullptr,
        "reset"},
       {"a part of another", {Estimate("0", "gpu", 2), part}, 2.0, nullptr, nullptr},
-      {"a module is no GPU", {Estimate("0", "module", 2)}, nullptr, nullptr, "unsupported"},
+      {"a module is no GPU", {Estimate("0", "module", 2)}, nullptr, nullptr, "absent"},
       {"negative", {Estimate("0", "gpu", -1)}, nullptr, nullptr, nullptr},
       {"not finite", {Estimate("0", "gpu", kNaN)}, nullptr, nullptr, nullptr},
   };
@@ -310,6 +310,44 @@ TEST(RunResultJson, EnergyOfSeveralDevicesIsKnownWhereAllAre) {
     EXPECT_EQ(energy["cpu_per_query_joules"], each.cpu);
     EXPECT_EQ(energy["reason"], each.gpu_reason);
   }
+}
+
+// The others' energy stays, and says that it is not all.
+TEST(RunResultJson, WhatMayNotBeReadIsNamed) {
+  RunResult result;
+  result.model = "m";
+  result.telemetry.emplace();
+  RunTelemetry& telemetry = *result.telemetry;
+  telemetry.window.energies = {Estimate("0", "gpu", 2), Estimate("package-1", "package", 3)};
+  PowerAbsence& denied = telemetry.absences.emplace_back();
+  denied.source = "rapl";
+  denied.what = "package-0";
+  denied.reason = PowerReason::kPermissionDenied;
+  Json record = Json::parse(RunResultJson(result));
+  Json energy = record["model_metrics"]["m"]["energy_metrics"];
+  EXPECT_EQ(energy["cpu_per_query_joules"], 3.0);
+  EXPECT_EQ(energy["cpu_reason"], "permission_denied");
+  EXPECT_EQ(energy["cpu_missing"], "rapl package-0");
+  EXPECT_EQ(energy["reason"], nullptr);
+  EXPECT_EQ(energy["missing"], nullptr);
+  EXPECT_EQ(record["missing"], "rapl package-0");
+  PowerRunTotals totals;
+  ASSERT_TRUE(power::AddToTotals(record, &totals));
+  EXPECT_EQ(totals.cpu.partial, 1u);
+  EXPECT_EQ(totals.gpu.partial, 0u);
+  EXPECT_EQ(totals.all.joules, 5.0);
+  EXPECT_EQ(totals.all.partial, 1u);
+  // All of a domain.
+  telemetry.window.energies.pop_back();
+  energy = Json::parse(RunResultJson(result))["model_metrics"]["m"]["energy_metrics"];
+  EXPECT_EQ(energy["cpu_per_query_joules"], nullptr);
+  EXPECT_EQ(energy["cpu_reason"], "permission_denied");
+  // The power of one of two GPUs.
+  denied.source = "nvml";
+  denied.what = "GPU-b power";
+  energy = Json::parse(RunResultJson(result))["model_metrics"]["m"]["energy_metrics"];
+  EXPECT_EQ(energy["missing"], "nvml GPU-b power");
+  EXPECT_EQ(energy["per_query_joules"], 2.0);
 }
 
 TEST(RunResultJson, GaugesInTheUnitsOfTheirNames) {
@@ -382,7 +420,7 @@ TEST(RunResultJson, PowerOfADeviceIsOfOneOfItsChannels) {
        nullptr,
        nullptr,
        "hung"},
-      {"none", {}, nullptr, nullptr, "unsupported"},
+      {"none", {}, nullptr, nullptr, "absent"},
   };
   for (const Case& each : cases) {
     SCOPED_TRACE(each.name);

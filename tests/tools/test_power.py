@@ -115,6 +115,46 @@ class Record(PowerTest):
         self.assertEqual((done.code, done.text), (7, "its own\n"))
         self.assertIn("energy", (self.at / "summary").read_text())
 
+    def test_an_ignored_signal_stays_ignored(self):
+        for sign in (signal.SIGHUP, signal.SIGINT):
+            process = self.started(
+                "record", *CONSTANT, "--format", "json", "--", "sh", "-c", "touch ready; sleep 0.5",
+                preexec_fn=lambda sign=sign: signal.signal(sign, signal.SIG_IGN),
+                start_new_session=True)
+            self.wait_for((self.at / "ready").exists)
+            os.killpg(process.pid, sign)
+            text, message = process.communicate(timeout=20)
+            self.assertEqual((process.returncode, message.count(b"signal")), (0, 0), message)
+            self.assertEqual(len(json.loads(text)["windows"]), 2)
+            (self.at / "ready").unlink()
+
+    def test_signals_of_users_reach_the_command(self):
+        command = ("trap 'echo one' USR1; trap 'echo two' USR2; trap 'echo quit; exit 4' QUIT; "
+                   "touch ready; while :; do sleep 0.01; done")
+        process = self.started("record", *CONSTANT, "-o", "summary", "--", "sh", "-c", command)
+        self.wait_for((self.at / "ready").exists)
+        said = b""
+        for sign, answer in ((signal.SIGUSR1, b"one\n"), (signal.SIGUSR2, b"two\n"),
+                             (signal.SIGQUIT, b"quit\n")):
+            process.send_signal(sign)
+            said += process.stdout.readline()
+            self.assertTrue(said.endswith(answer), said)
+        self.assertEqual(process.wait(20), 4)
+        self.assertIn("energy", (self.at / "summary").read_text())
+
+    def test_signals_while_the_report_is_read_cut_nothing(self):
+        process = self.started("record", *CONSTANT, "-r", "200", "--log", "log", "--format", "json",
+                               "--", "true")
+        self.wait_for(lambda: b'"end":{' in (self.at / "log").read_bytes()
+                      if (self.at / "log").exists() else False)
+        for _ in range(2):
+            time.sleep(0.05)  # it waits for the pipe's reader
+            process.send_signal(signal.SIGTERM)
+        text, message = process.communicate(timeout=20)
+        self.assertEqual(process.returncode, 0, message)
+        self.assertGreater(len(text), 65_536)
+        self.assertEqual(len(json.loads(text)["windows"]), 201)
+
     def test_a_command_that_a_signal_ends(self):
         summary = self.record(*CONSTANT, command=("sh", "-c", "kill -9 $$"), code=137)
         self.assertEqual([each["name"] for each in summary["windows"]], [None, "run"])

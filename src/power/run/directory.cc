@@ -362,6 +362,7 @@ std::string RunDirectory::SummaryJson(std::string_view stop_reason) const {
     energies[absl::StrCat(name, "_unknown")] = energy->unknown;
     energies[absl::StrCat(name, "_unbounded")] = energy->unbounded;
     energies[absl::StrCat(name, "_useless")] = energy->useless;
+    energies[absl::StrCat(name, "_partial")] = energy->partial;
   }
   Json summary = {{"schema", "xplane-time.power-run-summary.v1"},
                   {"model", options.model},

@@ -7,18 +7,22 @@
 #include <utility>
 #include <vector>
 
+#include "power/denied.h"
+
 namespace xplane_time::power {
 namespace {
 
 constexpr double kMebibyte = 1048576, kGibibyte = 1073741824;
 // Of a model's metrics, what is counted in totals.
 struct EnergyNames {
-  const char *joules, *lo, *hi;
+  const char *joules, *lo, *hi, *missing;
 };
-constexpr EnergyNames kGpu = {"per_query_joules", "lo_joules", "hi_joules"},
-                      kCpu = {"cpu_per_query_joules", "cpu_lo_joules", "cpu_hi_joules"},
-                      kAne = {"ane_per_query_joules", "ane_lo_joules", "ane_hi_joules"},
-                      kAll = {"energy_joules", "lo_joules", "hi_joules"};
+constexpr EnergyNames kGpu = {"per_query_joules", "lo_joules", "hi_joules", "missing"},
+                      kCpu = {"cpu_per_query_joules", "cpu_lo_joules", "cpu_hi_joules",
+                              "cpu_missing"},
+                      kAne = {"ane_per_query_joules", "ane_lo_joules", "ane_hi_joules",
+                              "ane_missing"},
+                      kAll = {"energy_joules", "lo_joules", "hi_joules", "missing"};
 
 Json Number(std::optional<double> value) {
   return value.has_value() && std::isfinite(*value) ? Json(*value) : Json(nullptr);
@@ -29,6 +33,7 @@ Json Number(std::optional<int64_t> value) {
 Json NotNegative(std::optional<double> value) {
   return Number(value.has_value() && *value >= 0 ? value : std::nullopt);
 }
+Json TextOrNull(const std::string& text) { return text.empty() ? Json() : Json(text); }
 Json ReasonJson(PowerReason reason) {
   return reason == PowerReason::kKnown ? Json(nullptr) : Json(PowerReasonName(reason));
 }
@@ -40,8 +45,17 @@ Json Parsed(const std::string& text) {
 struct Part {
   std::optional<double> energy_j = {}, lo_j = {}, hi_j = {}, mean_w = {}, peak_w = {};
   double coverage = 0;
-  PowerReason reason = PowerReason::kUnsupported;
+  PowerReason reason = PowerReason::kAbsent;
+  std::string missing = {};  // what may not be read, and is not in the sum
 };
+
+// Of a quantity without a channel.
+PowerReason WhyNone(const RunTelemetry& telemetry, std::string_view domain) {
+  const bool is_there =
+      std::any_of(telemetry.channels.begin(), telemetry.channels.end(),
+                  [&](const PowerChannel& each) { return each.domain == domain; });
+  return is_there ? PowerReason::kUnsupported : PowerReason::kAbsent;
+}
 
 // One of each device: two sources of one are not two devices.
 std::vector<const EnergyEstimate*> EstimatesOf(const RunTelemetry& telemetry,
@@ -63,6 +77,7 @@ std::vector<const EnergyEstimate*> EstimatesOf(const RunTelemetry& telemetry,
 
 Part PartOf(const RunTelemetry& telemetry, std::string_view domain) {
   Part part;
+  part.reason = WhyNone(telemetry, domain);
   bool first = true;
   const auto add = [&first](std::optional<double> value, std::optional<double>* sum) {
     if (first) *sum = 0;
@@ -78,6 +93,8 @@ Part PartOf(const RunTelemetry& telemetry, std::string_view domain) {
     if (first || each->reason != PowerReason::kKnown) part.reason = each->reason;
     first = false;
   }
+  part.missing = DeniedPart(telemetry.channels, telemetry.absences, domain);
+  if (!part.missing.empty()) part.reason = PowerReason::kPermissionDenied;
   return part;
 }
 
@@ -182,6 +199,8 @@ Json EnergyJson(const RunTelemetry& telemetry) {
           {"reason", ReasonJson(gpu.reason)},
           {"cpu_coverage", cpu.coverage},
           {"cpu_reason", ReasonJson(cpu.reason)},
+          {kGpu.missing, TextOrNull(gpu.missing)},
+          {kCpu.missing, TextOrNull(cpu.missing)},
           {"ane_reason", PowerReasonName(PowerReason::kUnsupported)}};
 }
 
@@ -294,7 +313,10 @@ Json AllEnergies(const Json& record) {
     add("hi_joules", &hi);
     first = false;
   }
-  return {{kAll.joules, Number(joules)}, {kAll.lo, Number(lo)}, {kAll.hi, Number(hi)}};
+  return {{kAll.joules, Number(joules)},
+          {kAll.lo, Number(lo)},
+          {kAll.hi, Number(hi)},
+          {kAll.missing, record.value(kAll.missing, Json())}};
 }
 
 void AddEnergy(const Json& energies, const EnergyNames& names, PowerRunTotals::Energy* energy) {
@@ -303,6 +325,8 @@ void AddEnergy(const Json& energies, const EnergyNames& names, PowerRunTotals::E
   (joules.has_value() ? energy->known : energy->unknown) += 1;
   if (!joules.has_value()) return;
   energy->joules += *joules;
+  const auto missing = energies.find(names.missing);
+  energy->partial += missing != energies.end() && missing->is_string() ? 1 : 0;
   if (!lo.has_value() || !hi.has_value()) {
     ++energy->unbounded;
     return;
@@ -331,6 +355,7 @@ Json ResultJson(const RunResult& result) {
                         {"end_ns", result.end_ns},
                         {"suspended_ns", telemetry.window.suspended_ns}};
   record["energies"] = EstimatesJson(telemetry);
+  record[kAll.missing] = TextOrNull(DeniedPart(telemetry.channels, telemetry.absences, ""));
   record["telemetry_error"] =
       result.telemetry_error.empty() ? Json() : Json(result.telemetry_error);
   return record;

@@ -188,7 +188,8 @@ absl::StatusOr<RunTelemetry> RecorderTelemetry::Summarize(const std::vector<std:
   if (!summary.ok()) return summary.status();
   for (WindowSummary& window : summary->windows) {
     if (window.name != name) continue;
-    return RunTelemetry{std::move(window), std::move(summary->inventory.channels)};
+    return RunTelemetry{std::move(window), std::move(summary->inventory.channels),
+                        std::move(summary->inventory.absences)};
   }
   return absl::DataLossError(absl::StrCat(log_path_, ": no window \"", std::string(name), "\""));
 }

@@ -1,0 +1,28 @@
+// Signals that stop us. What was ignored when we began, by nohup or a script's `&`, stays so, for
+// us and for what we start.
+#ifndef XPLANE_TIME_TOOLS_STOP_SIGNALS_H_
+#define XPLANE_TIME_TOOLS_STOP_SIGNALS_H_
+
+#include <array>
+#include <csignal>
+
+namespace xplane_time::tools {
+
+inline constexpr std::array kStopSignals = {SIGINT, SIGTERM, SIGHUP};
+
+inline bool IsIgnored(int signal) {
+  struct sigaction now = {};
+  return sigaction(signal, nullptr, &now) == 0 && (now.sa_flags & SA_SIGINFO) == 0 &&
+         now.sa_handler == SIG_IGN;
+}
+
+// System calls go on after it.
+inline void OnStopSignals(void (*handler)(int)) {
+  for (const int signal : kStopSignals) {
+    if (!IsIgnored(signal)) std::signal(signal, handler);
+  }
+}
+
+}  // namespace xplane_time::tools
+
+#endif  // XPLANE_TIME_TOOLS_STOP_SIGNALS_H_
