@@ -52,7 +52,11 @@ int RunSources(const PowerCommand& command, output::OutputOptions how) {
   from.environment = Environment();
   from.children_only = true;
   how.format = command.format == "json" ? output::Format::kJson : output::Format::kTable;
-  return WriteText(command.output_path, output::RenderPowerSources(ListPowerSources(from), how));
+  const PowerInventory inventory = ListPowerSources(from);
+  for (const PowerAbsence& each : inventory.absences) {
+    if (each.source.empty()) return Fail(absl::InvalidArgumentError(each.message));  // no such name
+  }
+  return WriteText(command.output_path, output::RenderPowerSources(inventory, how));
 }
 
 output::PowerFormat FormatOf(std::string_view name) {

@@ -60,7 +60,7 @@ absl::StatusOr<OutputFile> OutputFile::Open(const std::string& path) {
   const int fd = MakeTemporary(&temporary);
   if (fd < 0) {
     return absl::InternalError(
-        absl::StrCat(path, ": cannot write: ", std::strerror(errno), "; choose another -o"));
+        absl::StrCat(path, ": cannot write: ", std::strerror(errno), "; choose another place"));
   }
   const mode_t mask = umask(0);
   umask(mask);
@@ -82,7 +82,7 @@ absl::Status OutputFile::Check(const std::string& path) {
   }
   if (exists && S_ISDIR(info.st_mode)) {
     return absl::InternalError(
-        absl::StrCat(path, ": cannot write: ", std::strerror(EISDIR), "; choose another -o"));
+        absl::StrCat(path, ": cannot write: ", std::strerror(EISDIR), "; choose another place"));
   }
   return Open(path).status();
 }

@@ -51,6 +51,20 @@ class Power(unittest.TestCase):
                  if row["quantity"] == "kv_cache_bytes" and row["window"] is None]
         self.assertEqual([(row["n"], row["min"], row["max"]) for row in whole], [(8, 1000, 1007)])
 
+    def test_mistakes_say_what_is_right(self):
+        with power.record(sources=["constant:1"]) as p:
+            for value in (0.25, True, "7", 2 ** 53 + 1, 2 ** 70):
+                with self.assertRaisesRegex(xplane_time.ArgumentError, "loss", msg=value):
+                    p.gauge("loss", value)
+            with self.assertRaisesRegex(xplane_time.ArgumentError, "empty"):
+                p.begin("")
+            with self.assertRaisesRegex(xplane_time.ArgumentError, "the recording goes on"):
+                p.energy_j()
+            p.begin("left")
+        with self.assertRaisesRegex(KeyError, "no window 'nope'; there are: left"):
+            p.energy_j("nope")
+        self.assertTrue(any("left: never ended" in doubt for doubt in p.doubts), p.doubts)
+
     def test_the_log_says_the_same_later(self):
         log = self.at / "log.jsonl"
         with power.record(sources=["constant:5"], log=log) as p:

@@ -19,6 +19,7 @@ from types import TracebackType
 from typing import Any, NamedTuple, Union, cast
 
 from xplane_time import _core
+from xplane_time.errors import ArgumentError
 from xplane_time.table import Table
 
 __all__ = ["Recording", "Summary", "Total", "read", "record", "sources"]
@@ -86,7 +87,8 @@ class Summary:
         them is unknown. KeyError: no such window."""
         found = [total.energy_j for total in self.totals if total.window == window]
         if not found:
-            raise KeyError(window)
+            there = sorted({total.window for total in self.totals if total.window is not None})
+            raise KeyError(f"no window {window!r}; there are: {', '.join(there) or 'none'}")
         known = [energy for energy in found if energy is not None]
         return sum(known) if len(known) == len(found) else None
 
@@ -115,6 +117,13 @@ class Recording(Summary):
         self._idle_window = idle_window
         self._stopped = False
 
+    def __getattr__(self, name: str) -> Any:
+        if name == "_summary":
+            raise ArgumentError(
+                "FAILED_PRECONDITION", "the recording goes on: what was found can be read after "
+                "stop(), or after the end of its `with`")
+        raise AttributeError(f"a Recording has no {name!r}")
+
     def begin(self, window: str, *, synchronize: bool = True) -> None:
         """`synchronize`: all arrays of JAX and PyTorch's GPU are waited for first, where these
         are imported, so that work that was sent before is not counted."""
@@ -136,7 +145,12 @@ class Recording(Summary):
             self.end(name, synchronize=synchronize)
 
     def gauge(self, quantity: str, value: int) -> None:
-        """A gauge of your own; its name ends in its unit: kv_cache_bytes."""
+        """A gauge of your own, a whole number; its name ends in its unit: kv_cache_bytes."""
+        whole = isinstance(value, int) and not isinstance(value, bool)
+        if not whole or abs(value) > 2 ** 53:
+            raise ArgumentError(
+                "INVALID_ARGUMENT", f"gauge {quantity!r}: a whole number up to 2**53, not {value!r}; "
+                "one with a fraction in a smaller unit, as loss_millionths")
         self._recorder.gauge(quantity, value)
 
     def stop(self) -> None:

@@ -63,7 +63,7 @@ std::string Fields::ObjectText(const char* name) {
 const Json* Fields::Find(const char* name, bool needed) {
   const auto at = object_.find(name);
   if (at != object_.end() && !at->is_null()) return &*at;
-  if (needed) Fail(name, "needed");
+  if (needed) Fail(name, "it is missing");
   return nullptr;
 }
 

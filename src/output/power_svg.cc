@@ -17,6 +17,7 @@ namespace {
 
 constexpr double kLeft = 70, kRight = 20, kWidth = 960, kPlot = kWidth - kLeft - kRight;
 constexpr double kPanel = 130, kBetween = 44, kBandRow = 16, kTitle = 30;
+constexpr double kLetter = 6.5;  // as wide as most
 constexpr size_t kMostBands = 40, kMostLanes = 4;
 // Told apart by those who see fewer colours, too (Okabe and Ito).
 constexpr std::array<std::string_view, 6> kColors = {"#0072B2", "#D55E00", "#009E73",
@@ -89,7 +90,7 @@ void Picture::PlaceBands() {
     }
     Band band = {X(window.begin_ns), X(window.end_ns), 0, &window};
     const double name_end =
-        std::max(band.x1, band.x0 + 6.5 * static_cast<double>(WindowName(window).size())) + 6;
+        std::max(band.x1, band.x0 + kLetter * static_cast<double>(WindowName(window).size())) + 6;
     while (band.lane + 1 < kMostLanes && free_from[band.lane] > band.x0) ++band.lane;
     free_from[band.lane] = name_end;
     lanes_ = std::max(lanes_, band.lane + 1);
@@ -114,7 +115,9 @@ void Picture::DrawBandNames(double top) {
     absl::StrAppend(&body_, "<rect x=\"", Number(band.x0), "\" y=\"", Number(y), "\" width=\"",
                     Number(std::max(1.0, band.x1 - band.x0)), "\" height=\"", Number(kBandRow - 3),
                     "\" fill=\"#888\" fill-opacity=\"0.25\"/>\n");
-    Text(band.x0 + 3, y + 10, "start", WindowName(*band.window));
+    const std::string name = WindowName(*band.window);
+    const bool fits = band.x0 + 3 + kLetter * static_cast<double>(name.size()) < kWidth;
+    Text(fits ? band.x0 + 3 : kWidth - 3, y + 10, fits ? "start" : "end", name);
   }
 }
 
@@ -189,7 +192,7 @@ void Picture::DrawTimeAxis(double bottom) {
     Line(x, bottom, x, bottom + 5, "#444");
     Text(x, bottom + 18, "middle", TickText(i * step_s, step_s));
   }
-  Text(kLeft + kPlot / 2, bottom + 36, "middle", "time since the first reading, s");
+  Text(kLeft + kPlot / 2, bottom + 36, "middle", "time since the start, s");
 }
 
 void Picture::DrawLegend(double y) {

@@ -60,7 +60,7 @@ std::string Samples(const Json& list, std::vector<SlotSample>* samples) {
     SlotSample sample = {fields.Integer("slot", 0, true).value_or(0), StatusField(&fields),
                          fields.Integer("t_ps", 1), fields.Integer("energy_uj", 0),
                          fields.Text("message")};
-    if (sample.status == "ok" && !sample.t_ps.has_value()) fields.Fail("t_ps", "needed");
+    if (sample.status == "ok" && !sample.t_ps.has_value()) fields.Fail("t_ps", "it is missing");
     if (!fields.error().empty()) return absl::StrCat("in a sample ", fields.error());
     samples->push_back(std::move(sample));
   }

@@ -286,6 +286,7 @@ class Refused(PowerTest):
                 (("replay", "log", "--", "x"), "--"),
                 (("record", *CONSTANT, "--duration", "1", "--pue", "1.5"), "--co2"),
                 (("replay", "log", "--pue", "1.5"), "--co2"),
+                (("sources", "--source", "solar"), "solar"),
                 (("replay",), "LOG"), ((), "sources"), (("foo",), "foo")):
             done = self.power(*arguments)
             self.assertEqual(done.code, 64, arguments)

@@ -380,6 +380,8 @@ class Again(PowerRunTest):
         for text, message in (("{}\n", "line 1: no index"), ("no\n", "line 1: not a JSON object"),
                               (whole + first + "\n", "line 3: an index that was"),
                               ('{"index":0}\n', "line 1: not a record"),
+                              ('{"index":0,"dataset_metadata":' + "[" * 200_000 + "\n",
+                               "line 1: nested too deeply"),
                               ('{"index":-1}\n', "line 1: no index")):
             with self.subTest(message):
                 file.write_text(text)

@@ -39,7 +39,7 @@ absl::StatusOr<RunAnswer> ParseRunAnswer(const std::string& line, int64_t reques
   if (message->type != "answer") fields.Fail("type", "answer");
   const int64_t answered = fields.Integer("request", 0, true).value_or(-1);
   if (fields.error().empty() && answered != request) {
-    fields.Fail("request", absl::StrCat(request, ", not ", answered));
+    fields.Fail("request", absl::StrCat(request, ", and is ", answered));
   }
   RunAnswer answer;
   answer.status = fields.Text("status", true);
