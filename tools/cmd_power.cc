@@ -16,8 +16,6 @@
 #include "output/text.h"
 #include "xplane_time/power.h"
 
-extern char** environ;
-
 namespace xplane_time::tools {
 namespace {
 

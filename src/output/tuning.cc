@@ -256,12 +256,12 @@ std::vector<std::string> Reasons(const Json& result) {
 }
 
 std::string Fate(const Json& result, const Json& variant) {
-  if (const std::string status = Text(variant, "status"); status != "ok") return status;
+  if (std::string status = Text(variant, "status"); status != "ok") return status;
   if (const std::string alias = Text(variant, "alias_of"); !alias.empty()) {
     return absl::StrCat("alias of ", alias);
   }
   if (Member(result, "search").is_object() && !variant.value("raced", true)) {
-    if (const std::string why = Text(variant, "search_failure"); !why.empty()) return why;
+    if (std::string why = Text(variant, "search_failure"); !why.empty()) return why;
     return Number(result["search"], "raced").value_or(0) > 0 ? "left by the search" : "";
   }
   const Json out = Member(variant, "eliminated");
@@ -288,10 +288,11 @@ Parameters ParametersOf(const std::vector<const Json*>& rows) {
   Json all = Json::object();
   for (const Json* row : rows) all.update(Member(*row, "params"));
   for (const auto& [name, value] : all.items()) {
-    const bool is_shared = std::all_of(rows.begin(), rows.end(), [&](const Json* row) {
+    const auto has_it = [&name = name, &value = value](const Json* row) {
       const Json params = Member(*row, "params");
       return params.contains(name) && params[name] == value;
-    });
+    };
+    const bool is_shared = std::all_of(rows.begin(), rows.end(), has_it);
     if (is_shared && rows.size() > 1) {
       out.shared.push_back(Printable(absl::StrCat(name, "=", ValueText(value))));
     } else {

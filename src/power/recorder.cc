@@ -123,7 +123,7 @@ class Recorder : public PowerRecorder {
     }
   }
 
-  ~Recorder() override { static_cast<void>(Stop()); }
+  ~Recorder() override { static_cast<void>(Recorder::Stop()); }
 
   absl::Status Run() {
     WriteHeader();
@@ -256,8 +256,9 @@ class Recorder : public PowerRecorder {
       track->thread = *std::move(thread);
     }
     auto watcher = StartThread([this] { Watch(); });
-    if (watcher.ok()) watcher_ = *std::move(watcher);
-    return watcher.status();
+    if (!watcher.ok()) return watcher.status();
+    watcher_ = *std::move(watcher);
+    return absl::OkStatus();
   }
 
   void WriteHeader() {
