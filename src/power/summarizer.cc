@@ -49,6 +49,7 @@ void Summarizer::AddChannel(const PowerChannel& channel) {
   }
   if (channel.slow) expected_ns = std::max(expected_ns, kSlowNs);
   ChannelState state;
+  state.is_energy = IsPowerOrEnergy(channel);
   const size_t share = kMostColumns / std::max<size_t>(1, summary_.inventory.channels.size());
   const size_t columns = std::max(kLeastColumns, std::min(options_.max_columns, share));
   if (options_.max_columns > 0) state.series = std::make_unique<Series>(kMillisecondNs, columns);
@@ -83,6 +84,7 @@ void Summarizer::Readings(size_t s, int64_t t_ns, std::span<const Reading> readi
   for (const Reading& reading : readings) {
     ChannelState& channel = channels_[reading.channel];
     passes.latencies.Add(reading.after_ns - reading.before_ns);
+    if (IsOfNoTime(reading, s < periods_ns_.size() ? periods_ns_[s].second : 0, &channel)) continue;
     const int64_t at_ns =
         reading.sampled_ns.value_or(reading.before_ns + (reading.after_ns - reading.before_ns) / 2);
     if (at_ns <= channel.last_ns) {
@@ -95,6 +97,25 @@ void Summarizer::Readings(size_t s, int64_t t_ns, std::span<const Reading> readi
     newest_ns_ = std::max(newest_ns_, at_ns);
   }
   Advance(t_ns);
+}
+
+// Of an energy by a call that took much longer than others: nobody knows when in it. Where the
+// first call was the slow one, the second tells.
+bool Summarizer::IsOfNoTime(const Reading& reading, int64_t period_ns, ChannelState* channel) {
+  if (!channel->is_energy || reading.sampled_ns.has_value()) return false;
+  const int64_t call_ns = reading.after_ns - reading.before_ns;
+  channel->quickest_call_ns = std::min(channel->quickest_call_ns, call_ns);
+  const int64_t most_ns = kGapPeriods * std::max(period_ns, channel->quickest_call_ns);
+  if (channel->last_ns < 0) {
+    channel->first_call_ns = call_ns;
+  } else if (channel->first_call_ns > most_ns && channel->waiting.size() == 1) {
+    channel->waiting.clear();
+    ++slow_calls_;
+  }
+  if (channel->last_ns >= 0) channel->first_call_ns = 0;
+  if (call_ns <= most_ns) return false;
+  ++slow_calls_;
+  return true;
 }
 
 void Summarizer::Advance(int64_t t_ns) {

@@ -50,7 +50,10 @@ class Summarizer : public LogSink {
     std::unique_ptr<ChannelFold> fold;
     std::vector<Sample> waiting;
     int64_t last_ns = -1;
-    bool in_windows = true;  // else there are too many windows for one more
+    bool is_energy = false;  // or power
+    int64_t quickest_call_ns = kLatestNs;
+    int64_t first_call_ns = 0;  // while that reading alone waits
+    bool in_windows = true;     // else there are too many windows for one more
   };
   // One source's passes.
   struct Passes {
@@ -89,6 +92,7 @@ class Summarizer : public LogSink {
   void NoteReaders();
   void BuildFindings(const LogEnd& end);
   void NoteOpenWindows(const LogEnd& end);
+  bool IsOfNoTime(const Reading& reading, int64_t period_ns, ChannelState* channel);
   int64_t SleptIn(const WindowSummary& window) const;
 
   const PowerSummaryOptions options_;
@@ -106,7 +110,8 @@ class Summarizer : public LogSink {
   std::optional<Clocks> clocks_;
   std::map<std::string, uint32_t, std::less<>> open_;
   std::map<std::string, uint64_t, std::less<>> numbers_;
-  uint64_t backwards_ = 0, late_marks_ = 0, dropped_windows_ = 0, dropped_channels_ = 0;
+  uint64_t backwards_ = 0, slow_calls_ = 0, late_marks_ = 0, dropped_windows_ = 0,
+           dropped_channels_ = 0;
 };
 
 }  // namespace xplane_time::power

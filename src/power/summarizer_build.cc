@@ -439,6 +439,10 @@ void Summarizer::BuildFindings(const LogEnd& end) {
   if (backwards_ > 0) {
     Note("times_backwards", "not later than the one before of their channel; left out", backwards_);
   }
+  if (slow_calls_ > 0) {
+    Note("slow_calls", "took over three periods, so nobody knows when they read; left out",
+         slow_calls_);
+  }
   if (late_marks_ > 0) {
     Note("late_marks", "written over 2 s after their time; moved there", late_marks_);
   }

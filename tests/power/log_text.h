@@ -32,9 +32,10 @@ class LogText {
   }
   static int64_t At(double seconds) { return kStartNs + static_cast<int64_t>(seconds * 1e9); }
   // A pass of one reading at that time exactly.
-  LogText& Read(double seconds, int channel, const std::string& value) {
+  LogText& Read(double seconds, int channel, const std::string& value, double took_s = 0) {
     return Line(R"({"t":)" + std::to_string(At(seconds)) + R"(,"s":0,"r":[[)" +
-                std::to_string(channel) + ",0,0," + value + "]]}");
+                std::to_string(channel) + ",0," + std::to_string(At(took_s) - kStartNs) + "," +
+                value + "]]}");
   }
   LogText& Mark(double seconds, const std::string& which, const std::string& window) {
     return Line(R"({"t":)" + std::to_string(At(seconds)) + ",\"" + which + "\":\"" + window +

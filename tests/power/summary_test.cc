@@ -186,6 +186,32 @@ TEST(Summary, WindowsOfOneNameTogether) {
   EXPECT_NEAR(summary.repeats[2].mean_j.value(), 16, 1e-9);
 }
 
+// A counter at 100 W, read where calls return. The tenth, the first, or every call is slow.
+TEST(Summary, NobodyKnowsWhenASlowCallRead) {
+  for (const int slow : {10, 0, -1}) {
+    SCOPED_TRACE(slow);
+    LogText log(kEnergy);
+    double t = 0;
+    for (int i = 0; i < 40; ++i) {
+      const double took_s = i == slow ? 1.5 : slow < 0 ? 0.25 : 0.001;
+      if (i == 20) log.Mark(t, "begin", "late");
+      log.Read(t, 0, std::to_string(std::llround((t + took_s) * 100e6)), took_s);
+      t += took_s + 0.05;
+    }
+    const PowerSummary summary = Summary(log.Mark(t, "end", "late").End(t));
+    const EnergyEstimate& whole = summary.windows[0].energies.at(0);
+    EXPECT_NEAR(whole.mean_w.value(), 100, 0.1);
+    EXPECT_NEAR(WindowOf(summary, "late").energies.at(0).mean_w.value(), 100, 0.1);
+    EXPECT_LE(whole.peak_w.value(), 101);
+    const auto told = Contains(Field(&PowerFinding::code, "slow_calls"));
+    if (slow < 0) {
+      EXPECT_THAT(summary.findings, Not(told));
+    } else {
+      EXPECT_THAT(summary.findings, told);
+    }
+  }
+}
+
 TEST(Summary, WindowsOfOneNameAboveIdle) {
   LogText log(kPower);
   for (int i = 0; i <= 120; ++i) {
