@@ -102,7 +102,7 @@ std::optional<CommandEnd> CannotStart(const std::string& program) {
     struct stat info = {};
     if (program.empty()) continue;
     if (stat(file.c_str(), &info) != 0) {
-      if (!searched || errno == EACCES) why = errno;
+      if (!searched || (errno != ENOENT && errno != ENOTDIR)) why = errno;
       continue;
     }
     if (S_ISREG(info.st_mode) && access(file.c_str(), X_OK) == 0) return std::nullopt;

@@ -24,6 +24,7 @@ add_library(xplane_time_output STATIC
   output/power_json.cc
   output/power_openmetrics.cc
   output/power_plot.cc
+  output/power_rows.cc
   output/power_sources.cc
   output/power_svg.cc
   output/rows.cc

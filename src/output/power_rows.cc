@@ -1,0 +1,136 @@
+// Rows of a power summary: CSV, and columns for Arrow.
+#include <string_view>
+#include <vector>
+
+#include "output/csv_lines.h"
+#include "output/power.h"
+
+namespace xplane_time::output {
+namespace {
+
+FieldValue ReasonOrNull(PowerReason reason) {
+  return reason == PowerReason::kKnown ? FieldValue::Unknown(FieldType::kText)
+                                       : FieldValue(PowerReasonName(reason));
+}
+
+}  // namespace
+
+void VisitRow(const EnergyEstimate& energy, FieldSink* sink) {
+  sink->Field("source", std::string_view(energy.source));
+  sink->Field("device", std::string_view(energy.device));
+  sink->Field("domain", std::string_view(energy.domain));
+  sink->Field("in_total", energy.in_total);
+  sink->Field("kind", std::string_view("measured"));
+  sink->Field("estimator", EnergyEstimatorName(energy.estimator));
+  sink->Field("energy_j", energy.energy_j);
+  sink->Interval("bounds_j", energy.lo_j, energy.hi_j);
+  sink->Field("coverage", energy.coverage);
+  sink->Field("mean_w", energy.mean_w);
+  sink->Field("peak_w", energy.peak_w);
+  sink->Field("idle_j", energy.idle_j);
+  sink->Field("active_j", energy.active_j);
+  sink->Field("reason", ReasonOrNull(energy.reason));
+  sink->Field("shared_device", energy.shared);
+  sink->Field("counter_j", energy.counter_j);
+  sink->Field("counter_reason", ReasonOrNull(energy.counter_reason));
+  sink->Field("integral_j", energy.integral_j);
+  sink->Field("inconsistent", energy.inconsistent);
+  sink->Field("readings", energy.readings);
+  sink->Field("resets", energy.resets);
+  sink->Field("wraps", energy.wraps);
+  sink->Field("jumps", energy.jumps);
+  sink->Field("longest_gap_ns", energy.longest_gap_ns);
+}
+
+void VisitRow(const PowerRow& row, FieldSink* sink) {
+  const WindowSummary none;
+  const WindowSummary& window = row.window == nullptr ? none : *row.window;
+  sink->Field("window", KnownText(window.name));
+  sink->Field("number", window.number);
+  sink->Field("begin_ns", window.begin_ns);
+  sink->Field("end_ns", window.end_ns);
+  sink->Field("cut", window.cut);
+  VisitRow(row.energy, sink);
+}
+
+void VisitRow(const PowerGaugeRow& row, FieldSink* sink) {
+  const WindowSummary no_window;
+  const PowerChannel no_channel;
+  const WindowSummary& window = row.window == nullptr ? no_window : *row.window;
+  const PowerChannel& channel = row.channel == nullptr ? no_channel : *row.channel;
+  sink->Field("window", KnownText(window.name));
+  sink->Field("number", window.number);
+  sink->Field("source", std::string_view(channel.source));
+  sink->Field("device", std::string_view(channel.device));
+  sink->Field("domain", std::string_view(channel.domain));
+  sink->Field("quantity", std::string_view(channel.quantity));
+  sink->Field("kind", ReadingKindName(channel.kind));
+  sink->Field("n", row.gauge.n);
+  sink->Field("unknown", row.gauge.unknown);
+  sink->Field("avg", row.gauge.avg);
+  sink->Field("max", row.gauge.max);
+  sink->Field("median", row.gauge.median);
+  sink->Field("min", row.gauge.min);
+  sink->Field("reason", ReasonOrNull(row.gauge.reason));
+}
+
+void VisitRow(const RepeatedEnergy& row, FieldSink* sink) {
+  sink->Field("window", std::string_view(row.window));
+  sink->Field("source", std::string_view(row.source));
+  sink->Field("device", std::string_view(row.device));
+  sink->Field("domain", std::string_view(row.domain));
+  sink->Field("windows", row.windows);
+  sink->Field("known", row.known);
+  sink->Field("mean_j", row.mean_j);
+  sink->Field("std_j", row.std_j);
+  sink->Field("min_j", row.min_j);
+  sink->Field("max_j", row.max_j);
+  sink->Field("mean_active_j", row.mean_active_j);
+  sink->Field("std_active_j", row.std_active_j);
+  sink->Field("mean_s", row.mean_s);
+  sink->Field("std_s", row.std_s);
+}
+
+void VisitRow(const ReaderQuality& reader, FieldSink* sink) {
+  sink->Field("source", std::string_view(reader.source));
+  sink->Field("period_ns", reader.period_ns);
+  sink->Field("reads", reader.reads);
+  sink->Field("missed", reader.missed);
+  sink->Field("effective_hz", reader.effective_hz);
+  sink->Field("longest_gap_ns", reader.longest_gap_ns);
+  sink->Field("latency_p50_ns", reader.latency_p50_ns);
+  sink->Field("latency_p99_ns", reader.latency_p99_ns);
+  sink->Field("own_cpu_ns", reader.own_cpu_ns);
+  sink->Field("hung", reader.hung);
+}
+
+std::vector<PowerRow> PowerRows(const PowerSummary& summary) {
+  std::vector<PowerRow> rows;
+  for (const WindowSummary& window : summary.windows) {
+    for (const EnergyEstimate& energy : window.energies) rows.push_back({&window, energy});
+  }
+  return rows;
+}
+
+std::vector<PowerGaugeRow> PowerGaugeRows(const PowerSummary& summary) {
+  std::vector<PowerGaugeRow> rows;
+  for (const WindowSummary& window : summary.windows) {
+    for (const GaugeSummary& gauge : window.gauges) {
+      rows.push_back({&window, &summary.inventory.channels[gauge.channel], gauge});
+    }
+  }
+  return rows;
+}
+
+std::string PowerCsv(const PowerSummary& summary, const CarbonModel& carbon) {
+  return CsvLines<PowerRow>(PowerRows(summary), [&](const PowerRow& row, FieldSink* sink) {
+    VisitRow(row, sink);
+    if (!carbon.g_per_kwh.has_value()) return;
+    const auto modelled = CarbonOf(row.energy.energy_j, carbon).value_or(ModelledCarbon());
+    const bool known = row.energy.energy_j.has_value();
+    sink->Field("modelled_kwh", known ? std::optional(modelled.kwh) : std::nullopt);
+    sink->Field("modelled_co2e_g", known ? std::optional(modelled.co2e_g) : std::nullopt);
+  });
+}
+
+}  // namespace xplane_time::output
