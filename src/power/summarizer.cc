@@ -105,7 +105,8 @@ bool Summarizer::IsOfNoTime(const Reading& reading, int64_t period_ns, ChannelSt
   if (!channel->is_energy || reading.sampled_ns.has_value()) return false;
   const int64_t call_ns = reading.after_ns - reading.before_ns;
   channel->quickest_call_ns = std::min(channel->quickest_call_ns, call_ns);
-  const int64_t most_ns = kGapPeriods * std::max(period_ns, channel->quickest_call_ns);
+  const int64_t usual_ns = std::max(period_ns, channel->quickest_call_ns);
+  const int64_t most_ns = kGapPeriods * std::min(usual_ns, kLatestNs / kGapPeriods);
   if (channel->last_ns < 0) {
     channel->first_call_ns = call_ns;
   } else if (channel->first_call_ns > most_ns && channel->waiting.size() == 1) {
