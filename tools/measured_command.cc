@@ -68,6 +68,10 @@ class HeldSignals {
   _exit(kNotFound);
 }
 
+CommandEnd NeverRan(int why) {
+  return {.exit_code = why == ENOENT ? kNotFound : kCannotRun, .start_errno = why};
+}
+
 int StartErrno(int failed) {
   int error = 0;
   ssize_t got = 0;
@@ -92,6 +96,7 @@ void PassSignalsOn() {
 int SignalReceived() { return received.load(); }
 
 std::optional<CommandEnd> CannotStart(const std::string& program) {
+  if (program.empty()) return NeverRan(ENOENT);
   const char* path = std::getenv("PATH");
   if (path == nullptr) path = "/bin:/usr/bin";  // as execvp has it
   if (program.find('/') != std::string::npos) path = "";
@@ -100,7 +105,6 @@ std::optional<CommandEnd> CannotStart(const std::string& program) {
   for (const absl::string_view folder : absl::StrSplit(path, ':', absl::AllowEmpty())) {
     const std::string file = folder.empty() ? program : absl::StrCat(folder, "/", program);
     struct stat info = {};
-    if (program.empty()) continue;
     if (stat(file.c_str(), &info) != 0) {
       if (!searched || (errno != ENOENT && errno != ENOTDIR)) why = errno;
       continue;
@@ -108,7 +112,7 @@ std::optional<CommandEnd> CannotStart(const std::string& program) {
     if (S_ISREG(info.st_mode) && access(file.c_str(), X_OK) == 0) return std::nullopt;
     why = EACCES;
   }
-  return CommandEnd{.exit_code = why == ENOENT ? kNotFound : kCannotRun, .start_errno = why};
+  return NeverRan(why);
 }
 
 CommandEnd RunMeasured(const std::vector<std::string>& command) {
@@ -119,7 +123,7 @@ CommandEnd RunMeasured(const std::vector<std::string>& command) {
   argv.push_back(nullptr);
   int failed[2];
   if (pipe2(failed, O_CLOEXEC) != 0) {
-    return {.exit_code = kCannotRun, .start_errno = errno};
+    return NeverRan(errno);
   }
   prctl(PR_SET_CHILD_SUBREAPER, 1);  // what it leaves behind becomes ours to see
   const HeldSignals held;
@@ -134,8 +138,7 @@ CommandEnd RunMeasured(const std::vector<std::string>& command) {
   close(failed[1]);
   if (pid < 0) {
     close(failed[0]);
-    end.exit_code = kCannotRun;
-    return end;
+    return NeverRan(end.start_errno);
   }
   end.start_errno = StartErrno(failed[0]);
   int status = 0;
@@ -147,7 +150,7 @@ CommandEnd RunMeasured(const std::vector<std::string>& command) {
   if (end.start_errno == 0) end.peak_rss_bytes = int64_t{used.ru_maxrss} * kBytesPerUnit;
   end.exit_code = WIFSIGNALED(status) ? kSignalBase + WTERMSIG(status) : WEXITSTATUS(status);
   end.signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
-  if (end.start_errno != 0 && end.start_errno != ENOENT) end.exit_code = kCannotRun;
+  if (end.start_errno != 0) end.exit_code = NeverRan(end.start_errno).exit_code;
   pid_t other = 0;
   do {
     other = waitpid(-1, nullptr, WNOHANG);  // those that ended are reaped

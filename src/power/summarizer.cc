@@ -70,12 +70,12 @@ void Summarizer::Begin(int64_t t_ns) {
 void Summarizer::Readings(size_t s, int64_t t_ns, std::span<const Reading> readings) {
   if (!begun_) Begin(t_ns);
   Passes& passes = passes_[s];
+  const int64_t period_ns = s < periods_ns_.size() ? periods_ns_[s].second : 0;
   if (passes.reads++ == 0) {
     passes.first_ns = passes.last_ns = t_ns;
   } else {
     const int64_t gap_ns = t_ns - passes.last_ns;
     passes.longest_gap_ns = std::max(passes.longest_gap_ns, gap_ns);
-    const int64_t period_ns = s < periods_ns_.size() ? periods_ns_[s].second : 0;
     if (period_ns > 0 && gap_ns > period_ns + period_ns / 2) {
       passes.missed += static_cast<uint64_t>((gap_ns + period_ns / 2) / period_ns - 1);
     }
@@ -84,7 +84,7 @@ void Summarizer::Readings(size_t s, int64_t t_ns, std::span<const Reading> readi
   for (const Reading& reading : readings) {
     ChannelState& channel = channels_[reading.channel];
     passes.latencies.Add(reading.after_ns - reading.before_ns);
-    if (IsOfNoTime(reading, s < periods_ns_.size() ? periods_ns_[s].second : 0, &channel)) continue;
+    if (IsOfNoTime(reading, period_ns, &channel)) continue;
     const int64_t at_ns =
         reading.sampled_ns.value_or(reading.before_ns + (reading.after_ns - reading.before_ns) / 2);
     if (at_ns <= channel.last_ns) {

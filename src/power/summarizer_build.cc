@@ -418,11 +418,12 @@ void Summarizer::NoteReaders() {
 
 // Of a log with an end: of others each window that is open is cut.
 void Summarizer::NoteOpenWindows(const LogEnd& end) {
+  if (!end.complete) return;
   std::vector<absl::string_view> names;
   for (const WindowSummary& each : summary_.windows) {
     if (each.cut && !each.name.empty()) names.push_back(each.name);
   }
-  if (!end.complete || names.empty()) return;
+  if (names.empty()) return;
   constexpr size_t kMost = 8;
   const size_t count = names.size();
   names.resize(std::min(count, kMost));

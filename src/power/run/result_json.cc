@@ -41,6 +41,12 @@ Json Parsed(const std::string& text) {
   return Json::parse(text, nullptr, /*allow_exceptions=*/false);
 }
 
+// A sum is known where each of its values is; `first`: it begins.
+void AddWhereKnown(bool first, std::optional<double> value, std::optional<double>* sum) {
+  if (first) *sum = 0;
+  *sum = value.has_value() && sum->has_value() ? std::optional(**sum + *value) : std::nullopt;
+}
+
 // The devices of one domain that count: together where all of them are known.
 struct Part {
   std::optional<double> energy_j = {}, lo_j = {}, hi_j = {}, mean_w = {}, peak_w = {};
@@ -79,16 +85,12 @@ Part PartOf(const RunTelemetry& telemetry, std::string_view domain) {
   Part part;
   part.reason = WhyNone(telemetry, domain);
   bool first = true;
-  const auto add = [&first](std::optional<double> value, std::optional<double>* sum) {
-    if (first) *sum = 0;
-    *sum = value.has_value() && sum->has_value() ? std::optional(**sum + *value) : std::nullopt;
-  };
   for (const EnergyEstimate* each : EstimatesOf(telemetry, domain)) {
-    add(each->energy_j, &part.energy_j);
-    add(each->lo_j, &part.lo_j);
-    add(each->hi_j, &part.hi_j);
-    add(each->mean_w, &part.mean_w);
-    add(each->peak_w, &part.peak_w);
+    AddWhereKnown(first, each->energy_j, &part.energy_j);
+    AddWhereKnown(first, each->lo_j, &part.lo_j);
+    AddWhereKnown(first, each->hi_j, &part.hi_j);
+    AddWhereKnown(first, each->mean_w, &part.mean_w);
+    AddWhereKnown(first, each->peak_w, &part.peak_w);
     part.coverage = first ? each->coverage : std::min(part.coverage, each->coverage);
     if (first || each->reason != PowerReason::kKnown) part.reason = each->reason;
     first = false;
@@ -303,14 +305,9 @@ Json AllEnergies(const Json& record) {
   bool first = true;
   for (const Json& each : estimates == record.end() ? Json::array() : *estimates) {
     if (!each.is_object() || each.value("in_total", Json()) != Json(true)) continue;
-    const auto add = [&](const char* name, std::optional<double>* sum) {
-      const std::optional<double> value = NumberOf(each, name);
-      if (first) *sum = 0;
-      *sum = value.has_value() && sum->has_value() ? std::optional(**sum + *value) : std::nullopt;
-    };
-    add("energy_joules", &joules);
-    add("lo_joules", &lo);
-    add("hi_joules", &hi);
+    AddWhereKnown(first, NumberOf(each, "energy_joules"), &joules);
+    AddWhereKnown(first, NumberOf(each, "lo_joules"), &lo);
+    AddWhereKnown(first, NumberOf(each, "hi_joules"), &hi);
     first = false;
   }
   return {{kAll.joules, Number(joules)},
