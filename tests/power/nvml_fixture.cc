@@ -3,25 +3,11 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
-#include <filesystem>
-#include <fstream>
 
 namespace xplane_time::power {
 
-std::string NewDirectory() {
-  std::string path = ::testing::TempDir() + "/nvml_XXXXXX";
-  if (mkdtemp(path.data()) == nullptr) ADD_FAILURE() << path << " cannot be made";
-  return path;
-}
-
-void WriteFile(const std::string& path, const std::string& text) {
-  std::filesystem::create_directories(std::filesystem::path(path).parent_path());
-  std::ofstream(path, std::ios::binary) << text;
-}
-
 NvmlFixture::NvmlFixture(const Setup& setup) {
-  const std::string script = NewDirectory() + "/script.json";
-  WriteFile(script, setup.script.dump());
+  const std::string script = directory_.Write("script.json", setup.script.dump());
   setenv("FAKE_NVML_SCRIPT", script.c_str(), 1);
   PowerSourceOptions options;
   options.roots.nvml_library = setup.library;

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "power/reader.h"
+#include "tests/read/temp_dir.h"
 
 namespace xplane_time::power {
 
@@ -53,14 +54,11 @@ class NvmlFixture {
   std::vector<std::string> ChannelNames(size_t device = 0) const;
 
  private:
+  const testing::TempDir directory_;
   std::unique_ptr<Reader> reader_;
   PowerInventory inventory_;
   std::vector<Reading> readings_;
 };
-
-// `path` with `text` in it, and the directories above.
-void WriteFile(const std::string& path, const std::string& text);
-std::string NewDirectory();  // of this test alone
 
 }  // namespace xplane_time::power
 

@@ -371,18 +371,19 @@ TEST(NvmlMig, TheParentIsReadAndShared) {
 }
 
 // A procfs in which 100 started 200, which started 300; 900 is init's.
-std::string FakeProcfs() {
-  const std::string procfs = NewDirectory();
-  WriteFile(procfs + "/100/stat", "100 (python) S 1 100");
-  WriteFile(procfs + "/200/stat", "200 (a) (b) S 100 100");
-  WriteFile(procfs + "/300/stat", "300 (x\n) R 200 100");
-  WriteFile(procfs + "/900/stat", "900 (other) S 1 900");
-  WriteFile(procfs + "/901/stat", "901");
-  return procfs;
-}
+struct FakeProcfs : testing::TempDir {
+  FakeProcfs() {
+    Write("100/stat", "100 (python) S 1 100");
+    Write("200/stat", "200 (a) (b) S 100 100");
+    Write("300/stat", "300 (x\n) R 200 100");
+    Write("900/stat", "900 (other) S 1 900");
+    Write("901/stat", "901");
+  }
+};
 
 TEST(NvmlSharing, OwnProcessesAreNotOthers) {
-  const std::string procfs = FakeProcfs();
+  const FakeProcfs fake;
+  const std::string procfs = fake.path();
   EXPECT_THAT(OtherProcesses({}, 100, procfs).others, IsEmpty());
   const Sharing own = OtherProcesses({100, 200, 300}, 100, procfs);
   EXPECT_THAT(own.others, IsEmpty());
@@ -392,7 +393,8 @@ TEST(NvmlSharing, OwnProcessesAreNotOthers) {
 }
 
 TEST(NvmlSharing, WhatCannotBeKnownIsANote) {
-  const std::string procfs = FakeProcfs();
+  const FakeProcfs fake;
+  const std::string procfs = fake.path();
   for (const int64_t pid : {77, 901}) {
     const Sharing unknown = OtherProcesses({100, pid}, 100, procfs);
     EXPECT_THAT(unknown.others, IsEmpty());
@@ -402,7 +404,8 @@ TEST(NvmlSharing, WhatCannotBeKnownIsANote) {
 }
 
 TEST(NvmlSharing, InAPidNamespaceNothingIsKnownOfOthers) {
-  const std::string procfs = FakeProcfs();
+  const FakeProcfs fake;
+  const std::string procfs = fake.path();
   std::filesystem::create_directories(procfs + "/self/ns");
   std::filesystem::create_symlink("pid:[4026531836]", procfs + "/self/ns/pid");
   EXPECT_THAT(OtherProcesses({900}, 100, procfs).others, ElementsAre(900));
@@ -414,7 +417,8 @@ TEST(NvmlSharing, InAPidNamespaceNothingIsKnownOfOthers) {
 }
 
 TEST(NvmlSharing, OfADevice) {
-  const std::string procfs = FakeProcfs();
+  const FakeProcfs fake;
+  const std::string procfs = fake.path();
   const auto with = [&](const Json& device) {
     NvmlFixture nvml({.script = OneDevice(device), .pid = 100, .procfs = procfs});
     return nvml.Device(0);
@@ -436,7 +440,8 @@ TEST(NvmlSharing, ThisProcessWithoutAPid) {
 }
 
 TEST(NvmlSharing, MoreProcessesThanTheFirstBuffer) {
-  const std::string procfs = FakeProcfs();
+  const FakeProcfs fake;
+  const std::string procfs = fake.path();
   std::vector<int> pids(200, 300);
   pids.push_back(900);
   NvmlFixture nvml({.script = OneDevice({{"processes", pids}}), .pid = 100, .procfs = procfs});

@@ -2,7 +2,6 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <stdlib.h>
 
 #include <chrono>
 #include <filesystem>
@@ -17,6 +16,7 @@
 
 #include "power/run/brief_message.h"
 #include "power/run/result_json.h"
+#include "tests/read/temp_dir.h"
 
 namespace xplane_time {
 namespace {
@@ -499,11 +499,10 @@ TEST(BriefMessage, IsOneLine) {
 
 // At each byte of the last two of three records: those that are whole are kept, the rest goes.
 TEST(RunDirectory, TakesUpWhatACutLeft) {
-  std::string root = ::testing::TempDir() + "run-XXXXXX";
-  ASSERT_NE(mkdtemp(root.data()), nullptr);
+  const testing::TempDir root;
   PowerRunOptions options;
   options.model = "m";
-  options.output_root = root;
+  options.output_root = root.path();
   std::vector<size_t> ends;
   std::string path;
   {
@@ -536,7 +535,6 @@ TEST(RunDirectory, TakesUpWhatACutLeft) {
     EXPECT_EQ((*directory)->totals().records, whole);
     EXPECT_EQ(TextOf(path), text.substr(0, ends[whole - 1]));
   }
-  std::filesystem::remove_all(root);
 }
 
 TEST(RunDirectoryName, IsOnePartOfAPath) {

@@ -1,5 +1,4 @@
 // The recorder with sources that are no sensors: constant power, a recorded log, a scripted NVML.
-#include <unistd.h>
 
 #include <chrono>
 #include <cstdlib>
@@ -13,6 +12,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/read/temp_dir.h"
 #include "xplane_time/power.h"
 
 namespace xplane_time {
@@ -25,13 +25,7 @@ constexpr int64_t kMs = 1'000'000;
 
 class RecorderTest : public ::testing::Test {
  protected:
-  RecorderTest() {
-    std::string name = ::testing::TempDir() + "recorder-XXXXXX";
-    folder_ = mkdtemp(name.data());
-  }
-  ~RecorderTest() override { std::filesystem::remove_all(folder_); }
-
-  std::string Path(const std::string& name) const { return folder_ + "/" + name; }
+  std::string Path(const std::string& name) const { return folder_.Path(name); }
 
   static PowerRecordOptions Constant(const std::string& log) {
     return {.from = {.sources = {"constant:100"}}, .period_ns = kMs, .log_path = log};
@@ -56,7 +50,7 @@ class RecorderTest : public ::testing::Test {
     return nullptr;
   }
 
-  std::string folder_;
+  const testing::TempDir folder_;
 };
 
 void Pause(int ms) { std::this_thread::sleep_for(std::chrono::milliseconds(ms)); }

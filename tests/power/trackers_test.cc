@@ -3,7 +3,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <cmath>
 #include <filesystem>
@@ -16,6 +15,7 @@
 #include <vector>
 
 #include "power/sha256.h"
+#include "tests/read/temp_dir.h"
 
 namespace xplane_time {
 namespace {
@@ -28,14 +28,7 @@ constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
 class TrackersTest : public ::testing::Test {
  protected:
-  void SetUp() override {
-    std::string name = ::testing::TempDir() + "trackers.XXXXXX";
-    ASSERT_NE(mkdtemp(name.data()), nullptr);
-    at_ = name;
-  }
-  void TearDown() override { std::filesystem::remove_all(at_); }
-
-  std::string Path(const std::string& name) const { return at_ + "/" + name; }
+  std::string Path(const std::string& name) const { return at_.Path(name); }
   static std::string Read(const std::string& path) {
     std::ifstream file(path);
     std::stringstream text;
@@ -56,7 +49,7 @@ class TrackersTest : public ::testing::Test {
     return lines;
   }
 
-  std::string at_;
+  const testing::TempDir at_;
 };
 
 PowerTracker TrackerOf(const std::vector<std::pair<double, double>>& seconds_and_watts) {
@@ -167,7 +160,7 @@ TEST_F(TrackersTest, MemoryOfAnyStatusFile) {
   for (const auto& [text, bytes] : cases) {
     SCOPED_TRACE(text);
     std::ofstream(Path("self/status")) << text;
-    MemoryTracker tracker("fake", at_);
+    MemoryTracker tracker("fake", at_.path());
     tracker.Snapshot();
     EXPECT_EQ(tracker.snapshots()[0].peak_rss_bytes, bytes);
   }
@@ -399,7 +392,7 @@ TEST_F(TrackersTest, AFileIsCompleteOrAsItWas) {
   ASSERT_EQ(mkdir(Path("taken").c_str(), 0755), 0);
   EXPECT_FALSE(WriteLatencyCsv(Path("taken"), {}).ok());
   std::vector<std::string> left;
-  for (const auto& each : std::filesystem::directory_iterator(at_)) {
+  for (const auto& each : std::filesystem::directory_iterator(at_.path())) {
     left.push_back(each.path().filename().string());
   }
   EXPECT_THAT(left, ElementsAre("taken"));  // nothing half-written remains

@@ -2,9 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <filesystem>
-#include <fstream>
-
+#include "tests/read/temp_dir.h"
 #include "tests/support/trace_builder.h"
 #include "tests/timing/report_of.h"
 
@@ -140,16 +138,13 @@ TEST(Combined, IntervalsOfDifferentDevicesNeverMerge) {
 }
 
 TEST(Hosts, PlanesOfEqualNameOnTwoHostsAreTwoDevices) {
-  const std::filesystem::path folder =
-      std::filesystem::path(::testing::TempDir()) / "xplane_time_two_hosts";
-  std::filesystem::create_directories(folder);
+  const testing::TempDir folder;
   std::vector<Input> inputs;
   for (const char* host : {"a", "b"}) {
     TraceBuilder t;
     t.Hostname(host);
     AddRuns(&t, 0, "jit_f", 1, {host[0] == 'a' ? 10 : 25});
-    inputs.push_back({.path = (folder / (std::string(host) + ".xplane.pb")).string()});
-    std::ofstream(inputs.back().path, std::ios::binary) << t.Bytes();
+    inputs.push_back({.path = folder.Write(std::string(host) + ".xplane.pb", t.Bytes())});
   }
   Diagnostics reading;
   const auto trace = OpenTrace(inputs, {}, &reading);
@@ -165,7 +160,6 @@ TEST(Hosts, PlanesOfEqualNameOnTwoHostsAreTwoDevices) {
   }
   EXPECT_THAT(busy_by_host, UnorderedElementsAre(std::pair("a", 10), std::pair("b", 25)));
   EXPECT_EQ(TheCombined(*report, "jit_f").active_ps.value().max, 25);
-  std::filesystem::remove_all(folder);
 }
 
 // -- Options -----------------------------------------------------------------

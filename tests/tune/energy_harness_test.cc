@@ -2,14 +2,13 @@
 #include "tune/energy_harness.h"
 
 #include <chrono>
-#include <filesystem>
-#include <fstream>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/read/temp_dir.h"
 
 namespace xplane_time {
 namespace {
@@ -43,14 +42,12 @@ struct FakeHarness : Harness {
 
 class EnergyHarnessTest : public ::testing::Test {
  protected:
-  EnergyHarnessTest() : sysfs_(::testing::TempDir() + "energy_harness") {
-    const std::filesystem::path zone = sysfs_ / "class/powercap/intel-rapl:0";
-    std::filesystem::create_directories(zone);
-    std::ofstream(zone / "name") << "package-0\n";
-    std::ofstream(zone / "energy_uj") << "5000000\n";
-    std::ofstream(zone / "max_energy_range_uj") << "262143328850\n";
+  EnergyHarnessTest() {
+    const std::string zone = "class/powercap/intel-rapl:0/";
+    sysfs_.Write(zone + "name", "package-0\n");
+    sysfs_.Write(zone + "energy_uj", "5000000\n");
+    sysfs_.Write(zone + "max_energy_range_uj", "262143328850\n");
   }
-  ~EnergyHarnessTest() override { std::filesystem::remove_all(sysfs_); }
 
   absl::StatusOr<RoundTimes> Round(PowerSourceOptions from, int64_t calls = 1) {
     EnergyHarness harness(&inner_, std::move(from), calls,
@@ -64,13 +61,13 @@ class EnergyHarnessTest : public ::testing::Test {
   }
   PowerSourceOptions Rapl() const {
     PowerSourceOptions from = {.sources = {"rapl"}};
-    from.roots.sysfs = sysfs_;
+    from.roots.sysfs = sysfs_.path();
     return from;
   }
 
   FakeHarness inner_;
   std::string told_;
-  const std::filesystem::path sysfs_;
+  const testing::TempDir sysfs_;
 };
 
 TEST_F(EnergyHarnessTest, WhatTheHarnessMeasuresItselfStays) {
