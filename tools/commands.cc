@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "file_conflicts.h"
 #include "output/schema.h"
 #include "output/text.h"
 #include "terminal.h"
@@ -135,6 +136,7 @@ absl::StatusOr<Opened> OpenInputs(const Options& options) {
 }
 
 int RunCommand(Options options) {
+  if (absl::Status status = CheckFileConflicts(options); !status.ok()) return Fail(status);
   if (options.json_schema) {
     const std::string_view of =
         options.compat.has_value() ? "compat" : CommandName(options.command);

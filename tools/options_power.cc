@@ -2,7 +2,6 @@
 #include "options_power.h"
 
 #include <cmath>
-#include <filesystem>
 
 #include "absl/strings/numbers.h"
 
@@ -93,34 +92,6 @@ std::string FormatBySuffix(const std::string& path) {
   return format.empty() || format == "junit" ? "table" : format;
 }
 
-bool IsSameFile(const std::string& a, const std::string& b) {
-  std::error_code error;
-  if (std::filesystem::equivalent(a, b, error)) return std::filesystem::is_regular_file(a, error);
-  return std::filesystem::weakly_canonical(a, error) == std::filesystem::weakly_canonical(b, error);
-}
-
-// What is read would be gone, or one output in the place of another.
-std::string OneFileTwice(const PowerCommand& o) {
-  constexpr std::string_view kReplay = "replay:";
-  std::vector<std::pair<std::string, std::string>> files = {
-      {o.action == PowerAction::kReplay ? "LOG" : "--log", o.log_path},
-      {"--output", o.output_path},
-      {"--svg", o.svg_path}};
-  for (const std::string& source : o.record.from.sources) {
-    if (source.starts_with(kReplay)) files.emplace_back("--source", source.substr(kReplay.size()));
-  }
-  std::erase_if(files, [](const auto& file) { return file.second.empty(); });
-  for (size_t i = 0; i < files.size(); ++i) {
-    for (size_t j = i + 1; j < files.size(); ++j) {
-      if (files[i].first == files[j].first || !IsSameFile(files[i].second, files[j].second))
-        continue;
-      return absl::StrCat(files[i].first, " and ", files[j].first, " are the same file, ",
-                          files[i].second, ": give one another name");
-    }
-  }
-  return "";
-}
-
 }  // namespace
 
 void AddPower(CLI::App* power, PowerCommand* o, PowerTexts* t) {
@@ -180,7 +151,6 @@ std::string ConvertPower(const PowerTexts& t, PowerCommand* o) {
   }
   o->format = t.format.empty() ? FormatBySuffix(o->output_path) : t.format;
   if (o->plot && o->format != "table") return "--plot is for the table; --svg for a picture";
-  if (std::string same = OneFileTwice(*o); !same.empty()) return same;
   const bool runs = !o->command.empty();
   if (o->action != PowerAction::kRecord) {
     return runs ? "only power record and power run have a command after --" : "";

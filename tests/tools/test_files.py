@@ -1,0 +1,115 @@
+"""What a command writes is never what it reads: whatever the command, and through links."""
+import json
+import os
+import sqlite3
+import subprocess
+import unittest
+
+from harness import BINARY, EndToEndTest, environment, run
+from xspace import gpu, space
+
+TRACE = space(gpu(0))
+SPACE = json.dumps({"schema": "xplane-time.space.v1",
+                    "parameters": [{"name": "a", "type": "int", "values": [1, 2]}]})
+LOG = '{"type": "header", "version": 1}\n'
+
+
+class OutputsNeverHitInputs(EndToEndTest):
+    def setUp(self):
+        super().setUp()
+        self.files = {name: self.write(name, content) for name, content in {
+            "t.pb": TRACE, "u.pb": TRACE, "s.json": SPACE, "p.jsonl": LOG,
+            "logs/plugins/profile/1/host.xplane.pb": TRACE}.items()}
+        self.write("x.db", "")
+        sqlite3.connect(self.at / "x.db").executescript("create table a (b)")
+        self.files["x.db"] = self.at / "x.db"
+        (self.at / "link.pb").symlink_to("t.pb")
+        (self.at / "link2.pb").symlink_to("link.pb")
+        os.link(self.at / "t.pb", self.at / "hard.pb")
+        (self.at / "later.db").symlink_to("new.db")  # leads to nothing yet
+
+    def refused(self, *arguments, names=()):
+        before = {name: path.read_bytes() for name, path in self.files.items()}
+        listed = sorted(os.listdir(self.at))
+        with self.subTest(arguments):
+            done = run(*arguments, cwd=self.at)
+            self.assertEqual((done.code, done.out), (64, b""), done.message)
+            self.assertRegex(done.message, r"\Axplane-time: [^\n]+ are the same file, [^\n]+\n\Z")
+            for name in names:
+                self.assertIn(name, done.message)
+            self.assertEqual({name: path.read_bytes() for name, path in self.files.items()}, before)
+            self.assertEqual(sorted(os.listdir(self.at)), listed)
+
+    def open(self, name, mode):
+        file = open(self.at / name, mode)
+        self.addCleanup(file.close)
+        return file
+
+    def test_traces_of_every_command(self):
+        for command in ("report", "planes", "functions", "kernels", "tree", "events", "pick"):
+            self.refused(command, "t.pb", "-o", "t.pb", names=("--output", "TRACE", "t.pb"))
+        self.refused("t.pb", "--json-schema", "-o", "t.pb")
+        self.refused("u.pb", "t.pb", "-o", "./t.pb")
+        self.refused("t.pb", "--compat", "xprof", "-o", "t.pb")
+
+    def test_links_and_folders(self):
+        for out in ("link.pb", "link2.pb", "hard.pb", str(self.at / "t.pb")):
+            self.refused("t.pb", "-o", out)
+        self.refused("link.pb", "-o", "t.pb")
+        inside = "logs/plugins/profile/1/host.xplane.pb"
+        for folder in ("logs", "logs/plugins/profile/1"):
+            self.refused(folder, "-o", inside)
+            self.refused("compare", folder, "t.pb", "-o", inside)
+
+    def test_both_sides_of_a_comparison_and_a_space(self):
+        self.refused("compare", "t.pb", "u.pb", "-o", "u.pb", names=("SIDE",))
+        self.refused("compare", "--base", "t.pb", "--head", "u.pb", "-o", "t.pb",
+                     names=("--base",))
+        self.refused("compare", "--base", "t.pb", "--head", "u.pb", "-o", "hard.pb")
+        self.refused("pick", "t.pb", "--space", "s.json", "-o", "s.json", names=("--space",))
+
+    def test_tune(self):
+        harness = ("--", "true")
+        self.refused("tune", "s.json", "-o", "s.json", *harness, names=("SPACE",))
+        self.refused("tune", "s.json", "--store", "s.json", *harness)
+        self.refused("tune", "s.json", "--harness-log", "s.json", *harness)
+        self.refused("tune", "s.json", "--store", "new.db", "-o", "new.db", *harness)
+        self.refused("tune", "s.json", "--store", "later.db", "-o", "new.db", *harness)
+        self.refused("tune", "s.json", "--store", "x.db", "-o", "x.db-wal", *harness)
+        self.refused("tune", "s.json", "--harness-log", "a.txt", "-o", "a.txt", *harness)
+        for action in ("export", "show", "replay"):
+            self.refused("tune", action, "--store", "x.db", "-o", "x.db", names=("--store",))
+
+    def test_power(self):
+        self.refused("power", "replay", "p.jsonl", "-o", "p.jsonl", names=("LOG",))
+        self.refused("power", "replay", "p.jsonl", "--svg", "p.jsonl", names=("--svg",))
+        self.refused("power", "replay", "p.jsonl", "--svg", "new", "-o", "new")
+        record = ("power", "record", "--source", "replay:p.jsonl")
+        self.refused(*record, "--log", "p.jsonl", "--", "true", names=("--log", "--source"))
+        self.refused(*record, "-o", "p.jsonl", "--", "true")
+        self.refused(*record, "--log", "new", "-o", "new", "--", "true")
+
+    def test_standard_streams_that_are_files(self):
+        before = self.files["t.pb"].read_bytes()
+        for arguments, stdin, stdout in ((("events", "t.pb"), None, "ab"),
+                                         (("-", "-o", "t.pb"), "t.pb", None),
+                                         (("-",), "t.pb", "ab")):
+            with self.subTest(arguments):
+                done = subprocess.run(
+                    [BINARY, *arguments], cwd=self.at, env=environment(),
+                    stdin=self.open(stdin, "rb") if stdin else subprocess.DEVNULL,
+                    stdout=self.open("t.pb", stdout) if stdout else subprocess.DEVNULL,
+                    stderr=subprocess.PIPE, check=False)
+                self.assertEqual(done.returncode, 64, done.stderr)
+                self.assertEqual(self.files["t.pb"].read_bytes(), before)
+
+    def test_other_files_and_devices_are_fine(self):
+        self.run_ok("t.pb", "-o", "out.txt")
+        self.run_ok("t.pb", "-o", "out.txt")  # again, over itself
+        self.run_ok("t.pb", "u.pb", "-o", "/dev/null")
+        (self.at / "dangling").symlink_to("made.txt")
+        self.run_ok("t.pb", "-o", "dangling")
+
+
+if __name__ == "__main__":
+    unittest.main()
