@@ -7,6 +7,7 @@
 //   gpu | tpu | cpu | custom | all     by kind
 //   gpu:0,2                            by kind and ordinal
 //   /device:GPU:0                      the plane with this name
+//   GPU:0, TPU:0 SparseCore 1          as tables print planes
 //   re:REGEX                           RE2 search on plane names
 //   (empty)                            the accelerators; the CPU only where a capture
 //                                      has no accelerator plane at all

@@ -40,6 +40,10 @@ std::optional<std::string> NameFilter::Capture(std::string_view name) const {
 }
 
 absl::StatusOr<Filters> Filters::Compile(const ReportOptions& options) {
+  if (options.max_events == 0) {
+    return absl::InvalidArgumentError(
+        "--max-events 0: of nothing there is no time; give 1 or more");
+  }
   Filters filters;
   filters.prefix = options.prefix;
   const struct {

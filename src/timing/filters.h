@@ -33,6 +33,7 @@ struct Filters {
   NameFilter function, exclude, kernel, scope, id;
   std::string prefix;
 
+  // Errors: InvalidArgument; also of options that would leave nothing.
   static absl::StatusOr<Filters> Compile(const ReportOptions& options);
   bool WantsFunction(std::string_view name) const;
   bool WantsOp(const OpInfo& op) const;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "devices/device_kind.h"
 #include "timing/plane_list.h"
@@ -31,7 +32,7 @@ struct Selector {
   std::optional<DeviceKind> kind;
   std::vector<int64_t> ordinals;
   std::unique_ptr<RE2> regex;
-  std::string_view name;  // of a plane, whole
+  std::string name;  // of a plane, whole
 };
 
 absl::StatusOr<std::vector<int64_t>> ParseOrdinals(std::string_view list, std::string_view text) {
@@ -71,12 +72,20 @@ absl::StatusOr<Selector> Parse(std::string_view text) {
     return selector;
   }
   const size_t colon = text.find(':');
+  const std::string_view kind = text.substr(0, colon);
   for (const KindRules* rules : AllKinds()) {
-    if (text.substr(0, colon) == DeviceKindName(rules->kind)) selector.kind = rules->kind;
+    if (absl::EqualsIgnoreCase(Absl(kind), Absl(DeviceKindName(rules->kind)))) {
+      selector.kind = rules->kind;
+    }
   }
   if (!selector.kind.has_value()) return SelectorError(text, "unknown device");
   if (colon != std::string_view::npos) {
     auto ordinals = ParseOrdinals(text.substr(colon + 1), text);
+    // As tables print a plane: "TPU:0 SparseCore 1", "CUSTOM:npu".
+    if (!ordinals.ok() && kind != DeviceKindName(*selector.kind)) {
+      selector.name = absl::StrCat("/device:", Absl(text));
+      return selector;
+    }
     if (!ordinals.ok()) return ordinals.status();
     selector.ordinals = *std::move(ordinals);
   }

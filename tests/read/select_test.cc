@@ -148,6 +148,11 @@ TEST(SelectDevices, Selectors) {
       {"re:", {gpu0, gpu2, cpu, gpu10, tpu, sparse, custom}},
       {"/device:GPU:2", {gpu2}},
       {"/host:CPU", {cpu}},
+      {"GPU:0", {gpu0}},  // as tables print them
+      {"GPU", {gpu0, gpu2, gpu10}},
+      {"CPU:0", {cpu}},
+      {"TPU:0 SparseCore 0", {sparse}},
+      {"CUSTOM:Megascale Trace", {custom}},
   };
   const PlanesOnly planes(Everything());
   for (const auto& c : cases) {
@@ -159,7 +164,7 @@ TEST(SelectDevices, Selectors) {
 TEST(SelectDevices, BadSelectors) {
   const PlanesOnly planes(Everything());
   for (const char* selector :
-       {"GPU",    "gpus",   "gp",     "gpu:",   "gpu:x",   "gpu:0,",  "gpu:,0",
+       {"GPUS",   "gpus",   "gp",     "gpu:",   "gpu:x",   "gpu:0,",  "gpu:,0",
         "gpu:-1", "gpu:+1", "gpu:0 ", "gpu: 0", "gpu:0;1", "gpu:0x1", "gpu:99999999999999999999",
         "all:0",  "re",     "re:(",   "re:*",   ":0",      " ",       "device:GPU:0"}) {
     for (const absl::Status& status : {SelectDevices(planes.trace(), selector).status(),
