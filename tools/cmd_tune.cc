@@ -98,7 +98,9 @@ absl::StatusOr<TuneOptions> OptionsOf(const TuneCommand& command, const SearchSp
                                                : space.source;
   options.space_hash = SpaceHash(space);
   options.workloads = space.workloads;
-  options.protocol = absl::StrCat("v1 calls=", command.calls);
+  // Energies of earlier versions, with the untimed run in them, are no samples of these.
+  const bool with_energy = command.decide.objective != Objective::kTime;
+  options.protocol = absl::StrCat("v1 calls=", command.calls, with_energy ? " energy=timed" : "");
   options.resume = command.resume ? Resume::kIfThere : Resume::kNever;
   options.now_unix_s = std::time(nullptr);
   options.device_locks = DeviceLocks();

@@ -297,8 +297,15 @@ struct PowerSummary {
   bool complete = false;  // the log has its last line
 };
 
+// A window that the log does not mark: whoever reads it knows when something ran.
+struct PowerWindow {
+  std::string name;
+  int64_t begin_ns = 0, end_ns = 0;  // CLOCK_MONOTONIC of the machine that wrote the log
+};
+
 struct PowerSummaryOptions {
   EnergyEstimator estimator = EnergyEstimator::kBest;
+  std::vector<PowerWindow> windows = {};  // besides those of the log, and before them
   // Its mean power is the idle power: the name of windows.
   std::string idle_window = "idle";
   bool whole = true;  // with the window of the whole recording

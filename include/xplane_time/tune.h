@@ -58,7 +58,10 @@ struct VariantState {
 struct SlotTime {
   std::string status = "ok";
   std::optional<int64_t> t_ps = {}, energy_uj = {};
-  std::string message = {};                    // of a failure
+  std::string message = {};  // of a failure
+  // Of its timed calls, on CLOCK_MONOTONIC of this machine: the untimed run is before. Both or
+  // none.
+  std::optional<int64_t> begin_ns = {}, end_ns = {};
   std::vector<WorkloadSample> workloads = {};  // what it is the sum of; a harness leaves it empty
 };
 

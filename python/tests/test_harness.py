@@ -99,6 +99,33 @@ class Callables(HarnessTest):
                                       {"id": "b", "params": {"n": 9}, "weight": 5}])
         self.assertEqual(self.picked(result), {"best_at": 9})
 
+    def test_the_energy_is_that_of_the_timed_calls(self):
+        program = """
+            import time
+            from xplane_time.harness import serve, wall_timer
+
+            timed = False
+
+            def build(params):
+                return lambda: time.sleep(0.1 if timed else 0.5)
+
+            def timer(run):
+                global timed
+                timed = True
+                try:
+                    return wall_timer(run)
+                finally:
+                    timed = False
+
+            serve(build, timer=timer, device_class="test")
+        """
+        result = self.tune([{"x": 0}, {"x": 1}], program, "--objective", "energy",
+                           "--power-source", "constant:100", "--budget-runs", "2", code=12)
+        for row in result["variants"]:
+            took_s, from_energy_s = row["typical_ps"] / 1e12, row["typical_uj"] / 100e6
+            self.assertGreaterEqual(from_energy_s, took_s * 0.999)
+            self.assertLess(from_energy_s, took_s + 0.4)
+
     @unittest.skipIf(numpy is None, "numpy is not installed")
     def test_a_timer_may_give_any_number(self):
         program = """
@@ -327,7 +354,8 @@ class Jax(HarnessTest):
                 "0": [2, 2], "1": [5, 5]}, runs
             slowest = {key: [max(pair) for pair in zip(*of.values())] for key, of in runs.items()}
             a, b = slowest["0"], slowest["1"][1:]
-            assert times == [sum(b[:2]) // 2, sum(a) // 2, sum(b[2:]) // 2], (times, runs)
+            assert [each.t_ps for each in times] == [
+                sum(b[:2]) // 2, sum(a) // 2, sum(b[2:]) // 2], (times, runs)
         """)
         environment = {**os.environ, "JAX_PLATFORMS": "cpu",
                        "XLA_FLAGS": "--xla_force_host_platform_device_count=2"}
@@ -358,7 +386,8 @@ class Jax(HarnessTest):
         begun = []
         times = programs.run_round(["b", "a", "b"], 1, "", begun.append)
         self.assertEqual(begun, [0, 1, 2])
-        self.assertEqual([type(each) for each in times], [RuntimeError, int, RuntimeError])
+        self.assertEqual([type(each) for each in times],
+                         [RuntimeError, harness.Timed, RuntimeError])
 
     def test_trees_of_arrays_are_results(self):
         import jax

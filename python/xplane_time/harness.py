@@ -30,7 +30,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from xplane_time.errors import ArgumentError
 
@@ -102,6 +102,14 @@ def serve_jax(
     _Server(programs, programs.described, parallel_prepare).run()
 
 
+class Timed(NamedTuple):
+    """The calls of a slot: what one takes, and when they ran, by time.monotonic_ns()."""
+
+    t_ps: int
+    t0_ns: int
+    t1_ns: int
+
+
 class Variants(Protocol):
     """What a server serves; ids are the driver's."""
 
@@ -110,7 +118,7 @@ class Variants(Protocol):
     def prepare(self, variant: str, params: Params) -> Message: ...
     def verify(self, variant: str) -> None: ...
     def run_round(self, order: list[str], calls: int, workload: str,
-                  begin: Callable[[int], None]) -> list[int | BaseException]: ...
+                  begin: Callable[[int], None]) -> list[Timed | BaseException]: ...
     def set_workloads(self, workloads: dict[str, Params]) -> None: ...
 
 
@@ -229,16 +237,17 @@ class _Callables:
                 check_result(got, self._reference(*more), self._check)
 
     def run_round(self, order: list[str], calls: int, workload: str,
-                  begin: Callable[[int], None]) -> list[int | BaseException]:
-        times: list[int | BaseException] = []
+                  begin: Callable[[int], None]) -> list[Timed | BaseException]:
+        times: list[Timed | BaseException] = []
         for slot, variant in enumerate(order):
             begin(slot)
             run = self._calls[variant, workload]
             try:
                 if slot == 0:
                     run()
-                times.append(max(1, sum(_picoseconds(self._timer(run)) for _ in range(calls))
-                                 // calls))
+                t0_ns = time.monotonic_ns()
+                t_ps = sum(_picoseconds(self._timer(run)) for _ in range(calls)) // calls
+                times.append(Timed(max(1, t_ps), t0_ns, time.monotonic_ns()))
             except KeyboardInterrupt:
                 raise
             except BaseException as error:  # the variant's own; SystemExit too
@@ -331,7 +340,7 @@ class _Server:
         except BaseException as error:  # nobody's of the variants: no trace, say
             self._answer({"type": "result", "request": number, **_failure(error, "infra")})
             return
-        samples = [{"slot": slot, "status": "ok", "t_ps": each} if isinstance(each, int) else
+        samples = [{"slot": slot, "status": "ok", **each._asdict()} if isinstance(each, Timed) else
                    {"slot": slot, **_failure(each, "runtime_error")}
                    for slot, each in enumerate(times)]
         self._answer({"type": "result", "request": number, "status": "ok", "samples": samples})

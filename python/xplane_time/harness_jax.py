@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -76,9 +77,9 @@ class Programs:
                 harness.check_result(got, wanted, self._check)
 
     def run_round(self, order: list[str], calls: int, workload: str,
-                  begin: Callable[[int], None]) -> list[int | BaseException]:
+                  begin: Callable[[int], None]) -> list[harness.Timed | BaseException]:
         failed: dict[str, BaseException] = {}  # which of its runs are in the trace is not known
-        wall_ps: list[int] = []
+        walls: list[harness.Timed] = []
 
         def run() -> None:
             for slot, variant in enumerate(order):
@@ -86,20 +87,23 @@ class Programs:
                 try:
                     if slot == 0:
                         self._run(variant, workload)  # opens the round
-                    wall_ps.append(sum(harness.wall_timer(lambda: self._run(variant, workload))
-                                       for _ in range(calls)) // calls)
+                    t0_ns = time.monotonic_ns()
+                    t_ps = sum(harness.wall_timer(lambda: self._run(variant, workload))
+                               for _ in range(calls)) // calls
+                    walls.append(harness.Timed(t_ps, t0_ns, time.monotonic_ns()))
                 except KeyboardInterrupt:
                     raise
                 except BaseException as error:  # the variant's own; SystemExit too
                     failed[variant] = error
-                    wall_ps.append(0)
+                    walls.append(harness.Timed(0, 0, 0))
 
         if self._wall:
             run()
-            times = wall_ps
+            times_ps = [each.t_ps for each in walls]
         else:
-            times = self._times(capture(run), order, calls, workload, failed)
-        return [failed.get(variant, time_ps) for variant, time_ps in zip(order, times)]
+            times_ps = self._times(capture(run), order, calls, workload, failed)
+        return [failed.get(variant, wall._replace(t_ps=t_ps))
+                for variant, wall, t_ps in zip(order, walls, times_ps)]
 
     def _run(self, variant: str, workload: str) -> Any:
         program, arguments = self._programs[variant, workload]

@@ -65,6 +65,9 @@ void Summarizer::Begin(int64_t t_ns) {
   begun_ = true;
   newest_ns_ = t_ns;
   if (options_.whole) Open(t_ns, "");
+  for (const PowerWindow& each : options_.windows) {
+    Close(Open(each.begin_ns, each.name), each.end_ns, /*cut=*/false);
+  }
 }
 
 void Summarizer::Readings(size_t s, int64_t t_ns, std::span<const Reading> readings) {

@@ -5,6 +5,8 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "power/clocks.h"
 
 namespace xplane_time {
 namespace {
@@ -13,8 +15,7 @@ namespace {
 // rounds repeat.
 constexpr int64_t kShortestNs = 50'000'000;
 constexpr double kMostDoubt = 0.05;
-
-std::string WindowName(size_t slot) { return absl::StrCat("slot ", slot); }
+constexpr double kMostCalls = 1e6;  // that --calls takes
 
 // "gpu:1" and "cuda:1": 1. None of a CPU.
 std::optional<int32_t> GpuOrdinal(std::string_view device) {
@@ -40,12 +41,6 @@ bool IsEnergyOf(std::string_view harness_device, std::string_view source, std::s
                                               return each.id == device && each.source == source &&
                                                      each.ordinal == ordinal;
                                             });
-}
-
-const WindowSummary* FindWindow(const PowerSummary& summary, const std::string& name) {
-  const auto at = std::find_if(summary.windows.begin(), summary.windows.end(),
-                               [&](const WindowSummary& each) { return each.name == name; });
-  return at == summary.windows.end() ? nullptr : &*at;
 }
 
 }  // namespace
@@ -99,57 +94,82 @@ absl::Status EnergyHarness::MeasureSlots(int64_t batch, int64_t round, std::stri
                                          RoundTimes* times) {
   auto recorder = PowerRecorder::Start({.from = from_});
   if (!recorder.ok()) return absl::UnavailableError(recorder.status().message());
+  PowerSummaryOptions options = {.whole = false, .max_columns = 0};
   for (size_t slot = 0; slot < order.size(); ++slot) {
-    const std::string name = WindowName(slot);
-    absl::Status status = (*recorder)->Begin(name);
+    const int64_t before_ns = power::MonotonicNow();
     auto one = inner_->RunRound(batch, round, workload, order.subspan(slot, 1));
-    if (status.ok()) status = (*recorder)->End(name);
     if (!one.ok()) return one.status();
-    if (!status.ok()) return status;
     times->throttled |= one->throttled;
     times->notes_json = one->notes_json;
     times->slots.push_back(one->slots[0]);
+    const SlotTime& at = times->slots.back();
+    options.windows.push_back({absl::StrCat("slot ", slot), at.begin_ns.value_or(before_ns),
+                               at.end_ns.value_or(power::MonotonicNow())});
   }
   if (absl::Status stopped = (*recorder)->Stop(); !stopped.ok()) return stopped;
-  auto summary = SummarizePowerLog((*recorder)->log_path(), {.whole = false, .max_columns = 0});
+  auto summary = SummarizePowerLog((*recorder)->log_path(), options);
   if (!summary.ok()) return summary.status();
+  if (summary->windows.size() != order.size())
+    return absl::InternalError("a slot without a window");
   for (size_t slot = 0; slot < order.size(); ++slot) {
     if (times->slots[slot].status != "ok") continue;
-    auto energy_uj = EnergyPerCall(*summary, slot, *order[slot]);
+    auto energy_uj = EnergyPerCall(*summary, summary->windows[slot], *order[slot]);
     if (!energy_uj.ok()) return energy_uj.status();
     times->slots[slot].energy_uj = *energy_uj;
   }
   return absl::OkStatus();
 }
 
-absl::StatusOr<int64_t> EnergyHarness::EnergyPerCall(const PowerSummary& summary, size_t slot,
+absl::StatusOr<int64_t> EnergyHarness::EnergyPerCall(const PowerSummary& summary,
+                                                     const WindowSummary& window,
                                                      const Configuration& variant) const {
-  const WindowSummary* window = FindWindow(summary, WindowName(slot));
-  if (window == nullptr) return absl::InternalError("a slot without a window");
+  constexpr double kMicro = 1e6, kNsPerSecond = 1e9;
+  const auto took_ns = static_cast<double>(window.end_ns - window.begin_ns);
   double sum_j = 0, lo_j = 0, hi_j = 0;
   size_t parts = 0;
-  bool known = true;
-  for (const EnergyEstimate& each : window->energies) {
+  std::string unknown;
+  for (const EnergyEstimate& each : window.energies) {
     if (!IsEnergyOf(device_, each.source, each.device, each.in_total, summary.inventory)) continue;
     ++parts;
-    known &= each.energy_j.has_value() && each.coverage >= kNearlyWholeCoverage;
-    sum_j += each.energy_j.value_or(0);
-    lo_j += each.lo_j.value_or(0);
-    hi_j += each.hi_j.value_or(0);
+    // A stated power holds between its readings too, however late they are.
+    const bool is_stated = each.source == "constant" && each.mean_w.has_value();
+    const double stated_j = each.mean_w.value_or(0) * took_ns / kNsPerSecond;
+    if (!is_stated && (!each.energy_j.has_value() || each.coverage < kNearlyWholeCoverage)) {
+      const std::string_view why = PowerReasonName(each.reason);
+      unknown = absl::StrCat("readings of ", each.source, " ", each.device, " cover ",
+                             std::floor(100 * each.coverage), " % of it (",
+                             absl::string_view(why.data(), why.size()), ")");
+    }
+    sum_j += is_stated ? stated_j : each.energy_j.value_or(0);
+    lo_j += is_stated ? stated_j : each.lo_j.value_or(0);
+    hi_j += is_stated ? stated_j : each.hi_j.value_or(0);
   }
-  // What is around the calls in a window, a message there and back, is under a fiftieth of it.
-  known &= window->end_ns - window->begin_ns >= kShortestNs;
-  known &= parts > 0 && sum_j > 0 && hi_j - lo_j <= 2 * kMostDoubt * sum_j;
-  if (!known) {
-    constexpr double kNsPerMs = 1e6;
-    return absl::UnavailableError(absl::StrCat(
-        "the run of ", variant.id, " took ",
-        std::llround(static_cast<double>(window->end_ns - window->begin_ns) / kNsPerMs),
-        " ms, too short for its energy: ", sum_j, " J, between ", lo_j, " and ", hi_j,
-        "; a larger --calls makes runs longer (now ", calls_, "), seconds are good"));
+  // Stamps are within microseconds of the calls; sensors are not.
+  if (took_ns < kShortestNs) {
+    return NoEnergy(variant, took_ns, "energies are of 50 ms and more");
   }
-  constexpr double kMicro = 1e6;
+  if (parts == 0) unknown = "no sensor of it was read";
+  if (!unknown.empty()) return NoEnergy(variant, took_ns, unknown);
+  if (!(sum_j > 0)) return NoEnergy(variant, took_ns, "its sensors show 0 J");
+  if (hi_j - lo_j > 2 * kMostDoubt * sum_j) {
+    return NoEnergy(variant, took_ns,
+                    absl::StrCat("its sensors show ", sum_j, " J, and from ", lo_j, " to ", hi_j,
+                                 " J are possible"));
+  }
   return std::llround(sum_j * kMicro / static_cast<double>(calls_));
+}
+
+absl::Status EnergyHarness::NoEnergy(const Configuration& variant, double took_ns,
+                                     std::string_view why) const {
+  constexpr double kNsPerMs = 1e6, kGoodNs = 1e9;
+  const double calls = std::ceil(static_cast<double>(calls_) * kGoodNs / std::max(took_ns, 1.0));
+  std::string advice = "; --resume goes on";
+  if (took_ns < kGoodNs && calls <= kMostCalls) {
+    advice = absl::StrFormat("; seconds are good: --calls %.0f makes one (now %d)", calls, calls_);
+  }
+  return absl::UnavailableError(absl::StrFormat("the timed run of %s, %.3g ms, has no energy: %s%s",
+                                                variant.id, took_ns / kNsPerMs,
+                                                absl::string_view(why.data(), why.size()), advice));
 }
 
 }  // namespace xplane_time

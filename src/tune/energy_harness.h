@@ -1,5 +1,6 @@
 // A harness whose energy comes from the machine's sensors, where it gives none itself: each slot
-// runs by itself, with a window of the power recorder around it.
+// runs by itself, and its timed calls (SlotTime) are a window of the power recorder's log. What
+// was before them, the untimed run, is outside.
 //
 // Sensors update every 10 to 100 ms: a slot has to last many updates, which is what --calls is
 // for. What is measured is all that the device used meanwhile, its idle power included. The
@@ -34,15 +35,17 @@ class EnergyHarness : public Harness {
     return inner_->Verify(variant);
   }
   // Errors besides the inner one's: Unavailable where neither the harness nor a sensor has
-  // the energy, or a slot is too short for its energy (50 ms at least).
+  // the energy, or a slot has none: it is too short (50 ms at least), or its readings do not tell.
   absl::StatusOr<RoundTimes> RunRound(int64_t batch, int64_t round, std::string_view workload,
                                       std::span<const Configuration* const> order) override;
 
  private:
   absl::Status MeasureSlots(int64_t batch, int64_t round, std::string_view workload,
                             std::span<const Configuration* const> order, RoundTimes* times);
-  absl::StatusOr<int64_t> EnergyPerCall(const PowerSummary& summary, size_t slot,
+  absl::StatusOr<int64_t> EnergyPerCall(const PowerSummary& summary, const WindowSummary& window,
                                         const Configuration& variant) const;
+  // Why there is no energy of a window that took so long.
+  absl::Status NoEnergy(const Configuration& variant, double took_ns, std::string_view why) const;
 
   Harness* inner_;
   PowerSourceOptions from_;

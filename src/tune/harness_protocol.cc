@@ -57,9 +57,13 @@ std::string Samples(const Json& list, std::vector<SlotSample>* samples) {
   for (const Json& each : list) {
     if (!each.is_object()) return "a sample is not an object";
     Fields fields(each);
-    SlotSample sample = {fields.Integer("slot", 0, true).value_or(0), StatusField(&fields),
-                         fields.Integer("t_ps", 1), fields.Integer("energy_uj", 0),
-                         fields.Text("message")};
+    SlotSample sample = {fields.Integer("slot", 0, true).value_or(0),
+                         StatusField(&fields),
+                         fields.Integer("t_ps", 1),
+                         fields.Integer("energy_uj", 0),
+                         fields.Text("message"),
+                         fields.Integer("t0_ns", 0),
+                         fields.Integer("t1_ns", 0)};
     if (sample.status == "ok" && !sample.t_ps.has_value()) fields.Fail("t_ps", "it is missing");
     if (!fields.error().empty()) return absl::StrCat("in a sample ", fields.error());
     samples->push_back(std::move(sample));

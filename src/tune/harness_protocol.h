@@ -45,6 +45,7 @@ struct SlotSample {
   std::string status;
   std::optional<int64_t> t_ps = {}, energy_uj = {};
   std::string message = {};
+  std::optional<int64_t> t0_ns = {}, t1_ns = {};  // around the timed calls, CLOCK_MONOTONIC
 };
 
 struct ResultAnswer {

@@ -324,9 +324,9 @@ absl::StatusOr<ProcessHarness::Round> ProcessHarness::RunOnce(RoundRequest reque
     if (!prepared_.contains(variant->id)) return Failure{"infra", "the harness did not stay"};
   }
   request.request = next_request_++;
-  const absl::Status sent =
-      process_->Send(RunRoundRequest(request), MonotonicClock::now() + options_.slot_timeout);
-  if (sent.ok()) return AwaitResult(request, order, confirms);
+  const Deadline now = MonotonicClock::now();
+  const absl::Status sent = process_->Send(RunRoundRequest(request), now + options_.slot_timeout);
+  if (sent.ok()) return AwaitResult(request, order, now, confirms);
   auto failure = FailureOf(sent);
   if (!failure.ok()) return failure.status();
   return *std::move(failure);
@@ -336,8 +336,13 @@ absl::StatusOr<ProcessHarness::Round> ProcessHarness::RunOnce(RoundRequest reque
 class ProcessHarness::Slots {
  public:
   Slots(RunLimit* limit, const ProcessHarnessOptions& options, const RoundRequest& request,
-        bool confirms)
-      : limit_(limit), options_(options), request_(request), confirms_(confirms) {
+        Deadline sent, bool confirms)
+      : limit_(limit),
+        options_(options),
+        request_(request),
+        confirms_(confirms),
+        sent_(sent),
+        seen_(request.order.size()) {
     const auto slots = static_cast<int64_t>(request.order.size());
     latest_ = deadline_ = MonotonicClock::now() + options.slot_timeout * (slots + 1);
   }
@@ -347,8 +352,10 @@ class ProcessHarness::Slots {
   bool is_limited() const { return is_limited_; }
 
   void Begin(size_t slot) {
-    if (running_ == slot) return;  // said again, it has no more time
     const Deadline now = MonotonicClock::now();
+    seen_[slot].begin = now;
+    if (running_ == slot) return;  // said again, it has no more time
+    if (running_.has_value()) seen_[*running_].end = now;
     if (running_.has_value() && *running_ > 0 && slot > *running_) {
       took_.emplace_back(*running_, now - began_);
     }
@@ -372,12 +379,33 @@ class ProcessHarness::Slots {
 
   // The round is complete.
   void End() {
+    done_ = MonotonicClock::now();
     if (!running_.has_value() || confirms_) return;
-    limit_->Ended(request_.workload, MonotonicClock::now() - began_);
+    limit_->Ended(request_.workload, done_ - began_);
     for (const auto& [slot, duration] : took_) {
       limit_->Took(request_.workload, request_.order[slot], duration);
     }
     limit_->EndRound();
+  }
+
+  // When its calls were timed. What the harness says holds where it lies within what was seen of
+  // the round: another clock does not. Else it is from its last `slot` to what was said next.
+  void Stamp(RoundTimes* times) const {
+    const auto ns = [](Deadline at) {
+      return std::chrono::nanoseconds(at.time_since_epoch()).count();
+    };
+    for (size_t slot = 0; slot < seen_.size(); ++slot) {
+      SlotTime& at = times->slots[slot];
+      const bool holds = at.begin_ns.has_value() && at.end_ns.has_value() &&
+                         *at.begin_ns >= ns(sent_) && *at.begin_ns < *at.end_ns &&
+                         *at.end_ns <= ns(done_);
+      if (holds) continue;
+      at.begin_ns.reset();
+      at.end_ns.reset();
+      if (!seen_[slot].begin.has_value()) continue;
+      at.begin_ns = ns(*seen_[slot].begin);
+      at.end_ns = ns(seen_[slot].end.value_or(done_));
+    }
   }
 
   std::string OverLimit() const {
@@ -394,6 +422,12 @@ class ProcessHarness::Slots {
   const ProcessHarnessOptions& options_;
   const RoundRequest& request_;
   const bool confirms_;
+  const Deadline sent_;
+  Deadline done_;
+  struct Seen {
+    std::optional<Deadline> begin = {}, end = {};
+  };
+  std::vector<Seen> seen_;
   std::optional<size_t> running_;
   Deadline began_, deadline_, latest_;  // latest_: of the round
   bool is_limited_ = false;
@@ -402,8 +436,9 @@ class ProcessHarness::Slots {
 };
 
 absl::StatusOr<ProcessHarness::Round> ProcessHarness::AwaitResult(const RoundRequest& request,
-                                                                  Order order, bool confirms) {
-  Slots slots(&limit_, options_, request, confirms);
+                                                                  Order order, Deadline sent,
+                                                                  bool confirms) {
+  Slots slots(&limit_, options_, request, sent, confirms);
   for (;;) {
     auto answer = Await(request.request, slots.deadline());
     absl::Status status = answer.status();
@@ -422,7 +457,10 @@ absl::StatusOr<ProcessHarness::Round> ProcessHarness::AwaitResult(const RoundReq
       }
       slots.End();
       auto times = TimesOfResult(*result, request);
-      if (times.ok()) return *std::move(times);
+      if (times.ok()) {
+        slots.Stamp(&*times);
+        return *std::move(times);
+      }
       if (absl::IsDataLoss(times.status())) {
         return Failure{"no_events", std::string(times.status().message())};
       }

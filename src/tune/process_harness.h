@@ -85,7 +85,8 @@ class ProcessHarness : public Harness {
   absl::StatusOr<VariantState> VerifyOnce(const Configuration& variant);
   // `confirms`: a slot that was over the limit, alone.
   absl::StatusOr<Round> RunOnce(RoundRequest request, Order order, bool confirms = false);
-  absl::StatusOr<Round> AwaitResult(const RoundRequest& request, Order order, bool confirms);
+  absl::StatusOr<Round> AwaitResult(const RoundRequest& request, Order order, Deadline sent,
+                                    bool confirms);
   absl::StatusOr<Guilty> ConfirmOverLimit(const RoundRequest& request, Order order,
                                           const Failure& failure);
   absl::StatusOr<Guilty> FindTheGuilty(const RoundRequest& request, Order order,

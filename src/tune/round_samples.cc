@@ -147,8 +147,12 @@ absl::StatusOr<RoundTimes> TimesOfSamples(const ResultAnswer& result, const Roun
           "a result with slot ", slot, slot < seen.size() ? " twice" : "", " of ", seen.size()));
     }
     seen[slot] = true;
-    times.slots[slot] = {sample.status, sample.t_ps, sample.energy_uj,
-                         sample.status == "ok" ? "" : sample.message};
+    times.slots[slot] = {.status = sample.status,
+                         .t_ps = sample.t_ps,
+                         .energy_uj = sample.energy_uj,
+                         .message = sample.status == "ok" ? "" : sample.message,
+                         .begin_ns = sample.t0_ns,
+                         .end_ns = sample.t1_ns};
   }
   return times;
 }

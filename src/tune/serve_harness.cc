@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
@@ -25,6 +26,10 @@ std::optional<int> DescriptorOf(const char* name) {
   int fd = -1;
   if (text == nullptr || !absl::SimpleAtoi(text, &fd) || fd < 0) return std::nullopt;
   return fd;
+}
+
+int64_t MonotonicNs() {
+  return std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
 class Server {
@@ -142,11 +147,13 @@ class Server {
       if (slot == 0) static_cast<void>(code_.run(order[0], workload));
       Json sample = {{"slot", slot}, {"status", "ok"}};
       int64_t sum_ps = 0;
+      sample["t0_ns"] = MonotonicNs();
       for (int64_t call = 0; call < calls && sample["status"] == "ok"; ++call) {
         const auto time_ps = code_.run(order[slot], workload);
         if (!time_ps.ok()) sample.update(Failed(time_ps.status(), "runtime_error"));
         sum_ps += time_ps.value_or(0);
       }
+      sample["t1_ns"] = MonotonicNs();
       if (sample["status"] == "ok") sample["t_ps"] = std::max<int64_t>(1, sum_ps / calls);
       samples.push_back(std::move(sample));
     }

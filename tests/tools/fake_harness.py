@@ -59,6 +59,22 @@ def misbehave(mode):
     return "ok"
 
 
+def timed_calls(request, slot, sleep_s):
+    """After the untimed one, of which those that are slow at first take half a second."""
+    if slot == 0 and "slow-first" in options:
+        time.sleep(0.5)
+        if "slot-again" in options:
+            answer(type="slot", request=request["request"], slot=slot)
+    t0_ns = time.monotonic_ns()
+    for _ in range(request["calls"] if sleep_s else 0):
+        time.sleep(sleep_s)
+    t1_ns = time.monotonic_ns()
+    noted(f"calls {request['order'][slot]} {t1_ns - t0_ns}")
+    if "stamps" in options:
+        return {"t0_ns": t0_ns, "t1_ns": t1_ns}
+    return {"t0_ns": 1, "t1_ns": 2} if "stamps-of-another-clock" in options else {}
+
+
 def run_round(request):
     order = request["order"]
     noted(f"round {request['batch']} {request['round']} {len(order)}")
@@ -79,8 +95,8 @@ def run_round(request):
             noted("stalls")  # the machine stands still, once
             time.sleep(2.5)
         status = mode.removeprefix("status-") if mode.startswith("status-") else "ok"
-        time.sleep(params[variant].get("sleep_s", 0))
-        sample = {"slot": slot, "status": status, "message": mode}
+        stamps = timed_calls(request, slot, params[variant].get("sleep_s", 0))
+        sample = {"slot": slot, "status": status, "message": mode, **stamps}
         if status == "ok":
             sample["t_ps"] = time_ps(variant, request["batch"], request["round"], slot)
             if "energy" in options:

@@ -1,7 +1,9 @@
 // A harness in C++ for test_tune: times are what the parameters say.
+#include <chrono>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <thread>
 
 #include "xplane_time/harness.h"
 
@@ -24,6 +26,12 @@ int main() {
                  const std::string& /*workload*/) -> absl::StatusOr<int64_t> {
     const nlohmann::json& params = variants[variant];
     if (params.contains("fails")) return absl::InternalError("illegal address");
+    if (params.contains("sleep_ms")) {
+      const auto begin = std::chrono::steady_clock::now();
+      std::this_thread::sleep_for(std::chrono::milliseconds(params["sleep_ms"].get<int64_t>()));
+      const std::chrono::nanoseconds took = std::chrono::steady_clock::now() - begin;
+      return took.count() * 1000;
+    }
     return params.value("cost", int64_t{100}) * 1000 + ++runs * 7919 % 13;
   };
   return xplane_time::ServeHarness(code);

@@ -172,6 +172,14 @@ class Loop(TuneTest):
                          ("compile_error", "wrong_result"))
         picked = next(row for row in done.json["variants"] if row["id"] == done.json["pick"])
         self.assertEqual(picked["params"], {"cost": 100})
+        self.write("space.json", space({"sleep_ms": 300}, {"sleep_ms": 301}))
+        done = run("tune", "space.json", "--objective", "energy", "--power-source", "constant:100",
+                   "--budget-runs", 2, "--format", "json", "--", os.environ["HARNESS_PROBE"],
+                   cwd=self.at, env=self.environment)
+        for row in done.json["variants"]:  # of the timed call, not of the untimed one before too
+            took_s, from_energy_s = row["typical_ps"] / 1e12, row["typical_uj"] / 100e6
+            self.assertGreaterEqual(from_energy_s, took_s * 0.999)
+            self.assertLess(from_energy_s, took_s + 0.25)
         alone = subprocess.run([os.environ["HARNESS_PROBE"]], capture_output=True, check=False)
         self.assertEqual((alone.returncode, b"needs a driver" in alone.stderr), (64, True))
 

@@ -207,9 +207,53 @@ class Energy(TuneTest):
         found = self.result(*variants, options=sensor)
         picked = next(row for row in found["variants"] if row["id"] == found["pick"])
         self.assertEqual(picked["params"], variants[0])
-        joules = [float(row["energy_uj"]) / 1e6 for row in self.rounds()
-                  if row["variant"] == found["pick"]]
-        self.assertGreater(min(joules), 10)
+        self.assertGreater(min(self.energies_uj(found["pick"])), 5e6)
+
+    def energies_uj(self, variant=None):
+        return [int(row["energy_uj"]) for row in self.rounds()
+                if row["energy_uj"] and variant in (None, row["variant"])]
+
+    def took_s(self):
+        """What timed calls took by the harness's own clock, by variant."""
+        took = {}
+        for line in self.log.read_text().splitlines():
+            if line.startswith("calls "):
+                _, variant, took_ns = line.split()
+                took.setdefault(variant, []).append(int(took_ns) / 1e9)
+        return took
+
+    def few_energies(self, *harness, calls=1):
+        """Of two variants, at 100 W: rows of the store. The untimed run takes half a second."""
+        self.log.write_text("")
+        done = self.tune({"sleep_s": 0.1}, {"sleep_s": 0.12}, harness=("slow-first", *harness),
+                         options=("--objective", "energy", "--power-source", "constant:100",
+                                  "--budget-runs", 4, "--calls", calls))
+        self.assertIn(done.code, (0, 11, 12), done.message)
+        rows = [row for row in self.rounds() if row["energy_uj"]]
+        self.assertEqual(len(rows), 4)
+        return rows
+
+    def test_energy_is_that_of_the_timed_calls(self):
+        for calls in (1, 4):
+            for row in self.few_energies("stamps", calls=calls):
+                expected = [1e8 * took_s / calls for took_s in self.took_s()[row["variant"]]]
+                nearest = min(abs(int(row["energy_uj"]) - each) for each in expected)
+                self.assertLess(nearest, 2, (row, expected))  # microjoules: both are rounded
+
+    def test_without_stamps_energy_is_from_the_last_slot_message_on(self):
+        for row in self.few_energies("slot-again"):
+            longest_s = max(self.took_s()[row["variant"]])
+            self.assertLess(int(row["energy_uj"]), 1e8 * (longest_s + 0.4), row)
+        for row in self.few_energies("stamps-of-another-clock"):
+            self.assertGreater(int(row["energy_uj"]), 10e6)
+
+    def test_a_run_that_is_too_short_for_its_energy_says_how_many_calls_make_one(self):
+        done = self.tune({"sleep_s": 0.001}, {"sleep_s": 0.002}, harness=("stamps",),
+                         options=("--objective", "energy", "--power-source", "constant:100"))
+        self.assertEqual(done.code, 69, done.message)
+        self.assertRegex(done.message, r"the timed run of v\w+, [1-9][0-9.]* ms, has no energy: "
+                                       r"energies are of 50 ms and more; .*--calls \d+ makes one "
+                                       r"\(now 1\)")
 
     def test_no_round_without_energy_is_stored(self):
         variants = ({"cost": 100, "energy": 30}, {"cost": 120, "energy": 10})

@@ -8,18 +8,22 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "power/clocks.h"
 #include "tests/read/temp_dir.h"
 
 namespace xplane_time {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 struct FakeHarness : Harness {
   std::string device = "cpu:0";
   std::optional<int64_t> energy_uj;
   size_t rounds = 0;
   std::chrono::milliseconds takes{60};
+  std::chrono::milliseconds untimed{0};  // before; not 0: it says when the calls were timed
+  std::vector<int64_t> timed_ns = {};    // how long the calls of each round took
 
   absl::StatusOr<HarnessInfo> Hello() override {
     return HarnessInfo{.name = "fake", .device = device, .device_class = "fake"};
@@ -31,10 +35,17 @@ struct FakeHarness : Harness {
   absl::StatusOr<RoundTimes> RunRound(int64_t, int64_t, std::string_view,
                                       std::span<const Configuration* const> order) override {
     ++rounds;
+    std::this_thread::sleep_for(untimed);
+    const int64_t begin_ns = power::MonotonicNow();
     std::this_thread::sleep_for(takes);
+    const int64_t end_ns = power::MonotonicNow();
+    timed_ns.push_back(end_ns - begin_ns);
     RoundTimes times;
     for (size_t i = 0; i < order.size(); ++i) {
       times.slots.push_back({.t_ps = 1000, .energy_uj = energy_uj});
+      if (untimed.count() == 0) continue;
+      times.slots.back().begin_ns = begin_ns;
+      times.slots.back().end_ns = end_ns;
     }
     return times;
   }
@@ -89,17 +100,34 @@ TEST_F(EnergyHarnessTest, SensorsMeasureEachSlotOfCalls) {
   for (const SlotTime& slot : of_ten->slots) EXPECT_GE(slot.energy_uj.value_or(0), 200'000);
 }
 
-TEST_F(EnergyHarnessTest, WhatIsAroundAShortRunIsNoEnergyOfIt) {
-  inner_.takes = std::chrono::milliseconds(1);
+TEST_F(EnergyHarnessTest, EnergyIsThatOfTheTimedCalls) {
+  inner_.untimed = std::chrono::milliseconds(300);
+  for (const int64_t calls : {1, 4}) {
+    inner_.timed_ns.clear();
+    const auto times = Round({.sources = {"constant:100"}}, calls);
+    ASSERT_TRUE(times.ok()) << times.status();
+    for (size_t slot = 0; slot < 2; ++slot) {
+      const double expected_uj =
+          1e-1 * static_cast<double>(inner_.timed_ns[slot + 1]) / static_cast<double>(calls);
+      EXPECT_NEAR(static_cast<double>(*times->slots[slot].energy_uj), expected_uj, 2);
+    }
+  }
+}
+
+TEST_F(EnergyHarnessTest, AShortRunHasNoEnergy) {
+  inner_.takes = std::chrono::milliseconds(0);
+  inner_.untimed = std::chrono::milliseconds(1);
   const auto times = Round({.sources = {"constant:100"}});
   EXPECT_TRUE(absl::IsUnavailable(times.status()));
-  EXPECT_THAT(times.status().message(), HasSubstr("too short for its energy"));
+  EXPECT_THAT(times.status().message(), HasSubstr("energies are of 50 ms and more"));
+  EXPECT_THAT(times.status().message(), Not(HasSubstr(" 0 ms")));
 }
 
 TEST_F(EnergyHarnessTest, ACounterThatDoesNotMoveIsNoEnergy) {
   const auto times = Round(Rapl());
   EXPECT_TRUE(absl::IsUnavailable(times.status()));
-  EXPECT_THAT(times.status().message(), HasSubstr("too short for its energy"));
+  EXPECT_THAT(times.status().message(), HasSubstr("the timed run of one"));
+  EXPECT_THAT(times.status().message(), HasSubstr("has no energy: "));
   EXPECT_THAT(times.status().message(), HasSubstr("--calls"));
 }
 

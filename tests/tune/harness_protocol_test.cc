@@ -41,12 +41,14 @@ TEST(ParseAnswer, PreparedVerifiedAndSlot) {
 TEST(ParseAnswer, ResultWithSamplesOrTrace) {
   const auto samples = std::get<ResultAnswer>(*ParseAnswer(
       R"({"v":1,"type":"result","request":1,"status":"ok","throttled":true,"notes":{"mhz":1},)"
-      R"("samples":[{"slot":0,"status":"ok","t_ps":5,"energy_uj":2},{"slot":1,"status":"timeout"}]})"));
+      R"("samples":[{"slot":0,"status":"ok","t_ps":5,"energy_uj":2,"t0_ns":3,"t1_ns":9},{"slot":1,"status":"timeout"}]})"));
   EXPECT_TRUE(samples.throttled);
   EXPECT_EQ(samples.notes_json, R"({"mhz":1})");
   ASSERT_EQ(samples.samples.size(), 2u);
   EXPECT_EQ(samples.samples[0].t_ps, 5);
   EXPECT_EQ(samples.samples[0].energy_uj, 2);
+  EXPECT_EQ(samples.samples[0].t0_ns, 3);
+  EXPECT_EQ(samples.samples[0].t1_ns, 9);
   EXPECT_FALSE(samples.samples[1].t_ps.has_value());
   const auto trace = std::get<ResultAnswer>(*ParseAnswer(
       R"({"v":1,"type":"result","request":1,"status":"ok","trace":{"base64":"CgUKAw=="}})"));
