@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "options_parts.h"
+#include "output/columns.h"
 #include "output/text.h"
 #include "timing/filters.h"
 #include "version_text.h"
@@ -79,20 +80,28 @@ class NarrowFormatter : public CLI::Formatter {
     if (!is_positional && !option->get_type_name().empty()) {
       absl::StrAppend(&text, " ", Value(option));
     }
+    return InColumns(std::move(text), option->get_description());
+  }
+
+  std::string make_subcommand(const CLI::App* command) const override {
+    return InColumns("  " + command->get_name(), command->get_description());
+  }
+
+ private:
+  static constexpr size_t kWidth = 80, kColumn = 22;
+
+  static std::string InColumns(std::string text, const std::string& description) {
     if (text.size() + 1 < kColumn) {
       text.append(kColumn - text.size(), ' ');
     } else {
       text.append(1, '\n').append(kColumn, ' ');
     }
-    for (char c : output::Wrap(option->get_description(), kWidth - kColumn, 0)) {
+    for (char c : output::Wrap(description, kWidth - kColumn, 0)) {
       text.append(1, c);
       if (c == '\n') text.append(kColumn, ' ');
     }
     return text + "\n";
   }
-
- private:
-  static constexpr size_t kWidth = 80, kColumn = 22;
 
   // "NS" of "NS:NONNEGATIVE": the checks are told in the description.
   static std::string Value(const CLI::Option* option) {
@@ -134,6 +143,16 @@ void AddOutput(Command command, CLI::App* app, Options* o, Texts* t) {
       ->check(CountValidator())
       ->type_name("N")
       ->group(kOut);
+  app->add_flag("--wide", o->output.wide,
+                "Tables: every column, no name shortened, however wide the lines get")
+      ->group(kOut);
+  if (command != Command::kEvents) {
+    app->add_option("--columns", t->columns,
+                    "Tables: only these columns after the first, as median,runs; a wrong name "
+                    "lists them")
+        ->type_name("NAMES")
+        ->group(kOut);
+  }
   app->add_option("--color", t->color, "auto, always or never; NO_COLOR is honoured")
       ->check(CLI::IsMember({"auto", "always", "never"}))
       ->type_name("WHEN")
@@ -258,6 +277,22 @@ void BuildApp(CLI::App* app, Options* options, Texts* texts) {
 
 When ParseWhen(const std::string& text) {
   return text == "always" ? When::kAlways : text == "never" ? When::kNever : When::kAuto;
+}
+
+// --columns, which only tables have.
+std::string ConvertColumns(const Texts& t, const CLI::App& app, Options* o) {
+  const CLI::Option* given = app.get_subcommands()[0]->get_option_no_throw("--columns");
+  if (given == nullptr || given->count() == 0) return "";
+  const bool table = Decides(o->command) ? o->decide.format == DecisionFormat::kTable ||
+                                               o->decide.format == DecisionFormat::kMarkdown
+                                         : o->output.format == Format::kTable ||
+                                               o->output.format == Format::kMarkdown;
+  if (!table) return "--columns is for tables and Markdown; the other formats have every field";
+  const bool samples = o->command == Command::kFunctions && o->samples;
+  auto columns = output::ParseColumns(samples ? "samples" : CommandName(o->command), t.columns);
+  if (!columns.ok()) return std::string(columns.status().message());
+  o->output.columns = *std::move(columns);
+  return "";
 }
 
 // Turns texts into values. An error message where they do not fit.
@@ -410,6 +445,7 @@ Parsed ParseCommandLine(int argc, char** argv) {
     return parsed;
   }
   parsed.error = Convert(texts, &options);
+  if (parsed.error.empty()) parsed.error = ConvertColumns(texts, app, &options);
   if (parsed.error.empty()) {
     parsed.error = ConvertCompat(*app.get_subcommands()[0], texts, &options);
   }

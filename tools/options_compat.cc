@@ -17,10 +17,10 @@ void AddCompat(CLI::App* app, Texts* t) {
 
 std::string ConvertCompat(const CLI::App& command, const Texts& t, Options* o) {
   if (t.compat.empty()) return "";
-  constexpr std::array<const char*, 17> kMeaningless = {
+  constexpr std::array<const char*, 18> kMeaningless = {
       "--function", "--exclude",      "--scope",      "--id-pattern", "--metric",  "--clock",
       "--trim",     "--skip-runs",    "--tolerance",  "--sort",       "--samples", "--by-id",
-      "--reader",   "--min-duration", "--max-events", "--prefix",     "--top"};
+      "--reader",   "--min-duration", "--max-events", "--prefix",     "--top",     "--columns"};
   for (const char* name : kMeaningless) {
     const std::string_view option = name;
     const bool of_ejkernel = option == "--min-duration" || option == "--max-events";

@@ -23,7 +23,7 @@ namespace xplane_time::tools {
 // Options read as text and converted after parsing.
 struct Texts {
   std::string format, unit = "auto", metric = "active", clock = "auto", trim = "none",
-                      reader = "wire", color = "auto", progress = "auto", within, compat;
+                      reader = "wire", color = "auto", progress = "auto", within, compat, columns;
   std::optional<double> min_duration_ns;
   // compare, pick
   std::string min_effect = "1%", max_mde = "5%", alpha, offset_std, drift_std = "2%",

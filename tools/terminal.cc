@@ -11,6 +11,8 @@
 #include <string_view>
 #include <system_error>
 
+#include "absl/strings/numbers.h"
+
 namespace xplane_time::tools {
 namespace {
 
@@ -29,19 +31,26 @@ bool LocaleIsUtf8() {
   return false;
 }
 
+// COLUMNS where it is a sane number; 0: not.
+int ColumnsVariable() {
+  constexpr int kMost = 10'000;
+  int columns = 0;
+  const std::string_view text = Environment("COLUMNS");
+  return absl::SimpleAtoi(absl::string_view(text.data(), text.size()), &columns) && columns > 0
+             ? std::min(columns, kMost)
+             : 0;
+}
+
 }  // namespace
 
 void AdaptToTerminal(const Options& options, output::OutputOptions* output) {
-  constexpr int kNarrowest = 40, kUsual = 80;
+  constexpr int kUsual = 80;
   const bool terminal = options.output_path.empty() && isatty(STDOUT_FILENO) == 1;
   winsize size = {};
-  if (terminal && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) {
-    output->width = std::max<int>(kNarrowest, size.ws_col);
-  }
-  if (!terminal && options.output_path.empty()) {
-    output->width = std::max(kNarrowest, std::atoi(std::string(Environment("COLUMNS")).c_str()));
-    if (Environment("COLUMNS").empty()) output->width = kUsual;
-  }
+  int columns = 0;
+  if (terminal && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0) columns = size.ws_col;
+  if (!terminal && options.output_path.empty()) columns = ColumnsVariable();
+  output->width = columns > 0 ? columns : kUsual;
   const bool plain = !Environment("NO_COLOR").empty() || Environment("TERM") == "dumb";
   output->color =
       options.color == When::kAlways || (options.color == When::kAuto && terminal && !plain);

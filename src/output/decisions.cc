@@ -2,6 +2,8 @@
 
 #include <cmath>
 
+#include "absl/strings/str_format.h"
+#include "output/columns.h"
 #include "output/interchange.h"
 #include "output/page.h"
 #include "output/text.h"
@@ -21,8 +23,9 @@ std::string PageText(const Explanation& explanation, const Section& section,
   return std::move(page).Take();
 }
 
-std::string MarkdownText(const Explanation& explanation, const Section& section,
-                         const std::vector<std::string>& notes) {
+std::string MarkdownText(const Explanation& explanation, Section section,
+                         const std::vector<std::string>& notes, const OutputOptions& options) {
+  ChooseColumns(options.columns, &section.grid);
   std::string out = "### " + MarkdownCell(explanation.verdict) + "\n\n";
   for (const std::string& reason : explanation.reasons) {
     out.append(MarkdownCell(reason)).append("\n");
@@ -48,8 +51,11 @@ std::string PercentText(double share) {
 }
 
 std::string ChangeText(double ratio) {
+  constexpr double kMostDigits = 1e6;  // beyond it the size is all that is of use
   const double percent = (ratio - 1) * 100;
-  const std::string text = FormatFixed(percent, std::abs(percent) >= 9.95 ? 1 : 2);
+  const std::string text = std::abs(percent) >= kMostDigits
+                               ? absl::StrFormat("%.1e", percent)
+                               : FormatFixed(percent, std::abs(percent) >= 9.95 ? 1 : 2);
   return percent > 0 ? "+" + text : text;
 }
 
@@ -62,7 +68,7 @@ std::string RenderComparison(const Comparison& comparison, const OutputOptions& 
       return ComparisonCsv(comparison);
     case DecisionFormat::kMarkdown:
       return MarkdownText(ExplainComparison(comparison), ComparisonSection(comparison, options),
-                          comparison.notes);
+                          comparison.notes, options);
     case DecisionFormat::kJunit:
       return JunitXml("xplane-time compare", InterchangeRows(comparison));
     case DecisionFormat::kBenchmark:
@@ -84,7 +90,8 @@ std::string RenderChoice(const PickResult& choice, const OutputOptions& options,
     case DecisionFormat::kCsv:
       return ChoiceCsv(choice);
     case DecisionFormat::kMarkdown:
-      return MarkdownText(ExplainChoice(choice), ChoiceSection(choice, options), choice.notes);
+      return MarkdownText(ExplainChoice(choice), ChoiceSection(choice, options), choice.notes,
+                          options);
     case DecisionFormat::kJunit:
       return JunitXml("xplane-time pick", InterchangeRows(choice));
     case DecisionFormat::kBenchmark:

@@ -165,6 +165,7 @@ EventWriter::EventWriter(const OutputOptions& options, std::vector<std::string> 
                          Sink sink)
     : format_(options.format),
       width_(static_cast<size_t>(std::max(options.width, 20))),
+      wide_(options.wide),
       ellipsis_(options.unicode ? "…" : "..."),
       stat_names_(std::move(stat_names)),
       sink_(std::move(sink)) {
@@ -299,10 +300,11 @@ namespace {
 
 struct TableCells {
   std::string_view ellipsis;
-  std::string line;
+  bool wide = false;  // nothing is shortened: a long text moves what is right of it
+  std::string line = {};
   void Add(std::string_view text, size_t width, bool right) {
-    const std::string shown = ShortenMiddle(text, width, ellipsis);
-    const size_t padding = width - DisplayWidth(shown);
+    const std::string shown = wide ? std::string(text) : ShortenMiddle(text, width, ellipsis);
+    const size_t padding = width - std::min(width, DisplayWidth(shown));
     if (!line.empty()) line.append("  ");
     if (right) line.append(padding, ' ');
     line.append(shown);
@@ -317,7 +319,7 @@ struct TableCells {
 }  // namespace
 
 void EventWriter::BeginTable() {
-  TableCells cells = {ellipsis_, ""};
+  TableCells cells = {ellipsis_, wide_};
   cells.Add("plane", kPlaneWidth, false);
   cells.Add("line", kLineWidth, false);
   cells.Add("name", name_width_, false);
@@ -342,7 +344,7 @@ void EventWriter::TableRow(const EventRow& row) {
     const bool number = value.text.empty();
     if (number) taken += std::max(stats.back().size(), kStatWidth) - kStatWidth;
   }
-  TableCells cells = {ellipsis_, ""};
+  TableCells cells = {ellipsis_, wide_};
   cells.Add(Printable(row.plane), kPlaneWidth, false);
   cells.Add(Printable(row.line), kLineWidth, false);
   cells.Add(name, name_width_ - std::min(taken, name_width_ - kFewestOfName), false);

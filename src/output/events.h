@@ -65,6 +65,7 @@ class EventWriter {
 
   const Format format_;
   const size_t width_;
+  const bool wide_;
   const std::string_view ellipsis_;
   std::vector<std::string> stat_names_;
   std::vector<std::string> stat_keys_;  // JSON: the names, quoted

@@ -1,6 +1,7 @@
 #include "output/grid.h"
 
 #include <algorithm>
+#include <map>
 
 #include "output/text.h"
 
@@ -8,8 +9,9 @@ namespace xplane_time::output {
 namespace {
 
 constexpr size_t kGap = 2;         // spaces between columns
-constexpr size_t kLeastWidth = 4;  // of the flexible column, at any price
+constexpr size_t kLeastWidth = 8;  // of the flexible column, at any price
 constexpr size_t kLeastText = 12;  // of other texts
+constexpr size_t kLeastName = 4;   // before the number of one that is shown like another
 
 struct Sized {
   const Column* column;
@@ -19,6 +21,7 @@ struct Sized {
 std::vector<Sized> NaturalWidths(const Grid& grid) {
   std::vector<Sized> out;
   for (const Column& column : grid.columns) {
+    if (column.hidden) continue;
     size_t width = DisplayWidth(column.header);
     for (const std::string& cell : column.cells) width = std::max(width, DisplayWidth(cell));
     out.push_back({&column, width});
@@ -32,57 +35,129 @@ size_t TotalWidth(const std::vector<Sized>& columns) {
   return total;
 }
 
-// Takes up to `excess` columns from the flexible columns, the last one first; none gets
-// narrower than its flex_width (or kLeastWidth, where that is to be ignored).
-void Shrink(size_t excess, bool ignore_flex_width, std::vector<Sized>* columns) {
-  for (auto it = columns->rbegin(); it != columns->rend() && excess > 0; ++it) {
-    if (it->column->flex_width == 0) continue;
-    const size_t least = ignore_flex_width ? kLeastWidth : it->column->flex_width;
-    const size_t taken = it->width > least ? std::min(excess, it->width - least) : 0;
-    it->width -= taken;
-    excess -= taken;
+// The narrowest that a column gets before others are dropped for it.
+size_t LeastWidth(const Sized& sized, bool at_any_price) {
+  const Column& column = *sized.column;
+  size_t least = sized.width;
+  if (column.flex_width != 0) {
+    least = at_any_price ? std::min(column.flex_width, kLeastWidth) : column.flex_width;
+  } else if (at_any_price && !column.right) {
+    least = kLeastText;
   }
+  return std::min(least, sized.width);
 }
 
-size_t LeastTotal(const std::vector<Sized>& columns) {
+size_t LeastTotal(const std::vector<Sized>& columns, bool at_any_price) {
   std::vector<Sized> least = columns;
-  Shrink(TotalWidth(least), /*ignore_flex_width=*/false, &least);
+  for (Sized& sized : least) sized.width = LeastWidth(sized, at_any_price);
   return TotalWidth(least);
 }
 
-void DropUntilFits(size_t width, std::vector<Sized>* columns, std::vector<std::string>* dropped) {
-  while (LeastTotal(*columns) > width) {
-    const auto victim =
-        std::max_element(columns->begin(), columns->end(), [](const Sized& a, const Sized& b) {
-          return a.column->drop <= b.column->drop;  // of equals the last one
-        });
-    if (victim == columns->end() || victim->column->drop == 0) return;
-    dropped->push_back(victim->column->header);
-    columns->erase(victim);
+void Drop(size_t victim, std::vector<Sized>* columns, std::vector<std::string>* dropped) {
+  dropped->push_back((*columns)[victim].column->header);
+  // Not erase(): where one element is left, g++ 12 warns of its moving.
+  std::rotate(columns->begin() + static_cast<std::ptrdiff_t>(victim),
+              columns->begin() + static_cast<std::ptrdiff_t>(victim) + 1, columns->end());
+  columns->pop_back();
+}
+
+// Those that may go, the highest `drop` first, of equals the last one.
+void DropSpare(size_t width, std::vector<Sized>* columns, std::vector<std::string>* dropped) {
+  while (LeastTotal(*columns, /*at_any_price=*/false) > width) {
+    size_t victim = 0;
+    for (size_t i = 0; i < columns->size(); ++i) {
+      if ((*columns)[i].column->drop >= (*columns)[victim].column->drop) victim = i;
+    }
+    if (columns->empty() || (*columns)[victim].column->drop == 0) return;
+    Drop(victim, columns, dropped);
   }
 }
 
-// At any price: texts that are not flexible are cut, then numbers go, whole, the last one first.
-void MakeFit(size_t width, std::vector<Sized>* columns, std::vector<std::string>* dropped) {
-  for (auto it = columns->rbegin(); it != columns->rend(); ++it) {
-    const size_t total = TotalWidth(*columns);
-    if (total <= width) return;
-    if (it->column->right || it->width <= kLeastText) continue;
-    it->width -= std::min(total - width, it->width - kLeastText);
-  }
-  for (size_t i = columns->size(); i-- > 1 && TotalWidth(*columns) > width;) {
-    if (!(*columns)[i].column->right) continue;
-    dropped->emplace_back((*columns)[i].column->header);
-    std::rotate(columns->begin() + static_cast<std::ptrdiff_t>(i),
-                columns->begin() + static_cast<std::ptrdiff_t>(i) + 1, columns->end());
-    columns->pop_back();
+// All but the first, the last number first.
+void DropAny(size_t width, std::vector<Sized>* columns, std::vector<std::string>* dropped) {
+  while (columns->size() > 1 && LeastTotal(*columns, /*at_any_price=*/true) > width) {
+    size_t victim = columns->size() - 1;
+    while (victim > 0 && !(*columns)[victim].column->right) --victim;
+    Drop(victim > 0 ? victim : columns->size() - 1, columns, dropped);
   }
 }
 
-void AppendCell(const std::string& cell, const Sized& sized, std::string_view ellipsis,
-                std::string* line) {
-  const std::string shown = ShortenMiddle(cell, sized.width, ellipsis);
-  const size_t padding = sized.width - DisplayWidth(shown);
+// Takes what is too much from the columns that may give it, the last one first.
+void Shrink(size_t width, bool at_any_price, std::vector<Sized>* columns) {
+  size_t total = TotalWidth(*columns);
+  for (auto it = columns->rbegin(); it != columns->rend() && total > width; ++it) {
+    const size_t taken = std::min(total - width, it->width - LeastWidth(*it, at_any_price));
+    it->width -= taken;
+    total -= taken;
+  }
+  const bool alone = columns->size() == 1 && !columns->front().column->right;
+  if (at_any_price && alone) columns->front().width = std::min(columns->front().width, width);
+}
+
+// Texts that differ and are shown alike; each with the rows that have it.
+using Alike = std::map<std::string_view, std::vector<size_t>>;
+
+std::vector<Alike> ShownAlike(const std::vector<std::string>& cells,
+                              const std::vector<std::string>& shown) {
+  std::map<std::string_view, Alike> by_text;
+  for (size_t i = 0; i < cells.size(); ++i) by_text[shown[i]][cells[i]].push_back(i);
+  std::vector<Alike> groups;
+  for (auto& [text, alike] : by_text) {
+    if (alike.size() > 1) groups.push_back(std::move(alike));
+  }
+  return groups;
+}
+
+// How many columns the texts of a group have in common at their beginning, or at their end.
+size_t CommonColumns(const Alike& alike, bool at_end) {
+  const std::string_view first = alike.begin()->first;
+  size_t common = first.size();
+  for (const auto& [text, rows] : alike) {
+    size_t same = 0;
+    const size_t most = std::min(common, text.size());
+    while (same < most && (at_end ? text[text.size() - 1 - same] == first[first.size() - 1 - same]
+                                  : text[same] == first[same])) {
+      ++same;
+    }
+    common = same;
+  }
+  return DisplayWidth(at_end ? first.substr(first.size() - common) : first.substr(0, common));
+}
+
+// Shortens, and keeps apart what differs.
+std::vector<std::string> FitCells(const Column& column, size_t width, std::string_view ellipsis,
+                                  bool* numbered) {
+  std::vector<std::string> shown;
+  for (const std::string& cell : column.cells) {
+    shown.push_back(column.words ? ShortenWords(cell, width, ellipsis)
+                                 : ShortenMiddle(cell, width, ellipsis));
+  }
+  if (column.flex_width == 0 || column.words) return shown;
+  for (const bool at_end : {false, true}) {
+    for (const Alike& alike : ShownAlike(column.cells, shown)) {
+      const size_t common = CommonColumns(alike, at_end);
+      for (const auto& [text, rows] : alike) {
+        const size_t at = at_end ? DisplayWidth(text) - common : common;
+        for (size_t row : rows) shown[row] = ShortenAround(text, width, ellipsis, at);
+      }
+    }
+  }
+  for (const Alike& alike : ShownAlike(column.cells, shown)) {
+    size_t number = 0;
+    for (const auto& [text, rows] : alike) {
+      const std::string suffix = "#" + std::to_string(++number);
+      if (suffix.size() + kLeastName > width) break;
+      *numbered = true;
+      for (size_t row : rows) {
+        shown[row] = ShortenMiddle(text, width - suffix.size(), ellipsis) + suffix;
+      }
+    }
+  }
+  return shown;
+}
+
+void AppendCell(const std::string& shown, const Sized& sized, std::string* line) {
+  const size_t padding = sized.width - std::min(sized.width, DisplayWidth(shown));
   if (sized.column->right) line->append(padding, ' ');
   line->append(shown);
   if (!sized.column->right) line->append(padding, ' ');
@@ -98,21 +173,22 @@ std::string TrimRight(std::string line) {
 GridText LayOut(const Grid& grid, size_t width, std::string_view ellipsis) {
   GridText text;
   std::vector<Sized> columns = NaturalWidths(grid);
-  DropUntilFits(width, &columns, &text.dropped);
-  for (const bool ignore_flex_width : {false, true}) {
-    const size_t total = TotalWidth(columns);
-    if (total > width) Shrink(total - width, ignore_flex_width, &columns);
-  }
-  MakeFit(width, &columns, &text.dropped);
-  for (size_t row = 0; row <= grid.rows(); ++row) {
-    std::string line;
-    for (size_t i = 0; i < columns.size(); ++i) {
-      const Column& column = *columns[i].column;
-      if (i > 0) line.append(kGap, ' ');
-      AppendCell(row == 0 ? column.header : column.cells[row - 1], columns[i], ellipsis, &line);
+  DropSpare(width, &columns, &text.dropped);
+  Shrink(width, /*at_any_price=*/false, &columns);
+  DropAny(width, &columns, &text.dropped);
+  Shrink(width, /*at_any_price=*/true, &columns);
+  std::vector<std::string> lines(grid.rows() + 1);
+  for (size_t i = 0; i < columns.size(); ++i) {
+    const Column& column = *columns[i].column;
+    const auto cells = FitCells(column, columns[i].width, ellipsis, &text.numbered);
+    for (size_t row = 0; row < lines.size(); ++row) {
+      if (i > 0) lines[row].append(kGap, ' ');
+      AppendCell(
+          row == 0 ? ShortenMiddle(column.header, columns[i].width, ellipsis) : cells[row - 1],
+          columns[i], &lines[row]);
     }
-    text.lines.push_back(TrimRight(ShortenMiddle(line, width, ellipsis)));
   }
+  for (std::string& line : lines) text.lines.push_back(TrimRight(std::move(line)));
   return text;
 }
 
@@ -120,12 +196,14 @@ std::string MarkdownGrid(const Grid& grid) {
   if (grid.columns.empty()) return "";
   std::string out, rule;
   for (const Column& column : grid.columns) {
+    if (column.hidden) continue;
     out.append("| ").append(MarkdownCell(column.header)).append(" ");
     rule.append(column.right ? "| ---: " : "| --- ");
   }
   out.append("|\n").append(rule).append("|\n");
   for (size_t row = 0; row < grid.rows(); ++row) {
     for (const Column& column : grid.columns) {
+      if (column.hidden) continue;
       const std::string& cell = column.cells[row];
       const std::string shown =
           column.name && cell != "-" ? MarkdownCode(cell) : MarkdownCell(cell);

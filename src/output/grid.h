@@ -3,8 +3,10 @@
 // Enters: cells as printable UTF-8 and a description of the columns. Leaves: lines.
 // Where the lines would be too wide, the flexible column gives way in its middle down
 // to its least width, then columns are dropped, the highest `drop` first, then the
-// flexible column goes below its least width, then other texts do, then the last numbers are
-// dropped: a number is never cut.
+// flexible column goes below its least width, then other texts do, then the last columns are
+// dropped, numbers first: a number is never cut, and the first column stays at any width.
+// Cells that differ are shown differently: where their ends are alike the part in which they
+// differ stays too, and where that does not do they are numbered.
 //
 //   function    runs  median us       <- right-aligned numbers
 //   jit_dot        3     611.00
@@ -23,7 +25,9 @@ struct Column {
   bool right = false;     // right-aligned
   bool name = false;      // the producer's text: a code span in Markdown
   size_t flex_width = 0;  // not 0: may be shortened in the middle, down to this width
+  bool words = false;     // flexible: is shortened between its words
   int drop = 0;           // 0: stays
+  bool hidden = false;    // says nothing new: shown only where it is asked for
   std::vector<std::string> cells = {};
 };
 
@@ -36,6 +40,7 @@ struct Grid {
 struct GridText {
   std::vector<std::string> lines;    // the header first; no trailing spaces
   std::vector<std::string> dropped;  // headers of the columns that did not fit
+  bool numbered = false;             // some cells end in #1, #2: all that tells them apart
 };
 
 GridText LayOut(const Grid& grid, size_t width, std::string_view ellipsis);

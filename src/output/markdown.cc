@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "output/columns.h"
 #include "output/sections.h"
 #include "output/text.h"
 
@@ -16,7 +17,8 @@ void AppendList(const std::vector<std::string>& lines, std::string* out) {
   for (const std::string& line : lines) out->append("- ").append(MarkdownCell(line)).append("\n");
 }
 
-void AppendSection(const Section& section, std::string* out) {
+void AppendSection(Section section, const OutputOptions& options, std::string* out) {
+  ChooseColumns(options.columns, &section.grid);
   if (!out->empty()) out->push_back('\n');
   out->append("### ").append(MarkdownCell(section.title)).append("\n");
   if (section.grid.rows() > 0) out->append("\n").append(MarkdownGrid(section.grid));
@@ -47,9 +49,9 @@ std::string ReportMarkdown(const Report& report, const OrderedReport& rows,
   std::string out;
   AppendList(InputLines(report.inputs, kAll), &out);
   AppendList(CaptureLines(report.capture, OneCapture(report.inputs)), &out);
-  AppendSection(DeviceSection(report, options, kAll), &out);
-  AppendSection(OverviewSection(report, rows, options, most), &out);
-  AppendSection(TopKernelSection(kernels, options, most), &out);
+  AppendSection(DeviceSection(report, options, kAll), options, &out);
+  AppendSection(OverviewSection(report, rows, options, most), options, &out);
+  AppendSection(TopKernelSection(kernels, options, most), options, &out);
   AppendDiagnostics(report.diagnostics, /*or_infos=*/true, &out);
   return out;
 }
@@ -58,11 +60,12 @@ std::string FunctionsMarkdown(const Report& report, const OrderedReport& rows,
                               const OutputOptions& options, bool by_id, bool samples) {
   std::string out;
   if (samples) {
-    AppendSection(SampleSection(report.samples, options), &out);
+    AppendSection(SampleSection(report.samples, options), options, &out);
   } else if (by_id) {
-    AppendSection(FunctionSection(rows.variants, report.variants, "variants", options), &out);
+    AppendSection(VariantSection(report, rows, options), options, &out);
   } else {
-    AppendSection(FunctionSection(rows.functions, report.functions, "functions", options), &out);
+    AppendSection(FunctionSection(rows.functions, report.functions, "functions", options), options,
+                  &out);
   }
   AppendDiagnostics(report.diagnostics, /*or_infos=*/false, &out);
   return out;
@@ -71,14 +74,15 @@ std::string FunctionsMarkdown(const Report& report, const OrderedReport& rows,
 std::string KernelsMarkdown(const Report& report, const OrderedReport& rows,
                             const OutputOptions& options) {
   std::string out;
-  AppendSection(KernelSection(rows.kernels, options), &out);
+  AppendSection(KernelSection(rows.kernels, report.kernels.size(), options), options, &out);
   AppendDiagnostics(report.diagnostics, /*or_infos=*/false, &out);
   return out;
 }
 
 std::string TreeMarkdown(const TreeReport& report, const OutputOptions& options) {
   std::string out;
-  for (const Section& section : TreeSections(report, options)) AppendSection(section, &out);
+  for (const Section& section : TreeSections(report, options))
+    AppendSection(section, options, &out);
   AppendDiagnostics(report.diagnostics, /*or_infos=*/false, &out);
   return out;
 }
@@ -87,7 +91,8 @@ std::string PlanesMarkdown(const PlanesReport& report, const OutputOptions& opti
   std::string out;
   AppendList(InputLines(report.inputs, kAll), &out);
   AppendList(CaptureLines(report.capture, OneCapture(report.inputs)), &out);
-  for (const Section& section : PlaneSections(report, options)) AppendSection(section, &out);
+  for (const Section& section : PlaneSections(report, options))
+    AppendSection(section, options, &out);
   AppendDiagnostics(report.diagnostics, /*or_infos=*/false, &out);
   return out;
 }

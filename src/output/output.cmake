@@ -7,6 +7,7 @@ endforeach()
 configure_file(output/schema.cc.in ${PROJECT_BINARY_DIR}/generated/schema.cc @ONLY)
 add_library(xplane_time_output STATIC
   output/compat.cc
+  output/columns.cc
   output/csv.cc
   output/decision_csv.cc
   output/decision_json.cc

@@ -19,6 +19,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "xplane_time/planes.h"
@@ -36,10 +37,12 @@ struct OutputOptions {
   std::optional<size_t> top = {};  // rows to keep; tables of `report` default to 10
   std::string sort = {};           // a key of ordering.h; empty: total, descending
   Unit unit = Unit::kAuto;
-  int width = 80;                   // terminal columns
-  bool color = false;               // ANSI
-  Metric metric = Metric::kActive;  // the time that function tables show
-  bool unicode = true;              // bars, ellipsis and signs beyond ASCII in tables
+  int width = 80;     // terminal columns
+  bool wide = false;  // tables: every column, names at full length, whatever width
+  std::vector<std::string> columns = {};  // columns.h: only these of tables; empty: the usual ones
+  bool color = false;                     // ANSI
+  Metric metric = Metric::kActive;        // the time that function tables show
+  bool unicode = true;                    // bars, ellipsis and signs beyond ASCII in tables
 };
 
 // The whole report; CSV prints its function rows. Errors: InvalidArgument (sort).

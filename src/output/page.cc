@@ -2,18 +2,23 @@
 
 #include <algorithm>
 
+#include "output/columns.h"
 #include "output/text.h"
 
 namespace xplane_time::output {
 namespace {
 
 constexpr char kPlain[] = "\x1b[0m";
-constexpr size_t kDiagnosticWidth = 160;  // of one diagnostic, over its lines
+constexpr size_t kNarrowest = 20;
+constexpr size_t kDiagnosticWidth = 240;  // of one diagnostic, over its lines
 
+// Empty where nothing but a bar is missing.
 std::string DroppedNote(const std::vector<std::string>& dropped) {
-  std::string note = "not shown, too wide: ";
-  for (size_t i = 0; i < dropped.size(); ++i) note.append(i > 0 ? ", " : "").append(dropped[i]);
-  return note;
+  std::string names;
+  for (const std::string& header : dropped) {
+    if (!header.empty()) names.append(names.empty() ? "" : ", ").append(header);
+  }
+  return names.empty() ? "" : "not shown, too wide: " + names;
 }
 
 }  // namespace
@@ -21,14 +26,19 @@ std::string DroppedNote(const std::vector<std::string>& dropped) {
 Page::Page(const OutputOptions& options)
     : options_(options),
       signs_(Signs::For(options)),
-      width_(static_cast<size_t>(std::max(options.width, 20))) {}
+      width_(options.wide ? std::string::npos
+                          : std::max(static_cast<size_t>(std::max(options.width, 0)), kNarrowest)) {
+}
 
 size_t Page::lines() const {
   return static_cast<size_t>(std::count(text_.begin(), text_.end(), '\n'));
 }
 
 void Page::Line(std::string_view text, const char* style) {
-  const std::string shown = ShortenMiddle(text, width_, signs_.ellipsis);
+  Put(ShortenMiddle(text, width_, signs_.ellipsis), style);
+}
+
+void Page::Put(std::string_view shown, const char* style) {
   const bool styled = options_.color && style != nullptr && !shown.empty();
   if (styled) text_.append(style);
   text_.append(shown);
@@ -40,7 +50,7 @@ void Page::Wrapped(std::string_view text, const char* style) {
   const std::string wrapped = Wrap(text, width_, 2);
   for (size_t begin = 0; begin < wrapped.size();) {
     const size_t end = std::min(wrapped.find('\n', begin), wrapped.size());
-    Line(std::string_view(wrapped).substr(begin, end - begin), style);
+    Put(std::string_view(wrapped).substr(begin, end - begin), style);
     begin = end + 1;
   }
 }
@@ -49,9 +59,12 @@ void Page::Add(const Section& section, bool tell_dropped) {
   if (!text_.empty()) Line("");
   if (!section.title.empty()) Line(section.title, kBold);
   if (section.grid.rows() > 0) {
-    const GridText grid = LayOut(section.grid, width_, signs_.ellipsis);
-    for (size_t i = 0; i < grid.lines.size(); ++i) Line(grid.lines[i], i == 0 ? kDim : nullptr);
-    if (tell_dropped && !grid.dropped.empty()) Wrapped(DroppedNote(grid.dropped), kDim);
+    Grid chosen = section.grid;
+    ChooseColumns(options_.columns, &chosen);
+    const GridText grid = LayOut(chosen, width_, signs_.ellipsis);
+    for (size_t i = 0; i < grid.lines.size(); ++i) Put(grid.lines[i], i == 0 ? kDim : nullptr);
+    if (tell_dropped) Wrapped(DroppedNote(grid.dropped), kDim);
+    if (grid.numbered) Wrapped("#1, #2: different names, too long to show how; --wide does", kDim);
   }
   for (const std::string& note : section.notes) Wrapped(note, kDim);
 }
@@ -69,7 +82,8 @@ void Page::AddDiagnostics(const std::vector<DiagnosticRow>& rows, bool or_infos,
 }
 
 void Page::AddDiagnostic(const DiagnosticLine& line) {
-  const std::string text = ShortenMiddle(line.text, kDiagnosticWidth, signs_.ellipsis);
+  const std::string text =
+      options_.wide ? line.text : ShortenWords(line.text, kDiagnosticWidth, signs_.ellipsis);
   const char* style = nullptr;
   if (line.severity == "error") style = kRed;
   if (line.severity == "warning") style = kYellow;

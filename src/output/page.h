@@ -1,4 +1,5 @@
-// Page: lines of a table that fit a width, with colours where they are asked for.
+// Page: lines of a table that fit a width, with colours where they are asked for. Only a number
+// that is wider by itself sticks out; with OutputOptions::wide everything may.
 #ifndef XPLANE_TIME_SRC_OUTPUT_PAGE_H_
 #define XPLANE_TIME_SRC_OUTPUT_PAGE_H_
 
@@ -34,6 +35,7 @@ class Page {
                       size_t most = kDiagnostics);
 
  private:
+  void Put(std::string_view shown, const char* style);  // as it is
   void AddDiagnostic(const DiagnosticLine& line);
 
   const OutputOptions& options_;

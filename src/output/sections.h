@@ -67,10 +67,12 @@ std::vector<DiagnosticLine> DiagnosticLines(const std::vector<DiagnosticRow>& ro
 // each device for functions that have no combined time.
 Section OverviewSection(const Report& report, const OrderedReport& rows,
                         const OutputOptions& options, size_t most);
-// Shares are of `all`, shown or not.
+// Shares are of `all`, shown or not; how many are not is a note.
 Section FunctionSection(const std::vector<const FunctionRow*>& rows,
-                        const std::vector<FunctionRow>& all, std::string title,
+                        const std::vector<FunctionRow>& all, std::string_view what,
                         const OutputOptions& options);
+Section VariantSection(const Report& report, const OrderedReport& rows,
+                       const OutputOptions& options);
 Section SampleSection(const std::vector<SampleRow>& samples, const OutputOptions& options);
 
 // sections_kernels.cc. For the report: one row a kernel and function over all programs
@@ -78,7 +80,9 @@ Section SampleSection(const std::vector<SampleRow>& samples, const OutputOptions
 std::vector<KernelRow> MergeKernels(const std::vector<KernelRow>& rows);
 Section TopKernelSection(const std::vector<const KernelRow*>& merged, const OutputOptions& options,
                          size_t most);
-Section KernelSection(const std::vector<const KernelRow*>& rows, const OutputOptions& options);
+// Of `all` kernels; how many are not in `rows` is a note.
+Section KernelSection(const std::vector<const KernelRow*>& rows, size_t all,
+                      const OutputOptions& options);
 
 // sections_tree.cc. One section a device and line.
 std::vector<Section> TreeSections(const TreeReport& report, const OutputOptions& options);

@@ -161,7 +161,8 @@ void AddNames(std::span<const ComparedRow> rows, Grid* grid) {
   });
   grid->columns.push_back(NameColumn("function", functions, 20));
   const auto devices = Cells(rows, [](const ComparedRow& row) { return Printable(row.device); });
-  if (Varies(devices)) grid->columns.push_back(TextColumn("device", devices));
+  grid->columns.push_back(TextColumn("device", devices));
+  grid->columns.back().hidden = !Varies(devices);
 }
 
 void AddReasons(std::span<const ComparedRow> rows, Section* section) {
@@ -220,11 +221,13 @@ Section ComparisonSection(const Comparison& comparison, const OutputOptions& opt
                                    return row.ratio.has_value() ? ChangeText(*row.ratio) : "-";
                                  })));
   const auto intervals = Cells(rows, IntervalText);
-  if (AnyKnown(intervals)) columns.push_back(NumberColumn("interval %", intervals));
+  columns.push_back(NumberColumn("interval %", intervals));
+  columns.back().hidden = !AnyKnown(intervals);
   const auto detectable = Cells(rows, [](const ComparedRow& row) {
     return row.mde.has_value() ? ChangeText(1 + *row.mde) : "-";
   });
-  if (AnyKnown(detectable)) columns.push_back(NumberColumn("detects %", detectable, 3));
+  columns.push_back(NumberColumn("detects %", detectable, 3));
+  columns.back().hidden = !AnyKnown(detectable);
   if (comparison.rows.size() > shown) {
     section.notes.push_back(MoreNote(comparison.rows.size() - shown, "functions", "without --top"));
   }

@@ -143,17 +143,17 @@ void AddIdentity(const FunctionTable& table, Grid* grid) {
   grid->columns.push_back(
       NameColumn("function",
                  Cells(table, [](const FunctionRow& row) { return Printable(row.function); }), 18));
-  if (std::any_of(table.rows.begin(), table.rows.end(),
-                  [](const FunctionRow* row) { return row->variant_id.has_value(); })) {
-    auto cells = Cells(table, [&](const auto& row) { return text_or_dash(row.variant_id); });
-    grid->columns.push_back(NumberColumn("variant", std::move(cells)));
-  }
-  if (NeedsProgram(table)) {
-    auto cells = Cells(table, [&](const auto& row) { return text_or_dash(row.program_id); });
-    grid->columns.push_back(NumberColumn("program", std::move(cells)));
-    grid->columns.back().flex_width = 7;
-  }
-  if (Varies(table.devices)) grid->columns.push_back(NameColumn("device", table.devices, 7));
+  grid->columns.push_back(NumberColumn(
+      "variant", Cells(table, [&](const auto& row) { return text_or_dash(row.variant_id); })));
+  grid->columns.back().hidden =
+      std::none_of(table.rows.begin(), table.rows.end(),
+                   [](const FunctionRow* row) { return row->variant_id.has_value(); });
+  grid->columns.push_back(NumberColumn(
+      "program", Cells(table, [&](const auto& row) { return text_or_dash(row.program_id); })));
+  grid->columns.back().flex_width = 7;
+  grid->columns.back().hidden = !NeedsProgram(table);
+  grid->columns.push_back(NameColumn("device", table.devices, 7));
+  grid->columns.back().hidden = !Varies(table.devices);
 }
 
 void AddTimes(const FunctionTable& table, const OutputOptions& options, bool all, Grid* grid) {
@@ -192,12 +192,10 @@ void AddRemarks(const FunctionTable& table, Metric metric, bool all, Grid* grid)
     });
     grid->columns.push_back(NumberColumn("kernels/run", std::move(cells), 6));
   }
-  if (CommonClock(table, metric).empty()) {
-    grid->columns.push_back(TextColumn("clock", Cells(table, ClockText)));
-  }
-  if (!NoteLegend(table.rows).empty()) {
-    grid->columns.push_back(TextColumn("note", Cells(table, NoteText)));
-  }
+  grid->columns.push_back(TextColumn("clock", Cells(table, ClockText)));
+  grid->columns.back().hidden = !CommonClock(table, metric).empty();
+  grid->columns.push_back(TextColumn("note", Cells(table, NoteText)));
+  grid->columns.back().hidden = NoteLegend(table.rows).empty();
 }
 
 Section BuildSection(const FunctionTable& table, std::string title, const OutputOptions& options,
@@ -298,13 +296,14 @@ Section OverviewSection(const Report& report, const OrderedReport& rows,
   table.devices.resize(shown);
   Section section = BuildSection(table, "functions", options, /*all=*/false);
   if (all == 0) section.notes = {"none: no execution that counts belongs to a compiled function"};
+  if (all > shown && shown == 0) section.notes.clear();  // --top 0 is not "none"
   if (all > shown)
     section.notes.push_back(MoreNote(all - shown, "functions", "xplane-time functions"));
   return section;
 }
 
 Section FunctionSection(const std::vector<const FunctionRow*>& rows,
-                        const std::vector<FunctionRow>& all, std::string title,
+                        const std::vector<FunctionRow>& all, std::string_view what,
                         const OutputOptions& options) {
   FunctionTable table;
   table.rows = rows;
@@ -319,8 +318,18 @@ Section FunctionSection(const std::vector<const FunctionRow*>& rows,
   for (const FunctionRow* row : rows) {
     table.devices.push_back(row->device ? names.Name(*row->device) : "");
   }
-  Section section = BuildSection(table, std::move(title), options, /*all=*/true);
-  if (rows.empty() && section.notes.empty()) section.notes.emplace_back("none");
+  Section section = BuildSection(table, std::string(what), options, /*all=*/true);
+  if (all.size() > rows.size()) {
+    if (rows.empty()) section.notes.clear();  // not "none"
+    section.notes.push_back(MoreNote(all.size() - rows.size(), what, "without --top"));
+  }
+  return section;
+}
+
+Section VariantSection(const Report& report, const OrderedReport& rows,
+                       const OutputOptions& options) {
+  Section section = FunctionSection(rows.variants, report.variants, "variants", options);
+  if (report.variants.empty()) section.notes = {"none: no function name matches --id-pattern"};
   return section;
 }
 
@@ -353,14 +362,13 @@ Section SampleSection(const std::vector<SampleRow>& samples, const OutputOptions
   const bool any_note = Varies(note) || !note[0].empty();
   columns.push_back(
       NameColumn("function", cells([](const auto& row) { return Printable(row.function); }), 18));
-  if (Varies(program)) {
-    columns.push_back(NumberColumn("program", std::move(program)));
-    columns.back().flex_width = 7;
-  }
-  if (names.count() > 1) {
-    auto device = cells([&](const auto& row) { return names.Name(row.device); });
-    columns.push_back(NameColumn("device", std::move(device), 7));
-  }
+  const bool several_programs = Varies(program), several_clocks = Varies(clock);
+  columns.push_back(NumberColumn("program", std::move(program)));
+  columns.back().flex_width = 7;
+  columns.back().hidden = !several_programs;
+  auto device = cells([&](const auto& row) { return names.Name(row.device); });
+  columns.push_back(NameColumn("device", std::move(device), 7));
+  columns.back().hidden = names.count() < 2;
   columns.push_back(
       NumberColumn("run", cells([](const auto& row) { return std::to_string(row.run); })));
   times("start", 2, [](const auto& row) { return row.start_ps; });
@@ -369,8 +377,10 @@ Section SampleSection(const std::vector<SampleRow>& samples, const OutputOptions
   times("sum", 3, [](const auto& row) { return row.sum_ps; });
   auto kernels = cells([](const auto& row) { return std::to_string(row.kernels); });
   columns.push_back(NumberColumn("kernels", std::move(kernels), 1));
-  if (Varies(clock)) columns.push_back(TextColumn("clock", std::move(clock)));
-  if (any_note) columns.push_back(TextColumn("note", std::move(note)));
+  columns.push_back(TextColumn("clock", std::move(clock)));
+  columns.back().hidden = !several_clocks;
+  columns.push_back(TextColumn("note", std::move(note)));
+  columns.back().hidden = !any_note;
   return section;
 }
 

@@ -68,6 +68,31 @@ std::vector<std::optional<double>> Values(const std::vector<const KernelRow*>& r
   return values;
 }
 
+// One of a pair, "copy-start.3" and "copy-done.3": the work is done between the two.
+bool IsHalf(std::string_view kernel) {
+  const size_t dash = kernel.rfind('-');
+  if (dash == kernel.npos) return false;
+  const std::string_view end = kernel.substr(dash, kernel.find('.', dash) - dash);
+  return end == "-start" || end == "-done";
+}
+
+// What `amount` of a row's executions comes to a second; not shown where no row knows it.
+void AddRate(const char* header, const std::vector<const KernelRow*>& rows,
+             std::optional<int64_t> KernelRow::*amount, Grid* grid) {
+  constexpr double kPsPerSecond = 1e12;
+  bool any = false;
+  auto cells = Cells(rows, [&](const KernelRow& row) {
+    std::optional<double> rate;
+    if (row.*amount && row.total_ps > 0 && !IsHalf(row.kernel)) {
+      rate = static_cast<double>(*(row.*amount)) / static_cast<double>(row.total_ps) * kPsPerSecond;
+    }
+    any |= rate.has_value();
+    return FormatRate(rate);
+  });
+  grid->columns.push_back(NumberColumn(header, std::move(cells), /*drop=*/3));
+  grid->columns.back().hidden = !any;
+}
+
 // Count to category, the columns of both tables; `all` adds the others. What gives way to
 // the names in a narrow table has a `drop`.
 void AddNumbers(const std::vector<const KernelRow*>& rows, const OutputOptions& options, bool all,
@@ -85,7 +110,8 @@ void AddNumbers(const std::vector<const KernelRow*>& rows, const OutputOptions& 
   const bool nested = std::any_of(rows.begin(), rows.end(), [](const KernelRow* row) {
     return row->self_ps && *row->self_ps != row->total_ps;
   });
-  if (nested) times("self", 0, [](const KernelRow& row) { return row.self_ps; });
+  times("self", 0, [](const KernelRow& row) { return row.self_ps; });
+  grid->columns.back().hidden = !nested;
   grid->columns.push_back(TimesColumn("total", total, unit, nested ? 2 : 0));
   unit = CommonUnit(mean, options.unit);
   grid->columns.push_back(TimesColumn("mean", mean, unit));
@@ -97,24 +123,29 @@ void AddNumbers(const std::vector<const KernelRow*>& rows, const OutputOptions& 
   }
   grid->columns.push_back(NumberColumn(
       "share %", Cells(rows, [](const auto& row) { return FormatPercent(row.share); })));
-  if (std::any_of(rows.begin(), rows.end(),
-                  [](const KernelRow* row) { return row->category != Category::kCompute; })) {
-    grid->columns.push_back(TextColumn("category", Cells(rows, [](const auto& row) {
-                                         return std::string(CategoryName(row.category));
-                                       })));
-    grid->columns.back().drop = 3;
+  if (all) {
+    AddRate("FLOP/s", rows, &KernelRow::flops, grid);
+    AddRate("B/s", rows, &KernelRow::bytes_accessed, grid);
   }
+  grid->columns.push_back(TextColumn("category", Cells(rows, [](const auto& row) {
+                                       return std::string(CategoryName(row.category));
+                                     })));
+  grid->columns.back().drop = 3;
+  grid->columns.back().hidden = std::all_of(rows.begin(), rows.end(), [](const KernelRow* row) {
+    return row->category == Category::kCompute;
+  });
 }
 
-// Nothing where no kernel belongs to a function.
+// Nothing new where no kernel belongs to a function.
 void AddFunction(const std::vector<const KernelRow*>& rows, Grid* grid) {
-  if (std::none_of(rows.begin(), rows.end(), [](const auto* row) { return row->function; })) return;
   grid->columns.push_back(NameColumn(
       "function",
       Cells(rows,
             [](const KernelRow& row) { return row.function ? Printable(*row.function) : "-"; }),
       kFunctionWidth));
   grid->columns.back().drop = 1;
+  grid->columns.back().hidden =
+      std::none_of(rows.begin(), rows.end(), [](const auto* row) { return row->function; });
 }
 
 }  // namespace
@@ -161,12 +192,14 @@ Section TopKernelSection(const std::vector<const KernelRow*>& merged, const Outp
   return section;
 }
 
-Section KernelSection(const std::vector<const KernelRow*>& rows, const OutputOptions& options) {
+Section KernelSection(const std::vector<const KernelRow*>& rows, size_t all,
+                      const OutputOptions& options) {
   Section section = {.title = "kernels", .grid = {}, .notes = {}};
-  if (rows.empty()) {
-    section.notes.emplace_back("none");
-    return section;
+  if (all == 0) section.notes.emplace_back("none");
+  if (all > rows.size()) {
+    section.notes.push_back(MoreNote(all - rows.size(), "kernels", "without --top"));
   }
+  if (rows.empty()) return section;
   std::vector<const DeviceRef*> devices;
   for (const KernelRow* row : rows) devices.push_back(&row->device);
   const DeviceNames names(devices);
@@ -179,12 +212,13 @@ Section KernelSection(const std::vector<const KernelRow*>& rows, const OutputOpt
       NameColumn("kernel", Cells(rows, [](const KernelRow& row) { return Printable(row.kernel); }),
                  kKernelWidth));
   AddNumbers(rows, options, /*all=*/true, &section.grid);
-  if (names.count() > 1) columns.push_back(NameColumn("device", std::move(device), 7));
+  const bool several_clocks = Varies(clock);
+  columns.push_back(NameColumn("device", std::move(device), 7));
+  columns.back().hidden = names.count() < 2;
   AddFunction(rows, &section.grid);
-  if (Varies(clock)) {
-    columns.push_back(TextColumn("clock", std::move(clock)));
-    columns.back().drop = 8;
-  }
+  columns.push_back(TextColumn("clock", std::move(clock)));
+  columns.back().drop = 8;
+  columns.back().hidden = !several_clocks;
   return section;
 }
 

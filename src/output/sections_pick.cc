@@ -116,7 +116,9 @@ void AddColumns(std::span<const VariantRow> rows, const OutputOptions& options, 
   columns.push_back(NameColumn(
       "variant", Cells(rows, [](const VariantRow& row) { return Printable(row.id); }), 8));
   const auto params = Cells(rows, ParamsText);
-  if (Varies(params)) columns.push_back(NameColumn("parameters", params, 24));
+  columns.push_back(NameColumn("parameters", params, 24));
+  columns.back().words = true;
+  columns.back().hidden = !Varies(params);
   columns.push_back(TextColumn("status", Cells(rows, [](const VariantRow& row) {
                                  return (row.status == "no_samples" ? "no samples" : row.status) +
                                         (row.uncertain ? " ?" : "");

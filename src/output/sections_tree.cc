@@ -36,14 +36,17 @@ bool SameTimeline(const TreeRow& a, const TreeRow& b) {
 Grid TreeGrid(const std::vector<TreeRow>& rows, size_t begin, size_t end,
               const std::vector<double>& root_totals, const OutputOptions& options) {
   std::vector<std::string> name, count, share, status;
-  std::vector<std::optional<double>> total, self, child;
+  std::vector<std::optional<double>> total, self, idle, child;
   for (size_t i = begin; i < end; ++i) {
     const TreeRow& row = rows[i];
     const auto total_ps = static_cast<double>(row.total_ps);
     name.push_back(Indent(row.depth, row.name));
     count.push_back(std::to_string(row.count));
     total.push_back(total_ps);
-    self.push_back(AsDouble(row.self_ps));
+    // Of a function's run it is the time in which no kernel ran.
+    const bool is_run = row.depth == 0 && row.line.empty();
+    self.push_back(is_run ? std::nullopt : AsDouble(row.self_ps));
+    idle.push_back(is_run ? AsDouble(row.self_ps) : std::nullopt);
     child.push_back(AsDouble(row.child_ps));
     share.push_back(FormatPercent(
         root_totals[i] > 0 ? std::optional<double>(total_ps / root_totals[i]) : std::nullopt));
@@ -55,11 +58,14 @@ Grid TreeGrid(const std::vector<TreeRow>& rows, size_t begin, size_t end,
   grid.columns.push_back(NumberColumn("count", std::move(count)));
   grid.columns.push_back(TimesColumn("total", total, unit));
   grid.columns.push_back(TimesColumn("self", self, unit));
+  grid.columns.push_back(TimesColumn("idle", idle, unit));
+  grid.columns.back().hidden = !rows[begin].line.empty();
   grid.columns.push_back(TimesColumn("child", child, unit, 2));
   grid.columns.push_back(NumberColumn("of root %", std::move(share), 1));
-  if (std::any_of(status.begin(), status.end(), [](const auto& text) { return !text.empty(); })) {
-    grid.columns.push_back(TextColumn("status", std::move(status)));
-  }
+  const bool all_ok =
+      std::all_of(status.begin(), status.end(), [](const auto& text) { return text.empty(); });
+  grid.columns.push_back(TextColumn("status", std::move(status)));
+  grid.columns.back().hidden = all_ok;
   return grid;
 }
 
@@ -149,7 +155,8 @@ std::vector<Section> TreeSections(const TreeReport& report, const OutputOptions&
     sections.push_back(std::move(section));
     begin = end;
   }
-  if (sections.empty()) sections.push_back({.title = "tree", .grid = {}, .notes = {"none"}});
+  if (sections.empty()) sections.push_back({.title = "tree", .grid = {}, .notes = {}});
+  if (rows.empty()) sections.back().notes = {"none"};
   if (shown < rows.size()) {
     sections.back().notes.push_back(MoreNote(rows.size() - shown, "rows", "without --top"));
   }

@@ -39,9 +39,9 @@ std::string ReportPage(const Report& report, const OrderedReport& rows,
   for (const std::string& line : InputLines(report.inputs, 3)) page.Line(line);
   for (const std::string& line : CaptureLines(report.capture, OneCapture(report.inputs)))
     page.Line(line);
-  page.Add(DeviceSection(report, options, budget.devices), /*tell_dropped=*/false);
-  page.Add(OverviewSection(report, rows, options, budget.functions), /*tell_dropped=*/false);
-  page.Add(TopKernelSection(kernels, options, budget.kernels), /*tell_dropped=*/false);
+  page.Add(DeviceSection(report, options, budget.devices), /*tell_dropped=*/true);
+  page.Add(OverviewSection(report, rows, options, budget.functions), /*tell_dropped=*/true);
+  page.Add(TopKernelSection(kernels, options, budget.kernels), /*tell_dropped=*/true);
   page.AddDiagnostics(report.diagnostics, /*or_infos=*/true, budget.diagnostics);
   *lines = page.lines();
   return std::move(page).Take();
@@ -69,17 +69,10 @@ std::string FunctionsTable(const Report& report, const OrderedReport& rows,
   Page page(options);
   if (samples) {
     page.Add(SampleSection(report.samples, options), /*tell_dropped=*/true);
-  } else if (by_id) {
-    Section section = FunctionSection(rows.variants, report.variants, "variants", options);
-    if (report.variants.empty()) {
-      section.notes = {"none: no function name matches --id-pattern"};
-    }
-    page.Add(section, /*tell_dropped=*/true);
   } else {
-    Section section = FunctionSection(rows.functions, report.functions, "functions", options);
-    const size_t hidden = report.functions.size() - rows.functions.size();
-    if (hidden > 0) section.notes.push_back(MoreNote(hidden, "functions", "without --top"));
-    page.Add(section, /*tell_dropped=*/true);
+    page.Add(by_id ? VariantSection(report, rows, options)
+                   : FunctionSection(rows.functions, report.functions, "functions", options),
+             /*tell_dropped=*/true);
   }
   page.AddDiagnostics(report.diagnostics, /*or_infos=*/false);
   return std::move(page).Take();
@@ -88,10 +81,7 @@ std::string FunctionsTable(const Report& report, const OrderedReport& rows,
 std::string KernelsTable(const Report& report, const OrderedReport& rows,
                          const OutputOptions& options) {
   Page page(options);
-  Section section = KernelSection(rows.kernels, options);
-  const size_t hidden = report.kernels.size() - rows.kernels.size();
-  if (hidden > 0) section.notes.push_back(MoreNote(hidden, "kernels", "without --top"));
-  page.Add(section, /*tell_dropped=*/true);
+  page.Add(KernelSection(rows.kernels, report.kernels.size(), options), /*tell_dropped=*/true);
   page.AddDiagnostics(report.diagnostics, /*or_infos=*/false);
   return std::move(page).Take();
 }

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <vector>
 
 #include "absl/strings/str_replace.h"
+#include "absl/strings/str_split.h"
 
 namespace xplane_time::output {
 namespace {
@@ -29,6 +31,18 @@ bool IsControl(std::string_view text, size_t position, size_t length) {
   return length == 2 && first == 0xC2 && ByteAt(text, position + 1) < 0xA0;
 }
 
+// Characters that turn the direction of reading, break lines or are not seen: what stands beside
+// them is not what is there. U+061C, U+200B, U+200E, U+200F, U+2028 to U+202E, U+2060 to U+206F
+// and U+FEFF.
+bool IsDeceptive(std::string_view character) {
+  if (character == "\xd8\x9c" || character == "\xef\xbb\xbf") return true;
+  if (character.size() != 3 || character[0] != '\xe2') return false;
+  const uint8_t second = ByteAt(character, 1), third = ByteAt(character, 2);
+  if (second == 0x81) return third >= 0xA0 && third <= 0xAF;
+  if (second != 0x80) return false;
+  return third == 0x8B || third == 0x8E || third == 0x8F || (third >= 0xA8 && third <= 0xAE);
+}
+
 void AppendControl(std::string_view character, std::string* out) {
   if (character == "\n") {
     out->append("\\n");
@@ -52,7 +66,8 @@ std::string Escape(std::string_view text, bool keep_line_feeds) {
       continue;
     }
     const std::string_view character = text.substr(i, length);
-    if (IsControl(text, i, length) && !(keep_line_feeds && character == "\n")) {
+    const bool shown_as_bytes = IsControl(text, i, length) || IsDeceptive(character);
+    if (shown_as_bytes && !(keep_line_feeds && character == "\n")) {
       AppendControl(character, &out);
     } else {
       out.append(character);
@@ -109,6 +124,53 @@ std::string ShortenMiddle(std::string_view text, size_t width, std::string_view 
   out.append(ellipsis);
   out.append(text.substr(PositionAfter(text, columns - tail)));
   return out;
+}
+
+std::string ShortenAround(std::string_view text, size_t width, std::string_view ellipsis,
+                          size_t at) {
+  const size_t columns = DisplayWidth(text), mark = DisplayWidth(ellipsis);
+  constexpr size_t kLeastPart = 2;
+  if (columns <= width) return std::string(text);
+  if (width < 2 * mark + 3 * kLeastPart) return ShortenMiddle(text, width, ellipsis);
+  const size_t room = width - 2 * mark, middle = room / 2, tail = (room - middle) / 2;
+  const size_t head = room - middle - tail;
+  const size_t begin = at - std::min(at, middle / 2);
+  const auto part = [&](size_t from, size_t to) {
+    const size_t first = PositionAfter(text, from);
+    return text.substr(first, PositionAfter(text, to) - first);
+  };
+  std::string out;
+  if (begin <= head + mark) {  // the middle adjoins the head
+    out.append(part(0, head + middle + mark)).append(ellipsis);
+    return out.append(part(columns - tail, columns));
+  }
+  out.append(part(0, head)).append(ellipsis);
+  if (begin + middle + mark >= columns - tail) {  // or the tail
+    return out.append(part(columns - tail - middle - mark, columns));
+  }
+  out.append(part(begin, begin + middle)).append(ellipsis);
+  return out.append(part(columns - tail, columns));
+}
+
+std::string ShortenWords(std::string_view text, size_t width, std::string_view ellipsis) {
+  if (DisplayWidth(text) <= width) return std::string(text);
+  const std::vector<absl::string_view> words =
+      absl::StrSplit(absl::string_view(text.data(), text.size()), ' ');
+  const size_t room = width - std::min(width, DisplayWidth(ellipsis));
+  std::string head, tail;
+  size_t first = 0, last = words.size();
+  for (bool at_head = true; first < last; at_head = !at_head) {
+    const std::string word(at_head ? words[first] : words[last - 1]);
+    if (DisplayWidth(head) + DisplayWidth(tail) + DisplayWidth(word) + 1 > room) break;
+    if (at_head) {
+      head.append(word).push_back(' ');
+      ++first;
+    } else {
+      tail.insert(0, " " + word);
+      --last;
+    }
+  }
+  return head.empty() ? ShortenMiddle(text, width, ellipsis) : head.append(ellipsis) + tail;
 }
 
 std::string Wrap(std::string_view text, size_t width, size_t indent) {

@@ -19,8 +19,8 @@ namespace xplane_time::output {
 // surrogates and code points past U+10FFFF are not valid.
 size_t Utf8Length(std::string_view text, size_t position);
 
-// Invalid bytes and control characters (C0, DEL, C1) become \xNN (four characters a
-// byte), \r or \t; line feeds stay.
+// Invalid bytes, control characters (C0, DEL, C1) and those that turn the direction of reading or
+// are not seen (U+202E) become \xNN (four characters a byte), \r or \t; line feeds stay.
 std::string ValidUtf8(std::string_view text);
 
 // The same, and line feeds become \n (two characters).
@@ -32,6 +32,15 @@ size_t DisplayWidth(std::string_view text);
 // At most `width` columns: the middle gives way to `ellipsis`, the head keeps the odd
 // column. Where not even the ellipsis fits, the first `width` columns.
 std::string ShortenMiddle(std::string_view text, size_t width, std::string_view ellipsis);
+
+// The same, and a third part stays: what is around column `at` of the text.
+//   ShortenAround("kernel_of_64_and_some_more_words", 17, "…", 10)   "kerne…of_64_…ords"
+std::string ShortenAround(std::string_view text, size_t width, std::string_view ellipsis,
+                          size_t at);
+
+// At most `width` columns, cut between words where the first one fits.
+//   ShortenWords("m=64 n=128 k=32", 11, "…")   "m=64 … k=32"
+std::string ShortenWords(std::string_view text, size_t width, std::string_view ellipsis);
 
 // The text in at most `width` columns a line, broken at spaces; every line after the
 // first begins with `indent` spaces. Longer words are cut.

@@ -397,6 +397,7 @@ void AddParameters(const std::vector<const Json*>& rows, size_t width, Section* 
   const size_t least = std::max(kParamsWidth, std::min(Widest(cells), room));
   section->grid.columns.insert(section->grid.columns.begin() + 1,
                                NameColumn("parameters", std::move(cells), least));
+  section->grid.columns[1].words = true;
 }
 
 Section VariantSection(const Json& result, const OutputOptions& options) {

@@ -51,10 +51,13 @@ size_t ChooseScale(double smallest_ps, double largest_ps) {
 }  // namespace
 
 std::string FormatFixed(double value, int decimals) {
-  if (value == 0) value = 0;  // no "-0"
+  if (value == 0) value = 0;            // no "-0"
+  constexpr double kFixedBelow = 1e16;  // more digits than a double has
+  const bool fixed = !(std::abs(value) >= kFixedBelow);
   std::array<char, 400> buffer;
-  const auto result = std::to_chars(buffer.data(), buffer.data() + buffer.size(), value,
-                                    std::chars_format::fixed, decimals);
+  const auto result = std::to_chars(
+      buffer.data(), buffer.data() + buffer.size(), value,
+      fixed ? std::chars_format::fixed : std::chars_format::scientific, fixed ? decimals : 3);
   return std::string(buffer.data(), result.ptr);
 }
 
@@ -83,6 +86,17 @@ TimeColumn FormatTimes(const std::vector<std::optional<double>>& values_ps, Unit
     column.cells.push_back(IsKnown(value) ? FormatFixed(*value / scale.ps, decimals) : "-");
   }
   return column;
+}
+
+std::string FormatRate(const std::optional<double>& per_second) {
+  if (!IsKnown(per_second)) return "-";
+  if (*per_second == 0) return "0";
+  static constexpr const char* kPrefixes[] = {"", " k", " M", " G", " T", " P", " E"};
+  double value = *per_second;
+  size_t prefix = 0;
+  for (; std::abs(value) >= 999.5 && prefix + 1 < std::size(kPrefixes); ++prefix) value /= 1000;
+  const double size = std::abs(value);
+  return FormatFixed(value, size >= 99.95 ? 0 : size >= 9.995 ? 1 : 2) + kPrefixes[prefix];
 }
 
 std::string FormatTime(double ps, Unit unit) {

@@ -29,6 +29,9 @@ TimeColumn FormatTimes(const std::vector<std::optional<double>>& values_ps, Unit
 // kAuto.
 Unit CommonUnit(const std::vector<std::optional<double>>& values_ps, Unit unit);
 
+// An amount a second, with the prefix of its unit: "50.0 T"; 0: "0"; unknown: "-".
+std::string FormatRate(const std::optional<double>& per_second);
+
 // One time by itself: "97.91 s".
 std::string FormatTime(double ps, Unit unit);
 
@@ -38,7 +41,7 @@ std::string FormatBytes(uint64_t bytes);
 // "2025-08-21 10:11:12 UTC".
 std::string FormatUtc(uint64_t unix_ns);
 
-// With that many decimals.
+// With that many decimals; from 1e16 on "1.234e+16".
 std::string FormatFixed(double value, int decimals);
 
 // A share of 1: "36.7"; unknown: "-".

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "absl/strings/str_format.h"
+
 namespace xplane_time::output {
 namespace {
 
@@ -55,6 +57,39 @@ TEST(ShortenMiddleTest, NeverCutsACharacter) {
       EXPECT_EQ(DisplayWidth(shown), std::min(width, DisplayWidth(text)));
     }
   }
+}
+
+TEST(PrintableTest, LeavesNothingThatTurnsOrHidesText) {
+  for (const std::string_view text : {"\u202e", "\u202a", "\u2066", "\u2069", "\u200e", "\u200f",
+                                      "\u061c", "\u200b", "\ufeff", "\u2028", "\u2029", "\u2060"}) {
+    std::string escaped;
+    for (const char byte : text) {
+      escaped += absl::StrFormat("\\x%02x", static_cast<uint8_t>(byte));
+    }
+    EXPECT_EQ(Printable(text), escaped);
+    EXPECT_EQ(ValidUtf8(text), escaped);
+  }
+  EXPECT_EQ(Printable("\u202f\u2030\u2010\u2070"), "\u202f\u2030\u2010\u2070");  // beside them
+}
+
+TEST(ShortenAroundTest, KeepsThreeParts) {
+  EXPECT_EQ(ShortenAround("0123456789abcdefghij", 20, "…", 9), "0123456789abcdefghij");
+  EXPECT_EQ(ShortenAround("0123456789abcdefghij", 10, "…", 9), "01…789a…ij");
+  EXPECT_EQ(ShortenAround("0123456789abcdefghij", 10, "…", 3), "0123456…ij");   // by the head
+  EXPECT_EQ(ShortenAround("0123456789abcdefghij", 10, "…", 17), "01…defghij");  // by the tail
+  EXPECT_EQ(ShortenAround("0123456789abcdefghij", 5, "…", 9), "01…ij");         // no room
+  for (size_t width = 0; width <= 20; ++width) {
+    for (size_t at = 0; at <= 21; ++at) {
+      EXPECT_EQ(DisplayWidth(ShortenAround("0123µ56789abcd€fghij", width, "…", at)), width);
+    }
+  }
+}
+
+TEST(ShortenWordsTest, CutsBetweenWords) {
+  EXPECT_EQ(ShortenWords("m=64 n=128 k=32", 15, "…"), "m=64 n=128 k=32");
+  EXPECT_EQ(ShortenWords("m=64 n=128 k=32", 12, "…"), "m=64 … k=32");
+  EXPECT_EQ(ShortenWords("m=64 n=128 k=32", 8, "…"), "m=64 …");
+  EXPECT_EQ(ShortenWords("m=64_and_more n=128", 8, "…"), "m=64…128");  // not even one word fits
 }
 
 TEST(WrapTest, BreaksAtSpaces) {

@@ -56,5 +56,21 @@ TEST(FormatTest, SingleValues) {
   EXPECT_EQ(FormatPercent(std::nullopt), "-");
 }
 
+TEST(FormatRateTest, ThreeDigitsAndAPrefix) {
+  const struct {
+    std::optional<double> per_second;
+    std::string_view text;
+  } kCases[] = {{std::nullopt, "-"}, {0, "0"},          {5.25, "5.25"},  {12.34, "12.3"},
+                {999.4, "999"},      {999.6, "1.00 k"}, {1e6, "1.00 M"}, {2.5e9, "2.50 G"},
+                {5e13, "50.0 T"},    {1.2e17, "120 P"}, {3e21, "3000 E"}};
+  for (const auto& c : kCases) EXPECT_EQ(FormatRate(c.per_second), c.text);
+}
+
+TEST(FormatFixedTest, NoMoreDigitsThanADoubleHas) {
+  EXPECT_EQ(FormatFixed(9.99e15, 1), "9990000000000000.0");
+  EXPECT_EQ(FormatFixed(1.25e52, 2), "1.250e+52");
+  EXPECT_EQ(FormatFixed(-1e16, 0), "-1.000e+16");
+}
+
 }  // namespace
 }  // namespace xplane_time::output

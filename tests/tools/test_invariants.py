@@ -170,7 +170,7 @@ class HumanFormats(Traces):
         blocks = [block.splitlines() for block in text.rstrip("\n").split("\n\n")]
         if command == "planes":
             blocks = blocks[1:]
-        notes = ("not shown, too wide: ", "note: ")  # they end a block
+        notes = ("not shown, too wide: ", "note: ", "#1, #2: ")  # they end a block
         rows = [itertools.takewhile(lambda row: not row.startswith(notes), block[2:])
                 for block in blocks if not block[0].endswith(" this trace")]  # findings
         return len(list(itertools.chain(*rows)))

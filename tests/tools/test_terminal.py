@@ -114,6 +114,175 @@ class Width(EndToEndTest):
                 self.assertTrue(text.isascii(), f"{command} {path.name}")
 
 
+CK = ("void ck_tile::kentry<256, 1, ck_tile::FmhaFwdKernel<ck_tile::{}, ck_tile::TileFmhaShape> >"
+      "(ck_tile::Kargs) [clone .kd]")
+
+
+class Names(EndToEndTest):
+    """What is shortened stays apart; what a terminal would act on is not printed."""
+
+    def rows(self, text, first):
+        return [line for line in text.splitlines() if line.startswith(first)]
+
+    def test_kernels_that_differ_in_the_middle_are_told_apart(self):
+        path = self.write("ck.xplane.pb", space(gpu(0, kernels=[CK.format(of) for of in
+                                                                ("bf16_t", "half_t", "float")])))
+        for command in ("report", "kernels"):
+            for columns in ("60", "80", "100"):
+                text = self.run_ok(command, path, env=environment(COLUMNS=columns)).text
+                names = [line.split("  ")[0] for line in self.rows(text, "void c")]
+                self.assertEqual((len(names), len(set(names))), (3, 3), text)
+
+    def test_wide_shortens_nothing(self):
+        long = "k_" + "x" * 300
+        path = self.write("long.xplane.pb", space(gpu(0, function="jit_" + LONG, kernels=(long,))))
+        for command in ("report", "kernels", "functions", "tree", "events"):
+            text = self.run_ok(command, path, "--wide", env=environment(COLUMNS="80")).text
+            self.assertIn("jit_" + LONG if command == "functions" else long, text)
+            self.assertNotIn("not shown", text)
+
+    def test_characters_that_turn_text_are_not_printed(self):
+        evil = "k\u202eevil\u2066\u200b\ufeff\u061c\u2028"
+        path = self.write("evil.xplane.pb", space(gpu(0, function=evil, kernels=(evil,))))
+        for command in COMMANDS:
+            for form in ("table", "markdown", "csv", "json"):
+                text = self.run_ok(command, path, "--format", form).text
+                self.assertIsNone(re.search("[\u202e\u2066\u200b\ufeff\u061c\u2028]", text),
+                                  (command, form))
+
+
+class Narrow(EndToEndTest):
+    """Whatever COLUMNS is: whole numbers, and what is not shown is said."""
+
+    def lines(self, columns, *arguments):
+        done = run(*arguments, cwd=self.at, env=environment(COLUMNS=columns))
+        self.assertEqual((done.code, done.err), (0, b""))
+        return done.text.splitlines()
+
+    def test_what_is_no_width_means_80(self):
+        path = TESTDATA / "jax_cpu_variants.xplane.pb"
+        usual = self.lines("80", "functions", path)
+        for columns in ("0", "abc", "-5", "", "80x", "9" * 30):
+            self.assertEqual(self.lines(columns, "functions", path), usual, columns)
+        self.lines("2000000000", "events", path, "--max-events", "3")  # no line of 2 GB
+
+    def test_numbers_are_never_cut(self):
+        path = TESTDATA / "jax_cpu_variants.xplane.pb"
+        for command, form in (("functions", "functions"), ("kernels", "kernels"), ("tree", "tree")):
+            whole = set(re.findall(r"[-\d.]+", "\n".join(self.lines("400", command, path))))
+            for columns in (10, 20, 25, 30, 35, 40, 50):
+                lines = self.lines(str(columns), command, path)
+                self.assertLessEqual(max(map(len, lines)), max(columns, 20))
+                header = next(i for i, line in enumerate(lines) if line.startswith(
+                    ("function", "kernel", "name")) and "," not in line)
+                rows = [line for line in lines[header + 1:] if "  " in line.strip()]
+                for line in rows:
+                    for cell in line.split()[1:]:
+                        if re.fullmatch(r"[-\d.]+", cell):
+                            self.assertIn(cell, whole, f"{command} at {columns}: {line}")
+                self.assertIn("not shown, too wide", "\n".join(lines), form)
+
+    def test_the_report_says_what_is_not_shown(self):
+        text = "\n".join(self.lines("50", TESTDATA / "jax_cpu_variants.xplane.pb"))
+        self.assertIn("not shown, too wide: mean us", text)
+
+    def test_top_0_is_not_none(self):
+        path = TESTDATA / "jax_cpu_variants.xplane.pb"
+        for command in ("functions", "kernels", "tree", "report"):
+            for form in ("table", "markdown"):
+                text = self.run_ok(command, path, "--top", "0", "--format", form).text
+                self.assertNotIn("none", text)
+                self.assertRegex(text, r"\n\.\.\. \d+ more (function|kernel|row)")
+
+    def test_cut_rows_are_counted(self):
+        path = TESTDATA / "jax_cpu_variants.xplane.pb"
+        for arguments in (("functions", "--by-id"), ("functions",), ("kernels",), ("tree",)):
+            for form in ("table", "markdown"):
+                text = self.run_ok(*arguments, path, "--top", "1", "--format", form).text
+                self.assertRegex(text, r"\n\.\.\. \d+ more ", (arguments, form))
+
+
+class Columns(EndToEndTest):
+    PATH = TESTDATA / "jax_cpu_variants.xplane.pb"
+
+    def header(self, *arguments):
+        lines = self.run_ok(*arguments, env=environment(COLUMNS="300")).text.splitlines()
+        return next(line for line in lines if line.startswith(("function ", "kernel ", "name ")))
+
+    def test_only_what_is_named_in_that_order(self):
+        self.assertEqual(self.header("functions", self.PATH, "--columns", "Max, runs,MEAN").split(),
+                         ["function", "max", "us", "runs", "mean", "us"])
+        self.assertEqual(self.header("functions", self.PATH, "--columns", "95% ci").split(),
+                         ["function", "95%", "CI"])
+        self.assertEqual(self.header("functions", self.PATH, "--columns", "median us").split(),
+                         ["function", "median", "us"])
+        text = self.run_ok("kernels", self.PATH, "--columns", "share", "--format", "markdown").text
+        self.assertIn("| kernel | share % |\n", text)
+
+    def test_what_is_usually_left_out_can_be_asked_for(self):
+        self.assertEqual(self.header("functions", self.PATH, "--columns", "device,clock").split(),
+                         ["function", "device", "clock"])
+        self.assertEqual(self.header("functions", self.PATH, "--samples", "--columns", "run").split(),
+                         ["function", "run"])
+
+    def test_a_wrong_name_lists_the_right_ones(self):
+        for command in ("report", "planes", "functions", "kernels", "tree", "pick"):
+            for names in ("size", "", "runs,,mean"):
+                done = run(command, self.PATH, "--columns", names)
+                self.assertEqual((done.code, done.out), (64, b""), command)
+                self.assertRegex(done.err.decode(), "--columns: unknown column \"(size|runs)?\"; "
+                                                    "valid columns: [a-z]+", command)
+        self.assertEqual(run("functions", self.PATH, "--columns", "share,run").code, 64)
+
+    def test_formats_that_have_every_field_refuse_it(self):
+        for form in ("json", "csv"):
+            done = run("functions", self.PATH, "--columns", "runs", "--format", form)
+            self.assertEqual(done.code, 64)
+            self.assertIn("--columns is for tables", done.err.decode())
+
+    def test_every_column_of_every_table_can_be_named(self):
+        """The names that --columns knows are those of the tables."""
+        host = Plane("/host:CPU")
+        host.line("python").event("Execute", 0, 10)
+        both = self.write("two.xplane.pb", space(gpu(0), gpu(1, kernels=("x",)), host))
+        for path in (*testdata_traces(), both):
+            for arguments in (("report",), ("planes", "--stats"), ("functions",), ("kernels",),
+                              ("functions", "--by-id"), ("functions", "--samples"), ("tree",),
+                              ("tree", "--device", "all", "--line", ".")):
+                done = run(*arguments, path, "--format", "markdown")
+                if done.code == 65:
+                    continue
+                for header in re.findall(r"^\| (.*) \|\n\| ---", done.text, re.MULTILINE):
+                    for name in header.split(" | ")[1:]:
+                        chosen = run(*arguments, path, "--format", "markdown", "--columns", name)
+                        self.assertEqual(chosen.code, 0, (arguments, name, chosen.err))
+                        self.assertIn(f"| {name} |", chosen.text)
+
+
+class Rates(EndToEndTest):
+    """What a kernel did in a second, where the producer says what it did."""
+
+    def trace(self, **stats):
+        plane = Plane("/device:GPU:0")
+        stream = plane.line("Stream #1(Kernel)")
+        for at in range(2):
+            stream.event("dot.kd", at * 4_000_000, 2_000_000, hlo_module="jit_f", program_id=1,
+                         **stats)
+            stream.event("copy.kd", at * 4_000_000 + 2_000_000, 1_000_000, hlo_module="jit_f",
+                         program_id=1)
+        return self.write("rates.xplane.pb", space(plane))
+
+    def test_rates_where_they_are_known(self):
+        text = self.run_ok("kernels", self.trace(flops=100_000_000, bytes_accessed=3_000_000),
+                           "--columns", "flop/s,b/s").text
+        self.assertRegex(text, r"kernel +FLOP/s +B/s\n")
+        self.assertRegex(text, r"dot\.kd +50\.0 T +1\.50 T\n")  # in 2 us
+        self.assertRegex(text, r"copy\.kd +- +-\n")
+
+    def test_no_column_where_none_is(self):
+        self.assertNotIn("FLOP/s", self.run_ok("kernels", self.trace(), "--wide").text)
+
+
 class Length(EndToEndTest):
     MOST = 48  # two screens
 
