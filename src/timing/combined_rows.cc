@@ -5,7 +5,8 @@
 //
 // The k-th run on each device is one run of the function, and the slowest device is its
 // time, if the devices have equal counts and the k-th runs overlap. On CPU the run_id
-// says which runs belong together.
+// says which runs belong together. Where that fails and a device has suspect runs, which may be
+// pieces, its sound runs are taken by what they overlap: what is sound everywhere keeps its time.
 #include <algorithm>
 #include <map>
 #include <utility>
@@ -86,26 +87,70 @@ std::vector<Sample> MatchByKey(const DeviceSamples& devices, Metric metric) {
   return matched;
 }
 
-// Nothing where the devices do not match.
-std::optional<std::vector<Sample>> MatchByOrder(DeviceSamples* devices, Metric metric) {
-  const size_t count = devices->begin()->second.size();
+void SortByStart(DeviceSamples* devices) {
   const auto earlier = [](const Sample* a, const Sample* b) {
     return a->profile.start_ps < b->profile.start_ps;
   };
   for (auto& [ignored, samples] : *devices) {
-    if (samples.size() != count) return std::nullopt;
     if (!std::is_sorted(samples.begin(), samples.end(), earlier)) {
       std::stable_sort(samples.begin(), samples.end(), earlier);
     }
+  }
+}
+
+// Of devices in order. Nothing where they do not match.
+std::optional<std::vector<Sample>> MatchByOrder(const DeviceSamples& devices, Metric metric) {
+  const size_t count = devices.begin()->second.size();
+  for (const auto& [ignored, samples] : devices) {
+    if (samples.size() != count) return std::nullopt;
   }
   std::vector<Sample> matched;
   matched.reserve(count);
   std::vector<const Sample*> together;
   for (size_t k = 0; k < count; ++k) {
     together.clear();
-    for (const auto& [ignored, samples] : *devices) together.push_back(samples[k]);
+    for (const auto& [ignored, samples] : devices) together.push_back(samples[k]);
     if (!Overlap(together)) return std::nullopt;
     matched.push_back(Slowest(together, metric));
+  }
+  return matched;
+}
+
+bool IsSuspect(const Sample* sample) { return sample->suspect; }
+
+// Adds the sound runs of one device each to the run of `reference` that it overlaps. False: one
+// overlaps none or several, or a run is missing though none is suspect.
+bool AddSound(const std::vector<const Sample*>& samples,
+              const std::vector<const Sample*>& reference,
+              std::vector<std::vector<const Sample*>>* together) {
+  size_t k = 0;
+  for (const Sample* sample : samples) {
+    if (sample->suspect) continue;
+    const auto start = [&](size_t at) { return reference[at]->profile.start_ps; };
+    while (k < reference.size() && reference[k]->profile.end_ps < sample->profile.start_ps) ++k;
+    if (k == reference.size() || start(k) > sample->profile.end_ps) return false;
+    if (k + 1 < reference.size() && start(k + 1) <= sample->profile.end_ps) return false;
+    (*together)[k++].push_back(sample);
+  }
+  return samples.size() == reference.size() ||
+         std::any_of(samples.begin(), samples.end(), IsSuspect);
+}
+
+// By the runs of a device that has no suspect ones. A run that is not sound everywhere is suspect.
+std::optional<std::vector<Sample>> MatchSound(const DeviceSamples& devices, Metric metric) {
+  const auto reference = std::find_if(devices.begin(), devices.end(), [](const auto& device) {
+    return std::none_of(device.second.begin(), device.second.end(), IsSuspect);
+  });
+  if (reference == devices.end()) return std::nullopt;
+  std::vector<std::vector<const Sample*>> together(reference->second.size());
+  for (const auto& [ignored, samples] : devices) {
+    if (!AddSound(samples, reference->second, &together)) return std::nullopt;
+  }
+  std::vector<Sample> matched;
+  for (const std::vector<const Sample*>& run : together) {
+    if (!Overlap(run)) return std::nullopt;
+    matched.push_back(Slowest(run, metric));
+    matched.back().suspect |= run.size() < devices.size();
   }
   return matched;
 }
@@ -115,7 +160,10 @@ std::optional<std::vector<Sample>> Match(DeviceSamples* devices, Metric metric) 
     return std::all_of(device.second.begin(), device.second.end(),
                        [](const Sample* sample) { return sample->has_key; });
   });
-  return keyed ? MatchByKey(*devices, metric) : MatchByOrder(devices, metric);
+  if (keyed) return MatchByKey(*devices, metric);
+  SortByStart(devices);
+  auto matched = MatchByOrder(*devices, metric);
+  return matched.has_value() ? matched : MatchSound(*devices, metric);
 }
 
 void Combine(Group* group, const ReportOptions& options, FunctionRow* row) {

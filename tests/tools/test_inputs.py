@@ -145,6 +145,40 @@ class Directories(EndToEndTest):
         self.assertIn("two.xplane.pb", done.message)
 
 
+class SuspectOnOneDevice(EndToEndTest):
+    """What one GPU of eight lost leaves the combined time of the rest."""
+
+    def combined(self, lost, runs=range(1, 7)):
+        """Of six runs of four kernels; GPU 3 has `runs`, without the (run, kernel) of `lost`."""
+        planes = []
+        for ordinal in range(8):
+            plane = Plane(f"/device:GPU:{ordinal}", id=ordinal + 1)
+            stream = plane.line("Stream #1(Kernel)")
+            for at in runs if ordinal == 3 else range(1, 7):
+                for kernel in range(4):
+                    if ordinal != 3 or (at, kernel) not in lost:
+                        stream.event(f"k{kernel}", at * 1_000_000 + kernel * 20_000,
+                                     10_000 + ordinal * 100, hlo_module="jit_f", program_id=7)
+            planes.append(plane)
+        [row] = self.run_json(self.write("eight.xplane.pb", space(*planes)))["combined"]
+        mean = row["active_ps"] and row["active_ps"]["mean"]
+        return row["status"], row["runs"], row["suspect_runs"], mean
+
+    def test_half_a_run_is_left_out(self):
+        self.assertEqual(self.combined({(2, 0), (2, 1)}), ("ok", 6, 1, 42_800))
+
+    def test_a_piece_that_no_other_device_has_counts_for_nothing(self):
+        self.assertEqual(self.combined({(0, 0), (0, 1)}, range(7)), ("ok", 6, 0, 42_800))
+
+    def test_a_lost_run_beside_half_a_run(self):
+        lost = {(2, kernel) for kernel in range(4)} | {(4, 3)}
+        self.assertEqual(self.combined(lost), ("ok", 6, 2, 42_800))
+
+    def test_a_lost_run_alone_could_be_any(self):
+        lost = {(2, kernel) for kernel in range(4)}
+        self.assertEqual(self.combined(lost), ("devices_unmatched", 6, 0, None))
+
+
 class SeveralTraces(EndToEndTest):
     """Repeated captures of the same thing."""
 
