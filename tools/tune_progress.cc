@@ -66,6 +66,13 @@ std::vector<Ratio> Survivors(const Verdict& verdict) {
   return left;
 }
 
+// What a failed variant said: its end, where a traceback has the error.
+std::string Words(std::string_view message) {
+  constexpr size_t kMostBytes = 4000;
+  if (message.size() > kMostBytes) message.remove_prefix(message.size() - kMostBytes);
+  return output::PrintableLines(message, 2);
+}
+
 }  // namespace
 
 TuneProgress::How TuneProgress::Chosen(const TuneCommand& command) {
@@ -116,8 +123,7 @@ void TuneProgress::OnAnother(int64_t unfinished, std::span<const std::string> di
 void TuneProgress::OnPrepared(const TunedVariant& variant, size_t done, size_t of) {
   if (variant.state.status != "ok") {
     Log(absl::StrCat("variant ", variant.configuration.id, " ", Params(variant.configuration, 40),
-                     ": ", variant.state.status, " ",
-                     output::ShortenMiddle(Printable(variant.state.message), 200, "...")));
+                     ": ", variant.state.status, " ", Words(variant.state.message)));
   }
   const bool last = done == of;
   if (how_ == How::kLive && (last || !Soon(milliseconds(100)))) {

@@ -108,6 +108,18 @@ std::string ValidUtf8(std::string_view text) { return Escape(text, /*keep_line_f
 
 std::string Printable(std::string_view text) { return Escape(text, /*keep_line_feeds=*/false); }
 
+std::string PrintableLines(std::string_view text, size_t indent) {
+  while (text.ends_with('\n')) text.remove_suffix(1);
+  return absl::StrReplaceAll(ValidUtf8(text), {{"\n", "\n" + std::string(indent, ' ')}});
+}
+
+std::string BriefLine(std::string_view text) {
+  while (text.ends_with('\n')) text.remove_suffix(1);
+  const size_t last = text.rfind('\n');
+  const bool traceback = text.starts_with("Traceback ") && last != std::string_view::npos;
+  return Printable(traceback ? text.substr(last + 1) : text.substr(0, text.find('\n')));
+}
+
 size_t DisplayWidth(std::string_view text) {
   return static_cast<size_t>(std::count_if(
       text.begin(), text.end(), [](char c) { return !IsContinuation(static_cast<uint8_t>(c)); }));

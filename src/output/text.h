@@ -26,6 +26,13 @@ std::string ValidUtf8(std::string_view text);
 // The same, and line feeds become \n (two characters).
 std::string Printable(std::string_view text);
 
+// The lines of a program's words: each printable, those after the first behind `indent` spaces.
+std::string PrintableLines(std::string_view text, size_t indent);
+
+// What a program's words come to in one line: the last of a Python traceback, which names the
+// error, else the first; printable.
+std::string BriefLine(std::string_view text);
+
 // Columns of valid UTF-8 text.
 size_t DisplayWidth(std::string_view text);
 

@@ -321,21 +321,20 @@ size_t Widest(const std::vector<std::string>& cells) {
   return widest;
 }
 
-// Why variants failed: the first line of each.
+// Why variants failed: a line of each.
 std::vector<std::string> FailureNotes(const std::vector<const Json*>& rows) {
   constexpr size_t kMost = 8, kWidth = 160;
   std::vector<std::string> notes;
   size_t more = 0;
   for (const Json* row : rows) {
     const std::string message = Member(*row, "message").is_string() ? (*row)["message"] : "";
-    const std::string line = message.substr(0, message.find('\n'));
+    const std::string line = BriefLine(message);
     if (line.empty()) continue;
     if (notes.size() == kMost) {
       ++more;
       continue;
     }
-    notes.push_back(
-        absl::StrCat(Text(*row, "id"), ": ", ShortenMiddle(Printable(line), kWidth, "...")));
+    notes.push_back(absl::StrCat(Text(*row, "id"), ": ", ShortenMiddle(line, kWidth, "...")));
   }
   if (more > 0) notes.push_back(absl::StrCat("and ", more, " more: --format json has all"));
   return notes;

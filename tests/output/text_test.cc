@@ -39,6 +39,18 @@ TEST(PrintableTest, LeavesNoControlCharacter) {
   EXPECT_EQ(Printable("µ\xff"), "µ\\xff");
 }
 
+TEST(ProgramsWordsTest, LinesAndTheOneThatSaysMost) {
+  const std::string_view traceback =
+      "Traceback (most recent call last):\n  File \"x.py\", line 1\nValueError: \x1b[2Jno tile\n";
+  EXPECT_EQ(PrintableLines(traceback, 2),
+            "Traceback (most recent call last):\n    File \"x.py\", line 1\n"
+            "  ValueError: \\x1b[2Jno tile");
+  EXPECT_EQ(BriefLine(traceback), "ValueError: \\x1b[2Jno tile");
+  EXPECT_EQ(BriefLine("no memory\n12 of 16 GB"), "no memory");
+  EXPECT_EQ(BriefLine("Traceback "), "Traceback ");
+  EXPECT_EQ(BriefLine(""), "");
+}
+
 TEST(ShortenMiddleTest, KeepsBothEndsAndTheWidth) {
   EXPECT_EQ(ShortenMiddle("abcdefgh", 8, "..."), "abcdefgh");
   EXPECT_EQ(ShortenMiddle("abcdefgh", 7, "..."), "ab...gh");

@@ -1,8 +1,11 @@
 #include "output/units.h"
 
+#include <cmath>
+#include <limits>
+
 #include <gtest/gtest.h>
 
-#include <limits>
+#include "output/decisions.h"
 
 namespace xplane_time::output {
 namespace {
@@ -54,6 +57,14 @@ TEST(FormatTest, SingleValues) {
   EXPECT_EQ(FormatUtc(1'755'770'000'000'000'000), "2025-08-21 09:53:20 UTC");
   EXPECT_EQ(FormatPercent(0.5274), "52.7");
   EXPECT_EQ(FormatPercent(std::nullopt), "-");
+}
+
+TEST(ChangeTextTest, SaysNoMoreDigitsThanAreOfUse) {
+  EXPECT_EQ(ChangeText(1), "0.00");
+  EXPECT_EQ(ChangeText(1.0123), "+1.23");
+  EXPECT_EQ(ChangeText(0.5), "-50.0");
+  EXPECT_EQ(ChangeText(1e50), "+1.0e+52");
+  EXPECT_EQ(ChangeText(HUGE_VAL), "+inf");
 }
 
 TEST(FormatRateTest, ThreeDigitsAndAPrefix) {

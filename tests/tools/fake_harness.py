@@ -154,7 +154,7 @@ for line in requests:
             status = misbehave(mode.removeprefix("prepare-"))
         answer(type="prepared", request=request["request"], status=status,
                fingerprint=str(params[variant].get("program", "")),
-               message=mode or params[variant].get("text", ""))
+               message=params[variant].get("text", "") or mode)
     elif kind == "verify":
         mode = params[request["variant"]].get("mode", "")
         status = "wrong_result" if mode == "wrong" else "ok"

@@ -298,6 +298,13 @@ class Stored(TuneTest):
         self.assertIn("\nall variants: layout=a-rather-long-word other=common\n", shared)
         self.assertIn("block=2", shared)
 
+    def test_a_traceback_is_lines_on_the_terminal_and_its_error_in_the_table(self):
+        words = 'Traceback (most recent call last):\n  File "x.py", line 1\nValueError: no\x1b tile\n'
+        done = self.tune(*THREE, {"mode": "broken", "text": words}, options=("--progress", "always"))
+        self.assertIn('compile_error Traceback (most recent call last):\n    File "x.py", line 1\n'
+                      '  ValueError: no\\x1b tile\n', done.message)
+        self.assertRegex(done.text, r"\nv[0-9a-f]{16}: ValueError: no\\x1b tile\n")
+
     def test_values_are_not_cut(self):
         long = [{"alpha_of_the_kernel": 1000 + n, "beta_of_the_kernel": 2000 + n,
                  "gamma_of_the_kernel": 3000 + n} for n in range(3)]
