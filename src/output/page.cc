@@ -35,7 +35,11 @@ size_t Page::lines() const {
 }
 
 void Page::Line(std::string_view text, const char* style) {
-  Put(ShortenMiddle(text, width_, signs_.ellipsis), style);
+  if (DisplayWidth(text) <= width_) {
+    Put(text, style);
+  } else {
+    Wrapped(text, style);
+  }
 }
 
 void Page::Put(std::string_view shown, const char* style) {

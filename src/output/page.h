@@ -26,8 +26,9 @@ class Page {
   size_t lines() const;
   std::string Take() && { return std::move(text_); }
 
+  // Broken at spaces where it does not fit.
   void Line(std::string_view text, const char* style = nullptr);
-  // Broken at spaces.
+  // Broken at spaces; several of them become one.
   void Wrapped(std::string_view text, const char* style = nullptr);
   // With a blank line before it. `tell_dropped`: a note names columns that did not fit.
   void Add(const Section& section, bool tell_dropped);

@@ -40,7 +40,7 @@ std::string PowerPlot(const PowerSummary& summary, const OutputOptions& options)
     page.Line("nothing to plot: no power was read");
     return std::move(page).Take();
   }
-  const size_t width = static_cast<size_t>(std::max(options.width, 30)) - kLabelWidth - 1;
+  const size_t width = static_cast<size_t>(std::max(options.width, 20)) - kLabelWidth - 1;
   for (const PowerSeries& series : summary.series) {
     const std::vector<PowerColumn> columns = ColumnsOf(series, span, width);
     const double most_w = std::max(1e-3, MostOf(columns));

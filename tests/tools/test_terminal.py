@@ -182,6 +182,12 @@ class Narrow(EndToEndTest):
                             self.assertIn(cell, whole, f"{command} at {columns}: {line}")
                 self.assertIn("not shown, too wide", "\n".join(lines), form)
 
+    def test_lines_above_the_tables_are_broken_not_cut(self):
+        words = " ".join(self.lines("30", TESTDATA / "jax_cpu_variants.xplane.pb")[1:])
+        for what in ("3 planes, 2 lines, 1727 events, host testhost", "UTC, for 6.267 ms",
+                     "functions, active time, profile clock", "share of self time"):
+            self.assertIn(what, " ".join(words.split()))
+
     def test_the_report_says_what_is_not_shown(self):
         text = "\n".join(self.lines("50", TESTDATA / "jax_cpu_variants.xplane.pb"))
         self.assertIn("not shown, too wide: mean us", text)
