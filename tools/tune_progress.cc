@@ -159,9 +159,9 @@ void TuneProgress::OnRound(const Decider& decider, std::span<const TunedVariant>
   for (size_t i = 0; i < std::min(left.size(), kShown); ++i) {
     const TunedVariant* variant = Measured(variants, left[i].variant);
     if (variant == nullptr) continue;
-    absl::StrAppendFormat(&lines, "%+7.2f%%  %s  %s\n", (left[i].est - 1) * 100,
-                          Bar(left[i], span, bar_width),
-                          Params(variant->configuration, width_ - bar_width - 13));
+    absl::StrAppendFormat(
+        &lines, "%+7.2f%%  %s  %s\n", (left[i].est - 1) * 100, Bar(left[i], span, bar_width),
+        Params(variant->configuration, width_ - std::min(width_, bar_width + 13)));
   }
   if (left.size() > kShown) absl::StrAppend(&lines, "and ", left.size() - kShown, " more\n");
   absl::StrAppend(&lines,
