@@ -346,6 +346,12 @@ std::string PowerTable(const PowerSummary& summary, const OutputOptions& options
                        const CarbonModel& carbon) {
   Page page(options);
   if (!summary.complete) page.Line("the log ends early: what follows is up to there", kYellow);
+  for (const PowerFinding& each : summary.findings) {
+    if (each.code != "damaged_lines") continue;
+    page.Wrapped(Printable(absl::StrCat("lines of the log that are damaged and left out: ",
+                                        each.count, "; the first: ", each.message)),
+                 kYellow);
+  }
   for (const Section& section : Sections(summary, options.top.value_or(kWindows), carbon)) {
     page.Add(section, /*tell_dropped=*/true);
   }

@@ -41,9 +41,12 @@ absl::StatusOr<std::unique_ptr<LogLines>> LogLines::Open(const std::string& path
   const int fd = path == "-" ? dup(STDIN_FILENO) : open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (fd < 0) return OpenError(path);
   struct stat info = {};
-  if (fstat(fd, &info) == 0 && S_ISDIR(info.st_mode)) {
+  const bool known = fstat(fd, &info) == 0;
+  const bool device = S_ISBLK(info.st_mode) || (S_ISCHR(info.st_mode) && isatty(fd) == 0);
+  if (known && (S_ISDIR(info.st_mode) || device)) {  // some devices have no end
     close(fd);
-    return absl::InvalidArgumentError(absl::StrCat(path, ": is a directory; give a log"));
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, device ? ": is a device" : ": is a directory", "; give a log"));
   }
   auto stream = std::make_shared<GzipStream>(fd);
   Fill fill = [stream](char* to, size_t size, std::string* damage) {
@@ -98,6 +101,10 @@ bool LogLines::Next(LogLine* line) {
       if (searched > kLongest) {
         skipped += searched;
         begin_ = end_ = searched = 0;
+        if (skipped > kMostSkipped) {
+          at_end_ = true;
+          damage_ = "a line has over 64 MiB: it and what follows are not read";
+        }
       }
       if (More()) continue;
       if (searched == 0 && skipped == 0) return false;

@@ -2,8 +2,9 @@
 //
 // Enters: a path ("-" is standard input) or bytes. Leaves: each line without its line feed,
 // with its number and place. At least kPadding bytes after a line may be read. A line longer
-// than kLongest is skipped and leaves as empty text with `too_long`. A gzip stream that ends
-// early or is damaged ends the lines; `damage` says so. Not thread-safe.
+// than kLongest is skipped and leaves as empty text with `too_long`; one longer than kMostSkipped,
+// as of /dev/zero through a pipe, ends the lines. A gzip stream that ends early or is damaged ends
+// them too; `damage` says so. Not thread-safe.
 #ifndef XPLANE_TIME_SRC_POWER_LOG_LINES_H_
 #define XPLANE_TIME_SRC_POWER_LOG_LINES_H_
 
@@ -30,9 +31,10 @@ struct LogLine {
 class LogLines {
  public:
   static constexpr size_t kPadding = 64;
-  static constexpr size_t kLongest = size_t{1} << 22;
+  static constexpr size_t kLongest = size_t{1} << 22, kMostSkipped = size_t{1} << 26;
 
-  // Errors: NotFound, PermissionDenied, InvalidArgument (a directory), Unavailable.
+  // Waits for a pipe's writer. Errors: NotFound, PermissionDenied, InvalidArgument (a directory or
+  // a device, but a terminal), Unavailable.
   static absl::StatusOr<std::unique_ptr<LogLines>> Open(const std::string& path);
   // `bytes` must outlive it; not inflated.
   static std::unique_ptr<LogLines> FromMemory(std::string_view bytes);

@@ -7,6 +7,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
+#include "power/log_writer.h"
 
 namespace xplane_time::power {
 namespace {
@@ -380,8 +381,9 @@ void JsonLog::ReadEnd(int64_t t_ns, Fields* fields) {
   const auto object = fields->Object("end");
   if (!object.has_value()) return;
   Fields end(*object);
-  end_->complete = true;
+  end_->complete = end.Text("reason") != kCannotWrite;
   end_->dropped = end.Count("dropped");
+  end_->write_error = end.Text("message");
   end_->readers.clear();
   end.Each("readers", [&](Fields* each) {
     LogReader reader;
@@ -404,7 +406,12 @@ absl::StatusOr<LogEnd> ReadLines(LogLines* lines, LogSink* sink) {
   }
   auto end = LooksLikeNvidiaSmi(first.text) ? ReadNvidiaSmi(first, lines, sink)
                                             : ReadJsonLog(first, lines, sink);
-  if (end.ok() && !lines->damage().empty()) end->cut = lines->damage();
+  if (!end.ok()) return end;
+  if (!lines->damage().empty()) end->cut = lines->damage();
+  if (end->damaged_lines > 0 && end->used_lines == 0) {
+    return absl::DataLossError(absl::StrCat(end->first_damage, "; of ", end->lines,
+                                            " lines none below the header can be read"));
+  }
   return end;
 }
 
@@ -419,9 +426,11 @@ std::string PlaceOf(const LogLine& line) {
   return absl::StrCat("line ", line.number, ", byte ", line.byte);
 }
 
-void AddDamage(const LogLine& line, std::string_view what, LogEnd* end) {
-  if (end->damaged_lines++ == 0) {
-    end->first_damage = absl::StrCat(PlaceOf(line), ": ", std::string(what));
+void Count(const LogLine& line, std::string_view wrong, LogEnd* end) {
+  if (wrong.empty()) {
+    ++end->used_lines;
+  } else if (end->damaged_lines++ == 0) {
+    end->first_damage = absl::StrCat(PlaceOf(line), ": ", std::string(wrong));
   }
 }
 
@@ -431,12 +440,11 @@ absl::StatusOr<LogEnd> ReadJsonLog(const LogLine& first, LogLines* lines, LogSin
   if (absl::Status status = log->ReadHeader(first); !status.ok()) return status;
   LogLine line = first;
   end.lines = 1;
-  while (lines->Next(&line)) {
+  while (!sink->Full() && lines->Next(&line)) {
     ++end.lines;
     const std::string_view wrong = log->Read(line);
-    if (wrong.empty()) continue;
-    if (line.whole) {
-      AddDamage(line, wrong, &end);
+    if (wrong.empty() || line.whole) {
+      Count(line, wrong, &end);
     } else {
       end.cut = absl::StrCat("the last line is cut (", PlaceOf(line), ")");
     }

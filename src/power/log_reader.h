@@ -52,12 +52,13 @@ struct LogReader {  // of the `end` line
 };
 
 struct LogEnd {
-  bool complete = false;  // the `end` line was there
+  bool complete = false;  // the `end` line was there, and nothing that could not be written
   std::vector<LogReader> readers;
   uint64_t dropped = 0;
-  uint64_t lines = 0, damaged_lines = 0;
-  std::string first_damage;  // "line 5, byte 812: ..."
-  std::string cut;           // why it ended early, with the place; empty: it did not
+  std::string write_error;  // why the recorder lost lines: "No space left on device"
+  uint64_t lines = 0, damaged_lines = 0, used_lines = 0;  // used: below the header
+  std::string first_damage;                               // "line 5, byte 812: ..."
+  std::string cut;  // why it ended early, with the place; empty: it did not
 };
 
 class LogSink {
@@ -72,9 +73,11 @@ class LogSink {
   virtual void Mark(int64_t t_ns, std::string_view window, bool end) = 0;
   virtual void Finding(int64_t t_ns, PowerFinding finding) = 0;
   virtual void End(int64_t t_ns) = 0;
+  // The lines that follow are not wanted.
+  virtual bool Full() const { return false; }
 };
 
-// Errors: of opening; DataLoss (no header, or of another version).
+// Errors: of opening; DataLoss (no header, or of another version; all lines below it damaged).
 absl::StatusOr<LogEnd> ReadPowerLog(const std::string& path, LogSink* sink);
 // The same of bytes in memory, not inflated.
 absl::StatusOr<LogEnd> ReadPowerLogText(std::string_view text, const std::string& name,
@@ -85,8 +88,8 @@ absl::StatusOr<LogEnd> ReadJsonLog(const LogLine& first, LogLines* lines, LogSin
 bool LooksLikeNvidiaSmi(std::string_view first);
 absl::StatusOr<LogEnd> ReadNvidiaSmi(const LogLine& first, LogLines* lines, LogSink* sink);
 
-// Counts a line that is left out.
-void AddDamage(const LogLine& line, std::string_view what, LogEnd* end);
+// Counts a line, which is left out where something is `wrong`.
+void Count(const LogLine& line, std::string_view wrong, LogEnd* end);
 // "line 5, byte 812".
 std::string PlaceOf(const LogLine& line);
 

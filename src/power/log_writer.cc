@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <charconv>
@@ -149,12 +150,14 @@ LogWriter::LogWriter(LogWriter&& other) noexcept
     : file_(std::exchange(other.file_, -1)),
       path_(std::move(other.path_)),
       line_(std::move(other.line_)),
+      header_bytes_(other.header_bytes_),
       good_bytes_(other.good_bytes_),
       dropped_lines_(other.dropped_lines_),
+      write_error_(std::move(other.write_error_)),
       status_(std::move(other.status_)) {}
 
 // A line that does not fit is taken back, so that the next one may.
-void LogWriter::WriteLine() {
+bool LogWriter::Put() {
   line_ += '\n';
   size_t written = 0;
   while (written < line_.size()) {
@@ -162,17 +165,40 @@ void LogWriter::WriteLine() {
     if (now < 0 && errno == EINTR) continue;
     if (now <= 0) {
       if (status_.ok()) {
+        write_error_ = strerror(errno);
         status_ = absl::InternalError(
-            absl::StrCat(path_, ": cannot write the power log: ", strerror(errno), " (byte ",
+            absl::StrCat(path_, ": cannot write the power log: ", write_error_, " (byte ",
                          good_bytes_, "); make room, or give --log a place with room"));
       }
-      ++dropped_lines_;
       if (ftruncate(file_, good_bytes_) == 0) lseek(file_, good_bytes_, SEEK_SET);
-      return;
+      return false;
     }
     written += static_cast<size_t>(now);
   }
   good_bytes_ += static_cast<int64_t>(line_.size());
+  return true;
+}
+
+void LogWriter::WriteLine() {
+  if (!Put()) ++dropped_lines_;
+}
+
+// The next line overwrites the last ones, `bytes` of them or more: that needs no room on the disk.
+bool LogWriter::MakeRoom(size_t bytes) {
+  constexpr int64_t kLongestLine = 1 << 16;
+  const int64_t wanted = static_cast<int64_t>(bytes) + kLongestLine;
+  std::string tail(static_cast<size_t>(std::min(good_bytes_ - header_bytes_, wanted)), '\0');
+  const int64_t from = good_bytes_ - static_cast<int64_t>(tail.size());
+  if (tail.size() <= bytes ||
+      pread(file_, tail.data(), tail.size(), from) != static_cast<ssize_t>(tail.size())) {
+    return false;
+  }
+  const size_t feed = tail.rfind('\n', tail.size() - bytes - 1);
+  if (feed == std::string::npos) return false;
+  dropped_lines_ += static_cast<uint64_t>(
+      std::count(tail.begin() + static_cast<ptrdiff_t>(feed) + 1, tail.end(), '\n'));
+  good_bytes_ = from + static_cast<int64_t>(feed) + 1;
+  return lseek(file_, good_bytes_, SEEK_SET) == good_bytes_;
 }
 
 void LogWriter::Header(const Start& start) {
@@ -196,6 +222,7 @@ void LogWriter::Header(const Start& start) {
   }
   line_ = Text(json);
   WriteLine();
+  header_bytes_ = good_bytes_;
 }
 
 void LogWriter::Readings(int64_t pass_ns, size_t source, uint32_t first_channel,
@@ -251,7 +278,7 @@ void LogWriter::Finding(int64_t at_ns, std::string_view code, std::string_view s
   WriteLine();
 }
 
-void LogWriter::End(int64_t at_ns, std::string_view reason, std::span<const ReaderEnd> readers) {
+void LogWriter::End(int64_t at_ns, std::span<const ReaderEnd> readers) {
   Json ends = Json::array();
   for (const ReaderEnd& each : readers) {
     ends.push_back({{"source", each.source},
@@ -260,9 +287,18 @@ void LogWriter::End(int64_t at_ns, std::string_view reason, std::span<const Read
                     {"own_cpu_ns", each.own_cpu_ns},
                     {"hung", each.hung}});
   }
-  line_ = Text({{"t", at_ns},
-                {"end", {{"reason", reason}, {"readers", ends}, {"dropped", dropped_lines_}}}});
-  WriteLine();
+  const auto line = [&](std::string_view reason) {
+    Json end = {{"reason", reason}, {"readers", ends}, {"dropped", dropped_lines_}};
+    if (!write_error_.empty()) end["message"] = write_error_;
+    return Text({{"t", at_ns}, {"end", end}});
+  };
+  line_ = line("stopped");
+  if (Put()) return;
+  constexpr size_t kLongerCount = 20;  // of dropped lines, and the end of the line
+  if (!MakeRoom(line(kCannotWrite).size() + kLongerCount)) return;
+  line_ = line(kCannotWrite);
+  const int ignored = Put() ? ftruncate(file_, good_bytes_) : 0;
+  static_cast<void>(ignored);
 }
 
 }  // namespace xplane_time::power

@@ -17,6 +17,9 @@
 
 namespace xplane_time::power {
 
+// The reason of an end without all of the lines before it.
+inline constexpr char kCannotWrite[] = "cannot_write";
+
 struct ReaderEnd {
   std::string source;
   uint64_t reads = 0, missed = 0;
@@ -54,7 +57,8 @@ class LogWriter {
   void Gauge(int64_t at_ns, std::string_view quantity, int64_t value);
   void Finding(int64_t at_ns, std::string_view code, std::string_view source,
                std::string_view message);
-  void End(int64_t at_ns, std::string_view reason, std::span<const ReaderEnd> readers);
+  // Where there is no room for it the last lines make some.
+  void End(int64_t at_ns, std::span<const ReaderEnd> readers);
 
   // The first write that failed; what failed is counted and not in the log.
   const absl::Status& status() const { return status_; }
@@ -62,13 +66,16 @@ class LogWriter {
 
  private:
   explicit LogWriter(int file, std::string path) : file_(file), path_(std::move(path)) {}
-  void WriteLine();  // line_
+  bool Put();        // line_; false: it is not there
+  void WriteLine();  // line_, or it counts as dropped
+  bool MakeRoom(size_t bytes);
 
   int file_;
   std::string path_;
   std::string line_;
-  int64_t good_bytes_ = 0;
+  int64_t header_bytes_ = 0, good_bytes_ = 0;
   uint64_t dropped_lines_ = 0;
+  std::string write_error_;  // that of status_, without the file
   absl::Status status_;
 };
 

@@ -328,14 +328,14 @@ absl::StatusOr<LogEnd> ReadNvidiaSmi(const LogLine& first, LogLines* lines, LogS
   LogEnd end;
   LogLine line = first;
   end.lines = 1;
-  while (lines->Next(&line)) {
+  while (!sink->Full() && lines->Next(&line)) {
     ++end.lines;
     if (Trimmed(line.text).empty() && !line.too_long) continue;
     if (!line.whole) {  // its last number may lack digits
       end.cut = absl::StrCat("the last line is cut (", PlaceOf(line), ")");
       break;
     }
-    if (const std::string_view wrong = log.Read(line); !wrong.empty()) AddDamage(line, wrong, &end);
+    Count(line, log.Read(line), &end);
   }
   end.complete = end.cut.empty();  // its CSV has no line that says so
   return end;

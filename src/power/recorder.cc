@@ -285,7 +285,7 @@ class Recorder : public PowerRecorder {
                       .own_cpu_ns = track->own_cpu_ns,
                       .hung = track->hung || !track->ended});
     }
-    shared_->log.End(MonotonicNow(), "stopped", ends);
+    shared_->log.End(MonotonicNow(), ends);
     shared_->closed = true;
     shared_->changed.notify_all();
   }

@@ -1,4 +1,7 @@
 // A recorded log as a source: what was read then comes again, as long after the start as then.
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -29,13 +32,14 @@ struct Recorded : LogSink {
     if (!device.id.empty()) inventory.devices.push_back(std::move(device));
   }
   void Readings(size_t, int64_t, std::span<const Reading> pass) override {
-    too_many = readings.size() + pass.size() > kMostReadings;
+    too_many = too_many || readings.size() + pass.size() > kMostReadings;
     if (!too_many) readings.insert(readings.end(), pass.begin(), pass.end());
   }
   void ClocksAt(int64_t, const Clocks&) override {}
   void Mark(int64_t, std::string_view, bool) override {}
   void Finding(int64_t, PowerFinding) override {}
   void End(int64_t) override {}
+  bool Full() const override { return too_many; }
 };
 
 class ReplayReader : public Reader {
@@ -75,6 +79,14 @@ class ReplayReader : public Reader {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Reader>> NewReplayReader(const std::string& log_path) {
+  // All of it is read before anything is recorded: a pipe may never end.
+  struct stat info = {};
+  const bool there =
+      (log_path == "-" ? fstat(STDIN_FILENO, &info) : stat(log_path.c_str(), &info)) == 0;
+  if (there && !S_ISREG(info.st_mode)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "replay:", log_path, ": is no regular file; a log of a pipe is written to a file first"));
+  }
   Recorded log;
   auto end = ReadPowerLog(log_path, &log);
   if (!end.ok()) return end.status();

@@ -433,10 +433,20 @@ void Summarizer::NoteOpenWindows(const LogEnd& end) {
 
 void Summarizer::BuildFindings(const LogEnd& end) {
   if (!end.cut.empty()) Note("log_cut", end.cut);
-  if (!end.complete) Note("log_without_end", "the recorder was killed, or still writes");
+  if (!end.write_error.empty()) {
+    Note("write_failed",
+         absl::StrCat("the recorder could not write (", end.write_error,
+                      "): what it lost is not in here; give --log a place with room"),
+         std::max<uint64_t>(end.dropped, 1));
+  } else if (!end.complete) {
+    Note("log_without_end",
+         "the recorder still writes, or could not write an end: killed, a crash, a full disk");
+  }
   NoteOpenWindows(end);
   if (end.damaged_lines > 0) Note("damaged_lines", end.first_damage, end.damaged_lines);
-  if (end.dropped > 0) Note("dropped", "the recorder could not write fast enough", end.dropped);
+  if (end.dropped > 0 && end.write_error.empty()) {
+    Note("dropped", "lines that the recorder could not write", end.dropped);
+  }
   if (backwards_ > 0) {
     Note("times_backwards", "not later than the one before of their channel; left out", backwards_);
   }

@@ -1,4 +1,5 @@
 // The recorder with sources that are no sensors: constant power, a recorded log, a scripted NVML.
+#include <sys/stat.h>
 
 #include <chrono>
 #include <cstdlib>
@@ -210,6 +211,15 @@ TEST_F(RecorderTest, APeriodThatIsRaisedIsTold) {
       if (each.code == "period_raised") found = each.message;
     }
     EXPECT_EQ(found, message.empty() ? "" : "constant: " + message);
+  }
+}
+
+TEST_F(RecorderTest, WhatMayNeverEndIsNoLogToReplay) {
+  ASSERT_EQ(mkfifo(Path("pipe").c_str(), 0600), 0);
+  for (const std::string& path : {std::string("/dev/zero"), Path("pipe"), folder_.path()}) {
+    const auto recorder = PowerRecorder::Start({.from = {.sources = {"replay:" + path}}});
+    EXPECT_TRUE(absl::IsInvalidArgument(recorder.status())) << recorder.status();
+    EXPECT_THAT(recorder.status().message(), HasSubstr(path + ": is no regular file"));
   }
 }
 

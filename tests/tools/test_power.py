@@ -330,6 +330,37 @@ class Refused(PowerTest):
                              (self.at / "out.json").read_bytes())
         self.assertEqual((self.at / "log").read_text().count('"schema"'), 1)
 
+    def test_what_has_no_end_is_refused(self):
+        os.mkfifo(self.at / "pipe")
+        for source in ("replay:/dev/zero", "replay:pipe"):
+            done = self.power("record", "--source", source, "--", "touch", "ran")
+            self.assertEqual((done.code, done.text), (64, ""), done.message)
+            self.assertIn("is no regular file", done.message)
+        self.assertFalse((self.at / "ran").exists())
+        done = self.power("replay", "/dev/zero", limit_bytes=2 ** 30)
+        self.assertEqual(done.code, 64)
+        self.assertIn("/dev/zero: is a device", done.message)
+        with open("/dev/zero", "rb") as zeros:
+            self.assertEqual(self.power("replay", "-", stdin=zeros).code, 64)
+        without_end = b"x" * (80 << 20)
+        done = self.power("replay", "-", stdin=without_end, limit_bytes=2 ** 30)
+        self.assertEqual(done.code, 65, done.message)
+        self.assertIn("standard input: line 1, byte 0: no header", done.message)
+
+    def test_damaged_lines_are_told_first(self):
+        header = "timestamp, power.draw [W]\n"
+        good = "2025/08/21 10:11:12.345, 71 W\n2025/08/21 10:11:13.345, 71 W\n"
+        bad = "2025-08-21T10:11:12.345, 71 W\n" * 100
+        self.write("csv", header + bad)
+        done = self.power("replay", "csv")
+        self.assertEqual((done.code, done.text), (65, ""))
+        self.assertIn("csv: line 2, byte 26: no timestamp as 2025/08/21 10:11:12.345", done.message)
+        self.assertIn("of 101 lines none", done.message)
+        self.write("csv", header + good + bad)
+        first, second = self.run_ok("power", "replay", "csv").text.splitlines()[:2]
+        self.assertIn("lines of the log that are damaged and left out: 100", first)
+        self.assertIn("line 4, byte", first + second)
+
     def test_logs_that_are_none(self):
         self.assertEqual(self.power("replay", "missing").code, 66)
         self.write("text", "hello\n")
@@ -478,6 +509,14 @@ class Faults(PowerTest):
         self.assertTrue(text.endswith("}\n"))
         for line in text.splitlines():
             json.loads(line)
+        replayed = self.power("replay", "log", "--format", "json").json
+        found = {each["code"]: each for each in replayed["findings"]}
+        self.assertFalse(replayed["complete"])
+        self.assertIn("could not write (File too large)", found["write_failed"]["message"])
+        self.assertGreater(found["write_failed"]["count"], 0)
+        self.assertNotIn("killed", json.dumps(found))
+        self.assertGreater(replayed["windows"][0]["end_ns"] - replayed["windows"][0]["begin_ns"],
+                           0.5e9)  # the time that is missing counts as not covered
 
     def test_no_more_threads(self):
         self.record(*CONSTANT, "--log", "log.jsonl", "--duration", "0.1")

@@ -53,7 +53,7 @@ std::string ParseRecord(const std::string& line, RunRecord* record) {
 
 class JsonLinesSource : public RecordSource {
  public:
-  explicit JsonLinesSource(std::string path) : path_(std::move(path)), file_(path_) {}
+  explicit JsonLinesSource(std::string path) : path_(std::move(path)) {}
 
   // Reads it all once: what is wrong is known before anything is asked.
   absl::Status CheckAll() {
@@ -61,7 +61,9 @@ class JsonLinesSource : public RecordSource {
     if (!std::filesystem::exists(path_, error)) {
       return absl::NotFoundError(absl::StrCat(path_, ": no such file"));
     }
-    if (!std::filesystem::is_regular_file(path_, error) || !file_.is_open()) {
+    // It is read twice; a pipe cannot be, and waits for its writer.
+    if (std::filesystem::is_regular_file(path_, error)) file_.open(path_);
+    if (!file_.is_open()) {
       return absl::UnavailableError(absl::StrCat(path_, ": not a file that can be read"));
     }
     for (;;) {
@@ -86,18 +88,35 @@ class JsonLinesSource : public RecordSource {
   std::string sha256() const override { return sha256_; }
 
  private:
+  // The next line, or more of it than a line may have.
+  bool ReadLine(std::string* line) {
+    line->clear();
+    constexpr size_t kPart = size_t{1} << 16;
+    while (line->size() <= kMostLineBytes) {
+      const size_t before = line->size();
+      line->resize(before + kPart);
+      file_.getline(line->data() + before, static_cast<std::streamsize>(kPart));
+      const auto got = static_cast<size_t>(file_.gcount());
+      const bool goes_on = file_.fail() && got == kPart - 1;
+      const bool feed = !file_.fail() && !file_.eof();  // it was counted
+      line->resize(before + got - (feed ? 1 : 0));
+      if (!goes_on) return feed || !line->empty();
+      file_.clear(file_.rdstate() & ~std::ios::failbit);
+    }
+    return true;
+  }
   // The next line that is not empty.
   absl::StatusOr<std::optional<RunRecord>> Read(power::Sha256* hash) {
-    for (std::string line; std::getline(file_, line);) {
+    for (std::string line; ReadLine(&line);) {
       ++line_;
       if (hash != nullptr) {
         hash->Update(line);
         if (!file_.eof()) hash->Update("\n");
       }
-      if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
+      const bool too_long = line.size() > kMostLineBytes;
+      if (!too_long && line.find_first_not_of(" \t\r") == std::string::npos) continue;
       RunRecord record = {.index = next_};
-      std::string error = "it is longer than 16 MiB";
-      if (line.size() <= kMostLineBytes) error = ParseRecord(line, &record);
+      const std::string error = too_long ? "it is longer than 16 MiB" : ParseRecord(line, &record);
       if (!error.empty()) {
         return absl::DataLossError(absl::StrCat(path_, ": line ", line_, ": ", error));
       }
