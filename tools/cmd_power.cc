@@ -215,9 +215,11 @@ int RunRecord(const PowerCommand& command, const output::OutputOptions& how) {
 
 int RunPower(const Options& options) {
   if (options.power.json_schema) {
-    const bool sources = options.power.action == PowerAction::kSources;
-    return WriteText(options.power.output_path,
-                     output::JsonSchema(sources ? "power-sources" : "power"));
+    const PowerAction action = options.power.action;
+    const char* schema = action == PowerAction::kSources ? "power-sources"
+                         : action == PowerAction::kRun   ? "power-run"
+                                                         : "power";
+    return WriteText(options.power.output_path, output::JsonSchema(schema));
   }
   switch (options.power.action) {
     case PowerAction::kSources:

@@ -28,6 +28,15 @@ volatile std::sig_atomic_t stop_signal = 0;
 
 void OnStopSignal(int signal) { stop_signal = signal; }
 
+// "about 2 min left".
+std::string LeftText(double seconds) {
+  const auto [unit_s, unit] = seconds < 100       ? std::pair(1.0, "s")
+                              : seconds < 6'000   ? std::pair(60.0, "min")
+                              : seconds < 360'000 ? std::pair(3'600.0, "h")
+                                                  : std::pair(86'400.0, "days");
+  return absl::StrFormat("about %.0f %s left", std::max(1.0, seconds / unit_s), unit);
+}
+
 // A bar on a terminal, lines elsewhere; failures are lines on both.
 class Progress : public PowerRunWatcher {
  public:
@@ -44,11 +53,16 @@ class Progress : public PowerRunWatcher {
           stderr, "index %llu: %s: %s\n", static_cast<unsigned long long>(result.record.index),
           result.answer.status.c_str(), output::ShortenMiddle(message, 300, "...").c_str());
     }
+    ++asked_;
     const auto now = std::chrono::steady_clock::now();
     const std::chrono::milliseconds least(live_ ? 100 : 10'000);
     if (done < of && now - last_ < least) return;
     last_ = now;
-    const std::string text = absl::StrCat(done, " of ", of, " queries");
+    std::string text = absl::StrCat(done, " of ", of, " queries");
+    if (done < of) {  // those that were there already took no time
+      const std::chrono::duration<double> each = (now - begun_) / asked_;
+      absl::StrAppend(&text, ", ", LeftText(each.count() * static_cast<double>(of - done)));
+    }
     if (!live_) {
       std::fprintf(stderr, "%s\n", text.c_str());
       return;
@@ -68,6 +82,8 @@ class Progress : public PowerRunWatcher {
   }
 
   bool quiet_, live_, drawn_ = false;
+  int64_t asked_ = 0;  // by this run
+  const std::chrono::steady_clock::time_point begun_ = std::chrono::steady_clock::now();
   std::chrono::steady_clock::time_point last_ = {};
 };
 
@@ -103,9 +119,6 @@ PowerRunOptions OptionsOf(const PowerRunCommand& command) {
   options.confirm_overwrite = ConfirmOverwrite;
   options.stopped = [] { return stop_signal != 0; };
   options.config_json = ConfigJson(command);
-  options.now_unix_ms = std::chrono::duration_cast<std::chrono::milliseconds>(
-                            std::chrono::system_clock::now().time_since_epoch())
-                            .count();
   return options;
 }
 

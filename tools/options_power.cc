@@ -123,8 +123,9 @@ void AddPower(CLI::App* power, PowerCommand* o, PowerTexts* t) {
                 [o] { o->action = PowerAction::kReplay; });
   replay->add_option("LOG", o->log_path, "What power record --log kept")->required();
   AddSummary(replay, o, t);
-  AddSensors(AddPowerRun(power, &o->run, [o] { o->action = PowerAction::kRun; }),
-             "; or none: without, every energy null", o, t);
+  CLI::App* run = AddPowerRun(power, &o->run, [o] { o->action = PowerAction::kRun; });
+  AddSensors(run, "; or none: without, every energy null", o, t);
+  run->add_flag("--json-schema", o->json_schema, "Print the JSON Schema of summary and records");
 }
 
 std::string ConvertPower(const PowerTexts& t, PowerCommand* o) {
@@ -147,7 +148,7 @@ std::string ConvertPower(const PowerTexts& t, PowerCommand* o) {
   if (o->action == PowerAction::kRun) {
     o->run.from = o->record.from;
     o->run.command = o->command;
-    return ConvertPowerRun(&o->run);
+    return o->json_schema ? "" : ConvertPowerRun(&o->run);
   }
   o->format = t.format.empty() ? FormatBySuffix(o->output_path) : t.format;
   if (o->plot && o->format != "table") return "--plot is for the table; --svg for a picture";

@@ -65,6 +65,30 @@ class Power(unittest.TestCase):
             p.energy_j("nope")
         self.assertTrue(any("left: never ended" in doubt for doubt in p.doubts), p.doubts)
 
+    def test_a_recording_that_goes_on_has_a_text(self):
+        p = power.record(sources=["constant:1"])
+        self.assertIn("goes on", repr(p))
+        p.stop()
+        self.assertIn("Table", repr(p))
+
+    def test_a_window_is_for_one_with(self):
+        with power.record(sources=["constant:1"]) as p:
+            window = p.window("step")
+            with window:
+                with self.assertRaisesRegex(xplane_time.ArgumentError, "anew for each"):
+                    window.__enter__()
+            with self.assertRaisesRegex(xplane_time.ArgumentError, r"window\('step'\) anew"):
+                with window:
+                    self.fail("entered twice")
+
+            @p.window("call")
+            def work():
+                return 7
+
+            self.assertEqual([work(), work()], [7, 7])
+        self.assertEqual([(each.window, each.number) for each in p.totals],
+                         [(None, 1), ("step", 1), ("call", 1), ("call", 2)])
+
     def test_the_log_says_the_same_later(self):
         log = self.at / "log.jsonl"
         with power.record(sources=["constant:5"], log=log) as p:

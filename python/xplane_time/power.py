@@ -14,15 +14,15 @@ import contextlib
 import json
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from types import TracebackType
-from typing import Any, NamedTuple, Union, cast
+from typing import Any, NamedTuple, Union, cast, final
 
 from xplane_time import _core
 from xplane_time.errors import ArgumentError
 from xplane_time.table import Table
 
-__all__ = ["Recording", "Summary", "Total", "read", "record", "sources"]
+__all__ = ["Recording", "Summary", "Total", "Window", "read", "record", "sources"]
 
 _PathText = Union[str, "os.PathLike[str]"]
 
@@ -105,6 +105,32 @@ class Summary:
         return "\n".join([repr(self.energies), *self.doubts])
 
 
+@final
+class Window(contextlib.ContextDecorator):
+    """What Recording.window() gives. For one `with`: each window is one of its own."""
+
+    def __init__(self, recording: Recording, name: str, synchronize: bool) -> None:
+        self._recording = recording
+        self._name = name
+        self._synchronize = synchronize
+        self._used = False
+
+    def _recreate_cm(self) -> Window:  # of ContextDecorator: once a call
+        return Window(self._recording, self._name, self._synchronize)
+
+    def __enter__(self) -> None:
+        if self._used:
+            raise ArgumentError(
+                "FAILED_PRECONDITION", f"the window {self._name!r} was entered before: call "
+                f"window({self._name!r}) anew for each `with`")
+        self._recording.begin(self._name, synchronize=self._synchronize)
+        self._used = True
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
+                 trace: TracebackType | None) -> None:
+        self._recording.end(self._name, synchronize=self._synchronize)
+
+
 class Recording(Summary):
     """A recording that runs until stop(), or the end of its `with`. Windows may be marked from
     several threads. What was found can be read after the end."""
@@ -124,6 +150,12 @@ class Recording(Summary):
                 "stop(), or after the end of its `with`")
         raise AttributeError(f"a Recording has no {name!r}")
 
+    def __repr__(self) -> str:
+        try:
+            return super().__repr__()
+        except ArgumentError:
+            return "<Recording that goes on: what was found can be read after stop()>"
+
     def begin(self, window: str, *, synchronize: bool = True) -> None:
         """`synchronize`: all arrays of JAX and PyTorch's GPU are waited for first, where these
         are imported, so that work that was sent before is not counted."""
@@ -136,13 +168,9 @@ class Recording(Summary):
             _wait_for_devices()
         self._recorder.end(window)
 
-    @contextlib.contextmanager
-    def window(self, name: str, *, synchronize: bool = True) -> Iterator[None]:
-        self.begin(name, synchronize=synchronize)
-        try:
-            yield
-        finally:
-            self.end(name, synchronize=synchronize)
+    def window(self, name: str, *, synchronize: bool = True) -> Window:
+        """For one `with`, or as a decorator, which makes a window a call."""
+        return Window(self, name, synchronize)
 
     def gauge(self, quantity: str, value: int) -> None:
         """A gauge of your own, a whole number; its name ends in its unit: kv_cache_bytes."""

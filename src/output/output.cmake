@@ -1,5 +1,5 @@
 # Finished results to text. JSON stays inside json.cc.
-foreach(command report planes functions kernels tree events compare pick compat tune power power-sources)
+foreach(command report planes functions kernels tree events compare pick compat tune power power-run power-sources)
   file(READ ${CMAKE_CURRENT_SOURCE_DIR}/output/schemas/${command}.v1.json SCHEMA_${command})
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS
     ${CMAKE_CURRENT_SOURCE_DIR}/output/schemas/${command}.v1.json)

@@ -10,7 +10,7 @@
 namespace xplane_time::output {
 
 // "report", "functions", "kernels", "tree", "planes", "events", "compare", "pick",
-// "compat", "tune", "power" or "power-sources"; null for others.
+// "compat", "tune", "power" or "power-run", "power-sources"; null for others.
 const char* JsonSchema(std::string_view command);
 
 }  // namespace xplane_time::output

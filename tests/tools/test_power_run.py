@@ -9,6 +9,11 @@ import sys
 import time
 import unittest
 
+try:
+    import jsonschema
+except ImportError:
+    jsonschema = None
+
 from harness import BINARY, HERE, REPOSITORY, EndToEndTest, environment, open_terminal
 
 PROBE = os.environ.get("POWER_RUN_PROBE", str(REPOSITORY / "build" / "tests" / "power_run_probe"))
@@ -54,6 +59,17 @@ class PowerRunTest(EndToEndTest):
 
     def summary(self):
         return json.loads((self.directory / "summary.json").read_text())
+
+    def check(self, *documents):
+        """Against the schema that the program prints."""
+        if jsonschema is None:
+            return
+        schema = json.loads(subprocess.check_output([str(BINARY), "power", "run", "--json-schema"],
+                                                    env=self.environment))
+        validator = jsonschema.Draft202012Validator(schema)
+        validator.check_schema(schema)
+        for document in documents:
+            validator.validate(document)
 
     def wait_for(self, count):
         deadline = time.monotonic() + TIMEOUT_S
@@ -120,6 +136,54 @@ class Loop(PowerRunTest):
                          (3 * (2.5 + 1.0), 3, 1))
         self.assertIn("all energy  10.500 J", out)
 
+    def test_records_and_summary_follow_the_schema(self):
+        self.records(None, "raises", None)
+        self.run_probe(fake=("unknown",))
+        self.check(self.summary(), *self.kept())
+        if jsonschema is not None:
+            for document in ({**self.kept()[0], "index": "0"}, {**self.summary(), "complete": 1}):
+                self.assertRaises(jsonschema.ValidationError, self.check, document)
+
+    def test_the_summary_aggregates_what_the_answered_records_have(self):
+        self.records(None, "raises", None, None)
+        self.run_probe()
+        latencies = sorted(
+            record["model_metrics"]["m/1"]["latency_metrics"]["total_query_seconds"]
+            for record in self.kept() if record["status"] == "ok")
+        for options in ((), ("--resume",)):  # as the run had it, and as it is read back
+            if options:
+                self.run_probe(*options)
+            aggregates = self.summary()["aggregates"]
+            latency = aggregates["latency_metrics"]["total_query_seconds"]
+            self.assertEqual((latency["known"], latency["unknown"]), (3, 0))
+            self.assertAlmostEqual(latency["mean"], sum(latencies) / 3)
+            self.assertAlmostEqual(latency["median"], latencies[1], places=8)
+            self.assertAlmostEqual(latency["p95"], latencies[2], places=8)
+            self.assertEqual(aggregates["power_metrics"]["gpu"]["per_query_watts"],
+                             {"known": 3, "unknown": 0, "mean": 100.0, "median": 100.0,
+                              "p95": 100.0})
+            self.assertEqual(aggregates["token_metrics"]["output"]["median"], 4)
+            self.assertEqual(aggregates["power_metrics"]["cpu"]["per_query_watts"],
+                             {"known": 0, "unknown": 3, "mean": None, "median": None, "p95": None})
+
+    def test_its_times_are_those_of_all_sessions(self):
+        self.records(None, None, None)
+        self.run_probe("--max-queries", 1)
+        first = self.summary()
+        self.run_probe("--max-queries", 2, "--resume")
+        second, kept = self.summary(), self.kept()
+        self.assertEqual(second["started_at"], first["started_at"])
+        self.assertAlmostEqual(second["started_at"], kept[0]["interval"]["begin_unix_ns"] / 1e9,
+                               places=5)
+        interval = kept[1]["interval"]
+        self.assertAlmostEqual(
+            second["ended_at"], (interval["begin_unix_ns"] + interval["end_ns"] -
+                                 interval["begin_ns"]) / 1e9, places=5)
+        for summary in (first, second):
+            self.assertGreaterEqual(summary["ended_at"], summary["started_at"])
+            self.assertGreaterEqual(summary["generated_at"] + 1e-3, summary["ended_at"])
+        self.assertGreater(second["generated_at"], first["generated_at"])
+
     def test_no_token_comes_after_the_answer(self):
         self.records("late-token")
         self.run_probe()
@@ -141,6 +205,7 @@ class Loop(PowerRunTest):
             set(summary))
         self.assertEqual((summary["total_queries"], summary["complete"], summary["stop_reason"]),
                          (1, True, None))
+        self.check(summary)
         self.assertEqual(summary["output_dir"], "runs/profile_Fake-GPU-1_m-1_set")
         self.assertEqual(summary["profiler_config"]["records"], "set.jsonl")
 
@@ -172,6 +237,7 @@ class Loop(PowerRunTest):
     def test_progress_is_a_bar_on_a_terminal_and_a_log_elsewhere(self):
         self.records(None, None)
         _, err = self.run_probe()
+        self.assertRegex(err, r"^1 of 2 queries, about \d+ s left\n")
         self.assertIn("2 of 2 queries\n", err)
         self.assertNotIn("\x1b", err)
         self.assertEqual(self.run_probe("--overwrite", "--quiet"), ("", ""))
@@ -362,6 +428,19 @@ class Again(PowerRunTest):
         self.assertIn("notes.txt", err)
         self.assertEqual((self.directory / "notes.txt").read_text(), "mine")
         self.assertEqual(len(self.kept()), 1)
+
+    def test_where_it_may_not_write_nothing_is_left(self):
+        self.records(None)
+        self.directory.mkdir(parents=True)
+        for name, text in (("notes.txt", "mine"), ("run.json", "{}")):
+            file = self.directory / name
+            file.write_text(text)
+            for option in ("--overwrite", "--resume"):
+                with self.subTest(f"{name} {option}"):
+                    self.run_probe(option, code=65)
+                    self.assertEqual([each.name for each in self.directory.iterdir()], [name])
+                    self.assertEqual(file.read_text(), text)
+            file.unlink()
 
     def test_another_input_is_not_gone_on_with(self):
         self.records(None, None)

@@ -5,11 +5,13 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -18,6 +20,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "json_nesting.h"
+#include "power/run/aggregates.h"
 #include "power/run/result_json.h"
 #include "power/whole_file.h"
 #include "xplane_time/power_run.h"
@@ -172,6 +175,9 @@ struct RunDirectory::State {
   absl::Status Clear();
   absl::Status Prepare();
   absl::Status TakeUpLine(const std::string& line, uint64_t number);
+  absl::StatusOr<bool> MayTake() const;
+  void Add(const Json& record);
+  Json RunJson() const;
 
   std::string path, records_path;
   PowerRunOptions options;
@@ -183,6 +189,9 @@ struct RunDirectory::State {
   bool has_records = false;         // when it was locked
   std::set<uint64_t> done;
   PowerRunTotals totals;
+  power::RunAggregates aggregates;
+  std::optional<int64_t> first_unix_ns, last_unix_ns;  // asked; answered
+  double generated_unix_s = 0;
 };
 
 // Held by the open file: it ends with the process, whatever ends that.
@@ -232,15 +241,34 @@ absl::Status RunDirectory::State::TakeUpLine(const std::string& line, uint64_t n
   }
   const auto index = record["index"].get<uint64_t>();
   if (done.contains(index)) return damaged("an index that was");
-  PowerRunTotals with = totals;
-  if (!power::AddToTotals(record, &with)) return damaged("not a record of a run");
+  if (!power::IsRunRecord(record)) return damaged("not a record of a run");
   if (options.retry_failed && record["status"] != "ok") {
     failed_lines.insert(number);
-    return absl::OkStatus();
+  } else {
+    Add(record);
   }
-  done.insert(index);
-  totals = with;
   return absl::OkStatus();
+}
+
+void RunDirectory::State::Add(const Json& record) {
+  done.insert(record["index"].get<uint64_t>());
+  power::AddToTotals(record, &totals);
+  aggregates.Add(record);
+  const auto interval = record.find("interval");
+  const auto ns = [&](const char* name) -> std::optional<int64_t> {
+    if (interval == record.end() || !interval->is_object()) return std::nullopt;
+    const auto at = interval->find(name);
+    const bool known = at != interval->end() && at->is_number_integer();
+    return known ? std::optional(at->get<int64_t>()) : std::nullopt;
+  };
+  const auto begun = ns("begin_unix_ns"), from = ns("begin_ns"), to = ns("end_ns");
+  int64_t took_ns = 0, ended = 0;
+  if (!begun || !from || !to || __builtin_sub_overflow(*to, *from, &took_ns) ||
+      __builtin_add_overflow(*begun, took_ns, &ended)) {
+    return;
+  }
+  first_unix_ns = std::min(first_unix_ns.value_or(*begun), *begun);
+  last_unix_ns = std::max(last_unix_ns.value_or(ended), ended);
 }
 
 // A last line without its end was being written when the run was killed: it goes.
@@ -312,20 +340,38 @@ absl::StatusOr<std::unique_ptr<RunDirectory>> RunDirectory::Open(const PowerRunO
 
 // From a directory that is there to one that is locked, of this run, and takes records.
 absl::Status RunDirectory::State::Prepare() {
+  // Before anything is written, and again once nobody else writes.
+  struct stat info = {};
+  const bool ours = lstat(records_path.c_str(), &info) == 0 && S_ISREG(info.st_mode) &&
+                    info.st_nlink == 1;  // Lock says what else is wrong
+  has_records = ours && info.st_size > 0;
+  if (const auto may = MayTake(); !may.ok()) return may.status();
   if (absl::Status status = Lock(); !status.ok()) return status;
+  const auto goes_on = MayTake();
+  if (!goes_on.ok()) return goes_on.status();
+  if (*goes_on) return TakeUp();
+  if (absl::Status status = Clear(); !status.ok()) return status;
+  return WithWayOut(power::WriteWholeFile(path + "/" + kRun, RunJson().dump(2) + "\n"));
+}
+
+Json RunDirectory::State::RunJson() const {
+  return {{"schema", kSchema},
+          {"input_sha256", input_sha256},
+          {"model", options.model},
+          {"dataset", options.dataset}};
+}
+
+// Whether what is there is gone on with, or else thrown away; an error where it is not ours.
+absl::StatusOr<bool> RunDirectory::State::MayTake() const {
   const std::string run_path = path + "/" + kRun;
-  const Json run = {{"schema", kSchema},
-                    {"input_sha256", input_sha256},
-                    {"model", options.model},
-                    {"dataset", options.dataset}};
   const auto found = FoundRun(run_path, has_records);
   if (!found.ok()) return found.status();
   if (options.resume && !found->is_null()) {
-    absl::Status status = CheckSame(run_path, *found, run);
-    return status.ok() ? TakeUp() : status;
+    absl::Status status = CheckSame(run_path, *found, RunJson());
+    return status.ok() ? absl::StatusOr<bool>(true) : status;
   }
-  if (absl::Status status = Clear(); !status.ok()) return status;
-  return WithWayOut(power::WriteWholeFile(run_path, run.dump(2) + "\n"));
+  const auto files = FilesOfARun(path);
+  return files.ok() ? absl::StatusOr<bool>(false) : files.status();
 }
 
 RunDirectory::RunDirectory(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -341,8 +387,7 @@ absl::Status RunDirectory::Write(const RunResult& result) {
   if (!power::WriteAll(state_->records_fd, line) || fsync(state_->records_fd) != 0) {
     return CannotWrite(state_->records_path);
   }
-  state_->done.insert(result.record.index);
-  power::AddToTotals(record, &state_->totals);
+  state_->Add(record);
   return absl::OkStatus();
 }
 
@@ -351,6 +396,9 @@ std::string RunDirectory::SummaryJson(std::string_view stop_reason) const {
   const PowerRunTotals& totals = state_->totals;
   const auto parsed = [](const std::string& text) {
     return Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  };
+  const auto seconds = [](std::optional<int64_t> unix_ns) {
+    return unix_ns.has_value() ? Json(static_cast<double>(*unix_ns) * 1e-9) : Json();
   };
   Json energies;
   for (const auto& [name, energy] : {std::pair{"gpu", &totals.gpu},
@@ -374,13 +422,16 @@ std::string RunDirectory::SummaryJson(std::string_view stop_reason) const {
                   {"dataset_name", options.dataset},
                   {"input_sha256", state_->input_sha256},
                   {"hardware_label", Slug(state_->hardware.label, "UNKNOWN_HW")},
-                  {"generated_at", static_cast<double>(options.now_unix_ms) / 1000},
+                  {"generated_at", state_->generated_unix_s},
+                  {"started_at", seconds(state_->first_unix_ns)},
+                  {"ended_at", seconds(state_->last_unix_ns)},
                   {"total_queries", totals.records},
                   {"failed_queries", totals.failed},
                   {"max_queries", options.max_queries ? Json(*options.max_queries) : Json()},
                   {"complete", stop_reason.empty()},
                   {"stop_reason", stop_reason.empty() ? Json() : Json(stop_reason)},
                   {"energy_totals", energies},
+                  {"aggregates", state_->aggregates.ToJson()},
                   {"system_info", parsed(state_->hardware.system_info_json)},
                   {"gpu_info", parsed(state_->hardware.gpu_info_json)},
                   {"output_dir", state_->path},
@@ -389,6 +440,8 @@ std::string RunDirectory::SummaryJson(std::string_view stop_reason) const {
 }
 
 absl::Status RunDirectory::Checkpoint(std::string_view stop_reason) {
+  state_->generated_unix_s =
+      std::chrono::duration<double>(state_->options.wall_clock().time_since_epoch()).count();
   return WithWayOut(
       power::WriteWholeFile(state_->path + "/" + kSummary, SummaryJson(stop_reason) + "\n"));
 }

@@ -358,23 +358,23 @@ Json ResultJson(const RunResult& result) {
   return record;
 }
 
-bool AddToTotals(const Json& record, PowerRunTotals* totals) {
-  const auto text = [](const Json& object, const char* name) {
-    return object.is_object() && object.contains(name) && object[name].is_string();
-  };
-  if (!text(record, "status") || !record.contains("model_metrics")) return false;
-  const Json& models = record["model_metrics"];
+bool IsRunRecord(const Json& json) {
+  if (!json.is_object() || !json.contains("status") || !json["status"].is_string()) return false;
+  if (!json.contains("model_metrics")) return false;
+  const Json& models = json["model_metrics"];
   if (!models.is_object() || models.size() != 1) return false;
   const Json& metrics = models.begin().value();
-  if (!metrics.is_object() || !metrics.contains("energy_metrics")) return false;
-  const Json& energies = metrics["energy_metrics"];
+  return metrics.is_object() && metrics.contains("energy_metrics");
+}
+
+void AddToTotals(const Json& record, PowerRunTotals* totals) {
+  const Json& energies = record["model_metrics"].begin().value()["energy_metrics"];
   AddEnergy(energies, kGpu, &totals->gpu);
   AddEnergy(energies, kCpu, &totals->cpu);
   AddEnergy(energies, kAne, &totals->ane);
   AddEnergy(AllEnergies(record), kAll, &totals->all);
   ++totals->records;
   totals->failed += record["status"] == "ok" ? 0 : 1;
-  return true;
 }
 
 }  // namespace xplane_time::power

@@ -12,8 +12,9 @@ using Json = nlohmann::ordered_json;
 
 Json ResultJson(const RunResult& result);
 
-// Adds one record, as ResultJson gives it or as it was read back. False: it is none.
-bool AddToTotals(const Json& record, PowerRunTotals* totals);
+// Whether what was read back is one.
+bool IsRunRecord(const Json& json);
+void AddToTotals(const Json& record, PowerRunTotals* totals);
 
 }  // namespace xplane_time::power
 

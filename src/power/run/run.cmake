@@ -1,5 +1,6 @@
 # Power run: records through a command, each with its energy.
 add_library(xplane_time_power_run STATIC
+  power/run/aggregates.cc
   power/run/brief_message.cc
   power/run/command_client.cc
   power/run/directory.cc

@@ -1,0 +1,35 @@
+// Of the answered records of a run: the mean, median and 95th percentile of what each has.
+//
+// Enters: records as ResultJson gives them, or as they were read back; those whose status is not
+// ok are left out. Leaves: JSON with the sections and names of the records. A value that is null
+// counts as unknown, never as 0. Bounded memory (ValueCounts). Not thread-safe.
+#ifndef XPLANE_TIME_SRC_POWER_RUN_AGGREGATES_H_
+#define XPLANE_TIME_SRC_POWER_RUN_AGGREGATES_H_
+
+#include <array>
+#include <cstdint>
+
+#include "power/run/result_json.h"
+#include "power/value_counts.h"
+
+namespace xplane_time::power {
+
+class RunAggregates {
+ public:
+  void Add(const Json& record);
+  // {"latency_metrics": {"total_query_seconds": {"known", "unknown", "mean", "median", "p95"}, ...
+  Json ToJson() const;
+
+ private:
+  static constexpr size_t kNumbers = 9;
+  struct Values {
+    ValueCounts scaled;
+    double sum = 0;
+    uint64_t unknown = 0;
+  };
+  std::array<Values, kNumbers> values_;
+};
+
+}  // namespace xplane_time::power
+
+#endif  // XPLANE_TIME_SRC_POWER_RUN_AGGREGATES_H_
