@@ -7,13 +7,15 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <cmath>
 #include <csignal>
 #include <cstdlib>
-#include <ctime>
+#include <thread>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
@@ -160,14 +162,15 @@ CommandEnd RunMeasured(const std::vector<std::string>& command) {
 }
 
 bool SleepUnlessStopped(double seconds) {
-  timespec until = {};
-  clock_gettime(CLOCK_MONOTONIC, &until);
-  constexpr int64_t kNsPerSecond = 1'000'000'000;
-  const int64_t end_ns = int64_t{until.tv_sec} * kNsPerSecond + until.tv_nsec +
-                         std::llround(seconds * static_cast<double>(kNsPerSecond));
-  until = {.tv_sec = end_ns / kNsPerSecond, .tv_nsec = end_ns % kNsPerSecond};
+  // A signal that another thread gets, or that comes just before the sleep, does not end it: so no
+  // sleep is long.
+  using Clock = std::chrono::steady_clock;
+  constexpr std::chrono::nanoseconds kLongest = std::chrono::milliseconds(50);
+  const auto end = Clock::now() + std::chrono::nanoseconds(std::llround(seconds * 1e9));
   while (SignalReceived() == 0) {
-    if (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, nullptr) == 0) return true;
+    const std::chrono::nanoseconds left = end - Clock::now();
+    if (left.count() <= 0) return true;
+    std::this_thread::sleep_for(std::min(left, kLongest));
   }
   return false;
 }
