@@ -66,17 +66,20 @@ class PySummary {
     return lines;
   }
 
-  // Name, number; energy, mean power, coverage, why not.
+  // Name, number; energy, mean power, coverage, why not; from, to, and what these two are.
   using Total = std::tuple<std::string, uint64_t, std::optional<double>, std::optional<double>,
-                           double, std::optional<std::string>>;
+                           double, std::optional<std::string>, std::optional<double>,
+                           std::optional<double>, std::optional<std::string>>;
   std::vector<Total> Totals() const {
     std::vector<Total> totals;
     for (const WindowSummary& window : summary_.windows) {
       const PowerTotal& total = window.total;
       std::optional<std::string> reason;
       if (total.reason != PowerReason::kKnown) reason = PowerReasonName(total.reason);
+      std::optional<std::string> limits;
+      if (total.energy_j.has_value()) limits = output::LimitsName(total.limits);
       totals.emplace_back(window.name, window.number, total.energy_j, total.mean_w, total.coverage,
-                          reason);
+                          reason, total.lo_j, total.hi_j, limits);
     }
     return totals;
   }

@@ -192,19 +192,37 @@ std::optional<EnergyEstimator> EnergyEstimatorOf(std::string_view name);
 // is before the first reading and after the last is little.
 inline constexpr double kNearlyWholeCoverage = 0.95;
 
+// What lo_j and hi_j of an energy are; or why it is unbounded, and they are empty.
+// docs/power-bounds.md
+enum class EnergyLimits : uint8_t {
+  kBounds,             // it cannot be less or more
+  kInterval,           // it is between them in kIntervalShare of all cases
+  kBetweenReadings,    // nothing is known of the time between two readings of power
+  kBrokenCounter,      // reset, jump or suspension
+  kFewUpdates,         // the counter was not seen to change after it, and too seldom before
+  kCounterCoversPart,  // the readings of power cover more of the window, or less
+};
+inline constexpr double kIntervalShare = 0.95;
+// Of the last four, which are `unbounded`: between_readings, broken_counter, few_updates, ...
+std::string_view UnboundedReasonName(EnergyLimits limits);
+inline bool IsUnbounded(EnergyLimits limits) { return limits >= EnergyLimits::kBetweenReadings; }
+
 // Of one domain of one device in a window.
 struct EnergyEstimate {
   std::string source, device, domain;
   bool in_total = false;
+  bool modelled = false;                               // of a power that somebody states
   EnergyEstimator estimator = EnergyEstimator::kHeld;  // what it is; never kBest
   std::optional<double> energy_j = {};                 // of the covered part of the window
-  std::optional<double> lo_j = {}, hi_j = {};          // bounds; docs/power.md has their definition
-  double coverage = 0;                                 // share of the window with readings
-  std::optional<double> mean_w = {}, peak_w = {};      // over the covered part
-  std::optional<double> idle_j = {}, active_j = {};    // with a baseline
+  std::optional<double> lo_j = {}, hi_j = {};          // as `limits` says
+  EnergyLimits limits = EnergyLimits::kBetweenReadings;
+  double coverage = 0;                               // share of the window with readings
+  std::optional<double> mean_w = {}, peak_w = {};    // over the covered part
+  std::optional<double> idle_j = {}, active_j = {};  // with a baseline
   PowerReason reason = PowerReason::kKnown;  // where energy_j is empty, or of what is missing
   bool shared = false;
-  // Counter and integral of readings, where both are known; more than 5 % apart: inconsistent.
+  // Counter and integral of readings, where both are known; more than 5 % apart, or energy_j
+  // outside the counter's bounds: inconsistent.
   std::optional<double> counter_j = {}, integral_j = {};
   PowerReason counter_reason = PowerReason::kKnown;  // why counter_j is empty, or not of all
   bool inconsistent = false;
@@ -226,8 +244,15 @@ struct GaugeSummary {
 // may not be read at all does not make it unknown: it has the reason, and `missing` names it.
 struct PowerTotal {
   std::optional<double> energy_j = {}, mean_w = {};
-  std::optional<double> active_j = {};  // less idle; empty without a window of idle
-  double coverage = 0;                  // the least one
+  std::optional<double> lo_j = {}, hi_j = {};  // the sums, where each has them
+  EnergyLimits limits = EnergyLimits::kBetweenReadings;
+  double interval_share = 1;                // of an interval
+  bool modelled = false, measured = false;  // a part of it is
+  std::optional<double> active_j = {};      // less idle; empty without a window of idle
+  // energy_j = mean_w x coverage x the window's time: the mean one, by power.
+  double coverage = 0;
+  double least_coverage = 0;
+  bool differing_coverage = false;  // its parts are of different times
   PowerReason reason = PowerReason::kKnown;
   std::string missing = {};  // "nvml GPU-1234 gpu", the first energy that is not known
 };

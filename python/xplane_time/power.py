@@ -28,7 +28,8 @@ _PathText = Union[str, "os.PathLike[str]"]
 
 
 class Total(NamedTuple):
-    """Of a window: the sum over all devices, only where each is known. `reason` says why not."""
+    """Of a window: the sum over all devices, only where each is known. `reason` says why not.
+    `limits`: what lo_j and hi_j are, "bounds" or "interval" (estimated), or "unbounded"."""
 
     window: str | None
     number: int
@@ -36,6 +37,9 @@ class Total(NamedTuple):
     mean_w: float | None
     coverage: float
     reason: str | None
+    lo_j: float | None = None
+    hi_j: float | None = None
+    limits: str | None = None
 
 
 class Summary:
@@ -48,7 +52,8 @@ class Summary:
 
     @property
     def energies(self) -> Table:
-        """A row for each window and sensor: energy_j, its bounds, coverage, mean_w, peak_w."""
+        """A row for each window and sensor: energy_j, its bounds, coverage, mean_w, peak_w.
+        `limits`: bounds, interval (estimated), or unbounded."""
         return Table(cast(_core.Table, self._summary.energies()), self.doubts)
 
     @property
@@ -69,8 +74,9 @@ class Summary:
     @property
     def totals(self) -> list[Total]:
         """Of each window, the whole recording (window None) first."""
-        return [Total(name or None, number, energy_j, mean_w, coverage, reason)
-                for name, number, energy_j, mean_w, coverage, reason in self._summary.totals()]
+        return [Total(name or None, number, energy_j, mean_w, coverage, reason, lo_j, hi_j, limits)
+                for name, number, energy_j, mean_w, coverage, reason, lo_j, hi_j, limits
+                in self._summary.totals()]
 
     @property
     def doubts(self) -> list[str]:

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <set>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -55,7 +57,7 @@ std::string Remark(const EnergyEstimate& energy) {
   }
   if (energy.estimator == EnergyEstimator::kTrapezoid ||
       energy.estimator == EnergyEstimator::kEndpointMean) {
-    add(EnergyEstimatorName(energy.estimator));  // knows no gaps and has no bounds
+    add(EnergyEstimatorName(energy.estimator));  // knows no gaps
   }
   if (energy.inconsistent) add("inconsistent");
   if (energy.shared) add("shared");
@@ -64,6 +66,68 @@ std::string Remark(const EnergyEstimate& energy) {
 
 bool AnyKnown(const std::vector<std::string>& cells) {
   return std::any_of(cells.begin(), cells.end(), [](const auto& each) { return each != "-"; });
+}
+
+constexpr std::string_view kAbout = "~";  // before an interval
+
+// Of an EnergyEstimate or a PowerTotal.
+template <typename Energy>
+std::string LimitsText(const Energy& energy) {
+  if (!energy.energy_j) return "-";
+  if (IsUnbounded(energy.limits)) return "unbounded";
+  const std::string_view about = energy.limits == EnergyLimits::kInterval ? kAbout : "";
+  return absl::StrCat(std::string(about), Number(energy.lo_j), " .. ", Number(energy.hi_j));
+}
+
+std::string_view WhyUnbounded(EnergyLimits limits) {
+  switch (limits) {
+    case EnergyLimits::kBetweenReadings:
+      return "readings of power say nothing of the time between them";
+    case EnergyLimits::kBrokenCounter:
+      return "its counter was reset, jumped, or the machine slept";
+    case EnergyLimits::kFewUpdates:
+      return "its counter was not updated after the window, and too seldom before";
+    default:
+      return "its counter and its readings of power cover different parts of the window";
+  }
+}
+
+// What the limits of the rows that are shown mean, and which totals are of different times.
+std::vector<std::string> EnergyNotes(std::span<const WindowSummary> windows) {
+  std::set<EnergyLimits> there;
+  for (const WindowSummary& window : windows) {
+    for (const EnergyEstimate& each : window.energies) {
+      if (each.energy_j) there.insert(each.limits);
+    }
+  }
+  std::vector<std::string> notes;
+  for (const EnergyLimits limits : there) {
+    if (limits == EnergyLimits::kInterval) {
+      notes.push_back(absl::StrCat(std::string(kAbout), ": estimated, right in ",
+                                   FormatFixed(kIntervalShare * 100, 0), " % of cases"));
+    } else if (IsUnbounded(limits)) {
+      notes.push_back(absl::StrCat("unbounded: ", std::string(WhyUnbounded(limits))));
+    }
+  }
+  std::vector<std::string> differing;
+  for (const WindowSummary& window : windows) {
+    if (window.total.differing_coverage) differing.push_back(Printable(WindowName(window)));
+  }
+  if (!differing.empty()) {
+    notes.push_back("parts of the total cover different times: " + absl::StrJoin(differing, ", "));
+  }
+  return notes;
+}
+
+// Which kinds of energies there are.
+std::string_view KindOfAll(std::span<const WindowSummary> windows) {
+  PowerTotal kinds;
+  for (const WindowSummary& window : windows) {
+    for (const EnergyEstimate& each : window.energies) {
+      (each.modelled ? kinds.modelled : kinds.measured) = true;
+    }
+  }
+  return kinds.modelled ? KindOf(kinds) : "measured";
 }
 
 struct Cells {
@@ -78,8 +142,7 @@ void AddRow(const PowerSummary& summary, const WindowSummary& window, const Ener
       Printable(DomainName(summary, energy.source, energy.device, energy.domain)));
   cells->seconds.push_back(Number(static_cast<double>(window.end_ns - window.begin_ns) / kNsPerS));
   cells->energy.push_back(EnergyText(energy.energy_j));
-  cells->bounds.push_back(
-      energy.lo_j && energy.hi_j ? Number(energy.lo_j) + " .. " + Number(energy.hi_j) : "-");
+  cells->bounds.push_back(LimitsText(energy));
   cells->mean.push_back(Number(energy.mean_w));
   cells->peak.push_back(Number(energy.peak_w));
   cells->covered.push_back(FormatPercent(energy.coverage));
@@ -92,7 +155,7 @@ void AddTotal(const WindowSummary& window, Cells* cells) {
   cells->domain.push_back("total");
   cells->seconds.push_back(Number(static_cast<double>(window.end_ns - window.begin_ns) / kNsPerS));
   cells->energy.push_back(EnergyText(window.total.energy_j));
-  cells->bounds.push_back("-");
+  cells->bounds.push_back(LimitsText(window.total));
   cells->mean.push_back(Number(window.total.mean_w));
   cells->peak.push_back("-");
   cells->covered.push_back(window.total.energy_j ? FormatPercent(window.total.coverage) : "-");
@@ -103,34 +166,47 @@ void AddTotal(const WindowSummary& window, Cells* cells) {
   cells->remark.push_back(std::move(remark));
 }
 
+std::vector<Column> EnergyColumns(Cells cells) {
+  const bool remarks = Varies(cells.remark) || (!cells.remark.empty() && !cells.remark[0].empty());
+  const bool active = AnyKnown(cells.active);
+  std::vector<Column> columns = {NameColumn("window", std::move(cells.window), kNameWidth),
+                                 NameColumn("sensor", std::move(cells.domain), kDomainWidth),
+                                 NumberColumn("s", std::move(cells.seconds)),
+                                 NumberColumn("energy J", std::move(cells.energy)),
+                                 NumberColumn("bounds J", std::move(cells.bounds)),
+                                 NumberColumn("mean W", std::move(cells.mean), /*drop=*/2),
+                                 NumberColumn("peak W", std::move(cells.peak), /*drop=*/3),
+                                 NumberColumn("covered %", std::move(cells.covered))};
+  if (active) {
+    columns.push_back(NumberColumn("above idle J", std::move(cells.active), /*drop=*/1));
+  }
+  if (remarks) columns.push_back(TextColumn("remark", std::move(cells.remark)));
+  return columns;
+}
+
 Section EnergySection(const PowerSummary& summary, size_t most) {
   Cells cells;
   const size_t shown = std::min(most, summary.windows.size());
-  for (size_t i = 0; i < shown; ++i) {
-    const WindowSummary& window = summary.windows[i];
-    for (const EnergyEstimate& energy : window.energies) AddRow(summary, window, energy, &cells);
+  const std::span windows(summary.windows.data(), shown);
+  const std::string_view kind = KindOfAll(windows);
+  for (const WindowSummary& window : windows) {
+    for (const EnergyEstimate& energy : window.energies) {
+      AddRow(summary, window, energy, &cells);
+      // Where the title does not say it.
+      std::string& remark = cells.remark.back();
+      if (energy.modelled && kind != "modelled") {
+        remark.insert(0, remark.empty() ? "modelled" : "modelled, ");
+      }
+    }
     const auto in_total = [](const EnergyEstimate& each) { return each.in_total; };
     if (std::count_if(window.energies.begin(), window.energies.end(), in_total) > 1) {
       AddTotal(window, &cells);
     }
   }
   Section section;
-  section.title = "energy, measured";
-  const bool remarks = Varies(cells.remark) || (!cells.remark.empty() && !cells.remark[0].empty());
-  const bool active = AnyKnown(cells.active);
-  section.grid.columns = {NameColumn("window", std::move(cells.window), kNameWidth),
-                          NameColumn("sensor", std::move(cells.domain), kDomainWidth),
-                          NumberColumn("s", std::move(cells.seconds)),
-                          NumberColumn("energy J", std::move(cells.energy)),
-                          NumberColumn("bounds J", std::move(cells.bounds), /*drop=*/3),
-                          NumberColumn("mean W", std::move(cells.mean)),
-                          NumberColumn("peak W", std::move(cells.peak), /*drop=*/2),
-                          NumberColumn("covered %", std::move(cells.covered))};
-  if (active) {
-    section.grid.columns.push_back(
-        NumberColumn("above idle J", std::move(cells.active), /*drop=*/1));
-  }
-  if (remarks) section.grid.columns.push_back(TextColumn("remark", std::move(cells.remark)));
+  section.title = absl::StrCat("energy, ", std::string(kind));
+  section.grid.columns = EnergyColumns(std::move(cells));
+  section.notes = EnergyNotes(windows);
   if (summary.windows.empty()) section.notes.push_back("no window");
   const auto has_none = [](const WindowSummary& each) { return each.energies.empty(); };
   if (std::all_of(summary.windows.begin(), summary.windows.end(), has_none)) {

@@ -69,8 +69,12 @@ std::vector<PowerGaugeRow> PowerGaugeRows(const PowerSummary& summary);
 void VisitRow(const PowerGaugeRow& row, FieldSink* sink);
 void VisitRow(const ReaderQuality& reader, FieldSink* sink);
 void VisitRow(const EnergyEstimate& energy, FieldSink* sink);
+void VisitRow(const PowerTotal& total, FieldSink* sink);
 void VisitRow(const RepeatedEnergy& row, FieldSink* sink);
 void VisitRow(const PowerRow& row, FieldSink* sink);
+
+std::string_view LimitsName(EnergyLimits limits);  // bounds, interval, unbounded
+std::string_view KindOf(const PowerTotal& total);  // measured, modelled, both; empty: unknown
 
 // "nvml 0 gpu", or with the device's id where it has no index.
 std::string DomainName(const PowerSummary& summary, const std::string& source,

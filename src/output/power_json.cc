@@ -31,6 +31,8 @@ Json WindowJson(const WindowSummary& window, const CarbonModel& model) {
                 {"g_per_kwh", OrNull(model.g_per_kwh)},
                 {"pue", model.pue}};
   }
+  JsonRow total;
+  VisitRow(window.total, &total);
   return {{"name", TextOrNull(window.name)},
           {"number", window.number},
           {"begin_ns", window.begin_ns},
@@ -38,13 +40,7 @@ Json WindowJson(const WindowSummary& window, const CarbonModel& model) {
           {"begin_unix_ns", OrNull(window.begin_unix_ns)},
           {"suspended_ns", window.suspended_ns},
           {"cut", window.cut},
-          {"total",
-           {{"energy_j", OrNull(window.total.energy_j)},
-            {"mean_w", OrNull(window.total.mean_w)},
-            {"active_j", OrNull(window.total.active_j)},
-            {"coverage", window.total.coverage},
-            {"reason", ReasonOrNull(window.total.reason)},
-            {"missing", TextOrNull(window.total.missing)}}},
+          {"total", total.Take()},
           {"modelled", std::move(modelled)},
           {"energies", std::move(energies)},
           {"gauges", std::move(gauges)}};

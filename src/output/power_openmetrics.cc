@@ -48,15 +48,44 @@ class Families {
   std::string name_, text_;
 };
 
-template <typename Value>
-void AddEnergies(const PowerSummary& summary, Families* families, Value value) {
+// `more`: labels, each with a comma before it.
+template <typename Value, typename More>
+void AddEnergies(const PowerSummary& summary, Families* families, Value value, More more) {
   for (const WindowSummary& window : summary.windows) {
     for (const EnergyEstimate& energy : window.energies) {
       families->Add(
           absl::StrCat(WindowLabels(window), ",", Label("source", energy.source), ",",
                        Label("device", energy.device), ",", Label("domain", energy.domain), ",",
-                       Label("estimator", EnergyEstimatorName(energy.estimator))),
+                       Label("estimator", EnergyEstimatorName(energy.estimator)), more(energy)),
           value(energy));
+    }
+  }
+}
+
+template <typename Value>
+void AddEnergies(const PowerSummary& summary, Families* families, Value value) {
+  AddEnergies(summary, families, value, [](const EnergyEstimate&) { return ""; });
+}
+
+// An energy has both or none: `limits` says whether they are bounds or an interval.
+void AddLimits(const PowerSummary& summary, Families* families) {
+  const auto label = [](EnergyLimits limits) {
+    return absl::StrCat(",", Label("limits", LimitsName(limits)));
+  };
+  for (const bool upper : {false, true}) {
+    const std::string which = upper ? "upper" : "lower";
+    families->Begin(
+        absl::StrCat("xplane_time_energy_", which, "_joules"), "joules",
+        absl::StrCat("Bound, or end of an interval, of an energy: the ", which, " one"));
+    AddEnergies(
+        summary, families,
+        [&](const EnergyEstimate& each) { return upper ? each.hi_j : each.lo_j; },
+        [&](const EnergyEstimate& each) { return label(each.limits); });
+    families->Begin(absl::StrCat("xplane_time_total_energy_", which, "_joules"), "joules",
+                    "Of the total");
+    for (const WindowSummary& window : summary.windows) {
+      families->Add(WindowLabels(window) + label(window.total.limits),
+                    upper ? window.total.hi_j : window.total.lo_j);
     }
   }
 }
@@ -65,9 +94,13 @@ void AddEnergies(const PowerSummary& summary, Families* families, Value value) {
 
 std::string PowerOpenMetrics(const PowerSummary& summary, const CarbonModel& carbon) {
   Families families;
-  families.Begin("xplane_time_energy_joules", "joules",
-                 "Measured, of the covered part of a window");
-  AddEnergies(summary, &families, [](const EnergyEstimate& each) { return each.energy_j; });
+  families.Begin("xplane_time_energy_joules", "joules", "Of the covered part of a window");
+  AddEnergies(
+      summary, &families, [](const EnergyEstimate& each) { return each.energy_j; },
+      [](const EnergyEstimate& each) {
+        return absl::StrCat(",", Label("kind", each.modelled ? "modelled" : "measured"));
+      });
+  AddLimits(summary, &families);
   families.Begin("xplane_time_mean_power_watts", "watts", "Over the covered part of a window");
   AddEnergies(summary, &families, [](const EnergyEstimate& each) { return each.mean_w; });
   families.Begin("xplane_time_peak_power_watts", "watts", "Over the covered part of a window");
@@ -79,7 +112,7 @@ std::string PowerOpenMetrics(const PowerSummary& summary, const CarbonModel& car
   for (const WindowSummary& window : summary.windows) {
     families.Add(WindowLabels(window), static_cast<double>(window.end_ns - window.begin_ns) / 1e9);
   }
-  families.Begin("xplane_time_total_energy_joules", "joules", "Measured, of all in the total");
+  families.Begin("xplane_time_total_energy_joules", "joules", "Of all in the total");
   for (const WindowSummary& window : summary.windows) {
     families.Add(WindowLabels(window), window.total.energy_j);
   }

@@ -13,17 +13,38 @@ FieldValue ReasonOrNull(PowerReason reason) {
                                        : FieldValue(PowerReasonName(reason));
 }
 
+FieldValue LimitsOrNull(const std::optional<double>& energy_j, EnergyLimits limits) {
+  return energy_j ? FieldValue(LimitsName(limits)) : FieldValue::Unknown(FieldType::kText);
+}
+
+FieldValue UnboundedOrNull(const std::optional<double>& energy_j, EnergyLimits limits) {
+  return energy_j && IsUnbounded(limits) ? FieldValue(UnboundedReasonName(limits))
+                                         : FieldValue::Unknown(FieldType::kText);
+}
+
 }  // namespace
+
+std::string_view LimitsName(EnergyLimits limits) {
+  if (IsUnbounded(limits)) return "unbounded";
+  return limits == EnergyLimits::kBounds ? "bounds" : "interval";
+}
+
+std::string_view KindOf(const PowerTotal& total) {
+  if (total.measured && total.modelled) return "measured and modelled";
+  return total.measured ? "measured" : total.modelled ? "modelled" : "";
+}
 
 void VisitRow(const EnergyEstimate& energy, FieldSink* sink) {
   sink->Field("source", std::string_view(energy.source));
   sink->Field("device", std::string_view(energy.device));
   sink->Field("domain", std::string_view(energy.domain));
   sink->Field("in_total", energy.in_total);
-  sink->Field("kind", std::string_view("measured"));
+  sink->Field("kind", std::string_view(energy.modelled ? "modelled" : "measured"));
   sink->Field("estimator", EnergyEstimatorName(energy.estimator));
   sink->Field("energy_j", energy.energy_j);
-  sink->Interval("bounds_j", energy.lo_j, energy.hi_j);
+  const bool interval = energy.limits == EnergyLimits::kInterval;
+  const std::optional<double> none;
+  sink->Interval("bounds_j", interval ? none : energy.lo_j, interval ? none : energy.hi_j);
   sink->Field("coverage", energy.coverage);
   sink->Field("mean_w", energy.mean_w);
   sink->Field("peak_w", energy.peak_w);
@@ -40,6 +61,29 @@ void VisitRow(const EnergyEstimate& energy, FieldSink* sink) {
   sink->Field("wraps", energy.wraps);
   sink->Field("jumps", energy.jumps);
   sink->Field("longest_gap_ns", energy.longest_gap_ns);
+  sink->Field("limits", LimitsOrNull(energy.energy_j, energy.limits));
+  sink->Field("unbounded_reason", UnboundedOrNull(energy.energy_j, energy.limits));
+  sink->Interval("interval_j", interval ? energy.lo_j : none, interval ? energy.hi_j : none);
+  sink->Field("interval_share", interval ? std::optional(kIntervalShare) : none);
+}
+
+void VisitRow(const PowerTotal& total, FieldSink* sink) {
+  const bool interval = total.limits == EnergyLimits::kInterval;
+  const std::optional<double> none;
+  sink->Field("energy_j", total.energy_j);
+  sink->Field("mean_w", total.mean_w);
+  sink->Field("active_j", total.active_j);
+  sink->Field("coverage", total.coverage);
+  sink->Field("reason", ReasonOrNull(total.reason));
+  sink->Field("missing", KnownText(total.missing));
+  sink->Field("kind", KnownText(KindOf(total)));
+  sink->Field("least_coverage", total.least_coverage);
+  sink->Field("differing_coverage", total.differing_coverage);
+  sink->Interval("bounds_j", interval ? none : total.lo_j, interval ? none : total.hi_j);
+  sink->Field("limits", LimitsOrNull(total.energy_j, total.limits));
+  sink->Field("unbounded_reason", UnboundedOrNull(total.energy_j, total.limits));
+  sink->Interval("interval_j", interval ? total.lo_j : none, interval ? total.hi_j : none);
+  sink->Field("interval_share", interval ? std::optional(total.interval_share) : none);
 }
 
 void VisitRow(const PowerRow& row, FieldSink* sink) {

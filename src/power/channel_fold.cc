@@ -135,13 +135,9 @@ Rhythm RhythmOf(const PowerChannel& channel, const std::vector<Sample>& first,
   }
   rhythm.period_ns = std::clamp<int64_t>(rhythm.period_ns, 1, kLongestPeriodNs);
   rhythm.update_ns = channel.prior_period_ns.value_or(rhythm.period_ns);
-  rhythm.update_known = channel.prior_period_ns.has_value();
   if (channel.kind == ReadingKind::kCumulative) {
     const std::vector<int64_t> changes = Spacings(first, /*changes=*/true);
-    if (changes.size() >= kRhythmSpacings) {
-      rhythm.update_ns = LowerMedian(changes);
-      rhythm.update_known = true;
-    }
+    if (changes.size() >= kRhythmSpacings) rhythm.update_ns = LowerMedian(changes);
   } else if (channel.kind == ReadingKind::kAverage) {
     rhythm.update_ns = std::max(rhythm.update_ns, channel.prior_window_ns.value_or(0));
   }
@@ -177,7 +173,9 @@ void ChannelFold::Add(const Sample& sample) {
 }
 
 void ChannelFold::AddEnergy(const Sample& sample) {
-  if (sample.reason == PowerReason::kKnown) return energy_->Add(sample.t_ns, sample.value);
+  if (sample.reason == PowerReason::kKnown) {
+    return energy_->Add(sample.t_ns, sample.value, sample.doubt_ns);
+  }
   energy_->Fail(sample.t_ns, sample.reason == PowerReason::kReset);
 }
 
@@ -187,7 +185,6 @@ void ChannelFold::BeginEnergy() {
   rules.counter = channel_.kind == ReadingKind::kCumulative;
   rules.period_ns = rhythm_.period_ns;
   rules.update_ns = rhythm_.update_ns;
-  rules.late_ns = rules.counter ? rhythm_.late_ns() : rhythm_.update_ns;
   rules.wrap_range = channel_.wrap_range;
   rules.max_plausible_mw = max_plausible_mw_;
   energy_ = std::make_unique<EnergyFold>(rules, edges_, suspensions_, pieces_);

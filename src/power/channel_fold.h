@@ -24,6 +24,7 @@ struct Sample {
   int64_t t_ns = 0;
   int64_t value = 0;
   PowerReason reason = PowerReason::kKnown;  // not kNone: the value is not known
+  int64_t doubt_ns = 0;                      // it was read up to so long before or after
 };
 
 // Of the readings in [begin, end] of a window. Power that no device has is not known.
@@ -74,11 +75,6 @@ class ReadingFold {
 // The usual time between readings and how old what they say may be, of the first ones.
 struct Rhythm {
   int64_t period_ns = 0, update_ns = 0;
-  bool update_known = false;  // else a guess
-  // The longest that an update may take: where it is a guess, as long as any sensor takes.
-  int64_t late_ns() const {
-    return update_known ? update_ns : std::max(update_ns, kSlowestUpdateNs);
-  }
 };
 // At least kRhythmSpacings spacings give the period, their lower median; with fewer it is
 // `expected_ns` where that is not 0. A counter's update period is the lower median of the

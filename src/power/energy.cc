@@ -15,13 +15,13 @@ double AsDouble(absl::int128 pj) { return static_cast<double>(pj); }
 
 }  // namespace
 
-void EnergyFold::Add(int64_t t_ns, int64_t value) {
+void EnergyFold::Add(int64_t t_ns, int64_t value, int64_t doubt_ns) {
   if (value < 0 || (!rules_.counter && value > rules_.max_plausible_mw)) {
     ++tally_.jumps;
     return;
   }
   if (rules_.counter) {
-    AddCounter(t_ns, value);
+    AddCounter({.t_ns = t_ns, .value = value, .known = true, .doubt_ns = doubt_ns});
   } else {
     AddHeld(t_ns, value);
   }
@@ -39,7 +39,7 @@ void EnergyFold::Finish() {
   if (rules_.counter) {
     if (reset_) ++tally_.resets;
     Advance(kForever, {});
-    ResolveLate(kForever, /*all=*/true);
+    EstimateLate();
     return;
   }
   ShiftHeld({});
@@ -63,22 +63,26 @@ EnergyPart EnergyFold::Of(uint32_t window) const {
   if (window >= parts_.size()) return {};
   EnergyPart part = parts_[window];
   part.lo_pj = std::max(part.lo_pj, 0.0);
+  // What was used around a break is in no reading.
+  const bool broken = part.resets > 0 || part.jumps > 0 || part.suspended;
+  if (rules_.counter && broken) part.limits = EnergyLimits::kBrokenCounter;
   return part;
 }
 
-void EnergyFold::AddCounter(int64_t t_ns, int64_t value) {
-  if (!last_.has_value()) return BeginSegment(t_ns, value);
+void EnergyFold::AddCounter(const Point& point) {
+  const int64_t t_ns = point.t_ns;
+  if (!last_.has_value()) return BeginSegment(point);
   const Point before = equal_.value_or(*last_);
   if (Suspended(before.t_ns, t_ns)) {
     ++tally_.suspensions;
-    return BeginSegment(t_ns, value);
+    return BeginSegment(point);
   }
   if (reset_) {
     ++tally_.resets;
-    return BeginSegment(t_ns, value);
+    return BeginSegment(point);
   }
-  absl::int128 delta_uj = absl::int128(value) - before.value;
-  const int64_t duration_ns = t_ns - before.t_ns;
+  absl::int128 delta_uj = absl::int128(point.value) - before.value;
+  const int64_t duration_ns = t_ns - last_->t_ns;  // since the last update that shows
   bool wrapped = false;
   if (delta_uj < 0 && rules_.wrap_range.has_value() && before.value <= *rules_.wrap_range) {
     const absl::int128 unwrapped_uj = delta_uj + *rules_.wrap_range + 1;
@@ -87,37 +91,49 @@ void EnergyFold::AddCounter(int64_t t_ns, int64_t value) {
   }
   if (delta_uj < 0 || !Plausible(delta_uj, duration_ns)) {
     ++(delta_uj < 0 ? tally_.resets : tally_.jumps);
-    return BeginSegment(t_ns, value);
+    return BeginSegment(point);
   }
-  const bool gap = duration_ns > kGapPeriods * rules_.period_ns;
-  // A counter that did not move has most likely not been updated yet. Where no later reading
-  // tells of that time, it is not covered: what was used in it does not show.
-  if (!gap && delta_uj == 0 && t_ns - last_->t_ns <= 2 * rules_.update_ns) {
-    equal_ = Point{t_ns, value, /*known=*/true};
+  gap_ = gap_ || t_ns - before.t_ns > kGapPeriods * rules_.period_ns;
+  // A counter that did not move has not been updated yet, or nobody can tell. Where no later
+  // reading tells of that time, it is not covered: what was used in it does not show.
+  if (delta_uj == 0) {
+    equal_ = point;
     return;
   }
   if (wrapped) ++tally_.wraps;
-  AddCounterPiece(t_ns, value, delta_uj, gap);
+  AddCounterPiece(point, delta_uj, gap_);
+  ResolveLate(before.t_ns - before.doubt_ns);
 }
 
-void EnergyFold::AddCounterPiece(int64_t t_ns, int64_t value, absl::int128 delta_uj, bool whole) {
-  const EnergyPiece piece = {last_->t_ns, t_ns, delta_uj * kPjPerUj, whole};
+void EnergyFold::AddCounterPiece(const Point& point, absl::int128 delta_uj, bool whole) {
+  const EnergyPiece piece = {last_->t_ns, point.t_ns, delta_uj * kPjPerUj, whole};
   equal_.reset();
-  last_ = Point{t_ns, value, /*known=*/true};
-  if (!whole) largest_step_pj_ = std::max(largest_step_pj_, piece.energy_pj);
-  Advance(t_ns, std::span(&piece, 1));
+  gap_ = false;
+  last_ = point;
+  if (!whole) {
+    largest_step_pj_ = std::max(largest_step_pj_, piece.energy_pj);
+    steps_ = std::min(steps_ + 1, kFewSteps);
+  }
+  Advance(point.t_ns, std::span(&piece, 1));
+  lower_pj_ = low_pj_;
+  low_pj_ = total_pj_;
+  low_from_ns_ = point.t_ns + point.doubt_ns;
   AddCounterPeak();
-  ResolveLate(t_ns, /*all=*/false);
 }
 
-void EnergyFold::BeginSegment(int64_t t_ns, int64_t value) {
+void EnergyFold::BeginSegment(const Point& point) {
+  const int64_t t_ns = point.t_ns;
   Advance(t_ns, {});
   equal_.reset();
-  reset_ = false;
-  last_ = Point{t_ns, value, /*known=*/true};
+  reset_ = gap_ = false;
+  last_ = point;
+  low_pj_ = lower_pj_ = total_pj_;
+  low_from_ns_ = t_ns + point.doubt_ns;
   peak_from_ns_ = t_ns;
   peak_from_pj_ = total_pj_;
-  ResolveLate(t_ns, /*all=*/false);
+  // No update of this segment tells of the one before. What a window has of this one begins here.
+  std::erase_if(late_, [](const Late& each) { return each.end; });
+  for (Late& late : late_) late.edge_ns = std::max(late.edge_ns, t_ns);
 }
 
 void EnergyFold::AddCounterPeak() {
@@ -139,7 +155,6 @@ void EnergyFold::AddHeld(int64_t t_ns, int64_t value) {
     if (point.slept) ++tally_.suspensions;
     point.joined = !point.slept && !failed_ns_.has_value() &&
                    t_ns - before.t_ns <= kGapPeriods * rules_.period_ns;
-    if (point.joined) largest_step_mw_ = std::max(largest_step_mw_, std::abs(value - before.value));
   }
   failed_ns_.reset();
   point.tally = tally_;
@@ -227,7 +242,7 @@ void EnergyFold::Meet(const WindowEdge& edge, int64_t to_ns, std::span<const Ene
     for (size_t i = 0; i < peaks_pushed_; ++i) {  // what the window has a part of
       if (pieces[i].end_ns > edge.t_ns) PushHeldPeak(pieces[i]);
     }
-    if (rules_.counter) late_.push_back({edge.t_ns + LateNs(), edge.window, false, at.pj});
+    if (rules_.counter) late_.push_back({edge.t_ns, edge.window, false, at.pj});
     return;
   }
   const auto open = std::find_if(open_.rbegin(), open_.rend(),
@@ -247,10 +262,9 @@ void EnergyFold::Meet(const WindowEdge& edge, int64_t to_ns, std::span<const Ene
   if (rules_.counter) {
     // What is late at the begin comes off in ResolveLate, before or after.
     part.lo_pj += AsDouble(at.low_pj - begin.pj);
-    late_.push_back({edge.t_ns + LateNs(), edge.window, true, begin.low_pj});
-  } else {
-    part.lo_pj = part.energy_pj - begin.slack_pj - at.slack_pj;
-    part.hi_pj = part.energy_pj + begin.slack_pj + at.slack_pj;
+    part.limits = EnergyLimits::kFewUpdates;  // until there is one after the end
+    part.spanned = begin.read && to_ns != kForever;
+    late_.push_back({edge.t_ns, edge.window, true, begin.low_pj});
   }
   open_.erase(std::next(open).base());
 }
@@ -258,7 +272,8 @@ void EnergyFold::Meet(const WindowEdge& edge, int64_t to_ns, std::span<const Ene
 EnergyFold::Snapshot EnergyFold::At(const WindowEdge& edge, int64_t to_ns,
                                     std::span<const EnergyPiece> pieces) const {
   Snapshot at;
-  at.pj = at.low_pj = total_pj_;
+  at.pj = total_pj_;
+  at.low_pj = edge.t_ns >= low_from_ns_ ? low_pj_ : lower_pj_;
   at.covered_ns = covered_ns_;
   // What happened somewhere in this span is in every window that has a part of the span.
   at.tally = edge.end || edge.t_ns == to_ns ? tally_after_ : tally_before_;
@@ -267,7 +282,9 @@ EnergyFold::Snapshot EnergyFold::At(const WindowEdge& edge, int64_t to_ns,
     const int64_t inside_ns = edge.t_ns - piece.begin_ns;
     if (edge.t_ns >= piece.end_ns) {
       at.pj += piece.energy_pj;
-      at.low_pj += piece.energy_pj;
+      if (last_.has_value() && edge.t_ns >= last_->t_ns + last_->doubt_ns) {
+        at.low_pj = total_pj_ + piece.energy_pj;
+      }
       at.covered_ns += duration_ns;
     } else if (inside_ns <= 0) {
       continue;
@@ -280,44 +297,39 @@ EnergyFold::Snapshot EnergyFold::At(const WindowEdge& edge, int64_t to_ns,
       at.covered_ns += duration_ns;
     }
   }
-  if (!rules_.counter) at.slack_pj = Slack(edge.t_ns);
+  at.read = last_.has_value() ? edge.t_ns >= low_from_ns_ : edge.t_ns == to_ns;
   return at;
 }
 
-// What the readings around may say too late: their spread, for one update period. Where the two
-// that would tell are not there, the largest step if that is more.
-double EnergyFold::Slack(int64_t edge_ns) const {
-  std::optional<int64_t> least, most;
-  int later = 0;
-  for (const Point& point : held_) {
-    const bool apart = std::abs(point.t_ns - edge_ns) > kGapPeriods * rules_.period_ns;
-    if (!point.known || apart) continue;
-    least = std::min(least.value_or(point.value), point.value);
-    most = std::max(most.value_or(point.value), point.value);
-    later += point.t_ns >= edge_ns ? 1 : 0;
-  }
-  if (!least.has_value()) return 0;
-  const int64_t spread_mw = std::max(*most - *least, later < 2 ? largest_step_mw_ : 0);
-  return static_cast<double>(spread_mw) * static_cast<double>(rules_.update_ns);
-}
-
-void EnergyFold::ResolveLate(int64_t t_ns, bool all) {
-  while (!late_.empty() && (all || late_.front().due_ns <= t_ns)) {
+// The counter changed between this time and now, so it holds all that was used up to this time.
+void EnergyFold::ResolveLate(int64_t updated_after_ns) {
+  while (!late_.empty() && late_.front().edge_ns <= updated_after_ns) {
     const Late late = late_.front();
     late_.pop_front();
     EnergyPart& part = PartOf(late.window);
     const double known_pj = AsDouble(total_pj_ - late.minus_pj);
     if (!late.end) {
       part.lo_pj -= known_pj;
-      continue;
-    }
-    part.hi_pj = known_pj;
-    if (all && part.covered_ns > 0) {  // no later reading: an update may be missing
-      part.hi_pj += std::max(
-          part.energy_pj / static_cast<double>(part.covered_ns) * static_cast<double>(LateNs()),
-          AsDouble(largest_step_pj_));
+    } else {
+      part.hi_pj = known_pj;
+      part.limits = EnergyLimits::kBounds;
     }
   }
+}
+
+// The log ends before the next update: one more step, as large as any, is what it may lack.
+void EnergyFold::EstimateLate() {
+  for (const Late& late : late_) {
+    EnergyPart& part = PartOf(late.window);
+    const double known_pj = AsDouble(total_pj_ - late.minus_pj);
+    if (!late.end) {
+      part.lo_pj -= known_pj;
+    } else if (steps_ == kFewSteps) {
+      part.hi_pj = known_pj + AsDouble(largest_step_pj_);
+      part.limits = EnergyLimits::kInterval;
+    }
+  }
+  late_.clear();
 }
 
 EnergyPart& EnergyFold::PartOf(uint32_t window) {

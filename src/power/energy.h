@@ -11,7 +11,8 @@
 // the logarithm of what SuffixMax keeps; windows that are open at the same time cost nothing
 // more. Memory: 150 bytes a window, and the points of one update period. Not thread-safe.
 //
-// Not handled: choosing the period (channel_fold.h does).
+// Bounds are of counters only, and of what the readings themselves say of its updates: docs/
+// power-bounds.md. Not handled: choosing the period (channel_fold.h does).
 #ifndef XPLANE_TIME_SRC_POWER_ENERGY_H_
 #define XPLANE_TIME_SRC_POWER_ENERGY_H_
 
@@ -26,13 +27,14 @@
 
 #include "absl/numeric/int128.h"
 #include "power/windows.h"
+#include "xplane_time/power.h"
 
 namespace xplane_time::power {
 
 // A gap is longer than so many periods.
 inline constexpr int64_t kGapPeriods = 3;
-// No sensor's update takes longer.
-inline constexpr int64_t kSlowestUpdateNs = 1'000'000'000;
+// An energy that the log ends too early to bound is estimated from so many steps of its counter.
+inline constexpr int kFewSteps = 3;
 // The peak of a counter is a mean over at least so many update periods.
 inline constexpr int64_t kPeakUpdates = 10;
 // Counters and powers above are no device's, where the channel does not say.
@@ -42,14 +44,16 @@ struct EnergyRules {
   bool counter = false;   // microjoules that add up; else milliwatts
   int64_t period_ns = 0;  // usual time between readings
   int64_t update_ns = 0;  // how old what a reading says usually may be
-  int64_t late_ns = 0;    // at most, for bounds; less than update_ns: that
   std::optional<int64_t> wrap_range = {};
   int64_t max_plausible_mw = kMostPlausibleMw;
 };
 
 // Of one window.
 struct EnergyPart {
-  double energy_pj = 0, lo_pj = 0, hi_pj = 0;
+  double energy_pj = 0;
+  double lo_pj = 0, hi_pj = 0;  // where `limits` is an interval or bounds
+  EnergyLimits limits = EnergyLimits::kBetweenReadings;
+  bool spanned = false;  // counter: read before the window and after it
   int64_t covered_ns = 0;
   std::optional<double> peak_mw = {};
   uint32_t resets = 0, wraps = 0, jumps = 0;
@@ -78,7 +82,8 @@ class EnergyFold {
              const std::vector<Suspension>* suspensions, PieceSink* pieces)
       : rules_(rules), edges_(*edges), suspensions_(*suspensions), pieces_(pieces) {}
 
-  void Add(int64_t t_ns, int64_t value);
+  // Read at `t_ns`, or up to `doubt_ns` before or after it.
+  void Add(int64_t t_ns, int64_t value, int64_t doubt_ns = 0);
   // A reading that failed: power is not known from there to the next reading. A counter goes on
   // counting, but not across a `reset`.
   void Fail(int64_t t_ns, bool reset);
@@ -94,6 +99,7 @@ class EnergyFold {
   struct Point {
     int64_t t_ns = 0, value = 0;
     bool known = false;
+    int64_t doubt_ns = 0;
     bool joined = false;                    // with the reading before: of the same segment
     bool slept = false;                     // the machine did, since the reading before
     std::optional<int64_t> failed_ns = {};  // when the first reading failed since the one before
@@ -104,25 +110,25 @@ class EnergyFold {
     absl::int128 pj = 0;
     double partial_pj = 0;  // of a piece that the edge cuts
     int64_t covered_ns = 0;
-    double slack_pj = 0;      // held: bounds of what the edge may misplace
     absl::int128 low_pj = 0;  // counter: at the last reading before
+    bool read = false;        // counter: there is one
     Tally tally;
   };
   struct Open {
     uint32_t window = 0;
     Snapshot at;
   };
-  // A counter's upper bound at an edge, known once a reading is an update period later.
+  // A counter's upper bound at an edge, known once it has been updated after it.
   struct Late {
-    int64_t due_ns = 0;
+    int64_t edge_ns = 0;
     uint32_t window = 0;
     bool end = false;
     absl::int128 minus_pj = 0;
   };
 
-  void AddCounter(int64_t t_ns, int64_t value);
-  void AddCounterPiece(int64_t t_ns, int64_t value, absl::int128 delta_uj, bool whole);
-  void BeginSegment(int64_t t_ns, int64_t value);
+  void AddCounter(const Point& point);
+  void AddCounterPiece(const Point& point, absl::int128 delta_uj, bool whole);
+  void BeginSegment(const Point& point);
   void AddCounterPeak();
   void AddHeld(int64_t t_ns, int64_t value);
   void ShiftHeld(const Point& point);
@@ -135,11 +141,10 @@ class EnergyFold {
   void Advance(int64_t to_ns, std::span<const EnergyPiece> pieces);
   void Meet(const WindowEdge& edge, int64_t to_ns, std::span<const EnergyPiece> pieces);
   Snapshot At(const WindowEdge& edge, int64_t to_ns, std::span<const EnergyPiece> pieces) const;
-  double Slack(int64_t edge_ns) const;
   void Commit(const EnergyPiece& piece);
   void PushHeldPeak(const EnergyPiece& piece);
-  int64_t LateNs() const { return std::max(rules_.late_ns, rules_.update_ns); }
-  void ResolveLate(int64_t t_ns, bool all);
+  void ResolveLate(int64_t updated_after_ns);
+  void EstimateLate();
   EnergyPart& PartOf(uint32_t window);
 
   const EnergyRules rules_;
@@ -168,13 +173,18 @@ class EnergyFold {
 
   // Counter: the last point, and a later reading that is equal to it.
   std::optional<Point> last_, equal_;
+  // Of the last two points that edges have been met up to: from when on it was surely read, and
+  // what was used up to it, and up to the one before.
+  int64_t low_from_ns_ = 0;
+  absl::int128 low_pj_ = 0, lower_pj_ = 0;
+  bool gap_ = false;                  // since the last point
   absl::int128 largest_step_pj_ = 0;  // between two points that are no gap apart
+  int steps_ = 0;                     // between such points, up to kFewSteps
   int64_t peak_from_ns_ = 0;
   absl::int128 peak_from_pj_ = 0;
   std::deque<Late> late_;
 
   std::array<Point, 3> held_ = {};  // the last three readings, the newest last
-  int64_t largest_step_mw_ = 0;     // between two that are no gap apart
 };
 
 }  // namespace xplane_time::power

@@ -38,6 +38,12 @@ constexpr Names<EnergyEstimator, 5> kEstimators = {{
     {EnergyEstimator::kTrapezoid, "trapezoid"},
     {EnergyEstimator::kEndpointMean, "endpoint-mean"},
 }};
+constexpr Names<EnergyLimits, 4> kUnbounded = {{
+    {EnergyLimits::kBetweenReadings, "between_readings"},
+    {EnergyLimits::kBrokenCounter, "broken_counter"},
+    {EnergyLimits::kFewUpdates, "few_updates"},
+    {EnergyLimits::kCounterCoversPart, "counter_covers_part"},
+}};
 
 template <typename Enum, size_t n>
 std::string_view NameIn(const Names<Enum, n>& names, Enum value) {
@@ -66,6 +72,7 @@ std::optional<ReadingKind> ReadingKindOf(std::string_view name) { return ValueIn
 std::string_view EnergyEstimatorName(EnergyEstimator estimator) {
   return NameIn(kEstimators, estimator);
 }
+std::string_view UnboundedReasonName(EnergyLimits limits) { return NameIn(kUnbounded, limits); }
 std::optional<EnergyEstimator> EnergyEstimatorOf(std::string_view name) {
   return ValueIn(kEstimators, name);
 }

@@ -26,6 +26,9 @@ double StdOf(const std::vector<double>& values) {
   return std::sqrt(squares / static_cast<double>(values.size() - 1));
 }
 
+double CoverageOf(const EnergyEstimate& energy) { return energy.coverage; }
+double CoverageOf(const PowerTotal& total) { return total.least_coverage; }
+
 // `energy_of`: a window's EnergyEstimate or PowerTotal.
 template <typename EnergyOf>
 RepeatedEnergy RowOf(const Windows& windows, EnergyOf energy_of) {
@@ -37,7 +40,7 @@ RepeatedEnergy RowOf(const Windows& windows, EnergyOf energy_of) {
   for (const WindowSummary* window : windows) {
     seconds.push_back(static_cast<double>(window->end_ns - window->begin_ns) / kNsPerS);
     const auto& energy = energy_of(*window);
-    if (energy.coverage < kNearlyWholeCoverage) continue;  // of another time than the window's
+    if (CoverageOf(energy) < kNearlyWholeCoverage) continue;  // of another time than the window's
     if (energy.energy_j.has_value()) energies.push_back(*energy.energy_j);
     if (energy.active_j.has_value()) active.push_back(*energy.active_j);
   }

@@ -88,14 +88,15 @@ void Summarizer::Readings(size_t s, int64_t t_ns, std::span<const Reading> readi
     ChannelState& channel = channels_[reading.channel];
     passes.latencies.Add(reading.after_ns - reading.before_ns);
     if (IsOfNoTime(reading, period_ns, &channel)) continue;
-    const int64_t at_ns =
-        reading.sampled_ns.value_or(reading.before_ns + (reading.after_ns - reading.before_ns) / 2);
+    const int64_t call_ns = reading.after_ns - reading.before_ns;
+    const int64_t at_ns = reading.sampled_ns.value_or(reading.before_ns + call_ns / 2);
+    const int64_t doubt_ns = reading.sampled_ns.has_value() ? 0 : call_ns - call_ns / 2;
     if (at_ns <= channel.last_ns) {
       ++backwards_;
       continue;
     }
     channel.last_ns = at_ns;
-    channel.waiting.push_back({at_ns, reading.value.value_or(0), reading.reason});
+    channel.waiting.push_back({at_ns, reading.value.value_or(0), reading.reason, doubt_ns});
     if (channel.waiting.size() > kMostWaiting) Fold(channel.waiting[kMostWaiting / 2].t_ns);
     newest_ns_ = std::max(newest_ns_, at_ns);
   }

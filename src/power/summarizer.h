@@ -64,7 +64,7 @@ class Summarizer : public LogSink {
   // The channels of one domain that say something of its energy.
   struct Domain {
     std::string source, device, domain;
-    bool in_total = false, shared = false;
+    bool in_total = false, shared = false, modelled = false;
     const ChannelState* counter = nullptr;
     const ChannelState* power = nullptr;
   };
@@ -85,6 +85,7 @@ class Summarizer : public LogSink {
   void EstimateByCounter(const Domain& domain, uint32_t window, EnergyEstimate* out) const;
   void EstimateByPower(const Domain& domain, uint32_t window, EnergyEstimate* out) const;
   bool PrefersPower(const Domain& domain, uint32_t window, const EnergyEstimate& counter) const;
+  void TakeLimitsOfCounter(const Domain& domain, uint32_t window, EnergyEstimate* out) const;
   void CrossCheck(const Domain& domain, uint32_t window, EnergyEstimate* out) const;
   GaugeSummary Gauge(size_t channel, uint32_t window) const;
   void AddIdle();

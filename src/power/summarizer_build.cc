@@ -18,14 +18,18 @@ constexpr double kJPerPj = 1e-12, kWPerMw = 1e-3, kNsPerS = 1e9;
 constexpr double kMostApart = 0.05;
 constexpr int64_t kComparablePeriods = 20;
 constexpr double kAllButRounding = 1 - 1e-9;
-// A counter says little of less than so many updates.
-constexpr int64_t kFewUpdates = 4;
 
 bool Covers(double coverage) { return coverage >= kAllButRounding; }
 
 double CoverageOf(int64_t covered_ns, const WindowSummary& window) {
   const int64_t duration_ns = window.end_ns - window.begin_ns;
   return duration_ns <= 0 ? 0 : static_cast<double>(covered_ns) / static_cast<double>(duration_ns);
+}
+
+// So much of the time at that power is that energy.
+double CoverageAt(double energy_j, double mean_w, const WindowSummary& window) {
+  const double all_j = mean_w * static_cast<double>(window.end_ns - window.begin_ns) / kNsPerS;
+  return all_j > 0 ? energy_j / all_j : 0;
 }
 
 double MeanW(double energy_j, int64_t covered_ns) {
@@ -39,7 +43,12 @@ void SetPeak(const std::optional<double>& peak_mw, EnergyEstimate* out) {
   out->peak_w = std::max(peak_w, *out->mean_w);
 }
 
-bool IsShort(int64_t covered_ns, int64_t update_ns) { return covered_ns / kFewUpdates < update_ns; }
+void SetLimits(double lo_j, double hi_j, EnergyLimits limits, EnergyEstimate* out) {
+  out->limits = limits;
+  if (IsUnbounded(limits)) return;
+  out->lo_j = lo_j;
+  out->hi_j = hi_j;
+}
 
 // Why something is missing, the strongest reason first.
 PowerReason ReasonOf(const EnergyPart& part, const ReadingPart& readings, int64_t period_ns) {
@@ -70,6 +79,7 @@ std::vector<Summarizer::Domain> Summarizer::Domains() const {
       at->source = channel.source;
       at->device = channel.device;
       at->domain = channel.domain;
+      at->modelled = channel.source == "constant";
     }
     at->in_total = at->in_total || channel.in_total;
     if (channel.kind == ReadingKind::kCumulative) {
@@ -112,16 +122,12 @@ void Summarizer::EstimateByCounter(const Domain& domain, uint32_t window,
   out->jumps = part.jumps;
   out->coverage = CoverageOf(part.covered_ns, summary_.windows[window]);
   if (!Covers(out->coverage)) out->reason = ReasonOf(part, readings, fold.rhythm().period_ns);
-  // It has not been updated yet: that is not 0 J.
-  const bool still = part.energy_pj <= 0 && IsShort(part.covered_ns, fold.rhythm().late_ns());
-  if (part.covered_ns <= 0 || still) {
-    if (still) out->coverage = 0;
+  if (part.covered_ns <= 0) {
     if (out->reason == PowerReason::kKnown) out->reason = PowerReason::kNoSamples;
     return;
   }
   out->energy_j = part.energy_pj * kJPerPj;
-  out->lo_j = part.lo_pj * kJPerPj;
-  out->hi_j = part.hi_pj * kJPerPj;
+  SetLimits(part.lo_pj * kJPerPj, part.hi_pj * kJPerPj, part.limits, out);
   out->mean_w = MeanW(*out->energy_j, part.covered_ns);
   SetPeak(part.peak_mw, out);
 }
@@ -167,9 +173,39 @@ void Summarizer::EstimateByPower(const Domain& domain, uint32_t window, EnergyEs
   out->energy_j = energy_pj * kJPerPj;
   out->mean_w = energy_pj * kJPerPj / mean_ns * kNsPerS;
   SetPeak(peak_mw, out);
-  if (out->estimator != EnergyEstimator::kHeld) return;
-  out->lo_j = std::max(part.lo_pj, 0.0) * kJPerPj;
-  out->hi_j = part.hi_pj * kJPerPj;
+  // What is stated is stated of the time between readings too.
+  if (domain.modelled) SetLimits(*out->energy_j, *out->energy_j, EnergyLimits::kBounds, out);
+}
+
+// Whoever made the estimate: the counter's bounds hold. What is chosen here is moved into them; of
+// an estimator that was asked for it is told.
+void Summarizer::TakeLimitsOfCounter(const Domain& domain, uint32_t window,
+                                     EnergyEstimate* out) const {
+  if (domain.counter == nullptr || !out->energy_j.has_value()) return;
+  const EnergyPart part = domain.counter->fold->EnergyOf(window);
+  const double counter_coverage = CoverageOf(part.covered_ns, summary_.windows[window]);
+  const double lo_j = part.lo_pj * kJPerPj, hi_j = part.hi_pj * kJPerPj;
+  out->limits = part.covered_ns > 0 ? part.limits : EnergyLimits::kCounterCoversPart;
+  if (IsUnbounded(out->limits)) return;
+  if (out->limits == EnergyLimits::kBounds && part.spanned && Covers(out->coverage)) {
+    SetLimits(lo_j, hi_j, EnergyLimits::kBounds, out);
+  } else if (std::min(counter_coverage, out->coverage) >= kNearlyWholeCoverage) {
+    // What only the readings cover is taken to be as the rest.
+    const double more = std::max(0.0, out->coverage / counter_coverage - 1);
+    SetLimits(lo_j, hi_j + more * part.energy_pj * kJPerPj, EnergyLimits::kInterval, out);
+  } else {
+    out->limits = EnergyLimits::kCounterCoversPart;
+    return;
+  }
+  const double inside_j = std::clamp(*out->energy_j, *out->lo_j, *out->hi_j);
+  if (inside_j == *out->energy_j) return;
+  if (options_.estimator != EnergyEstimator::kBest) {
+    out->inconsistent = true;
+    return;
+  }
+  out->energy_j = inside_j;
+  out->mean_w = MeanW(inside_j, domain.power->fold->EnergyOf(window).covered_ns);
+  SetPeak(0, out);
 }
 
 // Both at once, where both cover nearly all of a window of many periods.
@@ -190,14 +226,13 @@ void Summarizer::CrossCheck(const Domain& domain, uint32_t window, EnergyEstimat
       (summary.end_ns - summary.begin_ns) / kComparablePeriods < slowest_ns) {
     return;
   }
-  const bool still = *counter.energy_j <= 0 && *held.energy_j > 0;
-  if (!still && std::min(counter.coverage, held.coverage) < kNearlyWholeCoverage) return;
+  if (std::min(counter.coverage, held.coverage) < kNearlyWholeCoverage) return;
   const double larger = std::max(*counter.mean_w, *held.mean_w);
-  out->inconsistent = std::abs(*counter.mean_w - *held.mean_w) > kMostApart * larger;
+  if (std::abs(*counter.mean_w - *held.mean_w) > kMostApart * larger) out->inconsistent = true;
 }
 
-// The counter knows nothing of the window, or less than half of what the readings do, or stands
-// still where they tell of energy, or its bounds reach down to 0 J in a short one.
+// The counter knows nothing of the window, or less than half of what the readings do, or has
+// hardly been updated in it.
 bool Summarizer::PrefersPower(const Domain& domain, uint32_t window,
                               const EnergyEstimate& counter) const {
   if (domain.power == nullptr) return false;
@@ -205,10 +240,7 @@ bool Summarizer::PrefersPower(const Domain& domain, uint32_t window,
   EnergyEstimate held;
   EstimateByPower(domain, window, &held);
   if (!held.energy_j.has_value() || held.coverage < counter.coverage) return false;
-  if (counter.coverage < held.coverage / 2) return true;
-  if (*counter.energy_j <= 0 && *held.energy_j > 0) return true;  // it stands still
-  const ChannelFold& fold = *domain.counter->fold;
-  return *counter.lo_j <= 0 && IsShort(fold.EnergyOf(window).covered_ns, fold.rhythm().update_ns);
+  return counter.coverage < held.coverage / 2 || domain.counter->fold->EnergyOf(window).lo_pj <= 0;
 }
 
 EnergyEstimate Summarizer::Estimate(const Domain& domain, uint32_t window) const {
@@ -218,6 +250,7 @@ EnergyEstimate Summarizer::Estimate(const Domain& domain, uint32_t window) const
   out.domain = domain.domain;
   out.in_total = domain.in_total;
   out.shared = domain.shared;
+  out.modelled = domain.modelled;
   out.estimator = options_.estimator;
   const EnergyEstimate blank = out;
   if (options_.estimator == EnergyEstimator::kBest) {
@@ -235,6 +268,7 @@ EnergyEstimate Summarizer::Estimate(const Domain& domain, uint32_t window) const
   } else {
     EstimateByPower(domain, window, &out);
   }
+  if (out.estimator != EnergyEstimator::kCounter) TakeLimitsOfCounter(domain, window, &out);
   CrossCheck(domain, window, &out);
   // A reading says more of a peak than the mean of many updates.
   if (out.estimator == EnergyEstimator::kCounter && out.energy_j && domain.power != nullptr) {
@@ -262,21 +296,44 @@ GaugeSummary Summarizer::Gauge(size_t channel, uint32_t window) const {
 
 namespace {
 
-PowerTotal TotalOf(const std::vector<EnergyEstimate>& energies, const std::string& denied) {
+// Of what is in the total; `first`: it begins.
+void AddLimits(const EnergyEstimate& each, bool first, PowerTotal* total) {
+  if (first) {
+    total->limits = EnergyLimits::kBounds;
+    total->lo_j = total->hi_j = 0;
+  }
+  if (IsUnbounded(total->limits)) return;
+  total->limits = std::max(total->limits, each.limits);  // the weakest
+  if (IsUnbounded(total->limits)) {
+    total->lo_j = total->hi_j = std::nullopt;
+    return;
+  }
+  *total->lo_j += *each.lo_j;
+  *total->hi_j += *each.hi_j;
+  // Each may fail where no other one does.
+  if (each.limits == EnergyLimits::kInterval) total->interval_share -= 1 - kIntervalShare;
+  total->interval_share = std::max(total->interval_share, 0.0);
+}
+
+PowerTotal TotalOf(const WindowSummary& window, const std::string& denied) {
   PowerTotal total;
-  double energy_j = 0, mean_w = 0, coverage = 1;
+  double energy_j = 0, mean_w = 0, least = 1, most = 0;
   bool any = false;
-  for (const EnergyEstimate& each : energies) {
+  for (const EnergyEstimate& each : window.energies) {
     if (!each.in_total) continue;
-    any = true;
     if (!each.energy_j.has_value()) {
-      total.reason = each.reason;
-      total.missing = absl::StrCat(each.source, " ", each.device, " ", each.domain);
-      return total;
+      PowerTotal unknown;
+      unknown.reason = each.reason;
+      unknown.missing = absl::StrCat(each.source, " ", each.device, " ", each.domain);
+      return unknown;
     }
+    AddLimits(each, !any, &total);
+    any = true;
     energy_j += *each.energy_j;
     mean_w += *each.mean_w;
-    coverage = std::min(coverage, each.coverage);
+    (each.modelled ? total.modelled : total.measured) = true;
+    least = std::min(least, each.coverage);
+    most = std::max(most, each.coverage);
     if (total.reason == PowerReason::kKnown) total.reason = each.reason;
   }
   if (!any) {
@@ -285,7 +342,9 @@ PowerTotal TotalOf(const std::vector<EnergyEstimate>& energies, const std::strin
   }
   total.energy_j = energy_j;
   total.mean_w = mean_w;
-  total.coverage = coverage;
+  total.least_coverage = total.coverage = least;
+  if (least < most) total.coverage = CoverageAt(energy_j, mean_w, window);
+  total.differing_coverage = most - least > 1 - kNearlyWholeCoverage;
   if (denied.empty()) return total;
   total.missing = denied;
   total.reason = PowerReason::kPermissionDenied;
@@ -357,7 +416,7 @@ void Summarizer::Build(const LogEnd& end) {
       const bool gauge = state.fold->channel().kind != ReadingKind::kCumulative;
       if (gauge && state.in_windows) window.gauges.push_back(Gauge(channel, i));
     }
-    window.total = TotalOf(window.energies, denied);
+    window.total = TotalOf(window, denied);
   }
   AddIdle();
   summary_.repeats = RepeatsOf(summary_.windows);

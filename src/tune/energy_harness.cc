@@ -15,7 +15,8 @@ namespace {
 // rounds repeat.
 constexpr int64_t kShortestNs = 50'000'000;
 constexpr double kMostDoubt = 0.05;
-constexpr double kMostCalls = 1e6;  // that --calls takes
+constexpr uint64_t kFewReadings = 20;  // of power, where nothing bounds an energy
+constexpr double kMostCalls = 1e6;     // that --calls takes
 
 // "gpu:1" and "cuda:1": 1. None of a CPU.
 std::optional<int32_t> GpuOrdinal(std::string_view device) {
@@ -132,17 +133,20 @@ absl::StatusOr<int64_t> EnergyHarness::EnergyPerCall(const PowerSummary& summary
     if (!IsEnergyOf(device_, each.source, each.device, each.in_total, summary.inventory)) continue;
     ++parts;
     // A stated power holds between its readings too, however late they are.
-    const bool is_stated = each.source == "constant" && each.mean_w.has_value();
+    const bool is_stated = each.modelled && each.mean_w.has_value();
     const double stated_j = each.mean_w.value_or(0) * took_ns / kNsPerSecond;
     if (!is_stated && (!each.energy_j.has_value() || each.coverage < kNearlyWholeCoverage)) {
       const std::string_view why = PowerReasonName(each.reason);
       unknown = absl::StrCat("readings of ", each.source, " ", each.device, " cover ",
                              std::floor(100 * each.coverage), " % of it (",
                              absl::string_view(why.data(), why.size()), ")");
+    } else if (IsUnbounded(each.limits) && each.readings < kFewReadings) {
+      unknown = absl::StrCat("readings of ", each.source, " ", each.device,
+                             " in it: ", each.readings, " of the ", kFewReadings, " that it takes");
     }
     sum_j += is_stated ? stated_j : each.energy_j.value_or(0);
-    lo_j += is_stated ? stated_j : each.lo_j.value_or(0);
-    hi_j += is_stated ? stated_j : each.hi_j.value_or(0);
+    lo_j += is_stated ? stated_j : each.lo_j.value_or(each.energy_j.value_or(0));
+    hi_j += is_stated ? stated_j : each.hi_j.value_or(each.energy_j.value_or(0));
   }
   // Stamps are within microseconds of the calls; sensors are not.
   if (took_ns < kShortestNs) {

@@ -24,6 +24,7 @@ void CheckEnergy(const EnergyEstimate& energy) {
           "what is not known has a reason");
   if (!energy.energy_j.has_value()) return;
   Require(std::isfinite(*energy.energy_j) && *energy.energy_j >= 0, "energy is a number");
+  Require(energy.lo_j.has_value() == !IsUnbounded(energy.limits), "limits that are there");
   if (!energy.lo_j.has_value()) return;
   const double slack_j = 1e-6 * (1 + *energy.energy_j);
   Require(*energy.lo_j <= *energy.energy_j + slack_j, "at least its lower bound");

@@ -149,6 +149,69 @@ TEST(Power, JsonHasTheFieldsOfItsSchema) {
   }
 }
 
+// A GPU with a counter, one with readings of power alone, and a stated power; above an idle window.
+PowerSummary Bounded(bool with_power) {
+  std::string channels = ChannelText("GPU-1", "energy_uj", "cumulative") +
+                         R"(,{"source":"constant","device":"constant","domain":"constant",)"
+                         R"("quantity":"power_mw","kind":"instant","in_total":true})";
+  if (with_power) channels += "," + ChannelText("GPU-2", "power_mw", "instant");
+  LogText log(channels);
+  log.Mark(0.02, "begin", "idle").Mark(1.02, "end", "idle").Mark(1.02, "begin", "step");
+  for (int i = 0; i <= 200; ++i) {
+    const double t = 0.05 * i;
+    if (i == 160) log.Mark(t + 0.02, "end", "step");
+    log.Read(t, 0, std::to_string(15'000'000LL * i)).Read(t, 1, "100000");
+    if (with_power) log.Read(t, 2, "80000");
+  }
+  auto summary = SummarizePowerLogText(log.End(10).text(), "p.jsonl", {});
+  EXPECT_TRUE(summary.ok()) << summary.status();
+  return *std::move(summary);
+}
+
+TEST(Power, BoundsStayInANarrowTable) {
+  const std::string text = RenderPower(Bounded(true), {.width = 80}, PowerFormat::kTable, {});
+  const std::vector<std::string> lines = LinesOf(text);
+  EXPECT_EQ(lines[0], "energy, measured and modelled");
+  EXPECT_THAT(lines[1], HasSubstr("bounds J"));
+  EXPECT_THAT(text, HasSubstr(" 2070 .. 2130 "));   // of the counter, in the window `step`
+  EXPECT_THAT(text, HasSubstr(" ~2985 .. 3015 "));  // in the whole run
+  EXPECT_THAT(text, HasSubstr("~: estimated, right in 95 % of cases"));
+  EXPECT_THAT(text, HasSubstr("unbounded: readings of power say nothing of the time between them"));
+  EXPECT_THAT(text, HasSubstr("modelled"));
+}
+
+TEST(Power, LimitsAreTheSameInEveryFormat) {
+  const PowerSummary summary = Bounded(false);
+  const auto json = nlohmann::json::parse(RenderPower(summary, {}, PowerFormat::kJson, {}));
+  const auto& step = json["windows"][2];
+  ASSERT_EQ(step["name"], "step");
+  const auto& counter = step["energies"][0];
+  EXPECT_EQ(counter["limits"], "bounds");
+  EXPECT_EQ(counter["interval_j"], nullptr);
+  EXPECT_EQ(counter["unbounded_reason"], nullptr);
+  EXPECT_EQ(step["energies"][1]["kind"], "modelled");
+  EXPECT_EQ(step["total"]["kind"], "measured and modelled");
+  EXPECT_EQ(step["total"]["limits"], "bounds");
+  EXPECT_EQ(step["total"]["bounds_j"][0], summary.windows[2].total.lo_j.value());
+  const auto& whole = json["windows"][0]["energies"][0];
+  EXPECT_EQ(whole["limits"], "interval");
+  EXPECT_EQ(whole["bounds_j"], nullptr);
+  EXPECT_EQ(whole["interval_share"], 0.95);
+  const std::string text = RenderPower(summary, {}, PowerFormat::kOpenMetrics, {});
+  EXPECT_THAT(text, HasSubstr("xplane_time_energy_lower_joules{window=\"step\",number=\"1\","
+                              "source=\"nvml\",device=\"GPU-1\",domain=\"gpu\","
+                              "estimator=\"counter\",limits=\"bounds\"} 2070\n"));
+  EXPECT_THAT(text, HasSubstr("estimator=\"counter\",limits=\"interval\"} 3015\n"));
+  EXPECT_THAT(text, HasSubstr("estimator=\"held\",kind=\"modelled\"} "));
+  const std::vector<std::string> csv = LinesOf(RenderPower(summary, {}, PowerFormat::kCsv, {}));
+  EXPECT_TRUE(
+      csv[0].ends_with(",limits,unbounded_reason,interval_j_lo,interval_j_hi,interval_share"))
+      << csv[0];
+  EXPECT_THAT(csv[5], HasSubstr(",counter,2100,2070,2130,"));
+  EXPECT_TRUE(csv[5].ends_with(",bounds,,,,")) << csv[5];
+  EXPECT_TRUE(csv[1].ends_with(",interval,,2985,3015,0.95")) << csv[1];
+}
+
 TEST(Power, OpenMetricsIsWellFormed) {
   const std::string text = RenderPower(Sample(), {}, PowerFormat::kOpenMetrics, {.g_per_kwh = 9});
   const std::vector<std::string> lines = LinesOf(text);

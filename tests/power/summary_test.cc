@@ -295,8 +295,9 @@ TEST(Summary, ACounterThatWasNotUpdatedYetIsNotZero) {
       const EnergyEstimate energy = WindowOf(alone, "run").energies.at(0);
       EXPECT_NE(energy.energy_j, 0.0);
       if (energy.energy_j.has_value()) {
-        EXPECT_LE(energy.lo_j.value(), truth_j);
-        EXPECT_GE(energy.hi_j.value(), truth_j);
+        EXPECT_LE(energy.lo_j.value_or(0), truth_j);
+        EXPECT_GE(energy.hi_j.value_or(truth_j), truth_j);
+        EXPECT_EQ(IsUnbounded(energy.limits), !energy.hi_j.has_value());
       } else {
         EXPECT_EQ(energy.reason, PowerReason::kNoSamples);
         EXPECT_EQ(energy.coverage, 0);
@@ -343,15 +344,128 @@ TEST(Summary, ACounterThatFailsSoonIsNeitherZeroNorAllThereIs) {
   }
 }
 
-// Without known updates: 0 J is believed of what is long.
-TEST(Summary, ACounterThatNeverMoves) {
+// It may be updated seldom, or not at all: nobody can tell.
+TEST(Summary, ACounterThatNeverMovesIsNotZero) {
   for (const double seconds : {0.5, 3.0, 5.0}) {
     LogText log(kEnergy);
     for (int i = 0; i <= seconds * 20; ++i) log.Read(0.05 * i, 0, "77");
     const EnergyEstimate energy = Summary(log.End(seconds)).windows[0].energies.at(0);
-    EXPECT_EQ(energy.energy_j.has_value(), seconds >= 4);
-    EXPECT_EQ(energy.energy_j.value_or(0), 0);
+    EXPECT_EQ(energy.energy_j, std::nullopt);
+    EXPECT_EQ(energy.reason, PowerReason::kNoSamples);
+    EXPECT_EQ(energy.coverage, 0);
   }
+}
+
+// Updated every 10 s, of which the log says nothing: 300 W from 25 s on, 100 W before.
+TEST(Summary, ACounterThatIsUpdatedSeldom) {
+  const auto true_j = [](double t) { return 100 * t + 200 * std::max(0.0, t - 25); };
+  LogText log(kEnergy);
+  for (int i = 0; i <= 1200; ++i) {
+    const double t = 0.05 * i;
+    if (i == 240) log.Mark(t, "begin", "slow");
+    if (i == 560) log.Mark(t, "end", "slow");
+    log.Read(t, 0, std::to_string(std::llround(true_j(std::floor(t / 10) * 10) * 1e6)));
+  }
+  const EnergyEstimate slow = WindowOf(Summary(log.End(60)), "slow").energies.at(0);
+  EXPECT_EQ(slow.limits, EnergyLimits::kBounds);
+  EXPECT_LE(slow.lo_j.value(), true_j(28) - true_j(12));
+  EXPECT_GE(slow.hi_j.value(), true_j(28) - true_j(12));
+  EXPECT_GT(slow.energy_j.value(), 1000);
+}
+
+// 300 W of which only the first and the last reading within a window see anything.
+TEST(Summary, ReadingsOfPowerBoundNothing) {
+  LogText log(kPower);
+  for (int i = 0; i <= 20; ++i) log.Read(0.05 * i, 0, i == 10 ? "340000" : "300000");
+  const EnergyEstimate energy = Summary(log.End(1)).windows.at(0).energies.at(0);
+  EXPECT_EQ(energy.lo_j, std::nullopt);
+  EXPECT_EQ(energy.hi_j, std::nullopt);
+  EXPECT_EQ(energy.limits, EnergyLimits::kBetweenReadings);
+}
+
+// The counter, updated every 100 ms, knows of a burst that no reading of power sees.
+TEST(Summary, BoundsOfTheCounterHoldWhateverTheEstimator) {
+  LogText log(kEnergy + "," + kPower);
+  const auto true_j = [](double t) {  // 40 W, and 400 W in the first half of each 100 ms
+    const double cycles = std::floor(t / 0.1 + 1e-9);
+    return 40 * t + 360 * (0.05 * cycles + std::min(0.05, t - 0.1 * cycles));
+  };
+  log.Mark(1.03, "begin", "short").Mark(1.27, "end", "short");
+  for (int i = 0; i <= 40; ++i) {
+    const double t = 0.05 * i, updated = 0.1 * (i / 2);
+    log.Read(t, 0, std::to_string(std::llround(true_j(updated) * 1e6)));
+    log.Read(t, 1, "40000");
+  }
+  log.End(2);
+  const double truth_j = true_j(1.27) - true_j(1.03);
+  for (const auto estimator :
+       {EnergyEstimator::kBest, EnergyEstimator::kCounter, EnergyEstimator::kHeld,
+        EnergyEstimator::kTrapezoid, EnergyEstimator::kEndpointMean}) {
+    SCOPED_TRACE(EnergyEstimatorName(estimator));
+    const WindowSummary window = WindowOf(Summary(log, {.estimator = estimator}), "short");
+    const EnergyEstimate& energy = window.energies.at(0);
+    const bool covered = estimator <= EnergyEstimator::kHeld;  // to the edges
+    EXPECT_EQ(energy.limits, covered ? EnergyLimits::kBounds : EnergyLimits::kCounterCoversPart);
+    if (!covered) continue;
+    EXPECT_LE(energy.lo_j.value(), truth_j);
+    EXPECT_GE(energy.hi_j.value(), truth_j);
+    const bool inside = energy.lo_j <= energy.energy_j && energy.energy_j <= energy.hi_j;
+    EXPECT_TRUE(inside || energy.inconsistent);
+    EXPECT_TRUE(inside || estimator == EnergyEstimator::kHeld);
+    EXPECT_NEAR(energy.energy_j.value(), energy.mean_w.value() * energy.coverage * 0.24, 1e-9);
+  }
+}
+
+std::string InSource(const std::string& source) {
+  return R"({"source":")" + source +
+         R"(","device":"d","domain":"","quantity":"power_mw","kind":"instant","in_total":true})";
+}
+
+TEST(Summary, AStatedPowerIsModelled) {
+  LogText log(InSource("constant"));
+  for (int i = 0; i <= 20; ++i) log.Read(0.05 * i, 0, "100000");
+  const WindowSummary whole = Summary(log.End(1)).windows.at(0);
+  EXPECT_TRUE(whole.energies.at(0).modelled);
+  EXPECT_EQ(whole.energies.at(0).limits, EnergyLimits::kBounds);
+  EXPECT_EQ(whole.energies.at(0).lo_j, whole.energies.at(0).energy_j);
+  EXPECT_TRUE(whole.total.modelled);
+  EXPECT_FALSE(whole.total.measured);
+}
+
+// 100 W of a GPU for a quarter of the time, and a stated power for all of it.
+TEST(Summary, ATotalOfDifferentTimesSaysSo) {
+  LogText log(kPower + "," + InSource("constant"));
+  for (int i = 0; i <= 80; ++i) {
+    if (i <= 20) log.Read(0.05 * i, 0, "100000");
+    log.Read(0.05 * i, 1, "50000");
+  }
+  const PowerTotal total = Summary(log.End(4)).windows.at(0).total;
+  EXPECT_TRUE(total.differing_coverage);
+  EXPECT_TRUE(total.measured && total.modelled);
+  EXPECT_NEAR(total.least_coverage, 1.15 / 4, 1e-9);
+  EXPECT_NEAR(total.energy_j.value(), total.mean_w.value() * total.coverage * 4, 1e-9);
+  EXPECT_EQ(total.limits, EnergyLimits::kBetweenReadings);
+  EXPECT_EQ(total.lo_j, std::nullopt);
+}
+
+TEST(Summary, ATotalHasTheSumsOfBounds) {
+  LogText log(ChannelText("GPU-1", "energy_uj", "cumulative") + "," +
+              ChannelText("GPU-2", "energy_uj", "cumulative"));
+  for (int i = 0; i <= 40; ++i) {
+    const double t = 0.05 * i;
+    if (i == 10) log.Mark(t + 0.02, "begin", "a");
+    if (i == 30) log.Mark(t + 0.02, "end", "a");
+    log.Read(t, 0, std::to_string(5'000'000 * i)).Read(t, 1, std::to_string(1'000'000 * i));
+  }
+  const PowerSummary summary = Summary(log.End(2));
+  const WindowSummary& window = WindowOf(summary, "a");
+  EXPECT_EQ(window.total.limits, EnergyLimits::kBounds);
+  EXPECT_NEAR(window.total.lo_j.value(), 6 * 18, 1e-9);
+  EXPECT_NEAR(window.total.hi_j.value(), 6 * 22, 1e-9);
+  const PowerTotal& whole = summary.windows.at(0).total;  // the log ends with it
+  EXPECT_EQ(whole.limits, EnergyLimits::kInterval);
+  EXPECT_NEAR(whole.interval_share, 0.9, 1e-9);
+  EXPECT_NEAR(whole.hi_j.value(), 6 * 41, 1e-9);
 }
 
 std::string InDomain(const std::string& source, const std::string& device,
@@ -617,12 +731,12 @@ void ExpectEnergiesWithin(const PowerSummary& part, const PowerSummary& whole) {
         continue;
       }
       EXPECT_GT(energy.coverage, 0);
-      EXPECT_GE(*energy.energy_j, energy.lo_j.value());
-      EXPECT_LE(*energy.energy_j, energy.hi_j.value());
-      EXPECT_GE(energy.lo_j.value(), 0);
+      EXPECT_GE(*energy.energy_j, energy.lo_j.value_or(0));
+      EXPECT_LE(*energy.energy_j, energy.hi_j.value_or(*energy.energy_j));
+      EXPECT_GE(energy.lo_j.value_or(0), 0);
       for (const EnergyEstimate& most : whole.windows[0].energies) {
         if (most.device != energy.device) continue;
-        EXPECT_LE(*energy.energy_j, most.hi_j.value());
+        EXPECT_LE(*energy.energy_j, most.hi_j.value_or(100));  // 100 W for a second
       }
     }
     EXPECT_TRUE(window.total.energy_j.has_value() || window.total.reason != PowerReason::kKnown);

@@ -64,35 +64,6 @@ std::vector<Span> HeldSpans(const EnergyRules& rules, const std::vector<TimedVal
   return spans;
 }
 
-// The spread of the last reading before the edge and the two at or after it, of those that
-// are near; where one of the two is missing, the largest step up to there if that is more.
-double SlowSlack(const EnergyRules& rules, const std::vector<TimedValue>& readings,
-                 const std::vector<Suspension>& suspensions, int64_t edge_ns) {
-  size_t after = 0;
-  while (after < readings.size() && readings[after].first < edge_ns) ++after;
-  std::vector<int64_t> values;
-  size_t later = 0;
-  for (size_t i = after == 0 ? 0 : after - 1; i < std::min(after + 2, readings.size()); ++i) {
-    const int64_t apart_ns =
-        std::max(readings[i].first, edge_ns) - std::min(readings[i].first, edge_ns);
-    if (apart_ns > kGapPeriods * rules.period_ns) continue;
-    values.push_back(readings[i].second);
-    later += i >= after ? 1 : 0;
-  }
-  if (values.empty()) return 0;
-  const auto [least, most] = std::minmax_element(values.begin(), values.end());
-  int64_t spread_mw = *most - *least;
-  for (size_t i = 0; later < 2 && i + 1 < std::min(after + 2, readings.size()); ++i) {
-    const auto [from_ns, from_mw] = readings[i];
-    const auto [to_ns, to_mw] = readings[i + 1];
-    const bool gap = to_ns - from_ns > kGapPeriods * rules.period_ns;
-    if (!gap && !Slept(suspensions, from_ns, to_ns)) {
-      spread_mw = std::max(spread_mw, std::abs(to_mw - from_mw));
-    }
-  }
-  return static_cast<double>(spread_mw) * static_cast<double>(rules.update_ns);
-}
-
 EnergyPart SlowHeld(const EnergyRules& rules, std::vector<TimedValue> readings,
                     const std::vector<Suspension>& suspensions, const Window& window) {
   EnergyPart part;
@@ -112,10 +83,6 @@ EnergyPart SlowHeld(const EnergyRules& rules, std::vector<TimedValue> readings,
     part.energy_pj += span.power_mw * static_cast<double>(inside_ns);
     part.peak_mw = std::max(part.peak_mw.value_or(0), span.power_mw);
   }
-  const double slack_pj = SlowSlack(rules, readings, suspensions, window.begin_ns) +
-                          SlowSlack(rules, readings, suspensions, window.end_ns);
-  part.lo_pj = std::max(0.0, part.energy_pj - slack_pj);
-  part.hi_pj = part.energy_pj + slack_pj;
   return part;
 }
 
@@ -123,7 +90,8 @@ EnergyPart SlowHeld(const EnergyRules& rules, std::vector<TimedValue> readings,
 struct CounterPoint {
   int64_t t_ns;
   double total_pj;
-  bool joined, gap;  // with the point before: energy is known; but not where
+  bool joined, gap;   // with the point before: energy is known; but not where
+  int64_t before_ns;  // of the last reading before, which may be equal to the point before
 };
 
 struct Counter {
@@ -136,10 +104,11 @@ Counter CounterOf(const EnergyRules& rules, const std::vector<TimedValue>& readi
                   const std::vector<Suspension>& suspensions) {
   Counter counter;
   double total_pj = 0;
+  bool gap = false;
   for (size_t i = 0; i < readings.size(); ++i) {
     const auto [t_ns, value] = readings[i];
     if (i == 0) {
-      counter.points.push_back({t_ns, 0, false, false});
+      counter.points.push_back({t_ns, 0, false, false, 0});
       continue;
     }
     const auto [before_ns, before] = readings[i - 1];
@@ -147,7 +116,7 @@ Counter CounterOf(const EnergyRules& rules, const std::vector<TimedValue>& readi
     const std::pair between(counter.points.back().t_ns, t_ns);
     const auto plausible = [&](int64_t delta_uj) {
       return static_cast<double>(delta_uj) * 1e6 <=
-             static_cast<double>(t_ns - before_ns + rules.update_ns) *
+             static_cast<double>(t_ns - counter.points.back().t_ns + rules.update_ns) *
                  static_cast<double>(rules.max_plausible_mw);
     };
     int64_t delta_uj = value - before;
@@ -165,18 +134,60 @@ Counter CounterOf(const EnergyRules& rules, const std::vector<TimedValue>& readi
       if (broken) (delta_uj < 0 ? counter.resets : counter.jumps).push_back(between);
     }
     if (broken) {
-      counter.points.push_back({t_ns, total_pj, false, false});
+      counter.points.push_back({t_ns, total_pj, false, false, before_ns});
+      gap = false;
       continue;
     }
-    const bool gap = t_ns - before_ns > kGapPeriods * rules.period_ns;
-    if (!gap && delta_uj == 0 && t_ns - counter.points.back().t_ns <= 2 * rules.update_ns) {
-      continue;
-    }
+    gap = gap || t_ns - before_ns > kGapPeriods * rules.period_ns;
+    if (delta_uj == 0) continue;
     if (wrapped) counter.wraps.emplace_back(counter.points.back().t_ns, t_ns);
     total_pj += static_cast<double>(delta_uj) * 1e6;
-    counter.points.push_back({t_ns, total_pj, true, gap});
+    counter.points.push_back({t_ns, total_pj, true, gap, before_ns});
+    gap = false;
   }
   return counter;
+}
+
+// Of a window that holds no part of a break.
+void SetSlowLimits(const std::vector<CounterPoint>& points, const Window& window,
+                   EnergyPart* part) {
+  part->limits = EnergyLimits::kFewUpdates;
+  size_t first = points.size();  // of the segment that the window has a part of
+  for (size_t i = 0; i < points.size(); ++i) {
+    if (!points[i].joined && (first == points.size() || points[i].t_ns <= window.begin_ns)) {
+      first = i;
+    }
+  }
+  if (first == points.size()) return;
+  double low_pj = points[first].total_pj, lowest_pj = low_pj, step_pj = 0;
+  std::optional<double> at_begin_pj, at_end_pj;
+  int steps = 0;
+  size_t end = first + 1;
+  for (; end < points.size() && points[end].joined; ++end) {
+    const CounterPoint& point = points[end];
+    if (point.t_ns <= window.end_ns) low_pj = point.total_pj;
+    if (point.t_ns <= window.begin_ns) lowest_pj = point.total_pj;
+    if (!at_begin_pj && point.before_ns >= std::max(window.begin_ns, points[first].t_ns)) {
+      at_begin_pj = point.total_pj;
+    }
+    if (!at_end_pj && point.before_ns >= window.end_ns && points[first].t_ns < window.end_ns) {
+      at_end_pj = point.total_pj;
+    }
+  }
+  for (size_t i = 1; i < points.size(); ++i) {
+    if (!points[i].joined || points[i].gap) continue;
+    step_pj = std::max(step_pj, points[i].total_pj - points[i - 1].total_pj);
+    ++steps;
+  }
+  if (at_begin_pj) part->lo_pj = std::max(0.0, low_pj - *at_begin_pj);
+  if (at_end_pj) {
+    part->hi_pj = *at_end_pj - lowest_pj;
+    part->limits = EnergyLimits::kBounds;
+  } else if (end == points.size() && points[first].t_ns < window.end_ns &&
+             steps >= power::kFewSteps) {
+    part->hi_pj = points.back().total_pj - lowest_pj + step_pj;
+    part->limits = EnergyLimits::kInterval;
+  }
 }
 
 EnergyPart SlowCounter(const EnergyRules& rules, std::vector<TimedValue> readings,
@@ -203,33 +214,10 @@ EnergyPart SlowCounter(const EnergyRules& rules, std::vector<TimedValue> reading
   part.wraps = count(counter.wraps);
   part.jumps = count(counter.jumps);
   part.suspended = count(counter.sleeps) > 0;
-  if (points.empty()) return part;
-  const auto at_or_before = [&](int64_t edge_ns) {
-    double total_pj = 0;
-    for (const CounterPoint& point : points) {
-      if (point.t_ns <= edge_ns) total_pj = point.total_pj;
-    }
-    return total_pj;
-  };
-  const auto updated = [&](int64_t edge_ns) -> std::optional<double> {
-    for (const CounterPoint& point : points) {
-      if (point.t_ns >= edge_ns + rules.update_ns) return point.total_pj;
-    }
-    return std::nullopt;
-  };
-  const double last_pj = points.back().total_pj;
-  part.lo_pj =
-      std::max(0.0, at_or_before(window.end_ns) - updated(window.begin_ns).value_or(last_pj));
-  const auto late_pj = updated(window.end_ns);
-  part.hi_pj = late_pj.value_or(last_pj) - at_or_before(window.begin_ns);
-  if (!late_pj.has_value() && part.covered_ns > 0) {
-    double step_pj = 0;
-    for (size_t i = 1; i < points.size(); ++i) {
-      if (!points[i].joined || points[i].gap) continue;
-      step_pj = std::max(step_pj, points[i].total_pj - points[i - 1].total_pj);
-    }
-    part.hi_pj += std::max(step_pj, part.energy_pj / static_cast<double>(part.covered_ns) *
-                                        static_cast<double>(rules.update_ns));
+  if (part.resets > 0 || part.jumps > 0 || part.suspended) {
+    part.limits = EnergyLimits::kBrokenCounter;
+  } else {
+    SetSlowLimits(points, window, &part);
   }
   return part;
 }

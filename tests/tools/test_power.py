@@ -107,6 +107,8 @@ class Record(PowerTest):
         energy = summary["windows"][0]["energies"][0]
         self.assertAlmostEqual(energy["mean_w"], 100, places=6)
         self.assertGreaterEqual(energy["energy_j"], 0.4 * 100 * energy["coverage"] - 1e-6)
+        self.assertEqual((energy["kind"], energy["limits"]), ("modelled", "bounds"))
+        self.assertEqual(summary["windows"][0]["total"]["kind"], "modelled")
         self.assertTrue(summary["complete"])
 
     def test_around_a_command(self):
@@ -231,6 +233,17 @@ class Record(PowerTest):
         self.assertEqual((energy["source"], energy["estimator"]), ("rapl", "counter"))
         self.assertGreater(energy["mean_w"], 40)
         self.assertLess(energy["mean_w"], 160)
+
+    def test_readings_of_power_bound_nothing(self):
+        rows = [f"2025/08/21 10:11:{10 + i}, 0, {340 if i == 1 else 300} W" for i in range(3)]
+        log = self.write("smi.csv", "\n".join(["timestamp, index, power.draw [W]", *rows, ""]))
+        done = self.power("replay", log, "--format", "json")
+        self.check(done.json)
+        energy, = done.json["windows"][0]["energies"]
+        self.assertIsNotNone(energy["energy_j"])
+        self.assertEqual((energy["bounds_j"], energy["interval_j"]), (None, None))
+        self.assertEqual(energy["unbounded_reason"], "between_readings")
+        self.assertIn("unbounded", self.power("replay", log).text)
 
     def test_formats_and_pictures(self):
         for name, begins in (("json", "{"), ("csv", "window,"), ("markdown", "#"),

@@ -274,6 +274,13 @@ Json MetricsJson(const RunResult& result, const RunTelemetry& telemetry) {
           {"lm_response", result.answer.status == "ok" ? Json(result.answer.answer) : Json()}};
 }
 
+// What its lo_joules and hi_joules are, or why it has none.
+Json LimitsJson(const EnergyEstimate& each) {
+  if (!each.energy_j.has_value()) return nullptr;
+  if (IsUnbounded(each.limits)) return UnboundedReasonName(each.limits);
+  return each.limits == EnergyLimits::kBounds ? "bounds" : "interval";
+}
+
 Json EstimatesJson(const RunTelemetry& telemetry) {
   Json all = Json::array();
   for (const EnergyEstimate& each : telemetry.window.energies) {
@@ -284,6 +291,8 @@ Json EstimatesJson(const RunTelemetry& telemetry) {
                    {"energy_joules", NotNegative(each.energy_j)},
                    {"lo_joules", Number(each.lo_j)},
                    {"hi_joules", Number(each.hi_j)},
+                   {"kind", each.modelled ? "modelled" : "measured"},
+                   {"limits", LimitsJson(each)},
                    {"estimator", EnergyEstimatorName(each.estimator)},
                    {"coverage", each.coverage},
                    {"reason", ReasonJson(each.reason)},
