@@ -610,6 +610,7 @@ class Recorded(PowerRunTest):
             energy, = record["energies"]
             seconds = (record["interval"]["end_ns"] - record["interval"]["begin_ns"]) / 1e9
             self.assertEqual((energy["domain"], energy["coverage"]), ("constant", 1.0))
+            self.assertEqual((energy["kind"], energy["limits"]), ("modelled", "bounds"))
             self.assertGreaterEqual(energy["energy_joules"], 100 * seconds * (1 - 1e-9))
 
     def test_without_sensors(self):
