@@ -8,6 +8,7 @@ import logging
 import os
 import pathlib
 import random
+import tempfile
 import unittest
 from unittest import mock
 
@@ -21,6 +22,7 @@ with contextlib.redirect_stderr(io.StringIO()):
     from tune_jax.profile_reader import xplane_pb2
     from xprof.cli.internal.oss import kernel_stats_tools
 
+import jax
 import numpy as np
 
 import xplane_time
@@ -332,7 +334,6 @@ class Interface(unittest.TestCase):
                          2 * len(compat.Profile(content).planes))
 
     def test_in_a_jax_session(self):
-        import jax
         import jax.numpy as jnp
 
         def autotune_fn_3(x):
@@ -346,10 +347,32 @@ class Interface(unittest.TestCase):
         for mean_s, std_s in times.values():
             self.assertGreater(mean_s, 0)
             self.assertTrue(np.isfinite(std_s))
+        self.assert_frames_of_python(lambda: run(x).block_until_ready())
         profiler = ejkernel.Profiler(require_tf=True)
         if importlib.util.find_spec("tensorflow") is None:
             with self.assertRaisesRegex(ejkernel.ProfilingError, "hooks are not available"):
                 profiler.profile_time_by_function_id(lambda: None, "cpu", 1)
+
+    def assert_frames_of_python(self, closure):
+        """The originals trace them too, which makes what is timed slower."""
+        from xplane_time import jax as captures
+
+        kept, captured = [], captures.capture
+
+        def keeping(*arguments, **options):
+            kept.append(captured(*arguments, **options))
+            return kept[-1]
+
+        with mock.patch.object(captures, "capture", keeping):
+            tune_jax.time_with_profiler(closure, "cpu", 1)
+            ejkernel.Profiler().profile_time_by_function_id(closure, "cpu", 1)
+        with tempfile.TemporaryDirectory() as folder:
+            with jax.profiler.trace(folder):
+                closure()
+            original = next(pathlib.Path(folder).rglob("*.xplane.pb")).read_bytes()
+        has_frames = [b"$test_compat.py" in content for content in (original, *kept)]
+        self.assertEqual(has_frames, [has_frames[0]] * 3)
+        self.assertNotIn(b"$test_compat.py", captured(closure))
 
 
 if __name__ == "__main__":

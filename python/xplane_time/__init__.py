@@ -32,6 +32,7 @@ from xplane_time.options import (
     documented,
 )
 from xplane_time.table import Table
+from xplane_time.tuned_table import TunedMatch, TunedTable, tuned
 
 __version__: str = _core.VERSION
 __all__ = [
@@ -48,8 +49,11 @@ __all__ = [
     "SampleOptions",
     "Table",
     "Trace",
+    "TunedMatch",
+    "TunedTable",
     "XplaneTimeWarning",
     "open",
+    "tuned",
 ]
 
 PathText = Union[str, "os.PathLike[str]"]

@@ -59,10 +59,10 @@ def _session_class() -> Any:
     return None
 
 
-def _options() -> Any:
-    """Without Python's own frames: they cost time, and tell nothing about kernels."""
+def _options(python_frames: bool) -> Any:
+    """Without Python's own frames, unless asked: they cost time, and tell nothing of kernels."""
     options_class = getattr(jax.profiler, "ProfileOptions", None)
-    if options_class is None:
+    if options_class is None or python_frames:  # which jax takes where nothing is said
         return None
     options = options_class()
     with contextlib.suppress(AttributeError):
@@ -83,8 +83,8 @@ def _drain() -> None:
 
 
 @contextlib.contextmanager
-def _tracing(folder: str) -> Iterator[None]:
-    options = _options()
+def _tracing(folder: str, python_frames: bool) -> Iterator[None]:
+    options = _options(python_frames)
     try:
         if options is None:
             jax.profiler.start_trace(folder)
@@ -103,9 +103,9 @@ def _cannot_profile(error: Exception) -> CaptureError:
                         "first")
 
 
-def _captured_on_disk(closure: Callable[[], object]) -> bytes:
+def _captured_on_disk(closure: Callable[[], object], python_frames: bool) -> bytes:
     with tempfile.TemporaryDirectory(prefix="xplane_time_") as folder:
-        with _tracing(folder):
+        with _tracing(folder, python_frames):
             jax.block_until_ready(closure())
             _drain()
         files = sorted(pathlib.Path(folder).rglob("*.xplane.pb"))
@@ -115,18 +115,19 @@ def _captured_on_disk(closure: Callable[[], object]) -> bytes:
         return files[0].read_bytes()
 
 
-def capture(closure: Callable[[], object]) -> bytes:
+def capture(closure: Callable[[], object], *, python_frames: bool = False) -> bytes:
     """Profiles one call; the bytes of its trace (xplane_time.open() takes them).
 
-    What ran before is waited for, and so is what the closure starts. Errors: CaptureError, and
+    What ran before is waited for, and so is what the closure starts. `python_frames`: with the
+    calls of Python, as jax.profiler.trace() has them; what is traced is slower then. Errors: CaptureError, and
     whatever the closure raises.
     """
     _drain()
     session_class = _session_class()
     if session_class is None or not hasattr(session_class, "stop"):
-        return _captured_on_disk(closure)
+        return _captured_on_disk(closure, python_frames)
     try:
-        options = _options()
+        options = _options(python_frames)
         session = session_class() if options is None else session_class(options)
     except Exception as error:
         raise _cannot_profile(error) from error

@@ -108,7 +108,7 @@ class Profiler:
 
         captures = []
         for _ in range(total_calls_number):
-            profile = self.parse_profile_from_bytes(capture(timing_closure))
+            profile = self.parse_profile_from_bytes(capture(timing_closure, python_frames=True))
             plane = self.find_device_plane_ids(profile, platform)[0]
             captures.append(list(self.get_events_from_plane(profile, plane).items()))
         return {int(key): (mean, std) for key, mean, std in _core.ejkernel_variants(captures)}

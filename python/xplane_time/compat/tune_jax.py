@@ -72,10 +72,11 @@ def time_with_profiler(
     timing_closure: Callable[[], None], platform: str, total_calls_number: int,
     event_filter_regex: str | None = None,
 ) -> dict[int, tuple[float, float]]:
-    """The original's _time_with_profiler: captures and function_timings()."""
+    """The original's _time_with_profiler: captures and function_timings(). Python's calls are
+    traced too, as there: without them programs are faster."""
     from xplane_time.jax import capture
 
-    captures = [capture(timing_closure) for _ in range(total_calls_number)]
+    captures = [capture(timing_closure, python_frames=True) for _ in range(total_calls_number)]
     return function_timings(captures, platform, event_filter_regex)
 
 

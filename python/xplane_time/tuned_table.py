@@ -1,0 +1,139 @@
+"""What was tuned, for a library to look up: the file of `tune export --format tuned`.
+
+>>> table = xplane_time.tuned("tuned.json")                               # doctest: +SKIP
+>>> match = table.lookup("matmul[64]", "NVIDIA H100 80GB HBM3")           # doctest: +SKIP
+>>> match.params, match.level                                             # doctest: +SKIP
+({'block_m': 64}, 'any_code')
+>>> table.lookup("conv", "NVIDIA H100 80GB HBM3") is None                 # doctest: +SKIP
+True
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import pathlib
+from collections.abc import Mapping
+from typing import Any
+
+from xplane_time.errors import ArgumentError, from_status
+
+__all__ = ["LEVELS", "TunedMatch", "TunedTable", "tuned"]
+
+_SCHEMA = "xplane-time.tuned.v1"
+_MOST_BYTES = 64 << 20
+
+# Parts of the key that may differ, level by level; the first one that matches answers. Workload,
+# device class and objective always agree.
+_MAY_DIFFER = ("protocol_hash", "driver", "framework", "flags", "code_hash")
+_NAMES = ("any_protocol", "any_driver", "any_version", "any_flags", "any_code")
+LEVELS: Mapping[str, frozenset[str]] = {
+    "exact": frozenset(),
+    **{name: frozenset(_MAY_DIFFER[:count]) for count, name in enumerate(_NAMES, 1)}}
+_KEY = ("workload", "device_class", "objective", *_MAY_DIFFER)
+_NEEDED = ("workload", "device_class", "params")
+
+
+@dataclasses.dataclass(frozen=True)
+class TunedMatch:
+    """What fits, and how well: `level` is "exact", or says what differs ("any_driver")."""
+
+    params: dict[str, Any]
+    level: str
+    entry: Mapping[str, Any]  # of the file: its claim, evidence and time too
+
+
+class TunedTable:
+    """Made by tuned()."""
+
+    def __init__(self, entries: list[dict[str, Any]]) -> None:
+        self.entries = sorted(entries, key=lambda entry: entry.get("recorded_unix_s", 0))
+        # Of several the latest stays.
+        self._levels = {
+            level: {_key(entry, differs): entry for entry in self.entries}
+            for level, differs in LEVELS.items()}
+
+    def lookup(
+        self,
+        workload: str,
+        device_class: str,
+        *,
+        driver: str = "",
+        framework: str = "",
+        flags: str = "",
+        code_hash: str = "",
+        protocol_hash: str = "",
+        objective: str = "time",
+    ) -> TunedMatch | None:
+        """The best configuration for this; None: nothing was tuned for it, take the default.
+
+        What is not given differs from what was measured: then the level says so.
+        """
+        asked = {"workload": workload, "device_class": device_class, "driver": driver,
+                 "framework": framework, "flags": flags, "code_hash": code_hash,
+                 "protocol_hash": protocol_hash, "objective": objective}
+        for level, differs in LEVELS.items():
+            entry = self._levels[level].get(_key(asked, differs))
+            if entry is not None:
+                return TunedMatch(dict(entry["params"]), level, entry)
+        return None
+
+    def __repr__(self) -> str:
+        return f"TunedTable of {len(self.entries)} entries"
+
+
+def tuned(path: str | os.PathLike[str]) -> TunedTable:
+    """Reads a tuned table (docs/store.md).
+
+    Errors: MissingInputError, InputError, ArgumentError (no such table).
+    """
+    try:
+        with pathlib.Path(path).open("rb") as file:
+            content = file.read(_MOST_BYTES + 1)
+    except FileNotFoundError:
+        raise from_status("NOT_FOUND", f"{path}: no such file; xplane-time tune export --format "
+                          "tuned writes one") from None
+    except OSError as error:
+        raise from_status("UNAVAILABLE", f"{path}: {error.strerror}") from None
+    if len(content) > _MOST_BYTES:
+        raise _bad(path, "over 64 MiB")
+    try:
+        document = json.loads(content)
+    except (ValueError, RecursionError) as error:
+        raise _bad(path, f"no JSON: {error}") from None
+    if not isinstance(document, dict) or document.get("schema") != _SCHEMA:
+        raise _bad(path, f'no tuned table; expected "schema": "{_SCHEMA}"')
+    entries = document.get("entries")
+    if not isinstance(entries, list):
+        raise _bad(path, "$.entries: is not a list")
+    for place, entry in enumerate(entries):
+        if problem := _problem(entry):
+            raise _bad(path, f"$.entries[{place}]{problem}")
+    return TunedTable(entries)
+
+
+def _key(entry: Mapping[str, Any], may_differ: frozenset[str]) -> tuple[str, ...]:
+    return tuple(str(entry.get(name, "time" if name == "objective" else ""))
+                 for name in _KEY if name not in may_differ)
+
+
+def _problem(entry: Any) -> str:
+    if not isinstance(entry, dict):
+        return ": is not an object"
+    for name in _NEEDED:
+        if name not in entry:
+            return f': has no "{name}"'
+    for name in _KEY:
+        if not isinstance(entry.get(name, ""), str):
+            return f".{name}: {entry[name]!r} is not a text"[:200]
+    if not isinstance(entry["params"], dict):
+        return ".params: is not an object"
+    recorded = entry.get("recorded_unix_s", 0)
+    if not isinstance(recorded, int) or isinstance(recorded, bool):
+        return f".recorded_unix_s: {recorded!r} is not a whole number"[:200]
+    return ""
+
+
+def _bad(path: str | os.PathLike[str], what: str) -> ArgumentError:
+    return ArgumentError("INVALID_ARGUMENT", f"{path}: {what}")
