@@ -32,22 +32,9 @@ int FailPower(const absl::Status& status) {
   return absl::IsFailedPrecondition(status) ? kExitNoSensor : exit_code;
 }
 
-// What masks and orders devices for the command: its environment is ours.
-PowerEnvironment Environment() {
-  PowerEnvironment variables;
-  for (char** each = environ; *each != nullptr; ++each) {
-    const std::string_view text = *each;
-    const size_t equals = text.find('=');
-    if (equals != std::string_view::npos) {
-      variables.emplace(text.substr(0, equals), text.substr(equals + 1));
-    }
-  }
-  return variables;
-}
-
 int RunSources(const PowerCommand& command, output::OutputOptions how) {
   PowerSourceOptions from = command.record.from;
-  from.environment = Environment();
+  from.environment = EnvironmentOfDevices();
   from.children_only = true;
   how.format = command.format == "json" ? output::Format::kJson : output::Format::kTable;
   const PowerInventory inventory = ListPowerSources(from);
@@ -187,7 +174,7 @@ absl::StatusOr<Measured> Measure(const PowerCommand& command, PowerRecorder* rec
 
 int RunRecord(const PowerCommand& command, const output::OutputOptions& how) {
   PowerRecordOptions options = command.record;
-  options.from.environment = Environment();
+  options.from.environment = EnvironmentOfDevices();
   options.from.children_only = true;
   options.command = absl::StrJoin(command.command, " ");
   if (!command.command.empty()) {  // before an earlier log is replaced, or --idle is waited for
@@ -213,6 +200,18 @@ int RunRecord(const PowerCommand& command, const output::OutputOptions& how) {
 
 }  // namespace
 
+PowerEnvironment EnvironmentOfDevices() {
+  PowerEnvironment variables;
+  for (char** each = environ; *each != nullptr; ++each) {
+    const std::string_view text = *each;
+    const size_t equals = text.find('=');
+    if (equals != std::string_view::npos) {
+      variables.emplace(text.substr(0, equals), text.substr(equals + 1));
+    }
+  }
+  return variables;
+}
+
 int RunPower(const Options& options) {
   if (options.power.json_schema) {
     const PowerAction action = options.power.action;
@@ -228,7 +227,7 @@ int RunPower(const Options& options) {
       return RunRecord(options.power, options.output);
     case PowerAction::kRun: {
       PowerRunCommand command = options.power.run;
-      command.from.environment = Environment();
+      command.from.environment = EnvironmentOfDevices();
       return RunPowerRun(command, RecordedTelemetry);
     }
     case PowerAction::kNone:

@@ -119,12 +119,16 @@ int FailStore(const absl::Status& status) {
   return absl::IsResourceExhausted(status) ? kExitIo : exit_code;
 }
 
-// Of the harness, or of the store: its errors begin with its path.
-int FailLoop(const absl::Status& status, const TuneStore& store) {
-  if (absl::StartsWith(status.message(), store.path() + ": ")) return FailStore(status);
+int FailHarness(const absl::Status& status) {
   const int exit_code = Fail(status);
   if (absl::IsPermissionDenied(status)) return kExitCannotWrite;  // a log, a lock
   return absl::IsUnavailable(status) || absl::IsNotFound(status) ? kExitNoHarness : exit_code;
+}
+
+// Of the harness, or of the store: its errors begin with its path.
+int FailLoop(const absl::Status& status, const TuneStore& store) {
+  if (absl::StartsWith(status.message(), store.path() + ": ")) return FailStore(status);
+  return FailHarness(status);
 }
 
 std::unique_ptr<Searcher> SearcherOf(const TuneCommand& command, const SearchSpace& space,
@@ -170,6 +174,38 @@ absl::Status BadSpace(const TuneCommand& command, const absl::Status& status) {
       status.message(), "; the first argument of tune is SPACE, the harness comes after --"));
 }
 
+// Runs of a search that are known before it starts.
+uint64_t SearchRuns(const TuneCommand& command, uint64_t known) {
+  if (command.ask_for > 0) return (known + command.ask_for) * AskSearcher::kRounds;
+  uint64_t runs = 0, rounds = 1;
+  for (uint64_t left = known; command.halve_to > 0 && left > command.halve_to;) {
+    runs += left * rounds;
+    left = std::max(left - left / 2, command.halve_to);
+    rounds = std::min<uint64_t>(rounds * 2, HalvingSearcher::kMostRounds);
+  }
+  return runs;
+}
+
+// What would be run.
+int RunList(const TuneCommand& command, const TuneOptions& options,
+            std::span<const Configuration> configurations, const output::OutputOptions& how) {
+  constexpr uint64_t kTypicalRounds = 4;  // of all: from then on variants leave
+  const uint64_t known = configurations.size();
+  output::TunePlan plan = {.workload = options.workload,
+                           .strategy = command.strategy,
+                           .configurations = configurations,
+                           .workloads = std::max<uint64_t>(1, options.workloads.size()),
+                           .calls = static_cast<uint64_t>(command.calls),
+                           .raced = known,
+                           .search_runs = SearchRuns(command, known),
+                           .budget_runs = command.decide.budget_runs};
+  if (command.halve_to > 0) plan.raced = std::min(known, command.halve_to);
+  if (command.ask_for > 0) plan.raced = std::min(known + command.ask_for, AskSearcher::kFinalists);
+  plan.race_runs = plan.raced * kTypicalRounds;
+  if (command.format == "json") return WriteText(command.output_path, output::PlanJson(plan));
+  return WriteText(command.output_path, output::PlanText(plan, how));
+}
+
 int RunLoop(const TuneCommand& command, const output::OutputOptions& how) {
   auto space = ReadSpace(command.space_path);
   if (!space.ok()) return Fail(BadSpace(command, space.status()));
@@ -177,10 +213,10 @@ int RunLoop(const TuneCommand& command, const output::OutputOptions& how) {
   if (!configurations.ok()) return Fail(configurations.status());
   auto options = OptionsOf(command, *space);
   if (!options.ok()) return Fail(options.status());
-  auto store = TuneStore::Open(command.store_path, {});
-  if (!store.ok()) return FailStore(store.status());
   const std::unique_ptr<Searcher> searcher = SearcherOf(command, *space, *options);
   options->searcher = searcher.get();
+  if (auto status = CheckTuneOptions(*configurations, *options); !status.ok()) return Fail(status);
+  if (command.list) return RunList(command, *options, *configurations, how);
   ProcessHarness harness({.process = {.command = command.harness,
                                       .log_path = command.harness_log,
                                       .stopped = options->stopped},
@@ -190,12 +226,19 @@ int RunLoop(const TuneCommand& command, const output::OutputOptions& how) {
                           .run_limit = command.run_limit,
                           .prepare_timeout = Milliseconds(command.prepare_timeout_s),
                           .slot_timeout = Milliseconds(command.slot_timeout_s)});
-  EnergyHarness with_energy(&harness, command.power, command.calls, [&](const std::string& text) {
+  PowerSourceOptions power = command.power;
+  power.environment = EnvironmentOfDevices();
+  EnergyHarness with_energy(&harness, power, command.calls, [&](const std::string& text) {
     if (!command.quiet) std::fprintf(stderr, "%s\n", output::Printable(text).c_str());
   });
   Harness* used = &harness;
   if (command.decide.objective != Objective::kTime) used = &with_energy;
   OnStopSignals(OnStopSignal);
+  // A harness that does not start leaves no store behind.
+  const absl::Status hello = harness.Hello().status();
+  if (!hello.ok() && !absl::IsCancelled(hello)) return FailHarness(hello);
+  auto store = TuneStore::Open(command.store_path, {});
+  if (!store.ok()) return FailStore(store.status());
   absl::StatusOr<TuneOutcome> outcome;
   {
     TuneProgress progress(TuneProgress::Chosen(command), static_cast<size_t>(how.width),
@@ -234,9 +277,14 @@ absl::StatusOr<TuneStore> OpenSound(const std::string& path) {
   return store;
 }
 
+std::optional<int64_t> OnlySession(const TuneCommand& command) {
+  return command.session != 0 ? std::optional(command.session) : std::nullopt;
+}
+
 int RunShow(const TuneCommand& command, const output::OutputOptions& how) {
   auto store = OpenSound(command.store_path);
   if (!store.ok()) return Fail(store.status());
+  if (auto rows = store->CheckRows(OnlySession(command)); !rows.ok()) return Fail(rows);
   if (command.session == 0) {
     auto sessions = store->Sessions();
     if (!sessions.ok()) return Fail(sessions.status());
@@ -258,7 +306,8 @@ int RunExport(const TuneCommand& command) {
   auto store = OpenSound(command.store_path);
   if (!store.ok()) return Fail(store.status());
   if (command.format == "tuned") {
-    const auto only = command.session != 0 ? std::optional<int64_t>(command.session) : std::nullopt;
+    const auto only = OnlySession(command);
+    if (auto rows = store->CheckRows(only); !rows.ok()) return Fail(rows);
     auto table = store->Tuned(DefaultFallbacks(), only);
     if (!table.ok()) return Fail(table.status());
     if (table->entries().empty()) {

@@ -41,6 +41,8 @@ int RunTune(const Options& options);
 
 // The sampling sidecar; also returns the exit code of what it ran.
 int RunPower(const Options& options);
+// What masks and orders devices for a program that is started: its environment is ours.
+PowerEnvironment EnvironmentOfDevices();
 
 // Prints why on standard error; returns the exit code.
 int Fail(const absl::Status& status);

@@ -125,6 +125,12 @@ struct NamedShare {
 };
 std::string ConvertShares(std::initializer_list<NamedShare> shares);
 
+// options_power.cc: where sensors are, and which device an ordinal is; an error message where a
+// map does not fit.
+void AddSensorPlaces(CLI::App* app, const char* group, PowerSourceOptions* from,
+                     std::vector<std::string>* ordinals);
+std::string ConvertOrdinals(const std::vector<std::string>& ordinals, PowerSourceOptions* from);
+
 // options_compat.cc: --compat of report and functions. Then some options mean nothing, which
 // is an error.
 void AddCompat(CLI::App* app, Texts* t);

@@ -24,16 +24,7 @@ void AddSensors(CLI::App* app, const char* also, PowerCommand* o, PowerTexts* t)
       ->allow_extra_args(false)
       ->type_name("NAME")
       ->group(kSensors);
-  app->add_option("--map", t->ordinals,
-                  "The device that the program sees as ORDINAL, where its order is not known")
-      ->delimiter(',')
-      ->allow_extra_args(false)
-      ->type_name("ORDINAL=ID")
-      ->group(kSensors);
-  app->add_option("--nvml-library", from->roots.nvml_library, "[libnvidia-ml.so.1]")
-      ->type_name("FILE")
-      ->group(kSensors);
-  app->add_option("--sysfs-root", from->roots.sysfs, "[/sys]")->type_name("DIR")->group(kSensors);
+  AddSensorPlaces(app, kSensors, from, &t->ordinals);
   app->add_option("--procfs-root", from->roots.procfs, "[/proc]")
       ->type_name("DIR")
       ->group(kSensors);
@@ -128,19 +119,39 @@ void AddPower(CLI::App* power, PowerCommand* o, PowerTexts* t) {
   run->add_flag("--json-schema", o->json_schema, "Print the JSON Schema of summary and records");
 }
 
-std::string ConvertPower(const PowerTexts& t, PowerCommand* o) {
-  constexpr double kNsPerMs = 1e6;
-  o->record.period_ns = std::llround(t.period_ms * kNsPerMs);
-  o->record.log_path = o->action == PowerAction::kRecord ? o->log_path : "";
-  for (const std::string& each : t.ordinals) {
+void AddSensorPlaces(CLI::App* app, const char* group, PowerSourceOptions* from,
+                     std::vector<std::string>* ordinals) {
+  app->add_option("--map", *ordinals,
+                  "The device that the program sees as ORDINAL, where its order is not known")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->type_name("ORDINAL=ID")
+      ->group(group);
+  app->add_option("--nvml-library", from->roots.nvml_library, "[libnvidia-ml.so.1]")
+      ->type_name("FILE")
+      ->group(group);
+  app->add_option("--sysfs-root", from->roots.sysfs, "[/sys]")->type_name("DIR")->group(group);
+}
+
+std::string ConvertOrdinals(const std::vector<std::string>& ordinals, PowerSourceOptions* from) {
+  for (const std::string& each : ordinals) {
     const size_t equals = each.find('=');
     int32_t ordinal = 0;
     if (equals == std::string::npos || equals + 1 == each.size() ||
         !absl::SimpleAtoi(each.substr(0, equals), &ordinal) || ordinal < 0) {
       return absl::StrCat("--map: ORDINAL=ID, as 0=GPU-1234, not '", each, "'");
     }
-    o->record.from.ordinals[ordinal] = each.substr(equals + 1);
+    from->ordinals[ordinal] = each.substr(equals + 1);
   }
+  return "";
+}
+
+std::string ConvertPower(const PowerTexts& t, PowerCommand* o) {
+  constexpr double kNsPerMs = 1e6;
+  o->record.period_ns = std::llround(t.period_ms * kNsPerMs);
+  o->record.log_path = o->action == PowerAction::kRecord ? o->log_path : "";
+  const std::string bad_map = ConvertOrdinals(t.ordinals, &o->record.from);
+  if (!bad_map.empty()) return bad_map;
   if (o->action == PowerAction::kNone && !o->json_schema) {
     return "power: which? sources, record, replay or run; see xplane-time power --help";
   }

@@ -107,6 +107,7 @@ void AddMeasuring(CLI::App* app, TuneCommand* o, TuneTexts* t) {
       ->allow_extra_args(false)
       ->type_name("NAME")
       ->group(kMeasuring);
+  AddSensorPlaces(app, kMeasuring, &o->power, &t->ordinals);
   app->add_option("--harness-log", o->harness_log, "What the harness prints is kept there")
       ->type_name("FILE")
       ->group(kMeasuring);
@@ -140,6 +141,10 @@ void AddTune(CLI::App* tune, TuneCommand* o, TuneTexts* t) {
   tune->add_option("--workload", o->workload, "What the store calls it [the space's name]")
       ->type_name("NAME")
       ->group(kStoring);
+  tune->add_flag("--list", o->list,
+                 "Only list what would be raced or searched, and estimate the runs: no harness, "
+                 "no store")
+      ->group(kOut);
   AddFormatAndOutput(tune, {"table", "json"}, &o->format, &o->output_path);
   tune->add_option("--progress", o->progress,
                    "auto (a terminal: live, else a log), always or never")
@@ -188,6 +193,7 @@ std::optional<uint64_t> CountAfter(const std::string& text, const std::string& n
 }
 
 std::string ConvertStrategy(const std::string& text, TuneCommand* o) {
+  o->strategy = text;
   if (text == "all") {
     o->choice.strategy = Strategy::kGrid;
   } else if (text == "list") {
@@ -292,12 +298,13 @@ std::string ConvertTune(const TuneTexts& t, TuneCommand* o) {
   }
   if (std::string bad = ConvertBudgetTime(t.budget_time_s, &decide); !bad.empty()) return bad;
   if (std::string bad = ConvertTuneFormat(o); !bad.empty()) return bad;
+  if (std::string bad = ConvertOrdinals(t.ordinals, &o->power); !bad.empty()) return bad;
   decide.seed = t.seed.value_or(decide.seed);
   o->choice.seed = decide.seed;
   o->changes_json = ChangesJson(t, *o);
   if (o->action != TuneAction::kRun || o->json_schema) return "";
   if (o->space_path.empty()) return "no SPACE given; see xplane-time tune --help";
-  if (o->harness.empty()) return NoHarness(*o);
+  if (o->harness.empty() && !o->list) return NoHarness(*o);
   return ConvertStrategy(t.strategy, o);
 }
 

@@ -32,6 +32,7 @@ struct TuneCommand {
   std::string incumbent, baseline;
   uint64_t confirmation_rounds = 10;
   Choice choice;
+  std::string strategy = "all";
   uint64_t halve_to = 0, ask_for = 0;  // 0: no such search
   std::string proposer;
   int64_t calls = 1;
@@ -45,12 +46,14 @@ struct TuneCommand {
   std::string output_path;
   std::string progress = "auto";
   bool quiet = false, json_schema = false;
+  bool list = false;  // run: a dry one
 };
 
 // Options read as text and converted after parsing.
 struct TuneTexts {
   std::string stop, objective, strategy = "all", alpha, tie_alpha, delta;
   std::string budget_time_s;
+  std::vector<std::string> ordinals;
   std::optional<uint64_t> seed;
 };
 // Adds what `tune` takes, and its subcommands.

@@ -75,7 +75,8 @@ struct SearchSpace {
 
 // Errors: InvalidArgument with file, JSON path, value and way out.
 absl::StatusOr<SearchSpace> ParseSpace(std::string_view text, std::string_view source);
-// Also NotFound, PermissionDenied, Unavailable (I/O), ResourceExhausted (over 1 GiB).
+// Also NotFound, PermissionDenied, Unavailable (I/O), ResourceExhausted (over 1 GiB, of a
+// pipe or a device 64 MiB).
 absl::StatusOr<SearchSpace> ReadSpace(const std::string& path);
 
 // The space in our own format; parsing it gives the same space.

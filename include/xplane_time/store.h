@@ -72,8 +72,8 @@ enum class Resume : uint8_t {
   kRequired,  // NotFound without one
 };
 
-// What a session is of. Two sessions have one identity where all but `device`,
-// `now_unix_s` and `resume` are equal, byte for byte.
+// What a session is of. Two sessions have one identity where all but `now_unix_s` and `resume`
+// are equal, byte for byte.
 struct SessionSpec {
   TuneKey key = {};
   std::string space_hash = {};     // SpaceHash
@@ -185,7 +185,9 @@ class TuneStore {
 
   // SQLite's integrity check, which sees damage to pages and indexes: DataLoss. O(file).
   absl::Status CheckFile() const;
-  // Reads everything: the same, and the checksum of every row. DataLoss.
+  // The checksum of every row of a session, or of all: DataLoss; NotFound of that session.
+  absl::Status CheckRows(std::optional<int64_t> only_session = {}) const;
+  // Both.
   absl::Status Check() const;
 
  private:

@@ -216,6 +216,10 @@ class TuneWatcher {
   virtual void OnConfirming(uint64_t /*done*/, uint64_t /*of*/) {}
 };
 
+// What Tune refuses, whatever the harness: InvalidArgument. To be asked before a store is made.
+absl::Status CheckTuneOptions(std::span<const Configuration> configurations,
+                              const TuneOptions& options);
+
 // Errors: of the harness (Unavailable: it cannot work, or gives no energy where the objective
 // is of energy), of the searcher, of the store, InvalidArgument (an incumbent or a baseline
 // that is not there; options of the decision). The verdict is in the store when this returns,

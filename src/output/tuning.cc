@@ -146,10 +146,20 @@ std::string TailText(const Json& flag) {
                       " times its typical time, against ", FormatFixed(other, 3), ".");
 }
 
+// Nobody is left that the pick was compared with: the others failed, or are its aliases.
+bool IsAlone(const Json& result) {
+  const Json variants = Member(result, "variants");
+  if (!variants.is_array() || Text(result, "pick").empty()) return false;
+  return std::none_of(variants.begin(), variants.end(), [&](const Json& each) {
+    return Text(each, "id") != Text(result, "pick") && Number(each, "ratio").has_value();
+  });
+}
+
 // What was certified of the pick, in the objective's words.
 std::string ClaimText(const Json& result, const Words& words) {
   const std::string claim = Text(result, "claim");
   const std::string delta = PercentText(Number(result, "delta").value_or(0));
+  if (IsAlone(result)) return "There was no other variant to compare it with.";
   if (claim == "winner") return absl::StrCat("Every other variant is ", Absl(words.winner), ".");
   if (claim == "tie") return absl::StrCat("All of the tie are within ", delta, " of each other.");
   if (claim == "pick" && words.name == "pareto") {
@@ -158,7 +168,7 @@ std::string ClaimText(const Json& result, const Words& words) {
   }
   if (claim == "pick") {
     return absl::StrCat("No variant is more than ", delta, " ", Absl(words.no_better),
-                        "; not proved that it is ", Absl(words.best), " (--stop claim does).");
+                        "; whether one is by less was not asked (--stop claim does).");
   }
   return "";
 }
@@ -195,16 +205,20 @@ std::string FrontText(const Json& result) {
 }
 
 std::string RegretText(const Json& result, const Words& words) {
-  constexpr double kNothing = 5e-5, kAbsurd = 10;
+  constexpr double kNothing = 5e-5, kAbsurd = 10, kAlways = 0.9995;
   const auto regret = Number(Member(result, "regret"), "hi");
   const auto p_best = Number(result, "p_best");
   if (!regret.has_value() || !p_best.has_value()) return "";
-  const std::string loss = *regret < kNothing  ? "nothing"
+  const std::string loss = *regret < kNothing  ? "below 0.01 %"
                            : *regret > kAbsurd ? "unknown, with so few rounds"
                                                : absl::StrCat("below ", PercentText(*regret));
-  const bool proved = Text(result, "claim") == "winner";
-  return absl::StrCat(proved ? "It is " : "An estimate, no proof: it is ", Absl(words.best),
-                      " with ", FormatPercent(*p_best), " %; what it may lose is ", loss,
+  // A share of what was resampled proves nothing, however large it is, and adds nothing to a proof.
+  if (IsAlone(result) || Text(result, "claim") == "winner") return "";
+  const std::string share = *p_best > kAlways       ? "all"
+                            : *p_best < 1 - kAlways ? "none"
+                                                    : absl::StrCat(FormatPercent(*p_best), " %");
+  return absl::StrCat("Estimated by resampling its rounds: it is ", Absl(words.best), " in ", share,
+                      " of the samples, and what it may lose is ", loss,
                       *regret > kAbsurd ? "." : " (95 %).");
 }
 
@@ -485,6 +499,60 @@ std::string SessionsJson(std::span<const SessionInfo> sessions) {
             {"pick", result.is_object() ? Member(result, "pick") : Json()}};
   });
   return std::move(document).Finish();
+}
+
+std::string PlanText(const TunePlan& plan, const OutputOptions& options) {
+  Json variants = Json::array();
+  std::vector<std::string> ids;
+  for (const Configuration& each : plan.configurations) {
+    ids.push_back(Printable(each.id));
+    variants.push_back({{"params", Json::parse(each.params_json, nullptr, false)}});
+  }
+  std::vector<const Json*> rows;
+  for (const Json& each : variants) rows.push_back(&each);
+  Page page(options);
+  page.Wrapped(absl::StrCat(Printable(plan.workload), ": ",
+                            Count(static_cast<double>(ids.size()), "variant"), ", ",
+                            plan.strategy));
+  if (plan.search_runs > 0) {
+    page.Wrapped(absl::StrCat("The search takes about ",
+                              Count(static_cast<double>(plan.search_runs), "run"),
+                              " and leaves at most ", plan.raced, " to the race."));
+  }
+  page.Wrapped(absl::StrCat(
+      "The race takes ", Count(static_cast<double>(plan.raced), "run"),
+      " a round while all are left, and about ", plan.race_runs, " in all",
+      plan.budget_runs.has_value() ? absl::StrCat(" (at most ", *plan.budget_runs, ")") : "",
+      ": the noise decides. A run is ", Count(static_cast<double>(plan.calls), "timed call"),
+      plan.workloads > 1 ? absl::StrCat(" of each of ", plan.workloads, " workloads") : "", "."));
+  page.Wrapped(
+      "Nothing was run: what compiles to one program is measured once, and what fails "
+      "leaves.");
+  if (!ids.empty()) {
+    Section section;
+    section.grid.columns = {TextColumn("variant", std::move(ids))};
+    AddParameters(rows, static_cast<size_t>(std::max(options.width, 20)), &section);
+    page.Add(section, /*tell_dropped=*/true);
+  }
+  return std::move(page).Take();
+}
+
+std::string PlanJson(const TunePlan& plan) {
+  Json json = {{"schema", "xplane-time.tune-plan.v1"},
+               {"workload", ValidUtf8(plan.workload)},
+               {"strategy", plan.strategy},
+               {"workloads", plan.workloads},
+               {"calls", plan.calls},
+               {"raced", plan.raced},
+               {"search_runs", plan.search_runs},
+               {"race_runs", plan.race_runs},
+               {"budget_runs", OrNull(plan.budget_runs)},
+               {"variants", Json::array()}};
+  for (const Configuration& each : plan.configurations) {
+    json["variants"].push_back(
+        {{"id", each.id}, {"params", Json::parse(each.params_json, nullptr, false)}});
+  }
+  return Dump(json) + "\n";
 }
 
 }  // namespace xplane_time::output

@@ -37,11 +37,13 @@ bool IsEnergyOf(std::string_view harness_device, std::string_view source, std::s
   if (source == "constant") return true;
   if (harness_device.starts_with("cpu")) return source == "rapl";
   const auto ordinal = GpuOrdinal(harness_device);
-  return ordinal.has_value() && std::any_of(inventory.devices.begin(), inventory.devices.end(),
-                                            [&](const PowerDevice& each) {
-                                              return each.id == device && each.source == source &&
-                                                     each.ordinal == ordinal;
-                                            });
+  const auto is_meant = [&](const PowerDevice& each) {
+    return ordinal.has_value() ? each.ordinal == ordinal : each.id == harness_device;
+  };
+  return std::any_of(inventory.devices.begin(), inventory.devices.end(),
+                     [&](const PowerDevice& each) {
+                       return each.id == device && each.source == source && is_meant(each);
+                     });
 }
 
 }  // namespace

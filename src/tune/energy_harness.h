@@ -4,8 +4,8 @@
 //
 // Sensors update every 10 to 100 ms: a slot has to last many updates, which is what --calls is
 // for. What is measured is all that the device used meanwhile, its idle power included. The
-// device is that of HarnessInfo::device: "gpu:0" is the GPU that programs see as 0, "cpu:0" all
-// packages and their memory.
+// device is that of HarnessInfo::device: "gpu:0" is the GPU that programs see as 0, "GPU-..." the
+// one of that UUID, "cpu:0" all packages and their memory.
 #ifndef XPLANE_TIME_SRC_TUNE_ENERGY_HARNESS_H_
 #define XPLANE_TIME_SRC_TUNE_ENERGY_HARNESS_H_
 

@@ -13,9 +13,8 @@ void HalvingSearcher::Begin(std::span<const Configuration> known) {
 }
 
 absl::StatusOr<SearchStage> HalvingSearcher::Next() {
-  constexpr uint32_t kMostDoublings = 3;
   if (left_.size() <= finalists_) return SearchStage{};
-  return SearchStage{.configurations = left_, .rounds = 1U << std::min(rung_, kMostDoublings)};
+  return SearchStage{.configurations = left_, .rounds = rounds_};
 }
 
 // Values that are equal keep their order: that of the list.
@@ -30,7 +29,7 @@ void HalvingSearcher::Tell(std::span<const Searched> stage) {
   sound.resize(std::min(sound.size(), std::max<size_t>(half, finalists_)));
   left_.clear();
   for (const Searched* each : sound) left_.push_back(*each->configuration);
-  ++rung_;
+  rounds_ = std::min(2 * rounds_, kMostRounds);
 }
 
 std::vector<std::string> HalvingSearcher::Finalists() const {

@@ -19,6 +19,7 @@ namespace xplane_time {
 
 class HalvingSearcher : public Searcher {
  public:
+  static constexpr uint32_t kMostRounds = 8;  // of a stage
   // `finalists` of at least 1: how many are left at the end, or all where there are no more.
   explicit HalvingSearcher(uint64_t finalists) : finalists_(finalists) {}
 
@@ -30,7 +31,7 @@ class HalvingSearcher : public Searcher {
 
  private:
   uint64_t finalists_;
-  uint32_t rung_ = 0;
+  uint32_t rounds_ = 1;              // of the next stage
   std::vector<Configuration> left_;  // after the first rung, best first
 };
 

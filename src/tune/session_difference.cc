@@ -41,6 +41,7 @@ std::vector<std::string> Differences(const SessionInfo& session, const SessionSp
   };
   add("workload", a.workload, b.workload);
   add("device_class", a.device_class, b.device_class);
+  add("device", session.device, asked.device);
   add("driver", a.driver, b.driver);
   add("framework", a.framework, b.framework);
   add("flags", a.flags, b.flags);

@@ -22,6 +22,7 @@ using tune::Json;
 
 constexpr std::string_view kSchema = "xplane-time.space.v1";
 constexpr uint64_t kMostBytes = uint64_t{1} << 30;
+constexpr uint64_t kMostBytesOfAPipe = uint64_t{64} << 20;  // it may be endless
 
 absl::StatusOr<ParameterType> ReadType(const Field& field) {
   const absl::StatusOr<std::string> name = field.Text();
@@ -350,6 +351,8 @@ absl::StatusOr<SearchSpace> ReadSpace(const std::string& path) {
   if (std::filesystem::is_directory(status)) {
     return absl::InvalidArgumentError(absl::StrCat(path, ": is a directory; give a JSON file"));
   }
+  const bool is_regular = std::filesystem::is_regular_file(status);
+  const uint64_t most = is_regular ? kMostBytes : kMostBytesOfAPipe;
   std::ifstream file(path, std::ios::binary);
   if (!file) return absl::PermissionDeniedError(absl::StrCat(path, ": cannot be opened"));
   std::string text;
@@ -357,8 +360,11 @@ absl::StatusOr<SearchSpace> ReadSpace(const std::string& path) {
   while (file.read(buffer.data(), static_cast<std::streamsize>(buffer.size())) ||
          file.gcount() > 0) {
     text.append(buffer, 0, static_cast<size_t>(file.gcount()));
-    if (text.size() > kMostBytes) {
-      return absl::ResourceExhaustedError(absl::StrCat(path, ": over 1 GiB; use ranges"));
+    if (text.size() > most) {
+      return absl::ResourceExhaustedError(
+          absl::StrCat(path, is_regular ? ": over 1 GiB; use ranges"
+                                        : ": over 64 MiB, and no regular file; give the space as "
+                                          "a file, or use ranges"));
     }
   }
   if (file.bad()) return absl::UnavailableError(absl::StrCat(path, ": cannot be read"));

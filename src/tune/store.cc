@@ -29,6 +29,7 @@ std::string Identity(const SessionSpec& spec) {
   for (const std::string* text : TextsOf(spec)) {
     absl::StrAppend(&out, text->size(), ":", *text);
   }
+  absl::StrAppend(&out, spec.device.size(), ":", spec.device);
   return absl::StrCat("session:", tune::StableHash(absl::StrCat(out, spec.seed)));
 }
 
@@ -38,11 +39,12 @@ std::string ThisProcess() {
   return absl::StrCat("process ", getpid(), " on ", host.data());
 }
 
-// The parameters 1 to 11 of a statement.
+// The parameters 1 to 12 of a statement.
 void BindIdentity(const SessionSpec& spec, Statement* statement) {
   int i = 0;
   for (const std::string* text : TextsOf(spec)) statement->Bind(++i, *text);
   statement->Bind(++i, std::bit_cast<int64_t>(spec.seed));
+  statement->Bind(++i, spec.device);
 }
 
 }  // namespace
@@ -171,7 +173,8 @@ absl::StatusOr<std::optional<int64_t>> TuneStore::Impl::FindSession(const Sessio
   auto find = db.Prepare(
       "SELECT id FROM session WHERE workload = ? AND device_class = ? AND driver = ? AND "
       "framework = ? AND flags = ? AND code_hash = ? AND protocol_hash = ? AND objective = ? "
-      "AND space_hash = ? AND config_json = ? AND seed = ? ORDER BY id DESC LIMIT 1");
+      "AND space_hash = ? AND config_json = ? AND seed = ? AND device = ? "
+      "ORDER BY id DESC LIMIT 1");
   if (!find.ok()) return find.status();
   BindIdentity(spec, &*find);
   const auto row = find->Step();
@@ -186,7 +189,7 @@ absl::StatusOr<int64_t> TuneStore::Impl::InsertSession(const SessionSpec& spec) 
       "VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
   if (!insert.ok()) return insert.status();
   BindIdentity(spec, &*insert);
-  insert->Bind(12, spec.device).Bind(13, spec.now_unix_s);
+  insert->Bind(13, spec.now_unix_s);
   insert->Bind(14, int64_t{tune::SessionChecksum(spec.key, spec.space_hash, spec.config_json,
                                                  spec.seed, spec.device, spec.now_unix_s)});
   if (auto s = insert->Run(); !s.ok()) return s;

@@ -240,16 +240,27 @@ absl::Status TuneStore::CheckFile() const {
   return absl::OkStatus();
 }
 
-absl::Status TuneStore::Check() const {
-  if (auto s = CheckFile(); !s.ok()) return s;
-  const auto sessions = Sessions();
-  if (!sessions.ok()) return sessions.status();
-  for (const SessionInfo& session : *sessions) {
-    if (const auto variants = ReadVariants(session.id); !variants.ok()) return variants.status();
-    const absl::Status status = VisitRounds(session.id, [](const RoundRecord&) { return true; });
+absl::Status TuneStore::CheckRows(std::optional<int64_t> only_session) const {
+  std::vector<int64_t> ids;
+  if (only_session.has_value()) {
+    if (const auto info = Session(*only_session); !info.ok()) return info.status();
+    ids.push_back(*only_session);
+  } else {
+    const auto sessions = Sessions();
+    if (!sessions.ok()) return sessions.status();
+    for (const SessionInfo& each : *sessions) ids.push_back(each.id);
+  }
+  for (const int64_t id : ids) {
+    if (const auto variants = ReadVariants(id); !variants.ok()) return variants.status();
+    const absl::Status status = VisitRounds(id, [](const RoundRecord&) { return true; });
     if (!status.ok()) return status;
   }
   return absl::OkStatus();
+}
+
+absl::Status TuneStore::Check() const {
+  if (auto s = CheckFile(); !s.ok()) return s;
+  return CheckRows();
 }
 
 namespace tune {

@@ -24,8 +24,7 @@ class Tuning {
     for (const Configuration& each : configurations) {
       outcome_.variants.push_back({.configuration = each});
     }
-    absl::Status status = CheckNames();
-    if (status.ok()) status = Begin(configurations);
+    absl::Status status = Begin(configurations);
     if (status.ok()) status = PrepareAll();
     if (status.ok()) status = Search();
     if (status.ok()) status = OpenDecider();
@@ -41,19 +40,6 @@ class Tuning {
   }
 
  private:
-  absl::Status CheckNames() const {
-    for (const auto& [what, id] :
-         {std::pair("incumbent", options_.incumbent), std::pair("baseline", options_.baseline)}) {
-      if (!id.empty() && !FindVariant(outcome_.variants, id).has_value()) {
-        return absl::InvalidArgumentError(
-            absl::StrCat("the ", what, " \"", id,
-                         "\" is none of the configurations; ids are what "
-                         "the space lists"));
-      }
-    }
-    return absl::OkStatus();
-  }
-
   absl::Status Begin(std::span<const Configuration> configurations) {
     if (absl::Status status = measuring_.Begin(&outcome_.harness); !status.ok()) return status;
     outcome_.session = measuring_.session().id;
@@ -294,12 +280,28 @@ std::optional<size_t> TuneOutcome::VariantOf(std::optional<uint32_t> measured) c
   return std::nullopt;
 }
 
-absl::StatusOr<TuneOutcome> Tune(std::span<const Configuration> configurations,
-                                 const TuneOptions& options, Harness* harness, TuneStore* store,
-                                 TuneWatcher* watcher) {
+absl::Status CheckTuneOptions(std::span<const Configuration> configurations,
+                              const TuneOptions& options) {
   if (configurations.empty() && options.searcher == nullptr) {
     return absl::InvalidArgumentError("the space has no configuration: nothing to choose from");
   }
+  for (const auto& [what, id] :
+       {std::pair("incumbent", options.incumbent), std::pair("baseline", options.baseline)}) {
+    const bool is_there =
+        std::any_of(configurations.begin(), configurations.end(),
+                    [&id = id](const Configuration& each) { return each.id == id; });
+    if (id.empty() || is_there) continue;
+    return absl::InvalidArgumentError(absl::StrCat("the ", what, " \"", id,
+                                                   "\" is none of the configurations; ids are what "
+                                                   "the space lists"));
+  }
+  return Decider::Open({.variants = {{.id = "any"}}}, options.decide).status();
+}
+
+absl::StatusOr<TuneOutcome> Tune(std::span<const Configuration> configurations,
+                                 const TuneOptions& options, Harness* harness, TuneStore* store,
+                                 TuneWatcher* watcher) {
+  if (absl::Status status = CheckTuneOptions(configurations, options); !status.ok()) return status;
   return Tuning(options, harness, store, watcher).Run(configurations);
 }
 

@@ -34,6 +34,7 @@ def noise(*of):
 
 def time_ps(variant, batch, round_, slot):
     cost = params[variant].get("cost", 100) + params[variant].get("more", 0)
+    cost += abs(params[variant].get("panel", 256) - 256) / 8  # of docs/tuning.md
     if params[variant].get("spiky") and noise("spike", batch, round_) > 0.05:
         cost *= 1.6  # a third of its runs
     return int(cost * 1e6 * (1 + 0.1 * noise(variant, batch, round_, slot)))
@@ -137,6 +138,8 @@ for line in requests:
             sys.exit(7)
         hello = dict(device=f"fake:{log}", device_class="fake", clock="wall", code_hash="1")
         for option in options:
+            if option.startswith("device="):
+                hello["device"] = option.removeprefix("device=")
             if restarted and option.startswith("other-"):
                 hello[option.removeprefix("other-")] = "profile"
         for _ in range(2 if "hello-twice" in options else 1):

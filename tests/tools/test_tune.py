@@ -3,7 +3,9 @@ import json
 import os
 import pathlib
 import random
+import re
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
@@ -228,6 +230,88 @@ class Stored(TuneTest):
         self.assertGreater(more["runs"], 12)
         fewer = self.result(*self.SAME, options=(*claim, "--budget-runs", 12))
         self.assertEqual((fewer["claim"], fewer["runs"]), ("tie", more["runs"]))
+
+    def test_damage_shows_where_it_is(self):
+        self.result(*THREE)
+        self.result(*THREE)
+        database = sqlite3.connect(self.at / "tune.db")
+        triggers = database.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'")
+        for (name,) in triggers.fetchall():
+            database.execute(f"DROP TRIGGER {name}")
+        database.execute("UPDATE sample SET t_ps = 3 * t_ps WHERE round IN "
+                         "(SELECT id FROM round WHERE session = 1)")
+        database.commit()
+        database.close()
+        for arguments in (("show",), ("show", 1), ("export", "--format", "tuned"),
+                          ("export", 1, "--format", "tuned"), ("export", 1), ("replay", 1)):
+            done = self.run_tune(*arguments)
+            self.assertEqual(done.code, 65, (arguments, done.message))
+            self.assertRegex(done.message, "tune.db: session 1: round 0 of batch 1 does not have its "
+                                           "checksum", arguments)
+        for arguments in (("show", 2), ("export", 2, "--format", "tuned")):
+            self.assertEqual(self.run_tune(*arguments).code, 0)
+
+    def test_what_is_refused_leaves_no_store(self):
+        for code, options, harness in (
+                (64, ("--delta", "200%"), None), (64, ("--alpha", "0.9"), None),
+                (64, ("--canary", 1), None), (64, ("--incumbent", "nobody"), None),
+                (64, ("--baseline", "nobody"), None), (64, ("--map", "x"), None),
+                (69, (), "/no/such/harness")):
+            command = self.command(*THREE, options=options)
+            if harness is not None:
+                command[command.index("--") + 1:] = [harness]
+            done = run(*command, cwd=self.at, env=self.environment)
+            self.assertEqual(done.code, code, (options, done.message))
+            self.assertFalse(list(self.at.glob("tune.db*")), options)
+            self.assertFalse(self.log.exists(), options)
+
+    def test_a_dry_run_lists_what_would_be_run(self):
+        self.write("space.json", space(*THREE))
+        done = self.run_tune("space.json", "--list")
+        self.assertEqual((done.code, done.message), (0, ""))
+        self.assertIn("fake: 3 variants, all\nThe race takes 3 runs a round while all are left, and "
+                      "about 12 in", done.text)
+        self.assertRegex(done.text, r"\nv[0-9a-f]{16}  cost=130\n")
+        many = [{"cost": cost} for cost in range(100, 116)]
+        command = [*self.command(*many, options=("--list", "--format", "json", "--strategy",
+                                                 "halving:4", "--calls", 3))]
+        plan = run(*command, cwd=self.at, env=self.environment).json
+        self.assertEqual((plan["schema"], len(plan["variants"]), plan["calls"]),
+                         ("xplane-time.tune-plan.v1", 16, 3))
+        self.assertEqual((plan["search_runs"], plan["raced"], plan["race_runs"]),
+                         (16 + 2 * 8, 4, 16))
+        self.assertEqual(list(self.at.glob("tune.db*")), [])
+        self.assertFalse(self.log.exists())
+        command.remove("--list")
+        found = run(*command, cwd=self.at, env=self.environment).json
+        self.assertEqual([row["id"] for row in plan["variants"]],
+                         [row["id"] for row in found["variants"]])
+        self.assertEqual((found["search"]["runs"], found["search"]["raced"]), (32, 4))
+
+    def test_the_page_shows_what_comes_out(self):
+        page = (REPOSITORY / "docs" / "tuning.md").read_text()
+        self.write("space.json", re.search("```json\n(.*?)```", page, re.DOTALL)[1])
+        harness = ("--", sys.executable, HERE / "fake_harness.py", self.log)
+        for options, more in ((("--list",), ()), (("--quiet",), harness)):
+            wanted = re.search(rf"```\n\$ xplane-time tune space.json {options[0]}.*?\n(.*?)```",
+                               page, re.DOTALL)[1]
+            self.assertEqual(self.run_tune("space.json", *options, *more).text, wanted)
+
+    def test_an_endless_space_is_refused(self):
+        done = self.run_tune("/dev/zero", "--list")
+        self.assertNotEqual(done.code, 0)
+        self.assertIn("/dev/zero: over 64 MiB, and no regular file", done.message)
+
+    def test_the_words_of_the_answer_do_not_contradict_each_other(self):
+        text = " ".join(self.tune(*THREE).text.split())
+        self.assertNotRegex(text, "not proved|may lose is nothing")
+        self.assertRegex(text, r"No variant is more than 0.5 % faster; whether one is by less was "
+                               r"not asked \(--stop claim does\)|Every other variant is proved")
+        for variants in (({"cost": 100},), ({"cost": 100}, {"mode": "broken"}),
+                         ({"cost": 100}, {"mode": "status-runtime_error"})):
+            text = " ".join(self.tune(*variants).text.split())
+            self.assertIn("There was no other variant to compare it with.", text)
+            self.assertNotRegex(text, "proved|lose|more than|Estimated")
 
     def test_why_it_does_not_go_on(self):
         self.tune(*self.SAME, options=("--budget-runs", 4))
@@ -524,10 +608,10 @@ class Resuming(TuneTest):
     CLAIM = ("--stop", "claim", "--delta", "0.5%")
     SAME = [{"cost": 100, "x": x} for x in range(3)]
 
-    def start(self, *options):
+    def start(self, *options, harness=()):
         return subprocess.Popen(
             [BINARY, *self.command(*self.SAME, options=(*self.CLAIM, *options, "--format", "json"),
-                                   harness=("slow",))],
+                                   harness=("slow", *harness))],
             cwd=self.at, env=self.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
     def comparable(self, result):
@@ -582,6 +666,19 @@ class Resuming(TuneTest):
         second = self.tune(*self.SAME, options=("--store", "second.db"))
         self.assertEqual(second.code, 65, second.message)
         self.assertIn(f"is in use by another tuning, of process {process.pid} ", second.message)
+
+    def test_two_devices_at_once_in_one_store(self):
+        process = self.start(harness=("device=gpu:0",))
+        self.addCleanup(process.communicate)
+        self.addCleanup(process.kill)
+        self.wait_for_rounds(1)
+        few = (*self.CLAIM, "--budget-runs", 9, "--resume")
+        for _ in range(2):  # its own session, which goes on
+            other = self.tune(*self.SAME, options=few, harness=("device=gpu:1",))
+            self.assertIn(other.code, (0, 11, 12), other.message)
+            self.assertIn("session 2 on fake (gpu:1)", other.message)
+        self.assertRegex(self.tune(*self.SAME, options=few, harness=("device=gpu:2",)).message,
+                         r"session \d has decided nothing, but differs in device\n")
 
     def left(self):
         """Processes that run the harness, and the driver."""

@@ -1,5 +1,6 @@
 """Searches before the race, by halving and by a proposer that only walks; and objectives of energy."""
 import json
+import os
 import random
 import shlex
 import subprocess
@@ -254,6 +255,25 @@ class Energy(TuneTest):
         self.assertRegex(done.message, r"the timed run of v\w+, [1-9][0-9.]* ms, has no energy: "
                                        r"energies are of 50 ms and more; .*--calls \d+ makes one "
                                        r"\(now 1\)")
+
+    @unittest.skipUnless(os.environ.get("FAKE_NVML"), "FAKE_NVML names no library")
+    def test_sensors_of_a_gpu_by_its_name(self):
+        script = self.write("nvml.json", json.dumps({"devices": [
+            {"uuid": "GPU-11", "bus": 1}, {"uuid": "GPU-22", "bus": 2}]}))
+        self.environment["FAKE_NVML_SCRIPT"] = str(script)
+        sensor = ("--objective", "energy", "--nvml-library", os.environ["FAKE_NVML"],
+                  "--budget-runs", 4, "--power-source", "nvml")
+        variants = ({"cost": 100, "energy": 30}, {"cost": 120, "energy": 10})
+        for device, more, visible, found in (
+                ("GPU-22", (), None, True), ("GPU-22", (), "0", True),
+                ("GPU-33", (), None, False), ("gpu:1", (), None, True),
+                ("gpu:1", (), "1", False), ("gpu:7", (), None, False),
+                ("gpu:7", ("--map", "7=GPU-22"), None, True)):
+            self.environment["CUDA_VISIBLE_DEVICES"] = visible or "0,1"
+            done = self.tune(*variants, harness=("energy", f"device={device}"),
+                             options=(*sensor, *more))
+            self.assertEqual("no sensor has the energy of" in done.message, not found,
+                             (device, more, visible, done.message))
 
     def test_no_round_without_energy_is_stored(self):
         variants = ({"cost": 100, "energy": 30}, {"cost": 120, "energy": 10})
