@@ -565,7 +565,6 @@ struct Split {
 void FitIdle(const RunClues& clues, const Alignment& alignment, IdleModel* idle) {
   std::vector<size_t> inner, border;
   for (size_t i = 1; i < clues.symbols.size(); ++i) {
-    if (!clues.after_other.empty() && clues.after_other[i] != 0) continue;
     if (alignment.run[i] != alignment.run[i - 1]) {
       border.push_back(i);
     } else if (!alignment.after_loss[i]) {
@@ -747,7 +746,8 @@ bool IsVague(const RunClues& clues, const Split& split) {
   for (size_t i = 1; i < clues.symbols.size(); ++i) {
     if (alignment.run[i] == alignment.run[i - 1]) continue;
     ++borders;
-    const bool is_longer = clues.idle_ps[i] / kClearlyLonger > within_ps;
+    const bool is_longer = clues.idle_ps[i] / kClearlyLonger > within_ps ||
+                           (!clues.after_other.empty() && clues.after_other[i] != 0);
     longer += is_longer ? 1 : 0;
     if (!is_longer && !(complete[alignment.run[i]] && complete[alignment.run[i - 1]])) return true;
   }
