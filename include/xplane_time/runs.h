@@ -6,7 +6,7 @@
 //
 //   GPU   events on stream lines with equal (hlo_module, program_id), split by root
 //         scope_range_id; else by correlation_id -> host launch -> the host event that
-//         executes the module; else by the smallest period of the sequence
+//         executes the module; else the likeliest split of the sequence
 //   TPU   one `XLA Modules` event; ops belong by start time on the profile clock and
 //         are measured by the device clock where they carry it
 //   CPU   thunks with equal (hlo_module, program_id, run_id, device_ordinal)

@@ -100,7 +100,7 @@ struct SplitContext {
   std::shared_ptr<const ExecutionTables> tables;  // grow while chunks come
   std::span<const ModuleEvent> modules;           // TPU, ordered by start
   bool may_have_programs = true;                  // GPU
-  size_t period_block = size_t{1} << 22;          // GPU: executions split by period at once
+  size_t likelihood_block = size_t{1} << 21;      // GPU: executions split by likelihood at once
   EvidenceSource evidence;                        // GPU
 };
 

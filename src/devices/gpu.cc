@@ -5,7 +5,8 @@
 //   1. root scope_range_id of its kernels (the profiler numbers annotation scopes; the
 //      outermost one of a kernel is the module's execution)
 //   2. correlation_id -> host launch -> the host event that executes the module
-//   3. the smallest period of the sequence of (hlo_op, kernel)
+//   3. the likeliest split of the sequence of (hlo_op, kernel): in order of launch where
+//      correlation ids tell it, and by idle time
 //
 //   python         |-- jit_f:XLA GPU module --|   |-- jit_f:XLA GPU module --|
 //   Host Threads/1    |launch 7|  |launch 8|         |launch 9| |launch 10|
@@ -13,6 +14,7 @@
 #include <algorithm>
 #include <limits>
 #include <map>
+#include <numeric>
 #include <optional>
 #include <string>
 #include <utility>
@@ -20,7 +22,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "devices/device_kind.h"
 #include "devices/early_runs.h"
-#include "timing/period.h"
+#include "devices/likeliest_runs.h"
 
 namespace xplane_time {
 namespace {
@@ -159,6 +161,35 @@ bool FillGaps(Segments* segments) {
   return true;
 }
 
+// The order of launch, as indices, where correlation ids tell it and it differs from the
+// order of start; empty else. Ids count up with launches; streams and equal times swap
+// only neighbours.
+std::vector<size_t> LaunchOrder(const std::vector<uint64_t>& correlation) {
+  constexpr size_t kFurthest = 64;
+  if (std::is_sorted(correlation.begin(), correlation.end())) return {};
+  if (std::find(correlation.begin(), correlation.end(), 0) != correlation.end()) return {};
+  std::vector<size_t> order(correlation.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(),
+                   [&](size_t a, size_t b) { return correlation[a] < correlation[b]; });
+  for (size_t i = 0; i < order.size(); ++i) {
+    if (std::max(i, order[i]) - std::min(i, order[i]) > kFurthest) return {};
+  }
+  return order;
+}
+
+// The last place where all before are of earlier runs than all after; 0: none.
+size_t LastBorder(const std::vector<uint32_t>& run) {
+  std::vector<uint32_t> most(run);
+  for (size_t i = 1; i < run.size(); ++i) most[i] = std::max(most[i], most[i - 1]);
+  uint32_t least = kNone;
+  for (size_t i = run.size() - 1; i > 0; --i) {
+    least = std::min(least, run[i]);
+    if (most[i - 1] < least) return i;
+  }
+  return 0;
+}
+
 // How often the host executed a function on this device, where that is not `runs`: its
 // executions on the lines from which this device was driven, where correlation tells;
 // else all, shared equally by the devices.
@@ -192,15 +223,18 @@ using Tallies = std::map<std::string, Tally>;  // by function
 struct Track {
   bool any_without_scope = false;
   Segments by_scope, by_correlation;
-  bool correlated = false;  // by_correlation holds runs
-  bool by_period = false;   // nothing else tells; until it is split
+  bool correlated = false;     // by_correlation holds runs
+  bool by_likelihood = false;  // nothing else tells; until it is split
   std::map<std::pair<std::string, std::string>, uint32_t> symbol_of;  // hlo_op, kernel
   std::vector<uint32_t> symbol_of_op;
   std::vector<uint32_t> symbols;
-  std::vector<int64_t> idle_ps;
-  size_t block_size = 0;    // of the next block; 0: not known yet
-  int64_t period_runs = 0;  // in the blocks before
-  int64_t end_ps = 0;       // of the executions so far
+  std::vector<int64_t> idle_ps;       // of the device, since the track's execution before
+  std::vector<uint8_t> after_other;   // another program executed since
+  std::vector<uint64_t> correlation;  // 0: none
+  int64_t device_idle_ps = 0;         // at the last execution, of all before
+  size_t block_size = 0;              // of the next block; 0: not known yet
+  int64_t block_runs = 0;             // in the blocks before
+  std::optional<size_t> rivals;       // doubtful: it may as well be so many runs
 
   Segments runs;  // the labels are ids of runs
   size_t at = 0;  // while assigning: the segment, and how much of it is taken
@@ -212,39 +246,20 @@ class GpuSplitter : public RunSplitter {
   explicit GpuSplitter(const SplitContext& context) : context_(context) {}
 
   bool WantsLook() const override {
-    return looks_ == 0 ? context_.may_have_programs : period_wanted_;
+    return looks_ == 0 ? context_.may_have_programs : likelihood_wanted_;
   }
 
   absl::Status Look(const DeviceExecutions& chunk) override {
     if (looks_ > 0) early_.GiveUp();
     if (early_.right()) early_.Start(chunk);
     for (size_t row = 0; row < chunk.size(); ++row) {
+      if (device_end_ps_.has_value()) {
+        device_idle_ps_ += std::max<int64_t>(0, chunk.start_ps[row] - *device_end_ps_);
+      }
+      device_end_ps_ = std::max(device_end_ps_.value_or(kUnset), chunk.end_ps(row));
       if (chunk.program[row] == kNone) continue;
-      Track& track = TrackOf(chunk.program[row]);
-      if (track.by_period) LookForPeriod(chunk, row, &track);
-      if (looks_ > 0 || track.by_period) continue;
-      const int64_t scope = chunk.root_scope_id[row];
-      track.any_without_scope |= scope == 0;
-      if (!track.any_without_scope) Extend(&track.by_scope, scope);
-      if (evidence_ == nullptr) {
-        auto found = context_.evidence();
-        if (!found.ok()) return found.status();
-        evidence_ = *found;
-      }
-      Extend(&track.by_correlation, HostExecution(chunk, row));
-      // Neither way may begin like this: the period is looked for in the same look.
-      const Segment& first = track.by_correlation.front();
-      const bool is_first = track.by_correlation.size() == 1 && first.executions == 1;
-      if (is_first && scope == 0 && first.label == kNoLabel) {
-        track.by_period = true;
-        LookForPeriod(chunk, row, &track);
-      }
-      std::optional<int64_t> label = scope;
-      if (track.any_without_scope) {
-        label = track.by_correlation.back().label;
-        if (label == kNoLabel) label = std::nullopt;
-      }
-      early_.Add(chunk, row, /*by_scope=*/!track.any_without_scope, label);
+      if (absl::Status status = LookAt(chunk, row); !status.ok()) return status;
+      last_program_ = chunk.program[row];
     }
     return absl::OkStatus();
   }
@@ -257,17 +272,20 @@ class GpuSplitter : public RunSplitter {
 
   void EndLook() override {
     ++looks_;
-    period_wanted_ = false;
-    for (Track& track : tracks_) {
-      if (looks_ == 1 && !track.by_period) Decide(&track);
-      if (track.by_period) early_.GiveUp();
-      if (!track.by_period) continue;
-      period_wanted_ |= track.symbols.empty();
+    likelihood_wanted_ = false;
+    device_end_ps_.reset();
+    last_program_ = kNone;
+    for (uint32_t program = 0; program < tracks_.size(); ++program) {
+      Track& track = tracks_[program];
+      if (looks_ == 1 && !track.by_likelihood) Decide(&track);
+      if (track.by_likelihood) early_.GiveUp();
+      if (!track.by_likelihood) continue;
+      likelihood_wanted_ |= track.symbols.empty();
       if (track.symbols.empty()) continue;
-      SplitBlock(&track, /*last=*/true);
-      track.by_period = false;
+      SplitBlock(program, /*last=*/true);
+      track.by_likelihood = false;
     }
-    if (period_wanted_) return;
+    if (likelihood_wanted_) return;
     NumberRuns();
     if (early_.right()) runs_ = early_.TakeRuns();
   }
@@ -291,6 +309,7 @@ class GpuSplitter : public RunSplitter {
     const bool left_out = diagnostics->count(DiagnosticCode::kLeftOutByMinDuration) > 0 ||
                           diagnostics->count(DiagnosticCode::kLeftOutByMaxEvents) > 0;
     if (evidence_ != nullptr && !left_out) CrossCheck(diagnostics);
+    TellDoubts(diagnostics);
     return std::move(runs_);
   }
 
@@ -302,6 +321,36 @@ class GpuSplitter : public RunSplitter {
   Track& TrackOf(uint32_t program) {
     if (program >= tracks_.size()) tracks_.resize(program + 1);
     return tracks_[program];
+  }
+
+  // An execution of a program.
+  absl::Status LookAt(const DeviceExecutions& chunk, size_t row) {
+    Track& track = TrackOf(chunk.program[row]);
+    if (track.by_likelihood) AddClues(chunk, row, &track);
+    if (looks_ > 0 || track.by_likelihood) return absl::OkStatus();
+    const int64_t scope = chunk.root_scope_id[row];
+    track.any_without_scope |= scope == 0;
+    if (!track.any_without_scope) Extend(&track.by_scope, scope);
+    if (evidence_ == nullptr) {
+      auto found = context_.evidence();
+      if (!found.ok()) return found.status();
+      evidence_ = *found;
+    }
+    Extend(&track.by_correlation, HostExecution(chunk, row));
+    // Neither way may begin like this: clues are gathered in the same look.
+    const Segment& first = track.by_correlation.front();
+    const bool is_first = track.by_correlation.size() == 1 && first.executions == 1;
+    if (is_first && scope == 0 && first.label == kNoLabel) {
+      track.by_likelihood = true;
+      AddClues(chunk, row, &track);
+    }
+    std::optional<int64_t> label = scope;
+    if (track.any_without_scope) {
+      label = track.by_correlation.back().label;
+      if (label == kNoLabel) label = std::nullopt;
+    }
+    early_.Add(chunk, row, /*by_scope=*/!track.any_without_scope, label);
+    return absl::OkStatus();
   }
 
   // The host execution that launched a kernel, or kNoLabel.
@@ -317,7 +366,7 @@ class GpuSplitter : public RunSplitter {
     return execution == nullptr ? kNoLabel : execution - executions->second.data();
   }
 
-  void LookForPeriod(const DeviceExecutions& chunk, size_t row, Track* track) {
+  void AddClues(const DeviceExecutions& chunk, size_t row, Track* track) {
     const uint32_t op = chunk.op[row];
     if (op >= track->symbol_of_op.size()) track->symbol_of_op.resize(op + 1, kNone);
     uint32_t& symbol = track->symbol_of_op[op];
@@ -326,31 +375,61 @@ class GpuSplitter : public RunSplitter {
       const auto next = static_cast<uint32_t>(track->symbol_of.size());
       symbol = track->symbol_of.try_emplace({info.hlo_op, info.kernel}, next).first->second;
     }
+    if (track->symbols.empty() && track->block_runs == 0) track->device_idle_ps = device_idle_ps_;
     track->symbols.push_back(symbol);
-    if (track->idle_ps.empty()) track->end_ps = chunk.start_ps[row];
-    track->idle_ps.push_back(std::max<int64_t>(0, chunk.start_ps[row] - track->end_ps));
-    track->end_ps = std::max(track->end_ps, chunk.end_ps(row));
-    if (track->block_size == 0) track->block_size = context_.period_block;
-    if (track->symbols.size() >= track->block_size) SplitBlock(track, /*last=*/false);
+    track->idle_ps.push_back(device_idle_ps_ - track->device_idle_ps);
+    track->device_idle_ps = device_idle_ps_;
+    track->after_other.push_back(last_program_ != chunk.program[row] ? 1 : 0);
+    track->correlation.push_back(chunk.correlation_id[row]);
+    if (track->block_size == 0) track->block_size = context_.likelihood_block;
+    if (track->symbols.size() >= track->block_size) SplitBlock(chunk.program[row], /*last=*/false);
   }
 
-  // Splits what is there by period: a program of more executions in blocks, so that memory
-  // does not grow with them. The last run may go on and is kept for the next block;
-  // a block that is one run is not enough to tell.
-  static void SplitBlock(Track* track, bool last) {
-    const std::vector<uint32_t> run = SplitByPeriod(track->symbols, track->idle_ps);
-    if (!last && run.back() == 0) {
+  // Splits what is there: a program of more executions in blocks, so that memory does not
+  // grow with them. The last run may go on and is kept for the next block; a block that is
+  // one run is not enough to tell.
+  void SplitBlock(uint32_t program, bool last) {
+    Track* const track = &tracks_[program];
+    const std::vector<size_t> order = LaunchOrder(track->correlation);
+    std::vector<uint32_t> symbols(order.size());
+    for (size_t i = 0; i < order.size(); ++i) symbols[i] = track->symbols[order[i]];
+    RunClues clues{
+        order.empty() ? track->symbols : symbols, track->idle_ps, track->after_other, {}};
+    if (last && track->block_runs == 0) clues.host_runs = HostRuns(program);
+    const LikeliestRuns found = SplitLikeliest(clues);
+    std::vector<uint32_t> run = found.run;
+    for (size_t i = 0; i < order.size(); ++i) run[order[i]] = found.run[i];
+    const size_t end = last ? run.size() : LastBorder(run);
+    if (end == 0) {
       track->block_size *= 2;
       return;
     }
-    const auto begin_of_last = std::lower_bound(run.begin(), run.end(), run.back()) - run.begin();
-    const auto end = last ? std::ssize(run) : begin_of_last;
-    for (ptrdiff_t i = 0; i < end; ++i) {
-      Extend(&track->runs, track->period_runs + run[static_cast<size_t>(i)]);
+    uint32_t most = 0;
+    for (size_t i = 0; i < end; ++i) {
+      Extend(&track->runs, track->block_runs + run[i]);
+      most = std::max(most, run[i]);
     }
-    track->period_runs += run[static_cast<size_t>(end - 1)] + 1;
-    track->symbols.erase(track->symbols.begin(), track->symbols.begin() + end);
-    track->idle_ps.erase(track->idle_ps.begin(), track->idle_ps.begin() + end);
+    track->block_runs += most + 1;
+    if (found.rivals.has_value()) track->rivals = found.rivals;
+    const auto erase = [&](auto* column) {
+      column->erase(column->begin(), column->begin() + static_cast<ptrdiff_t>(end));
+    };
+    erase(&track->symbols);
+    erase(&track->idle_ps);
+    erase(&track->after_other);
+    erase(&track->correlation);
+  }
+
+  // How often the host executed the program's function, where that is its runs.
+  std::optional<size_t> HostRuns(uint32_t program) const {
+    const std::vector<ProgramInfo>& programs = context_.tables->programs;
+    const std::string& function = FunctionOf(program);
+    const auto same = std::count_if(programs.begin(), programs.end(),
+                                    [&](const ProgramInfo& p) { return p.function == function; });
+    if (evidence_ == nullptr || evidence_->device_count != 1 || same != 1) return std::nullopt;
+    const auto executions = evidence_->executions.find(function);
+    if (executions == evidence_->executions.end()) return std::nullopt;
+    return executions->second.size();
   }
 
   // By the first way that applies.
@@ -362,7 +441,7 @@ class GpuSplitter : public RunSplitter {
     } else if (track->correlated) {
       track->runs = track->by_correlation;
     } else {
-      track->by_period = true;
+      track->by_likelihood = true;
     }
   }
 
@@ -387,6 +466,7 @@ class GpuSplitter : public RunSplitter {
         }
         tally.disagree |= !track.any_without_scope && !SameRuns(&track);
       }
+      if (track.rivals.has_value()) doubtful_.emplace_back(program, static_cast<size_t>(count));
       track.by_scope = {};
       track.by_correlation = {};
     }
@@ -421,15 +501,38 @@ class GpuSplitter : public RunSplitter {
     for (Run& run : runs_) run.uncertain |= uncertain.contains(FunctionOf(run.program));
   }
 
+  // Marks the runs that nothing but their likelihood tells apart, where another split is
+  // about as likely.
+  void TellDoubts(Diagnostics* diagnostics) {
+    for (const auto& [program, runs] : doubtful_) {
+      const auto uncertain = [program = program](const Run& run) {
+        return run.program == program && run.uncertain;
+      };
+      if (std::any_of(runs_.begin(), runs_.end(), uncertain)) continue;  // told
+      const size_t rivals = *tracks_[program].rivals;
+      const std::string other =
+          rivals == runs ? "as many that begin elsewhere" : std::to_string(rivals);
+      diagnostics->Note(DiagnosticCode::kRunsUncertain,
+                        FunctionOf(program) + ": " + std::to_string(runs) + " runs, or " + other +
+                            ": no scope or launch tells",
+                        {.plane = context_.plane});
+      for (Run& run : runs_) run.uncertain |= run.program == program;
+    }
+  }
+
   SplitContext context_;
   const HostEvidence* evidence_ = nullptr;
   LaunchTable::Place launch_place_;  // in the evidence
   std::vector<Track> tracks_;        // by program
   size_t looks_ = 0;
+  std::optional<int64_t> device_end_ps_;  // of all executions of the look so far
+  int64_t device_idle_ps_ = 0;            // between them
+  uint32_t last_program_ = kNone;         // executed last
   EarlyRuns early_;
-  bool period_wanted_ = false;
+  bool likelihood_wanted_ = false;
   std::vector<Run> runs_;
   Tallies tallies_;
+  std::vector<std::pair<uint32_t, size_t>> doubtful_;  // program, its runs
 };
 
 std::unique_ptr<RunSplitter> MakeSplitter(const SplitContext& context) {

@@ -44,13 +44,13 @@ DeviceExecutions ChunkOf(const std::vector<uint32_t>& ops) {
   return chunk;
 }
 
-std::vector<uint32_t> RunsOf(const std::vector<uint32_t>& ops, size_t period_block) {
+std::vector<uint32_t> RunsOf(const std::vector<uint32_t>& ops, size_t likelihood_block) {
   DeviceExecutions chunk = ChunkOf(ops);
   SplitContext context;
   context.plane = 0;
   context.tables = chunk.tables;
   context.evidence = NoEvidence;
-  context.period_block = period_block;
+  context.likelihood_block = likelihood_block;
   const std::unique_ptr<RunSplitter> splitter = kGpuRules.make_splitter(context);
   while (splitter->WantsLook()) {
     EXPECT_TRUE(splitter->Look(chunk).ok());

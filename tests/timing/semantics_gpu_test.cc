@@ -273,6 +273,48 @@ TEST(GpuRuns, UncertainWhereTheHostDisagreesWithThePeriod) {
   EXPECT_EQ(DiagnosticCount(report, "runs_uncertain"), 1u);
 }
 
+// Three runs of a b c on two streams; where they swap, correlation ids tell the order of
+// launch. Without scopes and launches on the host.
+TEST(GpuRuns, TwoStreamsWithoutEvidence) {
+  constexpr int64_t kUs = 1'000'000;
+  const struct {
+    const char* name;
+    std::vector<std::string> kernels;
+    std::vector<uint64_t> launches;  // 1 to 9: a b c a b c a b c
+    std::vector<int64_t> starts_us;
+    RowStatus status;
+  } cases[] = {
+      {"apart",
+       {"a", "c", "b", "b", "a", "c", "a", "b", "c"},
+       {1, 3, 2, 5, 4, 6, 7, 8, 9},
+       {0, 1, 2, 30, 31, 32, 70, 71, 72},
+       RowStatus::kOk},
+      {"not apart",
+       {"a", "c", "b", "b", "a", "c", "a", "b", "c"},
+       {1, 3, 2, 5, 4, 6, 7, 8, 9},
+       {0, 2, 4, 6, 8, 10, 12, 14, 16},
+       RowStatus::kRunsUncertain},
+  };
+  for (const auto& test : cases) {
+    SCOPED_TRACE(test.name);
+    TraceBuilder t;
+    for (size_t i = 0; i < test.kernels.size(); ++i) {
+      t.Gpu(0)
+          .Stream(16 + static_cast<int64_t>(i % 2))
+          .Kernel({.name = test.kernels[i],
+                   .start_ps = test.starts_us[i] * kUs,
+                   .duration_ps = kUs,
+                   .hlo_module = "jit_f",
+                   .program_id = 1,
+                   .hlo_op = test.kernels[i],
+                   .correlation_id = test.launches[i]});
+    }
+    const Report report = ReportOf(t);
+    EXPECT_THAT(ActivePs(report, "jit_f"), ElementsAre(3 * kUs, 3 * kUs, 3 * kUs));
+    EXPECT_EQ(TheFunction(report, "jit_f").status, test.status);
+  }
+}
+
 TEST(GpuRuns, CopiesOfAModuleAreKernelsOfItsRuns) {
   TraceBuilder t;
   for (int64_t run = 0; run < 3; ++run) {
