@@ -15,6 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "parallel.h"
+#include "read/stat_names.h"
 #include "timing/filters.h"
 #include "xplane_time/read.h"
 #include "xplane_time/select.h"
@@ -70,6 +71,12 @@ class Collector {
       diagnostics->Merge(found[i]);
     }
     CloseGaps();
+    for (size_t i = 0; i < stats_.size() && rows_ > 0; ++i) {
+      const UnsetVector<StatType>& type = stats_[i].type;
+      const bool seen = std::any_of(type.begin(), type.end(),
+                                    [](StatType one) { return one != StatType::kAbsent; });
+      if (!seen) diagnostics->Note(DiagnosticCode::kStatWithoutValue, options_.stats[i]);
+    }
     return absl::OkStatus();
   }
 
@@ -111,6 +118,7 @@ class Collector {
     name_filter_ = *std::move(name);
     auto planes = SelectPlanes(trace_, options_.device);
     if (!planes.ok()) return planes.status();
+    if (absl::Status status = CheckStats(); !status.ok()) return status;
     size_t row = 0;
     for (const uint32_t plane : *planes) {
       const Plane& at = trace_.planes[plane];
@@ -124,6 +132,16 @@ class Collector {
     }
     rows_ = row;
     return absl::OkStatus();
+  }
+
+  absl::Status CheckStats() const {
+    for (const std::string& stat : options_.stats) {
+      const bool also_column = std::find(kColumns.begin(), kColumns.end(), stat) != kColumns.end();
+      if (!also_column || !Wants(stat)) continue;
+      return absl::InvalidArgumentError(absl::StrCat(
+          "the stat \"", stat, "\" has the name of a column; ask for columns without that one"));
+    }
+    return CheckStatNames(trace_, options_.stats);
   }
 
   void NamesOf(uint32_t plane) {

@@ -153,7 +153,24 @@ void AddFunctionTrees(const DeviceAnalysis& device, const TreeOptions& options,
                 {.plane = device.plane.plane, .line = key.second}, diagnostics,
                 top.Child(device.tables->programs[program].function));
   }
+  if (name.any()) {
+    std::erase_if(top.children,
+                  [](const auto& function) { return function.second.children.empty(); });
+  }
   RowWriter(options, device.ref, "", rows).WriteChildren(top, 0, std::nullopt);
+}
+
+// Where there are no rows, with the way out.
+absl::Status NothingToShow(const Trace& trace, const TreeOptions& options) {
+  std::string why = options.line.empty() ? "no function with runs" : "no line with events";
+  if (!options.name.empty()) {
+    why = options.line.empty() ? "no kernel of a function" : "no event of these lines";
+    absl::StrAppend(&why, " matches --name ", options.name);
+  }
+  return absl::FailedPreconditionError(
+      absl::StrCat(trace.files[0].path, ": nothing to show: ", why,
+                   options.line.empty() ? "; --line PATTERN nests the events of lines, and" : ";",
+                   " xplane-time planes lists what is there"));
 }
 
 // The trees of the lines that match, on the selected planes.
@@ -258,12 +275,7 @@ absl::StatusOr<TreeReport> BuildTree(const Trace& trace, const TreeOptions& opti
     }
     report.diagnostics = DescribeDiagnostics(trace, diagnostics);
   }
-  if (report.rows.empty()) {
-    return absl::FailedPreconditionError(
-        absl::StrCat(trace.files[0].path, ": nothing to show: no ",
-                     options.line.empty() ? "function" : "line with events", " matches; see ",
-                     "xplane-time planes for what is there"));
-  }
+  if (report.rows.empty()) return NothingToShow(trace, options);
   return report;
 }
 

@@ -1,9 +1,10 @@
 """Every way to give a trace: files, gzip, pipes, directories, several at once."""
 import gzip
 import shutil
+import subprocess
 import unittest
 
-from harness import EndToEndTest, TESTDATA, run
+from harness import BINARY, TESTDATA, TIMEOUT_S, EndToEndTest, environment, run
 from xspace import Plane, gpu, space
 
 RUNS = "log/plugins/profile"
@@ -71,6 +72,45 @@ class OneFile(EndToEndTest):
                       ("--stat", "program_id", name, "--stat", "hlo_op")):
             with self.subTest(words):
                 self.assertEqual(run("events", *words, cwd=self.at).out, want.out)
+
+
+class EndlessPipes(EndToEndTest):
+    """What cannot become a trace is refused as it comes: the pipe has no end."""
+
+    def check(self, shell, reason):
+        with self.subTest(shell):
+            done = subprocess.run(["bash", "-c", f'{shell} | "$0" -', BINARY], cwd=self.at,
+                                  capture_output=True, timeout=TIMEOUT_S,
+                                  env=environment(TMPDIR=str(self.at)))
+            message = done.stderr.decode()
+            self.assertEqual((done.returncode, done.stdout), (65, b""), message)
+            self.assertIn(f"standard input: {reason}", message)
+
+    def test_they_are_refused_at_once(self):
+        good = space(gpu(0))
+        self.write("good", good)
+        self.write("good.gz", gzip.compress(good))
+        text = "not an XPlane trace: it looks like text"
+        self.check("cat /dev/zero", "damaged trace: a field number of 0 (byte 0)")
+        self.check("yes", text)
+        self.check("yes 'a line of a log'", text)
+        self.check("""yes '{"traceEvents": ['""", "not an XPlane trace: it looks like a Kineto")
+        self.check("cat good /dev/zero", f"damaged trace: a field number of 0 (byte {len(good)})")
+        self.check("{ cat good; yes ' '; }", "damaged trace")
+        self.check("{ cat good; yes; }", "damaged trace")
+        self.check("yes | gzip -1", text)
+        self.check(r"{ printf '\n\xff\xff\xff\xff\xff\xff\x0f'; cat /dev/zero; }",
+                   "not an XPlane trace: a length of")
+        self.assertEqual(sorted(path.name for path in self.at.iterdir()), ["good", "good.gz"])
+
+    def test_a_long_trace_on_a_pipe_is_read(self):
+        """Longer than the pieces that it comes in, plain and gzip."""
+        long = space(*(gpu(at, runs=5000) for at in range(3)), hostnames=["h"])
+        self.assertGreater(len(long), 3 << 18)
+        want = self.run_json(self.write("long.xplane.pb", long))
+        for content in (long, gzip.compress(long, 1), gzip.compress(long, 0)):
+            got = self.run_json("-", stdin=content)
+            self.assertEqual(without_inputs(got), without_inputs(want))
 
 
 class Directories(EndToEndTest):
