@@ -1,9 +1,9 @@
 // events: rows stream from the reader to the output; nothing is kept.
-#include <cstdio>
 #include <utility>
 
 #include "commands.h"
 #include "output/events.h"
+#include "read/damaged_hosts.h"
 #include "read/stat_names.h"
 #include "timing/filters.h"
 #include "xplane_time/read.h"
@@ -36,14 +36,20 @@ class EventStream {
     auto planes = SelectPlanes(trace_, options_.report.device);
     if (!planes.ok()) return planes.status();
     if (absl::Status status = CheckStatNames(trace_, options_.stats); !status.ok()) return status;
+    DamagedHosts damaged(trace_);
     for (uint32_t plane : *planes) {
       const Plane& at = trace_.planes[plane];
       for (uint32_t i = at.first_line; i < at.first_line + at.line_count && rows_ < most_; ++i) {
-        if (!line->Matches(trace_.lines[i].shown_name())) continue;
-        if (absl::Status status = StreamLine(at, i); !status.ok()) return status;
+        if (damaged.Has(at.file) || !line->Matches(trace_.lines[i].shown_name())) continue;
+        absl::Status status = StreamLine(at, i);
+        // Rows that were written before the damage showed remain.
+        if (!status.ok()) status = damaged.LeaveOut(at.file, status);
+        if (!status.ok()) return status;
       }
     }
+    damaged.Note(&diagnostics_);
     if (rows_ == 0) {
+      if (damaged.any()) return damaged.First();
       return absl::FailedPreconditionError(
           trace_.files[0].path +
           ": no event matches; xplane-time planes lists what is there, --device all takes every "
@@ -128,13 +134,12 @@ class EventStream {
 }  // namespace
 
 absl::Status RunEvents(const Options& options, const Opened& opened, OutputFile* out) {
+  WarnOfLeftOut(options, DescribeDiagnostics(opened.trace, opened.diagnostics));
   EventStream stream(options, opened, out);
   const absl::Status status = stream.Run();
   if (!status.ok() || options.quiet) return status;
   for (const DiagnosticRow& row : DescribeDiagnostics(opened.trace, stream.diagnostics())) {
-    if (row.severity == "info") continue;
-    std::fprintf(stderr, "xplane-time: %llu x %s\n", static_cast<unsigned long long>(row.count),
-                 row.message.c_str());
+    if (row.severity != "info") Warn(row);
   }
   return status;
 }

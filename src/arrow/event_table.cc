@@ -15,6 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "parallel.h"
+#include "read/damaged_hosts.h"
 #include "read/stat_names.h"
 #include "timing/filters.h"
 #include "xplane_time/read.h"
@@ -66,9 +67,19 @@ class Collector {
     std::vector<Diagnostics> found(lines_.size());
     ParallelFor(lines_.size(), options_.threads,
                 [&](size_t i) { status[i] = ReadLine(&lines_[i], &found[i]); });
+    DamagedHosts damaged(trace_);
     for (size_t i = 0; i < lines_.size(); ++i) {
-      if (!status[i].ok()) return status[i];
-      diagnostics->Merge(found[i]);
+      if (status[i].ok()) continue;
+      const absl::Status all = damaged.LeaveOut(FileOf(lines_[i]), status[i]);
+      if (!all.ok()) return all;
+    }
+    damaged.Note(diagnostics);
+    for (size_t i = 0; i < lines_.size(); ++i) {
+      if (damaged.Has(FileOf(lines_[i]))) {
+        lines_[i].rows = 0;
+      } else {
+        diagnostics->Merge(found[i]);
+      }
     }
     CloseGaps();
     for (size_t i = 0; i < stats_.size() && rows_ > 0; ++i) {
@@ -97,6 +108,10 @@ class Collector {
     uint32_t line;
     size_t first_row, room, rows = 0;
   };
+
+  uint32_t FileOf(const WantedLine& line) const {
+    return trace_.planes[trace_.lines[line.line].plane].file;
+  }
 
   bool Wants(std::string_view column) const {
     const auto& columns = options_.columns;

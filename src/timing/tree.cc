@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "devices/device_kind.h"
+#include "read/damaged_hosts.h"
 #include "timing/analysis.h"
 #include "timing/saturate.h"
 #include "xplane_time/nest.h"
@@ -247,6 +248,23 @@ class LineTrees {
   Diagnostics* diagnostics_;
 };
 
+// Planes are in the order of their files, so a file's rows are the last ones.
+absl::Status AddLineTrees(const Trace& trace, std::span<const uint32_t> planes, LineTrees* trees,
+                          Diagnostics* diagnostics, std::vector<TreeRow>* rows) {
+  DamagedHosts damaged(trace);
+  for (const uint32_t plane : planes) {
+    const uint32_t file = trace.planes[plane].file;
+    if (damaged.Has(file)) continue;
+    absl::Status status = trees->AddPlane(plane, rows);
+    if (status.ok()) continue;
+    if (status = damaged.LeaveOut(file, status); !status.ok()) return status;
+    std::erase_if(*rows, [&](const TreeRow& row) { return row.device.input == file; });
+  }
+  if (rows->empty() && damaged.any()) return damaged.First();
+  damaged.Note(diagnostics);
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::StatusOr<TreeReport> BuildTree(const Trace& trace, const TreeOptions& options,
@@ -270,9 +288,8 @@ absl::StatusOr<TreeReport> BuildTree(const Trace& trace, const TreeOptions& opti
     LineTrees trees(trace, options, *line, *name, &diagnostics);
     auto planes = SelectPlanes(trace, options.select.device);
     if (!planes.ok()) return planes.status();
-    for (uint32_t plane : *planes) {
-      if (absl::Status status = trees.AddPlane(plane, &report.rows); !status.ok()) return status;
-    }
+    const absl::Status status = AddLineTrees(trace, *planes, &trees, &diagnostics, &report.rows);
+    if (!status.ok()) return status;
     report.diagnostics = DescribeDiagnostics(trace, diagnostics);
   }
   if (report.rows.empty()) return NothingToShow(trace, options);

@@ -5,7 +5,7 @@ import subprocess
 import unittest
 
 from harness import BINARY, TESTDATA, TIMEOUT_S, EndToEndTest, environment, run
-from xspace import Plane, gpu, space
+from xspace import Plane, data, gpu, space
 
 RUNS = "log/plugins/profile"
 
@@ -178,11 +178,55 @@ class Directories(EndToEndTest):
         self.assertEqual((done.code, done.out), (66, b""))
         self.assertRegex(done.message, r"\Axplane-time: bare: no .xplane.pb")
 
-    def test_one_damaged_host_fails_the_whole(self):
-        self.write(f"{RUNS}/2026_01_02_10_00_00/two.xplane.pb", self.host("two", 2)[:-4])
-        done = run("log", cwd=self.at)
-        self.assertEqual((done.code, done.out), (65, b""))
+    def damaged_hosts(self):
+        """Empty, cut, no gzip to the end, and with damage that only its events show."""
+        late = gpu(1, runs=2)
+        late.lines[0].events.append(data(4, b"\x08"))
+        whole = self.host("two", 2)
+        return {"empty": b"", "cut": whole[:-4], "gzip": gzip.compress(whole)[:-9],
+                "text": b"no trace", "late": space(late, hostnames=["two"])}
+
+    def test_a_damaged_host_is_left_out_and_named(self):
+        path = f"{RUNS}/2026_01_02_10_00_00/two.xplane.pb"
+        for name, content in self.damaged_hosts().items():
+            self.write(path, content)
+            for command in ("report", "functions", "kernels", "planes", "tree", "events"):
+                for form in ("json", "csv", "table"):
+                    with self.subTest(name, command=command, form=form):
+                        done = run(command, "log", "--format", form, cwd=self.at)
+                        self.assertEqual(done.code, 0, done.message)
+                        self.assertRegex(done.message, r"\Axplane-time: 1 x a file of a run is "
+                                         r"damaged and was left out[^\n]*two.xplane.pb: [^\n]+\n\Z")
+                        if form == "json" and (command, name) != ("events", "late"):
+                            self.check_only_host_one(done.json, command)
+
+    def check_only_host_one(self, document, command):
+        rows = document.get(command, document.get("functions"))
+        self.assertEqual({row["host"] for row in rows}, {"one"})
+        if command != "events":
+            codes = [row["code"] for row in document["diagnostics"]]
+            self.assertEqual(codes, ["host_left_out"])
+
+    def test_damage_in_lines_that_are_nested_leaves_a_host_out(self):
+        self.write(f"{RUNS}/2026_01_02_10_00_00/two.xplane.pb", self.damaged_hosts()["late"])
+        done = run("tree", "log", "--line", ".", "--format", "json", cwd=self.at)
+        self.assertEqual({row["host"] for row in done.json["tree"]}, {"one"}, done.message)
         self.assertIn("two.xplane.pb", done.message)
+
+    def test_where_all_hosts_are_damaged_nothing_is_read(self):
+        for content in self.damaged_hosts().values():
+            for host in ("one", "two"):
+                self.write(f"{RUNS}/2026_01_02_10_00_00/{host}.xplane.pb", content + bytes(0))
+            done = run("log", cwd=self.at)
+            self.assertEqual((done.code, done.out), (65, b""))
+            self.assertIn("one.xplane.pb", done.message)
+
+    def test_decisions_are_not_made_on_a_part_of_a_run(self):
+        for content in self.damaged_hosts().values():
+            self.write(f"{RUNS}/2026_01_02_10_00_00/two.xplane.pb", content)
+            done = run("compare", "log", f"{RUNS}/2025_12_31_23_59_59", cwd=self.at)
+            self.assertEqual((done.code, done.out), (65, b""), done.message)
+            self.assertIn("two.xplane.pb", done.message)
 
 
 class SuspectOnOneDevice(EndToEndTest):
