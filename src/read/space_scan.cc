@@ -37,6 +37,7 @@ std::string_view LooksLike(std::string_view bytes) {
     return "it is a Riegeli file (continuous capture); record with jax.profiler.trace, "
            "which writes .xplane.pb";
   }
+  if (const std::string_view json = LooksLikeJson(bytes); !json.empty()) return json;
   if (bytes.starts_with("\x7f"
                         "ELF")) {
     return "it is a program";
@@ -52,8 +53,7 @@ std::string_view LooksLike(std::string_view bytes) {
 absl::Status NotATrace(const WireCursor& at, std::string_view bytes, const std::string& path,
                        bool any_plane) {
   // White space before JSON passes for a plane.
-  std::string_view guess = LooksLikeJson(bytes);
-  if (guess.empty() && !any_plane) guess = LooksLike(bytes);
+  const std::string_view guess = any_plane ? LooksLikeJson(bytes) : LooksLike(bytes);
   if (!guess.empty()) {
     return absl::DataLossError(
         absl::StrCat(path, ": not an XPlane trace: ", absl::string_view(guess.data(), guess.size()),
