@@ -2,6 +2,7 @@
 // python/xplane_time says what users see. The GIL is released while a trace is read.
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 #include <sys/stat.h>
@@ -108,6 +109,9 @@ class PyReport {
  private:
   Report report_;
 };
+
+// A table, and the diagnostics of what it is from.
+using PyTableAndDoubts = std::pair<PyTable, PyTable>;
 
 using Keywords = nb::typed<nb::dict, nb::str, nb::object>;
 
@@ -232,8 +236,10 @@ class PyTrace {
                            int threads, bool keep_identical_planes) {
     std::vector<std::string> paths;
     for (const nb::bytes& path : encoded) paths.emplace_back(path.c_str(), path.size());
+    // Those who keep identical planes want a trace as it is, or none.
     const ReadOptions options = {.threads = threads,
-                                 .keep_identical_planes = keep_identical_planes};
+                                 .keep_identical_planes = keep_identical_planes,
+                                 .leave_out_damaged_hosts = !keep_identical_planes};
     Diagnostics reading;
     Trace trace = WithoutGil([&]() -> absl::StatusOr<Trace> {
       auto inputs = FindInputs(paths, {.run = run});
@@ -266,7 +272,7 @@ class PyTrace {
         WithoutGil([&] { return xplane_time::BuildReport(traced, options, reading_); }));
   }
 
-  PyTable BuildTree(const Keywords& given) const {
+  PyTableAndDoubts BuildTree(const Keywords& given) const {
     TreeOptions options;
     options.select.threads = threads_;
     OptionReader reader(given);
@@ -278,17 +284,19 @@ class PyTrace {
     const Trace& traced = trace();
     const TreeReport report =
         WithoutGil([&] { return xplane_time::BuildTree(traced, options, reading_); });
-    return PyTable(arrow::TreeTable(report.rows));
+    return {PyTable(arrow::TreeTable(report.rows)),
+            PyTable(arrow::DiagnosticsTable(report.diagnostics))};
   }
 
-  PyTable Planes(bool stats) const {
+  PyTableAndDoubts Planes(bool stats) const {
     const Trace& traced = trace();
     const PlanesReport report =
         WithoutGil([&] { return DescribePlanes(traced, {.with_stats = stats}, reading_); });
-    return PyTable(stats ? arrow::StatsTable(report) : arrow::PlanesTable(report));
+    return {PyTable(stats ? arrow::StatsTable(report) : arrow::PlanesTable(report)),
+            PyTable(arrow::DiagnosticsTable(report.diagnostics))};
   }
 
-  PyTable Events(const Keywords& given) const {
+  PyTableAndDoubts Events(const Keywords& given) const {
     arrow::EventTableOptions options;
     options.threads = threads_;
     OptionReader reader(given);
@@ -300,10 +308,16 @@ class PyTrace {
     reader.Read("min_duration_ps", "a whole number", &options.min_duration_ps);
     reader.End();
     const Trace& traced = trace();
-    return PyTable(WithoutGil([&] {
-      Diagnostics diagnostics;
-      return arrow::EventsTable(traced, options, &diagnostics);
-    }));
+    Diagnostics diagnostics = reading_;
+    arrow::Table table =
+        WithoutGil([&] { return arrow::EventsTable(traced, options, &diagnostics); });
+    return {PyTable(std::move(table)),
+            PyTable(arrow::DiagnosticsTable(DescribeDiagnostics(traced, diagnostics)))};
+  }
+
+  // Of opening it.
+  PyTable OpeningDiagnostics() const {
+    return PyTable(arrow::DiagnosticsTable(DescribeDiagnostics(trace_, reading_)));
   }
 
   // To be read now.
@@ -347,6 +361,7 @@ NB_MODULE(_core, module) {
       .def("planes", &PyTrace::Planes, nb::arg("stats"))
       .def("events", &PyTrace::Events, nb::arg("options"))
       .def("inputs", &PyTrace::Inputs)
+      .def("diagnostics", &PyTrace::OpeningDiagnostics)
       .def_prop_ro("event_count", &PyTrace::event_count)
       .def("plane_names", [](const PyTrace& trace) { return PlaneNames(trace.trace()); })
       .def(

@@ -18,6 +18,9 @@ std::string ScratchFolder() {
 }
 
 int OpenScratchFile() {
+  // Without a name from the start, where the file system can.
+  const int nameless = open(ScratchFolder().c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+  if (nameless >= 0) return nameless;
   std::string path = ScratchFolder() + "/xplane-time-XXXXXX";
   const int file = mkostemp(path.data(), O_CLOEXEC);
   if (file >= 0) unlink(path.c_str());

@@ -20,6 +20,7 @@ absl::StatusOr<std::string> RunCompat(const Options& options, const Opened& open
     const compat::NameTest test = [&](std::string_view name) { return kernel->Matches(name); };
     ask.ejkernel.children = ask.tune_jax.children = ask.xprof.names = test;
   }
+  WarnOfLeftOut(options, DescribeDiagnostics(opened.trace, opened.diagnostics));
   auto answer = compat::AnswerAs(opened.trace, ask);
   if (!answer.ok()) return answer.status();
   return output::RenderCompat(*answer, options.output);

@@ -1,9 +1,10 @@
 // events: rows stream from the reader to the output; nothing is kept.
-#include <cstdio>
 #include <utility>
 
 #include "commands.h"
 #include "output/events.h"
+#include "read/damaged_hosts.h"
+#include "read/stat_names.h"
 #include "timing/filters.h"
 #include "xplane_time/read.h"
 #include "xplane_time/select.h"
@@ -22,6 +23,8 @@ class EventStream {
                   return write_status_.ok();
                 }),
         stat_names_(options.stats.begin(), options.stats.end()),
+        stats_(options.stats.size()),
+        stat_seen_(options.stats.size()),
         most_(options.report.max_events.value_or(options.output.top.value_or(kEndless))) {}
 
   absl::Status Run() {
@@ -32,18 +35,29 @@ class EventStream {
     name_filter_ = *name;
     auto planes = SelectPlanes(trace_, options_.report.device);
     if (!planes.ok()) return planes.status();
+    if (absl::Status status = CheckStatNames(trace_, options_.stats); !status.ok()) return status;
+    DamagedHosts damaged(trace_);
     for (uint32_t plane : *planes) {
       const Plane& at = trace_.planes[plane];
       for (uint32_t i = at.first_line; i < at.first_line + at.line_count && rows_ < most_; ++i) {
-        if (!line->Matches(trace_.lines[i].shown_name())) continue;
-        if (absl::Status status = StreamLine(at, i); !status.ok()) return status;
+        if (damaged.Has(at.file) || !line->Matches(trace_.lines[i].shown_name())) continue;
+        absl::Status status = StreamLine(at, i);
+        // Rows that were written before the damage showed remain.
+        if (!status.ok()) status = damaged.LeaveOut(at.file, status);
+        if (!status.ok()) return status;
       }
     }
+    damaged.Note(&diagnostics_);
     if (rows_ == 0) {
+      if (damaged.any()) return damaged.First();
       return absl::FailedPreconditionError(
           trace_.files[0].path +
           ": no event matches; xplane-time planes lists what is there, --device all takes every "
           "plane");
+    }
+    for (size_t column = 0; column < stats_.size(); ++column) {
+      if (stat_seen_[column]) continue;
+      diagnostics_.Note(DiagnosticCode::kStatWithoutValue, options_.stats[column]);
     }
     return writer_.End() ? absl::OkStatus() : write_status_;
   }
@@ -59,7 +73,6 @@ class EventStream {
     row_.host = plane.host;
     row_.plane = plane.name;
     row_.line = line.shown_name();
-    stats_.resize(stat_names_.size());
     row_.stats = stats_;
     return VisitEvents(trace_, index, stat_names_, &diagnostics_, [&](const EventBatch& batch) {
       for (size_t i = 0; i < batch.size() && rows_ < most_; ++i) {
@@ -85,6 +98,7 @@ class EventStream {
     row_.occurrences = batch.occurrences[i];
     for (size_t column = 0; column < stats_.size(); ++column) {
       stats_[column] = batch.Stat(column, i);
+      stat_seen_[column] = stat_seen_[column] || stats_[column].type != StatType::kAbsent;
       if (stats_[column].type == StatType::kCompressedString) Decompress(column);
     }
     if (rows_++ == 0 && !writer_.Begin()) return false;
@@ -109,6 +123,7 @@ class EventStream {
   NameFilter name_filter_;
   output::EventRow row_;
   std::vector<StatValue> stats_;
+  std::vector<bool> stat_seen_;     // by column
   std::vector<std::string> texts_;  // decompressed, by column
   std::string missing_name_;
   uint64_t rows_ = 0;
@@ -119,13 +134,12 @@ class EventStream {
 }  // namespace
 
 absl::Status RunEvents(const Options& options, const Opened& opened, OutputFile* out) {
+  WarnOfLeftOut(options, DescribeDiagnostics(opened.trace, opened.diagnostics));
   EventStream stream(options, opened, out);
   const absl::Status status = stream.Run();
   if (!status.ok() || options.quiet) return status;
   for (const DiagnosticRow& row : DescribeDiagnostics(opened.trace, stream.diagnostics())) {
-    if (row.severity == "info") continue;
-    std::fprintf(stderr, "xplane-time: %llu x %s\n", static_cast<unsigned long long>(row.count),
-                 row.message.c_str());
+    if (row.severity != "info") Warn(row);
   }
   return status;
 }

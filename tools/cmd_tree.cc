@@ -14,6 +14,7 @@ absl::StatusOr<std::string> RunTree(const Options& options, const Opened& opened
   tree.max_depth = options.depth;
   auto report = BuildTree(opened.trace, tree, opened.diagnostics);
   if (!report.ok()) return report.status();
+  WarnOfLeftOut(options, report->diagnostics);
   return output::RenderTree(*report, options.output);
 }
 

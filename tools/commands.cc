@@ -106,9 +106,22 @@ int WriteText(const std::string& path, std::string_view text) {
   return FinishWriting(status);
 }
 
+void Warn(const DiagnosticRow& row) {
+  std::fprintf(stderr, "xplane-time: %llu x %s\n", static_cast<unsigned long long>(row.count),
+               output::Printable(row.message).c_str());
+}
+
+void WarnOfLeftOut(const Options& options, const std::vector<DiagnosticRow>& rows) {
+  for (const DiagnosticRow& row : rows) {
+    const bool left_out = row.code == DiagnosticName(DiagnosticCode::kHostLeftOut);
+    if (left_out && !options.quiet) Warn(row);
+  }
+}
+
 absl::StatusOr<Report> MakeReport(const Options& options, const Opened& opened) {
   auto report = BuildReport(opened.trace, options.report, opened.diagnostics);
   if (!report.ok()) return report;
+  WarnOfLeftOut(options, report->diagnostics);
   const ReportOptions& r = options.report;
   const bool filtered = !r.function.empty() || !r.exclude.empty() || !r.prefix.empty() ||
                         !r.kernel.empty() || !r.scope.empty();
@@ -130,7 +143,9 @@ absl::StatusOr<Opened> OpenInputs(const Options& options) {
   }
   if (!inputs.ok()) return inputs.status();
   Diagnostics diagnostics;
-  auto trace = OpenTrace(*inputs, options.read, &diagnostics);
+  ReadOptions read = options.read;
+  read.leave_out_damaged_hosts = true;
+  auto trace = OpenTrace(*inputs, read, &diagnostics);
   if (!trace.ok()) return trace.status();
   return Opened{*std::move(trace), std::move(diagnostics)};
 }

@@ -5,11 +5,13 @@
 
 #include <atomic>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "options.h"
 #include "output_file.h"
 #include "xplane_time/diagnostics.h"
+#include "xplane_time/report.h"
 #include "xplane_time/trace.h"
 
 namespace xplane_time::tools {
@@ -20,6 +22,11 @@ struct Opened {
   Diagnostics diagnostics;
 };
 absl::StatusOr<Opened> OpenInputs(const Options& options);
+
+// A line on standard error.
+void Warn(const DiagnosticRow& row);
+// Tells what formats without diagnostics do not: hosts that were left out.
+void WarnOfLeftOut(const Options& options, const std::vector<DiagnosticRow>& rows);
 
 // BuildReport; filters that leave nothing are an error here.
 absl::StatusOr<Report> MakeReport(const Options& options, const Opened& opened);

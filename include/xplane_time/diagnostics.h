@@ -39,6 +39,8 @@ enum class DiagnosticCode : uint8_t {
   kMissingEventMetadata,  // named "(event metadata ID)"
   kAggregatedEvent,       // num_occurrences: counted, no interval
   kUnsortedLine,          // sorted here
+  kHostLeftOut,           // a file of a run is damaged: the others are read
+  kStatWithoutValue,      // a stat was asked for that no selected event has
   // Selection and options.
   kIdleAccelerator,  // an accelerator plane that executed nothing
   kLeftOutByMinDuration,

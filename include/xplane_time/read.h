@@ -68,6 +68,9 @@ struct ReadOptions {
   // A plane that is byte for byte another one of its file and host is left out (and noted),
   // unless this is set.
   bool keep_identical_planes = false;
+  // Of the files of a run directory (equal `capture`) the damaged ones are left out and noted
+  // (kHostLeftOut), at opening as at reading, as long as one is sound; unset: an error.
+  bool leave_out_damaged_hosts = false;
 };
 
 // Opens all inputs as one Trace: planes, metadata, lines and their numbers of events;

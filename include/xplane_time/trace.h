@@ -179,6 +179,7 @@ struct Trace {
   uint32_t capture_count = 0;
   // Subtracted from every line's timestamp; 0 for normalized captures (normalize.h).
   int64_t base_ns = 0;
+  bool leave_out_damaged_hosts = false;  // ReadOptions
   std::shared_ptr<const EventSource> source;
 
   Trace() = default;

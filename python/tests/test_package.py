@@ -1,4 +1,5 @@
 """The installed package, from outside: python -m unittest discover python/tests"""
+import copy
 import ctypes
 import gzip
 import io
@@ -266,8 +267,10 @@ class Opening(unittest.TestCase):
         content = VARIANTS.read_bytes()
         want = xplane_time.open(VARIANTS).functions().to_dict()
         for source in (str(VARIANTS), content, bytearray(content), memoryview(content),
-                       gzip.compress(content), [VARIANTS]):
+                       gzip.compress(content), [VARIANTS], io.BytesIO(content)):
             self.assertEqual(xplane_time.open(source).functions().to_dict(), want)
+        with VARIANTS.open("rb") as file:
+            self.assertEqual(xplane_time.open(file).functions().to_dict(), want)
         self.assertEqual(xplane_time.open(content, threads=1).functions().to_dict(), want)
         both = xplane_time.open([VARIANTS, TESTDATA / "jax_cpu_spmd4.xplane.pb"])
         self.assertEqual(len(both.inputs), 2)
@@ -280,6 +283,64 @@ class Opening(unittest.TestCase):
                 (at / "host.xplane.pb").write_bytes(VARIANTS.read_bytes())
             self.assertIn("2026_01_02", xplane_time.open(folder).inputs["path"][0])
             self.assertIn("2026_01_01", xplane_time.open(folder, run="2026_01_01").inputs["path"][0])
+
+    def test_a_trace_closes_and_its_tables_stay(self):
+        content = bytearray(VARIANTS.read_bytes())
+        with xplane_time.open(content) as trace:
+            table = trace.functions()
+        content.clear()
+        self.assertGreater(len(table["function"]), 0)
+        self.assertEqual(repr(trace), "Trace(closed)")
+        with self.assertRaisesRegex(xplane_time.ArgumentError, "closed; open it again"):
+            trace.kernels()
+        trace.close()
+
+    def test_what_is_not_pickled_says_what_to_do(self):
+        trace = xplane_time.open(VARIANTS)
+        table = trace.functions()
+        for thing, way_out in ((trace, "open it where it is used"), (table, "to_arrow")):
+            with self.assertRaisesRegex(TypeError, way_out):
+                pickle.dumps(thing)
+        self.assertEqual(copy.deepcopy(table).to_dict(), table.to_dict())
+
+    def test_damaged_hosts_of_a_run_are_left_out_with_a_warning(self):
+        good = xspace.space(xspace.gpu(0, runs=2), hostnames=["one"])
+        bad_event = xspace.gpu(1, runs=2)
+        bad_event.lines[0].events.append(xspace.data(4, b"\x08"))
+        with tempfile.TemporaryDirectory() as folder:
+            at = pathlib.Path(folder)
+            (at / "one.xplane.pb").write_bytes(good)
+            for name, bad in (("empty", b""), ("cut", good[:-3])):
+                (at / "two.xplane.pb").write_bytes(bad)
+                with self.subTest(name), self.assertWarnsRegex(
+                        xplane_time.XplaneTimeWarning, "two.xplane.pb") as caught:
+                    trace = xplane_time.open(folder)
+                self.assertEqual(caught.filename, __file__)
+                self.assertEqual(trace.functions()["host"], ["one"])
+                self.assertIn("two.xplane.pb", trace.functions().doubts[0])
+            (at / "two.xplane.pb").write_bytes(xspace.space(bad_event, hostnames=["two"]))
+            trace = xplane_time.open(folder)
+            for read in (trace.functions, trace.kernels, trace.events, lambda: trace.planes,
+                         lambda: trace.tree(line=".")):
+                with self.assertWarnsRegex(xplane_time.XplaneTimeWarning, "two.xplane.pb") as caught:
+                    table = read()
+                self.assertEqual(caught.filename, __file__)
+                self.assertEqual(set(table["host"]), {"one"})
+                self.assertIn("two.xplane.pb", table.doubts[0])
+            (at / "one.xplane.pb").write_bytes(b"")
+            with self.assertRaises(xplane_time.DamagedTraceError):
+                xplane_time.open(folder).functions()
+
+    def test_a_stat_that_none_of_the_events_has_warns(self):
+        plane = xspace.gpu(0)
+        other = xspace.Plane("/host:CPU")
+        other.line("thread").event("e", 0, 5, note="n")
+        trace = xplane_time.open(xspace.space(plane, other))
+        with self.assertWarnsRegex(xplane_time.XplaneTimeWarning, "no selected event.*note"):
+            table = trace.events(device="gpu", stats=["note"])
+        self.assertEqual(set(table["note"]), {None})
+        with self.assertRaisesRegex(xplane_time.NothingFoundError, "did you mean note?"):
+            trace.events(stats=["noet"])
 
     def test_bytes_live_as_long_as_the_trace(self):
         content = bytearray(VARIANTS.read_bytes())
@@ -295,7 +356,8 @@ class Opening(unittest.TestCase):
             (lambda: xplane_time.open("no/such/file"), xplane_time.InputError, FileNotFoundError),
             (lambda: xplane_time.open([]), xplane_time.ArgumentError, ValueError),
             (lambda: xplane_time.open(None), xplane_time.ArgumentError, ValueError),
-            (lambda: xplane_time.open(io.BytesIO()), xplane_time.ArgumentError, ValueError),
+            (lambda: xplane_time.open(io.BytesIO()), xplane_time.DamagedTraceError, Exception),
+            (lambda: xplane_time.open(io.StringIO("x")), xplane_time.ArgumentError, ValueError),
             (lambda: xplane_time.open([b"x"]), xplane_time.ArgumentError, ValueError),
             (lambda: xplane_time.open(VARIANTS, threads=0), xplane_time.ArgumentError, ValueError),
             (lambda: trace.functions(device=3), xplane_time.ArgumentError, ValueError),
@@ -311,6 +373,9 @@ class Opening(unittest.TestCase):
             (lambda: trace.report(metric="best"), xplane_time.ArgumentError, ValueError),
             (lambda: trace.report(trim="often"), xplane_time.ArgumentError, ValueError),
             (lambda: trace.events(["colour"]), xplane_time.ArgumentError, ValueError),
+            (lambda: trace.events(stats=["hlo_opp"]), xplane_time.NothingFoundError, Exception),
+            (lambda: trace.events(stats=["hlo_op"] * 2), xplane_time.ArgumentError, ValueError),
+            (lambda: trace.events(stats=["name"]), xplane_time.ArgumentError, ValueError),
         ]
         for call, kind, builtin in cases:
             with self.subTest(kind.__name__), self.assertRaises(kind) as caught:

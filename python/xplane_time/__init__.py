@@ -11,7 +11,8 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Union, Unpack
+from types import TracebackType
+from typing import IO, NoReturn, Union, Unpack, cast
 
 from xplane_time import _core
 from xplane_time.errors import (
@@ -59,7 +60,18 @@ __all__ = [
 PathText = Union[str, "os.PathLike[str]"]
 Buffer = Union[bytes, bytearray, memoryview]
 
+_LEFT_OUT, _WITHOUT_VALUE = "host_left_out", "stat_without_value"
+
 _FILTERS = ("function", "exclude", "prefix", "kernel", "scope")
+
+
+def _doubts(diagnostics: Table) -> tuple[str, ...]:
+    return tuple(f"{row['count']} x {row['message']}" for row in diagnostics
+                 if row["severity"] != "info")
+
+
+def _messages(diagnostics: Table, *codes: str) -> list[str]:
+    return [row["message"] for row in diagnostics if row["code"] in codes]
 
 
 class Report:
@@ -69,8 +81,7 @@ class Report:
 
     def __init__(self, report: _core.Report) -> None:
         self._report = report
-        self._doubts = tuple(f"{row['count']} x {row['message']}" for row in self.diagnostics
-                             if row["severity"] != "info")
+        self._doubts = _doubts(self.diagnostics)
 
     @property
     def inputs(self) -> Table:
@@ -118,17 +129,43 @@ class Report:
         return "\n".join([f"Report with tables {tables}", *doubts, f"functions: {self.functions!r}"])
 
 
+class _Closed:
+    """In the place of a trace that is closed."""
+
+    def __getattr__(self, name: str) -> NoReturn:
+        raise ArgumentError("INVALID_ARGUMENT", "this trace is closed; open it again")
+
+
 class Trace:
     """One or more opened traces. Made by open(); safe to use from several threads.
 
     Every method reads the events anew; keep what they return. Options are those of the
     command line; help() of each method lists them.
+
+    >>> with xplane_time.open("trace.xplane.pb") as trace:  # doctest: +SKIP
+    ...     table = trace.functions()
     """
 
-    __slots__ = ("_trace",)
+    __slots__ = ("_left_out", "_trace")
 
     def __init__(self, trace: _core.Trace) -> None:
         self._trace = trace
+        self._left_out = _messages(Table(trace.diagnostics()), _LEFT_OUT)
+
+    def __enter__(self) -> Trace:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
+                 traceback: TracebackType | None) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Lets go of the file or bytes. Tables that were made stay as they are."""
+        self._trace = cast(_core.Trace, _Closed())
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a Trace cannot be pickled; open it where it is used, or pickle "
+                        "to_arrow(), to_pandas() or to_dict() of its tables")
 
     @property
     def event_count(self) -> int:
@@ -142,12 +179,24 @@ class Trace:
     @property
     def planes(self) -> Table:
         """One row a line: what there is, before anything is timed."""
-        return Table(self._trace.planes(False))
+        return self._table(self._trace.planes(False))
 
     @property
     def stats(self) -> Table:
         """One row a stat: which there are, of what type, how often."""
-        return Table(self._trace.planes(True))
+        return self._table(self._trace.planes(True))
+
+    def _table(self, made: tuple[_core.Table, _core.Table]) -> Table:
+        """With its doubts; for a method that the user calls."""
+        diagnostics = Table(made[1])
+        self._warn_of_missing(diagnostics, 4)
+        return Table(made[0], _doubts(diagnostics))
+
+    def _warn_of_missing(self, diagnostics: Table, level: int) -> None:
+        """Of what opening did not tell already."""
+        for message in _messages(diagnostics, _LEFT_OUT, _WITHOUT_VALUE):
+            if message not in self._left_out:
+                warnings.warn(message, XplaneTimeWarning, stacklevel=level)
 
     @documented(ReportOptions)
     def report(self, **options: Unpack[ReportOptions]) -> Report:
@@ -186,6 +235,7 @@ class Trace:
                 **more: object) -> Report:
         given = checked(method, known, options)
         report = Report(self._trace.report({**given, **more}))
+        self._warn_of_missing(report.diagnostics, 4)
         filters = {name: given[name] for name in _FILTERS if given.get(name)}
         if filters and not len(report.functions) and not len(report.kernels):
             texts = ", ".join(f"{name}={value!r}" for name, value in filters.items())
@@ -207,9 +257,10 @@ class Trace:
         occurrences, or those of them in `columns`; and a column a stat.
 
         `start_ps` counts from the beginning of the capture, and is unknown for aggregated
-        events. Errors: ArgumentError, DamagedTraceError, NothingFoundError (no such device).
+        events. Warns (XplaneTimeWarning) of a stat that none of these events has. Errors:
+        ArgumentError, DamagedTraceError, NothingFoundError (no such device, no such stat).
         """
-        return Table(self._trace.events({
+        return self._table(self._trace.events({
             "device": device, "line": line, "name": name, "min_duration_ps": min_duration_ps,
             "columns": [columns] if isinstance(columns, str) else list(columns),
             "stats": [stats] if isinstance(stats, str) else list(stats)}))
@@ -224,10 +275,12 @@ class Trace:
         depth: int = 0,
     ) -> Table:
         """Nesting: functions with their kernels, or the events of lines that match `line`."""
-        return Table(self._trace.tree({"device": device, "function": function, "line": line,
-                                       "name": name, "depth": depth}))
+        return self._table(self._trace.tree({"device": device, "function": function, "line": line,
+                                             "name": name, "depth": depth}))
 
     def __repr__(self) -> str:
+        if isinstance(self._trace, _Closed):
+            return "Trace(closed)"
         paths = ", ".join(str(path) for path in self.inputs["path"])
         return f"Trace({paths}: {self.event_count:,} events)"
 
@@ -244,23 +297,42 @@ def _warn_of_uncertain(functions: Table, report: Report) -> None:
 
 
 def open(
-    source: PathText | Buffer | Iterable[PathText],
+    source: PathText | Buffer | IO[bytes] | Iterable[PathText],
     *,
     run: str = "",
     threads: int | None = None,
 ) -> Trace:
     """Opens a trace, several, or the latest run of a log directory.
 
-    `source`: a path, paths (captures of the same program, kept apart and combined), or the
-    bytes of a trace (plain or gzip; not copied, and kept alive by the trace). `threads`:
-    all cores unless said otherwise. Errors: InputError, DamagedTraceError.
+    `source`: a path, paths (captures of the same program, kept apart and combined), the
+    bytes of a trace (plain or gzip; not copied, and kept alive by the trace), or a binary file,
+    which is read to its end. `threads`: all cores unless said otherwise.
+
+    Of a run directory the hosts whose file is damaged are left out, with a warning
+    (XplaneTimeWarning), as long as one is sound. Errors: InputError, DamagedTraceError.
     """
+    trace = Trace(_opened(source, run, threads))
+    for message in trace._left_out:
+        warnings.warn(message, XplaneTimeWarning, stacklevel=2)
+    return trace
+
+
+def _opened(source: PathText | Buffer | IO[bytes] | Iterable[PathText], run: str,
+            threads: int | None) -> _core.Trace:
     count = len(os.sched_getaffinity(0)) if threads is None else threads
     if not isinstance(count, int) or not 1 <= count <= 1024:
         raise ArgumentError("INVALID_ARGUMENT", f"threads: 1 to 1024, not {threads!r}")
     if isinstance(source, (bytes, bytearray, memoryview)):
-        return Trace(_core.open_buffer(source, "bytes", count))
-    paths = [source] if isinstance(source, (str, os.PathLike)) else source
+        return _core.open_buffer(source, "bytes", count)
+    read = getattr(source, "read", None)
+    if read is not None:
+        content = read()
+        if not isinstance(content, bytes):
+            raise ArgumentError("INVALID_ARGUMENT", "source: a file in text mode; open it with "
+                                'mode "rb", or give its path')
+        return _core.open_buffer(content, "bytes", count)
+    single = isinstance(source, (str, os.PathLike))
+    paths = cast("Iterable[PathText]", [source] if single else source)
     try:
         texts = [os.fspath(path) for path in paths]
     except TypeError:
@@ -273,4 +345,4 @@ def open(
                             "bytes of one trace")
     if any("\0" in text for text in texts):
         raise ArgumentError("INVALID_ARGUMENT", "source: a path with a zero byte")
-    return Trace(_core.open_paths([os.fsencode(text) for text in texts], run, count))
+    return _core.open_paths([os.fsencode(text) for text in texts], run, count)

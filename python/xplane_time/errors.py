@@ -42,7 +42,8 @@ class NothingFoundError(Error):
 
 
 class XplaneTimeWarning(UserWarning):
-    """Times that may be wrong, in a table that has no other way to say so.
+    """Times that may be wrong, or something that is missing, in a table that has no other way to
+    say so.
 
     warnings.simplefilter("error", XplaneTimeWarning) makes it an error.
     """

@@ -7,7 +7,7 @@ import html
 import math
 import textwrap
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Union, overload
+from typing import TYPE_CHECKING, Any, NoReturn, Union, overload
 
 from xplane_time import _core
 
@@ -95,6 +95,15 @@ class Table:
             columns = [self._table.values(i, begin, begin + step) for i in range(len(names))]
             for row in zip(*columns):
                 yield dict(zip(names, row))
+
+    def __copy__(self) -> Table:
+        return self
+
+    def __deepcopy__(self, memo: object) -> Table:
+        return self
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a Table cannot be pickled; pickle its to_arrow(), to_pandas() or to_dict()")
 
     def to_dict(self) -> dict[str, list[Any]]:
         """Columns by name."""

@@ -15,6 +15,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "parallel.h"
+#include "read/damaged_hosts.h"
+#include "read/stat_names.h"
 #include "timing/filters.h"
 #include "xplane_time/read.h"
 #include "xplane_time/select.h"
@@ -65,11 +67,27 @@ class Collector {
     std::vector<Diagnostics> found(lines_.size());
     ParallelFor(lines_.size(), options_.threads,
                 [&](size_t i) { status[i] = ReadLine(&lines_[i], &found[i]); });
+    DamagedHosts damaged(trace_);
     for (size_t i = 0; i < lines_.size(); ++i) {
-      if (!status[i].ok()) return status[i];
-      diagnostics->Merge(found[i]);
+      if (status[i].ok()) continue;
+      const absl::Status all = damaged.LeaveOut(FileOf(lines_[i]), status[i]);
+      if (!all.ok()) return all;
+    }
+    damaged.Note(diagnostics);
+    for (size_t i = 0; i < lines_.size(); ++i) {
+      if (damaged.Has(FileOf(lines_[i]))) {
+        lines_[i].rows = 0;
+      } else {
+        diagnostics->Merge(found[i]);
+      }
     }
     CloseGaps();
+    for (size_t i = 0; i < stats_.size() && rows_ > 0; ++i) {
+      const UnsetVector<StatType>& type = stats_[i].type;
+      const bool seen = std::any_of(type.begin(), type.end(),
+                                    [](StatType one) { return one != StatType::kAbsent; });
+      if (!seen) diagnostics->Note(DiagnosticCode::kStatWithoutValue, options_.stats[i]);
+    }
     return absl::OkStatus();
   }
 
@@ -91,6 +109,10 @@ class Collector {
     size_t first_row, room, rows = 0;
   };
 
+  uint32_t FileOf(const WantedLine& line) const {
+    return trace_.planes[trace_.lines[line.line].plane].file;
+  }
+
   bool Wants(std::string_view column) const {
     const auto& columns = options_.columns;
     return columns.empty() || std::find(columns.begin(), columns.end(), column) != columns.end();
@@ -111,6 +133,7 @@ class Collector {
     name_filter_ = *std::move(name);
     auto planes = SelectPlanes(trace_, options_.device);
     if (!planes.ok()) return planes.status();
+    if (absl::Status status = CheckStats(); !status.ok()) return status;
     size_t row = 0;
     for (const uint32_t plane : *planes) {
       const Plane& at = trace_.planes[plane];
@@ -124,6 +147,16 @@ class Collector {
     }
     rows_ = row;
     return absl::OkStatus();
+  }
+
+  absl::Status CheckStats() const {
+    for (const std::string& stat : options_.stats) {
+      const bool also_column = std::find(kColumns.begin(), kColumns.end(), stat) != kColumns.end();
+      if (!also_column || !Wants(stat)) continue;
+      return absl::InvalidArgumentError(absl::StrCat(
+          "the stat \"", stat, "\" has the name of a column; ask for columns without that one"));
+    }
+    return CheckStatNames(trace_, options_.stats);
   }
 
   void NamesOf(uint32_t plane) {

@@ -30,8 +30,8 @@ struct EventTableOptions {
   int threads = 1;
 };
 
-// Rows in the order of the file. Errors: InvalidArgument (a column that is not one, a
-// pattern), those of SelectPlanes and of VisitEvents.
+// Rows in the order of the file. Errors: InvalidArgument (a column that is not one, a name
+// twice, a pattern), those of CheckStatNames, SelectPlanes and VisitEvents.
 absl::StatusOr<Table> EventsTable(const Trace& trace, const EventTableOptions& options,
                                   Diagnostics* diagnostics);
 

@@ -40,6 +40,7 @@ std::string_view LineRoleName(LineRole role);
 // One event as its kind understands it; views into the trace.
 struct Draft {
   std::string_view kernel, hlo_op, tf_op, scope, source;
+  std::string_view opcode;  // of hlo_op, from the capture's Hlo Protos; empty: unknown
   std::string_view hlo_category;
   bool is_copy = false;  // the trace says so (memcpy_details)
   std::optional<int64_t> flops, bytes_accessed;
@@ -139,7 +140,7 @@ bool HasBody(const OpInfo& op);
 bool CompletesLater(const absl::flat_hash_map<uint64_t, int64_t>& completion_ps, uint64_t flow,
                     int64_t end_ps);
 
-// From what the trace says and from names; never from line names.
+// From the opcode, from what else the trace says, from names; never from line names.
 Category Classify(const Draft& draft);
 
 // Stat access: numbers as they are, doubles not converted.

@@ -31,7 +31,7 @@ class EventSource {
   virtual ~EventSource() = default;
 
   // Called once a file, before its planes are indexed.
-  virtual absl::Status AddFile(std::unique_ptr<Source> source, const std::string& path) = 0;
+  virtual absl::Status AddFile(std::shared_ptr<const Source> source, const std::string& path) = 0;
   // Fills metadata, stats and lines (appended to trace->lines, `bytes` set) of the plane
   // whose message is at plane->bytes. `message` counts the XPlane messages of the file.
   virtual absl::Status IndexPlane(uint32_t file, size_t message, Plane* plane, Trace* trace) = 0;
@@ -44,10 +44,10 @@ class EventSource {
   std::string_view FileBytes(uint32_t file) const { return sources_[file]->bytes(); }
 
  protected:
-  void Keep(std::unique_ptr<Source> source) { sources_.push_back(std::move(source)); }
+  void Keep(std::shared_ptr<const Source> source) { sources_.push_back(std::move(source)); }
 
  private:
-  std::vector<std::unique_ptr<Source>> sources_;
+  std::vector<std::shared_ptr<const Source>> sources_;
 };
 
 std::unique_ptr<EventSource> MakeWireReader();

@@ -61,7 +61,8 @@ class Opener {
   Opener(const ReadOptions& options, std::unique_ptr<EventSource> source, Diagnostics* diagnostics)
       : options_(options), diagnostics_(diagnostics), source_(std::move(source)) {}
 
-  absl::Status Add(std::unique_ptr<Source> source, const std::string& path, uint32_t capture) {
+  absl::Status Add(std::shared_ptr<const Source> source, const std::string& path,
+                   uint32_t capture) {
     const std::string_view bytes = source->bytes();
     if (bytes.empty()) {
       return absl::DataLossError(absl::StrCat(
@@ -93,6 +94,7 @@ class Opener {
     if (absl::Status status = IndexLines(); !status.ok()) return status;
     trace_.base_ns = ChooseBaseNs(trace_.lines);
     trace_.source = std::move(source_);
+    trace_.leave_out_damaged_hosts = options_.leave_out_damaged_hosts;
     return std::move(trace_);
   }
 
@@ -194,6 +196,54 @@ class Opener {
   Trace trace_;
 };
 
+// An input, and its bytes or why there are none.
+struct OpenInput {
+  std::string path;  // as it is shown
+  uint32_t capture;
+  absl::StatusOr<std::shared_ptr<const Source>> source;
+};
+
+absl::StatusOr<Trace> TraceOf(std::span<const OpenInput> inputs, const ReadOptions& options,
+                              Diagnostics* diagnostics) {
+  auto reader = MakeReader(options.reader);
+  if (!reader.ok()) return reader.status();
+  Opener opener(options, *std::move(reader), diagnostics);
+  for (const OpenInput& input : inputs) {
+    if (!input.source.ok()) return input.source.status();
+    if (absl::Status status = opener.Add(*input.source, input.path, input.capture); !status.ok()) {
+      return status;
+    }
+  }
+  return std::move(opener).Finish();
+}
+
+// Takes away, and notes, the files that are damaged of each capture that has a sound one.
+// False where there are none to take away.
+bool LeaveOutDamaged(const ReadOptions& options, std::vector<OpenInput>* inputs,
+                     Diagnostics* diagnostics) {
+  std::vector<absl::Status> damage;
+  absl::flat_hash_map<uint32_t, size_t> sound;  // files by capture
+  for (const OpenInput& input : *inputs) {
+    Diagnostics ignored;
+    const absl::Status status = TraceOf(std::span(&input, 1), options, &ignored).status();
+    const bool damaged = absl::IsDataLoss(status) || absl::IsResourceExhausted(status);
+    damage.push_back(damaged ? status : absl::OkStatus());
+    sound[input.capture] += damaged ? 0 : 1;
+  }
+  std::vector<OpenInput> kept;
+  for (size_t i = 0; i < inputs->size(); ++i) {
+    OpenInput& input = (*inputs)[i];
+    if (damage[i].ok() || sound[input.capture] == 0) {
+      kept.push_back(std::move(input));
+    } else {
+      diagnostics->Note(DiagnosticCode::kHostLeftOut, std::string(damage[i].message()));
+    }
+  }
+  const bool any = kept.size() < inputs->size();
+  *inputs = std::move(kept);
+  return any;
+}
+
 }  // namespace
 
 StatValue Plane::FindStat(std::string_view stat_name) const {
@@ -221,21 +271,27 @@ absl::Status DamageError(std::string_view what, const ErrorPlace& place) {
 
 absl::StatusOr<Trace> OpenTrace(std::span<const Input> inputs, const ReadOptions& options,
                                 Diagnostics* diagnostics) {
-  auto reader = MakeReader(options.reader);
-  if (!reader.ok()) return reader.status();
-  Opener opener(options, *std::move(reader), diagnostics);
+  std::vector<OpenInput> opened;
   uint32_t captures = 0;
   for (const Input& input : inputs) {
     auto source = Source::Open(input.path, options);
-    if (!source.ok()) return source.status();
-    const std::string shown = input.path == "-" ? "standard input" : input.path;
-    if (absl::Status status = opener.Add(*std::move(source), shown, input.capture); !status.ok()) {
-      return status;
-    }
+    if (!source.ok() && !options.leave_out_damaged_hosts) return source.status();
+    opened.push_back(
+        {input.path == "-" ? "standard input" : input.path, input.capture, std::move(source)});
     captures = std::max(captures, input.capture + 1);
   }
-  absl::StatusOr<Trace> trace = std::move(opener).Finish();
-  if (trace.ok()) trace->capture_count = captures;
+  Diagnostics reading;
+  absl::StatusOr<Trace> trace = TraceOf(opened, options, &reading);
+  if (!trace.ok() && options.leave_out_damaged_hosts) {
+    Diagnostics left_out;
+    if (LeaveOutDamaged(options, &opened, &left_out)) {
+      reading = std::move(left_out);
+      trace = TraceOf(opened, options, &reading);
+    }
+  }
+  if (!trace.ok()) return trace;
+  diagnostics->Merge(reading);
+  trace->capture_count = captures;
   return trace;
 }
 

@@ -75,7 +75,7 @@ class ParsedLine : public LineDecoder {
 
 class ReferenceReader : public EventSource {
  public:
-  absl::Status AddFile(std::unique_ptr<Source> source, const std::string& path) override {
+  absl::Status AddFile(std::shared_ptr<const Source> source, const std::string& path) override {
     const std::string_view bytes = source->bytes();
     if (bytes.size() > static_cast<size_t>(std::numeric_limits<int>::max())) {
       return absl::ResourceExhaustedError(

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -13,6 +14,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "read/gzip.h"
+#include "read/space_scan.h"
 #include "scratch.h"
 
 namespace xplane_time {
@@ -63,22 +65,56 @@ absl::Status WriteAll(int fd, std::string_view bytes) {
   return absl::OkStatus();
 }
 
-// Copies a pipe into the spool.
+// Half of what is free beside `spool`: others need room, too.
+uint64_t MostPipeBytes(int spool, uint64_t max_bytes) {
+  struct statvfs info;
+  if (fstatvfs(spool, &info) != 0) return max_bytes;
+  return std::min<uint64_t>(max_bytes, uint64_t{info.f_bavail} * info.f_frsize / 2);
+}
+
+// The beginning of a gzip stream, inflated.
+std::string InflatedHead(std::string_view compressed) {
+  constexpr uint64_t kHeadBytes = uint64_t{1} << 18;
+  std::string head;
+  // That it ends in the middle, and that there is more, is no surprise.
+  Inflate(compressed, ~uint64_t{0}, [&](std::string_view chunk) {
+    head.append(chunk);
+    return head.size() < kHeadBytes ? absl::OkStatus() : absl::CancelledError("enough");
+  }).IgnoreError();
+  return head;
+}
+
+// Copies a pipe into the spool. What cannot become a trace is refused as it comes: it may
+// have no end.
 absl::Status SpoolPipe(int pipe, int spool, const std::string& name, uint64_t max_bytes) {
+  const uint64_t most_bytes = MostPipeBytes(spool, max_bytes);
+  SpaceGuard guard(name, most_bytes);
   std::vector<char> buffer(size_t{1} << 18);
+  bool is_gzip = false;
   for (uint64_t total = 0;;) {
-    const ssize_t got = read(pipe, buffer.data(), buffer.size());
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) return IoError(name, "cannot read");
-    if (got == 0) return absl::OkStatus();
-    total += static_cast<uint64_t>(got);
-    if (total > max_bytes) {
-      return absl::ResourceExhaustedError(
-          absl::StrCat(name, ": more than ", max_bytes, " bytes on a pipe; give a file"));
+    size_t filled = 0;
+    while (filled < buffer.size()) {
+      const ssize_t got = read(pipe, buffer.data() + filled, buffer.size() - filled);
+      if (got < 0 && errno == EINTR) continue;
+      if (got < 0) return IoError(name, "cannot read");
+      if (got == 0) break;
+      filled += static_cast<size_t>(got);
     }
-    absl::Status status =
-        WriteAll(spool, std::string_view(buffer.data(), static_cast<size_t>(got)));
-    if (!status.ok()) return status;
+    const std::string_view bytes(buffer.data(), filled);
+    const bool is_first = total == 0, is_last = filled < buffer.size();
+    total += filled;
+    if (total > most_bytes) {
+      return absl::ResourceExhaustedError(
+          absl::StrCat(name, ": more than ", most_bytes, " bytes on a pipe, which is what may be ",
+                       "kept in ", ScratchFolder(), "; give a file, or set TMPDIR"));
+    }
+    if (is_first) is_gzip = LooksLikeGzip(bytes);
+    absl::Status status;
+    // A stream that ends here is looked at as a whole.
+    if (is_first && is_gzip && !is_last) status = guard.Add(InflatedHead(bytes));
+    if (!is_gzip && !(is_first && is_last)) status = guard.Add(bytes);
+    if (status.ok()) status = WriteAll(spool, bytes);
+    if (!status.ok() || is_last) return status;
   }
 }
 

@@ -9,6 +9,27 @@
 namespace xplane_time {
 namespace {
 
+bool IsText(std::string_view bytes) {
+  return std::all_of(bytes.begin(), bytes.end(), [](char c) {
+    return (c >= 0x20 && c < 0x7f) || c == '\n' || c == '\r' || c == '\t';
+  });
+}
+
+// What text in JSON looks like; empty: it is something else.
+std::string_view LooksLikeJson(std::string_view bytes) {
+  std::string_view rest = bytes.substr(0, size_t{1} << 16);
+  if (rest.starts_with("\xef\xbb\xbf")) rest.remove_prefix(3);
+  rest.remove_prefix(std::min(rest.find_first_not_of(" \t\r\n"), rest.size()));
+  if (!rest.starts_with('{') && !rest.starts_with('[')) return "";
+  if (!IsText(rest.substr(0, 512))) return "";
+  if (rest.find("\"traceEvents\"") != std::string_view::npos ||
+      rest.find("\"schemaVersion\"") != std::string_view::npos) {
+    return "it looks like a Kineto (PyTorch) or Chrome trace in JSON, and only XPlane traces are "
+           "read; give the .xplane.pb beside it";
+  }
+  return "it looks like JSON (trace.json?); give the .xplane.pb beside it";
+}
+
 // What a file that is no trace looks like, with the way out; empty: no idea.
 std::string_view LooksLike(std::string_view bytes) {
   constexpr std::string_view kRiegeli("\x83\xaf\x70\xd1\x0d\x88\x4a\x3f", 8);
@@ -16,9 +37,7 @@ std::string_view LooksLike(std::string_view bytes) {
     return "it is a Riegeli file (continuous capture); record with jax.profiler.trace, "
            "which writes .xplane.pb";
   }
-  if (bytes.starts_with("{") || bytes.starts_with("[")) {
-    return "it looks like JSON (trace.json?); give the .xplane.pb beside it";
-  }
+  if (const std::string_view json = LooksLikeJson(bytes); !json.empty()) return json;
   if (bytes.starts_with("\x7f"
                         "ELF")) {
     return "it is a program";
@@ -28,16 +47,13 @@ std::string_view LooksLike(std::string_view bytes) {
     return "it is an SQLite database (an Nsight export?); only XPlane traces are read";
   }
   if (bytes.starts_with("\x1f\x8b")) return "it is gzip inside gzip; inflate it once";
-  const std::string_view head = bytes.substr(0, 512);
-  const bool text = std::all_of(head.begin(), head.end(), [](char c) {
-    return (c >= 0x20 && c < 0x7f) || c == '\n' || c == '\r' || c == '\t';
-  });
-  return text ? "it looks like text" : "";
+  return IsText(bytes.substr(0, 512)) ? "it looks like text" : "";
 }
 
 absl::Status NotATrace(const WireCursor& at, std::string_view bytes, const std::string& path,
                        bool any_plane) {
-  const std::string_view guess = any_plane ? "" : LooksLike(bytes);
+  // White space before JSON passes for a plane.
+  const std::string_view guess = any_plane ? LooksLikeJson(bytes) : LooksLike(bytes);
   if (!guess.empty()) {
     return absl::DataLossError(
         absl::StrCat(path, ": not an XPlane trace: ", absl::string_view(guess.data(), guess.size()),
@@ -46,7 +62,63 @@ absl::Status NotATrace(const WireCursor& at, std::string_view bytes, const std::
   return DamageError(at.error(), {.file = path, .byte_offset = at.offset()});
 }
 
+// The beginning of a field: its tag, and the length where it has one.
+constexpr size_t kMostHeaderBytes = 20;
+
 }  // namespace
+
+absl::Status SpaceGuard::Add(std::string_view bytes) {
+  std::string joined;
+  if (!cut_.empty()) {
+    joined = cut_ + std::string(bytes);
+    bytes = joined;
+  }
+  const uint64_t begin = seen_ - cut_.size();
+  seen_ = begin + bytes.size();
+  cut_.clear();
+  if (begin == 0) head_ = bytes.substr(0, kHeadBytes);
+  while (next_ < seen_) {
+    const std::string_view rest = bytes.substr(next_ - begin);
+    if (rest.size() < kMostHeaderBytes) {
+      cut_ = rest;
+      return absl::OkStatus();
+    }
+    if (absl::Status status = PassField(rest); !status.ok()) return status;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status SpaceGuard::PassField(std::string_view bytes) {
+  WireCursor cursor(bytes, next_);
+  uint32_t field;
+  WireType type;
+  if (!cursor.ReadTag(&field, &type)) return NotATrace(cursor, head_, name_, next_ > 0);
+  const bool is_known = type == WireType::kLength && field <= 4;
+  if (next_ == 0 && !is_known) {
+    const std::string_view guess = LooksLike(head_);
+    return absl::DataLossError(absl::StrCat(
+        name_, ": not an XPlane trace: ",
+        guess.empty() ? "it does not begin like one" : std::string(guess), " (byte 0)"));
+  }
+  uint64_t length = 0;
+  bool ok = true;
+  if (type == WireType::kLength) {
+    ok = cursor.ReadVarint(&length);
+    if (ok && length > most_bytes_) {
+      return absl::DataLossError(absl::StrCat(name_, ": not an XPlane trace: a length of ", length,
+                                              " (byte ", next_, ")"));
+    }
+  } else {
+    ok = cursor.Skip(field, type);
+  }
+  if (!ok) return NotATrace(cursor, head_, name_, next_ > 0);
+  if (!is_known) unknown_bytes_ += cursor.offset() + length - next_;
+  if (unknown_bytes_ > kMostUnknownBytes) {
+    return DamageError("fields that no trace has", {.file = name_, .byte_offset = next_});
+  }
+  next_ = cursor.offset() + length;
+  return absl::OkStatus();
+}
 
 std::string_view SpaceScan::HostOf(const PlaneMessage& plane) const {
   const SegmentHost& host = segment_hosts[plane.segment];

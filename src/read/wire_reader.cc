@@ -104,7 +104,7 @@ class MetadataDecoder {
 
 class WireReader : public EventSource {
  public:
-  absl::Status AddFile(std::unique_ptr<Source> source, const std::string& /*path*/) override {
+  absl::Status AddFile(std::shared_ptr<const Source> source, const std::string& /*path*/) override {
     Keep(std::move(source));
     return absl::OkStatus();
   }

@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "parallel.h"
+#include "read/damaged_hosts.h"
 #include "timing/analysis.h"
 #include "timing/plane_analyzer.h"
 #include "timing/plane_list.h"
@@ -147,8 +148,17 @@ absl::StatusOr<Analysis> Analyze(const Trace& trace, const ReportOptions& option
     results[i].devices =
         analyzer.Analyze({&options, &analysis.filters, keep}, &results[i].diagnostics);
   });
-  for (Result& result : results) {
-    if (!result.devices.ok()) return result.devices.status();
+  const auto file_of = [&](size_t i) { return trace.planes[selection->planes[i].plane].file; };
+  DamagedHosts damaged(trace);
+  for (size_t i = 0; i < results.size(); ++i) {
+    if (results[i].devices.ok()) continue;
+    const absl::Status status = damaged.LeaveOut(file_of(i), results[i].devices.status());
+    if (!status.ok()) return status;
+  }
+  damaged.Note(&analysis.diagnostics);
+  for (size_t i = 0; i < results.size(); ++i) {
+    if (damaged.Has(file_of(i))) continue;
+    Result& result = results[i];
     analysis.diagnostics.Merge(result.diagnostics);
     for (DeviceAnalysis& device : *result.devices) {
       Place(trace, &device);
@@ -156,6 +166,7 @@ absl::StatusOr<Analysis> Analyze(const Trace& trace, const ReportOptions& option
     }
   }
   if (std::all_of(analysis.devices.begin(), analysis.devices.end(), Empty)) {
+    if (damaged.any()) return damaged.First();
     return NothingExecuted(trace, *selection);
   }
   CountIdle(analysis.devices, &analysis.diagnostics);

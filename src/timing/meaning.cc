@@ -47,6 +47,7 @@ Meanings::Meanings(const Trace& trace, const DevicePlane& device)
     : plane_(trace.planes[device.plane]),
       kind_(device.kind),
       rules_(RulesOf(device.kind)),
+      opcodes_(trace, plane_),
       tables_(std::make_shared<ExecutionTables>()),
       recent_(kRecent) {}
 
@@ -134,6 +135,7 @@ const Meaning& Meanings::Add(const EventBatch& batch, size_t row) {
   meaning.completes_body = draft.completes_body;
   meaning.ordinal = draft.ordinal.value_or(kNoOrdinal);
   if (!draft.is_execution) return meaning;
+  draft.opcode = opcodes_.Of(draft.program_id, draft.hlo_op);
   meaning.op = OpOf(draft);
   // Membership is by time on a TPU.
   if (kind_ != DeviceKind::kTpu) meaning.program = ProgramOf(draft);

@@ -17,6 +17,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "devices/device_kind.h"
+#include "hlo/opcodes.h"
 #include "xplane_time/read.h"
 #include "xplane_time/runs.h"
 
@@ -86,6 +87,7 @@ class Meanings {
   const Plane& plane_;
   const DeviceKind kind_;
   const KindRules& rules_;
+  HloOpcodes opcodes_;
   std::shared_ptr<ExecutionTables> tables_;
   LineRole role_ = LineRole::kExecution;
   std::vector<Own> own_stats_;  // of the batch

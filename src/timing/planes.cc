@@ -6,6 +6,7 @@
 #include <tuple>
 
 #include "devices/device_kind.h"
+#include "read/damaged_hosts.h"
 #include "timing/saturate.h"
 #include "xplane_time/read.h"
 #include "xplane_time/select.h"
@@ -125,11 +126,20 @@ absl::StatusOr<PlanesReport> DescribePlanes(const Trace& trace, const PlanesOpti
   report.capture = DescribeCapture(trace);
   Diagnostics diagnostics = reading;
   PlaneDescriber describer(trace, options, &diagnostics);
+  DamagedHosts damaged(trace);
   for (uint32_t plane : *planes) {
+    const uint32_t file = trace.planes[plane].file;
+    if (damaged.Has(file)) continue;
     auto row = describer.Describe(plane);
-    if (!row.ok()) return row.status();
-    report.planes.push_back(*std::move(row));
+    if (row.ok()) {
+      report.planes.push_back(*std::move(row));
+      continue;
+    }
+    if (absl::Status status = damaged.LeaveOut(file, row.status()); !status.ok()) return status;
+    std::erase_if(report.planes, [&](const PlaneRow& of) { return of.input == file; });
   }
+  if (report.planes.empty() && damaged.any()) return damaged.First();
+  damaged.Note(&diagnostics);
   report.diagnostics = DescribeDiagnostics(trace, diagnostics);
   return report;
 }

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "devices/device_kind.h"
+#include "read/damaged_hosts.h"
 #include "timing/analysis.h"
 #include "timing/saturate.h"
 #include "xplane_time/nest.h"
@@ -153,7 +154,24 @@ void AddFunctionTrees(const DeviceAnalysis& device, const TreeOptions& options,
                 {.plane = device.plane.plane, .line = key.second}, diagnostics,
                 top.Child(device.tables->programs[program].function));
   }
+  if (name.any()) {
+    std::erase_if(top.children,
+                  [](const auto& function) { return function.second.children.empty(); });
+  }
   RowWriter(options, device.ref, "", rows).WriteChildren(top, 0, std::nullopt);
+}
+
+// Where there are no rows, with the way out.
+absl::Status NothingToShow(const Trace& trace, const TreeOptions& options) {
+  std::string why = options.line.empty() ? "no function with runs" : "no line with events";
+  if (!options.name.empty()) {
+    why = options.line.empty() ? "no kernel of a function" : "no event of these lines";
+    absl::StrAppend(&why, " matches --name ", options.name);
+  }
+  return absl::FailedPreconditionError(
+      absl::StrCat(trace.files[0].path, ": nothing to show: ", why,
+                   options.line.empty() ? "; --line PATTERN nests the events of lines, and" : ";",
+                   " xplane-time planes lists what is there"));
 }
 
 // The trees of the lines that match, on the selected planes.
@@ -230,6 +248,23 @@ class LineTrees {
   Diagnostics* diagnostics_;
 };
 
+// Planes are in the order of their files, so a file's rows are the last ones.
+absl::Status AddLineTrees(const Trace& trace, std::span<const uint32_t> planes, LineTrees* trees,
+                          Diagnostics* diagnostics, std::vector<TreeRow>* rows) {
+  DamagedHosts damaged(trace);
+  for (const uint32_t plane : planes) {
+    const uint32_t file = trace.planes[plane].file;
+    if (damaged.Has(file)) continue;
+    absl::Status status = trees->AddPlane(plane, rows);
+    if (status.ok()) continue;
+    if (status = damaged.LeaveOut(file, status); !status.ok()) return status;
+    std::erase_if(*rows, [&](const TreeRow& row) { return row.device.input == file; });
+  }
+  if (rows->empty() && damaged.any()) return damaged.First();
+  damaged.Note(diagnostics);
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::StatusOr<TreeReport> BuildTree(const Trace& trace, const TreeOptions& options,
@@ -253,17 +288,11 @@ absl::StatusOr<TreeReport> BuildTree(const Trace& trace, const TreeOptions& opti
     LineTrees trees(trace, options, *line, *name, &diagnostics);
     auto planes = SelectPlanes(trace, options.select.device);
     if (!planes.ok()) return planes.status();
-    for (uint32_t plane : *planes) {
-      if (absl::Status status = trees.AddPlane(plane, &report.rows); !status.ok()) return status;
-    }
+    const absl::Status status = AddLineTrees(trace, *planes, &trees, &diagnostics, &report.rows);
+    if (!status.ok()) return status;
     report.diagnostics = DescribeDiagnostics(trace, diagnostics);
   }
-  if (report.rows.empty()) {
-    return absl::FailedPreconditionError(
-        absl::StrCat(trace.files[0].path, ": nothing to show: no ",
-                     options.line.empty() ? "function" : "line with events", " matches; see ",
-                     "xplane-time planes for what is there"));
-  }
+  if (report.rows.empty()) return NothingToShow(trace, options);
   return report;
 }
 

@@ -88,6 +88,7 @@ std::string Events() {
       }
     }
   }
+  t.Plane("/host:other").Stat({"absent", int64_t{1}});  // of no event
   return t.Bytes();
 }
 
@@ -102,13 +103,14 @@ class EventTableTest : public ::testing::Test {
     auto table = arrow::EventsTable(*trace_, options, &diagnostics);
     EXPECT_TRUE(table.ok()) << table.status();
     skipped_ = diagnostics.count(DiagnosticCode::kNegativeDuration);
+    without_value_ = diagnostics.count(DiagnosticCode::kStatWithoutValue);
     return *std::move(table);
   }
 
   std::string bytes_;
   Diagnostics reading_;
   absl::StatusOr<Trace> trace_;
-  uint64_t skipped_ = 0;
+  uint64_t skipped_ = 0, without_value_ = 0;
 };
 
 TEST_F(EventTableTest, HoldsWhatTheCommandPrints) {
@@ -116,6 +118,7 @@ TEST_F(EventTableTest, HoldsWhatTheCommandPrints) {
   for (const int threads : {1, 4}) {
     EXPECT_EQ(CsvOf(TableOf({.stats = kStats, .threads = threads})), expected);
     EXPECT_GT(skipped_, 0u);
+    EXPECT_EQ(without_value_, 1u);
   }
 }
 
@@ -171,10 +174,20 @@ TEST_F(EventTableTest, WhatMakesNoSenseIsTold) {
   Diagnostics diagnostics;
   for (const arrow::EventTableOptions& options :
        {arrow::EventTableOptions{.columns = {"nam"}}, arrow::EventTableOptions{.line = "("},
-        arrow::EventTableOptions{.name = "("}}) {
+        arrow::EventTableOptions{.name = "("}, arrow::EventTableOptions{.stats = {"refs", "refs"}},
+        arrow::EventTableOptions{.stats = {"name"}}}) {
     EXPECT_TRUE(
         absl::IsInvalidArgument(arrow::EventsTable(*trace_, options, &diagnostics).status()));
   }
+}
+
+TEST_F(EventTableTest, AMisspeltStatIsRefusedWithWhatIsNear) {
+  Diagnostics diagnostics;
+  const absl::Status status =
+      arrow::EventsTable(*trace_, {.stats = {"refs", "unsinged"}}, &diagnostics).status();
+  EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
+  EXPECT_NE(status.message().find("unsinged; did you mean unsigned?"), absl::string_view::npos)
+      << status;
 }
 
 // One column that a consumer keeps does not need the others, nor the trace.

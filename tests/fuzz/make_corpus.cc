@@ -109,6 +109,28 @@ void WriteGzip(const fs::path& corpus) {
   Write(corpus / "bad_crc", bad_crc);
 }
 
+// The Hlo Protos of recorded traces, whole and cut.
+void WriteHlo(const fs::path& testdata, const fs::path& corpus) {
+  for (const fs::directory_entry& entry : fs::directory_iterator(testdata)) {
+    const std::string name = entry.path().filename().string();
+    if (!name.ends_with(".xplane.pb")) continue;
+    std::ifstream file(entry.path(), std::ios::binary);
+    proto::XSpace space;
+    if (!space.ParseFromIstream(&file)) continue;
+    for (const proto::XPlane& plane : space.planes()) {
+      if (plane.name() != "/host:metadata") continue;
+      for (const auto& [id, metadata] : plane.event_metadata()) {
+        if (metadata.stats_size() == 0 || metadata.stats(0).bytes_value().empty()) continue;
+        const std::string& bytes = metadata.stats(0).bytes_value();
+        const std::string at = name.substr(0, name.find('.')) + "_" + std::to_string(id);
+        if (bytes.size() > 3000) continue;
+        Write(corpus / at, bytes);
+        Write(corpus / (at + "_cut"), bytes.substr(0, bytes.size() / 2));
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace xplane_time::testing
 
@@ -118,6 +140,7 @@ int main(int argc, char** argv) {
     return 2;
   }
   xplane_time::testing::WriteTraces(argv[1], std::filesystem::path(argv[2]) / "trace");
+  xplane_time::testing::WriteHlo(argv[1], std::filesystem::path(argv[2]) / "hlo");
   xplane_time::testing::WriteGzip(std::filesystem::path(argv[2]) / "gzip");
   return 0;
 }

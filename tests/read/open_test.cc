@@ -38,6 +38,10 @@ class OpenTest : public ::testing::TestWithParam<Reader> {
   absl::StatusOr<Trace> OpenAll(const std::vector<Input>& inputs) {
     return OpenTrace(inputs, {.reader = GetParam()}, &diagnostics_);
   }
+  absl::StatusOr<Trace> OpenSound(const std::vector<Input>& inputs) {
+    return OpenTrace(inputs, {.reader = GetParam(), .leave_out_damaged_hosts = true},
+                     &diagnostics_);
+  }
   uint64_t Count(DiagnosticCode code) const { return diagnostics_.count(code); }
 
   Diagnostics diagnostics_;
@@ -214,6 +218,40 @@ TEST_P(OpenTest, PlacesThatCannotBeRead) {
   if (geteuid() == 0) GTEST_SKIP() << "root may read everything";
   ASSERT_EQ(chmod(file.c_str(), 0), 0);
   EXPECT_TRUE(absl::IsPermissionDenied(OpenAll({{file, 0}}).status()));
+}
+
+TEST_P(OpenTest, DamagedFilesOfARunAreLeftOutWhereThatIsAskedFor) {
+  const TempDir dir;
+  const std::string good = HostTrace("alpha"), cut = HostTrace("beta").substr(0, 20);
+  const std::vector<Input> inputs = {{dir.Write("a.xplane.pb", ""), 0},
+                                     {dir.Write("b.xplane.pb", good), 0},
+                                     {dir.Write("c.xplane.pb", cut), 0},
+                                     {dir.Write("d.xplane.pb", HostTrace("delta", 5)), 1}};
+  EXPECT_TRUE(absl::IsDataLoss(OpenAll(inputs).status()));
+  auto trace = OpenSound(inputs);
+  ASSERT_TRUE(trace.ok()) << trace.status();
+  ASSERT_EQ(trace->files.size(), 2u);
+  EXPECT_EQ(trace->files[0].path, inputs[1].path);
+  EXPECT_EQ(trace->files[1].capture, 1u);
+  EXPECT_EQ(trace->capture_count, 2u);
+  const std::vector<Diagnostic> found = diagnostics_.List();
+  ASSERT_EQ(found.size(), 2u);
+  EXPECT_TRUE(found[0].text.starts_with(inputs[0].path + ": empty file")) << found[0].text;
+  EXPECT_TRUE(found[1].text.starts_with(inputs[2].path + ": damaged")) << found[1].text;
+}
+
+TEST_P(OpenTest, AFileOfItsOwnIsNotLeftOutNorAreAllOfARun) {
+  const TempDir dir;
+  const std::string empty = dir.Write("a.xplane.pb", ""), other = dir.Write("b.xplane.pb", "\x08");
+  const std::string good = dir.Write("c.xplane.pb", HostTrace("alpha"));
+  for (const std::vector<Input>& inputs : std::vector<std::vector<Input>>{
+           {{empty, 0}}, {{empty, 0}, {good, 1}}, {{empty, 0}, {other, 0}, {good, 1}}}) {
+    const absl::Status status = OpenSound(inputs).status();
+    EXPECT_TRUE(absl::IsDataLoss(status)) << status;
+    EXPECT_TRUE(Says(status, empty)) << status;
+  }
+  EXPECT_TRUE(absl::IsNotFound(OpenSound({{dir.Path("absent"), 0}, {good, 0}}).status()));
+  EXPECT_EQ(Count(DiagnosticCode::kHostLeftOut), 0u);
 }
 
 TEST_P(OpenTest, APipeIsSpooled) {

@@ -24,6 +24,8 @@ FILES = {
     "text.xplane.pb": b"hello, this is no trace\n",
     "trace.json": b'{"traceEvents": []}',
     "trace.json.gz": gzip.compress(b'{"traceEvents": []}', mtime=0),
+    "indented.json": b'\n {"schemaVersion": 1,\n  "deviceProperties": []}' + b" " * 200,
+    "other.json": b"[1, 2]",
     "program": b"\x7fELF\x02\x01\x01" + bytes(64),
     "archive.zip": b"PK\x03\x04" + bytes(40),
     "export.sqlite": b"SQLite format 3\0" + bytes(84),
@@ -54,6 +56,7 @@ USAGE = [
     f"{T} --exclude [", f"{T} --kernel *", f"{T} --scope a(?", f"{T} --id-pattern (",
     f"{T} --id-pattern no_group", f"tree {T} --line (",
     f"tree {T} --name (", f"events {T} --line (", f"events {T} --name (",
+    f"events {T} --stat hlo_op --stat hlo_op",
     f"planes {T} --device re:(", f"{T} --device xpu", f"{T} --device gpu:", f"{T} --device gpu:a",
     f"{T} --device gpu:0,", f"{T} --device gpu:-1", f"{T} --device gpu:99999999999999999999",
     f"{T} --trim most", f"{T} --trim percent:", f"{T} --trim percent:50", f"{T} --trim percent:-1",
@@ -65,7 +68,8 @@ NO_INPUT = ["missing.xplane.pb", "nothing", "kernels good.xplane.pb missing.xpla
 BAD_TRACE = [name for name in FILES if not name.startswith(("good", "log", "nothing"))] + [
     "continuous", f"{T} --device gpu:9", f"{T} --device tpu", f"{T} --device cpu",
     f"{T} --device re:zzz", f"planes {T} --device tpu", f"events {T} --device tpu",
-    f"events {T} --name zzz", f"kernels {T} empty.xplane.pb", "-"]
+    f"events {T} --name zzz", f"events {T} --stat hlo_opp",
+    f"events {T} --stat zzzz", f"tree {T} --name zzz", f"kernels {T} empty.xplane.pb", "-"]
 CANNOT_WRITE = [f"{T} -o absent/x", f"events {T} -o absent/x", f"{T} -o nothing",
                 f"{T} -o /dev/full", "report --json-schema -o absent/x",
                 f"compare {T} missing.xplane.pb -o absent/x"]

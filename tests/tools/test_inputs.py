@@ -1,10 +1,11 @@
 """Every way to give a trace: files, gzip, pipes, directories, several at once."""
 import gzip
 import shutil
+import subprocess
 import unittest
 
-from harness import EndToEndTest, TESTDATA, run
-from xspace import Plane, gpu, space
+from harness import BINARY, TESTDATA, TIMEOUT_S, EndToEndTest, environment, run
+from xspace import Plane, data, gpu, space
 
 RUNS = "log/plugins/profile"
 
@@ -73,6 +74,45 @@ class OneFile(EndToEndTest):
                 self.assertEqual(run("events", *words, cwd=self.at).out, want.out)
 
 
+class EndlessPipes(EndToEndTest):
+    """What cannot become a trace is refused as it comes: the pipe has no end."""
+
+    def check(self, shell, reason):
+        with self.subTest(shell):
+            done = subprocess.run(["bash", "-c", f'{shell} | "$0" -', BINARY], cwd=self.at,
+                                  capture_output=True, timeout=TIMEOUT_S,
+                                  env=environment(TMPDIR=str(self.at)))
+            message = done.stderr.decode()
+            self.assertEqual((done.returncode, done.stdout), (65, b""), message)
+            self.assertIn(f"standard input: {reason}", message)
+
+    def test_they_are_refused_at_once(self):
+        good = space(gpu(0))
+        self.write("good", good)
+        self.write("good.gz", gzip.compress(good))
+        text = "not an XPlane trace: it looks like text"
+        self.check("cat /dev/zero", "damaged trace: a field number of 0 (byte 0)")
+        self.check("yes", text)
+        self.check("yes 'a line of a log'", text)
+        self.check("""yes '{"traceEvents": ['""", "not an XPlane trace: it looks like a Kineto")
+        self.check("cat good /dev/zero", f"damaged trace: a field number of 0 (byte {len(good)})")
+        self.check("{ cat good; yes ' '; }", "damaged trace")
+        self.check("{ cat good; yes; }", "damaged trace")
+        self.check("yes | gzip -1", text)
+        self.check(r"{ printf '\n\xff\xff\xff\xff\xff\xff\x0f'; cat /dev/zero; }",
+                   "not an XPlane trace: a length of")
+        self.assertEqual(sorted(path.name for path in self.at.iterdir()), ["good", "good.gz"])
+
+    def test_a_long_trace_on_a_pipe_is_read(self):
+        """Longer than the pieces that it comes in, plain and gzip."""
+        long = space(*(gpu(at, runs=5000) for at in range(3)), hostnames=["h"])
+        self.assertGreater(len(long), 3 << 18)
+        want = self.run_json(self.write("long.xplane.pb", long))
+        for content in (long, gzip.compress(long, 1), gzip.compress(long, 0)):
+            got = self.run_json("-", stdin=content)
+            self.assertEqual(without_inputs(got), without_inputs(want))
+
+
 class Directories(EndToEndTest):
     def setUp(self):
         super().setUp()
@@ -138,11 +178,55 @@ class Directories(EndToEndTest):
         self.assertEqual((done.code, done.out), (66, b""))
         self.assertRegex(done.message, r"\Axplane-time: bare: no .xplane.pb")
 
-    def test_one_damaged_host_fails_the_whole(self):
-        self.write(f"{RUNS}/2026_01_02_10_00_00/two.xplane.pb", self.host("two", 2)[:-4])
-        done = run("log", cwd=self.at)
-        self.assertEqual((done.code, done.out), (65, b""))
+    def damaged_hosts(self):
+        """Empty, cut, no gzip to the end, and with damage that only its events show."""
+        late = gpu(1, runs=2)
+        late.lines[0].events.append(data(4, b"\x08"))
+        whole = self.host("two", 2)
+        return {"empty": b"", "cut": whole[:-4], "gzip": gzip.compress(whole)[:-9],
+                "text": b"no trace", "late": space(late, hostnames=["two"])}
+
+    def test_a_damaged_host_is_left_out_and_named(self):
+        path = f"{RUNS}/2026_01_02_10_00_00/two.xplane.pb"
+        for name, content in self.damaged_hosts().items():
+            self.write(path, content)
+            for command in ("report", "functions", "kernels", "planes", "tree", "events"):
+                for form in ("json", "csv", "table"):
+                    with self.subTest(name, command=command, form=form):
+                        done = run(command, "log", "--format", form, cwd=self.at)
+                        self.assertEqual(done.code, 0, done.message)
+                        self.assertRegex(done.message, r"\Axplane-time: 1 x a file of a run is "
+                                         r"damaged and was left out[^\n]*two.xplane.pb: [^\n]+\n\Z")
+                        if form == "json" and (command, name) != ("events", "late"):
+                            self.check_only_host_one(done.json, command)
+
+    def check_only_host_one(self, document, command):
+        rows = document.get(command, document.get("functions"))
+        self.assertEqual({row["host"] for row in rows}, {"one"})
+        if command != "events":
+            codes = [row["code"] for row in document["diagnostics"]]
+            self.assertEqual(codes, ["host_left_out"])
+
+    def test_damage_in_lines_that_are_nested_leaves_a_host_out(self):
+        self.write(f"{RUNS}/2026_01_02_10_00_00/two.xplane.pb", self.damaged_hosts()["late"])
+        done = run("tree", "log", "--line", ".", "--format", "json", cwd=self.at)
+        self.assertEqual({row["host"] for row in done.json["tree"]}, {"one"}, done.message)
         self.assertIn("two.xplane.pb", done.message)
+
+    def test_where_all_hosts_are_damaged_nothing_is_read(self):
+        for content in self.damaged_hosts().values():
+            for host in ("one", "two"):
+                self.write(f"{RUNS}/2026_01_02_10_00_00/{host}.xplane.pb", content + bytes(0))
+            done = run("log", cwd=self.at)
+            self.assertEqual((done.code, done.out), (65, b""))
+            self.assertIn("one.xplane.pb", done.message)
+
+    def test_decisions_are_not_made_on_a_part_of_a_run(self):
+        for content in self.damaged_hosts().values():
+            self.write(f"{RUNS}/2026_01_02_10_00_00/two.xplane.pb", content)
+            done = run("compare", "log", f"{RUNS}/2025_12_31_23_59_59", cwd=self.at)
+            self.assertEqual((done.code, done.out), (65, b""), done.message)
+            self.assertIn("two.xplane.pb", done.message)
 
 
 class SuspectOnOneDevice(EndToEndTest):

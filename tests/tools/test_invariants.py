@@ -13,7 +13,7 @@ COMMANDS = {
     "report": [()], "planes": [(), ("--stats",)], "kernels": [()], "tree": [(), ("--line", ".")],
     "functions": [(), ("--samples",), ("--by-id",)],
     "events": [("--max-events", "300"), ("--max-events", "300", "--stat", "hlo_module", "--stat",
-                                         "program_id", "--stat", "occupancy_pct")],
+                                         "program_id")],
 }
 EXECUTE = [(command, *options) for command, all_options in COMMANDS.items()
            for options in all_options]
@@ -55,7 +55,8 @@ class Traces(EndToEndTest):
         done = in_parallel(lambda arguments: run(*arguments), work)
         for arguments, one in zip(work, done):
             what = " ".join(str(getattr(word, "name", word)) for word in arguments)
-            if one.code == 65 and "nothing to show" in one.message:
+            if one.code == 65 and ("nothing to show" in one.message
+                                   or "no event has a stat" in one.message):
                 continue
             self.assertEqual(one.code, 0, f"{what}: {one.message}")
             yield what, arguments, one.json

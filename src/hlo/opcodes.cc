@@ -1,0 +1,65 @@
+#include "hlo/opcodes.h"
+
+#include <span>
+
+#include "hlo/hlo_module.h"
+
+namespace xplane_time {
+namespace {
+
+bool IsNumber(const StatValue& value) {
+  return value.type == StatType::kInt64 || value.type == StatType::kUint64;
+}
+
+std::string_view NameOf(const Plane& plane, const Stat& stat) {
+  const uint32_t at = plane.stat_metadata.Find(stat.metadata_id);
+  return at == kNoMetadata ? std::string_view() : plane.stat_metadata.entries[at].name;
+}
+
+}  // namespace
+
+void HloOpcodes::FindPrograms() {
+  is_searched_ = true;
+  for (const Plane& other : trace_.planes) {
+    const bool same_host = other.file == plane_.file && other.host == plane_.host;
+    if (same_host && other.name == "/host:metadata") AddPlane(other);
+  }
+}
+
+// A program's id is its key, but on a CPU, where a stat has it.
+void HloOpcodes::AddPlane(const Plane& metadata) {
+  const std::span<const Stat> all(metadata.metadata_stats);
+  for (const EventMetadata& entry : metadata.event_metadata.entries) {
+    auto id = static_cast<uint64_t>(entry.id);
+    std::string_view hlo_proto;
+    for (const Stat& stat : all.subspan(entry.first_stat, entry.stat_count)) {
+      const std::string_view name = NameOf(metadata, stat);
+      if (name == "program_id" && IsNumber(stat.value)) id = stat.value.bits;
+      if (name == "Hlo Proto" && stat.value.type == StatType::kBytes) hlo_proto = stat.value.text;
+    }
+    if (hlo_proto.empty()) continue;
+    const auto [found, inserted] = programs_.try_emplace(id, Program{hlo_proto, false, {}});
+    if (!inserted && found->second.hlo_proto != hlo_proto) found->second.hlo_proto = {};
+  }
+}
+
+void HloOpcodes::Read(Program* program) {
+  program->is_read = true;
+  const bool sound = VisitInstructions(program->hlo_proto, [&](const HloInstruction& found) {
+    program->opcodes.try_emplace({found.name.data(), found.name.size()}, found.opcode);
+  });
+  if (!sound) program->opcodes.clear();
+}
+
+std::string_view HloOpcodes::Of(const StatValue& program_id, std::string_view hlo_op) {
+  if (hlo_op.empty() || !IsNumber(program_id)) return {};
+  if (!is_searched_) FindPrograms();
+  const auto program = programs_.find(program_id.bits);
+  if (program == programs_.end()) return {};
+  if (!program->second.is_read) Read(&program->second);
+  const auto& opcodes = program->second.opcodes;
+  const auto found = opcodes.find(absl::string_view(hlo_op.data(), hlo_op.size()));
+  return found == opcodes.end() ? std::string_view() : found->second;
+}
+
+}  // namespace xplane_time

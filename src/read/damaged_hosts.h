@@ -1,0 +1,44 @@
+// Files of a run that show their damage only when their events are read.
+//
+//   DamagedHosts damaged(trace);
+//   if (absl::Status status = VisitEvents(...); !status.ok()) {
+//     if (status = damaged.LeaveOut(file, status); !status.ok()) return status;
+//   }
+//   ...                                  // drop what is of files that damaged.Has()
+//   damaged.Note(&diagnostics);
+//
+// Not thread-safe.
+#ifndef XPLANE_TIME_SRC_READ_DAMAGED_HOSTS_H_
+#define XPLANE_TIME_SRC_READ_DAMAGED_HOSTS_H_
+
+#include <cstdint>
+#include <map>
+
+#include "absl/status/status.h"
+#include "xplane_time/diagnostics.h"
+#include "xplane_time/trace.h"
+
+namespace xplane_time {
+
+class DamagedHosts {
+ public:
+  // `trace` must outlive it.
+  explicit DamagedHosts(const Trace& trace) : trace_(trace) {}
+
+  // `damage`, where the file cannot be left out: all of its run are damaged, it is the only
+  // one, or the trace was opened without leave_out_damaged_hosts.
+  absl::Status LeaveOut(uint32_t file, const absl::Status& damage);
+  bool Has(uint32_t file) const { return damage_.contains(file); }
+  bool any() const { return !damage_.empty(); }
+  // The damage of the first file that was left out.
+  absl::Status First() const { return any() ? damage_.begin()->second : absl::OkStatus(); }
+  void Note(Diagnostics* diagnostics) const;
+
+ private:
+  const Trace& trace_;
+  std::map<uint32_t, absl::Status> damage_;  // by file
+};
+
+}  // namespace xplane_time
+
+#endif  // XPLANE_TIME_SRC_READ_DAMAGED_HOSTS_H_
