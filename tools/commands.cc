@@ -44,6 +44,19 @@ int Fail(const absl::Status& status, int exit_code) {
   return exit_code;
 }
 
+// What changes a number, or which rows there are, beside the trace itself.
+std::vector<GivenOption> Given(const Options& options) {
+  std::vector<GivenOption> given = GivenOptions(options.report);
+  if (!options.line.empty()) given.push_back({"line", options.line});
+  if (!options.name.empty()) given.push_back({"name", options.name});
+  if (options.depth != 0) given.push_back({"depth", int64_t{options.depth}});
+  if (!options.output.sort.empty()) given.push_back({"sort", options.output.sort});
+  if (const auto top = options.output.top; top.has_value()) {
+    given.push_back({"top", static_cast<int64_t>(*top)});
+  }
+  return given;
+}
+
 // A mistyped command reads as the trace of `report`.
 bool MayBeACommand(const Options& options) {
   return options.command == Command::kReport &&
@@ -147,6 +160,7 @@ int RunCommand(Options options) {
     if (const int refused = CheckOutput(path); refused != 0) return refused;
   }
   AdaptToTerminal(options, &options.output);
+  options.output.given = Given(options);
   if (options.command == Command::kTune) return RunTune(options);
   if (options.command == Command::kPower) return RunPower(options);
   const auto filters = Filters::Compile(options.report);  // a bad one needs no reading

@@ -110,8 +110,6 @@ class NarrowFormatter : public CLI::Formatter {
   }
 };
 
-bool Decides(Command command) { return command == Command::kCompare || command == Command::kPick; }
-
 void AddTraces(Command command, CLI::App* app, Options* o) {
   if (command == Command::kCompare) return AddCompareInputs(app, o);
   app->add_option(
@@ -264,8 +262,8 @@ void BuildApp(CLI::App* app, Options* options, Texts* texts) {
     AddTraces(info.command, sub, options);
     AddTraceOptions(sub, options, texts);
     if (Times(info.command)) {
-      AddFilters(sub, options, texts);
-      AddTiming(sub, options, texts);
+      AddFilters(info.command, sub, options, texts);
+      AddTiming(info.command, sub, options, texts);
       if (!Decides(info.command)) AddSort(sub, options);
       AddUnit(sub, texts);
     }
@@ -341,6 +339,10 @@ std::string Convert(const Texts& t, Options* o) {
     const auto within = NameFilter::Compile("--within", t.within);
     if (!within.ok()) return std::string(within.status().message());
     o->report.function = t.within;
+  }
+  if (o->command == Command::kEvents && o->output.top.value_or(0) > 0) {  // both limits hold
+    const uint64_t top = *o->output.top;
+    o->report.max_events = std::min(o->report.max_events.value_or(top), top);
   }
   if (o->samples && o->by_id) return "--samples and --by-id exclude each other";
   o->report.samples = o->samples;
@@ -448,6 +450,9 @@ Parsed ParseCommandLine(int argc, char** argv) {
   if (parsed.error.empty()) parsed.error = ConvertColumns(texts, app, &options);
   if (parsed.error.empty()) {
     parsed.error = ConvertCompat(*app.get_subcommands()[0], texts, &options);
+  }
+  if (parsed.error.empty()) {
+    parsed.error = IgnoredOption(*app.get_subcommands()[0], options);
   }
   if (parsed.error.empty()) {
     parsed.options = std::move(options);

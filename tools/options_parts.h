@@ -114,8 +114,12 @@ inline void AddFormatAndOutput(CLI::App* app, const std::vector<std::string>& fo
 
 // options_trace.cc: what all commands that read traces have.
 void AddTraceOptions(CLI::App* app, Options* o, Texts* t);
-void AddFilters(CLI::App* app, Options* o, Texts* t);
-void AddTiming(CLI::App* app, Options* o, Texts* t);
+void AddFilters(Command command, CLI::App* app, Options* o, Texts* t);
+void AddTiming(Command command, CLI::App* app, Options* o, Texts* t);
+// Compare and pick.
+bool Decides(Command command);
+// An error message where an option was given that would be ignored beside the others.
+std::string IgnoredOption(const CLI::App& command, const Options& o);
 
 // options_shares.cc: an error message where one is no share; empty ones stay as they are.
 struct NamedShare {

@@ -11,6 +11,7 @@ add_library(xplane_time_compare STATIC
   compare/measurements_from_result.cc
   compare/measurements_from_tuning.cc
   compare/mismatch.cc
+  compare/option_facts.cc
   compare/pick.cc
   compare/pick_units.cc
   compare/series.cc

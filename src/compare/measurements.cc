@@ -141,6 +141,11 @@ std::optional<std::string> FolderNote(const std::string& path) {
 absl::StatusOr<std::vector<Measurements>> ReadOne(const std::string& path,
                                                   const MeasureOptions& options) {
   if (compare::LooksLikeJson(Beginning(path))) {
+    if (!options.find.run.empty() || options.read.reader != Reader::kWire) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(path, ": ", options.find.run.empty() ? "--reader" : "--run",
+                       " is for traces, and this is JSON; leave it out"));
+    }
     const auto content = WholeFile(path);
     if (!content.ok()) return content.status();
     return compare::FromJson(path, *content, options);

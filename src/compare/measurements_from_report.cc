@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "compare/inputs.h"
+#include "compare/option_facts.h"
 #include "compare/slowest.h"
 
 namespace xplane_time::compare {
@@ -92,10 +93,14 @@ absl::StatusOr<Measurements> FromTrace(const std::string& path, const MeasureOpt
   if (!trace.ok()) return trace.status();
   ReportOptions wanted = options.report;
   wanted.samples = true;
+  // Of series, which know how many runs they leave out.
+  wanted.skip_runs = 0;
+  wanted.trim = {};
   const auto report = BuildReport(*trace, wanted, diagnostics);
   if (!report.ok()) return report.status();
   Measurements out;
   out.source = path;
+  out.options = OptionFacts(options.report);
   AddFacts(*trace, *report, &out);
   std::vector<std::string> notes;
   out.series =

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "compare/json_inputs.h"
+#include "compare/option_facts.h"
 #include "compare/slowest.h"
 
 namespace xplane_time::compare {
@@ -99,13 +100,12 @@ UncertainFunctions FindUncertain(const Json& document, const DeviceLabels& label
 }  // namespace
 
 absl::StatusOr<std::vector<Measurements>> FromResult(const std::string& path, const Json& document,
-                                                     const MeasureOptions& options) {
+                                                     const MeasureOptions& asked) {
+  MeasureOptions options = asked;
+  const auto facts = OptionFacts(path, document, &options.report);
+  if (!facts.ok()) return facts.status();
   const auto filters = Filters::Compile(options.report);
   if (!filters.ok()) return filters.status();
-  if (filters->any_op()) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        path, ": --kernel and --scope need a trace; this is a result, in which runs are whole"));
-  }
   const auto samples = document.find("samples");
   if (samples == document.end() || !samples->is_array() || samples->empty()) {
     return absl::FailedPreconditionError(
@@ -115,7 +115,7 @@ absl::StatusOr<std::vector<Measurements>> FromResult(const std::string& path, co
   for (size_t i = 0; i < samples->size(); ++i) {
     auto row = ReadSample(path, i, (*samples)[i]);
     if (!row.ok()) return row.status();
-    // The pattern of this command counts, not that of the one that wrote the file.
+    // The pattern of this command counts before that of the one that wrote the file.
     row->variant_id = filters->id.Capture(row->function);
     captures[CaptureOf(document, row->device.input)].push_back(*std::move(row));
   }
@@ -123,6 +123,7 @@ absl::StatusOr<std::vector<Measurements>> FromResult(const std::string& path, co
   for (const auto& [capture, rows] : captures) {
     Measurements& one = out.emplace_back();
     one.source = captures.size() == 1 ? path : absl::StrCat(path, " #", capture + 1);
+    one.options = *facts;
     AddFacts(document, &one);
     const DeviceLabels labels(rows);
     std::vector<std::string> notes;
