@@ -6,7 +6,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "file_conflicts.h"
+#include "near_names.h"
 #include "output/schema.h"
 #include "output/text.h"
 #include "terminal.h"
@@ -137,9 +139,13 @@ absl::StatusOr<Report> MakeReport(const Options& options, const Opened& opened) 
 absl::StatusOr<Opened> OpenInputs(const Options& options) {
   auto inputs = FindInputs(options.traces, options.find);
   if (absl::IsNotFound(inputs.status()) && MayBeACommand(options)) {
-    return absl::NotFoundError(absl::StrCat(inputs.status().message(),
-                                            "; if a command is meant: report, planes, functions, "
-                                            "kernels, tree, events, compare, pick, tune or power"));
+    const std::vector<std::string> commands = CommandNames(),
+                                   near = NearNames(options.traces[0], commands, 1);
+    return absl::NotFoundError(
+        near.empty()
+            ? absl::StrCat(inputs.status().message(),
+                           "; if a command is meant: ", absl::StrJoin(commands, ", "))
+            : absl::StrCat(inputs.status().message(), "; did you mean the command ", near[0], "?"));
   }
   if (!inputs.ok()) return inputs.status();
   Diagnostics diagnostics;

@@ -8,7 +8,9 @@
 #include <functional>
 #include <initializer_list>
 #include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -118,6 +120,11 @@ void AddFilters(Command command, CLI::App* app, Options* o, Texts* t);
 void AddTiming(Command command, CLI::App* app, Options* o, Texts* t);
 // Compare and pick.
 bool Decides(Command command);
+// options_unknown.cc: "; did you mean --trim?", or nothing; `before`: "--". After a line with
+// unknown arguments: of the first of which something is known.
+std::string DidYouMean(std::string_view given, std::span<const std::string> known,
+                       std::string_view before = "");
+std::string AboutUnknown(const CLI::App& app);
 // An error message where an option was given that would be ignored beside the others.
 std::string IgnoredOption(const CLI::App& command, const Options& o);
 

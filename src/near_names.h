@@ -1,0 +1,21 @@
+// Names near a misspelt one, for error messages.
+//
+//   NearNames("hlo_opp", {"hlo_op", "run_id"})   // {"hlo_op"}
+#ifndef XPLANE_TIME_SRC_NEAR_NAMES_H_
+#define XPLANE_TIME_SRC_NEAR_NAMES_H_
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace xplane_time {
+
+// At most `most` of `known`, the nearest first: those that a few changed, added, dropped or
+// swapped letters turn into `name`, whatever their case. Empty: none is near.
+std::vector<std::string> NearNames(std::string_view name, std::span<const std::string> known,
+                                   size_t most = 3);
+
+}  // namespace xplane_time
+
+#endif  // XPLANE_TIME_SRC_NEAR_NAMES_H_
