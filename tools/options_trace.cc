@@ -104,7 +104,7 @@ namespace {
 
 struct Rule {
   bool applies;
-  std::initializer_list<const char*> ignored;
+  std::vector<const char*> ignored;
   const char* reason;
 };
 

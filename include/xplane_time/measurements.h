@@ -57,6 +57,12 @@ struct Fact {
   friend bool operator==(const Fact&, const Fact&) = default;
 };
 
+// A kernel's own time in a run of its function, over all devices and all runs.
+struct KernelTime {
+  std::string function, kernel;
+  double run_ps = 0;
+};
+
 struct Measurements {
   std::string source;              // the path
   std::vector<Fact> facts;         // a fact that is missing is unknown
@@ -64,6 +70,7 @@ struct Measurements {
   std::vector<Fact> labels;        // worth telling where they differ, no obstacle: host names
   std::vector<Series> series;
   std::vector<std::string> notes;
+  std::vector<KernelTime> kernels = {};  // of traces and whole reports; else empty
 };
 
 enum class BenchmarkTime : uint8_t { kReal, kCpu };

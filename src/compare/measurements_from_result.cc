@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "compare/json_inputs.h"
+#include "compare/kernel_changes.h"
 #include "compare/option_facts.h"
 #include "compare/slowest.h"
 
@@ -97,6 +98,30 @@ UncertainFunctions FindUncertain(const Json& document, const DeviceLabels& label
   return uncertain;
 }
 
+// Rows of one capture, where none were cut off.
+std::vector<KernelTime> FindKernels(const Json& document, uint32_t capture,
+                                    const Filters& filters) {
+  KernelTimes kernels;
+  const auto options = document.find("options");
+  if (options != document.end() && options->contains("top")) return {};
+  for (const char* section : {"functions", "kernels"}) {
+    const auto rows = document.find(section);
+    if (rows == document.end() || !rows->is_array()) return {};
+    for (const Json& row : *rows) {
+      const auto function = row.is_object() ? TextOf(row, "function") : std::nullopt;
+      if (!function.has_value() || !filters.WantsFunction(*function)) continue;
+      const auto input = static_cast<uint32_t>(WholeOf(row, "input").value_or(0));
+      if (CaptureOf(document, input) != capture) continue;
+      const auto kernel = TextOf(row, "kernel");
+      const auto runs = WholeOf(row, "runs"), self_ps = WholeOf(row, "self_ps"),
+                 time_ps = self_ps.has_value() ? self_ps : WholeOf(row, "total_ps");
+      if (runs.value_or(0) > 0) kernels.AddRuns(*function, static_cast<uint64_t>(*runs));
+      if (kernel.has_value() && time_ps.has_value()) kernels.Add(*function, *kernel, *time_ps);
+    }
+  }
+  return kernels.Take();
+}
+
 }  // namespace
 
 absl::StatusOr<std::vector<Measurements>> FromResult(const std::string& path, const Json& document,
@@ -129,6 +154,7 @@ absl::StatusOr<std::vector<Measurements>> FromResult(const std::string& path, co
     std::vector<std::string> notes;
     one.series =
         SeriesFromSamples(rows, FindUncertain(document, labels), *filters, options, &notes);
+    one.kernels = FindKernels(document, capture, *filters);
     if (options.slowest_device) one.series = SlowestDevice(one.series, &notes);
     for (std::string& note : notes) one.notes.push_back(absl::StrCat(one.source, ": ", note));
   }

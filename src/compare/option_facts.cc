@@ -1,6 +1,7 @@
 #include "compare/option_facts.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <map>
 #include <optional>
 #include <utility>
