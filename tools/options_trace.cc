@@ -127,6 +127,11 @@ std::string IgnoredOption(const CLI::App& command, const Options& o) {
       {functions && o.samples && !json && o.report.trim.policy == Trim::Policy::kKeepAll,
        {"--metric"},
        "means nothing with --samples, whose rows have all three; --trim would look at it"},
+      {!Decides(o.command) && o.output.format == output::Format::kCsv && !o.by_id &&
+           o.report.trim.policy == Trim::Policy::kKeepAll && o.output.sort.empty() &&
+           !o.output.top.has_value(),
+       {"--metric"},
+       "changes nothing in CSV, which has all three; --sort, --top and --trim would look at it"},
       {o.command == Command::kReport && !json,
        {"--samples"},
        "is for --format json; xplane-time functions --samples shows runs as a table or CSV"},

@@ -55,16 +55,6 @@ struct ToRowJson {
 };
 constexpr ToRowJson kRowJson;
 
-void AddOptions(const Options& options, Document* document) {
-  if (options.empty()) return;
-  Json given = Json::object();
-  for (const GivenOption& option : options) {
-    const auto* text = std::get_if<std::string>(&option.value);
-    given[option.name] = text != nullptr ? Json(ValidUtf8(*text)) : Json(std::get<1>(option.value));
-  }
-  document->Member("options", given);
-}
-
 Document Begin(std::string_view schema, const Report& report, const Options& options) {
   Document document(schema);
   document.Section("inputs", report.inputs, kRowJson);

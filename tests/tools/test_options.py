@@ -43,6 +43,10 @@ class Refused(EndToEndTest):
             self.refused(*samples, "--format", form, "--metric", "span", names=("--metric",))
             self.refused("report", VARIANTS, "--samples", "--format", form,
                          names=("functions --samples",))
+        for command in ("report", "functions"):
+            self.refused(command, VARIANTS, "--metric", "span", "--format", "csv",
+                         names=("--metric",))
+            self.run_ok(command, VARIANTS, "--metric", "span", "--format", "csv", "--top", "2")
         for option in ("--function", "--exclude", "--kernel", "--scope", "--prefix"):
             self.refused("tree", VARIANTS, "--line", "x", option, "a", names=(option, "--line"))
         self.refused("tree", VARIANTS, "--line", "x", "--clock", "profile")
@@ -132,6 +136,10 @@ class Recorded(EndToEndTest):
                     continue
                 schema = json.loads(self.run_ok(command, "--json-schema").text)
                 jsonschema.Draft202012Validator(schema).validate(report)
+
+    def test_the_numbers_of_another_tool_record_them_too(self):
+        asked = ("--compat", "tune-jax", "--device", "CPU")
+        self.assertEqual(self.run_json(VARIANTS, *asked)["options"], {"device": "CPU"})
 
     def test_nothing_is_added_where_all_are_the_default(self):
         for command in self.GIVEN:
