@@ -4,6 +4,20 @@
 #include "output/decisions.h"
 
 namespace xplane_time::tools {
+namespace {
+
+bool AnyCpuTime(const MeasurementSet& base, const MeasurementSet& head) {
+  for (const MeasurementSet* side : {&base, &head}) {
+    for (const Measurements& capture : side->captures) {
+      for (const Series& series : capture.series) {
+        if (series.metric == "cpu_time") return true;
+      }
+    }
+  }
+  return false;
+}
+
+}  // namespace
 
 int RunCompare(const Options& options) {
   MeasureOptions measure;
@@ -16,6 +30,10 @@ int RunCompare(const Options& options) {
   if (!base.ok()) return Fail(base.status());
   auto head = ReadMeasurements(options.decide.head, measure);
   if (!head.ok()) return Fail(head.status());
+  if (options.decide.benchmark_time == BenchmarkTime::kCpu && !AnyCpuTime(*base, *head)) {
+    return Fail(absl::InvalidArgumentError(
+        "--benchmark-time cpu is for Google Benchmark's JSON, and none is given"));
+  }
   auto comparison = Compare(base->captures, head->captures, options.decide.compare);
   if (!comparison.ok()) return Fail(comparison.status());
   for (const MeasurementSet* side : {&*base, &*head}) {

@@ -6,7 +6,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "file_conflicts.h"
+#include "near_names.h"
 #include "output/schema.h"
 #include "output/text.h"
 #include "terminal.h"
@@ -42,6 +44,19 @@ int Fail(const absl::Status& status, int exit_code) {
   const std::string message(status.message());
   std::fprintf(stderr, "xplane-time: %s\n", output::Printable(message).c_str());
   return exit_code;
+}
+
+// What changes a number, or which rows there are, beside the trace itself.
+std::vector<GivenOption> Given(const Options& options) {
+  std::vector<GivenOption> given = GivenOptions(options.report);
+  if (!options.line.empty()) given.push_back({"line", options.line});
+  if (!options.name.empty()) given.push_back({"name", options.name});
+  if (options.depth != 0) given.push_back({"depth", int64_t{options.depth}});
+  if (!options.output.sort.empty()) given.push_back({"sort", options.output.sort});
+  if (const auto top = options.output.top; top.has_value()) {
+    given.push_back({"top", static_cast<int64_t>(*top)});
+  }
+  return given;
 }
 
 // A mistyped command reads as the trace of `report`.
@@ -137,9 +152,13 @@ absl::StatusOr<Report> MakeReport(const Options& options, const Opened& opened) 
 absl::StatusOr<Opened> OpenInputs(const Options& options) {
   auto inputs = FindInputs(options.traces, options.find);
   if (absl::IsNotFound(inputs.status()) && MayBeACommand(options)) {
-    return absl::NotFoundError(absl::StrCat(inputs.status().message(),
-                                            "; if a command is meant: report, planes, functions, "
-                                            "kernels, tree, events, compare, pick, tune or power"));
+    const std::vector<std::string> commands = CommandNames(),
+                                   near = NearNames(options.traces[0], commands, 1);
+    return absl::NotFoundError(
+        near.empty()
+            ? absl::StrCat(inputs.status().message(),
+                           "; if a command is meant: ", absl::StrJoin(commands, ", "))
+            : absl::StrCat(inputs.status().message(), "; did you mean the command ", near[0], "?"));
   }
   if (!inputs.ok()) return inputs.status();
   Diagnostics diagnostics;
@@ -162,6 +181,7 @@ int RunCommand(Options options) {
     if (const int refused = CheckOutput(path); refused != 0) return refused;
   }
   AdaptToTerminal(options, &options.output);
+  options.output.given = Given(options);
   if (options.command == Command::kTune) return RunTune(options);
   if (options.command == Command::kPower) return RunPower(options);
   const auto filters = Filters::Compile(options.report);  // a bad one needs no reading

@@ -110,8 +110,6 @@ class NarrowFormatter : public CLI::Formatter {
   }
 };
 
-bool Decides(Command command) { return command == Command::kCompare || command == Command::kPick; }
-
 void AddTraces(Command command, CLI::App* app, Options* o) {
   if (command == Command::kCompare) return AddCompareInputs(app, o);
   app->add_option(
@@ -242,7 +240,7 @@ void BuildApp(CLI::App* app, Options* options, Texts* texts) {
   app->formatter(std::make_shared<NarrowFormatter>());
   app->description("Kernel and function times from XPlane traces (.xplane.pb).");
   app->footer(
-      "TRACE without a command means report. Every command: xplane-time COMMAND --help.\n"
+      "TRACE without a command means report. Every command: xplane-time help COMMAND.\n"
       "Exit codes: 0 done; decisions: 10 slower, 11 cannot tell, 12 too little data,\n"
       "20 everything failed, 21 wrong result; 64 usage, 65 bad or unusable trace, 66 no\n"
       "such input, 69 no harness, 70 our own bug, 73 cannot write output, 74 I/O error,\n"
@@ -264,8 +262,8 @@ void BuildApp(CLI::App* app, Options* options, Texts* texts) {
     AddTraces(info.command, sub, options);
     AddTraceOptions(sub, options, texts);
     if (Times(info.command)) {
-      AddFilters(sub, options, texts);
-      AddTiming(sub, options, texts);
+      AddFilters(info.command, sub, options, texts);
+      AddTiming(info.command, sub, options, texts);
       if (!Decides(info.command)) AddSort(sub, options);
       AddUnit(sub, texts);
     }
@@ -342,6 +340,10 @@ std::string Convert(const Texts& t, Options* o) {
     if (!within.ok()) return std::string(within.status().message());
     o->report.function = t.within;
   }
+  if (o->command == Command::kEvents && o->output.top.value_or(0) > 0) {  // both limits hold
+    const uint64_t top = *o->output.top;
+    o->report.max_events = std::min(o->report.max_events.value_or(top), top);
+  }
   if (o->samples && o->by_id) return "--samples and --by-id exclude each other";
   o->report.samples = o->samples;
   o->report.by_variant = o->by_id;
@@ -372,6 +374,7 @@ bool TakeCommand(std::vector<std::string>* arguments, Options* options) {
 std::string ParseError(const CLI::App& app, const CLI::ParseError& error, const Options& options) {
   const bool is_extra = error.get_exit_code() == static_cast<int>(CLI::ExitCodes::ExtrasError);
   std::string text = error.what();
+  if (is_extra) text += AboutUnknown(app);
   if (is_extra && app.got_subcommand("tune") && options.tune.harness.empty()) {
     text += "; the harness and its arguments come after --";
   }
@@ -386,20 +389,46 @@ std::string ParseError(const CLI::App& app, const CLI::ParseError& error, const 
   return text;
 }
 
+bool IsCommand(const std::string& name) {
+  return std::any_of(kCommands.begin(), kCommands.end(),
+                     [&](const CommandInfo& info) { return name == info.name; });
+}
+
+// "xplane-time help power run" means "xplane-time power run --help". False: no such command.
+bool TakeHelp(std::vector<std::string>* arguments) {
+  if (arguments->empty() || arguments->front() != "help") return true;
+  arguments->erase(arguments->begin());
+  const bool general = arguments->empty() || arguments->front() == "help" ||
+                       arguments->front() == "--help" || arguments->front() == "-h";
+  if (general) *arguments = {"--help"};
+  if (general) return true;
+  arguments->push_back("--help");
+  return IsCommand(arguments->front());
+}
+
+std::string UnknownCommand(const std::string& name) {
+  const std::vector<std::string> names = CommandNames();
+  return absl::StrCat("help ", name, ": no such command", DidYouMean(name, names), "; there are ",
+                      CLI::detail::join(names, ", "));
+}
+
 // "xplane-time TRACE ..." means "xplane-time report TRACE ...".
 std::vector<std::string> WithCommand(int argc, char** argv) {
   std::vector<std::string> arguments(argv + 1, argv + argc);
   const bool top_level = arguments.empty() || arguments[0] == "--help" || arguments[0] == "-h" ||
                          arguments[0] == "--version";
-  const bool named = !arguments.empty() &&
-                     std::any_of(kCommands.begin(), kCommands.end(), [&](const CommandInfo& info) {
-                       return arguments[0] == info.name;
-                     });
-  if (!top_level && !named) arguments.insert(arguments.begin(), "report");
+  if (!top_level && arguments[0] != "help" && !IsCommand(arguments[0]))
+    arguments.insert(arguments.begin(), "report");
   return arguments;
 }
 
 }  // namespace
+
+std::vector<std::string> CommandNames() {
+  std::vector<std::string> names;
+  for (const CommandInfo& info : kCommands) names.emplace_back(info.name);
+  return names;
+}
 
 std::string_view CommandName(Command command) {
   return kCommands[static_cast<size_t>(command)].name;
@@ -416,6 +445,11 @@ Parsed ParseCommandLine(int argc, char** argv) {
   if (arguments.empty()) {
     parsed.error =
         "no TRACE given. Usage: xplane-time [COMMAND] TRACE... [OPTIONS]; see xplane-time --help";
+    parsed.exit_code = 64;
+    return parsed;
+  }
+  if (!TakeHelp(&arguments)) {
+    parsed.error = UnknownCommand(arguments[0]);
     parsed.exit_code = 64;
     return parsed;
   }
@@ -448,6 +482,9 @@ Parsed ParseCommandLine(int argc, char** argv) {
   if (parsed.error.empty()) parsed.error = ConvertColumns(texts, app, &options);
   if (parsed.error.empty()) {
     parsed.error = ConvertCompat(*app.get_subcommands()[0], texts, &options);
+  }
+  if (parsed.error.empty()) {
+    parsed.error = IgnoredOption(*app.get_subcommands()[0], options);
   }
   if (parsed.error.empty()) {
     parsed.options = std::move(options);

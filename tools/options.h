@@ -72,6 +72,7 @@ struct Options {
 };
 
 std::string_view CommandName(Command command);
+std::vector<std::string> CommandNames();
 
 // What to do after parsing.
 struct Parsed {

@@ -8,7 +8,9 @@
 #include <functional>
 #include <initializer_list>
 #include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -114,8 +116,17 @@ inline void AddFormatAndOutput(CLI::App* app, const std::vector<std::string>& fo
 
 // options_trace.cc: what all commands that read traces have.
 void AddTraceOptions(CLI::App* app, Options* o, Texts* t);
-void AddFilters(CLI::App* app, Options* o, Texts* t);
-void AddTiming(CLI::App* app, Options* o, Texts* t);
+void AddFilters(Command command, CLI::App* app, Options* o, Texts* t);
+void AddTiming(Command command, CLI::App* app, Options* o, Texts* t);
+// Compare and pick.
+bool Decides(Command command);
+// options_unknown.cc: "; did you mean --trim?", or nothing; `before`: "--". After a line with
+// unknown arguments: of the first of which something is known.
+std::string DidYouMean(std::string_view given, std::span<const std::string> known,
+                       std::string_view before = "");
+std::string AboutUnknown(const CLI::App& app);
+// An error message where an option was given that would be ignored beside the others.
+std::string IgnoredOption(const CLI::App& command, const Options& o);
 
 // options_shares.cc: an error message where one is no share; empty ones stay as they are.
 struct NamedShare {

@@ -111,10 +111,18 @@ struct ComparedRow {
   bool uncertain = false;   // the split into runs is, on a side
 };
 
+// What a kernel takes of a run, of all runs that its captures have.
+struct KernelChange {
+  std::string function, kernel;
+  std::optional<double> base_ps, head_ps;  // empty: it is not on this side
+};
+
 struct Comparison {
   CompareOptions options;
   std::vector<std::string> base_sources, head_sources;
   std::vector<ComparedRow> rows;  // worst verdict first, then the largest slowdown
+  // Without a verdict, where there is too little data for one: the largest change first.
+  std::vector<KernelChange> kernels = {};
   std::vector<std::string> notes;
   uint64_t compared = 0;              // rows with a ratio
   std::optional<double> largest_mde;  // empty: none, or unbounded

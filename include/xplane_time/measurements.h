@@ -57,18 +57,29 @@ struct Fact {
   friend bool operator==(const Fact&, const Fact&) = default;
 };
 
+// A kernel's own time in a run of its function, over all devices and all runs.
+struct KernelTime {
+  std::string function, kernel;
+  double run_ps = 0;
+};
+
 struct Measurements {
-  std::string source;        // the path
-  std::vector<Fact> facts;   // a fact that is missing is unknown
-  std::vector<Fact> labels;  // worth telling where they differ, no obstacle: host names
+  std::string source;              // the path
+  std::vector<Fact> facts;         // a fact that is missing is unknown
+  std::vector<Fact> options = {};  // {"kernel", "tanh"}; one that is missing is the default
+  std::vector<Fact> labels;        // worth telling where they differ, no obstacle: host names
   std::vector<Series> series;
   std::vector<std::string> notes;
+  std::vector<KernelTime> kernels = {};  // of traces and whole reports; else empty
 };
 
 enum class BenchmarkTime : uint8_t { kReal, kCpu };
 
 struct MeasureOptions {
-  ReportOptions report;  // of the other inputs only the filters on functions apply
+  // Of results of ours only what needs no trace applies: filters on functions, the metric, trim,
+  // skip_runs; of Google Benchmark's and tuning sessions the filters on functions. Others are
+  // refused there, unless a result was written with them.
+  ReportOptions report;
   FindOptions find;
   ReadOptions read;
   bool by_variant = false;      // one series a variant id; functions without one are left out

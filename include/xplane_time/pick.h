@@ -80,7 +80,7 @@ struct VariantRow {
   std::optional<double> ratio, lo, hi;  // to the pick; 1 for itself; simultaneous
   std::optional<double> p_best;
   std::vector<Fact> params = {};
-  std::string status;  // "picked", "tied", "slower", "open", "no_samples"
+  std::string status;  // "picked", "leads" (undecided), "tied", "slower", "open", "no_samples"
   bool uncertain = false;
 };
 
@@ -100,7 +100,8 @@ struct PickResult {
   std::vector<std::string> notes;
 };
 
-// Errors: FailedPrecondition: no variants, or captures that were measured differently.
+// Errors: FailedPrecondition: no variants, none that is known, or captures that were measured
+// differently.
 // InvalidArgument: options.
 absl::StatusOr<PickResult> Pick(std::span<const Measurements> captures, const PickOptions& options);
 

@@ -13,8 +13,8 @@ Metric = Literal["active", "span", "sum"]
 Clock = Literal["auto", "device", "profile"]
 
 
-class KernelOptions(TypedDict, total=False):
-    """What is counted: of Trace.kernels."""
+class CountOptions(TypedDict, total=False):
+    """What is counted: of all methods that report times."""
 
     device: str
     function: str
@@ -25,10 +25,15 @@ class KernelOptions(TypedDict, total=False):
     min_duration_ps: int | None
     max_events: int | None
     clock: Clock
+
+
+class KernelOptions(CountOptions, total=False):
+    """And how it nests: of Trace.kernels."""
+
     tolerance_ps: int
 
 
-class SampleOptions(KernelOptions, total=False):
+class SampleOptions(CountOptions, total=False):
     """And which runs: of Trace.samples."""
 
     id_pattern: str | None
@@ -47,6 +52,7 @@ class FunctionOptions(SampleOptions, total=False):
 class ReportOptions(FunctionOptions, total=False):
     """And which tables: of Trace.report."""
 
+    tolerance_ps: int
     samples: bool
 
 

@@ -11,7 +11,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "compare/clock_step.h"
+#include "compare/inputs.h"
 #include "compare/intervals.h"
+#include "compare/kernel_changes.h"
 #include "compare/mismatch.h"
 
 namespace xplane_time {
@@ -139,12 +141,13 @@ double DetectableLog(double standard_error, double df, size_t rows, const Compar
                   (bars.reject + bars.power) * standard_error);
 }
 
-std::optional<uint64_t> CapturesNeeded(double spread, double resolution, size_t rows,
-                                       const CompareOptions& options) {
+// `known_df`: of the spread, whatever the number of captures.
+std::optional<uint64_t> CapturesNeeded(double spread, double known_df, double resolution,
+                                       size_t rows, const CompareOptions& options) {
   const double wanted = std::log1p(options.max_mde);
   const auto enough = [&](uint64_t k) {
     const double n = static_cast<double>(k);
-    const double df = options.paired ? n - 1 : 2 * n - 2;
+    const double df = std::max(options.paired ? n - 1 : 2 * n - 2, known_df);
     return DetectableLog(std::hypot(spread * std::sqrt(2 / n), resolution), df, rows, options) <=
            wanted;
   };
@@ -187,8 +190,10 @@ void ApplyFloors(double step, const CompareOptions& options, double captures_bas
       std::hypot(std::max(difference->standard_error, floor), difference->resolution);
 }
 
-Difference DifferenceOf(const Sides& sides, const CompareOptions& options, double step,
-                        const std::vector<Centre>& base, const std::vector<Centre>& head) {
+// Nothing where paired captures have no pair.
+std::optional<Difference> DifferenceOf(const Sides& sides, const CompareOptions& options,
+                                       double step, const std::vector<Centre>& base,
+                                       const std::vector<Centre>& head) {
   std::optional<double> offset_std = options.offset_std;
   for (const auto* side : {&sides.base, &sides.head}) {
     uint64_t samples = 0;
@@ -207,7 +212,7 @@ Difference DifferenceOf(const Sides& sides, const CompareOptions& options, doubl
     paired_base.push_back(CentreOf(*sides.base[i]));
     paired_head.push_back(CentreOf(*sides.head[i]));
   }
-  if (paired_base.empty()) return {};
+  if (paired_base.empty()) return std::nullopt;
   Difference paired = compare::PairedDifference(paired_base, paired_head, offset_std);
   const auto pairs = static_cast<double>(paired_base.size());
   ApplyFloors(step, options, pairs, pairs, &paired);
@@ -245,7 +250,7 @@ void Judge(std::span<const Candidate> candidates, const CompareOptions& options,
     const Difference& d = candidates[i].difference;
     ComparedRow& row = (*rows)[candidates[i].row];
     row.ratio = std::exp(d.estimate);
-    double spread = kUsualSpread;
+    double spread = std::hypot(kUsualSpread, d.spread);
     if (d.df > 0) {
       const double half =
           d.standard_error == 0
@@ -264,7 +269,8 @@ void Judge(std::span<const Candidate> candidates, const CompareOptions& options,
     row.verdict = VerdictOf(row, options);
     if (row.verdict == FunctionVerdict::kTooLittleData ||
         row.verdict == FunctionVerdict::kCannotTell) {
-      row.needed = CapturesNeeded(spread, d.resolution, candidates.size(), options);
+      const double known_df = options.offset_std.has_value() ? d.df : 0;
+      row.needed = CapturesNeeded(spread, known_df, d.resolution, candidates.size(), options);
     }
   }
 }
@@ -359,6 +365,7 @@ ComparedRow MakeRow(const Sides& sides, const CompareOptions& options, const Clo
     return row;
   }
   *difference = DifferenceOf(sides, options, ResolutionOf(sides, steps, base, head), base, head);
+  if (!difference->has_value()) row.reason = "no pair of captures has runs of it on both sides";
   return row;
 }
 
@@ -420,6 +427,13 @@ Outcome OutcomeOf(const Comparison& comparison, const CompareOptions& options) {
   return Outcome::kNoRegression;
 }
 
+// The largest slowdown first; without a verdict the largest change.
+double Badness(const ComparedRow& row) {
+  const double ratio = row.ratio.value_or(0);
+  const bool either = row.verdict == FunctionVerdict::kTooLittleData && ratio > 0;
+  return either ? std::max(ratio, 1 / ratio) : ratio;
+}
+
 void Summarize(Comparison* comparison) {
   bool unbounded = false;
   for (const ComparedRow& row : comparison->rows) {
@@ -435,8 +449,23 @@ void Summarize(Comparison* comparison) {
                    [](const ComparedRow& a, const ComparedRow& b) {
                      if (Rank(a.verdict) != Rank(b.verdict))
                        return Rank(a.verdict) < Rank(b.verdict);
-                     return a.ratio.value_or(0) > b.ratio.value_or(0);
+                     return Badness(a) > Badness(b);
                    });
+}
+
+// What is on both sides says nothing about two programs.
+void NoteSame(std::span<const Measurements> base, std::span<const Measurements> head,
+              std::vector<std::string>* notes) {
+  for (const Measurements& one : base) {
+    for (const Measurements& other : head) {
+      if (!compare::SameCapture(one, other)) continue;
+      notes->push_back(
+          absl::StrCat(one.source == other.source
+                           ? absl::StrCat(one.source, " is compared with itself")
+                           : absl::StrCat(other.source, " is the same capture as ", one.source),
+                       ", which says nothing about a change"));
+    }
+  }
 }
 
 absl::Status NothingCompared(const Comparison& comparison) {
@@ -448,7 +477,7 @@ absl::Status NothingCompared(const Comparison& comparison) {
   }
   std::string why = "they have no function in common";
   for (const ComparedRow& row : comparison.rows) {
-    if (row.verdict == FunctionVerdict::kNotComparable) {
+    if (!row.reason.empty()) {
       why = absl::StrCat(row.function, ": ", row.reason);
       break;
     }
@@ -480,6 +509,7 @@ absl::StatusOr<Comparison> Compare(std::span<const Measurements> base,
   absl::Status measured_alike =
       compare::CheckMeasuredAlike(base, head, options.allow_mismatch, &comparison.notes);
   if (!measured_alike.ok()) return measured_alike;
+  NoteSame(base, head, &comparison.notes);
   const ClockSteps steps(base, head);
   std::vector<Candidate> candidates;
   std::vector<std::optional<Difference>> differences;
@@ -502,6 +532,9 @@ absl::StatusOr<Comparison> Compare(std::span<const Measurements> base,
     return comparison;
   }
   comparison.outcome = OutcomeOf(comparison, options);
+  if (comparison.outcome == Outcome::kTooLittleData) {
+    comparison.kernels = compare::KernelChanges(base, head);
+  }
   return comparison;
 }
 

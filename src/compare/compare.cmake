@@ -4,6 +4,7 @@ add_library(xplane_time_compare STATIC
   compare/compare.cc
   compare/compare_names.cc
   compare/intervals.cc
+  compare/kernel_changes.cc
   compare/known_variants.cc
   compare/measurements.cc
   compare/measurements_from_benchmark_json.cc
@@ -11,6 +12,7 @@ add_library(xplane_time_compare STATIC
   compare/measurements_from_result.cc
   compare/measurements_from_tuning.cc
   compare/mismatch.cc
+  compare/option_facts.cc
   compare/pick.cc
   compare/pick_units.cc
   compare/series.cc

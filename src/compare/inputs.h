@@ -26,6 +26,10 @@ absl::StatusOr<std::vector<Measurements>> FromJson(const std::string& path,
                                                    std::string_view content,
                                                    const MeasureOptions& options);
 
+// With start times no two captures agree in every sample; without them (Google Benchmark) only the
+// same file does so by more than chance.
+bool SameCapture(const Measurements& a, const Measurements& b);
+
 // Rows of one capture become series. `uncertain`: device label and function.
 using UncertainFunctions = std::set<std::pair<std::string, std::string>>;
 std::vector<Series> SeriesFromSamples(std::span<const SampleRow> samples,

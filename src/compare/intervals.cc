@@ -240,7 +240,7 @@ Difference UnpairedDifference(std::span<const Centre> base, std::span<const Cent
     out.df = SatterthwaiteDf(known, wb * wb / b.within_df + wh * wh / h.within_df);
   }
   out.standard_error = std::sqrt(variance);
-  out.spread = std::sqrt(variance / shares);
+  out.spread = std::sqrt(out.df > 0 ? variance / shares : (b.within + h.within) / 2);
   return out;
 }
 
@@ -262,7 +262,7 @@ Difference PairedDifference(std::span<const Centre> base, std::span<const Centre
     out.df = SatterthwaiteDf(known, w * w / moments.within_df);
   }
   out.standard_error = std::sqrt(variance / moments.k);
-  out.spread = std::sqrt(variance / 2);
+  out.spread = std::sqrt((out.df > 0 ? variance : moments.within) / 2);
   return out;
 }
 

@@ -51,7 +51,7 @@ struct Difference {
   double estimate = 0;  // head - base
   double standard_error = 0;
   double df = 0;      // 0: nothing is known about the error
-  double spread = 0;  // std of a capture's centre
+  double spread = 0;  // std of a capture's centre; df 0: as far as its own samples show it
   // Std of what the clock's resolution does to the estimate: part of standard_error that more
   // captures do not reduce.
   double resolution = 0;

@@ -1,7 +1,6 @@
 #include "compare/known_variants.h"
 
 #include <fstream>
-#include <iterator>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -42,8 +41,17 @@ absl::StatusOr<KnownVariant> ReadVariant(const std::string& path, size_t at, con
 absl::StatusOr<std::vector<KnownVariant>> ReadKnownVariants(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   if (!file) return absl::NotFoundError(absl::StrCat(path, ": no such file, or not readable"));
-  const std::string content((std::istreambuf_iterator<char>(file)),
-                            std::istreambuf_iterator<char>());
+  constexpr size_t kMostBytes = size_t{64} << 20;
+  std::string content, piece(size_t{1} << 16, '\0');
+  while (
+      content.size() <= kMostBytes &&
+      (file.read(piece.data(), static_cast<std::streamsize>(piece.size())) || file.gcount() > 0)) {
+    content.append(piece, 0, static_cast<size_t>(file.gcount()));
+  }
+  if (content.size() > kMostBytes) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(path, ": larger than 64 MB, which no list of variants is"));
+  }
   const auto parsed = ParseJson<Json>(path, content);
   if (!parsed.ok()) return parsed.status();
   const Json& document = *parsed;

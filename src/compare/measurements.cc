@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "compare/inputs.h"
 #include "compare/json_inputs.h"
+#include "compare/mismatch.h"
 #include "compare/parse_json.h"
 
 namespace xplane_time {
@@ -141,6 +142,11 @@ std::optional<std::string> FolderNote(const std::string& path) {
 absl::StatusOr<std::vector<Measurements>> ReadOne(const std::string& path,
                                                   const MeasureOptions& options) {
   if (compare::LooksLikeJson(Beginning(path))) {
+    if (!options.find.run.empty() || options.read.reader != Reader::kWire) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(path, ": ", options.find.run.empty() ? "--reader" : "--run",
+                       " is for traces, and this is JSON; leave it out"));
+    }
     const auto content = WholeFile(path);
     if (!content.ok()) return content.status();
     return compare::FromJson(path, *content, options);
@@ -161,10 +167,10 @@ bool SameSeries(const Series& a, const Series& b) {
          std::equal(a.samples.begin(), a.samples.end(), b.samples.begin(), b.samples.end(), same);
 }
 
-// With start times no two captures agree in every sample; without them (Google Benchmark)
-// only the same file does so by more than chance.
+}  // namespace
+
 bool SameCapture(const Measurements& a, const Measurements& b) {
-  if (a.source == b.source) return true;
+  if (a.source == b.source) return !a.source.empty();
   const bool timed = std::any_of(a.series.begin(), a.series.end(), [](const Series& series) {
     return !series.samples.empty() && series.samples.back().start_ps != 0;
   });
@@ -172,7 +178,6 @@ bool SameCapture(const Measurements& a, const Measurements& b) {
          std::equal(a.series.begin(), a.series.end(), b.series.begin(), b.series.end(), SameSeries);
 }
 
-}  // namespace
 }  // namespace compare
 
 absl::StatusOr<MeasurementSet> ReadMeasurements(std::span<const std::string> paths,
@@ -186,6 +191,10 @@ absl::StatusOr<MeasurementSet> ReadMeasurements(std::span<const std::string> pat
           set.captures.begin(), set.captures.end(),
           [&](const Measurements& earlier) { return compare::SameCapture(earlier, capture); });
       if (twin != set.captures.end()) {
+        if (twin->options != capture.options) {
+          const Measurements both[] = {*twin, capture};
+          return compare::CheckMeasuredAlike(both, {}, /*allowed=*/false, &set.notes);
+        }
         const std::string what = capture.source == twin->source
                                      ? absl::StrCat(capture.source, " is given twice")
                                      : absl::StrCat(capture.source, " repeats ", twin->source);

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "compare/json_inputs.h"
+#include "compare/option_facts.h"
 
 namespace xplane_time::compare {
 namespace {
@@ -84,8 +85,12 @@ absl::StatusOr<Measurements> FromBenchmark(const std::string& path, const Json& 
   const auto filters = Filters::Compile(options.report);
   if (!filters.ok()) return filters.status();
   const char* time_name = options.benchmark_time == BenchmarkTime::kReal ? "real_time" : "cpu_time";
+  auto facts = OptionFacts(path, "Google Benchmark's JSON", options.report,
+                           {"function", "exclude", "prefix", "id_pattern"});
+  if (!facts.ok()) return facts.status();
   Measurements out;
   out.source = path;
+  out.options = *std::move(facts);
   AddFacts(document, &out);
   std::map<std::string, size_t> series_of;
   uint64_t aggregates = 0;

@@ -6,6 +6,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "compare/inputs.h"
+#include "compare/kernel_changes.h"
+#include "compare/option_facts.h"
 #include "compare/slowest.h"
 
 namespace xplane_time::compare {
@@ -92,14 +94,26 @@ absl::StatusOr<Measurements> FromTrace(const std::string& path, const MeasureOpt
   if (!trace.ok()) return trace.status();
   ReportOptions wanted = options.report;
   wanted.samples = true;
+  // Of series, which know how many runs they leave out.
+  wanted.skip_runs = 0;
+  wanted.trim = {};
   const auto report = BuildReport(*trace, wanted, diagnostics);
   if (!report.ok()) return report.status();
   Measurements out;
   out.source = path;
+  out.options = OptionFacts(options.report);
   AddFacts(*trace, *report, &out);
   std::vector<std::string> notes;
   out.series =
       SeriesFromSamples(report->samples, FindUncertain(*report), *filters, options, &notes);
+  KernelTimes kernels;
+  for (const FunctionRow& row : report->functions) kernels.AddRuns(row.function, row.runs);
+  for (const KernelRow& row : report->kernels) {
+    if (row.function.has_value()) {
+      kernels.Add(*row.function, row.kernel, row.self_ps.value_or(row.total_ps));
+    }
+  }
+  out.kernels = kernels.Take();
   if (options.slowest_device) out.series = SlowestDevice(out.series, &notes);
   for (const DiagnosticRow& row : report->diagnostics) {
     if (row.severity != "info") notes.push_back(absl::StrCat(row.count, " x ", row.message));

@@ -4,6 +4,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "compare/json_inputs.h"
+#include "compare/kernel_changes.h"
+#include "compare/option_facts.h"
 #include "compare/slowest.h"
 
 namespace xplane_time::compare {
@@ -96,16 +98,39 @@ UncertainFunctions FindUncertain(const Json& document, const DeviceLabels& label
   return uncertain;
 }
 
+// Rows of one capture, where none were cut off.
+std::vector<KernelTime> FindKernels(const Json& document, uint32_t capture,
+                                    const Filters& filters) {
+  KernelTimes kernels;
+  const auto options = document.find("options");
+  if (options != document.end() && options->contains("top")) return {};
+  for (const char* section : {"functions", "kernels"}) {
+    const auto rows = document.find(section);
+    if (rows == document.end() || !rows->is_array()) return {};
+    for (const Json& row : *rows) {
+      const auto function = row.is_object() ? TextOf(row, "function") : std::nullopt;
+      if (!function.has_value() || !filters.WantsFunction(*function)) continue;
+      const auto input = static_cast<uint32_t>(WholeOf(row, "input").value_or(0));
+      if (CaptureOf(document, input) != capture) continue;
+      const auto kernel = TextOf(row, "kernel");
+      const auto runs = WholeOf(row, "runs"), self_ps = WholeOf(row, "self_ps"),
+                 time_ps = self_ps.has_value() ? self_ps : WholeOf(row, "total_ps");
+      if (runs.value_or(0) > 0) kernels.AddRuns(*function, static_cast<uint64_t>(*runs));
+      if (kernel.has_value() && time_ps.has_value()) kernels.Add(*function, *kernel, *time_ps);
+    }
+  }
+  return kernels.Take();
+}
+
 }  // namespace
 
 absl::StatusOr<std::vector<Measurements>> FromResult(const std::string& path, const Json& document,
-                                                     const MeasureOptions& options) {
+                                                     const MeasureOptions& asked) {
+  MeasureOptions options = asked;
+  const auto facts = OptionFacts(path, document, &options.report);
+  if (!facts.ok()) return facts.status();
   const auto filters = Filters::Compile(options.report);
   if (!filters.ok()) return filters.status();
-  if (filters->any_op()) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        path, ": --kernel and --scope need a trace; this is a result, in which runs are whole"));
-  }
   const auto samples = document.find("samples");
   if (samples == document.end() || !samples->is_array() || samples->empty()) {
     return absl::FailedPreconditionError(
@@ -115,7 +140,7 @@ absl::StatusOr<std::vector<Measurements>> FromResult(const std::string& path, co
   for (size_t i = 0; i < samples->size(); ++i) {
     auto row = ReadSample(path, i, (*samples)[i]);
     if (!row.ok()) return row.status();
-    // The pattern of this command counts, not that of the one that wrote the file.
+    // The pattern of this command counts before that of the one that wrote the file.
     row->variant_id = filters->id.Capture(row->function);
     captures[CaptureOf(document, row->device.input)].push_back(*std::move(row));
   }
@@ -123,11 +148,13 @@ absl::StatusOr<std::vector<Measurements>> FromResult(const std::string& path, co
   for (const auto& [capture, rows] : captures) {
     Measurements& one = out.emplace_back();
     one.source = captures.size() == 1 ? path : absl::StrCat(path, " #", capture + 1);
+    one.options = *facts;
     AddFacts(document, &one);
     const DeviceLabels labels(rows);
     std::vector<std::string> notes;
     one.series =
         SeriesFromSamples(rows, FindUncertain(document, labels), *filters, options, &notes);
+    one.kernels = FindKernels(document, capture, *filters);
     if (options.slowest_device) one.series = SlowestDevice(one.series, &notes);
     for (std::string& note : notes) one.notes.push_back(absl::StrCat(one.source, ": ", note));
   }

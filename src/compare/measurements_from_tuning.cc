@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "compare/json_inputs.h"
+#include "compare/option_facts.h"
 
 namespace xplane_time::compare {
 namespace {
@@ -42,11 +43,16 @@ absl::StatusOr<Measurements> FromTuning(const std::string& path, const Json& doc
   if (rounds == document.end() || !rounds->is_array() || session == document.end()) {
     return Bad(path);
   }
+  // Ids of variants are those of the session.
+  auto facts =
+      OptionFacts(path, "a tuning session", options.report, {"function", "exclude", "prefix"});
+  if (!facts.ok()) return facts.status();
   Measurements out;
   out.source = path;
-  for (const auto& [name, fact] : {std::pair("device_class", "device model"),
-                                   std::pair("workload", "workload"),
-                                   std::pair("protocol_hash", "protocol")}) {
+  out.options = *std::move(facts);
+  for (const auto& [name, fact] :
+       {std::pair("device_class", "device model"), std::pair("workload", "workload"),
+        std::pair("protocol_hash", "protocol")}) {
     if (std::string value = TextAt(*session, name); !value.empty()) {
       out.facts.push_back({fact, std::move(value)});
     }

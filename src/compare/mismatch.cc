@@ -1,5 +1,6 @@
 #include "compare/mismatch.h"
 
+#include <algorithm>
 #include <map>
 #include <set>
 
@@ -33,6 +34,23 @@ void CollectMissing(std::span<const Measurements> captures, ValuesOf* values) {
   }
 }
 
+// An option that a capture does not have is the default.
+ValuesOf CollectOptions(std::span<const Measurements> base, std::span<const Measurements> head) {
+  constexpr char kDefault[] = "(default)";
+  ValuesOf values;
+  for (const auto side : {base, head}) Collect(side, &Measurements::options, &values);
+  for (const auto side : {base, head}) {
+    for (const Measurements& capture : side) {
+      for (auto& [name, sources] : values) {
+        const bool given = std::any_of(capture.options.begin(), capture.options.end(),
+                                       [&](const Fact& option) { return option.name == name; });
+        if (!given) sources.try_emplace(kDefault, capture.source);
+      }
+    }
+  }
+  return values;
+}
+
 std::string Differing(const std::string& name, const std::map<std::string, std::string>& sources) {
   std::vector<std::string> parts;
   for (const auto& [value, source] : sources) {
@@ -64,13 +82,17 @@ absl::Status CheckMeasuredAlike(std::span<const Measurements> base,
       differing.push_back(text);
     }
   }
+  for (const auto& [name, sources] : CollectOptions(base, head)) {
+    if (sources.size() < 2) continue;
+    (allowed ? *notes : differing).push_back("the option " + Differing(name, sources));
+  }
   for (const auto& [name, sources] : labels) {
     if (sources.size() > 1) notes->push_back(Differing(name, sources));
   }
   if (differing.empty()) return absl::OkStatus();
   return absl::FailedPreconditionError(absl::StrCat(
       "the captures were not measured in the same way: ", absl::StrJoin(differing, "; "),
-      "; measure all alike, or see --allow-mismatch"));
+      head.empty() ? "; measure all alike" : "; measure all alike, or see --allow-mismatch"));
 }
 
 }  // namespace xplane_time::compare

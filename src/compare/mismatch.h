@@ -11,8 +11,8 @@
 
 namespace xplane_time::compare {
 
-// A fact with two values among the captures of both sides is an error (a note where
-// `allowed`); one that some captures do not tell, and a label with two values, are notes.
+// A fact or an option with two values among the captures of both sides is an error (a note where
+// `allowed`); a fact that some captures do not tell, and a label with two values, are notes.
 // Errors: FailedPrecondition.
 absl::Status CheckMeasuredAlike(std::span<const Measurements> base,
                                 std::span<const Measurements> head, bool allowed,

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "compare/intervals.h"
 #include "compare/mismatch.h"
 #include "compare/pick_units.h"
@@ -244,6 +245,32 @@ std::vector<VariantRow> ListVariants(std::span<const Measurements> captures,
   return out;
 }
 
+// A space that names none of what ran is that of something else.
+absl::Status CheckKnown(const PickOptions& options, PickResult* choice) {
+  std::set<std::string> known;
+  for (const KnownVariant& each : options.known) known.insert(each.id);
+  std::vector<std::string> ran, foreign;
+  for (const VariantRow& row : choice->variants) {
+    if (row.function.empty()) continue;
+    ran.push_back(row.id);
+    if (!known.contains(row.id)) foreign.push_back(row.id);
+  }
+  if (known.empty() || foreign.empty()) return absl::OkStatus();
+  constexpr size_t kMostShown = 5;
+  const size_t count = foreign.size();
+  if (count > kMostShown) foreign.resize(kMostShown);
+  const std::string names =
+      absl::StrCat(absl::StrJoin(foreign, ", "), count > kMostShown ? ", ..." : "");
+  if (count == ran.size()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(choice->sources[0], ": the space names none of the variants that ran (", names,
+                     "); give their space, or an --id-pattern whose group is its ids"));
+  }
+  choice->notes.push_back(absl::StrCat("the space does not name ", count, " of the ", ran.size(),
+                                       " variants that ran: ", names));
+  return absl::OkStatus();
+}
+
 void DescribeTimes(std::span<const Measurements> captures, const Units& units, double alpha,
                    VariantRow* row) {
   std::vector<double> times, logs;
@@ -335,6 +362,7 @@ absl::StatusOr<PickResult> Pick(std::span<const Measurements> captures,
   if (!alike.ok()) return alike;
   if (absl::Status status = CheckAlike(captures); !status.ok()) return status;
   choice.variants = ListVariants(captures, options, &choice);
+  if (absl::Status status = CheckKnown(options, &choice); !status.ok()) return status;
   if (choice.variants.empty()) {
     return absl::FailedPreconditionError(
         absl::StrCat(choice.sources.empty() ? "no capture" : choice.sources[0],
@@ -352,13 +380,17 @@ absl::StatusOr<PickResult> Pick(std::span<const Measurements> captures,
     if (row.samples > 0) DescribeTimes(captures, units, options.alpha, &row);
   }
   chooser.Choose(&choice);
-  const auto p_best =
-      compare::ProbabilityOfBest(units, options.drift_std, options.replicates, options.seed);
+  const bool too_little = choice.claim == PickClaim::kTooLittleData;
+  const bool open = too_little || choice.claim == PickClaim::kUndecided;
+  std::map<std::string, double> p_best;
+  if (!too_little) {
+    p_best = compare::ProbabilityOfBest(units, options.drift_std, options.replicates, options.seed);
+  }
   for (VariantRow& row : choice.variants) {
     if (const auto found = p_best.find(row.id); found != p_best.end()) row.p_best = found->second;
     if (row.id != choice.pick) continue;
     row.ratio = row.lo = row.hi = 1;
-    row.status = choice.claim == PickClaim::kTie ? "tied" : "picked";
+    row.status = choice.claim == PickClaim::kTie ? "tied" : open ? "leads" : "picked";
   }
   AddNotes(units, &choice);
   Order(&choice);

@@ -150,8 +150,12 @@ PairDifference OfCaptures(const std::vector<double>& differences, const std::vec
   if (differences.size() == 1) {
     const double variance = drift_std * drift_std + inside;
     out.standard_error = std::sqrt(variance);
-    out.df =
-        weighted > 0 ? variance * variance / weighted : std::numeric_limits<double>::infinity();
+    // One run shows no scatter.
+    const bool known = std::all_of(within.begin(), within.end(),
+                                   [](const Centre& centre) { return centre.df > 0; });
+    out.df = !known         ? 0
+             : weighted > 0 ? variance * variance / weighted
+                            : std::numeric_limits<double>::infinity();
     return out;
   }
   out.standard_error = std::sqrt(std::max(Variance(differences), inside / n) / n);

@@ -75,9 +75,10 @@ void AddXprof(const compat::XprofTimes& times, Document* document) {
   document->Member("excluded_intra_kernel_region_lines", times.excluded_lines);
 }
 
-std::string CompatJson(const Answer& answer) {
+std::string CompatJson(const Answer& answer, const std::vector<GivenOption>& options) {
   Document document("xplane-time.compat.v1");
   document.Member("compat", std::string(ToolName(answer.tool)));
+  AddOptions(options, &document);
   if (answer.xprof.has_value()) {
     AddXprof(*answer.xprof, &document);
   } else {
@@ -211,7 +212,7 @@ std::string CompatTable(const Answer& answer, const OutputOptions& options) {
 std::string RenderCompat(const Answer& answer, const OutputOptions& options) {
   switch (options.format) {
     case Format::kJson:
-      return CompatJson(answer);
+      return CompatJson(answer, options.given);
     case Format::kCsv:
       return CompatCsv(answer);
     case Format::kMarkdown:

@@ -49,6 +49,13 @@ void VisitRow(const ComparedRow& row, FieldSink* sink) {
   sink->Field("reason", KnownText(row.reason));
 }
 
+void VisitRow(const KernelChange& row, FieldSink* sink) {
+  sink->Field("function", std::string_view(row.function));
+  sink->Field("kernel", std::string_view(row.kernel));
+  sink->Field("base_ps", row.base_ps);
+  sink->Field("head_ps", row.head_ps);
+}
+
 void VisitRow(const VariantRow& row, FieldSink* sink) {
   sink->Field("variant_id", std::string_view(row.id));
   sink->Field("function", KnownText(row.function));

@@ -74,6 +74,13 @@ std::string ComparisonJson(const Comparison& comparison) {
     VisitRow(row, &sink);
     return sink.Take();
   });
+  if (!comparison.kernels.empty()) {
+    document.Section("kernels", comparison.kernels, [](const KernelChange& row) {
+      JsonRow sink;
+      VisitRow(row, &sink);
+      return sink.Take();
+    });
+  }
   document.Member("notes", Texts(comparison.notes));
   return std::move(document).Finish();
 }

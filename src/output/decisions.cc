@@ -12,31 +12,46 @@
 namespace xplane_time::output {
 namespace {
 
-std::string PageText(const Explanation& explanation, const Section& section,
+std::string PageText(const Explanation& explanation, const std::vector<Section>& sections,
                      const std::vector<std::string>& notes, const OutputOptions& options) {
   Page page(options);
   page.Wrapped(explanation.verdict, explanation.bad ? kRed : explanation.good ? kGreen : kYellow);
   for (const std::string& reason : explanation.reasons) page.Wrapped(reason);
-  page.Add(section, /*tell_dropped=*/true);
+  for (const Section& section : sections) page.Add(section, /*tell_dropped=*/true);
   if (!notes.empty()) page.Line("");
   for (const std::string& note : notes) page.Wrapped("note: " + Printable(note), kDim);
   return std::move(page).Take();
 }
 
-std::string MarkdownText(const Explanation& explanation, Section section,
+std::string MarkdownText(const Explanation& explanation, std::vector<Section> sections,
                          const std::vector<std::string>& notes, const OutputOptions& options) {
-  ChooseColumns(options.columns, &section.grid);
+  for (Section& section : sections) ChooseColumns(options.columns, &section.grid);
   std::string out = "### " + MarkdownCell(explanation.verdict) + "\n\n";
   for (const std::string& reason : explanation.reasons) {
     out.append(MarkdownCell(reason)).append("\n");
   }
   if (!explanation.reasons.empty()) out.push_back('\n');
-  out.append(MarkdownGrid(section.grid));
-  for (const std::string& note : section.notes)
-    out.append("\n").append(MarkdownCell(note)).append("\n");
+  for (const Section& section : sections) {
+    if (&section != &sections[0])
+      out.append("\n").append(MarkdownCell(section.title)).append("\n\n");
+    out.append(MarkdownGrid(section.grid));
+    for (const std::string& note : section.notes)
+      out.append("\n").append(MarkdownCell(note)).append("\n");
+  }
   if (!notes.empty()) out.push_back('\n');
   for (const std::string& note : notes) out.append("- ").append(MarkdownCell(note)).append("\n");
   return out;
+}
+
+}  // namespace
+
+namespace {
+
+std::vector<Section> ComparisonSections(const Comparison& comparison,
+                                        const OutputOptions& options) {
+  std::vector<Section> sections = {ComparisonSection(comparison, options)};
+  if (!comparison.kernels.empty()) sections.push_back(KernelChangeSection(comparison, options));
+  return sections;
 }
 
 }  // namespace
@@ -67,7 +82,7 @@ std::string RenderComparison(const Comparison& comparison, const OutputOptions& 
     case DecisionFormat::kCsv:
       return ComparisonCsv(comparison);
     case DecisionFormat::kMarkdown:
-      return MarkdownText(ExplainComparison(comparison), ComparisonSection(comparison, options),
+      return MarkdownText(ExplainComparison(comparison), ComparisonSections(comparison, options),
                           comparison.notes, options);
     case DecisionFormat::kJunit:
       return JunitXml("xplane-time compare", InterchangeRows(comparison));
@@ -78,7 +93,7 @@ std::string RenderComparison(const Comparison& comparison, const OutputOptions& 
     case DecisionFormat::kTable:
       break;
   }
-  return PageText(ExplainComparison(comparison), ComparisonSection(comparison, options),
+  return PageText(ExplainComparison(comparison), ComparisonSections(comparison, options),
                   comparison.notes, options);
 }
 
@@ -90,7 +105,7 @@ std::string RenderChoice(const PickResult& choice, const OutputOptions& options,
     case DecisionFormat::kCsv:
       return ChoiceCsv(choice);
     case DecisionFormat::kMarkdown:
-      return MarkdownText(ExplainChoice(choice), ChoiceSection(choice, options), choice.notes,
+      return MarkdownText(ExplainChoice(choice), {ChoiceSection(choice, options)}, choice.notes,
                           options);
     case DecisionFormat::kJunit:
       return JunitXml("xplane-time pick", InterchangeRows(choice));
@@ -101,7 +116,7 @@ std::string RenderChoice(const PickResult& choice, const OutputOptions& options,
     case DecisionFormat::kTable:
       break;
   }
-  return PageText(ExplainChoice(choice), ChoiceSection(choice, options), choice.notes, options);
+  return PageText(ExplainChoice(choice), {ChoiceSection(choice, options)}, choice.notes, options);
 }
 
 }  // namespace xplane_time::output

@@ -38,6 +38,7 @@ std::string RenderChoice(const PickResult& choice, const OutputOptions& options,
 
 // The parts, one file each.
 void VisitRow(const ComparedRow& row, FieldSink* sink);
+void VisitRow(const KernelChange& row, FieldSink* sink);
 void VisitRow(const VariantRow& row, FieldSink* sink);
 std::string ComparisonCsv(const Comparison& comparison);
 std::string ChoiceCsv(const PickResult& choice);
@@ -53,6 +54,8 @@ struct Explanation {
 Explanation ExplainComparison(const Comparison& comparison);
 Explanation ExplainChoice(const PickResult& choice);
 Section ComparisonSection(const Comparison& comparison, const OutputOptions& options);
+// Where there is too little data.
+Section KernelChangeSection(const Comparison& comparison, const OutputOptions& options);
 Section ChoiceSection(const PickResult& choice, const OutputOptions& options);
 
 // "5.1 %", "+5.1" and "-0.3": a change of a ratio, in percent.

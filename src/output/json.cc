@@ -55,10 +55,11 @@ struct ToRowJson {
 };
 constexpr ToRowJson kRowJson;
 
-Document Begin(std::string_view schema, const Report& report) {
+Document Begin(std::string_view schema, const Report& report, const Options& options) {
   Document document(schema);
   document.Section("inputs", report.inputs, kRowJson);
   document.Member("capture", CaptureJson(report.capture));
+  AddOptions(options, &document);
   return document;
 }
 
@@ -93,8 +94,8 @@ std::string JsonString(std::string_view text) { return Dump(Json(ValidUtf8(text)
 
 std::string JsonNumber(double value) { return Dump(ToJson()(value)); }
 
-std::string ReportJson(const Report& report, const OrderedReport& rows) {
-  Document document = Begin("xplane-time.report.v1", report);
+std::string ReportJson(const Report& report, const OrderedReport& rows, const Options& options) {
+  Document document = Begin("xplane-time.report.v1", report, options);
   document.Section("devices", report.devices, kRowJson);
   document.Section("functions", rows.functions, kRowJson);
   document.Section("combined", rows.combined, kRowJson);
@@ -105,9 +106,9 @@ std::string ReportJson(const Report& report, const OrderedReport& rows) {
   return std::move(document).Finish();
 }
 
-std::string FunctionsJson(const Report& report, const OrderedReport& rows, bool by_id,
-                          bool samples) {
-  Document document = Begin("xplane-time.functions.v1", report);
+std::string FunctionsJson(const Report& report, const OrderedReport& rows, bool by_id, bool samples,
+                          const Options& options) {
+  Document document = Begin("xplane-time.functions.v1", report, options);
   document.Section("functions", rows.functions, kRowJson);
   document.Section("combined", rows.combined, kRowJson);
   if (by_id) document.Section("variants", rows.variants, kRowJson);
@@ -116,26 +117,28 @@ std::string FunctionsJson(const Report& report, const OrderedReport& rows, bool 
   return std::move(document).Finish();
 }
 
-std::string KernelsJson(const Report& report, const OrderedReport& rows) {
-  Document document = Begin("xplane-time.kernels.v1", report);
+std::string KernelsJson(const Report& report, const OrderedReport& rows, const Options& options) {
+  Document document = Begin("xplane-time.kernels.v1", report, options);
   document.Section("kernels", rows.kernels, kRowJson);
   document.Section("diagnostics", report.diagnostics, kRowJson);
   return std::move(document).Finish();
 }
 
-std::string TreeJson(const TreeReport& report, std::optional<size_t> top) {
+std::string TreeJson(const TreeReport& report, std::optional<size_t> top, const Options& options) {
   Document document("xplane-time.tree.v1");
   document.Section("inputs", report.inputs, kRowJson);
+  AddOptions(options, &document);
   const size_t shown = std::min(report.rows.size(), top.value_or(report.rows.size()));
   document.Section("tree", std::span<const TreeRow>(report.rows).first(shown), kRowJson);
   document.Section("diagnostics", report.diagnostics, kRowJson);
   return std::move(document).Finish();
 }
 
-std::string PlanesJson(const PlanesReport& report) {
+std::string PlanesJson(const PlanesReport& report, const Options& options) {
   Document document("xplane-time.planes.v1");
   document.Section("inputs", report.inputs, kRowJson);
   document.Member("capture", CaptureJson(report.capture));
+  AddOptions(options, &document);
   const bool with_stats = std::any_of(report.planes.begin(), report.planes.end(),
                                       [](const PlaneRow& p) { return !p.stats.empty(); });
   std::vector<NestedPlane> planes;

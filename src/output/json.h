@@ -16,12 +16,14 @@
 
 namespace xplane_time::output {
 
-std::string ReportJson(const Report& report, const OrderedReport& rows);
-std::string FunctionsJson(const Report& report, const OrderedReport& rows, bool by_id,
-                          bool samples);
-std::string KernelsJson(const Report& report, const OrderedReport& rows);
-std::string TreeJson(const TreeReport& report, std::optional<size_t> top);
-std::string PlanesJson(const PlanesReport& report);
+// `options`: those that were given, of OutputOptions.
+using Options = std::vector<GivenOption>;
+std::string ReportJson(const Report& report, const OrderedReport& rows, const Options& options);
+std::string FunctionsJson(const Report& report, const OrderedReport& rows, bool by_id, bool samples,
+                          const Options& options);
+std::string KernelsJson(const Report& report, const OrderedReport& rows, const Options& options);
+std::string TreeJson(const TreeReport& report, std::optional<size_t> top, const Options& options);
+std::string PlanesJson(const PlanesReport& report, const Options& options);
 
 // `text` as a JSON string with its quotes; invalid UTF-8 as \xNN.
 std::string JsonString(std::string_view text);

@@ -9,10 +9,13 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <variant>
+#include <vector>
 
 #include "output/json.h"
 #include "output/rows.h"
 #include "output/text.h"
+#include "timing/given_options.h"
 
 namespace xplane_time::output {
 
@@ -97,6 +100,16 @@ class Document {
   void Name(std::string_view name) { text_.append(",\n  ").append(JsonString(name)).append(": "); }
   std::string text_;
 };
+
+inline void AddOptions(const std::vector<GivenOption>& options, Document* document) {
+  if (options.empty()) return;
+  Json given = Json::object();
+  for (const GivenOption& option : options) {
+    const auto* text = std::get_if<std::string>(&option.value);
+    given[option.name] = text != nullptr ? Json(ValidUtf8(*text)) : Json(std::get<1>(option.value));
+  }
+  document->Member("options", given);
+}
 
 }  // namespace xplane_time::output
 

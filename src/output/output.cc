@@ -13,7 +13,7 @@ absl::StatusOr<std::string> RenderReport(const Report& report, const OutputOptio
   if (!rows.ok()) return rows.status();
   switch (options.format) {
     case Format::kJson:
-      return ReportJson(report, *rows);
+      return ReportJson(report, *rows, options.given);
     case Format::kCsv:
       return FunctionsCsv(report, *rows, /*by_id=*/false, /*samples=*/false);
     case Format::kMarkdown:
@@ -30,7 +30,7 @@ absl::StatusOr<std::string> RenderFunctions(const Report& report, const OutputOp
   if (!rows.ok()) return rows.status();
   switch (options.format) {
     case Format::kJson:
-      return FunctionsJson(report, *rows, by_id, samples);
+      return FunctionsJson(report, *rows, by_id, samples, options.given);
     case Format::kCsv:
       return FunctionsCsv(report, *rows, by_id, samples);
     case Format::kMarkdown:
@@ -46,7 +46,7 @@ absl::StatusOr<std::string> RenderKernels(const Report& report, const OutputOpti
   if (!rows.ok()) return rows.status();
   switch (options.format) {
     case Format::kJson:
-      return KernelsJson(report, *rows);
+      return KernelsJson(report, *rows, options.given);
     case Format::kCsv:
       return KernelsCsv(*rows);
     case Format::kMarkdown:
@@ -60,7 +60,7 @@ absl::StatusOr<std::string> RenderKernels(const Report& report, const OutputOpti
 std::string RenderTree(const TreeReport& report, const OutputOptions& options) {
   switch (options.format) {
     case Format::kJson:
-      return TreeJson(report, options.top);
+      return TreeJson(report, options.top, options.given);
     case Format::kCsv:
       return TreeCsv(report, options.top);
     case Format::kMarkdown:
@@ -74,7 +74,7 @@ std::string RenderTree(const TreeReport& report, const OutputOptions& options) {
 std::string RenderPlanes(const PlanesReport& report, const OutputOptions& options) {
   switch (options.format) {
     case Format::kJson:
-      return PlanesJson(report);
+      return PlanesJson(report, options.given);
     case Format::kCsv:
       return PlanesCsv(report);
     case Format::kMarkdown:

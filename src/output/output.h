@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "timing/given_options.h"
 #include "xplane_time/planes.h"
 #include "xplane_time/report.h"
 
@@ -34,8 +35,9 @@ enum class Unit : uint8_t { kAuto, kNs, kUs, kMs, kS };
 
 struct OutputOptions {
   Format format = Format::kTable;
-  std::optional<size_t> top = {};  // rows to keep; tables of `report` default to 10
-  std::string sort = {};           // a key of ordering.h; empty: total, descending
+  std::vector<GivenOption> given = {};  // JSON records them
+  std::optional<size_t> top = {};       // rows to keep; tables of `report` default to 10
+  std::string sort = {};                // a key of ordering.h; empty: total, descending
   Unit unit = Unit::kAuto;
   int width = 80;     // terminal columns
   bool wide = false;  // tables: every column, names at full length, whatever width

@@ -22,13 +22,13 @@ const ComparedRow* Worst(const Comparison& comparison, FunctionVerdict verdict) 
   return nullptr;
 }
 
-// Captures a side that every open row would be content with; empty: over 1000, or none open.
+// Captures a side that every open row would be content with; empty: over 1000.
 std::optional<uint64_t> CapturesNeeded(const Comparison& comparison) {
-  std::optional<uint64_t> most;
+  uint64_t most = 0;
   for (const ComparedRow& row : comparison.rows) {
-    if (row.verdict != FunctionVerdict::kTooLittleData) continue;
+    if (row.verdict != FunctionVerdict::kTooLittleData || !row.ratio.has_value()) continue;
     if (!row.needed.has_value()) return std::nullopt;
-    most = std::max(most.value_or(0), *row.needed);
+    most = std::max(most, *row.needed);
   }
   return most;
 }
@@ -47,27 +47,46 @@ void ExplainSlower(const Comparison& comparison, Explanation* out) {
 }
 
 void ExplainTooLittle(const Comparison& comparison, Explanation* out) {
-  const double limit = comparison.options.max_mde;
-  out->verdict =
-      absl::StrCat("too little data: in ", comparison.Count(FunctionVerdict::kTooLittleData),
-                   " of ", Plural(comparison.compared, "function"), " a slowdown of ",
-                   PercentText(limit), " could pass unseen");
+  const uint64_t base = comparison.base_sources.size(), head = comparison.head_sources.size();
+  const uint64_t fewest = std::min(base, head);
   const std::optional<uint64_t> needed = CapturesNeeded(comparison);
+  out->verdict = absl::StrCat(
+      "no verdict: ",
+      base == head ? Plural(base, "capture") + " a side"
+                   : absl::StrCat(Plural(base, "capture"), " of base and ", head, " of head"),
+      !needed.has_value() ? "; more than 1000 a side would decide"
+      : *needed > fewest
+          ? absl::StrCat("; about ", *needed, base == head ? "" : " a side", " decide")
+          : "");
+  out->reasons.push_back(absl::StrCat("In ", comparison.Count(FunctionVerdict::kTooLittleData),
+                                      " of ", Plural(comparison.compared, "function"),
+                                      " a slowdown of ", PercentText(comparison.options.max_mde),
+                                      " could pass unseen (--max-mde)."));
+  const uint64_t more = needed.value_or(0) > fewest ? *needed - fewest : 0;
   if (OneCaptureEach(comparison) && !comparison.options.offset_std.has_value()) {
     out->reasons.push_back(absl::StrCat(
         "One capture a side does not show how much processes differ, however many samples it "
-        "has. Give several on each side",
-        needed.has_value() ? absl::StrCat(" (", *needed, " where processes differ by 1 %)")
-                           : std::string(),
-        ", or the difference itself: --offset-std."));
-  } else if (needed.has_value()) {
+        "has. Take ",
+        more > 0 ? absl::StrCat(more, " more") : std::string("several"),
+        " a side, or give the difference itself: --offset-std."));
+  } else if (more > 0) {
     out->reasons.push_back(
-        absl::StrCat("About ", *needed, " captures a side would do, or a larger --max-mde."));
-  } else {
+        absl::StrCat("Take ", more, " more a side, or allow a larger --max-mde."));
+  } else if (!needed.has_value()) {
     out->reasons.push_back(
-        "More than 1000 captures a side: measure with less noise, leave noisy "
-        "functions out (--exclude), or allow a larger --max-mde.");
+        "Measure with less noise, leave noisy functions out (--exclude), or allow a larger "
+        "--max-mde.");
   }
+  const bool excludes_zero =
+      std::any_of(comparison.rows.begin(), comparison.rows.end(), [](const ComparedRow& row) {
+        return row.verdict == FunctionVerdict::kTooLittleData &&
+               (row.lo.value_or(1) > 1 || row.hi.value_or(1) < 1);
+      });
+  if (!excludes_zero) return;
+  out->reasons.push_back(absl::StrCat(
+      "An interval that excludes 0 is no proof yet: it holds with ",
+      PercentText(0.5 + comparison.options.confidence / 2), ", and a claim may be wrong in ",
+      PercentText(comparison.options.alpha), " of comparisons only (--alpha)."));
 }
 
 void ExplainCannotTell(const Comparison& comparison, Explanation* out) {
@@ -241,6 +260,40 @@ Section ComparisonSection(const Comparison& comparison, const OutputOptions& opt
       std::any_of(rows.begin(), rows.end(), [](const ComparedRow& row) { return row.uncertain; });
   if (any_uncertain) section.notes.push_back("?: the split into runs is uncertain");
   AddReasons(rows, &section);
+  return section;
+}
+
+Section KernelChangeSection(const Comparison& comparison, const OutputOptions& options) {
+  constexpr size_t kMost = 10;
+  const size_t shown = std::min(comparison.kernels.size(), options.top.value_or(kMost));
+  const auto rows = std::span(comparison.kernels).first(shown);
+  std::vector<std::string> kernels, functions, percent;
+  std::vector<std::optional<double>> base, head, all;
+  for (const KernelChange& row : rows) {
+    kernels.push_back(Printable(row.kernel));
+    functions.push_back(Printable(row.function));
+    base.push_back(row.base_ps);
+    head.push_back(row.head_ps);
+    const bool both = row.base_ps.value_or(0) > 0 && row.head_ps.has_value();
+    percent.push_back(both                      ? ChangeText(*row.head_ps / *row.base_ps)
+                      : row.head_ps.has_value() ? "new"
+                                                : "gone");
+  }
+  all = base;
+  all.insert(all.end(), head.begin(), head.end());
+  const Unit unit = CommonUnit(all, options.unit);
+  Section section;
+  section.title = "kernels, time in a run, without a verdict; the largest changes first";
+  auto& columns = section.grid.columns;
+  columns.push_back(NameColumn("kernel", kernels, 20));
+  columns.push_back(NameColumn("function", functions, 14));
+  columns.push_back(TimesColumn("base", base, unit));
+  columns.push_back(TimesColumn("head", head, unit));
+  columns.push_back(NumberColumn("change %", percent));
+  if (comparison.kernels.size() > shown) {
+    section.notes.push_back(
+        MoreNote(comparison.kernels.size() - shown, "kernels", "--top, or --format json"));
+  }
   return section;
 }
 

@@ -4,6 +4,7 @@
 #include <tuple>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "output/sections.h"
 #include "output/text.h"
 #include "output/units.h"
@@ -172,8 +173,14 @@ std::vector<KernelRow> MergeKernels(const std::vector<KernelRow>& rows) {
 
 Section TopKernelSection(const std::vector<const KernelRow*>& merged, const OutputOptions& options,
                          size_t most) {
+  const bool of_some_runs = std::any_of(
+      options.given.begin(), options.given.end(),
+      [](const GivenOption& given) { return given.name == "skip_runs" || given.name == "trim"; });
   Section section = {
-      .title = "kernels, all devices and programs; share of self time", .grid = {}, .notes = {}};
+      .title = absl::StrCat("kernels, all devices and programs", of_some_runs ? ", all runs" : "",
+                            "; share of self time"),
+      .grid = {},
+      .notes = {}};
   if (merged.empty()) {
     section.notes.emplace_back("none");
     return section;

@@ -68,8 +68,10 @@ void ExplainOpen(const PickResult& choice, Explanation* out) {
   }
   if (too_little) {
     out->reasons.push_back(
-        "At least four rounds are needed, in each of which every variant runs "
-        "once.");
+        choice.in_rounds
+            ? "At least four rounds are needed, in each of which every variant runs once."
+            : "A single run shows no scatter: run each variant at least four times, in rounds "
+              "(each once, then again).");
   } else if (choice.needed.has_value()) {
     out->reasons.push_back(
         absl::StrCat("About ", Units(choice, *choice.needed), " in all would settle it."));
@@ -101,7 +103,10 @@ std::string ParamsText(const VariantRow& row) {
 }
 
 std::string IntervalText(const VariantRow& row) {
-  if (!row.lo.has_value() || !row.hi.has_value() || row.status == "picked") return "-";
+  if (!row.lo.has_value() || !row.hi.has_value() || row.status == "picked" ||
+      row.status == "leads") {
+    return "-";
+  }
   return absl::StrCat(ChangeText(*row.lo), " .. ", ChangeText(*row.hi));
 }
 

@@ -72,7 +72,8 @@ std::vector<FunctionRow> FunctionRows(const Analysis& analysis, const ReportOpti
 std::vector<FunctionRow> CombinedRows(Analysis* analysis, const ReportOptions& options,
                                       bool by_variant);
 std::vector<KernelRow> KernelRows(const Analysis& analysis);
-std::vector<SampleRow> SampleRows(const Analysis& analysis);
+// Without those that `skip_runs` and `trim` leave out; suspect ones are marked.
+std::vector<SampleRow> SampleRows(const Analysis& analysis, const ReportOptions& options);
 
 // Fills runs, kernels and the summaries from samples of one function; shared by
 // functions and combined rows.

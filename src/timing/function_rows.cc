@@ -13,13 +13,40 @@ std::optional<Summary> Summarized(const std::vector<int64_t>& values, uint64_t s
   return Summarize(values, seed);
 }
 
-// The samples that count: not suspect, not warm-up, and with the same kind of value as
-// the others, then trimmed by the metric.
-std::vector<const Sample*> KeptSamples(std::span<const Sample> samples,
-                                       const ReportOptions& options) {
-  const bool any_active = std::any_of(samples.begin(), samples.end(), [](const Sample& sample) {
-    return sample.has_active && !sample.suspect;
-  });
+// Samples of one program on one device.
+struct Group {
+  const DeviceAnalysis* device;
+  std::span<const Sample> samples;
+};
+
+// By device as they come.
+std::vector<Group> GroupsOf(const Analysis& analysis) {
+  std::vector<Group> groups;
+  for (const DeviceAnalysis& device : analysis.devices) {
+    for (size_t first = 0; first < device.samples.size();) {
+      const uint32_t program = device.samples[first].program;
+      size_t end = first;
+      while (end < device.samples.size() && device.samples[end].program == program) ++end;
+      groups.push_back({&device, std::span(device.samples).subspan(first, end - first)});
+      first = end;
+    }
+  }
+  return groups;
+}
+
+bool AnyActive(std::span<const Sample> samples) {
+  return std::any_of(samples.begin(), samples.end(),
+                     [](const Sample& sample) { return sample.has_active && !sample.suspect; });
+}
+
+// Which samples the trim policy leaves out, by the metric, of those that would count: not
+// suspect, not warm-up, and with the same kind of value as the others.
+struct Trimmed {
+  std::vector<const Sample*> kept, dropped;
+};
+
+Trimmed TrimSamples(std::span<const Sample> samples, const ReportOptions& options) {
+  const bool any_active = AnyActive(samples);
   std::vector<const Sample*> candidates;
   std::vector<int64_t> values;
   candidates.reserve(samples.size());
@@ -31,12 +58,12 @@ std::vector<const Sample*> KeptSamples(std::span<const Sample> samples,
     values.push_back(any_active ? sample.Metric(options.metric) : sample.span_ps);
   }
   const std::vector<bool> kept = KeptByTrim(values, options.trim);
-  size_t count = 0;
+  Trimmed out;
+  out.kept.reserve(candidates.size());
   for (size_t i = 0; i < candidates.size(); ++i) {
-    if (kept[i]) candidates[count++] = candidates[i];
+    (kept[i] ? out.kept : out.dropped).push_back(candidates[i]);
   }
-  candidates.resize(count);
-  return candidates;
+  return out;
 }
 
 // By device as they come, then by total of the metric, descending.
@@ -65,7 +92,7 @@ void SummarizeSamples(std::span<const Sample> samples, const ReportOptions& opti
     first = false;
   }
   if (first && !samples.empty()) row->clock = Clock::kProfile;
-  const std::vector<const Sample*> kept = KeptSamples(samples, options);
+  const std::vector<const Sample*> kept = TrimSamples(samples, options).kept;
   row->dropped_samples = row->runs - row->suspect_runs - kept.size();
   std::vector<int64_t> active, span, gap, sum;
   for (std::vector<int64_t>* values : {&active, &span, &gap, &sum}) values->reserve(kept.size());
@@ -102,22 +129,7 @@ const std::optional<Summary>& FunctionRow::metric(Metric which) const {
 }
 
 std::vector<FunctionRow> FunctionRows(const Analysis& analysis, const ReportOptions& options) {
-  struct Group {  // of one program on one device
-    const DeviceAnalysis* device;
-    std::span<const Sample> samples;
-  };
-  std::vector<Group> groups;
-  std::vector<size_t> bounds;  // of devices
-  for (const DeviceAnalysis& device : analysis.devices) {
-    for (size_t first = 0; first < device.samples.size();) {
-      const uint32_t program = device.samples[first].program;
-      size_t end = first;
-      while (end < device.samples.size() && device.samples[end].program == program) ++end;
-      groups.push_back({&device, std::span(device.samples).subspan(first, end - first)});
-      first = end;
-    }
-    bounds.push_back(groups.size());
-  }
+  const std::vector<Group> groups = GroupsOf(analysis);
   std::vector<FunctionRow> rows(groups.size());
   ParallelFor(groups.size(), options.threads, [&](size_t i) {
     const DeviceAnalysis& device = *groups[i].device;
@@ -128,8 +140,8 @@ std::vector<FunctionRow> FunctionRows(const Analysis& analysis, const ReportOpti
     rows[i].variant_id = analysis.filters.id.Capture(info.function);
     SummarizeSamples(groups[i].samples, options, &rows[i]);
   });
-  size_t first_row = 0;
-  for (const size_t end : bounds) {
+  for (size_t first_row = 0, end = 0; first_row < rows.size(); first_row = end) {
+    while (end < rows.size() && groups[end].device == groups[first_row].device) ++end;
     std::stable_sort(
         rows.begin() + static_cast<ptrdiff_t>(first_row),
         rows.begin() + static_cast<ptrdiff_t>(end),
@@ -138,32 +150,44 @@ std::vector<FunctionRow> FunctionRows(const Analysis& analysis, const ReportOpti
           if (total_a != total_b) return total_a > total_b;
           return std::pair(a.function, a.program_id) < std::pair(b.function, b.program_id);
         });
-    first_row = end;
   }
   return rows;
 }
 
-std::vector<SampleRow> SampleRows(const Analysis& analysis) {
+namespace {
+
+SampleRow MakeSampleRow(const Analysis& analysis, const DeviceAnalysis& device, const Sample& o) {
+  const ProgramInfo& info = device.tables->programs[o.program];
+  SampleRow row;
+  row.device = device.ref;
+  row.function = info.function;
+  row.program_id = info.program_id;
+  row.variant_id = analysis.filters.id.Capture(info.function);
+  row.run = o.ordinal;
+  row.start_ps = o.start_ps;
+  row.span_ps = o.span_ps;
+  if (o.has_active) {
+    row.active_ps = o.active_ps;
+    row.sum_ps = o.sum_ps;
+  }
+  row.kernels = o.kernels;
+  row.clock = o.clock;
+  row.suspect = o.suspect;
+  return row;
+}
+
+}  // namespace
+
+std::vector<SampleRow> SampleRows(const Analysis& analysis, const ReportOptions& options) {
   std::vector<SampleRow> rows;
-  for (const DeviceAnalysis& device : analysis.devices) {
-    for (const Sample& sample : device.samples) {
-      const Sample& o = sample;
-      const ProgramInfo& info = device.tables->programs[o.program];
-      SampleRow& row = rows.emplace_back();
-      row.device = device.ref;
-      row.function = info.function;
-      row.program_id = info.program_id;
-      row.variant_id = analysis.filters.id.Capture(info.function);
-      row.run = sample.ordinal;
-      row.start_ps = o.start_ps;
-      row.span_ps = o.span_ps;
-      if (o.has_active) {
-        row.active_ps = o.active_ps;
-        row.sum_ps = o.sum_ps;
-      }
-      row.kernels = o.kernels;
-      row.clock = o.clock;
-      row.suspect = o.suspect;
+  for (const Group& group : GroupsOf(analysis)) {
+    std::vector<const Sample*> dropped = TrimSamples(group.samples, options).dropped;
+    auto next = dropped.begin();  // in the order of the samples
+    for (const Sample& sample : group.samples) {
+      const bool trimmed = next != dropped.end() && *next == &sample;
+      if (trimmed) ++next;
+      if (trimmed || sample.skipped) continue;
+      rows.push_back(MakeSampleRow(analysis, *group.device, sample));
     }
   }
   return rows;

@@ -34,7 +34,7 @@ absl::StatusOr<Report> BuildReport(const Trace& trace, const ReportOptions& opti
     report.variants = CombinedRows(&*analysis, options, /*by_variant=*/true);
   }
   report.kernels = KernelRows(*analysis);
-  if (options.samples) report.samples = SampleRows(*analysis);
+  if (options.samples) report.samples = SampleRows(*analysis, options);
   report.diagnostics = DescribeDiagnostics(trace, analysis->diagnostics);
   return report;
 }

@@ -4,7 +4,7 @@ import random
 import unittest
 import xml.etree.ElementTree
 
-from harness import EndToEndTest, REPOSITORY, csv_rows, run
+from harness import EndToEndTest, REPOSITORY, csv_rows, environment, run
 from xspace import Plane, Ref, gpu, space
 
 try:
@@ -90,7 +90,86 @@ class Compare(Decisions):
         done = run("compare", *base, *head)
         self.assertEqual(done.code, 12)
         self.assertIn("One capture a side", done.text)
+        self.assertRegex(done.text, r"\Ano verdict: 1 capture a side; about [0-9]+ decide\n")
+        self.assertRegex(done.text, r"jit_a +too little data +10\.[0-9.]+ +20\.[0-9.]+ +\+")
         self.assertEqual(run("compare", *base, *head, "--offset-std", "1%").code, 10)
+
+    def kernels(self, name, seed, **times_ps):
+        plane = Plane("/device:GPU:0", id=1)
+        stream, rng, at = plane.line("Stream #1(Kernel)", 5), random.Random(seed), 0
+        for _ in range(6):
+            for kernel, typical in times_ps.items():
+                took = round(typical * (1 + 0.001 * rng.gauss(0, 1)))
+                stream.event(kernel, at, took, hlo_module=Ref("jit_f"), hlo_op=Ref(kernel),
+                             program_id=1)
+                at += took + 1_000
+            at += 1_000_000_000
+        return self.write(name, space(plane))
+
+    def test_without_a_verdict_kernels_are_compared(self):
+        base = self.kernels("b.pb", 1, same=5_000_000, slow=2_000_000, gone=1_000_000)
+        head = self.kernels("h.pb", 2, same=5_000_000, slow=4_000_000, fresh=3_000_000)
+        result = self.at / "h.json"
+        self.run_ok(head, "--samples", "--format", "json", "-o", result)
+        for other in (head, result):
+            done = run("compare", base, other, "--format", "json")
+            self.assertEqual(done.code, 12)
+            rows = self.decision(done)["kernels"]
+            self.assertEqual([row["kernel"] for row in rows], ["fresh", "slow", "gone", "same"])
+            self.assertEqual((rows[0]["base_ps"], rows[2]["head_ps"]), (None, None))
+            self.assertAlmostEqual(rows[1]["head_ps"] / rows[1]["base_ps"], 2, delta=0.01)
+        text = run("compare", base, head, env=environment(COLUMNS="100")).text
+        self.assertIn("kernels, time in a run, without a verdict", text)
+        self.assertRegex(text, r"slow +jit_f +2\.[0-9]+ +4\.[0-9]+ +\+(99|100)")
+        self.assertRegex(text, r"fresh +jit_f +- +(2|3)\.[0-9]+ +new")
+        self.assertRegex(text, r"gone +jit_f +1\.[0-9]+ +- +gone")
+        decided = self.compare(self.side("base", self.TIMES, 6), self.side("head", self.TIMES, 6),
+                               "--format", "json")
+        self.assertNotIn("kernels", self.decision(decided))
+
+    def test_a_capture_against_itself_is_named(self):
+        base = self.side("base", self.TIMES, 1)[0]
+        copy = self.write("copy.xplane.pb", base.read_bytes())
+        for other, text in ((base, "is compared with itself"), (copy, "is the same capture as")):
+            done = run("compare", base, other)
+            self.assertEqual(done.code, 12)
+            self.assertIn(text, " ".join(done.text.split()))
+
+    def test_an_interval_that_excludes_zero_is_explained(self):
+        base = self.side("base", self.TIMES, 2)
+        head = self.side("head", {name: 1.05 * ps for name, ps in self.TIMES.items()}, 2)
+        done = self.compare(base, head)
+        self.assertEqual(done.code, 12, done.text)
+        self.assertIn("An interval that excludes 0 is no proof yet", done.text)
+        self.assertRegex(done.text, r"\Ano verdict: 2 captures a side; about [0-9]+ decide\n")
+
+    def test_paired_captures_without_a_pair_change_nothing_that_is_known(self):
+        one, other = {"jit_a": 10_000_000}, {"jit_b": 10_000_000}
+        base = self.side("b1", one, 1) + self.side("b2", other, 1)
+        head = self.side("h1", other, 1) + self.side("h2", one, 1)
+        done = self.compare(base, head, "--paired")
+        self.assertEqual((done.code, done.out), (65, b""))
+        self.assertIn("no pair of captures has runs of it on both sides", done.message)
+        both = {**one, **other}
+        done = self.compare(base + self.side("b3", other, 4), head + self.side("h3", other, 4),
+                            "--paired", "--format", "json")
+        rows = {row["function"]: row for row in self.decision(done)["rows"]}
+        self.assertEqual(set(rows), set(both))
+        self.assertEqual((rows["jit_a"]["ratio"], rows["jit_a"]["verdict"]),
+                         (None, "too_little_data"))
+
+    def test_what_is_needed_does_not_jump_where_the_offset_is_told(self):
+        base = self.side("base", {"jit_a": 10_000_000}, 1, runs=6, noise=0.1)
+        head = self.side("head", {"jit_a": 10_000_000}, 1, runs=6, noise=0.1)
+        needed = [self.decision(run("compare", *base, *head, "--format", "json",
+                                    *options))["rows"][0]["needed_captures"]
+                  for options in ((), ("--offset-std", "1%"))]
+        self.assertLess(max(needed), 1.5 * min(needed), needed)
+
+    def test_the_time_of_google_benchmark_needs_google_benchmark(self):
+        base = self.side("base", self.TIMES, 1)[0]
+        done = run("compare", base, base, "--benchmark-time", "cpu")
+        self.assertEqual((done.code, done.out), (64, b""))
 
     def test_cannot_tell(self):
         slower = {name: typical * 1.012 for name, typical in self.TIMES.items()}
@@ -275,7 +354,32 @@ class Pick(Decisions):
         self.assertEqual(done.code, 11, done.text)
         self.assertIn("undecided", done.text)
         few = self.write("f.xplane.pb", trace(self.variants(10, 10.05), 3, runs=2))
-        self.assertEqual(self.pick(few).code, 12)
+        done = self.pick(few)
+        self.assertEqual(done.code, 12)
+        self.assertRegex(done.text, r"\n(0|1) +leads ")
+        self.assertNotIn("picked", done.text)
+
+    def test_single_runs_prove_nothing(self):
+        rows = [{"name": f"jit_autotune_fn_{i}", "run_type": "iteration", "real_time": time,
+                 "cpu_time": time, "time_unit": "ns"} for i, time in enumerate((10, 100))]
+        path = self.write("b.json", json.dumps({"context": {}, "benchmarks": rows}))
+        done = self.pick(path, "--format", "json")
+        self.assertEqual(done.code, 12, done.text)
+        for row in self.decision(done)["variants"]:
+            self.assertIn(row["status"], ("leads", "open"))
+            self.assertIsNone(row["p_best"])
+            self.assertIn(row["ratio_ci"], (None, [1, 1]))
+
+    def test_a_space_of_something_else(self):
+        path = self.write("t.xplane.pb", trace(self.variants(12, 10), 4))
+        foreign = self.write("s.json", json.dumps({"variants": [{"id": "x"}, {"id": "y"}]}))
+        done = self.pick(path, "--space", foreign)
+        self.assertEqual((done.code, done.out), (65, b""))
+        for text in ("names none of the variants that ran (0, 1)", "--id-pattern"):
+            self.assertIn(text, done.message)
+        partly = self.write("s.json", json.dumps({"variants": [{"id": "1"}, {"id": "y"}]}))
+        self.assertIn("does not name 1 of the 2 variants that ran: 0",
+                      " ".join(self.pick(path, "--space", partly).text.split()))
 
     def test_space_names_parameters_and_missing_variants(self):
         path = self.write("t.xplane.pb", trace(self.variants(12, 10), 4))

@@ -228,6 +228,35 @@ class Help(EndToEndTest):
         with self.subTest(line):
             self.assertEqual(run(*words[1:], cwd=self.at).code, 0)
 
+    def test_the_help_command(self):
+        for words in ((), *((name,) for name in (*self.COMMANDS, "compare", "pick", "tune", "power")),
+                      ("power", "run"), ("tune", "export")):
+            with self.subTest(words):
+                self.assertEqual(self.run_ok("help", *words).text,
+                                 self.run_ok(*words, "--help").text)
+        for words in (("help", "help"), ("help", "--help"), ("help", "-h")):
+            self.assertEqual(self.run_ok(*words).text, self.run_ok("--help").text)
+        done = run("help", "comapre")
+        self.assertEqual((done.code, done.out), (64, b""))
+        self.assertIn("did you mean compare?", done.message)
+
+    def test_what_is_misspelt_is_suggested(self):
+        for words, code, hint in ((("compare", T, T, "--piared"), 64, "did you mean --paired?"),
+                                  ((T, "--devcie", "gpu"), 64, "did you mean --device?"),
+                                  ((T, "--devcie=gpu"), 64, "did you mean --device?"),
+                                  (("power", "recrod"), 64, "did you mean record?"),
+                                  (("power", "record", "--durtion", "1"), 64, "--duration?"),
+                                  (("comapre", T, T), 66, "did you mean the command compare?"),
+                                  (("kernls", T), 66, "did you mean the command kernels?"),
+                                  (("kernels", T, "--skip-runs", "2"), 64,
+                                   "kernels has no such option, report, functions, compare, pick "
+                                   "have"),
+                                  ((T, "--zzz"), 64, "not expected: --zzz\n")):
+            with self.subTest(words):
+                done = run(*words, cwd=self.at)
+                self.assertEqual((done.code, done.out), (code, b""), done.message)
+                self.assertIn(hint, done.message)
+
     def test_version_names_the_readers(self):
         text = self.run_ok("--version").text
         self.assertRegex(text, r"\Axplane-time \d+\.\d+\.\d+\n")

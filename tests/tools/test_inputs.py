@@ -11,7 +11,8 @@ RUNS = "log/plugins/profile"
 
 
 def without_inputs(report):
-    return {name: value for name, value in report.items() if name != "inputs"}
+    """And without the options that were given."""
+    return {name: value for name, value in report.items() if name not in ("inputs", "options")}
 
 
 class OneFile(EndToEndTest):

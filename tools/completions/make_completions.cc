@@ -46,6 +46,7 @@ std::vector<CommandWords> Collect(const CLI::App& app) {
       words.takes_value = option->get_items_expected_max() > 0;
     }
   }
+  commands.push_back({"help", "Help of a command", {}});
   return commands;
 }
 

@@ -1,0 +1,37 @@
+// Option facts: what the times of a capture were made with, and whether an input can follow the
+// options of this command.
+//
+//   a trace, --kernel tanh                       {"kernel", "tanh"}
+//   report.json that was written with it         {"kernel", "tanh"}, without and with --kernel tanh
+//   report.json that was written without it      InvalidArgument with --kernel tanh: runs are whole
+#ifndef XPLANE_TIME_SRC_COMPARE_OPTION_FACTS_H_
+#define XPLANE_TIME_SRC_COMPARE_OPTION_FACTS_H_
+
+#include <initializer_list>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "xplane_time/measurements.h"
+
+namespace xplane_time::compare {
+
+// Of a trace, which follows all options.
+std::vector<Fact> OptionFacts(const ReportOptions& options);
+
+// Of an input that follows only those in `followed`. Errors: InvalidArgument: another is given.
+absl::StatusOr<std::vector<Fact>> OptionFacts(const std::string& path, std::string_view kind,
+                                              const ReportOptions& options,
+                                              std::initializer_list<std::string_view> followed);
+
+// Of one of our results: `recorded` are the options that it was written with. What is left to be
+// done for its samples stays in `options`. Errors: InvalidArgument: as above; DataLoss.
+absl::StatusOr<std::vector<Fact>> OptionFacts(const std::string& path,
+                                              const nlohmann::json& document,
+                                              ReportOptions* options);
+
+}  // namespace xplane_time::compare
+
+#endif  // XPLANE_TIME_SRC_COMPARE_OPTION_FACTS_H_
