@@ -195,7 +195,9 @@ class Help(EndToEndTest):
     COMMANDS = ("report", "planes", "functions", "kernels", "tree", "events")
 
     def test_help_of_every_command_fits_80_columns_and_shows_examples(self):
-        for command in ((), *((name,) for name in self.COMMANDS)):
+        others = ("compare", "pick", "tune", "tune show", "tune export", "tune replay", "power",
+                  "power sources", "power record", "power replay", "power run")
+        for command in ((), *(name.split() for name in (*self.COMMANDS, *others))):
             with self.subTest(command):
                 done = self.run_ok(*command, "--help")
                 self.assertEqual([line for line in done.text.splitlines() if len(line) > 80], [])
