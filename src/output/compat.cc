@@ -202,7 +202,7 @@ std::string CompatTable(const Answer& answer, const OutputOptions& options) {
   Page page(options);
   page.Wrapped(Preface(answer.tool), kDim);
   for (const Section& section : Sections(answer, options.unit)) {
-    page.Add(section, /*tell_dropped=*/true);
+    page.Add(section);
   }
   return std::move(page).Take();
 }

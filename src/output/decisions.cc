@@ -17,7 +17,7 @@ std::string PageText(const Explanation& explanation, const std::vector<Section>&
   Page page(options);
   page.Wrapped(explanation.verdict, explanation.bad ? kRed : explanation.good ? kGreen : kYellow);
   for (const std::string& reason : explanation.reasons) page.Wrapped(reason);
-  for (const Section& section : sections) page.Add(section, /*tell_dropped=*/true);
+  for (const Section& section : sections) page.Add(section);
   if (!notes.empty()) page.Line("");
   for (const std::string& note : notes) page.Wrapped("note: " + Printable(note), kDim);
   return std::move(page).Take();

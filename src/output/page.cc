@@ -59,7 +59,7 @@ void Page::Wrapped(std::string_view text, const char* style) {
   }
 }
 
-void Page::Add(const Section& section, bool tell_dropped) {
+void Page::Add(const Section& section) {
   if (!text_.empty()) Line("");
   if (!section.title.empty()) Line(section.title, kBold);
   if (section.grid.rows() > 0) {
@@ -67,7 +67,7 @@ void Page::Add(const Section& section, bool tell_dropped) {
     ChooseColumns(options_.columns, &chosen);
     const GridText grid = LayOut(chosen, width_, signs_.ellipsis);
     for (size_t i = 0; i < grid.lines.size(); ++i) Put(grid.lines[i], i == 0 ? kDim : nullptr);
-    if (tell_dropped) Wrapped(DroppedNote(grid.dropped), kDim);
+    Wrapped(DroppedNote(grid.dropped), kDim);
     if (grid.numbered) Wrapped("#1, #2: different names, too long to show how; --wide does", kDim);
   }
   for (const std::string& note : section.notes) Wrapped(note, kDim);

@@ -30,8 +30,8 @@ class Page {
   void Line(std::string_view text, const char* style = nullptr);
   // Broken at spaces; several of them become one.
   void Wrapped(std::string_view text, const char* style = nullptr);
-  // With a blank line before it. `tell_dropped`: a note names columns that did not fit.
-  void Add(const Section& section, bool tell_dropped);
+  // With a blank line before it, and a note that names columns that did not fit.
+  void Add(const Section& section);
   void AddDiagnostics(const std::vector<DiagnosticRow>& rows, bool or_infos,
                       size_t most = kDiagnostics);
 

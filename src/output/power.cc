@@ -429,7 +429,7 @@ std::string PowerTable(const PowerSummary& summary, const OutputOptions& options
                  kYellow);
   }
   for (const Section& section : Sections(summary, options.top.value_or(kWindows), carbon)) {
-    page.Add(section, /*tell_dropped=*/true);
+    page.Add(section);
   }
   const std::vector<std::string> remarks = Remarks(summary);
   if (!remarks.empty()) page.Line("");

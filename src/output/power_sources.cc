@@ -72,7 +72,7 @@ std::string DeviceLine(const PowerDevice& device) {
 
 std::string SourcesText(const PowerInventory& inventory, const OutputOptions& options) {
   Page page(options);
-  page.Add(SensorSection(inventory), /*tell_dropped=*/true);
+  page.Add(SensorSection(inventory));
   if (!inventory.devices.empty()) page.Line("");
   for (const PowerDevice& each : inventory.devices) page.Wrapped(DeviceLine(each));
   if (!inventory.absences.empty()) {

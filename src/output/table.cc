@@ -39,9 +39,9 @@ std::string ReportPage(const Report& report, const OrderedReport& rows,
   for (const std::string& line : InputLines(report.inputs, 3)) page.Line(line);
   for (const std::string& line : CaptureLines(report.capture, OneCapture(report.inputs)))
     page.Line(line);
-  page.Add(DeviceSection(report, options, budget.devices), /*tell_dropped=*/true);
-  page.Add(OverviewSection(report, rows, options, budget.functions), /*tell_dropped=*/true);
-  page.Add(TopKernelSection(kernels, options, budget.kernels), /*tell_dropped=*/true);
+  page.Add(DeviceSection(report, options, budget.devices));
+  page.Add(OverviewSection(report, rows, options, budget.functions));
+  page.Add(TopKernelSection(kernels, options, budget.kernels));
   page.AddDiagnostics(report.diagnostics, /*or_infos=*/true, budget.diagnostics);
   *lines = page.lines();
   return std::move(page).Take();
@@ -68,11 +68,10 @@ std::string FunctionsTable(const Report& report, const OrderedReport& rows,
                            const OutputOptions& options, bool by_id, bool samples) {
   Page page(options);
   if (samples) {
-    page.Add(SampleSection(report.samples, options), /*tell_dropped=*/true);
+    page.Add(SampleSection(report.samples, options));
   } else {
     page.Add(by_id ? VariantSection(report, rows, options)
-                   : FunctionSection(rows.functions, report.functions, "functions", options),
-             /*tell_dropped=*/true);
+                   : FunctionSection(rows.functions, report.functions, "functions", options));
   }
   page.AddDiagnostics(report.diagnostics, /*or_infos=*/false);
   return std::move(page).Take();
@@ -81,7 +80,7 @@ std::string FunctionsTable(const Report& report, const OrderedReport& rows,
 std::string KernelsTable(const Report& report, const OrderedReport& rows,
                          const OutputOptions& options) {
   Page page(options);
-  page.Add(KernelSection(rows.kernels, report.kernels.size(), options), /*tell_dropped=*/true);
+  page.Add(KernelSection(rows.kernels, report.kernels.size(), options));
   page.AddDiagnostics(report.diagnostics, /*or_infos=*/false);
   return std::move(page).Take();
 }
@@ -89,7 +88,7 @@ std::string KernelsTable(const Report& report, const OrderedReport& rows,
 std::string TreeTable(const TreeReport& report, const OutputOptions& options) {
   Page page(options);
   for (const Section& section : TreeSections(report, options)) {
-    page.Add(section, /*tell_dropped=*/true);
+    page.Add(section);
   }
   page.AddDiagnostics(report.diagnostics, /*or_infos=*/false);
   return std::move(page).Take();
@@ -101,7 +100,7 @@ std::string PlanesTable(const PlanesReport& report, const OutputOptions& options
   for (const std::string& line : CaptureLines(report.capture, OneCapture(report.inputs)))
     page.Line(line);
   for (const Section& section : PlaneSections(report, options)) {
-    page.Add(section, /*tell_dropped=*/true);
+    page.Add(section);
   }
   page.AddDiagnostics(report.diagnostics, /*or_infos=*/false);
   return std::move(page).Take();

@@ -446,7 +446,7 @@ std::string TuningText(std::string_view result_json, const OutputOptions& option
   const bool good = claim == "winner" || claim == "pick" || claim == "tie";
   page.Wrapped(WhatWasDecided(result), good ? kGreen : claim == "all_failed" ? kRed : kYellow);
   for (const std::string& reason : Reasons(result)) page.Wrapped(reason);
-  page.Add(VariantSection(result, options), /*tell_dropped=*/true);
+  page.Add(VariantSection(result, options));
   return std::move(page).Take();
 }
 
@@ -479,7 +479,7 @@ std::string SessionsText(std::span<const SessionInfo> sessions, const OutputOpti
                           TextColumn("decided", std::move(picks)),
                           NameColumn("device", std::move(devices), kParamsWidth)};
   section.grid.columns.back().drop = 2;
-  page.Add(section, /*tell_dropped=*/true);
+  page.Add(section);
   return std::move(page).Take();
 }
 
@@ -532,7 +532,7 @@ std::string PlanText(const TunePlan& plan, const OutputOptions& options) {
     Section section;
     section.grid.columns = {TextColumn("variant", std::move(ids))};
     AddParameters(rows, static_cast<size_t>(std::max(options.width, 20)), &section);
-    page.Add(section, /*tell_dropped=*/true);
+    page.Add(section);
   }
   return std::move(page).Take();
 }
