@@ -204,6 +204,8 @@ class Callables(HarnessTest):
             process = subprocess.Popen(
                 [sys.executable, "-c", program], pass_fds=(to_read, from_write),
                 stderr=subprocess.DEVNULL,
+                # It may be ignored where the tests run in the background.
+                preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
                 env={**os.environ, "XPLANE_TIME_HARNESS_IN": str(to_read),
                      "XPLANE_TIME_HARNESS_OUT": str(from_write)})
             self.addCleanup(process.kill)
