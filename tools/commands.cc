@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "file_conflicts.h"
@@ -42,7 +43,11 @@ int ExitCode(const absl::Status& status) {
 
 int Fail(const absl::Status& status, int exit_code) {
   const std::string message(status.message());
-  std::fprintf(stderr, "xplane-time: %s\n", output::Printable(message).c_str());
+  // A harness's traceback is told as it was printed.
+  const bool traceback = absl::StrContains(message, "Traceback (most recent call last)");
+  const std::string shown =
+      traceback ? output::PrintableLines(message, 2) : output::Printable(message);
+  std::fprintf(stderr, "xplane-time: %s\n", shown.c_str());
   return exit_code;
 }
 
@@ -143,8 +148,8 @@ absl::StatusOr<Report> MakeReport(const Options& options, const Opened& opened) 
   if (filtered && report->functions.empty() && report->kernels.empty()) {
     return absl::FailedPreconditionError(absl::StrCat(
         report->inputs[0].path,
-        ": no execution matches the filters; run without --function, --exclude, --prefix, "
-        "--kernel and --scope to see what is there"));
+        ": no execution matches the filters; run without --function, --within, --exclude, "
+        "--prefix, --kernel and --scope to see what is there"));
   }
   return report;
 }

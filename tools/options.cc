@@ -205,7 +205,7 @@ void AddOwnOptions(Command command, CLI::App* app, Options* o, Texts* t) {
           ->type_name("RE");
       app->add_option("--name", o->name, "Only events that match")->type_name("RE");
       app->add_option("--depth", o->depth, "Levels to show [all]")
-          ->check(CLI::Range(0, 1000000))
+          ->check(CLI::Range(1, 1000000))
           ->type_name("N");
       break;
     case Command::kEvents:

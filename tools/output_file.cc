@@ -13,6 +13,7 @@
 #include <filesystem>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 
 namespace xplane_time::tools {
@@ -75,6 +76,12 @@ OutputFile::OutputFile(OutputFile&& other) noexcept
       failed_(other.failed_) {}
 
 absl::Status OutputFile::Check(const std::string& path) {
+  for (const char* suffix : {".xplane.pb", ".xplane.pb.gz", ".xspace.pb", ".xspace.pb.gz"}) {
+    if (absl::EndsWith(path, suffix)) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "-o ", path, ": would be read as a trace; give it another suffix than ", suffix));
+    }
+  }
   struct stat info;
   const bool exists = !path.empty() && stat(path.c_str(), &info) == 0;
   if (path.empty() || (exists && !S_ISREG(info.st_mode) && !S_ISDIR(info.st_mode))) {

@@ -144,12 +144,14 @@ class Chooser {
   // Regret, and what a firmer answer would take: the rival nearest to the pick decides.
   void Evidence(const std::vector<Rival>& rivals, PickResult* choice) const {
     double regret = 0;
+    bool known = true;
     const Rival* nearest = nullptr;
     for (const Rival& rival : rivals) {
+      known &= rival.enough;
       regret = std::max(regret, -rival.lo());
       if (!rival.slower() && (nearest == nullptr || rival.lo() < nearest->lo())) nearest = &rival;
     }
-    if (std::isfinite(regret)) choice->regret = std::expm1(regret);
+    if (known && std::isfinite(regret)) choice->regret = std::expm1(regret);
     if (nearest == nullptr || !nearest->enough || !(nearest->difference.standard_error > 0)) return;
     const PairDifference& d = nearest->difference;
     const double reach = (Bar(d.df) + StudentQuantile(1 - kPower, d.df)) * d.standard_error;

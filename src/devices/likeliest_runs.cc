@@ -730,6 +730,25 @@ bool IdleTells(const RunClues& clues) {
                      [](int64_t idle_ps) { return idle_ps >= kNoisePs; });
 }
 
+// Whether every k-th border is clearly longer than all others: the runs may be the rounds
+// of a loop, k of them a run.
+bool LooksLikeRounds(const std::vector<int64_t>& border_ps, int64_t times) {
+  const size_t runs = border_ps.size() + 1;
+  for (size_t k = 2; k * 2 <= runs; ++k) {
+    if (runs % k != 0) continue;
+    int64_t longest_other_ps = 0, shortest_ps = std::numeric_limits<int64_t>::max();
+    for (size_t i = 0; i < border_ps.size(); ++i) {
+      if ((i + 1) % k == 0) {
+        shortest_ps = std::min(shortest_ps, border_ps[i]);
+      } else {
+        longest_other_ps = std::max(longest_other_ps, border_ps[i]);
+      }
+    }
+    if (shortest_ps / times > longest_other_ps) return true;
+  }
+  return false;
+}
+
 // Whether idle time does not tell the runs apart, so that they may be the rounds of a loop,
 // or begin elsewhere where one lacks kernels.
 bool IsVague(const RunClues& clues, const Split& split) {
@@ -742,15 +761,20 @@ bool IsVague(const RunClues& clues, const Split& split) {
   const int64_t within_ps =
       one_kernel ? kBackToBackPs / kClearlyLonger : LongestWithin(clues, alignment);
   const std::vector<bool> complete = CompleteRuns(clues, split);
-  size_t borders = 0, longer = 0;
+  // In all nothing is missing, yet the first and the last run are in part.
+  if (!complete.front() && !complete.back() && MostRunsByCounts(clues.symbols) > 1) return true;
+  std::vector<int64_t> border_ps;
+  size_t longer = 0;
   for (size_t i = 1; i < clues.symbols.size(); ++i) {
     if (alignment.run[i] == alignment.run[i - 1]) continue;
-    ++borders;
+    border_ps.push_back(clues.idle_ps[i]);
     const bool is_longer = clues.idle_ps[i] / kClearlyLonger > within_ps ||
                            (!clues.after_other.empty() && clues.after_other[i] != 0);
     longer += is_longer ? 1 : 0;
     if (!is_longer && !(complete[alignment.run[i]] && complete[alignment.run[i - 1]])) return true;
   }
+  if (!one_kernel && LooksLikeRounds(border_ps, kClearlyLonger)) return true;
+  const size_t borders = border_ps.size();
   return one_kernel ? longer * 4 < borders * 3 : longer * 2 < borders;
 }
 

@@ -87,7 +87,9 @@ void Page::AddDiagnostics(const std::vector<DiagnosticRow>& rows, bool or_infos,
 
 void Page::AddDiagnostic(const DiagnosticLine& line) {
   const std::string text =
-      options_.wide ? line.text : ShortenWords(line.text, kDiagnosticWidth, signs_.ellipsis);
+      options_.wide || line.severity == "error"  // what is missing is named whole
+          ? line.text
+          : ShortenWords(line.text, kDiagnosticWidth, signs_.ellipsis);
   const char* style = nullptr;
   if (line.severity == "error") style = kRed;
   if (line.severity == "warning") style = kYellow;

@@ -60,12 +60,10 @@ void ExplainOpen(const PickResult& choice, Explanation* out) {
   out->verdict = absl::StrCat(too_little ? "too little data" : "undecided", ": variant ",
                               Printable(choice.pick), " leads, but it is not proved the fastest");
   constexpr double kAbsurd = 10;
-  if (choice.regret.value_or(0) > kAbsurd) {
-    out->reasons.push_back("What taking it may lose is unknown.");
-  } else if (choice.regret.has_value()) {
-    out->reasons.push_back(
-        absl::StrCat("Taking it may lose up to ", PercentText(*choice.regret), "."));
-  }
+  out->reasons.push_back(
+      choice.regret.value_or(2 * kAbsurd) > kAbsurd
+          ? "What taking it may lose is unknown."
+          : absl::StrCat("Taking it may lose up to ", PercentText(*choice.regret), "."));
   if (too_little) {
     out->reasons.push_back(
         choice.in_rounds

@@ -45,6 +45,10 @@ absl::StatusOr<Listing> List(const fs::path& directory) {
     if (it->is_directory(ignored)) {
       listing.directories.push_back(it->path().string());
     } else if (IsTraceName(name)) {
+      if (it->exists(ignored) && !it->is_regular_file(ignored)) {
+        return absl::FailedPreconditionError(absl::StrCat(
+            it->path().string(), ": no regular file, in a run directory; name a pipe by itself"));
+      }
       listing.traces.push_back(it->path().string());
     } else if (name.ends_with(".xplane.riegeli")) {
       listing.riegeli.push_back(it->path().string());

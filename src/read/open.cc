@@ -226,7 +226,8 @@ bool LeaveOutDamaged(const ReadOptions& options, std::vector<OpenInput>* inputs,
   for (const OpenInput& input : *inputs) {
     Diagnostics ignored;
     const absl::Status status = TraceOf(std::span(&input, 1), options, &ignored).status();
-    const bool damaged = absl::IsDataLoss(status) || absl::IsResourceExhausted(status);
+    const bool damaged = absl::IsDataLoss(status) || absl::IsResourceExhausted(status) ||
+                         absl::IsNotFound(status);  // a link that leads nowhere
     damage.push_back(damaged ? status : absl::OkStatus());
     sound[input.capture] += damaged ? 0 : 1;
   }

@@ -24,7 +24,14 @@ bool Empty(const DeviceAnalysis& device) {
   return device.totals.executions == 0 && !device.any_module;
 }
 
-absl::Status NothingExecuted(const Trace& trace, const Selection& selection) {
+absl::Status NothingExecuted(const Trace& trace, const Selection& selection,
+                             const Diagnostics& diagnostics) {
+  if (const uint64_t shorter = diagnostics.count(DiagnosticCode::kLeftOutByMinDuration);
+      shorter > 0) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(trace.files[0].path, ": all ", shorter,
+                     " executions are shorter than --min-duration; give a smaller one"));
+  }
   const std::string asked =
       selection.text.empty() ? "the accelerators (the default)" : "--device " + selection.text;
   return absl::FailedPreconditionError(absl::StrCat(
@@ -167,7 +174,7 @@ absl::StatusOr<Analysis> Analyze(const Trace& trace, const ReportOptions& option
   }
   if (std::all_of(analysis.devices.begin(), analysis.devices.end(), Empty)) {
     if (damaged.any()) return damaged.First();
-    return NothingExecuted(trace, *selection);
+    return NothingExecuted(trace, *selection, analysis.diagnostics);
   }
   CountIdle(analysis.devices, &analysis.diagnostics);
   return analysis;

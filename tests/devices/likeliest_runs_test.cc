@@ -223,7 +223,12 @@ INSTANTIATE_TEST_SUITE_P(
         WorldCase{
             {.name = "a loop inside, 3 streams", .most_streams = 3, .loops = Loops::kFixed}, 2, 12},
         WorldCase{{.name = "a loop of 1 to 4 rounds", .loops = Loops::kVarying}, 9, 50},
-        WorldCase{{.name = "a loop around all kernels", .loops = Loops::kWholeBody}, 5, 90}),
+        WorldCase{{.name = "a loop around all kernels", .loops = Loops::kWholeBody}, 5, 90},
+        WorldCase{{.name = "a loop around all kernels, its rounds wait",
+                   .loops = Loops::kWholeBody,
+                   .rounds_wait = true},
+                  95,
+                  30}),
     [](const testing::TestParamInfo<WorldCase>& tested) {
       return "World" + std::to_string(tested.index);
     });

@@ -71,12 +71,16 @@ class Maker {
     } else {
       from_ps += *std::max_element(free_ps_.begin(), free_ps_.end());
     }
+    bool first = true;
     for (uint32_t symbol : ContentOfRun()) {
       int64_t& free_ps = free_ps_[static_cast<size_t>(Between(0, streams_ - 1))];
       int64_t start_ps = std::max(free_ps, from_ps) + (Chance(0.3) ? Between(0, 1'000'000) : 0);
       // Another stream hardly begins before what was launched earlier.
       start_ps = std::max(start_ps, last_start_ps_ - (streams_ > 1 ? Between(0, 3) * kUs : 0));
       start_ps = std::max(start_ps, free_ps);
+      const bool is_round = !first && symbol == content_[loop_begin_];
+      if (world_.rounds_wait && is_round) start_ps += Between(3, 12) * kUs;
+      first = false;
       const int64_t duration_ps = Chance(0.2) ? Between(0, 1) : About(2 * kUs);
       free_ps = start_ps + duration_ps;
       last_start_ps_ = start_ps;

@@ -20,6 +20,7 @@ struct RunWorld {
   bool runs_overlap = false;    // a run is launched while another stream still works
   double lost = 0;
   Loops loops = Loops::kNone;
+  bool rounds_wait = false;  // for the host, before each round of a loop
   bool host_counts = false;
 };
 

@@ -359,6 +359,13 @@ class Pick(Decisions):
         self.assertRegex(done.text, r"\n(0|1) +leads ")
         self.assertNotIn("picked", done.text)
 
+    def test_what_one_round_may_lose_is_unknown(self):
+        one = self.write("f.xplane.pb", trace(self.variants(10, 10.05), 3, runs=1))
+        done = self.pick(one)
+        self.assertEqual(done.code, 12, done.text)
+        self.assertIn("What taking it may lose is unknown.", done.text)
+        self.assertIsNone(self.decision(self.pick(one, "--format", "json")).get("regret"))
+
     def test_single_runs_prove_nothing(self):
         rows = [{"name": f"jit_autotune_fn_{i}", "run_type": "iteration", "real_time": time,
                  "cpu_time": time, "time_unit": "ns"} for i, time in enumerate((10, 100))]

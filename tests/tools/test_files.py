@@ -52,6 +52,12 @@ class OutputsNeverHitInputs(EndToEndTest):
         self.refused("u.pb", "t.pb", "-o", "./t.pb")
         self.refused("t.pb", "--compat", "xprof", "-o", "t.pb")
 
+    def test_no_report_looks_like_a_trace(self):
+        done = run("kernels", "t.pb", "-o", "logs/plugins/profile/1/new.xplane.pb", cwd=self.at)
+        self.assertNotEqual(done.code, 0)
+        self.assertIn("would be read as a trace", done.message)
+        self.assertEqual(os.listdir(self.at / "logs/plugins/profile/1"), ["host.xplane.pb"])
+
     def test_links_and_folders(self):
         for out in ("link.pb", "link2.pb", "hard.pb", str(self.at / "t.pb")):
             self.refused("t.pb", "-o", out)

@@ -1,5 +1,7 @@
 """Every way to give a trace: files, gzip, pipes, directories, several at once."""
 import gzip
+import json
+import os
 import shutil
 import subprocess
 import unittest
@@ -141,6 +143,18 @@ class Directories(EndToEndTest):
             self.assertEqual({row["host"] for row in report[section]}, {"one", "two"})
         self.assertEqual({row["capture"] for row in report["inputs"]}, {0})
         self.assertEqual(report["capture"]["hostnames"], ["one", "two"])
+
+    def test_a_link_that_leads_nowhere_is_left_out_and_a_pipe_is_refused(self):
+        run_directory = f"{RUNS}/2026_01_02_10_00_00"
+        (self.at / run_directory / "gone.xplane.pb").symlink_to("nowhere")
+        done = run("functions", run_directory, "--format", "json", cwd=self.at)
+        self.assertEqual(done.code, 0)
+        self.assertEqual({row["host"] for row in json.loads(done.out)["functions"]}, {"one", "two"})
+        self.assertIn("gone.xplane.pb", done.message)
+        os.mkfifo(self.at / run_directory / "pipe.xplane.pb")
+        done = run("functions", run_directory, cwd=self.at)
+        self.assertEqual((done.code, done.out), (65, b""))
+        self.assertIn("pipe.xplane.pb: no regular file", done.message)
 
     def test_every_command_has_the_host_on_each_row(self):
         for command, section in (("planes", "planes"), ("tree", "tree"), ("events", "events"),
