@@ -1,6 +1,7 @@
 // OpenTrace: inputs become one Trace. Duplicates are noticed here, hosts are assigned,
 // the base of the time axis is chosen.
 #include <algorithm>
+#include <filesystem>
 #include <memory>
 #include <string>
 #include <tuple>
@@ -224,10 +225,13 @@ bool LeaveOutDamaged(const ReadOptions& options, std::vector<OpenInput>* inputs,
   std::vector<absl::Status> damage;
   absl::flat_hash_map<uint32_t, size_t> sound;  // files by capture
   for (const OpenInput& input : *inputs) {
-    Diagnostics ignored;
-    const absl::Status status = TraceOf(std::span(&input, 1), options, &ignored).status();
-    const bool damaged = absl::IsDataLoss(status) || absl::IsResourceExhausted(status) ||
-                         absl::IsNotFound(status);  // a link that leads nowhere
+    Diagnostics untold;
+    const absl::Status status = TraceOf(std::span(&input, 1), options, &untold).status();
+    std::error_code ignored;
+    const bool leads_nowhere =
+        absl::IsNotFound(status) && std::filesystem::is_symlink(input.path, ignored);
+    const bool damaged =
+        absl::IsDataLoss(status) || absl::IsResourceExhausted(status) || leads_nowhere;
     damage.push_back(damaged ? status : absl::OkStatus());
     sound[input.capture] += damaged ? 0 : 1;
   }
