@@ -773,7 +773,7 @@ bool IsVague(const RunClues& clues, const Split& split) {
     longer += is_longer ? 1 : 0;
     if (!is_longer && !(complete[alignment.run[i]] && complete[alignment.run[i - 1]])) return true;
   }
-  if (!one_kernel && LooksLikeRounds(border_ps, kClearlyLonger)) return true;
+  if (LooksLikeRounds(border_ps, kClearlyLonger)) return true;
   const size_t borders = border_ps.size();
   return one_kernel ? longer * 4 < borders * 3 : longer * 2 < borders;
 }
