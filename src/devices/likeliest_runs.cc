@@ -50,7 +50,6 @@ class IdleCosts {
     least_ps_ = std::clamp(static_cast<double>(longest_ps_) / kLongestToLeast, 1.0, kLeastPs);
   }
 
-  size_t size() const { return idle_ps_.size(); }
   const std::vector<float>& Of(size_t scale) {
     std::vector<float>& row = rows_[scale];
     if (row.size() == idle_ps_.size()) return row;
@@ -814,9 +813,9 @@ Best FindBest(const RunClues& clues, size_t most_windows) {
     least = std::min(least, splits.back().cost);
   }
   constexpr size_t kMostInAnyOrder = 64, kMostByIdle = 12;
-  const size_t most_runs = std::min(MostRunsByCounts(clues.symbols), kMostInAnyOrder);
-  for (size_t runs = 2; runs <= most_runs; ++runs) {
-    if (MostRunsByCounts(clues.symbols) % runs != 0) continue;
+  const size_t most_runs = MostRunsByCounts(clues.symbols);
+  for (size_t runs = 2; runs <= std::min(most_runs, kMostInAnyOrder); ++runs) {
+    if (most_runs % runs != 0) continue;
     splits.push_back(PriceContents(clues, RunsByCounts(clues.symbols, runs), &costs));
   }
   for (size_t runs = 2; runs <= std::min(kMostByIdle, clues.idle_ps.size()); ++runs) {
