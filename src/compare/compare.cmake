@@ -21,5 +21,5 @@ target_include_directories(xplane_time_compare
   PUBLIC $<BUILD_INTERFACE:${CMAKE_CURRENT_SOURCE_DIR}>)
 target_link_libraries(xplane_time_compare
   PUBLIC xplane_time
-  PRIVATE $<BUILD_INTERFACE:xplane_time_warnings> $<BUILD_INTERFACE:nlohmann_json::nlohmann_json>)
+  PRIVATE $<BUILD_INTERFACE:xplane_time_warnings> xplane_time_json)
 set_target_properties(xplane_time_compare PROPERTIES POSITION_INDEPENDENT_CODE ON)

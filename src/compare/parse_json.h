@@ -10,7 +10,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
-#include "json_nesting.h"
+#include "json/json.h"
 
 namespace xplane_time::compare {
 
@@ -18,7 +18,7 @@ namespace xplane_time::compare {
 template <typename Json>
 absl::StatusOr<Json> ParseJson(const std::string& path, std::string_view content) {
   constexpr size_t kDeepest = 64;
-  if (NestsDeeper(content, kDeepest)) {
+  if (json::NestsDeeper(content, kDeepest)) {
     return absl::DataLossError(
         absl::StrCat(path, ": JSON nested more than ", kDeepest, " levels deep"));
   }

@@ -22,5 +22,5 @@ target_include_directories(xplane_time_decide
          $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
 target_link_libraries(xplane_time_decide
   PUBLIC absl::status absl::statusor absl::strings
-  PRIVATE $<BUILD_INTERFACE:xplane_time_warnings> $<BUILD_INTERFACE:nlohmann_json::nlohmann_json>)
+  PRIVATE $<BUILD_INTERFACE:xplane_time_warnings> xplane_time_json)
 set_target_properties(xplane_time_decide PROPERTIES POSITION_INDEPENDENT_CODE ON)

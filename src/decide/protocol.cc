@@ -9,7 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "decide/messages.h"
-#include "json_nesting.h"
+#include "json/json.h"
 
 namespace xplane_time::decide {
 namespace {
@@ -120,7 +120,7 @@ class Server {
   };
 
   void Handle(const std::string& line) {
-    if (NestsDeeper(line, kMaxDepth)) {
+    if (xplane_time::json::NestsDeeper(line, kMaxDepth)) {
       return Error("bad_json", absl::StrCat("nested deeper than ", kMaxDepth));
     }
     const json message = json::parse(line, nullptr, /*allow_exceptions=*/false);

@@ -5,6 +5,6 @@ add_library(xplane_time_harness STATIC
 target_include_directories(xplane_time_harness
   PUBLIC $<BUILD_INTERFACE:${CMAKE_CURRENT_SOURCE_DIR}>)
 target_link_libraries(xplane_time_harness
-  PUBLIC absl::status absl::statusor absl::strings $<BUILD_INTERFACE:nlohmann_json::nlohmann_json>
+  PUBLIC absl::status absl::statusor absl::strings xplane_time_json
   PRIVATE $<BUILD_INTERFACE:xplane_time_warnings>)
 target_compile_features(xplane_time_harness PUBLIC cxx_std_20)

@@ -5,7 +5,7 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
-#include "json_nesting.h"
+#include "json/json.h"
 
 namespace xplane_time::harness {
 namespace {
@@ -74,7 +74,7 @@ void Fields::Fail(std::string_view name, std::string_view wanted) {
 }
 
 absl::StatusOr<Received> ParseMessage(std::string_view line) {
-  if (NestsDeeper(line, kMostLevels)) return Misfit(line, "it is nested too deeply");
+  if (json::NestsDeeper(line, kMostLevels)) return Misfit(line, "it is nested too deeply");
   Received received;
   received.object = Json::parse(line, nullptr, /*allow_exceptions=*/false);
   if (!received.object.is_object()) return Misfit(line, "it is not a JSON object");

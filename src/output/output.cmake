@@ -45,7 +45,7 @@ target_include_directories(xplane_time_output
   PUBLIC $<BUILD_INTERFACE:${CMAKE_CURRENT_SOURCE_DIR}>)
 target_link_libraries(xplane_time_output
   PUBLIC xplane_time xplane_time_compare xplane_time_power
-  PRIVATE $<BUILD_INTERFACE:xplane_time_warnings> $<BUILD_INTERFACE:nlohmann_json::nlohmann_json>)
+  PRIVATE $<BUILD_INTERFACE:xplane_time_warnings> xplane_time_json)
 
 # The same results as columns in memory, for other languages and libraries.
 add_library(xplane_time_arrow STATIC

@@ -43,7 +43,7 @@ target_include_directories(xplane_time_power
 target_link_libraries(xplane_time_power
   PUBLIC absl::status absl::statusor absl::strings absl::int128
   PRIVATE $<BUILD_INTERFACE:xplane_time_warnings> absl::flat_hash_map absl::time
-          $<BUILD_INTERFACE:nlohmann_json::nlohmann_json> simdjson::simdjson Threads::Threads ZLIB::ZLIB
+          xplane_time_json simdjson::simdjson Threads::Threads ZLIB::ZLIB
           ${CMAKE_DL_LIBS})
 target_compile_features(xplane_time_power PUBLIC cxx_std_20)
 set_target_properties(xplane_time_power PROPERTIES POSITION_INDEPENDENT_CODE ON)

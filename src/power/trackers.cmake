@@ -10,7 +10,7 @@ target_include_directories(xplane_time_trackers
   PUBLIC $<BUILD_INTERFACE:${CMAKE_CURRENT_SOURCE_DIR}>)
 target_link_libraries(xplane_time_trackers
   PUBLIC xplane_time absl::status absl::statusor absl::strings
-  PRIVATE $<BUILD_INTERFACE:xplane_time_warnings> $<BUILD_INTERFACE:nlohmann_json::nlohmann_json>
+  PRIVATE $<BUILD_INTERFACE:xplane_time_warnings> xplane_time_json
           OpenSSL::Crypto
           xplane_time_output)
 set_target_properties(xplane_time_trackers PROPERTIES POSITION_INDEPENDENT_CODE ON)

@@ -5,7 +5,7 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
-#include "json_nesting.h"
+#include "json/json.h"
 
 namespace xplane_time {
 namespace {
@@ -29,7 +29,7 @@ absl::Status Misfit(std::string_view line, const std::string& why) {
 }
 
 absl::StatusOr<Json> Parsed(std::string_view line, std::string_view type) {
-  if (NestsDeeper(line, kMostLevels)) return Misfit(line, "it is nested too deeply");
+  if (json::NestsDeeper(line, kMostLevels)) return Misfit(line, "it is nested too deeply");
   Json answer = Json::parse(line, nullptr, /*allow_exceptions=*/false);
   if (!answer.is_object()) return Misfit(line, "it is not a JSON object");
   if (answer.value("v", Json()) != kVersion) return Misfit(line, "its \"v\" is not 1");

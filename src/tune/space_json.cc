@@ -5,7 +5,7 @@
 #include <limits>
 
 #include "absl/strings/str_cat.h"
-#include "json_nesting.h"
+#include "json/json.h"
 
 namespace xplane_time::tune {
 namespace {
@@ -45,7 +45,7 @@ const char* TypeName(ParameterType type) {
 }  // namespace
 
 absl::StatusOr<Json> ParseJson(std::string_view text, std::string_view source) {
-  if (NestsDeeper(text, kMostLevels)) {
+  if (json::NestsDeeper(text, kMostLevels)) {
     return absl::InvalidArgumentError(absl::StrCat(Absl(source), ": nested more than ", kMostLevels,
                                                    " levels deep; flatten the parameters"));
   }

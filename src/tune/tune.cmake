@@ -37,5 +37,5 @@ target_include_directories(xplane_time_tune
 target_link_libraries(xplane_time_tune
   PUBLIC xplane_time xplane_time_harness xplane_time_decide xplane_time_compare
          xplane_time_power absl::flat_hash_map absl::flat_hash_set
-  PRIVATE $<BUILD_INTERFACE:xplane_time_warnings> $<BUILD_INTERFACE:nlohmann_json::nlohmann_json>
+  PRIVATE $<BUILD_INTERFACE:xplane_time_warnings> xplane_time_json
           SQLite::SQLite3 ZLIB::ZLIB xplane_time_output)

@@ -19,7 +19,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "json_nesting.h"
+#include "json/json.h"
 #include "power/run/aggregates.h"
 #include "power/run/result_json.h"
 #include "power/whole_file.h"
@@ -142,7 +142,7 @@ absl::StatusOr<Json> FoundRun(const std::string& path, bool has_records) {
   const auto text = ReadRunFile(path);
   if (!text.ok()) return text.status();
   if (text->empty() && !has_records) return Json();
-  Json found = NestsDeeper(*text, 10) ? Json() : Json::parse(*text, nullptr, false);
+  Json found = json::NestsDeeper(*text, 10) ? Json() : Json::parse(*text, nullptr, false);
   if (found.is_object() && TextOf(found, "schema") == kSchema) return found;
   return absl::DataLossError(absl::StrCat(
       path, text->empty() ? ": not there, though there are records" : ": not of a run",
@@ -233,7 +233,7 @@ absl::Status RunDirectory::State::TakeUpLine(const std::string& line, uint64_t n
                                             "; mend or remove it, or start again: --overwrite"));
   };
   constexpr size_t kMostLevels = 100;  // the 64 of RECORDS, and some of ours
-  if (NestsDeeper(line, kMostLevels)) return damaged("nested too deeply");
+  if (json::NestsDeeper(line, kMostLevels)) return damaged("nested too deeply");
   const Json record = Json::parse(line, nullptr, /*allow_exceptions=*/false);
   if (!record.is_object()) return damaged("not a JSON object");
   if (!record.contains("index") || !record["index"].is_number_unsigned()) {

@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
-#include "json_nesting.h"
+#include "json/json.h"
 #include "power/sha256.h"
 #include "xplane_time/power_run.h"
 
@@ -31,7 +31,7 @@ std::string TakeText(const Json& object, const char* name, bool needed, std::str
 
 // Empty, or what is wrong with the line.
 std::string ParseRecord(const std::string& line, RunRecord* record) {
-  if (NestsDeeper(line, kMostLevels)) return "it is nested too deeply";
+  if (json::NestsDeeper(line, kMostLevels)) return "it is nested too deeply";
   const Json object = Json::parse(line, nullptr, /*allow_exceptions=*/false);
   if (!object.is_object()) return "it is not a JSON object";
   for (const auto& [name, needed, text] : {std::tuple{"problem", true, &record->problem},

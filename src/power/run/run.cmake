@@ -10,5 +10,5 @@ add_library(xplane_time_power_run STATIC
   power/run/telemetry.cc)
 target_link_libraries(xplane_time_power_run
   PUBLIC xplane_time_power
-  PRIVATE $<BUILD_INTERFACE:xplane_time_warnings> $<BUILD_INTERFACE:nlohmann_json::nlohmann_json>
+  PRIVATE $<BUILD_INTERFACE:xplane_time_warnings> xplane_time_json
           xplane_time_harness xplane_time_trackers)
