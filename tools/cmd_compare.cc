@@ -1,7 +1,7 @@
 #include <utility>
 
 #include "commands.h"
-#include "output/decisions.h"
+#include "output/results.h"
 
 namespace xplane_time::tools {
 namespace {
@@ -39,9 +39,10 @@ int RunCompare(const Options& options) {
   for (const MeasurementSet* side : {&*base, &*head}) {
     comparison->notes.insert(comparison->notes.end(), side->notes.begin(), side->notes.end());
   }
+  output::OutputOptions how = options.output;
+  how.format = options.decide.format;
   const int written =
-      WriteText(options.output_path,
-                output::RenderComparison(*comparison, options.output, options.decide.format));
+      WriteText(options.output_path, output::Render(output::CompareOutput(*comparison), how));
   return written != 0 ? written : static_cast<int>(comparison->outcome);
 }
 

@@ -1,5 +1,4 @@
 #include "commands.h"
-#include "output/compat.h"
 #include "timing/filters.h"
 
 namespace xplane_time::tools {
@@ -23,7 +22,7 @@ absl::StatusOr<std::string> RunCompat(const Options& options, const Opened& open
   WarnOfLeftOut(options, DescribeDiagnostics(opened.trace, opened.diagnostics));
   auto answer = compat::AnswerAs(opened.trace, ask);
   if (!answer.ok()) return answer.status();
-  return output::RenderCompat(*answer, options.output);
+  return output::Render(output::CompatOutput(*answer, options.output), options.output);
 }
 
 }  // namespace xplane_time::tools

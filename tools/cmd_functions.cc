@@ -9,7 +9,9 @@ absl::StatusOr<std::string> RunFunctions(const Options& options, const Opened& o
   if (!report.ok()) return report.status();
   const size_t most = options.output.top.value_or(report->samples.size());
   report->samples.resize(std::min(most, report->samples.size()));
-  return output::RenderFunctions(*report, options.output, options.by_id, options.samples);
+  return output::Render(
+      output::FunctionsOutput(*report, options.output, options.by_id, options.samples),
+      options.output);
 }
 
 }  // namespace xplane_time::tools

@@ -5,7 +5,7 @@
 
 #include "commands.h"
 #include "compare/known_variants.h"
-#include "output/decisions.h"
+#include "output/results.h"
 #include "xplane_time/space.h"
 
 namespace xplane_time::tools {
@@ -56,8 +56,10 @@ int RunPick(const Options& options) {
   auto choice = Pick(measured->captures, pick);
   if (!choice.ok()) return Fail(choice.status());
   choice->notes.insert(choice->notes.end(), measured->notes.begin(), measured->notes.end());
-  const int written = WriteText(
-      options.output_path, output::RenderChoice(*choice, options.output, options.decide.format));
+  output::OutputOptions how = options.output;
+  how.format = options.decide.format;
+  const int written =
+      WriteText(options.output_path, output::Render(output::PickOutput(*choice), how));
   return written != 0 ? written : ExitCode(choice->claim);
 }
 

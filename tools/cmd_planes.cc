@@ -10,7 +10,7 @@ absl::StatusOr<std::string> RunPlanes(const Options& options, const Opened& open
   WarnOfLeftOut(options, report->diagnostics);
   const size_t most = options.output.top.value_or(report->planes.size());
   report->planes.resize(std::min(most, report->planes.size()));
-  return output::RenderPlanes(*report, options.output);
+  return output::Render(output::PlanesOutput(*report, options.output), options.output);
 }
 
 }  // namespace xplane_time::tools

@@ -10,8 +10,7 @@
 #include "cmd_power_run.h"
 #include "commands.h"
 #include "measured_command.h"
-#include "output/power.h"
-#include "output/power_sources.h"
+#include "output/results.h"
 #include "output/schema.h"
 #include "output/text.h"
 #include "xplane_time/power.h"
@@ -41,23 +40,22 @@ int RunSources(const PowerCommand& command, output::OutputOptions how) {
   for (const PowerAbsence& each : inventory.absences) {
     if (each.source.empty()) return Fail(absl::InvalidArgumentError(each.message));  // no such name
   }
-  return WriteText(command.output_path, output::RenderPowerSources(inventory, how));
+  return WriteText(command.output_path, output::Render(output::PowerSourcesOutput(inventory), how));
 }
 
-output::PowerFormat FormatOf(std::string_view name) {
-  using output::PowerFormat;
-  for (const auto& [known, format] : {std::pair("json", PowerFormat::kJson),
-                                      {"csv", PowerFormat::kCsv},
-                                      {"markdown", PowerFormat::kMarkdown},
-                                      {"openmetrics", PowerFormat::kOpenMetrics}}) {
+output::Format FormatOf(std::string_view name) {
+  using output::Format;
+  for (const auto& [known, format] : {std::pair("json", Format::kJson),
+                                      {"csv", Format::kCsv},
+                                      {"markdown", Format::kMarkdown},
+                                      {"openmetrics", Format::kOpenMetrics}}) {
     if (name == known) return format;
   }
-  return PowerFormat::kTable;
+  return Format::kTable;
 }
 
 // Sums it up and prints it; the picture too.
-int Print(const PowerCommand& command, const std::string& log_path,
-          const output::OutputOptions& how) {
+int Print(const PowerCommand& command, const std::string& log_path, output::OutputOptions how) {
   auto summary = SummarizePowerLog(log_path, command.summary);
   if (!summary.ok()) return Fail(summary.status());
   const output::CarbonModel carbon = {.g_per_kwh = command.grams_co2e_per_kwh, .pue = command.pue};
@@ -65,7 +63,8 @@ int Print(const PowerCommand& command, const std::string& log_path,
     const int drawn = WriteText(command.svg_path, output::PowerSvg(*summary));
     if (drawn != 0) return drawn;
   }
-  std::string text = output::RenderPower(*summary, how, FormatOf(command.format), carbon);
+  how.format = FormatOf(command.format);
+  std::string text = output::Render(output::PowerOutput(*summary, carbon), how);
   if (command.plot) text += "\n" + output::PowerPlot(*summary, how);
   return WriteText(command.output_path, text);
 }

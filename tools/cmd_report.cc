@@ -5,7 +5,7 @@ namespace xplane_time::tools {
 absl::StatusOr<std::string> RunReport(const Options& options, const Opened& opened) {
   auto report = MakeReport(options, opened);
   if (!report.ok()) return report.status();
-  return output::RenderReport(*report, options.output);
+  return output::Render(output::ReportOutput(*report, options.output), options.output);
 }
 
 }  // namespace xplane_time::tools

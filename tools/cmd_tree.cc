@@ -15,7 +15,7 @@ absl::StatusOr<std::string> RunTree(const Options& options, const Opened& opened
   auto report = BuildTree(opened.trace, tree, opened.diagnostics);
   if (!report.ok()) return report.status();
   WarnOfLeftOut(options, report->diagnostics);
-  return output::RenderTree(*report, options.output);
+  return output::Render(output::TreeOutput(*report, options.output), options.output);
 }
 
 }  // namespace xplane_time::tools

@@ -18,7 +18,6 @@
 namespace xplane_time::tools {
 namespace {
 
-using output::DecisionFormat;
 using output::Format;
 using output::Unit;
 
@@ -281,10 +280,10 @@ When ParseWhen(const std::string& text) {
 std::string ConvertColumns(const Texts& t, const CLI::App& app, Options* o) {
   const CLI::Option* given = app.get_subcommands()[0]->get_option_no_throw("--columns");
   if (given == nullptr || given->count() == 0) return "";
-  const bool table = Decides(o->command) ? o->decide.format == DecisionFormat::kTable ||
-                                               o->decide.format == DecisionFormat::kMarkdown
-                                         : o->output.format == Format::kTable ||
-                                               o->output.format == Format::kMarkdown;
+  const bool table =
+      Decides(o->command)
+          ? o->decide.format == Format::kTable || o->decide.format == Format::kMarkdown
+          : o->output.format == Format::kTable || o->output.format == Format::kMarkdown;
   if (!table) return "--columns is for tables and Markdown; the other formats have every field";
   const bool samples = o->command == Command::kFunctions && o->samples;
   auto columns = output::ParseColumns(samples ? "samples" : CommandName(o->command), t.columns);
@@ -309,11 +308,11 @@ std::string Convert(const Texts& t, Options* o) {
   std::string format = t.format.empty() ? FormatOfSuffix(o->output_path) : t.format;
   if (format.empty() || (format == "junit" && !Decides(o->command))) format = "table";
   if (Decides(o->command)) {
-    const std::map<std::string, DecisionFormat> decisions = {
-        {"table", DecisionFormat::kTable}, {"json", DecisionFormat::kJson},
-        {"csv", DecisionFormat::kCsv},     {"markdown", DecisionFormat::kMarkdown},
-        {"junit", DecisionFormat::kJunit}, {"benchmark", DecisionFormat::kBenchmark},
-        {"bmf", DecisionFormat::kBmf}};
+    const std::map<std::string, Format> decisions = {
+        {"table", Format::kTable}, {"json", Format::kJson},
+        {"csv", Format::kCsv},     {"markdown", Format::kMarkdown},
+        {"junit", Format::kJunit}, {"benchmark", Format::kBenchmark},
+        {"bmf", Format::kBmf}};
     o->decide.format = decisions.at(format);
     if (const std::string error = ConvertDecide(t, o); !error.empty()) return error;
   } else {

@@ -9,8 +9,7 @@
 
 #include "options_power.h"
 #include "options_tune.h"
-#include "output/decisions.h"
-#include "output/output.h"
+#include "output/results.h"
 #include "xplane_time/compare.h"
 #include "xplane_time/compat.h"
 #include "xplane_time/pick.h"
@@ -44,7 +43,7 @@ struct DecideOptions {
   PickOptions pick;
   std::string space_path;  // pick; empty: none
   BenchmarkTime benchmark_time = BenchmarkTime::kReal;
-  output::DecisionFormat format = output::DecisionFormat::kTable;
+  output::Format format = output::Format::kTable;
 };
 
 struct Options {

@@ -114,8 +114,8 @@ std::string IgnoredOption(const CLI::App& command, const Options& o) {
   if (o.json_schema) return "";
   const bool functions = o.command == Command::kFunctions;
   const bool json = !Decides(o.command) && o.output.format == output::Format::kJson;
-  const bool for_people = o.decide.format == output::DecisionFormat::kTable ||
-                          o.decide.format == output::DecisionFormat::kMarkdown;
+  const bool for_people =
+      o.decide.format == output::Format::kTable || o.decide.format == output::Format::kMarkdown;
   const Rule rules[] = {
       {o.command == Command::kTree && !o.line.empty(),
        {"--function", "--exclude", "--prefix", "--kernel", "--scope", "--min-duration",

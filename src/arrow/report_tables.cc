@@ -4,13 +4,13 @@
 #include <string>
 #include <utility>
 
-#include "output/power.h"
-#include "output/rows.h"
+#include "result/rows_power.h"
+#include "result/rows_trace.h"
 
 namespace xplane_time::arrow {
 namespace {
 
-using output::FieldSink, output::FieldType, output::FieldValue;
+using result::FieldSink, result::FieldType, result::FieldValue;
 
 // Counts are signed: differences of them are meant to be negative at times.
 ColumnType TypeOf(FieldType type) {
@@ -29,7 +29,7 @@ ColumnType TypeOf(FieldType type) {
 }
 
 // Each field adds to its column; the first row, of defaults, makes the columns.
-class TableSink : public output::FlatSink {
+class TableSink : public result::FlatSink {
  public:
   void StartRow() { at_ = 0; }
   Table Take() { return std::move(table_); }
@@ -70,7 +70,7 @@ Table MakeTable(std::span<const Row> rows, Visit visit) {
 
 template <typename Row>
 Table MakeTable(std::span<const Row> rows) {
-  return MakeTable(rows, [](const Row& row, FieldSink* sink) { output::VisitRow(row, sink); });
+  return MakeTable(rows, [](const Row& row, FieldSink* sink) { VisitRow(row, sink); });
 }
 
 }  // namespace
@@ -84,27 +84,27 @@ Table DiagnosticsTable(std::span<const DiagnosticRow> rows) { return MakeTable(r
 
 Table FunctionsTable(std::span<const FunctionRow> rows, bool with_device) {
   return MakeTable(rows, [with_device](const FunctionRow& row, FieldSink* sink) {
-    output::VisitRow(row, with_device, sink);
+    VisitRow(row, with_device, sink);
   });
 }
 
 Table PlanesTable(const PlanesReport& report) {
-  const auto rows = output::PlaneLines(report);
+  const auto rows = result::PlaneLines(report);
   return MakeTable(std::span(rows));
 }
 
 Table StatsTable(const PlanesReport& report) {
-  const auto rows = output::PlaneStats(report);
+  const auto rows = result::PlaneStats(report);
   return MakeTable(std::span(rows));
 }
 
 Table PowerEnergiesTable(const PowerSummary& summary) {
-  const auto rows = output::PowerRows(summary);
+  const auto rows = result::PowerRows(summary);
   return MakeTable(std::span(rows));
 }
 
 Table PowerGaugesTable(const PowerSummary& summary) {
-  const auto rows = output::PowerGaugeRows(summary);
+  const auto rows = result::PowerGaugeRows(summary);
   return MakeTable(std::span(rows));
 }
 

@@ -5,25 +5,17 @@
 #ifndef XPLANE_TIME_SRC_OUTPUT_CSV_H_
 #define XPLANE_TIME_SRC_OUTPUT_CSV_H_
 
-#include <cstddef>
-#include <optional>
+#include <concepts>
 #include <string>
-
-#include "output/ordering.h"
-#include "xplane_time/planes.h"
-#include "xplane_time/report.h"
 
 namespace xplane_time::output {
 
-// The samples, else the variants, else the functions.
-std::string FunctionsCsv(const Report& report, const OrderedReport& rows, bool by_id, bool samples);
-std::string KernelsCsv(const OrderedReport& rows);
-std::string TreeCsv(const TreeReport& report, std::optional<size_t> top);
-// The stats where the report has any, else the lines; a plane without lines is one row.
-std::string PlanesCsv(const PlanesReport& report);
-
 // Digits without an exponent at ordinary magnitudes; not finite: nothing.
 void AppendCsvNumber(double value, std::string* out);
+
+void AppendCsvInteger(std::integral auto value, std::string* out) {
+  out->append(std::to_string(value));
+}
 
 }  // namespace xplane_time::output
 

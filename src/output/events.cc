@@ -6,8 +6,8 @@
 #include <cmath>
 #include <cstring>
 
+#include "json/json.h"
 #include "output/csv.h"
-#include "output/json.h"
 #include "output/text.h"
 
 namespace xplane_time::output {
@@ -70,7 +70,7 @@ void AppendJsonText(std::string_view text, std::string* out) {
   if (IsPlain(text, '"', '\\')) {
     out->append(1, '"').append(text).append(1, '"');
   } else {
-    out->append(JsonString(text));
+    out->append(json::Dump(ValidUtf8(text)));
   }
 }
 
@@ -169,7 +169,8 @@ EventWriter::EventWriter(const OutputOptions& options, std::vector<std::string> 
       ellipsis_(options.unicode ? "…" : "..."),
       stat_names_(std::move(stat_names)),
       sink_(std::move(sink)) {
-  for (const std::string& name : stat_names_) stat_keys_.push_back(JsonString(name) + ":");
+  for (const std::string& name : stat_names_)
+    stat_keys_.push_back(json::Dump(ValidUtf8(name)) + ":");
   const size_t others =
       kPlaneWidth + kLineWidth + 2 * kTimeWidth + 8 + stat_names_.size() * (kStatWidth + 2);
   name_width_ = std::max(kLeastNameWidth, width_ - std::min(width_, others));
@@ -189,12 +190,11 @@ bool EventWriter::Begin() {
     case Format::kJson:
       buffer_.append("{\"schema\":\"xplane-time.events.v1\",\"events\":[");
       break;
-    case Format::kTable:
-      BeginTable();
-      break;
     case Format::kMarkdown:
       BeginMarkdown();
       break;
+    default:
+      BeginTable();
   }
   return open_;
 }
@@ -207,12 +207,11 @@ bool EventWriter::Row(const EventRow& row) {
     case Format::kJson:
       JsonRow(row);
       break;
-    case Format::kTable:
-      TableRow(row);
-      break;
     case Format::kMarkdown:
       MarkdownRow(row);
       break;
+    default:
+      TableRow(row);
   }
   any_row_ = true;
   return buffer_.size() < kFlushBytes ? open_ : Flush();
@@ -270,9 +269,9 @@ void EventWriter::JsonRow(const EventRow& row) {
   if (!SamePlace(row)) {
     place_.append("{\"input\":");
     AppendInteger(row.input, &place_);
-    place_.append(",\"host\":").append(row.host.empty() ? "null" : JsonString(row.host));
-    place_.append(",\"plane\":").append(JsonString(row.plane));
-    place_.append(",\"line\":").append(JsonString(row.line)).append(",\"name\":");
+    place_.append(",\"host\":").append(row.host.empty() ? "null" : json::Dump(ValidUtf8(row.host)));
+    place_.append(",\"plane\":").append(json::Dump(ValidUtf8(row.plane)));
+    place_.append(",\"line\":").append(json::Dump(ValidUtf8(row.line))).append(",\"name\":");
   }
   buffer_.append(any_row_ ? ",\n" : "\n").append(place_);
   AppendJsonText(row.name, &buffer_);

@@ -1,38 +1,16 @@
 #include "output/interchange.h"
 
 #include <algorithm>
-#include <set>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "output/decisions.h"
-#include "output/json_document.h"
+#include "json/json.h"
+#include "output/text.h"
 
 namespace xplane_time::output {
 namespace {
 
-bool SeveralDevices(const Comparison& comparison) {
-  std::set<std::string> devices;
-  for (const ComparedRow& row : comparison.rows) devices.insert(row.device);
-  return devices.size() > 1;
-}
-
-std::string RowName(const ComparedRow& row, bool with_device) {
-  std::string name = row.function;
-  if (row.program > 0) absl::StrAppend(&name, "#", row.program + 1);
-  if (with_device) absl::StrAppend(&name, "@", row.device);
-  return name;
-}
-
-std::string Sentence(const ComparedRow& row) {
-  std::string text(VerdictName(row.verdict));
-  if (row.ratio.has_value()) absl::StrAppend(&text, ": ", ChangeText(*row.ratio), " %");
-  if (row.lo.has_value() && row.hi.has_value()) {
-    absl::StrAppend(&text, ", interval ", ChangeText(*row.lo), " % to ", ChangeText(*row.hi), " %");
-  }
-  if (row.mde.has_value()) absl::StrAppend(&text, "; would detect ", PercentText(*row.mde));
-  if (!row.reason.empty()) absl::StrAppend(&text, ": ", row.reason);
-  return text;
-}
+using json::Dump, json::Json;
 
 // Times become nanoseconds.
 std::optional<double> Nanoseconds(const std::optional<double>& ps) {
@@ -40,58 +18,6 @@ std::optional<double> Nanoseconds(const std::optional<double>& ps) {
 }
 
 }  // namespace
-
-std::vector<InterchangeRow> InterchangeRows(const Comparison& comparison) {
-  const bool with_device = SeveralDevices(comparison);
-  std::vector<InterchangeRow> out;
-  for (const ComparedRow& row : comparison.rows) {
-    const std::string verdict(VerdictName(row.verdict));
-    InterchangeRow& at = out.emplace_back();
-    at.name = RowName(row, with_device);
-    at.group = row.device.empty() ? "xplane-time" : row.device;
-    at.time_ps = row.head.centre_ps;
-    at.lo_ps = row.head.lo_ps;
-    at.hi_ps = row.head.hi_ps;
-    at.ratio = row.ratio;
-    at.ratio_lo = row.lo;
-    at.ratio_hi = row.hi;
-    at.samples = row.head.samples;
-    at.text = Sentence(row);
-    if (row.verdict == FunctionVerdict::kSlower || row.verdict == FunctionVerdict::kFailed) {
-      at.failure_type = verdict;
-    } else if (row.verdict != FunctionVerdict::kSame && row.verdict != FunctionVerdict::kFaster) {
-      at.skipped_type = verdict;
-    }
-  }
-  return out;
-}
-
-std::vector<InterchangeRow> InterchangeRows(const PickResult& choice) {
-  std::vector<InterchangeRow> out;
-  InterchangeRow& decision = out.emplace_back();
-  decision.name = "decision";
-  decision.group = "pick";
-  decision.text = ExplainChoice(choice).verdict;
-  if (choice.claim == PickClaim::kAllFailed) decision.failure_type = "all_failed";
-  if (ExitCode(choice.claim) == 11 || ExitCode(choice.claim) == 12) {
-    decision.skipped_type = PickClaimName(choice.claim);
-  }
-  for (const VariantRow& row : choice.variants) {
-    InterchangeRow& at = out.emplace_back();
-    at.name = row.function.empty() ? row.id : row.function;
-    at.group = "variants";
-    at.time_ps = row.centre_ps;
-    at.lo_ps = row.lo_ps;
-    at.hi_ps = row.hi_ps;
-    at.ratio = row.ratio;
-    at.ratio_lo = row.lo;
-    at.ratio_hi = row.hi;
-    at.samples = row.samples;
-    at.text = row.status;
-    if (row.samples == 0) at.skipped_type = row.status;
-  }
-  return out;
-}
 
 std::string JunitXml(std::string_view suite, const std::vector<InterchangeRow>& rows) {
   const auto count = [&](std::string InterchangeRow::*type) {
@@ -156,6 +82,13 @@ std::string BencherJson(const std::vector<InterchangeRow>& rows) {
     document[ValidUtf8(row.name)] = {{"latency", std::move(latency)}};
   }
   return document.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+void AddInterchange(std::string_view suite, std::function<std::vector<InterchangeRow>()> rows,
+                    Output* output) {
+  output->others[Format::kJunit] = [suite, rows] { return JunitXml(suite, rows()); };
+  output->others[Format::kBenchmark] = [rows] { return BenchmarkJson(rows()); };
+  output->others[Format::kBmf] = [rows] { return BencherJson(rows()); };
 }
 
 }  // namespace xplane_time::output

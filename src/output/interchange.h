@@ -8,13 +8,13 @@
 #define XPLANE_TIME_SRC_OUTPUT_INTERCHANGE_H_
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "xplane_time/compare.h"
-#include "xplane_time/pick.h"
+#include "output/output.h"
 
 namespace xplane_time::output {
 
@@ -28,12 +28,13 @@ struct InterchangeRow {
   std::string failure_type = {}, skipped_type = {};  // empty: it passed
 };
 
-std::vector<InterchangeRow> InterchangeRows(const Comparison& comparison);
-std::vector<InterchangeRow> InterchangeRows(const PickResult& choice);
-
 std::string JunitXml(std::string_view suite, const std::vector<InterchangeRow>& rows);
 std::string BenchmarkJson(const std::vector<InterchangeRow>& rows);
 std::string BencherJson(const std::vector<InterchangeRow>& rows);
+
+// All three, from what `rows()` gives.
+void AddInterchange(std::string_view suite, std::function<std::vector<InterchangeRow>()> rows,
+                    Output* output);
 
 }  // namespace xplane_time::output
 

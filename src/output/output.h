@@ -1,34 +1,45 @@
 // Output: finished results in, text out.
 //
-// Enters: the row structs of report.h and planes.h. Leaves: one string in the asked
-// format, ready for standard output or a file.
+// Enters: an Output, which is a result as data (result/result.h) and what people see of it. Leaves:
+// one string in the asked format, ready for standard output or a file.
 //
-//   auto text = RenderFunctions(report, {.format = Format::kCsv}, /*by_id=*/false,
-//                               /*samples=*/false);
-//   RenderKernels(report, {.sort = "size"}).status()
-//   // InvalidArgument: --sort: unknown key "size"; valid keys: total, self, ...
+//   const absl::StatusOr<Output> kernels = KernelsOutput(report, options);   // results.h
+//   Render(*kernels, {.format = Format::kCsv})
 //
-// JSON and CSV hold every row in full precision; rows are cut by `top` only, and only
-// those of functions, combined, variants, kernels and trees. Tables fit `width` columns.
-// Names with invalid UTF-8 are shown with \xNN in every format. Nothing here reads
-// files, clocks or the terminal. Not handled: raw events, which stream (events.h).
+// JSON and CSV hold every row in full precision. Tables fit `width` columns; Markdown has the same
+// columns, never shortened. Names with invalid UTF-8 are shown with \xNN in every format. Nothing
+// here reads files, clocks or the terminal. Not handled: raw events, which stream (events.h).
 #ifndef XPLANE_TIME_SRC_OUTPUT_OUTPUT_H_
 #define XPLANE_TIME_SRC_OUTPUT_OUTPUT_H_
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "output/grid.h"
+#include "result/result.h"
 #include "timing/given_options.h"
-#include "xplane_time/planes.h"
 #include "xplane_time/report.h"
 
 namespace xplane_time::output {
 
-enum class Format : uint8_t { kTable, kJson, kCsv, kMarkdown };
+enum class Format : uint8_t {
+  kTable,
+  kJson,
+  kCsv,
+  kMarkdown,
+  // Of some results only.
+  kJunit,
+  kBenchmark,    // Google Benchmark JSON
+  kBmf,          // Bencher Metric Format
+  kOpenMetrics,  // of power
+};
 
 // Of times in tables; JSON and CSV are always in picoseconds.
 enum class Unit : uint8_t { kAuto, kNs, kUs, kMs, kS };
@@ -45,24 +56,57 @@ struct OutputOptions {
   bool color = false;                     // ANSI
   Metric metric = Metric::kActive;        // the time that function tables show
   bool unicode = true;                    // bars, ellipsis and signs beyond ASCII in tables
+
+  bool for_people() const { return format == Format::kTable || format == Format::kMarkdown; }
 };
 
-// The whole report; CSV prints its function rows. Errors: InvalidArgument (sort).
-absl::StatusOr<std::string> RenderReport(const Report& report, const OutputOptions& options);
+// How a line is meant; a colour where there are colours.
+enum class Tone : uint8_t { kPlain, kDim, kBold, kGood, kWarning, kBad };
 
-// Functions a device and combined; `by_id`: Report::variants; `samples`:
-// Report::samples. CSV prints one of them: samples before variants before functions.
-// Errors: InvalidArgument (sort).
-absl::StatusOr<std::string> RenderFunctions(const Report& report, const OutputOptions& options,
-                                            bool by_id, bool samples);
+struct ViewLine {
+  std::string text;
+  Tone tone = Tone::kPlain;
+  // In Markdown.
+  enum As : uint8_t { kText, kItem, kHeading } as = kText;
+};
 
-// Errors: InvalidArgument (sort).
-absl::StatusOr<std::string> RenderKernels(const Report& report, const OutputOptions& options);
+struct Section {
+  std::string title = {};               // empty: none
+  Grid grid = {};                       // no rows: the title and notes say why
+  std::vector<std::string> notes = {};  // below the grid: what was left out
+  bool is_titled_in_markdown = true;    // false: a heading above says it
+};
 
-std::string RenderTree(const TreeReport& report, const OutputOptions& options);
+struct DiagnosticLine {
+  std::string severity;  // "info", "warning", "error"
+  std::string text;      // with the count and the first place
+};
 
-// CSV prints the lines, or, where the report has them, the stats.
-std::string RenderPlanes(const PlanesReport& report, const OutputOptions& options);
+// What people see, from the top down.
+struct View {
+  std::vector<ViewLine> lines = {};
+  std::vector<Section> sections = {};
+  std::vector<DiagnosticLine> diagnostics = {};
+  size_t most_diagnostics = 8;  // in a table
+  std::vector<ViewLine> remarks = {};
+};
+
+struct Output {
+  result::Result result;
+  std::function<View(const OutputOptions&)> view = {};  // of options.format, a table or Markdown
+  std::map<Format, std::function<std::string()>> others = {};
+};
+
+// A format that the result does not have is a table.
+std::string Render(const Output& output, const OutputOptions& options);
+absl::StatusOr<std::string> Render(const absl::StatusOr<Output>& output,
+                                   const OutputOptions& options);
+
+// The formats, one file each.
+std::string JsonText(const result::Result& result);
+std::string CsvText(const result::Table& table);
+std::string MarkdownText(const View& view, const OutputOptions& options);
+std::string TableText(const View& view, const OutputOptions& options);
 
 }  // namespace xplane_time::output
 

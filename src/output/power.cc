@@ -11,14 +11,13 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
-#include "output/page.h"
-#include "output/power_sources.h"
-#include "output/sections.h"
-#include "output/text.h"
-#include "output/units.h"
+#include "output/view.h"
+#include "result/rows_power.h"
 
 namespace xplane_time::output {
 namespace {
+
+using result::FieldSink, result::KindOf, result::KnownText, result::TableOf;
 
 constexpr size_t kWindows = 20, kNameWidth = 8, kDomainWidth = 18;
 constexpr double kNsPerS = 1e9, kJPerKwh = 3.6e6, kWhPerKwh = 1e3;
@@ -62,10 +61,6 @@ std::string Remark(const EnergyEstimate& energy) {
   if (energy.inconsistent) add("inconsistent");
   if (energy.shared) add("shared");
   return remark;
-}
-
-bool AnyKnown(const std::vector<std::string>& cells) {
-  return std::any_of(cells.begin(), cells.end(), [](const auto& each) { return each != "-"; });
 }
 
 constexpr std::string_view kAbout = "~";  // before an interval
@@ -130,83 +125,90 @@ std::string_view KindOfAll(std::span<const WindowSummary> windows) {
   return kinds.modelled ? KindOf(kinds) : "measured";
 }
 
-struct Cells {
-  std::vector<std::string> window, domain, seconds, energy, bounds, mean, peak, covered, active,
-      remark;
+// A sensor's energy in a window, or the window's total.
+struct EnergyLine {
+  const WindowSummary& window;
+  const EnergyEstimate* energy = nullptr;  // null: the total
+  std::string remark;
+
+  // `get(energy)` of an EnergyEstimate or a PowerTotal.
+  template <typename Get>
+  auto Of(Get get) const {
+    return energy != nullptr ? get(*energy) : get(window.total);
+  }
 };
 
-void AddRow(const PowerSummary& summary, const WindowSummary& window, const EnergyEstimate& energy,
-            Cells* cells) {
-  cells->window.push_back(Printable(WindowName(window)));
-  cells->domain.push_back(
-      Printable(DomainName(summary, energy.source, energy.device, energy.domain)));
-  cells->seconds.push_back(Number(static_cast<double>(window.end_ns - window.begin_ns) / kNsPerS));
-  cells->energy.push_back(EnergyText(energy.energy_j));
-  cells->bounds.push_back(LimitsText(energy));
-  cells->mean.push_back(Number(energy.mean_w));
-  cells->peak.push_back(Number(energy.peak_w));
-  cells->covered.push_back(FormatPercent(energy.coverage));
-  cells->active.push_back(Number(energy.active_j));
-  cells->remark.push_back(Remark(energy));
-}
-
-void AddTotal(const WindowSummary& window, Cells* cells) {
-  cells->window.push_back(Printable(WindowName(window)));
-  cells->domain.push_back("total");
-  cells->seconds.push_back(Number(static_cast<double>(window.end_ns - window.begin_ns) / kNsPerS));
-  cells->energy.push_back(EnergyText(window.total.energy_j));
-  cells->bounds.push_back(LimitsText(window.total));
-  cells->mean.push_back(Number(window.total.mean_w));
-  cells->peak.push_back("-");
-  cells->covered.push_back(window.total.energy_j ? FormatPercent(window.total.coverage) : "-");
-  cells->active.push_back(Number(window.total.active_j));
-  const PowerTotal& total = window.total;
-  std::string remark(WhyPart(total.reason, total.coverage));
-  if (total.energy_j && !total.missing.empty()) remark = "without " + Printable(total.missing);
-  cells->remark.push_back(std::move(remark));
-}
-
-std::vector<Column> EnergyColumns(Cells cells) {
-  const bool remarks = Varies(cells.remark) || (!cells.remark.empty() && !cells.remark[0].empty());
-  const bool active = AnyKnown(cells.active);
-  std::vector<Column> columns = {NameColumn("window", std::move(cells.window), kNameWidth),
-                                 NameColumn("sensor", std::move(cells.domain), kDomainWidth),
-                                 NumberColumn("s", std::move(cells.seconds)),
-                                 NumberColumn("energy J", std::move(cells.energy)),
-                                 NumberColumn("bounds J", std::move(cells.bounds)),
-                                 NumberColumn("mean W", std::move(cells.mean), /*drop=*/2),
-                                 NumberColumn("peak W", std::move(cells.peak), /*drop=*/3),
-                                 NumberColumn("covered %", std::move(cells.covered))};
-  if (active) {
-    columns.push_back(NumberColumn("above idle J", std::move(cells.active), /*drop=*/1));
+std::vector<EnergyLine> EnergyLines(std::span<const WindowSummary> windows, std::string_view kind) {
+  std::vector<EnergyLine> lines;
+  for (const WindowSummary& window : windows) {
+    size_t in_total = 0;
+    for (const EnergyEstimate& energy : window.energies) {
+      std::string remark = Remark(energy);
+      if (energy.modelled && kind != "modelled") {  // where the title does not say it
+        remark.insert(0, remark.empty() ? "modelled" : "modelled, ");
+      }
+      lines.push_back({window, &energy, std::move(remark)});
+      in_total += energy.in_total ? 1 : 0;
+    }
+    if (in_total < 2) continue;
+    const PowerTotal& total = window.total;
+    std::string remark(WhyPart(total.reason, total.coverage));
+    if (total.energy_j && !total.missing.empty()) remark = "without " + Printable(total.missing);
+    lines.push_back({window, nullptr, std::move(remark)});
   }
-  if (remarks) columns.push_back(TextColumn("remark", std::move(cells.remark)));
-  return columns;
+  return lines;
+}
+
+double Seconds(const WindowSummary& window) {
+  return static_cast<double>(window.end_ns - window.begin_ns) / kNsPerS;
+}
+
+Grid EnergyGrid(const PowerSummary& summary, const std::vector<EnergyLine>& lines) {
+  RowGrid grid(lines);
+  grid.Name("window", kNameWidth, [](const EnergyLine& line) { return WindowName(line.window); });
+  grid.Name("sensor", kDomainWidth, [&](const EnergyLine& line) {
+    const EnergyEstimate* of = line.energy;
+    return of != nullptr ? DomainName(summary, of->source, of->device, of->domain) : "total";
+  });
+  grid.Number("s", [](const EnergyLine& line) { return Number(Seconds(line.window)); });
+  grid.Number("energy J", [](const EnergyLine& line) {
+    return line.Of([](const auto& of) { return EnergyText(of.energy_j); });
+  });
+  grid.Number("bounds J", [](const EnergyLine& line) {
+    return line.Of([](const auto& of) { return LimitsText(of); });
+  });
+  grid.Number("mean W",
+              [](const EnergyLine& line) {
+                return line.Of([](const auto& of) { return Number(of.mean_w); });
+              })
+      .drop = 2;
+  grid.Number("peak W",
+              [](const EnergyLine& line) {
+                return line.energy != nullptr ? Number(line.energy->peak_w) : "-";
+              })
+      .drop = 3;
+  grid.Number("covered %", [](const EnergyLine& line) {
+    const bool known = line.energy != nullptr || line.window.total.energy_j;
+    return known ? line.Of([](const auto& of) { return FormatPercent(of.coverage); }) : "-";
+  });
+  Column& active = grid.Number("above idle J", [](const EnergyLine& line) {
+    return line.Of([](const auto& of) { return Number(of.active_j); });
+  });
+  active.drop = 1;
+  active.hidden = !AnyKnown(active.cells);
+  Column& remark = grid.Text("remark", [](const EnergyLine& line) { return line.remark; });
+  remark.hidden = lines.empty() || (!Varies(remark.cells) && remark.cells[0].empty());
+  return std::move(grid).Take();
 }
 
 Section EnergySection(const PowerSummary& summary, size_t most) {
-  Cells cells;
   const size_t shown = std::min(most, summary.windows.size());
   const std::span windows(summary.windows.data(), shown);
   const std::string_view kind = KindOfAll(windows);
-  for (const WindowSummary& window : windows) {
-    for (const EnergyEstimate& energy : window.energies) {
-      AddRow(summary, window, energy, &cells);
-      // Where the title does not say it.
-      std::string& remark = cells.remark.back();
-      if (energy.modelled && kind != "modelled") {
-        remark.insert(0, remark.empty() ? "modelled" : "modelled, ");
-      }
-    }
-    const auto in_total = [](const EnergyEstimate& each) { return each.in_total; };
-    if (std::count_if(window.energies.begin(), window.energies.end(), in_total) > 1) {
-      AddTotal(window, &cells);
-    }
-  }
-  Section section;
-  section.title = absl::StrCat("energy, ", std::string(kind));
-  section.grid.columns = EnergyColumns(std::move(cells));
-  section.notes = EnergyNotes(windows);
+  const std::vector<EnergyLine> lines = EnergyLines(windows, kind);
+  Section section = {.title = absl::StrCat("energy, ", std::string(kind)),
+                     .grid = EnergyGrid(summary, lines),
+                     .notes = EnergyNotes(windows)};
   if (summary.windows.empty()) section.notes.push_back("no window");
   const auto has_none = [](const WindowSummary& each) { return each.energies.empty(); };
   if (std::all_of(summary.windows.begin(), summary.windows.end(), has_none)) {
@@ -220,33 +222,26 @@ Section EnergySection(const PowerSummary& summary, size_t most) {
 
 // Of windows of one name.
 Section RepeatSection(const PowerSummary& summary, size_t most) {
-  std::vector<std::string> names, sensors, windows, energy, spread, active, seconds, seconds_spread;
   const size_t shown = std::min(most, summary.repeats.size());
-  for (size_t i = 0; i < shown; ++i) {
-    const RepeatedEnergy& row = summary.repeats[i];
-    names.push_back(Printable(row.window));
-    sensors.push_back(Printable(DomainName(summary, row.source, row.device, row.domain)));
-    windows.push_back(row.known == row.windows ? absl::StrCat(row.windows)
-                                               : absl::StrCat(row.known, " of ", row.windows));
-    energy.push_back(Number(row.mean_j));
-    spread.push_back(Number(row.std_j));
-    active.push_back(Number(row.mean_active_j));
-    seconds.push_back(Number(row.mean_s));
-    seconds_spread.push_back(Number(row.std_s));
-  }
-  Section section;
-  section.title = "energy, windows of one name";
-  section.grid.columns = {NameColumn("window", std::move(names), kNameWidth),
-                          NameColumn("sensor", std::move(sensors), kDomainWidth),
-                          NumberColumn("windows", std::move(windows)),
-                          NumberColumn("mean J", std::move(energy)),
-                          NumberColumn("std J", std::move(spread)),
-                          NumberColumn("mean s", std::move(seconds)),
-                          NumberColumn("std s", std::move(seconds_spread), /*drop=*/1)};
-  if (AnyKnown(active)) {
-    section.grid.columns.insert(section.grid.columns.begin() + 5,
-                                NumberColumn("above idle", std::move(active), /*drop=*/2));
-  }
+  const std::span rows(summary.repeats.data(), shown);
+  RowGrid grid(rows);
+  grid.Name("window", kNameWidth, [](const RepeatedEnergy& row) { return row.window; });
+  grid.Name("sensor", kDomainWidth, [&](const RepeatedEnergy& row) {
+    return DomainName(summary, row.source, row.device, row.domain);
+  });
+  grid.Number("windows", [](const RepeatedEnergy& row) {
+    return row.known == row.windows ? absl::StrCat(row.windows)
+                                    : absl::StrCat(row.known, " of ", row.windows);
+  });
+  grid.Number("mean J", [](const RepeatedEnergy& row) { return Number(row.mean_j); });
+  grid.Number("std J", [](const RepeatedEnergy& row) { return Number(row.std_j); });
+  Column& active = grid.Number("above idle",
+                               [](const RepeatedEnergy& row) { return Number(row.mean_active_j); });
+  active.drop = 2;
+  active.hidden = !AnyKnown(active.cells);
+  grid.Number("mean s", [](const RepeatedEnergy& row) { return Number(row.mean_s); });
+  grid.Number("std s", [](const RepeatedEnergy& row) { return Number(row.std_s); }).drop = 1;
+  Section section = {.title = "energy, windows of one name", .grid = std::move(grid).Take()};
   if (shown < summary.repeats.size()) {
     section.notes.push_back(MoreNote(summary.repeats.size() - shown, "rows", "--format json"));
   }
@@ -260,21 +255,18 @@ std::string ThreeDigits(double value) {
 
 // What the energies mean for the climate, of each window that is shown.
 Section CarbonSection(const PowerSummary& summary, const CarbonModel& carbon, size_t most) {
-  std::vector<std::string> windows, wh, grams;
+  std::vector<std::pair<const WindowSummary*, ModelledCarbon>> rows;
   for (size_t i = 0; i < std::min(most, summary.windows.size()); ++i) {
     const auto modelled = CarbonOf(summary.windows[i].total.energy_j, carbon);
-    if (!modelled.has_value()) continue;
-    windows.push_back(Printable(WindowName(summary.windows[i])));
-    wh.push_back(ThreeDigits(modelled->kwh * kWhPerKwh));
-    grams.push_back(ThreeDigits(modelled->co2e_g));
+    if (modelled.has_value()) rows.emplace_back(&summary.windows[i], *modelled);
   }
-  Section section;
-  section.title =
-      absl::StrCat("modelled, ", Number(carbon.g_per_kwh), " g CO2e/kWh, PUE ", Number(carbon.pue));
-  section.grid.columns = {NameColumn("window", std::move(windows), kNameWidth),
-                          NumberColumn("Wh", std::move(wh)),
-                          NumberColumn("CO2e g", std::move(grams))};
-  return section;
+  RowGrid grid(rows);
+  grid.Name("window", kNameWidth, [](const auto& row) { return WindowName(*row.first); });
+  grid.Number("Wh", [](const auto& row) { return ThreeDigits(row.second.kwh * kWhPerKwh); });
+  grid.Number("CO2e g", [](const auto& row) { return ThreeDigits(row.second.co2e_g); });
+  return {.title = absl::StrCat("modelled, ", Number(carbon.g_per_kwh), " g CO2e/kWh, PUE ",
+                                Number(carbon.pue)),
+          .grid = std::move(grid).Take()};
 }
 
 // How a quantity is shown: by the unit that ends its name.
@@ -305,64 +297,63 @@ bool HasMean(std::string_view quantity) {
 
 // Of the first window: what is read besides power and energy. What never changed is a note.
 Section GaugeSection(const PowerSummary& summary) {
-  std::vector<std::string> sensors, names, n, avg, max, median, min, constant;
-  Section section;
-  if (summary.windows.empty()) return section;
+  if (summary.windows.empty()) return {};
+  struct Row {
+    const GaugeSummary& gauge;
+    std::string sensor;
+    Shown shown;
+    bool has_mean;
+  };
+  std::vector<Row> rows;
+  std::vector<std::string> constant;
+  const auto cell = [](const Row& row, const std::optional<double>& value) {
+    return value ? Number(*value / row.shown.per_unit) : "-";
+  };
   for (const GaugeSummary& gauge : summary.windows[0].gauges) {
     const PowerChannel& channel = summary.inventory.channels[gauge.channel];
     if (IsPowerOrEnergy(channel)) continue;
     if (gauge.n == 0 && gauge.unknown == 0) continue;  // of what was not there
-    const Shown shown = ShownAs(channel.quantity);
-    const std::string sensor =
-        Printable(DomainName(summary, channel.source, channel.device, channel.domain));
-    const auto cell = [&](const std::optional<double>& value) {
-      return value ? Number(*value / shown.per_unit) : std::string("-");
-    };
+    const Row row = {gauge, DomainName(summary, channel.source, channel.device, channel.domain),
+                     ShownAs(channel.quantity), HasMean(channel.quantity)};
     if (gauge.n > 1 && gauge.min == gauge.max) {
-      constant.push_back(absl::StrCat(sensor, " ", Printable(shown.name), " ", cell(gauge.max)));
-      continue;
+      constant.push_back(absl::StrCat(Printable(row.sensor), " ", Printable(row.shown.name), " ",
+                                      cell(row, gauge.max)));
+    } else {
+      rows.push_back(row);
     }
-    sensors.push_back(sensor);
-    names.push_back(Printable(shown.name));
-    n.push_back(absl::StrCat(gauge.n));
-    const bool has_mean = HasMean(channel.quantity);
-    avg.push_back(has_mean ? cell(gauge.avg) : "-");
-    median.push_back(has_mean ? cell(gauge.median) : "-");
-    min.push_back(cell(gauge.min));
-    max.push_back(cell(gauge.max));
   }
-  section.title = absl::StrCat("other readings, ", Printable(WindowName(summary.windows[0])));
-  section.grid.columns = {NameColumn("sensor", std::move(sensors), kDomainWidth),
-                          TextColumn("quantity", std::move(names)),
-                          NumberColumn("n", std::move(n), /*drop=*/1),
-                          NumberColumn("mean", std::move(avg)),
-                          NumberColumn("median", std::move(median)),
-                          NumberColumn("min", std::move(min)),
-                          NumberColumn("max", std::move(max))};
+  RowGrid grid(rows);
+  grid.Name("sensor", kDomainWidth, [](const Row& row) { return row.sensor; });
+  grid.Text("quantity", [](const Row& row) { return Printable(row.shown.name); });
+  grid.Number("n", [](const Row& row) { return absl::StrCat(row.gauge.n); }).drop = 1;
+  grid.Number("mean",
+              [&](const Row& row) { return row.has_mean ? cell(row, row.gauge.avg) : "-"; });
+  grid.Number("median",
+              [&](const Row& row) { return row.has_mean ? cell(row, row.gauge.median) : "-"; });
+  grid.Number("min", [&](const Row& row) { return cell(row, row.gauge.min); });
+  grid.Number("max", [&](const Row& row) { return cell(row, row.gauge.max); });
+  Section section = {
+      .title = absl::StrCat("other readings, ", Printable(WindowName(summary.windows[0]))),
+      .grid = std::move(grid).Take()};
   if (!constant.empty()) section.notes.push_back("unchanged: " + absl::StrJoin(constant, "; "));
   return section;
 }
 
 Section ReaderSection(const PowerSummary& summary) {
-  std::vector<std::string> sources, rates, missed, gaps, p50, p99;
-  for (const ReaderQuality& reader : summary.readers) {
-    sources.push_back(Printable(reader.source));
-    rates.push_back(FormatFixed(reader.effective_hz, 2));
-    missed.push_back(absl::StrCat(reader.missed));
-    gaps.push_back(Number(static_cast<double>(reader.longest_gap_ns) / 1e6));
-    const auto microseconds = [](const std::optional<int64_t>& ns) {
-      return ns ? Number(static_cast<double>(*ns) / 1e3) : std::string("-");
-    };
-    p50.push_back(microseconds(reader.latency_p50_ns));
-    p99.push_back(microseconds(reader.latency_p99_ns));
-  }
-  Section section;
-  section.title = "readers";
-  section.grid.columns = {
-      TextColumn("source", std::move(sources)),    NumberColumn("reads/s", std::move(rates)),
-      NumberColumn("missed", std::move(missed)),   NumberColumn("longest gap ms", std::move(gaps)),
-      NumberColumn("read p50 us", std::move(p50)), NumberColumn("p99 us", std::move(p99))};
-  return section;
+  const auto microseconds = [](const std::optional<int64_t>& ns) {
+    return ns ? Number(static_cast<double>(*ns) / 1e3) : "-";
+  };
+  RowGrid grid(summary.readers);
+  grid.Text("source", [](const ReaderQuality& row) { return Printable(row.source); });
+  grid.Number("reads/s", [](const ReaderQuality& row) { return FormatFixed(row.effective_hz, 2); });
+  grid.Number("missed", [](const ReaderQuality& row) { return absl::StrCat(row.missed); });
+  grid.Number("longest gap ms", [](const ReaderQuality& row) {
+    return Number(static_cast<double>(row.longest_gap_ns) / 1e6);
+  });
+  grid.Number("read p50 us",
+              [&](const ReaderQuality& row) { return microseconds(row.latency_p50_ns); });
+  grid.Number("p99 us", [&](const ReaderQuality& row) { return microseconds(row.latency_p99_ns); });
+  return {.title = "readers", .grid = std::move(grid).Take()};
 }
 
 // Those that have something to say.
@@ -376,17 +367,112 @@ std::vector<Section> Sections(const PowerSummary& summary, size_t most, const Ca
   return sections;
 }
 
-// What is missing or wrong.
-std::vector<std::string> Remarks(const PowerSummary& summary) {
-  std::vector<std::string> lines;
+View PowerView(const PowerSummary& summary, const OutputOptions& options,
+               const CarbonModel& carbon) {
+  View view;
+  if (!summary.complete) {
+    view.lines.push_back({"the log ends early: what follows is up to there", Tone::kWarning});
+  }
+  for (const PowerFinding& each : summary.findings) {
+    if (each.code != "damaged_lines") continue;
+    view.lines.push_back({Printable(absl::StrCat("lines of the log that are damaged and left out: ",
+                                                 each.count, "; the first: ", each.message)),
+                          Tone::kWarning});
+  }
+  const size_t most = options.format == Format::kTable ? kWindows : SIZE_MAX;
+  view.sections = Sections(summary, options.top.value_or(most), carbon);
+  const auto remark = [&](std::string text) {
+    view.remarks.push_back({std::move(text), Tone::kDim, ViewLine::kItem});
+  };
   for (const PowerAbsence& absence : summary.inventory.absences) {
-    lines.push_back(absl::StrCat("not there: ", AbsenceLine(absence)));
+    remark("not there: " + AbsenceLine(absence));
   }
   for (const PowerFinding& finding : summary.findings) {
-    lines.push_back(
-        Printable(absl::StrCat(finding.code, " (", finding.count, "): ", finding.message)));
+    remark(Printable(absl::StrCat(finding.code, " (", finding.count, "): ", finding.message)));
   }
-  return lines;
+  return view;
+}
+
+void VisitWindow(const WindowSummary& window, const CarbonModel& model, FieldSink* sink) {
+  sink->Field("name", KnownText(window.name));
+  sink->Field("number", window.number);
+  sink->Field("begin_ns", window.begin_ns);
+  sink->Field("end_ns", window.end_ns);
+  sink->Field("begin_unix_ns", window.begin_unix_ns);
+  sink->Field("suspended_ns", window.suspended_ns);
+  sink->Field("cut", window.cut);
+  sink->BeginGroup("total", true);
+  VisitRow(window.total, sink);
+  sink->EndGroup();
+  const auto carbon = CarbonOf(window.total.energy_j, model);
+  sink->BeginGroup("modelled", carbon.has_value());
+  sink->Field("kind", std::string_view("modelled"));
+  sink->Field("kwh", carbon.value_or(ModelledCarbon()).kwh);
+  sink->Field("co2e_g", carbon.value_or(ModelledCarbon()).co2e_g);
+  sink->Field("g_per_kwh", model.g_per_kwh);
+  sink->Field("pue", model.pue);
+  sink->EndGroup();
+  sink->Rows(TableOf("energies", std::span(window.energies)));
+  sink->Rows(
+      TableOf("gauges", std::span(window.gauges), [](const GaugeSummary& gauge, FieldSink* of) {
+        of->Field("channel", uint64_t{gauge.channel});
+        of->Field("n", gauge.n);
+        of->Field("unknown", gauge.unknown);
+        of->Field("avg", gauge.avg);
+        of->Field("max", gauge.max);
+        of->Field("median", gauge.median);
+        of->Field("min", gauge.min);
+        of->Field("reason", result::ReasonOrUnknown(gauge.reason));
+      }));
+}
+
+void VisitSeries(const PowerSeries& series, FieldSink* sink) {
+  sink->Field("source", std::string_view(series.source));
+  sink->Field("device", std::string_view(series.device));
+  sink->Field("domain", std::string_view(series.domain));
+  sink->Field("begin_ns", series.begin_ns);
+  sink->Field("column_ns", series.column_ns);
+  for (const auto& [name, power] : {std::pair("min_w", &PowerColumn::min_w),
+                                    {"mean_w", &PowerColumn::mean_w},
+                                    {"max_w", &PowerColumn::max_w}}) {
+    std::vector<std::optional<double>> values;
+    for (const PowerColumn& column : series.columns) values.push_back(column.*power);
+    sink->Numbers(name, values);
+  }
+}
+
+result::Result PowerResult(const PowerSummary& summary, const CarbonModel& carbon) {
+  result::Result result("xplane-time.power.v1");
+  result.Say([&summary](FieldSink* sink) {
+    sink->Field("complete", summary.complete);
+    sink->Field("host", KnownText(summary.host));
+    sink->Field("command", KnownText(summary.command));
+    sink->Field("start_unix_ns", summary.start_unix_ns);
+    sink->Raw("machine", summary.machine_json);
+  });
+  VisitInventory(summary.inventory, &result);
+  result.Add(TableOf("windows", std::span(summary.windows),
+                     [carbon](const WindowSummary& window, FieldSink* sink) {
+                       VisitWindow(window, carbon, sink);
+                     }));
+  result.Add(TableOf("repeats", std::span(summary.repeats)));
+  result.Add(TableOf("readers", std::span(summary.readers)));
+  result.Add(TableOf("series", std::span(summary.series), VisitSeries));
+  result.Add(TableOf("findings", std::span(summary.findings),
+                     [](const PowerFinding& finding, FieldSink* sink) {
+                       sink->Field("code", std::string_view(finding.code));
+                       sink->Field("count", finding.count);
+                       sink->Field("message", std::string_view(finding.message));
+                     }));
+  result.csv = TableOf(
+      "", result::PowerRows(summary), [carbon](const result::PowerRow& row, FieldSink* sink) {
+        VisitRow(row, sink);
+        if (!carbon.g_per_kwh.has_value()) return;
+        const auto modelled = CarbonOf(row.energy.energy_j, carbon);
+        sink->Field("modelled_kwh", modelled ? std::optional(modelled->kwh) : std::nullopt);
+        sink->Field("modelled_co2e_g", modelled ? std::optional(modelled->co2e_g) : std::nullopt);
+      });
+  return result;
 }
 
 }  // namespace
@@ -418,57 +504,23 @@ std::string WindowName(const WindowSummary& window) {
   return window.number == 1 ? window.name : absl::StrCat(window.name, " #", window.number);
 }
 
-std::string PowerTable(const PowerSummary& summary, const OutputOptions& options,
-                       const CarbonModel& carbon) {
-  Page page(options);
-  if (!summary.complete) page.Line("the log ends early: what follows is up to there", kYellow);
-  for (const PowerFinding& each : summary.findings) {
-    if (each.code != "damaged_lines") continue;
-    page.Wrapped(Printable(absl::StrCat("lines of the log that are damaged and left out: ",
-                                        each.count, "; the first: ", each.message)),
-                 kYellow);
-  }
-  for (const Section& section : Sections(summary, options.top.value_or(kWindows), carbon)) {
-    page.Add(section);
-  }
-  const std::vector<std::string> remarks = Remarks(summary);
-  if (!remarks.empty()) page.Line("");
-  for (const std::string& remark : remarks) page.Wrapped(remark, kDim);
-  return std::move(page).Take();
+std::string AbsenceLine(const PowerAbsence& absence) {
+  std::string line =
+      absl::StrCat(absence.source, absence.source.empty() ? "" : ": ",
+                   std::string(PowerReasonName(absence.reason)), ": ", absence.message);
+  if (!absence.fix.empty()) absl::StrAppend(&line, "; ", absence.fix);
+  return Printable(line);
 }
 
-std::string PowerMarkdown(const PowerSummary& summary, const OutputOptions& options,
-                          const CarbonModel& carbon) {
-  std::string out;
-  const size_t all = std::max(summary.windows.size(), summary.repeats.size());
-  for (const Section& section : Sections(summary, options.top.value_or(all), carbon)) {
-    out.append(out.empty() ? "### " : "\n### ").append(MarkdownCell(section.title)).append("\n");
-    if (section.grid.rows() > 0) out.append("\n").append(MarkdownGrid(section.grid));
-    for (const std::string& note : section.notes) out.append("\n").append(note).append("\n");
-  }
-  const std::vector<std::string> remarks = Remarks(summary);
-  if (!remarks.empty()) out.push_back('\n');
-  for (const std::string& remark : remarks) {
-    out.append("- ").append(MarkdownCell(remark)).append("\n");
-  }
+Output PowerOutput(const PowerSummary& summary, const CarbonModel& carbon) {
+  Output out{.result = PowerResult(summary, carbon)};
+  out.view = [&summary, carbon](const OutputOptions& how) {
+    return PowerView(summary, how, carbon);
+  };
+  out.others[Format::kOpenMetrics] = [&summary, carbon] {
+    return PowerOpenMetrics(summary, carbon);
+  };
   return out;
-}
-
-std::string RenderPower(const PowerSummary& summary, const OutputOptions& options,
-                        PowerFormat format, const CarbonModel& carbon) {
-  switch (format) {
-    case PowerFormat::kJson:
-      return PowerJson(summary, carbon);
-    case PowerFormat::kCsv:
-      return PowerCsv(summary, carbon);
-    case PowerFormat::kMarkdown:
-      return PowerMarkdown(summary, options, carbon);
-    case PowerFormat::kOpenMetrics:
-      return PowerOpenMetrics(summary, carbon);
-    case PowerFormat::kTable:
-      break;
-  }
-  return PowerTable(summary, options, carbon);
 }
 
 }  // namespace xplane_time::output

@@ -6,6 +6,7 @@
 #include "output/csv.h"
 #include "output/power.h"
 #include "output/text.h"
+#include "result/rows_power.h"
 
 namespace xplane_time::output {
 namespace {
@@ -70,7 +71,7 @@ void AddEnergies(const PowerSummary& summary, Families* families, Value value) {
 // An energy has both or none: `limits` says whether they are bounds or an interval.
 void AddLimits(const PowerSummary& summary, Families* families) {
   const auto label = [](EnergyLimits limits) {
-    return absl::StrCat(",", Label("limits", LimitsName(limits)));
+    return absl::StrCat(",", Label("limits", result::LimitsName(limits)));
   };
   for (const bool upper : {false, true}) {
     const std::string which = upper ? "upper" : "lower";

@@ -7,11 +7,9 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "output/page.h"
 #include "output/power.h"
 #include "output/power_columns.h"
-#include "output/text.h"
-#include "output/units.h"
+#include "output/view.h"
 
 namespace xplane_time::output {
 namespace {
@@ -34,19 +32,22 @@ std::string Padded(const std::string& text, size_t width) {
 }  // namespace
 
 std::string PowerPlot(const PowerSummary& summary, const OutputOptions& options) {
-  Page page(options);
+  View view;
+  const auto add = [&](std::string line, Tone tone = Tone::kPlain) {
+    view.lines.push_back({std::move(line), tone, ViewLine::kItem});
+  };
   const RunSpan span = SpanOf(summary);
   if (span.end_ns <= span.begin_ns) {
-    page.Line("nothing to plot: no power was read");
-    return std::move(page).Take();
+    add("nothing to plot: no power was read");
+    return TableText(view, options);
   }
   const size_t width = static_cast<size_t>(std::max(options.width, 20)) - kLabelWidth - 1;
   for (const PowerSeries& series : summary.series) {
     const std::vector<PowerColumn> columns = ColumnsOf(series, span, width);
     const double most_w = std::max(1e-3, MostOf(columns));
-    if (page.lines() > 0) page.Line("");
-    page.Line(Printable(DomainName(summary, series.source, series.device, series.domain)) + ", W",
-              kBold);
+    if (!view.lines.empty()) add("");
+    add(Printable(DomainName(summary, series.source, series.device, series.domain)) + ", W",
+        Tone::kBold);
     for (int row = kRows - 1; row >= 0; --row) {
       const std::string label = row == kRows - 1 ? FormatFixed(most_w, most_w >= 100 ? 0 : 2)
                                 : row == 0       ? "0"
@@ -56,19 +57,19 @@ std::string PowerPlot(const PowerSummary& summary, const OutputOptions& options)
         const double height = column.mean_w.value_or(0) / most_w * kRows;
         line.append(Bar(height - row, options.unicode));
       }
-      page.Line(line);
+      add(std::move(line));
     }
     // The axis is broken where nothing is known.
     std::string axis = Padded("", kLabelWidth) + (options.unicode ? "└" : "+");
     for (const PowerColumn& column : columns) {
       axis.append(!column.mean_w.has_value() ? " " : options.unicode ? "─" : "-");
     }
-    page.Line(axis);
+    add(std::move(axis));
   }
   const double seconds = static_cast<double>(span.end_ns - span.begin_ns) / 1e9;
   const std::string end = absl::StrCat(FormatFixed(seconds, seconds < 10 ? 2 : 0), " s");
-  page.Line(Padded("0", kLabelWidth + 2) + Padded(end, width - 1), kDim);
-  return std::move(page).Take();
+  add(Padded("0", kLabelWidth + 2) + Padded(end, width - 1), Tone::kDim);
+  return TableText(view, options);
 }
 
 }  // namespace xplane_time::output

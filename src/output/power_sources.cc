@@ -1,5 +1,4 @@
-#include "output/power_sources.h"
-
+// What `power sources` prints.
 #include <map>
 #include <optional>
 #include <tuple>
@@ -8,9 +7,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "output/page.h"
-#include "output/power_inventory_json.h"
-#include "output/sections.h"
+#include "output/power.h"
+#include "output/view.h"
+#include "result/rows_power.h"
 
 namespace xplane_time::output {
 namespace {
@@ -44,20 +43,15 @@ std::vector<SensorRow> SensorRows(const PowerInventory& inventory) {
 }
 
 Section SensorSection(const PowerInventory& inventory) {
-  std::vector<std::string> sources, devices, domains, quantities;
-  for (const SensorRow& row : SensorRows(inventory)) {
-    sources.push_back(Printable(row.source));
-    devices.push_back(Printable(row.device));
-    domains.push_back(Printable(row.domain));
-    quantities.push_back(Printable(absl::StrJoin(row.quantities, ", ")));
-  }
-  Section section;
-  section.title = "sensors";
-  section.grid.columns = {TextColumn("source", std::move(sources)),
-                          TextColumn("domain", std::move(domains)),
-                          TextColumn("device", std::move(devices)),
-                          NameColumn("reads", std::move(quantities), kQuantitiesWidth)};
-  if (section.grid.rows() == 0) section.notes = {"none"};
+  const std::vector<SensorRow> rows = SensorRows(inventory);
+  RowGrid grid(rows);
+  grid.Text("source", [](const SensorRow& row) { return Printable(row.source); });
+  grid.Text("domain", [](const SensorRow& row) { return Printable(row.domain); });
+  grid.Text("device", [](const SensorRow& row) { return Printable(row.device); });
+  grid.Name("reads", kQuantitiesWidth,
+            [](const SensorRow& row) { return absl::StrJoin(row.quantities, ", "); });
+  Section section = {.title = "sensors", .grid = std::move(grid).Take()};
+  if (rows.empty()) section.notes = {"none"};
   return section;
 }
 
@@ -70,37 +64,26 @@ std::string DeviceLine(const PowerDevice& device) {
   return Printable(line);
 }
 
-std::string SourcesText(const PowerInventory& inventory, const OutputOptions& options) {
-  Page page(options);
-  page.Add(SensorSection(inventory));
-  if (!inventory.devices.empty()) page.Line("");
-  for (const PowerDevice& each : inventory.devices) page.Wrapped(DeviceLine(each));
+View SourcesView(const PowerInventory& inventory) {
+  View view = {.sections = {SensorSection(inventory)}};
+  for (const PowerDevice& each : inventory.devices) view.remarks.push_back({DeviceLine(each)});
   if (!inventory.absences.empty()) {
-    page.Line("");
-    page.Line("not there", kBold);
+    if (!view.remarks.empty()) view.remarks.push_back({""});
+    view.remarks.push_back({"not there", Tone::kBold});
   }
-  for (const PowerAbsence& each : inventory.absences) page.Wrapped(AbsenceLine(each), kYellow);
-  return std::move(page).Take();
-}
-
-std::string SourcesJson(const PowerInventory& inventory) {
-  Document document("xplane-time.power-sources.v1");
-  AddInventory(inventory, &document);
-  return std::move(document).Finish();
+  for (const PowerAbsence& each : inventory.absences) {
+    view.remarks.push_back({AbsenceLine(each), Tone::kWarning});
+  }
+  return view;
 }
 
 }  // namespace
 
-std::string AbsenceLine(const PowerAbsence& absence) {
-  std::string line =
-      absl::StrCat(absence.source, absence.source.empty() ? "" : ": ",
-                   std::string(PowerReasonName(absence.reason)), ": ", absence.message);
-  if (!absence.fix.empty()) absl::StrAppend(&line, "; ", absence.fix);
-  return Printable(line);
-}
-
-std::string RenderPowerSources(const PowerInventory& inventory, const OutputOptions& options) {
-  return options.format == Format::kJson ? SourcesJson(inventory) : SourcesText(inventory, options);
+Output PowerSourcesOutput(const PowerInventory& inventory) {
+  Output out{.result = result::Result("xplane-time.power-sources.v1")};
+  VisitInventory(inventory, &out.result);
+  out.view = [&inventory](const OutputOptions&) { return SourcesView(inventory); };
+  return out;
 }
 
 }  // namespace xplane_time::output

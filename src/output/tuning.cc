@@ -7,15 +7,34 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "output/decisions.h"
-#include "output/json_document.h"
-#include "output/page.h"
-#include "output/sections.h"
-#include "output/text.h"
-#include "output/units.h"
+#include "json/json.h"
+#include "output/view.h"
 
 namespace xplane_time::output {
 namespace {
+
+using json::Dump, json::Json, json::OrNull;
+
+Column TextColumn(std::string header, std::vector<std::string> cells) {
+  Column column;
+  column.header = std::move(header);
+  column.cells = std::move(cells);
+  return column;
+}
+
+Column NameColumn(std::string header, std::vector<std::string> cells, size_t flex_width) {
+  Column column = TextColumn(std::move(header), std::move(cells));
+  column.name = true;
+  column.flex_width = flex_width;
+  return column;
+}
+
+Column NumberColumn(std::string header, std::vector<std::string> cells, int drop = 0) {
+  Column column = TextColumn(std::move(header), std::move(cells));
+  column.right = true;
+  column.drop = drop;
+  return column;
+}
 
 constexpr size_t kParamsWidth = 16, kWorkloadWidth = 8;
 
@@ -376,7 +395,8 @@ std::vector<Column> ResultColumns(const Json& result, const std::vector<const Js
   }
   std::vector<Column> columns = {TextColumn("variant", std::move(ids))};
   if (std::any_of(times_ps.begin(), times_ps.end(), [](const auto& t) { return t.has_value(); })) {
-    columns.push_back(TimesColumn("typical", times_ps, options.unit));
+    TimeColumn times = FormatTimes(times_ps, options.unit);
+    columns.push_back(NumberColumn("typical " + std::string(times.unit), std::move(times.cells)));
     if (words.name != "time") columns.push_back(NumberColumn("energy uJ", std::move(energies)));
     columns.push_back(NumberColumn("runs", std::move(runs), /*drop=*/1));
   }
@@ -437,24 +457,26 @@ Section VariantSection(const Json& result, const OutputOptions& options) {
 
 std::string TuningText(std::string_view result_json, const OutputOptions& options) {
   const Json result = Json::parse(result_json, nullptr, /*allow_exceptions=*/false);
-  Page page(options);
+  View view;
   if (!result.is_object()) {
-    page.Line("a result that cannot be read", kRed);
-    return std::move(page).Take();
+    view.lines.push_back({"a result that cannot be read", Tone::kBad});
+    return TableText(view, options);
   }
   const std::string claim = Text(result, "claim");
   const bool good = claim == "winner" || claim == "pick" || claim == "tie";
-  page.Wrapped(WhatWasDecided(result), good ? kGreen : claim == "all_failed" ? kRed : kYellow);
-  for (const std::string& reason : Reasons(result)) page.Wrapped(reason);
-  page.Add(VariantSection(result, options));
-  return std::move(page).Take();
+  view.lines.push_back({WhatWasDecided(result), good                    ? Tone::kGood
+                                                : claim == "all_failed" ? Tone::kBad
+                                                                        : Tone::kWarning});
+  for (std::string& reason : Reasons(result)) view.lines.push_back({std::move(reason)});
+  view.sections.push_back(VariantSection(result, options));
+  return TableText(view, options);
 }
 
 std::string SessionsText(std::span<const SessionInfo> sessions, const OutputOptions& options) {
-  Page page(options);
+  View view;
   if (sessions.empty()) {
-    page.Line("no session yet");
-    return std::move(page).Take();
+    view.lines.push_back({"no session yet"});
+    return TableText(view, options);
   }
   std::vector<std::string> ids, begun, workloads, devices, rounds, picks;
   for (const SessionInfo& each : sessions) {
@@ -479,26 +501,27 @@ std::string SessionsText(std::span<const SessionInfo> sessions, const OutputOpti
                           TextColumn("decided", std::move(picks)),
                           NameColumn("device", std::move(devices), kParamsWidth)};
   section.grid.columns.back().drop = 2;
-  page.Add(section);
-  return std::move(page).Take();
+  view.sections.push_back(section);
+  return TableText(view, options);
 }
 
 std::string SessionsJson(std::span<const SessionInfo> sessions) {
-  Document document("xplane-time.tune-sessions.v1");
-  document.Section("sessions", sessions, [](const SessionInfo& each) -> Json {
-    const Json result = Json::parse(each.verdict_json.value_or("null"), nullptr, false);
-    return {{"session", each.id},
-            {"started_unix_s", each.started_unix_s},
-            {"workload", ValidUtf8(each.key.workload)},
-            {"objective", ValidUtf8(each.key.objective)},
-            {"device_class", ValidUtf8(each.key.device_class)},
-            {"device", ValidUtf8(each.device)},
-            {"rounds", each.rounds},
-            {"samples", each.samples},
-            {"claim", result.is_object() ? Member(result, "claim") : Json()},
-            {"pick", result.is_object() ? Member(result, "pick") : Json()}};
-  });
-  return std::move(document).Finish();
+  using result::FieldSink;
+  result::Result result("xplane-time.tune-sessions.v1");
+  result.Add(result::TableOf("sessions", sessions, [](const SessionInfo& each, FieldSink* sink) {
+    const Json verdict = json::Parse(each.verdict_json.value_or("null"));
+    sink->Field("session", each.id);
+    sink->Field("started_unix_s", each.started_unix_s);
+    sink->Field("workload", std::string_view(each.key.workload));
+    sink->Field("objective", std::string_view(each.key.objective));
+    sink->Field("device_class", std::string_view(each.key.device_class));
+    sink->Field("device", std::string_view(each.device));
+    sink->Field("rounds", each.rounds);
+    sink->Field("samples", each.samples);
+    sink->Field("claim", json::TextOf(verdict, "claim"));
+    sink->Field("pick", json::TextOf(verdict, "pick"));
+  }));
+  return JsonText(result);
 }
 
 std::string PlanText(const TunePlan& plan, const OutputOptions& options) {
@@ -510,31 +533,31 @@ std::string PlanText(const TunePlan& plan, const OutputOptions& options) {
   }
   std::vector<const Json*> rows;
   for (const Json& each : variants) rows.push_back(&each);
-  Page page(options);
-  page.Wrapped(absl::StrCat(Printable(plan.workload), ": ",
-                            Count(static_cast<double>(ids.size()), "variant"), ", ",
-                            plan.strategy));
+  View view;
+  view.lines.push_back(
+      {absl::StrCat(Printable(plan.workload), ": ",
+                    Count(static_cast<double>(ids.size()), "variant"), ", ", plan.strategy)});
   if (plan.search_runs > 0) {
-    page.Wrapped(absl::StrCat("The search takes about ",
-                              Count(static_cast<double>(plan.search_runs), "run"),
-                              " and leaves at most ", plan.raced, " to the race."));
+    view.lines.push_back({absl::StrCat("The search takes about ",
+                                       Count(static_cast<double>(plan.search_runs), "run"),
+                                       " and leaves at most ", plan.raced, " to the race.")});
   }
-  page.Wrapped(absl::StrCat(
+  view.lines.push_back({absl::StrCat(
       "The race takes ", Count(static_cast<double>(plan.raced), "run"),
       " a round while all are left, and about ", plan.race_runs, " in all",
       plan.budget_runs.has_value() ? absl::StrCat(" (at most ", *plan.budget_runs, ")") : "",
       ": the noise decides. A run is ", Count(static_cast<double>(plan.calls), "timed call"),
-      plan.workloads > 1 ? absl::StrCat(" of each of ", plan.workloads, " workloads") : "", "."));
-  page.Wrapped(
-      "Nothing was run: what compiles to one program is measured once, and what fails "
-      "leaves.");
+      plan.workloads > 1 ? absl::StrCat(" of each of ", plan.workloads, " workloads") : "", ".")});
+  view.lines.push_back(
+      {"Nothing was run: what compiles to one program is measured once, and what fails "
+       "leaves."});
   if (!ids.empty()) {
     Section section;
     section.grid.columns = {TextColumn("variant", std::move(ids))};
     AddParameters(rows, static_cast<size_t>(std::max(options.width, 20)), &section);
-    page.Add(section);
+    view.sections.push_back(section);
   }
-  return std::move(page).Take();
+  return TableText(view, options);
 }
 
 std::string PlanJson(const TunePlan& plan) {

@@ -5,7 +5,6 @@
 #include <string_view>
 
 #include "output/csv.h"
-#include "output/csv_lines.h"
 #include "output/text.h"
 #include "power/whole_file.h"
 

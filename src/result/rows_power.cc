@@ -1,17 +1,7 @@
-// Rows of a power summary: CSV, and columns for Arrow.
-#include <string_view>
-#include <vector>
+#include "result/rows_power.h"
 
-#include "output/csv_lines.h"
-#include "output/power.h"
-
-namespace xplane_time::output {
+namespace xplane_time::result {
 namespace {
-
-FieldValue ReasonOrNull(PowerReason reason) {
-  return reason == PowerReason::kKnown ? FieldValue::Unknown(FieldType::kText)
-                                       : FieldValue(PowerReasonName(reason));
-}
 
 FieldValue LimitsOrNull(const std::optional<double>& energy_j, EnergyLimits limits) {
   return energy_j ? FieldValue(LimitsName(limits)) : FieldValue::Unknown(FieldType::kText);
@@ -22,7 +12,16 @@ FieldValue UnboundedOrNull(const std::optional<double>& energy_j, EnergyLimits l
                                          : FieldValue::Unknown(FieldType::kText);
 }
 
+std::optional<int64_t> Whole(const std::optional<int32_t>& value) {
+  return value ? std::optional<int64_t>(*value) : std::nullopt;
+}
+
 }  // namespace
+
+FieldValue ReasonOrUnknown(PowerReason reason) {
+  return reason == PowerReason::kKnown ? FieldValue::Unknown(FieldType::kText)
+                                       : FieldValue(PowerReasonName(reason));
+}
 
 std::string_view LimitsName(EnergyLimits limits) {
   if (IsUnbounded(limits)) return "unbounded";
@@ -50,10 +49,10 @@ void VisitRow(const EnergyEstimate& energy, FieldSink* sink) {
   sink->Field("peak_w", energy.peak_w);
   sink->Field("idle_j", energy.idle_j);
   sink->Field("active_j", energy.active_j);
-  sink->Field("reason", ReasonOrNull(energy.reason));
+  sink->Field("reason", ReasonOrUnknown(energy.reason));
   sink->Field("shared_device", energy.shared);
   sink->Field("counter_j", energy.counter_j);
-  sink->Field("counter_reason", ReasonOrNull(energy.counter_reason));
+  sink->Field("counter_reason", ReasonOrUnknown(energy.counter_reason));
   sink->Field("integral_j", energy.integral_j);
   sink->Field("inconsistent", energy.inconsistent);
   sink->Field("readings", energy.readings);
@@ -74,7 +73,7 @@ void VisitRow(const PowerTotal& total, FieldSink* sink) {
   sink->Field("mean_w", total.mean_w);
   sink->Field("active_j", total.active_j);
   sink->Field("coverage", total.coverage);
-  sink->Field("reason", ReasonOrNull(total.reason));
+  sink->Field("reason", ReasonOrUnknown(total.reason));
   sink->Field("missing", KnownText(total.missing));
   sink->Field("kind", KnownText(KindOf(total)));
   sink->Field("least_coverage", total.least_coverage);
@@ -115,7 +114,7 @@ void VisitRow(const PowerGaugeRow& row, FieldSink* sink) {
   sink->Field("max", row.gauge.max);
   sink->Field("median", row.gauge.median);
   sink->Field("min", row.gauge.min);
-  sink->Field("reason", ReasonOrNull(row.gauge.reason));
+  sink->Field("reason", ReasonOrUnknown(row.gauge.reason));
 }
 
 void VisitRow(const RepeatedEnergy& row, FieldSink* sink) {
@@ -166,15 +165,41 @@ std::vector<PowerGaugeRow> PowerGaugeRows(const PowerSummary& summary) {
   return rows;
 }
 
-std::string PowerCsv(const PowerSummary& summary, const CarbonModel& carbon) {
-  return CsvLines<PowerRow>(PowerRows(summary), [&](const PowerRow& row, FieldSink* sink) {
-    VisitRow(row, sink);
-    if (!carbon.g_per_kwh.has_value()) return;
-    const auto modelled = CarbonOf(row.energy.energy_j, carbon).value_or(ModelledCarbon());
-    const bool known = row.energy.energy_j.has_value();
-    sink->Field("modelled_kwh", known ? std::optional(modelled.kwh) : std::nullopt);
-    sink->Field("modelled_co2e_g", known ? std::optional(modelled.co2e_g) : std::nullopt);
-  });
+void VisitInventory(const PowerInventory& inventory, Result* result) {
+  result->Add(TableOf("devices", std::span(inventory.devices),
+                      [](const PowerDevice& device, FieldSink* sink) {
+                        sink->Field("id", std::string_view(device.id));
+                        sink->Field("name", std::string_view(device.name));
+                        sink->Field("source", std::string_view(device.source));
+                        sink->Field("index", Whole(device.index));
+                        sink->Field("ordinal", Whole(device.ordinal));
+                        sink->Field("pci_bus_id", KnownText(device.pci_bus_id));
+                        sink->Field("driver", KnownText(device.driver));
+                        sink->Field("mig", device.mig);
+                        sink->Field("shared", device.shared);
+                        sink->Field("note", KnownText(device.note));
+                      }));
+  result->Add(TableOf("channels", std::span(inventory.channels),
+                      [](const PowerChannel& channel, FieldSink* sink) {
+                        sink->Field("source", std::string_view(channel.source));
+                        sink->Field("device", std::string_view(channel.device));
+                        sink->Field("domain", std::string_view(channel.domain));
+                        sink->Field("quantity", std::string_view(channel.quantity));
+                        sink->Field("kind", ReadingKindName(channel.kind));
+                        sink->Field("in_total", channel.in_total);
+                        sink->Field("wrap_range", channel.wrap_range);
+                        sink->Field("prior_period_ns", channel.prior_period_ns);
+                        sink->Field("prior_window_ns", channel.prior_window_ns);
+                        sink->Field("note", KnownText(channel.note));
+                      }));
+  result->Add(TableOf("absent", std::span(inventory.absences),
+                      [](const PowerAbsence& absence, FieldSink* sink) {
+                        sink->Field("source", std::string_view(absence.source));
+                        sink->Field("what", std::string_view(absence.what));
+                        sink->Field("reason", PowerReasonName(absence.reason));
+                        sink->Field("message", std::string_view(absence.message));
+                        sink->Field("fix", KnownText(absence.fix));
+                      }));
 }
 
-}  // namespace xplane_time::output
+}  // namespace xplane_time::result

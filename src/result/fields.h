@@ -1,22 +1,22 @@
-// Rows: the fields of every row, once, in the order of the JSON contract.
+// Fields: what a row or an object says, field by field, in the order of the JSON contract.
 //
-// Enters: a row struct. Leaves: calls of a FieldSink, one a field. JSON and CSV are
-// both sinks, and so cannot differ in names, order or values. Text is given as the
-// producer's bytes; the sink escapes it.
-#ifndef XPLANE_TIME_SRC_OUTPUT_ROWS_H_
-#define XPLANE_TIME_SRC_OUTPUT_ROWS_H_
+// Enters: calls of a FieldSink, one a field. JSON, CSV and Arrow tables are sinks, and so cannot
+// differ in names, order or values. Text is given as the producer's bytes; the sink escapes it.
+#ifndef XPLANE_TIME_SRC_RESULT_FIELDS_H_
+#define XPLANE_TIME_SRC_RESULT_FIELDS_H_
 
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <variant>
 #include <vector>
 
-#include "xplane_time/planes.h"
-#include "xplane_time/report.h"
-
-namespace xplane_time::output {
+namespace xplane_time::result {
 
 enum class FieldType : uint8_t { kBool, kInt64, kUint64, kDouble, kText };
 
@@ -52,6 +52,8 @@ inline FieldValue KnownText(std::string_view text) {  // unknown where it is emp
   return text.empty() ? FieldValue::Unknown(FieldType::kText) : FieldValue(text);
 }
 
+struct Table;
+
 class FieldSink {
  public:
   virtual ~FieldSink() = default;
@@ -63,6 +65,12 @@ class FieldSink {
   // Two numbers: an array in JSON, NAME_lo and NAME_hi in CSV.
   virtual void Interval(std::string_view name, std::optional<double> lo,
                         std::optional<double> hi) = 0;
+  // Lists and objects, which only JSON has.
+  virtual void Texts(std::string_view, std::span<const std::string>) {}
+  virtual void Numbers(std::string_view, std::span<const std::optional<double>>) {}
+  virtual void Rows(const Table&) {}
+  // A JSON text; one that is none is a string.
+  virtual void Raw(std::string_view, std::string_view) {}
 };
 
 // Fields as the cells of a flat row: groups are prefixes, and what is in an unknown one is
@@ -84,32 +92,37 @@ class FlatSink : public FieldSink {
   std::string prefix_;
 };
 
-void VisitRow(const InputRow& row, FieldSink* sink);
-void VisitRow(const DeviceRow& row, FieldSink* sink);
-// `with_device`: the fields of DEVICE and the program id, unknown where the row has none.
-void VisitRow(const FunctionRow& row, bool with_device, FieldSink* sink);
-void VisitRow(const KernelRow& row, FieldSink* sink);
-void VisitRow(const SampleRow& row, FieldSink* sink);
-void VisitRow(const TreeRow& row, FieldSink* sink);
-// Without its lines and stats.
-void VisitRow(const PlaneRow& row, FieldSink* sink);
-void VisitRow(const LineRow& row, FieldSink* sink);
-void VisitRow(const StatRow& row, FieldSink* sink);
-void VisitRow(const DiagnosticRow& row, FieldSink* sink);
-
-// A plane beside one of its lines or stats, for flat tables. Both have names of their own,
-// so that no column occurs twice. Null: none.
-template <typename Row>
-struct PlanePart {
-  const PlaneRow* plane = nullptr;
-  const Row* part = nullptr;
+// Rows of one kind, as data: whatever prints them asks for the fields of one at a time.
+struct Table {
+  std::string name;
+  size_t rows = 0;
+  // The fields of a row below `rows`; of `rows` itself: those of an empty one, for their names.
+  std::function<void(size_t row, FieldSink* sink)> visit = {};
 };
-// A plane without lines has a row, too.
-std::vector<PlanePart<LineRow>> PlaneLines(const PlanesReport& report);
-std::vector<PlanePart<StatRow>> PlaneStats(const PlanesReport& report);
-void VisitRow(const PlanePart<LineRow>& row, FieldSink* sink);
-void VisitRow(const PlanePart<StatRow>& row, FieldSink* sink);
 
-}  // namespace xplane_time::output
+// `rows`: a vector or span of rows or of pointers to them, which outlives the table, or which it
+// owns if it is moved here. `visit(row, sink)`.
+template <typename Rows, typename Visit>
+Table TableOf(std::string name, Rows rows, Visit visit) {
+  using Held = typename Rows::value_type;
+  using Row = std::remove_cv_t<std::remove_pointer_t<Held>>;
+  const size_t count = rows.size();
+  return {std::move(name), count,
+          [rows = std::move(rows), visit = std::move(visit)](size_t at, FieldSink* sink) {
+            if (at == rows.size()) return visit(Row(), sink);
+            if constexpr (std::is_pointer_v<Held>) {
+              visit(*rows[at], sink);
+            } else {
+              visit(rows[at], sink);
+            }
+          }};
+}
+template <typename Rows>
+Table TableOf(std::string name, Rows rows) {
+  return TableOf(std::move(name), std::move(rows),
+                 [](const auto& row, FieldSink* sink) { VisitRow(row, sink); });
+}
 
-#endif  // XPLANE_TIME_SRC_OUTPUT_ROWS_H_
+}  // namespace xplane_time::result
+
+#endif  // XPLANE_TIME_SRC_RESULT_FIELDS_H_

@@ -1,14 +1,7 @@
-#include "output/rows.h"
+#include "result/rows_trace.h"
 
-#include <cmath>
-
-namespace xplane_time::output {
+namespace xplane_time::result {
 namespace {
-
-// For strings in which empty means unknown.
-FieldValue TextOrUnknown(std::string_view text) {
-  return text.empty() ? FieldValue::Unknown(FieldType::kText) : FieldValue(text);
-}
 
 FieldValue Index(uint32_t value) { return uint64_t{value}; }
 
@@ -23,7 +16,7 @@ void VisitDevice(const DeviceRef* device, FieldSink* sink) {
   sink->Field("input", Index(device->input));
   sink->Field("plane", std::string_view(device->plane));
   sink->Field("ordinal", device->ordinal);
-  sink->Field("host", TextOrUnknown(device->host));
+  sink->Field("host", KnownText(device->host));
 }
 
 void VisitSummary(std::string_view name, const std::optional<Summary>& summary, FieldSink* sink) {
@@ -66,34 +59,18 @@ void VisitPart(const PlanePart<Row>& row, FieldSink* sink) {
   const PlaneRow& plane = row.plane != nullptr ? *row.plane : none;
   sink->Field("input", Index(plane.input));
   sink->Field("plane", std::string_view(plane.name));
-  sink->Field("host", TextOrUnknown(plane.host));
-  sink->Field("kind", TextOrUnknown(plane.kind ? DeviceKindName(*plane.kind) : ""));
+  sink->Field("host", KnownText(plane.host));
+  sink->Field("kind", KnownText(plane.kind ? DeviceKindName(*plane.kind) : ""));
   PartSink part(row.part != nullptr, sink);
   VisitRow(row.part != nullptr ? *row.part : Row(), &part);
 }
 
 }  // namespace
 
-void FlatSink::BeginGroup(std::string_view name, bool known) {
-  prefix_ = std::string(name) + "_";
-  known_ = known;
-}
-
-void FlatSink::EndGroup() {
-  prefix_.clear();
-  known_ = true;
-}
-
-void FlatSink::Interval(std::string_view name, std::optional<double> lo, std::optional<double> hi) {
-  const bool known = lo && hi && std::isfinite(*lo) && std::isfinite(*hi);
-  Field(std::string(name) + "_lo", known ? lo : std::nullopt);
-  Field(std::string(name) + "_hi", known ? hi : std::nullopt);
-}
-
 void VisitRow(const InputRow& row, FieldSink* sink) {
   sink->Field("path", std::string_view(row.path));
   sink->Field("bytes", row.bytes);
-  sink->Field("host", TextOrUnknown(row.host));
+  sink->Field("host", KnownText(row.host));
   sink->Field("capture", Index(row.capture));
 }
 
@@ -112,7 +89,7 @@ void VisitRow(const FunctionRow& row, bool with_device, FieldSink* sink) {
   sink->Field("function", std::string_view(row.function));
   if (with_device) sink->Field("program_id", row.program_id);
   sink->Field("variant_id", row.variant_id);
-  sink->Field("clock", TextOrUnknown(row.clock ? ClockName(*row.clock) : ""));
+  sink->Field("clock", KnownText(row.clock ? ClockName(*row.clock) : ""));
   sink->Field("runs", row.runs);
   sink->Field("suspect_runs", row.suspect_runs);
   sink->Field("dropped_samples", row.dropped_samples);
@@ -163,7 +140,7 @@ void VisitRow(const SampleRow& row, FieldSink* sink) {
 
 void VisitRow(const TreeRow& row, FieldSink* sink) {
   VisitDevice(&row.device, sink);
-  sink->Field("line", TextOrUnknown(row.line));
+  sink->Field("line", KnownText(row.line));
   sink->Field("name", std::string_view(row.name));
   sink->Field("depth", Index(row.depth));
   sink->Field("parent", row.parent ? Index(*row.parent) : FieldValue::Unknown(FieldType::kUint64));
@@ -177,8 +154,8 @@ void VisitRow(const TreeRow& row, FieldSink* sink) {
 void VisitRow(const PlaneRow& row, FieldSink* sink) {
   sink->Field("input", Index(row.input));
   sink->Field("plane", std::string_view(row.name));
-  sink->Field("host", TextOrUnknown(row.host));
-  sink->Field("kind", TextOrUnknown(row.kind ? DeviceKindName(*row.kind) : ""));
+  sink->Field("host", KnownText(row.host));
+  sink->Field("kind", KnownText(row.kind ? DeviceKindName(*row.kind) : ""));
   sink->Field("events", row.events);
   sink->Field("first_ps", row.first_ps);
   sink->Field("last_ps", row.last_ps);
@@ -188,7 +165,7 @@ void VisitRow(const LineRow& row, FieldSink* sink) {
   const std::string id = std::to_string(row.id);
   sink->Field("id", std::string_view(id));
   sink->Field("line", std::string_view(row.name));
-  sink->Field("role", TextOrUnknown(row.role));
+  sink->Field("role", KnownText(row.role));
   sink->Field("events", row.events);
   sink->Field("first_ps", row.first_ps);
   sink->Field("last_ps", row.last_ps);
@@ -207,8 +184,8 @@ void VisitRow(const DiagnosticRow& row, FieldSink* sink) {
   sink->Field("severity", std::string_view(row.severity));
   sink->Field("count", row.count);
   sink->Field("message", std::string_view(row.message));
-  sink->Field("plane", TextOrUnknown(row.plane));
-  sink->Field("line", TextOrUnknown(row.line));
+  sink->Field("plane", KnownText(row.plane));
+  sink->Field("line", KnownText(row.line));
   sink->Field("event", row.event);
   sink->Field("byte_offset", row.byte_offset);
 }
@@ -233,4 +210,4 @@ std::vector<PlanePart<StatRow>> PlaneStats(const PlanesReport& report) {
 void VisitRow(const PlanePart<LineRow>& row, FieldSink* sink) { VisitPart(row, sink); }
 void VisitRow(const PlanePart<StatRow>& row, FieldSink* sink) { VisitPart(row, sink); }
 
-}  // namespace xplane_time::output
+}  // namespace xplane_time::result

@@ -1,0 +1,217 @@
+// Kernels.
+#include <algorithm>
+#include <map>
+#include <set>
+#include <tuple>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "output/results.h"
+#include "output/trace_views.h"
+
+namespace xplane_time::output {
+namespace {
+
+using result::TableOf;
+
+// What names keep before other columns give way.
+constexpr size_t kKernelWidth = 26, kFunctionWidth = 14;
+
+using DeviceKey = std::tuple<uint32_t, std::string_view, std::string_view, int64_t>;
+
+DeviceKey KeyOf(const DeviceRef& device) {
+  return {device.input, device.host, device.plane, device.ordinal.value_or(-1)};
+}
+
+// The time that `share` is of, summed over devices: a row's own time over its share.
+double SharedTime(const std::vector<KernelRow>& rows) {
+  std::map<DeviceKey, std::pair<double, double>> best;  // the largest row is the most exact
+  for (const KernelRow& row : rows) {
+    const auto own = static_cast<double>(row.self_ps.value_or(row.total_ps));
+    auto& [largest, time] = best[KeyOf(row.device)];
+    if (row.share && *row.share > 0 && own > largest) {
+      largest = own;
+      time = own / *row.share;
+    }
+  }
+  double sum = 0;
+  for (const auto& [key, value] : best) sum += value.second;
+  return sum;
+}
+
+void AddTo(const KernelRow& row, KernelRow* merged) {
+  merged->count += row.count;
+  merged->total_ps += row.total_ps;
+  merged->self_ps = merged->self_ps && row.self_ps
+                        ? std::optional<int64_t>(*merged->self_ps + *row.self_ps)
+                        : std::nullopt;
+  merged->mean_ps = static_cast<double>(merged->total_ps) /
+                    static_cast<double>(std::max<uint64_t>(merged->count, 1));
+  if (merged->min_ps && row.min_ps) merged->min_ps = std::min(*merged->min_ps, *row.min_ps);
+  if (merged->max_ps && row.max_ps) merged->max_ps = std::max(*merged->max_ps, *row.max_ps);
+  merged->median_ps.reset();
+  merged->std_ps.reset();
+  merged->program_id.reset();
+}
+
+using KernelRows = std::vector<const KernelRow*>;
+using KernelGrid = RowGrid<KernelRows>;
+
+// One of a pair, "copy-start.3" and "copy-done.3": the work is done between the two.
+bool IsHalf(std::string_view kernel) {
+  const size_t dash = kernel.rfind('-');
+  if (dash == kernel.npos) return false;
+  const std::string_view end = kernel.substr(dash, kernel.find('.', dash) - dash);
+  return end == "-start" || end == "-done";
+}
+
+// What `amount` of a row's executions comes to a second; not shown where no row knows it.
+void AddRate(const char* header, std::optional<int64_t> KernelRow::*amount, KernelGrid* grid) {
+  constexpr double kPsPerSecond = 1e12;
+  bool any = false;
+  Column& column = grid->Number(header, [&](const KernelRow& row) {
+    std::optional<double> rate;
+    if (row.*amount && row.total_ps > 0 && !IsHalf(row.kernel)) {
+      rate = static_cast<double>(*(row.*amount)) / static_cast<double>(row.total_ps) * kPsPerSecond;
+    }
+    any |= rate.has_value();
+    return FormatRate(rate);
+  });
+  column.drop = 3;
+  column.hidden = !any;
+}
+
+// Count to category, the columns of both tables; `all` adds the others. What gives way to
+// the names in a narrow table has a `drop`.
+void AddNumbers(const KernelRows& rows, const OutputOptions& options, bool all, KernelGrid* grid) {
+  const auto total = [](const KernelRow& row) { return row.total_ps; };
+  const auto mean = [](const KernelRow& row) { return row.mean_ps; };
+  // One unit for the totals, one for single executions.
+  const Unit of_all = CommonUnit(grid->Values(total), options.unit);
+  const Unit of_one = CommonUnit(grid->Values(mean), options.unit);
+  // Where kernels contain others, self time is what orders the rows and what shares are of.
+  const bool nested = std::any_of(rows.begin(), rows.end(), [](const KernelRow* row) {
+    return row->self_ps && *row->self_ps != row->total_ps;
+  });
+  grid->Number("count", [](const KernelRow& row) { return std::to_string(row.count); });
+  grid->Times("self", of_all, [](const KernelRow& row) { return row.self_ps; }).hidden = !nested;
+  grid->Times("total", of_all, total).drop = nested ? 2 : 0;
+  grid->Times("mean", of_one, mean);
+  if (all) {
+    grid->Times("median", of_one, [](const KernelRow& row) { return row.median_ps; }).drop = 4;
+    grid->Times("std", of_one, [](const KernelRow& row) { return row.std_ps; }).drop = 5;
+    grid->Times("min", of_one, [](const KernelRow& row) { return row.min_ps; }).drop = 6;
+    grid->Times("max", of_one, [](const KernelRow& row) { return row.max_ps; }).drop = 7;
+  }
+  grid->Number("share %", [](const KernelRow& row) { return FormatPercent(row.share); });
+  if (all) {
+    AddRate("FLOP/s", &KernelRow::flops, grid);
+    AddRate("B/s", &KernelRow::bytes_accessed, grid);
+  }
+  Column& category =
+      grid->Text("category", [](const KernelRow& row) { return CategoryName(row.category); });
+  category.drop = 3;
+  category.hidden = std::all_of(rows.begin(), rows.end(), [](const KernelRow* row) {
+    return row->category == Category::kCompute;
+  });
+}
+
+// Nothing new where no kernel belongs to a function.
+void AddFunction(const KernelRows& rows, KernelGrid* grid) {
+  Column& column = grid->Name("function", kFunctionWidth,
+                              [](const KernelRow& row) { return row.function.value_or("-"); });
+  column.drop = 1;
+  column.hidden =
+      std::none_of(rows.begin(), rows.end(), [](const auto* row) { return row->function; });
+}
+
+// How many of `all` kernels are not in `rows` is a note.
+Section KernelSection(const KernelRows& rows, size_t all, const OutputOptions& options) {
+  Section section = {.title = "kernels"};
+  if (all == 0) section.notes.emplace_back("none");
+  if (all > rows.size()) {
+    section.notes.push_back(MoreNote(all - rows.size(), "kernels", "without --top"));
+  }
+  if (rows.empty()) return section;
+  std::vector<const DeviceRef*> devices;
+  for (const KernelRow* row : rows) devices.push_back(&row->device);
+  const DeviceNames names(devices);
+  KernelGrid grid(rows);
+  grid.Name("kernel", kKernelWidth, [](const KernelRow& row) { return row.kernel; });
+  AddNumbers(rows, options, /*all=*/true, &grid);
+  grid.Name("device", 7, [&](const KernelRow& row) { return names.Name(row.device); }).hidden =
+      names.count() < 2;
+  AddFunction(rows, &grid);
+  Column& clock = grid.Text("clock", [](const KernelRow& row) { return ClockName(row.clock); });
+  clock.drop = 8;
+  clock.hidden = !Varies(clock.cells);
+  section.title.append(names.count() == 1 ? ", " + names.Name(*devices[0])
+                                          : ", share of each device's time");
+  if (clock.hidden) section.title.append(", " + clock.cells[0] + " clock");
+  section.grid = std::move(grid).Take();
+  return section;
+}
+
+}  // namespace
+
+std::vector<KernelRow> MergeKernels(const std::vector<KernelRow>& rows) {
+  std::vector<KernelRow> merged;
+  std::map<std::pair<std::string_view, std::string_view>, size_t> index;
+  for (const KernelRow& row : rows) {
+    const std::string_view function = row.function ? std::string_view(*row.function) : "";
+    const auto [it, is_new] = index.try_emplace({row.kernel, function}, merged.size());
+    if (is_new) {
+      merged.push_back(row);
+    } else {
+      AddTo(row, &merged[it->second]);
+    }
+  }
+  const double shared_time = SharedTime(rows);
+  for (KernelRow& row : merged) {
+    row.share.reset();
+    if (row.self_ps && shared_time > 0) row.share = static_cast<double>(*row.self_ps) / shared_time;
+  }
+  return merged;
+}
+
+Section TopKernelSection(const KernelRows& merged, const OutputOptions& options, size_t most) {
+  const bool of_some_runs = std::any_of(
+      options.given.begin(), options.given.end(),
+      [](const GivenOption& given) { return given.name == "skip_runs" || given.name == "trim"; });
+  Section section = {.title =
+                         absl::StrCat("kernels, all devices and programs",
+                                      of_some_runs ? ", all runs" : "", "; share of self time")};
+  if (merged.empty()) {
+    section.notes.emplace_back("none");
+    return section;
+  }
+  const KernelRows rows(merged.begin(),
+                        merged.begin() + static_cast<ptrdiff_t>(std::min(merged.size(), most)));
+  KernelGrid grid(rows);
+  grid.Name("kernel", kKernelWidth, [](const KernelRow& row) { return row.kernel; });
+  AddNumbers(rows, options, /*all=*/false, &grid);
+  AddFunction(rows, &grid);
+  section.grid = std::move(grid).Take();
+  if (merged.size() > rows.size()) {
+    section.notes.push_back(
+        MoreNote(merged.size() - rows.size(), "kernels", "xplane-time kernels"));
+  }
+  return section;
+}
+
+absl::StatusOr<Output> KernelsOutput(const Report& report, const OutputOptions& options) {
+  auto ordered = OrderReport(report, options, SortKeys::kKernels);
+  if (!ordered.ok()) return ordered.status();
+  Output out{.result = result::Result("xplane-time.kernels.v1")};
+  AddHead(report.inputs, &report.capture, options.given, &out.result);
+  out.result.Add(TableOf("kernels", ordered->kernels));
+  out.result.Add(TableOf("diagnostics", std::span(report.diagnostics)));
+  out.result.csv = TableOf("", ordered->kernels);
+  out.view = [&report, rows = ordered->kernels](const OutputOptions& how) {
+    return View{.sections = {KernelSection(rows, report.kernels.size(), how)},
+                .diagnostics = DiagnosticLines(report.diagnostics, /*or_infos=*/false)};
+  };
+  return out;
+}
+
+}  // namespace xplane_time::output

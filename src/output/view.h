@@ -1,0 +1,139 @@
+// Views: the parts of a text for people, before they become a table or Markdown.
+//
+// Enters: rows in their final order. Leaves: titled grids of printable cells, with what
+// was left out. Columns that would say the same in every row (one device, one clock) are
+// hidden and left to the title.
+//
+//   RowGrid grid(rows);                                       // std::vector<const KernelRow*>
+//   grid.Name("kernel", 26, [](const KernelRow& row) { return row.kernel; });
+//   grid.Times("mean", unit, [](const KernelRow& row) { return row.mean_ps; }).drop = 2;
+#ifndef XPLANE_TIME_SRC_OUTPUT_VIEW_H_
+#define XPLANE_TIME_SRC_OUTPUT_VIEW_H_
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "output/grid.h"
+#include "output/output.h"
+#include "output/text.h"
+#include "output/units.h"
+#include "xplane_time/report.h"
+
+namespace xplane_time::output {
+
+// The few signs beyond ASCII, or what stands for them.
+struct Signs {
+  std::string_view ellipsis, plus_minus, full, empty;
+  static Signs For(const OutputOptions& options);
+};
+
+// Of executions, functions or kernels, "2 more kernels: xplane-time kernels".
+std::string MoreNote(size_t hidden, std::string_view what, std::string_view where);
+
+// "3 captures", "1 capture".
+std::string Counted(uint64_t count, std::string_view what);
+
+// "GPU:0" for "/device:GPU:0"; with the host or input where several are known.
+class DeviceNames {
+ public:
+  explicit DeviceNames(const std::vector<const DeviceRef*>& devices);
+  std::string Name(const DeviceRef& device) const;
+  size_t count() const { return count_; }  // different devices
+
+ private:
+  bool several_hosts_ = false, several_inputs_ = false;
+  size_t count_ = 0;
+};
+
+// Errors, then warnings; infos where there is nothing else and `or_infos`.
+std::vector<DiagnosticLine> DiagnosticLines(const std::vector<DiagnosticRow>& rows, bool or_infos);
+std::string DiagnosticsTitle(const std::vector<DiagnosticLine>& lines);
+
+// "5.1 %", "+5.1" and "-0.3": a change of a ratio, in percent.
+std::string PercentText(double share);
+std::string ChangeText(double ratio);
+
+// False where all cells are equal: the column says nothing.
+bool Varies(const std::vector<std::string>& cells);
+// False where all are "-".
+bool AnyKnown(const std::vector<std::string>& cells);
+
+template <typename T>
+std::optional<double> AsDouble(const std::optional<T>& value) {
+  return value ? std::optional(static_cast<double>(*value)) : std::nullopt;
+}
+
+// A grid column by column, from a vector or span of rows or of pointers to them. The references
+// that it gives hold until the next column.
+template <typename Rows>
+class RowGrid {
+ public:
+  explicit RowGrid(const Rows& rows) : rows_(rows) {}
+
+  // `get(row)` gives text, printable already.
+  template <typename Get>
+  Column& Text(std::string header, Get get) {
+    Column& column = grid_.columns.emplace_back();
+    column.header = std::move(header);
+    column.cells.reserve(rows_.size());
+    for (const auto& row : rows_) column.cells.emplace_back(get(Row(row)));
+    return column;
+  }
+  // The producer's text, which may be shortened down to `flex_width`.
+  template <typename Get>
+  Column& Name(std::string header, size_t flex_width, Get get) {
+    Column& column = Text(std::move(header), [&](const auto& row) { return Printable(get(row)); });
+    column.name = true;
+    column.flex_width = flex_width;
+    return column;
+  }
+  template <typename Get>
+  Column& Number(std::string header, Get get) {
+    Column& column = Text(std::move(header), get);
+    column.right = true;
+    return column;
+  }
+  // `get(row)` gives an optional number of picoseconds; the header gets the unit: "median us".
+  template <typename Get>
+  Column& Times(const std::string& header, Unit unit, Get get) {
+    TimeColumn times = FormatTimes(Values(get), unit);
+    Column& column = grid_.columns.emplace_back();
+    column.header = header + " " + std::string(times.unit);
+    column.cells = std::move(times.cells);
+    column.right = true;
+    return column;
+  }
+  // The values of several columns, for CommonUnit.
+  template <typename... Get>
+  std::vector<std::optional<double>> Values(Get... get) const {
+    std::vector<std::optional<double>> values;
+    const auto add = [&](auto of) {
+      for (const auto& row : rows_) values.push_back(AsDouble(std::optional(of(Row(row)))));
+    };
+    (add(get), ...);
+    return values;
+  }
+  Grid Take() && { return std::move(grid_); }
+
+ private:
+  template <typename Held>
+  static const auto& Row(const Held& held) {
+    if constexpr (std::is_pointer_v<Held>) {
+      return *held;
+    } else {
+      return held;
+    }
+  }
+
+  const Rows& rows_;
+  Grid grid_;
+};
+
+}  // namespace xplane_time::output
+
+#endif  // XPLANE_TIME_SRC_OUTPUT_VIEW_H_

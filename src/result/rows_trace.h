@@ -1,0 +1,41 @@
+// The fields of what a trace's times come to: report.h and planes.h.
+#ifndef XPLANE_TIME_SRC_RESULT_ROWS_TRACE_H_
+#define XPLANE_TIME_SRC_RESULT_ROWS_TRACE_H_
+
+#include <vector>
+
+#include "result/fields.h"
+#include "xplane_time/planes.h"
+#include "xplane_time/report.h"
+
+namespace xplane_time::result {
+
+void VisitRow(const InputRow& row, FieldSink* sink);
+void VisitRow(const DeviceRow& row, FieldSink* sink);
+// `with_device`: the fields of DEVICE and the program id, unknown where the row has none.
+void VisitRow(const FunctionRow& row, bool with_device, FieldSink* sink);
+void VisitRow(const KernelRow& row, FieldSink* sink);
+void VisitRow(const SampleRow& row, FieldSink* sink);
+void VisitRow(const TreeRow& row, FieldSink* sink);
+// Without its lines and stats.
+void VisitRow(const PlaneRow& row, FieldSink* sink);
+void VisitRow(const LineRow& row, FieldSink* sink);
+void VisitRow(const StatRow& row, FieldSink* sink);
+void VisitRow(const DiagnosticRow& row, FieldSink* sink);
+
+// A plane beside one of its lines or stats, for flat tables. Both have names of their own,
+// so that no column occurs twice. Null: none.
+template <typename Row>
+struct PlanePart {
+  const PlaneRow* plane = nullptr;
+  const Row* part = nullptr;
+};
+// A plane without lines has a row, too.
+std::vector<PlanePart<LineRow>> PlaneLines(const PlanesReport& report);
+std::vector<PlanePart<StatRow>> PlaneStats(const PlanesReport& report);
+void VisitRow(const PlanePart<LineRow>& row, FieldSink* sink);
+void VisitRow(const PlanePart<StatRow>& row, FieldSink* sink);
+
+}  // namespace xplane_time::result
+
+#endif  // XPLANE_TIME_SRC_RESULT_ROWS_TRACE_H_
