@@ -20,7 +20,7 @@
 #include "arrow/report_tables.h"
 #include "core_status.h"
 #include "output/power.h"
-#include "output/power_sources.h"
+#include "result/rows_power.h"
 #include "xplane_time/power.h"
 
 namespace nb = nanobind;
@@ -50,7 +50,9 @@ class PySummary {
   nb::object Gauges() const { return table_to_python(arrow::PowerGaugesTable(summary_)); }
   nb::object Readers() const { return table_to_python(arrow::PowerReadersTable(summary_)); }
   nb::object Repeats() const { return table_to_python(arrow::PowerRepeatsTable(summary_)); }
-  std::string Json() const { return output::PowerJson(summary_, {}); }
+  std::string Json() const {
+    return output::Render(output::PowerOutput(summary_, {}), {.format = output::Format::kJson});
+  }
   std::string Svg() const { return output::PowerSvg(summary_); }
   bool complete() const { return summary_.complete; }
 
@@ -77,7 +79,7 @@ class PySummary {
       std::optional<std::string> reason;
       if (total.reason != PowerReason::kKnown) reason = PowerReasonName(total.reason);
       std::optional<std::string> limits;
-      if (total.energy_j.has_value()) limits = output::LimitsName(total.limits);
+      if (total.energy_j.has_value()) limits = result::LimitsName(total.limits);
       totals.emplace_back(window.name, window.number, total.energy_j, total.mean_w, total.coverage,
                           reason, total.lo_j, total.hi_j, limits);
     }
@@ -179,8 +181,8 @@ void AddPower(nb::module_* module, nb::object (*to_python)(arrow::Table table)) 
          const std::string& nvml_library, const std::map<std::string, std::string>& environment) {
         const PowerSourceOptions from = From(sources, sysfs_root, nvml_library, {}, environment);
         const nb::gil_scoped_release release;
-        return output::RenderPowerSources(ListPowerSources(from),
-                                          {.format = output::Format::kJson});
+        return output::Render(output::PowerSourcesOutput(ListPowerSources(from)),
+                              {.format = output::Format::kJson});
       },
       nb::arg("sources"), nb::arg("sysfs_root"), nb::arg("nvml_library"), nb::arg("environment"));
 }

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "output/output.h"
+#include "tests/output/rendered.h"
 #include "tests/arrow/arrow_text.h"
 #include "tests/support/trace_builder.h"
 #include "xplane_time/read.h"

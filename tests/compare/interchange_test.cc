@@ -5,8 +5,9 @@
 
 #include <nlohmann/json.hpp>
 
-#include "output/decisions.h"
+#include "output/view.h"
 #include "tests/compare/made.h"
+#include "tests/output/rendered.h"
 
 namespace xplane_time::output {
 namespace {
@@ -24,7 +25,7 @@ Comparison Sample() {
 }
 
 TEST(JunitTest, SlowerFailsAndOneSidedIsSkipped) {
-  const std::string xml = RenderComparison(Sample(), {}, DecisionFormat::kJunit);
+  const std::string xml = RenderComparison(Sample(), Format::kJunit);
   EXPECT_THAT(xml, HasSubstr("tests=\"3\" failures=\"1\" errors=\"0\" skipped=\"1\""));
   EXPECT_THAT(xml, HasSubstr("name=\"a&lt;&amp;&quot;&gt;\""));
   EXPECT_THAT(xml, HasSubstr("<failure type=\"slower\" message=\"slower: +2"));
@@ -32,7 +33,7 @@ TEST(JunitTest, SlowerFailsAndOneSidedIsSkipped) {
 }
 
 TEST(BenchmarkTest, HoldsTheTimesOfHeadInNanoseconds) {
-  const Json document = Json::parse(RenderComparison(Sample(), {}, DecisionFormat::kBenchmark));
+  const Json document = Json::parse(RenderComparison(Sample(), Format::kBenchmark));
   ASSERT_EQ(document["benchmarks"].size(), 2);
   const Json& slower = document["benchmarks"][0];
   EXPECT_EQ(slower["run_name"], "a<&\">");
@@ -42,7 +43,7 @@ TEST(BenchmarkTest, HoldsTheTimesOfHeadInNanoseconds) {
 }
 
 TEST(BencherTest, HasBoundsAroundTheValue) {
-  const Json document = Json::parse(RenderComparison(Sample(), {}, DecisionFormat::kBmf));
+  const Json document = Json::parse(RenderComparison(Sample(), Format::kBmf));
   EXPECT_EQ(document.size(), 2);
   const Json& latency = document["same"]["latency"];
   EXPECT_LT(latency["lower_value"], latency["value"]);
@@ -52,8 +53,7 @@ TEST(BencherTest, HasBoundsAroundTheValue) {
 TEST(BencherTest, OneCaptureHasNoBounds) {
   Noise noise(2);
   const auto one = Captures(1, {{"a"}}, 0, &noise);
-  const Json document =
-      Json::parse(RenderComparison(*Compare(one, one, {}), {}, DecisionFormat::kBmf));
+  const Json document = Json::parse(RenderComparison(*Compare(one, one, {}), Format::kBmf));
   EXPECT_FALSE(document["a"]["latency"].contains("lower_value"));
 }
 

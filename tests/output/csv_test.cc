@@ -6,7 +6,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
-#include "output/output.h"
+#include "tests/output/rendered.h"
 #include "tests/output/sample_report.h"
 
 namespace xplane_time::output {

@@ -1,4 +1,5 @@
 #include "output/ordering.h"
+#include "tests/output/rendered.h"
 
 #include <gtest/gtest.h>
 

@@ -14,6 +14,7 @@
 
 #include "output/schema.h"
 #include "output/text.h"
+#include "tests/output/rendered.h"
 #include "tests/power/log_text.h"
 
 namespace xplane_time::output {
@@ -64,8 +65,8 @@ TEST(Power, TableAndPlotFitTheWidth) {
     for (const bool unicode : {false, true}) {
       const OutputOptions options = {.width = width, .unicode = unicode};
       for (const PowerSummary& summary : {Sample(), Empty()}) {
-        for (const std::string& text : {RenderPower(summary, options, PowerFormat::kTable, {}),
-                                        PowerPlot(summary, options)}) {
+        for (const std::string& text :
+             {RenderPower(summary, options, Format::kTable, {}), PowerPlot(summary, options)}) {
           for (const std::string& line : LinesOf(text)) {
             EXPECT_LE(DisplayWidth(line), static_cast<size_t>(width)) << line;
             EXPECT_THAT(line, Not(HasSubstr("\x1b")));
@@ -78,7 +79,7 @@ TEST(Power, TableAndPlotFitTheWidth) {
 
 TEST(Power, TheTableTellsEnergyReasonsAndFindings) {
   const std::string text =
-      RenderPower(Sample(), {.width = 100}, PowerFormat::kTable, {.g_per_kwh = 400, .pue = 1.5});
+      RenderPower(Sample(), {.width = 100}, Format::kTable, {.g_per_kwh = 400, .pue = 1.5});
   EXPECT_THAT(text, HasSubstr("whole run"));
   EXPECT_THAT(text, HasSubstr("nvml 0 gpu"));
   EXPECT_THAT(text, HasSubstr("total"));
@@ -95,7 +96,7 @@ TEST(Power, TheTableTellsEnergyReasonsAndFindings) {
 TEST(Power, TheSameNumbersInEveryFormat) {
   const PowerSummary summary = Sample();
   const CarbonModel carbon = {.g_per_kwh = 400, .pue = 1.5};
-  const auto json = nlohmann::json::parse(RenderPower(summary, {}, PowerFormat::kJson, carbon));
+  const auto json = nlohmann::json::parse(RenderPower(summary, {}, Format::kJson, carbon));
   const auto& whole = json["windows"][0];
   const double energy_j = summary.windows[0].energies[0].energy_j.value();
   EXPECT_EQ(energy_j, 7766);
@@ -104,18 +105,18 @@ TEST(Power, TheSameNumbersInEveryFormat) {
   EXPECT_EQ(whole["modelled"]["kind"], "modelled");
   EXPECT_NEAR(whole["modelled"]["kwh"].get<double>(),
               summary.windows[0].total.energy_j.value() / 3.6e6 * 1.5, 1e-12);
-  const std::vector<std::string> csv = LinesOf(RenderPower(summary, {}, PowerFormat::kCsv, {}));
+  const std::vector<std::string> csv = LinesOf(RenderPower(summary, {}, Format::kCsv, {}));
   EXPECT_EQ(csv.size(), 1 + 2 * summary.windows.size());
   EXPECT_THAT(csv[0], HasSubstr("window,number,begin_ns,end_ns,cut,source,device,domain,in_total"));
   EXPECT_THAT(csv[1], HasSubstr(",held,7766,"));
-  EXPECT_THAT(RenderPower(summary, {}, PowerFormat::kMarkdown, {}), HasSubstr("### energy"));
+  EXPECT_THAT(RenderPower(summary, {}, Format::kMarkdown, {}), HasSubstr("### energy"));
 }
 
 TEST(Power, WithoutAnIntensityNothingIsModelled) {
   const PowerSummary summary = Sample();
-  const auto json = nlohmann::json::parse(RenderPower(summary, {}, PowerFormat::kJson, {}));
+  const auto json = nlohmann::json::parse(RenderPower(summary, {}, Format::kJson, {}));
   EXPECT_EQ(json["windows"][0]["modelled"], nullptr);
-  EXPECT_THAT(RenderPower(summary, {}, PowerFormat::kOpenMetrics, {}), Not(HasSubstr("co2e")));
+  EXPECT_THAT(RenderPower(summary, {}, Format::kOpenMetrics, {}), Not(HasSubstr("co2e")));
 }
 
 // Every required field of the schema is in the document, at every place that it describes.
@@ -140,7 +141,7 @@ TEST(Power, JsonHasTheFieldsOfItsSchema) {
   ASSERT_NE(JsonSchema("power"), nullptr);
   const auto schema = nlohmann::json::parse(JsonSchema("power"));
   for (const PowerSummary& summary : {Sample(), Empty()}) {
-    auto json = nlohmann::json::parse(PowerJson(summary, {.g_per_kwh = 1}));
+    auto json = nlohmann::json::parse(RenderPower(summary, {}, Format::kJson, {.g_per_kwh = 1}));
     EXPECT_EQ(json["schema"], "xplane-time.power.v1");
     json.erase("machine");
     auto at = schema;
@@ -169,7 +170,7 @@ PowerSummary Bounded(bool with_power) {
 }
 
 TEST(Power, BoundsStayInANarrowTable) {
-  const std::string text = RenderPower(Bounded(true), {.width = 80}, PowerFormat::kTable, {});
+  const std::string text = RenderPower(Bounded(true), {.width = 80}, Format::kTable, {});
   const std::vector<std::string> lines = LinesOf(text);
   EXPECT_EQ(lines[0], "energy, measured and modelled");
   EXPECT_THAT(lines[1], HasSubstr("bounds J"));
@@ -182,7 +183,7 @@ TEST(Power, BoundsStayInANarrowTable) {
 
 TEST(Power, LimitsAreTheSameInEveryFormat) {
   const PowerSummary summary = Bounded(false);
-  const auto json = nlohmann::json::parse(RenderPower(summary, {}, PowerFormat::kJson, {}));
+  const auto json = nlohmann::json::parse(RenderPower(summary, {}, Format::kJson, {}));
   const auto& step = json["windows"][2];
   ASSERT_EQ(step["name"], "step");
   const auto& counter = step["energies"][0];
@@ -197,13 +198,13 @@ TEST(Power, LimitsAreTheSameInEveryFormat) {
   EXPECT_EQ(whole["limits"], "interval");
   EXPECT_EQ(whole["bounds_j"], nullptr);
   EXPECT_EQ(whole["interval_share"], 0.95);
-  const std::string text = RenderPower(summary, {}, PowerFormat::kOpenMetrics, {});
+  const std::string text = RenderPower(summary, {}, Format::kOpenMetrics, {});
   EXPECT_THAT(text, HasSubstr("xplane_time_energy_lower_joules{window=\"step\",number=\"1\","
                               "source=\"nvml\",device=\"GPU-1\",domain=\"gpu\","
                               "estimator=\"counter\",limits=\"bounds\"} 2070\n"));
   EXPECT_THAT(text, HasSubstr("estimator=\"counter\",limits=\"interval\"} 3015\n"));
   EXPECT_THAT(text, HasSubstr("estimator=\"held\",kind=\"modelled\"} "));
-  const std::vector<std::string> csv = LinesOf(RenderPower(summary, {}, PowerFormat::kCsv, {}));
+  const std::vector<std::string> csv = LinesOf(RenderPower(summary, {}, Format::kCsv, {}));
   EXPECT_TRUE(
       csv[0].ends_with(",limits,unbounded_reason,interval_j_lo,interval_j_hi,interval_share"))
       << csv[0];
@@ -213,7 +214,7 @@ TEST(Power, LimitsAreTheSameInEveryFormat) {
 }
 
 TEST(Power, OpenMetricsIsWellFormed) {
-  const std::string text = RenderPower(Sample(), {}, PowerFormat::kOpenMetrics, {.g_per_kwh = 9});
+  const std::string text = RenderPower(Sample(), {}, Format::kOpenMetrics, {.g_per_kwh = 9});
   const std::vector<std::string> lines = LinesOf(text);
   EXPECT_EQ(lines.back(), "# EOF");
   std::string family;

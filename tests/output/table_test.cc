@@ -1,9 +1,9 @@
-#include "output/table.h"
+#include "output/output.h"
 
 #include <gtest/gtest.h>
 
-#include "output/output.h"
 #include "output/text.h"
+#include "tests/output/rendered.h"
 #include "tests/output/sample_report.h"
 
 namespace xplane_time::output {

@@ -5,7 +5,7 @@
 
 #include <gtest/gtest.h>
 
-#include "output/decisions.h"
+#include "output/view.h"
 
 namespace xplane_time::output {
 namespace {

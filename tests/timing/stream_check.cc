@@ -7,7 +7,7 @@
 #include <tuple>
 #include <utility>
 
-#include "output/output.h"
+#include "tests/output/rendered.h"
 #include "tests/timing/report_of.h"
 
 namespace xplane_time::testing {

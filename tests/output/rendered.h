@@ -1,0 +1,38 @@
+// Results in one step, for tests: the text of a result in a format.
+#ifndef XPLANE_TIME_TESTS_OUTPUT_RENDERED_H_
+#define XPLANE_TIME_TESTS_OUTPUT_RENDERED_H_
+
+#include <string>
+
+#include "output/results.h"
+
+namespace xplane_time::output {
+
+inline absl::StatusOr<std::string> RenderReport(const Report& report, const OutputOptions& how) {
+  return Render(ReportOutput(report, how), how);
+}
+inline absl::StatusOr<std::string> RenderFunctions(const Report& report, const OutputOptions& how,
+                                                   bool by_id, bool samples) {
+  return Render(FunctionsOutput(report, how, by_id, samples), how);
+}
+inline absl::StatusOr<std::string> RenderKernels(const Report& report, const OutputOptions& how) {
+  return Render(KernelsOutput(report, how), how);
+}
+inline std::string RenderTree(const TreeReport& report, const OutputOptions& how) {
+  return Render(TreeOutput(report, how), how);
+}
+inline std::string RenderPlanes(const PlanesReport& report, const OutputOptions& how) {
+  return Render(PlanesOutput(report, how), how);
+}
+inline std::string RenderComparison(const Comparison& comparison, Format format) {
+  return Render(CompareOutput(comparison), {.format = format});
+}
+inline std::string RenderPower(const PowerSummary& summary, OutputOptions how, Format format,
+                               const CarbonModel& carbon) {
+  how.format = format;
+  return Render(PowerOutput(summary, carbon), how);
+}
+
+}  // namespace xplane_time::output
+
+#endif  // XPLANE_TIME_TESTS_OUTPUT_RENDERED_H_
