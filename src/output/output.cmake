@@ -1,8 +1,20 @@
 # Finished results, as data and as text. JSON stays inside format_json.cc.
-foreach(command report planes functions kernels tree events compare pick compat tune power power-run power-sources)
-  file(READ ${CMAKE_CURRENT_SOURCE_DIR}/output/schemas/${command}.v1.json SCHEMA_${command})
-  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS
-    ${CMAKE_CURRENT_SOURCE_DIR}/output/schemas/${command}.v1.json)
+#
+# A schema is schemas/NAME.v1.json; @PART@ in it is schemas/defs/PART.json, which several share.
+file(GLOB schema_parts CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/output/schemas/defs/*.json)
+foreach(path ${schema_parts})
+  get_filename_component(part ${path} NAME_WE)
+  file(READ ${path} text)
+  string(STRIP "${text}" ${part})
+endforeach()
+file(GLOB schemas CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/output/schemas/*.v1.json)
+set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${schemas} ${schema_parts})
+set(schema_table "")
+foreach(path ${schemas})
+  get_filename_component(name ${path} NAME_WE)
+  file(READ ${path} text)
+  string(CONFIGURE "${text}" text @ONLY)
+  string(APPEND schema_table "    {\"${name}\", R\"schema(${text})schema\"},\n")
 endforeach()
 configure_file(output/schema.cc.in ${PROJECT_BINARY_DIR}/generated/schema.cc @ONLY)
 add_library(xplane_time_output STATIC

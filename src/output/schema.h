@@ -1,7 +1,8 @@
 // Schema: the JSON Schema (draft 2020-12) of each command's output.
 //
-// The schemas are files in schemas/, put into the program when it is built. They are
-// strict on what is there and tolerant of more: new fields and new enum values pass.
+// The schemas are files in schemas/, put into the program when it is built; what several of them
+// define is a file in schemas/defs/. They are strict on what is there and tolerant of more: new
+// fields and new enum values pass.
 #ifndef XPLANE_TIME_SRC_OUTPUT_SCHEMA_H_
 #define XPLANE_TIME_SRC_OUTPUT_SCHEMA_H_
 
@@ -9,9 +10,8 @@
 
 namespace xplane_time::output {
 
-// "report", "functions", "kernels", "tree", "planes", "events", "compare", "pick",
-// "compat", "tune", "power" or "power-run", "power-sources"; null for others.
-const char* JsonSchema(std::string_view command);
+// Of schemas/NAME.v1.json; null where there is none.
+const char* JsonSchema(std::string_view name);
 
 }  // namespace xplane_time::output
 
