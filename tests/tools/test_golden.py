@@ -1,0 +1,299 @@
+"""What every command prints, byte for byte, over the traces of testdata and made ones.
+
+A golden holds, for each command line of a group, the exit code, standard error and standard
+output. Where a change is meant: `python3 test_golden.py --freeze`, and read the difference.
+"""
+import difflib
+import json
+import pathlib
+import re
+import shutil
+import sys
+import tempfile
+import unittest
+
+from harness import GOLDEN, HERE, TESTDATA, EndToEndTest, environment, in_parallel, run
+from test_tune import THREE, space as tune_space
+from xspace import Plane, gpu, space, tpu
+
+FORMATS = ("table", "json", "csv", "markdown")
+DECISION_FORMATS = (*FORMATS, "junit", "benchmark", "bmf")
+TRACE_COMMANDS = ("report", "functions", "kernels", "tree", "planes")
+TOOLS = ("ejkernel", "tune-jax", "xprof")
+# What the options of the commands on traces are tried with.
+SELECTION = ("--device all", "--device cpu", "--device GPU:0", "--threads 2")
+FILTERS = ("--function step|fn_1", "--exclude fn_1", "--kernel fusion", "--prefix jit_autotune",
+           "--min-duration 1000", "--max-events 50", "--clock profile")
+LAYOUT = ("--top 2", "--wide", "--color always")
+OPTIONS = {
+    "report": (*SELECTION, *FILTERS, *LAYOUT, "--samples", "--skip-runs 1", "--trim iqr",
+               "--metric span", "--sort name", "--unit ns", "--columns function,median",
+               r"--id-pattern fn_(\d+)"),
+    "functions": (*SELECTION, *FILTERS, *LAYOUT, "--samples", "--by-id", "--skip-runs 1",
+                  "--trim iqr", "--metric sum", "--sort runs", "--unit us",
+                  "--columns runs,mean", r"--by-id --id-pattern fn_(\d+)"),
+    "kernels": (*SELECTION, *FILTERS, *LAYOUT, "--within step", "--sort max", "--unit ms",
+                "--columns count,self", "--tolerance 100"),
+    "tree": (*SELECTION, *FILTERS, *LAYOUT, "--line XLA", "--line XLA --name fusion",
+             "--depth 1", "--unit s", "--columns total,child"),
+    "planes": (*SELECTION, *LAYOUT, "--stats", "--columns events"),
+    "events": (*SELECTION, "--max-events 5", "--stat hlo_op --max-events 5", "--line XLA",
+               "--name fusion --max-events 5", "--min-duration 100000 --max-events 5"),
+}
+
+
+def evil():
+    """Names that lie, suspect runs, and what the producer complained of."""
+    device = Plane("/device:GPU:0")
+    stream = device.line("Stream #1(Kernel) \x1b]0;title\x07", timestamp_ns=5)
+    for at in range(4):
+        stream.event("k\x1b[31m|`,\"<b>&*", at * 1000, 10, hlo_module="f|g", hlo_op="o",
+                     program_id=1)
+    stream.event(b"k\xff", 9000, 5, hlo_module=b"jit_\xff", hlo_op="o", program_id=2)
+    return space(device, hostnames=["h\x1b[2J"], errors=["e\x1b[1m"], warnings=[b"w\xff"])
+
+
+def made_traces():
+    return {"gpu": space(gpu(0, runs=8), gpu(1, runs=8, duration_ps=11_000)),
+            "slower": space(gpu(0, runs=8, duration_ps=14_000)),
+            "tpu": space(tpu(0), tpu(1, ops=("dot.1", "all-reduce.2"))),
+            "evil": evil(), "empty": space(Plane("/host:CPU")), "nothing": b"",
+            "damaged": space(gpu(0))[:-3],
+            "run/one": space(gpu(0), hostnames=["one"]),
+            "run/two": space(gpu(0, function="jit_other"), hostnames=["two"])}
+
+
+def power_log(complete=True, noise=0):
+    """20 s of a counter and of power, with windows, a gauge, an absent sensor and a gap."""
+    second = 1_000_000_000
+    start = 1000 * second
+
+    def channel(quantity, kind, domain="gpu", **more):
+        return {"source": "nvml", "device": "GPU-1", "domain": domain, "quantity": quantity,
+                "kind": kind, "in_total": domain == "gpu" and "energy" in quantity, **more}
+
+    lines = [{"schema": "xplane-time.power-log.v1", "t": start,
+              "clocks": {"monotonic_ns": start, "realtime_ns": 1_700_000_000 * second,
+                         "boottime_ns": 2 * start},
+              "machine": {"host": "node1"}, "command": "train", "periods_ns": {"nvml": 50_000_000},
+              "devices": [{"id": "GPU-1", "name": "A card", "source": "nvml", "index": 0}],
+              "channels": [channel("energy_uj", "counter"), channel("power_mw", "instant"),
+                           channel("temperature_mc", "gauge"), channel("pstate", "gauge")],
+              "absent": [{"source": "rapl", "what": "package-0", "reason": "permission_denied",
+                          "message": "energy_uj", "fix": "chmod"}]}]
+    marks = {2: ("begin", "step"), 6: ("end", "step"), 8: ("begin", "step"), 12: ("end", "step"),
+             13: ("begin", "a|b"), 17: ("end", "a|b")}
+    for tick in range(400):
+        t = start + tick * 50_000_000
+        if tick % 20 == 0 and tick // 20 in marks:
+            which, name = marks[tick // 20]
+            lines.append({"t": t, which: name})
+        if 280 <= tick < 300:
+            continue  # a gap
+        watts = 100 + 50 * (40 <= tick % 160 < 120) + noise
+        joules = sum(100 + 50 * (40 <= each % 160 < 120) + noise for each in range(tick)) / 20
+        lines.append({"t": t, "s": 0, "r": [[0, 0, 800_000, int(joules * 1e6)],
+                                            [1, 1000, 800_000, watts * 1000],
+                                            [2, 2000, 800_000, 40_000 + tick],
+                                            [3, 3000, 800_000, 2]]})
+    if complete:
+        lines.append({"t": start + 20 * second, "end": {"reason": "stopped", "dropped": 0,
+                      "readers": [{"source": "nvml", "reads": 380, "missed": 2,
+                                   "own_cpu_ns": 77, "hung": False}]}})
+    return "".join(json.dumps(line) + "\n" for line in lines)
+
+
+SENSORS = {"sys/class/powercap/intel-rapl:0/name": "package-0\n",
+           "sys/class/powercap/intel-rapl:0/max_energy_range_uj": "262143328850\n",
+           "sys/class/powercap/intel-rapl:0/energy_uj": "5000000\n",
+           "sys/class/powercap/intel-rapl:0/intel-rapl:0:0/name": "dram\n",
+           "sys/class/powercap/intel-rapl:0/intel-rapl:0:0/max_energy_range_uj": "65712999613\n",
+           "sys/class/powercap/intel-rapl:0/intel-rapl:0:0/energy_uj": "70000\n",
+           "sys/class/hwmon/hwmon0/name": "amdgpu\n",
+           "sys/class/hwmon/hwmon0/power1_average": "35000000\n"}
+MANY = tuple({"cost": 100 + 5 * at, "tile": [8, 16][at % 2], "mode": "ok"} for at in range(6))
+FAILING = ({"cost": 100}, {"cost": 100, "more": 1}, {"mode": "crash"}, {"mode": "no_events"})
+STORES = {"three.db": (THREE, ()), "many.db": (MANY, ("--stop", "claim", "--budget-runs", "60")),
+          "failing.db": (FAILING, ()),
+          "halving.db": (MANY, ("--strategy", "halving:4", "--canary", "0"))}
+
+
+def make_inputs(at):
+    for trace in TESTDATA.glob("*.xplane.pb"):
+        shutil.copy(trace, at)
+    files = {f"{name}.xplane.pb": content for name, content in made_traces().items()}
+    files |= {name: text.encode() for name, text in SENSORS.items()}
+    files |= {"power.jsonl": power_log().encode(), "cut.jsonl": power_log(False, 3).encode()[:-9],
+              "spoilt.jsonl": power_log().replace('"t": 10', '"t": x10', 3).encode()}
+    for name, content in files.items():
+        path = at / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+    for name, (variants, options) in STORES.items():
+        (at / "space.json").write_text(tune_space(*variants))
+        run("tune", "space.json", "--store", name, "--quiet", *options, "--", sys.executable,
+            HERE / "fake_harness.py", at / "harness.log", cwd=at, env=environment(
+                XDG_RUNTIME_DIR=str(at)))
+    for name in ("gpu", "slower"):
+        done = run("functions", f"{name}.xplane.pb", "--samples", "--format", "json", cwd=at)
+        (at / f"{name}.json").write_bytes(done.out)
+
+
+def traces_group():
+    traces = sorted(path.name for path in TESTDATA.glob("*.xplane.pb"))
+    for command in TRACE_COMMANDS:
+        for trace in (*traces, *(f"{name}.xplane.pb" for name in made_traces()), "run"):
+            for form in FORMATS:
+                yield f"{command} {trace} --format {form}"
+    for trace in (*traces, "evil.xplane.pb", "tpu.xplane.pb"):
+        for form in FORMATS:
+            yield f"events {trace} --device all --max-events 7 --format {form}"
+
+
+def options_group():
+    for command, options in OPTIONS.items():
+        for option in options:
+            for trace, forms in (("jax_cpu_async_body.xplane.pb", ("table", "json")),
+                                 ("gpu.xplane.pb", ("table", "csv", "markdown"))):
+                for form in forms:
+                    top = " --top 3" if command != "events" and "--top" not in option else ""
+                    yield f"{command} {trace} {option}{top} --format {form}"
+    for command in TRACE_COMMANDS:
+        for columns in (40, 60, 200):
+            yield f"COLUMNS={columns} {command} jax_cpu_variants.xplane.pb --top 5"
+        yield f"{command} gpu.xplane.pb tpu.xplane.pb"
+
+
+def decisions_group():
+    sides = ("gpu.xplane.pb slower.xplane.pb", "gpu.xplane.pb gpu.xplane.pb", "gpu.json slower.json",
+             "--base gpu.xplane.pb gpu.json --head slower.xplane.pb slower.json",
+             "gpu.xplane.pb tpu.xplane.pb", "gpu.xplane.pb slower.xplane.pb --offset-std 0.1%",
+             "gpu.xplane.pb slower.xplane.pb --offset-std 0.1% --min-effect 50%",
+             "evil.xplane.pb evil.xplane.pb --offset-std 1%", "three.db many.db")
+    for inputs in sides:
+        for form in DECISION_FORMATS:
+            yield f"compare {inputs} --format {form}"
+    for inputs in ("jax_cpu_variants.xplane.pb", "gpu.xplane.pb",
+                   "jax_cpu_variants.xplane.pb jax_cpu_variants.xplane.pb",
+                   "jax_cpu_variants.xplane.pb --delta 5% --top 2",
+                   r"jax_cpu_variants.xplane.pb --id-pattern fn_(\d+) --unit ns"):
+        for form in DECISION_FORMATS:
+            yield f"pick {inputs} --format {form}"
+    for tool in TOOLS:
+        for trace in ("jax_cpu_variants.xplane.pb", "gpu.xplane.pb", "tpu.xplane.pb"):
+            for form in FORMATS:
+                yield f"{trace} --compat {tool} --format {form}"
+
+
+def power_group():
+    for log in ("power.jsonl", "cut.jsonl", "spoilt.jsonl"):
+        for form in (*FORMATS, "openmetrics"):
+            yield f"power replay {log} --format {form}"
+        yield f"power replay {log} --plot"
+        yield f"power replay {log} --svg /dev/stdout -o /dev/null"
+    for form in (*FORMATS, "openmetrics"):
+        yield f"power replay power.jsonl --co2 350 --pue 1.3 --format {form}"
+        yield f"power replay power.jsonl --estimator trapezoid --format {form}"
+    for columns in (60, 132):
+        yield f"COLUMNS={columns} power replay power.jsonl --plot"
+    for form in ("table", "json"):
+        yield f"power sources --sysfs-root sys --nvml-library ./none.so --source rapl --format {form}"
+
+
+def tune_group():
+    for store in STORES:
+        yield f"tune show 1 --store {store}"
+        yield f"COLUMNS=60 tune show 1 --store {store}"
+        yield f"tune show 1 --store {store} --format json"
+        yield f"tune replay 1 --store {store}"
+        yield f"tune replay 1 --store {store} --delta 5% --format json"
+        for form in ("json", "csv", "t4", "tuned"):
+            yield f"tune export 1 --store {store} --format {form}"
+    yield "tune space.json --list"
+    yield "tune space.json --list --format json"
+    yield "tune space.json --list --strategy halving:4"
+
+
+def help_group():
+    for command in (*TRACE_COMMANDS, "events", "compare", "pick", "power", "power sources",
+                    "power record", "power replay", "power run", "tune", "tune show",
+                    "tune export", "tune replay", "tune decide"):
+        yield f"{command} --help"
+    yield "--help"
+    for command in (*TRACE_COMMANDS, "events", "compare", "pick", "tune", "power", "power run"):
+        yield f"{command} --json-schema"
+
+
+GROUPS = {"traces": traces_group, "options": options_group, "decisions": decisions_group,
+          "power": power_group, "tune": tune_group, "help": help_group}
+# What differs from run to run, and stands for itself.
+VARYING = ((re.compile(r'"(started_unix_s|recorded_unix_s)": ?\d+'), r'"\1":0'),
+           (re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d"), "YYYY-MM-DD hh:mm"))
+
+
+def printed(line, at):
+    words, variables = line.split(), {"XDG_RUNTIME_DIR": str(at)}
+    if words[0].startswith("COLUMNS="):
+        variables["COLUMNS"] = words.pop(0).partition("=")[2]
+    done = run(*words, cwd=at, env=environment(**variables))
+    text = f"$ {line}\n" + (f"exit {done.code}\n" if done.code else "")
+    text += "".join(f"! {each}\n" for each in done.message.splitlines())
+    text += done.out.decode(errors="backslashreplace")
+    return text if text.endswith("\n") else text + "\n"
+
+
+def all_printed(group, at):
+    text = "\n".join(in_parallel(lambda line: printed(line, at), list(GROUPS[group]())))
+    text = text.replace(str(at), "AT")
+    if group == "tune":
+        for pattern, instead in VARYING:
+            text = pattern.sub(instead, text)
+    return text
+
+
+def golden_path(group):
+    return GOLDEN / f"{group}.txt"
+
+
+class Golden(EndToEndTest):
+    """One test a group."""
+
+    def check(self, group):
+        make_inputs(self.at)
+        found, kept = all_printed(group, self.at), golden_path(group).read_text()
+        if found == kept:
+            return
+        lines = list(difflib.unified_diff(kept.splitlines(), found.splitlines(), "golden", "now",
+                                          lineterm="", n=2))
+        shown = "\n".join(line[:300] for line in lines[:80])
+        self.fail(f"{group}: {len(lines)} lines of difference; meant? test_golden.py --freeze\n{shown}")
+
+    def test_traces(self):
+        self.check("traces")
+
+    def test_options(self):
+        self.check("options")
+
+    def test_decisions(self):
+        self.check("decisions")
+
+    def test_power(self):
+        self.check("power")
+
+    def test_tune(self):
+        self.check("tune")
+
+    def test_help(self):
+        self.check("help")
+
+
+def freeze():
+    with tempfile.TemporaryDirectory(prefix="xplane-time-") as name:
+        at = pathlib.Path(name)
+        make_inputs(at)
+        for group in GROUPS:
+            golden_path(group).write_text(all_printed(group, at))
+
+
+if __name__ == "__main__":
+    freeze() if sys.argv[1:] == ["--freeze"] else unittest.main()
