@@ -20,7 +20,7 @@
 namespace xplane_time {
 
 // A run's times and what becomes of it.
-struct Sample {
+struct RunSample {
   uint32_t run = kNone, program = kNone;
   int64_t start_ps = 0;  // on `clock`
   int64_t active_ps = 0, span_ps = 0, sum_ps = 0;
@@ -46,7 +46,7 @@ struct DeviceAnalysis {
   std::shared_ptr<const ExecutionTables> tables;
   DeviceTotals totals;
   bool any_module = false;
-  std::vector<Sample> samples;  // of wanted programs, by (program, start)
+  std::vector<RunSample> samples;  // of wanted programs, by (program, start)
   std::vector<KernelCell> cells;
   int64_t self_ps = 0;  // of all executions
   ClockPlan clocks{DeviceKind::kGpu, ClockChoice::kAuto, false};
@@ -77,7 +77,7 @@ std::vector<SampleRow> SampleRows(const Analysis& analysis, const ReportOptions&
 
 // Fills runs, kernels and the summaries from samples of one function; shared by
 // functions and combined rows.
-void SummarizeSamples(std::span<const Sample> samples, const ReportOptions& options,
+void SummarizeSamples(std::span<const RunSample> samples, const ReportOptions& options,
                       FunctionRow* row);
 
 }  // namespace xplane_time

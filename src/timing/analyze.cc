@@ -109,7 +109,7 @@ void Place(const Trace& trace, DeviceAnalysis* device) {
   device->ref = {std::string(plane.name), device->ref.ordinal, std::string(plane.host), plane.file};
   device->capture = trace.files[plane.file].capture;
   const int64_t shift_ps = HostShiftPs(trace, plane.file);
-  for (Sample& sample : device->samples) {
+  for (RunSample& sample : device->samples) {
     sample.profile.start_ps += shift_ps;
     sample.profile.end_ps += shift_ps;
   }
@@ -117,7 +117,7 @@ void Place(const Trace& trace, DeviceAnalysis* device) {
 
 }  // namespace
 
-int64_t Sample::Metric(xplane_time::Metric which) const {
+int64_t RunSample::Metric(xplane_time::Metric which) const {
   switch (which) {
     case Metric::kActive:
       return active_ps;

@@ -21,7 +21,8 @@ namespace {
 struct Group {
   std::string function;
   std::optional<std::string> variant_id;
-  std::map<uint32_t, std::map<size_t, std::vector<const Sample*>>> by_capture;  // capture -> device
+  std::map<uint32_t, std::map<size_t, std::vector<const RunSample*>>>
+      by_capture;  // capture -> device
 };
 
 using GroupKey = std::pair<std::string, std::string>;
@@ -30,9 +31,9 @@ std::map<GroupKey, Group> GroupSamples(const Analysis& analysis, bool by_variant
   std::map<GroupKey, Group> groups;
   for (size_t d = 0; d < analysis.devices.size(); ++d) {
     const DeviceAnalysis& device = analysis.devices[d];
-    std::vector<const Sample*>* own = nullptr;  // of the program at hand
+    std::vector<const RunSample*>* own = nullptr;  // of the program at hand
     for (size_t i = 0; i < device.samples.size(); ++i) {
-      const Sample& sample = device.samples[i];
+      const RunSample& sample = device.samples[i];
       if (i == 0 || sample.program != device.samples[i - 1].program) {
         const std::string& function = device.tables->programs[sample.program].function;
         const auto variant = analysis.filters.id.Capture(function);
@@ -50,12 +51,14 @@ std::map<GroupKey, Group> GroupSamples(const Analysis& analysis, bool by_variant
 }
 
 // The slowest of runs that belong together; suspect or skipped if one of them is.
-Sample Slowest(const std::vector<const Sample*>& together, Metric metric) {
-  const auto time = [&](const Sample* s) { return s->has_active ? s->Metric(metric) : s->span_ps; };
-  Sample slowest =
+RunSample Slowest(const std::vector<const RunSample*>& together, Metric metric) {
+  const auto time = [&](const RunSample* s) {
+    return s->has_active ? s->Metric(metric) : s->span_ps;
+  };
+  RunSample slowest =
       **std::max_element(together.begin(), together.end(),
-                         [&](const Sample* a, const Sample* b) { return time(a) < time(b); });
-  for (const Sample* sample : together) {
+                         [&](const RunSample* a, const RunSample* b) { return time(a) < time(b); });
+  for (const RunSample* sample : together) {
     slowest.suspect |= sample->suspect;
     slowest.skipped |= sample->skipped;
     slowest.uncertain |= sample->uncertain;
@@ -63,32 +66,32 @@ Sample Slowest(const std::vector<const Sample*>& together, Metric metric) {
   return slowest;
 }
 
-bool Overlap(const std::vector<const Sample*>& together) {
+bool Overlap(const std::vector<const RunSample*>& together) {
   int64_t latest_start = together[0]->profile.start_ps, first_end = together[0]->profile.end_ps;
-  for (const Sample* sample : together) {
+  for (const RunSample* sample : together) {
     latest_start = std::max(latest_start, sample->profile.start_ps);
     first_end = std::min(first_end, sample->profile.end_ps);
   }
   return latest_start <= first_end;
 }
 
-using DeviceSamples = std::map<size_t, std::vector<const Sample*>>;
+using DeviceSamples = std::map<size_t, std::vector<const RunSample*>>;
 
-std::vector<Sample> MatchByKey(const DeviceSamples& devices, Metric metric) {
-  std::map<int64_t, std::vector<const Sample*>> by_key;
+std::vector<RunSample> MatchByKey(const DeviceSamples& devices, Metric metric) {
+  std::map<int64_t, std::vector<const RunSample*>> by_key;
   for (const auto& [ignored, samples] : devices) {
-    for (const Sample* sample : samples) by_key[sample->key].push_back(sample);
+    for (const RunSample* sample : samples) by_key[sample->key].push_back(sample);
   }
-  std::vector<Sample> matched;
+  std::vector<RunSample> matched;
   for (const auto& [ignored, together] : by_key) matched.push_back(Slowest(together, metric));
-  std::sort(matched.begin(), matched.end(), [](const Sample& a, const Sample& b) {
+  std::sort(matched.begin(), matched.end(), [](const RunSample& a, const RunSample& b) {
     return a.profile.start_ps < b.profile.start_ps;
   });
   return matched;
 }
 
 void SortByStart(DeviceSamples* devices) {
-  const auto earlier = [](const Sample* a, const Sample* b) {
+  const auto earlier = [](const RunSample* a, const RunSample* b) {
     return a->profile.start_ps < b->profile.start_ps;
   };
   for (auto& [ignored, samples] : *devices) {
@@ -99,14 +102,14 @@ void SortByStart(DeviceSamples* devices) {
 }
 
 // Of devices in order. Nothing where they do not match.
-std::optional<std::vector<Sample>> MatchByOrder(const DeviceSamples& devices, Metric metric) {
+std::optional<std::vector<RunSample>> MatchByOrder(const DeviceSamples& devices, Metric metric) {
   const size_t count = devices.begin()->second.size();
   for (const auto& [ignored, samples] : devices) {
     if (samples.size() != count) return std::nullopt;
   }
-  std::vector<Sample> matched;
+  std::vector<RunSample> matched;
   matched.reserve(count);
-  std::vector<const Sample*> together;
+  std::vector<const RunSample*> together;
   for (size_t k = 0; k < count; ++k) {
     together.clear();
     for (const auto& [ignored, samples] : devices) together.push_back(samples[k]);
@@ -116,15 +119,15 @@ std::optional<std::vector<Sample>> MatchByOrder(const DeviceSamples& devices, Me
   return matched;
 }
 
-bool IsSuspect(const Sample* sample) { return sample->suspect; }
+bool IsSuspect(const RunSample* sample) { return sample->suspect; }
 
 // Adds the sound runs of one device each to the run of `reference` that it overlaps. False: one
 // overlaps none or several, or a run is missing though none is suspect.
-bool AddSound(const std::vector<const Sample*>& samples,
-              const std::vector<const Sample*>& reference,
-              std::vector<std::vector<const Sample*>>* together) {
+bool AddSound(const std::vector<const RunSample*>& samples,
+              const std::vector<const RunSample*>& reference,
+              std::vector<std::vector<const RunSample*>>* together) {
   size_t k = 0;
-  for (const Sample* sample : samples) {
+  for (const RunSample* sample : samples) {
     if (sample->suspect) continue;
     const auto start = [&](size_t at) { return reference[at]->profile.start_ps; };
     while (k < reference.size() && reference[k]->profile.end_ps < sample->profile.start_ps) ++k;
@@ -137,17 +140,17 @@ bool AddSound(const std::vector<const Sample*>& samples,
 }
 
 // By the runs of a device that has no suspect ones. A run that is not sound everywhere is suspect.
-std::optional<std::vector<Sample>> MatchSound(const DeviceSamples& devices, Metric metric) {
+std::optional<std::vector<RunSample>> MatchSound(const DeviceSamples& devices, Metric metric) {
   const auto reference = std::find_if(devices.begin(), devices.end(), [](const auto& device) {
     return std::none_of(device.second.begin(), device.second.end(), IsSuspect);
   });
   if (reference == devices.end()) return std::nullopt;
-  std::vector<std::vector<const Sample*>> together(reference->second.size());
+  std::vector<std::vector<const RunSample*>> together(reference->second.size());
   for (const auto& [ignored, samples] : devices) {
     if (!AddSound(samples, reference->second, &together)) return std::nullopt;
   }
-  std::vector<Sample> matched;
-  for (const std::vector<const Sample*>& run : together) {
+  std::vector<RunSample> matched;
+  for (const std::vector<const RunSample*>& run : together) {
     if (!Overlap(run)) return std::nullopt;
     matched.push_back(Slowest(run, metric));
     matched.back().suspect |= run.size() < devices.size();
@@ -155,10 +158,10 @@ std::optional<std::vector<Sample>> MatchSound(const DeviceSamples& devices, Metr
   return matched;
 }
 
-std::optional<std::vector<Sample>> Match(DeviceSamples* devices, Metric metric) {
+std::optional<std::vector<RunSample>> Match(DeviceSamples* devices, Metric metric) {
   const bool keyed = std::all_of(devices->begin(), devices->end(), [](const auto& device) {
     return std::all_of(device.second.begin(), device.second.end(),
-                       [](const Sample* sample) { return sample->has_key; });
+                       [](const RunSample* sample) { return sample->has_key; });
   });
   if (keyed) return MatchByKey(*devices, metric);
   SortByStart(devices);
@@ -169,7 +172,7 @@ std::optional<std::vector<Sample>> Match(DeviceSamples* devices, Metric metric) 
 void Combine(Group* group, const ReportOptions& options, FunctionRow* row) {
   row->function = group->function;
   row->variant_id = group->variant_id;
-  std::vector<Sample> pooled;
+  std::vector<RunSample> pooled;
   bool all_matched = true;
   size_t most_runs = 0;
   for (auto& [capture, devices] : group->by_capture) {

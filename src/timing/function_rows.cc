@@ -16,7 +16,7 @@ std::optional<Summary> Summarized(const std::vector<int64_t>& values, uint64_t s
 // Samples of one program on one device.
 struct Group {
   const DeviceAnalysis* device;
-  std::span<const Sample> samples;
+  std::span<const RunSample> samples;
 };
 
 // By device as they come.
@@ -34,24 +34,24 @@ std::vector<Group> GroupsOf(const Analysis& analysis) {
   return groups;
 }
 
-bool AnyActive(std::span<const Sample> samples) {
+bool AnyActive(std::span<const RunSample> samples) {
   return std::any_of(samples.begin(), samples.end(),
-                     [](const Sample& sample) { return sample.has_active && !sample.suspect; });
+                     [](const RunSample& sample) { return sample.has_active && !sample.suspect; });
 }
 
 // Which samples the trim policy leaves out, by the metric, of those that would count: not
 // suspect, not warm-up, and with the same kind of value as the others.
 struct Trimmed {
-  std::vector<const Sample*> kept, dropped;
+  std::vector<const RunSample*> kept, dropped;
 };
 
-Trimmed TrimSamples(std::span<const Sample> samples, const ReportOptions& options) {
+Trimmed TrimSamples(std::span<const RunSample> samples, const ReportOptions& options) {
   const bool any_active = AnyActive(samples);
-  std::vector<const Sample*> candidates;
+  std::vector<const RunSample*> candidates;
   std::vector<int64_t> values;
   candidates.reserve(samples.size());
   values.reserve(samples.size());
-  for (const Sample& sample : samples) {
+  for (const RunSample& sample : samples) {
     if (sample.suspect || sample.skipped) continue;
     if (any_active && !sample.has_active) continue;
     candidates.push_back(&sample);
@@ -75,11 +75,11 @@ int64_t Total(const FunctionRow& row, Metric metric) {
 
 }  // namespace
 
-void SummarizeSamples(std::span<const Sample> samples, const ReportOptions& options,
+void SummarizeSamples(std::span<const RunSample> samples, const ReportOptions& options,
                       FunctionRow* row) {
   row->runs = samples.size();
   bool first = true;
-  for (const Sample& sample : samples) {
+  for (const RunSample& sample : samples) {
     row->suspect_runs += sample.suspect ? 1 : 0;
     row->kernels_total += sample.kernels;
     if (sample.uncertain) row->status = RowStatus::kRunsUncertain;
@@ -92,13 +92,13 @@ void SummarizeSamples(std::span<const Sample> samples, const ReportOptions& opti
     first = false;
   }
   if (first && !samples.empty()) row->clock = Clock::kProfile;
-  const std::vector<const Sample*> kept = TrimSamples(samples, options).kept;
+  const std::vector<const RunSample*> kept = TrimSamples(samples, options).kept;
   row->dropped_samples = row->runs - row->suspect_runs - kept.size();
   std::vector<int64_t> active, span, gap, sum;
   for (std::vector<int64_t>* values : {&active, &span, &gap, &sum}) values->reserve(kept.size());
   uint64_t kernels = 0;
-  for (const Sample* sample : kept) {
-    const Sample& o = *sample;
+  for (const RunSample* sample : kept) {
+    const RunSample& o = *sample;
     span.push_back(o.span_ps);
     kernels += o.kernels;
     if (!o.has_active) continue;
@@ -156,7 +156,8 @@ std::vector<FunctionRow> FunctionRows(const Analysis& analysis, const ReportOpti
 
 namespace {
 
-SampleRow MakeSampleRow(const Analysis& analysis, const DeviceAnalysis& device, const Sample& o) {
+SampleRow MakeSampleRow(const Analysis& analysis, const DeviceAnalysis& device,
+                        const RunSample& o) {
   const ProgramInfo& info = device.tables->programs[o.program];
   SampleRow row;
   row.device = device.ref;
@@ -181,9 +182,9 @@ SampleRow MakeSampleRow(const Analysis& analysis, const DeviceAnalysis& device, 
 std::vector<SampleRow> SampleRows(const Analysis& analysis, const ReportOptions& options) {
   std::vector<SampleRow> rows;
   for (const Group& group : GroupsOf(analysis)) {
-    std::vector<const Sample*> dropped = TrimSamples(group.samples, options).dropped;
+    std::vector<const RunSample*> dropped = TrimSamples(group.samples, options).dropped;
     auto next = dropped.begin();  // in the order of the samples
-    for (const Sample& sample : group.samples) {
+    for (const RunSample& sample : group.samples) {
       const bool trimmed = next != dropped.end() && *next == &sample;
       if (trimmed) ++next;
       if (trimmed || sample.skipped) continue;

@@ -233,7 +233,7 @@ class SampleMaker {
       const Run& run = runs[own[i]];
       const RunTimes times = own[i] < meter->runs().size() ? meter->runs()[own[i]] : RunTimes();
       if (times.kernels == 0 && (times.executions > 0 || settings_.filters->any_op())) continue;
-      Sample sample = Measure(run, times, *clock);
+      RunSample sample = Measure(run, times, *clock);
       diagnostics_->Count(DiagnosticCode::kSuspectRun, Where(), suspect[i] ? 1 : 0);
       if (!wanted) continue;
       sample.run = own[i];
@@ -244,8 +244,8 @@ class SampleMaker {
     }
   }
 
-  Sample Measure(const Run& run, const RunTimes& times, Clock clock) {
-    Sample sample;
+  RunSample Measure(const Run& run, const RunTimes& times, Clock clock) {
+    RunSample sample;
     sample.program = run.program;
     sample.profile = run.profile;
     sample.uncertain = run.uncertain;

@@ -129,8 +129,8 @@ void AddFunctionTrees(const DeviceAnalysis& device, const TreeOptions& options,
                       std::vector<TreeRow>* rows) {
   const DeviceExecutions& executions = *device.executions;
   Node top;
-  std::map<uint32_t, const Sample*> sample_of_run;
-  for (const Sample& sample : device.samples) sample_of_run[sample.run] = &sample;
+  std::map<uint32_t, const RunSample*> sample_of_run;
+  for (const RunSample& sample : device.samples) sample_of_run[sample.run] = &sample;
   std::map<std::pair<uint32_t, uint32_t>, Timeline> timelines;  // by run and line
   std::map<uint32_t, std::vector<Interval>> wanted_of_run;
   for (size_t row = 0; row < executions.size(); ++row) {

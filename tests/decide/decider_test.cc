@@ -156,7 +156,7 @@ TEST(Decider, TimesThatNeverVaryAndCoarseClocks) {
     const auto coarse = [](RoundResult& result) {
       for (Sample& sample : result.samples) sample.t_ps -= sample.t_ps % 1'000'000;
     };
-    testing::Noise noise;
+    testing::DeviceNoise noise;
     noise.sd = 0.004;
     noise.drift = 0;
     const SimulatedDevice device({.log_times = {0.003, 0.008}, .noise = noise, .seed = seed});

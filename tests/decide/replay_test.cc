@@ -12,9 +12,9 @@
 namespace xplane_time {
 namespace {
 
+using testing::DeviceNoise;
 using testing::Drive;
 using testing::Driven;
-using testing::Noise;
 using testing::SimulatedDevice;
 using testing::SpaceOf;
 

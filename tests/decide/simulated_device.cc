@@ -7,16 +7,16 @@ namespace xplane_time::testing {
 
 double SimulatedDevice::Drift() {
   constexpr double kCorrelation = 0.9;
-  const Noise& noise = config_.noise;
+  const DeviceNoise& noise = config_.noise;
   const double step = noise.drift * random_.Normal();
   switch (noise.drift_kind) {
-    case Noise::Drift::kIndependent:
+    case DeviceNoise::Drift::kIndependent:
       drift_ = step;
       break;
-    case Noise::Drift::kAutocorrelated:
+    case DeviceNoise::Drift::kAutocorrelated:
       drift_ = kCorrelation * drift_ + std::sqrt(1 - kCorrelation * kCorrelation) * step;
       break;
-    case Noise::Drift::kRandomWalk:
+    case DeviceNoise::Drift::kRandomWalk:
       drift_ += step;
       break;
   }
@@ -25,7 +25,7 @@ double SimulatedDevice::Drift() {
 }
 
 double SimulatedDevice::Spike() {
-  const Noise& noise = config_.noise;
+  const DeviceNoise& noise = config_.noise;
   if (random_.Uniform() >= noise.spike_rate) return 0;
   const double at = random_.Uniform();
   if (noise.spikes_log_uniform) {

@@ -18,7 +18,7 @@
 
 namespace xplane_time::testing {
 
-struct Noise {
+struct DeviceNoise {
   double sd = 0.01;     // of a sample
   double drift = 0.02;  // of a round, common to its samples
   enum class Drift : uint8_t { kIndependent, kAutocorrelated, kRandomWalk };
@@ -35,7 +35,7 @@ class SimulatedDevice {
  public:
   struct Config {
     std::vector<double> log_times;
-    Noise noise = {};
+    DeviceNoise noise = {};
     std::vector<double> sds = {};  // of each variant's samples; empty: the noise's
     uint64_t seed = 0;
   };

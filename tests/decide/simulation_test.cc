@@ -10,9 +10,9 @@
 namespace xplane_time {
 namespace {
 
+using testing::DeviceNoise;
 using testing::Drive;
 using testing::Driven;
-using testing::Noise;
 using testing::SimulatedDevice;
 using testing::SpaceOf;
 
@@ -22,7 +22,7 @@ struct Tally {
 };
 
 Tally Simulate(const std::vector<double>& log_times, DecideConfig config, int trials,
-               const Noise& noise = {}, const std::vector<double>& sds = {}) {
+               const DeviceNoise& noise = {}, const std::vector<double>& sds = {}) {
   Tally tally;
   for (int trial = 0; trial < trials; ++trial) {
     config.seed = static_cast<uint64_t>(trial);
@@ -91,15 +91,15 @@ TEST(Simulation, TwentyVariants) {
 }
 
 TEST(Simulation, OtherNoise) {
-  Noise spiky, far, first, walk, quiet;
+  DeviceNoise spiky, far, first, walk, quiet;
   spiky.spike_rate = 0.1;
   far.spike_min = 0.05;
   far.spike_max = 9;
   first.first_run = 0.02;
-  walk.drift_kind = Noise::Drift::kRandomWalk;
+  walk.drift_kind = DeviceNoise::Drift::kRandomWalk;
   walk.clock_levels = 0.03;
   quiet.sd = 0.003;
-  for (const Noise& noise : {spiky, far, first, walk, quiet}) {
+  for (const DeviceNoise& noise : {spiky, far, first, walk, quiet}) {
     const Tally two = Simulate({0, kOnePercent}, {}, kTrials, noise);
     EXPECT_LE(two.wrong, 8);
     EXPECT_LE(two.runs, 45);
