@@ -1,6 +1,7 @@
-# Sourced by demo.sh and test.sh: installs what a bare Debian 12 lacks, and configures.
-# Uses ccache where it is installed.
-packages_for_building=(g++ cmake ninja-build pkg-config protobuf-compiler libprotobuf-dev
+# Sourced by demo.sh and test.sh: installs what a bare Debian 12 lacks, and configures, so that one
+# build serves both: the same flags, and tests are more targets of it. The Python package has a
+# build of its own; ccache finds its objects in the first one.
+packages_for_building=(g++ ccache cmake ninja-build pkg-config protobuf-compiler libprotobuf-dev
                        libabsl-dev libre2-dev libcli11-dev nlohmann-json3-dev zlib1g-dev libsqlite3-dev
                        libssl-dev libsimdjson-dev)
 packages_for_testing=(libgtest-dev libgmock-dev python3 python3-jsonschema python3-dev python3-venv)
@@ -21,7 +22,5 @@ install_missing() {
 }
 
 configure() {
-  local launcher=()
-  if command -v ccache >/dev/null; then launcher=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache); fi
-  cmake --preset release "${launcher[@]}" "$@" >&2
+  cmake --preset release -DCMAKE_CXX_COMPILER_LAUNCHER=ccache -DXPLANE_TIME_WERROR=ON "$@" >&2
 }

@@ -5,9 +5,10 @@ set -euo pipefail
 build=$(mkdir -p "$1" && cd "$1" && pwd)
 cd "$(dirname "$0")/../.."
 [ -x "$build/venv/bin/python" ] || python3 -m venv "$build/venv"
-launcher=""
-if command -v ccache >/dev/null; then launcher="-DCMAKE_CXX_COMPILER_LAUNCHER=ccache"; fi
-CMAKE_ARGS="$launcher" "$build/venv/bin/pip" install --quiet --disable-pip-version-check \
+# With the flags of ./test.sh: what it compiled is not compiled again.
+flags="-DXPLANE_TIME_WERROR=ON -DCMAKE_CXX_COMPILER=c++"
+if command -v ccache >/dev/null; then flags+=" -DCMAKE_CXX_COMPILER_LAUNCHER=ccache"; fi
+CMAKE_ARGS="$flags" "$build/venv/bin/pip" install --quiet --disable-pip-version-check \
   --config-settings=build-dir="$build/package" '.[test,originals]'
 # Without what it needs, a GPU stack: one file of it is compared with.
 "$build/venv/bin/pip" install --quiet --disable-pip-version-check --no-deps ejkernel==0.0.80.3
