@@ -16,7 +16,7 @@
 #include "absl/strings/str_format.h"
 #include "commands.h"
 #include "output/text.h"
-#include "power/run/brief_message.h"
+#include "power/run/command_client.h"
 #include "stop_signals.h"
 
 namespace xplane_time::tools {

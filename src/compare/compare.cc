@@ -1,4 +1,4 @@
-#include "xplane_time/compare.h"
+#include "compare/compare.h"
 
 #include <algorithm>
 #include <cmath>
@@ -7,14 +7,15 @@
 #include <set>
 #include <tuple>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "compare/clock_step.h"
 #include "compare/inputs.h"
 #include "compare/intervals.h"
 #include "compare/kernel_changes.h"
-#include "compare/mismatch.h"
+#include "compare/option_facts.h"
+#include "xplane_time/compare.h"
 
 namespace xplane_time {
 namespace {
@@ -538,4 +539,148 @@ absl::StatusOr<Comparison> Compare(std::span<const Measurements> base,
   return comparison;
 }
 
+// What verdicts and outcomes are called.
+
+std::string_view VerdictName(FunctionVerdict verdict) {
+  switch (verdict) {
+    case FunctionVerdict::kSame:
+      return "same";
+    case FunctionVerdict::kFaster:
+      return "faster";
+    case FunctionVerdict::kSlower:
+      return "slower";
+    case FunctionVerdict::kCannotTell:
+      return "cannot_tell";
+    case FunctionVerdict::kTooLittleData:
+      return "too_little_data";
+    case FunctionVerdict::kOnlyBase:
+      return "only_base";
+    case FunctionVerdict::kOnlyHead:
+      return "only_head";
+    case FunctionVerdict::kNotComparable:
+      return "not_comparable";
+    case FunctionVerdict::kFailed:
+      break;
+  }
+  return "failed";
+}
+
+std::string_view OutcomeName(Outcome outcome) {
+  switch (outcome) {
+    case Outcome::kNoRegression:
+      return "no_regression";
+    case Outcome::kSlower:
+      return "slower";
+    case Outcome::kCannotTell:
+      return "cannot_tell";
+    case Outcome::kTooLittleData:
+      return "too_little_data";
+    case Outcome::kAllFailed:
+      break;
+  }
+  return "all_failed";
+}
+
 }  // namespace xplane_time
+
+namespace xplane_time::compare {
+namespace {
+
+// By function, variant and program.
+using Key = std::tuple<std::string, std::string, uint32_t>;
+
+bool Overlap(const std::vector<const Series*>& devices, size_t run) {
+  double latest_start = -1e300, first_end = 1e300;
+  for (const Series* device : devices) {
+    const Sampled& sample = device->samples[run];
+    const double start = static_cast<double>(sample.start_ps);
+    latest_start = std::max(latest_start, start);
+    first_end = std::min(first_end, start + sample.time_ps);
+  }
+  return latest_start <= first_end;
+}
+
+bool RunsMatch(const std::vector<const Series*>& devices) {
+  const size_t runs = devices[0]->samples.size();
+  for (const Series* device : devices) {
+    if (device->samples.size() != runs || device->left_out > 0) return false;
+    if (device->metric != devices[0]->metric || device->clock != devices[0]->clock) return false;
+  }
+  for (size_t run = 0; run < runs; ++run) {
+    if (!Overlap(devices, run)) return false;
+  }
+  return true;
+}
+
+Series Combined(const std::vector<const Series*>& devices) {
+  Series out = *devices[0];
+  out.device = absl::StrCat("slowest of ", devices.size());
+  for (const Series* device : devices) {
+    out.uncertain |= device->uncertain;
+    for (size_t run = 0; run < out.samples.size(); ++run) {
+      if (device->samples[run].time_ps > out.samples[run].time_ps) {
+        out.samples[run] = device->samples[run];
+      }
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
+std::vector<Series> SlowestDevice(std::span<const Series> series, std::vector<std::string>* notes) {
+  std::map<Key, std::vector<const Series*>> functions;
+  for (const Series& one : series) {
+    const std::string variant = one.variant_id.value_or("");
+    functions[{variant.empty() ? one.function : "", variant, one.program}].push_back(&one);
+  }
+  std::vector<Series> out;
+  for (const auto& [key, devices] : functions) {
+    if (devices.size() == 1) {
+      out.push_back(*devices[0]);
+    } else if (RunsMatch(devices)) {
+      out.push_back(Combined(devices));
+    } else {
+      Series& none = out.emplace_back(*devices[0]);
+      none.device = absl::StrCat("slowest of ", devices.size());
+      none.samples.clear();
+      notes->push_back(absl::StrCat(none.function, ": the runs on ", devices.size(),
+                                    " devices do not match; choose one with --device"));
+    }
+  }
+  return out;
+}
+
+// Only traces tell their clock.
+ClockSteps::Key ClockSteps::KeyOf(const Series& series) {
+  if (!series.clock.empty()) return {series.clock, series.device};
+  return {"", series.variant_id.value_or("") + "\n" + series.function};
+}
+
+ClockSteps::ClockSteps(std::span<const Measurements> base, std::span<const Measurements> head) {
+  std::map<Key, std::vector<double>> times_ps;
+  for (const auto side : {base, head}) {
+    for (const Measurements& capture : side) {
+      for (const Series& series : capture.series) {
+        std::vector<double>& times = times_ps[KeyOf(series)];
+        for (const Sampled& sample : series.samples) times.push_back(sample.time_ps);
+      }
+    }
+  }
+  for (auto& [key, times] : times_ps) {
+    std::sort(times.begin(), times.end());
+    double least = 0;
+    for (size_t i = 1; i < times.size(); ++i) {
+      const double step = times[i] - times[i - 1];
+      if (step > 0 && (least == 0 || step < least)) least = step;
+    }
+    step_ps_[key] = least;
+  }
+}
+
+double ClockSteps::StepPs(const Series& series) const {
+  const auto found = step_ps_.find(KeyOf(series));
+  return found == step_ps_.end() ? 0 : found->second;
+}
+
+}  // namespace xplane_time::compare

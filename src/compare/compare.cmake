@@ -1,8 +1,6 @@
 # Decisions: measurements of any kind in, verdicts out.
 add_library(xplane_time_compare STATIC
-  compare/clock_step.cc
   compare/compare.cc
-  compare/compare_names.cc
   compare/intervals.cc
   compare/kernel_changes.cc
   compare/known_variants.cc
@@ -11,12 +9,11 @@ add_library(xplane_time_compare STATIC
   compare/measurements_from_report.cc
   compare/measurements_from_result.cc
   compare/measurements_from_tuning.cc
-  compare/mismatch.cc
   compare/option_facts.cc
   compare/pick.cc
   compare/pick_units.cc
   compare/series.cc
-  compare/slowest.cc)
+  )
 target_include_directories(xplane_time_compare
   PUBLIC $<BUILD_INTERFACE:${CMAKE_CURRENT_SOURCE_DIR}>)
 target_link_libraries(xplane_time_compare

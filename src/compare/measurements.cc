@@ -10,7 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "compare/inputs.h"
 #include "compare/json_inputs.h"
-#include "compare/mismatch.h"
+#include "compare/option_facts.h"
 #include "compare/parse_json.h"
 
 namespace xplane_time {

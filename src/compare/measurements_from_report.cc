@@ -5,10 +5,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "compare/compare.h"
 #include "compare/inputs.h"
 #include "compare/kernel_changes.h"
 #include "compare/option_facts.h"
-#include "compare/slowest.h"
 
 namespace xplane_time::compare {
 namespace {

@@ -3,10 +3,10 @@
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
+#include "compare/compare.h"
 #include "compare/json_inputs.h"
 #include "compare/kernel_changes.h"
 #include "compare/option_facts.h"
-#include "compare/slowest.h"
 
 namespace xplane_time::compare {
 namespace {

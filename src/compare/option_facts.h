@@ -8,11 +8,13 @@
 #define XPLANE_TIME_SRC_COMPARE_OPTION_FACTS_H_
 
 #include <initializer_list>
-#include <nlohmann/json.hpp>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include <nlohmann/json.hpp>
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "xplane_time/measurements.h"
 
@@ -31,6 +33,15 @@ absl::StatusOr<std::vector<Fact>> OptionFacts(const std::string& path, std::stri
 absl::StatusOr<std::vector<Fact>> OptionFacts(const std::string& path,
                                               const nlohmann::json& document,
                                               ReportOptions* options);
+
+// Mismatch: whether captures were measured in the same way.
+
+// A fact or an option with two values among the captures of both sides is an error (a note where
+// `allowed`); a fact that some captures do not tell, and a label with two values, are notes.
+// Errors: FailedPrecondition.
+absl::Status CheckMeasuredAlike(std::span<const Measurements> base,
+                                std::span<const Measurements> head, bool allowed,
+                                std::vector<std::string>* notes);
 
 }  // namespace xplane_time::compare
 

@@ -8,7 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "compare/intervals.h"
-#include "compare/mismatch.h"
+#include "compare/option_facts.h"
 #include "compare/pick_units.h"
 
 namespace xplane_time {

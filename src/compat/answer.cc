@@ -1,10 +1,16 @@
+#include <algorithm>
 #include <map>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "compat/python.h"
 #include "xplane_time/compat.h"
 
 namespace xplane_time::compat {
@@ -103,6 +109,94 @@ absl::StatusOr<Answer> AnswerAs(const Trace& trace, const AnswerOptions& options
   }
   if (!status.ok()) return status;
   return answer;
+}
+
+// What the tuners of ejkernel and tune-jax make of the times of several captures.
+
+namespace {
+
+// The number after `prefix`, as int() writes it; empty where there is none.
+std::string_view IdAfter(std::string_view prefix, std::string_view key) {
+  if (!key.starts_with(prefix)) return {};
+  key.remove_prefix(prefix.size());
+  key = key.substr(0, std::min(key.size(), key.find_first_not_of("0123456789")));
+  while (key.size() > 1 && key.front() == '0') key.remove_prefix(1);
+  return key;
+}
+
+// Samples by id, in the order in which the ids came.
+class SamplesById {
+ public:
+  void Add(std::string_view id, double time_s) { Of(id)->push_back(time_s); }
+  std::vector<double>* Of(std::string_view id) {
+    const auto [found, inserted] = place_.try_emplace({id.data(), id.size()}, rows_.size());
+    if (inserted) rows_.emplace_back(id, std::vector<double>());
+    return &rows_[found->second].second;
+  }
+  const std::vector<std::pair<std::string, std::vector<double>>>& rows() const { return rows_; }
+
+  std::vector<VariantTime> Times() const {
+    std::vector<VariantTime> times;
+    for (const auto& [id, samples] : rows_) {
+      std::vector<double> sorted = samples;
+      if (sorted.size() > 2) {
+        std::sort(sorted.begin(), sorted.end());
+        sorted = {sorted.begin() + 1, sorted.end() - 1};
+      }
+      const MeanStd of = NumpyMeanStd(sorted);
+      times.push_back({id, sorted.size(), of.mean, of.std});
+    }
+    return times;
+  }
+
+ private:
+  std::vector<std::pair<std::string, std::vector<double>>> rows_;
+  absl::flat_hash_map<std::string, size_t> place_;
+};
+
+absl::Status TwiceInAPlane(const PlaneTimes& plane) {
+  std::vector<std::string> keys;
+  for (const KeyTime& time : plane.times) keys.push_back(time.key);
+  std::sort(keys.begin(), keys.end());
+  return absl::FailedPreconditionError(
+      absl::StrCat("plane \"", plane.plane,
+                   "\": a tuned function appears more than once, so tune-jax cannot time it; "
+                   "keys: ",
+                   absl::StrJoin(keys, ", "), "; our own definition (no --compat) can"));
+}
+
+}  // namespace
+
+std::vector<VariantTime> EjkernelVariants(std::span<const std::vector<KeyTime>> captures) {
+  SamplesById samples;
+  for (const std::vector<KeyTime>& capture : captures) {
+    for (const KeyTime& time : capture) {
+      const std::string_view id = IdAfter("jit_autotune_fn_", time.key);
+      if (!id.empty()) samples.Add(id, time.time_s);
+    }
+  }
+  return samples.Times();
+}
+
+absl::StatusOr<std::vector<VariantTime>> TuneJaxVariants(
+    std::span<const std::vector<PlaneTimes>> captures) {
+  SamplesById samples;
+  for (const std::vector<PlaneTimes>& capture : captures) {
+    SamplesById of_planes;
+    for (const PlaneTimes& plane : capture) {
+      absl::flat_hash_set<std::string> seen;
+      for (const KeyTime& time : plane.times) {
+        const std::string_view id = IdAfter("jit_tune_jax_fn_", time.key);
+        if (id.empty()) continue;
+        if (!seen.emplace(id).second) return TwiceInAPlane(plane);
+        if (time.time_s > 0) of_planes.Add(id, time.time_s);
+      }
+    }
+    for (const auto& [id, times] : of_planes.rows()) {
+      samples.Add(id, *std::max_element(times.begin(), times.end()));
+    }
+  }
+  return samples.Times();
 }
 
 }  // namespace xplane_time::compat

@@ -5,13 +5,11 @@ add_library(xplane_time_decide STATIC
   decide/decider.cc
   decide/judge.cc
   decide/messages.cc
-  decide/names.cc
   decide/observations.cc
   decide/orders.cc
   decide/planner.cc
   decide/protocol.cc
   decide/race.cc
-  decide/race_front.cc
   decide/robust.cc
   decide/two_way_fit.cc)
 add_library(xplane_time::xplane_time_decide ALIAS xplane_time_decide)

@@ -12,7 +12,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "power/clocks.h"
+#include "power/machine.h"
 #include "power/reader.h"
 
 namespace xplane_time::power {

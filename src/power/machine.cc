@@ -3,10 +3,11 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#include <ctime>
 #include <fstream>
-#include <nlohmann/json.hpp>
 #include <optional>
 
+#include <nlohmann/json.hpp>
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 
@@ -47,5 +48,21 @@ std::string MachineJson(const std::string& procfs) {
       {"boot_id", FirstLine(absl::StrCat(procfs, "/sys/kernel/random/boot_id"))}};
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
+
+namespace {
+
+int64_t Read(clockid_t clock) {
+  timespec now = {};
+  clock_gettime(clock, &now);
+  return int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
+}
+
+}  // namespace
+
+Clocks ClocksNow() { return {Read(CLOCK_MONOTONIC), Read(CLOCK_REALTIME), Read(CLOCK_BOOTTIME)}; }
+
+int64_t MonotonicNow() { return Read(CLOCK_MONOTONIC); }
+
+int64_t ThreadCpuNow() { return Read(CLOCK_THREAD_CPUTIME_ID); }
 
 }  // namespace xplane_time::power

@@ -1,38 +1,28 @@
 # Power: sensors, the recorder, its log and what a log says. NVML is loaded at run time only.
 add_library(xplane_time_power STATIC
   power/channel_fold.cc
-  power/clocks.cc
   power/constant.cc
   power/denied.cc
   power/energy.cc
-  power/gpu_metrics.cc
   power/gzip_stream.cc
   power/hwmon.cc
-  power/log_lines.cc
   power/log_reader.cc
   power/log_writer.cc
   power/machine.cc
   power/names.cc
   power/nvidia_smi_log.cc
   power/nvml_api.cc
-  power/nvml_calls.cc
   power/nvml_inventory.cc
-  power/nvml_priors.cc
   power/nvml_reader.cc
-  power/nvml_sharing.cc
   power/perf_energy.cc
-  power/powercap.cc
   power/process.cc
   power/rapl.cc
   power/read_ahead.cc
   power/recorder.cc
-  power/repeats.cc
   power/replay.cc
   power/sensor.cc
-  power/series.cc
   power/sources.cc
   power/summarizer.cc
-  power/summarizer_build.cc
   power/sysfs.cc
   power/value_counts.cc
   power/visible_devices.cc)

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "power/clocks.h"
+#include "power/machine.h"
 #include "xplane_time/power.h"
 
 namespace xplane_time::power {

@@ -19,12 +19,37 @@
 #include <vector>
 
 #include "power/channel_fold.h"
+#include "power/energy.h"
 #include "power/log_reader.h"
-#include "power/series.h"
 #include "power/windows.h"
 #include "xplane_time/power.h"
 
 namespace xplane_time::power {
+
+// Series: power over the time of a run, in a bounded number of columns. When time runs past
+// the last column, neighbours are joined and columns become twice as wide.
+
+class Series : public PieceSink {
+ public:
+  // At most `columns` (2 or more) columns from the first piece on, at first of `column_ns` each.
+  Series(int64_t column_ns, size_t columns) : column_ns_(column_ns), most_(columns) {}
+
+  void Piece(const EnergyPiece& piece) override;
+  // `counter`: without extremes. The channel's names are left to the caller.
+  PowerSeries Take(bool counter) const;
+
+ private:
+  struct Column {
+    double energy_pj = 0, min_mw = 0, max_mw = 0;
+    int64_t covered_ns = 0;
+    void Merge(const Column& other);
+  };
+  void Widen();
+
+  int64_t begin_ns_ = 0, column_ns_;
+  size_t most_;
+  std::vector<Column> columns_;
+};
 
 inline constexpr int64_t kLagNs = 2'000'000'000;
 inline constexpr size_t kMostOpenWindows = 1024;
@@ -114,6 +139,14 @@ class Summarizer : public LogSink {
   uint64_t backwards_ = 0, slow_calls_ = 0, late_marks_ = 0, dropped_windows_ = 0,
            dropped_channels_ = 0;
 };
+
+// Repeats: windows of one name, as `power record -r 5` makes them, as one row.
+//
+//   run 10 J, run #2 12 J, run #3 unknown   ->   run: 3 windows, 2 known, mean 11 J, std 1.41 J
+
+// A row for each name of two windows and more and each sensor, then the total where several
+// sensors are in it. All windows have the same sensors in the same order. O(energies).
+std::vector<RepeatedEnergy> RepeatsOf(const std::vector<WindowSummary>& windows);
 
 }  // namespace xplane_time::power
 

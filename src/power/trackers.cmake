@@ -4,7 +4,6 @@ add_library(xplane_time_trackers STATIC
   power/fingerprint.cc
   power/sha256.cc
   power/trackers.cc
-  power/trackers_csv.cc
   power/whole_file.cc)
 target_include_directories(xplane_time_trackers
   PUBLIC $<BUILD_INTERFACE:${CMAKE_CURRENT_SOURCE_DIR}>)

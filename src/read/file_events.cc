@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "read/event_source.h"
-#include "read/wire_line.h"
+#include "read/wire_index.h"
 #include "read/wire_message.h"
 
 namespace xplane_time {

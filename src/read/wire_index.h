@@ -14,11 +14,13 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string_view>
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
+#include "read/event_source.h"
 #include "xplane_time/trace.h"
 
 namespace xplane_time {
@@ -35,6 +37,24 @@ struct IndexOptions {
 // What is found depends neither on the threads nor on the pieces.
 void IndexWireLines(const WireFiles& files, const Trace& trace, const IndexOptions& options,
                     std::span<Line> lines, std::span<absl::Status> status);
+
+// The events of a line on the wire.
+//
+// Events are decoded the fast way (FastEvent): fields in the usual encoding, wide
+// loads, no error texts. Whatever it does not know or finds damaged goes the careful
+// way, field by field with WireCursor, from the event's beginning; that one decides.
+
+// XLine.events
+inline constexpr uint32_t kEventsField = 4;
+inline constexpr char kEventsTag = 0x22;
+// Far enough ahead for memory to answer in time.
+inline constexpr size_t kPrefetchBytes = 2048;
+
+enum class VarintWay : uint8_t { kBest, kPortable };
+
+// `file` outlives the decoder.
+std::unique_ptr<LineDecoder> MakeWireLineDecoder(std::string_view file, const Trace& trace,
+                                                 uint32_t line, VarintWay way = VarintWay::kBest);
 
 }  // namespace xplane_time
 

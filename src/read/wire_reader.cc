@@ -6,7 +6,6 @@
 
 #include "read/event_source.h"
 #include "read/wire_index.h"
-#include "read/wire_line.h"
 #include "read/wire_message.h"
 
 namespace xplane_time {

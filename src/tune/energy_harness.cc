@@ -6,7 +6,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "power/clocks.h"
+#include "power/machine.h"
 
 namespace xplane_time {
 namespace {

@@ -2,11 +2,20 @@
 
 #include <algorithm>
 #include <array>
+#include <filesystem>
+#include <map>
+#include <numeric>
+#include <span>
+#include <string>
+#include <system_error>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "harness/messages.h"
+#include "xplane_time/read.h"
+#include "xplane_time/report.h"
 
 namespace xplane_time {
 namespace {
@@ -180,5 +189,167 @@ std::string CancelRequest(int64_t request) {
 }
 
 std::string ByeRequest() { return harness::Line(Message("bye")); }
+
+namespace {
+
+absl::Status NotTheRuns(std::string_view what) {
+  return absl::DataLossError(absl::StrCat("the trace of a round: ", std::string(what)));
+}
+
+absl::StatusOr<xplane_time::Trace> Open(const ResultAnswer& result, Diagnostics* diagnostics) {
+  if (result.trace_path.empty()) {
+    return OpenTraceFromMemory(result.trace_bytes, "the trace of a round", {}, diagnostics);
+  }
+  const std::array<std::string, 1> paths = {result.trace_path};
+  auto inputs = FindInputs(paths, {});
+  if (!inputs.ok()) return inputs.status();
+  for (const Input& each : *inputs) {  // opening a pipe could wait forever
+    std::error_code error;
+    if (std::filesystem::is_regular_file(each.path, error)) continue;
+    return absl::InvalidArgumentError(absl::StrCat(each.path, " is not a regular file"));
+  }
+  return OpenTrace(*inputs, {}, diagnostics);
+}
+
+struct Run {
+  int64_t start_ps = 0;
+  std::optional<int64_t> active_ps = {};  // unknown, or not to be trusted
+};
+using RunsOfDevice = std::map<std::string, std::vector<Run>>;
+
+// The k-th run on each device is one run, and takes as long as on the slowest.
+absl::StatusOr<std::vector<Run>> OneOfDevices(const std::string& id, RunsOfDevice* devices) {
+  std::vector<Run> runs;
+  for (auto& [device, own] : *devices) {
+    std::sort(own.begin(), own.end(),
+              [](const Run& a, const Run& b) { return a.start_ps < b.start_ps; });
+    if (runs.empty()) {
+      runs = own;
+      continue;
+    }
+    if (own.size() != runs.size()) {
+      return NotTheRuns(absl::StrCat("variant id ", id, " ran ", own.size(), " times on ", device,
+                                     " and ", runs.size(), " times on another device"));
+    }
+    for (size_t k = 0; k < runs.size(); ++k) {
+      const bool both = runs[k].active_ps.has_value() && own[k].active_ps.has_value();
+      runs[k].active_ps =
+          both ? std::optional(std::max(*runs[k].active_ps, *own[k].active_ps)) : std::nullopt;
+    }
+  }
+  return runs;
+}
+
+using RunsById = std::map<std::string, std::vector<Run>>;
+
+absl::StatusOr<RunsById> RunsOf(const ResultAnswer& result) {
+  Diagnostics diagnostics;
+  auto trace = Open(result, &diagnostics);
+  if (!trace.ok()) return NotTheRuns(std::string(trace.status().message()));
+  ReportOptions options;
+  options.samples = true;
+  const auto report = BuildReport(*trace, options, diagnostics);
+  if (!report.ok()) return NotTheRuns(std::string(report.status().message()));
+  std::map<std::string, RunsOfDevice> by_device;
+  for (const SampleRow& sample : report->samples) {
+    if (!sample.variant_id.has_value()) continue;
+    const bool sound = sample.active_ps.has_value() && !sample.suspect;
+    const std::string device =
+        absl::StrCat(sample.device.plane, " ", sample.device.ordinal.value_or(-1));
+    by_device[*sample.variant_id][device].push_back(
+        {sample.start_ps, sound ? sample.active_ps : std::nullopt});
+  }
+  RunsById runs;
+  for (auto& [id, devices] : by_device) {
+    auto one = OneOfDevices(id, &devices);
+    if (!one.ok()) return one.status();
+    runs[id] = *std::move(one);
+  }
+  return runs;
+}
+
+// The mean of the slot's calls.
+SlotTime TimeOfCalls(std::span<const Run> calls) {
+  int64_t sum_ps = 0;
+  for (const Run& call : calls) {
+    if (!call.active_ps.has_value()) return {"no_events"};
+    sum_ps += *call.active_ps;
+  }
+  return {"ok", std::max<int64_t>(1, sum_ps / static_cast<int64_t>(calls.size()))};
+}
+
+absl::StatusOr<RoundTimes> TimesOfTrace(const ResultAnswer& result, const RoundRequest& request) {
+  auto runs = RunsOf(result);
+  if (!runs.ok()) return runs.status();
+  std::map<std::string, std::string> id_of;  // in the trace, by variant
+  std::map<std::string, int64_t> slots_of;
+  for (const std::string& variant : request.order) {
+    id_of.emplace(variant, absl::StrCat(id_of.size()));
+    ++slots_of[variant];
+  }
+  const auto calls = static_cast<size_t>(request.calls);
+  RoundTimes times;
+  std::map<std::string, size_t> used;
+  used[request.order.front()] = 1;  // the one that opened the round
+  for (const std::string& variant : request.order) {
+    const auto& found = (*runs)[id_of[variant]];
+    const size_t opening = variant == request.order.front() ? 1 : 0;
+    const size_t wanted = static_cast<size_t>(slots_of[variant]) * calls + opening;
+    if (found.size() != wanted) {
+      return NotTheRuns(absl::StrCat("variant ", variant, " ran ", found.size(), " times, not ",
+                                     wanted, "; its function's name should end in _",
+                                     id_of[variant]));
+    }
+    size_t& at = used[variant];
+    times.slots.push_back(TimeOfCalls(std::span(found).subspan(at, calls)));
+    at += calls;
+  }
+  return times;
+}
+
+absl::StatusOr<RoundTimes> TimesOfSamples(const ResultAnswer& result, const RoundRequest& request) {
+  if (result.samples.empty()) {
+    return absl::InvalidArgumentError("a result that is ok has neither samples nor a trace");
+  }
+  RoundTimes times;
+  times.slots.resize(request.order.size(), SlotTime{"no_events"});
+  std::vector<bool> seen(request.order.size());
+  for (const SlotSample& sample : result.samples) {
+    const auto slot = static_cast<size_t>(sample.slot);
+    if (slot >= seen.size() || seen[slot]) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "a result with slot ", slot, slot < seen.size() ? " twice" : "", " of ", seen.size()));
+    }
+    seen[slot] = true;
+    times.slots[slot] = {.status = sample.status,
+                         .t_ps = sample.t_ps,
+                         .energy_uj = sample.energy_uj,
+                         .message = sample.status == "ok" ? "" : sample.message,
+                         .begin_ns = sample.t0_ns,
+                         .end_ns = sample.t1_ns};
+  }
+  return times;
+}
+
+}  // namespace
+
+absl::StatusOr<RoundTimes> TimesOfResult(const ResultAnswer& result, const RoundRequest& request) {
+  absl::StatusOr<RoundTimes> times;
+  if (result.status != "ok") {
+    const bool throttled = result.status == "throttled";
+    times = RoundTimes{
+        .slots = std::vector<SlotTime>(
+            request.order.size(), SlotTime{result.status == "cancelled" ? "infra" : result.status}),
+        .throttled = throttled};
+  } else if (!result.trace_path.empty() || !result.trace_bytes.empty()) {
+    times = TimesOfTrace(result, request);
+  } else {
+    times = TimesOfSamples(result, request);
+  }
+  if (!times.ok()) return times;
+  times->throttled |= result.throttled;
+  times->notes_json = result.notes_json;
+  return times;
+}
 
 }  // namespace xplane_time

@@ -15,6 +15,7 @@
 
 #include "absl/status/statusor.h"
 #include "xplane_time/space.h"
+#include "xplane_time/tune.h"
 
 namespace xplane_time {
 
@@ -75,6 +76,16 @@ std::string VerifyRequest(int64_t request, std::string_view variant);
 std::string RunRoundRequest(const RoundRequest& round);
 std::string CancelRequest(int64_t request);
 std::string ByeRequest();
+
+// What a harness says of a round, as a time a slot.
+
+// From its samples, or from its trace: there the n-th distinct variant of the order is the
+// function with the variant id n, and its runs, in order of time, are: one of no slot where it
+// opened the round, then `calls` a slot. A slot without a sample is no_events. A status other
+// than ok is that of all slots: it should be one that nobody is to blame for. Errors:
+// InvalidArgument (a slot that is not there, or twice; neither samples nor a trace), DataLoss
+// (a trace that cannot be read or does not have these runs).
+absl::StatusOr<RoundTimes> TimesOfResult(const ResultAnswer& result, const RoundRequest& request);
 
 }  // namespace xplane_time
 

@@ -7,7 +7,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
-#include "tune/round_samples.h"
+#include "tune/harness_protocol.h"
 
 namespace xplane_time {
 namespace {

@@ -22,7 +22,7 @@
 #include "absl/status/statusor.h"
 #include "harness/process.h"
 #include "tune/harness_protocol.h"
-#include "tune/run_limit.h"
+#include "tune/measuring.h"
 #include "xplane_time/tune.h"
 
 namespace xplane_time {

@@ -12,7 +12,6 @@
 #include "tune/outcome_json.h"
 #include "tune/search_run.h"
 #include "tune/session_variants.h"
-#include "tune/tails.h"
 #include "xplane_time/tune.h"
 
 namespace xplane_time {

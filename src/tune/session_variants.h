@@ -39,6 +39,15 @@ Places PlacesOf(std::span<const TunedVariant> variants);
 // Samples of variants that are not measured are left out.
 RoundResult ResultOf(const Places& places, const RoundRecord& record);
 
+// In what a session differs from one that is asked for: names of the parts of the identity, and
+// of the fields of the decision's configuration.
+
+// Whether its latest verdict is a winner, a pick or a tie.
+bool HasDecided(const SessionInfo& session);
+
+// {"code_hash", "delta"}; empty where the identities are equal.
+std::vector<std::string> Differences(const SessionInfo& session, const SessionSpec& asked);
+
 }  // namespace xplane_time
 
 #endif  // XPLANE_TIME_SRC_TUNE_SESSION_VARIANTS_H_

@@ -10,7 +10,6 @@
 #include "tune/outcome_json.h"
 #include "tune/search_run.h"
 #include "tune/session_variants.h"
-#include "tune/tails.h"
 
 namespace xplane_time {
 namespace {

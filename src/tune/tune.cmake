@@ -11,13 +11,8 @@ add_library(xplane_time_tune STATIC
   tune/proposer_protocol.cc
   tune/python_values.cc
   tune/replay.cc
-  tune/round_samples.cc
-  tune/run_limit.cc
-  tune/search_ask.cc
-  tune/search_halving.cc
   tune/search_run.cc
   tune/serve_harness.cc
-  tune/session_difference.cc
   tune/session_variants.cc
   tune/space.cc
   tune/space_choose.cc
@@ -26,11 +21,8 @@ add_library(xplane_time_tune STATIC
   tune/space_point.cc
   tune/store.cc
   tune/store_lock.cc
-  tune/store_read.cc
-  tune/store_schema.cc
   tune/store_sqlite.cc
   tune/store_tuned.cc
-  tune/tails.cc
   tune/tune.cc)
 target_include_directories(xplane_time_tune
   PUBLIC $<BUILD_INTERFACE:${CMAKE_CURRENT_SOURCE_DIR}>)

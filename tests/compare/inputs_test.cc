@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "compare/slowest.h"
+#include "compare/compare.h"
 #include "tests/compare/made.h"
 #include "xplane_time/measurements.h"
 

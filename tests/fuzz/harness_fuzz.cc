@@ -5,7 +5,6 @@
 #include <string_view>
 
 #include "tune/harness_protocol.h"
-#include "tune/round_samples.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string_view line(reinterpret_cast<const char*>(data), size);

@@ -10,9 +10,7 @@
 #include <utility>
 
 #include "power/nvml_api.h"
-#include "power/nvml_calls.h"
-#include "power/nvml_priors.h"
-#include "power/nvml_sharing.h"
+#include "power/nvml_inventory.h"
 #include "tests/power/nvml_fixture.h"
 
 namespace xplane_time::power {

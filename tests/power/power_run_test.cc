@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-#include "power/run/brief_message.h"
+#include "power/run/command_client.h"
 #include "power/run/result_json.h"
 #include "tests/read/temp_dir.h"
 

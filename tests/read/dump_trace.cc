@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "read/event_source.h"
-#include "read/wire_line.h"
+#include "read/wire_index.h"
 
 namespace xplane_time::testing {
 namespace {

@@ -8,7 +8,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "power/clocks.h"
+#include "power/machine.h"
 #include "tests/read/temp_dir.h"
 
 namespace xplane_time {

@@ -1,4 +1,4 @@
-#include "tune/round_samples.h"
+#include "tune/harness_protocol.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -6,12 +6,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tune/measuring.h"
 #include "tune/outcome_json.h"
 #include "tune/proposer_protocol.h"
-#include "tune/run_limit.h"
-#include "tune/search_halving.h"
 #include "tune/search_run.h"
-#include "tune/tails.h"
 #include "xplane_time/tune.h"
 
 namespace xplane_time {

@@ -1,3 +1,5 @@
+#include "power/run/command_client.h"
+
 #include <algorithm>
 #include <array>
 #include <string>
@@ -8,7 +10,6 @@
 #include "absl/strings/str_replace.h"
 #include "harness/messages.h"
 #include "harness/process.h"
-#include "power/run/brief_message.h"
 #include "xplane_time/power_run.h"
 
 namespace xplane_time {
@@ -183,3 +184,18 @@ int64_t CommandClient::pid() const {
 uint64_t CommandClient::restarts() const { return state_->starts == 0 ? 0 : state_->starts - 1; }
 
 }  // namespace xplane_time
+
+namespace xplane_time::power {
+
+std::string BriefMessage(std::string_view message) {
+  const size_t words_at = message.find(kLastWords);
+  const std::string_view said = message.substr(0, words_at);
+  std::string brief(said.substr(0, said.find('\n')));
+  if (words_at == message.npos) return brief;
+  std::string_view words = message.substr(words_at + sizeof kLastWords - 1);
+  while (words.ends_with('\n') || words.ends_with('\r')) words.remove_suffix(1);
+  const size_t line_at = words.rfind('\n');
+  return brief.append(kLastWords).append(line_at == words.npos ? words : words.substr(line_at + 1));
+}
+
+}  // namespace xplane_time::power

@@ -20,7 +20,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "json/json.h"
-#include "power/run/aggregates.h"
 #include "power/run/result_json.h"
 #include "power/whole_file.h"
 #include "xplane_time/power_run.h"

@@ -2,8 +2,11 @@
 #ifndef XPLANE_TIME_SRC_POWER_RUN_RESULT_JSON_H_
 #define XPLANE_TIME_SRC_POWER_RUN_RESULT_JSON_H_
 
-#include <nlohmann/json.hpp>
+#include <array>
+#include <cstdint>
 
+#include <nlohmann/json.hpp>
+#include "power/value_counts.h"
 #include "xplane_time/power_run.h"
 
 namespace xplane_time::power {
@@ -15,6 +18,28 @@ Json ResultJson(const RunResult& result);
 // Whether what was read back is one.
 bool IsRunRecord(const Json& json);
 void AddToTotals(const Json& record, PowerRunTotals* totals);
+
+// Of the answered records of a run: the mean, median and 95th percentile of what each has.
+//
+// Enters: records as ResultJson gives them, or as they were read back; those whose status is not
+// ok are left out. Leaves: JSON with the sections and names of the records. A value that is null
+// counts as unknown, never as 0. Bounded memory (ValueCounts). Not thread-safe.
+
+class RunAggregates {
+ public:
+  void Add(const Json& record);
+  // {"latency_metrics": {"total_query_seconds": {"known", "unknown", "mean", "median", "p95"}, ...
+  Json ToJson() const;
+
+ private:
+  static constexpr size_t kNumbers = 9;
+  struct Values {
+    ValueCounts scaled;
+    double sum = 0;
+    uint64_t unknown = 0;
+  };
+  std::array<Values, kNumbers> values_;
+};
 
 }  // namespace xplane_time::power
 

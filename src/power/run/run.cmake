@@ -1,7 +1,5 @@
 # Power run: records through a command, each with its energy.
 add_library(xplane_time_power_run STATIC
-  power/run/aggregates.cc
-  power/run/brief_message.cc
   power/run/command_client.cc
   power/run/directory.cc
   power/run/json_lines_source.cc

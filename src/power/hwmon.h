@@ -3,8 +3,8 @@
 // Only formats 1.4 and 1.5 (MI300): their definition states the unit, 2^-16 J. In 1.0 to 1.3
 // the unit differs by chip, and 2.x and 3.x (APUs) have no accumulator.
 // Definition: kgd_pp_interface.h of the kernel.
-#ifndef XPLANE_TIME_SRC_POWER_GPU_METRICS_H_
-#define XPLANE_TIME_SRC_POWER_GPU_METRICS_H_
+#ifndef XPLANE_TIME_SRC_POWER_HWMON_H_
+#define XPLANE_TIME_SRC_POWER_HWMON_H_
 
 #include <string>
 
@@ -17,4 +17,4 @@ FileNumber ReadGpuMetricsEnergy(const std::string& path);
 
 }  // namespace xplane_time::power
 
-#endif  // XPLANE_TIME_SRC_POWER_GPU_METRICS_H_
+#endif  // XPLANE_TIME_SRC_POWER_HWMON_H_

@@ -1,3 +1,22 @@
+// Slowest: a function over all devices of a capture: of each run the slowest device.
+#ifndef XPLANE_TIME_SRC_COMPARE_COMPARE_H_
+#define XPLANE_TIME_SRC_COMPARE_COMPARE_H_
+
+#include <map>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "xplane_time/measurements.h"
+
+namespace xplane_time::compare {
+
+// The k-th run on each device is one run, where the devices have equally many and runs
+// overlap; else the function has no samples, and a note says so. A function on one device
+// stays as it is.
+std::vector<Series> SlowestDevice(std::span<const Series> series, std::vector<std::string>* notes);
+
 // The step of the clock that times come from, as far as they show it.
 //
 // Enters: the captures of both sides. Leaves: the smallest difference between two samples that
@@ -8,17 +27,6 @@
 //   step                 4                 a time is off by up to half of it
 //
 // An upper bound: few samples may show no two neighbours. O(samples log samples).
-#ifndef XPLANE_TIME_SRC_COMPARE_CLOCK_STEP_H_
-#define XPLANE_TIME_SRC_COMPARE_CLOCK_STEP_H_
-
-#include <map>
-#include <span>
-#include <string>
-#include <utility>
-
-#include "xplane_time/measurements.h"
-
-namespace xplane_time::compare {
 
 class ClockSteps {
  public:
@@ -35,4 +43,4 @@ class ClockSteps {
 
 }  // namespace xplane_time::compare
 
-#endif  // XPLANE_TIME_SRC_COMPARE_CLOCK_STEP_H_
+#endif  // XPLANE_TIME_SRC_COMPARE_COMPARE_H_

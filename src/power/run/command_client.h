@@ -1,6 +1,6 @@
 // The message of a record that failed, in one line for people. All of it stays in the record.
-#ifndef XPLANE_TIME_SRC_POWER_RUN_BRIEF_MESSAGE_H_
-#define XPLANE_TIME_SRC_POWER_RUN_BRIEF_MESSAGE_H_
+#ifndef XPLANE_TIME_SRC_POWER_RUN_COMMAND_CLIENT_H_
+#define XPLANE_TIME_SRC_POWER_RUN_COMMAND_CLIENT_H_
 
 #include <string>
 #include <string_view>
@@ -17,4 +17,4 @@ std::string BriefMessage(std::string_view message);
 
 }  // namespace xplane_time::power
 
-#endif  // XPLANE_TIME_SRC_POWER_RUN_BRIEF_MESSAGE_H_
+#endif  // XPLANE_TIME_SRC_POWER_RUN_COMMAND_CLIENT_H_

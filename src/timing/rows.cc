@@ -1,0 +1,540 @@
+// One row a function, program and device.
+#include <algorithm>
+#include <map>
+#include <string_view>
+#include <tuple>
+#include <utility>
+
+#include "parallel.h"
+#include "timing/analysis.h"
+#include "timing/saturate.h"
+
+namespace xplane_time {
+namespace {
+
+std::optional<Summary> Summarized(const std::vector<int64_t>& values, uint64_t seed) {
+  if (values.empty()) return std::nullopt;
+  return Summarize(values, seed);
+}
+
+// Samples of one program on one device.
+struct Group {
+  const DeviceAnalysis* device;
+  std::span<const RunSample> samples;
+};
+
+// By device as they come.
+std::vector<Group> GroupsOf(const Analysis& analysis) {
+  std::vector<Group> groups;
+  for (const DeviceAnalysis& device : analysis.devices) {
+    for (size_t first = 0; first < device.samples.size();) {
+      const uint32_t program = device.samples[first].program;
+      size_t end = first;
+      while (end < device.samples.size() && device.samples[end].program == program) ++end;
+      groups.push_back({&device, std::span(device.samples).subspan(first, end - first)});
+      first = end;
+    }
+  }
+  return groups;
+}
+
+bool AnyActive(std::span<const RunSample> samples) {
+  return std::any_of(samples.begin(), samples.end(),
+                     [](const RunSample& sample) { return sample.has_active && !sample.suspect; });
+}
+
+// Which samples the trim policy leaves out, by the metric, of those that would count: not
+// suspect, not warm-up, and with the same kind of value as the others.
+struct Trimmed {
+  std::vector<const RunSample*> kept, dropped;
+};
+
+Trimmed TrimSamples(std::span<const RunSample> samples, const ReportOptions& options) {
+  const bool any_active = AnyActive(samples);
+  std::vector<const RunSample*> candidates;
+  std::vector<int64_t> values;
+  candidates.reserve(samples.size());
+  values.reserve(samples.size());
+  for (const RunSample& sample : samples) {
+    if (sample.suspect || sample.skipped) continue;
+    if (any_active && !sample.has_active) continue;
+    candidates.push_back(&sample);
+    values.push_back(any_active ? sample.Metric(options.metric) : sample.span_ps);
+  }
+  const std::vector<bool> kept = KeptByTrim(values, options.trim);
+  Trimmed out;
+  out.kept.reserve(candidates.size());
+  for (size_t i = 0; i < candidates.size(); ++i) {
+    (kept[i] ? out.kept : out.dropped).push_back(candidates[i]);
+  }
+  return out;
+}
+
+// By device as they come, then by total of the metric, descending.
+int64_t Total(const FunctionRow& row, Metric metric) {
+  const auto& summary = row.metric(metric).has_value() ? row.metric(metric) : row.span_ps;
+  return summary.has_value() ? static_cast<int64_t>(summary->mean * static_cast<double>(summary->n))
+                             : 0;
+}
+
+}  // namespace
+
+void SummarizeSamples(std::span<const RunSample> samples, const ReportOptions& options,
+                      FunctionRow* row) {
+  row->runs = samples.size();
+  bool first = true;
+  for (const RunSample& sample : samples) {
+    row->suspect_runs += sample.suspect ? 1 : 0;
+    row->kernels_total += sample.kernels;
+    if (sample.uncertain) row->status = RowStatus::kRunsUncertain;
+    if (!sample.has_active && samples.size() > 1) continue;
+    if (first) {
+      row->clock = sample.clock;
+    } else if (row->clock != sample.clock) {
+      row->clock = std::nullopt;
+    }
+    first = false;
+  }
+  if (first && !samples.empty()) row->clock = Clock::kProfile;
+  const std::vector<const RunSample*> kept = TrimSamples(samples, options).kept;
+  row->dropped_samples = row->runs - row->suspect_runs - kept.size();
+  std::vector<int64_t> active, span, gap, sum;
+  for (std::vector<int64_t>* values : {&active, &span, &gap, &sum}) values->reserve(kept.size());
+  uint64_t kernels = 0;
+  for (const RunSample* sample : kept) {
+    const RunSample& o = *sample;
+    span.push_back(o.span_ps);
+    kernels += o.kernels;
+    if (!o.has_active) continue;
+    active.push_back(o.active_ps);
+    gap.push_back(o.gap_ps());
+    sum.push_back(o.sum_ps);
+  }
+  if (!kept.empty()) {
+    row->kernels_per_run = static_cast<double>(kernels) / static_cast<double>(kept.size());
+    if (active.empty()) row->status = RowStatus::kNoOps;
+  }
+  row->active_ps = Summarized(active, options.seed);
+  row->span_ps = Summarized(span, options.seed);
+  row->gap_ps = Summarized(gap, options.seed);
+  row->sum_ps = Summarized(sum, options.seed);
+}
+
+const std::optional<Summary>& FunctionRow::metric(Metric which) const {
+  switch (which) {
+    case Metric::kActive:
+      return active_ps;
+    case Metric::kSpan:
+      return span_ps;
+    case Metric::kSum:
+      break;
+  }
+  return sum_ps;
+}
+
+std::vector<FunctionRow> FunctionRows(const Analysis& analysis, const ReportOptions& options) {
+  const std::vector<Group> groups = GroupsOf(analysis);
+  std::vector<FunctionRow> rows(groups.size());
+  ParallelFor(groups.size(), options.threads, [&](size_t i) {
+    const DeviceAnalysis& device = *groups[i].device;
+    const ProgramInfo& info = device.tables->programs[groups[i].samples[0].program];
+    rows[i].device = device.ref;
+    rows[i].function = info.function;
+    rows[i].program_id = info.program_id;
+    rows[i].variant_id = analysis.filters.id.Capture(info.function);
+    SummarizeSamples(groups[i].samples, options, &rows[i]);
+  });
+  for (size_t first_row = 0, end = 0; first_row < rows.size(); first_row = end) {
+    while (end < rows.size() && groups[end].device == groups[first_row].device) ++end;
+    std::stable_sort(
+        rows.begin() + static_cast<ptrdiff_t>(first_row),
+        rows.begin() + static_cast<ptrdiff_t>(end),
+        [&](const FunctionRow& a, const FunctionRow& b) {
+          const int64_t total_a = Total(a, options.metric), total_b = Total(b, options.metric);
+          if (total_a != total_b) return total_a > total_b;
+          return std::pair(a.function, a.program_id) < std::pair(b.function, b.program_id);
+        });
+  }
+  return rows;
+}
+
+namespace {
+
+SampleRow MakeSampleRow(const Analysis& analysis, const DeviceAnalysis& device,
+                        const RunSample& o) {
+  const ProgramInfo& info = device.tables->programs[o.program];
+  SampleRow row;
+  row.device = device.ref;
+  row.function = info.function;
+  row.program_id = info.program_id;
+  row.variant_id = analysis.filters.id.Capture(info.function);
+  row.run = o.ordinal;
+  row.start_ps = o.start_ps;
+  row.span_ps = o.span_ps;
+  if (o.has_active) {
+    row.active_ps = o.active_ps;
+    row.sum_ps = o.sum_ps;
+  }
+  row.kernels = o.kernels;
+  row.clock = o.clock;
+  row.suspect = o.suspect;
+  return row;
+}
+
+}  // namespace
+
+std::vector<SampleRow> SampleRows(const Analysis& analysis, const ReportOptions& options) {
+  std::vector<SampleRow> rows;
+  for (const Group& group : GroupsOf(analysis)) {
+    std::vector<const RunSample*> dropped = TrimSamples(group.samples, options).dropped;
+    auto next = dropped.begin();  // in the order of the samples
+    for (const RunSample& sample : group.samples) {
+      const bool trimmed = next != dropped.end() && *next == &sample;
+      if (trimmed) ++next;
+      if (trimmed || sample.skipped) continue;
+      rows.push_back(MakeSampleRow(analysis, *group.device, sample));
+    }
+  }
+  return rows;
+}
+
+// Combined rows: a function over all devices of a capture, pooled over captures.
+//
+//   GPU:0   |--run 0--|      |--run 1--|
+//   GPU:1   |----run 0----|   |-run 1-|       combined: run 0 of GPU:1, run 1 of GPU:0
+//
+// The k-th run on each device is one run of the function, and the slowest device is its
+// time, if the devices have equal counts and the k-th runs overlap. On CPU the run_id
+// says which runs belong together. Where that fails and a device has suspect runs, which may be
+// pieces, its sound runs are taken by what they overlap: what is sound everywhere keeps its time.
+
+namespace {
+
+// One function (or variant) in one capture: the samples of each device.
+struct CombinedGroup {
+  std::string function;
+  std::optional<std::string> variant_id;
+  std::map<uint32_t, std::map<size_t, std::vector<const RunSample*>>>
+      by_capture;  // capture -> device
+};
+
+using GroupKey = std::pair<std::string, std::string>;
+
+std::map<GroupKey, CombinedGroup> GroupSamples(const Analysis& analysis, bool by_variant) {
+  std::map<GroupKey, CombinedGroup> groups;
+  for (size_t d = 0; d < analysis.devices.size(); ++d) {
+    const DeviceAnalysis& device = analysis.devices[d];
+    std::vector<const RunSample*>* own = nullptr;  // of the program at hand
+    for (size_t i = 0; i < device.samples.size(); ++i) {
+      const RunSample& sample = device.samples[i];
+      if (i == 0 || sample.program != device.samples[i - 1].program) {
+        const std::string& function = device.tables->programs[sample.program].function;
+        const auto variant = analysis.filters.id.Capture(function);
+        own = nullptr;
+        if (by_variant && !variant.has_value()) continue;
+        CombinedGroup& group = groups[{by_variant ? "" : function, variant.value_or("")}];
+        if (group.function.empty()) group.function = function;
+        group.variant_id = variant;
+        own = &group.by_capture[device.capture][d];
+      }
+      if (own != nullptr) own->push_back(&sample);
+    }
+  }
+  return groups;
+}
+
+// The slowest of runs that belong together; suspect or skipped if one of them is.
+RunSample Slowest(const std::vector<const RunSample*>& together, Metric metric) {
+  const auto time = [&](const RunSample* s) {
+    return s->has_active ? s->Metric(metric) : s->span_ps;
+  };
+  RunSample slowest =
+      **std::max_element(together.begin(), together.end(),
+                         [&](const RunSample* a, const RunSample* b) { return time(a) < time(b); });
+  for (const RunSample* sample : together) {
+    slowest.suspect |= sample->suspect;
+    slowest.skipped |= sample->skipped;
+    slowest.uncertain |= sample->uncertain;
+  }
+  return slowest;
+}
+
+bool Overlap(const std::vector<const RunSample*>& together) {
+  int64_t latest_start = together[0]->profile.start_ps, first_end = together[0]->profile.end_ps;
+  for (const RunSample* sample : together) {
+    latest_start = std::max(latest_start, sample->profile.start_ps);
+    first_end = std::min(first_end, sample->profile.end_ps);
+  }
+  return latest_start <= first_end;
+}
+
+using DeviceSamples = std::map<size_t, std::vector<const RunSample*>>;
+
+std::vector<RunSample> MatchByKey(const DeviceSamples& devices, Metric metric) {
+  std::map<int64_t, std::vector<const RunSample*>> by_key;
+  for (const auto& [ignored, samples] : devices) {
+    for (const RunSample* sample : samples) by_key[sample->key].push_back(sample);
+  }
+  std::vector<RunSample> matched;
+  for (const auto& [ignored, together] : by_key) matched.push_back(Slowest(together, metric));
+  std::sort(matched.begin(), matched.end(), [](const RunSample& a, const RunSample& b) {
+    return a.profile.start_ps < b.profile.start_ps;
+  });
+  return matched;
+}
+
+void SortByStart(DeviceSamples* devices) {
+  const auto earlier = [](const RunSample* a, const RunSample* b) {
+    return a->profile.start_ps < b->profile.start_ps;
+  };
+  for (auto& [ignored, samples] : *devices) {
+    if (!std::is_sorted(samples.begin(), samples.end(), earlier)) {
+      std::stable_sort(samples.begin(), samples.end(), earlier);
+    }
+  }
+}
+
+// Of devices in order. Nothing where they do not match.
+std::optional<std::vector<RunSample>> MatchByOrder(const DeviceSamples& devices, Metric metric) {
+  const size_t count = devices.begin()->second.size();
+  for (const auto& [ignored, samples] : devices) {
+    if (samples.size() != count) return std::nullopt;
+  }
+  std::vector<RunSample> matched;
+  matched.reserve(count);
+  std::vector<const RunSample*> together;
+  for (size_t k = 0; k < count; ++k) {
+    together.clear();
+    for (const auto& [ignored, samples] : devices) together.push_back(samples[k]);
+    if (!Overlap(together)) return std::nullopt;
+    matched.push_back(Slowest(together, metric));
+  }
+  return matched;
+}
+
+bool IsSuspect(const RunSample* sample) { return sample->suspect; }
+
+// Adds the sound runs of one device each to the run of `reference` that it overlaps. False: one
+// overlaps none or several, or a run is missing though none is suspect.
+bool AddSound(const std::vector<const RunSample*>& samples,
+              const std::vector<const RunSample*>& reference,
+              std::vector<std::vector<const RunSample*>>* together) {
+  size_t k = 0;
+  for (const RunSample* sample : samples) {
+    if (sample->suspect) continue;
+    const auto start = [&](size_t at) { return reference[at]->profile.start_ps; };
+    while (k < reference.size() && reference[k]->profile.end_ps < sample->profile.start_ps) ++k;
+    if (k == reference.size() || start(k) > sample->profile.end_ps) return false;
+    if (k + 1 < reference.size() && start(k + 1) <= sample->profile.end_ps) return false;
+    (*together)[k++].push_back(sample);
+  }
+  return samples.size() == reference.size() ||
+         std::any_of(samples.begin(), samples.end(), IsSuspect);
+}
+
+// By the runs of a device that has no suspect ones. A run that is not sound everywhere is suspect.
+std::optional<std::vector<RunSample>> MatchSound(const DeviceSamples& devices, Metric metric) {
+  const auto reference = std::find_if(devices.begin(), devices.end(), [](const auto& device) {
+    return std::none_of(device.second.begin(), device.second.end(), IsSuspect);
+  });
+  if (reference == devices.end()) return std::nullopt;
+  std::vector<std::vector<const RunSample*>> together(reference->second.size());
+  for (const auto& [ignored, samples] : devices) {
+    if (!AddSound(samples, reference->second, &together)) return std::nullopt;
+  }
+  std::vector<RunSample> matched;
+  for (const std::vector<const RunSample*>& run : together) {
+    if (!Overlap(run)) return std::nullopt;
+    matched.push_back(Slowest(run, metric));
+    matched.back().suspect |= run.size() < devices.size();
+  }
+  return matched;
+}
+
+std::optional<std::vector<RunSample>> Match(DeviceSamples* devices, Metric metric) {
+  const bool keyed = std::all_of(devices->begin(), devices->end(), [](const auto& device) {
+    return std::all_of(device.second.begin(), device.second.end(),
+                       [](const RunSample* sample) { return sample->has_key; });
+  });
+  if (keyed) return MatchByKey(*devices, metric);
+  SortByStart(devices);
+  auto matched = MatchByOrder(*devices, metric);
+  return matched.has_value() ? matched : MatchSound(*devices, metric);
+}
+
+void Combine(CombinedGroup* group, const ReportOptions& options, FunctionRow* row) {
+  row->function = group->function;
+  row->variant_id = group->variant_id;
+  std::vector<RunSample> pooled;
+  bool all_matched = true;
+  size_t most_runs = 0;
+  for (auto& [capture, devices] : group->by_capture) {
+    for (const auto& [device, samples] : devices) most_runs = std::max(most_runs, samples.size());
+    auto matched = Match(&devices, options.metric);
+    all_matched &= matched.has_value();
+    if (!matched.has_value()) continue;
+    if (pooled.empty()) {
+      pooled = *std::move(matched);
+    } else {
+      pooled.insert(pooled.end(), matched->begin(), matched->end());
+    }
+  }
+  if (all_matched) return SummarizeSamples(pooled, options, row);
+  row->status = RowStatus::kDevicesUnmatched;
+  row->runs = row->dropped_samples = most_runs;
+}
+
+}  // namespace
+
+std::vector<FunctionRow> CombinedRows(Analysis* analysis, const ReportOptions& options,
+                                      bool by_variant) {
+  std::vector<CombinedGroup> groups;
+  for (auto& [key, group] : GroupSamples(*analysis, by_variant)) groups.push_back(std::move(group));
+  std::vector<FunctionRow> rows(groups.size());
+  ParallelFor(groups.size(), options.threads,
+              [&](size_t i) { Combine(&groups[i], options, &rows[i]); });
+  for (const FunctionRow& row : rows) {
+    if (by_variant || row.status != RowStatus::kDevicesUnmatched) continue;
+    analysis->diagnostics.Note(DiagnosticCode::kDevicesUnmatched, row.function);
+  }
+  std::stable_sort(rows.begin(), rows.end(), [&](const FunctionRow& a, const FunctionRow& b) {
+    const auto total = [&](const FunctionRow& row) {
+      const auto& metric = row.metric(options.metric);
+      return metric.has_value() ? metric->mean * static_cast<double>(metric->n) : 0.0;
+    };
+    return total(a) > total(b);
+  });
+  return rows;
+}
+
+// One row a kernel, function, program and device.
+
+namespace {
+
+// What is known about one row: its ops' cells together.
+struct Accumulator {
+  std::vector<const KernelCell*> cells;
+  uint64_t count = 0, aggregated = 0;
+  int64_t total_ps = 0, min_ps = 0, max_ps = 0;
+  bool rounded = false;  // the durations are
+  std::optional<int64_t> self_ps = 0;
+  std::optional<int64_t> flops = 0, bytes_accessed = 0;
+
+  void Add(const KernelCell& cell, const OpInfo& op) {
+    min_ps = cells.empty() ? cell.min_ps : std::min(min_ps, cell.min_ps);
+    max_ps = cells.empty() ? cell.max_ps : std::max(max_ps, cell.max_ps);
+    rounded |= cell.durations.rounded();
+    cells.push_back(&cell);
+    count += cell.count;
+    aggregated += cell.aggregated;
+    total_ps = SaturatingAdd(total_ps, cell.total_ps);
+    self_ps = self_ps.has_value() && cell.self_ps.has_value()
+                  ? std::optional(SaturatingAdd(*self_ps, *cell.self_ps))
+                  : std::nullopt;
+    AddKnown(&flops, op.flops, cell.count);
+    AddKnown(&bytes_accessed, op.bytes_accessed, cell.count);
+  }
+
+  // A total is unknown as soon as a part is.
+  static void AddKnown(std::optional<int64_t>* total, std::optional<int64_t> each, uint64_t count) {
+    int64_t product;
+    if (!total->has_value() || !each.has_value() ||
+        __builtin_mul_overflow(*each, count, &product)) {
+      *total = std::nullopt;
+    } else {
+      *total = SaturatingAdd(**total, product);
+    }
+  }
+};
+
+// The scope that all ops share.
+std::optional<std::string> ScopeOf(const ExecutionTables& tables,
+                                   const std::vector<const KernelCell*>& cells) {
+  const auto shown = [&](const KernelCell* cell) -> const std::string& {
+    const OpInfo& info = tables.ops[cell->op];
+    if (!info.scope.empty()) return info.scope;
+    return info.tf_op.empty() ? info.source : info.tf_op;
+  };
+  for (const KernelCell* cell : cells) {
+    if (shown(cell) != shown(cells[0])) return std::nullopt;
+  }
+  return shown(cells[0]).empty() ? std::nullopt : std::optional<std::string>(shown(cells[0]));
+}
+
+std::vector<DurationCount> Durations(const std::vector<const KernelCell*>& cells) {
+  if (cells.size() == 1) return cells[0]->durations.Sorted();
+  DurationCounts together;
+  for (const KernelCell* cell : cells) {
+    for (const DurationCount& each : cell->durations.Sorted()) {
+      together.Add(each.duration_ps, each.count);
+    }
+  }
+  return together.Sorted();
+}
+
+void FillStatistics(const Accumulator& from, KernelRow* row) {
+  row->count = from.count;
+  row->total_ps = from.total_ps;
+  row->mean_ps = static_cast<double>(from.total_ps) / static_cast<double>(row->count);
+  if (from.aggregated > 0) return;  // not all durations are known
+  const std::vector<DurationCount> sorted = Durations(from.cells);
+  Moments moments;
+  for (const DurationCount& each : sorted) moments.Add(each.duration_ps, each.count);
+  if (!from.rounded) row->mean_ps = moments.mean();
+  row->std_ps = moments.std();
+  row->median_ps = CountedMedian(sorted, row->count);
+  row->min_ps = from.min_ps;
+  row->max_ps = from.max_ps;
+}
+
+using RowKey = std::tuple<std::string_view, std::string_view, std::string_view, uint32_t>;
+
+KernelRow MakeRow(const DeviceAnalysis& device, const RowKey& key, const Accumulator& from) {
+  const auto& [kernel, function, program_id, program] = key;
+  KernelRow row;
+  row.device = device.ref;
+  row.kernel = kernel;
+  if (program != kNone) {
+    row.function = device.tables->programs[program].function;
+    row.program_id = device.tables->programs[program].program_id;
+  }
+  row.category = device.tables->ops[from.cells[0]->op].category;
+  row.scope = ScopeOf(*device.tables, from.cells);
+  row.clock = device.clocks.Of(program).value_or(Clock::kProfile);
+  row.self_ps = from.self_ps;
+  row.flops = from.flops;
+  row.bytes_accessed = from.bytes_accessed;
+  FillStatistics(from, &row);
+  if (row.self_ps.has_value() && device.self_ps > 0) {
+    row.share = static_cast<double>(*row.self_ps) / static_cast<double>(device.self_ps);
+  }
+  return row;
+}
+
+void AddDeviceRows(const DeviceAnalysis& device, std::vector<KernelRow>* out) {
+  std::map<RowKey, Accumulator> accumulators;
+  for (const KernelCell& cell : device.cells) {
+    if (cell.count == 0) continue;
+    RowKey key{device.tables->ops[cell.op].kernel, {}, {}, cell.program};
+    if (cell.program != kNone) {
+      const ProgramInfo& program = device.tables->programs[cell.program];
+      std::get<1>(key) = program.function;
+      if (program.program_id.has_value()) std::get<2>(key) = *program.program_id;
+    }
+    accumulators[key].Add(cell, device.tables->ops[cell.op]);
+  }
+  const size_t first_row = out->size();
+  for (const auto& [key, from] : accumulators) out->push_back(MakeRow(device, key, from));
+  std::stable_sort(out->begin() + static_cast<ptrdiff_t>(first_row), out->end(),
+                   [](const KernelRow& a, const KernelRow& b) { return a.total_ps > b.total_ps; });
+}
+
+}  // namespace
+
+std::vector<KernelRow> KernelRows(const Analysis& analysis) {
+  std::vector<KernelRow> rows;
+  for (const DeviceAnalysis& device : analysis.devices) AddDeviceRows(device, &rows);
+  return rows;
+}
+
+}  // namespace xplane_time
