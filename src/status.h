@@ -14,16 +14,17 @@
 
 #define XPLANE_TIME_JOIN_NAMES(a, b) a##b
 #define XPLANE_TIME_STATUS_NAME(line) XPLANE_TIME_JOIN_NAMES(status_of_line_, line)
+#define XPLANE_TIME_VALUE_NAME(line) XPLANE_TIME_JOIN_NAMES(value_of_line_, line)
 
-#define RETURN_IF_ERROR(...)                                                          \
-  if (absl::Status XPLANE_TIME_STATUS_NAME(__LINE__) = (__VA_ARGS__);                 \
-      !XPLANE_TIME_STATUS_NAME(__LINE__).ok())                                        \
+#define RETURN_IF_ERROR(...)                                          \
+  if (absl::Status XPLANE_TIME_STATUS_NAME(__LINE__) = (__VA_ARGS__); \
+      !XPLANE_TIME_STATUS_NAME(__LINE__).ok())                        \
   return XPLANE_TIME_STATUS_NAME(__LINE__)
 
-#define ASSIGN_OR_RETURN(target, ...)                                                 \
-  auto XPLANE_TIME_STATUS_NAME(__LINE__) = (__VA_ARGS__);                             \
-  if (!XPLANE_TIME_STATUS_NAME(__LINE__).ok())                                        \
-    return std::move(XPLANE_TIME_STATUS_NAME(__LINE__)).status();                     \
-  target = *std::move(XPLANE_TIME_STATUS_NAME(__LINE__))
+#define ASSIGN_OR_RETURN(target, ...)                            \
+  auto XPLANE_TIME_VALUE_NAME(__LINE__) = (__VA_ARGS__);         \
+  if (!XPLANE_TIME_VALUE_NAME(__LINE__).ok())                    \
+    return std::move(XPLANE_TIME_VALUE_NAME(__LINE__)).status(); \
+  target = *std::move(XPLANE_TIME_VALUE_NAME(__LINE__))
 
 #endif  // XPLANE_TIME_SRC_STATUS_H_
