@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "compare/intervals.h"
+#include "stats/distributions.h"
 #include "xplane_time/compare.h"
 #include "xplane_time/pick.h"
 
@@ -110,7 +110,7 @@ double UpperLimit(int hits, int n) {
   double lo = static_cast<double>(hits) / n, hi = 1;
   for (int i = 0; i < 60; ++i) {
     const double p = (lo + hi) / 2;
-    (1 - compare::IncompleteBeta(hits + 1, n - hits, p) > 0.05 ? lo : hi) = p;
+    (1 - stats::IncompleteBeta(hits + 1, n - hits, p) > 0.05 ? lo : hi) = p;
   }
   return hi;
 }

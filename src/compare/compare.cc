@@ -15,6 +15,7 @@
 #include "compare/intervals.h"
 #include "compare/kernel_changes.h"
 #include "compare/option_facts.h"
+#include "stats/distributions.h"
 #include "xplane_time/compare.h"
 
 namespace xplane_time {
@@ -23,8 +24,7 @@ namespace {
 using compare::Centre;
 using compare::ClockSteps;
 using compare::Difference;
-using compare::StudentQuantile;
-using compare::StudentTail;
+using stats::StudentQuantile, stats::StudentTail;
 
 constexpr double kPower = 0.8;             // of mde
 constexpr uint64_t kMostNeeded = 1000;     // captures a side
@@ -89,7 +89,7 @@ Centre CentreOf(const Series& series) {
   std::vector<double> logs;
   logs.reserve(series.samples.size());
   for (const Sampled& sample : series.samples) logs.push_back(std::log(sample.time_ps));
-  return compare::HuberCentre(std::move(logs));
+  return stats::HuberCentre(std::move(logs));
 }
 
 bool HasSamples(const Series* series) { return series != nullptr && !series->samples.empty(); }
@@ -110,12 +110,12 @@ SideEstimate EstimateSide(const std::vector<const Series*>& captures,
   if (centres.empty()) return side;
   std::vector<double> values;
   for (const Centre& centre : centres) values.push_back(centre.value);
-  const double mean = compare::Mean(values);
+  const double mean = stats::Mean(values);
   side.centre_ps = std::exp(mean);
   if (values.size() < 2) return side;
   const double k = static_cast<double>(values.size());
   const double half =
-      StudentQuantile((1 - confidence) / 2, k - 1) * std::sqrt(compare::Variance(values) / k);
+      StudentQuantile((1 - confidence) / 2, k - 1) * std::sqrt(stats::Variance(values) / k);
   side.lo_ps = std::exp(mean - half);
   side.hi_ps = std::exp(mean + half);
   return side;

@@ -17,6 +17,6 @@ add_library(xplane_time_compare STATIC
 target_include_directories(xplane_time_compare
   PUBLIC $<BUILD_INTERFACE:${CMAKE_CURRENT_SOURCE_DIR}>)
 target_link_libraries(xplane_time_compare
-  PUBLIC xplane_time
+  PUBLIC xplane_time xplane_time_stats
   PRIVATE $<BUILD_INTERFACE:xplane_time_warnings> xplane_time_json)
 set_target_properties(xplane_time_compare PROPERTIES POSITION_INDEPENDENT_CODE ON)

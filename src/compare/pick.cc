@@ -10,6 +10,7 @@
 #include "compare/intervals.h"
 #include "compare/option_facts.h"
 #include "compare/pick_units.h"
+#include "stats/distributions.h"
 
 namespace xplane_time {
 namespace {
@@ -17,8 +18,8 @@ namespace {
 using compare::DifferenceOf;
 using compare::NaturalLess;
 using compare::PairDifference;
-using compare::StudentQuantile;
 using compare::Units;
+using stats::StudentQuantile;
 
 constexpr size_t kLeastRounds = 4;
 constexpr double kPower = 0.8;
@@ -78,7 +79,7 @@ class Chooser {
     return leader;
   }
 
-  double CentreOf(const std::string& id) const { return compare::HuberCentre(Present(id)).value; }
+  double CentreOf(const std::string& id) const { return stats::HuberCentre(Present(id)).value; }
 
   std::vector<double> Present(const std::string& id) const {
     std::vector<double> logs;
@@ -291,9 +292,9 @@ void DescribeTimes(std::span<const Measurements> captures, const Units& units, d
     if (!std::isnan(value)) logs.push_back(value);
   }
   row->units = logs.size();
-  compare::Centre centre = compare::HuberCentre(logs);
+  stats::Centre centre = stats::HuberCentre(logs);
   if (!units.in_rounds && units.size() == 1) {
-    const compare::Centre& own = units.within.at(row->id)[0];
+    const stats::Centre& own = units.within.at(row->id)[0];
     centre.variance = own.variance;
     centre.df = own.df;
   }

@@ -4,8 +4,12 @@
 #include <cmath>
 #include <numeric>
 
+#include "stats/distributions.h"
+
 namespace xplane_time::decide {
 namespace {
+
+using stats::NormalTail;
 
 // Shares of alpha among more than two variants: one for each number of rounds below four, and
 // one from four on. Half is left for the leader being itself the luckiest of several.
@@ -31,8 +35,6 @@ double MixtureRatio(double walk, double rounds) {
 }
 
 }  // namespace
-
-double NormalTail(double z) { return std::erfc(z / std::sqrt(2.0)) / 2; }
 
 double NormalScore(double t, double df) {
   const double score = (8 * df + 1) / (8 * df + 3) * std::sqrt(df * std::log1p(t * t / df));

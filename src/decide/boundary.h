@@ -58,7 +58,6 @@ std::vector<bool> HolmRejected(std::span<const double> evidence, double alpha);
 // The same of the other variant against this one.
 Comparison Mirrored(Comparison comparison);
 
-double NormalTail(double z);  // P(Z > z)
 // The z with (nearly) the tail of t: Wallace (1959), within 0.05 for df >= 3, below it for less.
 double NormalScore(double t, double df);
 

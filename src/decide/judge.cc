@@ -4,7 +4,7 @@
 #include <cmath>
 #include <limits>
 
-#include "decide/orders.h"
+#include "stats/random.h"
 
 namespace xplane_time::decide {
 namespace {
@@ -259,7 +259,7 @@ class Judge {
   std::vector<double> Replicates(uint32_t v, uint32_t pick, const Comparison& comparison) const {
     constexpr size_t kFewest = 8, kMost = 200;  // beyond, the normal is the same
     constexpr double kOutlier = 6;
-    Random random = RandomFor(config_.seed, kBootstrapStream, v);
+    stats::Random random = stats::RandomFor(config_.seed, kBootstrapStream, v);
     std::vector<double> kept = race_.comparer().Ratios(v, pick);
     std::erase_if(kept, [&](double ratio) {
       return std::abs(ratio - comparison.log_ratio) > kOutlier * comparison.sd;

@@ -37,7 +37,7 @@ Planner::Plan Planner::Next(uint64_t batch) {
     plan.stop_reason = kNotWorthIt;
     return plan;
   }
-  Random random = RandomFor(config_.seed, kPlanStream, batch);
+  Random random = stats::RandomFor(config_.seed, kPlanStream, batch);
   plan.rounds = Wanted(random);
   AddCanaries(plan.rounds, random);
   plan.stop_reason = CutToBudget(plan.rounds);

@@ -18,8 +18,11 @@
 
 #include "decide/orders.h"
 #include "decide/race.h"
+#include "stats/random.h"
 
 namespace xplane_time::decide {
+
+using stats::Random;
 
 class Planner {
  public:

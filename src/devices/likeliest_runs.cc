@@ -10,6 +10,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
+#include "stats/order_statistics.h"
 
 namespace xplane_time {
 namespace {
@@ -617,9 +618,7 @@ Content TypicalContent(Symbols symbols, const std::vector<Content>& runs) {
       const auto found = run.find(symbol);
       counts.push_back(found == run.end() ? 0 : found->second);
     }
-    const auto middle = counts.begin() + static_cast<ptrdiff_t>(counts.size() / 2);
-    std::nth_element(counts.begin(), middle, counts.end());
-    typical[symbol] = *middle;
+    typical[symbol] = stats::UpperMedian(counts);
   }
   return typical;
 }

@@ -7,7 +7,8 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
-#include "decide/orders.h"
+#include "stats/order_statistics.h"
+#include "stats/random.h"
 #include "tune/outcome_json.h"
 #include "tune/session_variants.h"
 
@@ -23,13 +24,6 @@ bool IsTransient(std::string_view status) {
   const auto known = ParseSampleStatus(status);
   return !known.has_value() || known == SampleStatus::kInfra || known == SampleStatus::kThrottled ||
          known == SampleStatus::kNoEvents;
-}
-
-// Of two values one may be a spike, and spikes slow down: the lower one.
-double LowerMedian(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>((values.size() - 1) / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
 }
 
 }  // namespace
@@ -203,8 +197,8 @@ absl::Status SearchRun::MeasurePass(int64_t batch, uint32_t pass, std::vector<si
                                     int64_t* round) {
   const uint64_t stage = static_cast<uint64_t>(batch - kFirstSearchBatch);
   constexpr uint64_t kPasses = 1024;
-  decide::Random random =
-      decide::RandomFor(options_.decide.seed, kSearchStream, stage * kPasses + pass);
+  stats::Random random =
+      stats::RandomFor(options_.decide.seed, kSearchStream, stage * kPasses + pass);
   random.Shuffle(due);
   const size_t rounds = (due.size() + kBlockRuns - 1) / kBlockRuns;
   for (size_t i = 0; i < rounds; ++i) {
@@ -252,7 +246,8 @@ void SearchRun::TellSearcher(const StageHead& head) {
     } else if (of.state.status == "ok" && known.values.empty()) {
       searched.status = "infra";
     } else if (of.state.status == "ok") {
-      searched.value = LowerMedian(known.values);
+      // Of two values one may be a spike, and spikes slow down: the lower one.
+      searched.value = stats::LowerMedian(std::vector(known.values));
     }
     of.searched = searched.value;
     told.push_back(searched);
