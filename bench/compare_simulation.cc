@@ -212,11 +212,11 @@ void Picks(int repetitions) {
             const bool decided = ExitCode(choice->claim) == 0;
             const double regret = gap * std::atoi(choice->pick.c_str());
             // A winner among equals loses nothing, but the claim is wrong.
-            const bool equals = gap == 0 && choice->claim == PickClaim::kWinner;
+            const bool equals = gap == 0 && choice->claim == Claim::kWinner;
             wrong += decided && (regret > 0.005 || equals);
-            winner += choice->claim == PickClaim::kWinner;
-            pick += choice->claim == PickClaim::kPick;
-            tie += choice->claim == PickClaim::kTie;
+            winner += choice->claim == Claim::kWinner;
+            pick += choice->claim == Claim::kPick;
+            tie += choice->claim == Claim::kTie;
             open += !decided;
           }
           std::printf("| %d | %.1f %% | %d | %.0f %% | %d of %d | %d | %d | %d | %d |\n", variants,

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "commands.h"
-#include "compare/known_variants.h"
+#include "compare/inputs.h"
 #include "output/results.h"
 #include "xplane_time/space.h"
 

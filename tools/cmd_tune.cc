@@ -29,8 +29,8 @@
 namespace xplane_time::tools {
 namespace {
 
-constexpr int kExitCannotTell = 11, kExitTooLittle = 12, kExitAllFailed = 20, kExitWrong = 21,
-              kExitNoHarness = 69, kExitCannotWrite = 73, kExitIo = 74, kExitStopped = 75;
+constexpr int kExitTooLittle = 12, kExitAllFailed = 20, kExitWrong = 21, kExitNoHarness = 69,
+              kExitCannotWrite = 73, kExitIo = 74, kExitStopped = 75;
 
 volatile std::sig_atomic_t stop_signal = 0;
 
@@ -38,16 +38,9 @@ void OnStopSignal(int signal) { stop_signal = signal; }
 
 int ExitOf(const TuneOutcome& outcome) {
   if (outcome.interrupted) return kExitStopped;
-  switch (outcome.verdict.claim) {
-    case Claim::kWinner:
-    case Claim::kTie:
-    case Claim::kPick:
-      return 0;
-    case Claim::kUndecided:
-      return outcome.verdict.mde.has_value() ? kExitCannotTell : kExitTooLittle;
-    case Claim::kAllFailed:
-      break;
-  }
+  const Claim claim = outcome.verdict.claim;
+  if (claim == Claim::kUndecided && !outcome.verdict.mde.has_value()) return kExitTooLittle;
+  if (claim != Claim::kAllFailed) return ExitCode(claim);
   const bool wrong =
       std::any_of(outcome.variants.begin(), outcome.variants.end(),
                   [](const TunedVariant& each) { return each.state.status == "wrong_result"; });

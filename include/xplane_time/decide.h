@@ -39,6 +39,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "xplane_time/claim.h"
 
 namespace xplane_time {
 
@@ -113,15 +114,6 @@ struct Batch {
   uint64_t batch = 0;  // from 1
   std::vector<std::vector<uint32_t>> rounds;
 };
-
-enum class Claim : uint8_t {
-  kWinner,     // every other variant is proved slower
-  kTie,        // those of `tied` are proved to be within delta of each other, all others out
-  kPick,       // no variant is more than delta faster than the pick; no more is claimed
-  kUndecided,  // stopped before any of these; the pick is the best guess
-  kAllFailed,  // no variant has given a time; there is no pick
-};
-std::string_view ClaimName(Claim claim);
 
 struct Elimination {
   uint32_t variant = 0;

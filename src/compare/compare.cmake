@@ -1,14 +1,10 @@
 # Decisions: measurements of any kind in, verdicts out.
 add_library(xplane_time_compare STATIC
   compare/compare.cc
+  compare/input_json.cc
+  compare/input_trace.cc
   compare/intervals.cc
-  compare/kernel_changes.cc
-  compare/known_variants.cc
   compare/measurements.cc
-  compare/measurements_from_benchmark_json.cc
-  compare/measurements_from_report.cc
-  compare/measurements_from_result.cc
-  compare/measurements_from_tuning.cc
   compare/option_facts.cc
   compare/pick.cc
   compare/pick_units.cc

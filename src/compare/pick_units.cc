@@ -170,11 +170,8 @@ PairDifference OfCaptures(const std::vector<double>& differences, const std::vec
 std::vector<std::vector<double>> Blocks(const Units& units) {
   const size_t per_block = (units.size() + kMostBlocks - 1) / kMostBlocks;
   std::vector<std::vector<double>> columns;
-  for (const auto& [ignored, logs] : units.log_time) {
-    std::vector<double> present;
-    std::copy_if(logs.begin(), logs.end(), std::back_inserter(present),
-                 [](double value) { return !std::isnan(value); });
-    const std::vector<double> pulled = PulledIn(present);
+  for (const auto& [id, logs] : units.log_time) {
+    const std::vector<double> pulled = PulledIn(units.Present(id));
     std::vector<double>& column = columns.emplace_back();
     size_t next = 0;
     for (size_t first = 0; first < logs.size(); first += per_block) {
@@ -209,6 +206,12 @@ bool NaturalLess::operator()(const std::string& a, const std::string& b) const {
   if (number(a) != number(b)) return number(a);
   if (number(a) && std::stoull(a) != std::stoull(b)) return std::stoull(a) < std::stoull(b);
   return a < b;
+}
+
+std::vector<double> Units::Present(const std::string& id) const {
+  std::vector<double> logs = log_time.at(id);
+  std::erase_if(logs, [](double value) { return std::isnan(value); });
+  return logs;
 }
 
 Units MakeUnits(std::span<const Measurements> captures) {

@@ -58,6 +58,11 @@ double Evidence(const Comparison& comparison, const Hypothesis& hypothesis) {
   return share * (wald * WaldRatio(walk, rounds, drift) + (1 - wald) * MixtureRatio(walk, rounds));
 }
 
+bool IsWithin(double delta, const Comparison& comparison, double needed) {
+  const Hypothesis apart = {-delta, delta};
+  return Evidence(comparison, apart) >= needed && Evidence(Mirrored(comparison), apart) >= needed;
+}
+
 std::optional<double> LowerBound(const Comparison& comparison, double distance, double alpha) {
   constexpr double kFarthest = 1e4;  // standard errors
   constexpr int kHalvings = 44;

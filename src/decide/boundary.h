@@ -48,6 +48,9 @@ struct Hypothesis {
 
 double Evidence(const Comparison& comparison, const Hypothesis& hypothesis);
 
+// Whether there is so much evidence that two variants are no more than `delta` apart.
+bool IsWithin(double delta, const Comparison& comparison, double needed);
+
 // The largest null that evidence of 1 / alpha speaks against, if any.
 std::optional<double> LowerBound(const Comparison& comparison, double distance, double alpha);
 

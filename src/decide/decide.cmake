@@ -6,7 +6,6 @@ add_library(xplane_time_decide STATIC
   decide/judge.cc
   decide/messages.cc
   decide/observations.cc
-  decide/orders.cc
   decide/planner.cc
   decide/protocol.cc
   decide/race.cc

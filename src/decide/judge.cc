@@ -112,11 +112,9 @@ class Judge {
     const double alpha = config_.stop == Stop::kClaim ? config_.tie_alpha
                                                       : std::min(config_.alpha, config_.tie_alpha);
     const double needed = static_cast<double>(rivals.size()) / alpha;
-    const Hypothesis apart{-race_.delta(), race_.delta()};
     for (const uint32_t v : rivals) {
       const Comparison comparison = race_.comparer().Compare(v, pick);
-      const bool is_tied =
-          Evidence(comparison, apart) >= needed && Evidence(Mirrored(comparison), apart) >= needed;
+      const bool is_tied = IsWithin(race_.delta(), comparison, needed);
       if (is_tied || race_.standing(v).tied) tied.push_back(v);
     }
     if (tied.empty()) return {};

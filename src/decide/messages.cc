@@ -388,10 +388,4 @@ std::string_view ObjectiveName(Objective objective) {
   return kNames[static_cast<size_t>(objective)];
 }
 
-std::string_view ClaimName(Claim claim) {
-  constexpr std::array<std::string_view, 5> kNames = {"winner", "tie", "pick", "undecided",
-                                                      "all_failed"};
-  return kNames[static_cast<size_t>(claim)];
-}
-
 }  // namespace xplane_time

@@ -90,6 +90,14 @@ double InterpolatedQuantile(const Values& sorted, double share) {
   return Between(sorted[below], sorted[above], position - static_cast<double>(below));
 }
 
+// The same, rounded as from the lower end whatever the share: off by a bit in the last place.
+inline double InterpolatedQuantileFromBelow(std::span<const double> sorted, double share) {
+  const double position = share * static_cast<double>(sorted.size() - 1);
+  const auto below = static_cast<size_t>(position);
+  const size_t above = std::min(below + 1, sorted.size() - 1);
+  return sorted[below] + (position - static_cast<double>(below)) * (sorted[above] - sorted[below]);
+}
+
 // As MedianAbsoluteDeviation, but for its rounding, without a copy: deviations grow to both
 // sides of the median, so the smaller half of them is found by merging outwards.
 inline double SortedMedianAbsoluteDeviation(std::span<const int64_t> sorted, double median) {

@@ -11,7 +11,7 @@
 
 #include "decide/boundary.h"
 #include "decide/comparer.h"
-#include "decide/orders.h"
+#include "decide/planner.h"
 #include "stats/distributions.h"
 #include "stats/random.h"
 

@@ -5,10 +5,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "compare/compare.h"
 #include "compare/inputs.h"
-#include "compare/kernel_changes.h"
 #include "compare/option_facts.h"
+#include "status.h"
 
 namespace xplane_time::compare {
 namespace {
@@ -85,37 +84,32 @@ UncertainFunctions FindUncertain(const Report& report) {
 }  // namespace
 
 absl::StatusOr<Measurements> FromTrace(const std::string& path, const MeasureOptions& options) {
-  const auto filters = Filters::Compile(options.report);
-  if (!filters.ok()) return filters.status();
-  const auto inputs = FindInputs(std::span(&path, 1), options.find);
-  if (!inputs.ok()) return inputs.status();
+  ASSIGN_OR_RETURN(const Filters filters, Filters::Compile(options.report));
+  ASSIGN_OR_RETURN(const auto inputs, FindInputs(std::span(&path, 1), options.find));
   Diagnostics diagnostics;
-  const auto trace = OpenTrace(*inputs, options.read, &diagnostics);
-  if (!trace.ok()) return trace.status();
+  ASSIGN_OR_RETURN(const Trace trace, OpenTrace(inputs, options.read, &diagnostics));
   ReportOptions wanted = options.report;
   wanted.samples = true;
   // Of series, which know how many runs they leave out.
   wanted.skip_runs = 0;
   wanted.trim = {};
-  const auto report = BuildReport(*trace, wanted, diagnostics);
-  if (!report.ok()) return report.status();
+  ASSIGN_OR_RETURN(const Report report, BuildReport(trace, wanted, diagnostics));
   Measurements out;
   out.source = path;
   out.options = OptionFacts(options.report);
-  AddFacts(*trace, *report, &out);
+  AddFacts(trace, report, &out);
   std::vector<std::string> notes;
-  out.series =
-      SeriesFromSamples(report->samples, FindUncertain(*report), *filters, options, &notes);
+  out.series = SeriesFromSamples(report.samples, FindUncertain(report), filters, options, &notes);
   KernelTimes kernels;
-  for (const FunctionRow& row : report->functions) kernels.AddRuns(row.function, row.runs);
-  for (const KernelRow& row : report->kernels) {
+  for (const FunctionRow& row : report.functions) kernels.AddRuns(row.function, row.runs);
+  for (const KernelRow& row : report.kernels) {
     if (row.function.has_value()) {
       kernels.Add(*row.function, row.kernel, row.self_ps.value_or(row.total_ps));
     }
   }
   out.kernels = kernels.Take();
   if (options.slowest_device) out.series = SlowestDevice(out.series, &notes);
-  for (const DiagnosticRow& row : report->diagnostics) {
+  for (const DiagnosticRow& row : report.diagnostics) {
     if (row.severity != "info") notes.push_back(absl::StrCat(row.count, " x ", row.message));
   }
   for (std::string& note : notes) out.notes.push_back(absl::StrCat(path, ": ", note));
