@@ -4,7 +4,6 @@
 #include "commands.h"
 #include "output/events.h"
 #include "read/damaged_hosts.h"
-#include "read/stat_names.h"
 #include "timing/filters.h"
 #include "xplane_time/read.h"
 #include "xplane_time/select.h"

@@ -1,6 +1,6 @@
 #include "hlo/hlo_module.h"
 
-#include "read/wire_message.h"
+#include "read/wire.h"
 
 namespace xplane_time {
 namespace {
@@ -8,20 +8,18 @@ namespace {
 // Hands each sub-message `number` of a message to `visit(bytes) -> bool`.
 template <typename Visit>
 bool ForEachMessage(std::string_view bytes, uint32_t number, Visit visit) {
-  WireCursor cursor(bytes, 0);
-  return ForEachField(&cursor, [&](uint32_t field, WireType type) {
-    if (field != number || type != WireType::kLength) return cursor.Skip(field, type);
-    std::string_view value;
-    return cursor.ReadBytes(&value) && visit(value);
+  Damage ignored;
+  return ReadMessage(bytes, 0, 0, &ignored, [&](const WireField& field) {
+    return field.key() != Length(number) || visit(field.bytes);
   });
 }
 
 bool ReadInstruction(std::string_view bytes, HloInstruction* instruction) {
-  WireCursor cursor(bytes, 0);
-  return ForEachField(&cursor, [&](uint32_t field, WireType type) {
-    if (type == WireType::kLength && field == 1) return cursor.ReadBytes(&instruction->name);
-    if (type == WireType::kLength && field == 2) return cursor.ReadBytes(&instruction->opcode);
-    return cursor.Skip(field, type);
+  Damage ignored;
+  return ReadMessage(bytes, 0, 0, &ignored, [&](const WireField& field) {
+    if (field.key() == Length(1)) instruction->name = field.bytes;
+    if (field.key() == Length(2)) instruction->opcode = field.bytes;
+    return true;
   });
 }
 
