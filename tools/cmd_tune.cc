@@ -100,9 +100,11 @@ absl::StatusOr<TuneOptions> OptionsOf(const TuneCommand& command, const SearchSp
   return options;
 }
 
-int Print(const TuneCommand& command, const std::string& json, const output::OutputOptions& how) {
-  if (command.format == "json") return WriteText(command.output_path, json + "\n");
-  return WriteText(command.output_path, output::TuningText(json, how));
+int Print(const TuneCommand& command, const TuneOutcome& outcome,
+          const output::OutputOptions& how) {
+  return WriteText(command.output_path, command.format == "json"
+                                            ? OutcomeJson(outcome) + "\n"
+                                            : output::TuningText(ResultOf(outcome), how));
 }
 
 // A full disk is no bad trace.
@@ -244,7 +246,7 @@ int RunLoop(const TuneCommand& command, const output::OutputOptions& how) {
     std::fprintf(stderr, "nothing was left to measure: session %s answers from the store\n",
                  absl::StrCat(outcome->session).c_str());
   }
-  const int written = Print(command, OutcomeJson(*outcome), how);
+  const int written = Print(command, *outcome, how);
   if (outcome->interrupted && !command.quiet) {
     std::fputs("xplane-time: interrupted; --resume goes on\n", stderr);
   }
@@ -291,7 +293,10 @@ int RunShow(const TuneCommand& command, const output::OutputOptions& how) {
         store->path(), ": session ", session->id, " has no verdict yet, after ", session->rounds,
         session->rounds == 1 ? " round" : " rounds", "; tune --resume goes on")));
   }
-  return Print(command, *session->verdict_json, how);
+  const std::string& json = *session->verdict_json;
+  return WriteText(command.output_path, command.format == "json"
+                                            ? json + "\n"
+                                            : output::TuningText(ReadTuneResult(json), how));
 }
 
 int RunExport(const TuneCommand& command) {
@@ -327,7 +332,7 @@ int RunReplay(const TuneCommand& command, const output::OutputOptions& how) {
   if (!session.ok()) return Fail(session.status());
   auto outcome = Replay(*store, *session, command.changes_json);
   if (!outcome.ok()) return Fail(outcome.status());
-  const int written = Print(command, OutcomeJson(*outcome), how);
+  const int written = Print(command, *outcome, how);
   return written != 0 ? written : ExitOf(*outcome);
 }
 

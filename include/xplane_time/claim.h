@@ -4,8 +4,10 @@
 #ifndef XPLANE_TIME_CLAIM_H_
 #define XPLANE_TIME_CLAIM_H_
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <string_view>
 
 namespace xplane_time {
@@ -29,6 +31,12 @@ inline constexpr ClaimTerms kClaimTerms[] = {
 
 constexpr std::string_view ClaimName(Claim claim) {
   return kClaimTerms[static_cast<size_t>(claim)].name;
+}
+// In the order of their values.
+constexpr auto NamesOf(Claim) {
+  std::array<std::string_view, std::size(kClaimTerms)> names;
+  for (size_t i = 0; i < names.size(); ++i) names[i] = kClaimTerms[i].name;
+  return names;
 }
 constexpr int ExitCode(Claim claim) { return kClaimTerms[static_cast<size_t>(claim)].exit_code; }
 

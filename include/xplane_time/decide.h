@@ -29,6 +29,7 @@
 #ifndef XPLANE_TIME_DECIDE_H_
 #define XPLANE_TIME_DECIDE_H_
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -93,6 +94,9 @@ enum class Stop : uint8_t {
 };
 
 enum class Objective : uint8_t { kTime, kEnergy, kEdp, kEd2p, kPareto };
+constexpr std::array<std::string_view, 5> NamesOf(Objective) {
+  return {"time", "energy", "edp", "ed2p", "pareto"};
+}
 std::string_view ObjectiveName(Objective objective);
 
 struct DecideConfig {

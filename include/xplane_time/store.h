@@ -129,6 +129,7 @@ struct SessionInfo {
   int64_t started_unix_s = 0;
   uint64_t rounds = 0, samples = 0;  // rounds that measured something, discarded ones included
   std::optional<std::string> verdict_json;  // the latest
+  std::optional<std::string> claim, pick;   // of it
 };
 
 class TuneStore {

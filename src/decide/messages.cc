@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "status.h"
 #include "xplane_time/decide.h"
 
 namespace xplane_time::decide {
@@ -133,7 +134,7 @@ absl::Status ParseSpace(const json& message, OpenMessage* open) {
   size_t position = 0;
   for (const json& item : *variants) {
     const std::string place = absl::StrCat("space.variants[", position++, "]");
-    if (absl::Status status = ParseVariant(item, place, open); !status.ok()) return status;
+    RETURN_IF_ERROR(ParseVariant(item, place, open));
   }
   return absl::OkStatus();
 }
@@ -285,8 +286,8 @@ std::optional<uint32_t> Ids::Find(const json& id) const {
 
 absl::StatusOr<OpenMessage> ParseOpen(const json& message) {
   OpenMessage open;
-  if (absl::Status status = ParseSpace(message, &open); !status.ok()) return status;
-  if (absl::Status status = ParseConfig(message, &open); !status.ok()) return status;
+  RETURN_IF_ERROR(ParseSpace(message, &open));
+  RETURN_IF_ERROR(ParseConfig(message, &open));
   Fields fields(message, "");
   fields.ReadBool("history", &open.history);
   if (!fields.status().ok()) return fields.status();
@@ -303,9 +304,9 @@ absl::StatusOr<RoundResult> ParseResult(const json& message, const Ids& ids) {
   if (!fields.status().ok()) return fields.status();
   if (!samples->is_array()) return Wrong("samples", "an array");
   for (const json& item : *samples) {
-    auto sample = ParseSample(item, absl::StrCat("samples[", result.samples.size(), "]"), ids);
-    if (!sample.ok()) return sample.status();
-    result.samples.push_back(*sample);
+    ASSIGN_OR_RETURN(auto sample,
+                     ParseSample(item, absl::StrCat("samples[", result.samples.size(), "]"), ids));
+    result.samples.push_back(sample);
   }
   return result;
 }
@@ -384,8 +385,7 @@ std::optional<SampleStatus> ParseSampleStatus(std::string_view name) {
 }
 
 std::string_view ObjectiveName(Objective objective) {
-  constexpr std::array<std::string_view, 5> kNames = {"time", "energy", "edp", "ed2p", "pareto"};
-  return kNames[static_cast<size_t>(objective)];
+  return NamesOf(objective)[static_cast<size_t>(objective)];
 }
 
 }  // namespace xplane_time

@@ -6,38 +6,25 @@
 #ifndef XPLANE_TIME_SRC_HARNESS_MESSAGES_H_
 #define XPLANE_TIME_SRC_HARNESS_MESSAGES_H_
 
-#include <cstdint>
-#include <nlohmann/json.hpp>
-#include <optional>
 #include <string>
 #include <string_view>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "json/json.h"
 
 namespace xplane_time::harness {
 
-using Json = nlohmann::ordered_json;
+using json::Json, json::kNeeded;
 
-// Fields of an answer; the first that does not fit is kept as an error. `object` outlives it.
-// An absent field and null are the same: not there.
-class Fields {
+// Fields of an answer, with errors in the words that its writer reads.
+class Fields : public json::Fields {
  public:
-  explicit Fields(const Json& object) : object_(object) {}
+  explicit Fields(const Json& object) : json::Fields(object) {}
 
-  std::string Text(const char* name, bool needed = false);
-  std::optional<int64_t> Integer(const char* name, int64_t least, bool needed = false);
-  std::optional<double> Real(const char* name, double least);  // finite
-  bool Flag(const char* name);
+  bool Flag(const char* name) { return json::Fields::Flag(name).value_or(false); }
   std::string ObjectText(const char* name);  // "{}" where it is not there
-  const Json* Find(const char* name, bool needed);
-
-  void Fail(std::string_view name, std::string_view wanted);
-  const std::string& error() const { return error_; }  // empty: all fit
-
- private:
-  const Json& object_;
-  std::string error_;
+  std::string error() const;                 // empty: all fit
 };
 
 struct Received {
@@ -50,9 +37,8 @@ absl::StatusOr<Received> ParseMessage(std::string_view line);
 // InvalidArgument that says why and quotes the beginning of `line`.
 absl::Status Misfit(std::string_view line, std::string_view why);
 
-Json Message(const char* type);
-// Without its end; text that is not UTF-8 is replaced.
-std::string Line(const Json& message);
+// A message, without the end of its line; text that is not UTF-8 is replaced.
+std::string Line(const char* type, const Json& fields = Json::object());
 
 }  // namespace xplane_time::harness
 

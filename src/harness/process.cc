@@ -18,6 +18,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "status.h"
 
 namespace xplane_time {
 namespace {
@@ -137,9 +138,8 @@ absl::StatusOr<HarnessProcess> HarnessProcess::Start(const Options& options) {
   }
   std::array<Pipe, 5> pipes;  // alive, to it, from it, printed, failed
   for (Pipe& each : pipes) {
-    auto made = MakePipe();
-    if (!made.ok()) return made.status();
-    each = *made;
+    ASSIGN_OR_RETURN(auto made, MakePipe());
+    each = made;
   }
   auto& [alive, to, from, printed, failed] = pipes;
   std::vector<std::string> command = options.command;
@@ -262,10 +262,9 @@ void HarnessProcess::TakePrinted() {
 absl::Status HarnessProcess::Send(std::string_view line, Deadline deadline) {
   const std::string message = absl::StrCat(absl::string_view(line.data(), line.size()), "\n");
   for (size_t sent = 0; sent < message.size();) {
-    const auto ready = WaitFor(deadline, /*to_send=*/true);
-    if (!ready.ok()) return ready.status();
-    if (*ready == Ready::kReceived) {
-      if (absl::Status status = TakeReceived(); !status.ok()) return status;
+    ASSIGN_OR_RETURN(const auto ready, WaitFor(deadline, /*to_send=*/true));
+    if (ready == Ready::kReceived) {
+      RETURN_IF_ERROR(TakeReceived());
       continue;
     }
     const ssize_t now = write(to_, message.data() + sent, message.size() - sent);
@@ -289,9 +288,8 @@ absl::StatusOr<std::string> HarnessProcess::Receive(Deadline deadline) {
     if (received_.size() > kMostLineBytes) {
       return absl::InvalidArgumentError("an answer of over 64 MiB without an end of line");
     }
-    const auto ready = WaitFor(deadline, /*to_send=*/false);
-    if (!ready.ok()) return ready.status();
-    if (absl::Status status = TakeReceived(); !status.ok()) return status;
+    RETURN_IF_ERROR(WaitFor(deadline, /*to_send=*/false).status());
+    RETURN_IF_ERROR(TakeReceived());
   }
 }
 

@@ -85,7 +85,7 @@ Fields::Fields(const Json& object, std::string place) : object_(object), place_(
 
 const Json* Fields::Find(const char* name, Need need) {
   const Json* at = json::Find(object_, name);
-  if (at == nullptr && need == kNeeded) Fail(name, "present");
+  if (at == nullptr && need == kNeeded) Fail(name, kThere);
   return at;
 }
 
@@ -130,7 +130,10 @@ std::string Fields::Place(std::string_view name) const {
 }
 
 void Fields::Fail(std::string_view name, std::string_view wanted) {
-  if (error_.empty()) error_ = absl::StrCat(Place(name), ": must be ", std::string(wanted));
+  if (!error_.empty()) return;
+  failed_ = name;
+  wanted_ = wanted;
+  error_ = absl::StrCat(Place(name), ": must be ", wanted_);
 }
 
 }  // namespace xplane_time::json

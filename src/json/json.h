@@ -57,6 +57,7 @@ bool FlagOf(const Json& object, const char* name);
 
 enum class Need : bool { kOptional, kNeeded };
 inline constexpr Need kNeeded = Need::kNeeded;
+inline constexpr char kThere[] = "present";  // what a needed field must be
 
 // The fields of one object, by type; the first that does not fit is kept as the error, with its
 // path. `object` outlives it.
@@ -66,7 +67,9 @@ class Fields {
   explicit Fields(const Json& object, std::string place = "");
 
   bool ok() const { return error_.empty(); }
-  const std::string& error() const { return error_; }  // "PLACE.NAME: must be WANTED"
+  const std::string& error() const { return error_; }    // "PLACE.NAME: must be WANTED"
+  const std::string& failed() const { return failed_; }  // NAME
+  const std::string& wanted() const { return wanted_; }
 
   const Json* Find(const char* name, Need need = Need::kOptional);
   std::string Text(const char* name, Need need = Need::kOptional);
@@ -80,7 +83,7 @@ class Fields {
 
  private:
   const Json& object_;
-  std::string place_, error_;
+  std::string place_, error_, failed_, wanted_;
 };
 
 }  // namespace xplane_time::json

@@ -6,16 +6,15 @@
 #include <optional>
 #include <span>
 #include <string>
-#include <string_view>
 
 #include "output/output.h"
+#include "tune/outcome_json.h"
 #include "xplane_time/store.h"
 
 namespace xplane_time::output {
 
-// Of a result as it is in the store (schema xplane-time.tune-result.v1): what was decided and
-// why, what to do for more, and a row a variant. Fields that are missing are left out.
-std::string TuningText(std::string_view result_json, const OutputOptions& options);
+// What was decided and why, what to do for more, and a row a variant. None: it cannot be read.
+std::string TuningText(const std::optional<TuneResult>& result, const OutputOptions& options);
 
 // What a tuning would run.
 struct TunePlan {

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "power/machine.h"
+#include "status.h"
 
 namespace xplane_time {
 namespace {
@@ -49,9 +50,8 @@ bool IsEnergyOf(std::string_view harness_device, std::string_view source, std::s
 }  // namespace
 
 absl::StatusOr<HarnessInfo> EnergyHarness::Hello() {
-  auto info = inner_->Hello();
-  if (!info.ok()) return info.status();
-  device_ = info->device;
+  ASSIGN_OR_RETURN(auto info, inner_->Hello());
+  device_ = info.device;
   const PowerInventory inventory = ListPowerSources(from_);
   const bool any = std::any_of(
       inventory.channels.begin(), inventory.channels.end(), [&](const PowerChannel& each) {
@@ -71,11 +71,10 @@ absl::StatusOr<RoundTimes> EnergyHarness::RunRound(int64_t batch, int64_t round,
                                                    std::string_view workload,
                                                    std::span<const Configuration* const> order) {
   if (!gives_energy_.has_value()) {
-    auto times = inner_->RunRound(batch, round, workload, order);
-    if (!times.ok()) return times.status();
+    ASSIGN_OR_RETURN(auto times, inner_->RunRound(batch, round, workload, order));
     const auto is_ok = [](const SlotTime& each) { return each.status == "ok"; };
-    if (std::none_of(times->slots.begin(), times->slots.end(), is_ok)) return times;
-    gives_energy_ = std::any_of(times->slots.begin(), times->slots.end(), [](const SlotTime& each) {
+    if (std::none_of(times.slots.begin(), times.slots.end(), is_ok)) return times;
+    gives_energy_ = std::any_of(times.slots.begin(), times.slots.end(), [](const SlotTime& each) {
       return each.energy_uj.value_or(0) > 0;
     });
     if (*gives_energy_) return times;
@@ -87,8 +86,7 @@ absl::StatusOr<RoundTimes> EnergyHarness::RunRound(int64_t batch, int64_t round,
                      "; make one of them give it, or take --objective time"));
   }
   RoundTimes times;
-  absl::Status status = MeasureSlots(batch, round, workload, order, &times);
-  if (!status.ok()) return status;
+  RETURN_IF_ERROR(MeasureSlots(batch, round, workload, order, &times));
   return times;
 }
 
@@ -100,25 +98,21 @@ absl::Status EnergyHarness::MeasureSlots(int64_t batch, int64_t round, std::stri
   PowerSummaryOptions options = {.whole = false, .max_columns = 0};
   for (size_t slot = 0; slot < order.size(); ++slot) {
     const int64_t before_ns = power::MonotonicNow();
-    auto one = inner_->RunRound(batch, round, workload, order.subspan(slot, 1));
-    if (!one.ok()) return one.status();
-    times->throttled |= one->throttled;
-    times->notes_json = one->notes_json;
-    times->slots.push_back(one->slots[0]);
+    ASSIGN_OR_RETURN(auto one, inner_->RunRound(batch, round, workload, order.subspan(slot, 1)));
+    times->throttled |= one.throttled;
+    times->notes_json = one.notes_json;
+    times->slots.push_back(one.slots[0]);
     const SlotTime& at = times->slots.back();
     options.windows.push_back({absl::StrCat("slot ", slot), at.begin_ns.value_or(before_ns),
                                at.end_ns.value_or(power::MonotonicNow())});
   }
-  if (absl::Status stopped = (*recorder)->Stop(); !stopped.ok()) return stopped;
-  auto summary = SummarizePowerLog((*recorder)->log_path(), options);
-  if (!summary.ok()) return summary.status();
-  if (summary->windows.size() != order.size())
-    return absl::InternalError("a slot without a window");
+  RETURN_IF_ERROR((*recorder)->Stop());
+  ASSIGN_OR_RETURN(auto summary, SummarizePowerLog((*recorder)->log_path(), options));
+  if (summary.windows.size() != order.size()) return absl::InternalError("a slot without a window");
   for (size_t slot = 0; slot < order.size(); ++slot) {
     if (times->slots[slot].status != "ok") continue;
-    auto energy_uj = EnergyPerCall(*summary, summary->windows[slot], *order[slot]);
-    if (!energy_uj.ok()) return energy_uj.status();
-    times->slots[slot].energy_uj = *energy_uj;
+    ASSIGN_OR_RETURN(auto energy_uj, EnergyPerCall(summary, summary.windows[slot], *order[slot]));
+    times->slots[slot].energy_uj = energy_uj;
   }
   return absl::OkStatus();
 }

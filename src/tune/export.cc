@@ -8,17 +8,12 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "output/text.h"
+#include "status.h"
 #include "tune/outcome_json.h"
 #include "tune/space_json.h"
 
 namespace xplane_time::tune {
 namespace {
-
-// What the store holds was checked when it came in; damage becomes null.
-Json Parsed(const std::string& text) {
-  Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
-  return json.is_discarded() ? Json() : json;
-}
 
 std::string Text(const Json& json) {
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
@@ -46,7 +41,7 @@ std::map<std::string, VariantState> FailedBefore(const RoundRecord& round) {
 // The cells of a variant's parameters, one for each name: numbers and words bare, texts
 // without quotes, arrays and objects as JSON.
 std::string ParameterCells(const std::string& params_json, const std::set<std::string>& names) {
-  const Json params = Parsed(params_json);
+  const Json params = Stored(params_json);
   std::string out;
   for (const std::string& name : names) {
     out.push_back(',');
@@ -67,7 +62,7 @@ struct CsvVariants {
 CsvVariants CellsOf(const std::vector<Configuration>& variants) {
   CsvVariants out;
   for (const Configuration& variant : variants) {
-    const Json params = Parsed(variant.params_json);
+    const Json params = Stored(variant.params_json);
     for (const auto& [name, unused] : params.items()) out.names.insert(name);
   }
   for (const Configuration& variant : variants) {
@@ -159,7 +154,7 @@ Json SessionJson(const SessionInfo& info) {
           {"protocol_hash", info.key.protocol_hash},
           {"objective", info.key.objective},
           {"space_hash", info.space_hash},
-          {"config", Parsed(info.config_json)},
+          {"config", Stored(info.config_json)},
           {"seed", info.seed},
           {"device", info.device},
           {"started_unix_s", info.started_unix_s}};
@@ -184,13 +179,13 @@ Json RoundJson(const RoundRecord& round) {
   return {{"batch", round.batch},
           {"round", round.round},
           {"discarded", round.discarded},
-          {"notes", Parsed(round.notes_json)},
+          {"notes", Stored(round.notes_json)},
           {"samples", std::move(samples)}};
 }
 
 Json VariantJson(const Configuration& variant) {
   return {{"id", variant.id},
-          {"params", Parsed(variant.params_json)},
+          {"params", Stored(variant.params_json)},
           {"mem_bytes", Number(variant.mem_bytes)}};
 }
 
@@ -249,7 +244,7 @@ Json T4Result(const Configuration& variant, const Measured& measured,
   }
   const bool correct = !measured.times_ms.empty();
   return {
-      {"configuration", Parsed(variant.params_json)}, {"times", {{"runtimes", measured.times_ms}}},
+      {"configuration", Stored(variant.params_json)}, {"times", {{"runtimes", measured.times_ms}}},
       {"invalidity", Invalidity(measured)},           {"correctness", correct ? 1 : 0},
       {"measurements", std::move(measurements)},      {"objectives", {objective}}};
 }
@@ -257,30 +252,26 @@ Json T4Result(const Configuration& variant, const Measured& measured,
 }  // namespace
 
 absl::Status ExportCsv(const TuneStore& store, int64_t session, TextSink sink) {
-  if (auto info = store.Session(session); !info.ok()) return info.status();
-  const auto stored = store.ReadVariants(session);
-  if (!stored.ok()) return stored.status();
-  CsvVariants variants = CellsOf(*stored);
-  auto workloads = WorkloadsOf(store, session);
-  if (!workloads.ok()) return workloads.status();
-  variants.workloads = *std::move(workloads);
-  if (auto s = sink(CsvHeader(variants)); !s.ok()) return s;
+  RETURN_IF_ERROR(store.Session(session).status());
+  ASSIGN_OR_RETURN(const auto stored, store.ReadVariants(session));
+  CsvVariants variants = CellsOf(stored);
+  ASSIGN_OR_RETURN(auto workloads, WorkloadsOf(store, session));
+  variants.workloads = std::move(workloads);
+  RETURN_IF_ERROR(sink(CsvHeader(variants)));
   return SinkRounds(store, session, sink,
                     [&](const RoundRecord& round) { return CsvLines(session, round, variants); });
 }
 
 absl::Status ExportJson(const TuneStore& store, int64_t session, TextSink sink) {
-  const auto info = store.Session(session);
-  if (!info.ok()) return info.status();
-  const auto variants = store.ReadVariants(session);
-  if (!variants.ok()) return variants.status();
+  ASSIGN_OR_RETURN(const auto info, store.Session(session));
+  ASSIGN_OR_RETURN(const auto variants, store.ReadVariants(session));
   std::string head =
-      absl::StrCat("{\"schema\":\"xplane-time.tune.v1\",\n\"session\":", Text(SessionJson(*info)),
+      absl::StrCat("{\"schema\":\"xplane-time.tune.v1\",\n\"session\":", Text(SessionJson(info)),
                    ",\n\"variants\":[");
-  for (size_t i = 0; i < variants->size(); ++i) {
-    absl::StrAppend(&head, i == 0 ? "\n" : ",\n", Text(VariantJson((*variants)[i])));
+  for (size_t i = 0; i < variants.size(); ++i) {
+    absl::StrAppend(&head, i == 0 ? "\n" : ",\n", Text(VariantJson(variants[i])));
   }
-  if (auto s = sink(head + "],\n\"rounds\":["); !s.ok()) return s;
+  RETURN_IF_ERROR(sink(head + "],\n\"rounds\":["));
   bool first = true;
   const absl::Status rounds = SinkRounds(store, session, sink, [&](const RoundRecord& round) {
     std::string line = first ? "\n" : ",\n";
@@ -288,17 +279,15 @@ absl::Status ExportJson(const TuneStore& store, int64_t session, TextSink sink) 
     return line + Text(RoundJson(round));
   });
   if (!rounds.ok()) return rounds;
-  const Json verdict = info->verdict_json.has_value() ? Parsed(*info->verdict_json) : Json();
+  const Json verdict = info.verdict_json.has_value() ? Stored(*info.verdict_json) : Json();
   return sink(absl::StrCat("],\n\"verdict\":", Text(verdict), "}\n"));
 }
 
 absl::Status ExportT4(const TuneStore& store, int64_t session, TextSink sink) {
-  const auto info = store.Session(session);
-  if (!info.ok()) return info.status();
+  ASSIGN_OR_RETURN(const auto info, store.Session(session));
   // T4's objectives are names of measurements; products and fronts are none.
-  const std::string objective = info->key.objective == "energy" ? "energy" : "time";
-  const auto variants = store.ReadVariants(session);
-  if (!variants.ok()) return variants.status();
+  const std::string objective = info.key.objective == "energy" ? "energy" : "time";
+  ASSIGN_OR_RETURN(const auto variants, store.ReadVariants(session));
   absl::flat_hash_map<std::string, Measured> measured;
   const absl::Status read = store.VisitRounds(session, [&](const RoundRecord& round) {
     for (const SampleRecord& sample : round.samples) {
@@ -308,17 +297,15 @@ absl::Status ExportT4(const TuneStore& store, int64_t session, TextSink sink) {
     return true;
   });
   if (!read.ok()) return read;
-  if (auto s = sink("{\"schema_version\":\"1.0.0\",\n\"metadata\":{\"timeunit\":\"milliseconds\"},"
-                    "\n\"results\":[");
-      !s.ok()) {
-    return s;
-  }
+  RETURN_IF_ERROR(
+      sink("{\"schema_version\":\"1.0.0\",\n\"metadata\":{\"timeunit\":\"milliseconds\"},"
+           "\n\"results\":["));
   bool first = true;
-  for (const Configuration& variant : *variants) {
+  for (const Configuration& variant : variants) {
     const auto found = measured.find(variant.id);
     if (found == measured.end()) continue;
     const std::string line = Text(T4Result(variant, found->second, objective));
-    if (auto s = sink(absl::StrCat(first ? "\n" : ",\n", line)); !s.ok()) return s;
+    RETURN_IF_ERROR(sink(absl::StrCat(first ? "\n" : ",\n", line)));
     first = false;
   }
   return sink("]}\n");

@@ -14,6 +14,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "harness/messages.h"
+#include "status.h"
 #include "xplane_time/read.h"
 #include "xplane_time/report.h"
 
@@ -21,17 +22,14 @@ namespace xplane_time {
 namespace {
 
 using harness::Fields;
-using harness::Json;
-using harness::Message;
-using harness::Misfit;
-using harness::ParseMessage;
+using harness::Json, harness::kNeeded, harness::Misfit;
 
 constexpr std::array<std::string_view, 10> kStatuses = {
     "ok",           "compile_error", "runtime_error", "timeout", "oom",
     "wrong_result", "no_events",     "throttled",     "infra",   "cancelled"};
 
 std::string StatusField(Fields* fields) {
-  std::string status = fields->Text("status", /*needed=*/true);
+  std::string status = fields->Text("status", kNeeded);
   if (std::find(kStatuses.begin(), kStatuses.end(), status) == kStatuses.end()) {
     fields->Fail("status", "one of those in docs/harness.md");
   }
@@ -41,9 +39,9 @@ std::string StatusField(Fields* fields) {
 HelloAnswer Hello(Fields* fields) {
   HelloAnswer hello;
   hello.name = fields->Text("name");
-  hello.device = fields->Text("device", true);
-  hello.device_class = fields->Text("device_class", true);
-  hello.clock = fields->Text("clock", true);
+  hello.device = fields->Text("device", kNeeded);
+  hello.device_class = fields->Text("device_class", kNeeded);
+  hello.clock = fields->Text("clock", kNeeded);
   if (hello.clock != "device" && hello.clock != "profile" && hello.clock != "wall") {
     fields->Fail("clock", "device, profile or wall");
   }
@@ -57,7 +55,7 @@ HelloAnswer Hello(Fields* fields) {
 }
 
 PreparedAnswer Prepared(Fields* fields) {
-  return {fields->Integer("request", 0, true).value_or(0), StatusField(fields),
+  return {fields->Integer("request", 0, kNeeded).value_or(0), StatusField(fields),
           fields->Text("fingerprint"), fields->Text("message"), fields->Integer("mem_bytes", 0)};
 }
 
@@ -66,7 +64,7 @@ std::string Samples(const Json& list, std::vector<SlotSample>* samples) {
   for (const Json& each : list) {
     if (!each.is_object()) return "a sample is not an object";
     Fields fields(each);
-    SlotSample sample = {fields.Integer("slot", 0, true).value_or(0),
+    SlotSample sample = {fields.Integer("slot", 0, kNeeded).value_or(0),
                          StatusField(&fields),
                          fields.Integer("t_ps", 1),
                          fields.Integer("energy_uj", 0),
@@ -74,7 +72,7 @@ std::string Samples(const Json& list, std::vector<SlotSample>* samples) {
                          fields.Integer("t0_ns", 0),
                          fields.Integer("t1_ns", 0)};
     if (sample.status == "ok" && !sample.t_ps.has_value()) fields.Fail("t_ps", "it is missing");
-    if (!fields.error().empty()) return absl::StrCat("in a sample ", fields.error());
+    if (!fields.ok()) return absl::StrCat("in a sample ", fields.error());
     samples->push_back(std::move(sample));
   }
   return "";
@@ -85,7 +83,7 @@ std::string Trace(const Json& trace, ResultAnswer* result) {
   Fields fields(trace);
   result->trace_path = fields.Text("path");
   const std::string base64 = fields.Text("base64");
-  if (!fields.error().empty()) return absl::StrCat("in its trace ", fields.error());
+  if (!fields.ok()) return absl::StrCat("in its trace ", fields.error());
   if (result->trace_path.empty() == base64.empty()) return "its trace needs path or base64";
   if (!base64.empty() && !absl::Base64Unescape(base64, &result->trace_bytes)) {
     return "the base64 of its trace is damaged";
@@ -94,32 +92,27 @@ std::string Trace(const Json& trace, ResultAnswer* result) {
 }
 
 std::string Result(Fields* fields, ResultAnswer* result) {
-  result->request = fields->Integer("request", 0, true).value_or(0);
+  result->request = fields->Integer("request", 0, kNeeded).value_or(0);
   result->status = StatusField(fields);
   result->throttled = fields->Flag("throttled");
   result->notes_json = fields->ObjectText("notes");
   result->message = fields->Text("message");
   std::string error;
-  if (const Json* samples = fields->Find("samples", false)) {
+  if (const Json* samples = fields->Find("samples")) {
     error = Samples(*samples, &result->samples);
   }
-  if (const Json* trace = fields->Find("trace", false); trace != nullptr && error.empty()) {
+  if (const Json* trace = fields->Find("trace"); trace != nullptr && error.empty()) {
     error = Trace(*trace, result);
   }
   return error;
 }
 
-Json Parsed(std::string_view json) {
-  return Json::parse(json, nullptr, /*allow_exceptions=*/false);
-}
-
 }  // namespace
 
 absl::StatusOr<HarnessAnswer> ParseAnswer(std::string_view line) {
-  const auto answer = ParseMessage(line);
-  if (!answer.ok()) return answer.status();
-  Fields fields(answer->object);
-  const std::string& type = answer->type;
+  ASSIGN_OR_RETURN(const auto answer, harness::ParseMessage(line));
+  Fields fields(answer.object);
+  const std::string& type = answer.type;
   HarnessAnswer parsed;
   std::string error;
   if (type == "hello") {
@@ -127,11 +120,11 @@ absl::StatusOr<HarnessAnswer> ParseAnswer(std::string_view line) {
   } else if (type == "prepared") {
     parsed = Prepared(&fields);
   } else if (type == "verified") {
-    parsed = VerifiedAnswer{fields.Integer("request", 0, true).value_or(0), StatusField(&fields),
+    parsed = VerifiedAnswer{fields.Integer("request", 0, kNeeded).value_or(0), StatusField(&fields),
                             fields.Text("message")};
   } else if (type == "slot") {
-    parsed = SlotAnswer{fields.Integer("request", 0, true).value_or(0),
-                        fields.Integer("slot", 0, true).value_or(0)};
+    parsed = SlotAnswer{fields.Integer("request", 0, kNeeded).value_or(0),
+                        fields.Integer("slot", 0, kNeeded).value_or(0)};
   } else if (type == "result") {
     ResultAnswer result;
     error = Result(&fields, &result);
@@ -139,56 +132,44 @@ absl::StatusOr<HarnessAnswer> ParseAnswer(std::string_view line) {
   } else {
     error = absl::StrCat("its type \"", type, "\" is not known");
   }
-  if (!fields.error().empty()) error = fields.error();
+  if (!fields.ok()) error = fields.error();
   if (!error.empty()) return Misfit(line, error);
   return parsed;
 }
 
 std::string HelloRequest(std::string_view session, std::span<const Workload> workloads) {
-  Json message = Message("hello");
-  message["session"] = session;
-  message["workloads"] = Json::array();
-  for (const Workload& workload : workloads) {
-    message["workloads"].push_back({{"id", workload.id},
-                                    {"params", Parsed(workload.params_json)},
-                                    {"weight", workload.weight}});
+  Json list = Json::array();
+  for (const Workload& each : workloads) {
+    list.push_back(
+        {{"id", each.id}, {"params", json::Parse(each.params_json)}, {"weight", each.weight}});
   }
-  return harness::Line(message);
+  return harness::Line("hello", {{"session", session}, {"workloads", std::move(list)}});
 }
 
 std::string PrepareRequest(int64_t request, const Configuration& variant) {
-  Json message = Message("prepare");
-  message["request"] = request;
-  message["variant"] = variant.id;
-  message["params"] = Parsed(variant.params_json);
-  return harness::Line(message);
+  return harness::Line("prepare", {{"request", request},
+                                   {"variant", variant.id},
+                                   {"params", json::Parse(variant.params_json)}});
 }
 
 std::string VerifyRequest(int64_t request, std::string_view variant) {
-  Json message = Message("verify");
-  message["request"] = request;
-  message["variant"] = variant;
-  return harness::Line(message);
+  return harness::Line("verify", {{"request", request}, {"variant", variant}});
 }
 
 std::string RunRoundRequest(const RoundRequest& round) {
-  Json message = Message("run_round");
-  message["request"] = round.request;
-  message["batch"] = round.batch;
-  message["round"] = round.round;
-  message["workload"] = round.workload;
-  message["order"] = round.order;
-  message["calls"] = round.calls;
-  return harness::Line(message);
+  return harness::Line("run_round", {{"request", round.request},
+                                     {"batch", round.batch},
+                                     {"round", round.round},
+                                     {"workload", round.workload},
+                                     {"order", round.order},
+                                     {"calls", round.calls}});
 }
 
 std::string CancelRequest(int64_t request) {
-  Json message = Message("cancel");
-  message["request"] = request;
-  return harness::Line(message);
+  return harness::Line("cancel", {{"request", request}});
 }
 
-std::string ByeRequest() { return harness::Line(Message("bye")); }
+std::string ByeRequest() { return harness::Line("bye"); }
 
 namespace {
 
@@ -201,14 +182,13 @@ absl::StatusOr<xplane_time::Trace> Open(const ResultAnswer& result, Diagnostics*
     return OpenTraceFromMemory(result.trace_bytes, "the trace of a round", {}, diagnostics);
   }
   const std::array<std::string, 1> paths = {result.trace_path};
-  auto inputs = FindInputs(paths, {});
-  if (!inputs.ok()) return inputs.status();
-  for (const Input& each : *inputs) {  // opening a pipe could wait forever
+  ASSIGN_OR_RETURN(auto inputs, FindInputs(paths, {}));
+  for (const Input& each : inputs) {  // opening a pipe could wait forever
     std::error_code error;
     if (std::filesystem::is_regular_file(each.path, error)) continue;
     return absl::InvalidArgumentError(absl::StrCat(each.path, " is not a regular file"));
   }
-  return OpenTrace(*inputs, {}, diagnostics);
+  return OpenTrace(inputs, {}, diagnostics);
 }
 
 struct Run {
@@ -261,9 +241,8 @@ absl::StatusOr<RunsById> RunsOf(const ResultAnswer& result) {
   }
   RunsById runs;
   for (auto& [id, devices] : by_device) {
-    auto one = OneOfDevices(id, &devices);
-    if (!one.ok()) return one.status();
-    runs[id] = *std::move(one);
+    ASSIGN_OR_RETURN(auto one, OneOfDevices(id, &devices));
+    runs[id] = std::move(one);
   }
   return runs;
 }
@@ -279,8 +258,7 @@ SlotTime TimeOfCalls(std::span<const Run> calls) {
 }
 
 absl::StatusOr<RoundTimes> TimesOfTrace(const ResultAnswer& result, const RoundRequest& request) {
-  auto runs = RunsOf(result);
-  if (!runs.ok()) return runs.status();
+  ASSIGN_OR_RETURN(auto runs, RunsOf(result));
   std::map<std::string, std::string> id_of;  // in the trace, by variant
   std::map<std::string, int64_t> slots_of;
   for (const std::string& variant : request.order) {
@@ -292,7 +270,7 @@ absl::StatusOr<RoundTimes> TimesOfTrace(const ResultAnswer& result, const RoundR
   std::map<std::string, size_t> used;
   used[request.order.front()] = 1;  // the one that opened the round
   for (const std::string& variant : request.order) {
-    const auto& found = (*runs)[id_of[variant]];
+    const auto& found = runs[id_of[variant]];
     const size_t opening = variant == request.order.front() ? 1 : 0;
     const size_t wanted = static_cast<size_t>(slots_of[variant]) * calls + opening;
     if (found.size() != wanted) {

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "absl/strings/str_cat.h"
+#include "status.h"
 #include "tune/outcome_json.h"
 #include "tune/session_variants.h"
 
@@ -87,9 +88,8 @@ absl::Status Measuring::LockDevice(const std::string& device) {
 }
 
 absl::Status Measuring::Begin(HarnessInfo* harness) {
-  auto info = harness_->Hello();
-  if (!info.ok()) return info.status();
-  *harness = *std::move(info);
+  ASSIGN_OR_RETURN(auto info, harness_->Hello());
+  *harness = std::move(info);
   const HarnessInfo& of = *harness;
   const std::string search = options_.searcher == nullptr ? "" : options_.searcher->Name();
   spec_ = {
@@ -101,17 +101,15 @@ absl::Status Measuring::Begin(HarnessInfo* harness) {
       .device = of.device,
       .now_unix_s = options_.now_unix_s,
       .resume = options_.resume};
-  if (absl::Status status = LockDevice(of.device); !status.ok()) return status;
-  auto session = store_->Begin(spec_);
-  if (!session.ok()) return session.status();
-  session_ = *std::move(session);
+  RETURN_IF_ERROR(LockDevice(of.device));
+  ASSIGN_OR_RETURN(auto session, store_->Begin(spec_));
+  session_ = std::move(session);
   if (session_.resumed) {  // damage shows before anything is measured
-    if (absl::Status status = store_->CheckFile(); !status.ok()) return status;
-    if (auto known = store_->ReadVariants(session_.id); !known.ok()) return known.status();
+    RETURN_IF_ERROR(store_->CheckFile());
+    RETURN_IF_ERROR(store_->ReadVariants(session_.id).status());
   }
-  auto rounds = store_->ReadRounds(session_.id);
-  if (!rounds.ok()) return rounds.status();
-  for (RoundRecord& each : *rounds) {
+  ASSIGN_OR_RETURN(auto rounds, store_->ReadRounds(session_.id));
+  for (RoundRecord& each : rounds) {
     failures_.merge(FailuresOf(each.notes_json));
     stored_[{each.batch, each.round}] = std::move(each);
   }
@@ -121,10 +119,9 @@ absl::Status Measuring::Begin(HarnessInfo* harness) {
 
 absl::StatusOr<std::optional<Measuring::Unfinished>> Measuring::FindUnfinished() const {
   if (session_.resumed || options_.resume == Resume::kNever) return std::nullopt;
-  const auto sessions = store_->Sessions();
-  if (!sessions.ok()) return sessions.status();
+  ASSIGN_OR_RETURN(const auto sessions, store_->Sessions());
   std::optional<Unfinished> found;
-  for (const SessionInfo& each : *sessions) {
+  for (const SessionInfo& each : sessions) {
     if (each.id == session_.id || each.space_hash != spec_.space_hash) continue;
     if (HasDecided(each)) continue;
     found = {each.id, Differences(each, spec_)};
@@ -142,10 +139,9 @@ absl::Status Measuring::Register(std::span<const Configuration> configurations) 
 }
 
 absl::StatusOr<std::map<std::string, Configuration>> Measuring::Registered() const {
-  auto known = store_->ReadVariants(session_.id);
-  if (!known.ok()) return known.status();
+  ASSIGN_OR_RETURN(auto known, store_->ReadVariants(session_.id));
   std::map<std::string, Configuration> by_id;
-  for (Configuration& each : *known) by_id[each.id] = std::move(each);
+  for (Configuration& each : known) by_id[each.id] = std::move(each);
   return by_id;
 }
 
@@ -163,10 +159,9 @@ absl::Status Measuring::Prepare(std::span<TunedVariant> variants,
   for (TunedVariant& variant : variants) {
     if (variant.state.status != "ok") continue;
     if (options_.stopped()) return absl::CancelledError("stopped");
-    auto verified = harness_->Verify(variant.configuration);
-    if (!verified.ok()) return verified.status();
-    variant.state.status = verified->status;
-    if (verified->status != "ok") variant.state.message = verified->message;
+    ASSIGN_OR_RETURN(auto verified, harness_->Verify(variant.configuration));
+    variant.state.status = verified.status;
+    if (verified.status != "ok") variant.state.message = verified.message;
     done(variant);
   }
   return absl::OkStatus();
@@ -180,14 +175,13 @@ absl::StatusOr<RoundRecord> Measuring::Round(int64_t batch, int64_t round,
                                              std::span<const Configuration* const> order) {
   if (const RoundRecord* known = Stored(batch, round)) return *known;
   if (options_.stopped()) return absl::CancelledError("stopped");
-  auto times = RunWorkloads(batch, round, order);
-  if (!times.ok()) return times.status();
+  ASSIGN_OR_RETURN(auto times, RunWorkloads(batch, round, order));
   RoundRecord record = {.batch = batch,
                         .round = round,
-                        .discarded = times->throttled,
-                        .notes_json = NotesWith(*times, order)};
+                        .discarded = times.throttled,
+                        .notes_json = NotesWith(times, order)};
   for (size_t slot = 0; slot < order.size(); ++slot) {
-    const SlotTime& at = times->slots[slot];
+    const SlotTime& at = times.slots[slot];
     record.samples.push_back({.variant = order[slot]->id,
                               .slot = static_cast<int32_t>(slot),
                               .status = at.status,
@@ -205,7 +199,7 @@ absl::StatusOr<RoundRecord> Measuring::Round(int64_t batch, int64_t round,
     }
     if (!ObjectiveValue(objective, sample).has_value()) return NoEnergy(objective, harness_info_);
   }
-  if (absl::Status status = Append(record); !status.ok()) return status;
+  RETURN_IF_ERROR(Append(record));
   failures_.merge(FailuresOf(record.notes_json));
   return record;
 }
@@ -220,12 +214,11 @@ absl::StatusOr<RoundTimes> Measuring::RunWorkloads(int64_t batch, int64_t round,
   all.slots.resize(order.size());
   std::vector<WeightedMean> time_ps(order.size(), WeightedMean(weights)), energy_uj = time_ps;
   for (const Workload& workload : options_.workloads) {
-    auto times = harness_->RunRound(batch, round, workload.id, order);
-    if (!times.ok()) return times.status();
-    all.throttled |= times->throttled;
-    all.notes_json = times->notes_json;
+    ASSIGN_OR_RETURN(auto times, harness_->RunRound(batch, round, workload.id, order));
+    all.throttled |= times.throttled;
+    all.notes_json = times.notes_json;
     for (size_t slot = 0; slot < order.size(); ++slot) {
-      const SlotTime& own = times->slots[slot];
+      const SlotTime& own = times.slots[slot];
       SlotTime& at = all.slots[slot];
       at.workloads.push_back(
           {workload.id, own.status, own.status == "ok" ? own.t_ps : std::nullopt, own.energy_uj});

@@ -2,6 +2,7 @@
 #ifndef XPLANE_TIME_SRC_TUNE_OUTCOME_JSON_H_
 #define XPLANE_TIME_SRC_TUNE_OUTCOME_JSON_H_
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -11,14 +12,108 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "json/described.h"
 #include "xplane_time/decide.h"
 #include "xplane_time/tune.h"
 
 namespace xplane_time {
 
-// Schema xplane-time.tune-result.v1: `pick` and `claim` first, then the evidence, then a row
-// a variant.
+// What a tuning found, by ids: schema xplane-time.tune-result.v1. `pick` and `claim` first, then
+// the evidence, then a row a variant.
+struct TuneResult {
+  using Interval = std::optional<std::array<std::optional<double>, 2>>;
+
+  struct Confirmed {
+    std::string baseline;
+    uint64_t rounds = 0;
+    std::string metric;
+    std::optional<double> speedup = {};
+    Interval speedup_ci95 = {};
+  };
+  struct Tails {
+    std::string rival, what;
+    double pick = 0, other = 0;
+  };
+  struct Regret {
+    std::optional<double> est = {}, hi = {};
+  };
+  struct Canary {
+    uint64_t rounds = 0;
+    double ratio = 1;
+    Interval ci = {};
+    bool biased = false;
+  };
+  struct Budget {
+    std::optional<int64_t> runs = {}, time_ps = {};
+  };
+  struct Out {
+    std::optional<std::string> by = {};
+    uint64_t round = 0;
+    std::string reason;
+  };
+  struct Row {
+    std::string id;
+    json::Json params = {};
+    std::string status, message;
+    std::optional<int64_t> mem_bytes = {};
+    bool raced = true;
+    std::optional<double> searched = {};
+    std::optional<std::string> search_failure = {}, alias_of = {};
+    std::optional<double> ratio = {};
+    Interval ratio_ci = {};
+    std::optional<Out> eliminated = {};
+    uint64_t samples = 0;
+    std::optional<double> typical_ps = {}, typical_uj = {}, p95_ratio = {}, spike_rate = {};
+  };
+
+  std::string schema = "xplane-time.tune-result.v1";
+  std::optional<std::string> pick = {};
+  Claim claim = Claim::kUndecided;
+  Objective objective = Objective::kTime;
+  std::vector<std::string> tied = {};
+  std::string stop_reason;
+  bool interrupted = false;
+  std::optional<SearchReport> search = {};
+  std::optional<Confirmed> confirmation = {};
+  std::vector<Tails> tail_flags = {};
+  std::optional<double> p_best = {};
+  Regret regret = {};
+  double delta = 0;
+  std::optional<double> mde = {};
+  std::optional<Canary> canary = {};
+  Budget budget = {};
+  int64_t runs = 0;
+  uint64_t rounds = 0;
+  std::string rule;
+  uint64_t seed = 0;
+  int64_t session = 0;
+  bool resumed = false;
+  HarnessInfo harness = {};
+  std::vector<Row> variants = {};
+};
+
+XPLANE_TIME_JSON_FIELDS(HarnessInfo, name, device, device_class, clock, driver, framework, flags,
+                        code_hash)
+XPLANE_TIME_JSON_FIELDS(VariantState, status, fingerprint, message, mem_bytes)
+XPLANE_TIME_JSON_FIELDS(SearchReport, strategy, searched, raced, stages, rounds, runs, proposed,
+                        refused, repeated)
+XPLANE_TIME_JSON_FIELDS(TuneResult::Confirmed, baseline, rounds, metric, speedup, speedup_ci95)
+XPLANE_TIME_JSON_FIELDS(TuneResult::Tails, rival, what, pick, other)
+XPLANE_TIME_JSON_FIELDS(TuneResult::Regret, est, hi)
+XPLANE_TIME_JSON_FIELDS(TuneResult::Canary, rounds, ratio, ci, biased)
+XPLANE_TIME_JSON_FIELDS(TuneResult::Budget, runs, time_ps)
+XPLANE_TIME_JSON_FIELDS(TuneResult::Out, by, round, reason)
+XPLANE_TIME_JSON_FIELDS(TuneResult::Row, id, params, status, message, mem_bytes, raced, searched,
+                        search_failure, alias_of, ratio, ratio_ci, eliminated, samples, typical_ps,
+                        typical_uj, p95_ratio, spike_rate)
+XPLANE_TIME_JSON_FIELDS(TuneResult, schema, pick, claim, objective, tied, stop_reason, interrupted,
+                        search, confirmation, tail_flags, p_best, regret, delta, mde, canary,
+                        budget, runs, rounds, rule, seed, session, resumed, harness, variants)
+
+TuneResult ResultOf(const TuneOutcome& outcome);
 std::string OutcomeJson(const TuneOutcome& outcome);
+// As it is in a store; what an earlier version did not write is left out. None: no object.
+std::optional<TuneResult> ReadTuneResult(std::string_view json);
 
 // The space of docs/deciding.md.
 std::string DecideSpaceJson(std::span<const Configuration> configurations);
@@ -28,7 +123,8 @@ std::string DecideSpaceJson(std::span<const Configuration> configurations);
 std::string DecideConfigJson(const DecideConfig& config, std::string_view incumbent,
                              std::string_view search);
 
-// States of variants by id, kept in a session's first record.
+// States of variants by id, kept in a session's first record, and in those of a search.
+json::Json StatesJson(std::span<const TunedVariant> variants);
 std::string PreparationJson(const HarnessInfo& harness, std::span<const TunedVariant> variants);
 // Errors: DataLoss.
 absl::StatusOr<std::map<std::string, VariantState>> PreparationFromJson(std::string_view json);

@@ -7,6 +7,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "status.h"
 #include "tune/harness_protocol.h"
 
 namespace xplane_time {
@@ -33,16 +34,14 @@ HarnessInfo InfoOf(const HelloAnswer& hello) {
 }  // namespace
 
 absl::StatusOr<HarnessInfo> ProcessHarness::Hello() {
-  absl::Status status = EnsureStarted();
-  if (!status.ok()) return status;
+  RETURN_IF_ERROR(EnsureStarted());
   return InfoOf(*hello_);
 }
 
 absl::Status ProcessHarness::EnsureStarted() {
   if (process_.has_value()) return absl::OkStatus();
-  auto process = HarnessProcess::Start(options_.process);
-  if (!process.ok()) return process.status();
-  process_.emplace(*std::move(process));
+  ASSIGN_OR_RETURN(auto process, HarnessProcess::Start(options_.process));
+  process_.emplace(std::move(process));
   prepared_.clear();
   const auto answer =
       Ask(0, HelloRequest(options_.session, options_.workloads), options_.hello_timeout);
@@ -51,10 +50,9 @@ absl::Status ProcessHarness::EnsureStarted() {
     status = absl::InvalidArgumentError("its first answer is not hello");
   }
   if (!status.ok()) {
-    const auto failure = FailureOf(status);
-    if (!failure.ok()) return failure.status();
+    ASSIGN_OR_RETURN(const auto failure, FailureOf(status));
     return absl::UnavailableError(absl::StrCat("the harness \"", options_.process.command[0],
-                                               "\" did not say hello: ", failure->message,
+                                               "\" did not say hello: ", failure.message,
                                                "; docs/harness.md says what it should"));
   }
   const auto& hello = std::get<HelloAnswer>(*answer);
@@ -89,18 +87,16 @@ absl::Status ProcessHarness::CompareHello(const HelloAnswer& now) const {
 absl::StatusOr<HarnessAnswer> ProcessHarness::Ask(int64_t request, std::string_view line,
                                                   std::chrono::milliseconds timeout) {
   const Deadline deadline = MonotonicClock::now() + timeout;
-  if (absl::Status status = process_->Send(line, deadline); !status.ok()) return status;
+  RETURN_IF_ERROR(process_->Send(line, deadline));
   return Await(request, deadline);
 }
 
 // Late answers to earlier requests are passed over.
 absl::StatusOr<HarnessAnswer> ProcessHarness::Await(int64_t request, Deadline deadline) {
   for (;;) {
-    auto line = process_->Receive(deadline);
-    if (!line.ok()) return line.status();
-    auto answer = ParseAnswer(*line);
-    if (!answer.ok()) return answer.status();
-    if (std::holds_alternative<HelloAnswer>(*answer)) {
+    ASSIGN_OR_RETURN(auto line, process_->Receive(deadline));
+    ASSIGN_OR_RETURN(auto answer, ParseAnswer(line));
+    if (std::holds_alternative<HelloAnswer>(answer)) {
       if (request == 0) return answer;
       return absl::InvalidArgumentError("a hello that nobody asked for");
     }
@@ -109,7 +105,7 @@ absl::StatusOr<HarnessAnswer> ProcessHarness::Await(int64_t request, Deadline de
           if constexpr (requires { each.request; }) return each.request;
           return 0;
         },
-        *answer);
+        answer);
     if (answered == request) return answer;
     if (answered > request) {
       return absl::InvalidArgumentError(
@@ -151,12 +147,11 @@ absl::Status ProcessHarness::CountFailure(const Failure& failure) {
 }
 
 absl::StatusOr<VariantState> ProcessHarness::StateOf(const absl::Status& status) {
-  const auto failure = FailureOf(status);
-  if (!failure.ok()) return failure.status();
-  if (IsTransient(failure->status)) {  // it said what no harness says
-    if (absl::Status counted = CountFailure(*failure); !counted.ok()) return counted;
+  ASSIGN_OR_RETURN(const auto failure, FailureOf(status));
+  if (IsTransient(failure.status)) {  // it said what no harness says
+    RETURN_IF_ERROR(CountFailure(failure));
   }
-  return VariantState{failure->status, "", failure->message, {}};
+  return VariantState{failure.status, "", failure.message, {}};
 }
 
 absl::Status ProcessHarness::Prepare(std::span<const Configuration> variants,
@@ -176,7 +171,7 @@ absl::Status ProcessHarness::Prepare(std::span<const Configuration> variants,
     if (status.ok()) status = TakePrepared(variants, &preparing, done);
     if (status.ok()) continue;
     // One of those under way is to blame: each alone.
-    if (const auto failed = StateOf(status); !failed.ok()) return failed.status();
+    RETURN_IF_ERROR(StateOf(status).status());
     for (const auto& [request, variant] : std::exchange(preparing.waiting, {})) {
       preparing.again.push_back(variant);
     }
@@ -189,10 +184,9 @@ absl::Status ProcessHarness::Prepare(std::span<const Configuration> variants,
 absl::Status ProcessHarness::PrepareAgain(std::span<const Configuration> variants,
                                           Preparing* preparing, PreparedCallback done) {
   for (const size_t variant : std::exchange(preparing->again, {})) {
-    const auto state = PrepareAlone(variants[variant]);
-    if (!state.ok()) return state.status();
-    if (state->status == "ok") failures_in_a_row_ = 0;
-    done(variant, *state);
+    ASSIGN_OR_RETURN(const auto state, PrepareAlone(variants[variant]));
+    if (state.status == "ok") failures_in_a_row_ = 0;
+    done(variant, state);
   }
   return absl::OkStatus();
 }
@@ -202,11 +196,9 @@ absl::Status ProcessHarness::TakePrepared(std::span<const Configuration> variant
                                           Preparing* preparing, PreparedCallback done) {
   const Deadline deadline = MonotonicClock::now() + options_.prepare_timeout;
   for (;;) {
-    const auto line = process_->Receive(deadline);
-    if (!line.ok()) return line.status();
-    const auto answer = ParseAnswer(*line);
-    if (!answer.ok()) return answer.status();
-    const auto* prepared = std::get_if<PreparedAnswer>(&*answer);
+    ASSIGN_OR_RETURN(const auto line, process_->Receive(deadline));
+    ASSIGN_OR_RETURN(const auto answer, ParseAnswer(line));
+    const auto* prepared = std::get_if<PreparedAnswer>(&answer);
     if (prepared == nullptr) return absl::InvalidArgumentError("an answer that is not prepared");
     const auto at = preparing->waiting.find(prepared->request);
     if (at == preparing->waiting.end()) continue;
@@ -225,7 +217,7 @@ absl::Status ProcessHarness::TakePrepared(std::span<const Configuration> variant
 }
 
 absl::StatusOr<VariantState> ProcessHarness::PrepareOnce(const Configuration& variant) {
-  if (absl::Status status = EnsureStarted(); !status.ok()) return status;
+  RETURN_IF_ERROR(EnsureStarted());
   if (prepared_.contains(variant.id)) return VariantState{};
   const int64_t request = next_request_++;
   auto answer = Ask(request, PrepareRequest(request, variant), options_.prepare_timeout);
@@ -243,9 +235,8 @@ absl::StatusOr<VariantState> ProcessHarness::Try(
     absl::FunctionRef<absl::StatusOr<VariantState>()> once) {
   int ended = 0, in_vain = 0;
   for (;;) {
-    auto state = once();
-    if (!state.ok()) return state;
-    if (IsTransient(state->status)) {
+    ASSIGN_OR_RETURN(auto state, once());
+    if (IsTransient(state.status)) {
       if (++in_vain == kTransientTries) return state;
     } else if (process_.has_value() || ++ended == kTries) {
       return state;
@@ -288,23 +279,22 @@ absl::StatusOr<RoundTimes> ProcessHarness::RunRound(int64_t batch, int64_t round
   while (!left.empty()) {
     std::vector<const Configuration*> order_left;
     for (const size_t slot : left) order_left.push_back(order[slot]);
-    auto result = RunOnce(request, order_left);
-    if (!result.ok()) return result.status();
-    if (auto* run = std::get_if<RoundTimes>(&*result)) {
+    ASSIGN_OR_RETURN(auto result, RunOnce(request, order_left));
+    if (auto* run = std::get_if<RoundTimes>(&result)) {
       for (size_t i = 0; i < left.size(); ++i) times.slots[left[i]] = run->slots[i];
       times.throttled = run->throttled;
       times.notes_json = run->notes_json;
       break;
     }
-    const auto guilty = FindTheGuilty(request, order_left, std::get<Failure>(*result));
-    if (!guilty.ok()) return guilty.status();
+    ASSIGN_OR_RETURN(const auto guilty,
+                     FindTheGuilty(request, order_left, std::get<Failure>(result)));
     std::erase_if(left, [&](size_t slot) {
-      const auto found = guilty->find(order[slot]);
-      if (found != guilty->end()) {
+      const auto found = guilty.find(order[slot]);
+      if (found != guilty.end()) {
         times.slots[slot].status = found->second.status;
         times.slots[slot].message = found->second.message;
       }
-      return found != guilty->end();
+      return found != guilty.end();
     });
   }
   failures_in_a_row_ = 0;
@@ -314,9 +304,8 @@ absl::StatusOr<RoundTimes> ProcessHarness::RunRound(int64_t batch, int64_t round
 absl::StatusOr<ProcessHarness::Round> ProcessHarness::RunOnce(RoundRequest request, Order order,
                                                               bool confirms) {
   for (size_t slot = 0; slot < order.size(); ++slot) {
-    const auto state = PrepareAlone(*order[slot]);
-    if (!state.ok()) return state.status();
-    if (state->status != "ok") return Failure{state->status, state->message, slot};
+    ASSIGN_OR_RETURN(const auto state, PrepareAlone(*order[slot]));
+    if (state.status != "ok") return Failure{state.status, state.message, slot};
     request.order.push_back(order[slot]->id);
   }
   // Preparing one may have ended the process that had prepared another.
@@ -327,9 +316,8 @@ absl::StatusOr<ProcessHarness::Round> ProcessHarness::RunOnce(RoundRequest reque
   const Deadline now = MonotonicClock::now();
   const absl::Status sent = process_->Send(RunRoundRequest(request), now + options_.slot_timeout);
   if (sent.ok()) return AwaitResult(request, order, now, confirms);
-  auto failure = FailureOf(sent);
-  if (!failure.ok()) return failure.status();
-  return *std::move(failure);
+  ASSIGN_OR_RETURN(auto failure, FailureOf(sent));
+  return failure;
 }
 
 // When the slots of a round began, and until when the one that runs may.
@@ -473,12 +461,11 @@ absl::StatusOr<ProcessHarness::Round> ProcessHarness::AwaitResult(const RoundReq
       static_cast<void>(
           process_->Send(CancelRequest(request.request), MonotonicClock::now() + kToCancel));
     }
-    auto failure = FailureOf(status);
-    if (!failure.ok()) return failure.status();
-    if (!IsTransient(failure->status)) failure->slot = slots.running();
-    failure->over_limit = failure->status == "timeout" && slots.is_limited();
-    if (failure->over_limit) failure->message = slots.OverLimit();
-    return *std::move(failure);
+    ASSIGN_OR_RETURN(auto failure, FailureOf(status));
+    if (!IsTransient(failure.status)) failure.slot = slots.running();
+    failure.over_limit = failure.status == "timeout" && slots.is_limited();
+    if (failure.over_limit) failure.message = slots.OverLimit();
+    return failure;
   }
 }
 
@@ -487,18 +474,17 @@ absl::StatusOr<ProcessHarness::Round> ProcessHarness::AwaitResult(const RoundReq
 absl::StatusOr<ProcessHarness::Guilty> ProcessHarness::ConfirmOverLimit(const RoundRequest& request,
                                                                         Order order,
                                                                         const Failure& failure) {
-  auto alone = RunOnce(request, order.subspan(*failure.slot, 1), /*confirms=*/true);
-  if (!alone.ok()) return alone.status();
+  ASSIGN_OR_RETURN(auto alone,
+                   RunOnce(request, order.subspan(*failure.slot, 1), /*confirms=*/true));
   const Configuration* variant = order[*failure.slot];
-  const auto* failed = std::get_if<Failure>(&*alone);
+  const auto* failed = std::get_if<Failure>(&alone);
   Guilty guilty;
   if (failed != nullptr && !IsTransient(failed->status)) {
     guilty.emplace(variant, *failed);
   } else if (failed == nullptr) {
     limit_.Exempt(variant->id);
-  } else if (absl::Status status = CountFailure(*failed); !status.ok()) {
-    return status;
-  }
+  } else
+    RETURN_IF_ERROR(CountFailure(*failed));
   return guilty;
 }
 
@@ -517,13 +503,12 @@ absl::StatusOr<ProcessHarness::Guilty> ProcessHarness::FindTheGuilty(const Round
   std::set<const Configuration*> tried;
   for (size_t slot = 0; blames && slot < order.size(); ++slot) {
     if (!tried.insert(order[slot]).second) continue;
-    auto alone = RunOnce(request, order.subspan(slot, 1));
-    if (!alone.ok()) return alone.status();
-    const auto* failed = std::get_if<Failure>(&*alone);
+    ASSIGN_OR_RETURN(auto alone, RunOnce(request, order.subspan(slot, 1)));
+    const auto* failed = std::get_if<Failure>(&alone);
     if (failed != nullptr && !IsTransient(failed->status)) guilty[order[slot]] = *failed;
   }
   if (!guilty.empty()) return guilty;
-  if (absl::Status status = CountFailure(failure); !status.ok()) return status;
+  RETURN_IF_ERROR(CountFailure(failure));
   return guilty;
 }
 

@@ -3,15 +3,15 @@
 #include <algorithm>
 #include <optional>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "status.h"
 #include "tune/space_internal.h"
 
 namespace xplane_time::tune {
 namespace {
 
-bool IsNameCharacter(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
-}
+using Values = absl::StatusOr<std::vector<ParameterValue>>;
 
 std::string_view Trimmed(std::string_view text) {
   const size_t first = text.find_first_not_of(" \t\r\n");
@@ -42,9 +42,13 @@ std::vector<size_t> TopLevel(std::string_view text, Matches matches) {
 
 // Where a word stands alone; npos: nowhere.
 size_t FindWord(std::string_view text, std::string_view word) {
+  const auto is_of_name = [&](size_t i) {
+    return i < text.size() &&
+           (absl::ascii_isalnum(static_cast<unsigned char>(text[i])) || text[i] == '_');
+  };
   const auto at = TopLevel(text, [&](size_t i) {
-    return text.substr(i).starts_with(word) && (i == 0 || !IsNameCharacter(text[i - 1])) &&
-           (i + word.size() == text.size() || !IsNameCharacter(text[i + word.size()]));
+    return text.substr(i).starts_with(word) && (i == 0 || !is_of_name(i - 1)) &&
+           !is_of_name(i + word.size());
   });
   return at.empty() ? std::string_view::npos : at.front();
 }
@@ -90,21 +94,19 @@ absl::StatusOr<ParameterValue> Owned(const Value& value, std::string_view text) 
 }
 
 absl::StatusOr<ParameterValue> ValueOfText(std::string_view text) {
-  const auto parsed = Expression::Parse(text, {});
-  if (!parsed.ok()) return parsed.status();
+  ASSIGN_OR_RETURN(const auto parsed, Expression::Parse(text, {}));
   Value value;
   EvaluationError error;
-  if (!parsed->Evaluate({}, &value, &error)) return Bad(error.reason, text);
+  if (!parsed.Evaluate({}, &value, &error)) return Bad(error.reason, text);
   return Owned(value, text);
 }
 
-absl::StatusOr<std::vector<ParameterValue>> Range(std::string_view arguments) {
+Values Range(std::string_view arguments) {
   std::vector<int64_t> numbers;
   for (std::string_view part : SplitAtCommas(arguments)) {
-    const auto value = ValueOfText(part);
-    if (!value.ok()) return value.status();
-    if (!std::holds_alternative<int64_t>(*value)) return Bad("range takes integers", part);
-    numbers.push_back(std::get<int64_t>(*value));
+    ASSIGN_OR_RETURN(const auto value, ValueOfText(part));
+    if (!std::holds_alternative<int64_t>(value)) return Bad("range takes integers", part);
+    numbers.push_back(std::get<int64_t>(value));
   }
   if (numbers.empty() || numbers.size() > 3) return Bad("range takes 1 to 3 numbers", arguments);
   const int64_t start = numbers.size() == 1 ? 0 : numbers[0];
@@ -120,55 +122,48 @@ absl::StatusOr<std::vector<ParameterValue>> Range(std::string_view arguments) {
   return values;
 }
 
-absl::StatusOr<std::vector<ParameterValue>> Items(std::string_view text) {
+Values Items(std::string_view text) {
   std::vector<ParameterValue> values;
   for (std::string_view part : SplitAtCommas(text)) {
-    auto value = ValueOfText(part);
-    if (!value.ok()) return value.status();
-    values.push_back(*std::move(value));
+    ASSIGN_OR_RETURN(values.emplace_back(), ValueOfText(part));
   }
   return values;
 }
 
-absl::StatusOr<std::vector<ParameterValue>> Iterable(std::string_view text, int level);
+Values Iterable(std::string_view text, int level);
 
 // EXPRESSION for NAME in ITERABLE [if CONDITION]
-absl::StatusOr<std::vector<ParameterValue>> Comprehension(std::string_view text, size_t for_at,
-                                                          int level) {
+Values Comprehension(std::string_view text, size_t for_at, int level) {
   std::string_view rest = text.substr(for_at + 3);
   const size_t in_at = FindWord(rest, "in");
   if (in_at == std::string_view::npos) return Bad("a comprehension without \"in\"", text);
   const std::vector<std::string> names = {std::string(Trimmed(rest.substr(0, in_at)))};
   rest = rest.substr(in_at + 2);
   const size_t if_at = FindWord(rest, "if");
-  const auto values = Iterable(rest.substr(0, if_at), level);
-  if (!values.ok()) return values.status();
+  ASSIGN_OR_RETURN(const auto values, Iterable(rest.substr(0, if_at), level));
   const bool filtered = if_at != std::string_view::npos;
-  const auto element = Expression::Parse(Trimmed(text.substr(0, for_at)), names);
-  if (!element.ok()) return element.status();
-  const auto keep = Expression::Parse(filtered ? Trimmed(rest.substr(if_at + 2)) : "True", names);
-  if (!keep.ok()) return keep.status();
+  ASSIGN_OR_RETURN(const auto element, Expression::Parse(Trimmed(text.substr(0, for_at)), names));
+  ASSIGN_OR_RETURN(const auto keep,
+                   Expression::Parse(filtered ? Trimmed(rest.substr(if_at + 2)) : "True", names));
   std::vector<ParameterValue> out;
-  for (const ParameterValue& value : *values) {
+  for (const ParameterValue& value : values) {
     const Value argument = ValueOf(value);
     Value kept, computed;
     EvaluationError error;
-    if (!keep->Evaluate({&argument, 1}, &kept, &error)) return Bad(error.reason, text);
+    if (!keep.Evaluate({&argument, 1}, &kept, &error)) return Bad(error.reason, text);
     if (!IsTrue(kept)) continue;
-    if (!element->Evaluate({&argument, 1}, &computed, &error)) return Bad(error.reason, text);
-    auto owned = Owned(computed, text);
-    if (!owned.ok()) return owned.status();
-    out.push_back(*std::move(owned));
+    if (!element.Evaluate({&argument, 1}, &computed, &error)) return Bad(error.reason, text);
+    ASSIGN_OR_RETURN(out.emplace_back(), Owned(computed, text));
   }
   return out;
 }
 
-absl::StatusOr<std::vector<ParameterValue>> Inside(std::string_view text, int level) {
+Values Inside(std::string_view text, int level) {
   const size_t for_at = FindWord(text, "for");
   return for_at == std::string_view::npos ? Items(text) : Comprehension(text, for_at, level);
 }
 
-absl::StatusOr<std::vector<ParameterValue>> Iterable(std::string_view text, int level) {
+Values Iterable(std::string_view text, int level) {
   text = Trimmed(text);
   if (level > 8) return Bad("nested too deeply", text);
   if (const auto inside = InsideCall(text, "list")) {

@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <set>
 #include <string>
 #include <utility>
@@ -8,6 +7,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "decide/messages.h"
+#include "json/json.h"
+#include "status.h"
 #include "tune/measuring.h"
 #include "tune/outcome_json.h"
 #include "tune/search_run.h"
@@ -17,7 +18,7 @@
 namespace xplane_time {
 namespace {
 
-using Json = nlohmann::json;
+using json::Json;
 
 absl::Status NotMeasured(const std::string& id, const Space& space) {
   constexpr size_t kListed = 8;
@@ -49,53 +50,47 @@ std::vector<RoundResult> WithinBudget(const DecideConfig& config,
 }
 
 // What the session's harness said of itself, where its preparation is stored.
-void TakeHarness(const SessionInfo& info, const std::vector<RoundRecord>& rounds,
-                 HarnessInfo* harness) {
-  harness->device = info.device;
-  harness->device_class = info.key.device_class;
-  harness->driver = info.key.driver;
-  harness->framework = info.key.framework;
-  harness->flags = info.key.flags;
-  harness->code_hash = info.key.code_hash;
+HarnessInfo HarnessOf(const SessionInfo& info, const std::vector<RoundRecord>& rounds) {
+  HarnessInfo harness = {.name = {},
+                         .device = info.device,
+                         .device_class = info.key.device_class,
+                         .driver = info.key.driver,
+                         .framework = info.key.framework,
+                         .flags = info.key.flags,
+                         .code_hash = info.key.code_hash};
   for (const RoundRecord& record : rounds) {
     if (record.batch != kOwnBatch || record.round != kPreparation) continue;
-    const Json notes = Json::parse(record.notes_json, nullptr, /*allow_exceptions=*/false);
-    const auto said = notes.is_object() ? notes.find("harness") : notes.end();
-    if (!notes.is_object() || said == notes.end() || !said->is_object()) return;
-    harness->name = said->value("name", harness->name);
-    harness->clock = said->value("clock", harness->clock);
+    const Json notes = json::Parse(record.notes_json);
+    const Json* said = json::Find(notes, "harness");
+    if (said == nullptr) break;
+    harness.name = json::TextOf(*said, "name").value_or(harness.name);
+    harness.clock = json::TextOf(*said, "clock").value_or(harness.clock);
+    break;
   }
+  return harness;
 }
 
 // The session's rule with some fields replaced.
 absl::StatusOr<DecideConfig> ConfigOf(const SessionInfo& session, std::string_view changes_json,
                                       const std::vector<TunedVariant>& variants) {
-  Json config = Json::parse(session.config_json, nullptr, /*allow_exceptions=*/false);
-  const Json changes = Json::parse(changes_json, nullptr, /*allow_exceptions=*/false);
+  Json config = json::Parse(session.config_json);
+  const Json changes = json::Parse(changes_json);
   if (!config.is_object() || !changes.is_object()) {
     return absl::DataLossError(absl::StrCat("the rule of session ", session.id, " is damaged"));
   }
   config.update(changes);
   config.erase("search");  // how it was searched, not how it is decided
-  if (config.contains("incumbent") && config["incumbent"].is_string()) {
-    const auto at = PlaceOf(variants, config["incumbent"].get<std::string>());
-    if (!at.has_value()) {
-      return NotMeasured(config["incumbent"].get<std::string>(), SpaceOf(variants));
-    }
-    config["incumbent"] = SpaceOf(variants).variants[*at].id;  // what it is an alias of
+  const Space space = SpaceOf(variants);
+  if (const auto incumbent = json::TextOf(config, "incumbent"); incumbent.has_value()) {
+    const auto at = PlaceOf(variants, *incumbent);
+    if (!at.has_value()) return NotMeasured(*incumbent, space);
+    config["incumbent"] = space.variants[*at].id;  // what it is an alias of
   }
-  Json open = {{"space", {{"variants", Json::array()}}}, {"config", std::move(config)}};
-  for (const Variant& variant : SpaceOf(variants).variants) {
-    open["space"]["variants"].push_back({{"id", variant.id}});
-  }
-  auto parsed = decide::ParseOpen(open);
-  if (!parsed.ok()) return parsed.status();
-  return parsed->config;
-}
-
-std::string StrategyOf(const SessionInfo& session) {
-  const Json config = Json::parse(session.config_json, nullptr, /*allow_exceptions=*/false);
-  return config.is_object() ? config.value("search", "") : "";
+  Json ids = Json::array();
+  for (const Variant& variant : space.variants) ids.push_back({{"id", variant.id}});
+  const Json open = {{"space", {{"variants", std::move(ids)}}}, {"config", std::move(config)}};
+  ASSIGN_OR_RETURN(auto parsed, decide::ParseOpen(open));
+  return parsed.config;
 }
 
 // How much was searched; not what was found.
@@ -123,21 +118,19 @@ class StoredVariants {
       return absl::OkStatus();
     }
     if (!is_search && !is_start) return absl::OkStatus();
-    auto states = PreparationFromJson(record.notes_json);
-    if (!states.ok()) return states.status();
+    ASSIGN_OR_RETURN(auto states, PreparationFromJson(record.notes_json));
     if (is_start) {
-      for (const Configuration& each : configurations_) Add(each.id, *states);
+      for (const Configuration& each : configurations_) Add(each.id, states);
       return absl::OkStatus();
     }
-    auto head = StageHeadFromJson(record.notes_json);
-    if (!head.ok()) return head.status();
-    for (const std::string& id : head->ids) Add(id, *states);
+    ASSIGN_OR_RETURN(auto head, StageHeadFromJson(record.notes_json));
+    for (const std::string& id : head.ids) Add(id, states);
     if (!outcome_->search.has_value()) outcome_->search.emplace();
-    outcome_->search->stages += head->ids.empty() ? 0 : 1;
-    outcome_->search->proposed += head->proposed;
-    outcome_->search->refused += head->refused;
-    outcome_->search->repeated += head->repeated;
-    if (head->ids.empty()) finalists_ = std::move(head->finalists);
+    outcome_->search->stages += head.ids.empty() ? 0 : 1;
+    outcome_->search->proposed += head.proposed;
+    outcome_->search->refused += head.refused;
+    outcome_->search->repeated += head.repeated;
+    if (head.ids.empty()) finalists_ = std::move(head.finalists);
     return absl::OkStatus();
   }
 
@@ -168,46 +161,42 @@ class StoredVariants {
 
 absl::StatusOr<TuneOutcome> Replay(const TuneStore& store, int64_t session,
                                    std::string_view changes_json) {
-  auto info = store.Session(session);
-  if (!info.ok()) return info.status();
-  auto configurations = store.ReadVariants(session);
-  if (!configurations.ok()) return configurations.status();
-  auto rounds = store.ReadRounds(session);
-  if (!rounds.ok()) return rounds.status();
+  ASSIGN_OR_RETURN(auto info, store.Session(session));
+  ASSIGN_OR_RETURN(auto configurations, store.ReadVariants(session));
+  ASSIGN_OR_RETURN(auto rounds, store.ReadRounds(session));
   TuneOutcome outcome;
   outcome.session = session;
-  TakeHarness(*info, *rounds, &outcome.harness);
-  StoredVariants variants(*std::move(configurations), &outcome);
-  for (const RoundRecord& record : *rounds) {
-    if (absl::Status status = variants.Take(record); !status.ok()) return status;
+  outcome.harness = HarnessOf(info, rounds);
+  StoredVariants variants(std::move(configurations), &outcome);
+  for (const RoundRecord& record : rounds) {
+    RETURN_IF_ERROR(variants.Take(record));
   }
   variants.Finish();
-  if (outcome.search.has_value()) outcome.search->strategy = StrategyOf(*info);
+  if (outcome.search.has_value())
+    outcome.search->strategy = json::TextOf(json::Parse(info.config_json), "search").value_or("");
   const Places places = PlacesOf(outcome.variants);
   std::vector<RoundResult> results;
-  for (const RoundRecord& record : *rounds) {
+  for (const RoundRecord& record : rounds) {
     if (IsRaceBatch(record.batch)) results.push_back(ResultOf(places, record));
   }
   if (results.empty()) {
     return absl::FailedPreconditionError(
         absl::StrCat(store.path(), ": session ", session, " has no rounds to decide on"));
   }
-  auto config = ConfigOf(*info, changes_json, outcome.variants);
-  if (!config.ok()) return config.status();
-  outcome.objective = config->objective;
-  outcome.budget_runs = config->budget_runs;
-  outcome.budget_time_ps = config->budget_time_ps;
+  ASSIGN_OR_RETURN(auto config, ConfigOf(info, changes_json, outcome.variants));
+  outcome.objective = config.objective;
+  outcome.budget_runs = config.budget_runs;
+  outcome.budget_time_ps = config.budget_time_ps;
   const size_t recorded = results.size();
-  results = WithinBudget(*config, std::move(results));
-  auto verdict = JudgeRecorded(SpaceOf(outcome.variants), *config, results);
-  if (!verdict.ok()) return verdict.status();
-  outcome.verdict = *std::move(verdict);
+  results = WithinBudget(config, std::move(results));
+  ASSIGN_OR_RETURN(auto verdict, JudgeRecorded(SpaceOf(outcome.variants), config, results));
+  outcome.verdict = std::move(verdict);
   if (outcome.verdict.stop_reason == "interrupted") {
-    outcome.verdict.stop_reason = results.size() == recorded        ? "recorded_rounds"
-                                  : config->budget_runs.has_value() ? "budget_runs"
-                                                                    : "budget_time";
+    outcome.verdict.stop_reason = results.size() == recorded       ? "recorded_rounds"
+                                  : config.budget_runs.has_value() ? "budget_runs"
+                                                                   : "budget_time";
   }
-  AddTails(results, config->incumbent, &outcome);
+  AddTails(results, config.incumbent, &outcome);
   return outcome;
 }
 

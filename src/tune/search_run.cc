@@ -3,19 +3,17 @@
 #include <algorithm>
 #include <utility>
 
-#include <nlohmann/json.hpp>
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "stats/order_statistics.h"
 #include "stats/random.h"
+#include "status.h"
 #include "tune/outcome_json.h"
 #include "tune/session_variants.h"
 
 namespace xplane_time {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 constexpr uint64_t kSearchStream = 7;
 constexpr uint32_t kSparePasses = 2;  // for those that gave nothing, and are not to blame
@@ -29,41 +27,15 @@ bool IsTransient(std::string_view status) {
 }  // namespace
 
 std::string StageHeadJson(const StageHead& head, std::span<const TunedVariant> fresh) {
-  Json out = Json::parse(PreparationJson({}, fresh), nullptr, /*allow_exceptions=*/false);
-  out.erase("harness");
-  out["stage"] = {{"ids", head.ids},           {"rounds", head.rounds},
-                  {"proposed", head.proposed}, {"refused", head.refused},
-                  {"repeated", head.repeated}, {"finalists", head.finalists}};
-  return out.dump(-1, ' ', false, Json::error_handler_t::replace);
+  return json::Dump({{"variants", StatesJson(fresh)}, {"stage", json::ToJson(head)}});
 }
 
 absl::StatusOr<StageHead> StageHeadFromJson(std::string_view json) {
-  const auto damaged = absl::DataLossError("what the session knew of its search is damaged");
-  const Json notes = Json::parse(json, nullptr, /*allow_exceptions=*/false);
-  const auto found = notes.is_object() ? notes.find("stage") : notes.end();
-  if (!notes.is_object() || found == notes.end() || !found->is_object()) return damaged;
+  const json::Json notes = json::Parse(json);
+  const json::Json* stage = json::Find(notes, "stage");
   StageHead head;
-  const auto texts = [&](const char* name, std::vector<std::string>* into) {
-    const auto list = found->find(name);
-    if (list == found->end() || !list->is_array()) return false;
-    for (const Json& each : *list) {
-      if (!each.is_string()) return false;
-      into->push_back(each);
-    }
-    return true;
-  };
-  const auto count = [&](const char* name, auto* into) {
-    const auto at = found->find(name);
-    if (at == found->end() || !at->is_number_unsigned()) return false;
-    *into = *at;
-    return true;
-  };
-  if (!texts("ids", &head.ids) || !texts("finalists", &head.finalists) ||
-      !count("rounds", &head.rounds) || !count("proposed", &head.proposed) ||
-      !count("refused", &head.refused) || !count("repeated", &head.repeated)) {
-    return damaged;
-  }
-  return head;
+  if (stage != nullptr && json::FromJson(*stage, &head)) return head;
+  return absl::DataLossError("what the session knew of its search is damaged");
 }
 
 void DropAllBut(std::span<const std::string> finalists, std::vector<TunedVariant>* variants) {
@@ -100,15 +72,14 @@ absl::Status SearchRun::Run() {
   for (const TunedVariant& each : *variants_) known.push_back(each.configuration);
   options_.searcher->Begin(known);
   for (int64_t batch = kFirstSearchBatch;; ++batch) {
-    auto head = HeadOf(batch);
-    if (!head.ok()) return head.status();
-    report_->proposed += head->proposed;
-    report_->refused += head->refused;
-    report_->repeated += head->repeated;
-    if (head->ids.empty()) return End(batch, *std::move(head));
+    ASSIGN_OR_RETURN(auto head, HeadOf(batch));
+    report_->proposed += head.proposed;
+    report_->refused += head.refused;
+    report_->repeated += head.repeated;
+    if (head.ids.empty()) return End(batch, std::move(head));
     ++report_->stages;
-    if (absl::Status status = MeasureStage(batch, *head); !status.ok()) return status;
-    TellSearcher(*head);
+    RETURN_IF_ERROR(MeasureStage(batch, head));
+    TellSearcher(head);
   }
 }
 
@@ -116,17 +87,14 @@ absl::Status SearchRun::Run() {
 absl::StatusOr<StageHead> SearchRun::HeadOf(int64_t batch) {
   const RoundRecord* stored = measuring_->Stored(batch, kStageHead);
   if (stored == nullptr) return AskForStage(batch);
-  auto head = StageHeadFromJson(stored->notes_json);
-  if (!head.ok()) return head;
-  auto states = PreparationFromJson(stored->notes_json);
-  if (!states.ok()) return states.status();
-  auto registered = measuring_->Registered();
-  if (!registered.ok()) return registered.status();
-  for (const std::string& id : head->ids) {
+  ASSIGN_OR_RETURN(auto head, StageHeadFromJson(stored->notes_json));
+  ASSIGN_OR_RETURN(auto states, PreparationFromJson(stored->notes_json));
+  ASSIGN_OR_RETURN(auto registered, measuring_->Registered());
+  for (const std::string& id : head.ids) {
     if (at_.contains(id)) continue;
-    const auto configuration = registered->find(id);
-    const auto state = states->find(id);
-    if (configuration == registered->end() || state == states->end()) {
+    const auto configuration = registered.find(id);
+    const auto state = states.find(id);
+    if (configuration == registered.end() || state == states.end()) {
       return absl::DataLossError(absl::StrCat("the session does not know the variant ", id,
                                               " of its search; tune without --resume"));
     }
@@ -140,16 +108,15 @@ absl::StatusOr<StageHead> SearchRun::HeadOf(int64_t batch) {
 
 absl::StatusOr<StageHead> SearchRun::AskForStage(int64_t batch) {
   if (options_.stopped()) return absl::CancelledError("stopped");
-  auto stage = options_.searcher->Next();
-  if (!stage.ok()) return stage.status();
-  StageHead head = {.rounds = stage->rounds,
-                    .proposed = stage->proposed,
-                    .refused = stage->refused,
-                    .repeated = stage->repeated};
-  for (const Configuration& each : stage->configurations) head.ids.push_back(each.id);
+  ASSIGN_OR_RETURN(auto stage, options_.searcher->Next());
+  StageHead head = {.rounds = stage.rounds,
+                    .proposed = stage.proposed,
+                    .refused = stage.refused,
+                    .repeated = stage.repeated};
+  for (const Configuration& each : stage.configurations) head.ids.push_back(each.id);
   if (head.ids.empty()) return head;
   const size_t before = variants_->size();
-  for (const Configuration& each : stage->configurations) {
+  for (const Configuration& each : stage.configurations) {
     if (!at_.emplace(each.id, variants_->size()).second) continue;
     variants_->push_back({.configuration = each});
   }
@@ -157,18 +124,15 @@ absl::StatusOr<StageHead> SearchRun::AskForStage(int64_t batch) {
   const std::span<TunedVariant> fresh = std::span(*variants_).subspan(before);
   std::vector<Configuration> configurations;
   for (const TunedVariant& each : fresh) configurations.push_back(each.configuration);
-  absl::Status status = measuring_->Register(configurations);
+  RETURN_IF_ERROR(measuring_->Register(configurations));
   size_t done = 0;
-  if (status.ok() && !fresh.empty()) {
-    status = measuring_->Prepare(fresh, [&](const TunedVariant& variant) {
+  if (!fresh.empty()) {
+    RETURN_IF_ERROR(measuring_->Prepare(fresh, [&](const TunedVariant& variant) {
       watcher_->OnPrepared(variant, ++done, fresh.size());
-    });
+    }));
   }
-  if (status.ok()) {
-    status = measuring_->Append(
-        {.batch = batch, .round = kStageHead, .notes_json = StageHeadJson(head, fresh)});
-  }
-  if (!status.ok()) return status;
+  RETURN_IF_ERROR(measuring_->Append(
+      {.batch = batch, .round = kStageHead, .notes_json = StageHeadJson(head, fresh)}));
   AssignAliases(variants_);
   return head;
 }
@@ -187,8 +151,7 @@ absl::Status SearchRun::MeasureStage(int64_t batch, const StageHead& head) {
       if (known.failure.empty() && known.in_stage < head.rounds) due.push_back(variant);
     }
     if (due.empty()) break;
-    absl::Status status = MeasurePass(batch, pass, std::move(due), &round);
-    if (!status.ok()) return status;
+    RETURN_IF_ERROR(MeasurePass(batch, pass, std::move(due), &round));
   }
   return absl::OkStatus();
 }
@@ -206,9 +169,8 @@ absl::Status SearchRun::MeasurePass(int64_t batch, uint32_t pass, std::vector<si
     for (size_t k = due.size() * i / rounds; k < due.size() * (i + 1) / rounds; ++k) {
       order.push_back(&(*variants_)[due[k]].configuration);
     }
-    auto record = measuring_->Round(batch, (*round)++, order);
-    if (!record.ok()) return record.status();
-    Take(*record);
+    ASSIGN_OR_RETURN(auto record, measuring_->Round(batch, (*round)++, order));
+    Take(record);
     watcher_->OnSearching(*report_, due.size());
   }
   return absl::OkStatus();
@@ -261,9 +223,8 @@ absl::Status SearchRun::End(int64_t batch, StageHead head) {
     for (const std::string& id : {options_.incumbent, options_.baseline}) {
       if (!id.empty()) head.finalists.push_back(id);
     }
-    absl::Status status = measuring_->Append(
-        {.batch = batch, .round = kStageHead, .notes_json = StageHeadJson(head, {})});
-    if (!status.ok()) return status;
+    RETURN_IF_ERROR(measuring_->Append(
+        {.batch = batch, .round = kStageHead, .notes_json = StageHeadJson(head, {})}));
   }
   DropAllBut(head.finalists, variants_);
   return absl::OkStatus();
@@ -272,6 +233,18 @@ absl::Status SearchRun::End(int64_t batch, StageHead head) {
 namespace {
 
 constexpr int kMostAsksInVain = 50;
+
+// Those that have a value of their own. Values that are equal keep their order: that of the list.
+template <typename Tried>
+std::vector<const Tried*> BestFirst(std::span<const Tried> all) {
+  std::vector<const Tried*> sound;
+  for (const Tried& each : all) {
+    if (each.value.has_value() && !each.is_alias) sound.push_back(&each);
+  }
+  std::stable_sort(sound.begin(), sound.end(),
+                   [](const Tried* a, const Tried* b) { return *a->value < *b->value; });
+  return sound;
+}
 
 }  // namespace
 
@@ -289,17 +262,15 @@ absl::StatusOr<SearchStage> AskSearcher::Next() {
   SearchStage stage = {.configurations = std::exchange(known_, {}), .rounds = kRounds};
   if (!stage.configurations.empty()) return stage;
   for (int in_vain = 0; in_vain < kMostAsksInVain && !Enough(); ++in_vain) {
-    absl::Status status = Start();
-    if (status.ok()) status = SayWhatIsNew();
-    if (!status.ok()) return status;
+    RETURN_IF_ERROR(Start());
+    RETURN_IF_ERROR(SayWhatIsNew());
     const int64_t request = next_request_++;
-    auto proposals = Ask(request, std::min(kAtOnce, listed_ + options_.count - results_.size()));
-    if (!proposals.ok()) return proposals.status();
-    stage.proposed += proposals->size();
-    status = Sort(request, *proposals, &stage);
-    if (!status.ok()) return status;
+    ASSIGN_OR_RETURN(const auto proposals,
+                     Ask(request, std::min(kAtOnce, listed_ + options_.count - results_.size())));
+    stage.proposed += proposals.size();
+    RETURN_IF_ERROR(Sort(request, proposals, &stage));
     if (!stage.configurations.empty()) return stage;
-    if (proposals->empty()) break;
+    if (proposals.empty()) break;
   }
   Finish();
   return stage;
@@ -316,25 +287,22 @@ absl::Status AskSearcher::Sort(int64_t request, const std::vector<std::string>& 
     if (!point.ok()) {
       ++stage->refused;
       told.message = std::string(point.status().message());
-      if (absl::Status status = Say(told); !status.ok()) return status;
+      RETURN_IF_ERROR(Send(TellRequest(told)));
       continue;
     }
-    const auto known = at_.find(point->id);
-    if (known != at_.end()) {
+    if (const auto known = at_.find(point->id); known != at_.end()) {
       ++stage->repeated;
       const Result& result = results_[known->second];
       told.id = result.id;
       told.status = result.status;
       told.value = result.value;
       told.repeated = true;
-      if (absl::Status status = Say(told); !status.ok()) return status;
-      continue;
-    }
-    if (!proposed_as_.emplace(point->id, *told.proposal).second) {
+      RETURN_IF_ERROR(Send(TellRequest(told)));
+    } else if (!proposed_as_.emplace(point->id, *told.proposal).second) {
       ++stage->repeated;  // twice in one answer: told once, when it is measured
-      continue;
+    } else {
+      stage->configurations.push_back(*std::move(point));
     }
-    stage->configurations.push_back(*std::move(point));
   }
   return absl::OkStatus();
 }
@@ -349,15 +317,10 @@ void AskSearcher::Tell(std::span<const Searched> stage) {
 }
 
 std::vector<std::string> AskSearcher::Finalists() const {
-  std::vector<const Result*> sound;
-  for (const Result& each : results_) {
-    if (each.value.has_value() && !each.is_alias) sound.push_back(&each);
-  }
-  std::stable_sort(sound.begin(), sound.end(),
-                   [](const Result* a, const Result* b) { return *a->value < *b->value; });
-  sound.resize(std::min<size_t>(sound.size(), kFinalists));
   std::vector<std::string> ids;
-  for (const Result* each : sound) ids.push_back(each->id);
+  for (const Result* each : BestFirst<Result>(results_)) {
+    if (ids.size() < kFinalists) ids.push_back(each->id);
+  }
   return ids;
 }
 
@@ -372,25 +335,21 @@ void AskSearcher::Finish() {
 
 absl::Status AskSearcher::Start() {
   if (process_.has_value()) return absl::OkStatus();
-  auto process = HarnessProcess::Start({.command = {"/bin/sh", "-c", options_.command},
-                                        .role = "proposer",
-                                        .stopped = options_.stopped});
-  if (!process.ok()) return process.status();
-  process_.emplace(*std::move(process));
-  absl::Status status = Send(ProposerHello(space_, options_.seed, results_.size()));
-  if (!status.ok()) return status;
-  const auto answer = Receive();
-  if (!answer.ok()) return answer.status();
-  status = ParseProposerHello(*answer);
+  ASSIGN_OR_RETURN(auto process,
+                   HarnessProcess::Start({.command = {"/bin/sh", "-c", options_.command},
+                                          .role = "proposer",
+                                          .stopped = options_.stopped}));
+  process_.emplace(std::move(process));
+  RETURN_IF_ERROR(Send(ProposerHello(space_, options_.seed, results_.size())));
+  ASSIGN_OR_RETURN(const auto answer, Receive());
+  const absl::Status status = ParseProposerHello(answer);
   return status.ok() ? status : Broken(status);
 }
 
 absl::StatusOr<std::vector<std::string>> AskSearcher::Ask(int64_t request, uint64_t count) {
-  absl::Status status = Send(AskRequest(request, count));
-  if (!status.ok()) return status;
-  const auto answer = Receive();
-  if (!answer.ok()) return answer.status();
-  auto proposals = ParseProposals(*answer, request, count);
+  RETURN_IF_ERROR(Send(AskRequest(request, count)));
+  ASSIGN_OR_RETURN(const auto answer, Receive());
+  auto proposals = ParseProposals(answer, request, count);
   if (!proposals.ok()) return Broken(proposals.status());
   return proposals;
 }
@@ -404,12 +363,10 @@ absl::Status AskSearcher::SayWhatIsNew() {
                  .value = result.value};
     const auto proposed = proposed_as_.find(result.id);
     if (proposed != proposed_as_.end()) told.proposal = proposed->second;
-    if (absl::Status status = Say(told); !status.ok()) return status;
+    RETURN_IF_ERROR(Send(TellRequest(told)));
   }
   return absl::OkStatus();
 }
-
-absl::Status AskSearcher::Say(const Told& told) { return Send(TellRequest(told)); }
 
 absl::Status AskSearcher::Send(const std::string& line) {
   const absl::Status status = process_->Send(line, MonotonicClock::now() + options_.answer_timeout);
@@ -448,14 +405,8 @@ absl::StatusOr<SearchStage> HalvingSearcher::Next() {
   return SearchStage{.configurations = left_, .rounds = rounds_};
 }
 
-// Values that are equal keep their order: that of the list.
 void HalvingSearcher::Tell(std::span<const Searched> stage) {
-  std::vector<const Searched*> sound;
-  for (const Searched& each : stage) {
-    if (each.value.has_value() && !each.is_alias) sound.push_back(&each);
-  }
-  std::stable_sort(sound.begin(), sound.end(),
-                   [](const Searched* a, const Searched* b) { return *a->value < *b->value; });
+  std::vector<const Searched*> sound = BestFirst<Searched>(stage);
   const size_t half = sound.size() - sound.size() / 2;
   sound.resize(std::min(sound.size(), std::max<size_t>(half, finalists_)));
   left_.clear();

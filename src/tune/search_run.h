@@ -24,6 +24,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "harness/process.h"
+#include "json/described.h"
 #include "tune/measuring.h"
 #include "tune/proposer_protocol.h"
 #include "xplane_time/tune.h"
@@ -37,6 +38,7 @@ struct StageHead {
   uint64_t proposed = 0, refused = 0, repeated = 0;
   std::vector<std::string> finalists = {};  // of a search that is over
 };
+XPLANE_TIME_JSON_FIELDS(StageHead, ids, rounds, proposed, refused, repeated, finalists)
 std::string StageHeadJson(const StageHead& head, std::span<const TunedVariant> fresh);
 // Errors: DataLoss.
 absl::StatusOr<StageHead> StageHeadFromJson(std::string_view json);
@@ -123,7 +125,6 @@ class AskSearcher : public Searcher {
   absl::Status Start();
   absl::StatusOr<std::string> Receive();
   absl::Status Send(const std::string& line);
-  absl::Status Say(const Told& told);
   absl::Status SayWhatIsNew();
   absl::Status Broken(const absl::Status& status);
   absl::StatusOr<std::vector<std::string>> Ask(int64_t request, uint64_t count);

@@ -5,19 +5,19 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/numbers.h"
+#include "json/json.h"
 #include "xplane_time/harness.h"
 
 namespace xplane_time {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using json::Json;
 
 constexpr int kExitUsage = 64, kExitIo = 74;
 
@@ -39,9 +39,8 @@ class Server {
   int Serve() {
     std::string line;
     while (ReadLine(&line)) {
-      const Json request = Json::parse(line, nullptr, /*allow_exceptions=*/false);
-      if (!request.is_object()) continue;
-      const std::string type = request.value("type", "");
+      const Json request = json::Parse(line);
+      const std::string type = Text(request, "type");
       if (type == "bye") return 0;
       if (type == "hello") Hello(request);
       if (type == "prepare") Prepare(request);
@@ -68,7 +67,7 @@ class Server {
 
   void Answer(Json message) {
     message["v"] = 1;
-    const std::string line = message.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+    const std::string line = json::Dump(message) + "\n";
     for (size_t sent = 0; sent < line.size() && !lost_;) {
       const ssize_t now = write(out_, line.data() + sent, line.size() - sent);
       lost_ = now < 0;
@@ -83,15 +82,21 @@ class Server {
     return {{"status", name}, {"message", std::string(status.message())}};
   }
 
-  static Json Number(const Json& request) { return request.value("request", int64_t{0}); }
+  static Json Number(const Json& request) { return json::WholeOf(request, "request").value_or(0); }
+  static std::string Text(const Json& request, const char* name) {
+    return json::TextOf(request, name).value_or("");
+  }
+
+  static Json List(const Json& request, const char* name) {
+    const Json* list = json::Find(request, name);
+    return list != nullptr && list->is_array() ? *list : Json::array();
+  }
 
   void Hello(const Json& request) {
     workloads_.clear();
-    if (request.contains("workloads") && request["workloads"].is_array()) {
-      for (const Json& each : request["workloads"]) workloads_.push_back(each.value("id", ""));
-    }
+    for (const Json& each : List(request, "workloads")) workloads_.push_back(Text(each, "id"));
     if (workloads_.empty()) workloads_.emplace_back();
-    const Json versions = Json::parse(code_.versions_json, nullptr, false);
+    const Json versions = json::Parse(code_.versions_json);
     Answer({{"type", "hello"},
             {"name", "C++"},
             {"device", code_.device},
@@ -105,7 +110,7 @@ class Server {
   }
 
   void Prepare(const Json& request) {
-    const std::string variant = request.value("variant", "");
+    const std::string variant = Text(request, "variant");
     const Json params = request.contains("params") ? request["params"] : Json::object();
     Json answer = {{"type", "prepared"}, {"request", Number(request)}, {"status", "ok"}};
     auto fingerprint = code_.prepare(variant, params.dump());
@@ -123,7 +128,7 @@ class Server {
 
   void Verify(const Json& request) {
     Json answer = {{"type", "verified"}, {"request", Number(request)}, {"status", "ok"}};
-    const absl::Status status = code_.verify ? code_.verify(request.value("variant", ""))
+    const absl::Status status = code_.verify ? code_.verify(Text(request, "variant"))
                                              : absl::UnimplementedError("no reference");
     if (!status.ok()) {
       const bool wrong = absl::IsFailedPrecondition(status);
@@ -133,13 +138,11 @@ class Server {
   }
 
   void RunRound(const Json& request) {
-    const std::string workload = request.value("workload", "");
-    const int64_t calls = std::max<int64_t>(1, request.value("calls", int64_t{1}));
+    const std::string workload = Text(request, "workload");
+    const int64_t calls = std::max<int64_t>(1, json::WholeOf(request, "calls").value_or(1));
     std::vector<std::string> order;
-    if (request.contains("order") && request["order"].is_array()) {
-      for (const Json& each : request["order"]) {
-        if (each.is_string()) order.push_back(each.get<std::string>());
-      }
+    for (const Json& each : List(request, "order")) {
+      if (each.is_string()) order.push_back(each.get<std::string>());
     }
     Json samples = Json::array();
     for (size_t slot = 0; slot < order.size(); ++slot) {

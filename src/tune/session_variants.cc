@@ -1,22 +1,24 @@
 #include "tune/session_variants.h"
 
+#include <algorithm>
 #include <map>
 #include <set>
 #include <string>
+#include <tuple>
 #include <utility>
 
-#include <nlohmann/json.hpp>
 #include "absl/strings/str_cat.h"
+#include "json/json.h"
+#include "status.h"
 #include "tune/outcome_json.h"
 
 namespace xplane_time {
 
 absl::Status TakeStates(std::string_view preparation_json, std::vector<TunedVariant>* variants) {
-  auto states = PreparationFromJson(preparation_json);
-  if (!states.ok()) return states.status();
+  ASSIGN_OR_RETURN(auto states, PreparationFromJson(preparation_json));
   for (TunedVariant& variant : *variants) {
-    const auto known = states->find(variant.configuration.id);
-    if (known == states->end()) {
+    const auto known = states.find(variant.configuration.id);
+    if (known == states.end()) {
       return absl::DataLossError(absl::StrCat("the session does not know the variant ",
                                               variant.configuration.id,
                                               " that its space has; tune without --resume"));
@@ -44,18 +46,20 @@ void AssignPlaces(std::vector<TunedVariant>* variants) {
   }
 }
 
-std::optional<size_t> FindVariant(std::span<const TunedVariant> variants, std::string_view id) {
-  for (size_t i = 0; i < variants.size(); ++i) {
-    if (variants[i].configuration.id == id) return i;
-  }
-  return std::nullopt;
+namespace {
+
+const std::optional<uint32_t>& PlaceOf(std::span<const TunedVariant> variants,
+                                       const TunedVariant& of) {
+  return of.alias_of.has_value() ? variants[*of.alias_of].measured : of.measured;
 }
 
+}  // namespace
+
 std::optional<uint32_t> PlaceOf(std::span<const TunedVariant> variants, std::string_view id) {
-  const auto at = FindVariant(variants, id);
-  if (!at.has_value()) return std::nullopt;
-  const TunedVariant& variant = variants[*at];
-  return variant.alias_of.has_value() ? variants[*variant.alias_of].measured : variant.measured;
+  const auto at = std::find_if(variants.begin(), variants.end(), [&](const TunedVariant& each) {
+    return each.configuration.id == id;
+  });
+  return at == variants.end() ? std::nullopt : PlaceOf(variants, *at);
 }
 
 Space SpaceOf(std::span<const TunedVariant> variants) {
@@ -72,8 +76,7 @@ Space SpaceOf(std::span<const TunedVariant> variants) {
 Places PlacesOf(std::span<const TunedVariant> variants) {
   Places places;
   for (const TunedVariant& variant : variants) {
-    const auto& place =
-        variant.alias_of.has_value() ? variants[*variant.alias_of].measured : variant.measured;
+    const auto& place = PlaceOf(variants, variant);
     if (place.has_value()) places.emplace(variant.configuration.id, *place);
   }
   return places;
@@ -100,21 +103,17 @@ RoundResult ResultOf(const Places& places, const RoundRecord& record) {
 
 namespace {
 
-using Json = nlohmann::json;
-
-Json Parsed(const std::string& text) {
-  Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
-  return json.is_object() ? json : Json::object();
-}
+using json::Json;
 
 std::set<std::string> DifferentFields(const std::string& first, const std::string& second) {
-  const Json a = Parsed(first), b = Parsed(second);
+  const Json a = json::Parse(first), b = json::Parse(second);
   std::set<std::string> names;
-  for (const auto& [name, value] : a.items()) {
-    if (!b.contains(name) || b[name] != value) names.insert(name);
-  }
-  for (const auto& [name, unused] : b.items()) {
-    if (!a.contains(name)) names.insert(name);
+  for (const auto& [of, other] : {std::pair(&a, &b), std::pair(&b, &a)}) {
+    if (!of->is_object()) continue;
+    for (const auto& [name, value] : of->items()) {
+      const auto found = other->find(name);
+      if (found == other->end() || *found != value) names.insert(name);
+    }
   }
   return names;
 }
@@ -122,29 +121,27 @@ std::set<std::string> DifferentFields(const std::string& first, const std::strin
 }  // namespace
 
 bool HasDecided(const SessionInfo& session) {
-  const Json verdict = Parsed(session.verdict_json.value_or("{}"));
-  const std::string claim = verdict.value("claim", "");
-  return claim == "winner" || claim == "pick" || claim == "tie";
+  return session.claim == "winner" || session.claim == "pick" || session.claim == "tie";
 }
 
 std::vector<std::string> Differences(const SessionInfo& session, const SessionSpec& asked) {
   const TuneKey &a = session.key, &b = asked.key;
+  const std::tuple<const char*, const std::string&, const std::string&> parts[] = {
+      {"workload", a.workload, b.workload},
+      {"device_class", a.device_class, b.device_class},
+      {"device", session.device, asked.device},
+      {"driver", a.driver, b.driver},
+      {"framework", a.framework, b.framework},
+      {"flags", a.flags, b.flags},
+      {"code_hash", a.code_hash, b.code_hash},
+      {"how rounds are measured (--calls)", a.protocol_hash, b.protocol_hash},
+      {"space", session.space_hash, asked.space_hash}};
   std::vector<std::string> names;
-  const auto add = [&](const char* name, const std::string& first, const std::string& second) {
+  for (const auto& [name, first, second] : parts) {
     if (first != second) names.emplace_back(name);
-  };
-  add("workload", a.workload, b.workload);
-  add("device_class", a.device_class, b.device_class);
-  add("device", session.device, asked.device);
-  add("driver", a.driver, b.driver);
-  add("framework", a.framework, b.framework);
-  add("flags", a.flags, b.flags);
-  add("code_hash", a.code_hash, b.code_hash);
-  add("how rounds are measured (--calls)", a.protocol_hash, b.protocol_hash);
-  add("space", session.space_hash, asked.space_hash);
-  for (const std::string& name : DifferentFields(session.config_json, asked.config_json)) {
-    names.push_back(name);
   }
+  const std::set<std::string> fields = DifferentFields(session.config_json, asked.config_json);
+  names.insert(names.end(), fields.begin(), fields.end());
   return names;
 }
 

@@ -25,8 +25,6 @@ void AssignAliases(std::vector<TunedVariant>* variants);
 // Sound ones that are no aliases and were not dropped get their places.
 void AssignPlaces(std::vector<TunedVariant>* variants);
 
-std::optional<size_t> FindVariant(std::span<const TunedVariant> variants, std::string_view id);
-
 // The place of a variant, or of what it is an alias of; nothing: it is not measured.
 std::optional<uint32_t> PlaceOf(std::span<const TunedVariant> variants, std::string_view id);
 

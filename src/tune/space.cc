@@ -11,6 +11,7 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
+#include "status.h"
 #include "tune/space_internal.h"
 
 namespace xplane_time {
@@ -24,41 +25,42 @@ constexpr std::string_view kSchema = "xplane-time.space.v1";
 constexpr uint64_t kMostBytes = uint64_t{1} << 30;
 constexpr uint64_t kMostBytesOfAPipe = uint64_t{64} << 20;  // it may be endless
 
-absl::StatusOr<ParameterType> ReadType(const Field& field) {
-  const absl::StatusOr<std::string> name = field.Text();
-  if (!name.ok()) return name.status();
-  if (*name == "int") return ParameterType::kInt;
-  if (*name == "float") return ParameterType::kFloat;
-  if (*name == "string") return ParameterType::kString;
-  if (*name == "bool") return ParameterType::kBool;
-  return field.BadValue("is no type; there are int, float, string, bool");
-}
-
 absl::Status TooManyValues(const Field& field) {
   return field.Error(absl::StrCat("more than ", tune::kMostValues,
                                   " values; widen the step, or narrow min and max"));
 }
 
 // min, min + step, ... or min, min * factor, ... up to max, max included.
-absl::StatusOr<std::vector<ParameterValue>> IntRange(const Field& range) {
-  const bool multiplies = range.Has("multiply");
-  const Field by = range.At(multiplies ? "multiply" : "step");
-  const auto min = range.At("min").Int(), max = range.At("max").Int(), step = by.Int();
-  if (!min.ok()) return min.status();
-  if (!max.ok()) return max.status();
-  if (!step.ok()) return step.status();
-  if (*step <= (multiplies ? 1 : 0)) {
-    return by.BadValue(multiplies ? "is not above 1" : "is not above 0");
+template <typename Number>
+struct Range {
+  Number min = 0, max = 0, step = 0;
+  bool multiplies = false;
+};
+
+template <typename Number>
+absl::StatusOr<Range<Number>> CheckedRange(const Field& field) {
+  Range<Number> range = {.multiplies = field.Has("multiply")};
+  const char* by = range.multiplies ? "multiply" : "step";
+  RETURN_IF_ERROR(field.Read("min", &range.min));
+  RETURN_IF_ERROR(field.Read("max", &range.max));
+  RETURN_IF_ERROR(field.Read(by, &range.step));
+  if (range.step <= (range.multiplies ? 1 : 0)) {
+    return field.At(by).BadValue(range.multiplies ? "is not above 1" : "is not above 0");
   }
-  if (multiplies && *min <= 0) {
-    return range.At("min").BadValue("is not above 0, as \"multiply\" needs; use \"step\"");
+  if (range.multiplies && range.min <= 0) {
+    return field.At("min").BadValue("is not above 0, as \"multiply\" needs; use \"step\"");
   }
+  return range;
+}
+
+absl::StatusOr<std::vector<ParameterValue>> IntRange(const Field& field) {
+  ASSIGN_OR_RETURN(const Range<int64_t> range, CheckedRange<int64_t>(field));
   std::vector<ParameterValue> values;
-  for (int64_t value = *min; value <= *max;) {
-    if (values.size() == tune::kMostValues) return TooManyValues(range);
+  for (int64_t value = range.min; value <= range.max;) {
+    if (values.size() == tune::kMostValues) return TooManyValues(field);
     values.emplace_back(value);
-    const bool over = multiplies ? __builtin_mul_overflow(value, *step, &value)
-                                 : __builtin_add_overflow(value, *step, &value);
+    const bool over = range.multiplies ? __builtin_mul_overflow(value, range.step, &value)
+                                       : __builtin_add_overflow(value, range.step, &value);
     if (over) break;
   }
   return values;
@@ -74,33 +76,23 @@ double AsWritten(double value) {
   return rounded == 0 ? 0.0 : rounded;
 }
 
-absl::StatusOr<std::vector<ParameterValue>> FloatRange(const Field& range) {
-  const bool multiplies = range.Has("multiply");
-  const Field by = range.At(multiplies ? "multiply" : "step");
-  const auto min = range.At("min").Real(), max = range.At("max").Real(), step = by.Real();
-  if (!min.ok()) return min.status();
-  if (!max.ok()) return max.status();
-  if (!step.ok()) return step.status();
-  if (*step <= (multiplies ? 1.0 : 0.0)) {
-    return by.BadValue(multiplies ? "is not above 1" : "is not above 0");
-  }
-  if (multiplies && *min <= 0) {
-    return range.At("min").BadValue("is not above 0, as \"multiply\" needs; use \"step\"");
-  }
+absl::StatusOr<std::vector<ParameterValue>> FloatRange(const Field& field) {
+  ASSIGN_OR_RETURN(const Range<double> range, CheckedRange<double>(field));
+  const auto [min, max, step, multiplies] = range;
   // From the number of steps, not by repeated addition: errors do not add up. A billionth of
   // a step of tolerance, so that 0 to 1 by 0.1 ends at 1.
-  const double steps = multiplies ? std::log(*max / *min) / std::log(*step) : (*max - *min) / *step;
-  if (steps >= static_cast<double>(tune::kMostValues)) return TooManyValues(range);
+  const double steps = multiplies ? std::log(max / min) / std::log(step) : (max - min) / step;
+  if (steps >= static_cast<double>(tune::kMostValues)) return TooManyValues(field);
   std::vector<ParameterValue> values;
-  for (int i = 0; *max >= *min && i <= std::floor(steps + 1e-9); ++i) {
-    const double value = multiplies ? *min * std::pow(*step, i) : AsWritten(*min + *step * i);
-    values.emplace_back(std::min(value, *max));
+  for (int i = 0; max >= min && i <= std::floor(steps + 1e-9); ++i) {
+    const double value = multiplies ? min * std::pow(step, i) : AsWritten(min + step * i);
+    values.emplace_back(std::min(value, max));
   }
   return values;
 }
 
 absl::StatusOr<std::vector<ParameterValue>> ReadRange(const Field& range, ParameterType type) {
-  if (auto s = range.ExpectObject({"min", "max", "step", "multiply"}); !s.ok()) return s;
+  RETURN_IF_ERROR(range.ExpectObject({"min", "max", "step", "multiply"}));
   if (type != ParameterType::kInt && type != ParameterType::kFloat) {
     return range.Error("only int and float have ranges; list the \"values\"");
   }
@@ -110,138 +102,95 @@ absl::StatusOr<std::vector<ParameterValue>> ReadRange(const Field& range, Parame
   return type == ParameterType::kInt ? IntRange(range) : FloatRange(range);
 }
 
-absl::StatusOr<std::vector<ParameterValue>> ReadValues(const Field& field, ParameterType type) {
-  if (auto s = field.ExpectArray(); !s.ok()) return s;
-  if (field.value().size() > tune::kMostValues) return TooManyValues(field);
-  std::vector<ParameterValue> values;
-  for (size_t i = 0; i < field.value().size(); ++i) {
-    auto value = tune::ReadValue(field.Item(i), type);
-    if (!value.ok()) return value.status();
-    values.push_back(*std::move(value));
-  }
-  return values;
-}
-
 absl::StatusOr<Parameter> ReadParameter(const Field& field) {
-  if (auto s = field.ExpectObject({"name", "type", "values", "range"}); !s.ok()) return s;
+  RETURN_IF_ERROR(field.ExpectObject({"name", "type", "values", "range"}));
   if (!field.Has("name")) return field.Error("has no \"name\"");
   if (!field.Has("type")) return field.Error("has no \"type\"; int, float, string or bool");
-  const auto name = field.At("name").Text();
-  if (!name.ok()) return name.status();
-  if (name->empty()) return field.At("name").BadValue("is empty");
-  const auto type = ReadType(field.At("type"));
-  if (!type.ok()) return type.status();
-  Parameter parameter = {*name, *type, {}};
+  Parameter parameter;
+  RETURN_IF_ERROR(field.Read("name", &parameter.name));
+  if (parameter.name.empty()) return field.At("name").BadValue("is empty");
+  std::string type;
+  RETURN_IF_ERROR(field.Read("type", &type));
+  const auto* const name = std::find(tune::kTypeNames.begin(), tune::kTypeNames.end(), type);
+  if (name == tune::kTypeNames.end()) {
+    return field.At("type").BadValue("is no type; there are int, float, string, bool");
+  }
+  parameter.type = static_cast<ParameterType>(name - tune::kTypeNames.begin());
   if (field.Has("values") && field.Has("range")) {
     return field.Error("has both \"values\" and \"range\"; keep one");
   }
-  absl::StatusOr<std::vector<ParameterValue>> values = std::vector<ParameterValue>{false, true};
   if (field.Has("values")) {
-    values = ReadValues(field.At("values"), *type);
+    const Field values = field.At("values");
+    RETURN_IF_ERROR(values.ExpectArray());
+    if (values.value().size() > tune::kMostValues) return TooManyValues(values);
+    ASSIGN_OR_RETURN(parameter.values, tune::ReadValues(values, parameter.type));
   } else if (field.Has("range")) {
-    values = ReadRange(field.At("range"), *type);
-  } else if (*type != ParameterType::kBool) {
+    ASSIGN_OR_RETURN(parameter.values, ReadRange(field.At("range"), parameter.type));
+  } else if (parameter.type == ParameterType::kBool) {
+    parameter.values = {false, true};
+  } else {
     return field.Error("has neither \"values\" nor \"range\"");
   }
-  if (!values.ok()) return values.status();
-  parameter.values = *std::move(values);
-  if (auto s = tune::CheckDistinct(parameter, field); !s.ok()) return s;
+  RETURN_IF_ERROR(tune::CheckDistinct(parameter, field));
   return parameter;
 }
 
 absl::Status ReadParameters(const Field& field, SearchSpace* space) {
-  if (auto s = field.ExpectArray(); !s.ok()) return s;
+  RETURN_IF_ERROR(field.ExpectArray());
   if (field.value().size() > tune::kMostParameters) {
     return field.Error(absl::StrCat("more than ", tune::kMostParameters, " parameters"));
   }
   std::set<std::string> seen;
-  for (size_t i = 0; i < field.value().size(); ++i) {
-    auto parameter = ReadParameter(field.Item(i));
-    if (!parameter.ok()) return parameter.status();
-    if (!seen.insert(parameter->name).second) {
-      return field.Item(i).At("name").BadValue("is the name of two parameters; rename one");
+  return field.Each([&](const Field& item) -> absl::Status {
+    ASSIGN_OR_RETURN(Parameter parameter, ReadParameter(item));
+    if (!seen.insert(parameter.name).second) {
+      return item.At("name").BadValue("is the name of two parameters; rename one");
     }
-    space->parameters.push_back(*std::move(parameter));
-  }
-  return absl::OkStatus();
+    space->parameters.push_back(std::move(parameter));
+    return absl::OkStatus();
+  });
 }
 
-absl::Status ReadConstraints(const Field& field, SearchSpace* space) {
-  if (auto s = field.ExpectArray(); !s.ok()) return s;
-  for (size_t i = 0; i < field.value().size(); ++i) {
-    auto text = field.Item(i).Text();
-    if (!text.ok()) return text.status();
-    space->constraints.push_back(*std::move(text));
-  }
-  return absl::OkStatus();
-}
-
-absl::StatusOr<std::string> ReadId(const Field& field, const std::string& params) {
-  if (!field.Has("id")) return VariantId(params);
-  auto id = field.At("id").Text();
-  if (id.ok() && id->empty()) return field.At("id").BadValue("is empty");
-  return id;
-}
-
-absl::StatusOr<Configuration> ReadVariant(const Field& field) {
-  if (auto s = field.ExpectObject({"id", "params", "mem_bytes"}); !s.ok()) return s;
-  Configuration variant;
-  variant.params_json = "{}";
+// What variants and workloads have in common: each has an id or parameters.
+template <typename Item>
+absl::Status ReadParamsAndId(const Field& field, Item* item) {
   if (!field.Has("id") && !field.Has("params")) return field.Error("needs an id or params");
+  item->params_json = "{}";
   if (field.Has("params")) {
-    auto params = tune::ReadParams(field.At("params"));
-    if (!params.ok()) return params.status();
-    variant.params_json = *std::move(params);
+    ASSIGN_OR_RETURN(item->params_json, tune::ReadParams(field.At("params")));
   }
-  auto id = ReadId(field, variant.params_json);
-  if (!id.ok()) return id.status();
-  variant.id = *std::move(id);
-  if (field.Has("mem_bytes") && !field.At("mem_bytes").value().is_null()) {
-    const auto bytes = field.At("mem_bytes").Int();
-    if (!bytes.ok()) return bytes.status();
-    if (*bytes < 0) return field.At("mem_bytes").BadValue("is below 0");
-    variant.mem_bytes = *bytes;
-  }
-  return variant;
+  item->id = VariantId(item->params_json);
+  RETURN_IF_ERROR(field.Read("id", &item->id));
+  return item->id.empty() ? field.At("id").BadValue("is empty") : absl::OkStatus();
 }
 
-absl::StatusOr<Workload> ReadWorkload(const Field& field) {
-  if (auto s = field.ExpectObject({"id", "params", "weight"}); !s.ok()) return s;
-  Workload workload = {"", "{}", 1};
-  if (!field.Has("id") && !field.Has("params")) return field.Error("needs an id or params");
-  if (field.Has("params")) {
-    auto params = tune::ReadParams(field.At("params"));
-    if (!params.ok()) return params.status();
-    workload.params_json = *std::move(params);
-  }
-  auto id = ReadId(field, workload.params_json);
-  if (!id.ok()) return id.status();
-  workload.id = *std::move(id);
-  if (field.Has("weight")) {
-    const auto weight = field.At("weight").Real();
-    if (!weight.ok()) return weight.status();
-    if (*weight <= 0) return field.At("weight").BadValue("is not above 0; leave the shape out");
-    workload.weight = *weight;
-  }
-  return workload;
+absl::Status ReadItem(const Field& field, Configuration* variant) {
+  RETURN_IF_ERROR(field.ExpectObject({"id", "params", "mem_bytes"}));
+  RETURN_IF_ERROR(ReadParamsAndId(field, variant));
+  if (!field.Has("mem_bytes") || field.At("mem_bytes").value().is_null()) return absl::OkStatus();
+  RETURN_IF_ERROR(field.Read("mem_bytes", &variant->mem_bytes.emplace()));
+  return *variant->mem_bytes < 0 ? field.At("mem_bytes").BadValue("is below 0") : absl::OkStatus();
+}
+
+absl::Status ReadItem(const Field& field, Workload* workload) {
+  RETURN_IF_ERROR(field.ExpectObject({"id", "params", "weight"}));
+  RETURN_IF_ERROR(ReadParamsAndId(field, workload));
+  RETURN_IF_ERROR(field.Read("weight", &workload->weight));
+  return workload->weight > 0 ? absl::OkStatus()
+                              : field.At("weight").BadValue("is not above 0; leave the shape out");
 }
 
 // Both kinds have ids, which must differ.
-template <typename T>
-absl::Status ReadList(const Field& field, absl::StatusOr<T> (*read)(const Field&),
-                      std::vector<T>* out) {
-  if (auto s = field.ExpectArray(); !s.ok()) return s;
+template <typename Item>
+absl::Status ReadList(const Field& field, std::vector<Item>* out) {
   absl::flat_hash_set<std::string> seen;
-  for (size_t i = 0; i < field.value().size(); ++i) {
-    auto item = read(field.Item(i));
-    if (!item.ok()) return item.status();
-    if (!seen.insert(item->id).second) {
-      return field.Item(i).Error(
-          absl::StrCat("the id \"", item->id, "\" occurs twice; give one of them another \"id\""));
-    }
-    out->push_back(*std::move(item));
-  }
-  return absl::OkStatus();
+  return field.Each([&](const Field& at) -> absl::Status {
+    Item& item = out->emplace_back();
+    RETURN_IF_ERROR(ReadItem(at, &item));
+    if (seen.insert(item.id).second) return absl::OkStatus();
+    return at.Error(
+        absl::StrCat("the id \"", item.id, "\" occurs twice; give one of them another \"id\""));
+  });
 }
 
 absl::StatusOr<SearchSpace> ReadOwn(const Json& document, std::string_view source) {
@@ -250,29 +199,20 @@ absl::StatusOr<SearchSpace> ReadOwn(const Json& document, std::string_view sourc
     return root.At("schema").BadValue(
         absl::StrCat("is not read by this version; it reads ", Absl(kSchema)));
   }
-  if (auto s = root.ExpectObject(
-          {"schema", "name", "parameters", "constraints", "mem_bytes", "variants", "workloads"});
-      !s.ok()) {
-    return s;
-  }
+  RETURN_IF_ERROR(root.ExpectObject(
+      {"schema", "name", "parameters", "constraints", "mem_bytes", "variants", "workloads"}));
   SearchSpace space;
   space.source = std::string(source);
-  for (const auto& [key, to] : {std::pair("name", &space.name), {"mem_bytes", &space.mem_bytes}}) {
-    if (!root.Has(key)) continue;
-    auto text = root.At(key).Text();
-    if (!text.ok()) return text.status();
-    *to = *std::move(text);
+  RETURN_IF_ERROR(root.Read("name", &space.name));
+  RETURN_IF_ERROR(root.Read("mem_bytes", &space.mem_bytes));
+  if (root.Has("parameters")) RETURN_IF_ERROR(ReadParameters(root.At("parameters"), &space));
+  if (root.Has("constraints")) {
+    RETURN_IF_ERROR(root.At("constraints").Each([&](const Field& item) {
+      return item.Read(&space.constraints.emplace_back());
+    }));
   }
-  absl::Status status;
-  if (root.Has("parameters")) status.Update(ReadParameters(root.At("parameters"), &space));
-  if (root.Has("constraints")) status.Update(ReadConstraints(root.At("constraints"), &space));
-  if (root.Has("variants")) {
-    status.Update(ReadList(root.At("variants"), &ReadVariant, &space.variants));
-  }
-  if (root.Has("workloads")) {
-    status.Update(ReadList(root.At("workloads"), &ReadWorkload, &space.workloads));
-  }
-  if (!status.ok()) return status;
+  if (root.Has("variants")) RETURN_IF_ERROR(ReadList(root.At("variants"), &space.variants));
+  if (root.Has("workloads")) RETURN_IF_ERROR(ReadList(root.At("workloads"), &space.workloads));
   return space;
 }
 
@@ -287,11 +227,10 @@ absl::StatusOr<SearchSpace> ReadDocument(const Json& document, std::string_view 
 }
 
 Json ParameterJson(const Parameter& parameter) {
-  constexpr const char* kNames[] = {"int", "float", "string", "bool"};
   Json values = Json::array();
   for (const ParameterValue& value : parameter.values) values.push_back(tune::JsonOf(value));
   return {{"name", parameter.name},
-          {"type", kNames[static_cast<size_t>(parameter.type)]},
+          {"type", tune::TypeName(parameter.type)},
           {"values", std::move(values)}};
 }
 
@@ -307,16 +246,14 @@ Json SpaceJson(const SearchSpace& space) {
     out["parameters"].push_back(ParameterJson(parameter));
   }
   for (const Configuration& variant : space.variants) {
-    Json json = {{"id", variant.id},
-                 {"params", Json::parse(variant.params_json, nullptr, /*allow_exceptions=*/false)}};
+    Json json = {{"id", variant.id}, {"params", tune::Stored(variant.params_json)}};
     if (variant.mem_bytes.has_value()) json["mem_bytes"] = *variant.mem_bytes;
     out["variants"].push_back(std::move(json));
   }
   for (const Workload& workload : space.workloads) {
-    out["workloads"].push_back(
-        {{"id", workload.id},
-         {"params", Json::parse(workload.params_json, nullptr, /*allow_exceptions=*/false)},
-         {"weight", workload.weight}});
+    out["workloads"].push_back({{"id", workload.id},
+                                {"params", tune::Stored(workload.params_json)},
+                                {"weight", workload.weight}});
   }
   return out;
 }
@@ -332,13 +269,12 @@ absl::StatusOr<SearchSpace> ParseSpace(std::string_view text, std::string_view s
     document = tune::ParseJson(closed, source);
     if (!document.ok()) return document.status();
   }
-  absl::StatusOr<SearchSpace> space = ReadDocument(*document, source);
-  if (!space.ok()) return space;
+  ASSIGN_OR_RETURN(auto space, ReadDocument(*document, source));
   if (!closed.empty()) {
-    space->notes.push_back("the cache file was not closed; read up to its last whole entry");
+    space.notes.push_back("the cache file was not closed; read up to its last whole entry");
   }
   // Mistakes in constraints show when the file is read, not when it is used.
-  if (auto compiled = tune::CompileConstraints(*space); !compiled.ok()) return compiled.status();
+  RETURN_IF_ERROR(tune::CompileConstraints(space).status());
   return space;
 }
 
@@ -382,9 +318,8 @@ std::string SpaceHash(const SearchSpace& space) {
 }
 
 absl::StatusOr<std::string> CanonicalParams(std::string_view params_json) {
-  const absl::StatusOr<Json> json = tune::ParseJson(params_json, "params");
-  if (!json.ok()) return json.status();
-  return tune::ReadParams(Field(*json, "params", "$"));
+  ASSIGN_OR_RETURN(const auto json, tune::ParseJson(params_json, "params"));
+  return tune::ReadParams(Field(json, "params", "$"));
 }
 
 std::string VariantId(std::string_view canonical_params) {
@@ -410,7 +345,7 @@ std::vector<std::string> ConstraintNames(const SearchSpace& space) {
   if (!names.empty()) return names;
   std::set<std::string> listed;
   for (const Configuration& variant : space.variants) {
-    const Json params = Json::parse(variant.params_json, nullptr, /*allow_exceptions=*/false);
+    const Json params = Stored(variant.params_json);
     for (const auto& [name, unused] : params.items()) listed.insert(name);
   }
   return {listed.begin(), listed.end()};
@@ -420,30 +355,29 @@ absl::StatusOr<CompiledConstraints> CompileConstraints(const SearchSpace& space)
   CompiledConstraints out;
   if (space.constraints.empty() && space.mem_bytes.empty()) return out;
   out.names = ConstraintNames(space);
+  const auto compile = [&](const std::string& place, const std::string& text) {
+    auto parsed = Expression::Parse(text, out.names);
+    if (parsed.ok()) return parsed;
+    parsed = absl::InvalidArgumentError(
+        absl::StrCat(space.source, ": ", place, ": \"", text, "\": ", parsed.status().message()));
+    return parsed;
+  };
   for (size_t i = 0; i < space.constraints.size(); ++i) {
-    auto parsed = Expression::Parse(space.constraints[i], out.names);
-    if (!parsed.ok()) {
-      return absl::InvalidArgumentError(absl::StrCat(space.source, ": $.constraints[", i, "]: \"",
-                                                     space.constraints[i],
-                                                     "\": ", parsed.status().message()));
-    }
-    out.constraints.push_back(*std::move(parsed));
+    ASSIGN_OR_RETURN(auto parsed,
+                     compile(absl::StrCat("$.constraints[", i, "]"), space.constraints[i]));
+    out.constraints.push_back(std::move(parsed));
   }
   if (space.mem_bytes.empty()) return out;
-  auto parsed = Expression::Parse(space.mem_bytes, out.names);
-  if (!parsed.ok()) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        space.source, ": $.mem_bytes: \"", space.mem_bytes, "\": ", parsed.status().message()));
-  }
-  out.mem_bytes.push_back(*std::move(parsed));
+  ASSIGN_OR_RETURN(auto parsed, compile("$.mem_bytes", space.mem_bytes));
+  out.mem_bytes.push_back(std::move(parsed));
   return out;
 }
 
 Value ValueOf(const ParameterValue& value) {
-  if (const auto* truth = std::get_if<bool>(&value)) return Value::Bool(*truth);
-  if (const auto* integer = std::get_if<int64_t>(&value)) return Value::Int(*integer);
+  if (const auto* text = std::get_if<std::string>(&value)) return Value::Text(text);
   if (const auto* real = std::get_if<double>(&value)) return Value::Float(*real);
-  return Value::Text(std::get_if<std::string>(&value));
+  const auto* truth = std::get_if<bool>(&value);
+  return truth != nullptr ? Value::Bool(*truth) : Value::Int(std::get<int64_t>(value));
 }
 
 Json JsonOf(const ParameterValue& value) {

@@ -13,6 +13,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "stats/random.h"
+#include "status.h"
 #include "tune/space_internal.h"
 
 namespace xplane_time {
@@ -41,9 +42,8 @@ enum class Fit : uint8_t { kIn, kOut, kUnknown };
 class Grid {
  public:
   static absl::StatusOr<Grid> Make(const SearchSpace& space) {
-    auto compiled = tune::CompileConstraints(space);
-    if (!compiled.ok()) return compiled.status();
-    Grid grid(space, *std::move(compiled));
+    ASSIGN_OR_RETURN(auto compiled, tune::CompileConstraints(space));
+    Grid grid(space, std::move(compiled));
     grid.UseConstraints(space.constraints.size());
     return grid;
   }
@@ -304,9 +304,8 @@ class Chosen {
 
   absl::Status Take(const Point& point) {
     if (out_.size() == most_) return TooMany();
-    auto made = grid_->Make(point);
-    if (!made.ok()) return made.status();
-    out_.push_back(*std::move(made));
+    ASSIGN_OR_RETURN(auto made, grid_->Make(point));
+    out_.push_back(std::move(made));
     return absl::OkStatus();
   }
 
@@ -413,18 +412,17 @@ absl::Status TakeSample(Grid* grid, const Choice& choice, Chosen* chosen) {
   std::vector<Point> sample;
   bool small = points / 4 < count || (grid->used_constraints() > 0 && points <= kEnumerable);
   if (!small) {
-    if (auto s = Reject(grid, *chosen, count, &random, &sample); !s.ok()) return s;
+    RETURN_IF_ERROR(Reject(grid, *chosen, count, &random, &sample));
     if (sample.size() < count) sample.clear(), small = true;
   }
   if (small && sample.empty()) {
     const uint64_t steps = points / 4 < count || points <= kEnumerable ? kEndless : kSearchSteps;
-    const auto ended = Reservoir(grid, *chosen, count, steps, &random, &sample);
-    if (!ended.ok()) return ended.status();
-    if (!*ended) return GaveUp(*grid, std::min(steps, kMostSteps));
+    ASSIGN_OR_RETURN(const auto ended, Reservoir(grid, *chosen, count, steps, &random, &sample));
+    if (!ended) return GaveUp(*grid, std::min(steps, kMostSteps));
   }
   std::sort(sample.begin(), sample.end());
   for (const Point& point : sample) {
-    if (auto s = chosen->Take(point); !s.ok()) return s;
+    RETURN_IF_ERROR(chosen->Take(point));
   }
   return absl::OkStatus();
 }
@@ -433,57 +431,54 @@ absl::Status TakeSample(Grid* grid, const Choice& choice, Chosen* chosen) {
 
 absl::StatusOr<std::vector<Configuration>> ChooseConfigurations(const SearchSpace& space,
                                                                 const Choice& choice) {
-  auto grid = Grid::Make(space);
-  if (!grid.ok()) return grid.status();
-  const bool with_grid = choice.strategy != Strategy::kList && grid->points() > 0;
-  if (!with_grid && space.variants.empty() && grid->points() > 0) {
+  ASSIGN_OR_RETURN(auto grid, Grid::Make(space));
+  const bool with_grid = choice.strategy != Strategy::kList && grid.points() > 0;
+  if (!with_grid && space.variants.empty() && grid.points() > 0) {
     return absl::InvalidArgumentError(
         absl::StrCat(space.source, ": lists no variants; take the grid or a random sample"));
   }
-  Chosen chosen(&*grid, choice.most);
+  Chosen chosen(&grid, choice.most);
   absl::Status status = chosen.TakeVariants();
   if (status.ok() && with_grid) {
-    status = choice.strategy == Strategy::kGrid ? TakeGrid(&*grid, &chosen)
-                                                : TakeSample(&*grid, choice, &chosen);
+    status = choice.strategy == Strategy::kGrid ? TakeGrid(&grid, &chosen)
+                                                : TakeSample(&grid, choice, &chosen);
   }
   if (!status.ok()) return status;
   const bool asked = !with_grid || choice.strategy == Strategy::kGrid || choice.count > 0;
   const bool something = with_grid || !space.variants.empty();
   if (chosen.empty() && something && asked && !space.constraints.empty()) {
-    return Contradiction(&*grid, with_grid);
+    return Contradiction(&grid, with_grid);
   }
   return chosen.Finish();
 }
 
 absl::Status VisitConfigurations(const SearchSpace& space,
                                  absl::FunctionRef<bool(const Configuration&)> visit) {
-  auto grid = Grid::Make(space);
-  if (!grid.ok()) return grid.status();
-  Chosen chosen(&*grid, std::numeric_limits<uint64_t>::max());
-  if (auto s = chosen.TakeVariants(); !s.ok()) return s;
+  ASSIGN_OR_RETURN(auto grid, Grid::Make(space));
+  Chosen chosen(&grid, std::numeric_limits<uint64_t>::max());
+  RETURN_IF_ERROR(chosen.TakeVariants());
   bool any = !chosen.empty();
-  const auto variants = chosen.Finish();
-  if (!variants.ok()) return variants.status();
-  for (const Configuration& variant : *variants) {
+  ASSIGN_OR_RETURN(const auto variants, chosen.Finish());
+  for (const Configuration& variant : variants) {
     if (!visit(variant)) return absl::OkStatus();
   }
   absl::Status status;
-  const bool ended = grid->Walk(kEndless, [&](const Point& point, int unknown) {
+  const bool ended = grid.Walk(kEndless, [&](const Point& point, int unknown) {
     if (unknown >= 0) {
-      status = grid->Unknown(unknown, grid->ParamsJson(point));
+      status = grid.Unknown(unknown, grid.ParamsJson(point));
       return false;
     }
     if (chosen.IsListed(point)) return true;
     any = true;
-    const auto made = grid->Make(point);
+    const auto made = grid.Make(point);
     if (!made.ok()) status = made.status();
     return made.ok() && visit(*made);
   });
-  if (!ended) return GaveUp(*grid, kMostSteps);
+  if (!ended) return GaveUp(grid, kMostSteps);
   if (!status.ok()) return status;
-  const bool something = grid->points() > 0 || !space.variants.empty();
+  const bool something = grid.points() > 0 || !space.variants.empty();
   if (any || !something || space.constraints.empty()) return absl::OkStatus();
-  return Contradiction(&*grid, /*with_grid=*/true);
+  return Contradiction(&grid, /*with_grid=*/true);
 }
 
 }  // namespace xplane_time

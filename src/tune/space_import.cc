@@ -7,19 +7,16 @@
 #include <set>
 
 #include "absl/strings/str_cat.h"
+#include "status.h"
 #include "tune/space_internal.h"
 
 namespace xplane_time::tune {
 namespace {
 
-bool HasArray(const Json& json, const char* key) {
-  return json.is_object() && json.contains(key) && json[key].is_array();
-}
-bool HasObject(const Json& json, const char* key) {
-  return json.is_object() && json.contains(key) && json[key].is_object();
-}
-bool HasText(const Json& json, const char* key) {
-  return json.is_object() && json.contains(key) && json[key].is_string();
+using Kind = Json::value_t;
+
+bool Has(Kind kind, const Json& json, const char* key) {
+  return json.is_object() && json.contains(key) && json[key].type() == kind;
 }
 
 // A JSON object inside a string, as tokamax writes its keys; null where it is none.
@@ -30,12 +27,10 @@ Json ObjectIn(const std::string& text) {
 }
 
 absl::StatusOr<ParameterType> T1Type(const Field& field) {
-  const absl::StatusOr<std::string> name = field.Text();
-  if (!name.ok()) return name.status();
-  if (*name == "int" || *name == "uint") return ParameterType::kInt;
-  if (*name == "float") return ParameterType::kFloat;
-  if (*name == "string") return ParameterType::kString;
-  if (*name == "bool") return ParameterType::kBool;
+  ASSIGN_OR_RETURN(std::string name, field.Text());
+  if (name == "uint") name = "int";
+  const auto* const known = std::find(kTypeNames.begin(), kTypeNames.end(), name);
+  if (known != kTypeNames.end()) return static_cast<ParameterType>(known - kTypeNames.begin());
   return field.BadValue("is no T1 type; there are int, uint, float, bool, string");
 }
 
@@ -43,9 +38,8 @@ absl::StatusOr<ParameterType> T1Type(const Field& field) {
 absl::StatusOr<std::vector<ParameterValue>> T1Values(const Field& field, ParameterType type) {
   Json values = field.value();
   if (!values.is_array()) {
-    const auto text = field.Text();
-    if (!text.ok()) return text.status();
-    const auto parsed = ParsePythonValues(*text);
+    ASSIGN_OR_RETURN(const auto text, field.Text());
+    const auto parsed = ParsePythonValues(text);
     if (!parsed.ok()) return field.BadValue(absl::StrCat(": ", parsed.status().message()));
     values = Json::array();
     for (const ParameterValue& value : *parsed) values.push_back(JsonOf(value));
@@ -66,24 +60,31 @@ absl::StatusOr<Parameter> T1Parameter(const Field& field) {
   for (const char* key : {"Name", "Type", "Values"}) {
     if (!field.Has(key)) return field.Error(absl::StrCat("has no \"", key, "\""));
   }
-  const auto name = field.At("Name").Text();
-  if (!name.ok()) return name.status();
-  const auto type = T1Type(field.At("Type"));
-  if (!type.ok()) return type.status();
-  auto values = T1Values(field.At("Values"), *type);
-  if (!values.ok()) return values.status();
-  Parameter parameter = {*name, *type, *std::move(values)};
-  if (auto s = CheckDistinct(parameter, field); !s.ok()) return s;
+  Parameter parameter;
+  RETURN_IF_ERROR(field.Read("Name", &parameter.name));
+  ASSIGN_OR_RETURN(parameter.type, T1Type(field.At("Type")));
+  ASSIGN_OR_RETURN(parameter.values, T1Values(field.At("Values"), parameter.type));
+  RETURN_IF_ERROR(CheckDistinct(parameter, field));
   return parameter;
+}
+
+// A configuration or a workload, which its parameters name.
+template <typename Item>
+Item NamedBy(const Json& params) {
+  Item item;
+  item.params_json = CanonicalJson(params);
+  item.id = VariantId(item.params_json);
+  return item;
 }
 
 // {"ProblemSize": ...} as the only workload, where the file has it.
 void TakeProblemSize(const Json& owner, const char* key, SearchSpace* space) {
   if (!owner.is_object() || !owner.contains(key)) return;
-  Workload workload;
-  workload.params_json = CanonicalJson(Json{{"problem_size", owner[key]}});
-  workload.id = VariantId(workload.params_json);
-  space->workloads.push_back(std::move(workload));
+  space->workloads.push_back(NamedBy<Workload>({{"problem_size", owner[key]}}));
+}
+
+void TakeName(const Json& owner, const char* key, SearchSpace* space) {
+  if (Has(Kind::string, owner, key)) space->name = owner[key].get<std::string>();
 }
 
 // The one type of a kernel_tuner list, which declares none.
@@ -111,19 +112,14 @@ absl::Status GridOfCache(const Field& root, const std::vector<std::string>& name
                          SearchSpace* space) {
   const Field lists = root.At("tune_params");
   for (const std::string& name : names) {
-    if (!HasArray(lists.value(), name.c_str())) {
+    if (!Has(Kind::array, lists.value(), name.c_str())) {
       return lists.Error(absl::StrCat("has no list for \"", name, "\" of tune_params_keys"));
     }
     const Field list = lists.At(name.c_str());
-    const auto type = TypeOfList(list);
-    if (!type.ok()) return type.status();
-    Parameter parameter = {name, *type, {}};
-    for (size_t i = 0; i < list.value().size(); ++i) {
-      auto value = ReadValue(list.Item(i), *type);
-      if (!value.ok()) return value.status();
-      parameter.values.push_back(*std::move(value));
-    }
-    if (auto s = CheckDistinct(parameter, list); !s.ok()) return s;
+    Parameter parameter = {.name = name, .values = {}};
+    ASSIGN_OR_RETURN(parameter.type, TypeOfList(list));
+    ASSIGN_OR_RETURN(parameter.values, ReadValues(list, parameter.type));
+    RETURN_IF_ERROR(CheckDistinct(parameter, list));
     space->parameters.push_back(std::move(parameter));
   }
   return absl::OkStatus();
@@ -144,13 +140,11 @@ absl::Status VariantsOfCache(const Field& root, const std::vector<std::string>& 
       }
       params[name] = entry[name];
     }
-    if (HasText(entry, "time") && entry["time"] == "InvalidConfig") {
+    if (Has(Kind::string, entry, "time") && entry["time"] == "InvalidConfig") {
       ++excluded;
       continue;
     }
-    Configuration variant;
-    variant.params_json = CanonicalJson(params);
-    variant.id = VariantId(variant.params_json);
+    auto variant = NamedBy<Configuration>(params);
     if (seen.insert(variant.id).second) space->variants.push_back(std::move(variant));
   }
   if (excluded > 0) {
@@ -180,13 +174,6 @@ absl::Status TakeTokamaxConfigs(const Field& field, MemoryOfConfig* configs) {
   return absl::OkStatus();
 }
 
-Workload TokamaxWorkload(const Json& arguments) {
-  Workload workload;
-  workload.params_json = CanonicalJson(arguments);
-  workload.id = VariantId(workload.params_json);
-  return workload;
-}
-
 // {"device_kind": ..., "data": [[arguments, {config: benchmark}], ...]}
 absl::Status TakeTokamaxResult(const Field& root, MemoryOfConfig* configs, SearchSpace* space) {
   const Field data = root.At("data");
@@ -196,57 +183,53 @@ absl::Status TakeTokamaxResult(const Field& root, MemoryOfConfig* configs, Searc
     if (!pair.value().is_array() || pair.value().size() != 2 || !pair.value()[0].is_object()) {
       return pair.BadValue("is not a pair of arguments and configurations");
     }
-    Workload workload = TokamaxWorkload(pair.value()[0]);
+    Workload workload = NamedBy<Workload>(pair.value()[0]);
     if (seen.insert(workload.id).second) space->workloads.push_back(std::move(workload));
-    if (auto s = TakeTokamaxConfigs(pair.Item(1), configs); !s.ok()) return s;
+    RETURN_IF_ERROR(TakeTokamaxConfigs(pair.Item(1), configs));
   }
   return absl::OkStatus();
 }
 
 }  // namespace
 
-bool IsT1(const Json& document) { return HasObject(document, "ConfigurationSpace"); }
+bool IsT1(const Json& document) { return Has(Kind::object, document, "ConfigurationSpace"); }
 
 absl::StatusOr<SearchSpace> ImportT1(const Json& document, std::string_view source) {
   SearchSpace space;
   space.source = std::string(source);
   const Field root(document, space.source, "$");
   const Field configuration = root.At("ConfigurationSpace");
-  if (!HasArray(configuration.value(), "TuningParameters")) {
+  if (!Has(Kind::array, configuration.value(), "TuningParameters")) {
     return configuration.Error("has no array \"TuningParameters\"");
   }
   const Field parameters = configuration.At("TuningParameters");
   if (parameters.value().size() > kMostParameters) return parameters.Error("more than 256");
   std::set<std::string> seen;
-  for (size_t i = 0; i < parameters.value().size(); ++i) {
-    auto parameter = T1Parameter(parameters.Item(i));
-    if (!parameter.ok()) return parameter.status();
-    if (!seen.insert(parameter->name).second) {
-      return parameters.Item(i).At("Name").BadValue("is the name of two parameters");
+  RETURN_IF_ERROR(parameters.Each([&](const Field& item) -> absl::Status {
+    ASSIGN_OR_RETURN(auto parameter, T1Parameter(item));
+    if (!seen.insert(parameter.name).second) {
+      return item.At("Name").BadValue("is the name of two parameters");
     }
-    space.parameters.push_back(*std::move(parameter));
+    space.parameters.push_back(std::move(parameter));
+    return absl::OkStatus();
+  }));
+  if (Has(Kind::array, configuration.value(), "Conditions")) {
+    RETURN_IF_ERROR(configuration.At("Conditions").Each([&](const Field& item) {
+      return item.Has("Expression") ? item.Read("Expression", &space.constraints.emplace_back())
+                                    : item.Error("has no \"Expression\"");
+    }));
   }
-  if (HasArray(configuration.value(), "Conditions")) {
-    const Field conditions = configuration.At("Conditions");
-    for (size_t i = 0; i < conditions.value().size(); ++i) {
-      const Field condition = conditions.Item(i);
-      if (!condition.Has("Expression")) return condition.Error("has no \"Expression\"");
-      auto text = condition.At("Expression").Text();
-      if (!text.ok()) return text.status();
-      space.constraints.push_back(*std::move(text));
-    }
-  }
-  if (HasObject(document, "KernelSpecification")) {
+  if (Has(Kind::object, document, "KernelSpecification")) {
     const Json& kernel = document["KernelSpecification"];
-    if (HasText(kernel, "KernelName")) space.name = kernel["KernelName"].get<std::string>();
+    TakeName(kernel, "KernelName", &space);
     TakeProblemSize(kernel, "ProblemSize", &space);
   }
   return space;
 }
 
 bool IsKernelTunerCache(const Json& document) {
-  return HasArray(document, "tune_params_keys") && HasObject(document, "tune_params") &&
-         HasObject(document, "cache");
+  return Has(Kind::array, document, "tune_params_keys") &&
+         Has(Kind::object, document, "tune_params") && Has(Kind::object, document, "cache");
 }
 
 absl::StatusOr<SearchSpace> ImportKernelTunerCache(const Json& document, std::string_view source) {
@@ -254,17 +237,13 @@ absl::StatusOr<SearchSpace> ImportKernelTunerCache(const Json& document, std::st
   space.source = std::string(source);
   const Field root(document, space.source, "$");
   std::vector<std::string> names;
-  const Field keys = root.At("tune_params_keys");
-  for (size_t i = 0; i < keys.value().size(); ++i) {
-    auto name = keys.Item(i).Text();
-    if (!name.ok()) return name.status();
-    names.push_back(*std::move(name));
-  }
-  if (HasText(document, "kernel_name")) space.name = document["kernel_name"].get<std::string>();
+  RETURN_IF_ERROR(root.At("tune_params_keys").Each([&](const Field& item) {
+    return item.Read(&names.emplace_back());
+  }));
+  TakeName(document, "kernel_name", &space);
   TakeProblemSize(document, "problem_size", &space);
-  const absl::Status status = document["cache"].empty() ? GridOfCache(root, names, &space)
-                                                        : VariantsOfCache(root, names, &space);
-  if (!status.ok()) return status;
+  RETURN_IF_ERROR(document["cache"].empty() ? GridOfCache(root, names, &space)
+                                            : VariantsOfCache(root, names, &space));
   return space;
 }
 
@@ -276,27 +255,22 @@ std::string CloseOpenCache(std::string_view text) {
   bool in_text = false;
   for (size_t i = 0; i < text.size(); ++i) {
     const char c = text[i];
-    if (in_text) {
-      if (c == '\\') ++i;
-      if (c == '"') in_text = false;
-    } else if (c == '"') {
-      in_text = true;
-    } else if (c == '{' || c == '[') {
-      ++level;
-      // Level 2 is inside "cache": just opened, or an entry just closed.
-      if (level == 2 && i > cache) last_whole = i;
-    } else if (c == '}' || c == ']') {
-      if (level == 0) return "";
-      --level;
-      if (level == 2 && i > cache) last_whole = i;
-    }
+    if (c == '"') in_text = !in_text;
+    if (in_text && c == '\\') ++i;
+    const bool opens = !in_text && (c == '{' || c == '['),
+               closes = !in_text && (c == '}' || c == ']');
+    if (!opens && !closes) continue;
+    if (closes && level == 0) return "";
+    level = opens ? level + 1 : level - 1;
+    // Level 2 is inside "cache": just opened, or an entry just closed.
+    if (level == 2 && i > cache) last_whole = i;
   }
   if (last_whole == std::string_view::npos) return "";
   return std::string(text.substr(0, last_whole + 1)) + "}}";
 }
 
 bool IsTokamax(const Json& document) {
-  if (HasText(document, "device_kind") && HasArray(document, "data")) return true;
+  if (Has(Kind::string, document, "device_kind") && Has(Kind::array, document, "data")) return true;
   if (!document.is_object() || document.empty()) return false;
   return std::all_of(document.items().begin(), document.items().end(), [](const auto& item) {
     return item.value().is_object() && ObjectIn(item.key()).is_object();
@@ -308,13 +282,13 @@ absl::StatusOr<SearchSpace> ImportTokamax(const Json& document, std::string_view
   space.source = std::string(source);
   const Field root(document, space.source, "$");
   MemoryOfConfig configs;
-  if (HasArray(document, "data")) {
-    if (auto s = TakeTokamaxResult(root, &configs, &space); !s.ok()) return s;
+  if (Has(Kind::array, document, "data")) {
+    RETURN_IF_ERROR(TakeTokamaxResult(root, &configs, &space));
   } else {
     for (const auto& [key, value] : document.items()) {
-      space.workloads.push_back(TokamaxWorkload(ObjectIn(key)));
+      space.workloads.push_back(NamedBy<Workload>(ObjectIn(key)));
       const Field field(value, space.source, absl::StrCat("$[\"", key.substr(0, 60), "\"]"));
-      if (auto s = TakeTokamaxConfigs(field, &configs); !s.ok()) return s;
+      RETURN_IF_ERROR(TakeTokamaxConfigs(field, &configs));
     }
   }
   for (const auto& [params, bytes] : configs) {

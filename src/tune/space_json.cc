@@ -6,11 +6,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "json/json.h"
+#include "status.h"
 
 namespace xplane_time::tune {
 namespace {
-
-constexpr size_t kMostLevels = 64;
 
 // -0.0 and 0.0 are equal and must have one text.
 void DropNegativeZeros(Json& value) {
@@ -28,25 +27,12 @@ std::string Shortened(std::string text) {
   return text.substr(0, end) + "...";
 }
 
-const char* TypeName(ParameterType type) {
-  switch (type) {
-    case ParameterType::kInt:
-      return "int";
-    case ParameterType::kFloat:
-      return "float";
-    case ParameterType::kString:
-      return "string";
-    case ParameterType::kBool:
-      return "bool";
-  }
-  return "";
-}
-
 }  // namespace
 
 absl::StatusOr<Json> ParseJson(std::string_view text, std::string_view source) {
-  if (json::NestsDeeper(text, kMostLevels)) {
-    return absl::InvalidArgumentError(absl::StrCat(Absl(source), ": nested more than ", kMostLevels,
+  if (json::NestsDeeper(text)) {
+    return absl::InvalidArgumentError(absl::StrCat(Absl(source), ": nested more than ",
+                                                   json::kMostLevels,
                                                    " levels deep; flatten the parameters"));
   }
   try {
@@ -57,6 +43,11 @@ absl::StatusOr<Json> ParseJson(std::string_view text, std::string_view source) {
   } catch (const Json::exception& error) {  // a number out of range
     return absl::InvalidArgumentError(absl::StrCat(Absl(source), ": not JSON: ", error.what()));
   }
+}
+
+Json Stored(std::string_view text) {
+  Json value = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  return value.is_discarded() ? Json() : value;
 }
 
 std::string CanonicalJson(const Json& value) {
@@ -131,6 +122,12 @@ absl::Status Field::ExpectArray() const {
   return value_->is_array() ? absl::OkStatus() : BadValue("is not an array");
 }
 
+absl::Status Field::Each(absl::FunctionRef<absl::Status(const Field&)> visit) const {
+  RETURN_IF_ERROR(ExpectArray());
+  for (size_t i = 0; i < value_->size(); ++i) RETURN_IF_ERROR(visit(Item(i)));
+  return absl::OkStatus();
+}
+
 absl::Status Field::ExpectObject(std::initializer_list<std::string_view> keys) const {
   if (!value_->is_object()) return BadValue("is not an object");
   for (const auto& [key, unused] : value_->items()) {
@@ -149,11 +146,19 @@ absl::StatusOr<ParameterValue> ReadValue(const Field& field, ParameterType type)
   if (type == ParameterType::kBool && value.is_boolean()) return value.get<bool>();
   if (type == ParameterType::kString && value.is_string()) return value.get<std::string>();
   if (type == ParameterType::kFloat && value.is_number()) {
-    absl::StatusOr<double> real = field.Real();
-    if (!real.ok()) return real.status();
-    return *real == 0 ? 0.0 : *real;
+    ASSIGN_OR_RETURN(auto real, field.Real());
+    return real == 0 ? 0.0 : real;
   }
   return field.BadValue(absl::StrCat("is not of type ", TypeName(type)));
+}
+
+absl::StatusOr<std::vector<ParameterValue>> ReadValues(const Field& list, ParameterType type) {
+  std::vector<ParameterValue> values;
+  RETURN_IF_ERROR(list.Each([&](const Field& item) -> absl::Status {
+    ASSIGN_OR_RETURN(values.emplace_back(), ReadValue(item, type));
+    return absl::OkStatus();
+  }));
+  return values;
 }
 
 absl::StatusOr<std::string> ReadParams(const Field& field) {

@@ -8,10 +8,12 @@
 #ifndef XPLANE_TIME_SRC_TUNE_SPACE_JSON_H_
 #define XPLANE_TIME_SRC_TUNE_SPACE_JSON_H_
 
+#include <array>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "xplane_time/space.h"
@@ -24,6 +26,9 @@ inline absl::string_view Absl(std::string_view text) { return {text.data(), text
 
 // Errors: InvalidArgument "SOURCE: not JSON: ... at byte N".
 absl::StatusOr<Json> ParseJson(std::string_view text, std::string_view source);
+
+// What was parsed before: configurations, a session's notes. Damage becomes null.
+Json Stored(std::string_view text);
 
 // Compact, keys sorted; -0.0 is 0.0. `value` comes from ParseJson (valid UTF-8, shallow).
 std::string CanonicalJson(const Json& value);
@@ -53,18 +58,41 @@ class Field {
   absl::StatusOr<std::string> Text() const;
   absl::StatusOr<int64_t> Int() const;
   absl::StatusOr<double> Real() const;  // finite
+  // Of the member, where there is one; else `into` stays as it is.
+  template <typename T>
+  absl::Status Read(const char* key, T* into) const {
+    return Has(key) ? At(key).Read(into) : absl::OkStatus();
+  }
+  absl::Status Read(std::string* into) const { return Take(Text(), into); }
+  absl::Status Read(int64_t* into) const { return Take(Int(), into); }
+  absl::Status Read(double* into) const { return Take(Real(), into); }
+
   absl::Status ExpectArray() const;
+  // The items of an array, until one is an error.
+  absl::Status Each(absl::FunctionRef<absl::Status(const Field&)> visit) const;
   // No keys but these; "comment" always may be there.
   absl::Status ExpectObject(std::initializer_list<std::string_view> keys) const;
 
  private:
+  template <typename T>
+  static absl::Status Take(absl::StatusOr<T> value, T* into) {
+    if (value.ok()) *into = *std::move(value);
+    return value.status();
+  }
+
   const Json* value_;
   std::string_view source_;
   std::string path_;
 };
 
+inline constexpr std::array<std::string_view, 4> kTypeNames = {"int", "float", "string", "bool"};
+inline std::string TypeName(ParameterType type) {
+  return std::string(kTypeNames[static_cast<size_t>(type)]);
+}
+
 // The value as one of `type`; an int becomes a float where a float is wanted.
 absl::StatusOr<ParameterValue> ReadValue(const Field& field, ParameterType type);
+absl::StatusOr<std::vector<ParameterValue>> ReadValues(const Field& list, ParameterType type);
 
 // An object of parameters (empty where absent: "{}"), canonical.
 absl::StatusOr<std::string> ReadParams(const Field& field);

@@ -5,6 +5,7 @@
 #include <iterator>
 
 #include "absl/strings/str_cat.h"
+#include "status.h"
 
 namespace xplane_time::tune {
 
@@ -25,16 +26,16 @@ int LastErrno(sqlite3* db) {
 
 }  // namespace
 
-absl::StatusOr<Database> Database::Open(const std::string& name, const std::string& path,
-                                        int flags) {
-  Database out;
-  out.path_ = path;
+absl::StatusOr<std::unique_ptr<Database>> Database::Open(const std::string& name,
+                                                         const std::string& path, int flags) {
+  auto out = std::make_unique<Database>();
+  out->path_ = path;
   sqlite3* db = nullptr;
   // NOMUTEX: a connection is used by one thread at a time.
   const int code = sqlite3_open_v2(name.c_str(), &db, flags | SQLITE_OPEN_NOMUTEX, nullptr);
-  out.db_.reset(db);
+  out->db_.reset(db);
   if (db == nullptr) return absl::ResourceExhaustedError(absl::StrCat(path, ": out of memory"));
-  if (code != SQLITE_OK) return out.Error(code);
+  if (code != SQLITE_OK) return out->Error(code);
   sqlite3_extended_result_codes(db, 1);
   return out;
 }
@@ -44,24 +45,30 @@ absl::Status Database::Execute(const char* sql) const {
   return code == SQLITE_OK ? absl::OkStatus() : Error(code);
 }
 
-absl::StatusOr<int64_t> Database::Number(const char* sql) const {
-  auto statement = Prepare(sql);
-  if (!statement.ok()) return statement.status();
-  const auto row = statement->Step();
-  if (!row.ok()) return row.status();
-  return *row ? statement->Int(0) : 0;
-}
-
-absl::StatusOr<Statement> Database::Prepare(const char* sql) const {
+absl::StatusOr<Statement> Database::Take(std::string_view sql) const {
+  if (const auto found = prepared_.find(sql); found != prepared_.end()) {
+    return std::move(prepared_.extract(found).mapped());
+  }
   sqlite3_stmt* statement = nullptr;
-  const int code =
-      sqlite3_prepare_v3(db_.get(), sql, -1, SQLITE_PREPARE_PERSISTENT, &statement, nullptr);
+  const int code = sqlite3_prepare_v3(db_.get(), sql.data(), static_cast<int>(sql.size()),
+                                      SQLITE_PREPARE_PERSISTENT, &statement, nullptr);
   if (code != SQLITE_OK) return Error(code);
   return Statement(this, statement);
 }
 
+absl::Status Database::Finish(std::string_view sql, Statement statement, EachRow each) const {
+  absl::StatusOr<bool> row = true;
+  while (row.ok() && *row) {
+    row = statement.Step();
+    if (row.ok() && *row) row = each(statement);
+  }
+  statement.Reset();
+  prepared_.emplace(sql, std::move(statement));
+  return row.status();
+}
+
 absl::Status Database::Transaction(absl::FunctionRef<absl::Status()> body) const {
-  if (auto s = Execute("BEGIN IMMEDIATE"); !s.ok()) return s;
+  RETURN_IF_ERROR(Execute("BEGIN IMMEDIATE"));
   absl::Status status = body();
   if (status.ok()) status = Execute("COMMIT");
   // Some errors have ended the transaction already.
@@ -77,10 +84,8 @@ absl::Status Database::Error(int code) const {
   const bool no_space = system_error == ENOSPC || system_error == EFBIG || system_error == EDQUOT;
   switch (code & 0xff) {
     case SQLITE_FULL:
-      return absl::ResourceExhaustedError(
-          message("no space left; finished rounds are kept: free some, and go on with --resume"));
     case SQLITE_IOERR:
-      if (no_space) {
+      if (no_space || (code & 0xff) == SQLITE_FULL) {
         return absl::ResourceExhaustedError(
             message("no space left; finished rounds are kept: free some, and go on with --resume"));
       }
@@ -117,45 +122,25 @@ absl::Status Database::Error(int code) const {
   }
 }
 
-Statement& Statement::Bind(int index, int64_t value) {
-  const int code = sqlite3_bind_int64(statement_.get(), index, value);
-  if (code != SQLITE_OK) bind_error_ = code;
-  return *this;
-}
-
-Statement& Statement::Bind(int index, std::string_view text) {
+void Statement::Bind(int index, std::string_view text) {
   // An empty view may have no address, which would bind NULL.
   const char* const bytes = text.empty() ? "" : text.data();
   const int code =
       sqlite3_bind_text64(statement_.get(), index, bytes, text.size(), SQLITE_STATIC, SQLITE_UTF8);
   if (code != SQLITE_OK) bind_error_ = code;
-  return *this;
 }
 
-Statement& Statement::Bind(int index, const std::optional<int64_t>& value) {
-  if (value.has_value()) return Bind(index, *value);
-  const int code = sqlite3_bind_null(statement_.get(), index);
+void Statement::Bind(int index, const std::optional<int64_t>& value) {
+  const int code = value.has_value() ? sqlite3_bind_int64(statement_.get(), index, *value)
+                                     : sqlite3_bind_null(statement_.get(), index);
   if (code != SQLITE_OK) bind_error_ = code;
-  return *this;
 }
 
 absl::StatusOr<bool> Statement::Step() {
   const int code = bind_error_ != SQLITE_OK ? bind_error_ : sqlite3_step(statement_.get());
   if (code == SQLITE_ROW) return true;
   if (code == SQLITE_DONE) return false;
-  absl::Status error = db_->Error(code);
-  Reset();
-  return error;
-}
-
-absl::Status Statement::Run() {
-  for (;;) {
-    const auto row = Step();
-    if (!row.ok()) return row.status();
-    if (!*row) break;
-  }
-  Reset();
-  return absl::OkStatus();
+  return db_->Error(code);
 }
 
 void Statement::Reset() {
@@ -167,14 +152,6 @@ std::string Statement::Text(int column) const {
   const auto* text = reinterpret_cast<const char*>(sqlite3_column_text(statement_.get(), column));
   if (text == nullptr) return "";
   return {text, static_cast<size_t>(sqlite3_column_bytes(statement_.get(), column))};
-}
-
-std::optional<int64_t> Statement::OptionalInt(int column) const {
-  return IsNull(column) ? std::nullopt : std::optional(Int(column));
-}
-
-std::optional<std::string> Statement::OptionalText(int column) const {
-  return IsNull(column) ? std::nullopt : std::optional(Text(column));
 }
 
 namespace {
@@ -250,13 +227,10 @@ struct Version {
 };
 
 absl::StatusOr<Version> ReadVersion(const Database& db) {
-  const auto application_id = db.Number("PRAGMA application_id");
-  const auto version = db.Number("PRAGMA user_version");
-  const auto tables = db.Number("SELECT count(*) FROM sqlite_schema");
-  if (!application_id.ok()) return application_id.status();
-  if (!version.ok()) return version.status();
-  if (!tables.ok()) return tables.status();
-  return Version{*application_id, *version, *tables};
+  ASSIGN_OR_RETURN(const auto application_id, db.Number("PRAGMA application_id"));
+  ASSIGN_OR_RETURN(const auto version, db.Number("PRAGMA user_version"));
+  ASSIGN_OR_RETURN(const auto tables, db.Number("SELECT count(*) FROM sqlite_schema"));
+  return Version{application_id.value_or(0), version.value_or(0), tables.value_or(0)};
 }
 
 absl::Status Judge(const Database& db, const Version& found) {
@@ -277,20 +251,15 @@ absl::Status Judge(const Database& db, const Version& found) {
 
 absl::Status PrepareSchema(const Database& db) {
   // Looking comes first: what is no store must not be written to.
-  auto found = ReadVersion(db);
-  if (!found.ok()) return found.status();
-  const auto is_new = [](const Version& v) {
-    return v.application_id == 0 && v.version == 0 && v.tables == 0;
-  };
-  if (!is_new(*found)) {
-    if (auto s = Judge(db, *found); !s.ok()) return s;
-    if (found->version == kStoreVersion) return absl::OkStatus();
+  ASSIGN_OR_RETURN(Version found, ReadVersion(db));
+  if (found.application_id != 0 || found.version != 0 || found.tables != 0) {  // not a new one
+    RETURN_IF_ERROR(Judge(db, found));
+    if (found.version == kStoreVersion) return absl::OkStatus();
   }
   return db.Transaction([&]() -> absl::Status {
-    found = ReadVersion(db);  // another process may have been faster
-    if (!found.ok()) return found.status();
-    for (int64_t step = found->version; step < kStoreVersion; ++step) {
-      if (auto s = db.Execute(kSteps[step]); !s.ok()) return s;
+    ASSIGN_OR_RETURN(found, ReadVersion(db));  // another process may have been faster
+    for (int64_t step = found.version; step < kStoreVersion; ++step) {
+      RETURN_IF_ERROR(db.Execute(kSteps[step]));
     }
     return db.Execute(absl::StrCat("PRAGMA application_id = ", kStoreApplicationId,
                                    "; PRAGMA user_version = ", kStoreVersion)
@@ -299,10 +268,9 @@ absl::Status PrepareSchema(const Database& db) {
 }
 
 absl::StatusOr<bool> IsCurrentSchema(const Database& db) {
-  const auto found = ReadVersion(db);
-  if (!found.ok()) return found.status();
-  if (auto s = Judge(db, *found); !s.ok()) return s;
-  return found->version == kStoreVersion;
+  ASSIGN_OR_RETURN(const auto found, ReadVersion(db));
+  RETURN_IF_ERROR(Judge(db, found));
+  return found.version == kStoreVersion;
 }
 
 }  // namespace xplane_time::tune

@@ -4,6 +4,7 @@
 #include <set>
 
 #include "absl/strings/str_cat.h"
+#include "status.h"
 #include "tune/space_json.h"
 #include "xplane_time/tuned_table.h"
 
@@ -44,53 +45,32 @@ std::string LevelKey(const TuneKey& key, const Fallback& fallback) {
   return out;
 }
 
-absl::StatusOr<std::string> OptionalText(const Field& field, const char* name) {
-  return field.Has(name) ? field.At(name).Text() : std::string();
-}
-
-absl::StatusOr<TunedEntry> ReadEntry(const Field& field) {
+absl::Status ReadEntry(const Field& field, TunedEntry* entry) {
   if (!field.value().is_object()) return field.BadValue("is not an object");
   for (const char* key : {"workload", "device_class", "params"}) {
     if (!field.Has(key)) return field.Error(absl::StrCat("has no \"", key, "\""));
   }
-  TunedEntry entry;
   for (const KeyPart& part : kParts) {
-    auto text = OptionalText(field, part.name);
-    if (!text.ok()) return text.status();
-    entry.key.*part.member = *std::move(text);
+    RETURN_IF_ERROR(field.Read(part.name, &(entry->key.*part.member)));
   }
-  if (field.Has("objective")) {
-    auto objective = field.At("objective").Text();
-    if (!objective.ok()) return objective.status();
-    entry.key.objective = *std::move(objective);
+  Configuration& configuration = entry->configuration;
+  RETURN_IF_ERROR(field.Read("objective", &entry->key.objective));
+  ASSIGN_OR_RETURN(configuration.params_json, tune::ReadParams(field.At("params")));
+  RETURN_IF_ERROR(field.Read("id", &configuration.id));
+  RETURN_IF_ERROR(field.Read("claim", &entry->claim));
+  if (configuration.id.empty()) configuration.id = VariantId(configuration.params_json);
+  if (field.Has("evidence")) {
+    entry->evidence_json = tune::CanonicalJson(field.At("evidence").value());
   }
-  auto params = tune::ReadParams(field.At("params"));
-  if (!params.ok()) return params.status();
-  entry.configuration.params_json = *std::move(params);
-  auto id = OptionalText(field, "id"), claim = OptionalText(field, "claim");
-  if (!id.ok()) return id.status();
-  if (!claim.ok()) return claim.status();
-  entry.configuration.id =
-      id->empty() ? VariantId(entry.configuration.params_json) : *std::move(id);
-  entry.claim = *std::move(claim);
-  if (field.Has("evidence"))
-    entry.evidence_json = tune::CanonicalJson(field.At("evidence").value());
-  if (!field.Has("recorded_unix_s")) return entry;
-  const auto recorded = field.At("recorded_unix_s").Int();
-  if (!recorded.ok()) return recorded.status();
-  entry.recorded_unix_s = *recorded;
-  return entry;
+  return field.Read("recorded_unix_s", &entry->recorded_unix_s);
 }
 
 Json EntryJson(const TunedEntry& entry) {
-  const auto parsed = [](const std::string& text) {
-    return Json::parse(text, nullptr, /*allow_exceptions=*/false);
-  };
   Json json = {{"id", entry.configuration.id},
-               {"params", parsed(entry.configuration.params_json)},
+               {"params", tune::Stored(entry.configuration.params_json)},
                {"objective", entry.key.objective},
                {"claim", entry.claim},
-               {"evidence", parsed(entry.evidence_json)},
+               {"evidence", tune::Stored(entry.evidence_json)},
                {"recorded_unix_s", entry.recorded_unix_s}};
   for (const KeyPart& part : kParts) json[part.name] = entry.key.*part.member;
   return json;
@@ -138,21 +118,15 @@ std::optional<TunedMatch> TunedTable::Find(const TuneKey& key) const {
 
 absl::StatusOr<TunedTable> TunedTable::FromJson(std::string_view text, std::string_view source,
                                                 std::vector<Fallback> fallbacks) {
-  const auto document = tune::ParseJson(text, source);
-  if (!document.ok()) return document.status();
-  const Field root(*document, source, "$");
+  ASSIGN_OR_RETURN(const auto document, tune::ParseJson(text, source));
+  const Field root(document, source, "$");
   if (!root.Has("schema") || root.At("schema").value() != kSchema || !root.Has("entries")) {
     return root.Error(absl::StrCat("no tuned table; expected \"schema\": \"", Absl(kSchema),
                                    "\" and \"entries\""));
   }
-  const Field list = root.At("entries");
-  if (auto s = list.ExpectArray(); !s.ok()) return s;
   std::vector<TunedEntry> entries;
-  for (size_t i = 0; i < list.value().size(); ++i) {
-    auto entry = ReadEntry(list.Item(i));
-    if (!entry.ok()) return entry.status();
-    entries.push_back(*std::move(entry));
-  }
+  RETURN_IF_ERROR(root.At("entries").Each(
+      [&](const Field& item) { return ReadEntry(item, &entries.emplace_back()); }));
   return TunedTable(std::move(entries), std::move(fallbacks));
 }
 

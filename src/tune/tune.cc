@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "stats/distributions.h"
 #include "stats/location.h"
+#include "status.h"
 #include "tune/measuring.h"
 #include "tune/outcome_json.h"
 #include "tune/search_run.h"
@@ -41,25 +42,23 @@ class Tuning {
 
  private:
   absl::Status Begin(std::span<const Configuration> configurations) {
-    if (absl::Status status = measuring_.Begin(&outcome_.harness); !status.ok()) return status;
+    RETURN_IF_ERROR(measuring_.Begin(&outcome_.harness));
     outcome_.session = measuring_.session().id;
     outcome_.resumed = measuring_.session().resumed;
     outcome_.objective = options_.decide.objective;
     outcome_.budget_runs = options_.decide.budget_runs;
     outcome_.budget_time_ps = options_.decide.budget_time_ps;
     watcher_->OnHello(outcome_.harness, measuring_.session());
-    const auto unfinished = measuring_.FindUnfinished();
-    if (!unfinished.ok()) return unfinished.status();
-    if (unfinished->has_value()) {
-      watcher_->OnAnother((*unfinished)->session, (*unfinished)->differs);
+    ASSIGN_OR_RETURN(const auto unfinished, measuring_.FindUnfinished());
+    if (unfinished.has_value()) {
+      watcher_->OnAnother(unfinished->session, unfinished->differs);
     }
     return measuring_.Register(configurations);
   }
 
   absl::Status PrepareAll() {
     if (const RoundRecord* known = measuring_.Stored(kOwnBatch, kPreparation)) {
-      absl::Status status = TakeStates(known->notes_json, &outcome_.variants);
-      if (!status.ok()) return status;
+      RETURN_IF_ERROR(TakeStates(known->notes_json, &outcome_.variants));
     } else {
       size_t done = 0;
       absl::Status status = measuring_.Prepare(outcome_.variants, [&](const TunedVariant& variant) {
@@ -79,7 +78,7 @@ class Tuning {
     if (options_.searcher != nullptr) {
       SearchRun search(options_, &measuring_, watcher_, &outcome_.variants,
                        &outcome_.search.emplace());
-      if (absl::Status status = search.Run(); !status.ok()) return status;
+      RETURN_IF_ERROR(search.Run());
     }
     AssignPlaces(&outcome_.variants);
     return absl::OkStatus();
@@ -95,9 +94,8 @@ class Tuning {
     if (space.variants.empty()) return absl::OkStatus();
     DecideConfig config = options_.decide;
     config.incumbent = PlaceOf(outcome_.variants, options_.incumbent);
-    auto decider = Decider::Open(std::move(space), config);
-    if (!decider.ok()) return decider.status();
-    decider_.emplace(*std::move(decider));
+    ASSIGN_OR_RETURN(auto decider, Decider::Open(std::move(space), config));
+    decider_.emplace(std::move(decider));
     for (const auto& [number, record] : measuring_.stored()) {
       if (IsRaceBatch(record.batch)) results_.push_back(ResultOf(places_, record));
     }
@@ -135,9 +133,8 @@ class Tuning {
     spent_ = spent;
     config.budget_runs = std::nullopt;
     config.budget_time_ps = std::nullopt;
-    auto decider = Decider::Open(SpaceOf(outcome_.variants), config);
-    if (!decider.ok()) return decider.status();
-    decider_.emplace(*std::move(decider));
+    ASSIGN_OR_RETURN(auto decider, Decider::Open(SpaceOf(outcome_.variants), config));
+    decider_.emplace(std::move(decider));
     return decider_->Resume(results_);
   }
 
@@ -153,11 +150,9 @@ class Tuning {
         const auto number = static_cast<int64_t>(batch.batch);
         const auto round = static_cast<int64_t>(i);
         if (measuring_.Stored(number, round) != nullptr) continue;
-        auto record = Measure(number, round, batch.rounds[i]);
-        if (!record.ok()) return record.status();
-        results_.push_back(ResultOf(places_, *record));
-        auto folded = decider_->Fold(results_.back());
-        if (!folded.ok()) return folded.status();
+        ASSIGN_OR_RETURN(auto record, Measure(number, round, batch.rounds[i]));
+        results_.push_back(ResultOf(places_, record));
+        RETURN_IF_ERROR(decider_->Fold(results_.back()).status());
         watcher_->OnRound(*decider_, outcome_.variants);
       }
     }
@@ -191,9 +186,8 @@ class Tuning {
       const int64_t round = kFirstConfirmation + static_cast<int64_t>(i);
       const std::vector<uint32_t> order =
           i % 2 == 0 ? std::vector{*pick, other} : std::vector{other, *pick};
-      const auto record = Measure(kOwnBatch, round, order);
-      if (!record.ok()) return record.status();
-      if (const auto ratio = LogSpeedup(*record, *measured_[*pick]); ratio.has_value()) {
+      ASSIGN_OR_RETURN(const auto record, Measure(kOwnBatch, round, order));
+      if (const auto ratio = LogSpeedup(record, *measured_[*pick]); ratio.has_value()) {
         log_ratios.push_back(*ratio);
       }
       watcher_->OnConfirming(i + 1, options_.confirmation_rounds);
@@ -301,7 +295,7 @@ absl::Status CheckTuneOptions(std::span<const Configuration> configurations,
 absl::StatusOr<TuneOutcome> Tune(std::span<const Configuration> configurations,
                                  const TuneOptions& options, Harness* harness, TuneStore* store,
                                  TuneWatcher* watcher) {
-  if (absl::Status status = CheckTuneOptions(configurations, options); !status.ok()) return status;
+  RETURN_IF_ERROR(CheckTuneOptions(configurations, options));
   return Tuning(options, harness, store, watcher).Run(configurations);
 }
 

@@ -16,21 +16,18 @@ namespace xplane_time {
 namespace {
 
 using harness::Fields;
-using harness::Json;
+using harness::kNeeded;
 
 constexpr std::chrono::milliseconds kToFinish(2000), kEarly(1);
 constexpr std::array<std::string_view, 5> kStatuses = {"ok", "runtime_error", "oom", "timeout",
                                                        "infra"};
 
 std::string AskLine(int64_t request, const std::string& model, const RunRecord& record) {
-  Json message = harness::Message("ask");
-  message["request"] = request;
-  message["model"] = model;
-  message["problem"] = record.problem;
-  message["subject"] = record.subject;
-  message["dataset_metadata"] =
-      Json::parse(record.dataset_metadata_json, nullptr, /*allow_exceptions=*/false);
-  return harness::Line(message);
+  return harness::Line("ask", {{"request", request},
+                               {"model", model},
+                               {"problem", record.problem},
+                               {"subject", record.subject},
+                               {"dataset_metadata", json::Parse(record.dataset_metadata_json)}});
 }
 
 absl::StatusOr<RunAnswer> ParseRunAnswer(const std::string& line, int64_t request) {
@@ -38,20 +35,20 @@ absl::StatusOr<RunAnswer> ParseRunAnswer(const std::string& line, int64_t reques
   if (!message.ok()) return message.status();
   Fields fields(message->object);
   if (message->type != "answer") fields.Fail("type", "answer");
-  const int64_t answered = fields.Integer("request", 0, true).value_or(-1);
+  const int64_t answered = fields.Integer("request", 0, kNeeded).value_or(-1);
   if (fields.error().empty() && answered != request) {
     fields.Fail("request", absl::StrCat(request, ", and is ", answered));
   }
   RunAnswer answer;
-  answer.status = fields.Text("status", true);
+  answer.status = fields.Text("status", kNeeded);
   if (std::find(kStatuses.begin(), kStatuses.end(), answer.status) == kStatuses.end()) {
     fields.Fail("status", "one of those in docs/power-run.md");
   }
-  answer.answer = fields.Text("answer", answer.status == "ok");
+  answer.answer = fields.Text("answer", json::Need(answer.status == "ok"));
   answer.message = fields.Text("message");
   answer.input_tokens = fields.Integer("input_tokens", 0);
   answer.output_tokens = fields.Integer("output_tokens", 0);
-  answer.time_to_first_token_ms = fields.Real("time_to_first_token_ms", 0);
+  answer.time_to_first_token_ms = fields.Number("time_to_first_token_ms", 0);
   if (!fields.error().empty()) return harness::Misfit(line, fields.error());
   return answer;
 }
@@ -78,9 +75,8 @@ struct CommandClient::State {
 };
 
 absl::Status CommandClient::State::Hello() {
-  Json hello = harness::Message("hello");
-  hello["model"] = options.model;
-  const auto line = Exchange(harness::Line(hello), options.hello_timeout);
+  const auto line =
+      Exchange(harness::Line("hello", {{"model", options.model}}), options.hello_timeout);
   if (!line.ok()) return line.status();
   const auto answer = harness::ParseMessage(*line);
   if (!answer.ok()) return answer.status();
@@ -172,7 +168,7 @@ absl::StatusOr<RunAnswer> CommandClient::Ask(const RunRecord& record) {
 void CommandClient::Finish() {
   if (!state_->process.has_value()) return;
   const Deadline deadline = MonotonicClock::now() + kToFinish;
-  static_cast<void>(state_->process->Send(harness::Line(harness::Message("bye")), deadline));
+  static_cast<void>(state_->process->Send(harness::Line("bye"), deadline));
   state_->process->End(deadline);
   state_->process.reset();
 }
