@@ -22,7 +22,6 @@ using stats::Between, stats::BetaRandom, stats::InterpolatedQuantile,
     stats::SortedMedianAbsoluteDeviation;
 
 constexpr size_t kReplicates = 1000;
-constexpr std::string_view kPercentPrefix = "percent:";
 
 // Which order statistics the median of n draws with replacement is: one position for odd
 // n, the two middle ones for even n. The draws are floor(n U) for n uniform U, so their
@@ -77,7 +76,7 @@ std::vector<int64_t> Sorted(std::span<const int64_t> values) {
   return sorted;
 }
 
-void DropExtremes(std::span<const int64_t> values, std::vector<bool>& kept) {
+void DropExtremes(std::span<const int64_t> values, const Trim&, std::vector<bool>& kept) {
   if (values.size() <= 2) return;
   const auto min = std::min_element(values.begin(), values.end());
   const auto max = std::max_element(values.begin(), values.end());
@@ -86,7 +85,7 @@ void DropExtremes(std::span<const int64_t> values, std::vector<bool>& kept) {
   kept[min == max ? 1 : static_cast<size_t>(max - values.begin())] = false;
 }
 
-void DropOutsideFences(std::span<const int64_t> values, std::vector<bool>& kept) {
+void DropOutsideFences(std::span<const int64_t> values, const Trim&, std::vector<bool>& kept) {
   const std::vector<int64_t> sorted = Sorted(values);
   const double q1 = Percentile(sorted, 0.25);
   const double q3 = Percentile(sorted, 0.75);
@@ -97,7 +96,7 @@ void DropOutsideFences(std::span<const int64_t> values, std::vector<bool>& kept)
   }
 }
 
-void DropFarFromMedian(std::span<const int64_t> values, std::vector<bool>& kept) {
+void DropFarFromMedian(std::span<const int64_t> values, const Trim&, std::vector<bool>& kept) {
   const std::vector<int64_t> sorted = Sorted(values);
   const double median = Percentile(sorted, 0.5);
   const double reach = 3 * stats::kMadToSd * SortedMedianAbsoluteDeviation(sorted, median);
@@ -107,16 +106,29 @@ void DropFarFromMedian(std::span<const int64_t> values, std::vector<bool>& kept)
   }
 }
 
-void DropPercent(std::span<const int64_t> values, double percent, std::vector<bool>& kept) {
+void DropPercent(std::span<const int64_t> values, const Trim& trim, std::vector<bool>& kept) {
   const size_t n = values.size();
-  assert(percent >= 0 && percent < 50);
-  const size_t drop = static_cast<size_t>(static_cast<double>(n) * percent / 100);
+  assert(trim.percent >= 0 && trim.percent < 50);
+  const size_t drop = static_cast<size_t>(static_cast<double>(n) * trim.percent / 100);
   std::vector<size_t> ranked(n);
   std::iota(ranked.begin(), ranked.end(), size_t{0});
   std::stable_sort(ranked.begin(), ranked.end(),
                    [values](size_t a, size_t b) { return values[a] < values[b]; });
   for (size_t i = 0; i < drop; ++i) kept[ranked[i]] = kept[ranked[n - 1 - i]] = false;
 }
+
+// In the order of Trim::Policy; the last one is followed by its percent.
+struct TrimRule {
+  std::string_view name;
+  void (*drop)(std::span<const int64_t> values, const Trim& trim, std::vector<bool>& kept);
+};
+constexpr TrimRule kTrimRules[] = {
+    {"none", [](std::span<const int64_t>, const Trim&, std::vector<bool>&) {}},
+    {"drop-extremes", DropExtremes},
+    {"iqr", DropOutsideFences},
+    {"mad", DropFarFromMedian},
+    {"percent:", DropPercent},
+};
 
 absl::Status BadTrim(std::string_view text) {
   return absl::InvalidArgumentError(
@@ -207,12 +219,13 @@ double Percentile(std::span<const int64_t> sorted, double fraction) {
 }
 
 absl::StatusOr<Trim> ParseTrim(std::string_view text) {
-  if (text == "none") return Trim{.policy = Trim::Policy::kKeepAll};
-  if (text == "drop-extremes") return Trim{.policy = Trim::Policy::kDropExtremes};
-  if (text == "iqr") return Trim{.policy = Trim::Policy::kIqr};
-  if (text == "mad") return Trim{.policy = Trim::Policy::kMad};
-  if (!text.starts_with(kPercentPrefix)) return BadTrim(text);
-  const std::string_view number = text.substr(kPercentPrefix.size());
+  constexpr auto kPercent = static_cast<size_t>(Trim::Policy::kPercent);
+  for (size_t i = 0; i < kPercent; ++i) {
+    if (text == kTrimRules[i].name) return Trim{.policy = static_cast<Trim::Policy>(i)};
+  }
+  const std::string_view prefix = kTrimRules[kPercent].name;
+  if (!text.starts_with(prefix)) return BadTrim(text);
+  const std::string_view number = text.substr(prefix.size());
   // SimpleAtod also takes blanks, signs, exponents, "inf" and "nan".
   if (number.find_first_not_of("0123456789.") != std::string_view::npos) return BadTrim(text);
   double percent = 0;
@@ -224,45 +237,20 @@ absl::StatusOr<Trim> ParseTrim(std::string_view text) {
 }
 
 std::string TrimName(const Trim& trim) {
-  switch (trim.policy) {
-    case Trim::Policy::kKeepAll:
-      return "none";
-    case Trim::Policy::kDropExtremes:
-      return "drop-extremes";
-    case Trim::Policy::kIqr:
-      return "iqr";
-    case Trim::Policy::kMad:
-      return "mad";
-    case Trim::Policy::kPercent:
-      break;
-  }
+  std::string name(kTrimRules[static_cast<size_t>(trim.policy)].name);
+  if (trim.policy != Trim::Policy::kPercent) return name;
   // The shortest text that ParseTrim reads back as the same number; the longest such has
   // some 345 characters.
   std::array<char, 400> digits;
   const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), trim.percent,
                                  std::chars_format::fixed);
-  return std::string(kPercentPrefix).append(digits.data(), end.ptr);
+  return name.append(digits.data(), end.ptr);
 }
 
 std::vector<bool> KeptByTrim(std::span<const int64_t> values_ps, const Trim& trim) {
   std::vector<bool> kept(values_ps.size(), true);
   if (values_ps.empty()) return kept;
-  switch (trim.policy) {
-    case Trim::Policy::kKeepAll:
-      break;
-    case Trim::Policy::kDropExtremes:
-      DropExtremes(values_ps, kept);
-      break;
-    case Trim::Policy::kIqr:
-      DropOutsideFences(values_ps, kept);
-      break;
-    case Trim::Policy::kMad:
-      DropFarFromMedian(values_ps, kept);
-      break;
-    case Trim::Policy::kPercent:
-      DropPercent(values_ps, trim.percent, kept);
-      break;
-  }
+  kTrimRules[static_cast<size_t>(trim.policy)].drop(values_ps, trim, kept);
   return kept;
 }
 

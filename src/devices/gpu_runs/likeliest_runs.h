@@ -13,22 +13,26 @@
 // order, and of the idle time before each kernel, which is long between runs and short
 // within one. The cheapest is taken. Where another one costs hardly more, or idle time does
 // not tell a loop around all kernels from runs, the split is doubtful.
-#ifndef XPLANE_TIME_SRC_DEVICES_LIKELIEST_RUNS_H_
-#define XPLANE_TIME_SRC_DEVICES_LIKELIEST_RUNS_H_
+#ifndef XPLANE_TIME_SRC_DEVICES_GPU_RUNS_LIKELIEST_RUNS_H_
+#define XPLANE_TIME_SRC_DEVICES_GPU_RUNS_LIKELIEST_RUNS_H_
 
 #include <cstdint>
 #include <optional>
 #include <span>
 #include <vector>
 
-namespace xplane_time {
+namespace xplane_time::gpu_runs {
+
+using Symbols = std::span<const uint32_t>;  // small ids of what was executed
 
 // Executions in order of launch where that is known, else of start. Columns of one length.
 struct RunClues {
-  std::span<const uint32_t> symbols;  // small ids of what was executed
-  std::span<const int64_t> idle_ps;   // before it, since all before have ended; or empty: unknown
+  Symbols symbols;
+  std::span<const int64_t> idle_ps;  // before it, since all before have ended; or empty: unknown
   std::span<const uint8_t> after_other;  // another program executed in between; or empty
   std::optional<size_t> host_runs;       // executions that the host recorded
+
+  bool FollowsOther(size_t i) const { return !after_other.empty() && after_other[i] != 0; }
 };
 
 struct LikeliestRuns {
@@ -39,6 +43,9 @@ struct LikeliestRuns {
 // Time and memory are linear in the number of executions, whatever they are.
 LikeliestRuns SplitLikeliest(const RunClues& clues);
 
-}  // namespace xplane_time
+// The last place before `limit` where all before are of earlier runs than all after; 0: none.
+size_t LastBorder(std::span<const uint32_t> run, size_t limit);
 
-#endif  // XPLANE_TIME_SRC_DEVICES_LIKELIEST_RUNS_H_
+}  // namespace xplane_time::gpu_runs
+
+#endif  // XPLANE_TIME_SRC_DEVICES_GPU_RUNS_LIKELIEST_RUNS_H_

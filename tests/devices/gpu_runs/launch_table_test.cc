@@ -1,5 +1,5 @@
 // LaunchTable, and the scratch file behind it.
-#include "timing/launch_table.h"
+#include "devices/gpu_runs/launch_table.h"
 
 #include <gtest/gtest.h>
 
@@ -11,7 +11,7 @@
 
 #include "scratch.h"
 
-namespace xplane_time {
+namespace xplane_time::gpu_runs {
 namespace {
 
 // Ids of both widths, from a few lines, of which each has its own in order, mostly.
@@ -108,4 +108,4 @@ TEST(ScratchVectorTest, StaysInMemoryWhereThereIsNoPlaceForAFile) {
 }
 
 }  // namespace
-}  // namespace xplane_time
+}  // namespace xplane_time::gpu_runs

@@ -1,23 +1,21 @@
-// CollectHostEvidence: launches and module executions that the host recorded.
-#include "timing/host_evidence.h"
+#include "devices/gpu_runs/host_evidence.h"
 
 #include <algorithm>
-#include <iterator>
 #include <memory>
-#include <string>
-#include <utility>
+#include <span>
 
 #include "parallel.h"
+#include "status.h"
 #include "xplane_time/read.h"
 
-namespace xplane_time {
+namespace xplane_time::gpu_runs {
 namespace {
 
 constexpr std::string_view kModuleSuffix = ":XLA GPU module";
 enum HostColumn : size_t { kCorrelationId, kModuleName };
 constexpr std::string_view kStats[] = {"correlation_id", "module_name"};
 
-using Executions = absl::flat_hash_map<std::string, std::vector<HostEvidence::Execution>>;
+using Executions = HostEvidence::Executions;
 
 // Ordered by start, with the furthest end so far.
 void Order(Executions* executions) {
@@ -133,11 +131,7 @@ size_t CountGpus(const Trace& trace, const Plane& own) {
   return count;
 }
 
-}  // namespace
-
-absl::StatusOr<HostEvidence> CollectHostEvidence(const Trace& trace, const DevicePlane& device,
-                                                 int threads) {
-  const Plane& own = trace.planes[device.plane];
+absl::StatusOr<HostEvidence> Collect(const Trace& trace, const Plane& own, int threads) {
   const std::vector<HostLine> lines = HostLines(trace, own);
   std::vector<LineEvidence> found(lines.size());
   std::vector<absl::Status> status(lines.size());
@@ -146,7 +140,7 @@ absl::StatusOr<HostEvidence> CollectHostEvidence(const Trace& trace, const Devic
   evidence.device_count = CountGpus(trace, own);
   Executions by_stat;
   for (size_t i = 0; i < lines.size(); ++i) {
-    if (!status[i].ok()) return status[i];
+    RETURN_IF_ERROR(status[i]);
     found[i].MoveTo(&evidence, &by_stat);
   }
   // Of the two events that mark an execution, the inner one is used where there is no
@@ -157,4 +151,52 @@ absl::StatusOr<HostEvidence> CollectHostEvidence(const Trace& trace, const Devic
   return evidence;
 }
 
-}  // namespace xplane_time
+}  // namespace
+
+std::optional<size_t> HostEvidence::ExecutionOf(const std::string& module, uint64_t correlation_id,
+                                                LaunchTable::Place* place) const {
+  const auto of_module = executions.find(module);
+  if (of_module == executions.end() || correlation_id == 0) return std::nullopt;
+  const std::optional<Launch> launch = launches.Find(correlation_id, place);
+  if (!launch.has_value()) return std::nullopt;
+  const std::vector<Execution>& list = of_module->second;
+  const auto begun = std::upper_bound(list.begin(), list.end(), launch->start_ps,
+                                      [](int64_t time_ps, const Execution& execution) {
+                                        return time_ps < execution.interval.start_ps;
+                                      });
+  // Past so many that are over before the launch, nothing is known: an execution that is
+  // open for very long says little about what it contains.
+  constexpr size_t kMostSteps = 1024;
+  std::optional<size_t> found;
+  size_t count = 0;
+  auto at = static_cast<size_t>(begun - list.begin());
+  for (size_t steps = 0; at > 0; ++steps) {
+    if (steps == kMostSteps) return std::nullopt;
+    const Execution& execution = list[--at];
+    if (execution.furthest_end_ps <= launch->start_ps) break;
+    if (execution.interval.end_ps <= launch->start_ps) continue;
+    if (execution.line == launch->line) return at;
+    found = at;
+    ++count;
+  }
+  return count == 1 ? found : std::nullopt;
+}
+
+EvidenceStore::EvidenceStore(const Trace& trace, const std::vector<DevicePlane>& devices,
+                             int threads)
+    : trace_(trace), threads_(threads) {
+  for (const DevicePlane& device : devices) hosts_[HostOf(device)];
+}
+
+absl::StatusOr<const HostEvidence*> EvidenceStore::Of(const DevicePlane& device) {
+  Host& host = hosts_.at(HostOf(device));
+  // Not std::call_once: what is thrown (out of memory) must get through it.
+  const std::lock_guard<std::mutex> lock(host.mutex);
+  if (!host.evidence.has_value()) {
+    host.evidence = Collect(trace_, trace_.planes[device.plane], threads_);
+  }
+  if (!host.evidence->ok()) return host.evidence->status();
+  return &**host.evidence;
+}
+
+}  // namespace xplane_time::gpu_runs

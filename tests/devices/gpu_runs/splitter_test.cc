@@ -9,8 +9,9 @@
 #include <vector>
 
 #include "devices/device_kind.h"
+#include "devices/gpu_runs/host_evidence.h"
 
-namespace xplane_time {
+namespace xplane_time::gpu_runs {
 namespace {
 
 absl::StatusOr<const HostEvidence*> NoEvidence() {
@@ -29,6 +30,7 @@ DeviceExecutions ChunkOf(const std::vector<uint32_t>& ops) {
     while (op >= tables->ops.size()) {
       OpInfo& info = tables->ops.emplace_back();
       info.kernel = "k" + std::to_string(tables->ops.size());
+      info.symbol = static_cast<uint32_t>(tables->ops.size());
     }
     if (op == 0) now_ps += 100;
     chunk.start_ps.push_back(now_ps);
@@ -40,7 +42,7 @@ DeviceExecutions ChunkOf(const std::vector<uint32_t>& ops) {
   chunk.program.assign(ops.size(), 0);
   chunk.line.assign(ops.size(), 0);
   chunk.correlation_id.assign(ops.size(), 0);
-  chunk.root_scope_id.assign(ops.size(), 0);
+  chunk.scope_id.assign(ops.size(), 0);
   return chunk;
 }
 
@@ -133,9 +135,9 @@ DeviceExecutions RandomRuns(std::mt19937* random) {
     if ((*random)() % 4 == 0) ++run;
     chunk.program[row] = (*random)() % 20 == 0 ? kNone : static_cast<uint32_t>(run % 2);
     const bool gap = gaps > 0 && (*random)() % 8 == 0;
-    if (scopes > 0 && !gap) chunk.root_scope_id[row] = static_cast<int64_t>(run / 2 + 1);
+    if (scopes > 0 && !gap) chunk.scope_id[row] = static_cast<int64_t>(run / 2 + 1);
     if (launches > 0 && !gap) chunk.correlation_id[row] = 1000 * (run % 40 + 1) + row;
-    if (scopes == 2 && (*random)() % 30 == 0) chunk.root_scope_id[row] = 0;
+    if (scopes == 2 && (*random)() % 30 == 0) chunk.scope_id[row] = 0;
   }
   return chunk;
 }
@@ -197,4 +199,4 @@ TEST(GpuSplitterEarly, RunsKnownEarlyAreThoseAssignedLater) {
 }
 
 }  // namespace
-}  // namespace xplane_time
+}  // namespace xplane_time::gpu_runs

@@ -1,7 +1,7 @@
 // LaunchTable: launches by correlation id. 16 bytes each (24 where ids do not fit 32
 // bits), in a scratch file where they are many.
-#ifndef XPLANE_TIME_SRC_TIMING_LAUNCH_TABLE_H_
-#define XPLANE_TIME_SRC_TIMING_LAUNCH_TABLE_H_
+#ifndef XPLANE_TIME_SRC_DEVICES_GPU_RUNS_LAUNCH_TABLE_H_
+#define XPLANE_TIME_SRC_DEVICES_GPU_RUNS_LAUNCH_TABLE_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 #include "scratch.h"
 
-namespace xplane_time {
+namespace xplane_time::gpu_runs {
 
 struct Launch {
   int64_t start_ps;
@@ -84,6 +84,6 @@ class LaunchTable {
   LaunchList<uint64_t> wide_;
 };
 
-}  // namespace xplane_time
+}  // namespace xplane_time::gpu_runs
 
-#endif  // XPLANE_TIME_SRC_TIMING_LAUNCH_TABLE_H_
+#endif  // XPLANE_TIME_SRC_DEVICES_GPU_RUNS_LAUNCH_TABLE_H_

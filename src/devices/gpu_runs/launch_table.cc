@@ -1,11 +1,11 @@
-#include "timing/launch_table.h"
+#include "devices/gpu_runs/launch_table.h"
 
 #include <algorithm>
 #include <span>
 #include <utility>
 #include <vector>
 
-namespace xplane_time {
+namespace xplane_time::gpu_runs {
 namespace {
 
 // Sorts what consists of a few ascending parts, as a few threads leave it; else anything.
@@ -93,4 +93,4 @@ std::optional<Launch> LaunchList<Id>::Find(Id id, size_t* place) const {
 template class LaunchList<uint32_t>;
 template class LaunchList<uint64_t>;
 
-}  // namespace xplane_time
+}  // namespace xplane_time::gpu_runs

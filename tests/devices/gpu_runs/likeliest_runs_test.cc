@@ -1,4 +1,4 @@
-#include "devices/likeliest_runs.h"
+#include "devices/gpu_runs/likeliest_runs.h"
 
 #include <gtest/gtest.h>
 
@@ -11,7 +11,7 @@
 
 #include "tests/support/made_runs.h"
 
-namespace xplane_time {
+namespace xplane_time::gpu_runs {
 namespace {
 
 // "abc abc ab": runs as words. Splitting the letters must give the words back.
@@ -234,4 +234,4 @@ INSTANTIATE_TEST_SUITE_P(
     });
 
 }  // namespace
-}  // namespace xplane_time
+}  // namespace xplane_time::gpu_runs
