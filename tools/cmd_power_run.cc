@@ -15,8 +15,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "commands.h"
+#include "earlier_tools/power_run_result_json.h"
 #include "output/text.h"
-#include "power/run/command_client.h"
 #include "stop_signals.h"
 
 namespace xplane_time::tools {
