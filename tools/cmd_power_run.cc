@@ -12,11 +12,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "earlier_tools/power_run_result_json.h"
 #include "exit_codes.h"
 #include "json/json.h"
 #include "output/text.h"
 #include "output_file.h"
-#include "power/run/command_client.h"
 #include "status.h"
 #include "stop_signals.h"
 #include "terminal.h"

@@ -1,6 +1,5 @@
 #include "output_file.h"
 
-#include <fcntl.h>
 #include <pthread.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -16,6 +15,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "exit_codes.h"
+#include "io/whole_file.h"
 #include "status.h"
 
 namespace xplane_time::tools {
@@ -33,7 +33,7 @@ int MakeTemporary(std::string* path) {
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_BLOCK, &all, &before);
-  const int fd = mkostemp(path->data(), O_CLOEXEC);
+  const int fd = io::OpenBeside(path);
   const int error = errno;
   if (fd >= 0) SetUnfinished(*path);
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
@@ -68,12 +68,9 @@ absl::StatusOr<OutputFile> OutputFile::Open(const std::string& path) {
     std::FILE* file = std::fopen(path.c_str(), "we");
     if (file != nullptr) return OutputFile(file, path, "");
   }
-  std::string temporary = path + ".XXXXXX";
+  std::string temporary = path;
   const int fd = MakeTemporary(&temporary);
   if (fd < 0) return CannotWrite(path, kElsewhere);
-  const mode_t mask = umask(0);
-  umask(mask);
-  fchmod(fd, 0666 & ~mask);
   return OutputFile(fdopen(fd, "w"), path, std::move(temporary));
 }
 

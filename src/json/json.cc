@@ -36,8 +36,8 @@ bool NestsDeeper(std::string_view text, size_t most_levels) {
   return false;
 }
 
-Json Parse(std::string_view text) {
-  if (NestsDeeper(text)) return Json(Json::value_t::discarded);
+Json Parse(std::string_view text, size_t most_levels) {
+  if (NestsDeeper(text, most_levels)) return Json(Json::value_t::discarded);
   // Without a callback: with one, the parser searches an array for each of its elements.
   return Json::parse(text, /*cb=*/nullptr, /*allow_exceptions=*/false);
 }

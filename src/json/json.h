@@ -31,7 +31,7 @@ inline constexpr size_t kMostLevels = 64;
 bool NestsDeeper(std::string_view text, size_t most_levels = kMostLevels);
 
 // A discarded value (is_discarded(), and no object) where the text is damaged or too deep.
-Json Parse(std::string_view text);
+Json Parse(std::string_view text, size_t most_levels = kMostLevels);
 
 // One line; bytes that are not UTF-8 are replaced.
 std::string Dump(const Json& value);

@@ -1,35 +1,25 @@
 // A power that somebody states, for tests and for demonstrations without a sensor.
-#include "power/reader.h"
+#include "power/sensor.h"
 
 namespace xplane_time::power {
 namespace {
 
-class ConstantReader : public Reader {
+class ConstantReader : public SensorReader {
  public:
-  explicit ConstantReader(int64_t power_mw) : power_mw_(power_mw) {}
-
-  std::string_view source() const override { return "constant"; }
+  explicit ConstantReader(int64_t power_mw)
+      : SensorReader("constant", /*default_period_ns=*/10'000'000), power_mw_(power_mw) {}
 
   PowerInventory Discover() override {
-    PowerInventory inventory;
-    inventory.devices.push_back({.id = "constant", .name = "constant", .source = "constant"});
-    inventory.channels.push_back({.source = "constant",
-                                  .device = "constant",
-                                  .domain = "constant",
-                                  .quantity = "power_mw",
-                                  .kind = ReadingKind::kInstant,
-                                  .in_total = true,
-                                  .note = "stated, not measured"});
-    return inventory;
+    sensors_ = {{{.source = "constant",
+                  .device = "constant",
+                  .domain = "constant",
+                  .quantity = "power_mw",
+                  .kind = ReadingKind::kInstant,
+                  .in_total = true,
+                  .note = "stated, not measured"},
+                 [this] { return FileNumber{power_mw_}; }}};
+    return {{{"constant", "constant", "constant"}}, Channels(), {}};
   }
-
-  void Read(bool /*slow*/, std::vector<Reading>* readings) override {
-    const int64_t now_ns = MonotonicNow();
-    readings->push_back(
-        {.channel = 0, .before_ns = now_ns, .after_ns = now_ns, .value = power_mw_});
-  }
-
-  int64_t default_period_ns() const override { return 10'000'000; }
 
  private:
   const int64_t power_mw_;

@@ -3,137 +3,75 @@
 // Only hwmons of GPU drivers are read: others carry the power of batteries, NVMe disks and
 // processors. Definitions: Documentation/gpu/amdgpu/thermal.rst and
 // Documentation/ABI/testing/sysfs-driver-intel-{i915,xe}-hwmon of the kernel.
-#include "power/hwmon.h"
-
 #include <algorithm>
 #include <cstdint>
 #include <filesystem>
 #include <limits>
 #include <memory>
+#include <span>
 #include <string>
 #include <system_error>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "power/reader.h"
 #include "power/sensor.h"
+#include "power/sources.h"
 #include "power/sysfs.h"
 
 namespace xplane_time::power {
 namespace {
 
-// What a sensor of a whole socket says holds RAPL's package; the summarizer counts one of both.
-constexpr std::string_view kSocketDomain = "socket";
-
+enum class Pace : uint8_t { kEach, kSlow };
 enum class Place : uint8_t { kHwmon, kPciDevice };
 
 // A file and the channel that it is.
 struct FileChannel {
-  std::string_view file, domain, quantity;
-  Scale scale = {};
-  Place place = Place::kHwmon;
+  std::string_view file, quantity;
   ReadingKind kind = ReadingKind::kGauge;
-  bool slow = false, in_total = false;
-  Sign sign = Sign::kNotNegative;
+  Scale scale = {};
+  Pace pace = Pace::kEach;
+  Place place = Place::kHwmon;
+  std::string_view domain = "gpu";
+
+  bool in_total() const {
+    return domain == "gpu" && (quantity == "power_mw" || quantity == "energy_uj");
+  }
 };
 
+using enum ReadingKind;
+using enum Pace;
+using enum Place;
 constexpr Scale kMicroToMilli = {1, 1000}, kHzToMhz = {1, 1'000'000}, kPercentToPpm = {10'000, 1};
 
 constexpr FileChannel kAmd[] = {
-    {.file = "power1_average",
-     .domain = "gpu",
-     .quantity = "power_mw",
-     .scale = kMicroToMilli,
-     .kind = ReadingKind::kAverage,
-     .in_total = true},
-    {.file = "power1_input",
-     .domain = "gpu",
-     .quantity = "power_mw",
-     .scale = kMicroToMilli,
-     .kind = ReadingKind::kInstant,
-     .in_total = true},
-    {.file = "energy1_input",
-     .domain = "gpu",
-     .quantity = "energy_uj",
-     .kind = ReadingKind::kCumulative,
-     .in_total = true},
-    {.file = "temp1_input",
-     .domain = "gpu",
-     .quantity = "temperature_mc",
-     .slow = true,
-     .sign = Sign::kAny},
-    {.file = "freq1_input",
-     .domain = "gpu",
-     .quantity = "clock_sm_mhz",
-     .scale = kHzToMhz,
-     .slow = true},
-    {.file = "freq2_input",
-     .domain = "gpu",
-     .quantity = "clock_memory_mhz",
-     .scale = kHzToMhz,
-     .slow = true},
-    {.file = "power1_cap",
-     .domain = "gpu",
-     .quantity = "power_limit_mw",
-     .scale = kMicroToMilli,
-     .slow = true},
-    {.file = "gpu_busy_percent",
-     .domain = "gpu",
-     .quantity = "utilization_gpu_ppm",
-     .scale = kPercentToPpm,
-     .place = Place::kPciDevice},
-    {.file = "mem_busy_percent",
-     .domain = "gpu",
-     .quantity = "utilization_memory_ppm",
-     .scale = kPercentToPpm,
-     .place = Place::kPciDevice},
-    {.file = "mem_info_vram_used",
-     .domain = "gpu",
-     .quantity = "memory_used_bytes",
-     .place = Place::kPciDevice},
-    {.file = "mem_info_vram_total",
-     .domain = "gpu",
-     .quantity = "memory_total_bytes",
-     .place = Place::kPciDevice,
-     .slow = true},
+    {"power1_average", "power_mw", kAverage, kMicroToMilli},
+    {"power1_input", "power_mw", kInstant, kMicroToMilli},
+    {"energy1_input", "energy_uj", kCumulative},
+    {"temp1_input", "temperature_mc", kGauge, {}, kSlow},
+    {"freq1_input", "clock_sm_mhz", kGauge, kHzToMhz, kSlow},
+    {"freq2_input", "clock_memory_mhz", kGauge, kHzToMhz, kSlow},
+    {"power1_cap", "power_limit_mw", kGauge, kMicroToMilli, kSlow},
+    {"gpu_busy_percent", "utilization_gpu_ppm", kGauge, kPercentToPpm, kEach, kPciDevice},
+    {"mem_busy_percent", "utilization_memory_ppm", kGauge, kPercentToPpm, kEach, kPciDevice},
+    {"mem_info_vram_used", "memory_used_bytes", kGauge, {}, kEach, kPciDevice},
+    {"mem_info_vram_total", "memory_total_bytes", kGauge, {}, kSlow, kPciDevice},
 };
 
 // xe numbers the card 1 and the GPU's package 2, and shows what the chip has; i915 has 1 only.
 constexpr FileChannel kIntel[] = {
-    {.file = "energy1_input",
-     .domain = "gpu",
-     .quantity = "energy_uj",
-     .kind = ReadingKind::kCumulative,
-     .in_total = true},
-    {.file = "energy2_input",
-     .domain = "gpu_package",
-     .quantity = "energy_uj",
-     .kind = ReadingKind::kCumulative},
-    {.file = "power1_max",
-     .domain = "gpu",
-     .quantity = "power_limit_mw",
-     .scale = kMicroToMilli,
-     .slow = true},
-    {.file = "power2_max",
-     .domain = "gpu_package",
-     .quantity = "power_limit_mw",
-     .scale = kMicroToMilli,
-     .slow = true},
-    {.file = "temp2_input",
-     .domain = "gpu",
-     .quantity = "temperature_mc",
-     .slow = true,
-     .sign = Sign::kAny},
+    {"energy1_input", "energy_uj", kCumulative},
+    {"energy2_input", "energy_uj", kCumulative, {}, kEach, kHwmon, "gpu_package"},
+    {"power1_max", "power_limit_mw", kGauge, kMicroToMilli, kSlow},
+    {"power2_max", "power_limit_mw", kGauge, kMicroToMilli, kSlow, kHwmon, "gpu_package"},
+    {"temp2_input", "temperature_mc", kGauge, {}, kSlow},
 };
 
 struct Driver {
   std::string_view name, maker;
-  const FileChannel* begin;
-  const FileChannel* end;
+  std::span<const FileChannel> files;
 };
-constexpr Driver kDrivers[] = {{"amdgpu", "AMD", std::begin(kAmd), std::end(kAmd)},
-                               {"i915", "Intel", std::begin(kIntel), std::end(kIntel)},
-                               {"xe", "Intel", std::begin(kIntel), std::end(kIntel)}};
+constexpr Driver kDrivers[] = {
+    {"amdgpu", "AMD", kAmd}, {"i915", "Intel", kIntel}, {"xe", "Intel", kIntel}};
 
 const Driver* DriverOf(const std::string& name) {
   const auto* driver = std::find_if(std::begin(kDrivers), std::end(kDrivers),
@@ -194,11 +132,10 @@ std::string DriverVersion(const PowerRoots& roots, const Gpu& gpu) {
   return version.value && !version.value->empty() ? name + " " + *version.value : name;
 }
 
-class HwmonReader : public Reader {
+class HwmonReader : public SensorReader {
  public:
-  explicit HwmonReader(const PowerSourceOptions& options) : roots_(options.roots) {}
-
-  std::string_view source() const override { return "hwmon"; }
+  explicit HwmonReader(const PowerSourceOptions& options)
+      : SensorReader("hwmon", /*default_period_ns=*/50'000'000), roots_(options.roots) {}
 
   PowerInventory Discover() override {
     PowerInventory inventory;
@@ -210,22 +147,13 @@ class HwmonReader : public Reader {
       Add(gpus[i], index++, &inventory);
     }
     if (gpus.empty()) {
-      inventory.absences.push_back({.source = "hwmon",
-                                    .what = "gpu",
-                                    .reason = PowerReason::kAbsent,
-                                    .message = root + ": no hwmon of amdgpu, i915 or xe",
-                                    .fix = ""});
+      inventory.absences.push_back(
+          {"hwmon", "gpu", PowerReason::kAbsent, root + ": no hwmon of amdgpu, i915 or xe"});
     }
     AddTpus(&inventory);
-    inventory.channels = ChannelsOf(sensors_);
+    inventory.channels = Channels();
     return inventory;
   }
-
-  void Read(bool slow, std::vector<Reading>* readings) override {
-    ReadSensors(sensors_, slow, readings);
-  }
-
-  int64_t default_period_ns() const override { return 50'000'000; }
 
  private:
   void Add(const Gpu& gpu, int32_t index, PowerInventory* inventory) {
@@ -235,30 +163,26 @@ class HwmonReader : public Reader {
                                   .index = index,
                                   .pci_bus_id = gpu.pci.empty() ? "" : gpu.id,
                                   .driver = DriverVersion(roots_, gpu)});
-    const size_t first = sensors_.size();
-    const size_t absences = inventory->absences.size();
-    for (const FileChannel* each = gpu.driver->begin; each != gpu.driver->end; ++each) {
-      AddFile(gpu, *each, inventory);
+    const size_t first = sensors_.size(), absences = inventory->absences.size();
+    for (const FileChannel& each : gpu.driver->files) AddFile(gpu, each, inventory);
+    const std::span<Sensor> own = WithMetrics(gpu, first);
+    const auto in_total = [](const Sensor& sensor) { return sensor.channel.in_total; };
+    // The GPU's package is part of the card, and stands for it only where the card has no counter.
+    if (std::none_of(own.begin(), own.end(), in_total)) {
+      for (Sensor& each : own) each.channel.in_total = each.channel.quantity == "energy_uj";
     }
-    if (gpu.driver->name == "amdgpu") AddMetrics(gpu, first);
-    CountCardOrPackage(first);
-    NoteWholeSocket(gpu, first);
-    const bool has_power =
-        std::any_of(sensors_.begin() + static_cast<std::ptrdiff_t>(first), sensors_.end(),
-                    [](const Sensor& sensor) { return sensor.channel.in_total; });
+    NoteWholeSocket(gpu, own);
+    const bool has_power = std::any_of(own.begin(), own.end(), in_total);
     if (has_power || inventory->absences.size() > absences) return;
-    inventory->absences.push_back(
-        {.source = "hwmon",
-         .what = gpu.id,
-         .reason = PowerReason::kUnsupported,
-         .message = gpu.hwmon + ": this GPU shows neither power nor energy",
-         .fix = ""});
+    inventory->absences.push_back({"hwmon", gpu.id, PowerReason::kUnsupported,
+                                   gpu.hwmon + ": this GPU shows neither power nor energy"});
   }
 
   void AddFile(const Gpu& gpu, const FileChannel& what, PowerInventory* inventory) {
-    const std::string& directory = what.place == Place::kHwmon ? gpu.hwmon : gpu.pci;
+    const std::string& directory = what.place == kHwmon ? gpu.hwmon : gpu.pci;
     if (directory.empty()) return;
-    auto file = std::make_shared<HeldFile>(directory + "/" + std::string(what.file), what.sign);
+    const Sign sign = what.quantity == "temperature_mc" ? Sign::kAny : Sign::kNotNegative;
+    auto file = std::make_shared<HeldFile>(directory + "/" + std::string(what.file), sign);
     const FileNumber first = file->Read();
     if (first.reason == PowerReason::kAbsent) return;
     // A GPU that sleeps answers later.
@@ -267,16 +191,14 @@ class HwmonReader : public Reader {
       return;
     }
     const bool denied = first.reason == PowerReason::kPermissionDenied;
-    inventory->absences.push_back({.source = "hwmon",
-                                   .what = gpu.id + " " + std::string(what.quantity),
-                                   .reason = first.reason,
-                                   .message = FailureText(file->path(), first.reason),
-                                   .fix = denied ? "sudo chmod o+r " + file->path() : ""});
+    inventory->absences.push_back(AbsenceOf("hwmon", gpu.id + " " + std::string(what.quantity),
+                                            file->path(), first.reason,
+                                            denied ? "sudo chmod o+r " + file->path() : ""));
   }
 
   static PowerChannel ChannelOf(const Gpu& gpu, const FileChannel& what) {
     std::optional<int64_t> max_plausible_mw;
-    if (what.kind == ReadingKind::kCumulative) {
+    if (what.kind == kCumulative) {
       for (const char* limit : {"/power1_rated_max", "/power1_max", "/power1_cap"}) {
         if (!max_plausible_mw) max_plausible_mw = PlausibleMw(ReadNumber(gpu.hwmon + limit));
       }
@@ -286,50 +208,38 @@ class HwmonReader : public Reader {
             .domain = std::string(what.domain),
             .quantity = std::string(what.quantity),
             .kind = what.kind,
-            .slow = what.slow,
-            .in_total = what.in_total,
+            .slow = what.pace == kSlow,
+            .in_total = what.in_total(),
             .max_plausible_mw = max_plausible_mw,
             .note = std::string(what.file)};
   }
 
-  // The accumulator of gpu_metrics, where hwmon itself has no energy.
-  void AddMetrics(const Gpu& gpu, size_t first) {
-    const bool has_energy =
-        std::any_of(sensors_.begin() + static_cast<std::ptrdiff_t>(first), sensors_.end(),
-                    [](const Sensor& sensor) { return sensor.channel.quantity == "energy_uj"; });
-    if (has_energy || gpu.pci.empty()) return;
+  // The GPU's sensors; where hwmon itself has no energy, also the accumulator of gpu_metrics.
+  std::span<Sensor> WithMetrics(const Gpu& gpu, size_t first) {
+    const auto own = [&] { return std::span(sensors_).subspan(first); };
+    const bool has_energy = std::any_of(own().begin(), own().end(), [](const Sensor& sensor) {
+      return sensor.channel.quantity == "energy_uj";
+    });
     const std::string path = gpu.pci + "/gpu_metrics";
-    if (!ReadGpuMetricsEnergy(path).value) return;
-    constexpr FileChannel kAccumulator = {.file = "gpu_metrics",
-                                          .domain = "gpu",
-                                          .quantity = "energy_uj",
-                                          .kind = ReadingKind::kCumulative,
-                                          .in_total = true};
-    sensors_.push_back({ChannelOf(gpu, kAccumulator), [path] {
+    if (gpu.driver->name != "amdgpu" || has_energy || gpu.pci.empty() ||
+        !ReadGpuMetricsEnergy(path).value) {
+      return own();
+    }
+    sensors_.push_back({ChannelOf(gpu, {"gpu_metrics", "energy_uj", kCumulative}), [path] {
                           FileNumber energy_uj = ReadGpuMetricsEnergy(path);
                           const bool gone = energy_uj.reason == PowerReason::kAbsent;
                           return gone ? Unknown<int64_t>(PowerReason::kDeviceLost) : energy_uj;
                         }});
+    return own();
   }
 
-  // The GPU's package is part of the card, and stands for it only where the card has no counter.
-  void CountCardOrPackage(size_t first) {
-    const auto begin = sensors_.begin() + static_cast<std::ptrdiff_t>(first);
-    const bool has_card = std::any_of(begin, sensors_.end(),
-                                      [](const Sensor& sensor) { return sensor.channel.in_total; });
-    if (has_card) return;
-    std::for_each(begin, sensors_.end(), [](Sensor& sensor) {
-      sensor.channel.in_total = sensor.channel.quantity == "energy_uj";
-    });
-  }
-
-  void NoteWholeSocket(const Gpu& gpu, size_t first) {
+  static void NoteWholeSocket(const Gpu& gpu, std::span<Sensor> sensors) {
     if (gpu.driver->name != "amdgpu") return;
     if (ReadNumber(gpu.hwmon + "/power1_cap").reason != PowerReason::kAbsent) return;
-    for (size_t i = first; i < sensors_.size(); ++i) {
-      if (!sensors_[i].channel.in_total) continue;
-      sensors_[i].channel.domain = kSocketDomain;
-      sensors_[i].channel.note +=
+    for (Sensor& each : sensors) {
+      if (!each.channel.in_total) continue;
+      each.channel.domain = kSocketDomain;
+      each.channel.note +=
           "; no power1_cap: an APU, whose sensor covers the CPU too, or "
           "a virtual function";
     }
@@ -347,17 +257,13 @@ class HwmonReader : public Reader {
       if (ReadText(device + "/vendor", 256).value != "0x1ae0") continue;
       const std::string id = ReadText(device + "/device", 256).value.value_or("");
       if (std::find(std::begin(kTpus), std::end(kTpus), id) == std::end(kTpus)) continue;
-      inventory->absences.push_back({.source = "hwmon",
-                                     .what = "tpu",
-                                     .reason = PowerReason::kUnsupported,
-                                     .message = device + ": a TPU has no public power sensor",
-                                     .fix = ""});
+      inventory->absences.push_back({"hwmon", "tpu", PowerReason::kUnsupported,
+                                     device + ": a TPU has no public power sensor"});
       return;
     }
   }
 
   const PowerRoots roots_;
-  std::vector<Sensor> sensors_;
 };
 
 }  // namespace

@@ -6,17 +6,19 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
+#include <future>
 #include <memory>
-#include <system_error>
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
-#include "power/gzip_stream.h"
+#include "io/gzip.h"
+#include "power/inventory.h"
 #include "power/log_writer.h"
-#include "power/read_ahead.h"
+#include "status.h"
 
 namespace xplane_time::power {
 namespace {
@@ -34,6 +36,23 @@ class Fields {
   explicit Fields(const dom::object& object) : object_(object) {}
   bool ok() const { return ok_; }
 
+  // A field of a row, by its type; what is not there stays.
+  void Read(const char* name, std::string* to) { *to = Text(name); }
+  void Read(const char* name, bool* to) { *to = Flag(name); }
+  void Read(const char* name, std::optional<int64_t>* to) { *to = Integer(name); }
+  void Read(const char* name, std::optional<int32_t>* to) {
+    const auto value = Integer(name);
+    if (!value.has_value()) return;
+    if (*value != static_cast<int32_t>(*value)) ok_ = false;
+    *to = static_cast<int32_t>(*value);
+  }
+  // A kind that is not known is a gauge: nothing is integrated.
+  void Read(const char* name, ReadingKind* to) {
+    *to = ReadingKindOf(Text(name)).value_or(ReadingKind::kGauge);
+  }
+  void Read(const char* name, PowerReason* to) {
+    *to = PowerReasonOf(Text(name)).value_or(PowerReason::kAbsent);
+  }
   std::string Text(std::string_view name) {
     std::string_view text;
     if (const auto at = Find(name); at.has_value()) Check(at->get(text));
@@ -46,19 +65,10 @@ class Fields {
     Check(at->get(value));
     return InRange(value);
   }
-  int64_t IntegerOr(std::string_view name, int64_t otherwise) {
-    return Integer(name).value_or(otherwise);
-  }
   uint64_t Count(std::string_view name) {
-    const int64_t value = IntegerOr(name, 0);
+    const int64_t value = Integer(name).value_or(0);
     if (value < 0) ok_ = false;
     return value < 0 ? 0 : static_cast<uint64_t>(value);
-  }
-  std::optional<int32_t> Small(std::string_view name) {
-    const auto value = Integer(name);
-    if (!value.has_value()) return std::nullopt;
-    if (*value != static_cast<int32_t>(*value)) ok_ = false;
-    return static_cast<int32_t>(*value);
   }
   bool Flag(std::string_view name) {
     bool value = false;
@@ -107,47 +117,12 @@ class Fields {
   bool ok_ = true;
 };
 
-PowerDevice DeviceOf(Fields* fields) {
-  PowerDevice device;
-  device.id = fields->Text("id");
-  device.name = fields->Text("name");
-  device.source = fields->Text("source");
-  device.index = fields->Small("index");
-  device.ordinal = fields->Small("ordinal");
-  device.pci_bus_id = fields->Text("pci_bus_id");
-  device.driver = fields->Text("driver");
-  device.mig = fields->Flag("mig");
-  device.shared = fields->Flag("shared");
-  device.note = fields->Text("note");
-  return device;
-}
-
-PowerChannel ChannelOf(Fields* fields) {
-  PowerChannel channel;
-  channel.source = fields->Text("source");
-  channel.device = fields->Text("device");
-  channel.domain = fields->Text("domain");
-  channel.quantity = fields->Text("quantity");
-  // A kind that is not known is a gauge: nothing is integrated.
-  channel.kind = ReadingKindOf(fields->Text("kind")).value_or(ReadingKind::kGauge);
-  channel.slow = fields->Flag("slow");
-  channel.in_total = fields->Flag("in_total");
-  channel.wrap_range = fields->Integer("wrap_range");
-  channel.max_plausible_mw = fields->Integer("max_plausible_mw");
-  channel.prior_period_ns = fields->Integer("prior_period_ns");
-  channel.prior_window_ns = fields->Integer("prior_window_ns");
-  channel.note = fields->Text("note");
-  return channel;
-}
-
-PowerAbsence AbsenceOf(Fields* fields) {
-  PowerAbsence absence;
-  absence.source = fields->Text("source");
-  absence.what = fields->Text("what");
-  absence.reason = PowerReasonOf(fields->Text("reason")).value_or(PowerReason::kAbsent);
-  absence.message = fields->Text("message");
-  absence.fix = fields->Text("fix");
-  return absence;
+template <typename Row>
+void ReadRows(std::string_view name, Fields* fields, std::vector<Row>* rows) {
+  fields->Each(name, [&](Fields* each) {
+    VisitFields(rows->emplace_back(),
+                [&](const char* field, auto& to, Told) { each->Read(field, &to); });
+  });
 }
 
 std::optional<Clocks> ClocksOf(Fields* fields) {
@@ -173,6 +148,7 @@ class JsonLog {
  private:
   bool Parse(const LogLine& line, dom::object* object);
   bool ReadReadings(int64_t t_ns, const dom::object& object, dom::element readings);
+  // [channel, start - t, duration, value, reason, sampled - t]
   bool ReadReading(int64_t t_ns, dom::element element);
   std::string_view ReadOther(int64_t t_ns, Fields* fields);
   void ReadGauge(int64_t t_ns, const std::string& name, int64_t value);
@@ -222,15 +198,14 @@ absl::Status JsonLog::ReadHeader(const LogLine& line) {
       header.periods_ns.emplace_back(source, std::min(period_ns, kLatestNs));
     }
   }
-  auto& inventory = header.inventory;
-  fields.Each("devices", [&](Fields* each) { inventory.devices.push_back(DeviceOf(each)); });
-  fields.Each("channels", [&](Fields* each) { inventory.channels.push_back(ChannelOf(each)); });
-  fields.Each("absent", [&](Fields* each) { inventory.absences.push_back(AbsenceOf(each)); });
+  ReadRows("devices", &fields, &header.inventory.devices);
+  ReadRows("channels", &fields, &header.inventory.channels);
+  ReadRows("absent", &fields, &header.inventory.absences);
   if (!fields.ok()) {
     return absl::DataLossError(absl::StrCat(
         PlaceOf(line), ": a header with a field of a wrong type; record again, or mend the line"));
   }
-  channels_ = inventory.channels.size();
+  channels_ = header.inventory.channels.size();
   sources_ = header.periods_ns.size();
   if (channels_ > kMostChannels) {
     return absl::DataLossError(absl::StrCat(PlaceOf(line), ": ", channels_, " channels, more than ",
@@ -268,62 +243,41 @@ bool JsonLog::ReadReadings(int64_t t_ns, const dom::object& object, dom::element
   return true;
 }
 
-// [channel, start - t, duration, value, reason, sampled - t]
 bool JsonLog::ReadReading(int64_t t_ns, dom::element element) {
+  enum Place : size_t { kChannel, kStart, kDuration, kValue, kReason, kSampled, kPlaces };
   dom::array array;
   if (element.get(array) != simdjson::SUCCESS) return false;
-  uint64_t channel = 0;
-  int64_t start = 0, duration = 0, value = 0, sampled = 0;
-  Reading& reading = readings_.emplace_back();
-  size_t at = 0;
-  const auto in_range = [](int64_t ns) { return ns > -kLatestNs && ns < kLatestNs; };
+  std::array<int64_t, kPlaces> numbers = {};
+  std::array<bool, kPlaces> known = {};
+  std::string_view reason;
+  size_t count = 0;
   for (const dom::element each : array) {
-    simdjson::error_code error = simdjson::SUCCESS;
-    switch (at++) {
-      case 0:
-        error = each.get(channel);
-        if (channel >= channels_) return false;
-        reading.channel = static_cast<uint32_t>(channel);
-        break;
-      case 1:
-        error = each.get(start);
-        if (!in_range(start) || !in_range(t_ns + start) || t_ns + start < 0) return false;
-        reading.before_ns = t_ns + start;
-        break;
-      case 2:
-        error = each.get(duration);
-        if (duration < 0 || !in_range(duration)) return false;
-        reading.after_ns = reading.before_ns + duration;
-        if (!in_range(reading.after_ns)) return false;
-        break;
-      case 3:
-        if (each.is_null()) break;
-        error = each.get(value);
-        if (!in_range(value)) return false;
-        reading.value = value;
-        break;
-      case 4: {
-        if (each.is_null()) break;
-        std::string_view name;
-        error = each.get(name);
-        // A reason that this version does not know is still one.
-        reading.reason = PowerReasonOf(name).value_or(PowerReason::kUnsupported);
-        break;
-      }
-      case 5:
-        if (each.is_null()) break;
-        error = each.get(sampled);
-        if (!in_range(sampled) || t_ns + sampled < 0 || !in_range(t_ns + sampled)) return false;
-        reading.sampled_ns = t_ns + sampled;
-        break;
-      default:
-        break;
-    }
-    if (error != simdjson::SUCCESS) return false;
+    const size_t at = count++;
+    if (at >= kPlaces || (at >= kValue && each.is_null())) continue;
+    known[at] = (at == kReason ? each.get(reason) : each.get(numbers[at])) == simdjson::SUCCESS;
+    if (!known[at]) return false;
   }
-  if (at < 4) return false;
-  if (reading.reason != PowerReason::kKnown) reading.value.reset();
-  if (!reading.value.has_value() && reading.reason == PowerReason::kKnown) {
+  const auto in_range = [](int64_t ns) { return ns > -kLatestNs && ns < kLatestNs; };
+  if (count <= kValue || !std::all_of(numbers.begin(), numbers.end(), in_range)) return false;
+  const int64_t before_ns = t_ns + numbers[kStart], after_ns = before_ns + numbers[kDuration];
+  const int64_t sampled_ns = t_ns + numbers[kSampled];
+  if (numbers[kChannel] < 0 || static_cast<size_t>(numbers[kChannel]) >= channels_ ||
+      before_ns < 0 || !in_range(before_ns) || numbers[kDuration] < 0 || !in_range(after_ns) ||
+      sampled_ns < 0 || !in_range(sampled_ns)) {
+    return false;
+  }
+  Reading& reading = readings_.emplace_back();
+  reading.channel = static_cast<uint32_t>(numbers[kChannel]);
+  reading.before_ns = before_ns;
+  reading.after_ns = after_ns;
+  if (known[kSampled]) reading.sampled_ns = sampled_ns;
+  if (known[kReason]) {  // one that this version does not know is still one
+    reading.reason = PowerReasonOf(reason).value_or(PowerReason::kUnsupported);
+  }
+  if (reading.reason != PowerReason::kKnown) return true;
+  if (known[kValue]) {
+    reading.value = numbers[kValue];
+  } else {
     reading.reason = PowerReason::kNoSamples;
   }
   return true;
@@ -374,15 +328,9 @@ void JsonLog::ReadGauge(int64_t t_ns, const std::string& name, int64_t value) {
       return;
     }
     at = gauges_.emplace(name, static_cast<uint32_t>(channels_++)).first;
-    PowerChannel channel;
-    channel.source = "caller";
-    channel.quantity = name;
-    sink_->Channel(std::move(channel), {});
+    sink_->Channel({.source = "caller", .device = "", .domain = "", .quantity = name}, {});
   }
-  Reading reading;
-  reading.channel = at->second;
-  reading.before_ns = reading.after_ns = t_ns;
-  reading.value = value;
+  const Reading reading = {at->second, t_ns, t_ns, value};
   sink_->Readings(sources_, t_ns, std::span(&reading, 1));
 }
 
@@ -446,7 +394,7 @@ void Count(const LogLine& line, std::string_view wrong, LogEnd* end) {
 absl::StatusOr<LogEnd> ReadJsonLog(const LogLine& first, LogLines* lines, LogSink* sink) {
   LogEnd end;
   const auto log = std::make_unique<JsonLog>(sink, &end);
-  if (absl::Status status = log->ReadHeader(first); !status.ok()) return status;
+  RETURN_IF_ERROR(log->ReadHeader(first));
   LogLine line = first;
   end.lines = 1;
   while (!sink->Full() && lines->Next(&line)) {
@@ -462,9 +410,8 @@ absl::StatusOr<LogEnd> ReadJsonLog(const LogLine& first, LogLines* lines, LogSin
 }
 
 absl::StatusOr<LogEnd> ReadPowerLog(const std::string& path, LogSink* sink) {
-  auto lines = LogLines::Open(path);
-  if (!lines.ok()) return lines.status();
-  return Named(path == "-" ? "standard input" : path, ReadLines(lines->get(), sink));
+  ASSIGN_OR_RETURN(const std::unique_ptr<LogLines> lines, LogLines::Open(path));
+  return Named(path == "-" ? "standard input" : path, ReadLines(lines.get(), sink));
 }
 
 absl::StatusOr<LogEnd> ReadPowerLogText(std::string_view text, const std::string& name,
@@ -490,6 +437,43 @@ absl::Status OpenError(const std::string& path) {
   }
 }
 
+// The bytes of a gzip file, the next of them inflated while what came before is read: that takes
+// as long as all the rest.
+class ReadAhead {
+ public:
+  explicit ReadAhead(std::shared_ptr<GzipStream> stream) : stream_(std::move(stream)) { Fetch(); }
+
+  size_t Fill(char* to, size_t size, std::string* damage) {
+    if (given_ == now_.bytes.size() && next_.valid()) {
+      now_ = next_.get();
+      given_ = 0;
+      if (!now_.bytes.empty()) Fetch();
+    }
+    if (!now_.damage.empty()) *damage = now_.damage;
+    const size_t some = now_.bytes.copy(to, size, given_);
+    given_ += some;
+    return some;
+  }
+
+ private:
+  struct Chunk {
+    std::string bytes = {}, damage = {};  // no bytes: the end
+  };
+  void Fetch() {
+    // Without another thread it is done when it is asked for.
+    next_ = std::async([stream = stream_.get()] {
+      Chunk chunk = {.bytes = std::string(2 * kChunk, '\0')};
+      chunk.bytes.resize(stream->Fill(chunk.bytes.data(), chunk.bytes.size(), &chunk.damage));
+      return chunk;
+    });
+  }
+
+  const std::shared_ptr<GzipStream> stream_;
+  Chunk now_;
+  size_t given_ = 0;  // of now_
+  std::future<Chunk> next_;
+};
+
 }  // namespace
 
 LogLines::LogLines(Fill fill) : fill_(std::move(fill)), buffer_(2 * kChunk + kPadding) {}
@@ -506,20 +490,16 @@ absl::StatusOr<std::unique_ptr<LogLines>> LogLines::Open(const std::string& path
         absl::StrCat(path, device ? ": is a device" : ": is a directory", "; give a log"));
   }
   auto stream = std::make_shared<GzipStream>(fd);
-  Fill fill = [stream](char* to, size_t size, std::string* damage) {
-    return stream->Fill(to, size, damage);
-  };
-  // Inflating takes as long as all the rest. A pipe is not read ahead: waiting for it has no end.
+  // A pipe is not read ahead: waiting for it has no end.
   if (S_ISREG(info.st_mode) && stream->is_gzip()) {
-    try {
-      fill = [ahead = std::make_shared<ReadAhead>(fill)](char* to, size_t size,
-                                                         std::string* damage) {
-        return ahead->Fill(to, size, damage);
-      };
-    } catch (const std::system_error&) {  // no more threads
-    }
+    return std::unique_ptr<LogLines>(new LogLines(
+        [ahead = std::make_shared<ReadAhead>(std::move(stream))](
+            char* to, size_t size, std::string* damage) { return ahead->Fill(to, size, damage); }));
   }
-  return std::unique_ptr<LogLines>(new LogLines(std::move(fill)));
+  return std::unique_ptr<LogLines>(
+      new LogLines([stream](char* to, size_t size, std::string* damage) {
+        return stream->Fill(to, size, damage);
+      }));
 }
 
 std::unique_ptr<LogLines> LogLines::FromMemory(std::string_view bytes) {

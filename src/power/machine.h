@@ -2,6 +2,8 @@
 #ifndef XPLANE_TIME_SRC_POWER_MACHINE_H_
 #define XPLANE_TIME_SRC_POWER_MACHINE_H_
 
+#include <sys/types.h>
+
 #include <cstdint>
 #include <string>
 
@@ -18,7 +20,8 @@ struct Clocks {
 };
 Clocks ClocksNow();
 
-int64_t MonotonicNow();  // nanoseconds
+int64_t NowOf(clockid_t clock);  // nanoseconds, as all below
+int64_t MonotonicNow();
 int64_t ThreadCpuNow();  // of the calling thread
 
 }  // namespace xplane_time::power

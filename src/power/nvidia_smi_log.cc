@@ -6,7 +6,6 @@
 // Its times are the wall clock's, taken as if of UTC. A GPU is told by uuid, then by index;
 // without both all rows are of one.
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <cstdio>
 
@@ -14,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/civil_time.h"
 #include "power/log_reader.h"
+#include "status.h"
 
 namespace xplane_time::power {
 namespace {
@@ -38,15 +38,22 @@ void Split(std::string_view line, std::vector<std::string_view>* cells) {
   }
 }
 
+// The row of a table whose first field, its name, this is; null: there is none.
+template <typename Row, size_t n>
+const Row* RowNamed(const Row (&rows)[n], std::string_view name) {
+  const auto* at = std::find_if(rows, rows + n, [&](const Row& each) { return each.name == name; });
+  return at == rows + n ? nullptr : at;
+}
+
 struct Quantity {
-  std::string_view column;  // without its unit
+  std::string_view name;  // the column's, without its unit
   std::string_view quantity;
   ReadingKind kind;
   double scale;  // to the unit of `quantity`
 };
 
 constexpr double kMi = 1024.0 * 1024.0;
-constexpr std::array<Quantity, 17> kQuantities = {{
+constexpr Quantity kQuantities[] = {
     {"power.draw", "power_mw", ReadingKind::kAverage, 1e3},
     {"power.draw.average", "power_mw", ReadingKind::kAverage, 1e3},
     {"power.draw.instant", "power_mw", ReadingKind::kInstant, 1e3},
@@ -64,13 +71,10 @@ constexpr std::array<Quantity, 17> kQuantities = {{
     {"clocks.mem", "clock_memory_mhz", ReadingKind::kGauge, 1},
     {"clocks.current.memory", "clock_memory_mhz", ReadingKind::kGauge, 1},
     {"pstate", "pstate", ReadingKind::kGauge, 1},
-}};
+};
 
 const Quantity* QuantityOf(std::string_view header) {
-  const std::string_view column = Trimmed(header.substr(0, header.find('[')));
-  const auto* at = std::find_if(kQuantities.begin(), kQuantities.end(),
-                                [&](const Quantity& each) { return each.column == column; });
-  return at == kQuantities.end() ? nullptr : at;
+  return RowNamed(kQuantities, Trimmed(header.substr(0, header.find('['))));
 }
 
 // "2025/08/21 10:11:12.345" as nanoseconds since 1970.
@@ -118,10 +122,8 @@ std::optional<double> UnitOf(std::string_view unit) {
   constexpr Unit kUnits[] = {
       {"", 1},    {"W", 1},     {"kW", 1e3},         {"mW", 1e-3}, {"C", 1},     {"%", 1},
       {"MHz", 1}, {"GHz", 1e3}, {"KiB", 1 / 1024.0}, {"MiB", 1},   {"GiB", 1024}};
-  const auto* at = std::find_if(std::begin(kUnits), std::end(kUnits),
-                                [&](const Unit& each) { return each.name == unit; });
-  if (at == std::end(kUnits)) return std::nullopt;
-  return at->scale;
+  const Unit* at = RowNamed(kUnits, unit);
+  return at == nullptr ? std::nullopt : std::optional(at->scale);
 }
 
 // "W" of "power.draw [W]".
@@ -133,16 +135,15 @@ std::string_view UnitIn(std::string_view header) {
 
 PowerReason ReasonOf(std::string_view cell) {
   struct Text {
-    std::string_view text;
+    std::string_view name;
     PowerReason reason;
   };
   constexpr Text kTexts[] = {{"[GPU is lost]", PowerReason::kDeviceLost},
                              {"[GPU requires reset]", PowerReason::kResetRequired},
                              {"[Insufficient Permissions]", PowerReason::kPermissionDenied},
                              {"[Unknown Error]", PowerReason::kNoSamples}};
-  const auto* at = std::find_if(std::begin(kTexts), std::end(kTexts),
-                                [&](const Text& each) { return each.text == cell; });
-  return at == std::end(kTexts) ? PowerReason::kUnsupported : at->reason;
+  const Text* at = RowNamed(kTexts, cell);
+  return at == nullptr ? PowerReason::kUnsupported : at->reason;
 }
 
 // "71.83 W", "71.83" in the header's unit, "P0"; "[N/A]" and "[Not Supported]" are unknown.
@@ -257,29 +258,23 @@ const NvidiaSmiLog::Gpu* NvidiaSmiLog::GpuOf() {
     if (gpu.id == id) return &gpu;
   }
   if (channels_ + columns_.size() > kMostChannels) return nullptr;
-  PowerDevice device;
-  device.id = id;
-  device.name = Cell(name_);
-  device.source = "nvidia-smi";
-  if (const std::string index = Cell(index_); !index.empty()) {
-    int32_t value = 0;
-    if (absl::SimpleAtoi(index, &value)) device.index = value;
-  }
+  PowerDevice device = {.id = id, .name = Cell(name_), .source = "nvidia-smi"};
+  if (int32_t value = 0; absl::SimpleAtoi(Cell(index_), &value)) device.index = value;
   // Of several columns of power the first one is in the total.
   bool first_power = true;
   const uint32_t first = channels_;
   for (const Column& column : columns_) {
-    const Quantity* const quantity = column.quantity;
-    PowerChannel channel;
-    channel.source = "nvidia-smi";
-    channel.device = id;
-    channel.domain = quantity->column.starts_with("module.") ? "module" : "gpu";
-    channel.quantity = quantity->quantity;
-    channel.kind = quantity->kind;
-    const bool power = quantity->quantity == "power_mw" && channel.domain == "gpu";
-    channel.in_total = power && first_power;
+    const Quantity& quantity = *column.quantity;
+    const bool of_module = quantity.name.starts_with("module.");
+    const bool power = quantity.quantity == "power_mw" && !of_module;
+    sink_->Channel({.source = "nvidia-smi",
+                    .device = id,
+                    .domain = of_module ? "module" : "gpu",
+                    .quantity = std::string(quantity.quantity),
+                    .kind = quantity.kind,
+                    .in_total = power && first_power},
+                   device);
     if (power) first_power = false;
-    sink_->Channel(std::move(channel), device);
     ++channels_;
   }
   gpus_.push_back({std::move(id), first});
@@ -324,7 +319,7 @@ bool LooksLikeNvidiaSmi(std::string_view first) {
 
 absl::StatusOr<LogEnd> ReadNvidiaSmi(const LogLine& first, LogLines* lines, LogSink* sink) {
   NvidiaSmiLog log(sink);
-  if (absl::Status status = log.ReadHeader(first); !status.ok()) return status;
+  RETURN_IF_ERROR(log.ReadHeader(first));
   LogEnd end;
   LogLine line = first;
   end.lines = 1;

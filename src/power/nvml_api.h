@@ -1,6 +1,6 @@
 // NvmlApi: the functions of libnvidia-ml.so.1 that the reader uses, found at run time.
 //
-//   path  ->  OpenNvml  ->  table of functions, null where this driver has none; or an absence
+//   path  ->  OpenNvml  ->  table of functions, those too that this driver has not; or an absence
 //
 //   PowerAbsence absence;
 //   std::unique_ptr<NvmlApi> nvml = OpenNvml("libnvidia-ml.so.1", &absence);
@@ -13,6 +13,7 @@
 
 #include <array>
 #include <cstdint>
+#include <initializer_list>
 #include <memory>
 #include <optional>
 #include <span>
@@ -128,40 +129,79 @@ static_assert(sizeof(NvmlProcess) == 24 && sizeof(NvmlPci) == 68);
 
 using NvmlDevice = struct NvmlDeviceHandle*;
 
-// Null where the library has no such function, but for those marked needed.
-struct NvmlApi {
-  ~NvmlApi();  // nvmlShutdown, unload
+void* FindNvmlFunction(void* library, std::initializer_list<const char*> names);
 
-  void* library = nullptr;
+// A function of the library; where it has none, a call answers so.
+template <typename... Arguments>
+class NvmlFunction {
+ public:
+  // The first of `names` that there is; later ones are what older drivers call it.
+  NvmlFunction(void* library, std::initializer_list<const char*> names)
+      : function_(reinterpret_cast<Function*>(FindNvmlFunction(library, names))) {}
+  bool is_there() const { return function_ != nullptr; }
+  NvmlReturn operator()(Arguments... arguments) const {
+    return is_there() ? function_(arguments...) : kNvmlFunctionNotFound;
+  }
+
+ private:
+  using Function = NvmlReturn(Arguments...);
+  Function* const function_;
+};
+
+struct NvmlApi {
+  explicit NvmlApi(void* opened) : library(opened) {}
+  ~NvmlApi();  // nvmlShutdown, unload
+  // Whether it has what nothing goes without.
+  bool is_nvml() const {
+    return init.is_there() && device_count.is_there() && device_by_index.is_there() &&
+           device_by_uuid.is_there() && uuid.is_there();
+  }
+
+  void* const library;
   bool initialized = false;
-  NvmlReturn (*init)() = nullptr;  // needed
-  NvmlReturn (*shutdown)() = nullptr;
-  NvmlReturn (*driver_version)(char*, unsigned) = nullptr;
-  NvmlReturn (*device_count)(unsigned*) = nullptr;                   // needed
-  NvmlReturn (*device_by_index)(unsigned, NvmlDevice*) = nullptr;    // needed
-  NvmlReturn (*device_by_uuid)(const char*, NvmlDevice*) = nullptr;  // needed
-  NvmlReturn (*uuid)(NvmlDevice, char*, unsigned) = nullptr;         // needed
-  NvmlReturn (*name)(NvmlDevice, char*, unsigned) = nullptr;
-  NvmlReturn (*pci)(NvmlDevice, NvmlPci*) = nullptr;
-  NvmlReturn (*architecture)(NvmlDevice, unsigned*) = nullptr;
-  NvmlReturn (*compute_capability)(NvmlDevice, int*, int*) = nullptr;
-  NvmlReturn (*mig_mode)(NvmlDevice, unsigned*, unsigned*) = nullptr;
-  NvmlReturn (*max_mig_devices)(NvmlDevice, unsigned*) = nullptr;
-  NvmlReturn (*mig_device_by_index)(NvmlDevice, unsigned, NvmlDevice*) = nullptr;
-  NvmlReturn (*virtualization_mode)(NvmlDevice, int*) = nullptr;
-  NvmlReturn (*compute_processes)(NvmlDevice, unsigned*, NvmlProcess*) = nullptr;
-  NvmlReturn (*power_limit)(NvmlDevice, unsigned*) = nullptr;
-  NvmlReturn (*field_values)(NvmlDevice, int, NvmlFieldValue*) = nullptr;
-  NvmlReturn (*power_usage)(NvmlDevice, unsigned*) = nullptr;
-  NvmlReturn (*samples)(NvmlDevice, int, unsigned long long, int*, unsigned*,
-                        NvmlSample*) = nullptr;
-  NvmlReturn (*total_energy)(NvmlDevice, unsigned long long*) = nullptr;
-  NvmlReturn (*clock)(NvmlDevice, int, unsigned*) = nullptr;
-  NvmlReturn (*temperature)(NvmlDevice, int, unsigned*) = nullptr;
-  NvmlReturn (*clocks_event_reasons)(NvmlDevice, unsigned long long*) = nullptr;
-  NvmlReturn (*performance_state)(NvmlDevice, unsigned*) = nullptr;
-  NvmlReturn (*memory)(NvmlDevice, NvmlMemory*) = nullptr;
-  NvmlReturn (*utilization)(NvmlDevice, NvmlUtilization*) = nullptr;
+
+  template <typename... Arguments>
+  using Call = const NvmlFunction<Arguments...>;
+  template <typename... Arguments>
+  using OfDevice = const NvmlFunction<NvmlDevice, Arguments...>;
+  using Count = unsigned*;
+  using Long = unsigned long long*;
+
+  Call<> init{library, {"nvmlInit_v2", "nvmlInit"}};
+  Call<> shutdown{library, {"nvmlShutdown"}};
+  Call<char*, unsigned> driver_version{library, {"nvmlSystemGetDriverVersion"}};
+  Call<Count> device_count{library, {"nvmlDeviceGetCount_v2", "nvmlDeviceGetCount"}};
+  Call<unsigned, NvmlDevice*> device_by_index{
+      library, {"nvmlDeviceGetHandleByIndex_v2", "nvmlDeviceGetHandleByIndex"}};
+  Call<const char*, NvmlDevice*> device_by_uuid{library, {"nvmlDeviceGetHandleByUUID"}};
+  OfDevice<char*, unsigned> uuid{library, {"nvmlDeviceGetUUID"}};
+  OfDevice<char*, unsigned> name{library, {"nvmlDeviceGetName"}};
+  // _v2 fills the first fields of the same layout, and no bus_id.
+  OfDevice<NvmlPci*> pci{library, {"nvmlDeviceGetPciInfo_v3", "nvmlDeviceGetPciInfo_v2"}};
+  OfDevice<Count> architecture{library, {"nvmlDeviceGetArchitecture"}};
+  OfDevice<int*, int*> compute_capability{library, {"nvmlDeviceGetCudaComputeCapability"}};
+  OfDevice<Count, Count> mig_mode{library, {"nvmlDeviceGetMigMode"}};
+  OfDevice<Count> max_mig_devices{library, {"nvmlDeviceGetMaxMigDeviceCount"}};
+  OfDevice<unsigned, NvmlDevice*> mig_device_by_index{library,
+                                                      {"nvmlDeviceGetMigDeviceHandleByIndex"}};
+  OfDevice<int*> virtualization_mode{library, {"nvmlDeviceGetVirtualizationMode"}};
+  OfDevice<Count, NvmlProcess*> compute_processes{
+      library,
+      {"nvmlDeviceGetComputeRunningProcesses_v3", "nvmlDeviceGetComputeRunningProcesses_v2"}};
+  OfDevice<Count> power_limit{library, {"nvmlDeviceGetEnforcedPowerLimit"}};
+  OfDevice<int, NvmlFieldValue*> field_values{library, {"nvmlDeviceGetFieldValues"}};
+  OfDevice<Count> power_usage{library, {"nvmlDeviceGetPowerUsage"}};
+  OfDevice<int, unsigned long long, int*, Count, NvmlSample*> samples{library,
+                                                                      {"nvmlDeviceGetSamples"}};
+  OfDevice<Long> total_energy{library, {"nvmlDeviceGetTotalEnergyConsumption"}};
+  OfDevice<int, Count> clock{library, {"nvmlDeviceGetClockInfo"}};
+  OfDevice<int, Count> temperature{library, {"nvmlDeviceGetTemperature"}};
+  OfDevice<Long> clocks_event_reasons{
+      library,
+      {"nvmlDeviceGetCurrentClocksEventReasons", "nvmlDeviceGetCurrentClocksThrottleReasons"}};
+  OfDevice<Count> performance_state{library, {"nvmlDeviceGetPerformanceState"}};
+  OfDevice<NvmlMemory*> memory{library, {"nvmlDeviceGetMemoryInfo"}};
+  OfDevice<NvmlUtilization*> utilization{library, {"nvmlDeviceGetUtilizationRates"}};
 };
 
 // Loads the library and finds its functions; does not call any.
@@ -177,7 +217,7 @@ std::string_view FixOf(NvmlReturn result);
 //
 //   for (const NvmlCall& call : NvmlCalls()) call.read(nvml, device, raw);   // times scale: value
 //
-// Not here: power by fields and buffered samples (nvml_reader.cc), which carry times of their
+// Not here: power by fields and buffered samples (nvml.cc), which carry times of their
 // own.
 
 struct NvmlQuantity {
@@ -185,10 +225,11 @@ struct NvmlQuantity {
   int64_t scale = 1;      // from NVML's unit to that of the name
 };
 
+using NvmlRaw = std::array<uint64_t, 2>;
 struct NvmlCall {
   std::string_view function;
   std::array<NvmlQuantity, 2> quantities;  // the second may have no name
-  NvmlReturn (*read)(const NvmlApi&, NvmlDevice, std::array<uint64_t, 2>&);
+  NvmlReturn (*read)(const NvmlApi&, NvmlDevice, NvmlRaw&);
 
   size_t n_quantities() const { return quantities[1].name.empty() ? 1 : 2; }
 };

@@ -2,22 +2,17 @@
 add_library(xplane_time_power STATIC
   power/channel_fold.cc
   power/constant.cc
-  power/denied.cc
   power/energy.cc
-  power/gzip_stream.cc
   power/hwmon.cc
   power/log_reader.cc
   power/log_writer.cc
   power/machine.cc
   power/names.cc
   power/nvidia_smi_log.cc
+  power/nvml.cc
   power/nvml_api.cc
-  power/nvml_inventory.cc
-  power/nvml_reader.cc
-  power/perf_energy.cc
   power/process.cc
   power/rapl.cc
-  power/read_ahead.cc
   power/recorder.cc
   power/replay.cc
   power/sensor.cc
@@ -31,9 +26,8 @@ target_include_directories(xplane_time_power
          $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
          $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
 target_link_libraries(xplane_time_power
-  PUBLIC absl::status absl::statusor absl::strings absl::int128
+  PUBLIC xplane_time absl::status absl::statusor absl::strings absl::int128
   PRIVATE $<BUILD_INTERFACE:xplane_time_warnings> absl::flat_hash_map absl::time
-          xplane_time_json simdjson::simdjson Threads::Threads ZLIB::ZLIB
-          ${CMAKE_DL_LIBS})
+          xplane_time_json simdjson::simdjson Threads::Threads ${CMAKE_DL_LIBS})
 target_compile_features(xplane_time_power PUBLIC cxx_std_20)
 set_target_properties(xplane_time_power PROPERTIES POSITION_INDEPENDENT_CODE ON)

@@ -12,8 +12,7 @@
 #include <utility>
 
 #include "absl/strings/str_split.h"
-#include "power/reader.h"
-#include "power/sysfs.h"
+#include "power/sensor.h"
 
 namespace xplane_time::power {
 namespace {
@@ -25,29 +24,13 @@ struct Stat {
   bool ended() const { return state == 'Z' || state == 'X' || state == 'x'; }
 };
 
-// Field `number` counts as in proc(5), from 1; those from 3 on follow the last ')', since a
-// program's name may contain blanks and parentheses.
-std::optional<std::string_view> FieldAt(std::string_view stat, int number) {
-  const size_t name_end = stat.rfind(')');
-  if (name_end == std::string_view::npos) return std::nullopt;
-  size_t at = name_end + 1;
-  for (int field = 3;; ++field) {
-    at = stat.find_first_not_of(' ', at);
-    if (at == std::string_view::npos) return std::nullopt;
-    const size_t end = std::min(stat.find(' ', at), stat.size());
-    if (field == number) return stat.substr(at, end - at);
-    at = end;
-  }
-}
-
 class ProcessReader : public Reader {
  public:
   explicit ProcessReader(const PowerSourceOptions& options)
-      : procfs_(options.roots.procfs),
+      : Reader("process", /*default_period_ns=*/100'000'000),
+        procfs_(options.roots.procfs),
         pid_(options.pid == 0 ? getpid() : options.pid),
         children_only_(options.children_only) {}
-
-  std::string_view source() const override { return "process"; }
 
   PowerInventory Discover() override {
     PowerInventory inventory;
@@ -64,11 +47,8 @@ class ProcessReader : public Reader {
     if (has_machine_) {
       AddMachine(&inventory);
     } else {
-      inventory.absences.push_back({.source = "process",
-                                    .what = "machine",
-                                    .reason = meminfo.reason,
-                                    .message = FailureText(procfs_ + "/meminfo", meminfo.reason),
-                                    .fix = ""});
+      inventory.absences.push_back(
+          AbsenceOf("process", "machine", procfs_ + "/meminfo", meminfo.reason));
     }
     return inventory;
   }
@@ -87,8 +67,6 @@ class ProcessReader : public Reader {
     if (has_machine_) ReadMachine(slow, channel, readings);
   }
 
-  int64_t default_period_ns() const override { return 100'000'000; }
-
  private:
   static constexpr size_t kMostBytes = 1 << 14;
 
@@ -99,9 +77,9 @@ class ProcessReader : public Reader {
   FileValue<Stat> ReadStat(int64_t pid) const {
     const FileText text = ReadText(PathOf(pid, "stat"));
     if (!text.value) return Unknown<Stat>(text.reason);
-    const auto state = FieldAt(*text.value, 3);
-    const FileNumber parent = NumberIn(FieldAt(*text.value, 4).value_or(""));
-    const FileNumber start = NumberIn(FieldAt(*text.value, 22).value_or(""));
+    const auto state = StatField(*text.value, 3);
+    const FileNumber parent = NumberIn(StatField(*text.value, 4).value_or(""));
+    const FileNumber start = NumberIn(StatField(*text.value, 22).value_or(""));
     if (!state || state->size() != 1 || !parent.value || !start.value) {
       return Unknown<Stat>(PowerReason::kUnsupported);
     }
@@ -168,7 +146,7 @@ class ProcessReader : public Reader {
   void ReadChildren(uint32_t* channel, std::vector<Reading>* readings) {
     const int64_t before_ns = MonotonicNow();
     const FileNumber sum = SumWithDescendants(Unknown<int64_t>(PowerReason::kNoSamples));
-    Append((*channel)++, before_ns, sum, readings, MonotonicNow());
+    readings->push_back(ReadingOf((*channel)++, before_ns, sum));
   }
 
   void ReadProcess(uint32_t* channel, std::vector<Reading>* readings) {
@@ -180,10 +158,10 @@ class ProcessReader : public Reader {
     };
     const FileNumber rss = field("VmRSS"), peak = field("VmHWM");
     const int64_t after_ns = MonotonicNow();
-    Append((*channel)++, before_ns, rss, readings, after_ns);
-    Append((*channel)++, before_ns, peak, readings, after_ns);
+    readings->push_back(ReadingOf((*channel)++, before_ns, rss, after_ns));
+    readings->push_back(ReadingOf((*channel)++, before_ns, peak, after_ns));
     const FileNumber tree = SumWithDescendants(rss);
-    Append((*channel)++, before_ns, tree, readings, MonotonicNow());
+    readings->push_back(ReadingOf((*channel)++, before_ns, tree));
   }
 
   // Of those that live. One that cannot be read makes the sum unknown: it would be too small.
@@ -226,60 +204,46 @@ class ProcessReader : public Reader {
     if (!available.value) used = available;
     if (total.value && available.value) *used.value = *total.value - *available.value;
     if (used.value.value_or(0) < 0) used = Unknown<int64_t>(PowerReason::kUnsupported);
-    Append(channel, before_ns, used, readings, after_ns);
-    if (slow) Append(channel + 1, before_ns, total, readings, after_ns);
+    readings->push_back(ReadingOf(channel, before_ns, used, after_ns));
+    if (slow) readings->push_back(ReadingOf(channel + 1, before_ns, total, after_ns));
   }
 
-  static void Append(uint32_t channel, int64_t before_ns, const FileNumber& number,
-                     std::vector<Reading>* readings, int64_t after_ns) {
-    readings->push_back({.channel = channel,
-                         .before_ns = before_ns,
-                         .after_ns = after_ns,
-                         .value = number.value,
-                         .reason = number.reason});
+  static PowerChannel ChannelOf(const std::string& device, std::string domain, std::string quantity,
+                                std::string note, bool slow = false) {
+    return {.source = "process",
+            .device = device,
+            .domain = std::move(domain),
+            .quantity = std::move(quantity),
+            .slow = slow,
+            .note = std::move(note)};
   }
 
   void AddProcess(PowerInventory* inventory) const {
     const std::string device = "pid:" + std::to_string(pid_);
-    const std::string name = ReadText(PathOf(pid_, "comm"), 256).value.value_or("");
-    inventory->devices.push_back({.id = device, .name = name, .source = "process"});
-    const auto add = [&](std::string domain, std::string quantity, std::string note) {
-      inventory->channels.push_back({.source = "process",
-                                     .device = device,
-                                     .domain = std::move(domain),
-                                     .quantity = std::move(quantity),
-                                     .note = std::move(note)});
-    };
+    inventory->devices.push_back(
+        {device, ReadText(PathOf(pid_, "comm"), 256).value.value_or(""), "process"});
+    auto& channels = inventory->channels;
     if (!children_only_) {
-      add("process", "rss_bytes", "VmRSS");
-      add("process", "peak_rss_bytes", "VmHWM, since the program began");
+      channels.push_back(ChannelOf(device, "process", "rss_bytes", "VmRSS"));
+      channels.push_back(
+          ChannelOf(device, "process", "peak_rss_bytes", "VmHWM, since the program began"));
     }
-    add("process_tree", "rss_bytes",
-        "with the processes that it started; pages that they share count in each");
+    channels.push_back(
+        ChannelOf(device, "process_tree", "rss_bytes",
+                  "with the processes that it started; pages that they share count in each"));
   }
 
-  void AddMachine(PowerInventory* inventory) const {
-    inventory->devices.push_back({.id = "machine", .name = "machine", .source = "process"});
-    inventory->channels.push_back({.source = "process",
-                                   .device = "machine",
-                                   .domain = "machine",
-                                   .quantity = "memory_used_bytes",
-                                   .note = "MemTotal - MemAvailable"});
-    inventory->channels.push_back({.source = "process",
-                                   .device = "machine",
-                                   .domain = "machine",
-                                   .quantity = "memory_total_bytes",
-                                   .slow = true,
-                                   .note = "MemTotal"});
+  static void AddMachine(PowerInventory* inventory) {
+    inventory->devices.push_back({"machine", "machine", "process"});
+    inventory->channels.push_back(
+        ChannelOf("machine", "machine", "memory_used_bytes", "MemTotal - MemAvailable"));
+    inventory->channels.push_back(
+        ChannelOf("machine", "machine", "memory_total_bytes", "MemTotal", /*slow=*/true));
   }
 
   void AddAbsence(const FileValue<Stat>& stat, PowerInventory* inventory) const {
     const std::string path = PathOf(pid_, "stat");
-    PowerAbsence absence = {.source = "process",
-                            .what = "pid:" + std::to_string(pid_),
-                            .reason = stat.reason,
-                            .message = FailureText(path, stat.reason),
-                            .fix = ""};
+    PowerAbsence absence = AbsenceOf("process", "pid:" + std::to_string(pid_), path, stat.reason);
     if (stat.value) {
       absence.reason = PowerReason::kNoSamples;
       absence.message = path + ": the process has ended";

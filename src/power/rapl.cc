@@ -2,121 +2,38 @@
 //
 // One of both ways, not a mixture: their counters begin at different times, and a package
 // that was in both would be counted twice.
-#include "power/rapl.h"
-
+#include <linux/perf_event.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <charconv>
+#include <cmath>
+#include <cstring>
+#include <limits>
 #include <map>
 #include <memory>
 #include <set>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "power/sensor.h"
 
 namespace xplane_time::power {
 namespace {
 
-// The value of the first line "KEY<blanks>: VALUE" of cpuinfo.
-std::string CpuInfo(std::string_view text, std::string_view key) {
-  for (size_t at = 0; at < text.size();) {
-    const size_t end = std::min(text.find('\n', at), text.size());
-    const std::string_view line = text.substr(at, end - at);
-    at = end + 1;
-    const size_t colon = line.find(": ");
-    if (line.starts_with(key) && colon != std::string_view::npos) {
-      return std::string(line.substr(colon + 2));
-    }
-  }
-  return "";
-}
-
-bool HasPackage(const std::vector<Sensor>& sensors) {
-  return std::any_of(sensors.begin(), sensors.end(),
-                     [](const Sensor& sensor) { return sensor.channel.domain == "package"; });
-}
-
-class RaplReader : public Reader {
- public:
-  RaplReader(const PowerSourceOptions& options, PerfOpen open)
-      : roots_(options.roots), open_(std::move(open)) {}
-
-  std::string_view source() const override { return "rapl"; }
-
-  PowerInventory Discover() override {
-    PowerInventory inventory;
-    const FileText cpu = ReadText(roots_.procfs + "/cpuinfo", 1 << 16);
-    sensors_ = PowercapSensors(roots_, &inventory.absences);
-    std::string driver = "powercap";
-    if (!HasPackage(sensors_)) {
-      std::vector<PowerAbsence> perf_absences;
-      std::vector<Sensor> by_perf = PerfEnergySensors(roots_, open_, &perf_absences);
-      if (HasPackage(by_perf)) {
-        sensors_ = std::move(by_perf);
-        driver = "perf";
-        inventory.absences.clear();  // nothing is missing
-      }
-      inventory.absences.insert(inventory.absences.end(), perf_absences.begin(),
-                                perf_absences.end());
-    }
-    if (sensors_.empty() && inventory.absences.empty()) {
-      inventory.absences.push_back(NothingThere(cpu.value.value_or("")));
-    }
-    inventory.channels = ChannelsOf(sensors_);
-    AddDevices(driver, CpuInfo(cpu.value.value_or(""), "model name"), &inventory);
-    return inventory;
-  }
-
-  void Read(bool slow, std::vector<Reading>* readings) override {
-    ReadSensors(sensors_, slow, readings);
-  }
-
-  int64_t default_period_ns() const override { return 10'000'000; }
-
- private:
-  PowerAbsence NothingThere(std::string_view cpuinfo) const {
-    PowerAbsence absence = {
-        .source = "rapl",
-        .what = "powercap",
-        .reason = PowerReason::kAbsent,
-        .message = roots_.sysfs + "/class/powercap: no zone of intel-rapl, and no perf PMU `power`",
-        .fix = "sudo modprobe intel_rapl_msr (Intel since Sandy Bridge, AMD since Zen)"};
-    const std::string flags = " " + CpuInfo(cpuinfo, "flags") + " ";
-    if (flags.find(" hypervisor ") != std::string::npos) {
-      absence.message += "; this is a virtual machine, whose host does not pass RAPL on";
-      absence.fix = "record on the host";
-    }
-    return absence;
-  }
-
-  static void AddDevices(const std::string& driver, const std::string& model,
-                         PowerInventory* inventory) {
-    std::set<std::string> known;
-    for (const PowerChannel& channel : inventory->channels) {
-      if (!known.insert(channel.device).second) continue;
-      inventory->devices.push_back(
-          {.id = channel.device, .name = model, .source = "rapl", .driver = driver});
-    }
-  }
-
-  const PowerRoots roots_;
-  const PerfOpen open_;
-  std::vector<Sensor> sensors_;
-};
-
-}  // namespace
-
-std::unique_ptr<Reader> NewRaplReader(const PowerSourceOptions& options, PerfOpen open) {
-  return std::make_unique<RaplReader>(options, std::move(open));
-}
-
-std::unique_ptr<Reader> NewRaplReader(const PowerSourceOptions& options) {
-  return NewRaplReader(options, OpenPerfEvent);
-}
-
-namespace {
+// RAPL through the kernel's powercap tree, Intel's and AMD's alike.
+//
+//   SYSFS/class/powercap/intel-rapl:0        name "package-0", energy_uj, max_energy_range_uj
+//                        intel-rapl:0:0      name "core" (uncore, dram), part of the package
+//                        intel-rapl:1        name "psys": the board, packages included
+//                        intel-rapl-mmio:0   the same package by another way: not counted twice
+//
+// Definitions: Documentation/power/powercap/powercap.rst of the kernel.
 
 constexpr std::string_view kPrefix = "intel-rapl";
 
@@ -209,8 +126,8 @@ std::optional<int64_t> MaxPlausibleMw(const Zone& zone, const std::map<std::stri
   return above == zones.end() ? std::nullopt : MaxPlausibleMw(above->second, zones);
 }
 
-PowerChannel ChannelOf(const Zone& zone, const Meaning& meaning,
-                       const std::map<std::string, Zone>& zones) {
+PowerChannel ZoneChannel(const Zone& zone, const Meaning& meaning,
+                         const std::map<std::string, Zone>& zones) {
   const FileNumber range = ReadNumber(zone.path + "/max_energy_range_uj");
   return {.source = "rapl",
           .device = meaning.device,
@@ -233,40 +150,28 @@ struct Failures {
   }
 };
 
-void AddDenied(const std::string& root, const Failures& denied,
+void AddHidden(const std::string& root, const Failures& denied, const Failures& masked,
                std::vector<PowerAbsence>* absences) {
-  absences->push_back(
-      {.source = "rapl",
-       .what = "powercap",
-       .reason = PowerReason::kPermissionDenied,
-       .message = denied.Text() + ": permission denied; only root reads it since Linux 5.10",
-       .fix = "sudo chmod o+r " + root +
-              "/intel-rapl*/energy_uj (until the next boot), or for good a udev rule: "
-              "SUBSYSTEM==\"powercap\", ACTION==\"add\", RUN+=\"/bin/chmod o+r "
-              "/sys%p/energy_uj\"; with chgrp and g+r for a group only"});
+  if (!denied.paths.empty()) {
+    absences->push_back(
+        {"rapl", "powercap", PowerReason::kPermissionDenied,
+         denied.Text() + ": permission denied; only root reads it since Linux 5.10",
+         "sudo chmod o+r " + root +
+             "/intel-rapl*/energy_uj (until the next boot), or for good a udev rule: "
+             "SUBSYSTEM==\"powercap\", ACTION==\"add\", RUN+=\"/bin/chmod o+r "
+             "/sys%p/energy_uj\"; with chgrp and g+r for a group only"});
+  }
+  if (!masked.paths.empty()) {
+    absences->push_back({"rapl", "powercap", PowerReason::kPermissionDenied,
+                         masked.Text() + ": a link that leads nowhere; containers hide "
+                                         "/sys/devices/virtual/powercap",
+                         "start the container with --security-opt systempaths=unconfined, or "
+                         "record on the host"});
+  }
 }
 
-void AddMasked(const Failures& masked, std::vector<PowerAbsence>* absences) {
-  absences->push_back({.source = "rapl",
-                       .what = "powercap",
-                       .reason = PowerReason::kPermissionDenied,
-                       .message = masked.Text() + ": a link that leads nowhere; containers hide "
-                                                  "/sys/devices/virtual/powercap",
-                       .fix = "start the container with --security-opt systempaths=unconfined, or "
-                              "record on the host"});
-}
-
-void AddFailure(const Zone& zone, const std::string& path, PowerReason reason,
-                std::vector<PowerAbsence>* absences) {
-  absences->push_back({.source = "rapl",
-                       .what = zone.id,
-                       .reason = reason,
-                       .message = FailureText(path, reason),
-                       .fix = ""});
-}
-
-}  // namespace
-
+// The counters that can be read, packages and their dram in the total. `absences` gets what
+// cannot, files that one fix helps together. By zones: linear.
 std::vector<Sensor> PowercapSensors(const PowerRoots& roots, std::vector<PowerAbsence>* absences) {
   const std::string root = roots.sysfs + "/class/powercap";
   std::map<std::string, Zone> zones;
@@ -284,7 +189,7 @@ std::vector<Sensor> PowercapSensors(const PowerRoots& roots, std::vector<PowerAb
     const std::optional<Meaning> meaning = MeaningOf(zone, zones);
     if (!meaning) {
       const PowerReason reason = zone.name.value ? PowerReason::kUnsupported : zone.name.reason;
-      AddFailure(zone, zone.path + "/name", reason, absences);
+      absences->push_back(AbsenceOf("rapl", zone.id, zone.path + "/name", reason));
       continue;
     }
     if (known.contains({meaning->device, meaning->domain})) continue;  // the MMIO twin
@@ -293,15 +198,297 @@ std::vector<Sensor> PowercapSensors(const PowerRoots& roots, std::vector<PowerAb
     if (first.reason == PowerReason::kPermissionDenied) {
       denied.paths.push_back(energy->path());
     } else if (!first.value) {
-      AddFailure(zone, energy->path(), first.reason, absences);
+      absences->push_back(AbsenceOf("rapl", zone.id, energy->path(), first.reason));
     } else {
       known.emplace(meaning->device, meaning->domain);
-      sensors.push_back({ChannelOf(zone, *meaning, zones), ReadsFile(std::move(energy))});
+      sensors.push_back({ZoneChannel(zone, *meaning, zones), ReadsFile(std::move(energy))});
     }
   }
-  if (!denied.paths.empty()) AddDenied(root, denied, absences);
-  if (!masked.paths.empty()) AddMasked(masked, absences);
+  AddHidden(root, denied, masked, absences);
   return sensors;
+}
+
+// RAPL through the kernel's perf PMU `power`: the way where powercap is not there or not
+// readable.
+//
+//   SYSFS/bus/event_source/devices/power/type            22
+//                                        cpumask         0,18: one cpu of each package
+//                                        events/energy-pkg         event=0x02
+//                                        events/energy-pkg.scale   2.3283064365386962890625e-10
+//                                        events/energy-pkg.unit    Joules
+//
+// The kernel extends these counters to 64 bits: they do not wrap. They begin with the reader.
+
+struct PerfDomain {
+  std::string_view event, name;
+  bool in_total = false, once = false;  // once: of the board, not of each package
+};
+constexpr PerfDomain kPerfDomains[] = {{"energy-pkg", "package", true, false},
+                                       {"energy-ram", "dram", true, false},
+                                       {"energy-cores", "core", false, false},
+                                       {"energy-gpu", "uncore", false, false},
+                                       {"energy-psys", "psys", false, true}};
+
+// A counter of 64 bits in units of `joules_per_count`.
+class PerfCounter {
+ public:
+  PerfCounter(int fd, double joules_per_count) : file_(fd), scale_(joules_per_count * 1e6) {}
+
+  FileNumber Read() const {
+    uint64_t count = 0;
+    ssize_t n;
+    do {
+      n = read(file_.get(), &count, sizeof(count));  // perf has no pread
+    } while (n < 0 && errno == EINTR);
+    if (n < 0) return Unknown<int64_t>(ReasonOfRead(errno));
+    // Shorter: the event is in error, its cpu is gone.
+    if (n != sizeof(count)) return Unknown<int64_t>(PowerReason::kDeviceLost);
+    const double energy_uj = static_cast<double>(count) * scale_;
+    if (!(energy_uj < 9e18)) return Unknown<int64_t>(PowerReason::kUnsupported);
+    return {static_cast<int64_t>(std::llround(energy_uj)), PowerReason::kKnown};
+  }
+
+ private:
+  Descriptor file_;
+  double scale_;
+};
+
+// All of `text` as a number; `base`: 16 of whole ones.
+template <typename Number, typename... Base>
+std::optional<Number> AllOf(std::string_view text, Base... base) {
+  Number number = {};
+  const char* end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, number, base...);
+  return error == std::errc() && stop == end ? std::optional(number) : std::nullopt;
+}
+
+// "event=0x02".
+std::optional<uint64_t> ConfigIn(std::string_view text) {
+  constexpr std::string_view kKey = "event=0x";
+  return text.starts_with(kKey) ? AllOf<uint64_t>(text.substr(kKey.size()), 16) : std::nullopt;
+}
+
+std::optional<double> ScaleIn(std::string_view text) {
+  const std::optional<double> scale = AllOf<double>(text);
+  return scale > 0.0 && scale < 1.0 ? scale : std::nullopt;
+}
+
+// "0,18-19". Nothing where it is no such list.
+std::vector<int> CpusIn(std::string_view text) {
+  constexpr int64_t kMost = 8192;
+  std::vector<int> cpus;
+  while (!text.empty()) {
+    const size_t end = std::min(text.find(','), text.size());
+    const std::string_view range = text.substr(0, end);
+    text.remove_prefix(std::min(end + 1, text.size()));
+    const size_t dash = std::min(range.find('-'), range.size());
+    const FileNumber first = NumberIn(range.substr(0, dash));
+    const FileNumber last = dash == range.size() ? first : NumberIn(range.substr(dash + 1));
+    if (!first.value || !last.value || *last.value >= kMost) return {};
+    for (int64_t cpu = *first.value; cpu <= *last.value; ++cpu) {
+      cpus.push_back(static_cast<int>(cpu));
+    }
+    if (cpus.size() > kMost) return {};
+  }
+  return cpus;
+}
+
+struct Package {
+  int cpu = 0;
+  std::string device;
+};
+
+// Named as powercap names them, so that both ways give the same devices.
+std::vector<Package> PackagesOf(const PowerRoots& roots, const std::vector<int>& cpus) {
+  struct Place {
+    std::optional<int64_t> package, die;
+  };
+  std::vector<Place> places;
+  for (const int cpu : cpus) {
+    const std::string topology =
+        roots.sysfs + "/devices/system/cpu/cpu" + std::to_string(cpu) + "/topology/";
+    places.push_back({ReadNumber(topology + "physical_package_id").value,
+                      ReadNumber(topology + "die_id").value});
+  }
+  std::vector<Package> packages;
+  for (size_t i = 0; i < cpus.size(); ++i) {
+    const Place& place = places[i];
+    Package package = {cpus[i], "package-of-cpu-" + std::to_string(cpus[i])};
+    if (place.package) {
+      package.device = "package-" + std::to_string(*place.package);
+      const auto dies = std::count_if(places.begin(), places.end(), [&](const Place& each) {
+        return each.package == place.package;
+      });
+      if (dies > 1 && place.die) package.device += "-die-" + std::to_string(*place.die);
+    }
+    packages.push_back(std::move(package));
+  }
+  return packages;
+}
+
+PowerAbsence NotOpened(const PowerRoots& roots, const std::string& event, int error) {
+  const PowerReason reason = ReasonOfOpen(error);
+  std::string message = "perf_event_open of " + event + ": " + std::strerror(error);
+  if (reason != PowerReason::kPermissionDenied) return {"rapl", event, reason, message};
+  const FileNumber paranoid =
+      ReadNumber(roots.procfs + "/sys/kernel/perf_event_paranoid", Sign::kAny);
+  if (paranoid.value) {
+    message += "; kernel.perf_event_paranoid is " + std::to_string(*paranoid.value);
+  }
+  return {"rapl", event, reason, message,
+          "sudo sysctl kernel.perf_event_paranoid=0, or sudo setcap cap_perfmon+ep on the "
+          "program; a container needs --cap-add PERFMON"};
+}
+
+PowerChannel PerfChannel(const PerfDomain& domain, const Package& package) {
+  return {.source = "rapl",
+          .device = domain.once ? std::string(domain.name) : package.device,
+          .domain = std::string(domain.name),
+          .quantity = "energy_uj",
+          .kind = ReadingKind::kCumulative,
+          .in_total = domain.in_total,
+          .note = "perf, since the reader began"};
+}
+
+struct PerfEvent {
+  uint64_t config = 0;
+  double scale = 0;
+};
+
+std::optional<PerfEvent> ReadPerfEvent(const std::string& path) {
+  const std::optional<uint64_t> config = ConfigIn(ReadText(path).value.value_or(""));
+  const std::optional<double> scale = ScaleIn(ReadText(path + ".scale").value.value_or(""));
+  if (!config || !scale || ReadText(path + ".unit").value != "Joules") return std::nullopt;
+  return PerfEvent{*config, *scale};
+}
+
+// No sensor and no absence where there is no such PMU.
+std::vector<Sensor> PerfEnergySensors(const PowerRoots& roots, const PerfOpen& open,
+                                      std::vector<PowerAbsence>* absences) {
+  std::vector<Sensor> sensors;
+  const std::string pmu = roots.sysfs + "/bus/event_source/devices/power";
+  const FileNumber type = ReadNumber(pmu + "/type");
+  if (type.reason == PowerReason::kAbsent) return sensors;
+  const std::vector<int> cpus = CpusIn(ReadText(pmu + "/cpumask").value.value_or(""));
+  if (!type.value || *type.value > std::numeric_limits<uint32_t>::max() || cpus.empty()) {
+    const std::string file = pmu + (cpus.empty() ? "/cpumask" : "/type");
+    absences->push_back(AbsenceOf("rapl", "perf", file, PowerReason::kUnsupported));
+    return sensors;
+  }
+  const std::vector<Package> packages = PackagesOf(roots, cpus);
+  for (const PerfDomain& domain : kPerfDomains) {
+    const std::string path = pmu + "/events/" + std::string(domain.event);
+    if (ReadText(path).reason == PowerReason::kAbsent) continue;
+    const std::string what = "power/" + std::string(domain.event) + "/";
+    const std::optional<PerfEvent> event = ReadPerfEvent(path);
+    if (!event) {
+      absences->push_back(
+          {"rapl", what, PowerReason::kUnsupported, path + ": no event with a scale in Joules"});
+      continue;
+    }
+    for (const Package& package : packages) {
+      const int fd = open(static_cast<uint32_t>(*type.value), event->config, package.cpu);
+      if (fd < 0) {
+        absences->push_back(NotOpened(roots, what, -fd));
+        break;  // the others fail alike
+      }
+      const auto counter = std::make_shared<PerfCounter>(fd, event->scale);
+      sensors.push_back({PerfChannel(domain, package), [counter] { return counter->Read(); }});
+      if (domain.once) break;
+    }
+  }
+  return sensors;
+}
+
+int OpenPerfEvent(uint32_t type, uint64_t config, int cpu) {
+  perf_event_attr attributes = {};
+  attributes.size = sizeof(attributes);
+  attributes.type = type;
+  attributes.config = config;
+  constexpr int kAllProcesses = -1, kNoGroup = -1;
+  const long fd =
+      syscall(SYS_perf_event_open, &attributes, kAllProcesses, cpu, kNoGroup, PERF_FLAG_FD_CLOEXEC);
+  return fd < 0 ? -errno : static_cast<int>(fd);
+}
+
+// A value of cpuinfo; empty: it is not there.
+std::string CpuInfo(std::string_view text, std::string_view key) {
+  const std::string_view value = LineOf(text, key).value_or("");
+  return std::string(value.substr(value.starts_with(' ') ? 1 : 0));
+}
+
+bool HasPackage(const std::vector<Sensor>& sensors) {
+  return std::any_of(sensors.begin(), sensors.end(),
+                     [](const Sensor& sensor) { return sensor.channel.domain == "package"; });
+}
+
+class RaplReader : public SensorReader {
+ public:
+  RaplReader(const PowerSourceOptions& options, PerfOpen open)
+      : SensorReader("rapl", /*default_period_ns=*/10'000'000),
+        roots_(options.roots),
+        open_(std::move(open)) {}
+
+  PowerInventory Discover() override {
+    PowerInventory inventory;
+    const FileText cpu = ReadText(roots_.procfs + "/cpuinfo", 1 << 16);
+    sensors_ = PowercapSensors(roots_, &inventory.absences);
+    std::string driver = "powercap";
+    if (!HasPackage(sensors_)) {
+      std::vector<PowerAbsence> perf_absences;
+      std::vector<Sensor> by_perf = PerfEnergySensors(roots_, open_, &perf_absences);
+      if (HasPackage(by_perf)) {
+        sensors_ = std::move(by_perf);
+        driver = "perf";
+        inventory.absences.clear();  // nothing is missing
+      }
+      inventory.absences.insert(inventory.absences.end(), perf_absences.begin(),
+                                perf_absences.end());
+    }
+    if (sensors_.empty() && inventory.absences.empty()) {
+      inventory.absences.push_back(NothingThere(cpu.value.value_or("")));
+    }
+    inventory.channels = Channels();
+    AddDevices(driver, CpuInfo(cpu.value.value_or(""), "model name"), &inventory);
+    return inventory;
+  }
+
+ private:
+  PowerAbsence NothingThere(std::string_view cpuinfo) const {
+    PowerAbsence absence = {
+        "rapl", "powercap", PowerReason::kAbsent,
+        roots_.sysfs + "/class/powercap: no zone of intel-rapl, and no perf PMU `power`",
+        "sudo modprobe intel_rapl_msr (Intel since Sandy Bridge, AMD since Zen)"};
+    const std::string flags = " " + CpuInfo(cpuinfo, "flags") + " ";
+    if (flags.find(" hypervisor ") != std::string::npos) {
+      absence.message += "; this is a virtual machine, whose host does not pass RAPL on";
+      absence.fix = "record on the host";
+    }
+    return absence;
+  }
+
+  static void AddDevices(const std::string& driver, const std::string& model,
+                         PowerInventory* inventory) {
+    std::set<std::string> known;
+    for (const PowerChannel& channel : inventory->channels) {
+      if (!known.insert(channel.device).second) continue;
+      inventory->devices.push_back(
+          {.id = channel.device, .name = model, .source = "rapl", .driver = driver});
+    }
+  }
+
+  const PowerRoots roots_;
+  const PerfOpen open_;
+};
+
+}  // namespace
+
+std::unique_ptr<Reader> NewRaplReader(const PowerSourceOptions& options, PerfOpen open) {
+  return std::make_unique<RaplReader>(options, std::move(open));
+}
+
+std::unique_ptr<Reader> NewRaplReader(const PowerSourceOptions& options) {
+  return NewRaplReader(options, OpenPerfEvent);
 }
 
 }  // namespace xplane_time::power

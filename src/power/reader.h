@@ -1,11 +1,13 @@
 // A reader: one vendor's way to its sensors. Each has a thread of its own in the recorder, so
 // that a call that hangs stops nothing else; none needs to be thread-safe.
 //
-// A new source is one file with a factory, and one entry in sources.cc.
+// A new source is one file with a factory, and one entry in the list of sources.cc, which says what
+// its channels stand for.
 #ifndef XPLANE_TIME_SRC_POWER_READER_H_
 #define XPLANE_TIME_SRC_POWER_READER_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -31,19 +33,32 @@ struct Reading {
 
 class Reader {
  public:
+  Reader(std::string_view source, int64_t default_period_ns, int64_t min_period_ns = 1'000'000)
+      : source_(source), default_period_ns_(default_period_ns), min_period_ns_(min_period_ns) {}
   virtual ~Reader() = default;
-  virtual std::string_view source() const = 0;
   // What there is; called once, before Read. Absences are part of the answer.
   virtual PowerInventory Discover() = 0;
   // Appends a reading for each channel that is due; with `slow` the slow ones too. Every due
   // channel gets one, a failed one with its reason; buffered samples may give several.
   virtual void Read(bool slow, std::vector<Reading>* readings) = 0;
-  virtual int64_t default_period_ns() const = 0;
-  virtual int64_t min_period_ns() const { return 1'000'000; }
+
+  std::string_view source() const { return source_; }
+  int64_t default_period_ns() const { return default_period_ns_; }
+  int64_t min_period_ns() const { return min_period_ns_; }
+
+ private:
+  const std::string_view source_;
+  const int64_t default_period_ns_, min_period_ns_;
 };
 
+// perf_event_open(2) for all processes on one cpu: a descriptor, or -errno. Each read of it
+// gives 8 bytes.
+using PerfOpen = std::function<int(uint32_t type, uint64_t config, int cpu)>;
+
+// The rooms. sources.cc has the list of them.
 std::unique_ptr<Reader> NewNvmlReader(const PowerSourceOptions& options);
 std::unique_ptr<Reader> NewRaplReader(const PowerSourceOptions& options);
+std::unique_ptr<Reader> NewRaplReader(const PowerSourceOptions& options, PerfOpen open);
 std::unique_ptr<Reader> NewHwmonReader(const PowerSourceOptions& options);
 std::unique_ptr<Reader> NewProcessReader(const PowerSourceOptions& options);
 std::unique_ptr<Reader> NewConstantReader(int64_t power_mw);

@@ -15,7 +15,7 @@
 #include "power/log_writer.h"
 #include "power/machine.h"
 #include "power/sources.h"
-#include "power/start_thread.h"
+#include "status.h"
 #include "xplane_time/power.h"
 
 namespace xplane_time::power {
@@ -29,18 +29,6 @@ constexpr int64_t kClockMovedNs = 1'000'000, kWatchNs = 100'000'000;
 
 SteadyTime At(int64_t monotonic_ns) { return SteadyTime(nanoseconds(monotonic_ns)); }
 
-// The log, and what all threads ask.
-struct Shared {
-  explicit Shared(LogWriter writer) : log(std::move(writer)) {}
-
-  std::mutex mutex;
-  std::condition_variable changed;
-  LogWriter log;          // guarded by mutex, as all below
-  bool stopping = false;  // threads end
-  bool closed = false;    // the log has its last line
-  std::set<std::string, std::less<>> open_windows;
-};
-
 struct Track {
   std::shared_ptr<Reader> reader;
   size_t source = 0;  // place in the header's periods
@@ -52,6 +40,36 @@ struct Track {
   bool hung = false, begun = false, ended = false;
   uint64_t reads = 0, missed = 0;
   int64_t own_cpu_ns = 0;
+};
+
+// The log, and what all threads ask.
+struct Shared {
+  explicit Shared(LogWriter writer) : log(std::move(writer)) {}
+
+  std::mutex mutex;
+  std::condition_variable changed;
+  LogWriter log;  // guarded by mutex, as all below
+  LogSink* follower = nullptr;
+  bool stopping = false;  // threads end
+  bool closed = false;    // the log has its last line
+  std::set<std::string, std::less<>> open_windows;
+
+  // Into the log, and to whoever follows it. Under the mutex.
+  void Readings(int64_t pass_ns, const Track& track, std::vector<Reading>* readings) {
+    for (Reading& each : *readings) each.channel += track.first_channel;
+    log.Readings(pass_ns, track.source, *readings);
+    if (follower != nullptr) follower->Readings(track.source, pass_ns, *readings);
+  }
+  void Finding(int64_t at_ns, std::string_view code, std::string_view source,
+               const std::string& message) {
+    log.Finding(at_ns, code, source, message);
+    if (follower == nullptr) return;
+    follower->Finding(at_ns, {std::string(code), 1, std::string(source) + ": " + message});
+  }
+  void Mark(int64_t at_ns, std::string_view window, bool end) {
+    log.Mark(at_ns, !end, window);
+    if (follower != nullptr) follower->Mark(at_ns, window, end);
+  }
 };
 
 // One pass; called without the mutex.
@@ -71,13 +89,11 @@ void ReadOnce(Shared* shared, Track* track, bool slow, std::vector<Reading>* rea
   if (shared->closed) return;
   if (track->hung) {
     track->hung = false;
-    shared->log.Finding(MonotonicNow(), "returned", track->reader->source(),
-                        "a call that hung came back");
+    shared->Finding(MonotonicNow(), "returned", track->reader->source(),
+                    "a call that hung came back");
   }
   ++track->reads;
-  if (!readings->empty()) {
-    shared->log.Readings(before_ns, track->source, track->first_channel, *readings);
-  }
+  if (!readings->empty()) shared->Readings(before_ns, *track, readings);
 }
 
 // Absolute deadlines: a late pass shifts none of the later ones.
@@ -112,14 +128,11 @@ class Recorder : public PowerRecorder {
  public:
   Recorder(PowerRecordOptions options, LogWriter log, std::vector<FoundReader> readers,
            PowerInventory inventory)
-      : options_(std::move(options)),
-        inventory_(std::move(inventory)),
-        shared_(std::make_shared<Shared>(std::move(log))) {
+      : options_(std::move(options)), shared_(std::make_shared<Shared>(std::move(log))) {
+    header_.inventory = std::move(inventory);
     for (FoundReader& found : readers) {
       if (!found.inventory.channels.empty()) AddTrack(found);
-      for (auto& each : found.inventory.devices) inventory_.devices.push_back(std::move(each));
-      for (auto& each : found.inventory.channels) inventory_.channels.push_back(std::move(each));
-      for (auto& each : found.inventory.absences) inventory_.absences.push_back(std::move(each));
+      Join(std::move(found.inventory), &header_.inventory);
     }
   }
 
@@ -144,7 +157,7 @@ class Recorder : public PowerRecorder {
     return absl::OkStatus();
   }
 
-  const PowerInventory& inventory() const override { return inventory_; }
+  const PowerInventory& inventory() const override { return header_.inventory; }
   const std::map<std::string, std::string>& raised_periods() const override {
     return raised_periods_;
   }
@@ -158,7 +171,7 @@ class Recorder : public PowerRecorder {
           absl::StrCat("the window \"", absl::string_view(name.data(), name.size()),
                        "\" has begun already; windows that overlap have names of their own"));
     }
-    if (!shared_->closed) shared_->log.Mark(MonotonicNow(), /*begin=*/true, name);
+    if (!shared_->closed) shared_->Mark(MonotonicNow(), name, /*end=*/false);
     return shared_->log.status();
   }
 
@@ -172,7 +185,7 @@ class Recorder : public PowerRecorder {
                                                      "\" ends without having begun"));
     }
     shared_->open_windows.erase(at);
-    if (!shared_->closed) shared_->log.Mark(now_ns, /*begin=*/false, name);
+    if (!shared_->closed) shared_->Mark(now_ns, name, /*end=*/true);
     return shared_->log.status();
   }
 
@@ -190,8 +203,14 @@ class Recorder : public PowerRecorder {
 
   absl::Status Note(std::string_view code, std::string_view message) override {
     const std::lock_guard lock(shared_->mutex);
-    if (!shared_->closed) shared_->log.Finding(MonotonicNow(), code, "caller", message);
+    if (!shared_->closed) shared_->Finding(MonotonicNow(), code, "caller", std::string(message));
     return shared_->log.status();
+  }
+
+  void Follow(LogSink* sink) override {
+    const std::lock_guard lock(shared_->mutex);
+    sink->Header(header_);
+    shared_->follower = sink;
   }
 
   absl::Status log_status() const override {
@@ -230,7 +249,7 @@ class Recorder : public PowerRecorder {
     track->reader = found.reader;
     track->source = tracks_.size();
     track->channels = static_cast<uint32_t>(found.inventory.channels.size());
-    track->first_channel = static_cast<uint32_t>(inventory_.channels.size());
+    track->first_channel = static_cast<uint32_t>(header_.inventory.channels.size());
     const int64_t wanted =
         options_.period_ns > 0 ? options_.period_ns : track->reader->default_period_ns();
     track->period_ns = std::max(wanted, track->reader->min_period_ns());
@@ -251,33 +270,30 @@ class Recorder : public PowerRecorder {
 
   absl::Status StartThreads() {
     for (const auto& track : tracks_) {
-      auto thread = StartThread([shared = shared_, track] { ReadPeriodically(shared, track); });
-      if (!thread.ok()) return thread.status();
-      track->thread = *std::move(thread);
+      ASSIGN_OR_RETURN(track->thread,
+                       StartThread([shared = shared_, track] { ReadPeriodically(shared, track); }));
     }
-    auto watcher = StartThread([this] { Watch(); });
-    if (!watcher.ok()) return watcher.status();
-    watcher_ = *std::move(watcher);
+    ASSIGN_OR_RETURN(watcher_, StartThread([this] { Watch(); }));
     return absl::OkStatus();
   }
 
   void WriteHeader() {
-    LogWriter::Start start = {.clocks = ClocksNow(),
-                              .machine_json = MachineJson(options_.from.roots.procfs),
-                              .command = options_.command,
-                              .inventory = &inventory_};
+    header_.clocks = ClocksNow();
+    header_.t_ns = header_.clocks->monotonic_ns;
+    header_.machine_json = MachineJson(options_.from.roots.procfs);
+    header_.command = options_.command;
     for (const auto& track : tracks_) {
-      start.periods_ns[std::string(track->reader->source())] = track->period_ns;
+      header_.periods_ns.emplace_back(track->reader->source(), track->period_ns);
     }
-    shared_->log.Header(start);
+    shared_->log.Header(header_);
     for (const auto& [source, message] : raised_periods_) {
-      shared_->log.Finding(start.clocks.monotonic_ns, "period_raised", source, message);
+      shared_->Finding(*header_.t_ns, "period_raised", source, message);
     }
   }
 
   // Under the mutex.
   void WriteEnd() {
-    std::vector<ReaderEnd> ends;
+    std::vector<LogReader> ends;
     for (const auto& track : tracks_) {
       ends.push_back({.source = std::string(track->reader->source()),
                       .reads = track->reads,
@@ -299,6 +315,7 @@ class Recorder : public PowerRecorder {
       const Clocks now = ClocksNow();
       if (now.monotonic_ns - written.monotonic_ns >= kClockLineNs || Moved(written, now)) {
         shared_->log.ClocksNow(now);
+        if (shared_->follower != nullptr) shared_->follower->ClocksAt(now.monotonic_ns, now);
         written = now;
       }
       for (const auto& track : tracks_) MarkIfHung(track.get(), now.monotonic_ns);
@@ -325,8 +342,8 @@ class Recorder : public PowerRecorder {
                          .after_ns = now_ns,
                          .reason = PowerReason::kHung});
     }
-    shared_->log.Readings(now_ns, track->source, track->first_channel, unknown);
-    shared_->log.Finding(
+    shared_->Readings(now_ns, *track, &unknown);
+    shared_->Finding(
         now_ns, "hung", track->reader->source(),
         absl::StrCat("a call has not returned for ", (now_ns - track->busy_since_ns) / 1'000'000,
                      " ms; the other sources go on"));
@@ -334,7 +351,7 @@ class Recorder : public PowerRecorder {
   }
 
   const PowerRecordOptions options_;
-  PowerInventory inventory_;
+  LogHeader header_;
   std::map<std::string, std::string> raised_periods_;
   std::shared_ptr<Shared> shared_;
   std::vector<std::shared_ptr<Track>> tracks_;
@@ -383,7 +400,7 @@ absl::Status CheckFound(const PowerRecordOptions& options, const std::vector<Fou
           absl::StrCat("the power source ", source, " has nothing to read:", WhyNothing(own)));
     }
   }
-  if (absl::Status map = CheckMap(options.from.ordinals, all.devices); !map.ok()) return map;
+  RETURN_IF_ERROR(CheckMap(options.from.ordinals, all.devices));
   for (const PowerAbsence& each : all.absences) {
     if (!options.from.sources.empty() && each.reason == PowerReason::kHung) {
       return absl::FailedPreconditionError(
@@ -406,15 +423,13 @@ absl::StatusOr<std::unique_ptr<PowerRecorder>> PowerRecorder::Start(
     return absl::InvalidArgumentError("periods of a power recorder are over 0");
   }
   PowerInventory found;
-  auto readers = power::FindReaders(options.from, options.hung_after_ns, &found.absences);
-  if (!readers.ok()) return readers.status();
-  absl::Status status = power::CheckFound(options, *readers, found);
-  if (!status.ok()) return status;
-  auto log = power::LogWriter::Create(options.log_path);
-  if (!log.ok()) return log.status();
-  auto recorder = std::make_unique<power::Recorder>(options, *std::move(log), *std::move(readers),
+  ASSIGN_OR_RETURN(std::vector<power::FoundReader> readers,
+                   power::FindReaders(options.from, options.hung_after_ns, &found.absences));
+  RETURN_IF_ERROR(power::CheckFound(options, readers, found));
+  ASSIGN_OR_RETURN(power::LogWriter log, power::LogWriter::Create(options.log_path));
+  auto recorder = std::make_unique<power::Recorder>(options, std::move(log), std::move(readers),
                                                     std::move(found));
-  if (absl::Status begun = recorder->Run(); !begun.ok()) return begun;
+  RETURN_IF_ERROR(recorder->Run());
   return recorder;
 }
 

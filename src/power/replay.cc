@@ -8,11 +8,13 @@
 #include "absl/strings/str_cat.h"
 #include "power/log_reader.h"
 #include "power/reader.h"
+#include "status.h"
 
 namespace xplane_time::power {
 namespace {
 
 constexpr size_t kMostReadings = 20'000'000;
+constexpr int64_t kUsualPeriodNs = 50'000'000;
 
 // All of a log, in memory.
 struct Recorded : LogSink {
@@ -35,26 +37,18 @@ struct Recorded : LogSink {
     too_many = too_many || readings.size() + pass.size() > kMostReadings;
     if (!too_many) readings.insert(readings.end(), pass.begin(), pass.end());
   }
-  void ClocksAt(int64_t, const Clocks&) override {}
-  void Mark(int64_t, std::string_view, bool) override {}
-  void Finding(int64_t, PowerFinding) override {}
-  void End(int64_t) override {}
   bool Full() const override { return too_many; }
 };
 
 class ReplayReader : public Reader {
  public:
-  explicit ReplayReader(Recorded log) : log_(std::move(log)) {
+  explicit ReplayReader(Recorded log)
+      : Reader("replay", log.period_ns > 0 ? log.period_ns : kUsualPeriodNs), log_(std::move(log)) {
     std::stable_sort(log_.readings.begin(), log_.readings.end(),
                      [](const Reading& a, const Reading& b) { return a.before_ns < b.before_ns; });
   }
 
-  std::string_view source() const override { return "replay"; }
   PowerInventory Discover() override { return log_.inventory; }
-  int64_t default_period_ns() const override {
-    constexpr int64_t kUsualNs = 50'000'000;
-    return log_.period_ns > 0 ? log_.period_ns : kUsualNs;
-  }
 
   void Read(bool, std::vector<Reading>* readings) override {
     if (log_.readings.empty()) return;
@@ -88,8 +82,7 @@ absl::StatusOr<std::unique_ptr<Reader>> NewReplayReader(const std::string& log_p
         "replay:", log_path, ": is no regular file; a log of a pipe is written to a file first"));
   }
   Recorded log;
-  auto end = ReadPowerLog(log_path, &log);
-  if (!end.ok()) return end.status();
+  RETURN_IF_ERROR(ReadPowerLog(log_path, &log).status());
   if (log.too_many) {
     return absl::ResourceExhaustedError(absl::StrCat(
         log_path, ": over ", kMostReadings, " readings; replay a shorter log as a source"));

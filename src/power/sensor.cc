@@ -17,25 +17,28 @@ std::function<FileNumber()> ReadsFile(std::shared_ptr<HeldFile> file, Scale scal
   return [file = std::move(file), scale] { return Scaled(file->Read(), scale); };
 }
 
-void ReadSensors(const std::vector<Sensor>& sensors, bool slow, std::vector<Reading>* readings) {
-  for (uint32_t channel = 0; channel < sensors.size(); ++channel) {
-    const Sensor& sensor = sensors[channel];
-    if (sensor.channel.slow && !slow) continue;
+Reading ReadingOf(uint32_t channel, int64_t before_ns, const FileNumber& number, int64_t after_ns) {
+  return {channel, before_ns, after_ns, number.value, number.reason};
+}
+
+void SensorReader::Read(bool slow, std::vector<Reading>* readings) {
+  for (uint32_t channel = 0; channel < sensors_.size(); ++channel) {
+    if (sensors_[channel].channel.slow && !slow) continue;
     const int64_t before_ns = MonotonicNow();
-    const FileNumber number = sensor.read();
-    readings->push_back({.channel = channel,
-                         .before_ns = before_ns,
-                         .after_ns = MonotonicNow(),
-                         .value = number.value,
-                         .reason = number.reason});
+    const FileNumber number = sensors_[channel].read();
+    readings->push_back(ReadingOf(channel, before_ns, number));
   }
 }
 
-std::vector<PowerChannel> ChannelsOf(const std::vector<Sensor>& sensors) {
+std::vector<PowerChannel> SensorReader::Channels() const {
   std::vector<PowerChannel> channels;
-  channels.reserve(sensors.size());
-  for (const Sensor& sensor : sensors) channels.push_back(sensor.channel);
+  for (const Sensor& sensor : sensors_) channels.push_back(sensor.channel);
   return channels;
+}
+
+PowerAbsence AbsenceOf(std::string_view source, std::string what, std::string_view path,
+                       PowerReason reason, std::string fix) {
+  return {std::string(source), std::move(what), reason, FailureText(path, reason), std::move(fix)};
 }
 
 std::optional<int64_t> PlausibleMw(const FileNumber& sustained_uw) {

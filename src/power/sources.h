@@ -1,15 +1,43 @@
-// Sources by name: which readers there are, and what they find.
+// Sources by name: the list of rooms, what is known of each without asking it, and what they find.
 #ifndef XPLANE_TIME_SRC_POWER_SOURCES_H_
 #define XPLANE_TIME_SRC_POWER_SOURCES_H_
 
+#include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
+#include <string_view>
+#include <system_error>
+#include <thread>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
 #include "power/reader.h"
 
 namespace xplane_time::power {
+
+// The domain of a sensor of a whole socket, which holds RAPL's package: one of both counts.
+inline constexpr std::string_view kSocketDomain = "socket";
+
+// What the energies of a source are of.
+enum class Measures : uint8_t { kGpus, kProcessors, kOther, kWhateverIsAsked };
+
+// What a channel or an absence means, by its source; logs have no more than the name.
+struct SourceFacts {
+  std::string_view source;
+  Measures measures = Measures::kOther;
+  bool modelled = false;  // somebody states it
+  // Whether what is missing would be in a total: `what` of an absence.
+  bool (*is_of_total)(std::string_view what) = nullptr;
+};
+const SourceFacts& FactsOf(std::string_view source);  // also of sources that nobody knows
+
+// The first thing of `domain` ("gpu", "package" with its memory; empty: any), as "rapl package-0",
+// that is denied and that no channel in the total stands in for; empty: nothing.
+std::string DeniedPart(std::span<const PowerChannel> channels,
+                       std::span<const PowerAbsence> absences, std::string_view domain);
 
 // Shared with a thread that may hang in it.
 struct FoundReader {
@@ -23,6 +51,20 @@ struct FoundReader {
 absl::StatusOr<std::vector<FoundReader>> FindReaders(const PowerSourceOptions& options,
                                                      int64_t hung_after_ns,
                                                      std::vector<PowerAbsence>* absences);
+// Appends.
+void Join(PowerInventory from, PowerInventory* to);
+
+// A thread, or Unavailable: why there is none.
+template <typename Function>
+absl::StatusOr<std::thread> StartThread(Function&& function) {
+  try {
+    return std::thread(std::forward<Function>(function));
+  } catch (const std::system_error& error) {
+    return absl::UnavailableError(absl::StrCat("cannot start a thread: ", error.what(),
+                                               "; see ulimit -u, -s and -v, and the container's "
+                                               "limit of processes"));
+  }
+}
 
 }  // namespace xplane_time::power
 

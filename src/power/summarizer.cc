@@ -11,7 +11,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "power/denied.h"
+#include "power/sources.h"
+#include "status.h"
 #include "timing/saturate.h"
 
 namespace xplane_time::power {
@@ -257,17 +258,15 @@ namespace xplane_time {
 absl::StatusOr<PowerSummary> SummarizePowerLog(const std::string& path,
                                                const PowerSummaryOptions& options) {
   power::Summarizer summarizer(options);
-  const auto end = power::ReadPowerLog(path, &summarizer);
-  if (!end.ok()) return end.status();
-  return summarizer.Finish(*end);
+  ASSIGN_OR_RETURN(const power::LogEnd end, power::ReadPowerLog(path, &summarizer));
+  return summarizer.Finish(end);
 }
 
 absl::StatusOr<PowerSummary> SummarizePowerLogText(std::string_view text, const std::string& name,
                                                    const PowerSummaryOptions& options) {
   power::Summarizer summarizer(options);
-  const auto end = power::ReadPowerLogText(text, name, &summarizer);
-  if (!end.ok()) return end.status();
-  return summarizer.Finish(*end);
+  ASSIGN_OR_RETURN(const power::LogEnd end, power::ReadPowerLogText(text, name, &summarizer));
+  return summarizer.Finish(end);
 }
 
 }  // namespace xplane_time
@@ -290,9 +289,13 @@ double CoverageOf(int64_t covered_ns, const WindowSummary& window) {
   return duration_ns <= 0 ? 0 : static_cast<double>(covered_ns) / static_cast<double>(duration_ns);
 }
 
+double SecondsOf(const WindowSummary& window) {
+  return static_cast<double>(window.end_ns - window.begin_ns) / kNsPerS;
+}
+
 // So much of the time at that power is that energy.
 double CoverageAt(double energy_j, double mean_w, const WindowSummary& window) {
-  const double all_j = mean_w * static_cast<double>(window.end_ns - window.begin_ns) / kNsPerS;
+  const double all_j = mean_w * SecondsOf(window);
   return all_j > 0 ? energy_j / all_j : 0;
 }
 
@@ -333,19 +336,19 @@ std::vector<Summarizer::Domain> Summarizer::Domains() const {
     if (!state.fold->has_energy() || !state.in_windows) continue;
     const PowerChannel& channel = state.fold->channel();
     const auto same = [&](const Domain& each) {
-      return each.source == channel.source && each.device == channel.device &&
-             each.domain == channel.domain;
+      return each.blank.source == channel.source && each.blank.device == channel.device &&
+             each.blank.domain == channel.domain;
     };
     auto at = std::find_if(domains.begin(), domains.end(), same);
     if (at == domains.end()) {
-      domains.emplace_back();
+      domains.push_back({{.source = channel.source,
+                          .device = channel.device,
+                          .domain = channel.domain,
+                          .modelled = FactsOf(channel.source).modelled,
+                          .estimator = options_.estimator}});
       at = domains.end() - 1;
-      at->source = channel.source;
-      at->device = channel.device;
-      at->domain = channel.domain;
-      at->modelled = channel.source == "constant";
     }
-    at->in_total = at->in_total || channel.in_total;
+    at->blank.in_total |= channel.in_total;
     if (channel.kind == ReadingKind::kCumulative) {
       if (at->counter == nullptr) at->counter = &state;
       // An instant says more than an average over a longer time.
@@ -356,15 +359,16 @@ std::vector<Summarizer::Domain> Summarizer::Domains() const {
   }
   for (Domain& domain : domains) {
     for (const PowerDevice& device : summary_.inventory.devices) {
-      if (device.id == domain.device && (device.shared || device.mig)) domain.shared = true;
+      domain.blank.shared |= device.id == domain.blank.device && (device.shared || device.mig);
     }
   }
   // The sensor of an APU holds what RAPL's packages say.
   const auto is_package = [](const Domain& each) {
-    return each.source == "rapl" && each.domain == "package" && each.in_total;
+    return FactsOf(each.blank.source).measures == Measures::kProcessors &&
+           each.blank.domain == "package" && each.blank.in_total;
   };
   if (std::any_of(domains.begin(), domains.end(), is_package)) {
-    for (Domain& domain : domains) domain.in_total = domain.in_total && domain.domain != "socket";
+    for (Domain& domain : domains) domain.blank.in_total &= domain.blank.domain != kSocketDomain;
   }
   return domains;
 }
@@ -438,7 +442,7 @@ void Summarizer::EstimateByPower(const Domain& domain, uint32_t window, EnergyEs
   out->mean_w = energy_pj * kJPerPj / mean_ns * kNsPerS;
   SetPeak(peak_mw, out);
   // What is stated is stated of the time between readings too.
-  if (domain.modelled) SetLimits(*out->energy_j, *out->energy_j, EnergyLimits::kBounds, out);
+  if (domain.blank.modelled) SetLimits(*out->energy_j, *out->energy_j, EnergyLimits::kBounds, out);
 }
 
 // Whoever made the estimate: the counter's bounds hold. What is chosen here is moved into them; of
@@ -508,19 +512,11 @@ bool Summarizer::PrefersPower(const Domain& domain, uint32_t window,
 }
 
 EnergyEstimate Summarizer::Estimate(const Domain& domain, uint32_t window) const {
-  EnergyEstimate out;
-  out.source = domain.source;
-  out.device = domain.device;
-  out.domain = domain.domain;
-  out.in_total = domain.in_total;
-  out.shared = domain.shared;
-  out.modelled = domain.modelled;
-  out.estimator = options_.estimator;
-  const EnergyEstimate blank = out;
+  EnergyEstimate out = domain.blank;
   if (options_.estimator == EnergyEstimator::kBest) {
     EstimateByCounter(domain, window, &out);
     if (PrefersPower(domain, window, out)) {
-      const EnergyEstimate counter = std::exchange(out, blank);
+      const EnergyEstimate counter = std::exchange(out, domain.blank);
       out.estimator = EnergyEstimator::kHeld;
       EstimateByPower(domain, window, &out);
       out.resets = counter.resets;
@@ -636,7 +632,7 @@ void Summarizer::AddIdle() {
     for (const WindowSummary& window : summary_.windows) {
       const EnergyEstimate& energy = window.energies[i];
       if (window.name != options_.idle_window || !energy.energy_j || !energy.mean_w) continue;
-      const double seconds = static_cast<double>(window.end_ns - window.begin_ns) / kNsPerS;
+      const double seconds = SecondsOf(window);
       idle_s += seconds * energy.coverage;
       idle_j += *energy.mean_w * seconds * energy.coverage;
     }
@@ -644,7 +640,7 @@ void Summarizer::AddIdle() {
     for (WindowSummary& window : summary_.windows) {
       EnergyEstimate& energy = window.energies[i];
       if (!energy.energy_j || !energy.mean_w) continue;
-      const double seconds = static_cast<double>(window.end_ns - window.begin_ns) / kNsPerS;
+      const double seconds = SecondsOf(window);
       energy.idle_j = idle_j / idle_s * seconds *
                       (energy.estimator == EnergyEstimator::kEndpointMean ? 1 : energy.coverage);
       energy.active_j = *energy.energy_j - *energy.idle_j;
@@ -688,9 +684,9 @@ void Summarizer::Build(const LogEnd& end) {
     const ChannelState* const state = domain.power != nullptr ? domain.power : domain.counter;
     if (state->series == nullptr) continue;
     PowerSeries series = state->series->Take(/*counter=*/domain.power == nullptr);
-    series.source = domain.source;
-    series.device = domain.device;
-    series.domain = domain.domain;
+    series.source = domain.blank.source;
+    series.device = domain.blank.device;
+    series.domain = domain.blank.domain;
     summary_.series.push_back(std::move(series));
   }
   BuildReaders(end);
@@ -766,32 +762,24 @@ void Summarizer::BuildFindings(const LogEnd& end) {
          "the recorder still writes, or could not write an end: killed, a crash, a full disk");
   }
   NoteOpenWindows(end);
-  if (end.damaged_lines > 0) Note("damaged_lines", end.first_damage, end.damaged_lines);
-  if (end.dropped > 0 && end.write_error.empty()) {
-    Note("dropped", "lines that the recorder could not write", end.dropped);
-  }
-  if (backwards_ > 0) {
-    Note("times_backwards", "not later than the one before of their channel; left out", backwards_);
-  }
-  if (slow_calls_ > 0) {
-    Note("slow_calls", "took over three periods, so nobody knows when they read; left out",
-         slow_calls_);
-  }
-  if (late_marks_ > 0) {
-    Note("late_marks", "written over 2 s after their time; moved there", late_marks_);
-  }
-  if (dropped_windows_ > 0) {
-    Note("windows_dropped", "more than are kept, or open at the same time", dropped_windows_);
-  }
-  if (dropped_channels_ > 0) {
-    Note("channels_dropped", "they came when there were too many windows", dropped_channels_);
-  }
+  const uint64_t dropped = end.write_error.empty() ? end.dropped : 0;
+  const auto note = [this](std::string_view code, uint64_t count, std::string_view message) {
+    if (count > 0) Note(code, message, count);
+  };
+  note("damaged_lines", end.damaged_lines, end.first_damage);
+  note("dropped", dropped, "lines that the recorder could not write");
+  note("times_backwards", backwards_, "not later than the one before of their channel; left out");
+  note("slow_calls", slow_calls_,
+       "took over three periods, so nobody knows when they read; left out");
+  note("late_marks", late_marks_, "written over 2 s after their time; moved there");
+  note("windows_dropped", dropped_windows_, "more than are kept, or open at the same time");
+  note("channels_dropped", dropped_channels_, "they came when there were too many windows");
   NoteReaders();
   uint64_t apart = 0;
   for (const WindowSummary& window : summary_.windows) {
     for (const EnergyEstimate& energy : window.energies) apart += energy.inconsistent ? 1 : 0;
   }
-  if (apart > 0) Note("inconsistent", "counter and readings are over 5 % apart", apart);
+  note("inconsistent", apart, "counter and readings are over 5 % apart");
 }
 
 namespace {
@@ -823,7 +811,7 @@ RepeatedEnergy RowOf(const Windows& windows, EnergyOf energy_of) {
   row.windows = windows.size();
   std::vector<double> energies, active, seconds;
   for (const WindowSummary* window : windows) {
-    seconds.push_back(static_cast<double>(window->end_ns - window->begin_ns) / kNsPerS);
+    seconds.push_back(SecondsOf(*window));
     const auto& energy = energy_of(*window);
     if (CoverageOf(energy) < kNearlyWholeCoverage) continue;  // of another time than the window's
     if (energy.energy_j.has_value()) energies.push_back(*energy.energy_j);

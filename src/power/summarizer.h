@@ -88,8 +88,7 @@ class Summarizer : public LogSink {
   };
   // The channels of one domain that say something of its energy.
   struct Domain {
-    std::string source, device, domain;
-    bool in_total = false, shared = false, modelled = false;
+    EnergyEstimate blank;  // its names, and what holds in every window
     const ChannelState* counter = nullptr;
     const ChannelState* power = nullptr;
   };
@@ -103,7 +102,7 @@ class Summarizer : public LogSink {
   void Close(uint32_t window, int64_t t_ns, bool cut);
   void Note(std::string_view code, std::string_view message, uint64_t count = 1);
 
-  // summarizer_build.cc
+  // What the folds hold, as estimates.
   void Build(const LogEnd& end);
   std::vector<Domain> Domains() const;
   EnergyEstimate Estimate(const Domain& domain, uint32_t window) const;

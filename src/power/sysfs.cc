@@ -19,12 +19,6 @@ namespace {
 
 constexpr std::string_view kBlanks(" \t\r\n\0", 5);
 
-std::string_view Trimmed(std::string_view text) {
-  const size_t begin = text.find_first_not_of(kBlanks);
-  if (begin == std::string_view::npos) return {};
-  return text.substr(begin, text.find_last_not_of(kBlanks) - begin + 1);
-}
-
 // O_NONBLOCK: a FIFO in place of a file must not hang.
 int OpenFile(const std::string& path) {
   int fd;
@@ -53,6 +47,12 @@ std::string_view DigitsAt(std::string_view text, size_t begin) {
 }
 
 }  // namespace
+
+std::string_view Trimmed(std::string_view text) {
+  const size_t begin = text.find_first_not_of(kBlanks);
+  if (begin == std::string_view::npos) return {};
+  return text.substr(begin, text.find_last_not_of(kBlanks) - begin + 1);
+}
 
 Descriptor& Descriptor::operator=(Descriptor&& other) noexcept {
   if (this != &other) {
@@ -142,25 +142,45 @@ FileText ReadText(const std::string& path, size_t max_bytes) {
   return text;
 }
 
-FileNumber FieldOf(std::string_view text, std::string_view key) {
-  constexpr int64_t kKibibyte = 1024;
+std::optional<std::string_view> LineOf(std::string_view text, std::string_view key) {
   while (!text.empty()) {
     const size_t end = std::min(text.find('\n'), text.size());
-    std::string_view line = text.substr(0, end);
+    const std::string_view line = text.substr(0, end);
     text.remove_prefix(std::min(end + 1, text.size()));
-    if (!line.starts_with(key) || line.substr(key.size(), 1) != ":") continue;
-    line = Trimmed(line.substr(key.size() + 1));
-    const bool in_kib = line.ends_with(" kB");
-    if (in_kib) line.remove_suffix(3);
-    FileNumber number = NumberIn(line);
-    if (!number.value || !in_kib) return number;
-    if (*number.value > std::numeric_limits<int64_t>::max() / kKibibyte) {
-      return Unknown<int64_t>(PowerReason::kUnsupported);
-    }
-    *number.value *= kKibibyte;
-    return number;
+    const size_t colon = line.find(':');
+    if (colon == std::string_view::npos || !line.starts_with(key)) continue;
+    if (Trimmed(line.substr(0, colon)) == key) return line.substr(colon + 1);
   }
-  return Unknown<int64_t>(PowerReason::kNoSamples);
+  return std::nullopt;
+}
+
+FileNumber FieldOf(std::string_view text, std::string_view key) {
+  const std::optional<std::string_view> line = LineOf(text, key);
+  if (!line) return Unknown<int64_t>(PowerReason::kNoSamples);
+  constexpr int64_t kKibibyte = 1024;
+  std::string_view value = Trimmed(*line);
+  const bool in_kib = value.ends_with(" kB");
+  if (in_kib) value.remove_suffix(3);
+  FileNumber number = NumberIn(value);
+  if (!number.value || !in_kib) return number;
+  if (*number.value > std::numeric_limits<int64_t>::max() / kKibibyte) {
+    return Unknown<int64_t>(PowerReason::kUnsupported);
+  }
+  *number.value *= kKibibyte;
+  return number;
+}
+
+std::optional<std::string_view> StatField(std::string_view stat, int number) {
+  const size_t name_end = stat.rfind(')');
+  if (name_end == std::string_view::npos) return std::nullopt;
+  size_t at = name_end + 1;
+  for (int field = 3;; ++field) {
+    at = stat.find_first_not_of(' ', at);
+    if (at == std::string_view::npos) return std::nullopt;
+    const size_t end = std::min(stat.find(' ', at), stat.size());
+    if (field == number) return stat.substr(at, end - at);
+    at = end;
+  }
 }
 
 std::vector<std::string> NamesIn(const std::string& directory) {

@@ -66,9 +66,17 @@ FileNumber ReadNumber(const std::string& path, Sign sign = Sign::kNotNegative);
 FileText ReadBytes(const std::string& path, size_t max_bytes);
 FileText ReadText(const std::string& path, size_t max_bytes = 4096);
 
+std::string_view Trimmed(std::string_view text);  // without blanks and zeros at its ends
+
+// What follows the colon of the first line "KEY<blanks>: VALUE".
+std::optional<std::string_view> LineOf(std::string_view text, std::string_view key);
 // The number of a line "KEY: 123 kB" in bytes; without the unit as it is. No such line:
 // kNoSamples.
 FileNumber FieldOf(std::string_view text, std::string_view key);
+
+// Of /proc/PID/stat. Field `number` counts as in proc(5), from 1; those from 3 on follow the last
+// ')', since a program's name may contain blanks and parentheses.
+std::optional<std::string_view> StatField(std::string_view stat, int number);
 
 // Names in a directory, "x9" before "x10"; none where it cannot be read.
 std::vector<std::string> NamesIn(const std::string& directory);

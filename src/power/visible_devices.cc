@@ -5,6 +5,8 @@
 #include <optional>
 #include <string_view>
 
+#include "absl/strings/str_split.h"
+
 namespace xplane_time::power {
 namespace {
 
@@ -18,16 +20,6 @@ struct Chosen {
   std::vector<Choice> choices;
   bool by_index = false;  // any of them
 };
-
-std::vector<std::string_view> SplitAtCommas(std::string_view list) {
-  std::vector<std::string_view> entries;
-  while (true) {
-    const size_t comma = list.find(',');
-    entries.push_back(list.substr(0, comma));
-    if (comma == std::string_view::npos) return entries;
-    list.remove_prefix(comma + 1);
-  }
-}
 
 // As strtoul: leading white space, a sign, digits; what follows is ignored.
 std::optional<size_t> IndexOf(std::string_view entry) {
@@ -74,13 +66,12 @@ std::optional<Choice> DeviceNamed(std::string_view entry, const std::vector<GpuI
   return found;
 }
 
-Chosen Choose(std::string_view list, const std::vector<GpuIdentity>& devices,
+Chosen Choose(const std::string& list, const std::vector<GpuIdentity>& devices,
               const std::vector<size_t>& from) {
   Chosen chosen;
-  const std::vector<std::string_view> entries = SplitAtCommas(list);
+  const std::vector<std::string> entries = absl::StrSplit(list, ',');
   const bool by_name = NamesDevice(entries.front());
-  std::vector<std::string_view> names;
-  for (const std::string_view entry : entries) {
+  for (const std::string& entry : entries) {
     std::optional<Choice> choice;
     if (by_name) {
       if (NamesDevice(entry)) choice = DeviceNamed(entry, devices, from);

@@ -74,7 +74,6 @@ class Buckets {
     buckets_.erase(buckets_.begin() + static_cast<std::ptrdiff_t>(at));
     return all;
   }
-  size_t open() const { return buckets_.size() - 1; }
 
  private:
   struct Bucket {

@@ -11,7 +11,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "read/event_source.h"
-#include "read/gzip.h"
+#include "io/gzip.h"
 #include "read/space_scan.h"
 #include "read/wire.h"
 #include "status.h"

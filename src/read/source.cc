@@ -16,7 +16,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "read/gzip.h"
+#include "io/gzip.h"
+#include "io/whole_file.h"
 #include "read/space_scan.h"
 #include "scratch.h"
 #include "status.h"
@@ -58,16 +59,6 @@ absl::Status SpoolError(const char* what) {
   return absl::UnavailableError(absl::StrCat("temporary file in ", ScratchFolder(), ": ", what,
                                              ": ", std::strerror(errno),
                                              "; set TMPDIR to a place with room"));
-}
-
-absl::Status WriteAll(int fd, std::string_view bytes) {
-  while (!bytes.empty()) {
-    const ssize_t written = write(fd, bytes.data(), bytes.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) return SpoolError("cannot write");
-    bytes.remove_prefix(static_cast<size_t>(written));
-  }
-  return absl::OkStatus();
 }
 
 // Half of what is free beside `spool`: others need room, too.
@@ -118,7 +109,7 @@ absl::Status SpoolPipe(int pipe, int spool, const std::string& name, uint64_t ma
     // A stream that ends here is looked at as a whole.
     if (is_first && is_gzip && !is_last) status = guard.Add(InflatedHead(bytes));
     if (!is_gzip && !(is_first && is_last)) status = guard.Add(bytes);
-    if (status.ok()) status = WriteAll(spool, bytes);
+    if (status.ok() && !io::WriteAll(spool, bytes)) status = SpoolError("cannot write");
     if (!status.ok() || is_last) return status;
   }
 }
@@ -152,7 +143,7 @@ absl::StatusOr<std::unique_ptr<Source>> Source::Inflated(std::unique_ptr<Source>
   Fd spool(OpenScratchFile());
   if (spool.get() < 0) return SpoolError("cannot create");
   absl::Status status = Inflate(compressed->bytes(), cap, [&](std::string_view chunk) {
-    return WriteAll(spool.get(), chunk);
+    return io::WriteAll(spool.get(), chunk) ? absl::OkStatus() : SpoolError("cannot write");
   });
   if (!status.ok()) {
     return absl::Status(status.code(), absl::StrCat(name, ": ", status.message()));

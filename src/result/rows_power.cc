@@ -1,5 +1,10 @@
 #include "result/rows_power.h"
 
+#include <type_traits>
+#include <utility>
+
+#include "power/inventory.h"
+
 namespace xplane_time::result {
 namespace {
 
@@ -20,8 +25,27 @@ void VisitLimits(const auto& of, std::optional<double> share, FieldSink* sink) {
   sink->Field("interval_share", interval ? share : std::nullopt);
 }
 
-std::optional<int64_t> Whole(const std::optional<int32_t>& value) {
+FieldValue ValueOf(std::string_view text) { return text; }
+FieldValue ValueOf(bool flag) { return flag; }
+FieldValue ValueOf(ReadingKind kind) { return ReadingKindName(kind); }
+FieldValue ValueOf(PowerReason reason) { return PowerReasonName(reason); }
+template <typename Whole>
+FieldValue ValueOf(const std::optional<Whole>& value) {
   return value ? std::optional<int64_t>(*value) : std::nullopt;
+}
+
+template <typename Row>
+Table InventoryTable(std::string name, const std::vector<Row>& rows) {
+  return TableOf(std::move(name), std::span(rows), [](const Row& row, FieldSink* sink) {
+    power::VisitFields(row, [sink](std::string_view field, const auto& value, power::Told told) {
+      if (told == power::Told::kInLogs) return;
+      if constexpr (std::is_same_v<decltype(value), const std::string&>) {
+        sink->Field(field, told == power::Told::kOrNull ? KnownText(value) : ValueOf(value));
+      } else {
+        sink->Field(field, ValueOf(value));
+      }
+    });
+  });
 }
 
 }  // namespace
@@ -164,40 +188,9 @@ std::vector<PowerGaugeRow> PowerGaugeRows(const PowerSummary& summary) {
 }
 
 void VisitInventory(const PowerInventory& inventory, Result* result) {
-  result->Add(TableOf("devices", std::span(inventory.devices),
-                      [](const PowerDevice& device, FieldSink* sink) {
-                        sink->Field("id", std::string_view(device.id));
-                        sink->Field("name", std::string_view(device.name));
-                        sink->Field("source", std::string_view(device.source));
-                        sink->Field("index", Whole(device.index));
-                        sink->Field("ordinal", Whole(device.ordinal));
-                        sink->Field("pci_bus_id", KnownText(device.pci_bus_id));
-                        sink->Field("driver", KnownText(device.driver));
-                        sink->Field("mig", device.mig);
-                        sink->Field("shared", device.shared);
-                        sink->Field("note", KnownText(device.note));
-                      }));
-  result->Add(TableOf("channels", std::span(inventory.channels),
-                      [](const PowerChannel& channel, FieldSink* sink) {
-                        sink->Field("source", std::string_view(channel.source));
-                        sink->Field("device", std::string_view(channel.device));
-                        sink->Field("domain", std::string_view(channel.domain));
-                        sink->Field("quantity", std::string_view(channel.quantity));
-                        sink->Field("kind", ReadingKindName(channel.kind));
-                        sink->Field("in_total", channel.in_total);
-                        sink->Field("wrap_range", channel.wrap_range);
-                        sink->Field("prior_period_ns", channel.prior_period_ns);
-                        sink->Field("prior_window_ns", channel.prior_window_ns);
-                        sink->Field("note", KnownText(channel.note));
-                      }));
-  result->Add(TableOf("absent", std::span(inventory.absences),
-                      [](const PowerAbsence& absence, FieldSink* sink) {
-                        sink->Field("source", std::string_view(absence.source));
-                        sink->Field("what", std::string_view(absence.what));
-                        sink->Field("reason", PowerReasonName(absence.reason));
-                        sink->Field("message", std::string_view(absence.message));
-                        sink->Field("fix", KnownText(absence.fix));
-                      }));
+  result->Add(InventoryTable("devices", inventory.devices));
+  result->Add(InventoryTable("channels", inventory.channels));
+  result->Add(InventoryTable("absent", inventory.absences));
 }
 
 }  // namespace xplane_time::result

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "power/machine.h"
+#include "power/sources.h"
 #include "status.h"
 
 namespace xplane_time {
@@ -35,8 +36,9 @@ std::optional<int32_t> GpuOrdinal(std::string_view device) {
 bool IsEnergyOf(std::string_view harness_device, std::string_view source, std::string_view device,
                 bool in_total, const PowerInventory& inventory) {
   if (!in_total) return false;
-  if (source == "constant") return true;
-  if (harness_device.starts_with("cpu")) return source == "rapl";
+  const power::Measures measures = power::FactsOf(source).measures;
+  if (measures == power::Measures::kWhateverIsAsked) return true;
+  if (harness_device.starts_with("cpu")) return measures == power::Measures::kProcessors;
   const auto ordinal = GpuOrdinal(harness_device);
   const auto is_meant = [&](const PowerDevice& each) {
     return ordinal.has_value() ? each.ordinal == ordinal : each.id == harness_device;

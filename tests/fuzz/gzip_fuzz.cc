@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "absl/status/statusor.h"
-#include "read/gzip.h"
+#include "io/gzip.h"
 #include "tests/read/gzip_text.h"
 #include "xplane_time/read.h"
 

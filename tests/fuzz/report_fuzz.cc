@@ -5,7 +5,7 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "read/gzip.h"
+#include "io/gzip.h"
 #include "xplane_time/planes.h"
 #include "xplane_time/read.h"
 #include "xplane_time/report.h"

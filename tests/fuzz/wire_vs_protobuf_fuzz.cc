@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-#include "read/gzip.h"
+#include "io/gzip.h"
 #include "tests/read/dump_trace.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <string>
 
-#include "power/hwmon.h"
+#include "power/sensor.h"
 #include "tests/power/fake_sysfs.h"
 
 namespace xplane_time::power {

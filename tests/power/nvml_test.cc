@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "power/nvml_api.h"
-#include "power/nvml_inventory.h"
+#include "power/nvml.h"
 #include "tests/power/nvml_fixture.h"
 
 namespace xplane_time::power {

@@ -1,4 +1,4 @@
-#include "power/rapl.h"
+#include "power/reader.h"
 
 #include <fcntl.h>
 #include <gmock/gmock.h>

@@ -6,13 +6,16 @@
 #include <filesystem>
 #include <fstream>
 #include <memory>
+#include <span>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "power/log_reader.h"
 #include "tests/read/temp_dir.h"
 #include "xplane_time/power.h"
 
@@ -54,7 +57,42 @@ class RecorderTest : public ::testing::Test {
   const testing::TempDir folder_;
 };
 
+// What comes of each kind.
+struct Counted : power::LogSink {
+  power::LogHeader header;
+  uint64_t readings = 0;
+  std::vector<std::string> others;
+  void Header(power::LogHeader from) override { header = std::move(from); }
+  void Readings(size_t, int64_t, std::span<const power::Reading> pass) override {
+    readings += pass.size();
+  }
+  void Mark(int64_t, std::string_view window, bool end) override {
+    others.push_back((end ? "end " : "begin ") + std::string(window));
+  }
+  void Finding(int64_t, PowerFinding finding) override {
+    others.push_back(finding.code + " " + finding.message);
+  }
+};
+
 void Pause(int ms) { std::this_thread::sleep_for(std::chrono::milliseconds(ms)); }
+
+TEST_F(RecorderTest, WhoFollowsHearsWhatTheLogSays) {
+  Counted heard, logged;
+  auto recorder = Started(Constant(Path("log")));
+  recorder->Follow(&heard);
+  EXPECT_TRUE(recorder->Begin("a").ok());
+  EXPECT_TRUE(recorder->Note("hot", "as ever").ok());
+  Pause(20);
+  EXPECT_TRUE(recorder->End("a").ok());
+  EXPECT_TRUE(recorder->Stop().ok());
+  ASSERT_TRUE(power::ReadPowerLog(Path("log"), &logged).ok());
+  EXPECT_EQ(heard.header.inventory.channels, logged.header.inventory.channels);
+  EXPECT_EQ(heard.header.periods_ns, logged.header.periods_ns);
+  EXPECT_EQ(heard.header.t_ns, logged.header.t_ns);
+  EXPECT_GT(heard.readings, 0u);
+  EXPECT_LE(heard.readings, logged.readings);  // the first ones came before
+  EXPECT_EQ(heard.others, logged.others);
+}
 
 TEST_F(RecorderTest, ConstantPowerIsConstantInEveryWindow) {
   auto recorder = Started(Constant(Path("log")));

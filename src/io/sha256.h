@@ -3,30 +3,27 @@
 //   Sha256 hash;
 //   hash.Update("abc");
 //   hash.Hex();   // "ba7816bf...15ad", 64 digits; call it once
-#ifndef XPLANE_TIME_SRC_POWER_SHA256_H_
-#define XPLANE_TIME_SRC_POWER_SHA256_H_
+#ifndef XPLANE_TIME_SRC_IO_SHA256_H_
+#define XPLANE_TIME_SRC_IO_SHA256_H_
 
 #include <memory>
 #include <string>
 #include <string_view>
 
-namespace xplane_time::power {
+struct evp_md_ctx_st;
+
+namespace xplane_time::io {
 
 class Sha256 {
  public:
   Sha256();  // throws std::bad_alloc where libcrypto has none
-  ~Sha256();
-  Sha256(Sha256&&) noexcept;
-  Sha256& operator=(Sha256&&) noexcept;
-
   void Update(std::string_view bytes);
   std::string Hex();
 
  private:
-  struct State;
-  std::unique_ptr<State> state_;
+  std::unique_ptr<evp_md_ctx_st, void (*)(evp_md_ctx_st*)> context_;
 };
 
-}  // namespace xplane_time::power
+}  // namespace xplane_time::io
 
-#endif  // XPLANE_TIME_SRC_POWER_SHA256_H_
+#endif  // XPLANE_TIME_SRC_IO_SHA256_H_

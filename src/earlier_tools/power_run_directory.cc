@@ -19,9 +19,11 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "earlier_tools/power_run_result_json.h"
+#include "io/whole_file.h"
 #include "json/json.h"
-#include "power/run/result_json.h"
-#include "power/whole_file.h"
+#include "power/sysfs.h"
+#include "status.h"
 #include "xplane_time/power_run.h"
 #include "xplane_time/version.h"
 
@@ -29,7 +31,7 @@ namespace xplane_time {
 namespace {
 
 namespace fs = std::filesystem;
-using power::Json;
+using json::Json, json::TextOf, power::Descriptor;
 
 constexpr char kSchema[] = "xplane-time.power-run.v1";
 constexpr char kRun[] = "run.json", kRecords[] = "records.jsonl", kSummary[] = "summary.json";
@@ -94,15 +96,14 @@ absl::Status NotOurs(const std::string& path) {
 // Empty where it is not there.
 absl::StatusOr<std::string> ReadRunFile(const std::string& path) {
   constexpr off_t kMostBytes = 1 << 20;
-  const int fd = open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-  if (fd < 0 && errno == ENOENT) return std::string();
+  const Descriptor file(open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+  if (!file.open() && errno == ENOENT) return std::string();
   struct stat info = {};
-  const bool plain = fd >= 0 && fstat(fd, &info) == 0 && S_ISREG(info.st_mode) &&
+  const bool plain = file.open() && fstat(file.get(), &info) == 0 && S_ISREG(info.st_mode) &&
                      info.st_nlink == 1 && info.st_size <= kMostBytes;
-  std::string text(plain ? static_cast<size_t>(info.st_size) : 0, '\0');
-  const ssize_t got = plain ? read(fd, text.data(), text.size()) : 0;
-  if (fd >= 0) close(fd);
   if (!plain) return NotOurs(path);
+  std::string text(static_cast<size_t>(info.st_size), '\0');
+  const ssize_t got = read(file.get(), text.data(), text.size());
   text.resize(static_cast<size_t>(std::max<ssize_t>(got, 0)));
   return text;
 }
@@ -130,21 +131,15 @@ absl::StatusOr<std::vector<fs::path>> FilesOfARun(const std::string& path) {
   return files;
 }
 
-std::string TextOf(const Json& object, const char* name) {
-  const auto at = object.find(name);
-  return at != object.end() && at->is_string() ? at->get<std::string>() : "";
-}
-
 // The run.json of a directory. Null where there is none and no record either: a run that was
 // killed before it began.
 absl::StatusOr<Json> FoundRun(const std::string& path, bool has_records) {
-  const auto text = ReadRunFile(path);
-  if (!text.ok()) return text.status();
-  if (text->empty() && !has_records) return Json();
-  Json found = json::NestsDeeper(*text, 10) ? Json() : Json::parse(*text, nullptr, false);
-  if (found.is_object() && TextOf(found, "schema") == kSchema) return found;
+  ASSIGN_OR_RETURN(const std::string text, ReadRunFile(path));
+  if (text.empty() && !has_records) return Json();
+  Json found = json::Parse(text, 10);
+  if (TextOf(found, "schema") == kSchema) return found;
   return absl::DataLossError(absl::StrCat(
-      path, text->empty() ? ": not there, though there are records" : ": not of a run",
+      path, text.empty() ? ": not there, though there are records" : ": not of a run",
       ": nobody knows what the records are of; put it back, move the directory away, or choose "
       "another --output-dir"));
 }
@@ -152,10 +147,11 @@ absl::StatusOr<Json> FoundRun(const std::string& path, bool has_records) {
 // The same question as the one that the directory is of.
 absl::Status CheckSame(const std::string& path, const Json& found, const Json& wanted) {
   for (const char* name : {"input_sha256", "model", "dataset"}) {
-    if (TextOf(found, name) == TextOf(wanted, name)) continue;
-    return absl::FailedPreconditionError(absl::StrCat(
-        path, ": is of another ", name, " (", TextOf(found, name), ", not ", TextOf(wanted, name),
-        "); --overwrite throws it away, --output-dir chooses another place"));
+    const std::string is = TextOf(found, name).value_or(""), asked = *TextOf(wanted, name);
+    if (is == asked) continue;
+    return absl::FailedPreconditionError(
+        absl::StrCat(path, ": is of another ", name, " (", is, ", not ", asked,
+                     "); --overwrite throws it away, --output-dir chooses another place"));
   }
   return absl::OkStatus();
 }
@@ -163,11 +159,6 @@ absl::Status CheckSame(const std::string& path, const Json& found, const Json& w
 }  // namespace
 
 struct RunDirectory::State {
-  ~State() {
-    for (const int fd : {records_fd, replaced_fd}) {
-      if (fd >= 0) close(fd);
-    }
-  }
   absl::Status Lock();
   absl::Status TakeUp();
   absl::Status DropFailed();
@@ -182,8 +173,8 @@ struct RunDirectory::State {
   PowerRunOptions options;
   std::string input_sha256;
   RunHardware hardware;
-  int records_fd = -1;
-  int replaced_fd = -1;             // of records.jsonl as it was; its lock stays
+  Descriptor records;
+  Descriptor replaced;              // records.jsonl as it was; its lock stays
   std::set<uint64_t> failed_lines;  // of it: to be asked again
   bool has_records = false;         // when it was locked
   std::set<uint64_t> done;
@@ -195,15 +186,16 @@ struct RunDirectory::State {
 
 // Held by the open file: it ends with the process, whatever ends that.
 absl::Status RunDirectory::State::Lock() {
-  records_fd = open(records_path.c_str(),
-                    O_RDWR | O_CREAT | O_APPEND | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0666);
-  if (records_fd < 0) return errno == ELOOP ? NotOurs(records_path) : CannotWrite(records_path);
-  if (flock(records_fd, LOCK_EX | LOCK_NB) != 0) {
+  records =
+      Descriptor(open(records_path.c_str(),
+                      O_RDWR | O_CREAT | O_APPEND | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0666));
+  if (!records.open()) return errno == ELOOP ? NotOurs(records_path) : CannotWrite(records_path);
+  if (flock(records.get(), LOCK_EX | LOCK_NB) != 0) {
     return absl::FailedPreconditionError(
         absl::StrCat(path, ": in use by another run; wait for it, or choose another --output-dir"));
   }
   struct stat info = {};
-  if (fstat(records_fd, &info) != 0) return CannotWrite(records_path);
+  if (fstat(records.get(), &info) != 0) return CannotWrite(records_path);
   if (!S_ISREG(info.st_mode) || info.st_nlink != 1) return NotOurs(records_path);
   has_records = info.st_size > 0;
   return absl::OkStatus();
@@ -212,11 +204,10 @@ absl::Status RunDirectory::State::Lock() {
 // Throws away what a run wrote, and nothing else. The records go first: killed at any point,
 // none is taken for another run's.
 absl::Status RunDirectory::State::Clear() {
-  const auto files = FilesOfARun(path);
-  if (!files.ok()) return files.status();
-  if (ftruncate(records_fd, 0) != 0) return CannotWrite(records_path);
+  ASSIGN_OR_RETURN(const std::vector<fs::path> files, FilesOfARun(path));
+  if (ftruncate(records.get(), 0) != 0) return CannotWrite(records_path);
   std::error_code error;
-  for (const fs::path& each : *files) {
+  for (const fs::path& each : files) {
     if (each.filename() == kRecords) continue;  // locked
     if (!fs::remove(each, error)) {
       return absl::InternalError(
@@ -233,7 +224,7 @@ absl::Status RunDirectory::State::TakeUpLine(const std::string& line, uint64_t n
   };
   constexpr size_t kMostLevels = 100;  // the 64 of RECORDS, and some of ours
   if (json::NestsDeeper(line, kMostLevels)) return damaged("nested too deeply");
-  const Json record = Json::parse(line, nullptr, /*allow_exceptions=*/false);
+  const Json record = json::Parse(line, kMostLevels);
   if (!record.is_object()) return damaged("not a JSON object");
   if (!record.contains("index") || !record["index"].is_number_unsigned()) {
     return damaged("no index");
@@ -253,14 +244,9 @@ void RunDirectory::State::Add(const Json& record) {
   done.insert(record["index"].get<uint64_t>());
   power::AddToTotals(record, &totals);
   aggregates.Add(record);
-  const auto interval = record.find("interval");
-  const auto ns = [&](const char* name) -> std::optional<int64_t> {
-    if (interval == record.end() || !interval->is_object()) return std::nullopt;
-    const auto at = interval->find(name);
-    const bool known = at != interval->end() && at->is_number_integer();
-    return known ? std::optional(at->get<int64_t>()) : std::nullopt;
-  };
-  const auto begun = ns("begin_unix_ns"), from = ns("begin_ns"), to = ns("end_ns");
+  const Json interval = record.value("interval", Json());
+  const auto begun = json::WholeOf(interval, "begin_unix_ns"),
+             from = json::WholeOf(interval, "begin_ns"), to = json::WholeOf(interval, "end_ns");
   int64_t took_ns = 0, ended = 0;
   if (!begun || !from || !to || __builtin_sub_overflow(*to, *from, &took_ns) ||
       __builtin_add_overflow(*begun, took_ns, &ended)) {
@@ -275,32 +261,34 @@ absl::Status RunDirectory::State::TakeUp() {
   std::ifstream file(records_path, std::ios::binary);
   uint64_t number = 0, whole_bytes = 0;
   for (std::string line; std::getline(file, line) && !file.eof();) {
-    if (absl::Status status = TakeUpLine(line, ++number); !status.ok()) return status;
+    RETURN_IF_ERROR(TakeUpLine(line, ++number));
     whole_bytes += line.size() + 1;
   }
-  if (ftruncate(records_fd, static_cast<off_t>(whole_bytes)) != 0) return CannotWrite(records_path);
+  if (ftruncate(records.get(), static_cast<off_t>(whole_bytes)) != 0)
+    return CannotWrite(records_path);
   return failed_lines.empty() ? absl::OkStatus() : DropFailed();
 }
 
 // The file without them takes its place as a whole: each index stays there once.
 absl::Status RunDirectory::State::DropFailed() {
   std::string temporary = records_path + ".XXXXXX";
-  replaced_fd = std::exchange(records_fd, mkostemp(temporary.data(), O_APPEND | O_CLOEXEC));
-  bool good = records_fd >= 0 && flock(records_fd, LOCK_EX | LOCK_NB) == 0;
+  replaced = std::exchange(records, Descriptor(mkostemp(temporary.data(), O_APPEND | O_CLOEXEC)));
+  bool good = records.open() && flock(records.get(), LOCK_EX | LOCK_NB) == 0;
   struct stat info = {};
-  good = good && fstat(replaced_fd, &info) == 0 && fchmod(records_fd, info.st_mode & 0777) == 0;
+  good =
+      good && fstat(replaced.get(), &info) == 0 && fchmod(records.get(), info.st_mode & 0777) == 0;
   std::ifstream file(records_path, std::ios::binary);
   uint64_t number = 0;
   for (std::string line; good && std::getline(file, line);) {
-    if (!failed_lines.contains(++number)) good = power::WriteAll(records_fd, line + "\n");
+    if (!failed_lines.contains(++number)) good = io::WriteAll(records.get(), line + "\n");
   }
-  good = good && fsync(records_fd) == 0 && rename(temporary.c_str(), records_path.c_str()) == 0;
+  good = good && fsync(records.get()) == 0 && rename(temporary.c_str(), records_path.c_str()) == 0;
   if (good) {
-    power::SyncDirectory(path);
+    io::SyncDirectory(path);
     return absl::OkStatus();
   }
   absl::Status failed = CannotWrite(records_path);
-  if (records_fd >= 0) unlink(temporary.c_str());
+  if (records.open()) unlink(temporary.c_str());
   return failed;
 }
 
@@ -333,7 +321,7 @@ absl::StatusOr<std::unique_ptr<RunDirectory>> RunDirectory::Open(const PowerRunO
     return absl::InternalError(
         absl::StrCat(state->path, ": cannot be made: ", error.message(), "; see --output-dir"));
   }
-  if (absl::Status status = state->Prepare(); !status.ok()) return status;
+  RETURN_IF_ERROR(state->Prepare());
   return std::unique_ptr<RunDirectory>(new RunDirectory(std::move(state)));
 }
 
@@ -344,13 +332,12 @@ absl::Status RunDirectory::State::Prepare() {
   const bool ours = lstat(records_path.c_str(), &info) == 0 && S_ISREG(info.st_mode) &&
                     info.st_nlink == 1;  // Lock says what else is wrong
   has_records = ours && info.st_size > 0;
-  if (const auto may = MayTake(); !may.ok()) return may.status();
-  if (absl::Status status = Lock(); !status.ok()) return status;
-  const auto goes_on = MayTake();
-  if (!goes_on.ok()) return goes_on.status();
-  if (*goes_on) return TakeUp();
-  if (absl::Status status = Clear(); !status.ok()) return status;
-  return WithWayOut(power::WriteWholeFile(path + "/" + kRun, RunJson().dump(2) + "\n"));
+  RETURN_IF_ERROR(MayTake().status());
+  RETURN_IF_ERROR(Lock());
+  ASSIGN_OR_RETURN(const bool goes_on, MayTake());
+  if (goes_on) return TakeUp();
+  RETURN_IF_ERROR(Clear());
+  return WithWayOut(io::WriteWholeFile(path + "/" + kRun, RunJson().dump(2) + "\n"));
 }
 
 Json RunDirectory::State::RunJson() const {
@@ -363,14 +350,13 @@ Json RunDirectory::State::RunJson() const {
 // Whether what is there is gone on with, or else thrown away; an error where it is not ours.
 absl::StatusOr<bool> RunDirectory::State::MayTake() const {
   const std::string run_path = path + "/" + kRun;
-  const auto found = FoundRun(run_path, has_records);
-  if (!found.ok()) return found.status();
-  if (options.resume && !found->is_null()) {
-    absl::Status status = CheckSame(run_path, *found, RunJson());
-    return status.ok() ? absl::StatusOr<bool>(true) : status;
+  ASSIGN_OR_RETURN(const Json found, FoundRun(run_path, has_records));
+  if (options.resume && !found.is_null()) {
+    RETURN_IF_ERROR(CheckSame(run_path, found, RunJson()));
+    return true;
   }
-  const auto files = FilesOfARun(path);
-  return files.ok() ? absl::StatusOr<bool>(false) : files.status();
+  RETURN_IF_ERROR(FilesOfARun(path).status());
+  return false;
 }
 
 RunDirectory::RunDirectory(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -382,8 +368,8 @@ const PowerRunTotals& RunDirectory::totals() const { return state_->totals; }
 
 absl::Status RunDirectory::Write(const RunResult& result) {
   const Json record = power::ResultJson(result);
-  const std::string line = record.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
-  if (!power::WriteAll(state_->records_fd, line) || fsync(state_->records_fd) != 0) {
+  if (!io::WriteAll(state_->records.get(), json::Dump(record) + "\n") ||
+      fsync(state_->records.get()) != 0) {
     return CannotWrite(state_->records_path);
   }
   state_->Add(record);
@@ -393,9 +379,6 @@ absl::Status RunDirectory::Write(const RunResult& result) {
 std::string RunDirectory::SummaryJson(std::string_view stop_reason) const {
   const PowerRunOptions& options = state_->options;
   const PowerRunTotals& totals = state_->totals;
-  const auto parsed = [](const std::string& text) {
-    return Json::parse(text, nullptr, /*allow_exceptions=*/false);
-  };
   const auto seconds = [](std::optional<int64_t> unix_ns) {
     return unix_ns.has_value() ? Json(static_cast<double>(*unix_ns) * 1e-9) : Json();
   };
@@ -404,19 +387,22 @@ std::string RunDirectory::SummaryJson(std::string_view stop_reason) const {
                                      {"cpu", &totals.cpu},
                                      {"ane", &totals.ane},
                                      {"all", &totals.all}}) {
-    energies[absl::StrCat(name, "_joules")] = energy->known > 0 ? Json(energy->joules) : Json();
-    const bool bounded = energy->known > 0 && energy->unbounded == 0;
-    energies[absl::StrCat(name, "_lo_joules")] = bounded ? Json(energy->lo_joules) : Json();
-    energies[absl::StrCat(name, "_hi_joules")] = bounded ? Json(energy->hi_joules) : Json();
-    energies[absl::StrCat(name, "_known")] = energy->known;
-    energies[absl::StrCat(name, "_unknown")] = energy->unknown;
-    energies[absl::StrCat(name, "_unbounded")] = energy->unbounded;
-    energies[absl::StrCat(name, "_useless")] = energy->useless;
-    energies[absl::StrCat(name, "_partial")] = energy->partial;
+    const auto add = [&](const char* what, Json value) {
+      energies[absl::StrCat(name, "_", what)] = std::move(value);
+    };
+    const bool known = energy->known > 0, bounded = known && energy->unbounded == 0;
+    add("joules", known ? Json(energy->joules) : Json());
+    add("lo_joules", bounded ? Json(energy->lo_joules) : Json());
+    add("hi_joules", bounded ? Json(energy->hi_joules) : Json());
+    add("known", energy->known);
+    add("unknown", energy->unknown);
+    add("unbounded", energy->unbounded);
+    add("useless", energy->useless);
+    add("partial", energy->partial);
   }
   Json summary = {{"schema", "xplane-time.power-run-summary.v1"},
                   {"model", options.model},
-                  {"profiler_config", parsed(options.config_json)},
+                  {"profiler_config", json::Parse(options.config_json)},
                   {"dataset", options.dataset},
                   {"dataset_name", options.dataset},
                   {"input_sha256", state_->input_sha256},
@@ -426,13 +412,13 @@ std::string RunDirectory::SummaryJson(std::string_view stop_reason) const {
                   {"ended_at", seconds(state_->last_unix_ns)},
                   {"total_queries", totals.records},
                   {"failed_queries", totals.failed},
-                  {"max_queries", options.max_queries ? Json(*options.max_queries) : Json()},
+                  {"max_queries", json::OrNull(options.max_queries)},
                   {"complete", stop_reason.empty()},
-                  {"stop_reason", stop_reason.empty() ? Json() : Json(stop_reason)},
+                  {"stop_reason", json::TextOrNull(stop_reason)},
                   {"energy_totals", energies},
                   {"aggregates", state_->aggregates.ToJson()},
-                  {"system_info", parsed(state_->hardware.system_info_json)},
-                  {"gpu_info", parsed(state_->hardware.gpu_info_json)},
+                  {"system_info", json::Parse(state_->hardware.system_info_json)},
+                  {"gpu_info", json::Parse(state_->hardware.gpu_info_json)},
                   {"output_dir", state_->path},
                   {"versions", {{"xplane-time", XPLANE_TIME_VERSION_STRING}}}};
   return summary.dump(2, ' ', false, Json::error_handler_t::replace);
@@ -442,7 +428,7 @@ absl::Status RunDirectory::Checkpoint(std::string_view stop_reason) {
   state_->generated_unix_s =
       std::chrono::duration<double>(state_->options.wall_clock().time_since_epoch()).count();
   return WithWayOut(
-      power::WriteWholeFile(state_->path + "/" + kSummary, SummaryJson(stop_reason) + "\n"));
+      io::WriteWholeFile(state_->path + "/" + kSummary, SummaryJson(stop_reason) + "\n"));
 }
 
 }  // namespace xplane_time

@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "power/sha256.h"
+#include "io/sha256.h"
 #include "tests/read/temp_dir.h"
 
 namespace xplane_time {
@@ -231,7 +231,7 @@ TEST(LatencyStats, AgainstAPlainCalculation) {
 
 TEST(Sha256, KnownAnswers) {  // FIPS 180-4, in pieces
   const auto hex = [](std::vector<std::string> pieces) {
-    power::Sha256 hash;
+    io::Sha256 hash;
     for (const std::string& piece : pieces) hash.Update(piece);
     return hash.Hex();
   };

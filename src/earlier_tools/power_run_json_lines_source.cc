@@ -1,43 +1,33 @@
 #include <filesystem>
 #include <fstream>
-#include <tuple>
 #include <utility>
 
-#include <nlohmann/json.hpp>
-
 #include "absl/strings/str_cat.h"
+#include "io/sha256.h"
 #include "json/json.h"
-#include "power/sha256.h"
+#include "status.h"
 #include "xplane_time/power_run.h"
 
 namespace xplane_time {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using json::Json;
 
 constexpr size_t kMostLineBytes = size_t{16} << 20;
-constexpr size_t kMostLevels = 64;
-
-// A field of text, or why it is none.
-std::string TakeText(const Json& object, const char* name, bool needed, std::string* text) {
-  const auto at = object.find(name);
-  if (at == object.end() || at->is_null()) {
-    return needed ? absl::StrCat("it has no \"", name, "\"") : "";
-  }
-  if (!at->is_string()) return absl::StrCat("its \"", name, "\" is not a text");
-  *text = at->get<std::string>();
-  return "";
-}
 
 // Empty, or what is wrong with the line.
 std::string ParseRecord(const std::string& line, RunRecord* record) {
-  if (json::NestsDeeper(line, kMostLevels)) return "it is nested too deeply";
-  const Json object = Json::parse(line, nullptr, /*allow_exceptions=*/false);
+  if (json::NestsDeeper(line)) return "it is nested too deeply";
+  const Json object = json::Parse(line);
   if (!object.is_object()) return "it is not a JSON object";
-  for (const auto& [name, needed, text] : {std::tuple{"problem", true, &record->problem},
-                                           {"answer", false, &record->answer},
-                                           {"subject", false, &record->subject}}) {
-    if (std::string error = TakeText(object, name, needed, text); !error.empty()) return error;
+  if (json::Find(object, "problem") == nullptr) return "it has no \"problem\"";
+  for (const auto& [name, text] : {std::pair{"problem", &record->problem},
+                                   {"answer", &record->answer},
+                                   {"subject", &record->subject}}) {
+    const Json* field = json::Find(object, name);
+    if (field == nullptr) continue;
+    if (!field->is_string()) return absl::StrCat("its \"", name, "\" is not a text");
+    *text = field->get<std::string>();
   }
   Json metadata = object.value("dataset_metadata", Json());
   if (metadata.is_null()) metadata = Json::object();
@@ -67,9 +57,8 @@ class JsonLinesSource : public RecordSource {
       return absl::UnavailableError(absl::StrCat(path_, ": not a file that can be read"));
     }
     for (;;) {
-      const auto record = Read(&hash_);
-      if (!record.ok()) return record.status();
-      if (!record->has_value()) break;
+      ASSIGN_OR_RETURN(const std::optional<RunRecord> record, Read(&hash_));
+      if (!record.has_value()) break;
       ++size_;
     }
     if (size_ == 0) {
@@ -106,7 +95,7 @@ class JsonLinesSource : public RecordSource {
     return true;
   }
   // The next line that is not empty.
-  absl::StatusOr<std::optional<RunRecord>> Read(power::Sha256* hash) {
+  absl::StatusOr<std::optional<RunRecord>> Read(io::Sha256* hash) {
     for (std::string line; ReadLine(&line);) {
       ++line_;
       if (hash != nullptr) {
@@ -129,7 +118,7 @@ class JsonLinesSource : public RecordSource {
 
   std::string path_, sha256_;
   std::ifstream file_;
-  power::Sha256 hash_;
+  io::Sha256 hash_;
   uint64_t line_ = 0, next_ = 0, size_ = 0;
 };
 
@@ -137,7 +126,7 @@ class JsonLinesSource : public RecordSource {
 
 absl::StatusOr<std::unique_ptr<RecordSource>> OpenJsonLinesSource(const std::string& path) {
   auto source = std::make_unique<JsonLinesSource>(path);
-  if (absl::Status status = source->CheckAll(); !status.ok()) return status;
+  RETURN_IF_ERROR(source->CheckAll());
   return source;
 }
 

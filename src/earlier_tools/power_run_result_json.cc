@@ -1,4 +1,4 @@
-#include "power/run/result_json.h"
+#include "earlier_tools/power_run_result_json.h"
 
 #include <algorithm>
 #include <cmath>
@@ -8,10 +8,12 @@
 #include <utility>
 #include <vector>
 
-#include "power/denied.h"
+#include "power/sources.h"
 
 namespace xplane_time::power {
 namespace {
+
+using json::NumberOf, json::OrNull, json::Parse, json::TextOrNull;
 
 constexpr double kMebibyte = 1048576, kGibibyte = 1073741824;
 // Of a model's metrics, what is counted in totals.
@@ -25,21 +27,11 @@ constexpr EnergyNames kGpu = {"per_query_joules", "lo_joules", "hi_joules", "mis
                               "ane_missing"},
                       kAll = {"energy_joules", "lo_joules", "hi_joules", "missing"};
 
-Json Number(std::optional<double> value) {
-  return value.has_value() && std::isfinite(*value) ? Json(*value) : Json(nullptr);
-}
-Json Number(std::optional<int64_t> value) {
-  return value.has_value() ? Json(*value) : Json(nullptr);
-}
 Json NotNegative(std::optional<double> value) {
-  return Number(value.has_value() && *value >= 0 ? value : std::nullopt);
+  return OrNull(value >= 0.0 ? value : std::nullopt);
 }
-Json TextOrNull(const std::string& text) { return text.empty() ? Json() : Json(text); }
 Json ReasonJson(PowerReason reason) {
   return reason == PowerReason::kKnown ? Json(nullptr) : Json(PowerReasonName(reason));
-}
-Json Parsed(const std::string& text) {
-  return Json::parse(text, nullptr, /*allow_exceptions=*/false);
 }
 
 // A sum is known where each of its values is; `first`: it begins.
@@ -64,22 +56,33 @@ PowerReason WhyNone(const RunTelemetry& telemetry, std::string_view domain) {
   return is_there ? PowerReason::kUnsupported : PowerReason::kAbsent;
 }
 
-// One of each device: two sources of one are not two devices.
-std::vector<const EnergyEstimate*> EstimatesOf(const RunTelemetry& telemetry,
-                                               std::string_view domain) {
-  std::vector<const EnergyEstimate*> chosen;
-  for (const EnergyEstimate& each : telemetry.window.energies) {
-    if (!each.in_total || each.domain != domain) continue;
-    const auto at = std::find_if(chosen.begin(), chosen.end(), [&](const EnergyEstimate* other) {
-      return other->device == each.device;
-    });
+// One of each device: two sources of one are not two devices. The first of those that `rank`
+// highest; `device_of(row)` is null where a row is not meant.
+template <typename Row, typename DeviceOf, typename Rank>
+std::vector<const Row*> OnePerDevice(const std::vector<Row>& rows, DeviceOf device_of, Rank rank) {
+  std::vector<const Row*> chosen;
+  for (const Row& row : rows) {
+    const std::string* const device = device_of(row);
+    if (device == nullptr) continue;
+    const auto at = std::find_if(chosen.begin(), chosen.end(),
+                                 [&](const Row* other) { return *device_of(*other) == *device; });
     if (at == chosen.end()) {
-      chosen.push_back(&each);
-    } else if (!(*at)->energy_j.has_value() && each.energy_j.has_value()) {
-      *at = &each;
+      chosen.push_back(&row);
+    } else if (rank(**at) < rank(row)) {
+      *at = &row;
     }
   }
   return chosen;
+}
+
+std::vector<const EnergyEstimate*> EstimatesOf(const RunTelemetry& telemetry,
+                                               std::string_view domain) {
+  return OnePerDevice(
+      telemetry.window.energies,
+      [&](const EnergyEstimate& each) {
+        return each.in_total && each.domain == domain ? &each.device : nullptr;
+      },
+      [](const EnergyEstimate& each) { return each.energy_j.has_value(); });
 }
 
 Part PartOf(const RunTelemetry& telemetry, std::string_view domain) {
@@ -116,23 +119,15 @@ std::vector<const GaugeSummary*> GaugesOf(const RunTelemetry& telemetry, std::st
   const auto channel_of = [&](const GaugeSummary& gauge) -> const PowerChannel& {
     return telemetry.channels.at(gauge.channel);
   };
-  const auto rank = [&](const GaugeSummary& gauge) {
-    return std::pair(gauge.n > 0, channel_of(gauge).kind != ReadingKind::kAverage);
-  };
-  std::vector<const GaugeSummary*> chosen;
-  for (const GaugeSummary& each : telemetry.window.gauges) {
-    const PowerChannel& channel = channel_of(each);
-    if (channel.domain != domain || channel.quantity != quantity) continue;
-    const auto at = std::find_if(chosen.begin(), chosen.end(), [&](const GaugeSummary* other) {
-      return channel_of(*other).device == channel.device;
-    });
-    if (at == chosen.end()) {
-      chosen.push_back(&each);
-    } else if (rank(**at) < rank(each)) {
-      *at = &each;
-    }
-  }
-  return chosen;
+  return OnePerDevice(
+      telemetry.window.gauges,
+      [&](const GaugeSummary& each) {
+        const PowerChannel& channel = channel_of(each);
+        return channel.domain == domain && channel.quantity == quantity ? &channel.device : nullptr;
+      },
+      [&](const GaugeSummary& each) {
+        return std::pair(each.n > 0, channel_of(each).kind != ReadingKind::kAverage);
+      });
 }
 
 // Extremes and medians of a sum are not sums of theirs: with several devices they are unknown.
@@ -167,10 +162,10 @@ Stats StatsOf(const std::vector<const GaugeSummary*>& gauges, double unit, Over 
 }
 
 Json StatsJson(const Stats& stats) {
-  return {{"avg", Number(stats.avg)},
-          {"max", Number(stats.max)},
-          {"median", Number(stats.median)},
-          {"min", Number(stats.min)},
+  return {{"avg", OrNull(stats.avg)},
+          {"max", OrNull(stats.max)},
+          {"median", OrNull(stats.median)},
+          {"min", OrNull(stats.min)},
           {"reason", ReasonJson(stats.reason)}};
 }
 
@@ -190,12 +185,12 @@ Json EnergyJson(const RunTelemetry& telemetry) {
   const Part gpu = PartOf(telemetry, "gpu"), cpu = PartOf(telemetry, "package");
   return {{kGpu.joules, NotNegative(gpu.energy_j)},
           {"total_joules", NotNegative(gpu.energy_j)},
-          {kGpu.lo, Number(gpu.lo_j)},
-          {kGpu.hi, Number(gpu.hi_j)},
+          {kGpu.lo, OrNull(gpu.lo_j)},
+          {kGpu.hi, OrNull(gpu.hi_j)},
           {kCpu.joules, NotNegative(cpu.energy_j)},
           {"cpu_total_joules", NotNegative(cpu.energy_j)},
-          {kCpu.lo, Number(cpu.lo_j)},
-          {kCpu.hi, Number(cpu.hi_j)},
+          {kCpu.lo, OrNull(cpu.lo_j)},
+          {kCpu.hi, OrNull(cpu.hi_j)},
           {kAne.joules, nullptr},
           {"ane_total_joules", nullptr},
           {"coverage", gpu.coverage},
@@ -224,8 +219,8 @@ Json TokensJson(const RunAnswer& answer) {
   int64_t total = 0;
   const bool known =
       in.has_value() && out.has_value() && !__builtin_add_overflow(*in, *out, &total);
-  return {{"input", Number(in)},
-          {"output", Number(out)},
+  return {{"input", OrNull(in)},
+          {"output", OrNull(out)},
           {"total", known ? Json(total) : Json(nullptr)}};
 }
 
@@ -236,7 +231,7 @@ Json UtilizationJson(const RunTelemetry& telemetry) {
   const auto gigabytes = [&](std::string_view quantity) {
     const auto gauges = GaugesOf(telemetry, "gpu", quantity);
     Stats most = StatsOf(gauges, kGibibyte, Over::kMean);  // of the fullest
-    return std::pair(Number(most.max), ReasonJson(most.reason));
+    return std::pair(OrNull(most.max), ReasonJson(most.reason));
   };
   const auto [used, used_reason] = gigabytes("memory_used_bytes");
   const auto [total, total_reason] = gigabytes("memory_total_bytes");
@@ -245,7 +240,7 @@ Json UtilizationJson(const RunTelemetry& telemetry) {
             {"memory_bandwidth_utilization_pct", nullptr},
             {"tensor_core_utilization_pct", nullptr},
             {"utilization_reason", PowerReasonName(PowerReason::kUnsupported)},
-            {"busy_pct", Number(busy.avg)},
+            {"busy_pct", OrNull(busy.avg)},
             {"busy_reason", ReasonJson(busy.reason)},
             {"memory_used_gb", used},
             {"memory_used_reason", used_reason},
@@ -270,8 +265,8 @@ Json MetricsJson(const RunResult& result, const RunTelemetry& telemetry) {
           {"temperature_metrics", stats("gpu", "temperature_mc", 1000, Over::kMean)},
           {"token_metrics", TokensJson(result.answer)},
           {"hardware_utilization", UtilizationJson(telemetry)},
-          {"gpu_info", Parsed(result.gpu_info_json)},
-          {"system_info", Parsed(result.system_info_json)},
+          {"gpu_info", Parse(result.gpu_info_json)},
+          {"system_info", Parse(result.system_info_json)},
           {"lm_response", result.answer.status == "ok" ? Json(result.answer.answer) : Json()}};
 }
 
@@ -290,8 +285,8 @@ Json EstimatesJson(const RunTelemetry& telemetry) {
                    {"domain", each.domain},
                    {"in_total", each.in_total},
                    {"energy_joules", NotNegative(each.energy_j)},
-                   {"lo_joules", Number(each.lo_j)},
-                   {"hi_joules", Number(each.hi_j)},
+                   {"lo_joules", OrNull(each.lo_j)},
+                   {"hi_joules", OrNull(each.hi_j)},
                    {"kind", each.modelled ? "modelled" : "measured"},
                    {"limits", LimitsJson(each)},
                    {"estimator", EnergyEstimatorName(each.estimator)},
@@ -301,11 +296,6 @@ Json EstimatesJson(const RunTelemetry& telemetry) {
                    {"inconsistent", each.inconsistent}});
   }
   return all;
-}
-
-std::optional<double> NumberOf(const Json& object, const char* name) {
-  const bool known = object.is_object() && object.contains(name) && object[name].is_number();
-  return known ? std::optional(object[name].get<double>()) : std::nullopt;
 }
 
 // The sum of a record's energies that count; known where each of them is.
@@ -320,9 +310,9 @@ Json AllEnergies(const Json& record) {
     AddWhereKnown(first, NumberOf(each, "hi_joules"), &hi);
     first = false;
   }
-  return {{kAll.joules, Number(joules)},
-          {kAll.lo, Number(lo)},
-          {kAll.hi, Number(hi)},
+  return {{kAll.joules, OrNull(joules)},
+          {kAll.lo, OrNull(lo)},
+          {kAll.hi, OrNull(hi)},
           {kAll.missing, record.value(kAll.missing, Json())}};
 }
 
@@ -332,8 +322,7 @@ void AddEnergy(const Json& energies, const EnergyNames& names, PowerRunTotals::E
   (joules.has_value() ? energy->known : energy->unknown) += 1;
   if (!joules.has_value()) return;
   energy->joules += *joules;
-  const auto missing = energies.find(names.missing);
-  energy->partial += missing != energies.end() && missing->is_string() ? 1 : 0;
+  energy->partial += json::TextOf(energies, names.missing).has_value() ? 1 : 0;
   if (!lo.has_value() || !hi.has_value()) {
     ++energy->unbounded;
     return;
@@ -352,7 +341,7 @@ Json ResultJson(const RunResult& result) {
                  {"problem", result.record.problem},
                  {"answer", result.record.answer},
                  {"subject", result.record.subject},
-                 {"dataset_metadata", Parsed(result.record.dataset_metadata_json)}};
+                 {"dataset_metadata", Parse(result.record.dataset_metadata_json)}};
   record["status"] = result.answer.status;
   record["message"] = result.answer.message;
   record["model_answers"][result.model] = answered ? Json(result.answer.answer) : Json();
@@ -363,18 +352,16 @@ Json ResultJson(const RunResult& result) {
                         {"suspended_ns", telemetry.window.suspended_ns}};
   record["energies"] = EstimatesJson(telemetry);
   record[kAll.missing] = TextOrNull(DeniedPart(telemetry.channels, telemetry.absences, ""));
-  record["telemetry_error"] =
-      result.telemetry_error.empty() ? Json() : Json(result.telemetry_error);
+  record["telemetry_error"] = TextOrNull(result.telemetry_error);
   return record;
 }
 
-bool IsRunRecord(const Json& json) {
-  if (!json.is_object() || !json.contains("status") || !json["status"].is_string()) return false;
-  if (!json.contains("model_metrics")) return false;
-  const Json& models = json["model_metrics"];
-  if (!models.is_object() || models.size() != 1) return false;
-  const Json& metrics = models.begin().value();
-  return metrics.is_object() && metrics.contains("energy_metrics");
+bool IsRunRecord(const Json& record) {
+  const Json* models = json::Find(record, "model_metrics");
+  if (models == nullptr || !models->is_object() || models->size() != 1) return false;
+  const Json& metrics = models->begin().value();
+  return json::TextOf(record, "status").has_value() && metrics.is_object() &&
+         metrics.contains("energy_metrics");
 }
 
 void AddToTotals(const Json& record, PowerRunTotals* totals) {
@@ -391,9 +378,7 @@ void AddToTotals(const Json& record, PowerRunTotals* totals) {
 
 namespace xplane_time {
 
-std::string RunResultJson(const RunResult& result) {
-  return power::ResultJson(result).dump(-1, ' ', false, power::Json::error_handler_t::replace);
-}
+std::string RunResultJson(const RunResult& result) { return json::Dump(power::ResultJson(result)); }
 
 }  // namespace xplane_time
 

@@ -1,4 +1,4 @@
-#include "power/whole_file.h"
+#include "io/whole_file.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -12,7 +12,7 @@
 
 #include "absl/strings/str_cat.h"
 
-namespace xplane_time::power {
+namespace xplane_time::io {
 namespace {
 
 absl::Status CannotWrite(const std::string& path, int error) {
@@ -33,6 +33,16 @@ bool WriteAll(int fd, std::string_view bytes) {
   return true;
 }
 
+int OpenBeside(std::string* path) {
+  *path += ".XXXXXX";
+  const int fd = mkostemp(path->data(), O_CLOEXEC);
+  if (fd < 0) return fd;
+  const mode_t mask = umask(0);
+  umask(mask);
+  fchmod(fd, 0666 & ~mask);
+  return fd;
+}
+
 void SyncDirectory(const std::string& directory) {
   const int fd =
       open(directory.empty() ? "." : directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -42,12 +52,9 @@ void SyncDirectory(const std::string& directory) {
 }
 
 absl::Status WriteWholeFile(const std::string& path, std::string_view bytes) {
-  std::string temporary = path + ".XXXXXX";
-  const int fd = mkostemp(temporary.data(), O_CLOEXEC);
+  std::string temporary = path;
+  const int fd = OpenBeside(&temporary);
   if (fd < 0) return CannotWrite(path, errno);
-  const mode_t mask = umask(0);
-  umask(mask);
-  fchmod(fd, 0666 & ~mask);
   int error = WriteAll(fd, bytes) && fsync(fd) == 0 ? 0 : errno;
   if (close(fd) != 0 && error == 0) error = errno;
   if (error == 0 && std::rename(temporary.c_str(), path.c_str()) != 0) error = errno;
@@ -59,4 +66,4 @@ absl::Status WriteWholeFile(const std::string& path, std::string_view bytes) {
   return absl::OkStatus();
 }
 
-}  // namespace xplane_time::power
+}  // namespace xplane_time::io

@@ -11,11 +11,11 @@
 #include <nlohmann/json.hpp>
 #include <set>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
-#include "power/run/command_client.h"
-#include "power/run/result_json.h"
+#include "earlier_tools/power_run_result_json.h"
 #include "tests/read/temp_dir.h"
 
 namespace xplane_time {
@@ -578,6 +578,29 @@ TEST(HardwareLabel, TheGpuElseTheProcessor) {
   channel.domain = "gpu";
   inventory.channels.push_back(channel);
   EXPECT_EQ(HardwareLabel(inventory, "A CPU"), "H100");
+}
+
+TEST(RecorderTelemetry, SummarizesEachWindowAsItIsRead) {
+  auto recorder = PowerRecorder::Start({.from = {.sources = {"constant:100"}}});
+  ASSERT_TRUE(recorder.ok()) << recorder.status();
+  const auto telemetry = NewRecorderTelemetry(*std::move(recorder));
+  EXPECT_THAT(telemetry->Hardware().system_info_json, HasSubstr("\"boot_id\""));
+  EXPECT_EQ(telemetry->Hardware().gpu_info_json, "null");
+  for (const char* name : {"query", "query", "other"}) {
+    ASSERT_TRUE(telemetry->Begin(name).ok());
+    std::this_thread::sleep_for(std::chrono::milliseconds(60));
+    const auto result = telemetry->End(name);
+    ASSERT_TRUE(result.ok()) << result.status();
+    EXPECT_EQ(result->window.name, name);
+    EXPECT_EQ(result->window.number, 1u);  // no other window is in it
+    ASSERT_EQ(result->window.energies.size(), 1u);
+    const EnergyEstimate& energy = result->window.energies[0];
+    EXPECT_DOUBLE_EQ(energy.mean_w.value_or(0), 100);
+    EXPECT_GT(energy.coverage, 0.99);  // to both edges: read before and after
+    ASSERT_EQ(result->channels.size(), 1u);
+    EXPECT_EQ(result->channels[0].source, "constant");
+  }
+  EXPECT_FALSE(telemetry->End("query").ok());  // it is not open
 }
 
 }  // namespace

@@ -1,23 +1,35 @@
 // One record of a run as JSON, and what the run as a whole adds up from it.
-#ifndef XPLANE_TIME_SRC_POWER_RUN_RESULT_JSON_H_
-#define XPLANE_TIME_SRC_POWER_RUN_RESULT_JSON_H_
+#ifndef XPLANE_TIME_SRC_EARLIER_TOOLS_POWER_RUN_RESULT_JSON_H_
+#define XPLANE_TIME_SRC_EARLIER_TOOLS_POWER_RUN_RESULT_JSON_H_
 
 #include <array>
 #include <cstdint>
+#include <string>
+#include <string_view>
 
-#include <nlohmann/json.hpp>
+#include "json/json.h"
 #include "power/value_counts.h"
 #include "xplane_time/power_run.h"
 
 namespace xplane_time::power {
 
-using Json = nlohmann::ordered_json;
+using json::Json;
 
 Json ResultJson(const RunResult& result);
 
 // Whether what was read back is one.
-bool IsRunRecord(const Json& json);
+bool IsRunRecord(const Json& record);
 void AddToTotals(const Json& record, PowerRunTotals* totals);
+
+// The message of a record that failed, in one line for people. All of it stays in the record.
+
+// Before what a command printed at its end.
+constexpr char kLastWords[] = "; its last words: ";
+
+// The first line of a message; of last words the last one, which names a traceback's error.
+//   "it ended: exit 1; its last words: Traceback ...\n  ...\nValueError: x"
+//   "it ended: exit 1; its last words: ValueError: x"
+std::string BriefMessage(std::string_view message);
 
 // Of the answered records of a run: the mean, median and 95th percentile of what each has.
 //
@@ -43,4 +55,4 @@ class RunAggregates {
 
 }  // namespace xplane_time::power
 
-#endif  // XPLANE_TIME_SRC_POWER_RUN_RESULT_JSON_H_
+#endif  // XPLANE_TIME_SRC_EARLIER_TOOLS_POWER_RUN_RESULT_JSON_H_

@@ -1,4 +1,4 @@
-#include "read/gzip.h"
+#include "io/gzip.h"
 
 #include <gtest/gtest.h>
 

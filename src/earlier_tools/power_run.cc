@@ -1,10 +1,13 @@
 #include <algorithm>
 #include <chrono>
+#include <ctime>
 #include <string>
 #include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "power/machine.h"
+#include "status.h"
 #include "xplane_time/power_run.h"
 
 namespace xplane_time {
@@ -13,12 +16,6 @@ namespace {
 constexpr uint64_t kCheckpointEvery = 100;
 constexpr std::chrono::seconds kCheckpointAfter(10);
 constexpr char kWindow[] = "query";
-
-template <typename Clock>
-int64_t Now() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now().time_since_epoch())
-      .count();
-}
 
 // The first token is there before the answer is.
 void CheckFirstToken(int64_t taken_ns, RunAnswer* answer) {
@@ -34,12 +31,12 @@ void CheckFirstToken(int64_t taken_ns, RunAnswer* answer) {
 absl::StatusOr<RunResult> AskMeasured(const RunRecord& record, InferenceClient* client,
                                       Telemetry* telemetry) {
   RunResult result = {.record = record};
-  if (absl::Status ready = client->Ready(); !ready.ok()) return ready;
+  RETURN_IF_ERROR(client->Ready());
   const absl::Status begun = telemetry->Begin(kWindow);
-  result.begin_unix_ns = Now<std::chrono::system_clock>();
-  result.begin_ns = Now<std::chrono::steady_clock>();
+  result.begin_unix_ns = power::NowOf(CLOCK_REALTIME);
+  result.begin_ns = power::MonotonicNow();
   auto answer = client->Ask(record);
-  result.end_ns = Now<std::chrono::steady_clock>();
+  result.end_ns = power::MonotonicNow();
   auto window = begun.ok() ? telemetry->End(kWindow) : absl::StatusOr<RunTelemetry>(begun);
   if (!answer.ok()) return answer.status();
   result.answer = *std::move(answer);
@@ -109,7 +106,7 @@ absl::StatusOr<PowerRunOutcome> RunPower(const PowerRunOptions& options, RecordS
     static_cast<void>(sink->Checkpoint("failed"));
     return failed;
   }
-  if (absl::Status status = sink->Checkpoint(outcome.stop_reason); !status.ok()) return status;
+  RETURN_IF_ERROR(sink->Checkpoint(outcome.stop_reason));
   return outcome;
 }
 

@@ -1,4 +1,4 @@
-#include "power/run/command_client.h"
+#include "earlier_tools/power_run_result_json.h"
 
 #include <algorithm>
 #include <array>
@@ -10,6 +10,8 @@
 #include "absl/strings/str_replace.h"
 #include "harness/messages.h"
 #include "harness/process.h"
+#include "json/json.h"
+#include "status.h"
 #include "xplane_time/power_run.h"
 
 namespace xplane_time {
@@ -31,10 +33,9 @@ std::string AskLine(int64_t request, const std::string& model, const RunRecord& 
 }
 
 absl::StatusOr<RunAnswer> ParseRunAnswer(const std::string& line, int64_t request) {
-  const auto message = harness::ParseMessage(line);
-  if (!message.ok()) return message.status();
-  Fields fields(message->object);
-  if (message->type != "answer") fields.Fail("type", "answer");
+  ASSIGN_OR_RETURN(const harness::Received message, harness::ParseMessage(line));
+  Fields fields(message.object);
+  if (message.type != "answer") fields.Fail("type", "answer");
   const int64_t answered = fields.Integer("request", 0, kNeeded).value_or(-1);
   if (fields.error().empty() && answered != request) {
     fields.Fail("request", absl::StrCat(request, ", and is ", answered));
@@ -58,7 +59,7 @@ absl::StatusOr<RunAnswer> ParseRunAnswer(const std::string& line, int64_t reques
 struct CommandClient::State {
   absl::StatusOr<std::string> Exchange(const std::string& line, std::chrono::milliseconds timeout) {
     const Deadline deadline = MonotonicClock::now() + timeout;
-    if (absl::Status status = process->Send(line, deadline); !status.ok()) return status;
+    RETURN_IF_ERROR(process->Send(line, deadline));
     return process->Receive(deadline);
   }
   absl::Status Hello();
@@ -75,13 +76,12 @@ struct CommandClient::State {
 };
 
 absl::Status CommandClient::State::Hello() {
-  const auto line =
-      Exchange(harness::Line("hello", {{"model", options.model}}), options.hello_timeout);
-  if (!line.ok()) return line.status();
-  const auto answer = harness::ParseMessage(*line);
-  if (!answer.ok()) return answer.status();
-  return answer->type == "hello" ? absl::OkStatus()
-                                 : harness::Misfit(*line, "the first answer is not hello");
+  ASSIGN_OR_RETURN(
+      const std::string line,
+      Exchange(harness::Line("hello", {{"model", options.model}}), options.hello_timeout));
+  ASSIGN_OR_RETURN(const harness::Received answer, harness::ParseMessage(line));
+  return answer.type == "hello" ? absl::OkStatus()
+                                : harness::Misfit(line, "the first answer is not hello");
 }
 
 RunAnswer CommandClient::State::Lost(const absl::Status& status) {
@@ -138,7 +138,7 @@ absl::Status CommandClient::Start() {
 }
 
 absl::Status CommandClient::Ready() {
-  if (absl::Status status = Start(); !status.ok()) return status;
+  RETURN_IF_ERROR(Start());
   auto line = state_->process->Receive(MonotonicClock::now() + kEarly);
   if (line.ok()) state_->early = *std::move(line);
   if (absl::IsCancelled(line.status())) state_->process.reset();
@@ -147,7 +147,7 @@ absl::Status CommandClient::Ready() {
 }
 
 absl::StatusOr<RunAnswer> CommandClient::Ask(const RunRecord& record) {
-  if (absl::Status status = Start(); !status.ok()) return status;
+  RETURN_IF_ERROR(Start());
   State& state = *state_;
   if (const auto early = std::exchange(state.early, std::nullopt); early.has_value()) {
     return state.Lost(harness::Misfit(*early, "an answer that came before the question"));

@@ -1,0 +1,27 @@
+// A file written as a whole: complete under its name, or not there.
+#ifndef XPLANE_TIME_SRC_IO_WHOLE_FILE_H_
+#define XPLANE_TIME_SRC_IO_WHOLE_FILE_H_
+
+#include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
+
+namespace xplane_time::io {
+
+// False: see errno. What was written before it stays.
+bool WriteAll(int fd, std::string_view bytes);
+
+// A new file beside `path`, with the rights of any new file; `path` becomes its name. -1: see
+// errno.
+int OpenBeside(std::string* path);
+
+// Written beside `path`, synced, and renamed. Errors: Internal (cannot write), with the path.
+absl::Status WriteWholeFile(const std::string& path, std::string_view bytes);
+
+// A rename in it is kept over a crash once this returns, where the file system can.
+void SyncDirectory(const std::string& directory);
+
+}  // namespace xplane_time::io
+
+#endif  // XPLANE_TIME_SRC_IO_WHOLE_FILE_H_

@@ -1,0 +1,785 @@
+// NVIDIA GPUs through libnvidia-ml.so.1. docs/power-sensors.md has what is read and how.
+#include "power/nvml.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <limits>
+#include <map>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+#include "power/nvml_api.h"
+#include "power/reader.h"
+#include "power/sysfs.h"
+#include "power/visible_devices.h"
+
+namespace xplane_time::power {
+namespace {
+
+// Of the namespace that every other is in (PROC_PID_INIT_INO of the kernel).
+constexpr std::string_view kFirstPidNamespace = "pid:[4026531836]";
+constexpr int kMaxDepth = 10'000;
+constexpr unsigned kMaxProcesses = 1 << 16;
+
+std::optional<int64_t> ParentOf(int64_t pid, const std::string& procfs) {
+  const FileText stat = ReadText(procfs + "/" + std::to_string(pid) + "/stat");
+  return NumberIn(StatField(stat.value.value_or(""), 4).value_or("")).value;
+}
+
+enum class Kin : uint8_t { kOwn, kOther, kUnknown };
+
+Kin KinOf(int64_t pid, int64_t own_pid, const std::string& procfs) {
+  for (int depth = 0; depth < kMaxDepth && pid > 0; ++depth) {
+    if (pid == own_pid) return Kin::kOwn;
+    const std::optional<int64_t> parent = ParentOf(pid, procfs);
+    if (!parent) return depth == 0 ? Kin::kUnknown : Kin::kOther;
+    pid = *parent;
+  }
+  return Kin::kOther;
+}
+
+bool InOwnNamespace(const std::string& procfs) {
+  char target[64] = {};
+  const ssize_t size = readlink((procfs + "/self/ns/pid").c_str(), target, sizeof target - 1);
+  return size > 0 && std::string_view(target, static_cast<size_t>(size)) != kFirstPidNamespace;
+}
+
+}  // namespace
+
+Sharing OtherProcesses(const std::vector<int64_t>& pids, int64_t own_pid,
+                       const std::string& procfs) {
+  Sharing sharing;
+  const bool own_namespace = InOwnNamespace(procfs);
+  for (const int64_t pid : pids) {
+    const Kin kin = KinOf(pid, own_pid, procfs);
+    if (kin == Kin::kOwn) continue;
+    if (kin == Kin::kOther && !own_namespace) {
+      sharing.others.push_back(pid);
+    } else {
+      sharing.note = "whether other processes use it is not known: process " + std::to_string(pid) +
+                     " on it may be of another pid namespace";
+    }
+  }
+  if (!sharing.others.empty()) sharing.note.clear();
+  return sharing;
+}
+
+namespace {
+
+// Milliseconds; 0: not known. Of instant power the period and the window, of the counter the
+// period.
+struct ChipPrior {
+  unsigned architecture;
+  int64_t power_period_ms, power_window_ms, energy_period_ms;
+};
+constexpr ChipPrior kPriors[] = {
+    {kNvmlPascal, 20, 10, 0},     {kNvmlVolta, 20, 0, 20}, {kNvmlTuring, 100, 100, 100},
+    {kNvmlAmpere, 100, 100, 100}, {kNvmlAda, 0, 0, 100},   {kNvmlHopper, 100, 25, 100},
+};
+
+bool IsGa100(const NvmlChip& chip) {
+  return chip.architecture == kNvmlAmpere && chip.major == 8 && chip.minor == 0;
+}
+
+ChipPrior PriorOf(const NvmlChip& chip) {
+  if (chip.architecture > kNvmlHopper) return {chip.architecture, 0, 0, 100};
+  for (ChipPrior prior : kPriors) {
+    if (prior.architecture != chip.architecture) continue;
+    if (IsGa100(chip)) prior.power_window_ms = 25;
+    // Without a capability it is not known which of the two it is.
+    if (prior.architecture == kNvmlAmpere && chip.major == 0) prior.power_window_ms = 0;
+    return prior;
+  }
+  return {};
+}
+
+}  // namespace
+
+SensorPrior PriorOf(const NvmlChip& chip, NvmlSensorKind kind) {
+  const ChipPrior prior = PriorOf(chip);
+  const auto ns = [](int64_t ms) { return ms > 0 ? std::optional(ms * 1'000'000) : std::nullopt; };
+  switch (kind) {
+    case NvmlSensorKind::kInstantPower:
+      return {ns(prior.power_period_ms), ns(prior.power_window_ms)};
+    case NvmlSensorKind::kAveragePower:
+      if (PowerUsageIsAverage(chip) != true) return {};
+      return {ns(100), ns(1000)};
+    case NvmlSensorKind::kEnergy:
+      return {ns(prior.energy_period_ms), std::nullopt};
+  }
+  return {};
+}
+
+std::optional<bool> PowerUsageIsAverage(const NvmlChip& chip) {
+  if (chip.architecture == 0) return std::nullopt;
+  if (chip.architecture == kNvmlAmpere) {
+    if (chip.major == 0) return std::nullopt;
+    return !IsGa100(chip);
+  }
+  return chip.architecture > kNvmlAmpere;
+}
+
+bool ChangesBetweenPolls(const NvmlChip& chip) {
+  return chip.architecture == kNvmlPascal || chip.architecture == kNvmlVolta;
+}
+
+namespace {
+
+// Of compute processes on the device; own_pid 0 is this process.
+Sharing SharingOf(const NvmlApi& nvml, NvmlDevice device, int64_t own_pid,
+                  const std::string& procfs) {
+  NvmlReturn result = kNvmlFunctionNotFound;
+  std::vector<NvmlProcess> processes(64);
+  // More may start between two calls.
+  for (int attempt = 0; attempt < 4; ++attempt) {
+    auto count = static_cast<unsigned>(processes.size());
+    result = nvml.compute_processes(device, &count, processes.data());
+    if (result == kNvmlSuccess) {
+      if (count < processes.size()) processes.resize(count);
+      break;
+    }
+    if (result != kNvmlInsufficientSize || count > kMaxProcesses) break;
+    processes.resize(size_t{count} + 64);
+  }
+  if (result != kNvmlSuccess) {
+    return {{},
+            "whether other processes use it is not known: "
+            "nvmlDeviceGetComputeRunningProcesses: " +
+                NvmlErrorText(result)};
+  }
+  std::vector<int64_t> pids;
+  for (const NvmlProcess& process : processes) pids.push_back(process.pid);
+  return OtherProcesses(pids, own_pid == 0 ? getpid() : own_pid, procfs);
+}
+
+// How one device is read. Channels are places in the inventory.
+struct NvmlPlan {
+  struct Call {
+    const NvmlCall* call = nullptr;
+    uint32_t first_channel = 0;  // of the call's quantities, in order
+    bool slow = false;
+  };
+  struct Field {
+    unsigned field = 0, scope = 0;
+    uint32_t channel = 0;
+  };
+  struct Samples {
+    uint32_t channel = 0;
+    uint64_t last_seen_us = 0;
+  };
+  NvmlDevice device = nullptr;
+  std::string uuid;
+  std::vector<Call> calls;
+  std::vector<Field> fields;
+  std::optional<Samples> samples;
+  bool lost = false;  // its last call said so
+};
+
+// More than any device or module draws; of counters of devices that do not tell their limit.
+constexpr int64_t kMaxDeviceMw = 5'000'000;
+constexpr int64_t kMaxModuleMw = 20'000'000;
+// Short peaks exceed the limit that the driver enforces over tens of milliseconds.
+constexpr int64_t kPeakOverLimit = 3;
+constexpr unsigned kMaxMigInstances = 64;
+constexpr unsigned kSampleBuffer = 256;
+
+// Asks for all `fields` at once; every value has its own result. kNvmlSuccess where any of
+// them may have one.
+NvmlReturn ReadFields(const NvmlApi& nvml, NvmlDevice device,
+                      const std::vector<NvmlPlan::Field>& fields,
+                      std::vector<NvmlFieldValue>* values) {
+  values->assign(fields.size(), NvmlFieldValue{});
+  for (size_t i = 0; i < fields.size(); ++i) {
+    (*values)[i].field_id = fields[i].field;
+    (*values)[i].scope_id = fields[i].scope;
+    // A driver that leaves a value untouched has not answered it.
+    (*values)[i].result = kNvmlNotSupported;
+  }
+  return nvml.field_values(device, static_cast<int>(values->size()), values->data());
+}
+
+// Power samples that the driver took after `last_seen_us`, oldest first.
+NvmlReturn ReadSamples(const NvmlApi& nvml, NvmlDevice device, uint64_t last_seen_us,
+                       int* value_type, std::vector<NvmlSample>* samples) {
+  samples->resize(kSampleBuffer);
+  unsigned count = kSampleBuffer;
+  const NvmlReturn result = nvml.samples(device, kNvmlTotalPowerSamples, last_seen_us, value_type,
+                                         &count, samples->data());
+  samples->resize(result == kNvmlSuccess ? std::min(count, kSampleBuffer) : 0);
+  std::sort(samples->begin(), samples->end(), [](const NvmlSample& a, const NvmlSample& b) {
+    return a.timestamp_us < b.timestamp_us;
+  });
+  return result;
+}
+
+struct Found {
+  NvmlDevice handle = nullptr;
+  PowerDevice device;
+  GpuIdentity identity;
+  NvmlChip chip;
+  bool vgpu = false;
+  bool whole_module = false;  // its counter is that of the CPU and the GPU together
+};
+
+std::string TextOf(const NvmlFunction<NvmlDevice, char*, unsigned>& function, NvmlDevice device) {
+  char text[kNvmlTextSize] = {};
+  if (function(device, text, sizeof text) != kNvmlSuccess) return {};
+  text[sizeof text - 1] = 0;
+  return text;
+}
+
+std::string BusIdOf(const NvmlApi& nvml, NvmlDevice device) {
+  NvmlPci pci = {};
+  if (nvml.pci(device, &pci) != kNvmlSuccess) return {};
+  char text[32] = {};
+  std::snprintf(text, sizeof text, "%08x:%02x:%02x.0", pci.domain, pci.bus, pci.device);
+  return text;
+}
+
+NvmlChip ChipOf(const NvmlApi& nvml, NvmlDevice device) {
+  NvmlChip chip;
+  unsigned architecture = 0;
+  if (nvml.architecture(device, &architecture) == kNvmlSuccess && architecture != ~0U) {
+    chip.architecture = architecture;
+  }
+  int major = 0, minor = 0;
+  if (nvml.compute_capability(device, &major, &minor) == kNvmlSuccess) {
+    chip.major = major;
+    chip.minor = minor;
+  }
+  return chip;
+}
+
+bool IsSplit(const NvmlApi& nvml, NvmlDevice device) {
+  unsigned current = 0, pending = 0;
+  return nvml.mig_mode(device, &current, &pending) == kNvmlSuccess && current == 1;
+}
+
+std::vector<std::string> InstancesOf(const NvmlApi& nvml, NvmlDevice device) {
+  std::vector<std::string> instances;
+  unsigned most = 0;
+  if (nvml.max_mig_devices(device, &most) != kNvmlSuccess) return instances;
+  for (unsigned i = 0; i < std::min(most, kMaxMigInstances); ++i) {
+    NvmlDevice instance = nullptr;  // places without an instance answer NOT_FOUND
+    if (nvml.mig_device_by_index(device, i, &instance) != kNvmlSuccess) continue;
+    if (std::string uuid = TextOf(nvml.uuid, instance); !uuid.empty()) {
+      instances.push_back(std::move(uuid));
+    }
+  }
+  return instances;
+}
+
+// What an initialized NVML has: devices, the channels that answer, and what is missing; and
+// which calls fill those channels.
+//
+// A device gets channels for the calls that answered once; a call that did not is an absence
+// with what it said. Devices that the measured program cannot see stay in the list of devices
+// and are not read: their power is none of its own, and reading it wakes them. Where it cannot
+// be told which it sees, all are read.
+class Taker {
+ public:
+  Taker(const NvmlApi& nvml, const PowerSourceOptions& options) : nvml_(nvml), options_(options) {}
+
+  PowerInventory Take(std::vector<NvmlPlan>* plans) {
+    FindDevices();
+    const Visibility visible = See();
+    for (size_t i = 0; i < found_.size(); ++i) {
+      PowerDevice& device = found_[i].device;
+      if (visible.MaySee(i)) {
+        Share(found_[i]);
+        Plan(found_[i]);
+      } else {
+        AddNote(device,
+                "the measured program does not see it (CUDA_VISIBLE_DEVICES or --map): "
+                "not read");
+      }
+      taken_.devices.push_back(device);
+    }
+    *plans = std::move(plans_);
+    return std::move(taken_);
+  }
+
+ private:
+  void Absent(std::string what, NvmlReturn result, std::string message) {
+    taken_.absences.push_back({"nvml", std::move(what), ReasonOf(result), std::move(message),
+                               std::string(FixOf(result))});
+  }
+
+  static void AddNote(PowerDevice& device, const std::string& note) {
+    if (!device.note.empty()) device.note += "; ";
+    device.note += note;
+  }
+
+  void FindDevices() {
+    unsigned count = 0;
+    const NvmlReturn result = nvml_.device_count(&count);
+    if (result != kNvmlSuccess) {
+      Absent("devices", result, "nvmlDeviceGetCount: " + NvmlErrorText(result));
+    } else if (count == 0) {
+      Absent("devices", kNvmlGpuNotFound, "the NVIDIA driver has no GPU");
+    }
+    char driver[kNvmlTextSize] = {};
+    if (nvml_.driver_version(driver, sizeof driver) != kNvmlSuccess) driver[0] = 0;
+    for (unsigned i = 0; result == kNvmlSuccess && i < count; ++i) FindDevice(i, driver);
+  }
+
+  void FindDevice(unsigned index, const char* driver) {
+    const std::string what = "GPU " + std::to_string(index);
+    Found found;
+    NvmlReturn result = nvml_.device_by_index(index, &found.handle);
+    char uuid[kNvmlTextSize] = {};
+    if (result == kNvmlSuccess) result = nvml_.uuid(found.handle, uuid, sizeof uuid);
+    if (result != kNvmlSuccess) {
+      return Absent(what, result, what + ": " + NvmlErrorText(result));
+    }
+    uuid[sizeof uuid - 1] = 0;
+    found.device = {.id = uuid,
+                    .name = TextOf(nvml_.name, found.handle),
+                    .source = "nvml",
+                    .index = static_cast<int32_t>(index),
+                    .pci_bus_id = BusIdOf(nvml_, found.handle),
+                    .driver = driver,
+                    .mig = IsSplit(nvml_, found.handle)};
+    found.chip = ChipOf(nvml_, found.handle);
+    found.whole_module = found.device.name.find("GH200") != std::string::npos;
+    int mode = 0;
+    found.vgpu = nvml_.virtualization_mode(found.handle, &mode) == kNvmlSuccess &&
+                 mode == kNvmlVirtualizationVgpu;
+    found.identity = {found.device.id, found.device.name, {}, found.device.mig};
+    if (found.device.mig) found.identity.mig_instances = InstancesOf(nvml_, found.handle);
+    found_.push_back(std::move(found));
+  }
+
+  // Sets the ordinals; where they are not known, an absence says why.
+  Visibility See() {
+    std::vector<GpuIdentity> identities;
+    for (const Found& found : found_) identities.push_back(found.identity);
+    Visibility visible =
+        VisibleDevices(identities, GpuVendor::kNvidia, options_.environment, options_.ordinals);
+    for (const auto& [ordinal, place] : visible.device_of) {
+      std::optional<int32_t>& first = found_[place].device.ordinal;
+      if (!first) first = ordinal;
+    }
+    if (!visible.unknown.empty()) {
+      taken_.absences.push_back({"nvml", "ordinals", PowerReason::kUnsupported,
+                                 "which GPU has which ordinal is not known", visible.unknown});
+    }
+    for (const std::string& id : visible.not_found) {
+      if (!id.starts_with("GPU-") && !id.starts_with("MIG-")) continue;  // of another source
+      taken_.absences.push_back({"nvml", id, PowerReason::kAbsent, "--map: the driver has no " + id,
+                                 "see nvidia-smi -L for the ids of devices"});
+    }
+    return visible;
+  }
+
+  void Share(Found& found) {
+    PowerDevice& device = found.device;
+    if (device.mig) {
+      device.shared = true;
+      AddNote(device, "split (MIG): the sensors are the whole GPU's");
+      return;
+    }
+    const Sharing sharing = SharingOf(nvml_, found.handle, options_.pid, options_.roots.procfs);
+    device.shared = !sharing.others.empty();
+    if (device.shared) {
+      AddNote(device, "other processes use it (" + std::to_string(sharing.others.size()) +
+                          ", the first is " + std::to_string(sharing.others.front()) + ")");
+    }
+    if (!sharing.note.empty()) AddNote(device, sharing.note);
+  }
+
+  // Its place.
+  uint32_t AddChannel(const Found& found, std::string_view domain, std::string_view quantity,
+                      ReadingKind kind, bool slow = false) {
+    PowerChannel& channel = taken_.channels.emplace_back();
+    channel = {.source = "nvml",
+               .device = found.device.id,
+               .domain = std::string(domain),
+               .quantity = std::string(quantity),
+               .kind = kind,
+               .slow = slow};
+    channel.in_total = IsPowerOrEnergy(channel) && domain == "gpu";
+    return static_cast<uint32_t>(taken_.channels.size() - 1);
+  }
+
+  // A call that answers is made from now on, and each of its quantities is a channel.
+  NvmlReturn PlanCall(const NvmlCall& call, const Found& found, std::string_view domain,
+                      ReadingKind kind, bool slow, NvmlPlan& plan) {
+    NvmlRaw raw = {};
+    const NvmlReturn result = call.read(nvml_, found.handle, raw);
+    if (result != kNvmlSuccess) return result;
+    plan.calls.push_back({&call, static_cast<uint32_t>(taken_.channels.size()), slow});
+    for (size_t i = 0; i < call.n_quantities(); ++i) {
+      AddChannel(found, domain, call.quantities[i].name, kind, slow);
+    }
+    return result;
+  }
+
+  void Plan(const Found& found) {
+    NvmlPlan plan;
+    plan.device = found.handle;
+    plan.uuid = found.device.id;
+    failed_.clear();
+    const NvmlReturn energy = PlanEnergy(found, plan);
+    const NvmlReturn power = PlanPower(found, plan);
+    for (const NvmlCall& call : SlowCalls()) PlanSlow(call, found, plan);
+    if (energy != kNvmlSuccess && power != kNvmlSuccess) {
+      NoPower(found, power);
+    } else {
+      if (energy != kNvmlSuccess) failed_[energy].push_back(EnergyCall().function);
+      if (power != kNvmlSuccess) failed_[power].push_back(PowerUsageCall().function);
+    }
+    for (const auto& [result, functions] : failed_) {
+      std::string message = found.device.id + ":";
+      for (const std::string_view function : functions) {
+        message += " " + std::string(function) + ",";
+      }
+      message.back() = ':';
+      Absent(found.device.id, result, message + " " + NvmlErrorText(result));
+    }
+    plans_.push_back(std::move(plan));
+  }
+
+  void NoPower(const Found& found, NvmlReturn result) {
+    const bool vgpu = found.vgpu && ReasonOf(result) == PowerReason::kUnsupported;
+    Absent(found.device.id + " power", result,
+           found.device.id + ": " +
+               (vgpu ? "a vGPU has no power sensor: " : "no power and no energy: ") +
+               std::string(PowerUsageCall().function) + ": " + NvmlErrorText(result));
+    if (vgpu) taken_.absences.back().fix = "read the power on the host";
+  }
+
+  NvmlReturn PlanEnergy(const Found& found, NvmlPlan& plan) {
+    const NvmlReturn result = PlanCall(EnergyCall(), found, found.whole_module ? "module" : "gpu",
+                                       ReadingKind::kCumulative, /*slow=*/false, plan);
+    if (result != kNvmlSuccess) return result;
+    PowerChannel& channel = taken_.channels.back();
+    channel.note =
+        found.whole_module ? "since driver load; CPU and GPU together" : "since driver load";
+    channel.prior_period_ns = PriorOf(found.chip, NvmlSensorKind::kEnergy).period_ns;
+    channel.max_plausible_mw = MaxPlausibleMw(found);
+    return result;
+  }
+
+  int64_t MaxPlausibleMw(const Found& found) const {
+    if (found.whole_module) return kMaxModuleMw;
+    unsigned limit_mw = 0;
+    if (nvml_.power_limit(found.handle, &limit_mw) != kNvmlSuccess || limit_mw == 0) {
+      return kMaxDeviceMw;
+    }
+    return std::min(kPeakOverLimit * int64_t{limit_mw}, kMaxDeviceMw);
+  }
+
+  void SetPriors(const Found& found, uint32_t place) {
+    PowerChannel& channel = taken_.channels[place];
+    if (channel.domain != "gpu") return;  // nobody measured the others
+    const SensorPrior prior =
+        PriorOf(found.chip, channel.kind == ReadingKind::kAverage ? NvmlSensorKind::kAveragePower
+                                                                  : NvmlSensorKind::kInstantPower);
+    channel.prior_period_ns = prior.period_ns;
+    channel.prior_window_ns = prior.window_ns;
+  }
+
+  // Fields where the driver has them, else nvmlDeviceGetPowerUsage.
+  NvmlReturn PlanPower(const Found& found, NvmlPlan& plan) {
+    std::vector<NvmlPlan::Field> fields;
+    for (const unsigned scope : {kNvmlScopeGpu, kNvmlScopeModule, kNvmlScopeMemory}) {
+      fields.push_back({kNvmlFieldPowerAverage, scope, 0});
+      fields.push_back({kNvmlFieldPowerInstant, scope, 0});
+    }
+    std::vector<NvmlFieldValue> values;
+    if (ReadFields(nvml_, found.handle, fields, &values) != kNvmlSuccess) values.clear();
+    bool gpu = false;
+    std::optional<uint32_t> instant;
+    for (size_t i = 0; i < values.size(); ++i) {
+      if (values[i].result != kNvmlSuccess) continue;
+      constexpr std::array<std::string_view, 3> kDomains = {"gpu", "module", "gpu_memory"};
+      NvmlPlan::Field field = fields[i];
+      const bool average = field.field == kNvmlFieldPowerAverage;
+      field.channel = AddChannel(found, kDomains[field.scope], "power_mw",
+                                 average ? ReadingKind::kAverage : ReadingKind::kInstant);
+      SetPriors(found, field.channel);
+      if (field.scope == kNvmlScopeGpu) {
+        gpu = true;
+        if (!average) instant = field.channel;
+      }
+      plan.fields.push_back(field);
+    }
+    const NvmlReturn result = gpu ? kNvmlSuccess : PlanPowerUsage(found, plan, &instant);
+    if (instant) PlanSamples(found, *instant, plan);
+    return result;
+  }
+
+  NvmlReturn PlanPowerUsage(const Found& found, NvmlPlan& plan, std::optional<uint32_t>* instant) {
+    const std::optional<bool> average = PowerUsageIsAverage(found.chip);
+    const NvmlReturn result = PlanCall(
+        PowerUsageCall(), found, "gpu",
+        average.value_or(true) ? ReadingKind::kAverage : ReadingKind::kInstant, false, plan);
+    if (result != kNvmlSuccess) return result;
+    const uint32_t place = plan.calls.back().first_channel;
+    SetPriors(found, place);
+    if (average != false) {
+      taken_.channels[place].note =
+          average ? "average of 1 s" : "instant or the average of 1 s: the chip is not known";
+    } else {
+      *instant = place;
+    }
+    return result;
+  }
+
+  // From here on: what the buffer holds already was before the recording.
+  void PlanSamples(const Found& found, uint32_t channel, NvmlPlan& plan) {
+    if (!ChangesBetweenPolls(found.chip)) return;
+    std::vector<NvmlSample> samples;
+    int type = 0;
+    const NvmlReturn result = ReadSamples(nvml_, found.handle, 0, &type, &samples);
+    if (result != kNvmlSuccess && result != kNvmlNotFound) return;  // idle: none yet
+    plan.samples = NvmlPlan::Samples{channel, samples.empty() ? 0 : samples.back().timestamp_us};
+    PowerChannel& filled = taken_.channels[channel];
+    filled.note += filled.note.empty() ? "" : "; ";
+    filled.note += "between polls: the driver's buffered samples";
+  }
+
+  void PlanSlow(const NvmlCall& call, const Found& found, NvmlPlan& plan) {
+    const NvmlReturn result =
+        PlanCall(call, found, "gpu", ReadingKind::kGauge, /*slow=*/true, plan);
+    if (result == kNvmlSuccess) return;
+    std::vector<std::string_view>& functions = failed_[result];
+    if (functions.empty() || functions.back() != call.function) {
+      functions.push_back(call.function);
+    }
+  }
+
+  const NvmlApi& nvml_;
+  const PowerSourceOptions& options_;
+  std::vector<Found> found_;
+  std::map<NvmlReturn, std::vector<std::string_view>> failed_;  // of the device being planned
+  PowerInventory taken_;
+  std::vector<NvmlPlan> plans_;
+};
+
+constexpr int64_t kDefaultPeriodNs = 50'000'000;
+constexpr int64_t kMinPeriodNs = 20'000'000;  // 50 Hz: values change no faster
+// No device draws more than 100 kW; all ones is a driver's "not available".
+constexpr int64_t kMaxPowerMw = 100'000'000;
+// How old a value may be at the time of the call: more is a clock that was set meanwhile.
+constexpr int64_t kOldestFieldNs = 2'000'000'000;
+constexpr int64_t kOldestSampleNs = 30'000'000'000;
+constexpr int64_t kClockSlackNs = 1'000'000;
+
+// Read between two readings of the other; again where the thread was interrupted in between.
+int64_t OffsetFromMonotonic(clockid_t clock) {
+  int64_t offset = 0;
+  int64_t best = std::numeric_limits<int64_t>::max();
+  for (int attempt = 0; attempt < 4 && best > 10'000; ++attempt) {
+    const int64_t before = MonotonicNow();
+    const int64_t now = NowOf(clock);
+    const int64_t took = MonotonicNow() - before;
+    if (took >= best) continue;
+    best = took;
+    offset = now - before - took / 2;
+  }
+  return offset;
+}
+
+// `time_us` of `clock` on CLOCK_MONOTONIC; empty where it is not of a time shortly before
+// `after_ns`, so that a clock that was set, or another clock, gives no time instead of a wrong
+// one.
+std::optional<int64_t> OnMonotonic(uint64_t time_us, clockid_t clock, int64_t after_ns,
+                                   int64_t oldest_ns) {
+  constexpr uint64_t kMaxUs = uint64_t{1} << 53;
+  if (time_us == 0 || time_us > kMaxUs) return std::nullopt;
+  const int64_t time_ns = static_cast<int64_t>(time_us) * 1000 - OffsetFromMonotonic(clock);
+  if (time_ns > after_ns + kClockSlackNs || time_ns < after_ns - oldest_ns) return std::nullopt;
+  return std::min(time_ns, after_ns);
+}
+
+// NVML does not say which clock its samples carry: mostly BOOTTIME's, in some drivers the
+// wall clock's. They differ by decades, and from MONOTONIC by the time spent suspended.
+std::optional<int64_t> SampleOnMonotonic(uint64_t time_us, int64_t after_ns) {
+  for (const clockid_t clock : {CLOCK_BOOTTIME, CLOCK_REALTIME, CLOCK_MONOTONIC}) {
+    const std::optional<int64_t> time = OnMonotonic(time_us, clock, after_ns, kOldestSampleNs);
+    if (time) return time;
+  }
+  return std::nullopt;
+}
+
+class NvmlReader : public Reader {
+ public:
+  explicit NvmlReader(PowerSourceOptions options)
+      : Reader("nvml", kDefaultPeriodNs, kMinPeriodNs), options_(std::move(options)) {}
+
+  PowerInventory Discover() override {
+    PowerAbsence absence;
+    nvml_ = OpenNvml(options_.roots.nvml_library, &absence);
+    if (nvml_ == nullptr) return {{}, {}, {std::move(absence)}};
+    const NvmlReturn result = nvml_->init();
+    if (result != kNvmlSuccess) {
+      absence.reason = ReasonOf(result);
+      absence.message = "nvmlInit: " + NvmlErrorText(result);
+      absence.fix = FixOf(result);
+      return {{}, {}, {std::move(absence)}};
+    }
+    nvml_->initialized = true;
+    return Taker(*nvml_, options_).Take(&plans_);
+  }
+
+  void Read(bool slow, std::vector<Reading>* readings) override {
+    if (nvml_ == nullptr || plans_.empty()) return;
+    const size_t start = readings->size();
+    if (nvml_->initialized) {
+      down_.reset();
+      for (NvmlPlan& plan : plans_) ReadDevice(plan, slow, readings);
+      if (!down_) return;
+    }
+    // The driver was unloaded under us, maybe in the middle of this pass: nothing of it is
+    // kept, and counters start again.
+    if (nvml_->initialized || slow) down_ = Initialize();
+    readings->resize(start);
+    for (NvmlPlan& plan : plans_) ReadDevice(plan, slow, readings);
+  }
+
+ private:
+  // kReset where the driver is back, else why it is not. Asked once when it goes and once a
+  // second after.
+  PowerReason Initialize() {
+    if (nvml_->initialized) nvml_->shutdown();
+    const NvmlReturn result = nvml_->init();
+    nvml_->initialized = result == kNvmlSuccess;
+    if (!nvml_->initialized) {
+      const PowerReason reason = ReasonOf(result);
+      return reason == PowerReason::kReset ? PowerReason::kAbsent : reason;
+    }
+    for (NvmlPlan& plan : plans_) FindAgain(plan);
+    return PowerReason::kReset;
+  }
+
+  // Handles do not outlive the session, and indices may change.
+  void FindAgain(NvmlPlan& plan) {
+    if (nvml_->device_by_uuid(plan.uuid.c_str(), &plan.device) != kNvmlSuccess) {
+      plan.device = nullptr;
+    }
+    plan.lost = plan.device == nullptr;
+  }
+
+  void ReadDevice(NvmlPlan& plan, bool slow, std::vector<Reading>* readings) {
+    // A lost GPU's calls can take seconds: it is asked again once a second.
+    if (plan.lost && slow && !down_) {
+      if (plan.device == nullptr) FindAgain(plan);
+      plan.lost = plan.device == nullptr;
+    }
+    if (plan.samples) ReadBuffer(plan, readings);
+    if (!plan.fields.empty()) ReadFieldsOf(plan, readings);
+    for (const NvmlPlan::Call& call : plan.calls) {
+      if (call.slow && !slow) continue;
+      ReadCall(plan, call, readings);
+    }
+  }
+
+  // Whether the call may be made; afterwards Note() hears what it said.
+  bool MayCall(const NvmlPlan& plan) const { return !plan.lost && !down_; }
+
+  void Note(NvmlPlan& plan, NvmlReturn result) {
+    if (result == kNvmlGpuIsLost) plan.lost = true;
+    if (result == kNvmlUninitialized || result == kNvmlDriverNotLoaded) {
+      down_ = PowerReason::kAbsent;
+    }
+  }
+
+  static Reading Failed(uint32_t channel, int64_t before_ns, int64_t after_ns, PowerReason reason) {
+    return {channel, before_ns, after_ns, std::nullopt, reason, std::nullopt};
+  }
+
+  void ReadCall(NvmlPlan& plan, const NvmlPlan::Call& planned, std::vector<Reading>* readings) {
+    const NvmlCall& call = *planned.call;
+    NvmlRaw raw = {};
+    NvmlReturn result = kNvmlGpuIsLost;
+    PowerReason reason = down_.value_or(PowerReason::kDeviceLost);
+    const int64_t before = MonotonicNow();
+    if (MayCall(plan)) {
+      result = call.read(*nvml_, plan.device, raw);
+      reason = ReasonOf(result);
+      Note(plan, result);
+    }
+    const int64_t after = MonotonicNow();
+    for (uint32_t i = 0; i < call.n_quantities(); ++i) {
+      Reading reading = Failed(planned.first_channel + i, before, after, reason);
+      if (result == kNvmlSuccess)
+        SetValue(reading, raw[i], call.quantities[i].scale, &call == &PowerUsageCall());
+      readings->push_back(reading);
+    }
+  }
+
+  static void SetValue(Reading& reading, std::optional<uint64_t> raw, int64_t scale, bool power) {
+    if (raw) reading.value = Scaled(*raw, scale);
+    if (power && reading.value && *reading.value > kMaxPowerMw) reading.value.reset();
+    if (!reading.value) reading.reason = PowerReason::kImplausible;
+  }
+
+  void ReadFieldsOf(NvmlPlan& plan, std::vector<Reading>* readings) {
+    NvmlReturn result = kNvmlGpuIsLost;
+    PowerReason reason = down_.value_or(PowerReason::kDeviceLost);
+    const int64_t before = MonotonicNow();
+    if (MayCall(plan)) {
+      result = ReadFields(*nvml_, plan.device, plan.fields, &values_);
+      reason = ReasonOf(result);
+      Note(plan, result);
+    }
+    const int64_t after = MonotonicNow();
+    for (size_t i = 0; i < plan.fields.size(); ++i) {
+      Reading reading = Failed(plan.fields[i].channel, before, after, reason);
+      if (result == kNvmlSuccess) {
+        const NvmlFieldValue& value = values_[i];
+        Note(plan, value.result);
+        reading.reason = ReasonOf(value.result);
+        if (value.result == kNvmlSuccess) {
+          SetValue(reading, RawOf(value.value, value.value_type), 1, true);
+          if (value.timestamp_us > 0) {
+            reading.sampled_ns = OnMonotonic(static_cast<uint64_t>(value.timestamp_us),
+                                             CLOCK_REALTIME, after, kOldestFieldNs);
+          }
+        }
+      }
+      readings->push_back(reading);
+    }
+  }
+
+  // What the driver sampled since the last pass. No new sample is no error: the channel's own
+  // poll follows.
+  void ReadBuffer(NvmlPlan& plan, std::vector<Reading>* readings) {
+    if (!MayCall(plan)) return;
+    int type = 0;
+    const int64_t before = MonotonicNow();
+    Note(plan, ReadSamples(*nvml_, plan.device, plan.samples->last_seen_us, &type, &samples_));
+    const int64_t after = MonotonicNow();
+    for (const NvmlSample& sample : samples_) {
+      if (sample.timestamp_us <= plan.samples->last_seen_us) continue;
+      plan.samples->last_seen_us = sample.timestamp_us;
+      const std::optional<int64_t> time = SampleOnMonotonic(sample.timestamp_us, after);
+      if (!time) continue;  // a value of no known time fills no gap
+      Reading reading = Failed(plan.samples->channel, before, after, PowerReason::kKnown);
+      SetValue(reading, RawOf(sample.value, type), 1, true);
+      reading.sampled_ns = time;
+      readings->push_back(reading);
+    }
+  }
+
+  const PowerSourceOptions options_;
+  std::unique_ptr<NvmlApi> nvml_;
+  std::vector<NvmlPlan> plans_;
+  std::vector<NvmlFieldValue> values_;  // kept for their storage
+  std::vector<NvmlSample> samples_;
+  std::optional<PowerReason> down_;  // why it is not initialized, or was anew in this pass
+};
+
+}  // namespace
+
+std::unique_ptr<Reader> NewNvmlReader(const PowerSourceOptions& options) {
+  return std::make_unique<NvmlReader>(options);
+}
+
+}  // namespace xplane_time::power
