@@ -42,6 +42,22 @@ template <typename... Parts>
 absl::Status DataLoss(const Parts&... parts) {
   return absl::DataLossError(absl::StrCat(status_text::Part(parts)...));
 }
+template <typename... Parts>
+absl::Status Internal(const Parts&... parts) {
+  return absl::InternalError(absl::StrCat(status_text::Part(parts)...));
+}
+template <typename... Parts>
+absl::Status Unavailable(const Parts&... parts) {
+  return absl::UnavailableError(absl::StrCat(status_text::Part(parts)...));
+}
+template <typename... Parts>
+absl::Status NotFound(const Parts&... parts) {
+  return absl::NotFoundError(absl::StrCat(status_text::Part(parts)...));
+}
+template <typename... Parts>
+absl::Status ResourceExhausted(const Parts&... parts) {
+  return absl::ResourceExhaustedError(absl::StrCat(status_text::Part(parts)...));
+}
 
 }  // namespace xplane_time
 

@@ -186,17 +186,17 @@ class PowerRun : public Command {
     run_.stopped = IsStopped;
     run_.config_json = ConfigJson();
     RememberStopSignals();
-    CommandClient client(
+    const auto client = CommandClient::New(
         {.command = program_,
          .model = run_.model,
          .timeout = std::chrono::milliseconds(static_cast<int64_t>(timeout_s_ * 1000)),
          .most_failures = most_failures_,
          .stopped = run_.stopped});
-    const absl::Status started = client.Start();
+    const absl::Status started = client->Start();
     if (absl::IsCancelled(started)) return kExitStopped;
     RETURN_IF_ERROR(WithExit(started, kExitNotThere));
     from_.environment = EnvironmentOfDevices();
-    from_.pid = client.pid();
+    from_.pid = client->pid();
     ASSIGN_OR_RETURN(const auto telemetry,
                      WithExits(telemetry_of_(from_, printing_.quiet), kTelemetryExits));
     const RunHardware hardware = PrimeHardware(telemetry.get(), run_.stopped);
@@ -206,9 +206,10 @@ class PowerRun : public Command {
     absl::StatusOr<PowerRunOutcome> outcome;
     {
       RunProgress progress(printing_);
-      outcome = RunPower(run_, source.get(), &client, telemetry.get(), directory.get(), &progress);
+      outcome =
+          RunPower(run_, source.get(), client.get(), telemetry.get(), directory.get(), &progress);
     }
-    client.Finish();
+    client->Finish();
     RETURN_IF_ERROR(WithExits(outcome.status(), kRunExits));
     return Finish(*directory, *outcome, before);
   }

@@ -4,9 +4,10 @@
 //   RecordSource -> InferenceClient (Ask) between Telemetry's Begin and End -> RecordSink
 //
 //   auto source = OpenJsonLinesSource("problems.jsonl");
-//   CommandClient client({.command = {"python", "answer.py"}, .model = "llama"});
+//   auto client = CommandClient::New({.command = {"python", "answer.py"}, .model = "llama"});
 //   auto directory = RunDirectory::Open(options, (*source)->sha256(), PrimeHardware(telemetry));
-//   auto outcome = RunPower(options, source->get(), &client, telemetry, directory->get(), nullptr);
+//   auto outcome = RunPower(options, source->get(), client.get(), telemetry, directory->get(),
+//   nullptr);
 //   // FailedPrecondition: runs/profile_...: there already; --resume goes on, --overwrite ...
 //
 // A record is on the disk before the next is asked: a run that was killed goes on with
@@ -89,25 +90,17 @@ struct CommandClientOptions {
 };
 
 // A command that stays, talked to in JSON Lines on pipes of its own (docs/power-run.md). What
-// dies, hangs or answers nonsense is killed, and started anew for the next record.
+// dies, hangs or answers nonsense is killed, and started anew for the next record. Ready starts it;
+// what the command says by then is no answer to the next question, and fails it.
 class CommandClient : public InferenceClient {
  public:
-  explicit CommandClient(CommandClientOptions options);
-  ~CommandClient() override;  // kills what is left
-
+  static std::unique_ptr<CommandClient> New(CommandClientOptions options);
   // Starts it where it does not run. Errors: NotFound, Unavailable, Cancelled.
-  absl::Status Start();
-  // Start; what the command says by now is no answer to the next question, and fails it.
-  absl::Status Ready() override;
-  absl::StatusOr<RunAnswer> Ask(const RunRecord& record) override;
+  virtual absl::Status Start() = 0;
   // Says bye, and waits a moment.
-  void Finish();
-  int64_t pid() const;        // 0: it does not run
-  uint64_t restarts() const;  // beyond the first start
-
- private:
-  struct State;
-  std::unique_ptr<State> state_;
+  virtual void Finish() = 0;
+  virtual int64_t pid() const = 0;        // 0: it does not run
+  virtual uint64_t restarts() const = 0;  // beyond the first start
 };
 
 // ---- What it took
@@ -219,20 +212,9 @@ class RunDirectory : public RecordSink {
   static absl::StatusOr<std::unique_ptr<RunDirectory>> Open(const PowerRunOptions& options,
                                                             const std::string& input_sha256,
                                                             const RunHardware& hardware);
-  ~RunDirectory() override;
-
-  bool Has(uint64_t index) const override;
-  absl::Status Write(const RunResult& result) override;  // appends, and syncs
-  absl::Status Checkpoint(std::string_view stop_reason) override;
-  std::string SummaryJson(std::string_view stop_reason) const;
-
-  const std::string& path() const;
-  const PowerRunTotals& totals() const;
-
- private:
-  struct State;
-  explicit RunDirectory(std::unique_ptr<State> state);
-  std::unique_ptr<State> state_;
+  virtual std::string SummaryJson(std::string_view stop_reason) const = 0;
+  virtual const std::string& path() const = 0;
+  virtual const PowerRunTotals& totals() const = 0;
 };
 
 class PowerRunWatcher {

@@ -18,7 +18,7 @@ namespace xplane_time {
 namespace {
 
 using harness::Fields;
-using harness::kNeeded;
+using json::kNeeded;
 
 constexpr std::chrono::milliseconds kToFinish(2000), kEarly(1);
 constexpr std::array<std::string_view, 5> kStatuses = {"ok", "runtime_error", "oom", "timeout",
@@ -54,130 +54,123 @@ absl::StatusOr<RunAnswer> ParseRunAnswer(const std::string& line, int64_t reques
   return answer;
 }
 
-}  // namespace
+class Command : public CommandClient {
+ public:
+  explicit Command(CommandClientOptions options) : options_(std::move(options)) {}
 
-struct CommandClient::State {
-  absl::StatusOr<std::string> Exchange(const std::string& line, std::chrono::milliseconds timeout) {
-    const Deadline deadline = MonotonicClock::now() + timeout;
-    RETURN_IF_ERROR(process->Send(line, deadline));
-    return process->Receive(deadline);
+  absl::Status Start() override {
+    if (process_.has_value()) return absl::OkStatus();
+    const std::string name = absl::StrCat("the command \"", options_.command[0], "\"");
+    if (failures_in_a_row_ >= options_.most_failures) {
+      return Unavailable(name, " was lost ", failures_in_a_row_, " times in a row: ", last_failure_,
+                         "; mend it, and go on with --resume");
+    }
+    auto started = HarnessProcess::Start(
+        {.command = options_.command, .log_path = options_.log_path, .stopped = options_.stopped});
+    if (!started.ok()) {  // who starts it calls it a harness
+      return absl::Status(started.status().code(),
+                          absl::StrReplaceAll(started.status().message(),
+                                              {{": the harness cannot", ": the command cannot"},
+                                               {"for the harness: ", "for the command: "}}));
+    }
+    process_.emplace(*std::move(started));
+    ++starts_;
+    const absl::Status status = Hello();
+    if (status.ok()) return status;
+    if (absl::IsCancelled(status)) {
+      process_.reset();
+      return status;
+    }
+    return Unavailable(name, " did not say hello: ", power::BriefMessage(Lost(status).message),
+                       "; docs/power-run.md says what it should");
   }
-  absl::Status Hello();
-  // Of a process that did not answer as it should; it is gone then.
-  RunAnswer Lost(const absl::Status& status);
 
-  CommandClientOptions options;
-  std::optional<HarnessProcess> process = {};
-  std::string last_failure = {};
-  std::optional<std::string> early = {};  // a line that came before the question
-  int64_t next_request = 1;
-  uint64_t starts = 0;
-  int failures_in_a_row = 0;
-};
-
-absl::Status CommandClient::State::Hello() {
-  ASSIGN_OR_RETURN(
-      const std::string line,
-      Exchange(harness::Line("hello", {{"model", options.model}}), options.hello_timeout));
-  ASSIGN_OR_RETURN(const harness::Received answer, harness::ParseMessage(line));
-  return answer.type == "hello" ? absl::OkStatus()
-                                : harness::Misfit(line, "the first answer is not hello");
-}
-
-RunAnswer CommandClient::State::Lost(const absl::Status& status) {
-  RunAnswer answer;
-  if (absl::IsDeadlineExceeded(status)) {
-    answer = {.status = "timeout", .message = "no answer in time"};
-  } else if (absl::IsUnavailable(status)) {
-    const std::string ending = process->Ending();
-    answer = {.status = StatusOfEnding(ending), .message = absl::StrCat("it ended: ", ending)};
-  } else {
-    answer = {.status = "bad_answer", .message = std::string(status.message())};
+  absl::Status Ready() override {
+    RETURN_IF_ERROR(Start());
+    auto line = process_->Receive(MonotonicClock::now() + kEarly);
+    if (line.ok()) early_ = *std::move(line);
+    if (absl::IsCancelled(line.status())) process_.reset();
+    // One that ended is found so when it is asked.
+    return absl::IsCancelled(line.status()) ? line.status() : absl::OkStatus();
   }
-  const std::string printed(absl::StripAsciiWhitespace(process->Printed()));
-  if (!printed.empty()) absl::StrAppend(&answer.message, power::kLastWords, printed);
-  process.reset();
-  ++failures_in_a_row;
-  last_failure = power::BriefMessage(answer.message);
-  return answer;
-}
 
-CommandClient::CommandClient(CommandClientOptions options)
-    : state_(std::make_unique<State>(State{.options = std::move(options)})) {}
-CommandClient::~CommandClient() = default;
-
-absl::Status CommandClient::Start() {
-  State& state = *state_;
-  if (state.process.has_value()) return absl::OkStatus();
-  const std::string name = absl::StrCat("the command \"", state.options.command[0], "\"");
-  if (state.failures_in_a_row >= state.options.most_failures) {
-    return absl::UnavailableError(absl::StrCat(name, " was lost ", state.failures_in_a_row,
-                                               " times in a row: ", state.last_failure,
-                                               "; mend it, and go on with --resume"));
-  }
-  auto process = HarnessProcess::Start({.command = state.options.command,
-                                        .log_path = state.options.log_path,
-                                        .stopped = state.options.stopped});
-  if (!process.ok()) {  // who starts it calls it a harness
-    return absl::Status(process.status().code(),
-                        absl::StrReplaceAll(process.status().message(),
-                                            {{": the harness cannot", ": the command cannot"},
-                                             {"for the harness: ", "for the command: "}}));
-  }
-  state.process.emplace(*std::move(process));
-  ++state.starts;
-  const absl::Status status = state.Hello();
-  if (status.ok()) return status;
-  if (absl::IsCancelled(status)) {
-    state.process.reset();
-    return status;
-  }
-  return absl::UnavailableError(
-      absl::StrCat(name, " did not say hello: ", power::BriefMessage(state.Lost(status).message),
-                   "; docs/power-run.md says what it should"));
-}
-
-absl::Status CommandClient::Ready() {
-  RETURN_IF_ERROR(Start());
-  auto line = state_->process->Receive(MonotonicClock::now() + kEarly);
-  if (line.ok()) state_->early = *std::move(line);
-  if (absl::IsCancelled(line.status())) state_->process.reset();
-  // One that ended is found so when it is asked.
-  return absl::IsCancelled(line.status()) ? line.status() : absl::OkStatus();
-}
-
-absl::StatusOr<RunAnswer> CommandClient::Ask(const RunRecord& record) {
-  RETURN_IF_ERROR(Start());
-  State& state = *state_;
-  if (const auto early = std::exchange(state.early, std::nullopt); early.has_value()) {
-    return state.Lost(harness::Misfit(*early, "an answer that came before the question"));
-  }
-  const int64_t request = state.next_request++;
-  const auto line =
-      state.Exchange(AskLine(request, state.options.model, record), state.options.timeout);
-  auto answer = line.ok() ? ParseRunAnswer(*line, request) : line.status();
-  if (absl::IsCancelled(answer.status())) {
-    state.process.reset();
+  absl::StatusOr<RunAnswer> Ask(const RunRecord& record) override {
+    RETURN_IF_ERROR(Start());
+    if (const auto early = std::exchange(early_, std::nullopt); early.has_value()) {
+      return Lost(harness::Misfit(*early, "an answer that came before the question"));
+    }
+    const int64_t request = next_request_++;
+    const auto line = Exchange(AskLine(request, options_.model, record), options_.timeout);
+    auto answer = line.ok() ? ParseRunAnswer(*line, request) : line.status();
+    if (absl::IsCancelled(answer.status())) {
+      process_.reset();
+      return answer;
+    }
+    if (!answer.ok()) return Lost(answer.status());
+    failures_in_a_row_ = 0;
     return answer;
   }
-  if (!answer.ok()) return state.Lost(answer.status());
-  state.failures_in_a_row = 0;
-  return answer;
-}
 
-void CommandClient::Finish() {
-  if (!state_->process.has_value()) return;
-  const Deadline deadline = MonotonicClock::now() + kToFinish;
-  static_cast<void>(state_->process->Send(harness::Line("bye"), deadline));
-  state_->process->End(deadline);
-  state_->process.reset();
-}
+  void Finish() override {
+    if (!process_.has_value()) return;
+    const Deadline deadline = MonotonicClock::now() + kToFinish;
+    static_cast<void>(process_->Send(harness::Line("bye"), deadline));
+    process_->End(deadline);
+    process_.reset();
+  }
 
-int64_t CommandClient::pid() const {
-  return state_->process.has_value() ? state_->process->pid() : 0;
-}
+  int64_t pid() const override { return process_.has_value() ? process_->pid() : 0; }
 
-uint64_t CommandClient::restarts() const { return state_->starts == 0 ? 0 : state_->starts - 1; }
+  uint64_t restarts() const override { return starts_ == 0 ? 0 : starts_ - 1; }
+
+ private:
+  absl::StatusOr<std::string> Exchange(const std::string& line, std::chrono::milliseconds timeout) {
+    const Deadline deadline = MonotonicClock::now() + timeout;
+    RETURN_IF_ERROR(process_->Send(line, deadline));
+    return process_->Receive(deadline);
+  }
+  absl::Status Hello() {
+    ASSIGN_OR_RETURN(
+        const std::string line,
+        Exchange(harness::Line("hello", {{"model", options_.model}}), options_.hello_timeout));
+    ASSIGN_OR_RETURN(const harness::Received answer, harness::ParseMessage(line));
+    return answer.type == "hello" ? absl::OkStatus()
+                                  : harness::Misfit(line, "the first answer is not hello");
+  }
+
+  // Of a process_ that did not answer as it should; it is gone then.
+  RunAnswer Lost(const absl::Status& status) {
+    RunAnswer answer;
+    if (absl::IsDeadlineExceeded(status)) {
+      answer = {.status = "timeout", .message = "no answer in time"};
+    } else if (absl::IsUnavailable(status)) {
+      const std::string ending = process_->Ending();
+      answer = {.status = StatusOfEnding(ending), .message = absl::StrCat("it ended: ", ending)};
+    } else {
+      answer = {.status = "bad_answer", .message = std::string(status.message())};
+    }
+    const std::string printed(absl::StripAsciiWhitespace(process_->Printed()));
+    if (!printed.empty()) absl::StrAppend(&answer.message, power::kLastWords, printed);
+    process_.reset();
+    ++failures_in_a_row_;
+    last_failure_ = power::BriefMessage(answer.message);
+    return answer;
+  }
+
+  const CommandClientOptions options_;
+  std::optional<HarnessProcess> process_;
+  std::string last_failure_;
+  std::optional<std::string> early_;  // a line that came before the question
+  int64_t next_request_ = 1;
+  uint64_t starts_ = 0;
+  int failures_in_a_row_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<CommandClient> CommandClient::New(CommandClientOptions options) {
+  return std::make_unique<Command>(std::move(options));
+}
 
 }  // namespace xplane_time
 

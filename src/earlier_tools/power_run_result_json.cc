@@ -42,9 +42,7 @@ void AddWhereKnown(bool first, std::optional<double> value, std::optional<double
 
 // The devices of one domain that count: together where all of them are known.
 struct Part {
-  std::optional<double> energy_j = {}, lo_j = {}, hi_j = {}, mean_w = {}, peak_w = {};
-  double coverage = 0;
-  PowerReason reason = PowerReason::kAbsent;
+  EnergyEstimate sum;
   std::string missing = {};  // what may not be read, and is not in the sum
 };
 
@@ -75,32 +73,29 @@ std::vector<const Row*> OnePerDevice(const std::vector<Row>& rows, DeviceOf devi
   return chosen;
 }
 
-std::vector<const EnergyEstimate*> EstimatesOf(const RunTelemetry& telemetry,
-                                               std::string_view domain) {
-  return OnePerDevice(
+Part PartOf(const RunTelemetry& telemetry, std::string_view domain) {
+  const auto estimates = OnePerDevice(
       telemetry.window.energies,
       [&](const EnergyEstimate& each) {
         return each.in_total && each.domain == domain ? &each.device : nullptr;
       },
       [](const EnergyEstimate& each) { return each.energy_j.has_value(); });
-}
-
-Part PartOf(const RunTelemetry& telemetry, std::string_view domain) {
   Part part;
-  part.reason = WhyNone(telemetry, domain);
+  EnergyEstimate& sum = part.sum;
+  sum.reason = WhyNone(telemetry, domain);
   bool first = true;
-  for (const EnergyEstimate* each : EstimatesOf(telemetry, domain)) {
-    AddWhereKnown(first, each->energy_j, &part.energy_j);
-    AddWhereKnown(first, each->lo_j, &part.lo_j);
-    AddWhereKnown(first, each->hi_j, &part.hi_j);
-    AddWhereKnown(first, each->mean_w, &part.mean_w);
-    AddWhereKnown(first, each->peak_w, &part.peak_w);
-    part.coverage = first ? each->coverage : std::min(part.coverage, each->coverage);
-    if (first || each->reason != PowerReason::kKnown) part.reason = each->reason;
+  for (const EnergyEstimate* each : estimates) {
+    for (const auto value :
+         {&EnergyEstimate::energy_j, &EnergyEstimate::lo_j, &EnergyEstimate::hi_j,
+          &EnergyEstimate::mean_w, &EnergyEstimate::peak_w}) {
+      AddWhereKnown(first, each->*value, &(sum.*value));
+    }
+    sum.coverage = first ? each->coverage : std::min(sum.coverage, each->coverage);
+    if (first || each->reason != PowerReason::kKnown) sum.reason = each->reason;
     first = false;
   }
   part.missing = DeniedPart(telemetry.channels, telemetry.absences, domain);
-  if (!part.missing.empty()) part.reason = PowerReason::kPermissionDenied;
+  if (!part.missing.empty()) sum.reason = PowerReason::kPermissionDenied;
   return part;
 }
 
@@ -173,30 +168,30 @@ Json StatsJson(const Stats& stats) {
 Json PowerJson(const RunTelemetry& telemetry, std::string_view domain) {
   constexpr double kMilliwatt = 1000;
   Stats stats = StatsOf(GaugesOf(telemetry, domain, "power_mw"), kMilliwatt, Over::kSum);
-  if (const Part part = PartOf(telemetry, domain); !stats.avg && part.mean_w.has_value()) {
-    stats = {.avg = part.mean_w, .max = part.peak_w, .reason = PowerReason::kKnown};
+  if (const auto sum = PartOf(telemetry, domain).sum; !stats.avg && sum.mean_w.has_value()) {
+    stats = {.avg = sum.mean_w, .max = sum.peak_w, .reason = PowerReason::kKnown};
   } else if (!stats.avg && stats.reason == PowerReason::kUnsupported) {
-    stats.reason = part.reason;
+    stats.reason = sum.reason;
   }
   return {{"per_query_watts", StatsJson(stats)}, {"total_watts", StatsJson(stats)}};
 }
 
 Json EnergyJson(const RunTelemetry& telemetry) {
   const Part gpu = PartOf(telemetry, "gpu"), cpu = PartOf(telemetry, "package");
-  return {{kGpu.joules, NotNegative(gpu.energy_j)},
-          {"total_joules", NotNegative(gpu.energy_j)},
-          {kGpu.lo, OrNull(gpu.lo_j)},
-          {kGpu.hi, OrNull(gpu.hi_j)},
-          {kCpu.joules, NotNegative(cpu.energy_j)},
-          {"cpu_total_joules", NotNegative(cpu.energy_j)},
-          {kCpu.lo, OrNull(cpu.lo_j)},
-          {kCpu.hi, OrNull(cpu.hi_j)},
+  return {{kGpu.joules, NotNegative(gpu.sum.energy_j)},
+          {"total_joules", NotNegative(gpu.sum.energy_j)},
+          {kGpu.lo, OrNull(gpu.sum.lo_j)},
+          {kGpu.hi, OrNull(gpu.sum.hi_j)},
+          {kCpu.joules, NotNegative(cpu.sum.energy_j)},
+          {"cpu_total_joules", NotNegative(cpu.sum.energy_j)},
+          {kCpu.lo, OrNull(cpu.sum.lo_j)},
+          {kCpu.hi, OrNull(cpu.sum.hi_j)},
           {kAne.joules, nullptr},
           {"ane_total_joules", nullptr},
-          {"coverage", gpu.coverage},
-          {"reason", ReasonJson(gpu.reason)},
-          {"cpu_coverage", cpu.coverage},
-          {"cpu_reason", ReasonJson(cpu.reason)},
+          {"coverage", gpu.sum.coverage},
+          {"reason", ReasonJson(gpu.sum.reason)},
+          {"cpu_coverage", cpu.sum.coverage},
+          {"cpu_reason", ReasonJson(cpu.sum.reason)},
           {kGpu.missing, TextOrNull(gpu.missing)},
           {kCpu.missing, TextOrNull(cpu.missing)},
           {"ane_reason", PowerReasonName(PowerReason::kUnsupported)}};

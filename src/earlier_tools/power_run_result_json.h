@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include "json/json.h"
-#include "power/value_counts.h"
+#include "stats/value_counts.h"
 #include "xplane_time/power_run.h"
 
 namespace xplane_time::power {
@@ -46,7 +46,7 @@ class RunAggregates {
  private:
   static constexpr size_t kNumbers = 9;
   struct Values {
-    ValueCounts scaled;
+    stats::ValueCounts scaled;
     double sum = 0;
     uint64_t unknown = 0;
   };

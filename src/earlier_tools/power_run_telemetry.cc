@@ -58,9 +58,56 @@ class RecorderTelemetry : public Telemetry, private power::LogSink {
   }
   ~RecorderTelemetry() override { recorder_.reset(); }  // nobody calls a sink from here on
 
-  RunHardware Hardware() override;
-  absl::Status Begin(std::string_view name) override;
-  absl::StatusOr<RunTelemetry> End(std::string_view name) override;
+  RunHardware Hardware() override {
+    const PowerInventory& inventory = recorder_->inventory();
+    RunHardware hardware = HardwareOf(header_.machine_json, inventory);
+    Json gpus = Json::array();
+    for (const PowerDevice& each : inventory.devices) {
+      if (power::FactsOf(each.source).measures != power::Measures::kGpus) continue;
+      gpus.push_back({{"name", each.name},
+                      {"id", each.id},
+                      {"driver", each.driver},
+                      {"pci_bus_id", each.pci_bus_id},
+                      {"shared_device", each.shared}});
+    }
+    if (!gpus.empty()) hardware.gpu_info_json = json::Dump(gpus);
+    return hardware;
+  }
+
+  absl::Status Begin(std::string_view name) override {
+    {
+      const std::lock_guard lock(mutex_);
+      window_ = power::Summarizer::New({.whole = false, .max_columns = 0});
+      window_->Header(header_);
+      for (const auto& each : lead_) {
+        if (const Pass* pass = std::get_if<Pass>(&each); pass != nullptr) {
+          window_->Readings(pass->s, pass->t_ns, pass->readings);
+        } else {
+          const auto& clocks = std::get<power::Clocks>(each);
+          window_->ClocksAt(clocks.monotonic_ns, clocks);
+        }
+      }
+    }
+    return recorder_->Begin(name);
+  }
+
+  absl::StatusOr<RunTelemetry> End(std::string_view name) override {
+    RETURN_IF_ERROR(recorder_->End(name));
+    std::unique_ptr<power::Summarizer> window;
+    {
+      std::unique_lock lock(mutex_);
+      changed_.wait_for(lock, kAtMost, [&] { return missing_.empty(); });
+      window = std::move(window_);
+    }
+    RETURN_IF_ERROR(recorder_->log_status());
+    PowerSummary summary = window->Finish({});
+    for (WindowSummary& each : summary.windows) {
+      if (each.name != name) continue;
+      return RunTelemetry{std::move(each), std::move(summary.inventory.channels),
+                          std::move(summary.inventory.absences)};
+    }
+    return Internal("no window \"", name, "\"");
+  }
 
  private:
   struct Pass {
@@ -70,10 +117,45 @@ class RecorderTelemetry : public Telemetry, private power::LogSink {
   };
 
   using power::LogSink::End;
-  void Header(power::LogHeader header) override;
-  void Readings(size_t s, int64_t t_ns, std::span<const power::Reading> readings) override;
-  void ClocksAt(int64_t t_ns, const power::Clocks& clocks) override;
-  void Mark(int64_t t_ns, std::string_view window, bool end) override;
+  void Header(power::LogHeader header) override {
+    for (size_t s = 0; s < header.periods_ns.size(); ++s) {
+      const auto& channels = header.inventory.channels;
+      const bool has_energy =
+          std::any_of(channels.begin(), channels.end(), [&](const PowerChannel& each) {
+            return IsPowerOrEnergy(each) && each.source == header.periods_ns[s].first;
+          });
+      if (has_energy) energy_sources_.insert(s);
+    }
+    header_ = std::move(header);
+  }
+
+  void Readings(size_t s, int64_t t_ns, std::span<const power::Reading> readings) override {
+    const std::lock_guard lock(mutex_);
+    if (window_ != nullptr) window_->Readings(s, t_ns, readings);
+    lead_.push_back(Pass{s, t_ns, {readings.begin(), readings.end()}});
+    lead_readings_ += readings.size();
+    for (; lead_readings_ > kLeadReadings; lead_.pop_front()) {
+      if (const Pass* pass = std::get_if<Pass>(&lead_.front()); pass != nullptr) {
+        lead_readings_ -= pass->readings.size();
+      } else {
+        header_.clocks = std::get<power::Clocks>(lead_.front());
+      }
+    }
+    missing_.erase(s);
+    changed_.notify_all();
+  }
+
+  void ClocksAt(int64_t t_ns, const power::Clocks& clocks) override {
+    const std::lock_guard lock(mutex_);
+    if (window_ != nullptr) window_->ClocksAt(t_ns, clocks);
+    lead_.push_back(clocks);
+  }
+
+  void Mark(int64_t t_ns, std::string_view window, bool end) override {
+    const std::lock_guard lock(mutex_);
+    if (window_ != nullptr) window_->Mark(t_ns, window, end);
+    if (end) missing_ = energy_sources_;
+  }
 
   std::unique_ptr<PowerRecorder> recorder_;
   std::set<size_t> energy_sources_;  // `s` of readings that an edge waits for
@@ -85,98 +167,6 @@ class RecorderTelemetry : public Telemetry, private power::LogSink {
   std::unique_ptr<power::Summarizer> window_;
   std::set<size_t> missing_;  // of energy_sources_, since the window's end
 };
-
-void RecorderTelemetry::Header(power::LogHeader header) {
-  for (size_t s = 0; s < header.periods_ns.size(); ++s) {
-    const auto& channels = header.inventory.channels;
-    const bool has_energy =
-        std::any_of(channels.begin(), channels.end(), [&](const PowerChannel& each) {
-          return IsPowerOrEnergy(each) && each.source == header.periods_ns[s].first;
-        });
-    if (has_energy) energy_sources_.insert(s);
-  }
-  header_ = std::move(header);
-}
-
-void RecorderTelemetry::Readings(size_t s, int64_t t_ns, std::span<const power::Reading> readings) {
-  const std::lock_guard lock(mutex_);
-  if (window_ != nullptr) window_->Readings(s, t_ns, readings);
-  lead_.push_back(Pass{s, t_ns, {readings.begin(), readings.end()}});
-  lead_readings_ += readings.size();
-  for (; lead_readings_ > kLeadReadings; lead_.pop_front()) {
-    if (const Pass* pass = std::get_if<Pass>(&lead_.front()); pass != nullptr) {
-      lead_readings_ -= pass->readings.size();
-    } else {
-      header_.clocks = std::get<power::Clocks>(lead_.front());
-    }
-  }
-  missing_.erase(s);
-  changed_.notify_all();
-}
-
-void RecorderTelemetry::ClocksAt(int64_t t_ns, const power::Clocks& clocks) {
-  const std::lock_guard lock(mutex_);
-  if (window_ != nullptr) window_->ClocksAt(t_ns, clocks);
-  lead_.push_back(clocks);
-}
-
-void RecorderTelemetry::Mark(int64_t t_ns, std::string_view window, bool end) {
-  const std::lock_guard lock(mutex_);
-  if (window_ != nullptr) window_->Mark(t_ns, window, end);
-  if (end) missing_ = energy_sources_;
-}
-
-RunHardware RecorderTelemetry::Hardware() {
-  const PowerInventory& inventory = recorder_->inventory();
-  RunHardware hardware = HardwareOf(header_.machine_json, inventory);
-  Json gpus = Json::array();
-  for (const PowerDevice& each : inventory.devices) {
-    if (power::FactsOf(each.source).measures != power::Measures::kGpus) continue;
-    gpus.push_back({{"name", each.name},
-                    {"id", each.id},
-                    {"driver", each.driver},
-                    {"pci_bus_id", each.pci_bus_id},
-                    {"shared_device", each.shared}});
-  }
-  if (!gpus.empty()) hardware.gpu_info_json = json::Dump(gpus);
-  return hardware;
-}
-
-absl::Status RecorderTelemetry::Begin(std::string_view name) {
-  {
-    const std::lock_guard lock(mutex_);
-    window_ =
-        std::make_unique<power::Summarizer>(PowerSummaryOptions{.whole = false, .max_columns = 0});
-    window_->Header(header_);
-    for (const auto& each : lead_) {
-      if (const Pass* pass = std::get_if<Pass>(&each); pass != nullptr) {
-        window_->Readings(pass->s, pass->t_ns, pass->readings);
-      } else {
-        const auto& clocks = std::get<power::Clocks>(each);
-        window_->ClocksAt(clocks.monotonic_ns, clocks);
-      }
-    }
-  }
-  return recorder_->Begin(name);
-}
-
-absl::StatusOr<RunTelemetry> RecorderTelemetry::End(std::string_view name) {
-  RETURN_IF_ERROR(recorder_->End(name));
-  std::unique_ptr<power::Summarizer> window;
-  {
-    std::unique_lock lock(mutex_);
-    changed_.wait_for(lock, kAtMost, [&] { return missing_.empty(); });
-    window = std::move(window_);
-  }
-  RETURN_IF_ERROR(recorder_->log_status());
-  PowerSummary summary = window->Finish({});
-  for (WindowSummary& each : summary.windows) {
-    if (each.name != name) continue;
-    return RunTelemetry{std::move(each), std::move(summary.inventory.channels),
-                        std::move(summary.inventory.absences)};
-  }
-  return absl::InternalError(absl::StrCat("no window \"", std::string(name), "\""));
-}
 
 }  // namespace
 

@@ -155,32 +155,22 @@ LatencyStats ComputeLatencyStats(std::span<const LatencyRecord> records) {
 
 absl::Status WriteLatencyCsv(const std::string& path, std::span<const LatencyRecord> records) {
   return WriteCsv(path, records, [](const LatencyRecord& each, result::FieldSink* sink) {
-    sink->Field("sample_id", each.sample_id);
-    sink->Field("wall_time_us", each.wall_time_us);
-    sink->Field("kernel_time_us", each.kernel_time_us);
-    sink->Field("seq_len", each.seq_len);
+    XPLANE_TIME_FIELDS(sink, each.sample_id, each.wall_time_us, each.kernel_time_us, each.seq_len);
   });
 }
 
 absl::Status WriteMemoryCsv(const std::string& path, std::span<const MemorySnapshot> snapshots) {
   return WriteCsv(path, snapshots, [](const MemorySnapshot& each, result::FieldSink* sink) {
-    sink->Field("timestamp_us", each.timestamp_us);
-    sink->Field("peak_rss_bytes", each.peak_rss_bytes);
-    sink->Field("kv_cache_bytes", each.parts.kv_cache_bytes);
-    sink->Field("activation_bytes", each.parts.activation_bytes);
-    sink->Field("temp_buffer_bytes", each.parts.temp_buffer_bytes);
+    XPLANE_TIME_FIELDS(sink, each.timestamp_us, each.peak_rss_bytes, each.parts.kv_cache_bytes,
+                       each.parts.activation_bytes, each.parts.temp_buffer_bytes);
   });
 }
 
 absl::Status WriteResultsCsv(const std::string& path, std::span<const ResultRow> rows) {
   return WriteCsv(path, rows, [](const ResultRow& each, result::FieldSink* sink) {
-    sink->Field("setting", std::string_view(each.setting));
-    sink->Field("coherence_delta", each.coherence_delta);
-    sink->Field("kv_cache_reduction", each.kv_cache_reduction);
-    sink->Field("peak_mem_reduction", each.peak_mem_reduction);
-    sink->Field("energy_reduction", each.energy_reduction);
-    sink->Field("p95_latency_us", each.p95_latency_us);
-    sink->Field("accuracy", each.accuracy);
+    XPLANE_TIME_FIELDS(sink, each.setting, each.coherence_delta, each.kv_cache_reduction,
+                       each.peak_mem_reduction, each.energy_reduction, each.p95_latency_us,
+                       each.accuracy);
   });
 }
 
@@ -218,8 +208,8 @@ std::string NumberText(double value) {
 
 absl::Status CheckNumber(const char* name, double value) {
   if (std::isfinite(value)) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("BenchConfig: ", name, " is ", value, "; a fingerprint needs a finite number"));
+  return InvalidArgument("BenchConfig: ", name, " is ", value,
+                         "; a fingerprint needs a finite number");
 }
 
 // JSON's, or InvalidArgument.
@@ -227,8 +217,7 @@ absl::StatusOr<std::string> QuotedText(const char* name, const std::string& text
   try {
     return nlohmann::json(text).dump();
   } catch (const nlohmann::json::exception& error) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("BenchConfig: ", name, " is not UTF-8: ", error.what()));
+    return InvalidArgument("BenchConfig: ", name, " is not UTF-8: ", error.what());
   }
 }
 
@@ -240,8 +229,8 @@ absl::StatusOr<std::string> CanonicalConfigJson(const BenchConfig& config) {
     RETURN_IF_ERROR(CheckNumber(name, value));
   }
   if (config.tau > kMostExact || config.tau < -kMostExact) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("BenchConfig: tau is ", config.tau, "; beyond 2^53 readers of JSON round it"));
+    return InvalidArgument("BenchConfig: tau is ", config.tau,
+                           "; beyond 2^53 readers of JSON round it");
   }
   ASSIGN_OR_RETURN(const std::string flags, QuotedText("compiler_flags", config.compiler_flags));
   ASSIGN_OR_RETURN(const std::string commit, QuotedText("model_commit", config.model_commit));

@@ -48,6 +48,11 @@ template <typename T>
 concept Described = requires(const T* object) {
   FieldsOf(object);
 };
+// `visit(name, value)` of each field; the object may be const.
+void VisitFields(auto& object, auto visit) {
+  std::apply([&](const auto&... field) { (visit(field.name, object.*field.at), ...); },
+             FieldsOf(&object));
+}
 template <typename T>
 concept OptionalValue = std::same_as<T, std::optional<typename T::value_type>>;
 template <typename T>
@@ -58,8 +63,7 @@ template <typename T>
 Json ToJson(const T& value) {
   if constexpr (Described<T>) {
     Json object = Json::object();
-    std::apply([&](const auto&... field) { ((object[field.name] = ToJson(value.*field.at)), ...); },
-               FieldsOf(&value));
+    VisitFields(value, [&](const char* name, const auto& each) { object[name] = ToJson(each); });
     return object;
   } else if constexpr (OptionalValue<T>) {
     return value.has_value() ? ToJson(*value) : Json();

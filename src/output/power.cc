@@ -65,9 +65,7 @@ std::string Remark(const EnergyEstimate& energy) {
 
 constexpr std::string_view kAbout = "~";  // before an interval
 
-// Of an EnergyEstimate or a PowerTotal.
-template <typename Energy>
-std::string LimitsText(const Energy& energy) {
+std::string LimitsText(const EnergyEstimate& energy) {
   if (!energy.energy_j) return "-";
   if (IsUnbounded(energy.limits)) return "unbounded";
   const std::string_view about = energy.limits == EnergyLimits::kInterval ? kAbout : "";
@@ -128,17 +126,26 @@ std::string_view KindOfAll(std::span<const WindowSummary> windows) {
 // A sensor's energy in a window, or the window's total.
 struct EnergyLine {
   const WindowSummary& window;
-  const EnergyEstimate* energy = nullptr;  // null: the total
+  std::string sensor;
+  EnergyEstimate energy;
+  std::optional<double> coverage;
   std::string remark;
-
-  // `get(energy)` of an EnergyEstimate or a PowerTotal.
-  template <typename Get>
-  auto Of(Get get) const {
-    return energy != nullptr ? get(*energy) : get(window.total);
-  }
 };
 
-std::vector<EnergyLine> EnergyLines(std::span<const WindowSummary> windows, std::string_view kind) {
+// What a line shows of it.
+EnergyEstimate AsEnergy(const PowerTotal& total) {
+  EnergyEstimate energy;
+  energy.energy_j = total.energy_j;
+  energy.lo_j = total.lo_j;
+  energy.hi_j = total.hi_j;
+  energy.limits = total.limits;
+  energy.mean_w = total.mean_w;
+  energy.active_j = total.active_j;
+  return energy;
+}
+
+std::vector<EnergyLine> EnergyLines(const PowerSummary& summary,
+                                    std::span<const WindowSummary> windows, std::string_view kind) {
   std::vector<EnergyLine> lines;
   for (const WindowSummary& window : windows) {
     size_t in_total = 0;
@@ -147,14 +154,16 @@ std::vector<EnergyLine> EnergyLines(std::span<const WindowSummary> windows, std:
       if (energy.modelled && kind != "modelled") {  // where the title does not say it
         remark.insert(0, remark.empty() ? "modelled" : "modelled, ");
       }
-      lines.push_back({window, &energy, std::move(remark)});
+      lines.push_back({window, DomainName(summary, energy.source, energy.device, energy.domain),
+                       energy, energy.coverage, std::move(remark)});
       in_total += energy.in_total ? 1 : 0;
     }
     if (in_total < 2) continue;
     const PowerTotal& total = window.total;
     std::string remark(WhyPart(total.reason, total.coverage));
     if (total.energy_j && !total.missing.empty()) remark = "without " + Printable(total.missing);
-    lines.push_back({window, nullptr, std::move(remark)});
+    const auto coverage = total.energy_j ? std::optional(total.coverage) : std::nullopt;
+    lines.push_back({window, "total", AsEnergy(total), coverage, std::move(remark)});
   }
   return lines;
 }
@@ -163,40 +172,21 @@ double Seconds(const WindowSummary& window) {
   return static_cast<double>(window.end_ns - window.begin_ns) / kNsPerS;
 }
 
-Grid EnergyGrid(const PowerSummary& summary, const std::vector<EnergyLine>& lines) {
+Grid EnergyGrid(const std::vector<EnergyLine>& lines) {
   RowGrid grid(lines);
-  grid.Name("window", kNameWidth, [](const EnergyLine& line) { return WindowName(line.window); });
-  grid.Name("sensor", kDomainWidth, [&](const EnergyLine& line) {
-    const EnergyEstimate* of = line.energy;
-    return of != nullptr ? DomainName(summary, of->source, of->device, of->domain) : "total";
-  });
-  grid.Number("s", [](const EnergyLine& line) { return Number(Seconds(line.window)); });
-  grid.Number("energy J", [](const EnergyLine& line) {
-    return line.Of([](const auto& of) { return EnergyText(of.energy_j); });
-  });
-  grid.Number("bounds J", [](const EnergyLine& line) {
-    return line.Of([](const auto& of) { return LimitsText(of); });
-  });
-  grid.Number("mean W",
-              [](const EnergyLine& line) {
-                return line.Of([](const auto& of) { return Number(of.mean_w); });
-              })
-      .drop = 2;
-  grid.Number("peak W",
-              [](const EnergyLine& line) {
-                return line.energy != nullptr ? Number(line.energy->peak_w) : "-";
-              })
-      .drop = 3;
-  grid.Number("covered %", [](const EnergyLine& line) {
-    const bool known = line.energy != nullptr || line.window.total.energy_j;
-    return known ? line.Of([](const auto& of) { return FormatPercent(of.coverage); }) : "-";
-  });
-  Column& active = grid.Number("above idle J", [](const EnergyLine& line) {
-    return line.Of([](const auto& of) { return Number(of.active_j); });
-  });
+  grid.Name("window", kNameWidth, [](const auto& line) { return WindowName(line.window); });
+  grid.Name("sensor", kDomainWidth, &EnergyLine::sensor);
+  grid.Number("s", [](const auto& line) { return Number(Seconds(line.window)); });
+  grid.Number("energy J", [](const auto& line) { return EnergyText(line.energy.energy_j); });
+  grid.Number("bounds J", [](const auto& line) { return LimitsText(line.energy); });
+  grid.Number("mean W", [](const auto& line) { return Number(line.energy.mean_w); }).drop = 2;
+  grid.Number("peak W", [](const auto& line) { return Number(line.energy.peak_w); }).drop = 3;
+  grid.Number("covered %", [](const auto& line) { return FormatPercent(line.coverage); });
+  Column& active =
+      grid.Number("above idle J", [](const auto& line) { return Number(line.energy.active_j); });
   active.drop = 1;
   active.hidden = !AnyKnown(active.cells);
-  Column& remark = grid.Text("remark", [](const EnergyLine& line) { return line.remark; });
+  Column& remark = grid.Text("remark", &EnergyLine::remark);
   remark.hidden = lines.empty() || (!Varies(remark.cells) && remark.cells[0].empty());
   return std::move(grid).Take();
 }
@@ -205,9 +195,9 @@ Section EnergySection(const PowerSummary& summary, size_t most) {
   const size_t shown = std::min(most, summary.windows.size());
   const std::span windows(summary.windows.data(), shown);
   const std::string_view kind = KindOfAll(windows);
-  const std::vector<EnergyLine> lines = EnergyLines(windows, kind);
+  const std::vector<EnergyLine> lines = EnergyLines(summary, windows, kind);
   Section section = {.title = absl::StrCat("energy, ", std::string(kind)),
-                     .grid = EnergyGrid(summary, lines),
+                     .grid = EnergyGrid(lines),
                      .notes = EnergyNotes(windows)};
   if (summary.windows.empty()) section.notes.push_back("no window");
   const auto has_none = [](const WindowSummary& each) { return each.energies.empty(); };
@@ -225,22 +215,22 @@ Section RepeatSection(const PowerSummary& summary, size_t most) {
   const size_t shown = std::min(most, summary.repeats.size());
   const std::span rows(summary.repeats.data(), shown);
   RowGrid grid(rows);
-  grid.Name("window", kNameWidth, [](const RepeatedEnergy& row) { return row.window; });
+  grid.Name("window", kNameWidth, &RepeatedEnergy::window);
   grid.Name("sensor", kDomainWidth, [&](const RepeatedEnergy& row) {
     return DomainName(summary, row.source, row.device, row.domain);
   });
-  grid.Number("windows", [](const RepeatedEnergy& row) {
+  grid.Number("windows", [](const auto& row) {
     return row.known == row.windows ? absl::StrCat(row.windows)
                                     : absl::StrCat(row.known, " of ", row.windows);
   });
-  grid.Number("mean J", [](const RepeatedEnergy& row) { return Number(row.mean_j); });
-  grid.Number("std J", [](const RepeatedEnergy& row) { return Number(row.std_j); });
-  Column& active = grid.Number("above idle",
-                               [](const RepeatedEnergy& row) { return Number(row.mean_active_j); });
+  grid.Number("mean J", [](const auto& row) { return Number(row.mean_j); });
+  grid.Number("std J", [](const auto& row) { return Number(row.std_j); });
+  Column& active =
+      grid.Number("above idle", [](const auto& row) { return Number(row.mean_active_j); });
   active.drop = 2;
   active.hidden = !AnyKnown(active.cells);
-  grid.Number("mean s", [](const RepeatedEnergy& row) { return Number(row.mean_s); });
-  grid.Number("std s", [](const RepeatedEnergy& row) { return Number(row.std_s); }).drop = 1;
+  grid.Number("mean s", [](const auto& row) { return Number(row.mean_s); });
+  grid.Number("std s", [](const auto& row) { return Number(row.std_s); }).drop = 1;
   Section section = {.title = "energy, windows of one name", .grid = std::move(grid).Take()};
   if (shown < summary.repeats.size()) {
     section.notes.push_back(MoreNote(summary.repeats.size() - shown, "rows", "--format json"));
@@ -344,15 +334,14 @@ Section ReaderSection(const PowerSummary& summary) {
     return ns ? Number(static_cast<double>(*ns) / 1e3) : "-";
   };
   RowGrid grid(summary.readers);
-  grid.Text("source", [](const ReaderQuality& row) { return Printable(row.source); });
-  grid.Number("reads/s", [](const ReaderQuality& row) { return FormatFixed(row.effective_hz, 2); });
-  grid.Number("missed", [](const ReaderQuality& row) { return absl::StrCat(row.missed); });
-  grid.Number("longest gap ms", [](const ReaderQuality& row) {
+  grid.Text("source", [](const auto& row) { return Printable(row.source); });
+  grid.Number("reads/s", [](const auto& row) { return FormatFixed(row.effective_hz, 2); });
+  grid.Number("missed", [](const auto& row) { return absl::StrCat(row.missed); });
+  grid.Number("longest gap ms", [](const auto& row) {
     return Number(static_cast<double>(row.longest_gap_ns) / 1e6);
   });
-  grid.Number("read p50 us",
-              [&](const ReaderQuality& row) { return microseconds(row.latency_p50_ns); });
-  grid.Number("p99 us", [&](const ReaderQuality& row) { return microseconds(row.latency_p99_ns); });
+  grid.Number("read p50 us", [&](const auto& row) { return microseconds(row.latency_p50_ns); });
+  grid.Number("p99 us", [&](const auto& row) { return microseconds(row.latency_p99_ns); });
   return {.title = "readers", .grid = std::move(grid).Take()};
 }
 
@@ -395,12 +384,8 @@ View PowerView(const PowerSummary& summary, const OutputOptions& options,
 
 void VisitWindow(const WindowSummary& window, const CarbonModel& model, FieldSink* sink) {
   sink->Field("name", KnownText(window.name));
-  sink->Field("number", window.number);
-  sink->Field("begin_ns", window.begin_ns);
-  sink->Field("end_ns", window.end_ns);
-  sink->Field("begin_unix_ns", window.begin_unix_ns);
-  sink->Field("suspended_ns", window.suspended_ns);
-  sink->Field("cut", window.cut);
+  XPLANE_TIME_FIELDS(sink, window.number, window.begin_ns, window.end_ns, window.begin_unix_ns,
+                     window.suspended_ns, window.cut);
   sink->BeginGroup("total", true);
   VisitRow(window.total, sink);
   sink->EndGroup();
@@ -416,22 +401,13 @@ void VisitWindow(const WindowSummary& window, const CarbonModel& model, FieldSin
   sink->Rows(
       TableOf("gauges", std::span(window.gauges), [](const GaugeSummary& gauge, FieldSink* of) {
         of->Field("channel", uint64_t{gauge.channel});
-        of->Field("n", gauge.n);
-        of->Field("unknown", gauge.unknown);
-        of->Field("avg", gauge.avg);
-        of->Field("max", gauge.max);
-        of->Field("median", gauge.median);
-        of->Field("min", gauge.min);
-        of->Field("reason", result::ReasonOrUnknown(gauge.reason));
+        VisitRow(gauge, of);
       }));
 }
 
 void VisitSeries(const PowerSeries& series, FieldSink* sink) {
-  sink->Field("source", std::string_view(series.source));
-  sink->Field("device", std::string_view(series.device));
-  sink->Field("domain", std::string_view(series.domain));
-  sink->Field("begin_ns", series.begin_ns);
-  sink->Field("column_ns", series.column_ns);
+  XPLANE_TIME_FIELDS(sink, series.source, series.device, series.domain, series.begin_ns,
+                     series.column_ns);
   for (const auto& [name, power] : {std::pair("min_w", &PowerColumn::min_w),
                                     {"mean_w", &PowerColumn::mean_w},
                                     {"max_w", &PowerColumn::max_w}}) {
@@ -460,9 +436,7 @@ result::Result PowerResult(const PowerSummary& summary, const CarbonModel& carbo
   result.Add(TableOf("series", std::span(summary.series), VisitSeries));
   result.Add(TableOf("findings", std::span(summary.findings),
                      [](const PowerFinding& finding, FieldSink* sink) {
-                       sink->Field("code", std::string_view(finding.code));
-                       sink->Field("count", finding.count);
-                       sink->Field("message", std::string_view(finding.message));
+                       XPLANE_TIME_FIELDS(sink, finding.code, finding.count, finding.message);
                      }));
   result.csv = TableOf(
       "", result::PowerRows(summary), [carbon](const result::PowerRow& row, FieldSink* sink) {

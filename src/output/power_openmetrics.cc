@@ -30,12 +30,39 @@ std::string WindowLabels(const WindowSummary& window) {
 
 class Families {
  public:
+  explicit Families(const PowerSummary& summary) : windows_(summary.windows) {}
+
   void Begin(std::string_view name, std::string_view unit, std::string_view help) {
     name_ = name;
-    absl::StrAppend(&text_, "# TYPE ", name_, " gauge\n");
-    if (!unit.empty()) absl::StrAppend(&text_, "# UNIT ", name_, " ", std::string(unit), "\n");
-    absl::StrAppend(&text_, "# HELP ", name_, " ", std::string(help), "\n");
+    absl::StrAppend(&text_, "# TYPE ", name_, " gauge\n# UNIT ", name_, " ", std::string(unit),
+                    "\n# HELP ", name_, " ", std::string(help), "\n");
   }
+  // `value(window)` of each window, and `more(window)`: labels, each with a comma before it.
+  void OfWindows(auto value, auto more) {
+    for (const WindowSummary& window : windows_) {
+      Add(WindowLabels(window) + more(window), value(window));
+    }
+  }
+  void OfWindows(auto value) {
+    OfWindows(value, [](const WindowSummary&) { return ""; });
+  }
+  // The same of each energy.
+  void OfEnergies(auto value, auto more) {
+    for (const WindowSummary& window : windows_) {
+      for (const EnergyEstimate& energy : window.energies) {
+        Add(absl::StrCat(WindowLabels(window), ",", Label("source", energy.source), ",",
+                         Label("device", energy.device), ",", Label("domain", energy.domain), ",",
+                         Label("estimator", EnergyEstimatorName(energy.estimator)), more(energy)),
+            value(energy));
+      }
+    }
+  }
+  void OfEnergies(auto value) {
+    OfEnergies(value, [](const EnergyEstimate&) { return ""; });
+  }
+  std::string Finish() && { return std::move(text_) + "# EOF\n"; }
+
+ private:
   // What is not known has no sample.
   void Add(const std::string& labels, std::optional<double> value) {
     if (!value.has_value()) return;
@@ -43,86 +70,59 @@ class Families {
     AppendCsvNumber(*value, &text_);
     text_.push_back('\n');
   }
-  std::string Finish() && { return std::move(text_) + "# EOF\n"; }
 
- private:
+  const std::vector<WindowSummary>& windows_;
   std::string name_, text_;
 };
 
-// `more`: labels, each with a comma before it.
-template <typename Value, typename More>
-void AddEnergies(const PowerSummary& summary, Families* families, Value value, More more) {
-  for (const WindowSummary& window : summary.windows) {
-    for (const EnergyEstimate& energy : window.energies) {
-      families->Add(
-          absl::StrCat(WindowLabels(window), ",", Label("source", energy.source), ",",
-                       Label("device", energy.device), ",", Label("domain", energy.domain), ",",
-                       Label("estimator", EnergyEstimatorName(energy.estimator)), more(energy)),
-          value(energy));
-    }
-  }
-}
-
-template <typename Value>
-void AddEnergies(const PowerSummary& summary, Families* families, Value value) {
-  AddEnergies(summary, families, value, [](const EnergyEstimate&) { return ""; });
-}
-
 // An energy has both or none: `limits` says whether they are bounds or an interval.
-void AddLimits(const PowerSummary& summary, Families* families) {
-  const auto label = [](EnergyLimits limits) {
-    return absl::StrCat(",", Label("limits", result::LimitsName(limits)));
+void AddLimits(Families* families) {
+  const auto limits = [](const auto& of) {
+    return absl::StrCat(",", Label("limits", result::LimitsName(of.limits)));
   };
   for (const bool upper : {false, true}) {
     const std::string which = upper ? "upper" : "lower";
+    const auto end = [upper](const auto& of) { return upper ? of.hi_j : of.lo_j; };
     families->Begin(
         absl::StrCat("xplane_time_energy_", which, "_joules"), "joules",
         absl::StrCat("Bound, or end of an interval, of an energy: the ", which, " one"));
-    AddEnergies(
-        summary, families,
-        [&](const EnergyEstimate& each) { return upper ? each.hi_j : each.lo_j; },
-        [&](const EnergyEstimate& each) { return label(each.limits); });
+    families->OfEnergies(end, limits);
     families->Begin(absl::StrCat("xplane_time_total_energy_", which, "_joules"), "joules",
                     "Of the total");
-    for (const WindowSummary& window : summary.windows) {
-      families->Add(WindowLabels(window) + label(window.total.limits),
-                    upper ? window.total.hi_j : window.total.lo_j);
-    }
+    families->OfWindows([&](const WindowSummary& each) { return end(each.total); },
+                        [&](const WindowSummary& each) { return limits(each.total); });
   }
 }
 
 }  // namespace
 
 std::string PowerOpenMetrics(const PowerSummary& summary, const CarbonModel& carbon) {
-  Families families;
+  Families families(summary);
   families.Begin("xplane_time_energy_joules", "joules", "Of the covered part of a window");
-  AddEnergies(
-      summary, &families, [](const EnergyEstimate& each) { return each.energy_j; },
-      [](const EnergyEstimate& each) {
-        return absl::StrCat(",", Label("kind", each.modelled ? "modelled" : "measured"));
-      });
-  AddLimits(summary, &families);
+  families.OfEnergies([](const EnergyEstimate& each) { return each.energy_j; },
+                      [](const EnergyEstimate& each) {
+                        return absl::StrCat(",",
+                                            Label("kind", each.modelled ? "modelled" : "measured"));
+                      });
+  AddLimits(&families);
   families.Begin("xplane_time_mean_power_watts", "watts", "Over the covered part of a window");
-  AddEnergies(summary, &families, [](const EnergyEstimate& each) { return each.mean_w; });
+  families.OfEnergies([](const EnergyEstimate& each) { return each.mean_w; });
   families.Begin("xplane_time_peak_power_watts", "watts", "Over the covered part of a window");
-  AddEnergies(summary, &families, [](const EnergyEstimate& each) { return each.peak_w; });
+  families.OfEnergies([](const EnergyEstimate& each) { return each.peak_w; });
   families.Begin("xplane_time_energy_coverage_ratio", "ratio", "Share of a window with readings");
-  AddEnergies(summary, &families,
-              [](const EnergyEstimate& each) { return std::optional(each.coverage); });
+  families.OfEnergies([](const EnergyEstimate& each) { return each.coverage; });
   families.Begin("xplane_time_window_seconds", "seconds", "Length of a window");
-  for (const WindowSummary& window : summary.windows) {
-    families.Add(WindowLabels(window), static_cast<double>(window.end_ns - window.begin_ns) / 1e9);
-  }
+  families.OfWindows([](const WindowSummary& each) {
+    return static_cast<double>(each.end_ns - each.begin_ns) / 1e9;
+  });
   families.Begin("xplane_time_total_energy_joules", "joules", "Of all in the total");
-  for (const WindowSummary& window : summary.windows) {
-    families.Add(WindowLabels(window), window.total.energy_j);
-  }
+  families.OfWindows([](const WindowSummary& each) { return each.total.energy_j; });
   if (carbon.g_per_kwh.has_value()) {
     families.Begin("xplane_time_modelled_co2e_grams", "grams", "Modelled from an intensity");
-    for (const WindowSummary& window : summary.windows) {
-      const auto modelled = CarbonOf(window.total.energy_j, carbon);
-      if (modelled.has_value()) families.Add(WindowLabels(window), modelled->co2e_g);
-    }
+    families.OfWindows([&](const WindowSummary& each) {
+      const auto modelled = CarbonOf(each.total.energy_j, carbon);
+      return modelled ? std::optional(modelled->co2e_g) : std::nullopt;
+    });
   }
   return std::move(families).Finish();
 }

@@ -52,7 +52,35 @@ class Picture {
       curves_.push_back(ColumnsOf(series, span_, static_cast<size_t>(kPlot) / 2));
     }
   }
-  std::string Draw() &&;
+  std::string Draw() && {
+    double y = kTitle + 14;
+    Text(
+        kLeft, 22, "start",
+        summary_.command.empty() ? "power" : "power: " + ShortenMiddle(summary_.command, 90, "..."),
+        " font-size=\"15\"");
+    if (span_.end_ns <= span_.begin_ns) {
+      Text(kLeft, y + 20, "start", "nothing to plot: no power was read");
+      y += 60;
+    } else {
+      DrawBandNames(y);
+      y += static_cast<double>(lanes_) * kBandRow + 18;
+      for (size_t i = 0; i < curves_.size(); ++i) {
+        DrawPanel(i, y, kColors[i % kColors.size()]);
+        y += kPanel + kBetween;
+      }
+      DrawTimeAxis(y - kBetween);
+      DrawLegend(y + 14);
+      y += 30;
+    }
+    return absl::StrCat(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 ", Number(kWidth), " ", Number(y),
+        "\" width=\"", Number(kWidth), "\" height=\"", Number(y),
+        "\" font-family=\"sans-serif\" font-size=\"12\" fill=\"#222\">\n"
+        "<defs><pattern id=\"gap\" width=\"6\" height=\"6\" patternUnits=\"userSpaceOnUse\">"
+        "<path d=\"M0 6L6 0\" stroke=\"#999\"/></pattern></defs>\n"
+        "<rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n",
+        body_, "</svg>\n");
+  }
 
  private:
   double seconds() const { return static_cast<double>(span_.end_ns - span_.begin_ns) / 1e9; }
@@ -61,17 +89,141 @@ class Picture {
                          static_cast<double>(span_.end_ns - span_.begin_ns);
     return kLeft + kPlot * std::clamp(share, 0.0, 1.0);
   }
-  void PlaceBands();
+  // Names in the first lane that is free there.
+  void PlaceBands() {
+    std::vector<double> free_from(kMostLanes, 0);
+    for (const WindowSummary& window : summary_.windows) {
+      if (window.name.empty() || bands_.size() == kMostBands || span_.end_ns == span_.begin_ns) {
+        continue;
+      }
+      Band band = {X(window.begin_ns), X(window.end_ns), 0, &window};
+      const double name_end =
+          std::max(band.x1, band.x0 + kLetter * static_cast<double>(WindowName(window).size())) + 6;
+      while (band.lane + 1 < kMostLanes && free_from[band.lane] > band.x0) ++band.lane;
+      free_from[band.lane] = name_end;
+      lanes_ = std::max(lanes_, band.lane + 1);
+      bands_.push_back(band);
+    }
+  }
+
   void Text(double x, double y, std::string_view anchor, const std::string& text,
-            std::string_view more = "");
-  void Line(double x0, double y0, double x1, double y1, std::string_view color);
-  void DrawBandNames(double top);
-  void DrawPanel(size_t panel, double top, std::string_view color);
-  double MostOfDomain(std::string_view domain) const;
+            std::string_view more = "") {
+    absl::StrAppend(&body_, "<text x=\"", Number(x), "\" y=\"", Number(y), "\" text-anchor=\"",
+                    std::string(anchor), "\"", std::string(more), ">", XmlText(text), "</text>\n");
+  }
+
+  void Rect(double x, double y, double width, double height, std::string_view more) {
+    absl::StrAppend(&body_, "<rect x=\"", Number(x), "\" y=\"", Number(y), "\" width=\"",
+                    Number(width), "\" height=\"", Number(height), "\" ", std::string(more),
+                    "/>\n");
+  }
+
+  void Line(double x0, double y0, double x1, double y1, std::string_view color) {
+    absl::StrAppend(&body_, "<line x1=\"", Number(x0), "\" y1=\"", Number(y0), "\" x2=\"",
+                    Number(x1), "\" y2=\"", Number(y1), "\" stroke=\"", std::string(color),
+                    "\"/>\n");
+  }
+
+  void DrawBandNames(double top) {
+    for (const Band& band : bands_) {
+      const double y = top + static_cast<double>(band.lane) * kBandRow;
+      Rect(band.x0, y, std::max(1.0, band.x1 - band.x0), kBandRow - 3,
+           "fill=\"#888\" fill-opacity=\"0.25\"");
+      const std::string name = WindowName(*band.window);
+      const bool fits = band.x0 + 3 + kLetter * static_cast<double>(name.size()) < kWidth;
+      Text(fits ? band.x0 + 3 : kWidth - 3, y + 10, fits ? "start" : "end", name);
+    }
+  }
+
+  void DrawPanel(size_t panel, double top, std::string_view color) {
+    const PowerSeries& series = summary_.series[panel];
+    const auto& columns = curves_[panel];
+    const double bottom = top + kPanel;
+    const double most_w = MostOfDomain(series.domain), step_w = StepOf(most_w, 4);
+    const int steps = static_cast<int>(std::ceil(most_w / step_w));
+    const double per_watt = kPanel / (steps * step_w);
+    Text(kLeft, top - 6, "start", DomainName(summary_, series.source, series.device, series.domain),
+         " font-weight=\"bold\"");
+    for (const Band& band : bands_) {
+      Rect(band.x0, top, std::max(1.0, band.x1 - band.x0), kPanel,
+           "fill=\"#888\" fill-opacity=\"0.12\"");
+    }
+    // Where nothing is known.
+    const double width = kPlot / static_cast<double>(columns.size());
+    for (size_t i = 0, end = 0; i < columns.size(); i = end + 1) {
+      end = i;
+      if (columns[i].mean_w.has_value()) continue;
+      while (end < columns.size() && !columns[end].mean_w.has_value()) ++end;
+      Rect(kLeft + static_cast<double>(i) * width, top, static_cast<double>(end - i) * width,
+           kPanel, "fill=\"url(#gap)\"");
+    }
+    for (int i = 0; i <= steps; ++i) {
+      const double y = bottom - i * step_w * per_watt;
+      Line(kLeft, y, kLeft + kPlot, y, i == 0 ? "#444" : "#ddd");
+      Text(kLeft - 6, y + 4, "end", TickText(i * step_w, step_w));
+    }
+    Line(kLeft, top, kLeft, bottom, "#444");
+    Text(18, top + kPanel / 2, "middle", "power, W",
+         absl::StrCat(" transform=\"rotate(-90 18 ", Number(top + kPanel / 2), ")\""));
+    DrawCurve(columns, bottom, per_watt, color);
+  }
+
+  // Panels of one domain have one scale, so that the eye may compare them.
+  double MostOfDomain(std::string_view domain) const {
+    double most_w = 1e-3;
+    for (size_t i = 0; i < curves_.size(); ++i) {
+      if (summary_.series[i].domain == domain) most_w = std::max(most_w, MostOf(curves_[i]));
+    }
+    return most_w;
+  }
+
   void DrawCurve(const std::vector<PowerColumn>& columns, double bottom, double per_watt,
-                 std::string_view color);
-  void DrawTimeAxis(double bottom);
-  void DrawLegend(double y);
+                 std::string_view color) {
+    const double width = kPlot / static_cast<double>(columns.size());
+    std::string area, line;
+    for (size_t i = 0; i < columns.size(); ++i) {
+      const PowerColumn& column = columns[i];
+      if (!column.mean_w.has_value()) continue;
+      const bool first = i == 0 || !columns[i - 1].mean_w.has_value();
+      const double x = kLeft + static_cast<double>(i) * width;
+      const double low = bottom - *column.min_w * per_watt,
+                   high = bottom - *column.max_w * per_watt;
+      absl::StrAppend(&area, "M", Number(x), " ", Number(low), "H", Number(x + width), "V",
+                      Number(high), "H", Number(x), "Z");
+      const double y = bottom - *column.mean_w * per_watt;
+      absl::StrAppend(&line, first ? "M" : "L", Number(x), " ", Number(y), "H", Number(x + width));
+    }
+    absl::StrAppend(&body_, "<path d=\"", area, "\" fill=\"", std::string(color),
+                    "\" fill-opacity=\"0.3\"/>\n<path d=\"", line, "\" fill=\"none\" stroke=\"",
+                    std::string(color), "\" stroke-width=\"1.4\"/>\n");
+  }
+
+  void DrawTimeAxis(double bottom) {
+    const double step_s = StepOf(seconds(), 10);
+    for (int i = 0; i * step_s <= seconds() * (1 + 1e-9); ++i) {
+      const double x = kLeft + kPlot * i * step_s / seconds();
+      Line(x, bottom, x, bottom + 5, "#444");
+      Text(x, bottom + 18, "middle", TickText(i * step_s, step_s));
+    }
+    Text(kLeft + kPlot / 2, bottom + 36, "middle", "time since the start, s");
+  }
+
+  void DrawLegend(double y) {
+    const auto key = [&](double x, std::string_view fill, const std::string& text) {
+      absl::StrAppend(&body_, "<rect x=\"", Number(x), "\" y=\"", Number(y - 9),
+                      "\" width=\"18\" height=\"10\" ", std::string(fill), "/>\n");
+      Text(x + 24, y, "start", text);
+    };
+    const std::string color(kColors[0]);
+    Line(kLeft, y - 4, kLeft + 18, y - 4, color);
+    Text(kLeft + 24, y, "start", "mean");
+    key(kLeft + 90, absl::StrCat("fill=\"", color, "\" fill-opacity=\"0.3\""), "least to most");
+    key(kLeft + 220, "fill=\"url(#gap)\" stroke=\"#bbb\"", "gap: not known");
+    if (!bands_.empty()) key(kLeft + 370, "fill=\"#888\" fill-opacity=\"0.25\"", "window");
+    if (bands_.size() == kMostBands) {
+      Text(kLeft + 460, y, "start", absl::StrCat("the first ", kMostBands, " windows are shown"));
+    }
+  }
 
   const PowerSummary& summary_;
   const RunSpan span_;
@@ -80,166 +232,6 @@ class Picture {
   size_t lanes_ = 0;
   std::string body_;
 };
-
-// Names in the first lane that is free there.
-void Picture::PlaceBands() {
-  std::vector<double> free_from(kMostLanes, 0);
-  for (const WindowSummary& window : summary_.windows) {
-    if (window.name.empty() || bands_.size() == kMostBands || span_.end_ns == span_.begin_ns) {
-      continue;
-    }
-    Band band = {X(window.begin_ns), X(window.end_ns), 0, &window};
-    const double name_end =
-        std::max(band.x1, band.x0 + kLetter * static_cast<double>(WindowName(window).size())) + 6;
-    while (band.lane + 1 < kMostLanes && free_from[band.lane] > band.x0) ++band.lane;
-    free_from[band.lane] = name_end;
-    lanes_ = std::max(lanes_, band.lane + 1);
-    bands_.push_back(band);
-  }
-}
-
-void Picture::Text(double x, double y, std::string_view anchor, const std::string& text,
-                   std::string_view more) {
-  absl::StrAppend(&body_, "<text x=\"", Number(x), "\" y=\"", Number(y), "\" text-anchor=\"",
-                  std::string(anchor), "\"", std::string(more), ">", XmlText(text), "</text>\n");
-}
-
-void Picture::Line(double x0, double y0, double x1, double y1, std::string_view color) {
-  absl::StrAppend(&body_, "<line x1=\"", Number(x0), "\" y1=\"", Number(y0), "\" x2=\"", Number(x1),
-                  "\" y2=\"", Number(y1), "\" stroke=\"", std::string(color), "\"/>\n");
-}
-
-void Picture::DrawBandNames(double top) {
-  for (const Band& band : bands_) {
-    const double y = top + static_cast<double>(band.lane) * kBandRow;
-    absl::StrAppend(&body_, "<rect x=\"", Number(band.x0), "\" y=\"", Number(y), "\" width=\"",
-                    Number(std::max(1.0, band.x1 - band.x0)), "\" height=\"", Number(kBandRow - 3),
-                    "\" fill=\"#888\" fill-opacity=\"0.25\"/>\n");
-    const std::string name = WindowName(*band.window);
-    const bool fits = band.x0 + 3 + kLetter * static_cast<double>(name.size()) < kWidth;
-    Text(fits ? band.x0 + 3 : kWidth - 3, y + 10, fits ? "start" : "end", name);
-  }
-}
-
-void Picture::DrawCurve(const std::vector<PowerColumn>& columns, double bottom, double per_watt,
-                        std::string_view color) {
-  const double width = kPlot / static_cast<double>(columns.size());
-  std::string area, line;
-  for (size_t i = 0; i < columns.size(); ++i) {
-    const PowerColumn& column = columns[i];
-    if (!column.mean_w.has_value()) continue;
-    const bool first = i == 0 || !columns[i - 1].mean_w.has_value();
-    const double x = kLeft + static_cast<double>(i) * width;
-    const double low = bottom - *column.min_w * per_watt, high = bottom - *column.max_w * per_watt;
-    absl::StrAppend(&area, "M", Number(x), " ", Number(low), "H", Number(x + width), "V",
-                    Number(high), "H", Number(x), "Z");
-    const double y = bottom - *column.mean_w * per_watt;
-    absl::StrAppend(&line, first ? "M" : "L", Number(x), " ", Number(y), "H", Number(x + width));
-  }
-  absl::StrAppend(&body_, "<path d=\"", area, "\" fill=\"", std::string(color),
-                  "\" fill-opacity=\"0.3\"/>\n<path d=\"", line, "\" fill=\"none\" stroke=\"",
-                  std::string(color), "\" stroke-width=\"1.4\"/>\n");
-}
-
-// Panels of one domain have one scale, so that the eye may compare them.
-double Picture::MostOfDomain(std::string_view domain) const {
-  double most_w = 1e-3;
-  for (size_t i = 0; i < curves_.size(); ++i) {
-    if (summary_.series[i].domain == domain) most_w = std::max(most_w, MostOf(curves_[i]));
-  }
-  return most_w;
-}
-
-void Picture::DrawPanel(size_t panel, double top, std::string_view color) {
-  const PowerSeries& series = summary_.series[panel];
-  const auto& columns = curves_[panel];
-  const double bottom = top + kPanel;
-  const double most_w = MostOfDomain(series.domain), step_w = StepOf(most_w, 4);
-  const int steps = static_cast<int>(std::ceil(most_w / step_w));
-  const double per_watt = kPanel / (steps * step_w);
-  Text(kLeft, top - 6, "start", DomainName(summary_, series.source, series.device, series.domain),
-       " font-weight=\"bold\"");
-  for (const Band& band : bands_) {
-    absl::StrAppend(&body_, "<rect x=\"", Number(band.x0), "\" y=\"", Number(top), "\" width=\"",
-                    Number(std::max(1.0, band.x1 - band.x0)), "\" height=\"", Number(kPanel),
-                    "\" fill=\"#888\" fill-opacity=\"0.12\"/>\n");
-  }
-  // Where nothing is known.
-  const double width = kPlot / static_cast<double>(columns.size());
-  for (size_t i = 0, end = 0; i < columns.size(); i = end + 1) {
-    end = i;
-    if (columns[i].mean_w.has_value()) continue;
-    while (end < columns.size() && !columns[end].mean_w.has_value()) ++end;
-    absl::StrAppend(&body_, "<rect x=\"", Number(kLeft + static_cast<double>(i) * width), "\" y=\"",
-                    Number(top), "\" width=\"", Number(static_cast<double>(end - i) * width),
-                    "\" height=\"", Number(kPanel), "\" fill=\"url(#gap)\"/>\n");
-  }
-  for (int i = 0; i <= steps; ++i) {
-    const double y = bottom - i * step_w * per_watt;
-    Line(kLeft, y, kLeft + kPlot, y, i == 0 ? "#444" : "#ddd");
-    Text(kLeft - 6, y + 4, "end", TickText(i * step_w, step_w));
-  }
-  Line(kLeft, top, kLeft, bottom, "#444");
-  Text(18, top + kPanel / 2, "middle", "power, W",
-       absl::StrCat(" transform=\"rotate(-90 18 ", Number(top + kPanel / 2), ")\""));
-  DrawCurve(columns, bottom, per_watt, color);
-}
-
-void Picture::DrawTimeAxis(double bottom) {
-  const double step_s = StepOf(seconds(), 10);
-  for (int i = 0; i * step_s <= seconds() * (1 + 1e-9); ++i) {
-    const double x = kLeft + kPlot * i * step_s / seconds();
-    Line(x, bottom, x, bottom + 5, "#444");
-    Text(x, bottom + 18, "middle", TickText(i * step_s, step_s));
-  }
-  Text(kLeft + kPlot / 2, bottom + 36, "middle", "time since the start, s");
-}
-
-void Picture::DrawLegend(double y) {
-  const auto key = [&](double x, std::string_view fill, const std::string& text) {
-    absl::StrAppend(&body_, "<rect x=\"", Number(x), "\" y=\"", Number(y - 9),
-                    "\" width=\"18\" height=\"10\" ", std::string(fill), "/>\n");
-    Text(x + 24, y, "start", text);
-  };
-  const std::string color(kColors[0]);
-  Line(kLeft, y - 4, kLeft + 18, y - 4, color);
-  Text(kLeft + 24, y, "start", "mean");
-  key(kLeft + 90, absl::StrCat("fill=\"", color, "\" fill-opacity=\"0.3\""), "least to most");
-  key(kLeft + 220, "fill=\"url(#gap)\" stroke=\"#bbb\"", "gap: not known");
-  if (!bands_.empty()) key(kLeft + 370, "fill=\"#888\" fill-opacity=\"0.25\"", "window");
-  if (bands_.size() == kMostBands) {
-    Text(kLeft + 460, y, "start", absl::StrCat("the first ", kMostBands, " windows are shown"));
-  }
-}
-
-std::string Picture::Draw() && {
-  double y = kTitle + 14;
-  Text(kLeft, 22, "start",
-       summary_.command.empty() ? "power" : "power: " + ShortenMiddle(summary_.command, 90, "..."),
-       " font-size=\"15\"");
-  if (span_.end_ns <= span_.begin_ns) {
-    Text(kLeft, y + 20, "start", "nothing to plot: no power was read");
-    y += 60;
-  } else {
-    DrawBandNames(y);
-    y += static_cast<double>(lanes_) * kBandRow + 18;
-    for (size_t i = 0; i < curves_.size(); ++i) {
-      DrawPanel(i, y, kColors[i % kColors.size()]);
-      y += kPanel + kBetween;
-    }
-    DrawTimeAxis(y - kBetween);
-    DrawLegend(y + 14);
-    y += 30;
-  }
-  return absl::StrCat(
-      "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 ", Number(kWidth), " ", Number(y),
-      "\" width=\"", Number(kWidth), "\" height=\"", Number(y),
-      "\" font-family=\"sans-serif\" font-size=\"12\" fill=\"#222\">\n"
-      "<defs><pattern id=\"gap\" width=\"6\" height=\"6\" patternUnits=\"userSpaceOnUse\">"
-      "<path d=\"M0 6L6 0\" stroke=\"#999\"/></pattern></defs>\n"
-      "<rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n",
-      body_, "</svg>\n");
-}
 
 }  // namespace
 

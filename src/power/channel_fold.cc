@@ -102,21 +102,14 @@ void ReadingFold::Meet(const WindowEdge& edge) {
   const std::optional<Readings> all = buckets_.End(edge.window);
   if (!all.has_value()) return;
   ReadingPart& part = parts_[edge.window];
-  part.n = all->n;
-  part.unknown = all->unknown;
-  part.reason = all->reason;
-  part.longest_gap_ns = edge.t_ns - begins_[edge.window];
-  if (all->n == 0) return;
-  part.longest_gap_ns = std::max(
-      {all->longest_gap_ns, all->first.t_ns - begins_[edge.window], edge.t_ns - all->last.t_ns});
-  part.sum = static_cast<double>(all->sum);
-  part.min = all->min;
-  part.max = all->max;
-  part.first_ns = all->first.t_ns;
-  part.last_ns = all->last.t_ns;
-  part.first = all->first.value;
-  part.last = all->last.value;
-  part.trapezoid = static_cast<double>(all->twice_trapezoid) / 2;
+  part = *all;
+  const int64_t begin_ns = begins_[edge.window];
+  if (all->n == 0) {
+    part.longest_gap_ns = edge.t_ns - begin_ns;
+    return;
+  }
+  part.longest_gap_ns =
+      std::max({all->longest_gap_ns, all->first.t_ns - begin_ns, edge.t_ns - all->last.t_ns});
   part.median = all->counts.Median();
 }
 

@@ -14,8 +14,7 @@
 
 #include "absl/numeric/int128.h"
 #include "power/energy.h"
-#include "power/value_counts.h"
-#include "power/windows.h"
+#include "stats/value_counts.h"
 #include "xplane_time/power.h"
 
 namespace xplane_time::power {
@@ -32,11 +31,11 @@ struct ReadingPart {
   uint64_t n = 0, unknown = 0;
   PowerReason reason = PowerReason::kKnown;  // of the last one that is not known
   int64_t longest_gap_ns = 0;                // of the window, without a reading
-  double sum = 0;
-  int64_t min = 0, max = 0;  // where n is not 0
+  absl::int128 sum = 0;
+  absl::int128 twice_trapezoid = 0;  // the sum of (v0 + v1) (t1 - t0) over neighbours
+  Sample first, last;                // these four: where n is not 0
+  int64_t min = 0, max = 0;
   std::optional<double> median = {};
-  int64_t first_ns = 0, last_ns = 0, first = 0, last = 0;  // where n is not 0
-  double trapezoid = 0;  // the sum of (v0 + v1) / 2 (t1 - t0) over neighbours
 };
 
 class ReadingFold {
@@ -51,14 +50,8 @@ class ReadingFold {
   }
 
  private:
-  struct Readings {
-    uint64_t n = 0, unknown = 0;
-    PowerReason reason = PowerReason::kKnown;
-    int64_t longest_gap_ns = 0;
-    absl::int128 sum = 0, twice_trapezoid = 0;
-    Sample first, last;
-    int64_t min = 0, max = 0;
-    ValueCounts counts;
+  struct Readings : ReadingPart {
+    stats::ValueCounts counts;
     void Merge(const Readings& later);
   };
   void Meet(const WindowEdge& edge);

@@ -3,60 +3,30 @@
 #ifndef XPLANE_TIME_SRC_POWER_INVENTORY_H_
 #define XPLANE_TIME_SRC_POWER_INVENTORY_H_
 
-#include <concepts>
-#include <cstdint>
-#include <type_traits>
+#include <span>
+#include <string_view>
 
+#include "json/described.h"
+#include "power/log_reader.h"
 #include "xplane_time/power.h"
 
-namespace xplane_time::power {
+namespace xplane_time {
 
-enum class Told : uint8_t {
-  kAlways,
-  kOrNull,  // printed as null where it is an empty text
-  kInLogs,  // not printed
-};
+std::span<const std::string_view> NamesOf(PowerReason);
+std::span<const std::string_view> NamesOf(ReadingKind);
 
-template <typename Row, typename Of>
-concept IsRow = std::same_as<std::remove_const_t<Row>, Of>;
+XPLANE_TIME_JSON_FIELDS(PowerDevice, id, name, source, index, ordinal, pci_bus_id, driver, mig,
+                        shared, note)
+XPLANE_TIME_JSON_FIELDS(PowerChannel, source, device, domain, quantity, kind, slow, in_total,
+                        wrap_range, max_plausible_mw, prior_period_ns, prior_window_ns, note)
+XPLANE_TIME_JSON_FIELDS(PowerAbsence, source, what, reason, message, fix)
 
-// `visit(name, field, told)` for each field; the row may be const.
-void VisitFields(IsRow<PowerDevice> auto& device, auto visit) {
-  visit("id", device.id, Told::kAlways);
-  visit("name", device.name, Told::kAlways);
-  visit("source", device.source, Told::kAlways);
-  visit("index", device.index, Told::kAlways);
-  visit("ordinal", device.ordinal, Told::kAlways);
-  visit("pci_bus_id", device.pci_bus_id, Told::kOrNull);
-  visit("driver", device.driver, Told::kOrNull);
-  visit("mig", device.mig, Told::kAlways);
-  visit("shared", device.shared, Told::kAlways);
-  visit("note", device.note, Told::kOrNull);
-}
+namespace power {
 
-void VisitFields(IsRow<PowerChannel> auto& channel, auto visit) {
-  visit("source", channel.source, Told::kAlways);
-  visit("device", channel.device, Told::kAlways);
-  visit("domain", channel.domain, Told::kAlways);
-  visit("quantity", channel.quantity, Told::kAlways);
-  visit("kind", channel.kind, Told::kAlways);
-  visit("slow", channel.slow, Told::kInLogs);
-  visit("in_total", channel.in_total, Told::kAlways);
-  visit("wrap_range", channel.wrap_range, Told::kAlways);
-  visit("max_plausible_mw", channel.max_plausible_mw, Told::kInLogs);
-  visit("prior_period_ns", channel.prior_period_ns, Told::kAlways);
-  visit("prior_window_ns", channel.prior_window_ns, Told::kAlways);
-  visit("note", channel.note, Told::kOrNull);
-}
+XPLANE_TIME_JSON_FIELDS(Clocks, monotonic_ns, realtime_ns, boottime_ns)
+XPLANE_TIME_JSON_FIELDS(LogReader, source, reads, missed, own_cpu_ns, hung)
 
-void VisitFields(IsRow<PowerAbsence> auto& absence, auto visit) {
-  visit("source", absence.source, Told::kAlways);
-  visit("what", absence.what, Told::kAlways);
-  visit("reason", absence.reason, Told::kAlways);
-  visit("message", absence.message, Told::kAlways);
-  visit("fix", absence.fix, Told::kOrNull);
-}
-
-}  // namespace xplane_time::power
+}  // namespace power
+}  // namespace xplane_time
 
 #endif  // XPLANE_TIME_SRC_POWER_INVENTORY_H_

@@ -36,10 +36,17 @@ class Fields {
   explicit Fields(const dom::object& object) : object_(object) {}
   bool ok() const { return ok_; }
 
-  // A field of a row, by its type; what is not there stays.
+  // A field of a row, by its type.
   void Read(const char* name, std::string* to) { *to = Text(name); }
-  void Read(const char* name, bool* to) { *to = Flag(name); }
+  void Read(const char* name, bool* to) {
+    if (const auto at = Find(name); at.has_value()) Check(at->get(*to));
+  }
   void Read(const char* name, std::optional<int64_t>* to) { *to = Integer(name); }
+  void Read(const char* name, uint64_t* to) {
+    const int64_t value = Integer(name).value_or(0);
+    if (value < 0) ok_ = false;
+    *to = value < 0 ? 0 : static_cast<uint64_t>(value);
+  }
   void Read(const char* name, std::optional<int32_t>* to) {
     const auto value = Integer(name);
     if (!value.has_value()) return;
@@ -63,32 +70,24 @@ class Fields {
     if (!at.has_value()) return std::nullopt;
     int64_t value = 0;
     Check(at->get(value));
-    return InRange(value);
-  }
-  uint64_t Count(std::string_view name) {
-    const int64_t value = Integer(name).value_or(0);
-    if (value < 0) ok_ = false;
-    return value < 0 ? 0 : static_cast<uint64_t>(value);
-  }
-  bool Flag(std::string_view name) {
-    bool value = false;
-    if (const auto at = Find(name); at.has_value()) Check(at->get(value));
+    if (value <= -kLatestNs || value >= kLatestNs) ok_ = false;
     return value;
   }
-  // `use(fields)` for each object of the array.
-  template <typename Use>
-  void Each(std::string_view name, Use use) {
-    const auto at = Find(name);
-    if (!at.has_value()) return;
+  template <typename Row>
+  std::vector<Row> Rows(std::string_view name) {
+    std::vector<Row> rows;
     dom::array array;
-    if (!Check(at->get(array))) return;
+    const auto at = Find(name);
+    if (!at.has_value() || !Check(at->get(array))) return rows;
     for (const dom::element element : array) {
       dom::object object;
-      if (!Check(element.get(object))) return;
+      if (!Check(element.get(object))) break;
       Fields fields(object);
-      use(&fields);
-      if (!fields.ok()) ok_ = false;
+      json::VisitFields(rows.emplace_back(),
+                        [&](const char* field, auto& to) { fields.Read(field, &to); });
+      ok_ &= fields.ok();
     }
+    return rows;
   }
   // Absent and null are the same.
   std::optional<dom::element> Find(std::string_view name) {
@@ -108,51 +107,204 @@ class Fields {
     if (error != simdjson::SUCCESS) ok_ = false;
     return error == simdjson::SUCCESS;
   }
-  int64_t InRange(int64_t value) {
-    if (value <= -kLatestNs || value >= kLatestNs) ok_ = false;
-    return value;
-  }
-
   dom::object object_;
   bool ok_ = true;
 };
-
-template <typename Row>
-void ReadRows(std::string_view name, Fields* fields, std::vector<Row>* rows) {
-  fields->Each(name, [&](Fields* each) {
-    VisitFields(rows->emplace_back(),
-                [&](const char* field, auto& to, Told) { each->Read(field, &to); });
-  });
-}
 
 std::optional<Clocks> ClocksOf(Fields* fields) {
   const auto object = fields->Object("clocks");
   if (!object.has_value()) return std::nullopt;
   Fields clocks(*object);
-  const auto monotonic = clocks.Integer("monotonic_ns");
-  const auto realtime = clocks.Integer("realtime_ns");
-  const auto boottime = clocks.Integer("boottime_ns");
-  if (!clocks.ok() || !monotonic || !realtime || !boottime) return std::nullopt;
-  if (*monotonic < 0 || *realtime < 0 || *boottime < 0) return std::nullopt;
-  return Clocks{*monotonic, *realtime, *boottime};
+  Clocks found;
+  bool fits = true;
+  json::VisitFields(found, [&](const char* name, int64_t& to) {
+    to = clocks.Integer(name).value_or(-1);
+    fits &= to >= 0;
+  });
+  return fits && clocks.ok() ? std::optional(found) : std::nullopt;
 }
 
 class JsonLog {
  public:
   JsonLog(LogSink* sink, LogEnd* end) : sink_(sink), end_(end) {}
 
-  absl::Status ReadHeader(const LogLine& line);
+  absl::Status ReadHeader(const LogLine& line) {
+    dom::object object;
+    if (!Parse(line, &object)) {
+      return DataLoss(PlaceOf(line), ": no header of a power log: no JSON object", kWayOut);
+    }
+    Fields fields(object);
+    const std::string schema = fields.Text("schema");
+    if (schema != kSchema) {
+      const bool ours = schema.starts_with(kSchemaFamily);
+      return DataLoss(PlaceOf(line), ": no header of a power log: schema \"", schema.substr(0, 64),
+                      "\" is not ", kSchema,
+                      ours ? "; read it with the version of xplane-time that wrote it" : kWayOut);
+    }
+    LogHeader header;
+    header.t_ns = fields.Integer("t");
+    header.clocks = ClocksOf(&fields);
+    header.command = fields.Text("command");
+    if (const auto machine = fields.Object("machine"); machine.has_value()) {
+      header.machine_json = simdjson::minify(*machine);
+      header.host = Fields(*machine).Text("host");
+    }
+    if (const auto periods = fields.Object("periods_ns"); periods.has_value()) {
+      for (const auto& [source, element] : *periods) {
+        int64_t period_ns = 0;
+        if (element.get(period_ns) != simdjson::SUCCESS || period_ns < 0) period_ns = 0;
+        header.periods_ns.emplace_back(source, std::min(period_ns, kLatestNs));
+      }
+    }
+    header.inventory.devices = fields.Rows<PowerDevice>("devices");
+    header.inventory.channels = fields.Rows<PowerChannel>("channels");
+    header.inventory.absences = fields.Rows<PowerAbsence>("absent");
+    if (!fields.ok()) {
+      return DataLoss(PlaceOf(line),
+                      ": a header with a field of a wrong type; record again, or mend the line");
+    }
+    channels_ = header.inventory.channels.size();
+    sources_ = header.periods_ns.size();
+    if (channels_ > kMostChannels) {
+      return DataLoss(PlaceOf(line), ": ", channels_, " channels, more than ", kMostChannels,
+                      "; record fewer sources");
+    }
+    sink_->Header(std::move(header));
+    return absl::OkStatus();
+  }
+
   // What is wrong with the line; empty: nothing.
-  std::string_view Read(const LogLine& line);
+  std::string_view Read(const LogLine& line) {
+    if (line.too_long) return "longer than 4 MiB";
+    dom::object object;
+    if (!Parse(line, &object)) return "no JSON object";
+    Fields fields(object);
+    const auto t_ns = fields.Integer("t");
+    if (!fields.ok() || !t_ns.has_value() || *t_ns < 0) return "no time `t` in nanoseconds";
+    if (const auto readings = fields.Find("r"); readings.has_value()) {
+      return ReadReadings(*t_ns, object, *readings) ? "" : "readings that are none";
+    }
+    return ReadOther(*t_ns, &fields);
+  }
 
  private:
-  bool Parse(const LogLine& line, dom::object* object);
-  bool ReadReadings(int64_t t_ns, const dom::object& object, dom::element readings);
+  bool Parse(const LogLine& line, dom::object* object) {
+    // What follows the line in the buffer is the padding that the parser may read.
+    return parser_.parse(line.text.data(), line.text.size(), /*realloc_if_needed=*/false)
+               .get(*object) == simdjson::SUCCESS;
+  }
+
+  bool ReadReadings(int64_t t_ns, const dom::object& object, dom::element readings) {
+    int64_t s = 0;
+    dom::array array;
+    if (object["s"].get(s) != simdjson::SUCCESS || s < 0 || static_cast<size_t>(s) >= sources_ ||
+        readings.get(array) != simdjson::SUCCESS) {
+      return false;
+    }
+    readings_.clear();
+    for (const dom::element element : array) {
+      if (!ReadReading(t_ns, element)) return false;
+    }
+    sink_->Readings(static_cast<size_t>(s), t_ns, readings_);
+    return true;
+  }
+
   // [channel, start - t, duration, value, reason, sampled - t]
-  bool ReadReading(int64_t t_ns, dom::element element);
-  std::string_view ReadOther(int64_t t_ns, Fields* fields);
-  void ReadGauge(int64_t t_ns, const std::string& name, int64_t value);
-  void ReadEnd(int64_t t_ns, Fields* fields);
+  bool ReadReading(int64_t t_ns, dom::element element) {
+    enum Place : size_t { kChannel, kStart, kDuration, kValue, kReason, kSampled, kPlaces };
+    dom::array array;
+    if (element.get(array) != simdjson::SUCCESS) return false;
+    std::array<int64_t, kPlaces> numbers = {};
+    std::array<bool, kPlaces> known = {};
+    std::string_view reason;
+    size_t count = 0;
+    for (const dom::element each : array) {
+      const size_t at = count++;
+      if (at >= kPlaces || (at >= kValue && each.is_null())) continue;
+      known[at] = (at == kReason ? each.get(reason) : each.get(numbers[at])) == simdjson::SUCCESS;
+      if (!known[at]) return false;
+    }
+    const auto in_range = [](int64_t ns) { return ns > -kLatestNs && ns < kLatestNs; };
+    if (count <= kValue || !std::all_of(numbers.begin(), numbers.end(), in_range)) return false;
+    const int64_t before_ns = t_ns + numbers[kStart], after_ns = before_ns + numbers[kDuration];
+    const int64_t sampled_ns = t_ns + numbers[kSampled];
+    if (numbers[kChannel] < 0 || static_cast<size_t>(numbers[kChannel]) >= channels_ ||
+        before_ns < 0 || !in_range(before_ns) || numbers[kDuration] < 0 || !in_range(after_ns) ||
+        sampled_ns < 0 || !in_range(sampled_ns)) {
+      return false;
+    }
+    Reading& reading = readings_.emplace_back();
+    reading.channel = static_cast<uint32_t>(numbers[kChannel]);
+    reading.before_ns = before_ns;
+    reading.after_ns = after_ns;
+    if (known[kSampled]) reading.sampled_ns = sampled_ns;
+    if (known[kReason]) {  // one that this version does not know is still one
+      reading.reason = PowerReasonOf(reason).value_or(PowerReason::kUnsupported);
+    }
+    if (reading.reason != PowerReason::kKnown) return true;
+    if (known[kValue]) reading.value = numbers[kValue];
+    if (!known[kValue]) reading.reason = PowerReason::kNoSamples;
+    return true;
+  }
+
+  std::string_view ReadOther(int64_t t_ns, Fields* fields) {
+    if (fields->Find("schema").has_value()) return "a second header";
+    if (fields->Find("clocks").has_value()) {
+      const auto clocks = ClocksOf(fields);
+      if (!clocks.has_value()) return "clocks that are none";
+      sink_->ClocksAt(t_ns, *clocks);
+    } else if (const bool begins = fields->Find("begin").has_value();
+               begins || fields->Find("end").has_value()) {
+      if (!begins && fields->Find("end")->is_object()) {
+        ReadEnd(t_ns, fields);
+        return "";
+      }
+      const std::string window = fields->Text(begins ? "begin" : "end");
+      if (!fields->ok()) return "a window whose name is no text";
+      sink_->Mark(t_ns, window, !begins);
+    } else if (fields->Find("gauge").has_value()) {
+      const std::string name = fields->Text("gauge");
+      const auto value = fields->Integer("value");
+      if (!fields->ok() || !value.has_value()) return "a gauge without a name or an integer";
+      ReadGauge(t_ns, name, *value);
+    } else if (fields->Find("finding").has_value()) {
+      PowerFinding finding;
+      finding.code = fields->Text("finding");
+      finding.message = fields->Text("message");
+      if (!fields->ok()) return "a finding that is no text";
+      if (const std::string source = fields->Text("source"); !source.empty()) {
+        finding.message = absl::StrCat(source, ": ", finding.message);
+      }
+      sink_->Finding(t_ns, std::move(finding));
+    }
+    return "";  // also a kind of line that this version does not know
+  }
+
+  void ReadGauge(int64_t t_ns, const std::string& name, int64_t value) {
+    auto at = gauges_.find(name);
+    if (at == gauges_.end()) {
+      if (channels_ == kMostChannels) {
+        sink_->Finding(t_ns,
+                       {.code = "gauges_dropped", .message = "too many gauges; first: " + name});
+        return;
+      }
+      at = gauges_.emplace(name, static_cast<uint32_t>(channels_++)).first;
+      sink_->Channel({.source = "caller", .device = "", .domain = "", .quantity = name}, {});
+    }
+    const Reading reading = {at->second, t_ns, t_ns, value};
+    sink_->Readings(sources_, t_ns, std::span(&reading, 1));
+  }
+
+  void ReadEnd(int64_t t_ns, Fields* fields) {
+    const auto object = fields->Object("end");
+    if (!object.has_value()) return;
+    Fields end(*object);
+    end_->complete = end.Text("reason") != kCannotWrite;
+    end.Read("dropped", &end_->dropped);
+    end_->write_error = end.Text("message");
+    end_->readers = end.Rows<LogReader>("readers");
+    sink_->End(t_ns);
+  }
 
   LogSink* const sink_;
   LogEnd* const end_;
@@ -162,212 +314,20 @@ class JsonLog {
   std::vector<Reading> readings_;
 };
 
-bool JsonLog::Parse(const LogLine& line, dom::object* object) {
-  // What follows the line in the buffer is the padding that the parser may read.
-  return parser_.parse(line.text.data(), line.text.size(), /*realloc_if_needed=*/false)
-             .get(*object) == simdjson::SUCCESS;
-}
-
-absl::Status JsonLog::ReadHeader(const LogLine& line) {
-  dom::object object;
-  if (!Parse(line, &object)) {
-    return absl::DataLossError(absl::StrCat(
-        PlaceOf(line), ": no header of a power log: no JSON object", std::string(kWayOut)));
-  }
-  Fields fields(object);
-  const std::string schema = fields.Text("schema");
-  if (schema != kSchema) {
-    const bool ours = schema.starts_with(kSchemaFamily);
-    return absl::DataLossError(absl::StrCat(
-        PlaceOf(line), ": no header of a power log: schema \"", schema.substr(0, 64), "\" is not ",
-        std::string(kSchema),
-        ours ? "; read it with the version of xplane-time that wrote it" : std::string(kWayOut)));
-  }
-  LogHeader header;
-  header.t_ns = fields.Integer("t");
-  header.clocks = ClocksOf(&fields);
-  header.command = fields.Text("command");
-  if (const auto machine = fields.Object("machine"); machine.has_value()) {
-    header.machine_json = simdjson::minify(*machine);
-    header.host = Fields(*machine).Text("host");
-  }
-  if (const auto periods = fields.Object("periods_ns"); periods.has_value()) {
-    for (const auto& [source, element] : *periods) {
-      int64_t period_ns = 0;
-      if (element.get(period_ns) != simdjson::SUCCESS || period_ns < 0) period_ns = 0;
-      header.periods_ns.emplace_back(source, std::min(period_ns, kLatestNs));
-    }
-  }
-  ReadRows("devices", &fields, &header.inventory.devices);
-  ReadRows("channels", &fields, &header.inventory.channels);
-  ReadRows("absent", &fields, &header.inventory.absences);
-  if (!fields.ok()) {
-    return absl::DataLossError(absl::StrCat(
-        PlaceOf(line), ": a header with a field of a wrong type; record again, or mend the line"));
-  }
-  channels_ = header.inventory.channels.size();
-  sources_ = header.periods_ns.size();
-  if (channels_ > kMostChannels) {
-    return absl::DataLossError(absl::StrCat(PlaceOf(line), ": ", channels_, " channels, more than ",
-                                            kMostChannels, "; record fewer sources"));
-  }
-  sink_->Header(std::move(header));
-  return absl::OkStatus();
-}
-
-std::string_view JsonLog::Read(const LogLine& line) {
-  if (line.too_long) return "longer than 4 MiB";
-  dom::object object;
-  if (!Parse(line, &object)) return "no JSON object";
-  Fields fields(object);
-  const auto t_ns = fields.Integer("t");
-  if (!fields.ok() || !t_ns.has_value() || *t_ns < 0) return "no time `t` in nanoseconds";
-  if (const auto readings = fields.Find("r"); readings.has_value()) {
-    return ReadReadings(*t_ns, object, *readings) ? "" : "readings that are none";
-  }
-  return ReadOther(*t_ns, &fields);
-}
-
-bool JsonLog::ReadReadings(int64_t t_ns, const dom::object& object, dom::element readings) {
-  int64_t s = 0;
-  dom::array array;
-  if (object["s"].get(s) != simdjson::SUCCESS || s < 0 || static_cast<size_t>(s) >= sources_ ||
-      readings.get(array) != simdjson::SUCCESS) {
-    return false;
-  }
-  readings_.clear();
-  for (const dom::element element : array) {
-    if (!ReadReading(t_ns, element)) return false;
-  }
-  sink_->Readings(static_cast<size_t>(s), t_ns, readings_);
-  return true;
-}
-
-bool JsonLog::ReadReading(int64_t t_ns, dom::element element) {
-  enum Place : size_t { kChannel, kStart, kDuration, kValue, kReason, kSampled, kPlaces };
-  dom::array array;
-  if (element.get(array) != simdjson::SUCCESS) return false;
-  std::array<int64_t, kPlaces> numbers = {};
-  std::array<bool, kPlaces> known = {};
-  std::string_view reason;
-  size_t count = 0;
-  for (const dom::element each : array) {
-    const size_t at = count++;
-    if (at >= kPlaces || (at >= kValue && each.is_null())) continue;
-    known[at] = (at == kReason ? each.get(reason) : each.get(numbers[at])) == simdjson::SUCCESS;
-    if (!known[at]) return false;
-  }
-  const auto in_range = [](int64_t ns) { return ns > -kLatestNs && ns < kLatestNs; };
-  if (count <= kValue || !std::all_of(numbers.begin(), numbers.end(), in_range)) return false;
-  const int64_t before_ns = t_ns + numbers[kStart], after_ns = before_ns + numbers[kDuration];
-  const int64_t sampled_ns = t_ns + numbers[kSampled];
-  if (numbers[kChannel] < 0 || static_cast<size_t>(numbers[kChannel]) >= channels_ ||
-      before_ns < 0 || !in_range(before_ns) || numbers[kDuration] < 0 || !in_range(after_ns) ||
-      sampled_ns < 0 || !in_range(sampled_ns)) {
-    return false;
-  }
-  Reading& reading = readings_.emplace_back();
-  reading.channel = static_cast<uint32_t>(numbers[kChannel]);
-  reading.before_ns = before_ns;
-  reading.after_ns = after_ns;
-  if (known[kSampled]) reading.sampled_ns = sampled_ns;
-  if (known[kReason]) {  // one that this version does not know is still one
-    reading.reason = PowerReasonOf(reason).value_or(PowerReason::kUnsupported);
-  }
-  if (reading.reason != PowerReason::kKnown) return true;
-  if (known[kValue]) {
-    reading.value = numbers[kValue];
-  } else {
-    reading.reason = PowerReason::kNoSamples;
-  }
-  return true;
-}
-
-std::string_view JsonLog::ReadOther(int64_t t_ns, Fields* fields) {
-  if (fields->Find("schema").has_value()) return "a second header";
-  if (fields->Find("clocks").has_value()) {
-    const auto clocks = ClocksOf(fields);
-    if (!clocks.has_value()) return "clocks that are none";
-    sink_->ClocksAt(t_ns, *clocks);
-  } else if (fields->Find("begin").has_value()) {
-    const std::string window = fields->Text("begin");
-    if (!fields->ok()) return "a window whose name is no text";
-    sink_->Mark(t_ns, window, /*end=*/false);
-  } else if (fields->Find("end").has_value()) {
-    if (fields->Find("end")->is_object()) {
-      ReadEnd(t_ns, fields);
-    } else {
-      const std::string window = fields->Text("end");
-      if (!fields->ok()) return "a window whose name is no text";
-      sink_->Mark(t_ns, window, /*end=*/true);
-    }
-  } else if (fields->Find("gauge").has_value()) {
-    const std::string name = fields->Text("gauge");
-    const auto value = fields->Integer("value");
-    if (!fields->ok() || !value.has_value()) return "a gauge without a name or an integer";
-    ReadGauge(t_ns, name, *value);
-  } else if (fields->Find("finding").has_value()) {
-    PowerFinding finding;
-    finding.code = fields->Text("finding");
-    finding.message = fields->Text("message");
-    if (!fields->ok()) return "a finding that is no text";
-    if (const std::string source = fields->Text("source"); !source.empty()) {
-      finding.message = absl::StrCat(source, ": ", finding.message);
-    }
-    sink_->Finding(t_ns, std::move(finding));
-  }
-  return "";  // also a kind of line that this version does not know
-}
-
-void JsonLog::ReadGauge(int64_t t_ns, const std::string& name, int64_t value) {
-  auto at = gauges_.find(name);
-  if (at == gauges_.end()) {
-    if (channels_ == kMostChannels) {
-      sink_->Finding(t_ns,
-                     {.code = "gauges_dropped", .message = "too many gauges; first: " + name});
-      return;
-    }
-    at = gauges_.emplace(name, static_cast<uint32_t>(channels_++)).first;
-    sink_->Channel({.source = "caller", .device = "", .domain = "", .quantity = name}, {});
-  }
-  const Reading reading = {at->second, t_ns, t_ns, value};
-  sink_->Readings(sources_, t_ns, std::span(&reading, 1));
-}
-
-void JsonLog::ReadEnd(int64_t t_ns, Fields* fields) {
-  const auto object = fields->Object("end");
-  if (!object.has_value()) return;
-  Fields end(*object);
-  end_->complete = end.Text("reason") != kCannotWrite;
-  end_->dropped = end.Count("dropped");
-  end_->write_error = end.Text("message");
-  end_->readers.clear();
-  end.Each("readers", [&](Fields* each) {
-    LogReader reader;
-    reader.source = each->Text("source");
-    reader.reads = each->Count("reads");
-    reader.missed = each->Count("missed");
-    reader.own_cpu_ns = each->Integer("own_cpu_ns");
-    reader.hung = each->Flag("hung");
-    end_->readers.push_back(std::move(reader));
-  });
-  sink_->End(t_ns);
-}
-
 absl::StatusOr<LogEnd> ReadLines(LogLines* lines, LogSink* sink) {
   LogLine first;
   if (!lines->Next(&first)) {
-    return absl::DataLossError(absl::StrCat(
-        "line 1, byte 0: no header: the log is empty", lines->damage().empty() ? "" : " (",
-        lines->damage(), lines->damage().empty() ? "" : ")", std::string(kWayOut)));
+    return DataLoss("line 1, byte 0: no header: the log is empty",
+                    lines->damage().empty() ? "" : " (", lines->damage(),
+                    lines->damage().empty() ? "" : ")", kWayOut);
   }
   auto end = LooksLikeNvidiaSmi(first.text) ? ReadNvidiaSmi(first, lines, sink)
                                             : ReadJsonLog(first, lines, sink);
   if (!end.ok()) return end;
   if (!lines->damage().empty()) end->cut = lines->damage();
   if (end->damaged_lines > 0 && end->used_lines == 0) {
-    return absl::DataLossError(absl::StrCat(end->first_damage, "; of ", end->lines,
-                                            " lines none below the header can be read"));
+    return DataLoss(end->first_damage, "; of ", end->lines,
+                    " lines none below the header can be read");
   }
   return end;
 }
@@ -486,8 +446,7 @@ absl::StatusOr<std::unique_ptr<LogLines>> LogLines::Open(const std::string& path
   const bool device = S_ISBLK(info.st_mode) || (S_ISCHR(info.st_mode) && isatty(fd) == 0);
   if (known && (S_ISDIR(info.st_mode) || device)) {  // some devices have no end
     close(fd);
-    return absl::InvalidArgumentError(
-        absl::StrCat(path, device ? ": is a device" : ": is a directory", "; give a log"));
+    return InvalidArgument(path, device ? ": is a device" : ": is a directory", "; give a log");
   }
   auto stream = std::make_shared<GzipStream>(fd);
   // A pipe is not read ahead: waiting for it has no end.

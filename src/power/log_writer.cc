@@ -10,7 +10,6 @@
 #include <cerrno>
 #include <charconv>
 #include <cstring>
-#include <type_traits>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -23,7 +22,7 @@
 namespace xplane_time::power {
 namespace {
 
-using json::Json;
+using json::Json, json::ToJson;
 
 // Of every version.
 constexpr char kSchemaPrefix[] = "xplane-time.power-log.";
@@ -32,38 +31,6 @@ void Append(std::string* line, int64_t value) {
   std::array<char, 20> digits;
   const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), value).ptr;
   line->append(digits.data(), end);
-}
-
-template <typename Value>
-Json JsonOf(const Value& value) {
-  if constexpr (std::is_same_v<Value, ReadingKind>) {
-    return ReadingKindName(value);
-  } else if constexpr (std::is_same_v<Value, PowerReason>) {
-    return PowerReasonName(value);
-  } else {
-    return value;
-  }
-}
-template <typename Value>
-Json JsonOf(const std::optional<Value>& value) {
-  return json::OrNull(value);
-}
-
-template <typename Row>
-Json RowsJson(const std::vector<Row>& rows) {
-  Json all = Json::array();
-  for (const Row& row : rows) {
-    Json& json = all.emplace_back();
-    VisitFields(row,
-                [&](const char* name, const auto& value, Told) { json[name] = JsonOf(value); });
-  }
-  return all;
-}
-
-Json ClocksJson(const Clocks& clocks) {
-  return {{"monotonic_ns", clocks.monotonic_ns},
-          {"realtime_ns", clocks.realtime_ns},
-          {"boottime_ns", clocks.boottime_ns}};
 }
 
 // Empty, or an earlier log: what begins as Header writes it.
@@ -79,21 +46,18 @@ bool MayBeReplaced(int file) {
 absl::StatusOr<Descriptor> OpenNamed(const std::string& path) {
   struct stat there = {};
   if (stat(path.c_str(), &there) == 0 && !S_ISREG(there.st_mode)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(path, ": a power log is a regular file: give --log another name"));
+    return InvalidArgument(path, ": a power log is a regular file: give --log another name");
   }
   Descriptor file(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666));
-  const auto cannot_write = [&] {
-    return absl::InternalError(absl::StrCat(path, ": cannot write: ", strerror(errno)));
-  };
+  const auto cannot_write = [&] { return Internal(path, ": cannot write: ", strerror(errno)); };
   if (!file.open()) return cannot_write();
   if (flock(file.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {  // else: no locks there
-    return absl::InternalError(absl::StrCat(
-        path, ": another recorder writes this power log: give --log another name, or end it"));
+    return Internal(path,
+                    ": another recorder writes this power log: give --log another name, or end it");
   }
   if (!MayBeReplaced(file.get())) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        path, ": is no power log, and is left as it is: give --log another name, or remove it"));
+    return InvalidArgument(
+        path, ": is no power log, and is left as it is: give --log another name, or remove it");
   }
   if (ftruncate(file.get(), 0) != 0) return cannot_write();
   return file;
@@ -108,8 +72,7 @@ absl::StatusOr<LogWriter> LogWriter::Create(const std::string& path) {
   }
   Descriptor file(OpenScratchFile());
   if (file.open()) return LogWriter(std::move(file), "a temporary file");
-  return absl::InternalError(
-      absl::StrCat("a temporary file (TMPDIR): cannot write: ", strerror(errno)));
+  return Internal("a temporary file (TMPDIR): cannot write: ", strerror(errno));
 }
 
 std::string LogWriter::path() const { return absl::StrCat("/proc/self/fd/", file_.get()); }
@@ -123,9 +86,8 @@ bool LogWriter::Put() {
   }
   if (status_.ok()) {
     write_error_ = strerror(errno);
-    status_ = absl::InternalError(
-        absl::StrCat(path_, ": cannot write the power log: ", write_error_, " (byte ", good_bytes_,
-                     "); make room, or give --log a place with room"));
+    status_ = Internal(path_, ": cannot write the power log: ", write_error_, " (byte ",
+                       good_bytes_, "); make room, or give --log a place with room");
   }
   if (ftruncate(file_.get(), good_bytes_) == 0) lseek(file_.get(), good_bytes_, SEEK_SET);
   return false;
@@ -158,13 +120,13 @@ void LogWriter::Header(const LogHeader& header) {
   for (const auto& [source, period_ns] : header.periods_ns) periods[source] = period_ns;
   line_ = json::Dump({{"schema", absl::StrCat(kSchemaPrefix, "v1")},
                       {"t", json::OrNull(header.t_ns)},
-                      {"clocks", ClocksJson(header.clocks.value_or(Clocks()))},
+                      {"clocks", ToJson(header.clocks.value_or(Clocks()))},
                       {"machine", json::Parse(header.machine_json)},
                       {"command", header.command},
                       {"periods_ns", periods},
-                      {"devices", RowsJson(header.inventory.devices)},
-                      {"channels", RowsJson(header.inventory.channels)},
-                      {"absent", RowsJson(header.inventory.absences)}});
+                      {"devices", ToJson(header.inventory.devices)},
+                      {"channels", ToJson(header.inventory.channels)},
+                      {"absent", ToJson(header.inventory.absences)}});
   WriteLine();
   header_bytes_ = good_bytes_;
 }
@@ -201,7 +163,7 @@ void LogWriter::Readings(int64_t pass_ns, size_t source, std::span<const Reading
 }
 
 void LogWriter::ClocksNow(const Clocks& clocks) {
-  line_ = json::Dump({{"t", clocks.monotonic_ns}, {"clocks", ClocksJson(clocks)}});
+  line_ = json::Dump({{"t", clocks.monotonic_ns}, {"clocks", ToJson(clocks)}});
   WriteLine();
 }
 
@@ -221,17 +183,9 @@ void LogWriter::Finding(int64_t at_ns, std::string_view code, std::string_view s
   WriteLine();
 }
 
-void LogWriter::End(int64_t at_ns, std::span<const LogReader> readers) {
-  Json ends = Json::array();
-  for (const LogReader& each : readers) {
-    ends.push_back({{"source", each.source},
-                    {"reads", each.reads},
-                    {"missed", each.missed},
-                    {"own_cpu_ns", json::OrNull(each.own_cpu_ns)},
-                    {"hung", each.hung}});
-  }
+void LogWriter::End(int64_t at_ns, const std::vector<LogReader>& readers) {
   const auto line = [&](std::string_view reason) {
-    Json end = {{"reason", reason}, {"readers", ends}, {"dropped", dropped_lines_}};
+    Json end = {{"reason", reason}, {"readers", ToJson(readers)}, {"dropped", dropped_lines_}};
     if (!write_error_.empty()) end["message"] = write_error_;
     return json::Dump({{"t", at_ns}, {"end", end}});
   };

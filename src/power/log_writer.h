@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -40,7 +41,7 @@ class LogWriter {
   void Finding(int64_t at_ns, std::string_view code, std::string_view source,
                std::string_view message);
   // Where there is no room for it the last lines make some.
-  void End(int64_t at_ns, std::span<const LogReader> readers);
+  void End(int64_t at_ns, const std::vector<LogReader>& readers);
 
   // The first write that failed; what failed is counted and not in the log.
   const absl::Status& status() const { return status_; }

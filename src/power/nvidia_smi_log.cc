@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/civil_time.h"
 #include "power/log_reader.h"
+#include "re2/re2.h"
 #include "status.h"
 
 namespace xplane_time::power {
@@ -79,37 +80,22 @@ const Quantity* QuantityOf(std::string_view header) {
 
 // "2025/08/21 10:11:12.345" as nanoseconds since 1970.
 std::optional<int64_t> TimeOf(std::string_view cell) {
-  // Of a known shape, so that every field is a few digits.
-  constexpr std::string_view kShape = "0000/00/00 00:00:00";
-  if (cell.size() < kShape.size()) return std::nullopt;
-  for (size_t i = 0; i < kShape.size(); ++i) {
-    const bool digit = cell[i] >= '0' && cell[i] <= '9';
-    if (kShape[i] == '0' ? !digit : cell[i] != kShape[i]) return std::nullopt;
+  static const RE2 shape(R"((\d{4})/(\d\d)/(\d\d) (\d\d):(\d\d):(\d\d)(?:\.(\d*))?)");
+  int year = 0, month = 0, day = 0, hour = 0, minute = 0, second = 0;
+  std::string fraction;
+  if (!RE2::FullMatch(re2::StringPiece(cell.data(), cell.size()), shape, &year, &month, &day, &hour,
+                      &minute, &second, &fraction)) {
+    return std::nullopt;
   }
-  const auto number = [&](size_t at, size_t digits) {
-    int value = 0;
-    for (size_t i = at; i < at + digits; ++i) value = 10 * value + (cell[i] - '0');
-    return value;
-  };
-  const absl::CivilSecond second(number(0, 4), number(5, 2), number(8, 2), number(11, 2),
-                                 number(14, 2), number(17, 2));
-  constexpr int64_t kSecondNs = 1'000'000'000;
+  const absl::CivilSecond time(year, month, day, hour, minute, second);
   // It makes a date of month 13, too.
-  const bool exists = second.month() == number(5, 2) && second.day() == number(8, 2) &&
-                      second.hour() == number(11, 2) && second.minute() == number(14, 2) &&
-                      second.second() == number(17, 2);
-  if (!exists) return std::nullopt;
-  const int64_t since_1970 = second - absl::CivilSecond(1970, 1, 1);
-  if (since_1970 < 0 || since_1970 >= kLatestNs / kSecondNs) return std::nullopt;
-  int64_t ns = since_1970 * kSecondNs;
-  if (cell.size() == kShape.size()) return ns;
-  if (cell[kShape.size()] != '.') return std::nullopt;
-  int64_t unit_ns = 100'000'000;
-  for (const char digit : cell.substr(kShape.size() + 1)) {
-    if (digit < '0' || digit > '9') return std::nullopt;
-    ns += (digit - '0') * unit_ns;
-    unit_ns /= 10;
-  }
+  const bool exists = time.month() == month && time.day() == day && time.hour() == hour &&
+                      time.minute() == minute && time.second() == second;
+  constexpr int64_t kSecondNs = 1'000'000'000;
+  const int64_t since_1970 = time - absl::CivilSecond(1970, 1, 1);
+  if (!exists || since_1970 < 0 || since_1970 >= kLatestNs / kSecondNs) return std::nullopt;
+  int64_t ns = since_1970 * kSecondNs, unit_ns = kSecondNs;
+  for (const char digit : fraction) ns += (digit - '0') * (unit_ns /= 10);
   return ns;
 }
 
@@ -170,9 +156,57 @@ bool ValueOf(std::string_view cell, double scale, std::string_view header_unit, 
 class NvidiaSmiLog {
  public:
   explicit NvidiaSmiLog(LogSink* sink) : sink_(sink) {}
-  absl::Status ReadHeader(const LogLine& line);
+  absl::Status ReadHeader(const LogLine& line) {
+    Split(line.text, &cells_);
+    FindIds();
+    by_index_ = index_ != kMostColumns;
+    by_uuid_ = uuid_ != kMostColumns;
+    bool power = false;
+    for (size_t i = 0; i < cells_.size(); ++i) {
+      if (const Quantity* quantity = QuantityOf(cells_[i]); quantity != nullptr) {
+        columns_.push_back({i, quantity, std::string(UnitIn(cells_[i]))});
+        power = power || quantity->quantity == "power_mw";
+      }
+    }
+    if (time_ == kMostColumns || !power) {
+      return DataLoss(PlaceOf(line), ": CSV of nvidia-smi without ",
+                      power ? "timestamp" : "power.draw",
+                      "; ask for it: --query-gpu=timestamp,index,uuid,power.draw --format=csv");
+    }
+    LogHeader header;
+    header.periods_ns.emplace_back("nvidia-smi", 0);
+    sink_->Header(std::move(header));
+    return absl::OkStatus();
+  }
+
   // What is wrong with the line; empty: nothing.
-  std::string_view Read(const LogLine& line);
+  std::string_view Read(const LogLine& line) {
+    if (line.too_long) return "longer than 4 MiB";
+    Split(line.text, &cells_);
+    if (std::find(cells_.begin(), cells_.end(), "timestamp") != cells_.end()) {  // a new run
+      lost_ = !Remap();
+      return lost_ ? "a header without the columns of the first one" : "";
+    }
+    if (lost_) return "below a header without the columns of the first one";
+    if (cells_.size() != column_count_) return "another number of columns than the header";
+    const auto t_ns = TimeOf(cells_[time_]);
+    if (!t_ns.has_value()) return "no timestamp as 2025/08/21 10:11:12.345";
+    readings_.assign(columns_.size(), {});
+    for (size_t i = 0; i < columns_.size(); ++i) {
+      readings_[i].before_ns = readings_[i].after_ns = *t_ns;
+      const Column& column = columns_[i];
+      if (!ValueOf(cells_[column.at], column.quantity->scale, column.unit, &readings_[i])) {
+        return "a value that is no number with a known unit";
+      }
+    }
+    const Gpu* gpu = GpuOf();
+    if (gpu == nullptr) return "more GPUs than are kept";
+    for (size_t i = 0; i < readings_.size(); ++i) {
+      readings_[i].channel = gpu->channel + static_cast<uint32_t>(i);
+    }
+    sink_->Readings(0, *t_ns, readings_);
+    return "";
+  }
 
  private:
   struct Gpu {
@@ -184,9 +218,63 @@ class NvidiaSmiLog {
     const Quantity* quantity = nullptr;
     std::string unit;
   };
-  void FindIds();
-  bool Remap();        // the columns to another header, of the cells; false: one is missing
-  const Gpu* GpuOf();  // of the cells; null: too many
+  void FindIds() {
+    column_count_ = cells_.size();
+    time_ = index_ = uuid_ = name_ = kMostColumns;
+    for (size_t i = 0; i < cells_.size(); ++i) {
+      if (cells_[i] == "timestamp") time_ = i;
+      if (cells_[i] == "index") index_ = i;
+      if (cells_[i] == "uuid" || cells_[i] == "gpu_uuid") uuid_ = i;
+      if (cells_[i] == "name" || cells_[i] == "gpu_name") name_ = i;
+    }
+  }
+
+  // the columns to another header, of the cells; false: one is missing
+  bool Remap() {
+    FindIds();
+    if (by_index_ != (index_ != kMostColumns) || by_uuid_ != (uuid_ != kMostColumns)) return false;
+    for (Column& column : columns_) {
+      const auto at = std::find_if(cells_.begin(), cells_.end(), [&](std::string_view cell) {
+        return QuantityOf(cell) == column.quantity;
+      });
+      if (at == cells_.end()) return false;
+      column.at = static_cast<size_t>(at - cells_.begin());
+      column.unit = UnitIn(*at);
+    }
+    return true;
+  }
+
+  // of the cells; null: too many
+  const Gpu* GpuOf() {
+    std::string id = Cell(uuid_);
+    if (id.empty()) id = "gpu:" + (index_ < cells_.size() ? Cell(index_) : "0");
+    for (const Gpu& gpu : gpus_) {
+      if (gpu.id == id) return &gpu;
+    }
+    if (channels_ + columns_.size() > kMostChannels) return nullptr;
+    PowerDevice device = {.id = id, .name = Cell(name_), .source = "nvidia-smi"};
+    if (int32_t value = 0; absl::SimpleAtoi(Cell(index_), &value)) device.index = value;
+    // Of several columns of power the first one is in the total.
+    bool first_power = true;
+    const uint32_t first = channels_;
+    for (const Column& column : columns_) {
+      const Quantity& quantity = *column.quantity;
+      const bool of_module = quantity.name.starts_with("module.");
+      const bool power = quantity.quantity == "power_mw" && !of_module;
+      sink_->Channel({.source = "nvidia-smi",
+                      .device = id,
+                      .domain = of_module ? "module" : "gpu",
+                      .quantity = std::string(quantity.quantity),
+                      .kind = quantity.kind,
+                      .in_total = power && first_power},
+                     device);
+      if (power) first_power = false;
+      ++channels_;
+    }
+    gpus_.push_back({std::move(id), first});
+    return &gpus_.back();
+  }
+
   std::string Cell(size_t column) const {
     return column < cells_.size() ? std::string(cells_[column]) : std::string();
   }
@@ -202,112 +290,6 @@ class NvidiaSmiLog {
   uint32_t channels_ = 0;
   std::vector<Reading> readings_;
 };
-
-absl::Status NvidiaSmiLog::ReadHeader(const LogLine& line) {
-  Split(line.text, &cells_);
-  FindIds();
-  by_index_ = index_ != kMostColumns;
-  by_uuid_ = uuid_ != kMostColumns;
-  bool power = false;
-  for (size_t i = 0; i < cells_.size(); ++i) {
-    if (const Quantity* quantity = QuantityOf(cells_[i]); quantity != nullptr) {
-      columns_.push_back({i, quantity, std::string(UnitIn(cells_[i]))});
-      power = power || quantity->quantity == "power_mw";
-    }
-  }
-  if (time_ == kMostColumns || !power) {
-    return absl::DataLossError(absl::StrCat(
-        PlaceOf(line), ": CSV of nvidia-smi without ", power ? "timestamp" : "power.draw",
-        "; ask for it: --query-gpu=timestamp,index,uuid,power.draw --format=csv"));
-  }
-  LogHeader header;
-  header.periods_ns.emplace_back("nvidia-smi", 0);
-  sink_->Header(std::move(header));
-  return absl::OkStatus();
-}
-
-void NvidiaSmiLog::FindIds() {
-  column_count_ = cells_.size();
-  time_ = index_ = uuid_ = name_ = kMostColumns;
-  for (size_t i = 0; i < cells_.size(); ++i) {
-    if (cells_[i] == "timestamp") time_ = i;
-    if (cells_[i] == "index") index_ = i;
-    if (cells_[i] == "uuid" || cells_[i] == "gpu_uuid") uuid_ = i;
-    if (cells_[i] == "name" || cells_[i] == "gpu_name") name_ = i;
-  }
-}
-
-bool NvidiaSmiLog::Remap() {
-  FindIds();
-  if (by_index_ != (index_ != kMostColumns) || by_uuid_ != (uuid_ != kMostColumns)) return false;
-  for (Column& column : columns_) {
-    const auto at = std::find_if(cells_.begin(), cells_.end(), [&](std::string_view cell) {
-      return QuantityOf(cell) == column.quantity;
-    });
-    if (at == cells_.end()) return false;
-    column.at = static_cast<size_t>(at - cells_.begin());
-    column.unit = UnitIn(*at);
-  }
-  return true;
-}
-
-const NvidiaSmiLog::Gpu* NvidiaSmiLog::GpuOf() {
-  std::string id = Cell(uuid_);
-  if (id.empty()) id = "gpu:" + (index_ < cells_.size() ? Cell(index_) : "0");
-  for (const Gpu& gpu : gpus_) {
-    if (gpu.id == id) return &gpu;
-  }
-  if (channels_ + columns_.size() > kMostChannels) return nullptr;
-  PowerDevice device = {.id = id, .name = Cell(name_), .source = "nvidia-smi"};
-  if (int32_t value = 0; absl::SimpleAtoi(Cell(index_), &value)) device.index = value;
-  // Of several columns of power the first one is in the total.
-  bool first_power = true;
-  const uint32_t first = channels_;
-  for (const Column& column : columns_) {
-    const Quantity& quantity = *column.quantity;
-    const bool of_module = quantity.name.starts_with("module.");
-    const bool power = quantity.quantity == "power_mw" && !of_module;
-    sink_->Channel({.source = "nvidia-smi",
-                    .device = id,
-                    .domain = of_module ? "module" : "gpu",
-                    .quantity = std::string(quantity.quantity),
-                    .kind = quantity.kind,
-                    .in_total = power && first_power},
-                   device);
-    if (power) first_power = false;
-    ++channels_;
-  }
-  gpus_.push_back({std::move(id), first});
-  return &gpus_.back();
-}
-
-std::string_view NvidiaSmiLog::Read(const LogLine& line) {
-  if (line.too_long) return "longer than 4 MiB";
-  Split(line.text, &cells_);
-  if (std::find(cells_.begin(), cells_.end(), "timestamp") != cells_.end()) {  // a new run
-    lost_ = !Remap();
-    return lost_ ? "a header without the columns of the first one" : "";
-  }
-  if (lost_) return "below a header without the columns of the first one";
-  if (cells_.size() != column_count_) return "another number of columns than the header";
-  const auto t_ns = TimeOf(cells_[time_]);
-  if (!t_ns.has_value()) return "no timestamp as 2025/08/21 10:11:12.345";
-  readings_.assign(columns_.size(), {});
-  for (size_t i = 0; i < columns_.size(); ++i) {
-    readings_[i].before_ns = readings_[i].after_ns = *t_ns;
-    const Column& column = columns_[i];
-    if (!ValueOf(cells_[column.at], column.quantity->scale, column.unit, &readings_[i])) {
-      return "a value that is no number with a known unit";
-    }
-  }
-  const Gpu* gpu = GpuOf();
-  if (gpu == nullptr) return "more GPUs than are kept";
-  for (size_t i = 0; i < readings_.size(); ++i) {
-    readings_[i].channel = gpu->channel + static_cast<uint32_t>(i);
-  }
-  sink_->Readings(0, *t_ns, readings_);
-  return "";
-}
 
 }  // namespace
 

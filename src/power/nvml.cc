@@ -1,5 +1,4 @@
 // NVIDIA GPUs through libnvidia-ml.so.1. docs/power-sensors.md has what is read and how.
-#include "power/nvml.h"
 
 #include <unistd.h>
 
@@ -12,6 +11,8 @@
 #include <string_view>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "power/nvml_api.h"
 #include "power/reader.h"
 #include "power/sysfs.h"
@@ -25,17 +26,13 @@ constexpr std::string_view kFirstPidNamespace = "pid:[4026531836]";
 constexpr int kMaxDepth = 10'000;
 constexpr unsigned kMaxProcesses = 1 << 16;
 
-std::optional<int64_t> ParentOf(int64_t pid, const std::string& procfs) {
-  const FileText stat = ReadText(procfs + "/" + std::to_string(pid) + "/stat");
-  return NumberIn(StatField(stat.value.value_or(""), 4).value_or("")).value;
-}
-
 enum class Kin : uint8_t { kOwn, kOther, kUnknown };
 
 Kin KinOf(int64_t pid, int64_t own_pid, const std::string& procfs) {
   for (int depth = 0; depth < kMaxDepth && pid > 0; ++depth) {
     if (pid == own_pid) return Kin::kOwn;
-    const std::optional<int64_t> parent = ParentOf(pid, procfs);
+    const FileText stat = ReadText(absl::StrCat(procfs, "/", pid, "/stat"));
+    const auto parent = NumberIn(StatField(stat.value.value_or(""), 4).value_or("")).value;
     if (!parent) return depth == 0 ? Kin::kUnknown : Kin::kOther;
     pid = *parent;
   }
@@ -293,9 +290,8 @@ class Taker {
         Share(found_[i]);
         Plan(found_[i]);
       } else {
-        AddNote(device,
-                "the measured program does not see it (CUDA_VISIBLE_DEVICES or --map): "
-                "not read");
+        AddNote("the measured program does not see it (CUDA_VISIBLE_DEVICES or --map): not read",
+                &device.note);
       }
       taken_.devices.push_back(device);
     }
@@ -309,9 +305,8 @@ class Taker {
                                std::string(FixOf(result))});
   }
 
-  static void AddNote(PowerDevice& device, const std::string& note) {
-    if (!device.note.empty()) device.note += "; ";
-    device.note += note;
+  static void AddNote(std::string_view text, std::string* note) {
+    absl::StrAppend(note, note->empty() ? "" : "; ", std::string(text));
   }
 
   void FindDevices() {
@@ -380,16 +375,17 @@ class Taker {
     PowerDevice& device = found.device;
     if (device.mig) {
       device.shared = true;
-      AddNote(device, "split (MIG): the sensors are the whole GPU's");
+      AddNote("split (MIG): the sensors are the whole GPU's", &device.note);
       return;
     }
     const Sharing sharing = SharingOf(nvml_, found.handle, options_.pid, options_.roots.procfs);
     device.shared = !sharing.others.empty();
     if (device.shared) {
-      AddNote(device, "other processes use it (" + std::to_string(sharing.others.size()) +
-                          ", the first is " + std::to_string(sharing.others.front()) + ")");
+      AddNote(absl::StrCat("other processes use it (", sharing.others.size(), ", the first is ",
+                           sharing.others.front(), ")"),
+              &device.note);
     }
-    if (!sharing.note.empty()) AddNote(device, sharing.note);
+    if (!sharing.note.empty()) AddNote(sharing.note, &device.note);
   }
 
   // Its place.
@@ -430,16 +426,13 @@ class Taker {
     if (energy != kNvmlSuccess && power != kNvmlSuccess) {
       NoPower(found, power);
     } else {
-      if (energy != kNvmlSuccess) failed_[energy].push_back(EnergyCall().function);
-      if (power != kNvmlSuccess) failed_[power].push_back(PowerUsageCall().function);
+      if (energy != kNvmlSuccess) failed_[energy].emplace_back(EnergyCall().function);
+      if (power != kNvmlSuccess) failed_[power].emplace_back(PowerUsageCall().function);
     }
     for (const auto& [result, functions] : failed_) {
-      std::string message = found.device.id + ":";
-      for (const std::string_view function : functions) {
-        message += " " + std::string(function) + ",";
-      }
-      message.back() = ':';
-      Absent(found.device.id, result, message + " " + NvmlErrorText(result));
+      Absent(found.device.id, result,
+             absl::StrCat(found.device.id, ": ", absl::StrJoin(functions, ", "), ": ",
+                          NvmlErrorText(result)));
     }
     plans_.push_back(std::move(plan));
   }
@@ -447,9 +440,9 @@ class Taker {
   void NoPower(const Found& found, NvmlReturn result) {
     const bool vgpu = found.vgpu && ReasonOf(result) == PowerReason::kUnsupported;
     Absent(found.device.id + " power", result,
-           found.device.id + ": " +
-               (vgpu ? "a vGPU has no power sensor: " : "no power and no energy: ") +
-               std::string(PowerUsageCall().function) + ": " + NvmlErrorText(result));
+           absl::StrCat(found.device.id, ": ",
+                        vgpu ? "a vGPU has no power sensor" : "no power and no energy", ": ",
+                        std::string(PowerUsageCall().function), ": ", NvmlErrorText(result)));
     if (vgpu) taken_.absences.back().fix = "read the power on the host";
   }
 
@@ -539,25 +532,23 @@ class Taker {
     const NvmlReturn result = ReadSamples(nvml_, found.handle, 0, &type, &samples);
     if (result != kNvmlSuccess && result != kNvmlNotFound) return;  // idle: none yet
     plan.samples = NvmlPlan::Samples{channel, samples.empty() ? 0 : samples.back().timestamp_us};
-    PowerChannel& filled = taken_.channels[channel];
-    filled.note += filled.note.empty() ? "" : "; ";
-    filled.note += "between polls: the driver's buffered samples";
+    AddNote("between polls: the driver's buffered samples", &taken_.channels[channel].note);
   }
 
   void PlanSlow(const NvmlCall& call, const Found& found, NvmlPlan& plan) {
     const NvmlReturn result =
         PlanCall(call, found, "gpu", ReadingKind::kGauge, /*slow=*/true, plan);
     if (result == kNvmlSuccess) return;
-    std::vector<std::string_view>& functions = failed_[result];
+    std::vector<std::string>& functions = failed_[result];
     if (functions.empty() || functions.back() != call.function) {
-      functions.push_back(call.function);
+      functions.emplace_back(call.function);
     }
   }
 
   const NvmlApi& nvml_;
   const PowerSourceOptions& options_;
   std::vector<Found> found_;
-  std::map<NvmlReturn, std::vector<std::string_view>> failed_;  // of the device being planned
+  std::map<NvmlReturn, std::vector<std::string>> failed_;  // of the device being planned
   PowerInventory taken_;
   std::vector<NvmlPlan> plans_;
 };
@@ -675,13 +666,32 @@ class NvmlReader : public Reader {
     if (plan.samples) ReadBuffer(plan, readings);
     if (!plan.fields.empty()) ReadFieldsOf(plan, readings);
     for (const NvmlPlan::Call& call : plan.calls) {
-      if (call.slow && !slow) continue;
-      ReadCall(plan, call, readings);
+      if (slow || !call.slow) ReadCall(plan, call, readings);
     }
   }
 
-  // Whether the call may be made; afterwards Note() hears what it said.
-  bool MayCall(const NvmlPlan& plan) const { return !plan.lost && !down_; }
+  // What a call said, and when; not made where the device or the driver is not there.
+  struct Answer {
+    NvmlReturn result = kNvmlGpuIsLost;
+    PowerReason reason = PowerReason::kDeviceLost;
+    int64_t before_ns = MonotonicNow(), after_ns = 0;
+
+    Reading ReadingOf(uint32_t channel) const {
+      return {channel, before_ns, after_ns, std::nullopt, reason, std::nullopt};
+    }
+  };
+  Answer Ask(NvmlPlan& plan, auto call) {
+    Answer answer;
+    if (down_) {
+      answer.reason = *down_;
+    } else if (!plan.lost) {
+      answer.result = call();
+      answer.reason = ReasonOf(answer.result);
+      Note(plan, answer.result);
+    }
+    answer.after_ns = MonotonicNow();
+    return answer;
+  }
 
   void Note(NvmlPlan& plan, NvmlReturn result) {
     if (result == kNvmlGpuIsLost) plan.lost = true;
@@ -690,27 +700,14 @@ class NvmlReader : public Reader {
     }
   }
 
-  static Reading Failed(uint32_t channel, int64_t before_ns, int64_t after_ns, PowerReason reason) {
-    return {channel, before_ns, after_ns, std::nullopt, reason, std::nullopt};
-  }
-
   void ReadCall(NvmlPlan& plan, const NvmlPlan::Call& planned, std::vector<Reading>* readings) {
     const NvmlCall& call = *planned.call;
     NvmlRaw raw = {};
-    NvmlReturn result = kNvmlGpuIsLost;
-    PowerReason reason = down_.value_or(PowerReason::kDeviceLost);
-    const int64_t before = MonotonicNow();
-    if (MayCall(plan)) {
-      result = call.read(*nvml_, plan.device, raw);
-      reason = ReasonOf(result);
-      Note(plan, result);
-    }
-    const int64_t after = MonotonicNow();
+    const Answer answer = Ask(plan, [&] { return call.read(*nvml_, plan.device, raw); });
     for (uint32_t i = 0; i < call.n_quantities(); ++i) {
-      Reading reading = Failed(planned.first_channel + i, before, after, reason);
-      if (result == kNvmlSuccess)
-        SetValue(reading, raw[i], call.quantities[i].scale, &call == &PowerUsageCall());
-      readings->push_back(reading);
+      Reading& reading = readings->emplace_back(answer.ReadingOf(planned.first_channel + i));
+      if (answer.result != kNvmlSuccess) continue;
+      SetValue(reading, raw[i], call.quantities[i].scale, &call == &PowerUsageCall());
     }
   }
 
@@ -721,50 +718,39 @@ class NvmlReader : public Reader {
   }
 
   void ReadFieldsOf(NvmlPlan& plan, std::vector<Reading>* readings) {
-    NvmlReturn result = kNvmlGpuIsLost;
-    PowerReason reason = down_.value_or(PowerReason::kDeviceLost);
-    const int64_t before = MonotonicNow();
-    if (MayCall(plan)) {
-      result = ReadFields(*nvml_, plan.device, plan.fields, &values_);
-      reason = ReasonOf(result);
-      Note(plan, result);
-    }
-    const int64_t after = MonotonicNow();
+    const Answer answer =
+        Ask(plan, [&] { return ReadFields(*nvml_, plan.device, plan.fields, &values_); });
     for (size_t i = 0; i < plan.fields.size(); ++i) {
-      Reading reading = Failed(plan.fields[i].channel, before, after, reason);
-      if (result == kNvmlSuccess) {
-        const NvmlFieldValue& value = values_[i];
-        Note(plan, value.result);
-        reading.reason = ReasonOf(value.result);
-        if (value.result == kNvmlSuccess) {
-          SetValue(reading, RawOf(value.value, value.value_type), 1, true);
-          if (value.timestamp_us > 0) {
-            reading.sampled_ns = OnMonotonic(static_cast<uint64_t>(value.timestamp_us),
-                                             CLOCK_REALTIME, after, kOldestFieldNs);
-          }
-        }
-      }
-      readings->push_back(reading);
+      Reading& reading = readings->emplace_back(answer.ReadingOf(plan.fields[i].channel));
+      if (answer.result != kNvmlSuccess) continue;
+      const NvmlFieldValue& value = values_[i];
+      Note(plan, value.result);
+      reading.reason = ReasonOf(value.result);
+      if (value.result != kNvmlSuccess) continue;
+      SetValue(reading, RawOf(value.value, value.value_type), 1, true);
+      if (value.timestamp_us <= 0) continue;
+      reading.sampled_ns = OnMonotonic(static_cast<uint64_t>(value.timestamp_us), CLOCK_REALTIME,
+                                       answer.after_ns, kOldestFieldNs);
     }
   }
 
   // What the driver sampled since the last pass. No new sample is no error: the channel's own
   // poll follows.
   void ReadBuffer(NvmlPlan& plan, std::vector<Reading>* readings) {
-    if (!MayCall(plan)) return;
+    if (plan.lost || down_) return;
     int type = 0;
-    const int64_t before = MonotonicNow();
-    Note(plan, ReadSamples(*nvml_, plan.device, plan.samples->last_seen_us, &type, &samples_));
-    const int64_t after = MonotonicNow();
+    Answer answer = Ask(plan, [&] {
+      return ReadSamples(*nvml_, plan.device, plan.samples->last_seen_us, &type, &samples_);
+    });
+    answer.reason = PowerReason::kKnown;
     for (const NvmlSample& sample : samples_) {
       if (sample.timestamp_us <= plan.samples->last_seen_us) continue;
       plan.samples->last_seen_us = sample.timestamp_us;
-      const std::optional<int64_t> time = SampleOnMonotonic(sample.timestamp_us, after);
+      const std::optional<int64_t> time = SampleOnMonotonic(sample.timestamp_us, answer.after_ns);
       if (!time) continue;  // a value of no known time fills no gap
-      Reading reading = Failed(plan.samples->channel, before, after, PowerReason::kKnown);
+      Reading& reading = readings->emplace_back(answer.ReadingOf(plan.samples->channel));
       SetValue(reading, RawOf(sample.value, type), 1, true);
       reading.sampled_ns = time;
-      readings->push_back(reading);
     }
   }
 

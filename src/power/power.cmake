@@ -19,7 +19,6 @@ add_library(xplane_time_power STATIC
   power/sources.cc
   power/summarizer.cc
   power/sysfs.cc
-  power/value_counts.cc
   power/visible_devices.cc)
 target_include_directories(xplane_time_power
   PUBLIC $<BUILD_INTERFACE:${CMAKE_CURRENT_SOURCE_DIR}>
@@ -28,6 +27,6 @@ target_include_directories(xplane_time_power
 target_link_libraries(xplane_time_power
   PUBLIC xplane_time absl::status absl::statusor absl::strings absl::int128
   PRIVATE $<BUILD_INTERFACE:xplane_time_warnings> absl::flat_hash_map absl::time
-          xplane_time_json simdjson::simdjson Threads::Threads ${CMAKE_DL_LIBS})
+          xplane_time_json xplane_time_stats PkgConfig::re2 simdjson::simdjson Threads::Threads ${CMAKE_DL_LIBS})
 target_compile_features(xplane_time_power PUBLIC cxx_std_20)
 set_target_properties(xplane_time_power PROPERTIES POSITION_INDEPENDENT_CODE ON)

@@ -54,17 +54,13 @@ class ProcessReader : public Reader {
   }
 
   void Read(bool slow, std::vector<Reading>* readings) override {
-    uint32_t channel = 0;
     if (start_ticks_) {
       if (slow) FindDescendants();
-      if (children_only_) {
-        FindChildren();
-        ReadChildren(&channel, readings);
-      } else {
-        ReadProcess(&channel, readings);
-      }
+      if (children_only_) FindChildren();
+      ReadProcess(readings);
     }
-    if (has_machine_) ReadMachine(slow, channel, readings);
+    const uint32_t of_process = !start_ticks_ ? 0 : children_only_ ? 1 : 3;
+    if (has_machine_) ReadMachine(slow, of_process, readings);
   }
 
  private:
@@ -143,25 +139,22 @@ class ProcessReader : public Reader {
     }
   }
 
-  void ReadChildren(uint32_t* channel, std::vector<Reading>* readings) {
+  void ReadProcess(std::vector<Reading>* readings) {
     const int64_t before_ns = MonotonicNow();
-    const FileNumber sum = SumWithDescendants(Unknown<int64_t>(PowerReason::kNoSamples));
-    readings->push_back(ReadingOf((*channel)++, before_ns, sum));
-  }
-
-  void ReadProcess(uint32_t* channel, std::vector<Reading>* readings) {
-    const int64_t before_ns = MonotonicNow();
-    const FileText own = ReadStatus(pid_, *start_ticks_);
-    if (own.reason == PowerReason::kNoSamples) members_.erase(pid_);
-    const auto field = [&](std::string_view key) {
-      return own.value ? FieldOf(*own.value, key) : Unknown<int64_t>(own.reason);
-    };
-    const FileNumber rss = field("VmRSS"), peak = field("VmHWM");
-    const int64_t after_ns = MonotonicNow();
-    readings->push_back(ReadingOf((*channel)++, before_ns, rss, after_ns));
-    readings->push_back(ReadingOf((*channel)++, before_ns, peak, after_ns));
-    const FileNumber tree = SumWithDescendants(rss);
-    readings->push_back(ReadingOf((*channel)++, before_ns, tree));
+    FileNumber rss = Unknown<int64_t>(PowerReason::kNoSamples);
+    if (!children_only_) {
+      const FileText own = ReadStatus(pid_, *start_ticks_);
+      if (own.reason == PowerReason::kNoSamples) members_.erase(pid_);
+      const auto field = [&](std::string_view key) {
+        return own.value ? FieldOf(*own.value, key) : Unknown<int64_t>(own.reason);
+      };
+      rss = field("VmRSS");
+      const FileNumber peak = field("VmHWM");
+      const int64_t after_ns = MonotonicNow();
+      readings->push_back(ReadingOf(0, before_ns, rss, after_ns));
+      readings->push_back(ReadingOf(1, before_ns, peak, after_ns));
+    }
+    readings->push_back(ReadingOf(children_only_ ? 0 : 2, before_ns, SumWithDescendants(rss)));
   }
 
   // Of those that live. One that cannot be read makes the sum unknown: it would be too small.

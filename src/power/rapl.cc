@@ -43,7 +43,6 @@ struct Zone {
   FileText name;     // package-0
   bool masked = false;
 };
-
 std::string_view ControlType(std::string_view id) { return id.substr(0, id.find(':')); }
 
 std::string_view ParentOf(std::string_view id) {
@@ -68,23 +67,24 @@ bool LeadsNowhere(const std::string& path) {
   return lstat(path.c_str(), &status) == 0;
 }
 
-std::vector<Zone> FindZones(const std::string& root) {
-  std::map<std::string, std::string, bool (*)(std::string_view, std::string_view)> paths(ZoneLess);
+// By their ids.
+using Zones = std::map<std::string, Zone, bool (*)(std::string_view, std::string_view)>;
+
+Zones FindZones(const std::string& root) {
+  Zones zones(ZoneLess);
   std::vector<std::pair<std::string, std::string>> to_visit = {{"", root}};
   while (!to_visit.empty()) {
     const auto [parent, directory] = std::move(to_visit.back());
     to_visit.pop_back();
-    for (const std::string& name : NamesIn(directory)) {
+    for (const std::string& id : NamesIn(directory)) {
       // Subzones are in the class directory and in their parents; links lead back from there.
-      if (!IsZone(name) || (!parent.empty() && ParentOf(name) != parent)) continue;
-      const std::string path = absl::StrCat(directory, "/", name);
-      if (paths.try_emplace(name, path).second) to_visit.emplace_back(name, path);
+      if (!IsZone(id) || (!parent.empty() && ParentOf(id) != parent)) continue;
+      const std::string path = absl::StrCat(directory, "/", id);
+      const auto [at, is_new] = zones.try_emplace(id);
+      if (!is_new) continue;
+      at->second = {id, path, ReadText(path + "/name", 256), LeadsNowhere(path)};
+      to_visit.emplace_back(id, path);
     }
-  }
-  std::vector<Zone> zones;
-  zones.reserve(paths.size());
-  for (const auto& [id, path] : paths) {
-    zones.push_back({id, path, ReadText(path + "/name", 256), LeadsNowhere(path)});
   }
   return zones;
 }
@@ -95,7 +95,7 @@ struct Meaning {
   bool in_total = false;
 };
 
-std::optional<Meaning> MeaningOf(const Zone& zone, const std::map<std::string, Zone>& zones) {
+std::optional<Meaning> MeaningOf(const Zone& zone, const Zones& zones) {
   if (!zone.name.value || zone.name.value->empty()) return std::nullopt;
   const std::string& name = *zone.name.value;
   const std::string_view parent = ParentOf(zone.id);
@@ -113,7 +113,7 @@ std::optional<Meaning> MeaningOf(const Zone& zone, const std::map<std::string, Z
   return meaning;
 }
 
-std::optional<int64_t> MaxPlausibleMw(const Zone& zone, const std::map<std::string, Zone>& zones) {
+std::optional<int64_t> MaxPlausibleMw(const Zone& zone, const Zones& zones) {
   int64_t sustained_uw = 0;
   for (const std::string& file : NamesIn(zone.path)) {
     if (!file.starts_with("constraint_") || !file.ends_with("_max_power_uw")) continue;
@@ -126,85 +126,67 @@ std::optional<int64_t> MaxPlausibleMw(const Zone& zone, const std::map<std::stri
   return above == zones.end() ? std::nullopt : MaxPlausibleMw(above->second, zones);
 }
 
-PowerChannel ZoneChannel(const Zone& zone, const Meaning& meaning,
-                         const std::map<std::string, Zone>& zones) {
-  const FileNumber range = ReadNumber(zone.path + "/max_energy_range_uj");
-  return {.source = "rapl",
-          .device = meaning.device,
-          .domain = meaning.domain,
-          .quantity = "energy_uj",
-          .kind = ReadingKind::kCumulative,
-          .in_total = meaning.in_total,
-          .wrap_range = range.value.value_or(0) > 0 ? range.value : std::nullopt,
-          .max_plausible_mw = MaxPlausibleMw(zone, zones),
-          .note = std::string(ControlType(zone.id))};
-}
-
 // Failures of one reason that one fix helps, said once.
-struct Failures {
-  std::vector<std::string> paths;
-  std::string Text() const {
-    std::string text = paths.front();
-    if (paths.size() > 1) text += " and " + std::to_string(paths.size() - 1) + " more";
-    return text;
-  }
-};
-
-void AddHidden(const std::string& root, const Failures& denied, const Failures& masked,
-               std::vector<PowerAbsence>* absences) {
-  if (!denied.paths.empty()) {
-    absences->push_back(
-        {"rapl", "powercap", PowerReason::kPermissionDenied,
-         denied.Text() + ": permission denied; only root reads it since Linux 5.10",
-         "sudo chmod o+r " + root +
-             "/intel-rapl*/energy_uj (until the next boot), or for good a udev rule: "
-             "SUBSYSTEM==\"powercap\", ACTION==\"add\", RUN+=\"/bin/chmod o+r "
-             "/sys%p/energy_uj\"; with chgrp and g+r for a group only"});
-  }
-  if (!masked.paths.empty()) {
-    absences->push_back({"rapl", "powercap", PowerReason::kPermissionDenied,
-                         masked.Text() + ": a link that leads nowhere; containers hide "
-                                         "/sys/devices/virtual/powercap",
-                         "start the container with --security-opt systempaths=unconfined, or "
-                         "record on the host"});
-  }
+PowerAbsence Denied(const std::vector<std::string>& paths, std::string_view why, std::string fix) {
+  const std::string more = paths.size() > 1 ? absl::StrCat(" and ", paths.size() - 1, " more") : "";
+  return {"rapl", "powercap", PowerReason::kPermissionDenied,
+          absl::StrCat(paths.front(), more, std::string(why)), std::move(fix)};
 }
 
 // The counters that can be read, packages and their dram in the total. `absences` gets what
 // cannot, files that one fix helps together. By zones: linear.
 std::vector<Sensor> PowercapSensors(const PowerRoots& roots, std::vector<PowerAbsence>* absences) {
   const std::string root = roots.sysfs + "/class/powercap";
-  std::map<std::string, Zone> zones;
-  const std::vector<Zone> in_order = FindZones(root);
-  for (const Zone& zone : in_order) zones.emplace(zone.id, zone);
-
+  const Zones zones = FindZones(root);
   std::vector<Sensor> sensors;
   std::set<std::pair<std::string, std::string>> known;
-  Failures denied, masked;
-  for (const Zone& zone : in_order) {
+  std::vector<std::string> denied, masked;
+  for (const auto& [id, zone] : zones) {
     if (zone.masked) {
-      masked.paths.push_back(zone.path);
+      masked.push_back(zone.path);
       continue;
     }
     const std::optional<Meaning> meaning = MeaningOf(zone, zones);
     if (!meaning) {
       const PowerReason reason = zone.name.value ? PowerReason::kUnsupported : zone.name.reason;
-      absences->push_back(AbsenceOf("rapl", zone.id, zone.path + "/name", reason));
+      absences->push_back(AbsenceOf("rapl", id, zone.path + "/name", reason));
       continue;
     }
     if (known.contains({meaning->device, meaning->domain})) continue;  // the MMIO twin
     auto energy = std::make_shared<HeldFile>(zone.path + "/energy_uj");
     const FileNumber first = energy->Read();
     if (first.reason == PowerReason::kPermissionDenied) {
-      denied.paths.push_back(energy->path());
+      denied.push_back(energy->path());
     } else if (!first.value) {
-      absences->push_back(AbsenceOf("rapl", zone.id, energy->path(), first.reason));
+      absences->push_back(AbsenceOf("rapl", id, energy->path(), first.reason));
     } else {
       known.emplace(meaning->device, meaning->domain);
-      sensors.push_back({ZoneChannel(zone, *meaning, zones), ReadsFile(std::move(energy))});
+      const FileNumber range = ReadNumber(zone.path + "/max_energy_range_uj");
+      sensors.push_back({{.source = "rapl",
+                          .device = meaning->device,
+                          .domain = meaning->domain,
+                          .quantity = "energy_uj",
+                          .kind = ReadingKind::kCumulative,
+                          .in_total = meaning->in_total,
+                          .wrap_range = range.value.value_or(0) > 0 ? range.value : std::nullopt,
+                          .max_plausible_mw = MaxPlausibleMw(zone, zones),
+                          .note = std::string(ControlType(id))},
+                         ReadsFile(std::move(energy))});
     }
   }
-  AddHidden(root, denied, masked, absences);
+  if (!denied.empty()) {
+    absences->push_back(
+        Denied(denied, ": permission denied; only root reads it since Linux 5.10",
+               "sudo chmod o+r " + root +
+                   "/intel-rapl*/energy_uj (until the next boot), or for good a udev rule: "
+                   "SUBSYSTEM==\"powercap\", ACTION==\"add\", RUN+=\"/bin/chmod o+r "
+                   "/sys%p/energy_uj\"; with chgrp and g+r for a group only"));
+  }
+  if (!masked.empty()) {
+    absences->push_back(Denied(
+        masked, ": a link that leads nowhere; containers hide /sys/devices/virtual/powercap",
+        "start the container with --security-opt systempaths=unconfined, or record on the host"));
+  }
   return sensors;
 }
 
@@ -229,29 +211,20 @@ constexpr PerfDomain kPerfDomains[] = {{"energy-pkg", "package", true, false},
                                        {"energy-gpu", "uncore", false, false},
                                        {"energy-psys", "psys", false, true}};
 
-// A counter of 64 bits in units of `joules_per_count`.
-class PerfCounter {
- public:
-  PerfCounter(int fd, double joules_per_count) : file_(fd), scale_(joules_per_count * 1e6) {}
-
-  FileNumber Read() const {
-    uint64_t count = 0;
-    ssize_t n;
-    do {
-      n = read(file_.get(), &count, sizeof(count));  // perf has no pread
-    } while (n < 0 && errno == EINTR);
-    if (n < 0) return Unknown<int64_t>(ReasonOfRead(errno));
-    // Shorter: the event is in error, its cpu is gone.
-    if (n != sizeof(count)) return Unknown<int64_t>(PowerReason::kDeviceLost);
-    const double energy_uj = static_cast<double>(count) * scale_;
-    if (!(energy_uj < 9e18)) return Unknown<int64_t>(PowerReason::kUnsupported);
-    return {static_cast<int64_t>(std::llround(energy_uj)), PowerReason::kKnown};
-  }
-
- private:
-  Descriptor file_;
-  double scale_;
-};
+// Of a counter of 64 bits in units of `joules_per_count`.
+FileNumber ReadPerf(const Descriptor& counter, double joules_per_count) {
+  uint64_t count = 0;
+  ssize_t n;
+  do {
+    n = read(counter.get(), &count, sizeof(count));  // perf has no pread
+  } while (n < 0 && errno == EINTR);
+  if (n < 0) return Unknown<int64_t>(ReasonOfRead(errno));
+  // Shorter: the event is in error, its cpu is gone.
+  if (n != sizeof(count)) return Unknown<int64_t>(PowerReason::kDeviceLost);
+  const double energy_uj = static_cast<double>(count) * (joules_per_count * 1e6);
+  if (!(energy_uj < 9e18)) return Unknown<int64_t>(PowerReason::kUnsupported);
+  return {static_cast<int64_t>(std::llround(energy_uj)), PowerReason::kKnown};
+}
 
 // All of `text` as a number; `base`: 16 of whole ones.
 template <typename Number, typename... Base>
@@ -260,17 +233,6 @@ std::optional<Number> AllOf(std::string_view text, Base... base) {
   const char* end = text.data() + text.size();
   const auto [stop, error] = std::from_chars(text.data(), end, number, base...);
   return error == std::errc() && stop == end ? std::optional(number) : std::nullopt;
-}
-
-// "event=0x02".
-std::optional<uint64_t> ConfigIn(std::string_view text) {
-  constexpr std::string_view kKey = "event=0x";
-  return text.starts_with(kKey) ? AllOf<uint64_t>(text.substr(kKey.size()), 16) : std::nullopt;
-}
-
-std::optional<double> ScaleIn(std::string_view text) {
-  const std::optional<double> scale = AllOf<double>(text);
-  return scale > 0.0 && scale < 1.0 ? scale : std::nullopt;
 }
 
 // "0,18-19". Nothing where it is no such list.
@@ -300,28 +262,26 @@ struct Package {
 
 // Named as powercap names them, so that both ways give the same devices.
 std::vector<Package> PackagesOf(const PowerRoots& roots, const std::vector<int>& cpus) {
-  struct Place {
-    std::optional<int64_t> package, die;
-  };
-  std::vector<Place> places;
+  using Whole = std::optional<int64_t>;
+  std::vector<std::pair<Whole, Whole>> places;  // package, die
   for (const int cpu : cpus) {
     const std::string topology =
-        roots.sysfs + "/devices/system/cpu/cpu" + std::to_string(cpu) + "/topology/";
-    places.push_back({ReadNumber(topology + "physical_package_id").value,
-                      ReadNumber(topology + "die_id").value});
+        absl::StrCat(roots.sysfs, "/devices/system/cpu/cpu", cpu, "/topology/");
+    places.emplace_back(ReadNumber(topology + "physical_package_id").value,
+                        ReadNumber(topology + "die_id").value);
   }
   std::vector<Package> packages;
   for (size_t i = 0; i < cpus.size(); ++i) {
-    const Place& place = places[i];
-    Package package = {cpus[i], "package-of-cpu-" + std::to_string(cpus[i])};
-    if (place.package) {
-      package.device = "package-" + std::to_string(*place.package);
-      const auto dies = std::count_if(places.begin(), places.end(), [&](const Place& each) {
-        return each.package == place.package;
+    const auto& [package, die] = places[i];
+    std::string device = absl::StrCat("package-of-cpu-", cpus[i]);
+    if (package) {
+      const auto dies = std::count_if(places.begin(), places.end(), [&](const auto& each) {
+        return each.first == places[i].first;
       });
-      if (dies > 1 && place.die) package.device += "-die-" + std::to_string(*place.die);
+      device = absl::StrCat("package-", *package);
+      if (dies > 1 && die) absl::StrAppend(&device, "-die-", *die);
     }
-    packages.push_back(std::move(package));
+    packages.push_back({cpus[i], std::move(device)});
   }
   return packages;
 }
@@ -340,25 +300,20 @@ PowerAbsence NotOpened(const PowerRoots& roots, const std::string& event, int er
           "program; a container needs --cap-add PERFMON"};
 }
 
-PowerChannel PerfChannel(const PerfDomain& domain, const Package& package) {
-  return {.source = "rapl",
-          .device = domain.once ? std::string(domain.name) : package.device,
-          .domain = std::string(domain.name),
-          .quantity = "energy_uj",
-          .kind = ReadingKind::kCumulative,
-          .in_total = domain.in_total,
-          .note = "perf, since the reader began"};
-}
-
 struct PerfEvent {
   uint64_t config = 0;
   double scale = 0;
 };
 
 std::optional<PerfEvent> ReadPerfEvent(const std::string& path) {
-  const std::optional<uint64_t> config = ConfigIn(ReadText(path).value.value_or(""));
-  const std::optional<double> scale = ScaleIn(ReadText(path + ".scale").value.value_or(""));
-  if (!config || !scale || ReadText(path + ".unit").value != "Joules") return std::nullopt;
+  constexpr std::string_view kKey = "event=0x";
+  const std::string event = ReadText(path).value.value_or("");
+  if (!event.starts_with(kKey)) return std::nullopt;
+  const auto config = AllOf<uint64_t>(std::string_view(event).substr(kKey.size()), 16);
+  const auto scale = AllOf<double>(ReadText(path + ".scale").value.value_or(""));
+  if (!config || !(scale > 0.0 && scale < 1.0) || ReadText(path + ".unit").value != "Joules") {
+    return std::nullopt;
+  }
   return PerfEvent{*config, *scale};
 }
 
@@ -392,8 +347,16 @@ std::vector<Sensor> PerfEnergySensors(const PowerRoots& roots, const PerfOpen& o
         absences->push_back(NotOpened(roots, what, -fd));
         break;  // the others fail alike
       }
-      const auto counter = std::make_shared<PerfCounter>(fd, event->scale);
-      sensors.push_back({PerfChannel(domain, package), [counter] { return counter->Read(); }});
+      sensors.push_back({{.source = "rapl",
+                          .device = domain.once ? std::string(domain.name) : package.device,
+                          .domain = std::string(domain.name),
+                          .quantity = "energy_uj",
+                          .kind = ReadingKind::kCumulative,
+                          .in_total = domain.in_total,
+                          .note = "perf, since the reader began"},
+                         [counter = std::make_shared<Descriptor>(fd), scale = event->scale] {
+                           return ReadPerf(*counter, scale);
+                         }});
       if (domain.once) break;
     }
   }

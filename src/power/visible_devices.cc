@@ -1,11 +1,12 @@
 #include "power/visible_devices.h"
 
 #include <algorithm>
-#include <limits>
+#include <numeric>
 #include <optional>
 #include <string_view>
 
 #include "absl/strings/str_split.h"
+#include "re2/re2.h"
 
 namespace xplane_time::power {
 namespace {
@@ -19,22 +20,20 @@ struct Choice {
 struct Chosen {
   std::vector<Choice> choices;
   bool by_index = false;  // any of them
+
+  std::vector<size_t> PlacesOf(const std::vector<size_t>& from) const {
+    std::vector<size_t> places;
+    for (const Choice& each : choices) places.push_back(from[each.place]);
+    return places;
+  }
 };
 
 // As strtoul: leading white space, a sign, digits; what follows is ignored.
 std::optional<size_t> IndexOf(std::string_view entry) {
-  const size_t start = entry.find_first_not_of(" \t");
-  if (start == std::string_view::npos) return std::nullopt;
-  entry.remove_prefix(start);
-  if (entry.front() == '+') entry.remove_prefix(1);
-  size_t index = 0;
-  size_t digits = 0;
-  for (; digits < entry.size() && entry[digits] >= '0' && entry[digits] <= '9'; ++digits) {
-    if (index > std::numeric_limits<uint32_t>::max()) return std::nullopt;
-    index = index * 10 + static_cast<size_t>(entry[digits] - '0');
-  }
-  if (digits == 0) return std::nullopt;
-  return index;
+  static const RE2 shape(R"([ \t]*\+?(\d+))");
+  uint32_t index = 0;
+  re2::StringPiece rest(entry.data(), entry.size());
+  return RE2::Consume(&rest, shape, &index) ? std::optional<size_t>(index) : std::nullopt;
 }
 
 bool NamesDevice(std::string_view entry) {
@@ -109,45 +108,40 @@ std::string WhyOrderUnknown(const std::vector<GpuIdentity>& devices,
 
 std::vector<size_t> AllOf(const std::vector<GpuIdentity>& devices) {
   std::vector<size_t> places(devices.size());
-  for (size_t i = 0; i < places.size(); ++i) places[i] = i;
+  std::iota(places.begin(), places.end(), size_t{0});
   return places;
 }
 
-void Number(const std::vector<size_t>& places, size_t n_devices, Visibility& visible) {
+// Those at `places` are ordinals 0, 1, ...
+Visibility Numbered(const std::vector<size_t>& places, size_t n_devices) {
+  Visibility visible;
   for (size_t i = 0; i < places.size(); ++i) {
     visible.device_of[static_cast<int32_t>(i)] = places[i];
   }
   visible.masked = places.size() < n_devices;
+  return visible;
 }
 
 Visibility NvidiaVisibility(const std::vector<GpuIdentity>& devices,
                             const PowerEnvironment& environment) {
-  Visibility visible;
   const std::vector<size_t> all = AllOf(devices);
-  const std::string why_unknown = WhyOrderUnknown(devices, environment);
+  std::string why_unknown = WhyOrderUnknown(devices, environment);
   const std::string* mask = Find(environment, "CUDA_VISIBLE_DEVICES");
-  if (mask == nullptr) {
-    const bool split = std::any_of(devices.begin(), devices.end(),
-                                   [](const GpuIdentity& device) { return device.mig; });
-    if (split && devices.size() > 1) {
-      visible.unknown =
-          "some of these devices are split (MIG) and a program sees one instance only: name it in "
-          "CUDA_VISIBLE_DEVICES of the measured program, or give --map";
-    } else if (!why_unknown.empty()) {
-      visible.unknown = why_unknown;
-    } else {
-      Number(all, devices.size(), visible);
+  if (mask != nullptr) {
+    const Chosen chosen = Choose(*mask, devices, all);
+    if (!chosen.by_index || why_unknown.empty()) {
+      return Numbered(chosen.PlacesOf(all), devices.size());
     }
-    return visible;
+  } else if (devices.size() > 1 && std::any_of(devices.begin(), devices.end(),
+                                               [](const GpuIdentity& each) { return each.mig; })) {
+    why_unknown =
+        "some of these devices are split (MIG) and a program sees one instance only: name it in "
+        "CUDA_VISIBLE_DEVICES of the measured program, or give --map";
+  } else if (why_unknown.empty()) {
+    return Numbered(all, devices.size());
   }
-  const Chosen chosen = Choose(*mask, devices, all);
-  if (chosen.by_index && !why_unknown.empty()) {
-    visible.unknown = why_unknown;
-    return visible;
-  }
-  std::vector<size_t> places;
-  for (const Choice& choice : chosen.choices) places.push_back(choice.place);
-  Number(places, devices.size(), visible);
+  Visibility visible;
+  visible.unknown = std::move(why_unknown);
   return visible;
 }
 
@@ -155,19 +149,12 @@ Visibility AmdVisibility(const std::vector<GpuIdentity>& devices,
                          const PowerEnvironment& environment) {
   std::vector<size_t> places = AllOf(devices);
   const auto narrow = [&](const std::string* mask) {
-    if (mask == nullptr) return;
-    std::vector<size_t> left;
-    for (const Choice& choice : Choose(*mask, devices, places).choices) {
-      left.push_back(places[choice.place]);
-    }
-    places = std::move(left);
+    if (mask != nullptr) places = Choose(*mask, devices, places).PlacesOf(places);
   };
   narrow(Find(environment, "ROCR_VISIBLE_DEVICES"));
   const std::string* hip = Find(environment, "HIP_VISIBLE_DEVICES");
   narrow(hip != nullptr ? hip : Find(environment, "CUDA_VISIBLE_DEVICES"));
-  Visibility visible;
-  Number(places, devices.size(), visible);
-  return visible;
+  return Numbered(places, devices.size());
 }
 
 // Places of the mapped devices; an id may be that of an instance, or the unique start of one.

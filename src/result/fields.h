@@ -5,6 +5,7 @@
 #ifndef XPLANE_TIME_SRC_RESULT_FIELDS_H_
 #define XPLANE_TIME_SRC_RESULT_FIELDS_H_
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -91,6 +92,23 @@ class FlatSink : public FieldSink {
   bool known_ = true;
   std::string prefix_;
 };
+
+// Fields that are called as in the struct, each named once:
+//
+//   XPLANE_TIME_FIELDS(sink, row.n, row.max);   // sink->Field("n", row.n); sink->Field("max", ...)
+#define XPLANE_TIME_FIELDS(sink, ...) \
+  ::xplane_time::result::NamedFields(#__VA_ARGS__, sink, __VA_ARGS__)
+inline FieldValue FieldValueOf(const std::string& text) { return std::string_view(text); }
+inline FieldValue FieldValueOf(const FieldValue& value) { return value; }
+template <typename... Values>
+void NamedFields(std::string_view expressions, FieldSink* sink, const Values&... values) {
+  const auto next = [&] {
+    const std::string_view expression = expressions.substr(0, expressions.find(','));
+    expressions.remove_prefix(std::min(expression.size() + 2, expressions.size()));
+    return expression.substr(expression.rfind('.') + 1);
+  };
+  (sink->Field(next(), FieldValueOf(values)), ...);
+}
 
 // Rows of one kind, as data: whatever prints them asks for the fields of one at a time.
 struct Table {

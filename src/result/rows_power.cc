@@ -1,6 +1,6 @@
 #include "result/rows_power.h"
 
-#include <type_traits>
+#include <algorithm>
 #include <utility>
 
 #include "power/inventory.h"
@@ -37,13 +37,14 @@ FieldValue ValueOf(const std::optional<Whole>& value) {
 template <typename Row>
 Table InventoryTable(std::string name, const std::vector<Row>& rows) {
   return TableOf(std::move(name), std::span(rows), [](const Row& row, FieldSink* sink) {
-    power::VisitFields(row, [sink](std::string_view field, const auto& value, power::Told told) {
-      if (told == power::Told::kInLogs) return;
-      if constexpr (std::is_same_v<decltype(value), const std::string&>) {
-        sink->Field(field, told == power::Told::kOrNull ? KnownText(value) : ValueOf(value));
-      } else {
-        sink->Field(field, ValueOf(value));
-      }
+    json::VisitFields(row, [sink](std::string_view field, const auto& value) {
+      constexpr std::string_view kOrNull[] = {"pci_bus_id", "driver", "note", "fix"};
+      constexpr std::string_view kOnlyInLogs[] = {"slow", "max_plausible_mw"};
+      if (std::ranges::count(kOnlyInLogs, field) > 0) return;
+      const FieldValue told = ValueOf(value);
+      const bool is_null =
+          told == FieldValue(std::string_view()) && std::ranges::count(kOrNull, field) > 0;
+      sink->Field(field, is_null ? FieldValue::Unknown(FieldType::kText) : told);
     });
   });
 }
@@ -66,43 +67,28 @@ std::string_view KindOf(const PowerTotal& total) {
 }
 
 void VisitRow(const EnergyEstimate& energy, FieldSink* sink) {
-  sink->Field("source", std::string_view(energy.source));
-  sink->Field("device", std::string_view(energy.device));
-  sink->Field("domain", std::string_view(energy.domain));
-  sink->Field("in_total", energy.in_total);
+  XPLANE_TIME_FIELDS(sink, energy.source, energy.device, energy.domain, energy.in_total);
   sink->Field("kind", std::string_view(energy.modelled ? "modelled" : "measured"));
   sink->Field("estimator", EnergyEstimatorName(energy.estimator));
   sink->Field("energy_j", energy.energy_j);
   VisitBounds(energy, sink);
-  sink->Field("coverage", energy.coverage);
-  sink->Field("mean_w", energy.mean_w);
-  sink->Field("peak_w", energy.peak_w);
-  sink->Field("idle_j", energy.idle_j);
-  sink->Field("active_j", energy.active_j);
+  XPLANE_TIME_FIELDS(sink, energy.coverage, energy.mean_w, energy.peak_w, energy.idle_j,
+                     energy.active_j);
   sink->Field("reason", ReasonOrUnknown(energy.reason));
   sink->Field("shared_device", energy.shared);
   sink->Field("counter_j", energy.counter_j);
   sink->Field("counter_reason", ReasonOrUnknown(energy.counter_reason));
-  sink->Field("integral_j", energy.integral_j);
-  sink->Field("inconsistent", energy.inconsistent);
-  sink->Field("readings", energy.readings);
-  sink->Field("resets", energy.resets);
-  sink->Field("wraps", energy.wraps);
-  sink->Field("jumps", energy.jumps);
-  sink->Field("longest_gap_ns", energy.longest_gap_ns);
+  XPLANE_TIME_FIELDS(sink, energy.integral_j, energy.inconsistent, energy.readings, energy.resets,
+                     energy.wraps, energy.jumps, energy.longest_gap_ns);
   VisitLimits(energy, kIntervalShare, sink);
 }
 
 void VisitRow(const PowerTotal& total, FieldSink* sink) {
-  sink->Field("energy_j", total.energy_j);
-  sink->Field("mean_w", total.mean_w);
-  sink->Field("active_j", total.active_j);
-  sink->Field("coverage", total.coverage);
+  XPLANE_TIME_FIELDS(sink, total.energy_j, total.mean_w, total.active_j, total.coverage);
   sink->Field("reason", ReasonOrUnknown(total.reason));
   sink->Field("missing", KnownText(total.missing));
   sink->Field("kind", KnownText(KindOf(total)));
-  sink->Field("least_coverage", total.least_coverage);
-  sink->Field("differing_coverage", total.differing_coverage);
+  XPLANE_TIME_FIELDS(sink, total.least_coverage, total.differing_coverage);
   VisitBounds(total, sink);
   VisitLimits(total, total.interval_share, sink);
 }
@@ -111,11 +97,13 @@ void VisitRow(const PowerRow& row, FieldSink* sink) {
   const WindowSummary none;
   const WindowSummary& window = row.window == nullptr ? none : *row.window;
   sink->Field("window", KnownText(window.name));
-  sink->Field("number", window.number);
-  sink->Field("begin_ns", window.begin_ns);
-  sink->Field("end_ns", window.end_ns);
-  sink->Field("cut", window.cut);
+  XPLANE_TIME_FIELDS(sink, window.number, window.begin_ns, window.end_ns, window.cut);
   VisitRow(row.energy, sink);
+}
+
+void VisitRow(const GaugeSummary& gauge, FieldSink* sink) {
+  XPLANE_TIME_FIELDS(sink, gauge.n, gauge.unknown, gauge.avg, gauge.max, gauge.median, gauge.min);
+  sink->Field("reason", ReasonOrUnknown(gauge.reason));
 }
 
 void VisitRow(const PowerGaugeRow& row, FieldSink* sink) {
@@ -124,49 +112,22 @@ void VisitRow(const PowerGaugeRow& row, FieldSink* sink) {
   const WindowSummary& window = row.window == nullptr ? no_window : *row.window;
   const PowerChannel& channel = row.channel == nullptr ? no_channel : *row.channel;
   sink->Field("window", KnownText(window.name));
-  sink->Field("number", window.number);
-  sink->Field("source", std::string_view(channel.source));
-  sink->Field("device", std::string_view(channel.device));
-  sink->Field("domain", std::string_view(channel.domain));
-  sink->Field("quantity", std::string_view(channel.quantity));
+  XPLANE_TIME_FIELDS(sink, window.number, channel.source, channel.device, channel.domain,
+                     channel.quantity);
   sink->Field("kind", ReadingKindName(channel.kind));
-  sink->Field("n", row.gauge.n);
-  sink->Field("unknown", row.gauge.unknown);
-  sink->Field("avg", row.gauge.avg);
-  sink->Field("max", row.gauge.max);
-  sink->Field("median", row.gauge.median);
-  sink->Field("min", row.gauge.min);
-  sink->Field("reason", ReasonOrUnknown(row.gauge.reason));
+  VisitRow(row.gauge, sink);
 }
 
 void VisitRow(const RepeatedEnergy& row, FieldSink* sink) {
-  sink->Field("window", std::string_view(row.window));
-  sink->Field("source", std::string_view(row.source));
-  sink->Field("device", std::string_view(row.device));
-  sink->Field("domain", std::string_view(row.domain));
-  sink->Field("windows", row.windows);
-  sink->Field("known", row.known);
-  sink->Field("mean_j", row.mean_j);
-  sink->Field("std_j", row.std_j);
-  sink->Field("min_j", row.min_j);
-  sink->Field("max_j", row.max_j);
-  sink->Field("mean_active_j", row.mean_active_j);
-  sink->Field("std_active_j", row.std_active_j);
-  sink->Field("mean_s", row.mean_s);
-  sink->Field("std_s", row.std_s);
+  XPLANE_TIME_FIELDS(sink, row.window, row.source, row.device, row.domain, row.windows, row.known,
+                     row.mean_j, row.std_j, row.min_j, row.max_j, row.mean_active_j,
+                     row.std_active_j, row.mean_s, row.std_s);
 }
 
 void VisitRow(const ReaderQuality& reader, FieldSink* sink) {
-  sink->Field("source", std::string_view(reader.source));
-  sink->Field("period_ns", reader.period_ns);
-  sink->Field("reads", reader.reads);
-  sink->Field("missed", reader.missed);
-  sink->Field("effective_hz", reader.effective_hz);
-  sink->Field("longest_gap_ns", reader.longest_gap_ns);
-  sink->Field("latency_p50_ns", reader.latency_p50_ns);
-  sink->Field("latency_p99_ns", reader.latency_p99_ns);
-  sink->Field("own_cpu_ns", reader.own_cpu_ns);
-  sink->Field("hung", reader.hung);
+  XPLANE_TIME_FIELDS(sink, reader.source, reader.period_ns, reader.reads, reader.missed,
+                     reader.effective_hz, reader.longest_gap_ns, reader.latency_p50_ns,
+                     reader.latency_p99_ns, reader.own_cpu_ns, reader.hung);
 }
 
 std::vector<PowerRow> PowerRows(const PowerSummary& summary) {

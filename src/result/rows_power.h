@@ -24,6 +24,7 @@ struct PowerGaugeRow {
 std::vector<PowerRow> PowerRows(const PowerSummary& summary);
 std::vector<PowerGaugeRow> PowerGaugeRows(const PowerSummary& summary);
 
+void VisitRow(const GaugeSummary& gauge, FieldSink* sink);
 void VisitRow(const PowerGaugeRow& row, FieldSink* sink);
 void VisitRow(const ReaderQuality& reader, FieldSink* sink);
 void VisitRow(const EnergyEstimate& energy, FieldSink* sink);

@@ -10,7 +10,6 @@
 #include <utility>
 
 #include "power/nvml_api.h"
-#include "power/nvml.h"
 #include "tests/power/nvml_fixture.h"
 
 namespace xplane_time::power {

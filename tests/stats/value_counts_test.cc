@@ -1,5 +1,5 @@
 // ValueCounts against a sorted list.
-#include "power/value_counts.h"
+#include "stats/value_counts.h"
 
 #include <gtest/gtest.h>
 
@@ -10,7 +10,7 @@
 
 #include "tests/support/random.h"
 
-namespace xplane_time::power {
+namespace xplane_time::stats {
 namespace {
 
 double MedianOf(std::vector<int64_t> values) {
@@ -71,4 +71,4 @@ TEST(ValueCounts, TheEndsOfTheAxis) {
 }
 
 }  // namespace
-}  // namespace xplane_time::power
+}  // namespace xplane_time::stats

@@ -7,32 +7,24 @@
 //
 // so that an answer, the middle of such a span, is off by at most 1 in 2^14 (0.006 %). Memory:
 // 64 KiB, and 32 KiB for each power of two that occurs. Add is constant time.
-#ifndef XPLANE_TIME_SRC_POWER_VALUE_COUNTS_H_
-#define XPLANE_TIME_SRC_POWER_VALUE_COUNTS_H_
+#ifndef XPLANE_TIME_SRC_STATS_VALUE_COUNTS_H_
+#define XPLANE_TIME_SRC_STATS_VALUE_COUNTS_H_
 
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <optional>
 #include <vector>
 
-namespace xplane_time::power {
+namespace xplane_time::stats {
 
 class ValueCounts {
  public:
   static constexpr size_t kMostExact = 16384;
 
-  ValueCounts() = default;
-  ValueCounts(const ValueCounts& other) { *this = other; }
-  ValueCounts& operator=(const ValueCounts& other);
-  ValueCounts(ValueCounts&&) = default;
-  ValueCounts& operator=(ValueCounts&&) = default;
-  ~ValueCounts() = default;
-
   void Add(int64_t value) {
     ++count_;
-    if (spans_ != nullptr) return Count(value, 1);
+    if (!sides_.empty()) return Count(value, 1);
     values_.push_back(value);
     if (values_.size() > kMostExact) Round();
   }
@@ -51,17 +43,16 @@ class ValueCounts {
   static constexpr size_t kHalf = size_t{1} << (kBits - 1);
   // By the bits that a value has beyond kBits; the first one is twice as long.
   using Spans = std::array<std::vector<uint32_t>, 64 - kBits>;
-  struct Sides {
-    Spans negative, other;  // of the complement, which is the magnitude less one; of the value
-  };
   void Count(int64_t value, uint32_t times);
   void Round();
 
   uint64_t count_ = 0;
   std::vector<int64_t> values_;
-  std::unique_ptr<Sides> spans_;
+  // None while values are exact; then of negative values, by their complement, which is the
+  // magnitude less one, and of the others.
+  std::vector<Spans> sides_;
 };
 
-}  // namespace xplane_time::power
+}  // namespace xplane_time::stats
 
-#endif  // XPLANE_TIME_SRC_POWER_VALUE_COUNTS_H_
+#endif  // XPLANE_TIME_SRC_STATS_VALUE_COUNTS_H_
