@@ -26,5 +26,5 @@ if(XPLANE_TIME_BUILD_TOOLS OR XPLANE_TIME_BUILD_TESTS)
   target_link_libraries(xplane_time_power_run
     PUBLIC xplane_time_power
     PRIVATE $<BUILD_INTERFACE:xplane_time_warnings> xplane_time_json
-            xplane_time_harness xplane_time_trackers)
+            xplane_time_harness xplane_time_trackers PkgConfig::re2)
 endif()

@@ -23,6 +23,7 @@
 #include "io/whole_file.h"
 #include "json/json.h"
 #include "power/sysfs.h"
+#include "re2/re2.h"
 #include "status.h"
 #include "xplane_time/power_run.h"
 #include "xplane_time/version.h"
@@ -38,16 +39,10 @@ constexpr char kRun[] = "run.json", kRecords[] = "records.jsonl", kSummary[] = "
 
 std::string Slug(std::string_view text, const char* otherwise) {
   constexpr size_t kMost = 80;
-  std::string slug;
-  for (const char c : text) {
-    const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-                       c == '.' || c == '_';
-    if (plain) {
-      slug += c;
-    } else if (!slug.empty() && slug.back() != '-') {
-      slug += '-';
-    }
-  }
+  static const RE2 others("[^A-Za-z0-9._]+", RE2::Latin1);
+  std::string slug(text);
+  RE2::GlobalReplace(&slug, others, "-");
+  slug.erase(0, slug.find_first_not_of('-'));
   slug.resize(std::min(slug.size(), kMost));
   while (!slug.empty() && slug.back() == '-') slug.pop_back();
   return slug.empty() ? otherwise : slug;

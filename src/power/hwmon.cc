@@ -17,6 +17,7 @@
 #include "power/sensor.h"
 #include "power/sources.h"
 #include "power/sysfs.h"
+#include "re2/re2.h"
 
 namespace xplane_time::power {
 namespace {
@@ -79,28 +80,17 @@ const Driver* DriverOf(const std::string& name) {
   return driver == std::end(kDrivers) ? nullptr : driver;
 }
 
-// "0000:03:00.0".
-bool IsPciAddress(std::string_view name) {
-  constexpr std::string_view kForm = "hhhh:hh:hh.h";
-  if (name.size() != kForm.size()) return false;
-  constexpr std::string_view kHex = "0123456789abcdefABCDEF";
-  for (size_t i = 0; i < name.size(); ++i) {
-    const bool fits =
-        kForm[i] == 'h' ? kHex.find(name[i]) != std::string_view::npos : name[i] == kForm[i];
-    if (!fits) return false;
-  }
-  return true;
-}
-
 struct Gpu {
   const Driver* driver = nullptr;
   std::string id, hwmon, pci;  // `pci` is the device's directory; empty: unknown
 };
 
 Gpu GpuAt(const Driver* driver, const std::string& hwmon, const std::string& number) {
+  static const RE2 address(R"([[:xdigit:]]{4}:[[:xdigit:]]{2}:[[:xdigit:]]{2}\.[[:xdigit:]])");
   std::error_code error;
   const std::filesystem::path device = std::filesystem::canonical(hwmon + "/device", error);
-  if (error || !IsPciAddress(device.filename().string())) return {driver, number, hwmon, ""};
+  if (error || !RE2::FullMatch(device.filename().string(), address))
+    return {driver, number, hwmon, ""};
   return {driver, device.filename().string(), hwmon, device.string()};
 }
 

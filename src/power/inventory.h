@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "json/described.h"
-#include "power/log_reader.h"
+#include "power/log.h"
 #include "xplane_time/power.h"
 
 namespace xplane_time {

@@ -1,4 +1,4 @@
-#include "power/log_reader.h"
+#include "power/log.h"
 
 #include <fcntl.h>
 #include <simdjson.h>
@@ -17,7 +17,6 @@
 #include "absl/strings/str_cat.h"
 #include "io/gzip.h"
 #include "power/inventory.h"
-#include "power/log_writer.h"
 #include "status.h"
 
 namespace xplane_time::power {

@@ -1,4 +1,4 @@
-#include "power/log_writer.h"
+#include "power/log.h"
 
 #include <fcntl.h>
 #include <sys/file.h>

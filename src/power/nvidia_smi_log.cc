@@ -12,7 +12,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/civil_time.h"
-#include "power/log_reader.h"
+#include "power/log.h"
 #include "re2/re2.h"
 #include "status.h"
 
@@ -21,19 +21,19 @@ namespace {
 
 constexpr size_t kMostColumns = 256;
 
-std::string_view Trimmed(std::string_view text) {
+std::string_view Stripped(std::string_view text) {
   constexpr std::string_view kBlank = " \t\r\xef\xbb\xbf";  // with the parts of a UTF-8 mark
   const size_t begin = text.find_first_not_of(kBlank);
   if (begin == std::string_view::npos) return {};
   return text.substr(begin, text.find_last_not_of(kBlank) - begin + 1);
 }
 
-// Trimmed cells.
+// Stripped cells.
 void Split(std::string_view line, std::vector<std::string_view>* cells) {
   cells->clear();
   while (cells->size() < kMostColumns) {
     const size_t comma = line.find(',');
-    cells->push_back(Trimmed(line.substr(0, comma)));
+    cells->push_back(Stripped(line.substr(0, comma)));
     if (comma == std::string_view::npos) return;
     line.remove_prefix(comma + 1);
   }
@@ -75,7 +75,7 @@ constexpr Quantity kQuantities[] = {
 };
 
 const Quantity* QuantityOf(std::string_view header) {
-  return RowNamed(kQuantities, Trimmed(header.substr(0, header.find('['))));
+  return RowNamed(kQuantities, Stripped(header.substr(0, header.find('['))));
 }
 
 // "2025/08/21 10:11:12.345" as nanoseconds since 1970.
@@ -116,7 +116,7 @@ std::optional<double> UnitOf(std::string_view unit) {
 std::string_view UnitIn(std::string_view header) {
   const size_t begin = header.find('['), end = header.find(']');
   if (begin == std::string_view::npos || end == std::string_view::npos || end < begin) return {};
-  return Trimmed(header.substr(begin + 1, end - begin - 1));
+  return Stripped(header.substr(begin + 1, end - begin - 1));
 }
 
 PowerReason ReasonOf(std::string_view cell) {
@@ -140,7 +140,7 @@ bool ValueOf(std::string_view cell, double scale, std::string_view header_unit, 
   }
   if (cell.front() == 'P') cell.remove_prefix(1);
   const std::string_view digits = cell.substr(0, cell.find(' '));
-  const std::string_view unit = Trimmed(cell.substr(digits.size()));
+  const std::string_view unit = Stripped(cell.substr(digits.size()));
   const std::optional<double> units = UnitOf(unit.empty() ? header_unit : unit);
   double value = 0;
   if (!units.has_value() ||
@@ -229,7 +229,7 @@ class NvidiaSmiLog {
     }
   }
 
-  // the columns to another header, of the cells; false: one is missing
+  // The columns to another header, of the cells; false: one is missing.
   bool Remap() {
     FindIds();
     if (by_index_ != (index_ != kMostColumns) || by_uuid_ != (uuid_ != kMostColumns)) return false;
@@ -244,7 +244,7 @@ class NvidiaSmiLog {
     return true;
   }
 
-  // of the cells; null: too many
+  // Of the cells; null: too many.
   const Gpu* GpuOf() {
     std::string id = Cell(uuid_);
     if (id.empty()) id = "gpu:" + (index_ < cells_.size() ? Cell(index_) : "0");
@@ -307,7 +307,7 @@ absl::StatusOr<LogEnd> ReadNvidiaSmi(const LogLine& first, LogLines* lines, LogS
   end.lines = 1;
   while (!sink->Full() && lines->Next(&line)) {
     ++end.lines;
-    if (Trimmed(line.text).empty() && !line.too_long) continue;
+    if (Stripped(line.text).empty() && !line.too_long) continue;
     if (!line.whole) {  // its last number may lack digits
       end.cut = absl::StrCat("the last line is cut (", PlaceOf(line), ")");
       break;

@@ -12,7 +12,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "power/log_writer.h"
+#include "power/log.h"
 #include "power/machine.h"
 #include "power/sources.h"
 #include "status.h"
@@ -229,11 +229,10 @@ class Recorder : public PowerRecorder {
     }
     for (const auto& track : tracks_) {
       if (!track->thread.joinable()) continue;
-      if (Ended(*track)) {
-        track->thread.join();
-      } else {
-        track->thread.detach();
-      }
+      std::unique_lock lock(shared_->mutex);
+      const bool ended = track->ended;
+      lock.unlock();
+      ended ? track->thread.join() : track->thread.detach();
     }
     if (watcher_.joinable()) watcher_.join();
     return shared_->log.status();
@@ -258,11 +257,6 @@ class Recorder : public PowerRecorder {
   }
 
   static double Ms(int64_t ns) { return static_cast<double>(ns) / 1e6; }
-
-  bool Ended(const Track& track) const {
-    const std::lock_guard lock(shared_->mutex);
-    return track.ended;
-  }
 
   absl::Status StartThreads() {
     for (const auto& track : tracks_) {
@@ -383,25 +377,21 @@ std::string WhyNothing(const PowerInventory& inventory) {
 // What was asked for by name and is not there is an error, not an empty recording.
 absl::Status CheckFound(const PowerRecordOptions& options, const std::vector<FoundReader>& readers,
                         PowerInventory all) {
-  bool any = false;
+  const bool by_name = !options.from.sources.empty();
   for (const FoundReader& each : readers) {
-    const PowerInventory& own = each.inventory;
-    any |= !own.channels.empty();
-    all.absences.insert(all.absences.end(), own.absences.begin(), own.absences.end());
-    all.devices.insert(all.devices.end(), own.devices.begin(), own.devices.end());
-    if (!options.from.sources.empty() && own.channels.empty()) {
-      const std::string source(each.reader->source());
-      return FailedPrecondition("the power source ", source,
-                                " has nothing to read:", WhyNothing(own));
+    if (by_name && each.inventory.channels.empty()) {
+      return FailedPrecondition("the power source ", each.reader->source(),
+                                " has nothing to read:", WhyNothing(each.inventory));
     }
+    Join(each.inventory, &all);
   }
   RETURN_IF_ERROR(CheckMap(options.from.ordinals, all.devices));
   for (const PowerAbsence& each : all.absences) {
-    if (!options.from.sources.empty() && each.reason == PowerReason::kHung) {
+    if (by_name && each.reason == PowerReason::kHung) {
       return FailedPrecondition("the power source ", each.source, " hangs: ", each.message);
     }
   }
-  if (any) return absl::OkStatus();
+  if (!all.channels.empty()) return absl::OkStatus();
   return FailedPrecondition("no power source has anything to read:", WhyNothing(all));
 }
 

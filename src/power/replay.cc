@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "power/log_reader.h"
+#include "power/log.h"
 #include "power/reader.h"
 #include "status.h"
 

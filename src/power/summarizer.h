@@ -10,7 +10,7 @@
 
 #include <memory>
 
-#include "power/log_reader.h"
+#include "power/log.h"
 #include "xplane_time/power.h"
 
 namespace xplane_time::power {

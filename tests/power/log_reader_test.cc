@@ -1,5 +1,5 @@
 // Reading logs: what lines say, and what is wrong with those that say nothing.
-#include "power/log_reader.h"
+#include "power/log.h"
 
 #include <gtest/gtest.h>
 

@@ -15,7 +15,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "power/log_reader.h"
+#include "power/log.h"
 #include "tests/read/temp_dir.h"
 #include "xplane_time/power.h"
 

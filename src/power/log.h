@@ -1,4 +1,4 @@
-// The power log's reader: lines in, what they say out, one pass.
+// The power log. The reader: lines in, what they say out, one pass.
 //
 //   class Print : public LogSink { ... };
 //   auto end = ReadPowerLog("p.jsonl", &sink);
@@ -12,8 +12,8 @@
 // (4 MiB; longer ones count as damaged). Linear. Not thread-safe.
 //
 // Not handled: times that go backwards; the sink sees them as they are.
-#ifndef XPLANE_TIME_SRC_POWER_LOG_READER_H_
-#define XPLANE_TIME_SRC_POWER_LOG_READER_H_
+#ifndef XPLANE_TIME_SRC_POWER_LOG_H_
+#define XPLANE_TIME_SRC_POWER_LOG_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -26,8 +26,11 @@
 #include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "power/machine.h"
 #include "power/reader.h"
+#include "power/sysfs.h"
 #include "xplane_time/power.h"
 
 namespace xplane_time::power {
@@ -140,6 +143,51 @@ void Count(const LogLine& line, std::string_view wrong, LogEnd* end);
 // "line 5, byte 812".
 std::string PlaceOf(const LogLine& line);
 
+// The writer: by whole lines, so that what is there is parseable whenever it ends, and whatever
+// ends it. Not thread-safe.
+
+// The reason of an end without all of the lines before it.
+inline constexpr char kCannotWrite[] = "cannot_write";
+
+class LogWriter {
+ public:
+  // An empty path: a file without a name. An earlier log is replaced. Errors, with the file's
+  // name, which is left as it is: InvalidArgument (no regular file, or one that is no power log),
+  // Internal (cannot be written, or another recorder writes it).
+  static absl::StatusOr<LogWriter> Create(const std::string& path);
+
+  // Where it is read from, whatever has become of its name; as long as this lives. The lock, too.
+  std::string path() const;
+
+  void Header(const LogHeader& header);
+  // Of one pass; channels are the log's.
+  void Readings(int64_t pass_ns, size_t source, std::span<const Reading> readings);
+  void ClocksNow(const Clocks& clocks);
+  void Mark(int64_t at_ns, bool begin, std::string_view window);
+  void Gauge(int64_t at_ns, std::string_view quantity, int64_t value);
+  void Finding(int64_t at_ns, std::string_view code, std::string_view source,
+               std::string_view message);
+  // Where there is no room for it the last lines make some.
+  void End(int64_t at_ns, const std::vector<LogReader>& readers);
+
+  // The first write that failed; what failed is counted and not in the log.
+  const absl::Status& status() const { return status_; }
+
+ private:
+  LogWriter(Descriptor file, std::string path) : file_(std::move(file)), path_(std::move(path)) {}
+  bool Put();        // line_; false: it is not there
+  void WriteLine();  // line_, or it counts as dropped
+  bool MakeRoom(size_t bytes);
+
+  Descriptor file_;
+  std::string path_;
+  std::string line_;
+  int64_t header_bytes_ = 0, good_bytes_ = 0;
+  uint64_t dropped_lines_ = 0;
+  std::string write_error_;  // that of status_, without the file
+  absl::Status status_;
+};
+
 }  // namespace xplane_time::power
 
-#endif  // XPLANE_TIME_SRC_POWER_LOG_READER_H_
+#endif  // XPLANE_TIME_SRC_POWER_LOG_H_
