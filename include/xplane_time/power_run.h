@@ -90,8 +90,9 @@ struct CommandClientOptions {
 };
 
 // A command that stays, talked to in JSON Lines on pipes of its own (docs/power-run.md). What
-// dies, hangs or answers nonsense is killed, and started anew for the next record. Ready starts it;
-// what the command says by then is no answer to the next question, and fails it.
+// dies, hangs or answers nonsense is killed, and started anew for the next record; what is left at
+// the end is killed. Ready starts it; what it says by then is no answer to the next question, and
+// fails it.
 class CommandClient : public InferenceClient {
  public:
   static std::unique_ptr<CommandClient> New(CommandClientOptions options);

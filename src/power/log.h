@@ -175,8 +175,8 @@ class LogWriter {
 
  private:
   LogWriter(Descriptor file, std::string path) : file_(std::move(file)), path_(std::move(path)) {}
-  bool Put();        // line_; false: it is not there
-  void WriteLine();  // line_, or it counts as dropped
+  bool Put();                        // line_; false: it is not there
+  void WriteLine(std::string line);  // or it counts as dropped
   bool MakeRoom(size_t bytes);
 
   Descriptor file_;

@@ -93,7 +93,8 @@ bool LogWriter::Put() {
   return false;
 }
 
-void LogWriter::WriteLine() {
+void LogWriter::WriteLine(std::string line) {
+  line_ = std::move(line);
   if (!Put()) ++dropped_lines_;
 }
 
@@ -118,16 +119,15 @@ bool LogWriter::MakeRoom(size_t bytes) {
 void LogWriter::Header(const LogHeader& header) {
   Json periods = Json::object();
   for (const auto& [source, period_ns] : header.periods_ns) periods[source] = period_ns;
-  line_ = json::Dump({{"schema", absl::StrCat(kSchemaPrefix, "v1")},
-                      {"t", json::OrNull(header.t_ns)},
-                      {"clocks", ToJson(header.clocks.value_or(Clocks()))},
-                      {"machine", json::Parse(header.machine_json)},
-                      {"command", header.command},
-                      {"periods_ns", periods},
-                      {"devices", ToJson(header.inventory.devices)},
-                      {"channels", ToJson(header.inventory.channels)},
-                      {"absent", ToJson(header.inventory.absences)}});
-  WriteLine();
+  WriteLine(json::Dump({{"schema", absl::StrCat(kSchemaPrefix, "v1")},
+                        {"t", json::OrNull(header.t_ns)},
+                        {"clocks", ToJson(header.clocks.value_or(Clocks()))},
+                        {"machine", json::Parse(header.machine_json)},
+                        {"command", header.command},
+                        {"periods_ns", periods},
+                        {"devices", ToJson(header.inventory.devices)},
+                        {"channels", ToJson(header.inventory.channels)},
+                        {"absent", ToJson(header.inventory.absences)}}));
   header_bytes_ = good_bytes_;
 }
 
@@ -159,28 +159,25 @@ void LogWriter::Readings(int64_t pass_ns, size_t source, std::span<const Reading
     line_ += ']';
   }
   line_ += "]}";
-  WriteLine();
+  WriteLine(std::move(line_));
 }
 
 void LogWriter::ClocksNow(const Clocks& clocks) {
-  line_ = json::Dump({{"t", clocks.monotonic_ns}, {"clocks", ToJson(clocks)}});
-  WriteLine();
+  WriteLine(json::Dump({{"t", clocks.monotonic_ns}, {"clocks", ToJson(clocks)}}));
 }
 
 void LogWriter::Mark(int64_t at_ns, bool begin, std::string_view window) {
-  line_ = json::Dump({{"t", at_ns}, {begin ? "begin" : "end", window}});
-  WriteLine();
+  WriteLine(json::Dump({{"t", at_ns}, {begin ? "begin" : "end", window}}));
 }
 
 void LogWriter::Gauge(int64_t at_ns, std::string_view quantity, int64_t value) {
-  line_ = json::Dump({{"t", at_ns}, {"gauge", quantity}, {"value", value}});
-  WriteLine();
+  WriteLine(json::Dump({{"t", at_ns}, {"gauge", quantity}, {"value", value}}));
 }
 
 void LogWriter::Finding(int64_t at_ns, std::string_view code, std::string_view source,
                         std::string_view message) {
-  line_ = json::Dump({{"t", at_ns}, {"finding", code}, {"source", source}, {"message", message}});
-  WriteLine();
+  WriteLine(
+      json::Dump({{"t", at_ns}, {"finding", code}, {"source", source}, {"message", message}}));
 }
 
 void LogWriter::End(int64_t at_ns, const std::vector<LogReader>& readers) {
