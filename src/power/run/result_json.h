@@ -6,7 +6,7 @@
 #include <cstdint>
 
 #include <nlohmann/json.hpp>
-#include "power/value_counts.h"
+#include "stats/quantile_sketch.h"
 #include "xplane_time/power_run.h"
 
 namespace xplane_time::power {
@@ -23,7 +23,7 @@ void AddToTotals(const Json& record, PowerRunTotals* totals);
 //
 // Enters: records as ResultJson gives them, or as they were read back; those whose status is not
 // ok are left out. Leaves: JSON with the sections and names of the records. A value that is null
-// counts as unknown, never as 0. Bounded memory (ValueCounts). Not thread-safe.
+// counts as unknown, never as 0. Bounded memory (stats::QuantileSketch). Not thread-safe.
 
 class RunAggregates {
  public:
@@ -34,7 +34,7 @@ class RunAggregates {
  private:
   static constexpr size_t kNumbers = 9;
   struct Values {
-    ValueCounts scaled;
+    stats::QuantileSketch scaled;
     double sum = 0;
     uint64_t unknown = 0;
   };
