@@ -14,8 +14,8 @@
 
 #include "absl/numeric/int128.h"
 #include "power/energy.h"
-#include "power/value_counts.h"
 #include "power/windows.h"
+#include "stats/quantile_sketch.h"
 #include "xplane_time/power.h"
 
 namespace xplane_time::power {
@@ -58,7 +58,7 @@ class ReadingFold {
     absl::int128 sum = 0, twice_trapezoid = 0;
     Sample first, last;
     int64_t min = 0, max = 0;
-    ValueCounts counts;
+    stats::QuantileSketch counts;
     void Merge(const Readings& later);
   };
   void Meet(const WindowEdge& edge);

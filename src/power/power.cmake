@@ -19,14 +19,13 @@ add_library(xplane_time_power STATIC
   power/sources.cc
   power/summarizer.cc
   power/sysfs.cc
-  power/value_counts.cc
   power/visible_devices.cc)
 target_include_directories(xplane_time_power
   PUBLIC $<BUILD_INTERFACE:${CMAKE_CURRENT_SOURCE_DIR}>
          $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
          $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
 target_link_libraries(xplane_time_power
-  PUBLIC xplane_time absl::status absl::statusor absl::strings absl::int128
+  PUBLIC xplane_time xplane_time_stats absl::status absl::statusor absl::strings absl::int128
   PRIVATE $<BUILD_INTERFACE:xplane_time_warnings> absl::flat_hash_map absl::time
           xplane_time_json simdjson::simdjson Threads::Threads ${CMAKE_DL_LIBS})
 target_compile_features(xplane_time_power PUBLIC cxx_std_20)

@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "power/sources.h"
+#include "stats/location.h"
 #include "status.h"
 #include "timing/saturate.h"
 
@@ -786,19 +787,8 @@ namespace {
 
 using Windows = std::vector<const WindowSummary*>;
 
-double MeanOf(const std::vector<double>& values) {
-  double sum = 0;
-  for (const double value : values) sum += value;
-  return sum / static_cast<double>(values.size());
-}
-
 // With n - 1; needs two.
-double StdOf(const std::vector<double>& values) {
-  const double mean = MeanOf(values);
-  double squares = 0;
-  for (const double value : values) squares += (value - mean) * (value - mean);
-  return std::sqrt(squares / static_cast<double>(values.size() - 1));
-}
+double StdOf(const std::vector<double>& values) { return std::sqrt(stats::Variance(values)); }
 
 double CoverageOf(const EnergyEstimate& energy) { return energy.coverage; }
 double CoverageOf(const PowerTotal& total) { return total.least_coverage; }
@@ -817,17 +807,17 @@ RepeatedEnergy RowOf(const Windows& windows, EnergyOf energy_of) {
     if (energy.energy_j.has_value()) energies.push_back(*energy.energy_j);
     if (energy.active_j.has_value()) active.push_back(*energy.active_j);
   }
-  row.mean_s = MeanOf(seconds);
+  row.mean_s = stats::Mean(seconds);
   row.std_s = StdOf(seconds);
   row.known = energies.size();
   if (energies.empty()) return row;
-  row.mean_j = MeanOf(energies);
+  row.mean_j = stats::Mean(energies);
   if (energies.size() > 1) row.std_j = StdOf(energies);
   const auto [least, most] = std::minmax_element(energies.begin(), energies.end());
   row.min_j = *least;
   row.max_j = *most;
   if (active.size() < energies.size()) return row;
-  row.mean_active_j = MeanOf(active);
+  row.mean_active_j = stats::Mean(active);
   if (active.size() > 1) row.std_active_j = StdOf(active);
   return row;
 }

@@ -84,7 +84,7 @@ class Summarizer : public LogSink {
   struct Passes {
     uint64_t reads = 0, missed = 0;
     int64_t first_ns = 0, last_ns = 0, longest_gap_ns = 0;
-    ValueCounts latencies;
+    stats::QuantileSketch latencies;
   };
   // The channels of one domain that say something of its energy.
   struct Domain {

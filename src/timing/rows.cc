@@ -428,7 +428,7 @@ std::vector<DurationCount> Durations(const std::vector<const KernelCell*>& cells
   DurationCounts together;
   for (const KernelCell* cell : cells) {
     for (const DurationCount& each : cell->durations.Sorted()) {
-      together.Add(each.duration_ps, each.count);
+      together.Add(each.value, each.count);
     }
   }
   return together.Sorted();
@@ -441,7 +441,7 @@ void FillStatistics(const Accumulator& from, KernelRow* row) {
   if (from.aggregated > 0) return;  // not all durations are known
   const std::vector<DurationCount> sorted = Durations(from.cells);
   Moments moments;
-  for (const DurationCount& each : sorted) moments.Add(each.duration_ps, each.count);
+  for (const DurationCount& each : sorted) moments.Add(each.value, each.count);
   if (!from.rounded) row->mean_ps = moments.mean();
   row->std_ps = moments.std();
   row->median_ps = CountedMedian(sorted, row->count);

@@ -1,0 +1,114 @@
+// ValueCounts: how often each integer occurred. Clocks and sensors tick, so even millions of values
+// have few distinct ones, and order statistics stay exact. Where there are too many after all,
+// Round() keeps their leading bits only:
+//
+//   14 bits kept:   8192 .. 16383 by 1    16384 .. 32767 by 2    32768 .. 65535 by 4    ...
+//
+// Open addressing; Add is constant time.
+#ifndef XPLANE_TIME_SRC_STATS_VALUE_COUNTS_H_
+#define XPLANE_TIME_SRC_STATS_VALUE_COUNTS_H_
+
+#include <algorithm>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <utility>
+#include <vector>
+
+namespace xplane_time::stats {
+
+struct CountedValue {
+  int64_t value = 0;
+  uint64_t count = 0;  // 0: an empty slot
+};
+
+// The one with `rank` values before it; `rank` is below the sum of the counts.
+inline const CountedValue& CountedAtRank(std::span<const CountedValue> sorted, uint64_t rank) {
+  auto at = sorted.begin();
+  for (; rank >= at->count; ++at) rank -= at->count;
+  return *at;
+}
+
+class ValueCounts {
+ public:
+  void Add(int64_t value, uint64_t times = 1) {
+    if (kept_bits_ != 0) value = Rounded(value);
+    if (slots_.empty()) Grow();
+    CountedValue* slot = Find(value);
+    if (slot->count == 0) slot = Insert(value);
+    slot->count += times;
+  }
+
+  // From now on (and for all before) only the leading `bits` of each value are kept.
+  void Round(int bits) {
+    const std::vector<CountedValue> old = std::exchange(slots_, {});
+    distinct_ = 0;
+    kept_bits_ = bits;
+    for (const CountedValue& slot : old) {
+      if (slot.count != 0) Add(slot.value, slot.count);
+    }
+  }
+  bool rounded() const { return kept_bits_ != 0; }
+  size_t memory_bytes() const { return slots_.size() * sizeof(CountedValue); }
+
+  template <typename Visit>
+  void ForEach(Visit visit) const {
+    for (const CountedValue& slot : slots_) {
+      if (slot.count != 0) visit(slot);
+    }
+  }
+
+  // Ascending. A rounded value is the least that it stands for.
+  std::vector<CountedValue> Sorted() const {
+    std::vector<CountedValue> sorted;
+    sorted.reserve(distinct_);
+    ForEach([&sorted](const CountedValue& slot) { sorted.push_back(slot); });
+    std::sort(sorted.begin(), sorted.end(),
+              [](const CountedValue& a, const CountedValue& b) { return a.value < b.value; });
+    return sorted;
+  }
+
+ private:
+  // The complement of a negative value is its magnitude, less one.
+  int64_t Rounded(int64_t value) const {
+    const auto magnitude = static_cast<uint64_t>(value < 0 ? ~value : value);
+    const int spare_bits = static_cast<int>(std::bit_width(magnitude)) - kept_bits_;
+    return spare_bits > 0 ? value >> spare_bits << spare_bits : value;
+  }
+
+  // Its slot, or the empty one where it would be.
+  CountedValue* Find(int64_t value) {
+    CountedValue* const slots = slots_.data();
+    size_t at = (static_cast<uint64_t>(value) * 0x9e3779b97f4a7c15) >> shift_;
+    while (slots[at].value != value && slots[at].count != 0) at = (at + 1) & (slots_.size() - 1);
+    return &slots[at];
+  }
+
+  // Of one that has no slot yet. At most half of the slots are in use.
+  CountedValue* Insert(int64_t value) {
+    if (2 * (distinct_ + 1) > slots_.size()) Grow();
+    ++distinct_;
+    CountedValue* slot = Find(value);
+    slot->value = value;
+    return slot;
+  }
+
+  void Grow() {
+    std::vector<CountedValue> old(slots_.empty() ? 8 : 2 * slots_.size());
+    old.swap(slots_);
+    shift_ = 64 - std::countr_zero(slots_.size());
+    for (const CountedValue& slot : old) {
+      if (slot.count != 0) *Find(slot.value) = slot;
+    }
+  }
+
+  std::vector<CountedValue> slots_;  // a power of two
+  int shift_ = 64;
+  size_t distinct_ = 0;  // slots in use
+  int kept_bits_ = 0;    // 0: all
+};
+
+}  // namespace xplane_time::stats
+
+#endif  // XPLANE_TIME_SRC_STATS_VALUE_COUNTS_H_
