@@ -29,7 +29,6 @@
 #ifndef XPLANE_TIME_DECIDE_H_
 #define XPLANE_TIME_DECIDE_H_
 
-#include <array>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -93,9 +92,6 @@ enum class Stop : uint8_t {
 };
 
 enum class Objective : uint8_t { kTime, kEnergy, kEdp, kEd2p, kPareto };
-constexpr std::array<std::string_view, 5> NamesOf(Objective) {
-  return {"time", "energy", "edp", "ed2p", "pareto"};
-}
 std::string_view ObjectiveName(Objective objective);
 
 struct DecideConfig {
@@ -125,9 +121,6 @@ enum class Claim : uint8_t {
   kUndecided,  // stopped before any of these; the pick is the best guess
   kAllFailed,  // no variant has given a time; there is no pick
 };
-constexpr std::array<std::string_view, 5> NamesOf(Claim) {
-  return {"winner", "tie", "pick", "undecided", "all_failed"};
-}
 std::string_view ClaimName(Claim claim);
 
 struct Elimination {
