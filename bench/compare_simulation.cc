@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "compare/intervals.h"
+#include "stats/distributions.h"
 #include "xplane_time/compare.h"
 #include "xplane_time/pick.h"
 
@@ -110,7 +110,7 @@ double UpperLimit(int hits, int n) {
   double lo = static_cast<double>(hits) / n, hi = 1;
   for (int i = 0; i < 60; ++i) {
     const double p = (lo + hi) / 2;
-    (1 - compare::IncompleteBeta(hits + 1, n - hits, p) > 0.05 ? lo : hi) = p;
+    (1 - stats::IncompleteBeta(hits + 1, n - hits, p) > 0.05 ? lo : hi) = p;
   }
   return hi;
 }
@@ -212,11 +212,11 @@ void Picks(int repetitions) {
             const bool decided = ExitCode(choice->claim) == 0;
             const double regret = gap * std::atoi(choice->pick.c_str());
             // A winner among equals loses nothing, but the claim is wrong.
-            const bool equals = gap == 0 && choice->claim == PickClaim::kWinner;
+            const bool equals = gap == 0 && choice->claim == Claim::kWinner;
             wrong += decided && (regret > 0.005 || equals);
-            winner += choice->claim == PickClaim::kWinner;
-            pick += choice->claim == PickClaim::kPick;
-            tie += choice->claim == PickClaim::kTie;
+            winner += choice->claim == Claim::kWinner;
+            pick += choice->claim == Claim::kPick;
+            tie += choice->claim == Claim::kTie;
             open += !decided;
           }
           std::printf("| %d | %.1f %% | %d | %.0f %% | %d of %d | %d | %d | %d | %d |\n", variants,

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -17,12 +18,12 @@
 #include <vector>
 
 #include "arrow/event_table.h"
-#include "arrow/report_tables.h"
 #include "arrow/table.h"
 #include "core_compat.h"
 #include "core_power.h"
 #include "core_status.h"
 #include "core_trackers.h"
+#include "result/rows_trace.h"
 #include "xplane_time/planes.h"
 #include "xplane_time/read.h"
 #include "xplane_time/report.h"
@@ -43,6 +44,9 @@ class PyTable {
  public:
   explicit PyTable(TablePointer table) : table_(std::move(table)) {}
   explicit PyTable(arrow::Table table) : table_(Share(std::move(table))) {}
+  explicit PyTable(const result::Table& rows) : PyTable(arrow::FromRows(rows)) {}
+  template <typename Row>
+  explicit PyTable(const std::vector<Row>& rows) : PyTable(result::TableOf("", std::span(rows))) {}
 
   size_t row_count() const { return table_->row_count(); }
   std::vector<std::string> column_names() const {
@@ -97,16 +101,20 @@ class PyReport {
  public:
   explicit PyReport(Report report) : report_(std::move(report)) {}
 
-  PyTable Inputs() const { return PyTable(arrow::InputsTable(report_.inputs)); }
-  PyTable Devices() const { return PyTable(arrow::DevicesTable(report_.devices)); }
-  PyTable Functions() const { return PyTable(arrow::FunctionsTable(report_.functions, true)); }
-  PyTable Combined() const { return PyTable(arrow::FunctionsTable(report_.combined, false)); }
-  PyTable Variants() const { return PyTable(arrow::FunctionsTable(report_.variants, false)); }
-  PyTable Kernels() const { return PyTable(arrow::KernelsTable(report_.kernels)); }
-  PyTable Samples() const { return PyTable(arrow::SamplesTable(report_.samples)); }
-  PyTable Diagnostics() const { return PyTable(arrow::DiagnosticsTable(report_.diagnostics)); }
+  PyTable Inputs() const { return PyTable(report_.inputs); }
+  PyTable Devices() const { return PyTable(report_.devices); }
+  PyTable Functions() const { return Of(report_.functions, /*with_device=*/true); }
+  PyTable Combined() const { return Of(report_.combined, /*with_device=*/false); }
+  PyTable Variants() const { return Of(report_.variants, /*with_device=*/false); }
+  PyTable Kernels() const { return PyTable(report_.kernels); }
+  PyTable Samples() const { return PyTable(report_.samples); }
+  PyTable Diagnostics() const { return PyTable(report_.diagnostics); }
 
  private:
+  static PyTable Of(const std::vector<FunctionRow>& rows, bool with_device) {
+    return PyTable(result::FunctionTable("", std::span(rows), with_device));
+  }
+
   Report report_;
 };
 
@@ -284,16 +292,16 @@ class PyTrace {
     const Trace& traced = trace();
     const TreeReport report =
         WithoutGil([&] { return xplane_time::BuildTree(traced, options, reading_); });
-    return {PyTable(arrow::TreeTable(report.rows)),
-            PyTable(arrow::DiagnosticsTable(report.diagnostics))};
+    return {PyTable(report.rows), PyTable(report.diagnostics)};
   }
 
   PyTableAndDoubts Planes(bool stats) const {
     const Trace& traced = trace();
     const PlanesReport report =
         WithoutGil([&] { return DescribePlanes(traced, {.with_stats = stats}, reading_); });
-    return {PyTable(stats ? arrow::StatsTable(report) : arrow::PlanesTable(report)),
-            PyTable(arrow::DiagnosticsTable(report.diagnostics))};
+    return {PyTable(stats ? result::TableOf("", result::PlaneStats(report))
+                          : result::TableOf("", result::PlaneLines(report))),
+            PyTable(report.diagnostics)};
   }
 
   PyTableAndDoubts Events(const Keywords& given) const {
@@ -311,14 +319,11 @@ class PyTrace {
     Diagnostics diagnostics = reading_;
     arrow::Table table =
         WithoutGil([&] { return arrow::EventsTable(traced, options, &diagnostics); });
-    return {PyTable(std::move(table)),
-            PyTable(arrow::DiagnosticsTable(DescribeDiagnostics(traced, diagnostics)))};
+    return {PyTable(std::move(table)), PyTable(DescribeDiagnostics(traced, diagnostics))};
   }
 
   // Of opening it.
-  PyTable OpeningDiagnostics() const {
-    return PyTable(arrow::DiagnosticsTable(DescribeDiagnostics(trace_, reading_)));
-  }
+  PyTable OpeningDiagnostics() const { return PyTable(DescribeDiagnostics(trace_, reading_)); }
 
   // To be read now.
   const Trace& trace() const {
@@ -326,7 +331,7 @@ class PyTrace {
     return trace_;
   }
   uint64_t event_count() const { return trace_.event_count; }
-  PyTable Inputs() const { return PyTable(arrow::InputsTable(DescribeInputs(trace_))); }
+  PyTable Inputs() const { return PyTable(DescribeInputs(trace_)); }
 
  private:
   std::unique_ptr<Buffer> buffer_;  // what the trace reads, where that is Python's

@@ -11,13 +11,13 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <tuple>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "arrow/report_tables.h"
 #include "core_status.h"
 #include "output/power.h"
 #include "result/rows_power.h"
@@ -46,10 +46,10 @@ class PySummary {
  public:
   explicit PySummary(PowerSummary summary) : summary_(std::move(summary)) {}
 
-  nb::object Energies() const { return table_to_python(arrow::PowerEnergiesTable(summary_)); }
-  nb::object Gauges() const { return table_to_python(arrow::PowerGaugesTable(summary_)); }
-  nb::object Readers() const { return table_to_python(arrow::PowerReadersTable(summary_)); }
-  nb::object Repeats() const { return table_to_python(arrow::PowerRepeatsTable(summary_)); }
+  nb::object Energies() const { return ToPython(result::PowerRows(summary_)); }
+  nb::object Gauges() const { return ToPython(result::PowerGaugeRows(summary_)); }
+  nb::object Readers() const { return ToPython(summary_.readers); }
+  nb::object Repeats() const { return ToPython(summary_.repeats); }
   std::string Json() const {
     return output::Render(output::PowerOutput(summary_, {}), {.format = output::Format::kJson});
   }
@@ -87,6 +87,11 @@ class PySummary {
   }
 
  private:
+  template <typename Row>
+  static nb::object ToPython(const std::vector<Row>& rows) {
+    return table_to_python(arrow::FromRows(result::TableOf("", std::span(rows))));
+  }
+
   PowerSummary summary_;
 };
 

@@ -4,13 +4,46 @@
 //   ASSIGN_OR_RETURN(const Trace trace, Open(path));
 //
 // Both are several statements: put braces around them after an `if`.
+//
+// And a new error, whose message is put together as by absl::StrCat (of std::string_view too):
+//
+//   return InvalidArgument(path, ": row ", row, " is too long; cut it");
 #ifndef XPLANE_TIME_SRC_STATUS_H_
 #define XPLANE_TIME_SRC_STATUS_H_
 
+#include <string_view>
 #include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+
+namespace xplane_time {
+namespace status_text {
+
+inline absl::string_view Part(std::string_view text) { return {text.data(), text.size()}; }
+template <typename T>
+const T& Part(const T& part) {
+  return part;
+}
+
+}  // namespace status_text
+
+template <typename... Parts>
+absl::Status InvalidArgument(const Parts&... parts) {
+  return absl::InvalidArgumentError(absl::StrCat(status_text::Part(parts)...));
+}
+template <typename... Parts>
+absl::Status FailedPrecondition(const Parts&... parts) {
+  return absl::FailedPreconditionError(absl::StrCat(status_text::Part(parts)...));
+}
+template <typename... Parts>
+absl::Status DataLoss(const Parts&... parts) {
+  return absl::DataLossError(absl::StrCat(status_text::Part(parts)...));
+}
+
+}  // namespace xplane_time
 
 #define XPLANE_TIME_JOIN_NAMES(a, b) a##b
 #define XPLANE_TIME_STATUS_NAME(line) XPLANE_TIME_JOIN_NAMES(status_of_line_, line)

@@ -1,7 +1,10 @@
-#include <utility>
-
+// compare: two sides, and an exit code that says whether the head is slower.
+#include "absl/strings/str_cat.h"
 #include "commands.h"
 #include "output/results.h"
+#include "status.h"
+#include "trace_command.h"
+#include "xplane_time/compare.h"
 
 namespace xplane_time::tools {
 namespace {
@@ -17,33 +20,94 @@ bool AnyCpuTime(const MeasurementSet& base, const MeasurementSet& head) {
   return false;
 }
 
+class CompareCommand : public DecisionCommand {
+ public:
+  explicit CompareCommand(CLI::App* app) : DecisionCommand(app, /*traces=*/false) {
+    app->add_option("SIDE", traces_,
+                    "BASE and HEAD: each a trace (file, run or log directory), Google Benchmark "
+                    "JSON, or JSON of ours that was written with --samples");
+    const Heading own(app, kOwn), decision(app, kDecision);
+    own.Value("--base", &base_, "PATH...",
+              "Captures of the old program, each from a process of its own");
+    own.Value("--head", &head_, "PATH...", "Captures of the new one");
+    decision.Share("--min-effect", &compare_.min_effect, "Slowdowns up to this do not count [1%]");
+    decision.Share("--max-mde", &compare_.max_mde,
+                   "Too little data (12) where a larger slowdown could pass unseen [5%]");
+    decision.Share("--alpha", &compare_.alpha,
+                   "How often, over all functions together, a program that did not change may be "
+                   "called faster or slower [0.1%]");
+    decision.Share("--offset-std", &compare_.offset_std,
+                   "How much processes differ (standard deviation), where it is known: then one "
+                   "capture a side can decide");
+    decision.Flag("--paired", &compare_.paired,
+                  "The i-th captures of both sides were taken side by side");
+    decision.Flag("--allow-mismatch", &compare_.allow_mismatch,
+                  "Compare what was measured on other devices or in another way, with a note");
+    decision.Flag("--by-id", &report_.by_variant, "One row a variant id");
+    decision.OneOf<BenchmarkTime>("--benchmark-time", &benchmark_time_,
+                                  {{"real", BenchmarkTime::kReal}, {"cpu", BenchmarkTime::kCpu}},
+                                  "Of Google Benchmark: real or cpu");
+  }
+
+  absl::Status Check() override {
+    if (!printing_.json_schema) RETURN_IF_ERROR(CheckSides());
+    RETURN_IF_ERROR(CheckLayout());
+    return CheckTop();
+  }
+
+  void NameFiles(FileRoles* files) const override {
+    files->ReadsTraces("SIDE", traces_, find_);
+    files->ReadsTraces("--base", base_, find_);
+    files->ReadsTraces("--head", head_, find_);
+    files->PrintsOutput(printing_.path);
+  }
+
+  absl::StatusOr<int> Run() override {
+    RETURN_IF_ERROR(CheckFilters());
+    MeasureOptions measure = Measuring();
+    measure.benchmark_time = benchmark_time_;
+    const bool by_name = traces_.empty();
+    ASSIGN_OR_RETURN(const MeasurementSet base,
+                     ReadMeasurements(by_name ? base_ : std::vector{traces_[0]}, measure));
+    ASSIGN_OR_RETURN(const MeasurementSet head,
+                     ReadMeasurements(by_name ? head_ : std::vector{traces_[1]}, measure));
+    if (benchmark_time_ == BenchmarkTime::kCpu && !AnyCpuTime(base, head)) {
+      return UsageError("--benchmark-time cpu is for Google Benchmark's JSON, and none is given");
+    }
+    ASSIGN_OR_RETURN(Comparison comparison, Compare(base.captures, head.captures, compare_));
+    for (const MeasurementSet* side : {&base, &head}) {
+      comparison.notes.insert(comparison.notes.end(), side->notes.begin(), side->notes.end());
+    }
+    RETURN_IF_ERROR(
+        Print(output::Render(output::CompareOutput(comparison), printing_.how)).status());
+    return static_cast<int>(comparison.outcome);
+  }
+
+ private:
+  absl::Status CheckSides() const {
+    const bool by_name = !base_.empty() || !head_.empty();
+    if (by_name && !traces_.empty()) {
+      return UsageError("BASE HEAD, or --base and --head: not both");
+    }
+    if (by_name ? !base_.empty() && !head_.empty() : traces_.size() == 2) return absl::OkStatus();
+    return UsageError(
+        absl::StrCat("compare takes BASE and HEAD",
+                     traces_.size() > 2 ? "; several a side: --base P... --head P..." : "",
+                     "; see xplane-time compare --help"));
+  }
+
+  std::vector<std::string> base_, head_;
+  CompareOptions compare_;
+  BenchmarkTime benchmark_time_ = BenchmarkTime::kReal;
+};
+
 }  // namespace
 
-int RunCompare(const Options& options) {
-  MeasureOptions measure;
-  measure.report = options.report;
-  measure.find = options.find;
-  measure.read = options.read;
-  measure.by_variant = options.by_id;
-  measure.benchmark_time = options.decide.benchmark_time;
-  auto base = ReadMeasurements(options.decide.base, measure);
-  if (!base.ok()) return Fail(base.status());
-  auto head = ReadMeasurements(options.decide.head, measure);
-  if (!head.ok()) return Fail(head.status());
-  if (options.decide.benchmark_time == BenchmarkTime::kCpu && !AnyCpuTime(*base, *head)) {
-    return Fail(absl::InvalidArgumentError(
-        "--benchmark-time cpu is for Google Benchmark's JSON, and none is given"));
-  }
-  auto comparison = Compare(base->captures, head->captures, options.decide.compare);
-  if (!comparison.ok()) return Fail(comparison.status());
-  for (const MeasurementSet* side : {&*base, &*head}) {
-    comparison->notes.insert(comparison->notes.end(), side->notes.begin(), side->notes.end());
-  }
-  output::OutputOptions how = options.output;
-  how.format = options.decide.format;
-  const int written =
-      WriteText(options.output_path, output::Render(output::CompareOutput(*comparison), how));
-  return written != 0 ? written : static_cast<int>(comparison->outcome);
+void AddCompare(CommandLine* line) {
+  line->Add<CompareCommand>({"compare", "Two sides: same, faster or slower, by exit code",
+                             R"(  xplane-time compare --base base*.xplane.pb --head head*.xplane.pb
+  xplane-time compare base.json head.json --offset-std 1% --format markdown
+)"});
 }
 
 }  // namespace xplane_time::tools

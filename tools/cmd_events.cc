@@ -1,80 +1,101 @@
 // events: rows stream from the reader to the output; nothing is kept.
+#include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "commands.h"
 #include "output/events.h"
+#include "output_file.h"
 #include "read/damaged_hosts.h"
-#include "read/stat_names.h"
+#include "status.h"
 #include "timing/filters.h"
+#include "trace_command.h"
 #include "xplane_time/read.h"
 #include "xplane_time/select.h"
 
 namespace xplane_time::tools {
 namespace {
 
-class EventStream {
+class Events : public TraceCommand {
  public:
-  EventStream(const Options& options, const Opened& opened, OutputFile* out)
-      : options_(options),
-        trace_(opened.trace),
-        writer_(options.output, options.stats,
-                [this, out](std::string_view text) {
-                  write_status_ = out->Write(text);
-                  return write_status_.ok();
-                }),
-        stat_names_(options.stats.begin(), options.stats.end()),
-        stats_(options.stats.size()),
-        stat_seen_(options.stats.size()),
-        most_(options.report.max_events.value_or(options.output.top.value_or(kEndless))) {}
+  explicit Events(CLI::App* app) : TraceCommand(app, {.columns = false}) {
+    const Heading own = Own();
+    own.Value("--stat", &stat_columns_, "NAME", "Show this stat as a column (repeat for more)")
+        ->allow_extra_args(false);
+    own.Value("--line", &line_, "RE", "Only lines that match");
+    own.Value("--name", &name_, "RE", "Only events whose name matches");
+    own.Parsed("--min-duration", &report_.min_duration_ps, "NS", "Leave out shorter events",
+               ParseNs);
+    own.Count("--max-events", &report_.max_events, "Stop after N events");
+  }
 
-  absl::Status Run() {
-    auto line = NameFilter::Compile("--line", options_.line);
-    if (!line.ok()) return line.status();
-    auto name = NameFilter::Compile("--name", options_.name);
-    if (!name.ok()) return name.status();
-    name_filter_ = *name;
-    auto planes = SelectPlanes(trace_, options_.report.device);
-    if (!planes.ok()) return planes.status();
-    if (absl::Status status = CheckStatNames(trace_, options_.stats); !status.ok()) return status;
-    DamagedHosts damaged(trace_);
-    for (uint32_t plane : *planes) {
-      const Plane& at = trace_.planes[plane];
+  absl::StatusOr<int> Run() override {
+    const uint64_t top = printing_.how.top.value_or(0);  // with it, both limits hold
+    most_ = report_.max_events.value_or(printing_.how.top.value_or(kEndless));
+    if (top > 0) most_ = std::min(most_, top);
+    ASSIGN_OR_RETURN(const Opened opened, Open());
+    ASSIGN_OR_RETURN(OutputFile out, OutputFile::Open(printing_.path));
+    WarnOfLeftOut(DescribeDiagnostics(opened.trace, opened.diagnostics));
+    Diagnostics diagnostics;
+    // Rows that were streamed before damage showed stay on standard output, labelled by the exit
+    // code; a file is left absent.
+    RETURN_IF_ERROR(Stream(opened.trace, &out, &diagnostics));
+    for (const DiagnosticRow& row : DescribeDiagnostics(opened.trace, diagnostics)) {
+      if (row.severity != "info" && !printing_.quiet) Warn(row);
+    }
+    RETURN_IF_ERROR(out.Commit());
+    return 0;
+  }
+
+ private:
+  absl::Status Stream(const Trace& trace, OutputFile* out, Diagnostics* diagnostics) {
+    ASSIGN_OR_RETURN(const NameFilter line, NameFilter::Compile("--line", line_));
+    ASSIGN_OR_RETURN(name_filter_, NameFilter::Compile("--name", name_));
+    ASSIGN_OR_RETURN(const auto planes, SelectPlanes(trace, report_.device));
+    RETURN_IF_ERROR(CheckStatNames(trace, stat_columns_));
+    stats_.resize(stat_columns_.size());
+    stat_seen_.resize(stat_columns_.size());
+    output::EventWriter writer(printing_.how, stat_columns_, [&](std::string_view text) {
+      write_status_ = out->Write(text);
+      return write_status_.ok();
+    });
+    writer_ = &writer;
+    DamagedHosts damaged(trace);
+    for (uint32_t plane : planes) {
+      const Plane& at = trace.planes[plane];
       for (uint32_t i = at.first_line; i < at.first_line + at.line_count && rows_ < most_; ++i) {
-        if (damaged.Has(at.file) || !line->Matches(trace_.lines[i].shown_name())) continue;
-        absl::Status status = StreamLine(at, i);
+        if (damaged.Has(at.file) || !line.Matches(trace.lines[i].shown_name())) continue;
+        absl::Status status = StreamLine(trace, at, i, diagnostics);
         // Rows that were written before the damage showed remain.
         if (!status.ok()) status = damaged.LeaveOut(at.file, status);
-        if (!status.ok()) return status;
+        RETURN_IF_ERROR(status);
       }
     }
-    damaged.Note(&diagnostics_);
+    damaged.Note(diagnostics);
     if (rows_ == 0) {
       if (damaged.any()) return damaged.First();
       return absl::FailedPreconditionError(
-          trace_.files[0].path +
+          trace.files[0].path +
           ": no event matches; xplane-time planes lists what is there, --device all takes every "
           "plane");
     }
     for (size_t column = 0; column < stats_.size(); ++column) {
       if (stat_seen_[column]) continue;
-      diagnostics_.Note(DiagnosticCode::kStatWithoutValue, options_.stats[column]);
+      diagnostics->Note(DiagnosticCode::kStatWithoutValue, stat_columns_[column]);
     }
-    return writer_.End() ? absl::OkStatus() : write_status_;
+    return writer.End() ? absl::OkStatus() : write_status_;
   }
 
-  const Diagnostics& diagnostics() const { return diagnostics_; }
-
- private:
-  static constexpr uint64_t kEndless = ~uint64_t{0};
-
-  absl::Status StreamLine(const Plane& plane, uint32_t index) {
-    const Line& line = trace_.lines[index];
+  absl::Status StreamLine(const Trace& trace, const Plane& plane, uint32_t index,
+                          Diagnostics* diagnostics) {
+    const Line& line = trace.lines[index];
     row_.input = plane.file;
     row_.host = plane.host;
     row_.plane = plane.name;
     row_.line = line.shown_name();
     row_.stats = stats_;
-    return VisitEvents(trace_, index, stat_names_, &diagnostics_, [&](const EventBatch& batch) {
+    const std::vector<std::string_view> stat_names(stat_columns_.begin(), stat_columns_.end());
+    return VisitEvents(trace, index, stat_names, diagnostics, [&](const EventBatch& batch) {
       for (size_t i = 0; i < batch.size() && rows_ < most_; ++i) {
         if (!WriteRow(plane, batch, i)) return write_status_;
       }
@@ -83,7 +104,7 @@ class EventStream {
   }
 
   bool WriteRow(const Plane& plane, const EventBatch& batch, size_t i) {
-    if (options_.report.min_duration_ps.value_or(0) > batch.duration_ps[i]) return true;
+    if (report_.min_duration_ps.value_or(0) > batch.duration_ps[i]) return true;
     if (batch.metadata[i] == kNoMetadata) {
       missing_name_ = EventName(plane, kNoMetadata, batch.metadata_id[i]);
       row_.name = missing_name_;
@@ -101,8 +122,8 @@ class EventStream {
       stat_seen_[column] = stat_seen_[column] || stats_[column].type != StatType::kAbsent;
       if (stats_[column].type == StatType::kCompressedString) Decompress(column);
     }
-    if (rows_++ == 0 && !writer_.Begin()) return false;
-    return writer_.Row(row_);
+    if (rows_++ == 0 && !writer_->Begin()) return false;
+    return writer_->Row(row_);
   }
 
   // Shows the text instead of its compressed bytes, where it is sound and not huge.
@@ -115,33 +136,28 @@ class EventStream {
     stats_[column] = {StatType::kString, 0, texts_[column]};
   }
 
-  const Options& options_;
-  const Trace& trace_;
-  absl::Status write_status_;
-  output::EventWriter writer_;
-  std::vector<std::string_view> stat_names_;
+  static constexpr uint64_t kEndless = ~uint64_t{0};
+
+  std::vector<std::string> stat_columns_;
+  std::string line_, name_;  // RE2
   NameFilter name_filter_;
+  absl::Status write_status_;
+  output::EventWriter* writer_ = nullptr;
   output::EventRow row_;
   std::vector<StatValue> stats_;
   std::vector<bool> stat_seen_;     // by column
   std::vector<std::string> texts_;  // decompressed, by column
   std::string missing_name_;
-  uint64_t rows_ = 0;
-  const uint64_t most_;
-  Diagnostics diagnostics_;
+  uint64_t rows_ = 0, most_ = kEndless;
 };
 
 }  // namespace
 
-absl::Status RunEvents(const Options& options, const Opened& opened, OutputFile* out) {
-  WarnOfLeftOut(options, DescribeDiagnostics(opened.trace, opened.diagnostics));
-  EventStream stream(options, opened, out);
-  const absl::Status status = stream.Run();
-  if (!status.ok() || options.quiet) return status;
-  for (const DiagnosticRow& row : DescribeDiagnostics(opened.trace, stream.diagnostics())) {
-    if (row.severity != "info") Warn(row);
-  }
-  return status;
+void AddEvents(CommandLine* line) {
+  line->Add<Events>({"events", "The raw events, streamed in file order",
+                     R"(  xplane-time events trace.xplane.pb --device all --format csv
+  xplane-time events trace.xplane.pb --line 'Stream #' --stat hlo_op
+)"});
 }
 
 }  // namespace xplane_time::tools

@@ -1,7 +1,8 @@
-#include <unistd.h>
-
+// power: readings of power and energy, while a command runs or from a log.
+#include <cmath>
 #include <cstdio>
 #include <cstring>
+#include <optional>
 #include <string_view>
 #include <utility>
 
@@ -9,78 +10,25 @@
 #include "absl/strings/str_join.h"
 #include "cmd_power_run.h"
 #include "commands.h"
+#include "exit_codes.h"
 #include "measured_command.h"
 #include "output/results.h"
-#include "output/schema.h"
 #include "output/text.h"
+#include "output_file.h"
+#include "status.h"
 #include "xplane_time/power.h"
 
 namespace xplane_time::tools {
 namespace {
 
-constexpr int kExitNoSensor = 69, kExitCannotWrite = 73, kExitInterrupted = 130;
 constexpr char kRunWindow[] = "run";
+
+constexpr std::pair<absl::StatusCode, int> kRecorderExits[] = {
+    {absl::StatusCode::kInternal, kExitCannotWrite},
+    {absl::StatusCode::kFailedPrecondition, kExitNotThere}};  // no sensor
 
 void Tell(const std::string& message) {
   std::fprintf(stderr, "xplane-time: %s\n", output::Printable(message).c_str());
-}
-
-int FailPower(const absl::Status& status) {
-  const int exit_code = Fail(status);
-  if (absl::IsInternal(status)) return kExitCannotWrite;
-  return absl::IsFailedPrecondition(status) ? kExitNoSensor : exit_code;
-}
-
-int RunSources(const PowerCommand& command, output::OutputOptions how) {
-  PowerSourceOptions from = command.record.from;
-  from.environment = EnvironmentOfDevices();
-  from.children_only = true;
-  how.format = command.format == "json" ? output::Format::kJson : output::Format::kTable;
-  const PowerInventory inventory = ListPowerSources(from);
-  for (const PowerAbsence& each : inventory.absences) {
-    if (each.source.empty()) return Fail(absl::InvalidArgumentError(each.message));  // no such name
-  }
-  return WriteText(command.output_path, output::Render(output::PowerSourcesOutput(inventory), how));
-}
-
-output::Format FormatOf(std::string_view name) {
-  using output::Format;
-  for (const auto& [known, format] : {std::pair("json", Format::kJson),
-                                      {"csv", Format::kCsv},
-                                      {"markdown", Format::kMarkdown},
-                                      {"openmetrics", Format::kOpenMetrics}}) {
-    if (name == known) return format;
-  }
-  return Format::kTable;
-}
-
-// Sums it up and prints it; the picture too.
-int Print(const PowerCommand& command, const std::string& log_path, output::OutputOptions how) {
-  auto summary = SummarizePowerLog(log_path, command.summary);
-  if (!summary.ok()) return Fail(summary.status());
-  const output::CarbonModel carbon = {.g_per_kwh = command.grams_co2e_per_kwh, .pue = command.pue};
-  if (!command.svg_path.empty()) {
-    const int drawn = WriteText(command.svg_path, output::PowerSvg(*summary));
-    if (drawn != 0) return drawn;
-  }
-  how.format = FormatOf(command.format);
-  std::string text = output::Render(output::PowerOutput(*summary, carbon), how);
-  if (command.plot) text += "\n" + output::PowerPlot(*summary, how);
-  return WriteText(command.output_path, text);
-}
-
-// On standard error, before hours of measuring nothing or less than was asked for.
-void TellOfSensors(const PowerCommand& command, const PowerRecorder& recorder) {
-  if (command.quiet) return;
-  for (const auto& [source, message] : recorder.raised_periods()) {
-    Tell(absl::StrCat(source, ": ", message));
-  }
-  for (const PowerChannel& each : recorder.inventory().channels) {
-    if (IsPowerOrEnergy(each)) return;
-  }
-  Tell(
-      "no sensor of power or energy here: energy stays unknown (xplane-time power sources says "
-      "why, and how to get one)");
 }
 
 // On standard error, and in the log.
@@ -93,35 +41,9 @@ std::string CannotRun(const std::string& program, const CommandEnd& end) {
   return absl::StrCat(program, ": cannot run it: ", strerror(end.start_errno));
 }
 
-// One run, in a window of its own.
-absl::StatusOr<CommandEnd> RunOnce(const PowerCommand& command, uint32_t run,
-                                   PowerRecorder* recorder) {
-  if (absl::Status begun = recorder->Begin(kRunWindow); absl::IsInvalidArgument(begun)) {
-    return begun;
-  }
-  const CommandEnd end = RunMeasured(command.command);
-  if (end.peak_rss_bytes > 0) {
-    static_cast<void>(recorder->Gauge("peak_rss_bytes", end.peak_rss_bytes));
-  }
-  if (absl::Status ended = recorder->End(kRunWindow); absl::IsInvalidArgument(ended)) {
-    return ended;
-  }
-  const std::string& name = command.command[0];
-  if (end.start_errno != 0) {
-    Note(recorder, "cannot_run", CannotRun(name, end));
-  } else if (end.exit_code != 0) {
-    Note(recorder, "command_failed",
-         absl::StrCat(name, ": run ", run + 1, " ended with ",
-                      end.signal != 0 ? absl::StrCat("signal ", end.signal)
-                                      : absl::StrCat("exit ", end.exit_code)));
-  }
-  if (end.left_behind) {
-    Note(recorder, "left_behind",
-         absl::StrCat(name,
-                      ": it left processes behind, which still run: what they use is not in here; "
-                      "to measure a machine for a while: power record --duration S"));
-  }
-  return end;
+// A window's begin or end: a log that cannot be written is told at the end.
+absl::Status UsableWindow(const absl::Status& status) {
+  return absl::IsInvalidArgument(status) ? status : absl::OkStatus();
 }
 
 struct Measured {
@@ -129,111 +51,305 @@ struct Measured {
   bool nothing = false;  // there was no run, because it cannot be run
 };
 
-absl::StatusOr<Measured> RunRepeatedly(const PowerCommand& command, PowerRecorder* recorder) {
-  int exit_code = 0;
-  uint32_t runs = 0;
-  while (runs < command.repeat && SignalReceived() == 0) {
-    const auto end = RunOnce(command, runs, recorder);
-    if (!end.ok()) return end.status();
-    if (exit_code == 0) exit_code = end->exit_code;
-    if (end->start_errno != 0) return Measured{exit_code, /*nothing=*/runs == 0};
-    ++runs;
-    if (end->signal != 0) return Measured{exit_code};
+class Power : public Command {
+ public:
+  Power(CLI::App* app, CommandLine* line) : Command(app) {
+    app->require_subcommand(0, 1);
+    Heading(app, kOwn).Flag("--json-schema", &printing_.json_schema,
+                            "Print the JSON Schema of summaries");
+    AddSources(AddAction(line, &Power::Sources,
+                         {"sources", "Which sensors there are, which not, and how to get them",
+                          "  xplane-time power sources\n"
+                          "  xplane-time power sources --source nvml,rapl --format json\n"}));
+    AddRecord(AddAction(line, &Power::Record,
+                        {.name = "record",
+                         .help = "Readings while a command runs, after --",
+                         .examples = R"(  xplane-time power record -- python train.py
+  xplane-time power record --idle 10 -r 5 --log power.jsonl -- ./bench
+  xplane-time power record --source nvml --duration 60 --plot
+)",
+                         .about_extra = "the command and its arguments come after --"}));
+    CLI::App* const replay =
+        AddAction(line, &Power::Replay,
+                  {.name = "replay",
+                   .help = "What a log says; nvidia-smi's CSV too",
+                   .examples = R"(  xplane-time power replay power.jsonl --svg power.svg
+  xplane-time power replay power.jsonl --co2 400 --pue 1.2 --format json
+  xplane-time power replay nvidia-smi.csv --estimator trapezoid
+)",
+                   .about_extra = "one LOG at a time"});
+    replay->add_option("LOG", log_path_, "What power record --log kept")->required();
+    AddSummary(replay);
+    AddPowerRun(line, app);
   }
-  if (runs < command.repeat) {
-    Note(recorder, "interrupted",
-         absl::StrCat("interrupted after ", runs, " of ", command.repeat, " runs"));
-    if (exit_code == 0) exit_code = kExitInterrupted;
-  }
-  return Measured{exit_code};
-}
 
-absl::StatusOr<Measured> Measure(const PowerCommand& command, PowerRecorder* recorder) {
-  if (command.command.empty()) {
-    constexpr double kForever = 1e8;
-    if (command.duration_s == 0 && !command.quiet) Tell("recording; Ctrl-C ends it");
-    const bool whole = SleepUnlessStopped(command.duration_s > 0 ? command.duration_s : kForever);
-    if (whole || command.duration_s == 0) return Measured{};
-    Note(recorder, "interrupted", "interrupted before --duration was over");
-    return Measured{kExitInterrupted};
+  absl::Status Check() override {
+    if (action_ == nullptr && !printing_.json_schema) {
+      return UsageError(
+          "power: which? sources, record, replay or run; see xplane-time power --help");
+    }
+    if (plot_ && printing_.format != "table") {
+      return UsageError("--plot is for the table; --svg for a picture");
+    }
+    const bool runs = !program_.empty();
+    if (action_ != &Power::Record) {
+      if (!runs) return absl::OkStatus();
+      return UsageError("only power record and power run have a command after --");
+    }
+    if (runs && duration_s_ > 0) {
+      return UsageError("--duration is for recording without a command");
+    }
+    if (!runs && (repeat_ > 1 || idle_s_ > 0)) {
+      return UsageError(
+          "--repeat and --idle need a command: xplane-time power record -- COMMAND...");
+    }
+    return absl::OkStatus();
   }
-  if (command.idle_s > 0) {
-    absl::Status status = recorder->Begin(command.summary.idle_window);
-    if (absl::IsInvalidArgument(status)) return status;
-    SleepUnlessStopped(command.idle_s);
-    status = recorder->End(command.summary.idle_window);
-    if (absl::IsInvalidArgument(status)) return status;
-    if (SignalReceived() != 0) {
-      Note(recorder, "interrupted", "interrupted before the first run");
+
+  void NameFiles(FileRoles* files) const override {
+    NameReplayed(record_.from, files);
+    if (action_ == &Power::Replay) files->Reads("LOG", log_path_);
+    if (action_ == &Power::Record) files->Writes("--log", log_path_);
+    files->PrintsOutput(printing_.path);
+    files->Prints("--svg", svg_path_);
+  }
+
+  std::string schema() const override {
+    return action_ == &Power::Sources ? "power-sources" : "power";
+  }
+
+  absl::StatusOr<int> Run() override { return (this->*action_)(); }
+
+ private:
+  using Action = absl::StatusOr<int> (Power::*)();
+
+  // ---- Options
+
+  CLI::App* AddAction(CommandLine* line, Action action, const CommandText& text) {
+    return line->AddApp(app_, text, [this, action] { action_ = action; });
+  }
+
+  void AddSources(CLI::App* app) {
+    AddSensors(app, "", &record_.from);
+    printing_.AddFormat(app, {"table", "json"});
+    printing_.AddPath(app);
+    Heading(app, kOwn).Flag("--json-schema", &printing_.json_schema,
+                            "Print the JSON Schema of this list");
+  }
+
+  void AddRecord(CLI::App* app) {
+    AddSensors(app, "", &record_.from);
+    const Heading recording(app, "Recording");
+    recording.Value("--log", &log_path_, "FILE", "Keep the readings there (docs/power-log.md)");
+    recording.Value("--duration", &duration_s_, "S", "Without a command: so long [until Ctrl-C]")
+        ->check(Between(0.001, 100'000'000));
+    recording.Value("--idle", &idle_s_, "S", "Before the command, measure so long what idle takes")
+        ->check(Between(0.001, 1'000'000));
+    recording.Value("-r,--repeat", &repeat_, "N", "Run the command so often, a window each [1]")
+        ->check(CLI::Range(1, 1'000'000));
+    recording
+        .Value("--period", &period_ms_, "MS",
+               "Between readings [50 for nvml and hwmon, 10 for rapl, 100 for process]")
+        ->check(Between(1, 1'000'000));
+    AddSummary(app);
+    Heading(app, kOut).Flag("--quiet", &printing_.quiet, "Errors only on standard error");
+  }
+
+  void AddSummary(CLI::App* app) {
+    const Heading energy(app, "Energy"), out(app, kOut);
+    energy.OneOf<EnergyEstimator>(
+        "--estimator", &summary_.estimator,
+        {{"best", EnergyEstimator::kBest},
+         {"counter", EnergyEstimator::kCounter},
+         {"held", EnergyEstimator::kHeld},
+         {"trapezoid", EnergyEstimator::kTrapezoid},
+         {"endpoint-mean", EnergyEstimator::kEndpointMean}},
+        "best (the counter, else held), counter, held, trapezoid or endpoint-mean [best]");
+    CLI::Option* const co2 =
+        energy
+            .Value("--co2", &carbon_.g_per_kwh, "G",
+                   "Grams of CO2e a kWh where it ran: adds Wh and CO2e, as modelled")
+            ->check(Between(0, 1'000'000'000));
+    energy
+        .Value("--pue", &carbon_.pue, "RATIO",
+               "The building's energy over the machines', with --co2 [1]")
+        ->needs(co2)
+        ->check(Between(1, 100));
+    out.Flag("--plot", &plot_, "With power over time");
+    out.Value("--svg", &svg_path_, "FILE", "The same as a picture");
+    printing_.AddFormat(app, {"table", "json", "csv", "markdown", "openmetrics"});
+    printing_.AddPath(app);
+  }
+
+  // ---- What they do
+
+  absl::StatusOr<int> Sources() {
+    PowerSourceOptions from = record_.from;
+    from.environment = EnvironmentOfDevices();
+    from.children_only = true;
+    const PowerInventory inventory = ListPowerSources(from);
+    for (const PowerAbsence& each : inventory.absences) {
+      if (each.source.empty()) return UsageError(each.message);  // no such name
+    }
+    return Print(output::Render(output::PowerSourcesOutput(inventory), printing_.how));
+  }
+
+  absl::StatusOr<int> Replay() { return PrintSummary(log_path_); }
+
+  // Sums it up and prints it; the picture too.
+  absl::StatusOr<int> PrintSummary(const std::string& log_path) const {
+    ASSIGN_OR_RETURN(const PowerSummary summary, SummarizePowerLog(log_path, summary_));
+    if (!svg_path_.empty()) RETURN_IF_ERROR(WriteText(svg_path_, output::PowerSvg(summary)));
+    std::string text = output::Render(output::PowerOutput(summary, carbon_), printing_.how);
+    if (plot_) text += "\n" + output::PowerPlot(summary, printing_.how);
+    return Print(text);
+  }
+
+  absl::StatusOr<int> Record() {
+    record_.period_ns = std::llround(period_ms_ * 1e6);
+    record_.log_path = log_path_;
+    record_.from.environment = EnvironmentOfDevices();
+    record_.from.children_only = true;
+    record_.command = absl::StrJoin(program_, " ");
+    if (!program_.empty()) {  // before an earlier log is replaced, or --idle is waited for
+      if (const auto end = CannotStart(program_[0])) {
+        Tell(CannotRun(program_[0], *end));
+        return end->exit_code;
+      }
+    }
+    PassSignalsOn();
+    ASSIGN_OR_RETURN(const auto recorder, WithExits(PowerRecorder::Start(record_), kRecorderExits));
+    TellOfSensors(*recorder);
+    ASSIGN_OR_RETURN(const Measured measured, Measure(recorder.get()));
+    const absl::Status stopped = recorder->Stop();
+    if (!stopped.ok()) Tell(std::string(stopped.message()));
+    if (measured.nothing) return measured.exit_code;
+    const absl::StatusOr<int> printed = PrintSummary(recorder->log_path());
+    if (measured.exit_code == 0 && stopped.ok()) return printed;
+    if (!printed.ok()) Fail(printed.status());
+    return measured.exit_code != 0 ? measured.exit_code : kExitCannotWrite;
+  }
+
+  // On standard error, before hours of measuring nothing or less than was asked for.
+  void TellOfSensors(const PowerRecorder& recorder) const {
+    if (printing_.quiet) return;
+    for (const auto& [source, message] : recorder.raised_periods()) {
+      Tell(absl::StrCat(source, ": ", message));
+    }
+    for (const PowerChannel& each : recorder.inventory().channels) {
+      if (IsPowerOrEnergy(each)) return;
+    }
+    Tell(
+        "no sensor of power or energy here: energy stays unknown (xplane-time power sources says "
+        "why, and how to get one)");
+  }
+
+  absl::StatusOr<Measured> Measure(PowerRecorder* recorder) const {
+    if (program_.empty()) {
+      constexpr double kForever = 1e8;
+      if (duration_s_ == 0 && !printing_.quiet) Tell("recording; Ctrl-C ends it");
+      const bool whole = SleepUnlessStopped(duration_s_ > 0 ? duration_s_ : kForever);
+      if (whole || duration_s_ == 0) return Measured{};
+      Note(recorder, "interrupted", "interrupted before --duration was over");
       return Measured{kExitInterrupted};
     }
-  }
-  return RunRepeatedly(command, recorder);
-}
-
-int RunRecord(const PowerCommand& command, const output::OutputOptions& how) {
-  PowerRecordOptions options = command.record;
-  options.from.environment = EnvironmentOfDevices();
-  options.from.children_only = true;
-  options.command = absl::StrJoin(command.command, " ");
-  if (!command.command.empty()) {  // before an earlier log is replaced, or --idle is waited for
-    const std::string& name = command.command[0];
-    if (const auto end = CannotStart(name)) {
-      Tell(CannotRun(name, *end));
-      return end->exit_code;
+    if (idle_s_ > 0) {
+      RETURN_IF_ERROR(UsableWindow(recorder->Begin(summary_.idle_window)));
+      SleepUnlessStopped(idle_s_);
+      RETURN_IF_ERROR(UsableWindow(recorder->End(summary_.idle_window)));
+      if (SignalReceived() != 0) {
+        Note(recorder, "interrupted", "interrupted before the first run");
+        return Measured{kExitInterrupted};
+      }
     }
+    return RunRepeatedly(recorder);
   }
-  PassSignalsOn();
-  auto recorder = PowerRecorder::Start(options);
-  if (!recorder.ok()) return FailPower(recorder.status());
-  TellOfSensors(command, **recorder);
-  auto measured = Measure(command, recorder->get());
-  if (!measured.ok()) return Fail(measured.status());
-  const absl::Status stopped = (*recorder)->Stop();
-  if (!stopped.ok()) Tell(std::string(stopped.message()));
-  if (measured->nothing) return measured->exit_code;
-  const int printed = Print(command, (*recorder)->log_path(), how);
-  if (measured->exit_code != 0) return measured->exit_code;
-  return stopped.ok() ? printed : kExitCannotWrite;
-}
+
+  absl::StatusOr<Measured> RunRepeatedly(PowerRecorder* recorder) const {
+    int exit_code = 0;
+    uint32_t runs = 0;
+    while (runs < repeat_ && SignalReceived() == 0) {
+      ASSIGN_OR_RETURN(const CommandEnd end, RunOnce(runs, recorder));
+      if (exit_code == 0) exit_code = end.exit_code;
+      if (end.start_errno != 0) return Measured{exit_code, /*nothing=*/runs == 0};
+      ++runs;
+      if (end.signal != 0) return Measured{exit_code};
+    }
+    if (runs < repeat_) {
+      Note(recorder, "interrupted",
+           absl::StrCat("interrupted after ", runs, " of ", repeat_, " runs"));
+      if (exit_code == 0) exit_code = kExitInterrupted;
+    }
+    return Measured{exit_code};
+  }
+
+  // One run, in a window of its own.
+  absl::StatusOr<CommandEnd> RunOnce(uint32_t run, PowerRecorder* recorder) const {
+    RETURN_IF_ERROR(UsableWindow(recorder->Begin(kRunWindow)));
+    const CommandEnd end = RunMeasured(program_);
+    if (end.peak_rss_bytes > 0) {
+      static_cast<void>(recorder->Gauge("peak_rss_bytes", end.peak_rss_bytes));
+    }
+    RETURN_IF_ERROR(UsableWindow(recorder->End(kRunWindow)));
+    const std::string& name = program_[0];
+    if (end.start_errno != 0) {
+      Note(recorder, "cannot_run", CannotRun(name, end));
+    } else if (end.exit_code != 0) {
+      Note(recorder, "command_failed",
+           absl::StrCat(name, ": run ", run + 1, " ended with ",
+                        end.signal != 0 ? absl::StrCat("signal ", end.signal)
+                                        : absl::StrCat("exit ", end.exit_code)));
+    }
+    if (end.left_behind) {
+      Note(recorder, "left_behind",
+           absl::StrCat(name,
+                        ": it left processes behind, which still run: what they use is not in "
+                        "here; to measure a machine for a while: power record --duration S"));
+    }
+    return end;
+  }
+
+  Action action_ = nullptr;
+  std::string log_path_;  // record: empty: none is kept; replay: what is read
+  PowerRecordOptions record_;
+  double period_ms_ = 0, duration_s_ = 0, idle_s_ = 0;  // 0: not given
+  uint32_t repeat_ = 1;
+  PowerSummaryOptions summary_;
+  output::CarbonModel carbon_;
+  bool plot_ = false;
+  std::string svg_path_;
+};
 
 }  // namespace
 
-PowerEnvironment EnvironmentOfDevices() {
-  PowerEnvironment variables;
-  for (char** each = environ; *each != nullptr; ++each) {
-    const std::string_view text = *each;
-    const size_t equals = text.find('=');
-    if (equals != std::string_view::npos) {
-      variables.emplace(text.substr(0, equals), text.substr(equals + 1));
-    }
-  }
-  return variables;
+void AddSensors(CLI::App* app, const char* also, PowerSourceOptions* from) {
+  const Heading sensors(app, "Sensors");
+  sensors.List("--source", &from->sources, "NAME",
+               absl::StrCat("nvml, rapl, hwmon, process, constant:WATTS or replay:LOG, several "
+                            "with commas",
+                            also, " [the first four]"));
+  AddSensorPlaces(sensors, from);
+  sensors.Value("--procfs-root", &from->roots.procfs, "DIR", "[/proc]");
 }
 
-int RunPower(const Options& options) {
-  if (options.power.json_schema) {
-    const PowerAction action = options.power.action;
-    const char* schema = action == PowerAction::kSources ? "power-sources"
-                         : action == PowerAction::kRun   ? "power-run"
-                                                         : "power";
-    return WriteText(options.power.output_path, output::JsonSchema(schema));
+void NameReplayed(const PowerSourceOptions& from, FileRoles* files) {
+  constexpr std::string_view kReplay = "replay:";
+  for (const std::string& source : from.sources) {
+    if (source.starts_with(kReplay)) files->Reads("--source", source.substr(kReplay.size()));
   }
-  switch (options.power.action) {
-    case PowerAction::kSources:
-      return RunSources(options.power, options.output);
-    case PowerAction::kRecord:
-      return RunRecord(options.power, options.output);
-    case PowerAction::kRun: {
-      PowerRunCommand command = options.power.run;
-      command.from.environment = EnvironmentOfDevices();
-      return RunPowerRun(command, RecordedTelemetry);
-    }
-    case PowerAction::kNone:
-    case PowerAction::kReplay:
-      break;
-  }
-  return Print(options.power, options.power.log_path, options.output);
+}
+
+void AddPower(CommandLine* line) {
+  line->Add<Power>({.name = "power",
+                    .help = "Watts and joules of a command, a machine or a log",
+                    .examples = R"(  xplane-time power sources
+  xplane-time power record -- python train.py
+  xplane-time power record --idle 10 -r 5 --log power.jsonl -- ./bench
+  xplane-time power replay power.jsonl --format json
+  xplane-time power run problems.jsonl -- python answer.py
+)",
+                    .runs_program = true},
+                   line);
 }
 
 }  // namespace xplane_time::tools

@@ -1,32 +1,34 @@
+// power run: a file of problems through a command, with the energy of each answer.
 #include "cmd_power_run.h"
 
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
-#include <csignal>
 #include <cstdio>
+#include <filesystem>
 #include <iostream>
-#include <string>
-
-#include <nlohmann/json.hpp>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "commands.h"
+#include "exit_codes.h"
+#include "json/json.h"
 #include "output/text.h"
+#include "output_file.h"
 #include "power/run/command_client.h"
+#include "status.h"
 #include "stop_signals.h"
+#include "terminal.h"
 
 namespace xplane_time::tools {
 namespace {
 
-constexpr int kExitAllFailed = 20, kExitNoCommand = 69, kExitCannotWrite = 73, kExitStopped = 75;
-
-volatile std::sig_atomic_t stop_signal = 0;
-
-void OnStopSignal(int signal) { stop_signal = signal; }
+constexpr std::pair<absl::StatusCode, int> kRunExits[] = {
+    {absl::StatusCode::kInternal, kExitCannotWrite},
+    {absl::StatusCode::kUnavailable, kExitNotThere}};
+constexpr std::pair<absl::StatusCode, int> kTelemetryExits[] = {
+    {absl::StatusCode::kFailedPrecondition, kExitNotThere}};
 
 // "about 2 min left".
 std::string LeftText(double seconds) {
@@ -38,53 +40,35 @@ std::string LeftText(double seconds) {
 }
 
 // A bar on a terminal, lines elsewhere; failures are lines on both.
-class Progress : public PowerRunWatcher {
+class RunProgress : public PowerRunWatcher {
  public:
-  explicit Progress(const PowerRunCommand& command)
-      : quiet_(command.quiet || command.progress == "never"), live_(isatty(STDERR_FILENO) != 0) {}
-  ~Progress() override { Erase(); }
+  explicit RunProgress(const Printing& printing) : display_(printing) {}
 
   void OnRecord(const RunResult& result, uint64_t done, uint64_t of) override {
-    if (quiet_) return;
     if (result.answer.status != "ok") {
-      Erase();
       const std::string message = output::Printable(power::BriefMessage(result.answer.message));
-      std::fprintf(
-          stderr, "index %llu: %s: %s\n", static_cast<unsigned long long>(result.record.index),
-          result.answer.status.c_str(), output::ShortenMiddle(message, 300, "...").c_str());
+      display_.Log(absl::StrCat("index ", result.record.index, ": ", result.answer.status, ": ",
+                                output::ShortenMiddle(message, 300, "...")));
     }
     ++asked_;
-    const auto now = std::chrono::steady_clock::now();
-    const std::chrono::milliseconds least(live_ ? 100 : 10'000);
-    if (done < of && now - last_ < least) return;
-    last_ = now;
+    if (!display_.IsDue(std::chrono::milliseconds(100)) && done < of) return;
     std::string text = absl::StrCat(done, " of ", of, " queries");
     if (done < of) {  // those that were there already took no time
-      const std::chrono::duration<double> each = (now - begun_) / asked_;
+      const std::chrono::duration<double> each =
+          (std::chrono::steady_clock::now() - begun_) / asked_;
       absl::StrAppend(&text, ", ", LeftText(each.count() * static_cast<double>(of - done)));
     }
-    if (!live_) {
-      std::fprintf(stderr, "%s\n", text.c_str());
-      return;
-    }
+    if (!display_.live()) return display_.Log(text);
     constexpr uint64_t kWidth = 30;
     const auto filled = static_cast<size_t>(done * kWidth / of);
-    std::fprintf(stderr, "\r\x1b[K|%s%s| %s", std::string(filled, '#').c_str(),
-                 std::string(kWidth - filled, ' ').c_str(), text.c_str());
-    std::fflush(stderr);
-    drawn_ = true;
+    display_.Draw(
+        absl::StrCat("|", std::string(filled, '#'), std::string(kWidth - filled, ' '), "| ", text));
   }
 
  private:
-  void Erase() {
-    if (drawn_) std::fputs("\r\x1b[K", stderr);
-    drawn_ = false;
-  }
-
-  bool quiet_, live_, drawn_ = false;
+  ProgressDisplay display_;
   int64_t asked_ = 0;  // by this run
   const std::chrono::steady_clock::time_point begun_ = std::chrono::steady_clock::now();
-  std::chrono::steady_clock::time_point last_ = {};
 };
 
 bool ConfirmOverwrite(const std::string& directory) {
@@ -93,33 +77,6 @@ bool ConfirmOverwrite(const std::string& directory) {
   std::string line;
   std::getline(std::cin, line);
   return line == "y" || line == "Y" || line == "yes";
-}
-
-std::string ConfigJson(const PowerRunCommand& command) {
-  nlohmann::ordered_json config = {
-      {"records", command.records_path}, {"command", command.command},
-      {"model", command.model},          {"dataset", command.dataset},
-      {"timeout_s", command.timeout_s},  {"most_failures", command.most_failures},
-      {"sources", command.from.sources}, {"output_dir", command.output_root}};
-  config["max_queries"] = command.max_queries.has_value()
-                              ? nlohmann::ordered_json(*command.max_queries)
-                              : nlohmann::ordered_json();
-  return config.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
-}
-
-PowerRunOptions OptionsOf(const PowerRunCommand& command) {
-  PowerRunOptions options;
-  options.model = command.model;
-  options.dataset = command.dataset;
-  options.output_root = command.output_root;
-  options.max_queries = command.max_queries;
-  options.overwrite = command.overwrite;
-  options.resume = command.resume;
-  options.retry_failed = command.retry_failed;
-  options.confirm_overwrite = ConfirmOverwrite;
-  options.stopped = [] { return stop_signal != 0; };
-  options.config_json = ConfigJson(command);
-  return options;
 }
 
 std::string EnergyText(const char* name, const PowerRunTotals::Energy& energy) {
@@ -154,69 +111,201 @@ std::string SummaryText(const RunDirectory& directory, const PowerRunOutcome& ou
   return one ? text : text + EnergyText("all", totals.all);
 }
 
-int FailRun(const absl::Status& status) {
-  const int code = Fail(status);
-  if (absl::IsInternal(status)) return kExitCannotWrite;
-  return absl::IsUnavailable(status) ? kExitNoCommand : code;
+constexpr char kWithout[] = "; --source none runs without, every energy null";
+
+bool HasEnergy(const PowerInventory& inventory) {
+  return std::any_of(inventory.channels.begin(), inventory.channels.end(), IsPowerOrEnergy);
 }
 
-int Finish(const PowerRunCommand& command, const RunDirectory& directory,
-           const PowerRunOutcome& outcome, uint64_t before) {
-  int written = 0;
-  if (command.format == "json") {
-    written = WriteText("", directory.SummaryJson(outcome.stop_reason) + "\n");
-  } else if (!command.quiet) {
-    written = WriteText("", SummaryText(directory, outcome, before));
+// A recorder of the sources asked for. Memory and the like can be read anywhere: nobody who asks
+// for energies is content with them, unless they named what has no more.
+absl::StatusOr<std::unique_ptr<Telemetry>> RecordedTelemetry(const PowerSourceOptions& from,
+                                                             bool quiet) {
+  if (from.sources == std::vector<std::string>{"none"}) return NewNoTelemetry();
+  PowerRecordOptions options;
+  options.from = from;
+  auto recorder = PowerRecorder::Start(options);
+  if (!recorder.ok()) {
+    return absl::Status(recorder.status().code(),
+                        absl::StrCat(recorder.status().message(), kWithout));
   }
-  if (absl::IsCancelled(outcome.stopped_by)) {
-    std::fputs("xplane-time: interrupted; --resume goes on\n", stderr);
-    return kExitStopped;
+  if (!HasEnergy((*recorder)->inventory())) {
+    constexpr char kNone[] =
+        "no sensor of power or energy here (xplane-time power sources says why, and how to get "
+        "one)";
+    if (from.sources.empty()) {
+      return absl::FailedPreconditionError(absl::StrCat(kNone, kWithout));
+    }
+    if (!quiet) std::fprintf(stderr, "xplane-time: %s: energy stays unknown\n", kNone);
   }
-  if (!outcome.stopped_by.ok()) {
-    Fail(outcome.stopped_by);
-    return kExitNoCommand;
-  }
-  if (written != 0) return written;
-  const PowerRunTotals& totals = directory.totals();
-  return totals.records > 0 && totals.failed == totals.records ? kExitAllFailed : 0;
+  return NewRecorderTelemetry(*std::move(recorder));
 }
+
+class PowerRun : public Command {
+ public:
+  PowerRun(CLI::App* app, TelemetryFactory telemetry_of)
+      : Command(app), telemetry_of_(std::move(telemetry_of)) {
+    app->add_option("RECORDS", records_path_,
+                    "JSON Lines with a \"problem\" each; the command and its arguments come after "
+                    "-- (docs/power-run.md)");
+    AddAsking();
+    AddKeeping();
+    AddSensors(app, "; or none: without, every energy null", &from_);
+    Heading(app, kOwn).Flag("--json-schema", &printing_.json_schema,
+                            "Print the JSON Schema of summary and records");
+  }
+
+  absl::Status Check() override {
+    if (Given(*app_->get_parent(), "--json-schema")) printing_.json_schema = true;
+    if (printing_.json_schema) return absl::OkStatus();
+    if (records_path_.empty()) {
+      return UsageError("no RECORDS given; see xplane-time power run --help");
+    }
+    if (program_.empty()) {
+      return UsageError("no command given: xplane-time power run RECORDS -- COMMAND...");
+    }
+    const auto stem = [](const std::string& path) {
+      return std::filesystem::path(path).stem().string();
+    };
+    if (run_.model.empty()) run_.model = stem(program_[0]);
+    if (run_.dataset.empty()) run_.dataset = stem(records_path_);
+    return absl::OkStatus();
+  }
+
+  void NameFiles(FileRoles* files) const override {
+    NameReplayed(from_, files);
+    files->Reads("RECORDS", records_path_);
+    files->PrintsOutput("");
+  }
+
+  std::string schema() const override { return "power-run"; }
+
+  absl::StatusOr<int> Run() override {
+    ASSIGN_OR_RETURN(const auto source, OpenJsonLinesSource(records_path_));
+    run_.confirm_overwrite = ConfirmOverwrite;
+    run_.stopped = IsStopped;
+    run_.config_json = ConfigJson();
+    RememberStopSignals();
+    CommandClient client(
+        {.command = program_,
+         .model = run_.model,
+         .timeout = std::chrono::milliseconds(static_cast<int64_t>(timeout_s_ * 1000)),
+         .most_failures = most_failures_,
+         .stopped = run_.stopped});
+    const absl::Status started = client.Start();
+    if (absl::IsCancelled(started)) return kExitStopped;
+    RETURN_IF_ERROR(WithExit(started, kExitNotThere));
+    from_.environment = EnvironmentOfDevices();
+    from_.pid = client.pid();
+    ASSIGN_OR_RETURN(const auto telemetry,
+                     WithExits(telemetry_of_(from_, printing_.quiet), kTelemetryExits));
+    const RunHardware hardware = PrimeHardware(telemetry.get(), run_.stopped);
+    ASSIGN_OR_RETURN(const auto directory,
+                     WithExits(RunDirectory::Open(run_, source->sha256(), hardware), kRunExits));
+    const uint64_t before = directory->totals().records;
+    absl::StatusOr<PowerRunOutcome> outcome;
+    {
+      RunProgress progress(printing_);
+      outcome = RunPower(run_, source.get(), &client, telemetry.get(), directory.get(), &progress);
+    }
+    client.Finish();
+    RETURN_IF_ERROR(WithExits(outcome.status(), kRunExits));
+    return Finish(*directory, *outcome, before);
+  }
+
+ private:
+  void AddAsking() {
+    const Heading asking(app_, "Asking");
+    asking.Value("--model", &run_.model, "NAME",
+                 "What it is called in the results [the command's name]");
+    asking.Value("--dataset", &run_.dataset, "NAME", "What RECORDS is called [the file's name]");
+    asking.Value("--max-queries", &run_.max_queries, "N", "Only the first N records")
+        ->check(CLI::Range(uint64_t{1}, uint64_t{1} << 53));
+    asking
+        .Value("--timeout", &timeout_s_, "S",
+               "An answer that takes longer ends the command, which is started anew, in "
+               "seconds [600]")
+        ->check(Between(0.001, 1'000'000));
+    asking
+        .Value("--most-failures", &most_failures_, "N",
+               "The command may be lost so often in a row [3]")
+        ->check(CLI::Range(1, 1'000'000));
+  }
+
+  void AddKeeping() {
+    const Heading keeping(app_, kOut);
+    keeping.Value("--output-dir", &run_.output_root, "DIR",
+                  "The directory profile_HARDWARE_MODEL_DATASET is made there [runs]");
+    CLI::Option* const resume =
+        keeping.Flag("--resume", &run_.resume, "Go on where the last run ended, whatever ended it");
+    keeping
+        .Flag("--retry-failed", &run_.retry_failed,
+              "With --resume: records that failed are asked again")
+        ->needs(resume);
+    keeping.Flag("--overwrite", &run_.overwrite, "Throw away what is there")->excludes(resume);
+    printing_.AddFormat(app_, {"table", "json"},
+                        "Of what is printed at the end: table, json [table]");
+    printing_.AddProgress(app_, "auto (a terminal: live, else a log), always, never");
+    keeping.Flag("--quiet", &printing_.quiet, "Errors only: no progress, no table at the end");
+  }
+
+  std::string ConfigJson() const {
+    const json::Json config = {{"records", records_path_},
+                               {"command", program_},
+                               {"model", run_.model},
+                               {"dataset", run_.dataset},
+                               {"timeout_s", timeout_s_},
+                               {"most_failures", most_failures_},
+                               {"sources", from_.sources},
+                               {"output_dir", run_.output_root},
+                               {"max_queries", json::OrNull(run_.max_queries)}};
+    return json::Dump(config);
+  }
+
+  absl::StatusOr<int> Finish(const RunDirectory& directory, const PowerRunOutcome& outcome,
+                             uint64_t before) const {
+    absl::Status written;
+    if (printing_.format == "json") {
+      written = WriteText("", directory.SummaryJson(outcome.stop_reason) + "\n");
+    } else if (!printing_.quiet) {
+      written = WriteText("", SummaryText(directory, outcome, before));
+    }
+    if (!outcome.stopped_by.ok() && !written.ok()) Fail(written);
+    if (absl::IsCancelled(outcome.stopped_by)) {
+      std::fputs("xplane-time: interrupted; --resume goes on\n", stderr);
+      return kExitStopped;
+    }
+    RETURN_IF_ERROR(WithExit(outcome.stopped_by, kExitNotThere));
+    RETURN_IF_ERROR(written);
+    const PowerRunTotals& totals = directory.totals();
+    return totals.records > 0 && totals.failed == totals.records ? kExitAllFailed : 0;
+  }
+
+  const TelemetryFactory telemetry_of_;
+  std::string records_path_;
+  PowerRunOptions run_;
+  double timeout_s_ = 600;
+  int most_failures_ = 3;
+  PowerSourceOptions from_;  // the source "none" alone: no telemetry
+};
 
 }  // namespace
 
-int RunPowerRun(const PowerRunCommand& command, const TelemetryFactory& telemetry_of) {
-  auto source = OpenJsonLinesSource(command.records_path);
-  if (!source.ok()) return Fail(source.status());
-  const PowerRunOptions options = OptionsOf(command);
-  OnStopSignals(OnStopSignal);
-  CommandClient client(
-      {.command = command.command,
-       .model = command.model,
-       .timeout = std::chrono::milliseconds(static_cast<int64_t>(command.timeout_s * 1000)),
-       .most_failures = command.most_failures,
-       .stopped = options.stopped});
-  if (absl::Status status = client.Start(); !status.ok()) {
-    if (absl::IsCancelled(status)) return kExitStopped;
-    Fail(status);
-    return kExitNoCommand;
-  }
-  auto telemetry = telemetry_of(command, client.pid());
-  if (!telemetry.ok()) {
-    const int code = Fail(telemetry.status());
-    return absl::IsFailedPrecondition(telemetry.status()) ? kExitNoCommand : code;
-  }
-  const RunHardware hardware = PrimeHardware(telemetry->get(), options.stopped);
-  auto directory = RunDirectory::Open(options, (*source)->sha256(), hardware);
-  if (!directory.ok()) return FailRun(directory.status());
-  const uint64_t before = (*directory)->totals().records;
-  absl::StatusOr<PowerRunOutcome> outcome;
-  {
-    Progress progress(command);
-    outcome =
-        RunPower(options, source->get(), &client, telemetry->get(), directory->get(), &progress);
-  }
-  client.Finish();
-  if (!outcome.ok()) return FailRun(outcome.status());
-  return Finish(command, **directory, *outcome, before);
+void AddPowerRun(CommandLine* line, CLI::App* parent, TelemetryFactory telemetry_of) {
+  line->AddBelow<PowerRun>(
+      parent,
+      {.name = "run",
+       .help = "Each record of a file through a command, with the energy of its answer",
+       .examples = R"(  xplane-time power run problems.jsonl -- python answer.py
+  xplane-time power run problems.jsonl --resume -- python answer.py
+  xplane-time power run problems.jsonl --source none -- ./answer
+
+Without a sensor of power or energy it does not start: --source none runs
+without, every energy null.
+)",
+       .runs_program = true,
+       .about_extra = "the command and its arguments come after --"},
+      telemetry_of ? std::move(telemetry_of) : TelemetryFactory(RecordedTelemetry));
 }
 
 }  // namespace xplane_time::tools

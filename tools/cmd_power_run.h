@@ -1,27 +1,27 @@
-// power run: options to a run, progress, and what is printed at its end.
+// power run, and what it shares with the other commands of power.
 #ifndef XPLANE_TIME_TOOLS_CMD_POWER_RUN_H_
 #define XPLANE_TIME_TOOLS_CMD_POWER_RUN_H_
 
-#include <cstdint>
 #include <functional>
 #include <memory>
 
 #include "absl/status/statusor.h"
-#include "options_power_run.h"
+#include "command.h"
 #include "xplane_time/power_run.h"
 
 namespace xplane_time::tools {
 
-// Telemetry for a command with this process id, so that tests may bring their own.
-using TelemetryFactory =
-    std::function<absl::StatusOr<std::unique_ptr<Telemetry>>(const PowerRunCommand&, int64_t pid)>;
+// Telemetry of sources for a command with their process id. Errors: FailedPrecondition: no sensor.
+using TelemetryFactory = std::function<absl::StatusOr<std::unique_ptr<Telemetry>>(
+    const PowerSourceOptions& from, bool quiet)>;
 
-// A recorder of the sources asked for. FailedPrecondition: no sensor.
-absl::StatusOr<std::unique_ptr<Telemetry>> RecordedTelemetry(const PowerRunCommand& command,
-                                                             int64_t pid);
+// Without a factory: a recorder of the sources. Tests bring their own.
+void AddPowerRun(CommandLine* line, CLI::App* parent, TelemetryFactory telemetry_of = {});
 
-// Returns the exit code.
-int RunPowerRun(const PowerRunCommand& command, const TelemetryFactory& telemetry);
+// Which sensors, and where they are. `also`: what else a source may be.
+void AddSensors(CLI::App* app, const char* also, PowerSourceOptions* from);
+// The logs that are sources.
+void NameReplayed(const PowerSourceOptions& from, FileRoles* files);
 
 }  // namespace xplane_time::tools
 

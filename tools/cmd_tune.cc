@@ -1,10 +1,14 @@
+// tune: variants in rounds until the decision stands, and what the store knows of it afterwards.
 #include <algorithm>
-#include <csignal>
+#include <charconv>
 #include <cstdio>
 #include <cstdlib>
 #include <ctime>
+#include <filesystem>
 #include <iostream>
+#include <limits>
 #include <memory>
+#include <optional>
 
 #include <poll.h>
 #include <unistd.h>
@@ -13,9 +17,12 @@
 #include "absl/strings/str_cat.h"
 #include "commands.h"
 #include "decide/protocol.h"
-#include "output/schema.h"
+#include "exit_codes.h"
+#include "json/json.h"
 #include "output/text.h"
 #include "output/tuning.h"
+#include "output_file.h"
+#include "status.h"
 #include "stop_signals.h"
 #include "tune/energy_harness.h"
 #include "tune/export.h"
@@ -29,25 +36,21 @@
 namespace xplane_time::tools {
 namespace {
 
-constexpr int kExitCannotTell = 11, kExitTooLittle = 12, kExitAllFailed = 20, kExitWrong = 21,
-              kExitNoHarness = 69, kExitCannotWrite = 73, kExitIo = 74, kExitStopped = 75;
+constexpr char kMeasuring[] = "Measuring", kStoring[] = "Store";
 
-volatile std::sig_atomic_t stop_signal = 0;
-
-void OnStopSignal(int signal) { stop_signal = signal; }
+// A full disk is no bad trace.
+constexpr std::pair<absl::StatusCode, int> kStoreExits[] = {
+    {absl::StatusCode::kResourceExhausted, kExitIo}};
+constexpr std::pair<absl::StatusCode, int> kHarnessExits[] = {
+    {absl::StatusCode::kPermissionDenied, kExitCannotWrite},  // a log, a lock
+    {absl::StatusCode::kUnavailable, kExitNotThere},
+    {absl::StatusCode::kNotFound, kExitNotThere}};
 
 int ExitOf(const TuneOutcome& outcome) {
   if (outcome.interrupted) return kExitStopped;
-  switch (outcome.verdict.claim) {
-    case Claim::kWinner:
-    case Claim::kTie:
-    case Claim::kPick:
-      return 0;
-    case Claim::kUndecided:
-      return outcome.verdict.mde.has_value() ? kExitCannotTell : kExitTooLittle;
-    case Claim::kAllFailed:
-      break;
-  }
+  const Claim claim = outcome.verdict.claim;
+  if (claim == Claim::kUndecided && !outcome.verdict.mde.has_value()) return kExitTooLittle;
+  if (claim != Claim::kAllFailed) return ExitCode(claim);
   const bool wrong =
       std::any_of(outcome.variants.begin(), outcome.variants.end(),
                   [](const TunedVariant& each) { return each.state.status == "wrong_result"; });
@@ -74,273 +77,40 @@ std::chrono::milliseconds Milliseconds(double seconds) {
   return std::chrono::milliseconds(std::max<int64_t>(1, static_cast<int64_t>(seconds * 1000)));
 }
 
+// An empty text is none.
+absl::StatusOr<std::optional<int64_t>> ParseBudgetTime(const std::string& text) {
+  constexpr double kPsPerSecond = 1e12, kMostSeconds = 9e6;
+  if (text.empty()) return std::nullopt;
+  double seconds = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), seconds);
+  if (error != std::errc() || end != text.data() + text.size() || !(seconds > 0) ||
+      seconds > kMostSeconds) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("'", text, "' is not a number of seconds above 0, and at most 9000000"));
+  }
+  return std::max<int64_t>(1, static_cast<int64_t>(seconds * kPsPerSecond));
+}
+
+// N of "name:N"; 0: it is no such text.
+std::optional<uint64_t> CountAfter(const std::string& text, const std::string& name) {
+  if (!text.starts_with(name + ":")) return std::nullopt;
+  const std::string count = text.substr(name.size() + 1);
+  if (!CountError(count).empty()) return std::nullopt;
+  return std::stoull(count);
+}
+
 // An incumbent or a baseline may be given by its parameters.
 absl::StatusOr<std::string> IdOf(const std::string& given) {
   if (!given.starts_with('{')) return given;
-  auto params = CanonicalParams(given);
-  if (!params.ok()) return params.status();
-  return VariantId(*params);
-}
-
-absl::StatusOr<TuneOptions> OptionsOf(const TuneCommand& command, const SearchSpace& space) {
-  TuneOptions options;
-  options.decide = command.decide;
-  auto incumbent = IdOf(command.incumbent);
-  if (!incumbent.ok()) return incumbent.status();
-  auto baseline = IdOf(command.baseline);
-  if (!baseline.ok()) return baseline.status();
-  options.incumbent = *incumbent;
-  options.baseline = *baseline;
-  options.confirmation_rounds = command.confirmation_rounds;
-  options.workload = !command.workload.empty() ? command.workload
-                     : !space.name.empty()     ? space.name
-                                               : space.source;
-  options.space_hash = SpaceHash(space);
-  options.workloads = space.workloads;
-  // Energies of earlier versions, with the untimed run in them, are no samples of these.
-  const bool with_energy = command.decide.objective != Objective::kTime;
-  options.protocol = absl::StrCat("v1 calls=", command.calls, with_energy ? " energy=timed" : "");
-  options.resume = command.resume ? Resume::kIfThere : Resume::kNever;
-  options.now_unix_s = std::time(nullptr);
-  options.device_locks = DeviceLocks();
-  options.stopped = [] { return stop_signal != 0; };
-  return options;
-}
-
-int Print(const TuneCommand& command, const TuneOutcome& outcome,
-          const output::OutputOptions& how) {
-  return WriteText(command.output_path, command.format == "json"
-                                            ? OutcomeJson(outcome) + "\n"
-                                            : output::TuningText(ResultOf(outcome), how));
-}
-
-// A full disk is no bad trace.
-int FailStore(const absl::Status& status) {
-  const int exit_code = Fail(status);
-  return absl::IsResourceExhausted(status) ? kExitIo : exit_code;
-}
-
-int FailHarness(const absl::Status& status) {
-  const int exit_code = Fail(status);
-  if (absl::IsPermissionDenied(status)) return kExitCannotWrite;  // a log, a lock
-  return absl::IsUnavailable(status) || absl::IsNotFound(status) ? kExitNoHarness : exit_code;
-}
-
-// Of the harness, or of the store: its errors begin with its path.
-int FailLoop(const absl::Status& status, const TuneStore& store) {
-  if (absl::StartsWith(status.message(), store.path() + ": ")) return FailStore(status);
-  return FailHarness(status);
-}
-
-std::unique_ptr<Searcher> SearcherOf(const TuneCommand& command, const SearchSpace& space,
-                                     const TuneOptions& options) {
-  if (command.halve_to > 0) return std::make_unique<HalvingSearcher>(command.halve_to);
-  if (command.ask_for == 0) return nullptr;
-  return std::make_unique<AskSearcher>(AskSearcher::Options{.command = command.proposer,
-                                                            .count = command.ask_for,
-                                                            .seed = command.decide.seed,
-                                                            .stopped = options.stopped},
-                                       space);
-}
-
-// All that there is to choose from at the start. A proposer brings its own: besides these
-// only listed variants, and an incumbent or a baseline that is a grid point.
-absl::StatusOr<std::vector<Configuration>> KnownOf(const TuneCommand& command,
-                                                   const SearchSpace& space) {
-  if (command.ask_for == 0) return ChooseConfigurations(space, command.choice);
-  std::vector<Configuration> known;
-  if (!space.variants.empty()) {
-    auto listed = ChooseConfigurations(space, {.strategy = Strategy::kList});
-    if (!listed.ok()) return listed;
-    known = *std::move(listed);
-  }
-  for (const std::string& given : {command.incumbent, command.baseline}) {
-    if (!given.starts_with('{')) continue;
-    auto point = FindPoint(space, given);
-    if (!point.ok()) continue;  // a listed one, or it will be missed
-    const bool is_known = std::any_of(known.begin(), known.end(), [&](const Configuration& each) {
-      return each.id == point->id;
-    });
-    if (!is_known) known.push_back(*std::move(point));
-  }
-  return known;
-}
-
-// What is no JSON may be the harness, in the place of SPACE.
-absl::Status BadSpace(const TuneCommand& command, const absl::Status& status) {
-  const bool may_be_harness =
-      absl::IsInvalidArgument(status) && !command.space_path.ends_with(".json");
-  if (!may_be_harness) return status;
-  return absl::InvalidArgumentError(absl::StrCat(
-      status.message(), "; the first argument of tune is SPACE, the harness comes after --"));
-}
-
-// Runs of a search that are known before it starts.
-uint64_t SearchRuns(const TuneCommand& command, uint64_t known) {
-  if (command.ask_for > 0) return (known + command.ask_for) * AskSearcher::kRounds;
-  uint64_t runs = 0, rounds = 1;
-  for (uint64_t left = known; command.halve_to > 0 && left > command.halve_to;) {
-    runs += left * rounds;
-    left = std::max(left - left / 2, command.halve_to);
-    rounds = std::min<uint64_t>(rounds * 2, HalvingSearcher::kMostRounds);
-  }
-  return runs;
-}
-
-// What would be run.
-int RunList(const TuneCommand& command, const TuneOptions& options,
-            std::span<const Configuration> configurations, const output::OutputOptions& how) {
-  constexpr uint64_t kTypicalRounds = 4;  // of all: from then on variants leave
-  const uint64_t known = configurations.size();
-  output::TunePlan plan = {.workload = options.workload,
-                           .strategy = command.strategy,
-                           .configurations = configurations,
-                           .workloads = std::max<uint64_t>(1, options.workloads.size()),
-                           .calls = static_cast<uint64_t>(command.calls),
-                           .raced = known,
-                           .search_runs = SearchRuns(command, known),
-                           .budget_runs = command.decide.budget_runs};
-  if (command.halve_to > 0) plan.raced = std::min(known, command.halve_to);
-  if (command.ask_for > 0) plan.raced = std::min(known + command.ask_for, AskSearcher::kFinalists);
-  plan.race_runs = plan.raced * kTypicalRounds;
-  if (command.format == "json") return WriteText(command.output_path, output::PlanJson(plan));
-  return WriteText(command.output_path, output::PlanText(plan, how));
-}
-
-int RunLoop(const TuneCommand& command, const output::OutputOptions& how) {
-  auto space = ReadSpace(command.space_path);
-  if (!space.ok()) return Fail(BadSpace(command, space.status()));
-  auto configurations = KnownOf(command, *space);
-  if (!configurations.ok()) return Fail(configurations.status());
-  auto options = OptionsOf(command, *space);
-  if (!options.ok()) return Fail(options.status());
-  const std::unique_ptr<Searcher> searcher = SearcherOf(command, *space, *options);
-  options->searcher = searcher.get();
-  if (auto status = CheckTuneOptions(*configurations, *options); !status.ok()) return Fail(status);
-  if (command.list) return RunList(command, *options, *configurations, how);
-  ProcessHarness harness({.process = {.command = command.harness,
-                                      .log_path = command.harness_log,
-                                      .stopped = options->stopped},
-                          .session = options->workload,
-                          .workloads = space->workloads,
-                          .calls = command.calls,
-                          .run_limit = command.run_limit,
-                          .prepare_timeout = Milliseconds(command.prepare_timeout_s),
-                          .slot_timeout = Milliseconds(command.slot_timeout_s)});
-  PowerSourceOptions power = command.power;
-  power.environment = EnvironmentOfDevices();
-  EnergyHarness with_energy(&harness, power, command.calls, [&](const std::string& text) {
-    if (!command.quiet) std::fprintf(stderr, "%s\n", output::Printable(text).c_str());
-  });
-  Harness* used = &harness;
-  if (command.decide.objective != Objective::kTime) used = &with_energy;
-  OnStopSignals(OnStopSignal);
-  // A harness that does not start leaves no store behind.
-  const absl::Status hello = harness.Hello().status();
-  if (!hello.ok() && !absl::IsCancelled(hello)) return FailHarness(hello);
-  auto store = TuneStore::Open(command.store_path, {});
-  if (!store.ok()) return FailStore(store.status());
-  absl::StatusOr<TuneOutcome> outcome;
-  {
-    TuneProgress progress(TuneProgress::Chosen(command), static_cast<size_t>(how.width),
-                          command.decide.budget_runs);
-    outcome = Tune(*configurations, *options, used, &*store, &progress);
-  }
-  harness.Finish();
-  if (!outcome.ok()) return FailLoop(outcome.status(), *store);
-  const bool from_store = outcome->resumed && outcome->verdict.rounds == outcome->rounds_before;
-  if (from_store && !outcome->interrupted && !command.quiet) {
-    std::fprintf(stderr, "nothing was left to measure: session %s answers from the store\n",
-                 absl::StrCat(outcome->session).c_str());
-  }
-  const int written = Print(command, *outcome, how);
-  if (outcome->interrupted && !command.quiet) {
-    std::fputs("xplane-time: interrupted; --resume goes on\n", stderr);
-  }
-  return written != 0 ? written : ExitOf(*outcome);
-}
-
-absl::StatusOr<int64_t> SessionOf(const TuneCommand& command, const TuneStore& store) {
-  if (command.session != 0) return command.session;
-  auto sessions = store.Sessions();
-  if (!sessions.ok()) return sessions.status();
-  if (sessions->empty()) {
-    return absl::NotFoundError(absl::StrCat(store.path(), ": no session yet"));
-  }
-  return sessions->back().id;
+  ASSIGN_OR_RETURN(const std::string params, CanonicalParams(given));
+  return VariantId(params);
 }
 
 // For reading, where damage is to show rather than to be left out.
 absl::StatusOr<TuneStore> OpenSound(const std::string& path) {
-  auto store = TuneStore::OpenReadOnly(path);
-  if (!store.ok()) return store;
-  if (absl::Status status = store->CheckFile(); !status.ok()) return status;
+  ASSIGN_OR_RETURN(TuneStore store, TuneStore::OpenReadOnly(path));
+  RETURN_IF_ERROR(store.CheckFile());
   return store;
-}
-
-std::optional<int64_t> OnlySession(const TuneCommand& command) {
-  return command.session != 0 ? std::optional(command.session) : std::nullopt;
-}
-
-int RunShow(const TuneCommand& command, const output::OutputOptions& how) {
-  auto store = OpenSound(command.store_path);
-  if (!store.ok()) return Fail(store.status());
-  if (auto rows = store->CheckRows(OnlySession(command)); !rows.ok()) return Fail(rows);
-  if (command.session == 0) {
-    auto sessions = store->Sessions();
-    if (!sessions.ok()) return Fail(sessions.status());
-    return WriteText(command.output_path, command.format == "json"
-                                              ? output::SessionsJson(*sessions)
-                                              : output::SessionsText(*sessions, how));
-  }
-  auto session = store->Session(command.session);
-  if (!session.ok()) return Fail(session.status());
-  if (!session->verdict_json.has_value()) {
-    return Fail(absl::FailedPreconditionError(absl::StrCat(
-        store->path(), ": session ", session->id, " has no verdict yet, after ", session->rounds,
-        session->rounds == 1 ? " round" : " rounds", "; tune --resume goes on")));
-  }
-  const std::string& json = *session->verdict_json;
-  return WriteText(command.output_path, command.format == "json"
-                                            ? json + "\n"
-                                            : output::TuningText(ReadTuneResult(json), how));
-}
-
-int RunExport(const TuneCommand& command) {
-  auto store = OpenSound(command.store_path);
-  if (!store.ok()) return Fail(store.status());
-  if (command.format == "tuned") {
-    const auto only = OnlySession(command);
-    if (auto rows = store->CheckRows(only); !rows.ok()) return Fail(rows);
-    auto table = store->Tuned(DefaultFallbacks(), only);
-    if (!table.ok()) return Fail(table.status());
-    if (table->entries().empty()) {
-      return Fail(absl::FailedPreconditionError(
-          absl::StrCat(store->path(), ": no session has decided anything yet")));
-    }
-    return WriteText(command.output_path, table->ToJson());
-  }
-  auto session = SessionOf(command, *store);
-  if (!session.ok()) return Fail(session.status());
-  auto out = OutputFile::Open(command.output_path);
-  if (!out.ok()) return FinishWriting(out.status());
-  const auto sink = [&](std::string_view piece) { return out->Write(piece); };
-  absl::Status status = command.format == "json" ? tune::ExportJson(*store, *session, sink)
-                        : command.format == "t4" ? tune::ExportT4(*store, *session, sink)
-                                                 : tune::ExportCsv(*store, *session, sink);
-  if (status.ok()) status = out->Commit();
-  return out->failed() ? FinishWriting(status) : status.ok() ? 0 : Fail(status);
-}
-
-int RunReplay(const TuneCommand& command, const output::OutputOptions& how) {
-  auto store = OpenSound(command.store_path);
-  if (!store.ok()) return Fail(store.status());
-  auto session = SessionOf(command, *store);
-  if (!session.ok()) return Fail(session.status());
-  auto outcome = Replay(*store, *session, command.changes_json);
-  if (!outcome.ok()) return Fail(outcome.status());
-  const int written = Print(command, *outcome, how);
-  return written != 0 ? written : ExitOf(*outcome);
 }
 
 // More input that is on its way within a few milliseconds counts as there.
@@ -351,50 +121,531 @@ bool InputWaiting() {
 }
 
 // After the first failure; which is not told by errno any more.
-int CannotReply() {
+absl::StatusOr<int> CannotReply() {
   pollfd output = {STDOUT_FILENO, POLLOUT, 0};
   if (poll(&output, 1, 0) > 0 && (output.revents & POLLERR) != 0) return 0;  // the reader left
-  return FinishWriting(absl::InternalError("standard output: cannot write"));
+  return WithExit(absl::InternalError("standard output: cannot write"), kExitCannotWrite);
 }
 
-int RunDecide(const TuneCommand& command) {
-  decide::ServeOptions options;
-  options.input_waiting = InputWaiting;
-  if (!command.space_path.empty()) {
-    auto space = ReadSpace(command.space_path);
-    if (!space.ok()) return Fail(space.status());
-    auto configurations = ChooseConfigurations(*space, {});
-    if (!configurations.ok()) return Fail(configurations.status());
-    options.space_json = DecideSpaceJson(*configurations);
+class TuneCommand : public Command {
+ public:
+  TuneCommand(CLI::App* app, CommandLine* line) : Command(app) {
+    app->require_subcommand(0, 1);
+    app->add_option("SPACE", space_path_,
+                    "What to choose from (docs/space.md); the harness and its arguments come after "
+                    "-- (docs/harness.md)");
+    AddDecision(app);
+    AddMeasuring();
+    AddStore(app);
+    const Heading storing(app, kStoring), out(app, kOut);
+    storing.Flag("--resume", &resume_,
+                 "Go on where the last run of the same question ended, whatever ended it");
+    storing.Value("--workload", &workload_, "NAME", "What the store calls it [the space's name]");
+    out.Flag("--list", &list_,
+             "Only list what would be raced or searched, and estimate the runs: no harness, no "
+             "store");
+    AddPrinting(app, {"table", "json"});
+    printing_.AddProgress(app, "auto (a terminal: live, else a log), always or never");
+    printing_.AddMessages(app);
+    AddActions(line);
   }
-  std::ios::sync_with_stdio(false);
-  try {
-    return decide::Serve(std::cin, std::cout, options) ? 0 : CannotReply();
-  } catch (const std::ios_base::failure& error) {  // closed, or a directory
-    return Fail(
-        absl::UnavailableError(absl::StrCat("standard input: cannot read: ", error.code().message(),
-                                            "; it takes JSON Lines, see docs/deciding.md")));
+
+  absl::Status Check() override {
+    RETURN_IF_ERROR(CheckFormat());
+    choice_.seed = decide_.seed;
+    if (action_ != &TuneCommand::Race || printing_.json_schema) return absl::OkStatus();
+    if (space_path_.empty()) return UsageError("no SPACE given; see xplane-time tune --help");
+    if (program_.empty() && !list_) return NoHarness();
+    return TakeStrategy();
   }
-}
+
+  void NameFiles(FileRoles* files) const override {
+    const bool decides = action_ == &TuneCommand::Decide;
+    files->Reads(decides ? "--space" : "SPACE", space_path_);
+    files->PrintsOutput(printing_.path);
+    files->Writes("--harness-log", harness_log_);
+    if (decides) return;
+    // What SQLite keeps beside it is the store as well.
+    for (const char* suffix : {"", "-wal", "-shm", "-journal"}) {
+      files->Writes("--store", store_path_ + suffix);
+    }
+  }
+
+  absl::StatusOr<int> Run() override { return (this->*action_)(); }
+
+ private:
+  using Action = absl::StatusOr<int> (TuneCommand::*)();
+
+  // ---- Options
+
+  void AddDecision(CLI::App* app) {
+    const Heading decision(app, kDecision);
+    decision
+        .OneOf<Stop>("--stop", &decide_.stop, {{"pick", Stop::kPick}, {"claim", Stop::kClaim}},
+                     "pick: when no variant can be more than delta faster than the pick; "
+                     "claim: when a winner or a tie is proved, at several times the runs "
+                     "[pick]")
+        ->type_name("WHEN");
+    decision.OneOf<Objective>("--objective", &decide_.objective,
+                              {{"time", Objective::kTime},
+                               {"energy", Objective::kEnergy},
+                               {"edp", Objective::kEdp},
+                               {"ed2p", Objective::kEd2p},
+                               {"pareto", Objective::kPareto}},
+                              "time, energy, edp (energy times time), ed2p or pareto [time]");
+    decision.Share("--delta", &decide_.delta, "What is no difference [0.5%]");
+    decision.Share("--alpha", &decide_.alpha, "How often a faster variant may be dropped [1%]");
+    decision.Share("--tie-alpha", &decide_.tie_alpha,
+                   "How often a tie may be claimed wrongly [5%]");
+    decision.Value("--incumbent", &incumbent_, "ID",
+                   "Stays unless a faster variant is proved; its id, or its parameters as JSON");
+    decision
+        .Value("--budget-runs", &decide_.budget_runs, "N", "At most so many timed runs of the race")
+        ->check(CLI::Range(int64_t{1}, kMaxRuns));
+    decision.Parsed("--budget-time", &decide_.budget_time_ps, "S",
+                    "At most so much measured time, in seconds", ParseBudgetTime);
+    decision.Count("--seed", &decide_.seed, "Of orders and of the bootstrap");
+  }
+
+  void AddMeasuring() {
+    const Heading measuring(app_, kMeasuring);
+    measuring.Value("--canary", &decide_.canary, "N",
+                    "The leader runs twice in each N-th round, as a check of the measuring; 0: "
+                    "never [25]");
+    measuring.Value("--strategy", &strategy_, "NAME",
+                    "all, list (explicit variants only) or random:N grid points are raced; "
+                    "halving:N races the best N of a search, ask:N the best 8 of N that "
+                    "--proposer names [all]");
+    measuring.Value("--proposer", &proposer_, "COMMAND",
+                    "Command of an optimizer: python -m xplane_time.propose_optuna "
+                    "(docs/space.md)");
+    measuring.Value("--calls", &calls_, "N", "Calls a timed run; its time is that of one [1]")
+        ->check(CLI::Range(1, 1'000'000));
+    measuring
+        .Value("--slot-timeout", &slot_timeout_s_, "S",
+               "A run that takes longer is ended, in seconds [60]")
+        ->check(Between(0.001, 1'000'000));
+    measuring
+        .Value("--run-limit", &run_limit_, "K",
+               "A run that takes K times as long as the fastest variant's, and over a "
+               "second, is ended; 0: never [10]")
+        ->check([](const std::string& text) {
+          const double times = std::atof(text.c_str());
+          return times == 0 || times >= 2 ? "" : "--run-limit: 0, or at least 2";
+        });
+    measuring.Value("--prepare-timeout", &prepare_timeout_s_, "S", "The same for compiling [600]")
+        ->check(Between(0.001, 1'000'000));
+    measuring.Value("--baseline", &baseline_, "ID",
+                    "Compared with the pick in fresh rounds at the end; as --incumbent [the "
+                    "incumbent]");
+    measuring.Count("--confirm", &confirmation_rounds_, "How many fresh rounds [10]");
+    measuring.List("--power-source", &power_.sources, "NAME",
+                   "For objectives with energy: nvml, rapl, hwmon, constant:WATTS [the first "
+                   "three]");
+    AddSensorPlaces(measuring, &power_);
+    measuring.Value("--harness-log", &harness_log_, "FILE",
+                    "What the harness prints is kept there");
+  }
+
+  void AddStore(CLI::App* app) {
+    Heading(app, kStoring).Value("--store", &store_path_, "FILE", "The file of sessions [tune.db]");
+  }
+
+  void AddPrinting(CLI::App* app, const std::vector<std::string>& formats) {
+    printing_.AddFormat(app, formats);
+    printing_.AddPath(app);
+  }
+
+  CLI::App* AddAction(CommandLine* line, const CommandText& text, Action action,
+                      const std::vector<std::string>& formats = {}) {
+    return line->AddApp(app_, text, [this, action, formats] {
+      action_ = action;
+      printing_.formats = formats;
+    });
+  }
+
+  void AddActions(CommandLine* line) {
+    const auto add_session = [this](CLI::App* app) {
+      AddStore(app);
+      app->add_option("SESSION", session_, "Its number [the latest]")
+          ->check(CLI::Range(int64_t{1}, std::numeric_limits<int64_t>::max()));
+    };
+    const std::vector<std::string> shown = {"table", "json"},
+                                   exported = {"csv", "json", "t4", "tuned"};
+    CLI::App* const decide = AddAction(line,
+                                       {"decide", "The decision alone: JSON Lines in and out",
+                                        "  xplane-time tune decide < requests.jsonl\n"
+                                        "  xplane-time tune decide --space space.json\n"},
+                                       &TuneCommand::Decide);
+    Heading(decide, kOwn)
+        .Value("--space", &space_path_, "FILE", "The space, where `open` brings none");
+    replay_ = AddAction(line,
+                        {"replay", "Decide a recorded session again, by another rule",
+                         "  xplane-time tune replay --delta 1%\n"
+                         "  xplane-time tune replay 3 --stop claim --budget-runs 200\n"},
+                        &TuneCommand::ReplaySession, shown);
+    add_session(replay_);
+    AddDecision(replay_);
+    AddPrinting(replay_, shown);
+    CLI::App* const show =
+        AddAction(line,
+                  {"show", "Sessions of a store, or one of them",
+                   "  xplane-time tune show\n"
+                   "  xplane-time tune show 3 --store other.db -o result.json\n"},
+                  &TuneCommand::Show, shown);
+    add_session(show);
+    AddPrinting(show, shown);
+    CLI::App* const to_export =
+        AddAction(line,
+                  {"export", "A session's samples, or the tuned table",
+                   "  xplane-time tune export 3 -o samples.csv\n"
+                   "  xplane-time tune export --format tuned -o tuned.json\n"},
+                  &TuneCommand::Export, exported);
+    add_session(to_export);
+    AddPrinting(to_export, exported);
+    printing_.formats = shown;
+  }
+
+  // ---- Checks
+
+  // Names with a suffix of what is not there would be of another kind than what is in them.
+  absl::Status CheckFormat() const {
+    if (printing_.lacking.empty() || printing_.lacking == "openmetrics") return absl::OkStatus();
+    const bool exports = action_ == &TuneCommand::Export;
+    return UsageError(absl::StrCat("-o ", printing_.path, ": here is no ", printing_.lacking, "; ",
+                                   exports ? "csv and json go by the suffix, others by --format"
+                                           : "json goes by the suffix, a table by --format table"));
+  }
+
+  // A mistyped subcommand reads as SPACE, and a harness without -- before it, too.
+  absl::Status NoHarness() const {
+    std::error_code ignored;
+    const bool is_word = space_path_.find_first_of("./") == std::string::npos;
+    if (is_word && !std::filesystem::exists(space_path_, ignored)) {
+      return UsageError(
+          absl::StrCat("tune ", space_path_,
+                       ": no such command (show, export, replay, decide), and no such SPACE"));
+    }
+    return UsageError("no harness given: xplane-time tune SPACE -- HARNESS...");
+  }
+
+  absl::Status TakeStrategy() {
+    if (strategy_ == "list") {
+      choice_.strategy = Strategy::kList;
+    } else if (const auto random = CountAfter(strategy_, "random"); random.has_value()) {
+      choice_.strategy = Strategy::kRandom;
+      choice_.count = *random;
+    } else {
+      halve_to_ = CountAfter(strategy_, "halving").value_or(0);
+      ask_for_ = CountAfter(strategy_, "ask").value_or(0);
+      if (strategy_ != "all" && halve_to_ + ask_for_ == 0) {
+        return UsageError(absl::StrCat("--strategy: all, list, random:N, halving:N or ask:N, not '",
+                                       strategy_, "'"));
+      }
+    }
+    if ((ask_for_ > 0) == proposer_.empty()) {
+      return UsageError("--strategy ask:N and --proposer COMMAND go together");
+    }
+    if (halve_to_ + ask_for_ > 0 && decide_.objective == Objective::kPareto) {
+      return UsageError(
+          "--strategy: a search needs one objective, and pareto is several; take all or random:N");
+    }
+    return absl::OkStatus();
+  }
+
+  // ---- The race
+
+  absl::StatusOr<TuneOptions> OptionsFor(const SearchSpace& space) const {
+    TuneOptions options;
+    options.decide = decide_;
+    ASSIGN_OR_RETURN(options.incumbent, IdOf(incumbent_));
+    ASSIGN_OR_RETURN(options.baseline, IdOf(baseline_));
+    options.confirmation_rounds = confirmation_rounds_;
+    options.workload = !workload_.empty()    ? workload_
+                       : !space.name.empty() ? space.name
+                                             : space.source;
+    options.space_hash = SpaceHash(space);
+    options.workloads = space.workloads;
+    // Energies of earlier versions, with the untimed run in them, are no samples of these.
+    options.protocol = absl::StrCat("v1 calls=", calls_, with_energy() ? " energy=timed" : "");
+    options.resume = resume_ ? Resume::kIfThere : Resume::kNever;
+    options.now_unix_s = std::time(nullptr);
+    options.device_locks = DeviceLocks();
+    options.stopped = IsStopped;
+    return options;
+  }
+
+  std::unique_ptr<Searcher> SearcherFor(const SearchSpace& space) const {
+    if (halve_to_ > 0) return std::make_unique<HalvingSearcher>(halve_to_);
+    if (ask_for_ == 0) return nullptr;
+    return std::make_unique<AskSearcher>(
+        AskSearcher::Options{
+            .command = proposer_, .count = ask_for_, .seed = decide_.seed, .stopped = IsStopped},
+        space);
+  }
+
+  // All that there is to choose from at the start. A proposer brings its own: besides these
+  // only listed variants, and an incumbent or a baseline that is a grid point.
+  absl::StatusOr<std::vector<Configuration>> KnownOf(const SearchSpace& space) const {
+    if (ask_for_ == 0) return ChooseConfigurations(space, choice_);
+    std::vector<Configuration> known;
+    if (!space.variants.empty()) {
+      ASSIGN_OR_RETURN(known, ChooseConfigurations(space, {.strategy = Strategy::kList}));
+    }
+    for (const std::string& given : {incumbent_, baseline_}) {
+      if (!given.starts_with('{')) continue;
+      auto point = FindPoint(space, given);
+      if (!point.ok()) continue;  // a listed one, or it will be missed
+      const bool is_known = std::any_of(known.begin(), known.end(), [&](const Configuration& each) {
+        return each.id == point->id;
+      });
+      if (!is_known) known.push_back(*std::move(point));
+    }
+    return known;
+  }
+
+  // What is no JSON may be the harness, in the place of SPACE.
+  absl::StatusOr<SearchSpace> SpaceToRace() const {
+    auto space = ReadSpace(space_path_);
+    const bool may_be_harness =
+        absl::IsInvalidArgument(space.status()) && !space_path_.ends_with(".json");
+    if (!may_be_harness) return space;
+    return UsageError(
+        absl::StrCat(space.status().message(),
+                     "; the first argument of tune is SPACE, the harness comes after --"));
+  }
+
+  // Runs of a search that are known before it starts.
+  uint64_t SearchRuns(uint64_t known) const {
+    if (ask_for_ > 0) return (known + ask_for_) * AskSearcher::kRounds;
+    uint64_t runs = 0, rounds = 1;
+    for (uint64_t left = known; halve_to_ > 0 && left > halve_to_;) {
+      runs += left * rounds;
+      left = std::max(left - left / 2, halve_to_);
+      rounds = std::min<uint64_t>(rounds * 2, HalvingSearcher::kMostRounds);
+    }
+    return runs;
+  }
+
+  // What would be run.
+  absl::StatusOr<int> List(const TuneOptions& options,
+                           std::span<const Configuration> configurations) const {
+    constexpr uint64_t kTypicalRounds = 4;  // of all: from then on variants leave
+    const uint64_t known = configurations.size();
+    output::TunePlan plan = {.workload = options.workload,
+                             .strategy = strategy_,
+                             .configurations = configurations,
+                             .workloads = std::max<uint64_t>(1, options.workloads.size()),
+                             .calls = static_cast<uint64_t>(calls_),
+                             .raced = known,
+                             .search_runs = SearchRuns(known),
+                             .budget_runs = decide_.budget_runs};
+    if (halve_to_ > 0) plan.raced = std::min(known, halve_to_);
+    if (ask_for_ > 0) plan.raced = std::min(known + ask_for_, AskSearcher::kFinalists);
+    plan.race_runs = plan.raced * kTypicalRounds;
+    return Print(as_json() ? output::PlanJson(plan) : output::PlanText(plan, printing_.how));
+  }
+
+  ProcessHarnessOptions HarnessFor(const TuneOptions& options) const {
+    return {.process = {.command = program_, .log_path = harness_log_, .stopped = options.stopped},
+            .session = options.workload,
+            .workloads = options.workloads,
+            .calls = calls_,
+            .run_limit = run_limit_,
+            .prepare_timeout = Milliseconds(prepare_timeout_s_),
+            .slot_timeout = Milliseconds(slot_timeout_s_)};
+  }
+
+  absl::StatusOr<int> Race() {
+    ASSIGN_OR_RETURN(const SearchSpace space, SpaceToRace());
+    ASSIGN_OR_RETURN(const std::vector<Configuration> configurations, KnownOf(space));
+    ASSIGN_OR_RETURN(TuneOptions options, OptionsFor(space));
+    const std::unique_ptr<Searcher> searcher = SearcherFor(space);
+    options.searcher = searcher.get();
+    RETURN_IF_ERROR(CheckTuneOptions(configurations, options));
+    if (list_) return List(options, configurations);
+    ProcessHarness harness(HarnessFor(options));
+    power_.environment = EnvironmentOfDevices();
+    EnergyHarness energy_harness(&harness, power_, calls_, [this](const std::string& text) {
+      Tell(output::Printable(text));
+    });
+    Harness* const used = with_energy() ? static_cast<Harness*>(&energy_harness) : &harness;
+    RememberStopSignals();
+    // A harness that does not start leaves no store behind.
+    const absl::Status hello = harness.Hello().status();
+    if (!absl::IsCancelled(hello)) RETURN_IF_ERROR(WithExits(hello, kHarnessExits));
+    ASSIGN_OR_RETURN(TuneStore store, WithExits(TuneStore::Open(store_path_, {}), kStoreExits));
+    absl::StatusOr<TuneOutcome> outcome;
+    {
+      TuneProgress progress(printing_, decide_.budget_runs);
+      outcome = Tune(configurations, options, used, &store, &progress);
+    }
+    harness.Finish();
+    // Errors of the store begin with its path.
+    const bool of_store = absl::StartsWith(outcome.status().message(), store.path() + ": ");
+    RETURN_IF_ERROR(
+        WithExits(outcome.status(), of_store ? Exits(kStoreExits) : Exits(kHarnessExits)));
+    const bool from_store = outcome->resumed && outcome->verdict.rounds == outcome->rounds_before;
+    if (from_store && !outcome->interrupted) {
+      Tell(absl::StrCat("nothing was left to measure: session ", outcome->session,
+                        " answers from the store"));
+    }
+    const absl::Status printed = PrintOutcome(*outcome).status();
+    if (outcome->interrupted) Tell("xplane-time: interrupted; --resume goes on");
+    RETURN_IF_ERROR(printed);
+    return ExitOf(*outcome);
+  }
+
+  // ---- The store
+
+  absl::StatusOr<int> Show() {
+    ASSIGN_OR_RETURN(const TuneStore store, OpenSound(store_path_));
+    RETURN_IF_ERROR(store.CheckRows(only_session()));
+    if (session_ == 0) {
+      ASSIGN_OR_RETURN(const auto sessions, store.Sessions());
+      return Print(as_json() ? output::SessionsJson(sessions)
+                             : output::SessionsText(sessions, printing_.how));
+    }
+    ASSIGN_OR_RETURN(const SessionInfo session, store.Session(session_));
+    if (!session.verdict_json.has_value()) {
+      return absl::FailedPreconditionError(absl::StrCat(
+          store.path(), ": session ", session.id, " has no verdict yet, after ", session.rounds,
+          session.rounds == 1 ? " round" : " rounds", "; tune --resume goes on"));
+    }
+    const std::string& json = *session.verdict_json;
+    return Print(as_json() ? json + "\n" : output::TuningText(ReadTuneResult(json), printing_.how));
+  }
+
+  absl::StatusOr<int> ExportTuned(const TuneStore& store) const {
+    RETURN_IF_ERROR(store.CheckRows(only_session()));
+    ASSIGN_OR_RETURN(const TunedTable table, store.Tuned(DefaultFallbacks(), only_session()));
+    if (table.entries().empty()) {
+      return absl::FailedPreconditionError(
+          absl::StrCat(store.path(), ": no session has decided anything yet"));
+    }
+    return Print(table.ToJson());
+  }
+
+  absl::StatusOr<int> Export() {
+    ASSIGN_OR_RETURN(const TuneStore store, OpenSound(store_path_));
+    if (printing_.format == "tuned") return ExportTuned(store);
+    ASSIGN_OR_RETURN(const int64_t session, SessionOf(store));
+    ASSIGN_OR_RETURN(OutputFile out, OutputFile::Open(printing_.path));
+    const auto sink = [&](std::string_view piece) { return out.Write(piece); };
+    RETURN_IF_ERROR(as_json()                  ? tune::ExportJson(store, session, sink)
+                    : printing_.format == "t4" ? tune::ExportT4(store, session, sink)
+                                               : tune::ExportCsv(store, session, sink));
+    RETURN_IF_ERROR(out.Commit());
+    return 0;
+  }
+
+  // What differs from the session's rule, by the names of the decider's config.
+  std::string ChangesJson() const {
+    const auto given = [this](const char* name) {
+      for (const CLI::App* app : {app_, replay_}) {
+        const CLI::Option* const option = app->get_option_no_throw(name);
+        if (option->count() > 0 && !option->results()[0].empty()) return true;
+      }
+      return false;
+    };
+    json::Json changes = json::Json::object(), budget;
+    if (given("--delta")) changes["delta"] = decide_.delta;
+    if (given("--alpha")) changes["alpha"] = decide_.alpha;
+    if (given("--tie-alpha")) changes["tie_alpha"] = decide_.tie_alpha;
+    if (given("--stop")) changes["stop"] = decide_.stop == Stop::kClaim ? "claim" : "pick";
+    if (given("--objective")) changes["objective"] = ObjectiveName(decide_.objective);
+    if (given("--seed")) changes["seed"] = decide_.seed;
+    if (decide_.budget_runs.has_value()) budget["runs"] = *decide_.budget_runs;
+    if (decide_.budget_time_ps.has_value()) budget["time_ps"] = *decide_.budget_time_ps;
+    if (!budget.is_null()) changes["budget"] = budget;
+    if (!incumbent_.empty()) changes["incumbent"] = incumbent_;
+    return json::Dump(changes);
+  }
+
+  absl::StatusOr<int> ReplaySession() {
+    ASSIGN_OR_RETURN(const TuneStore store, OpenSound(store_path_));
+    ASSIGN_OR_RETURN(const int64_t session, SessionOf(store));
+    ASSIGN_OR_RETURN(const TuneOutcome outcome, Replay(store, session, ChangesJson()));
+    RETURN_IF_ERROR(PrintOutcome(outcome).status());
+    return ExitOf(outcome);
+  }
+
+  absl::StatusOr<int> Decide() {
+    decide::ServeOptions options;
+    options.input_waiting = InputWaiting;
+    if (!space_path_.empty()) {
+      ASSIGN_OR_RETURN(const SearchSpace space, ReadSpace(space_path_));
+      ASSIGN_OR_RETURN(const auto configurations, ChooseConfigurations(space, {}));
+      options.space_json = DecideSpaceJson(configurations);
+    }
+    std::ios::sync_with_stdio(false);
+    try {
+      return decide::Serve(std::cin, std::cout, options) ? 0 : CannotReply();
+    } catch (const std::ios_base::failure& error) {  // closed, or a directory
+      return absl::UnavailableError(
+          absl::StrCat("standard input: cannot read: ", error.code().message(),
+                       "; it takes JSON Lines, see docs/deciding.md"));
+    }
+  }
+
+  // ---- What they share
+
+  bool as_json() const { return printing_.format == "json"; }
+  bool with_energy() const { return decide_.objective != Objective::kTime; }
+  std::optional<int64_t> only_session() const {
+    return session_ != 0 ? std::optional(session_) : std::nullopt;
+  }
+
+  absl::StatusOr<int64_t> SessionOf(const TuneStore& store) const {
+    if (session_ != 0) return session_;
+    ASSIGN_OR_RETURN(const auto sessions, store.Sessions());
+    if (!sessions.empty()) return sessions.back().id;
+    return absl::NotFoundError(absl::StrCat(store.path(), ": no session yet"));
+  }
+
+  absl::StatusOr<int> PrintOutcome(const TuneOutcome& outcome) const {
+    return Print(as_json() ? OutcomeJson(outcome) + "\n"
+                           : output::TuningText(ResultOf(outcome), printing_.how));
+  }
+
+  // A line on standard error.
+  void Tell(const std::string& text) const {
+    if (!printing_.quiet) std::fprintf(stderr, "%s\n", text.c_str());
+  }
+
+  Action action_ = &TuneCommand::Race;
+  CLI::App* replay_ = nullptr;
+  std::string space_path_, store_path_ = "tune.db";
+  int64_t session_ = 0;  // 0: the latest
+  bool resume_ = false;
+  bool list_ = false;  // a dry run
+
+  DecideConfig decide_;
+  std::string incumbent_, baseline_;
+  uint64_t confirmation_rounds_ = 10;
+  Choice choice_;
+  std::string strategy_ = "all", proposer_;
+  uint64_t halve_to_ = 0, ask_for_ = 0;  // 0: no such search
+  int64_t calls_ = 1;
+  double slot_timeout_s_ = 60, prepare_timeout_s_ = 600, run_limit_ = 10;
+  std::string workload_;  // empty: the space's name
+  std::string harness_log_;
+  PowerSourceOptions power_;  // of objectives with energy
+};
 
 }  // namespace
 
-int RunTune(const Options& options) {
-  const TuneCommand& command = options.tune;
-  if (command.json_schema) return WriteText(command.output_path, output::JsonSchema("tune"));
-  switch (command.action) {
-    case TuneAction::kRun:
-      return RunLoop(command, options.output);
-    case TuneAction::kShow:
-      return RunShow(command, options.output);
-    case TuneAction::kExport:
-      return RunExport(command);
-    case TuneAction::kReplay:
-      return RunReplay(command, options.output);
-    case TuneAction::kDecide:
-      break;
-  }
-  return RunDecide(command);
+void AddTune(CommandLine* line) {
+  line->Add<TuneCommand>({.name = "tune",
+                          .help = "Runs variants in rounds until the decision stands",
+                          .examples = R"(  xplane-time tune space.json -- python harness.py
+  xplane-time tune space.json --resume --incumbent v3f0c... -- ./harness
+  xplane-time tune show
+  xplane-time tune export --format t4 -o results.json
+)",
+                          .runs_program = true,
+                          .about_extra = "the harness and its arguments come after --"},
+                         line);
 }
 
 }  // namespace xplane_time::tools

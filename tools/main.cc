@@ -1,4 +1,4 @@
-// xplane-time: parse the command line, run one command, map the outcome to an exit code.
+// xplane-time: runs the command that the line names, and ends well whatever comes.
 #include <fcntl.h>
 #include <malloc.h>
 #include <unistd.h>
@@ -7,27 +7,18 @@
 #include <cstdio>
 #include <exception>
 #include <new>
-#include <string>
 
 #include "commands.h"
-#include "options.h"
-#include "output/text.h"
+#include "exit_codes.h"
 #include "output_file.h"
 #include "stop_signals.h"
 
 namespace {
 
 int Main(int argc, char** argv) {
-  using namespace xplane_time::tools;
-  const Parsed parsed = ParseCommandLine(argc, argv);
-  if (!parsed.error.empty()) {
-    std::fprintf(stderr, "xplane-time: %s\n", xplane_time::output::Printable(parsed.error).c_str());
-    return parsed.exit_code;
-  }
-  if (!parsed.options.has_value()) {
-    return WriteText("", parsed.text);
-  }
-  return RunCommand(*parsed.options);
+  xplane_time::tools::CommandLine line;
+  xplane_time::tools::AddCommands(&line);
+  return line.Main(argc, argv);
 }
 
 // Where a standard stream is closed, its number must not become that of a file of ours: what
@@ -47,7 +38,7 @@ void OnLostFile(int /*signal*/) {
   xplane_time::tools::RemoveUnfinishedOutput();
   const ssize_t ignored = write(STDERR_FILENO, kText, sizeof kText - 1);
   static_cast<void>(ignored);
-  _exit(74);
+  _exit(xplane_time::tools::kExitIo);
 }
 
 // Nothing half-written remains; then the signal does what it does.
@@ -73,10 +64,10 @@ int main(int argc, char** argv) {
     return Main(argc, argv);
   } catch (const std::bad_alloc&) {
     std::fputs("xplane-time: out of memory; see --threads 1, or a machine with more\n", stderr);
-    return 74;
+    return xplane_time::tools::kExitIo;
   } catch (const std::exception& error) {
     std::fprintf(stderr, "xplane-time: a bug of ours: %s; please report it with the trace\n",
                  error.what());
-    return 70;
+    return xplane_time::tools::kExitBug;
   }
 }

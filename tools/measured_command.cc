@@ -1,6 +1,6 @@
 #include "measured_command.h"
 
-#include <fcntl.h>
+#include <spawn.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -41,47 +41,36 @@ void OnSignal(int signal, siginfo_t* info, void* /*context*/) {
   if (pid > 0 && !from_terminal) kill(pid, signal);
 }
 
-// Held back from before the fork until both sides are ready for them: none gets lost.
-class HeldSignals {
- public:
-  HeldSignals() {
-    sigset_t held;
-    sigemptyset(&held);
-    for (const int signal : kPassedOn) sigaddset(&held, signal);
-    pthread_sigmask(SIG_BLOCK, &held, &before_);
-  }
-  void Release() const { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-
- private:
-  sigset_t before_ = {};
-};
-
-// After fork: only what is safe there.
-[[noreturn]] void Become(char* const* argv, int failed, const HeldSignals& held) {
-  for (const int signal : {SIGPIPE, SIGXFSZ, SIGBUS}) std::signal(signal, SIG_DFL);
-  for (const int signal : kPassedOn) {
-    if (!IsIgnored(signal)) std::signal(signal, SIG_DFL);
-  }
-  held.Release();
-  execvp(argv[0], argv);
-  const int error = errno;
-  const ssize_t ignored = write(failed, &error, sizeof error);
-  static_cast<void>(ignored);
-  _exit(kNotFound);
-}
-
 CommandEnd NeverRan(int why) {
   return {.exit_code = why == ENOENT ? kNotFound : kCannotRun, .start_errno = why};
 }
 
-int StartErrno(int failed) {
-  int error = 0;
-  ssize_t got = 0;
-  do {
-    got = read(failed, &error, sizeof error);
-  } while (got < 0 && errno == EINTR);
-  close(failed);
-  return got == sizeof error ? error : 0;
+// With the signals that it would have without us, but for those that it never sees. Returns an
+// errno where it cannot be started.
+int Spawn(const std::vector<std::string>& command, const sigset_t& mask, pid_t* pid) {
+  sigset_t by_default;
+  sigemptyset(&by_default);
+  for (const int signal : {SIGPIPE, SIGXFSZ, SIGBUS}) sigaddset(&by_default, signal);
+  for (const int signal : kPassedOn) {
+    if (!IsIgnored(signal)) sigaddset(&by_default, signal);
+  }
+  posix_spawnattr_t attributes;
+  posix_spawnattr_init(&attributes);
+  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK);
+  posix_spawnattr_setsigdefault(&attributes, &by_default);
+  posix_spawnattr_setsigmask(&attributes, &mask);
+  std::vector<std::string> words = command;
+  std::vector<char*> argv;
+  for (std::string& word : words) argv.push_back(word.data());
+  argv.push_back(nullptr);
+  int error = posix_spawnp(pid, argv[0], nullptr, &attributes, argv.data(), environ);
+  if (error == ENOEXEC) {  // a script without #!, as shells run it
+    std::string shell = "/bin/sh";
+    argv.insert(argv.begin(), shell.data());
+    error = posix_spawn(pid, argv[0], nullptr, &attributes, argv.data(), environ);
+  }
+  posix_spawnattr_destroy(&attributes);
+  return error;
 }
 
 }  // namespace
@@ -118,41 +107,29 @@ std::optional<CommandEnd> CannotStart(const std::string& program) {
 }
 
 CommandEnd RunMeasured(const std::vector<std::string>& command) {
-  CommandEnd end;
-  std::vector<char*> argv;
-  std::vector<std::string> words = command;
-  for (std::string& word : words) argv.push_back(word.data());
-  argv.push_back(nullptr);
-  int failed[2];
-  if (pipe2(failed, O_CLOEXEC) != 0) {
-    return NeverRan(errno);
-  }
   prctl(PR_SET_CHILD_SUBREAPER, 1);  // what it leaves behind becomes ours to see
-  const HeldSignals held;
-  const pid_t pid = fork();
-  if (pid == 0) Become(argv.data(), failed[1], held);
-  end.start_errno = pid < 0 ? errno : 0;
-  if (pid > 0) {
+  // Held back until it is known whom they are passed on to: none gets lost.
+  sigset_t held, before;
+  sigemptyset(&held);
+  for (const int signal : kPassedOn) sigaddset(&held, signal);
+  pthread_sigmask(SIG_BLOCK, &held, &before);
+  pid_t pid = 0;
+  const int start_errno = Spawn(command, before, &pid);
+  if (start_errno == 0) {
     running = pid;
     if (received.load() != 0) kill(pid, received.load());  // it came before there was a command
   }
-  held.Release();
-  close(failed[1]);
-  if (pid < 0) {
-    close(failed[0]);
-    return NeverRan(end.start_errno);
-  }
-  end.start_errno = StartErrno(failed[0]);
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  if (start_errno != 0) return NeverRan(start_errno);
   int status = 0;
   rusage used = {};
   while (wait4(pid, &status, 0, &used) < 0 && errno == EINTR) {
   }
   running = 0;
   constexpr int64_t kBytesPerUnit = 1024;
-  if (end.start_errno == 0) end.peak_rss_bytes = int64_t{used.ru_maxrss} * kBytesPerUnit;
+  CommandEnd end = {.peak_rss_bytes = int64_t{used.ru_maxrss} * kBytesPerUnit};
   end.exit_code = WIFSIGNALED(status) ? kSignalBase + WTERMSIG(status) : WEXITSTATUS(status);
   end.signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
-  if (end.start_errno != 0) end.exit_code = NeverRan(end.start_errno).exit_code;
   pid_t other = 0;
   do {
     other = waitpid(-1, nullptr, WNOHANG);  // those that ended are reaped

@@ -1,89 +1,144 @@
-// Options: the command line, parsed into plain structs. CLI11 stays in options.cc.
+// Options: how a room says what it takes. CLI11 reads the line; here is the shape of our options.
+//
+//   const Heading select(app, "Selection");
+//   select.Value("--function", &function, "RE", "Only functions that match");
+//   select.Share("--alpha", &alpha, "How often the claim may be wrong [1%]");   // 1% or 0.01
+//   // xplane-time: --alpha: '5' is not a share; write 1% or 0.01
+//
+// Values are there once the line is parsed; until then they are the defaults.
 #ifndef XPLANE_TIME_TOOLS_OPTIONS_H_
 #define XPLANE_TIME_TOOLS_OPTIONS_H_
 
 #include <cstdint>
-#include <optional>
+#include <functional>
+#include <initializer_list>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
-#include "options_power.h"
-#include "options_tune.h"
-#include "output/results.h"
-#include "xplane_time/compare.h"
-#include "xplane_time/compat.h"
-#include "xplane_time/pick.h"
-#include "xplane_time/read.h"
-#include "xplane_time/report.h"
+#include <CLI/CLI.hpp>
 
-namespace CLI {
-class App;
-}
+#include "absl/status/statusor.h"
+#include "output/output.h"
+#include "xplane_time/power.h"
 
 namespace xplane_time::tools {
 
-enum class Command : uint8_t {
-  kReport,
-  kPlanes,
-  kFunctions,
-  kKernels,
-  kTree,
-  kEvents,
-  kCompare,
-  kPick,
-  kTune,
-  kPower
+// An error message where the text does not fit; else nothing.
+using TextCheck = std::function<std::string(const std::string& text)>;
+// Digits only, so that neither a sign nor an overflow slips through.
+std::string CountError(const std::string& text);
+// Of a range; neither nan nor inf nor what no double holds is in one.
+TextCheck Between(double least, int64_t most);
+// "1%" or "0.01". Nothing from 1 on without the sign: "--min-effect 5" would be 500 %.
+absl::StatusOr<double> ParseShare(const std::string& text);
+// Picoseconds of a decimal number >= 0 of nanoseconds, of at most 15 digits before the point
+// (11 days).
+absl::StatusOr<int64_t> ParseNs(const std::string& text);
+
+inline constexpr char kOwn[] = "Options", kInput[] = "Input", kSelect[] = "Selection",
+                      kTime[] = "Time", kOut[] = "Output", kDecision[] = "Decision";
+
+// Options under one heading of a command's help.
+class Heading {
+ public:
+  Heading(CLI::App* app, std::string title) : app_(app), title_(std::move(title)) {}
+
+  CLI::Option* Flag(const char* name, bool* value, const std::string& help) const {
+    return app_->add_flag(name, *value, help)->group(title_);
+  }
+  // `what`: as the help calls it.
+  template <typename T>
+  CLI::Option* Value(const char* name, T* value, const char* what, const std::string& help) const {
+    return app_->add_option(name, *value, help)->type_name(what)->group(title_);
+  }
+  template <typename T>
+  CLI::Option* Count(const char* name, T* value, const std::string& help) const {
+    return Value(name, value, "N", help)->check(CountError);
+  }
+  // Parted by commas.
+  CLI::Option* List(const char* name, std::vector<std::string>* values, const char* what,
+                    const std::string& help) const {
+    return Value(name, values, what, help)->delimiter(',')->allow_extra_args(false);
+  }
+  // `take` gets a T.
+  template <typename T, typename Take>
+  CLI::Option* Taken(const char* name, Take take, const char* what, const std::string& help) const {
+    return app_->add_option_function<T>(name, take, help)->type_name(what)->group(title_);
+  }
+  // `parse` makes a StatusOr of the text.
+  template <typename T, typename Parse>
+  CLI::Option* Parsed(const char* name, T* value, const char* what, const std::string& help,
+                      Parse parse) const {
+    const auto error = [parse](const std::string& text) {
+      return std::string(parse(text).status().message());
+    };
+    const auto take = [parse, value](const std::string& text) { *value = *parse(text); };
+    return Taken<std::string>(name, take, what, help)->check(error);
+  }
+  // An empty text changes nothing.
+  template <typename T>
+  CLI::Option* Share(const char* name, T* value, const std::string& help) const {
+    return Parsed(name, value, "SHARE", help, [unset = *value](const std::string& text) {
+      return text.empty() ? absl::StatusOr<T>(unset) : absl::StatusOr<T>(ParseShare(text));
+    });
+  }
+  // One of the names.
+  CLI::Option* OneOf(const char* name, std::string* value, const std::vector<std::string>& names,
+                     const std::string& help) const {
+    return Value(name, value, "NAME", help)->check(CLI::IsMember(names));
+  }
+  template <typename T>
+  CLI::Option* OneOf(const char* name, T* value,
+                     const std::vector<std::pair<std::string, T>>& choices,
+                     const std::string& help) const {
+    std::vector<std::string> names;
+    for (const auto& choice : choices) names.push_back(choice.first);
+    const auto take = [choices, value](const std::string& text) {
+      for (const auto& [known, choice] : choices) {
+        if (text == known) *value = choice;
+      }
+    };
+    return Taken<std::string>(name, take, "NAME", help)->check(CLI::IsMember(names));
+  }
+
+ private:
+  CLI::App* app_;
+  std::string title_;
 };
+
+// Whether it is on the line.
+bool Given(const CLI::App& app, const char* option);
+// InvalidArgument where one of them is: "OPTION WHY".
+absl::Status Refuse(const CLI::App& app, std::initializer_list<const char*> options,
+                    std::string_view why);
+
 enum class When : uint8_t { kAuto, kAlways, kNever };
 
-// Of compare and pick.
-struct DecideOptions {
-  std::vector<std::string> base, head;  // compare
-  CompareOptions compare;
-  PickOptions pick;
-  std::string space_path;  // pick; empty: none
-  BenchmarkTime benchmark_time = BenchmarkTime::kReal;
-  output::Format format = output::Format::kTable;
-};
-
-struct Options {
-  Command command = Command::kReport;
-  std::vector<std::string> traces;
-  FindOptions find;
-  ReadOptions read;
-  ReportOptions report;
-  output::OutputOptions output;
-  std::string output_path;  // -o; empty: standard output
+// How results are printed, and where. A command has of these options those that it adds.
+struct Printing {
+  std::vector<std::string> formats;  // the names that --format takes; the first is the default
+  std::string format;                // as given; ChooseFormat
+  std::string lacking;  // the format that the suffix of -o asks for, where there is none
+  std::string path;     // -o; empty: standard output
   When color = When::kAuto, progress = When::kAuto;
-  bool quiet = false;
-  bool json_schema = false;
+  bool quiet = false, json_schema = false;
+  output::OutputOptions how;
 
-  bool samples = false, by_id = false;  // functions
-  bool with_stats = false;              // planes
-  std::string line, name;               // tree, events
-  uint32_t depth = 0;                   // tree
-  std::vector<std::string> stats;       // events
-  std::optional<compat::Tool> compat;   // report, functions: by this tool's definition
-  std::string compat_device;            // as given; empty: not given
-  DecideOptions decide;
-  TuneCommand tune;
-  PowerCommand power;
+  void AddFormat(CLI::App* app, std::vector<std::string> names, const std::string& help = "");
+  void AddPath(CLI::App* app);
+  void AddColor(CLI::App* app);
+  void AddProgress(CLI::App* app, const std::string& help);
+  void AddMessages(CLI::App* app);  // --quiet, --json-schema
+  // Where --format is not given: what the suffix of -o asks for, if the command has it.
+  void ChooseFormat();
 };
 
-std::string_view CommandName(Command command);
-std::vector<std::string> CommandNames();
-
-// What to do after parsing.
-struct Parsed {
-  std::optional<Options> options;  // else: print `text` and exit
-  std::string text;                // help or version: for standard output
-  std::string error;               // for standard error
-  int exit_code = 0;
-};
-Parsed ParseCommandLine(int argc, char** argv);
-
-// The parser itself, for generating shell completions from it.
-void VisitCommandLine(void (*visit)(const CLI::App& app, void* context), void* context);
+// Where sensors are, and which device an ordinal is.
+void AddSensorPlaces(const Heading& heading, PowerSourceOptions* from);
+// What masks and orders devices for a program that is started: its environment is ours.
+PowerEnvironment EnvironmentOfDevices();
 
 }  // namespace xplane_time::tools
 

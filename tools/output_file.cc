@@ -15,6 +15,8 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "exit_codes.h"
+#include "status.h"
 
 namespace xplane_time::tools {
 namespace {
@@ -39,6 +41,15 @@ int MakeTemporary(std::string* path) {
   return fd;
 }
 
+constexpr char kElsewhere[] = "; choose another place";
+
+// By errno.
+absl::Status CannotWrite(const std::string& what, const char* way_out) {
+  return WithExit(
+      absl::InternalError(absl::StrCat(what, ": cannot write: ", std::strerror(errno), way_out)),
+      kExitCannotWrite);
+}
+
 }  // namespace
 
 void RemoveUnfinishedOutput() {
@@ -59,10 +70,7 @@ absl::StatusOr<OutputFile> OutputFile::Open(const std::string& path) {
   }
   std::string temporary = path + ".XXXXXX";
   const int fd = MakeTemporary(&temporary);
-  if (fd < 0) {
-    return absl::InternalError(
-        absl::StrCat(path, ": cannot write: ", std::strerror(errno), "; choose another place"));
-  }
+  if (fd < 0) return CannotWrite(path, kElsewhere);
   const mode_t mask = umask(0);
   umask(mask);
   fchmod(fd, 0666 & ~mask);
@@ -72,14 +80,14 @@ absl::StatusOr<OutputFile> OutputFile::Open(const std::string& path) {
 OutputFile::OutputFile(OutputFile&& other) noexcept
     : file_(std::exchange(other.file_, nullptr)),
       path_(std::move(other.path_)),
-      temporary_(std::exchange(other.temporary_, "")),
-      failed_(other.failed_) {}
+      temporary_(std::exchange(other.temporary_, "")) {}
 
 absl::Status OutputFile::Check(const std::string& path) {
   for (const char* suffix : {".xplane.pb", ".xplane.pb.gz", ".xspace.pb", ".xspace.pb.gz"}) {
     if (absl::EndsWith(path, suffix)) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "-o ", path, ": would be read as a trace; give it another suffix than ", suffix));
+      const std::string why = absl::StrCat(
+          "-o ", path, ": would be read as a trace; give it another suffix than ", suffix);
+      return WithExit(absl::InvalidArgumentError(why), kExitCannotWrite);
     }
   }
   struct stat info;
@@ -88,8 +96,8 @@ absl::Status OutputFile::Check(const std::string& path) {
     return absl::OkStatus();
   }
   if (exists && S_ISDIR(info.st_mode)) {
-    return absl::InternalError(
-        absl::StrCat(path, ": cannot write: ", std::strerror(EISDIR), "; choose another place"));
+    errno = EISDIR;
+    return CannotWrite(path, kElsewhere);
   }
   return Open(path).status();
 }
@@ -101,11 +109,9 @@ OutputFile::~OutputFile() {
   SetUnfinished("");
 }
 
-absl::Status OutputFile::WriteError() {
-  failed_ = true;
-  if (errno == EPIPE) return absl::AbortedError("the reader closed the pipe");
-  return absl::InternalError(absl::StrCat(path_.empty() ? "standard output" : path_,
-                                          ": cannot write: ", std::strerror(errno)));
+absl::Status OutputFile::WriteError() const {
+  if (errno == EPIPE) return WithExit(absl::AbortedError("the reader closed the pipe"), 0);
+  return CannotWrite(path_.empty() ? "standard output" : path_, "");
 }
 
 absl::Status OutputFile::Write(std::string_view text) {
@@ -123,6 +129,13 @@ absl::Status OutputFile::Commit() {
   temporary_.clear();
   SetUnfinished("");
   return absl::OkStatus();
+}
+
+absl::Status WriteText(const std::string& path, std::string_view text) {
+  ASSIGN_OR_RETURN(OutputFile out, OutputFile::Open(path));
+  absl::Status status = out.Write(text);
+  if (status.ok()) status = out.Commit();
+  return absl::IsAborted(status) ? absl::OkStatus() : status;
 }
 
 }  // namespace xplane_time::tools

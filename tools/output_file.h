@@ -1,5 +1,5 @@
 // OutputFile: standard output, or a file that is complete or absent: it is written
-// beside its name and renamed at the end.
+// beside its name and renamed at the end. Errors have the exit code of what cannot be written.
 #ifndef XPLANE_TIME_TOOLS_OUTPUT_FILE_H_
 #define XPLANE_TIME_TOOLS_OUTPUT_FILE_H_
 
@@ -24,21 +24,22 @@ class OutputFile {
   OutputFile(OutputFile&& other) noexcept;
   OutputFile& operator=(OutputFile&&) = delete;
 
-  // Errors: Aborted where a reader closed the pipe (end quietly); Internal: cannot write.
+  // Errors: Aborted where a reader closed the pipe (it ends quietly); Internal: cannot write.
   absl::Status Write(std::string_view text);
   // Flushes, and renames the file into place.
   absl::Status Commit();
-  bool failed() const { return failed_; }  // an error came from here
 
  private:
   OutputFile(std::FILE* file, std::string path, std::string temporary)
       : file_(file), path_(std::move(path)), temporary_(std::move(temporary)) {}
-  absl::Status WriteError();
+  absl::Status WriteError() const;
 
   std::FILE* file_;
   std::string path_, temporary_;
-  bool failed_ = false;
 };
+
+// All of it, to a file or (empty path) standard output. A closed pipe is no error.
+absl::Status WriteText(const std::string& path, std::string_view text);
 
 // The temporary file of an output that is not committed, where there is one. One output
 // at a time; safe in a signal handler.

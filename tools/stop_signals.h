@@ -23,6 +23,14 @@ inline void OnStopSignals(void (*handler)(int)) {
   }
 }
 
+inline volatile std::sig_atomic_t stop_signal = 0;
+
+// From now on they end nothing: IsStopped says that one came.
+inline void RememberStopSignals() {
+  OnStopSignals([](int signal) { stop_signal = signal; });
+}
+inline bool IsStopped() { return stop_signal != 0; }
+
 }  // namespace xplane_time::tools
 
 #endif  // XPLANE_TIME_TOOLS_STOP_SIGNALS_H_

@@ -12,6 +12,7 @@
 #include <system_error>
 
 #include "absl/strings/numbers.h"
+#include "absl/strings/str_format.h"
 
 namespace xplane_time::tools {
 namespace {
@@ -43,53 +44,96 @@ int ColumnsVariable() {
 
 }  // namespace
 
-void AdaptToTerminal(const Options& options, output::OutputOptions* output) {
+void AdaptToTerminal(Printing* printing) {
   constexpr int kUsual = 80;
-  const bool terminal = options.output_path.empty() && isatty(STDOUT_FILENO) == 1;
+  const bool prints = printing->path.empty(), terminal = prints && isatty(STDOUT_FILENO) == 1;
   winsize size = {};
   int columns = 0;
   if (terminal && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0) columns = size.ws_col;
-  if (!terminal && options.output_path.empty()) columns = ColumnsVariable();
-  output->width = columns > 0 ? columns : kUsual;
+  if (!terminal && prints) columns = ColumnsVariable();
+  output::OutputOptions& how = printing->how;
+  how.width = columns > 0 ? columns : kUsual;
   const bool plain = !Environment("NO_COLOR").empty() || Environment("TERM") == "dumb";
-  output->color =
-      options.color == When::kAlways || (options.color == When::kAuto && terminal && !plain);
-  output->unicode = LocaleIsUtf8();
+  how.color =
+      printing->color == When::kAlways || (printing->color == When::kAuto && terminal && !plain);
+  how.unicode = LocaleIsUtf8();
 }
 
-bool WantsProgress(const Options& options) {
-  if (options.quiet || options.progress == When::kNever) return false;
-  return options.progress == When::kAlways || isatty(STDERR_FILENO) == 1;
+namespace {
+
+using How = ProgressDisplay::How;
+
+bool IsUnwanted(const Printing& printing) {
+  return printing.quiet || printing.progress == When::kNever;
 }
 
-ProgressLine::ProgressLine(bool show, uint64_t total_events, const std::atomic<uint64_t>* done)
-    : total_events_(total_events), done_(done) {
-  if (!show) return;
+bool OnTerminal() { return isatty(STDERR_FILENO) == 1; }
+
+}  // namespace
+
+ProgressDisplay::ProgressDisplay(const Printing& printing)
+    : how_(IsUnwanted(printing) ? How::kNothing
+           : OnTerminal()       ? How::kLive
+                                : How::kLog) {}
+
+void ProgressDisplay::Log(const std::string& text) {
+  if (how_ == How::kNothing) return;
+  Erase();
+  std::fprintf(stderr, "%s\n", text.c_str());
+}
+
+void ProgressDisplay::Draw(const std::string& lines) {
+  if (how_ == How::kNothing) return;
+  Erase();
+  std::fputs(lines.c_str(), stderr);
+  std::fflush(stderr);
+  drawn_ = lines;
+}
+
+void ProgressDisplay::Erase() {
+  if (!drawn_.empty() && drawn_.back() != '\n') std::fputs("\r\x1b[K", stderr);
+  for (const char c : drawn_) {
+    if (c == '\n') std::fputs("\x1b[1A\x1b[2K", stderr);
+  }
+  drawn_.clear();
+}
+
+bool ProgressDisplay::IsDue(std::chrono::milliseconds live_period,
+                            std::chrono::milliseconds least) {
+  constexpr std::chrono::milliseconds kLogPeriod(10'000);
+  const auto period = std::max(live() ? live_period : kLogPeriod, least);
+  const auto now = std::chrono::steady_clock::now();
+  if (how_ == How::kNothing || now - last_ < period) return false;
+  last_ = now;
+  return true;
+}
+
+ReadingProgress::ReadingProgress(const Printing& printing, uint64_t total_events,
+                                 const std::atomic<uint64_t>* done)
+    : display_(How::kLive), total_events_(total_events), done_(done) {
+  if (IsUnwanted(printing) || (printing.progress == When::kAuto && !OnTerminal())) return;
   try {
     thread_ = std::jthread([this](std::stop_token stop) { Show(stop); });
   } catch (const std::system_error&) {  // no more threads: no progress shown
   }
 }
 
-ProgressLine::~ProgressLine() {
+ReadingProgress::~ReadingProgress() {
   thread_.request_stop();
   wake_.notify_all();
 }
 
-void ProgressLine::Show(std::stop_token stop) {
+void ReadingProgress::Show(std::stop_token stop) {
   using std::chrono::milliseconds;
-  bool shown = false;
   std::unique_lock lock(mutex_);
   for (milliseconds pause(1000); !wake_.wait_for(lock, stop, pause, [] { return false; });
        pause = milliseconds(100)) {
     if (stop.stop_requested()) break;
     const double part = static_cast<double>(done_->load()) /
                         static_cast<double>(std::max<uint64_t>(1, total_events_));
-    std::fprintf(stderr, "\rreading events: %3.0f %% of %.1f million", 100 * part,
-                 static_cast<double>(total_events_) / 1e6);
-    shown = true;
+    display_.Draw(absl::StrFormat("reading events: %3.0f %% of %.1f million", 100 * part,
+                                  static_cast<double>(total_events_) / 1e6));
   }
-  if (shown) std::fputs("\r\x1b[K", stderr);
 }
 
 }  // namespace xplane_time::tools

@@ -1,40 +1,70 @@
-// What is known about the terminal, and the progress line on standard error.
+// The terminal: what is known about it, and what is told on it while work goes on.
 #ifndef XPLANE_TIME_TOOLS_TERMINAL_H_
 #define XPLANE_TIME_TOOLS_TERMINAL_H_
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <mutex>
+#include <string>
 #include <thread>
 
 #include "options.h"
 
 namespace xplane_time::tools {
 
-// Fills width, color and unicode of `output` for standard output.
-void AdaptToTerminal(const Options& options, output::OutputOptions* output);
+// Fills width, color and unicode of printing->how for standard output.
+void AdaptToTerminal(Printing* printing);
+
+// Progress on standard error: what is replaced on a terminal is a log elsewhere.
+class ProgressDisplay {
+ public:
+  enum class How : uint8_t { kNothing, kLog, kLive };
+  explicit ProgressDisplay(How how) : how_(how) {}
+  // Live on a terminal, else a log.
+  explicit ProgressDisplay(const Printing& printing);
+  ~ProgressDisplay() { Erase(); }
+  ProgressDisplay(const ProgressDisplay&) = delete;
+  ProgressDisplay& operator=(const ProgressDisplay&) = delete;
+
+  bool live() const { return how_ == How::kLive; }
+  // A line that stays.
+  void Log(const std::string& text);
+  // Replaces what was drawn before; the last line may have no end.
+  void Draw(const std::string& lines);
+  // A line that is drawn on a terminal, and stays elsewhere.
+  void Show(const std::string& line) { live() ? Draw(line + "\n") : Log(line); }
+  // Whether it is time for more: so long after the last time, or 10 s where it is a log; `least`:
+  // in both.
+  bool IsDue(std::chrono::milliseconds live_period, std::chrono::milliseconds least = {});
+  std::chrono::steady_clock::time_point last() const { return last_; }
+
+ private:
+  void Erase();
+
+  const How how_;
+  std::string drawn_;
+  std::chrono::steady_clock::time_point last_ = {};
+};
 
 // Shows how many events are read, from the first second on, until destroyed.
-class ProgressLine {
+class ReadingProgress {
  public:
-  ProgressLine(bool show, uint64_t total_events, const std::atomic<uint64_t>* done);
-  ~ProgressLine();
-  ProgressLine(const ProgressLine&) = delete;
-  ProgressLine& operator=(const ProgressLine&) = delete;
+  ReadingProgress(const Printing& printing, uint64_t total_events,
+                  const std::atomic<uint64_t>* done);
+  ~ReadingProgress();
 
  private:
   void Show(std::stop_token stop);
 
+  ProgressDisplay display_;
   uint64_t total_events_;
   const std::atomic<uint64_t>* done_;
   std::mutex mutex_;
   std::condition_variable_any wake_;
   std::jthread thread_;
 };
-
-// Whether --progress wants it.
-bool WantsProgress(const Options& options);
 
 }  // namespace xplane_time::tools
 

@@ -1,7 +1,5 @@
 #include "tune_progress.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -18,6 +16,7 @@ namespace {
 using output::Printable;
 using std::chrono::milliseconds;
 
+constexpr milliseconds kPeriod(200);
 constexpr size_t kShown = 8;      // survivors
 constexpr double kBarSpan = 0.1;  // a bar is this much slower than the leader, or less
 
@@ -75,82 +74,45 @@ std::string Words(std::string_view message) {
 
 }  // namespace
 
-TuneProgress::How TuneProgress::Chosen(const TuneCommand& command) {
-  if (command.quiet || command.progress == "never") return How::kNothing;
-  if (command.progress == "always" || isatty(STDERR_FILENO) != 0) {
-    return isatty(STDERR_FILENO) != 0 ? How::kLive : How::kLog;
-  }
-  return How::kLog;
-}
-
-TuneProgress::~TuneProgress() { Erase(); }
-
-void TuneProgress::Log(const std::string& text) {
-  if (how_ == How::kNothing) return;
-  Erase();
-  std::fprintf(stderr, "%s\n", text.c_str());
-}
-
-void TuneProgress::Erase() {
-  for (; drawn_lines_ > 0; --drawn_lines_) std::fputs("\x1b[1A\x1b[2K", stderr);
-}
-
-void TuneProgress::Draw(const std::string& lines) {
-  Erase();
-  std::fputs(lines.c_str(), stderr);
-  drawn_lines_ = static_cast<size_t>(std::count(lines.begin(), lines.end(), '\n'));
-  std::fflush(stderr);
-}
-
-bool TuneProgress::Soon(milliseconds least) {
-  const auto now = std::chrono::steady_clock::now();
-  if (now - last_ < least) return true;
-  last_ = now;
-  return false;
-}
-
 void TuneProgress::OnHello(const HarnessInfo& harness, const TuneSession& session) {
-  Log(absl::StrCat(session.resumed ? "resumes" : "begins", " session ", session.id, " on ",
-                   Printable(harness.device_class), " (", Printable(harness.device), "), by the ",
-                   harness.clock, " clock"));
+  display_.Log(absl::StrCat(session.resumed ? "resumes" : "begins", " session ", session.id, " on ",
+                            Printable(harness.device_class), " (", Printable(harness.device),
+                            "), by the ", harness.clock, " clock"));
 }
 
 void TuneProgress::OnAnother(int64_t unfinished, std::span<const std::string> differs) {
-  Log(absl::StrCat("this is a new session: session ", unfinished, " has decided nothing, but ",
+  display_.Log(
+      absl::StrCat("this is a new session: session ", unfinished, " has decided nothing, but ",
                    differs.empty() ? "cannot go on" : "differs in ", absl::StrJoin(differs, ", ")));
 }
 
 void TuneProgress::OnPrepared(const TunedVariant& variant, size_t done, size_t of) {
   if (variant.state.status != "ok") {
-    Log(absl::StrCat("variant ", variant.configuration.id, " ", Params(variant.configuration, 40),
-                     ": ", variant.state.status, " ", Words(variant.state.message)));
+    display_.Log(absl::StrCat("variant ", variant.configuration.id, " ",
+                              Params(variant.configuration, 40), ": ", variant.state.status, " ",
+                              Words(variant.state.message)));
   }
-  const bool last = done == of;
-  if (how_ == How::kLive && (last || !Soon(milliseconds(100)))) {
-    Draw(absl::StrCat("prepared ", done, " of ", of, "\n"));
-  } else if (how_ == How::kLog && (last || !Soon(milliseconds(10'000)))) {
-    Log(absl::StrCat("prepared ", done, " of ", of));
+  if (done == of || display_.IsDue(milliseconds(100))) {
+    display_.Show(absl::StrCat("prepared ", done, " of ", of));
   }
 }
 
 void TuneProgress::OnSearching(const SearchReport& search, size_t in_stage) {
-  if (how_ == How::kNothing || Soon(milliseconds(how_ == How::kLive ? 200 : 10'000))) return;
-  const std::string text =
-      absl::StrCat("searches (", search.strategy, "): stage ", search.stages, ", ", in_stage,
-                   " configurations in it; ", search.searched, " so far, ", search.runs, " runs");
-  how_ == How::kLive ? Draw(text + "\n") : Log(text);
+  if (!display_.IsDue(kPeriod)) return;
+  display_.Show(absl::StrCat("searches (", search.strategy, "): stage ", search.stages, ", ",
+                             in_stage, " configurations in it; ", search.searched, " so far, ",
+                             search.runs, " runs"));
 }
 
 void TuneProgress::OnRound(const Decider& decider, std::span<const TunedVariant> variants) {
   constexpr int kShare = 20;  // a look may take one part in so many of the time
-  const milliseconds least(how_ == How::kLive ? 200 : 10'000);
-  if (how_ == How::kNothing || Soon(std::max(least, kShare * look_took_))) return;
+  if (!display_.IsDue(kPeriod, kShare * look_took_)) return;
   const Verdict verdict = decider.Judge("running", Detail::kStanding);
-  look_took_ = std::chrono::ceil<milliseconds>(std::chrono::steady_clock::now() - last_);
+  look_took_ = std::chrono::ceil<milliseconds>(std::chrono::steady_clock::now() - display_.last());
   const std::vector<Ratio> left = Survivors(verdict);
   std::string head = absl::StrCat(left.size(), " of ", decider.space().variants.size(),
                                   " variants left, ", Runs(verdict, budget_runs_));
-  if (how_ == How::kLog) return Log(head);
+  if (!display_.live()) return display_.Log(head);
   std::string lines = head + "\n";
   double span = 0.01;
   for (const Ratio& ratio : left) span = std::max(span, ratio.hi.value_or(1) - 1);
@@ -167,14 +129,13 @@ void TuneProgress::OnRound(const Decider& decider, std::span<const TunedVariant>
   absl::StrAppend(&lines,
                   output::ShortenMiddle("o: against the leader |, -: may be within", width_, "..."),
                   "\n");
-  Draw(lines);
+  display_.Draw(lines);
 }
 
 void TuneProgress::OnConfirming(uint64_t done, uint64_t of) {
   const std::string text =
       absl::StrCat("compares the pick with the baseline: round ", done, " of ", of);
-  if (how_ == How::kLive) Draw(text + "\n");
-  if (how_ == How::kLog && done == of) Log(text);
+  if (display_.live() || done == of) display_.Show(text);
 }
 
 }  // namespace xplane_time::tools

@@ -38,6 +38,7 @@
 #ifndef XPLANE_TIME_COMPARE_H_
 #define XPLANE_TIME_COMPARE_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -72,7 +73,12 @@ enum class FunctionVerdict : uint8_t {
   kNotComparable,  // measured in another way; `reason` says how
   kFailed,         // no samples on a side, since it failed
 };
-std::string_view VerdictName(FunctionVerdict verdict);
+inline constexpr std::string_view kVerdictNames[] = {"same",        "faster",          "slower",
+                                                     "cannot_tell", "too_little_data", "only_base",
+                                                     "only_head",   "not_comparable",  "failed"};
+constexpr std::string_view VerdictName(FunctionVerdict verdict) {
+  return kVerdictNames[static_cast<size_t>(verdict)];
+}
 
 // Values are exit codes.
 enum class Outcome : uint8_t {

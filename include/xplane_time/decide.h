@@ -29,6 +29,7 @@
 #ifndef XPLANE_TIME_DECIDE_H_
 #define XPLANE_TIME_DECIDE_H_
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -39,6 +40,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "xplane_time/claim.h"
 
 namespace xplane_time {
 
@@ -92,6 +94,9 @@ enum class Stop : uint8_t {
 };
 
 enum class Objective : uint8_t { kTime, kEnergy, kEdp, kEd2p, kPareto };
+constexpr std::array<std::string_view, 5> NamesOf(Objective) {
+  return {"time", "energy", "edp", "ed2p", "pareto"};
+}
 std::string_view ObjectiveName(Objective objective);
 
 struct DecideConfig {
@@ -113,15 +118,6 @@ struct Batch {
   uint64_t batch = 0;  // from 1
   std::vector<std::vector<uint32_t>> rounds;
 };
-
-enum class Claim : uint8_t {
-  kWinner,     // every other variant is proved slower
-  kTie,        // those of `tied` are proved to be within delta of each other, all others out
-  kPick,       // no variant is more than delta faster than the pick; no more is claimed
-  kUndecided,  // stopped before any of these; the pick is the best guess
-  kAllFailed,  // no variant has given a time; there is no pick
-};
-std::string_view ClaimName(Claim claim);
 
 struct Elimination {
   uint32_t variant = 0;

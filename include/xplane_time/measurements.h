@@ -40,15 +40,15 @@ struct Sampled {
 struct Series {
   std::string function;
   std::optional<std::string> variant_id;
-  std::string device;  // "GPU:0"; empty: the input does not tell
+  std::string device = {};  // "GPU:0"; empty: the input does not tell
   // Several programs may have one name: numbered by their first run.
   uint32_t program = 0;
-  std::string metric;  // "active", "span", "sum", "real_time", "cpu_time"
-  std::string clock;   // "profile", "device", "mixed"; empty: the input does not tell
-  std::vector<Sampled> samples;
-  uint64_t left_out = 0;   // suspect, warm-up or trimmed
-  bool uncertain = false;  // the split into runs is
-  std::string failure;     // not empty: it failed, and has no samples
+  std::string metric;      // "active", "span", "sum", "real_time", "cpu_time"
+  std::string clock = {};  // "profile", "device", "mixed"; empty: the input does not tell
+  std::vector<Sampled> samples = {};
+  uint64_t left_out = 0;     // suspect, warm-up or trimmed
+  bool uncertain = false;    // the split into runs is
+  std::string failure = {};  // not empty: it failed, and has no samples
 };
 
 // What has to be equal before times are compared: {"device model", "H100"}.
@@ -65,11 +65,11 @@ struct KernelTime {
 
 struct Measurements {
   std::string source;              // the path
-  std::vector<Fact> facts;         // a fact that is missing is unknown
+  std::vector<Fact> facts = {};    // a fact that is missing is unknown
   std::vector<Fact> options = {};  // {"kernel", "tanh"}; one that is missing is the default
-  std::vector<Fact> labels;        // worth telling where they differ, no obstacle: host names
-  std::vector<Series> series;
-  std::vector<std::string> notes;
+  std::vector<Fact> labels = {};   // worth telling where they differ, no obstacle: host names
+  std::vector<Series> series = {};
+  std::vector<std::string> notes = {};
   std::vector<KernelTime> kernels = {};  // of traces and whole reports; else empty
 };
 
@@ -89,7 +89,7 @@ struct MeasureOptions {
 
 struct MeasurementSet {
   std::vector<Measurements> captures;  // in the order of the paths
-  std::vector<std::string> notes;
+  std::vector<std::string> notes = {};
 };
 
 // Errors: NotFound, FailedPrecondition and DataLoss (as OpenTrace and BuildReport; JSON that

@@ -4,7 +4,7 @@
 // the pick, and a claim.
 //
 //   auto choice = Pick(measured->captures, {.delta = 0.005});
-//   choice->claim == PickClaim::kTie, choice->pick == "3", choice->tied == {"3", "7"}
+//   choice->claim == Claim::kTie, choice->pick == "3", choice->tied == {"3", "7"}
 //   Pick({}, {}).status()    // FailedPrecondition: no variant ...
 //
 //   winner     every other variant is proved slower
@@ -45,6 +45,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "xplane_time/claim.h"
 #include "xplane_time/measurements.h"
 
 namespace xplane_time {
@@ -65,11 +66,6 @@ struct PickOptions {
   uint32_t replicates = 1000;
 };
 
-// Values of the first three are one exit code.
-enum class PickClaim : uint8_t { kWinner, kTie, kPick, kUndecided, kTooLittleData, kAllFailed };
-std::string_view PickClaimName(PickClaim claim);
-int ExitCode(PickClaim claim);  // 0, 0, 0, 11, 12, 20
-
 struct VariantRow {
   std::string id;
   std::string function;
@@ -87,7 +83,7 @@ struct VariantRow {
 struct PickResult {
   PickOptions options;
   std::vector<std::string> sources;
-  PickClaim claim = PickClaim::kUndecided;
+  Claim claim = Claim::kUndecided;
   std::string pick;                  // empty: none
   std::vector<std::string> tied;     // with the pick itself; empty without a tie
   std::vector<VariantRow> variants;  // fastest first, those without samples last

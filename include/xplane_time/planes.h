@@ -15,7 +15,7 @@ namespace xplane_time {
 struct LineRow {
   int64_t id = 0;
   std::string name;  // the display name if set
-  std::string role;  // "execution", "run", "launch", "derived", "async", "counter",
+  std::string role;  // "execution", "run", "derived", "async", "counter",
                      // "host"; what the device kind takes the line for
   uint64_t events = 0;
   std::optional<int64_t> first_ps, last_ps;  // since base_ns; empty without intervals

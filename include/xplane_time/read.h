@@ -180,6 +180,10 @@ class EventReader {
   std::unique_ptr<LineDecoder> decoder_;
 };
 
+// Before events are read. Errors: InvalidArgument (a name twice), FailedPrecondition (no plane of
+// the trace has such a stat), with the names that are near.
+absl::Status CheckStatNames(const Trace& trace, std::span<const std::string> names);
+
 using BatchVisitor = absl::FunctionRef<absl::Status(const EventBatch&)>;
 
 // All batches of one line. Errors: of EventReader; whatever the visitor returns.

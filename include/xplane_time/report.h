@@ -30,8 +30,8 @@
 #include "absl/status/statusor.h"
 #include "xplane_time/aggregate.h"
 #include "xplane_time/diagnostics.h"
-#include "xplane_time/nest.h"
 #include "xplane_time/runs.h"
+#include "xplane_time/select.h"
 #include "xplane_time/trace.h"
 
 namespace xplane_time {

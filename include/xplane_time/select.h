@@ -49,6 +49,9 @@ struct Selection {
 // All planes of the trace that are devices.
 std::vector<DevicePlane> FindDevicePlanes(const Trace& trace);
 
+// For messages: the planes that are there, "/device:GPU:0 (54 events), ...".
+std::string ListPlanes(const Trace& trace);
+
 // Errors: InvalidArgument (selector or regex), FailedPrecondition (nothing matches; the
 // message lists the planes that are there).
 absl::StatusOr<Selection> SelectDevices(const Trace& trace, std::string_view text);

@@ -16,7 +16,7 @@
 #include "absl/strings/str_join.h"
 #include "parallel.h"
 #include "read/damaged_hosts.h"
-#include "read/stat_names.h"
+#include "status.h"
 #include "timing/filters.h"
 #include "xplane_time/read.h"
 #include "xplane_time/select.h"
@@ -26,6 +26,10 @@ namespace {
 
 constexpr std::array<std::string_view, 8> kColumns = {
     "input", "host", "plane", "line", "name", "start_ps", "duration_ps", "occurrences"};
+
+bool Contains(const auto& names, std::string_view name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
 
 // Texts by code, each once. They must outlive it.
 class Categories {
@@ -61,7 +65,7 @@ class Collector {
         stats_(options.stats.size()) {}
 
   absl::Status Run(Diagnostics* diagnostics) {
-    if (absl::Status status = FindLines(); !status.ok()) return status;
+    RETURN_IF_ERROR(FindLines());
     Reserve();
     std::vector<absl::Status> status(lines_.size());
     std::vector<Diagnostics> found(lines_.size());
@@ -69,9 +73,7 @@ class Collector {
                 [&](size_t i) { status[i] = ReadLine(&lines_[i], &found[i]); });
     DamagedHosts damaged(trace_);
     for (size_t i = 0; i < lines_.size(); ++i) {
-      if (status[i].ok()) continue;
-      const absl::Status all = damaged.LeaveOut(FileOf(lines_[i]), status[i]);
-      if (!all.ok()) return all;
+      if (!status[i].ok()) RETURN_IF_ERROR(damaged.LeaveOut(FileOf(lines_[i]), status[i]));
     }
     damaged.Note(diagnostics);
     for (size_t i = 0; i < lines_.size(); ++i) {
@@ -83,9 +85,8 @@ class Collector {
     }
     CloseGaps();
     for (size_t i = 0; i < stats_.size() && rows_ > 0; ++i) {
-      const UnsetVector<StatType>& type = stats_[i].type;
-      const bool seen = std::any_of(type.begin(), type.end(),
-                                    [](StatType one) { return one != StatType::kAbsent; });
+      const bool seen = std::any_of(stats_[i].type.begin(), stats_[i].type.end(),
+                                    [](StatType type) { return type != StatType::kAbsent; });
       if (!seen) diagnostics->Note(DiagnosticCode::kStatWithoutValue, options_.stats[i]);
     }
     return absl::OkStatus();
@@ -103,10 +104,10 @@ class Collector {
   }
 
  private:
-  // A line that is wanted, and its rows: [first_row, first_row + rows), of `room`.
+  // A line that is wanted, and its rows: [first_row, first_row + rows).
   struct WantedLine {
     uint32_t line;
-    size_t first_row, room, rows = 0;
+    size_t first_row, rows = 0;
   };
 
   uint32_t FileOf(const WantedLine& line) const {
@@ -114,33 +115,28 @@ class Collector {
   }
 
   bool Wants(std::string_view column) const {
-    const auto& columns = options_.columns;
-    return columns.empty() || std::find(columns.begin(), columns.end(), column) != columns.end();
+    return options_.columns.empty() || Contains(options_.columns, column);
   }
 
   absl::Status FindLines() {
     for (const std::string& column : options_.columns) {
-      if (std::find(kColumns.begin(), kColumns.end(), column) != kColumns.end()) continue;
+      if (Contains(kColumns, column)) continue;
       const auto append = [](std::string* out, std::string_view name) { out->append(name); };
       return absl::InvalidArgumentError(absl::StrCat(
           "no column \"", column, "\"; there are: ", absl::StrJoin(kColumns, ", ", append),
           "; stats are asked for as stats"));
     }
-    auto line = NameFilter::Compile("line", options_.line);
-    if (!line.ok()) return line.status();
-    auto name = NameFilter::Compile("name", options_.name);
-    if (!name.ok()) return name.status();
-    name_filter_ = *std::move(name);
-    auto planes = SelectPlanes(trace_, options_.device);
-    if (!planes.ok()) return planes.status();
-    if (absl::Status status = CheckStats(); !status.ok()) return status;
+    ASSIGN_OR_RETURN(const NameFilter line, NameFilter::Compile("line", options_.line));
+    ASSIGN_OR_RETURN(name_filter_, NameFilter::Compile("name", options_.name));
+    ASSIGN_OR_RETURN(const auto planes, SelectPlanes(trace_, options_.device));
+    RETURN_IF_ERROR(CheckStats());
     size_t row = 0;
-    for (const uint32_t plane : *planes) {
+    for (const uint32_t plane : planes) {
       const Plane& at = trace_.planes[plane];
       for (uint32_t i = at.first_line; i < at.first_line + at.line_count; ++i) {
         if (trace_.lines[i].event_count == 0) continue;
-        if (!line->Matches(trace_.lines[i].shown_name())) continue;
-        lines_.push_back({i, row, trace_.lines[i].event_count});
+        if (!line.Matches(trace_.lines[i].shown_name())) continue;
+        lines_.push_back({i, row});
         row += trace_.lines[i].event_count;
         NamesOf(plane);
       }
@@ -151,8 +147,7 @@ class Collector {
 
   absl::Status CheckStats() const {
     for (const std::string& stat : options_.stats) {
-      const bool also_column = std::find(kColumns.begin(), kColumns.end(), stat) != kColumns.end();
-      if (!also_column || !Wants(stat)) continue;
+      if (!Contains(kColumns, stat) || !Wants(stat)) continue;
       return absl::InvalidArgumentError(absl::StrCat(
           "the stat \"", stat, "\" has the name of a column; ask for columns without that one"));
     }
@@ -267,44 +262,36 @@ class Collector {
     if (name == "occurrences") return {column, ColumnType::kInt64, std::move(occurrences_), {}};
     if (name == "name") return {column, std::move(name_), name_categories_.texts(), {}};
     if (name == "input") {
-      UnsetVector<uint64_t> inputs(rows_);
-      ForEachLine([&](const Plane& plane, const Line&, size_t begin, size_t end) {
-        std::fill(inputs.begin() + static_cast<std::ptrdiff_t>(begin),
-                  inputs.begin() + static_cast<std::ptrdiff_t>(end), plane.file);
-      });
-      return {column, ColumnType::kInt64, std::move(inputs), {}};
+      return {column,
+              ColumnType::kInt64,
+              PerLine<uint64_t>([](const Plane& plane, const Line&) { return plane.file; }),
+              {}};
     }
-    return PlaceColumn(column);
-  }
-
-  // host, plane, line: the same for all rows of a line.
-  Column PlaceColumn(const std::string& name) {
     Categories categories;
-    UnsetVector<int32_t> codes(rows_);
-    bool all_known = true;
-    ForEachLine([&](const Plane& plane, const Line& line, size_t begin, size_t end) {
-      const std::string_view text = name == "host"    ? plane.host
-                                    : name == "plane" ? plane.name
-                                                      : line.shown_name();
-      all_known &= name != "host" || !text.empty();
-      std::fill(codes.begin() + static_cast<std::ptrdiff_t>(begin),
-                codes.begin() + static_cast<std::ptrdiff_t>(end), categories.CodeOf(text));
+    UnsetVector<int32_t> codes = PerLine<int32_t>([&](const Plane& plane, const Line& line) {
+      return categories.CodeOf(name == "host"    ? plane.host
+                               : name == "plane" ? plane.name
+                                                 : line.shown_name());
     });
     const std::shared_ptr<const Texts> texts = categories.texts();
     Bits known;
-    if (!all_known) {
+    if (name == "host") {
       known = KnownWhere(
           [&](size_t row) { return !(*texts)[static_cast<size_t>(codes[row])].empty(); });
     }
-    return {name, std::move(codes), texts, std::move(known)};
+    return {column, std::move(codes), texts, std::move(known)};
   }
 
-  template <typename Fill>
-  void ForEachLine(Fill fill) const {
+  // What is the same for all rows of a line.
+  template <typename T, typename ValueOf>
+  UnsetVector<T> PerLine(ValueOf value_of) const {
+    UnsetVector<T> values(rows_);
     for (const WantedLine& wanted : lines_) {
       const Line& line = trace_.lines[wanted.line];
-      fill(trace_.planes[line.plane], line, wanted.first_row, wanted.first_row + wanted.rows);
+      std::fill_n(values.begin() + static_cast<std::ptrdiff_t>(wanted.first_row), wanted.rows,
+                  value_of(trace_.planes[line.plane], line));
     }
+    return values;
   }
 
   // Empty where all are.
@@ -331,7 +318,11 @@ class Collector {
     const size_t known = rows_ - of(StatType::kAbsent);
     const size_t integers = of(StatType::kInt64) + of(StatType::kUint64);
     Bits is_known = KnownWhere([&](size_t row) { return stat->type[row] != StatType::kAbsent; });
-    ForAbsent(stat);
+    for (size_t row = 0; row < rows_; ++row) {  // nobody reads these, but they are handed out
+      if (stat->type[row] != StatType::kAbsent) continue;
+      stat->bits[row] = 0;
+      stat->text[row] = {};
+    }
     if (known > 0 && of(StatType::kDouble) == known) {
       return {name, ColumnType::kDouble, std::move(stat->bits), std::move(is_known)};
     }
@@ -340,15 +331,6 @@ class Collector {
               std::move(is_known)};
     }
     return TextColumn(name, *stat, std::move(is_known));
-  }
-
-  // No values where nothing is known: nobody reads them, but they are handed out.
-  void ForAbsent(StatRows* stat) const {
-    for (size_t row = 0; row < rows_; ++row) {
-      if (stat->type[row] != StatType::kAbsent) continue;
-      stat->bits[row] = 0;
-      stat->text[row] = {};
-    }
   }
 
   // Texts; numbers among them, in decimal.
@@ -422,7 +404,7 @@ class Collector {
 absl::StatusOr<Table> EventsTable(const Trace& trace, const EventTableOptions& options,
                                   Diagnostics* diagnostics) {
   Collector collector(trace, options);
-  if (absl::Status status = collector.Run(diagnostics); !status.ok()) return status;
+  RETURN_IF_ERROR(collector.Run(diagnostics));
   return collector.Take();
 }
 

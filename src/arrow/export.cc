@@ -9,105 +9,71 @@
 namespace xplane_time::arrow {
 namespace {
 
-struct SchemaParts {
-  std::string format, name;
-  std::vector<ArrowSchema> children;
-  std::vector<ArrowSchema*> child_pointers;
-  ArrowSchema dictionary = {};
+// What a schema or an array points to.
+template <typename Exported>
+struct Parts {
+  std::string format = {}, name = {};       // of a schema
+  std::shared_ptr<const Table> table = {};  // of an array: owns the buffers
+  std::vector<const void*> buffers = {};
+  std::vector<Exported> children = {};
+  std::vector<Exported*> child_pointers = {};
+  Exported dictionary = {};  // not there: without a release
 };
 
-void ReleaseSchema(ArrowSchema* schema) {
-  for (int64_t i = 0; i < schema->n_children; ++i) {
-    ArrowSchema* child = schema->children[i];
+template <typename Exported>
+void Release(Exported* exported) {
+  for (int64_t i = 0; i < exported->n_children; ++i) {
+    Exported* child = exported->children[i];
     if (child->release != nullptr) child->release(child);
   }
-  if (schema->dictionary != nullptr && schema->dictionary->release != nullptr) {
-    schema->dictionary->release(schema->dictionary);
+  if (exported->dictionary != nullptr && exported->dictionary->release != nullptr) {
+    exported->dictionary->release(exported->dictionary);
   }
-  delete static_cast<SchemaParts*>(schema->private_data);
-  schema->release = nullptr;
+  delete static_cast<Parts<Exported>*>(exported->private_data);
+  exported->release = nullptr;
 }
 
-// `children` are moved in.
-void MakeSchema(std::string format, std::string name, int64_t flags,
-                std::vector<ArrowSchema> children, const ArrowSchema* dictionary,
-                ArrowSchema* out) {
-  auto* parts = new SchemaParts{std::move(format), std::move(name), std::move(children), {}};
-  for (ArrowSchema& child : parts->children) parts->child_pointers.push_back(&child);
+template <typename Exported>
+Parts<Exported>* Own(Parts<Exported> filled, Exported* out) {
+  auto* parts = new Parts<Exported>(std::move(filled));
+  for (Exported& child : parts->children) parts->child_pointers.push_back(&child);
   *out = {};
-  if (dictionary != nullptr) {
-    parts->dictionary = *dictionary;
-    out->dictionary = &parts->dictionary;
-  }
+  if (parts->dictionary.release != nullptr) out->dictionary = &parts->dictionary;
+  out->n_children = static_cast<int64_t>(parts->children.size());
+  out->children = parts->child_pointers.data();
+  out->release = Release<Exported>;
+  out->private_data = parts;
+  return parts;
+}
+
+void MakeSchema(Parts<ArrowSchema> filled, int64_t flags, ArrowSchema* out) {
+  const Parts<ArrowSchema>* parts = Own(std::move(filled), out);
   out->format = parts->format.c_str();
   out->name = parts->name.c_str();
   out->flags = flags;
-  out->n_children = static_cast<int64_t>(parts->children.size());
-  out->children = parts->child_pointers.data();
-  out->release = ReleaseSchema;
-  out->private_data = parts;
 }
 
-struct ArrayParts {
-  std::shared_ptr<const Table> table;  // owns the buffers
-  std::vector<const void*> buffers;
-  std::vector<ArrowArray> children;
-  std::vector<ArrowArray*> child_pointers;
-  ArrowArray dictionary = {};
-};
-
-void ReleaseArray(ArrowArray* array) {
-  for (int64_t i = 0; i < array->n_children; ++i) {
-    ArrowArray* child = array->children[i];
-    if (child->release != nullptr) child->release(child);
-  }
-  if (array->dictionary != nullptr && array->dictionary->release != nullptr) {
-    array->dictionary->release(array->dictionary);
-  }
-  delete static_cast<ArrayParts*>(array->private_data);
-  array->release = nullptr;
-}
-
-void MakeArray(ArrayParts filled, size_t length, size_t null_count, bool has_dictionary,
-               ArrowArray* out) {
-  auto* parts = new ArrayParts(std::move(filled));
-  for (ArrowArray& child : parts->children) parts->child_pointers.push_back(&child);
-  *out = {};
-  if (has_dictionary) out->dictionary = &parts->dictionary;
+void MakeArray(Parts<ArrowArray> filled, size_t length, size_t null_count, ArrowArray* out) {
+  Parts<ArrowArray>* parts = Own(std::move(filled), out);
   out->length = static_cast<int64_t>(length);
   out->null_count = static_cast<int64_t>(null_count);
   out->n_buffers = static_cast<int64_t>(parts->buffers.size());
   out->buffers = parts->buffers.data();
-  out->n_children = static_cast<int64_t>(parts->children.size());
-  out->children = parts->child_pointers.data();
-  out->release = ReleaseArray;
-  out->private_data = parts;
-}
-
-void ExportColumn(const std::shared_ptr<const Table>& table, const Column& column,
-                  ArrowArray* out) {
-  ArrayParts parts;
-  parts.table = table;
-  parts.buffers = column.buffers();
-  const Texts* const dictionary = column.dictionary();
-  if (dictionary != nullptr) {
-    ArrayParts texts;
-    texts.table = table;
-    texts.buffers = {nullptr, dictionary->offsets(), dictionary->chars()};
-    MakeArray(std::move(texts), dictionary->size(), 0, false, &parts.dictionary);
-  }
-  MakeArray(std::move(parts), column.size(), column.unknown_count(), dictionary != nullptr, out);
 }
 
 void ExportTable(const std::shared_ptr<const Table>& table, ArrowArray* out) {
-  ArrayParts parts;
-  parts.table = table;
-  parts.buffers = {nullptr};
-  parts.children.resize(table->columns.size());
-  for (size_t i = 0; i < table->columns.size(); ++i) {
-    ExportColumn(table, table->columns[i], &parts.children[i]);
+  Parts<ArrowArray> parts = {.table = table, .buffers = {nullptr}};
+  for (const Column& column : table->columns) {
+    Parts<ArrowArray> cells = {.table = table, .buffers = column.buffers()};
+    if (const Texts* dictionary = column.dictionary(); dictionary != nullptr) {
+      Parts<ArrowArray> texts = {.table = table, .buffers = dictionary->buffers()};
+      texts.buffers.insert(texts.buffers.begin(), nullptr);
+      MakeArray(std::move(texts), dictionary->size(), 0, &cells.dictionary);
+    }
+    MakeArray(std::move(cells), column.size(), column.unknown_count(),
+              &parts.children.emplace_back());
   }
-  MakeArray(std::move(parts), table->row_count(), 0, false, out);
+  MakeArray(std::move(parts), table->row_count(), 0, out);
 }
 
 struct Stream {
@@ -139,16 +105,13 @@ void ReleaseStream(ArrowArrayStream* stream) {
 }  // namespace
 
 void ExportSchema(const Table& table, ArrowSchema* schema) {
-  std::vector<ArrowSchema> children(table.columns.size());
-  for (size_t i = 0; i < children.size(); ++i) {
-    const Column& column = table.columns[i];
-    ArrowSchema texts = {};
-    const bool category = column.dictionary() != nullptr;
-    if (category) MakeSchema("U", "", 0, {}, nullptr, &texts);
-    MakeSchema(column.format(), column.name(), ARROW_FLAG_NULLABLE, {}, category ? &texts : nullptr,
-               &children[i]);
+  Parts<ArrowSchema> parts = {.format = "+s"};
+  for (const Column& column : table.columns) {
+    Parts<ArrowSchema> of = {.format = {static_cast<char>(column.type())}, .name = column.name()};
+    if (column.dictionary() != nullptr) MakeSchema({.format = "U"}, 0, &of.dictionary);
+    MakeSchema(std::move(of), ARROW_FLAG_NULLABLE, &parts.children.emplace_back());
   }
-  MakeSchema("+s", "", 0, std::move(children), nullptr, schema);
+  MakeSchema(std::move(parts), 0, schema);
 }
 
 void Export(std::shared_ptr<const Table> table, ArrowArrayStream* stream) {

@@ -1,5 +1,9 @@
-// Table: named columns of equal length in Arrow's layout, and their export through its C
-// interface. Nothing is copied on the way out: what is exported keeps the table alive.
+// Table: named columns of equal length in Arrow's layout, made from rows of any kind, and their
+// export through Arrow's C interface. Nothing is copied on the way out: what is exported keeps the
+// table alive.
+//
+//   Table kernels = FromRows(result::TableOf("kernels", std::span(report.kernels)));
+//   Export(std::make_shared<const Table>(std::move(kernels)), &stream);
 //
 //   number    8 bytes a row: int64, uint64 or double       bool   1 bit a row
 //   text      64-bit offsets into UTF-8                     each with an optional bitmap:
@@ -19,6 +23,7 @@
 #include <variant>
 #include <vector>
 
+#include "result/fields.h"
 #include "xplane_time/arrow_c_data.h"
 
 namespace xplane_time::arrow {
@@ -51,8 +56,7 @@ class Texts {
     const auto begin = static_cast<size_t>(offsets_[i]), end = static_cast<size_t>(offsets_[i + 1]);
     return std::string_view(chars_).substr(begin, end - begin);
   }
-  const int64_t* offsets() const { return offsets_.data(); }
-  const char* chars() const { return chars_.data(); }
+  std::vector<const void*> buffers() const { return {offsets_.data(), chars_.data()}; }
 
  private:
   std::vector<int64_t> offsets_ = {0};
@@ -69,51 +73,58 @@ class Bits {
   }
   bool operator[](size_t i) const { return (bytes_[i / 8] >> i % 8 & 1) != 0; }
   size_t size() const { return size_; }
-  const uint8_t* bytes() const { return bytes_.data(); }
+  const uint8_t* data() const { return bytes_.data(); }
 
  private:
   std::vector<uint8_t> bytes_;
   size_t size_ = 0;
 };
 
-enum class ColumnType : uint8_t { kBool, kInt64, kUint64, kDouble, kText, kCategory };
+// By Arrow's format.
+enum class ColumnType : char {
+  kBool = 'b',
+  kInt64 = 'l',
+  kUint64 = 'L',
+  kDouble = 'g',
+  kText = 'U',
+  kCategory = 'i',
+};
 
 class Column {
  public:
   // monostate: unknown.
   using Value = std::variant<std::monostate, bool, int64_t, uint64_t, double, std::string_view>;
 
-  Column(std::string name, ColumnType type) : name_(std::move(name)), type_(type) {}
+  // Empty, for Add(); not of kCategory.
+  Column(std::string name, ColumnType type);
   // Numbers of kInt64, kUint64 or kDouble by their bits; codes of kCategory.
   Column(std::string name, ColumnType type, UnsetVector<uint64_t> numbers, Bits known);
   Column(std::string name, UnsetVector<int32_t> codes, std::shared_ptr<const Texts> dictionary,
          Bits known);
 
-  // Not for kCategory. The value has the column's type, or is unknown.
+  // The value has the column's type, or is unknown.
   void Add(const Value& value);
 
   const std::string& name() const { return name_; }
   ColumnType type() const { return type_; }
-  size_t size() const;
+  size_t size() const {
+    return std::visit([](const auto& cells) { return cells.size(); }, cells_);
+  }
   size_t unknown_count() const { return unknown_count_; }
   bool known(size_t row) const { return known_.size() == 0 || known_[row]; }
   // kCategory: the text.
   Value At(size_t row) const;
 
-  // Arrow's format string, and buffers: validity, then data.
-  const char* format() const;
+  // As Arrow has them: validity, then data.
   std::vector<const void*> buffers() const;
   const Texts* dictionary() const { return dictionary_.get(); }
 
  private:
   std::string name_;
   ColumnType type_;
-  UnsetVector<uint64_t> numbers_;
-  UnsetVector<int32_t> codes_;
-  Bits bits_;
-  Texts texts_;
-  std::shared_ptr<const Texts> dictionary_;
-  Bits known_;  // empty: all are
+  std::variant<UnsetVector<uint64_t>, UnsetVector<int32_t>, Bits, Texts> cells_;
+  std::shared_ptr<const Texts> dictionary_ = nullptr;
+  Bits known_ = {};  // empty: all are
   size_t unknown_count_ = 0;
 };
 
@@ -122,6 +133,9 @@ struct Table {
 
   size_t row_count() const { return columns.empty() ? 0 : columns[0].size(); }
 };
+
+// A column a field, named as in CSV.
+Table FromRows(const result::Table& rows);
 
 // One batch with all rows. `*stream` becomes the caller's to release.
 void Export(std::shared_ptr<const Table> table, ArrowArrayStream* stream);

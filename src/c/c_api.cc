@@ -1,4 +1,5 @@
 // The C interface over the library. Nothing throws across it.
+#include "status.h"
 #include "xplane_time/c.h"
 
 #include <cstdlib>
@@ -13,7 +14,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "arrow/event_table.h"
-#include "arrow/report_tables.h"
+#include "arrow/table.h"
+#include "result/rows_trace.h"
 #include "xplane_time/planes.h"
 #include "xplane_time/read.h"
 #include "xplane_time/report.h"
@@ -102,7 +104,7 @@ std::string Text(const char* text) { return text != nullptr ? text : ""; }
 
 absl::StatusOr<ReportOptions> ToReportOptions(const xplane_time_select_options* given) {
   xplane_time_select_options from;
-  if (absl::Status status = CopyOptions(given, &from); !status.ok()) return status;
+  RETURN_IF_ERROR(CopyOptions(given, &from));
   ReportOptions to;
   to.device = Text(from.device);
   to.function = Text(from.function);
@@ -112,43 +114,41 @@ absl::StatusOr<ReportOptions> ToReportOptions(const xplane_time_select_options* 
   to.skip_runs = from.skip_runs;
   to.threads = from.threads > 0 ? from.threads : 1;
   if (from.metric != nullptr) {
-    auto metric = ParseMetric(from.metric);
-    if (!metric.ok()) return metric.status();
-    to.metric = *metric;
+    ASSIGN_OR_RETURN(to.metric, ParseMetric(from.metric));
   }
   if (from.clock != nullptr) {
-    auto clock = ParseClockChoice(from.clock);
-    if (!clock.ok()) return clock.status();
-    to.clock = *clock;
+    ASSIGN_OR_RETURN(to.clock, ParseClockChoice(from.clock));
   }
   if (from.trim != nullptr) {
-    auto trim = ParseTrim(from.trim);
-    if (!trim.ok()) return trim.status();
-    to.trim = *trim;
+    ASSIGN_OR_RETURN(to.trim, ParseTrim(from.trim));
   }
   return to;
 }
 
-void Export(arrow::Table table, ArrowArrayStream* stream) {
-  arrow::Export(std::make_shared<const arrow::Table>(std::move(table)), stream);
-}
-
-// `make` turns a report into a table.
+// `make(trace)` gives a table.
 template <typename Make>
-int ExportReport(const xplane_time_trace* trace, const xplane_time_select_options* given,
-                 bool samples, ArrowArrayStream* stream, char** error, Make make) {
+int ExportTable(const xplane_time_trace* trace, ArrowArrayStream* stream, char** error, Make make) {
   return Guarded(error, [&]() -> absl::Status {
     absl::Status status = Needed(trace, "trace");
     status.Update(Needed(stream, "stream"));
-    if (!status.ok()) return status;
-    auto options = ToReportOptions(given);
-    if (!options.ok()) return options.status();
-    options->samples = samples;
-    const auto report = BuildReport(trace->trace, *options, trace->reading);
-    if (!report.ok()) return report.status();
-    Export(make(*report), stream);
+    RETURN_IF_ERROR(status);
+    ASSIGN_OR_RETURN(arrow::Table table, make(*trace));
+    arrow::Export(std::make_shared<const arrow::Table>(std::move(table)), stream);
     return absl::OkStatus();
   });
+}
+
+// `rows_of(report)` gives the table as rows.
+template <typename RowsOf>
+int ExportReport(const xplane_time_trace* trace, const xplane_time_select_options* given,
+                 bool samples, ArrowArrayStream* stream, char** error, RowsOf rows_of) {
+  return ExportTable(
+      trace, stream, error, [&](const xplane_time_trace& of) -> absl::StatusOr<arrow::Table> {
+        ASSIGN_OR_RETURN(ReportOptions options, ToReportOptions(given));
+        options.samples = samples;
+        ASSIGN_OR_RETURN(const Report report, BuildReport(of.trace, options, of.reading));
+        return arrow::FromRows(rows_of(report));
+      });
 }
 
 // `open(read_options, run, diagnostics)` returns a trace.
@@ -157,14 +157,11 @@ int OpenWith(const xplane_time_open_options* given, xplane_time_trace** trace, c
              Open open) {
   return Guarded(error, [&]() -> absl::Status {
     xplane_time_open_options options;
-    absl::Status status = Needed(trace, "trace");
-    status.Update(CopyOptions(given, &options));
-    if (!status.ok()) return status;
+    RETURN_IF_ERROR(Needed(trace, "trace"));
+    RETURN_IF_ERROR(CopyOptions(given, &options));
     auto opened = std::make_unique<xplane_time_trace>();
     const ReadOptions read = {.threads = options.threads > 0 ? options.threads : 1};
-    auto found = open(read, Text(options.run), &opened->reading);
-    if (!found.ok()) return found.status();
-    opened->trace = *std::move(found);
+    ASSIGN_OR_RETURN(opened->trace, open(read, Text(options.run), &opened->reading));
     *trace = opened.release();
     return absl::OkStatus();
   });
@@ -173,9 +170,7 @@ int OpenWith(const xplane_time_open_options* given, xplane_time_trace** trace, c
 }  // namespace
 }  // namespace xplane_time
 
-using xplane_time::Diagnostics, xplane_time::Export, xplane_time::ExportReport,
-    xplane_time::Guarded, xplane_time::OpenWith, xplane_time::ReadOptions, xplane_time::Report,
-    xplane_time::Text, xplane_time::Trace;
+using namespace xplane_time;  // NOLINT: the library's names in the functions of C
 
 int xplane_time_open(const char* const* paths, size_t path_count,
                      const xplane_time_open_options* options, xplane_time_trace** trace,
@@ -183,12 +178,10 @@ int xplane_time_open(const char* const* paths, size_t path_count,
   return OpenWith(options, trace, error,
                   [&](const ReadOptions& read, const std::string& run,
                       Diagnostics* reading) -> absl::StatusOr<Trace> {
-                    auto arguments = xplane_time::Texts(paths, path_count, "paths");
-                    if (!arguments.ok()) return arguments.status();
-                    if (arguments->empty()) return absl::InvalidArgumentError("paths: none");
-                    auto inputs = xplane_time::FindInputs(*arguments, {.run = run});
-                    if (!inputs.ok()) return inputs.status();
-                    return xplane_time::OpenTrace(*inputs, read, reading);
+                    ASSIGN_OR_RETURN(const auto arguments, Texts(paths, path_count, "paths"));
+                    if (arguments.empty()) return absl::InvalidArgumentError("paths: none");
+                    ASSIGN_OR_RETURN(const auto inputs, FindInputs(arguments, {.run = run}));
+                    return OpenTrace(inputs, read, reading);
                   });
 }
 
@@ -197,11 +190,9 @@ int xplane_time_open_memory(const void* bytes, size_t size, const xplane_time_op
   return OpenWith(options, trace, error,
                   [&](const ReadOptions& read, const std::string& /*run*/,
                       Diagnostics* reading) -> absl::StatusOr<Trace> {
-                    if (size > 0 && bytes == nullptr) {
-                      return absl::InvalidArgumentError("bytes: null");
-                    }
+                    if (size > 0) RETURN_IF_ERROR(Needed(bytes, "bytes"));
                     const std::string_view content(static_cast<const char*>(bytes), size);
-                    return xplane_time::OpenTraceFromMemory(content, "memory", read, reading);
+                    return OpenTraceFromMemory(content, "memory", read, reading);
                   });
 }
 
@@ -209,59 +200,47 @@ void xplane_time_close(xplane_time_trace* trace) { delete trace; }
 
 int xplane_time_functions(const xplane_time_trace* trace, const xplane_time_select_options* options,
                           ArrowArrayStream* stream, char** error) {
-  return ExportReport(trace, options, false, stream, error, [](const Report& report) {
-    return xplane_time::arrow::FunctionsTable(report.functions, true);
+  return ExportReport(trace, options, /*samples=*/false, stream, error, [](const Report& report) {
+    return result::FunctionTable("", std::span(report.functions), /*with_device=*/true);
   });
 }
 
 int xplane_time_kernels(const xplane_time_trace* trace, const xplane_time_select_options* options,
                         ArrowArrayStream* stream, char** error) {
-  return ExportReport(trace, options, false, stream, error, [](const Report& report) {
-    return xplane_time::arrow::KernelsTable(report.kernels);
+  return ExportReport(trace, options, /*samples=*/false, stream, error, [](const Report& report) {
+    return result::TableOf("", std::span(report.kernels));
   });
 }
 
 int xplane_time_samples(const xplane_time_trace* trace, const xplane_time_select_options* options,
                         ArrowArrayStream* stream, char** error) {
-  return ExportReport(trace, options, true, stream, error, [](const Report& report) {
-    return xplane_time::arrow::SamplesTable(report.samples);
+  return ExportReport(trace, options, /*samples=*/true, stream, error, [](const Report& report) {
+    return result::TableOf("", std::span(report.samples));
   });
 }
 
 int xplane_time_events(const xplane_time_trace* trace, const xplane_time_event_options* given,
                        ArrowArrayStream* stream, char** error) {
-  return Guarded(error, [&]() -> absl::Status {
-    xplane_time_event_options from;
-    absl::Status status = xplane_time::Needed(trace, "trace");
-    status.Update(xplane_time::Needed(stream, "stream"));
-    status.Update(xplane_time::CopyOptions(given, &from));
-    if (!status.ok()) return status;
-    auto stats = xplane_time::Texts(from.stats, from.stat_count, "stats");
-    if (!stats.ok()) return stats.status();
-    xplane_time::arrow::EventTableOptions options;
-    options.device = Text(from.device);
-    options.line = Text(from.line);
-    options.name = Text(from.name);
-    options.stats = *std::move(stats);
-    options.threads = from.threads > 0 ? from.threads : 1;
-    Diagnostics diagnostics;
-    auto table = xplane_time::arrow::EventsTable(trace->trace, options, &diagnostics);
-    if (!table.ok()) return table.status();
-    Export(*std::move(table), stream);
-    return absl::OkStatus();
-  });
+  return ExportTable(
+      trace, stream, error, [&](const xplane_time_trace& of) -> absl::StatusOr<arrow::Table> {
+        xplane_time_event_options from;
+        RETURN_IF_ERROR(CopyOptions(given, &from));
+        arrow::EventTableOptions options = {.device = Text(from.device),
+                                            .line = Text(from.line),
+                                            .name = Text(from.name),
+                                            .threads = from.threads > 0 ? from.threads : 1};
+        ASSIGN_OR_RETURN(options.stats, Texts(from.stats, from.stat_count, "stats"));
+        Diagnostics diagnostics;
+        return arrow::EventsTable(of.trace, options, &diagnostics);
+      });
 }
 
 int xplane_time_planes(const xplane_time_trace* trace, ArrowArrayStream* stream, char** error) {
-  return Guarded(error, [&]() -> absl::Status {
-    absl::Status status = xplane_time::Needed(trace, "trace");
-    status.Update(xplane_time::Needed(stream, "stream"));
-    if (!status.ok()) return status;
-    const auto report = xplane_time::DescribePlanes(trace->trace, {}, trace->reading);
-    if (!report.ok()) return report.status();
-    Export(xplane_time::arrow::PlanesTable(*report), stream);
-    return absl::OkStatus();
-  });
+  return ExportTable(
+      trace, stream, error, [](const xplane_time_trace& of) -> absl::StatusOr<arrow::Table> {
+        ASSIGN_OR_RETURN(const PlanesReport report, DescribePlanes(of.trace, {}, of.reading));
+        return arrow::FromRows(result::TableOf("", result::PlaneLines(report)));
+      });
 }
 
 void xplane_time_free_text(char* text) { std::free(text); }

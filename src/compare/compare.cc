@@ -1,4 +1,4 @@
-#include "compare/compare.h"
+#include "xplane_time/compare.h"
 
 #include <algorithm>
 #include <cmath>
@@ -13,18 +13,16 @@
 #include "absl/strings/str_join.h"
 #include "compare/inputs.h"
 #include "compare/intervals.h"
-#include "compare/kernel_changes.h"
 #include "compare/option_facts.h"
-#include "xplane_time/compare.h"
+#include "stats/distributions.h"
+#include "status.h"
 
 namespace xplane_time {
 namespace {
 
 using compare::Centre;
-using compare::ClockSteps;
 using compare::Difference;
-using compare::StudentQuantile;
-using compare::StudentTail;
+using stats::StudentQuantile, stats::StudentTail;
 
 constexpr double kPower = 0.8;             // of mde
 constexpr uint64_t kMostNeeded = 1000;     // captures a side
@@ -34,6 +32,116 @@ constexpr double kUsualSpread = 0.01;
 // Processes of one program differ by at least this much: that a few agree is chance, or the
 // clock is too coarse to tell them apart.
 constexpr double kLeastSpread = 0.001;
+
+// The step of the clock that times come from, as far as they show it.
+//
+// Enters: the captures of both sides. Leaves: the smallest difference between two samples that
+// are not equal. In a trace all functions of a device share a clock; a benchmark's times are
+// means over iterations, so that each function has a step of its own.
+//
+//   samples   100   100   104   110 ns
+//   step                 4                 a time is off by up to half of it
+//
+// An upper bound: few samples may show no two neighbours. O(samples log samples).
+class ClockSteps {
+ public:
+  ClockSteps(std::span<const Measurements> base, std::span<const Measurements> head);
+  // Of a series of these captures; 0: all samples are equal.
+  double StepPs(const Series& series) const;
+
+ private:
+  using Key = std::pair<std::string, std::string>;
+  static Key KeyOf(const Series& series);
+
+  std::map<Key, double> step_ps_;
+};
+
+// Only traces tell their clock.
+ClockSteps::Key ClockSteps::KeyOf(const Series& series) {
+  if (!series.clock.empty()) return {series.clock, series.device};
+  return {"", series.variant_id.value_or("") + "\n" + series.function};
+}
+
+ClockSteps::ClockSteps(std::span<const Measurements> base, std::span<const Measurements> head) {
+  std::map<Key, std::vector<double>> times_ps;
+  for (const auto side : {base, head}) {
+    for (const Measurements& capture : side) {
+      for (const Series& series : capture.series) {
+        std::vector<double>& times = times_ps[KeyOf(series)];
+        for (const Sampled& sample : series.samples) times.push_back(sample.time_ps);
+      }
+    }
+  }
+  for (auto& [key, times] : times_ps) {
+    std::sort(times.begin(), times.end());
+    double least = 0;
+    for (size_t i = 1; i < times.size(); ++i) {
+      const double step = times[i] - times[i - 1];
+      if (step > 0 && (least == 0 || step < least)) least = step;
+    }
+    step_ps_[key] = least;
+  }
+}
+
+double ClockSteps::StepPs(const Series& series) const {
+  const auto found = step_ps_.find(KeyOf(series));
+  return found == step_ps_.end() ? 0 : found->second;
+}
+
+// What differs between two sides, kernel by kernel.
+
+using KernelKey = std::pair<std::string, std::string>;  // function, kernel
+
+struct Sum {
+  double time_ps = 0;
+  uint64_t captures = 0;
+  std::optional<double> mean() const {
+    if (captures == 0) return std::nullopt;
+    return time_ps / static_cast<double>(captures);
+  }
+};
+
+struct Both {
+  Sum base, head;
+};
+
+// Returns the functions of the side.
+std::set<std::string> AddSide(std::span<const Measurements> side, Sum Both::*sum,
+                              std::map<KernelKey, Both>* kernels) {
+  std::set<std::string> functions;
+  for (const Measurements& capture : side) {
+    for (const KernelTime& kernel : capture.kernels) {
+      Sum& own = (*kernels)[{kernel.function, kernel.kernel}].*sum;
+      own.time_ps += kernel.run_ps;
+      ++own.captures;
+      functions.insert(kernel.function);
+    }
+  }
+  return functions;
+}
+
+double Distance(const KernelChange& change) {
+  return std::abs(change.head_ps.value_or(0) - change.base_ps.value_or(0));
+}
+
+// Means over the captures that have the kernel; the largest change first. Without kernels that did
+// not change, and of functions that both sides have.
+std::vector<KernelChange> KernelChanges(std::span<const Measurements> base,
+                                        std::span<const Measurements> head) {
+  std::map<KernelKey, Both> kernels;
+  const std::set<std::string> in_base = AddSide(base, &Both::base, &kernels);
+  const std::set<std::string> in_head = AddSide(head, &Both::head, &kernels);
+  std::vector<KernelChange> changes;
+  for (const auto& [key, both] : kernels) {
+    if (!in_base.contains(key.first) || !in_head.contains(key.first)) continue;
+    KernelChange change = {key.first, key.second, both.base.mean(), both.head.mean()};
+    if (Distance(change) > 0) changes.push_back(std::move(change));
+  }
+  std::stable_sort(
+      changes.begin(), changes.end(),
+      [](const KernelChange& a, const KernelChange& b) { return Distance(a) > Distance(b); });
+  return changes;
+}
 
 // One row's captures. Where a function has no series in a capture, its place is empty.
 struct Sides {
@@ -89,7 +197,7 @@ Centre CentreOf(const Series& series) {
   std::vector<double> logs;
   logs.reserve(series.samples.size());
   for (const Sampled& sample : series.samples) logs.push_back(std::log(sample.time_ps));
-  return compare::HuberCentre(std::move(logs));
+  return stats::HuberCentre(std::move(logs));
 }
 
 bool HasSamples(const Series* series) { return series != nullptr && !series->samples.empty(); }
@@ -110,12 +218,12 @@ SideEstimate EstimateSide(const std::vector<const Series*>& captures,
   if (centres.empty()) return side;
   std::vector<double> values;
   for (const Centre& centre : centres) values.push_back(centre.value);
-  const double mean = compare::Mean(values);
+  const double mean = stats::Mean(values);
   side.centre_ps = std::exp(mean);
   if (values.size() < 2) return side;
   const double k = static_cast<double>(values.size());
   const double half =
-      StudentQuantile((1 - confidence) / 2, k - 1) * std::sqrt(compare::Variance(values) / k);
+      StudentQuantile((1 - confidence) / 2, k - 1) * std::sqrt(stats::Variance(values) / k);
   side.lo_ps = std::exp(mean - half);
   side.hi_ps = std::exp(mean + half);
   return side;
@@ -390,17 +498,17 @@ void RefuseUnequalPrograms(std::vector<ComparedRow>* rows) {
 absl::Status CheckOptions(std::span<const Measurements> base, std::span<const Measurements> head,
                           const CompareOptions& options) {
   const auto share = [](double value) { return value > 0 && value < 1; };
-  if (!share(options.alpha)) return absl::InvalidArgumentError("alpha must lie between 0 and 1");
+  if (!share(options.alpha)) return InvalidArgument("alpha must lie between 0 and 1");
   if (!share(options.confidence)) {
-    return absl::InvalidArgumentError("confidence must lie between 0 and 1");
+    return InvalidArgument("confidence must lie between 0 and 1");
   }
   if (!(options.min_effect >= 0) || !(options.max_mde > 0) ||
       (options.offset_std.has_value() && !(*options.offset_std >= 0))) {
-    return absl::InvalidArgumentError("effects and deviations must not be negative");
+    return InvalidArgument("effects and deviations must not be negative");
   }
   if (options.paired && base.size() != head.size()) {
-    return absl::InvalidArgumentError(absl::StrCat("paired captures come in pairs: ", base.size(),
-                                                   " in base, ", head.size(), " in head"));
+    return InvalidArgument("paired captures come in pairs: ", base.size(), " in base, ",
+                           head.size(), " in head");
   }
   return absl::OkStatus();
 }
@@ -471,10 +579,10 @@ void NoteSame(std::span<const Measurements> base, std::span<const Measurements> 
 
 absl::Status NothingCompared(const Comparison& comparison) {
   if (comparison.rows.empty()) {
-    return absl::FailedPreconditionError(absl::StrCat(
+    return FailedPrecondition(
         comparison.base_sources[0], " and ", comparison.head_sources[0],
         ": no function has runs, or passes --function and --exclude; xplane-time functions lists "
-        "what each holds"));
+        "what each holds");
   }
   std::string why = "they have no function in common";
   for (const ComparedRow& row : comparison.rows) {
@@ -483,9 +591,10 @@ absl::Status NothingCompared(const Comparison& comparison) {
       break;
     }
   }
-  return absl::FailedPreconditionError(absl::StrCat(
-      comparison.base_sources[0], " and ", comparison.head_sources[0], ": nothing to compare: ",
-      why, "; xplane-time functions lists what each holds, --by-id compares by variant id"));
+  return FailedPrecondition(
+      comparison.base_sources[0], " and ", comparison.head_sources[0],
+      ": nothing to compare: ", why,
+      "; xplane-time functions lists what each holds, --by-id compares by variant id");
 }
 
 }  // namespace
@@ -500,16 +609,15 @@ absl::StatusOr<Comparison> Compare(std::span<const Measurements> base,
                                    std::span<const Measurements> head,
                                    const CompareOptions& options) {
   if (base.empty() || head.empty()) {
-    return absl::InvalidArgumentError("base and head need a capture each");
+    return InvalidArgument("base and head need a capture each");
   }
-  if (absl::Status status = CheckOptions(base, head, options); !status.ok()) return status;
+  RETURN_IF_ERROR(CheckOptions(base, head, options));
   Comparison comparison;
   comparison.options = options;
   for (const Measurements& capture : base) comparison.base_sources.push_back(capture.source);
   for (const Measurements& capture : head) comparison.head_sources.push_back(capture.source);
-  absl::Status measured_alike =
-      compare::CheckMeasuredAlike(base, head, options.allow_mismatch, &comparison.notes);
-  if (!measured_alike.ok()) return measured_alike;
+  RETURN_IF_ERROR(
+      compare::CheckMeasuredAlike(base, head, options.allow_mismatch, &comparison.notes));
   NoteSame(base, head, &comparison.notes);
   const ClockSteps steps(base, head);
   std::vector<Candidate> candidates;
@@ -534,153 +642,21 @@ absl::StatusOr<Comparison> Compare(std::span<const Measurements> base,
   }
   comparison.outcome = OutcomeOf(comparison, options);
   if (comparison.outcome == Outcome::kTooLittleData) {
-    comparison.kernels = compare::KernelChanges(base, head);
+    comparison.kernels = KernelChanges(base, head);
   }
   return comparison;
 }
 
-// What verdicts and outcomes are called.
-
-std::string_view VerdictName(FunctionVerdict verdict) {
-  switch (verdict) {
-    case FunctionVerdict::kSame:
-      return "same";
-    case FunctionVerdict::kFaster:
-      return "faster";
-    case FunctionVerdict::kSlower:
-      return "slower";
-    case FunctionVerdict::kCannotTell:
-      return "cannot_tell";
-    case FunctionVerdict::kTooLittleData:
-      return "too_little_data";
-    case FunctionVerdict::kOnlyBase:
-      return "only_base";
-    case FunctionVerdict::kOnlyHead:
-      return "only_head";
-    case FunctionVerdict::kNotComparable:
-      return "not_comparable";
-    case FunctionVerdict::kFailed:
-      break;
-  }
-  return "failed";
-}
-
 std::string_view OutcomeName(Outcome outcome) {
-  switch (outcome) {
-    case Outcome::kNoRegression:
-      return "no_regression";
-    case Outcome::kSlower:
-      return "slower";
-    case Outcome::kCannotTell:
-      return "cannot_tell";
-    case Outcome::kTooLittleData:
-      return "too_little_data";
-    case Outcome::kAllFailed:
-      break;
-  }
-  return "all_failed";
+  constexpr std::pair<Outcome, std::string_view> kNames[] = {
+      {Outcome::kNoRegression, "no_regression"},
+      {Outcome::kSlower, "slower"},
+      {Outcome::kCannotTell, "cannot_tell"},
+      {Outcome::kTooLittleData, "too_little_data"},
+      {Outcome::kAllFailed, "all_failed"}};
+  return std::find_if(std::begin(kNames), std::end(kNames),
+                      [outcome](const auto& each) { return each.first == outcome; })
+      ->second;
 }
 
 }  // namespace xplane_time
-
-namespace xplane_time::compare {
-namespace {
-
-// By function, variant and program.
-using Key = std::tuple<std::string, std::string, uint32_t>;
-
-bool Overlap(const std::vector<const Series*>& devices, size_t run) {
-  double latest_start = -1e300, first_end = 1e300;
-  for (const Series* device : devices) {
-    const Sampled& sample = device->samples[run];
-    const double start = static_cast<double>(sample.start_ps);
-    latest_start = std::max(latest_start, start);
-    first_end = std::min(first_end, start + sample.time_ps);
-  }
-  return latest_start <= first_end;
-}
-
-bool RunsMatch(const std::vector<const Series*>& devices) {
-  const size_t runs = devices[0]->samples.size();
-  for (const Series* device : devices) {
-    if (device->samples.size() != runs || device->left_out > 0) return false;
-    if (device->metric != devices[0]->metric || device->clock != devices[0]->clock) return false;
-  }
-  for (size_t run = 0; run < runs; ++run) {
-    if (!Overlap(devices, run)) return false;
-  }
-  return true;
-}
-
-Series Combined(const std::vector<const Series*>& devices) {
-  Series out = *devices[0];
-  out.device = absl::StrCat("slowest of ", devices.size());
-  for (const Series* device : devices) {
-    out.uncertain |= device->uncertain;
-    for (size_t run = 0; run < out.samples.size(); ++run) {
-      if (device->samples[run].time_ps > out.samples[run].time_ps) {
-        out.samples[run] = device->samples[run];
-      }
-    }
-  }
-  return out;
-}
-
-}  // namespace
-
-std::vector<Series> SlowestDevice(std::span<const Series> series, std::vector<std::string>* notes) {
-  std::map<Key, std::vector<const Series*>> functions;
-  for (const Series& one : series) {
-    const std::string variant = one.variant_id.value_or("");
-    functions[{variant.empty() ? one.function : "", variant, one.program}].push_back(&one);
-  }
-  std::vector<Series> out;
-  for (const auto& [key, devices] : functions) {
-    if (devices.size() == 1) {
-      out.push_back(*devices[0]);
-    } else if (RunsMatch(devices)) {
-      out.push_back(Combined(devices));
-    } else {
-      Series& none = out.emplace_back(*devices[0]);
-      none.device = absl::StrCat("slowest of ", devices.size());
-      none.samples.clear();
-      notes->push_back(absl::StrCat(none.function, ": the runs on ", devices.size(),
-                                    " devices do not match; choose one with --device"));
-    }
-  }
-  return out;
-}
-
-// Only traces tell their clock.
-ClockSteps::Key ClockSteps::KeyOf(const Series& series) {
-  if (!series.clock.empty()) return {series.clock, series.device};
-  return {"", series.variant_id.value_or("") + "\n" + series.function};
-}
-
-ClockSteps::ClockSteps(std::span<const Measurements> base, std::span<const Measurements> head) {
-  std::map<Key, std::vector<double>> times_ps;
-  for (const auto side : {base, head}) {
-    for (const Measurements& capture : side) {
-      for (const Series& series : capture.series) {
-        std::vector<double>& times = times_ps[KeyOf(series)];
-        for (const Sampled& sample : series.samples) times.push_back(sample.time_ps);
-      }
-    }
-  }
-  for (auto& [key, times] : times_ps) {
-    std::sort(times.begin(), times.end());
-    double least = 0;
-    for (size_t i = 1; i < times.size(); ++i) {
-      const double step = times[i] - times[i - 1];
-      if (step > 0 && (least == 0 || step < least)) least = step;
-    }
-    step_ps_[key] = least;
-  }
-}
-
-double ClockSteps::StepPs(const Series& series) const {
-  const auto found = step_ps_.find(KeyOf(series));
-  return found == step_ps_.end() ? 0 : found->second;
-}
-
-}  // namespace xplane_time::compare

@@ -1,14 +1,10 @@
 # Decisions: measurements of any kind in, verdicts out.
 add_library(xplane_time_compare STATIC
   compare/compare.cc
+  compare/input_json.cc
+  compare/input_trace.cc
   compare/intervals.cc
-  compare/kernel_changes.cc
-  compare/known_variants.cc
   compare/measurements.cc
-  compare/measurements_from_benchmark_json.cc
-  compare/measurements_from_report.cc
-  compare/measurements_from_result.cc
-  compare/measurements_from_tuning.cc
   compare/option_facts.cc
   compare/pick.cc
   compare/pick_units.cc
@@ -17,6 +13,6 @@ add_library(xplane_time_compare STATIC
 target_include_directories(xplane_time_compare
   PUBLIC $<BUILD_INTERFACE:${CMAKE_CURRENT_SOURCE_DIR}>)
 target_link_libraries(xplane_time_compare
-  PUBLIC xplane_time
+  PUBLIC xplane_time xplane_time_stats
   PRIVATE $<BUILD_INTERFACE:xplane_time_warnings> xplane_time_json)
 set_target_properties(xplane_time_compare PROPERTIES POSITION_INDEPENDENT_CODE ON)

@@ -9,93 +9,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "compare/inputs.h"
-#include "compare/json_inputs.h"
 #include "compare/option_facts.h"
-#include "compare/parse_json.h"
+#include "status.h"
 
 namespace xplane_time {
 namespace compare {
-
-namespace {
-
-// What Google Benchmark writes for a counter that has no value.
-constexpr std::string_view kNotFinite[] = {"NaN", "-NaN", "Infinity", "-Infinity"};
-
-std::string UnknownAsNull(std::string_view content) {
-  if (content.find("NaN") == content.npos && content.find("Infinity") == content.npos) {
-    return std::string(content);
-  }
-  std::string out;
-  out.reserve(content.size());
-  bool in_text = false;
-  for (size_t i = 0; i < content.size(); ++i) {
-    const char c = content[i];
-    if (in_text && c == '\\' && i + 1 < content.size()) {
-      out.append(content, i++, 2);
-      continue;
-    }
-    if (c == '"') in_text = !in_text;
-    const std::string_view rest = content.substr(i);
-    const auto word =
-        std::find_if(std::begin(kNotFinite), std::end(kNotFinite),
-                     [rest](std::string_view each) { return rest.starts_with(each); });
-    if (in_text || word == std::end(kNotFinite)) {
-      out.push_back(c);
-      continue;
-    }
-    out.append("null");
-    i += word->size() - 1;
-  }
-  return out;
-}
-
-}  // namespace
-
-bool LooksLikeJson(std::string_view content) {
-  constexpr std::string_view kSpace = " \t\r\n", kMark = "\xef\xbb\xbf";
-  if (content.starts_with(kMark)) content.remove_prefix(kMark.size());
-  const size_t first = content.find_first_not_of(kSpace);
-  if (first == std::string_view::npos || content[first] != '{') return false;
-  // A trace may begin with the bytes "\n{": the tag and the length of its first plane.
-  const size_t next = content.find_first_not_of(kSpace, first + 1);
-  return next != std::string_view::npos && (content[next] == '"' || content[next] == '}');
-}
-
-absl::StatusOr<std::vector<Measurements>> FromJson(const std::string& path,
-                                                   std::string_view content,
-                                                   const MeasureOptions& options) {
-  const auto parsed = ParseJson<Json>(path, UnknownAsNull(content));
-  if (!parsed.ok()) return parsed.status();
-  const Json& document = *parsed;
-  const auto benchmarks = document.find("benchmarks");
-  if (benchmarks != document.end() && benchmarks->is_array()) {
-    auto one = FromBenchmark(path, document, options);
-    if (!one.ok()) return one.status();
-    std::vector<Measurements> out;
-    out.push_back(*std::move(one));
-    return out;
-  }
-  const auto schema = document.find("schema");
-  const std::string name =
-      schema != document.end() && schema->is_string() ? schema->get<std::string>() : "";
-  if (name == "xplane-time.tune.v1") {
-    auto one = FromTuning(path, document, options);
-    if (!one.ok()) return one.status();
-    std::vector<Measurements> out;
-    out.push_back(*std::move(one));
-    return out;
-  }
-  if (name.starts_with("xplane-time.tune")) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        path, ": what a tuning decided, without its samples; give tune export --format json"));
-  }
-  if (name.starts_with("xplane-time.")) return FromResult(path, document, options);
-  return absl::FailedPreconditionError(
-      absl::StrCat(path,
-                   ": JSON, but neither of Google Benchmark (no \"benchmarks\") nor of ours "
-                   "(no \"schema\"); give traces, --benchmark_out, or our JSON with --samples"));
-}
-
 namespace {
 
 // The beginning of a regular file; empty for anything else.
@@ -141,22 +59,17 @@ std::optional<std::string> FolderNote(const std::string& path) {
 
 absl::StatusOr<std::vector<Measurements>> ReadOne(const std::string& path,
                                                   const MeasureOptions& options) {
-  if (compare::LooksLikeJson(Beginning(path))) {
+  if (LooksLikeJson(Beginning(path))) {
     if (!options.find.run.empty() || options.read.reader != Reader::kWire) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(path, ": ", options.find.run.empty() ? "--reader" : "--run",
-                       " is for traces, and this is JSON; leave it out"));
+      return InvalidArgument(path, ": ", options.find.run.empty() ? "--reader" : "--run",
+                             " is for traces, and this is JSON; leave it out");
     }
-    const auto content = WholeFile(path);
-    if (!content.ok()) return content.status();
-    return compare::FromJson(path, *content, options);
+    ASSIGN_OR_RETURN(const std::string content, WholeFile(path));
+    return FromJson(path, content, options);
   }
-  auto one = compare::FromTrace(path, options);
-  if (!one.ok()) return one.status();
-  if (auto note = FolderNote(path); note.has_value()) one->notes.push_back(*std::move(note));
-  std::vector<Measurements> out;
-  out.push_back(*std::move(one));
-  return out;
+  ASSIGN_OR_RETURN(Measurements one, FromTrace(path, options));
+  if (auto note = FolderNote(path); note.has_value()) one.notes.push_back(*std::move(note));
+  return std::vector{std::move(one)};
 }
 
 bool SameSeries(const Series& a, const Series& b) {
@@ -184,9 +97,8 @@ absl::StatusOr<MeasurementSet> ReadMeasurements(std::span<const std::string> pat
                                                 const MeasureOptions& options) {
   MeasurementSet set;
   for (const std::string& path : paths) {
-    auto captures = compare::ReadOne(path, options);
-    if (!captures.ok()) return captures.status();
-    for (Measurements& capture : *captures) {
+    ASSIGN_OR_RETURN(std::vector<Measurements> captures, compare::ReadOne(path, options));
+    for (Measurements& capture : captures) {
       const auto twin = std::find_if(
           set.captures.begin(), set.captures.end(),
           [&](const Measurements& earlier) { return compare::SameCapture(earlier, capture); });

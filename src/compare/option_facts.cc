@@ -10,13 +10,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "status.h"
 #include "timing/given_options.h"
 
 namespace xplane_time::compare {
 namespace {
-
-using Json = nlohmann::json;
-using Values = std::map<std::string, std::string>;
 
 // These change no time of a run: a series has a metric of its own.
 constexpr std::string_view kOfNoRun[] = {"metric", "tolerance_ps", "seed", "sort",
@@ -27,22 +25,22 @@ std::string TextOf(const std::variant<std::string, int64_t>& value) {
   return text != nullptr ? *text : absl::StrCat(std::get<int64_t>(value));
 }
 
-Values ValuesOf(const ReportOptions& options) {
-  Values values;
+OptionValues ValuesOf(const ReportOptions& options) {
+  OptionValues values;
   for (const GivenOption& option : GivenOptions(options))
     values[option.name] = TextOf(option.value);
   return values;
 }
 
 // Trimming looks at the metric.
-void TellMetricOfTrim(Values* values) {
+void TellMetricOfTrim(OptionValues* values) {
   const auto trim = values->find("trim"), metric = values->find("metric");
   if (trim != values->end() && metric != values->end()) {
     absl::StrAppend(&trim->second, " by ", metric->second);
   }
 }
 
-std::vector<Fact> FactsOf(const Values& values) {
+std::vector<Fact> FactsOf(const OptionValues& values) {
   std::vector<Fact> facts;
   for (const auto& [name, value] : values) {
     if (std::find(std::begin(kOfNoRun), std::end(kOfNoRun), name) != std::end(kOfNoRun)) continue;
@@ -58,27 +56,8 @@ std::string OptionName(std::string name) {
   return "--" + name;
 }
 
-absl::StatusOr<Values> ReadRecorded(const std::string& path, const Json& document) {
-  Values values;
-  const auto options = document.find("options");
-  if (options == document.end() || options->is_null()) return values;
-  if (!options->is_object()) {
-    return absl::DataLossError(
-        absl::StrCat(path, ": options is no object; write the file again with --samples"));
-  }
-  for (const auto& [name, value] : options->items()) {
-    values[name] = value.is_string() ? value.get<std::string>()
-                                     : value.dump(-1, ' ', false, Json::error_handler_t::replace);
-  }
-  // The rows of a report are cut, but not its samples.
-  const auto schema = document.find("schema");
-  if (schema != document.end() && *schema == "xplane-time.report.v1") values.erase("top");
-  TellMetricOfTrim(&values);
-  return values;
-}
-
 // Both filters hold, in the order in which they were applied.
-void Combine(const Values& recorded, const char* name, Values* asked) {
+void Combine(const OptionValues& recorded, const char* name, OptionValues* asked) {
   const auto earlier = recorded.find(name);
   if (earlier == recorded.end()) return;
   const auto [own, is_new] = asked->insert(*earlier);
@@ -90,7 +69,7 @@ void Combine(const Values& recorded, const char* name, Values* asked) {
 }  // namespace
 
 std::vector<Fact> OptionFacts(const ReportOptions& options) {
-  Values values = ValuesOf(options);
+  OptionValues values = ValuesOf(options);
   TellMetricOfTrim(&values);
   return FactsOf(values);
 }
@@ -98,92 +77,74 @@ std::vector<Fact> OptionFacts(const ReportOptions& options) {
 absl::StatusOr<std::vector<Fact>> OptionFacts(const std::string& path, std::string_view kind,
                                               const ReportOptions& options,
                                               std::initializer_list<std::string_view> followed) {
-  Values values = ValuesOf(options);
+  OptionValues values = ValuesOf(options);
   values.erase("tolerance_ps");
   values.erase("seed");
   for (const auto& [name, value] : values) {
     if (std::find(followed.begin(), followed.end(), name) != followed.end()) continue;
-    return absl::InvalidArgumentError(absl::StrCat(path, ": ", OptionName(name),
-                                                   " needs a trace, and this is ",
-                                                   std::string(kind), "; leave it out"));
+    return InvalidArgument(path, ": ", OptionName(name), " needs a trace, and this is ", kind,
+                           "; leave it out");
   }
   return FactsOf(values);
 }
 
-absl::StatusOr<std::vector<Fact>> OptionFacts(const std::string& path, const Json& document,
+absl::StatusOr<std::vector<Fact>> OptionFacts(const std::string& path, OptionValues recorded,
                                               ReportOptions* options) {
-  auto recorded = ReadRecorded(path, document);
-  if (!recorded.ok()) return recorded.status();
-  Values asked = ValuesOf(*options);
+  TellMetricOfTrim(&recorded);
+  OptionValues asked = ValuesOf(*options);
   TellMetricOfTrim(&asked);
   for (const char* name : {"device", "kernel", "scope", "min_duration_ps", "max_events", "clock"}) {
-    const auto own = asked.find(name), earlier = recorded->find(name);
-    if (own == asked.end() || (earlier != recorded->end() && *own == *earlier)) continue;
-    return absl::InvalidArgumentError(absl::StrCat(
-        path, ": ", OptionName(name), " needs a trace, and this is a result that was written with ",
-        earlier == recorded->end() ? "the default" : earlier->second,
-        "; give the trace, or write it again with ", OptionName(name)));
+    const auto own = asked.find(name), earlier = recorded.find(name);
+    if (own == asked.end() || (earlier != recorded.end() && *own == *earlier)) continue;
+    return InvalidArgument(path, ": ", OptionName(name),
+                           " needs a trace, and this is a result that was written with ",
+                           earlier == recorded.end() ? "the default" : earlier->second,
+                           "; give the trace, or write it again with ", OptionName(name));
   }
   const ReportOptions usual;
-  if (options->id_pattern == usual.id_pattern && recorded->contains("id_pattern")) {
-    options->id_pattern = recorded->at("id_pattern");
+  if (options->id_pattern == usual.id_pattern && recorded.contains("id_pattern")) {
+    options->id_pattern = recorded.at("id_pattern");
   }
   // Runs that were left out twice are left out once.
-  const auto trimmed = recorded->find("trim");
-  if (trimmed != recorded->end() && asked.contains("trim") && asked["trim"] == trimmed->second) {
+  const auto trimmed = recorded.find("trim");
+  if (trimmed != recorded.end() && asked.contains("trim") && asked["trim"] == trimmed->second) {
     options->trim = {};
   }
   uint64_t skipped = options->skip_runs;
-  if (const auto earlier = recorded->find("skip_runs"); earlier != recorded->end()) {
+  if (const auto earlier = recorded.find("skip_runs"); earlier != recorded.end()) {
     skipped = std::max<uint64_t>(skipped, std::strtoull(earlier->second.c_str(), nullptr, 10));
     asked["skip_runs"] = absl::StrCat(skipped);
   }
   for (const char* name : {"function", "exclude", "prefix", "trim"}) {
-    Combine(*recorded, name, &asked);
+    Combine(recorded, name, &asked);
   }
-  asked.insert(recorded->begin(), recorded->end());
+  asked.insert(recorded.begin(), recorded.end());
   return FactsOf(asked);
 }
 
 namespace {
 
-constexpr char kUnknown[] = "(not told)";
+constexpr char kUnknown[] = "(not told)", kDefault[] = "(default)";
 
 // Values of each fact, with the first capture that has it.
 using SourcesByValue = std::map<std::string, std::map<std::string, std::string>>;
 
-void Collect(std::span<const Measurements> captures, std::vector<Fact> Measurements::*facts,
-             SourcesByValue* values) {
-  for (const Measurements& capture : captures) {
-    for (const Fact& fact : capture.*facts) {
-      (*values)[fact.name].try_emplace(fact.value, capture.source);
-    }
-  }
-}
-
-void CollectMissing(std::span<const Measurements> captures, SourcesByValue* values) {
-  for (const Measurements& capture : captures) {
-    for (auto& [name, sources] : *values) {
-      bool told = false;
-      for (const Fact& fact : capture.facts) told |= fact.name == name;
-      if (!told) sources.try_emplace(kUnknown, capture.source);
-    }
-  }
-}
-
-// An option that a capture does not have is the default.
-SourcesByValue CollectOptions(std::span<const Measurements> base,
-                              std::span<const Measurements> head) {
-  constexpr char kDefault[] = "(default)";
+// `missing`: the value of a capture that has none; null: it does not count.
+SourcesByValue Collect(std::span<const Measurements* const> captures,
+                       std::vector<Fact> Measurements::*facts, const char* missing) {
   SourcesByValue values;
-  for (const auto side : {base, head}) Collect(side, &Measurements::options, &values);
-  for (const auto side : {base, head}) {
-    for (const Measurements& capture : side) {
-      for (auto& [name, sources] : values) {
-        const bool given = std::any_of(capture.options.begin(), capture.options.end(),
-                                       [&](const Fact& option) { return option.name == name; });
-        if (!given) sources.try_emplace(kDefault, capture.source);
-      }
+  for (const Measurements* capture : captures) {
+    for (const Fact& fact : capture->*facts) {
+      values[fact.name].try_emplace(fact.value, capture->source);
+    }
+  }
+  if (missing == nullptr) return values;
+  for (const Measurements* capture : captures) {
+    const std::vector<Fact>& own = capture->*facts;
+    for (auto& [name, sources] : values) {
+      const bool told = std::any_of(own.begin(), own.end(),
+                                    [&name](const Fact& fact) { return fact.name == name; });
+      if (!told) sources.try_emplace(missing, capture->source);
     }
   }
   return values;
@@ -203,14 +164,12 @@ std::string Differing(const std::string& name, const std::map<std::string, std::
 absl::Status CheckMeasuredAlike(std::span<const Measurements> base,
                                 std::span<const Measurements> head, bool allowed,
                                 std::vector<std::string>* notes) {
-  SourcesByValue facts, labels;
+  std::vector<const Measurements*> captures;
   for (const auto side : {base, head}) {
-    Collect(side, &Measurements::facts, &facts);
-    Collect(side, &Measurements::labels, &labels);
+    for (const Measurements& capture : side) captures.push_back(&capture);
   }
-  for (const auto side : {base, head}) CollectMissing(side, &facts);
   std::vector<std::string> differing;
-  for (const auto& [name, sources] : facts) {
+  for (const auto& [name, sources] : Collect(captures, &Measurements::facts, kUnknown)) {
     if (sources.size() < 2) continue;
     const bool only_unknown = sources.size() == 2 && sources.contains(kUnknown);
     const std::string text = Differing(name, sources);
@@ -220,17 +179,17 @@ absl::Status CheckMeasuredAlike(std::span<const Measurements> base,
       differing.push_back(text);
     }
   }
-  for (const auto& [name, sources] : CollectOptions(base, head)) {
+  for (const auto& [name, sources] : Collect(captures, &Measurements::options, kDefault)) {
     if (sources.size() < 2) continue;
     (allowed ? *notes : differing).push_back("the option " + Differing(name, sources));
   }
-  for (const auto& [name, sources] : labels) {
+  for (const auto& [name, sources] : Collect(captures, &Measurements::labels, nullptr)) {
     if (sources.size() > 1) notes->push_back(Differing(name, sources));
   }
   if (differing.empty()) return absl::OkStatus();
-  return absl::FailedPreconditionError(absl::StrCat(
+  return FailedPrecondition(
       "the captures were not measured in the same way: ", absl::StrJoin(differing, "; "),
-      head.empty() ? "; measure all alike" : "; measure all alike, or see --allow-mismatch"));
+      head.empty() ? "; measure all alike" : "; measure all alike, or see --allow-mismatch");
 }
 
 }  // namespace xplane_time::compare

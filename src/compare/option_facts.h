@@ -8,17 +8,20 @@
 #define XPLANE_TIME_SRC_COMPARE_OPTION_FACTS_H_
 
 #include <initializer_list>
+#include <map>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include <nlohmann/json.hpp>
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "xplane_time/measurements.h"
 
 namespace xplane_time::compare {
+
+// By name, as results record them: {"kernel", "tanh"}.
+using OptionValues = std::map<std::string, std::string>;
 
 // Of a trace, which follows all options.
 std::vector<Fact> OptionFacts(const ReportOptions& options);
@@ -29,9 +32,8 @@ absl::StatusOr<std::vector<Fact>> OptionFacts(const std::string& path, std::stri
                                               std::initializer_list<std::string_view> followed);
 
 // Of one of our results: `recorded` are the options that it was written with. What is left to be
-// done for its samples stays in `options`. Errors: InvalidArgument: as above; DataLoss.
-absl::StatusOr<std::vector<Fact>> OptionFacts(const std::string& path,
-                                              const nlohmann::json& document,
+// done for its samples stays in `options`. Errors: InvalidArgument: as above.
+absl::StatusOr<std::vector<Fact>> OptionFacts(const std::string& path, OptionValues recorded,
                                               ReportOptions* options);
 
 // Mismatch: whether captures were measured in the same way.

@@ -10,6 +10,9 @@
 #include "compare/intervals.h"
 #include "compare/option_facts.h"
 #include "compare/pick_units.h"
+#include "stats/distributions.h"
+#include "stats/order_statistics.h"
+#include "status.h"
 
 namespace xplane_time {
 namespace {
@@ -17,8 +20,8 @@ namespace {
 using compare::DifferenceOf;
 using compare::NaturalLess;
 using compare::PairDifference;
-using compare::StudentQuantile;
 using compare::Units;
+using stats::StudentQuantile;
 
 constexpr size_t kLeastRounds = 4;
 constexpr double kPower = 0.8;
@@ -47,7 +50,7 @@ class Chooser {
     std::vector<Rival> rivals = Against(leader);
     choice->claim = ClaimOf(leader, rivals, &choice->tied);
     choice->pick = leader;
-    if (choice->claim == PickClaim::kTie) {
+    if (choice->claim == Claim::kTie) {
       choice->pick = choice->tied.front();
       rivals = Against(choice->pick);
     }
@@ -78,14 +81,8 @@ class Chooser {
     return leader;
   }
 
-  double CentreOf(const std::string& id) const { return compare::HuberCentre(Present(id)).value; }
-
-  std::vector<double> Present(const std::string& id) const {
-    std::vector<double> logs;
-    for (const double value : units_.log_time.at(id)) {
-      if (!std::isnan(value)) logs.push_back(value);
-    }
-    return logs;
+  double CentreOf(const std::string& id) const {
+    return stats::HuberCentre(units_.Present(id)).value;
   }
 
   double Bar(double df) const {
@@ -108,8 +105,8 @@ class Chooser {
     return rivals;
   }
 
-  PickClaim ClaimOf(const std::string& leader, const std::vector<Rival>& rivals,
-                    std::vector<std::string>* tied) const {
+  Claim ClaimOf(const std::string& leader, const std::vector<Rival>& rivals,
+                std::vector<std::string>* tied) const {
     std::vector<std::string> open = {leader};
     bool enough = true, bounded = true;
     for (const Rival& rival : rivals) {
@@ -118,15 +115,15 @@ class Chooser {
       enough &= rival.enough;
       bounded &= rival.enough && rival.lo() > -std::log1p(options_.delta);
     }
-    if (rivals.empty()) return PickClaim::kPick;  // nobody was beaten
-    if (open.size() == 1) return PickClaim::kWinner;
-    if (!enough) return PickClaim::kTooLittleData;
+    if (rivals.empty()) return Claim::kPick;  // nobody was beaten
+    if (open.size() == 1) return Claim::kWinner;
+    if (!enough) return Claim::kTooLittleData;
     if (AllWithinDelta(open)) {
       std::sort(open.begin(), open.end(), NaturalLess());
       *tied = std::move(open);
-      return PickClaim::kTie;
+      return Claim::kTie;
     }
-    return bounded ? PickClaim::kPick : PickClaim::kUndecided;
+    return bounded ? Claim::kPick : Claim::kUndecided;
   }
 
   bool AllWithinDelta(const std::vector<std::string>& open) const {
@@ -157,7 +154,7 @@ class Chooser {
     const double reach = (Bar(d.df) + StudentQuantile(1 - kPower, d.df)) * d.standard_error;
     if (std::isfinite(reach)) choice->mde = std::expm1(reach);
     const bool sole_capture = !units_.in_rounds && units_.size() == 1;
-    if (choice->claim != PickClaim::kUndecided || sole_capture) return;
+    if (choice->claim != Claim::kUndecided || sole_capture) return;
     // A gap beyond delta is to be proved; within delta the tie is.
     const double tie = std::log1p(options_.delta), gap = std::abs(d.estimate);
     const double wanted = gap > tie ? gap : std::max(tie - gap, tie / 4);
@@ -190,17 +187,17 @@ absl::Status CheckAlike(std::span<const Measurements> captures) {
     for (const Series& series : capture.series) {
       if (!series.variant_id.has_value()) continue;
       if (!seen.insert(*series.variant_id).second) {
-        return absl::FailedPreconditionError(absl::StrCat(
+        return FailedPrecondition(
             capture.source, ": variant ", *series.variant_id,
-            " ran on several devices or as several functions; choose with --device or --function"));
+            " ran on several devices or as several functions; choose with --device or --function");
       }
       if (series.samples.empty()) continue;
       if (first == nullptr) first = &series;
       if (series.metric != first->metric || series.clock != first->clock) {
-        return absl::FailedPreconditionError(absl::StrCat(
+        return FailedPrecondition(
             capture.source, ": variant ", *series.variant_id, " was measured by ", series.metric,
             " (", series.clock, " clock), variant ", *first->variant_id, " by ", first->metric,
-            " (", first->clock, " clock); see --metric span and --clock profile"));
+            " (", first->clock, " clock); see --metric span and --clock profile");
       }
     }
   }
@@ -209,10 +206,10 @@ absl::Status CheckAlike(std::span<const Measurements> captures) {
 
 absl::Status CheckOptions(const PickOptions& options) {
   if (!(options.alpha > 0 && options.alpha < 0.5)) {
-    return absl::InvalidArgumentError("alpha must lie between 0 and 0.5");
+    return InvalidArgument("alpha must lie between 0 and 0.5");
   }
   if (!(options.delta >= 0) || !(options.drift_std >= 0)) {
-    return absl::InvalidArgumentError("delta and drift must not be negative");
+    return InvalidArgument("delta and drift must not be negative");
   }
   return absl::OkStatus();
 }
@@ -264,9 +261,9 @@ absl::Status CheckKnown(const PickOptions& options, PickResult* choice) {
   const std::string names =
       absl::StrCat(absl::StrJoin(foreign, ", "), count > kMostShown ? ", ..." : "");
   if (count == ran.size()) {
-    return absl::FailedPreconditionError(
-        absl::StrCat(choice->sources[0], ": the space names none of the variants that ran (", names,
-                     "); give their space, or an --id-pattern whose group is its ids"));
+    return FailedPrecondition(choice->sources[0],
+                              ": the space names none of the variants that ran (", names,
+                              "); give their space, or an --id-pattern whose group is its ids");
   }
   choice->notes.push_back(absl::StrCat("the space does not name ", count, " of the ", ran.size(),
                                        " variants that ran: ", names));
@@ -275,7 +272,7 @@ absl::Status CheckKnown(const PickOptions& options, PickResult* choice) {
 
 void DescribeTimes(std::span<const Measurements> captures, const Units& units, double alpha,
                    VariantRow* row) {
-  std::vector<double> times, logs;
+  std::vector<double> times;
   for (const Measurements& capture : captures) {
     for (const Series& series : capture.series) {
       if (series.variant_id != row->id) continue;
@@ -283,17 +280,12 @@ void DescribeTimes(std::span<const Measurements> captures, const Units& units, d
     }
   }
   std::sort(times.begin(), times.end());
-  const double place = 0.95 * static_cast<double>(times.size() - 1);
-  const auto below = static_cast<size_t>(place);
-  const size_t above = std::min(below + 1, times.size() - 1);
-  row->p95_ps = times[below] + (place - static_cast<double>(below)) * (times[above] - times[below]);
-  for (const double value : units.log_time.at(row->id)) {
-    if (!std::isnan(value)) logs.push_back(value);
-  }
+  row->p95_ps = stats::InterpolatedQuantileFromBelow(times, 0.95);
+  const std::vector<double> logs = units.Present(row->id);
   row->units = logs.size();
-  compare::Centre centre = compare::HuberCentre(logs);
+  stats::Centre centre = stats::HuberCentre(logs);
   if (!units.in_rounds && units.size() == 1) {
-    const compare::Centre& own = units.within.at(row->id)[0];
+    const stats::Centre& own = units.within.at(row->id)[0];
     centre.variance = own.variance;
     centre.df = own.df;
   }
@@ -322,68 +314,36 @@ void AddNotes(const Units& units, PickResult* choice) {
 
 }  // namespace
 
-std::string_view PickClaimName(PickClaim claim) {
-  switch (claim) {
-    case PickClaim::kWinner:
-      return "winner";
-    case PickClaim::kTie:
-      return "tie";
-    case PickClaim::kPick:
-      return "pick";
-    case PickClaim::kUndecided:
-      return "undecided";
-    case PickClaim::kTooLittleData:
-      return "too_little_data";
-    case PickClaim::kAllFailed:
-      break;
-  }
-  return "all_failed";
-}
-
-int ExitCode(PickClaim claim) {
-  switch (claim) {
-    case PickClaim::kUndecided:
-      return 11;
-    case PickClaim::kTooLittleData:
-      return 12;
-    case PickClaim::kAllFailed:
-      return 20;
-    default:
-      return 0;
-  }
-}
-
 absl::StatusOr<PickResult> Pick(std::span<const Measurements> captures,
                                 const PickOptions& options) {
-  if (absl::Status status = CheckOptions(options); !status.ok()) return status;
+  RETURN_IF_ERROR(CheckOptions(options));
   PickResult choice;
   choice.options = options;
   choice.captures = captures.size();
   for (const Measurements& capture : captures) choice.sources.push_back(capture.source);
-  absl::Status alike = compare::CheckMeasuredAlike(captures, {}, /*allowed=*/false, &choice.notes);
-  if (!alike.ok()) return alike;
-  if (absl::Status status = CheckAlike(captures); !status.ok()) return status;
+  RETURN_IF_ERROR(compare::CheckMeasuredAlike(captures, {}, /*allowed=*/false, &choice.notes));
+  RETURN_IF_ERROR(CheckAlike(captures));
   choice.variants = ListVariants(captures, options, &choice);
-  if (absl::Status status = CheckKnown(options, &choice); !status.ok()) return status;
+  RETURN_IF_ERROR(CheckKnown(options, &choice));
   if (choice.variants.empty()) {
-    return absl::FailedPreconditionError(
-        absl::StrCat(choice.sources.empty() ? "no capture" : choice.sources[0],
-                     ": no function is a variant; --id-pattern says which are, xplane-time "
-                     "functions lists what is there"));
+    return FailedPrecondition(
+        choice.sources.empty() ? "no capture" : choice.sources[0],
+        ": no function is a variant; --id-pattern says which are, xplane-time "
+        "functions lists what is there");
   }
   const Chooser chooser(compare::MakeUnits(captures), options);
   const Units& units = chooser.units();
   choice.in_rounds = units.in_rounds;
   if (units.log_time.empty()) {
-    choice.claim = PickClaim::kAllFailed;
+    choice.claim = Claim::kAllFailed;
     return choice;
   }
   for (VariantRow& row : choice.variants) {
     if (row.samples > 0) DescribeTimes(captures, units, options.alpha, &row);
   }
   chooser.Choose(&choice);
-  const bool too_little = choice.claim == PickClaim::kTooLittleData;
-  const bool open = too_little || choice.claim == PickClaim::kUndecided;
+  const bool too_little = choice.claim == Claim::kTooLittleData;
+  const bool open = too_little || choice.claim == Claim::kUndecided;
   std::map<std::string, double> p_best;
   if (!too_little) {
     p_best = compare::ProbabilityOfBest(units, options.drift_std, options.replicates, options.seed);
@@ -392,7 +352,7 @@ absl::StatusOr<PickResult> Pick(std::span<const Measurements> captures,
     if (const auto found = p_best.find(row.id); found != p_best.end()) row.p_best = found->second;
     if (row.id != choice.pick) continue;
     row.ratio = row.lo = row.hi = 1;
-    row.status = choice.claim == PickClaim::kTie ? "tied" : open ? "leads" : "picked";
+    row.status = choice.claim == Claim::kTie ? "tied" : open ? "leads" : "picked";
   }
   AddNotes(units, &choice);
   Order(&choice);

@@ -3,11 +3,14 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <numbers>
-#include <random>
 #include <set>
 
+#include "stats/distributions.h"
+#include "stats/random.h"
+
 namespace xplane_time::compare {
+
+using stats::FisherTail, stats::HuberCentre, stats::Mean, stats::PulledIn, stats::Variance;
 namespace {
 
 constexpr double kMissing = std::numeric_limits<double>::quiet_NaN();
@@ -163,25 +166,12 @@ PairDifference OfCaptures(const std::vector<double>& differences, const std::vec
   return out;
 }
 
-// Uniform in (0, 1).
-double Uniform(std::mt19937_64* engine) {
-  return (static_cast<double>((*engine)() >> 11) + 0.5) * 0x1p-53;
-}
-
-double Normal(std::mt19937_64* engine) {
-  const double radius = std::sqrt(-2 * std::log(Uniform(engine)));
-  return radius * std::cos(2 * std::numbers::pi * Uniform(engine));
-}
-
 // One column a variant: spikes pulled in, long captures averaged into blocks.
 std::vector<std::vector<double>> Blocks(const Units& units) {
   const size_t per_block = (units.size() + kMostBlocks - 1) / kMostBlocks;
   std::vector<std::vector<double>> columns;
-  for (const auto& [ignored, logs] : units.log_time) {
-    std::vector<double> present;
-    std::copy_if(logs.begin(), logs.end(), std::back_inserter(present),
-                 [](double value) { return !std::isnan(value); });
-    const std::vector<double> pulled = PulledIn(present);
+  for (const auto& [id, logs] : units.log_time) {
+    const std::vector<double> pulled = PulledIn(units.Present(id));
     std::vector<double>& column = columns.emplace_back();
     size_t next = 0;
     for (size_t first = 0; first < logs.size(); first += per_block) {
@@ -216,6 +206,12 @@ bool NaturalLess::operator()(const std::string& a, const std::string& b) const {
   if (number(a) != number(b)) return number(a);
   if (number(a) && std::stoull(a) != std::stoull(b)) return std::stoull(a) < std::stoull(b);
   return a < b;
+}
+
+std::vector<double> Units::Present(const std::string& id) const {
+  std::vector<double> logs = log_time.at(id);
+  std::erase_if(logs, [](double value) { return std::isnan(value); });
+  return logs;
 }
 
 Units MakeUnits(std::span<const Measurements> captures) {
@@ -267,15 +263,15 @@ std::map<std::string, double> ProbabilityOfBest(const Units& units, double drift
   const bool single = units.size() == 1;
   std::vector<double> wins(columns.size(), 0), means(columns.size());
   std::vector<size_t> drawn(blocks);
-  std::mt19937_64 engine(seed);
+  stats::MersenneRandom random(seed);
   for (uint32_t replicate = 0; replicate < replicates; ++replicate) {
-    for (size_t& at : drawn) at = engine() % blocks;
+    for (size_t& at : drawn) at = random.Below(blocks);
     size_t column = 0;
     for (const auto& [id, ignored] : units.log_time) {
       means[column] = MeanOfDrawn(columns[column], drawn);
       if (single) {  // nothing to draw from: the allowance, split over both of a pair
         const double inside = units.in_rounds ? 0 : units.within.at(id)[0].variance;
-        means[column] += std::sqrt(drift_std * drift_std / 2 + inside) * Normal(&engine);
+        means[column] += std::sqrt(drift_std * drift_std / 2 + inside) * random.Normal();
       }
       ++column;
     }

@@ -30,6 +30,8 @@ struct Units {
   std::map<std::string, std::vector<Centre>, NaturalLess> within;
 
   size_t size() const { return capture.size(); }
+  // Of the units that have it.
+  std::vector<double> Present(const std::string& id) const;
 };
 
 // Rounds, where every capture is in rounds: at least half of its rounds hold all variants.

@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "compat/python.h"
+#include "status.h"
 #include "xplane_time/compat.h"
 
 namespace xplane_time::compat {
@@ -53,61 +54,49 @@ absl::StatusOr<std::vector<std::vector<uint32_t>>> PlanesByCapture(const Trace& 
   return found;
 }
 
-void AddKeys(const Trace& trace, uint32_t plane, const std::vector<KeyTime>& times,
-             Answer* answer) {
-  for (const KeyTime& time : times) {
-    answer->keys.push_back({trace.planes[plane].file, std::string(trace.planes[plane].name), time});
-  }
-}
-
-absl::Status AnswerAsEjkernel(const Trace& trace, const AnswerOptions& options, Answer* answer) {
-  const auto found = PlanesByCapture(trace, answer->device);
-  if (!found.ok()) return found.status();
-  std::vector<std::vector<KeyTime>> captures;
-  for (const std::vector<uint32_t>& planes : *found) {
-    auto times = EjkernelTimes(trace, planes[0], options.ejkernel);
-    if (!times.ok()) return times.status();
-    AddKeys(trace, planes[0], *times, answer);
-    captures.push_back(*std::move(times));
-  }
-  answer->variants = EjkernelVariants(captures);
-  return absl::OkStatus();
-}
-
-absl::Status AnswerAsTuneJax(const Trace& trace, const AnswerOptions& options, Answer* answer) {
-  const auto found = PlanesByCapture(trace, answer->device);
-  if (!found.ok()) return found.status();
-  std::vector<std::vector<PlaneTimes>> captures;
-  for (const std::vector<uint32_t>& planes : *found) {
-    std::vector<PlaneTimes>& capture = captures.emplace_back();
-    for (const uint32_t plane : planes) {
-      auto times = TuneJaxTimes(trace, plane, options.tune_jax);
-      if (!times.ok()) return times.status();
-      AddKeys(trace, plane, *times, answer);
-      capture.push_back({std::string(trace.planes[plane].name), *std::move(times)});
+// The times of each capture's planes (`first_only`: of its first), by `times_of(plane)`.
+template <typename TimesOf>
+absl::StatusOr<std::vector<std::vector<PlaneTimes>>> TimesByCapture(const Trace& trace,
+                                                                    bool first_only,
+                                                                    TimesOf times_of,
+                                                                    Answer* answer) {
+  ASSIGN_OR_RETURN(const auto captures, PlanesByCapture(trace, answer->device));
+  std::vector<std::vector<PlaneTimes>> found;
+  for (const std::vector<uint32_t>& planes : captures) {
+    std::vector<PlaneTimes>& capture = found.emplace_back();
+    for (const uint32_t plane : std::span(planes).first(first_only ? 1 : planes.size())) {
+      const Plane& of = trace.planes[plane];
+      ASSIGN_OR_RETURN(std::vector<KeyTime> times, times_of(plane));
+      for (const KeyTime& time : times) {
+        answer->keys.push_back({of.file, std::string(of.name), time});
+      }
+      capture.push_back({std::string(of.name), std::move(times)});
     }
   }
-  auto variants = TuneJaxVariants(captures);
-  if (!variants.ok()) return variants.status();
-  answer->variants = *std::move(variants);
-  return absl::OkStatus();
+  return found;
 }
 
 }  // namespace
 
 absl::StatusOr<Answer> AnswerAs(const Trace& trace, const AnswerOptions& options) {
   Answer answer = {.tool = options.tool, .device = DeviceOf(trace, options)};
-  absl::Status status;
   if (options.tool == Tool::kXprof) {
-    auto times = XprofDeviceTimes(trace, options.xprof);
-    status = times.status();
-    if (times.ok()) answer.xprof = *std::move(times);
+    ASSIGN_OR_RETURN(answer.xprof, XprofDeviceTimes(trace, options.xprof));
   } else if (options.tool == Tool::kTuneJax) {
-    status = AnswerAsTuneJax(trace, options, &answer);
+    const auto times = [&](uint32_t plane) { return TuneJaxTimes(trace, plane, options.tune_jax); };
+    ASSIGN_OR_RETURN(const auto captures,
+                     TimesByCapture(trace, /*first_only=*/false, times, &answer));
+    ASSIGN_OR_RETURN(answer.variants, TuneJaxVariants(captures));
   } else {
-    status = AnswerAsEjkernel(trace, options, &answer);
+    const auto times = [&](uint32_t plane) {
+      return EjkernelTimes(trace, plane, options.ejkernel);
+    };
+    ASSIGN_OR_RETURN(const auto captures,
+                     TimesByCapture(trace, /*first_only=*/true, times, &answer));
+    std::vector<std::vector<KeyTime>> first_planes;
+    for (const std::vector<PlaneTimes>& planes : captures) first_planes.push_back(planes[0].times);
+    answer.variants = EjkernelVariants(first_planes);
   }
-  if (!status.ok()) return status;
   return answer;
 }
 
@@ -127,11 +116,10 @@ std::string_view IdAfter(std::string_view prefix, std::string_view key) {
 // Samples by id, in the order in which the ids came.
 class SamplesById {
  public:
-  void Add(std::string_view id, double time_s) { Of(id)->push_back(time_s); }
-  std::vector<double>* Of(std::string_view id) {
+  void Add(std::string_view id, double time_s) {
     const auto [found, inserted] = place_.try_emplace({id.data(), id.size()}, rows_.size());
     if (inserted) rows_.emplace_back(id, std::vector<double>());
-    return &rows_[found->second].second;
+    rows_[found->second].second.push_back(time_s);
   }
   const std::vector<std::pair<std::string, std::vector<double>>>& rows() const { return rows_; }
 

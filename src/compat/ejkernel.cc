@@ -3,15 +3,14 @@
 #include <bit>
 #include <cmath>
 #include <limits>
-#include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "compat/keyed_events.h"
 #include "compat/python.h"
+#include "status.h"
 
 namespace xplane_time::compat {
 namespace {
@@ -48,106 +47,44 @@ Picoseconds LeastPs(double min_duration_ns) {
   return Picoseconds(std::clamp(least_ps, -kLimit, kLimit));
 }
 
-class Reading {
+class EjkernelReading : public KeyedReading {
  public:
-  Reading(const Trace& trace, uint32_t plane, const EjkernelOptions& options)
-      : trace_(trace),
-        plane_(trace.planes[plane]),
-        options_(options),
-        stats_(plane_, &EjkernelText),
-        children_(keys_, options.children) {}
+  EjkernelReading(const Trace& trace, uint32_t plane, const EjkernelOptions& options)
+      : KeyedReading(trace, plane, &EjkernelText, options.prefix, options.children),
+        options_(options) {}
 
   absl::Status Read() {
     const uint64_t most = options_.max_events.value_or(std::numeric_limits<uint64_t>::max());
     const Picoseconds least_ps = LeastPs(options_.min_duration_ns);
     for (uint32_t i = 0; i < plane_.line_count && events_.size() < most; ++i) {
-      absl::Status status =
-          VisitFileEvents(trace_, plane_.first_line + i, [&](const FileEvent& event) {
-            if (Picoseconds(event.duration_ps) >= least_ps) Add(event);
-            return events_.size() < most;
-          });
-      if (!status.ok()) return status;
+      RETURN_IF_ERROR(VisitFileEvents(trace_, plane_.first_line + i, [&](const FileEvent& event) {
+        if (Picoseconds(event.duration_ps) >= least_ps) Add(event);
+        return events_.size() < most;
+      }));
     }
-    SortByStart(&events_);
+    SortByStart();
     return absl::OkStatus();
   }
 
-  // The last event of a key gives its time, the first one its place. Only these matter,
-  // unless negative durations make times that do not count.
-  std::vector<KeyTime> Times() {
-    std::vector<size_t> last(keys_.size());
-    for (size_t i = 0; i < events_.size(); ++i) last[events_[i].key] = i;
-    std::vector<KeyTime> times;
-    std::vector<size_t> place(keys_.size(), kNowhere);
-    for (size_t i = 0; i < events_.size(); ++i) {
-      const KeyId key = events_[i].key;
-      const std::string& text = keys_.Text(key);
-      if (!absl::StartsWith(text, options_.prefix)) continue;
-      const bool matters = any_negative_ || last[key] == i;
-      const double time_s = matters ? SecondsOf(TimeOf(events_[i])) : 0;
-      if (time_s < 0) continue;
-      if (place[key] == kNowhere) {
-        place[key] = times.size();
-        times.push_back({text, 0});
-      }
-      times[place[key]].time_s = time_s;
-    }
-    return times;
-  }
+  bool any_negative() const { return any_negative_; }
 
  private:
-  static constexpr size_t kNowhere = ~size_t{0};
-
-  Picoseconds TimeOf(const KeyedEvent& event) {
-    return options_.children ? Covered(event) : event.end_ps - event.start_ps;
-  }
-
   void Add(const FileEvent& event) {
-    const KeyStats stats = stats_.Read(event);
-    const auto name = stats[kHloModule].value_or(std::string(RawName(plane_, event.metadata_id)));
-    const auto program = stats[kProgramId].value_or(stats[kRunId].value_or("None"));
+    const KeyStats stats = StatsOf(event);
     const auto scope = stats[kScopeRangeId].value_or("None");
-    const KeyId key = keys_.IdOf(absl::StrCat(name, "(", program, "-", scope, ")"));
     const Picoseconds start_ps = event.offset_ps;
-    events_.push_back({key, start_ps, start_ps + event.duration_ps});
+    events_.push_back({IdOf(absl::StrCat(KeyBegin(stats, event), "-", scope, ")")), start_ps,
+                       start_ps + event.duration_ps});
     any_negative_ |= event.duration_ps < 0;
   }
 
-  // What the children of an event cover.
-  Picoseconds Covered(const KeyedEvent& at) {
-    std::vector<std::pair<Picoseconds, Picoseconds>> found;
-    if (at.end_ps < at.start_ps) return 0;
-    for (const KeyedEvent& event : StartingIn(events_, at.start_ps, at.end_ps)) {
-      if (event.key == at.key || event.end_ps > at.end_ps) continue;
-      if (children_.Passes(event.key)) found.emplace_back(event.start_ps, event.end_ps);
-    }
-    return Merged(&found);
+  Picoseconds CoveredBy(const Spans& children) const override {
+    Spans sorted = children;
+    std::sort(sorted.begin(), sorted.end());
+    return Covered(sorted);
   }
 
-  static Picoseconds Merged(std::vector<std::pair<Picoseconds, Picoseconds>>* intervals) {
-    if (intervals->empty()) return 0;
-    std::sort(intervals->begin(), intervals->end());
-    Picoseconds total_ps = 0;
-    auto [start_ps, end_ps] = intervals->front();
-    for (const auto& [next_start_ps, next_end_ps] : std::span(*intervals).subspan(1)) {
-      if (next_start_ps > end_ps) {
-        total_ps += end_ps - start_ps;
-        start_ps = next_start_ps;
-        end_ps = next_end_ps;
-      } else {
-        end_ps = std::max(end_ps, next_end_ps);
-      }
-    }
-    return total_ps + end_ps - start_ps;
-  }
-
-  const Trace& trace_;
-  const Plane& plane_;
   const EjkernelOptions& options_;
-  const KeyStatReader stats_;
-  Keys keys_;
-  KeyTest children_;
-  std::vector<KeyedEvent> events_;
   bool any_negative_ = false;
 };
 
@@ -158,9 +95,9 @@ absl::StatusOr<std::vector<KeyTime>> EjkernelTimes(const Trace& trace, uint32_t 
   if (!std::isfinite(options.min_duration_ns)) {
     return absl::InvalidArgumentError("min_duration_ns: a finite number is needed");
   }
-  Reading reading(trace, plane, options);
-  if (absl::Status status = reading.Read(); !status.ok()) return status;
-  return reading.Times();
+  EjkernelReading reading(trace, plane, options);
+  RETURN_IF_ERROR(reading.Read());
+  return reading.Times(/*skip_negative=*/reading.any_negative());
 }
 
 }  // namespace xplane_time::compat

@@ -1,32 +1,40 @@
 #include "compat/keyed_events.h"
 
 #include <algorithm>
+#include <span>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 
 namespace xplane_time::compat {
 
-KeyId Keys::IdOf(std::string_view text) {
-  const auto found = ids_.find({text.data(), text.size()});
-  if (found != ids_.end()) return found->second;
-  const auto next = static_cast<KeyId>(texts_.size());
-  texts_.emplace_back(text);
-  ids_.emplace(texts_.back(), next);
-  return next;
+absl::int128 Covered(const Spans& sorted) {
+  if (sorted.empty()) return 0;
+  absl::int128 total = 0;
+  auto [start, end] = sorted.front();
+  for (const auto& [next_start, next_end] : std::span(sorted).subspan(1)) {
+    if (next_start > end) {
+      total += end - start;
+      start = next_start;
+      end = next_end;
+    } else {
+      end = std::max(end, next_end);
+    }
+  }
+  return total + end - start;
 }
 
-bool KeyTest::Passes(KeyId key) {
-  if (known_.size() < keys_.size()) known_.resize(keys_.size());
-  std::optional<bool>& known = known_[key];
-  if (!known.has_value()) known = test_(keys_.Text(key));
-  return *known;
-}
-
-KeyStatReader::KeyStatReader(const Plane& plane, StatText text) : plane_(plane), text_(text) {
+KeyedReading::KeyedReading(const Trace& trace, uint32_t plane, StatText text,
+                           const std::string& prefix, const NameTest& children)
+    : trace_(trace),
+      plane_(trace.planes[plane]),
+      text_(text),
+      prefix_(prefix),
+      children_(children) {
   constexpr std::array<std::string_view, kKeyStatCount> kNames = {"hlo_module", "program_id",
                                                                   "run_id", "scope_range_id"};
-  for (const StatMetadata& stat : plane.stat_metadata.entries) {
+  for (const StatMetadata& stat : plane_.stat_metadata.entries) {
     const auto found = std::find(kNames.begin(), kNames.end(), stat.name);
     if (found != kNames.end()) {
       stat_of_id_.emplace(stat.id, static_cast<KeyStat>(found - kNames.begin()));
@@ -34,7 +42,7 @@ KeyStatReader::KeyStatReader(const Plane& plane, StatText text) : plane_(plane),
   }
 }
 
-KeyStats KeyStatReader::Read(const FileEvent& event) const {
+KeyStats KeyedReading::StatsOf(const FileEvent& event) const {
   KeyStats found;
   for (const Stat& stat : event.stats) {
     const auto at = stat_of_id_.find(stat.metadata_id);
@@ -45,26 +53,71 @@ KeyStats KeyStatReader::Read(const FileEvent& event) const {
   return found;
 }
 
-std::string_view RawName(const Plane& plane, int64_t metadata_id) {
-  const uint32_t at = plane.event_metadata.Find(metadata_id);
-  return at == kNoMetadata ? std::string_view() : plane.event_metadata.entries[at].name;
+std::string KeyedReading::KeyBegin(const KeyStats& stats, const FileEvent& event) const {
+  const uint32_t at = plane_.event_metadata.Find(event.metadata_id);
+  const std::string_view name = stats[kHloModule]   ? std::string_view(*stats[kHloModule])
+                                : at == kNoMetadata ? std::string_view()
+                                                    : plane_.event_metadata.entries[at].name;
+  const auto program = stats[kProgramId].value_or(stats[kRunId].value_or("None"));
+  return absl::StrCat(absl::string_view(name.data(), name.size()), "(", program);
 }
 
-void SortByStart(std::vector<KeyedEvent>* events) {
-  std::stable_sort(events->begin(), events->end(), [](const KeyedEvent& a, const KeyedEvent& b) {
+KeyId KeyedReading::IdOf(std::string_view key) {
+  const auto found = ids_.find({key.data(), key.size()});
+  if (found != ids_.end()) return found->second;
+  const auto next = static_cast<KeyId>(keys_.size());
+  ids_.emplace(keys_.emplace_back(key), next);
+  return next;
+}
+
+void KeyedReading::SortByStart() {
+  std::stable_sort(events_.begin(), events_.end(), [](const KeyedEvent& a, const KeyedEvent& b) {
     return a.start_ps < b.start_ps;
   });
 }
 
-std::span<const KeyedEvent> StartingIn(std::span<const KeyedEvent> events, Picoseconds begin_ps,
-                                       Picoseconds end_ps) {
-  const auto first = std::lower_bound(
-      events.begin(), events.end(), begin_ps,
-      [](const KeyedEvent& event, Picoseconds start_ps) { return event.start_ps < start_ps; });
-  const auto last = std::upper_bound(
-      first, events.end(), end_ps,
-      [](Picoseconds start_ps, const KeyedEvent& event) { return start_ps < event.start_ps; });
-  return {first, last};
+bool KeyedReading::IsChild(KeyId key) {
+  is_child_.resize(keys_.size());
+  std::optional<bool>& known = is_child_[key];
+  if (!known.has_value()) known = children_(keys_[key]);
+  return *known;
+}
+
+Picoseconds KeyedReading::TimeOf(const KeyedEvent& parent) {
+  if (!children_) return parent.end_ps - parent.start_ps;
+  const Picoseconds begin_ps = parent.start_ps - TolerancePs();
+  const Picoseconds end_ps = parent.end_ps + TolerancePs();
+  if (end_ps < begin_ps) return 0;
+  Spans found;
+  auto event = std::lower_bound(
+      events_.begin(), events_.end(), begin_ps,
+      [](const KeyedEvent& a, Picoseconds start_ps) { return a.start_ps < start_ps; });
+  for (; event != events_.end() && event->start_ps <= end_ps; ++event) {
+    if (event->key == parent.key || event->end_ps > end_ps) continue;
+    if (IsChild(event->key)) found.emplace_back(event->start_ps, event->end_ps);
+  }
+  return CoveredBy(found);
+}
+
+// Only the last event of a key matters, unless times below 0 are skipped.
+std::vector<KeyTime> KeyedReading::Times(bool skip_negative) {
+  constexpr size_t kNowhere = ~size_t{0};
+  std::vector<size_t> last(keys_.size()), place(keys_.size(), kNowhere);
+  for (size_t i = 0; i < events_.size(); ++i) last[events_[i].key] = i;
+  std::vector<KeyTime> times;
+  for (size_t i = 0; i < events_.size(); ++i) {
+    const KeyId key = events_[i].key;
+    if (!HasPrefix(key)) continue;
+    const bool matters = skip_negative || last[key] == i;
+    const double time_s = matters ? SecondsOf(TimeOf(events_[i])) : 0;
+    if (skip_negative && time_s < 0) continue;
+    if (place[key] == kNowhere) {
+      place[key] = times.size();
+      times.push_back({keys_[key], 0});
+    }
+    times[place[key]].time_s = time_s;
+  }
+  return times;
 }
 
 std::vector<uint32_t> PlanesWith(const Trace& trace, std::string_view text) {

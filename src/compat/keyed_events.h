@@ -7,7 +7,6 @@
 #include <cstdint>
 #include <deque>
 #include <optional>
-#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -32,30 +31,6 @@ struct KeyedEvent {
   Picoseconds start_ps = 0, end_ps = 0;
 };
 
-// Texts by number, in the order in which they came.
-class Keys {
- public:
-  KeyId IdOf(std::string_view text);
-  const std::string& Text(KeyId id) const { return texts_[id]; }
-  size_t size() const { return texts_.size(); }
-
- private:
-  std::deque<std::string> texts_;  // which stay where they are
-  absl::flat_hash_map<absl::string_view, KeyId> ids_;
-};
-
-// A test of names, asked once for each key.
-class KeyTest {
- public:
-  KeyTest(const Keys& keys, NameTest test) : keys_(keys), test_(std::move(test)) {}
-  bool Passes(KeyId key);
-
- private:
-  const Keys& keys_;
-  NameTest test_;
-  std::vector<std::optional<bool>> known_;
-};
-
 // The stats that keys are made of.
 enum KeyStat : uint8_t { kHloModule, kProgramId, kRunId, kScopeRangeId, kKeyStatCount, kOther };
 
@@ -65,26 +40,55 @@ using StatText = std::optional<std::string> (*)(const StatValue& value, const Pl
 // By stat; nothing: the event has none. Of a stat that comes twice the last counts.
 using KeyStats = std::array<std::optional<std::string>, kKeyStatCount>;
 
-class KeyStatReader {
+// [start, end] of times, in order of start.
+using Spans = std::vector<std::pair<absl::int128, absl::int128>>;
+// What they cover together.
+absl::int128 Covered(const Spans& sorted);
+
+// A plane as it is read: keys, and events in order of start.
+class KeyedReading {
  public:
-  KeyStatReader(const Plane& plane, StatText text);
-  KeyStats Read(const FileEvent& event) const;
+  // `trace`, `prefix` and `children` must outlive it.
+  KeyedReading(const Trace& trace, uint32_t plane, StatText text, const std::string& prefix,
+               const NameTest& children);
+  virtual ~KeyedReading() = default;
+  KeyedReading(const KeyedReading&) = delete;
+  KeyedReading& operator=(const KeyedReading&) = delete;
+
+  // Of keys with the prefix: the last event gives the time, the first one the place.
+  // `skip_negative`: times below 0 are as if they were not there.
+  std::vector<KeyTime> Times(bool skip_negative);
+
+ protected:
+  // What the events from `begin_ps` to `end_ps` that are children cover.
+  virtual Picoseconds CoveredBy(const Spans& children) const = 0;
+  // How far beyond its ends an event's children may reach.
+  virtual Picoseconds TolerancePs() const { return 0; }
+
+  KeyStats StatsOf(const FileEvent& event) const;
+  // "NAME(PROGRAM"; the metadata's name where no stat has one.
+  std::string KeyBegin(const KeyStats& stats, const FileEvent& event) const;
+  // Keys by number, in the order in which they came.
+  KeyId IdOf(std::string_view key);
+  bool HasPrefix(KeyId key) const { return keys_[key].starts_with(prefix_); }
+  void SortByStart();  // stable
+
+  const Trace& trace_;
+  const Plane& plane_;
+  std::deque<std::string> keys_;  // which stay where they are
+  std::vector<KeyedEvent> events_;
 
  private:
-  const Plane& plane_;
-  StatText text_;
+  Picoseconds TimeOf(const KeyedEvent& event);
+  bool IsChild(KeyId key);  // asked once for each
+
+  const StatText text_;
+  const std::string& prefix_;
+  const NameTest& children_;
   absl::flat_hash_map<int64_t, KeyStat> stat_of_id_;
+  absl::flat_hash_map<absl::string_view, KeyId> ids_;
+  std::vector<std::optional<bool>> is_child_;
 };
-
-// The metadata's name; empty where there is none.
-std::string_view RawName(const Plane& plane, int64_t metadata_id);
-
-// Stable, by start.
-void SortByStart(std::vector<KeyedEvent>* events);
-
-// Of events in order of start, those that start from `begin_ps` to `end_ps`, both included.
-std::span<const KeyedEvent> StartingIn(std::span<const KeyedEvent> events, Picoseconds begin_ps,
-                                       Picoseconds end_ps);
 
 // value / 1e12, as Python divides an int by a float.
 inline double SecondsOf(Picoseconds time_ps) { return static_cast<double>(time_ps) / 1e12; }

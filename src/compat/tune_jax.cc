@@ -11,11 +11,10 @@
 #include "absl/strings/str_cat.h"
 #include "compat/keyed_events.h"
 #include "compat/python.h"
+#include "status.h"
 
 namespace xplane_time::compat {
 namespace {
-
-constexpr int64_t kChildTolerancePs = 2000;
 
 std::optional<std::string> Written(const StatValue& value, const Plane& plane) {
   switch (value.type) {
@@ -63,24 +62,21 @@ bool HoldsThunks(std::string_view plane_name) {
   return absl::StrContains(lower, "gpu") || absl::StrContains(lower, "cpu");
 }
 
-class Reading {
+class TuneJaxReading : public KeyedReading {
  public:
-  Reading(const Trace& trace, uint32_t plane, const TuneJaxOptions& options)
-      : trace_(trace),
-        plane_(trace.planes[plane]),
-        options_(options),
-        stats_(plane_, options.raw_protos ? &ProtoText : &ProfileDataText),
-        children_(keys_, options.children) {}
+  TuneJaxReading(const Trace& trace, uint32_t plane, const TuneJaxOptions& options)
+      : KeyedReading(trace, plane, options.raw_protos ? &ProtoText : &ProfileDataText,
+                     options.prefix, options.children),
+        raw_protos_(options.raw_protos) {}
 
   absl::Status Read() {
     for (uint32_t line = plane_.first_line; line < plane_.first_line + plane_.line_count; ++line) {
-      absl::Status status = VisitFileEvents(trace_, line, [&](const FileEvent& event) {
+      RETURN_IF_ERROR(VisitFileEvents(trace_, line, [&](const FileEvent& event) {
         Add(trace_.lines[line].timestamp_ns, event);
         return true;
-      });
-      if (!status.ok()) return status;
+      }));
     }
-    SortByStart(&events_);
+    SortByStart();
     if (HoldsThunks(plane_.name)) {
       NumberRuns();
       AddParents();
@@ -88,34 +84,16 @@ class Reading {
     return absl::OkStatus();
   }
 
-  // The last event of a key gives its time, the first one its place.
-  std::vector<KeyTime> Times() {
-    std::vector<size_t> last(keys_.size());
-    for (size_t i = 0; i < events_.size(); ++i) last[events_[i].key] = i;
-    std::vector<KeyTime> times;
-    std::vector<bool> seen(keys_.size());
-    for (const KeyedEvent& event : events_) {
-      const std::string& text = keys_.Text(event.key);
-      if (seen[event.key] || !absl::StartsWith(text, options_.prefix)) continue;
-      seen[event.key] = true;
-      times.push_back({text, SecondsOf(TimeOf(events_[last[event.key]]))});
-    }
-    return times;
-  }
-
  private:
   void Add(int64_t line_timestamp_ns, const FileEvent& event) {
-    const KeyStats stats = stats_.Read(event);
-    const auto name = stats[kHloModule].value_or(std::string(RawName(plane_, event.metadata_id)));
-    const auto program = stats[kProgramId].value_or(stats[kRunId].value_or("None"));
     Picoseconds start_ps = Picoseconds(line_timestamp_ns) * 1000 + event.offset_ps;
     Picoseconds duration_ps = event.duration_ps;
-    if (!options_.raw_protos) {
+    if (!raw_protos_) {
       start_ps = RoundedPs(WrappingSum(line_timestamp_ns, event.offset_ps / 1000));
       duration_ps = RoundedPs(event.duration_ps / 1000);
     }
     events_.push_back(
-        {keys_.IdOf(absl::StrCat(name, "(", program, ")")), start_ps, start_ps + duration_ps});
+        {IdOf(KeyBegin(StatsOf(event), event) + ")"), start_ps, start_ps + duration_ps});
   }
 
   // A key that comes back after another one is another run: KEY, KEY[1], KEY[2], ...
@@ -126,10 +104,10 @@ class Reading {
     size_t previous = key_count;
     for (KeyedEvent& event : events_) {
       const KeyId key = event.key;
-      if (!absl::StartsWith(keys_.Text(key), options_.prefix)) continue;
+      if (!HasPrefix(key)) continue;
       if (key != previous) {
         const uint64_t run = runs[key]++;
-        named[key] = run == 0 ? key : keys_.IdOf(absl::StrCat(keys_.Text(key), "[", run, "]"));
+        named[key] = run == 0 ? key : IdOf(absl::StrCat(keys_[key], "[", run, "]"));
       }
       previous = key;
       event.key = named[key];
@@ -156,29 +134,22 @@ class Reading {
     }
     for (KeyedEvent& event : events_) {
       if (groups[event.key].count > 1) {
-        event.key = keys_.IdOf(absl::StrCat("CHILD-", keys_.Text(event.key)));
+        event.key = IdOf(absl::StrCat("CHILD-", keys_[event.key]));
       }
     }
     for (const KeyId key : order) {
       if (groups[key].count > 1) events_.push_back(groups[key].parent);
     }
-    SortByStart(&events_);
+    SortByStart();
   }
 
-  Picoseconds TimeOf(const KeyedEvent& event) {
-    return options_.children ? Covered(event) : event.end_ps - event.start_ps;
-  }
+  Picoseconds TolerancePs() const override { return 2000; }
 
-  Picoseconds Covered(const KeyedEvent& parent) {
-    const Picoseconds begin_ps = parent.start_ps - kChildTolerancePs;
-    const Picoseconds end_ps = parent.end_ps + kChildTolerancePs;
+  Picoseconds CoveredBy(const Spans& children) const override {
     std::vector<std::pair<Picoseconds, int>> edges;
-    if (end_ps < begin_ps) return 0;
-    for (const KeyedEvent& event : StartingIn(events_, begin_ps, end_ps)) {
-      if (event.key == parent.key || event.end_ps > end_ps) continue;
-      if (!children_.Passes(event.key)) continue;
-      edges.emplace_back(event.start_ps, 1);
-      edges.emplace_back(event.end_ps, -1);
+    for (const auto& [start_ps, end_ps] : children) {
+      edges.emplace_back(start_ps, 1);
+      edges.emplace_back(end_ps, -1);
     }
     std::sort(edges.begin(), edges.end());
     Picoseconds total_ps = 0;
@@ -190,22 +161,16 @@ class Reading {
     return total_ps;
   }
 
-  const Trace& trace_;
-  const Plane& plane_;
-  const TuneJaxOptions& options_;
-  const KeyStatReader stats_;
-  Keys keys_;
-  KeyTest children_;
-  std::vector<KeyedEvent> events_;
+  const bool raw_protos_;
 };
 
 }  // namespace
 
 absl::StatusOr<std::vector<KeyTime>> TuneJaxTimes(const Trace& trace, uint32_t plane,
                                                   const TuneJaxOptions& options) {
-  Reading reading(trace, plane, options);
-  if (absl::Status status = reading.Read(); !status.ok()) return status;
-  return reading.Times();
+  TuneJaxReading reading(trace, plane, options);
+  RETURN_IF_ERROR(reading.Read());
+  return reading.Times(/*skip_negative=*/false);
 }
 
 }  // namespace xplane_time::compat

@@ -16,8 +16,9 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "compat/keyed_events.h"
 #include "compat/python.h"
-#include "read/file_events.h"
+#include "status.h"
 #include "xplane_time/compat.h"
 
 namespace xplane_time::compat {
@@ -25,26 +26,11 @@ namespace {
 
 using Nanoseconds = absl::int128;
 
-struct Interval {
-  Nanoseconds start_ns, end_ns;
-};
-
 // Of intervals sorted by start alone, as they are merged there.
-int64_t CoveredNs(std::vector<Interval> intervals) {
-  if (intervals.empty()) return 0;
+int64_t CoveredNs(Spans intervals) {
   std::stable_sort(intervals.begin(), intervals.end(),
-                   [](const Interval& a, const Interval& b) { return a.start_ns < b.start_ns; });
-  Nanoseconds total_ns = 0;
-  Interval open = intervals[0];
-  for (const Interval& next : std::span(intervals).subspan(1)) {
-    if (next.start_ns <= open.end_ns) {
-      open.end_ns = std::max(open.end_ns, next.end_ns);
-    } else {
-      total_ns += open.end_ns - open.start_ns;
-      open = next;
-    }
-  }
-  return static_cast<int64_t>(total_ns + open.end_ns - open.start_ns);
+                   [](const auto& a, const auto& b) { return a.first < b.first; });
+  return static_cast<int64_t>(Covered(intervals));
 }
 
 // Its names come through C strings.
@@ -118,9 +104,8 @@ class Attribution {
   absl::Status AddPlane(const Trace& trace, const Plane& plane) {
     const bool is_tpu = absl::StrContains(Upper(UpToNul(plane.name)), "TPU");
     for (uint32_t line = plane.first_line; line < plane.first_line + plane.line_count; ++line) {
-      auto events = ReadLine(trace, line);
-      if (!events.ok()) return events.status();
-      AddLine(is_tpu, UpToNul(trace.lines[line].name), &*events);
+      ASSIGN_OR_RETURN(auto events, ReadLine(trace, line));
+      AddLine(is_tpu, UpToNul(trace.lines[line].name), &events);
     }
     return absl::OkStatus();
   }
@@ -216,7 +201,7 @@ class Attribution {
       if (!region && event.start_ns >= covered_until_ns) outermost_us_ += duration_us;
       covered_until_ns = std::max(covered_until_ns, event.end_ns());
       if (region) continue;
-      kernels_.push_back({event.start_ns, event.end_ns()});
+      kernels_.emplace_back(event.start_ns, event.end_ns());
       if (IsCustomCall(event.name, upper_line)) custom_calls_.push_back(kernels_.back());
     }
   }
@@ -233,9 +218,9 @@ class Attribution {
     if (events.empty()) return;
     const auto [found, inserted] =
         line_place_.try_emplace({line.data(), line.size()}, lines_.size());
-    if (inserted) lines_.emplace_back(line, std::vector<Interval>());
-    std::vector<Interval>& intervals = lines_[found->second].second;
-    for (const NamedEvent& event : events) intervals.push_back({event.start_ns, event.end_ns()});
+    if (inserted) lines_.emplace_back(line, Spans());
+    Spans& intervals = lines_[found->second].second;
+    for (const NamedEvent& event : events) intervals.emplace_back(event.start_ns, event.end_ns());
   }
 
   Record* RecordOf(const std::string& name, bool region) {
@@ -281,11 +266,11 @@ class Attribution {
   }
 
   const XprofOptions& options_;
-  std::vector<std::pair<std::string, std::vector<Interval>>> lines_;
+  std::vector<std::pair<std::string, Spans>> lines_;
   absl::flat_hash_map<std::string, size_t> line_place_;
   std::vector<Record> records_;
   absl::flat_hash_map<std::pair<std::string, bool>, size_t> record_place_;
-  std::vector<Interval> kernels_, custom_calls_;
+  Spans kernels_, custom_calls_;
   std::vector<double> steps_us_;
   std::set<std::string> excluded_lines_;
   double outermost_us_ = 0;
@@ -297,7 +282,7 @@ absl::StatusOr<XprofTimes> XprofDeviceTimes(const Trace& trace, const XprofOptio
   Attribution attribution(options);
   for (const Plane& plane : trace.planes) {
     if (!plane.name.starts_with("/device:")) continue;
-    if (absl::Status status = attribution.AddPlane(trace, plane); !status.ok()) return status;
+    RETURN_IF_ERROR(attribution.AddPlane(trace, plane));
   }
   return attribution.Take();
 }

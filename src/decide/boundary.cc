@@ -4,8 +4,12 @@
 #include <cmath>
 #include <numeric>
 
+#include "stats/distributions.h"
+
 namespace xplane_time::decide {
 namespace {
+
+using stats::NormalTail;
 
 // Shares of alpha among more than two variants: one for each number of rounds below four, and
 // one from four on. Half is left for the leader being itself the luckiest of several.
@@ -32,8 +36,6 @@ double MixtureRatio(double walk, double rounds) {
 
 }  // namespace
 
-double NormalTail(double z) { return std::erfc(z / std::sqrt(2.0)) / 2; }
-
 double NormalScore(double t, double df) {
   const double score = (8 * df + 1) / (8 * df + 3) * std::sqrt(df * std::log1p(t * t / df));
   return t < 0 ? -score : score;
@@ -54,6 +56,11 @@ double Evidence(const Comparison& comparison, const Hypothesis& hypothesis) {
   const double share = comparison.pooled ? kPooledShare : 1;
   const double wald = comparison.pooled ? kWaldShare : kWaldShareOfTwo;
   return share * (wald * WaldRatio(walk, rounds, drift) + (1 - wald) * MixtureRatio(walk, rounds));
+}
+
+bool IsWithin(double delta, const Comparison& comparison, double needed) {
+  const Hypothesis apart = {-delta, delta};
+  return Evidence(comparison, apart) >= needed && Evidence(Mirrored(comparison), apart) >= needed;
 }
 
 std::optional<double> LowerBound(const Comparison& comparison, double distance, double alpha) {

@@ -48,6 +48,9 @@ struct Hypothesis {
 
 double Evidence(const Comparison& comparison, const Hypothesis& hypothesis);
 
+// Whether there is so much evidence that two variants are no more than `delta` apart.
+bool IsWithin(double delta, const Comparison& comparison, double needed);
+
 // The largest null that evidence of 1 / alpha speaks against, if any.
 std::optional<double> LowerBound(const Comparison& comparison, double distance, double alpha);
 
@@ -58,7 +61,6 @@ std::vector<bool> HolmRejected(std::span<const double> evidence, double alpha);
 // The same of the other variant against this one.
 Comparison Mirrored(Comparison comparison);
 
-double NormalTail(double z);  // P(Z > z)
 // The z with (nearly) the tail of t: Wallace (1959), within 0.05 for df >= 3, below it for less.
 double NormalScore(double t, double df);
 

@@ -4,10 +4,13 @@
 #include <cmath>
 #include <utility>
 
-#include "decide/robust.h"
+#include "stats/location.h"
+#include "stats/order_statistics.h"
 
 namespace xplane_time::decide {
 namespace {
+
+using stats::Median, stats::MeanWithin, stats::OutlierReach, stats::RobustSd, stats::SkippedMean;
 
 // The pooled spread counts for at most so many rounds of a pair: variants differ in noise.
 constexpr double kMaxPriorDf = 12;
@@ -44,7 +47,7 @@ Comparison FromRatios(std::vector<double> ratios, double prior_df, double prior_
   result.rounds = static_cast<uint32_t>(ratios.size());
   result.kept = static_cast<uint32_t>(mean.kept);
   result.log_ratio = mean.kept > 0 ? mean.mean : median;
-  result.centre = Biweight(ratios, median, scale);
+  result.centre = stats::Biweight(ratios, median, scale);
   const double own_df = static_cast<double>(mean.kept) - 1 - lost_df;
   if (own_df < 1) return result;
   if (prior_df > 0 &&
@@ -70,9 +73,7 @@ void Comparer::Update() {
   if (levels.empty()) return;
   // Tukey's upper fence.
   const auto quartile = [&levels](size_t quarters) {
-    const auto at = levels.begin() + static_cast<std::ptrdiff_t>(levels.size() * quarters / 4);
-    std::nth_element(levels.begin(), at, levels.end());
-    return *at;
+    return stats::AtRank(levels, levels.size() * quarters / 4);
   };
   const double first = quartile(1), third = quartile(3);
   fence_ = third + 1.5 * (third - first);

@@ -6,11 +6,9 @@ add_library(xplane_time_decide STATIC
   decide/judge.cc
   decide/messages.cc
   decide/observations.cc
-  decide/orders.cc
   decide/planner.cc
   decide/protocol.cc
   decide/race.cc
-  decide/robust.cc
   decide/two_way_fit.cc)
 add_library(xplane_time::xplane_time_decide ALIAS xplane_time_decide)
 target_compile_features(xplane_time_decide PUBLIC cxx_std_20)
@@ -19,6 +17,6 @@ target_include_directories(xplane_time_decide
          $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
          $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
 target_link_libraries(xplane_time_decide
-  PUBLIC absl::status absl::statusor absl::strings
+  PUBLIC absl::status absl::statusor absl::strings xplane_time_stats
   PRIVATE $<BUILD_INTERFACE:xplane_time_warnings> xplane_time_json)
 set_target_properties(xplane_time_decide PROPERTIES POSITION_INDEPENDENT_CODE ON)

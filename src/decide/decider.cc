@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "decide/judge.h"
 #include "decide/planner.h"
+#include "status.h"
 #include "xplane_time/decide.h"
 
 namespace xplane_time {
@@ -18,49 +19,43 @@ using decide::Observations;
 using decide::Outcome;
 using decide::Race;
 
-absl::string_view Absl(std::string_view text) { return {text.data(), text.size()}; }
-
 bool NeedsEnergy(Objective objective) { return objective != Objective::kTime; }
 
 absl::Status CheckConfig(const DecideConfig& config, size_t variants) {
   const auto probability = [](double value) { return value > 0 && value <= 0.5; };
   if (!probability(config.alpha) || !probability(config.tie_alpha)) {
-    return absl::InvalidArgumentError(absl::StrCat("alpha ", config.alpha, " and tie_alpha ",
-                                                   config.tie_alpha,
-                                                   " must be above 0 and at most 0.5"));
+    return InvalidArgument("alpha ", config.alpha, " and tie_alpha ", config.tie_alpha,
+                           " must be above 0 and at most 0.5");
   }
   if (!(config.delta > 0 && config.delta <= 1)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("delta ", config.delta, " must be above 0 and at most 1: 0.005 is 0.5 %"));
+    return InvalidArgument("delta ", config.delta,
+                           " must be above 0 and at most 1: 0.005 is 0.5 %");
   }
   if (config.budget_runs.value_or(1) < 1 || config.budget_time_ps.value_or(1) < 1) {
-    return absl::InvalidArgumentError("a budget must be at least 1, or absent");
+    return InvalidArgument("a budget must be at least 1, or absent");
   }
   if (config.canary == 1) {
-    return absl::InvalidArgumentError(
-        "canary must be 0 (never) or at least 2 (each so-manieth round)");
+    return InvalidArgument("canary must be 0 (never) or at least 2 (each so-manieth round)");
   }
   if (config.incumbent && *config.incumbent >= variants) {
-    return absl::InvalidArgumentError(absl::StrCat("incumbent ", *config.incumbent,
-                                                   " is not one of the ", variants, " variants"));
+    return InvalidArgument("incumbent ", *config.incumbent, " is not one of the ", variants,
+                           " variants");
   }
   return absl::OkStatus();
 }
 
 absl::Status CheckSpace(const Space& space) {
   if (space.variants.empty()) {
-    return absl::InvalidArgumentError("the space has no variants: nothing to decide");
+    return InvalidArgument("the space has no variants: nothing to decide");
   }
   if (space.variants.size() > kMaxVariants) {
-    return absl::InvalidArgumentError(absl::StrCat("the space has ", space.variants.size(),
-                                                   " variants, more than ", kMaxVariants,
-                                                   ": draw a sample of it first"));
+    return InvalidArgument("the space has ", space.variants.size(), " variants, more than ",
+                           kMaxVariants, ": draw a sample of it first");
   }
   std::unordered_set<std::string_view> ids;
   for (const Variant& variant : space.variants) {
     if (!ids.insert(variant.id).second) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("two variants have the id '", variant.id, "'"));
+      return InvalidArgument("two variants have the id '", variant.id, "'");
     }
   }
   return absl::OkStatus();
@@ -68,23 +63,20 @@ absl::Status CheckSpace(const Space& space) {
 
 absl::Status CheckSample(const Sample& sample, size_t variants, Objective objective) {
   if (sample.variant >= variants) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("variant ", sample.variant, " is not one of the ", variants));
+    return InvalidArgument("variant ", sample.variant, " is not one of the ", variants);
   }
   if (sample.t_ps < 0 || (sample.status == SampleStatus::kOk && sample.t_ps == 0)) {
-    return absl::InvalidArgumentError(absl::StrCat("variant ", sample.variant, ", slot ",
-                                                   sample.slot, ": t_ps is ", sample.t_ps,
-                                                   ", a time must be positive"));
+    return InvalidArgument("variant ", sample.variant, ", slot ", sample.slot, ": t_ps is ",
+                           sample.t_ps, ", a time must be positive");
   }
   if (sample.energy_uj && !(*sample.energy_uj > 0 && std::isfinite(*sample.energy_uj))) {
-    return absl::InvalidArgumentError(absl::StrCat("variant ", sample.variant, ", slot ",
-                                                   sample.slot, ": energy_uj is ",
-                                                   *sample.energy_uj, ", it must be positive"));
+    return InvalidArgument("variant ", sample.variant, ", slot ", sample.slot, ": energy_uj is ",
+                           *sample.energy_uj, ", it must be positive");
   }
   if (NeedsEnergy(objective) && sample.status == SampleStatus::kOk && !sample.energy_uj) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "variant ", sample.variant, ", slot ", sample.slot, ": no energy_uj, which the objective ",
-        Absl(ObjectiveName(objective)), " needs; measure power, or decide by time"));
+    return InvalidArgument("variant ", sample.variant, ", slot ", sample.slot,
+                           ": no energy_uj, which the objective ", ObjectiveName(objective),
+                           " needs; measure power, or decide by time");
   }
   return absl::OkStatus();
 }
@@ -92,24 +84,20 @@ absl::Status CheckSample(const Sample& sample, size_t variants, Objective object
 absl::Status CheckSamples(const RoundResult& result, size_t variants, size_t most,
                           Objective objective) {
   if (result.samples.size() > most) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("round ", result.round, " of batch ", result.batch, " has ",
-                     result.samples.size(), " samples, no round asked for more than ", most));
+    return InvalidArgument("round ", result.round, " of batch ", result.batch, " has ",
+                           result.samples.size(), " samples, no round asked for more than ", most);
   }
   std::unordered_map<uint32_t, int> times;
   std::unordered_set<uint32_t> slots;
   for (const Sample& sample : result.samples) {
-    if (absl::Status status = CheckSample(sample, variants, objective); !status.ok()) {
-      return status;
-    }
+    RETURN_IF_ERROR(CheckSample(sample, variants, objective));
     if (++times[sample.variant] > 2) {
-      return absl::InvalidArgumentError(absl::StrCat("variant ", sample.variant,
-                                                     " is more than twice in round ", result.round,
-                                                     " of batch ", result.batch));
+      return InvalidArgument("variant ", sample.variant, " is more than twice in round ",
+                             result.round, " of batch ", result.batch);
     }
     if (!slots.insert(sample.slot).second) {
-      return absl::InvalidArgumentError(absl::StrCat("slot ", sample.slot, " is twice in round ",
-                                                     result.round, " of batch ", result.batch));
+      return InvalidArgument("slot ", sample.slot, " is twice in round ", result.round,
+                             " of batch ", result.batch);
     }
   }
   return absl::OkStatus();
@@ -135,7 +123,7 @@ struct Decider::Impl {
       : space(std::move(the_space)),
         config(the_config),
         observations(space.variants.size(), config.objective),
-        race(observations, decide::RulesOf(config)),
+        race(observations, config),
         planner(config, observations, race) {}
   Impl(const Impl&) = delete;
   Impl& operator=(const Impl&) = delete;
@@ -171,17 +159,13 @@ struct Decider::Impl {
     const bool is_past = result.batch >= 1 && result.batch <= folded.size();
     if (is_past && folded[result.batch - 1].contains(result.round)) return Folded::kRepeated;
     if (!batch || result.batch != batch->batch) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("round ", result.round, " of batch ", result.batch, " was not asked for: ",
-                       batch ? absl::StrCat("batch ", batch->batch, " is awaited")
-                             : std::string("the decision is made")));
+      return InvalidArgument("round ", result.round, " of batch ", result.batch,
+                             " was not asked for: ",
+                             batch ? absl::StrCat("batch ", batch->batch, " is awaited")
+                                   : std::string("the decision is made"));
     }
     if (received.contains(result.round)) return Folded::kRepeated;
-    if (absl::Status status =
-            CheckSamples(result, space.variants.size(), LongestRound(), config.objective);
-        !status.ok()) {
-      return status;
-    }
+    RETURN_IF_ERROR(CheckSamples(result, space.variants.size(), LongestRound(), config.objective));
     received.emplace(result.round, result);
     if (received.size() < batch->rounds.size()) return Folded::kStored;
     FoldBatch();
@@ -236,10 +220,8 @@ Decider& Decider::operator=(Decider&&) noexcept = default;
 Decider::~Decider() = default;
 
 absl::StatusOr<Decider> Decider::Open(Space space, const DecideConfig& config) {
-  if (absl::Status status = CheckSpace(space); !status.ok()) return status;
-  if (absl::Status status = CheckConfig(config, space.variants.size()); !status.ok()) {
-    return status;
-  }
+  RETURN_IF_ERROR(CheckSpace(space));
+  RETURN_IF_ERROR(CheckConfig(config, space.variants.size()));
   return Decider(std::make_unique<Impl>(std::move(space), config));
 }
 
@@ -247,7 +229,7 @@ absl::StatusOr<Folded> Decider::Fold(const RoundResult& result) { return impl_->
 
 absl::Status Decider::Resume(std::span<const RoundResult> results) {
   if (!impl_->folded.empty() || !impl_->received.empty()) {
-    return absl::FailedPreconditionError("history comes before the first result");
+    return FailedPrecondition("history comes before the first result");
   }
   std::map<std::pair<uint64_t, uint64_t>, const RoundResult*> in_order;
   for (const RoundResult& result : results)
@@ -277,21 +259,15 @@ const DecideConfig& Decider::config() const { return impl_->config; }
 
 absl::StatusOr<Verdict> JudgeRecorded(const Space& space, const DecideConfig& config,
                                       std::span<const RoundResult> results) {
-  if (absl::Status status = CheckSpace(space); !status.ok()) return status;
-  if (absl::Status status = CheckConfig(config, space.variants.size()); !status.ok()) {
-    return status;
-  }
+  RETURN_IF_ERROR(CheckSpace(space));
+  RETURN_IF_ERROR(CheckConfig(config, space.variants.size()));
   std::map<uint64_t, std::map<uint64_t, const RoundResult*>> batches;
   for (const RoundResult& result : results) {
-    if (absl::Status status =
-            CheckSamples(result, space.variants.size(), SIZE_MAX, config.objective);
-        !status.ok()) {
-      return status;
-    }
+    RETURN_IF_ERROR(CheckSamples(result, space.variants.size(), SIZE_MAX, config.objective));
     batches[result.batch].try_emplace(result.round, &result);
   }
   Observations observations(space.variants.size(), config.objective);
-  Race race(observations, decide::RulesOf(config));
+  Race race(observations, config);
   Outcome outcome = Outcome::kRunning;
   for (const auto& [batch, rounds] : batches) {
     for (const auto& [round, result] : rounds) observations.Fold(*result);

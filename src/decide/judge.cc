@@ -4,7 +4,7 @@
 #include <cmath>
 #include <limits>
 
-#include "decide/orders.h"
+#include "stats/random.h"
 
 namespace xplane_time::decide {
 namespace {
@@ -112,11 +112,9 @@ class Judge {
     const double alpha = config_.stop == Stop::kClaim ? config_.tie_alpha
                                                       : std::min(config_.alpha, config_.tie_alpha);
     const double needed = static_cast<double>(rivals.size()) / alpha;
-    const Hypothesis apart{-race_.delta(), race_.delta()};
     for (const uint32_t v : rivals) {
       const Comparison comparison = race_.comparer().Compare(v, pick);
-      const bool is_tied =
-          Evidence(comparison, apart) >= needed && Evidence(Mirrored(comparison), apart) >= needed;
+      const bool is_tied = IsWithin(race_.delta(), comparison, needed);
       if (is_tied || race_.standing(v).tied) tied.push_back(v);
     }
     if (tied.empty()) return {};
@@ -259,7 +257,7 @@ class Judge {
   std::vector<double> Replicates(uint32_t v, uint32_t pick, const Comparison& comparison) const {
     constexpr size_t kFewest = 8, kMost = 200;  // beyond, the normal is the same
     constexpr double kOutlier = 6;
-    Random random = RandomFor(config_.seed, kBootstrapStream, v);
+    stats::Random random = stats::RandomFor(config_.seed, kBootstrapStream, v);
     std::vector<double> kept = race_.comparer().Ratios(v, pick);
     std::erase_if(kept, [&](double ratio) {
       return std::abs(ratio - comparison.log_ratio) > kOutlier * comparison.sd;

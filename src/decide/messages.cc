@@ -142,13 +142,9 @@ void ParseChoices(Fields& fields, DecideConfig* config) {
     if (name != "pick" && name != "claim") fields.Fail("stop", "pick or claim");
   }
   if (!fields.Read("objective", &name)) return;
-  for (const Objective objective : {Objective::kTime, Objective::kEnergy, Objective::kEdp,
-                                    Objective::kEd2p, Objective::kPareto}) {
-    if (ObjectiveName(objective) != name) continue;
-    config->objective = objective;
-    return;
+  if (!xplane_time::json::FromJson(name, &config->objective)) {
+    fields.Fail("objective", "time, energy, edp, ed2p or pareto");
   }
-  fields.Fail("objective", "time, energy, edp, ed2p or pareto");
 }
 
 absl::Status ParseBudget(const json& budget, DecideConfig* config) {
@@ -353,14 +349,7 @@ std::optional<SampleStatus> ParseSampleStatus(std::string_view name) {
 }
 
 std::string_view ObjectiveName(Objective objective) {
-  constexpr std::array<std::string_view, 5> kNames = {"time", "energy", "edp", "ed2p", "pareto"};
-  return kNames[static_cast<size_t>(objective)];
-}
-
-std::string_view ClaimName(Claim claim) {
-  constexpr std::array<std::string_view, 5> kNames = {"winner", "tie", "pick", "undecided",
-                                                      "all_failed"};
-  return kNames[static_cast<size_t>(claim)];
+  return NamesOf(objective)[static_cast<size_t>(objective)];
 }
 
 }  // namespace xplane_time

@@ -27,6 +27,18 @@ Rounds Blocks(const std::vector<uint32_t>& variants, const std::vector<uint32_t>
 
 }  // namespace
 
+std::vector<uint32_t> WilliamsRow(uint32_t k, uint64_t row) {
+  const uint64_t rows = k % 2 == 0 ? k : 2 * uint64_t{k};
+  const uint32_t shift = static_cast<uint32_t>(row % rows) % k;
+  std::vector<uint32_t> order(k);
+  for (uint32_t position = 0; position < k; ++position) {
+    const uint32_t zigzag = position % 2 == 1 ? (position + 1) / 2 : (k - position / 2) % k;
+    order[position] = (zigzag + shift) % k;
+  }
+  if (row % rows >= k) std::reverse(order.begin(), order.end());
+  return order;
+}
+
 Planner::Plan Planner::Next(uint64_t batch) {
   Plan plan;
   if (IsThrottled()) {
@@ -37,7 +49,7 @@ Planner::Plan Planner::Next(uint64_t batch) {
     plan.stop_reason = kNotWorthIt;
     return plan;
   }
-  Random random = RandomFor(config_.seed, kPlanStream, batch);
+  Random random = stats::RandomFor(config_.seed, kPlanStream, batch);
   plan.rounds = Wanted(random);
   AddCanaries(plan.rounds, random);
   plan.stop_reason = CutToBudget(plan.rounds);

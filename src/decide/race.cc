@@ -5,15 +5,6 @@
 
 namespace xplane_time::decide {
 
-Rules RulesOf(const DecideConfig& config) {
-  return {.alpha = config.alpha,
-          .tie_alpha = config.tie_alpha,
-          .delta = std::log1p(config.delta),
-          .stop = config.stop,
-          .objective = config.objective,
-          .incumbent = config.incumbent};
-}
-
 std::optional<CanaryReport> ReportCanary(const std::vector<double>& log_ratios, double distance) {
   constexpr double kAlpha = 0.001;  // each side, at any time
   if (log_ratios.size() < kScreeningRounds) return std::nullopt;
@@ -29,10 +20,10 @@ std::optional<CanaryReport> ReportCanary(const std::vector<double>& log_ratios, 
                       .biased = *lo > 0 || *minus_hi > 0};
 }
 
-Race::Race(const Observations& observations, const Rules& rules)
+Race::Race(const Observations& observations, const DecideConfig& config)
     : observations_(&observations),
-      rules_(rules),
-      delta_(rules.delta),
+      config_(&config),
+      delta_(std::log1p(config.delta)),
       objective_(observations, kObjective),
       energy_(observations, kEnergyUsed),
       standings_(observations.variants()) {}
@@ -46,15 +37,15 @@ Race::Race(const Race& other, const Observations& observations) : Race(other) {
 Outcome Race::Look() {
   Quarantine();
   objective_.Update();
-  if (rules_.objective == Objective::kPareto) energy_.Update();
-  if (const auto canary = ReportCanary(observations_->canaries(), 2 * rules_.delta)) {
-    const double proved = std::max({0.0, std::log(canary->lo), -std::log(canary->hi)});
-    delta_ = rules_.delta + proved;
+  if (config_->objective == Objective::kPareto) energy_.Update();
+  const double delta = std::log1p(config_->delta);
+  if (const auto canary = ReportCanary(observations_->canaries(), 2 * delta)) {
+    delta_ = delta + std::max({0.0, std::log(canary->lo), -std::log(canary->hi)});
   }
   if (alive().empty()) return Outcome::kAllFailed;
   FindLeader();
   if (!leader_) return Outcome::kRunning;
-  if (rules_.objective == Objective::kPareto) {
+  if (config_->objective == Objective::kPareto) {
     DropDominated();
     return ParetoOutcome();
   }
@@ -87,16 +78,14 @@ void Race::Quarantine() {
 // What failed in the end is no reason to do without the others.
 void Race::RecallDroppedBy(uint32_t failed) {
   for (Standing& standing : standings_) {
-    if (!standing.out || standing.by != failed) continue;
-    standing.out = false;
-    standing.by.reset();
+    if (standing.out && standing.by == failed) standing.Recall();
   }
 }
 
 // Sum of the two logarithms for the front: its middle, the least energy-delay product.
 void Race::FindLeader() {
   constexpr int kSteps = 4;
-  const bool is_front = rules_.objective == Objective::kPareto;
+  const bool is_front = config_->objective == Objective::kPareto;
   if (!leader_) {
     double least = 0;
     for (const uint32_t v : alive()) {
@@ -123,11 +112,11 @@ void Race::FindLeader() {
 }
 
 bool Race::DefendsIncumbent() const {
-  return !IsClaim() && rules_.incumbent && !standings_[*rules_.incumbent].out;
+  return !IsClaim() && config_->incumbent && !standings_[*config_->incumbent].out;
 }
 
 double Race::NullFor(uint32_t variant) const {
-  const bool strictly = IsClaim() || rules_.incumbent == variant || standings_[variant].strictly;
+  const bool strictly = IsClaim() || config_->incumbent == variant || standings_[variant].strictly;
   return strictly ? 0 : -delta_;
 }
 
@@ -146,24 +135,24 @@ void Race::DropSlower() {
   std::vector<double> evidence;
   for (const uint32_t v : rivals) {
     comparisons.push_back(objective_.Compare(v, *leader_));
-    const double doubt = IsClaim() ? kClaimDoubt : rules_.incumbent == v ? kSwitchDoubt : 1;
+    const double doubt = IsClaim() ? kClaimDoubt : config_->incumbent == v ? kSwitchDoubt : 1;
     evidence.push_back(Evidence(comparisons.back(), {NullFor(v), 2 * delta_}) / doubt);
   }
-  const std::vector<bool> rejected = HolmRejected(evidence, rules_.alpha);
+  const std::vector<bool> rejected = HolmRejected(evidence, config_->alpha);
   for (size_t i = 0; i < rivals.size(); ++i) {
     if (rejected[i]) Drop(rivals[i], *leader_, comparisons[i]);
   }
 }
 
 void Race::KeepIncumbent() {
-  const uint32_t incumbent = *rules_.incumbent;
+  const uint32_t incumbent = *config_->incumbent;
   std::vector<uint32_t> rivals = alive();
   std::erase_if(rivals, [&](uint32_t v) { return v == incumbent || standings_[v].not_faster; });
   std::vector<double> evidence;
   for (const uint32_t v : rivals) {
     evidence.push_back(Evidence(objective_.Compare(v, incumbent), {-delta_, delta_}));
   }
-  const std::vector<bool> rejected = HolmRejected(evidence, rules_.alpha);
+  const std::vector<bool> rejected = HolmRejected(evidence, config_->alpha);
   for (size_t i = 0; i < rivals.size(); ++i) {
     if (rejected[i]) standings_[rivals[i]].not_faster = true;
   }
@@ -172,17 +161,16 @@ void Race::KeepIncumbent() {
 // Not more than delta faster than a leader that is itself up to delta faster than the
 // incumbent: that is not enough to keep the incumbent.
 bool Race::RecallForIncumbent() {
-  const uint32_t incumbent = *rules_.incumbent;
+  const uint32_t incumbent = *config_->incumbent;
   bool recalled = false;
   for (uint32_t v = 0; v < standings_.size(); ++v) {
     Standing& standing = standings_[v];
     if (!standing.out || !standing.by || *standing.by == incumbent || standing.strictly) continue;
     const bool is_slower =
-        Evidence(standing.comparison, {0, 2 * delta_}) * rules_.alpha >= 1 ||
-        Evidence(objective_.Compare(v, incumbent), {-delta_, delta_}) * rules_.alpha >= 1;
+        Evidence(standing.comparison, {0, 2 * delta_}) * config_->alpha >= 1 ||
+        Evidence(objective_.Compare(v, incumbent), {-delta_, delta_}) * config_->alpha >= 1;
     if (is_slower) continue;
-    standing.out = false;
-    standing.by.reset();
+    standing.Recall();
     standing.strictly = true;
     recalled = true;
   }
@@ -191,13 +179,10 @@ bool Race::RecallForIncumbent() {
 
 void Race::FindTies() {
   const std::vector<uint32_t> rivals = alive();
-  const double needed = static_cast<double>(rivals.size() - 1) / rules_.tie_alpha;
+  const double needed = static_cast<double>(rivals.size() - 1) / config_->tie_alpha;
   for (const uint32_t v : rivals) {
     if (v == *leader_) continue;
-    const Comparison comparison = objective_.Compare(v, *leader_);
-    const Hypothesis apart{-delta_, delta_};
-    standings_[v].tied =
-        Evidence(comparison, apart) >= needed && Evidence(Mirrored(comparison), apart) >= needed;
+    standings_[v].tied = IsWithin(delta_, objective_.Compare(v, *leader_), needed);
   }
 }
 
@@ -217,7 +202,7 @@ Outcome Race::Finish() {
     return all_tied ? Outcome::kProved : Outcome::kRunning;
   }
   if (DefendsIncumbent()) {
-    const uint32_t incumbent = *rules_.incumbent;
+    const uint32_t incumbent = *config_->incumbent;
     const bool kept =
         settled([&](uint32_t v) { return v == incumbent || standings_[v].not_faster; });
     return kept && !RecallForIncumbent() ? Outcome::kCertified : Outcome::kRunning;
@@ -227,7 +212,7 @@ Outcome Race::Finish() {
 
 std::optional<uint32_t> Race::pick() const {
   if (!DefendsIncumbent()) return leader_;
-  const uint32_t incumbent = *rules_.incumbent;
+  const uint32_t incumbent = *config_->incumbent;
   if (!leader_ || *leader_ == incumbent) return leader_;
   // Undecided or kept: a leader that seems more than delta faster is the better guess.
   const bool kept = standings_[*leader_].not_faster;
@@ -271,7 +256,7 @@ void Race::DropDominated() {
   for (const uint32_t v : alive()) {
     if (std::find(front.begin(), front.end(), v) == front.end()) rest.push_back(v);
   }
-  const double needed = static_cast<double>(rest.size()) / rules_.alpha;
+  const double needed = static_cast<double>(rest.size()) / config_->alpha;
   const Hypothesis better{-delta_, 2 * delta_};
   for (const uint32_t v : rest) {
     for (const uint32_t member : front) {
@@ -302,7 +287,7 @@ Outcome Race::ParetoOutcome() const {
   const std::vector<uint32_t> front = Front();
   if (front.size() < alive().size()) return Outcome::kRunning;
   const double pairs = static_cast<double>(front.size() * (front.size() - 1));
-  const double alpha = rules_.alpha / std::max(pairs * 2, 1.0);
+  const double alpha = config_->alpha / std::max(pairs * 2, 1.0);
   const bool all_belong = std::all_of(front.begin(), front.end(),
                                       [&](uint32_t v) { return BelongsToFront(v, front, alpha); });
   return all_belong ? Outcome::kCertified : Outcome::kRunning;

@@ -22,17 +22,6 @@
 
 namespace xplane_time::decide {
 
-// What the race needs of the config, in logarithms.
-struct Rules {
-  double alpha = 0.01;
-  double tie_alpha = 0.05;
-  double delta = 0.005;
-  Stop stop = Stop::kPick;
-  Objective objective = Objective::kTime;
-  std::optional<uint32_t> incumbent;
-};
-Rules RulesOf(const DecideConfig& config);
-
 struct Standing {
   bool out = false;
   bool not_faster = false;          // than the incumbent: alive, and no reason to replace it
@@ -41,6 +30,11 @@ struct Standing {
   std::optional<uint32_t> by = {};  // that dropped it
   uint64_t round = 0;               // rounds folded then
   Comparison comparison = {};       // to `by`, then
+
+  void Recall() {
+    out = false;
+    by.reset();
+  }
 };
 
 // A claim of a winner takes so many times the evidence: it may err to both sides, and where
@@ -52,13 +46,14 @@ enum class Outcome : uint8_t { kRunning, kCertified, kProved, kAllFailed };
 
 class Race {
  public:
-  Race(const Observations& observations, const Rules& rules);
+  // Holds both references.
+  Race(const Observations& observations, const DecideConfig& config);
   // As `other` stands, over a copy of its observations that may go on.
   Race(const Race& other, const Observations& observations);
 
   Outcome Look();
 
-  // Wider than that of the rules once the canary has proved a bias.
+  // In logarithms; wider than that of the config once the canary has proved a bias.
   double delta() const { return delta_; }
   std::optional<uint32_t> leader() const { return leader_; }
   const Standing& standing(uint32_t variant) const { return standings_[variant]; }
@@ -86,12 +81,12 @@ class Race {
   Outcome Finish();
   void Drop(uint32_t variant, uint32_t by, const Comparison& comparison);
   double NullFor(uint32_t variant) const;
-  bool IsClaim() const { return rules_.stop == Stop::kClaim; }
+  bool IsClaim() const { return config_->stop == Stop::kClaim; }
   // The incumbent is alive, and the answer may be to keep it.
   bool DefendsIncumbent() const;
 
   const Observations* observations_;
-  Rules rules_;
+  const DecideConfig* config_;
   double delta_;
   Comparer objective_, energy_;
   std::vector<Standing> standings_;

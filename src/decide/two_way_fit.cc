@@ -5,10 +5,13 @@
 #include <optional>
 
 #include "decide/boundary.h"
-#include "decide/robust.h"
+#include "stats/location.h"
+#include "stats/order_statistics.h"
 
 namespace xplane_time::decide {
 namespace {
+
+using stats::MeanWithin, stats::OutlierReach, stats::RobustSd, stats::SkippedMean;
 
 class Fitter {
  public:
@@ -84,7 +87,7 @@ class Fitter {
         values_.push_back(Value(cell) - fit_.round_effect[cell.round]);
       }
       const auto near = MeanNear(centre_[v], reach);
-      centre_[v] = near ? *near : LowMedian(values_);
+      centre_[v] = near ? *near : stats::LowerMedian(values_);
     }
     for (size_t r = 0; r < fit_.round_effect.size(); ++r) {
       values_.clear();
@@ -93,7 +96,7 @@ class Fitter {
       }
       if (values_.empty()) continue;
       const auto near = MeanNear(fit_.round_effect[r], reach);
-      const double effect = near ? *near : LowMedian(values_);
+      const double effect = near ? *near : stats::LowerMedian(values_);
       moved_ = std::max(moved_, std::abs(effect - fit_.round_effect[r]));
       fit_.round_effect[r] = effect;
     }
@@ -116,7 +119,7 @@ class Fitter {
     VisitResiduals([this](uint32_t, double residual) { values_.push_back(std::abs(residual)); });
     const auto largest = values_.end() - static_cast<std::ptrdiff_t>(df_);
     std::nth_element(values_.begin(), largest, values_.end());
-    const double sd = kMadToSd * Median({largest, values_.end()});
+    const double sd = stats::kMadToSd * stats::Median({largest, values_.end()});
     if (sd > 0) return sd;
     // Most are equal: a coarse clock.
     double squares = 0;
@@ -132,7 +135,7 @@ class Fitter {
     values_.clear();
     for (size_t r = 0; r < fit_.round_effect.size(); ++r) AppendFirstAgainstRest(r);
     if (values_.size() < kEnoughRounds) return 0;
-    const double median = Median(values_);
+    const double median = stats::Median(values_);
     const double sd = RobustSd(values_, median);
     const SkippedMean mean =
         MeanWithin(values_, median, OutlierReach(static_cast<double>(values_.size())) * sd);

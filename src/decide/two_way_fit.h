@@ -33,6 +33,9 @@ class SpikeModel {
   double samples_ = 0, spikes_ = 0, log_sizes_ = 0;
 };
 
+// Of logarithms: one part in a million. Times that never vary are not known any better.
+constexpr double kLeastSd = 1e-6;
+
 struct TwoWayFit {
   std::vector<double> round_effect;  // by round; 0 where it is not tied
   std::vector<bool> is_tied;         // by round: enough variants inform of its effect

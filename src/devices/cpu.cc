@@ -96,7 +96,7 @@ class RunIdSplitter : public RunSplitter {
       if (chunk->program[row] == kNone) continue;
       const uint32_t run = RunOf(chunk->program[row], chunk->run_id[row]);
       chunk->run[row] = run;
-      Cover(*chunk, row, &runs_[run]);
+      runs_[run].Cover(*chunk, row);
     }
   }
 
@@ -121,8 +121,7 @@ class RunIdSplitter : public RunSplitter {
     const auto next = static_cast<uint32_t>(runs_.size());
     const auto [found, inserted] = run_of_id_.try_emplace({program, run_id}, next);
     if (inserted) {
-      runs_.push_back(
-          {.program = program, .profile = {0, kUnset}, .uncertain = !has_id, .key = key});
+      runs_.push_back({.program = program, .uncertain = !has_id, .key = key});
     }
     last_ = found->second;
     return last_;
@@ -139,8 +138,6 @@ std::unique_ptr<RunSplitter> MakeSplitter(const SplitContext& context) {
   return std::make_unique<RunIdSplitter>(context);
 }
 
-}  // namespace
-
 uint64_t CompletedFlow(const EventBatch& batch, size_t row) {
   const StatValue value = batch.Stat(kConsumer, row);
   return FlowId(value.type, value.bits);
@@ -148,14 +145,20 @@ uint64_t CompletedFlow(const EventBatch& batch, size_t row) {
 
 bool HasBody(const OpInfo& op) { return NamesBody(op.hlo_op); }
 
-bool CompletesLater(const absl::flat_hash_map<uint64_t, int64_t>& completion_ps, uint64_t flow,
-                    int64_t end_ps) {
-  if (completion_ps.empty()) return false;
-  const auto completion = completion_ps.find(flow);
-  return completion == completion_ps.end() || completion->second > end_ps;
-}
+}  // namespace
 
-const KindRules kCpuRules = {DeviceKind::kCpu, Claims,  Role,    kStats,      "hlo_op",
-                             Interpret,        nullptr, Numbers, MakeSplitter};
+const KindRules kCpuRules = {.kind = DeviceKind::kCpu,
+                             .name = "cpu",
+                             .claims = Claims,
+                             .role = Role,
+                             .line_order = LineOrder::kNested,
+                             .stats = kStats,
+                             .needed_stat = "hlo_op",
+                             .is_host = true,
+                             .interpret = Interpret,
+                             .has_body = HasBody,
+                             .completed_flow = CompletedFlow,
+                             .numbers = Numbers,
+                             .make_splitter = MakeSplitter};
 
 }  // namespace xplane_time

@@ -19,9 +19,6 @@ void Interpret(const EventBatch& /*batch*/, size_t /*row*/, std::string_view nam
   draft->kernel = name;
 }
 
-void Numbers(const EventBatch& /*batch*/, std::span<const uint32_t> /*rows*/,
-             DeviceExecutions* /*to*/) {}
-
 class NoRuns : public RunSplitter {
  public:
   void Assign(DeviceExecutions* chunk) override { chunk->run.assign(chunk->size(), kNone); }
@@ -34,7 +31,11 @@ std::unique_ptr<RunSplitter> MakeSplitter(const SplitContext& /*context*/) {
 
 }  // namespace
 
-const KindRules kCustomRules = {DeviceKind::kCustom, Claims,  Role,    {},          {},
-                                Interpret,           nullptr, Numbers, MakeSplitter};
+const KindRules kCustomRules = {.kind = DeviceKind::kCustom,
+                                .name = "custom",
+                                .claims = Claims,
+                                .role = Role,
+                                .interpret = Interpret,
+                                .make_splitter = MakeSplitter};
 
 }  // namespace xplane_time

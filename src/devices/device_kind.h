@@ -1,12 +1,12 @@
 // A device kind is one file: which planes it claims, what its lines are, which stats
-// it needs, what an event means and how executions split into runs.
+// it needs, what an event means, what it is capable of and how executions split into runs.
+// All others ask for what it can do, never which kind it is.
 //
-// To add a kind: write src/devices/KIND.cc with a KindRules, and add it to kKinds in
-// registry.cc.
+// To add a kind: write src/devices/KIND.cc with a KindRules, and add it to DeviceKind
+// (select.h) and to kKinds in registry.cc.
 #ifndef XPLANE_TIME_SRC_DEVICES_DEVICE_KIND_H_
 #define XPLANE_TIME_SRC_DEVICES_DEVICE_KIND_H_
 
-#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <functional>
@@ -20,9 +20,9 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "timing/host_evidence.h"
+#include "devices/executions.h"
+#include "xplane_time/diagnostics.h"
 #include "xplane_time/read.h"
-#include "xplane_time/runs.h"
 #include "xplane_time/select.h"
 
 namespace xplane_time {
@@ -64,15 +64,6 @@ struct KindStat {
   StatUse use;
 };
 
-// The end of a run's profile interval before it has an execution.
-inline constexpr int64_t kUnset = std::numeric_limits<int64_t>::min();
-
-// Makes the run's profile interval contain the execution.
-inline void Cover(const DeviceExecutions& chunk, size_t row, Run* run) {
-  if (run->profile.end_ps == kUnset) run->profile.start_ps = chunk.start_ps[row];
-  run->profile.end_ps = std::max(run->profile.end_ps, chunk.end_ps(row));
-}
-
 // Splits a device's executions into runs. All chunks of the device come in order of
 // start, once for each look that is wanted, then once more to be assigned.
 class RunSplitter {
@@ -93,52 +84,78 @@ class RunSplitter {
   virtual std::vector<Run> Finish(Diagnostics* diagnostics) = 0;
 };
 
-// Evidence is read when it is first needed.
-using EvidenceSource = std::function<absl::StatusOr<const HostEvidence*>()>;
+// What the host recorded about a device's programs; read when it is first needed.
+namespace gpu_runs {
+struct HostEvidence;
+}
+using EvidenceSource = std::function<absl::StatusOr<const gpu_runs::HostEvidence*>()>;
 
 struct SplitContext {
-  uint32_t plane;
+  const Trace* trace = nullptr;                   // null: nothing is known but the executions
+  uint32_t plane = 0;                             // into Trace::planes
   std::shared_ptr<const ExecutionTables> tables;  // grow while chunks come
-  std::span<const ModuleEvent> modules;           // TPU, ordered by start
-  bool may_have_programs = true;                  // GPU
+  std::span<const ModuleEvent> modules;           // of run lines, ordered by start
   size_t likelihood_block = size_t{1} << 21;      // GPU: executions split by likelihood at once
-  EvidenceSource evidence;                        // GPU
+  EvidenceSource evidence;
+};
+
+// How the events of one execution line lie to each other.
+enum class LineOrder : uint8_t {
+  kAny,
+  kQueued,  // one after the other: an overlap is worth a note
+  kNested,  // inside each other; within a run where runs are events
 };
 
 struct KindRules {
-  DeviceKind kind;
+  DeviceKind kind = DeviceKind::kCustom;
+  std::string_view name;  // of --device and in output
   // Whether a plane with this name is such a device; sets its ordinal where it has one.
-  bool (*claims)(std::string_view plane_name, std::optional<int64_t>* ordinal);
-  LineRole (*role)(std::string_view line_name);
+  bool (*claims)(std::string_view plane_name, std::optional<int64_t>* ordinal) = nullptr;
+  LineRole (*role)(std::string_view line_name) = nullptr;
+  LineOrder line_order = LineOrder::kAny;
   // Stats of execution events, in the order that `interpret` and `numbers` expect.
-  std::span<const KindStat> stats;
+  std::span<const KindStat> stats = {};
   // Without a stat of this name a plane has no executions; empty: it may have.
-  std::string_view needed_stat;
+  std::string_view needed_stat = {};
+  // Without a stat of this name no execution has the device's own clock, as with no name.
+  std::string_view device_clock_stat = {};
+  // The host itself: timed only where there is no accelerator, or when asked for. A plane
+  // holds several devices, told apart by Draft::ordinal.
+  bool is_host = false;
   // Fills the draft from row `row` of the batch. `name` is the event's shown name.
-  void (*interpret)(const EventBatch& batch, size_t row, std::string_view name, Draft* draft);
-  // The same for an event of a run line, of which only the name is read.
-  void (*interpret_run)(std::string_view name, Draft* draft);
-  // Appends the numbers of some rows to the columns of this kind.
-  void (*numbers)(const EventBatch& batch, std::span<const uint32_t> rows, DeviceExecutions* to);
-  std::unique_ptr<RunSplitter> (*make_splitter)(const SplitContext& context);
+  void (*interpret)(const EventBatch& batch, size_t row, std::string_view name,
+                    Draft* draft) = nullptr;
+  // The same for an event of a run line, of which only the name is read. Null: runs are no
+  // events. Else programs are those of the runs, and executions belong to them by time.
+  void (*interpret_run)(std::string_view name, Draft* draft) = nullptr;
+  bool runs_are_events() const { return interpret_run != nullptr; }
+  // Whether an op contains others, which may end after it. Null: ops end when they end.
+  bool (*has_body)(const OpInfo& op) = nullptr;
+  // Of a completion marker: the flow of the op that is complete, or kNoFlow.
+  uint64_t (*completed_flow)(const EventBatch& batch, size_t row) = nullptr;
+  // Appends the numbers of some rows to the columns of this kind. Null: there are none.
+  void (*numbers)(const EventBatch& batch, std::span<const uint32_t> rows,
+                  DeviceExecutions* to) = nullptr;
+  std::unique_ptr<RunSplitter> (*make_splitter)(const SplitContext& context) = nullptr;
 };
 
 extern const KindRules kGpuRules, kTpuRules, kCpuRules, kCustomRules;
 
 const KindRules& RulesOf(DeviceKind kind);
-std::span<const KindRules* const> AllKinds();
+// Of the kind with this name, whatever the case; null: there is none.
+const KindRules* FindKind(std::string_view name);
+// Of the kind that claims a plane, with its ordinal; null: it is no device.
+const KindRules* FindKindOfPlane(std::string_view plane_name, std::optional<int64_t>* ordinal);
 
 // "/device:GPU:7" or "/device:GPU:7 [pid]" with prefix "/device:GPU:": the number.
 std::optional<int64_t> OrdinalAfter(std::string_view plane_name, std::string_view prefix);
 
-// Of a CPU completion marker: the flow of the thunk that is complete, or kNoFlow.
-uint64_t CompletedFlow(const EventBatch& batch, size_t row);
-// Whether a CPU op contains others: call, while, conditional.
-bool HasBody(const OpInfo& op);
 // Whether the op of a flow was complete after `end_ps`. A synchronous body is complete
 // before its op returns; a marker that is missing comes after the trace's end.
-bool CompletesLater(const absl::flat_hash_map<uint64_t, int64_t>& completion_ps, uint64_t flow,
-                    int64_t end_ps);
+bool CompletesLater(const Completions& completions, uint64_t flow, int64_t end_ps);
+
+// Whether the plane's metadata names such a stat; none has no name.
+bool HasStat(const Plane& plane, std::string_view name);
 
 // From the opcode, from what else the trace says, from names; never from line names.
 Category Classify(const Draft& draft);

@@ -1,13 +1,13 @@
-// What all device kinds share: the list of them, and categories.
+// What all device kinds share: the list of them, which planes are devices, and categories.
 #include <algorithm>
 #include <array>
 #include <cctype>
 #include <charconv>
-#include <limits>
-#include <string>
-#include <utility>
 
+#include "absl/strings/match.h"
+#include "absl/strings/string_view.h"
 #include "devices/device_kind.h"
+#include "xplane_time/select.h"
 
 namespace xplane_time {
 namespace {
@@ -74,11 +74,51 @@ bool NamesControl(const Draft& draft, std::string_view op) {
 
 }  // namespace
 
-std::span<const KindRules* const> AllKinds() { return kKinds; }
-
 const KindRules& RulesOf(DeviceKind kind) {
   return **std::find_if(kKinds.begin(), kKinds.end(),
                         [&](const KindRules* rules) { return rules->kind == kind; });
+}
+
+const KindRules* FindKind(std::string_view name) {
+  const auto view = [](std::string_view text) {
+    return absl::string_view(text.data(), text.size());
+  };
+  for (const KindRules* rules : kKinds) {
+    if (absl::EqualsIgnoreCase(view(name), view(rules->name))) return rules;
+  }
+  return nullptr;
+}
+
+const KindRules* FindKindOfPlane(std::string_view plane_name, std::optional<int64_t>* ordinal) {
+  for (const KindRules* rules : kKinds) {
+    *ordinal = std::nullopt;
+    if (rules->claims(plane_name, ordinal)) return rules;
+  }
+  return nullptr;
+}
+
+std::string_view DeviceKindName(DeviceKind kind) { return RulesOf(kind).name; }
+
+std::vector<DevicePlane> FindDevicePlanes(const Trace& trace) {
+  std::vector<DevicePlane> devices;
+  for (uint32_t i = 0; i < trace.planes.size(); ++i) {
+    std::optional<int64_t> ordinal;
+    const KindRules* rules = FindKindOfPlane(trace.planes[i].name, &ordinal);
+    if (rules != nullptr) devices.push_back({i, rules->kind, ordinal});
+  }
+  return devices;
+}
+
+bool HasStat(const Plane& plane, std::string_view name) {
+  const auto& entries = plane.stat_metadata.entries;
+  return !name.empty() && std::any_of(entries.begin(), entries.end(),
+                                      [&](const StatMetadata& stat) { return stat.name == name; });
+}
+
+bool CompletesLater(const Completions& completions, uint64_t flow, int64_t end_ps) {
+  if (completions.empty()) return false;
+  const auto completion = completions.find(flow);
+  return completion == completions.end() || completion->second > end_ps;
 }
 
 std::string_view LineRoleName(LineRole role) {

@@ -148,7 +148,16 @@ std::unique_ptr<RunSplitter> MakeSplitter(const SplitContext& context) {
 
 }  // namespace
 
-const KindRules kTpuRules = {DeviceKind::kTpu, Claims,          Role,    kStats,      {},
-                             Interpret,        ParseModuleName, Numbers, MakeSplitter};
+const KindRules kTpuRules = {.kind = DeviceKind::kTpu,
+                             .name = "tpu",
+                             .claims = Claims,
+                             .role = Role,
+                             .line_order = LineOrder::kNested,
+                             .stats = kStats,
+                             .device_clock_stat = kStats[kDeviceOffset].name,
+                             .interpret = Interpret,
+                             .interpret_run = ParseModuleName,
+                             .numbers = Numbers,
+                             .make_splitter = MakeSplitter};
 
 }  // namespace xplane_time

@@ -6,6 +6,10 @@
 //
 //   HloOpcodes opcodes(trace, plane);
 //   opcodes.Of(program_id, "pmax.7")    // "all-reduce"; empty: unknown
+//
+// Of a program's HloProto (1 hlo_module; HloModuleProto 3 computations;
+// HloComputationProto 2 instructions; HloInstructionProto 1 name, 2 opcode) nothing else is
+// read: no shapes, operands, schedules.
 #ifndef XPLANE_TIME_SRC_HLO_OPCODES_H_
 #define XPLANE_TIME_SRC_HLO_OPCODES_H_
 
@@ -13,10 +17,21 @@
 #include <string_view>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/functional/function_ref.h"
 #include "absl/strings/string_view.h"
 #include "xplane_time/trace.h"
 
 namespace xplane_time {
+
+struct HloInstruction {
+  std::string_view name;    // "all_gather.7"
+  std::string_view opcode;  // "all-gather"
+};
+
+// Views into `hlo_proto`. Time and memory: one pass, nothing kept. False at damage, after
+// the instructions before it.
+bool VisitInstructions(std::string_view hlo_proto,
+                       absl::FunctionRef<void(const HloInstruction&)> visit);
 
 class HloOpcodes {
  public:

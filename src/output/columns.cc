@@ -1,50 +1,57 @@
 #include "output/columns.h"
 
 #include <algorithm>
+#include <functional>
 #include <iterator>
-#include <span>
+#include <map>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "output/results.h"
 
 namespace xplane_time::output {
 namespace {
 
-constexpr std::string_view kFunctions[] = {
-    "function", "variant", "program", "device", "runs",  "median",      "95% ci", "mean",
-    "std",      "min",     "max",     "total",  "share", "kernels/run", "clock",  "note"};
-constexpr std::string_view kSamples[] = {"function", "program", "device", "run",
-                                         "start",    "active",  "span",   "sum",
-                                         "kernels",  "clock",   "note"};
-constexpr std::string_view kKernels[] = {
-    "kernel", "count", "self",   "total", "mean",     "median", "std",      "min",
-    "max",    "share", "flop/s", "b/s",   "category", "device", "function", "clock"};
-constexpr std::string_view kReport[] = {"device",  "kind",    "executions", "busy",    "function",
-                                        "variant", "program", "runs",       "median",  "95% ci",
-                                        "mean",    "share",   "clock",      "note",    "kernel",
-                                        "count",   "self",    "total",      "category"};
-constexpr std::string_view kTree[] = {"name", "count", "total",   "self",
-                                      "idle", "child", "of root", "status"};
-constexpr std::string_view kPlanes[] = {"plane / line", "kind / role", "events", "first", "last",
-                                        "sum",          "stat",        "type",   "of",    "count"};
-constexpr std::string_view kCompare[] = {"function", "device", "verdict",  "base",
-                                         "head",     "change", "interval", "detects"};
-constexpr std::string_view kPick[] = {"variant", "parameters", "status",   "runs",   "typical",
-                                      "p95",     "slower",     "interval", "p(best)"};
+// The headers of `view`, each once, as names.
+std::vector<std::string> NamesIn(const View& view) {
+  std::vector<std::string> names;
+  for (const Section& section : view.sections) {
+    for (const Column& column : section.grid.columns) {
+      std::string name = ColumnName(column.header);
+      const bool is_new = std::find(names.begin(), names.end(), name) == names.end();
+      if (is_new && !name.empty()) names.push_back(std::move(name));
+    }
+  }
+  return names;
+}
 
-std::span<const std::string_view> NamesOf(std::string_view command) {
-  if (command == "report") return kReport;
-  if (command == "functions") return kFunctions;
-  if (command == "samples") return kSamples;
-  if (command == "kernels") return kKernels;
-  if (command == "tree") return kTree;
-  if (command == "planes") return kPlanes;
-  if (command == "compare") return kCompare;
-  if (command == "pick") return kPick;
-  return {};
+// The columns of a command are those that it shows of nothing.
+std::vector<std::string> NamesOf(std::string_view command) {
+  const OutputOptions options;
+  const Report report;
+  const TreeReport tree;
+  PlanesReport planes;
+  planes.planes.emplace_back().stats.emplace_back();
+  const Comparison comparison;
+  const PickResult choice;
+  const auto functions = [&](bool samples) {
+    return *FunctionsOutput(report, options, /*by_id=*/false, samples);
+  };
+  const std::map<std::string_view, std::function<Output()>> commands = {
+      {"report", [&] { return *ReportOutput(report, options); }},
+      {"functions", [&] { return functions(/*samples=*/false); }},
+      {"samples", [&] { return functions(/*samples=*/true); }},
+      {"kernels", [&] { return *KernelsOutput(report, options); }},
+      {"tree", [&] { return TreeOutput(tree, options); }},
+      {"planes", [&] { return PlanesOutput(planes, options); }},
+      {"compare", [&] { return CompareOutput(comparison); }},
+      {"pick", [&] { return PickOutput(choice); }}};
+  const auto found = commands.find(command);
+  return found == commands.end() ? std::vector<std::string>()
+                                 : NamesIn(found->second().view(options));
 }
 
 }  // namespace
@@ -61,15 +68,14 @@ std::string ColumnName(std::string_view header) {
 
 absl::StatusOr<std::vector<std::string>> ParseColumns(std::string_view command,
                                                       std::string_view text) {
-  const auto valid = NamesOf(command);
+  const std::vector<std::string> valid = NamesOf(command);
   std::vector<std::string> names;
   for (const absl::string_view part :
        absl::StrSplit(absl::string_view(text.data(), text.size()), ',')) {
     std::string name = ColumnName({part.data(), part.size()});
     if (std::find(valid.begin(), valid.end(), name) == valid.end()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("--columns: unknown column \"", part, "\"; valid columns: ",
-                       absl::StrJoin(std::vector<std::string>(valid.begin(), valid.end()), ", ")));
+      return absl::InvalidArgumentError(absl::StrCat(
+          "--columns: unknown column \"", part, "\"; valid columns: ", absl::StrJoin(valid, ", ")));
     }
     names.push_back(std::move(name));
   }

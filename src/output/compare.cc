@@ -145,11 +145,6 @@ std::string VerdictText(const ComparedRow& row) {
   return row.uncertain ? text + " ?" : text;
 }
 
-std::string IntervalText(const ComparedRow& row) {
-  if (!row.lo.has_value() || !row.hi.has_value()) return "-";
-  return absl::StrCat(ChangeText(*row.lo), " .. ", ChangeText(*row.hi));
-}
-
 void AddReasons(std::span<const ComparedRow> rows, Section* section) {
   std::set<std::string> seen;
   for (const ComparedRow& row : rows) {
@@ -185,10 +180,9 @@ Explanation Explain(const Comparison& comparison) {
 }
 
 Section RowSection(const Comparison& comparison, const OutputOptions& options) {
-  const size_t shown =
-      std::min(comparison.rows.size(), options.top.value_or(comparison.rows.size()));
-  const auto rows = std::span(comparison.rows).first(shown);
   Section section;
+  const auto rows = TopRows(comparison.rows, options.top.value_or(comparison.rows.size()),
+                            "functions", "without --top", &section.notes);
   section.title = absl::StrCat("base: ", Counted(comparison.base_sources.size(), "capture"),
                                ", head: ", Counted(comparison.head_sources.size(), "capture"));
   const auto base = [](const ComparedRow& row) { return row.base.centre_ps; };
@@ -204,10 +198,9 @@ Section RowSection(const Comparison& comparison, const OutputOptions& options) {
   grid.Text("verdict", VerdictText);
   grid.Times("base", unit, base).drop = 2;
   grid.Times("head", unit, head).drop = 1;
-  grid.Number("change %", [](const ComparedRow& row) {
-    return row.ratio.has_value() ? ChangeText(*row.ratio) : "-";
-  });
-  Column& intervals = grid.Number("interval %", IntervalText);
+  grid.Number("change %", [](const ComparedRow& row) { return ChangeOrDash(row.ratio); });
+  Column& intervals = grid.Number(
+      "interval %", [](const ComparedRow& row) { return IntervalText(row.lo, row.hi); });
   const bool has_intervals = AnyKnown(intervals.cells);
   intervals.hidden = !has_intervals;
   Column& detectable = grid.Number("detects %", [](const ComparedRow& row) {
@@ -216,18 +209,13 @@ Section RowSection(const Comparison& comparison, const OutputOptions& options) {
   detectable.drop = 3;
   detectable.hidden = !AnyKnown(detectable.cells);
   section.grid = std::move(grid).Take();
-  if (comparison.rows.size() > shown) {
-    section.notes.push_back(MoreNote(comparison.rows.size() - shown, "functions", "without --top"));
-  }
   if (has_intervals) {
     section.notes.push_back(
         absl::StrCat("interval: the lower ends of all rows together hold with ",
                      PercentText(0.5 + comparison.options.confidence / 2),
                      "; detects: the slowdown that would be proved 4 times in 5"));
   }
-  const bool any_uncertain =
-      std::any_of(rows.begin(), rows.end(), [](const ComparedRow& row) { return row.uncertain; });
-  if (any_uncertain) section.notes.push_back("?: the split into runs is uncertain");
+  NoteUncertain(rows, &section.notes);
   AddReasons(rows, &section);
   return section;
 }
@@ -235,8 +223,10 @@ Section RowSection(const Comparison& comparison, const OutputOptions& options) {
 // Where there is too little data.
 Section KernelSection(const Comparison& comparison, const OutputOptions& options) {
   constexpr size_t kMost = 10;
-  const size_t shown = std::min(comparison.kernels.size(), options.top.value_or(kMost));
-  const auto rows = std::span(comparison.kernels).first(shown);
+  Section section = {.title =
+                         "kernels, time in a run, without a verdict; the largest changes first"};
+  const auto rows = TopRows(comparison.kernels, options.top.value_or(kMost), "kernels",
+                            "--top, or --format json", &section.notes);
   const auto base = [](const KernelChange& row) { return row.base_ps; };
   const auto head = [](const KernelChange& row) { return row.head_ps; };
   RowGrid grid(rows);
@@ -250,13 +240,7 @@ Section KernelSection(const Comparison& comparison, const OutputOptions& options
     if (both) return ChangeText(*row.head_ps / *row.base_ps);
     return row.head_ps.has_value() ? "new" : "gone";
   });
-  Section section = {
-      .title = "kernels, time in a run, without a verdict; the largest changes first",
-      .grid = std::move(grid).Take()};
-  if (comparison.kernels.size() > shown) {
-    section.notes.push_back(
-        MoreNote(comparison.kernels.size() - shown, "kernels", "--top, or --format json"));
-  }
+  section.grid = std::move(grid).Take();
   return section;
 }
 
@@ -315,11 +299,8 @@ void VisitDecision(const Comparison& comparison, FieldSink* sink) {
   sink->Field("compared", comparison.compared);
   sink->Field("largest_mde", comparison.largest_mde);
   sink->BeginGroup("counts", true);
-  for (const FunctionVerdict verdict :
-       {FunctionVerdict::kSame, FunctionVerdict::kFaster, FunctionVerdict::kSlower,
-        FunctionVerdict::kCannotTell, FunctionVerdict::kTooLittleData, FunctionVerdict::kOnlyBase,
-        FunctionVerdict::kOnlyHead, FunctionVerdict::kNotComparable, FunctionVerdict::kFailed}) {
-    sink->Field(VerdictName(verdict), comparison.Count(verdict));
+  for (size_t i = 0; i < std::size(kVerdictNames); ++i) {
+    sink->Field(kVerdictNames[i], comparison.Count(static_cast<FunctionVerdict>(i)));
   }
   sink->EndGroup();
 }

@@ -15,15 +15,7 @@ using result::FieldSink, result::TableOf;
 constexpr double kPsPerSecond = 1e12, kPsPerUs = 1e6, kPsPerNs = 1e3;
 
 std::string_view ToolName(Tool tool) {
-  switch (tool) {
-    case Tool::kEjkernel:
-      return "ejkernel";
-    case Tool::kTuneJax:
-      return "tune-jax";
-    case Tool::kXprof:
-      break;
-  }
-  return "xprof";
+  return tool == Tool::kEjkernel ? "ejkernel" : tool == Tool::kTuneJax ? "tune-jax" : "xprof";
 }
 
 void VisitKey(const Answer::KeyRow& row, FieldSink* sink) {
@@ -71,10 +63,16 @@ void VisitXprofTotals(const compat::XprofTimes& times, FieldSink* sink) {
 
 constexpr size_t kNameWidth = 26;
 
+// A time in other units, as picoseconds.
+template <typename Row, typename T>
+auto InPs(T Row::*time, double ps_per_unit) {
+  return [=](const Row& row) { return static_cast<double>(row.*time) * ps_per_unit; };
+}
+
 Section KeySection(const Answer& answer, Unit unit) {
   RowGrid grid(answer.keys);
   grid.Name("key", kNameWidth, [](const Answer::KeyRow& row) { return row.time.key; });
-  grid.Text("plane", [](const Answer::KeyRow& row) { return Printable(row.plane); });
+  grid.Name("plane", 0, &Answer::KeyRow::plane);
   grid.Times("time", unit,
              [](const Answer::KeyRow& row) { return row.time.time_s * kPsPerSecond; });
   Section section = {.title = absl::StrCat("planes with \"", Printable(answer.device), "\""),
@@ -86,20 +84,20 @@ Section KeySection(const Answer& answer, Unit unit) {
 Section VariantSection(const Answer& answer, Unit unit) {
   using Row = compat::VariantTime;
   RowGrid grid(answer.variants);
-  grid.Name("variant", kNameWidth, [](const Row& row) { return row.id; });
-  grid.Number("n", [](const Row& row) { return absl::StrCat(row.n); });
-  grid.Times("mean", unit, [](const Row& row) { return row.mean_s * kPsPerSecond; });
-  grid.Times("std", unit, [](const Row& row) { return row.std_s * kPsPerSecond; });
+  grid.Name("variant", kNameWidth, &Row::id);
+  grid.Number("n", &Row::n);
+  grid.Times("mean", unit, InPs(&Row::mean_s, kPsPerSecond));
+  grid.Times("std", unit, InPs(&Row::std_s, kPsPerSecond));
   return {.title = "variants", .grid = std::move(grid).Take()};
 }
 
 Section XprofKernelSection(const compat::XprofTimes& times, Unit unit) {
   using Row = compat::XprofKernel;
   RowGrid grid(times.kernels);
-  grid.Name("kernel", kNameWidth, [](const Row& row) { return row.name; });
-  grid.Number("count", [](const Row& row) { return absl::StrCat(row.count); });
-  grid.Times("total", unit, [](const Row& row) { return row.total_us * kPsPerUs; });
-  grid.Times("mean", unit, [](const Row& row) { return row.mean_us * kPsPerUs; });
+  grid.Name("kernel", kNameWidth, &Row::name);
+  grid.Number("count", &Row::count);
+  grid.Times("total", unit, InPs(&Row::total_us, kPsPerUs));
+  grid.Times("mean", unit, InPs(&Row::mean_us, kPsPerUs));
   Section section = {
       .title = absl::StrCat("kernels of all devices together: ",
                             FormatTime(static_cast<double>(times.total_device_ns) * kPsPerNs, unit),
@@ -115,9 +113,8 @@ Section XprofKernelSection(const compat::XprofTimes& times, Unit unit) {
 Section XprofLineSection(const compat::XprofTimes& times, Unit unit) {
   using Row = compat::XprofTimes::LineTime;
   RowGrid grid(times.lines);
-  grid.Name("line", kNameWidth, [](const Row& row) { return row.line; });
-  grid.Times("covered", unit,
-             [](const Row& row) { return static_cast<double>(row.covered_ns) * kPsPerNs; });
+  grid.Name("line", kNameWidth, &Row::line);
+  grid.Times("covered", unit, InPs(&Row::covered_ns, kPsPerNs));
   return {.title = "lines", .grid = std::move(grid).Take()};
 }
 

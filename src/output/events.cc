@@ -4,8 +4,12 @@
 #include <bit>
 #include <charconv>
 #include <cmath>
+#include <concepts>
 #include <cstring>
+#include <utility>
+#include <variant>
 
+#include "absl/strings/str_format.h"
 #include "json/json.h"
 #include "output/csv.h"
 #include "output/text.h"
@@ -74,79 +78,62 @@ void AppendJsonText(std::string_view text, std::string* out) {
   }
 }
 
-// A double that readers take for one.
-void AppendJsonDouble(double value, std::string* out) {
-  if (!std::isfinite(value)) {
-    out->append("null");
-    return;
-  }
-  const size_t begin = out->size();
-  AppendCsvNumber(value, out);
-  if (out->find_first_of(".e", begin) == std::string::npos) out->append(".0");
-}
-
-// `quote`: beyond what a double holds exactly.
-template <typename T>
-void AppendJsonInteger(T value, bool quote, std::string* out) {
-  if (quote) out->push_back('"');
-  AppendInteger(value, out);
-  if (quote) out->push_back('"');
-}
-
-std::string CompressedText(std::string_view bytes) {
-  return "(" + std::to_string(bytes.size()) + " compressed bytes)";
-}
-
-void AppendCsvStat(const StatValue& value, std::string* out) {
+// Hands the value to `as`, by its type.
+template <typename As>
+void VisitStat(const StatValue& value, As as) {
   switch (value.type) {
     case StatType::kAbsent:
-      return;
+      return as(std::monostate());
     case StatType::kDouble:
-      return AppendCsvNumber(std::bit_cast<double>(value.bits), out);
+      return as(std::bit_cast<double>(value.bits));
     case StatType::kUint64:
-      return AppendInteger(value.bits, out);
+      return as(value.bits);
     case StatType::kInt64:
-      return AppendInteger(std::bit_cast<int64_t>(value.bits), out);
+      return as(std::bit_cast<int64_t>(value.bits));
     case StatType::kCompressedString:
-      out->append(CompressedText(value.text));
-      return;
+      return as(std::string_view("(" + std::to_string(value.text.size()) + " compressed bytes)"));
     case StatType::kString:
     case StatType::kBytes:
     case StatType::kRef:
-      return AppendCsvText(value.text, out);
+      return as(value.text);
   }
 }
 
-void AppendJsonStat(const StatValue& value, std::string* out) {
-  switch (value.type) {
-    case StatType::kAbsent:
-      out->append("null");
-      return;
-    case StatType::kDouble:
-      return AppendJsonDouble(std::bit_cast<double>(value.bits), out);
-    case StatType::kUint64:
-      return AppendJsonInteger(value.bits, value.bits > kExactInDouble, out);
-    case StatType::kInt64: {
-      const auto number = std::bit_cast<int64_t>(value.bits);
-      const uint64_t magnitude = number < 0 ? uint64_t{0} - value.bits : value.bits;
-      return AppendJsonInteger(number, magnitude > kExactInDouble, out);
-    }
-    case StatType::kCompressedString:
-      return AppendJsonText(CompressedText(value.text), out);
-    case StatType::kString:
-    case StatType::kBytes:
-    case StatType::kRef:
-      return AppendJsonText(value.text, out);
+struct AppendCsvStat {
+  std::string* out;
+  void operator()(std::monostate) const {}
+  void operator()(double value) const { AppendCsvNumber(value, out); }
+  void operator()(std::integral auto value) const { AppendInteger(value, out); }
+  void operator()(std::string_view text) const { AppendCsvText(text, out); }
+};
+
+struct AppendJsonStat {
+  std::string* out;
+  void operator()(std::monostate) const { out->append("null"); }
+  // One that readers take for a double.
+  void operator()(double value) const {
+    if (!std::isfinite(value)) return (*this)(std::monostate());
+    const size_t begin = out->size();
+    AppendCsvNumber(value, out);
+    if (out->find_first_of(".e", begin) == std::string::npos) out->append(".0");
   }
-}
+  // In quotes beyond what a double holds exactly.
+  void operator()(std::integral auto value) const {
+    const auto bits = static_cast<uint64_t>(value);
+    const bool quote = (value < 0 ? uint64_t{0} - bits : bits) > kExactInDouble;
+    if (quote) out->push_back('"');
+    AppendInteger(value, out);
+    if (quote) out->push_back('"');
+  }
+  void operator()(std::string_view text) const { AppendJsonText(text, out); }
+};
 
 std::string StatText(const StatValue& value) {
-  if (value.type == StatType::kString || value.type == StatType::kBytes ||
-      value.type == StatType::kRef) {
-    return Printable(value.text);
-  }
+  const bool is_text = value.type == StatType::kString || value.type == StatType::kBytes ||
+                       value.type == StatType::kRef;
+  if (is_text) return Printable(value.text);
   std::string text;
-  AppendCsvStat(value, &text);
+  VisitStat(value, AppendCsvStat{&text});
   return text.empty() ? "-" : text;
 }
 
@@ -154,9 +141,11 @@ std::string StatText(const StatValue& value) {
 std::string NanosecondsText(int64_t ps) {
   const uint64_t magnitude =
       ps < 0 ? uint64_t{0} - static_cast<uint64_t>(ps) : static_cast<uint64_t>(ps);
-  std::string fraction = std::to_string(magnitude % 1000);
-  fraction.insert(0, 3 - fraction.size(), '0');
-  return (ps < 0 ? "-" : "") + std::to_string(magnitude / 1000) + "." + fraction;
+  return absl::StrFormat("%s%u.%03u", ps < 0 ? "-" : "", magnitude / 1000, magnitude % 1000);
+}
+
+std::string StartText(const EventRow& row) {
+  return row.start_ps ? NanosecondsText(*row.start_ps) : "-";
 }
 
 }  // namespace
@@ -260,7 +249,7 @@ void EventWriter::CsvRow(const EventRow& row) {
   AppendInteger(row.occurrences, &buffer_);
   for (const StatValue& value : row.stats) {
     buffer_.push_back(',');
-    AppendCsvStat(value, &buffer_);
+    VisitStat(value, AppendCsvStat{&buffer_});
   }
   buffer_.push_back('\n');
 }
@@ -290,70 +279,52 @@ void EventWriter::JsonRow(const EventRow& row) {
   for (size_t i = 0; i < count; ++i) {
     if (i > 0) buffer_.push_back(',');
     buffer_.append(stat_keys_[i]);
-    AppendJsonStat(row.stats[i], &buffer_);
+    VisitStat(row.stats[i], AppendJsonStat{&buffer_});
   }
   buffer_.append("}}");
 }
 
-namespace {
-
-struct TableCells {
-  std::string_view ellipsis;
-  bool wide = false;  // nothing is shortened: a long text moves what is right of it
-  std::string line = {};
-  void Add(std::string_view text, size_t width, bool right) {
-    const std::string shown = wide ? std::string(text) : ShortenMiddle(text, width, ellipsis);
-    const size_t padding = width - std::min(width, DisplayWidth(shown));
-    if (!line.empty()) line.append("  ");
-    if (right) line.append(padding, ' ');
-    line.append(shown);
-    if (!right) line.append(padding, ' ');
+// Numbers are never cut: where one is too long for its column, the name makes room.
+void EventWriter::TableLine(std::vector<TableCell> cells) {
+  size_t taken = 0;
+  for (TableCell& cell : cells) {
+    const size_t width = cell.number ? std::max(cell.text.size(), cell.width) : cell.width;
+    taken += width - std::exchange(cell.width, width);
   }
-  void Finish(std::string* out) {
-    line.erase(line.find_last_not_of(' ') + 1);
-    out->append(line).push_back('\n');
+  cells[2].width -= std::min(taken, name_width_ - kFewestOfName);
+  std::string text;
+  for (const TableCell& cell : cells) {
+    const std::string shown = wide_ ? cell.text : ShortenMiddle(cell.text, cell.width, ellipsis_);
+    const std::string padding(cell.width - std::min(cell.width, DisplayWidth(shown)), ' ');
+    if (!text.empty()) text.append("  ");
+    text.append(cell.right ? padding : "").append(shown).append(cell.right ? "" : padding);
   }
-};
-
-}  // namespace
-
-void EventWriter::BeginTable() {
-  TableCells cells = {ellipsis_, wide_};
-  cells.Add("plane", kPlaneWidth, false);
-  cells.Add("line", kLineWidth, false);
-  cells.Add("name", name_width_, false);
-  cells.Add("start ns", kTimeWidth, true);
-  cells.Add("duration ns", kTimeWidth, true);
-  for (const std::string& name : stat_names_) cells.Add(Printable(name), kStatWidth, true);
-  cells.Finish(&buffer_);
+  text.erase(text.find_last_not_of(' ') + 1);
+  buffer_.append(text).push_back('\n');
 }
 
-// Numbers are never cut: where one is too long for its column, the name makes room.
+void EventWriter::BeginTable() {
+  std::vector<TableCell> cells = {{"plane", kPlaneWidth},
+                                  {"line", kLineWidth},
+                                  {"name", name_width_},
+                                  {"start ns", kTimeWidth, true},
+                                  {"duration ns", kTimeWidth, true}};
+  for (const std::string& name : stat_names_) cells.push_back({Printable(name), kStatWidth, true});
+  TableLine(std::move(cells));
+}
+
 void EventWriter::TableRow(const EventRow& row) {
   std::string name = Printable(row.name);
   if (row.occurrences != 1) name.append(" x").append(std::to_string(row.occurrences));
-  const std::string start = row.start_ps ? NanosecondsText(*row.start_ps) : "-";
-  const std::string duration = NanosecondsText(row.duration_ps);
-  const size_t start_width = std::max(start.size(), kTimeWidth);
-  const size_t duration_width = std::max(duration.size(), kTimeWidth);
-  size_t taken = start_width + duration_width - 2 * kTimeWidth;
-  std::vector<std::string> stats;
+  std::vector<TableCell> cells = {{Printable(row.plane), kPlaneWidth},
+                                  {Printable(row.line), kLineWidth},
+                                  {std::move(name), name_width_},
+                                  {StartText(row), kTimeWidth, true, true},
+                                  {NanosecondsText(row.duration_ps), kTimeWidth, true, true}};
   for (const StatValue& value : row.stats) {
-    stats.push_back(StatText(value));
-    const bool number = value.text.empty();
-    if (number) taken += std::max(stats.back().size(), kStatWidth) - kStatWidth;
+    cells.push_back({StatText(value), kStatWidth, true, value.text.empty()});
   }
-  TableCells cells = {ellipsis_, wide_};
-  cells.Add(Printable(row.plane), kPlaneWidth, false);
-  cells.Add(Printable(row.line), kLineWidth, false);
-  cells.Add(name, name_width_ - std::min(taken, name_width_ - kFewestOfName), false);
-  cells.Add(start, start_width, true);
-  cells.Add(duration, duration_width, true);
-  for (size_t i = 0; i < stats.size(); ++i) {
-    const bool number = row.stats[i].text.empty();
-    cells.Add(stats[i], number ? std::max(stats[i].size(), kStatWidth) : kStatWidth, true);
-  }
-  cells.Finish(&buffer_);
+  TableLine(std::move(cells));
 }
 
 void EventWriter::BeginMarkdown() {
@@ -370,7 +341,7 @@ void EventWriter::MarkdownRow(const EventRow& row) {
   for (std::string_view text : {row.plane, row.line, row.name}) {
     buffer_.append("| ").append(MarkdownCode(Printable(text))).append(" ");
   }
-  buffer_.append("| ").append(row.start_ps ? NanosecondsText(*row.start_ps) : "-");
+  buffer_.append("| ").append(StartText(row));
   buffer_.append(" | ").append(NanosecondsText(row.duration_ps));
   buffer_.append(" | ").append(std::to_string(row.occurrences)).append(" |");
   for (const StatValue& value : row.stats) {

@@ -53,7 +53,14 @@ class EventWriter {
   bool End();
 
  private:
+  struct TableCell {
+    std::string text;
+    size_t width;
+    bool right = false, number = false;
+  };
+
   bool Flush();
+  void TableLine(std::vector<TableCell> cells);
   void BeginTable();
   void BeginMarkdown();
   void CsvRow(const EventRow& row);

@@ -16,21 +16,21 @@ class Page {
     if (!text_.empty() && !text_.ends_with("\n\n")) text_.push_back('\n');
   }
 
-  void Line(const ViewLine& line) {
+  void Add(const ViewLine& line) {
     const bool is_heading = line.as == ViewLine::kHeading;
     text_.append(is_heading ? "### " : line.as == ViewLine::kItem ? "- " : "");
     text_.append(MarkdownCell(line.text)).append(is_heading ? "\n\n" : "\n");
   }
 
-  void Add(Section section) {
-    Part();
+  void Add(const Section& section) {
     if (section.is_titled_in_markdown) {
       text_.append("### ").append(MarkdownCell(section.title)).append("\n");
     }
     if (section.grid.rows() > 0) {
-      ChooseColumns(options_.columns, &section.grid);
+      Grid chosen = section.grid;
+      ChooseColumns(options_.columns, &chosen);
       Part();
-      text_.append(MarkdownGrid(section.grid));
+      text_.append(MarkdownGrid(chosen));
     }
     // A paragraph each: lines that follow each other are run together.
     for (const std::string& note : section.notes) {
@@ -39,10 +39,9 @@ class Page {
     }
   }
 
-  void AddDiagnostics(const std::vector<DiagnosticLine>& lines) {
-    Part();
-    text_.append("### ").append(DiagnosticsTitle(lines)).append("\n\n");
-    for (const DiagnosticLine& line : lines) {
+  void AddDiagnostics(const View& view) {
+    text_.append("### ").append(DiagnosticsTitle(view.diagnostics)).append("\n\n");
+    for (const DiagnosticLine& line : view.diagnostics) {
       text_.append("- **").append(line.severity).append("**: ");
       text_.append(MarkdownCell(line.text)).append("\n");
     }
@@ -56,13 +55,7 @@ class Page {
 }  // namespace
 
 std::string MarkdownText(const View& view, const OutputOptions& options) {
-  Page page(options);
-  for (const ViewLine& line : view.lines) page.Line(line);
-  for (const Section& section : view.sections) page.Add(section);
-  if (!view.diagnostics.empty()) page.AddDiagnostics(view.diagnostics);
-  if (!view.remarks.empty()) page.Part();
-  for (const ViewLine& remark : view.remarks) page.Line(remark);
-  return std::move(page).Take();
+  return TextOf(view, Page(options));
 }
 
 }  // namespace xplane_time::output

@@ -12,24 +12,9 @@ namespace {
 constexpr size_t kNarrowest = 20;
 constexpr size_t kDiagnosticWidth = 240;  // of one diagnostic, over its lines
 
-// The ANSI sequence before a line of this tone; empty: none.
-std::string_view Style(Tone tone) {
-  switch (tone) {
-    case Tone::kPlain:
-      return "";
-    case Tone::kDim:
-      return "\x1b[2m";
-    case Tone::kBold:
-      return "\x1b[1m";
-    case Tone::kGood:
-      return "\x1b[32m";
-    case Tone::kWarning:
-      return "\x1b[33m";
-    case Tone::kBad:
-      return "\x1b[31m";
-  }
-  return "";
-}
+// The ANSI sequence before a line, by its tone; empty: none.
+constexpr std::string_view kStyles[] = {"",         "\x1b[2m",  "\x1b[1m",
+                                        "\x1b[32m", "\x1b[33m", "\x1b[31m"};
 
 // Empty where nothing but a bar is missing.
 std::string DroppedNote(const std::vector<std::string>& dropped) {
@@ -84,7 +69,6 @@ class Page {
   }
 
   void Add(const Section& section) {
-    Part();
     if (!section.title.empty()) Line(section.title, Tone::kBold);
     if (section.grid.rows() > 0) {
       Grid chosen = section.grid;
@@ -101,10 +85,10 @@ class Page {
     for (const std::string& note : section.notes) Wrapped(note, Tone::kDim);
   }
 
-  void AddDiagnostics(const std::vector<DiagnosticLine>& lines, size_t most) {
-    Part();
+  void AddDiagnostics(const View& view) {
+    const std::vector<DiagnosticLine>& lines = view.diagnostics;
     Line(DiagnosticsTitle(lines), Tone::kBold);
-    const size_t shown = std::min(lines.size(), most);
+    const size_t shown = std::min(lines.size(), view.most_diagnostics);
     for (size_t i = 0; i < shown; ++i) AddDiagnostic(lines[i]);
     if (lines.size() > shown) {
       Line(MoreNote(lines.size() - shown, "findings", "--format json"), Tone::kDim);
@@ -113,7 +97,7 @@ class Page {
 
  private:
   void Put(std::string_view shown, Tone tone) {  // as it is
-    const std::string_view style = Style(tone);
+    const std::string_view style = kStyles[static_cast<size_t>(tone)];
     const bool styled = options_.color && !style.empty() && !shown.empty();
     if (styled) text_.append(style);
     text_.append(shown);
@@ -140,13 +124,7 @@ class Page {
 }  // namespace
 
 std::string TableText(const View& view, const OutputOptions& options) {
-  Page page(options);
-  for (const ViewLine& line : view.lines) page.Add(line);
-  for (const Section& section : view.sections) page.Add(section);
-  if (!view.diagnostics.empty()) page.AddDiagnostics(view.diagnostics, view.most_diagnostics);
-  if (!view.remarks.empty()) page.Part();
-  for (const ViewLine& remark : view.remarks) page.Add(remark);
-  return std::move(page).Take();
+  return TextOf(view, Page(options));
 }
 
 }  // namespace xplane_time::output

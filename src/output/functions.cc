@@ -7,6 +7,7 @@
 
 #include "output/results.h"
 #include "output/trace_views.h"
+#include "status.h"
 
 namespace xplane_time::output {
 namespace {
@@ -14,19 +15,12 @@ namespace {
 using result::FieldSink, result::TableOf;
 
 std::string_view MetricText(Metric metric) {
-  switch (metric) {
-    case Metric::kActive:
-      return "active time";
-    case Metric::kSpan:
-      return "span";
-    case Metric::kSum:
-      break;
-  }
-  return "sum of kernels";
+  if (metric == Metric::kActive) return "active time";
+  return metric == Metric::kSpan ? "span" : "sum of kernels";
 }
 
-std::string ClockText(const FunctionRow& row) {
-  return row.clock ? std::string(ClockName(*row.clock)) : "-";
+std::optional<std::string_view> ClockText(const FunctionRow& row) {
+  return row.clock ? std::optional(ClockName(*row.clock)) : std::nullopt;
 }
 
 // What a reader of a row's numbers has to know: a sign in the row, explained below.
@@ -111,12 +105,12 @@ bool HaveSeveralDevices(const Listing& table) {
 }
 
 // The clock of every row that has the metric; empty where they differ.
-std::string CommonClock(const Listing& table, Metric metric) {
-  std::string common;
+std::string_view CommonClock(const Listing& table, Metric metric) {
+  std::string_view common;
   for (const Listed& each : table.rows) {
     if (!each.row.metric(metric)) continue;
-    const std::string clock = ClockText(each.row);
-    if (clock == "-" || (!common.empty() && clock != common)) return "";
+    const std::string_view clock = ClockText(each.row).value_or("");
+    if (clock.empty() || (!common.empty() && clock != common)) return "";
     common = clock;
   }
   return common;
@@ -124,89 +118,78 @@ std::string CommonClock(const Listing& table, Metric metric) {
 
 using FunctionGrid = RowGrid<std::vector<Listed>>;
 
+// A member of the row, or what is made of it, for a column.
+template <typename Get>
+auto OfRow(Get get) {
+  return [get](const Listed& each) { return std::invoke(get, each.row); };
+}
+
 void AddIdentity(const Listing& table, FunctionGrid* grid) {
-  const auto text_or_dash = [](const std::optional<std::string>& text) {
-    return text ? Printable(*text) : std::string("-");
-  };
-  grid->Name("function", 18, [](const Listed& each) { return each.row.function; });
-  grid->Number("variant", [&](const Listed& each) { return text_or_dash(each.row.variant_id); })
-      .hidden = std::none_of(table.rows.begin(), table.rows.end(),
-                             [](const Listed& each) { return each.row.variant_id.has_value(); });
-  Column& program = grid->Number(
-      "program", [&](const Listed& each) { return text_or_dash(each.row.program_id); });
-  program.flex_width = 7;
-  program.hidden = !NeedsProgram(table);
-  grid->Name("device", 7, [](const Listed& each) { return each.device; }).hidden =
-      !HaveSeveralDevices(table);
+  grid->Name("function", 18, OfRow(&FunctionRow::function));
+  grid->Name("variant", 0, OfRow(&FunctionRow::variant_id)).HideIfUnknown().right = true;
+  Column& program = grid->Name("program", 7, OfRow(&FunctionRow::program_id));
+  program.HideIf(!NeedsProgram(table)).right = true;
+  program.name = false;
+  grid->Name("device", 7, &Listed::device).HideIf(!HaveSeveralDevices(table));
 }
 
 void AddTimes(const Listing& table, const OutputOptions& options, bool all, FunctionGrid* grid) {
   using Number = std::optional<double>;
   const Metric metric = options.metric;
   const Signs signs = Signs::For(options);
-  const auto of = [metric](auto get) {
-    return [metric, get](const Listed& each) {
+  const auto of = [metric](auto member) {
+    return [metric, member](const Listed& each) {
       const std::optional<Summary>& summary = each.row.metric(metric);
-      return summary ? Number(get(*summary)) : std::nullopt;
+      return summary ? Number(static_cast<double>((*summary).*member)) : std::nullopt;
     };
   };
-  const auto median = of([](const Summary& s) { return s.median; });
+  const auto total = [metric](const Listed& each) { return TotalPs(each.row, metric); };
   // One unit for single runs; the total has its own.
-  const Unit unit = CommonUnit(grid->Values(median), options.unit);
-  grid->Times("median", unit, median);
+  const Unit unit = CommonUnit(grid->Values(of(&Summary::median)), options.unit);
+  grid->Times("median", unit, of(&Summary::median));
   grid->Number("95% CI",
                [&](const Listed& each) { return IntervalText(each.row.metric(metric), signs); });
-  grid->Times("mean", unit, of([](const Summary& s) { return s.mean; })).drop = 1;
+  grid->Times("mean", unit, of(&Summary::mean)).Drop(1);
   if (all) {
-    grid->Times("std", unit, of([](const Summary& s) { return s.std; })).drop = 3;
-    grid->Times("min", unit, of([](const Summary& s) { return static_cast<double>(s.min); })).drop =
-        4;
-    grid->Times("max", unit, of([](const Summary& s) { return static_cast<double>(s.max); })).drop =
-        5;
-    grid->Times("total", options.unit,
-                [&](const Listed& each) { return TotalPs(each.row, metric); })
-        .drop = 2;
+    grid->Times("std", unit, of(&Summary::std)).Drop(3);
+    grid->Times("min", unit, of(&Summary::min)).Drop(4);
+    grid->Times("max", unit, of(&Summary::max)).Drop(5);
+    grid->Times("total", options.unit, total).Drop(2);
   }
   grid->Number("share %", [&](const Listed& each) {
-    const Number total = TotalPs(each.row, metric);
-    return total && table.total_ps > 0 ? FormatPercent(*total / table.total_ps) : "-";
+    const Number of_row = total(each);
+    return of_row && table.total_ps > 0 ? FormatPercent(*of_row / table.total_ps) : "-";
   });
 }
 
 // Columns after the times; clock and notes only where they tell something.
 void AddRemarks(const Listing& table, Metric metric, bool all, FunctionGrid* grid) {
   if (all) {
-    grid->Number("kernels/run",
-                 [](const Listed& each) {
-                   return each.row.kernels_per_run ? FormatFixed(*each.row.kernels_per_run, 1)
-                                                   : "-";
-                 })
-        .drop = 6;
+    const auto kernels = [](const FunctionRow& row) {
+      return row.kernels_per_run ? FormatFixed(*row.kernels_per_run, 1) : "-";
+    };
+    grid->Number("kernels/run", OfRow(kernels)).Drop(6);
   }
-  grid->Text("clock", [](const Listed& each) { return ClockText(each.row); }).hidden =
-      !CommonClock(table, metric).empty();
-  grid->Text("note", [](const Listed& each) { return NoteText(each.row); }).hidden =
-      NoteLegend(table).empty();
+  grid->Text("clock", OfRow(ClockText)).HideIf(!CommonClock(table, metric).empty());
+  grid->Text("note", OfRow(NoteText)).HideIf(NoteLegend(table).empty());
 }
 
 Section BuildSection(const Listing& table, std::string_view title, const OutputOptions& options,
                      bool all) {
   Section section;
   section.title = std::string(title) + ", " + std::string(MetricText(options.metric));
+  const std::string_view clock = CommonClock(table, options.metric);
+  if (!clock.empty()) section.title.append(", ").append(clock).append(" clock");
   if (table.rows.empty()) {
     section.notes.emplace_back("none");
-    return section;
-  }
-  const std::string clock = CommonClock(table, options.metric);
-  if (!clock.empty()) section.title.append(", " + clock + " clock");
-  const Listed& first = table.rows[0];
-  if (!HaveSeveralDevices(table) && !first.device.empty()) {
+  } else if (const Listed& first = table.rows[0];
+             !HaveSeveralDevices(table) && !first.device.empty()) {
     section.title.append(", " + first.device);
     if (!first.row.device) section.title.append(" devices");
   }
   FunctionGrid grid(table.rows);
   AddIdentity(table, &grid);
-  grid.Number("runs", [](const Listed& each) { return std::to_string(each.row.runs); });
+  grid.Number("runs", OfRow(&FunctionRow::runs));
   AddTimes(table, options, all, &grid);
   AddRemarks(table, options.metric, all, &grid);
   section.grid = std::move(grid).Take();
@@ -222,39 +205,22 @@ double SumOfTotals(const Rows& rows, Metric metric) {
   return sum;
 }
 
-std::vector<const DeviceRef*> DevicesOf(const std::vector<FunctionRow>& rows) {
-  std::vector<const DeviceRef*> devices;
-  for (const FunctionRow& row : rows) {
-    if (row.device) devices.push_back(&*row.device);
-  }
-  return devices;
-}
-
 using FunctionKey = std::pair<std::string_view, std::string_view>;
 
 FunctionKey KeyOf(const FunctionRow& row) {
   return {row.function, row.variant_id ? std::string_view(*row.variant_id) : std::string_view()};
 }
 
-// On how many devices each function ran.
-std::map<FunctionKey, size_t> CountDevices(const Report& report, const DeviceNames& names) {
+// The combined row of a function that ran on several devices stands for its rows.
+Listing ChooseRows(const Report& report, const DeviceNames& names, const OutputOptions& options) {
   std::map<FunctionKey, std::set<std::string>> devices;
   for (const FunctionRow& row : report.functions) {
     if (row.device) devices[KeyOf(row)].insert(names.Name(*row.device));
   }
-  std::map<FunctionKey, size_t> counts;
-  for (const auto& [key, set] : devices) counts[key] = set.size();
-  return counts;
-}
-
-// The combined row of a function that ran on several devices stands for its rows.
-Listing ChooseRows(const Report& report, const DeviceNames& names, const OutputOptions& options) {
-  const std::map<FunctionKey, size_t> counts = CountDevices(report, names);
   std::vector<const FunctionRow*> rows;
   std::set<FunctionKey> replaced;
   for (const FunctionRow& row : report.combined) {
-    const auto it = counts.find(KeyOf(row));
-    if (it == counts.end() || it->second < 2 || !row.metric(options.metric)) continue;
+    if (devices[KeyOf(row)].size() < 2 || !row.metric(options.metric)) continue;
     replaced.insert(KeyOf(row));
     rows.push_back(&row);
   }
@@ -265,8 +231,7 @@ Listing ChooseRows(const Report& report, const DeviceNames& names, const OutputO
   Listing table;
   for (const FunctionRow* row : rows) {
     table.total_ps += TotalPs(*row, options.metric).value_or(0);
-    const auto it = counts.find(KeyOf(*row));
-    const size_t count = it == counts.end() ? 0 : it->second;
+    const size_t count = devices[KeyOf(*row)].size();
     const std::string all = count == names.count() ? "all " : std::to_string(count) + " of ";
     table.rows.push_back(
         {*row, row->device ? names.Name(*row->device) : all + std::to_string(names.count())});
@@ -278,11 +243,7 @@ Listing ChooseRows(const Report& report, const DeviceNames& names, const OutputO
 Section FunctionSection(const std::vector<const FunctionRow*>& rows,
                         const std::vector<FunctionRow>& all, std::string_view what,
                         const OutputOptions& options) {
-  std::vector<const DeviceRef*> devices;
-  for (const FunctionRow* row : rows) {
-    if (row->device) devices.push_back(&*row->device);
-  }
-  const DeviceNames names(devices);
+  const auto names = DeviceNames::Of(rows);
   Listing table = {.rows = {}, .total_ps = SumOfTotals(all, options.metric)};
   for (const FunctionRow* row : rows) {
     table.rows.push_back({*row, row->device ? names.Name(*row->device) : ""});
@@ -296,35 +257,25 @@ Section FunctionSection(const std::vector<const FunctionRow*>& rows,
 }
 
 Section SampleSection(const std::vector<SampleRow>& samples, const OutputOptions& options) {
-  Section section = {.title = "samples"};
-  if (samples.empty()) {
-    section.notes.emplace_back("none");
-    return section;
-  }
-  std::vector<const DeviceRef*> refs;
-  for (const SampleRow& row : samples) refs.push_back(&row.device);
-  const DeviceNames names(refs);
+  const auto names = DeviceNames::Of(samples);
   RowGrid grid(samples);
-  grid.Name("function", 18, [](const SampleRow& row) { return row.function; });
-  Column& program = grid.Number(
-      "program", [](const SampleRow& row) { return Printable(row.program_id.value_or("-")); });
-  program.flex_width = 7;
-  program.hidden = !Varies(program.cells);
-  grid.Name("device", 7, [&](const SampleRow& row) { return names.Name(row.device); }).hidden =
-      names.count() < 2;
-  grid.Number("run", [](const SampleRow& row) { return std::to_string(row.run); });
-  const Unit unit = options.unit;
-  grid.Times("start", unit, [](const SampleRow& row) { return row.start_ps; }).drop = 2;
-  grid.Times("active", unit, [](const SampleRow& row) { return row.active_ps; });
-  grid.Times("span", unit, [](const SampleRow& row) { return row.span_ps; });
-  grid.Times("sum", unit, [](const SampleRow& row) { return row.sum_ps; }).drop = 3;
-  grid.Number("kernels", [](const SampleRow& row) { return std::to_string(row.kernels); }).drop = 1;
-  Column& clock = grid.Text("clock", [](const SampleRow& row) { return ClockName(row.clock); });
-  clock.hidden = !Varies(clock.cells);
-  Column& note =
-      grid.Text("note", [](const SampleRow& row) { return row.suspect ? "suspect" : ""; });
-  note.hidden = !Varies(note.cells) && note.cells[0].empty();
-  section.grid = std::move(grid).Take();
+  grid.Name("function", 18, &SampleRow::function);
+  Column& program = grid.Name("program", 7, &SampleRow::program_id).HideIfSame();
+  program.right = true;
+  program.name = false;
+  grid.Name("device", 7, [&](const SampleRow& row) { return names.Name(row.device); })
+      .HideIf(names.count() < 2);
+  grid.Number("run", &SampleRow::run);
+  grid.Times("start", options.unit, &SampleRow::start_ps).Drop(2);
+  grid.Times("active", options.unit, &SampleRow::active_ps);
+  grid.Times("span", options.unit, &SampleRow::span_ps);
+  grid.Times("sum", options.unit, &SampleRow::sum_ps).Drop(3);
+  grid.Number("kernels", &SampleRow::kernels).Drop(1);
+  grid.Text("clock", [](const SampleRow& row) { return ClockName(row.clock); }).HideIfSame();
+  grid.Text("note", [](const SampleRow& row) { return row.suspect ? "suspect" : ""; })
+      .HideIfSame(/*unless_known=*/true);
+  Section section = {.title = "samples", .grid = std::move(grid).Take()};
+  if (samples.empty()) section.notes.emplace_back("none");
   return section;
 }
 
@@ -332,7 +283,7 @@ Section SampleSection(const std::vector<SampleRow>& samples, const OutputOptions
 
 Section OverviewSection(const Report& report, const OrderedReport& rows,
                         const OutputOptions& options, size_t most) {
-  const DeviceNames names(DevicesOf(report.functions));
+  const auto names = DeviceNames::Of(report.functions);
   const bool several = names.count() > 1;
   Listing table;
   if (several) {
@@ -353,35 +304,31 @@ Section OverviewSection(const Report& report, const OrderedReport& rows,
   return section;
 }
 
-result::Table FunctionTable(std::string name, std::vector<const FunctionRow*> rows) {
+result::Table FunctionRows(std::string name, std::vector<const FunctionRow*> rows) {
   return TableOf(std::move(name), std::move(rows), [](const FunctionRow& row, FieldSink* sink) {
     VisitRow(row, /*with_device=*/row.device.has_value(), sink);
   });
 }
 
-result::Table FlatFunctionTable(std::vector<const FunctionRow*> rows) {
+result::Table FlatFunctionRows(std::vector<const FunctionRow*> rows) {
   const bool with_device =
       rows.empty() || std::any_of(rows.begin(), rows.end(),
                                   [](const auto* row) { return row->device.has_value(); });
-  return TableOf("", std::move(rows), [with_device](const FunctionRow& row, FieldSink* sink) {
-    VisitRow(row, with_device, sink);
-  });
+  return result::FunctionTable("", std::move(rows), with_device);
 }
 
 absl::StatusOr<Output> FunctionsOutput(const Report& report, const OutputOptions& options,
                                        bool by_id, bool samples) {
-  auto ordered = OrderReport(report, options, SortKeys::kFunctions);
-  if (!ordered.ok()) return ordered.status();
-  const OrderedReport& rows = *ordered;
+  ASSIGN_OR_RETURN(const OrderedReport rows, OrderReport(report, options, SortKeys::kFunctions));
   Output out{.result = result::Result("xplane-time.functions.v1")};
   AddHead(report.inputs, &report.capture, options.given, &out.result);
-  out.result.Add(FunctionTable("functions", rows.functions));
-  out.result.Add(FunctionTable("combined", rows.combined));
-  if (by_id) out.result.Add(FunctionTable("variants", rows.variants));
+  out.result.Add(FunctionRows("functions", rows.functions));
+  out.result.Add(FunctionRows("combined", rows.combined));
+  if (by_id) out.result.Add(FunctionRows("variants", rows.variants));
   if (samples) out.result.Add(TableOf("samples", std::span(report.samples)));
   out.result.Add(TableOf("diagnostics", std::span(report.diagnostics)));
   out.result.csv = samples ? TableOf("", std::span(report.samples))
-                           : FlatFunctionTable(by_id ? rows.variants : rows.functions);
+                           : FlatFunctionRows(by_id ? rows.variants : rows.functions);
   out.view = [&report, rows, by_id, samples](const OutputOptions& how) {
     Section section = samples ? SampleSection(report.samples, how)
                       : by_id ? FunctionSection(rows.variants, report.variants, "variants", how)

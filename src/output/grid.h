@@ -13,6 +13,7 @@
 #ifndef XPLANE_TIME_SRC_OUTPUT_GRID_H_
 #define XPLANE_TIME_SRC_OUTPUT_GRID_H_
 
+#include <algorithm>
 #include <cstddef>
 #include <string>
 #include <string_view>
@@ -29,6 +30,27 @@ struct Column {
   int drop = 0;           // 0: stays
   bool hidden = false;    // says nothing new: shown only where it is asked for
   std::vector<std::string> cells = {};
+
+  Column& Drop(int order) {
+    drop = order;
+    return *this;
+  }
+  Column& HideIf(bool says_nothing) {
+    hidden = says_nothing;
+    return *this;
+  }
+  // "-" in all cells.
+  Column& HideIfUnknown() {
+    return HideIf(std::all_of(cells.begin(), cells.end(),
+                              [](const std::string& cell) { return cell == "-"; }));
+  }
+  // All cells are equal. `unless_known`: but for a text that is in all of them.
+  Column& HideIfSame(bool unless_known = false) {
+    const bool varies = std::any_of(cells.begin(), cells.end(),
+                                    [&](const std::string& cell) { return cell != cells[0]; });
+    const bool known = unless_known && !cells.empty() && !cells[0].empty();
+    return HideIf(!varies && !known);
+  }
 };
 
 // Columns of equal length.

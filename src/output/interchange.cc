@@ -12,9 +12,13 @@ namespace {
 
 using json::Dump, json::Json;
 
-// Times become nanoseconds.
-std::optional<double> Nanoseconds(const std::optional<double>& ps) {
-  return ps.has_value() ? std::optional<double>(*ps / 1000) : std::nullopt;
+// `scale`: 1000 makes picoseconds nanoseconds.
+void SetKnown(const char* name, const std::optional<double>& value, double scale, Json* out) {
+  if (value.has_value()) (*out)[name] = *value / scale;
+}
+
+std::string Indented(const Json& document) {
+  return document.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
 }  // namespace
@@ -60,15 +64,15 @@ std::string BenchmarkJson(const std::vector<InterchangeRow>& rows) {
     out["real_time"] = *row.time_ps / 1000;
     out["cpu_time"] = *row.time_ps / 1000;
     out["time_unit"] = "ns";
-    if (row.ratio.has_value()) out["ratio"] = *row.ratio;
-    if (row.ratio_lo.has_value()) out["ratio_lo"] = *row.ratio_lo;
-    if (row.ratio_hi.has_value()) out["ratio_hi"] = *row.ratio_hi;
+    SetKnown("ratio", row.ratio, 1, &out);
+    SetKnown("ratio_lo", row.ratio_lo, 1, &out);
+    SetKnown("ratio_hi", row.ratio_hi, 1, &out);
     out["label"] = ValidUtf8(row.text);
   }
   Json document = Json::object();
   document["context"] = {{"executable", "xplane-time"}};
   document["benchmarks"] = std::move(benchmarks);
-  return document.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  return Indented(document);
 }
 
 std::string BencherJson(const std::vector<InterchangeRow>& rows) {
@@ -77,11 +81,11 @@ std::string BencherJson(const std::vector<InterchangeRow>& rows) {
     if (!row.time_ps.has_value()) continue;
     Json latency = Json::object();
     latency["value"] = *row.time_ps / 1000;
-    if (const auto lo = Nanoseconds(row.lo_ps)) latency["lower_value"] = *lo;
-    if (const auto hi = Nanoseconds(row.hi_ps)) latency["upper_value"] = *hi;
+    SetKnown("lower_value", row.lo_ps, 1000, &latency);
+    SetKnown("upper_value", row.hi_ps, 1000, &latency);
     document[ValidUtf8(row.name)] = {{"latency", std::move(latency)}};
   }
-  return document.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  return Indented(document);
 }
 
 void AddInterchange(std::string_view suite, std::function<std::vector<InterchangeRow>()> rows,

@@ -1,13 +1,12 @@
 // Kernels.
 #include <algorithm>
 #include <map>
-#include <set>
-#include <tuple>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "output/results.h"
 #include "output/trace_views.h"
+#include "status.h"
 
 namespace xplane_time::output {
 namespace {
@@ -16,12 +15,6 @@ using result::TableOf;
 
 // What names keep before other columns give way.
 constexpr size_t kKernelWidth = 26, kFunctionWidth = 14;
-
-using DeviceKey = std::tuple<uint32_t, std::string_view, std::string_view, int64_t>;
-
-DeviceKey KeyOf(const DeviceRef& device) {
-  return {device.input, device.host, device.plane, device.ordinal.value_or(-1)};
-}
 
 // The time that `share` is of, summed over devices: a row's own time over its share.
 double SharedTime(const std::vector<KernelRow>& rows) {
@@ -68,61 +61,51 @@ bool IsHalf(std::string_view kernel) {
 // What `amount` of a row's executions comes to a second; not shown where no row knows it.
 void AddRate(const char* header, std::optional<int64_t> KernelRow::*amount, KernelGrid* grid) {
   constexpr double kPsPerSecond = 1e12;
-  bool any = false;
-  Column& column = grid->Number(header, [&](const KernelRow& row) {
-    std::optional<double> rate;
-    if (row.*amount && row.total_ps > 0 && !IsHalf(row.kernel)) {
-      rate = static_cast<double>(*(row.*amount)) / static_cast<double>(row.total_ps) * kPsPerSecond;
-    }
-    any |= rate.has_value();
-    return FormatRate(rate);
-  });
-  column.drop = 3;
-  column.hidden = !any;
+  const auto rate = [amount](const KernelRow& row) {
+    const bool known = row.*amount && row.total_ps > 0 && !IsHalf(row.kernel);
+    return FormatRate(known ? std::optional(static_cast<double>(*(row.*amount)) /
+                                            static_cast<double>(row.total_ps) * kPsPerSecond)
+                            : std::nullopt);
+  };
+  grid->Number(header, rate).Drop(3).HideIfUnknown();
 }
 
-// Count to category, the columns of both tables; `all` adds the others. What gives way to
+// Kernel to category, the columns of both tables; `all` adds the others. What gives way to
 // the names in a narrow table has a `drop`.
 void AddNumbers(const KernelRows& rows, const OutputOptions& options, bool all, KernelGrid* grid) {
-  const auto total = [](const KernelRow& row) { return row.total_ps; };
-  const auto mean = [](const KernelRow& row) { return row.mean_ps; };
   // One unit for the totals, one for single executions.
-  const Unit of_all = CommonUnit(grid->Values(total), options.unit);
-  const Unit of_one = CommonUnit(grid->Values(mean), options.unit);
+  const Unit of_all = CommonUnit(grid->Values(&KernelRow::total_ps), options.unit);
+  const Unit of_one = CommonUnit(grid->Values(&KernelRow::mean_ps), options.unit);
   // Where kernels contain others, self time is what orders the rows and what shares are of.
   const bool nested = std::any_of(rows.begin(), rows.end(), [](const KernelRow* row) {
     return row->self_ps && *row->self_ps != row->total_ps;
   });
-  grid->Number("count", [](const KernelRow& row) { return std::to_string(row.count); });
-  grid->Times("self", of_all, [](const KernelRow& row) { return row.self_ps; }).hidden = !nested;
-  grid->Times("total", of_all, total).drop = nested ? 2 : 0;
-  grid->Times("mean", of_one, mean);
+  grid->Name("kernel", kKernelWidth, &KernelRow::kernel);
+  grid->Number("count", &KernelRow::count);
+  grid->Times("self", of_all, &KernelRow::self_ps).HideIf(!nested);
+  grid->Times("total", of_all, &KernelRow::total_ps).Drop(nested ? 2 : 0);
+  grid->Times("mean", of_one, &KernelRow::mean_ps);
   if (all) {
-    grid->Times("median", of_one, [](const KernelRow& row) { return row.median_ps; }).drop = 4;
-    grid->Times("std", of_one, [](const KernelRow& row) { return row.std_ps; }).drop = 5;
-    grid->Times("min", of_one, [](const KernelRow& row) { return row.min_ps; }).drop = 6;
-    grid->Times("max", of_one, [](const KernelRow& row) { return row.max_ps; }).drop = 7;
+    grid->Times("median", of_one, &KernelRow::median_ps).Drop(4);
+    grid->Times("std", of_one, &KernelRow::std_ps).Drop(5);
+    grid->Times("min", of_one, &KernelRow::min_ps).Drop(6);
+    grid->Times("max", of_one, &KernelRow::max_ps).Drop(7);
   }
   grid->Number("share %", [](const KernelRow& row) { return FormatPercent(row.share); });
   if (all) {
     AddRate("FLOP/s", &KernelRow::flops, grid);
     AddRate("B/s", &KernelRow::bytes_accessed, grid);
   }
-  Column& category =
-      grid->Text("category", [](const KernelRow& row) { return CategoryName(row.category); });
-  category.drop = 3;
-  category.hidden = std::all_of(rows.begin(), rows.end(), [](const KernelRow* row) {
-    return row->category == Category::kCompute;
-  });
+  grid->Text("category", [](const KernelRow& row) { return CategoryName(row.category); })
+      .Drop(3)
+      .HideIf(std::all_of(rows.begin(), rows.end(), [](const KernelRow* row) {
+        return row->category == Category::kCompute;
+      }));
 }
 
 // Nothing new where no kernel belongs to a function.
-void AddFunction(const KernelRows& rows, KernelGrid* grid) {
-  Column& column = grid->Name("function", kFunctionWidth,
-                              [](const KernelRow& row) { return row.function.value_or("-"); });
-  column.drop = 1;
-  column.hidden =
-      std::none_of(rows.begin(), rows.end(), [](const auto* row) { return row->function; });
+void AddFunction(KernelGrid* grid) {
+  grid->Name("function", kFunctionWidth, &KernelRow::function).Drop(1).HideIfUnknown();
 }
 
 // How many of `all` kernels are not in `rows` is a note.
@@ -132,22 +115,21 @@ Section KernelSection(const KernelRows& rows, size_t all, const OutputOptions& o
   if (all > rows.size()) {
     section.notes.push_back(MoreNote(all - rows.size(), "kernels", "without --top"));
   }
-  if (rows.empty()) return section;
-  std::vector<const DeviceRef*> devices;
-  for (const KernelRow* row : rows) devices.push_back(&row->device);
-  const DeviceNames names(devices);
+  const auto names = DeviceNames::Of(rows);
   KernelGrid grid(rows);
-  grid.Name("kernel", kKernelWidth, [](const KernelRow& row) { return row.kernel; });
   AddNumbers(rows, options, /*all=*/true, &grid);
-  grid.Name("device", 7, [&](const KernelRow& row) { return names.Name(row.device); }).hidden =
-      names.count() < 2;
-  AddFunction(rows, &grid);
-  Column& clock = grid.Text("clock", [](const KernelRow& row) { return ClockName(row.clock); });
-  clock.drop = 8;
-  clock.hidden = !Varies(clock.cells);
-  section.title.append(names.count() == 1 ? ", " + names.Name(*devices[0])
-                                          : ", share of each device's time");
-  if (clock.hidden) section.title.append(", " + clock.cells[0] + " clock");
+  grid.Name("device", 7, [&](const KernelRow& row) { return names.Name(row.device); })
+      .HideIf(names.count() < 2);
+  AddFunction(&grid);
+  const Column& clock =
+      grid.Text("clock", [](const KernelRow& row) { return ClockName(row.clock); })
+          .Drop(8)
+          .HideIfSame();
+  if (!rows.empty()) {
+    section.title.append(names.count() == 1 ? ", " + names.Name(rows[0]->device)
+                                            : ", share of each device's time");
+    if (clock.hidden) section.title.append(", " + clock.cells[0] + " clock");
+  }
   section.grid = std::move(grid).Take();
   return section;
 }
@@ -181,16 +163,12 @@ Section TopKernelSection(const KernelRows& merged, const OutputOptions& options,
   Section section = {.title =
                          absl::StrCat("kernels, all devices and programs",
                                       of_some_runs ? ", all runs" : "", "; share of self time")};
-  if (merged.empty()) {
-    section.notes.emplace_back("none");
-    return section;
-  }
+  if (merged.empty()) section.notes.emplace_back("none");
   const KernelRows rows(merged.begin(),
                         merged.begin() + static_cast<ptrdiff_t>(std::min(merged.size(), most)));
   KernelGrid grid(rows);
-  grid.Name("kernel", kKernelWidth, [](const KernelRow& row) { return row.kernel; });
   AddNumbers(rows, options, /*all=*/false, &grid);
-  AddFunction(rows, &grid);
+  AddFunction(&grid);
   section.grid = std::move(grid).Take();
   if (merged.size() > rows.size()) {
     section.notes.push_back(
@@ -200,14 +178,13 @@ Section TopKernelSection(const KernelRows& merged, const OutputOptions& options,
 }
 
 absl::StatusOr<Output> KernelsOutput(const Report& report, const OutputOptions& options) {
-  auto ordered = OrderReport(report, options, SortKeys::kKernels);
-  if (!ordered.ok()) return ordered.status();
+  ASSIGN_OR_RETURN(auto ordered, OrderReport(report, options, SortKeys::kKernels));
   Output out{.result = result::Result("xplane-time.kernels.v1")};
   AddHead(report.inputs, &report.capture, options.given, &out.result);
-  out.result.Add(TableOf("kernels", ordered->kernels));
+  out.result.Add(TableOf("kernels", ordered.kernels));
   out.result.Add(TableOf("diagnostics", std::span(report.diagnostics)));
-  out.result.csv = TableOf("", ordered->kernels);
-  out.view = [&report, rows = ordered->kernels](const OutputOptions& how) {
+  out.result.csv = TableOf("", ordered.kernels);
+  out.view = [&report, rows = ordered.kernels](const OutputOptions& how) {
     return View{.sections = {KernelSection(rows, report.kernels.size(), how)},
                 .diagnostics = DiagnosticLines(report.diagnostics, /*or_infos=*/false)};
   };

@@ -3,31 +3,66 @@
 #include <algorithm>
 #include <cmath>
 #include <iterator>
-#include <span>
 #include <string>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "status.h"
 
 namespace xplane_time::output {
 namespace {
 
-constexpr std::string_view kFunctionKeys[] = {"total",  "name", "runs", "mean",
-                                              "median", "std",  "min",  "max"};
-constexpr std::string_view kKernelKeys[] = {"total",  "self", "count", "mean",
-                                            "median", "max",  "name",  "share"};
-
 using Number = std::optional<double>;
 
-bool Contains(std::span<const std::string_view> keys, std::string_view key) {
-  return std::find(keys.begin(), keys.end(), key) != keys.end();
+// What `sort` may name, and the number of a row that it sorts by; null: by name.
+template <typename Row>
+struct SortKey {
+  std::string_view name;
+  Number (*number)(const Row& row, Metric metric);
+};
+
+template <auto kMember>
+Number OfSummary(const FunctionRow& row, Metric metric) {
+  const std::optional<Summary>& summary = row.metric(metric);
+  return summary ? Number(static_cast<double>((*summary).*kMember)) : std::nullopt;
+}
+template <auto kMember>
+Number OfRow(const auto& row, Metric /*metric*/) {
+  const auto value = std::optional(row.*kMember);
+  return value ? Number(static_cast<double>(*value)) : std::nullopt;
 }
 
-absl::Status CheckKey(std::span<const std::string_view> keys, std::string_view key) {
-  if (key.empty() || Contains(keys, key)) return absl::OkStatus();
-  std::string message = "--sort: unknown key \"" + std::string(key) + "\"; valid keys: ";
-  for (size_t i = 0; i < keys.size(); ++i) {
-    if (i > 0) message.append(", ");
-    message.append(keys[i]);
-  }
-  return absl::InvalidArgumentError(message);
+constexpr SortKey<FunctionRow> kFunctionKeys[] = {{"total", TotalPs},
+                                                  {"name", nullptr},
+                                                  {"runs", OfRow<&FunctionRow::runs>},
+                                                  {"mean", OfSummary<&Summary::mean>},
+                                                  {"median", OfSummary<&Summary::median>},
+                                                  {"std", OfSummary<&Summary::std>},
+                                                  {"min", OfSummary<&Summary::min>},
+                                                  {"max", OfSummary<&Summary::max>}};
+constexpr SortKey<KernelRow> kKernelKeys[] = {{"total", OfRow<&KernelRow::total_ps>},
+                                              {"self", OfRow<&KernelRow::self_ps>},
+                                              {"count", OfRow<&KernelRow::count>},
+                                              {"mean", OfRow<&KernelRow::mean_ps>},
+                                              {"median", OfRow<&KernelRow::median_ps>},
+                                              {"max", OfRow<&KernelRow::max_ps>},
+                                              {"name", nullptr},
+                                              {"share", OfRow<&KernelRow::share>}};
+
+template <typename Row, size_t kCount>
+const SortKey<Row>* Find(const SortKey<Row> (&keys)[kCount], std::string_view name) {
+  const auto found = std::find_if(std::begin(keys), std::end(keys),
+                                  [&](const SortKey<Row>& key) { return key.name == name; });
+  return found == std::end(keys) ? nullptr : found;
+}
+
+template <typename Row, size_t kCount>
+absl::Status CheckKey(const SortKey<Row> (&keys)[kCount], std::string_view name) {
+  if (name.empty() || Find(keys, name) != nullptr) return absl::OkStatus();
+  const auto append = [](std::string* out, const SortKey<Row>& key) { out->append(key.name); };
+  return absl::InvalidArgumentError(
+      absl::StrCat("--sort: unknown key \"", std::string(name),
+                   "\"; valid keys: ", absl::StrJoin(keys, ", ", append)));
 }
 
 template <typename T>
@@ -36,35 +71,6 @@ std::vector<const T*> Pointers(const std::vector<T>& rows) {
   out.reserve(rows.size());
   for (const T& row : rows) out.push_back(&row);
   return out;
-}
-
-Number FunctionNumber(const FunctionRow& row, std::string_view key, Metric metric) {
-  if (key == "runs") return static_cast<double>(row.runs);
-  const std::optional<Summary>& summary = row.metric(metric);
-  if (!summary) return std::nullopt;
-  if (key == "mean") return summary->mean;
-  if (key == "median") return summary->median;
-  if (key == "std") return summary->std;
-  if (key == "min") return static_cast<double>(summary->min);
-  if (key == "max") return static_cast<double>(summary->max);
-  return TotalPs(row, metric);
-}
-
-template <typename T>
-Number AsNumber(const std::optional<T>& value) {
-  if (!value) return std::nullopt;
-  return static_cast<double>(*value);
-}
-
-Number KernelNumber(const KernelRow& row, std::string_view key) {
-  if (key == "self") return AsNumber(row.self_ps);
-  if (key == "count") return static_cast<double>(row.count);
-  if (key == "mean") return row.mean_ps;
-  if (key == "median") return row.median_ps;
-  if (key == "max") return AsNumber(row.max_ps);
-  if (key == "share") return row.share;
-  if (key == "total") return static_cast<double>(row.total_ps);
-  return static_cast<double>(row.self_ps.value_or(row.total_ps));
 }
 
 // Decorate and sort: each key is computed once.
@@ -83,6 +89,12 @@ void SortDescending(std::vector<const T*>* rows, Key key) {
 }
 
 template <typename T>
+void SortByName(std::string T::*name, std::vector<const T*>* rows) {
+  std::stable_sort(rows->begin(), rows->end(),
+                   [&](const T* a, const T* b) { return a->*name < b->*name; });
+}
+
+template <typename T>
 void Cut(std::optional<size_t> top, std::vector<const T*>* rows) {
   if (top && *top < rows->size()) rows->resize(*top);
 }
@@ -96,42 +108,36 @@ std::optional<double> TotalPs(const FunctionRow& row, Metric metric) {
 }
 
 void SortFunctions(std::string_view key, Metric metric, std::vector<const FunctionRow*>* rows) {
-  if (key == "name") {
-    std::stable_sort(rows->begin(), rows->end(), [](const FunctionRow* a, const FunctionRow* b) {
-      return a->function < b->function;
-    });
-    return;
-  }
-  SortDescending(rows, [&](const FunctionRow& row) { return FunctionNumber(row, key, metric); });
+  const SortKey<FunctionRow>* known = Find(kFunctionKeys, key);
+  const auto number = known != nullptr ? known->number : TotalPs;
+  if (number == nullptr) return SortByName(&FunctionRow::function, rows);
+  SortDescending(rows, [&](const FunctionRow& row) { return number(row, metric); });
 }
 
 void SortKernels(std::string_view key, std::vector<const KernelRow*>* rows) {
-  if (key == "name") {
-    std::stable_sort(rows->begin(), rows->end(),
-                     [](const KernelRow* a, const KernelRow* b) { return a->kernel < b->kernel; });
-    return;
-  }
-  SortDescending(rows, [&](const KernelRow& row) { return KernelNumber(row, key); });
+  const SortKey<KernelRow>* known = Find(kKernelKeys, key);
+  if (known != nullptr && known->number == nullptr) return SortByName(&KernelRow::kernel, rows);
+  SortDescending(rows, [&](const KernelRow& row) {
+    if (known != nullptr) return known->number(row, Metric::kActive);
+    return Number(static_cast<double>(row.self_ps.value_or(row.total_ps)));
+  });
 }
 
 absl::StatusOr<OrderedReport> OrderReport(const Report& report, const OutputOptions& options,
                                           SortKeys keys) {
   const bool for_kernels = keys == SortKeys::kKernels;
-  const absl::Status valid =
-      for_kernels ? CheckKey(kKernelKeys, options.sort) : CheckKey(kFunctionKeys, options.sort);
-  if (!valid.ok()) return valid;
+  RETURN_IF_ERROR(for_kernels ? CheckKey(kKernelKeys, options.sort)
+                              : CheckKey(kFunctionKeys, options.sort));
   OrderedReport ordered = {.functions = Pointers(report.functions),
                            .combined = Pointers(report.combined),
                            .variants = Pointers(report.variants),
                            .kernels = Pointers(report.kernels)};
-  const bool for_humans = options.format == Format::kTable || options.format == Format::kMarkdown;
-  if (options.sort.empty() && !options.top && !for_humans) return ordered;
+  if (options.sort.empty() && !options.top && !options.for_people()) return ordered;
   for (auto* rows : {&ordered.functions, &ordered.combined, &ordered.variants}) {
     SortFunctions(for_kernels ? "" : options.sort, options.metric, rows);
     Cut(options.top, rows);
   }
-  const bool follows = Contains(kKernelKeys, options.sort);
-  SortKernels(follows ? std::string_view(options.sort) : "", &ordered.kernels);
+  SortKernels(options.sort, &ordered.kernels);
   Cut(options.top, &ordered.kernels);
   return ordered;
 }

@@ -58,7 +58,6 @@ target_link_libraries(xplane_time_output
 add_library(xplane_time_arrow STATIC
   arrow/event_table.cc
   arrow/export.cc
-  arrow/report_tables.cc
   arrow/table.cc)
 target_link_libraries(xplane_time_arrow
   PUBLIC xplane_time_output

@@ -56,7 +56,7 @@ void ExplainPick(const PickResult& choice, Explanation* out) {
 }
 
 void ExplainOpen(const PickResult& choice, Explanation* out) {
-  const bool too_little = choice.claim == PickClaim::kTooLittleData;
+  const bool too_little = choice.claim == Claim::kTooLittleData;
   out->verdict = absl::StrCat(too_little ? "too little data" : "undecided", ": variant ",
                               Printable(choice.pick), " leads, but it is not proved the fastest");
   constexpr double kAbsurd = 10;
@@ -93,31 +93,23 @@ std::string ParamsText(const VariantRow& row) {
   return absl::StrJoin(parts, " ");
 }
 
-std::string IntervalText(const VariantRow& row) {
-  if (!row.lo.has_value() || !row.hi.has_value() || row.status == "picked" ||
-      row.status == "leads") {
-    return "-";
-  }
-  return absl::StrCat(ChangeText(*row.lo), " .. ", ChangeText(*row.hi));
-}
-
 Explanation Explain(const PickResult& choice) {
   Explanation out;
   switch (choice.claim) {
-    case PickClaim::kWinner:
+    case Claim::kWinner:
       ExplainWinner(choice, &out);
       break;
-    case PickClaim::kTie:
+    case Claim::kTie:
       ExplainTie(choice, &out);
       break;
-    case PickClaim::kPick:
+    case Claim::kPick:
       ExplainPick(choice, &out);
       break;
-    case PickClaim::kUndecided:
-    case PickClaim::kTooLittleData:
+    case Claim::kUndecided:
+    case Claim::kTooLittleData:
       ExplainOpen(choice, &out);
       break;
-    case PickClaim::kAllFailed:
+    case Claim::kAllFailed:
       out.verdict = "failed: no variant has a run that counts";
       out.tone = Tone::kBad;
       break;
@@ -140,10 +132,13 @@ Grid VariantGrid(std::span<const VariantRow> rows, const OutputOptions& options)
   grid.Number("runs", [](const VariantRow& row) { return std::to_string(row.samples); }).drop = 3;
   grid.Times("typical", unit, typical);
   grid.Times("p95", unit, p95).drop = 4;
-  grid.Number("slower %", [](const VariantRow& row) {
-    return row.ratio.has_value() ? ChangeText(*row.ratio) : "-";
-  });
-  grid.Number("interval %", IntervalText).drop = 1;
+  grid.Number("slower %", [](const VariantRow& row) { return ChangeOrDash(row.ratio); });
+  grid.Number("interval %",
+              [](const VariantRow& row) {
+                const bool is_pick = row.status == "picked" || row.status == "leads";
+                return is_pick ? "-" : IntervalText(row.lo, row.hi);
+              })
+      .drop = 1;
   grid.Number("P(best)",
               [](const VariantRow& row) {
                 return row.p_best.has_value() ? FormatFixed(*row.p_best, 3) : "-";
@@ -153,24 +148,18 @@ Grid VariantGrid(std::span<const VariantRow> rows, const OutputOptions& options)
 }
 
 Section VariantSection(const PickResult& choice, const OutputOptions& options) {
-  const size_t shown =
-      std::min(choice.variants.size(), options.top.value_or(choice.variants.size()));
-  const auto rows = std::span(choice.variants).first(shown);
   Section section;
+  const auto rows = TopRows(choice.variants, options.top.value_or(choice.variants.size()),
+                            "variants", "without --top", &section.notes);
   section.title = absl::StrCat(
       "variants", choice.metric.empty() ? "" : ", ", choice.metric,
       choice.metric.empty() ? "" : " time", choice.clock.empty() ? "" : ", ", choice.clock,
       choice.clock.empty() ? "" : " clock", ", ", choice.captures,
       choice.captures == 1 ? " capture" : " captures", choice.in_rounds ? " in rounds" : "");
   section.grid = VariantGrid(rows, options);
-  if (choice.variants.size() > shown) {
-    section.notes.push_back(MoreNote(choice.variants.size() - shown, "variants", "without --top"));
-  }
   section.notes.push_back(absl::StrCat("interval: against the pick, all together wrong at most ",
                                        PercentText(choice.options.alpha), " of the time"));
-  if (std::any_of(rows.begin(), rows.end(), [](const VariantRow& row) { return row.uncertain; })) {
-    section.notes.push_back("?: the split into runs is uncertain");
-  }
+  NoteUncertain(rows, &section.notes);
   return section;
 }
 
@@ -207,7 +196,7 @@ void VisitFlat(const VariantRow& row, FieldSink* sink) {
 }
 
 void VisitDecision(const PickResult& choice, FieldSink* sink) {
-  sink->Field("claim", PickClaimName(choice.claim));
+  sink->Field("claim", ClaimName(choice.claim));
   sink->Field("exit_code", static_cast<int64_t>(ExitCode(choice.claim)));
   sink->Field("explanation", std::string_view(Explain(choice).verdict));
   sink->Field("pick", KnownText(choice.pick));
@@ -234,9 +223,9 @@ std::vector<InterchangeRow> InterchangeRows(const PickResult& choice) {
   decision.name = "decision";
   decision.group = "pick";
   decision.text = Explain(choice).verdict;
-  if (choice.claim == PickClaim::kAllFailed) decision.failure_type = "all_failed";
+  if (choice.claim == Claim::kAllFailed) decision.failure_type = "all_failed";
   if (ExitCode(choice.claim) == 11 || ExitCode(choice.claim) == 12) {
-    decision.skipped_type = PickClaimName(choice.claim);
+    decision.skipped_type = ClaimName(choice.claim);
   }
   for (const VariantRow& row : choice.variants) {
     InterchangeRow& at = out.emplace_back();

@@ -29,23 +29,24 @@ Section LinesSection(const PlanesReport& report, const OutputOptions& options) {
           {"  " + line.name, line.role, line.events, line.first_ps, line.last_ps, line.sum_ps});
     }
   }
-  if (rows.empty()) return {.title = "planes and their lines", .notes = {"none"}};
   RowGrid grid(rows);
-  grid.Name("plane / line", 20, [](const ShownRow& row) { return row.name; });
-  grid.Text("kind / role", [](const ShownRow& row) { return Printable(row.role); });
-  grid.Number("events", [](const ShownRow& row) { return std::to_string(row.events); });
-  grid.Times("first", options.unit, [](const ShownRow& row) { return row.first_ps; }).drop = 1;
-  grid.Times("last", options.unit, [](const ShownRow& row) { return row.last_ps; }).drop = 2;
-  grid.Times("sum", options.unit, [](const ShownRow& row) { return row.sum_ps; }).drop = 3;
-  return {.title = "planes and their lines", .grid = std::move(grid).Take()};
+  grid.Name("plane / line", 20, &ShownRow::name);
+  grid.Name("kind / role", 0, &ShownRow::role);
+  grid.Number("events", &ShownRow::events);
+  grid.Times("first", options.unit, &ShownRow::first_ps).Drop(1);
+  grid.Times("last", options.unit, &ShownRow::last_ps).Drop(2);
+  grid.Times("sum", options.unit, &ShownRow::sum_ps).Drop(3);
+  Section section = {.title = "planes and their lines", .grid = std::move(grid).Take()};
+  if (rows.empty()) section.notes.emplace_back("none");
+  return section;
 }
 
 Section StatsSection(const PlaneRow& plane) {
   RowGrid grid(plane.stats);
-  grid.Name("stat", 20, [](const StatRow& stat) { return stat.name; });
-  grid.Text("type", [](const StatRow& stat) { return Printable(stat.type); });
-  grid.Text("of", [](const StatRow& stat) { return Printable(stat.owner); });
-  grid.Number("count", [](const StatRow& stat) { return std::to_string(stat.count); });
+  grid.Name("stat", 20, &StatRow::name);
+  grid.Name("type", 0, &StatRow::type);
+  grid.Name("of", 0, &StatRow::owner);
+  grid.Number("count", &StatRow::count);
   return {.title = "stats of " + Printable(plane.name), .grid = std::move(grid).Take()};
 }
 

@@ -3,8 +3,11 @@
 #include <map>
 #include <set>
 
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "output/results.h"
 #include "output/trace_views.h"
+#include "status.h"
 
 namespace xplane_time::output {
 namespace {
@@ -77,22 +80,16 @@ std::string IdleNames(const std::vector<const DeviceRow*>& idle, const DeviceNam
     }
   }
   for (const auto& [prefix, numbers] : ordinals) {
-    std::string part = prefix;
+    std::vector<std::string> ranges;
     for (auto it = numbers.begin(); it != numbers.end();) {
-      auto last = it;
-      for (auto next = std::next(it); next != numbers.end() && *next == *last + 1; ++next) {
-        last = next;
-      }
-      if (part != prefix) part.push_back(',');
-      part.append(std::to_string(*it));
-      if (last != it) part.append("-").append(std::to_string(*last));
-      it = std::next(last);
+      const int64_t first = *it;
+      int64_t last = first;
+      while (++it != numbers.end() && *it == last + 1) ++last;
+      ranges.push_back(first == last ? absl::StrCat(first) : absl::StrCat(first, "-", last));
     }
-    parts.push_back(part);
+    parts.push_back(prefix + absl::StrJoin(ranges, ","));
   }
-  std::string text;
-  for (const std::string& part : parts) text.append(text.empty() ? "" : ", ").append(part);
-  return text;
+  return absl::StrJoin(parts, ", ");
 }
 
 Grid DeviceGrid(const std::vector<const DeviceRow*>& active, const DeviceNames& names,
@@ -100,14 +97,14 @@ Grid DeviceGrid(const std::vector<const DeviceRow*>& active, const DeviceNames& 
   RowGrid grid(active);
   grid.Name("device", 12, [&](const DeviceRow& row) { return names.Name(row.device); });
   grid.Text("kind", [](const DeviceRow& row) { return DeviceKindName(row.kind); });
-  grid.Number("executions", [](const DeviceRow& row) { return std::to_string(row.executions); });
-  grid.Times("busy", options.unit, [](const DeviceRow& row) { return row.busy_ps; });
+  grid.Number("executions", &DeviceRow::executions);
+  grid.Times("busy", options.unit, &DeviceRow::busy_ps);
   grid.Number("busy %",
               [&](const DeviceRow& row) { return FormatPercent(windows.Utilization(row)); });
   if (options.format == Format::kTable) {
     const Signs signs = Signs::For(options);
-    grid.Text("", [&](const DeviceRow& row) { return Bar(windows.Utilization(row), signs); }).drop =
-        1;
+    grid.Text("", [&](const DeviceRow& row) { return Bar(windows.Utilization(row), signs); })
+        .Drop(1);
   }
   return std::move(grid).Take();
 }
@@ -115,12 +112,10 @@ Grid DeviceGrid(const std::vector<const DeviceRow*>& active, const DeviceNames& 
 // Active devices, busiest first; the idle ones on a line of their own.
 Section DeviceSection(const Report& report, const OutputOptions& options, size_t most) {
   std::vector<const DeviceRow*> active, idle;
-  std::vector<const DeviceRef*> refs;
   for (const DeviceRow& row : report.devices) {
     (row.executions > 0 ? active : idle).push_back(&row);
-    refs.push_back(&row.device);
   }
-  const DeviceNames names(refs);
+  const auto names = DeviceNames::Of(report.devices);
   const Windows windows(report);
   if (active.size() > most) {
     std::stable_sort(active.begin(), active.end(), [](const DeviceRow* a, const DeviceRow* b) {
@@ -133,7 +128,7 @@ Section DeviceSection(const Report& report, const OutputOptions& options, size_t
   const std::optional<double> window_ps = windows.OnlyLengthPs();
   section.title = "devices";
   if (window_ps) section.title.append(" over " + FormatTime(*window_ps, options.unit));
-  if (!active.empty()) section.grid = DeviceGrid(active, names, windows, options);
+  section.grid = DeviceGrid(active, names, windows, options);
   if (hidden > 0) section.notes.push_back(MoreNote(hidden, "devices", "--format json"));
   if (!idle.empty()) section.notes.push_back("idle: " + IdleNames(idle, names));
   if (report.devices.empty()) section.notes.emplace_back("none");
@@ -257,19 +252,17 @@ void AddOptions(const std::vector<GivenOption>& given, result::Result* result) {
 }
 
 absl::StatusOr<Output> ReportOutput(const Report& report, const OutputOptions& options) {
-  auto ordered = OrderReport(report, options, SortKeys::kReport);
-  if (!ordered.ok()) return ordered.status();
-  const OrderedReport& rows = *ordered;
+  ASSIGN_OR_RETURN(const OrderedReport rows, OrderReport(report, options, SortKeys::kReport));
   Output out{.result = result::Result("xplane-time.report.v1")};
   AddHead(report.inputs, &report.capture, options.given, &out.result);
   out.result.Add(TableOf("devices", std::span(report.devices)));
-  out.result.Add(FunctionTable("functions", rows.functions));
-  out.result.Add(FunctionTable("combined", rows.combined));
-  if (!rows.variants.empty()) out.result.Add(FunctionTable("variants", rows.variants));
+  out.result.Add(FunctionRows("functions", rows.functions));
+  out.result.Add(FunctionRows("combined", rows.combined));
+  if (!rows.variants.empty()) out.result.Add(FunctionRows("variants", rows.variants));
   out.result.Add(TableOf("kernels", rows.kernels));
   if (!report.samples.empty()) out.result.Add(TableOf("samples", std::span(report.samples)));
   out.result.Add(TableOf("diagnostics", std::span(report.diagnostics)));
-  out.result.csv = FlatFunctionTable(rows.functions);
+  out.result.csv = FlatFunctionRows(rows.functions);
   out.view = [&report, rows](const OutputOptions& how) { return ReportView(report, rows, how); };
   return out;
 }

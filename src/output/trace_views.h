@@ -22,8 +22,8 @@ void AddHead(const std::vector<InputRow>& inputs, const CaptureInfo* capture,
              const std::vector<GivenOption>& given, result::Result* result);
 
 // functions.cc: combined rows have no device. Flat: all rows of a table have the same columns.
-result::Table FunctionTable(std::string name, std::vector<const FunctionRow*> rows);
-result::Table FlatFunctionTable(std::vector<const FunctionRow*> rows);
+result::Table FunctionRows(std::string name, std::vector<const FunctionRow*> rows);
+result::Table FlatFunctionRows(std::vector<const FunctionRow*> rows);
 // functions.cc, for the report: combined rows where several devices ran functions, and the rows of
 // each device for functions that have no combined time. Rows past `most` are told of in a note.
 Section OverviewSection(const Report& report, const OrderedReport& rows,

@@ -11,7 +11,7 @@ using result::TableOf;
 
 std::string Indent(uint32_t depth, std::string_view name) {
   // Deep paths keep room for their names.
-  return std::string(2 * size_t{std::min<uint32_t>(depth, 12)}, ' ') + Printable(name);
+  return std::string(2 * size_t{std::min<uint32_t>(depth, 12)}, ' ').append(name);
 }
 
 // The total of the root above each row; 0 where the root is not known.
@@ -25,44 +25,37 @@ std::vector<double> RootTotals(const std::vector<TreeRow>& rows) {
 }
 
 bool SameTimeline(const TreeRow& a, const TreeRow& b) {
-  return a.device.input == b.device.input && a.device.host == b.device.host &&
-         a.device.plane == b.device.plane && a.device.ordinal == b.device.ordinal &&
-         a.line == b.line;
+  return KeyOf(a.device) == KeyOf(b.device) && a.line == b.line;
 }
 
-struct ShownRow {
-  const TreeRow& row;
-  double root_ps = 0;  // the total of the root above it
-};
-
-Grid TreeGrid(std::span<const ShownRow> rows, const OutputOptions& options) {
-  const auto total = [](const ShownRow& each) { return each.row.total_ps; };
+// `root_ps(row)`: of the root above it.
+template <typename RootPs>
+Grid TreeGrid(const std::vector<const TreeRow*>& rows, RootPs root_ps,
+              const OutputOptions& options) {
   // Of a function's run self time is the time in which no kernel ran.
   const auto self_if = [](bool of_run) {
-    return [of_run](const ShownRow& each) {
-      const bool is_run = each.row.depth == 0 && each.row.line.empty();
-      return is_run == of_run ? each.row.self_ps : std::nullopt;
+    return [of_run](const TreeRow& row) {
+      const bool is_run = row.depth == 0 && row.line.empty();
+      return is_run == of_run ? row.self_ps : std::nullopt;
     };
   };
   RowGrid grid(rows);
-  const Unit unit = CommonUnit(grid.Values(total), options.unit);
-  grid.Name("name", 20, [](const ShownRow& each) { return Indent(each.row.depth, each.row.name); });
-  grid.Number("count", [](const ShownRow& each) { return std::to_string(each.row.count); });
-  grid.Times("total", unit, total);
+  const Unit unit = CommonUnit(grid.Values(&TreeRow::total_ps), options.unit);
+  grid.Name("name", 20, [](const TreeRow& row) { return Indent(row.depth, row.name); });
+  grid.Number("count", &TreeRow::count);
+  grid.Times("total", unit, &TreeRow::total_ps);
   grid.Times("self", unit, self_if(false));
-  grid.Times("idle", unit, self_if(true)).hidden = !rows[0].row.line.empty();
-  grid.Times("child", unit, [](const ShownRow& each) { return each.row.child_ps; }).drop = 2;
+  grid.Times("idle", unit, self_if(true)).HideIf(!rows.empty() && !rows[0]->line.empty());
+  grid.Times("child", unit, &TreeRow::child_ps).Drop(2);
   grid.Number("of root %",
-              [&](const ShownRow& each) {
-                return each.root_ps > 0
-                           ? FormatPercent(static_cast<double>(each.row.total_ps) / each.root_ps)
+              [&](const TreeRow& row) {
+                return root_ps(row) > 0
+                           ? FormatPercent(static_cast<double>(row.total_ps) / root_ps(row))
                            : "-";
               })
-      .drop = 1;
-  Column& status = grid.Text("status", [](const ShownRow& each) {
-    return each.row.status == "ok" ? "" : Printable(each.row.status);
-  });
-  status.hidden = !Varies(status.cells) && status.cells[0].empty();
+      .Drop(1);
+  grid.Name("status", 0, [](const TreeRow& row) { return row.status == "ok" ? "" : row.status; })
+      .HideIfSame(/*unless_known=*/true);
   return std::move(grid).Take();
 }
 
@@ -71,24 +64,26 @@ std::vector<Section> TreeSections(const TreeReport& report, const OutputOptions&
   const std::vector<TreeRow>& rows = report.rows;
   const size_t shown = std::min(rows.size(), options.top.value_or(rows.size()));
   const std::vector<double> root_totals = RootTotals(rows);
-  std::vector<const DeviceRef*> devices;
-  for (const TreeRow& row : rows) devices.push_back(&row.device);
-  const DeviceNames names(devices);
+  const auto root_ps = [&](const TreeRow& row) {
+    return root_totals[static_cast<size_t>(&row - rows.data())];
+  };
+  const auto names = DeviceNames::Of(rows);
   std::vector<Section> sections;
-  for (size_t begin = 0; begin < shown;) {
-    std::vector<ShownRow> of_line;
-    size_t end = begin;
+  for (size_t begin = 0, end = 0; begin < shown; begin = end) {
+    std::vector<const TreeRow*> of_line;
     for (; end < shown && SameTimeline(rows[begin], rows[end]); ++end) {
-      of_line.push_back({rows[end], root_totals[end]});
+      of_line.push_back(&rows[end]);
     }
-    Section section = {.title = names.Name(rows[begin].device), .grid = TreeGrid(of_line, options)};
+    Section section = {.title = names.Name(rows[begin].device),
+                       .grid = TreeGrid(of_line, root_ps, options)};
     if (!rows[begin].line.empty()) {
       section.title.append(", line \"" + Printable(rows[begin].line) + "\"");
     }
     sections.push_back(std::move(section));
-    begin = end;
   }
-  if (sections.empty()) sections.push_back({.title = "tree"});
+  if (sections.empty()) {
+    sections.push_back({.title = "tree", .grid = TreeGrid({}, root_ps, options)});
+  }
   if (rows.empty()) sections.back().notes = {"none"};
   if (shown < rows.size()) {
     sections.back().notes.push_back(MoreNote(rows.size() - shown, "rows", "without --top"));

@@ -5,6 +5,7 @@
 #include <charconv>
 #include <cmath>
 #include <ctime>
+#include <utility>
 
 namespace xplane_time::output {
 namespace {
@@ -46,6 +47,13 @@ size_t ChooseScale(double smallest_ps, double largest_ps) {
     --chosen;
   }
   return chosen;
+}
+
+// Divided by 1000 until it is below `most`, but for the last of the units; and how often.
+std::pair<double, size_t> Scaled(double value, double most, size_t units) {
+  size_t unit = 0;
+  for (; std::abs(value) >= most && unit + 1 < units; ++unit) value /= 1000;
+  return {value, unit};
 }
 
 }  // namespace
@@ -92,9 +100,7 @@ std::string FormatRate(const std::optional<double>& per_second) {
   if (!IsKnown(per_second)) return "-";
   if (*per_second == 0) return "0";
   static constexpr const char* kPrefixes[] = {"", " k", " M", " G", " T", " P", " E"};
-  double value = *per_second;
-  size_t prefix = 0;
-  for (; std::abs(value) >= 999.5 && prefix + 1 < std::size(kPrefixes); ++prefix) value /= 1000;
+  const auto [value, prefix] = Scaled(*per_second, 999.5, std::size(kPrefixes));
   const double size = std::abs(value);
   return FormatFixed(value, size >= 99.95 ? 0 : size >= 9.995 ? 1 : 2) + kPrefixes[prefix];
 }
@@ -107,12 +113,7 @@ std::string FormatTime(double ps, Unit unit) {
 std::string FormatBytes(uint64_t bytes) {
   if (bytes < 1000) return std::to_string(bytes) + " B";
   static constexpr const char* kUnits[] = {"kB", "MB", "GB", "TB", "PB", "EB"};
-  double value = static_cast<double>(bytes) / 1000;
-  size_t unit = 0;
-  while (value >= 999.95 && unit + 1 < std::size(kUnits)) {
-    value /= 1000;
-    ++unit;
-  }
+  const auto [value, unit] = Scaled(static_cast<double>(bytes) / 1000, 999.95, std::size(kUnits));
   return FormatFixed(value, 1) + " " + kUnits[unit];
 }
 

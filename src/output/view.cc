@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <set>
-#include <tuple>
 
 #include "absl/strings/str_format.h"
 
@@ -28,11 +27,11 @@ std::string Counted(uint64_t count, std::string_view what) {
 DeviceNames::DeviceNames(const std::vector<const DeviceRef*>& devices) {
   std::set<std::string_view> hosts;
   std::set<uint32_t> inputs;
-  std::set<std::tuple<uint32_t, std::string_view, std::string_view, int64_t>> different;
+  std::set<DeviceKey> different;
   for (const DeviceRef* device : devices) {
     hosts.insert(device->host);
     inputs.insert(device->input);
-    different.emplace(device->input, device->host, device->plane, device->ordinal.value_or(-1));
+    different.insert(KeyOf(*device));
   }
   several_hosts_ = hosts.size() > 1;
   several_inputs_ = inputs.size() > 1 && !several_hosts_;

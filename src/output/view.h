@@ -5,15 +5,19 @@
 // hidden and left to the title.
 //
 //   RowGrid grid(rows);                                       // std::vector<const KernelRow*>
-//   grid.Name("kernel", 26, [](const KernelRow& row) { return row.kernel; });
-//   grid.Times("mean", unit, [](const KernelRow& row) { return row.mean_ps; }).drop = 2;
+//   grid.Name("kernel", 26, &KernelRow::kernel);
+//   grid.Number("share %", [](const KernelRow& row) { return FormatPercent(row.share); });
+//   grid.Times("mean", unit, &KernelRow::mean_ps).Drop(2);
 #ifndef XPLANE_TIME_SRC_OUTPUT_VIEW_H_
 #define XPLANE_TIME_SRC_OUTPUT_VIEW_H_
 
+#include <concepts>
 #include <cstddef>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -38,10 +42,39 @@ std::string MoreNote(size_t hidden, std::string_view what, std::string_view wher
 // "3 captures", "1 capture".
 std::string Counted(uint64_t count, std::string_view what);
 
+template <typename Held>
+const auto& RowOf(const Held& held) {  // rows may be held as pointers
+  if constexpr (std::is_pointer_v<Held>) {
+    return *held;
+  } else {
+    return held;
+  }
+}
+
+// What tells devices apart.
+using DeviceKey = std::tuple<uint32_t, std::string_view, std::string_view, int64_t>;
+inline DeviceKey KeyOf(const DeviceRef& device) {
+  return {device.input, device.host, device.plane, device.ordinal.value_or(-1)};
+}
+
 // "GPU:0" for "/device:GPU:0"; with the host or input where several are known.
 class DeviceNames {
  public:
   explicit DeviceNames(const std::vector<const DeviceRef*>& devices);
+  // Of rows, or pointers to them, that have or may have a `device`.
+  template <typename Rows>
+  static DeviceNames Of(const Rows& rows) {
+    std::vector<const DeviceRef*> devices;
+    for (const auto& held : rows) {
+      const auto& device = RowOf(held).device;
+      if constexpr (requires { device.has_value(); }) {
+        if (device) devices.push_back(&*device);
+      } else {
+        devices.push_back(&device);
+      }
+    }
+    return DeviceNames(devices);
+  }
   std::string Name(const DeviceRef& device) const;
   size_t count() const { return count_; }  // different devices
 
@@ -68,27 +101,51 @@ std::optional<double> AsDouble(const std::optional<T>& value) {
   return value ? std::optional(static_cast<double>(*value)) : std::nullopt;
 }
 
-// A grid column by column, from a vector or span of rows or of pointers to them. The references
-// that it gives hold until the next column.
+// The parts of a view in order, each added to a page.
+template <typename Page>
+std::string TextOf(const View& view, Page page) {
+  for (const ViewLine& line : view.lines) page.Add(line);
+  for (const Section& section : view.sections) {
+    page.Part();
+    page.Add(section);
+  }
+  if (!view.diagnostics.empty()) {
+    page.Part();
+    page.AddDiagnostics(view);
+  }
+  if (!view.remarks.empty()) page.Part();
+  for (const ViewLine& remark : view.remarks) page.Add(remark);
+  return std::move(page).Take();
+}
+
+// A cell: text as it is, a whole number in digits, "-" where the value is unknown.
+inline std::string CellText(std::string_view text) { return std::string(text); }
+std::string CellText(std::integral auto number) { return std::to_string(number); }
+template <typename T>
+std::string CellText(const std::optional<T>& value) {
+  return value ? CellText(*value) : "-";
+}
+
+// A grid column by column, from a vector or span of rows or of pointers to them. `get` is a member
+// of a row, or called with one. The references that it gives hold until the next column.
 template <typename Rows>
 class RowGrid {
  public:
   explicit RowGrid(const Rows& rows) : rows_(rows) {}
 
-  // `get(row)` gives text, printable already.
+  // Text that is printable already.
   template <typename Get>
   Column& Text(std::string header, Get get) {
-    Column& column = grid_.columns.emplace_back();
-    column.header = std::move(header);
-    column.cells.reserve(rows_.size());
-    for (const auto& row : rows_) column.cells.emplace_back(get(Row(row)));
+    Column& column = Add(std::move(header));
+    for (const auto& row : rows_) column.cells.push_back(CellText(std::invoke(get, RowOf(row))));
     return column;
   }
-  // The producer's text, which may be shortened down to `flex_width`.
+  // The producer's text, which may be shortened down to `flex_width`; 0: it may not.
   template <typename Get>
   Column& Name(std::string header, size_t flex_width, Get get) {
-    Column& column = Text(std::move(header), [&](const auto& row) { return Printable(get(row)); });
-    column.name = true;
+    Column& column = Text(std::move(header), get);
+    for (std::string& cell : column.cells) cell = Printable(cell);
+    column.name = flex_width > 0;
     column.flex_width = flex_width;
     return column;
   }
@@ -98,12 +155,11 @@ class RowGrid {
     column.right = true;
     return column;
   }
-  // `get(row)` gives an optional number of picoseconds; the header gets the unit: "median us".
+  // Picoseconds, perhaps unknown; the header gets the unit: "median us".
   template <typename Get>
   Column& Times(const std::string& header, Unit unit, Get get) {
     TimeColumn times = FormatTimes(Values(get), unit);
-    Column& column = grid_.columns.emplace_back();
-    column.header = header + " " + std::string(times.unit);
+    Column& column = Add(header + " " + std::string(times.unit));
     column.cells = std::move(times.cells);
     column.right = true;
     return column;
@@ -113,7 +169,8 @@ class RowGrid {
   std::vector<std::optional<double>> Values(Get... get) const {
     std::vector<std::optional<double>> values;
     const auto add = [&](auto of) {
-      for (const auto& row : rows_) values.push_back(AsDouble(std::optional(of(Row(row)))));
+      for (const auto& row : rows_)
+        values.push_back(AsDouble(std::optional(std::invoke(of, RowOf(row)))));
     };
     (add(get), ...);
     return values;
@@ -121,13 +178,11 @@ class RowGrid {
   Grid Take() && { return std::move(grid_); }
 
  private:
-  template <typename Held>
-  static const auto& Row(const Held& held) {
-    if constexpr (std::is_pointer_v<Held>) {
-      return *held;
-    } else {
-      return held;
-    }
+  Column& Add(std::string header) {
+    Column& column = grid_.columns.emplace_back();
+    column.header = std::move(header);
+    column.cells.reserve(rows_.size());
+    return column;
   }
 
   const Rows& rows_;

@@ -2,18 +2,14 @@
 
 #include <algorithm>
 
+#include "stats/order_statistics.h"
+
 namespace xplane_time::power {
 namespace {
 
 // Periods are below (13 days), and powers below a gigawatt, so that no sum overflows.
 constexpr int64_t kLongestPeriodNs = int64_t{1} << 50;
 constexpr int64_t kMostMw = 1'000'000'000'000;
-
-int64_t LowerMedian(std::vector<int64_t> values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>((values.size() - 1) / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
 
 // Times between neighbours; `changes`: between readings that differ from the one before.
 std::vector<int64_t> Spacings(const std::vector<Sample>& samples, bool changes) {
@@ -127,17 +123,17 @@ void ReadingFold::Meet(const WindowEdge& edge) {
 Rhythm RhythmOf(const PowerChannel& channel, const std::vector<Sample>& first,
                 int64_t expected_ns) {
   Rhythm rhythm;
-  const std::vector<int64_t> spacings = Spacings(first, /*changes=*/false);
+  std::vector<int64_t> spacings = Spacings(first, /*changes=*/false);
   if (spacings.size() >= kRhythmSpacings || (expected_ns == 0 && !spacings.empty())) {
-    rhythm.period_ns = LowerMedian(spacings);
+    rhythm.period_ns = stats::LowerMedian(spacings);
   } else {
     rhythm.period_ns = expected_ns;
   }
   rhythm.period_ns = std::clamp<int64_t>(rhythm.period_ns, 1, kLongestPeriodNs);
   rhythm.update_ns = channel.prior_period_ns.value_or(rhythm.period_ns);
   if (channel.kind == ReadingKind::kCumulative) {
-    const std::vector<int64_t> changes = Spacings(first, /*changes=*/true);
-    if (changes.size() >= kRhythmSpacings) rhythm.update_ns = LowerMedian(changes);
+    std::vector<int64_t> changes = Spacings(first, /*changes=*/true);
+    if (changes.size() >= kRhythmSpacings) rhythm.update_ns = stats::LowerMedian(changes);
   } else if (channel.kind == ReadingKind::kAverage) {
     rhythm.update_ns = std::max(rhythm.update_ns, channel.prior_window_ns.value_or(0));
   }

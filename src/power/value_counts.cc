@@ -1,8 +1,9 @@
 #include "power/value_counts.h"
 
-#include <algorithm>
 #include <bit>
 #include <cmath>
+
+#include "stats/order_statistics.h"
 
 namespace xplane_time::power {
 
@@ -51,10 +52,7 @@ void ValueCounts::Merge(const ValueCounts& other) {
 
 double ValueCounts::At(uint64_t rank) const {
   if (spans_ == nullptr) {
-    std::vector<int64_t> values = values_;
-    const auto at = values.begin() + static_cast<std::ptrdiff_t>(rank);
-    std::nth_element(values.begin(), at, values.end());
-    return static_cast<double>(*at);
+    return static_cast<double>(stats::AtRank(std::vector(values_), rank));
   }
   // The middle of the span with so many bits beyond.
   const auto middle = [](size_t beyond, size_t k) {
@@ -87,8 +85,7 @@ std::optional<double> ValueCounts::Median() const {
 
 std::optional<double> ValueCounts::Quantile(double share) const {
   if (count_ == 0) return std::nullopt;
-  const double most = static_cast<double>(count_);
-  return At(static_cast<uint64_t>(std::clamp(std::ceil(share * most), 1.0, most)) - 1);
+  return At(stats::NearestRank(count_, share));
 }
 
 }  // namespace xplane_time::power

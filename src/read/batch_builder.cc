@@ -3,11 +3,27 @@
 #include <algorithm>
 #include <cstdlib>
 #include <memory>
+#include <set>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "near_names.h"
 #include "read/event_source.h"
+#include "status.h"
 
 namespace xplane_time {
+namespace {
+
+// What to ask for instead of `name`.
+std::string WayOut(const std::string& name, const std::set<std::string>& known) {
+  const std::vector<std::string> all(known.begin(), known.end());
+  const std::vector<std::string> near = NearNames(name, all);
+  if (near.empty()) return "xplane-time planes --stats lists those that there are";
+  return absl::StrCat("did you mean ", absl::StrJoin(near, ", "), "?");
+}
+
+}  // namespace
 
 BatchBuilder::BatchBuilder(const Trace& trace, std::span<const std::string_view> stat_names,
                            Diagnostics* diagnostics)
@@ -189,7 +205,7 @@ void EventReader::Start(uint32_t line) {
 
 absl::StatusOr<EventBatch> EventReader::Next() {
   builder_->Clear();
-  if (absl::Status status = decoder_->Fill(builder_.get()); !status.ok()) return status;
+  RETURN_IF_ERROR(decoder_->Fill(builder_.get()));
   return builder_->Batch();
 }
 
@@ -199,11 +215,29 @@ absl::Status VisitEvents(const Trace& trace, uint32_t line,
   EventReader events(trace, stat_names, diagnostics);
   events.Start(line);
   for (;;) {
-    absl::StatusOr<EventBatch> batch = events.Next();
-    if (!batch.ok()) return batch.status();
-    if (batch->size() == 0) return absl::OkStatus();
-    if (absl::Status status = visitor(*batch); !status.ok()) return status;
+    ASSIGN_OR_RETURN(auto batch, events.Next());
+    if (batch.size() == 0) return absl::OkStatus();
+    RETURN_IF_ERROR(visitor(batch));
   }
+}
+
+absl::Status CheckStatNames(const Trace& trace, std::span<const std::string> names) {
+  if (names.empty()) return absl::OkStatus();
+  std::set<std::string> known, asked;
+  for (const Plane& plane : trace.planes) {
+    for (const StatMetadata& stat : plane.stat_metadata.entries) known.emplace(stat.name);
+  }
+  for (const std::string& name : names) {
+    if (!asked.insert(name).second) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("the stat ", name, " is asked for twice; once is enough"));
+    }
+    if (!known.contains(name)) {
+      return absl::FailedPreconditionError(absl::StrCat(
+          trace.files[0].path, ": no event has a stat ", name, "; ", WayOut(name, known)));
+    }
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace xplane_time

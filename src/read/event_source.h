@@ -14,6 +14,7 @@
 #include "absl/status/status.h"
 #include "read/batch_builder.h"
 #include "read/source.h"
+#include "read/wire.h"
 #include "xplane_time/trace.h"
 
 namespace xplane_time {
@@ -59,6 +60,8 @@ struct ErrorPlace {
   uint64_t event = Location::kNowhere, byte_offset = Location::kNowhere;
 };
 absl::Status DamageError(std::string_view what, const ErrorPlace& place);
+absl::Status LineDamage(const Trace& trace, const Line& line, const Damage& damage,
+                        uint64_t event = Location::kNowhere);
 
 }  // namespace xplane_time
 

@@ -14,6 +14,7 @@
 #include "read/gzip.h"
 #include "read/space_scan.h"
 #include "read/wire.h"
+#include "status.h"
 #include "xplane_time/normalize.h"
 #include "xplane_time/read.h"
 
@@ -36,14 +37,12 @@ void ResolveReferences(Plane* plane) {
 
 void ReadEnvironment(const Plane& plane, TraceFile* file) {
   if (!plane.name.starts_with("Task Environment")) return;
-  const StatValue start = plane.FindStat("profile_start_time");
-  const StatValue stop = plane.FindStat("profile_stop_time");
-  if (start.type == StatType::kUint64 || start.type == StatType::kInt64) {
-    file->profile_start_unix_ns = start.bits;
-  }
-  if (stop.type == StatType::kUint64 || stop.type == StatType::kInt64) {
-    file->profile_stop_unix_ns = stop.bits;
-  }
+  const auto read = [&](std::string_view stat, std::optional<uint64_t>* unix_ns) {
+    const StatValue value = plane.FindStat(stat);
+    if (value.type == StatType::kUint64 || value.type == StatType::kInt64) *unix_ns = value.bits;
+  };
+  read("profile_start_time", &file->profile_start_unix_ns);
+  read("profile_stop_time", &file->profile_stop_unix_ns);
 }
 
 // InvalidArgument where the build lacks the reader.
@@ -70,20 +69,17 @@ class Opener {
           path, ": empty file (0 bytes); was the profiler stopped before the program ended?"));
     }
     if (SeenBefore(bytes, path)) return absl::OkStatus();
-    auto scan = ScanSpace(bytes, path);
-    if (!scan.ok()) return scan.status();
+    ASSIGN_OR_RETURN(auto scan, ScanSpace(bytes, path));
     const auto file = static_cast<uint32_t>(trace_.files.size());
     trace_.files.push_back({.path = path,
                             .bytes = bytes.size(),
                             .capture = capture,
-                            .hostnames = scan->hostnames,
-                            .errors = scan->errors,
-                            .warnings = scan->warnings});
-    if (absl::Status status = source_->AddFile(std::move(source), path); !status.ok()) {
-      return status;
-    }
+                            .hostnames = scan.hostnames,
+                            .errors = scan.errors,
+                            .warnings = scan.warnings});
+    RETURN_IF_ERROR(source_->AddFile(std::move(source), path));
     NoteProducerMessages(file);
-    return AddPlanes(file, *scan);
+    return AddPlanes(file, scan);
   }
 
   absl::StatusOr<Trace> Finish() && {
@@ -92,7 +88,7 @@ class Opener {
           trace_.files.empty() ? "no input" : trace_.files[0].path,
           ": no planes in this trace; is it an .xplane.pb file, and was anything profiled?"));
     }
-    if (absl::Status status = IndexLines(); !status.ok()) return status;
+    RETURN_IF_ERROR(IndexLines());
     trace_.base_ns = ChooseBaseNs(trace_.lines);
     trace_.source = std::move(source_);
     trace_.leave_out_damaged_hosts = options_.leave_out_damaged_hosts;
@@ -130,12 +126,13 @@ class Opener {
   }
 
   void NoteProducerMessages(uint32_t file) {
-    for (std::string_view text : trace_.files[file].errors) {
-      diagnostics_->Note(DiagnosticCode::kProducerError, std::string(text), {.file = file});
-    }
-    for (std::string_view text : trace_.files[file].warnings) {
-      diagnostics_->Note(DiagnosticCode::kProducerWarning, std::string(text), {.file = file});
-    }
+    const auto note = [&](DiagnosticCode code, std::span<const std::string_view> texts) {
+      for (std::string_view text : texts) {
+        diagnostics_->Note(code, std::string(text), {.file = file});
+      }
+    };
+    note(DiagnosticCode::kProducerError, trace_.files[file].errors);
+    note(DiagnosticCode::kProducerWarning, trace_.files[file].warnings);
   }
 
   absl::Status AddPlanes(uint32_t file, const SpaceScan& scan) {
@@ -158,9 +155,7 @@ class Opener {
         continue;
       }
       alike.push_back(content);
-      if (absl::Status status = AddPlane(file, message, at, host); !status.ok()) {
-        return status;
-      }
+      RETURN_IF_ERROR(AddPlane(file, message, at, host));
       const Plane& plane = trace_.planes.back();
       const std::string key = absl::StrCat(Absl(plane.host), "\n", Absl(plane.name));
       const auto index = static_cast<uint32_t>(trace_.planes.size() - 1);
@@ -178,9 +173,7 @@ class Opener {
     plane.host = host;
     plane.bytes = at.bytes;
     plane.first_line = static_cast<uint32_t>(trace_.lines.size());
-    if (absl::Status status = source_->IndexPlane(file, message, &plane, &trace_); !status.ok()) {
-      return status;
-    }
+    RETURN_IF_ERROR(source_->IndexPlane(file, message, &plane, &trace_));
     plane.line_count = static_cast<uint32_t>(trace_.lines.size()) - plane.first_line;
     for (uint32_t i = plane.first_line; i < trace_.lines.size(); ++i) {
       trace_.lines[i].plane = static_cast<uint32_t>(trace_.planes.size());
@@ -206,14 +199,11 @@ struct OpenInput {
 
 absl::StatusOr<Trace> TraceOf(std::span<const OpenInput> inputs, const ReadOptions& options,
                               Diagnostics* diagnostics) {
-  auto reader = MakeReader(options.reader);
-  if (!reader.ok()) return reader.status();
-  Opener opener(options, *std::move(reader), diagnostics);
+  ASSIGN_OR_RETURN(auto reader, MakeReader(options.reader));
+  Opener opener(options, std::move(reader), diagnostics);
   for (const OpenInput& input : inputs) {
     if (!input.source.ok()) return input.source.status();
-    if (absl::Status status = opener.Add(*input.source, input.path, input.capture); !status.ok()) {
-      return status;
-    }
+    RETURN_IF_ERROR(opener.Add(*input.source, input.path, input.capture));
   }
   return std::move(opener).Finish();
 }
@@ -274,6 +264,16 @@ absl::Status DamageError(std::string_view what, const ErrorPlace& place) {
       where.empty() ? "" : ")", "; record it again, or copy it again without conversion"));
 }
 
+absl::Status LineDamage(const Trace& trace, const Line& line, const Damage& damage,
+                        uint64_t event) {
+  const Plane& plane = trace.planes[line.plane];
+  return DamageError(damage.why, {.file = trace.files[plane.file].path,
+                                  .plane = plane.name,
+                                  .line = line.name,
+                                  .event = event,
+                                  .byte_offset = damage.byte_offset});
+}
+
 absl::StatusOr<Trace> OpenTrace(std::span<const Input> inputs, const ReadOptions& options,
                                 Diagnostics* diagnostics) {
   std::vector<OpenInput> opened;
@@ -302,14 +302,9 @@ absl::StatusOr<Trace> OpenTrace(std::span<const Input> inputs, const ReadOptions
 
 absl::StatusOr<Trace> OpenTraceFromMemory(std::string_view bytes, const std::string& name,
                                           const ReadOptions& options, Diagnostics* diagnostics) {
-  auto source = Source::FromMemory(bytes, name, options);
-  if (!source.ok()) return source.status();
-  auto reader = MakeReader(options.reader);
-  if (!reader.ok()) return reader.status();
-  Opener opener(options, *std::move(reader), diagnostics);
-  if (absl::Status status = opener.Add(*std::move(source), name, 0); !status.ok()) return status;
-  absl::StatusOr<Trace> trace = std::move(opener).Finish();
-  if (trace.ok()) trace->capture_count = 1;
+  const OpenInput input = {name, 0, Source::FromMemory(bytes, name, options)};
+  ASSIGN_OR_RETURN(Trace trace, TraceOf(std::span(&input, 1), options, diagnostics));
+  trace.capture_count = 1;
   return trace;
 }
 
@@ -322,22 +317,15 @@ std::string EventName(const Plane& plane, uint32_t metadata, int64_t metadata_id
 uint64_t EventByteOffset(const Trace& trace, uint32_t line_index, uint64_t event) {
   const Line& line = trace.lines[line_index];
   const uint32_t file = trace.planes[line.plane].file;
-  WireCursor cursor(trace.source->FileBytes(file).substr(line.bytes.offset, line.bytes.size),
-                    line.bytes.offset, 2);
-  while (!cursor.done()) {
-    uint32_t field;
-    WireType type;
-    std::string_view value;
-    uint64_t at = 0;
-    if (!cursor.ReadTag(&field, &type)) break;
-    if (field == 4 && type == WireType::kLength) {
-      if (!cursor.ReadBytes(&value, &at)) break;
-      if (event-- == 0) return at;
-    } else if (!cursor.Skip(field, type)) {
-      break;
-    }
-  }
-  return Location::kNowhere;
+  uint64_t offset = Location::kNowhere;
+  Damage ignored;
+  ReadMessage(trace.source->FileBytes(file).substr(line.bytes.offset, line.bytes.size),
+              line.bytes.offset, 2, &ignored, [&](const WireField& field) {
+                if (field.key() != Length(4) || event-- > 0) return true;
+                offset = field.offset;
+                return false;
+              });
+  return offset;
 }
 
 }  // namespace xplane_time

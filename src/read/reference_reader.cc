@@ -14,6 +14,7 @@
 #include "proto/xplane.pb.h"
 #include "read/event_source.h"
 #include "read/space_scan.h"
+#include "status.h"
 
 namespace xplane_time {
 namespace {
@@ -100,11 +101,11 @@ class ReferenceReader : public EventSource {
     for (const proto::XStat& stat : from.stats()) {
       plane->stats.push_back({stat.metadata_id(), Convert(stat)});
     }
-    auto ranges = ScanLines(FileBytes(file).substr(plane->bytes.offset, plane->bytes.size),
-                            plane->bytes.offset, trace->files[file].path);
-    if (!ranges.ok()) return ranges.status();
+    ASSIGN_OR_RETURN(auto ranges,
+                     ScanLines(FileBytes(file).substr(plane->bytes.offset, plane->bytes.size),
+                               plane->bytes.offset, trace->files[file].path));
     for (int i = 0; i < from.lines_size(); ++i) {
-      trace->lines.emplace_back().bytes = (*ranges)[static_cast<size_t>(i)];
+      trace->lines.emplace_back().bytes = ranges[static_cast<size_t>(i)];
       lines_.push_back(&from.lines(i));
     }
     return absl::OkStatus();

@@ -19,6 +19,7 @@
 #include "read/gzip.h"
 #include "read/space_scan.h"
 #include "scratch.h"
+#include "status.h"
 #include "xplane_time/read.h"
 
 namespace xplane_time {
@@ -262,10 +263,9 @@ absl::StatusOr<Listing> List(const fs::path& directory) {
 
 // The traces of a run directory.
 absl::StatusOr<std::vector<std::string>> RunFiles(const fs::path& run) {
-  auto listing = List(run);
-  if (!listing.ok()) return listing.status();
-  if (!listing->traces.empty()) return listing->traces;
-  if (!listing->riegeli.empty()) return RiegeliError(listing->riegeli[0]);
+  ASSIGN_OR_RETURN(auto listing, List(run));
+  if (!listing.traces.empty()) return listing.traces;
+  if (!listing.riegeli.empty()) return RiegeliError(listing.riegeli[0]);
   return absl::NotFoundError(absl::StrCat(run.string(), ": no .xplane.pb in this directory"));
 }
 
@@ -275,10 +275,9 @@ absl::StatusOr<std::vector<std::string>> Runs(const fs::path& directory) {
        {directory / "plugins" / "profile", directory / "profile", directory}) {
     std::error_code ignored;
     if (!fs::is_directory(profile, ignored)) continue;
-    auto listing = List(profile);
-    if (!listing.ok()) return listing.status();
+    ASSIGN_OR_RETURN(auto listing, List(profile));
     std::vector<std::string> runs;
-    for (const std::string& run : listing->directories) {
+    for (const std::string& run : listing.directories) {
       auto inside = List(run);
       if (inside.ok() && (!inside->traces.empty() || !inside->riegeli.empty())) {
         runs.push_back(run);
@@ -291,14 +290,12 @@ absl::StatusOr<std::vector<std::string>> Runs(const fs::path& directory) {
 
 absl::StatusOr<std::vector<std::string>> DirectoryFiles(const fs::path& directory,
                                                         const std::string& wanted_run) {
-  auto listing = List(directory);
-  if (!listing.ok()) return listing.status();
-  if (wanted_run.empty() && !listing->traces.empty()) return listing->traces;
-  auto runs = Runs(directory);
-  if (!runs.ok()) return runs.status();
-  if (runs->empty()) {
-    if (!listing->riegeli.empty()) return RiegeliError(listing->riegeli[0]);
-    if (!listing->traces.empty()) {
+  ASSIGN_OR_RETURN(auto listing, List(directory));
+  if (wanted_run.empty() && !listing.traces.empty()) return listing.traces;
+  ASSIGN_OR_RETURN(auto runs, Runs(directory));
+  if (runs.empty()) {
+    if (!listing.riegeli.empty()) return RiegeliError(listing.riegeli[0]);
+    if (!listing.traces.empty()) {
       return absl::NotFoundError(absl::StrCat(directory.string(),
                                               ": is a run itself, so that --run ", wanted_run,
                                               " means nothing; leave it out"));
@@ -308,9 +305,9 @@ absl::StatusOr<std::vector<std::string>> DirectoryFiles(const fs::path& director
                      ": no .xplane.pb here and no runs under plugins/profile; give the "
                      "directory that was passed to the profiler"));
   }
-  if (wanted_run.empty()) return RunFiles(runs->back());
+  if (wanted_run.empty()) return RunFiles(runs.back());
   std::vector<std::string> names;
-  for (const std::string& run : *runs) {
+  for (const std::string& run : runs) {
     names.push_back(fs::path(run).filename().string());
     if (names.back() == wanted_run) return RunFiles(run);
   }
@@ -335,9 +332,8 @@ absl::StatusOr<std::vector<Input>> FindInputs(std::span<const std::string> argum
       return absl::NotFoundError(absl::StrCat(argument, ": no such file or directory"));
     } else if (status.type() == fs::file_type::directory) {
       any_directory = true;
-      auto files = DirectoryFiles(argument, options.run);
-      if (!files.ok()) return files.status();
-      for (std::string& file : *files) inputs.push_back({std::move(file), capture});
+      ASSIGN_OR_RETURN(auto files, DirectoryFiles(argument, options.run));
+      for (std::string& file : files) inputs.push_back({std::move(file), capture});
     } else if (argument.ends_with(".xplane.riegeli")) {
       return RiegeliError(argument);
     } else {

@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "read/event_source.h"
 #include "read/wire.h"
+#include "status.h"
 
 namespace xplane_time {
 namespace {
@@ -83,17 +84,18 @@ absl::Status SpaceGuard::Add(std::string_view bytes) {
       cut_ = rest;
       return absl::OkStatus();
     }
-    if (absl::Status status = PassField(rest); !status.ok()) return status;
+    RETURN_IF_ERROR(PassField(rest));
   }
   return absl::OkStatus();
 }
 
 absl::Status SpaceGuard::PassField(std::string_view bytes) {
   WireCursor cursor(bytes, next_);
-  uint32_t field;
-  WireType type;
-  if (!cursor.ReadTag(&field, &type)) return NotATrace(cursor, head_, name_, next_ > 0);
-  const bool is_known = type == WireType::kLength && field <= 4;
+  WireField field;
+  if (!cursor.ReadTag(&field.number, &field.type)) {
+    return NotATrace(cursor, head_, name_, next_ > 0);
+  }
+  const bool is_known = field.type == WireType::kLength && field.number <= 4;
   if (next_ == 0 && !is_known) {
     const std::string_view guess = LooksLike(head_);
     return absl::DataLossError(absl::StrCat(
@@ -102,14 +104,14 @@ absl::Status SpaceGuard::PassField(std::string_view bytes) {
   }
   uint64_t length = 0;
   bool ok = true;
-  if (type == WireType::kLength) {
+  if (field.type == WireType::kLength) {
     ok = cursor.ReadVarint(&length);
     if (ok && length > most_bytes_) {
       return absl::DataLossError(absl::StrCat(name_, ": not an XPlane trace: a length of ", length,
                                               " (byte ", next_, ")"));
     }
   } else {
-    ok = cursor.Skip(field, type);
+    ok = cursor.ReadValue(&field);
   }
   if (!ok) return NotATrace(cursor, head_, name_, next_ > 0);
   if (!is_known) unknown_bytes_ += cursor.offset() + length - next_;
@@ -138,29 +140,25 @@ absl::StatusOr<SpaceScan> ScanSpace(std::string_view bytes, const std::string& p
   WireCursor cursor(bytes, 0, 0);
   bool tail_seen = false;
   while (!cursor.done()) {
-    uint32_t field;
-    WireType type;
-    std::string_view value;
-    uint64_t at = 0;
-    bool ok = cursor.ReadTag(&field, &type);
-    if (ok && (type != WireType::kLength || field > 4)) {
-      ok = cursor.Skip(field, type);
-    } else if (ok && (ok = cursor.ReadBytes(&value, &at))) {
-      if (field == 1) {
-        if (tail_seen) scan.segment_hosts.emplace_back();
-        tail_seen = false;
-        const auto segment = static_cast<uint32_t>(scan.segment_hosts.size() - 1);
-        scan.planes.push_back({{at, value.size()}, segment});
-      } else {
-        tail_seen = true;
-        if (field == 4) {
-          scan.segment_hosts.back().Add(value);
-          scan.whole_host.Add(value);
-        }
-        (field == 2 ? scan.errors : field == 3 ? scan.warnings : scan.hostnames).push_back(value);
-      }
+    WireField field;
+    if (!cursor.ReadField(&field)) return NotATrace(cursor, bytes, path, !scan.planes.empty());
+    if (field.type != WireType::kLength || field.number > 4) continue;
+    if (field.number == 1) {
+      if (tail_seen) scan.segment_hosts.emplace_back();
+      tail_seen = false;
+      const auto segment = static_cast<uint32_t>(scan.segment_hosts.size() - 1);
+      scan.planes.push_back({{field.offset, field.bytes.size()}, segment});
+      continue;
     }
-    if (!ok) return NotATrace(cursor, bytes, path, !scan.planes.empty());
+    tail_seen = true;
+    if (field.number == 4) {
+      scan.segment_hosts.back().Add(field.bytes);
+      scan.whole_host.Add(field.bytes);
+    }
+    auto& texts = field.number == 2   ? scan.errors
+                  : field.number == 3 ? scan.warnings
+                                      : scan.hostnames;
+    texts.push_back(field.bytes);
   }
   return scan;
 }
@@ -168,21 +166,12 @@ absl::StatusOr<SpaceScan> ScanSpace(std::string_view bytes, const std::string& p
 absl::StatusOr<std::vector<ByteRange>> ScanLines(std::string_view plane_bytes, uint64_t file_offset,
                                                  const std::string& path) {
   std::vector<ByteRange> lines;
-  WireCursor cursor(plane_bytes, file_offset, 1);
-  while (!cursor.done()) {
-    uint32_t field;
-    WireType type;
-    std::string_view value;
-    uint64_t at = 0;
-    bool ok = cursor.ReadTag(&field, &type);
-    if (ok && field == 3 && type == WireType::kLength) {
-      ok = cursor.ReadBytes(&value, &at);
-      lines.push_back({at, value.size()});
-    } else if (ok) {
-      ok = cursor.Skip(field, type);
-    }
-    if (!ok) return DamageError(cursor.error(), {.file = path, .byte_offset = cursor.offset()});
-  }
+  Damage damage;
+  const bool ok = ReadMessage(plane_bytes, file_offset, 1, &damage, [&](const WireField& field) {
+    if (field.key() == Length(3)) lines.push_back({field.offset, field.bytes.size()});
+    return true;
+  });
+  if (!ok) return DamageError(damage.why, {.file = path, .byte_offset = damage.byte_offset});
   return lines;
 }
 

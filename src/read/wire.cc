@@ -20,22 +20,22 @@ bool WireCursor::ReadLongVarint(uint64_t* value) {
   return FailAt(start, "a number of more than 10 bytes");
 }
 
-bool WireCursor::Skip(uint32_t field, WireType type) {
-  uint64_t ignored;
-  std::string_view ignored_bytes;
-  switch (type) {
+bool WireCursor::ReadValue(WireField* field) {
+  switch (field->type) {
     case WireType::kVarint:
-      return ReadVarint(&ignored);
+      return ReadVarint(&field->bits);
     case WireType::kFixed64:
-      return ReadFixed64(&ignored);
-    case WireType::kLength:
-      return ReadBytes(&ignored_bytes);
-    case WireType::kStartGroup:
-      return SkipGroup(field);
-    case WireType::kFixed32:
-      if (end_ - at_ < 4) return Fail("a value cut short");
-      at_ += 4;
+    case WireType::kFixed32: {
+      const ptrdiff_t size = field->type == WireType::kFixed64 ? 8 : 4;
+      if (end_ - at_ < size) return Fail("a value cut short");
+      if (size == 8) std::memcpy(&field->bits, at_, 8);  // little-endian, as all supported machines
+      at_ += size;
       return true;
+    }
+    case WireType::kLength:
+      return ReadBytes(&field->bytes, &field->offset);
+    case WireType::kStartGroup:
+      return SkipGroup(field->number);
     case WireType::kEndGroup:
       break;
   }
@@ -50,15 +50,16 @@ bool WireCursor::SkipGroup(uint32_t field) {
   open[depth++] = field;
   while (depth > 0) {
     const char* start = at_;
-    uint32_t inner;
-    WireType type;
-    if (!ReadTag(&inner, &type)) return false;
-    if (type == WireType::kEndGroup) {
-      if (open[--depth] != inner) return FailAt(start, "a group that ends with another number");
-    } else if (type == WireType::kStartGroup) {
+    WireField inner;
+    if (!ReadTag(&inner.number, &inner.type)) return false;
+    if (inner.type == WireType::kEndGroup) {
+      if (open[--depth] != inner.number) {
+        return FailAt(start, "a group that ends with another number");
+      }
+    } else if (inner.type == WireType::kStartGroup) {
       if (depth_ + depth == open.size()) return FailAt(start, "more than 100 nested groups");
-      open[depth++] = inner;
-    } else if (!Skip(inner, type)) {
+      open[depth++] = inner.number;
+    } else if (!ReadValue(&inner)) {
       return false;
     }
   }

@@ -5,13 +5,23 @@
 //
 // Every function returns false at damage and leaves the cursor where it was seen; the
 // reason is in error().
+//
+//   Damage damage;
+//   const bool ok = ReadMessage(bytes, offset, depth, &damage, [&](const WireField& field) {
+//     if (field.key() == Length(2)) name = field.bytes;
+//     return field.key() != Length(4) || ReadMessage(field, depth + 1, &damage, ...);
+//   });
+//   if (!ok) return DamageError(damage.why, {.byte_offset = damage.byte_offset});
 #ifndef XPLANE_TIME_SRC_READ_WIRE_H_
 #define XPLANE_TIME_SRC_READ_WIRE_H_
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <string_view>
+
+#include "xplane_time/trace.h"
 
 namespace xplane_time {
 
@@ -22,6 +32,23 @@ enum class WireType : uint8_t {
   kStartGroup = 3,
   kEndGroup = 4,
   kFixed32 = 5,
+};
+
+// A number and a type in one, as they are in a tag.
+constexpr uint32_t Varint(uint32_t number) { return number << 3; }
+constexpr uint32_t Fixed64(uint32_t number) { return number << 3 | 1; }
+constexpr uint32_t Length(uint32_t number) { return number << 3 | 2; }
+
+// A field of a message, with its value where that is a number of 64 bits or bytes.
+struct WireField {
+  uint32_t number = 0;
+  WireType type = WireType::kVarint;
+  uint64_t bits = 0;
+  std::string_view bytes = {};
+  uint64_t offset = 0;  // of `bytes` in the file
+
+  uint32_t key() const { return number << 3 | static_cast<uint32_t>(type); }
+  int64_t whole() const { return static_cast<int64_t>(bits); }
 };
 
 class WireCursor {
@@ -58,20 +85,6 @@ class WireCursor {
     return ReadLongVarint(value);
   }
 
-  bool ReadInt64(int64_t* value) {
-    uint64_t bits;
-    if (!ReadVarint(&bits)) return false;
-    *value = static_cast<int64_t>(bits);
-    return true;
-  }
-
-  bool ReadFixed64(uint64_t* value) {
-    if (end_ - at_ < 8) return Fail("a value cut short");
-    std::memcpy(value, at_, 8);  // little-endian, as all supported machines
-    at_ += 8;
-    return true;
-  }
-
   // A length-delimited value; `*at` (optional) gets its offset in the file.
   bool ReadBytes(std::string_view* value, uint64_t* at = nullptr) {
     const char* start = at_;
@@ -87,8 +100,12 @@ class WireCursor {
     return true;
   }
 
-  // Skips the value of a field whose tag was just read.
-  bool Skip(uint32_t field, WireType type);
+  // The next field; a group is skipped.
+  bool ReadField(WireField* field) {
+    return ReadTag(&field->number, &field->type) && ReadValue(field);
+  }
+  // The value of a field whose tag was just read.
+  bool ReadValue(WireField* field);
 
  private:
   static constexpr size_t kMaxDepth = 100;
@@ -110,6 +127,57 @@ class WireCursor {
   size_t depth_;
   const char* error_ = nullptr;
 };
+
+// Where a message is damaged, and why.
+struct Damage {
+  uint64_t byte_offset = 0;
+  const char* why = nullptr;
+  bool From(const WireCursor& cursor) {
+    byte_offset = cursor.offset();
+    why = cursor.error();
+    return false;
+  }
+};
+
+// Hands the fields of a message to `on_field(field) -> bool`; false ends it. False where that was
+// so, and at damage.
+template <typename OnField>
+bool ReadMessage(std::string_view bytes, uint64_t offset, size_t depth, Damage* damage,
+                 OnField on_field) {
+  WireCursor cursor(bytes, offset, depth);
+  while (!cursor.done()) {
+    WireField field;
+    if (!cursor.ReadField(&field)) return damage->From(cursor);
+    if (!on_field(field)) return false;
+  }
+  return true;
+}
+template <typename OnField>
+bool ReadMessage(const WireField& message, size_t depth, Damage* damage, OnField on_field) {
+  return ReadMessage(message.bytes, message.offset, depth, damage, on_field);
+}
+
+// What a field of an XStat is, by its key, which is one byte; kAbsent: no value.
+inline constexpr std::array<StatType, 256> kStatTypes = [] {
+  std::array<StatType, 256> types = {};
+  types[Fixed64(2)] = StatType::kDouble;
+  types[Varint(3)] = StatType::kUint64;
+  types[Varint(4)] = StatType::kInt64;
+  types[Length(5)] = StatType::kString;
+  types[Length(6)] = StatType::kBytes;
+  types[Varint(7)] = StatType::kRef;
+  types[Length(8)] = StatType::kCompressedString;
+  return types;
+}();
+
+inline bool DecodeStat(const WireField& message, size_t depth, Stat* stat, Damage* damage) {
+  return ReadMessage(message, depth, damage, [&](const WireField& field) {
+    if (field.key() == Varint(1)) stat->metadata_id = field.whole();
+    const auto type = field.key() < kStatTypes.size() ? kStatTypes[field.key()] : StatType::kAbsent;
+    if (type != StatType::kAbsent) stat->value = {type, field.bits, field.bytes};
+    return true;
+  });
+}
 
 }  // namespace xplane_time
 

@@ -11,7 +11,7 @@
 #include "read/source.h"
 #include "read/wide_varint.h"
 #include "read/wire.h"
-#include "read/wire_message.h"
+#include "status.h"
 
 namespace xplane_time {
 namespace {
@@ -99,18 +99,12 @@ void HopThroughPieces(std::span<Piece> pieces, std::atomic<size_t>* next) {
 // with an id, too.)
 bool LooksLikeEvent(const char* at, const char* end) {
   WireCursor line(std::string_view(at, static_cast<size_t>(end - at)), 0);
-  uint32_t field;
-  WireType type;
-  std::string_view event;
-  if (!line.ReadTag(&field, &type) || field != kEventsField || type != WireType::kLength ||
-      !line.ReadBytes(&event)) {
-    return false;
-  }
-  WireCursor fields(event, 0);
-  uint64_t id;
-  return fields.ReadTag(&field, &type) && field == 1 && type == WireType::kVarint &&
-         fields.ReadVarint(&id) && fields.ReadTag(&field, &type) && field == 2 &&
-         type == WireType::kVarint;
+  WireField event;
+  if (!line.ReadField(&event) || event.key() != Length(kEventsField)) return false;
+  WireCursor fields(event.bytes, 0);
+  WireField id, offset;
+  return fields.ReadField(&id) && id.key() == Varint(1) &&
+         fields.ReadTag(&offset.number, &offset.type) && offset.key() == Varint(2);
 }
 
 // The first place from `from` on that looks like the beginning of some events, at most a
@@ -139,7 +133,7 @@ class LineIndexer {
   // Reads the header, and cuts what follows into pieces.
   absl::Status Begin(size_t piece_bytes, std::vector<Piece>* pieces) {
     while (place_.at != place_.end && *place_.at != kEventsTag) {
-      if (absl::Status status = ReadField(); !status.ok()) return status;
+      RETURN_IF_ERROR(ReadField());
     }
     for (const char* begin = place_.at; begin != place_.end;) {
       const char* end = nullptr;
@@ -161,7 +155,7 @@ class LineIndexer {
         place_.at = pieces[0].reached.at;
         place_.events += pieces[0].reached.events;
       } else if (!Hop(&place_)) {
-        if (absl::Status status = ReadField(); !status.ok()) return status;
+        RETURN_IF_ERROR(ReadField());
       }
     }
     line_->event_count = place_.events;
@@ -174,30 +168,34 @@ class LineIndexer {
     const auto offset = static_cast<uint64_t>(place_.at - file_.data());
     WireCursor cursor(std::string_view(place_.at, static_cast<size_t>(place_.end - place_.at)),
                       offset, 2);
-    uint32_t field;
-    WireType type;
-    bool ok = cursor.ReadTag(&field, &type);
-    if (ok && type == WireType::kLength && field == 2) {
-      ok = cursor.ReadBytes(&line_->name);
-    } else if (ok && type == WireType::kLength && field == 11) {
-      ok = cursor.ReadBytes(&line_->display_name);
-    } else if (ok && type == WireType::kVarint && field == 1) {
-      ok = cursor.ReadInt64(&line_->id);
-    } else if (ok && type == WireType::kVarint && field == 3) {
-      ok = cursor.ReadInt64(&line_->timestamp_ns);
-    } else if (ok && type == WireType::kVarint && field == 10) {
-      ok = cursor.ReadInt64(&line_->display_id);
-    } else if (ok) {
-      place_.events += field == kEventsField && type == WireType::kLength ? 1 : 0;
-      ok = cursor.Skip(field, type);
-    }
+    WireField field;
+    Damage damage;
+    const bool ok = cursor.ReadField(&field) || damage.From(cursor);
     place_.at = file_.data() + cursor.offset();
-    if (ok) return absl::OkStatus();
-    const Plane& plane = trace_.planes[line_->plane];
-    return DamageError(cursor.error(), {.file = trace_.files[plane.file].path,
-                                        .plane = plane.name,
-                                        .line = line_->name,
-                                        .byte_offset = cursor.offset()});
+    if (!ok) return LineDamage(trace_, *line_, damage);
+    switch (field.key()) {
+      case Varint(1):
+        line_->id = field.whole();
+        break;
+      case Length(2):
+        line_->name = field.bytes;
+        break;
+      case Varint(3):
+        line_->timestamp_ns = field.whole();
+        break;
+      case Length(kEventsField):
+        ++place_.events;
+        break;
+      case Varint(10):
+        line_->display_id = field.whole();
+        break;
+      case Length(11):
+        line_->display_name = field.bytes;
+        break;
+      default:
+        break;
+    }
+    return absl::OkStatus();
   }
 
   const Trace& trace_;
@@ -234,41 +232,38 @@ void IndexWireLines(const WireFiles& files, const Trace& trace, const IndexOptio
 namespace {
 
 // The careful way. False at damage.
-bool DecodeEvent(std::string_view bytes, uint64_t offset, RawEvent* event, BatchBuilder* builder,
-                 Damage* damage) {
-  WireCursor cursor(bytes, offset, 3);
-  bool stat_ok = true;
-  const bool ok = ForEachField(&cursor, [&](uint32_t field, WireType type) {
-    if (type == WireType::kVarint) {
-      if (field == 1) return cursor.ReadInt64(&event->metadata_id);
-      if (field == 3) return cursor.ReadInt64(&event->duration_ps);
-      if (field == 2 || field == 5) {  // a oneof: the last one counts
-        event->aggregated = field == 5;
-        return cursor.ReadInt64(&event->data);
+bool DecodeEvent(const WireField& message, RawEvent* event, BatchBuilder* builder, Damage* damage) {
+  return ReadMessage(message, 3, damage, [&](const WireField& field) {
+    switch (field.key()) {
+      case Varint(1):
+        event->metadata_id = field.whole();
+        return true;
+      case Varint(2):
+      case Varint(5):  // a oneof: the last one counts
+        event->aggregated = field.number == 5;
+        event->data = field.whole();
+        return true;
+      case Varint(3):
+        event->duration_ps = field.whole();
+        return true;
+      case Length(4): {
+        if (!builder->wants_stats()) return true;
+        Stat stat;
+        if (!DecodeStat(field, 4, &stat, damage)) return false;
+        const uint32_t column = builder->ColumnOf(stat.metadata_id);
+        if (column != BatchBuilder::kNoColumn) builder->SetStat(column, stat.value);
+        return true;
       }
-    } else if (type == WireType::kLength && field == 4 && builder->wants_stats()) {
-      std::string_view value;
-      uint64_t at = 0;
-      if (!cursor.ReadBytes(&value, &at)) return false;
-      Stat stat;
-      stat_ok = DecodeStat(value, at, 4, &stat, damage);
-      if (!stat_ok) return false;
-      const uint32_t column = builder->ColumnOf(stat.metadata_id);
-      if (column != BatchBuilder::kNoColumn) builder->SetStat(column, stat.value);
-      return true;
+      default:
+        return true;
     }
-    return cursor.Skip(field, type);
   });
-  if (!stat_ok) return false;
-  return ok || damage->From(cursor);
 }
 
 // By tag: what a stat is whose value is a varint; else kAbsent.
 constexpr std::array<StatType, 256> kNumberTypes = [] {
   std::array<StatType, 256> types = {};
-  types[0x18] = StatType::kUint64;
-  types[0x20] = StatType::kInt64;
-  types[0x38] = StatType::kRef;
+  for (const uint32_t number : {3, 4, 7}) types[Varint(number)] = kStatTypes[Varint(number)];
   return types;
 }();
 
@@ -284,16 +279,15 @@ struct FastEvent {
   [[gnu::noinline]] static bool ReadValue(const char* p, const char* end, StatValue* value) {
     if (p >= end) return false;
     const char tag = *p++;
+    const StatType type = kStatTypes[static_cast<uint8_t>(tag)];
     if (NumberType(tag) != StatType::kAbsent) {
       value->type = NumberType(tag);
       return ReadWideVarint<How>(&p, &value->bits) && p == end;
     }
-    if (tag == 0x2a || tag == 0x32 || tag == 0x42) {
+    if ((tag & 7) == static_cast<char>(WireType::kLength) && type != StatType::kAbsent) {
       uint64_t size;
       if (!ReadWideVarint<How>(&p, &size) || p > end) return false;
-      value->type = tag == 0x2a   ? StatType::kString
-                    : tag == 0x32 ? StatType::kBytes
-                                  : StatType::kCompressedString;
+      value->type = type;
       value->text = std::string_view(p, static_cast<size_t>(end - p));
       return size == value->text.size();
     }
@@ -412,7 +406,7 @@ class WireLineDecoder : public LineDecoder {
     while (at_ != end_ && !builder->full()) {
       FillFast(builder);
       if (at_ == end_ || builder->full()) break;
-      if (absl::Status status = CarefulField(builder); !status.ok()) return status;
+      RETURN_IF_ERROR(CarefulField(builder));
     }
     return absl::OkStatus();
   }
@@ -453,29 +447,16 @@ class WireLineDecoder : public LineDecoder {
   absl::Status CarefulField(BatchBuilder* builder) {
     const auto offset = static_cast<uint64_t>(at_ - file_.data());
     WireCursor cursor(std::string_view(at_, static_cast<size_t>(end_ - at_)), offset, 2);
-    uint32_t field;
-    WireType type;
+    WireField field;
+    RawEvent event;
     Damage damage;
-    bool ok = cursor.ReadTag(&field, &type);
-    if (ok && field == kEventsField && type == WireType::kLength) {
-      std::string_view value;
-      uint64_t value_at = 0;
-      RawEvent event;
-      ok = cursor.ReadBytes(&value, &value_at) &&
-           DecodeEvent(value, value_at, &event, builder, &damage);
+    bool ok = cursor.ReadField(&field) || damage.From(cursor);
+    if (ok && field.key() == Length(kEventsField)) {
+      ok = DecodeEvent(field, &event, builder, &damage);
       if (ok) builder->Add(event_index_++, event);
-    } else if (ok) {
-      ok = cursor.Skip(field, type);
     }
     at_ = file_.data() + cursor.offset();
-    if (ok) return absl::OkStatus();
-    if (damage.why == nullptr) damage.From(cursor);
-    const Plane& plane = trace_.planes[trace_.lines[line_].plane];
-    return DamageError(damage.why, {.file = trace_.files[plane.file].path,
-                                    .plane = plane.name,
-                                    .line = trace_.lines[line_].name,
-                                    .event = event_index_,
-                                    .byte_offset = damage.byte_offset});
+    return ok ? absl::OkStatus() : LineDamage(trace_, trace_.lines[line_], damage, event_index_);
   }
 
   const Trace& trace_;

@@ -1,18 +1,18 @@
 // The wire reader: decodes XSpace straight from the mapping. Planes and their metadata
-// here, lines and events in wire_line.cc.
+// here, lines and events in wire_index.cc.
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "read/event_source.h"
+#include "read/wire.h"
 #include "read/wire_index.h"
-#include "read/wire_message.h"
 
 namespace xplane_time {
 namespace {
 
-bool AreVarints(std::string_view bytes, uint64_t offset, Damage* damage) {
-  WireCursor cursor(bytes, offset, 4);
+bool AreVarints(const WireField& packed, Damage* damage) {
+  WireCursor cursor(packed.bytes, packed.offset, 4);
   uint64_t ignored;
   while (!cursor.done()) {
     if (!cursor.ReadVarint(&ignored)) return damage->From(cursor);
@@ -20,86 +20,43 @@ bool AreVarints(std::string_view bytes, uint64_t offset, Damage* damage) {
   return true;
 }
 
-// Decodes the map entries of one plane. Sub-messages of an entry merge; of equal keys
-// the last entry wins.
-class MetadataDecoder {
- public:
-  explicit MetadataDecoder(Plane* plane) : plane_(plane) {}
+// Map entries of a plane. Sub-messages of an entry merge; of equal keys the last entry wins.
 
-  bool Event(std::string_view bytes, uint64_t offset, Damage* damage) {
-    EventMetadata entry;
-    std::vector<Stat> stats;
-    const bool ok =
-        Entry(bytes, offset, &entry.id, damage, [&](std::string_view value, uint64_t value_offset) {
-          return EventValue(value, value_offset, &entry, &stats, damage);
-        });
-    if (!ok) return false;
-    entry.first_stat = static_cast<uint32_t>(plane_->metadata_stats.size());
-    entry.stat_count = static_cast<uint32_t>(stats.size());
-    plane_->metadata_stats.insert(plane_->metadata_stats.end(), stats.begin(), stats.end());
-    plane_->event_metadata.Set(entry);
-    return true;
-  }
-
-  bool StatName(std::string_view bytes, uint64_t offset, Damage* damage) {
-    StatMetadata entry;
-    const bool ok =
-        Entry(bytes, offset, &entry.id, damage, [&](std::string_view value, uint64_t value_offset) {
-          WireCursor cursor(value, value_offset, 3);
-          const bool value_ok = ForEachField(&cursor, [&](uint32_t field, WireType type) {
-            if (type == WireType::kLength && field == 2) return cursor.ReadBytes(&entry.name);
-            return cursor.Skip(field, type);
-          });
-          return value_ok || damage->From(cursor);
-        });
-    if (ok) plane_->stat_metadata.Set(entry);
-    return ok;
-  }
-
- private:
-  template <typename OnValue>
-  static bool Entry(std::string_view bytes, uint64_t offset, int64_t* key, Damage* damage,
-                    OnValue on_value) {
-    WireCursor cursor(bytes, offset, 2);
-    bool value_ok = true;
-    const bool ok = ForEachField(&cursor, [&](uint32_t field, WireType type) {
-      if (field == 1 && type == WireType::kVarint) return cursor.ReadInt64(key);
-      if (field != 2 || type != WireType::kLength) return cursor.Skip(field, type);
-      std::string_view value;
-      uint64_t at = 0;
-      if (!cursor.ReadBytes(&value, &at)) return false;
-      value_ok = on_value(value, at);
-      return value_ok;
+bool AddEventMetadata(const WireField& message, Plane* plane, Damage* damage) {
+  EventMetadata entry;
+  std::vector<Stat> stats;
+  const bool ok = ReadMessage(message, 2, damage, [&](const WireField& field) {
+    if (field.key() == Varint(1)) entry.id = field.whole();
+    if (field.key() != Length(2)) return true;
+    return ReadMessage(field, 3, damage, [&](const WireField& value) {
+      if (value.key() == Length(2)) entry.name = value.bytes;
+      if (value.key() == Length(4)) entry.display_name = value.bytes;
+      if (value.key() == Length(5)) return DecodeStat(value, 4, &stats.emplace_back(), damage);
+      // child_id: not needed, but it must be numbers
+      return value.key() != Length(6) || AreVarints(value, damage);
     });
-    if (!value_ok) return false;  // `damage` is already told
-    return ok || damage->From(cursor);
-  }
+  });
+  if (!ok) return false;
+  entry.first_stat = static_cast<uint32_t>(plane->metadata_stats.size());
+  entry.stat_count = static_cast<uint32_t>(stats.size());
+  plane->metadata_stats.insert(plane->metadata_stats.end(), stats.begin(), stats.end());
+  plane->event_metadata.Set(entry);
+  return true;
+}
 
-  static bool EventValue(std::string_view bytes, uint64_t offset, EventMetadata* entry,
-                         std::vector<Stat>* stats, Damage* damage) {
-    WireCursor cursor(bytes, offset, 3);
-    bool stat_ok = true;
-    const bool ok = ForEachField(&cursor, [&](uint32_t field, WireType type) {
-      if (type != WireType::kLength) return cursor.Skip(field, type);
-      if (field == 2) return cursor.ReadBytes(&entry->name);
-      if (field == 4) return cursor.ReadBytes(&entry->display_name);
-      if (field != 5 && field != 6) return cursor.Skip(field, type);
-      std::string_view value;
-      uint64_t at = 0;
-      if (!cursor.ReadBytes(&value, &at)) return false;
-      if (field == 6) {  // packed child_id: not needed, but it must be numbers
-        stat_ok = AreVarints(value, at, damage);
-        return stat_ok;
-      }
-      stat_ok = DecodeStat(value, at, 4, &stats->emplace_back(), damage);
-      return stat_ok;
+bool AddStatMetadata(const WireField& message, Plane* plane, Damage* damage) {
+  StatMetadata entry;
+  const bool ok = ReadMessage(message, 2, damage, [&](const WireField& field) {
+    if (field.key() == Varint(1)) entry.id = field.whole();
+    if (field.key() != Length(2)) return true;
+    return ReadMessage(field, 3, damage, [&](const WireField& value) {
+      if (value.key() == Length(2)) entry.name = value.bytes;
+      return true;
     });
-    if (!stat_ok) return false;
-    return ok || damage->From(cursor);
-  }
-
-  Plane* plane_;
-};
+  });
+  if (ok) plane->stat_metadata.Set(entry);
+  return ok;
+}
 
 class WireReader : public EventSource {
  public:
@@ -110,32 +67,29 @@ class WireReader : public EventSource {
 
   absl::Status IndexPlane(uint32_t file, size_t /*message*/, Plane* plane, Trace* trace) override {
     const std::string_view bytes = FileBytes(file).substr(plane->bytes.offset, plane->bytes.size);
-    WireCursor cursor(bytes, plane->bytes.offset, 1);
-    MetadataDecoder metadata(plane);
     Damage damage;
-    const bool ok = ForEachField(&cursor, [&](uint32_t field, WireType type) {
-      if (field == 1 && type == WireType::kVarint) return cursor.ReadInt64(&plane->id);
-      if (type != WireType::kLength || field < 2 || field > 6) return cursor.Skip(field, type);
-      std::string_view value;
-      uint64_t at = 0;
-      if (!cursor.ReadBytes(&value, &at)) return false;
-      switch (field) {
-        case 2:
-          plane->name = value;
+    const auto add = [&](const WireField& field) {
+      switch (field.key()) {
+        case Varint(1):
+          plane->id = field.whole();
           return true;
-        case 3:
-          trace->lines.emplace_back().bytes = {at, value.size()};
+        case Length(2):
+          plane->name = field.bytes;
           return true;
-        case 4:
-          return metadata.Event(value, at, &damage);
-        case 5:
-          return metadata.StatName(value, at, &damage);
+        case Length(3):
+          trace->lines.emplace_back().bytes = {field.offset, field.bytes.size()};
+          return true;
+        case Length(4):
+          return AddEventMetadata(field, plane, &damage);
+        case Length(5):
+          return AddStatMetadata(field, plane, &damage);
+        case Length(6):
+          return DecodeStat(field, 2, &plane->stats.emplace_back(), &damage);
         default:
-          return DecodeStat(value, at, 2, &plane->stats.emplace_back(), &damage);
+          return true;
       }
-    });
-    if (ok) return absl::OkStatus();
-    if (damage.why == nullptr) damage.From(cursor);
+    };
+    if (ReadMessage(bytes, plane->bytes.offset, 1, &damage, add)) return absl::OkStatus();
     return DamageError(
         damage.why,
         {.file = trace->files[file].path, .plane = plane->name, .byte_offset = damage.byte_offset});

@@ -3,13 +3,21 @@
 namespace xplane_time::result {
 namespace {
 
-FieldValue LimitsOrNull(const std::optional<double>& energy_j, EnergyLimits limits) {
-  return energy_j ? FieldValue(LimitsName(limits)) : FieldValue::Unknown(FieldType::kText);
+// Of an energy or a total: between what it lies for certain, or nothing where that is not known.
+void VisitBounds(const auto& of, FieldSink* sink) {
+  const bool bounds = of.limits != EnergyLimits::kInterval;
+  sink->Interval("bounds_j", bounds ? of.lo_j : std::nullopt, bounds ? of.hi_j : std::nullopt);
 }
 
-FieldValue UnboundedOrNull(const std::optional<double>& energy_j, EnergyLimits limits) {
-  return energy_j && IsUnbounded(limits) ? FieldValue(UnboundedReasonName(limits))
-                                         : FieldValue::Unknown(FieldType::kText);
+// What its limits are; the interval, where they are one, that holds with `share`.
+void VisitLimits(const auto& of, std::optional<double> share, FieldSink* sink) {
+  const bool known = of.energy_j.has_value(), interval = of.limits == EnergyLimits::kInterval;
+  sink->Field("limits", KnownText(known ? LimitsName(of.limits) : ""));
+  sink->Field("unbounded_reason",
+              KnownText(known && IsUnbounded(of.limits) ? UnboundedReasonName(of.limits) : ""));
+  sink->Interval("interval_j", interval ? of.lo_j : std::nullopt,
+                 interval ? of.hi_j : std::nullopt);
+  sink->Field("interval_share", interval ? share : std::nullopt);
 }
 
 std::optional<int64_t> Whole(const std::optional<int32_t>& value) {
@@ -41,9 +49,7 @@ void VisitRow(const EnergyEstimate& energy, FieldSink* sink) {
   sink->Field("kind", std::string_view(energy.modelled ? "modelled" : "measured"));
   sink->Field("estimator", EnergyEstimatorName(energy.estimator));
   sink->Field("energy_j", energy.energy_j);
-  const bool interval = energy.limits == EnergyLimits::kInterval;
-  const std::optional<double> none;
-  sink->Interval("bounds_j", interval ? none : energy.lo_j, interval ? none : energy.hi_j);
+  VisitBounds(energy, sink);
   sink->Field("coverage", energy.coverage);
   sink->Field("mean_w", energy.mean_w);
   sink->Field("peak_w", energy.peak_w);
@@ -60,15 +66,10 @@ void VisitRow(const EnergyEstimate& energy, FieldSink* sink) {
   sink->Field("wraps", energy.wraps);
   sink->Field("jumps", energy.jumps);
   sink->Field("longest_gap_ns", energy.longest_gap_ns);
-  sink->Field("limits", LimitsOrNull(energy.energy_j, energy.limits));
-  sink->Field("unbounded_reason", UnboundedOrNull(energy.energy_j, energy.limits));
-  sink->Interval("interval_j", interval ? energy.lo_j : none, interval ? energy.hi_j : none);
-  sink->Field("interval_share", interval ? std::optional(kIntervalShare) : none);
+  VisitLimits(energy, kIntervalShare, sink);
 }
 
 void VisitRow(const PowerTotal& total, FieldSink* sink) {
-  const bool interval = total.limits == EnergyLimits::kInterval;
-  const std::optional<double> none;
   sink->Field("energy_j", total.energy_j);
   sink->Field("mean_w", total.mean_w);
   sink->Field("active_j", total.active_j);
@@ -78,11 +79,8 @@ void VisitRow(const PowerTotal& total, FieldSink* sink) {
   sink->Field("kind", KnownText(KindOf(total)));
   sink->Field("least_coverage", total.least_coverage);
   sink->Field("differing_coverage", total.differing_coverage);
-  sink->Interval("bounds_j", interval ? none : total.lo_j, interval ? none : total.hi_j);
-  sink->Field("limits", LimitsOrNull(total.energy_j, total.limits));
-  sink->Field("unbounded_reason", UnboundedOrNull(total.energy_j, total.limits));
-  sink->Interval("interval_j", interval ? total.lo_j : none, interval ? total.hi_j : none);
-  sink->Field("interval_share", interval ? std::optional(total.interval_share) : none);
+  VisitBounds(total, sink);
+  VisitLimits(total, total.interval_share, sink);
 }
 
 void VisitRow(const PowerRow& row, FieldSink* sink) {

@@ -5,18 +5,30 @@ namespace {
 
 FieldValue Index(uint32_t value) { return uint64_t{value}; }
 
-void VisitDevice(const DeviceRef* device, FieldSink* sink) {
-  if (device == nullptr) {
-    sink->Field("input", FieldValue::Unknown(FieldType::kUint64));
-    sink->Field("plane", FieldValue::Unknown(FieldType::kText));
-    sink->Field("ordinal", FieldValue::Unknown(FieldType::kInt64));
-    sink->Field("host", FieldValue::Unknown(FieldType::kText));
-    return;
+// Passes fields on; without values where there is no part.
+class PartSink : public FieldSink {
+ public:
+  PartSink(bool known, FieldSink* sink) : known_(known), sink_(sink) {}
+  void Field(std::string_view name, const FieldValue& value) override {
+    sink_->Field(name, known_ ? value : FieldValue::Unknown(value.type()));
   }
-  sink->Field("input", Index(device->input));
-  sink->Field("plane", std::string_view(device->plane));
-  sink->Field("ordinal", device->ordinal);
-  sink->Field("host", KnownText(device->host));
+  void BeginGroup(std::string_view, bool) override {}
+  void EndGroup() override {}
+  void Interval(std::string_view, std::optional<double>, std::optional<double>) override {}
+
+ private:
+  bool known_;
+  FieldSink* sink_;
+};
+
+void VisitDevice(const DeviceRef* device, FieldSink* sink) {
+  const DeviceRef none;
+  const DeviceRef& of = device != nullptr ? *device : none;
+  PartSink part(device != nullptr, sink);
+  part.Field("input", Index(of.input));
+  part.Field("plane", std::string_view(of.plane));
+  part.Field("ordinal", of.ordinal);
+  part.Field("host", KnownText(of.host));
 }
 
 void VisitSummary(std::string_view name, const std::optional<Summary>& summary, FieldSink* sink) {
@@ -36,22 +48,6 @@ void VisitSummary(std::string_view name, const std::optional<Summary>& summary, 
   sink->Interval("median_ci95", s.median_ci95_lo, s.median_ci95_hi);
   sink->EndGroup();
 }
-
-// Passes fields on; without values where there is no part.
-class PartSink : public FieldSink {
- public:
-  PartSink(bool known, FieldSink* sink) : known_(known), sink_(sink) {}
-  void Field(std::string_view name, const FieldValue& value) override {
-    sink_->Field(name, known_ ? value : FieldValue::Unknown(value.type()));
-  }
-  void BeginGroup(std::string_view, bool) override {}
-  void EndGroup() override {}
-  void Interval(std::string_view, std::optional<double>, std::optional<double>) override {}
-
- private:
-  bool known_;
-  FieldSink* sink_;
-};
 
 template <typename Row>
 void VisitPart(const PlanePart<Row>& row, FieldSink* sink) {

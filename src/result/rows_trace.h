@@ -2,6 +2,8 @@
 #ifndef XPLANE_TIME_SRC_RESULT_ROWS_TRACE_H_
 #define XPLANE_TIME_SRC_RESULT_ROWS_TRACE_H_
 
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "result/fields.h"
@@ -14,6 +16,13 @@ void VisitRow(const InputRow& row, FieldSink* sink);
 void VisitRow(const DeviceRow& row, FieldSink* sink);
 // `with_device`: the fields of DEVICE and the program id, unknown where the row has none.
 void VisitRow(const FunctionRow& row, bool with_device, FieldSink* sink);
+// `rows`, of functions or of pointers to them: all with the fields of DEVICE, or all without.
+template <typename Rows>
+Table FunctionTable(std::string name, Rows rows, bool with_device) {
+  return TableOf(
+      std::move(name), std::move(rows),
+      [with_device](const FunctionRow& row, FieldSink* sink) { VisitRow(row, with_device, sink); });
+}
 void VisitRow(const KernelRow& row, FieldSink* sink);
 void VisitRow(const SampleRow& row, FieldSink* sink);
 void VisitRow(const TreeRow& row, FieldSink* sink);

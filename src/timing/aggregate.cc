@@ -6,122 +6,22 @@
 #include <charconv>
 #include <cmath>
 #include <numeric>
-#include <random>
 
 #include "absl/status/status.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "stats/order_statistics.h"
+#include "stats/random.h"
 #include "timing/radix_sort.h"
 
 namespace xplane_time {
 namespace {
 
+using stats::Between, stats::BetaRandom, stats::InterpolatedQuantile,
+    stats::SortedMedianAbsoluteDeviation;
+
 constexpr size_t kReplicates = 1000;
-constexpr std::string_view kPercentPrefix = "percent:";
-
-// Exact before it is rounded, whatever the distance.
-double Gap(int64_t low, int64_t high) {
-  return static_cast<double>(static_cast<uint64_t>(high) - static_cast<uint64_t>(low));
-}
-double Gap(double low, double high) { return high - low; }
-
-// Rounds as numpy does: from the nearer end, so that both ends are met exactly.
-template <typename T>
-double Between(T low, T high, double fraction) {
-  const double gap = Gap(low, high);
-  if (fraction < 0.5) return static_cast<double>(low) + gap * fraction;
-  return static_cast<double>(high) - gap * (1 - fraction);
-}
-
-template <typename T>
-double SortedPercentile(std::span<const T> sorted, double fraction) {
-  const double position = fraction * static_cast<double>(sorted.size() - 1);
-  const size_t below = static_cast<size_t>(position);
-  const size_t above = std::min(below + 1, sorted.size() - 1);
-  return Between(sorted[below], sorted[above], position - static_cast<double>(below));
-}
-
-double Deviation(int64_t value, double center) {
-  return std::abs(static_cast<double>(value) - center);
-}
-
-// Deviations grow to both sides of the median, so the smaller half of them is found by
-// merging outwards.
-double MedianAbsoluteDeviation(std::span<const int64_t> sorted, double median) {
-  const auto middle = std::lower_bound(
-      sorted.begin(), sorted.end(), median,
-      [](int64_t value, double center) { return static_cast<double>(value) < center; });
-  size_t below = static_cast<size_t>(middle - sorted.begin()), above = below;
-  const auto next = [&] {
-    const bool take_above =
-        below == 0 || (above < sorted.size() &&
-                       Deviation(sorted[above], median) <= Deviation(sorted[below - 1], median));
-    return Deviation(take_above ? sorted[above++] : sorted[--below], median);
-  };
-  double before = 0, deviation = 0;
-  for (size_t taken = 0; taken <= sorted.size() / 2; ++taken) {
-    before = deviation;
-    deviation = next();
-  }
-  return sorted.size() % 2 == 1 ? deviation : Between(before, deviation, 0.5);
-}
-
-// Own distributions over an engine that the standard specifies: those of the standard
-// library differ between implementations, and a seed must mean the same everywhere.
-class Random {
- public:
-  explicit Random(uint64_t seed) : engine_(seed) {}
-
-  // (0, 1]: its logarithm is finite.
-  double Uniform() { return static_cast<double>((engine_() >> 11) + 1) * 0x1p-53; }
-
-  // a, b >= 1.
-  double Beta(double a, double b) {
-    const double x = Gamma(a);
-    return x / (x + Gamma(b));
-  }
-
- private:
-  // Marsaglia's polar method; it makes two at a time.
-  double Normal() {
-    if (has_spare_) {
-      has_spare_ = false;
-      return spare_;
-    }
-    double x = 0, y = 0, square = 0;
-    do {
-      x = 2 * Uniform() - 1;
-      y = 2 * Uniform() - 1;
-      square = x * x + y * y;
-    } while (square >= 1 || square == 0);
-    const double scale = std::sqrt(-2 * std::log(square) / square);
-    spare_ = y * scale;
-    has_spare_ = true;
-    return x * scale;
-  }
-
-  // Marsaglia and Tsang, "A Simple Method for Generating Gamma Variables" (2000);
-  // shape >= 1.
-  double Gamma(double shape) {
-    const double d = shape - 1.0 / 3;
-    const double c = 1 / std::sqrt(9 * d);
-    while (true) {
-      const double x = Normal();
-      const double root = 1 + c * x;
-      if (root <= 0) continue;
-      const double v = root * root * root;
-      const double u = Uniform();
-      // Settles nearly every draw without a logarithm.
-      if (u < 1 - 0.0331 * x * x * x * x) return d * v;
-      if (std::log(u) < 0.5 * x * x + d * (1 - v + std::log(v))) return d * v;
-    }
-  }
-
-  std::mt19937_64 engine_;
-  double spare_ = 0;
-  bool has_spare_ = false;
-};
 
 // Which order statistics the median of n draws with replacement is: one position for odd
 // n, the two middle ones for even n. The draws are floor(n U) for n uniform U, so their
@@ -131,7 +31,7 @@ struct MedianDraw {
   size_t lower = 0, upper = 0;
 };
 
-MedianDraw DrawMedian(size_t n, Random& random) {
+MedianDraw DrawMedian(size_t n, BetaRandom& random) {
   const size_t k = (n + 1) / 2;
   const auto position = [&](double u) {
     return std::min(static_cast<size_t>(u * static_cast<double>(n)), n - 1);
@@ -151,7 +51,7 @@ const Replicates& DrawReplicates(size_t n, uint64_t seed) {
   thread_local uint64_t drawn_seed = 0;
   thread_local Replicates draws;
   if (drawn_n != n || drawn_seed != seed) {
-    Random random(seed);
+    BetaRandom random(seed);
     for (MedianDraw& draw : draws) draw = DrawMedian(n, random);
     drawn_n = n;
     drawn_seed = seed;
@@ -166,8 +66,8 @@ void BootstrapMedian(std::span<const int64_t> sorted, uint64_t seed, Summary& su
     return Between(sorted[draw.lower], sorted[draw.upper], 0.5);
   });
   std::sort(medians.begin(), medians.end());
-  summary.median_ci95_lo = SortedPercentile<double>(medians, 0.025);
-  summary.median_ci95_hi = SortedPercentile<double>(medians, 0.975);
+  summary.median_ci95_lo = InterpolatedQuantile(medians, 0.025);
+  summary.median_ci95_hi = InterpolatedQuantile(medians, 0.975);
 }
 
 std::vector<int64_t> Sorted(std::span<const int64_t> values) {
@@ -176,7 +76,7 @@ std::vector<int64_t> Sorted(std::span<const int64_t> values) {
   return sorted;
 }
 
-void DropExtremes(std::span<const int64_t> values, std::vector<bool>& kept) {
+void DropExtremes(std::span<const int64_t> values, const Trim&, std::vector<bool>& kept) {
   if (values.size() <= 2) return;
   const auto min = std::min_element(values.begin(), values.end());
   const auto max = std::max_element(values.begin(), values.end());
@@ -185,7 +85,7 @@ void DropExtremes(std::span<const int64_t> values, std::vector<bool>& kept) {
   kept[min == max ? 1 : static_cast<size_t>(max - values.begin())] = false;
 }
 
-void DropOutsideFences(std::span<const int64_t> values, std::vector<bool>& kept) {
+void DropOutsideFences(std::span<const int64_t> values, const Trim&, std::vector<bool>& kept) {
   const std::vector<int64_t> sorted = Sorted(values);
   const double q1 = Percentile(sorted, 0.25);
   const double q3 = Percentile(sorted, 0.75);
@@ -196,25 +96,39 @@ void DropOutsideFences(std::span<const int64_t> values, std::vector<bool>& kept)
   }
 }
 
-void DropFarFromMedian(std::span<const int64_t> values, std::vector<bool>& kept) {
+void DropFarFromMedian(std::span<const int64_t> values, const Trim&, std::vector<bool>& kept) {
   const std::vector<int64_t> sorted = Sorted(values);
   const double median = Percentile(sorted, 0.5);
-  // 1.4826 MAD estimates the standard deviation of normal samples.
-  const double reach = 3 * 1.4826 * MedianAbsoluteDeviation(sorted, median);
+  const double reach = 3 * stats::kMadToSd * SortedMedianAbsoluteDeviation(sorted, median);
   if (reach == 0) return;
-  for (size_t i = 0; i < values.size(); ++i) kept[i] = Deviation(values[i], median) <= reach;
+  for (size_t i = 0; i < values.size(); ++i) {
+    kept[i] = std::abs(static_cast<double>(values[i]) - median) <= reach;
+  }
 }
 
-void DropPercent(std::span<const int64_t> values, double percent, std::vector<bool>& kept) {
+void DropPercent(std::span<const int64_t> values, const Trim& trim, std::vector<bool>& kept) {
   const size_t n = values.size();
-  assert(percent >= 0 && percent < 50);
-  const size_t drop = static_cast<size_t>(static_cast<double>(n) * percent / 100);
+  assert(trim.percent >= 0 && trim.percent < 50);
+  const size_t drop = static_cast<size_t>(static_cast<double>(n) * trim.percent / 100);
   std::vector<size_t> ranked(n);
   std::iota(ranked.begin(), ranked.end(), size_t{0});
   std::stable_sort(ranked.begin(), ranked.end(),
                    [values](size_t a, size_t b) { return values[a] < values[b]; });
   for (size_t i = 0; i < drop; ++i) kept[ranked[i]] = kept[ranked[n - 1 - i]] = false;
 }
+
+// In the order of Trim::Policy; the last one is followed by its percent.
+struct TrimRule {
+  std::string_view name;
+  void (*drop)(std::span<const int64_t> values, const Trim& trim, std::vector<bool>& kept);
+};
+constexpr TrimRule kTrimRules[] = {
+    {"none", [](std::span<const int64_t>, const Trim&, std::vector<bool>&) {}},
+    {"drop-extremes", DropExtremes},
+    {"iqr", DropOutsideFences},
+    {"mad", DropFarFromMedian},
+    {"percent:", DropPercent},
+};
 
 absl::Status BadTrim(std::string_view text) {
   return absl::InvalidArgumentError(
@@ -290,7 +204,7 @@ Summary Summarize(std::span<const int64_t> values_ps, uint64_t seed) {
   summary.median = summary.p50 = Percentile(sorted, 0.50);
   summary.p95 = Percentile(sorted, 0.95);
   summary.p99 = Percentile(sorted, 0.99);
-  summary.mad = MedianAbsoluteDeviation(sorted, summary.median);
+  summary.mad = SortedMedianAbsoluteDeviation(sorted, summary.median);
   if (summary.n > 1) {
     summary.std_sample = moments.std_sample();
     BootstrapMedian(sorted, seed, summary);
@@ -301,16 +215,17 @@ Summary Summarize(std::span<const int64_t> values_ps, uint64_t seed) {
 double Percentile(std::span<const int64_t> sorted, double fraction) {
   assert(!sorted.empty());
   assert(fraction >= 0 && fraction <= 1);
-  return SortedPercentile(sorted, fraction);
+  return InterpolatedQuantile(sorted, fraction);
 }
 
 absl::StatusOr<Trim> ParseTrim(std::string_view text) {
-  if (text == "none") return Trim{.policy = Trim::Policy::kKeepAll};
-  if (text == "drop-extremes") return Trim{.policy = Trim::Policy::kDropExtremes};
-  if (text == "iqr") return Trim{.policy = Trim::Policy::kIqr};
-  if (text == "mad") return Trim{.policy = Trim::Policy::kMad};
-  if (!text.starts_with(kPercentPrefix)) return BadTrim(text);
-  const std::string_view number = text.substr(kPercentPrefix.size());
+  constexpr auto kPercent = static_cast<size_t>(Trim::Policy::kPercent);
+  for (size_t i = 0; i < kPercent; ++i) {
+    if (text == kTrimRules[i].name) return Trim{.policy = static_cast<Trim::Policy>(i)};
+  }
+  const std::string_view prefix = kTrimRules[kPercent].name;
+  if (!text.starts_with(prefix)) return BadTrim(text);
+  const std::string_view number = text.substr(prefix.size());
   // SimpleAtod also takes blanks, signs, exponents, "inf" and "nan".
   if (number.find_first_not_of("0123456789.") != std::string_view::npos) return BadTrim(text);
   double percent = 0;
@@ -322,45 +237,20 @@ absl::StatusOr<Trim> ParseTrim(std::string_view text) {
 }
 
 std::string TrimName(const Trim& trim) {
-  switch (trim.policy) {
-    case Trim::Policy::kKeepAll:
-      return "none";
-    case Trim::Policy::kDropExtremes:
-      return "drop-extremes";
-    case Trim::Policy::kIqr:
-      return "iqr";
-    case Trim::Policy::kMad:
-      return "mad";
-    case Trim::Policy::kPercent:
-      break;
-  }
+  std::string name(kTrimRules[static_cast<size_t>(trim.policy)].name);
+  if (trim.policy != Trim::Policy::kPercent) return name;
   // The shortest text that ParseTrim reads back as the same number; the longest such has
   // some 345 characters.
   std::array<char, 400> digits;
   const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), trim.percent,
                                  std::chars_format::fixed);
-  return std::string(kPercentPrefix).append(digits.data(), end.ptr);
+  return name.append(digits.data(), end.ptr);
 }
 
 std::vector<bool> KeptByTrim(std::span<const int64_t> values_ps, const Trim& trim) {
   std::vector<bool> kept(values_ps.size(), true);
   if (values_ps.empty()) return kept;
-  switch (trim.policy) {
-    case Trim::Policy::kKeepAll:
-      break;
-    case Trim::Policy::kDropExtremes:
-      DropExtremes(values_ps, kept);
-      break;
-    case Trim::Policy::kIqr:
-      DropOutsideFences(values_ps, kept);
-      break;
-    case Trim::Policy::kMad:
-      DropFarFromMedian(values_ps, kept);
-      break;
-    case Trim::Policy::kPercent:
-      DropPercent(values_ps, trim.percent, kept);
-      break;
-  }
+  kTrimRules[static_cast<size_t>(trim.policy)].drop(values_ps, trim, kept);
   return kept;
 }
 

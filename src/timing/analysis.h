@@ -12,10 +12,12 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "devices/device_kind.h"
+#include "devices/executions.h"
 #include "timing/device_meter.h"
 #include "timing/filters.h"
 #include "xplane_time/report.h"
-#include "xplane_time/runs.h"
+#include "xplane_time/select.h"
 
 namespace xplane_time {
 
@@ -49,9 +51,10 @@ struct DeviceAnalysis {
   std::vector<RunSample> samples;  // of wanted programs, by (program, start)
   std::vector<KernelCell> cells;
   int64_t self_ps = 0;  // of all executions
-  ClockPlan clocks{DeviceKind::kGpu, ClockChoice::kAuto, false};
+  ClockPlan clocks;
   // Only where they were asked for.
-  std::optional<DeviceExecutions> executions;
+  DeviceExecutions executions;
+  Completions completions;
 };
 
 struct Analysis {
@@ -67,18 +70,28 @@ enum class Keep : uint8_t { kSummaries, kExecutions };
 absl::StatusOr<Analysis> Analyze(const Trace& trace, const ReportOptions& options,
                                  const Diagnostics& reading, Keep keep = Keep::kSummaries);
 
-// Row builders, one file each.
+// What is asked of each plane. All of it must outlive the call.
+struct PlaneRequest {
+  const Trace& trace;
+  const Selection& selection;
+  const ReportOptions& options;
+  const Filters& filters;
+  Keep keep;
+};
+
+// One plane's part of an analysis: on the host one device a device_ordinal, else one.
+absl::StatusOr<std::vector<DeviceAnalysis>> AnalyzePlane(const PlaneRequest& request,
+                                                         const DevicePlane& plane,
+                                                         EvidenceSource evidence,
+                                                         Diagnostics* diagnostics);
+
+// Row builders.
 std::vector<FunctionRow> FunctionRows(const Analysis& analysis, const ReportOptions& options);
 std::vector<FunctionRow> CombinedRows(Analysis* analysis, const ReportOptions& options,
                                       bool by_variant);
 std::vector<KernelRow> KernelRows(const Analysis& analysis);
 // Without those that `skip_runs` and `trim` leave out; suspect ones are marked.
 std::vector<SampleRow> SampleRows(const Analysis& analysis, const ReportOptions& options);
-
-// Fills runs, kernels and the summaries from samples of one function; shared by
-// functions and combined rows.
-void SummarizeSamples(std::span<const RunSample> samples, const ReportOptions& options,
-                      FunctionRow* row);
 
 }  // namespace xplane_time
 

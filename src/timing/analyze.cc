@@ -1,18 +1,16 @@
 // Analyze: the stages in order, for the selected devices.
 #include <algorithm>
 #include <limits>
-#include <map>
-#include <mutex>
 #include <numeric>
 #include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "devices/gpu_runs/host_evidence.h"
 #include "parallel.h"
 #include "read/damaged_hosts.h"
+#include "status.h"
 #include "timing/analysis.h"
-#include "timing/plane_analyzer.h"
-#include "timing/plane_list.h"
 #include "xplane_time/normalize.h"
 #include "xplane_time/read.h"
 #include "xplane_time/select.h"
@@ -60,39 +58,6 @@ void CountIdle(const std::vector<DeviceAnalysis>& devices, Diagnostics* diagnost
   }
 }
 
-// Evidence of each host, read when a device first asks for it. Thread-safe.
-class EvidenceStore {
- public:
-  EvidenceStore(const Trace& trace, const Selection& selection, int threads)
-      : trace_(trace), threads_(threads) {
-    for (const DevicePlane& plane : selection.planes) hosts_[HostOf(plane)];
-  }
-
-  absl::StatusOr<const HostEvidence*> Of(const DevicePlane& plane) {
-    Host& host = hosts_.at(HostOf(plane));
-    // Not std::call_once: what is thrown (out of memory) must get through it.
-    const std::lock_guard<std::mutex> lock(host.mutex);
-    if (!host.evidence.has_value()) host.evidence = CollectHostEvidence(trace_, plane, threads_);
-    if (!host.evidence->ok()) return host.evidence->status();
-    return &**host.evidence;
-  }
-
- private:
-  struct Host {
-    std::mutex mutex;
-    std::optional<absl::StatusOr<HostEvidence>> evidence;
-  };
-  using Key = std::pair<uint32_t, std::string_view>;  // file and host
-
-  Key HostOf(const DevicePlane& plane) const {
-    return {trace_.planes[plane.plane].file, trace_.planes[plane.plane].host};
-  }
-
-  const Trace& trace_;
-  const int threads_;
-  std::map<Key, Host> hosts_;
-};
-
 // For the balance of threads.
 std::vector<size_t> LongestFirst(const Trace& trace, const std::vector<DevicePlane>& planes) {
   std::vector<size_t> order(planes.size());
@@ -117,50 +82,31 @@ void Place(const Trace& trace, DeviceAnalysis* device) {
 
 }  // namespace
 
-int64_t RunSample::Metric(xplane_time::Metric which) const {
-  switch (which) {
-    case Metric::kActive:
-      return active_ps;
-    case Metric::kSpan:
-      return span_ps;
-    case Metric::kSum:
-      break;
-  }
-  return sum_ps;
-}
-
 absl::StatusOr<Analysis> Analyze(const Trace& trace, const ReportOptions& options,
                                  const Diagnostics& reading, Keep keep) {
   Analysis analysis;
   analysis.diagnostics = reading;
-  auto filters = Filters::Compile(options);
-  if (!filters.ok()) return filters.status();
-  analysis.filters = *std::move(filters);
-  auto selection = SelectDevices(trace, options.device);
-  if (!selection.ok()) return selection.status();
+  ASSIGN_OR_RETURN(analysis.filters, Filters::Compile(options));
+  ASSIGN_OR_RETURN(const Selection selection, SelectDevices(trace, options.device));
   struct Result {
     absl::StatusOr<std::vector<DeviceAnalysis>> devices;
     Diagnostics diagnostics;
   };
-  std::vector<Result> results(selection->planes.size());
-  EvidenceStore evidence(trace, *selection, options.threads);
-  const CollectOptions collect = {options.threads, options.min_duration_ps, options.max_events,
-                                  options.events_done};
-  const std::vector<size_t> order = LongestFirst(trace, selection->planes);
+  std::vector<Result> results(selection.planes.size());
+  gpu_runs::EvidenceStore evidence(trace, selection.planes, options.threads);
+  const PlaneRequest request = {trace, selection, options, analysis.filters, keep};
+  const std::vector<size_t> order = LongestFirst(trace, selection.planes);
   ParallelFor(results.size(), options.threads, [&](size_t task) {
     const size_t i = order[task];
-    const DevicePlane& plane = selection->planes[i];
-    PlaneAnalyzer analyzer(trace, plane, *selection, collect,
-                           [&evidence, &plane] { return evidence.Of(plane); });
-    results[i].devices =
-        analyzer.Analyze({&options, &analysis.filters, keep}, &results[i].diagnostics);
+    const DevicePlane& plane = selection.planes[i];
+    results[i].devices = AnalyzePlane(
+        request, plane, [&] { return evidence.Of(plane); }, &results[i].diagnostics);
   });
-  const auto file_of = [&](size_t i) { return trace.planes[selection->planes[i].plane].file; };
+  const auto file_of = [&](size_t i) { return trace.planes[selection.planes[i].plane].file; };
   DamagedHosts damaged(trace);
   for (size_t i = 0; i < results.size(); ++i) {
     if (results[i].devices.ok()) continue;
-    const absl::Status status = damaged.LeaveOut(file_of(i), results[i].devices.status());
-    if (!status.ok()) return status;
+    RETURN_IF_ERROR(damaged.LeaveOut(file_of(i), results[i].devices.status()));
   }
   damaged.Note(&analysis.diagnostics);
   for (size_t i = 0; i < results.size(); ++i) {
@@ -174,24 +120,10 @@ absl::StatusOr<Analysis> Analyze(const Trace& trace, const ReportOptions& option
   }
   if (std::all_of(analysis.devices.begin(), analysis.devices.end(), Empty)) {
     if (damaged.any()) return damaged.First();
-    return NothingExecuted(trace, *selection, analysis.diagnostics);
+    return NothingExecuted(trace, selection, analysis.diagnostics);
   }
   CountIdle(analysis.devices, &analysis.diagnostics);
   return analysis;
-}
-
-absl::StatusOr<std::vector<DeviceRuns>> CollectRuns(const Trace& trace, const Selection& selection,
-                                                    const CollectOptions& options,
-                                                    Diagnostics* diagnostics) {
-  EvidenceStore evidence(trace, selection, options.threads);
-  std::vector<DeviceRuns> all;
-  for (const DevicePlane& plane : selection.planes) {
-    PlaneAnalyzer analyzer(trace, plane, selection, options, [&] { return evidence.Of(plane); });
-    auto devices = analyzer.Collect(diagnostics);
-    if (!devices.ok()) return devices.status();
-    std::move(devices->begin(), devices->end(), std::back_inserter(all));
-  }
-  return all;
 }
 
 }  // namespace xplane_time

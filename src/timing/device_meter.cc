@@ -4,13 +4,11 @@
 #include <limits>
 #include <tuple>
 
-#include "devices/device_kind.h"
 #include "xplane_time/nest.h"
+#include "xplane_time/read.h"
 
 namespace xplane_time {
 namespace {
-
-bool Nests(DeviceKind kind) { return kind == DeviceKind::kTpu || kind == DeviceKind::kCpu; }
 
 int64_t Length(const Interval& interval) { return interval.end_ps - interval.start_ps; }
 
@@ -21,8 +19,7 @@ bool Before(const Interval& a, const Interval& b) {
 
 }  // namespace
 
-ClockPlan::ClockPlan(DeviceKind kind, ClockChoice choice, bool may_have_device_clock)
-    : kind_(kind), choice_(choice) {
+ClockPlan::ClockPlan(ClockChoice choice, bool may_have_device_clock) : choice_(choice) {
   first_guess_ = Choose({may_have_device_clock ? 1u : 0u, may_have_device_clock ? 0u : 1u});
   unattributed_ = first_guess_;
 }
@@ -49,17 +46,18 @@ bool ClockPlan::Correct(const std::vector<Counts>& counts) {
   return as_planned;
 }
 
-void ClockPlan::Report(const std::vector<Counts>& counts, uint32_t plane,
+void ClockPlan::Report(const std::vector<Counts>& counts, const DevicePlane& plane,
                        Diagnostics* diagnostics) const {
+  const Location where = {.plane = plane.plane};
   for (size_t i = 0; i < counts.size(); ++i) {
     const bool any = counts[i].with + counts[i].without > 0;
     const bool program = i + 1 < counts.size();
     if (choice_ == ClockChoice::kDevice && !Choose(counts[i]).has_value() &&
-        (any || (program && kind_ == DeviceKind::kTpu))) {
-      diagnostics->Count(DiagnosticCode::kNoDeviceClock, {.plane = plane});
+        (any || (program && RulesOf(plane.kind).runs_are_events()))) {
+      diagnostics->Count(DiagnosticCode::kNoDeviceClock, where);
     }
     if (choice_ == ClockChoice::kAuto && counts[i].with > 0 && counts[i].without > 0) {
-      diagnostics->Count(DiagnosticCode::kMixedClocks, {.plane = plane});
+      diagnostics->Count(DiagnosticCode::kMixedClocks, where);
     }
   }
 }
@@ -67,6 +65,7 @@ void ClockPlan::Report(const std::vector<Counts>& counts, uint32_t plane,
 DeviceMeter::DeviceMeter(const DevicePlane& plane, std::shared_ptr<const ExecutionTables> tables,
                          std::span<const ModuleEvent> modules, const MeterSettings& settings)
     : plane_(plane),
+      rules_(RulesOf(plane.kind)),
       tables_(std::move(tables)),
       modules_(modules),
       settings_(settings),
@@ -78,9 +77,8 @@ void DeviceMeter::LearnOps() {
   for (size_t i = symbol_of_op_.size(); i < tables_->ops.size(); ++i) {
     const OpInfo& op = tables_->ops[i];
     op_wanted_.push_back(!settings_.filters->any_op() || settings_.filters->WantsOp(op) ? 1 : 0);
-    op_has_body_.push_back(plane_.kind == DeviceKind::kCpu && HasBody(op) ? 1 : 0);
-    const auto next = static_cast<uint32_t>(symbols_.size());
-    symbol_of_op_.push_back(symbols_.try_emplace({op.hlo_op, op.kernel}, next).first->second);
+    op_has_body_.push_back(rules_.has_body != nullptr && rules_.has_body(op) ? 1 : 0);
+    symbol_of_op_.push_back(op.symbol);
   }
   last_cell_of_op_.resize(tables_->ops.size(), {kNone, kNone});
   if (clock_counts_.size() < tables_->programs.size() + 1) {
@@ -94,13 +92,13 @@ void DeviceMeter::Add(const DeviceExecutions& chunk) {
   if (chunk.size() == 0) return;
   LearnOps();
   AddOnProfileClock(chunk);
-  if (plane_.kind == DeviceKind::kGpu) WatchStreams(chunk);
+  if (rules_.line_order == LineOrder::kQueued) WatchStreams(chunk);
   SetIntervals(chunk);
   OrderByClock(chunk);
   AddRunByRun(chunk);
   if (++chunks_ % 256 == 0) LimitDurations();
-  if (settings_.tolerance_ps > 0 && Nests(plane_.kind)) NestTolerantly(chunk);
-  if (plane_.kind != DeviceKind::kTpu) return;
+  if (settings_.tolerance_ps > 0 && nests()) NestTolerantly(chunk);
+  if (!rules_.runs_are_events()) return;
   for (auto& [line, open] : timelines_) {
     std::erase_if(
         open, [&](Timeline& timeline) { return CloseIfOver(chunk.start_ps.back(), &timeline); });
@@ -184,11 +182,11 @@ void DeviceMeter::SetIntervals(const DeviceExecutions& chunk) {
   order_.resize(count);
 }
 
-// Run after run on a TPU, and in the order of the clock within a run. Rows are mostly in
-// order, or a few places off where starts are equal on the profile clock.
+// Run after run where runs are events, and in the order of the clock within a run. Rows are mostly
+// in order, or a few places off where starts are equal on the profile clock.
 void DeviceMeter::OrderByClock(const DeviceExecutions& chunk) {
   constexpr size_t kMostSteps = 64;
-  const bool by_run = plane_.kind == DeviceKind::kTpu;
+  const bool by_run = rules_.runs_are_events();
   const auto before = [&](uint32_t a, uint32_t b) {
     if (by_run && chunk.run[a] != chunk.run[b]) return chunk.run[a] < chunk.run[b];
     return Before(intervals_[a], intervals_[b]);
@@ -209,7 +207,7 @@ void DeviceMeter::OrderByClock(const DeviceExecutions& chunk) {
 
 void DeviceMeter::AddRunByRun(const DeviceExecutions& chunk) {
   tags_.resize(chunk.size());
-  const bool nests = Nests(plane_.kind) && settings_.tolerance_ps == 0;
+  const bool nests_here = nests() && settings_.tolerance_ps == 0;
   const Rows order(order_);
   for (size_t first = 0; first < order.size();) {
     const uint32_t run = chunk.run[order[first]];
@@ -223,8 +221,8 @@ void DeviceMeter::AddRunByRun(const DeviceExecutions& chunk) {
       AddToRun(chunk, rows, run);
     }
     AddToKernels(chunk, rows);
-    if (plane_.kind == DeviceKind::kCpu) MarkBodies(chunk, rows);
-    if (nests) NestRows(chunk, rows);
+    if (rules_.has_body != nullptr) MarkBodies(chunk, rows);
+    if (nests_here) NestRows(chunk, rows);
   }
 }
 
@@ -344,7 +342,7 @@ void DeviceMeter::NestRows(const DeviceExecutions& chunk, Rows rows) {
   }
 }
 
-// Where it is that of a TPU's run which is over.
+// Where it is that of a run which is over.
 bool DeviceMeter::CloseIfOver(int64_t time_ps, Timeline* timeline) {
   const uint32_t run = timeline->key.run;
   if (run == kNone || modules_[run].interval.end_ps > time_ps) return false;
@@ -367,15 +365,14 @@ void DeviceMeter::NestTolerantly(const DeviceExecutions& chunk) {
   }
 }
 
-void DeviceMeter::Finish(const absl::flat_hash_map<uint64_t, int64_t>& completion_ps,
-                         Diagnostics* diagnostics) {
+void DeviceMeter::Finish(const Completions& completions, Diagnostics* diagnostics) {
   const auto cover = [&](uint64_t tag, int64_t children_ps) { Cover(tag, children_ps); };
   for (auto& [line, open] : timelines_) {
     for (Timeline& timeline : open) timeline.stack.Finish(cover);
   }
   uint64_t asynchronous = 0;
   for (const PendingBody& body : pending_) {
-    if (!CompletesLater(completion_ps, body.flow_id, body.interval.end_ps)) {
+    if (!CompletesLater(completions, body.flow_id, body.interval.end_ps)) {
       Cover(body.cell, body.children_ps);
       continue;
     }

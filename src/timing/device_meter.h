@@ -6,8 +6,7 @@
 // if they do not (disordered()), the whole device has to be one chunk, which is then
 // sorted. Between runs the device's clock may jump.
 //
-// Self time: on a TPU ops nest within their run, on a CPU within their thread; the
-// events of a GPU stream follow each other.
+// Self time: as the events of the kind's lines lie to each other (LineOrder).
 #ifndef XPLANE_TIME_SRC_TIMING_DEVICE_METER_H_
 #define XPLANE_TIME_SRC_TIMING_DEVICE_METER_H_
 
@@ -21,6 +20,8 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "devices/device_kind.h"
+#include "devices/executions.h"
 #include "scratch.h"
 #include "timing/duration_counts.h"
 #include "timing/filters.h"
@@ -29,8 +30,8 @@
 #include "timing/saturate.h"
 #include "xplane_time/diagnostics.h"
 #include "xplane_time/merge.h"
-#include "xplane_time/read.h"
 #include "xplane_time/runs.h"
+#include "xplane_time/select.h"
 
 namespace xplane_time {
 
@@ -39,7 +40,8 @@ namespace xplane_time {
 class ClockPlan {
  public:
   // At first the device clock is expected wherever the device may have one.
-  ClockPlan(DeviceKind kind, ClockChoice choice, bool may_have_device_clock);
+  ClockPlan(ClockChoice choice, bool may_have_device_clock);
+  ClockPlan() : ClockPlan(ClockChoice::kAuto, false) {}
 
   std::optional<Clock> Of(uint32_t program) const {
     if (program == kNone) return unattributed_;
@@ -53,12 +55,12 @@ class ClockPlan {
   // plan was right for all of them.
   bool Correct(const std::vector<Counts>& counts);
   // Tells what the plan means for the user.
-  void Report(const std::vector<Counts>& counts, uint32_t plane, Diagnostics* diagnostics) const;
+  void Report(const std::vector<Counts>& counts, const DevicePlane& plane,
+              Diagnostics* diagnostics) const;
 
  private:
   std::optional<Clock> Choose(const Counts& counts) const;
 
-  DeviceKind kind_;
   ClockChoice choice_;
   std::optional<Clock> first_guess_, unattributed_;
   std::vector<std::optional<Clock>> programs_;
@@ -114,9 +116,7 @@ class DeviceMeter {
   // `run` and `program` are assigned.
   void Add(const DeviceExecutions& chunk);
   void AddAggregated(const AggregatedExecution& execution);
-  // `completion_ps`: as in DeviceExecutions.
-  void Finish(const absl::flat_hash_map<uint64_t, int64_t>& completion_ps,
-              Diagnostics* diagnostics);
+  void Finish(const Completions& completions, Diagnostics* diagnostics);
 
   bool disordered() const { return disordered_; }
   const std::vector<ClockPlan::Counts>& clock_counts() const { return clock_counts_; }
@@ -135,7 +135,7 @@ class DeviceMeter {
  private:
   struct TimelineKey {
     uint32_t line;
-    uint32_t run;  // TPU
+    uint32_t run;  // where runs are events
     Clock clock;
     friend bool operator==(const TimelineKey&, const TimelineKey&) = default;
   };
@@ -143,13 +143,14 @@ class DeviceMeter {
     TimelineKey key;
     NestStack stack;
   };
-  struct PendingBody {  // of a CPU op that may end before its body does
+  struct PendingBody {  // of an op that may end before its body does
     uint64_t flow_id;
     Interval interval;
     int64_t children_ps;
     uint32_t cell;
   };
 
+  bool nests() const { return rules_.line_order == LineOrder::kNested; }
   void LearnOps();
   void AddOnProfileClock(const DeviceExecutions& chunk);
   void WatchStreams(const DeviceExecutions& chunk);
@@ -163,8 +164,7 @@ class DeviceMeter {
   void LimitDurations();
   void MarkBodies(const DeviceExecutions& chunk, Rows rows);
   TimelineKey TimelineOf(const DeviceExecutions& chunk, size_t row) const {
-    const bool by_run = plane_.kind == DeviceKind::kTpu;
-    return {chunk.line[row], by_run ? chunk.run[row] : kNone, clocks_[row]};
+    return {chunk.line[row], rules_.runs_are_events() ? chunk.run[row] : kNone, clocks_[row]};
   }
   NestStack* StackOf(const TimelineKey& key, std::vector<Timeline>* open);
   void NestRows(const DeviceExecutions& chunk, Rows rows);
@@ -188,8 +188,9 @@ class DeviceMeter {
   uint32_t FindCell(uint32_t op, uint32_t program);
 
   const DevicePlane plane_;
+  const KindRules& rules_;
   const std::shared_ptr<const ExecutionTables> tables_;
-  const std::span<const ModuleEvent> modules_;  // TPU: by run
+  const std::span<const ModuleEvent> modules_;  // by run
   const MeterSettings& settings_;
   bool disordered_ = false;
 
@@ -204,13 +205,12 @@ class DeviceMeter {
   // By op, as ops appear.
   std::vector<uint8_t> op_wanted_;
   std::vector<uint32_t> symbol_of_op_;
-  std::map<std::pair<std::string, std::string>, uint32_t> symbols_;  // hlo_op, kernel
   std::vector<uint8_t> op_has_body_;
   absl::flat_hash_map<std::pair<uint32_t, uint32_t>, uint32_t> cell_of_;  // op, program
   std::vector<std::pair<uint32_t, uint32_t>> last_cell_of_op_;
 
-  // Of the chunk: intervals on the programs' clocks and their order: on a TPU run by run,
-  // then by these clocks.
+  // Of the chunk: intervals on the programs' clocks and their order: where runs are events
+  // run by run, then by these clocks.
   std::vector<Interval> intervals_;
   std::vector<Clock> clocks_;
   std::vector<uint32_t> order_;  // without those of programs that are not measured

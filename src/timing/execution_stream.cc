@@ -7,42 +7,21 @@
 #include <utility>
 
 #include "devices/device_kind.h"
-#include "timing/execution_columns.h"
+#include "status.h"
 
 namespace xplane_time {
 namespace {
 
-constexpr std::string_view kScopePlane = "/host:__ScopeRangeCallStack__";
 // More lines than these are read one after the other: each open one holds buffers.
 constexpr size_t kMostOpenLines = 256;
-
-// Child -> parent of the profiler's annotation scopes: stats of a plane of their own,
-// keyed by the child's id.
-absl::flat_hash_map<int64_t, int64_t> FindScopeParents(const Trace& trace, uint32_t file) {
-  absl::flat_hash_map<int64_t, int64_t> parents;
-  for (const Plane& plane : trace.planes) {
-    if (plane.file != file || !plane.name.starts_with(kScopePlane)) continue;
-    for (const Stat& stat : plane.stats) {
-      parents[stat.metadata_id] = static_cast<int64_t>(stat.value.bits);
-    }
-  }
-  return parents;
-}
-
-bool LacksStat(const Plane& plane, std::string_view name) {
-  const auto& entries = plane.stat_metadata.entries;
-  return !name.empty() && std::none_of(entries.begin(), entries.end(),
-                                       [&](const StatMetadata& s) { return s.name == name; });
-}
 
 bool InOrder(const DeviceExecutions& rows, size_t a, size_t b) {
   return std::pair(rows.start_ps[a], rows.duration_ps[b]) <=
          std::pair(rows.start_ps[b], rows.duration_ps[a]);
 }
 
-}  // namespace
-
-// Rows that are in order already are runs; runs are merged pairwise.
+// Orders rows by (start, duration descending, as they are). Rows that are in order already
+// are parts; parts are merged pairwise.
 void SortRows(DeviceExecutions* rows) {
   const std::vector<int64_t>& start_ps = rows->start_ps;
   const auto not_rising =
@@ -72,12 +51,14 @@ void SortRows(DeviceExecutions* rows) {
     bounds = std::move(next);
   }
   DeviceExecutions unordered;
-  SwapRows(&unordered, rows);
-  GatherRows(order, &unordered, rows);
+  unordered.SwapRows(rows);
+  rows->GatherRows(order, &unordered);
 }
 
+}  // namespace
+
 ExecutionStream::ExecutionStream(const Trace& trace, const DevicePlane& device,
-                                 const Selection& selection, const CollectOptions& options)
+                                 const Selection& selection, const ReportOptions& options)
     : trace_(trace),
       device_(device),
       selection_(selection),
@@ -86,14 +67,13 @@ ExecutionStream::ExecutionStream(const Trace& trace, const DevicePlane& device,
       meanings_(trace, device) {
   for (const KindStat& stat : rules_.stats) stat_names_.push_back(stat.name);
   const Plane& plane = trace.planes[device.plane];
-  if (LacksStat(plane, rules_.needed_stat)) return;
+  if (!rules_.needed_stat.empty() && !HasStat(plane, rules_.needed_stat)) return;
   for (uint32_t line = plane.first_line; line < plane.first_line + plane.line_count; ++line) {
     if (trace.lines[line].event_count == 0) continue;
     const LineRole role = rules_.role(trace.lines[line].name);
     if (role == LineRole::kExecution) execution_lines_.push_back(line);
     if (role == LineRole::kRun) run_lines_.push_back(line);
   }
-  if (device.kind == DeviceKind::kGpu) scope_parent_ = FindScopeParents(trace, plane.file);
 }
 
 absl::Status ExecutionStream::Start(ChunkSize size) {
@@ -103,7 +83,7 @@ absl::Status ExecutionStream::Start(ChunkSize size) {
   whole_done_ = needs_whole_ = false;
   lines_.clear();
   aggregated_.clear();
-  completion_ps_.clear();
+  completions_.clear();
   for (uint32_t line : execution_lines_) {
     OpenLine& open = lines_.emplace_back();
     open.line = line;
@@ -124,7 +104,7 @@ absl::Status ExecutionStream::ReadModules() {
   modules_.clear();
   module_diagnostics_ = Diagnostics();
   for (uint32_t line : run_lines_) {
-    absl::Status status =
+    RETURN_IF_ERROR(
         VisitEvents(trace_, line, {}, &module_diagnostics_, [&](const EventBatch& batch) {
           meanings_.StartBatch(batch, LineRole::kRun);
           for (size_t row = 0; row < batch.size(); ++row) {
@@ -134,8 +114,7 @@ absl::Status ExecutionStream::ReadModules() {
                 {{start_ps, start_ps + batch.duration_ps[row]}, meanings_.Of(batch, row).program});
           }
           return absl::OkStatus();
-        });
-    if (!status.ok()) return status;
+        }));
   }
   const auto earlier = [](const ModuleEvent& a, const ModuleEvent& b) {
     return a.interval.start_ps < b.interval.start_ps;
@@ -147,20 +126,18 @@ absl::Status ExecutionStream::ReadModules() {
 }
 
 absl::StatusOr<bool> ExecutionStream::Fill(EventReader* events, OpenLine* line) {
-  absl::StatusOr<EventBatch> batch = events->Next();
-  if (!batch.ok()) return batch.status();
-  if (batch->size() == 0) return false;
-  meanings_.StartBatch(*batch, LineRole::kExecution);
-  Append(*batch, line);
-  if (options_.events_done != nullptr) *options_.events_done += batch->size();
+  ASSIGN_OR_RETURN(const EventBatch batch, events->Next());
+  if (batch.size() == 0) return false;
+  meanings_.StartBatch(batch, LineRole::kExecution);
+  Append(batch, line);
+  if (options_.events_done != nullptr) *options_.events_done += batch.size();
   return true;
 }
 
 absl::Status ExecutionStream::FillWhereEmpty(OpenLine* line) {
   while (line->events != nullptr && line->empty()) {
-    const absl::StatusOr<bool> more = Fill(line->events.get(), line);
-    if (!more.ok()) return more.status();
-    if (!*more) line->events.reset();
+    ASSIGN_OR_RETURN(const bool more, Fill(line->events.get(), line));
+    if (!more) line->events.reset();
   }
   return absl::OkStatus();
 }
@@ -168,7 +145,7 @@ absl::Status ExecutionStream::FillWhereEmpty(OpenLine* line) {
 // Rows of the batch that become executions; the others are dealt with.
 void ExecutionStream::Sift(const EventBatch& batch, OpenLine* line) {
   const int64_t min_duration_ps = options_.min_duration_ps.value_or(0);
-  const bool is_cpu = device_.kind == DeviceKind::kCpu;
+  const bool is_host = rules_.is_host;
   int64_t last_start_ps = line->last_start_ps;
   size_t count = 0;
   for (uint32_t row = 0; row < batch.size(); ++row) {
@@ -184,7 +161,7 @@ void ExecutionStream::Sift(const EventBatch& batch, OpenLine* line) {
     sifted_.row[count] = row;
     sifted_.op[count] = meaning.op;
     sifted_.program[count] = meaning.program;
-    if (is_cpu) sifted_.ordinal[count] = meaning.ordinal;
+    if (is_host) sifted_.ordinal[count] = meaning.ordinal;
     ++count;
   }
   line->last_start_ps = last_start_ps;
@@ -197,12 +174,12 @@ void ExecutionStream::SetAside(const EventBatch& batch, uint32_t row, const Mean
   const int64_t start_ps = batch.start_ps[row], duration_ps = batch.duration_ps[row];
   if (!meaning.is_execution) {
     if (!meaning.is_completion || start_ps == kNoTimePs) return;
-    uint64_t flow = CompletedFlow(batch, row);
+    uint64_t flow = rules_.completed_flow(batch, row);
     if (flow == kNoFlow) return;
     // Of other ops it tells that the trace has markers at all.
     if (!meaning.completes_body) flow = kNoFlow;
     // Of several markers the latest, in whatever order lines are read.
-    int64_t& completion_ps = completion_ps_.try_emplace(flow, start_ps).first->second;
+    int64_t& completion_ps = completions_.try_emplace(flow, start_ps).first->second;
     completion_ps = std::max(completion_ps, start_ps);
     return;
   }
@@ -214,7 +191,7 @@ void ExecutionStream::SetAside(const EventBatch& batch, uint32_t row, const Mean
     return;
   }
   aggregated_.push_back(
-      {meaning.ordinal, {meaning.op, meaning.program, batch.occurrences[row], duration_ps}});
+      {meaning.op, meaning.program, batch.occurrences[row], duration_ps, meaning.ordinal});
 }
 
 void ExecutionStream::NoteUnsorted(uint64_t event, OpenLine* line) {
@@ -244,19 +221,15 @@ void ExecutionStream::Append(const EventBatch& batch, OpenLine* line) {
   append(sifted_.op, &rows.op);
   append(sifted_.program, &rows.program);
   rows.line.resize(rows.size(), trace_.lines[line->line].timeline);
-  if (device_.kind == DeviceKind::kCpu) append(sifted_.ordinal, &rows.device_ordinal);
-  rules_.numbers(batch, sifted, &rows);
+  if (rules_.is_host) append(sifted_.ordinal, &rows.device_ordinal);
+  if (rules_.numbers != nullptr) rules_.numbers(batch, sifted, &rows);
 }
 
 absl::Status ExecutionStream::Next(DeviceExecutions* chunk) {
-  ClearRows(chunk);
-  chunk->plane = device_;
-  chunk->ordinal = device_.ordinal;
+  chunk->KeepRows(0, 0);
   chunk->tables = meanings_.tables();
-  absl::Status status = size_ == ChunkSize::kWhole ? NextWhole(chunk) : NextSmall(chunk);
-  if (!status.ok()) return status;
+  RETURN_IF_ERROR(size_ == ChunkSize::kWhole ? NextWhole(chunk) : NextSmall(chunk));
   SortRows(chunk);
-  FindRootScopes(chunk);
   return absl::OkStatus();
 }
 
@@ -265,7 +238,7 @@ absl::Status ExecutionStream::NextSmall(DeviceExecutions* chunk) {
     int64_t horizon_ps = std::numeric_limits<int64_t>::max();
     OpenLine* behind = nullptr;  // the line that holds the others up
     for (OpenLine& line : lines_) {
-      if (absl::Status status = FillWhereEmpty(&line); !status.ok()) return status;
+      RETURN_IF_ERROR(FillWhereEmpty(&line));
       needs_whole_ |= line.unsorted;
       if (line.events == nullptr || line.last_start_ps >= horizon_ps) continue;
       horizon_ps = line.last_start_ps;
@@ -280,9 +253,8 @@ absl::Status ExecutionStream::NextSmall(DeviceExecutions* chunk) {
       TakeRows(static_cast<size_t>(end - start.begin()), &line, chunk);
     }
     if (chunk->size() > 0 || behind == nullptr) return absl::OkStatus();
-    const absl::StatusOr<bool> more = Fill(behind->events.get(), behind);
-    if (!more.ok()) return more.status();
-    if (!*more) behind->events.reset();
+    ASSIGN_OR_RETURN(const bool more, Fill(behind->events.get(), behind));
+    if (!more) behind->events.reset();
   }
 }
 
@@ -290,15 +262,15 @@ void ExecutionStream::TakeRows(size_t end, OpenLine* line, DeviceExecutions* chu
   if (end == line->begin) return;
   const size_t size = line->rows.size();
   if (chunk->size() == 0 && line->begin == 0) {
-    SwapRows(&line->rows, chunk);
-    AppendRows(chunk, end, size, &line->rows);
-    KeepRows(end, chunk);
+    chunk->SwapRows(&line->rows);
+    line->rows.AppendRows(chunk, end, size);
+    chunk->KeepRows(0, end);
     return;
   }
-  AppendRows(&line->rows, line->begin, end, chunk);
+  chunk->AppendRows(&line->rows, line->begin, end);
   line->begin = end;
   if (line->begin < size / 2) return;  // so that no row is moved often
-  DropRows(line->begin, &line->rows);
+  line->rows.KeepRows(line->begin, size);
   line->begin = 0;
 }
 
@@ -307,15 +279,13 @@ absl::Status ExecutionStream::NextWhole(DeviceExecutions* chunk) {
   for (OpenLine& line : lines_) {
     EventReader events(trace_, stat_names_, &line.diagnostics);
     events.Start(line.line);
-    SwapRows(chunk, &line.rows);  // appended in place
+    chunk->SwapRows(&line.rows);  // appended in place
     const size_t rows_before = line.rows.size();
     for (bool more = true; more;) {
-      const absl::StatusOr<bool> filled = Fill(&events, &line);
-      if (!filled.ok()) return filled.status();
-      more = *filled;
+      ASSIGN_OR_RETURN(more, Fill(&events, &line));
     }
     LimitEvents(rows_before, &line);
-    SwapRows(chunk, &line.rows);
+    chunk->SwapRows(&line.rows);
   }
   return absl::OkStatus();
 }
@@ -325,42 +295,7 @@ void ExecutionStream::LimitEvents(size_t rows_before, OpenLine* line) {
   const size_t keep = std::max<size_t>(rows_before, *options_.max_events);
   line->diagnostics.Count(DiagnosticCode::kLeftOutByMaxEvents, {.plane = device_.plane},
                           line->rows.size() - keep);
-  KeepRows(keep, &line->rows);
-}
-
-void ExecutionStream::FindRootScopes(DeviceExecutions* chunk) {
-  if (scope_parent_.empty()) return;
-  for (int64_t& scope : chunk->root_scope_id) {
-    if (scope == 0) continue;
-    const auto known = root_of_scope_.find(scope);
-    scope = known != root_of_scope_.end() ? known->second : RootOf(scope);
-  }
-}
-
-// Remembers the roots of what it passes. A damaged tree may have a cycle: its root is the
-// least scope in it.
-int64_t ExecutionStream::RootOf(int64_t scope) {
-  std::vector<int64_t> path;
-  absl::flat_hash_map<int64_t, size_t> place;  // in the path
-  int64_t root = scope;
-  for (;;) {
-    const auto known = root_of_scope_.find(root);
-    if (known != root_of_scope_.end()) {
-      root = known->second;
-      break;
-    }
-    const auto [before, inserted] = place.try_emplace(root, path.size());
-    if (!inserted) {
-      root = *std::min_element(path.begin() + static_cast<ptrdiff_t>(before->second), path.end());
-      break;
-    }
-    path.push_back(root);
-    const auto parent = scope_parent_.find(root);
-    if (parent == scope_parent_.end() || parent->second == 0) break;
-    root = parent->second;
-  }
-  for (const int64_t passed : path) root_of_scope_[passed] = root;
-  return root;
+  line->rows.KeepRows(0, keep);
 }
 
 }  // namespace xplane_time

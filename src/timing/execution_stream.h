@@ -17,12 +17,13 @@
 #include <string_view>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
+#include "devices/executions.h"
 #include "timing/meaning.h"
 #include "xplane_time/diagnostics.h"
 #include "xplane_time/read.h"
-#include "xplane_time/runs.h"
+#include "xplane_time/report.h"
+#include "xplane_time/select.h"
 
 namespace xplane_time {
 
@@ -34,7 +35,7 @@ enum class ChunkSize : uint8_t {
 class ExecutionStream {
  public:
   ExecutionStream(const Trace& trace, const DevicePlane& device, const Selection& selection,
-                  const CollectOptions& options);
+                  const ReportOptions& options);
 
   // From the beginning. Reads the module events.
   absl::Status Start(ChunkSize size);
@@ -43,17 +44,11 @@ class ExecutionStream {
   absl::Status Next(DeviceExecutions* chunk);
   bool needs_whole() const { return needs_whole_; }
 
-  // Whether no line can hold anything.
-  bool empty() const { return execution_lines_.empty() && run_lines_.empty(); }
   const std::shared_ptr<ExecutionTables>& tables() const { return meanings_.tables(); }
   std::span<const ModuleEvent> modules() const { return modules_; }
   // Of everything since Start(); complete at the end.
-  struct Aggregated {
-    int64_t ordinal;  // CPU; else kNoOrdinal
-    AggregatedExecution execution;
-  };
-  const std::vector<Aggregated>& aggregated() const { return aggregated_; }
-  const absl::flat_hash_map<uint64_t, int64_t>& completion_ps() const { return completion_ps_; }
+  const std::vector<AggregatedExecution>& aggregated() const { return aggregated_; }
+  const Completions& completions() const { return completions_; }
   Diagnostics diagnostics() const;
 
  private:
@@ -78,25 +73,20 @@ class ExecutionStream {
   void SetAside(const EventBatch& batch, uint32_t row, const Meaning& meaning, OpenLine* line);
   void NoteUnsorted(uint64_t event, OpenLine* line);
   bool WantsOrdinal(int64_t ordinal) const {
-    return device_.kind != DeviceKind::kCpu || ordinal == kNoOrdinal ||
-           selection_.WantsOrdinal(ordinal);
+    return !rules_.is_host || ordinal == kNoOrdinal || selection_.WantsOrdinal(ordinal);
   }
   absl::Status NextSmall(DeviceExecutions* chunk);
   void TakeRows(size_t end, OpenLine* line, DeviceExecutions* chunk);
   absl::Status NextWhole(DeviceExecutions* chunk);
   void LimitEvents(size_t rows_before, OpenLine* line);
-  void FindRootScopes(DeviceExecutions* chunk);
-  int64_t RootOf(int64_t scope);
 
   const Trace& trace_;
   const DevicePlane device_;
   const Selection& selection_;
-  const CollectOptions& options_;
+  const ReportOptions& options_;
   const KindRules& rules_;
   std::vector<std::string_view> stat_names_;
   std::vector<uint32_t> execution_lines_, run_lines_;
-  absl::flat_hash_map<int64_t, int64_t> scope_parent_;   // of the annotation scopes
-  absl::flat_hash_map<int64_t, int64_t> root_of_scope_;  // as far as asked for
   Meanings meanings_;
 
   // Of the batch: the rows that become executions, and what they are.
@@ -105,7 +95,7 @@ class ExecutionStream {
     using Column = std::array<T, EventBatch::kBatchSize>;
     size_t count = 0;
     Column<uint32_t> row, op, program;
-    Column<int64_t> ordinal;  // CPU
+    Column<int64_t> ordinal;  // on the host
   };
   Sifted sifted_;
 
@@ -114,12 +104,9 @@ class ExecutionStream {
   Diagnostics module_diagnostics_;
   std::deque<OpenLine> lines_;
   std::vector<ModuleEvent> modules_;
-  std::vector<Aggregated> aggregated_;
-  absl::flat_hash_map<uint64_t, int64_t> completion_ps_;
+  std::vector<AggregatedExecution> aggregated_;
+  Completions completions_;
 };
-
-// Orders rows by (start, duration descending, as they are).
-void SortRows(DeviceExecutions* rows);
 
 }  // namespace xplane_time
 

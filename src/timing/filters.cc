@@ -3,6 +3,7 @@
 #include <re2/re2.h>
 
 #include "absl/strings/str_cat.h"
+#include "devices/executions.h"
 
 namespace xplane_time {
 namespace {
@@ -12,13 +13,17 @@ absl::string_view Absl(std::string_view text) { return {text.data(), text.size()
 
 }  // namespace
 
-absl::StatusOr<NameFilter> NameFilter::Compile(std::string_view option, std::string_view pattern) {
-  NameFilter filter;
-  if (pattern.empty()) return filter;
+std::shared_ptr<const re2::RE2> CompileRegex(std::string_view pattern) {
   re2::RE2::Options options;
   options.set_log_errors(false);
   options.set_encoding(re2::RE2::Options::EncodingLatin1);
-  filter.regex_ = std::make_shared<const re2::RE2>(Piece(pattern), options);
+  return std::make_shared<const re2::RE2>(Piece(pattern), options);
+}
+
+absl::StatusOr<NameFilter> NameFilter::Compile(std::string_view option, std::string_view pattern) {
+  NameFilter filter;
+  if (pattern.empty()) return filter;
+  filter.regex_ = CompileRegex(pattern);
   if (!filter.regex_->ok()) {
     return absl::InvalidArgumentError(
         absl::StrCat(Absl(option), " ", Absl(pattern), ": ", filter.regex_->error(),

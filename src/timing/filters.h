@@ -16,7 +16,12 @@ class RE2;
 
 namespace xplane_time {
 
-// An optional RE2; without a pattern everything matches. Names may be invalid UTF-8.
+struct OpInfo;
+
+// With the errors in it, unlogged. Names may be invalid UTF-8.
+std::shared_ptr<const re2::RE2> CompileRegex(std::string_view pattern);
+
+// An optional RE2; without a pattern everything matches.
 class NameFilter {
  public:
   static absl::StatusOr<NameFilter> Compile(std::string_view option, std::string_view pattern);

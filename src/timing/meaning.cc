@@ -45,11 +45,11 @@ std::optional<std::string> ProgramId(const StatValue& value) {
 
 Meanings::Meanings(const Trace& trace, const DevicePlane& device)
     : plane_(trace.planes[device.plane]),
-      kind_(device.kind),
       rules_(RulesOf(device.kind)),
       opcodes_(trace, plane_),
       tables_(std::make_shared<ExecutionTables>()),
-      recent_(kRecent) {}
+      recent_(kRecent),
+      names_(plane_) {}
 
 void Meanings::StartBatch(const EventBatch& batch, LineRole role) {
   role_ = role;
@@ -124,12 +124,12 @@ const Meaning& Meanings::Add(const EventBatch& batch, size_t row) {
   Draft draft;
   Meaning& meaning = meanings_.emplace_back();
   if (role_ == LineRole::kRun) {
-    rules_.interpret_run(NameOf(batch, row), &draft);
+    rules_.interpret_run(names_.Of(batch, row), &draft);
     meaning.is_execution = true;
     meaning.program = ProgramOf(draft);
     return meaning;
   }
-  rules_.interpret(batch, row, NameOf(batch, row), &draft);
+  rules_.interpret(batch, row, names_.Of(batch, row), &draft);
   meaning.is_execution = draft.is_execution;
   meaning.is_completion = draft.is_completion;
   meaning.completes_body = draft.completes_body;
@@ -137,19 +137,9 @@ const Meaning& Meanings::Add(const EventBatch& batch, size_t row) {
   if (!draft.is_execution) return meaning;
   draft.opcode = opcodes_.Of(draft.program_id, draft.hlo_op);
   meaning.op = OpOf(draft);
-  // Membership is by time on a TPU.
-  if (kind_ != DeviceKind::kTpu) meaning.program = ProgramOf(draft);
+  // Else membership is by time.
+  if (!rules_.runs_are_events()) meaning.program = ProgramOf(draft);
   return meaning;
-}
-
-std::string_view Meanings::NameOf(const EventBatch& batch, size_t row) {
-  if (batch.metadata[row] == kNoMetadata) {
-    std::string& name = missing_names_[batch.metadata_id[row]];
-    if (name.empty()) name = EventName(plane_, kNoMetadata, batch.metadata_id[row]);
-    return name;
-  }
-  const EventMetadata& metadata = plane_.event_metadata.entries[batch.metadata[row]];
-  return metadata.display_name.empty() ? metadata.name : metadata.display_name;
 }
 
 uint32_t Meanings::OpOf(const Draft& d) {
@@ -160,9 +150,17 @@ uint32_t Meanings::OpOf(const Draft& d) {
   const auto next = static_cast<uint32_t>(tables_->ops.size());
   const auto [found, inserted] = op_index_.try_emplace(key, next);
   if (inserted) {
-    tables_->ops.push_back({std::string(d.kernel), std::string(d.hlo_op), std::string(d.tf_op),
-                            std::string(d.scope), std::string(d.source), category, d.flops,
-                            d.bytes_accessed});
+    OpInfo op{std::string(d.kernel),
+              std::string(d.hlo_op),
+              std::string(d.tf_op),
+              std::string(d.scope),
+              std::string(d.source),
+              category,
+              d.flops,
+              d.bytes_accessed};
+    const auto next_symbol = static_cast<uint32_t>(symbol_index_.size());
+    op.symbol = symbol_index_.try_emplace({op.hlo_op, op.kernel}, next_symbol).first->second;
+    tables_->ops.push_back(std::move(op));
   }
   return found->second;
 }

@@ -19,7 +19,6 @@
 #include "devices/device_kind.h"
 #include "hlo/opcodes.h"
 #include "xplane_time/read.h"
-#include "xplane_time/runs.h"
 
 namespace xplane_time {
 
@@ -27,7 +26,27 @@ struct Meaning {
   bool is_execution = false;
   bool is_completion = false, completes_body = false;
   uint32_t op = kNone, program = kNone;
-  int64_t ordinal = kNoOrdinal;  // CPU
+  int64_t ordinal = kNoOrdinal;  // on the host
+};
+
+// The shown names of one plane's events; views live as long as this and the trace.
+class EventNames {
+ public:
+  explicit EventNames(const Plane& plane) : plane_(plane) {}
+
+  std::string_view Of(const EventBatch& batch, size_t row) {
+    if (batch.metadata[row] == kNoMetadata) {
+      std::string& name = missing_[batch.metadata_id[row]];
+      if (name.empty()) name = EventName(plane_, kNoMetadata, batch.metadata_id[row]);
+      return name;
+    }
+    const EventMetadata& metadata = plane_.event_metadata.entries[batch.metadata[row]];
+    return metadata.display_name.empty() ? metadata.name : metadata.display_name;
+  }
+
+ private:
+  const Plane& plane_;
+  std::map<int64_t, std::string> missing_;  // by metadata id
 };
 
 // The meanings of one plane's events. Not thread-safe.
@@ -80,12 +99,10 @@ class Meanings {
   uint64_t HashOf(const EventBatch& batch, size_t row) const;
   bool Matches(const Key& key, const EventBatch& batch, size_t row) const;
   const Meaning& Add(const EventBatch& batch, size_t row);
-  std::string_view NameOf(const EventBatch& batch, size_t row);
   uint32_t OpOf(const Draft& draft);
   uint32_t ProgramOf(const Draft& draft);
 
   const Plane& plane_;
-  const DeviceKind kind_;
   const KindRules& rules_;
   HloOpcodes opcodes_;
   std::shared_ptr<ExecutionTables> tables_;
@@ -96,13 +113,14 @@ class Meanings {
   std::vector<const Meaning*>* by_metadata_ = nullptr;
   std::deque<Entry> entries_;
   absl::flat_hash_map<uint64_t, std::vector<const Entry*>> by_hash_;
-  std::vector<Recent> recent_;                    // by the hash's low bits
-  std::map<int64_t, std::string> missing_names_;  // by metadata id
+  std::vector<Recent> recent_;  // by the hash's low bits
+  EventNames names_;
   absl::flat_hash_map<std::tuple<absl::string_view, absl::string_view, absl::string_view,
                                  absl::string_view, absl::string_view, int64_t, int64_t, int>,
                       uint32_t>
       op_index_;
   absl::flat_hash_map<std::pair<std::string, std::string>, uint32_t> program_index_;
+  absl::flat_hash_map<std::pair<std::string, std::string>, uint32_t> symbol_index_;
 };
 
 }  // namespace xplane_time

@@ -1,192 +1,23 @@
-#include "timing/plane_analyzer.h"
-
+// AnalyzePlane: one plane's executions go through the stages, chunk by chunk, in as many
+// passes as it takes. The trace is decoded anew in each pass, so nothing is kept between
+// them but what was learned:
+//
+//   looks     what a run splitter must know before it can split (GPU)
+//   measure   chunks are split into runs and measured; again where it turns out that a
+//             line is not sorted, or that a program lacks the clock it was to be
+//             measured by
 #include <algorithm>
+#include <map>
+#include <memory>
+#include <optional>
 #include <utility>
 
-#include "timing/execution_columns.h"
+#include "absl/functional/function_ref.h"
+#include "status.h"
+#include "timing/analysis.h"
+#include "timing/execution_stream.h"
 
 namespace xplane_time {
-namespace {
-
-bool HasStat(const Plane& plane, std::string_view name) {
-  const auto& entries = plane.stat_metadata.entries;
-  return std::any_of(entries.begin(), entries.end(),
-                     [&](const StatMetadata& stat) { return stat.name == name; });
-}
-
-}  // namespace
-
-PlaneAnalyzer::PlaneAnalyzer(const Trace& trace, const DevicePlane& plane,
-                             const Selection& selection, const CollectOptions& collect,
-                             EvidenceSource evidence)
-    : trace_(trace),
-      plane_(plane),
-      rules_(RulesOf(plane.kind)),
-      evidence_(std::move(evidence)),
-      stream_(trace, plane, selection, collect) {}
-
-std::unique_ptr<RunSplitter> PlaneAnalyzer::MakeSplitter() const {
-  SplitContext context;
-  context.plane = plane_.plane;
-  context.tables = stream_.tables();
-  context.modules = stream_.modules();
-  context.may_have_programs = HasStat(trace_.planes[plane_.plane], "hlo_module");
-  context.evidence = evidence_;
-  return rules_.make_splitter(context);
-}
-
-PlaneAnalyzer::Device& PlaneAnalyzer::DeviceOf(std::optional<int64_t> ordinal,
-                                               const MeterSettings* settings, Devices* devices) {
-  Device& device = (*devices)[ordinal];
-  if (device.splitter == nullptr) device.splitter = MakeSplitter();
-  if (device.meter == nullptr && settings != nullptr) {
-    device.meter =
-        std::make_unique<DeviceMeter>(plane_, stream_.tables(), stream_.modules(), *settings);
-  }
-  return device;
-}
-
-absl::Status PlaneAnalyzer::ForEachChunk(ChunkVisitor visitor) {
-  if (whole_.has_value()) return visitor(&*whole_);
-  if (absl::Status status = stream_.Start(size_); !status.ok()) return status;
-  DeviceExecutions chunk;
-  for (;;) {
-    if (absl::Status status = stream_.Next(&chunk); !status.ok()) return status;
-    if (chunk.size() == 0) return absl::OkStatus();
-    if (absl::Status status = visitor(&chunk); !status.ok()) return status;
-    if (size_ == ChunkSize::kWhole) whole_ = std::move(chunk);
-    if (whole_.has_value()) return absl::OkStatus();
-  }
-}
-
-// A CPU plane holds the thunks of several devices.
-absl::Status PlaneAnalyzer::ForEachDevice(DeviceExecutions* chunk, Devices* devices,
-                                          const MeterSettings* settings) {
-  const auto take = [&](std::optional<int64_t> ordinal, DeviceExecutions* rows) {
-    Device& device = DeviceOf(ordinal, settings, devices);
-    device.splitter->Assign(rows);
-    if (device.meter != nullptr) device.meter->Add(*rows);
-  };
-  const std::vector<int64_t>& ordinals = chunk->device_ordinal;
-  const auto known = [](int64_t ordinal) {
-    return ordinal == kNoOrdinal ? std::nullopt : std::optional(ordinal);
-  };
-  if (plane_.kind != DeviceKind::kCpu) {
-    take(plane_.ordinal, chunk);
-    return absl::OkStatus();
-  }
-  if (std::all_of(ordinals.begin(), ordinals.end(),
-                  [&](int64_t ordinal) { return ordinal == ordinals[0]; })) {
-    take(known(ordinals[0]), chunk);
-    return absl::OkStatus();
-  }
-  std::map<int64_t, std::vector<uint32_t>> rows_of;
-  for (uint32_t row = 0; row < chunk->size(); ++row) rows_of[ordinals[row]].push_back(row);
-  chunk->run.resize(chunk->size());
-  for (const auto& [ordinal, rows] : rows_of) {
-    DeviceExecutions part;
-    part.plane = chunk->plane;
-    part.tables = chunk->tables;
-    GatherRows(rows, chunk, &part);
-    take(known(ordinal), &part);
-    for (size_t i = 0; i < rows.size(); ++i) chunk->run[rows[i]] = part.run[i];
-  }
-  return absl::OkStatus();
-}
-
-// Measures as well, as long as runs are known early.
-absl::Status PlaneAnalyzer::LookOnce(const MeterSettings* settings, Devices* devices) {
-  Device& device = DeviceOf(plane_.ordinal, settings, devices);
-  return ForEachChunk([&](DeviceExecutions* chunk) {
-    if (absl::Status status = device.splitter->Look(*chunk); !status.ok()) return status;
-    const bool assigned = device.splitter->AssignEarly(chunk);
-    if (assigned && device.meter != nullptr) device.meter->Add(*chunk);
-    return absl::OkStatus();
-  });
-}
-
-absl::StatusOr<bool> PlaneAnalyzer::Pass(const MeterSettings* settings, Keep keep,
-                                         Devices* devices) {
-  devices->clear();
-  const bool one_device = plane_.kind != DeviceKind::kCpu;
-  if (keep == Keep::kExecutions) size_ = ChunkSize::kWhole;
-  const auto needs_whole = [&] {
-    if (!stream_.needs_whole()) return false;
-    size_ = ChunkSize::kWhole;
-    return true;
-  };
-  // Modules are known once the stream was started.
-  if (!whole_.has_value()) {
-    if (absl::Status status = stream_.Start(size_); !status.ok()) return status;
-  }
-  if (one_device) DeviceOf(plane_.ordinal, settings, devices);
-  bool assigned = false;
-  while (one_device && devices->begin()->second.splitter->WantsLook()) {
-    const absl::Status status = LookOnce(settings, devices);
-    if (!status.ok()) return status;
-    if (needs_whole()) return false;
-    RunSplitter& splitter = *devices->begin()->second.splitter;
-    splitter.EndLook();
-    assigned = splitter.early_was_right();
-    if (assigned) break;
-    devices->begin()->second.meter = nullptr;  // what it measured was too early
-    DeviceOf(plane_.ordinal, settings, devices);
-  }
-  if (!assigned) {
-    const absl::Status status = ForEachChunk(
-        [&](DeviceExecutions* chunk) { return ForEachDevice(chunk, devices, settings); });
-    if (!status.ok()) return status;
-    if (needs_whole()) return false;
-  }
-  for (const ExecutionStream::Aggregated& each : stream_.aggregated()) {
-    const auto ordinal = one_device                   ? plane_.ordinal
-                         : each.ordinal == kNoOrdinal ? std::nullopt
-                                                      : std::optional(each.ordinal);
-    Device& device = DeviceOf(ordinal, settings, devices);
-    if (device.meter != nullptr) device.meter->AddAggregated(each.execution);
-    if (keep == Keep::kExecutions) device.kept.aggregated.push_back(each.execution);
-  }
-  for (const auto& [ordinal, device] : *devices) {
-    if (device.meter == nullptr || !device.meter->disordered()) continue;
-    size_ = ChunkSize::kWhole;
-    return false;
-  }
-  return true;
-}
-
-DeviceExecutions PlaneAnalyzer::TakeKept(std::optional<int64_t> ordinal, Device* device) const {
-  DeviceExecutions kept = std::move(device->kept);
-  if (whole_.has_value()) {
-    DeviceExecutions all = *whole_;
-    std::vector<uint32_t> rows;
-    for (uint32_t row = 0; row < all.size(); ++row) {
-      const bool own = plane_.kind != DeviceKind::kCpu ||
-                       all.device_ordinal[row] == ordinal.value_or(kNoOrdinal);
-      if (own) rows.push_back(row);
-    }
-    GatherRows(rows, &all, &kept);
-  }
-  kept.plane = plane_;
-  kept.ordinal = ordinal;
-  kept.tables = stream_.tables();
-  kept.modules.assign(stream_.modules().begin(), stream_.modules().end());
-  kept.completion_ps = stream_.completion_ps();
-  return kept;
-}
-
-bool PlaneAnalyzer::PlanHeld(ClockPlan* clocks, const Devices& devices) const {
-  std::vector<ClockPlan::Counts> all(stream_.tables()->programs.size() + 1);
-  for (const auto& [ordinal, device] : devices) {
-    const auto& counts = device.meter->clock_counts();
-    for (size_t i = 0; i < counts.size(); ++i) {
-      const size_t at = i + 1 == counts.size() ? all.size() - 1 : i;
-      all[at].with += counts[i].with;
-      all[at].without += counts[i].without;
-    }
-  }
-  return clocks->Correct(all);
-}
-
 namespace {
 
 // More than 1 % apart.
@@ -199,9 +30,9 @@ bool Disagree(int64_t profile_ps, int64_t device_ps) {
 // Runs and their times become samples.
 class SampleMaker {
  public:
-  SampleMaker(const PlaneAnalyzer::Settings& settings, const ClockPlan& clocks,
-              DeviceAnalysis* device, Diagnostics* diagnostics)
-      : settings_(settings), clocks_(clocks), device_(device), diagnostics_(diagnostics) {}
+  SampleMaker(const PlaneRequest& request, const ClockPlan& clocks, DeviceAnalysis* device,
+              Diagnostics* diagnostics)
+      : request_(request), clocks_(clocks), device_(device), diagnostics_(diagnostics) {}
 
   // Runs in any order; ids are positions.
   void Make(const std::vector<Run>& runs, DeviceMeter* meter) {
@@ -226,20 +57,20 @@ class SampleMaker {
     const std::optional<Clock> clock = clocks_.Of(program);
     if (!clock.has_value()) return;
     const std::string& function = device_->tables->programs[program].function;
-    const bool wanted = settings_.filters->WantsFunction(function);
+    const bool wanted = request_.filters.WantsFunction(function);
     const std::vector<bool> suspect = meter->contents().Suspects(own);
     uint64_t ordinal = 0;
     for (size_t i = 0; i < own.size(); ++i) {
       const Run& run = runs[own[i]];
       const RunTimes times = own[i] < meter->runs().size() ? meter->runs()[own[i]] : RunTimes();
-      if (times.kernels == 0 && (times.executions > 0 || settings_.filters->any_op())) continue;
+      if (times.kernels == 0 && (times.executions > 0 || request_.filters.any_op())) continue;
       RunSample sample = Measure(run, times, *clock);
       diagnostics_->Count(DiagnosticCode::kSuspectRun, Where(), suspect[i] ? 1 : 0);
       if (!wanted) continue;
       sample.run = own[i];
       sample.suspect = suspect[i];
       sample.ordinal = ordinal++;
-      sample.skipped = sample.ordinal < settings_.options->skip_runs;
+      sample.skipped = sample.ordinal < request_.options.skip_runs;
       device_->samples.push_back(sample);
     }
   }
@@ -273,7 +104,7 @@ class SampleMaker {
 
   Location Where() const { return {.plane = device_->plane.plane}; }
 
-  const PlaneAnalyzer::Settings& settings_;
+  const PlaneRequest& request_;
   const ClockPlan& clocks_;
   DeviceAnalysis* device_;
   Diagnostics* diagnostics_;
@@ -297,60 +128,217 @@ void CountLostAnnotations(const DeviceMeter& meter, const std::vector<Run>& runs
   }
 }
 
-}  // namespace
-
-absl::StatusOr<std::vector<DeviceAnalysis>> PlaneAnalyzer::Analyze(const Settings& settings,
-                                                                   Diagnostics* diagnostics) {
-  const ReportOptions& options = *settings.options;
-  ClockPlan clocks(plane_.kind, options.clock,
-                   HasStat(trace_.planes[plane_.plane], "device_offset_ps"));
-  const MeterSettings meter_settings = {settings.filters, &clocks, options.tolerance_ps};
-  if (options.tolerance_ps > 0) size_ = ChunkSize::kWhole;
-  Devices devices;
-  for (;;) {
-    const absl::StatusOr<bool> counts = Pass(&meter_settings, settings.keep, &devices);
-    if (!counts.ok()) return counts.status();
-    if (*counts && PlanHeld(&clocks, devices)) break;
+class PlaneAnalyzer {
+ public:
+  PlaneAnalyzer(const PlaneRequest& request, const DevicePlane& plane, EvidenceSource evidence)
+      : request_(request),
+        plane_(plane),
+        rules_(RulesOf(plane.kind)),
+        evidence_(std::move(evidence)),
+        stream_(request.trace, plane, request.selection, request.options),
+        clocks_(request.options.clock,
+                HasStat(request.trace.planes[plane.plane], rules_.device_clock_stat)),
+        meter_settings_{&request.filters, &clocks_, request.options.tolerance_ps} {
+    const bool whole = request.keep == Keep::kExecutions || request.options.tolerance_ps > 0;
+    if (whole) size_ = ChunkSize::kWhole;
   }
-  diagnostics->Merge(stream_.diagnostics());
-  std::vector<DeviceAnalysis> analyses;
-  for (auto& [ordinal, device] : devices) {
-    DeviceMeter& meter = *device.meter;
-    DeviceAnalysis& analysis = analyses.emplace_back();
+
+  absl::StatusOr<std::vector<DeviceAnalysis>> Run(Diagnostics* diagnostics) {
+    for (bool counts = false; !counts;) {
+      ASSIGN_OR_RETURN(counts, Pass());
+      counts = counts && PlanHeld();
+    }
+    diagnostics->Merge(stream_.diagnostics());
+    std::vector<DeviceAnalysis> analyses;
+    for (auto& [ordinal, device] : devices_) {
+      analyses.push_back(Finish(ordinal, &device, diagnostics));
+      device = {};  // its runs may be many
+    }
+    return analyses;
+  }
+
+ private:
+  // One device of the plane within a pass.
+  struct Device {
+    std::unique_ptr<RunSplitter> splitter;
+    std::unique_ptr<DeviceMeter> meter;
+  };
+
+  std::optional<int64_t> DeviceOrdinal(int64_t of_execution) const {
+    if (!rules_.is_host) return plane_.ordinal;
+    return of_execution == kNoOrdinal ? std::nullopt : std::optional(of_execution);
+  }
+
+  Device* DeviceOf(std::optional<int64_t> ordinal) {
+    Device& device = devices_[ordinal];
+    if (device.splitter == nullptr) {
+      device.splitter = rules_.make_splitter({.trace = &request_.trace,
+                                              .plane = plane_.plane,
+                                              .tables = stream_.tables(),
+                                              .modules = stream_.modules(),
+                                              .evidence = evidence_});
+      device.meter = MakeMeter();
+    }
+    return &device;
+  }
+
+  std::unique_ptr<DeviceMeter> MakeMeter() const {
+    return std::make_unique<DeviceMeter>(plane_, stream_.tables(), stream_.modules(),
+                                         meter_settings_);
+  }
+
+  // With kWhole the only chunk is read once for all passes.
+  absl::Status ForEachChunk(absl::FunctionRef<absl::Status(DeviceExecutions*)> visit) {
+    if (whole_.has_value()) return visit(&*whole_);
+    RETURN_IF_ERROR(stream_.Start(size_));
+    DeviceExecutions chunk;
+    for (;;) {
+      RETURN_IF_ERROR(stream_.Next(&chunk));
+      if (chunk.size() == 0) return absl::OkStatus();
+      RETURN_IF_ERROR(visit(&chunk));
+      if (size_ == ChunkSize::kWhole) whole_ = std::move(chunk);
+      if (whole_.has_value()) return absl::OkStatus();
+    }
+  }
+
+  // Of one device.
+  void Measure(std::optional<int64_t> ordinal, DeviceExecutions* rows) {
+    Device* const device = DeviceOf(ordinal);
+    device->splitter->Assign(rows);
+    device->meter->Add(*rows);
+  }
+
+  // Of all devices of the plane.
+  void MeasureEach(DeviceExecutions* chunk) {
+    const std::vector<int64_t>& ordinals = chunk->device_ordinal;
+    const auto same = [&](int64_t ordinal) { return ordinal == ordinals[0]; };
+    if (!rules_.is_host) return Measure(plane_.ordinal, chunk);
+    if (std::all_of(ordinals.begin(), ordinals.end(), same)) {
+      return Measure(DeviceOrdinal(ordinals[0]), chunk);
+    }
+    std::map<int64_t, std::vector<uint32_t>> rows_of;
+    for (uint32_t row = 0; row < chunk->size(); ++row) rows_of[ordinals[row]].push_back(row);
+    chunk->run.resize(chunk->size());
+    for (const auto& [ordinal, rows] : rows_of) {
+      DeviceExecutions part;
+      part.tables = chunk->tables;
+      part.GatherRows(rows, chunk);
+      Measure(DeviceOrdinal(ordinal), &part);
+      for (size_t i = 0; i < rows.size(); ++i) chunk->run[rows[i]] = part.run[i];
+    }
+  }
+
+  // Looks as often as is wanted, and measures as well, as long as runs are known early. True
+  // where nothing is left to measure; also where a line turned out not to be sorted.
+  absl::StatusOr<bool> Look(Device* device) {
+    while (device->splitter->WantsLook()) {
+      RETURN_IF_ERROR(ForEachChunk([&](DeviceExecutions* chunk) {
+        RETURN_IF_ERROR(device->splitter->Look(*chunk));
+        if (device->splitter->AssignEarly(chunk)) device->meter->Add(*chunk);
+        return absl::OkStatus();
+      }));
+      if (stream_.needs_whole()) return true;
+      device->splitter->EndLook();
+      if (device->splitter->early_was_right()) return true;
+      device->meter = MakeMeter();  // what the other measured was too early
+    }
+    return false;
+  }
+
+  // Looks and measures; true where the pass counts.
+  absl::StatusOr<bool> Pass() {
+    devices_.clear();
+    // Modules are known once the stream was started.
+    if (!whole_.has_value()) {
+      RETURN_IF_ERROR(stream_.Start(size_));
+    }
+    bool measured = false;
+    if (!rules_.is_host) {
+      ASSIGN_OR_RETURN(measured, Look(DeviceOf(plane_.ordinal)));
+    }
+    if (!measured) {
+      RETURN_IF_ERROR(ForEachChunk([&](DeviceExecutions* chunk) {
+        MeasureEach(chunk);
+        return absl::OkStatus();
+      }));
+    }
+    bool counts = !stream_.needs_whole();
+    if (counts) {
+      for (const AggregatedExecution& each : stream_.aggregated()) {
+        DeviceOf(DeviceOrdinal(each.device_ordinal))->meter->AddAggregated(each);
+      }
+    }
+    for (const auto& [ordinal, device] : devices_) counts &= !device.meter->disordered();
+    if (!counts) size_ = ChunkSize::kWhole;
+    return counts;
+  }
+
+  bool PlanHeld() {
+    std::vector<ClockPlan::Counts> all(stream_.tables()->programs.size() + 1);
+    for (const auto& [ordinal, device] : devices_) {
+      const auto& counts = device.meter->clock_counts();
+      for (size_t i = 0; i < counts.size(); ++i) {
+        const size_t at = i + 1 == counts.size() ? all.size() - 1 : i;
+        all[at].with += counts[i].with;
+        all[at].without += counts[i].without;
+      }
+    }
+    return clocks_.Correct(all);
+  }
+
+  DeviceAnalysis Finish(std::optional<int64_t> ordinal, Device* device, Diagnostics* diagnostics) {
+    DeviceMeter& meter = *device->meter;
+    DeviceAnalysis analysis;
     analysis.plane = plane_;
     analysis.ref.ordinal = ordinal;
     analysis.tables = stream_.tables();
     analysis.any_module = !stream_.modules().empty();
-    analysis.clocks = clocks;
-    meter.Finish(stream_.completion_ps(), diagnostics);
-    const std::vector<Run> runs = device.splitter->Finish(diagnostics);
-    clocks.Report(meter.clock_counts(), plane_.plane, diagnostics);
-    SampleMaker(settings, clocks, &analysis, diagnostics).Make(runs, &meter);
+    analysis.clocks = clocks_;
+    meter.Finish(stream_.completions(), diagnostics);
+    const std::vector<xplane_time::Run> runs = device->splitter->Finish(diagnostics);
+    clocks_.Report(meter.clock_counts(), plane_, diagnostics);
+    SampleMaker(request_, clocks_, &analysis, diagnostics).Make(runs, &meter);
     CountLostAnnotations(meter, runs, plane_.plane, diagnostics);
     analysis.totals = meter.totals();
     analysis.self_ps = meter.self_ps();
     analysis.cells = meter.TakeCells();
-    if (settings.keep == Keep::kExecutions) analysis.executions = TakeKept(ordinal, &device);
-    device = {};  // its runs may be many
+    if (request_.keep == Keep::kExecutions) KeepRows(ordinal, &analysis);
+    return analysis;
   }
-  return analyses;
-}
 
-absl::StatusOr<std::vector<DeviceRuns>> PlaneAnalyzer::Collect(Diagnostics* diagnostics) {
-  Devices devices;
-  for (;;) {
-    const absl::StatusOr<bool> counts = Pass(nullptr, Keep::kExecutions, &devices);
-    if (!counts.ok()) return counts.status();
-    if (*counts) break;
+  // Of one device.
+  void KeepRows(std::optional<int64_t> ordinal, DeviceAnalysis* analysis) {
+    analysis->completions = stream_.completions();
+    analysis->executions.tables = stream_.tables();
+    if (!whole_.has_value()) return;
+    std::vector<uint32_t> rows;
+    for (uint32_t row = 0; row < whole_->size(); ++row) {
+      if (!rules_.is_host || DeviceOrdinal(whole_->device_ordinal[row]) == ordinal) {
+        rows.push_back(row);
+      }
+    }
+    analysis->executions.GatherRows(rows, &*whole_);
   }
-  diagnostics->Merge(stream_.diagnostics());
-  std::vector<DeviceRuns> all;
-  for (auto& [ordinal, device] : devices) {
-    DeviceRuns& runs = all.emplace_back();
-    runs.executions = TakeKept(ordinal, &device);
-    runs.runs = device.splitter->Finish(diagnostics);
-  }
-  return all;
+
+  const PlaneRequest& request_;
+  const DevicePlane plane_;
+  const KindRules& rules_;
+  const EvidenceSource evidence_;
+  ExecutionStream stream_;
+  ClockPlan clocks_;
+  const MeterSettings meter_settings_;
+  ChunkSize size_ = ChunkSize::kSmall;
+  std::optional<DeviceExecutions> whole_;
+  std::map<std::optional<int64_t>, Device> devices_;  // by ordinal
+};
+
+}  // namespace
+
+absl::StatusOr<std::vector<DeviceAnalysis>> AnalyzePlane(const PlaneRequest& request,
+                                                         const DevicePlane& plane,
+                                                         EvidenceSource evidence,
+                                                         Diagnostics* diagnostics) {
+  return PlaneAnalyzer(request, plane, std::move(evidence)).Run(diagnostics);
 }
 
 }  // namespace xplane_time

@@ -7,6 +7,7 @@
 
 #include "devices/device_kind.h"
 #include "read/damaged_hosts.h"
+#include "status.h"
 #include "timing/saturate.h"
 #include "xplane_time/read.h"
 #include "xplane_time/select.h"
@@ -45,11 +46,8 @@ class PlaneDescriber {
     row.input = plane.file;
     row.name = plane.name;
     row.host = plane.host;
-    const KindRules* rules = nullptr;
-    for (const KindRules* one : AllKinds()) {
-      std::optional<int64_t> ordinal;
-      if (rules == nullptr && one->claims(plane.name, &ordinal)) rules = one;
-    }
+    std::optional<int64_t> ordinal;
+    const KindRules* const rules = FindKindOfPlane(plane.name, &ordinal);
     if (rules != nullptr) row.kind = rules->kind;
     StatCounts counts;
     std::vector<std::string_view> names;
@@ -66,9 +64,10 @@ class PlaneDescriber {
     }
     for (uint32_t line = plane.first_line; line < plane.first_line + plane.line_count; ++line) {
       LineRow& line_row = row.lines.emplace_back();
-      line_row.role = RoleName(rules, trace_.lines[line].name);
-      absl::Status status = DescribeLine(line, names, &line_row, &counts);
-      if (!status.ok()) return status;
+      const bool on_host = rules == nullptr || rules->is_host;
+      line_row.role =
+          LineRoleName(on_host ? LineRole::kHost : rules->role(trace_.lines[line].name));
+      RETURN_IF_ERROR(DescribeLine(line, names, &line_row, &counts));
       row.events += line_row.events;
       if (!line_row.first_ps.has_value()) continue;
       row.first_ps = std::min(row.first_ps.value_or(*line_row.first_ps), *line_row.first_ps);
@@ -81,11 +80,6 @@ class PlaneDescriber {
   }
 
  private:
-  static std::string_view RoleName(const KindRules* rules, std::string_view line) {
-    if (rules == nullptr || rules->kind == DeviceKind::kCpu) return "host";
-    return LineRoleName(rules->role(line));
-  }
-
   absl::Status DescribeLine(uint32_t index, std::span<const std::string_view> stat_names,
                             LineRow* row, StatCounts* counts) {
     const Line& line = trace_.lines[index];
@@ -119,15 +113,15 @@ class PlaneDescriber {
 
 absl::StatusOr<PlanesReport> DescribePlanes(const Trace& trace, const PlanesOptions& options,
                                             const Diagnostics& reading) {
-  auto planes = SelectPlanes(trace, options.device.empty() ? "all" : options.device);
-  if (!planes.ok()) return planes.status();
+  ASSIGN_OR_RETURN(const std::vector<uint32_t> planes,
+                   SelectPlanes(trace, options.device.empty() ? "all" : options.device));
   PlanesReport report;
   report.inputs = DescribeInputs(trace);
   report.capture = DescribeCapture(trace);
   Diagnostics diagnostics = reading;
   PlaneDescriber describer(trace, options, &diagnostics);
   DamagedHosts damaged(trace);
-  for (uint32_t plane : *planes) {
+  for (const uint32_t plane : planes) {
     const uint32_t file = trace.planes[plane].file;
     if (damaged.Has(file)) continue;
     auto row = describer.Describe(plane);
@@ -135,7 +129,7 @@ absl::StatusOr<PlanesReport> DescribePlanes(const Trace& trace, const PlanesOpti
       report.planes.push_back(*std::move(row));
       continue;
     }
-    if (absl::Status status = damaged.LeaveOut(file, row.status()); !status.ok()) return status;
+    RETURN_IF_ERROR(damaged.LeaveOut(file, row.status()));
     std::erase_if(report.planes, [&](const PlaneRow& of) { return of.input == file; });
   }
   if (report.planes.empty() && damaged.any()) return damaged.First();

@@ -12,11 +12,6 @@
 namespace xplane_time {
 namespace {
 
-std::optional<Summary> Summarized(const std::vector<int64_t>& values, uint64_t seed) {
-  if (values.empty()) return std::nullopt;
-  return Summarize(values, seed);
-}
-
 // Samples of one program on one device.
 struct Group {
   const DeviceAnalysis* device;
@@ -38,9 +33,14 @@ std::vector<Group> GroupsOf(const Analysis& analysis) {
   return groups;
 }
 
-bool AnyActive(std::span<const RunSample> samples) {
-  return std::any_of(samples.begin(), samples.end(),
-                     [](const RunSample& sample) { return sample.has_active && !sample.suspect; });
+// Which program and device a row is about.
+template <typename Row>
+void Identify(const Analysis& analysis, const Group& group, Row* row) {
+  const ProgramInfo& info = group.device->tables->programs[group.samples[0].program];
+  row->device = group.device->ref;
+  row->function = info.function;
+  row->program_id = info.program_id;
+  row->variant_id = analysis.filters.id.Capture(info.function);
 }
 
 // Which samples the trim policy leaves out, by the metric, of those that would count: not
@@ -50,7 +50,9 @@ struct Trimmed {
 };
 
 Trimmed TrimSamples(std::span<const RunSample> samples, const ReportOptions& options) {
-  const bool any_active = AnyActive(samples);
+  const bool any_active = std::any_of(samples.begin(), samples.end(), [](const RunSample& sample) {
+    return sample.has_active && !sample.suspect;
+  });
   std::vector<const RunSample*> candidates;
   std::vector<int64_t> values;
   candidates.reserve(samples.size());
@@ -70,15 +72,7 @@ Trimmed TrimSamples(std::span<const RunSample> samples, const ReportOptions& opt
   return out;
 }
 
-// By device as they come, then by total of the metric, descending.
-int64_t Total(const FunctionRow& row, Metric metric) {
-  const auto& summary = row.metric(metric).has_value() ? row.metric(metric) : row.span_ps;
-  return summary.has_value() ? static_cast<int64_t>(summary->mean * static_cast<double>(summary->n))
-                             : 0;
-}
-
-}  // namespace
-
+// Fills runs, kernels and the summaries from samples of one function.
 void SummarizeSamples(std::span<const RunSample> samples, const ReportOptions& options,
                       FunctionRow* row) {
   row->runs = samples.size();
@@ -102,46 +96,40 @@ void SummarizeSamples(std::span<const RunSample> samples, const ReportOptions& o
   for (std::vector<int64_t>* values : {&active, &span, &gap, &sum}) values->reserve(kept.size());
   uint64_t kernels = 0;
   for (const RunSample* sample : kept) {
-    const RunSample& o = *sample;
-    span.push_back(o.span_ps);
-    kernels += o.kernels;
-    if (!o.has_active) continue;
-    active.push_back(o.active_ps);
-    gap.push_back(o.gap_ps());
-    sum.push_back(o.sum_ps);
+    span.push_back(sample->span_ps);
+    kernels += sample->kernels;
+    if (!sample->has_active) continue;
+    active.push_back(sample->active_ps);
+    gap.push_back(sample->gap_ps());
+    sum.push_back(sample->sum_ps);
   }
   if (!kept.empty()) {
     row->kernels_per_run = static_cast<double>(kernels) / static_cast<double>(kept.size());
     if (active.empty()) row->status = RowStatus::kNoOps;
   }
-  row->active_ps = Summarized(active, options.seed);
-  row->span_ps = Summarized(span, options.seed);
-  row->gap_ps = Summarized(gap, options.seed);
-  row->sum_ps = Summarized(sum, options.seed);
+  const auto summary = [&](const std::vector<int64_t>& values) {
+    return values.empty() ? std::nullopt : std::optional(Summarize(values, options.seed));
+  };
+  row->active_ps = summary(active);
+  row->span_ps = summary(span);
+  row->gap_ps = summary(gap);
+  row->sum_ps = summary(sum);
 }
 
-const std::optional<Summary>& FunctionRow::metric(Metric which) const {
-  switch (which) {
-    case Metric::kActive:
-      return active_ps;
-    case Metric::kSpan:
-      return span_ps;
-    case Metric::kSum:
-      break;
-  }
-  return sum_ps;
+// By device as they come, then by total of the metric, descending.
+int64_t Total(const FunctionRow& row, Metric metric) {
+  const auto& summary = row.metric(metric).has_value() ? row.metric(metric) : row.span_ps;
+  return summary.has_value() ? static_cast<int64_t>(summary->mean * static_cast<double>(summary->n))
+                             : 0;
 }
+
+}  // namespace
 
 std::vector<FunctionRow> FunctionRows(const Analysis& analysis, const ReportOptions& options) {
   const std::vector<Group> groups = GroupsOf(analysis);
   std::vector<FunctionRow> rows(groups.size());
   ParallelFor(groups.size(), options.threads, [&](size_t i) {
-    const DeviceAnalysis& device = *groups[i].device;
-    const ProgramInfo& info = device.tables->programs[groups[i].samples[0].program];
-    rows[i].device = device.ref;
-    rows[i].function = info.function;
-    rows[i].program_id = info.program_id;
-    rows[i].variant_id = analysis.filters.id.Capture(info.function);
+    Identify(analysis, groups[i], &rows[i]);
     SummarizeSamples(groups[i].samples, options, &rows[i]);
   });
   for (size_t first_row = 0, end = 0; first_row < rows.size(); first_row = end) {
@@ -158,41 +146,26 @@ std::vector<FunctionRow> FunctionRows(const Analysis& analysis, const ReportOpti
   return rows;
 }
 
-namespace {
-
-SampleRow MakeSampleRow(const Analysis& analysis, const DeviceAnalysis& device,
-                        const RunSample& o) {
-  const ProgramInfo& info = device.tables->programs[o.program];
-  SampleRow row;
-  row.device = device.ref;
-  row.function = info.function;
-  row.program_id = info.program_id;
-  row.variant_id = analysis.filters.id.Capture(info.function);
-  row.run = o.ordinal;
-  row.start_ps = o.start_ps;
-  row.span_ps = o.span_ps;
-  if (o.has_active) {
-    row.active_ps = o.active_ps;
-    row.sum_ps = o.sum_ps;
-  }
-  row.kernels = o.kernels;
-  row.clock = o.clock;
-  row.suspect = o.suspect;
-  return row;
-}
-
-}  // namespace
-
 std::vector<SampleRow> SampleRows(const Analysis& analysis, const ReportOptions& options) {
   std::vector<SampleRow> rows;
   for (const Group& group : GroupsOf(analysis)) {
-    std::vector<const RunSample*> dropped = TrimSamples(group.samples, options).dropped;
+    SampleRow row;
+    Identify(analysis, group, &row);
+    const std::vector<const RunSample*> dropped = TrimSamples(group.samples, options).dropped;
     auto next = dropped.begin();  // in the order of the samples
     for (const RunSample& sample : group.samples) {
       const bool trimmed = next != dropped.end() && *next == &sample;
       if (trimmed) ++next;
       if (trimmed || sample.skipped) continue;
-      rows.push_back(MakeSampleRow(analysis, *group.device, sample));
+      row.run = sample.ordinal;
+      row.start_ps = sample.start_ps;
+      row.span_ps = sample.span_ps;
+      row.active_ps = sample.has_active ? std::optional(sample.active_ps) : std::nullopt;
+      row.sum_ps = sample.has_active ? std::optional(sample.sum_ps) : std::nullopt;
+      row.kernels = sample.kernels;
+      row.clock = sample.clock;
+      row.suspect = sample.suspect;
+      rows.push_back(row);
     }
   }
   return rows;
@@ -210,37 +183,36 @@ std::vector<SampleRow> SampleRows(const Analysis& analysis, const ReportOptions&
 
 namespace {
 
-// One function (or variant) in one capture: the samples of each device.
+// By device as they come.
+using DeviceSamples = std::map<const DeviceAnalysis*, std::vector<const RunSample*>>;
+
+// One function (or variant).
 struct CombinedGroup {
   std::string function;
   std::optional<std::string> variant_id;
-  std::map<uint32_t, std::map<size_t, std::vector<const RunSample*>>>
-      by_capture;  // capture -> device
+  std::map<uint32_t, DeviceSamples> by_capture;
 };
 
-using GroupKey = std::pair<std::string, std::string>;
+using GroupKey = std::pair<std::string, std::string>;  // function, variant
 
 std::map<GroupKey, CombinedGroup> GroupSamples(const Analysis& analysis, bool by_variant) {
   std::map<GroupKey, CombinedGroup> groups;
-  for (size_t d = 0; d < analysis.devices.size(); ++d) {
-    const DeviceAnalysis& device = analysis.devices[d];
-    std::vector<const RunSample*>* own = nullptr;  // of the program at hand
-    for (size_t i = 0; i < device.samples.size(); ++i) {
-      const RunSample& sample = device.samples[i];
-      if (i == 0 || sample.program != device.samples[i - 1].program) {
-        const std::string& function = device.tables->programs[sample.program].function;
-        const auto variant = analysis.filters.id.Capture(function);
-        own = nullptr;
-        if (by_variant && !variant.has_value()) continue;
-        CombinedGroup& group = groups[{by_variant ? "" : function, variant.value_or("")}];
-        if (group.function.empty()) group.function = function;
-        group.variant_id = variant;
-        own = &group.by_capture[device.capture][d];
-      }
-      if (own != nullptr) own->push_back(&sample);
-    }
+  for (const Group& of_program : GroupsOf(analysis)) {
+    const DeviceAnalysis& device = *of_program.device;
+    const std::string& function = device.tables->programs[of_program.samples[0].program].function;
+    const auto variant = analysis.filters.id.Capture(function);
+    if (by_variant && !variant.has_value()) continue;
+    CombinedGroup& group = groups[{by_variant ? "" : function, variant.value_or("")}];
+    if (group.function.empty()) group.function = function;
+    group.variant_id = variant;
+    std::vector<const RunSample*>& own = group.by_capture[device.capture][&device];
+    for (const RunSample& sample : of_program.samples) own.push_back(&sample);
   }
   return groups;
+}
+
+bool Earlier(const RunSample* a, const RunSample* b) {
+  return a->profile.start_ps < b->profile.start_ps;
 }
 
 // The slowest of runs that belong together; suspect or skipped if one of them is.
@@ -268,8 +240,6 @@ bool Overlap(const std::vector<const RunSample*>& together) {
   return latest_start <= first_end;
 }
 
-using DeviceSamples = std::map<size_t, std::vector<const RunSample*>>;
-
 std::vector<RunSample> MatchByKey(const DeviceSamples& devices, Metric metric) {
   std::map<int64_t, std::vector<const RunSample*>> by_key;
   for (const auto& [ignored, samples] : devices) {
@@ -277,21 +247,9 @@ std::vector<RunSample> MatchByKey(const DeviceSamples& devices, Metric metric) {
   }
   std::vector<RunSample> matched;
   for (const auto& [ignored, together] : by_key) matched.push_back(Slowest(together, metric));
-  std::sort(matched.begin(), matched.end(), [](const RunSample& a, const RunSample& b) {
-    return a.profile.start_ps < b.profile.start_ps;
-  });
+  std::sort(matched.begin(), matched.end(),
+            [](const RunSample& a, const RunSample& b) { return Earlier(&a, &b); });
   return matched;
-}
-
-void SortByStart(DeviceSamples* devices) {
-  const auto earlier = [](const RunSample* a, const RunSample* b) {
-    return a->profile.start_ps < b->profile.start_ps;
-  };
-  for (auto& [ignored, samples] : *devices) {
-    if (!std::is_sorted(samples.begin(), samples.end(), earlier)) {
-      std::stable_sort(samples.begin(), samples.end(), earlier);
-    }
-  }
 }
 
 // Of devices in order. Nothing where they do not match.
@@ -357,7 +315,11 @@ std::optional<std::vector<RunSample>> Match(DeviceSamples* devices, Metric metri
                        [](const RunSample* sample) { return sample->has_key; });
   });
   if (keyed) return MatchByKey(*devices, metric);
-  SortByStart(devices);
+  for (auto& [ignored, samples] : *devices) {
+    if (!std::is_sorted(samples.begin(), samples.end(), Earlier)) {
+      std::stable_sort(samples.begin(), samples.end(), Earlier);
+    }
+  }
   auto matched = MatchByOrder(*devices, metric);
   return matched.has_value() ? matched : MatchSound(*devices, metric);
 }

@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <charconv>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "devices/device_kind.h"
-#include "timing/plane_list.h"
+#include "status.h"
+#include "timing/filters.h"
 
 namespace xplane_time {
 namespace {
@@ -31,7 +31,7 @@ struct Selector {
   bool all = false;
   std::optional<DeviceKind> kind;
   std::vector<int64_t> ordinals;
-  std::unique_ptr<RE2> regex;
+  std::shared_ptr<const RE2> regex;
   std::string name;  // of a plane, whole
 };
 
@@ -59,11 +59,7 @@ absl::StatusOr<Selector> Parse(std::string_view text) {
     return selector;
   }
   if (text.starts_with("re:")) {
-    RE2::Options quiet;
-    quiet.set_log_errors(false);
-    quiet.set_encoding(RE2::Options::EncodingLatin1);  // names may be invalid UTF-8
-    const std::string_view pattern = text.substr(3);
-    selector.regex = std::make_unique<RE2>(re2::StringPiece(pattern.data(), pattern.size()), quiet);
+    selector.regex = CompileRegex(text.substr(3));
     if (!selector.regex->ok()) return SelectorError(text, selector.regex->error());
     return selector;
   }
@@ -73,16 +69,13 @@ absl::StatusOr<Selector> Parse(std::string_view text) {
   }
   const size_t colon = text.find(':');
   const std::string_view kind = text.substr(0, colon);
-  for (const KindRules* rules : AllKinds()) {
-    if (absl::EqualsIgnoreCase(Absl(kind), Absl(DeviceKindName(rules->kind)))) {
-      selector.kind = rules->kind;
-    }
-  }
-  if (!selector.kind.has_value()) return SelectorError(text, "unknown device");
+  const KindRules* const rules = FindKind(kind);
+  if (rules == nullptr) return SelectorError(text, "unknown device");
+  selector.kind = rules->kind;
   if (colon != std::string_view::npos) {
     auto ordinals = ParseOrdinals(text.substr(colon + 1), text);
     // As tables print a plane: "TPU:0 SparseCore 1", "CUSTOM:npu".
-    if (!ordinals.ok() && kind != DeviceKindName(*selector.kind)) {
+    if (!ordinals.ok() && kind != rules->name) {
       selector.name = absl::StrCat("/device:", Absl(text));
       return selector;
     }
@@ -102,33 +95,28 @@ bool Matches(const Selector& selector, const Trace& trace, const DevicePlane& de
   if (selector.regex != nullptr || !selector.name.empty())
     return MatchesName(selector, trace.planes[device.plane].name);
   if (device.kind != *selector.kind) return false;
-  if (selector.ordinals.empty() || device.kind == DeviceKind::kCpu) return true;
+  if (selector.ordinals.empty() || RulesOf(device.kind).is_host) return true;
   return device.ordinal.has_value() &&
          std::count(selector.ordinals.begin(), selector.ordinals.end(), *device.ordinal) > 0;
 }
 
 }  // namespace
 
-std::string_view DeviceKindName(DeviceKind kind) {
-  constexpr std::string_view kNames[] = {"gpu", "tpu", "cpu", "custom"};
-  return kNames[static_cast<size_t>(kind)];
+std::string ListPlanes(const Trace& trace) {
+  std::string list;
+  for (const Plane& plane : trace.planes) {
+    uint64_t events = 0;
+    for (uint32_t i = 0; i < plane.line_count; ++i) {
+      events += trace.lines[plane.first_line + i].event_count;
+    }
+    list.append(list.empty() ? "" : ", ").append(plane.name);
+    list.append(" (").append(std::to_string(events)).append(" events)");
+  }
+  return list;
 }
 
 bool Selection::WantsOrdinal(int64_t ordinal) const {
   return ordinals.empty() || std::count(ordinals.begin(), ordinals.end(), ordinal) > 0;
-}
-
-std::vector<DevicePlane> FindDevicePlanes(const Trace& trace) {
-  std::vector<DevicePlane> devices;
-  for (uint32_t i = 0; i < trace.planes.size(); ++i) {
-    for (const KindRules* rules : AllKinds()) {
-      std::optional<int64_t> ordinal;
-      if (!rules->claims(trace.planes[i].name, &ordinal)) continue;
-      devices.push_back({i, rules->kind, ordinal});
-      break;
-    }
-  }
-  return devices;
 }
 
 absl::StatusOr<Selection> SelectDevices(const Trace& trace, std::string_view text) {
@@ -141,20 +129,19 @@ absl::StatusOr<Selection> SelectDevices(const Trace& trace, std::string_view tex
       return trace.files[trace.planes[device.plane].file].capture;
     };
     for (const DevicePlane& device : devices) {
-      if (device.kind != DeviceKind::kCpu) has_accelerator[capture(device)] = true;
+      if (!RulesOf(device.kind).is_host) has_accelerator[capture(device)] = true;
     }
     std::copy_if(devices.begin(), devices.end(), std::back_inserter(selection.planes),
                  [&](const DevicePlane& device) {
-                   return device.kind != DeviceKind::kCpu || !has_accelerator[capture(device)];
+                   return !RulesOf(device.kind).is_host || !has_accelerator[capture(device)];
                  });
     if (selection.planes.empty()) return NothingMatches(trace, "(default)");
     return selection;
   }
-  auto selector = Parse(text);
-  if (!selector.ok()) return selector.status();
-  selection.ordinals = selector->ordinals;
+  ASSIGN_OR_RETURN(const Selector selector, Parse(text));
+  selection.ordinals = selector.ordinals;
   for (const DevicePlane& device : devices) {
-    if (Matches(*selector, trace, device)) selection.planes.push_back(device);
+    if (Matches(selector, trace, device)) selection.planes.push_back(device);
   }
   if (selection.planes.empty()) return NothingMatches(trace, text);
   return selection;
@@ -163,17 +150,15 @@ absl::StatusOr<Selection> SelectDevices(const Trace& trace, std::string_view tex
 absl::StatusOr<std::vector<uint32_t>> SelectPlanes(const Trace& trace, std::string_view text) {
   std::vector<uint32_t> planes;
   if (text == "all" || NamesPlanes(text)) {
-    auto selector = Parse(text);
-    if (!selector.ok()) return selector.status();
+    ASSIGN_OR_RETURN(const Selector selector, Parse(text));
     for (uint32_t i = 0; i < trace.planes.size(); ++i) {
-      if (selector->all || MatchesName(*selector, trace.planes[i].name)) planes.push_back(i);
+      if (selector.all || MatchesName(selector, trace.planes[i].name)) planes.push_back(i);
     }
     if (planes.empty()) return NothingMatches(trace, text);
     return planes;
   }
-  auto selection = SelectDevices(trace, text);
-  if (!selection.ok()) return selection.status();
-  for (const DevicePlane& device : selection->planes) planes.push_back(device.plane);
+  ASSIGN_OR_RETURN(const Selection selection, SelectDevices(trace, text));
+  for (const DevicePlane& device : selection.planes) planes.push_back(device.plane);
   return planes;
 }
 

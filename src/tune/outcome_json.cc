@@ -7,6 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "stats/order_statistics.h"
+
 namespace xplane_time {
 namespace {
 
@@ -186,13 +188,7 @@ namespace {
 
 constexpr double kWrong = 0.01;       // of all flags together
 constexpr size_t kFewestForP95 = 20;  // below, it would be the maximum
-constexpr double kSpike = 0.1, kDeviations = 6, kSdOverMad = 1.4826;
-
-// Of sorted values, by the nearest rank.
-double Quantile(const std::vector<double>& sorted, double share) {
-  const double rank = std::ceil(share * static_cast<double>(sorted.size()));
-  return sorted[static_cast<size_t>(std::max(1.0, rank)) - 1];
-}
+constexpr double kSpike = 0.1, kDeviations = 6;
 
 // Times of a variant by round; of two in a round the first.
 using Times = std::map<size_t, double>;
@@ -203,11 +199,13 @@ struct Shape {
 
 Shape ShapeOf(std::vector<double> times) {
   std::sort(times.begin(), times.end());
-  Shape shape = {.median = Quantile(times, 0.5), .p95 = Quantile(times, 0.95)};
-  for (double& each : times) each = std::abs(each - shape.median);
-  std::sort(times.begin(), times.end());
-  const double sd = kSdOverMad * Quantile(times, 0.5);
-  shape.spike_at = shape.median + std::max(kSpike * shape.median, kDeviations * sd);
+  const auto quantile = [&times](double share) {
+    return times[stats::NearestRank(times.size(), share)];
+  };
+  Shape shape = {.median = quantile(0.5), .p95 = quantile(0.95)};
+  const double mad = stats::LowerMedian(stats::AbsoluteDeviations(times, shape.median));
+  shape.spike_at =
+      shape.median + std::max(kSpike * shape.median, kDeviations * (stats::kMadToSd * mad));
   return shape;
 }
 

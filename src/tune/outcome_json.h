@@ -92,16 +92,6 @@ struct TuneResult {
   std::vector<Row> variants = {};
 };
 
-// The names of all up to `last`.
-template <typename Enum>
-std::vector<std::string_view> NamesUpTo(Enum last, std::string_view (*name)(Enum)) {
-  std::vector<std::string_view> names;
-  for (int i = 0; i <= static_cast<int>(last); ++i) names.push_back(name(static_cast<Enum>(i)));
-  return names;
-}
-inline auto NamesOf(Claim) { return NamesUpTo(Claim::kAllFailed, &ClaimName); }
-inline auto NamesOf(Objective) { return NamesUpTo(Objective::kPareto, &ObjectiveName); }
-
 XPLANE_TIME_JSON_FIELDS(HarnessInfo, name, device, device_class, clock, driver, framework, flags,
                         code_hash)
 XPLANE_TIME_JSON_FIELDS(VariantState, status, fingerprint, message, mem_bytes)

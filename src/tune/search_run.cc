@@ -6,7 +6,8 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
-#include "decide/orders.h"
+#include "stats/order_statistics.h"
+#include "stats/random.h"
 #include "status.h"
 #include "tune/outcome_json.h"
 #include "tune/session_variants.h"
@@ -21,13 +22,6 @@ bool IsTransient(std::string_view status) {
   const auto known = ParseSampleStatus(status);
   return !known.has_value() || known == SampleStatus::kInfra || known == SampleStatus::kThrottled ||
          known == SampleStatus::kNoEvents;
-}
-
-// Of two values one may be a spike, and spikes slow down: the lower one.
-double LowerMedian(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>((values.size() - 1) / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
 }
 
 }  // namespace
@@ -166,8 +160,8 @@ absl::Status SearchRun::MeasurePass(int64_t batch, uint32_t pass, std::vector<si
                                     int64_t* round) {
   const uint64_t stage = static_cast<uint64_t>(batch - kFirstSearchBatch);
   constexpr uint64_t kPasses = 1024;
-  decide::Random random =
-      decide::RandomFor(options_.decide.seed, kSearchStream, stage * kPasses + pass);
+  stats::Random random =
+      stats::RandomFor(options_.decide.seed, kSearchStream, stage * kPasses + pass);
   random.Shuffle(due);
   const size_t rounds = (due.size() + kBlockRuns - 1) / kBlockRuns;
   for (size_t i = 0; i < rounds; ++i) {
@@ -214,7 +208,8 @@ void SearchRun::TellSearcher(const StageHead& head) {
     } else if (of.state.status == "ok" && known.values.empty()) {
       searched.status = "infra";
     } else if (of.state.status == "ok") {
-      searched.value = LowerMedian(known.values);
+      // Of two values one may be a spike, and spikes slow down: the lower one.
+      searched.value = stats::LowerMedian(std::vector(known.values));
     }
     of.searched = searched.value;
     told.push_back(searched);

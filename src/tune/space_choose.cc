@@ -12,12 +12,14 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
+#include "stats/random.h"
 #include "status.h"
 #include "tune/space_internal.h"
 
 namespace xplane_time {
 namespace {
 
+using stats::Random;
 using tune::Absl;
 using tune::CompiledConstraints;
 using tune::EvaluationError;
@@ -33,28 +35,6 @@ constexpr uint64_t kMostTries = 2'000'000;  // of rejection
 
 // Digits of a grid point: the index of each parameter's value.
 using Point = std::vector<uint32_t>;
-
-// splitmix64: the same numbers on every platform.
-class Random {
- public:
-  explicit Random(uint64_t seed) : state_(seed) {}
-  // From 0 to below - 1, without bias. below > 0.
-  uint64_t Below(uint64_t below) {
-    const uint64_t rest = (0 - below) % below;  // 2^64 mod below
-    uint64_t number = Next();
-    while (number < rest) number = Next();
-    return number % below;
-  }
-
- private:
-  uint64_t Next() {
-    uint64_t z = state_ += 0x9e3779b97f4a7c15;
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
-    return z ^ (z >> 31);
-  }
-  uint64_t state_;
-};
 
 enum class Fit : uint8_t { kIn, kOut, kUnknown };
 
@@ -397,7 +377,7 @@ absl::StatusOr<bool> Reservoir(Grid* grid, const Chosen& chosen, uint64_t count,
     ++seen;
     if (sample->size() < count) {
       sample->push_back(point);
-    } else if (const uint64_t slot = random->Below(seen); slot < count) {
+    } else if (const uint64_t slot = random->BelowUnbiased(seen); slot < count) {
       (*sample)[slot] = point;
     }
     return true;
@@ -413,7 +393,7 @@ absl::Status Reject(Grid* grid, const Chosen& chosen, uint64_t count, Random* ra
   const uint64_t tries = std::max(kMostTries, 10 * count);
   for (uint64_t i = 0; i < tries && sample->size() < count; ++i) {
     for (size_t p = 0; p < parameters.size(); ++p) {
-      point[p] = static_cast<uint32_t>(random->Below(parameters[p].values.size()));
+      point[p] = static_cast<uint32_t>(random->BelowUnbiased(parameters[p].values.size()));
     }
     int unknown = -1;
     const Fit fit = grid->Test(point, &unknown);

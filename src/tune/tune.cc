@@ -5,7 +5,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "compare/intervals.h"
+#include "stats/distributions.h"
+#include "stats/location.h"
 #include "status.h"
 #include "tune/measuring.h"
 #include "tune/outcome_json.h"
@@ -218,12 +219,12 @@ class Tuning {
   static std::optional<Confirmation> ConfirmationOf(size_t baseline,
                                                     const std::vector<double>& log_ratios) {
     if (log_ratios.empty()) return std::nullopt;
-    const compare::Centre centre = compare::HuberCentre(log_ratios);
+    const stats::Centre centre = stats::HuberCentre(log_ratios);
     Confirmation confirmation = {
         .baseline = baseline, .rounds = log_ratios.size(), .speedup = std::exp(centre.value)};
     if (centre.df > 0) {
       constexpr double kTail = 0.025;
-      const double half = compare::StudentQuantile(kTail, centre.df) * std::sqrt(centre.variance);
+      const double half = stats::StudentQuantile(kTail, centre.df) * std::sqrt(centre.variance);
       confirmation.lo = std::exp(centre.value - half);
       confirmation.hi = std::exp(centre.value + half);
     }

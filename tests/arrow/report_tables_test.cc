@@ -1,15 +1,17 @@
 // Tables of results hold what CSV prints, column by column.
-#include "arrow/report_tables.h"
+#include "arrow/table.h"
 
 #include <gtest/gtest.h>
 
 #include <filesystem>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
-#include "tests/output/rendered.h"
+#include "result/rows_trace.h"
 #include "tests/arrow/arrow_text.h"
+#include "tests/output/rendered.h"
 #include "tests/support/trace_builder.h"
 #include "xplane_time/read.h"
 
@@ -34,6 +36,15 @@ std::string OddTrace() {
   return t.Bytes();
 }
 
+template <typename Rows>
+arrow::Table TableOf(const Rows& rows) {
+  return arrow::FromRows(result::TableOf("", std::span(rows)));
+}
+
+arrow::Table FunctionsTable(const std::vector<FunctionRow>& rows, bool with_device) {
+  return arrow::FromRows(result::FunctionTable("", std::span(rows), with_device));
+}
+
 void ExpectTablesLikeCsv(const Trace& trace, const Diagnostics& reading) {
   const output::OutputOptions csv = {.format = output::Format::kCsv};
   TreeOptions options;
@@ -44,32 +55,32 @@ void ExpectTablesLikeCsv(const Trace& trace, const Diagnostics& reading) {
   // Unsorted, as they are in the report: compare as they are rendered one by one.
   Report functions = *report;
   functions.samples.clear();
-  EXPECT_EQ(CsvOf(arrow::SamplesTable(report->samples)),
+  EXPECT_EQ(CsvOf(TableOf(report->samples)),
             *output::RenderFunctions(*report, csv, /*by_id=*/false, /*samples=*/true));
   for (const FunctionRow& row : report->functions) {
     functions.functions = {row};
-    EXPECT_EQ(CsvOf(arrow::FunctionsTable(functions.functions, true)),
+    EXPECT_EQ(CsvOf(FunctionsTable(functions.functions, true)),
               *output::RenderFunctions(functions, csv, false, false));
   }
   for (const FunctionRow& row : report->variants) {
     functions.variants = {row};
-    EXPECT_EQ(CsvOf(arrow::FunctionsTable(functions.variants, false)),
+    EXPECT_EQ(CsvOf(FunctionsTable(functions.variants, false)),
               *output::RenderFunctions(functions, csv, /*by_id=*/true, false));
   }
   for (const KernelRow& row : report->kernels) {
     functions.kernels = {row};
-    EXPECT_EQ(CsvOf(arrow::KernelsTable(functions.kernels)),
-              *output::RenderKernels(functions, csv));
+    EXPECT_EQ(CsvOf(TableOf(functions.kernels)), *output::RenderKernels(functions, csv));
   }
   const auto tree = BuildTree(trace, options, reading);
   if (tree.ok()) {
-    EXPECT_EQ(CsvOf(arrow::TreeTable(tree->rows)), output::RenderTree(*tree, csv));
+    EXPECT_EQ(CsvOf(TableOf(tree->rows)), output::RenderTree(*tree, csv));
   }
   for (const bool stats : {false, true}) {
     const auto planes = DescribePlanes(trace, {.with_stats = stats}, reading);
     ASSERT_TRUE(planes.ok());
-    EXPECT_EQ(CsvOf(stats ? arrow::StatsTable(*planes) : arrow::PlanesTable(*planes)),
-              output::RenderPlanes(*planes, csv));
+    EXPECT_EQ(
+        CsvOf(stats ? TableOf(result::PlaneStats(*planes)) : TableOf(result::PlaneLines(*planes))),
+        output::RenderPlanes(*planes, csv));
   }
 }
 
@@ -97,23 +108,23 @@ TEST(ReportTables, RecordedTracesLikeCsv) {
 }
 
 TEST(ReportTables, WithoutRowsTheColumnsAreTheSame) {
-  EXPECT_EQ(CsvOf(arrow::KernelsTable({})),
+  EXPECT_EQ(CsvOf(TableOf(std::vector<KernelRow>())),
             *output::RenderKernels({}, {.format = output::Format::kCsv}));
-  const std::string devices = CsvOf(arrow::DevicesTable({}));
+  const std::string devices = CsvOf(TableOf(std::vector<DeviceRow>()));
   EXPECT_EQ(devices, "input,plane,ordinal,host,kind,executions,busy_ps,sum_ps,first_ps,last_ps\n");
-  EXPECT_EQ(CsvOf(arrow::DiagnosticsTable({})),
+  EXPECT_EQ(CsvOf(TableOf(std::vector<DiagnosticRow>())),
             "code,severity,count,message,plane,line,event,byte_offset\n");
-  EXPECT_EQ(CsvOf(arrow::InputsTable({})), "path,bytes,host,capture\n");
+  EXPECT_EQ(CsvOf(TableOf(std::vector<InputRow>())), "path,bytes,host,capture\n");
 }
 
 // The type of a column does not depend on whether anything in it is known.
 TEST(ReportTables, TypesDoNotDependOnValues) {
-  const arrow::Table none = arrow::KernelsTable({});
+  const arrow::Table none = TableOf(std::vector<KernelRow>());
   KernelRow row;
   row.function = "f";
   row.median_ps = 1.5;
   row.flops = 3;
-  const arrow::Table some = arrow::KernelsTable(std::span(&row, 1));
+  const arrow::Table some = TableOf(std::vector{row});
   ASSERT_EQ(none.columns.size(), some.columns.size());
   for (size_t i = 0; i < none.columns.size(); ++i) {
     EXPECT_EQ(none.columns[i].type(), some.columns[i].type()) << none.columns[i].name();

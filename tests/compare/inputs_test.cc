@@ -3,7 +3,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "compare/compare.h"
 #include "tests/compare/made.h"
 #include "xplane_time/measurements.h"
 

@@ -93,7 +93,7 @@ TEST(UnitsTest, NumbersOrderAsNumbers) {
 TEST(PickTest, AClearWinner) {
   Noise noise(2);
   const PickResult choice = Picked({Drifting({0.05, 0, 0.1}, 20, 0.01, &noise)});
-  EXPECT_EQ(choice.claim, PickClaim::kWinner);
+  EXPECT_EQ(choice.claim, Claim::kWinner);
   EXPECT_EQ(choice.pick, "1");
   EXPECT_EQ(choice.variants[0].id, "1");
   EXPECT_NEAR(*Row(choice, "2").ratio, 1.1, 0.02);
@@ -105,7 +105,7 @@ TEST(PickTest, AClearWinner) {
 TEST(PickTest, ATieNamesItsMembersAndThePickIsTheFirst) {
   Noise noise(3);
   const PickResult choice = Picked({Drifting({0.0002, 0.05, 0}, 400, 0.005, &noise)});
-  EXPECT_EQ(choice.claim, PickClaim::kTie);
+  EXPECT_EQ(choice.claim, Claim::kTie);
   EXPECT_THAT(choice.tied, ElementsAre("0", "2"));
   EXPECT_EQ(choice.pick, "0");
   EXPECT_EQ(*Row(choice, "0").ratio, 1);
@@ -115,14 +115,14 @@ TEST(PickTest, ATieNamesItsMembersAndThePickIsTheFirst) {
 TEST(PickTest, APickBoundsTheRegretWithoutAProof) {
   Noise noise(4);
   const PickResult choice = Picked({Drifting({0, 0.003, 0.05}, 25, 0.005, &noise)});
-  EXPECT_EQ(choice.claim, PickClaim::kPick);
+  EXPECT_EQ(choice.claim, Claim::kPick);
   EXPECT_LE(*choice.regret, choice.options.delta);
 }
 
 TEST(PickTest, NoiseLeavesItUndecided) {
   Noise noise(5);
   const PickResult choice = Picked({Drifting({0, 0.004}, 10, 0.03, &noise)});
-  EXPECT_EQ(choice.claim, PickClaim::kUndecided);
+  EXPECT_EQ(choice.claim, Claim::kUndecided);
   EXPECT_EQ(ExitCode(choice.claim), 11);
   EXPECT_GT(*choice.regret, choice.options.delta);
   EXPECT_TRUE(choice.needed.has_value());
@@ -131,18 +131,17 @@ TEST(PickTest, NoiseLeavesItUndecided) {
 TEST(PickTest, FewRoundsAreTooLittleData) {
   Noise noise(6);
   const PickResult choice = Picked({Drifting({0, 0.5}, 3, 0.001, &noise)});
-  EXPECT_EQ(choice.claim, PickClaim::kTooLittleData);
+  EXPECT_EQ(choice.claim, Claim::kTooLittleData);
   EXPECT_EQ(ExitCode(choice.claim), 12);
 }
 
 TEST(PickTest, WithoutRoundsOnlyLargeDifferencesDecide) {
   Noise noise(7);
   const PickResult small = Picked({Sequential({0, 0.02}, 50, &noise)});
-  EXPECT_EQ(small.claim, PickClaim::kUndecided);
+  EXPECT_EQ(small.claim, Claim::kUndecided);
   EXPECT_FALSE(small.notes.empty());
-  EXPECT_EQ(Picked({Sequential({0, 0.3}, 50, &noise)}).claim, PickClaim::kWinner);
-  EXPECT_EQ(Picked({Sequential({0, 0.02}, 50, &noise)}, {.drift_std = 0}).claim,
-            PickClaim::kWinner);
+  EXPECT_EQ(Picked({Sequential({0, 0.3}, 50, &noise)}).claim, Claim::kWinner);
+  EXPECT_EQ(Picked({Sequential({0, 0.02}, 50, &noise)}, {.drift_std = 0}).claim, Claim::kWinner);
 }
 
 TEST(PickTest, CapturesThatDisagreeCountAsFewUnits) {
@@ -150,8 +149,8 @@ TEST(PickTest, CapturesThatDisagreeCountAsFewUnits) {
   Noise noise(8);
   const std::vector<Measurements> captures = {Drifting({0, 0.03}, 50, 0.002, &noise),
                                               Drifting({0.01, 0}, 50, 0.002, &noise)};
-  EXPECT_EQ(Picked({captures[0]}).claim, PickClaim::kWinner);
-  EXPECT_EQ(Picked(captures).claim, PickClaim::kUndecided);
+  EXPECT_EQ(Picked({captures[0]}).claim, Claim::kWinner);
+  EXPECT_EQ(Picked(captures).claim, Claim::kUndecided);
 }
 
 TEST(PickTest, CapturesThatAgreeArePooled) {
@@ -159,7 +158,7 @@ TEST(PickTest, CapturesThatAgreeArePooled) {
   const std::vector<Measurements> captures = {Drifting({0, 0.02}, 10, 0.01, &noise),
                                               Drifting({0, 0.02}, 10, 0.01, &noise),
                                               Drifting({0, 0.02}, 10, 0.01, &noise)};
-  EXPECT_EQ(Picked(captures).claim, PickClaim::kWinner);
+  EXPECT_EQ(Picked(captures).claim, Claim::kWinner);
 }
 
 TEST(PickTest, VariantsWithoutSamplesAreListed) {
@@ -171,7 +170,7 @@ TEST(PickTest, VariantsWithoutSamplesAreListed) {
   failed.samples.clear();
   capture.series.push_back(failed);
   const PickResult choice = Picked({capture}, {.known = {{"0", {{"block", "64"}}}, {"9", {}}}});
-  EXPECT_EQ(choice.claim, PickClaim::kWinner);
+  EXPECT_EQ(choice.claim, Claim::kWinner);
   EXPECT_EQ(Row(choice, "7").status, "no_samples");
   EXPECT_EQ(Row(choice, "9").status, "no_samples");
   EXPECT_EQ(Row(choice, "0").params[0].value, "64");
@@ -182,7 +181,7 @@ TEST(PickTest, AllFailedAndNoneAtAll) {
   auto capture = Drifting({0, 0.1}, 10, 0.001, &noise);
   for (Series& series : capture.series) series.samples.clear();
   const PickResult choice = Picked({capture});
-  EXPECT_EQ(choice.claim, PickClaim::kAllFailed);
+  EXPECT_EQ(choice.claim, Claim::kAllFailed);
   EXPECT_EQ(ExitCode(choice.claim), 20);
   for (Series& series : capture.series) series.variant_id = std::nullopt;
   EXPECT_EQ(Pick(std::vector<Measurements>{capture}, {}).status().code(),
@@ -192,7 +191,7 @@ TEST(PickTest, AllFailedAndNoneAtAll) {
 TEST(PickTest, TheOnlyVariantIsPickedAndWinsOverNobody) {
   Noise noise(12);
   const PickResult choice = Picked({Drifting({0}, 3, 0.001, &noise)});
-  EXPECT_EQ(choice.claim, PickClaim::kPick);
+  EXPECT_EQ(choice.claim, Claim::kPick);
   EXPECT_EQ(choice.pick, "0");
 }
 

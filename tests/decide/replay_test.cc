@@ -133,7 +133,7 @@ TEST_P(Replay, HistoryThatWasNeverAskedForIsRefused) {
 }
 
 std::vector<double> Spread(size_t variants, double sd) {
-  decide::Random random(8);
+  stats::Random random(8);
   std::vector<double> log_times;
   for (size_t i = 0; i < variants; ++i) log_times.push_back(sd * random.Normal());
   return log_times;

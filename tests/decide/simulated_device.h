@@ -13,7 +13,7 @@
 #include <span>
 #include <vector>
 
-#include "decide/orders.h"
+#include "stats/random.h"
 #include "xplane_time/decide.h"
 
 namespace xplane_time::testing {
@@ -50,7 +50,7 @@ class SimulatedDevice {
   double Spike();
 
   Config config_;
-  decide::Random random_;
+  stats::Random random_;
   double drift_ = 0;
 };
 

@@ -110,7 +110,7 @@ TEST(Simulation, OtherNoise) {
 }
 
 TEST(Simulation, ManyVariants) {
-  decide::Random random(1);
+  stats::Random random(1);
   std::vector<double> log_times;
   for (int i = 0; i < 64; ++i) log_times.push_back(0.25 * random.Normal());
   const Tally tally = Simulate(log_times, {}, kTrials / 4);

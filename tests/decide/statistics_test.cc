@@ -1,4 +1,4 @@
-// Centres, boundary, Holm and orders, each against a slow and obvious reference.
+// Boundary, Holm and orders, each against a slow and obvious reference.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -11,69 +11,16 @@
 
 #include "decide/boundary.h"
 #include "decide/comparer.h"
-#include "decide/orders.h"
-#include "decide/robust.h"
+#include "decide/planner.h"
+#include "stats/distributions.h"
+#include "stats/random.h"
 
 namespace xplane_time::decide {
 namespace {
 
+using stats::NormalTail, stats::Random, stats::RandomFor;
 using ::testing::DoubleNear;
 using ::testing::ElementsAre;
-
-std::vector<double> Normals(size_t n, Random& random) {
-  std::vector<double> values(n);
-  for (double& value : values) value = random.Normal();
-  return values;
-}
-
-double SlowMedian(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return (values[(values.size() - 1) / 2] + values[values.size() / 2]) / 2;
-}
-
-// The median of all means of two: the classical estimate that a biweight must agree with.
-double HodgesLehmann(const std::vector<double>& values) {
-  std::vector<double> means;
-  for (size_t i = 0; i < values.size(); ++i) {
-    for (size_t j = i; j < values.size(); ++j) means.push_back((values[i] + values[j]) / 2);
-  }
-  return SlowMedian(means);
-}
-
-TEST(Robust, MediansAgreeWithSorting) {
-  Random random(1);
-  for (size_t n = 1; n < 40; ++n) {
-    const std::vector<double> values = Normals(n, random);
-    std::vector<double> scratch = values, sorted = values;
-    std::sort(sorted.begin(), sorted.end());
-    EXPECT_EQ(Median(scratch), SlowMedian(values));
-    EXPECT_EQ(LowMedian(scratch), sorted[(n - 1) / 2]);
-    std::vector<double> distances;
-    for (const double value : values) distances.push_back(std::abs(value - 0.25));
-    EXPECT_EQ(MedianAbsoluteDeviation(values, 0.25), SlowMedian(distances));
-  }
-}
-
-TEST(Robust, MeanSkipsWhatIsFarAway) {
-  const std::vector<double> values = {1, 2, 3, 100};
-  const SkippedMean mean = MeanWithin(values, 2, 5);
-  EXPECT_EQ(mean.kept, 3u);
-  EXPECT_EQ(mean.mean, 2);
-  EXPECT_EQ(mean.squares, 2);
-  EXPECT_EQ(MeanWithin(values, 50, 5).kept, 0u);
-}
-
-TEST(Robust, BiweightAgreesWithHodgesLehmannOnCleanSamplesAndIgnoresSpikes) {
-  Random random(2);
-  for (int trial = 0; trial < 50; ++trial) {
-    std::vector<double> values = Normals(40, random);
-    const double clean = Biweight(values, SlowMedian(values), 1);
-    EXPECT_THAT(clean, DoubleNear(HodgesLehmann(values), 0.12));
-    for (const double spike : {30.0, 40.0, 50.0}) values.push_back(spike);
-    EXPECT_THAT(Biweight(values, SlowMedian(values), 1), DoubleNear(clean, 1e-6));
-  }
-  EXPECT_EQ(Biweight(std::vector<double>{1, 2, 9}, 2, 0), 2);
-}
 
 TEST(Boundary, NormalScoreIsNearTheTailOfT) {
   // Tails of Student's t, from tables: P(T > t) and the normal z of the same tail.
@@ -224,12 +171,6 @@ TEST(Orders, EachIsFirstAndFollowsEachOtherEquallyOften) {
     EXPECT_EQ(follows.size(), size_t{k} * (k - 1));
     for (const auto& [pair, times] : follows) EXPECT_EQ(times, rows / k) << k;
   }
-}
-
-TEST(Orders, RandomIsSplitMix64) {
-  Random random(1234567);  // the vector of the reference implementation
-  EXPECT_EQ(random.Next(), 6457827717110365317u);
-  EXPECT_EQ(random.Next(), 3203168211198807973u);
 }
 
 }  // namespace

@@ -4,7 +4,7 @@
 #include <functional>
 #include <string_view>
 
-#include "hlo/hlo_module.h"
+#include "hlo/opcodes.h"
 
 namespace {
 

@@ -7,7 +7,6 @@
 #include <utility>
 #include <vector>
 
-#include "hlo/hlo_module.h"
 #include "hlo/opcodes.h"
 #include "tests/read/raw_message.h"
 #include "tests/support/trace_builder.h"

@@ -24,12 +24,11 @@ std::string Bytes(std::initializer_list<int> bytes) {
   return text;
 }
 
-// Reads a tag and skips its value until the end or damage.
+// Reads fields until the end or damage.
 bool SkipAll(WireCursor* cursor) {
   while (!cursor->done()) {
-    uint32_t field;
-    WireType type;
-    if (!cursor->ReadTag(&field, &type) || !cursor->Skip(field, type)) return false;
+    WireField field;
+    if (!cursor->ReadField(&field)) return false;
   }
   return true;
 }
@@ -124,9 +123,9 @@ TEST(WireVarint, SignedIsTwosComplement) {
   const std::string bytes = VarintBytes(static_cast<uint64_t>(int64_t{-3}));
   EXPECT_EQ(bytes.size(), 10u);
   WireCursor cursor(bytes, kAt);
-  int64_t value = 0;
-  ASSERT_TRUE(cursor.ReadInt64(&value));
-  EXPECT_EQ(value, -3);
+  WireField field = {.number = 1, .type = WireType::kVarint};
+  ASSERT_TRUE(cursor.ReadValue(&field));
+  EXPECT_EQ(field.whole(), -3);
 }
 
 struct TagCase {

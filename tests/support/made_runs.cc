@@ -4,7 +4,7 @@
 #include <cmath>
 #include <numeric>
 
-namespace xplane_time {
+namespace xplane_time::gpu_runs {
 namespace {
 
 constexpr int64_t kUs = 1'000'000;
@@ -134,4 +134,4 @@ MadeRuns MakeRuns(const RunWorld& world, std::mt19937* random) {
   return Maker(world, random).Make();
 }
 
-}  // namespace xplane_time
+}  // namespace xplane_time::gpu_runs

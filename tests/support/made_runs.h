@@ -6,9 +6,9 @@
 #include <random>
 #include <vector>
 
-#include "devices/likeliest_runs.h"
+#include "devices/gpu_runs/likeliest_runs.h"
 
-namespace xplane_time {
+namespace xplane_time::gpu_runs {
 
 enum class Loops : uint8_t { kNone, kFixed, kVarying, kWholeBody };
 
@@ -40,6 +40,6 @@ struct MadeRuns {
 // 1 to 7 runs of 1 to 12 kernels.
 MadeRuns MakeRuns(const RunWorld& world, std::mt19937* random);
 
-}  // namespace xplane_time
+}  // namespace xplane_time::gpu_runs
 
 #endif  // XPLANE_TIME_TESTS_SUPPORT_MADE_RUNS_H_

@@ -15,7 +15,7 @@ TEST(DeviceMeterTest, TooManyDistinctDurationsAreRounded) {
   tables->ops.emplace_back().kernel = "k";
   const auto filters = Filters::Compile({});
   ASSERT_TRUE(filters.ok());
-  const ClockPlan clocks(DeviceKind::kGpu, ClockChoice::kAuto, false);
+  const ClockPlan clocks;
   MeterSettings settings;
   settings.filters = &*filters;
   settings.clocks = &clocks;

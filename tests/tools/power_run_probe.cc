@@ -1,14 +1,8 @@
 // power run with telemetry that is a function of the query's number: the real command, parser
 // and loop, without sensors. `power_run_probe run ...` as `xplane-time power run ...`.
-#include <algorithm>
 #include <csignal>
-#include <cstdio>
 #include <cstdlib>
 #include <memory>
-#include <string>
-#include <vector>
-
-#include <CLI/CLI.hpp>
 
 #include "cmd_power_run.h"
 
@@ -67,31 +61,12 @@ class FakeTelemetry : public Telemetry {
 };
 
 int Main(int argc, char** argv) {
-  PowerRunCommand command;
-  std::vector<std::string> arguments(argv + 1, argv + argc);
-  const auto end = std::find(arguments.begin(), arguments.end(), "--");
-  if (end != arguments.end()) {
-    command.command.assign(end + 1, arguments.end());
-    arguments.erase(end, arguments.end());
-  }
-  CLI::App app;
-  AddPowerRun(&app, &command, [] {});
-  std::reverse(arguments.begin(), arguments.end());
-  std::string error;
-  try {
-    app.parse(arguments);
-    error = ConvertPowerRun(&command);
-  } catch (const CLI::ParseError& wrong) {
-    error = wrong.what();
-  }
-  if (!error.empty()) {
-    std::fprintf(stderr, "xplane-time: %s\n", error.c_str());
-    return 64;
-  }
   std::signal(SIGPIPE, SIG_IGN);
-  return RunPowerRun(command, [](const PowerRunCommand&, int64_t) {
+  CommandLine line;
+  AddPowerRun(&line, line.app(), [](const PowerSourceOptions&, bool) {
     return absl::StatusOr<std::unique_ptr<Telemetry>>(std::make_unique<FakeTelemetry>());
   });
+  return line.Main(argc, argv);
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-"""--compat from outside. That the numbers are the originals' is shown by
+"""compat and --compat from outside. That the numbers are the originals' is shown by
 python/tests/test_compat.py, beside the packages."""
 import json
 import unittest
@@ -87,6 +87,34 @@ class Compat(EndToEndTest):
             done = run(VARIANTS, "--compat", "tune-jax", *option)
             self.assertEqual(done.code, 64)
             self.assertIn(f"{option[0]} means nothing with --compat tune-jax", done.message)
+
+    def test_the_command_says_what_the_flag_says(self):
+        trace = self.write("a.xplane.pb", gpu(0, 10, 90))
+            for tool, options in (("ejkernel", ("--min-duration", "6000")),
+                              ("ejkernel", ("--max-events", "2")),
+                              ("tune-jax", ("--prefix", "jit", "--kernel", "k")),
+                              ("xprof", ("--top", "1", "--format", "json"))):
+            for form in ((), ("-o", "x.json")):
+                flag = run(trace, "--compat", tool, *options, *form, cwd=self.at)
+                kept = (self.at / "x.json").read_bytes() if form else b""
+                command = run("compat", tool, trace, *options, *form, cwd=self.at)
+                self.assertEqual((command.code, command.out, command.err), (0, flag.out, b""))
+                self.assertEqual((self.at / "x.json").read_bytes() if form else b"", kept)
+        schema = run("compat", "--json-schema").text
+        self.assertEqual(schema, run("report", "--compat", "xprof", "--json-schema").text)
+
+    def test_the_command_refuses_what_its_tool_has_not(self):
+        for arguments, words in ((("xprof", VARIANTS, "--prefix", "x"),
+                                  "--prefix means nothing with compat xprof"),
+                                 (("tune-jax", VARIANTS, "--top", "3"),
+                                  "--top means nothing with compat tune-jax"),
+                                 (("xprof", VARIANTS, "--metric", "span"),
+                                  "not expected: --metric"),
+                                 ((VARIANTS,), "not in {ejkernel,tune-jax,xprof}"),
+                                 ((), "no TOOL given"), (("xprof",), "no TRACE given")):
+            done = run("compat", *arguments)
+            self.assertEqual((done.code, done.out), (64, b""))
+            self.assertIn(words, done.message)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@
 
 #include <CLI/CLI.hpp>
 
-#include "options.h"
+#include "commands.h"
 
 namespace {
 
@@ -130,28 +130,24 @@ void Fish(const std::vector<CommandWords>& commands) {
   }
 }
 
-void Write(const CLI::App& app, void* shell_name) {
-  const std::string shell = *static_cast<const std::string*>(shell_name);
-  std::vector<CommandWords> commands = Collect(app);
-  if (shell == "zsh") {  // the pattern of the default command comes last
-    std::stable_partition(commands.begin(), commands.end(),
-                          [](const CommandWords& command) { return command.name != "report"; });
-    Zsh(commands);
-  } else if (shell == "fish") {
-    Fish(commands);
-  } else {
-    Bash(commands);
-  }
-}
-
 }  // namespace
 
 int main(int argc, char** argv) {
-  std::string shell = argc == 2 ? argv[1] : "";
-  if (shell != "bash" && shell != "zsh" && shell != "fish") {
+  const std::string shell = argc == 2 ? argv[1] : "";
+  xplane_time::tools::CommandLine line;
+  xplane_time::tools::AddCommands(&line);
+  std::vector<CommandWords> commands = Collect(*line.app());
+  if (shell == "bash") {
+    Bash(commands);
+  } else if (shell == "fish") {
+    Fish(commands);
+  } else if (shell == "zsh") {  // the pattern of the default command comes last
+    std::stable_partition(commands.begin(), commands.end(),
+                          [](const CommandWords& command) { return command.name != "report"; });
+    Zsh(commands);
+  } else {
     std::fputs("usage: make_completions bash|zsh|fish\n", stderr);
     return 64;
   }
-  xplane_time::tools::VisitCommandLine(Write, &shell);
   return 0;
 }

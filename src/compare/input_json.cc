@@ -1,0 +1,456 @@
+// JSON inputs: Google Benchmark's, results of ours with samples, tuning sessions, and lists of
+// variants. Anybody may have written them.
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <iterator>
+#include <map>
+#include <set>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "compare/inputs.h"
+#include "compare/option_facts.h"
+#include "json/json.h"
+#include "status.h"
+
+namespace xplane_time::compare {
+namespace {
+
+using json::Find, json::FlagOf, json::Json, json::TextOf, json::WholeOf;
+
+// Errors: DataLoss.
+absl::StatusOr<Json> ParseFile(const std::string& path, std::string_view content) {
+  Json document = json::Parse(content);
+  if (!document.is_discarded()) return document;
+  if (json::NestsDeeper(content)) {
+    return DataLoss(path, ": JSON nested more than ", json::kMostLevels, " levels deep");
+  }
+  return DataLoss(path, ": damaged JSON, or cut short (it ends at byte ", content.size(),
+                  "); write the file again, and let its writer end");
+}
+
+// Null where it is not there, or no list.
+const Json* ListIn(const Json& object, const char* name) {
+  const Json* at = Find(object, name);
+  return at != nullptr && at->is_array() ? at : nullptr;
+}
+
+std::string TextIn(const Json& object, const char* name) {
+  return TextOf(object, name).value_or("");
+}
+
+// The series of a capture by name, in the order in which they come.
+class SeriesByName {
+ public:
+  explicit SeriesByName(Measurements* capture) : series_(&capture->series) {}
+  // `made`: what a new one is.
+  Series& At(const std::string& name, Series made) {
+    const auto [at, is_new] = places_.try_emplace(name, series_->size());
+    if (is_new) series_->push_back(std::move(made));
+    return (*series_)[at->second];
+  }
+  bool empty() const { return places_.empty(); }
+
+ private:
+  std::vector<Series>* series_;
+  std::map<std::string, size_t> places_;
+};
+
+// Google Benchmark's: one file is one process, its repetitions are the samples.
+
+absl::StatusOr<double> UnitPs(const std::string& path, const std::string& unit) {
+  constexpr std::pair<std::string_view, double> kUnits[] = {
+      {"", 1e3}, {"ns", 1e3}, {"us", 1e6}, {"ms", 1e9}, {"s", 1e12}};
+  for (const auto& [name, unit_ps] : kUnits) {
+    if (name == unit) return unit_ps;
+  }
+  return DataLoss(path, ": time_unit \"", unit, "\" is not one of ns, us, ms, s");
+}
+
+void AddContext(const Json& context, std::initializer_list<const char*> names,
+                std::vector<Fact>* facts) {
+  for (const char* name : names) {
+    const Json* value = Find(context, name);
+    if (value == nullptr) continue;
+    // Members in alphabetical order: facts are compared.
+    facts->push_back({name, value->is_string() ? value->get<std::string>()
+                                               : json::Dump(Json(nlohmann::json(*value)))});
+  }
+}
+
+struct BenchmarkRow {
+  std::string name;
+  std::optional<double> time_ps;  // empty: an aggregate
+  std::string failure;
+};
+
+absl::StatusOr<BenchmarkRow> ReadBenchmark(const std::string& path, size_t at, const Json& json,
+                                           const char* time_name) {
+  BenchmarkRow row;
+  if (!json.is_object()) return DataLoss(path, ": benchmarks[", at, "] is not an object");
+  row.name = TextIn(json, "run_name");
+  if (row.name.empty()) row.name = TextIn(json, "name");
+  if (FlagOf(json, "error_occurred")) {
+    row.failure = TextIn(json, "error_message");
+    if (row.failure.empty()) row.failure = "the benchmark failed";
+    return row;
+  }
+  if (TextIn(json, "run_type") == "aggregate" || json.contains("aggregate_name")) return row;
+  ASSIGN_OR_RETURN(const double unit_ps, UnitPs(path, TextIn(json, "time_unit")));
+  if (!row.name.empty() && json.contains(time_name) && Find(json, time_name) == nullptr) {
+    row.failure = absl::StrCat(time_name, " is not a number");
+    return row;
+  }
+  const auto time = json::NumberOf(json, time_name);
+  if (row.name.empty() || !time.has_value()) {
+    return DataLoss(path, ": benchmarks[", at, "] lacks a name or ", time_name);
+  }
+  row.time_ps = *time * unit_ps;
+  return row;
+}
+
+absl::StatusOr<Measurements> FromBenchmark(const std::string& path, const Json& document,
+                                           const MeasureOptions& options) {
+  ASSIGN_OR_RETURN(const Filters filters, Filters::Compile(options.report));
+  const char* time_name = options.benchmark_time == BenchmarkTime::kReal ? "real_time" : "cpu_time";
+  Measurements out = {.source = path};
+  ASSIGN_OR_RETURN(out.options, OptionFacts(path, "Google Benchmark's JSON", options.report,
+                                            {"function", "exclude", "prefix", "id_pattern"}));
+  // What makes two runs of one benchmark different measurements, and what is only told.
+  if (const Json* context = Find(document, "context"); context != nullptr) {
+    AddContext(*context, {"num_cpus", "library_build_type", "caches"}, &out.facts);
+    AddContext(*context, {"host_name", "mhz_per_cpu", "cpu_scaling_enabled"}, &out.labels);
+  }
+  SeriesByName series_of(&out);
+  uint64_t aggregates = 0;
+  const Json& benchmarks = document.at("benchmarks");
+  for (size_t i = 0; i < benchmarks.size(); ++i) {
+    ASSIGN_OR_RETURN(const BenchmarkRow row, ReadBenchmark(path, i, benchmarks[i], time_name));
+    if (!row.time_ps.has_value() && row.failure.empty()) ++aggregates;
+    const bool counts = row.time_ps.has_value() && std::isfinite(*row.time_ps);
+    if ((!counts && row.failure.empty()) || !filters.WantsFunction(row.name)) continue;
+    const auto variant_id = filters.id.Capture(row.name);
+    if (options.by_variant && !variant_id.has_value()) continue;
+    Series& series =
+        series_of.At(options.by_variant ? *variant_id : row.name,
+                     {.function = row.name, .variant_id = variant_id, .metric = time_name});
+    if (!row.failure.empty()) series.failure = row.failure;
+    if (counts && *row.time_ps > 0) series.samples.push_back({*row.time_ps, 0});
+  }
+  if (benchmarks.empty()) {
+    return FailedPrecondition(
+        path, ": holds no benchmark; did --benchmark_filter leave any, and did the program end?");
+  }
+  if (aggregates > 0 && series_of.empty()) {
+    return FailedPrecondition(
+        path, ": holds aggregates only; run without --benchmark_report_aggregates_only");
+  }
+  return out;
+}
+
+// Our own: report.v1 or functions.v1 with samples.
+
+DeviceRef DeviceOf(const Json& row) {
+  DeviceRef device;
+  device.plane = TextIn(row, "plane");
+  device.ordinal = WholeOf(row, "ordinal");
+  device.host = TextIn(row, "host");
+  device.input = static_cast<uint32_t>(WholeOf(row, "input").value_or(0));
+  return device;
+}
+
+absl::StatusOr<SampleRow> ReadSample(const std::string& path, size_t at, const Json& json) {
+  const auto bad = [&](const char* what) {
+    return DataLoss(path, ": samples[", at, "]: ", what, "; write the file again with --samples");
+  };
+  if (!json.is_object()) return bad("is not an object");
+  const auto function = TextOf(json, "function"), clock = TextOf(json, "clock");
+  const auto span_ps = WholeOf(json, "span_ps"), start_ps = WholeOf(json, "start_ps"),
+             run = WholeOf(json, "run");
+  if (!function || !TextOf(json, "plane") || !clock || !span_ps || !start_ps || !run || *run < 0) {
+    return bad("lacks function, plane, clock, run, start_ps or span_ps");
+  }
+  SampleRow row;
+  row.function = *function;
+  row.device = DeviceOf(json);
+  row.program_id = TextOf(json, "program_id");
+  row.variant_id = TextOf(json, "variant_id");
+  row.run = static_cast<uint64_t>(*run);
+  row.start_ps = *start_ps;
+  row.span_ps = *span_ps;
+  row.active_ps = WholeOf(json, "active_ps");
+  row.sum_ps = WholeOf(json, "sum_ps");
+  row.clock = *clock == "device" ? Clock::kDevice : Clock::kProfile;
+  row.suspect = FlagOf(json, "suspect");
+  return row;
+}
+
+// The capture of each input; inputs that the document does not describe are captures of
+// their own.
+uint32_t CaptureOf(const Json& document, uint32_t input) {
+  const Json* inputs = ListIn(document, "inputs");
+  if (inputs == nullptr || input >= inputs->size()) return input;
+  return static_cast<uint32_t>(WholeOf((*inputs)[input], "capture").value_or(input));
+}
+
+void AddDeviceKinds(const Json& document, Measurements* out) {
+  const Json* devices = ListIn(document, "devices");
+  if (devices == nullptr) return;
+  std::set<std::string> kinds;
+  for (const Json& device : *devices) {
+    if (WholeOf(device, "executions").value_or(0) == 0) continue;
+    if (const auto kind = TextOf(device, "kind")) kinds.insert(*kind);
+  }
+  const std::string all = absl::StrJoin(kinds, " and ");
+  if (!all.empty()) out->facts.push_back({"device kind", all});
+}
+
+UncertainFunctions FindUncertain(const Json& document, const DeviceLabels& labels) {
+  UncertainFunctions uncertain;
+  const Json* functions = ListIn(document, "functions");
+  if (functions == nullptr) return uncertain;
+  for (const Json& row : *functions) {
+    if (TextOf(row, "status") != "runs_uncertain") continue;
+    uncertain.insert({labels.Label(DeviceOf(row)), TextIn(row, "function")});
+  }
+  return uncertain;
+}
+
+// Rows of one capture, where none were cut off.
+std::vector<KernelTime> FindKernels(const Json& document, uint32_t capture,
+                                    const Filters& filters) {
+  KernelTimes kernels;
+  const Json* options = Find(document, "options");
+  if (options != nullptr && options->contains("top")) return {};
+  for (const char* section : {"functions", "kernels"}) {
+    const Json* rows = ListIn(document, section);
+    if (rows == nullptr) return {};
+    for (const Json& row : *rows) {
+      const auto function = TextOf(row, "function"), kernel = TextOf(row, "kernel");
+      if (!function.has_value() || !filters.WantsFunction(*function)) continue;
+      if (CaptureOf(document, DeviceOf(row).input) != capture) continue;
+      const auto runs = WholeOf(row, "runs"), self_ps = WholeOf(row, "self_ps"),
+                 time_ps = self_ps.has_value() ? self_ps : WholeOf(row, "total_ps");
+      if (runs.value_or(0) > 0) kernels.AddRuns(*function, static_cast<uint64_t>(*runs));
+      if (kernel.has_value() && time_ps.has_value()) kernels.Add(*function, *kernel, *time_ps);
+    }
+  }
+  return kernels.Take();
+}
+
+// The options that a result was written with.
+absl::StatusOr<OptionValues> RecordedOptions(const std::string& path, const Json& document) {
+  OptionValues values;
+  const Json* options = Find(document, "options");
+  if (options == nullptr) return values;
+  if (!options->is_object()) {
+    return DataLoss(path, ": options is no object; write the file again with --samples");
+  }
+  for (const auto& [name, value] : options->items()) {
+    values[name] = value.is_string() ? value.get<std::string>() : json::Dump(value);
+  }
+  // The rows of a report are cut, but not its samples.
+  if (TextOf(document, "schema") == "xplane-time.report.v1") values.erase("top");
+  return values;
+}
+
+absl::StatusOr<std::vector<Measurements>> FromResult(const std::string& path, const Json& document,
+                                                     const MeasureOptions& asked) {
+  MeasureOptions options = asked;
+  ASSIGN_OR_RETURN(OptionValues recorded, RecordedOptions(path, document));
+  ASSIGN_OR_RETURN(const std::vector<Fact> facts,
+                   OptionFacts(path, std::move(recorded), &options.report));
+  ASSIGN_OR_RETURN(const Filters filters, Filters::Compile(options.report));
+  const Json* samples = ListIn(document, "samples");
+  if (samples == nullptr || samples->empty()) {
+    return FailedPrecondition(path, ": holds no samples; write it with --samples");
+  }
+  std::map<uint32_t, std::vector<SampleRow>> captures;
+  for (size_t i = 0; i < samples->size(); ++i) {
+    ASSIGN_OR_RETURN(SampleRow row, ReadSample(path, i, (*samples)[i]));
+    // The pattern of this command counts before that of the one that wrote the file.
+    row.variant_id = filters.id.Capture(row.function);
+    captures[CaptureOf(document, row.device.input)].push_back(std::move(row));
+  }
+  std::vector<Measurements> out;
+  for (const auto& [capture, rows] : captures) {
+    Measurements& one = out.emplace_back();
+    one.source = captures.size() == 1 ? path : absl::StrCat(path, " #", capture + 1);
+    one.options = facts;
+    AddDeviceKinds(document, &one);
+    std::vector<std::string> notes;
+    one.series = SeriesFromSamples(rows, FindUncertain(document, DeviceLabels(rows)), filters,
+                                   options, &notes);
+    one.kernels = FindKernels(document, capture, filters);
+    if (options.slowest_device) one.series = SlowestDevice(one.series, &notes);
+    for (std::string& note : notes) one.notes.push_back(absl::StrCat(one.source, ": ", note));
+  }
+  return out;
+}
+
+// A stored tuning session (xplane-time.tune.v1): a variant is a function, the session a capture.
+
+// What the harness said of its clock, kept with the states of the variants.
+std::string ClockOf(const Json& rounds) {
+  for (const Json& round : rounds) {
+    const Json* notes = Find(round, "notes");
+    if (notes != nullptr && notes->contains("harness"))
+      return TextIn(notes->at("harness"), "clock");
+  }
+  return "";
+}
+
+absl::StatusOr<Measurements> FromTuning(const std::string& path, const Json& document,
+                                        const MeasureOptions& options) {
+  ASSIGN_OR_RETURN(const Filters filters, Filters::Compile(options.report));
+  const absl::Status bad =
+      DataLoss(path, ": damaged rounds; write it again with tune export --format json");
+  const Json* rounds = ListIn(document, "rounds");
+  if (rounds == nullptr || !document.contains("session")) return bad;
+  Measurements out = {.source = path};
+  // Ids of variants are those of the session.
+  ASSIGN_OR_RETURN(out.options, OptionFacts(path, "a tuning session", options.report,
+                                            {"function", "exclude", "prefix"}));
+  for (const auto& [name, fact] :
+       {std::pair("device_class", "device model"), std::pair("workload", "workload"),
+        std::pair("protocol_hash", "protocol")}) {
+    std::string value = TextIn(document.at("session"), name);
+    if (!value.empty()) out.facts.push_back({fact, std::move(value)});
+  }
+  const std::string clock = ClockOf(*rounds);
+  SeriesByName series_of(&out);
+  for (const Json& round : *rounds) {
+    const Json* samples = ListIn(round, "samples");
+    if (samples == nullptr) return bad;
+    if (FlagOf(round, "discarded")) continue;
+    for (const Json& sample : *samples) {
+      const std::string id = TextIn(sample, "id");
+      if (id.empty() || !sample.contains("t_ps")) return bad;
+      const Json& time_ps = sample.at("t_ps");
+      if (TextOf(sample, "status") != "ok" || !time_ps.is_number_integer()) continue;
+      if (!filters.WantsFunction(id) || time_ps.get<double>() <= 0) continue;
+      series_of.At(id, {.function = id, .variant_id = id, .metric = "tuned", .clock = clock})
+          .samples.push_back({time_ps.get<double>(), 0});
+    }
+  }
+  if (rounds->empty() || (out.series.empty() && options.report.function.empty())) {
+    return FailedPrecondition(path, ": a tuning session in which nothing was timed");
+  }
+  return out;
+}
+
+// What Google Benchmark writes for a counter that has no value.
+constexpr std::string_view kNotFinite[] = {"NaN", "-NaN", "Infinity", "-Infinity"};
+
+std::string UnknownAsNull(std::string_view content) {
+  if (content.find("NaN") == content.npos && content.find("Infinity") == content.npos) {
+    return std::string(content);
+  }
+  std::string out;
+  out.reserve(content.size());
+  bool in_text = false;
+  for (size_t i = 0; i < content.size(); ++i) {
+    const char c = content[i];
+    if (in_text && c == '\\' && i + 1 < content.size()) {
+      out.append(content, i++, 2);
+      continue;
+    }
+    if (c == '"') in_text = !in_text;
+    const std::string_view rest = content.substr(i);
+    const auto word =
+        std::find_if(std::begin(kNotFinite), std::end(kNotFinite),
+                     [rest](std::string_view each) { return rest.starts_with(each); });
+    if (in_text || word == std::end(kNotFinite)) {
+      out.push_back(c);
+      continue;
+    }
+    out.append("null");
+    i += word->size() - 1;
+  }
+  return out;
+}
+
+absl::StatusOr<KnownVariant> ReadVariant(const std::string& path, size_t at, const Json& json) {
+  const auto bad = [&](const char* what) {
+    return FailedPrecondition(path, ": variants[", at, "]: ", what);
+  };
+  if (!json.is_object()) return bad("is not an object");
+  KnownVariant out;
+  if (const Json* id = Find(json, "id"); id != nullptr) {
+    if (id->is_string()) out.id = id->get<std::string>();
+    if (id->is_number_integer()) out.id = json::Dump(*id);
+  }
+  if (out.id.empty()) return bad("lacks an id (a string or a whole number)");
+  if (!json.contains("params")) return out;
+  if (!json.at("params").is_object()) return bad("its params are not an object");
+  for (const auto& [name, value] : json.at("params").items()) {
+    out.params.push_back({name, json::Dump(value)});
+  }
+  return out;
+}
+
+}  // namespace
+
+bool LooksLikeJson(std::string_view content) {
+  constexpr std::string_view kSpace = " \t\r\n", kMark = "\xef\xbb\xbf";
+  if (content.starts_with(kMark)) content.remove_prefix(kMark.size());
+  const size_t first = content.find_first_not_of(kSpace);
+  if (first == std::string_view::npos || content[first] != '{') return false;
+  // A trace may begin with the bytes "\n{": the tag and the length of its first plane.
+  const size_t next = content.find_first_not_of(kSpace, first + 1);
+  return next != std::string_view::npos && (content[next] == '"' || content[next] == '}');
+}
+
+absl::StatusOr<std::vector<Measurements>> FromJson(const std::string& path,
+                                                   std::string_view content,
+                                                   const MeasureOptions& options) {
+  ASSIGN_OR_RETURN(const Json document, ParseFile(path, UnknownAsNull(content)));
+  const std::string schema = TextIn(document, "schema");
+  const bool is_benchmark = ListIn(document, "benchmarks") != nullptr;
+  if (is_benchmark || schema == "xplane-time.tune.v1") {
+    ASSIGN_OR_RETURN(Measurements one, is_benchmark ? FromBenchmark(path, document, options)
+                                                    : FromTuning(path, document, options));
+    return std::vector{std::move(one)};
+  }
+  if (schema.starts_with("xplane-time.tune")) {
+    return FailedPrecondition(
+        path, ": what a tuning decided, without its samples; give tune export --format json");
+  }
+  if (schema.starts_with("xplane-time.")) return FromResult(path, document, options);
+  return FailedPrecondition(
+      path,
+      ": JSON, but neither of Google Benchmark (no \"benchmarks\") nor of ours "
+      "(no \"schema\"); give traces, --benchmark_out, or our JSON with --samples");
+}
+
+absl::StatusOr<std::vector<KnownVariant>> ReadKnownVariants(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) return absl::NotFoundError(absl::StrCat(path, ": no such file, or not readable"));
+  constexpr size_t kMostBytes = size_t{64} << 20;
+  std::string content, piece(size_t{1} << 16, '\0');
+  while (
+      content.size() <= kMostBytes &&
+      (file.read(piece.data(), static_cast<std::streamsize>(piece.size())) || file.gcount() > 0)) {
+    content.append(piece, 0, static_cast<size_t>(file.gcount()));
+  }
+  if (content.size() > kMostBytes) {
+    return FailedPrecondition(path, ": larger than 64 MB, which no list of variants is");
+  }
+  ASSIGN_OR_RETURN(const Json document, ParseFile(path, content));
+  const Json* variants = ListIn(document, "variants");
+  if (variants == nullptr)
+    return FailedPrecondition(path, ": has no list \"variants\" of {\"id\", \"params\"}");
+  std::vector<KnownVariant> out;
+  std::set<std::string> seen;
+  for (size_t i = 0; i < variants->size(); ++i) {
+    ASSIGN_OR_RETURN(KnownVariant variant, ReadVariant(path, i, (*variants)[i]));
+    if (!seen.insert(variant.id).second) {
+      return FailedPrecondition(path, ": variants[", i, "]: id ", variant.id, " is there twice");
+    }
+    out.push_back(std::move(variant));
+  }
+  return out;
+}
+
+}  // namespace xplane_time::compare

@@ -1,0 +1,219 @@
+#include "devices/gpu_runs/alignment.h"
+
+#include <utility>
+
+#include "devices/gpu_runs/costs.h"
+
+namespace xplane_time::gpu_runs {
+namespace {
+
+enum class Step : uint8_t { kSameRun, kNextRun, kRunBefore };
+
+// A way to read the executions so far: the last one is at `at` of the template (-1: none of
+// it yet), and [hole, hole_end) of the template was passed over, in the run before if
+// `hole_before`; it may still come.
+struct Reading {
+  int32_t at = -1, hole = 0, hole_end = 0;
+  bool hole_before = false;
+  Step step = Step::kNextRun;
+  bool after_loss = false;
+  uint32_t parent = 0;  // in the layer before
+  double cost = 0;
+
+  bool SameState(const Reading& other) const {
+    return at == other.at && hole == other.hole && hole_end == other.hole_end &&
+           hole_before == other.hole_before;
+  }
+  double Owed() const { return LossCost(hole_end - hole); }
+};
+
+// Finds the cheapest reading, symbol by symbol, with the few best ones so far.
+class Aligner {
+ public:
+  Aligner(Symbols symbols, const Template& pattern, const IdleModel& idle)
+      : symbols_(symbols), pattern_(pattern), idle_(idle) {}
+
+  Alignment Run() {
+    for (size_t i = 0; i < symbols_.size(); ++i) {
+      const auto found = pattern_.places.find(symbols_[i]);
+      begin_ = nodes_.size();
+      if (i == 0) {
+        Begin(found == pattern_.places.end() ? nullptr : &found->second);
+      } else {
+        const size_t before = layers_.back();
+        for (size_t n = before; n < begin_; ++n) {
+          parent_ = static_cast<uint32_t>(n - before);
+          const Reading from = nodes_[n];
+          if (found == pattern_.places.end()) {
+            Foreign(from, i);
+          } else {
+            Continue(from, i, found->second);
+            NextRun(from, i, found->second);
+          }
+        }
+      }
+      layers_.push_back(begin_);
+      KeepBest();
+    }
+    return Trace();
+  }
+
+ private:
+  static constexpr size_t kBeam = 12, kPlacesAhead = 3;
+  static constexpr int32_t kReach = 8;  // a swap goes hardly further
+
+  void Begin(const std::vector<int32_t>* places) {
+    if (places == nullptr) return Add({.cost = kForeign});
+    for (size_t k = 0; k < std::min(kPlacesAhead, places->size()); ++k) {
+      const int32_t at = (*places)[k];
+      Add({.at = at, .cost = at > 0 ? kEdge : 0});
+      if (at > 0) Add({.at = at, .hole = 0, .hole_end = at});
+    }
+  }
+
+  void Foreign(Reading from, size_t i) {
+    from.parent = parent_;
+    from.after_loss = false;
+    const double cost = from.cost + kForeign;
+    from.step = Step::kSameRun;
+    from.cost = cost + idle_.inner(i);
+    Add(from);
+    from.step = Step::kNextRun;
+    from.cost = cost + idle_.border(i) + from.Owed() + LossCost(pattern_.size() - 1 - from.at);
+    from.at = -1;
+    from.hole = from.hole_end = 0;
+    Add(from);
+  }
+
+  void Continue(const Reading& from, size_t i, const std::vector<int32_t>& places) {
+    Reading to = from;
+    to.parent = parent_;
+    to.step = Step::kSameRun;
+    to.after_loss = false;
+    if (from.hole < from.hole_end &&
+        pattern_.symbols[static_cast<size_t>(from.hole)] == symbols_[i]) {
+      to.step = from.hole_before ? Step::kRunBefore : Step::kSameRun;
+      const int32_t late = from.at - from.hole + (from.hole_before ? pattern_.size() : 0);
+      to.cost = from.cost + kSwap * late + (from.hole_before ? kBorderSwap : 0) + idle_.inner(i);
+      if (++to.hole == to.hole_end) to.hole = to.hole_end = 0;
+      Add(to);
+    }
+    to = from;
+    to.parent = parent_;
+    to.step = Step::kSameRun;
+    const auto ahead = std::upper_bound(places.begin(), places.end(), from.at);
+    if (ahead != places.begin()) {  // once more
+      to.at = *(ahead - 1);
+      to.after_loss = false;
+      to.cost = from.cost + from.Owed() + kAgain + idle_.inner(i);
+      to.hole = to.hole_end = 0;
+      Add(to);
+    }
+    for (auto at = ahead; at != places.end() && at - ahead < static_cast<ptrdiff_t>(kPlacesAhead);
+         ++at) {
+      to = from;
+      to.parent = parent_;
+      to.step = Step::kSameRun;
+      to.at = *at;
+      to.after_loss = *at > from.at + 1;
+      to.cost = from.cost + (to.after_loss ? idle_.unknown(i) : idle_.inner(i));
+      if (to.after_loss || Passed(from, *at)) {
+        to.cost += from.Owed();
+        to.hole = to.after_loss ? from.at + 1 : 0;
+        to.hole_end = to.after_loss ? *at : 0;
+        to.hole_before = false;
+      }
+      Add(to);
+    }
+  }
+
+  // Too far from the hole for it to be filled.
+  static bool Passed(const Reading& from, int32_t at) {
+    return from.hole < from.hole_end && at > (from.hole_before ? 0 : from.hole_end) + kReach;
+  }
+
+  void NextRun(const Reading& from, size_t i, const std::vector<int32_t>& places) {
+    const int32_t tail = pattern_.size() - 1 - from.at;
+    for (size_t k = 0; k < std::min(kPlacesAhead, places.size()); ++k) {
+      Reading to{.at = places[k], .step = Step::kNextRun, .parent = parent_};
+      const int32_t head = places[k];
+      to.cost = from.cost + from.Owed() + idle_.border(i);
+      const double cost = to.cost;
+      if (tail > 0) {  // what the run before lacks may still come
+        to.cost = cost + LossCost(head);
+        to.hole = from.at + 1;
+        to.hole_end = pattern_.size();
+        to.hole_before = true;
+        Add(to);
+      }
+      to.cost = cost + LossCost(tail);
+      to.hole = 0;
+      to.hole_end = head;
+      to.hole_before = false;
+      if (tail == 0 || head > 0) Add(to);
+    }
+  }
+
+  void Add(const Reading& to) {
+    for (size_t n = begin_; n < nodes_.size(); ++n) {
+      if (!nodes_[n].SameState(to)) continue;
+      if (to.cost < nodes_[n].cost) nodes_[n] = to;
+      return;
+    }
+    nodes_.push_back(to);
+  }
+
+  void KeepBest() {
+    if (nodes_.size() - begin_ <= kBeam) return;
+    const auto begin = nodes_.begin() + static_cast<ptrdiff_t>(begin_);
+    const auto cheaper = [](const Reading& a, const Reading& b) { return a.cost < b.cost; };
+    std::nth_element(begin, begin + kBeam, nodes_.end(), cheaper);
+    nodes_.resize(begin_ + kBeam);
+  }
+
+  Alignment Trace() const {
+    Alignment found;
+    const size_t size = symbols_.size();
+    size_t node = 0;
+    for (size_t n = layers_.back(); n < nodes_.size(); ++n) {
+      const double tail = nodes_[n].at + 1 < pattern_.size() ? kEdge : 0;
+      const double cost = nodes_[n].cost + nodes_[n].Owed() + tail;
+      if (cost < found.cost) {
+        found.cost = cost;
+        node = n;
+      }
+    }
+    found.run.resize(size);
+    found.at.resize(size);
+    found.after_loss.resize(size);
+    std::vector<Step> steps(size);
+    for (size_t i = size; i-- > 0;) {
+      steps[i] = nodes_[node].step;
+      found.at[i] = nodes_[node].at;
+      found.after_loss[i] = nodes_[node].after_loss;
+      if (i > 0) node = layers_[i - 1] + nodes_[node].parent;
+    }
+    uint32_t run = 0;
+    for (size_t i = 1; i < size; ++i) {
+      if (steps[i] == Step::kNextRun) ++run;
+      found.run[i] = steps[i] == Step::kRunBefore ? run - 1 : run;
+    }
+    return found;
+  }
+
+  Symbols symbols_;
+  const Template& pattern_;
+  const IdleModel& idle_;
+  std::vector<Reading> nodes_;
+  std::vector<size_t> layers_;  // where each symbol's readings begin
+  size_t begin_ = 0;
+  uint32_t parent_ = 0;
+};
+
+}  // namespace
+
+Alignment Align(Symbols symbols, const Template& pattern, const IdleModel& idle) {
+  return Aligner(symbols, pattern, idle).Run();
+}
+
+}  // namespace xplane_time::gpu_runs

@@ -1,0 +1,69 @@
+// HostEvidence: what the host recorded about the GPU programs of one host: launches by
+// correlation id, and the events that execute a module.
+#ifndef XPLANE_TIME_SRC_DEVICES_GPU_RUNS_HOST_EVIDENCE_H_
+#define XPLANE_TIME_SRC_DEVICES_GPU_RUNS_HOST_EVIDENCE_H_
+
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/statusor.h"
+#include "devices/gpu_runs/launch_table.h"
+#include "xplane_time/merge.h"
+#include "xplane_time/select.h"
+#include "xplane_time/trace.h"
+
+namespace xplane_time::gpu_runs {
+
+struct HostEvidence {
+  struct Execution {
+    uint32_t line;
+    Interval interval;
+    int64_t furthest_end_ps = 0;  // of this one and all before it
+  };
+  using Executions = absl::flat_hash_map<std::string, std::vector<Execution>>;
+
+  LaunchTable launches;
+  Executions executions;    // by module, by start
+  size_t device_count = 0;  // GPUs of that host that have events
+
+  // Which of a module's executions launched the kernel with this id (0: none): of those around
+  // the launch the last to begin on the launch's line, else the only one on any line.
+  std::optional<size_t> ExecutionOf(const std::string& module, uint64_t correlation_id,
+                                    LaunchTable::Place* place) const;
+};
+
+// The evidence of each host of some devices, read when it is first asked for. Thread-safe.
+class EvidenceStore {
+ public:
+  // `trace` must outlive the store.
+  EvidenceStore(const Trace& trace, const std::vector<DevicePlane>& devices, int threads);
+
+  // Of the host of one of the devices. Reads the host planes of that capture and host, lines
+  // in parallel. What is wrong with host events is not told.
+  absl::StatusOr<const HostEvidence*> Of(const DevicePlane& device);
+
+ private:
+  struct Host {
+    std::mutex mutex;
+    std::optional<absl::StatusOr<HostEvidence>> evidence;
+  };
+  using Key = std::pair<uint32_t, std::string_view>;  // file and host
+  Key HostOf(const DevicePlane& device) const {
+    return {trace_.planes[device.plane].file, trace_.planes[device.plane].host};
+  }
+
+  const Trace& trace_;
+  const int threads_;
+  std::map<Key, Host> hosts_;
+};
+
+}  // namespace xplane_time::gpu_runs
+
+#endif  // XPLANE_TIME_SRC_DEVICES_GPU_RUNS_HOST_EVIDENCE_H_

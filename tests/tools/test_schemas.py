@@ -1,0 +1,145 @@
+"""Every JSON document that a command prints follows a schema.
+
+The documents are those of the goldens, which test_golden.py holds to what the commands print, and
+those of the few commands that print something else every time. A schema is found by the document's
+own name, `schema`. A command that is new must be in COMMANDS or in WITHOUT.
+"""
+import json
+import re
+import sys
+import unittest
+
+from harness import GOLDEN, HERE, REPOSITORY, EndToEndTest, environment, run
+from test_golden import GROUPS, make_inputs
+
+try:
+    import jsonschema
+except ImportError:
+    jsonschema = None
+
+SCHEMAS = REPOSITORY / "src" / "output" / "schemas"
+# Schema of what is printed: the command itself, where it is not its name.
+PRINTED_BY = {"tune-result": "tune", "power-run-summary": "power run", "power": "power",
+              "power-sources": "power sources"}
+# Command: the schemas of its documents.
+COMMANDS = {"report": {"report", "compat"}, "planes": {"planes"}, "functions": {"functions"},
+            "kernels": {"kernels"}, "tree": {"tree"}, "events": {"events"},
+            "compare": {"compare"}, "pick": {"pick"}, "tune": {"tune-plan", "tune-result"},
+            "tune replay": {"tune-result"}, "tune show": {"tune-result", "tune-sessions"},
+            "tune export": {"tune", "tuned"}, "power sources": {"power-sources"},
+            "power record": {"power"}, "power replay": {"power"},
+            "power run": {"power-run-summary"}}
+WITHOUT = {"power": "its subcommands print", "tune decide": "messages of a protocol"}
+
+
+def schemas():
+    """{name: schema}: as the build puts them together."""
+    parts = {path.stem: path.read_text().strip() for path in (SCHEMAS / "defs").glob("*.json")}
+    found = {}
+    for path in (*SCHEMAS.glob("*.v1.json"), REPOSITORY / "src" / "tune" / "tune.v1.json"):
+        text = re.sub("@([a-z_]+)@", lambda match: parts[match[1]], path.read_text())
+        schema = json.loads(text)
+        for name in re.findall(r'"const": "xplane-time\.([a-z-]+)\.v1"', text):
+            found[name] = schema
+    return found
+
+
+def command_of(line):
+    """"tune show 1" is "tune show"; traces without a command are a report."""
+    words = [word for word in line.split() if "=" not in word]
+    both = " ".join(words[:2])
+    return both if both in COMMANDS else words[0] if words[0] in COMMANDS else "report"
+
+
+def documents_in(text):
+    """The JSON documents with a schema in what commands printed."""
+    decoder = json.JSONDecoder()
+    for start in re.finditer(r'^\{(?="schema"|\n)', text, re.MULTILINE):
+        try:
+            document, _ = decoder.raw_decode(text, start.start())
+        except ValueError:  # the beginning of a drawing, or of another format
+            continue
+        if str(document.get("schema", "")).startswith("xplane-time."):
+            yield document
+
+
+def name_of(document):
+    return document["schema"].removeprefix("xplane-time.").removesuffix(".v1")
+
+
+@unittest.skipIf(jsonschema is None, "jsonschema is not installed")
+class Schemas(EndToEndTest):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.schemas = schemas()
+        cls.validators = {name: jsonschema.Draft202012Validator(schema)
+                          for name, schema in cls.schemas.items()}
+
+    def check(self, line, document):
+        """Adds the schema's name to those that the command has shown."""
+        name = name_of(document)
+        self.assertIn(name, COMMANDS[command_of(line)], f"{line}: another schema: COMMANDS")
+        self.assertIn(name, self.validators, f"{line}: no schema for {document['schema']}")
+        errors = [f"{error.json_path}: {error.message}"
+                  for error in self.validators[name].iter_errors(document)]
+        self.assertEqual(errors[:3], [], line)
+        self.assertFalse(self.validators[name].is_valid({**document, "schema": "another"}), line)
+        self.seen.setdefault(command_of(line), set()).add(name)
+
+    def of_goldens(self):
+        for group in GROUPS:
+            for printed in re.split(r"^\$ ", (GOLDEN / f"{group}.txt").read_text(),
+                                    flags=re.MULTILINE)[1:]:
+                line, _, text = printed.partition("\n")
+                if "--json-schema" not in line:
+                    yield from ((line, document) for document in documents_in(text))
+
+    def of_runs(self):
+        """What differs from run to run."""
+        make_inputs(self.at)
+        for name in ("one", "two"):
+            self.write(f"{name}.jsonl",
+                       '{"problem": "p", "answer": "a", "subject": "s", "dataset_metadata": {}}\n')
+        harness = f"-- {sys.executable} {HERE / 'fake_harness.py'} {self.at / 'log'}"
+        lines = [f"tune space.json --store {store}.db --format json {harness}"
+                 for store in ("new", "other")]
+        lines += [f"tune show --store {store} --format json" for store in ("new.db", "many.db")]
+        lines += [f"power record --source {source} --quiet --log {source[:4]}.jsonl --format json"
+                  " -- true" for source in ("constant:5", "replay:power.jsonl")]
+        lines += [f"power run {name}.jsonl --model m --source constant:5 --format json --"
+                  f" {sys.executable} {HERE / 'fake_command.py'} {self.at / name}"
+                  for name in ("one", "two")]
+        for line in lines:
+            done = run(*line.split(), cwd=self.at, env=environment(XDG_RUNTIME_DIR=str(self.at)))
+            found = list(documents_in(done.text))
+            self.assertTrue(found, f"{line}: {done.code} {done.message}")
+            yield from ((line, document) for document in found)
+
+    def test_every_document_follows_its_schema(self):
+        self.seen = {}
+        for line, document in (*self.of_goldens(), *self.of_runs()):
+            self.check(line, document)
+        self.assertEqual(self.seen, COMMANDS)
+
+    def test_every_command_is_known_here(self):
+        def subcommands(*of):
+            text = run(*of, "--help").text.partition("Subcommands:\n")[2].partition("\n\n")[0]
+            return re.findall(r"^  (\w+) ", text, re.MULTILINE)
+
+        every = {" ".join((command, *more)) for command in subcommands()
+                 for more in ((), *((sub,) for sub in subcommands(command)))}
+        self.assertEqual(every, {*COMMANDS, *WITHOUT})
+
+    def test_schemas_are_schemas_and_those_that_are_printed(self):
+        for name, schema in self.schemas.items():
+            jsonschema.Draft202012Validator.check_schema(schema)
+            if name in ("tune", "tune-plan", "tune-sessions", "tuned", "compat"):
+                continue
+            command = PRINTED_BY.get(name, name)
+            printed = json.loads(run(*command.split(), "--json-schema").text)
+            self.assertEqual(printed, schema, name)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,112 @@
+// Command: a room of the house. Its options, what it does and its help are in one file,
+// cmd_NAME.cc; commands.cc lists them.
+//
+//   class Planes : public Command {
+//    public:
+//     explicit Planes(CLI::App* app) : Command(app) { ... }   // adds its options
+//     absl::Status Check() override;                          // do they fit together?
+//     void NameFiles(FileRoles* files) const override;
+//     absl::StatusOr<int> Run() override;                     // the exit code
+//   };
+//
+//   void AddPlanes(CommandLine* line) {
+//     line->Add<Planes>({"planes", "Planes, lines, event counts", "  xplane-time planes t.pb\n"});
+//   }
+#ifndef XPLANE_TIME_TOOLS_COMMAND_H_
+#define XPLANE_TIME_TOOLS_COMMAND_H_
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "file_roles.h"
+#include "options.h"
+
+namespace xplane_time::tools {
+
+class Command {
+ public:
+  explicit Command(CLI::App* app) : app_(app) {}
+  virtual ~Command() = default;
+  Command(const Command&) = delete;
+  Command& operator=(const Command&) = delete;
+
+  // Of a line that is parsed. Errors: InvalidArgument, where options do not fit together.
+  virtual absl::Status Check() = 0;
+  virtual void NameFiles(FileRoles* files) const = 0;
+  // Returns the exit code.
+  virtual absl::StatusOr<int> Run() = 0;
+  // Of what --json-schema prints.
+  virtual std::string schema() const { return app_->get_name(); }
+
+  // All of it. `program`: what is after --.
+  absl::StatusOr<int> Execute(std::vector<std::string> program);
+
+ protected:
+  // To where -o says; returns exit code 0.
+  absl::StatusOr<int> Print(std::string_view text) const;
+
+  CLI::App* const app_;
+  Printing printing_;
+  std::vector<std::string> program_;
+};
+
+struct CommandText {
+  std::string name, help;
+  std::string examples;       // a line each
+  bool runs_program = false;  // what is after -- is a command of the user's
+  // Of arguments that are too many, where nothing is after --.
+  std::string about_extra = "";
+  std::string group = "Subcommands";  // the main one
+};
+
+// Commands in the order of the help, and the line that chooses one of them.
+class CommandLine {
+ public:
+  CommandLine();
+
+  CLI::App* app() { return &app_; }
+  // A command that is an object of type T, made of its app and `arguments`.
+  template <typename T, typename... Arguments>
+  T* Add(const CommandText& text, Arguments... arguments) {
+    return AddBelow<T>(&app_, text, arguments...);
+  }
+  template <typename T, typename... Arguments>
+  T* AddBelow(CLI::App* parent, const CommandText& text, Arguments... arguments) {
+    CLI::App* const app = AddApp(parent, text);
+    auto command = std::make_unique<T>(app, arguments...);
+    T* const added = command.get();
+    commands_[app] = std::move(command);
+    return added;
+  }
+  // For a command without an object of its own: `chosen` tells its parent.
+  CLI::App* AddApp(CLI::App* parent, const CommandText& text, std::function<void()> chosen = {});
+
+  // Runs the command that the line names; returns the exit code.
+  int Main(int argc, char** argv);
+
+ private:
+  absl::StatusOr<int> Parse(std::vector<std::string> arguments);
+  absl::Status AboutError(const CLI::ParseError& error, bool has_program) const;
+
+  CLI::App app_;
+  std::map<const CLI::App*, std::unique_ptr<Command>> commands_;
+  std::map<const CLI::App*, std::string> about_extra_;
+  std::set<std::string> runs_program_;  // names
+};
+
+// Those of the main group.
+std::vector<std::string> CommandNames(const CLI::App& app);
+absl::Status UsageError(const std::string& message);
+
+}  // namespace xplane_time::tools
+
+#endif  // XPLANE_TIME_TOOLS_COMMAND_H_

@@ -1,0 +1,264 @@
+#include <absl/base/config.h>
+#include <zlib.h>
+
+#include <algorithm>
+#include <utility>
+#if defined(XPLANE_TIME_REFERENCE_READER)
+#include <google/protobuf/stubs/common.h>
+#endif
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "command.h"
+#include "exit_codes.h"
+#include "near_names.h"
+#include "output/schema.h"
+#include "output/text.h"
+#include "output_file.h"
+#include "status.h"
+#include "terminal.h"
+#include "xplane_time/version.h"
+
+namespace xplane_time::tools {
+namespace {
+
+constexpr std::string_view kDashes = "--";
+constexpr char kMainGroup[] = "Subcommands";
+
+std::string VersionText() {
+  std::string readers = "wire";
+#if defined(XPLANE_TIME_REFERENCE_READER)
+  constexpr int kProtobuf = GOOGLE_PROTOBUF_VERSION;
+  absl::StrAppend(&readers, ", protobuf ", kProtobuf / 1000000, ".", kProtobuf / 1000 % 1000, ".",
+                  kProtobuf % 1000);
+#endif
+  return absl::StrCat("xplane-time ", XPLANE_TIME_VERSION_STRING, "\nreaders: ", readers,
+                      "\ninputs: XSpace, gzip (zlib ", ZLIB_VERSION, ")\nabseil ",
+                      ABSL_LTS_RELEASE_VERSION, ", re2, compiled by ", __VERSION__, "\n");
+}
+
+// Help that fits 80 columns.
+class NarrowFormatter : public CLI::Formatter {
+ public:
+  NarrowFormatter() { column_width(kColumn); }
+
+  std::string make_option(const CLI::Option* option, bool is_positional) const override {
+    std::string text = absl::StrCat("  ", make_option_name(option, is_positional));
+    if (!is_positional && !option->get_type_name().empty()) {
+      absl::StrAppend(&text, " ", Value(option));
+    }
+    return InColumns(std::move(text), option->get_description());
+  }
+
+  std::string make_subcommand(const CLI::App* command) const override {
+    return InColumns("  " + command->get_name(), command->get_description());
+  }
+
+ private:
+  static constexpr size_t kWidth = 80, kColumn = 22;
+
+  static std::string InColumns(std::string text, const std::string& description) {
+    if (text.size() + 1 < kColumn) {
+      text.append(kColumn - text.size(), ' ');
+    } else {
+      text.append(1, '\n').append(kColumn, ' ');
+    }
+    for (char c : output::Wrap(description, kWidth - kColumn, 0)) {
+      text.append(1, c);
+      if (c == '\n') text.append(kColumn, ' ');
+    }
+    return text + "\n";
+  }
+
+  // "NS" of "NS:NONNEGATIVE": the checks are told in the description.
+  static std::string Value(const CLI::Option* option) {
+    const std::string name = option->get_type_name();
+    return name.substr(0, name.find(':'));
+  }
+};
+
+// The command that the line has chosen, and its parents, from the top down.
+std::vector<const CLI::App*> Chosen(const CLI::App& app) {
+  std::vector<const CLI::App*> chosen = {&app};
+  while (!chosen.back()->get_subcommands().empty()) {
+    chosen.push_back(chosen.back()->get_subcommands()[0]);
+  }
+  return chosen;
+}
+
+bool IsCommand(const CLI::App& app, const std::string& name) {
+  return !app.get_subcommands([&](const CLI::App* each) { return each->check_name(name); }).empty();
+}
+
+std::vector<const CLI::App*> MainCommands(const CLI::App& app) {
+  return app.get_subcommands([](const CLI::App* each) { return each->get_group() == kMainGroup; });
+}
+
+// "; did you mean --trim?", or nothing.
+std::string DidYouMean(std::string_view given, const std::vector<std::string>& known,
+                       std::string_view before = "") {
+  std::vector<std::string> near = NearNames(given, known, 2);
+  for (std::string& name : near) name.insert(0, before);
+  return near.empty() ? "" : absl::StrCat("; did you mean ", absl::StrJoin(near, " or "), "?");
+}
+
+// What a misspelt option may have meant.
+std::string AboutOption(const CLI::App& app, const CLI::App& chosen, const std::string& option) {
+  std::vector<std::string> takers, own;
+  for (const CLI::App* each : MainCommands(app)) {
+    if (each->get_option_no_throw(option) != nullptr) takers.push_back(each->get_name());
+  }
+  if (!takers.empty()) {
+    return absl::StrCat("; ", chosen.get_name(), " has no such option, ",
+                        absl::StrJoin(takers, ", "), takers.size() == 1 ? " has" : " have");
+  }
+  for (const CLI::Option* each : chosen.get_options()) {
+    own.insert(own.end(), each->get_lnames().begin(), each->get_lnames().end());
+  }
+  return DidYouMean(option.substr(kDashes.size()), own, kDashes);
+}
+
+// After a line with unknown arguments: of the first of which something is known.
+std::string AboutUnknown(const CLI::App& app) {
+  const CLI::App& chosen = *Chosen(app).back();
+  for (const std::string& unknown : app.remaining(/*recurse=*/true)) {
+    const std::string name = unknown.substr(0, unknown.find('='));
+    std::string text = name.starts_with(kDashes) ? AboutOption(app, chosen, name)
+                                                 : DidYouMean(name, CommandNames(chosen));
+    if (!text.empty()) return text;
+  }
+  return "";
+}
+
+// "xplane-time help power run" means "xplane-time power run --help".
+absl::Status TakeHelp(const CLI::App& app, std::vector<std::string>* arguments) {
+  arguments->erase(arguments->begin());
+  const std::string name = arguments->empty() ? "help" : arguments->front();
+  if (name == "help" || name == "--help" || name == "-h") {
+    *arguments = {"--help"};
+    return absl::OkStatus();
+  }
+  arguments->push_back("--help");
+  if (IsCommand(app, name)) return absl::OkStatus();
+  const std::vector<std::string> names = CommandNames(app);
+  return UsageError(absl::StrCat("help ", name, ": no such command", DidYouMean(name, names),
+                                 "; there are ", absl::StrJoin(names, ", ")));
+}
+
+}  // namespace
+
+absl::Status UsageError(const std::string& message) { return absl::InvalidArgumentError(message); }
+
+std::vector<std::string> CommandNames(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::App* each : MainCommands(app)) names.push_back(each->get_name());
+  return names;
+}
+
+absl::StatusOr<int> Command::Execute(std::vector<std::string> program) {
+  program_ = std::move(program);
+  printing_.ChooseFormat();
+  RETURN_IF_ERROR(Check());
+  FileRoles files;
+  NameFiles(&files);
+  RETURN_IF_ERROR(files.CheckConflicts());
+  if (printing_.json_schema) return Print(output::JsonSchema(schema()));
+  RETURN_IF_ERROR(files.CheckResults());
+  AdaptToTerminal(&printing_);
+  return Run();
+}
+
+absl::StatusOr<int> Command::Print(std::string_view text) const {
+  RETURN_IF_ERROR(WriteText(printing_.path, text));
+  return 0;
+}
+
+CommandLine::CommandLine() {
+  app_.name("xplane-time");
+  app_.formatter(std::make_shared<NarrowFormatter>());
+  app_.description("Kernel and function times from XPlane traces (.xplane.pb).");
+  app_.footer(
+      "TRACE without a command means report. Every command: xplane-time help COMMAND.\n"
+      "Exit codes: 0 done; decisions: 10 slower, 11 cannot tell, 12 too little data,\n"
+      "20 everything failed, 21 wrong result; 64 usage, 65 bad or unusable trace, 66 no\n"
+      "such input, 69 no harness, 70 our own bug, 73 cannot write output, 74 I/O error,\n"
+      "75 stopped early, can be resumed.");
+  app_.set_version_flag("--version", VersionText());
+  app_.require_subcommand(1);
+}
+
+CLI::App* CommandLine::AddApp(CLI::App* parent, const CommandText& text,
+                              std::function<void()> chosen) {
+  CLI::App* const app = parent->add_subcommand(text.name, text.help);
+  app->footer(absl::StrCat("Examples:\n", text.examples));
+  app->group(text.group);
+  if (chosen) app->callback(std::move(chosen));
+  if (text.runs_program) runs_program_.insert(text.name);
+  about_extra_[app] = text.about_extra;
+  return app;
+}
+
+// What CLI11 says, and what is meant most often.
+absl::Status CommandLine::AboutError(const CLI::ParseError& error, bool has_program) const {
+  std::string text = error.what();
+  if (error.get_exit_code() != static_cast<int>(CLI::ExitCodes::ExtrasError)) {
+    return UsageError(text);
+  }
+  absl::StrAppend(&text, AboutUnknown(app_));
+  const auto chosen = Chosen(app_);
+  for (auto each = chosen.rbegin(); each != chosen.rend() && !has_program; ++each) {
+    const auto about = about_extra_.find(*each);
+    if (about == about_extra_.end() || about->second.empty()) continue;
+    return UsageError(absl::StrCat(text, "; ", about->second));
+  }
+  return UsageError(text);
+}
+
+absl::StatusOr<int> CommandLine::Parse(std::vector<std::string> arguments) {
+  if (arguments.empty()) {
+    return UsageError(
+        "no TRACE given. Usage: xplane-time [COMMAND] TRACE... [OPTIONS]; see xplane-time --help");
+  }
+  // "xplane-time TRACE ..." means "xplane-time report TRACE ...".
+  const std::string first = arguments[0];
+  if (first == "help") {
+    RETURN_IF_ERROR(TakeHelp(app_, &arguments));
+  } else if (first != "--help" && first != "-h" && first != "--version" &&
+             !IsCommand(app_, first)) {
+    arguments.insert(arguments.begin(), "report");
+  }
+  // What is after -- is a command, and none of our options.
+  std::vector<std::string> program;
+  const auto dashes = std::find(arguments.begin(), arguments.end(), kDashes);
+  if (runs_program_.contains(arguments[0]) && dashes != arguments.end()) {
+    program.assign(dashes + 1, arguments.end());
+    arguments.erase(dashes, arguments.end());
+    if (program.empty()) return UsageError("no command after --");
+  }
+  std::reverse(arguments.begin(), arguments.end());  // CLI11 takes them so
+  try {
+    app_.parse(arguments);
+  } catch (const CLI::CallForVersion&) {
+    RETURN_IF_ERROR(WriteText("", VersionText()));
+    return 0;
+  } catch (const CLI::CallForHelp&) {
+    const auto chosen = Chosen(app_);
+    std::vector<std::string> parents;
+    for (const CLI::App* each : chosen) parents.push_back(each->get_name());
+    parents.pop_back();
+    RETURN_IF_ERROR(WriteText("", chosen.back()->help(absl::StrJoin(parents, " "))));
+    return 0;
+  } catch (const CLI::ParseError& error) {
+    return AboutError(error, !program.empty());
+  }
+  const CLI::App* app = Chosen(app_).back();
+  while (!commands_.contains(app)) app = app->get_parent();
+  return commands_.at(app)->Execute(std::move(program));
+}
+
+int CommandLine::Main(int argc, char** argv) {
+  const absl::StatusOr<int> exit_code = Parse({argv + 1, argv + argc});
+  return exit_code.ok() ? *exit_code : Fail(exit_code.status());
+}
+
+}  // namespace xplane_time::tools

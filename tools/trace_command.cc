@@ -1,0 +1,236 @@
+#include "trace_command.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cstdio>
+#include <filesystem>
+#include <thread>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "output/columns.h"
+#include "output/text.h"
+#include "status.h"
+#include "terminal.h"
+#include "timing/filters.h"
+
+namespace xplane_time::tools {
+
+using output::Unit;
+
+void Warn(const DiagnosticRow& row) {
+  std::fprintf(stderr, "xplane-time: %llu x %s\n", static_cast<unsigned long long>(row.count),
+               output::Printable(row.message).c_str());
+}
+
+TraceCommand::TraceCommand(CLI::App* app, const Takes& takes) : Command(app) {
+  report_.threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  if (takes.traces) AddTraces();
+  AddReading();
+  if (takes.executions) AddFilters();
+  if (takes.executions) AddTime(takes);
+  AddPrinting(takes);
+}
+
+void TraceCommand::AddTraces() {
+  app_->add_option("TRACE", traces_,
+                   ".xplane.pb or .xspace.pb file (also .gz), run directory, log directory, or - "
+                   "for standard input; several are repeated captures of the same thing");
+}
+
+void TraceCommand::AddReading() {
+  const Heading input(app_, kInput), select(app_, kSelect);
+  input.Value("--run", &find_.run, "NAME", "With a log directory: this run instead of the latest");
+  input.OneOf<Reader>("--reader", &read_.reader,
+                      {{"wire", Reader::kWire}, {"protobuf", Reader::kProtobuf}},
+                      "How to decode: wire (fast) or protobuf (cross-check)");
+  input.Value("--threads", &report_.threads, "N", "Threads for reading [number of processors]")
+      ->check(CLI::Range(1, 1024));
+  select.Value("--device", &report_.device, "SEL",
+               "gpu, tpu, cpu, custom, all, gpu:0,2, a plane's name or re:REGEX on names [the "
+               "accelerators; the CPU only where there is no accelerator plane]");
+}
+
+void TraceCommand::AddFilters() {
+  ReportOptions& r = report_;
+  const Heading select(app_, kSelect);
+  select.Value("--function", &r.function, "RE", "Only functions that match (RE2, search)");
+  select.Value("--exclude", &r.exclude, "RE", "Not functions that match");
+  select.Value("--kernel", &r.kernel, "RE", "Only matching kernels count as a function's time");
+  select.Value("--scope", &r.scope, "RE", "The same by name scope, tf_op or source");
+  select.Value("--prefix", &r.prefix, "TEXT", "Only functions whose name starts so");
+  select.Parsed("--min-duration", &r.min_duration_ps, "NS",
+                "Leave out shorter executions (counted)", ParseNs);
+  select.Count("--max-events", &r.max_events,
+               "Only a device's first N executions (counted); the last run may be cut short");
+}
+
+void TraceCommand::AddTime(const Takes& takes) {
+  const Heading select(app_, kSelect), time(app_, kTime);
+  time.OneOf<ClockChoice>("--clock", &report_.clock,
+                          {{"auto", ClockChoice::kAuto},
+                           {"device", ClockChoice::kDevice},
+                           {"profile", ClockChoice::kProfile}},
+                          "auto (the device's where it exists), device or profile");
+  if (takes.tolerance) {
+    time.Count("--tolerance", &report_.tolerance_ps,
+               "How far a nested event may stick out of its parent")
+        ->type_name("PS");
+  }
+  if (!takes.runs) return;
+  select.Value("--id-pattern", &report_.id_pattern, "RE",
+               "A function that matches is a variant, its id the first group [jit_autotune_fn_N "
+               "and jit_tune_jax_fn_N]");
+  time.OneOf<Metric>(
+      "--metric", &report_.metric,
+      {{"active", Metric::kActive}, {"span", Metric::kSpan}, {"sum", Metric::kSum}},
+      "A run's time: active (union of its kernels), span (first start to last end) or sum (of "
+      "durations): what tables show, --sort and --trim look at; JSON and CSV have all three");
+  time.Parsed("--trim", &report_.trim, "POLICY",
+              "Runs to leave out: none, drop-extremes, iqr, mad or percent:P [none]",
+              [](const std::string& text) { return ParseTrim(text); });
+  time.Count("--skip-runs", &report_.skip_runs,
+             "Leave out the first N runs of each function and device (warm-up)");
+}
+
+void TraceCommand::AddPrinting(const Takes& takes) {
+  const Heading out(app_, kOut);
+  output::OutputOptions& how = printing_.how;
+  if (takes.sort) {
+    out.Value(
+        "--sort", &how.sort, "KEY",
+        "Sort rows by: total, name, mean, median, max; functions also runs, std, min; kernels also "
+        "self, count, share; a tree by total only [functions: total; kernels: self]");
+  }
+  if (takes.executions) {
+    out.OneOf<Unit>("--unit", &how.unit,
+                    {{"auto", Unit::kAuto},
+                     {"ns", Unit::kNs},
+                     {"us", Unit::kUs},
+                     {"ms", Unit::kMs},
+                     {"s", Unit::kS}},
+                    "Of times in tables: auto, ns, us, ms or s")
+        ->type_name("UNIT");
+  }
+  if (takes.decides) {
+    printing_.AddFormat(app_, {"table", "json", "csv", "markdown", "junit", "benchmark", "bmf"},
+                        "table, json, csv, markdown, junit (XML), benchmark (Google Benchmark "
+                        "JSON) or bmf (Bencher Metric Format) [table, or by the suffix of -o]");
+  } else {
+    printing_.AddFormat(app_, {"table", "json", "csv", "markdown"},
+                        "table, json, csv or markdown [table, or by the suffix of -o]; report "
+                        "--format csv writes its functions");
+  }
+  printing_.AddPath(app_);
+  out.Count("--top", &how.top, "Only the first N rows");
+  out.Flag("--wide", &how.wide,
+           "Tables: every column, no name shortened, however wide the lines get");
+  if (takes.columns) {
+    out.Value(
+        "--columns", &columns_, "NAMES",
+        "Tables: only these columns after the first, as median,runs; a wrong name lists them");
+  }
+  printing_.AddColor(app_);
+  if (!takes.decides) {
+    printing_.AddProgress(app_, "auto (long work on a terminal), always or never");
+  }
+  printing_.AddMessages(app_);
+}
+
+// ---- Checks
+
+absl::Status TraceCommand::Check() {
+  if (traces_.empty() && !printing_.json_schema) {
+    return UsageError(
+        absl::StrCat("no TRACE given; see xplane-time ", app_->get_name(), " --help"));
+  }
+  return CheckLayout();
+}
+
+absl::Status TraceCommand::CheckLayout() {
+  read_.threads = report_.threads;
+  printing_.how.metric = report_.metric;
+  if (!Given(*app_, "--columns")) return absl::OkStatus();
+  if (!printing_.how.for_people()) {
+    return UsageError("--columns is for tables and Markdown; the other formats have every field");
+  }
+  ASSIGN_OR_RETURN(printing_.how.columns, output::ParseColumns(columns_of(), columns_));
+  return absl::OkStatus();
+}
+
+void TraceCommand::NameFiles(FileRoles* files) const {
+  files->ReadsTraces("TRACE", traces_, find_);
+  files->PrintsOutput(printing_.path);
+}
+
+absl::Status TraceCommand::CheckFilters() const { return Filters::Compile(report_).status(); }
+
+// ---- Reading
+
+absl::StatusOr<Opened> TraceCommand::Open() const {
+  RETURN_IF_ERROR(CheckFilters());
+  ASSIGN_OR_RETURN(const std::vector<Input> inputs, FindInputs(traces_, find_));
+  Diagnostics diagnostics;
+  ReadOptions read = read_;
+  read.leave_out_damaged_hosts = true;
+  ASSIGN_OR_RETURN(Trace trace, OpenTrace(inputs, read, &diagnostics));
+  return Opened{std::move(trace), std::move(diagnostics)};
+}
+
+void TraceCommand::WarnOfLeftOut(const std::vector<DiagnosticRow>& rows) const {
+  for (const DiagnosticRow& row : rows) {
+    const bool left_out = row.code == DiagnosticName(DiagnosticCode::kHostLeftOut);
+    if (left_out && !printing_.quiet) Warn(row);
+  }
+}
+
+absl::StatusOr<Report> TraceCommand::MakeReport(const Opened& opened) const {
+  ASSIGN_OR_RETURN(Report report, BuildReport(opened.trace, report_, opened.diagnostics));
+  WarnOfLeftOut(report.diagnostics);
+  const bool filtered = !report_.function.empty() || !report_.exclude.empty() ||
+                        !report_.prefix.empty() || !report_.kernel.empty() ||
+                        !report_.scope.empty();
+  if (filtered && report.functions.empty() && report.kernels.empty()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(report.inputs[0].path,
+                     ": no execution matches the filters; run without --function, --within, "
+                     "--exclude, --prefix, --kernel and --scope to see what is there"));
+  }
+  return report;
+}
+
+absl::StatusOr<int> TextCommand::Run() {
+  ASSIGN_OR_RETURN(const Opened opened, Open());
+  output::OutputOptions& how = printing_.how;
+  how.given = GivenOptions(report_);
+  for (GivenOption& each : OwnGiven()) how.given.push_back(std::move(each));
+  if (!how.sort.empty()) how.given.push_back({"sort", how.sort});
+  if (how.top.has_value()) how.given.push_back({"top", static_cast<int64_t>(*how.top)});
+  std::atomic<uint64_t> events_done{0};
+  report_.events_done = &events_done;
+  absl::StatusOr<std::string> text;
+  {
+    const ReadingProgress progress(printing_, opened.trace.event_count, &events_done);
+    text = Text(opened);
+  }
+  RETURN_IF_ERROR(text.status());
+  return Print(*text);
+}
+
+// ---- Decisions
+
+absl::Status DecisionCommand::CheckTop() const {
+  if (printing_.json_schema || printing_.how.for_people()) return absl::OkStatus();
+  return Refuse(*app_, {"--top"}, "is for the table and Markdown; this format has all rows");
+}
+
+MeasureOptions DecisionCommand::Measuring() const {
+  MeasureOptions measure;
+  measure.report = report_;
+  measure.find = find_;
+  measure.read = read_;
+  measure.by_variant = report_.by_variant;
+  return measure;
+}
+
+}  // namespace xplane_time::tools
