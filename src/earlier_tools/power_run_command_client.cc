@@ -67,7 +67,7 @@ struct CommandClient::State {
   RunAnswer Lost(const absl::Status& status);
 
   CommandClientOptions options;
-  std::optional<HarnessProcess> process = {};
+  std::unique_ptr<HarnessProcess> process = {};
   std::string last_failure = {};
   std::optional<std::string> early = {};  // a line that came before the question
   int64_t next_request = 1;
@@ -108,7 +108,7 @@ CommandClient::~CommandClient() = default;
 
 absl::Status CommandClient::Start() {
   State& state = *state_;
-  if (state.process.has_value()) return absl::OkStatus();
+  if (state.process != nullptr) return absl::OkStatus();
   const std::string name = absl::StrCat("the command \"", state.options.command[0], "\"");
   if (state.failures_in_a_row >= state.options.most_failures) {
     return absl::UnavailableError(absl::StrCat(name, " was lost ", state.failures_in_a_row,
@@ -124,7 +124,7 @@ absl::Status CommandClient::Start() {
                                             {{": the harness cannot", ": the command cannot"},
                                              {"for the harness: ", "for the command: "}}));
   }
-  state.process.emplace(*std::move(process));
+  state.process = *std::move(process);
   ++state.starts;
   const absl::Status status = state.Hello();
   if (status.ok()) return status;
@@ -166,7 +166,7 @@ absl::StatusOr<RunAnswer> CommandClient::Ask(const RunRecord& record) {
 }
 
 void CommandClient::Finish() {
-  if (!state_->process.has_value()) return;
+  if (state_->process == nullptr) return;
   const Deadline deadline = MonotonicClock::now() + kToFinish;
   static_cast<void>(state_->process->Send(harness::Line("bye"), deadline));
   state_->process->End(deadline);
@@ -174,7 +174,7 @@ void CommandClient::Finish() {
 }
 
 int64_t CommandClient::pid() const {
-  return state_->process.has_value() ? state_->process->pid() : 0;
+  return state_->process != nullptr ? state_->process->pid() : 0;
 }
 
 uint64_t CommandClient::restarts() const { return state_->starts == 0 ? 0 : state_->starts - 1; }
