@@ -48,8 +48,7 @@ class Compat : public CompatibleCommand {
                  "Not xprof: only events whose name starts so [jit_]");
     select.Parsed("--min-duration", &report_.min_duration_ps, "NS",
                   "ejkernel: leave out shorter events [1000]", ParseNs);
-    select.Count("--max-events", &report_.max_events,
-                 "ejkernel: only the first N events [10000]");
+    select.Count("--max-events", &report_.max_events, "ejkernel: only the first N events [10000]");
   }
 
   absl::Status Check() override {
