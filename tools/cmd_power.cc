@@ -141,16 +141,15 @@ class Power : public Command {
     AddSensors(app, "", &record_.from);
     const Heading recording(app, "Recording");
     recording.Value("--log", &log_path_, "FILE", "Keep the readings there (docs/power-log.md)");
-    recording.Value("--duration", &duration_s_, "S", "Without a command: so long [until Ctrl-C]")
-        ->check(Between(0.001, 100'000'000));
-    recording.Value("--idle", &idle_s_, "S", "Before the command, measure so long what idle takes")
-        ->check(Between(0.001, 1'000'000));
-    recording.Value("-r,--repeat", &repeat_, "N", "Run the command so often, a window each [1]")
-        ->check(CLI::Range(1, 1'000'000));
-    recording
-        .Value("--period", &period_ms_, "MS",
-               "Between readings [50 for nvml and hwmon, 10 for rapl, 100 for process]")
-        ->check(Between(1, 1'000'000));
+    recording.Value("--duration", &duration_s_, "S", "Without a command: so long [until Ctrl-C]",
+                    Between(0.001, 100'000'000));
+    recording.Value("--idle", &idle_s_, "S", "Before the command, measure so long what idle takes",
+                    Between(0.001, 1'000'000));
+    recording.Value("-r,--repeat", &repeat_, "N", "Run the command so often, a window each [1]",
+                    CLI::Range(1, 1'000'000));
+    recording.Value("--period", &period_ms_, "MS",
+                    "Between readings [50 for nvml and hwmon, 10 for rapl, 100 for process]",
+                    Between(1, 1'000'000));
     AddSummary(app);
     Heading(app, kOut).Flag("--quiet", &printing_.quiet, "Errors only on standard error");
   }
@@ -166,15 +165,13 @@ class Power : public Command {
          {"endpoint-mean", EnergyEstimator::kEndpointMean}},
         "best (the counter, else held), counter, held, trapezoid or endpoint-mean [best]");
     CLI::Option* const co2 =
-        energy
-            .Value("--co2", &carbon_.g_per_kwh, "G",
-                   "Grams of CO2e a kWh where it ran: adds Wh and CO2e, as modelled")
-            ->check(Between(0, 1'000'000'000));
+        energy.Value("--co2", &carbon_.g_per_kwh, "G",
+                     "Grams of CO2e a kWh where it ran: adds Wh and CO2e, as modelled",
+                     Between(0, 1'000'000'000));
     energy
         .Value("--pue", &carbon_.pue, "RATIO",
-               "The building's energy over the machines', with --co2 [1]")
-        ->needs(co2)
-        ->check(Between(1, 100));
+               "The building's energy over the machines', with --co2 [1]", Between(1, 100))
+        ->needs(co2);
     out.Flag("--plot", &plot_, "With power over time");
     out.Value("--svg", &svg_path_, "FILE", "The same as a picture");
     printing_.AddFormat(app, {"table", "json", "csv", "markdown", "openmetrics"});

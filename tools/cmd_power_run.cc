@@ -220,17 +220,14 @@ class PowerRun : public Command {
     asking.Value("--model", &run_.model, "NAME",
                  "What it is called in the results [the command's name]");
     asking.Value("--dataset", &run_.dataset, "NAME", "What RECORDS is called [the file's name]");
-    asking.Value("--max-queries", &run_.max_queries, "N", "Only the first N records")
-        ->check(CLI::Range(uint64_t{1}, uint64_t{1} << 53));
-    asking
-        .Value("--timeout", &timeout_s_, "S",
-               "An answer that takes longer ends the command, which is started anew, in "
-               "seconds [600]")
-        ->check(Between(0.001, 1'000'000));
-    asking
-        .Value("--most-failures", &most_failures_, "N",
-               "The command may be lost so often in a row [3]")
-        ->check(CLI::Range(1, 1'000'000));
+    asking.Value("--max-queries", &run_.max_queries, "N", "Only the first N records",
+                 CLI::Range(uint64_t{1}, uint64_t{1} << 53));
+    asking.Value("--timeout", &timeout_s_, "S",
+                 "An answer that takes longer ends the command, which is started anew, in "
+                 "seconds [600]",
+                 Between(0.001, 1'000'000));
+    asking.Value("--most-failures", &most_failures_, "N",
+                 "The command may be lost so often in a row [3]", CLI::Range(1, 1'000'000));
   }
 
   void AddKeeping() {

@@ -14,7 +14,7 @@ class Tree : public TextCommand {
     const Heading own = Own();
     own.Value("--line", &line_, "RE", "Nest the lines that match instead of functions");
     own.Value("--name", &name_, "RE", "Only events that match");
-    own.Value("--depth", &depth_, "N", "Levels to show [all]")->check(CLI::Range(1, 1000000));
+    own.Value("--depth", &depth_, "N", "Levels to show [all]", CLI::Range(1, 1000000));
   }
 
   absl::Status Check() override {

@@ -91,11 +91,11 @@ absl::StatusOr<std::optional<int64_t>> ParseBudgetTime(const std::string& text) 
   return std::max<int64_t>(1, static_cast<int64_t>(seconds * kPsPerSecond));
 }
 
-// N of "name:N"; 0: it is no such text.
+// N of "name:N".
 std::optional<uint64_t> CountAfter(const std::string& text, const std::string& name) {
   if (!text.starts_with(name + ":")) return std::nullopt;
   const std::string count = text.substr(name.size() + 1);
-  if (!CountError(count).empty()) return std::nullopt;
+  if (!IsCount(count)) return std::nullopt;
   return std::stoull(count);
 }
 
@@ -180,12 +180,11 @@ class TuneCommand : public Command {
 
   void AddDecision(CLI::App* app) {
     const Heading decision(app, kDecision);
-    decision
-        .OneOf<Stop>("--stop", &decide_.stop, {{"pick", Stop::kPick}, {"claim", Stop::kClaim}},
-                     "pick: when no variant can be more than delta faster than the pick; "
-                     "claim: when a winner or a tie is proved, at several times the runs "
-                     "[pick]")
-        ->type_name("WHEN");
+    decision.OneOf<Stop>("--stop", &decide_.stop, {{"pick", Stop::kPick}, {"claim", Stop::kClaim}},
+                         "pick: when no variant can be more than delta faster than the pick; "
+                         "claim: when a winner or a tie is proved, at several times the runs "
+                         "[pick]",
+                         "WHEN");
     decision.OneOf<Objective>("--objective", &decide_.objective,
                               {{"time", Objective::kTime},
                                {"energy", Objective::kEnergy},
@@ -199,9 +198,8 @@ class TuneCommand : public Command {
                    "How often a tie may be claimed wrongly [5%]");
     decision.Value("--incumbent", &incumbent_, "ID",
                    "Stays unless a faster variant is proved; its id, or its parameters as JSON");
-    decision
-        .Value("--budget-runs", &decide_.budget_runs, "N", "At most so many timed runs of the race")
-        ->check(CLI::Range(int64_t{1}, kMaxRuns));
+    decision.Value("--budget-runs", &decide_.budget_runs, "N",
+                   "At most so many timed runs of the race", CLI::Range(int64_t{1}, kMaxRuns));
     decision.Parsed("--budget-time", &decide_.budget_time_ps, "S",
                     "At most so much measured time, in seconds", ParseBudgetTime);
     decision.Count("--seed", &decide_.seed, "Of orders and of the bootstrap");
@@ -219,22 +217,20 @@ class TuneCommand : public Command {
     measuring.Value("--proposer", &proposer_, "COMMAND",
                     "Command of an optimizer: python -m xplane_time.propose_optuna "
                     "(docs/space.md)");
-    measuring.Value("--calls", &calls_, "N", "Calls a timed run; its time is that of one [1]")
-        ->check(CLI::Range(1, 1'000'000));
-    measuring
-        .Value("--slot-timeout", &slot_timeout_s_, "S",
-               "A run that takes longer is ended, in seconds [60]")
-        ->check(Between(0.001, 1'000'000));
-    measuring
-        .Value("--run-limit", &run_limit_, "K",
-               "A run that takes K times as long as the fastest variant's, and over a "
-               "second, is ended; 0: never [10]")
-        ->check([](const std::string& text) {
-          const double times = std::atof(text.c_str());
-          return times == 0 || times >= 2 ? "" : "--run-limit: 0, or at least 2";
-        });
-    measuring.Value("--prepare-timeout", &prepare_timeout_s_, "S", "The same for compiling [600]")
-        ->check(Between(0.001, 1'000'000));
+    measuring.Value("--calls", &calls_, "N", "Calls a timed run; its time is that of one [1]",
+                    CLI::Range(1, 1'000'000));
+    measuring.Value("--slot-timeout", &slot_timeout_s_, "S",
+                    "A run that takes longer is ended, in seconds [60]", Between(0.001, 1'000'000));
+    measuring.Value("--run-limit", &run_limit_, "K",
+                    "A run that takes K times as long as the fastest variant's, and over a "
+                    "second, is ended; 0: never [10]",
+                    {[](const std::string& text) {
+                       const double times = std::atof(text.c_str());
+                       return times == 0 || times >= 2 ? "" : "--run-limit: 0, or at least 2";
+                     },
+                     ""});
+    measuring.Value("--prepare-timeout", &prepare_timeout_s_, "S", "The same for compiling [600]",
+                    Between(0.001, 1'000'000));
     measuring.Value("--baseline", &baseline_, "ID",
                     "Compared with the pick in fresh rounds at the end; as --incumbent [the "
                     "incumbent]");
@@ -477,8 +473,8 @@ class TuneCommand : public Command {
     ASSIGN_OR_RETURN(TuneStore store, WithExits(TuneStore::Open(store_path_, {}), kStoreExits));
     absl::StatusOr<TuneOutcome> outcome;
     {
-      TuneProgress progress(printing_, decide_.budget_runs);
-      outcome = Tune(configurations, options, used, &store, &progress);
+      const auto progress = NewTuneProgress(printing_, decide_.budget_runs);
+      outcome = Tune(configurations, options, used, &store, progress.get());
     }
     harness.Finish();
     // Errors of the store begin with its path.

@@ -13,32 +13,14 @@ namespace {
 
 constexpr char kPayload[] = "xplane-time/exit-code";
 
-int ExitOfKind(absl::StatusCode kind) {
-  switch (kind) {
-    case absl::StatusCode::kOk:
-      return 0;
-    case absl::StatusCode::kInvalidArgument:
-      return kExitUsage;
-    case absl::StatusCode::kNotFound:
-      return kExitNoInput;
-    case absl::StatusCode::kDataLoss:
-    case absl::StatusCode::kFailedPrecondition:
-    case absl::StatusCode::kResourceExhausted:
-      return kExitBadTrace;
-    case absl::StatusCode::kPermissionDenied:
-    case absl::StatusCode::kUnavailable:
-      return kExitIo;
-    default:
-      return kExitBug;
-  }
-}
-
-int ExitOf(const absl::Status& error) {
-  int exit_code = 0;
-  const auto own = error.GetPayload(kPayload);
-  if (own.has_value() && absl::SimpleAtoi(std::string(*own), &exit_code)) return exit_code;
-  return ExitOfKind(error.code());
-}
+constexpr std::pair<absl::StatusCode, int> kUsual[] = {
+    {absl::StatusCode::kInvalidArgument, kExitUsage},
+    {absl::StatusCode::kNotFound, kExitNoInput},
+    {absl::StatusCode::kDataLoss, kExitBadTrace},
+    {absl::StatusCode::kFailedPrecondition, kExitBadTrace},
+    {absl::StatusCode::kResourceExhausted, kExitBadTrace},
+    {absl::StatusCode::kPermissionDenied, kExitIo},
+    {absl::StatusCode::kUnavailable, kExitIo}};
 
 }  // namespace
 
@@ -57,7 +39,9 @@ absl::Status WithExits(absl::Status status, Exits exits) {
 }
 
 int Fail(const absl::Status& error) {
-  const int exit_code = ExitOf(error);
+  int exit_code = kExitBug;
+  const auto own = WithExits(error, kUsual).GetPayload(kPayload);
+  if (own.has_value() && !absl::SimpleAtoi(std::string(*own), &exit_code)) return kExitBug;
   if (exit_code == 0) return 0;
   const std::string message(error.message());
   // A harness's traceback is told as it was printed.

@@ -45,6 +45,27 @@ CommandEnd NeverRan(int why) {
   return {.exit_code = why == ENOENT ? kNotFound : kCannotRun, .start_errno = why};
 }
 
+// The file that execvp would run; an errno where there is none.
+int Find(const std::string& program, std::string* file) {
+  const char* path = std::getenv("PATH");
+  if (path == nullptr) path = "/bin:/usr/bin";  // as execvp has it
+  if (program.find('/') != std::string::npos) path = "";
+  const bool searched = *path != '\0';
+  int why = ENOENT;
+  if (program.empty()) return why;
+  for (const absl::string_view folder : absl::StrSplit(path, ':', absl::AllowEmpty())) {
+    *file = folder.empty() ? program : absl::StrCat(folder, "/", program);
+    struct stat info = {};
+    if (stat(file->c_str(), &info) != 0) {
+      if (!searched || (errno != ENOENT && errno != ENOTDIR)) why = errno;
+      continue;
+    }
+    if (S_ISREG(info.st_mode) && access(file->c_str(), X_OK) == 0) return 0;
+    why = EACCES;
+  }
+  return why;
+}
+
 // With the signals that it would have without us, but for those that it never sees. Returns an
 // errno where it cannot be started.
 int Spawn(const std::vector<std::string>& command, const sigset_t& mask, pid_t* pid) {
@@ -64,8 +85,9 @@ int Spawn(const std::vector<std::string>& command, const sigset_t& mask, pid_t* 
   for (std::string& word : words) argv.push_back(word.data());
   argv.push_back(nullptr);
   int error = posix_spawnp(pid, argv[0], nullptr, &attributes, argv.data(), environ);
-  if (error == ENOEXEC) {  // a script without #!, as shells run it
+  if (error == ENOEXEC && Find(command[0], words.data()) == 0) {  // a script without #!
     std::string shell = "/bin/sh";
+    argv[0] = words[0].data();
     argv.insert(argv.begin(), shell.data());
     error = posix_spawn(pid, argv[0], nullptr, &attributes, argv.data(), environ);
   }
@@ -87,23 +109,9 @@ void PassSignalsOn() {
 int SignalReceived() { return received.load(); }
 
 std::optional<CommandEnd> CannotStart(const std::string& program) {
-  if (program.empty()) return NeverRan(ENOENT);
-  const char* path = std::getenv("PATH");
-  if (path == nullptr) path = "/bin:/usr/bin";  // as execvp has it
-  if (program.find('/') != std::string::npos) path = "";
-  const bool searched = *path != '\0';
-  int why = ENOENT;
-  for (const absl::string_view folder : absl::StrSplit(path, ':', absl::AllowEmpty())) {
-    const std::string file = folder.empty() ? program : absl::StrCat(folder, "/", program);
-    struct stat info = {};
-    if (stat(file.c_str(), &info) != 0) {
-      if (!searched || (errno != ENOENT && errno != ENOTDIR)) why = errno;
-      continue;
-    }
-    if (S_ISREG(info.st_mode) && access(file.c_str(), X_OK) == 0) return std::nullopt;
-    why = EACCES;
-  }
-  return NeverRan(why);
+  std::string file;
+  const int why = Find(program, &file);
+  return why == 0 ? std::nullopt : std::optional(NeverRan(why));
 }
 
 CommandEnd RunMeasured(const std::vector<std::string>& command) {

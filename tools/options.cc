@@ -54,23 +54,30 @@ std::string FormatOfSuffix(const std::string& path) {
 
 }  // namespace
 
-std::string CountError(const std::string& text) {
+bool IsCount(const std::string& text) {
   constexpr size_t kMostDigits = 18;
-  const bool digits = !text.empty() && text.size() <= kMostDigits &&
-                      text.find_first_not_of("0123456789") == std::string::npos;
-  return digits ? std::string() : absl::StrCat("'", text, "' is not a count");
+  return !text.empty() && text.size() <= kMostDigits &&
+         text.find_first_not_of("0123456789") == std::string::npos;
 }
 
-TextCheck Between(double least, int64_t most) {
-  return [least, most](const std::string& text) {
-    constexpr size_t kMostShown = 24;
-    const auto value = NumberOf(text, std::chars_format::general);
-    if (value.has_value() && *value >= least && *value <= static_cast<double>(most)) {
-      return std::string();
-    }
-    return absl::StrCat("'", output::ShortenMiddle(text, kMostShown, "..."),
-                        "' is not a number from ", least, " to ", most);
-  };
+CLI::Validator Counts() {
+  return {[](const std::string& text) {
+            return IsCount(text) ? std::string() : absl::StrCat("'", text, "' is not a count");
+          },
+          ""};
+}
+
+CLI::Validator Between(double least, int64_t most) {
+  return {[least, most](const std::string& text) {
+            constexpr size_t kMostShown = 24;
+            const auto value = NumberOf(text, std::chars_format::general);
+            const bool fits =
+                value.has_value() && *value >= least && *value <= static_cast<double>(most);
+            return fits ? std::string()
+                        : absl::StrCat("'", output::ShortenMiddle(text, kMostShown, "..."),
+                                       "' is not a number from ", least, " to ", most);
+          },
+          ""};
 }
 
 absl::StatusOr<double> ParseShare(const std::string& text) {
@@ -121,13 +128,12 @@ void Printing::AddPath(CLI::App* app) {
 }
 
 void Printing::AddColor(CLI::App* app) {
-  Heading(app, kOut)
-      .OneOf("--color", &color, kWhens, "auto, always or never; NO_COLOR is honoured")
-      ->type_name("WHEN");
+  Heading(app, kOut).OneOf("--color", &color, kWhens, "auto, always or never; NO_COLOR is honoured",
+                           "WHEN");
 }
 
 void Printing::AddProgress(CLI::App* app, const std::string& help) {
-  Heading(app, kOut).OneOf("--progress", &progress, kWhens, help)->type_name("WHEN");
+  Heading(app, kOut).OneOf("--progress", &progress, kWhens, help, "WHEN");
 }
 
 void Printing::AddMessages(CLI::App* app) {

@@ -25,12 +25,11 @@
 
 namespace xplane_time::tools {
 
-// An error message where the text does not fit; else nothing.
-using TextCheck = std::function<std::string(const std::string& text)>;
 // Digits only, so that neither a sign nor an overflow slips through.
-std::string CountError(const std::string& text);
+bool IsCount(const std::string& text);
+CLI::Validator Counts();
 // Of a range; neither nan nor inf nor what no double holds is in one.
-TextCheck Between(double least, int64_t most);
+CLI::Validator Between(double least, int64_t most);
 // "1%" or "0.01". Nothing from 1 on without the sign: "--min-effect 5" would be 500 %.
 absl::StatusOr<double> ParseShare(const std::string& text);
 // Picoseconds of a decimal number >= 0 of nanoseconds, of at most 15 digits before the point
@@ -50,12 +49,14 @@ class Heading {
   }
   // `what`: as the help calls it.
   template <typename T>
-  CLI::Option* Value(const char* name, T* value, const char* what, const std::string& help) const {
-    return app_->add_option(name, *value, help)->type_name(what)->group(title_);
+  CLI::Option* Value(const char* name, T* value, const char* what, const std::string& help,
+                     const CLI::Validator& check = CLI::Validator("")) const {
+    return app_->add_option(name, *value, help)->check(check)->type_name(what)->group(title_);
   }
   template <typename T>
-  CLI::Option* Count(const char* name, T* value, const std::string& help) const {
-    return Value(name, value, "N", help)->check(CountError);
+  CLI::Option* Count(const char* name, T* value, const std::string& help,
+                     const char* what = "N") const {
+    return Value(name, value, what, help, Counts());
   }
   // Parted by commas.
   CLI::Option* List(const char* name, std::vector<std::string>* values, const char* what,
@@ -86,13 +87,13 @@ class Heading {
   }
   // One of the names.
   CLI::Option* OneOf(const char* name, std::string* value, const std::vector<std::string>& names,
-                     const std::string& help) const {
-    return Value(name, value, "NAME", help)->check(CLI::IsMember(names));
+                     const std::string& help, const char* what = "NAME") const {
+    return Value(name, value, what, help, CLI::IsMember(names));
   }
   template <typename T>
   CLI::Option* OneOf(const char* name, T* value,
-                     const std::vector<std::pair<std::string, T>>& choices,
-                     const std::string& help) const {
+                     const std::vector<std::pair<std::string, T>>& choices, const std::string& help,
+                     const char* what = "NAME") const {
     std::vector<std::string> names;
     for (const auto& choice : choices) names.push_back(choice.first);
     const auto take = [choices, value](const std::string& text) {
@@ -100,7 +101,7 @@ class Heading {
         if (text == known) *value = choice;
       }
     };
-    return Taken<std::string>(name, take, "NAME", help)->check(CLI::IsMember(names));
+    return Taken<std::string>(name, take, what, help)->check(CLI::IsMember(names));
   }
 
  private:

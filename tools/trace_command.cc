@@ -44,8 +44,8 @@ void TraceCommand::AddReading() {
   input.OneOf<Reader>("--reader", &read_.reader,
                       {{"wire", Reader::kWire}, {"protobuf", Reader::kProtobuf}},
                       "How to decode: wire (fast) or protobuf (cross-check)");
-  input.Value("--threads", &report_.threads, "N", "Threads for reading [number of processors]")
-      ->check(CLI::Range(1, 1024));
+  input.Value("--threads", &report_.threads, "N", "Threads for reading [number of processors]",
+              CLI::Range(1, 1024));
   select.Value("--device", &report_.device, "SEL",
                "gpu, tpu, cpu, custom, all, gpu:0,2, a plane's name or re:REGEX on names [the "
                "accelerators; the CPU only where there is no accelerator plane]");
@@ -74,8 +74,7 @@ void TraceCommand::AddTime(const Takes& takes) {
                           "auto (the device's where it exists), device or profile");
   if (takes.tolerance) {
     time.Count("--tolerance", &report_.tolerance_ps,
-               "How far a nested event may stick out of its parent")
-        ->type_name("PS");
+               "How far a nested event may stick out of its parent", "PS");
   }
   if (!takes.runs) return;
   select.Value("--id-pattern", &report_.id_pattern, "RE",
@@ -109,8 +108,7 @@ void TraceCommand::AddPrinting(const Takes& takes) {
                      {"us", Unit::kUs},
                      {"ms", Unit::kMs},
                      {"s", Unit::kS}},
-                    "Of times in tables: auto, ns, us, ms or s")
-        ->type_name("UNIT");
+                    "Of times in tables: auto, ns, us, ms or s", "UNIT");
   }
   if (takes.decides) {
     printing_.AddFormat(app_, {"table", "json", "csv", "markdown", "junit", "benchmark", "bmf"},

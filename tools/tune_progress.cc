@@ -2,13 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "output/text.h"
+#include "terminal.h"
 
 namespace xplane_time::tools {
 namespace {
@@ -72,70 +72,90 @@ std::string Words(std::string_view message) {
   return output::PrintableLines(message, 2);
 }
 
+class TuneProgress : public TuneWatcher {
+ public:
+  TuneProgress(const Printing& printing, std::optional<int64_t> budget_runs)
+      : display_(printing),
+        width_(static_cast<size_t>(printing.how.width)),
+        budget_runs_(budget_runs) {}
+
+  void OnHello(const HarnessInfo& harness, const TuneSession& session) override {
+    display_.Log(absl::StrCat(session.resumed ? "resumes" : "begins", " session ", session.id,
+                              " on ", Printable(harness.device_class), " (",
+                              Printable(harness.device), "), by the ", harness.clock, " clock"));
+  }
+
+  void OnAnother(int64_t unfinished, std::span<const std::string> differs) override {
+    display_.Log(absl::StrCat(
+        "this is a new session: session ", unfinished, " has decided nothing, but ",
+        differs.empty() ? "cannot go on" : "differs in ", absl::StrJoin(differs, ", ")));
+  }
+
+  void OnPrepared(const TunedVariant& variant, size_t done, size_t of) override {
+    if (variant.state.status != "ok") {
+      display_.Log(absl::StrCat("variant ", variant.configuration.id, " ",
+                                Params(variant.configuration, 40), ": ", variant.state.status, " ",
+                                Words(variant.state.message)));
+    }
+    if (done == of || display_.IsDue(milliseconds(100))) {
+      display_.Show(absl::StrCat("prepared ", done, " of ", of));
+    }
+  }
+
+  void OnSearching(const SearchReport& search, size_t in_stage) override {
+    if (!display_.IsDue(kPeriod)) return;
+    display_.Show(absl::StrCat("searches (", search.strategy, "): stage ", search.stages, ", ",
+                               in_stage, " configurations in it; ", search.searched, " so far, ",
+                               search.runs, " runs"));
+  }
+
+  void OnRound(const Decider& decider, std::span<const TunedVariant> variants) override {
+    constexpr int kShare = 20;  // a look may take one part in so many of the time
+    if (!display_.IsDue(kPeriod, kShare * look_took_)) return;
+    const Verdict verdict = decider.Judge("running", Detail::kStanding);
+    look_took_ =
+        std::chrono::ceil<milliseconds>(std::chrono::steady_clock::now() - display_.last());
+    const std::vector<Ratio> left = Survivors(verdict);
+    std::string head = absl::StrCat(left.size(), " of ", decider.space().variants.size(),
+                                    " variants left, ", Runs(verdict, budget_runs_));
+    if (!display_.live()) return display_.Log(head);
+    std::string lines = head + "\n";
+    double span = 0.01;
+    for (const Ratio& ratio : left) span = std::max(span, ratio.hi.value_or(1) - 1);
+    span = std::min(span, kBarSpan);
+    const size_t bar_width = std::clamp<size_t>(width_ / 3, 10, 40);
+    for (size_t i = 0; i < std::min(left.size(), kShown); ++i) {
+      const TunedVariant* variant = Measured(variants, left[i].variant);
+      if (variant == nullptr) continue;
+      absl::StrAppendFormat(
+          &lines, "%+7.2f%%  %s  %s\n", (left[i].est - 1) * 100, Bar(left[i], span, bar_width),
+          Params(variant->configuration, width_ - std::min(width_, bar_width + 13)));
+    }
+    if (left.size() > kShown) absl::StrAppend(&lines, "and ", left.size() - kShown, " more\n");
+    absl::StrAppend(
+        &lines, output::ShortenMiddle("o: against the leader |, -: may be within", width_, "..."),
+        "\n");
+    display_.Draw(lines);
+  }
+
+  void OnConfirming(uint64_t done, uint64_t of) override {
+    const std::string text =
+        absl::StrCat("compares the pick with the baseline: round ", done, " of ", of);
+    if (display_.live() || done == of) display_.Show(text);
+  }
+
+ private:
+  ProgressDisplay display_;
+  size_t width_;
+  std::optional<int64_t> budget_runs_;
+  milliseconds look_took_{0};  // at how the race stands
+};
+
 }  // namespace
 
-void TuneProgress::OnHello(const HarnessInfo& harness, const TuneSession& session) {
-  display_.Log(absl::StrCat(session.resumed ? "resumes" : "begins", " session ", session.id, " on ",
-                            Printable(harness.device_class), " (", Printable(harness.device),
-                            "), by the ", harness.clock, " clock"));
-}
-
-void TuneProgress::OnAnother(int64_t unfinished, std::span<const std::string> differs) {
-  display_.Log(
-      absl::StrCat("this is a new session: session ", unfinished, " has decided nothing, but ",
-                   differs.empty() ? "cannot go on" : "differs in ", absl::StrJoin(differs, ", ")));
-}
-
-void TuneProgress::OnPrepared(const TunedVariant& variant, size_t done, size_t of) {
-  if (variant.state.status != "ok") {
-    display_.Log(absl::StrCat("variant ", variant.configuration.id, " ",
-                              Params(variant.configuration, 40), ": ", variant.state.status, " ",
-                              Words(variant.state.message)));
-  }
-  if (done == of || display_.IsDue(milliseconds(100))) {
-    display_.Show(absl::StrCat("prepared ", done, " of ", of));
-  }
-}
-
-void TuneProgress::OnSearching(const SearchReport& search, size_t in_stage) {
-  if (!display_.IsDue(kPeriod)) return;
-  display_.Show(absl::StrCat("searches (", search.strategy, "): stage ", search.stages, ", ",
-                             in_stage, " configurations in it; ", search.searched, " so far, ",
-                             search.runs, " runs"));
-}
-
-void TuneProgress::OnRound(const Decider& decider, std::span<const TunedVariant> variants) {
-  constexpr int kShare = 20;  // a look may take one part in so many of the time
-  if (!display_.IsDue(kPeriod, kShare * look_took_)) return;
-  const Verdict verdict = decider.Judge("running", Detail::kStanding);
-  look_took_ = std::chrono::ceil<milliseconds>(std::chrono::steady_clock::now() - display_.last());
-  const std::vector<Ratio> left = Survivors(verdict);
-  std::string head = absl::StrCat(left.size(), " of ", decider.space().variants.size(),
-                                  " variants left, ", Runs(verdict, budget_runs_));
-  if (!display_.live()) return display_.Log(head);
-  std::string lines = head + "\n";
-  double span = 0.01;
-  for (const Ratio& ratio : left) span = std::max(span, ratio.hi.value_or(1) - 1);
-  span = std::min(span, kBarSpan);
-  const size_t bar_width = std::clamp<size_t>(width_ / 3, 10, 40);
-  for (size_t i = 0; i < std::min(left.size(), kShown); ++i) {
-    const TunedVariant* variant = Measured(variants, left[i].variant);
-    if (variant == nullptr) continue;
-    absl::StrAppendFormat(
-        &lines, "%+7.2f%%  %s  %s\n", (left[i].est - 1) * 100, Bar(left[i], span, bar_width),
-        Params(variant->configuration, width_ - std::min(width_, bar_width + 13)));
-  }
-  if (left.size() > kShown) absl::StrAppend(&lines, "and ", left.size() - kShown, " more\n");
-  absl::StrAppend(&lines,
-                  output::ShortenMiddle("o: against the leader |, -: may be within", width_, "..."),
-                  "\n");
-  display_.Draw(lines);
-}
-
-void TuneProgress::OnConfirming(uint64_t done, uint64_t of) {
-  const std::string text =
-      absl::StrCat("compares the pick with the baseline: round ", done, " of ", of);
-  if (display_.live() || done == of) display_.Show(text);
+std::unique_ptr<TuneWatcher> NewTuneProgress(const Printing& printing,
+                                             std::optional<int64_t> budget_runs) {
+  return std::make_unique<TuneProgress>(printing, budget_runs);
 }
 
 }  // namespace xplane_time::tools

@@ -190,7 +190,9 @@ int xplane_time_open_memory(const void* bytes, size_t size, const xplane_time_op
   return OpenWith(options, trace, error,
                   [&](const ReadOptions& read, const std::string& /*run*/,
                       Diagnostics* reading) -> absl::StatusOr<Trace> {
-                    if (size > 0) RETURN_IF_ERROR(Needed(bytes, "bytes"));
+                    if (size > 0) {
+                      RETURN_IF_ERROR(Needed(bytes, "bytes"));
+                    }
                     const std::string_view content(static_cast<const char*>(bytes), size);
                     return OpenTraceFromMemory(content, "memory", read, reading);
                   });

@@ -1,6 +1,7 @@
 #include "xplane_time/compare.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 #include <map>
@@ -43,103 +44,79 @@ constexpr double kLeastSpread = 0.001;
 //   step                 4                 a time is off by up to half of it
 //
 // An upper bound: few samples may show no two neighbours. O(samples log samples).
-class ClockSteps {
- public:
-  ClockSteps(std::span<const Measurements> base, std::span<const Measurements> head);
-  // Of a series of these captures; 0: all samples are equal.
-  double StepPs(const Series& series) const;
-
- private:
-  using Key = std::pair<std::string, std::string>;
-  static Key KeyOf(const Series& series);
-
-  std::map<Key, double> step_ps_;
-};
+using ClockKey = std::pair<std::string, std::string>;
+using ClockSteps = std::map<ClockKey, double>;  // picoseconds; 0: all samples are equal
 
 // Only traces tell their clock.
-ClockSteps::Key ClockSteps::KeyOf(const Series& series) {
+ClockKey ClockOf(const Series& series) {
   if (!series.clock.empty()) return {series.clock, series.device};
   return {"", series.variant_id.value_or("") + "\n" + series.function};
 }
 
-ClockSteps::ClockSteps(std::span<const Measurements> base, std::span<const Measurements> head) {
-  std::map<Key, std::vector<double>> times_ps;
+ClockSteps FindClockSteps(std::span<const Measurements> base, std::span<const Measurements> head) {
+  std::map<ClockKey, std::vector<double>> times_ps;
   for (const auto side : {base, head}) {
     for (const Measurements& capture : side) {
       for (const Series& series : capture.series) {
-        std::vector<double>& times = times_ps[KeyOf(series)];
+        std::vector<double>& times = times_ps[ClockOf(series)];
         for (const Sampled& sample : series.samples) times.push_back(sample.time_ps);
       }
     }
   }
+  ClockSteps steps_ps;
   for (auto& [key, times] : times_ps) {
     std::sort(times.begin(), times.end());
-    double least = 0;
+    double& least = steps_ps[key];
     for (size_t i = 1; i < times.size(); ++i) {
       const double step = times[i] - times[i - 1];
       if (step > 0 && (least == 0 || step < least)) least = step;
     }
-    step_ps_[key] = least;
   }
+  return steps_ps;
 }
 
-double ClockSteps::StepPs(const Series& series) const {
-  const auto found = step_ps_.find(KeyOf(series));
-  return found == step_ps_.end() ? 0 : found->second;
-}
-
-// What differs between two sides, kernel by kernel.
-
-using KernelKey = std::pair<std::string, std::string>;  // function, kernel
-
-struct Sum {
-  double time_ps = 0;
-  uint64_t captures = 0;
-  std::optional<double> mean() const {
-    if (captures == 0) return std::nullopt;
-    return time_ps / static_cast<double>(captures);
-  }
-};
-
-struct Both {
-  Sum base, head;
-};
-
-// Returns the functions of the side.
-std::set<std::string> AddSide(std::span<const Measurements> side, Sum Both::*sum,
-                              std::map<KernelKey, Both>* kernels) {
-  std::set<std::string> functions;
-  for (const Measurements& capture : side) {
-    for (const KernelTime& kernel : capture.kernels) {
-      Sum& own = (*kernels)[{kernel.function, kernel.kernel}].*sum;
-      own.time_ps += kernel.run_ps;
-      ++own.captures;
-      functions.insert(kernel.function);
-    }
-  }
-  return functions;
-}
-
-double Distance(const KernelChange& change) {
-  return std::abs(change.head_ps.value_or(0) - change.base_ps.value_or(0));
-}
-
-// Means over the captures that have the kernel; the largest change first. Without kernels that did
-// not change, and of functions that both sides have.
+// What differs between two sides, kernel by kernel: means over the captures that have the kernel;
+// the largest change first. Without kernels that did not change, and of functions that both sides
+// have.
 std::vector<KernelChange> KernelChanges(std::span<const Measurements> base,
                                         std::span<const Measurements> head) {
-  std::map<KernelKey, Both> kernels;
-  const std::set<std::string> in_base = AddSide(base, &Both::base, &kernels);
-  const std::set<std::string> in_head = AddSide(head, &Both::head, &kernels);
-  std::vector<KernelChange> changes;
-  for (const auto& [key, both] : kernels) {
-    if (!in_base.contains(key.first) || !in_head.contains(key.first)) continue;
-    KernelChange change = {key.first, key.second, both.base.mean(), both.head.mean()};
-    if (Distance(change) > 0) changes.push_back(std::move(change));
+  struct Sum {
+    double time_ps = 0;
+    uint64_t captures = 0;
+    std::optional<double> mean() const {
+      if (captures == 0) return std::nullopt;
+      return time_ps / static_cast<double>(captures);
+    }
+  };
+  std::map<std::string, std::map<std::string, std::array<Sum, 2>>> functions;  // kernels, sides
+  for (const size_t side : {0, 1}) {
+    for (const Measurements& capture : side == 0 ? base : head) {
+      for (const KernelTime& kernel : capture.kernels) {
+        Sum& own = functions[kernel.function][kernel.kernel][side];
+        own.time_ps += kernel.run_ps;
+        ++own.captures;
+      }
+    }
   }
-  std::stable_sort(
-      changes.begin(), changes.end(),
-      [](const KernelChange& a, const KernelChange& b) { return Distance(a) > Distance(b); });
+  const auto distance = [](const KernelChange& change) {
+    return std::abs(change.head_ps.value_or(0) - change.base_ps.value_or(0));
+  };
+  std::vector<KernelChange> changes;
+  for (const auto& [function, kernels] : functions) {
+    const auto has = [&of = kernels](size_t side) {
+      return std::any_of(of.begin(), of.end(),
+                         [side](const auto& each) { return each.second[side].captures > 0; });
+    };
+    if (!has(0) || !has(1)) continue;
+    for (const auto& [kernel, sides] : kernels) {
+      KernelChange change = {function, kernel, sides[0].mean(), sides[1].mean()};
+      if (distance(change) > 0) changes.push_back(std::move(change));
+    }
+  }
+  std::stable_sort(changes.begin(), changes.end(),
+                   [&distance](const KernelChange& a, const KernelChange& b) {
+                     return distance(a) > distance(b);
+                   });
   return changes;
 }
 
@@ -281,7 +258,7 @@ double ResolutionOf(const Sides& sides, const ClockSteps& steps, const std::vect
   double step_ps = 0;
   for (const auto* side : {&sides.base, &sides.head}) {
     for (const Series* series : *side) {
-      if (HasSamples(series)) step_ps = std::max(step_ps, steps.StepPs(*series));
+      if (HasSamples(series)) step_ps = std::max(step_ps, steps.at(ClockOf(*series)));
     }
   }
   return step_ps / std::exp((base.front().value + head.front().value) / 2);
@@ -556,9 +533,8 @@ void Summarize(Comparison* comparison) {
   if (unbounded) comparison->largest_mde = std::nullopt;
   std::stable_sort(comparison->rows.begin(), comparison->rows.end(),
                    [](const ComparedRow& a, const ComparedRow& b) {
-                     if (Rank(a.verdict) != Rank(b.verdict))
-                       return Rank(a.verdict) < Rank(b.verdict);
-                     return Badness(a) > Badness(b);
+                     return std::pair(Rank(a.verdict), -Badness(a)) <
+                            std::pair(Rank(b.verdict), -Badness(b));
                    });
 }
 
@@ -619,7 +595,7 @@ absl::StatusOr<Comparison> Compare(std::span<const Measurements> base,
   RETURN_IF_ERROR(
       compare::CheckMeasuredAlike(base, head, options.allow_mismatch, &comparison.notes));
   NoteSame(base, head, &comparison.notes);
-  const ClockSteps steps(base, head);
+  const ClockSteps steps = FindClockSteps(base, head);
   std::vector<Candidate> candidates;
   std::vector<std::optional<Difference>> differences;
   for (const auto& [key, sides] : MatchSeries(base, head, &comparison.notes)) {

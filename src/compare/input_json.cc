@@ -411,7 +411,9 @@ absl::StatusOr<std::vector<Measurements>> FromJson(const std::string& path,
   if (is_benchmark || schema == "xplane-time.tune.v1") {
     ASSIGN_OR_RETURN(Measurements one, is_benchmark ? FromBenchmark(path, document, options)
                                                     : FromTuning(path, document, options));
-    return std::vector{std::move(one)};
+    std::vector<Measurements> out;
+    out.push_back(std::move(one));
+    return out;
   }
   if (schema.starts_with("xplane-time.tune")) {
     return FailedPrecondition(

@@ -8,6 +8,7 @@
 #include "compare/inputs.h"
 #include "compare/option_facts.h"
 #include "status.h"
+#include "xplane_time/select.h"
 
 namespace xplane_time::compare {
 namespace {
@@ -40,19 +41,6 @@ std::string ModelOf(const Plane& plane) {
   return text.starts_with(' ') ? text.substr(1) : text;
 }
 
-std::string_view KindName(DeviceKind kind) {
-  switch (kind) {
-    case DeviceKind::kGpu:
-      return "gpu";
-    case DeviceKind::kTpu:
-      return "tpu";
-    case DeviceKind::kCpu:
-      return "cpu";
-    default:
-      return "custom";
-  }
-}
-
 void AddFacts(const Trace& trace, const Report& report, Measurements* out) {
   std::set<std::string> kinds, models, hosts;
   for (const SampleRow& sample : report.samples) {
@@ -60,7 +48,7 @@ void AddFacts(const Trace& trace, const Report& report, Measurements* out) {
   }
   for (const DeviceRow& row : report.devices) {
     if (row.executions == 0) continue;
-    kinds.insert(std::string(KindName(row.kind)));
+    kinds.insert(std::string(DeviceKindName(row.kind)));
     for (const Plane& plane : trace.planes) {
       if (plane.name != row.device.plane || plane.file != row.device.input) continue;
       if (std::string model = ModelOf(plane); !model.empty()) models.insert(std::move(model));

@@ -69,7 +69,9 @@ absl::StatusOr<std::vector<Measurements>> ReadOne(const std::string& path,
   }
   ASSIGN_OR_RETURN(Measurements one, FromTrace(path, options));
   if (auto note = FolderNote(path); note.has_value()) one.notes.push_back(*std::move(note));
-  return std::vector{std::move(one)};
+  std::vector<Measurements> out;
+  out.push_back(std::move(one));
+  return out;
 }
 
 bool SameSeries(const Series& a, const Series& b) {

@@ -4,7 +4,7 @@
 #include <cstdlib>
 #include <map>
 #include <optional>
-#include <set>
+#include <tuple>
 #include <utility>
 #include <variant>
 
@@ -124,7 +124,7 @@ absl::StatusOr<std::vector<Fact>> OptionFacts(const std::string& path, OptionVal
 
 namespace {
 
-constexpr char kUnknown[] = "(not told)", kDefault[] = "(default)";
+constexpr char kUnknown[] = "(not told)";
 
 // Values of each fact, with the first capture that has it.
 using SourcesByValue = std::map<std::string, std::map<std::string, std::string>>;
@@ -168,23 +168,18 @@ absl::Status CheckMeasuredAlike(std::span<const Measurements> base,
   for (const auto side : {base, head}) {
     for (const Measurements& capture : side) captures.push_back(&capture);
   }
+  const std::tuple<std::vector<Fact> Measurements::*, const char*, const char*> kinds[] = {
+      {&Measurements::facts, kUnknown, ""},
+      {&Measurements::options, "(default)", "the option "},
+      {&Measurements::labels, nullptr, ""}};
   std::vector<std::string> differing;
-  for (const auto& [name, sources] : Collect(captures, &Measurements::facts, kUnknown)) {
-    if (sources.size() < 2) continue;
-    const bool only_unknown = sources.size() == 2 && sources.contains(kUnknown);
-    const std::string text = Differing(name, sources);
-    if (only_unknown || allowed) {
-      notes->push_back(text);
-    } else {
-      differing.push_back(text);
+  for (const auto& [facts, missing, prefix] : kinds) {
+    for (const auto& [name, sources] : Collect(captures, facts, missing)) {
+      if (sources.size() < 2) continue;
+      const bool only_unknown = sources.size() == 2 && sources.contains(kUnknown);
+      const bool is_note = allowed || only_unknown || missing == nullptr;
+      (is_note ? *notes : differing).push_back(prefix + Differing(name, sources));
     }
-  }
-  for (const auto& [name, sources] : Collect(captures, &Measurements::options, kDefault)) {
-    if (sources.size() < 2) continue;
-    (allowed ? *notes : differing).push_back("the option " + Differing(name, sources));
-  }
-  for (const auto& [name, sources] : Collect(captures, &Measurements::labels, nullptr)) {
-    if (sources.size() > 1) notes->push_back(Differing(name, sources));
   }
   if (differing.empty()) return absl::OkStatus();
   return FailedPrecondition(

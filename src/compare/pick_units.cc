@@ -9,9 +9,9 @@
 #include "stats/random.h"
 
 namespace xplane_time::compare {
+namespace {
 
 using stats::FisherTail, stats::HuberCentre, stats::Mean, stats::PulledIn, stats::Variance;
-namespace {
 
 constexpr double kMissing = std::numeric_limits<double>::quiet_NaN();
 constexpr double kPoolingLevel = 0.25;
@@ -48,14 +48,6 @@ std::vector<Round> RoundsOf(const Measurements& capture) {
   return rounds;
 }
 
-size_t VariantsIn(const Measurements& capture) {
-  std::set<std::string> ids;
-  for (const Series& series : capture.series) {
-    if (series.variant_id.has_value() && !series.samples.empty()) ids.insert(*series.variant_id);
-  }
-  return ids.size();
-}
-
 // Without start times the order is not known.
 bool HasStartTimes(const Measurements& capture) {
   for (const Series& series : capture.series) {
@@ -66,38 +58,26 @@ bool HasStartTimes(const Measurements& capture) {
   return false;
 }
 
+// At least half of the rounds hold all variants.
 bool InRounds(const Measurements& capture, const std::vector<Round>& rounds) {
-  const size_t variants = VariantsIn(capture);
+  std::set<std::string_view> variants;
+  for (const Round& round : rounds) {
+    for (const auto& [id, ignored] : round) variants.insert(id);
+  }
   if (!HasStartTimes(capture) || rounds.empty()) return false;
-  const auto whole = std::count_if(rounds.begin(), rounds.end(), [variants](const Round& round) {
-    return round.size() == variants;
+  const auto whole = std::count_if(rounds.begin(), rounds.end(), [&variants](const Round& round) {
+    return round.size() == variants.size();
   });
   return 2 * static_cast<size_t>(whole) >= rounds.size();
 }
 
-void AddUnit(uint32_t capture, const Round& values, Units* units) {
-  const size_t at = units->size();
-  units->capture.push_back(capture);
-  for (auto& [ignored, logs] : units->log_time) logs.push_back(kMissing);
-  for (const auto& [id, log_time] : values) {
-    auto& logs = units->log_time[id];
-    logs.resize(at + 1, kMissing);
-    logs[at] = log_time;
-  }
-}
-
-void AddCapture(uint32_t index, const Measurements& capture, Units* units) {
+// Of a capture as one unit.
+std::map<std::string, Centre> CentresOf(const Measurements& capture) {
   std::map<std::string, std::vector<double>> logs;
   for (const TimedSample& sample : InOrder(capture)) logs[*sample.id].push_back(sample.log_time);
-  Round values;
-  for (auto& [id, own] : logs) {
-    const Centre centre = HuberCentre(std::move(own));
-    values[id] = centre.value;
-    auto& within = units->within[id];
-    within.resize(index);
-    within.push_back(centre);
-  }
-  AddUnit(index, values, units);
+  std::map<std::string, Centre> centres;
+  for (auto& [id, own] : logs) centres[id] = HuberCentre(std::move(own));
+  return centres;
 }
 
 // Both groups of one analysis of variance, by capture.
@@ -223,16 +203,24 @@ Units MakeUnits(std::span<const Measurements> captures) {
     rounds.push_back(RoundsOf(capture));
     units.in_rounds &= InRounds(capture, rounds.back());
   }
+  std::vector<Round> values;  // of each unit
   for (size_t i = 0; i < captures.size(); ++i) {
-    const auto index = static_cast<uint32_t>(i);
-    if (!units.in_rounds) {
-      AddCapture(index, captures[i], &units);
-      continue;
+    if (units.in_rounds) {
+      values.insert(values.end(), rounds[i].begin(), rounds[i].end());
+    } else {
+      Round& centres = values.emplace_back();
+      for (const auto& [id, centre] : CentresOf(captures[i])) {
+        centres[id] = centre.value;
+        units.within.try_emplace(id, captures.size()).first->second[i] = centre;
+      }
     }
-    for (const Round& round : rounds[i]) AddUnit(index, round, &units);
+    units.capture.resize(values.size(), static_cast<uint32_t>(i));
   }
-  for (auto& [ignored, logs] : units.log_time) logs.resize(units.size(), kMissing);
-  for (auto& [ignored, within] : units.within) within.resize(units.size());
+  for (size_t i = 0; i < values.size(); ++i) {
+    for (const auto& [id, log_time] : values[i]) {
+      units.log_time.try_emplace(id, values.size(), kMissing).first->second[i] = log_time;
+    }
+  }
   return units;
 }
 

@@ -5,11 +5,11 @@
 #include <utility>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "compat/keyed_events.h"
 #include "compat/python.h"
 #include "status.h"
 #include "xplane_time/compat.h"
@@ -113,34 +113,20 @@ std::string_view IdAfter(std::string_view prefix, std::string_view key) {
   return key;
 }
 
-// Samples by id, in the order in which the ids came.
-class SamplesById {
- public:
-  void Add(std::string_view id, double time_s) {
-    const auto [found, inserted] = place_.try_emplace({id.data(), id.size()}, rows_.size());
-    if (inserted) rows_.emplace_back(id, std::vector<double>());
-    rows_[found->second].second.push_back(time_s);
-  }
-  const std::vector<std::pair<std::string, std::vector<double>>>& rows() const { return rows_; }
+using SamplesById = InOrder<std::string, std::vector<double>>;
 
-  std::vector<VariantTime> Times() const {
-    std::vector<VariantTime> times;
-    for (const auto& [id, samples] : rows_) {
-      std::vector<double> sorted = samples;
-      if (sorted.size() > 2) {
-        std::sort(sorted.begin(), sorted.end());
-        sorted = {sorted.begin() + 1, sorted.end() - 1};
-      }
-      const MeanStd of = NumpyMeanStd(sorted);
-      times.push_back({id, sorted.size(), of.mean, of.std});
+std::vector<VariantTime> TimesOf(const SamplesById& samples) {
+  std::vector<VariantTime> times;
+  for (auto [id, sorted] : samples.rows()) {
+    if (sorted.size() > 2) {
+      std::sort(sorted.begin(), sorted.end());
+      sorted = {sorted.begin() + 1, sorted.end() - 1};
     }
-    return times;
+    const MeanStd of = NumpyMeanStd(sorted);
+    times.push_back({id, sorted.size(), of.mean, of.std});
   }
-
- private:
-  std::vector<std::pair<std::string, std::vector<double>>> rows_;
-  absl::flat_hash_map<std::string, size_t> place_;
-};
+  return times;
+}
 
 absl::Status TwiceInAPlane(const PlaneTimes& plane) {
   std::vector<std::string> keys;
@@ -159,11 +145,11 @@ std::vector<VariantTime> EjkernelVariants(std::span<const std::vector<KeyTime>> 
   SamplesById samples;
   for (const std::vector<KeyTime>& capture : captures) {
     for (const KeyTime& time : capture) {
-      const std::string_view id = IdAfter("jit_autotune_fn_", time.key);
-      if (!id.empty()) samples.Add(id, time.time_s);
+      const std::string id(IdAfter("jit_autotune_fn_", time.key));
+      if (!id.empty()) samples[id].push_back(time.time_s);
     }
   }
-  return samples.Times();
+  return TimesOf(samples);
 }
 
 absl::StatusOr<std::vector<VariantTime>> TuneJaxVariants(
@@ -174,17 +160,17 @@ absl::StatusOr<std::vector<VariantTime>> TuneJaxVariants(
     for (const PlaneTimes& plane : capture) {
       absl::flat_hash_set<std::string> seen;
       for (const KeyTime& time : plane.times) {
-        const std::string_view id = IdAfter("jit_tune_jax_fn_", time.key);
+        const std::string id(IdAfter("jit_tune_jax_fn_", time.key));
         if (id.empty()) continue;
-        if (!seen.emplace(id).second) return TwiceInAPlane(plane);
-        if (time.time_s > 0) of_planes.Add(id, time.time_s);
+        if (!seen.insert(id).second) return TwiceInAPlane(plane);
+        if (time.time_s > 0) of_planes[id].push_back(time.time_s);
       }
     }
     for (const auto& [id, times] : of_planes.rows()) {
-      samples.Add(id, *std::max_element(times.begin(), times.end()));
+      samples[id].push_back(*std::max_element(times.begin(), times.end()));
     }
   }
-  return samples.Times();
+  return TimesOf(samples);
 }
 
 }  // namespace xplane_time::compat

@@ -40,6 +40,22 @@ using StatText = std::optional<std::string> (*)(const StatValue& value, const Pl
 // By stat; nothing: the event has none. Of a stat that comes twice the last counts.
 using KeyStats = std::array<std::optional<std::string>, kKeyStatCount>;
 
+// Values by key, in the order in which the keys came.
+template <typename Key, typename Value>
+class InOrder {
+ public:
+  Value& operator[](const Key& key) {
+    const auto [found, inserted] = places_.try_emplace(key, rows_.size());
+    if (inserted) rows_.emplace_back(key, Value());
+    return rows_[found->second].second;
+  }
+  const std::vector<std::pair<Key, Value>>& rows() const { return rows_; }
+
+ private:
+  std::vector<std::pair<Key, Value>> rows_;
+  absl::flat_hash_map<Key, size_t> places_;
+};
+
 // [start, end] of times, in order of start.
 using Spans = std::vector<std::pair<absl::int128, absl::int128>>;
 // What they cover together.

@@ -64,12 +64,8 @@ std::string PythonBytesRepr(std::string_view bytes) {
   for (const char c : bytes) {
     if (c == quote || c == '\\') {
       repr += {'\\', c};
-    } else if (c == '\t') {
-      repr += "\\t";
-    } else if (c == '\n') {
-      repr += "\\n";
-    } else if (c == '\r') {
-      repr += "\\r";
+    } else if (c == '\t' || c == '\n' || c == '\r') {
+      repr += {'\\', c == '\t' ? 't' : c == '\n' ? 'n' : 'r'};
     } else if (c < ' ' || c == 0x7f) {
       absl::StrAppendFormat(&repr, "\\x%02x", static_cast<unsigned char>(c));
     } else {

@@ -10,7 +10,6 @@
 #include <utility>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
 #include "absl/numeric/int128.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
@@ -111,15 +110,15 @@ class Attribution {
   }
 
   absl::StatusOr<XprofTimes> Take() {
-    if (records_.empty()) {
+    if (records_.rows().empty()) {
       return absl::FailedPreconditionError(
           "no kernel on a plane /device:... that the filters let pass; without --compat a "
           "report shows what is there");
     }
     XprofTimes times;
     times.total_device_ns = CoveredNs(std::move(kernels_));
-    for (auto& [line, intervals] : lines_) {
-      times.lines.push_back({line, CoveredNs(std::move(intervals))});
+    for (const auto& [line, intervals] : lines_.rows()) {
+      times.lines.push_back({line, CoveredNs(intervals)});
     }
     SetCustomCalls(&times);
     SetKernels(&times);
@@ -130,12 +129,6 @@ class Attribution {
   }
 
  private:
-  struct Record {
-    std::string name;
-    bool region = false;
-    std::vector<double> durations_us;
-  };
-
   static absl::StatusOr<std::vector<NamedEvent>> ReadLine(const Trace& trace, uint32_t line) {
     const Line& at = trace.lines[line];
     const Plane& plane = trace.planes[at.plane];
@@ -151,23 +144,26 @@ class Attribution {
     return events;
   }
 
+  // Of the first stat with one of these names that is not empty.
+  static std::string TextOfStat(const Plane& plane, const FileEvent& event,
+                                std::span<const std::string_view> names) {
+    for (const Stat& stat : event.stats) {
+      const std::string_view name = StatNameOf(plane, stat.metadata_id);
+      if (std::find(names.begin(), names.end(), name) == names.end()) continue;
+      if (std::string text = StatText(stat.value); !text.empty()) return text;
+    }
+    return "";
+  }
+
   // The stat tf_op_name where it is set. A name of digits only gives way to a message.
   static std::string ShownName(const Plane& plane, const FileEvent& event) {
-    for (const Stat& stat : event.stats) {
-      if (StatNameOf(plane, stat.metadata_id) != "tf_op_name") continue;
-      std::string text = StatText(stat.value);
-      if (!text.empty()) return text;
-    }
+    constexpr std::string_view kName[] = {"tf_op_name"};
+    constexpr std::string_view kMessages[] = {"msg", "message", "annotation", "label"};
+    if (std::string text = TextOfStat(plane, event, kName); !text.empty()) return text;
     std::string name = NameOf(plane, event.metadata_id);
     if (name.empty() || name.find_first_not_of("0123456789") != std::string::npos) return name;
-    constexpr std::array<std::string_view, 4> kMessages = {"msg", "message", "annotation", "label"};
-    for (const Stat& stat : event.stats) {
-      const std::string_view key = StatNameOf(plane, stat.metadata_id);
-      if (std::find(kMessages.begin(), kMessages.end(), key) == kMessages.end()) continue;
-      std::string text = StatText(stat.value);
-      if (!text.empty()) return text;
-    }
-    return name;
+    std::string text = TextOfStat(plane, event, kMessages);
+    return text.empty() ? name : text;
   }
 
   void AddLine(bool is_tpu, std::string_view line, std::vector<NamedEvent>* events) {
@@ -197,7 +193,7 @@ class Attribution {
       if (options_.kernel_name.has_value() && event.name != *options_.kernel_name) continue;
       if (options_.names && !options_.names(event.name)) continue;
       const double duration_us = event.duration_ns / 1000;
-      RecordOf(event.name, region)->durations_us.push_back(duration_us);
+      records_[{event.name, region}].push_back(duration_us);
       if (!region && event.start_ns >= covered_until_ns) outermost_us_ += duration_us;
       covered_until_ns = std::max(covered_until_ns, event.end_ns());
       if (region) continue;
@@ -216,17 +212,8 @@ class Attribution {
   // Lines of all planes by name; one without events is not listed.
   void AddToLine(std::string_view line, const std::vector<NamedEvent>& events) {
     if (events.empty()) return;
-    const auto [found, inserted] =
-        line_place_.try_emplace({line.data(), line.size()}, lines_.size());
-    if (inserted) lines_.emplace_back(line, Spans());
-    Spans& intervals = lines_[found->second].second;
+    Spans& intervals = lines_[std::string(line)];
     for (const NamedEvent& event : events) intervals.emplace_back(event.start_ns, event.end_ns());
-  }
-
-  Record* RecordOf(const std::string& name, bool region) {
-    const auto [found, inserted] = record_place_.try_emplace({name, region}, records_.size());
-    if (inserted) records_.push_back({name, region, {}});
-    return &records_[found->second];
   }
 
   void SetCustomCalls(XprofTimes* times) {
@@ -237,14 +224,14 @@ class Attribution {
   }
 
   void SetKernels(XprofTimes* times) const {
-    for (const Record& record : records_) {
-      const auto count = static_cast<double>(record.durations_us.size());
+    for (const auto& [kernel, durations_us] : records_.rows()) {
+      const auto& [name, region] = kernel;
+      const auto count = static_cast<double>(durations_us.size());
       double total_us = 0;
-      for (const double duration_us : record.durations_us) total_us += duration_us;
-      times->kernels.push_back({record.name, std::string(FirstWord(record.name)),
-                                PythonRound(total_us, 4), PythonRound(total_us / count, 4),
-                                record.durations_us.size(), record.region});
-      times->top_level_kernel_count += record.region ? 0 : 1;
+      for (const double duration_us : durations_us) total_us += duration_us;
+      times->kernels.push_back({name, std::string(FirstWord(name)), PythonRound(total_us, 4),
+                                PythonRound(total_us / count, 4), durations_us.size(), region});
+      times->top_level_kernel_count += region ? 0 : 1;
     }
     times->kernel_count = times->kernels.size();
     std::stable_sort(times->kernels.begin(), times->kernels.end(),
@@ -266,10 +253,8 @@ class Attribution {
   }
 
   const XprofOptions& options_;
-  std::vector<std::pair<std::string, Spans>> lines_;
-  absl::flat_hash_map<std::string, size_t> line_place_;
-  std::vector<Record> records_;
-  absl::flat_hash_map<std::pair<std::string, bool>, size_t> record_place_;
+  InOrder<std::string, Spans> lines_;
+  InOrder<std::pair<std::string, bool>, std::vector<double>> records_;  // by name; whether a region
   Spans kernels_, custom_calls_;
   std::vector<double> steps_us_;
   std::set<std::string> excluded_lines_;

@@ -48,8 +48,6 @@ class Comparer {
   // The typical logarithm, less the effects of rounds. Needs a sample.
   double Level(uint32_t variant) const { return clusters_[variant].mean; }
 
-  const TwoWayFit& fit() const { return fit_; }
-
  private:
   struct Cluster {
     double mean = 0;

@@ -1,18 +1,24 @@
 #include "decide/messages.h"
 
 #include <array>
-#include <limits>
+#include <type_traits>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "json/described.h"
 #include "status.h"
 #include "xplane_time/decide.h"
 
-namespace xplane_time::decide {
+namespace xplane_time {
+
+XPLANE_TIME_JSON_FIELDS(CanaryReport, rounds, ratio, lo, hi, biased)
+
+namespace decide {
 namespace {
 
 using nlohmann::json;
 using nlohmann::ordered_json;
+using xplane_time::json::OrNull, xplane_time::json::ToJson;
 
 absl::Status Wrong(const std::string& field, std::string_view wanted) {
   return absl::InvalidArgumentError(
@@ -43,57 +49,38 @@ class Fields {
     if (value == nullptr && required) Fail(name, "present");
     return value;
   }
-  void Fail(const char* name, std::string_view wanted) {
+  bool Fail(const char* name, std::string_view wanted) {
     if (status_.ok()) status_ = Wrong(Place(name), wanted);
+    return false;
   }
 
-  template <typename Integer>
-  bool Read(const char* name, Integer* target, bool required = false) {
+  // Whether it is there and fits.
+  template <typename T>
+  bool Read(const char* name, T* target, bool required = false) {
     const json* value = Find(name, required);
     if (value == nullptr) return false;
-    const bool is_natural = value->is_number_unsigned();
-    if (!is_natural && !value->is_number_integer()) {
-      Fail(name, "an integer");
-      return false;
+    if constexpr (std::is_same_v<T, bool>) {
+      if (!value->is_boolean()) return Fail(name, "true or false");
+    } else if constexpr (std::is_same_v<T, double>) {
+      if (!value->is_number()) return Fail(name, "a number");
+    } else if constexpr (std::is_same_v<T, std::string>) {
+      if (!value->is_string()) return Fail(name, "a string");
+    } else {
+      if (!value->is_number_integer()) return Fail(name, "an integer");
+      const bool fits = value->is_number_unsigned() ? std::in_range<T>(value->get<uint64_t>())
+                                                    : std::in_range<T>(value->get<int64_t>());
+      if (!fits) {
+        return Fail(
+            name, std::is_signed_v<T> ? "an integer of 64 bits" : "an integer from 0, and smaller");
+      }
     }
-    const bool fits = is_natural ? std::in_range<Integer>(value->get<uint64_t>())
-                                 : std::in_range<Integer>(value->get<int64_t>());
-    if (!fits) {
-      Fail(name, std::numeric_limits<Integer>::is_signed ? "an integer of 64 bits"
-                                                         : "an integer from 0, and smaller");
-      return false;
-    }
-    *target = is_natural ? static_cast<Integer>(value->get<uint64_t>())
-                         : static_cast<Integer>(value->get<int64_t>());
+    *target = value->get<T>();
     return true;
   }
-
-  bool ReadNumber(const char* name, double* target) {
-    const json* value = Find(name);
-    if (value == nullptr) return false;
-    if (!value->is_number()) {
-      Fail(name, "a number");
-      return false;
-    }
-    *target = value->get<double>();
-    return true;
-  }
-
-  void ReadBool(const char* name, bool* target) {
-    const json* value = Find(name);
-    if (value == nullptr) return;
-    if (!value->is_boolean()) return Fail(name, "true or false");
-    *target = value->get<bool>();
-  }
-
-  const std::string* ReadString(const char* name, bool required = false) {
-    const json* value = Find(name, required);
-    if (value == nullptr) return nullptr;
-    if (!value->is_string()) {
-      Fail(name, "a string");
-      return nullptr;
-    }
-    return value->get_ptr<const std::string*>();
+  template <typename T>
+  void Read(const char* name, std::optional<T>* target) {
+    T value = {};
+    if (Read(name, &value)) *target = value;
   }
 
  private:
@@ -105,8 +92,7 @@ class Fields {
 absl::Status ParseVariant(const json& item, const std::string& place, OpenMessage* open) {
   Fields fields(item, place);
   Variant variant;
-  int64_t mem_bytes = 0;
-  if (fields.Read("mem_bytes", &mem_bytes)) variant.mem_bytes = mem_bytes;
+  fields.Read("mem_bytes", &variant.mem_bytes);
   const json* params = fields.Find("params");
   const json* id = fields.Find("id", /*required=*/true);
   if (!fields.status().ok()) return fields.status();
@@ -150,26 +136,21 @@ void ParseCanary(Fields& fields, DecideConfig* config) {
 }
 
 void ParseChoices(Fields& fields, DecideConfig* config) {
-  if (const std::string* stop = fields.ReadString("stop")) {
-    if (*stop != "pick" && *stop != "claim") return fields.Fail("stop", "pick or claim");
-    config->stop = *stop == "pick" ? Stop::kPick : Stop::kClaim;
+  std::string name;
+  if (fields.Read("stop", &name)) {
+    config->stop = name == "pick" ? Stop::kPick : Stop::kClaim;
+    if (name != "pick" && name != "claim") fields.Fail("stop", "pick or claim");
   }
-  if (const std::string* name = fields.ReadString("objective")) {
-    for (const Objective objective : {Objective::kTime, Objective::kEnergy, Objective::kEdp,
-                                      Objective::kEd2p, Objective::kPareto}) {
-      if (ObjectiveName(objective) != *name) continue;
-      config->objective = objective;
-      return;
-    }
+  if (!fields.Read("objective", &name)) return;
+  if (!xplane_time::json::FromJson(name, &config->objective)) {
     fields.Fail("objective", "time, energy, edp, ed2p or pareto");
   }
 }
 
 absl::Status ParseBudget(const json& budget, DecideConfig* config) {
   Fields fields(budget, "config.budget");
-  int64_t value = 0;
-  if (fields.Read("runs", &value)) config->budget_runs = value;
-  if (fields.Read("time_ps", &value)) config->budget_time_ps = value;
+  fields.Read("runs", &config->budget_runs);
+  fields.Read("time_ps", &config->budget_time_ps);
   return fields.status();
 }
 
@@ -178,9 +159,9 @@ absl::Status ParseConfig(const json& message, OpenMessage* open) {
   if (object == nullptr) return absl::OkStatus();
   Fields fields(*object, "config");
   DecideConfig& config = open->config;
-  fields.ReadNumber("alpha", &config.alpha);
-  fields.ReadNumber("tie_alpha", &config.tie_alpha);
-  fields.ReadNumber("delta", &config.delta);
+  fields.Read("alpha", &config.alpha);
+  fields.Read("tie_alpha", &config.tie_alpha);
+  fields.Read("delta", &config.delta);
   fields.Read("seed", &config.seed);
   ParseCanary(fields, &config);
   ParseChoices(fields, &config);
@@ -205,39 +186,23 @@ absl::StatusOr<Sample> ParseSample(const json& item, const std::string& place, c
     }
   }
   fields.Read("slot", &sample.slot, /*required=*/true);
-  if (const std::string* name = fields.ReadString("status", /*required=*/true)) {
-    const auto status = ParseSampleStatus(*name);
-    if (status) {
-      sample.status = *status;
-    } else {
+  if (std::string name; fields.Read("status", &name, /*required=*/true)) {
+    const auto status = ParseSampleStatus(name);
+    sample.status = status.value_or(SampleStatus::kOk);
+    if (!status) {
       fields.Fail("status",
                   "ok, compile_error, runtime_error, crash, timeout, oom, wrong_result, "
                   "no_events, throttled or infra");
     }
   }
   fields.Read("t_ps", &sample.t_ps, /*required=*/sample.status == SampleStatus::kOk);
-  double energy_uj = 0;
-  if (fields.ReadNumber("energy_uj", &energy_uj)) sample.energy_uj = energy_uj;
+  fields.Read("energy_uj", &sample.energy_uj);
   if (!fields.status().ok()) return fields.status();
   return sample;
 }
 
-template <typename Value>
-ordered_json OrNull(const std::optional<Value>& value) {
-  return value ? ordered_json(*value) : ordered_json(nullptr);
-}
-
 ordered_json IdOrNull(const std::optional<uint32_t>& variant, const Ids& ids) {
   return variant ? ordered_json(ids[*variant]) : ordered_json(nullptr);
-}
-
-ordered_json CanaryJson(const std::optional<CanaryReport>& canary) {
-  if (!canary) return nullptr;
-  return {{"rounds", canary->rounds},
-          {"ratio", canary->ratio},
-          {"lo", canary->lo},
-          {"hi", canary->hi},
-          {"biased", canary->biased}};
 }
 
 ordered_json EliminatedJson(const Verdict& verdict, const Ids& ids) {
@@ -289,7 +254,7 @@ absl::StatusOr<OpenMessage> ParseOpen(const json& message) {
   RETURN_IF_ERROR(ParseSpace(message, &open));
   RETURN_IF_ERROR(ParseConfig(message, &open));
   Fields fields(message, "");
-  fields.ReadBool("history", &open.history);
+  fields.Read("history", &open.history);
   if (!fields.status().ok()) return fields.status();
   return open;
 }
@@ -299,7 +264,7 @@ absl::StatusOr<RoundResult> ParseResult(const json& message, const Ids& ids) {
   RoundResult result;
   fields.Read("batch", &result.batch, /*required=*/true);
   fields.Read("round", &result.round, /*required=*/true);
-  fields.ReadBool("discarded", &result.discarded);
+  fields.Read("discarded", &result.discarded);
   const json* samples = fields.Find("samples", /*required=*/true);
   if (!fields.status().ok()) return fields.status();
   if (!samples->is_array()) return Wrong("samples", "an array");
@@ -350,7 +315,7 @@ ordered_json VerdictJson(const Verdict& verdict, const Ids& ids) {
           {"p_best", OrNull(verdict.p_best)},
           {"regret", {{"est", OrNull(verdict.regret_est)}, {"hi", OrNull(verdict.regret_hi)}}},
           {"delta", verdict.delta},
-          {"canary", CanaryJson(verdict.canary)},
+          {"canary", ToJson(verdict.canary)},
           {"mde", OrNull(verdict.mde)},
           {"runs", verdict.runs},
           {"rounds", verdict.rounds},
@@ -359,11 +324,10 @@ ordered_json VerdictJson(const Verdict& verdict, const Ids& ids) {
           {"seed", verdict.seed}};
 }
 
-}  // namespace xplane_time::decide
+}  // namespace decide
 
 // Names of the enumerations, as they stand in messages.
 
-namespace xplane_time {
 namespace {
 
 constexpr std::array<std::string_view, 10> kStatusNames = {

@@ -116,7 +116,6 @@ void Observations::Fail(uint32_t variant, SampleStatus status) {
   VariantRecord& record = records_[variant];
   const Blame blame = BlameFor(status);
   ++(blame == Blame::kTransient ? record.transient : record.failures);
-  record.last_failure = status;
   if (record.quarantine) return;
   const bool is_out = blame == Blame::kFinal ||
                       (blame == Blame::kCrash && record.failures >= kCrashes) ||

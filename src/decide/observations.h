@@ -36,9 +36,8 @@ struct RoundCell {
 struct VariantRecord {
   std::vector<Cell> cells;  // by round, ascending
   uint32_t attempts = 0;
-  uint32_t failures = 0;   // the variant's fault
-  uint32_t transient = 0;  // perhaps not its fault
-  SampleStatus last_failure = SampleStatus::kOk;
+  uint32_t failures = 0;    // the variant's fault
+  uint32_t transient = 0;   // perhaps not its fault
   double log_time_sum = 0;  // over cells
   // Why it is measured no more. Two crashes; one refusal to compile; or five transient failures
   // that are half of the attempts.

@@ -59,7 +59,6 @@ class Race {
   const Standing& standing(uint32_t variant) const { return standings_[variant]; }
   std::vector<uint32_t> alive() const;
   const Comparer& comparer() const { return objective_; }
-  const Comparer& energy() const { return energy_; }  // for the Pareto front only
   // The incumbent where it is kept, else the leader.
   std::optional<uint32_t> pick() const;
   // All others have failed, or there are none.
@@ -88,7 +87,7 @@ class Race {
   const Observations* observations_;
   const DecideConfig* config_;
   double delta_;
-  Comparer objective_, energy_;
+  Comparer objective_, energy_;  // energy: for the Pareto front only
   std::vector<Standing> standings_;
   std::optional<uint32_t> leader_;
 };

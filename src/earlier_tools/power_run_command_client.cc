@@ -59,7 +59,7 @@ class Command : public CommandClient {
   explicit Command(CommandClientOptions options) : options_(std::move(options)) {}
 
   absl::Status Start() override {
-    if (process_.has_value()) return absl::OkStatus();
+    if (process_ != nullptr) return absl::OkStatus();
     const std::string name = absl::StrCat("the command \"", options_.command[0], "\"");
     if (failures_in_a_row_ >= options_.most_failures) {
       return Unavailable(name, " was lost ", failures_in_a_row_, " times in a row: ", last_failure_,
@@ -73,7 +73,7 @@ class Command : public CommandClient {
                                               {{": the harness cannot", ": the command cannot"},
                                                {"for the harness: ", "for the command: "}}));
     }
-    process_.emplace(*std::move(started));
+    process_ = *std::move(started);
     ++starts_;
     const absl::Status status = Hello();
     if (status.ok()) return status;
@@ -112,14 +112,14 @@ class Command : public CommandClient {
   }
 
   void Finish() override {
-    if (!process_.has_value()) return;
+    if (process_ == nullptr) return;
     const Deadline deadline = MonotonicClock::now() + kToFinish;
     static_cast<void>(process_->Send(harness::Line("bye"), deadline));
     process_->End(deadline);
     process_.reset();
   }
 
-  int64_t pid() const override { return process_.has_value() ? process_->pid() : 0; }
+  int64_t pid() const override { return process_ != nullptr ? process_->pid() : 0; }
 
   uint64_t restarts() const override { return starts_ == 0 ? 0 : starts_ - 1; }
 
@@ -158,7 +158,7 @@ class Command : public CommandClient {
   }
 
   const CommandClientOptions options_;
-  std::optional<HarnessProcess> process_;
+  std::unique_ptr<HarnessProcess> process_;
   std::string last_failure_;
   std::optional<std::string> early_;  // a line that came before the question
   int64_t next_request_ = 1;

@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include "json/json.h"
-#include "stats/value_counts.h"
+#include "stats/quantile_sketch.h"
 #include "xplane_time/power_run.h"
 
 namespace xplane_time::power {
@@ -35,7 +35,7 @@ std::string BriefMessage(std::string_view message);
 //
 // Enters: records as ResultJson gives them, or as they were read back; those whose status is not
 // ok are left out. Leaves: JSON with the sections and names of the records. A value that is null
-// counts as unknown, never as 0. Bounded memory (ValueCounts). Not thread-safe.
+// counts as unknown, never as 0. Bounded memory (stats::QuantileSketch). Not thread-safe.
 
 class RunAggregates {
  public:
@@ -46,7 +46,7 @@ class RunAggregates {
  private:
   static constexpr size_t kNumbers = 9;
   struct Values {
-    stats::ValueCounts scaled;
+    stats::QuantileSketch scaled;
     double sum = 0;
     uint64_t unknown = 0;
   };

@@ -125,8 +125,9 @@ std::string HowItEnded(int wait_status) {
 
 }  // namespace
 
-absl::StatusOr<HarnessProcess> HarnessProcess::Start(const Options& options) {
-  HarnessProcess harness;
+absl::StatusOr<std::unique_ptr<HarnessProcess>> HarnessProcess::Start(const Options& options) {
+  std::unique_ptr<HarnessProcess> started(new HarnessProcess);
+  HarnessProcess& harness = *started;
   harness.stopped_ = options.stopped;
   harness.role_ = options.role;
   if (!options.log_path.empty()) {
@@ -138,8 +139,7 @@ absl::StatusOr<HarnessProcess> HarnessProcess::Start(const Options& options) {
   }
   std::array<Pipe, 5> pipes;  // alive, to it, from it, printed, failed
   for (Pipe& each : pipes) {
-    ASSIGN_OR_RETURN(auto made, MakePipe());
-    each = made;
+    ASSIGN_OR_RETURN(each, MakePipe());
   }
   auto& [alive, to, from, printed, failed] = pipes;
   std::vector<std::string> command = options.command;
@@ -164,44 +164,24 @@ absl::StatusOr<HarnessProcess> HarnessProcess::Start(const Options& options) {
   harness.from_ = from.read;
   harness.printed_ = printed.read;
   int error = 0;
-  const bool started = harness.pid_ > 0 && read(failed.read, &error, sizeof error) == 0;
+  const bool runs = harness.pid_ > 0 && read(failed.read, &error, sizeof error) == 0;
   CloseIfOpen(&failed.read);
   if (harness.pid_ < 0) {
     return absl::UnavailableError(
         absl::StrCat("no process for the ", options.role, ": ", strerror(errno)));
   }
-  if (!started) {
+  if (!runs) {
     return absl::NotFoundError(absl::StrCat(options.command[0], ": the ", options.role,
                                             " cannot be started: ", strerror(error)));
   }
   for (const int fd : {harness.to_, harness.from_, harness.printed_}) {
     fcntl(fd, F_SETFL, O_NONBLOCK);
   }
-  return harness;
+  return started;
 }
-
-HarnessProcess::HarnessProcess(HarnessProcess&& other) noexcept
-    : guard_(std::exchange(other.guard_, -1)),
-      pid_(std::exchange(other.pid_, -1)),
-      alive_(std::exchange(other.alive_, -1)),
-      to_(std::exchange(other.to_, -1)),
-      from_(std::exchange(other.from_, -1)),
-      printed_(std::exchange(other.printed_, -1)),
-      log_(std::exchange(other.log_, -1)),
-      wait_status_(other.wait_status_),
-      ended_by_itself_(other.ended_by_itself_),
-      role_(std::move(other.role_)),
-      received_(std::move(other.received_)),
-      tail_(std::move(other.tail_)),
-      searched_(other.searched_),
-      stopped_(std::move(other.stopped_)) {}
 
 HarnessProcess::~HarnessProcess() {
   Kill();
-  Close();
-}
-
-void HarnessProcess::Close() {
   for (int* fd : {&alive_, &to_, &from_, &printed_, &log_}) CloseIfOpen(fd);
 }
 

@@ -13,6 +13,7 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -38,10 +39,10 @@ class HarnessProcess {
 
   // Errors: NotFound (no such program), PermissionDenied (the log cannot be written),
   // Unavailable (no process, no pipe).
-  static absl::StatusOr<HarnessProcess> Start(const Options& options);
+  static absl::StatusOr<std::unique_ptr<HarnessProcess>> Start(const Options& options);
   ~HarnessProcess();  // kills what is left
-  HarnessProcess(HarnessProcess&& other) noexcept;
-  HarnessProcess& operator=(HarnessProcess&& other) = delete;
+  HarnessProcess(const HarnessProcess&) = delete;
+  HarnessProcess& operator=(const HarnessProcess&) = delete;
 
   // Takes what it says meanwhile, so that it may answer before it reads on.
   // Errors: Unavailable (it went away), DeadlineExceeded, Cancelled (`stopped`).
@@ -66,7 +67,6 @@ class HarnessProcess {
   bool HasEnded() const;
   absl::Status WentAway() const;
   void Kill();
-  void Close();
 
   pid_t guard_ = -1, pid_ = -1;  // guard_ is the group
   // `alive_`: nothing is written there; the guard reads it to its end.

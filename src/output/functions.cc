@@ -126,10 +126,8 @@ auto OfRow(Get get) {
 
 void AddIdentity(const Listing& table, FunctionGrid* grid) {
   grid->Name("function", 18, OfRow(&FunctionRow::function));
-  grid->Name("variant", 0, OfRow(&FunctionRow::variant_id)).HideIfUnknown().right = true;
-  Column& program = grid->Name("program", 7, OfRow(&FunctionRow::program_id));
-  program.HideIf(!NeedsProgram(table)).right = true;
-  program.name = false;
+  grid->Id("variant", 0, OfRow(&FunctionRow::variant_id)).HideIfUnknown();
+  grid->Id("program", 7, OfRow(&FunctionRow::program_id)).HideIf(!NeedsProgram(table));
   grid->Name("device", 7, &Listed::device).HideIf(!HaveSeveralDevices(table));
 }
 
@@ -260,9 +258,7 @@ Section SampleSection(const std::vector<SampleRow>& samples, const OutputOptions
   const auto names = DeviceNames::Of(samples);
   RowGrid grid(samples);
   grid.Name("function", 18, &SampleRow::function);
-  Column& program = grid.Name("program", 7, &SampleRow::program_id).HideIfSame();
-  program.right = true;
-  program.name = false;
+  grid.Id("program", 7, &SampleRow::program_id).HideIfSame();
   grid.Name("device", 7, [&](const SampleRow& row) { return names.Name(row.device); })
       .HideIf(names.count() < 2);
   grid.Number("run", &SampleRow::run);

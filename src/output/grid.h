@@ -21,6 +21,16 @@
 
 namespace xplane_time::output {
 
+// False where all cells are equal: the column says nothing.
+inline bool Varies(const std::vector<std::string>& cells) {
+  return std::any_of(cells.begin(), cells.end(),
+                     [&](const auto& cell) { return cell != cells[0]; });
+}
+// False where all are "-".
+inline bool AnyKnown(const std::vector<std::string>& cells) {
+  return std::any_of(cells.begin(), cells.end(), [](const auto& cell) { return cell != "-"; });
+}
+
 struct Column {
   std::string header;
   bool right = false;     // right-aligned
@@ -39,17 +49,11 @@ struct Column {
     hidden = says_nothing;
     return *this;
   }
-  // "-" in all cells.
-  Column& HideIfUnknown() {
-    return HideIf(std::all_of(cells.begin(), cells.end(),
-                              [](const std::string& cell) { return cell == "-"; }));
-  }
-  // All cells are equal. `unless_known`: but for a text that is in all of them.
+  Column& HideIfUnknown() { return HideIf(!AnyKnown(cells)); }
+  // `unless_known`: but for a text that is in all of them.
   Column& HideIfSame(bool unless_known = false) {
-    const bool varies = std::any_of(cells.begin(), cells.end(),
-                                    [&](const std::string& cell) { return cell != cells[0]; });
     const bool known = unless_known && !cells.empty() && !cells[0].empty();
-    return HideIf(!varies && !known);
+    return HideIf(!Varies(cells) && !known);
   }
 };
 

@@ -38,14 +38,12 @@ add_library(xplane_time_output STATIC
   output/power_plot.cc
   output/power_sources.cc
   output/power_svg.cc
-  output/render.cc
   output/report.cc
   output/text.cc
   output/tree.cc
   output/units.cc
   output/view.cc
   output/tuning.cc
-  result/fields.cc
   result/rows_power.cc
   result/rows_trace.cc
   ${PROJECT_BINARY_DIR}/generated/schema.cc)

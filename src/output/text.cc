@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "absl/strings/str_format.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 
@@ -17,11 +18,7 @@ uint8_t ByteAt(std::string_view text, size_t position) {
 bool IsContinuation(uint8_t byte) { return (byte & 0xC0) == 0x80; }
 
 void AppendHexByte(char byte, std::string* out) {
-  static constexpr char kDigits[] = "0123456789abcdef";
-  const auto value = static_cast<uint8_t>(byte);
-  out->append("\\x");
-  out->push_back(kDigits[value >> 4]);
-  out->push_back(kDigits[value & 0xF]);
+  absl::StrAppendFormat(out, "\\x%02x", static_cast<uint8_t>(byte));
 }
 
 // C0, DEL and C1 (U+0080 to U+009F): a terminal may act on them.

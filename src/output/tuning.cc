@@ -384,8 +384,9 @@ Section VariantSection(const TuneResult& result, const OutputOptions& options) {
 }
 
 Tone ToneOf(Claim claim) {
-  if (claim == Claim::kUndecided) return Tone::kWarning;
-  return claim == Claim::kAllFailed ? Tone::kBad : Tone::kGood;
+  if (claim == Claim::kAllFailed) return Tone::kBad;
+  const bool decided = claim == Claim::kWinner || claim == Claim::kTie || claim == Claim::kPick;
+  return decided ? Tone::kGood : Tone::kWarning;
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "absl/strings/str_format.h"
+#include "status.h"
 
 namespace xplane_time::output {
 
@@ -116,13 +117,26 @@ std::string ChangeText(double ratio) {
   return percent > 0 ? "+" + text : text;
 }
 
-bool Varies(const std::vector<std::string>& cells) {
-  return std::any_of(cells.begin(), cells.end(),
-                     [&](const std::string& cell) { return cell != cells.front(); });
+std::string Render(const Output& output, const OutputOptions& options) {
+  if (const auto other = output.others.find(options.format); other != output.others.end()) {
+    return other->second();
+  }
+  switch (options.format) {
+    case Format::kJson:
+      return JsonText(output.result);
+    case Format::kCsv:
+      return CsvText(output.result.csv);
+    case Format::kMarkdown:
+      return MarkdownText(output.view(options), options);
+    default:
+      return TableText(output.view(options), options);
+  }
 }
 
-bool AnyKnown(const std::vector<std::string>& cells) {
-  return std::any_of(cells.begin(), cells.end(), [](const auto& cell) { return cell != "-"; });
+absl::StatusOr<std::string> Render(const absl::StatusOr<Output>& output,
+                                   const OutputOptions& options) {
+  RETURN_IF_ERROR(output.status());
+  return Render(*output, options);
 }
 
 }  // namespace xplane_time::output

@@ -91,11 +91,6 @@ std::string DiagnosticsTitle(const std::vector<DiagnosticLine>& lines);
 std::string PercentText(double share);
 std::string ChangeText(double ratio);
 
-// False where all cells are equal: the column says nothing.
-bool Varies(const std::vector<std::string>& cells);
-// False where all are "-".
-bool AnyKnown(const std::vector<std::string>& cells);
-
 template <typename T>
 std::optional<double> AsDouble(const std::optional<T>& value) {
   return value ? std::optional(static_cast<double>(*value)) : std::nullopt;
@@ -147,6 +142,14 @@ class RowGrid {
     for (std::string& cell : column.cells) cell = Printable(cell);
     column.name = flex_width > 0;
     column.flex_width = flex_width;
+    return column;
+  }
+  // A number or hash that the producer gave; as a name, but to the right and no code.
+  template <typename Get>
+  Column& Id(std::string header, size_t flex_width, Get get) {
+    Column& column = Name(std::move(header), flex_width, get);
+    column.name = false;
+    column.right = true;
     return column;
   }
   template <typename Get>

@@ -14,7 +14,7 @@
 
 #include "absl/numeric/int128.h"
 #include "power/energy.h"
-#include "stats/value_counts.h"
+#include "stats/quantile_sketch.h"
 #include "xplane_time/power.h"
 
 namespace xplane_time::power {
@@ -51,7 +51,7 @@ class ReadingFold {
 
  private:
   struct Readings : ReadingPart {
-    stats::ValueCounts counts;
+    stats::QuantileSketch counts;
     void Merge(const Readings& later);
   };
   void Meet(const WindowEdge& edge);

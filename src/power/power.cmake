@@ -25,7 +25,7 @@ target_include_directories(xplane_time_power
          $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
          $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
 target_link_libraries(xplane_time_power
-  PUBLIC xplane_time absl::status absl::statusor absl::strings absl::int128
+  PUBLIC xplane_time xplane_time_stats absl::status absl::statusor absl::strings absl::int128
   PRIVATE $<BUILD_INTERFACE:xplane_time_warnings> absl::flat_hash_map absl::time
           xplane_time_json xplane_time_stats PkgConfig::re2 simdjson::simdjson Threads::Threads ${CMAKE_DL_LIBS})
 target_compile_features(xplane_time_power PUBLIC cxx_std_20)

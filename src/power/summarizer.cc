@@ -639,7 +639,7 @@ class Folding : public Summarizer {
   struct Passes {
     uint64_t reads = 0, missed = 0;
     int64_t first_ns = 0, last_ns = 0, longest_gap_ns = 0;
-    stats::ValueCounts latencies;
+    stats::QuantileSketch latencies;
   };
 
   void AddChannel(const PowerChannel& channel) {

@@ -13,6 +13,7 @@
 
 #include <cstdint>
 #include <map>
+#include <string>
 
 #include "absl/status/status.h"
 #include "xplane_time/diagnostics.h"
@@ -27,12 +28,25 @@ class DamagedHosts {
 
   // `damage`, where the file cannot be left out: all of its run are damaged, it is the only
   // one, or the trace was opened without leave_out_damaged_hosts.
-  absl::Status LeaveOut(uint32_t file, const absl::Status& damage);
+  absl::Status LeaveOut(uint32_t file, const absl::Status& damage) {
+    if (!trace_.leave_out_damaged_hosts || !absl::IsDataLoss(damage)) return damage;
+    damage_.try_emplace(file, damage);
+    for (uint32_t other = 0; other < trace_.files.size(); ++other) {
+      const bool same_run = trace_.files[other].capture == trace_.files[file].capture;
+      if (same_run && !Has(other)) return absl::OkStatus();
+    }
+    return damage;
+  }
   bool Has(uint32_t file) const { return damage_.contains(file); }
   bool any() const { return !damage_.empty(); }
   // The damage of the first file that was left out.
   absl::Status First() const { return any() ? damage_.begin()->second : absl::OkStatus(); }
-  void Note(Diagnostics* diagnostics) const;
+  void Note(Diagnostics* diagnostics) const {
+    for (const auto& [file, damage] : damage_) {
+      diagnostics->Note(DiagnosticCode::kHostLeftOut, std::string(damage.message()),
+                        {.file = file});
+    }
+  }
 
  private:
   const Trace& trace_;

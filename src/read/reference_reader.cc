@@ -5,6 +5,7 @@
 #include <google/protobuf/io/coded_stream.h>
 
 #include <algorithm>
+#include <bit>
 #include <limits>
 #include <string>
 #include <utility>
@@ -21,13 +22,8 @@ namespace {
 
 StatValue Convert(const proto::XStat& stat) {
   switch (stat.value_case()) {
-    case proto::XStat::kDoubleValue: {
-      uint64_t bits;
-      const double value = stat.double_value();
-      static_assert(sizeof(bits) == sizeof(value));
-      std::memcpy(&bits, &value, sizeof(bits));
-      return {StatType::kDouble, bits, {}};
-    }
+    case proto::XStat::kDoubleValue:
+      return {StatType::kDouble, std::bit_cast<uint64_t>(stat.double_value()), {}};
     case proto::XStat::kUint64Value:
       return {StatType::kUint64, stat.uint64_value(), {}};
     case proto::XStat::kInt64Value:

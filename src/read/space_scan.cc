@@ -33,21 +33,21 @@ std::string_view LooksLikeJson(std::string_view bytes) {
 
 // What a file that is no trace looks like, with the way out; empty: no idea.
 std::string_view LooksLike(std::string_view bytes) {
-  constexpr std::string_view kRiegeli("\x83\xaf\x70\xd1\x0d\x88\x4a\x3f", 8);
-  if (bytes.starts_with(kRiegeli)) {
-    return "it is a Riegeli file (continuous capture); record with jax.profiler.trace, "
-           "which writes .xplane.pb";
+  static constexpr std::pair<std::string_view, std::string_view> kBeginnings[] = {
+      {"\x83\xaf\x70\xd1\x0d\x88\x4a\x3f",
+       "it is a Riegeli file (continuous capture); record with jax.profiler.trace, "
+       "which writes .xplane.pb"},
+      {"\x7f"
+       "ELF",
+       "it is a program"},
+      {"PK\x03\x04", "it is a zip archive; unpack it"},
+      {"SQLite format 3",
+       "it is an SQLite database (an Nsight export?); only XPlane traces are read"},
+      {"\x1f\x8b", "it is gzip inside gzip; inflate it once"}};
+  for (const auto& [beginning, meaning] : kBeginnings) {
+    if (bytes.starts_with(beginning)) return meaning;
   }
   if (const std::string_view json = LooksLikeJson(bytes); !json.empty()) return json;
-  if (bytes.starts_with("\x7f"
-                        "ELF")) {
-    return "it is a program";
-  }
-  if (bytes.starts_with("PK\x03\x04")) return "it is a zip archive; unpack it";
-  if (bytes.starts_with("SQLite format 3")) {
-    return "it is an SQLite database (an Nsight export?); only XPlane traces are read";
-  }
-  if (bytes.starts_with("\x1f\x8b")) return "it is gzip inside gzip; inflate it once";
   return IsText(bytes.substr(0, 512)) ? "it looks like text" : "";
 }
 

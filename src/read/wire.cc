@@ -20,26 +20,14 @@ bool WireCursor::ReadLongVarint(uint64_t* value) {
   return FailAt(start, "a number of more than 10 bytes");
 }
 
-bool WireCursor::ReadValue(WireField* field) {
-  switch (field->type) {
-    case WireType::kVarint:
-      return ReadVarint(&field->bits);
-    case WireType::kFixed64:
-    case WireType::kFixed32: {
-      const ptrdiff_t size = field->type == WireType::kFixed64 ? 8 : 4;
-      if (end_ - at_ < size) return Fail("a value cut short");
-      if (size == 8) std::memcpy(&field->bits, at_, 8);  // little-endian, as all supported machines
-      at_ += size;
-      return true;
-    }
-    case WireType::kLength:
-      return ReadBytes(&field->bytes, &field->offset);
-    case WireType::kStartGroup:
-      return SkipGroup(field->number);
-    case WireType::kEndGroup:
-      break;
-  }
-  return Fail("a group end without its start");
+bool WireCursor::ReadUnusualValue(WireField* field) {
+  if (field->type == WireType::kStartGroup) return SkipGroup(field->number);
+  if (field->type == WireType::kEndGroup) return Fail("a group end without its start");
+  const ptrdiff_t size = field->type == WireType::kFixed64 ? 8 : 4;
+  if (end_ - at_ < size) return Fail("a value cut short");
+  if (size == 8) std::memcpy(&field->bits, at_, 8);  // little-endian, as all supported machines
+  at_ += size;
+  return true;
 }
 
 // Iterative, so that a bomb of nested groups costs no stack.

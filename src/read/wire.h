@@ -105,13 +105,18 @@ class WireCursor {
     return ReadTag(&field->number, &field->type) && ReadValue(field);
   }
   // The value of a field whose tag was just read.
-  bool ReadValue(WireField* field);
+  bool ReadValue(WireField* field) {
+    if (field->type == WireType::kVarint) return ReadVarint(&field->bits);
+    if (field->type == WireType::kLength) return ReadBytes(&field->bytes, &field->offset);
+    return ReadUnusualValue(field);
+  }
 
  private:
   static constexpr size_t kMaxDepth = 100;
   static constexpr ptrdiff_t kMaxTagBytes = 5;
 
   bool ReadLongVarint(uint64_t* value);
+  bool ReadUnusualValue(WireField* field);  // not of a varint, not with a length
   bool SkipGroup(uint32_t field);
   bool Fail(const char* error) { return FailAt(at_, error); }
   bool FailAt(const char* at, const char* error) {

@@ -6,6 +6,7 @@
 #define XPLANE_TIME_SRC_RESULT_FIELDS_H_
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -81,9 +82,19 @@ class FlatSink : public FieldSink {
   void Field(std::string_view name, const FieldValue& value) final {
     Cell(prefix_, name, known_ ? value : FieldValue::Unknown(value.type()));
   }
-  void BeginGroup(std::string_view name, bool known) final;
-  void EndGroup() final;
-  void Interval(std::string_view name, std::optional<double> lo, std::optional<double> hi) final;
+  void BeginGroup(std::string_view name, bool known) final {
+    prefix_ = std::string(name) + "_";
+    known_ = known;
+  }
+  void EndGroup() final {
+    prefix_.clear();
+    known_ = true;
+  }
+  void Interval(std::string_view name, std::optional<double> lo, std::optional<double> hi) final {
+    const bool known = lo && hi && std::isfinite(*lo) && std::isfinite(*hi);
+    Field(std::string(name) + "_lo", known ? lo : std::nullopt);
+    Field(std::string(name) + "_hi", known ? hi : std::nullopt);
+  }
 
  protected:
   virtual void Cell(std::string_view prefix, std::string_view name, const FieldValue& value) = 0;

@@ -3,7 +3,7 @@
 add_library(xplane_time_stats STATIC
   stats/distributions.cc
   stats/location.cc
-  stats/value_counts.cc)
+  stats/quantile_sketch.cc)
 target_include_directories(xplane_time_stats
   PUBLIC $<BUILD_INTERFACE:${CMAKE_CURRENT_SOURCE_DIR}>)
 target_link_libraries(xplane_time_stats PRIVATE $<BUILD_INTERFACE:xplane_time_warnings>)

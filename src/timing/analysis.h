@@ -43,10 +43,9 @@ struct RunSample {
 
 struct DeviceAnalysis {
   DevicePlane plane;
-  DeviceRef ref;
   uint32_t capture = 0;
   std::shared_ptr<const ExecutionTables> tables;
-  DeviceTotals totals;
+  DeviceRow row;
   bool any_module = false;
   std::vector<RunSample> samples;  // of wanted programs, by (program, start)
   std::vector<KernelCell> cells;

@@ -19,7 +19,7 @@ namespace xplane_time {
 namespace {
 
 bool Empty(const DeviceAnalysis& device) {
-  return device.totals.executions == 0 && !device.any_module;
+  return device.row.executions == 0 && !device.any_module;
 }
 
 absl::Status NothingExecuted(const Trace& trace, const Selection& selection,
@@ -71,7 +71,8 @@ std::vector<size_t> LongestFirst(const Trace& trace, const std::vector<DevicePla
 // Where its plane is, and its runs on the capture's axis.
 void Place(const Trace& trace, DeviceAnalysis* device) {
   const Plane& plane = trace.planes[device->plane.plane];
-  device->ref = {std::string(plane.name), device->ref.ordinal, std::string(plane.host), plane.file};
+  device->row.device = {std::string(plane.name), device->row.device.ordinal,
+                        std::string(plane.host), plane.file};
   device->capture = trace.files[plane.file].capture;
   const int64_t shift_ps = HostShiftPs(trace, plane.file);
   for (RunSample& sample : device->samples) {

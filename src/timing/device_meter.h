@@ -30,7 +30,7 @@
 #include "timing/saturate.h"
 #include "xplane_time/diagnostics.h"
 #include "xplane_time/merge.h"
-#include "xplane_time/runs.h"
+#include "xplane_time/report.h"
 #include "xplane_time/select.h"
 
 namespace xplane_time {
@@ -91,12 +91,6 @@ struct KernelCell {
   DurationCounts durations;
 };
 
-struct DeviceTotals {
-  uint64_t executions = 0;
-  int64_t busy_ps = 0, sum_ps = 0;  // profile clock
-  std::optional<int64_t> first_ps, last_ps;
-};
-
 // Distinct durations of a device may take this much memory before they are rounded.
 inline constexpr size_t kMostDurationBytes = size_t{256} << 20;
 
@@ -120,7 +114,8 @@ class DeviceMeter {
 
   bool disordered() const { return disordered_; }
   const std::vector<ClockPlan::Counts>& clock_counts() const { return clock_counts_; }
-  const DeviceTotals& totals() const { return totals_; }
+  // Its times and counts only.
+  const DeviceRow& totals() const { return totals_; }
   std::span<const RunTimes> runs() const { return runs_; }
   RunContents& contents() { return contents_; }
   std::vector<KernelCell> TakeCells() { return std::move(cells_); }
@@ -194,7 +189,7 @@ class DeviceMeter {
   const MeterSettings& settings_;
   bool disordered_ = false;
 
-  DeviceTotals totals_;
+  DeviceRow totals_;
   UnionLength busy_;
   std::vector<ClockPlan::Counts> clock_counts_;
   absl::flat_hash_map<uint32_t, int64_t> end_of_line_;

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "devices/executions.h"
+#include "status.h"
 
 namespace xplane_time {
 namespace {
@@ -61,9 +62,7 @@ absl::StatusOr<Filters> Filters::Compile(const ReportOptions& options) {
              {"--scope", options.scope, &filters.scope},
              {"--id-pattern", options.id_pattern, &filters.id}};
   for (const auto& one : all) {
-    auto compiled = NameFilter::Compile(one.name, one.pattern);
-    if (!compiled.ok()) return compiled.status();
-    *one.filter = *std::move(compiled);
+    ASSIGN_OR_RETURN(*one.filter, NameFilter::Compile(one.name, one.pattern));
   }
   if (re2::RE2 id(options.id_pattern, re2::RE2::Quiet); id.NumberOfCapturingGroups() < 1) {
     return absl::InvalidArgumentError(absl::StrCat("--id-pattern ", options.id_pattern,

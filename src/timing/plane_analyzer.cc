@@ -290,7 +290,6 @@ class PlaneAnalyzer {
     DeviceMeter& meter = *device->meter;
     DeviceAnalysis analysis;
     analysis.plane = plane_;
-    analysis.ref.ordinal = ordinal;
     analysis.tables = stream_.tables();
     analysis.any_module = !stream_.modules().empty();
     analysis.clocks = clocks_;
@@ -299,7 +298,9 @@ class PlaneAnalyzer {
     clocks_.Report(meter.clock_counts(), plane_, diagnostics);
     SampleMaker(request_, clocks_, &analysis, diagnostics).Make(runs, &meter);
     CountLostAnnotations(meter, runs, plane_.plane, diagnostics);
-    analysis.totals = meter.totals();
+    analysis.row = meter.totals();
+    analysis.row.kind = plane_.kind;
+    analysis.row.device.ordinal = ordinal;
     analysis.self_ps = meter.self_ps();
     analysis.cells = meter.TakeCells();
     if (request_.keep == Keep::kExecutions) KeepRows(ordinal, &analysis);

@@ -32,17 +32,6 @@ absl::StatusOr<Enum> Parse(const Names& names, std::string_view text, const char
   return absl::InvalidArgumentError(absl::StrCat(expected, ", not '", std::string(text), "'"));
 }
 
-DeviceRow MakeDeviceRow(const DeviceAnalysis& device) {
-  const DeviceTotals& totals = device.totals;
-  return {.device = device.ref,
-          .kind = device.plane.kind,
-          .executions = totals.executions,
-          .busy_ps = totals.busy_ps,
-          .sum_ps = totals.sum_ps,
-          .first_ps = totals.first_ps,
-          .last_ps = totals.last_ps};
-}
-
 }  // namespace
 
 absl::StatusOr<Metric> ParseMetric(std::string_view text) {
@@ -162,9 +151,7 @@ absl::StatusOr<Report> BuildReport(const Trace& trace, const ReportOptions& opti
   Report report;
   report.inputs = DescribeInputs(trace);
   report.capture = DescribeCapture(trace);
-  for (const DeviceAnalysis& device : analysis.devices) {
-    report.devices.push_back(MakeDeviceRow(device));
-  }
+  for (const DeviceAnalysis& device : analysis.devices) report.devices.push_back(device.row);
   report.functions = FunctionRows(analysis, options);
   report.combined = CombinedRows(&analysis, options, /*by_variant=*/false);
   if (options.by_variant) {

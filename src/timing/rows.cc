@@ -37,7 +37,7 @@ std::vector<Group> GroupsOf(const Analysis& analysis) {
 template <typename Row>
 void Identify(const Analysis& analysis, const Group& group, Row* row) {
   const ProgramInfo& info = group.device->tables->programs[group.samples[0].program];
-  row->device = group.device->ref;
+  row->device = group.device->row.device;
   row->function = info.function;
   row->program_id = info.program_id;
   row->variant_id = analysis.filters.id.Capture(info.function);
@@ -373,45 +373,21 @@ std::vector<FunctionRow> CombinedRows(Analysis* analysis, const ReportOptions& o
 
 namespace {
 
-// What is known about one row: its ops' cells together.
-struct Accumulator {
-  std::vector<const KernelCell*> cells;
-  uint64_t count = 0, aggregated = 0;
-  int64_t total_ps = 0, min_ps = 0, max_ps = 0;
-  bool rounded = false;  // the durations are
-  std::optional<int64_t> self_ps = 0;
-  std::optional<int64_t> flops = 0, bytes_accessed = 0;
+// Those of one row: of its ops.
+using Cells = std::vector<const KernelCell*>;
 
-  void Add(const KernelCell& cell, const OpInfo& op) {
-    min_ps = cells.empty() ? cell.min_ps : std::min(min_ps, cell.min_ps);
-    max_ps = cells.empty() ? cell.max_ps : std::max(max_ps, cell.max_ps);
-    rounded |= cell.durations.rounded();
-    cells.push_back(&cell);
-    count += cell.count;
-    aggregated += cell.aggregated;
-    total_ps = SaturatingAdd(total_ps, cell.total_ps);
-    self_ps = self_ps.has_value() && cell.self_ps.has_value()
-                  ? std::optional(SaturatingAdd(*self_ps, *cell.self_ps))
-                  : std::nullopt;
-    AddKnown(&flops, op.flops, cell.count);
-    AddKnown(&bytes_accessed, op.bytes_accessed, cell.count);
+// A total is unknown as soon as a part is.
+void AddKnown(std::optional<int64_t>* total, std::optional<int64_t> each, uint64_t count) {
+  int64_t product;
+  if (!total->has_value() || !each.has_value() || __builtin_mul_overflow(*each, count, &product)) {
+    *total = std::nullopt;
+  } else {
+    *total = SaturatingAdd(**total, product);
   }
-
-  // A total is unknown as soon as a part is.
-  static void AddKnown(std::optional<int64_t>* total, std::optional<int64_t> each, uint64_t count) {
-    int64_t product;
-    if (!total->has_value() || !each.has_value() ||
-        __builtin_mul_overflow(*each, count, &product)) {
-      *total = std::nullopt;
-    } else {
-      *total = SaturatingAdd(**total, product);
-    }
-  }
-};
+}
 
 // The scope that all ops share.
-std::optional<std::string> ScopeOf(const ExecutionTables& tables,
-                                   const std::vector<const KernelCell*>& cells) {
+std::optional<std::string> ScopeOf(const ExecutionTables& tables, const Cells& cells) {
   const auto shown = [&](const KernelCell* cell) -> const std::string& {
     const OpInfo& info = tables.ops[cell->op];
     if (!info.scope.empty()) return info.scope;
@@ -423,50 +399,61 @@ std::optional<std::string> ScopeOf(const ExecutionTables& tables,
   return shown(cells[0]).empty() ? std::nullopt : std::optional<std::string>(shown(cells[0]));
 }
 
-std::vector<DurationCount> Durations(const std::vector<const KernelCell*>& cells) {
+std::vector<DurationCount> Durations(const Cells& cells) {
   if (cells.size() == 1) return cells[0]->durations.Sorted();
   DurationCounts together;
   for (const KernelCell* cell : cells) {
     for (const DurationCount& each : cell->durations.Sorted()) {
-      together.Add(each.duration_ps, each.count);
+      together.Add(each.value, each.count);
     }
   }
   return together.Sorted();
 }
 
-void FillStatistics(const Accumulator& from, KernelRow* row) {
-  row->count = from.count;
-  row->total_ps = from.total_ps;
-  row->mean_ps = static_cast<double>(from.total_ps) / static_cast<double>(row->count);
-  if (from.aggregated > 0) return;  // not all durations are known
-  const std::vector<DurationCount> sorted = Durations(from.cells);
+// Of cells of which all durations are known.
+void FillStatistics(const Cells& cells, KernelRow* row) {
+  row->min_ps = cells[0]->min_ps;
+  row->max_ps = cells[0]->max_ps;
+  bool rounded = false;
+  for (const KernelCell* cell : cells) {
+    row->min_ps = std::min(*row->min_ps, cell->min_ps);
+    row->max_ps = std::max(*row->max_ps, cell->max_ps);
+    rounded |= cell->durations.rounded();
+  }
+  const std::vector<DurationCount> sorted = Durations(cells);
   Moments moments;
-  for (const DurationCount& each : sorted) moments.Add(each.duration_ps, each.count);
-  if (!from.rounded) row->mean_ps = moments.mean();
+  for (const DurationCount& each : sorted) moments.Add(each.value, each.count);
+  if (!rounded) row->mean_ps = moments.mean();
   row->std_ps = moments.std();
   row->median_ps = CountedMedian(sorted, row->count);
-  row->min_ps = from.min_ps;
-  row->max_ps = from.max_ps;
 }
 
-using RowKey = std::tuple<std::string_view, std::string_view, std::string_view, uint32_t>;
-
-KernelRow MakeRow(const DeviceAnalysis& device, const RowKey& key, const Accumulator& from) {
-  const auto& [kernel, function, program_id, program] = key;
+KernelRow MakeKernelRow(const DeviceAnalysis& device, const Cells& cells) {
+  const ExecutionTables& tables = *device.tables;
+  const uint32_t program = cells[0]->program;
   KernelRow row;
-  row.device = device.ref;
-  row.kernel = kernel;
+  row.device = device.row.device;
+  row.kernel = tables.ops[cells[0]->op].kernel;
   if (program != kNone) {
-    row.function = device.tables->programs[program].function;
-    row.program_id = device.tables->programs[program].program_id;
+    row.function = tables.programs[program].function;
+    row.program_id = tables.programs[program].program_id;
   }
-  row.category = device.tables->ops[from.cells[0]->op].category;
-  row.scope = ScopeOf(*device.tables, from.cells);
+  row.category = tables.ops[cells[0]->op].category;
+  row.scope = ScopeOf(tables, cells);
   row.clock = device.clocks.Of(program).value_or(Clock::kProfile);
-  row.self_ps = from.self_ps;
-  row.flops = from.flops;
-  row.bytes_accessed = from.bytes_accessed;
-  FillStatistics(from, &row);
+  row.self_ps = row.flops = row.bytes_accessed = 0;
+  bool any_aggregated = false;
+  for (const KernelCell* cell : cells) {
+    const OpInfo& op = tables.ops[cell->op];
+    row.count += cell->count;
+    row.total_ps = SaturatingAdd(row.total_ps, cell->total_ps);
+    AddKnown(&row.self_ps, cell->self_ps, 1);
+    AddKnown(&row.flops, op.flops, cell->count);
+    AddKnown(&row.bytes_accessed, op.bytes_accessed, cell->count);
+    any_aggregated |= cell->aggregated > 0;
+  }
+  row.mean_ps = static_cast<double>(row.total_ps) / static_cast<double>(row.count);
+  if (!any_aggregated) FillStatistics(cells, &row);
   if (row.self_ps.has_value() && device.self_ps > 0) {
     row.share = static_cast<double>(*row.self_ps) / static_cast<double>(device.self_ps);
   }
@@ -474,19 +461,20 @@ KernelRow MakeRow(const DeviceAnalysis& device, const RowKey& key, const Accumul
 }
 
 void AddDeviceRows(const DeviceAnalysis& device, std::vector<KernelRow>* out) {
-  std::map<RowKey, Accumulator> accumulators;
+  // By kernel, function, program id, program.
+  std::map<std::tuple<std::string_view, std::string_view, std::string_view, uint32_t>, Cells> rows;
   for (const KernelCell& cell : device.cells) {
     if (cell.count == 0) continue;
-    RowKey key{device.tables->ops[cell.op].kernel, {}, {}, cell.program};
+    std::string_view function, program_id;
     if (cell.program != kNone) {
       const ProgramInfo& program = device.tables->programs[cell.program];
-      std::get<1>(key) = program.function;
-      if (program.program_id.has_value()) std::get<2>(key) = *program.program_id;
+      function = program.function;
+      if (program.program_id.has_value()) program_id = *program.program_id;
     }
-    accumulators[key].Add(cell, device.tables->ops[cell.op]);
+    rows[{device.tables->ops[cell.op].kernel, function, program_id, cell.program}].push_back(&cell);
   }
   const size_t first_row = out->size();
-  for (const auto& [key, from] : accumulators) out->push_back(MakeRow(device, key, from));
+  for (const auto& [key, cells] : rows) out->push_back(MakeKernelRow(device, cells));
   std::stable_sort(out->begin() + static_cast<ptrdiff_t>(first_row), out->end(),
                    [](const KernelRow& a, const KernelRow& b) { return a.total_ps > b.total_ps; });
 }

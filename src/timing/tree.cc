@@ -81,7 +81,7 @@ class TreeBuilder {
       std::erase_if(top.children,
                     [](const auto& function) { return function.second.children.empty(); });
     }
-    WriteChildren(top, device.ref, /*line=*/"");
+    WriteChildren(top, device.row.device, /*line=*/"");
   }
 
   // The trees of a plane's lines that match.

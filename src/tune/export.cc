@@ -3,6 +3,7 @@
 #include <map>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -38,66 +39,6 @@ std::map<std::string, VariantState> FailedBefore(const RoundRecord& round) {
 
 // --- CSV.
 
-// The cells of a variant's parameters, one for each name: numbers and words bare, texts
-// without quotes, arrays and objects as JSON.
-std::string ParameterCells(const std::string& params_json, const std::set<std::string>& names) {
-  const Json params = Stored(params_json);
-  std::string out;
-  for (const std::string& name : names) {
-    out.push_back(',');
-    const auto found = params.find(name);
-    if (found == params.end() || found->is_null()) continue;
-    output::AppendCsvCell(
-        output::ValidUtf8(found->is_string() ? found->get<std::string>() : Text(*found)), &out);
-  }
-  return out;
-}
-
-struct CsvVariants {
-  std::set<std::string> names;
-  std::vector<std::string> workloads;
-  absl::flat_hash_map<std::string, std::string> cells;  // by id
-};
-
-CsvVariants CellsOf(const std::vector<Configuration>& variants) {
-  CsvVariants out;
-  for (const Configuration& variant : variants) {
-    const Json params = Stored(variant.params_json);
-    for (const auto& [name, unused] : params.items()) out.names.insert(name);
-  }
-  for (const Configuration& variant : variants) {
-    out.cells[variant.id] = ParameterCells(variant.params_json, out.names);
-  }
-  return out;
-}
-
-// Those of the first sample: all samples of a session have the same.
-absl::StatusOr<std::vector<std::string>> WorkloadsOf(const TuneStore& store, int64_t session) {
-  std::vector<std::string> out;
-  const absl::Status status = store.VisitRounds(session, [&](const RoundRecord& round) {
-    if (round.samples.empty()) return true;
-    for (const WorkloadSample& own : round.samples.front().workloads) out.push_back(own.workload);
-    return false;
-  });
-  if (!status.ok()) return status;
-  return out;
-}
-
-std::string CsvHeader(const CsvVariants& variants) {
-  std::string out = "session,batch,round,discarded,slot,variant,status,t_ps,energy_uj";
-  for (const std::string& workload : variants.workloads) {
-    for (const char* column : {"status_", "t_ps_", "energy_uj_"}) {
-      out.push_back(',');
-      output::AppendCsvCell(output::ValidUtf8(column + workload), &out);
-    }
-  }
-  for (const std::string& name : variants.names) {
-    out.push_back(',');
-    output::AppendCsvCell(output::ValidUtf8("param_" + name), &out);
-  }
-  return out + "\n";
-}
-
 void AppendNumber(const std::optional<int64_t>& value, std::string* out) {
   out->push_back(',');
   if (value.has_value()) absl::StrAppend(out, *value);
@@ -106,6 +47,54 @@ void AppendNumber(const std::optional<int64_t>& value, std::string* out) {
 void AppendText(const std::string& text, std::string* out) {
   out->push_back(',');
   output::AppendCsvCell(output::ValidUtf8(text), out);
+}
+
+struct CsvVariants {
+  std::set<std::string> names;  // of parameters
+  std::vector<std::string> workloads;
+  absl::flat_hash_map<std::string, std::string> cells;  // by id: a cell for each name
+};
+
+// Numbers and words bare, texts without quotes, arrays and objects as JSON.
+CsvVariants CellsOf(const std::vector<Configuration>& variants) {
+  CsvVariants out;
+  for (const Configuration& variant : variants) {
+    const Json params = Stored(variant.params_json);
+    for (const auto& [name, unused] : params.items()) out.names.insert(name);
+  }
+  for (const Configuration& variant : variants) {
+    const Json params = Stored(variant.params_json);
+    std::string& cells = out.cells[variant.id];
+    for (const std::string& name : out.names) {
+      const Json value = params.is_object() ? params.value(name, Json()) : Json();
+      AppendText(value.is_null()     ? ""
+                 : value.is_string() ? value.get<std::string>()
+                                     : Text(value),
+                 &cells);
+    }
+  }
+  return out;
+}
+
+// Those of the first sample: all samples of a session have the same.
+absl::StatusOr<std::vector<std::string>> WorkloadsOf(const TuneStore& store, int64_t session) {
+  std::vector<std::string> out;
+  RETURN_IF_ERROR(store.VisitRounds(session, [&](const RoundRecord& round) {
+    if (round.samples.empty()) return true;
+    for (const WorkloadSample& own : round.samples.front().workloads) out.push_back(own.workload);
+    return false;
+  }));
+  return out;
+}
+
+std::string CsvHeader(const CsvVariants& variants) {
+  std::string out = "session,batch,round,discarded,slot,variant,status,t_ps,energy_uj";
+  for (const std::string& workload : variants.workloads) {
+    for (const char* column : {"status_", "t_ps_", "energy_uj_"})
+      AppendText(column + workload, &out);
+  }
+  for (const std::string& name : variants.names) AppendText("param_" + name, &out);
+  return out + "\n";
 }
 
 // What a line says of a sample, or of a variant that was never run.
@@ -273,12 +262,9 @@ absl::Status ExportJson(const TuneStore& store, int64_t session, TextSink sink) 
   }
   RETURN_IF_ERROR(sink(head + "],\n\"rounds\":["));
   bool first = true;
-  const absl::Status rounds = SinkRounds(store, session, sink, [&](const RoundRecord& round) {
-    std::string line = first ? "\n" : ",\n";
-    first = false;
-    return line + Text(RoundJson(round));
-  });
-  if (!rounds.ok()) return rounds;
+  RETURN_IF_ERROR(SinkRounds(store, session, sink, [&](const RoundRecord& round) {
+    return (std::exchange(first, false) ? "\n" : ",\n") + Text(RoundJson(round));
+  }));
   const Json verdict = info.verdict_json.has_value() ? Stored(*info.verdict_json) : Json();
   return sink(absl::StrCat("],\n\"verdict\":", Text(verdict), "}\n"));
 }
@@ -289,14 +275,13 @@ absl::Status ExportT4(const TuneStore& store, int64_t session, TextSink sink) {
   const std::string objective = info.key.objective == "energy" ? "energy" : "time";
   ASSIGN_OR_RETURN(const auto variants, store.ReadVariants(session));
   absl::flat_hash_map<std::string, Measured> measured;
-  const absl::Status read = store.VisitRounds(session, [&](const RoundRecord& round) {
+  RETURN_IF_ERROR(store.VisitRounds(session, [&](const RoundRecord& round) {
     for (const SampleRecord& sample : round.samples) {
       if (!round.discarded) Measure(sample, &measured[sample.variant]);
     }
     for (const auto& [id, state] : FailedBefore(round)) measured[id].failure = state.status;
     return true;
-  });
-  if (!read.ok()) return read;
+  }));
   RETURN_IF_ERROR(
       sink("{\"schema_version\":\"1.0.0\",\n\"metadata\":{\"timeunit\":\"milliseconds\"},"
            "\n\"results\":["));

@@ -196,32 +196,28 @@ class Evaluator {
     return true;
   }
 
-  bool Reals(const Expression::Node& node, double a, double b, Value* out) {
-    double real = 0;
-    switch (node.op) {
+  static double Reals(Op op, double a, double b) {
+    switch (op) {
       case Op::kAdd:
-        real = a + b;
-        break;
+        return a + b;
       case Op::kSubtract:
-        real = a - b;
-        break;
+        return a - b;
       case Op::kMultiply:
-        real = a * b;
-        break;
+        return a * b;
       case Op::kDivide:
-        real = a / b;
-        break;
+        return a / b;
       case Op::kFloorDivide:
-        real = FloorDivide(a, b);
-        break;
+        return FloorDivide(a, b);
       case Op::kModulo:
-        real = Modulo(a, b);
-        break;
+        return Modulo(a, b);
       default:
-        if (a == 0 && b < 0) return Fail(node, "division by zero");
-        real = std::pow(a, b);
-        break;
+        return std::pow(a, b);
     }
+  }
+
+  bool Reals(const Expression::Node& node, double a, double b, Value* out) {
+    if (node.op == Op::kPower && a == 0 && b < 0) return Fail(node, "division by zero");
+    const double real = Reals(node.op, a, b);
     if (!std::isfinite(real)) return Fail(node, "not a finite number");
     *out = Value::Float(real);
     return true;
@@ -269,27 +265,26 @@ class Evaluator {
     }
     int sign = 0;
     if (!Order(a, b, &sign)) return Fail(link, "compares values of different types");
-    switch (link.op) {
-      case Op::kEqual:
-        *holds = sign == 0;
-        break;
-      case Op::kNotEqual:
-        *holds = sign != 0;
-        break;
-      case Op::kLess:
-        *holds = sign < 0;
-        break;
-      case Op::kLessEqual:
-        *holds = sign <= 0;
-        break;
-      case Op::kGreater:
-        *holds = sign > 0;
-        break;
-      default:
-        *holds = sign >= 0;
-        break;
-    }
+    *holds = Holds(link.op, sign);
     return true;
+  }
+
+  // Of the sign of left - right.
+  static bool Holds(Op op, int sign) {
+    switch (op) {
+      case Op::kEqual:
+        return sign == 0;
+      case Op::kNotEqual:
+        return sign != 0;
+      case Op::kLess:
+        return sign < 0;
+      case Op::kLessEqual:
+        return sign <= 0;
+      case Op::kGreater:
+        return sign > 0;
+      default:
+        return sign >= 0;
+    }
   }
 
   // False: there is no order.
@@ -336,40 +331,6 @@ bool IsTrue(const Value& value) {
     default:
       return Real(value) != 0;
   }
-}
-
-Value Value::Bool(bool value) {
-  Value out;
-  out.kind = ValueKind::kBool;
-  out.truth = value;
-  return out;
-}
-
-Value Value::Int(int64_t value) {
-  Value out;
-  out.kind = ValueKind::kInt;
-  out.integer = value;
-  return out;
-}
-
-Value Value::Float(double value) {
-  Value out;
-  out.kind = ValueKind::kFloat;
-  out.real = value;
-  return out;
-}
-
-Value Value::Text(const std::string* value) {
-  Value out;
-  out.kind = ValueKind::kString;
-  out.text = value;
-  return out;
-}
-
-Value Value::Other() {
-  Value out;
-  out.kind = ValueKind::kOther;
-  return out;
 }
 
 }  // namespace xplane_time::tune

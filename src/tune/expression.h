@@ -48,11 +48,18 @@ struct Value {
 
   Value() : integer(0) {}
   static Value None() { return {}; }
-  static Value Bool(bool value);
-  static Value Int(int64_t value);
-  static Value Float(double value);
-  static Value Text(const std::string* value);
-  static Value Other();
+  static Value Bool(bool value) { return Value(value); }
+  static Value Int(int64_t value) { return Value(value); }
+  static Value Float(double value) { return Value(value); }
+  static Value Text(const std::string* value) { return Value(value); }
+  static Value Other() { return Value(ValueKind::kOther); }
+
+ private:
+  explicit Value(ValueKind of) : kind(of), integer(0) {}
+  explicit Value(bool value) : kind(ValueKind::kBool), truth(value) {}
+  explicit Value(int64_t value) : kind(ValueKind::kInt), integer(value) {}
+  explicit Value(double value) : kind(ValueKind::kFloat), real(value) {}
+  explicit Value(const std::string* value) : kind(ValueKind::kString), text(value) {}
 };
 
 // Why there is no value. Cheap to make: configurations that cannot be computed may be many.

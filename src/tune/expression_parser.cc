@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "absl/status/status.h"
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "tune/expression.h"
 
@@ -24,8 +25,8 @@ struct Token {
   size_t position = 0;
 };
 
-bool IsNameStart(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
-bool IsDigit(char c) { return c >= '0' && c <= '9'; }
+bool IsNameStart(char c) { return absl::ascii_isalpha(static_cast<unsigned char>(c)) || c == '_'; }
+bool IsDigit(char c) { return absl::ascii_isdigit(static_cast<unsigned char>(c)); }
 bool IsSpace(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
 
 // Length of the number at the beginning; 0: none. Python's decimal forms without "_".
@@ -132,14 +133,22 @@ class ExpressionParser {
   uint32_t And() { return Logical(Op::kAnd, "and", &ExpressionParser::Not); }
 
   uint32_t Logical(Op op, std::string_view word, uint32_t (ExpressionParser::*operand)()) {
+    return Deeper([&] {
+      uint32_t left = (this->*operand)();
+      while (error_.empty() && IsWord(word)) {
+        const size_t position = Advance();
+        left = Add(op, position, {left, (this->*operand)()});
+      }
+      return left;
+    });
+  }
+
+  template <typename Parse>
+  uint32_t Deeper(Parse parse) {
     if (++level_ > kMostLevels) Fail(token_.position, "nested too deeply");
-    uint32_t left = error_.empty() ? (this->*operand)() : 0;
-    while (error_.empty() && IsWord(word)) {
-      const size_t position = Advance();
-      left = Add(op, position, {left, (this->*operand)()});
-    }
+    const uint32_t node = error_.empty() ? parse() : 0;
     --level_;
-    return left;
+    return node;
   }
 
   uint32_t Not() {
@@ -207,22 +216,20 @@ class ExpressionParser {
   uint32_t Unary() {
     const bool negate = IsSign("-");
     if (!negate && !IsSign("+")) return Power();
-    if (++level_ > kMostLevels) Fail(token_.position, "nested too deeply");
-    const size_t position = Advance();
-    const uint32_t operand = error_.empty() ? Unary() : 0;
-    --level_;
-    return Add(negate ? Op::kNegate : Op::kPlus, position, {operand});
+    return Deeper([&] {
+      const size_t position = Advance();
+      return Add(negate ? Op::kNegate : Op::kPlus, position, {Unary()});
+    });
   }
 
   // Binds tighter than a sign on its left, looser than one on its right: -2 ** -1.
   uint32_t Power() {
     const uint32_t base = Atom();
     if (!error_.empty() || !IsSign("**")) return base;
-    if (++level_ > kMostLevels) Fail(token_.position, "nested too deeply");
-    const size_t position = Advance();
-    const uint32_t exponent = error_.empty() ? Unary() : 0;
-    --level_;
-    return Add(Op::kPower, position, {base, exponent});
+    return Deeper([&] {
+      const size_t position = Advance();
+      return Add(Op::kPower, position, {base, Unary()});
+    });
   }
 
   uint32_t Atom() {
@@ -248,28 +255,24 @@ class ExpressionParser {
   uint32_t Number() {
     const std::string_view text = token_.text;
     const size_t position = token_.position;
-    Value value;
-    const char* const end = text.data() + text.size();
+    const auto read = [&](auto number) {
+      const char* const end = text.data() + text.size();
+      return std::from_chars(text.data(), end, number).ec == std::errc() ? std::optional(number)
+                                                                         : std::nullopt;
+    };
+    Advance();
     if (text.find_first_of(".eE") == std::string_view::npos) {
       if (text.size() > 1 && text[0] == '0') {
         return Fail(position, "an integer does not begin with 0");
       }
-      int64_t integer = 0;
-      if (std::from_chars(text.data(), end, integer).ec != std::errc()) {
-        return Fail(position, absl::StrCat(Absl(text), " does not fit 64 bits"));
-      }
-      value = Value::Int(integer);
-    } else {
-      double real = 0;
-      // Out of range is infinity in Python; here it is refused (too small is 0 in both).
-      const std::errc problem = std::from_chars(text.data(), end, real).ec;
-      if (problem != std::errc()) {
-        return Fail(position, absl::StrCat(Absl(text), " does not fit a double"));
-      }
-      value = Value::Float(real);
+      const auto integer = read(int64_t{0});
+      if (integer.has_value()) return Literal(position, Value::Int(*integer));
+      return Fail(position, absl::StrCat(Absl(text), " does not fit 64 bits"));
     }
-    Advance();
-    return Literal(position, value);
+    // Out of range is infinity in Python; here it is refused (too small is 0 in both).
+    const auto real = read(0.0);
+    if (real.has_value()) return Literal(position, Value::Float(*real));
+    return Fail(position, absl::StrCat(Absl(text), " does not fit a double"));
   }
 
   uint32_t Text() {

@@ -46,7 +46,7 @@ HelloAnswer Hello(Fields* fields) {
     fields->Fail("clock", "device, profile or wall");
   }
   hello.driver = fields->Text("driver");
-  hello.versions_json = fields->ObjectText("versions");
+  hello.framework = fields->ObjectText("versions");
   hello.flags = fields->Text("flags");
   hello.code_hash = fields->Text("code_hash");
   hello.parallel_prepare = fields->Integer("parallel_prepare", 1).value_or(1);
@@ -54,9 +54,24 @@ HelloAnswer Hello(Fields* fields) {
   return hello;
 }
 
+int64_t RequestField(Fields* fields) { return fields->Integer("request", 0, kNeeded).value_or(0); }
+
 PreparedAnswer Prepared(Fields* fields) {
-  return {fields->Integer("request", 0, kNeeded).value_or(0), StatusField(fields),
-          fields->Text("fingerprint"), fields->Text("message"), fields->Integer("mem_bytes", 0)};
+  PreparedAnswer prepared;
+  prepared.request = RequestField(fields);
+  prepared.status = StatusField(fields);
+  prepared.fingerprint = fields->Text("fingerprint");
+  prepared.message = fields->Text("message");
+  prepared.mem_bytes = fields->Integer("mem_bytes", 0);
+  return prepared;
+}
+
+VerifiedAnswer Verified(Fields* fields) {
+  VerifiedAnswer verified;
+  verified.request = RequestField(fields);
+  verified.status = StatusField(fields);
+  verified.message = fields->Text("message");
+  return verified;
 }
 
 std::string Samples(const Json& list, std::vector<SlotSample>* samples) {
@@ -64,13 +79,14 @@ std::string Samples(const Json& list, std::vector<SlotSample>* samples) {
   for (const Json& each : list) {
     if (!each.is_object()) return "a sample is not an object";
     Fields fields(each);
-    SlotSample sample = {fields.Integer("slot", 0, kNeeded).value_or(0),
-                         StatusField(&fields),
-                         fields.Integer("t_ps", 1),
-                         fields.Integer("energy_uj", 0),
-                         fields.Text("message"),
-                         fields.Integer("t0_ns", 0),
-                         fields.Integer("t1_ns", 0)};
+    SlotSample sample;
+    sample.slot = fields.Integer("slot", 0, kNeeded).value_or(0);
+    sample.status = StatusField(&fields);
+    sample.t_ps = fields.Integer("t_ps", 1);
+    sample.energy_uj = fields.Integer("energy_uj", 0);
+    sample.message = fields.Text("message");
+    sample.begin_ns = fields.Integer("t0_ns", 0);
+    sample.end_ns = fields.Integer("t1_ns", 0);
     if (sample.status == "ok" && !sample.t_ps.has_value()) fields.Fail("t_ps", "it is missing");
     if (!fields.ok()) return absl::StrCat("in a sample ", fields.error());
     samples->push_back(std::move(sample));
@@ -92,7 +108,7 @@ std::string Trace(const Json& trace, ResultAnswer* result) {
 }
 
 std::string Result(Fields* fields, ResultAnswer* result) {
-  result->request = fields->Integer("request", 0, kNeeded).value_or(0);
+  result->request = RequestField(fields);
   result->status = StatusField(fields);
   result->throttled = fields->Flag("throttled");
   result->notes_json = fields->ObjectText("notes");
@@ -120,11 +136,9 @@ absl::StatusOr<HarnessAnswer> ParseAnswer(std::string_view line) {
   } else if (type == "prepared") {
     parsed = Prepared(&fields);
   } else if (type == "verified") {
-    parsed = VerifiedAnswer{fields.Integer("request", 0, kNeeded).value_or(0), StatusField(&fields),
-                            fields.Text("message")};
+    parsed = Verified(&fields);
   } else if (type == "slot") {
-    parsed = SlotAnswer{fields.Integer("request", 0, kNeeded).value_or(0),
-                        fields.Integer("slot", 0, kNeeded).value_or(0)};
+    parsed = SlotAnswer{RequestField(&fields), fields.Integer("slot", 0, kNeeded).value_or(0)};
   } else if (type == "result") {
     ResultAnswer result;
     error = Result(&fields, &result);
@@ -299,12 +313,8 @@ absl::StatusOr<RoundTimes> TimesOfSamples(const ResultAnswer& result, const Roun
           "a result with slot ", slot, slot < seen.size() ? " twice" : "", " of ", seen.size()));
     }
     seen[slot] = true;
-    times.slots[slot] = {.status = sample.status,
-                         .t_ps = sample.t_ps,
-                         .energy_uj = sample.energy_uj,
-                         .message = sample.status == "ok" ? "" : sample.message,
-                         .begin_ns = sample.t0_ns,
-                         .end_ns = sample.t1_ns};
+    times.slots[slot] = sample;
+    if (sample.status == "ok") times.slots[slot].message.clear();
   }
   return times;
 }

@@ -19,34 +19,24 @@
 
 namespace xplane_time {
 
-struct HelloAnswer {
-  std::string name, device, device_class, clock = "wall";
-  std::string driver = {}, versions_json = "{}", flags = {}, code_hash = {};
+struct HelloAnswer : HarnessInfo {
   int64_t parallel_prepare = 1;
-  bool verifies = false;
 };
 
-struct PreparedAnswer {
+struct PreparedAnswer : VariantState {
   int64_t request = 0;
-  std::string status, fingerprint = {}, message = {};
-  std::optional<int64_t> mem_bytes = {};
 };
 
-struct VerifiedAnswer {
+struct VerifiedAnswer : VariantState {  // status and message
   int64_t request = 0;
-  std::string status, message = {};
 };
 
 struct SlotAnswer {
   int64_t request = 0, slot = 0;
 };
 
-struct SlotSample {
+struct SlotSample : SlotTime {
   int64_t slot = 0;
-  std::string status;
-  std::optional<int64_t> t_ps = {}, energy_uj = {};
-  std::string message = {};
-  std::optional<int64_t> t0_ns = {}, t1_ns = {};  // around the timed calls, CLOCK_MONOTONIC
 };
 
 struct ResultAnswer {

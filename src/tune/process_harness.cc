@@ -26,22 +26,16 @@ bool IsOfAVariant(std::string_view status) {
   return status != "ok" && status != "cancelled" && !IsTransient(status);
 }
 
-HarnessInfo InfoOf(const HelloAnswer& hello) {
-  return {hello.name,          hello.device, hello.device_class, hello.clock,   hello.driver,
-          hello.versions_json, hello.flags,  hello.code_hash,    hello.verifies};
-}
-
 }  // namespace
 
 absl::StatusOr<HarnessInfo> ProcessHarness::Hello() {
   RETURN_IF_ERROR(EnsureStarted());
-  return InfoOf(*hello_);
+  return HarnessInfo(*hello_);
 }
 
 absl::Status ProcessHarness::EnsureStarted() {
-  if (process_.has_value()) return absl::OkStatus();
-  ASSIGN_OR_RETURN(auto process, HarnessProcess::Start(options_.process));
-  process_.emplace(std::move(process));
+  if (process_ != nullptr) return absl::OkStatus();
+  ASSIGN_OR_RETURN(process_, HarnessProcess::Start(options_.process));
   prepared_.clear();
   const auto answer =
       Ask(0, HelloRequest(options_.session, options_.workloads), options_.hello_timeout);
@@ -64,19 +58,17 @@ absl::Status ProcessHarness::EnsureStarted() {
 // One that was started anew may have found another device, or other code: its times are not
 // those of this session.
 absl::Status ProcessHarness::CompareHello(const HelloAnswer& now) const {
-  const HelloAnswer& first = *hello_;
-  const auto differs = [](const char* what, const std::string& before, const std::string& after) {
-    if (before == after) return std::string();
-    return absl::StrCat(" ", what, " \"", after, "\", not \"", before, "\";");
-  };
-  const std::string all =
-      absl::StrCat(absl::StrCat(differs("device", first.device, now.device),
-                                differs("device_class", first.device_class, now.device_class),
-                                differs("clock", first.clock, now.clock),
-                                differs("code_hash", first.code_hash, now.code_hash)),
-                   absl::StrCat(differs("driver", first.driver, now.driver),
-                                differs("versions", first.versions_json, now.versions_json),
-                                differs("flags", first.flags, now.flags)));
+  constexpr std::pair<const char*, std::string HarnessInfo::*> kParts[] = {
+      {"device", &HarnessInfo::device}, {"device_class", &HarnessInfo::device_class},
+      {"clock", &HarnessInfo::clock},   {"code_hash", &HarnessInfo::code_hash},
+      {"driver", &HarnessInfo::driver}, {"versions", &HarnessInfo::framework},
+      {"flags", &HarnessInfo::flags}};
+  std::string all;
+  for (const auto& [what, part] : kParts) {
+    const std::string &before = (*hello_).*part, &after = now.*part;
+    if (before == after) continue;
+    absl::StrAppend(&all, " ", what, " \"", after, "\", not \"", before, "\";");
+  }
   if (all.empty()) return absl::OkStatus();
   return absl::UnavailableError(
       absl::StrCat("the harness was started anew and is another one:", all,
@@ -159,8 +151,8 @@ absl::Status ProcessHarness::Prepare(std::span<const Configuration> variants,
   Preparing preparing;
   size_t next = 0;
   while (next < variants.size() || !preparing.waiting.empty()) {
-    absl::Status status = EnsureStarted();
-    if (!status.ok()) return status;
+    RETURN_IF_ERROR(EnsureStarted());
+    absl::Status status;
     const auto most = static_cast<size_t>(hello_->parallel_prepare);
     while (status.ok() && next < variants.size() && preparing.waiting.size() < most) {
       const int64_t request = next_request_++;
@@ -175,8 +167,7 @@ absl::Status ProcessHarness::Prepare(std::span<const Configuration> variants,
     for (const auto& [request, variant] : std::exchange(preparing.waiting, {})) {
       preparing.again.push_back(variant);
     }
-    status = PrepareAgain(variants, &preparing, done);
-    if (!status.ok()) return status;
+    RETURN_IF_ERROR(PrepareAgain(variants, &preparing, done));
   }
   return PrepareAgain(variants, &preparing, done);
 }
@@ -210,25 +201,31 @@ absl::Status ProcessHarness::TakePrepared(std::span<const Configuration> variant
     }
     failures_in_a_row_ = 0;
     if (prepared->status == "ok") prepared_.insert(variants[variant].id);
-    done(variant,
-         {prepared->status, prepared->fingerprint, prepared->message, prepared->mem_bytes});
+    done(variant, *prepared);
     return absl::OkStatus();
   }
+}
+
+template <typename Answer>
+absl::StatusOr<VariantState> ProcessHarness::AskForState(
+    absl::FunctionRef<std::string(int64_t request)> line, std::chrono::milliseconds timeout,
+    const char* what) {
+  const int64_t request = next_request_++;
+  const auto answer = Ask(request, line(request), timeout);
+  if (!answer.ok()) return StateOf(answer.status());
+  if (const auto* state = std::get_if<Answer>(&*answer)) return VariantState(*state);
+  return StateOf(absl::InvalidArgumentError(absl::StrCat("an answer that is not ", what)));
 }
 
 absl::StatusOr<VariantState> ProcessHarness::PrepareOnce(const Configuration& variant) {
   RETURN_IF_ERROR(EnsureStarted());
   if (prepared_.contains(variant.id)) return VariantState{};
-  const int64_t request = next_request_++;
-  auto answer = Ask(request, PrepareRequest(request, variant), options_.prepare_timeout);
-  if (!answer.ok()) return StateOf(answer.status());
-  const auto* prepared = std::get_if<PreparedAnswer>(&*answer);
-  if (prepared == nullptr) {
-    return StateOf(absl::InvalidArgumentError("an answer that is not prepared"));
-  }
-  if (prepared->status == "ok") prepared_.insert(variant.id);
-  return VariantState{prepared->status, prepared->fingerprint, prepared->message,
-                      prepared->mem_bytes};
+  ASSIGN_OR_RETURN(
+      auto state,
+      AskForState<PreparedAnswer>([&](int64_t request) { return PrepareRequest(request, variant); },
+                                  options_.prepare_timeout, "prepared"));
+  if (state.status == "ok") prepared_.insert(variant.id);
+  return state;
 }
 
 absl::StatusOr<VariantState> ProcessHarness::Try(
@@ -238,7 +235,7 @@ absl::StatusOr<VariantState> ProcessHarness::Try(
     ASSIGN_OR_RETURN(auto state, once());
     if (IsTransient(state.status)) {
       if (++in_vain == kTransientTries) return state;
-    } else if (process_.has_value() || ++ended == kTries) {
+    } else if (process_ != nullptr || ++ended == kTries) {
       return state;
     }
   }
@@ -251,14 +248,9 @@ absl::StatusOr<VariantState> ProcessHarness::PrepareAlone(const Configuration& v
 absl::StatusOr<VariantState> ProcessHarness::VerifyOnce(const Configuration& variant) {
   auto state = PrepareAlone(variant);
   if (!state.ok() || state->status != "ok") return state;
-  const int64_t request = next_request_++;
-  const auto answer = Ask(request, VerifyRequest(request, variant.id), options_.slot_timeout);
-  if (!answer.ok()) return StateOf(answer.status());
-  const auto* verified = std::get_if<VerifiedAnswer>(&*answer);
-  if (verified == nullptr) {
-    return StateOf(absl::InvalidArgumentError("an answer that is not verified"));
-  }
-  return VariantState{verified->status, "", verified->message, {}};
+  return AskForState<VerifiedAnswer>(
+      [&](int64_t request) { return VerifyRequest(request, variant.id); }, options_.slot_timeout,
+      "verified");
 }
 
 absl::StatusOr<VariantState> ProcessHarness::Verify(const Configuration& variant) {
@@ -290,11 +282,10 @@ absl::StatusOr<RoundTimes> ProcessHarness::RunRound(int64_t batch, int64_t round
                      FindTheGuilty(request, order_left, std::get<Failure>(result)));
     std::erase_if(left, [&](size_t slot) {
       const auto found = guilty.find(order[slot]);
-      if (found != guilty.end()) {
-        times.slots[slot].status = found->second.status;
-        times.slots[slot].message = found->second.message;
-      }
-      return found != guilty.end();
+      if (found == guilty.end()) return false;
+      times.slots[slot].status = found->second.status;
+      times.slots[slot].message = found->second.message;
+      return true;
     });
   }
   failures_in_a_row_ = 0;
@@ -513,7 +504,7 @@ absl::StatusOr<ProcessHarness::Guilty> ProcessHarness::FindTheGuilty(const Round
 }
 
 void ProcessHarness::Finish() {
-  if (!process_.has_value()) return;
+  if (process_ == nullptr) return;
   const Deadline deadline = MonotonicClock::now() + kToCancel;
   static_cast<void>(process_->Send(ByeRequest(), deadline));
   process_->End(deadline);

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <span>
@@ -68,6 +69,10 @@ class ProcessHarness : public Harness {
   absl::StatusOr<HarnessAnswer> Ask(int64_t request, std::string_view line,
                                     std::chrono::milliseconds timeout);
   absl::StatusOr<HarnessAnswer> Await(int64_t request, Deadline deadline);
+  // An answer about one variant, named `what`.
+  template <typename Answer>
+  absl::StatusOr<VariantState> AskForState(absl::FunctionRef<std::string(int64_t request)> line,
+                                           std::chrono::milliseconds timeout, const char* what);
   // By request. What is under way, and what is to be tried again.
   struct Preparing {
     std::map<int64_t, size_t> waiting = {};
@@ -98,7 +103,7 @@ class ProcessHarness : public Harness {
   absl::Status CountFailure(const Failure& failure);
 
   ProcessHarnessOptions options_;
-  std::optional<HarnessProcess> process_;
+  std::unique_ptr<HarnessProcess> process_;
   std::optional<HelloAnswer> hello_;
   std::set<std::string> prepared_;  // by this process
   int64_t next_request_ = 1;

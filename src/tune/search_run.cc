@@ -326,7 +326,7 @@ std::vector<std::string> AskSearcher::Finalists() const {
 
 void AskSearcher::Finish() {
   constexpr std::chrono::milliseconds kToEnd(2000);
-  if (!process_.has_value()) return;
+  if (process_ == nullptr) return;
   const Deadline deadline = MonotonicClock::now() + kToEnd;
   static_cast<void>(process_->Send(ProposerBye(), deadline));
   process_->End(deadline);
@@ -334,12 +334,10 @@ void AskSearcher::Finish() {
 }
 
 absl::Status AskSearcher::Start() {
-  if (process_.has_value()) return absl::OkStatus();
-  ASSIGN_OR_RETURN(auto process,
-                   HarnessProcess::Start({.command = {"/bin/sh", "-c", options_.command},
-                                          .role = "proposer",
-                                          .stopped = options_.stopped}));
-  process_.emplace(std::move(process));
+  if (process_ != nullptr) return absl::OkStatus();
+  ASSIGN_OR_RETURN(process_, HarnessProcess::Start({.command = {"/bin/sh", "-c", options_.command},
+                                                    .role = "proposer",
+                                                    .stopped = options_.stopped}));
   RETURN_IF_ERROR(Send(ProposerHello(space_, options_.seed, results_.size())));
   ASSIGN_OR_RETURN(const auto answer, Receive());
   const absl::Status status = ParseProposerHello(answer);

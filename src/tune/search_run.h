@@ -14,6 +14,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -132,7 +133,7 @@ class AskSearcher : public Searcher {
 
   Options options_;
   const SearchSpace& space_;
-  std::optional<HarnessProcess> process_;
+  std::unique_ptr<HarnessProcess> process_;
   std::vector<Configuration> known_;             // to be measured first
   size_t listed_ = 0;                            // how many these were
   std::vector<Result> results_;                  // in the order in which they were told

@@ -344,30 +344,36 @@ absl::Status GaveUp(const Grid& grid, uint64_t steps) {
                    "draw a random sample"));
 }
 
-absl::Status TakeGrid(Grid* grid, Chosen* chosen) {
-  absl::Status status;
-  const bool ended = grid->Walk(kEndless, [&](const Point& point, int unknown) {
+// Visits grid points that fit and are not listed, until `visit` says no. False: gave up.
+absl::StatusOr<bool> WalkUnlisted(Grid* grid, const Chosen& chosen, uint64_t most_steps,
+                                  absl::FunctionRef<absl::StatusOr<bool>(const Point&)> visit) {
+  absl::StatusOr<bool> goes_on = true;
+  const bool ended = grid->Walk(most_steps, [&](const Point& point, int unknown) {
     if (unknown >= 0) {
-      status = grid->Unknown(unknown, grid->ParamsJson(point));
-    } else if (!chosen->IsListed(point)) {
-      status = chosen->Take(point);
+      goes_on = grid->Unknown(unknown, grid->ParamsJson(point));
+    } else if (!chosen.IsListed(point)) {
+      goes_on = visit(point);
     }
-    return status.ok();
+    return goes_on.ok() && *goes_on;
   });
-  return ended ? status : GaveUp(*grid, kMostSteps);
+  if (!goes_on.ok()) return goes_on.status();
+  return ended;
+}
+
+absl::Status TakeGrid(Grid* grid, Chosen* chosen) {
+  const auto take = [&](const Point& point) -> absl::StatusOr<bool> {
+    RETURN_IF_ERROR(chosen->Take(point));
+    return true;
+  };
+  ASSIGN_OR_RETURN(const bool ended, WalkUnlisted(grid, *chosen, kEndless, take));
+  return ended ? absl::OkStatus() : GaveUp(*grid, kMostSteps);
 }
 
 // A sample of `count` out of all that fit (algorithm R). False: gave up.
 absl::StatusOr<bool> Reservoir(Grid* grid, const Chosen& chosen, uint64_t count,
                                uint64_t most_steps, Random* random, std::vector<Point>* sample) {
-  absl::Status status;
   uint64_t seen = 0;
-  const bool ended = grid->Walk(most_steps, [&](const Point& point, int unknown) {
-    if (unknown >= 0) {
-      status = grid->Unknown(unknown, grid->ParamsJson(point));
-      return false;
-    }
-    if (chosen.IsListed(point)) return true;
+  return WalkUnlisted(grid, chosen, most_steps, [&](const Point& point) {
     ++seen;
     if (sample->size() < count) {
       sample->push_back(point);
@@ -376,8 +382,6 @@ absl::StatusOr<bool> Reservoir(Grid* grid, const Chosen& chosen, uint64_t count,
     }
     return true;
   });
-  if (!status.ok()) return status;
-  return ended;
 }
 
 // Draws points until `count` different ones fit; fewer where the tries run out.
@@ -462,20 +466,13 @@ absl::Status VisitConfigurations(const SearchSpace& space,
   for (const Configuration& variant : variants) {
     if (!visit(variant)) return absl::OkStatus();
   }
-  absl::Status status;
-  const bool ended = grid.Walk(kEndless, [&](const Point& point, int unknown) {
-    if (unknown >= 0) {
-      status = grid.Unknown(unknown, grid.ParamsJson(point));
-      return false;
-    }
-    if (chosen.IsListed(point)) return true;
+  const auto take = [&](const Point& point) -> absl::StatusOr<bool> {
     any = true;
-    const auto made = grid.Make(point);
-    if (!made.ok()) status = made.status();
-    return made.ok() && visit(*made);
-  });
+    ASSIGN_OR_RETURN(const auto made, grid.Make(point));
+    return visit(made);
+  };
+  ASSIGN_OR_RETURN(const bool ended, WalkUnlisted(&grid, chosen, kEndless, take));
   if (!ended) return GaveUp(grid, kMostSteps);
-  if (!status.ok()) return status;
   const bool something = grid.points() > 0 || !space.variants.empty();
   if (any || !something || space.constraints.empty()) return absl::OkStatus();
   return Contradiction(&grid, /*with_grid=*/true);

@@ -44,26 +44,22 @@ int64_t Crc32(std::string_view bytes) {
       crc32_z(0, reinterpret_cast<const Bytef*>(bytes.data()), bytes.size()));
 }
 
+std::string Framed(const std::string& text) { return absl::StrCat(text.size(), ":", text); }
+
 // Numbers as text; BYTES:TEXT and a comma each.
 template <typename... Parts>
 int64_t ChecksumOf(const Parts&... parts) {
-  std::string bytes;
-  const auto add = [&](const std::string& text) {
-    absl::StrAppend(&bytes, text.size(), ":", text, ",");
-  };
-  (add(absl::StrCat(parts)), ...);
-  return Crc32(bytes);
+  return Crc32((... + (Framed(absl::StrCat(parts)) + ",")));
 }
 
 int64_t ChecksumOf(const RoundRecord& round) {
-  const auto framed = [](const std::string& text) { return absl::StrCat(text.size(), ":", text); };
   std::string bytes = absl::StrCat(round.batch, ",", round.round, ",", round.discarded ? 1 : 0, ",",
-                                   framed(round.notes_json));
+                                   Framed(round.notes_json));
   for (const SampleRecord& s : round.samples) {
-    absl::StrAppend(&bytes, ";", framed(s.variant), ",", s.slot, ",", framed(s.status));
+    absl::StrAppend(&bytes, ";", Framed(s.variant), ",", s.slot, ",", Framed(s.status));
     absl::StrAppend(&bytes, ",", OrDash(s.t_ps), ",", OrDash(s.energy_uj));
     for (const WorkloadSample& own : s.workloads) {
-      absl::StrAppend(&bytes, "/", framed(own.workload), ",", framed(own.status));
+      absl::StrAppend(&bytes, "/", Framed(own.workload), ",", Framed(own.status));
       absl::StrAppend(&bytes, ",", OrDash(own.t_ps), ",", OrDash(own.energy_uj));
     }
   }
@@ -185,6 +181,17 @@ absl::StatusOr<TuneStore> TuneStore::OpenReadOnly(const std::string& path) {
 
 namespace {
 
+// Of a session.
+std::string LockName(const SessionSpec& spec) {
+  const auto text = [](const auto& part) {
+    if constexpr (std::is_convertible_v<decltype(part), std::string>) return Framed(part);
+    return std::string();
+  };
+  const std::string texts = std::apply(
+      [&](const auto&... part) { return absl::StrCat(text(part)...); }, IdentityOf(spec));
+  return absl::StrCat("session:", tune::StableHash(absl::StrCat(texts, spec.seed)));
+}
+
 absl::StatusOr<FileLock> Lock(const Database& db, const std::string& name,
                               const std::string& what) {
   auto lock = FileLock::Acquire(db.path() + "-lock", name);
@@ -231,18 +238,7 @@ absl::StatusOr<TuneSession> TuneStore::Begin(const SessionSpec& spec) {
   const Database& db = *impl_->db;
   if (!impl_->writable) return db.Error(SQLITE_READONLY);
   TuneSession session;
-  std::string identity;
-  std::apply(
-      [&](const auto&... part) {
-        const auto add = [&](const auto& text) {
-          if constexpr (requires { text.size(); }) {
-            absl::StrAppend(&identity, text.size(), ":", text);
-          }
-        };
-        (add(part), ...);
-      },
-      IdentityOf(spec));
-  identity = absl::StrCat("session:", tune::StableHash(absl::StrCat(identity, spec.seed)));
+  const std::string identity = LockName(spec);
   const std::string device = "device:" + spec.device;
   ASSIGN_OR_RETURN(session.session_lock, Lock(db, identity, "this session"));
   if (!spec.device.empty()) {
@@ -489,10 +485,10 @@ absl::Status TuneStore::VisitRounds(int64_t session,
     row.Read(0, &round_id, &round.batch, &round.round, &round.discarded, &round.notes_json,
              &checksum);
     RETURN_IF_ERROR(ReadSamples(*impl_->db, round_id, &round));
-    if (ChecksumOf(round) == checksum) return visit(round);
-    return absl::DataLossError(absl::StrCat(
-        path(), ": session ", session, ": round ", round.round, " of batch ", round.batch,
-        " does not have its checksum; the file was damaged after it was written"));
+    RETURN_IF_ERROR(CheckRow(path(), session,
+                             absl::StrCat("round ", round.round, " of batch ", round.batch),
+                             checksum, ChecksumOf(round)));
+    return visit(round);
   };
   return impl_->db->Each(
       "SELECT id, batch, round, discarded, notes_json, crc32 FROM round "

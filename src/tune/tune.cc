@@ -25,22 +25,23 @@ class Tuning {
     for (const Configuration& each : configurations) {
       outcome_.variants.push_back({.configuration = each});
     }
-    absl::Status status = Begin(configurations);
-    if (status.ok()) status = PrepareAll();
-    if (status.ok()) status = Search();
-    if (status.ok()) status = OpenDecider();
-    if (status.ok()) status = Decide();
-    if (status.ok()) status = Confirm();
-    if (absl::IsCancelled(status)) {
-      outcome_.interrupted = true;
-      status = absl::OkStatus();
-    }
-    if (status.ok()) status = Conclude();
-    if (!status.ok()) return status;
+    const absl::Status status = Race(configurations);
+    outcome_.interrupted = absl::IsCancelled(status);
+    if (!outcome_.interrupted) RETURN_IF_ERROR(status);
+    RETURN_IF_ERROR(Conclude());
     return std::move(outcome_);
   }
 
  private:
+  absl::Status Race(std::span<const Configuration> configurations) {
+    RETURN_IF_ERROR(Begin(configurations));
+    RETURN_IF_ERROR(PrepareAll());
+    RETURN_IF_ERROR(Search());
+    RETURN_IF_ERROR(OpenDecider());
+    RETURN_IF_ERROR(Decide());
+    return Confirm();
+  }
+
   absl::Status Begin(std::span<const Configuration> configurations) {
     RETURN_IF_ERROR(measuring_.Begin(&outcome_.harness));
     outcome_.session = measuring_.session().id;
@@ -61,13 +62,12 @@ class Tuning {
       RETURN_IF_ERROR(TakeStates(known->notes_json, &outcome_.variants));
     } else {
       size_t done = 0;
-      absl::Status status = measuring_.Prepare(outcome_.variants, [&](const TunedVariant& variant) {
+      RETURN_IF_ERROR(measuring_.Prepare(outcome_.variants, [&](const TunedVariant& variant) {
         watcher_->OnPrepared(variant, ++done, outcome_.variants.size());
-      });
-      if (!status.ok()) return status;
+      }));
       RoundRecord record = {.batch = kOwnBatch, .round = kPreparation};
       record.notes_json = PreparationJson(outcome_.harness, outcome_.variants);
-      if (status = measuring_.Append(record); !status.ok()) return status;
+      RETURN_IF_ERROR(measuring_.Append(record));
     }
     prepared_ = true;
     AssignAliases(&outcome_.variants);

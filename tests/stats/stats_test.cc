@@ -61,6 +61,32 @@ TEST(Robust, MediansAgreeWithSorting) {
   }
 }
 
+TEST(Quantiles, EachByItsDefinition) {
+  const std::vector<double> sorted = {0.1, 0.2, 0.3, 0.7};
+  EXPECT_EQ(sorted[NearestRank(4, 0.5)], 0.2);
+  EXPECT_EQ(sorted[NearestRank(4, 0.51)], 0.3);
+  EXPECT_EQ(NearestRank(4, 0), 0);
+  EXPECT_EQ(NearestRank(4, 1), 3);
+  EXPECT_EQ(InterpolatedQuantile(sorted, 0), 0.1);
+  EXPECT_EQ(InterpolatedQuantile(sorted, 1), 0.7);
+  EXPECT_DOUBLE_EQ(InterpolatedQuantile(sorted, 0.5), 0.25);
+  EXPECT_DOUBLE_EQ(InterpolatedQuantileFromBelow(sorted, 0.5), 0.25);
+  EXPECT_DOUBLE_EQ(InterpolatedQuantileFromBelow(sorted, 0.95), 0.64);
+}
+
+TEST(Quantiles, TheDeviationOfSortedIntegersIsThatOfNumbers) {
+  Random random(9);
+  for (size_t n = 1; n < 40; ++n) {
+    std::vector<int64_t> sorted;
+    for (size_t i = 0; i < n; ++i) sorted.push_back(static_cast<int64_t>(random.Below(50)));
+    std::sort(sorted.begin(), sorted.end());
+    const std::vector<double> numbers(sorted.begin(), sorted.end());
+    const double median = InterpolatedQuantile(sorted, 0.5);
+    EXPECT_EQ(SortedMedianAbsoluteDeviation(sorted, median),
+              MedianAbsoluteDeviation(numbers, median));
+  }
+}
+
 TEST(Robust, MeanSkipsWhatIsFarAway) {
   const std::vector<double> values = {1, 2, 3, 100};
   const SkippedMean mean = MeanWithin(values, 2, 5);

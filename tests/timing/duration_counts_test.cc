@@ -35,7 +35,7 @@ class Checked {
     uint64_t count = 0;
     int64_t total_ps = 0;
     for (const auto& [duration_ps, times] : expected_) {
-      ASSERT_EQ(sorted[at].duration_ps, duration_ps) << at;
+      ASSERT_EQ(sorted[at].value, duration_ps) << at;
       ASSERT_EQ(sorted[at].count, times) << duration_ps;
       count += times;
       total_ps += duration_ps * static_cast<int64_t>(times);
@@ -106,7 +106,7 @@ TEST(DurationCounts, TheTotalSaturates) {
 void ExpectSameMedian(const std::vector<DurationCount>& sorted) {
   std::vector<int64_t> expanded;
   for (const DurationCount& each : sorted) {
-    expanded.insert(expanded.end(), each.count, each.duration_ps);
+    expanded.insert(expanded.end(), each.count, each.value);
   }
   EXPECT_EQ(CountedMedian(sorted, expanded.size()), Percentile(expanded, 0.5));
 }
@@ -160,9 +160,9 @@ TEST(DurationCounts, RoundedOnesKeepTheLeadingBitsAndExactTotals) {
   uint64_t count = 0;
   for (const DurationCount& each : counts.Sorted()) {
     count += each.count;
-    int64_t leading = each.duration_ps;
+    int64_t leading = each.value;
     while (leading >= 256 && leading % 2 == 0) leading /= 2;
-    EXPECT_LT(leading, 256) << each.duration_ps;
+    EXPECT_LT(leading, 256) << each.value;
   }
   EXPECT_EQ(count, 2u * 2001);
 }

@@ -90,7 +90,7 @@ class Compat(EndToEndTest):
 
     def test_the_command_says_what_the_flag_says(self):
         trace = self.write("a.xplane.pb", gpu(0, 10, 90))
-            for tool, options in (("ejkernel", ("--min-duration", "6000")),
+        for tool, options in (("ejkernel", ("--min-duration", "6000")),
                               ("ejkernel", ("--max-events", "2")),
                               ("tune-jax", ("--prefix", "jit", "--kernel", "k")),
                               ("xprof", ("--top", "1", "--format", "json"))):

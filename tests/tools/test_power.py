@@ -102,6 +102,17 @@ class Sources(PowerTest):
 
 
 class Record(PowerTest):
+    def test_a_script_without_an_interpreter_is_the_shells(self):
+        script = self.at / "bin" / "script"
+        script.parent.mkdir()
+        script.write_text("echo \"$0 $1\" > said; exit 3\n")
+        script.chmod(0o755)
+        variables = environment(PATH=f"{script.parent}:{os.environ['PATH']}")
+        for name in ("bin/script", "script"):
+            done = run("power", "record", *CONSTANT, "--", name, "x", cwd=self.at, env=variables)
+            self.assertEqual(done.code, 3, done.message)
+            self.assertTrue((self.at / "said").read_text().endswith("bin/script x\n"))
+
     def test_constant_power_is_exact(self):
         summary = self.record(*CONSTANT, "--duration", "0.4")
         energy = summary["windows"][0]["energies"][0]

@@ -1,5 +1,6 @@
 """What a person sees on a terminal of 80 columns."""
 import fcntl
+import json
 import os
 import re
 import select
@@ -351,6 +352,24 @@ class Colour(EndToEndTest):
         for form in ("json", "csv", "markdown"):
             done = run("good.xplane.pb", "--color", "always", "--format", form, cwd=self.at)
             self.assertNotIn(b"\x1b", done.out)
+
+    def test_a_file_has_none_and_is_as_wide_everywhere(self):
+        clocks = {"monotonic_ns": 0, "realtime_ns": 10**18, "boottime_ns": 0}
+        log = [{"schema": "xplane-time.power-log.v1", "t": 0, "clocks": clocks,
+                "machine": {"host": "n" * 70}, "command": "c " * 40, "periods_ns": {"nvml": 10**8},
+                "devices": [], "absent": [],
+                "channels": [{"source": "nvml", "device": "GPU-1", "domain": "gpu",
+                              "quantity": "power_mw", "kind": "instant"}]}]
+        log += [{"t": at * 10**8, "s": 0, "r": [[0, 0, 10**6, 100_000]]} for at in range(40)]
+        path = self.write("p.jsonl", "".join(json.dumps(line) + "\n" for line in log))
+        for arguments in (("good.xplane.pb",), ("power", "replay", path)):
+            texts = set()
+            for columns in (80, 132):
+                code, shown = on_terminal(*arguments, "-o", "x", columns=columns, cwd=self.at)
+                self.assertEqual((code, shown), (0, ""))
+                texts.add((self.at / "x").read_text())
+            self.assertEqual(len(texts), 1)
+            self.assertNotIn("\x1b", *texts)
 
     def test_colour_changes_nothing_else(self):
         plain = run("good.xplane.pb", cwd=self.at).text

@@ -144,9 +144,10 @@ class Loop(TuneTest):
         found = self.result(*THREE)
         again = run("tune", "replay", "--format", "json", cwd=self.at, env=self.environment)
         self.assertEqual((again.code, again.json["pick"]), (0, found["pick"]))
-        other = run("tune", "replay", 1, "--delta", "0.1%", "--format", "json", cwd=self.at,
-                    env=self.environment)
-        self.assertEqual(other.json["delta"], 0.001)
+        for given, delta in (("0.1%", 0.001), ("0.12345678%", 0.0012345678)):
+            other = run("tune", "replay", 1, "--delta", given, "--format", "json", cwd=self.at,
+                        env=self.environment)
+            self.assertEqual(other.json["delta"], delta)
         done = run("tune", "export", "--format", "json", cwd=self.at, env=self.environment).json
         self.assertEqual(done["schema"], "xplane-time.tune.v1")
         results = run("tune", "export", "--format", "t4", cwd=self.at, env=self.environment).json

@@ -20,7 +20,7 @@ TEST(ParseAnswer, Hello) {
   const auto& hello = std::get<HelloAnswer>(*answer);
   EXPECT_EQ(hello.device, "gpu:0");
   EXPECT_EQ(hello.clock, "device");
-  EXPECT_EQ(hello.versions_json, R"({"jax":"0.10"})");
+  EXPECT_EQ(hello.framework, R"({"jax":"0.10"})");
   EXPECT_EQ(hello.parallel_prepare, 4);
   EXPECT_TRUE(hello.verifies);
 }
@@ -47,8 +47,8 @@ TEST(ParseAnswer, ResultWithSamplesOrTrace) {
   ASSERT_EQ(samples.samples.size(), 2u);
   EXPECT_EQ(samples.samples[0].t_ps, 5);
   EXPECT_EQ(samples.samples[0].energy_uj, 2);
-  EXPECT_EQ(samples.samples[0].t0_ns, 3);
-  EXPECT_EQ(samples.samples[0].t1_ns, 9);
+  EXPECT_EQ(samples.samples[0].begin_ns, 3);
+  EXPECT_EQ(samples.samples[0].end_ns, 9);
   EXPECT_FALSE(samples.samples[1].t_ps.has_value());
   const auto trace = std::get<ResultAnswer>(*ParseAnswer(
       R"({"v":1,"type":"result","request":1,"status":"ok","trace":{"base64":"CgUKAw=="}})"));

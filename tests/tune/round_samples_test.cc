@@ -98,10 +98,17 @@ TEST(TimesOfResult, ATraceWithoutTheseRunsIsAnError) {
   }
 }
 
+SlotSample SampleOf(int64_t slot, int64_t t_ps) {
+  SlotSample sample;
+  sample.slot = slot;
+  sample.t_ps = t_ps;
+  return sample;
+}
+
 TEST(TimesOfResult, SlotsWithoutASampleHaveNoEvents) {
   ResultAnswer result;
   result.status = "ok";
-  result.samples = {{.slot = 1, .status = "ok", .t_ps = 7 * kUs}};
+  result.samples = {SampleOf(1, 7 * kUs)};
   const auto times = TimesOfResult(result, Round({"a", "b"}));
   ASSERT_TRUE(times.ok());
   EXPECT_EQ(times->slots[0].status, "no_events");
@@ -111,9 +118,9 @@ TEST(TimesOfResult, SlotsWithoutASampleHaveNoEvents) {
 TEST(TimesOfResult, SlotsTwiceOrBeyondAreNonsense) {
   ResultAnswer result;
   result.status = "ok";
-  result.samples = {{.slot = 0, .status = "ok", .t_ps = 1}, {.slot = 0, .status = "ok", .t_ps = 2}};
+  result.samples = {SampleOf(0, 1), SampleOf(0, 2)};
   EXPECT_TRUE(absl::IsInvalidArgument(TimesOfResult(result, Round({"a", "b"})).status()));
-  result.samples = {{.slot = 2, .status = "ok", .t_ps = 1}};
+  result.samples = {SampleOf(2, 1)};
   EXPECT_TRUE(absl::IsInvalidArgument(TimesOfResult(result, Round({"a", "b"})).status()));
 }
 

@@ -6,6 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "output/tuning.h"
 #include "tune/measuring.h"
 #include "tune/outcome_json.h"
 #include "tune/proposer_protocol.h"
@@ -307,6 +308,41 @@ TEST(OutcomeJson, RowsAreThoseOfTheVerdictInAnyOrder) {
       EXPECT_EQ(row["eliminated"].is_null() ? Json() : row["eliminated"]["by"], out);
     }
   }
+}
+
+// What is written is read again; what an earlier version did not write is left out.
+TEST(TuneResult, ReadsWhatIsWritten) {
+  TuneOutcome outcome;
+  outcome.objective = Objective::kEdp;
+  outcome.budget_runs = 7;
+  outcome.search = SearchReport{.strategy = "halving:8", .searched = 3, .raced = 2};
+  outcome.variants = {{.configuration = {"a", R"({"n":1})", {}}, .measured = 0},
+                      {.configuration = {"b", R"({"n":2})", {}},
+                       .state = {.status = "oom", .message = "no memory"}}};
+  outcome.variants[0].tail = Tail{.samples = 5, .typical_ps = 2.5};
+  outcome.verdict.pick = 0;
+  outcome.verdict.claim = Claim::kTie;
+  outcome.verdict.tied = {0};
+  outcome.verdict.ratios = {{.variant = 0, .est = 1, .lo = 0.5}};
+  outcome.verdict.canary = CanaryReport{.rounds = 4, .biased = true};
+  const std::string written = OutcomeJson(outcome);
+  const auto read = ReadTuneResult(written);
+  ASSERT_TRUE(read.has_value());
+  EXPECT_EQ(json::ToJson(*read), json::ToJson(ResultOf(outcome)));
+  EXPECT_EQ(read->variants[1].message, "no memory");
+  EXPECT_FALSE(Json::parse(written)["variants"][0].contains("message"));
+  const auto earlier = ReadTuneResult(R"({"pick":"a","claim":"winner","runs":"many"})");
+  ASSERT_TRUE(earlier.has_value());
+  EXPECT_EQ(earlier->claim, Claim::kWinner);
+  EXPECT_EQ(earlier->runs, 0);
+  EXPECT_FALSE(ReadTuneResult("[]").has_value());
+}
+
+TEST(TuningText, LargeCountsAreWrittenOut) {
+  TuneResult result;
+  result.runs = 1'234'567;
+  result.rounds = 50;
+  EXPECT_THAT(output::TuningText(result, {}), HasSubstr("1234567 runs in 50 rounds"));
 }
 
 }  // namespace

@@ -14,12 +14,12 @@ namespace {
 struct OptionWords {
   std::vector<std::string> names;  // "--format", "-o"
   std::string help;
-  bool takes_value = false;
+  bool takes_value;
 };
 
 struct CommandWords {
   std::string name, help;
-  std::vector<OptionWords> options;
+  std::vector<OptionWords> options = {};
 };
 
 std::string FirstLine(const std::string& text) { return text.substr(0, text.find('\n')); }
@@ -34,19 +34,15 @@ std::string Quoted(std::string text) {  // for single quotes of a shell
 std::vector<CommandWords> Collect(const CLI::App& app) {
   std::vector<CommandWords> commands;
   for (const CLI::App* sub : app.get_subcommands([](const CLI::App*) { return true; })) {
-    CommandWords& command = commands.emplace_back();
-    command.name = sub->get_name();
-    command.help = FirstLine(sub->get_description());
+    commands.push_back({sub->get_name(), FirstLine(sub->get_description())});
     for (const CLI::Option* option : sub->get_options()) {
       if (option->get_positional()) continue;
-      OptionWords& words = command.options.emplace_back();
-      for (const std::string& name : option->get_snames()) words.names.push_back("-" + name);
-      for (const std::string& name : option->get_lnames()) words.names.push_back("--" + name);
-      words.help = FirstLine(option->get_description());
-      words.takes_value = option->get_items_expected_max() > 0;
+      commands.back().options.push_back({CLI::detail::split(option->get_name(false, true), ','),
+                                         FirstLine(option->get_description()),
+                                         option->get_items_expected_max() > 0});
     }
   }
-  commands.push_back({"help", "Help of a command", {}});
+  commands.push_back({"help", "Help of a command"});
   return commands;
 }
 

@@ -12,7 +12,6 @@
 #include "devices/gpu_runs/early_runs.h"
 #include "devices/gpu_runs/host_evidence.h"
 #include "devices/gpu_runs/likeliest_runs.h"
-#include "devices/gpu_runs/scopes.h"
 #include "status.h"
 
 namespace xplane_time::gpu_runs {

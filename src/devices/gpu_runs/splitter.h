@@ -2,7 +2,7 @@
 //
 // Runs of a program, by the first way that tells them for all of its kernels:
 //   1. scopes    the root of a kernel's scope_range_id: the profiler numbers annotation
-//                scopes, and the outermost one is the module's execution (scopes.h)
+//                scopes, and the outermost one is the module's execution
 //   2. launches  correlation_id -> host launch -> the host event that executes the module
 //                (host_evidence.h); a kernel without one between two of a run is the run's
 //   3. sequence  the likeliest split of the sequence of (hlo_op, kernel): in order of launch

@@ -1,5 +1,10 @@
+<<<<<<<< HEAD:tests/stats/value_counts_test.cc
 // ValueCounts against a sorted list.
 #include "stats/value_counts.h"
+========
+// QuantileSketch against a sorted list.
+#include "stats/quantile_sketch.h"
+>>>>>>>> c551a85:tests/stats/quantile_sketch_test.cc
 
 #include <gtest/gtest.h>
 
@@ -19,16 +24,16 @@ double MedianOf(std::vector<int64_t> values) {
   return (static_cast<double>(values[(n - 1) / 2]) + static_cast<double>(values[n / 2])) / 2;
 }
 
-TEST(ValueCounts, NothingHasNoMedian) {
-  EXPECT_EQ(ValueCounts().Median(), std::nullopt);
-  EXPECT_EQ(ValueCounts().Quantile(0.99), std::nullopt);
+TEST(QuantileSketch, NothingHasNoMedian) {
+  EXPECT_EQ(QuantileSketch().Median(), std::nullopt);
+  EXPECT_EQ(QuantileSketch().Quantile(0.99), std::nullopt);
 }
 
-TEST(ValueCounts, FewValuesAreExact) {
+TEST(QuantileSketch, FewValuesAreExact) {
   testing::Random random(3);
   for (int round = 0; round < 200; ++round) {
     std::vector<int64_t> values;
-    ValueCounts counts;
+    QuantileSketch counts;
     for (int64_t i = 1 + random.Below(50); i > 0; --i) {
       values.push_back(random.Below(1'000'000'000) - 300'000'000);
       counts.Add(values.back());
@@ -41,14 +46,14 @@ TEST(ValueCounts, FewValuesAreExact) {
   }
 }
 
-TEST(ValueCounts, ManyAreWithinOneIn16384) {
+TEST(QuantileSketch, ManyAreWithinOneIn16384) {
   testing::Random random(4);
   for (const int64_t range : {int64_t{100}, int64_t{16'384}, int64_t{700'000}, int64_t{1} << 31}) {
     for (const int64_t least : {int64_t{0}, -range / 2, -range}) {
       SCOPED_TRACE(::testing::Message() << least << " + " << range);
       std::vector<int64_t> values;
-      ValueCounts counts, later;
-      for (size_t i = 0; i < ValueCounts::kMostExact + 5000; ++i) {
+      QuantileSketch counts, later;
+      for (size_t i = 0; i < QuantileSketch::kMostExact + 5000; ++i) {
         values.push_back(least + random.Below(range));
         (i % 3 == 0 ? later : counts).Add(values.back());
       }
@@ -60,9 +65,9 @@ TEST(ValueCounts, ManyAreWithinOneIn16384) {
   }
 }
 
-TEST(ValueCounts, TheEndsOfTheAxis) {
-  ValueCounts counts;
-  for (size_t i = 0; i <= ValueCounts::kMostExact; ++i) {
+TEST(QuantileSketch, TheEndsOfTheAxis) {
+  QuantileSketch counts;
+  for (size_t i = 0; i <= QuantileSketch::kMostExact; ++i) {
     counts.Add(i % 2 == 0 ? std::numeric_limits<int64_t>::max()
                           : std::numeric_limits<int64_t>::min());
   }
