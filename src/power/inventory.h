@@ -1,7 +1,6 @@
 // The fields of a device, a channel and an absence, in the order of every JSON that has them: the
 // log writes and reads them by these lists, and `power sources` and summaries print them.
-#ifndef XPLANE_TIME_SRC_POWER_INVENTORY_H_
-#define XPLANE_TIME_SRC_POWER_INVENTORY_H_
+#pragma once
 
 #include <span>
 #include <string_view>
@@ -28,5 +27,3 @@ XPLANE_TIME_JSON_FIELDS(LogReader, source, reads, missed, own_cpu_ns, hung)
 
 }  // namespace power
 }  // namespace xplane_time
-
-#endif  // XPLANE_TIME_SRC_POWER_INVENTORY_H_

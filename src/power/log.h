@@ -12,8 +12,7 @@
 // (4 MiB; longer ones count as damaged). Linear. Not thread-safe.
 //
 // Not handled: times that go backwards; the sink sees them as they are.
-#ifndef XPLANE_TIME_SRC_POWER_LOG_H_
-#define XPLANE_TIME_SRC_POWER_LOG_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -189,5 +188,3 @@ class LogWriter {
 };
 
 }  // namespace xplane_time::power
-
-#endif  // XPLANE_TIME_SRC_POWER_LOG_H_

@@ -8,8 +8,7 @@
 //
 // Names, numbers and layouts are those of NVIDIA's public NVML API (nvml.h of CUDA 12, "NVML
 // API Reference Guide"); the layouts are part of its ABI and versioned by function name.
-#ifndef XPLANE_TIME_SRC_POWER_NVML_API_H_
-#define XPLANE_TIME_SRC_POWER_NVML_API_H_
+#pragma once
 
 #include <array>
 #include <cstdint>
@@ -291,5 +290,3 @@ std::optional<bool> PowerUsageIsAverage(const NvmlChip& chip);
 bool ChangesBetweenPolls(const NvmlChip& chip);
 
 }  // namespace xplane_time::power
-
-#endif  // XPLANE_TIME_SRC_POWER_NVML_API_H_
