@@ -3,8 +3,7 @@
 // Each is the rule alone, as its documentation or source has it, and not the tool: search,
 // caches and verification are left out. A round is at most 20 runs long and drifts as one, so
 // rules that measure one variant after the other compare across rounds, as they do on a device.
-#ifndef XPLANE_TIME_BENCH_DECIDE_RULES_H_
-#define XPLANE_TIME_BENCH_DECIDE_RULES_H_
+#pragma once
 
 #include <cstdint>
 
@@ -32,5 +31,3 @@ Picked UntilStandardError(Device& device, uint32_t variants, double relative_se)
 Picked SuccessiveHalving(Device& device, uint32_t variants, int rounds, uint64_t seed);
 
 }  // namespace xplane_time::bench
-
-#endif  // XPLANE_TIME_BENCH_DECIDE_RULES_H_

@@ -6,8 +6,7 @@
 //
 // Lengths are computed first, then everything is streamed: memory is that of the input,
 // and planes and lines may be longer than 2 GiB.
-#ifndef XPLANE_TIME_BENCH_GROW_H_
-#define XPLANE_TIME_BENCH_GROW_H_
+#pragma once
 
 #include <google/protobuf/io/zero_copy_stream.h>
 
@@ -29,5 +28,3 @@ absl::StatusOr<Grown> WriteGrown(proto::XSpace* space, int64_t times,
                                  google::protobuf::io::ZeroCopyOutputStream* out);
 
 }  // namespace xplane_time::bench
-
-#endif  // XPLANE_TIME_BENCH_GROW_H_

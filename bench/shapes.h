@@ -1,7 +1,6 @@
 // Shapes: small traces with the planes, lines, stats and name lengths of recorded ones, the
 // same on every machine. grow.h makes them long.
-#ifndef XPLANE_TIME_BENCH_SHAPES_H_
-#define XPLANE_TIME_BENCH_SHAPES_H_
+#pragma once
 
 #include <optional>
 #include <string>
@@ -21,5 +20,3 @@ std::optional<Shape> ShapeNamed(std::string_view name);  // "tpu", "gpu", "cpu"
 std::string ShapedTrace(Shape shape, int runs);
 
 }  // namespace xplane_time::bench
-
-#endif  // XPLANE_TIME_BENCH_SHAPES_H_

@@ -1,6 +1,5 @@
 // compat.h for Python: times as lists of (key, seconds), tests of names as callables.
-#ifndef XPLANE_TIME_PYTHON_CORE_COMPAT_H_
-#define XPLANE_TIME_PYTHON_CORE_COMPAT_H_
+#pragma once
 
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/optional.h>
@@ -39,5 +38,3 @@ nanobind::typed<nanobind::dict, nanobind::str, nanobind::object> XprofDeviceTime
     const std::optional<std::string>& kernel_name, const Test& names);
 
 }  // namespace xplane_time::python
-
-#endif  // XPLANE_TIME_PYTHON_CORE_COMPAT_H_

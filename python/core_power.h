@@ -1,6 +1,5 @@
 // power.h for Python; python/xplane_time/power.py gives it names.
-#ifndef XPLANE_TIME_PYTHON_CORE_POWER_H_
-#define XPLANE_TIME_PYTHON_CORE_POWER_H_
+#pragma once
 
 #include <nanobind/nanobind.h>
 
@@ -14,5 +13,3 @@ namespace xplane_time::python {
 void AddPower(nanobind::module_* module, nanobind::object (*to_python)(arrow::Table table));
 
 }  // namespace xplane_time::python
-
-#endif  // XPLANE_TIME_PYTHON_CORE_POWER_H_

@@ -1,6 +1,5 @@
 // Between statuses and Python's exceptions, with and without the GIL.
-#ifndef XPLANE_TIME_PYTHON_CORE_STATUS_H_
-#define XPLANE_TIME_PYTHON_CORE_STATUS_H_
+#pragma once
 
 #include <nanobind/nanobind.h>
 
@@ -42,5 +41,3 @@ auto WithoutGil(Read read) {
 }
 
 }  // namespace xplane_time::python
-
-#endif  // XPLANE_TIME_PYTHON_CORE_STATUS_H_

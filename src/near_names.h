@@ -1,8 +1,7 @@
 // Names near a misspelt one, for error messages.
 //
 //   NearNames("hlo_opp", {"hlo_op", "run_id"})   // {"hlo_op"}
-#ifndef XPLANE_TIME_SRC_NEAR_NAMES_H_
-#define XPLANE_TIME_SRC_NEAR_NAMES_H_
+#pragma once
 
 #include <span>
 #include <string>
@@ -17,5 +16,3 @@ std::vector<std::string> NearNames(std::string_view name, std::span<const std::s
                                    size_t most = 3);
 
 }  // namespace xplane_time
-
-#endif  // XPLANE_TIME_SRC_NEAR_NAMES_H_

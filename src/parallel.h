@@ -1,7 +1,6 @@
 // ParallelFor: independent tasks on a few threads. Results go to slots of the caller's
 // by task index, so nothing depends on the number of threads.
-#ifndef XPLANE_TIME_SRC_PARALLEL_H_
-#define XPLANE_TIME_SRC_PARALLEL_H_
+#pragma once
 
 #include <atomic>
 #include <cstddef>
@@ -47,5 +46,3 @@ void ParallelFor(size_t count, int threads, const Task& task) {
 }
 
 }  // namespace xplane_time
-
-#endif  // XPLANE_TIME_SRC_PARALLEL_H_

@@ -3,8 +3,7 @@
 //
 // The file is in TMPDIR and unlinked from the start: nothing remains, however the program
 // ends. Its room is reserved before it is used; where there is none, memory is used.
-#ifndef XPLANE_TIME_SRC_SCRATCH_H_
-#define XPLANE_TIME_SRC_SCRATCH_H_
+#pragma once
 
 #include <cstddef>
 #include <cstring>
@@ -76,5 +75,3 @@ class ScratchVector {
 };
 
 }  // namespace xplane_time
-
-#endif  // XPLANE_TIME_SRC_SCRATCH_H_

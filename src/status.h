@@ -8,8 +8,7 @@
 // And a new error, whose message is put together as by absl::StrCat (of std::string_view too):
 //
 //   return InvalidArgument(path, ": row ", row, " is too long; cut it");
-#ifndef XPLANE_TIME_SRC_STATUS_H_
-#define XPLANE_TIME_SRC_STATUS_H_
+#pragma once
 
 #include <string_view>
 #include <utility>
@@ -42,6 +41,26 @@ template <typename... Parts>
 absl::Status DataLoss(const Parts&... parts) {
   return absl::DataLossError(absl::StrCat(status_text::Part(parts)...));
 }
+template <typename... Parts>
+absl::Status NotFound(const Parts&... parts) {
+  return absl::NotFoundError(absl::StrCat(status_text::Part(parts)...));
+}
+template <typename... Parts>
+absl::Status Internal(const Parts&... parts) {
+  return absl::InternalError(absl::StrCat(status_text::Part(parts)...));
+}
+template <typename... Parts>
+absl::Status Unavailable(const Parts&... parts) {
+  return absl::UnavailableError(absl::StrCat(status_text::Part(parts)...));
+}
+template <typename... Parts>
+absl::Status ResourceExhausted(const Parts&... parts) {
+  return absl::ResourceExhaustedError(absl::StrCat(status_text::Part(parts)...));
+}
+template <typename... Parts>
+absl::Status PermissionDenied(const Parts&... parts) {
+  return absl::PermissionDeniedError(absl::StrCat(status_text::Part(parts)...));
+}
 
 }  // namespace xplane_time
 
@@ -59,5 +78,3 @@ absl::Status DataLoss(const Parts&... parts) {
   if (!XPLANE_TIME_VALUE_NAME(__LINE__).ok())                    \
     return std::move(XPLANE_TIME_VALUE_NAME(__LINE__)).status(); \
   target = *std::move(XPLANE_TIME_VALUE_NAME(__LINE__))
-
-#endif  // XPLANE_TIME_SRC_STATUS_H_

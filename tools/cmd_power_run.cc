@@ -134,7 +134,7 @@ absl::StatusOr<std::unique_ptr<Telemetry>> RecordedTelemetry(const PowerSourceOp
         "no sensor of power or energy here (xplane-time power sources says why, and how to get "
         "one)";
     if (from.sources.empty()) {
-      return absl::FailedPreconditionError(absl::StrCat(kNone, kWithout));
+      return FailedPrecondition(kNone, kWithout);
     }
     if (!quiet) std::fprintf(stderr, "xplane-time: %s: energy stays unknown\n", kNone);
   }

@@ -1,6 +1,5 @@
 // power run, and what it shares with the other commands of power.
-#ifndef XPLANE_TIME_TOOLS_CMD_POWER_RUN_H_
-#define XPLANE_TIME_TOOLS_CMD_POWER_RUN_H_
+#pragma once
 
 #include <functional>
 #include <memory>
@@ -24,5 +23,3 @@ void AddSensors(CLI::App* app, const char* also, PowerSourceOptions* from);
 void NameReplayed(const PowerSourceOptions& from, FileRoles* files);
 
 }  // namespace xplane_time::tools
-
-#endif  // XPLANE_TIME_TOOLS_CMD_POWER_RUN_H_

@@ -26,9 +26,9 @@ class ReportCommand : public CompatibleCommand {
     if (!absl::IsNotFound(done.status()) || !MayBeACommand()) return done;
     const std::vector<std::string> commands = CommandNames(*app_->get_parent()),
                                    near = NearNames(traces_[0], commands, 1);
-    return absl::NotFoundError(absl::StrCat(
+    return NotFound(
         done.status().message(), near.empty() ? "; if a command is meant: " : "; did you mean the ",
-        near.empty() ? absl::StrJoin(commands, ", ") : absl::StrCat("command ", near[0], "?")));
+        near.empty() ? absl::StrJoin(commands, ", ") : absl::StrCat("command ", near[0], "?"));
   }
 
  protected:

@@ -85,8 +85,7 @@ absl::StatusOr<std::optional<int64_t>> ParseBudgetTime(const std::string& text) 
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), seconds);
   if (error != std::errc() || end != text.data() + text.size() || !(seconds > 0) ||
       seconds > kMostSeconds) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("'", text, "' is not a number of seconds above 0, and at most 9000000"));
+    return InvalidArgument("'", text, "' is not a number of seconds above 0, and at most 9000000");
   }
   return std::max<int64_t>(1, static_cast<int64_t>(seconds * kPsPerSecond));
 }
@@ -504,9 +503,9 @@ class TuneCommand : public Command {
     }
     ASSIGN_OR_RETURN(const SessionInfo session, store.Session(session_));
     if (!session.verdict_json.has_value()) {
-      return absl::FailedPreconditionError(absl::StrCat(
+      return FailedPrecondition(
           store.path(), ": session ", session.id, " has no verdict yet, after ", session.rounds,
-          session.rounds == 1 ? " round" : " rounds", "; tune --resume goes on"));
+          session.rounds == 1 ? " round" : " rounds", "; tune --resume goes on");
     }
     const std::string& json = *session.verdict_json;
     return Print(as_json() ? json + "\n" : output::TuningText(ReadTuneResult(json), printing_.how));
@@ -516,8 +515,7 @@ class TuneCommand : public Command {
     RETURN_IF_ERROR(store.CheckRows(only_session()));
     ASSIGN_OR_RETURN(const TunedTable table, store.Tuned(DefaultFallbacks(), only_session()));
     if (table.entries().empty()) {
-      return absl::FailedPreconditionError(
-          absl::StrCat(store.path(), ": no session has decided anything yet"));
+      return FailedPrecondition(store.path(), ": no session has decided anything yet");
     }
     return Print(table.ToJson());
   }
@@ -578,9 +576,8 @@ class TuneCommand : public Command {
     try {
       return decide::Serve(std::cin, std::cout, options) ? 0 : CannotReply();
     } catch (const std::ios_base::failure& error) {  // closed, or a directory
-      return absl::UnavailableError(
-          absl::StrCat("standard input: cannot read: ", error.code().message(),
-                       "; it takes JSON Lines, see docs/deciding.md"));
+      return Unavailable("standard input: cannot read: ", error.code().message(),
+                         "; it takes JSON Lines, see docs/deciding.md");
     }
   }
 
@@ -596,7 +593,7 @@ class TuneCommand : public Command {
     if (session_ != 0) return session_;
     ASSIGN_OR_RETURN(const auto sessions, store.Sessions());
     if (!sessions.empty()) return sessions.back().id;
-    return absl::NotFoundError(absl::StrCat(store.path(), ": no session yet"));
+    return NotFound(store.path(), ": no session yet");
   }
 
   absl::StatusOr<int> PrintOutcome(const TuneOutcome& outcome) const {

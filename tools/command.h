@@ -12,8 +12,7 @@
 //   void AddPlanes(CommandLine* line) {
 //     line->Add<Planes>({"planes", "Planes, lines, event counts", "  xplane-time planes t.pb\n"});
 //   }
-#ifndef XPLANE_TIME_TOOLS_COMMAND_H_
-#define XPLANE_TIME_TOOLS_COMMAND_H_
+#pragma once
 
 #include <functional>
 #include <map>
@@ -108,5 +107,3 @@ std::vector<std::string> CommandNames(const CLI::App& app);
 absl::Status UsageError(const std::string& message);
 
 }  // namespace xplane_time::tools
-
-#endif  // XPLANE_TIME_TOOLS_COMMAND_H_

@@ -1,6 +1,5 @@
 // The commands, one file each: cmd_NAME.cc.
-#ifndef XPLANE_TIME_TOOLS_COMMANDS_H_
-#define XPLANE_TIME_TOOLS_COMMANDS_H_
+#pragma once
 
 #include "command.h"
 
@@ -27,5 +26,3 @@ inline void AddCommands(CommandLine* line) {
 }
 
 }  // namespace xplane_time::tools
-
-#endif  // XPLANE_TIME_TOOLS_COMMANDS_H_

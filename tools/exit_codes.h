@@ -1,8 +1,7 @@
 // Exit codes: what a script sees of a command. Those of verdicts are in compare.h and pick.h.
 //
 //   return WithExits(TuneStore::Open(path, {}), kStoreExits);   // a full disk is no bad trace
-#ifndef XPLANE_TIME_TOOLS_EXIT_CODES_H_
-#define XPLANE_TIME_TOOLS_EXIT_CODES_H_
+#pragma once
 
 #include <span>
 #include <utility>
@@ -33,5 +32,3 @@ absl::StatusOr<T> WithExits(absl::StatusOr<T> value, Exits exits) {
 int Fail(const absl::Status& error);
 
 }  // namespace xplane_time::tools
-
-#endif  // XPLANE_TIME_TOOLS_EXIT_CODES_H_

@@ -76,9 +76,8 @@ absl::Status FileRoles::CheckConflicts() const {
     if (identity.empty()) continue;
     const auto [other, is_new] = seen.emplace(identity, role);
     if (is_new) continue;
-    return absl::InvalidArgumentError(absl::StrCat(role.what, " and ", other->second.what,
-                                                   " are the same file, ", other->second.path,
-                                                   ": give one another name"));
+    return InvalidArgument(role.what, " and ", other->second.what, " are the same file, ",
+                           other->second.path, ": give one another name");
   }
   return absl::OkStatus();
 }

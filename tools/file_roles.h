@@ -5,8 +5,7 @@
 //
 // Files are the same by device and inode, through links; those that are not there yet by where
 // they will be. Devices, pipes and terminals are never the same.
-#ifndef XPLANE_TIME_TOOLS_FILE_ROLES_H_
-#define XPLANE_TIME_TOOLS_FILE_ROLES_H_
+#pragma once
 
 #include <string>
 #include <vector>
@@ -45,5 +44,3 @@ class FileRoles {
 };
 
 }  // namespace xplane_time::tools
-
-#endif  // XPLANE_TIME_TOOLS_FILE_ROLES_H_

@@ -1,7 +1,6 @@
 // A command that is measured: its standard streams, its exit status and its signals are those
 // of the user, as if we were not there.
-#ifndef XPLANE_TIME_TOOLS_MEASURED_COMMAND_H_
-#define XPLANE_TIME_TOOLS_MEASURED_COMMAND_H_
+#pragma once
 
 #include <cstdint>
 #include <optional>
@@ -36,5 +35,3 @@ CommandEnd RunMeasured(const std::vector<std::string>& command);
 bool SleepUnlessStopped(double seconds);
 
 }  // namespace xplane_time::tools
-
-#endif  // XPLANE_TIME_TOOLS_MEASURED_COMMAND_H_

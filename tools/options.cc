@@ -37,7 +37,7 @@ absl::StatusOr<std::pair<int32_t, std::string>> ParseOrdinal(const std::string& 
   int32_t ordinal = 0;
   if (equals == std::string::npos || equals + 1 == text.size() ||
       !absl::SimpleAtoi(text.substr(0, equals), &ordinal) || ordinal < 0) {
-    return absl::InvalidArgumentError(absl::StrCat("ORDINAL=ID, as 0=GPU-1234, not '", text, "'"));
+    return InvalidArgument("ORDINAL=ID, as 0=GPU-1234, not '", text, "'");
   }
   return std::pair(ordinal, text.substr(equals + 1));
 }
@@ -86,8 +86,7 @@ absl::StatusOr<double> ParseShare(const std::string& text) {
   auto value = NumberOf(number, std::chars_format::fixed);
   if (value.has_value() && percent) *value /= 100;
   if (!value.has_value() || !(*value >= 0) || *value > 10 || (!percent && *value >= 1)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("'", text, "' is not a share; write 1% or 0.01"));
+    return InvalidArgument("'", text, "' is not a share; write 1% or 0.01");
   }
   return *value;
 }
@@ -99,7 +98,7 @@ absl::StatusOr<int64_t> ParseNs(const std::string& text) {
   const bool decimal = text.find_first_not_of("0123456789.") == std::string::npos &&
                        point == text.rfind('.') && point != 0 && !text.empty() &&
                        std::min(point, text.size()) <= kMostDigits;
-  if (!decimal) return absl::InvalidArgumentError(absl::StrCat("'", text, "' is not a duration"));
+  if (!decimal) return InvalidArgument("'", text, "' is not a duration");
   return static_cast<int64_t>(std::strtod(text.c_str(), nullptr) * kPsPerNs);
 }
 
@@ -111,8 +110,7 @@ bool Given(const CLI::App& app, const char* option) {
 absl::Status Refuse(const CLI::App& app, std::initializer_list<const char*> options,
                     std::string_view why) {
   for (const char* option : options) {
-    if (Given(app, option))
-      return absl::InvalidArgumentError(absl::StrCat(option, " ", std::string(why)));
+    if (Given(app, option)) return InvalidArgument(option, " ", std::string(why));
   }
   return absl::OkStatus();
 }

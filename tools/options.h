@@ -6,8 +6,7 @@
 //   // xplane-time: --alpha: '5' is not a share; write 1% or 0.01
 //
 // Values are there once the line is parsed; until then they are the defaults.
-#ifndef XPLANE_TIME_TOOLS_OPTIONS_H_
-#define XPLANE_TIME_TOOLS_OPTIONS_H_
+#pragma once
 
 #include <cstdint>
 #include <functional>
@@ -142,5 +141,3 @@ void AddSensorPlaces(const Heading& heading, PowerSourceOptions* from);
 PowerEnvironment EnvironmentOfDevices();
 
 }  // namespace xplane_time::tools
-
-#endif  // XPLANE_TIME_TOOLS_OPTIONS_H_

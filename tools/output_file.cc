@@ -45,9 +45,8 @@ constexpr char kElsewhere[] = "; choose another place";
 
 // By errno.
 absl::Status CannotWrite(const std::string& what, const char* way_out) {
-  return WithExit(
-      absl::InternalError(absl::StrCat(what, ": cannot write: ", std::strerror(errno), way_out)),
-      kExitCannotWrite);
+  return WithExit(Internal(what, ": cannot write: ", std::strerror(errno), way_out),
+                  kExitCannotWrite);
 }
 
 }  // namespace

@@ -1,7 +1,6 @@
 // OutputFile: standard output, or a file that is complete or absent: it is written
 // beside its name and renamed at the end. Errors have the exit code of what cannot be written.
-#ifndef XPLANE_TIME_TOOLS_OUTPUT_FILE_H_
-#define XPLANE_TIME_TOOLS_OUTPUT_FILE_H_
+#pragma once
 
 #include <cstdio>
 #include <string>
@@ -46,5 +45,3 @@ absl::Status WriteText(const std::string& path, std::string_view text);
 void RemoveUnfinishedOutput();
 
 }  // namespace xplane_time::tools
-
-#endif  // XPLANE_TIME_TOOLS_OUTPUT_FILE_H_

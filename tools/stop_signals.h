@@ -1,7 +1,6 @@
 // Signals that stop us. What was ignored when we began, by nohup or a script's `&`, stays so, for
 // us and for what we start.
-#ifndef XPLANE_TIME_TOOLS_STOP_SIGNALS_H_
-#define XPLANE_TIME_TOOLS_STOP_SIGNALS_H_
+#pragma once
 
 #include <array>
 #include <csignal>
@@ -32,5 +31,3 @@ inline void RememberStopSignals() {
 inline bool IsStopped() { return stop_signal != 0; }
 
 }  // namespace xplane_time::tools
-
-#endif  // XPLANE_TIME_TOOLS_STOP_SIGNALS_H_

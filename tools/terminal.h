@@ -1,6 +1,5 @@
 // The terminal: what is known about it, and what is told on it while work goes on.
-#ifndef XPLANE_TIME_TOOLS_TERMINAL_H_
-#define XPLANE_TIME_TOOLS_TERMINAL_H_
+#pragma once
 
 #include <atomic>
 #include <chrono>
@@ -67,5 +66,3 @@ class ReadingProgress {
 };
 
 }  // namespace xplane_time::tools
-
-#endif  // XPLANE_TIME_TOOLS_TERMINAL_H_

@@ -189,10 +189,10 @@ absl::StatusOr<Report> TraceCommand::MakeReport(const Opened& opened) const {
                         !report_.prefix.empty() || !report_.kernel.empty() ||
                         !report_.scope.empty();
   if (filtered && report.functions.empty() && report.kernels.empty()) {
-    return absl::FailedPreconditionError(
-        absl::StrCat(report.inputs[0].path,
-                     ": no execution matches the filters; run without --function, --within, "
-                     "--exclude, --prefix, --kernel and --scope to see what is there"));
+    return FailedPrecondition(
+        report.inputs[0].path,
+        ": no execution matches the filters; run without --function, --within, "
+        "--exclude, --prefix, --kernel and --scope to see what is there");
   }
   return report;
 }

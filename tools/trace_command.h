@@ -1,7 +1,6 @@
 // Trace commands: the option groups of all that read traces, and the way from a trace to a text. A
 // command takes the groups that its constructor adds; nothing else says so.
-#ifndef XPLANE_TIME_TOOLS_TRACE_COMMAND_H_
-#define XPLANE_TIME_TOOLS_TRACE_COMMAND_H_
+#pragma once
 
 #include <span>
 #include <string>
@@ -116,5 +115,3 @@ class DecisionCommand : public TraceCommand {
 };
 
 }  // namespace xplane_time::tools
-
-#endif  // XPLANE_TIME_TOOLS_TRACE_COMMAND_H_

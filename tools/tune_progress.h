@@ -1,6 +1,5 @@
 // What tune says on standard error while it runs: live on a terminal, a log elsewhere.
-#ifndef XPLANE_TIME_TOOLS_TUNE_PROGRESS_H_
-#define XPLANE_TIME_TOOLS_TUNE_PROGRESS_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -16,5 +15,3 @@ std::unique_ptr<TuneWatcher> NewTuneProgress(const Printing& printing,
                                              std::optional<int64_t> budget_runs);
 
 }  // namespace xplane_time::tools
-
-#endif  // XPLANE_TIME_TOOLS_TUNE_PROGRESS_H_

@@ -10,8 +10,7 @@
 // of 1000 replicates. A replicate of the median of n draws with replacement is an
 // order statistic, so it is drawn as one: u ~ Beta(k, n + 1 - k), index floor(n u).
 // That is the same distribution at O(1) a replicate instead of O(n).
-#ifndef XPLANE_TIME_AGGREGATE_H_
-#define XPLANE_TIME_AGGREGATE_H_
+#pragma once
 
 #include <cstdint>
 #include <optional>
@@ -88,5 +87,3 @@ std::string TrimName(const Trim& trim);
 std::vector<bool> KeptByTrim(std::span<const int64_t> values_ps, const Trim& trim);
 
 }  // namespace xplane_time
-
-#endif  // XPLANE_TIME_AGGREGATE_H_

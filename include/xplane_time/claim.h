@@ -1,8 +1,7 @@
 // Claim: how firm a choice among variants is; what pick, decide and tune end with.
 //
 //   ClaimName(Claim::kTie) == "tie", ExitCode(Claim::kUndecided) == 11
-#ifndef XPLANE_TIME_CLAIM_H_
-#define XPLANE_TIME_CLAIM_H_
+#pragma once
 
 #include <array>
 #include <cstddef>
@@ -41,5 +40,3 @@ constexpr auto NamesOf(Claim) {
 constexpr int ExitCode(Claim claim) { return kClaimTerms[static_cast<size_t>(claim)].exit_code; }
 
 }  // namespace xplane_time
-
-#endif  // XPLANE_TIME_CLAIM_H_

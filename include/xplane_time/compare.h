@@ -35,8 +35,7 @@
 // processes differ. References: Huber 1964; Welch 1947; Holm 1979.
 //
 // Pure: no clock, no files. Thread-safe. O(samples log samples).
-#ifndef XPLANE_TIME_COMPARE_H_
-#define XPLANE_TIME_COMPARE_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -144,5 +143,3 @@ absl::StatusOr<Comparison> Compare(std::span<const Measurements> base,
                                    const CompareOptions& options);
 
 }  // namespace xplane_time
-
-#endif  // XPLANE_TIME_COMPARE_H_

@@ -18,8 +18,7 @@
 // tests run side by side with this. Times of Python 3.11: later versions sum more exactly.
 // All functions are pure and safe to call from several threads. Memory: some 50 bytes an
 // event of a plane.
-#ifndef XPLANE_TIME_COMPAT_H_
-#define XPLANE_TIME_COMPAT_H_
+#pragma once
 
 #include <cstdint>
 #include <functional>
@@ -156,5 +155,3 @@ struct Answer {
 absl::StatusOr<Answer> AnswerAs(const Trace& trace, const AnswerOptions& options);
 
 }  // namespace xplane_time::compat
-
-#endif  // XPLANE_TIME_COMPAT_H_

@@ -26,8 +26,7 @@
 // Units: t_ps picoseconds, energy_uj microjoules; ratios are time over time (or energy, or
 // their product, as the objective says), 1.01 is 1 % slower. Not thread-safe; a const Decider
 // may be read by several threads.
-#ifndef XPLANE_TIME_DECIDE_H_
-#define XPLANE_TIME_DECIDE_H_
+#pragma once
 
 #include <array>
 #include <cstdint>
@@ -210,5 +209,3 @@ absl::StatusOr<Verdict> JudgeRecorded(const Space& space, const DecideConfig& co
                                       std::span<const RoundResult> results);
 
 }  // namespace xplane_time
-
-#endif  // XPLANE_TIME_DECIDE_H_

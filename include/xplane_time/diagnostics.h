@@ -11,8 +11,7 @@
 //
 // Not thread-safe: each worker has its own, and Merge() joins them in file order,
 // so that the result does not depend on the number of threads.
-#ifndef XPLANE_TIME_DIAGNOSTICS_H_
-#define XPLANE_TIME_DIAGNOSTICS_H_
+#pragma once
 
 #include <array>
 #include <cstddef>
@@ -114,5 +113,3 @@ Severity SeverityOf(DiagnosticCode code);
 std::string_view DiagnosticMeaning(DiagnosticCode code);
 
 }  // namespace xplane_time
-
-#endif  // XPLANE_TIME_DIAGNOSTICS_H_

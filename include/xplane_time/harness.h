@@ -17,8 +17,7 @@
 //
 // The protocol is in docs/harness.md. Code that runs the loop in its own process implements
 // Harness of tune.h instead. Not thread-safe: one call a process.
-#ifndef XPLANE_TIME_HARNESS_H_
-#define XPLANE_TIME_HARNESS_H_
+#pragma once
 
 #include <cstdint>
 #include <functional>
@@ -53,5 +52,3 @@ struct HarnessCode {
 int ServeHarness(const HarnessCode& code);
 
 }  // namespace xplane_time
-
-#endif  // XPLANE_TIME_HARNESS_H_

@@ -16,8 +16,7 @@
 // earlier one of the same list is left out with a note: it is no second process.
 //
 // Times are doubles in picoseconds, since Google Benchmark's are not whole.
-#ifndef XPLANE_TIME_MEASUREMENTS_H_
-#define XPLANE_TIME_MEASUREMENTS_H_
+#pragma once
 
 #include <cstdint>
 #include <optional>
@@ -98,5 +97,3 @@ absl::StatusOr<MeasurementSet> ReadMeasurements(std::span<const std::string> pat
                                                 const MeasureOptions& options);
 
 }  // namespace xplane_time
-
-#endif  // XPLANE_TIME_MEASUREMENTS_H_

@@ -7,8 +7,7 @@
 //
 // Intervals of different devices must never meet here; the caller keeps them apart.
 // Lengths that do not fit an int64 saturate.
-#ifndef XPLANE_TIME_MERGE_H_
-#define XPLANE_TIME_MERGE_H_
+#pragma once
 
 #include <algorithm>
 #include <cassert>
@@ -58,5 +57,3 @@ int64_t UnionLengthPs(std::vector<Interval> intervals);
 std::vector<Interval> MergeIntervals(std::vector<Interval> intervals);
 
 }  // namespace xplane_time
-
-#endif  // XPLANE_TIME_MERGE_H_

@@ -15,8 +15,7 @@
 // Self time = duration - union of the direct children, clipped to the parent.
 // Children that stick out (tolerance) are clipped, so self is never negative. Lengths
 // that do not fit an int64 saturate; tolerances stop at the ends of the axis.
-#ifndef XPLANE_TIME_NEST_H_
-#define XPLANE_TIME_NEST_H_
+#pragma once
 
 #include <cstdint>
 #include <span>
@@ -52,5 +51,3 @@ int64_t ChildTimePs(const Interval& parent, uint32_t self, std::span<const Inter
                     int64_t tolerance_ps);
 
 }  // namespace xplane_time
-
-#endif  // XPLANE_TIME_NEST_H_

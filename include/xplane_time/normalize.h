@@ -7,8 +7,7 @@
 // overflows 64 bits; then base_ns is the smallest such timestamp and is subtracted
 // first, in integers. Absolute time in ps = start_ps + 1000 * base_ns, nothing lost.
 // An int64 holds 106 days of picoseconds.
-#ifndef XPLANE_TIME_NORMALIZE_H_
-#define XPLANE_TIME_NORMALIZE_H_
+#pragma once
 
 #include <cstdint>
 #include <optional>
@@ -35,5 +34,3 @@ std::optional<int64_t> ToAxisPs(int64_t timestamp_ns, int64_t base_ns, int64_t o
 std::optional<int64_t> EndPs(int64_t start_ps, int64_t duration_ps);
 
 }  // namespace xplane_time
-
-#endif  // XPLANE_TIME_NORMALIZE_H_

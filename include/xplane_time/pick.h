@@ -34,8 +34,7 @@
 // a seeded bootstrap over units. Same input and seed: same result.
 //
 // Pure. Thread-safe. O(samples log samples + variants^2 units + replicates variants units).
-#ifndef XPLANE_TIME_PICK_H_
-#define XPLANE_TIME_PICK_H_
+#pragma once
 
 #include <cstdint>
 #include <optional>
@@ -102,5 +101,3 @@ struct PickResult {
 absl::StatusOr<PickResult> Pick(std::span<const Measurements> captures, const PickOptions& options);
 
 }  // namespace xplane_time
-
-#endif  // XPLANE_TIME_PICK_H_

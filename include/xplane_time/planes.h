@@ -1,6 +1,5 @@
 // Planes: what is in a trace, before anything is timed.
-#ifndef XPLANE_TIME_PLANES_H_
-#define XPLANE_TIME_PLANES_H_
+#pragma once
 
 #include <cstdint>
 #include <optional>
@@ -56,5 +55,3 @@ absl::StatusOr<PlanesReport> DescribePlanes(const Trace& trace, const PlanesOpti
                                             const Diagnostics& reading);
 
 }  // namespace xplane_time
-
-#endif  // XPLANE_TIME_PLANES_H_

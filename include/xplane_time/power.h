@@ -20,8 +20,7 @@
 // CLOCK_BOOTTIME. PowerRecorder is thread-safe; summaries are plain data.
 //
 // Not handled here: which kernel the energy belongs to.
-#ifndef XPLANE_TIME_POWER_H_
-#define XPLANE_TIME_POWER_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -356,5 +355,3 @@ absl::StatusOr<PowerSummary> SummarizePowerLogText(std::string_view text, const 
                                                    const PowerSummaryOptions& options);
 
 }  // namespace xplane_time
-
-#endif  // XPLANE_TIME_POWER_H_

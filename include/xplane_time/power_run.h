@@ -17,8 +17,7 @@
 // (Parquet): each is an interface of one or two functions.
 //
 // One thread. docs/power-run.md says what is in the directory.
-#ifndef XPLANE_TIME_POWER_RUN_H_
-#define XPLANE_TIME_POWER_RUN_H_
+#pragma once
 
 #include <chrono>
 #include <cstdint>
@@ -258,5 +257,3 @@ absl::StatusOr<PowerRunOutcome> RunPower(const PowerRunOptions& options, RecordS
 RunHardware PrimeHardware(Telemetry* telemetry, const std::function<bool()>& stopped);
 
 }  // namespace xplane_time
-
-#endif  // XPLANE_TIME_POWER_RUN_H_

@@ -15,8 +15,7 @@
 // A damaged file (wire damage, lengths past the end, more than 100 nested groups)
 // is a DataLoss status that names file and byte offset. A damaged event (negative
 // duration, a time off the axis) is counted in Diagnostics and skipped.
-#ifndef XPLANE_TIME_READ_H_
-#define XPLANE_TIME_READ_H_
+#pragma once
 
 #include <concepts>
 #include <cstdint>
@@ -202,5 +201,3 @@ uint64_t EventByteOffset(const Trace& trace, uint32_t line, uint64_t event);
 absl::StatusOr<std::string> DecompressText(std::string_view compressed, uint64_t max_bytes);
 
 }  // namespace xplane_time
-
-#endif  // XPLANE_TIME_READ_H_

@@ -17,8 +17,7 @@
 //
 // A Report owns its strings and outlives the Trace. Times are int64 picoseconds since
 // Capture::base_ns; unknown is an empty optional, never 0.
-#ifndef XPLANE_TIME_REPORT_H_
-#define XPLANE_TIME_REPORT_H_
+#pragma once
 
 #include <atomic>
 #include <cstdint>
@@ -207,5 +206,3 @@ absl::StatusOr<TreeReport> BuildTree(const Trace& trace, const TreeOptions& opti
                                      const Diagnostics& reading);
 
 }  // namespace xplane_time
-
-#endif  // XPLANE_TIME_REPORT_H_

@@ -14,8 +14,7 @@
 // The rules of a device kind are in one file (src/devices). Filters come after the
 // split: they choose what counts, never where a run begins. `min_duration_ps` and
 // `max_events` (report.h) come before it: what they leave out is not seen at all.
-#ifndef XPLANE_TIME_RUNS_H_
-#define XPLANE_TIME_RUNS_H_
+#pragma once
 
 #include <cstdint>
 #include <string_view>
@@ -34,5 +33,3 @@ enum class Category : uint8_t { kCompute, kCopy, kCollective, kOther };
 std::string_view CategoryName(Category category);
 
 }  // namespace xplane_time
-
-#endif  // XPLANE_TIME_RUNS_H_

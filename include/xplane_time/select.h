@@ -14,8 +14,7 @@
 //
 // A plane's kind comes from its whole name ("/device:GPU:7", also with " [pid]"
 // appended), never from a word that it contains.
-#ifndef XPLANE_TIME_SELECT_H_
-#define XPLANE_TIME_SELECT_H_
+#pragma once
 
 #include <cstdint>
 #include <optional>
@@ -61,5 +60,3 @@ absl::StatusOr<Selection> SelectDevices(const Trace& trace, std::string_view tex
 absl::StatusOr<std::vector<uint32_t>> SelectPlanes(const Trace& trace, std::string_view text);
 
 }  // namespace xplane_time
-
-#endif  // XPLANE_TIME_SELECT_H_

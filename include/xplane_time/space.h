@@ -20,8 +20,7 @@
 // canonical JSON (keys sorted by byte, no spaces, shortest numbers, floats with ".0" or an
 // exponent). The place in a list, the order of keys and the file's format do not matter.
 // Free functions of const data; safe to call from several threads.
-#ifndef XPLANE_TIME_SPACE_H_
-#define XPLANE_TIME_SPACE_H_
+#pragma once
 
 #include <cstdint>
 #include <optional>
@@ -129,5 +128,3 @@ absl::Status VisitConfigurations(const SearchSpace& space,
                                  absl::FunctionRef<bool(const Configuration&)> visit);
 
 }  // namespace xplane_time
-
-#endif  // XPLANE_TIME_SPACE_H_

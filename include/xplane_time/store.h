@@ -20,8 +20,7 @@
 // Format: docs/store.md; `PRAGMA user_version` is its version. A newer one is refused.
 // Not for network file systems (WAL needs shared memory). One object is for one thread;
 // several processes may open one file. Times are integers in picoseconds.
-#ifndef XPLANE_TIME_STORE_H_
-#define XPLANE_TIME_STORE_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -198,5 +197,3 @@ class TuneStore {
 };
 
 }  // namespace xplane_time
-
-#endif  // XPLANE_TIME_STORE_H_

@@ -10,8 +10,7 @@
 //   lines    in file order; lines of a plane with equal ids are one timeline
 //
 // Names are the producer's bytes: they may be invalid UTF-8 (output escapes them).
-#ifndef XPLANE_TIME_TRACE_H_
-#define XPLANE_TIME_TRACE_H_
+#pragma once
 
 #include <algorithm>
 #include <cstdint>
@@ -188,5 +187,3 @@ struct Trace {
 };
 
 }  // namespace xplane_time
-
-#endif  // XPLANE_TIME_TRACE_H_

@@ -18,8 +18,7 @@
 // Plain values, no threads: each object is for one thread at a time.
 //
 // Not handled here: sensors (power.h has them), reading CSV back.
-#ifndef XPLANE_TIME_TRACKERS_H_
-#define XPLANE_TIME_TRACKERS_H_
+#pragma once
 
 #include <cstdint>
 #include <optional>
@@ -182,5 +181,3 @@ absl::Status WriteMemoryCsv(const std::string& path, std::span<const MemorySnaps
 absl::Status WriteResultsCsv(const std::string& path, std::span<const ResultRow> rows);
 
 }  // namespace xplane_time
-
-#endif  // XPLANE_TIME_TRACKERS_H_

@@ -20,8 +20,7 @@
 //
 // Times are integers of picoseconds: with several workloads the weighted mean of theirs.
 // One thread; a harness is for one Tune at a time.
-#ifndef XPLANE_TIME_TUNE_H_
-#define XPLANE_TIME_TUNE_H_
+#pragma once
 
 #include <cstdint>
 #include <functional>
@@ -236,5 +235,3 @@ absl::StatusOr<TuneOutcome> Replay(const TuneStore& store, int64_t session,
                                    std::string_view changes_json);
 
 }  // namespace xplane_time
-
-#endif  // XPLANE_TIME_TUNE_H_

@@ -13,8 +13,7 @@
 // objective is none of them: what was picked for its energy does not answer who asks for time.
 // Among several entries of a level the one recorded last wins. Find costs one hash look-up a
 // level, about a microsecond; it allocates. A const table is safe to share.
-#ifndef XPLANE_TIME_TUNED_TABLE_H_
-#define XPLANE_TIME_TUNED_TABLE_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -98,5 +97,3 @@ class TunedTable {
 };
 
 }  // namespace xplane_time
-
-#endif  // XPLANE_TIME_TUNED_TABLE_H_

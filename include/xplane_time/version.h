@@ -1,6 +1,5 @@
 // The version, for the preprocessor and at run time.
-#ifndef XPLANE_TIME_VERSION_H_
-#define XPLANE_TIME_VERSION_H_
+#pragma once
 
 #define XPLANE_TIME_VERSION_MAJOR 0
 #define XPLANE_TIME_VERSION_MINOR 1
@@ -9,5 +8,3 @@
 // 10000 * major + 100 * minor + patch, for comparisons: #if XPLANE_TIME_VERSION >= 200
 #define XPLANE_TIME_VERSION \
   (XPLANE_TIME_VERSION_MAJOR * 10000 + XPLANE_TIME_VERSION_MINOR * 100 + XPLANE_TIME_VERSION_PATCH)
-
-#endif  // XPLANE_TIME_VERSION_H_

@@ -123,9 +123,9 @@ class Collector {
     for (const std::string& column : options_.columns) {
       if (Contains(kColumns, column)) continue;
       const auto append = [](std::string* out, std::string_view name) { out->append(name); };
-      return absl::InvalidArgumentError(absl::StrCat(
-          "no column \"", column, "\"; there are: ", absl::StrJoin(kColumns, ", ", append),
-          "; stats are asked for as stats"));
+      return InvalidArgument("no column \"", column,
+                             "\"; there are: ", absl::StrJoin(kColumns, ", ", append),
+                             "; stats are asked for as stats");
     }
     ASSIGN_OR_RETURN(const NameFilter line, NameFilter::Compile("line", options_.line));
     ASSIGN_OR_RETURN(name_filter_, NameFilter::Compile("name", options_.name));
@@ -149,8 +149,8 @@ class Collector {
   absl::Status CheckStats() const {
     for (const std::string& stat : options_.stats) {
       if (!Contains(kColumns, stat) || !Wants(stat)) continue;
-      return absl::InvalidArgumentError(absl::StrCat(
-          "the stat \"", stat, "\" has the name of a column; ask for columns without that one"));
+      return InvalidArgument("the stat \"", stat,
+                             "\" has the name of a column; ask for columns without that one");
     }
     return CheckStatNames(trace_, options_.stats);
   }

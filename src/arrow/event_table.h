@@ -7,8 +7,7 @@
 // and one a stat: int64, or where a value needs it uint64, or double, where all its values
 // are numbers of a kind; else a category of texts. Memory: 8
 // bytes an event and number, 4 an event and category; while stats are read 25 more each.
-#ifndef XPLANE_TIME_SRC_ARROW_EVENT_TABLE_H_
-#define XPLANE_TIME_SRC_ARROW_EVENT_TABLE_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -36,5 +35,3 @@ absl::StatusOr<Table> EventsTable(const Trace& trace, const EventTableOptions& o
                                   Diagnostics* diagnostics);
 
 }  // namespace xplane_time::arrow
-
-#endif  // XPLANE_TIME_SRC_ARROW_EVENT_TABLE_H_

@@ -10,8 +10,7 @@
 //   category  32-bit codes into a dictionary of texts       0 where the value is unknown
 //
 // Immutable once shared; then safe to use from several threads.
-#ifndef XPLANE_TIME_SRC_ARROW_TABLE_H_
-#define XPLANE_TIME_SRC_ARROW_TABLE_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -142,5 +141,3 @@ void Export(std::shared_ptr<const Table> table, ArrowArrayStream* stream);
 void ExportSchema(const Table& table, ArrowSchema* schema);
 
 }  // namespace xplane_time::arrow
-
-#endif  // XPLANE_TIME_SRC_ARROW_TABLE_H_

@@ -428,7 +428,7 @@ absl::StatusOr<std::vector<Measurements>> FromJson(const std::string& path,
 
 absl::StatusOr<std::vector<KnownVariant>> ReadKnownVariants(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
-  if (!file) return absl::NotFoundError(absl::StrCat(path, ": no such file, or not readable"));
+  if (!file) return NotFound(path, ": no such file, or not readable");
   constexpr size_t kMostBytes = size_t{64} << 20;
   std::string content, piece(size_t{1} << 16, '\0');
   while (

@@ -1,6 +1,5 @@
 // Inputs: each kind of input to Measurements, and what is done with the series of a capture.
-#ifndef XPLANE_TIME_SRC_COMPARE_INPUTS_H_
-#define XPLANE_TIME_SRC_COMPARE_INPUTS_H_
+#pragma once
 
 #include <cstdint>
 #include <map>
@@ -79,5 +78,3 @@ class KernelTimes {
 };
 
 }  // namespace xplane_time::compare
-
-#endif  // XPLANE_TIME_SRC_COMPARE_INPUTS_H_

@@ -1,6 +1,5 @@
 // Intervals: the difference of two sides, and how many differences may be told at once.
-#ifndef XPLANE_TIME_SRC_COMPARE_INTERVALS_H_
-#define XPLANE_TIME_SRC_COMPARE_INTERVALS_H_
+#pragma once
 
 #include <optional>
 #include <span>
@@ -33,5 +32,3 @@ Difference PairedDifference(std::span<const Centre> base, std::span<const Centre
                             std::optional<double> offset_std);
 
 }  // namespace xplane_time::compare
-
-#endif  // XPLANE_TIME_SRC_COMPARE_INTERVALS_H_

@@ -30,7 +30,7 @@ std::string Beginning(const std::string& path) {
 absl::StatusOr<std::string> WholeFile(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   std::string content((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
-  if (file.bad()) return absl::UnavailableError(absl::StrCat(path, ": cannot read"));
+  if (file.bad()) return Unavailable(path, ": cannot read");
   return content;
 }
 

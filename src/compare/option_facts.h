@@ -4,8 +4,7 @@
 //   a trace, --kernel tanh                       {"kernel", "tanh"}
 //   report.json that was written with it         {"kernel", "tanh"}, without and with --kernel tanh
 //   report.json that was written without it      InvalidArgument with --kernel tanh: runs are whole
-#ifndef XPLANE_TIME_SRC_COMPARE_OPTION_FACTS_H_
-#define XPLANE_TIME_SRC_COMPARE_OPTION_FACTS_H_
+#pragma once
 
 #include <initializer_list>
 #include <map>
@@ -46,5 +45,3 @@ absl::Status CheckMeasuredAlike(std::span<const Measurements> base,
                                 std::vector<std::string>* notes);
 
 }  // namespace xplane_time::compare
-
-#endif  // XPLANE_TIME_SRC_COMPARE_OPTION_FACTS_H_

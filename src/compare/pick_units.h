@@ -1,7 +1,6 @@
 // Pick units: what is independent in the captures of variants, and what two variants
 // differ by.
-#ifndef XPLANE_TIME_SRC_COMPARE_PICK_UNITS_H_
-#define XPLANE_TIME_SRC_COMPARE_PICK_UNITS_H_
+#pragma once
 
 #include <cstdint>
 #include <map>
@@ -53,5 +52,3 @@ std::map<std::string, double> ProbabilityOfBest(const Units& units, double drift
                                                 uint32_t replicates, uint64_t seed);
 
 }  // namespace xplane_time::compare
-
-#endif  // XPLANE_TIME_SRC_COMPARE_PICK_UNITS_H_

@@ -24,9 +24,8 @@ absl::Status NoPlane(const Trace& trace, uint32_t capture, const std::string& de
     path = trace.files[plane.file].path;
     absl::StrAppend(&names, names.empty() ? "" : ", ", std::string(plane.name));
   }
-  return absl::FailedPreconditionError(absl::StrCat(path, ": no plane's name contains \"", device,
-                                                    "\"; there are: ", names,
-                                                    "; choose with --device"));
+  return FailedPrecondition(path, ": no plane's name contains \"", device, "\"; there are: ", names,
+                            "; choose with --device");
 }
 
 std::string DeviceOf(const Trace& trace, const AnswerOptions& options) {
@@ -132,11 +131,11 @@ absl::Status TwiceInAPlane(const PlaneTimes& plane) {
   std::vector<std::string> keys;
   for (const KeyTime& time : plane.times) keys.push_back(time.key);
   std::sort(keys.begin(), keys.end());
-  return absl::FailedPreconditionError(
-      absl::StrCat("plane \"", plane.plane,
-                   "\": a tuned function appears more than once, so tune-jax cannot time it; "
-                   "keys: ",
-                   absl::StrJoin(keys, ", "), "; our own definition (no --compat) can"));
+  return FailedPrecondition(
+      "plane \"", plane.plane,
+      "\": a tuned function appears more than once, so tune-jax cannot time it; "
+      "keys: ",
+      absl::StrJoin(keys, ", "), "; our own definition (no --compat) can");
 }
 
 }  // namespace

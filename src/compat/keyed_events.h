@@ -1,7 +1,6 @@
 // Events of a plane as ejkernel and tune-jax see them: with a key made of stats, and times
 // on their axis.
-#ifndef XPLANE_TIME_SRC_COMPAT_KEYED_EVENTS_H_
-#define XPLANE_TIME_SRC_COMPAT_KEYED_EVENTS_H_
+#pragma once
 
 #include <array>
 #include <cstdint>
@@ -110,5 +109,3 @@ class KeyedReading {
 inline double SecondsOf(Picoseconds time_ps) { return static_cast<double>(time_ps) / 1e12; }
 
 }  // namespace xplane_time::compat
-
-#endif  // XPLANE_TIME_SRC_COMPAT_KEYED_EVENTS_H_

@@ -1,6 +1,5 @@
 // Numbers and texts as Python and numpy make them.
-#ifndef XPLANE_TIME_SRC_COMPAT_PYTHON_H_
-#define XPLANE_TIME_SRC_COMPAT_PYTHON_H_
+#pragma once
 
 #include <span>
 #include <string>
@@ -28,5 +27,3 @@ double PythonStdev(std::span<const double> values);
 std::string_view FirstWord(std::string_view text);
 
 }  // namespace xplane_time::compat
-
-#endif  // XPLANE_TIME_SRC_COMPAT_PYTHON_H_

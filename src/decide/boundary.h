@@ -13,8 +13,7 @@
 // With fewer rounds, where a pooled spread is known, it is a share of 1 / p (alpha spending,
 // Lan and DeMets 1983). Shares sum to at most 1. That the spread is estimated is allowed for by
 // the normal score, not proved: tests/decide simulates the whole boundary at the null.
-#ifndef XPLANE_TIME_SRC_DECIDE_BOUNDARY_H_
-#define XPLANE_TIME_SRC_DECIDE_BOUNDARY_H_
+#pragma once
 
 #include <cstdint>
 #include <optional>
@@ -65,5 +64,3 @@ Comparison Mirrored(Comparison comparison);
 double NormalScore(double t, double df);
 
 }  // namespace xplane_time::decide
-
-#endif  // XPLANE_TIME_SRC_DECIDE_BOUNDARY_H_

@@ -12,8 +12,7 @@
 //   k       +              +           two: screening
 //
 // Holds references; Update() after each batch. Compare is O(samples of the two).
-#ifndef XPLANE_TIME_SRC_DECIDE_COMPARER_H_
-#define XPLANE_TIME_SRC_DECIDE_COMPARER_H_
+#pragma once
 
 #include <span>
 #include <vector>
@@ -79,5 +78,3 @@ class Comparer {
 };
 
 }  // namespace xplane_time::decide
-
-#endif  // XPLANE_TIME_SRC_DECIDE_COMPARER_H_

@@ -5,8 +5,7 @@
 // log-ratio to the pick, resampled rounds where there are eight and more, else a normal with
 // their standard error. p_best is the share in which none is faster; the regret is the mean and
 // the 95 % quantile of how much the fastest is.
-#ifndef XPLANE_TIME_SRC_DECIDE_JUDGE_H_
-#define XPLANE_TIME_SRC_DECIDE_JUDGE_H_
+#pragma once
 
 #include <string_view>
 
@@ -22,5 +21,3 @@ Verdict MakeVerdict(const Space& space, const DecideConfig& config,
                     std::string_view stop_reason, Detail detail = Detail::kAll);
 
 }  // namespace xplane_time::decide
-
-#endif  // XPLANE_TIME_SRC_DECIDE_JUDGE_H_

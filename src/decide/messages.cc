@@ -21,8 +21,7 @@ using nlohmann::ordered_json;
 using xplane_time::json::OrNull, xplane_time::json::ToJson;
 
 absl::Status Wrong(const std::string& field, std::string_view wanted) {
-  return absl::InvalidArgumentError(
-      absl::StrCat(field, ": must be ", absl::string_view(wanted.data(), wanted.size())));
+  return InvalidArgument(field, ": must be ", absl::string_view(wanted.data(), wanted.size()));
 }
 
 // Null where the field is absent or null.
@@ -97,7 +96,7 @@ absl::Status ParseVariant(const json& item, const std::string& place, OpenMessag
   const json* id = fields.Find("id", /*required=*/true);
   if (!fields.status().ok()) return fields.status();
   if (absl::Status status = open->ids.Add(*id); !status.ok()) {
-    return absl::InvalidArgumentError(absl::StrCat(place, ".id: ", status.message()));
+    return InvalidArgument(place, ".id: ", status.message());
   }
   variant.id = id->dump();
   if (params != nullptr) variant.params_json = params->dump();
@@ -236,7 +235,7 @@ absl::Status Ids::Add(const json& id) {
     return absl::InvalidArgumentError("must be a string or an integer");
   }
   if (!positions_.emplace(id.dump(), static_cast<uint32_t>(ids_.size())).second) {
-    return absl::InvalidArgumentError(absl::StrCat(id.dump(), " is there twice"));
+    return InvalidArgument(id.dump(), " is there twice");
   }
   ids_.push_back(id);
   return absl::OkStatus();
@@ -285,8 +284,7 @@ absl::StatusOr<std::vector<RoundResult>> ParseHistory(const json& message, const
   for (const json& item : *items) {
     auto result = ParseResult(item, ids);
     if (!result.ok()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("results[", results.size(), "].", result.status().message()));
+      return InvalidArgument("results[", results.size(), "].", result.status().message());
     }
     results.push_back(*std::move(result));
   }

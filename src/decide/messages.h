@@ -4,8 +4,7 @@
 // ("samples[3].t_ps: ..."). Types are strict (5.0 is no integer), unknown fields are ignored,
 // absent ones take the documented defaults. An id is a string or an integer and is given back as
 // it came.
-#ifndef XPLANE_TIME_SRC_DECIDE_MESSAGES_H_
-#define XPLANE_TIME_SRC_DECIDE_MESSAGES_H_
+#pragma once
 
 #include <string>
 #include <unordered_map>
@@ -45,5 +44,3 @@ nlohmann::ordered_json BatchJson(const Batch& batch, const Ids& ids);
 nlohmann::ordered_json VerdictJson(const Verdict& verdict, const Ids& ids);
 
 }  // namespace xplane_time::decide
-
-#endif  // XPLANE_TIME_SRC_DECIDE_MESSAGES_H_

@@ -5,8 +5,7 @@
 // logarithm of the objective and that of the energy (NaN: not measured). A failed run leaves no
 // cell: the round is censored for that variant, and what failed is counted against it.
 // O(samples) each; nothing is ever removed.
-#ifndef XPLANE_TIME_SRC_DECIDE_OBSERVATIONS_H_
-#define XPLANE_TIME_SRC_DECIDE_OBSERVATIONS_H_
+#pragma once
 
 #include <array>
 #include <cstdint>
@@ -78,5 +77,3 @@ class Observations {
 };
 
 }  // namespace xplane_time::decide
-
-#endif  // XPLANE_TIME_SRC_DECIDE_OBSERVATIONS_H_

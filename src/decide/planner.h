@@ -10,8 +10,7 @@
 // tenth, so a close race has few batches and wastes few runs. Every so-manieth round runs the
 // leader twice, the canary. Budgets are never exceeded: rounds are left out, the last one is cut
 // to the leader and its closest rivals.
-#ifndef XPLANE_TIME_SRC_DECIDE_PLANNER_H_
-#define XPLANE_TIME_SRC_DECIDE_PLANNER_H_
+#pragma once
 
 #include <string>
 #include <vector>
@@ -71,5 +70,3 @@ class Planner {
 };
 
 }  // namespace xplane_time::decide
-
-#endif  // XPLANE_TIME_SRC_DECIDE_PLANNER_H_

@@ -15,8 +15,7 @@
 // ("history": true in open), or be there already, which `ServeOptions::input_waiting` tells.
 // docs/deciding.md has all fields. Hostile input gives error lines: a line may have 64 MiB and 64
 // levels of nesting. Not thread-safe.
-#ifndef XPLANE_TIME_SRC_DECIDE_PROTOCOL_H_
-#define XPLANE_TIME_SRC_DECIDE_PROTOCOL_H_
+#pragma once
 
 #include <functional>
 #include <istream>
@@ -36,5 +35,3 @@ struct ServeOptions {
 bool Serve(std::istream& in, std::ostream& out, const ServeOptions& options = {});
 
 }  // namespace xplane_time::decide
-
-#endif  // XPLANE_TIME_SRC_DECIDE_PROTOCOL_H_

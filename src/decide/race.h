@@ -12,8 +12,7 @@
 //
 // So a twin of the incumbent does not replace it, and a variant is dropped as soon as it is not
 // more than delta faster. O(samples) a look.
-#ifndef XPLANE_TIME_SRC_DECIDE_RACE_H_
-#define XPLANE_TIME_SRC_DECIDE_RACE_H_
+#pragma once
 
 #include <optional>
 #include <vector>
@@ -96,5 +95,3 @@ class Race {
 std::optional<CanaryReport> ReportCanary(const std::vector<double>& log_ratios, double distance);
 
 }  // namespace xplane_time::decide
-
-#endif  // XPLANE_TIME_SRC_DECIDE_RACE_H_

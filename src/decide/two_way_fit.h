@@ -8,8 +8,7 @@
 // is left over gives the noise, pooled over the variants, and the spikes: how many, how large.
 //
 // Only variants with two samples and more inform. O(samples) a sweep, at most 10 sweeps.
-#ifndef XPLANE_TIME_SRC_DECIDE_TWO_WAY_FIT_H_
-#define XPLANE_TIME_SRC_DECIDE_TWO_WAY_FIT_H_
+#pragma once
 
 #include <vector>
 
@@ -48,5 +47,3 @@ struct TwoWayFit {
 TwoWayFit FitTwoWay(const Observations& observations, Metric metric);
 
 }  // namespace xplane_time::decide
-
-#endif  // XPLANE_TIME_SRC_DECIDE_TWO_WAY_FIT_H_

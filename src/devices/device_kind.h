@@ -4,8 +4,7 @@
 //
 // To add a kind: write src/devices/KIND.cc with a KindRules, and add it to DeviceKind
 // (select.h) and to kKinds in registry.cc.
-#ifndef XPLANE_TIME_SRC_DEVICES_DEVICE_KIND_H_
-#define XPLANE_TIME_SRC_DEVICES_DEVICE_KIND_H_
+#pragma once
 
 #include <array>
 #include <cstdint>
@@ -193,5 +192,3 @@ void AppendNumbers(const EventBatch& batch, size_t column, std::span<const uint3
 }
 
 }  // namespace xplane_time
-
-#endif  // XPLANE_TIME_SRC_DEVICES_DEVICE_KIND_H_

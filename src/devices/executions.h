@@ -4,8 +4,7 @@
 // A run is one execution of a compiled function on one device. Columns of one length, rows
 // ordered by (start, duration descending, file order). Columns that a device kind does not
 // use are empty.
-#ifndef XPLANE_TIME_SRC_DEVICES_EXECUTIONS_H_
-#define XPLANE_TIME_SRC_DEVICES_EXECUTIONS_H_
+#pragma once
 
 #include <algorithm>
 #include <cstdint>
@@ -154,5 +153,3 @@ struct Run {
 };
 
 }  // namespace xplane_time
-
-#endif  // XPLANE_TIME_SRC_DEVICES_EXECUTIONS_H_

@@ -111,9 +111,9 @@ absl::Status CommandClient::Start() {
   if (state.process != nullptr) return absl::OkStatus();
   const std::string name = absl::StrCat("the command \"", state.options.command[0], "\"");
   if (state.failures_in_a_row >= state.options.most_failures) {
-    return absl::UnavailableError(absl::StrCat(name, " was lost ", state.failures_in_a_row,
-                                               " times in a row: ", state.last_failure,
-                                               "; mend it, and go on with --resume"));
+    return Unavailable(name, " was lost ", state.failures_in_a_row,
+                       " times in a row: ", state.last_failure,
+                       "; mend it, and go on with --resume");
   }
   auto process = HarnessProcess::Start({.command = state.options.command,
                                         .log_path = state.options.log_path,
@@ -132,9 +132,8 @@ absl::Status CommandClient::Start() {
     state.process.reset();
     return status;
   }
-  return absl::UnavailableError(
-      absl::StrCat(name, " did not say hello: ", power::BriefMessage(state.Lost(status).message),
-                   "; docs/power-run.md says what it should"));
+  return Unavailable(name, " did not say hello: ", power::BriefMessage(state.Lost(status).message),
+                     "; docs/power-run.md says what it should");
 }
 
 absl::Status CommandClient::Ready() {

@@ -66,10 +66,10 @@ bool MayBeLeft(std::string_view name) {
 }
 
 absl::Status ThereAlready(const std::string& path) {
-  return absl::FailedPreconditionError(absl::StrCat(
+  return FailedPrecondition(
       path,
       ": there already; --resume goes on with it, --overwrite throws it away, --output-dir "
-      "chooses another place"));
+      "chooses another place");
 }
 
 // Of what could not be written, with the way out: all that is kept before it is whole.
@@ -82,15 +82,14 @@ absl::Status WithWayOut(const absl::Status& failed) {
 }
 
 absl::Status CannotWrite(const std::string& path) {
-  return WithWayOut(
-      absl::InternalError(absl::StrCat(path, ": cannot write: ", std::strerror(errno))));
+  return WithWayOut(Internal(path, ": cannot write: ", std::strerror(errno)));
 }
 
 // Of our own file: a link, a pipe or a device under its name is another's.
 absl::Status NotOurs(const std::string& path) {
-  return absl::FailedPreconditionError(absl::StrCat(
+  return FailedPrecondition(
       path,
-      ": not a plain file with one name: no run wrote it; --output-dir chooses another place"));
+      ": not a plain file with one name: no run wrote it; --output-dir chooses another place");
 }
 
 // Empty where it is not there.
@@ -117,8 +116,8 @@ absl::StatusOr<std::vector<fs::path>> FilesOfARun(const std::string& path) {
     const std::string name = each->path().filename().string();
     if (MayBeLeft(name)) continue;
     if (!IsOfARun(name)) {
-      return absl::FailedPreconditionError(absl::StrCat(
-          path, ": holds \"", name, "\", which no run wrote; --output-dir chooses another place"));
+      return FailedPrecondition(path, ": holds \"", name,
+                                "\", which no run wrote; --output-dir chooses another place");
     }
     if (each->symlink_status(error).type() != fs::file_type::regular) {
       return NotOurs(each->path().string());
@@ -126,7 +125,7 @@ absl::StatusOr<std::vector<fs::path>> FilesOfARun(const std::string& path) {
     files.push_back(each->path());
   }
   if (error) {
-    return absl::InternalError(absl::StrCat(path, ": cannot be listed: ", error.message()));
+    return Internal(path, ": cannot be listed: ", error.message());
   }
   return files;
 }
@@ -138,10 +137,10 @@ absl::StatusOr<Json> FoundRun(const std::string& path, bool has_records) {
   if (text.empty() && !has_records) return Json();
   Json found = json::Parse(text, 10);
   if (TextOf(found, "schema") == kSchema) return found;
-  return absl::DataLossError(absl::StrCat(
+  return DataLoss(
       path, text.empty() ? ": not there, though there are records" : ": not of a run",
       ": nobody knows what the records are of; put it back, move the directory away, or choose "
-      "another --output-dir"));
+      "another --output-dir");
 }
 
 // The same question as the one that the directory is of.
@@ -149,9 +148,8 @@ absl::Status CheckSame(const std::string& path, const Json& found, const Json& w
   for (const char* name : {"input_sha256", "model", "dataset"}) {
     const std::string is = TextOf(found, name).value_or(""), asked = *TextOf(wanted, name);
     if (is == asked) continue;
-    return absl::FailedPreconditionError(
-        absl::StrCat(path, ": is of another ", name, " (", is, ", not ", asked,
-                     "); --overwrite throws it away, --output-dir chooses another place"));
+    return FailedPrecondition(path, ": is of another ", name, " (", is, ", not ", asked,
+                              "); --overwrite throws it away, --output-dir chooses another place");
   }
   return absl::OkStatus();
 }
@@ -191,8 +189,8 @@ absl::Status RunDirectory::State::Lock() {
                       O_RDWR | O_CREAT | O_APPEND | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0666));
   if (!records.open()) return errno == ELOOP ? NotOurs(records_path) : CannotWrite(records_path);
   if (flock(records.get(), LOCK_EX | LOCK_NB) != 0) {
-    return absl::FailedPreconditionError(
-        absl::StrCat(path, ": in use by another run; wait for it, or choose another --output-dir"));
+    return FailedPrecondition(
+        path, ": in use by another run; wait for it, or choose another --output-dir");
   }
   struct stat info = {};
   if (fstat(records.get(), &info) != 0) return CannotWrite(records_path);
@@ -210,8 +208,7 @@ absl::Status RunDirectory::State::Clear() {
   for (const fs::path& each : files) {
     if (each.filename() == kRecords) continue;  // locked
     if (!fs::remove(each, error)) {
-      return absl::InternalError(
-          absl::StrCat(each.string(), ": cannot be removed: ", error.message()));
+      return Internal(each.string(), ": cannot be removed: ", error.message());
     }
   }
   return absl::OkStatus();
@@ -219,8 +216,8 @@ absl::Status RunDirectory::State::Clear() {
 
 absl::Status RunDirectory::State::TakeUpLine(const std::string& line, uint64_t number) {
   const auto damaged = [&](const char* why) {
-    return absl::DataLossError(absl::StrCat(records_path, ": line ", number, ": ", why,
-                                            "; mend or remove it, or start again: --overwrite"));
+    return DataLoss(records_path, ": line ", number, ": ", why,
+                    "; mend or remove it, or start again: --overwrite");
   };
   constexpr size_t kMostLevels = 100;  // the 64 of RECORDS, and some of ours
   if (json::NestsDeeper(line, kMostLevels)) return damaged("nested too deeply");
@@ -318,8 +315,7 @@ absl::StatusOr<std::unique_ptr<RunDirectory>> RunDirectory::Open(const PowerRunO
   }
   fs::create_directories(state->path, error);
   if (error) {
-    return absl::InternalError(
-        absl::StrCat(state->path, ": cannot be made: ", error.message(), "; see --output-dir"));
+    return Internal(state->path, ": cannot be made: ", error.message(), "; see --output-dir");
   }
   RETURN_IF_ERROR(state->Prepare());
   return std::unique_ptr<RunDirectory>(new RunDirectory(std::move(state)));

@@ -49,12 +49,12 @@ class JsonLinesSource : public RecordSource {
   absl::Status CheckAll() {
     std::error_code error;
     if (!std::filesystem::exists(path_, error)) {
-      return absl::NotFoundError(absl::StrCat(path_, ": no such file"));
+      return NotFound(path_, ": no such file");
     }
     // It is read twice; a pipe cannot be, and waits for its writer.
     if (std::filesystem::is_regular_file(path_, error)) file_.open(path_);
     if (!file_.is_open()) {
-      return absl::UnavailableError(absl::StrCat(path_, ": not a file that can be read"));
+      return Unavailable(path_, ": not a file that can be read");
     }
     for (;;) {
       ASSIGN_OR_RETURN(const std::optional<RunRecord> record, Read(&hash_));
@@ -62,8 +62,7 @@ class JsonLinesSource : public RecordSource {
       ++size_;
     }
     if (size_ == 0) {
-      return absl::DataLossError(
-          absl::StrCat(path_, ": no record; one JSON object a line, with a \"problem\""));
+      return DataLoss(path_, ": no record; one JSON object a line, with a \"problem\"");
     }
     sha256_ = hash_.Hex();
     file_.clear();
@@ -107,12 +106,12 @@ class JsonLinesSource : public RecordSource {
       RunRecord record = {.index = next_};
       const std::string error = too_long ? "it is longer than 16 MiB" : ParseRecord(line, &record);
       if (!error.empty()) {
-        return absl::DataLossError(absl::StrCat(path_, ": line ", line_, ": ", error));
+        return DataLoss(path_, ": line ", line_, ": ", error);
       }
       ++next_;
       return std::optional(std::move(record));
     }
-    if (file_.bad()) return absl::UnavailableError(absl::StrCat(path_, ": cannot be read"));
+    if (file_.bad()) return Unavailable(path_, ": cannot be read");
     return std::optional<RunRecord>();
   }
 

@@ -1,6 +1,5 @@
 // One record of a run as JSON, and what the run as a whole adds up from it.
-#ifndef XPLANE_TIME_SRC_EARLIER_TOOLS_POWER_RUN_RESULT_JSON_H_
-#define XPLANE_TIME_SRC_EARLIER_TOOLS_POWER_RUN_RESULT_JSON_H_
+#pragma once
 
 #include <array>
 #include <cstdint>
@@ -54,5 +53,3 @@ class RunAggregates {
 };
 
 }  // namespace xplane_time::power
-
-#endif  // XPLANE_TIME_SRC_EARLIER_TOOLS_POWER_RUN_RESULT_JSON_H_

@@ -175,7 +175,7 @@ absl::StatusOr<RunTelemetry> RecorderTelemetry::End(std::string_view name) {
     return RunTelemetry{std::move(each), std::move(summary.inventory.channels),
                         std::move(summary.inventory.absences)};
   }
-  return absl::InternalError(absl::StrCat("no window \"", std::string(name), "\""));
+  return Internal("no window \"", std::string(name), "\"");
 }
 
 }  // namespace

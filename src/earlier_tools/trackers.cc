@@ -218,8 +218,8 @@ std::string NumberText(double value) {
 
 absl::Status CheckNumber(const char* name, double value) {
   if (std::isfinite(value)) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("BenchConfig: ", name, " is ", value, "; a fingerprint needs a finite number"));
+  return InvalidArgument("BenchConfig: ", name, " is ", value,
+                         "; a fingerprint needs a finite number");
 }
 
 // JSON's, or InvalidArgument.
@@ -227,8 +227,7 @@ absl::StatusOr<std::string> QuotedText(const char* name, const std::string& text
   try {
     return nlohmann::json(text).dump();
   } catch (const nlohmann::json::exception& error) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("BenchConfig: ", name, " is not UTF-8: ", error.what()));
+    return InvalidArgument("BenchConfig: ", name, " is not UTF-8: ", error.what());
   }
 }
 
@@ -240,8 +239,8 @@ absl::StatusOr<std::string> CanonicalConfigJson(const BenchConfig& config) {
     RETURN_IF_ERROR(CheckNumber(name, value));
   }
   if (config.tau > kMostExact || config.tau < -kMostExact) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("BenchConfig: tau is ", config.tau, "; beyond 2^53 readers of JSON round it"));
+    return InvalidArgument("BenchConfig: tau is ", config.tau,
+                           "; beyond 2^53 readers of JSON round it");
   }
   ASSIGN_OR_RETURN(const std::string flags, QuotedText("compiler_flags", config.compiler_flags));
   ASSIGN_OR_RETURN(const std::string commit, QuotedText("model_commit", config.model_commit));

@@ -2,6 +2,7 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "status.h"
 
 namespace xplane_time::harness {
 namespace {
@@ -37,9 +38,9 @@ absl::StatusOr<Received> ParseMessage(std::string_view line) {
 
 absl::Status Misfit(std::string_view line, std::string_view why) {
   constexpr size_t kShown = 200;
-  return absl::InvalidArgumentError(
-      absl::StrCat("an answer that is none of the protocol's: ", std::string(why), "; it begins ",
-                   "with \"", absl::CEscape(std::string(line.substr(0, kShown))), "\""));
+  return InvalidArgument("an answer that is none of the protocol's: ", std::string(why),
+                         "; it begins ", "with \"",
+                         absl::CEscape(std::string(line.substr(0, kShown))), "\"");
 }
 
 std::string Line(const char* type, const Json& fields) {

@@ -3,8 +3,7 @@
 //
 // Pure. Answers are the words of a stranger: an answer that does not fit is InvalidArgument
 // that quotes it.
-#ifndef XPLANE_TIME_SRC_HARNESS_MESSAGES_H_
-#define XPLANE_TIME_SRC_HARNESS_MESSAGES_H_
+#pragma once
 
 #include <string>
 #include <string_view>
@@ -41,5 +40,3 @@ absl::Status Misfit(std::string_view line, std::string_view why);
 std::string Line(const char* type, const Json& fields = Json::object());
 
 }  // namespace xplane_time::harness
-
-#endif  // XPLANE_TIME_SRC_HARNESS_MESSAGES_H_

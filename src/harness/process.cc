@@ -36,7 +36,7 @@ struct Pipe {
 absl::StatusOr<Pipe> MakePipe() {
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0) {
-    return absl::UnavailableError(absl::StrCat("no pipe for the harness: ", strerror(errno)));
+    return Unavailable("no pipe for the harness: ", strerror(errno));
   }
   return Pipe{ends[0], ends[1]};
 }
@@ -133,8 +133,8 @@ absl::StatusOr<std::unique_ptr<HarnessProcess>> HarnessProcess::Start(const Opti
   if (!options.log_path.empty()) {
     harness.log_ = open(options.log_path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
     if (harness.log_ < 0) {
-      return absl::PermissionDeniedError(absl::StrCat(options.log_path, ": cannot write the ",
-                                                      options.role, "'s log: ", strerror(errno)));
+      return PermissionDenied(options.log_path, ": cannot write the ", options.role,
+                              "'s log: ", strerror(errno));
     }
   }
   std::array<Pipe, 5> pipes;  // alive, to it, from it, printed, failed
@@ -167,12 +167,11 @@ absl::StatusOr<std::unique_ptr<HarnessProcess>> HarnessProcess::Start(const Opti
   const bool runs = harness.pid_ > 0 && read(failed.read, &error, sizeof error) == 0;
   CloseIfOpen(&failed.read);
   if (harness.pid_ < 0) {
-    return absl::UnavailableError(
-        absl::StrCat("no process for the ", options.role, ": ", strerror(errno)));
+    return Unavailable("no process for the ", options.role, ": ", strerror(errno));
   }
   if (!runs) {
-    return absl::NotFoundError(absl::StrCat(options.command[0], ": the ", options.role,
-                                            " cannot be started: ", strerror(error)));
+    return NotFound(options.command[0], ": the ", options.role,
+                    " cannot be started: ", strerror(error));
   }
   for (const int fd : {harness.to_, harness.from_, harness.printed_}) {
     fcntl(fd, F_SETFL, O_NONBLOCK);
@@ -192,9 +191,7 @@ bool HarnessProcess::HasEnded() const {
   return found != 0 || ended.si_pid == pid_;
 }
 
-absl::Status HarnessProcess::WentAway() const {
-  return absl::UnavailableError(absl::StrCat("the ", role_, " went away"));
-}
+absl::Status HarnessProcess::WentAway() const { return Unavailable("the ", role_, " went away"); }
 
 // Until there is something from it or, where `to_send`, room for something to it.
 absl::StatusOr<HarnessProcess::Ready> HarnessProcess::WaitFor(Deadline deadline, bool to_send) {

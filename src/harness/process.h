@@ -5,8 +5,7 @@
 // driver, whatever ends that, and so does what it started: a guard leads the group, and kills
 // it when the driver is gone. Not handled: a process that leaves the group. One thread; no
 // call blocks beyond its deadline.
-#ifndef XPLANE_TIME_SRC_HARNESS_PROCESS_H_
-#define XPLANE_TIME_SRC_HARNESS_PROCESS_H_
+#pragma once
 
 #include <sys/types.h>
 
@@ -83,5 +82,3 @@ class HarnessProcess {
 std::string StatusOfEnding(const std::string& ending);
 
 }  // namespace xplane_time
-
-#endif  // XPLANE_TIME_SRC_HARNESS_PROCESS_H_

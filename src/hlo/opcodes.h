@@ -10,8 +10,7 @@
 // Of a program's HloProto (1 hlo_module; HloModuleProto 3 computations;
 // HloComputationProto 2 instructions; HloInstructionProto 1 name, 2 opcode) nothing else is
 // read: no shapes, operands, schedules.
-#ifndef XPLANE_TIME_SRC_HLO_OPCODES_H_
-#define XPLANE_TIME_SRC_HLO_OPCODES_H_
+#pragma once
 
 #include <cstdint>
 #include <string_view>
@@ -59,5 +58,3 @@ class HloOpcodes {
 };
 
 }  // namespace xplane_time
-
-#endif  // XPLANE_TIME_SRC_HLO_OPCODES_H_

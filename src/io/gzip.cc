@@ -18,9 +18,8 @@ constexpr size_t kChunk = size_t{1} << 18;
 constexpr int kGzipWindow = 15 + 16;  // zlib: the largest window, gzip wrapping only
 
 absl::Status Damaged(uint64_t offset, const char* why) {
-  return absl::DataLossError(absl::StrCat("damaged gzip stream at compressed byte ", offset,
-                                          why == nullptr ? "" : ": ", why == nullptr ? "" : why,
-                                          "; copy the file again, or give the inflated one"));
+  return DataLoss("damaged gzip stream at compressed byte ", offset, why == nullptr ? "" : ": ",
+                  why == nullptr ? "" : why, "; copy the file again, or give the inflated one");
 }
 
 }  // namespace
@@ -73,9 +72,9 @@ absl::Status Inflate(std::string_view compressed, uint64_t max_bytes,
     }
     out_bytes += made.size();
     if (out_bytes > max_bytes) {
-      return absl::ResourceExhaustedError(absl::StrCat(
+      return ResourceExhausted(
           "inflates to more than ", max_bytes, " bytes, which is ", max_bytes / compressed.size(),
-          " times its size; if it is a real trace, inflate it yourself and give the plain file"));
+          " times its size; if it is a real trace, inflate it yourself and give the plain file");
     }
     RETURN_IF_ERROR(sink(made));
   }

@@ -1,8 +1,7 @@
 // Gzip, by zlib: all of it with a cap, or as much as is asked for of a file descriptor.
 //
 // Several members are one stream; what follows the last and is none is padding.
-#ifndef XPLANE_TIME_SRC_IO_GZIP_H_
-#define XPLANE_TIME_SRC_IO_GZIP_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -73,5 +72,3 @@ class GzipStream {
 };
 
 }  // namespace xplane_time
-
-#endif  // XPLANE_TIME_SRC_IO_GZIP_H_

@@ -3,8 +3,7 @@
 //   Sha256 hash;
 //   hash.Update("abc");
 //   hash.Hex();   // "ba7816bf...15ad", 64 digits; call it once
-#ifndef XPLANE_TIME_SRC_IO_SHA256_H_
-#define XPLANE_TIME_SRC_IO_SHA256_H_
+#pragma once
 
 #include <memory>
 #include <string>
@@ -25,5 +24,3 @@ class Sha256 {
 };
 
 }  // namespace xplane_time::io
-
-#endif  // XPLANE_TIME_SRC_IO_SHA256_H_

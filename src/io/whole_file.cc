@@ -11,6 +11,7 @@
 #include <filesystem>
 
 #include "absl/strings/str_cat.h"
+#include "status.h"
 
 namespace xplane_time::io {
 namespace {
@@ -18,7 +19,7 @@ namespace {
 absl::Status CannotWrite(const std::string& path, int error) {
   const char* way_out =
       error == ENOENT || error == ENOTDIR ? "; make its directory, or choose another path" : "";
-  return absl::InternalError(absl::StrCat(path, ": cannot write: ", std::strerror(error), way_out));
+  return Internal(path, ": cannot write: ", std::strerror(error), way_out);
 }
 
 }  // namespace

@@ -1,6 +1,5 @@
 // A file written as a whole: complete under its name, or not there.
-#ifndef XPLANE_TIME_SRC_IO_WHOLE_FILE_H_
-#define XPLANE_TIME_SRC_IO_WHOLE_FILE_H_
+#pragma once
 
 #include <string>
 #include <string_view>
@@ -23,5 +22,3 @@ absl::Status WriteWholeFile(const std::string& path, std::string_view bytes);
 void SyncDirectory(const std::string& directory);
 
 }  // namespace xplane_time::io
-
-#endif  // XPLANE_TIME_SRC_IO_WHOLE_FILE_H_

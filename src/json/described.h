@@ -11,8 +11,7 @@
 //
 // What is optional, in lists, or described itself goes with it. An enumeration is a text: the one
 // at its place in NamesOf(Enum()).
-#ifndef XPLANE_TIME_SRC_JSON_DESCRIBED_H_
-#define XPLANE_TIME_SRC_JSON_DESCRIBED_H_
+#pragma once
 
 #include <algorithm>
 #include <array>
@@ -129,5 +128,3 @@ bool FromJson(const Json& json, T* into) {
 }
 
 }  // namespace xplane_time::json
-
-#endif  // XPLANE_TIME_SRC_JSON_DESCRIBED_H_

@@ -10,8 +10,7 @@
 //
 // A field that is absent and one that is null are the same: not there. Members keep their order.
 // Nothing here throws. nlohmann's header is large: include this from .cc files only.
-#ifndef XPLANE_TIME_SRC_JSON_JSON_H_
-#define XPLANE_TIME_SRC_JSON_JSON_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -87,5 +86,3 @@ class Fields {
 };
 
 }  // namespace xplane_time::json
-
-#endif  // XPLANE_TIME_SRC_JSON_JSON_H_

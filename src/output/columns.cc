@@ -11,6 +11,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "output/results.h"
+#include "status.h"
 
 namespace xplane_time::output {
 namespace {
@@ -74,8 +75,8 @@ absl::StatusOr<std::vector<std::string>> ParseColumns(std::string_view command,
        absl::StrSplit(absl::string_view(text.data(), text.size()), ',')) {
     std::string name = ColumnName({part.data(), part.size()});
     if (std::find(valid.begin(), valid.end(), name) == valid.end()) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "--columns: unknown column \"", part, "\"; valid columns: ", absl::StrJoin(valid, ", ")));
+      return InvalidArgument("--columns: unknown column \"", part,
+                             "\"; valid columns: ", absl::StrJoin(valid, ", "));
     }
     names.push_back(std::move(name));
   }

@@ -6,8 +6,7 @@
 //   ParseColumns("functions", "Median, runs")   {"median", "runs"}
 //   ParseColumns("functions", "size").status()
 //   // InvalidArgument: --columns: unknown column "size"; valid columns: function, variant, ...
-#ifndef XPLANE_TIME_SRC_OUTPUT_COLUMNS_H_
-#define XPLANE_TIME_SRC_OUTPUT_COLUMNS_H_
+#pragma once
 
 #include <string>
 #include <string_view>
@@ -30,5 +29,3 @@ absl::StatusOr<std::vector<std::string>> ParseColumns(std::string_view command,
 void ChooseColumns(const std::vector<std::string>& names, Grid* grid);
 
 }  // namespace xplane_time::output
-
-#endif  // XPLANE_TIME_SRC_OUTPUT_COLUMNS_H_

@@ -2,8 +2,7 @@
 //
 // Nested names are joined by `_` (active_ps_mean, active_ps_median_ci95_lo), an unknown
 // value is an empty cell, doubles have the shortest form that reads back the same.
-#ifndef XPLANE_TIME_SRC_OUTPUT_CSV_H_
-#define XPLANE_TIME_SRC_OUTPUT_CSV_H_
+#pragma once
 
 #include <concepts>
 #include <string>
@@ -18,5 +17,3 @@ void AppendCsvInteger(std::integral auto value, std::string* out) {
 }
 
 }  // namespace xplane_time::output
-
-#endif  // XPLANE_TIME_SRC_OUTPUT_CSV_H_

@@ -1,6 +1,5 @@
 // Decisions for people: what was decided, why, and what would make it firmer.
-#ifndef XPLANE_TIME_SRC_OUTPUT_DECISION_VIEWS_H_
-#define XPLANE_TIME_SRC_OUTPUT_DECISION_VIEWS_H_
+#pragma once
 
 #include <algorithm>
 #include <optional>
@@ -62,5 +61,3 @@ inline View DecisionView(Explanation explanation, std::vector<Section> sections,
 }
 
 }  // namespace xplane_time::output
-
-#endif  // XPLANE_TIME_SRC_OUTPUT_DECISION_VIEWS_H_

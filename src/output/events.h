@@ -11,8 +11,7 @@
 // Columns: input, host, plane, line, name, start_ps, duration_ps, occurrences, the stats.
 // JSON has the stats as an object; integers beyond 2^53 are strings there, so that no
 // reader rounds them. Tables show times in ns with all their digits. Not thread-safe.
-#ifndef XPLANE_TIME_SRC_OUTPUT_EVENTS_H_
-#define XPLANE_TIME_SRC_OUTPUT_EVENTS_H_
+#pragma once
 
 #include <cstdint>
 #include <functional>
@@ -87,5 +86,3 @@ class EventWriter {
 };
 
 }  // namespace xplane_time::output
-
-#endif  // XPLANE_TIME_SRC_OUTPUT_EVENTS_H_

@@ -10,8 +10,7 @@
 //
 //   function    runs  median us       <- right-aligned numbers
 //   jit_dot        3     611.00
-#ifndef XPLANE_TIME_SRC_OUTPUT_GRID_H_
-#define XPLANE_TIME_SRC_OUTPUT_GRID_H_
+#pragma once
 
 #include <algorithm>
 #include <cstddef>
@@ -75,5 +74,3 @@ GridText LayOut(const Grid& grid, size_t width, std::string_view ellipsis);
 std::string MarkdownGrid(const Grid& grid);
 
 }  // namespace xplane_time::output
-
-#endif  // XPLANE_TIME_SRC_OUTPUT_GRID_H_

@@ -4,8 +4,7 @@
 //   Google Benchmark JSON     a benchmark a row that has a time, its ratio as a counter
 //   Bencher Metric Format     {"NAME": {"latency": {"value", "lower_value", "upper_value"}}}
 //                             in nanoseconds, bounds only where an interval is known
-#ifndef XPLANE_TIME_SRC_OUTPUT_INTERCHANGE_H_
-#define XPLANE_TIME_SRC_OUTPUT_INTERCHANGE_H_
+#pragma once
 
 #include <cstdint>
 #include <functional>
@@ -37,5 +36,3 @@ void AddInterchange(std::string_view suite, std::function<std::vector<Interchang
                     Output* output);
 
 }  // namespace xplane_time::output
-
-#endif  // XPLANE_TIME_SRC_OUTPUT_INTERCHANGE_H_

@@ -60,9 +60,8 @@ template <typename Row, size_t kCount>
 absl::Status CheckKey(const SortKey<Row> (&keys)[kCount], std::string_view name) {
   if (name.empty() || Find(keys, name) != nullptr) return absl::OkStatus();
   const auto append = [](std::string* out, const SortKey<Row>& key) { out->append(key.name); };
-  return absl::InvalidArgumentError(
-      absl::StrCat("--sort: unknown key \"", std::string(name),
-                   "\"; valid keys: ", absl::StrJoin(keys, ", ", append)));
+  return InvalidArgument("--sort: unknown key \"", std::string(name),
+                         "\"; valid keys: ", absl::StrJoin(keys, ", ", append));
 }
 
 template <typename T>

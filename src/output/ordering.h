@@ -10,8 +10,7 @@
 // Without `sort`: if `top` cuts or the format is for humans, functions by total and kernels
 // by self time, which `share` is of; where that is unknown, by its bound, the total. Else the
 // Report's own order (by device, then total).
-#ifndef XPLANE_TIME_SRC_OUTPUT_ORDERING_H_
-#define XPLANE_TIME_SRC_OUTPUT_ORDERING_H_
+#pragma once
 
 #include <cstddef>
 #include <optional>
@@ -46,5 +45,3 @@ void SortFunctions(std::string_view key, Metric metric, std::vector<const Functi
 void SortKernels(std::string_view key, std::vector<const KernelRow*>* rows);
 
 }  // namespace xplane_time::output
-
-#endif  // XPLANE_TIME_SRC_OUTPUT_ORDERING_H_

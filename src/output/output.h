@@ -9,8 +9,7 @@
 // JSON and CSV hold every row in full precision. Tables fit `width` columns; Markdown has the same
 // columns, never shortened. Names with invalid UTF-8 are shown with \xNN in every format. Nothing
 // here reads files, clocks or the terminal. Not handled: raw events, which stream (events.h).
-#ifndef XPLANE_TIME_SRC_OUTPUT_OUTPUT_H_
-#define XPLANE_TIME_SRC_OUTPUT_OUTPUT_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -109,5 +108,3 @@ std::string MarkdownText(const View& view, const OutputOptions& options);
 std::string TableText(const View& view, const OutputOptions& options);
 
 }  // namespace xplane_time::output
-
-#endif  // XPLANE_TIME_SRC_OUTPUT_OUTPUT_H_

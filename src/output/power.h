@@ -1,6 +1,5 @@
 // What the files on power share.
-#ifndef XPLANE_TIME_SRC_OUTPUT_POWER_H_
-#define XPLANE_TIME_SRC_OUTPUT_POWER_H_
+#pragma once
 
 #include <optional>
 #include <string>
@@ -28,5 +27,3 @@ std::string WindowName(const WindowSummary& window);
 std::string AbsenceLine(const PowerAbsence& absence);
 
 }  // namespace xplane_time::output
-
-#endif  // XPLANE_TIME_SRC_OUTPUT_POWER_H_

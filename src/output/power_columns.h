@@ -1,6 +1,5 @@
 // The columns of a plot: a summary's series on one axis of time.
-#ifndef XPLANE_TIME_SRC_OUTPUT_POWER_COLUMNS_H_
-#define XPLANE_TIME_SRC_OUTPUT_POWER_COLUMNS_H_
+#pragma once
 
 #include <algorithm>
 #include <cstddef>
@@ -67,5 +66,3 @@ inline double MostOf(const std::vector<PowerColumn>& columns) {
 }
 
 }  // namespace xplane_time::output
-
-#endif  // XPLANE_TIME_SRC_OUTPUT_POWER_COLUMNS_H_

@@ -1,8 +1,7 @@
 // What each command prints: its result as data, and its view. A file a command.
 //
 // What is given outlives the Output.
-#ifndef XPLANE_TIME_SRC_OUTPUT_RESULTS_H_
-#define XPLANE_TIME_SRC_OUTPUT_RESULTS_H_
+#pragma once
 
 #include <optional>
 
@@ -52,5 +51,3 @@ std::string PowerSvg(const PowerSummary& summary);
 Output PowerSourcesOutput(const PowerInventory& inventory);
 
 }  // namespace xplane_time::output
-
-#endif  // XPLANE_TIME_SRC_OUTPUT_RESULTS_H_

@@ -3,8 +3,7 @@
 // The schemas are files in schemas/, put into the program when it is built; what several of them
 // define is a file in schemas/defs/. They are strict on what is there and tolerant of more: new
 // fields and new enum values pass.
-#ifndef XPLANE_TIME_SRC_OUTPUT_SCHEMA_H_
-#define XPLANE_TIME_SRC_OUTPUT_SCHEMA_H_
+#pragma once
 
 #include <string_view>
 
@@ -14,5 +13,3 @@ namespace xplane_time::output {
 const char* JsonSchema(std::string_view name);
 
 }  // namespace xplane_time::output
-
-#endif  // XPLANE_TIME_SRC_OUTPUT_SCHEMA_H_

@@ -6,8 +6,7 @@
 //   ValidUtf8("a\xff")               "a\\xff"
 //   Printable("a\n\x1b[2J")          "a\\n\\x1b[2J"       no terminal control
 //   ShortenMiddle("abcdefgh", 5, "...")   "a...h"
-#ifndef XPLANE_TIME_SRC_OUTPUT_TEXT_H_
-#define XPLANE_TIME_SRC_OUTPUT_TEXT_H_
+#pragma once
 
 #include <cstddef>
 #include <string>
@@ -66,5 +65,3 @@ std::string MarkdownCell(std::string_view text);
 std::string MarkdownCode(std::string_view text);
 
 }  // namespace xplane_time::output
-
-#endif  // XPLANE_TIME_SRC_OUTPUT_TEXT_H_

@@ -1,6 +1,5 @@
 // What the views of a trace's commands share.
-#ifndef XPLANE_TIME_SRC_OUTPUT_TRACE_VIEWS_H_
-#define XPLANE_TIME_SRC_OUTPUT_TRACE_VIEWS_H_
+#pragma once
 
 #include <cstddef>
 #include <string>
@@ -34,5 +33,3 @@ Section TopKernelSection(const std::vector<const KernelRow*>& merged, const Outp
                          size_t most);
 
 }  // namespace xplane_time::output
-
-#endif  // XPLANE_TIME_SRC_OUTPUT_TRACE_VIEWS_H_

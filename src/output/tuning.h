@@ -1,6 +1,5 @@
 // Tunings and sessions of a store, for people and as JSON.
-#ifndef XPLANE_TIME_SRC_OUTPUT_TUNING_H_
-#define XPLANE_TIME_SRC_OUTPUT_TUNING_H_
+#pragma once
 
 #include <cstdint>
 #include <optional>
@@ -35,5 +34,3 @@ std::string SessionsText(std::span<const SessionInfo> sessions, const OutputOpti
 std::string SessionsJson(std::span<const SessionInfo> sessions);
 
 }  // namespace xplane_time::output
-
-#endif  // XPLANE_TIME_SRC_OUTPUT_TUNING_H_

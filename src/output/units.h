@@ -5,8 +5,7 @@
 // while the smallest would lose its digits and the largest stays below 100000.
 //
 //   FormatTimes({{12'345'678}, {}}, Unit::kAuto)   "us", {"12.346", "-"}
-#ifndef XPLANE_TIME_SRC_OUTPUT_UNITS_H_
-#define XPLANE_TIME_SRC_OUTPUT_UNITS_H_
+#pragma once
 
 #include <cstdint>
 #include <optional>
@@ -48,5 +47,3 @@ std::string FormatFixed(double value, int decimals);
 std::string FormatPercent(std::optional<double> share);
 
 }  // namespace xplane_time::output
-
-#endif  // XPLANE_TIME_SRC_OUTPUT_UNITS_H_

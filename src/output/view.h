@@ -8,8 +8,7 @@
 //   grid.Name("kernel", 26, &KernelRow::kernel);
 //   grid.Number("share %", [](const KernelRow& row) { return FormatPercent(row.share); });
 //   grid.Times("mean", unit, &KernelRow::mean_ps).Drop(2);
-#ifndef XPLANE_TIME_SRC_OUTPUT_VIEW_H_
-#define XPLANE_TIME_SRC_OUTPUT_VIEW_H_
+#pragma once
 
 #include <concepts>
 #include <cstddef>
@@ -193,5 +192,3 @@ class RowGrid {
 };
 
 }  // namespace xplane_time::output
-
-#endif  // XPLANE_TIME_SRC_OUTPUT_VIEW_H_

@@ -3,8 +3,7 @@
 // Enters: readings whose times ascend, and the edges of windows before them. Leaves: for each
 // window a ReadingPart, and for power and energy an EnergyPart. The first readings are kept
 // until the period can be estimated from them. Not thread-safe.
-#ifndef XPLANE_TIME_SRC_POWER_CHANNEL_FOLD_H_
-#define XPLANE_TIME_SRC_POWER_CHANNEL_FOLD_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -117,5 +116,3 @@ class ChannelFold {
 };
 
 }  // namespace xplane_time::power
-
-#endif  // XPLANE_TIME_SRC_POWER_CHANNEL_FOLD_H_

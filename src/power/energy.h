@@ -13,8 +13,7 @@
 //
 // Bounds are of counters only, and of what the readings themselves say of its updates: docs/
 // power-bounds.md. Not handled: choosing the period (channel_fold.h does).
-#ifndef XPLANE_TIME_SRC_POWER_ENERGY_H_
-#define XPLANE_TIME_SRC_POWER_ENERGY_H_
+#pragma once
 
 #include <algorithm>
 #include <array>
@@ -188,5 +187,3 @@ class EnergyFold {
 };
 
 }  // namespace xplane_time::power
-
-#endif  // XPLANE_TIME_SRC_POWER_ENERGY_H_

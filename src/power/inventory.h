@@ -1,7 +1,6 @@
 // The fields of a device, a channel and an absence, in the order of every JSON that has them: the
 // log writes and reads them by these lists, and `power sources` and summaries print them.
-#ifndef XPLANE_TIME_SRC_POWER_INVENTORY_H_
-#define XPLANE_TIME_SRC_POWER_INVENTORY_H_
+#pragma once
 
 #include <concepts>
 #include <cstdint>
@@ -58,5 +57,3 @@ void VisitFields(IsRow<PowerAbsence> auto& absence, auto visit) {
 }
 
 }  // namespace xplane_time::power
-
-#endif  // XPLANE_TIME_SRC_POWER_INVENTORY_H_

@@ -171,17 +171,17 @@ bool JsonLog::Parse(const LogLine& line, dom::object* object) {
 absl::Status JsonLog::ReadHeader(const LogLine& line) {
   dom::object object;
   if (!Parse(line, &object)) {
-    return absl::DataLossError(absl::StrCat(
-        PlaceOf(line), ": no header of a power log: no JSON object", std::string(kWayOut)));
+    return DataLoss(PlaceOf(line), ": no header of a power log: no JSON object",
+                    std::string(kWayOut));
   }
   Fields fields(object);
   const std::string schema = fields.Text("schema");
   if (schema != kSchema) {
     const bool ours = schema.starts_with(kSchemaFamily);
-    return absl::DataLossError(absl::StrCat(
+    return DataLoss(
         PlaceOf(line), ": no header of a power log: schema \"", schema.substr(0, 64), "\" is not ",
         std::string(kSchema),
-        ours ? "; read it with the version of xplane-time that wrote it" : std::string(kWayOut)));
+        ours ? "; read it with the version of xplane-time that wrote it" : std::string(kWayOut));
   }
   LogHeader header;
   header.t_ns = fields.Integer("t");
@@ -202,14 +202,14 @@ absl::Status JsonLog::ReadHeader(const LogLine& line) {
   ReadRows("channels", &fields, &header.inventory.channels);
   ReadRows("absent", &fields, &header.inventory.absences);
   if (!fields.ok()) {
-    return absl::DataLossError(absl::StrCat(
-        PlaceOf(line), ": a header with a field of a wrong type; record again, or mend the line"));
+    return DataLoss(PlaceOf(line),
+                    ": a header with a field of a wrong type; record again, or mend the line");
   }
   channels_ = header.inventory.channels.size();
   sources_ = header.periods_ns.size();
   if (channels_ > kMostChannels) {
-    return absl::DataLossError(absl::StrCat(PlaceOf(line), ": ", channels_, " channels, more than ",
-                                            kMostChannels, "; record fewer sources"));
+    return DataLoss(PlaceOf(line), ": ", channels_, " channels, more than ", kMostChannels,
+                    "; record fewer sources");
   }
   sink_->Header(std::move(header));
   return absl::OkStatus();
@@ -357,17 +357,17 @@ void JsonLog::ReadEnd(int64_t t_ns, Fields* fields) {
 absl::StatusOr<LogEnd> ReadLines(LogLines* lines, LogSink* sink) {
   LogLine first;
   if (!lines->Next(&first)) {
-    return absl::DataLossError(absl::StrCat(
-        "line 1, byte 0: no header: the log is empty", lines->damage().empty() ? "" : " (",
-        lines->damage(), lines->damage().empty() ? "" : ")", std::string(kWayOut)));
+    return DataLoss("line 1, byte 0: no header: the log is empty",
+                    lines->damage().empty() ? "" : " (", lines->damage(),
+                    lines->damage().empty() ? "" : ")", std::string(kWayOut));
   }
   auto end = LooksLikeNvidiaSmi(first.text) ? ReadNvidiaSmi(first, lines, sink)
                                             : ReadJsonLog(first, lines, sink);
   if (!end.ok()) return end;
   if (!lines->damage().empty()) end->cut = lines->damage();
   if (end->damaged_lines > 0 && end->used_lines == 0) {
-    return absl::DataLossError(absl::StrCat(end->first_damage, "; of ", end->lines,
-                                            " lines none below the header can be read"));
+    return DataLoss(end->first_damage, "; of ", end->lines,
+                    " lines none below the header can be read");
   }
   return end;
 }
@@ -486,8 +486,7 @@ absl::StatusOr<std::unique_ptr<LogLines>> LogLines::Open(const std::string& path
   const bool device = S_ISBLK(info.st_mode) || (S_ISCHR(info.st_mode) && isatty(fd) == 0);
   if (known && (S_ISDIR(info.st_mode) || device)) {  // some devices have no end
     close(fd);
-    return absl::InvalidArgumentError(
-        absl::StrCat(path, device ? ": is a device" : ": is a directory", "; give a log"));
+    return InvalidArgument(path, device ? ": is a device" : ": is a directory", "; give a log");
   }
   auto stream = std::make_shared<GzipStream>(fd);
   // A pipe is not read ahead: waiting for it has no end.

@@ -12,8 +12,7 @@
 // (4 MiB; longer ones count as damaged). Linear. Not thread-safe.
 //
 // Not handled: times that go backwards; the sink sees them as they are.
-#ifndef XPLANE_TIME_SRC_POWER_LOG_READER_H_
-#define XPLANE_TIME_SRC_POWER_LOG_READER_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -141,5 +140,3 @@ void Count(const LogLine& line, std::string_view wrong, LogEnd* end);
 std::string PlaceOf(const LogLine& line);
 
 }  // namespace xplane_time::power
-
-#endif  // XPLANE_TIME_SRC_POWER_LOG_READER_H_

@@ -79,21 +79,18 @@ bool MayBeReplaced(int file) {
 absl::StatusOr<Descriptor> OpenNamed(const std::string& path) {
   struct stat there = {};
   if (stat(path.c_str(), &there) == 0 && !S_ISREG(there.st_mode)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(path, ": a power log is a regular file: give --log another name"));
+    return InvalidArgument(path, ": a power log is a regular file: give --log another name");
   }
   Descriptor file(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666));
-  const auto cannot_write = [&] {
-    return absl::InternalError(absl::StrCat(path, ": cannot write: ", strerror(errno)));
-  };
+  const auto cannot_write = [&] { return Internal(path, ": cannot write: ", strerror(errno)); };
   if (!file.open()) return cannot_write();
   if (flock(file.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {  // else: no locks there
-    return absl::InternalError(absl::StrCat(
-        path, ": another recorder writes this power log: give --log another name, or end it"));
+    return Internal(path,
+                    ": another recorder writes this power log: give --log another name, or end it");
   }
   if (!MayBeReplaced(file.get())) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        path, ": is no power log, and is left as it is: give --log another name, or remove it"));
+    return InvalidArgument(
+        path, ": is no power log, and is left as it is: give --log another name, or remove it");
   }
   if (ftruncate(file.get(), 0) != 0) return cannot_write();
   return file;
@@ -108,8 +105,7 @@ absl::StatusOr<LogWriter> LogWriter::Create(const std::string& path) {
   }
   Descriptor file(OpenScratchFile());
   if (file.open()) return LogWriter(std::move(file), "a temporary file");
-  return absl::InternalError(
-      absl::StrCat("a temporary file (TMPDIR): cannot write: ", strerror(errno)));
+  return Internal("a temporary file (TMPDIR): cannot write: ", strerror(errno));
 }
 
 std::string LogWriter::path() const { return absl::StrCat("/proc/self/fd/", file_.get()); }
@@ -123,9 +119,8 @@ bool LogWriter::Put() {
   }
   if (status_.ok()) {
     write_error_ = strerror(errno);
-    status_ = absl::InternalError(
-        absl::StrCat(path_, ": cannot write the power log: ", write_error_, " (byte ", good_bytes_,
-                     "); make room, or give --log a place with room"));
+    status_ = Internal(path_, ": cannot write the power log: ", write_error_, " (byte ",
+                       good_bytes_, "); make room, or give --log a place with room");
   }
   if (ftruncate(file_.get(), good_bytes_) == 0) lseek(file_.get(), good_bytes_, SEEK_SET);
   return false;

@@ -1,7 +1,6 @@
 // Writes a power log (docs/power-log.md) by whole lines: what is there is parseable whenever the
 // writer ends, and whatever ends it. Not thread-safe.
-#ifndef XPLANE_TIME_SRC_POWER_LOG_WRITER_H_
-#define XPLANE_TIME_SRC_POWER_LOG_WRITER_H_
+#pragma once
 
 #include <cstdint>
 #include <span>
@@ -61,5 +60,3 @@ class LogWriter {
 };
 
 }  // namespace xplane_time::power
-
-#endif  // XPLANE_TIME_SRC_POWER_LOG_WRITER_H_

@@ -1,6 +1,5 @@
 // What a log's header says of the machine.
-#ifndef XPLANE_TIME_SRC_POWER_MACHINE_H_
-#define XPLANE_TIME_SRC_POWER_MACHINE_H_
+#pragma once
 
 #include <sys/types.h>
 
@@ -25,5 +24,3 @@ int64_t MonotonicNow();
 int64_t ThreadCpuNow();  // of the calling thread
 
 }  // namespace xplane_time::power
-
-#endif  // XPLANE_TIME_SRC_POWER_MACHINE_H_

@@ -216,9 +216,9 @@ absl::Status NvidiaSmiLog::ReadHeader(const LogLine& line) {
     }
   }
   if (time_ == kMostColumns || !power) {
-    return absl::DataLossError(absl::StrCat(
-        PlaceOf(line), ": CSV of nvidia-smi without ", power ? "timestamp" : "power.draw",
-        "; ask for it: --query-gpu=timestamp,index,uuid,power.draw --format=csv"));
+    return DataLoss(PlaceOf(line), ": CSV of nvidia-smi without ",
+                    power ? "timestamp" : "power.draw",
+                    "; ask for it: --query-gpu=timestamp,index,uuid,power.draw --format=csv");
   }
   LogHeader header;
   header.periods_ns.emplace_back("nvidia-smi", 0);

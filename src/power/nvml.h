@@ -1,6 +1,5 @@
 // What an NVIDIA GPU is, beside what NVML answers: who else uses it, and how its sensors behave.
-#ifndef XPLANE_TIME_SRC_POWER_NVML_H_
-#define XPLANE_TIME_SRC_POWER_NVML_H_
+#pragma once
 
 #include <cstdint>
 #include <optional>
@@ -56,5 +55,3 @@ std::optional<bool> PowerUsageIsAverage(const NvmlChip& chip);
 bool ChangesBetweenPolls(const NvmlChip& chip);
 
 }  // namespace xplane_time::power
-
-#endif  // XPLANE_TIME_SRC_POWER_NVML_H_

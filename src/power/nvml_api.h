@@ -8,8 +8,7 @@
 //
 // Names, numbers and layouts are those of NVIDIA's public NVML API (nvml.h of CUDA 12, "NVML
 // API Reference Guide"); the layouts are part of its ABI and versioned by function name.
-#ifndef XPLANE_TIME_SRC_POWER_NVML_API_H_
-#define XPLANE_TIME_SRC_POWER_NVML_API_H_
+#pragma once
 
 #include <array>
 #include <cstdint>
@@ -244,5 +243,3 @@ std::optional<int64_t> Scaled(uint64_t raw, int64_t scale);
 std::optional<uint64_t> RawOf(const NvmlValue& value, int value_type);
 
 }  // namespace xplane_time::power
-
-#endif  // XPLANE_TIME_SRC_POWER_NVML_API_H_

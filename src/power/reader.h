@@ -3,8 +3,7 @@
 //
 // A new source is one file with a factory, and one entry in the list of sources.cc, which says what
 // its channels stand for.
-#ifndef XPLANE_TIME_SRC_POWER_READER_H_
-#define XPLANE_TIME_SRC_POWER_READER_H_
+#pragma once
 
 #include <cstdint>
 #include <functional>
@@ -67,5 +66,3 @@ std::unique_ptr<Reader> NewConstantReader(int64_t power_mw);
 absl::StatusOr<std::unique_ptr<Reader>> NewReplayReader(const std::string& log_path);
 
 }  // namespace xplane_time::power
-
-#endif  // XPLANE_TIME_SRC_POWER_READER_H_

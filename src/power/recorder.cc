@@ -167,9 +167,8 @@ class Recorder : public PowerRecorder {
     if (name.empty()) return absl::InvalidArgumentError("a window has a name: this one is empty");
     const std::lock_guard lock(shared_->mutex);
     if (!shared_->open_windows.emplace(name).second) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("the window \"", absl::string_view(name.data(), name.size()),
-                       "\" has begun already; windows that overlap have names of their own"));
+      return InvalidArgument("the window \"", absl::string_view(name.data(), name.size()),
+                             "\" has begun already; windows that overlap have names of their own");
     }
     if (!shared_->closed) shared_->Mark(MonotonicNow(), name, /*end=*/false);
     return shared_->log.status();
@@ -180,9 +179,8 @@ class Recorder : public PowerRecorder {
     const std::lock_guard lock(shared_->mutex);
     const auto at = shared_->open_windows.find(name);
     if (at == shared_->open_windows.end()) {
-      return absl::InvalidArgumentError(absl::StrCat("the window \"",
-                                                     absl::string_view(name.data(), name.size()),
-                                                     "\" ends without having begun"));
+      return InvalidArgument("the window \"", absl::string_view(name.data(), name.size()),
+                             "\" ends without having begun");
     }
     shared_->open_windows.erase(at);
     if (!shared_->closed) shared_->Mark(now_ns, name, /*end=*/true);
@@ -192,9 +190,8 @@ class Recorder : public PowerRecorder {
   absl::Status Gauge(std::string_view quantity, int64_t value) override {
     constexpr int64_t kMost = int64_t{1} << 53;
     if (quantity.empty() || value < -kMost || value > kMost) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("gauge \"", absl::string_view(quantity.data(), quantity.size()),
-                       "\": it has a name, and a value from -2^53 to 2^53, not ", value));
+      return InvalidArgument("gauge \"", absl::string_view(quantity.data(), quantity.size()),
+                             "\": it has a name, and a value from -2^53 to 2^53, not ", value);
     }
     const std::lock_guard lock(shared_->mutex);
     if (!shared_->closed) shared_->log.Gauge(MonotonicNow(), quantity, value);
@@ -366,8 +363,7 @@ absl::Status CheckMap(const std::map<int32_t, std::string>& ordinals,
     if (std::any_of(devices.begin(), devices.end(), matches)) continue;
     std::string known;
     for (const PowerDevice& each : devices) absl::StrAppend(&known, " ", each.id);
-    return absl::InvalidArgumentError(
-        absl::StrCat("--map ", ordinal, "=", id, ": no such device; there are:", known));
+    return InvalidArgument("--map ", ordinal, "=", id, ": no such device; there are:", known);
   }
   return absl::OkStatus();
 }
@@ -396,20 +392,18 @@ absl::Status CheckFound(const PowerRecordOptions& options, const std::vector<Fou
     all.devices.insert(all.devices.end(), own.devices.begin(), own.devices.end());
     if (!options.from.sources.empty() && own.channels.empty()) {
       const std::string source(each.reader->source());
-      return absl::FailedPreconditionError(
-          absl::StrCat("the power source ", source, " has nothing to read:", WhyNothing(own)));
+      return FailedPrecondition("the power source ", source,
+                                " has nothing to read:", WhyNothing(own));
     }
   }
   RETURN_IF_ERROR(CheckMap(options.from.ordinals, all.devices));
   for (const PowerAbsence& each : all.absences) {
     if (!options.from.sources.empty() && each.reason == PowerReason::kHung) {
-      return absl::FailedPreconditionError(
-          absl::StrCat("the power source ", each.source, " hangs: ", each.message));
+      return FailedPrecondition("the power source ", each.source, " hangs: ", each.message);
     }
   }
   if (any) return absl::OkStatus();
-  return absl::FailedPreconditionError(
-      absl::StrCat("no power source has anything to read:", WhyNothing(all)));
+  return FailedPrecondition("no power source has anything to read:", WhyNothing(all));
 }
 
 }  // namespace

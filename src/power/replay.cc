@@ -78,14 +78,14 @@ absl::StatusOr<std::unique_ptr<Reader>> NewReplayReader(const std::string& log_p
   const bool there =
       (log_path == "-" ? fstat(STDIN_FILENO, &info) : stat(log_path.c_str(), &info)) == 0;
   if (there && !S_ISREG(info.st_mode)) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "replay:", log_path, ": is no regular file; a log of a pipe is written to a file first"));
+    return InvalidArgument("replay:", log_path,
+                           ": is no regular file; a log of a pipe is written to a file first");
   }
   Recorded log;
   RETURN_IF_ERROR(ReadPowerLog(log_path, &log).status());
   if (log.too_many) {
-    return absl::ResourceExhaustedError(absl::StrCat(
-        log_path, ": over ", kMostReadings, " readings; replay a shorter log as a source"));
+    return ResourceExhausted(log_path, ": over ", kMostReadings,
+                             " readings; replay a shorter log as a source");
   }
   return std::make_unique<ReplayReader>(std::move(log));
 }

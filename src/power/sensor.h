@@ -1,6 +1,5 @@
 // A sensor: a channel and the way to its value. What a reader of files is made of.
-#ifndef XPLANE_TIME_SRC_POWER_SENSOR_H_
-#define XPLANE_TIME_SRC_POWER_SENSOR_H_
+#pragma once
 
 #include <cstdint>
 #include <functional>
@@ -62,5 +61,3 @@ std::optional<int64_t> PlausibleMw(const FileNumber& sustained_uw);
 FileNumber ReadGpuMetricsEnergy(const std::string& path);
 
 }  // namespace xplane_time::power
-
-#endif  // XPLANE_TIME_SRC_POWER_SENSOR_H_

@@ -58,12 +58,11 @@ absl::StatusOr<std::unique_ptr<Reader>> NewReader(const std::string& spec,
     }
   }
   if (spec.starts_with("constant")) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("the power source \"", spec, "\": constant:WATTS, from 0, as constant:100"));
+    return InvalidArgument("the power source \"", spec,
+                           "\": constant:WATTS, from 0, as constant:100");
   }
-  return absl::InvalidArgumentError(
-      absl::StrCat("no power source \"", spec,
-                   "\"; there are nvml, rapl, hwmon, process, constant:WATTS and replay:LOG"));
+  return InvalidArgument("no power source \"", spec,
+                         "\"; there are nvml, rapl, hwmon, process, constant:WATTS and replay:LOG");
 }
 
 // In a thread of its own, because a driver may hang in it; nothing: it does.
@@ -140,8 +139,7 @@ absl::StatusOr<std::vector<FoundReader>> FindReaders(const PowerSourceOptions& o
       continue;
     }
     if (reader->source() == last_source) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("two power sources of one name: ", last_source));
+      return InvalidArgument("two power sources of one name: ", last_source);
     }
     last_source = reader->source();
     readers.push_back({std::move(reader), *std::move(inventory)});

@@ -1,6 +1,5 @@
 // Sources by name: the list of rooms, what is known of each without asking it, and what they find.
-#ifndef XPLANE_TIME_SRC_POWER_SOURCES_H_
-#define XPLANE_TIME_SRC_POWER_SOURCES_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -15,6 +14,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "power/reader.h"
+#include "status.h"
 
 namespace xplane_time::power {
 
@@ -60,12 +60,10 @@ absl::StatusOr<std::thread> StartThread(Function&& function) {
   try {
     return std::thread(std::forward<Function>(function));
   } catch (const std::system_error& error) {
-    return absl::UnavailableError(absl::StrCat("cannot start a thread: ", error.what(),
-                                               "; see ulimit -u, -s and -v, and the container's "
-                                               "limit of processes"));
+    return Unavailable("cannot start a thread: ", error.what(),
+                       "; see ulimit -u, -s and -v, and the container's "
+                       "limit of processes");
   }
 }
 
 }  // namespace xplane_time::power
-
-#endif  // XPLANE_TIME_SRC_POWER_SOURCES_H_

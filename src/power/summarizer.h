@@ -5,8 +5,7 @@
 // that is later still counts from there on, and is named.
 //
 //   lines -> queue of each channel -> (older than kLag) -> ChannelFold -> estimates
-#ifndef XPLANE_TIME_SRC_POWER_SUMMARIZER_H_
-#define XPLANE_TIME_SRC_POWER_SUMMARIZER_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -148,5 +147,3 @@ class Summarizer : public LogSink {
 std::vector<RepeatedEnergy> RepeatsOf(const std::vector<WindowSummary>& windows);
 
 }  // namespace xplane_time::power
-
-#endif  // XPLANE_TIME_SRC_POWER_SUMMARIZER_H_

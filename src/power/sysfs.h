@@ -6,8 +6,7 @@
 //
 // Nothing here blocks on a FIFO, and nothing reads without bound. Not thread-safe: an object
 // belongs to one reader.
-#ifndef XPLANE_TIME_SRC_POWER_SYSFS_H_
-#define XPLANE_TIME_SRC_POWER_SYSFS_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -103,5 +102,3 @@ class HeldFile {
 };
 
 }  // namespace xplane_time::power
-
-#endif  // XPLANE_TIME_SRC_POWER_SYSFS_H_

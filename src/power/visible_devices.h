@@ -22,8 +22,7 @@
 //
 // Pure and thread-safe. Sources: CUDA C++ Programming Guide, "CUDA Environment Variables"; MIG
 // User Guide, "CUDA Device Enumeration"; ROCm documentation, "GPU isolation techniques".
-#ifndef XPLANE_TIME_SRC_POWER_VISIBLE_DEVICES_H_
-#define XPLANE_TIME_SRC_POWER_VISIBLE_DEVICES_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -60,5 +59,3 @@ Visibility VisibleDevices(const std::vector<GpuIdentity>& devices, GpuVendor ven
                           const std::map<int32_t, std::string>& map);
 
 }  // namespace xplane_time::power
-
-#endif  // XPLANE_TIME_SRC_POWER_VISIBLE_DEVICES_H_

@@ -1,7 +1,6 @@
 // WindowEdges: where windows begin and end, in the order of time, for folds that meet every
 // edge once; Buckets: what each of several overlapping windows holds.
-#ifndef XPLANE_TIME_SRC_POWER_WINDOWS_H_
-#define XPLANE_TIME_SRC_POWER_WINDOWS_H_
+#pragma once
 
 #include <algorithm>
 #include <cstddef>
@@ -85,5 +84,3 @@ class Buckets {
 };
 
 }  // namespace xplane_time::power
-
-#endif  // XPLANE_TIME_SRC_POWER_WINDOWS_H_

@@ -229,12 +229,11 @@ absl::Status CheckStatNames(const Trace& trace, std::span<const std::string> nam
   }
   for (const std::string& name : names) {
     if (!asked.insert(name).second) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("the stat ", name, " is asked for twice; once is enough"));
+      return InvalidArgument("the stat ", name, " is asked for twice; once is enough");
     }
     if (!known.contains(name)) {
-      return absl::FailedPreconditionError(absl::StrCat(
-          trace.files[0].path, ": no event has a stat ", name, "; ", WayOut(name, known)));
+      return FailedPrecondition(trace.files[0].path, ": no event has a stat ", name, "; ",
+                                WayOut(name, known));
     }
   }
   return absl::OkStatus();

@@ -1,7 +1,6 @@
 // BatchBuilder: raw events, one by one, become EventBatches. Both readers feed it, so
 // that normalizing, skipping and counting of damaged events happen in one place.
-#ifndef XPLANE_TIME_SRC_READ_BATCH_BUILDER_H_
-#define XPLANE_TIME_SRC_READ_BATCH_BUILDER_H_
+#pragma once
 
 #include <array>
 #include <cstdint>
@@ -177,5 +176,3 @@ class BatchLoop {
 };
 
 }  // namespace xplane_time
-
-#endif  // XPLANE_TIME_SRC_READ_BATCH_BUILDER_H_

@@ -8,8 +8,7 @@
 //   damaged.Note(&diagnostics);
 //
 // Not thread-safe.
-#ifndef XPLANE_TIME_SRC_READ_DAMAGED_HOSTS_H_
-#define XPLANE_TIME_SRC_READ_DAMAGED_HOSTS_H_
+#pragma once
 
 #include <cstdint>
 #include <map>
@@ -54,5 +53,3 @@ class DamagedHosts {
 };
 
 }  // namespace xplane_time
-
-#endif  // XPLANE_TIME_SRC_READ_DAMAGED_HOSTS_H_

@@ -2,8 +2,7 @@
 // lines when a trace is opened, and decodes events later, line by line.
 //
 // Two readers: wire_reader (our own) and reference_reader (the generated parser).
-#ifndef XPLANE_TIME_SRC_READ_EVENT_SOURCE_H_
-#define XPLANE_TIME_SRC_READ_EVENT_SOURCE_H_
+#pragma once
 
 #include <memory>
 #include <span>
@@ -64,5 +63,3 @@ absl::Status LineDamage(const Trace& trace, const Line& line, const Damage& dama
                         uint64_t event = Location::kNowhere);
 
 }  // namespace xplane_time
-
-#endif  // XPLANE_TIME_SRC_READ_EVENT_SOURCE_H_

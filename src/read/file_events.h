@@ -1,8 +1,7 @@
 // Events as they are in the file, none skipped, with all their stats in file order: for
 // those who must not see what EventReader (read.h) makes of them. Slower, and by the
 // wire reader's careful way alone.
-#ifndef XPLANE_TIME_SRC_READ_FILE_EVENTS_H_
-#define XPLANE_TIME_SRC_READ_FILE_EVENTS_H_
+#pragma once
 
 #include <cstdint>
 #include <span>
@@ -25,5 +24,3 @@ absl::Status VisitFileEvents(const Trace& trace, uint32_t line,
                              absl::FunctionRef<bool(const FileEvent&)> visit);
 
 }  // namespace xplane_time
-
-#endif  // XPLANE_TIME_SRC_READ_FILE_EVENTS_H_

@@ -10,8 +10,8 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
-#include "read/event_source.h"
 #include "io/gzip.h"
+#include "read/event_source.h"
 #include "read/space_scan.h"
 #include "read/wire.h"
 #include "status.h"
@@ -65,8 +65,8 @@ class Opener {
                    uint32_t capture) {
     const std::string_view bytes = source->bytes();
     if (bytes.empty()) {
-      return absl::DataLossError(absl::StrCat(
-          path, ": empty file (0 bytes); was the profiler stopped before the program ended?"));
+      return DataLoss(path,
+                      ": empty file (0 bytes); was the profiler stopped before the program ended?");
     }
     if (SeenBefore(bytes, path)) return absl::OkStatus();
     ASSIGN_OR_RETURN(auto scan, ScanSpace(bytes, path));
@@ -84,9 +84,9 @@ class Opener {
 
   absl::StatusOr<Trace> Finish() && {
     if (trace_.planes.empty()) {
-      return absl::DataLossError(absl::StrCat(
+      return DataLoss(
           trace_.files.empty() ? "no input" : trace_.files[0].path,
-          ": no planes in this trace; is it an .xplane.pb file, and was anything profiled?"));
+          ": no planes in this trace; is it an .xplane.pb file, and was anything profiled?");
     }
     RETURN_IF_ERROR(IndexLines());
     trace_.base_ns = ChooseBaseNs(trace_.lines);
@@ -259,9 +259,9 @@ absl::Status DamageError(std::string_view what, const ErrorPlace& place) {
   add("line", place.line);
   if (place.event != Location::kNowhere) add("event", std::to_string(place.event));
   if (place.byte_offset != Location::kNowhere) add("byte", std::to_string(place.byte_offset));
-  return absl::DataLossError(absl::StrCat(
-      Absl(place.file), ": damaged trace: ", Absl(what), where.empty() ? "" : " (", where,
-      where.empty() ? "" : ")", "; record it again, or copy it again without conversion"));
+  return DataLoss(Absl(place.file), ": damaged trace: ", Absl(what), where.empty() ? "" : " (",
+                  where, where.empty() ? "" : ")",
+                  "; record it again, or copy it again without conversion");
 }
 
 absl::Status LineDamage(const Trace& trace, const Line& line, const Damage& damage,

@@ -75,9 +75,8 @@ class ReferenceReader : public EventSource {
   absl::Status AddFile(std::shared_ptr<const Source> source, const std::string& path) override {
     const std::string_view bytes = source->bytes();
     if (bytes.size() > static_cast<size_t>(std::numeric_limits<int>::max())) {
-      return absl::ResourceExhaustedError(
-          absl::StrCat(path, ": ", bytes.size(),
-                       " bytes; the generated parser stops at 2 GiB; use --reader wire"));
+      return ResourceExhausted(path, ": ", bytes.size(),
+                               " bytes; the generated parser stops at 2 GiB; use --reader wire");
     }
     auto* space = google::protobuf::Arena::CreateMessage<proto::XSpace>(&arena_);
     if (!space->ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) {

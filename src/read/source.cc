@@ -56,9 +56,8 @@ absl::Status IoError(const std::string& name, const char* what) {
 }
 
 absl::Status SpoolError(const char* what) {
-  return absl::UnavailableError(absl::StrCat("temporary file in ", ScratchFolder(), ": ", what,
-                                             ": ", std::strerror(errno),
-                                             "; set TMPDIR to a place with room"));
+  return Unavailable("temporary file in ", ScratchFolder(), ": ", what, ": ", std::strerror(errno),
+                     "; set TMPDIR to a place with room");
 }
 
 // Half of what is free beside `spool`: others need room, too.
@@ -100,9 +99,9 @@ absl::Status SpoolPipe(int pipe, int spool, const std::string& name, uint64_t ma
     const bool is_first = total == 0, is_last = filled < buffer.size();
     total += filled;
     if (total > most_bytes) {
-      return absl::ResourceExhaustedError(
-          absl::StrCat(name, ": more than ", most_bytes, " bytes on a pipe, which is what may be ",
-                       "kept in ", ScratchFolder(), "; give a file, or set TMPDIR"));
+      return ResourceExhausted(name, ": more than ", most_bytes,
+                               " bytes on a pipe, which is what may be ", "kept in ",
+                               ScratchFolder(), "; give a file, or set TMPDIR");
     }
     if (is_first) is_gzip = LooksLikeGzip(bytes);
     absl::Status status;
@@ -163,7 +162,7 @@ absl::StatusOr<std::unique_ptr<Source>> Source::Open(const std::string& path,
   if (S_ISREG(info.st_mode)) {
     source = Map(fd.get(), name);
   } else if (S_ISDIR(info.st_mode)) {
-    return absl::InvalidArgumentError(absl::StrCat(name, ": is a directory"));
+    return InvalidArgument(name, ": is a directory");
   } else {
     Fd spool(OpenScratchFile());
     if (spool.get() < 0) return SpoolError("cannot create");
@@ -212,10 +211,10 @@ bool IsTraceName(const std::string& name) {
 }
 
 absl::Status RiegeliError(const std::string& path) {
-  return absl::FailedPreconditionError(absl::StrCat(
+  return FailedPrecondition(
       path,
       ": .xplane.riegeli (continuous capture) is not read yet: its records are compressed in "
-      "a container of their own; record with jax.profiler.trace, which writes .xplane.pb"));
+      "a container of their own; record with jax.profiler.trace, which writes .xplane.pb");
 }
 
 struct Listing {
@@ -235,8 +234,8 @@ absl::StatusOr<Listing> List(const fs::path& directory) {
       listing.directories.push_back(it->path().string());
     } else if (IsTraceName(name)) {
       if (it->exists(ignored) && !it->is_regular_file(ignored)) {
-        return absl::FailedPreconditionError(absl::StrCat(
-            it->path().string(), ": no regular file, in a run directory; name a pipe by itself"));
+        return FailedPrecondition(it->path().string(),
+                                  ": no regular file, in a run directory; name a pipe by itself");
       }
       listing.traces.push_back(it->path().string());
     } else if (name.ends_with(".xplane.riegeli")) {
@@ -244,8 +243,7 @@ absl::StatusOr<Listing> List(const fs::path& directory) {
     }
   }
   if (error) {
-    return absl::PermissionDeniedError(
-        absl::StrCat(directory.string(), ": cannot list: ", error.message()));
+    return PermissionDenied(directory.string(), ": cannot list: ", error.message());
   }
   std::sort(listing.traces.begin(), listing.traces.end());
   std::sort(listing.directories.begin(), listing.directories.end());
@@ -257,7 +255,7 @@ absl::StatusOr<std::vector<std::string>> RunFiles(const fs::path& run) {
   ASSIGN_OR_RETURN(auto listing, List(run));
   if (!listing.traces.empty()) return listing.traces;
   if (!listing.riegeli.empty()) return RiegeliError(listing.riegeli[0]);
-  return absl::NotFoundError(absl::StrCat(run.string(), ": no .xplane.pb in this directory"));
+  return NotFound(run.string(), ": no .xplane.pb in this directory");
 }
 
 // The run directories of a log directory, oldest first: their names are dates.
@@ -287,14 +285,12 @@ absl::StatusOr<std::vector<std::string>> DirectoryFiles(const fs::path& director
   if (runs.empty()) {
     if (!listing.riegeli.empty()) return RiegeliError(listing.riegeli[0]);
     if (!listing.traces.empty()) {
-      return absl::NotFoundError(absl::StrCat(directory.string(),
-                                              ": is a run itself, so that --run ", wanted_run,
-                                              " means nothing; leave it out"));
+      return NotFound(directory.string(), ": is a run itself, so that --run ", wanted_run,
+                      " means nothing; leave it out");
     }
-    return absl::NotFoundError(
-        absl::StrCat(directory.string(),
-                     ": no .xplane.pb here and no runs under plugins/profile; give the "
-                     "directory that was passed to the profiler"));
+    return NotFound(directory.string(),
+                    ": no .xplane.pb here and no runs under plugins/profile; give the "
+                    "directory that was passed to the profiler");
   }
   if (wanted_run.empty()) return RunFiles(runs.back());
   std::vector<std::string> names;
@@ -302,8 +298,8 @@ absl::StatusOr<std::vector<std::string>> DirectoryFiles(const fs::path& director
     names.push_back(fs::path(run).filename().string());
     if (names.back() == wanted_run) return RunFiles(run);
   }
-  return absl::NotFoundError(absl::StrCat(directory.string(), ": no run ", wanted_run,
-                                          "; there are: ", absl::StrJoin(names, ", ")));
+  return NotFound(directory.string(), ": no run ", wanted_run,
+                  "; there are: ", absl::StrJoin(names, ", "));
 }
 
 }  // namespace
@@ -320,7 +316,7 @@ absl::StatusOr<std::vector<Input>> FindInputs(std::span<const std::string> argum
       return absl::InvalidArgumentError("standard input (-) can be read only once");
     }
     if (status.type() == fs::file_type::not_found && argument != "-") {
-      return absl::NotFoundError(absl::StrCat(argument, ": no such file or directory"));
+      return NotFound(argument, ": no such file or directory");
     } else if (status.type() == fs::file_type::directory) {
       any_directory = true;
       ASSIGN_OR_RETURN(auto files, DirectoryFiles(argument, options.run));

@@ -1,8 +1,7 @@
 // Source: the bytes of one input, mapped. Regular files are mapped as they are; pipes
 // and gzip streams go through an unlinked temporary file, size-capped, because names
 // follow the events that use them and one forward pass cannot resolve them.
-#ifndef XPLANE_TIME_SRC_READ_SOURCE_H_
-#define XPLANE_TIME_SRC_READ_SOURCE_H_
+#pragma once
 
 #include <memory>
 #include <string>
@@ -46,5 +45,3 @@ class Source {
 void MapPagesOf(std::string_view bytes);
 
 }  // namespace xplane_time
-
-#endif  // XPLANE_TIME_SRC_READ_SOURCE_H_

@@ -56,9 +56,8 @@ absl::Status NotATrace(const WireCursor& at, std::string_view bytes, const std::
   // White space before JSON passes for a plane.
   const std::string_view guess = any_plane ? LooksLikeJson(bytes) : LooksLike(bytes);
   if (!guess.empty()) {
-    return absl::DataLossError(
-        absl::StrCat(path, ": not an XPlane trace: ", absl::string_view(guess.data(), guess.size()),
-                     " (byte ", at.offset(), ")"));
+    return DataLoss(path, ": not an XPlane trace: ", absl::string_view(guess.data(), guess.size()),
+                    " (byte ", at.offset(), ")");
   }
   return DamageError(at.error(), {.file = path, .byte_offset = at.offset()});
 }
@@ -98,17 +97,15 @@ absl::Status SpaceGuard::PassField(std::string_view bytes) {
   const bool is_known = field.type == WireType::kLength && field.number <= 4;
   if (next_ == 0 && !is_known) {
     const std::string_view guess = LooksLike(head_);
-    return absl::DataLossError(absl::StrCat(
-        name_, ": not an XPlane trace: ",
-        guess.empty() ? "it does not begin like one" : std::string(guess), " (byte 0)"));
+    return DataLoss(name_, ": not an XPlane trace: ",
+                    guess.empty() ? "it does not begin like one" : std::string(guess), " (byte 0)");
   }
   uint64_t length = 0;
   bool ok = true;
   if (field.type == WireType::kLength) {
     ok = cursor.ReadVarint(&length);
     if (ok && length > most_bytes_) {
-      return absl::DataLossError(absl::StrCat(name_, ": not an XPlane trace: a length of ", length,
-                                              " (byte ", next_, ")"));
+      return DataLoss(name_, ": not an XPlane trace: a length of ", length, " (byte ", next_, ")");
     }
   } else {
     ok = cursor.ReadValue(&field);

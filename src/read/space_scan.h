@@ -4,8 +4,7 @@
 // Files appended to each other are one valid XSpace. A writer puts planes before
 // errors, warnings and hostnames, so a plane after one of those begins the next file;
 // that tells which hostname goes with which planes.
-#ifndef XPLANE_TIME_SRC_READ_SPACE_SCAN_H_
-#define XPLANE_TIME_SRC_READ_SPACE_SCAN_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -72,5 +71,3 @@ absl::StatusOr<std::vector<ByteRange>> ScanLines(std::string_view plane_bytes, u
                                                  const std::string& path);
 
 }  // namespace xplane_time
-
-#endif  // XPLANE_TIME_SRC_READ_SPACE_SCAN_H_

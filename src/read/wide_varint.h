@@ -4,8 +4,7 @@
 //   top bit ?  ..  0  1  1      it is kept, and its groups of 7 bits are moved together
 //
 // Two ways to gather the groups: PEXT (BMI2), and shifts, for machines without it.
-#ifndef XPLANE_TIME_SRC_READ_WIDE_VARINT_H_
-#define XPLANE_TIME_SRC_READ_WIDE_VARINT_H_
+#pragma once
 
 #include <bit>
 #include <cstdint>
@@ -97,5 +96,3 @@ __attribute__((always_inline)) inline bool ReadVarintOf(uint64_t size, const cha
 }
 
 }  // namespace xplane_time
-
-#endif  // XPLANE_TIME_SRC_READ_WIDE_VARINT_H_

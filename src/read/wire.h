@@ -12,8 +12,7 @@
 //     return field.key() != Length(4) || ReadMessage(field, depth + 1, &damage, ...);
 //   });
 //   if (!ok) return DamageError(damage.why, {.byte_offset = damage.byte_offset});
-#ifndef XPLANE_TIME_SRC_READ_WIRE_H_
-#define XPLANE_TIME_SRC_READ_WIRE_H_
+#pragma once
 
 #include <array>
 #include <cstddef>
@@ -185,5 +184,3 @@ inline bool DecodeStat(const WireField& message, size_t depth, Stat* stat, Damag
 }
 
 }  // namespace xplane_time
-
-#endif  // XPLANE_TIME_SRC_READ_WIRE_H_

@@ -9,8 +9,7 @@
 // hops through several pieces at once. A guess may be wrong: a piece counts only if the
 // events before it end exactly where it begins; else the line is hopped through from there
 // once more, one event after the other.
-#ifndef XPLANE_TIME_SRC_READ_WIRE_INDEX_H_
-#define XPLANE_TIME_SRC_READ_WIRE_INDEX_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -57,5 +56,3 @@ std::unique_ptr<LineDecoder> MakeWireLineDecoder(std::string_view file, const Tr
                                                  uint32_t line, VarintWay way = VarintWay::kBest);
 
 }  // namespace xplane_time
-
-#endif  // XPLANE_TIME_SRC_READ_WIRE_INDEX_H_

@@ -2,8 +2,7 @@
 //
 // Enters: calls of a FieldSink, one a field. JSON, CSV and Arrow tables are sinks, and so cannot
 // differ in names, order or values. Text is given as the producer's bytes; the sink escapes it.
-#ifndef XPLANE_TIME_SRC_RESULT_FIELDS_H_
-#define XPLANE_TIME_SRC_RESULT_FIELDS_H_
+#pragma once
 
 #include <cmath>
 #include <cstddef>
@@ -135,5 +134,3 @@ Table TableOf(std::string name, Rows rows) {
 }
 
 }  // namespace xplane_time::result
-
-#endif  // XPLANE_TIME_SRC_RESULT_FIELDS_H_

@@ -6,8 +6,7 @@
 //
 // The parts are in the order of the JSON. Rows are not copied: they outlive the result, or a table
 // that was given them owns them.
-#ifndef XPLANE_TIME_SRC_RESULT_RESULT_H_
-#define XPLANE_TIME_SRC_RESULT_RESULT_H_
+#pragma once
 
 #include <functional>
 #include <string>
@@ -32,5 +31,3 @@ struct Result {
 };
 
 }  // namespace xplane_time::result
-
-#endif  // XPLANE_TIME_SRC_RESULT_RESULT_H_

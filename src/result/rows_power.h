@@ -1,6 +1,5 @@
 // The fields of a summary of power, and of what sensors there are.
-#ifndef XPLANE_TIME_SRC_RESULT_ROWS_POWER_H_
-#define XPLANE_TIME_SRC_RESULT_ROWS_POWER_H_
+#pragma once
 
 #include <string_view>
 #include <vector>
@@ -39,5 +38,3 @@ std::string_view KindOf(const PowerTotal& total);  // measured, modelled, both; 
 FieldValue ReasonOrUnknown(PowerReason reason);    // unknown where nothing is amiss
 
 }  // namespace xplane_time::result
-
-#endif  // XPLANE_TIME_SRC_RESULT_ROWS_POWER_H_

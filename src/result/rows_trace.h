@@ -1,6 +1,5 @@
 // The fields of what a trace's times come to: report.h and planes.h.
-#ifndef XPLANE_TIME_SRC_RESULT_ROWS_TRACE_H_
-#define XPLANE_TIME_SRC_RESULT_ROWS_TRACE_H_
+#pragma once
 
 #include <string>
 #include <utility>
@@ -46,5 +45,3 @@ void VisitRow(const PlanePart<LineRow>& row, FieldSink* sink);
 void VisitRow(const PlanePart<StatRow>& row, FieldSink* sink);
 
 }  // namespace xplane_time::result
-
-#endif  // XPLANE_TIME_SRC_RESULT_ROWS_TRACE_H_

@@ -7,8 +7,7 @@
 // Own incomplete beta function (Lentz's continued fraction, Stirling's series), 60 lines,
 // instead of Boost.Math: libboost-dev would be the largest dependency by far, and
 // std::lgamma writes a global. Accurate to 1e-12 relative; tests compare with tables.
-#ifndef XPLANE_TIME_SRC_STATS_DISTRIBUTIONS_H_
-#define XPLANE_TIME_SRC_STATS_DISTRIBUTIONS_H_
+#pragma once
 
 namespace xplane_time::stats {
 
@@ -24,5 +23,3 @@ double StudentQuantile(double tail, double df);
 double FisherTail(double f, double df1, double df2);
 
 }  // namespace xplane_time::stats
-
-#endif  // XPLANE_TIME_SRC_STATS_DISTRIBUTIONS_H_

@@ -5,8 +5,7 @@
 //   HuberCentre(v).value, about 2.5                        // 100 is pulled in
 //
 // All expect at least one value. O(n), where nothing else is said.
-#ifndef XPLANE_TIME_SRC_STATS_LOCATION_H_
-#define XPLANE_TIME_SRC_STATS_LOCATION_H_
+#pragma once
 
 #include <cstddef>
 #include <span>
@@ -52,5 +51,3 @@ Centre HuberCentre(std::vector<double> values);
 std::vector<double> PulledIn(const std::vector<double>& values);
 
 }  // namespace xplane_time::stats
-
-#endif  // XPLANE_TIME_SRC_STATS_LOCATION_H_

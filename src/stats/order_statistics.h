@@ -7,8 +7,7 @@
 //   s[NearestRank(s.size(), 0.95)] == 40, InterpolatedQuantile(s, 0.5) == 25
 //
 // All expect at least one value. Those of unsorted values reorder their argument, in O(n).
-#ifndef XPLANE_TIME_SRC_STATS_ORDER_STATISTICS_H_
-#define XPLANE_TIME_SRC_STATS_ORDER_STATISTICS_H_
+#pragma once
 
 #include <algorithm>
 #include <cmath>
@@ -123,5 +122,3 @@ inline double SortedMedianAbsoluteDeviation(std::span<const int64_t> sorted, dou
 }
 
 }  // namespace xplane_time::stats
-
-#endif  // XPLANE_TIME_SRC_STATS_ORDER_STATISTICS_H_

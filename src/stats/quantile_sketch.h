@@ -2,8 +2,7 @@
 //
 // Up to kMostExact values the answers are exact. Beyond, values keep their leading 14 bits, and an
 // answer, the middle of what is rounded to one value, is off by at most 1 in 2^14 (0.006 %).
-#ifndef XPLANE_TIME_SRC_STATS_QUANTILE_SKETCH_H_
-#define XPLANE_TIME_SRC_STATS_QUANTILE_SKETCH_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -49,5 +48,3 @@ class QuantileSketch {
 };
 
 }  // namespace xplane_time::stats
-
-#endif  // XPLANE_TIME_SRC_STATS_QUANTILE_SKETCH_H_

@@ -4,8 +4,7 @@
 //   Random random = RandomFor(seed, kOrders, round);
 //   random.Shuffle(order);
 //   random.Normal()
-#ifndef XPLANE_TIME_SRC_STATS_RANDOM_H_
-#define XPLANE_TIME_SRC_STATS_RANDOM_H_
+#pragma once
 
 #include <cmath>
 #include <cstddef>
@@ -131,5 +130,3 @@ class BetaRandom {
 };
 
 }  // namespace xplane_time::stats
-
-#endif  // XPLANE_TIME_SRC_STATS_RANDOM_H_

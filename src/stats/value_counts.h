@@ -5,8 +5,7 @@
 //   14 bits kept:   8192 .. 16383 by 1    16384 .. 32767 by 2    32768 .. 65535 by 4    ...
 //
 // Open addressing; Add is constant time.
-#ifndef XPLANE_TIME_SRC_STATS_VALUE_COUNTS_H_
-#define XPLANE_TIME_SRC_STATS_VALUE_COUNTS_H_
+#pragma once
 
 #include <algorithm>
 #include <bit>
@@ -110,5 +109,3 @@ class ValueCounts {
 };
 
 }  // namespace xplane_time::stats
-
-#endif  // XPLANE_TIME_SRC_STATS_VALUE_COUNTS_H_

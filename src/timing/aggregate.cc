@@ -1,4 +1,5 @@
 #include "xplane_time/aggregate.h"
+#include "status.h"
 
 #include <algorithm>
 #include <array>
@@ -131,10 +132,9 @@ constexpr TrimRule kTrimRules[] = {
 };
 
 absl::Status BadTrim(std::string_view text) {
-  return absl::InvalidArgumentError(
-      absl::StrCat("'", absl::string_view(text.data(), text.size()),
-                   "' is no trim policy: none, drop-extremes, iqr, mad, or percent:P with "
-                   "a decimal number 0 <= P < 50"));
+  return InvalidArgument("'", absl::string_view(text.data(), text.size()),
+                         "' is no trim policy: none, drop-extremes, iqr, mad, or percent:P with "
+                         "a decimal number 0 <= P < 50");
 }
 
 }  // namespace

@@ -1,7 +1,6 @@
 // Analysis: everything measured, before it becomes rows. Internal to BuildReport and
 // BuildTree.
-#ifndef XPLANE_TIME_SRC_TIMING_ANALYSIS_H_
-#define XPLANE_TIME_SRC_TIMING_ANALYSIS_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -93,5 +92,3 @@ std::vector<KernelRow> KernelRows(const Analysis& analysis);
 std::vector<SampleRow> SampleRows(const Analysis& analysis, const ReportOptions& options);
 
 }  // namespace xplane_time
-
-#endif  // XPLANE_TIME_SRC_TIMING_ANALYSIS_H_

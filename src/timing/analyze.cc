@@ -26,15 +26,14 @@ absl::Status NothingExecuted(const Trace& trace, const Selection& selection,
                              const Diagnostics& diagnostics) {
   if (const uint64_t shorter = diagnostics.count(DiagnosticCode::kLeftOutByMinDuration);
       shorter > 0) {
-    return absl::FailedPreconditionError(
-        absl::StrCat(trace.files[0].path, ": all ", shorter,
-                     " executions are shorter than --min-duration; give a smaller one"));
+    return FailedPrecondition(trace.files[0].path, ": all ", shorter,
+                              " executions are shorter than --min-duration; give a smaller one");
   }
   const std::string asked =
       selection.text.empty() ? "the accelerators (the default)" : "--device " + selection.text;
-  return absl::FailedPreconditionError(absl::StrCat(
-      trace.files[0].path, ": ", asked, " executed nothing; there are: ", ListPlanes(trace),
-      "; choose with --device, or --device all"));
+  return FailedPrecondition(trace.files[0].path, ": ", asked,
+                            " executed nothing; there are: ", ListPlanes(trace),
+                            "; choose with --device, or --device all");
 }
 
 // Saved captures count from their host's own start: what to add to put the hosts of a

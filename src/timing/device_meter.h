@@ -7,8 +7,7 @@
 // sorted. Between runs the device's clock may jump.
 //
 // Self time: as the events of the kind's lines lie to each other (LineOrder).
-#ifndef XPLANE_TIME_SRC_TIMING_DEVICE_METER_H_
-#define XPLANE_TIME_SRC_TIMING_DEVICE_METER_H_
+#pragma once
 
 #include <cstdint>
 #include <map>
@@ -226,5 +225,3 @@ class DeviceMeter {
 };
 
 }  // namespace xplane_time
-
-#endif  // XPLANE_TIME_SRC_TIMING_DEVICE_METER_H_

@@ -1,7 +1,6 @@
 // DurationCounts: how often each duration occurred (stats/value_counts.h). Rounded ones keep their
 // leading bits only; count, total, minimum and maximum stay exact.
-#ifndef XPLANE_TIME_SRC_TIMING_DURATION_COUNTS_H_
-#define XPLANE_TIME_SRC_TIMING_DURATION_COUNTS_H_
+#pragma once
 
 #include <cstdint>
 #include <span>
@@ -47,5 +46,3 @@ class DurationCounts {
 };
 
 }  // namespace xplane_time
-
-#endif  // XPLANE_TIME_SRC_TIMING_DURATION_COUNTS_H_

@@ -7,8 +7,7 @@
 //
 // Lines are read in step, so memory does not depend on their length. Where that cannot
 // be (a line is not sorted, many lines, --max-events), everything is one chunk.
-#ifndef XPLANE_TIME_SRC_TIMING_EXECUTION_STREAM_H_
-#define XPLANE_TIME_SRC_TIMING_EXECUTION_STREAM_H_
+#pragma once
 
 #include <array>
 #include <cstdint>
@@ -109,5 +108,3 @@ class ExecutionStream {
 };
 
 }  // namespace xplane_time
-
-#endif  // XPLANE_TIME_SRC_TIMING_EXECUTION_STREAM_H_

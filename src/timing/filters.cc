@@ -26,9 +26,8 @@ absl::StatusOr<NameFilter> NameFilter::Compile(std::string_view option, std::str
   if (pattern.empty()) return filter;
   filter.regex_ = CompileRegex(pattern);
   if (!filter.regex_->ok()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(Absl(option), " ", Absl(pattern), ": ", filter.regex_->error(),
-                     "; it is an RE2 regular expression, searched anywhere in the name"));
+    return InvalidArgument(Absl(option), " ", Absl(pattern), ": ", filter.regex_->error(),
+                           "; it is an RE2 regular expression, searched anywhere in the name");
   }
   return filter;
 }
@@ -65,8 +64,8 @@ absl::StatusOr<Filters> Filters::Compile(const ReportOptions& options) {
     ASSIGN_OR_RETURN(*one.filter, NameFilter::Compile(one.name, one.pattern));
   }
   if (re2::RE2 id(options.id_pattern, re2::RE2::Quiet); id.NumberOfCapturingGroups() < 1) {
-    return absl::InvalidArgumentError(absl::StrCat("--id-pattern ", options.id_pattern,
-                                                   ": needs a group, like ", kDefaultIdPattern));
+    return InvalidArgument("--id-pattern ", options.id_pattern, ": needs a group, like ",
+                           kDefaultIdPattern);
   }
   return filters;
 }

@@ -1,6 +1,5 @@
 // Filters: the regular expressions of the options.
-#ifndef XPLANE_TIME_SRC_TIMING_FILTERS_H_
-#define XPLANE_TIME_SRC_TIMING_FILTERS_H_
+#pragma once
 
 #include <memory>
 #include <optional>
@@ -48,5 +47,3 @@ struct Filters {
 };
 
 }  // namespace xplane_time
-
-#endif  // XPLANE_TIME_SRC_TIMING_FILTERS_H_

@@ -1,8 +1,7 @@
 // Given options: which options change what a report says, where they are not the default.
 //
 // The JSON of a report records them; comparisons refuse inputs in which they differ.
-#ifndef XPLANE_TIME_SRC_TIMING_GIVEN_OPTIONS_H_
-#define XPLANE_TIME_SRC_TIMING_GIVEN_OPTIONS_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -22,5 +21,3 @@ struct GivenOption {
 std::vector<GivenOption> GivenOptions(const ReportOptions& options);
 
 }  // namespace xplane_time
-
-#endif  // XPLANE_TIME_SRC_TIMING_GIVEN_OPTIONS_H_

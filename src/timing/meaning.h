@@ -3,8 +3,7 @@
 //
 // A meaning is found by the event's metadata and by those stats of the event itself that
 // say what it is (StatUse). Values are compared, not only hashes of them.
-#ifndef XPLANE_TIME_SRC_TIMING_MEANING_H_
-#define XPLANE_TIME_SRC_TIMING_MEANING_H_
+#pragma once
 
 #include <cstdint>
 #include <deque>
@@ -124,5 +123,3 @@ class Meanings {
 };
 
 }  // namespace xplane_time
-
-#endif  // XPLANE_TIME_SRC_TIMING_MEANING_H_

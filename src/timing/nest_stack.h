@@ -2,8 +2,7 @@
 //
 // Events come in nesting order. The stack holds those that may still contain something;
 // what is inside an event is known when it leaves. Memory: the depth of the nesting.
-#ifndef XPLANE_TIME_SRC_TIMING_NEST_STACK_H_
-#define XPLANE_TIME_SRC_TIMING_NEST_STACK_H_
+#pragma once
 
 #include <algorithm>
 #include <cstdint>
@@ -54,5 +53,3 @@ class NestStack {
 };
 
 }  // namespace xplane_time
-
-#endif  // XPLANE_TIME_SRC_TIMING_NEST_STACK_H_

@@ -1,7 +1,6 @@
 // RadixSort: ascending, in time linear in the number of values. Times of many runs lie
 // close together, so that few digits differ.
-#ifndef XPLANE_TIME_SRC_TIMING_RADIX_SORT_H_
-#define XPLANE_TIME_SRC_TIMING_RADIX_SORT_H_
+#pragma once
 
 #include <algorithm>
 #include <array>
@@ -39,5 +38,3 @@ inline void RadixSort(std::vector<int64_t>* values) {
 }
 
 }  // namespace xplane_time
-
-#endif  // XPLANE_TIME_SRC_TIMING_RADIX_SORT_H_

@@ -29,7 +29,7 @@ template <typename Enum, typename Names>
 absl::StatusOr<Enum> Parse(const Names& names, std::string_view text, const char* expected) {
   const auto found = std::find(std::begin(names), std::end(names), text);
   if (found != std::end(names)) return static_cast<Enum>(found - std::begin(names));
-  return absl::InvalidArgumentError(absl::StrCat(expected, ", not '", std::string(text), "'"));
+  return InvalidArgument(expected, ", not '", std::string(text), "'");
 }
 
 }  // namespace

@@ -3,8 +3,7 @@
 // Runs of a program mostly execute the same ops: contents are kept once, as counts, and a
 // run holds the number of its content. The ops of runs that may go on are kept as they
 // come, as far as those of all runs are few.
-#ifndef XPLANE_TIME_SRC_TIMING_RUN_CONTENTS_H_
-#define XPLANE_TIME_SRC_TIMING_RUN_CONTENTS_H_
+#pragma once
 
 #include <cstdint>
 #include <deque>
@@ -63,5 +62,3 @@ class RunContents {
 };
 
 }  // namespace xplane_time
-
-#endif  // XPLANE_TIME_SRC_TIMING_RUN_CONTENTS_H_

@@ -1,6 +1,5 @@
 // Arithmetic that stops at the ends of the axis instead of wrapping.
-#ifndef XPLANE_TIME_SRC_TIMING_SATURATE_H_
-#define XPLANE_TIME_SRC_TIMING_SATURATE_H_
+#pragma once
 
 #include <cstdint>
 #include <limits>
@@ -20,5 +19,3 @@ inline int64_t SaturatingSub(int64_t a, int64_t b) {
 }
 
 }  // namespace xplane_time
-
-#endif  // XPLANE_TIME_SRC_TIMING_SATURATE_H_

@@ -16,15 +16,15 @@ namespace {
 absl::string_view Absl(std::string_view text) { return {text.data(), text.size()}; }
 
 absl::Status SelectorError(std::string_view text, std::string_view why) {
-  return absl::InvalidArgumentError(
-      absl::StrCat("--device ", Absl(text), ": ", Absl(why),
-                   "; it is gpu, tpu, cpu, custom, all, gpu:0,2, the name of a plane or re:REGEX"));
+  return InvalidArgument(
+      "--device ", Absl(text), ": ", Absl(why),
+      "; it is gpu, tpu, cpu, custom, all, gpu:0,2, the name of a plane or re:REGEX");
 }
 
 absl::Status NothingMatches(const Trace& trace, std::string_view selector) {
-  return absl::FailedPreconditionError(
-      absl::StrCat(trace.files[0].path, ": no device matches --device ", Absl(selector),
-                   "; there are: ", ListPlanes(trace), "; choose one of these, or --device all"));
+  return FailedPrecondition(trace.files[0].path, ": no device matches --device ", Absl(selector),
+                            "; there are: ", ListPlanes(trace),
+                            "; choose one of these, or --device all");
 }
 
 struct Selector {

@@ -201,10 +201,10 @@ absl::Status NothingToShow(const Trace& trace, const TreeOptions& options) {
     why = options.line.empty() ? "no kernel of a function" : "no event of these lines";
     absl::StrAppend(&why, " matches --name ", options.name);
   }
-  return absl::FailedPreconditionError(
-      absl::StrCat(trace.files[0].path, ": nothing to show: ", why,
-                   options.line.empty() ? "; --line PATTERN nests the events of lines, and" : ";",
-                   " xplane-time planes lists what is there"));
+  return FailedPrecondition(
+      trace.files[0].path, ": nothing to show: ", why,
+      options.line.empty() ? "; --line PATTERN nests the events of lines, and" : ";",
+      " xplane-time planes lists what is there");
 }
 
 // Planes are in the order of their files, so a file's rows are the last ones.

@@ -83,9 +83,8 @@ absl::StatusOr<RoundTimes> EnergyHarness::RunRound(int64_t batch, int64_t round,
   }
   if (*gives_energy_) return inner_->RunRound(batch, round, workload, order);
   if (!no_sensor_.empty()) {
-    return absl::UnavailableError(
-        absl::StrCat("the harness gives no energy_uj, and ", no_sensor_,
-                     "; make one of them give it, or take --objective time"));
+    return Unavailable("the harness gives no energy_uj, and ", no_sensor_,
+                       "; make one of them give it, or take --objective time");
   }
   RoundTimes times;
   RETURN_IF_ERROR(MeasureSlots(batch, round, workload, order, &times));

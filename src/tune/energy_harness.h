@@ -6,8 +6,7 @@
 // for. What is measured is all that the device used meanwhile, its idle power included. The
 // device is that of HarnessInfo::device: "gpu:0" is the GPU that programs see as 0, "GPU-..." the
 // one of that UUID, "cpu:0" all packages and their memory.
-#ifndef XPLANE_TIME_SRC_TUNE_ENERGY_HARNESS_H_
-#define XPLANE_TIME_SRC_TUNE_ENERGY_HARNESS_H_
+#pragma once
 
 #include <functional>
 #include <optional>
@@ -57,5 +56,3 @@ class EnergyHarness : public Harness {
 };
 
 }  // namespace xplane_time
-
-#endif  // XPLANE_TIME_SRC_TUNE_ENERGY_HARNESS_H_

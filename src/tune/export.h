@@ -9,8 +9,7 @@
 //
 // Samples come in the order in which they were stored, discarded rounds included (T4 leaves
 // those out). Times are in picoseconds, in T4 in milliseconds.
-#ifndef XPLANE_TIME_SRC_TUNE_EXPORT_H_
-#define XPLANE_TIME_SRC_TUNE_EXPORT_H_
+#pragma once
 
 #include <cstdint>
 #include <string_view>
@@ -37,5 +36,3 @@ absl::Status ExportJson(const TuneStore& store, int64_t session, TextSink sink);
 absl::Status ExportT4(const TuneStore& store, int64_t session, TextSink sink);
 
 }  // namespace xplane_time::tune
-
-#endif  // XPLANE_TIME_SRC_TUNE_EXPORT_H_

@@ -20,8 +20,7 @@
 //
 // Bounded: 10,000 bytes, 1,000 nodes, 50 parentheses deep. Not handled: calls, attributes,
 // subscripts, comprehensions, bit operations. Const objects are safe to share.
-#ifndef XPLANE_TIME_SRC_TUNE_EXPRESSION_H_
-#define XPLANE_TIME_SRC_TUNE_EXPRESSION_H_
+#pragma once
 
 #include <cstdint>
 #include <span>
@@ -136,5 +135,3 @@ class Expression {
 bool IsTrue(const Value& value);
 
 }  // namespace xplane_time::tune
-
-#endif  // XPLANE_TIME_SRC_TUNE_EXPRESSION_H_

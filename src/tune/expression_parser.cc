@@ -8,6 +8,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "status.h"
 #include "tune/expression.h"
 
 namespace xplane_time::tune {
@@ -111,8 +112,8 @@ class ExpressionParser {
 
   absl::StatusOr<Expression> Parse() {
     if (text_.size() > kMostBytes) {
-      return absl::InvalidArgumentError(absl::StrCat("the expression has ", text_.size(),
-                                                     " bytes; at most ", kMostBytes, " are taken"));
+      return InvalidArgument("the expression has ", text_.size(), " bytes; at most ", kMostBytes,
+                             " are taken");
     }
     out_.text_ = std::string(text_);
     Advance(0);

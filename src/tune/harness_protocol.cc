@@ -188,7 +188,7 @@ std::string ByeRequest() { return harness::Line("bye"); }
 namespace {
 
 absl::Status NotTheRuns(std::string_view what) {
-  return absl::DataLossError(absl::StrCat("the trace of a round: ", std::string(what)));
+  return DataLoss("the trace of a round: ", std::string(what));
 }
 
 absl::StatusOr<xplane_time::Trace> Open(const ResultAnswer& result, Diagnostics* diagnostics) {
@@ -200,7 +200,7 @@ absl::StatusOr<xplane_time::Trace> Open(const ResultAnswer& result, Diagnostics*
   for (const Input& each : inputs) {  // opening a pipe could wait forever
     std::error_code error;
     if (std::filesystem::is_regular_file(each.path, error)) continue;
-    return absl::InvalidArgumentError(absl::StrCat(each.path, " is not a regular file"));
+    return InvalidArgument(each.path, " is not a regular file");
   }
   return OpenTrace(inputs, {}, diagnostics);
 }
@@ -309,8 +309,8 @@ absl::StatusOr<RoundTimes> TimesOfSamples(const ResultAnswer& result, const Roun
   for (const SlotSample& sample : result.samples) {
     const auto slot = static_cast<size_t>(sample.slot);
     if (slot >= seen.size() || seen[slot]) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "a result with slot ", slot, slot < seen.size() ? " twice" : "", " of ", seen.size()));
+      return InvalidArgument("a result with slot ", slot, slot < seen.size() ? " twice" : "",
+                             " of ", seen.size());
     }
     seen[slot] = true;
     times.slots[slot] = sample;

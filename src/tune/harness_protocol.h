@@ -2,8 +2,7 @@
 //
 // Pure: texts to structs and back. Answers are the words of a stranger: each field is
 // checked, and an answer that does not fit is InvalidArgument that quotes it.
-#ifndef XPLANE_TIME_SRC_TUNE_HARNESS_PROTOCOL_H_
-#define XPLANE_TIME_SRC_TUNE_HARNESS_PROTOCOL_H_
+#pragma once
 
 #include <cstdint>
 #include <optional>
@@ -78,5 +77,3 @@ std::string ByeRequest();
 absl::StatusOr<RoundTimes> TimesOfResult(const ResultAnswer& result, const RoundRequest& request);
 
 }  // namespace xplane_time
-
-#endif  // XPLANE_TIME_SRC_TUNE_HARNESS_PROTOCOL_H_

@@ -14,12 +14,12 @@ namespace {
 
 absl::Status NoEnergy(Objective objective, const HarnessInfo& harness) {
   const std::string_view name = ObjectiveName(objective);
-  return absl::UnavailableError(absl::StrCat(
+  return Unavailable(
       "the harness \"", harness.name, "\" gives no energy, and --objective ",
       absl::string_view(name.data(), name.size()),
       " needs it: each sample of run_round must have energy_uj (docs/harness.md), and 0 is "
       "unknown: longer runs (--calls), measure power, or take --objective time; the round is not "
-      "stored, --resume goes on"));
+      "stored, --resume goes on");
 }
 
 // What failed, with why, beside what the harness noted.
@@ -77,10 +77,9 @@ absl::Status Measuring::LockDevice(const std::string& device) {
   if (options_.device_locks.empty()) return absl::OkStatus();
   auto lock = FileLock::Acquire(options_.device_locks, device);
   if (absl::IsFailedPrecondition(lock.status())) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("the device ", device, " is in use by another tuning, of ",
-                     FileLock::HolderOf(options_.device_locks, device), " (", options_.device_locks,
-                     "); one at a time: wait for it, or stop it"));
+    return FailedPrecondition("the device ", device, " is in use by another tuning, of ",
+                              FileLock::HolderOf(options_.device_locks, device), " (",
+                              options_.device_locks, "); one at a time: wait for it, or stop it");
   }
   if (!lock.ok()) return lock.status();
   device_lock_ = *std::move(lock);
@@ -193,9 +192,8 @@ absl::StatusOr<RoundRecord> Measuring::Round(int64_t batch, int64_t round,
     if (at.status != "ok") continue;
     // What is stored can always be decided on again.
     if (sample.t_ps.value_or(0) <= 0) {
-      return absl::UnavailableError(absl::StrCat("the harness \"", harness_info_.name,
-                                                 "\" gives no time for a run of ", sample.variant,
-                                                 "; t_ps must be at least 1"));
+      return Unavailable("the harness \"", harness_info_.name, "\" gives no time for a run of ",
+                         sample.variant, "; t_ps must be at least 1");
     }
     if (!ObjectiveValue(objective, sample).has_value()) return NoEnergy(objective, harness_info_);
   }

@@ -8,8 +8,7 @@
 //                comparison with the baseline at the end
 //   1, 2, ...    the decider's
 //   10^9, ...    stages of a search: round 0 is what the stage is of, then its rounds
-#ifndef XPLANE_TIME_SRC_TUNE_MEASURING_H_
-#define XPLANE_TIME_SRC_TUNE_MEASURING_H_
+#pragma once
 
 #include <chrono>
 #include <cstdint>
@@ -148,5 +147,3 @@ class RunLimit {
 };
 
 }  // namespace xplane_time
-
-#endif  // XPLANE_TIME_SRC_TUNE_MEASURING_H_

@@ -1,6 +1,5 @@
 // What a tuning found and what it knew at its start, as JSON: for the store, and for users.
-#ifndef XPLANE_TIME_SRC_TUNE_OUTCOME_JSON_H_
-#define XPLANE_TIME_SRC_TUNE_OUTCOME_JSON_H_
+#pragma once
 
 #include <array>
 #include <cstdint>
@@ -159,5 +158,3 @@ void AddTails(std::span<const RoundResult> rounds, std::optional<uint32_t> basel
               TuneOutcome* outcome);
 
 }  // namespace xplane_time
-
-#endif  // XPLANE_TIME_SRC_TUNE_OUTCOME_JSON_H_

@@ -45,9 +45,9 @@ absl::Status ProcessHarness::EnsureStarted() {
   }
   if (!status.ok()) {
     ASSIGN_OR_RETURN(const auto failure, FailureOf(status));
-    return absl::UnavailableError(absl::StrCat("the harness \"", options_.process.command[0],
-                                               "\" did not say hello: ", failure.message,
-                                               "; docs/harness.md says what it should"));
+    return Unavailable("the harness \"", options_.process.command[0],
+                       "\" did not say hello: ", failure.message,
+                       "; docs/harness.md says what it should");
   }
   const auto& hello = std::get<HelloAnswer>(*answer);
   if (hello_.has_value()) return CompareHello(hello);
@@ -70,10 +70,9 @@ absl::Status ProcessHarness::CompareHello(const HelloAnswer& now) const {
     absl::StrAppend(&all, " ", what, " \"", after, "\", not \"", before, "\";");
   }
   if (all.empty()) return absl::OkStatus();
-  return absl::UnavailableError(
-      absl::StrCat("the harness was started anew and is another one:", all,
-                   " its times cannot be compared with those before; what was measured so far is "
-                   "kept, and --resume goes on from there with a harness that is as the first"));
+  return Unavailable("the harness was started anew and is another one:", all,
+                     " its times cannot be compared with those before; what was measured so far is "
+                     "kept, and --resume goes on from there with a harness that is as the first");
 }
 
 absl::StatusOr<HarnessAnswer> ProcessHarness::Ask(int64_t request, std::string_view line,
@@ -100,8 +99,8 @@ absl::StatusOr<HarnessAnswer> ProcessHarness::Await(int64_t request, Deadline de
         answer);
     if (answered == request) return answer;
     if (answered > request) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("an answer to request ", answered, " while ", request, " is waited for"));
+      return InvalidArgument("an answer to request ", answered, " while ", request,
+                             " is waited for");
     }
   }
 }
@@ -133,9 +132,9 @@ absl::StatusOr<ProcessHarness::Failure> ProcessHarness::FailureOf(const absl::St
 // Of failures that no variant is to blame for.
 absl::Status ProcessHarness::CountFailure(const Failure& failure) {
   if (++failures_in_a_row_ < options_.most_failures) return absl::OkStatus();
-  return absl::UnavailableError(absl::StrCat(
-      "the harness failed ", failures_in_a_row_, " times in a row, and no variant is to blame: ",
-      failure.message, "; what was measured so far is kept, and --resume goes on from there"));
+  return Unavailable("the harness failed ", failures_in_a_row_,
+                     " times in a row, and no variant is to blame: ", failure.message,
+                     "; what was measured so far is kept, and --resume goes on from there");
 }
 
 absl::StatusOr<VariantState> ProcessHarness::StateOf(const absl::Status& status) {
@@ -214,7 +213,7 @@ absl::StatusOr<VariantState> ProcessHarness::AskForState(
   const auto answer = Ask(request, line(request), timeout);
   if (!answer.ok()) return StateOf(answer.status());
   if (const auto* state = std::get_if<Answer>(&*answer)) return VariantState(*state);
-  return StateOf(absl::InvalidArgumentError(absl::StrCat("an answer that is not ", what)));
+  return StateOf(InvalidArgument("an answer that is not ", what));
 }
 
 absl::StatusOr<VariantState> ProcessHarness::PrepareOnce(const Configuration& variant) {
@@ -426,7 +425,7 @@ absl::StatusOr<ProcessHarness::Round> ProcessHarness::AwaitResult(const RoundReq
         slots.Begin(static_cast<size_t>(slot->slot));
         continue;
       }
-      status = absl::InvalidArgumentError(absl::StrCat("slot ", slot->slot, " of ", order.size()));
+      status = InvalidArgument("slot ", slot->slot, " of ", order.size());
     } else if (auto* result = answer.ok() ? std::get_if<ResultAnswer>(&*answer) : nullptr) {
       // It blames nobody, or all: which one it was is found by running each alone.
       if (IsOfAVariant(result->status)) {

@@ -1,8 +1,7 @@
 // A Harness that is a process: requests and answers of docs/harness.md, with deadlines. What
 // hangs, dies or talks nonsense is killed and started anew, and blamed on the variant that
 // was running.
-#ifndef XPLANE_TIME_SRC_TUNE_PROCESS_HARNESS_H_
-#define XPLANE_TIME_SRC_TUNE_PROCESS_HARNESS_H_
+#pragma once
 
 #include <chrono>
 #include <cstdint>
@@ -112,5 +111,3 @@ class ProcessHarness : public Harness {
 };
 
 }  // namespace xplane_time
-
-#endif  // XPLANE_TIME_SRC_TUNE_PROCESS_HARNESS_H_

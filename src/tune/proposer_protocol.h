@@ -2,8 +2,7 @@
 //
 // Pure: texts to structs and back. An answer that does not fit is InvalidArgument that
 // quotes it.
-#ifndef XPLANE_TIME_SRC_TUNE_PROPOSER_PROTOCOL_H_
-#define XPLANE_TIME_SRC_TUNE_PROPOSER_PROTOCOL_H_
+#pragma once
 
 #include <cstdint>
 #include <optional>
@@ -43,5 +42,3 @@ absl::StatusOr<std::vector<std::string>> ParseProposals(std::string_view line, i
                                                         uint64_t most);
 
 }  // namespace xplane_time
-
-#endif  // XPLANE_TIME_SRC_TUNE_PROPOSER_PROTOCOL_H_

@@ -74,8 +74,7 @@ std::optional<std::string_view> InsideCall(std::string_view text, std::string_vi
 }
 
 absl::Status Bad(std::string_view what, std::string_view text) {
-  return absl::InvalidArgumentError(
-      absl::StrCat(Absl(what), ": \"", Absl(text.substr(0, 80)), "\""));
+  return InvalidArgument(Absl(what), ": \"", Absl(text.substr(0, 80)), "\"");
 }
 
 absl::StatusOr<ParameterValue> Owned(const Value& value, std::string_view text) {

@@ -27,8 +27,8 @@ absl::Status NotMeasured(const std::string& id, const Space& space) {
     absl::StrAppend(&ids, i > 0 ? ", " : "", space.variants[i].id);
   }
   if (space.variants.size() > kListed) absl::StrAppend(&ids, ", ...");
-  return absl::InvalidArgumentError(absl::StrCat(
-      "the incumbent \"", id, "\" was not measured in this session; there are: ", ids));
+  return InvalidArgument("the incumbent \"", id,
+                         "\" was not measured in this session; there are: ", ids);
 }
 
 // The first rounds, as many as the budget pays for.
@@ -76,7 +76,7 @@ absl::StatusOr<DecideConfig> ConfigOf(const SessionInfo& session, std::string_vi
   Json config = json::Parse(session.config_json);
   const Json changes = json::Parse(changes_json);
   if (!config.is_object() || !changes.is_object()) {
-    return absl::DataLossError(absl::StrCat("the rule of session ", session.id, " is damaged"));
+    return DataLoss("the rule of session ", session.id, " is damaged");
   }
   config.update(changes);
   config.erase("search");  // how it was searched, not how it is decided
@@ -180,8 +180,7 @@ absl::StatusOr<TuneOutcome> Replay(const TuneStore& store, int64_t session,
     if (IsRaceBatch(record.batch)) results.push_back(ResultOf(places, record));
   }
   if (results.empty()) {
-    return absl::FailedPreconditionError(
-        absl::StrCat(store.path(), ": session ", session, " has no rounds to decide on"));
+    return FailedPrecondition(store.path(), ": session ", session, " has no rounds to decide on");
   }
   ASSIGN_OR_RETURN(auto config, ConfigOf(info, changes_json, outcome.variants));
   outcome.objective = config.objective;

@@ -95,8 +95,8 @@ absl::StatusOr<StageHead> SearchRun::HeadOf(int64_t batch) {
     const auto configuration = registered.find(id);
     const auto state = states.find(id);
     if (configuration == registered.end() || state == states.end()) {
-      return absl::DataLossError(absl::StrCat("the session does not know the variant ", id,
-                                              " of its search; tune without --resume"));
+      return DataLoss("the session does not know the variant ", id,
+                      " of its search; tune without --resume");
     }
     at_.emplace(id, variants_->size());
     variants_->push_back({.configuration = configuration->second, .state = state->second});
@@ -386,10 +386,9 @@ absl::Status AskSearcher::Broken(const absl::Status& status) {
     absl::StrAppend(&why, "; it printed last: ", absl::StripAsciiWhitespace(printed));
   }
   process_.reset();
-  return absl::UnavailableError(
-      absl::StrCat("the proposer \"", options_.command, "\" does not work: ", why,
-                   "; docs/space.md says what it should, and --resume goes on with what was "
-                   "measured so far"));
+  return Unavailable("the proposer \"", options_.command, "\" does not work: ", why,
+                     "; docs/space.md says what it should, and --resume goes on with what was "
+                     "measured so far");
 }
 
 std::string HalvingSearcher::Name() const { return absl::StrCat("halving:", finalists_); }

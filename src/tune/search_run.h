@@ -9,8 +9,7 @@
 // A stage of r rounds goes over its configurations until each has r times or failed, at most
 // r + 2 times: in a seeded order, split into rounds of at most 20 runs. One failure that the
 // variant is to blame for is enough to leave the search.
-#ifndef XPLANE_TIME_SRC_TUNE_SEARCH_RUN_H_
-#define XPLANE_TIME_SRC_TUNE_SEARCH_RUN_H_
+#pragma once
 
 #include <cstdint>
 #include <map>
@@ -172,5 +171,3 @@ class HalvingSearcher : public Searcher {
 };
 
 }  // namespace xplane_time
-
-#endif  // XPLANE_TIME_SRC_TUNE_SEARCH_RUN_H_

@@ -19,9 +19,8 @@ absl::Status TakeStates(std::string_view preparation_json, std::vector<TunedVari
   for (TunedVariant& variant : *variants) {
     const auto known = states.find(variant.configuration.id);
     if (known == states.end()) {
-      return absl::DataLossError(absl::StrCat("the session does not know the variant ",
-                                              variant.configuration.id,
-                                              " that its space has; tune without --resume"));
+      return DataLoss("the session does not know the variant ", variant.configuration.id,
+                      " that its space has; tune without --resume");
     }
     variant.state = std::move(known->second);
   }

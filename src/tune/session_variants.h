@@ -1,6 +1,5 @@
 // The variants of a session, between the store's ids and the decider's places.
-#ifndef XPLANE_TIME_SRC_TUNE_SESSION_VARIANTS_H_
-#define XPLANE_TIME_SRC_TUNE_SESSION_VARIANTS_H_
+#pragma once
 
 #include <optional>
 #include <span>
@@ -47,5 +46,3 @@ bool HasDecided(const SessionInfo& session);
 std::vector<std::string> Differences(const SessionInfo& session, const SessionSpec& asked);
 
 }  // namespace xplane_time
-
-#endif  // XPLANE_TIME_SRC_TUNE_SESSION_VARIANTS_H_

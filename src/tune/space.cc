@@ -221,9 +221,9 @@ absl::StatusOr<SearchSpace> ReadDocument(const Json& document, std::string_view 
   if (tune::IsT1(document)) return tune::ImportT1(document, source);
   if (tune::IsKernelTunerCache(document)) return tune::ImportKernelTunerCache(document, source);
   if (tune::IsTokamax(document)) return tune::ImportTokamax(document, source);
-  return absl::InvalidArgumentError(
-      absl::StrCat(Absl(source), ": $: no search space; expected \"schema\": \"", Absl(kSchema),
-                   "\", a kernel_tuner T1 or cache file, or tokamax autotuning data"));
+  return InvalidArgument(Absl(source), ": $: no search space; expected \"schema\": \"",
+                         Absl(kSchema),
+                         "\", a kernel_tuner T1 or cache file, or tokamax autotuning data");
 }
 
 Json ParameterJson(const Parameter& parameter) {
@@ -282,28 +282,28 @@ absl::StatusOr<SearchSpace> ReadSpace(const std::string& path) {
   std::error_code error;
   const auto status = std::filesystem::status(path, error);
   if (!std::filesystem::exists(status)) {
-    return absl::NotFoundError(absl::StrCat(path, ": no such file; give the search space's path"));
+    return NotFound(path, ": no such file; give the search space's path");
   }
   if (std::filesystem::is_directory(status)) {
-    return absl::InvalidArgumentError(absl::StrCat(path, ": is a directory; give a JSON file"));
+    return InvalidArgument(path, ": is a directory; give a JSON file");
   }
   const bool is_regular = std::filesystem::is_regular_file(status);
   const uint64_t most = is_regular ? kMostBytes : kMostBytesOfAPipe;
   std::ifstream file(path, std::ios::binary);
-  if (!file) return absl::PermissionDeniedError(absl::StrCat(path, ": cannot be opened"));
+  if (!file) return PermissionDenied(path, ": cannot be opened");
   std::string text;
   std::string buffer(size_t{1} << 16, '\0');
   while (file.read(buffer.data(), static_cast<std::streamsize>(buffer.size())) ||
          file.gcount() > 0) {
     text.append(buffer, 0, static_cast<size_t>(file.gcount()));
     if (text.size() > most) {
-      return absl::ResourceExhaustedError(
-          absl::StrCat(path, is_regular ? ": over 1 GiB; use ranges"
-                                        : ": over 64 MiB, and no regular file; give the space as "
-                                          "a file, or use ranges"));
+      return ResourceExhausted(path, is_regular
+                                         ? ": over 1 GiB; use ranges"
+                                         : ": over 64 MiB, and no regular file; give the space as "
+                                           "a file, or use ranges");
     }
   }
-  if (file.bad()) return absl::UnavailableError(absl::StrCat(path, ": cannot be read"));
+  if (file.bad()) return Unavailable(path, ": cannot be read");
   return ParseSpace(text, path);
 }
 
@@ -358,8 +358,8 @@ absl::StatusOr<CompiledConstraints> CompileConstraints(const SearchSpace& space)
   const auto compile = [&](const std::string& place, const std::string& text) {
     auto parsed = Expression::Parse(text, out.names);
     if (parsed.ok()) return parsed;
-    parsed = absl::InvalidArgumentError(
-        absl::StrCat(space.source, ": ", place, ": \"", text, "\": ", parsed.status().message()));
+    parsed =
+        InvalidArgument(space.source, ": ", place, ": \"", text, "\": ", parsed.status().message());
     return parsed;
   };
   for (size_t i = 0; i < space.constraints.size(); ++i) {

@@ -226,10 +226,10 @@ class Grid {
       if (values_[name].kind != tune::ValueKind::kOther) continue;
       absl::StrAppend(&missing, "; there is no plain value of \"", compiled_.names[name], "\"");
     }
-    return absl::InvalidArgumentError(absl::StrCat(
-        space_->source, ": ", Absl(path), ": \"", expression.text(), "\" cannot be computed for ",
-        params_json, ": at ", error.position, ": ", error.reason, missing,
-        "; guard it (\"b != 0 and a % b == 0\") or exclude that configuration"));
+    return InvalidArgument(space_->source, ": ", Absl(path), ": \"", expression.text(),
+                           "\" cannot be computed for ", params_json, ": at ", error.position, ": ",
+                           error.reason, missing,
+                           "; guard it (\"b != 0 and a % b == 0\") or exclude that configuration");
   }
 
   const SearchSpace* space_;
@@ -272,10 +272,10 @@ absl::Status Contradiction(Grid* grid, bool with_grid) {
   const size_t of = contradicts - 1;
   const std::string points =
       with_grid ? absl::StrCat(grid->points(), " grid points and ") : std::string();
-  return absl::InvalidArgumentError(absl::StrCat(
-      space.source, ": contradictory constraints: $.constraints[", of, "] \"",
-      space.constraints[of], "\"", of == 0 ? "" : " with those before it", " leaves none of the ",
-      points, space.variants.size(), " listed variants; relax one of them"));
+  return InvalidArgument(space.source, ": contradictory constraints: $.constraints[", of, "] \"",
+                         space.constraints[of], "\"", of == 0 ? "" : " with those before it",
+                         " leaves none of the ", points, space.variants.size(),
+                         " listed variants; relax one of them");
 }
 
 // --- Choosing.
@@ -314,9 +314,8 @@ class Chosen {
     ids.reserve(out_.size());
     for (const Configuration& c : out_) {
       if (ids.insert(c.id).second) continue;
-      return absl::InvalidArgumentError(
-          absl::StrCat(grid_->space().source, ": two configurations have the id \"", c.id,
-                       "\"; list one of them as a variant with another \"id\""));
+      return InvalidArgument(grid_->space().source, ": two configurations have the id \"", c.id,
+                             "\"; list one of them as a variant with another \"id\"");
     }
     return std::move(out_);
   }
@@ -325,9 +324,8 @@ class Chosen {
 
  private:
   absl::Status TooMany() const {
-    return absl::ResourceExhaustedError(
-        absl::StrCat(grid_->space().source, ": more than ", most_,
-                     " configurations; add constraints, or draw a random sample of them"));
+    return ResourceExhausted(grid_->space().source, ": more than ", most_,
+                             " configurations; add constraints, or draw a random sample of them");
   }
 
   Grid* grid_;
@@ -337,11 +335,11 @@ class Chosen {
 };
 
 absl::Status GaveUp(const Grid& grid, uint64_t steps) {
-  return absl::ResourceExhaustedError(
-      absl::StrCat(grid.space().source, ": not enough configurations in ", steps,
-                   " steps through a grid of ", grid.points(),
-                   " points; state constraints over the first parameters, list fewer values, or "
-                   "draw a random sample"));
+  return ResourceExhausted(
+      grid.space().source, ": not enough configurations in ", steps, " steps through a grid of ",
+      grid.points(),
+      " points; state constraints over the first parameters, list fewer values, or "
+      "draw a random sample");
 }
 
 // Visits grid points that fit and are not listed, until `visit` says no. False: gave up.
@@ -409,8 +407,8 @@ absl::Status TakeSample(Grid* grid, const Choice& choice, Chosen* chosen) {
   const uint64_t count = std::min(choice.count, points);
   if (count == 0) return absl::OkStatus();
   if (count > choice.most) {
-    return absl::ResourceExhaustedError(absl::StrCat(grid->space().source, ": a sample of ", count,
-                                                     " is over ", choice.most, "; ask for less"));
+    return ResourceExhausted(grid->space().source, ": a sample of ", count, " is over ",
+                             choice.most, "; ask for less");
   }
   Random random(choice.seed);
   std::vector<Point> sample;
@@ -438,8 +436,7 @@ absl::StatusOr<std::vector<Configuration>> ChooseConfigurations(const SearchSpac
   ASSIGN_OR_RETURN(auto grid, Grid::Make(space));
   const bool with_grid = choice.strategy != Strategy::kList && grid.points() > 0;
   if (!with_grid && space.variants.empty() && grid.points() > 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(space.source, ": lists no variants; take the grid or a random sample"));
+    return InvalidArgument(space.source, ": lists no variants; take the grid or a random sample");
   }
   Chosen chosen(&grid, choice.most);
   absl::Status status = chosen.TakeVariants();

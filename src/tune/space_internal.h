@@ -1,6 +1,5 @@
 // What the parts of the space reader share: importers, and constraints ready to evaluate.
-#ifndef XPLANE_TIME_SRC_TUNE_SPACE_INTERNAL_H_
-#define XPLANE_TIME_SRC_TUNE_SPACE_INTERNAL_H_
+#pragma once
 
 #include <string>
 #include <string_view>
@@ -51,5 +50,3 @@ Json JsonOf(const ParameterValue& value);
 absl::Status CheckDistinct(const Parameter& parameter, const Field& field);
 
 }  // namespace xplane_time::tune
-
-#endif  // XPLANE_TIME_SRC_TUNE_SPACE_INTERNAL_H_

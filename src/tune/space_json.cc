@@ -31,17 +31,15 @@ std::string Shortened(std::string text) {
 
 absl::StatusOr<Json> ParseJson(std::string_view text, std::string_view source) {
   if (json::NestsDeeper(text)) {
-    return absl::InvalidArgumentError(absl::StrCat(Absl(source), ": nested more than ",
-                                                   json::kMostLevels,
-                                                   " levels deep; flatten the parameters"));
+    return InvalidArgument(Absl(source), ": nested more than ", json::kMostLevels,
+                           " levels deep; flatten the parameters");
   }
   try {
     return Json::parse(text.begin(), text.end());
   } catch (const Json::parse_error& error) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(Absl(source), ": not JSON (byte ", error.byte, ")"));
+    return InvalidArgument(Absl(source), ": not JSON (byte ", error.byte, ")");
   } catch (const Json::exception& error) {  // a number out of range
-    return absl::InvalidArgumentError(absl::StrCat(Absl(source), ": not JSON: ", error.what()));
+    return InvalidArgument(Absl(source), ": not JSON: ", error.what());
   }
 }
 
@@ -90,7 +88,7 @@ Field Field::Item(size_t i) const {
 }
 
 absl::Status Field::Error(std::string_view what) const {
-  return absl::InvalidArgumentError(absl::StrCat(Absl(source_), ": ", path_, ": ", Absl(what)));
+  return InvalidArgument(Absl(source_), ": ", path_, ": ", Absl(what));
 }
 
 absl::Status Field::BadValue(std::string_view what) const {

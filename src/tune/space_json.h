@@ -5,8 +5,7 @@
 //   // InvalidArgument: space.json: $.parameters[2]: has no type; ...
 //
 // ParseJson never throws and bounds nesting: the library's writer recurses.
-#ifndef XPLANE_TIME_SRC_TUNE_SPACE_JSON_H_
-#define XPLANE_TIME_SRC_TUNE_SPACE_JSON_H_
+#pragma once
 
 #include <array>
 #include <nlohmann/json.hpp>
@@ -98,5 +97,3 @@ absl::StatusOr<std::vector<ParameterValue>> ReadValues(const Field& list, Parame
 absl::StatusOr<std::string> ReadParams(const Field& field);
 
 }  // namespace xplane_time::tune
-
-#endif  // XPLANE_TIME_SRC_TUNE_SPACE_JSON_H_

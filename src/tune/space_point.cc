@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "status.h"
 #include "tune/space_internal.h"
 
 namespace xplane_time {
@@ -19,8 +20,7 @@ bool IsValue(const Json& given, const ParameterValue& value) {
 absl::Status NoPoint(std::string_view params_json, std::string_view why) {
   constexpr size_t kShown = 200;
   const std::string_view shown = params_json.substr(0, kShown);
-  return absl::InvalidArgumentError(
-      absl::StrCat(std::string(shown), " is no point of the space: ", std::string(why)));
+  return InvalidArgument(std::string(shown), " is no point of the space: ", std::string(why));
 }
 
 }  // namespace

@@ -93,9 +93,9 @@ int64_t SessionChecksum(const Session& of, int64_t started_unix_s) {
 absl::Status CheckRow(const std::string& path, int64_t session, absl::string_view what,
                       const std::optional<int64_t>& stored, int64_t computed) {
   if (stored.value_or(computed) == computed) return absl::OkStatus();
-  return absl::DataLossError(absl::StrCat(path, ": session ", session, ": ", what,
-                                          " does not have its checksum; the file was damaged "
-                                          "after it was written"));
+  return DataLoss(path, ": session ", session, ": ", what,
+                  " does not have its checksum; the file was damaged "
+                  "after it was written");
 }
 
 // --- Opening.
@@ -107,7 +107,7 @@ absl::Status CheckHeader(const std::string& path) {
   file.read(head.data(), 16);
   if (!file.is_open() || file.gcount() == 0) return absl::OkStatus();
   if (file.gcount() == 16 && head == std::string("SQLite format 3\0", 16)) return absl::OkStatus();
-  return absl::DataLossError(absl::StrCat(path, ": not a tune store; give another path"));
+  return DataLoss(path, ": not a tune store; give another path");
 }
 
 // SQLite reports "no such file" where it may not make one.
@@ -115,14 +115,14 @@ absl::Status CannotCreate(const std::string& path, const absl::Status& status) {
   std::error_code ignored;
   const std::filesystem::path directory = std::filesystem::absolute(path, ignored).parent_path();
   if (!absl::IsNotFound(status) || !std::filesystem::exists(directory, ignored)) return status;
-  return absl::PermissionDeniedError(absl::StrCat(
-      path, ": cannot be made here; make the directory writable, or give another path"));
+  return PermissionDenied(
+      path, ": cannot be made here; make the directory writable, or give another path");
 }
 
 absl::Status TooOld(const std::string& path, const absl::Status& why) {
-  return absl::FailedPreconditionError(
-      absl::StrCat(path, ": written by an older version, and cannot be brought up to date (",
-                   why.message(), "); copy it to where it can be written"));
+  return FailedPrecondition(path,
+                            ": written by an older version, and cannot be brought up to date (",
+                            why.message(), "); copy it to where it can be written");
 }
 
 }  // namespace
@@ -139,10 +139,9 @@ absl::StatusOr<TuneStore> TuneStore::Open(const std::string& path, const StoreOp
   RETURN_IF_ERROR(of.Each("PRAGMA journal_mode = WAL",
                           [&](const Statement& row) { return mode = row.Text(0), false; }));
   if (mode != "wal") {
-    return absl::FailedPreconditionError(
-        absl::StrCat(path,
-                     ": this file system has no shared memory, which the write-ahead log "
-                     "needs; put the store on a local disk"));
+    return FailedPrecondition(path,
+                              ": this file system has no shared memory, which the write-ahead log "
+                              "needs; put the store on a local disk");
   }
   const bool power = options.durability == Durability::kPowerLoss;
   RETURN_IF_ERROR(of.Execute(power ? "PRAGMA synchronous = FULL" : "PRAGMA synchronous = NORMAL"));
@@ -152,8 +151,7 @@ absl::StatusOr<TuneStore> TuneStore::Open(const std::string& path, const StoreOp
 absl::StatusOr<TuneStore> TuneStore::OpenReadOnly(const std::string& path) {
   std::error_code ignored;
   if (!std::filesystem::exists(path, ignored)) {
-    return absl::NotFoundError(
-        absl::StrCat(path, ": no such store; tune makes it, --store names another"));
+    return NotFound(path, ": no such store; tune makes it, --store names another");
   }
   ASSIGN_OR_RETURN(auto db, Database::Open(path, path, SQLITE_OPEN_READONLY));
   auto current = tune::IsCurrentSchema(*db);
@@ -201,9 +199,8 @@ absl::StatusOr<FileLock> Lock(const Database& db, const std::string& name,
         "SELECT holder FROM lease WHERE name = ?",
         [&](const Statement& row) { return holder = row.Text(0), false; }, name)
       .IgnoreError();
-  return absl::FailedPreconditionError(
-      absl::StrCat(db.path(), ": ", what, " is in use by ", holder,
-                   "; wait for it, stop it, or use another store"));
+  return FailedPrecondition(db.path(), ": ", what, " is in use by ", holder,
+                            "; wait for it, stop it, or use another store");
 }
 
 absl::Status NoteLease(const Database& db, const std::string& name) {
@@ -253,10 +250,9 @@ absl::StatusOr<TuneSession> TuneStore::Begin(const SessionSpec& spec) {
       session.resumed = found.has_value();
       if (session.resumed) return session.id = *found, absl::OkStatus();
       if (spec.resume == Resume::kRequired) {
-        return absl::NotFoundError(absl::StrCat(
-            path(),
-            ": no session of this workload, device, code, space and configuration; run "
-            "without --resume, or see which there are"));
+        return NotFound(path(),
+                        ": no session of this workload, device, code, space and configuration; run "
+                        "without --resume, or see which there are");
       }
     }
     ASSIGN_OR_RETURN(session.id, InsertSession(db, spec));
@@ -283,9 +279,9 @@ absl::Status TuneStore::RegisterVariants(const TuneSession& session,
         "SELECT params_json FROM variant WHERE session = ? AND variant = ?",
         [&](const Statement& row) { return stored = row.Text(0), false; }, session.id, v.id));
     if (stored == v.params_json) return absl::OkStatus();
-    return absl::InvalidArgumentError(
-        absl::StrCat(path(), ": session ", session.id, ": the variant \"", v.id, "\" is stored as ",
-                     stored, ", now it is ", v.params_json, "; give it another id"));
+    return InvalidArgument(path(), ": session ", session.id, ": the variant \"", v.id,
+                           "\" is stored as ", stored, ", now it is ", v.params_json,
+                           "; give it another id");
   };
   return db.Transaction([&]() -> absl::Status {
     for (const Configuration& each : variants) RETURN_IF_ERROR(add(each));
@@ -303,9 +299,8 @@ absl::Status InsertSample(const Database& db, int64_t session, int64_t round_id,
                    db.Number("SELECT id FROM variant WHERE session = ? AND variant = ?", session,
                              sample.variant));
   if (!variant.has_value()) {
-    return absl::InvalidArgumentError(absl::StrCat(db.path(), ": session ", session,
-                                                   ": no variant \"", sample.variant,
-                                                   "\"; register it first"));
+    return InvalidArgument(db.path(), ": session ", session, ": no variant \"", sample.variant,
+                           "\"; register it first");
   }
   RETURN_IF_ERROR(db.Run("INSERT INTO sample VALUES(?, ?, ?, ?, ?, ?, ?)", round_id, place,
                          *variant, sample.slot, sample.status, sample.t_ps, sample.energy_uj));
@@ -347,8 +342,8 @@ absl::StatusOr<Appended> InsertRound(const Database& db, int64_t session,
 absl::StatusOr<Appended> TuneStore::Append(const TuneSession& session, const RoundRecord& round) {
   RETURN_IF_ERROR(tune::ParseJson(round.notes_json, "notes").status());
   if (round.batch < 0 || round.round < 0) {
-    return absl::InvalidArgumentError(absl::StrCat(path(), ": batch ", round.batch, ", round ",
-                                                   round.round, ": numbers begin at 0"));
+    return InvalidArgument(path(), ": batch ", round.batch, ", round ", round.round,
+                           ": numbers begin at 0");
   }
   Appended appended = Appended::kStored;
   RETURN_IF_ERROR(impl_->db->Transaction([&]() -> absl::Status {
@@ -362,7 +357,7 @@ absl::Status TuneStore::RecordVerdict(const TuneSession& session, std::string_vi
                                       int64_t now_unix_s) {
   ASSIGN_OR_RETURN(const Json verdict, tune::ParseJson(verdict_json, "verdict"));
   if (!verdict.is_object()) {
-    return absl::InvalidArgumentError(absl::StrCat(path(), ": the verdict is not a JSON object"));
+    return InvalidArgument(path(), ": the verdict is not a JSON object");
   }
   const auto text = [&](const char* name) {
     const auto found = verdict.find(name);
@@ -473,8 +468,7 @@ absl::StatusOr<std::vector<SessionInfo>> TuneStore::Sessions() const {
 absl::StatusOr<SessionInfo> TuneStore::Session(int64_t id) const {
   ASSIGN_OR_RETURN(std::vector<SessionInfo> found, ReadSessions(*impl_->db, id));
   if (!found.empty()) return std::move(found[0]);
-  return absl::NotFoundError(
-      absl::StrCat(path(), ": no session ", id, "; tune show lists those that there are"));
+  return NotFound(path(), ": no session ", id, "; tune show lists those that there are");
 }
 
 absl::Status TuneStore::VisitRounds(int64_t session,
@@ -553,9 +547,9 @@ absl::StatusOr<TunedTable> TuneStore::Tuned(std::vector<Fallback> fallbacks,
       "WHERE session = s.id AND claim IN ('winner', 'pick', 'tie')) ORDER BY d.id",
       add, only_session));
   if (entries.empty() && only_session.has_value()) {
-    return absl::FailedPreconditionError(
-        absl::StrCat(path(), ": session ", *only_session,
-                     " has decided nothing; tune --resume goes on, tune show lists the others"));
+    return FailedPrecondition(
+        path(), ": session ", *only_session,
+        " has decided nothing; tune --resume goes on, tune show lists the others");
   }
   return TunedTable(std::move(entries), std::move(fallbacks));
 }
@@ -566,8 +560,8 @@ absl::Status TuneStore::CheckFile() const {
     return found = row.Text(0), false;
   }));
   if (found == "ok") return absl::OkStatus();
-  return absl::DataLossError(absl::StrCat(path(), ": the store is damaged: ", found,
-                                          "; sqlite3's .recover saves what is left"));
+  return DataLoss(path(), ": the store is damaged: ", found,
+                  "; sqlite3's .recover saves what is left");
 }
 
 absl::Status TuneStore::CheckRows(std::optional<int64_t> only_session) const {

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "status.h"
 #include "tune/space_json.h"
 #include "xplane_time/store.h"
 
@@ -58,10 +59,9 @@ absl::StatusOr<FileLock> FileLock::Acquire(const std::string& path, std::string_
   }
   const int error = errno;
   if (error == EAGAIN || error == EACCES) {
-    return absl::FailedPreconditionError(
-        absl::StrCat(path, ": \"", tune::Absl(name), "\" is locked by another user"));
+    return FailedPrecondition(path, ": \"", tune::Absl(name), "\" is locked by another user");
   }
-  return absl::UnavailableError(absl::StrCat(path, ": cannot be locked: ", std::strerror(error)));
+  return Unavailable(path, ": cannot be locked: ", std::strerror(error));
 }
 
 // The kernel does not tell whose open file description a lock is.

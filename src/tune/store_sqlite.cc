@@ -34,7 +34,7 @@ absl::StatusOr<std::unique_ptr<Database>> Database::Open(const std::string& name
   // NOMUTEX: a connection is used by one thread at a time.
   const int code = sqlite3_open_v2(name.c_str(), &db, flags | SQLITE_OPEN_NOMUTEX, nullptr);
   out->db_.reset(db);
-  if (db == nullptr) return absl::ResourceExhaustedError(absl::StrCat(path, ": out of memory"));
+  if (db == nullptr) return ResourceExhausted(path, ": out of memory");
   if (code != SQLITE_OK) return out->Error(code);
   sqlite3_extended_result_codes(db, 1);
   return out;
@@ -89,8 +89,7 @@ absl::Status Database::Error(int code) const {
         return absl::ResourceExhaustedError(
             message("no space left; finished rounds are kept: free some, and go on with --resume"));
       }
-      return absl::UnavailableError(
-          absl::StrCat(message("input or output failed"), ": ", std::strerror(system_error)));
+      return Unavailable(message("input or output failed"), ": ", std::strerror(system_error));
     case SQLITE_CORRUPT:
       return absl::DataLossError(
           message("the store is damaged; take a copy, or sqlite3's .recover into a new file"));
@@ -235,14 +234,13 @@ absl::StatusOr<Version> ReadVersion(const Database& db) {
 
 absl::Status Judge(const Database& db, const Version& found) {
   if (found.application_id != kStoreApplicationId) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        db.path(), ": an SQLite database of another program, not a tune store; give another path"));
+    return FailedPrecondition(
+        db.path(), ": an SQLite database of another program, not a tune store; give another path");
   }
   if (found.version > kStoreVersion) {
-    return absl::FailedPreconditionError(
-        absl::StrCat(db.path(), ": written in version ", found.version,
-                     " of the store; this program reads up to ", kStoreVersion,
-                     "; use a newer xplane-time, or another file"));
+    return FailedPrecondition(db.path(), ": written in version ", found.version,
+                              " of the store; this program reads up to ", kStoreVersion,
+                              "; use a newer xplane-time, or another file");
   }
   return absl::OkStatus();
 }

@@ -1,6 +1,5 @@
 // SQLite behind Status: a connection and prepared statements. Results are copied out.
-#ifndef XPLANE_TIME_SRC_TUNE_STORE_SQLITE_H_
-#define XPLANE_TIME_SRC_TUNE_STORE_SQLITE_H_
+#pragma once
 
 #include <sqlite3.h>
 
@@ -134,5 +133,3 @@ absl::Status PrepareSchema(const Database& db);
 absl::StatusOr<bool> IsCurrentSchema(const Database& db);
 
 }  // namespace xplane_time::tune
-
-#endif  // XPLANE_TIME_SRC_TUNE_STORE_SQLITE_H_

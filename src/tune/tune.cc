@@ -285,9 +285,9 @@ absl::Status CheckTuneOptions(std::span<const Configuration> configurations,
         std::any_of(configurations.begin(), configurations.end(),
                     [&id = id](const Configuration& each) { return each.id == id; });
     if (id.empty() || is_there) continue;
-    return absl::InvalidArgumentError(absl::StrCat("the ", what, " \"", id,
-                                                   "\" is none of the configurations; ids are what "
-                                                   "the space lists"));
+    return InvalidArgument("the ", what, " \"", id,
+                           "\" is none of the configurations; ids are what "
+                           "the space lists");
   }
   return Decider::Open({.variants = {{.id = "any"}}}, options.decide).status();
 }

@@ -1,6 +1,5 @@
 // What an exported stream holds, read back through Arrow's C interface alone: as CSV.
-#ifndef XPLANE_TIME_TESTS_ARROW_ARROW_TEXT_H_
-#define XPLANE_TIME_TESTS_ARROW_ARROW_TEXT_H_
+#pragma once
 
 #include <string>
 
@@ -14,5 +13,3 @@ std::string CsvOf(ArrowArrayStream* stream);
 std::string CsvOf(arrow::Table table);
 
 }  // namespace xplane_time::testing
-
-#endif  // XPLANE_TIME_TESTS_ARROW_ARROW_TEXT_H_

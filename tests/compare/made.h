@@ -1,6 +1,5 @@
 // Made: captures with times as a test wants them, from a seed.
-#ifndef XPLANE_TIME_TESTS_COMPARE_MADE_H_
-#define XPLANE_TIME_TESTS_COMPARE_MADE_H_
+#pragma once
 
 #include <cmath>
 #include <cstdint>
@@ -85,5 +84,3 @@ inline Measurements Rounds(const std::vector<std::vector<double>>& log_times) {
 }
 
 }  // namespace xplane_time::testing
-
-#endif  // XPLANE_TIME_TESTS_COMPARE_MADE_H_

@@ -1,6 +1,5 @@
 // Driven: a decider with a device under it, as a driver would run it.
-#ifndef XPLANE_TIME_TESTS_DECIDE_DRIVEN_H_
-#define XPLANE_TIME_TESTS_DECIDE_DRIVEN_H_
+#pragma once
 
 #include <functional>
 #include <string>
@@ -51,5 +50,3 @@ inline Driven Drive(const Space& space, const DecideConfig& config, SimulatedDev
 }
 
 }  // namespace xplane_time::testing
-
-#endif  // XPLANE_TIME_TESTS_DECIDE_DRIVEN_H_

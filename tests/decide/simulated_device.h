@@ -6,8 +6,7 @@
 //
 // A sample is the product of the variant's time, the round's drift, log-normal noise and, at
 // times, a spike. Everything comes from the seed.
-#ifndef XPLANE_TIME_TESTS_DECIDE_SIMULATED_DEVICE_H_
-#define XPLANE_TIME_TESTS_DECIDE_SIMULATED_DEVICE_H_
+#pragma once
 
 #include <cstdint>
 #include <span>
@@ -55,5 +54,3 @@ class SimulatedDevice {
 };
 
 }  // namespace xplane_time::testing
-
-#endif  // XPLANE_TIME_TESTS_DECIDE_SIMULATED_DEVICE_H_

@@ -1,6 +1,5 @@
 // Small traces of every kind, for the corpus and for the tests of the readers.
-#ifndef XPLANE_TIME_TESTS_FUZZ_SAMPLE_TRACES_H_
-#define XPLANE_TIME_TESTS_FUZZ_SAMPLE_TRACES_H_
+#pragma once
 
 #include <string>
 #include <vector>
@@ -20,5 +19,3 @@ std::vector<NamedBytes> BuiltTraces();
 std::vector<NamedBytes> RawTraces();
 
 }  // namespace xplane_time::testing
-
-#endif  // XPLANE_TIME_TESTS_FUZZ_SAMPLE_TRACES_H_

@@ -1,6 +1,5 @@
 // Results in one step, for tests: the text of a result in a format.
-#ifndef XPLANE_TIME_TESTS_OUTPUT_RENDERED_H_
-#define XPLANE_TIME_TESTS_OUTPUT_RENDERED_H_
+#pragma once
 
 #include <string>
 
@@ -34,5 +33,3 @@ inline std::string RenderPower(const PowerSummary& summary, OutputOptions how, F
 }
 
 }  // namespace xplane_time::output
-
-#endif  // XPLANE_TIME_TESTS_OUTPUT_RENDERED_H_

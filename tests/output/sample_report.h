@@ -1,6 +1,5 @@
 // Reports built by hand, for the tests of every format.
-#ifndef XPLANE_TIME_TESTS_OUTPUT_SAMPLE_REPORT_H_
-#define XPLANE_TIME_TESTS_OUTPUT_SAMPLE_REPORT_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -265,5 +264,3 @@ inline PlanesReport SmallPlanes(bool with_stats) {
 }
 
 }  // namespace xplane_time::output
-
-#endif  // XPLANE_TIME_TESTS_OUTPUT_SAMPLE_REPORT_H_

@@ -4,8 +4,7 @@
 //   fake.Write("class/hwmon/hwmon0/name", "amdgpu");
 //   fake.WriteProc("meminfo", "MemTotal: 16 kB\n");
 //   reader = NewHwmonReader(fake.options());
-#ifndef XPLANE_TIME_TESTS_POWER_FAKE_SYSFS_H_
-#define XPLANE_TIME_TESTS_POWER_FAKE_SYSFS_H_
+#pragma once
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -171,5 +170,3 @@ class Discovered {
 };
 
 }  // namespace xplane_time::power
-
-#endif  // XPLANE_TIME_TESTS_POWER_FAKE_SYSFS_H_

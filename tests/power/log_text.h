@@ -1,6 +1,5 @@
 // LogText: power logs for tests, line by line.
-#ifndef XPLANE_TIME_TESTS_POWER_LOG_TEXT_H_
-#define XPLANE_TIME_TESTS_POWER_LOG_TEXT_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -66,5 +65,3 @@ class LogText {
 };
 
 }  // namespace xplane_time::testing
-
-#endif  // XPLANE_TIME_TESTS_POWER_LOG_TEXT_H_

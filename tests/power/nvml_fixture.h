@@ -3,8 +3,7 @@
 //   NvmlFixture nvml({.script = {{"devices", {Json::object()}}}});
 //   nvml.Read(/*slow=*/true);
 //   nvml.Last("gpu", "power_mw", ReadingKind::kInstant).value;   // 300000
-#ifndef XPLANE_TIME_TESTS_POWER_NVML_FIXTURE_H_
-#define XPLANE_TIME_TESTS_POWER_NVML_FIXTURE_H_
+#pragma once
 
 #include <cstdint>
 #include <map>
@@ -61,5 +60,3 @@ class NvmlFixture {
 };
 
 }  // namespace xplane_time::power
-
-#endif  // XPLANE_TIME_TESTS_POWER_NVML_FIXTURE_H_

@@ -4,8 +4,7 @@
 // Metadata tables are listed by id, because their order is the reader's own affair. Every
 // line is decoded with all stats that its plane names, so that nothing is skipped by
 // length and acceptance can be compared too.
-#ifndef XPLANE_TIME_TESTS_READ_DUMP_TRACE_H_
-#define XPLANE_TIME_TESTS_READ_DUMP_TRACE_H_
+#pragma once
 
 #include <span>
 #include <string>
@@ -37,5 +36,3 @@ std::vector<std::string_view> AllStatNames(const Plane& plane);
 std::string ShowValue(const StatValue& value);
 
 }  // namespace xplane_time::testing
-
-#endif  // XPLANE_TIME_TESTS_READ_DUMP_TRACE_H_

@@ -1,6 +1,5 @@
 // GzipText: one gzip member, by zlib.
-#ifndef XPLANE_TIME_TESTS_READ_GZIP_TEXT_H_
-#define XPLANE_TIME_TESTS_READ_GZIP_TEXT_H_
+#pragma once
 
 #include <zlib.h>
 
@@ -26,5 +25,3 @@ inline std::string GzipText(std::string_view text) {
 }
 
 }  // namespace xplane_time::testing
-
-#endif  // XPLANE_TIME_TESTS_READ_GZIP_TEXT_H_

@@ -2,8 +2,7 @@
 // TraceBuilder (tests/support) cannot say, because the generated serializer would not.
 //
 //   std::string stat = RawMessage().Varint(4, 17).Varint(1, 3).bytes();  // value before id
-#ifndef XPLANE_TIME_TESTS_READ_RAW_MESSAGE_H_
-#define XPLANE_TIME_TESTS_READ_RAW_MESSAGE_H_
+#pragma once
 
 #include <cstdint>
 #include <cstring>
@@ -72,5 +71,3 @@ inline RawMessage NestedGroups(int depth) {
 }
 
 }  // namespace xplane_time::testing
-
-#endif  // XPLANE_TIME_TESTS_READ_RAW_MESSAGE_H_

@@ -1,7 +1,6 @@
 // Says: whether a status' message has this part. Abseil's string_view is its own here, so
 // the conversion is in one place.
-#ifndef XPLANE_TIME_TESTS_READ_SAYS_H_
-#define XPLANE_TIME_TESTS_READ_SAYS_H_
+#pragma once
 
 #include <string>
 #include <string_view>
@@ -20,5 +19,3 @@ inline bool Begins(const absl::Status& status, std::string_view part) {
 }
 
 }  // namespace xplane_time::testing
-
-#endif  // XPLANE_TIME_TESTS_READ_SAYS_H_

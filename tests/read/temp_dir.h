@@ -1,6 +1,5 @@
 // TempDir: a directory that goes away with the test.
-#ifndef XPLANE_TIME_TESTS_READ_TEMP_DIR_H_
-#define XPLANE_TIME_TESTS_READ_TEMP_DIR_H_
+#pragma once
 
 #include <gtest/gtest.h>
 #include <stdlib.h>
@@ -41,5 +40,3 @@ class TempDir {
 };
 
 }  // namespace xplane_time::testing
-
-#endif  // XPLANE_TIME_TESTS_READ_TEMP_DIR_H_

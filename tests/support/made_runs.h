@@ -1,6 +1,5 @@
 // MadeRuns: the executions of one program on a made device, with the run of each known.
-#ifndef XPLANE_TIME_TESTS_SUPPORT_MADE_RUNS_H_
-#define XPLANE_TIME_TESTS_SUPPORT_MADE_RUNS_H_
+#pragma once
 
 #include <cstdint>
 #include <random>
@@ -41,5 +40,3 @@ struct MadeRuns {
 MadeRuns MakeRuns(const RunWorld& world, std::mt19937* random);
 
 }  // namespace xplane_time::gpu_runs
-
-#endif  // XPLANE_TIME_TESTS_SUPPORT_MADE_RUNS_H_

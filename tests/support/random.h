@@ -1,6 +1,5 @@
 // Random: numbers for tests, from a seed and the same on every machine.
-#ifndef XPLANE_TIME_TESTS_SUPPORT_RANDOM_H_
-#define XPLANE_TIME_TESTS_SUPPORT_RANDOM_H_
+#pragma once
 
 #include <cstdint>
 #include <random>
@@ -21,5 +20,3 @@ class Random {
 };
 
 }  // namespace xplane_time::testing
-
-#endif  // XPLANE_TIME_TESTS_SUPPORT_RANDOM_H_

@@ -1,7 +1,6 @@
 // Energy of one window by the words of docs/power.md: every reading is looked at again for
 // every window. What src/power/energy.h is checked against.
-#ifndef XPLANE_TIME_TESTS_SUPPORT_SLOW_ENERGY_H_
-#define XPLANE_TIME_TESTS_SUPPORT_SLOW_ENERGY_H_
+#pragma once
 
 #include <cstdint>
 #include <utility>
@@ -19,5 +18,3 @@ power::EnergyPart SlowEnergy(const power::EnergyRules& rules,
                              int64_t end_ns);
 
 }  // namespace xplane_time::testing
-
-#endif  // XPLANE_TIME_TESTS_SUPPORT_SLOW_ENERGY_H_

@@ -1,7 +1,6 @@
 // The slow and obvious reference for merge.h and nest.h: loops over all pairs, in 128-bit
 // integers, straight from the text of the headers. Shares no code with src/timing.
-#ifndef XPLANE_TIME_TESTS_SUPPORT_SLOW_NEST_H_
-#define XPLANE_TIME_TESTS_SUPPORT_SLOW_NEST_H_
+#pragma once
 
 #include <cstdint>
 #include <functional>
@@ -40,5 +39,3 @@ struct Shown {
 std::ostream& operator<<(std::ostream& out, const Shown& shown);
 
 }  // namespace xplane_time
-
-#endif  // XPLANE_TIME_TESTS_SUPPORT_SLOW_NEST_H_

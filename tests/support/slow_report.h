@@ -7,8 +7,7 @@
 // of which only a part has host evidence, module events that overlap, and programs
 // without any evidence whose sequence of kernels is not exactly periodic (these are one
 // run here; the library finds runs that lack kernels).
-#ifndef XPLANE_TIME_TESTS_SUPPORT_SLOW_REPORT_H_
-#define XPLANE_TIME_TESTS_SUPPORT_SLOW_REPORT_H_
+#pragma once
 
 #include <cstdint>
 #include <map>
@@ -79,5 +78,3 @@ std::ostream& operator<<(std::ostream& out, const SlowReport& report);
 inline void PrintTo(const SlowReport& report, std::ostream* out) { *out << '\n' << report; }
 
 }  // namespace xplane_time::testing
-
-#endif  // XPLANE_TIME_TESTS_SUPPORT_SLOW_REPORT_H_

@@ -15,8 +15,7 @@
 //
 // Builders of planes and lines are handles into their TraceBuilder, which must outlive
 // them. Asking twice for a plane or a stream gives the same one; Line() always adds.
-#ifndef XPLANE_TIME_TESTS_SUPPORT_TRACE_BUILDER_H_
-#define XPLANE_TIME_TESTS_SUPPORT_TRACE_BUILDER_H_
+#pragma once
 
 #include <cstdint>
 #include <optional>
@@ -203,5 +202,3 @@ class TraceBuilder {
 };
 
 }  // namespace xplane_time::testing
-
-#endif  // XPLANE_TIME_TESTS_SUPPORT_TRACE_BUILDER_H_

@@ -2,8 +2,7 @@
 //
 // ReportOf checks what must hold for every report (CheckInvariants), so each test of
 // this folder checks it on its own trace.
-#ifndef XPLANE_TIME_TESTS_TIMING_REPORT_OF_H_
-#define XPLANE_TIME_TESTS_TIMING_REPORT_OF_H_
+#pragma once
 
 #include <cstdint>
 #include <optional>
@@ -48,5 +47,3 @@ SlowReport ToSlow(const Report& report);
 void CheckInvariants(const Report& report);
 
 }  // namespace xplane_time::testing
-
-#endif  // XPLANE_TIME_TESTS_TIMING_REPORT_OF_H_

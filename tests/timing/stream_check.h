@@ -3,8 +3,7 @@
 // A report must say what the slow reference says; the same as of everything at once,
 // which --max-events and a line that is not sorted ask for; and the same for any number
 // of threads.
-#ifndef XPLANE_TIME_TESTS_TIMING_STREAM_CHECK_H_
-#define XPLANE_TIME_TESTS_TIMING_STREAM_CHECK_H_
+#pragma once
 
 #include <cstdint>
 
@@ -30,5 +29,3 @@ bool StreamAgrees(const TraceBuilder& trace, Reference reference);
 bool StreamAgrees(const TraceBuilder& trace, Reference reference, const TraceBuilder& like);
 
 }  // namespace xplane_time::testing
-
-#endif  // XPLANE_TIME_TESTS_TIMING_STREAM_CHECK_H_

@@ -7,8 +7,7 @@
 // back what it held when it was last flushed, and files never flushed go away: the worst
 // that a power cut may do to a disk that keeps its promises. Changes counted: writes,
 // flushes, cuts and deletions.
-#ifndef XPLANE_TIME_TESTS_TUNE_CRASH_VFS_H_
-#define XPLANE_TIME_TESTS_TUNE_CRASH_VFS_H_
+#pragma once
 
 #include <cstdint>
 
@@ -22,5 +21,3 @@ void InstallCrashVfs(int at, Crash crash);
 int ChangesSeen();
 
 }  // namespace xplane_time::testing
-
-#endif  // XPLANE_TIME_TESTS_TUNE_CRASH_VFS_H_

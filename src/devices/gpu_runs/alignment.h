@@ -1,6 +1,5 @@
 // Align: the cheapest way to read a sequence of kernels as runs with one content.
-#ifndef XPLANE_TIME_SRC_DEVICES_GPU_RUNS_ALIGNMENT_H_
-#define XPLANE_TIME_SRC_DEVICES_GPU_RUNS_ALIGNMENT_H_
+#pragma once
 
 #include <algorithm>
 #include <cstddef>
@@ -37,5 +36,3 @@ struct Alignment {
 Alignment Align(Symbols symbols, const Template& pattern, const IdleModel& idle);
 
 }  // namespace xplane_time::gpu_runs
-
-#endif  // XPLANE_TIME_SRC_DEVICES_GPU_RUNS_ALIGNMENT_H_

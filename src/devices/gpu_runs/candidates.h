@@ -1,6 +1,5 @@
 // Candidates: which parts of a sequence of kernels may be the content of a run.
-#ifndef XPLANE_TIME_SRC_DEVICES_GPU_RUNS_CANDIDATES_H_
-#define XPLANE_TIME_SRC_DEVICES_GPU_RUNS_CANDIDATES_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -31,5 +30,3 @@ struct Window {
 std::vector<Window> CandidateWindows(const RunClues& clues, size_t most);
 
 }  // namespace xplane_time::gpu_runs
-
-#endif  // XPLANE_TIME_SRC_DEVICES_GPU_RUNS_CANDIDATES_H_

@@ -1,7 +1,6 @@
 // What each way to read a sequence of kernels costs: negative log likelihoods in nats, so that
 // what is seldom costs much.
-#ifndef XPLANE_TIME_SRC_DEVICES_GPU_RUNS_COSTS_H_
-#define XPLANE_TIME_SRC_DEVICES_GPU_RUNS_COSTS_H_
+#pragma once
 
 #include <cstdint>
 
@@ -25,5 +24,3 @@ inline constexpr double kMargin = 3.5;
 inline double LossCost(int32_t count) { return count > 0 ? kLoss + kLossMore * (count - 1) : 0; }
 
 }  // namespace xplane_time::gpu_runs
-
-#endif  // XPLANE_TIME_SRC_DEVICES_GPU_RUNS_COSTS_H_

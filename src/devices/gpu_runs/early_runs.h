@@ -4,8 +4,7 @@
 // Each execution has a label, that of its run, by scope or by launch. The guess is wrong
 // where a program changes from one to the other, and where an execution without a label
 // turns out not to be inside a run.
-#ifndef XPLANE_TIME_SRC_DEVICES_GPU_RUNS_EARLY_RUNS_H_
-#define XPLANE_TIME_SRC_DEVICES_GPU_RUNS_EARLY_RUNS_H_
+#pragma once
 
 #include <cstdint>
 #include <optional>
@@ -66,5 +65,3 @@ class EarlyRuns {
 };
 
 }  // namespace xplane_time::gpu_runs
-
-#endif  // XPLANE_TIME_SRC_DEVICES_GPU_RUNS_EARLY_RUNS_H_

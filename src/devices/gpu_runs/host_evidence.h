@@ -1,7 +1,6 @@
 // What the host recorded about the GPU programs of one host: launches by correlation id, the
 // events that execute a module, and annotation scopes.
-#ifndef XPLANE_TIME_SRC_DEVICES_GPU_RUNS_HOST_EVIDENCE_H_
-#define XPLANE_TIME_SRC_DEVICES_GPU_RUNS_HOST_EVIDENCE_H_
+#pragma once
 
 #include <cstdint>
 #include <map>
@@ -89,5 +88,3 @@ class ScopeRoots {
 };
 
 }  // namespace xplane_time::gpu_runs
-
-#endif  // XPLANE_TIME_SRC_DEVICES_GPU_RUNS_HOST_EVIDENCE_H_

@@ -2,8 +2,7 @@
 //
 // Such times are heavy-tailed: each kind is taken for Lomax distributed, with the likeliest
 // of some scales. Where the scales of the two kinds hardly differ, idle time tells nothing.
-#ifndef XPLANE_TIME_SRC_DEVICES_GPU_RUNS_IDLE_MODEL_H_
-#define XPLANE_TIME_SRC_DEVICES_GPU_RUNS_IDLE_MODEL_H_
+#pragma once
 
 #include <algorithm>
 #include <array>
@@ -66,5 +65,3 @@ class IdleModel {
 };
 
 }  // namespace xplane_time::gpu_runs
-
-#endif  // XPLANE_TIME_SRC_DEVICES_GPU_RUNS_IDLE_MODEL_H_

@@ -1,7 +1,6 @@
 // LaunchTable: launches by correlation id. 16 bytes each (24 where ids do not fit 32
 // bits), in a scratch file where they are many.
-#ifndef XPLANE_TIME_SRC_DEVICES_GPU_RUNS_LAUNCH_TABLE_H_
-#define XPLANE_TIME_SRC_DEVICES_GPU_RUNS_LAUNCH_TABLE_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -85,5 +84,3 @@ class LaunchTable {
 };
 
 }  // namespace xplane_time::gpu_runs
-
-#endif  // XPLANE_TIME_SRC_DEVICES_GPU_RUNS_LAUNCH_TABLE_H_

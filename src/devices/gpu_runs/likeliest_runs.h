@@ -13,8 +13,7 @@
 // order, and of the idle time before each kernel, which is long between runs and short
 // within one. The cheapest is taken. Where another one costs hardly more, or idle time does
 // not tell a loop around all kernels from runs, the split is doubtful.
-#ifndef XPLANE_TIME_SRC_DEVICES_GPU_RUNS_LIKELIEST_RUNS_H_
-#define XPLANE_TIME_SRC_DEVICES_GPU_RUNS_LIKELIEST_RUNS_H_
+#pragma once
 
 #include <cstdint>
 #include <optional>
@@ -47,5 +46,3 @@ LikeliestRuns SplitLikeliest(const RunClues& clues);
 size_t LastBorder(std::span<const uint32_t> run, size_t limit);
 
 }  // namespace xplane_time::gpu_runs
-
-#endif  // XPLANE_TIME_SRC_DEVICES_GPU_RUNS_LIKELIEST_RUNS_H_

@@ -15,8 +15,7 @@
 // 1 and 2 take one look, and mostly no pass more (early_runs.h). 3 takes a second look where
 // the first kernel of a program promised 1 or 2. Runs are uncertain where the host counted
 // others, where 1 and 2 disagree, and where another split is about as likely.
-#ifndef XPLANE_TIME_SRC_DEVICES_GPU_RUNS_SPLITTER_H_
-#define XPLANE_TIME_SRC_DEVICES_GPU_RUNS_SPLITTER_H_
+#pragma once
 
 #include <memory>
 
@@ -27,5 +26,3 @@ namespace xplane_time::gpu_runs {
 std::unique_ptr<RunSplitter> MakeSplitter(const SplitContext& context);
 
 }  // namespace xplane_time::gpu_runs
-
-#endif  // XPLANE_TIME_SRC_DEVICES_GPU_RUNS_SPLITTER_H_
