@@ -6,6 +6,8 @@
 #include <span>
 #include <vector>
 
+#include "stats/random.h"
+
 namespace xplane_time::bench {
 namespace {
 
@@ -88,7 +90,7 @@ Bench OneAfterTheOther(Device& device, uint32_t variants, int runs) {
 
 Picked TuneJax(Device& device, uint32_t variants, int rounds, uint64_t seed) {
   Bench bench(device, variants);
-  decide::Random random(seed);
+  stats::Random random(seed);
   std::vector<uint32_t> order = Everyone(variants);
   for (int round = 0; round < rounds; ++round) {
     random.Shuffle(order);
@@ -126,7 +128,7 @@ Picked UntilStandardError(Device& device, uint32_t variants, double relative_se)
 
 Picked SuccessiveHalving(Device& device, uint32_t variants, int rounds, uint64_t seed) {
   Bench bench(device, variants);
-  decide::Random random(seed);
+  stats::Random random(seed);
   std::vector<uint32_t> left = Everyone(variants);
   while (left.size() > 1) {
     for (int round = 0; round < rounds; ++round) {

@@ -17,18 +17,19 @@
 #include <vector>
 
 #include "bench/decide_rules.h"
+#include "stats/random.h"
 #include "tests/decide/simulated_device.h"
 #include "xplane_time/decide.h"
 
 namespace xplane_time::bench {
 namespace {
 
-using testing::Noise;
+using testing::DeviceNoise;
 
 constexpr int kThreads = 2;
 constexpr double kDelta = 0.005;
 
-using LogTimes = std::function<std::vector<double>(decide::Random&)>;
+using LogTimes = std::function<std::vector<double>(stats::Random&)>;
 using Rule = std::function<Picked(Device&, uint32_t variants, uint64_t seed)>;
 
 struct Limits {
@@ -102,7 +103,7 @@ struct Shuffled {
   std::vector<uint32_t> from;
 };
 
-Shuffled Draw(const LogTimes& log_times, decide::Random& random) {
+Shuffled Draw(const LogTimes& log_times, stats::Random& random) {
   const std::vector<double> ordered = log_times(random);
   Shuffled result;
   for (uint32_t i = 0; i < ordered.size(); ++i) result.from.push_back(i);
@@ -111,8 +112,8 @@ Shuffled Draw(const LogTimes& log_times, decide::Random& random) {
   return result;
 }
 
-Trial RunCase(const Case& c, const Noise& noise, uint64_t seed) {
-  decide::Random random = decide::RandomFor(11, 5, seed);
+Trial RunCase(const Case& c, const DeviceNoise& noise, uint64_t seed) {
+  stats::Random random = stats::RandomFor(11, 5, seed);
   const Shuffled drawn = Draw(c.log_times, random);
   DecideConfig config = c.config;
   config.seed = seed;
@@ -155,11 +156,11 @@ Trial RunCase(const Case& c, const Noise& noise, uint64_t seed) {
 
 LogTimes Fixed(std::vector<double> ratios) {
   for (double& ratio : ratios) ratio = std::log(ratio);
-  return [ratios](decide::Random&) { return ratios; };
+  return [ratios](stats::Random&) { return ratios; };
 }
 
 LogTimes LogNormal(int variants, double sd) {
-  return [=](decide::Random& random) {
+  return [=](stats::Random& random) {
     std::vector<double> log_times;
     for (int i = 0; i < variants; ++i) log_times.push_back(sd * random.Normal());
     return log_times;
@@ -220,7 +221,7 @@ void PrintHead() {
       "|---|---|---|---|---|---|---|---|\n");
 }
 
-bool PrintCases(const Noise& noise, int trials, double tolerance, bool limit_runs) {
+bool PrintCases(const DeviceNoise& noise, int trials, double tolerance, bool limit_runs) {
   PrintHead();
   bool passed = true;
   for (Case c : Promises()) {
@@ -245,10 +246,10 @@ bool PrintMixed(int trials) {
   const auto odd = [](size_t variants, double fastest, double others) {
     std::vector<double> sds(variants, others);
     sds[0] = fastest;
-    return [sds](decide::Random&) { return sds; };
+    return [sds](stats::Random&) { return sds; };
   };
   const auto log_normal = [](int variants) {
-    return [=](decide::Random& random) {
+    return [=](stats::Random& random) {
       std::vector<double> sds;
       for (int i = 0; i < variants; ++i) sds.push_back(0.01 * std::exp2(random.Normal()));
       return sds;
@@ -280,14 +281,14 @@ bool PrintMixed(int trials) {
 bool PrintNoise(int trials) {
   struct Named {
     const char* name;
-    Noise noise;
+    DeviceNoise noise;
   };
-  Noise quiet, loud, clocks, drift, walk, spikes, first, slope, far;
+  DeviceNoise quiet, loud, clocks, drift, walk, spikes, first, slope, far;
   quiet.sd = 0.003;
   loud.sd = 0.03;
   clocks.clock_levels = 0.03;
-  drift.drift_kind = Noise::Drift::kAutocorrelated;
-  walk.drift_kind = Noise::Drift::kRandomWalk;
+  drift.drift_kind = DeviceNoise::Drift::kAutocorrelated;
+  walk.drift_kind = DeviceNoise::Drift::kRandomWalk;
   spikes.spike_rate = 0.1;
   first.first_run = 0.02;
   slope.slope = 0.01;
@@ -375,7 +376,7 @@ void PrintCurve(int trials) {
     std::printf("\n### %s\n\n| rule | runs, mean | wrong |\n|---|---|---|\n", setting.name);
     for (const CurveRule& rule : CurveRules(setting.variants)) {
       const Outcome outcome = Repeat(trials, [&](uint64_t seed) {
-        decide::Random random = decide::RandomFor(12, 5, seed);
+        stats::Random random = stats::RandomFor(12, 5, seed);
         const Shuffled drawn = Draw(setting.log_times, random);
         Device device({.log_times = drawn.log_times, .seed = random.Next()});
         const Picked picked = rule.rule(device, setting.variants, seed);

@@ -25,7 +25,7 @@
 #include "status.h"
 #include "stop_signals.h"
 #include "tune/energy_harness.h"
-#include "tune/export.h"
+#include "output/tuning_export.h"
 #include "tune/outcome_json.h"
 #include "tune/process_harness.h"
 #include "tune/search_run.h"
@@ -526,9 +526,9 @@ class TuneCommand : public Command {
     ASSIGN_OR_RETURN(const int64_t session, SessionOf(store));
     ASSIGN_OR_RETURN(OutputFile out, OutputFile::Open(printing_.path));
     const auto sink = [&](std::string_view piece) { return out.Write(piece); };
-    RETURN_IF_ERROR(as_json()                  ? tune::ExportJson(store, session, sink)
-                    : printing_.format == "t4" ? tune::ExportT4(store, session, sink)
-                                               : tune::ExportCsv(store, session, sink));
+    RETURN_IF_ERROR(as_json()                  ? output::ExportJson(store, session, sink)
+                    : printing_.format == "t4" ? output::ExportT4(store, session, sink)
+                                               : output::ExportCsv(store, session, sink));
     RETURN_IF_ERROR(out.Commit());
     return 0;
   }

@@ -17,36 +17,9 @@ foreach(path ${schemas})
   string(APPEND schema_table "    {\"${name}\", R\"schema(${text})schema\"},\n")
 endforeach()
 configure_file(output/schema.cc.in ${PROJECT_BINARY_DIR}/generated/schema.cc @ONLY)
-add_library(xplane_time_output STATIC
-  output/columns.cc
-  output/compare.cc
-  output/compat.cc
-  output/events.cc
-  output/format_csv.cc
-  output/format_json.cc
-  output/format_markdown.cc
-  output/format_table.cc
-  output/functions.cc
-  output/grid.cc
-  output/interchange.cc
-  output/kernels.cc
-  output/ordering.cc
-  output/pick.cc
-  output/planes.cc
-  output/power.cc
-  output/power_openmetrics.cc
-  output/power_plot.cc
-  output/power_sources.cc
-  output/power_svg.cc
-  output/report.cc
-  output/text.cc
-  output/tree.cc
-  output/units.cc
-  output/view.cc
-  output/tuning.cc
-  result/rows_power.cc
-  result/rows_trace.cc
-  ${PROJECT_BINARY_DIR}/generated/schema.cc)
+file(GLOB views CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/output/*.cc
+                                  ${CMAKE_CURRENT_SOURCE_DIR}/result/*.cc)
+add_library(xplane_time_output STATIC ${views} ${PROJECT_BINARY_DIR}/generated/schema.cc)
 target_include_directories(xplane_time_output
   PUBLIC $<BUILD_INTERFACE:${CMAKE_CURRENT_SOURCE_DIR}>)
 target_link_libraries(xplane_time_output

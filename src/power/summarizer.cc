@@ -16,7 +16,7 @@
 #include "power/sources.h"
 #include "stats/location.h"
 #include "status.h"
-#include "timing/saturate.h"
+#include "saturate.h"
 
 namespace xplane_time::power {
 namespace {

@@ -26,7 +26,7 @@
 #include "timing/filters.h"
 #include "timing/nest_stack.h"
 #include "timing/run_contents.h"
-#include "timing/saturate.h"
+#include "saturate.h"
 #include "xplane_time/diagnostics.h"
 #include "xplane_time/merge.h"
 #include "xplane_time/report.h"

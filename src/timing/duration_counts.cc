@@ -3,7 +3,7 @@
 #include <limits>
 
 #include "stats/order_statistics.h"
-#include "timing/saturate.h"
+#include "saturate.h"
 
 namespace xplane_time {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cassert>
 
-#include "timing/saturate.h"
+#include "saturate.h"
 
 namespace xplane_time {
 namespace {

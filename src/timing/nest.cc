@@ -7,7 +7,7 @@
 #include <numeric>
 #include <utility>
 
-#include "timing/saturate.h"
+#include "saturate.h"
 
 namespace xplane_time {
 namespace {

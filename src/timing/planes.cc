@@ -8,7 +8,7 @@
 #include "devices/device_kind.h"
 #include "read/damaged_hosts.h"
 #include "status.h"
-#include "timing/saturate.h"
+#include "saturate.h"
 #include "xplane_time/read.h"
 #include "xplane_time/select.h"
 

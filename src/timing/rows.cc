@@ -7,7 +7,7 @@
 
 #include "parallel.h"
 #include "timing/analysis.h"
-#include "timing/saturate.h"
+#include "saturate.h"
 
 namespace xplane_time {
 namespace {

@@ -9,7 +9,7 @@
 #include "status.h"
 #include "timing/analysis.h"
 #include "timing/meaning.h"
-#include "timing/saturate.h"
+#include "saturate.h"
 #include "xplane_time/nest.h"
 #include "xplane_time/read.h"
 #include "xplane_time/select.h"

@@ -1,12 +1,14 @@
 // Expression: the closed grammar of constraints, a subset of Python's expressions.
 //
-//   or:      and ("or" and)*                      unary: ("-" | "+") unary | power
-//   and:     not ("and" not)*                     power: atom ["**" unary]
-//   not:     "not" not | compare                  atom:  int | float | string | True | False | None
-//   compare: sum (OP sum)* ["in" list]                   | NAME | "(" or ")"
-//   sum:     term (("+" | "-") term)*                    | abs(or) | min(or, or...) | max(or,
-//   or...) term:    unary (("*" | "/" | "//" | "%") unary)*     | min(list) | max(list) OP:      ==
-//   != < <= > >=                      list:  "[" or, ... "]" | "(" or, ... ")"
+// clang-format off
+//   or:      and ("or" and)*                     unary: ("-" | "+") unary | power
+//   and:     not ("and" not)*                    power: atom ["**" unary]
+//   not:     "not" not | compare                 atom:  int | float | string | True | False | None
+//   compare: sum (OP sum)* ["in" list]                  | NAME | "(" or ")" | abs(or)
+//   sum:     term (("+" | "-") term)*                   | min(or, or...) | max(or, or...)
+//   term:    unary (("*" | "/" | "//" | "%") unary)*    | min(list) | max(list)
+//   OP:      == != < <= > >=                     list:  "[" or, ... "]" | "(" or, ... ")"
+// clang-format on
 //
 // ("in" may also be "not in".) Meaning: Python's, wherever a value comes out. Chained
 // comparisons, "and" and "or" stop early and yield an operand; a bool counts as 0 or 1;

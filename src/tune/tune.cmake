@@ -1,7 +1,6 @@
 # Search spaces, and the store of what was measured. SQLite stays inside store*.cc.
 add_library(xplane_time_tune STATIC
   tune/energy_harness.cc
-  tune/export.cc
   tune/expression.cc
   tune/expression_parser.cc
   tune/harness_protocol.cc
@@ -30,4 +29,4 @@ target_link_libraries(xplane_time_tune
   PUBLIC xplane_time xplane_time_harness xplane_time_decide xplane_time_compare
          xplane_time_power absl::flat_hash_map absl::flat_hash_set
   PRIVATE $<BUILD_INTERFACE:xplane_time_warnings> xplane_time_json
-          SQLite::SQLite3 ZLIB::ZLIB xplane_time_output)
+          SQLite::SQLite3 ZLIB::ZLIB)

@@ -1,10 +1,5 @@
-<<<<<<<< HEAD:tests/stats/value_counts_test.cc
-// ValueCounts against a sorted list.
-#include "stats/value_counts.h"
-========
 // QuantileSketch against a sorted list.
 #include "stats/quantile_sketch.h"
->>>>>>>> c551a85:tests/stats/quantile_sketch_test.cc
 
 #include <gtest/gtest.h>
 

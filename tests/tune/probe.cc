@@ -10,7 +10,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "tune/export.h"
+#include "output/tuning_export.h"
 #include "tune/space_internal.h"
 
 namespace xplane_time::tune {
@@ -85,8 +85,9 @@ int Export(const std::string& directory) {
         .samples = {{"a", 0, "ok", 1'500'000 + i, 3}, {"b", 1, "compile_error", {}, {}}}};
     if (!store->Append(*session, round).ok()) return 1;
   }
-  for (const auto& [name, exporter] :
-       {std::pair("json", &ExportJson), {"csv", &ExportCsv}, {"t4", &ExportT4}}) {
+  for (const auto& [name, exporter] : {std::pair("json", &output::ExportJson),
+                                       {"csv", &output::ExportCsv},
+                                       {"t4", &output::ExportT4}}) {
     std::ofstream out(directory + "/" + name);
     const auto sink = [&](std::string_view piece) { return out << piece, absl::OkStatus(); };
     if (!exporter(*store, session->id, sink).ok()) return 1;

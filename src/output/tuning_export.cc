@@ -1,4 +1,4 @@
-#include "tune/export.h"
+#include "output/tuning_export.h"
 
 #include <map>
 #include <set>
@@ -13,8 +13,10 @@
 #include "tune/outcome_json.h"
 #include "tune/space_json.h"
 
-namespace xplane_time::tune {
+namespace xplane_time::output {
 namespace {
+
+using tune::Json, tune::Stored;
 
 std::string Text(const Json& json) {
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
@@ -46,7 +48,7 @@ void AppendNumber(const std::optional<int64_t>& value, std::string* out) {
 
 void AppendText(const std::string& text, std::string* out) {
   out->push_back(',');
-  output::AppendCsvCell(output::ValidUtf8(text), out);
+  AppendCsvCell(ValidUtf8(text), out);
 }
 
 struct CsvVariants {
@@ -296,4 +298,4 @@ absl::Status ExportT4(const TuneStore& store, int64_t session, TextSink sink) {
   return sink("]}\n");
 }
 
-}  // namespace xplane_time::tune
+}  // namespace xplane_time::output

@@ -18,7 +18,7 @@
 #include "absl/status/status.h"
 #include "xplane_time/store.h"
 
-namespace xplane_time::tune {
+namespace xplane_time::output {
 
 using TextSink = absl::FunctionRef<absl::Status(std::string_view)>;
 
@@ -35,4 +35,4 @@ absl::Status ExportJson(const TuneStore& store, int64_t session, TextSink sink);
 // mean, as it is there.
 absl::Status ExportT4(const TuneStore& store, int64_t session, TextSink sink);
 
-}  // namespace xplane_time::tune
+}  // namespace xplane_time::output

@@ -1,4 +1,4 @@
-#include "tune/export.h"
+#include "output/tuning_export.h"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 #include "tests/read/says.h"
 #include "tests/read/temp_dir.h"
 
-namespace xplane_time::tune {
+namespace xplane_time::output {
 namespace {
 
 using Json = nlohmann::json;
@@ -154,4 +154,4 @@ TEST_F(Export, ErrorsOfStoreAndSink) {
 }
 
 }  // namespace
-}  // namespace xplane_time::tune
+}  // namespace xplane_time::output
