@@ -14,9 +14,9 @@
 #include "absl/strings/str_join.h"
 #include "power/channel_fold.h"
 #include "power/sources.h"
+#include "saturate.h"
 #include "stats/location.h"
 #include "status.h"
-#include "saturate.h"
 
 namespace xplane_time::power {
 namespace {
