@@ -24,6 +24,20 @@ absl::Status CannotWrite(const std::string& path, int error) {
 
 }  // namespace
 
+absl::Status IoError(const std::string& name, const char* what) {
+  const std::string message = absl::StrCat(name, ": ", what, ": ", std::strerror(errno));
+  switch (errno) {
+    case ENOENT:
+    case ENOTDIR:
+      return absl::NotFoundError(message);
+    case EACCES:
+    case EPERM:
+      return absl::PermissionDeniedError(message);
+    default:
+      return absl::UnavailableError(message);
+  }
+}
+
 bool WriteAll(int fd, std::string_view bytes) {
   while (!bytes.empty()) {
     const ssize_t written = write(fd, bytes.data(), bytes.size());

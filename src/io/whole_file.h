@@ -8,6 +8,9 @@
 
 namespace xplane_time::io {
 
+// By errno: NotFound, PermissionDenied, or else Unavailable; "NAME: WHAT: why".
+absl::Status IoError(const std::string& name, const char* what);
+
 // False: see errno. What was written before it stays.
 bool WriteAll(int fd, std::string_view bytes);
 

@@ -16,6 +16,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "io/gzip.h"
+#include "io/whole_file.h"
 #include "power/inventory.h"
 #include "status.h"
 
@@ -382,20 +383,6 @@ namespace {
 
 constexpr size_t kChunk = size_t{1} << 18;
 
-absl::Status OpenError(const std::string& path) {
-  const std::string message = absl::StrCat(path, ": cannot open: ", std::strerror(errno));
-  switch (errno) {
-    case ENOENT:
-    case ENOTDIR:
-      return absl::NotFoundError(message);
-    case EACCES:
-    case EPERM:
-      return absl::PermissionDeniedError(message);
-    default:
-      return absl::UnavailableError(message);
-  }
-}
-
 // The bytes of a gzip file, the next of them inflated while what came before is read: that takes
 // as long as all the rest.
 class ReadAhead {
@@ -439,7 +426,7 @@ LogLines::LogLines(Fill fill) : fill_(std::move(fill)), buffer_(2 * kChunk + kPa
 
 absl::StatusOr<std::unique_ptr<LogLines>> LogLines::Open(const std::string& path) {
   const int fd = path == "-" ? dup(STDIN_FILENO) : open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return OpenError(path);
+  if (fd < 0) return io::IoError(path, "cannot open");
   struct stat info = {};
   const bool known = fstat(fd, &info) == 0;
   const bool device = S_ISBLK(info.st_mode) || (S_ISCHR(info.st_mode) && isatty(fd) == 0);

@@ -41,20 +41,6 @@ class Fd {
   int fd_;
 };
 
-absl::Status IoError(const std::string& name, const char* what) {
-  const std::string message = absl::StrCat(name, ": ", what, ": ", std::strerror(errno));
-  switch (errno) {
-    case ENOENT:
-    case ENOTDIR:
-      return absl::NotFoundError(message);
-    case EACCES:
-    case EPERM:
-      return absl::PermissionDeniedError(message);
-    default:
-      return absl::UnavailableError(message);
-  }
-}
-
 absl::Status SpoolError(const char* what) {
   return Unavailable("temporary file in ", ScratchFolder(), ": ", what, ": ", std::strerror(errno),
                      "; set TMPDIR to a place with room");
@@ -91,7 +77,7 @@ absl::Status SpoolPipe(int pipe, int spool, const std::string& name, uint64_t ma
     while (filled < buffer.size()) {
       const ssize_t got = read(pipe, buffer.data() + filled, buffer.size() - filled);
       if (got < 0 && errno == EINTR) continue;
-      if (got < 0) return IoError(name, "cannot read");
+      if (got < 0) return io::IoError(name, "cannot read");
       if (got == 0) break;
       filled += static_cast<size_t>(got);
     }
@@ -121,11 +107,11 @@ Source::~Source() {
 
 absl::StatusOr<std::unique_ptr<Source>> Source::Map(int fd, const std::string& name) {
   struct stat info;
-  if (fstat(fd, &info) != 0) return IoError(name, "cannot stat");
+  if (fstat(fd, &info) != 0) return io::IoError(name, "cannot stat");
   const auto size = static_cast<size_t>(info.st_size);
   if (size == 0) return std::unique_ptr<Source>(new Source({}, false));
   void* at = mmap(nullptr, size, PROT_READ, MAP_PRIVATE, fd, 0);
-  if (at == MAP_FAILED) return IoError(name, "cannot map");
+  if (at == MAP_FAILED) return io::IoError(name, "cannot map");
   return std::unique_ptr<Source>(
       new Source(std::string_view(static_cast<const char*>(at), size), true));
 }
@@ -155,9 +141,9 @@ absl::StatusOr<std::unique_ptr<Source>> Source::Open(const std::string& path,
   const bool is_stdin = path == "-";
   const std::string name = is_stdin ? "standard input" : path;
   Fd fd(is_stdin ? STDIN_FILENO : open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (fd.get() < 0) return IoError(name, "cannot open");
+  if (fd.get() < 0) return io::IoError(name, "cannot open");
   struct stat info;
-  if (fstat(fd.get(), &info) != 0) return IoError(name, "cannot stat");
+  if (fstat(fd.get(), &info) != 0) return io::IoError(name, "cannot stat");
   absl::StatusOr<std::unique_ptr<Source>> source;
   if (S_ISREG(info.st_mode)) {
     source = Map(fd.get(), name);
