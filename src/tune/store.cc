@@ -129,10 +129,10 @@ absl::Status TooOld(const std::string& path, const absl::Status& why) {
 
 absl::StatusOr<TuneStore> TuneStore::Open(const std::string& path, const StoreOptions& options) {
   RETURN_IF_ERROR(CheckHeader(path));
-  auto db = Database::Open(path, path, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE);
+  auto db = Database::Open(path, path, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE,
+                           options.busy_timeout_ms);
   if (!db.ok()) return CannotCreate(path, db.status());
   const Database& of = **db;
-  sqlite3_busy_timeout(of.get(), options.busy_timeout_ms);
   if (sqlite3_db_readonly(of.get(), "main") == 1) return of.Error(SQLITE_READONLY);
   RETURN_IF_ERROR(tune::PrepareSchema(of));
   std::string mode;
@@ -171,7 +171,6 @@ absl::StatusOr<TuneStore> TuneStore::OpenReadOnly(const std::string& path) {
   if (!*current) {
     if (auto updated = Open(path, {}); !updated.ok()) return TooOld(path, updated.status());
   }
-  sqlite3_busy_timeout(db->get(), StoreOptions().busy_timeout_ms);
   return TuneStore(std::make_unique<Impl>(Impl{std::move(db), /*writable=*/false}));
 }
 

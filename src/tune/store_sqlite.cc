@@ -27,7 +27,8 @@ int LastErrno(sqlite3* db) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Database>> Database::Open(const std::string& name,
-                                                         const std::string& path, int flags) {
+                                                         const std::string& path, int flags,
+                                                         int busy_timeout_ms) {
   auto out = std::make_unique<Database>();
   out->path_ = path;
   sqlite3* db = nullptr;
@@ -37,6 +38,7 @@ absl::StatusOr<std::unique_ptr<Database>> Database::Open(const std::string& name
   if (db == nullptr) return ResourceExhausted(path, ": out of memory");
   if (code != SQLITE_OK) return out->Error(code);
   sqlite3_extended_result_codes(db, 1);
+  sqlite3_busy_timeout(db, busy_timeout_ms);
   return out;
 }
 

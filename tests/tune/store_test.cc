@@ -259,6 +259,37 @@ TEST(Store, TwoProcessesAppendToOneFile) {
   EXPECT_EQ(*first.ReadRounds(b.id), *second.ReadRounds(a.id));
 }
 
+// The last to close a file locks all of it for a moment; who opens it just then has to wait.
+TEST(StoreFiles, OpeningWaitsForAnotherThatCloses) {
+  const TempDir dir;
+  const std::string path = dir.Path("t.db");
+  {
+    TuneStore store = Opened(path);
+    EXPECT_TRUE(store.Append(Begun(&store, SpecOf()), RoundOf(1)).ok());
+  }
+  int locked[2] = {};
+  ASSERT_EQ(pipe(locked), 0);
+  const pid_t other = fork();
+  if (other == 0) {
+    sqlite3* db = nullptr;
+    sqlite3_open(path.c_str(), &db);
+    const char* lock = "PRAGMA locking_mode = EXCLUSIVE; BEGIN EXCLUSIVE";
+    const bool held = sqlite3_exec(db, lock, nullptr, nullptr, nullptr) == SQLITE_OK;
+    const bool told = write(locked[1], held ? "+" : "-", 1) == 1;
+    usleep(200'000);
+    _exit(held && told ? 0 : 1);
+  }
+  char told = 0;
+  ASSERT_EQ(read(locked[0], &told, 1), 1);
+  const auto reader = TuneStore::OpenReadOnly(path);
+  EXPECT_TRUE(reader.ok()) << reader.status();
+  int status = 0;
+  ASSERT_EQ(waitpid(other, &status, 0), other);
+  EXPECT_EQ(status, 0);
+  close(locked[0]);
+  close(locked[1]);
+}
+
 TEST(Store, WhatIsStoredCannotBeChanged) {
   const TempDir dir;
   {
