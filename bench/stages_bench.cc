@@ -23,8 +23,7 @@
 #include "bench/shapes.h"
 #include "proto/xplane.pb.h"
 #include "xplane_time/aggregate.h"
-#include "xplane_time/merge.h"
-#include "xplane_time/nest.h"
+#include "xplane_time/intervals.h"
 #include "xplane_time/read.h"
 #include "xplane_time/report.h"
 

@@ -39,10 +39,10 @@ if(XPLANE_TIME_INSTALL_TUNE)
 endif()
 if(XPLANE_TIME_BUILD_TOOLS)
   install(TARGETS xplane-time RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
-  install(FILES ${PROJECT_BINARY_DIR}/completions/xplane-time.bash
+  install(FILES tools/completions/xplane-time.bash
           DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions RENAME xplane-time)
-  install(FILES ${PROJECT_BINARY_DIR}/completions/_xplane-time
+  install(FILES tools/completions/_xplane-time
           DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions)
-  install(FILES ${PROJECT_BINARY_DIR}/completions/xplane-time.fish
+  install(FILES tools/completions/xplane-time.fish
           DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d)
 endif()

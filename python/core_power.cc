@@ -19,8 +19,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "core_status.h"
-#include "output/power.h"
-#include "result/rows_power.h"
+#include "output/results.h"
+#include "result/rows.h"
 #include "xplane_time/power.h"
 
 namespace nb = nanobind;

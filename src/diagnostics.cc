@@ -1,6 +1,5 @@
 #include "xplane_time/diagnostics.h"
 
-#include <tuple>
 #include <utility>
 
 namespace xplane_time {

@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <cstdlib>
 #include <new>
-#include <string>
 #include <utility>
 
 namespace xplane_time {
@@ -35,13 +34,11 @@ ScratchBytes::ScratchBytes(ScratchBytes&& from) noexcept
       capacity_(std::exchange(from.capacity_, 0)),
       file_(std::exchange(from.file_, -1)) {}
 
-ScratchBytes& ScratchBytes::operator=(ScratchBytes&& from) noexcept {
-  if (this == &from) return *this;
-  Release();
-  memory_bytes_ = from.memory_bytes_;
-  data_ = std::exchange(from.data_, nullptr);
-  capacity_ = std::exchange(from.capacity_, 0);
-  file_ = std::exchange(from.file_, -1);
+ScratchBytes& ScratchBytes::operator=(ScratchBytes from) noexcept {
+  std::swap(memory_bytes_, from.memory_bytes_);
+  std::swap(data_, from.data_);
+  std::swap(capacity_, from.capacity_);
+  std::swap(file_, from.file_);
   return *this;
 }
 
@@ -55,7 +52,13 @@ void ScratchBytes::Release() {
 }
 
 void ScratchBytes::Grow(size_t used, size_t capacity) {
-  if (capacity > memory_bytes_ && GrowFile(used, capacity)) return;
+  if (capacity > memory_bytes_) {
+    const int file = in_file() ? file_ : OpenScratchFile();
+    // Reserved, so that no page can lack room later.
+    const bool has_room = file >= 0 && posix_fallocate(file, 0, static_cast<off_t>(capacity)) == 0;
+    if (has_room && Map(file, used, capacity)) return;
+    if (file >= 0 && !in_file()) close(file);
+  }
   if (capacity < kMapBytes && !mapped()) {
     void* const grown = std::realloc(data_, capacity);
     if (grown == nullptr) throw std::bad_alloc();
@@ -63,40 +66,18 @@ void ScratchBytes::Grow(size_t used, size_t capacity) {
     capacity_ = capacity;
     return;
   }
-  GrowMapped(used, std::max(capacity, kMapBytes));
+  // A mapping is given back to the system once it is released.
+  if (in_file()) memory_bytes_ = ~size_t{0};  // no more room for the file: it stays in memory
+  if (!Map(-1, used, std::max(capacity, kMapBytes))) throw std::bad_alloc();
 }
 
-// In memory, where it is given back to the system once it is released.
-void ScratchBytes::GrowMapped(size_t used, size_t capacity) {
-  const bool moves = !in_file() && mapped();
-  void* const grown =
-      moves ? mremap(data_, capacity_, capacity, MREMAP_MAYMOVE)
-            : mmap(nullptr, capacity, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (grown == MAP_FAILED) throw std::bad_alloc();
+bool ScratchBytes::Map(int file, size_t used, size_t capacity) {
+  const bool moves = file == file_ && mapped();
+  const int kind = file < 0 ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED;
+  void* const grown = moves ? mremap(data_, capacity_, capacity, MREMAP_MAYMOVE)
+                            : mmap(nullptr, capacity, PROT_READ | PROT_WRITE, kind, file, 0);
+  if (grown == MAP_FAILED) return false;
   if (!moves) {
-    if (used > 0) std::memcpy(grown, data_, used);
-    Release();
-  }
-  if (in_file()) memory_bytes_ = ~size_t{0};  // no more room for the file: it stays here
-  file_ = -1;
-  data_ = static_cast<char*>(grown);
-  capacity_ = capacity;
-}
-
-bool ScratchBytes::GrowFile(size_t used, size_t capacity) {
-  const int file = in_file() ? file_ : OpenScratchFile();
-  if (file < 0) return false;
-  // Reserved, so that no page can lack room later.
-  void* grown = MAP_FAILED;
-  if (posix_fallocate(file, 0, static_cast<off_t>(capacity)) == 0) {
-    grown = in_file() ? mremap(data_, capacity_, capacity, MREMAP_MAYMOVE)
-                      : mmap(nullptr, capacity, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
-  }
-  if (grown == MAP_FAILED) {
-    if (!in_file()) close(file);
-    return false;
-  }
-  if (!in_file()) {
     if (used > 0) std::memcpy(grown, data_, used);
     Release();
   }

@@ -25,7 +25,7 @@ class ScratchBytes {
   explicit ScratchBytes(size_t memory_bytes) : memory_bytes_(memory_bytes) {}
   ~ScratchBytes();
   ScratchBytes(ScratchBytes&& from) noexcept;
-  ScratchBytes& operator=(ScratchBytes&& from) noexcept;
+  ScratchBytes& operator=(ScratchBytes from) noexcept;
 
   char* data() { return data_; }
   const char* data() const { return data_; }
@@ -39,8 +39,8 @@ class ScratchBytes {
   static constexpr size_t kMapBytes = size_t{1} << 20;
   bool mapped() const { return in_file() || capacity_ >= kMapBytes; }
   void Release();
-  void GrowMapped(size_t used, size_t capacity);
-  bool GrowFile(size_t used, size_t capacity);
+  // Moves to a mapping of `file`; of memory, where that is -1. False: there is no room.
+  bool Map(int file, size_t used, size_t capacity);
 
   size_t memory_bytes_;
   char* data_ = nullptr;

@@ -5,11 +5,14 @@
 //
 // Both are several statements: put braces around them after an `if`.
 //
-// And a new error, whose message is put together as by absl::StrCat (of std::string_view too):
+// And a new error, whose message is put together as by Cat:
 //
 //   return InvalidArgument(path, ": row ", row, " is too long; cut it");
+//
+// Cat and Append are absl::StrCat and absl::StrAppend that take std::string_view, too.
 #pragma once
 
+#include <string>
 #include <string_view>
 #include <utility>
 
@@ -19,48 +22,45 @@
 #include "absl/strings/string_view.h"
 
 namespace xplane_time {
-namespace status_text {
 
-inline absl::string_view Part(std::string_view text) { return {text.data(), text.size()}; }
+// For what is absl's: its string_view need not be std's.
+inline absl::string_view Absl(std::string_view text) { return {text.data(), text.size()}; }
+
+namespace cat {
+
+inline absl::string_view Part(std::string_view text) { return Absl(text); }
 template <typename T>
 const T& Part(const T& part) {
   return part;
 }
 
-}  // namespace status_text
+}  // namespace cat
 
 template <typename... Parts>
-absl::Status InvalidArgument(const Parts&... parts) {
-  return absl::InvalidArgumentError(absl::StrCat(status_text::Part(parts)...));
+std::string Cat(const Parts&... parts) {
+  return absl::StrCat(cat::Part(parts)...);
 }
 template <typename... Parts>
-absl::Status FailedPrecondition(const Parts&... parts) {
-  return absl::FailedPreconditionError(absl::StrCat(status_text::Part(parts)...));
+void Append(std::string* text, const Parts&... parts) {
+  absl::StrAppend(text, cat::Part(parts)...);
 }
-template <typename... Parts>
-absl::Status DataLoss(const Parts&... parts) {
-  return absl::DataLossError(absl::StrCat(status_text::Part(parts)...));
-}
-template <typename... Parts>
-absl::Status NotFound(const Parts&... parts) {
-  return absl::NotFoundError(absl::StrCat(status_text::Part(parts)...));
-}
-template <typename... Parts>
-absl::Status Internal(const Parts&... parts) {
-  return absl::InternalError(absl::StrCat(status_text::Part(parts)...));
-}
-template <typename... Parts>
-absl::Status Unavailable(const Parts&... parts) {
-  return absl::UnavailableError(absl::StrCat(status_text::Part(parts)...));
-}
-template <typename... Parts>
-absl::Status ResourceExhausted(const Parts&... parts) {
-  return absl::ResourceExhaustedError(absl::StrCat(status_text::Part(parts)...));
-}
-template <typename... Parts>
-absl::Status PermissionDenied(const Parts&... parts) {
-  return absl::PermissionDeniedError(absl::StrCat(status_text::Part(parts)...));
-}
+
+template <absl::StatusCode kCode>
+struct ErrorOf {
+  template <typename... Parts>
+  absl::Status operator()(const Parts&... parts) const {
+    return absl::Status(kCode, Cat(parts...));
+  }
+};
+inline constexpr ErrorOf<absl::StatusCode::kCancelled> Cancelled;
+inline constexpr ErrorOf<absl::StatusCode::kDataLoss> DataLoss;
+inline constexpr ErrorOf<absl::StatusCode::kFailedPrecondition> FailedPrecondition;
+inline constexpr ErrorOf<absl::StatusCode::kInternal> Internal;
+inline constexpr ErrorOf<absl::StatusCode::kInvalidArgument> InvalidArgument;
+inline constexpr ErrorOf<absl::StatusCode::kNotFound> NotFound;
+inline constexpr ErrorOf<absl::StatusCode::kPermissionDenied> PermissionDenied;
+inline constexpr ErrorOf<absl::StatusCode::kResourceExhausted> ResourceExhausted;
+inline constexpr ErrorOf<absl::StatusCode::kUnavailable> Unavailable;
 
 }  // namespace xplane_time
 

@@ -3,9 +3,7 @@
 #include <optional>
 #include <utility>
 
-#include "commands.h"
 #include "output/events.h"
-#include "output_file.h"
 #include "read/damaged_hosts.h"
 #include "status.h"
 #include "timing/filters.h"

@@ -1,6 +1,6 @@
 // power: readings of power and energy, while a command runs or from a log.
+#include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <cstring>
 #include <optional>
 #include <string_view>
@@ -9,12 +9,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "cmd_power_run.h"
-#include "commands.h"
-#include "exit_codes.h"
-#include "measured_command.h"
 #include "output/results.h"
-#include "output/text.h"
-#include "output_file.h"
+#include "process.h"
 #include "status.h"
 #include "xplane_time/power.h"
 
@@ -26,10 +22,6 @@ constexpr char kRunWindow[] = "run";
 constexpr std::pair<absl::StatusCode, int> kRecorderExits[] = {
     {absl::StatusCode::kInternal, kExitCannotWrite},
     {absl::StatusCode::kFailedPrecondition, kExitNotThere}};  // no sensor
-
-void Tell(const std::string& message) {
-  std::fprintf(stderr, "xplane-time: %s\n", output::Printable(message).c_str());
-}
 
 // On standard error, and in the log.
 void Note(PowerRecorder* recorder, std::string_view code, const std::string& message) {
@@ -107,7 +99,7 @@ class Power : public Command {
   }
 
   void NameFiles(FileRoles* files) const override {
-    NameReplayed(record_.from, files);
+    files->ReadsReplayed(record_.from.sources);
     if (action_ == &Power::Replay) files->Reads("LOG", log_path_);
     if (action_ == &Power::Record) files->Writes("--log", log_path_);
     files->PrintsOutput(printing_.path);
@@ -233,9 +225,7 @@ class Power : public Command {
     for (const auto& [source, message] : recorder.raised_periods()) {
       Tell(absl::StrCat(source, ": ", message));
     }
-    for (const PowerChannel& each : recorder.inventory().channels) {
-      if (IsPowerOrEnergy(each)) return;
-    }
+    if (std::ranges::any_of(recorder.inventory().channels, IsPowerOrEnergy)) return;
     Tell(
         "no sensor of power or energy here: energy stays unknown (xplane-time power sources says "
         "why, and how to get one)");
@@ -254,7 +244,7 @@ class Power : public Command {
       RETURN_IF_ERROR(UsableWindow(recorder->Begin(summary_.idle_window)));
       SleepUnlessStopped(idle_s_);
       RETURN_IF_ERROR(UsableWindow(recorder->End(summary_.idle_window)));
-      if (SignalReceived() != 0) {
+      if (IsStopped()) {
         Note(recorder, "interrupted", "interrupted before the first run");
         return Measured{kExitInterrupted};
       }
@@ -265,7 +255,7 @@ class Power : public Command {
   absl::StatusOr<Measured> RunRepeatedly(PowerRecorder* recorder) const {
     int exit_code = 0;
     uint32_t runs = 0;
-    while (runs < repeat_ && SignalReceived() == 0) {
+    while (runs < repeat_ && !IsStopped()) {
       ASSIGN_OR_RETURN(const CommandEnd end, RunOnce(runs, recorder));
       if (exit_code == 0) exit_code = end.exit_code;
       if (end.start_errno != 0) return Measured{exit_code, /*nothing=*/runs == 0};
@@ -318,23 +308,6 @@ class Power : public Command {
 };
 
 }  // namespace
-
-void AddSensors(CLI::App* app, const char* also, PowerSourceOptions* from) {
-  const Heading sensors(app, "Sensors");
-  sensors.List("--source", &from->sources, "NAME",
-               absl::StrCat("nvml, rapl, hwmon, process, constant:WATTS or replay:LOG, several "
-                            "with commas",
-                            also, " [the first four]"));
-  AddSensorPlaces(sensors, from);
-  sensors.Value("--procfs-root", &from->roots.procfs, "DIR", "[/proc]");
-}
-
-void NameReplayed(const PowerSourceOptions& from, FileRoles* files) {
-  constexpr std::string_view kReplay = "replay:";
-  for (const std::string& source : from.sources) {
-    if (source.starts_with(kReplay)) files->Reads("--source", source.substr(kReplay.size()));
-  }
-}
 
 void AddPower(CommandLine* line) {
   line->Add<Power>({.name = "power",

@@ -13,13 +13,11 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "earlier_tools/power_run_result_json.h"
-#include "exit_codes.h"
 #include "json/json.h"
 #include "output/text.h"
-#include "output_file.h"
+#include "process.h"
+#include "progress.h"
 #include "status.h"
-#include "stop_signals.h"
-#include "terminal.h"
 
 namespace xplane_time::tools {
 namespace {
@@ -40,11 +38,11 @@ std::string LeftText(double seconds) {
 }
 
 // A bar on a terminal, lines elsewhere; failures are lines on both.
-class RunProgress : public PowerRunWatcher {
+class RunProgress {
  public:
   explicit RunProgress(const Printing& printing) : display_(printing) {}
 
-  void OnRecord(const RunResult& result, uint64_t done, uint64_t of) override {
+  void OnRecord(const RunResult& result, uint64_t done, uint64_t of) {
     if (result.answer.status != "ok") {
       const std::string message = output::Printable(power::BriefMessage(result.answer.message));
       display_.Log(absl::StrCat("index ", result.record.index, ": ", result.answer.status, ": ",
@@ -113,10 +111,6 @@ std::string SummaryText(const RunDirectory& directory, const PowerRunOutcome& ou
 
 constexpr char kWithout[] = "; --source none runs without, every energy null";
 
-bool HasEnergy(const PowerInventory& inventory) {
-  return std::any_of(inventory.channels.begin(), inventory.channels.end(), IsPowerOrEnergy);
-}
-
 // A recorder of the sources asked for. Memory and the like can be read anywhere: nobody who asks
 // for energies is content with them, unless they named what has no more.
 absl::StatusOr<std::unique_ptr<Telemetry>> RecordedTelemetry(const PowerSourceOptions& from,
@@ -129,14 +123,12 @@ absl::StatusOr<std::unique_ptr<Telemetry>> RecordedTelemetry(const PowerSourceOp
     return absl::Status(recorder.status().code(),
                         absl::StrCat(recorder.status().message(), kWithout));
   }
-  if (!HasEnergy((*recorder)->inventory())) {
+  if (std::ranges::none_of((*recorder)->inventory().channels, IsPowerOrEnergy)) {
     constexpr char kNone[] =
         "no sensor of power or energy here (xplane-time power sources says why, and how to get "
         "one)";
-    if (from.sources.empty()) {
-      return FailedPrecondition(kNone, kWithout);
-    }
-    if (!quiet) std::fprintf(stderr, "xplane-time: %s: energy stays unknown\n", kNone);
+    if (from.sources.empty()) return FailedPrecondition(kNone, kWithout);
+    if (!quiet) Tell(absl::StrCat(kNone, ": energy stays unknown"));
   }
   return NewRecorderTelemetry(*std::move(recorder));
 }
@@ -173,7 +165,7 @@ class PowerRun : public Command {
   }
 
   void NameFiles(FileRoles* files) const override {
-    NameReplayed(from_, files);
+    files->ReadsReplayed(from_.sources);
     files->Reads("RECORDS", records_path_);
     files->PrintsOutput("");
   }
@@ -206,8 +198,8 @@ class PowerRun : public Command {
     absl::StatusOr<PowerRunOutcome> outcome;
     {
       RunProgress progress(printing_);
-      outcome =
-          RunPower(run_, source.get(), client.get(), telemetry.get(), directory.get(), &progress);
+      outcome = RunPower(run_, source.get(), client.get(), telemetry.get(), directory.get(),
+                         std::bind_front(&RunProgress::OnRecord, &progress));
     }
     client->Finish();
     RETURN_IF_ERROR(WithExits(outcome.status(), kRunExits));
@@ -270,7 +262,7 @@ class PowerRun : public Command {
     }
     if (!outcome.stopped_by.ok() && !written.ok()) Fail(written);
     if (absl::IsCancelled(outcome.stopped_by)) {
-      std::fputs("xplane-time: interrupted; --resume goes on\n", stderr);
+      Tell("interrupted; --resume goes on");
       return kExitStopped;
     }
     RETURN_IF_ERROR(WithExit(outcome.stopped_by, kExitNotThere));

@@ -1,4 +1,4 @@
-// power run, and what it shares with the other commands of power.
+// power run, with the telemetry of a test.
 #pragma once
 
 #include <functional>
@@ -14,12 +14,7 @@ namespace xplane_time::tools {
 using TelemetryFactory = std::function<absl::StatusOr<std::unique_ptr<Telemetry>>(
     const PowerSourceOptions& from, bool quiet)>;
 
-// Without a factory: a recorder of the sources. Tests bring their own.
+// Without a factory: a recorder of the sources.
 void AddPowerRun(CommandLine* line, CLI::App* parent, TelemetryFactory telemetry_of = {});
-
-// Which sensors, and where they are. `also`: what else a source may be.
-void AddSensors(CLI::App* app, const char* also, PowerSourceOptions* from);
-// The logs that are sources.
-void NameReplayed(const PowerSourceOptions& from, FileRoles* files);
 
 }  // namespace xplane_time::tools

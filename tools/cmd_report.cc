@@ -1,17 +1,313 @@
-// report: the whole of a trace; what is meant where no command is named.
+// report, which is meant where no command is named, and its parts by themselves: planes, functions,
+// kernels, tree. And compat: the numbers of an earlier tool, by its own definition.
+#include <algorithm>
+#include <atomic>
 #include <filesystem>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "commands.h"
 #include "near_names.h"
 #include "output/results.h"
+#include "progress.h"
 #include "status.h"
+#include "timing/filters.h"
 #include "trace_command.h"
+#include "xplane_time/compat.h"
+#include "xplane_time/report.h"
 
 namespace xplane_time::tools {
 namespace {
 
+// Reads a trace, and prints one text.
+class TextCommand : public TraceCommand {
+ public:
+  absl::StatusOr<int> Run() override {
+    ASSIGN_OR_RETURN(const Opened opened, Open());
+    output::OutputOptions& how = printing_.how;
+    how.given = GivenOptions(report_);
+    for (GivenOption& each : OwnGiven()) how.given.push_back(std::move(each));
+    if (!how.sort.empty()) how.given.push_back({"sort", how.sort});
+    if (how.top.has_value()) how.given.push_back({"top", static_cast<int64_t>(*how.top)});
+    std::atomic<uint64_t> events_done{0};
+    report_.events_done = &events_done;
+    absl::StatusOr<std::string> text;
+    {
+      const ReadingProgress progress(printing_, opened.trace.event_count, &events_done);
+      text = Text(opened);
+    }
+    RETURN_IF_ERROR(text.status());
+    return Print(*text);
+  }
+
+ protected:
+  using TraceCommand::TraceCommand;
+  virtual absl::StatusOr<std::string> Text(const Opened& opened) = 0;
+  // What the options are that change a number, or which rows there are, beside the trace itself.
+  virtual std::vector<GivenOption> OwnGiven() const { return {}; }
+
+  // BuildReport; filters that leave nothing are an error here.
+  absl::StatusOr<Report> MakeReport(const Opened& opened) const {
+    ASSIGN_OR_RETURN(Report report, BuildReport(opened.trace, report_, opened.diagnostics));
+    WarnOfLeftOut(report.diagnostics);
+    const bool filtered = !report_.function.empty() || !report_.exclude.empty() ||
+                          !report_.prefix.empty() || !report_.kernel.empty() ||
+                          !report_.scope.empty();
+    if (filtered && report.functions.empty() && report.kernels.empty()) {
+      return FailedPrecondition(
+          report.inputs[0].path,
+          ": no execution matches the filters; run without --function, --within, "
+          "--exclude, --prefix, --kernel and --scope to see what is there");
+    }
+    return report;
+  }
+};
+
+// The first rows that --top leaves.
+template <typename Row>
+void KeepTop(const output::OutputOptions& how, std::vector<Row>* rows) {
+  rows->resize(std::min(how.top.value_or(rows->size()), rows->size()));
+}
+
+class Planes : public TextCommand {
+ public:
+  explicit Planes(CLI::App* app) : TextCommand(app, {}) {
+    Own().Flag("--stats", &with_stats_, "List names, types and counts of stats");
+  }
+
+ protected:
+  absl::StatusOr<std::string> Text(const Opened& opened) override {
+    ASSIGN_OR_RETURN(
+        PlanesReport report,
+        DescribePlanes(opened.trace, {report_.device, with_stats_}, opened.diagnostics));
+    WarnOfLeftOut(report.diagnostics);
+    KeepTop(printing_.how, &report.planes);
+    return output::Render(output::PlanesOutput(report, printing_.how), printing_.how);
+  }
+
+ private:
+  bool with_stats_ = false;
+};
+
+class Kernels : public TextCommand {
+ public:
+  explicit Kernels(CLI::App* app)
+      : TextCommand(app, {.executions = true, .tolerance = true, .sort = true}) {
+    Own().Value("--within", &within_, "RE", "Only kernels of functions that match");
+  }
+
+  absl::Status Check() override {
+    if (!within_.empty()) {
+      if (!report_.function.empty()) {
+        return UsageError("--within and --function are the same: give one");
+      }
+      RETURN_IF_ERROR(NameFilter::Compile("--within", within_).status());
+      report_.function = within_;
+    }
+    return TextCommand::Check();
+  }
+
+ protected:
+  absl::StatusOr<std::string> Text(const Opened& opened) override {
+    ASSIGN_OR_RETURN(const Report report, MakeReport(opened));
+    return output::Render(output::KernelsOutput(report, printing_.how), printing_.how);
+  }
+
+ private:
+  std::string within_;
+};
+
+// What is nested in what.
+class Tree : public TextCommand {
+ public:
+  explicit Tree(CLI::App* app)
+      : TextCommand(app, {.executions = true, .tolerance = true, .sort = true}) {
+    const Heading own = Own();
+    own.Value("--line", &tree_.line, "RE", "Nest the lines that match instead of functions");
+    own.Value("--name", &tree_.name, "RE", "Only events that match");
+    own.Value("--depth", &tree_.max_depth, "N", "Levels to show [all]", CLI::Range(1, 1000000));
+  }
+
+  absl::Status Check() override {
+    RETURN_IF_ERROR(TextCommand::Check());
+    if (tree_.line.empty() || printing_.json_schema) return absl::OkStatus();
+    return Refuse(
+        {"--function", "--exclude", "--prefix", "--kernel", "--scope", "--min-duration",
+         "--max-events", "--clock"},
+        "means nothing with --line, which shows the events of lines as they are; --name chooses");
+  }
+
+ protected:
+  std::vector<GivenOption> OwnGiven() const override {
+    std::vector<GivenOption> given;
+    if (!tree_.line.empty()) given.push_back({"line", tree_.line});
+    if (!tree_.name.empty()) given.push_back({"name", tree_.name});
+    if (tree_.max_depth != 0) given.push_back({"depth", int64_t{tree_.max_depth}});
+    return given;
+  }
+
+  absl::StatusOr<std::string> Text(const Opened& opened) override {
+    const std::string& sort = printing_.how.sort;
+    if (!sort.empty() && sort != "total") {
+      return UsageError("--sort " + sort + ": a tree is ordered by total only");
+    }
+    tree_.select = report_;
+    ASSIGN_OR_RETURN(const TreeReport report, BuildTree(opened.trace, tree_, opened.diagnostics));
+    WarnOfLeftOut(report.diagnostics);
+    return output::Render(output::TreeOutput(report, printing_.how), printing_.how);
+  }
+
+ private:
+  TreeOptions tree_;
+};
+
+const std::vector<std::string> kTools = {"ejkernel", "tune-jax", "xprof"};
+
+// By the definition of an earlier tool where `compat`, or --compat, names one.
+class CompatibleCommand : public TextCommand {
+ public:
+  std::string schema() const override { return tool_.empty() ? app_->get_name() : "compat"; }
+
+  absl::Status Check() override {
+    RETURN_IF_ERROR(TextCommand::Check());
+    if (tool_.empty()) return printing_.json_schema ? absl::OkStatus() : CheckOwn();
+    read_.keep_identical_planes = true;
+    // What the tools have not, or not all of them.
+    const std::string why =
+        absl::StrCat("means nothing with ", Given(*app_, "--compat") ? "--" : "", "compat ", tool_);
+    RETURN_IF_ERROR(Refuse(
+        {"--function", "--exclude", "--scope", "--id-pattern", "--metric", "--clock", "--trim",
+         "--skip-runs", "--tolerance", "--sort", "--samples", "--by-id", "--reader"},
+        why));
+    if (tool_ != "ejkernel") RETURN_IF_ERROR(Refuse({"--min-duration", "--max-events"}, why));
+    return Refuse({tool_ == "xprof" ? "--prefix" : "--top", "--columns"}, why);
+  }
+
+ protected:
+  using TextCommand::TextCommand;
+
+  void AddCompat() {
+    Heading(app_, kTime)
+        .Value("--compat", &tool_, "TOOL",
+               "The numbers of an earlier tool, by its own definition: ejkernel, tune-jax or "
+               "xprof. Then --device is a word in the names of planes, --kernel says which nested "
+               "events count, --prefix, --min-duration and --max-events are as there",
+               CLI::IsMember(kTools));
+  }
+
+  // Without a tool: which options would be ignored beside others.
+  virtual absl::Status CheckOwn() const { return absl::OkStatus(); }
+
+  // --metric, where nothing looks at it.
+  absl::Status CheckMetricOfCsv() const {
+    const bool looked_at = report_.trim.policy != Trim::Policy::kKeepAll ||
+                           !printing_.how.sort.empty() || printing_.how.top.has_value();
+    if (printing_.how.format != output::Format::kCsv || report_.by_variant || looked_at) {
+      return absl::OkStatus();
+    }
+    return Refuse(
+        {"--metric"},
+        "changes nothing in CSV, which has all three; --sort, --top and --trim would look at it");
+  }
+
+  // As the tool has it.
+  absl::StatusOr<std::string> Text(const Opened& opened) override {
+    compat::AnswerOptions ask = {.tool = tool_ == "ejkernel"   ? compat::Tool::kEjkernel
+                                         : tool_ == "tune-jax" ? compat::Tool::kTuneJax
+                                                               : compat::Tool::kXprof,
+                                 .device = report_.device};
+    if (!report_.prefix.empty()) ask.ejkernel.prefix = report_.prefix;
+    ask.tune_jax.prefix = ask.ejkernel.prefix;
+    if (report_.min_duration_ps.has_value()) {
+      ask.ejkernel.min_duration_ns = static_cast<double>(*report_.min_duration_ps) / 1000;
+    }
+    if (report_.max_events.has_value()) ask.ejkernel.max_events = report_.max_events;
+    if (printing_.how.top.has_value()) ask.xprof.limit = *printing_.how.top;
+    ASSIGN_OR_RETURN(const NameFilter kernel, NameFilter::Compile("--kernel", report_.kernel));
+    if (!report_.kernel.empty()) {
+      const compat::NameTest test = [&](std::string_view name) { return kernel.Matches(name); };
+      ask.ejkernel.children = ask.tune_jax.children = ask.xprof.names = test;
+    }
+    WarnOfLeftOut(DescribeDiagnostics(opened.trace, opened.diagnostics));
+    ASSIGN_OR_RETURN(const compat::Answer answer, compat::AnswerAs(opened.trace, ask));
+    return output::Render(output::CompatOutput(answer, printing_.how), printing_.how);
+  }
+
+  std::string tool_;  // empty: none
+};
+
+class Compat : public CompatibleCommand {
+ public:
+  explicit Compat(CLI::App* app) : CompatibleCommand(app, {.traces = false, .columns = false}) {
+    app->add_option("TOOL", tool_, "ejkernel, tune-jax or xprof")->check(CLI::IsMember(kTools));
+    AddTraces();
+    app->remove_option(app->get_option("--reader"));  // they read by their own rules
+    app->get_option("--device")
+        ->type_name("WORD")
+        ->description("In the names of planes [gpu, tpu or cpu, the first that is there]");
+    const Heading select(app, kSelect);
+    select.Value("--kernel", &report_.kernel, "RE", "Which nested events count");
+    select.Value("--prefix", &report_.prefix, "TEXT",
+                 "Not xprof: only events whose name starts so [jit_]");
+    select.Parsed("--min-duration", &report_.min_duration_ps, "NS",
+                  "ejkernel: leave out shorter events [1000]", ParseNs);
+    select.Count("--max-events", &report_.max_events, "ejkernel: only the first N events [10000]");
+  }
+
+  absl::Status Check() override {
+    if (tool_.empty() && !printing_.json_schema) {
+      return UsageError("no TOOL given; see xplane-time compat --help");
+    }
+    return CompatibleCommand::Check();
+  }
+};
+
+// One row a compiled function and device, a run, or a variant.
+class Functions : public CompatibleCommand {
+ public:
+  explicit Functions(CLI::App* app)
+      : CompatibleCommand(app, {.executions = true, .runs = true, .sort = true}) {
+    AddCompat();
+    const Heading own = Own();
+    own.Flag("--samples", &report_.samples, "One row a run");
+    own.Flag("--by-id", &report_.by_variant, "One row a variant id");
+  }
+
+  absl::Status Check() override {
+    if (report_.samples && report_.by_variant) {
+      return UsageError("--samples and --by-id exclude each other");
+    }
+    return CompatibleCommand::Check();
+  }
+
+ protected:
+  std::string columns_of() const override { return report_.samples ? "samples" : "functions"; }
+
+  absl::Status CheckOwn() const override {
+    if (report_.samples && printing_.how.format != output::Format::kJson) {
+      RETURN_IF_ERROR(Refuse(
+          {"--sort"}, "means nothing with --samples, whose rows are in the order of their starts"));
+      if (report_.trim.policy == Trim::Policy::kKeepAll) {
+        RETURN_IF_ERROR(Refuse(
+            {"--metric"},
+            "means nothing with --samples, whose rows have all three; --trim would look at it"));
+      }
+    }
+    return CheckMetricOfCsv();
+  }
+
+  absl::StatusOr<std::string> Text(const Opened& opened) override {
+    if (!tool_.empty()) return CompatibleCommand::Text(opened);
+    ASSIGN_OR_RETURN(Report report, MakeReport(opened));
+    KeepTop(printing_.how, &report.samples);
+    return output::Render(
+        output::FunctionsOutput(report, printing_.how, report_.by_variant, report_.samples),
+        printing_.how);
+  }
+};
+
+// The whole of a trace.
 class ReportCommand : public CompatibleCommand {
  public:
   explicit ReportCommand(CLI::App* app)
@@ -36,11 +332,12 @@ class ReportCommand : public CompatibleCommand {
     RETURN_IF_ERROR(CheckMetricOfCsv());
     if (printing_.how.format == output::Format::kJson) return absl::OkStatus();
     return Refuse(
-        *app_, {"--samples"},
+        {"--samples"},
         "is for --format json; xplane-time functions --samples shows runs as a table or CSV");
   }
 
-  absl::StatusOr<std::string> OwnText(const Opened& opened) override {
+  absl::StatusOr<std::string> Text(const Opened& opened) override {
+    if (!tool_.empty()) return CompatibleCommand::Text(opened);
     ASSIGN_OR_RETURN(const Report report, MakeReport(opened));
     return output::Render(output::ReportOutput(report, printing_.how), printing_.how);
   }
@@ -61,6 +358,31 @@ void AddReport(CommandLine* line) {
   xplane-time logdir --device gpu:0 --format json -o report.json
   xplane-time run1.xplane.pb run2.xplane.pb
 )"});
+  line->Add<Planes>(
+      {"planes", "Planes, lines, event counts, time ranges", R"(  xplane-time planes trace.xplane.pb
+  xplane-time planes trace.xplane.pb --stats
+)"});
+  line->Add<Functions>({"functions", "One row a compiled function and device",
+                        R"(  xplane-time functions trace.xplane.pb --device gpu
+  xplane-time functions trace.xplane.pb --by-id --format csv
+  xplane-time functions trace.xplane.pb --function '^jit_step$' --samples
+)"});
+  line->Add<Kernels>({"kernels", "One row a kernel or op and device",
+                      R"(  xplane-time kernels trace.xplane.pb --top 20
+  xplane-time kernels trace.xplane.pb --within jit_train --sort self
+  xplane-time kernels trace.xplane.pb --exclude jit_init --format markdown
+)"});
+  line->Add<Tree>({"tree", "Nesting of functions or lines: total, self, child time",
+                   R"(  xplane-time tree trace.xplane.pb --function jit_train --depth 2
+  xplane-time tree trace.xplane.pb --device cpu --line python --name Execute
+)"});
+  line->Add<Compat>({.name = "compat",
+                     .help = "The numbers of an earlier tool, by its own definition",
+                     .examples = R"(  xplane-time compat ejkernel trace.xplane.pb
+  xplane-time compat tune-jax run1.xplane.pb run2.xplane.pb
+  xplane-time compat xprof trace.xplane.pb --top 5
+)",
+                     .group = "Earlier tools"});
 }
 
 }  // namespace xplane_time::tools

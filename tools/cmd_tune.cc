@@ -1,6 +1,5 @@
 // tune: variants in rounds until the decision stands, and what the store knows of it afterwards.
 #include <algorithm>
-#include <charconv>
 #include <cstdio>
 #include <cstdlib>
 #include <ctime>
@@ -15,21 +14,18 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "commands.h"
+#include "command.h"
 #include "decide/protocol.h"
-#include "exit_codes.h"
 #include "json/json.h"
 #include "output/text.h"
 #include "output/tuning.h"
-#include "output_file.h"
+#include "process.h"
+#include "progress.h"
 #include "status.h"
-#include "stop_signals.h"
 #include "tune/energy_harness.h"
-#include "output/tuning_export.h"
 #include "tune/outcome_json.h"
 #include "tune/process_harness.h"
 #include "tune/search_run.h"
-#include "tune_progress.h"
 #include "xplane_time/store.h"
 #include "xplane_time/tune.h"
 
@@ -51,14 +47,12 @@ int ExitOf(const TuneOutcome& outcome) {
   const Claim claim = outcome.verdict.claim;
   if (claim == Claim::kUndecided && !outcome.verdict.mde.has_value()) return kExitTooLittle;
   if (claim != Claim::kAllFailed) return ExitCode(claim);
-  const bool wrong =
-      std::any_of(outcome.variants.begin(), outcome.variants.end(),
-                  [](const TunedVariant& each) { return each.state.status == "wrong_result"; });
-  const bool only_wrong =
-      std::all_of(outcome.variants.begin(), outcome.variants.end(), [](const TunedVariant& each) {
-        return each.state.status == "wrong_result" || each.state.status == "compile_error";
-      });
-  return wrong && only_wrong ? kExitWrong : kExitAllFailed;
+  size_t wrong = 0, uncompiled = 0;
+  for (const TunedVariant& each : outcome.variants) {
+    wrong += each.state.status == "wrong_result" ? 1 : 0;
+    uncompiled += each.state.status == "compile_error" ? 1 : 0;
+  }
+  return wrong > 0 && wrong + uncompiled == outcome.variants.size() ? kExitWrong : kExitAllFailed;
 }
 
 // One file of locks a user, where nothing needs to be cleaned up.
@@ -81,13 +75,11 @@ std::chrono::milliseconds Milliseconds(double seconds) {
 absl::StatusOr<std::optional<int64_t>> ParseBudgetTime(const std::string& text) {
   constexpr double kPsPerSecond = 1e12, kMostSeconds = 9e6;
   if (text.empty()) return std::nullopt;
-  double seconds = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), seconds);
-  if (error != std::errc() || end != text.data() + text.size() || !(seconds > 0) ||
-      seconds > kMostSeconds) {
+  const auto seconds = NumberOf(text);
+  if (!seconds.has_value() || !(*seconds > 0) || *seconds > kMostSeconds) {
     return InvalidArgument("'", text, "' is not a number of seconds above 0, and at most 9000000");
   }
-  return std::max<int64_t>(1, static_cast<int64_t>(seconds * kPsPerSecond));
+  return std::max<int64_t>(1, static_cast<int64_t>(*seconds * kPsPerSecond));
 }
 
 // N of "name:N".
@@ -143,7 +135,8 @@ class TuneCommand : public Command {
     out.Flag("--list", &list_,
              "Only list what would be raced or searched, and estimate the runs: no harness, no "
              "store");
-    AddPrinting(app, {"table", "json"});
+    printing_.AddFormat(app, {"table", "json"});
+    printing_.AddPath(app);
     printing_.AddProgress(app, "auto (a terminal: live, else a log), always or never");
     printing_.AddMessages(app);
     AddActions(line);
@@ -246,12 +239,7 @@ class TuneCommand : public Command {
     Heading(app, kStoring).Value("--store", &store_path_, "FILE", "The file of sessions [tune.db]");
   }
 
-  void AddPrinting(CLI::App* app, const std::vector<std::string>& formats) {
-    printing_.AddFormat(app, formats);
-    printing_.AddPath(app);
-  }
-
-  CLI::App* AddAction(CommandLine* line, const CommandText& text, Action action,
+  CLI::App* AddAction(CommandLine* line, Action action, const CommandText& text,
                       const std::vector<std::string>& formats = {}) {
     return line->AddApp(app_, text, [this, action, formats] {
       action_ = action;
@@ -259,45 +247,42 @@ class TuneCommand : public Command {
     });
   }
 
+  // Of a session in the store, which is printed in one of `formats`.
+  CLI::App* AddSessionAction(CommandLine* line, Action action, const CommandText& text,
+                             const std::vector<std::string>& formats) {
+    CLI::App* const app = AddAction(line, action, text, formats);
+    AddStore(app);
+    app->add_option("SESSION", session_, "Its number [the latest]")
+        ->check(CLI::Range(int64_t{1}, std::numeric_limits<int64_t>::max()));
+    if (action == &TuneCommand::ReplaySession) AddDecision(app);
+    printing_.AddFormat(app, formats);
+    printing_.AddPath(app);
+    return app;
+  }
+
   void AddActions(CommandLine* line) {
-    const auto add_session = [this](CLI::App* app) {
-      AddStore(app);
-      app->add_option("SESSION", session_, "Its number [the latest]")
-          ->check(CLI::Range(int64_t{1}, std::numeric_limits<int64_t>::max()));
-    };
-    const std::vector<std::string> shown = {"table", "json"},
-                                   exported = {"csv", "json", "t4", "tuned"};
-    CLI::App* const decide = AddAction(line,
+    const std::vector<std::string> shown = printing_.formats;
+    CLI::App* const decide = AddAction(line, &TuneCommand::Decide,
                                        {"decide", "The decision alone: JSON Lines in and out",
                                         "  xplane-time tune decide < requests.jsonl\n"
-                                        "  xplane-time tune decide --space space.json\n"},
-                                       &TuneCommand::Decide);
+                                        "  xplane-time tune decide --space space.json\n"});
     Heading(decide, kOwn)
         .Value("--space", &space_path_, "FILE", "The space, where `open` brings none");
-    replay_ = AddAction(line,
-                        {"replay", "Decide a recorded session again, by another rule",
-                         "  xplane-time tune replay --delta 1%\n"
-                         "  xplane-time tune replay 3 --stop claim --budget-runs 200\n"},
-                        &TuneCommand::ReplaySession, shown);
-    add_session(replay_);
-    AddDecision(replay_);
-    AddPrinting(replay_, shown);
-    CLI::App* const show =
-        AddAction(line,
-                  {"show", "Sessions of a store, or one of them",
-                   "  xplane-time tune show\n"
-                   "  xplane-time tune show 3 --store other.db -o result.json\n"},
-                  &TuneCommand::Show, shown);
-    add_session(show);
-    AddPrinting(show, shown);
-    CLI::App* const to_export =
-        AddAction(line,
-                  {"export", "A session's samples, or the tuned table",
-                   "  xplane-time tune export 3 -o samples.csv\n"
-                   "  xplane-time tune export --format tuned -o tuned.json\n"},
-                  &TuneCommand::Export, exported);
-    add_session(to_export);
-    AddPrinting(to_export, exported);
+    replay_ = AddSessionAction(line, &TuneCommand::ReplaySession,
+                               {"replay", "Decide a recorded session again, by another rule",
+                                "  xplane-time tune replay --delta 1%\n"
+                                "  xplane-time tune replay 3 --stop claim --budget-runs 200\n"},
+                               shown);
+    AddSessionAction(line, &TuneCommand::Show,
+                     {"show", "Sessions of a store, or one of them",
+                      "  xplane-time tune show\n"
+                      "  xplane-time tune show 3 --store other.db -o result.json\n"},
+                     shown);
+    AddSessionAction(line, &TuneCommand::Export,
+                     {"export", "A session's samples, or the tuned table",
+                      "  xplane-time tune export 3 -o samples.csv\n"
+                      "  xplane-time tune export --format tuned -o tuned.json\n"},
+                     {"csv", "json", "t4", "tuned"});
     printing_.formats = shown;
   }
 
@@ -371,11 +356,10 @@ class TuneCommand : public Command {
   }
 
   std::unique_ptr<Searcher> SearcherFor(const SearchSpace& space) const {
-    if (halve_to_ > 0) return std::make_unique<HalvingSearcher>(halve_to_);
+    if (halve_to_ > 0) return NewHalvingSearcher(halve_to_);
     if (ask_for_ == 0) return nullptr;
-    return std::make_unique<AskSearcher>(
-        AskSearcher::Options{
-            .command = proposer_, .count = ask_for_, .seed = decide_.seed, .stopped = IsStopped},
+    return NewAskSearcher(
+        {.command = proposer_, .count = ask_for_, .seed = decide_.seed, .stopped = IsStopped},
         space);
   }
 
@@ -391,10 +375,8 @@ class TuneCommand : public Command {
       if (!given.starts_with('{')) continue;
       auto point = FindPoint(space, given);
       if (!point.ok()) continue;  // a listed one, or it will be missed
-      const bool is_known = std::any_of(known.begin(), known.end(), [&](const Configuration& each) {
-        return each.id == point->id;
-      });
-      if (!is_known) known.push_back(*std::move(point));
+      if (std::ranges::find(known, point->id, &Configuration::id) != known.end()) continue;
+      known.push_back(*std::move(point));
     }
     return known;
   }
@@ -412,12 +394,12 @@ class TuneCommand : public Command {
 
   // Runs of a search that are known before it starts.
   uint64_t SearchRuns(uint64_t known) const {
-    if (ask_for_ > 0) return (known + ask_for_) * AskSearcher::kRounds;
+    if (ask_for_ > 0) return (known + ask_for_) * kAskRounds;
     uint64_t runs = 0, rounds = 1;
     for (uint64_t left = known; halve_to_ > 0 && left > halve_to_;) {
       runs += left * rounds;
       left = std::max(left - left / 2, halve_to_);
-      rounds = std::min<uint64_t>(rounds * 2, HalvingSearcher::kMostRounds);
+      rounds = std::min<uint64_t>(rounds * 2, kMostHalvingRounds);
     }
     return runs;
   }
@@ -436,7 +418,7 @@ class TuneCommand : public Command {
                              .search_runs = SearchRuns(known),
                              .budget_runs = decide_.budget_runs};
     if (halve_to_ > 0) plan.raced = std::min(known, halve_to_);
-    if (ask_for_ > 0) plan.raced = std::min(known + ask_for_, AskSearcher::kFinalists);
+    if (ask_for_ > 0) plan.raced = std::min(known + ask_for_, kAskFinalists);
     plan.race_runs = plan.raced * kTypicalRounds;
     return Print(as_json() ? output::PlanJson(plan) : output::PlanText(plan, printing_.how));
   }
@@ -459,15 +441,15 @@ class TuneCommand : public Command {
     options.searcher = searcher.get();
     RETURN_IF_ERROR(CheckTuneOptions(configurations, options));
     if (list_) return List(options, configurations);
-    ProcessHarness harness(HarnessFor(options));
+    const auto harness = ProcessHarness::New(HarnessFor(options));
     power_.environment = EnvironmentOfDevices();
-    EnergyHarness energy_harness(&harness, power_, calls_, [this](const std::string& text) {
-      Tell(output::Printable(text));
-    });
-    Harness* const used = with_energy() ? static_cast<Harness*>(&energy_harness) : &harness;
+    const auto with_sensors =
+        NewEnergyHarness(harness.get(), power_, calls_,
+                         [this](const std::string& text) { Tell(output::Printable(text)); });
+    Harness* const used = with_energy() ? with_sensors.get() : harness.get();
     RememberStopSignals();
     // A harness that does not start leaves no store behind.
-    const absl::Status hello = harness.Hello().status();
+    const absl::Status hello = harness->Hello().status();
     if (!absl::IsCancelled(hello)) RETURN_IF_ERROR(WithExits(hello, kHarnessExits));
     ASSIGN_OR_RETURN(TuneStore store, WithExits(TuneStore::Open(store_path_, {}), kStoreExits));
     absl::StatusOr<TuneOutcome> outcome;
@@ -475,7 +457,7 @@ class TuneCommand : public Command {
       const auto progress = NewTuneProgress(printing_, decide_.budget_runs);
       outcome = Tune(configurations, options, used, &store, progress.get());
     }
-    harness.Finish();
+    harness->Finish();
     // Errors of the store begin with its path.
     const bool of_store = absl::StartsWith(outcome.status().message(), store.path() + ": ");
     RETURN_IF_ERROR(

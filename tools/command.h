@@ -1,5 +1,5 @@
-// Command: a room of the house. Its options, what it does and its help are in one file,
-// cmd_NAME.cc; commands.cc lists them.
+// Command: a room of the house. Its options, what it does and its help are together in a file
+// cmd_NAME.cc, which adds it to the line.
 //
 //   class Planes : public Command {
 //    public:
@@ -9,15 +9,13 @@
 //     absl::StatusOr<int> Run() override;                     // the exit code
 //   };
 //
-//   void AddPlanes(CommandLine* line) {
-//     line->Add<Planes>({"planes", "Planes, lines, event counts", "  xplane-time planes t.pb\n"});
-//   }
+//   line->Add<Planes>({"planes", "Planes, lines, event counts", "  xplane-time planes t.pb\n"});
 #pragma once
 
 #include <functional>
+#include <initializer_list>
 #include <map>
 #include <memory>
-#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -26,7 +24,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "file_roles.h"
+#include "files.h"
 #include "options.h"
 
 namespace xplane_time::tools {
@@ -52,6 +50,8 @@ class Command {
  protected:
   // To where -o says; returns exit code 0.
   absl::StatusOr<int> Print(std::string_view text) const;
+  // InvalidArgument where one of them is on the line: "OPTION WHY".
+  absl::Status Refuse(std::initializer_list<const char*> options, std::string_view why) const;
 
   CLI::App* const app_;
   Printing printing_;
@@ -75,16 +75,13 @@ class CommandLine {
   CLI::App* app() { return &app_; }
   // A command that is an object of type T, made of its app and `arguments`.
   template <typename T, typename... Arguments>
-  T* Add(const CommandText& text, Arguments... arguments) {
-    return AddBelow<T>(&app_, text, arguments...);
+  void Add(const CommandText& text, Arguments... arguments) {
+    AddBelow<T>(&app_, text, arguments...);
   }
   template <typename T, typename... Arguments>
-  T* AddBelow(CLI::App* parent, const CommandText& text, Arguments... arguments) {
+  void AddBelow(CLI::App* parent, const CommandText& text, Arguments... arguments) {
     CLI::App* const app = AddApp(parent, text);
-    auto command = std::make_unique<T>(app, arguments...);
-    T* const added = command.get();
-    commands_[app] = std::move(command);
-    return added;
+    commands_[app] = std::make_unique<T>(app, arguments...);
   }
   // For a command without an object of its own: `chosen` tells its parent.
   CLI::App* AddApp(CLI::App* parent, const CommandText& text, std::function<void()> chosen = {});
@@ -97,10 +94,16 @@ class CommandLine {
   absl::Status AboutError(const CLI::ParseError& error, bool has_program) const;
 
   CLI::App app_;
+  std::map<const CLI::App*, CommandText> texts_;
   std::map<const CLI::App*, std::unique_ptr<Command>> commands_;
-  std::map<const CLI::App*, std::string> about_extra_;
-  std::set<std::string> runs_program_;  // names
 };
+
+// The commands, by file: cmd_NAME.cc.
+void AddReport(CommandLine* line);
+void AddEvents(CommandLine* line);
+void AddDecisions(CommandLine* line);
+void AddTune(CommandLine* line);
+void AddPower(CommandLine* line);
 
 // Those of the main group.
 std::vector<std::string> CommandNames(const CLI::App& app);

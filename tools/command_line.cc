@@ -10,13 +10,11 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "command.h"
-#include "exit_codes.h"
 #include "near_names.h"
-#include "output/schema.h"
+#include "output/output.h"
 #include "output/text.h"
-#include "output_file.h"
+#include "process.h"
 #include "status.h"
-#include "terminal.h"
 #include "xplane_time/version.h"
 
 namespace xplane_time::tools {
@@ -164,13 +162,21 @@ absl::StatusOr<int> Command::Execute(std::vector<std::string> program) {
   RETURN_IF_ERROR(files.CheckConflicts());
   if (printing_.json_schema) return Print(output::JsonSchema(schema()));
   RETURN_IF_ERROR(files.CheckResults());
-  AdaptToTerminal(&printing_);
+  printing_.AdaptToTerminal();
   return Run();
 }
 
 absl::StatusOr<int> Command::Print(std::string_view text) const {
   RETURN_IF_ERROR(WriteText(printing_.path, text));
   return 0;
+}
+
+absl::Status Command::Refuse(std::initializer_list<const char*> options,
+                             std::string_view why) const {
+  for (const char* option : options) {
+    if (Given(*app_, option)) return InvalidArgument(option, " ", why);
+  }
+  return absl::OkStatus();
 }
 
 CommandLine::CommandLine() {
@@ -193,8 +199,7 @@ CLI::App* CommandLine::AddApp(CLI::App* parent, const CommandText& text,
   app->footer(absl::StrCat("Examples:\n", text.examples));
   app->group(text.group);
   if (chosen) app->callback(std::move(chosen));
-  if (text.runs_program) runs_program_.insert(text.name);
-  about_extra_[app] = text.about_extra;
+  texts_[app] = text;
   return app;
 }
 
@@ -207,9 +212,9 @@ absl::Status CommandLine::AboutError(const CLI::ParseError& error, bool has_prog
   absl::StrAppend(&text, AboutUnknown(app_));
   const auto chosen = Chosen(app_);
   for (auto each = chosen.rbegin(); each != chosen.rend() && !has_program; ++each) {
-    const auto about = about_extra_.find(*each);
-    if (about == about_extra_.end() || about->second.empty()) continue;
-    return UsageError(absl::StrCat(text, "; ", about->second));
+    const auto known = texts_.find(*each);
+    if (known == texts_.end() || known->second.about_extra.empty()) continue;
+    return UsageError(absl::StrCat(text, "; ", known->second.about_extra));
   }
   return UsageError(text);
 }
@@ -230,7 +235,10 @@ absl::StatusOr<int> CommandLine::Parse(std::vector<std::string> arguments) {
   // What is after -- is a command, and none of our options.
   std::vector<std::string> program;
   const auto dashes = std::find(arguments.begin(), arguments.end(), kDashes);
-  if (runs_program_.contains(arguments[0]) && dashes != arguments.end()) {
+  const bool runs_program = std::ranges::any_of(texts_, [&](const auto& each) {
+    return each.second.runs_program && each.second.name == arguments[0];
+  });
+  if (runs_program && dashes != arguments.end()) {
     program.assign(dashes + 1, arguments.end());
     arguments.erase(dashes, arguments.end());
     if (program.empty()) return UsageError("no command after --");
@@ -238,15 +246,11 @@ absl::StatusOr<int> CommandLine::Parse(std::vector<std::string> arguments) {
   std::reverse(arguments.begin(), arguments.end());  // CLI11 takes them so
   try {
     app_.parse(arguments);
-  } catch (const CLI::CallForVersion&) {
-    RETURN_IF_ERROR(WriteText("", VersionText()));
+  } catch (const CLI::CallForVersion& version) {
+    RETURN_IF_ERROR(WriteText("", version.what()));
     return 0;
   } catch (const CLI::CallForHelp&) {
-    const auto chosen = Chosen(app_);
-    std::vector<std::string> parents;
-    for (const CLI::App* each : chosen) parents.push_back(each->get_name());
-    parents.pop_back();
-    RETURN_IF_ERROR(WriteText("", chosen.back()->help(absl::StrJoin(parents, " "))));
+    RETURN_IF_ERROR(WriteText("", app_.help()));
     return 0;
   } catch (const CLI::ParseError& error) {
     return AboutError(error, !program.empty());

@@ -8,16 +8,16 @@
 #include <exception>
 #include <new>
 
-#include "commands.h"
-#include "exit_codes.h"
-#include "output_file.h"
-#include "stop_signals.h"
+#include "command.h"
+#include "process.h"
 
+namespace xplane_time::tools {
 namespace {
 
 int Main(int argc, char** argv) {
-  xplane_time::tools::CommandLine line;
-  xplane_time::tools::AddCommands(&line);
+  CommandLine line;
+  // In the order of the help.
+  for (const auto add : {AddReport, AddEvents, AddDecisions, AddTune, AddPower}) add(&line);
   return line.Main(argc, argv);
 }
 
@@ -35,28 +35,26 @@ void KeepStandardStreams() {
 void OnLostFile(int /*signal*/) {
   constexpr char kText[] =
       "xplane-time: the trace was cut off, or could not be read, while it was being read\n";
-  xplane_time::tools::RemoveUnfinishedOutput();
+  RemoveUnfinishedOutput();
   const ssize_t ignored = write(STDERR_FILENO, kText, sizeof kText - 1);
   static_cast<void>(ignored);
-  _exit(xplane_time::tools::kExitIo);
+  _exit(kExitIo);
 }
 
 // Nothing half-written remains; then the signal does what it does.
 void OnStop(int signal) {
-  xplane_time::tools::RemoveUnfinishedOutput();
+  RemoveUnfinishedOutput();
   std::signal(signal, SIG_DFL);
   std::raise(signal);
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
+int GuardedMain(int argc, char** argv) {
   KeepStandardStreams();
   // A closed pipe and a file size limit are write errors.
   std::signal(SIGPIPE, SIG_IGN);
   std::signal(SIGXFSZ, SIG_IGN);
   std::signal(SIGBUS, OnLostFile);
-  xplane_time::tools::OnStopSignals(OnStop);
+  OnStopSignals(OnStop);
   // Columns of all sizes come and go: giving them back in between costs page faults.
   mallopt(M_MMAP_THRESHOLD, 32 << 20);
   mallopt(M_TRIM_THRESHOLD, 64 << 20);
@@ -64,10 +62,15 @@ int main(int argc, char** argv) {
     return Main(argc, argv);
   } catch (const std::bad_alloc&) {
     std::fputs("xplane-time: out of memory; see --threads 1, or a machine with more\n", stderr);
-    return xplane_time::tools::kExitIo;
+    return kExitIo;
   } catch (const std::exception& error) {
     std::fprintf(stderr, "xplane-time: a bug of ours: %s; please report it with the trace\n",
                  error.what());
-    return xplane_time::tools::kExitBug;
+    return kExitBug;
   }
 }
+
+}  // namespace
+}  // namespace xplane_time::tools
+
+int main(int argc, char** argv) { return xplane_time::tools::GuardedMain(argc, argv); }

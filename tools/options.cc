@@ -1,13 +1,12 @@
 #include "options.h"
 
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <cstdlib>
-#include <map>
-#include <optional>
+#include <iterator>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -23,14 +22,6 @@ using output::Format;
 const std::vector<std::pair<std::string, When>> kWhens = {
     {"auto", When::kAuto}, {"always", When::kAlways}, {"never", When::kNever}};
 
-// All of it; nothing where it is no number.
-std::optional<double> NumberOf(std::string_view text, std::chars_format format) {
-  double value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value, format);
-  const bool whole = error == std::errc() && end == text.data() + text.size();
-  return whole ? std::optional(value) : std::nullopt;
-}
-
 // "0=GPU-1234".
 absl::StatusOr<std::pair<int32_t, std::string>> ParseOrdinal(const std::string& text) {
   const size_t equals = text.find('=');
@@ -42,17 +33,52 @@ absl::StatusOr<std::pair<int32_t, std::string>> ParseOrdinal(const std::string& 
   return std::pair(ordinal, text.substr(equals + 1));
 }
 
-// The format that a file's name asks for; empty: none.
-std::string FormatOfSuffix(const std::string& path) {
-  for (const auto& [suffix, format] :
-       {std::pair(".json", "json"), std::pair(".csv", "csv"), std::pair(".md", "markdown"),
-        std::pair(".xml", "junit"), std::pair(".prom", "openmetrics")}) {
-    if (path.ends_with(suffix)) return format;
+struct NamedFormat {
+  std::string_view name, suffix;  // of a file; empty: none
+  Format format;
+};
+
+constexpr NamedFormat kFormats[] = {{"json", ".json", Format::kJson},
+                                    {"csv", ".csv", Format::kCsv},
+                                    {"markdown", ".md", Format::kMarkdown},
+                                    {"junit", ".xml", Format::kJunit},
+                                    {"benchmark", "", Format::kBenchmark},
+                                    {"bmf", "", Format::kBmf},
+                                    {"openmetrics", ".prom", Format::kOpenMetrics}};
+
+std::string_view Environment(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? std::string_view() : std::string_view(value);
+}
+
+bool LocaleIsUtf8() {
+  for (const char* name : {"LC_ALL", "LC_CTYPE", "LANG"}) {
+    const std::string_view value = Environment(name);
+    if (value.empty()) continue;
+    return value.find("UTF-8") != std::string_view::npos ||
+           value.find("utf8") != std::string_view::npos;
   }
-  return "";
+  return false;
+}
+
+// COLUMNS where it is a sane number; 0: not.
+int ColumnsVariable() {
+  constexpr int kMost = 10'000;
+  int columns = 0;
+  const std::string_view text = Environment("COLUMNS");
+  return absl::SimpleAtoi(absl::string_view(text.data(), text.size()), &columns) && columns > 0
+             ? std::min(columns, kMost)
+             : 0;
 }
 
 }  // namespace
+
+std::optional<double> NumberOf(std::string_view text, std::chars_format format) {
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value, format);
+  const bool whole = error == std::errc() && end == text.data() + text.size();
+  return whole ? std::optional(value) : std::nullopt;
+}
 
 bool IsCount(const std::string& text) {
   constexpr size_t kMostDigits = 18;
@@ -70,7 +96,7 @@ CLI::Validator Counts() {
 CLI::Validator Between(double least, int64_t most) {
   return {[least, most](const std::string& text) {
             constexpr size_t kMostShown = 24;
-            const auto value = NumberOf(text, std::chars_format::general);
+            const auto value = NumberOf(text);
             const bool fits =
                 value.has_value() && *value >= least && *value <= static_cast<double>(most);
             return fits ? std::string()
@@ -107,17 +133,10 @@ bool Given(const CLI::App& app, const char* option) {
   return found != nullptr && found->count() > 0;
 }
 
-absl::Status Refuse(const CLI::App& app, std::initializer_list<const char*> options,
-                    std::string_view why) {
-  for (const char* option : options) {
-    if (Given(app, option)) return InvalidArgument(option, " ", std::string(why));
-  }
-  return absl::OkStatus();
-}
-
 void Printing::AddFormat(CLI::App* app, std::vector<std::string> names, const std::string& help) {
   const std::string one_of = absl::StrCat("One of ", absl::StrJoin(names, ", "));
-  Heading(app, kOut).OneOf("--format", &format, names, help.empty() ? one_of : help);
+  Heading(app, kOut).Value("--format", &format, "NAME", help.empty() ? one_of : help,
+                           CLI::IsMember(names));
   formats = std::move(names);
 }
 
@@ -141,23 +160,30 @@ void Printing::AddMessages(CLI::App* app) {
 }
 
 void Printing::ChooseFormat() {
-  static const std::map<std::string_view, Format> kFormats = {
-      {"json", Format::kJson},
-      {"csv", Format::kCsv},
-      {"markdown", Format::kMarkdown},
-      {"junit", Format::kJunit},
-      {"benchmark", Format::kBenchmark},
-      {"bmf", Format::kBmf},
-      {"openmetrics", Format::kOpenMetrics}};
   if (formats.empty()) return;
   if (format.empty()) {
-    format = FormatOfSuffix(path);
-    if (std::find(formats.begin(), formats.end(), format) == formats.end()) {
+    for (const NamedFormat& each : kFormats) {
+      if (!each.suffix.empty() && path.ends_with(each.suffix)) format = each.name;
+    }
+    if (std::ranges::find(formats, format) == formats.end()) {
       lacking = std::exchange(format, formats[0]);
     }
   }
-  const auto known = kFormats.find(format);
-  how.format = known == kFormats.end() ? Format::kTable : known->second;
+  const auto known = std::ranges::find(kFormats, format, &NamedFormat::name);
+  how.format = known == std::end(kFormats) ? Format::kTable : known->format;
+}
+
+void Printing::AdaptToTerminal() {
+  constexpr int kUsual = 80;
+  const bool prints = path.empty(), terminal = prints && isatty(STDOUT_FILENO) == 1;
+  winsize size = {};
+  int columns = 0;
+  if (terminal && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0) columns = size.ws_col;
+  if (!terminal && prints) columns = ColumnsVariable();
+  how.width = columns > 0 ? columns : kUsual;
+  const bool plain = !Environment("NO_COLOR").empty() || Environment("TERM") == "dumb";
+  how.color = color == When::kAlways || (color == When::kAuto && terminal && !plain);
+  how.unicode = LocaleIsUtf8();
 }
 
 void AddSensorPlaces(const Heading& heading, PowerSourceOptions* from) {
@@ -179,6 +205,16 @@ void AddSensorPlaces(const Heading& heading, PowerSourceOptions* from) {
       ->allow_extra_args(false);
   heading.Value("--nvml-library", &from->roots.nvml_library, "FILE", "[libnvidia-ml.so.1]");
   heading.Value("--sysfs-root", &from->roots.sysfs, "DIR", "[/sys]");
+}
+
+void AddSensors(CLI::App* app, const char* also, PowerSourceOptions* from) {
+  const Heading sensors(app, "Sensors");
+  sensors.List("--source", &from->sources, "NAME",
+               absl::StrCat("nvml, rapl, hwmon, process, constant:WATTS or replay:LOG, several "
+                            "with commas",
+                            also, " [the first four]"));
+  AddSensorPlaces(sensors, from);
+  sensors.Value("--procfs-root", &from->roots.procfs, "DIR", "[/proc]");
 }
 
 PowerEnvironment EnvironmentOfDevices() {

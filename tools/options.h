@@ -8,9 +8,9 @@
 // Values are there once the line is parsed; until then they are the defaults.
 #pragma once
 
+#include <charconv>
 #include <cstdint>
-#include <functional>
-#include <initializer_list>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -24,6 +24,9 @@
 
 namespace xplane_time::tools {
 
+// All of it; nothing where it is no number.
+std::optional<double> NumberOf(std::string_view text,
+                               std::chars_format format = std::chars_format::general);
 // Digits only, so that neither a sign nor an overflow slips through.
 bool IsCount(const std::string& text);
 CLI::Validator Counts();
@@ -85,10 +88,6 @@ class Heading {
     });
   }
   // One of the names.
-  CLI::Option* OneOf(const char* name, std::string* value, const std::vector<std::string>& names,
-                     const std::string& help, const char* what = "NAME") const {
-    return Value(name, value, what, help, CLI::IsMember(names));
-  }
   template <typename T>
   CLI::Option* OneOf(const char* name, T* value,
                      const std::vector<std::pair<std::string, T>>& choices, const std::string& help,
@@ -110,9 +109,6 @@ class Heading {
 
 // Whether it is on the line.
 bool Given(const CLI::App& app, const char* option);
-// InvalidArgument where one of them is: "OPTION WHY".
-absl::Status Refuse(const CLI::App& app, std::initializer_list<const char*> options,
-                    std::string_view why);
 
 enum class When : uint8_t { kAuto, kAlways, kNever };
 
@@ -133,10 +129,14 @@ struct Printing {
   void AddMessages(CLI::App* app);  // --quiet, --json-schema
   // Where --format is not given: what the suffix of -o asks for, if the command has it.
   void ChooseFormat();
+  // Fills width, color and unicode of `how` for standard output.
+  void AdaptToTerminal();
 };
 
 // Where sensors are, and which device an ordinal is.
 void AddSensorPlaces(const Heading& heading, PowerSourceOptions* from);
+// Which sensors, and where they are. `also`: what else a source may be.
+void AddSensors(CLI::App* app, const char* also, PowerSourceOptions* from);
 // What masks and orders devices for a program that is started: its environment is ours.
 PowerEnvironment EnvironmentOfDevices();
 

@@ -1,27 +1,20 @@
 #include "trace_command.h"
 
 #include <algorithm>
-#include <atomic>
-#include <cstdio>
-#include <filesystem>
 #include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "output/columns.h"
-#include "output/text.h"
+#include "output/results.h"
+#include "process.h"
 #include "status.h"
-#include "terminal.h"
 #include "timing/filters.h"
 
 namespace xplane_time::tools {
 
 using output::Unit;
 
-void Warn(const DiagnosticRow& row) {
-  std::fprintf(stderr, "xplane-time: %llu x %s\n", static_cast<unsigned long long>(row.count),
-               output::Printable(row.message).c_str());
-}
+void Warn(const DiagnosticRow& row) { Tell(absl::StrCat(row.count, " x ", row.message)); }
 
 TraceCommand::TraceCommand(CLI::App* app, const Takes& takes) : Command(app) {
   report_.threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
@@ -180,55 +173,6 @@ void TraceCommand::WarnOfLeftOut(const std::vector<DiagnosticRow>& rows) const {
     const bool left_out = row.code == DiagnosticName(DiagnosticCode::kHostLeftOut);
     if (left_out && !printing_.quiet) Warn(row);
   }
-}
-
-absl::StatusOr<Report> TraceCommand::MakeReport(const Opened& opened) const {
-  ASSIGN_OR_RETURN(Report report, BuildReport(opened.trace, report_, opened.diagnostics));
-  WarnOfLeftOut(report.diagnostics);
-  const bool filtered = !report_.function.empty() || !report_.exclude.empty() ||
-                        !report_.prefix.empty() || !report_.kernel.empty() ||
-                        !report_.scope.empty();
-  if (filtered && report.functions.empty() && report.kernels.empty()) {
-    return FailedPrecondition(
-        report.inputs[0].path,
-        ": no execution matches the filters; run without --function, --within, "
-        "--exclude, --prefix, --kernel and --scope to see what is there");
-  }
-  return report;
-}
-
-absl::StatusOr<int> TextCommand::Run() {
-  ASSIGN_OR_RETURN(const Opened opened, Open());
-  output::OutputOptions& how = printing_.how;
-  how.given = GivenOptions(report_);
-  for (GivenOption& each : OwnGiven()) how.given.push_back(std::move(each));
-  if (!how.sort.empty()) how.given.push_back({"sort", how.sort});
-  if (how.top.has_value()) how.given.push_back({"top", static_cast<int64_t>(*how.top)});
-  std::atomic<uint64_t> events_done{0};
-  report_.events_done = &events_done;
-  absl::StatusOr<std::string> text;
-  {
-    const ReadingProgress progress(printing_, opened.trace.event_count, &events_done);
-    text = Text(opened);
-  }
-  RETURN_IF_ERROR(text.status());
-  return Print(*text);
-}
-
-// ---- Decisions
-
-absl::Status DecisionCommand::CheckTop() const {
-  if (printing_.json_schema || printing_.how.for_people()) return absl::OkStatus();
-  return Refuse(*app_, {"--top"}, "is for the table and Markdown; this format has all rows");
-}
-
-MeasureOptions DecisionCommand::Measuring() const {
-  MeasureOptions measure;
-  measure.report = report_;
-  measure.find = find_;
-  measure.read = read_;
-  measure.by_variant = report_.by_variant;
-  return measure;
 }
 
 }  // namespace xplane_time::tools

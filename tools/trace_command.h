@@ -48,8 +48,6 @@ class TraceCommand : public Command {
 
   // What all commands check that read traces or results.
   absl::Status CheckLayout();
-  // What the options are that change a number, or which rows there are, beside the trace itself.
-  virtual std::vector<GivenOption> OwnGiven() const { return {}; }
   // Whose columns --columns chooses from.
   virtual std::string columns_of() const { return app_->get_name(); }
 
@@ -58,8 +56,6 @@ class TraceCommand : public Command {
   absl::StatusOr<Opened> Open() const;
   // Tells what formats without diagnostics do not: hosts that were left out.
   void WarnOfLeftOut(const std::vector<DiagnosticRow>& rows) const;
-  // BuildReport; filters that leave nothing are an error here.
-  absl::StatusOr<Report> MakeReport(const Opened& opened) const;
 
   std::vector<std::string> traces_;
   FindOptions find_;
@@ -73,45 +69,6 @@ class TraceCommand : public Command {
   void AddPrinting(const Takes& takes);
 
   std::string columns_;
-};
-
-// Reads a trace, and prints one text.
-class TextCommand : public TraceCommand {
- public:
-  absl::StatusOr<int> Run() override;
-
- protected:
-  using TraceCommand::TraceCommand;
-  virtual absl::StatusOr<std::string> Text(const Opened& opened) = 0;
-};
-
-// By the definition of an earlier tool where `compat`, or --compat, names one; cmd_compat.cc.
-class CompatibleCommand : public TextCommand {
- public:
-  absl::Status Check() override;
-  std::string schema() const override { return tool_.empty() ? app_->get_name() : "compat"; }
-
- protected:
-  using TextCommand::TextCommand;
-  void AddCompat();  // --compat
-  absl::StatusOr<std::string> Text(const Opened& opened) final;
-
-  // Without a tool: which options would be ignored beside others, and the text.
-  virtual absl::Status CheckOwn() const = 0;
-  virtual absl::StatusOr<std::string> OwnText(const Opened& opened) = 0;
-  // --metric, where nothing looks at it.
-  absl::Status CheckMetricOfCsv() const;
-
-  std::string tool_;  // empty: none
-};
-
-// Compare and pick: what they decide on are traces and results of several kinds.
-class DecisionCommand : public TraceCommand {
- protected:
-  explicit DecisionCommand(CLI::App* app, bool traces)
-      : TraceCommand(app, {.traces = traces, .executions = true, .runs = true, .decides = true}) {}
-  absl::Status CheckTop() const;
-  MeasureOptions Measuring() const;
 };
 
 }  // namespace xplane_time::tools

@@ -12,6 +12,7 @@
 // That is the same distribution at O(1) a replicate instead of O(n).
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -37,9 +38,10 @@ class Moments {
   Int128 sum() const { return sum_; }
   int64_t min() const { return min_; }
   int64_t max() const { return max_; }
-  double mean() const;        // n > 0
-  double std() const;         // ddof 0; n > 0
-  double std_sample() const;  // ddof 1; n > 1
+  double mean() const { return static_cast<double>(sum_) / static_cast<double>(n_); }  // n > 0
+  // ddof 0, of n > 0; ddof 1, of n > 1.
+  double std() const { return std::sqrt(m2_ / static_cast<double>(n_)); }
+  double std_sample() const { return std::sqrt(m2_ / static_cast<double>(n_ - 1)); }
 
  private:
   uint64_t n_ = 0;

@@ -68,7 +68,13 @@ enum class SampleStatus : uint8_t {
   kThrottled,
   kInfra,
 };
-std::string_view SampleStatusName(SampleStatus status);
+constexpr std::array<std::string_view, 10> NamesOf(SampleStatus) {
+  return {"ok",  "compile_error", "runtime_error", "crash",     "timeout",
+          "oom", "wrong_result",  "no_events",     "throttled", "infra"};
+}
+constexpr std::string_view SampleStatusName(SampleStatus status) {
+  return NamesOf(status)[static_cast<size_t>(status)];
+}
 // "crash" and "crash(11)" are the same status.
 std::optional<SampleStatus> ParseSampleStatus(std::string_view name);
 
@@ -91,12 +97,15 @@ enum class Stop : uint8_t {
   kPick,   // the regret of the pick is at most delta
   kClaim,  // a winner or a tie is proved: several times the runs
 };
+constexpr std::array<std::string_view, 2> NamesOf(Stop) { return {"pick", "claim"}; }
 
 enum class Objective : uint8_t { kTime, kEnergy, kEdp, kEd2p, kPareto };
 constexpr std::array<std::string_view, 5> NamesOf(Objective) {
   return {"time", "energy", "edp", "ed2p", "pareto"};
 }
-std::string_view ObjectiveName(Objective objective);
+constexpr std::string_view ObjectiveName(Objective objective) {
+  return NamesOf(objective)[static_cast<size_t>(objective)];
+}
 
 struct DecideConfig {
   double alpha = 0.01;      // of ever dropping a variant that is more than delta faster
@@ -196,7 +205,6 @@ class Decider {
   Verdict Judge(std::string_view stop_reason, Detail detail = Detail::kAll) const;
 
   const Space& space() const;
-  const DecideConfig& config() const;
 
  private:
   struct Impl;

@@ -57,11 +57,9 @@ enum class PowerReason : uint8_t {
   kImplausible,  // a jump that no device makes
 };
 std::string_view PowerReasonName(PowerReason reason);  // permission_denied, ...
-std::optional<PowerReason> PowerReasonOf(std::string_view name);
 
 enum class ReadingKind : uint8_t { kCumulative, kInstant, kAverage, kGauge };
 std::string_view ReadingKindName(ReadingKind kind);  // cumulative, instant, average, gauge
-std::optional<ReadingKind> ReadingKindOf(std::string_view name);
 
 // One thing that is read again and again. `quantity` carries the unit: power_mw, energy_uj,
 // temperature_mc (thousandths of a degree Celsius), clock_sm_mhz, clock_memory_mhz,
@@ -87,7 +85,9 @@ struct PowerChannel {
 };
 
 // Whether energy can come from it.
-bool IsPowerOrEnergy(const PowerChannel& channel);
+inline bool IsPowerOrEnergy(const PowerChannel& channel) {
+  return channel.quantity == "power_mw" || channel.quantity == "energy_uj";
+}
 
 struct PowerDevice {
   std::string id;    // the channels' `device`

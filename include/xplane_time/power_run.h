@@ -99,8 +99,7 @@ class CommandClient : public InferenceClient {
   virtual absl::Status Start() = 0;
   // Says bye, and waits a moment.
   virtual void Finish() = 0;
-  virtual int64_t pid() const = 0;        // 0: it does not run
-  virtual uint64_t restarts() const = 0;  // beyond the first start
+  virtual int64_t pid() const = 0;  // 0: it does not run
 };
 
 // ---- What it took
@@ -144,7 +143,7 @@ struct RunResult {
   int64_t begin_unix_ns = 0;
   std::optional<RunTelemetry> telemetry = {};
   std::string telemetry_error = {};  // where there is none
-  std::string system_info_json = "null", gpu_info_json = "null";
+  RunHardware hardware = {};
 };
 
 class RecordSink {
@@ -217,11 +216,8 @@ class RunDirectory : public RecordSink {
   virtual const PowerRunTotals& totals() const = 0;
 };
 
-class PowerRunWatcher {
- public:
-  virtual ~PowerRunWatcher() = default;
-  virtual void OnRecord(const RunResult& result, uint64_t done, uint64_t of) = 0;
-};
+// Told of each record once it is kept; may be empty.
+using OnRunRecord = std::function<void(const RunResult& result, uint64_t done, uint64_t of)>;
 
 struct PowerRunOutcome {
   uint64_t asked = 0, failed = 0, skipped = 0;  // by this run; skipped: kept already
@@ -234,7 +230,7 @@ struct PowerRunOutcome {
 // sink.
 absl::StatusOr<PowerRunOutcome> RunPower(const PowerRunOptions& options, RecordSource* source,
                                          InferenceClient* client, Telemetry* telemetry,
-                                         RecordSink* sink, PowerRunWatcher* watcher);
+                                         RecordSink* sink, const OnRunRecord& on_record);
 
 // Hardware(), asked every 50 ms for at most 2 s, until it has a label.
 RunHardware PrimeHardware(Telemetry* telemetry, const std::function<bool()>& stopped);

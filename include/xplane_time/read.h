@@ -2,7 +2,7 @@
 //
 // Enters: paths (or bytes in memory). Leaves: a Trace (trace.h) and, line by line,
 // EventBatches. Not handled here: which planes matter (select.h), what an event
-// means (runs.h).
+// means (report.h).
 //
 //   const std::vector<std::string> arguments = {"run_dir"};
 //   auto inputs = FindInputs(arguments, {});

@@ -24,16 +24,42 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <variant>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "xplane_time/aggregate.h"
 #include "xplane_time/diagnostics.h"
-#include "xplane_time/runs.h"
 #include "xplane_time/select.h"
 #include "xplane_time/trace.h"
 
 namespace xplane_time {
+
+// Runs: what executed on each device splits into runs of functions. A run is one execution
+// of a compiled function on one device.
+//
+//   GPU   events on stream lines with equal (hlo_module, program_id), split by annotation
+//         scopes, by launches or by likelihood (src/devices/gpu.cc)
+//   TPU   one `XLA Modules` event; ops belong by start time on the profile clock and
+//         are measured by the device clock where they carry it
+//   CPU   thunks with equal (hlo_module, program_id, run_id, device_ordinal)
+//
+//         run 0                    run 1
+//   |-k0-| |--k1--|      ... |-k0-| |--k1--|
+//   |----- span ---|         active = union of the kernels, gap = span - active
+//
+// The rules of a device kind are in one file (src/devices). Filters come after the
+// split: they choose what counts, never where a run begins. `min_duration_ps` and
+// `max_events` come before it: what they leave out is not seen at all.
+
+enum class Clock : uint8_t { kProfile, kDevice };
+enum class ClockChoice : uint8_t { kAuto, kDevice, kProfile };
+std::string_view ClockName(Clock clock);
+// "auto", "device", "profile". Errors: InvalidArgument.
+absl::StatusOr<ClockChoice> ParseClockChoice(std::string_view text);
+
+enum class Category : uint8_t { kCompute, kCopy, kCollective, kOther };
+std::string_view CategoryName(Category category);
 
 enum class Metric : uint8_t { kActive, kSpan, kSum };
 // "active", "span", "sum". Errors: InvalidArgument.
@@ -53,14 +79,23 @@ struct ReportOptions {
   Metric metric = Metric::kActive;  // what trimming looks at
   ClockChoice clock = ClockChoice::kAuto;
   Trim trim;
-  uint64_t skip_runs = 0;                        // first runs of each function and device: warm-up
-  bool samples = false;                          // fill Report::samples
-  bool by_variant = false;                       // fill Report::variants
-  int64_t tolerance_ps = 0;                      // how far a nested event may stick out (nest.h)
-  uint64_t seed = 1;                             // of the bootstrap
-  int threads = 1;                               // this one included
+  uint64_t skip_runs = 0;    // first runs of each function and device: warm-up
+  bool samples = false;      // fill Report::samples
+  bool by_variant = false;   // fill Report::variants
+  int64_t tolerance_ps = 0;  // how far a nested event may stick out (intervals.h)
+  uint64_t seed = 1;         // of the bootstrap
+  int threads = 1;           // this one included
   std::atomic<uint64_t>* events_done = nullptr;  // where not null: counts events as they are read
 };
+
+// An option that changes what a report says, where it is not the default. The JSON of a report
+// records them; comparisons refuse inputs in which they differ.
+struct GivenOption {
+  std::string name;  // "skip_runs"
+  std::variant<std::string, int64_t> value;
+};
+// In a fixed order; empty: all are the default.
+std::vector<GivenOption> GivenOptions(const ReportOptions& options);
 
 struct InputRow {
   std::string path;
@@ -172,6 +207,53 @@ absl::StatusOr<Report> BuildReport(const Trace& trace, const ReportOptions& opti
 std::vector<InputRow> DescribeInputs(const Trace& trace);
 CaptureInfo DescribeCapture(const Trace& trace);
 std::vector<DiagnosticRow> DescribeDiagnostics(const Trace& trace, const Diagnostics& diagnostics);
+
+// ---- what is in a trace, before anything is timed -------------------------------------------
+
+struct LineRow {
+  int64_t id = 0;
+  std::string name;  // the display name if set
+  std::string role;  // "execution", "run", "derived", "async", "counter",
+                     // "host"; what the device kind takes the line for
+  uint64_t events = 0;
+  std::optional<int64_t> first_ps, last_ps;  // since base_ns; empty without intervals
+  int64_t sum_ps = 0;                        // plain sum of durations
+};
+
+struct StatRow {
+  std::string name;
+  std::string type;   // "double", "uint64", "int64", "str", "bytes", "ref", "compressed_str"
+  std::string owner;  // "event" (own, or else from its metadata), "event_metadata", "plane"
+  uint64_t count = 0;
+};
+
+struct PlaneRow {
+  uint32_t input = 0;
+  std::string name, host;
+  std::optional<DeviceKind> kind;  // empty: not a device
+  uint64_t events = 0;
+  std::optional<int64_t> first_ps, last_ps;
+  std::vector<LineRow> lines;
+  std::vector<StatRow> stats;  // with_stats only; ordered by owner, name, type
+};
+
+struct PlanesReport {
+  std::vector<InputRow> inputs;
+  CaptureInfo capture;
+  std::vector<PlaneRow> planes;
+  std::vector<DiagnosticRow> diagnostics;
+};
+
+struct PlanesOptions {
+  std::string device = "all";  // select.h
+  bool with_stats = false;
+};
+
+// Errors: as SelectPlanes and VisitEvents.
+absl::StatusOr<PlanesReport> DescribePlanes(const Trace& trace, const PlanesOptions& options,
+                                            const Diagnostics& reading);
+
+// ---- trees ------------------------------------------------------------------------------------
 
 struct TreeOptions {
   ReportOptions select;    // device, filters, clock, tolerance

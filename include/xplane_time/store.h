@@ -2,7 +2,7 @@
 //
 // Enters: rounds of samples and verdicts of tuning sessions. Leaves: the same, in the order
 // in which they were stored, and the best configuration for a key. Not handled here: what
-// to measure next (decide.h), texts of exports (src/tune/export.h).
+// to measure next (decide.h), texts of exports (src/output/tuning_export.h).
 //
 //   auto store = TuneStore::Open("tune.db", {});
 //   auto session = store->Begin({.key = key, .space_hash = hash, .config_json = "{}"});
@@ -38,25 +38,9 @@
 
 namespace xplane_time {
 
-// A lock by name that lasts as long as the object, or the process: kill -9 releases it.
-// Held on a byte of the file at `path`, which is made and stays. Other programs may hold
-// other names in one file.
-class FileLock {
- public:
-  // Errors: FailedPrecondition (held by someone, this process included), PermissionDenied,
-  // Unavailable (I/O).
-  static absl::StatusOr<FileLock> Acquire(const std::string& path, std::string_view name);
-  // Who holds a name: "process 4711" where /proc/locks tells, else "another process".
-  static std::string HolderOf(const std::string& path, std::string_view name);
-  FileLock() = default;  // holds nothing
-  ~FileLock();
-  FileLock(FileLock&& other) noexcept;
-  FileLock& operator=(FileLock&& other) noexcept;
-
- private:
-  explicit FileLock(int fd) : fd_(fd) {}
-  int fd_ = -1;
-};
+namespace tune {
+class Database;
+}
 
 enum class Durability : uint8_t { kPowerLoss, kProcessLoss };
 
@@ -71,24 +55,27 @@ enum class Resume : uint8_t {
   kRequired,  // NotFound without one
 };
 
-// What a session is of. Two sessions have one identity where all but `now_unix_s` and `resume`
-// are equal, byte for byte.
+// What a session is of. Two sessions have one identity where all of `key` to `device` are equal,
+// byte for byte.
 struct SessionSpec {
   TuneKey key = {};
   std::string space_hash = {};     // SpaceHash
   std::string config_json = "{}";  // of the decision, without its budget
   uint64_t seed = 0;
   std::string device = {};  // measured on; locked for the session unless empty
-  int64_t now_unix_s = 0;   // when it began
+  // A file of this machine with a lock for each device, whatever the store; empty: none.
+  std::string device_locks = {};
+  int64_t now_unix_s = 0;  // when it began
   Resume resume = Resume::kIfThere;
 };
 
-// A session that this process may append to.
+// A session that this process may append to, and nobody else while a copy of this is there. The
+// kernel releases its locks however the process ends.
 struct TuneSession {
   int64_t id = 0;
   bool resumed = false;
   std::optional<std::string> verdict_json;  // of a session that was finished before
-  FileLock session_lock, device_lock;
+  std::vector<std::shared_ptr<const void>> locks;
 };
 
 // What a sample is the weighted mean of.
@@ -147,8 +134,8 @@ class TuneStore {
 
   const std::string& path() const;
 
-  // Errors: FailedPrecondition (another process has the session or the device: says which
-  // one), NotFound (kRequired), and those of I/O as in Open.
+  // Errors: FailedPrecondition (someone, who may be of this process, has the session or the
+  // device: says who), NotFound (kRequired), and those of I/O as in Open.
   absl::StatusOr<TuneSession> Begin(const SessionSpec& spec);
 
   // Before their samples are appended. Known ids are left as they are; one with other
@@ -191,9 +178,8 @@ class TuneStore {
   absl::Status Check() const;
 
  private:
-  struct Impl;
-  explicit TuneStore(std::unique_ptr<Impl> impl);
-  std::unique_ptr<Impl> impl_;
+  explicit TuneStore(std::unique_ptr<tune::Database> db);
+  std::unique_ptr<tune::Database> db_;
 };
 
 }  // namespace xplane_time

@@ -74,7 +74,7 @@ class PowerTracker {
   // One read of `source`, now. What fails, is negative or not finite is an unknown sample.
   void Sample(PowerSource* source);
   // A reading that was taken elsewhere; times do not decrease.
-  void Add(const PowerSample& sample);
+  void Add(const PowerSample& sample) { samples_.push_back(sample); }
 
   // kTrapezoid: straight lines between neighbouring samples, both known. kHeld (and kBest):
   // each known sample holds until the next, known or not. kEndpointMean: (first + last) / 2

@@ -9,14 +9,14 @@
 //   match->fallback->name                     // "exact", or "any_driver", ...
 //   table->Find(a key of an unknown workload) // nothing: take the default
 //
-// Levels of fallback are tried in order; each names the parts of the key that may differ. The
-// objective is none of them: what was picked for its energy does not answer who asks for time.
-// Among several entries of a level the one recorded last wins. Find costs one hash look-up a
-// level, about a microsecond; it allocates. A const table is safe to share.
+// Levels of fallback are tried in order; each names the parts of the key that may differ. Those of
+// DefaultFallbacks never name the objective: what was picked for its energy does not answer who
+// asks for time. Among several entries of a level the one recorded last wins. Find costs one hash
+// look-up a level, about a microsecond; it allocates. A const table is safe to share.
 #pragma once
 
+#include <array>
 #include <cstdint>
-#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -42,19 +42,23 @@ struct TuneKey {
   friend bool operator==(const TuneKey&, const TuneKey&) = default;
 };
 
-enum class KeyField : uint8_t {
-  kWorkload,
-  kDeviceClass,
-  kDriver,
-  kFramework,
-  kFlags,
-  kCodeHash,
-  kProtocolHash,
+// Its parts, and their names in JSON and in stores.
+struct KeyPart {
+  const char* name;
+  std::string TuneKey::*member;
 };
+inline constexpr std::array<KeyPart, 8> kKeyParts = {{{"workload", &TuneKey::workload},
+                                                      {"device_class", &TuneKey::device_class},
+                                                      {"driver", &TuneKey::driver},
+                                                      {"framework", &TuneKey::framework},
+                                                      {"flags", &TuneKey::flags},
+                                                      {"code_hash", &TuneKey::code_hash},
+                                                      {"protocol_hash", &TuneKey::protocol_hash},
+                                                      {"objective", &TuneKey::objective}}};
 
 struct Fallback {
   std::string name;
-  std::vector<KeyField> may_differ;
+  std::vector<std::string TuneKey::*> may_differ;  // {&TuneKey::driver}
 };
 
 // exact; any_protocol; any_driver (and protocol); any_version (and framework); any_flags
@@ -81,18 +85,16 @@ class TunedTable {
   // Errors: InvalidArgument with file, JSON path, value and way out.
   static absl::StatusOr<TunedTable> FromJson(std::string_view text, std::string_view source,
                                              std::vector<Fallback> fallbacks = DefaultFallbacks());
-  TunedTable(TunedTable&&) noexcept = default;
-  TunedTable& operator=(TunedTable&&) noexcept = default;
 
+  // Stays valid when the table is moved.
   std::optional<TunedMatch> Find(const TuneKey& key) const;
-  const std::vector<TunedEntry>& entries() const { return *entries_; }
+  const std::vector<TunedEntry>& entries() const { return entries_; }
   // Only entries that Find can return, in a fixed order.
   std::string ToJson() const;
 
  private:
-  // Behind pointers: matches stay valid when the table moves.
-  std::unique_ptr<std::vector<TunedEntry>> entries_;
-  std::unique_ptr<std::vector<Fallback>> fallbacks_;
+  std::vector<TunedEntry> entries_;
+  std::vector<Fallback> fallbacks_;
   std::vector<absl::flat_hash_map<std::string, uint32_t>> by_level_;
 };
 

@@ -3,17 +3,16 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cmath>
 #include <limits>
 #include <map>
 #include <mutex>
 #include <set>
-#include <string>
-#include <string_view>
-#include <utility>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "output/text.h"
 #include "parallel.h"
 #include "read/damaged_hosts.h"
 #include "status.h"
@@ -130,7 +129,12 @@ class Collector {
     ASSIGN_OR_RETURN(const NameFilter line, NameFilter::Compile("line", options_.line));
     ASSIGN_OR_RETURN(name_filter_, NameFilter::Compile("name", options_.name));
     ASSIGN_OR_RETURN(const auto planes, SelectPlanes(trace_, options_.device));
-    RETURN_IF_ERROR(CheckStats());
+    for (const std::string& stat : options_.stats) {
+      if (!Contains(kColumns, stat) || !Wants(stat)) continue;
+      return InvalidArgument("the stat \"", stat,
+                             "\" has the name of a column; ask for columns without that one");
+    }
+    RETURN_IF_ERROR(CheckStatNames(trace_, options_.stats));
     size_t row = 0;
     for (const uint32_t plane : planes) {
       const Plane& at = trace_.planes[plane];
@@ -146,23 +150,17 @@ class Collector {
     return absl::OkStatus();
   }
 
-  absl::Status CheckStats() const {
-    for (const std::string& stat : options_.stats) {
-      if (!Contains(kColumns, stat) || !Wants(stat)) continue;
-      return InvalidArgument("the stat \"", stat,
-                             "\" has the name of a column; ask for columns without that one");
-    }
-    return CheckStatNames(trace_, options_.stats);
-  }
-
   void NamesOf(uint32_t plane) {
     const auto [found, inserted] = names_.try_emplace(plane);
     if (!inserted) return;
     std::vector<int32_t>& codes = found->second;
     for (const EventMetadata& entry : trace_.planes[plane].event_metadata.entries) {
       const std::string_view name = entry.display_name.empty() ? entry.name : entry.display_name;
-      codes.push_back(name_filter_.Matches(name) ? name_categories_.CodeOf(name) : kUnwanted);
+      codes.push_back(CodeOf(name));
     }
+  }
+  int32_t CodeOf(std::string_view name) {
+    return name_filter_.Matches(name) ? name_categories_.CodeOf(name) : kUnwanted;
   }
 
   void Reserve() {
@@ -196,13 +194,12 @@ class Collector {
   int32_t MissingName(const Plane& plane, int64_t metadata_id) {
     const std::lock_guard<std::mutex> lock(missing_mutex_);
     const auto [found, inserted] = missing_.try_emplace(metadata_id);
+    auto& [name, code] = found->second;
     if (inserted) {
-      found->second.name = EventName(plane, kNoMetadata, metadata_id);
-      found->second.code = name_filter_.Matches(found->second.name)
-                               ? name_categories_.CodeOf(found->second.name)
-                               : kUnwanted;
+      name = EventName(plane, kNoMetadata, metadata_id);
+      code = CodeOf(name);
     }
-    return found->second.code;
+    return code;
   }
 
   void SetRow(const EventBatch& batch, size_t i, int32_t code, size_t row) {
@@ -259,14 +256,14 @@ class Collector {
       Bits known = KnownWhere([&](size_t row) { return start_ps_[row] != kUnknown; });
       return {column, ColumnType::kInt64, std::move(start_ps_), std::move(known)};
     }
-    if (name == "duration_ps") return {column, ColumnType::kInt64, std::move(duration_ps_), {}};
-    if (name == "occurrences") return {column, ColumnType::kInt64, std::move(occurrences_), {}};
-    if (name == "name") return {column, std::move(name_), name_categories_.texts(), {}};
+    if (name == "duration_ps") return {column, ColumnType::kInt64, std::move(duration_ps_)};
+    if (name == "occurrences") return {column, ColumnType::kInt64, std::move(occurrences_)};
+    if (name == "name") {
+      return {column, ColumnType::kCategory, std::move(name_), {}, name_categories_.texts()};
+    }
     if (name == "input") {
-      return {column,
-              ColumnType::kInt64,
-              PerLine<uint64_t>([](const Plane& plane, const Line&) { return plane.file; }),
-              {}};
+      const auto input = [](const Plane& plane, const Line&) { return plane.file; };
+      return {column, ColumnType::kInt64, PerLine<uint64_t>(input)};
     }
     Categories categories;
     UnsetVector<int32_t> codes = PerLine<int32_t>([&](const Plane& plane, const Line& line) {
@@ -280,7 +277,7 @@ class Collector {
       known = KnownWhere(
           [&](size_t row) { return !(*texts)[static_cast<size_t>(codes[row])].empty(); });
     }
-    return {column, std::move(codes), texts, std::move(known)};
+    return {column, ColumnType::kCategory, std::move(codes), std::move(known), texts};
   }
 
   // What is the same for all rows of a line.
@@ -350,7 +347,7 @@ class Collector {
       }
       codes[row] = last_code;
     }
-    return {name, std::move(codes), categories.texts(), std::move(known)};
+    return {name, ColumnType::kCategory, std::move(codes), std::move(known), categories.texts()};
   }
 
   std::string_view TextOf(const StatRows& stat, size_t row) {
@@ -362,8 +359,12 @@ class Collector {
         return Keep(absl::StrCat(std::bit_cast<int64_t>(bits)));
       case StatType::kUint64:
         return Keep(absl::StrCat(bits));
-      case StatType::kDouble:
-        return Keep(absl::StrCat(std::bit_cast<double>(bits)));
+      case StatType::kDouble: {  // with all its digits, as `events` prints it
+        const auto value = std::bit_cast<double>(bits);
+        std::string text = std::isfinite(value) ? "" : absl::StrCat(value);
+        output::AppendCsvNumber(value, &text);
+        return Keep(std::move(text));
+      }
       case StatType::kCompressedString: {
         constexpr uint64_t kMostBytes = uint64_t{1} << 20;
         auto text = DecompressText(stat.text[row], kMostBytes);
@@ -387,12 +388,8 @@ class Collector {
 
   absl::flat_hash_map<uint32_t, std::vector<int32_t>> names_;  // codes by plane and entry
   Categories name_categories_;
-  struct Missing {
-    std::string name;
-    int32_t code = kUnwanted;
-  };
   std::mutex missing_mutex_;
-  std::map<int64_t, Missing> missing_;
+  std::map<int64_t, std::pair<std::string, int32_t>> missing_;  // names that no entry has
 
   UnsetVector<uint64_t> start_ps_, duration_ps_, occurrences_;
   UnsetVector<int32_t> name_;

@@ -9,10 +9,6 @@
 // bytes an event and number, 4 an event and category; while stats are read 25 more each.
 #pragma once
 
-#include <cstdint>
-#include <string>
-#include <vector>
-
 #include "absl/status/statusor.h"
 #include "arrow/table.h"
 #include "xplane_time/diagnostics.h"

@@ -2,36 +2,11 @@
 
 #include <bit>
 #include <cmath>
-#include <utility>
 
 #include "output/text.h"
 
 namespace xplane_time::arrow {
 namespace {
-
-using result::FieldType, result::FieldValue;
-
-size_t CountUnknown(const Bits& known) {
-  size_t count = 0;
-  for (size_t i = 0; i < known.size(); ++i) count += known[i] ? 0 : 1;
-  return count;
-}
-
-// Counts are signed: differences of them are meant to be negative at times.
-ColumnType TypeOf(FieldType type) {
-  switch (type) {
-    case FieldType::kBool:
-      return ColumnType::kBool;
-    case FieldType::kInt64:
-    case FieldType::kUint64:
-      return ColumnType::kInt64;
-    case FieldType::kDouble:
-      return ColumnType::kDouble;
-    case FieldType::kText:
-      break;
-  }
-  return ColumnType::kText;
-}
 
 // The row of names makes the columns; of the others each field adds to its column.
 class RowSink : public result::FlatSink {
@@ -39,18 +14,17 @@ class RowSink : public result::FlatSink {
   RowSink(bool names, Table* table) : names_(names), table_(*table) {}
 
  protected:
-  void Cell(std::string_view prefix, std::string_view name, const FieldValue& value) override {
-    if (names_) {
-      table_.columns.emplace_back(std::string(prefix).append(name), TypeOf(value.type()));
-      return;
-    }
-    Column& column = table_.columns[at_++];
-    const auto* number = std::get_if<double>(&value);
-    if (number != nullptr && !std::isfinite(*number)) return column.Add(std::monostate());
-    if (const auto* count = std::get_if<uint64_t>(&value); count != nullptr) {
-      return column.Add(static_cast<int64_t>(*count));
-    }
-    column.Add(value);
+  void Cell(std::string_view prefix, std::string_view name,
+            const result::FieldValue& value) override {
+    if (!names_) return table_.columns[at_++].Add(value);
+    // Counts are signed: differences of them are meant to be negative at times.
+    constexpr ColumnType kTypes[] = {ColumnType::kBool, ColumnType::kInt64, ColumnType::kInt64,
+                                     ColumnType::kDouble, ColumnType::kText};
+    const ColumnType type = kTypes[static_cast<size_t>(value.type())];
+    Column::Cells cells;
+    if (type == ColumnType::kBool) cells = Bits();
+    if (type == ColumnType::kText) cells = arrow::Texts();
+    table_.columns.emplace_back(std::string(prefix).append(name), type, std::move(cells));
   }
 
  private:
@@ -59,6 +33,99 @@ class RowSink : public result::FlatSink {
   size_t at_ = 0;
 };
 
+// What a schema or an array points to.
+template <typename Exported>
+struct Parts {
+  std::string format = {}, name = {};       // of a schema
+  std::shared_ptr<const Table> table = {};  // of an array: owns the buffers
+  std::vector<const void*> buffers = {};
+  std::vector<Exported> children = {};
+  std::vector<Exported*> child_pointers = {};
+  Exported dictionary = {};  // not there: without a release
+};
+
+template <typename Exported>
+void Release(Exported* exported) {
+  for (int64_t i = 0; i < exported->n_children; ++i) {
+    Exported* child = exported->children[i];
+    if (child->release != nullptr) child->release(child);
+  }
+  if (exported->dictionary != nullptr && exported->dictionary->release != nullptr) {
+    exported->dictionary->release(exported->dictionary);
+  }
+  delete static_cast<Parts<Exported>*>(exported->private_data);
+  exported->release = nullptr;
+}
+
+template <typename Exported>
+Parts<Exported>* Own(Parts<Exported> filled, Exported* out) {
+  auto* parts = new Parts<Exported>(std::move(filled));
+  for (Exported& child : parts->children) parts->child_pointers.push_back(&child);
+  *out = {};
+  if (parts->dictionary.release != nullptr) out->dictionary = &parts->dictionary;
+  out->n_children = static_cast<int64_t>(parts->children.size());
+  out->children = parts->child_pointers.data();
+  out->release = Release<Exported>;
+  out->private_data = parts;
+  return parts;
+}
+
+void MakeSchema(Parts<ArrowSchema> filled, int64_t flags, ArrowSchema* out) {
+  const Parts<ArrowSchema>* parts = Own(std::move(filled), out);
+  out->format = parts->format.c_str();
+  out->name = parts->name.c_str();
+  out->flags = flags;
+}
+
+void MakeArray(Parts<ArrowArray> filled, size_t length, size_t null_count, ArrowArray* out) {
+  Parts<ArrowArray>* parts = Own(std::move(filled), out);
+  out->length = static_cast<int64_t>(length);
+  out->null_count = static_cast<int64_t>(null_count);
+  out->n_buffers = static_cast<int64_t>(parts->buffers.size());
+  out->buffers = parts->buffers.data();
+}
+
+void ExportTable(const std::shared_ptr<const Table>& table, ArrowArray* out) {
+  Parts<ArrowArray> parts = {.table = table, .buffers = {nullptr}};
+  for (const Column& column : table->columns) {
+    Parts<ArrowArray> cells = {.table = table, .buffers = column.buffers()};
+    if (const Texts* dictionary = column.dictionary(); dictionary != nullptr) {
+      Parts<ArrowArray> texts = {.table = table, .buffers = dictionary->buffers()};
+      texts.buffers.insert(texts.buffers.begin(), nullptr);
+      MakeArray(std::move(texts), dictionary->size(), 0, &cells.dictionary);
+    }
+    MakeArray(std::move(cells), column.size(), column.unknown_count(),
+              &parts.children.emplace_back());
+  }
+  MakeArray(std::move(parts), table->row_count(), 0, out);
+}
+
+struct Stream {
+  std::shared_ptr<const Table> table;
+  bool done = false;
+};
+
+Stream* StreamOf(ArrowArrayStream* stream) { return static_cast<Stream*>(stream->private_data); }
+
+int GetSchema(ArrowArrayStream* stream, ArrowSchema* out) {
+  ExportSchema(*StreamOf(stream)->table, out);
+  return 0;
+}
+
+// The end is an array without a release.
+int GetNext(ArrowArrayStream* stream, ArrowArray* out) {
+  *out = {};
+  if (!std::exchange(StreamOf(stream)->done, true)) ExportTable(StreamOf(stream)->table, out);
+  return 0;
+}
+
+const char* NoError(ArrowArrayStream* /*stream*/) { return nullptr; }
+
+void ReleaseStream(ArrowArrayStream* stream) {
+  delete StreamOf(stream);
+  stream->release = nullptr;
+}
+
 }  // namespace
 
 void Texts::Add(std::string_view text) {
@@ -66,29 +133,20 @@ void Texts::Add(std::string_view text) {
   offsets_.push_back(static_cast<int64_t>(chars_.size()));
 }
 
-Column::Column(std::string name, ColumnType type) : name_(std::move(name)), type_(type) {
-  if (type == ColumnType::kBool) cells_ = Bits();
-  if (type == ColumnType::kText) cells_ = Texts();
-}
-
-Column::Column(std::string name, ColumnType type, UnsetVector<uint64_t> numbers, Bits known)
+Column::Column(std::string name, ColumnType type, Cells cells, Bits known,
+               std::shared_ptr<const Texts> dictionary)
     : name_(std::move(name)),
       type_(type),
-      cells_(std::move(numbers)),
+      cells_(std::move(cells)),
       known_(std::move(known)),
-      unknown_count_(CountUnknown(known_)) {}
-
-Column::Column(std::string name, UnsetVector<int32_t> codes,
-               std::shared_ptr<const Texts> dictionary, Bits known)
-    : name_(std::move(name)),
-      type_(ColumnType::kCategory),
-      cells_(std::move(codes)),
-      dictionary_(std::move(dictionary)),
-      known_(std::move(known)),
-      unknown_count_(CountUnknown(known_)) {}
+      dictionary_(std::move(dictionary)) {
+  for (size_t i = 0; i < known_.size(); ++i) unknown_count_ += known_[i] ? 0 : 1;
+}
 
 void Column::Add(const Value& value) {
-  const bool is_known = !std::holds_alternative<std::monostate>(value);
+  const auto* real = std::get_if<double>(&value);
+  const bool is_known =
+      !std::holds_alternative<std::monostate>(value) && (real == nullptr || std::isfinite(*real));
   if (!is_known && unknown_count_++ == 0) {
     for (size_t i = size(); i > 0; --i) known_.Add(true);
   }
@@ -101,7 +159,7 @@ void Column::Add(const Value& value) {
     uint64_t number = 0;
     if (const auto* whole = std::get_if<int64_t>(&value)) number = std::bit_cast<uint64_t>(*whole);
     if (const auto* count = std::get_if<uint64_t>(&value)) number = *count;
-    if (const auto* real = std::get_if<double>(&value)) number = std::bit_cast<uint64_t>(*real);
+    if (real != nullptr && is_known) number = std::bit_cast<uint64_t>(*real);
     std::get<UnsetVector<uint64_t>>(cells_).push_back(number);
   }
 }
@@ -142,6 +200,20 @@ Table FromRows(const result::Table& rows) {
     rows.visit(row, &sink);
   }
   return table;
+}
+
+void ExportSchema(const Table& table, ArrowSchema* schema) {
+  Parts<ArrowSchema> parts = {.format = "+s"};
+  for (const Column& column : table.columns) {
+    Parts<ArrowSchema> of = {.format = {static_cast<char>(column.type())}, .name = column.name()};
+    if (column.dictionary() != nullptr) MakeSchema({.format = "U"}, 0, &of.dictionary);
+    MakeSchema(std::move(of), ARROW_FLAG_NULLABLE, &parts.children.emplace_back());
+  }
+  MakeSchema(std::move(parts), 0, schema);
+}
+
+void Export(std::shared_ptr<const Table> table, ArrowArrayStream* stream) {
+  *stream = {GetSchema, GetNext, NoError, ReleaseStream, new Stream{std::move(table)}};
 }
 
 }  // namespace xplane_time::arrow

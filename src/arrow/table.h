@@ -5,6 +5,9 @@
 //   Table kernels = FromRows(result::TableOf("kernels", std::span(report.kernels)));
 //   Export(std::make_shared<const Table>(std::move(kernels)), &stream);
 //
+// Every array and schema that is handed out owns what it points to, so that a consumer may move
+// children out and release the rest.
+//
 //   number    8 bytes a row: int64, uint64 or double       bool   1 bit a row
 //   text      64-bit offsets into UTF-8                     each with an optional bitmap:
 //   category  32-bit codes into a dictionary of texts       0 where the value is unknown
@@ -12,17 +15,10 @@
 // Immutable once shared; then safe to use from several threads.
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
 #include <memory>
 #include <new>
-#include <string>
-#include <string_view>
-#include <utility>
-#include <variant>
-#include <vector>
 
-#include "result/fields.h"
+#include "result/result.h"
 #include "xplane_time/arrow_c_data.h"
 
 namespace xplane_time::arrow {
@@ -94,14 +90,14 @@ class Column {
   // monostate: unknown.
   using Value = std::variant<std::monostate, bool, int64_t, uint64_t, double, std::string_view>;
 
-  // Empty, for Add(); not of kCategory.
-  Column(std::string name, ColumnType type);
-  // Numbers of kInt64, kUint64 or kDouble by their bits; codes of kCategory.
-  Column(std::string name, ColumnType type, UnsetVector<uint64_t> numbers, Bits known);
-  Column(std::string name, UnsetVector<int32_t> codes, std::shared_ptr<const Texts> dictionary,
-         Bits known);
+  // Numbers of kInt64, kUint64 or kDouble by their bits; codes of kCategory, into `dictionary`.
+  using Cells = std::variant<UnsetVector<uint64_t>, UnsetVector<int32_t>, Bits, Texts>;
 
-  // The value has the column's type, or is unknown.
+  // `known`: empty where all cells are.
+  Column(std::string name, ColumnType type, Cells cells, Bits known = {},
+         std::shared_ptr<const Texts> dictionary = nullptr);
+
+  // The value has the column's type, or is unknown, as one that is not finite. Not of kCategory.
   void Add(const Value& value);
 
   const std::string& name() const { return name_; }
@@ -121,9 +117,9 @@ class Column {
  private:
   std::string name_;
   ColumnType type_;
-  std::variant<UnsetVector<uint64_t>, UnsetVector<int32_t>, Bits, Texts> cells_;
-  std::shared_ptr<const Texts> dictionary_ = nullptr;
-  Bits known_ = {};  // empty: all are
+  Cells cells_;
+  Bits known_;
+  std::shared_ptr<const Texts> dictionary_;
   size_t unknown_count_ = 0;
 };
 

@@ -15,8 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "arrow/event_table.h"
 #include "arrow/table.h"
-#include "result/rows_trace.h"
-#include "xplane_time/planes.h"
+#include "result/rows.h"
 #include "xplane_time/read.h"
 #include "xplane_time/report.h"
 #include "xplane_time/version.h"
@@ -42,13 +41,7 @@ static_assert(XPLANE_TIME_UNAVAILABLE == static_cast<int>(absl::StatusCode::kUna
 static_assert(XPLANE_TIME_DATA_LOSS == static_cast<int>(absl::StatusCode::kDataLoss));
 
 int Fail(absl::StatusCode code, std::string_view message, char** error) {
-  if (error != nullptr) {
-    *error = static_cast<char*>(std::malloc(message.size() + 1));
-    if (*error != nullptr) {
-      std::memcpy(*error, message.data(), message.size());
-      (*error)[message.size()] = '\0';
-    }
-  }
+  if (error != nullptr) *error = strndup(message.data(), message.size());
   return static_cast<int>(code);
 }
 

@@ -3,8 +3,9 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <limits>
+#include <functional>
 #include <map>
+#include <ranges>
 #include <set>
 #include <tuple>
 #include <utility>
@@ -12,9 +13,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "compare/differences.h"
 #include "compare/inputs.h"
-#include "compare/intervals.h"
-#include "compare/option_facts.h"
 #include "stats/distributions.h"
 #include "status.h"
 
@@ -33,6 +33,12 @@ constexpr double kUsualSpread = 0.01;
 // Processes of one program differ by at least this much: that a few agree is chance, or the
 // clock is too coarse to tell them apart.
 constexpr double kLeastSpread = 0.001;
+
+// Base and head: their captures, and those of one row. Where a function has no series in a capture,
+// its place is empty.
+using Captures = std::array<std::span<const Measurements>, 2>;
+using Sides = std::array<std::vector<const Series*>, 2>;
+enum Side : uint8_t { kBase, kHead };
 
 // The step of the clock that times come from, as far as they show it.
 //
@@ -53,9 +59,9 @@ ClockKey ClockOf(const Series& series) {
   return {"", series.variant_id.value_or("") + "\n" + series.function};
 }
 
-ClockSteps FindClockSteps(std::span<const Measurements> base, std::span<const Measurements> head) {
+ClockSteps FindClockSteps(const Captures& captures) {
   std::map<ClockKey, std::vector<double>> times_ps;
-  for (const auto side : {base, head}) {
+  for (const auto& side : captures) {
     for (const Measurements& capture : side) {
       for (const Series& series : capture.series) {
         std::vector<double>& times = times_ps[ClockOf(series)];
@@ -78,8 +84,7 @@ ClockSteps FindClockSteps(std::span<const Measurements> base, std::span<const Me
 // What differs between two sides, kernel by kernel: means over the captures that have the kernel;
 // the largest change first. Without kernels that did not change, and of functions that both sides
 // have.
-std::vector<KernelChange> KernelChanges(std::span<const Measurements> base,
-                                        std::span<const Measurements> head) {
+std::vector<KernelChange> KernelChanges(const Captures& captures) {
   struct Sum {
     double time_ps = 0;
     uint64_t captures = 0;
@@ -89,8 +94,8 @@ std::vector<KernelChange> KernelChanges(std::span<const Measurements> base,
     }
   };
   std::map<std::string, std::map<std::string, std::array<Sum, 2>>> functions;  // kernels, sides
-  for (const size_t side : {0, 1}) {
-    for (const Measurements& capture : side == 0 ? base : head) {
+  for (const Side side : {kBase, kHead}) {
+    for (const Measurements& capture : captures[side]) {
       for (const KernelTime& kernel : capture.kernels) {
         Sum& own = functions[kernel.function][kernel.kernel][side];
         own.time_ps += kernel.run_ps;
@@ -103,27 +108,19 @@ std::vector<KernelChange> KernelChanges(std::span<const Measurements> base,
   };
   std::vector<KernelChange> changes;
   for (const auto& [function, kernels] : functions) {
-    const auto has = [&of = kernels](size_t side) {
+    const auto has = [&of = kernels](Side side) {
       return std::any_of(of.begin(), of.end(),
                          [side](const auto& each) { return each.second[side].captures > 0; });
     };
-    if (!has(0) || !has(1)) continue;
+    if (!has(kBase) || !has(kHead)) continue;
     for (const auto& [kernel, sides] : kernels) {
-      KernelChange change = {function, kernel, sides[0].mean(), sides[1].mean()};
+      KernelChange change = {function, kernel, sides[kBase].mean(), sides[kHead].mean()};
       if (distance(change) > 0) changes.push_back(std::move(change));
     }
   }
-  std::stable_sort(changes.begin(), changes.end(),
-                   [&distance](const KernelChange& a, const KernelChange& b) {
-                     return distance(a) > distance(b);
-                   });
+  std::ranges::stable_sort(changes, std::greater(), distance);
   return changes;
 }
-
-// One row's captures. Where a function has no series in a capture, its place is empty.
-struct Sides {
-  std::vector<const Series*> base, head;  // by capture
-};
 
 using RowKey = std::tuple<std::string, std::string, std::string, uint32_t>;
 
@@ -136,37 +133,31 @@ std::set<std::string> DevicesOf(std::span<const Measurements> side) {
 }
 
 // Where each side used one device, it does not matter which of several alike it was.
-bool OneDeviceEach(std::span<const Measurements> base, std::span<const Measurements> head,
-                   std::vector<std::string>* notes) {
-  const std::set<std::string> in_base = DevicesOf(base), in_head = DevicesOf(head);
-  if (in_base.size() != 1 || in_head.size() != 1) return false;
-  if (in_base != in_head) {
+bool OneDeviceEach(const Captures& captures, std::vector<std::string>* notes) {
+  const std::set<std::string> base = DevicesOf(captures[kBase]), head = DevicesOf(captures[kHead]);
+  if (base.size() != 1 || head.size() != 1) return false;
+  if (base != head) {
     notes->push_back(
-        absl::StrCat("device is ", *in_base.begin(), " in base, ", *in_head.begin(), " in head"));
+        absl::StrCat("device is ", *base.begin(), " in base, ", *head.begin(), " in head"));
   }
   return true;
 }
 
-std::map<RowKey, Sides> MatchSeries(std::span<const Measurements> base,
-                                    std::span<const Measurements> head,
-                                    std::vector<std::string>* notes) {
-  const bool any_device = OneDeviceEach(base, head, notes);
+std::map<RowKey, Sides> MatchSeries(const Captures& captures, std::vector<std::string>* notes) {
+  const bool any_device = OneDeviceEach(captures, notes);
   std::map<RowKey, Sides> rows;
-  const auto add = [&](std::span<const Measurements> side,
-                       std::vector<const Series*> Sides::*captures) {
-    for (size_t i = 0; i < side.size(); ++i) {
-      for (const Series& series : side[i].series) {
+  for (const Side side : {kBase, kHead}) {
+    for (size_t i = 0; i < captures[side].size(); ++i) {
+      for (const Series& series : captures[side][i].series) {
         const std::string variant = series.variant_id.value_or("");
         const RowKey key = {any_device ? "" : series.device, variant.empty() ? series.function : "",
                             variant, series.program};
-        auto& at = rows[key].*captures;
-        at.resize(side.size(), nullptr);
+        auto& at = rows[key][side];
+        at.resize(captures[side].size(), nullptr);
         at[i] = &series;
       }
     }
-  };
-  add(base, &Sides::base);
-  add(head, &Sides::head);
+  }
   return rows;
 }
 
@@ -187,11 +178,17 @@ std::vector<Centre> CentresOf(const std::vector<const Series*>& captures) {
   return centres;
 }
 
+uint64_t SamplesOf(const std::vector<const Series*>& captures) {
+  uint64_t samples = 0;
+  for (const Series* series : captures) samples += series ? series->samples.size() : 0;
+  return samples;
+}
+
 SideEstimate EstimateSide(const std::vector<const Series*>& captures,
                           const std::vector<Centre>& centres, double confidence) {
   SideEstimate side;
   side.captures = centres.size();
-  for (const Series* series : captures) side.samples += series ? series->samples.size() : 0;
+  side.samples = SamplesOf(captures);
   if (centres.empty()) return side;
   std::vector<double> values;
   for (const Centre& centre : centres) values.push_back(centre.value);
@@ -206,25 +203,19 @@ SideEstimate EstimateSide(const std::vector<const Series*>& captures,
   return side;
 }
 
-// Both proofs ask for a distance from 0 in standard errors.
-struct Bars {
-  double interval;  // of the simultaneous interval's half width
-  double reject;    // of "no change" at the first step of Holm
-  double power;     // beyond the bar, for kPower
-};
-
-Bars BarsFor(double df, size_t rows, const CompareOptions& options) {
-  const double m = static_cast<double>(rows);
-  return {StudentQuantile((1 - options.confidence) / 2 / m, df),
-          StudentQuantile(options.alpha / 2 / m, df), StudentQuantile(1 - kPower, df)};
+// Both proofs ask for a distance from 0 in standard errors. This one is half the width of the
+// simultaneous interval.
+double IntervalBar(double df, size_t rows, const CompareOptions& options) {
+  return StudentQuantile((1 - options.confidence) / 2 / static_cast<double>(rows), df);
 }
 
 // The slowdown, in logs, that is proved with probability kPower.
 double DetectableLog(double standard_error, double df, size_t rows, const CompareOptions& options) {
-  const Bars bars = BarsFor(df, rows, options);
+  const double reject = StudentQuantile(options.alpha / 2 / static_cast<double>(rows), df);
+  const double power = StudentQuantile(1 - kPower, df);  // beyond the bar
   const double effect = std::log1p(options.min_effect);
-  return std::max(effect + (bars.interval + bars.power) * standard_error,
-                  (bars.reject + bars.power) * standard_error);
+  return std::max(effect + (IntervalBar(df, rows, options) + power) * standard_error,
+                  (reject + power) * standard_error);
 }
 
 // `known_df`: of the spread, whatever the number of captures.
@@ -238,12 +229,8 @@ std::optional<uint64_t> CapturesNeeded(double spread, double known_df, double re
            wanted;
   };
   if (!enough(kMostNeeded)) return std::nullopt;
-  uint64_t too_few = 1, plenty = kMostNeeded;
-  while (plenty - too_few > 1) {
-    const uint64_t middle = (too_few + plenty) / 2;
-    (enough(middle) ? plenty : too_few) = middle;
-  }
-  return plenty;
+  return *std::ranges::partition_point(std::views::iota(uint64_t{2}, kMostNeeded),
+                                       [&](uint64_t k) { return !enough(k); });
 }
 
 // A row that has samples on both sides, before it is judged.
@@ -256,53 +243,44 @@ struct Candidate {
 double ResolutionOf(const Sides& sides, const ClockSteps& steps, const std::vector<Centre>& base,
                     const std::vector<Centre>& head) {
   double step_ps = 0;
-  for (const auto* side : {&sides.base, &sides.head}) {
-    for (const Series* series : *side) {
+  for (const auto& side : sides) {
+    for (const Series* series : side) {
       if (HasSamples(series)) step_ps = std::max(step_ps, steps.at(ClockOf(*series)));
     }
   }
   return step_ps / std::exp((base.front().value + head.front().value) / 2);
 }
 
-// Agreement of a few captures, above all of times on a coarse clock, is no precision. A time is
-// off by up to half a step, on each side by its own and in all of its captures alike.
-void ApplyFloors(double step, const CompareOptions& options, double captures_base,
-                 double captures_head, Difference* difference) {
-  const double least = std::min(kLeastSpread, options.offset_std.value_or(kLeastSpread));
-  const double floor = least * std::sqrt(1 / captures_base + 1 / captures_head);
-  difference->spread = std::max(difference->spread, least);
-  difference->resolution = step * std::sqrt(2.0 / 12);  // of two uniform errors
-  difference->standard_error =
-      std::hypot(std::max(difference->standard_error, floor), difference->resolution);
-}
-
 // Nothing where paired captures have no pair.
 std::optional<Difference> DifferenceOf(const Sides& sides, const CompareOptions& options,
-                                       double step, const std::vector<Centre>& base,
-                                       const std::vector<Centre>& head) {
+                                       double step, std::vector<Centre> base,
+                                       std::vector<Centre> head) {
   std::optional<double> offset_std = options.offset_std;
-  for (const auto* side : {&sides.base, &sides.head}) {
-    uint64_t samples = 0;
-    for (const Series* series : *side) samples += series ? series->samples.size() : 0;
-    if (samples < kSamplesForOffset) offset_std = std::nullopt;
+  for (const auto& side : sides) {
+    if (SamplesOf(side) < kSamplesForOffset) offset_std = std::nullopt;
   }
-  if (!options.paired) {
-    Difference unpaired = compare::UnpairedDifference(base, head, offset_std);
-    ApplyFloors(step, options, static_cast<double>(base.size()), static_cast<double>(head.size()),
-                &unpaired);
-    return unpaired;
+  if (options.paired) {
+    base.clear();
+    head.clear();
+    for (size_t i = 0; i < sides[kBase].size(); ++i) {
+      if (!HasSamples(sides[kBase][i]) || !HasSamples(sides[kHead][i])) continue;
+      base.push_back(CentreOf(*sides[kBase][i]));
+      head.push_back(CentreOf(*sides[kHead][i]));
+    }
+    if (base.empty()) return std::nullopt;
   }
-  std::vector<Centre> paired_base, paired_head;
-  for (size_t i = 0; i < sides.base.size(); ++i) {
-    if (!HasSamples(sides.base[i]) || !HasSamples(sides.head[i])) continue;
-    paired_base.push_back(CentreOf(*sides.base[i]));
-    paired_head.push_back(CentreOf(*sides.head[i]));
-  }
-  if (paired_base.empty()) return std::nullopt;
-  Difference paired = compare::PairedDifference(paired_base, paired_head, offset_std);
-  const auto pairs = static_cast<double>(paired_base.size());
-  ApplyFloors(step, options, pairs, pairs, &paired);
-  return paired;
+  Difference difference = options.paired ? compare::PairedDifference(base, head, offset_std)
+                                         : compare::UnpairedDifference(base, head, offset_std);
+  // Agreement of a few captures, above all of times on a coarse clock, is no precision. A time is
+  // off by up to half a step, on each side by its own and in all of its captures alike.
+  const double least = std::min(kLeastSpread, options.offset_std.value_or(kLeastSpread));
+  const double floor = least * std::sqrt(1 / static_cast<double>(base.size()) +
+                                         1 / static_cast<double>(head.size()));
+  difference.spread = std::max(difference.spread, least);
+  difference.resolution = step * std::sqrt(2.0 / 12);  // of two uniform errors
+  difference.standard_error =
+      std::hypot(std::max(difference.standard_error, floor), difference.resolution);
+  return difference;
 }
 
 FunctionVerdict VerdictOf(const ComparedRow& row, const CompareOptions& options) {
@@ -331,17 +309,16 @@ void Judge(std::span<const Candidate> candidates, const CompareOptions& options,
     }
     p_values.push_back(std::min(p, 1.0));
   }
-  const std::vector<double> adjusted = compare::HolmAdjusted(p_values);
+  const std::vector<double> adjusted = stats::HolmAdjusted(p_values);
   for (size_t i = 0; i < candidates.size(); ++i) {
     const Difference& d = candidates[i].difference;
     ComparedRow& row = (*rows)[candidates[i].row];
     row.ratio = std::exp(d.estimate);
     double spread = std::hypot(kUsualSpread, d.spread);
     if (d.df > 0) {
-      const double half =
-          d.standard_error == 0
-              ? 0
-              : BarsFor(d.df, candidates.size(), options).interval * d.standard_error;
+      const double half = d.standard_error == 0
+                              ? 0
+                              : IntervalBar(d.df, candidates.size(), options) * d.standard_error;
       row.lo = std::exp(d.estimate - half);
       row.hi = std::exp(d.estimate + half);
       row.p_value = adjusted[i];
@@ -361,41 +338,30 @@ void Judge(std::span<const Candidate> candidates, const CompareOptions& options,
   }
 }
 
-// In how many captures of a side a function failed, at least once.
-struct Failing {
-  size_t captures = 0, of = 0;
-  std::string message;
-};
-
-Failing FailingOf(const std::vector<const Series*>& captures) {
-  Failing failing;
-  for (const Series* series : captures) {
-    if (series == nullptr) continue;
-    ++failing.of;
-    if (series->failure.empty()) continue;
-    ++failing.captures;
-    if (failing.message.empty()) failing.message = series->failure;
-  }
-  return failing;
-}
-
 void DescribeFailures(const Sides& sides, ComparedRow* row) {
-  const Failing base = FailingOf(sides.base), head = FailingOf(sides.head);
-  row->fails_more = head.captures * base.of > base.captures * head.of;
+  std::array<size_t, 2> failed = {}, of = {};  // captures
   std::vector<std::string> parts;
-  for (const auto& [side, failing] : {std::pair("base", &base), std::pair("head", &head)}) {
-    if (failing->captures == 0) continue;
-    parts.push_back(absl::StrCat("failed in ", failing->captures, " of ", failing->of,
-                                 " captures of ", side, ": ", failing->message));
+  for (const Side side : {kBase, kHead}) {
+    std::string message;
+    for (const Series* series : sides[side]) {
+      if (series == nullptr) continue;
+      ++of[side];
+      failed[side] += series->failure.empty() ? 0 : 1;
+      if (message.empty()) message = series->failure;
+    }
+    if (failed[side] == 0) continue;
+    parts.push_back(absl::StrCat("failed in ", failed[side], " of ", of[side], " captures of ",
+                                 side == kBase ? "base" : "head", ": ", message));
   }
+  row->fails_more = failed[kHead] * of[kBase] > failed[kBase] * of[kHead];
   row->reason = absl::StrJoin(parts, "; ");
 }
 
 // Where a function's series cannot be told to be the same thing.
 std::string ObstacleIn(const Sides& sides) {
   const Series* first = nullptr;
-  for (const auto* side : {&sides.base, &sides.head}) {
-    for (const Series* series : *side) {
+  for (const auto& side : sides) {
+    for (const Series* series : side) {
       if (!HasSamples(series)) continue;
       if (first == nullptr) first = series;
       if (series->metric != first->metric) {
@@ -428,19 +394,19 @@ void Describe(const std::vector<const Series*>& captures, ComparedRow* row) {
 ComparedRow MakeRow(const Sides& sides, const CompareOptions& options, const ClockSteps& steps,
                     std::optional<Difference>* difference) {
   ComparedRow row;
-  Describe(sides.head, &row);
-  Describe(sides.base, &row);
+  Describe(sides[kHead], &row);
+  Describe(sides[kBase], &row);
   DescribeFailures(sides, &row);
-  const std::vector<Centre> base = CentresOf(sides.base), head = CentresOf(sides.head);
-  row.base = EstimateSide(sides.base, base, options.confidence);
-  row.head = EstimateSide(sides.head, head, options.confidence);
+  const std::vector<Centre> base = CentresOf(sides[kBase]), head = CentresOf(sides[kHead]);
+  row.base = EstimateSide(sides[kBase], base, options.confidence);
+  row.head = EstimateSide(sides[kHead], head, options.confidence);
   if (base.empty() || head.empty()) {
-    row.verdict = !row.reason.empty()  ? FunctionVerdict::kFailed
-                  : sides.head.empty() ? FunctionVerdict::kOnlyBase
-                  : sides.base.empty() ? FunctionVerdict::kOnlyHead
-                  : !base.empty()      ? FunctionVerdict::kOnlyBase
-                                       : FunctionVerdict::kOnlyHead;
-    if (row.verdict != FunctionVerdict::kFailed && !sides.head.empty() && !sides.base.empty()) {
+    row.verdict = !row.reason.empty()    ? FunctionVerdict::kFailed
+                  : sides[kHead].empty() ? FunctionVerdict::kOnlyBase
+                  : sides[kBase].empty() ? FunctionVerdict::kOnlyHead
+                  : !base.empty()        ? FunctionVerdict::kOnlyBase
+                                         : FunctionVerdict::kOnlyHead;
+    if (row.verdict != FunctionVerdict::kFailed && !sides[kHead].empty() && !sides[kBase].empty()) {
       row.reason = absl::StrCat("no samples that count in ", base.empty() ? "base" : "head");
     }
     return row;
@@ -451,7 +417,11 @@ ComparedRow MakeRow(const Sides& sides, const CompareOptions& options, const Clo
     return row;
   }
   *difference = DifferenceOf(sides, options, ResolutionOf(sides, steps, base, head), base, head);
-  if (!difference->has_value()) row.reason = "no pair of captures has runs of it on both sides";
+  if (difference->has_value()) {
+    row.verdict = FunctionVerdict::kSame;  // until it is judged
+  } else {
+    row.reason = "no pair of captures has runs of it on both sides";
+  }
   return row;
 }
 
@@ -531,18 +501,15 @@ void Summarize(Comparison* comparison) {
     }
   }
   if (unbounded) comparison->largest_mde = std::nullopt;
-  std::stable_sort(comparison->rows.begin(), comparison->rows.end(),
-                   [](const ComparedRow& a, const ComparedRow& b) {
-                     return std::pair(Rank(a.verdict), -Badness(a)) <
-                            std::pair(Rank(b.verdict), -Badness(b));
-                   });
+  std::ranges::stable_sort(comparison->rows, {}, [](const ComparedRow& row) {
+    return std::pair(Rank(row.verdict), -Badness(row));
+  });
 }
 
 // What is on both sides says nothing about two programs.
-void NoteSame(std::span<const Measurements> base, std::span<const Measurements> head,
-              std::vector<std::string>* notes) {
-  for (const Measurements& one : base) {
-    for (const Measurements& other : head) {
+void NoteSame(const Captures& captures, std::vector<std::string>* notes) {
+  for (const Measurements& one : captures[kBase]) {
+    for (const Measurements& other : captures[kHead]) {
       if (!compare::SameCapture(one, other)) continue;
       notes->push_back(
           absl::StrCat(one.source == other.source
@@ -594,21 +561,19 @@ absl::StatusOr<Comparison> Compare(std::span<const Measurements> base,
   for (const Measurements& capture : head) comparison.head_sources.push_back(capture.source);
   RETURN_IF_ERROR(
       compare::CheckMeasuredAlike(base, head, options.allow_mismatch, &comparison.notes));
-  NoteSame(base, head, &comparison.notes);
-  const ClockSteps steps = FindClockSteps(base, head);
+  const Captures captures = {base, head};
+  NoteSame(captures, &comparison.notes);
+  const ClockSteps steps = FindClockSteps(captures);
   std::vector<Candidate> candidates;
-  std::vector<std::optional<Difference>> differences;
-  for (const auto& [key, sides] : MatchSeries(base, head, &comparison.notes)) {
-    comparison.rows.push_back(MakeRow(sides, options, steps, &differences.emplace_back()));
-  }
-  for (size_t i = 0; i < differences.size(); ++i) {
-    if (differences[i].has_value()) comparison.rows[i].verdict = FunctionVerdict::kSame;
+  for (const auto& [key, sides] : MatchSeries(captures, &comparison.notes)) {
+    std::optional<Difference> difference;
+    comparison.rows.push_back(MakeRow(sides, options, steps, &difference));
+    if (difference.has_value()) candidates.push_back({comparison.rows.size() - 1, *difference});
   }
   RefuseUnequalPrograms(&comparison.rows);
-  for (size_t i = 0; i < differences.size(); ++i) {
-    if (comparison.rows[i].verdict == FunctionVerdict::kSame)
-      candidates.push_back({i, *differences[i]});
-  }
+  std::erase_if(candidates, [&](const Candidate& each) {
+    return comparison.rows[each.row].verdict != FunctionVerdict::kSame;
+  });
   Judge(candidates, options, &comparison.rows);
   Summarize(&comparison);
   if (comparison.compared == 0) {
@@ -618,7 +583,7 @@ absl::StatusOr<Comparison> Compare(std::span<const Measurements> base,
   }
   comparison.outcome = OutcomeOf(comparison, options);
   if (comparison.outcome == Outcome::kTooLittleData) {
-    comparison.kernels = KernelChanges(base, head);
+    comparison.kernels = KernelChanges(captures);
   }
   return comparison;
 }

@@ -1,15 +1,12 @@
 # Decisions: measurements of any kind in, verdicts out.
 add_library(xplane_time_compare STATIC
   compare/compare.cc
+  compare/differences.cc
   compare/input_json.cc
-  compare/input_trace.cc
-  compare/intervals.cc
   compare/measurements.cc
   compare/option_facts.cc
   compare/pick.cc
-  compare/pick_units.cc
-  compare/series.cc
-  )
+  compare/series.cc)
 target_include_directories(xplane_time_compare
   PUBLIC $<BUILD_INTERFACE:${CMAKE_CURRENT_SOURCE_DIR}>)
 target_link_libraries(xplane_time_compare

@@ -10,7 +10,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "compare/inputs.h"
-#include "compare/option_facts.h"
 #include "json/json.h"
 #include "status.h"
 
@@ -206,37 +205,35 @@ void AddDeviceKinds(const Json& document, Measurements* out) {
   if (!all.empty()) out->facts.push_back({"device kind", all});
 }
 
-UncertainFunctions FindUncertain(const Json& document, const DeviceLabels& labels) {
-  UncertainFunctions uncertain;
-  const Json* functions = ListIn(document, "functions");
-  if (functions == nullptr) return uncertain;
-  for (const Json& row : *functions) {
-    if (TextOf(row, "status") != "runs_uncertain") continue;
-    uncertain.insert({labels.Label(DeviceOf(row)), TextIn(row, "function")});
-  }
-  return uncertain;
-}
-
-// Rows of one capture, where none were cut off.
-std::vector<KernelTime> FindKernels(const Json& document, uint32_t capture,
-                                    const Filters& filters) {
-  KernelTimes kernels;
-  const Json* options = Find(document, "options");
-  if (options != nullptr && options->contains("top")) return {};
-  for (const char* section : {"functions", "kernels"}) {
-    const Json* rows = ListIn(document, section);
-    if (rows == nullptr) return {};
-    for (const Json& row : *rows) {
-      const auto function = TextOf(row, "function"), kernel = TextOf(row, "kernel");
-      if (!function.has_value() || !filters.WantsFunction(*function)) continue;
-      if (CaptureOf(document, DeviceOf(row).input) != capture) continue;
-      const auto runs = WholeOf(row, "runs"), self_ps = WholeOf(row, "self_ps"),
-                 time_ps = self_ps.has_value() ? self_ps : WholeOf(row, "total_ps");
-      if (runs.value_or(0) > 0) kernels.AddRuns(*function, static_cast<uint64_t>(*runs));
-      if (kernel.has_value() && time_ps.has_value()) kernels.Add(*function, *kernel, *time_ps);
+// Functions and kernels of one capture, as far as its series need them.
+void ReadRows(const Json& document, uint32_t capture, Report* report) {
+  const auto rows = [&](const char* section, auto read) {
+    const Json* list = ListIn(document, section);
+    if (list == nullptr) return;
+    for (const Json& row : *list) {
+      const DeviceRef device = DeviceOf(row);
+      if (CaptureOf(document, device.input) == capture) read(row, device);
     }
-  }
-  return kernels.Take();
+  };
+  rows("functions", [&](const Json& row, const DeviceRef& device) {
+    FunctionRow& function = report->functions.emplace_back();
+    function.device = device;
+    function.function = TextIn(row, "function");
+    function.runs = static_cast<uint64_t>(std::max<int64_t>(0, WholeOf(row, "runs").value_or(0)));
+    if (TextOf(row, "status") == "runs_uncertain") function.status = RowStatus::kRunsUncertain;
+  });
+  const Json* options = Find(document, "options");
+  if (options != nullptr && options->contains("top")) return;  // kernels were cut off
+  rows("kernels", [&](const Json& row, const DeviceRef&) {
+    const auto kernel = TextOf(row, "kernel");
+    const auto self_ps = WholeOf(row, "self_ps");
+    const auto time_ps = self_ps.has_value() ? self_ps : WholeOf(row, "total_ps");
+    if (!kernel.has_value() || !time_ps.has_value()) return;
+    KernelRow& one = report->kernels.emplace_back();
+    one.kernel = *kernel;
+    one.function = TextOf(row, "function");
+    one.self_ps = time_ps;
+  });
 }
 
 // The options that a result was written with.
@@ -266,25 +263,21 @@ absl::StatusOr<std::vector<Measurements>> FromResult(const std::string& path, co
   if (samples == nullptr || samples->empty()) {
     return FailedPrecondition(path, ": holds no samples; write it with --samples");
   }
-  std::map<uint32_t, std::vector<SampleRow>> captures;
+  std::map<uint32_t, Report> captures;
   for (size_t i = 0; i < samples->size(); ++i) {
     ASSIGN_OR_RETURN(SampleRow row, ReadSample(path, i, (*samples)[i]));
     // The pattern of this command counts before that of the one that wrote the file.
     row.variant_id = filters.id.Capture(row.function);
-    captures[CaptureOf(document, row.device.input)].push_back(std::move(row));
+    captures[CaptureOf(document, row.device.input)].samples.push_back(std::move(row));
   }
   std::vector<Measurements> out;
-  for (const auto& [capture, rows] : captures) {
+  for (auto& [capture, report] : captures) {
     Measurements& one = out.emplace_back();
     one.source = captures.size() == 1 ? path : absl::StrCat(path, " #", capture + 1);
     one.options = facts;
     AddDeviceKinds(document, &one);
-    std::vector<std::string> notes;
-    one.series = SeriesFromSamples(rows, FindUncertain(document, DeviceLabels(rows)), filters,
-                                   options, &notes);
-    one.kernels = FindKernels(document, capture, filters);
-    if (options.slowest_device) one.series = SlowestDevice(one.series, &notes);
-    for (std::string& note : notes) one.notes.push_back(absl::StrCat(one.source, ": ", note));
+    ReadRows(document, capture, &report);
+    AddRows(report, filters, options, &one);
   }
   return out;
 }
@@ -411,9 +404,7 @@ absl::StatusOr<std::vector<Measurements>> FromJson(const std::string& path,
   if (is_benchmark || schema == "xplane-time.tune.v1") {
     ASSIGN_OR_RETURN(Measurements one, is_benchmark ? FromBenchmark(path, document, options)
                                                     : FromTuning(path, document, options));
-    std::vector<Measurements> out;
-    out.push_back(std::move(one));
-    return out;
+    return std::vector{std::move(one)};
   }
   if (schema.starts_with("xplane-time.tune")) {
     return FailedPrecondition(
@@ -430,11 +421,9 @@ absl::StatusOr<std::vector<KnownVariant>> ReadKnownVariants(const std::string& p
   std::ifstream file(path, std::ios::binary);
   if (!file) return NotFound(path, ": no such file, or not readable");
   constexpr size_t kMostBytes = size_t{64} << 20;
-  std::string content, piece(size_t{1} << 16, '\0');
-  while (
-      content.size() <= kMostBytes &&
-      (file.read(piece.data(), static_cast<std::streamsize>(piece.size())) || file.gcount() > 0)) {
-    content.append(piece, 0, static_cast<size_t>(file.gcount()));
+  std::string content;
+  for (std::istreambuf_iterator<char> at(file), end; at != end && content.size() <= kMostBytes;) {
+    content.push_back(*at++);
   }
   if (content.size() > kMostBytes) {
     return FailedPrecondition(path, ": larger than 64 MB, which no list of variants is");

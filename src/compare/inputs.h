@@ -2,14 +2,14 @@
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
 #include <map>
-#include <set>
 #include <span>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "timing/filters.h"
 #include "xplane_time/measurements.h"
@@ -17,9 +17,6 @@
 #include "xplane_time/report.h"
 
 namespace xplane_time::compare {
-
-// A trace: all captures that the path holds are one (a directory's hosts).
-absl::StatusOr<Measurements> FromTrace(const std::string& path, const MeasureOptions& options);
 
 // Whether the bytes begin a JSON object. A trace may begin with a line feed and a brace.
 bool LooksLikeJson(std::string_view content);
@@ -39,42 +36,45 @@ absl::StatusOr<std::vector<KnownVariant>> ReadKnownVariants(const std::string& p
 // same file does so by more than chance.
 bool SameCapture(const Measurements& a, const Measurements& b);
 
-// Rows of one capture become series. `uncertain`: device label and function.
-using UncertainFunctions = std::set<std::pair<std::string, std::string>>;
-std::vector<Series> SeriesFromSamples(std::span<const SampleRow> samples,
-                                      const UncertainFunctions& uncertain, const Filters& filters,
-                                      const MeasureOptions& options,
-                                      std::vector<std::string>* notes);
+// The rows of one capture (samples, functions, kernels) become series, kernels and notes.
+void AddRows(const Report& report, const Filters& filters, const MeasureOptions& options,
+             Measurements* out);
 
 // A function over all devices: of each run the slowest device. The k-th run on each device is one
 // run, where the devices have equally many and runs overlap; else the function has no samples, and
 // a note says so. A function on one device stays as it is.
 std::vector<Series> SlowestDevice(std::span<const Series> series, std::vector<std::string>* notes);
 
-// "GPU:0", "CPU:0", "host 1 TPU:2" where several hosts are known.
-class DeviceLabels {
- public:
-  explicit DeviceLabels(std::span<const SampleRow> samples);
-  std::string Label(const DeviceRef& device) const;
+// Option facts: what the times of a capture were made with, and whether an input can follow the
+// options of this command.
+//
+//   a trace, --kernel tanh                       {"kernel", "tanh"}
+//   report.json that was written with it         {"kernel", "tanh"}, without and with --kernel tanh
+//   report.json that was written without it      InvalidArgument with --kernel tanh: runs are whole
 
- private:
-  std::vector<std::string> hosts_;  // sorted
-};
+// By name, as results record them: {"kernel", "tanh"}.
+using OptionValues = std::map<std::string, std::string>;
 
-// Adds up the kernels and runs of a capture's functions, over devices and programs.
-class KernelTimes {
- public:
-  void AddRuns(const std::string& function, uint64_t runs) { runs_[function] += runs; }
-  // `time_ps`: in all of these runs, without what is nested in it.
-  void Add(const std::string& function, const std::string& kernel, int64_t time_ps) {
-    times_ps_[{function, kernel}] += static_cast<double>(time_ps);
-  }
-  // Of functions that have runs.
-  std::vector<KernelTime> Take() const;
+// Of a trace, which follows all options.
+std::vector<Fact> OptionFacts(const ReportOptions& options);
 
- private:
-  std::map<std::string, uint64_t> runs_;
-  std::map<std::pair<std::string, std::string>, double> times_ps_;
-};
+// Of an input that follows only those in `followed`. Errors: InvalidArgument: another is given.
+absl::StatusOr<std::vector<Fact>> OptionFacts(const std::string& path, std::string_view kind,
+                                              const ReportOptions& options,
+                                              std::initializer_list<std::string_view> followed);
+
+// Of one of our results: `recorded` are the options that it was written with. What is left to be
+// done for its samples stays in `options`. Errors: InvalidArgument: as above.
+absl::StatusOr<std::vector<Fact>> OptionFacts(const std::string& path, OptionValues recorded,
+                                              ReportOptions* options);
+
+// Mismatch: whether captures were measured in the same way.
+
+// A fact or an option with two values among the captures of both sides is an error (a note where
+// `allowed`); a fact that some captures do not tell, and a label with two values, are notes.
+// Errors: FailedPrecondition.
+absl::Status CheckMeasuredAlike(std::span<const Measurements> base,
+                                std::span<const Measurements> head, bool allowed,
+                                std::vector<std::string>* notes);
 
 }  // namespace xplane_time::compare

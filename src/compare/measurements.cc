@@ -1,20 +1,92 @@
-// Which kind of input a path is, and captures that are there twice.
+// Which kind of input a path is, traces (through the report), and captures that are there twice.
 #include "xplane_time/measurements.h"
 
 #include <algorithm>
+#include <bit>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <optional>
+#include <set>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "compare/inputs.h"
-#include "compare/option_facts.h"
 #include "status.h"
+#include "xplane_time/select.h"
 
 namespace xplane_time {
 namespace compare {
 namespace {
+
+// A trace: all captures that the path holds are one (a directory's hosts).
+
+std::string NumberOf(const StatValue& value) {
+  switch (value.type) {
+    case StatType::kUint64:
+      return absl::StrCat(value.bits);
+    case StatType::kInt64:
+      return absl::StrCat(static_cast<int64_t>(value.bits));
+    case StatType::kDouble:
+      return absl::StrCat(std::bit_cast<double>(value.bits));
+    default:
+      return std::string(value.text);
+  }
+}
+
+// The producer's name for the model, else what tells models apart; empty: not told.
+std::string ModelOf(const Plane& plane) {
+  const StatValue type = plane.FindStat("device_type_string");
+  if (type.type != StatType::kAbsent) return NumberOf(type);
+  std::string text;
+  constexpr std::pair<const char*, const char*> kParts[] = {
+      {"device_vendor", ""},     {"compute_cap_major", " capability "}, {"compute_cap_minor", "."},
+      {"core_count", " cores "}, {"memory_size", " memory "},           {"clock_rate", " clock "}};
+  for (const auto& [stat, label] : kParts) {
+    const StatValue value = plane.FindStat(stat);
+    if (value.type != StatType::kAbsent) absl::StrAppend(&text, label, NumberOf(value));
+  }
+  return text.starts_with(' ') ? text.substr(1) : text;
+}
+
+void AddFacts(const Trace& trace, const Report& report, Measurements* out) {
+  std::set<std::string> kinds, models, hosts;
+  for (const SampleRow& sample : report.samples) {
+    if (!sample.device.host.empty()) hosts.insert(sample.device.host);
+  }
+  for (const DeviceRow& row : report.devices) {
+    if (row.executions == 0) continue;
+    kinds.insert(std::string(DeviceKindName(row.kind)));
+    for (const Plane& plane : trace.planes) {
+      if (plane.name != row.device.plane || plane.file != row.device.input) continue;
+      if (std::string model = ModelOf(plane); !model.empty()) models.insert(std::move(model));
+    }
+  }
+  if (!kinds.empty()) out->facts.push_back({"device kind", absl::StrJoin(kinds, " and ")});
+  if (!models.empty()) out->facts.push_back({"device model", absl::StrJoin(models, " and ")});
+  if (!hosts.empty()) out->labels.push_back({"host", absl::StrJoin(hosts, ", ")});
+}
+
+absl::StatusOr<Measurements> FromTrace(const std::string& path, const MeasureOptions& options) {
+  ASSIGN_OR_RETURN(const Filters filters, Filters::Compile(options.report));
+  ASSIGN_OR_RETURN(const auto inputs, FindInputs(std::span(&path, 1), options.find));
+  Diagnostics diagnostics;
+  ASSIGN_OR_RETURN(const Trace trace, OpenTrace(inputs, options.read, &diagnostics));
+  ReportOptions wanted = options.report;
+  wanted.samples = true;
+  // Of series, which know how many runs they leave out.
+  wanted.skip_runs = 0;
+  wanted.trim = {};
+  ASSIGN_OR_RETURN(const Report report, BuildReport(trace, wanted, diagnostics));
+  Measurements out = {.source = path, .options = OptionFacts(options.report)};
+  AddFacts(trace, report, &out);
+  AddRows(report, filters, options, &out);
+  for (const DiagnosticRow& row : report.diagnostics) {
+    if (row.severity == "info") continue;
+    out.notes.push_back(absl::StrCat(path, ": ", row.count, " x ", row.message));
+  }
+  return out;
+}
 
 // The beginning of a regular file; empty for anything else.
 std::string Beginning(const std::string& path) {
@@ -25,13 +97,6 @@ std::string Beginning(const std::string& path) {
   file.read(head.data(), static_cast<std::streamsize>(head.size()));
   head.resize(static_cast<size_t>(std::max<std::streamsize>(0, file.gcount())));
   return head;
-}
-
-absl::StatusOr<std::string> WholeFile(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::string content((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
-  if (file.bad()) return Unavailable(path, ": cannot read");
-  return content;
 }
 
 // A folder is the hosts of one run, or a log directory. Its captures may have been meant.
@@ -64,14 +129,14 @@ absl::StatusOr<std::vector<Measurements>> ReadOne(const std::string& path,
       return InvalidArgument(path, ": ", options.find.run.empty() ? "--reader" : "--run",
                              " is for traces, and this is JSON; leave it out");
     }
-    ASSIGN_OR_RETURN(const std::string content, WholeFile(path));
+    std::ifstream file(path, std::ios::binary);
+    const std::string content((std::istreambuf_iterator<char>(file)), {});
+    if (file.bad()) return Unavailable(path, ": cannot read");
     return FromJson(path, content, options);
   }
   ASSIGN_OR_RETURN(Measurements one, FromTrace(path, options));
   if (auto note = FolderNote(path); note.has_value()) one.notes.push_back(*std::move(note));
-  std::vector<Measurements> out;
-  out.push_back(std::move(one));
-  return out;
+  return std::vector{std::move(one)};
 }
 
 bool SameSeries(const Series& a, const Series& b) {

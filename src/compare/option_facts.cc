@@ -1,17 +1,14 @@
-#include "compare/option_facts.h"
-
 #include <algorithm>
 #include <cstdlib>
 #include <map>
-#include <optional>
 #include <tuple>
-#include <utility>
 #include <variant>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "compare/inputs.h"
 #include "status.h"
-#include "timing/given_options.h"
+#include "xplane_time/report.h"
 
 namespace xplane_time::compare {
 namespace {
@@ -20,15 +17,12 @@ namespace {
 constexpr std::string_view kOfNoRun[] = {"metric", "tolerance_ps", "seed", "sort",
                                          "line",   "name",         "depth"};
 
-std::string TextOf(const std::variant<std::string, int64_t>& value) {
-  const auto* text = std::get_if<std::string>(&value);
-  return text != nullptr ? *text : absl::StrCat(std::get<int64_t>(value));
-}
-
 OptionValues ValuesOf(const ReportOptions& options) {
   OptionValues values;
-  for (const GivenOption& option : GivenOptions(options))
-    values[option.name] = TextOf(option.value);
+  for (const GivenOption& option : GivenOptions(options)) {
+    values[option.name] =
+        std::visit([](const auto& value) { return absl::StrCat(value); }, option.value);
+  }
   return values;
 }
 

@@ -3,13 +3,13 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <ranges>
 #include <set>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "compare/intervals.h"
-#include "compare/option_facts.h"
-#include "compare/pick_units.h"
+#include "compare/differences.h"
+#include "compare/inputs.h"
 #include "stats/distributions.h"
 #include "stats/order_statistics.h"
 #include "status.h"
@@ -17,9 +17,9 @@
 namespace xplane_time {
 namespace {
 
+using compare::Difference;
 using compare::DifferenceOf;
 using compare::NaturalLess;
-using compare::PairDifference;
 using compare::Units;
 using stats::StudentQuantile;
 
@@ -30,20 +30,17 @@ constexpr double kMostNeeded = 1e6;
 // A variant against the leader.
 struct Rival {
   std::string id;
-  PairDifference difference;  // log rival - log leader
-  double half = 0;            // of the simultaneous interval
-  bool enough = false;        // units
+  Difference difference;  // log rival - log leader
+  double half = 0;        // of the simultaneous interval
+  bool enough = false;    // units
   double lo() const { return difference.estimate - half; }
   bool slower() const { return enough && lo() > 0; }
 };
 
-class Chooser {
- public:
-  Chooser(Units units, const PickOptions& options) : units_(std::move(units)), options_(options) {
-    for (const auto& [id, ignored] : units_.log_time) ids_.push_back(id);
-  }
-
-  const Units& units() const { return units_; }
+struct Chooser {
+  const Units& units;
+  const PickOptions& options;
+  const std::vector<std::string> ids;
 
   void Choose(PickResult* choice) const {
     std::string leader = Leader();
@@ -58,18 +55,18 @@ class Chooser {
     for (const Rival& rival : rivals) Fill(rival, choice);
   }
 
- private:
   // The smallest centre, unless a rival is faster in the units that both share.
   std::string Leader() const {
-    std::string leader = *std::min_element(
-        ids_.begin(), ids_.end(),
-        [&](const std::string& a, const std::string& b) { return CentreOf(a) < CentreOf(b); });
-    for (size_t step = 0; step < ids_.size(); ++step) {
+    const auto centre = [this](const std::string& id) {
+      return stats::HuberCentre(units.Present(id)).value;
+    };
+    std::string leader = *std::ranges::min_element(ids, {}, centre);
+    for (size_t step = 0; step < ids.size(); ++step) {
       std::string faster;
       double gain = 0;
-      for (const std::string& id : ids_) {
+      for (const std::string& id : ids) {
         if (id == leader) continue;
-        const double estimate = DifferenceOf(units_, leader, id, options_.drift_std).estimate;
+        const double estimate = DifferenceOf(units, leader, id, options.drift_std).estimate;
         if (estimate < gain) {
           gain = estimate;
           faster = id;
@@ -81,25 +78,21 @@ class Chooser {
     return leader;
   }
 
-  double CentreOf(const std::string& id) const {
-    return stats::HuberCentre(units_.Present(id)).value;
-  }
-
   double Bar(double df) const {
-    return StudentQuantile(options_.alpha / 2 / static_cast<double>(ids_.size() - 1), df);
+    return StudentQuantile(options.alpha / 2 / static_cast<double>(ids.size() - 1), df);
   }
 
   Rival Against(const std::string& leader, const std::string& id) const {
-    Rival rival = {id, DifferenceOf(units_, leader, id, options_.drift_std)};
-    const PairDifference& d = rival.difference;
-    rival.enough = d.df > 0 && (!units_.in_rounds || d.units >= kLeastRounds);
+    Rival rival = {id, DifferenceOf(units, leader, id, options.drift_std)};
+    const Difference& d = rival.difference;
+    rival.enough = d.df > 0 && (!units.in_rounds || d.units >= kLeastRounds);
     rival.half = d.standard_error == 0 && d.df > 0 ? 0 : Bar(d.df) * d.standard_error;
     return rival;
   }
 
   std::vector<Rival> Against(const std::string& leader) const {
     std::vector<Rival> rivals;
-    for (const std::string& id : ids_) {
+    for (const std::string& id : ids) {
       if (id != leader) rivals.push_back(Against(leader, id));
     }
     return rivals;
@@ -113,7 +106,7 @@ class Chooser {
       if (rival.slower()) continue;
       open.push_back(rival.id);
       enough &= rival.enough;
-      bounded &= rival.enough && rival.lo() > -std::log1p(options_.delta);
+      bounded &= rival.enough && rival.lo() > -std::log1p(options.delta);
     }
     if (rivals.empty()) return Claim::kPick;  // nobody was beaten
     if (open.size() == 1) return Claim::kWinner;
@@ -129,10 +122,10 @@ class Chooser {
   bool AllWithinDelta(const std::vector<std::string>& open) const {
     for (size_t i = 0; i < open.size(); ++i) {
       for (size_t j = i + 1; j < open.size(); ++j) {
-        const PairDifference d = DifferenceOf(units_, open[i], open[j], options_.drift_std);
+        const Difference d = DifferenceOf(units, open[i], open[j], options.drift_std);
         const double half =
-            d.standard_error == 0 ? 0 : StudentQuantile(options_.alpha, d.df) * d.standard_error;
-        if (!(std::abs(d.estimate) + half <= std::log1p(options_.delta))) return false;
+            d.standard_error == 0 ? 0 : StudentQuantile(options.alpha, d.df) * d.standard_error;
+        if (!(std::abs(d.estimate) + half <= std::log1p(options.delta))) return false;
       }
     }
     return true;
@@ -150,13 +143,13 @@ class Chooser {
     }
     if (known && std::isfinite(regret)) choice->regret = std::expm1(regret);
     if (nearest == nullptr || !nearest->enough || !(nearest->difference.standard_error > 0)) return;
-    const PairDifference& d = nearest->difference;
+    const Difference& d = nearest->difference;
     const double reach = (Bar(d.df) + StudentQuantile(1 - kPower, d.df)) * d.standard_error;
     if (std::isfinite(reach)) choice->mde = std::expm1(reach);
-    const bool sole_capture = !units_.in_rounds && units_.size() == 1;
+    const bool sole_capture = !units.in_rounds && units.size() == 1;
     if (choice->claim != Claim::kUndecided || sole_capture) return;
     // A gap beyond delta is to be proved; within delta the tie is.
-    const double tie = std::log1p(options_.delta), gap = std::abs(d.estimate);
+    const double tie = std::log1p(options.delta), gap = std::abs(d.estimate);
     const double wanted = gap > tie ? gap : std::max(tie - gap, tie / 4);
     const double needed = static_cast<double>(d.units) * std::pow(reach / wanted, 2);
     if (needed < kMostNeeded) choice->needed = static_cast<uint64_t>(std::ceil(needed));
@@ -174,10 +167,6 @@ class Chooser {
     row->lo = std::exp(rival.lo());
     row->hi = std::exp(rival.difference.estimate + rival.half);
   }
-
-  const Units units_;
-  const PickOptions& options_;
-  std::vector<std::string> ids_;
 };
 
 absl::Status CheckAlike(std::span<const Measurements> captures) {
@@ -215,10 +204,9 @@ absl::Status CheckOptions(const PickOptions& options) {
 }
 
 // One row a variant, seen or expected, before it is judged.
-std::vector<VariantRow> ListVariants(std::span<const Measurements> captures,
-                                     const PickOptions& options, PickResult* choice) {
+void ListVariants(std::span<const Measurements> captures, PickResult* choice) {
   std::map<std::string, VariantRow, NaturalLess> rows;
-  for (const KnownVariant& known : options.known) {
+  for (const KnownVariant& known : choice->options.known) {
     rows[known.id].id = known.id;
     rows[known.id].params = known.params;
   }
@@ -236,18 +224,16 @@ std::vector<VariantRow> ListVariants(std::span<const Measurements> captures,
       choice->clock = series.clock;
     }
   }
-  std::vector<VariantRow> out;
   for (auto& [ignored, row] : rows) {
     row.status = row.samples == 0 ? "no_samples" : "open";
-    out.push_back(std::move(row));
+    choice->variants.push_back(std::move(row));
   }
-  return out;
 }
 
 // A space that names none of what ran is that of something else.
-absl::Status CheckKnown(const PickOptions& options, PickResult* choice) {
+absl::Status CheckKnown(PickResult* choice) {
   std::set<std::string> known;
-  for (const KnownVariant& each : options.known) known.insert(each.id);
+  for (const KnownVariant& each : choice->options.known) known.insert(each.id);
   std::vector<std::string> ran, foreign;
   for (const VariantRow& row : choice->variants) {
     if (row.function.empty()) continue;
@@ -296,22 +282,6 @@ void DescribeTimes(std::span<const Measurements> captures, const Units& units, d
   row->hi_ps = std::exp(centre.value + half);
 }
 
-void Order(PickResult* choice) {
-  std::stable_sort(choice->variants.begin(), choice->variants.end(),
-                   [](const VariantRow& a, const VariantRow& b) {
-                     if (a.ratio.has_value() != b.ratio.has_value()) return a.ratio.has_value();
-                     return a.ratio.value_or(0) < b.ratio.value_or(0);
-                   });
-}
-
-void AddNotes(const Units& units, PickResult* choice) {
-  if (units.in_rounds || units.size() != 1) return;
-  choice->notes.push_back(absl::StrCat(
-      "the variants did not run in rounds, so drift may favour one: differences count beyond an "
-      "allowance of ",
-      choice->options.drift_std * 100, " % (std)"));
-}
-
 }  // namespace
 
 absl::StatusOr<PickResult> Pick(std::span<const Measurements> captures,
@@ -323,16 +293,15 @@ absl::StatusOr<PickResult> Pick(std::span<const Measurements> captures,
   for (const Measurements& capture : captures) choice.sources.push_back(capture.source);
   RETURN_IF_ERROR(compare::CheckMeasuredAlike(captures, {}, /*allowed=*/false, &choice.notes));
   RETURN_IF_ERROR(CheckAlike(captures));
-  choice.variants = ListVariants(captures, options, &choice);
-  RETURN_IF_ERROR(CheckKnown(options, &choice));
+  ListVariants(captures, &choice);
+  RETURN_IF_ERROR(CheckKnown(&choice));
   if (choice.variants.empty()) {
     return FailedPrecondition(
         choice.sources.empty() ? "no capture" : choice.sources[0],
         ": no function is a variant; --id-pattern says which are, xplane-time "
         "functions lists what is there");
   }
-  const Chooser chooser(compare::MakeUnits(captures), options);
-  const Units& units = chooser.units();
+  const Units units = compare::MakeUnits(captures);
   choice.in_rounds = units.in_rounds;
   if (units.log_time.empty()) {
     choice.claim = Claim::kAllFailed;
@@ -341,7 +310,8 @@ absl::StatusOr<PickResult> Pick(std::span<const Measurements> captures,
   for (VariantRow& row : choice.variants) {
     if (row.samples > 0) DescribeTimes(captures, units, options.alpha, &row);
   }
-  chooser.Choose(&choice);
+  const auto ids = std::views::keys(units.log_time);
+  Chooser{units, options, {ids.begin(), ids.end()}}.Choose(&choice);
   const bool too_little = choice.claim == Claim::kTooLittleData;
   const bool open = too_little || choice.claim == Claim::kUndecided;
   std::map<std::string, double> p_best;
@@ -354,8 +324,15 @@ absl::StatusOr<PickResult> Pick(std::span<const Measurements> captures,
     row.ratio = row.lo = row.hi = 1;
     row.status = choice.claim == Claim::kTie ? "tied" : open ? "leads" : "picked";
   }
-  AddNotes(units, &choice);
-  Order(&choice);
+  if (!units.in_rounds && units.size() == 1) {
+    choice.notes.push_back(absl::StrCat(
+        "the variants did not run in rounds, so drift may favour one: differences count beyond an "
+        "allowance of ",
+        options.drift_std * 100, " % (std)"));
+  }
+  std::ranges::stable_sort(choice.variants, {}, [](const VariantRow& row) {
+    return std::pair(!row.ratio.has_value(), row.ratio.value_or(0));
+  });
   return choice;
 }
 

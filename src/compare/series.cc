@@ -18,60 +18,73 @@ std::string_view MetricName(Metric metric) {
   return metric == Metric::kActive ? "active" : metric == Metric::kSpan ? "span" : "sum";
 }
 
-struct Group {
-  std::vector<const SampleRow*> rows;
-  int64_t first_start_ps = 0;
+// "GPU:0", "CPU:0", "host 1 TPU:2" where several hosts are known.
+class DeviceLabels {
+ public:
+  explicit DeviceLabels(std::span<const SampleRow> samples) {
+    for (const SampleRow& row : samples) hosts_.insert(row.device.host);
+  }
+
+  std::string Label(const DeviceRef& device) const {
+    constexpr std::string_view kPrefix = "/device:", kHostCpu = "/host:CPU";
+    std::string_view plane = device.plane;
+    if (plane.starts_with(kPrefix)) plane.remove_prefix(kPrefix.size());
+    if (plane == kHostCpu) plane.remove_prefix(kHostCpu.find("CPU"));
+    std::string label(plane);
+    if (device.ordinal.has_value()) {
+      const std::string ordinal = absl::StrCat(":", *device.ordinal);
+      if (!label.ends_with(ordinal)) label.append(ordinal);
+    }
+    if (hosts_.size() < 2) return label;
+    // Hosts have other names in another session: they are told apart by their order.
+    const auto host = std::distance(hosts_.begin(), hosts_.lower_bound(device.host));
+    return absl::StrCat("host ", host, " ", label);
+  }
+
+ private:
+  std::set<std::string> hosts_;
 };
 
-std::map<Key, Group> GroupRows(std::span<const SampleRow> samples, const DeviceLabels& labels,
-                               const Filters& filters, bool by_variant) {
-  std::map<Key, Group> groups;
+using Rows = std::vector<const SampleRow*>;  // of one series, by start
+
+std::map<Key, Rows> GroupRows(std::span<const SampleRow> samples, const DeviceLabels& labels,
+                              const Filters& filters, bool by_variant) {
+  std::map<Key, Rows> groups;
   for (const SampleRow& row : samples) {
     if (!filters.WantsFunction(row.function)) continue;
     if (by_variant && !row.variant_id.has_value()) continue;
     const Key key = by_variant
                         ? Key{labels.Label(row.device), "", *row.variant_id}
                         : Key{labels.Label(row.device), row.function, row.program_id.value_or("")};
-    Group& group = groups[key];
-    if (group.rows.empty() || row.start_ps < group.first_start_ps) {
-      group.first_start_ps = row.start_ps;
-    }
-    group.rows.push_back(&row);
+    groups[key].push_back(&row);
   }
+  for (auto& [key, rows] : groups) std::ranges::stable_sort(rows, {}, &SampleRow::start_ps);
   return groups;
 }
 
-double TimeOf(const SampleRow& row, Metric metric) {
-  switch (metric) {
-    case Metric::kActive:
-      return static_cast<double>(*row.active_ps);
-    case Metric::kSpan:
-      return static_cast<double>(row.span_ps);
-    case Metric::kSum:
-      break;
-  }
-  return static_cast<double>(*row.sum_ps);
+// Empty: without ops only spans are known.
+std::optional<int64_t> TimeOf(const SampleRow& row, Metric metric) {
+  if (metric == Metric::kSpan) return row.span_ps;
+  if (!row.active_ps.has_value() || !row.sum_ps.has_value()) return std::nullopt;
+  return metric == Metric::kActive ? row.active_ps : row.sum_ps;
 }
 
-// Without ops only spans are known: the series says so by its metric.
-Metric KnownMetric(const std::vector<const SampleRow*>& rows, Metric wanted) {
+// The series says by its metric what it has.
+Metric KnownMetric(const Rows& rows, Metric wanted) {
   const bool any_active = std::any_of(rows.begin(), rows.end(), [](const SampleRow* row) {
-    return row->active_ps.has_value() && row->sum_ps.has_value() && !row->suspect;
+    return TimeOf(*row, Metric::kActive).has_value() && !row->suspect;
   });
   return any_active ? wanted : Metric::kSpan;
 }
 
-void FillSamples(const std::vector<const SampleRow*>& rows, Metric metric,
-                 const ReportOptions& options, Series* series) {
-  const bool needs_ops = metric != Metric::kSpan;
+void FillSamples(const Rows& rows, Metric metric, const ReportOptions& options, Series* series) {
   std::vector<int64_t> times;
   for (const SampleRow* row : rows) {
-    const bool known = !needs_ops || (row->active_ps.has_value() && row->sum_ps.has_value());
-    const bool counts = known && !row->suspect && row->run >= options.skip_runs;
-    const double time_ps = counts ? TimeOf(*row, metric) : 0;
-    if (!(time_ps > 0)) continue;  // a time of 0 has no ratio
-    series->samples.push_back({time_ps, row->start_ps});
-    times.push_back(static_cast<int64_t>(time_ps));
+    const int64_t time_ps = TimeOf(*row, metric).value_or(0);
+    if (row->suspect || row->run < options.skip_runs) continue;
+    if (time_ps <= 0) continue;  // a time of 0 has no ratio
+    series->samples.push_back({static_cast<double>(time_ps), row->start_ps});
+    times.push_back(time_ps);
   }
   const std::vector<bool> kept = KeptByTrim(times, options.trim);
   size_t count = 0;
@@ -82,35 +95,20 @@ void FillSamples(const std::vector<const SampleRow*>& rows, Metric metric,
   series->left_out = rows.size() - count;
 }
 
-std::string ClockOf(const std::vector<const SampleRow*>& rows) {
+std::string ClockOf(const Rows& rows) {
   for (const SampleRow* row : rows) {
     if (row->clock != rows[0]->clock) return "mixed";
   }
   return std::string(ClockName(rows[0]->clock));
 }
 
-void SortByStart(std::vector<const SampleRow*>* rows) {
-  std::stable_sort(rows->begin(), rows->end(), [](const SampleRow* a, const SampleRow* b) {
-    return a->start_ps < b->start_ps;
-  });
-}
-
-// Numbers programs of one function and device by their first run.
-void NumberPrograms(const std::map<Key, Group>& groups,
-                    std::map<std::pair<std::string, std::string>, std::vector<int64_t>>* starts) {
-  for (const auto& [key, group] : groups) {
-    (*starts)[{std::get<0>(key), std::get<1>(key)}].push_back(group.first_start_ps);
-  }
-  for (auto& [ignored, firsts] : *starts) std::sort(firsts.begin(), firsts.end());
-}
-
 // A pattern whose group is too short makes one variant of several programs.
-void NoteMerged(const std::map<Key, Group>& groups, std::vector<std::string>* notes) {
+void NoteMerged(const std::map<Key, Rows>& groups, std::vector<std::string>* notes) {
   std::set<std::string> told;
-  for (const auto& [key, group] : groups) {
+  for (const auto& [key, rows] : groups) {
     std::set<std::string> functions;
-    for (const SampleRow* row : group.rows) functions.insert(row->function);
-    const std::string id = group.rows[0]->variant_id.value_or("");
+    for (const SampleRow* row : rows) functions.insert(row->function);
+    const std::string id = rows[0]->variant_id.value_or("");
     if (functions.size() < 2 || !told.insert(id).second) continue;
     notes->push_back(absl::StrCat(
         "variant ", id, " is ", functions.size(), " functions together (", *functions.begin(), ", ",
@@ -119,10 +117,65 @@ void NoteMerged(const std::map<Key, Group>& groups, std::vector<std::string>* no
   }
 }
 
-// Over devices.
+std::vector<Series> SeriesOf(const Report& report, const Filters& filters,
+                             const MeasureOptions& options, std::vector<std::string>* notes) {
+  const DeviceLabels labels(report.samples);
+  std::set<std::pair<std::string, std::string>> uncertain;  // device and function
+  for (const FunctionRow& row : report.functions) {
+    if (row.status != RowStatus::kRunsUncertain) continue;
+    uncertain.insert({labels.Label(*row.device), row.function});
+  }
+  const std::map<Key, Rows> groups = GroupRows(report.samples, labels, filters, options.by_variant);
+  // Programs of one function and device are numbered by their first run.
+  std::map<std::pair<std::string, std::string>, std::multiset<int64_t>> starts;
+  for (const auto& [key, rows] : groups) {
+    starts[{std::get<0>(key), std::get<1>(key)}].insert(rows[0]->start_ps);
+  }
+  if (options.by_variant) NoteMerged(groups, notes);
+  std::vector<Series> out;
+  uint64_t left_out = 0;
+  for (const auto& [key, rows] : groups) {
+    const Metric metric = KnownMetric(rows, options.report.metric);
+    Series& series = out.emplace_back();
+    series.device = std::get<0>(key);
+    series.function = rows[0]->function;
+    series.variant_id = rows[0]->variant_id;
+    if (!options.by_variant) {
+      const auto& firsts = starts[{series.device, series.function}];
+      const auto at = firsts.lower_bound(rows[0]->start_ps);
+      series.program = static_cast<uint32_t>(std::distance(firsts.begin(), at));
+    }
+    series.metric = MetricName(metric);
+    series.clock = ClockOf(rows);
+    series.uncertain = uncertain.contains({series.device, series.function});
+    FillSamples(rows, metric, options.report, &series);
+    left_out += series.left_out;
+  }
+  if (left_out > 0) {
+    notes->push_back(absl::StrCat(left_out, " of ", report.samples.size(),
+                                  " runs left out (suspect, warm-up, trimmed or without ops)"));
+  }
+  return out;
+}
 
-// By function, variant and program.
-using FunctionKey = std::tuple<std::string, std::string, uint32_t>;
+// Over devices and programs; of functions that have runs.
+std::vector<KernelTime> KernelsOf(const Report& report, const Filters& filters) {
+  std::map<std::string, uint64_t> runs;
+  for (const FunctionRow& row : report.functions) runs[row.function] += row.runs;
+  std::map<std::pair<std::string, std::string>, double> times_ps;  // without what is nested
+  for (const KernelRow& row : report.kernels) {
+    if (!row.function.has_value() || !filters.WantsFunction(*row.function)) continue;
+    times_ps[{*row.function, row.kernel}] +=
+        static_cast<double>(row.self_ps.value_or(row.total_ps));
+  }
+  std::vector<KernelTime> kernels;
+  for (const auto& [key, time_ps] : times_ps) {
+    const auto of = runs.find(key.first);
+    if (of == runs.end() || of->second == 0) continue;
+    kernels.push_back({key.first, key.second, time_ps / static_cast<double>(of->second)});
+  }
+  return kernels;
+}
 
 bool Overlap(const std::vector<const Series*>& devices, size_t run) {
   double latest_start = -1e300, first_end = 1e300;
@@ -163,66 +216,9 @@ Series Combined(const std::vector<const Series*>& devices) {
 
 }  // namespace
 
-DeviceLabels::DeviceLabels(std::span<const SampleRow> samples) {
-  std::set<std::string> hosts;
-  for (const SampleRow& row : samples) hosts.insert(row.device.host);
-  hosts_.assign(hosts.begin(), hosts.end());
-}
-
-std::string DeviceLabels::Label(const DeviceRef& device) const {
-  constexpr std::string_view kPrefix = "/device:", kHostCpu = "/host:CPU";
-  std::string_view plane = device.plane;
-  if (plane.starts_with(kPrefix)) plane.remove_prefix(kPrefix.size());
-  if (plane == kHostCpu) plane.remove_prefix(kHostCpu.find("CPU"));
-  std::string label(plane);
-  if (device.ordinal.has_value()) {
-    const std::string ordinal = absl::StrCat(":", *device.ordinal);
-    if (!label.ends_with(ordinal)) label.append(ordinal);
-  }
-  if (hosts_.size() < 2) return label;
-  // Hosts have other names in another session: they are told apart by their order.
-  const auto host = std::lower_bound(hosts_.begin(), hosts_.end(), device.host) - hosts_.begin();
-  return absl::StrCat("host ", host, " ", label);
-}
-
-std::vector<Series> SeriesFromSamples(std::span<const SampleRow> samples,
-                                      const UncertainFunctions& uncertain, const Filters& filters,
-                                      const MeasureOptions& options,
-                                      std::vector<std::string>* notes) {
-  const DeviceLabels labels(samples);
-  std::map<Key, Group> groups = GroupRows(samples, labels, filters, options.by_variant);
-  std::map<std::pair<std::string, std::string>, std::vector<int64_t>> starts;
-  if (!options.by_variant) NumberPrograms(groups, &starts);
-  std::vector<Series> out;
-  uint64_t left_out = 0;
-  if (options.by_variant) NoteMerged(groups, notes);
-  for (auto& [key, group] : groups) {
-    SortByStart(&group.rows);
-    Series& series = out.emplace_back();
-    series.device = std::get<0>(key);
-    series.function = group.rows[0]->function;
-    series.variant_id = group.rows[0]->variant_id;
-    if (!options.by_variant) {
-      auto& firsts = starts[{series.device, series.function}];
-      const auto at = std::lower_bound(firsts.begin(), firsts.end(), group.first_start_ps);
-      series.program = static_cast<uint32_t>(at - firsts.begin());
-    }
-    const Metric metric = KnownMetric(group.rows, options.report.metric);
-    series.metric = MetricName(metric);
-    series.clock = ClockOf(group.rows);
-    series.uncertain = uncertain.contains({series.device, series.function});
-    FillSamples(group.rows, metric, options.report, &series);
-    left_out += series.left_out;
-  }
-  if (left_out > 0) {
-    notes->push_back(absl::StrCat(left_out, " of ", samples.size(),
-                                  " runs left out (suspect, warm-up, trimmed or without ops)"));
-  }
-  return out;
-}
-
 std::vector<Series> SlowestDevice(std::span<const Series> series, std::vector<std::string>* notes) {
-  std::map<FunctionKey, std::vector<const Series*>> functions;
+  // By function, variant and program.
+  std::map<std::tuple<std::string, std::string, uint32_t>, std::vector<const Series*>> functions;
   for (const Series& one : series) {
     const std::string variant = one.variant_id.value_or("");
     functions[{variant.empty() ? one.function : "", variant, one.program}].push_back(&one);
@@ -244,14 +240,15 @@ std::vector<Series> SlowestDevice(std::span<const Series> series, std::vector<st
   return out;
 }
 
-std::vector<KernelTime> KernelTimes::Take() const {
-  std::vector<KernelTime> kernels;
-  for (const auto& [key, time_ps] : times_ps_) {
-    const auto runs = runs_.find(key.first);
-    if (runs == runs_.end() || runs->second == 0) continue;
-    kernels.push_back({key.first, key.second, time_ps / static_cast<double>(runs->second)});
+void AddRows(const Report& report, const Filters& filters, const MeasureOptions& options,
+             Measurements* out) {
+  std::vector<std::string> notes;
+  out->series = SeriesOf(report, filters, options, &notes);
+  out->kernels = KernelsOf(report, filters);
+  if (options.slowest_device) out->series = SlowestDevice(out->series, &notes);
+  for (const std::string& note : notes) {
+    out->notes.push_back(absl::StrCat(out->source, ": ", note));
   }
-  return kernels;
 }
 
 }  // namespace xplane_time::compare

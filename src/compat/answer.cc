@@ -9,7 +9,6 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "compat/keyed_events.h"
 #include "compat/python.h"
 #include "status.h"
 #include "xplane_time/compat.h"
@@ -38,64 +37,58 @@ std::string DeviceOf(const Trace& trace, const AnswerOptions& options) {
 
 // Planes of each capture, in order. The same content twice is one capture. Errors:
 // FailedPrecondition where a capture has none.
-absl::StatusOr<std::vector<std::vector<uint32_t>>> PlanesByCapture(const Trace& trace,
-                                                                   const std::string& device) {
+absl::StatusOr<std::map<uint32_t, std::vector<uint32_t>>> PlanesByCapture(
+    const Trace& trace, const std::string& device) {
   std::map<uint32_t, std::vector<uint32_t>> captures;
   for (const TraceFile& file : trace.files) captures[file.capture];
   for (const uint32_t plane : PlanesWith(trace, device)) {
     captures[trace.files[trace.planes[plane].file].capture].push_back(plane);
   }
-  std::vector<std::vector<uint32_t>> found;
-  for (auto& [capture, planes] : captures) {
+  for (const auto& [capture, planes] : captures) {
     if (planes.empty()) return NoPlane(trace, capture, device);
-    found.push_back(std::move(planes));
   }
-  return found;
-}
-
-// The times of each capture's planes (`first_only`: of its first), by `times_of(plane)`.
-template <typename TimesOf>
-absl::StatusOr<std::vector<std::vector<PlaneTimes>>> TimesByCapture(const Trace& trace,
-                                                                    bool first_only,
-                                                                    TimesOf times_of,
-                                                                    Answer* answer) {
-  ASSIGN_OR_RETURN(const auto captures, PlanesByCapture(trace, answer->device));
-  std::vector<std::vector<PlaneTimes>> found;
-  for (const std::vector<uint32_t>& planes : captures) {
-    std::vector<PlaneTimes>& capture = found.emplace_back();
-    for (const uint32_t plane : std::span(planes).first(first_only ? 1 : planes.size())) {
-      const Plane& of = trace.planes[plane];
-      ASSIGN_OR_RETURN(std::vector<KeyTime> times, times_of(plane));
-      for (const KeyTime& time : times) {
-        answer->keys.push_back({of.file, std::string(of.name), time});
-      }
-      capture.push_back({std::string(of.name), std::move(times)});
-    }
-  }
-  return found;
+  return captures;
 }
 
 }  // namespace
+
+std::vector<uint32_t> PlanesWith(const Trace& trace, std::string_view text) {
+  std::vector<uint32_t> found;
+  for (uint32_t plane = 0; plane < trace.planes.size(); ++plane) {
+    if (absl::StrContains(Lower(trace.planes[plane].name), Lower(text))) found.push_back(plane);
+  }
+  return found;
+}
 
 absl::StatusOr<Answer> AnswerAs(const Trace& trace, const AnswerOptions& options) {
   Answer answer = {.tool = options.tool, .device = DeviceOf(trace, options)};
   if (options.tool == Tool::kXprof) {
     ASSIGN_OR_RETURN(answer.xprof, XprofDeviceTimes(trace, options.xprof));
-  } else if (options.tool == Tool::kTuneJax) {
-    const auto times = [&](uint32_t plane) { return TuneJaxTimes(trace, plane, options.tune_jax); };
-    ASSIGN_OR_RETURN(const auto captures,
-                     TimesByCapture(trace, /*first_only=*/false, times, &answer));
-    ASSIGN_OR_RETURN(answer.variants, TuneJaxVariants(captures));
-  } else {
-    const auto times = [&](uint32_t plane) {
-      return EjkernelTimes(trace, plane, options.ejkernel);
-    };
-    ASSIGN_OR_RETURN(const auto captures,
-                     TimesByCapture(trace, /*first_only=*/true, times, &answer));
-    std::vector<std::vector<KeyTime>> first_planes;
-    for (const std::vector<PlaneTimes>& planes : captures) first_planes.push_back(planes[0].times);
-    answer.variants = EjkernelVariants(first_planes);
+    return answer;
   }
+  const bool tune_jax = options.tool == Tool::kTuneJax;
+  ASSIGN_OR_RETURN(const auto by_capture, PlanesByCapture(trace, answer.device));
+  std::vector<std::vector<PlaneTimes>> captures;
+  std::vector<std::vector<KeyTime>> first_planes;  // all that ejkernel looks at
+  for (const auto& [number, planes] : by_capture) {
+    std::vector<PlaneTimes>& capture = captures.emplace_back();
+    for (const uint32_t plane : std::span(planes).first(tune_jax ? planes.size() : 1)) {
+      const Plane& of = trace.planes[plane];
+      ASSIGN_OR_RETURN(std::vector<KeyTime> times,
+                       tune_jax ? TuneJaxTimes(trace, plane, options.tune_jax)
+                                : EjkernelTimes(trace, plane, options.ejkernel));
+      for (const KeyTime& time : times) {
+        answer.keys.push_back({of.file, std::string(of.name), time});
+      }
+      capture.push_back({std::string(of.name), std::move(times)});
+    }
+    first_planes.push_back(capture[0].times);
+  }
+  if (!tune_jax) {
+    answer.variants = EjkernelVariants(first_planes);
+    return answer;
+  }
+  ASSIGN_OR_RETURN(answer.variants, TuneJaxVariants(captures));
   return answer;
 }
 

@@ -1,12 +1,13 @@
 #include "compat/python.h"
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
-#include <vector>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 
@@ -102,12 +103,29 @@ double PythonStdev(std::span<const double> values) {
 }
 
 std::string_view FirstWord(std::string_view text) {
-  while (!text.empty() && IsSpace(text.front())) text.remove_prefix(1);
   text = text.substr(0, text.find(':'));
-  while (!text.empty() && IsSpace(text.front())) text.remove_prefix(1);
-  size_t end = 0;
-  while (end < text.size() && !IsSpace(text[end])) ++end;
-  return text.substr(0, end);
+  const auto begin = std::ranges::find_if_not(text, IsSpace);
+  return {begin, std::find_if(begin, text.end(), IsSpace)};
+}
+
+std::string Lower(std::string_view text) {
+  return absl::AsciiStrToLower({text.data(), text.size()});
+}
+
+absl::int128 Covered(const Spans& sorted) {
+  if (sorted.empty()) return 0;
+  absl::int128 total = 0;
+  auto [start, end] = sorted.front();
+  for (const auto& [next_start, next_end] : std::span(sorted).subspan(1)) {
+    if (next_start > end) {
+      total += end - start;
+      start = next_start;
+      end = next_end;
+    } else {
+      end = std::max(end, next_end);
+    }
+  }
+  return total + end - start;
 }
 
 }  // namespace xplane_time::compat

@@ -1,9 +1,14 @@
-// Numbers and texts as Python and numpy make them.
+// Numbers, texts and dicts as Python and numpy make them, and what spans of time cover.
 #pragma once
 
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/numeric/int128.h"
 
 namespace xplane_time::compat {
 
@@ -25,5 +30,27 @@ double PythonStdev(std::span<const double> values);
 // str.strip() and str.split(":")[0] and str.split()[0], of ASCII space: the first word
 // before a colon; empty where there is none.
 std::string_view FirstWord(std::string_view text);
+std::string Lower(std::string_view text);
+
+// Values by key, in the order in which the keys came.
+template <typename Key, typename Value>
+class InOrder {
+ public:
+  Value& operator[](const Key& key) {
+    const auto [found, inserted] = places_.try_emplace(key, rows_.size());
+    if (inserted) rows_.emplace_back(key, Value());
+    return rows_[found->second].second;
+  }
+  const std::vector<std::pair<Key, Value>>& rows() const { return rows_; }
+
+ private:
+  std::vector<std::pair<Key, Value>> rows_;
+  absl::flat_hash_map<Key, size_t> places_;
+};
+
+// [start, end] of times, in order of start.
+using Spans = std::vector<std::pair<absl::int128, absl::int128>>;
+// What they cover together.
+absl::int128 Covered(const Spans& sorted);
 
 }  // namespace xplane_time::compat

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <numeric>
 #include <set>
 #include <span>
 #include <string>
@@ -10,13 +11,12 @@
 #include <utility>
 #include <vector>
 
-#include "absl/numeric/int128.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "compat/keyed_events.h"
 #include "compat/python.h"
+#include "read/file_events.h"
 #include "status.h"
 #include "xplane_time/compat.h"
 
@@ -133,14 +133,13 @@ class Attribution {
     const Line& at = trace.lines[line];
     const Plane& plane = trace.planes[at.plane];
     std::vector<NamedEvent> events;
-    absl::Status status = VisitFileEvents(trace, line, [&](const FileEvent& event) {
+    RETURN_IF_ERROR(VisitFileEvents(trace, line, [&](const FileEvent& event) {
       const double start_ns =
           static_cast<double>(at.timestamp_ns) + static_cast<double>(event.offset_ps) / 1000;
       events.push_back({ShownName(plane, event), Nanoseconds(start_ns),
                         static_cast<double>(event.duration_ps) / 1000});
       return true;
-    });
-    if (!status.ok()) return status;
+    }));
     return events;
   }
 
@@ -203,7 +202,7 @@ class Attribution {
   }
 
   static bool IsCustomCall(std::string_view name, std::string_view upper_line) {
-    const std::string lower = absl::AsciiStrToLower({name.data(), name.size()});
+    const std::string lower = Lower(name);
     return lower.starts_with("custom-call") || absl::StrContains(lower, "custom_call") ||
            absl::StrContains(lower, "pallas") ||
            upper_line.find("PALLAS") != std::string_view::npos;
@@ -227,8 +226,7 @@ class Attribution {
     for (const auto& [kernel, durations_us] : records_.rows()) {
       const auto& [name, region] = kernel;
       const auto count = static_cast<double>(durations_us.size());
-      double total_us = 0;
-      for (const double duration_us : durations_us) total_us += duration_us;
+      const double total_us = std::accumulate(durations_us.begin(), durations_us.end(), 0.0);
       times->kernels.push_back({name, std::string(FirstWord(name)), PythonRound(total_us, 4),
                                 PythonRound(total_us / count, 4), durations_us.size(), region});
       times->top_level_kernel_count += region ? 0 : 1;
@@ -243,9 +241,8 @@ class Attribution {
   void SetSteps(XprofTimes* times) {
     double mean_us = static_cast<double>(times->total_device_ns) / 1000;
     if (!steps_us_.empty()) {
-      double sum_us = 0;
-      for (const double step_us : steps_us_) sum_us += step_us;
-      mean_us = sum_us / static_cast<double>(steps_us_.size());
+      mean_us = std::accumulate(steps_us_.begin(), steps_us_.end(), 0.0) /
+                static_cast<double>(steps_us_.size());
     }
     times->mean_us = PythonRound(mean_us, 4);
     times->std_us = PythonRound(PythonStdev(steps_us_), 4);

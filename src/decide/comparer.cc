@@ -4,13 +4,38 @@
 #include <cmath>
 #include <utility>
 
+#include "stats/distributions.h"
 #include "stats/location.h"
 #include "stats/order_statistics.h"
 
 namespace xplane_time::decide {
 namespace {
 
-using stats::Median, stats::MeanWithin, stats::OutlierReach, stats::RobustSd, stats::SkippedMean;
+using stats::Median, stats::MeanWithin, stats::NormalTail, stats::OutlierReach, stats::RobustSd,
+    stats::SkippedMean;
+
+// Shares of alpha among more than two variants: one for each number of rounds below four, and
+// one from four on. Half is left for the leader being itself the luckiest of several.
+constexpr double kScreeningShare = 0.05;
+constexpr double kPooledShare = 0.55;
+constexpr double kWaldShare = 0.8, kWaldShareOfTwo = 0.9;
+
+constexpr double kMixtureRounds = 0.5;  // the mixture is sharpest at some ten times as many
+constexpr double kOvershoot = 0.25;     // half of Siegmund's 0.583: spreads are estimates
+constexpr double kMaxDrift = 2;         // a step is never worth more
+constexpr double kMaxExponent = 600;
+
+double WaldRatio(double walk, double rounds, double drift) {
+  const double exponent = drift * (walk + kOvershoot) - drift * drift * rounds / 2;
+  return std::exp(std::min(exponent, kMaxExponent));
+}
+
+double MixtureRatio(double walk, double rounds) {
+  const double total = rounds + kMixtureRounds;
+  const double exponent = walk * walk / (2 * total);
+  return 2 * std::sqrt(kMixtureRounds / total) * std::exp(std::min(exponent, kMaxExponent)) *
+         NormalTail(-walk / std::sqrt(total));
+}
 
 // The pooled spread counts for at most so many rounds of a pair: variants differ in noise.
 constexpr double kMaxPriorDf = 12;
@@ -32,7 +57,82 @@ CellIterator AtOrAfter(const std::vector<Cell>& cells, CellIterator from, uint32
   return std::lower_bound(from, cells.end(), round,
                           [](const Cell& cell, uint32_t r) { return cell.round < r; });
 }
+
+// `visit(cell, other)` for each of `cells`; null where the others were not in its round.
+void VisitRounds(const std::vector<Cell>& cells, const std::vector<Cell>& others, auto visit) {
+  auto other = others.begin();
+  for (const Cell& cell : cells) {
+    other = AtOrAfter(others, other, cell.round);
+    visit(cell, other != others.end() && other->round == cell.round ? &*other : nullptr);
+  }
+}
+
+// The pair's own rounds are part of the pool: what is beyond them is a prior, of ratios, with its
+// degrees of freedom.
+std::pair<double, double> SpreadOfOthers(const TwoWayFit& fit, std::vector<double> ratios) {
+  const double median = Median(ratios);
+  const double reach = OutlierReach(static_cast<double>(ratios.size())) * RobustSd(ratios, median);
+  const SkippedMean own = MeanWithin(ratios, median, reach);
+  const double df = fit.df - (static_cast<double>(ratios.size()) - 1);
+  if (df < 1) return {};
+  const double squares = 2 * fit.sd * fit.sd * fit.df - own.squares;
+  return {std::min(df, kMaxPriorDf), std::max(std::sqrt(std::max(squares, 0.0) / df), kLeastSd)};
+}
+
 }  // namespace
+
+double Evidence(const Comparison& comparison, const Hypothesis& hypothesis) {
+  if (!comparison.usable) return 0;
+  const double t = (comparison.log_ratio - hypothesis.null) / comparison.se;
+  if (t <= 0) return 0;
+  const double z = stats::NormalScore(t, comparison.df);
+  if (comparison.screening) {
+    if (comparison.spike_chance > kMaxSpikeChance) return 0;
+    return kScreeningShare / std::max(NormalTail(z), 1e-300);
+  }
+  const double rounds = comparison.kept;
+  const double walk = z * std::sqrt(rounds);
+  const double drift = std::min(hypothesis.distance / comparison.sd, kMaxDrift);
+  const double share = comparison.pooled ? kPooledShare : 1;
+  const double wald = comparison.pooled ? kWaldShare : kWaldShareOfTwo;
+  return share * (wald * WaldRatio(walk, rounds, drift) + (1 - wald) * MixtureRatio(walk, rounds));
+}
+
+bool IsWithin(double delta, const Comparison& comparison, double needed) {
+  const Hypothesis apart = {-delta, delta};
+  return Evidence(comparison, apart) >= needed && Evidence(Mirrored(comparison), apart) >= needed;
+}
+
+std::optional<double> LowerBound(const Comparison& comparison, double distance, double alpha) {
+  constexpr double kFarthest = 1e4;  // standard errors
+  constexpr int kHalvings = 44;
+  const auto excludes = [&](double null) {
+    return Evidence(comparison, {null, distance}) * alpha >= 1;
+  };
+  double above = comparison.log_ratio;
+  double below = above - kFarthest * comparison.se;
+  if (!excludes(below)) return std::nullopt;
+  for (int i = 0; i < kHalvings; ++i) {
+    const double middle = (below + above) / 2;
+    (excludes(middle) ? below : above) = middle;
+  }
+  return below;
+}
+
+std::vector<bool> HolmRejected(std::span<const double> evidence, double alpha) {
+  std::vector<double> p_values;
+  for (const double each : evidence) p_values.push_back(1 / each);
+  std::vector<bool> rejected;
+  for (const double p : stats::HolmAdjusted(p_values)) rejected.push_back(p <= alpha);
+  return rejected;
+}
+
+Comparison Mirrored(Comparison comparison) {
+  comparison.log_ratio = -comparison.log_ratio;
+  comparison.centre = -comparison.centre;
+  comparison.spike_chance = 1;
+  return comparison;
+}
 
 Comparison FromRatios(std::vector<double> ratios, double prior_df, double prior_sd,
                       double lost_df) {
@@ -61,12 +161,13 @@ Comparison FromRatios(std::vector<double> ratios, double prior_df, double prior_
   return result;
 }
 
-void Comparer::Update() {
-  fit_ = FitTwoWay(*observations_, metric_);
-  clusters_.assign(observations_->variants(), {});
+void Comparer::Update(const Observations& observations) {
+  observations_ = &observations;
+  fit_ = FitTwoWay(observations, fit_.metric);
+  clusters_.assign(observations.records.size(), {});
   std::vector<double> levels;
-  for (uint32_t v = 0; v < observations_->variants(); ++v) {
-    if (observations_->cells(v).empty()) continue;
+  for (uint32_t v = 0; v < clusters_.size(); ++v) {
+    if (observations.cells(v).empty()) continue;
     clusters_[v] = FastestCluster(v);
     levels.push_back(clusters_[v].mean);
   }
@@ -80,16 +181,11 @@ void Comparer::Update() {
 }
 
 std::vector<double> Comparer::Ratios(uint32_t a, uint32_t b) const {
-  const std::vector<Cell>& of_a = observations_->cells(a);
-  const std::vector<Cell>& of_b = observations_->cells(b);
   std::vector<double> ratios;
-  if (of_a.empty() || of_b.empty()) return ratios;
-  auto other = of_b.begin();
-  for (const Cell& cell : of_a) {
-    other = AtOrAfter(of_b, other, cell.round);
-    if (other == of_b.end()) break;
-    if (other->round == cell.round) ratios.push_back(Value(cell) - Value(*other));
-  }
+  VisitRounds(observations_->cells(a), observations_->cells(b),
+              [&](const Cell& cell, const Cell* other) {
+                if (other != nullptr) ratios.push_back(fit_.Value(cell) - fit_.Value(*other));
+              });
   return ratios;
 }
 
@@ -107,63 +203,48 @@ Comparison Comparer::Estimate(uint32_t a, uint32_t b) const {
   return result;
 }
 
-// The pair's own rounds are part of the pool: what is beyond them is a prior, of ratios.
-Comparer::Prior Comparer::SpreadOfOthers(std::vector<double> ratios) const {
-  const double median = Median(ratios);
-  const double reach = OutlierReach(static_cast<double>(ratios.size())) * RobustSd(ratios, median);
-  const SkippedMean own = MeanWithin(ratios, median, reach);
-  const double df = fit_.df - (static_cast<double>(ratios.size()) - 1);
-  if (df < 1) return {};
-  const double squares = 2 * fit_.sd * fit_.sd * fit_.df - own.squares;
-  return {.df = std::min(df, kMaxPriorDf),
-          .sd = std::max(std::sqrt(std::max(squares, 0.0) / df), kLeastSd)};
-}
-
 Comparison Comparer::Direct(std::vector<double> ratios) const {
   // An effect that was fitted has used up one.
   const double lost_df = fit_.first_slot != 0 ? 1 : 0;
-  const auto [prior_df, prior_sd] = SpreadOfOthers(ratios);
+  const auto [prior_df, prior_sd] = SpreadOfOthers(fit_, ratios);
   Comparison result = FromRatios(std::move(ratios), prior_df, prior_sd, lost_df);
-  result.pooled = observations_->variants() > 2;
+  result.pooled = observations_->records.size() > 2;
   return result;
 }
 
-std::vector<double> Comparer::Adjusted(uint32_t variant) const {
-  std::vector<double> values;
-  for (const Cell& cell : observations_->cells(variant)) {
-    if (fit_.is_tied[cell.round]) values.push_back(Value(cell) - fit_.round_effect[cell.round]);
-  }
-  if (!values.empty()) return values;
-  for (const Cell& cell : observations_->cells(variant)) values.push_back(Value(cell));
-  return values;
+double Comparer::Reach() const {
+  return fit_.df >= 1 ? OutlierReach(fit_.df) * std::sqrt(2.0) * fit_.sd : 0;
 }
 
 Comparer::Cluster Comparer::FastestCluster(uint32_t variant) const {
-  std::vector<double> values = Adjusted(variant);
+  const std::vector<Cell>& cells = observations_->cells(variant);
+  std::vector<double> values;
+  for (const Cell& cell : cells) {
+    if (fit_.is_tied[cell.round]) values.push_back(fit_.WithoutRound(cell));
+  }
+  if (values.empty()) {
+    for (const Cell& cell : cells) values.push_back(fit_.Value(cell));
+  }
   std::sort(values.begin(), values.end());
   // With many samples the fastest is no centre.
   const double from = values.size() < kScreeningRounds ? values.front() : Median(values);
-  const double reach = fit_.df >= 1 ? OutlierReach(fit_.df) * std::sqrt(2.0) * fit_.sd : 0;
-  const SkippedMean mean = MeanWithin(values, from, reach);
+  const SkippedMean mean = MeanWithin(values, from, Reach());
   return {mean.kept > 0 ? mean.mean : from,
           std::max(static_cast<uint32_t>(mean.kept), uint32_t{1})};
 }
 
-// Samples of `a` as log-ratios to `b`: within the round where they share it, else against the
-// level of `b`.
-std::vector<Comparer::Screened> Comparer::ScreenedRatios(uint32_t a, uint32_t b,
-                                                         double level_of_b) const {
+// Samples of `a` as log-ratios to `b`, ascending: within the round where they share it, else
+// against the level of `b`.
+std::vector<Comparer::Screened> Comparer::ScreenedRatios(uint32_t a, uint32_t b) const {
   std::vector<Screened> ratios;
-  const std::vector<Cell>& of_b = observations_->cells(b);
-  auto other = of_b.begin();
-  for (const Cell& cell : observations_->cells(a)) {
-    other = AtOrAfter(of_b, other, cell.round);
-    if (other != of_b.end() && other->round == cell.round) {
-      ratios.push_back({.log_ratio = Value(cell) - Value(*other), .is_common = true});
-    } else if (fit_.is_tied[cell.round]) {
-      ratios.push_back({.log_ratio = Value(cell) - fit_.round_effect[cell.round] - level_of_b});
-    }
-  }
+  VisitRounds(observations_->cells(a), observations_->cells(b),
+              [&](const Cell& cell, const Cell* other) {
+                if (other != nullptr) {
+                  ratios.push_back({fit_.Value(cell) - fit_.Value(*other), /*is_common=*/true});
+                } else if (fit_.is_tied[cell.round]) {
+                  ratios.push_back({fit_.WithoutRound(cell) - Level(b)});
+                }
+              });
   std::sort(ratios.begin(), ratios.end(),
             [](const Screened& x, const Screened& y) { return x.log_ratio < y.log_ratio; });
   return ratios;
@@ -176,7 +257,7 @@ double Comparer::SpikeChance(uint32_t variant, std::span<const Screened> ratios)
   // One sample alone: only where there are enough others to know spikes from, and where many
   // variants are as slow. What stands out may well be a spike, of a kind not seen yet.
   constexpr double kKnowsSpikes = 70;
-  if (ratios.size() == 1 && (fit_.spikes.samples() < kKnowsSpikes || Level(variant) > fence_)) {
+  if (ratios.size() == 1 && (fit_.spikes.samples < kKnowsSpikes || Level(variant) > fence_)) {
     return 1;
   }
   // The two fastest are farther from each other than from the other variant: it may scatter so.
@@ -196,18 +277,16 @@ Comparison Comparer::Screen(uint32_t a, uint32_t b) const {
   result.screening = true;
   result.pooled = true;
   if (observations_->cells(a).empty() || observations_->cells(b).empty()) return result;
-  const Cluster& of_b = clusters_[b];
-  std::vector<Screened> ratios = ScreenedRatios(a, b, of_b.mean);
+  std::vector<Screened> ratios = ScreenedRatios(a, b);
   if (ratios.empty()) {
     // Nothing ties them together: good enough to guess who leads.
     result.rounds = 1;
-    result.centre = result.log_ratio = Level(a) - of_b.mean;
+    result.centre = result.log_ratio = Level(a) - Level(b);
     return result;
   }
   result.rounds = static_cast<uint32_t>(ratios.size());
   result.spike_chance = SpikeChance(a, ratios);
-  const double reach = fit_.df >= 1 ? OutlierReach(fit_.df) * std::sqrt(2.0) * fit_.sd : 0;
-  while (ratios.back().log_ratio - ratios.front().log_ratio > reach) ratios.pop_back();
+  while (ratios.back().log_ratio - ratios.front().log_ratio > Reach()) ratios.pop_back();
   double common = 0;
   for (const Screened& ratio : ratios) {
     result.log_ratio += ratio.log_ratio / static_cast<double>(ratios.size());
@@ -221,7 +300,8 @@ Comparison Comparer::Screen(uint32_t a, uint32_t b) const {
   // of the other is noisy once for all of these.
   constexpr double kRoundEffect = 0.1;
   const double kept = result.kept, apart = kept - common;
-  const double variance = 2 * common + (1 + kRoundEffect) * apart + apart * apart / of_b.kept;
+  const double variance =
+      2 * common + (1 + kRoundEffect) * apart + apart * apart / clusters_[b].kept;
   result.sd = std::sqrt(2.0) * fit_.sd;
   result.se = fit_.sd * std::sqrt(variance) / kept;
   result.df = fit_.df;

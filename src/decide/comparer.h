@@ -1,4 +1,4 @@
-// Comparer: one variant against another.
+// Comparer: one variant against another, and how strongly that speaks against a null.
 //
 // From four common rounds on, a pair stands on these rounds alone: log-ratios within the
 // rounds, outliers skipped, spread from the pair itself, moderated by that of the others (Smyth
@@ -11,16 +11,69 @@
 //   L       +    +    +    +    +
 //   k       +              +           two: screening
 //
-// Holds references; Update() after each batch. Compare is O(samples of the two).
+// How strongly a comparison speaks against a null, at any time (its boundary):
+//
+//   Comparison c = {.kept = 12, .log_ratio = 0.01, .sd = 0.014, .se = 0.004, .df = 11};
+//   Evidence(c, {.null = -0.005, .distance = 0.01}) >= 1 / alpha   // "not more than 0.5 % faster"
+//
+// Evidence is an e-value: under the null it exceeds 1 / a at any time, however often one looks,
+// with probability at most a. For n >= 4 rounds it is the mixture of two martingales of the
+// walk W = z sqrt(n), z the normal score of Student's t:
+//   - Wald's (1945) likelihood ratio against a drift of `distance` / sd, best near delta;
+//     Siegmund (1985) gives the allowance for the overshoot of a walk in steps,
+//   - the one-sided normal mixture of Robbins (1970) and Howard et al. (2021, "Time-uniform,
+//     nonparametric, nonasymptotic confidence sequences", section 3.2), for larger gaps.
+// With fewer rounds, where a pooled spread is known, it is a share of 1 / p (alpha spending,
+// Lan and DeMets 1983). Shares sum to at most 1. That the spread is estimated is allowed for by
+// the normal score, not proved: tests/decide simulates the whole boundary at the null.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
-#include "decide/boundary.h"
-#include "decide/two_way_fit.h"
+#include "decide/observations.h"
 
 namespace xplane_time::decide {
+
+// A variant against another: logarithms of ratios, so 0.01 is 1 % slower.
+struct Comparison {
+  uint32_t rounds = 0;      // that both were in (or are tied together by others)
+  uint32_t kept = 0;        // of these, not skipped as outliers
+  double log_ratio = 0;     // mean of what is kept: what is proved is about this
+  double centre = 0;        // biweight: the better guess, for who leads
+  double sd = 0;            // of one round's log-ratio
+  double se = 0;            // of log_ratio
+  double df = 0;            // that sd has
+  double spike_chance = 1;  // that spikes alone explain it
+  bool screening = false;   // fewer than four rounds: the spread is the pooled one
+  bool pooled = false;      // some of alpha is spent on screening
+  bool usable = false;      // there is a spread
+};
+
+constexpr uint32_t kScreeningRounds = 4;  // from here on, a pair stands on its own rounds
+constexpr double kMaxSpikeChance = 0.002;
+
+struct Hypothesis {
+  double null = 0;      // "the log-ratio is at most this"
+  double distance = 0;  // how far above the null the truth is where it should be found soonest
+};
+
+double Evidence(const Comparison& comparison, const Hypothesis& hypothesis);
+
+// Whether there is so much evidence that two variants are no more than `delta` apart.
+bool IsWithin(double delta, const Comparison& comparison, double needed);
+
+// The largest null that evidence of 1 / alpha speaks against, if any.
+std::optional<double> LowerBound(const Comparison& comparison, double distance, double alpha);
+
+// Holm's step-down (1979): the strongest of m is rejected with evidence m / alpha, the next one
+// with (m - 1) / alpha, and so on until one is not. By position.
+std::vector<bool> HolmRejected(std::span<const double> evidence, double alpha);
+
+// The same of the other variant against this one.
+Comparison Mirrored(Comparison comparison);
 
 // From log-ratios of at least one round; a prior spread with `prior_df` degrees of freedom.
 Comparison FromRatios(std::vector<double> ratios, double prior_df = 0, double prior_sd = 0,
@@ -28,13 +81,12 @@ Comparison FromRatios(std::vector<double> ratios, double prior_df = 0, double pr
 
 class Comparer {
  public:
-  Comparer(const Observations& observations, Metric metric)
-      : observations_(&observations), metric_(metric) {}
-  void Rebind(const Observations& observations) { observations_ = &observations; }
+  explicit Comparer(Metric metric) : fit_{.metric = metric} {}
 
-  void Update();
+  // After each batch. Holds the observations until the next one.
+  void Update(const Observations& observations);
 
-  // Of `a` to `b`; rounds is 0 where one of them has no sample.
+  // Of `a` to `b`; rounds is 0 where one of them has no sample. O(samples of the two).
   Comparison Compare(uint32_t a, uint32_t b) const;
 
   // The same without leaning towards `a` where it is screening: the difference of levels. What is
@@ -56,22 +108,15 @@ class Comparer {
     double log_ratio = 0;
     bool is_common = false;
   };
-  double Value(const Cell& cell) const {
-    return cell.log_value[metric_] - (cell.slot == 0 ? fit_.first_slot : 0);
-  }
-  std::vector<double> Adjusted(uint32_t variant) const;
   Cluster FastestCluster(uint32_t variant) const;
-  struct Prior {
-    double df = 0, sd = 0;
-  };
-  Prior SpreadOfOthers(std::vector<double> ratios) const;
   Comparison Direct(std::vector<double> ratios) const;
-  std::vector<Screened> ScreenedRatios(uint32_t a, uint32_t b, double level_of_b) const;
+  std::vector<Screened> ScreenedRatios(uint32_t a, uint32_t b) const;
   double SpikeChance(uint32_t variant, std::span<const Screened> ratios) const;
   Comparison Screen(uint32_t a, uint32_t b) const;
+  // How far apart two samples of one variant may be; 0: not known.
+  double Reach() const;
 
-  const Observations* observations_;
-  Metric metric_;
+  const Observations* observations_ = nullptr;
   TwoWayFit fit_;
   std::vector<Cluster> clusters_;  // by variant
   double fence_ = 0;               // levels above stand out

@@ -1,15 +1,11 @@
-# Which variant is fastest: pure, without files or clocks. JSON stays inside protocol*.cc.
+# Which variant is fastest: pure, without files or clocks. JSON stays inside protocol.cc.
 add_library(xplane_time_decide STATIC
-  decide/boundary.cc
   decide/comparer.cc
   decide/decider.cc
-  decide/judge.cc
-  decide/messages.cc
   decide/observations.cc
   decide/planner.cc
   decide/protocol.cc
-  decide/race.cc
-  decide/two_way_fit.cc)
+  decide/race.cc)
 add_library(xplane_time::xplane_time_decide ALIAS xplane_time_decide)
 target_compile_features(xplane_time_decide PUBLIC cxx_std_20)
 target_include_directories(xplane_time_decide

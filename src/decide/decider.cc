@@ -1,5 +1,7 @@
+// Decider: rounds in; batches, and at last the verdict, out.
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <map>
 #include <set>
 #include <unordered_map>
@@ -7,21 +9,296 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "decide/judge.h"
-#include "decide/planner.h"
+#include "decide/race.h"
+#include "stats/random.h"
 #include "status.h"
 #include "xplane_time/decide.h"
 
 namespace xplane_time {
+namespace decide {
 namespace {
 
-using decide::Observations;
+constexpr uint64_t kBootstrapStream = 2;
+constexpr size_t kReplicates = 2000;
+
+std::optional<double> Exp(std::optional<double> log) {
+  if (!log) return std::nullopt;
+  return std::exp(*log);
+}
+
+// The verdict on the race as it stands.
+//
+// Ties are settled here (the incumbent, then less memory, then less energy, then the order of
+// the parameters), and the bootstrap runs here and nowhere else: replicates of every variant's
+// log-ratio to the pick, resampled rounds where there are eight and more, else a normal with
+// their standard error. p_best is the share in which none is faster; the regret is the mean and
+// the 95 % quantile of how much the fastest is.
+struct Judge {
+  const Space& space;
+  const Race& race;
+  const double distance = 2 * race.delta;
+
+  Verdict Decide(Outcome outcome, std::string_view stop_reason,
+                 Detail detail = Detail::kAll) const {
+    const bool is_front = race.config.objective == Objective::kPareto;
+    Verdict verdict = {
+        .claim = outcome == Outcome::kAllFailed ? Claim::kAllFailed : Claim::kUndecided,
+        .eliminated = Eliminated(),
+        .delta = std::expm1(race.delta),
+        .canary = ReportCanary(race.observations.canaries, 2 * std::log1p(race.config.delta)),
+        .runs = race.observations.runs,
+        .rounds = race.observations.rounds.size(),
+        .stop_reason = std::string(stop_reason),
+        .rule = "race.v2",
+        .seed = race.config.seed};
+    if (outcome == Outcome::kAllFailed) return verdict;
+    is_front ? ChooseFromFront(outcome, verdict) : Choose(outcome, verdict);
+    if (!verdict.pick) return verdict;
+    verdict.ratios = Ratios(*verdict.pick);
+    verdict.mde = DetectableEffect(*verdict.pick);
+    if (!is_front && detail == Detail::kAll) Bootstrap(verdict);
+    return verdict;
+  }
+
+  // Those that have a time.
+  std::vector<uint32_t> Rivals(uint32_t pick) const {
+    std::vector<uint32_t> rivals;
+    for (uint32_t v = 0; v < space.variants.size(); ++v) {
+      const VariantRecord& record = race.observations.records[v];
+      if (v != pick && !record.cells.empty() && !record.quarantine) rivals.push_back(v);
+    }
+    return rivals;
+  }
+
+  // What dropped a variant stands, where it was the pick that did it.
+  Comparison Against(uint32_t v, uint32_t pick) const {
+    const Standing& standing = race.standings[v];
+    return standing.by == pick ? standing.comparison : race.comparer.Compare(v, pick);
+  }
+
+  void Choose(Outcome outcome, Verdict& verdict) const {
+    verdict.pick = race.Pick();
+    if (!verdict.pick) return;
+    if (verdict.stop_reason == kNotWorthIt) verdict.claim = Claim::kPick;
+    if (outcome == Outcome::kRunning) return;
+    verdict.claim = Claim::kPick;
+    const std::vector<uint32_t> rivals = Rivals(*verdict.pick);
+    if (rivals.empty()) return;
+    if (AllSlower(*verdict.pick, rivals)) {
+      verdict.claim = Claim::kWinner;
+      return;
+    }
+    verdict.tied = Tied(*verdict.pick, rivals);
+    if (verdict.tied.empty()) return;
+    verdict.claim = Claim::kTie;
+    verdict.pick = verdict.tied.front();
+  }
+
+  // Where a claim is asked for, each was dropped as slower than another one, and none of these
+  // steps is wrong with probability 1 - alpha: so all are slower than the one that is left.
+  bool AllSlower(uint32_t pick, const std::vector<uint32_t>& rivals) const {
+    if (race.config.stop == Stop::kClaim &&
+        std::all_of(rivals.begin(), rivals.end(),
+                    [this](uint32_t v) { return race.standings[v].out && race.standings[v].by; })) {
+      return true;
+    }
+    const auto evidence = [&](uint32_t v) { return Evidence(Against(v, pick), {0, distance}); };
+    return Rejected(rivals, race.config.alpha / kClaimDoubt, evidence).size() == rivals.size();
+  }
+
+  // With the pick, in the order of preference; empty where nothing is tied.
+  std::vector<uint32_t> Tied(uint32_t pick, const std::vector<uint32_t>& rivals) const {
+    std::vector<uint32_t> tied;
+    // Where only a pick was asked for, a tie must not make it any less certain.
+    const double alpha = race.config.stop == Stop::kClaim
+                             ? race.config.tie_alpha
+                             : std::min(race.config.alpha, race.config.tie_alpha);
+    const double needed = static_cast<double>(rivals.size()) / alpha;
+    for (const uint32_t v : rivals) {
+      const Comparison comparison = race.comparer.Compare(v, pick);
+      const bool is_tied = IsWithin(race.delta, comparison, needed);
+      if (is_tied || race.standings[v].tied) tied.push_back(v);
+    }
+    if (tied.empty()) return {};
+    tied.push_back(pick);
+    SortByPreference(tied);
+    return tied;
+  }
+
+  void SortByPreference(std::vector<uint32_t>& tied) const {
+    std::vector<double> energy(space.variants.size(), 0);
+    bool has_energy = true;
+    for (const uint32_t v : tied) {
+      double sum = 0;
+      for (const Cell& cell : race.observations.cells(v)) sum += cell.log_value[kEnergyUsed];
+      energy[v] = sum / static_cast<double>(race.observations.cells(v).size());
+      has_energy &= std::isfinite(energy[v]);
+    }
+    constexpr int64_t kUnknown = std::numeric_limits<int64_t>::max();
+    std::sort(tied.begin(), tied.end(), [&](uint32_t a, uint32_t b) {
+      if (a == b) return false;
+      if (a == race.config.incumbent || b == race.config.incumbent)
+        return a == race.config.incumbent;
+      const Variant &first = space.variants[a], &second = space.variants[b];
+      const int64_t first_bytes = first.mem_bytes.value_or(kUnknown);
+      const int64_t second_bytes = second.mem_bytes.value_or(kUnknown);
+      if (first_bytes != second_bytes) return first_bytes < second_bytes;
+      if (has_energy && energy[a] != energy[b]) return energy[a] < energy[b];
+      if (first.params_json != second.params_json) return first.params_json < second.params_json;
+      return a < b;
+    });
+  }
+
+  void ChooseFromFront(Outcome outcome, Verdict& verdict) const {
+    verdict.tied = race.Front();
+    verdict.pick = race.leader;
+    const auto incumbent = race.config.incumbent;
+    if (incumbent && Contains(verdict.tied, *incumbent)) verdict.pick = incumbent;
+    if (outcome != Outcome::kRunning) verdict.claim = Claim::kPick;
+  }
+
+  std::vector<Elimination> Eliminated() const {
+    std::vector<Elimination> result;
+    for (uint32_t v = 0; v < space.variants.size(); ++v) {
+      const Standing& standing = race.standings[v];
+      if (!standing.out) continue;
+      Elimination out{.variant = v, .by = standing.by, .round = standing.round};
+      if (standing.by) {
+        out.ratio = std::exp(standing.comparison.log_ratio);
+        out.lo = Exp(LowerBound(standing.comparison, distance, race.config.alpha));
+        const bool is_front = race.config.objective == Objective::kPareto;
+        out.reason = is_front ? "dominated" : out.lo.value_or(0) > 1 ? "slower" : "not_faster";
+      } else {
+        out.reason = race.observations.records[v].quarantine.value_or("");
+      }
+      result.push_back(std::move(out));
+    }
+    std::stable_sort(result.begin(), result.end(),
+                     [](const auto& a, const auto& b) { return a.round < b.round; });
+    return result;
+  }
+
+  std::vector<Ratio> Ratios(uint32_t pick) const {
+    std::vector<Ratio> result;
+    for (uint32_t v = 0; v < space.variants.size(); ++v) {
+      if (v == pick) {
+        result.push_back({.variant = v, .est = 1, .lo = 1, .hi = 1});
+        continue;
+      }
+      const Comparison comparison = race.comparer.Compare(v, pick);
+      if (comparison.rounds == 0) continue;
+      const auto below = LowerBound(comparison, distance, race.config.alpha);
+      const auto above = LowerBound(Mirrored(comparison), distance, race.config.alpha);
+      result.push_back({.variant = v,
+                        .est = std::exp(race.comparer.Estimate(v, pick).log_ratio),
+                        .lo = Exp(below),
+                        .hi = above ? Exp(-*above) : std::nullopt});
+    }
+    return result;
+  }
+
+  // Of the nearest rival with rounds of its own: found with 80 % probability.
+  std::optional<double> DetectableEffect(uint32_t pick) const {
+    constexpr double kPower80 = 0.8416;
+    std::optional<Comparison> nearest;
+    for (const uint32_t v : Rivals(pick)) {
+      const Comparison comparison = race.comparer.Compare(v, pick);
+      if (!comparison.usable || comparison.screening) continue;
+      if (!nearest || comparison.log_ratio < nearest->log_ratio) nearest = comparison;
+    }
+    if (!nearest) return std::nullopt;
+    const auto lo = LowerBound(*nearest, distance, race.config.alpha);
+    if (!lo) return std::nullopt;
+    return std::expm1(nearest->log_ratio - *lo + kPower80 * nearest->se);
+  }
+
+  // Where a variant that may still be the fastest has no spread yet, nothing can be said.
+  bool IsKnown(uint32_t pick) const {
+    for (uint32_t v = 0; v < space.variants.size(); ++v) {
+      const bool may_be_fastest = v != pick && !race.standings[v].out;
+      if (may_be_fastest && !race.comparer.Estimate(v, pick).usable) return false;
+    }
+    return true;
+  }
+
+  void Bootstrap(Verdict& verdict) const {
+    constexpr double kFar = 8;
+    const uint32_t pick = *verdict.pick;
+    if (!IsKnown(pick)) return;
+    std::vector<double> fastest(kReplicates, 0);
+    std::vector<bool> is_best(kReplicates, true);
+    for (const uint32_t v : Rivals(pick)) {
+      const Comparison estimate = race.comparer.Estimate(v, pick);
+      // So far behind that no replicate of it would ever be in front.
+      const bool is_far = estimate.usable && estimate.log_ratio > kFar * estimate.se;
+      if (estimate.rounds == 0 || is_far) continue;
+      const std::vector<double> draws = Replicates(v, pick, estimate);
+      for (size_t i = 0; i < kReplicates; ++i) {
+        fastest[i] = std::min(fastest[i], draws[i]);
+        is_best[i] = is_best[i] && draws[i] >= 0;
+      }
+    }
+    double best = 0, sum = 0;
+    for (size_t i = 0; i < kReplicates; ++i) {
+      best += is_best[i];
+      fastest[i] = std::expm1(-fastest[i]);
+      sum += fastest[i];
+    }
+    std::sort(fastest.begin(), fastest.end());
+    verdict.p_best = best / kReplicates;
+    verdict.regret_hi = fastest[kReplicates * 95 / 100];
+    // What the race has certified, at a higher level than this, bounds it too.
+    if (verdict.claim == Claim::kPick || verdict.claim == Claim::kWinner) {
+      verdict.regret_hi = std::min(*verdict.regret_hi, verdict.delta);
+    }
+    verdict.regret_est = std::min(sum / kReplicates, *verdict.regret_hi);
+  }
+
+  std::vector<double> Replicates(uint32_t v, uint32_t pick, const Comparison& comparison) const {
+    constexpr size_t kFewest = 8, kMost = 200;  // beyond, the normal is the same
+    constexpr double kOutlier = 6;
+    stats::Random random = stats::RandomFor(race.config.seed, kBootstrapStream, v);
+    std::vector<double> kept = race.comparer.Ratios(v, pick);
+    std::erase_if(kept, [&](double ratio) {
+      return std::abs(ratio - comparison.log_ratio) > kOutlier * comparison.sd;
+    });
+    const size_t n = kept.size();
+    const bool resample = !comparison.screening && n >= kFewest && n <= kMost;
+    std::vector<double> draws(kReplicates);
+    for (double& draw : draws) {
+      if (!resample) {
+        draw = comparison.log_ratio + comparison.se * random.Normal();
+        continue;
+      }
+      for (size_t i = 0; i < n; ++i) draw += kept[random.Below(n)];
+      draw /= static_cast<double>(n);
+    }
+    return draws;
+  }
+};
+
+}  // namespace
+}  // namespace decide
+
+namespace {
+
 using decide::Outcome;
 using decide::Race;
 
-bool NeedsEnergy(Objective objective) { return objective != Objective::kTime; }
-
-absl::Status CheckConfig(const DecideConfig& config, size_t variants) {
+absl::Status CheckRules(const Space& space, const DecideConfig& config) {
+  if (space.variants.empty()) {
+    return InvalidArgument("the space has no variants: nothing to decide");
+  }
+  if (space.variants.size() > kMaxVariants) {
+    return InvalidArgument("the space has ", space.variants.size(), " variants, more than ",
+                           kMaxVariants, ": draw a sample of it first");
+  }
+  std::unordered_set<std::string_view> ids;
+  for (const Variant& variant : space.variants) {
+    if (!ids.insert(variant.id).second) {
+      return InvalidArgument("two variants have the id '", variant.id, "'");
+    }
+  }
   const auto probability = [](double value) { return value > 0 && value <= 0.5; };
   if (!probability(config.alpha) || !probability(config.tie_alpha)) {
     return InvalidArgument("alpha ", config.alpha, " and tie_alpha ", config.tie_alpha,
@@ -37,26 +314,9 @@ absl::Status CheckConfig(const DecideConfig& config, size_t variants) {
   if (config.canary == 1) {
     return InvalidArgument("canary must be 0 (never) or at least 2 (each so-manieth round)");
   }
-  if (config.incumbent && *config.incumbent >= variants) {
-    return InvalidArgument("incumbent ", *config.incumbent, " is not one of the ", variants,
-                           " variants");
-  }
-  return absl::OkStatus();
-}
-
-absl::Status CheckSpace(const Space& space) {
-  if (space.variants.empty()) {
-    return InvalidArgument("the space has no variants: nothing to decide");
-  }
-  if (space.variants.size() > kMaxVariants) {
-    return InvalidArgument("the space has ", space.variants.size(), " variants, more than ",
-                           kMaxVariants, ": draw a sample of it first");
-  }
-  std::unordered_set<std::string_view> ids;
-  for (const Variant& variant : space.variants) {
-    if (!ids.insert(variant.id).second) {
-      return InvalidArgument("two variants have the id '", variant.id, "'");
-    }
+  if (config.incumbent && *config.incumbent >= space.variants.size()) {
+    return InvalidArgument("incumbent ", *config.incumbent, " is not one of the ",
+                           space.variants.size(), " variants");
   }
   return absl::OkStatus();
 }
@@ -65,18 +325,18 @@ absl::Status CheckSample(const Sample& sample, size_t variants, Objective object
   if (sample.variant >= variants) {
     return InvalidArgument("variant ", sample.variant, " is not one of the ", variants);
   }
+  const auto wrong = [&sample](const auto&... what) {
+    return InvalidArgument("variant ", sample.variant, ", slot ", sample.slot, ": ", what...);
+  };
   if (sample.t_ps < 0 || (sample.status == SampleStatus::kOk && sample.t_ps == 0)) {
-    return InvalidArgument("variant ", sample.variant, ", slot ", sample.slot, ": t_ps is ",
-                           sample.t_ps, ", a time must be positive");
+    return wrong("t_ps is ", sample.t_ps, ", a time must be positive");
   }
   if (sample.energy_uj && !(*sample.energy_uj > 0 && std::isfinite(*sample.energy_uj))) {
-    return InvalidArgument("variant ", sample.variant, ", slot ", sample.slot, ": energy_uj is ",
-                           *sample.energy_uj, ", it must be positive");
+    return wrong("energy_uj is ", *sample.energy_uj, ", it must be positive");
   }
-  if (NeedsEnergy(objective) && sample.status == SampleStatus::kOk && !sample.energy_uj) {
-    return InvalidArgument("variant ", sample.variant, ", slot ", sample.slot,
-                           ": no energy_uj, which the objective ", ObjectiveName(objective),
-                           " needs; measure power, or decide by time");
+  if (objective != Objective::kTime && sample.status == SampleStatus::kOk && !sample.energy_uj) {
+    return wrong("no energy_uj, which the objective ", ObjectiveName(objective),
+                 " needs; measure power, or decide by time");
   }
   return absl::OkStatus();
 }
@@ -104,72 +364,39 @@ absl::Status CheckSamples(const RoundResult& result, size_t variants, size_t mos
 }
 
 std::string_view StopReason(Outcome outcome, const Race& race) {
-  switch (outcome) {
-    case Outcome::kAllFailed:
-      return "all_failed";
-    case Outcome::kProved:
-      return "proved";
-    case Outcome::kCertified:
-    case Outcome::kRunning:
-      break;
-  }
-  return race.OnlyOne() ? "one_left" : "certified";
+  return outcome == Outcome::kAllFailed ? "all_failed"
+         : outcome == Outcome::kProved  ? "proved"
+         : race.OnlyOne()               ? "one_left"
+                                        : "certified";
 }
 
 }  // namespace
 
 struct Decider::Impl {
-  Impl(Space the_space, const DecideConfig& the_config)
-      : space(std::move(the_space)),
-        config(the_config),
-        observations(space.variants.size(), config.objective),
-        race(observations, config),
-        planner(config, observations, race) {}
-  Impl(const Impl&) = delete;
-  Impl& operator=(const Impl&) = delete;
+  const Space space;
+  Race race;
+  decide::BalancedOrder order = {};
+  std::optional<Batch> batch = {};
+  std::map<uint64_t, RoundResult> received = {};  // of the batch, by round
+  std::vector<std::set<uint64_t>> folded = {};    // rounds of the batches before it
+  std::optional<Verdict> verdict = {};
 
   // Looks at what is new and either asks for more or gives the verdict.
   void Advance() {
     if (batch || verdict) return;
     const Outcome outcome = race.Look();
-    if (outcome != Outcome::kRunning) {
-      Conclude(outcome, StopReason(outcome, race));
-      return;
+    std::string stop_reason;
+    if (outcome == Outcome::kRunning) {
+      decide::RacePlan plan = decide::PlanBatch(race, folded.size() + 1, &order);
+      if (!plan.rounds.empty()) {
+        batch = Batch{.batch = folded.size() + 1, .rounds = std::move(plan.rounds)};
+        return;
+      }
+      stop_reason = std::move(plan.stop_reason);
+    } else {
+      stop_reason = StopReason(outcome, race);
     }
-    decide::Planner::Plan plan = planner.Next(folded.size() + 1);
-    if (plan.rounds.empty()) {
-      Conclude(Outcome::kRunning, plan.stop_reason);
-      return;
-    }
-    batch = Batch{.batch = folded.size() + 1, .rounds = std::move(plan.rounds)};
-  }
-
-  void Conclude(Outcome outcome, std::string_view stop_reason) {
-    verdict = decide::MakeVerdict(space, config, observations, race, outcome, stop_reason);
-  }
-
-  size_t LongestRound() const {
-    size_t longest = 0;
-    for (const auto& round : batch->rounds) longest = std::max(longest, round.size());
-    return longest;
-  }
-
-  absl::StatusOr<Folded> Fold(const RoundResult& result) {
-    Advance();
-    const bool is_past = result.batch >= 1 && result.batch <= folded.size();
-    if (is_past && folded[result.batch - 1].contains(result.round)) return Folded::kRepeated;
-    if (!batch || result.batch != batch->batch) {
-      return InvalidArgument("round ", result.round, " of batch ", result.batch,
-                             " was not asked for: ",
-                             batch ? absl::StrCat("batch ", batch->batch, " is awaited")
-                                   : std::string("the decision is made"));
-    }
-    if (received.contains(result.round)) return Folded::kRepeated;
-    RETURN_IF_ERROR(CheckSamples(result, space.variants.size(), LongestRound(), config.objective));
-    received.emplace(result.round, result);
-    if (received.size() < batch->rounds.size()) return Folded::kStored;
-    FoldBatch();
-    return Folded::kBatchComplete;
+    verdict = decide::Judge{space, race}.Decide(outcome, stop_reason);
   }
 
   // In the order of rounds, whatever the order of arrival was.
@@ -179,39 +406,20 @@ struct Decider::Impl {
     for (const auto& round : batch->rounds) {
       for (const uint32_t v : round) ++missing[v];
     }
-    std::set<uint64_t> rounds;
+    std::set<uint64_t>& rounds = folded.emplace_back();
     for (const auto& [round, result] : received) {
-      observations.Fold(result);
+      race.observations.Fold(result);
       rounds.insert(round);
       is_discarded |= result.discarded;
       for (const Sample& sample : result.samples) --missing[sample.variant];
     }
     // A run that nobody reports must not be asked for forever.
     for (const auto& [v, times] : missing) {
-      if (times > 0 && !is_discarded) observations.Miss(v);
+      if (times > 0 && !is_discarded) race.observations.Fail(v, SampleStatus::kNoEvents);
     }
-    folded.push_back(std::move(rounds));
     received.clear();
     batch.reset();
   }
-
-  Verdict Judge(std::string_view stop_reason, Detail detail) const {
-    Observations so_far = observations;
-    for (const auto& [round, result] : received) so_far.Fold(result);
-    Race as_it_stands(race, so_far);
-    const Outcome outcome = as_it_stands.Look();
-    return decide::MakeVerdict(space, config, so_far, as_it_stands, outcome, stop_reason, detail);
-  }
-
-  const Space space;
-  const DecideConfig config;
-  Observations observations;
-  Race race;
-  decide::Planner planner;
-  std::optional<Batch> batch;
-  std::map<uint64_t, RoundResult> received;  // of the batch, by round
-  std::vector<std::set<uint64_t>> folded;    // rounds of the batches before it
-  std::optional<Verdict> verdict;
 };
 
 Decider::Decider(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -220,26 +428,47 @@ Decider& Decider::operator=(Decider&&) noexcept = default;
 Decider::~Decider() = default;
 
 absl::StatusOr<Decider> Decider::Open(Space space, const DecideConfig& config) {
-  RETURN_IF_ERROR(CheckSpace(space));
-  RETURN_IF_ERROR(CheckConfig(config, space.variants.size()));
-  return Decider(std::make_unique<Impl>(std::move(space), config));
+  RETURN_IF_ERROR(CheckRules(space, config));
+  Race race(config, space.variants.size());
+  return Decider(std::make_unique<Impl>(Impl{.space = std::move(space), .race = std::move(race)}));
 }
 
-absl::StatusOr<Folded> Decider::Fold(const RoundResult& result) { return impl_->Fold(result); }
+absl::StatusOr<Folded> Decider::Fold(const RoundResult& result) {
+  Impl& own = *impl_;
+  own.Advance();
+  const bool is_past = result.batch >= 1 && result.batch <= own.folded.size();
+  if (is_past && own.folded[result.batch - 1].contains(result.round)) return Folded::kRepeated;
+  if (!own.batch || result.batch != own.batch->batch) {
+    return InvalidArgument("round ", result.round, " of batch ", result.batch,
+                           " was not asked for: ",
+                           own.batch ? absl::StrCat("batch ", own.batch->batch, " is awaited")
+                                     : std::string("the decision is made"));
+  }
+  if (own.received.contains(result.round)) return Folded::kRepeated;
+  size_t longest = 0;
+  for (const auto& round : own.batch->rounds) longest = std::max(longest, round.size());
+  RETURN_IF_ERROR(
+      CheckSamples(result, own.space.variants.size(), longest, own.race.config.objective));
+  own.received.emplace(result.round, result);
+  if (own.received.size() < own.batch->rounds.size()) return Folded::kStored;
+  own.FoldBatch();
+  return Folded::kBatchComplete;
+}
 
 absl::Status Decider::Resume(std::span<const RoundResult> results) {
   if (!impl_->folded.empty() || !impl_->received.empty()) {
     return FailedPrecondition("history comes before the first result");
   }
   std::map<std::pair<uint64_t, uint64_t>, const RoundResult*> in_order;
-  for (const RoundResult& result : results)
+  for (const RoundResult& result : results) {
     in_order.try_emplace({result.batch, result.round}, &result);
-  // On the side, so that an error leaves this one as it is.
-  auto resumed = std::make_unique<Impl>(impl_->space, impl_->config);
-  for (const auto& [key, result] : in_order) {
-    if (const auto folded = resumed->Fold(*result); !folded.ok()) return folded.status();
   }
-  impl_ = std::move(resumed);
+  // On the side, so that an error leaves this one as it is.
+  ASSIGN_OR_RETURN(Decider resumed, Open(impl_->space, impl_->race.config));
+  for (const auto& [key, result] : in_order) {
+    RETURN_IF_ERROR(resumed.Fold(*result).status());
+  }
+  *this = std::move(resumed);
   return absl::OkStatus();
 }
 
@@ -251,31 +480,31 @@ const Batch* Decider::Next() {
 const Verdict& Decider::verdict() const { return *impl_->verdict; }
 
 Verdict Decider::Judge(std::string_view stop_reason, Detail detail) const {
-  return impl_->Judge(stop_reason, detail);
+  Race so_far = impl_->race;
+  for (const auto& [round, result] : impl_->received) so_far.observations.Fold(result);
+  const Outcome outcome = so_far.Look();
+  return decide::Judge{impl_->space, so_far}.Decide(outcome, stop_reason, detail);
 }
 
 const Space& Decider::space() const { return impl_->space; }
-const DecideConfig& Decider::config() const { return impl_->config; }
 
 absl::StatusOr<Verdict> JudgeRecorded(const Space& space, const DecideConfig& config,
                                       std::span<const RoundResult> results) {
-  RETURN_IF_ERROR(CheckSpace(space));
-  RETURN_IF_ERROR(CheckConfig(config, space.variants.size()));
+  RETURN_IF_ERROR(CheckRules(space, config));
   std::map<uint64_t, std::map<uint64_t, const RoundResult*>> batches;
   for (const RoundResult& result : results) {
     RETURN_IF_ERROR(CheckSamples(result, space.variants.size(), SIZE_MAX, config.objective));
     batches[result.batch].try_emplace(result.round, &result);
   }
-  Observations observations(space.variants.size(), config.objective);
-  Race race(observations, config);
+  Race race(config, space.variants.size());
   Outcome outcome = Outcome::kRunning;
   for (const auto& [batch, rounds] : batches) {
-    for (const auto& [round, result] : rounds) observations.Fold(*result);
+    for (const auto& [round, result] : rounds) race.observations.Fold(*result);
     outcome = race.Look();
   }
   const std::string_view reason =
       outcome == Outcome::kRunning ? "interrupted" : StopReason(outcome, race);
-  return decide::MakeVerdict(space, config, observations, race, outcome, reason);
+  return decide::Judge{space, race}.Decide(outcome, reason);
 }
 
 }  // namespace xplane_time

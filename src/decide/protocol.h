@@ -14,13 +14,19 @@
 // come next. Because open is answered at once, a history that follows must be announced
 // ("history": true in open), or be there already, which `ServeOptions::input_waiting` tells.
 // docs/deciding.md has all fields. Hostile input gives error lines: a line may have 64 MiB and 64
-// levels of nesting. Not thread-safe.
+// levels of nesting. Types are strict (5.0 is no integer), unknown fields are ignored, absent ones
+// take the documented defaults. An id is a string or an integer and is given back as it came. Not
+// thread-safe.
 #pragma once
 
 #include <functional>
 #include <istream>
+#include <nlohmann/json.hpp>
 #include <ostream>
 #include <string>
+#include <unordered_map>
+
+#include "xplane_time/decide.h"
 
 namespace xplane_time::decide {
 
@@ -33,5 +39,18 @@ struct ServeOptions {
 
 // Until the end of `in`. Flushes after each reply. False: `out` failed.
 bool Serve(std::istream& in, std::ostream& out, const ServeOptions& options = {});
+
+// Parts of it: positions in the space by id. An id is told apart by its JSON text.
+using Positions = std::unordered_map<std::string, uint32_t>;
+struct OpenMessage {
+  Space space;
+  DecideConfig config = {};
+  Positions positions = {};
+  bool history = false;  // one follows, before any answer
+};
+// InvalidArgument names the field: "space.variants[3].id: ...".
+absl::StatusOr<OpenMessage> ParseOpen(const nlohmann::json& message);
+// Without "v", "type" and "session".
+nlohmann::ordered_json VerdictJson(const Verdict& verdict, const Space& space);
 
 }  // namespace xplane_time::decide

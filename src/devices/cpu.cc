@@ -17,26 +17,17 @@
 namespace xplane_time {
 namespace {
 
-enum CpuColumn : size_t {
-  kHloOp,
-  kHloModule,
-  kProgramId,
-  kRunId,
-  kDeviceOrdinal,
-  kCorrelationId,
-  kTfOp,
-  kProducer,
-  kConsumer,
-};
-constexpr KindStat kStats[] = {{"hlo_op", StatUse::kMeaning},
-                               {"hlo_module", StatUse::kMeaning},
+// The columns of stats that are looked at by number.
+enum CpuColumn : size_t { kHloOp, kCorrelationId, kProgramId, kRunId, kProducer, kConsumer };
+constexpr KindStat kStats[] = {{"hlo_op", StatUse::kMeaning, &Draft::hlo_op},
+                               {"correlation_id", StatUse::kPresence},
                                {"program_id", StatUse::kMeaning},
                                {"run_id", StatUse::kNumber},
-                               {"device_ordinal", StatUse::kMeaning},
-                               {"correlation_id", StatUse::kPresence},
-                               {"tf_op", StatUse::kMeaning},
                                {"_p", StatUse::kNumber},
-                               {"_c", StatUse::kNumber}};
+                               {"_c", StatUse::kNumber},
+                               {"hlo_module", StatUse::kMeaning, &Draft::function},
+                               {"device_ordinal", StatUse::kMeaning, nullptr, &Draft::ordinal},
+                               {"tf_op", StatUse::kMeaning, &Draft::tf_op}};
 
 bool Claims(std::string_view name, std::optional<int64_t>* /*ordinal*/) {
   return name == "/host:CPU" || (name.starts_with("/host:CPU [") && name.ends_with("]"));
@@ -56,18 +47,12 @@ bool NamesBody(std::string_view op) {
 
 void Interpret(const EventBatch& batch, size_t row, std::string_view name, Draft* draft) {
   constexpr std::string_view kEnd = "end: ";
-  const auto stat = [&](size_t column) { return batch.Stat(column, row); };
   draft->is_completion = name.starts_with(kEnd);
   draft->completes_body = draft->is_completion && NamesBody(name.substr(kEnd.size()));
-  draft->is_execution = !draft->is_completion && stat(kHloOp).type != StatType::kAbsent &&
-                        stat(kCorrelationId).type == StatType::kAbsent;
-  if (!draft->is_execution) return;
-  draft->kernel = name;
-  draft->hlo_op = stat(kHloOp).text;
-  draft->tf_op = stat(kTfOp).text;
-  draft->function = stat(kHloModule).text;
-  draft->program_id = stat(kProgramId);
-  draft->ordinal = IntegerOf(stat(kDeviceOrdinal));
+  draft->is_execution = !draft->is_completion &&
+                        batch.Stat(kHloOp, row).type != StatType::kAbsent &&
+                        batch.Stat(kCorrelationId, row).type == StatType::kAbsent;
+  draft->program_id = batch.Stat(kProgramId, row);
 }
 
 constexpr int64_t kNoRunId = std::numeric_limits<int64_t>::min();
@@ -134,10 +119,6 @@ class RunIdSplitter : public RunSplitter {
   uint32_t last_ = kNone;
 };
 
-std::unique_ptr<RunSplitter> MakeSplitter(const SplitContext& context) {
-  return std::make_unique<RunIdSplitter>(context);
-}
-
 uint64_t CompletedFlow(const EventBatch& batch, size_t row) {
   const StatValue value = batch.Stat(kConsumer, row);
   return FlowId(value.type, value.bits);
@@ -159,6 +140,6 @@ const KindRules kCpuRules = {.kind = DeviceKind::kCpu,
                              .has_body = HasBody,
                              .completed_flow = CompletedFlow,
                              .numbers = Numbers,
-                             .make_splitter = MakeSplitter};
+                             .make_splitter = MakeSplitter<RunIdSplitter>};
 
 }  // namespace xplane_time

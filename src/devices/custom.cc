@@ -15,19 +15,12 @@ LineRole Role(std::string_view line) {
   return line == "_counters_" ? LineRole::kCounter : LineRole::kExecution;
 }
 
-void Interpret(const EventBatch& /*batch*/, size_t /*row*/, std::string_view name, Draft* draft) {
-  draft->kernel = name;
-}
-
 class NoRuns : public RunSplitter {
  public:
+  explicit NoRuns(const SplitContext& /*context*/) {}
   void Assign(DeviceExecutions* chunk) override { chunk->run.assign(chunk->size(), kNone); }
   std::vector<Run> Finish(Diagnostics* /*diagnostics*/) override { return {}; }
 };
-
-std::unique_ptr<RunSplitter> MakeSplitter(const SplitContext& /*context*/) {
-  return std::make_unique<NoRuns>();
-}
 
 }  // namespace
 
@@ -35,7 +28,6 @@ const KindRules kCustomRules = {.kind = DeviceKind::kCustom,
                                 .name = "custom",
                                 .claims = Claims,
                                 .role = Role,
-                                .interpret = Interpret,
-                                .make_splitter = MakeSplitter};
+                                .make_splitter = MakeSplitter<NoRuns>};
 
 }  // namespace xplane_time

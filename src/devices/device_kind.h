@@ -6,6 +6,7 @@
 // (select.h) and to kKinds in registry.cc.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <functional>
@@ -13,18 +14,158 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "devices/executions.h"
 #include "xplane_time/diagnostics.h"
+#include "xplane_time/intervals.h"
 #include "xplane_time/read.h"
+#include "xplane_time/report.h"
 #include "xplane_time/select.h"
 
 namespace xplane_time {
+
+// ---- what devices executed ---------------------------------------------------------------
+//
+// Columns of one length, rows ordered by (start, duration descending, file order). Columns that
+// a device kind does not use are empty. A run is one execution of a compiled function on one
+// device.
+
+inline constexpr uint32_t kNone = ~uint32_t{0};
+inline constexpr int64_t kNoOrdinal = std::numeric_limits<int64_t>::min();
+inline constexpr uint64_t kNoFlow = ~uint64_t{0};
+
+// Everything about an execution that is not its time. Interned: equal ones share an id.
+struct OpInfo {
+  std::string kernel;  // display name if set, else the name
+  std::string hlo_op;
+  std::string tf_op, scope, source;  // empty: unknown
+  Category category = Category::kCompute;
+  std::optional<int64_t> flops, bytes_accessed;  // of one execution
+  uint32_t symbol = 0;  // small; equal where hlo_op and kernel are: the same to the program
+};
+
+struct ProgramInfo {
+  std::string function;  // hlo_module, or the module event's name without its id
+  std::optional<std::string> program_id;
+};
+
+// What is known of a device's ops and programs; columns refer to both by index.
+struct ExecutionTables {
+  std::vector<OpInfo> ops;
+  std::vector<ProgramInfo> programs;
+};
+
+// An event of a run line (TPU), on the profile clock.
+struct ModuleEvent {
+  Interval interval;
+  uint32_t program = kNone;
+};
+
+// An aggregated event (num_occurrences): a count and a total, no place on the axis.
+struct AggregatedExecution {
+  uint32_t op = kNone, program = kNone;
+  int64_t occurrences = 0, total_ps = 0;
+  int64_t device_ordinal = kNoOrdinal;  // CPU
+};
+
+// When the op with a flow id was complete, by the marker that the trace holds (CPU). Of ops
+// with a body; the markers of all others together are under kNoFlow.
+using Completions = absl::flat_hash_map<uint64_t, int64_t>;
+
+struct DeviceExecutions {
+  std::shared_ptr<const ExecutionTables> tables;
+
+  std::vector<int64_t> start_ps, duration_ps;  // profile clock
+  std::vector<uint32_t> op, program;           // program: kNone where unattributed
+  std::vector<uint32_t> line;                  // the timeline's first, into Trace::lines
+  std::vector<uint32_t> run;                   // into the device's runs, or kNone
+  std::vector<int64_t> device_start_ps, device_duration_ps;  // TPU; kNoTimePs: absent
+  std::vector<int64_t> run_id;                               // CPU
+  std::vector<int64_t> device_ordinal;                       // CPU; kNoOrdinal: absent
+  std::vector<uint64_t> flow_id;                             // CPU; kNoFlow: absent
+  std::vector<uint64_t> correlation_id;                      // GPU; 0: none
+  std::vector<int64_t> scope_id;                             // GPU; 0: none
+
+  size_t size() const { return start_ps.size(); }
+  int64_t end_ps(size_t row) const { return start_ps[row] + duration_ps[row]; }
+  const OpInfo& op_info(size_t row) const { return tables->ops[op[row]]; }
+  Interval IntervalOn(Clock clock, size_t row) const {
+    if (clock == Clock::kProfile) return {start_ps[row], end_ps(row)};
+    return {device_start_ps[row], device_start_ps[row] + device_duration_ps[row]};
+  }
+
+  // Calls change(column of this, column of `other`) for each pair.
+  template <typename Change>
+  void ForEachColumn(DeviceExecutions* other, Change change) {
+    change(&start_ps, &other->start_ps);
+    change(&duration_ps, &other->duration_ps);
+    change(&op, &other->op);
+    change(&program, &other->program);
+    change(&line, &other->line);
+    change(&run, &other->run);
+    change(&device_start_ps, &other->device_start_ps);
+    change(&device_duration_ps, &other->device_duration_ps);
+    change(&run_id, &other->run_id);
+    change(&device_ordinal, &other->device_ordinal);
+    change(&flow_id, &other->flow_id);
+    change(&correlation_id, &other->correlation_id);
+    change(&scope_id, &other->scope_id);
+  }
+
+  // Appends rows [begin, end) of `from`.
+  void AppendRows(DeviceExecutions* from, size_t begin, size_t end) {
+    ForEachColumn(from, [&](auto* to, auto* column) {
+      if (column->empty()) return;
+      to->insert(to->end(), column->begin() + static_cast<ptrdiff_t>(begin),
+                 column->begin() + static_cast<ptrdiff_t>(end));
+    });
+  }
+  void SwapRows(DeviceExecutions* other) {
+    ForEachColumn(other, [](auto* one, auto* two) { one->swap(*two); });
+  }
+  // Leaves rows [begin, end), moved to the front.
+  void KeepRows(size_t begin, size_t end) {
+    ForEachColumn(this, [&](auto* column, auto* /*same*/) {
+      if (column->empty()) return;
+      column->resize(end);
+      column->erase(column->begin(), column->begin() + static_cast<ptrdiff_t>(begin));
+    });
+  }
+  // Becomes the rows `order`, in that order, of `from`.
+  void GatherRows(std::span<const uint32_t> order, DeviceExecutions* from) {
+    ForEachColumn(from, [&](auto* to, auto* column) {
+      to->clear();
+      if (column->empty()) return;
+      to->reserve(order.size());
+      for (const uint32_t row : order) to->push_back((*column)[row]);
+    });
+  }
+};
+
+// One run. Times of the executions in it are on the program's clock; `profile` places it
+// on the capture's axis (TPU: the module event).
+struct Run {
+  // The end of `profile` before there is an execution.
+  static constexpr int64_t kUnset = std::numeric_limits<int64_t>::min();
+
+  uint32_t program = kNone;
+  Interval profile = {0, kUnset};
+  bool uncertain = false;           // ways of splitting disagree about this program
+  std::optional<int64_t> key = {};  // CPU: run_id
+
+  // Makes `profile` contain the execution.
+  void Cover(const DeviceExecutions& chunk, size_t row) {
+    if (profile.end_ps == kUnset) profile.start_ps = chunk.start_ps[row];
+    profile.end_ps = std::max(profile.end_ps, chunk.end_ps(row));
+  }
+};
+
+// ---- what a kind is -------------------------------------------------------------------------
 
 enum class LineRole : uint8_t {
   kExecution,  // what the device executed
@@ -61,6 +202,9 @@ enum class StatUse : uint8_t {
 struct KindStat {
   std::string_view name;
   StatUse use;
+  // The part of the draft that its text, or its integer, is.
+  std::string_view Draft::*text = nullptr;
+  std::optional<int64_t> Draft::*integer = nullptr;
 };
 
 // Splits a device's executions into runs. All chunks of the device come in order of
@@ -112,7 +256,7 @@ struct KindRules {
   bool (*claims)(std::string_view plane_name, std::optional<int64_t>* ordinal) = nullptr;
   LineRole (*role)(std::string_view line_name) = nullptr;
   LineOrder line_order = LineOrder::kAny;
-  // Stats of execution events, in the order that `interpret` and `numbers` expect.
+  // Stats of execution events, those first that `interpret` and `numbers` look at.
   std::span<const KindStat> stats = {};
   // Without a stat of this name a plane has no executions; empty: it may have.
   std::string_view needed_stat = {};
@@ -121,7 +265,8 @@ struct KindRules {
   // The host itself: timed only where there is no accelerator, or when asked for. A plane
   // holds several devices, told apart by Draft::ordinal.
   bool is_host = false;
-  // Fills the draft from row `row` of the batch. `name` is the event's shown name.
+  // Completes the draft, which has the event's shown name as its kernel and what the table of
+  // stats says, from row `row` of the batch. Null: it is complete.
   void (*interpret)(const EventBatch& batch, size_t row, std::string_view name,
                     Draft* draft) = nullptr;
   // The same for an event of a run line, of which only the name is read. Null: runs are no
@@ -137,6 +282,11 @@ struct KindRules {
                   DeviceExecutions* to) = nullptr;
   std::unique_ptr<RunSplitter> (*make_splitter)(const SplitContext& context) = nullptr;
 };
+
+template <typename Splitter>
+std::unique_ptr<RunSplitter> MakeSplitter(const SplitContext& context) {
+  return std::make_unique<Splitter>(context);
+}
 
 extern const KindRules kGpuRules, kTpuRules, kCpuRules, kCustomRules;
 

@@ -1,36 +1,53 @@
 // GPU planes: "/device:GPU:7". Executions are the events of stream lines, kernels and
-// copies alike; every other line is derived. How
-// they split into runs: gpu_runs/splitter.h.
+// copies alike; every other line is derived.
+//
+// How they split into runs: the precedence is stated here and nowhere else.
+//
+// Runs of a program, by the first way that tells them for all of its kernels:
+//   1. scopes    the root of a kernel's scope_range_id: the profiler numbers annotation
+//                scopes, and the outermost one is the module's execution
+//   2. launches  correlation_id -> host launch -> the host event that executes the module
+//                (gpu_runs/host_evidence.h); a kernel without one between two of a run is the run's
+//   3. sequence  the likeliest split of the sequence of (hlo_op, kernel): in order of launch
+//                where correlation ids tell it, and by idle time (gpu_runs/likeliest_runs.h)
+//
+//   python         |-- jit_f:XLA GPU module --|   |-- jit_f:XLA GPU module --|
+//   Host Threads/1    |launch 7|  |launch 8|         |launch 9| |launch 10|
+//   Stream #16             |--7--| |-8-|                  |--9--| |-10-|
+//
+// 1 and 2 take one look, and mostly no pass more (EarlyRuns). 3 takes a second look where
+// the first kernel of a program promised 1 or 2. Runs are uncertain where the host counted
+// others, where 1 and 2 disagree, and where another split is about as likely.
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <utility>
+
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/str_cat.h"
 #include "devices/device_kind.h"
-#include "devices/gpu_runs/splitter.h"
+#include "devices/gpu_runs/host_evidence.h"
+#include "devices/gpu_runs/likeliest_runs.h"
+#include "status.h"
 
 namespace xplane_time {
+namespace gpu_runs {
 namespace {
 
-enum GpuColumn : size_t {
-  kHloModule,
-  kProgramId,
-  kHloOp,
-  kCorrelationId,
-  kScopeRangeId,
-  kTfOp,
-  kName,
-  kSource,
-  kMemcpyDetails,
-  kFlops,
-  kBytesAccessed,
-};
-constexpr KindStat kStats[] = {{"hlo_module", StatUse::kMeaning},
-                               {"program_id", StatUse::kMeaning},
-                               {"hlo_op", StatUse::kMeaning},
-                               {"correlation_id", StatUse::kNumber},
-                               {"scope_range_id", StatUse::kNumber},
-                               {"tf_op", StatUse::kMeaning},
-                               {"name", StatUse::kMeaning},
-                               {"source", StatUse::kMeaning},
-                               {"memcpy_details", StatUse::kPresence},
-                               {"flops", StatUse::kMeaning},
-                               {"bytes_accessed", StatUse::kMeaning}};
+// The columns of stats that are looked at by number.
+enum GpuColumn : size_t { kCorrelationId, kScopeRangeId, kProgramId, kTfOp, kMemcpyDetails };
+constexpr KindStat kStats[] = {
+    {"correlation_id", StatUse::kNumber},
+    {"scope_range_id", StatUse::kNumber},
+    {"program_id", StatUse::kMeaning},
+    {"tf_op", StatUse::kMeaning},
+    {"memcpy_details", StatUse::kPresence},
+    {"hlo_module", StatUse::kMeaning, &Draft::function},
+    {"hlo_op", StatUse::kMeaning, &Draft::hlo_op},
+    {"name", StatUse::kMeaning, &Draft::scope},
+    {"source", StatUse::kMeaning, &Draft::source},
+    {"flops", StatUse::kMeaning, nullptr, &Draft::flops},
+    {"bytes_accessed", StatUse::kMeaning, nullptr, &Draft::bytes_accessed}};
 
 bool Claims(std::string_view name, std::optional<int64_t>* ordinal) {
   *ordinal = OrdinalAfter(name, "/device:GPU:");
@@ -43,20 +60,12 @@ LineRole Role(std::string_view line) {
   return LineRole::kDerived;
 }
 
-void Interpret(const EventBatch& batch, size_t row, std::string_view name, Draft* draft) {
-  const auto stat = [&](size_t column) { return batch.Stat(column, row); };
-  draft->kernel = name;
-  draft->function = stat(kHloModule).text;
-  draft->program_id = stat(kProgramId);
-  draft->hlo_op = stat(kHloOp).text;
+void Interpret(const EventBatch& batch, size_t row, std::string_view /*name*/, Draft* draft) {
+  draft->program_id = batch.Stat(kProgramId, row);
   // The annotation is "XlaModule:" for every kernel of JAX; the op is in `name`.
-  const std::string_view tf_op = stat(kTfOp).text;
-  draft->tf_op = tf_op.starts_with("XlaModule:") ? std::string_view() : tf_op;
-  draft->scope = stat(kName).text;
-  draft->source = stat(kSource).text;
-  draft->is_copy = stat(kMemcpyDetails).type != StatType::kAbsent;
-  draft->flops = IntegerOf(stat(kFlops));
-  draft->bytes_accessed = IntegerOf(stat(kBytesAccessed));
+  const std::string_view tf_op = batch.Stat(kTfOp, row).text;
+  if (!tf_op.starts_with("XlaModule:")) draft->tf_op = tf_op;
+  draft->is_copy = batch.Stat(kMemcpyDetails, row).type != StatType::kAbsent;
 }
 
 void Numbers(const EventBatch& batch, std::span<const uint32_t> rows, DeviceExecutions* to) {
@@ -68,16 +77,437 @@ void Numbers(const EventBatch& batch, std::span<const uint32_t> rows, DeviceExec
       [](StatType, uint64_t bits) { return static_cast<int64_t>(bits); }, &to->scope_id);
 }
 
+// ---- runs --------------------------------------------------------------------------------
+
+// Consecutive executions of one program with the same label.
+struct Segment {
+  int64_t label = 0;
+  uint64_t executions = 0;
+  friend bool operator==(const Segment&, const Segment&) = default;
+};
+using Segments = std::vector<Segment>;
+
+constexpr int64_t kNoLabel = -1;
+
+void Extend(Segments* segments, int64_t label, uint64_t executions = 1) {
+  if (segments->empty() || segments->back().label != label) segments->push_back({label, 0});
+  segments->back().executions += executions;
+}
+
+// Numbers the labels from 0 in order of appearance; how many there are.
+int64_t Number(Segments* segments) {
+  absl::flat_hash_map<int64_t, int64_t> number;
+  for (Segment& segment : *segments) {
+    const auto next = static_cast<int64_t>(number.size());
+    segment.label = number.try_emplace(segment.label, next).first->second;
+  }
+  return static_cast<int64_t>(number.size());
+}
+
+// A kernel without a launch of its own between two of one run belongs to that run.
+// False where one is between two runs, or at an end.
+bool FillGaps(Segments* segments) {
+  Segments filled;
+  for (size_t i = 0; i < segments->size(); ++i) {
+    Segment segment = (*segments)[i];
+    if (segment.label == kNoLabel) {
+      const bool inside = !filled.empty() && i + 1 < segments->size() &&
+                          (*segments)[i + 1].label == filled.back().label;
+      if (!inside) return false;
+      segment.label = filled.back().label;
+    }
+    Extend(&filled, segment.label, segment.executions);
+  }
+  *segments = std::move(filled);
+  return true;
+}
+
+// The order of launch, as indices, where correlation ids tell it and it differs from the
+// order of start; empty else. Ids count up with launches; streams and equal times swap
+// only neighbours.
+std::vector<size_t> LaunchOrder(const std::vector<uint64_t>& correlation) {
+  constexpr size_t kFurthest = 64;
+  if (std::is_sorted(correlation.begin(), correlation.end())) return {};
+  if (std::find(correlation.begin(), correlation.end(), 0) != correlation.end()) return {};
+  std::vector<size_t> order(correlation.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(),
+                   [&](size_t a, size_t b) { return correlation[a] < correlation[b]; });
+  for (size_t i = 0; i < order.size(); ++i) {
+    if (std::max(i, order[i]) - std::min(i, order[i]) > kFurthest) return {};
+  }
+  return order;
+}
+
+// The executions of a program that nothing but their sequence tells apart. They are split in
+// blocks, so that memory does not grow with them.
+struct Sequence {
+  size_t block_size;  // of the next block
+  std::vector<uint32_t> symbols = {};
+  std::vector<int64_t> idle_ps = {};       // of the device, since the execution before
+  std::vector<uint8_t> after_other = {};   // another program executed since
+  std::vector<uint64_t> correlation = {};  // 0: none
+  int64_t device_idle_ps = 0;              // at the last execution, of all before
+  int64_t runs = 0;                        // in the blocks before
+  std::optional<size_t> rivals = {};       // doubtful: it may as well be so many runs
+
+  void Add(const DeviceExecutions& chunk, size_t row, int64_t idle_before_ps, bool is_after_other) {
+    if (symbols.empty() && runs == 0) device_idle_ps = idle_before_ps;
+    symbols.push_back(chunk.op_info(row).symbol);
+    idle_ps.push_back(idle_before_ps - std::exchange(device_idle_ps, idle_before_ps));
+    after_other.push_back(is_after_other ? 1 : 0);
+    correlation.push_back(chunk.correlation_id[row]);
+  }
+
+  // Splits what is there. But at the end the last run may go on and is kept for the next
+  // block; a block that is one run is not enough to tell.
+  void Split(bool last, std::optional<size_t> host_runs, Segments* segments) {
+    const std::vector<size_t> order = LaunchOrder(correlation);
+    std::vector<uint32_t> launched(order.size());
+    for (size_t i = 0; i < order.size(); ++i) launched[i] = symbols[order[i]];
+    const LikeliestRuns found = SplitLikeliest(
+        {order.empty() ? symbols : launched, idle_ps, after_other, std::move(host_runs)});
+    std::vector<uint32_t> run = found.run;
+    for (size_t i = 0; i < order.size(); ++i) run[order[i]] = found.run[i];
+    const size_t end = last ? run.size() : LastBorder(run, run.size());
+    if (end == 0) {
+      block_size *= 2;
+      return;
+    }
+    for (size_t i = 0; i < end; ++i) Extend(segments, runs + run[i]);
+    runs += 1 + *std::max_element(run.begin(), run.begin() + static_cast<ptrdiff_t>(end));
+    if (found.rivals.has_value()) rivals = found.rivals;
+    const auto erase = [&](auto* column) {
+      column->erase(column->begin(), column->begin() + static_cast<ptrdiff_t>(end));
+    };
+    erase(&symbols);
+    erase(&idle_ps);
+    erase(&after_other);
+    erase(&correlation);
+  }
+};
+
+// EarlyRuns: the runs of a GPU's programs as far as the executions so far tell, so that one
+// pass is enough where scopes or launches split a program.
+//
+// Each execution has a label, that of its run, by scope or by launch. The guess is wrong
+// where a program changes from one to the other, and where an execution without a label
+// turns out not to be inside a run.
+struct EarlyRuns {
+  bool right = true;
+  std::vector<Run> runs;
+  std::vector<uint32_t> run_of_row;  // of the chunk
+  struct Program {
+    bool by_scope = false;
+    absl::flat_hash_map<int64_t, uint32_t> run_of;  // by label
+    int64_t label = 0;                              // the last
+    uint32_t run = kNone;                           // its run
+    bool gap = false;                               // executions without a label came after it
+  };
+  std::vector<Program> programs;
+
+  // An execution of a program. No label: it belongs to the run before, if to any.
+  void Add(const DeviceExecutions& chunk, size_t row, bool by_scope, std::optional<int64_t> label) {
+    if (!right) return;
+    const uint32_t index = chunk.program[row];
+    if (index >= programs.size()) programs.resize(index + 1);
+    Program& program = programs[index];
+    const bool first = program.run == kNone;
+    const bool changed = !first && program.by_scope != by_scope;
+    const bool between = label.has_value() && program.gap && label != program.label;
+    right = !changed && !between && (!first || label.has_value());
+    if (!right) return;
+    program.by_scope = by_scope;
+    program.gap = !label.has_value();
+    if (label.has_value() && (first || label != program.label)) {
+      const auto next = static_cast<uint32_t>(runs.size());
+      const auto [found, inserted] = program.run_of.try_emplace(*label, next);
+      if (inserted) runs.push_back({.program = index});
+      program.label = *label;
+      program.run = found->second;
+    }
+    run_of_row[row] = program.run;
+    runs[program.run].Cover(chunk, row);
+  }
+};
+
+// The executions of one program, as the looks see them.
+struct Track {
+  Sequence sequence;
+  bool any_without_scope = false;
+  Segments by_scope = {}, by_launch = {};
+  bool launched = false;       // by_launch holds runs
+  bool by_likelihood = false;  // nothing else tells; until it is split
+
+  Segments runs = {};  // the labels are ids of runs
+  size_t at = 0;       // while assigning: the segment, and how much of it is taken
+  uint64_t taken = 0;
+};
+
+// By the first way that applies.
+void Decide(Track* track) {
+  if (track->by_launch.empty()) return;  // a program of another pass
+  track->launched = FillGaps(&track->by_launch);
+  if (!track->any_without_scope) {
+    track->runs = track->by_scope;
+  } else if (track->launched) {
+    track->runs = track->by_launch;
+  } else {
+    track->by_likelihood = true;
+  }
+}
+
+// What is known of one function on this device; the host does not tell programs apart.
+struct Tally {
+  size_t runs = 0;
+  std::vector<size_t> launched;  // host executions
+  bool disagree = false;         // scopes and launches
+};
+
+// How often the host executed a function on this device, where that is not `runs`: its
+// executions on the lines from which this device was driven, where launches tell; else all,
+// shared equally by the devices.
+std::optional<size_t> HostDisagrees(const Tally& tally,
+                                    const std::vector<HostEvidence::Execution>& executions,
+                                    size_t device_count) {
+  if (tally.runs == executions.size()) return std::nullopt;
+  std::vector<uint32_t> lines;
+  for (const size_t i : tally.launched) lines.push_back(executions[i].line);
+  std::sort(lines.begin(), lines.end());
+  if (lines.empty()) {
+    const bool shared =
+        executions.size() % tally.runs == 0 && executions.size() / tally.runs <= device_count;
+    return shared ? std::nullopt : std::optional(executions.size());
+  }
+  const auto on_lines = std::count_if(executions.begin(), executions.end(), [&](const auto& e) {
+    return std::binary_search(lines.begin(), lines.end(), e.line);
+  });
+  const auto count = static_cast<size_t>(on_lines);
+  return tally.runs == count ? std::nullopt : std::optional(count);
+}
+
+class GpuSplitter : public RunSplitter {
+ public:
+  explicit GpuSplitter(const SplitContext& context) : context_(context) {
+    if (context.trace == nullptr) return;
+    may_have_programs_ = HasStat(context.trace->planes[context.plane], "hlo_module");
+    scopes_ = ScopeRoots(*context.trace, context.plane);
+  }
+
+  bool WantsLook() const override { return looks_ == 0 ? may_have_programs_ : likelihood_wanted_; }
+
+  absl::Status Look(const DeviceExecutions& chunk) override {
+    early_.right &= looks_ == 0;
+    if (early_.right) early_.run_of_row.assign(chunk.size(), kNone);
+    for (size_t row = 0; row < chunk.size(); ++row) {
+      if (device_end_ps_.has_value()) {
+        device_idle_ps_ += std::max<int64_t>(0, chunk.start_ps[row] - *device_end_ps_);
+      }
+      device_end_ps_ = std::max(device_end_ps_.value_or(chunk.end_ps(row)), chunk.end_ps(row));
+      if (chunk.program[row] == kNone) continue;
+      RETURN_IF_ERROR(LookAt(chunk, row));
+      last_program_ = chunk.program[row];
+    }
+    return absl::OkStatus();
+  }
+
+  bool AssignEarly(DeviceExecutions* chunk) override {
+    if (early_.right) chunk->run.swap(early_.run_of_row);
+    return early_.right;
+  }
+  bool early_was_right() const override { return early_.right; }
+
+  void EndLook() override {
+    ++looks_;
+    likelihood_wanted_ = false;
+    device_end_ps_.reset();
+    last_program_ = kNone;
+    for (uint32_t program = 0; program < tracks_.size(); ++program) {
+      Track& track = tracks_[program];
+      if (looks_ == 1 && !track.by_likelihood) Decide(&track);
+      if (!track.by_likelihood) continue;
+      early_.right = false;
+      likelihood_wanted_ |= track.sequence.symbols.empty();
+      if (track.sequence.symbols.empty()) continue;
+      const bool all = track.sequence.runs == 0;
+      track.sequence.Split(/*last=*/true, all ? HostRuns(program) : std::nullopt, &track.runs);
+      track.by_likelihood = false;
+    }
+    if (likelihood_wanted_) return;
+    NumberRuns();
+    if (early_.right) runs_ = std::move(early_.runs);
+  }
+
+  void Assign(DeviceExecutions* chunk) override {
+    chunk->run.assign(chunk->size(), kNone);
+    for (size_t row = 0; row < chunk->size(); ++row) {
+      if (chunk->program[row] == kNone) continue;
+      Track& track = tracks_[chunk->program[row]];
+      if (track.taken == track.runs[track.at].executions) {
+        ++track.at;
+        track.taken = 0;
+      }
+      ++track.taken;
+      chunk->run[row] = static_cast<uint32_t>(track.runs[track.at].label);
+      runs_[chunk->run[row]].Cover(*chunk, row);
+    }
+  }
+
+  std::vector<Run> Finish(Diagnostics* diagnostics) override {
+    const bool left_out = diagnostics->count(DiagnosticCode::kLeftOutByMinDuration) > 0 ||
+                          diagnostics->count(DiagnosticCode::kLeftOutByMaxEvents) > 0;
+    if (evidence_ != nullptr && !left_out) CrossCheck(diagnostics);
+    TellDoubts(diagnostics);
+    return std::move(runs_);
+  }
+
+ private:
+  const std::string& FunctionOf(uint32_t program) const {
+    return context_.tables->programs[program].function;
+  }
+
+  // An execution of a program.
+  absl::Status LookAt(const DeviceExecutions& chunk, size_t row) {
+    const uint32_t program = chunk.program[row];
+    if (program >= tracks_.size()) {
+      tracks_.resize(program + 1, {.sequence = {context_.likelihood_block}});
+    }
+    Track& track = tracks_[program];
+    if (track.by_likelihood) AddToSequence(chunk, row, &track);
+    if (looks_ > 0 || track.by_likelihood) return absl::OkStatus();
+    const int64_t scope = scopes_.Of(chunk.scope_id[row]);
+    track.any_without_scope |= scope == 0;
+    if (!track.any_without_scope) Extend(&track.by_scope, scope);
+    if (evidence_ == nullptr) {
+      ASSIGN_OR_RETURN(evidence_, context_.evidence());
+    }
+    const std::optional<size_t> launched_by =
+        evidence_->ExecutionOf(FunctionOf(program), chunk.correlation_id[row], &launch_place_);
+    const int64_t launch = launched_by.has_value() ? static_cast<int64_t>(*launched_by) : kNoLabel;
+    Extend(&track.by_launch, launch);
+    // Neither way may begin like this: the sequence is gathered in the same look.
+    const bool is_first = track.by_launch.size() == 1 && track.by_launch[0].executions == 1;
+    if (is_first && scope == 0 && launch == kNoLabel) {
+      track.by_likelihood = true;
+      AddToSequence(chunk, row, &track);
+    }
+    const bool by_scope = !track.any_without_scope;
+    std::optional<int64_t> label = by_scope ? scope : launch;
+    if (!by_scope && launch == kNoLabel) label = std::nullopt;
+    early_.Add(chunk, row, by_scope, label);
+    return absl::OkStatus();
+  }
+
+  void AddToSequence(const DeviceExecutions& chunk, size_t row, Track* track) {
+    track->sequence.Add(chunk, row, device_idle_ps_, last_program_ != chunk.program[row]);
+    if (track->sequence.symbols.size() < track->sequence.block_size) return;
+    track->sequence.Split(/*last=*/false, /*host_runs=*/std::nullopt, &track->runs);
+  }
+
+  // How often the host executed the program's function, where that is its runs.
+  std::optional<size_t> HostRuns(uint32_t program) const {
+    const std::vector<ProgramInfo>& programs = context_.tables->programs;
+    const std::string& function = FunctionOf(program);
+    const auto same = std::count_if(programs.begin(), programs.end(),
+                                    [&](const ProgramInfo& p) { return p.function == function; });
+    if (evidence_ == nullptr || evidence_->device_count != 1 || same != 1) return std::nullopt;
+    const auto executions = evidence_->executions.find(function);
+    if (executions == evidence_->executions.end()) return std::nullopt;
+    return executions->second.size();
+  }
+
+  void NumberRuns() {
+    for (uint32_t program = 0; program < tracks_.size(); ++program) {
+      Track& track = tracks_[program];
+      if (track.runs.empty()) continue;
+      const int64_t first = static_cast<int64_t>(runs_.size()), count = Number(&track.runs);
+      for (Segment& segment : track.runs) segment.label += first;
+      runs_.resize(static_cast<size_t>(first + count), {.program = program});
+      Tally& tally = tallies_[FunctionOf(program)];
+      tally.runs += static_cast<size_t>(count);
+      if (track.launched) {
+        for (const Segment& segment : track.by_launch) {
+          tally.launched.push_back(static_cast<size_t>(segment.label));
+        }
+      }
+      if (track.launched && !track.any_without_scope) {
+        Number(&track.by_scope);
+        Number(&track.by_launch);
+        tally.disagree |= track.by_scope != track.by_launch;
+      }
+      if (track.sequence.rivals.has_value()) {
+        doubtful_.emplace_back(program, static_cast<size_t>(count));
+      }
+      track.by_scope = {};
+      track.by_launch = {};
+    }
+  }
+
+  // Marks the runs of functions of which the host's record says otherwise.
+  void CrossCheck(Diagnostics* diagnostics) {
+    absl::flat_hash_set<std::string> uncertain;
+    for (const auto& [function, tally] : tallies_) {
+      const auto executions = evidence_->executions.find(function);
+      if (executions == evidence_->executions.end()) continue;
+      const auto on_host = HostDisagrees(tally, executions->second, evidence_->device_count);
+      if (!tally.disagree && !on_host.has_value()) continue;
+      diagnostics->Note(DiagnosticCode::kRunsUncertain,
+                        absl::StrCat(function, ": ", tally.runs, " runs on the device, ",
+                                     on_host.value_or(tally.runs), " executions on the host"),
+                        {.plane = context_.plane});
+      uncertain.insert(function);
+    }
+    if (uncertain.empty()) return;
+    for (Run& run : runs_) run.uncertain |= uncertain.contains(FunctionOf(run.program));
+  }
+
+  // Marks the runs that nothing but their likelihood tells apart, where another split is
+  // about as likely.
+  void TellDoubts(Diagnostics* diagnostics) {
+    for (const auto& [program, runs] : doubtful_) {
+      const auto uncertain = [program = program](const Run& run) {
+        return run.program == program && run.uncertain;
+      };
+      if (std::any_of(runs_.begin(), runs_.end(), uncertain)) continue;  // told
+      const size_t rivals = *tracks_[program].sequence.rivals;
+      const std::string other =
+          rivals == runs ? "as many that begin elsewhere" : std::to_string(rivals);
+      diagnostics->Note(DiagnosticCode::kRunsUncertain,
+                        absl::StrCat(FunctionOf(program), ": ", runs, " runs, or ", other,
+                                     ": no scope or launch tells"),
+                        {.plane = context_.plane});
+      for (Run& run : runs_) run.uncertain |= run.program == program;
+    }
+  }
+
+  SplitContext context_;
+  bool may_have_programs_ = true;
+  ScopeRoots scopes_;
+  const HostEvidence* evidence_ = nullptr;
+  LaunchTable::Place launch_place_;  // in the evidence
+  std::vector<Track> tracks_;        // by program
+  size_t looks_ = 0;
+  std::optional<int64_t> device_end_ps_;  // of all executions of the look so far
+  int64_t device_idle_ps_ = 0;            // between them
+  uint32_t last_program_ = kNone;         // executed last
+  EarlyRuns early_;
+  bool likelihood_wanted_ = false;
+  std::vector<Run> runs_;
+  std::map<std::string, Tally> tallies_;               // by function
+  std::vector<std::pair<uint32_t, size_t>> doubtful_;  // program, its runs
+};
+
 }  // namespace
+}  // namespace gpu_runs
 
 const KindRules kGpuRules = {.kind = DeviceKind::kGpu,
                              .name = "gpu",
-                             .claims = Claims,
-                             .role = Role,
+                             .claims = gpu_runs::Claims,
+                             .role = gpu_runs::Role,
                              .line_order = LineOrder::kQueued,
-                             .stats = kStats,
-                             .interpret = Interpret,
-                             .numbers = Numbers,
-                             .make_splitter = gpu_runs::MakeSplitter};
+                             .stats = gpu_runs::kStats,
+                             .interpret = gpu_runs::Interpret,
+                             .numbers = gpu_runs::Numbers,
+                             .make_splitter = MakeSplitter<gpu_runs::GpuSplitter>};
 
 }  // namespace xplane_time

@@ -14,20 +14,16 @@
 namespace xplane_time {
 namespace {
 
-enum TpuColumn : size_t {
-  kDeviceOffset,
-  kDeviceDuration,
-  kHloCategory,
-  kFlops,
-  kBytesAccessed,
-  kTfOp,
-  kSource,
-};
+// The columns of stats that are looked at by number.
+enum TpuColumn : size_t { kDeviceOffset, kDeviceDuration };
 constexpr KindStat kStats[] = {
-    {"device_offset_ps", StatUse::kNumber}, {"device_duration_ps", StatUse::kNumber},
-    {"hlo_category", StatUse::kMeaning},    {"flops", StatUse::kMeaning},
-    {"bytes_accessed", StatUse::kMeaning},  {"tf_op", StatUse::kMeaning},
-    {"source", StatUse::kMeaning}};
+    {"device_offset_ps", StatUse::kNumber},
+    {"device_duration_ps", StatUse::kNumber},
+    {"hlo_category", StatUse::kMeaning, &Draft::hlo_category},
+    {"flops", StatUse::kMeaning, nullptr, &Draft::flops},
+    {"bytes_accessed", StatUse::kMeaning, nullptr, &Draft::bytes_accessed},
+    {"tf_op", StatUse::kMeaning, &Draft::tf_op},
+    {"source", StatUse::kMeaning, &Draft::source}};
 
 bool Claims(std::string_view name, std::optional<int64_t>* ordinal) {
   const size_t sparse = name.find(" SparseCore ");
@@ -56,15 +52,8 @@ void ParseModuleName(std::string_view name, Draft* draft) {
   draft->program_id = {StatType::kString, 0, name.substr(open + 1, name.size() - open - 2)};
 }
 
-void Interpret(const EventBatch& batch, size_t row, std::string_view name, Draft* draft) {
-  draft->kernel = name;
-  const auto stat = [&](size_t column) { return batch.Stat(column, row); };
+void Interpret(const EventBatch& /*batch*/, size_t /*row*/, std::string_view name, Draft* draft) {
   draft->hlo_op = name;
-  draft->hlo_category = stat(kHloCategory).text;
-  draft->flops = IntegerOf(stat(kFlops));
-  draft->bytes_accessed = IntegerOf(stat(kBytesAccessed));
-  draft->tf_op = stat(kTfOp).text;
-  draft->source = stat(kSource).text;
 }
 
 void Numbers(const EventBatch& batch, std::span<const uint32_t> rows, DeviceExecutions* to) {
@@ -92,7 +81,8 @@ class ModuleSplitter : public RunSplitter {
   void Assign(DeviceExecutions* chunk) override {
     chunk->run.resize(chunk->size());
     for (size_t row = 0; row < chunk->size();) {
-      const uint32_t module = At(chunk->start_ps[row]);
+      if (chunk->start_ps[row] >= known_until_ps_) Find(chunk->start_ps[row]);
+      const uint32_t module = found_;
       const uint32_t program = module == kNone ? kNone : modules_[module].program;
       const size_t first = row;
       do {
@@ -114,13 +104,8 @@ class ModuleSplitter : public RunSplitter {
   }
 
  private:
-  // The module event around a time: the last to begin of those that contain it. Times
+  // Finds the module event around a time: the last to begin of those that contain it. Times
   // come in order.
-  uint32_t At(int64_t time_ps) {
-    if (time_ps >= known_until_ps_) Find(time_ps);
-    return found_;
-  }
-
   void Find(int64_t time_ps) {
     while (begun_ < modules_.size() && modules_[begun_].interval.start_ps <= time_ps) {
       open_.push_back(static_cast<uint32_t>(begun_++));
@@ -142,10 +127,6 @@ class ModuleSplitter : public RunSplitter {
   uint64_t outside_ = 0;
 };
 
-std::unique_ptr<RunSplitter> MakeSplitter(const SplitContext& context) {
-  return std::make_unique<ModuleSplitter>(context);
-}
-
 }  // namespace
 
 const KindRules kTpuRules = {.kind = DeviceKind::kTpu,
@@ -158,6 +139,6 @@ const KindRules kTpuRules = {.kind = DeviceKind::kTpu,
                              .interpret = Interpret,
                              .interpret_run = ParseModuleName,
                              .numbers = Numbers,
-                             .make_splitter = MakeSplitter};
+                             .make_splitter = MakeSplitter<ModuleSplitter>};
 
 }  // namespace xplane_time

@@ -18,11 +18,8 @@ set_target_properties(xplane_time_trackers PROPERTIES POSITION_INDEPENDENT_CODE 
 if(XPLANE_TIME_BUILD_TOOLS OR XPLANE_TIME_BUILD_TESTS)
   add_library(xplane_time_power_run STATIC
     earlier_tools/power_run.cc
-    earlier_tools/power_run_command_client.cc
     earlier_tools/power_run_directory.cc
-    earlier_tools/power_run_json_lines_source.cc
-    earlier_tools/power_run_result_json.cc
-    earlier_tools/power_run_telemetry.cc)
+    earlier_tools/power_run_result_json.cc)
   target_link_libraries(xplane_time_power_run
     PUBLIC xplane_time_power
     PRIVATE $<BUILD_INTERFACE:xplane_time_warnings> xplane_time_json

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -21,14 +22,19 @@
 #include "absl/strings/str_cat.h"
 #include "earlier_tools/power_run_result_json.h"
 #include "io/whole_file.h"
-#include "json/json.h"
+#include "json/described.h"
 #include "power/sysfs.h"
 #include "re2/re2.h"
+#include "stats/quantile_sketch.h"
 #include "status.h"
 #include "xplane_time/power_run.h"
 #include "xplane_time/version.h"
 
 namespace xplane_time {
+
+XPLANE_TIME_JSON_FIELDS(PowerRunTotals::Energy, joules, lo_joules, hi_joules, known, unknown,
+                        unbounded, useless, partial)
+
 namespace {
 
 namespace fs = std::filesystem;
@@ -112,35 +118,43 @@ absl::StatusOr<std::vector<fs::path>> FilesOfARun(const std::string& path) {
     }
     files.push_back(each->path());
   }
-  if (error) {
-    return Internal(path, ": cannot be listed: ", error.message());
-  }
+  if (error) return Internal(path, ": cannot be listed: ", error.message());
   return files;
 }
 
-// The run.json of a directory. Null where there is none and no record either: a run that was
-// killed before it began.
-absl::StatusOr<Json> FoundRun(const std::string& path, bool has_records) {
-  ASSIGN_OR_RETURN(const std::string text, ReadRunFile(path));
-  if (text.empty() && !has_records) return Json();
-  Json found = json::Parse(text, 10);
-  if (TextOf(found, "schema") == kSchema) return found;
-  return DataLoss(
-      path, text.empty() ? ": not there, though there are records" : ": not of a run",
-      ": nobody knows what the records are of; put it back, move the directory away, or choose "
-      "another --output-dir");
-}
+// Of the answered records: the mean, median and 95th percentile of a number that each has. What is
+// null counts as unknown, never as 0. Bounded memory.
+struct Aggregate {
+  const char* at;         // its place among the metrics, in the records and in the summary
+  const char* of_record;  // below it: a statistic of the record, which needs no name in the summary
+  double per_unit;        // how fine it is told
+  stats::QuantileSketch scaled = {};
+  double sum = 0;
+  uint64_t unknown = 0;
 
-// The same question as the one that the directory is of.
-absl::Status CheckSame(const std::string& path, const Json& found, const Json& wanted) {
-  for (const char* name : {"input_sha256", "model", "dataset"}) {
-    const std::string is = TextOf(found, name).value_or(""), asked = *TextOf(wanted, name);
-    if (is == asked) continue;
-    return FailedPrecondition(path, ": is of another ", name, " (", is, ", not ", asked,
-                              "); --overwrite throws it away, --output-dir chooses another place");
+  void Add(const Json& metrics) {
+    const Json::json_pointer place(absl::StrCat(at, of_record));
+    const Json value = metrics.contains(place) ? metrics.at(place) : Json();
+    const double number = value.is_number() ? value.get<double>() * per_unit : NAN;
+    if (!(std::abs(number) < 0x1p62)) {
+      ++unknown;
+      return;
+    }
+    scaled.Add(std::llround(number));
+    sum += value.get<double>();
   }
-  return absl::OkStatus();
-}
+  Json ToJson() const {
+    const uint64_t known = scaled.count();
+    const auto told = [&](std::optional<double> number) {
+      return number.has_value() ? Json(*number / per_unit) : Json();
+    };
+    return {{"known", known},
+            {"unknown", unknown},
+            {"mean", known > 0 ? Json(sum / static_cast<double>(known)) : Json()},
+            {"median", told(scaled.Median())},
+            {"p95", told(scaled.Quantile(0.95))}};
+  }
+};
 
 class KeptRun : public RunDirectory {
  public:
@@ -166,9 +180,7 @@ class KeptRun : public RunDirectory {
                                 "away, --output-dir chooses another place");
     }
     fs::create_directories(path_, error);
-    if (error) {
-      return Internal(path_, ": cannot be made: ", error.message(), "; see --output-dir");
-    }
+    if (error) return Internal(path_, ": cannot be made: ", error.message(), "; see --output-dir");
     return Prepare();
   }
 
@@ -194,18 +206,15 @@ class KeptRun : public RunDirectory {
                                        {"cpu", &totals_.cpu},
                                        {"ane", &totals_.ane},
                                        {"all", &totals_.all}}) {
-      const auto add = [&](const char* what, Json value) {
-        energies[absl::StrCat(name, "_", what)] = std::move(value);
-      };
       const bool known = energy->known > 0, bounded = known && energy->unbounded == 0;
-      add("joules", known ? Json(energy->joules) : Json());
-      add("lo_joules", bounded ? Json(energy->lo_joules) : Json());
-      add("hi_joules", bounded ? Json(energy->hi_joules) : Json());
-      add("known", energy->known);
-      add("unknown", energy->unknown);
-      add("unbounded", energy->unbounded);
-      add("useless", energy->useless);
-      add("partial", energy->partial);
+      json::VisitFields(*energy, [&](const std::string& what, const auto& value) {
+        const bool is_known = what == "joules" ? known : bounded || !what.ends_with("_joules");
+        energies[absl::StrCat(name, "_", what)] = is_known ? Json(value) : Json();
+      });
+    }
+    Json aggregates;
+    for (const Aggregate& each : aggregates_) {
+      aggregates[Json::json_pointer(each.at)] = each.ToJson();
     }
     Json summary = {{"schema", "xplane-time.power-run-summary.v1"},
                     {"model", options_.model},
@@ -223,7 +232,7 @@ class KeptRun : public RunDirectory {
                     {"complete", stop_reason.empty()},
                     {"stop_reason", json::TextOrNull(stop_reason)},
                     {"energy_totals", energies},
-                    {"aggregates", aggregates_.ToJson()},
+                    {"aggregates", aggregates},
                     {"system_info", json::Parse(hardware_.system_info_json)},
                     {"gpu_info", json::Parse(hardware_.gpu_info_json)},
                     {"output_dir", path_},
@@ -350,19 +359,38 @@ class KeptRun : public RunDirectory {
   // Whether what is there is gone on with, or else thrown away; an error where it is not ours.
   absl::StatusOr<bool> MayTake() const {
     const std::string run_path = path_ + "/" + kRun;
-    ASSIGN_OR_RETURN(const Json found, FoundRun(run_path, has_records_));
-    if (options_.resume && !found.is_null()) {
-      RETURN_IF_ERROR(CheckSame(run_path, found, RunJson()));
-      return true;
+    ASSIGN_OR_RETURN(const std::string text, ReadRunFile(run_path));
+    // Of a run that was killed before it began there is neither this nor a record.
+    const bool is_new = text.empty() && !has_records_;
+    const Json found = json::Parse(text, 10);
+    if (!is_new && TextOf(found, "schema") != kSchema) {
+      return DataLoss(
+          run_path, text.empty() ? ": not there, though there are records" : ": not of a run",
+          ": nobody knows what the records are of; put it back, move the directory away, or choose "
+          "another --output-dir");
     }
-    RETURN_IF_ERROR(FilesOfARun(path_).status());
-    return false;
+    if (is_new || !options_.resume) {
+      RETURN_IF_ERROR(FilesOfARun(path_).status());
+      return false;
+    }
+    const Json wanted = RunJson();
+    for (const char* name : {"input_sha256", "model", "dataset"}) {
+      const std::string is = TextOf(found, name).value_or(""), asked = *TextOf(wanted, name);
+      if (is == asked) continue;
+      return FailedPrecondition(
+          run_path, ": is of another ", name, " (", is, ", not ", asked,
+          "); --overwrite throws it away, --output-dir chooses another place");
+    }
+    return true;
   }
 
   void Add(const Json& record) {
     done_.insert(record["index"].get<uint64_t>());
     power::AddToTotals(record, &totals_);
-    aggregates_.Add(record);
+    if (record["status"] == "ok") {
+      const Json& metrics = record["model_metrics"].begin().value();
+      for (Aggregate& each : aggregates_) each.Add(metrics);
+    }
     const Json interval = record.value("interval", Json());
     const auto begun = json::WholeOf(interval, "begin_unix_ns"),
                from = json::WholeOf(interval, "begin_ns"), to = json::WholeOf(interval, "end_ns");
@@ -392,7 +420,16 @@ class KeptRun : public RunDirectory {
   bool has_records_ = false;         // when it was locked
   std::set<uint64_t> done_;
   PowerRunTotals totals_;
-  power::RunAggregates aggregates_;
+  static constexpr double kMicro = 1e6, kNano = 1e9;
+  std::vector<Aggregate> aggregates_ = {{"/latency_metrics/total_query_seconds", "", kNano},
+                                        {"/latency_metrics/time_to_first_token_seconds", "", kNano},
+                                        {"/latency_metrics/per_token_ms", "", kMicro},
+                                        {"/latency_metrics/throughput_tokens_per_sec", "", kMicro},
+                                        {"/token_metrics/input", "", 1},
+                                        {"/token_metrics/output", "", 1},
+                                        {"/token_metrics/total", "", 1},
+                                        {"/power_metrics/gpu/per_query_watts", "/avg", kMicro},
+                                        {"/power_metrics/cpu/per_query_watts", "/avg", kMicro}};
   std::optional<int64_t> first_unix_ns_, last_unix_ns_;  // asked; answered
   double generated_unix_s_ = 0;
 };

@@ -1,7 +1,6 @@
 #include "earlier_tools/power_run_result_json.h"
 
 #include <algorithm>
-#include <cmath>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -46,14 +45,6 @@ struct Part {
   std::string missing = {};  // what may not be read, and is not in the sum
 };
 
-// Of a quantity without a channel.
-PowerReason WhyNone(const RunTelemetry& telemetry, std::string_view domain) {
-  const bool is_there =
-      std::any_of(telemetry.channels.begin(), telemetry.channels.end(),
-                  [&](const PowerChannel& each) { return each.domain == domain; });
-  return is_there ? PowerReason::kUnsupported : PowerReason::kAbsent;
-}
-
 // One of each device: two sources of one are not two devices. The first of those that `rank`
 // highest; `device_of(row)` is null where a row is not meant.
 template <typename Row, typename DeviceOf, typename Rank>
@@ -62,8 +53,8 @@ std::vector<const Row*> OnePerDevice(const std::vector<Row>& rows, DeviceOf devi
   for (const Row& row : rows) {
     const std::string* const device = device_of(row);
     if (device == nullptr) continue;
-    const auto at = std::find_if(chosen.begin(), chosen.end(),
-                                 [&](const Row* other) { return *device_of(*other) == *device; });
+    const auto at = std::ranges::find_if(
+        chosen, [&](const Row* other) { return *device_of(*other) == *device; });
     if (at == chosen.end()) {
       chosen.push_back(&row);
     } else if (rank(**at) < rank(row)) {
@@ -82,7 +73,9 @@ Part PartOf(const RunTelemetry& telemetry, std::string_view domain) {
       [](const EnergyEstimate& each) { return each.energy_j.has_value(); });
   Part part;
   EnergyEstimate& sum = part.sum;
-  sum.reason = WhyNone(telemetry, domain);
+  const bool is_there = std::ranges::find(telemetry.channels, domain, &PowerChannel::domain) !=
+                        telemetry.channels.end();
+  sum.reason = is_there ? PowerReason::kUnsupported : PowerReason::kAbsent;
   bool first = true;
   for (const EnergyEstimate* each : estimates) {
     for (const auto value :
@@ -102,19 +95,16 @@ Part PartOf(const RunTelemetry& telemetry, std::string_view domain) {
 // How a quantity of several devices is one.
 enum class Over : uint8_t { kSum, kMean };
 
-struct Stats {
-  std::optional<double> avg = {}, max = {}, median = {}, min = {};
-  PowerReason reason = PowerReason::kUnsupported;
-};
-
-// The gauges of one quantity, one of each device. A device may tell its power as it is and as
-// an average: the first is of this window alone.
-std::vector<const GaugeSummary*> GaugesOf(const RunTelemetry& telemetry, std::string_view domain,
-                                          std::string_view quantity) {
+// The gauges of one quantity, one of each device, in a unit. A device may tell its power as it is
+// and as an average: the first is of this window alone. Extremes and medians of a sum are not sums
+// of theirs: with several devices they are unknown. One device without a reading leaves all of it
+// unknown.
+GaugeSummary GaugeOf(const RunTelemetry& telemetry, std::string_view domain,
+                     std::string_view quantity, double unit, Over over) {
   const auto channel_of = [&](const GaugeSummary& gauge) -> const PowerChannel& {
     return telemetry.channels.at(gauge.channel);
   };
-  return OnePerDevice(
+  const auto gauges = OnePerDevice(
       telemetry.window.gauges,
       [&](const GaugeSummary& each) {
         const PowerChannel& channel = channel_of(each);
@@ -123,57 +113,47 @@ std::vector<const GaugeSummary*> GaugesOf(const RunTelemetry& telemetry, std::st
       [&](const GaugeSummary& each) {
         return std::pair(each.n > 0, channel_of(each).kind != ReadingKind::kAverage);
       });
-}
-
-// Extremes and medians of a sum are not sums of theirs: with several devices they are unknown.
-// One device without a reading leaves all of it unknown.
-Stats StatsOf(const std::vector<const GaugeSummary*>& gauges, double unit, Over over) {
-  Stats stats;
-  if (gauges.empty()) return stats;
-  for (const GaugeSummary* each : gauges) {
-    if (each->n > 0 && each->avg.has_value()) continue;
-    stats.reason = each->reason == PowerReason::kKnown ? PowerReason::kNoSamples : each->reason;
-    return stats;
-  }
-  stats.reason = PowerReason::kKnown;
+  if (gauges.empty()) return {.reason = PowerReason::kUnsupported};
   double sum = 0;
-  for (const GaugeSummary* each : gauges) sum += *each->avg;
-  const double count = static_cast<double>(gauges.size());
-  stats.avg = (over == Over::kSum ? sum : sum / count) / unit;
-  const auto scaled = [&](std::optional<double> value) {
-    return value.has_value() ? std::optional(*value / unit) : std::nullopt;
-  };
-  if (gauges.size() == 1) {
-    stats.max = scaled(gauges[0]->max);
-    stats.median = scaled(gauges[0]->median);
-    stats.min = scaled(gauges[0]->min);
-  } else if (over == Over::kMean) {
-    const auto less = [](const GaugeSummary* a, const GaugeSummary* b) { return a->max < b->max; };
-    const auto lower = [](const GaugeSummary* a, const GaugeSummary* b) { return a->min < b->min; };
-    stats.max = scaled((*std::max_element(gauges.begin(), gauges.end(), less))->max);
-    stats.min = scaled((*std::min_element(gauges.begin(), gauges.end(), lower))->min);
+  GaugeSummary all = *gauges[0];
+  for (const GaugeSummary* each : gauges) {
+    if (each->n == 0 || !each->avg.has_value()) {
+      const bool known = each->reason == PowerReason::kKnown;
+      return {.reason = known ? PowerReason::kNoSamples : each->reason};
+    }
+    sum += *each->avg;
+    all.max = std::max(all.max, each->max);
+    all.min = std::min(all.min, each->min);
   }
-  return stats;
+  all.reason = PowerReason::kKnown;
+  const bool one = gauges.size() == 1;
+  all.avg = over == Over::kSum ? sum : sum / static_cast<double>(gauges.size());
+  if (!one) all.median.reset();
+  if (!one && over == Over::kSum) all.max = all.min = std::nullopt;
+  for (auto* each : {&all.avg, &all.max, &all.median, &all.min}) {
+    if (each->has_value()) **each /= unit;
+  }
+  return all;
 }
 
-Json StatsJson(const Stats& stats) {
-  return {{"avg", OrNull(stats.avg)},
-          {"max", OrNull(stats.max)},
-          {"median", OrNull(stats.median)},
-          {"min", OrNull(stats.min)},
-          {"reason", ReasonJson(stats.reason)}};
+Json GaugeJson(const GaugeSummary& gauge) {
+  return {{"avg", OrNull(gauge.avg)},
+          {"max", OrNull(gauge.max)},
+          {"median", OrNull(gauge.median)},
+          {"min", OrNull(gauge.min)},
+          {"reason", ReasonJson(gauge.reason)}};
 }
 
 // Of the readings of power where there are some, else of the energy.
 Json PowerJson(const RunTelemetry& telemetry, std::string_view domain) {
   constexpr double kMilliwatt = 1000;
-  Stats stats = StatsOf(GaugesOf(telemetry, domain, "power_mw"), kMilliwatt, Over::kSum);
-  if (const auto sum = PartOf(telemetry, domain).sum; !stats.avg && sum.mean_w.has_value()) {
-    stats = {.avg = sum.mean_w, .max = sum.peak_w, .reason = PowerReason::kKnown};
-  } else if (!stats.avg && stats.reason == PowerReason::kUnsupported) {
-    stats.reason = sum.reason;
+  GaugeSummary power = GaugeOf(telemetry, domain, "power_mw", kMilliwatt, Over::kSum);
+  if (const auto sum = PartOf(telemetry, domain).sum; !power.avg && sum.mean_w.has_value()) {
+    power = {.avg = sum.mean_w, .max = sum.peak_w};
+  } else if (!power.avg && power.reason == PowerReason::kUnsupported) {
+    power.reason = sum.reason;
   }
-  return {{"per_query_watts", StatsJson(stats)}, {"total_watts", StatsJson(stats)}};
+  return {{"per_query_watts", GaugeJson(power)}, {"total_watts", GaugeJson(power)}};
 }
 
 Json EnergyJson(const RunTelemetry& telemetry) {
@@ -221,15 +201,12 @@ Json TokensJson(const RunAnswer& answer) {
 
 Json UtilizationJson(const RunTelemetry& telemetry) {
   constexpr double kPercent = 10'000;  // of ppm
-  const Stats busy =
-      StatsOf(GaugesOf(telemetry, "gpu", "utilization_gpu_ppm"), kPercent, Over::kMean);
-  const auto gigabytes = [&](std::string_view quantity) {
-    const auto gauges = GaugesOf(telemetry, "gpu", quantity);
-    Stats most = StatsOf(gauges, kGibibyte, Over::kMean);  // of the fullest
-    return std::pair(OrNull(most.max), ReasonJson(most.reason));
+  const auto of_gpu = [&](std::string_view quantity, double unit) {
+    return GaugeOf(telemetry, "gpu", quantity, unit, Over::kMean);
   };
-  const auto [used, used_reason] = gigabytes("memory_used_bytes");
-  const auto [total, total_reason] = gigabytes("memory_total_bytes");
+  const GaugeSummary busy = of_gpu("utilization_gpu_ppm", kPercent),
+                     used = of_gpu("memory_used_bytes", kGibibyte),
+                     total = of_gpu("memory_total_bytes", kGibibyte);
   return {{"gpu",
            {{"compute_utilization_pct", nullptr},  // NVML's is the share of time with a kernel
             {"memory_bandwidth_utilization_pct", nullptr},
@@ -237,17 +214,17 @@ Json UtilizationJson(const RunTelemetry& telemetry) {
             {"utilization_reason", PowerReasonName(PowerReason::kUnsupported)},
             {"busy_pct", OrNull(busy.avg)},
             {"busy_reason", ReasonJson(busy.reason)},
-            {"memory_used_gb", used},
-            {"memory_used_reason", used_reason},
-            {"memory_total_gb", total},
-            {"memory_total_reason", total_reason}}},
+            {"memory_used_gb", OrNull(used.max)},  // of the fullest
+            {"memory_used_reason", ReasonJson(used.reason)},
+            {"memory_total_gb", OrNull(total.max)},
+            {"memory_total_reason", ReasonJson(total.reason)}}},
           {"derived", Json::object()}};
 }
 
 Json MetricsJson(const RunResult& result, const RunTelemetry& telemetry) {
   const auto stats = [&](std::string_view domain, std::string_view quantity, double unit,
                          Over over) {
-    return StatsJson(StatsOf(GaugesOf(telemetry, domain, quantity), unit, over));
+    return GaugeJson(GaugeOf(telemetry, domain, quantity, unit, over));
   };
   return {{"compute_metrics", Json::object()},
           {"energy_metrics", EnergyJson(telemetry)},
@@ -260,8 +237,8 @@ Json MetricsJson(const RunResult& result, const RunTelemetry& telemetry) {
           {"temperature_metrics", stats("gpu", "temperature_mc", 1000, Over::kMean)},
           {"token_metrics", TokensJson(result.answer)},
           {"hardware_utilization", UtilizationJson(telemetry)},
-          {"gpu_info", Parse(result.gpu_info_json)},
-          {"system_info", Parse(result.system_info_json)},
+          {"gpu_info", Parse(result.hardware.gpu_info_json)},
+          {"system_info", Parse(result.hardware.system_info_json)},
           {"lm_response", result.answer.status == "ok" ? Json(result.answer.answer) : Json()}};
 }
 
@@ -371,70 +348,6 @@ void AddToTotals(const Json& record, PowerRunTotals* totals) {
 
 }  // namespace xplane_time::power
 
-namespace xplane_time {
-
-std::string RunResultJson(const RunResult& result) { return json::Dump(power::ResultJson(result)); }
-
-}  // namespace xplane_time
-
-namespace xplane_time::power {
-namespace {
-
-// A number of a record: its place among the metrics, of which the last part may be a statistic of
-// the record that needs no name here; and how fine it is told.
-struct Aggregated {
-  const char* at;
-  const char* of_record;  // below it
-  double per_unit;
-};
-constexpr double kNano = 1e9, kMicro = 1e6;
-constexpr Aggregated kAggregated[] = {
-    {"/latency_metrics/total_query_seconds", "", kNano},
-    {"/latency_metrics/time_to_first_token_seconds", "", kNano},
-    {"/latency_metrics/per_token_ms", "", kMicro},
-    {"/latency_metrics/throughput_tokens_per_sec", "", kMicro},
-    {"/token_metrics/input", "", 1},
-    {"/token_metrics/output", "", 1},
-    {"/token_metrics/total", "", 1},
-    {"/power_metrics/gpu/per_query_watts", "/avg", kMicro},
-    {"/power_metrics/cpu/per_query_watts", "/avg", kMicro},
-};
-
-}  // namespace
-
-void RunAggregates::Add(const Json& record) {
-  static_assert(std::size(kAggregated) == kNumbers);
-  if (record["status"] != "ok") return;
-  const Json& metrics = record["model_metrics"].begin().value();
-  for (size_t i = 0; i < kNumbers; ++i) {
-    const Json::json_pointer at(std::string(kAggregated[i].at) + kAggregated[i].of_record);
-    const Json value = metrics.contains(at) ? metrics.at(at) : Json();
-    const double scaled = value.is_number() ? value.get<double>() * kAggregated[i].per_unit : NAN;
-    if (!(std::abs(scaled) < 0x1p62)) {
-      ++values_[i].unknown;
-      continue;
-    }
-    values_[i].scaled.Add(std::llround(scaled));
-    values_[i].sum += value.get<double>();
-  }
+std::string xplane_time::RunResultJson(const RunResult& result) {
+  return json::Dump(power::ResultJson(result));
 }
-
-Json RunAggregates::ToJson() const {
-  Json all;
-  for (size_t i = 0; i < kNumbers; ++i) {
-    const Values& values = values_[i];
-    const uint64_t known = values.scaled.count();
-    const auto told = [&](std::optional<double> scaled) {
-      return scaled.has_value() ? Json(*scaled / kAggregated[i].per_unit) : Json();
-    };
-    all[Json::json_pointer(kAggregated[i].at)] = {
-        {"known", known},
-        {"unknown", values.unknown},
-        {"mean", known > 0 ? Json(values.sum / static_cast<double>(known)) : Json()},
-        {"median", told(values.scaled.Median())},
-        {"p95", told(values.scaled.Quantile(0.95))}};
-  }
-  return all;
-}
-
-}  // namespace xplane_time::power

@@ -2,6 +2,7 @@
 #include <array>
 #include <charconv>
 #include <cmath>
+#include <cstdlib>
 #include <ctime>
 #include <optional>
 #include <string>
@@ -23,27 +24,20 @@
 namespace xplane_time {
 namespace {
 
-constexpr double kSecondsPerNs = 1e-9;
-
 int64_t UnixMicroseconds() { return power::NowOf(CLOCK_REALTIME) / 1000; }
 
 double Seconds(const PowerSample& from, const PowerSample& to) {
-  return static_cast<double>(to.t_ns - from.t_ns) * kSecondsPerNs;
+  return static_cast<double>(to.t_ns - from.t_ns) * 1e-9;
 }
 
-// Mean power between two neighbours; empty where the estimator has none.
-std::optional<double> WattsBetween(const PowerSample& from, const PowerSample& to,
-                                   EnergyEstimator estimator) {
-  if (estimator != EnergyEstimator::kTrapezoid) return from.watts;
-  if (!from.watts.has_value() || !to.watts.has_value()) return std::nullopt;
-  return (*from.watts + *to.watts) / 2;
-}
-
-void Cover(const PowerSample& from, const PowerSample& to, std::optional<double> watts,
+// Adds what was used between two samples, where the estimator knows that.
+void Cover(const PowerSample& from, const PowerSample& to, EnergyEstimator estimator,
            TrackedEnergy* energy) {
   const double seconds = Seconds(from, to);
-  if (!watts.has_value() || seconds <= 0) return;
-  energy->total_joules = energy->total_joules.value_or(0) + *watts * seconds;
+  const bool holds = estimator == EnergyEstimator::kHeld || estimator == EnergyEstimator::kBest;
+  if (!from.watts.has_value() || !(holds || to.watts.has_value()) || seconds <= 0) return;
+  const double watts = holds ? *from.watts : (*from.watts + *to.watts) / 2;
+  energy->total_joules = energy->total_joules.value_or(0) + watts * seconds;
   energy->covered_s += seconds;
 }
 
@@ -57,12 +51,11 @@ std::optional<int64_t> ResidentBytes(const std::string& status_path) {
 }
 
 // Of all the values that are known.
-std::optional<Moments> KnownOf(std::span<const MemorySnapshot> snapshots, auto value_of) {
+Moments KnownOf(std::span<const MemorySnapshot> snapshots, auto value_of) {
   Moments moments;
   for (const MemorySnapshot& each : snapshots) {
     if (const std::optional<int64_t> value = value_of(each)) moments.Add(*value);
   }
-  if (moments.n() == 0) return std::nullopt;
   return moments;
 }
 
@@ -71,11 +64,45 @@ absl::Status WriteCsv(const std::string& path, std::span<const Row> rows, Visit 
   return io::WriteWholeFile(path, output::CsvText(result::TableOf("", rows, visit)));
 }
 
-std::optional<int64_t> SumOf(const std::optional<Moments>& moments) {
-  if (!moments.has_value() || moments->sum() > INT64_MAX || moments->sum() < INT64_MIN) {
-    return std::nullopt;
+std::optional<int64_t> SumOf(const Moments& moments) {
+  const bool fits = moments.sum() <= INT64_MAX && moments.sum() >= INT64_MIN;
+  if (moments.n() == 0 || !fits) return std::nullopt;
+  return static_cast<int64_t>(moments.sum());
+}
+
+// As ECMAScript writes a number, which is RFC 8785's rule: the shortest digits that read back,
+// plain from 1e-6 up to below 1e21, else with an exponent.
+std::string NumberText(double value) {
+  const auto zeros = [](int count) { return std::string(static_cast<size_t>(count), '0'); };
+  if (value == 0) return "0";  // no -0
+  std::array<char, 32> buffer = {};
+  const auto end =
+      std::to_chars(buffer.begin(), buffer.end(), std::abs(value), std::chars_format::scientific)
+          .ptr;
+  const std::string_view text(buffer.data(), static_cast<size_t>(end - buffer.data()));
+  const size_t e = text.find('e');
+  std::string digits(text.substr(0, e));
+  if (digits.size() > 1) digits.erase(1, 1);            // the point
+  const int exponent = std::atoi(text.data() + e + 1);  // a zero follows
+  const int count = static_cast<int>(digits.size()), before_point = exponent + 1;
+  const std::string sign = value < 0 ? "-" : "";
+  if (exponent < -6 || exponent >= 21) {
+    if (count > 1) digits.insert(1, ".");
+    return absl::StrCat(sign, digits, "e", exponent < 0 ? "" : "+", exponent);
   }
-  return static_cast<int64_t>(moments->sum());
+  if (before_point <= 0) return absl::StrCat(sign, "0.", zeros(-before_point), digits);
+  if (count <= before_point) return absl::StrCat(sign, digits, zeros(before_point - count));
+  digits.insert(static_cast<size_t>(before_point), ".");
+  return sign + digits;
+}
+
+// JSON's, or InvalidArgument.
+absl::StatusOr<std::string> QuotedText(const char* name, const std::string& text) {
+  try {
+    return nlohmann::json(text).dump();
+  } catch (const nlohmann::json::exception& error) {
+    return InvalidArgument("BenchConfig: ", name, " is not UTF-8: ", error.what());
+  }
 }
 
 }  // namespace
@@ -91,27 +118,18 @@ void PowerTracker::Sample(PowerSource* source) {
   Add({t_ns, UnixMicroseconds(), watts.ok() ? std::optional(*watts) : std::nullopt});
 }
 
-void PowerTracker::Add(const PowerSample& sample) { samples_.push_back(sample); }
-
 TrackedEnergy PowerTracker::Energy(EnergyEstimator estimator) const {
   TrackedEnergy energy;
   for (const PowerSample& sample : samples_) {
     (sample.watts.has_value() ? energy.samples : energy.unknown) += 1;
-    if (sample.watts.has_value()) {
-      energy.peak_watts = std::max(energy.peak_watts.value_or(*sample.watts), *sample.watts);
-    }
+    energy.peak_watts = std::max(energy.peak_watts, sample.watts);
   }
   if (samples_.size() < 2) return energy;
-  const PowerSample &first = samples_.front(), &last = samples_.back();
-  energy.duration_s = Seconds(first, last);
+  energy.duration_s = Seconds(samples_.front(), samples_.back());
   if (estimator == EnergyEstimator::kCounter) return energy;
-  if (estimator == EnergyEstimator::kEndpointMean) {
-    Cover(first, last, WattsBetween(first, last, EnergyEstimator::kTrapezoid), &energy);
-  } else {
-    for (size_t i = 1; i < samples_.size(); ++i) {
-      const PowerSample &from = samples_[i - 1], &to = samples_[i];
-      Cover(from, to, WattsBetween(from, to, estimator), &energy);
-    }
+  const size_t step = estimator == EnergyEstimator::kEndpointMean ? samples_.size() - 1 : 1;
+  for (size_t i = step; i < samples_.size(); i += step) {
+    Cover(samples_[i - step], samples_[i], estimator, &energy);
   }
   if (energy.covered_s > 0) energy.mean_watts = *energy.total_joules / energy.covered_s;
   return energy;
@@ -124,9 +142,9 @@ void MemoryTracker::Snapshot(const MemoryParts& parts) {
 MemoryReport MemoryTracker::Report() const {
   const auto rss = KnownOf(snapshots_, [](const auto& each) { return each.peak_rss_bytes; });
   MemoryReport report = {.snapshots = snapshots_.size()};
-  if (rss.has_value()) {
-    report.peak_rss = rss->max();
-    report.mean_rss = rss->mean();
+  if (rss.n() > 0) {
+    report.peak_rss = rss.max();
+    report.mean_rss = rss.mean();
   }
   report.kv_cache_total =
       SumOf(KnownOf(snapshots_, [](const auto& each) { return each.parts.kv_cache_bytes; }));
@@ -174,59 +192,12 @@ absl::Status WriteResultsCsv(const std::string& path, std::span<const ResultRow>
   });
 }
 
-// ---- Which configuration
-
-namespace {
-
-// As ECMAScript writes a number, which is RFC 8785's rule: the shortest digits that read back,
-// plain from 1e-6 up to below 1e21, else with an exponent.
-std::string NumberText(double value) {
-  const auto zeros = [](int count) { return std::string(static_cast<size_t>(count), '0'); };
-  if (value == 0) return "0";  // no -0
-  std::array<char, 32> buffer;
-  const auto end =
-      std::to_chars(buffer.begin(), buffer.end(), std::abs(value), std::chars_format::scientific)
-          .ptr;
-  const std::string_view text(buffer.data(), static_cast<size_t>(end - buffer.data()));
-  const size_t e = text.find('e');
-  std::string digits(text.substr(0, e));
-  if (digits.size() > 1) digits.erase(1, 1);  // the point
-  int exponent = 0;                           // from_chars knows no plus
-  const size_t from = text[e + 1] == '+' ? e + 2 : e + 1;
-  std::from_chars(text.data() + from, text.data() + text.size(), exponent);
-  const int count = static_cast<int>(digits.size()), before_point = exponent + 1;
-  const std::string sign = value < 0 ? "-" : "";
-  if (exponent < -6 || exponent >= 21) {
-    if (count > 1) digits.insert(1, ".");
-    return absl::StrCat(sign, digits, "e", exponent < 0 ? "" : "+", exponent);
-  }
-  if (before_point <= 0) return absl::StrCat(sign, "0.", zeros(-before_point), digits);
-  if (count <= before_point) return absl::StrCat(sign, digits, zeros(before_point - count));
-  digits.insert(static_cast<size_t>(before_point), ".");
-  return sign + digits;
-}
-
-absl::Status CheckNumber(const char* name, double value) {
-  if (std::isfinite(value)) return absl::OkStatus();
-  return InvalidArgument("BenchConfig: ", name, " is ", value,
-                         "; a fingerprint needs a finite number");
-}
-
-// JSON's, or InvalidArgument.
-absl::StatusOr<std::string> QuotedText(const char* name, const std::string& text) {
-  try {
-    return nlohmann::json(text).dump();
-  } catch (const nlohmann::json::exception& error) {
-    return InvalidArgument("BenchConfig: ", name, " is not UTF-8: ", error.what());
-  }
-}
-
-}  // namespace
-
 absl::StatusOr<std::string> CanonicalConfigJson(const BenchConfig& config) {
   constexpr int64_t kMostExact = int64_t{1} << 53;
   for (const auto& [name, value] : {std::pair{"lambda", config.lambda}, {"eps", config.eps}}) {
-    RETURN_IF_ERROR(CheckNumber(name, value));
+    if (std::isfinite(value)) continue;
+    return InvalidArgument("BenchConfig: ", name, " is ", value,
+                           "; a fingerprint needs a finite number");
   }
   if (config.tau > kMostExact || config.tau < -kMostExact) {
     return InvalidArgument("BenchConfig: tau is ", config.tau,

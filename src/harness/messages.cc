@@ -5,41 +5,29 @@
 #include "status.h"
 
 namespace xplane_time::harness {
-namespace {
-
 constexpr int kVersion = 1;
 
-}  // namespace
-
-std::string Fields::ObjectText(const char* name) {
-  const Json* at = Find(name);
-  if (at != nullptr && at->is_object()) return at->dump();
-  if (at != nullptr) Fail(name, "an object");
-  return "{}";
-}
-
-std::string Fields::error() const {
-  if (ok()) return "";
-  return absl::StrCat("its field \"", failed(), "\" is not as it should be: ",
-                      wanted() == json::kThere ? "it is missing" : wanted());
+std::string MisfitOf(const json::Fields& fields) {
+  if (fields.ok()) return "";
+  return absl::StrCat("its field \"", fields.failed(), "\" is not as it should be: ",
+                      fields.wanted() == json::kThere ? "it is missing" : fields.wanted());
 }
 
 absl::StatusOr<Received> ParseMessage(std::string_view line) {
   if (json::NestsDeeper(line)) return Misfit(line, "it is nested too deeply");
   Received received = {"", json::Parse(line)};
   if (!received.object.is_object()) return Misfit(line, "it is not a JSON object");
-  Fields fields(received.object);
-  const int64_t version = fields.Integer("v", 0, kNeeded).value_or(0);
-  received.type = fields.Text("type", kNeeded);
-  if (!fields.ok()) return Misfit(line, fields.error());
+  json::Fields fields(received.object);
+  const int64_t version = fields.Integer("v", 0, json::kNeeded).value_or(0);
+  received.type = fields.Text("type", json::kNeeded);
+  if (!fields.ok()) return Misfit(line, MisfitOf(fields));
   if (version != kVersion) return Misfit(line, absl::StrCat("its version is ", version, ", not 1"));
   return received;
 }
 
 absl::Status Misfit(std::string_view line, std::string_view why) {
   constexpr size_t kShown = 200;
-  return InvalidArgument("an answer that is none of the protocol's: ", std::string(why),
-                         "; it begins ", "with \"",
+  return InvalidArgument("an answer that is none of the protocol's: ", why, "; it begins with \"",
                          absl::CEscape(std::string(line.substr(0, kShown))), "\"");
 }
 

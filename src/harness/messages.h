@@ -14,17 +14,11 @@
 
 namespace xplane_time::harness {
 
-using json::Json, json::kNeeded;
+using json::Json;
 
-// Fields of an answer, with errors in the words that its writer reads.
-class Fields : public json::Fields {
- public:
-  explicit Fields(const Json& object) : json::Fields(object) {}
-
-  bool Flag(const char* name) { return json::Fields::Flag(name).value_or(false); }
-  std::string ObjectText(const char* name);  // "{}" where it is not there
-  std::string error() const;                 // empty: all fit
-};
+// Why an answer does not fit, in the words that its writer reads: the field that is not as it
+// should be. Empty: all fit.
+std::string MisfitOf(const json::Fields& fields);
 
 struct Received {
   std::string type;

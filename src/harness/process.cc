@@ -27,19 +27,8 @@ using std::chrono::milliseconds;
 
 constexpr size_t kMostLineBytes = size_t{64} << 20;
 constexpr size_t kTailBytes = 2000;
-constexpr milliseconds kSlice(50);  // how often `stopped` is asked
-
-struct Pipe {
-  int read = -1, write = -1;
-};
-
-absl::StatusOr<Pipe> MakePipe() {
-  int ends[2];
-  if (pipe2(ends, O_CLOEXEC) != 0) {
-    return Unavailable("no pipe for the harness: ", strerror(errno));
-  }
-  return Pipe{ends[0], ends[1]};
-}
+constexpr milliseconds kSlice(50);    // how often `stopped` is asked
+constexpr int kRead = 0, kWrite = 1;  // ends of a pipe
 
 void CloseIfOpen(int* fd) {
   if (*fd >= 0) close(*fd);
@@ -115,8 +104,6 @@ void CloseAllBut(int kept) {
   _exit(127);
 }
 
-constexpr char kClosedItsPipe[] = "killed here, since it had closed its standard output";
-
 std::string HowItEnded(int wait_status) {
   if (WIFEXITED(wait_status)) return absl::StrCat("exit ", WEXITSTATUS(wait_status));
   const int signal = WTERMSIG(wait_status);
@@ -137,35 +124,35 @@ absl::StatusOr<std::unique_ptr<HarnessProcess>> HarnessProcess::Start(const Opti
                               "'s log: ", strerror(errno));
     }
   }
-  std::array<Pipe, 5> pipes;  // alive, to it, from it, printed, failed
-  for (Pipe& each : pipes) {
-    ASSIGN_OR_RETURN(each, MakePipe());
+  int alive[2], to[2], from[2], printed[2], failed[2];
+  for (int* each : {alive, to, from, printed, failed}) {
+    if (pipe2(each, O_CLOEXEC) == 0) continue;
+    return Unavailable("no pipe for the harness: ", strerror(errno));
   }
-  auto& [alive, to, from, printed, failed] = pipes;
   std::vector<std::string> command = options.command;
-  std::vector<std::string> variables = ChildEnvironment(options.role, to.read, from.write);
+  std::vector<std::string> variables = ChildEnvironment(options.role, to[kRead], from[kWrite]);
   const std::vector<char*> argv = Pointers(&command), environment = Pointers(&variables);
   const pid_t parent = getpid();
   harness.guard_ = fork();
-  if (harness.guard_ == 0) BecomeGuard(alive.read);
+  if (harness.guard_ == 0) BecomeGuard(alive[kRead]);
   if (harness.guard_ > 0) {
     setpgid(harness.guard_, harness.guard_);  // both do: the group is there before it is joined
     harness.pid_ = fork();
     if (harness.pid_ == 0) {
-      BecomeHarness(argv.data(), environment.data(), to.read, from.write, printed.write,
-                    failed.write, parent, harness.guard_);
+      BecomeHarness(argv.data(), environment.data(), to[kRead], from[kWrite], printed[kWrite],
+                    failed[kWrite], parent, harness.guard_);
     }
   }
-  for (int* fd : {&alive.read, &to.read, &from.write, &printed.write, &failed.write}) {
+  for (int* fd : {&alive[kRead], &to[kRead], &from[kWrite], &printed[kWrite], &failed[kWrite]}) {
     CloseIfOpen(fd);
   }
-  harness.alive_ = alive.write;
-  harness.to_ = to.write;
-  harness.from_ = from.read;
-  harness.printed_ = printed.read;
+  harness.alive_ = alive[kWrite];
+  harness.to_ = to[kWrite];
+  harness.from_ = from[kRead];
+  harness.printed_ = printed[kRead];
   int error = 0;
-  const bool runs = harness.pid_ > 0 && read(failed.read, &error, sizeof error) == 0;
-  CloseIfOpen(&failed.read);
+  const bool runs = harness.pid_ > 0 && read(failed[kRead], &error, sizeof error) == 0;
+  CloseIfOpen(&failed[kRead]);
   if (harness.pid_ < 0) {
     return Unavailable("no process for the ", options.role, ": ", strerror(errno));
   }
@@ -193,8 +180,9 @@ bool HarnessProcess::HasEnded() const {
 
 absl::Status HarnessProcess::WentAway() const { return Unavailable("the ", role_, " went away"); }
 
-// Until there is something from it or, where `to_send`, room for something to it.
-absl::StatusOr<HarnessProcess::Ready> HarnessProcess::WaitFor(Deadline deadline, bool to_send) {
+// Until it said something, which is taken, or, where `to_send`, there is room for something to it:
+// true.
+absl::StatusOr<bool> HarnessProcess::Wait(Deadline deadline, bool to_send) {
   for (;;) {
     if (stopped_()) return absl::CancelledError("stopped");
     const auto left = std::chrono::ceil<milliseconds>(deadline - MonotonicClock::now());
@@ -207,19 +195,17 @@ absl::StatusOr<HarnessProcess::Ready> HarnessProcess::WaitFor(Deadline deadline,
     const auto slice = ended ? milliseconds(0) : std::min(left, kSlice);
     const int ready = poll(fds.data(), fds.size(), static_cast<int>(slice.count()));
     if (ready > 0 && fds[2].revents != 0) TakePrinted();
-    if (ready > 0 && fds[0].revents != 0) return Ready::kReceived;
+    if (ready > 0 && fds[0].revents != 0) {
+      std::array<char, 1 << 16> bytes;
+      const ssize_t got = read(from_, bytes.data(), bytes.size());
+      const bool later = got < 0 && (errno == EAGAIN || errno == EINTR);
+      if (got <= 0 && !later) return WentAway();
+      received_.append(bytes.data(), static_cast<size_t>(std::max<ssize_t>(got, 0)));
+      return false;
+    }
     if (ended) return WentAway();
-    if (ready > 0 && fds[1].revents != 0) return Ready::kToSend;
+    if (ready > 0 && fds[1].revents != 0) return true;
   }
-}
-
-absl::Status HarnessProcess::TakeReceived() {
-  std::array<char, 1 << 16> bytes;
-  const ssize_t got = read(from_, bytes.data(), bytes.size());
-  if (got < 0 && (errno == EAGAIN || errno == EINTR)) return absl::OkStatus();
-  if (got <= 0) return WentAway();
-  received_.append(bytes.data(), static_cast<size_t>(got));
-  return absl::OkStatus();
 }
 
 void HarnessProcess::TakePrinted() {
@@ -239,11 +225,8 @@ void HarnessProcess::TakePrinted() {
 absl::Status HarnessProcess::Send(std::string_view line, Deadline deadline) {
   const std::string message = absl::StrCat(absl::string_view(line.data(), line.size()), "\n");
   for (size_t sent = 0; sent < message.size();) {
-    ASSIGN_OR_RETURN(const auto ready, WaitFor(deadline, /*to_send=*/true));
-    if (ready == Ready::kReceived) {
-      RETURN_IF_ERROR(TakeReceived());
-      continue;
-    }
+    ASSIGN_OR_RETURN(const bool has_room, Wait(deadline, /*to_send=*/true));
+    if (!has_room) continue;
     const ssize_t now = write(to_, message.data() + sent, message.size() - sent);
     if (now < 0 && (errno == EAGAIN || errno == EINTR)) continue;
     if (now < 0) return WentAway();
@@ -265,8 +248,7 @@ absl::StatusOr<std::string> HarnessProcess::Receive(Deadline deadline) {
     if (received_.size() > kMostLineBytes) {
       return absl::InvalidArgumentError("an answer of over 64 MiB without an end of line");
     }
-    RETURN_IF_ERROR(WaitFor(deadline, /*to_send=*/false).status());
-    RETURN_IF_ERROR(TakeReceived());
+    RETURN_IF_ERROR(Wait(deadline, /*to_send=*/false).status());
   }
 }
 
@@ -302,7 +284,8 @@ std::string HarnessProcess::Ending() {
   // One that closed its pipe is about to end by itself: how, is worth a moment.
   const bool is_there = pid_ > 0;
   End(MonotonicClock::now() + milliseconds(200));
-  return is_there && !ended_by_itself_ ? std::string(kClosedItsPipe) : HowItEnded(wait_status_);
+  return is_there && !ended_by_itself_ ? "killed here, since it had closed its standard output"
+                                       : HowItEnded(wait_status_);
 }
 
 std::string HarnessProcess::Printed() {

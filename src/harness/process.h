@@ -10,7 +10,6 @@
 #include <sys/types.h>
 
 #include <chrono>
-#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -59,9 +58,7 @@ class HarnessProcess {
 
  private:
   HarnessProcess() = default;
-  enum class Ready : uint8_t { kToSend, kReceived };
-  absl::StatusOr<Ready> WaitFor(Deadline deadline, bool to_send);
-  absl::Status TakeReceived();
+  absl::StatusOr<bool> Wait(Deadline deadline, bool to_send);
   void TakePrinted();
   bool HasEnded() const;
   absl::Status WentAway() const;

@@ -3,6 +3,7 @@
 #include <span>
 
 #include "read/wire.h"
+#include "status.h"
 
 namespace xplane_time {
 namespace {
@@ -16,22 +17,8 @@ bool ForEachMessage(std::string_view bytes, uint32_t number, Visit visit) {
   });
 }
 
-bool ReadInstruction(std::string_view bytes, HloInstruction* instruction) {
-  Damage ignored;
-  return ReadMessage(bytes, 0, 0, &ignored, [&](const WireField& field) {
-    if (field.key() == Length(1)) instruction->name = field.bytes;
-    if (field.key() == Length(2)) instruction->opcode = field.bytes;
-    return true;
-  });
-}
-
 bool IsNumber(const StatValue& value) {
   return value.type == StatType::kInt64 || value.type == StatType::kUint64;
-}
-
-std::string_view NameOf(const Plane& plane, const Stat& stat) {
-  const uint32_t at = plane.stat_metadata.Find(stat.metadata_id);
-  return at == kNoMetadata ? std::string_view() : plane.stat_metadata.entries[at].name;
 }
 
 }  // namespace
@@ -43,9 +30,14 @@ bool VisitInstructions(std::string_view hlo_proto,
     return ForEachMessage(module, kComputation, [&](std::string_view computation) {
       return ForEachMessage(computation, kInstruction, [&](std::string_view bytes) {
         HloInstruction instruction;
-        if (!ReadInstruction(bytes, &instruction)) return false;
-        visit(instruction);
-        return true;
+        Damage ignored;
+        const bool sound = ReadMessage(bytes, 0, 0, &ignored, [&](const WireField& field) {
+          if (field.key() == Length(1)) instruction.name = field.bytes;
+          if (field.key() == Length(2)) instruction.opcode = field.bytes;
+          return true;
+        });
+        if (sound) visit(instruction);
+        return sound;
       });
     });
   });
@@ -66,7 +58,8 @@ void HloOpcodes::AddPlane(const Plane& metadata) {
     auto id = static_cast<uint64_t>(entry.id);
     std::string_view hlo_proto;
     for (const Stat& stat : all.subspan(entry.first_stat, entry.stat_count)) {
-      const std::string_view name = NameOf(metadata, stat);
+      const std::string_view name =
+          ReferencedName(metadata.stat_metadata, static_cast<uint64_t>(stat.metadata_id));
       if (name == "program_id" && IsNumber(stat.value)) id = stat.value.bits;
       if (name == "Hlo Proto" && stat.value.type == StatType::kBytes) hlo_proto = stat.value.text;
     }
@@ -79,7 +72,7 @@ void HloOpcodes::AddPlane(const Plane& metadata) {
 void HloOpcodes::Read(Program* program) {
   program->is_read = true;
   const bool sound = VisitInstructions(program->hlo_proto, [&](const HloInstruction& found) {
-    program->opcodes.try_emplace({found.name.data(), found.name.size()}, found.opcode);
+    program->opcodes.try_emplace(Absl(found.name), found.opcode);
   });
   if (!sound) program->opcodes.clear();
 }
@@ -91,7 +84,7 @@ std::string_view HloOpcodes::Of(const StatValue& program_id, std::string_view hl
   if (program == programs_.end()) return {};
   if (!program->second.is_read) Read(&program->second);
   const auto& opcodes = program->second.opcodes;
-  const auto found = opcodes.find(absl::string_view(hlo_op.data(), hlo_op.size()));
+  const auto found = opcodes.find(Absl(hlo_op));
   return found == opcodes.end() ? std::string_view() : found->second;
 }
 

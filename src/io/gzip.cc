@@ -7,7 +7,6 @@
 #include <cerrno>
 #include <cstring>
 
-#include "absl/strings/str_cat.h"
 #include "status.h"
 #include "xplane_time/read.h"
 
@@ -57,7 +56,7 @@ const char* Inflater::why() const { return stream_->msg; }
 absl::Status Inflate(std::string_view compressed, uint64_t max_bytes,
                      absl::FunctionRef<absl::Status(std::string_view chunk)> sink) {
   Inflater inflater;
-  if (!inflater.ok()) return absl::ResourceExhaustedError("no memory for inflating gzip");
+  if (!inflater.ok()) return ResourceExhausted("no memory for inflating gzip");
   std::vector<char> out(kChunk);
   std::string_view in = compressed;
   uint64_t out_bytes = 0;
@@ -90,14 +89,12 @@ absl::StatusOr<std::string> DecompressText(std::string_view compressed, uint64_t
   return text;
 }
 
-GzipStream::~GzipStream() { close(fd_); }
-
 bool GzipStream::Has(size_t least, std::string* damage) {
   size_t size = input_.size();
   std::memmove(buffer_.data(), input_.data(), size);
   while (size < least) {
-    const ssize_t got = read(fd_, buffer_.data() + size, buffer_.size() - size);
-    if (got < 0 && errno == EINTR) continue;
+    const ssize_t got =
+        TEMP_FAILURE_RETRY(read(fd_.get(), buffer_.data() + size, buffer_.size() - size));
     if (got < 0) *damage = std::strerror(errno);
     if (got <= 0) break;
     size += static_cast<size_t>(got);

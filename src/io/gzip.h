@@ -13,6 +13,7 @@
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
+#include "io/descriptor.h"
 
 struct z_stream_s;
 
@@ -49,9 +50,6 @@ class Inflater {
 class GzipStream {
  public:
   explicit GzipStream(int fd) : fd_(fd) {}  // which it closes
-  ~GzipStream();
-  GzipStream(const GzipStream&) = delete;
-  GzipStream& operator=(const GzipStream&) = delete;
 
   // Waits for the first two bytes.
   bool is_gzip();
@@ -64,7 +62,7 @@ class GzipStream {
   bool Has(size_t least, std::string* damage);
   void Step(std::span<char>* out, std::string* damage);
 
-  const int fd_;
+  const io::Descriptor fd_;
   At at_ = At::kBegin;
   Inflater inflater_;
   std::vector<char> buffer_ = std::vector<char>(size_t{1} << 18);

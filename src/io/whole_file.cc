@@ -10,7 +10,6 @@
 #include <cstring>
 #include <filesystem>
 
-#include "absl/strings/str_cat.h"
 #include "status.h"
 
 namespace xplane_time::io {
@@ -25,23 +24,22 @@ absl::Status CannotWrite(const std::string& path, int error) {
 }  // namespace
 
 absl::Status IoError(const std::string& name, const char* what) {
-  const std::string message = absl::StrCat(name, ": ", what, ": ", std::strerror(errno));
+  const std::string message = Cat(name, ": ", what, ": ", std::strerror(errno));
   switch (errno) {
     case ENOENT:
     case ENOTDIR:
-      return absl::NotFoundError(message);
+      return NotFound(message);
     case EACCES:
     case EPERM:
-      return absl::PermissionDeniedError(message);
+      return PermissionDenied(message);
     default:
-      return absl::UnavailableError(message);
+      return Unavailable(message);
   }
 }
 
 bool WriteAll(int fd, std::string_view bytes) {
   while (!bytes.empty()) {
-    const ssize_t written = write(fd, bytes.data(), bytes.size());
-    if (written < 0 && errno == EINTR) continue;
+    const ssize_t written = TEMP_FAILURE_RETRY(write(fd, bytes.data(), bytes.size()));
     if (written < 0) return false;
     bytes.remove_prefix(static_cast<size_t>(written));
   }

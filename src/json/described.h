@@ -114,20 +114,9 @@ bool FromJson(const Json& json, T* into) {
     *into = json;
     return true;
   } else {
-    bool fits = false;
-    if constexpr (std::same_as<T, bool>) {
-      fits = json.is_boolean();
-    } else if constexpr (std::integral<T>) {
-      fits = json.is_number_unsigned()
-                 ? std::in_range<T>(json.template get<uint64_t>())
-                 : json.is_number_integer() && std::in_range<T>(json.template get<int64_t>());
-    } else if constexpr (std::floating_point<T>) {
-      fits = json.is_number();
-    } else {
-      fits = json.is_string();
-    }
-    if (fits) *into = json.template get<T>();
-    return fits;
+    auto value = ValueOf<T>(json);
+    if (value.has_value()) *into = *std::move(value);
+    return value.has_value();
   }
 }
 

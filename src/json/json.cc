@@ -1,21 +1,10 @@
 #include "json/json.h"
 
 #include <cmath>
-#include <utility>
 
 #include "absl/strings/str_cat.h"
 
 namespace xplane_time::json {
-namespace {
-
-// Of 64 bits with a sign.
-std::optional<int64_t> Whole(const Json& value) {
-  const bool fits = value.is_number_integer() &&
-                    !(value.is_number_unsigned() && value.get<uint64_t>() > uint64_t{INT64_MAX});
-  return fits ? std::optional(value.get<int64_t>()) : std::nullopt;
-}
-
-}  // namespace
 
 bool NestsDeeper(std::string_view text, size_t most_levels) {
   size_t level = 0;
@@ -55,28 +44,6 @@ const Json* Find(const Json& object, const char* name) {
   return at == object.end() || at->is_null() ? nullptr : &*at;
 }
 
-std::optional<std::string> TextOf(const Json& object, const char* name) {
-  const Json* at = Find(object, name);
-  if (at == nullptr || !at->is_string()) return std::nullopt;
-  return at->get<std::string>();
-}
-
-std::optional<int64_t> WholeOf(const Json& object, const char* name) {
-  const Json* at = Find(object, name);
-  return at == nullptr ? std::nullopt : Whole(*at);
-}
-
-std::optional<double> NumberOf(const Json& object, const char* name) {
-  const Json* at = Find(object, name);
-  if (at == nullptr || !at->is_number()) return std::nullopt;
-  return at->get<double>();
-}
-
-bool FlagOf(const Json& object, const char* name) {
-  const Json* at = Find(object, name);
-  return at != nullptr && at->is_boolean() && at->get<bool>();
-}
-
 Fields::Fields(const Json& object, std::string place) : object_(object), place_(std::move(place)) {
   if (!object.is_object()) {
     error_ = absl::StrCat(place_.empty() ? "the line" : place_, ": must be an object");
@@ -89,40 +56,40 @@ const Json* Fields::Find(const char* name, Need need) {
   return at;
 }
 
-std::string Fields::Text(const char* name, Need need) {
+// Nothing where it is not there; else an error where it is no T that `fits`.
+template <typename T>
+std::optional<T> Fields::Get(const char* name, Need need, auto fits, auto wanted) {
   const Json* at = Find(name, need);
-  if (at == nullptr) return "";
-  if (at->is_string()) return at->get<std::string>();
-  Fail(name, "a text");
-  return "";
+  if (at == nullptr) return std::nullopt;
+  const std::optional<T> value = ValueOf<T>(*at);
+  if (value.has_value() && fits(*value)) return value;
+  Fail(name, wanted());
+  return std::nullopt;
+}
+
+std::string Fields::Text(const char* name, Need need) {
+  const auto any = [](const std::string&) { return true; };
+  return Get<std::string>(name, need, any, [] { return "a text"; }).value_or("");
 }
 
 std::optional<int64_t> Fields::Integer(const char* name, int64_t least, Need need) {
-  const Json* at = Find(name, need);
-  if (at == nullptr) return std::nullopt;
-  const auto value = Whole(*at);
-  if (value.has_value() && *value >= least) return value;
-  Fail(name, least == INT64_MIN ? "a whole number of 64 bits"
-                                : absl::StrCat("a whole number of at least ", least));
-  return std::nullopt;
+  return Get<int64_t>(
+      name, need, [&](int64_t value) { return value >= least; },
+      [&] {
+        return least == INT64_MIN ? "a whole number of 64 bits"
+                                  : absl::StrCat("a whole number of at least ", least);
+      });
 }
 
 std::optional<double> Fields::Number(const char* name, double least) {
-  const Json* at = Find(name);
-  if (at == nullptr) return std::nullopt;
-  if (at->is_number() && std::isfinite(at->get<double>()) && at->get<double>() >= least) {
-    return at->get<double>();
-  }
-  Fail(name, absl::StrCat("a number of at least ", least));
-  return std::nullopt;
+  return Get<double>(
+      name, Need::kOptional, [&](double value) { return std::isfinite(value) && value >= least; },
+      [&] { return absl::StrCat("a number of at least ", least); });
 }
 
 std::optional<bool> Fields::Flag(const char* name) {
-  const Json* at = Find(name);
-  if (at == nullptr) return std::nullopt;
-  if (at->is_boolean()) return at->get<bool>();
-  Fail(name, "true or false");
-  return std::nullopt;
+  const auto any = [](bool) { return true; };
+  return Get<bool>(name, Need::kOptional, any, [] { return "true or false"; });
 }
 
 std::string Fields::Place(std::string_view name) const {

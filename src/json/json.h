@@ -12,12 +12,14 @@
 // Nothing here throws. nlohmann's header is large: include this from .cc files only.
 #pragma once
 
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace xplane_time::json {
 
@@ -49,10 +51,36 @@ Json TextOrNull(std::string_view text);
 
 // What is there, of the right type; else nothing. `object` may be no object.
 const Json* Find(const Json& object, const char* name);
-std::optional<std::string> TextOf(const Json& object, const char* name);
-std::optional<int64_t> WholeOf(const Json& object, const char* name);
-std::optional<double> NumberOf(const Json& object, const char* name);
-bool FlagOf(const Json& object, const char* name);
+// Of a bool, a whole number in the range of its type, a number, or a text.
+template <typename T>
+std::optional<T> ValueOf(const Json& value) {
+  bool fits = false;
+  if constexpr (std::same_as<T, bool>) {
+    fits = value.is_boolean();
+  } else if constexpr (std::integral<T>) {
+    fits = value.is_number_unsigned()
+               ? std::in_range<T>(value.get<uint64_t>())
+               : value.is_number_integer() && std::in_range<T>(value.get<int64_t>());
+  } else if constexpr (std::floating_point<T>) {
+    fits = value.is_number();
+  } else {
+    fits = value.is_string();
+  }
+  return fits ? std::optional(value.get<T>()) : std::nullopt;
+}
+template <typename T>
+std::optional<T> ValueOf(const Json& object, const char* name) {
+  const Json* const at = Find(object, name);
+  return at == nullptr ? std::nullopt : ValueOf<T>(*at);
+}
+inline auto TextOf(const Json& object, const char* name) {
+  return ValueOf<std::string>(object, name);
+}
+inline auto WholeOf(const Json& object, const char* name) { return ValueOf<int64_t>(object, name); }
+inline auto NumberOf(const Json& object, const char* name) { return ValueOf<double>(object, name); }
+inline bool FlagOf(const Json& object, const char* name) {
+  return ValueOf<bool>(object, name).value_or(false);
+}
 
 enum class Need : bool { kOptional, kNeeded };
 inline constexpr Need kNeeded = Need::kNeeded;
@@ -81,6 +109,9 @@ class Fields {
   void Fail(std::string_view name, std::string_view wanted);
 
  private:
+  template <typename T>
+  std::optional<T> Get(const char* name, Need need, auto fits, auto wanted);
+
   const Json& object_;
   std::string place_, error_, failed_, wanted_;
 };

@@ -1,10 +1,9 @@
 // What compare found.
-#include <algorithm>
 #include <set>
 
 #include "absl/strings/str_cat.h"
-#include "output/decision_views.h"
-#include "output/interchange.h"
+#include "absl/strings/str_replace.h"
+#include "output/decisions.h"
 #include "output/results.h"
 
 namespace xplane_time::output {
@@ -30,24 +29,21 @@ std::optional<uint64_t> CapturesNeeded(const Comparison& comparison) {
   return most;
 }
 
-bool OneCaptureEach(const Comparison& comparison) {
-  return comparison.base_sources.size() < 2 && comparison.head_sources.size() < 2;
-}
-
-void ExplainSlower(const Comparison& comparison, Explanation* out) {
+Explanation ExplainSlower(const Comparison& comparison) {
   const ComparedRow& worst = *Worst(comparison, FunctionVerdict::kSlower);
-  out->verdict =
-      absl::StrCat("slower: ", comparison.Count(FunctionVerdict::kSlower), " of ",
-                   Counted(comparison.compared, "function"), ", the worst by ",
-                   ChangeText(*worst.ratio), " % (at least ", ChangeText(*worst.lo), " %)");
-  out->tone = Tone::kBad;
+  return {.verdict =
+              absl::StrCat("slower: ", comparison.Count(FunctionVerdict::kSlower), " of ",
+                           Counted(comparison.compared, "function"), ", the worst by ",
+                           ChangeText(*worst.ratio), " % (at least ", ChangeText(*worst.lo), " %)"),
+          .tone = Tone::kBad};
 }
 
-void ExplainTooLittle(const Comparison& comparison, Explanation* out) {
+Explanation ExplainTooLittle(const Comparison& comparison) {
+  Explanation out;
   const uint64_t base = comparison.base_sources.size(), head = comparison.head_sources.size();
   const uint64_t fewest = std::min(base, head);
   const std::optional<uint64_t> needed = CapturesNeeded(comparison);
-  out->verdict = absl::StrCat(
+  out.verdict = absl::StrCat(
       "no verdict: ",
       base == head ? Counted(base, "capture") + " a side"
                    : absl::StrCat(Counted(base, "capture"), " of base and ", head, " of head"),
@@ -55,22 +51,22 @@ void ExplainTooLittle(const Comparison& comparison, Explanation* out) {
       : *needed > fewest
           ? absl::StrCat("; about ", *needed, base == head ? "" : " a side", " decide")
           : "");
-  out->reasons.push_back(absl::StrCat("In ", comparison.Count(FunctionVerdict::kTooLittleData),
-                                      " of ", Counted(comparison.compared, "function"),
-                                      " a slowdown of ", PercentText(comparison.options.max_mde),
-                                      " could pass unseen (--max-mde)."));
+  out.reasons.push_back(absl::StrCat("In ", comparison.Count(FunctionVerdict::kTooLittleData),
+                                     " of ", Counted(comparison.compared, "function"),
+                                     " a slowdown of ", PercentText(comparison.options.max_mde),
+                                     " could pass unseen (--max-mde)."));
   const uint64_t more = needed.value_or(0) > fewest ? *needed - fewest : 0;
-  if (OneCaptureEach(comparison) && !comparison.options.offset_std.has_value()) {
-    out->reasons.push_back(absl::StrCat(
+  if (base < 2 && head < 2 && !comparison.options.offset_std.has_value()) {
+    out.reasons.push_back(absl::StrCat(
         "One capture a side does not show how much processes differ, however many samples it "
         "has. Take ",
         more > 0 ? absl::StrCat(more, " more") : std::string("several"),
         " a side, or give the difference itself: --offset-std."));
   } else if (more > 0) {
-    out->reasons.push_back(
+    out.reasons.push_back(
         absl::StrCat("Take ", more, " more a side, or allow a larger --max-mde."));
   } else if (!needed.has_value()) {
-    out->reasons.push_back(
+    out.reasons.push_back(
         "Measure with less noise, leave noisy functions out (--exclude), or allow a larger "
         "--max-mde.");
   }
@@ -79,49 +75,53 @@ void ExplainTooLittle(const Comparison& comparison, Explanation* out) {
         return row.verdict == FunctionVerdict::kTooLittleData &&
                (row.lo.value_or(1) > 1 || row.hi.value_or(1) < 1);
       });
-  if (!excludes_zero) return;
-  out->reasons.push_back(absl::StrCat(
+  if (!excludes_zero) return out;
+  out.reasons.push_back(absl::StrCat(
       "An interval that excludes 0 is no proof yet: it holds with ",
       PercentText(0.5 + comparison.options.confidence / 2), ", and a claim may be wrong in ",
       PercentText(comparison.options.alpha), " of comparisons only (--alpha)."));
+  return out;
 }
 
-void ExplainCannotTell(const Comparison& comparison, Explanation* out) {
+Explanation ExplainCannotTell(const Comparison& comparison) {
+  Explanation out;
   uint64_t perhaps = 0, failing = comparison.Count(FunctionVerdict::kFailed);
   for (const ComparedRow& row : comparison.rows) {
     if (row.verdict != FunctionVerdict::kCannotTell) continue;
     (row.fails_more ? failing : perhaps) += row.fails_more || *row.ratio > 1 ? 1 : 0;
   }
   if (failing > 0) {
-    out->verdict = absl::StrCat("cannot tell: ", Counted(failing, "function"),
-                                " failed, see the reasons; what the change did to ",
-                                failing == 1 ? "it" : "them", " is unknown");
+    out.verdict = absl::StrCat("cannot tell: ", Counted(failing, "function"),
+                               " failed, see the reasons; what the change did to ",
+                               failing == 1 ? "it" : "them", " is unknown");
   }
-  if (perhaps == 0) return;
+  if (perhaps == 0) return out;
   const ComparedRow& worst = *Worst(comparison, FunctionVerdict::kCannotTell);
   const std::string slower = absl::StrCat(perhaps, " of ", Counted(comparison.compared, "function"),
                                           " may be slower, at worst by ", ChangeText(*worst.ratio),
                                           " %, but chance explains it");
   if (failing == 0) {
-    out->verdict = absl::StrCat("cannot tell: ", slower);
+    out.verdict = absl::StrCat("cannot tell: ", slower);
   } else {
-    out->reasons.push_back(slower + ".");
+    out.reasons.push_back(slower + ".");
   }
-  out->reasons.push_back(absl::StrCat("More captures a side make it firmer; changes up to ",
-                                      PercentText(comparison.options.min_effect),
-                                      " do not count (--min-effect)."));
+  out.reasons.push_back(absl::StrCat("More captures a side make it firmer; changes up to ",
+                                     PercentText(comparison.options.min_effect),
+                                     " do not count (--min-effect)."));
+  return out;
 }
 
-void ExplainNone(const Comparison& comparison, Explanation* out) {
-  out->verdict =
-      absl::StrCat("no regression: of ", Counted(comparison.compared, "function"),
-                   " none is slower by more than ", PercentText(comparison.options.min_effect));
-  out->tone = Tone::kGood;
+Explanation ExplainNone(const Comparison& comparison) {
+  Explanation out = {
+      .verdict =
+          absl::StrCat("no regression: of ", Counted(comparison.compared, "function"),
+                       " none is slower by more than ", PercentText(comparison.options.min_effect)),
+      .tone = Tone::kGood};
   if (comparison.largest_mde.has_value()) {
-    out->reasons.push_back(
-        absl::StrCat("A slowdown of ", PercentText(*comparison.largest_mde),
-                     " would have been detected in any of them (4 times in 5)."));
+    out.reasons = {absl::StrCat("A slowdown of ", PercentText(*comparison.largest_mde),
+                                " would have been detected in any of them (4 times in 5).")};
   }
+  return out;
 }
 
 void CountOthers(const Comparison& comparison, Explanation* out) {
@@ -140,41 +140,37 @@ void CountOthers(const Comparison& comparison, Explanation* out) {
 }
 
 std::string VerdictText(const ComparedRow& row) {
-  std::string text(VerdictName(row.verdict));
-  std::replace(text.begin(), text.end(), '_', ' ');
-  return row.uncertain ? text + " ?" : text;
+  const std::string name(VerdictName(row.verdict));
+  return absl::StrReplaceAll(name, {{"_", " "}}) + (row.uncertain ? " ?" : "");
 }
 
 void AddReasons(std::span<const ComparedRow> rows, Section* section) {
   std::set<std::string> seen;
   for (const ComparedRow& row : rows) {
-    if (row.reason.empty()) continue;
-    if (seen.insert(row.reason).second) {
+    if (!row.reason.empty() && seen.insert(row.reason).second) {
       section->notes.push_back(absl::StrCat(Printable(row.function), ": ", Printable(row.reason)));
     }
   }
 }
 
-Explanation Explain(const Comparison& comparison) {
-  Explanation out;
+Explanation ExplainOutcome(const Comparison& comparison) {
   switch (comparison.outcome) {
     case Outcome::kSlower:
-      ExplainSlower(comparison, &out);
-      break;
+      return ExplainSlower(comparison);
     case Outcome::kTooLittleData:
-      ExplainTooLittle(comparison, &out);
-      break;
+      return ExplainTooLittle(comparison);
     case Outcome::kCannotTell:
-      ExplainCannotTell(comparison, &out);
-      break;
+      return ExplainCannotTell(comparison);
     case Outcome::kNoRegression:
-      ExplainNone(comparison, &out);
-      break;
+      return ExplainNone(comparison);
     case Outcome::kAllFailed:
-      out.verdict = "failed: no function has samples on both sides";
-      out.tone = Tone::kBad;
       break;
   }
+  return {.verdict = "failed: no function has samples on both sides", .tone = Tone::kBad};
+}
+
+Explanation Explain(const Comparison& comparison) {
+  Explanation out = ExplainOutcome(comparison);
   CountOthers(comparison, &out);
   return out;
 }
@@ -192,22 +188,17 @@ Section RowSection(const Comparison& comparison, const OutputOptions& options) {
   grid.Name("function", 20, [](const ComparedRow& row) {
     return row.program > 0 ? absl::StrCat(row.function, " #", row.program + 1) : row.function;
   });
-  Column& devices =
-      grid.Text("device", [](const ComparedRow& row) { return Printable(row.device); });
-  devices.hidden = !Varies(devices.cells);
+  grid.Name("device", 0, &ComparedRow::device).HideIfSame();
   grid.Text("verdict", VerdictText);
-  grid.Times("base", unit, base).drop = 2;
-  grid.Times("head", unit, head).drop = 1;
+  grid.Times("base", unit, base).Drop(2);
+  grid.Times("head", unit, head).Drop(1);
   grid.Number("change %", [](const ComparedRow& row) { return ChangeOrDash(row.ratio); });
-  Column& intervals = grid.Number(
-      "interval %", [](const ComparedRow& row) { return IntervalText(row.lo, row.hi); });
-  const bool has_intervals = AnyKnown(intervals.cells);
-  intervals.hidden = !has_intervals;
-  Column& detectable = grid.Number("detects %", [](const ComparedRow& row) {
-    return row.mde.has_value() ? ChangeText(1 + *row.mde) : "-";
-  });
-  detectable.drop = 3;
-  detectable.hidden = !AnyKnown(detectable.cells);
+  const auto interval = [](const ComparedRow& row) { return IntervalText(row.lo, row.hi); };
+  const bool has_intervals = !grid.Number("interval %", interval).HideIfUnknown().hidden;
+  grid.Number("detects %",
+              [](const ComparedRow& row) { return row.mde ? ChangeText(1 + *row.mde) : "-"; })
+      .Drop(3)
+      .HideIfUnknown();
   section.grid = std::move(grid).Take();
   if (has_intervals) {
     section.notes.push_back(
@@ -227,14 +218,13 @@ Section KernelSection(const Comparison& comparison, const OutputOptions& options
                          "kernels, time in a run, without a verdict; the largest changes first"};
   const auto rows = TopRows(comparison.kernels, options.top.value_or(kMost), "kernels",
                             "--top, or --format json", &section.notes);
-  const auto base = [](const KernelChange& row) { return row.base_ps; };
-  const auto head = [](const KernelChange& row) { return row.head_ps; };
   RowGrid grid(rows);
-  const Unit unit = CommonUnit(grid.Values(base, head), options.unit);
-  grid.Name("kernel", 20, [](const KernelChange& row) { return row.kernel; });
-  grid.Name("function", 14, [](const KernelChange& row) { return row.function; });
-  grid.Times("base", unit, base);
-  grid.Times("head", unit, head);
+  const Unit unit =
+      CommonUnit(grid.Values(&KernelChange::base_ps, &KernelChange::head_ps), options.unit);
+  grid.Name("kernel", 20, &KernelChange::kernel);
+  grid.Name("function", 14, &KernelChange::function);
+  grid.Times("base", unit, &KernelChange::base_ps);
+  grid.Times("head", unit, &KernelChange::head_ps);
   grid.Number("change %", [](const KernelChange& row) -> std::string {
     const bool both = row.base_ps.value_or(0) > 0 && row.head_ps.has_value();
     if (both) return ChangeText(*row.head_ps / *row.base_ps);
@@ -246,58 +236,39 @@ Section KernelSection(const Comparison& comparison, const OutputOptions& options
 
 void VisitSide(std::string_view name, const SideEstimate& side, FieldSink* sink) {
   sink->BeginGroup(name, true);
-  sink->Field("captures", side.captures);
-  sink->Field("samples", side.samples);
-  sink->Field("centre_ps", side.centre_ps);
+  XPLANE_TIME_FIELDS(sink, side.captures, side.samples, side.centre_ps);
   sink->Interval("ci_ps", side.lo_ps, side.hi_ps);
   sink->EndGroup();
 }
 
 void VisitCompared(const ComparedRow& row, FieldSink* sink) {
-  sink->Field("device", KnownText(row.device));
-  sink->Field("function", std::string_view(row.function));
-  sink->Field("variant_id", row.variant_id);
-  sink->Field("program", static_cast<uint64_t>(row.program));
-  sink->Field("metric", KnownText(row.metric));
-  sink->Field("clock", KnownText(row.clock));
-  sink->Field("verdict", VerdictName(row.verdict));
-  sink->Field("ratio", row.ratio);
+  XPLANE_TIME_FIELDS(sink, KnownText(row.device), row.function, row.variant_id, row.program,
+                     KnownText(row.metric), KnownText(row.clock), VerdictName(row.verdict),
+                     row.ratio);
   sink->Interval("ratio_ci", row.lo, row.hi);
-  sink->Field("p_value", row.p_value);
-  sink->Field("mde", row.mde);
-  sink->Field("spread", row.spread);
+  XPLANE_TIME_FIELDS(sink, row.p_value, row.mde, row.spread);
   sink->Field("needed_captures", row.needed);
   VisitSide("base", row.base, sink);
   VisitSide("head", row.head, sink);
-  sink->Field("uncertain", row.uncertain);
-  sink->Field("reason", KnownText(row.reason));
+  XPLANE_TIME_FIELDS(sink, row.uncertain, KnownText(row.reason));
 }
 
 void VisitKernel(const KernelChange& row, FieldSink* sink) {
-  sink->Field("function", std::string_view(row.function));
-  sink->Field("kernel", std::string_view(row.kernel));
-  sink->Field("base_ps", row.base_ps);
-  sink->Field("head_ps", row.head_ps);
+  XPLANE_TIME_FIELDS(sink, row.function, row.kernel, row.base_ps, row.head_ps);
 }
 
 void VisitDecision(const Comparison& comparison, FieldSink* sink) {
   const CompareOptions& options = comparison.options;
   sink->Field("outcome", OutcomeName(comparison.outcome));
   sink->Field("exit_code", static_cast<int64_t>(comparison.outcome));
-  sink->Field("explanation", std::string_view(Explain(comparison).verdict));
+  sink->Field("explanation", Explain(comparison).verdict);
   sink->Texts("base", comparison.base_sources);
   sink->Texts("head", comparison.head_sources);
   sink->BeginGroup("options", true);
-  sink->Field("min_effect", options.min_effect);
-  sink->Field("max_mde", options.max_mde);
-  sink->Field("alpha", options.alpha);
-  sink->Field("confidence", options.confidence);
-  sink->Field("offset_std", options.offset_std);
-  sink->Field("paired", options.paired);
-  sink->Field("allow_mismatch", options.allow_mismatch);
+  XPLANE_TIME_FIELDS(sink, options.min_effect, options.max_mde, options.alpha, options.confidence,
+                     options.offset_std, options.paired, options.allow_mismatch);
   sink->EndGroup();
-  sink->Field("compared", comparison.compared);
-  sink->Field("largest_mde", comparison.largest_mde);
+  XPLANE_TIME_FIELDS(sink, comparison.compared, comparison.largest_mde);
   sink->BeginGroup("counts", true);
   for (size_t i = 0; i < std::size(kVerdictNames); ++i) {
     sink->Field(kVerdictNames[i], comparison.Count(static_cast<FunctionVerdict>(i)));
@@ -305,51 +276,41 @@ void VisitDecision(const Comparison& comparison, FieldSink* sink) {
   sink->EndGroup();
 }
 
-bool SeveralDevices(const Comparison& comparison) {
-  std::set<std::string> devices;
-  for (const ComparedRow& row : comparison.rows) devices.insert(row.device);
-  return devices.size() > 1;
-}
-
-std::string RowName(const ComparedRow& row, bool with_device) {
-  std::string name = row.function;
-  if (row.program > 0) absl::StrAppend(&name, "#", row.program + 1);
-  if (with_device) absl::StrAppend(&name, "@", row.device);
-  return name;
-}
-
 std::string Sentence(const ComparedRow& row) {
   std::string text(VerdictName(row.verdict));
-  if (row.ratio.has_value()) absl::StrAppend(&text, ": ", ChangeText(*row.ratio), " %");
-  if (row.lo.has_value() && row.hi.has_value()) {
+  if (row.ratio) absl::StrAppend(&text, ": ", ChangeText(*row.ratio), " %");
+  if (row.lo && row.hi) {
     absl::StrAppend(&text, ", interval ", ChangeText(*row.lo), " % to ", ChangeText(*row.hi), " %");
   }
-  if (row.mde.has_value()) absl::StrAppend(&text, "; would detect ", PercentText(*row.mde));
+  if (row.mde) absl::StrAppend(&text, "; would detect ", PercentText(*row.mde));
   if (!row.reason.empty()) absl::StrAppend(&text, ": ", row.reason);
   return text;
 }
 
 std::vector<InterchangeRow> InterchangeRows(const Comparison& comparison) {
-  const bool with_device = SeveralDevices(comparison);
+  const std::vector<ComparedRow>& rows = comparison.rows;
+  const bool several_devices = std::any_of(
+      rows.begin(), rows.end(), [&](const auto& row) { return row.device != rows[0].device; });
   std::vector<InterchangeRow> out;
-  for (const ComparedRow& row : comparison.rows) {
-    const std::string verdict(VerdictName(row.verdict));
-    InterchangeRow& at = out.emplace_back();
-    at.name = RowName(row, with_device);
-    at.group = row.device.empty() ? "xplane-time" : row.device;
-    at.time_ps = row.head.centre_ps;
-    at.lo_ps = row.head.lo_ps;
-    at.hi_ps = row.head.hi_ps;
-    at.ratio = row.ratio;
-    at.ratio_lo = row.lo;
-    at.ratio_hi = row.hi;
-    at.samples = row.head.samples;
-    at.text = Sentence(row);
-    if (row.verdict == FunctionVerdict::kSlower || row.verdict == FunctionVerdict::kFailed) {
-      at.failure_type = verdict;
-    } else if (row.verdict != FunctionVerdict::kSame && row.verdict != FunctionVerdict::kFaster) {
-      at.skipped_type = verdict;
-    }
+  for (const ComparedRow& row : rows) {
+    const FunctionVerdict verdict = row.verdict;
+    const bool fails = verdict == FunctionVerdict::kSlower || verdict == FunctionVerdict::kFailed;
+    const bool passes = verdict == FunctionVerdict::kSame || verdict == FunctionVerdict::kFaster;
+    const std::string type(passes ? "" : VerdictName(verdict));
+    out.push_back({.name = absl::StrCat(row.function,
+                                        row.program > 0 ? absl::StrCat("#", row.program + 1) : "",
+                                        several_devices ? "@" + row.device : ""),
+                   .group = row.device.empty() ? "xplane-time" : row.device,
+                   .time_ps = row.head.centre_ps,
+                   .lo_ps = row.head.lo_ps,
+                   .hi_ps = row.head.hi_ps,
+                   .ratio = row.ratio,
+                   .ratio_lo = row.lo,
+                   .ratio_hi = row.hi,
+                   .samples = row.head.samples,
+                   .text = Sentence(row),
+                   .failure_type = fails ? type : "",
+                   .skipped_type = fails ? "" : type});
   }
   return out;
 }

@@ -1,6 +1,4 @@
 // The numbers of earlier tools.
-#include <vector>
-
 #include "absl/strings/str_cat.h"
 #include "output/results.h"
 #include "output/trace_views.h"
@@ -19,21 +17,16 @@ std::string_view ToolName(Tool tool) {
 }
 
 void VisitKey(const Answer::KeyRow& row, FieldSink* sink) {
-  sink->Field("input", static_cast<uint64_t>(row.input));
-  sink->Field("plane", std::string_view(row.plane));
-  sink->Field("key", std::string_view(row.time.key));
-  sink->Field("time_s", row.time.time_s);
+  XPLANE_TIME_FIELDS(sink, row.input, row.plane, row.time.key, row.time.time_s);
 }
 
 void VisitVariant(const compat::VariantTime& row, FieldSink* sink) {
-  sink->Field("variant_id", std::string_view(row.id));
-  sink->Field("n", row.n);
-  sink->Field("mean_s", row.mean_s);
-  sink->Field("std_s", row.std_s);
+  sink->Field("variant_id", row.id);
+  XPLANE_TIME_FIELDS(sink, row.n, row.mean_s, row.std_s);
 }
 
 void VisitKernel(const compat::XprofKernel& row, FieldSink* sink) {
-  sink->Field("kernel_name", std::string_view(row.name));
+  sink->Field("kernel_name", row.name);
   sink->Field("total_duration_us", row.total_us);
   sink->Field("execution_count", row.count);
   sink->Field("avg_duration_us", row.mean_us);
@@ -53,8 +46,7 @@ void VisitXprofTotals(const compat::XprofTimes& times, FieldSink* sink) {
   sink->Numbers("step_durations_us",
                 std::vector<std::optional<double>>(times.steps_us.begin(), times.steps_us.end()));
   sink->BeginGroup("stats", true);
-  sink->Field("mean_us", times.mean_us);
-  sink->Field("std_us", times.std_us);
+  XPLANE_TIME_FIELDS(sink, times.mean_us, times.std_us);
   sink->EndGroup();
   sink->Field("total_records", times.kernel_count);
   sink->Field("total_duration_us_all_records", times.outermost_us);
@@ -136,7 +128,7 @@ View CompatView(const Answer& answer, Unit unit) {
 
 Output CompatOutput(const Answer& answer, const OutputOptions& options) {
   Output out{.result = result::Result("xplane-time.compat.v1")};
-  out.result.Say([tool = answer.tool](FieldSink* sink) { sink->Field("compat", ToolName(tool)); });
+  out.result.Say([&answer](FieldSink* sink) { sink->Field("compat", ToolName(answer.tool)); });
   AddOptions(options.given, &out.result);
   if (answer.xprof.has_value()) {
     const compat::XprofTimes& times = *answer.xprof;
@@ -145,8 +137,7 @@ Output CompatOutput(const Answer& answer, const OutputOptions& options) {
     out.result.Say([&times](FieldSink* sink) { VisitXprofTotals(times, sink); });
     out.result.csv = TableOf("", std::span(times.kernels), VisitKernel);
   } else {
-    out.result.Say(
-        [&answer](FieldSink* sink) { sink->Field("device", std::string_view(answer.device)); });
+    out.result.Say([&answer](FieldSink* sink) { sink->Field("device", answer.device); });
     out.result.Add(TableOf("keys", std::span(answer.keys), VisitKey));
     out.result.Add(TableOf("variants", std::span(answer.variants), VisitVariant));
     out.result.csv = TableOf("", std::span(answer.keys), VisitKey);

@@ -2,17 +2,11 @@
 
 #include <algorithm>
 #include <bit>
-#include <charconv>
 #include <cmath>
-#include <concepts>
 #include <cstring>
-#include <utility>
-#include <variant>
 
 #include "absl/strings/str_format.h"
 #include "json/json.h"
-#include "output/csv.h"
-#include "output/text.h"
 
 namespace xplane_time::output {
 namespace {
@@ -21,6 +15,7 @@ constexpr size_t kFlushBytes = size_t{1} << 16;
 constexpr uint64_t kExactInDouble = uint64_t{1} << 53;
 
 // Columns of the table.
+constexpr size_t kNameColumn = 2;  // the third; numbers and stats are after it
 constexpr size_t kPlaneWidth = 11, kLineWidth = 10, kTimeWidth = 14, kStatWidth = 10;
 constexpr size_t kLeastNameWidth = 11;
 constexpr size_t kFewestOfName = 3;  // in a row whose numbers are long
@@ -53,13 +48,6 @@ bool IsPlain(std::string_view text, char special_1, char special_2) {
   uint64_t rest = kOnes * 'a';
   if (!text.empty()) std::memcpy(&rest, text.data(), text.size());
   return odd(rest) == 0;
-}
-
-template <typename T>
-void AppendInteger(T value, std::string* out) {
-  char digits[24];
-  const auto end = std::to_chars(digits, digits + sizeof digits, value).ptr;
-  out->append(digits, static_cast<size_t>(end - digits));
 }
 
 void AppendCsvText(std::string_view text, std::string* out) {
@@ -102,8 +90,7 @@ void VisitStat(const StatValue& value, As as) {
 struct AppendCsvStat {
   std::string* out;
   void operator()(std::monostate) const {}
-  void operator()(double value) const { AppendCsvNumber(value, out); }
-  void operator()(std::integral auto value) const { AppendInteger(value, out); }
+  void operator()(auto number) const { AppendCsvNumber(number, out); }
   void operator()(std::string_view text) const { AppendCsvText(text, out); }
 };
 
@@ -122,7 +109,7 @@ struct AppendJsonStat {
     const auto bits = static_cast<uint64_t>(value);
     const bool quote = (value < 0 ? uint64_t{0} - bits : bits) > kExactInDouble;
     if (quote) out->push_back('"');
-    AppendInteger(value, out);
+    AppendCsvNumber(value, out);
     if (quote) out->push_back('"');
   }
   void operator()(std::string_view text) const { AppendJsonText(text, out); }
@@ -142,10 +129,6 @@ std::string NanosecondsText(int64_t ps) {
   const uint64_t magnitude =
       ps < 0 ? uint64_t{0} - static_cast<uint64_t>(ps) : static_cast<uint64_t>(ps);
   return absl::StrFormat("%s%u.%03u", ps < 0 ? "-" : "", magnitude / 1000, magnitude % 1000);
-}
-
-std::string StartText(const EventRow& row) {
-  return row.start_ps ? NanosecondsText(*row.start_ps) : "-";
 }
 
 }  // namespace
@@ -179,11 +162,8 @@ bool EventWriter::Begin() {
     case Format::kJson:
       buffer_.append("{\"schema\":\"xplane-time.events.v1\",\"events\":[");
       break;
-    case Format::kMarkdown:
-      BeginMarkdown();
-      break;
     default:
-      BeginTable();
+      PeopleLine(Headers(), nullptr);
   }
   return open_;
 }
@@ -196,11 +176,8 @@ bool EventWriter::Row(const EventRow& row) {
     case Format::kJson:
       JsonRow(row);
       break;
-    case Format::kMarkdown:
-      MarkdownRow(row);
-      break;
     default:
-      TableRow(row);
+      PeopleLine(Cells(row), &row);
   }
   any_row_ = true;
   return buffer_.size() < kFlushBytes ? open_ : Flush();
@@ -232,7 +209,7 @@ bool EventWriter::SamePlace(const EventRow& row) {
 
 void EventWriter::CsvRow(const EventRow& row) {
   if (!SamePlace(row)) {
-    AppendInteger(row.input, &place_);
+    AppendCsvNumber(row.input, &place_);
     for (std::string_view text : {row.host, row.plane, row.line}) {
       place_.push_back(',');
       AppendCsvText(text, &place_);
@@ -242,11 +219,11 @@ void EventWriter::CsvRow(const EventRow& row) {
   buffer_.append(place_);
   AppendCsvText(row.name, &buffer_);
   buffer_.push_back(',');
-  if (row.start_ps) AppendInteger(*row.start_ps, &buffer_);
+  if (row.start_ps) AppendCsvNumber(*row.start_ps, &buffer_);
   buffer_.push_back(',');
-  AppendInteger(row.duration_ps, &buffer_);
+  AppendCsvNumber(row.duration_ps, &buffer_);
   buffer_.push_back(',');
-  AppendInteger(row.occurrences, &buffer_);
+  AppendCsvNumber(row.occurrences, &buffer_);
   for (const StatValue& value : row.stats) {
     buffer_.push_back(',');
     VisitStat(value, AppendCsvStat{&buffer_});
@@ -257,7 +234,7 @@ void EventWriter::CsvRow(const EventRow& row) {
 void EventWriter::JsonRow(const EventRow& row) {
   if (!SamePlace(row)) {
     place_.append("{\"input\":");
-    AppendInteger(row.input, &place_);
+    AppendCsvNumber(row.input, &place_);
     place_.append(",\"host\":").append(row.host.empty() ? "null" : json::Dump(ValidUtf8(row.host)));
     place_.append(",\"plane\":").append(json::Dump(ValidUtf8(row.plane)));
     place_.append(",\"line\":").append(json::Dump(ValidUtf8(row.line))).append(",\"name\":");
@@ -266,14 +243,14 @@ void EventWriter::JsonRow(const EventRow& row) {
   AppendJsonText(row.name, &buffer_);
   buffer_.append(",\"start_ps\":");
   if (row.start_ps) {
-    AppendInteger(*row.start_ps, &buffer_);
+    AppendCsvNumber(*row.start_ps, &buffer_);
   } else {
     buffer_.append("null");
   }
   buffer_.append(",\"duration_ps\":");
-  AppendInteger(row.duration_ps, &buffer_);
+  AppendCsvNumber(row.duration_ps, &buffer_);
   buffer_.append(",\"occurrences\":");
-  AppendInteger(row.occurrences, &buffer_);
+  AppendCsvNumber(row.occurrences, &buffer_);
   buffer_.append(",\"stats\":{");
   const size_t count = std::min(row.stats.size(), stat_keys_.size());
   for (size_t i = 0; i < count; ++i) {
@@ -284,70 +261,60 @@ void EventWriter::JsonRow(const EventRow& row) {
   buffer_.append("}}");
 }
 
-// Numbers are never cut: where one is too long for its column, the name makes room.
-void EventWriter::TableLine(std::vector<TableCell> cells) {
-  size_t taken = 0;
-  for (TableCell& cell : cells) {
-    const size_t width = cell.number ? std::max(cell.text.size(), cell.width) : cell.width;
-    taken += width - std::exchange(cell.width, width);
+std::vector<std::string> EventWriter::Headers() const {
+  std::vector<std::string> headers = {"plane", "line", "name", "start ns", "duration ns"};
+  if (format_ == Format::kMarkdown) headers.push_back("occurrences");
+  for (const std::string& name : stat_names_) headers.push_back(Printable(name));
+  return headers;
+}
+
+std::vector<std::string> EventWriter::Cells(const EventRow& row) const {
+  std::vector<std::string> cells = {Printable(row.plane), Printable(row.line), Printable(row.name),
+                                    row.start_ps ? NanosecondsText(*row.start_ps) : "-",
+                                    NanosecondsText(row.duration_ps)};
+  const std::string occurrences = std::to_string(row.occurrences);
+  if (format_ == Format::kMarkdown) {
+    cells.push_back(occurrences);
+  } else if (row.occurrences != 1) {
+    cells[kNameColumn].append(" x").append(occurrences);
   }
-  cells[2].width -= std::min(taken, name_width_ - kFewestOfName);
+  for (const StatValue& value : row.stats) cells.push_back(StatText(value));
+  return cells;
+}
+
+void EventWriter::PeopleLine(const std::vector<std::string>& cells, const EventRow* row) {
+  if (format_ == Format::kMarkdown) {
+    for (size_t i = 0; i < cells.size(); ++i) {
+      const bool is_name = row != nullptr && i <= kNameColumn;
+      buffer_.append("| ").append(is_name ? MarkdownCode(cells[i]) : MarkdownCell(cells[i]));
+      buffer_.push_back(' ');
+    }
+    buffer_.append("|\n");
+    for (size_t i = 0; row == nullptr && i < cells.size(); ++i) {
+      buffer_.append(i <= kNameColumn ? "| --- " : "| ---: ");
+    }
+    if (row == nullptr) buffer_.append("|\n");
+    return;
+  }
+  std::vector<size_t> widths = {kPlaneWidth, kLineWidth, name_width_, kTimeWidth, kTimeWidth};
+  const size_t first_stat = widths.size();
+  widths.resize(cells.size(), kStatWidth);
+  // Numbers are never cut: where one is too long for its column, the name makes room.
+  size_t taken = 0;
+  for (size_t i = kNameColumn + 1; row != nullptr && i < cells.size(); ++i) {
+    const bool is_number = i < first_stat || row->stats[i - first_stat].text.empty();
+    if (!is_number || cells[i].size() <= widths[i]) continue;
+    taken += cells[i].size() - std::exchange(widths[i], cells[i].size());
+  }
+  widths[kNameColumn] -= std::min(taken, name_width_ - kFewestOfName);
   std::string text;
-  for (const TableCell& cell : cells) {
-    const std::string shown = wide_ ? cell.text : ShortenMiddle(cell.text, cell.width, ellipsis_);
-    const std::string padding(cell.width - std::min(cell.width, DisplayWidth(shown)), ' ');
+  for (size_t i = 0; i < cells.size(); ++i) {
+    const std::string shown = wide_ ? cells[i] : ShortenMiddle(cells[i], widths[i], ellipsis_);
     if (!text.empty()) text.append("  ");
-    text.append(cell.right ? padding : "").append(shown).append(cell.right ? "" : padding);
+    text.append(Padded(shown, widths[i], /*right=*/i > kNameColumn));
   }
   text.erase(text.find_last_not_of(' ') + 1);
   buffer_.append(text).push_back('\n');
-}
-
-void EventWriter::BeginTable() {
-  std::vector<TableCell> cells = {{"plane", kPlaneWidth},
-                                  {"line", kLineWidth},
-                                  {"name", name_width_},
-                                  {"start ns", kTimeWidth, true},
-                                  {"duration ns", kTimeWidth, true}};
-  for (const std::string& name : stat_names_) cells.push_back({Printable(name), kStatWidth, true});
-  TableLine(std::move(cells));
-}
-
-void EventWriter::TableRow(const EventRow& row) {
-  std::string name = Printable(row.name);
-  if (row.occurrences != 1) name.append(" x").append(std::to_string(row.occurrences));
-  std::vector<TableCell> cells = {{Printable(row.plane), kPlaneWidth},
-                                  {Printable(row.line), kLineWidth},
-                                  {std::move(name), name_width_},
-                                  {StartText(row), kTimeWidth, true, true},
-                                  {NanosecondsText(row.duration_ps), kTimeWidth, true, true}};
-  for (const StatValue& value : row.stats) {
-    cells.push_back({StatText(value), kStatWidth, true, value.text.empty()});
-  }
-  TableLine(std::move(cells));
-}
-
-void EventWriter::BeginMarkdown() {
-  buffer_.append("| plane | line | name | start ns | duration ns | occurrences |");
-  for (const std::string& name : stat_names_) {
-    buffer_.append(" ").append(MarkdownCell(Printable(name))).append(" |");
-  }
-  buffer_.append("\n| --- | --- | --- | ---: | ---: | ---: |");
-  for (size_t i = 0; i < stat_names_.size(); ++i) buffer_.append(" ---: |");
-  buffer_.push_back('\n');
-}
-
-void EventWriter::MarkdownRow(const EventRow& row) {
-  for (std::string_view text : {row.plane, row.line, row.name}) {
-    buffer_.append("| ").append(MarkdownCode(Printable(text))).append(" ");
-  }
-  buffer_.append("| ").append(StartText(row));
-  buffer_.append(" | ").append(NanosecondsText(row.duration_ps));
-  buffer_.append(" | ").append(std::to_string(row.occurrences)).append(" |");
-  for (const StatValue& value : row.stats) {
-    buffer_.append(" ").append(MarkdownCell(StatText(value))).append(" |");
-  }
-  buffer_.push_back('\n');
 }
 
 }  // namespace xplane_time::output

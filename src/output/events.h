@@ -13,13 +13,7 @@
 // reader rounds them. Tables show times in ns with all their digits. Not thread-safe.
 #pragma once
 
-#include <cstdint>
-#include <functional>
-#include <optional>
 #include <span>
-#include <string>
-#include <string_view>
-#include <vector>
 
 #include "output/output.h"
 #include "xplane_time/trace.h"
@@ -52,20 +46,13 @@ class EventWriter {
   bool End();
 
  private:
-  struct TableCell {
-    std::string text;
-    size_t width;
-    bool right = false, number = false;
-  };
-
   bool Flush();
-  void TableLine(std::vector<TableCell> cells);
-  void BeginTable();
-  void BeginMarkdown();
   void CsvRow(const EventRow& row);
   void JsonRow(const EventRow& row);
-  void TableRow(const EventRow& row);
-  void MarkdownRow(const EventRow& row);
+  // Of a table or Markdown.
+  std::vector<std::string> Headers() const;
+  std::vector<std::string> Cells(const EventRow& row) const;
+  void PeopleLine(const std::vector<std::string>& cells, const EventRow* row);  // null: the header
   // Whether input, host, plane and line are those of the row before; if not, keeps them.
   bool SamePlace(const EventRow& row);
 

@@ -1,9 +1,7 @@
 // Functions, variants and samples.
-#include <algorithm>
 #include <cmath>
 #include <map>
 #include <set>
-#include <utility>
 
 #include "output/results.h"
 #include "output/trace_views.h"
@@ -53,25 +51,18 @@ std::string NoteText(const FunctionRow& row) {
   return note;
 }
 
-// A row of a table and what is shown of its device.
-struct Listed {
-  const FunctionRow& row;
-  std::string device = {};
-};
-
 struct Listing {
-  std::vector<Listed> rows;
-  double total_ps = 0;  // of all rows, shown or not
+  std::vector<const FunctionRow*> rows;
+  std::function<std::string(const FunctionRow& row)> device;  // as it is shown
+  double total_ps = 0;                                        // of all rows, shown or not
 };
 
 // Explains the signs that occur; empty where none does.
 std::string NoteLegend(const Listing& table) {
   std::string legend;
   for (const Remark& remark : kRemarks) {
-    if (std::none_of(table.rows.begin(), table.rows.end(),
-                     [&](const Listed& each) { return remark.count(each.row) > 0; })) {
-      continue;
-    }
+    const auto applies = [&](const FunctionRow* row) { return remark.count(*row) > 0; };
+    if (std::ranges::none_of(table.rows, applies)) continue;
     legend.append(legend.empty() ? "note: " : "; ").append(remark.sign);
     legend.append(" ").append(remark.meaning);
   }
@@ -79,7 +70,7 @@ std::string NoteLegend(const Listing& table) {
 }
 
 // Half of the median's interval (its longer side) as a share of the median.
-std::string IntervalText(const std::optional<Summary>& summary, const Signs& signs) {
+std::string ErrorText(const std::optional<Summary>& summary, const Signs& signs) {
   // The whole range of five samples covers the median 94 times in 100: no 95 % interval.
   constexpr uint64_t kLeastSamples = 6;
   if (!summary || summary->n < kLeastSamples) return "-";
@@ -93,60 +84,48 @@ std::string IntervalText(const std::optional<Summary>& summary, const Signs& sig
 // Whether some function is there more than once on a device: then the program tells
 // the rows apart.
 bool NeedsProgram(const Listing& table) {
-  std::set<std::pair<std::string_view, std::string_view>> seen;
-  return std::any_of(table.rows.begin(), table.rows.end(), [&](const Listed& each) {
-    return each.row.program_id && !seen.emplace(each.device, each.row.function).second;
+  std::set<std::pair<std::string, std::string_view>> seen;
+  return std::ranges::any_of(table.rows, [&](const FunctionRow* row) {
+    return row->program_id && !seen.emplace(table.device(*row), row->function).second;
   });
 }
 
 bool HaveSeveralDevices(const Listing& table) {
-  return std::any_of(table.rows.begin(), table.rows.end(),
-                     [&](const Listed& each) { return each.device != table.rows[0].device; });
+  return std::ranges::any_of(table.rows, [&](const FunctionRow* row) {
+    return table.device(*row) != table.device(*table.rows[0]);
+  });
 }
 
 // The clock of every row that has the metric; empty where they differ.
 std::string_view CommonClock(const Listing& table, Metric metric) {
   std::string_view common;
-  for (const Listed& each : table.rows) {
-    if (!each.row.metric(metric)) continue;
-    const std::string_view clock = ClockText(each.row).value_or("");
+  for (const FunctionRow* row : table.rows) {
+    if (!row->metric(metric)) continue;
+    const std::string_view clock = ClockText(*row).value_or("");
     if (clock.empty() || (!common.empty() && clock != common)) return "";
     common = clock;
   }
   return common;
 }
 
-using FunctionGrid = RowGrid<std::vector<Listed>>;
-
-// A member of the row, or what is made of it, for a column.
-template <typename Get>
-auto OfRow(Get get) {
-  return [get](const Listed& each) { return std::invoke(get, each.row); };
-}
-
-void AddIdentity(const Listing& table, FunctionGrid* grid) {
-  grid->Name("function", 18, OfRow(&FunctionRow::function));
-  grid->Id("variant", 0, OfRow(&FunctionRow::variant_id)).HideIfUnknown();
-  grid->Id("program", 7, OfRow(&FunctionRow::program_id)).HideIf(!NeedsProgram(table));
-  grid->Name("device", 7, &Listed::device).HideIf(!HaveSeveralDevices(table));
-}
+using FunctionGrid = RowGrid<std::vector<const FunctionRow*>>;
 
 void AddTimes(const Listing& table, const OutputOptions& options, bool all, FunctionGrid* grid) {
   using Number = std::optional<double>;
   const Metric metric = options.metric;
   const Signs signs = Signs::For(options);
   const auto of = [metric](auto member) {
-    return [metric, member](const Listed& each) {
-      const std::optional<Summary>& summary = each.row.metric(metric);
+    return [metric, member](const FunctionRow& row) {
+      const std::optional<Summary>& summary = row.metric(metric);
       return summary ? Number(static_cast<double>((*summary).*member)) : std::nullopt;
     };
   };
-  const auto total = [metric](const Listed& each) { return TotalPs(each.row, metric); };
+  const auto total = [metric](const FunctionRow& row) { return TotalPs(row, metric); };
   // One unit for single runs; the total has its own.
   const Unit unit = CommonUnit(grid->Values(of(&Summary::median)), options.unit);
   grid->Times("median", unit, of(&Summary::median));
   grid->Number("95% CI",
-               [&](const Listed& each) { return IntervalText(each.row.metric(metric), signs); });
+               [&](const FunctionRow& row) { return ErrorText(row.metric(metric), signs); });
   grid->Times("mean", unit, of(&Summary::mean)).Drop(1);
   if (all) {
     grid->Times("std", unit, of(&Summary::std)).Drop(3);
@@ -154,50 +133,50 @@ void AddTimes(const Listing& table, const OutputOptions& options, bool all, Func
     grid->Times("max", unit, of(&Summary::max)).Drop(5);
     grid->Times("total", options.unit, total).Drop(2);
   }
-  grid->Number("share %", [&](const Listed& each) {
-    const Number of_row = total(each);
+  grid->Number("share %", [&](const FunctionRow& row) {
+    const Number of_row = total(row);
     return of_row && table.total_ps > 0 ? FormatPercent(*of_row / table.total_ps) : "-";
   });
 }
 
-// Columns after the times; clock and notes only where they tell something.
-void AddRemarks(const Listing& table, Metric metric, bool all, FunctionGrid* grid) {
-  if (all) {
-    const auto kernels = [](const FunctionRow& row) {
-      return row.kernels_per_run ? FormatFixed(*row.kernels_per_run, 1) : "-";
-    };
-    grid->Number("kernels/run", OfRow(kernels)).Drop(6);
-  }
-  grid->Text("clock", OfRow(ClockText)).HideIf(!CommonClock(table, metric).empty());
-  grid->Text("note", OfRow(NoteText)).HideIf(NoteLegend(table).empty());
-}
-
+// The rows of `count`; how many are not shown, and `where` they are, is a note.
 Section BuildSection(const Listing& table, std::string_view title, const OutputOptions& options,
-                     bool all) {
+                     bool all, size_t count, std::string_view where) {
   Section section;
   section.title = std::string(title) + ", " + std::string(MetricText(options.metric));
   const std::string_view clock = CommonClock(table, options.metric);
   if (!clock.empty()) section.title.append(", ").append(clock).append(" clock");
-  if (table.rows.empty()) {
-    section.notes.emplace_back("none");
-  } else if (const Listed& first = table.rows[0];
-             !HaveSeveralDevices(table) && !first.device.empty()) {
-    section.title.append(", " + first.device);
-    if (!first.row.device) section.title.append(" devices");
+  const bool several_devices = HaveSeveralDevices(table);
+  if (count == 0) section.notes.emplace_back("none");
+  const std::string device = table.rows.empty() ? "" : table.device(*table.rows[0]);
+  if (!several_devices && !device.empty()) {
+    section.title.append(", " + device);
+    if (!table.rows[0]->device) section.title.append(" devices");
   }
-  FunctionGrid grid(table.rows);
-  AddIdentity(table, &grid);
-  grid.Number("runs", OfRow(&FunctionRow::runs));
-  AddTimes(table, options, all, &grid);
-  AddRemarks(table, options.metric, all, &grid);
-  section.grid = std::move(grid).Take();
   std::string legend = NoteLegend(table);
+  FunctionGrid grid(table.rows);
+  grid.Name("function", 18, &FunctionRow::function);
+  grid.Id("variant", 0, &FunctionRow::variant_id).HideIfUnknown();
+  grid.Id("program", 7, &FunctionRow::program_id).HideIf(!NeedsProgram(table));
+  grid.Name("device", 7, table.device).HideIf(!several_devices);
+  grid.Number("runs", &FunctionRow::runs);
+  AddTimes(table, options, all, &grid);
+  if (all) {
+    const auto kernels = [](const FunctionRow& row) {
+      return row.kernels_per_run ? FormatFixed(*row.kernels_per_run, 1) : "-";
+    };
+    grid.Number("kernels/run", kernels).Drop(6);
+  }
+  // Clock and notes only where they tell something.
+  grid.Text("clock", ClockText).HideIf(!clock.empty());
+  grid.Text("note", NoteText).HideIf(legend.empty());
+  section.grid = std::move(grid).Take();
   if (!legend.empty()) section.notes.push_back(std::move(legend));
+  NoteMore(count, table.rows.size(), title, where, &section.notes);
   return section;
 }
 
-template <typename Rows>
-double SumOfTotals(const Rows& rows, Metric metric) {
+double SumOfTotals(const std::vector<FunctionRow>& rows, Metric metric) {
   double sum = 0;
   for (const FunctionRow& row : rows) sum += TotalPs(row, metric).value_or(0);
   return sum;
@@ -226,15 +205,16 @@ Listing ChooseRows(const Report& report, const DeviceNames& names, const OutputO
     if (!replaced.contains(KeyOf(row))) rows.push_back(&row);
   }
   SortFunctions(options.sort, options.metric, &rows);
-  Listing table;
-  for (const FunctionRow* row : rows) {
-    table.total_ps += TotalPs(*row, options.metric).value_or(0);
-    const size_t count = devices[KeyOf(*row)].size();
-    const std::string all = count == names.count() ? "all " : std::to_string(count) + " of ";
-    table.rows.push_back(
-        {*row, row->device ? names.Name(*row->device) : all + std::to_string(names.count())});
-  }
-  return table;
+  double total_ps = 0;
+  for (const FunctionRow* row : rows) total_ps += TotalPs(*row, options.metric).value_or(0);
+  const auto device = [&names, devices = std::move(devices)](const FunctionRow& row) {
+    if (row.device) return names.Name(*row.device);
+    const auto of_row = devices.find(KeyOf(row));
+    const size_t count = of_row == devices.end() ? 0 : of_row->second.size();
+    return (count == names.count() ? "all " : std::to_string(count) + " of ") +
+           std::to_string(names.count());
+  };
+  return {std::move(rows), device, total_ps};
 }
 
 // Shares are of `all`, shown or not; how many are not is a note.
@@ -242,16 +222,11 @@ Section FunctionSection(const std::vector<const FunctionRow*>& rows,
                         const std::vector<FunctionRow>& all, std::string_view what,
                         const OutputOptions& options) {
   const auto names = DeviceNames::Of(rows);
-  Listing table = {.rows = {}, .total_ps = SumOfTotals(all, options.metric)};
-  for (const FunctionRow* row : rows) {
-    table.rows.push_back({*row, row->device ? names.Name(*row->device) : ""});
-  }
-  Section section = BuildSection(table, what, options, /*all=*/true);
-  if (all.size() > rows.size()) {
-    if (rows.empty()) section.notes.clear();  // not "none"
-    section.notes.push_back(MoreNote(all.size() - rows.size(), what, "without --top"));
-  }
-  return section;
+  const auto device = [&names](const FunctionRow& row) {
+    return row.device ? names.Name(*row.device) : "";
+  };
+  return BuildSection({rows, device, SumOfTotals(all, options.metric)}, what, options,
+                      /*all=*/true, all.size(), "without --top");
 }
 
 Section SampleSection(const std::vector<SampleRow>& samples, const OutputOptions& options) {
@@ -281,22 +256,14 @@ Section OverviewSection(const Report& report, const OrderedReport& rows,
                         const OutputOptions& options, size_t most) {
   const auto names = DeviceNames::Of(report.functions);
   const bool several = names.count() > 1;
-  Listing table;
-  if (several) {
-    table = ChooseRows(report, names, options);
-  } else {
-    table.total_ps = SumOfTotals(report.functions, options.metric);
-    for (const FunctionRow* row : rows.functions) table.rows.push_back({*row});
-  }
+  Listing table = {rows.functions, [](const FunctionRow&) { return ""; },
+                   SumOfTotals(report.functions, options.metric)};
+  if (several) table = ChooseRows(report, names, options);
   const size_t all = several ? table.rows.size() : report.functions.size();
-  const size_t shown = std::min(table.rows.size(), most);
-  while (table.rows.size() > shown) table.rows.pop_back();
-  Section section = BuildSection(table, "functions", options, /*all=*/false);
+  table.rows.resize(std::min(table.rows.size(), most));
+  Section section =
+      BuildSection(table, "functions", options, /*all=*/false, all, "xplane-time functions");
   if (all == 0) section.notes = {"none: no execution that counts belongs to a compiled function"};
-  if (all > shown && shown == 0) section.notes.clear();  // --top 0 is not "none"
-  if (all > shown) {
-    section.notes.push_back(MoreNote(all - shown, "functions", "xplane-time functions"));
-  }
   return section;
 }
 

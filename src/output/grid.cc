@@ -1,8 +1,11 @@
 #include "output/grid.h"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 
+#include "absl/strings/ascii.h"
+#include "absl/strings/strip.h"
 #include "output/text.h"
 
 namespace xplane_time::output {
@@ -22,17 +25,9 @@ std::vector<Sized> NaturalWidths(const Grid& grid) {
   std::vector<Sized> out;
   for (const Column& column : grid.columns) {
     if (column.hidden) continue;
-    size_t width = DisplayWidth(column.header);
-    for (const std::string& cell : column.cells) width = std::max(width, DisplayWidth(cell));
-    out.push_back({&column, width});
+    out.push_back({&column, std::max(DisplayWidth(column.header), WidestOf(column.cells))});
   }
   return out;
-}
-
-size_t TotalWidth(const std::vector<Sized>& columns) {
-  size_t total = columns.empty() ? 0 : kGap * (columns.size() - 1);
-  for (const Sized& sized : columns) total += sized.width;
-  return total;
 }
 
 // The narrowest that a column gets before others are dropped for it.
@@ -47,10 +42,15 @@ size_t LeastWidth(const Sized& sized, bool at_any_price) {
   return std::min(least, sized.width);
 }
 
+// Of all together, each as wide as `width_of` says, with the gaps.
+size_t Total(const std::vector<Sized>& columns, auto width_of) {
+  size_t total = columns.empty() ? 0 : kGap * (columns.size() - 1);
+  for (const Sized& sized : columns) total += width_of(sized);
+  return total;
+}
+
 size_t LeastTotal(const std::vector<Sized>& columns, bool at_any_price) {
-  std::vector<Sized> least = columns;
-  for (Sized& sized : least) sized.width = LeastWidth(sized, at_any_price);
-  return TotalWidth(least);
+  return Total(columns, [&](const Sized& sized) { return LeastWidth(sized, at_any_price); });
 }
 
 void Drop(size_t victim, std::vector<Sized>* columns, std::vector<std::string>* dropped) {
@@ -84,7 +84,7 @@ void DropAny(size_t width, std::vector<Sized>* columns, std::vector<std::string>
 
 // Takes what is too much from the columns that may give it, the last one first.
 void Shrink(size_t width, bool at_any_price, std::vector<Sized>* columns) {
-  size_t total = TotalWidth(*columns);
+  size_t total = Total(*columns, [](const Sized& sized) { return sized.width; });
   for (auto it = columns->rbegin(); it != columns->rend() && total > width; ++it) {
     const size_t taken = std::min(total - width, it->width - LeastWidth(*it, at_any_price));
     it->width -= taken;
@@ -156,19 +156,13 @@ std::vector<std::string> FitCells(const Column& column, size_t width, std::strin
   return shown;
 }
 
-void AppendCell(const std::string& shown, const Sized& sized, std::string* line) {
-  const size_t padding = sized.width - std::min(sized.width, DisplayWidth(shown));
-  if (sized.column->right) line->append(padding, ' ');
-  line->append(shown);
-  if (!sized.column->right) line->append(padding, ' ');
-}
-
-std::string TrimRight(std::string line) {
-  line.erase(line.find_last_not_of(' ') + 1);
-  return line;
-}
-
 }  // namespace
+
+size_t WidestOf(const std::vector<std::string>& cells) {
+  size_t widest = 0;
+  for (const std::string& cell : cells) widest = std::max(widest, DisplayWidth(cell));
+  return widest;
+}
 
 GridText LayOut(const Grid& grid, size_t width, std::string_view ellipsis) {
   GridText text;
@@ -177,18 +171,19 @@ GridText LayOut(const Grid& grid, size_t width, std::string_view ellipsis) {
   Shrink(width, /*at_any_price=*/false, &columns);
   DropAny(width, &columns, &text.dropped);
   Shrink(width, /*at_any_price=*/true, &columns);
-  std::vector<std::string> lines(grid.rows() + 1);
+  std::vector<std::string>& lines = text.lines;
+  lines.resize(grid.rows() + 1);
   for (size_t i = 0; i < columns.size(); ++i) {
     const Column& column = *columns[i].column;
     const auto cells = FitCells(column, columns[i].width, ellipsis, &text.numbered);
     for (size_t row = 0; row < lines.size(); ++row) {
       if (i > 0) lines[row].append(kGap, ' ');
-      AppendCell(
+      lines[row].append(Padded(
           row == 0 ? ShortenMiddle(column.header, columns[i].width, ellipsis) : cells[row - 1],
-          columns[i], &lines[row]);
+          columns[i].width, column.right));
     }
   }
-  for (std::string& line : lines) text.lines.push_back(TrimRight(std::move(line)));
+  for (std::string& line : lines) line.erase(line.find_last_not_of(' ') + 1);
   return text;
 }
 
@@ -212,6 +207,36 @@ std::string MarkdownGrid(const Grid& grid) {
     out.append("|\n");
   }
   return out;
+}
+
+std::string ColumnName(std::string_view header) {
+  std::string name = absl::AsciiStrToLower(absl::string_view(header.data(), header.size()));
+  absl::RemoveExtraAsciiWhitespace(&name);
+  for (const absl::string_view unit : {" ns", " us", " ms", " s", " %"}) {
+    const absl::string_view without = absl::StripSuffix(name, unit);
+    if (without.size() < name.size()) return std::string(without);
+  }
+  return name;
+}
+
+void ChooseColumns(const std::vector<std::string>& names, Grid* grid) {
+  if (names.empty() || grid->columns.empty()) return;
+  std::vector<Column> chosen;
+  bool any = false;
+  for (const std::string& name : names) {
+    any |= name == ColumnName(grid->columns[0].header);
+    for (size_t i = 1; i < grid->columns.size(); ++i) {
+      Column& column = grid->columns[i];
+      if (ColumnName(column.header) != name || column.cells.size() != grid->rows()) continue;
+      chosen.push_back(std::move(column));
+      column = Column();  // a name that is given twice is shown once
+      chosen.back().hidden = false;
+      chosen.back().drop = 0;
+    }
+  }
+  if (!any && chosen.empty()) return;
+  grid->columns.resize(1);
+  std::move(chosen.begin(), chosen.end(), std::back_inserter(grid->columns));
 }
 
 }  // namespace xplane_time::output

@@ -30,6 +30,9 @@ inline bool AnyKnown(const std::vector<std::string>& cells) {
   return std::any_of(cells.begin(), cells.end(), [](const auto& cell) { return cell != "-"; });
 }
 
+// In columns of the screen.
+size_t WidestOf(const std::vector<std::string>& cells);
+
 struct Column {
   std::string header;
   bool right = false;     // right-aligned
@@ -72,5 +75,13 @@ GridText LayOut(const Grid& grid, size_t width, std::string_view ellipsis);
 
 // A GitHub table, every column at full length; empty without columns.
 std::string MarkdownGrid(const Grid& grid);
+
+// The name of a column: its header in lower case without its unit, "median us" is median, "95% CI"
+// is 95% ci. So a choice holds whatever the numbers are.
+std::string ColumnName(std::string_view header);
+
+// Shows the columns of these names, in this order, after the first column, which stays; hidden
+// ones too. A grid that has none of them stays as it is.
+void ChooseColumns(const std::vector<std::string>& names, Grid* grid);
 
 }  // namespace xplane_time::output

@@ -1,7 +1,5 @@
 // Kernels.
-#include <algorithm>
 #include <map>
-#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "output/results.h"
@@ -47,7 +45,7 @@ void AddTo(const KernelRow& row, KernelRow* merged) {
   merged->program_id.reset();
 }
 
-using KernelRows = std::vector<const KernelRow*>;
+using KernelRows = std::span<const KernelRow* const>;
 using KernelGrid = RowGrid<KernelRows>;
 
 // One of a pair, "copy-start.3" and "copy-done.3": the work is done between the two.
@@ -112,9 +110,7 @@ void AddFunction(KernelGrid* grid) {
 Section KernelSection(const KernelRows& rows, size_t all, const OutputOptions& options) {
   Section section = {.title = "kernels"};
   if (all == 0) section.notes.emplace_back("none");
-  if (all > rows.size()) {
-    section.notes.push_back(MoreNote(all - rows.size(), "kernels", "without --top"));
-  }
+  NoteMore(all, rows.size(), "kernels", "without --top", &section.notes);
   const auto names = DeviceNames::Of(rows);
   KernelGrid grid(rows);
   AddNumbers(rows, options, /*all=*/true, &grid);
@@ -156,7 +152,8 @@ std::vector<KernelRow> MergeKernels(const std::vector<KernelRow>& rows) {
   return merged;
 }
 
-Section TopKernelSection(const KernelRows& merged, const OutputOptions& options, size_t most) {
+Section TopKernelSection(const std::vector<const KernelRow*>& merged, const OutputOptions& options,
+                         size_t most) {
   const bool of_some_runs = std::any_of(
       options.given.begin(), options.given.end(),
       [](const GivenOption& given) { return given.name == "skip_runs" || given.name == "trim"; });
@@ -164,16 +161,11 @@ Section TopKernelSection(const KernelRows& merged, const OutputOptions& options,
                          absl::StrCat("kernels, all devices and programs",
                                       of_some_runs ? ", all runs" : "", "; share of self time")};
   if (merged.empty()) section.notes.emplace_back("none");
-  const KernelRows rows(merged.begin(),
-                        merged.begin() + static_cast<ptrdiff_t>(std::min(merged.size(), most)));
+  const KernelRows rows = TopRows(merged, most, "kernels", "xplane-time kernels", &section.notes);
   KernelGrid grid(rows);
   AddNumbers(rows, options, /*all=*/false, &grid);
   AddFunction(&grid);
   section.grid = std::move(grid).Take();
-  if (merged.size() > rows.size()) {
-    section.notes.push_back(
-        MoreNote(merged.size() - rows.size(), "kernels", "xplane-time kernels"));
-  }
   return section;
 }
 

@@ -1,12 +1,9 @@
-#include "output/ordering.h"
-
-#include <algorithm>
+// Ordering: which rows are shown, and in which order.
 #include <cmath>
 #include <iterator>
-#include <string>
 
-#include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "output/trace_views.h"
 #include "status.h"
 
 namespace xplane_time::output {
@@ -28,8 +25,10 @@ Number OfSummary(const FunctionRow& row, Metric metric) {
 }
 template <auto kMember>
 Number OfRow(const auto& row, Metric /*metric*/) {
-  const auto value = std::optional(row.*kMember);
-  return value ? Number(static_cast<double>(*value)) : std::nullopt;
+  return AsDouble(std::optional(row.*kMember));
+}
+Number OwnTime(const KernelRow& row, Metric /*metric*/) {
+  return static_cast<double>(row.self_ps.value_or(row.total_ps));
 }
 
 constexpr SortKey<FunctionRow> kFunctionKeys[] = {{"total", TotalPs},
@@ -51,8 +50,7 @@ constexpr SortKey<KernelRow> kKernelKeys[] = {{"total", OfRow<&KernelRow::total_
 
 template <typename Row, size_t kCount>
 const SortKey<Row>* Find(const SortKey<Row> (&keys)[kCount], std::string_view name) {
-  const auto found = std::find_if(std::begin(keys), std::end(keys),
-                                  [&](const SortKey<Row>& key) { return key.name == name; });
+  const auto found = std::ranges::find(keys, name, &SortKey<Row>::name);
   return found == std::end(keys) ? nullptr : found;
 }
 
@@ -60,41 +58,27 @@ template <typename Row, size_t kCount>
 absl::Status CheckKey(const SortKey<Row> (&keys)[kCount], std::string_view name) {
   if (name.empty() || Find(keys, name) != nullptr) return absl::OkStatus();
   const auto append = [](std::string* out, const SortKey<Row>& key) { out->append(key.name); };
-  return InvalidArgument("--sort: unknown key \"", std::string(name),
+  return InvalidArgument("--sort: unknown key \"", name,
                          "\"; valid keys: ", absl::StrJoin(keys, ", ", append));
 }
 
-template <typename T>
-std::vector<const T*> Pointers(const std::vector<T>& rows) {
-  std::vector<const T*> out;
-  out.reserve(rows.size());
-  for (const T& row : rows) out.push_back(&row);
-  return out;
-}
-
-// Decorate and sort: each key is computed once.
-template <typename T, typename Key>
-void SortDescending(std::vector<const T*>* rows, Key key) {
-  std::vector<std::pair<double, const T*>> keyed;
-  keyed.reserve(rows->size());
-  for (const T* row : *rows) {
-    const Number number = key(*row);
-    const bool known = number && !std::isnan(*number);
-    keyed.emplace_back(known ? *number : -HUGE_VAL, row);
+// By `key`, or by `other` where there is no such key.
+template <typename Row, size_t kCount, typename NumberOf>
+void Sort(const SortKey<Row> (&keys)[kCount], std::string_view key, NumberOf other,
+          std::string Row::*name, Metric metric, std::vector<const Row*>* rows) {
+  const SortKey<Row>* known = Find(keys, key);
+  const NumberOf number = known != nullptr ? known->number : other;
+  if (number == nullptr) {
+    std::ranges::stable_sort(*rows, {}, name);
+    return;
   }
-  std::stable_sort(keyed.begin(), keyed.end(),
-                   [](const auto& a, const auto& b) { return a.first > b.first; });
-  std::transform(keyed.begin(), keyed.end(), rows->begin(), [](const auto& k) { return k.second; });
+  std::ranges::stable_sort(*rows, std::greater<>(), [&](const Row* row) {
+    const Number value = number(*row, metric);
+    return value && !std::isnan(*value) ? *value : -HUGE_VAL;
+  });
 }
 
-template <typename T>
-void SortByName(std::string T::*name, std::vector<const T*>* rows) {
-  std::stable_sort(rows->begin(), rows->end(),
-                   [&](const T* a, const T* b) { return a->*name < b->*name; });
-}
-
-template <typename T>
-void Cut(std::optional<size_t> top, std::vector<const T*>* rows) {
+void Cut(std::optional<size_t> top, auto* rows) {
   if (top && *top < rows->size()) rows->resize(*top);
 }
 
@@ -107,19 +91,11 @@ std::optional<double> TotalPs(const FunctionRow& row, Metric metric) {
 }
 
 void SortFunctions(std::string_view key, Metric metric, std::vector<const FunctionRow*>* rows) {
-  const SortKey<FunctionRow>* known = Find(kFunctionKeys, key);
-  const auto number = known != nullptr ? known->number : TotalPs;
-  if (number == nullptr) return SortByName(&FunctionRow::function, rows);
-  SortDescending(rows, [&](const FunctionRow& row) { return number(row, metric); });
+  Sort(kFunctionKeys, key, &TotalPs, &FunctionRow::function, metric, rows);
 }
 
 void SortKernels(std::string_view key, std::vector<const KernelRow*>* rows) {
-  const SortKey<KernelRow>* known = Find(kKernelKeys, key);
-  if (known != nullptr && known->number == nullptr) return SortByName(&KernelRow::kernel, rows);
-  SortDescending(rows, [&](const KernelRow& row) {
-    if (known != nullptr) return known->number(row, Metric::kActive);
-    return Number(static_cast<double>(row.self_ps.value_or(row.total_ps)));
-  });
+  Sort(kKernelKeys, key, &OwnTime, &KernelRow::kernel, Metric::kActive, rows);
 }
 
 absl::StatusOr<OrderedReport> OrderReport(const Report& report, const OutputOptions& options,

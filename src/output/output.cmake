@@ -1,4 +1,4 @@
-# Finished results, as data and as text. JSON stays inside format_json.cc.
+# Finished results, as data and as text. JSON stays inside the sources.
 #
 # A schema is schemas/NAME.v1.json; @PART@ in it is schemas/defs/PART.json, which several share.
 file(GLOB schema_parts CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/output/schemas/defs/*.json)
@@ -28,7 +28,6 @@ target_link_libraries(xplane_time_output
 # The same results as columns in memory, for other languages and libraries.
 add_library(xplane_time_arrow STATIC
   arrow/event_table.cc
-  arrow/export.cc
   arrow/table.cc)
 target_link_libraries(xplane_time_arrow
   PUBLIC xplane_time_output

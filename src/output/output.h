@@ -11,19 +11,13 @@
 // here reads files, clocks or the terminal. Not handled: raw events, which stream (events.h).
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
 #include <functional>
 #include <map>
-#include <optional>
-#include <string>
-#include <string_view>
-#include <vector>
 
 #include "absl/status/statusor.h"
 #include "output/grid.h"
+#include "output/text.h"
 #include "result/result.h"
-#include "timing/given_options.h"
 #include "xplane_time/report.h"
 
 namespace xplane_time::output {
@@ -40,18 +34,15 @@ enum class Format : uint8_t {
   kOpenMetrics,  // of power
 };
 
-// Of times in tables; JSON and CSV are always in picoseconds.
-enum class Unit : uint8_t { kAuto, kNs, kUs, kMs, kS };
-
 struct OutputOptions {
   Format format = Format::kTable;
   std::vector<GivenOption> given = {};  // JSON records them
   std::optional<size_t> top = {};       // rows to keep; tables of `report` default to 10
-  std::string sort = {};                // a key of ordering.h; empty: total, descending
+  std::string sort = {};                // a key of trace_views.h; empty: total, descending
   Unit unit = Unit::kAuto;
   int width = 80;     // terminal columns
   bool wide = false;  // tables: every column, names at full length, whatever width
-  std::vector<std::string> columns = {};  // columns.h: only these of tables; empty: the usual ones
+  std::vector<std::string> columns = {};  // only these of tables; empty: the usual ones
   bool color = false;                     // ANSI
   Metric metric = Metric::kActive;        // the time that function tables show
   bool unicode = true;                    // bars, ellipsis and signs beyond ASCII in tables
@@ -101,10 +92,12 @@ std::string Render(const Output& output, const OutputOptions& options);
 absl::StatusOr<std::string> Render(const absl::StatusOr<Output>& output,
                                    const OutputOptions& options);
 
-// The formats, one file each.
+// By themselves.
 std::string JsonText(const result::Result& result);
 std::string CsvText(const result::Table& table);
-std::string MarkdownText(const View& view, const OutputOptions& options);
 std::string TableText(const View& view, const OutputOptions& options);
+
+// The JSON Schema of a command's document; null: there is none of that name.
+const char* JsonSchema(std::string_view name);
 
 }  // namespace xplane_time::output

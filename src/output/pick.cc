@@ -1,10 +1,8 @@
 // What pick chose.
-#include <algorithm>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "output/decision_views.h"
-#include "output/interchange.h"
+#include "output/decisions.h"
 #include "output/results.h"
 
 namespace xplane_time::output {
@@ -19,64 +17,78 @@ const VariantRow* RunnerUp(const PickResult& choice) {
   return nullptr;
 }
 
-std::string Units(const PickResult& choice, uint64_t count) {
-  return Counted(count, choice.in_rounds ? "round" : "capture");
-}
-
-void ExplainWinner(const PickResult& choice, Explanation* out) {
+Explanation ExplainWinner(const PickResult& choice) {
   const VariantRow& second = *RunnerUp(choice);
-  out->tone = Tone::kGood;
-  out->verdict = absl::StrCat("winner: variant ", Printable(choice.pick));
-  out->reasons.push_back(absl::StrCat("Every other variant is proved slower; the next, ",
-                                      Printable(second.id), ", by ", ChangeText(*second.ratio),
-                                      " % (at least ", ChangeText(second.lo.value_or(1)), " %)."));
+  return {.verdict = absl::StrCat("winner: variant ", Printable(choice.pick)),
+          .reasons = {absl::StrCat("Every other variant is proved slower; the next, ",
+                                   Printable(second.id), ", by ", ChangeText(*second.ratio),
+                                   " % (at least ", ChangeText(second.lo.value_or(1)), " %).")},
+          .tone = Tone::kGood};
 }
 
-void ExplainTie(const PickResult& choice, Explanation* out) {
+Explanation ExplainTie(const PickResult& choice) {
   std::vector<std::string> ids;
   for (const std::string& id : choice.tied) ids.push_back(Printable(id));
-  out->verdict = absl::StrCat("tie: variants ", absl::StrJoin(ids, ", "), " are within ",
-                              PercentText(choice.options.delta), " of each other");
-  out->reasons.push_back(absl::StrCat("Variant ", Printable(choice.pick),
-                                      " is named, as the first of them; all others are slower."));
-  out->tone = Tone::kGood;
+  return {.verdict = absl::StrCat("tie: variants ", absl::StrJoin(ids, ", "), " are within ",
+                                  PercentText(choice.options.delta), " of each other"),
+          .reasons = {absl::StrCat("Variant ", Printable(choice.pick),
+                                   " is named, as the first of them; all others are slower.")},
+          .tone = Tone::kGood};
 }
 
-void ExplainPick(const PickResult& choice, Explanation* out) {
-  out->tone = Tone::kGood;
+Explanation ExplainPick(const PickResult& choice) {
+  const std::string pick = absl::StrCat("pick: variant ", Printable(choice.pick));
   if (RunnerUp(choice) == nullptr) {
-    out->verdict =
-        absl::StrCat("pick: variant ", Printable(choice.pick), ", the only one that ran");
-    return;
+    return {.verdict = pick + ", the only one that ran", .tone = Tone::kGood};
   }
-  out->verdict = absl::StrCat("pick: variant ", Printable(choice.pick),
-                              ", none is faster by more than ", PercentText(choice.options.delta));
-  out->reasons.push_back(
-      "It is not proved that it is the fastest, only that nothing is lost with it.");
+  return {
+      .verdict =
+          absl::StrCat(pick, ", none is faster by more than ", PercentText(choice.options.delta)),
+      .reasons = {"It is not proved that it is the fastest, only that nothing is lost with it."},
+      .tone = Tone::kGood};
 }
 
-void ExplainOpen(const PickResult& choice, Explanation* out) {
+Explanation ExplainOpen(const PickResult& choice) {
   const bool too_little = choice.claim == Claim::kTooLittleData;
-  out->verdict = absl::StrCat(too_little ? "too little data" : "undecided", ": variant ",
-                              Printable(choice.pick), " leads, but it is not proved the fastest");
   constexpr double kAbsurd = 10;
-  out->reasons.push_back(
-      choice.regret.value_or(2 * kAbsurd) > kAbsurd
-          ? "What taking it may lose is unknown."
-          : absl::StrCat("Taking it may lose up to ", PercentText(*choice.regret), "."));
+  Explanation out = {
+      .verdict = absl::StrCat(too_little ? "too little data" : "undecided", ": variant ",
+                              Printable(choice.pick), " leads, but it is not proved the fastest"),
+      .reasons = {
+          choice.regret.value_or(2 * kAbsurd) > kAbsurd
+              ? "What taking it may lose is unknown."
+              : absl::StrCat("Taking it may lose up to ", PercentText(*choice.regret), ".")}};
   if (too_little) {
-    out->reasons.push_back(
+    out.reasons.push_back(
         choice.in_rounds
             ? "At least four rounds are needed, in each of which every variant runs once."
             : "A single run shows no scatter: run each variant at least four times, in rounds "
               "(each once, then again).");
   } else if (choice.needed.has_value()) {
-    out->reasons.push_back(
-        absl::StrCat("About ", Units(choice, *choice.needed), " in all would settle it."));
+    const std::string units = Counted(*choice.needed, choice.in_rounds ? "round" : "capture");
+    out.reasons.push_back(absl::StrCat("About ", units, " in all would settle it."));
   } else if (!choice.in_rounds) {
-    out->reasons.push_back(
+    out.reasons.push_back(
         "Run the variants in rounds (each once, then again), or give several captures.");
   }
+  return out;
+}
+
+Explanation Explain(const PickResult& choice) {
+  switch (choice.claim) {
+    case Claim::kWinner:
+      return ExplainWinner(choice);
+    case Claim::kTie:
+      return ExplainTie(choice);
+    case Claim::kPick:
+      return ExplainPick(choice);
+    case Claim::kUndecided:
+    case Claim::kTooLittleData:
+      return ExplainOpen(choice);
+    case Claim::kAllFailed:
+      break;
+  }
+  return {.verdict = "failed: no variant has a run that counts", .tone = Tone::kBad};
 }
 
 // A JSON value for people: strings without their quotes.
@@ -93,57 +105,28 @@ std::string ParamsText(const VariantRow& row) {
   return absl::StrJoin(parts, " ");
 }
 
-Explanation Explain(const PickResult& choice) {
-  Explanation out;
-  switch (choice.claim) {
-    case Claim::kWinner:
-      ExplainWinner(choice, &out);
-      break;
-    case Claim::kTie:
-      ExplainTie(choice, &out);
-      break;
-    case Claim::kPick:
-      ExplainPick(choice, &out);
-      break;
-    case Claim::kUndecided:
-    case Claim::kTooLittleData:
-      ExplainOpen(choice, &out);
-      break;
-    case Claim::kAllFailed:
-      out.verdict = "failed: no variant has a run that counts";
-      out.tone = Tone::kBad;
-      break;
-  }
-  return out;
-}
-
 Grid VariantGrid(std::span<const VariantRow> rows, const OutputOptions& options) {
-  const auto typical = [](const VariantRow& row) { return row.centre_ps; };
-  const auto p95 = [](const VariantRow& row) { return row.p95_ps; };
   RowGrid grid(rows);
-  const Unit unit = CommonUnit(grid.Values(typical, p95), options.unit);
-  grid.Name("variant", 8, [](const VariantRow& row) { return row.id; });
-  Column& params = grid.Name("parameters", 24, ParamsText);
-  params.words = true;
-  params.hidden = !Varies(params.cells);
+  const Unit unit =
+      CommonUnit(grid.Values(&VariantRow::centre_ps, &VariantRow::p95_ps), options.unit);
+  grid.Name("variant", 8, &VariantRow::id);
+  grid.Name("parameters", 24, ParamsText).HideIfSame().words = true;
   grid.Text("status", [](const VariantRow& row) {
     return (row.status == "no_samples" ? "no samples" : row.status) + (row.uncertain ? " ?" : "");
   });
-  grid.Number("runs", [](const VariantRow& row) { return std::to_string(row.samples); }).drop = 3;
-  grid.Times("typical", unit, typical);
-  grid.Times("p95", unit, p95).drop = 4;
+  grid.Number("runs", &VariantRow::samples).Drop(3);
+  grid.Times("typical", unit, &VariantRow::centre_ps);
+  grid.Times("p95", unit, &VariantRow::p95_ps).Drop(4);
   grid.Number("slower %", [](const VariantRow& row) { return ChangeOrDash(row.ratio); });
-  grid.Number("interval %",
-              [](const VariantRow& row) {
-                const bool is_pick = row.status == "picked" || row.status == "leads";
-                return is_pick ? "-" : IntervalText(row.lo, row.hi);
-              })
-      .drop = 1;
-  grid.Number("P(best)",
-              [](const VariantRow& row) {
-                return row.p_best.has_value() ? FormatFixed(*row.p_best, 3) : "-";
-              })
-      .drop = 2;
+  const auto interval = [](const VariantRow& row) {
+    const bool is_pick = row.status == "picked" || row.status == "leads";
+    return is_pick ? "-" : IntervalText(row.lo, row.hi);
+  };
+  grid.Number("interval %", interval).Drop(1);
+  const auto p_best = [](const VariantRow& row) {
+    return row.p_best ? FormatFixed(*row.p_best, 3) : "-";
+  };
+  grid.Number("P(best)", p_best).Drop(2);
   return std::move(grid).Take();
 }
 
@@ -151,11 +134,11 @@ Section VariantSection(const PickResult& choice, const OutputOptions& options) {
   Section section;
   const auto rows = TopRows(choice.variants, options.top.value_or(choice.variants.size()),
                             "variants", "without --top", &section.notes);
-  section.title = absl::StrCat(
-      "variants", choice.metric.empty() ? "" : ", ", choice.metric,
-      choice.metric.empty() ? "" : " time", choice.clock.empty() ? "" : ", ", choice.clock,
-      choice.clock.empty() ? "" : " clock", ", ", choice.captures,
-      choice.captures == 1 ? " capture" : " captures", choice.in_rounds ? " in rounds" : "");
+  section.title =
+      absl::StrCat("variants", choice.metric.empty() ? "" : ", ", choice.metric,
+                   choice.metric.empty() ? "" : " time", choice.clock.empty() ? "" : ", ",
+                   choice.clock, choice.clock.empty() ? "" : " clock", ", ",
+                   Counted(choice.captures, "capture"), choice.in_rounds ? " in rounds" : "");
   section.grid = VariantGrid(rows, options);
   section.notes.push_back(absl::StrCat("interval: against the pick, all together wrong at most ",
                                        PercentText(choice.options.alpha), " of the time"));
@@ -164,19 +147,13 @@ Section VariantSection(const PickResult& choice, const OutputOptions& options) {
 }
 
 void VisitVariant(const VariantRow& row, FieldSink* sink) {
-  sink->Field("variant_id", std::string_view(row.id));
-  sink->Field("function", KnownText(row.function));
-  sink->Field("status", std::string_view(row.status));
-  sink->Field("samples", row.samples);
-  sink->Field("units", row.units);
-  sink->Field("left_out", row.left_out);
-  sink->Field("centre_ps", row.centre_ps);
+  sink->Field("variant_id", row.id);
+  XPLANE_TIME_FIELDS(sink, KnownText(row.function), row.status, row.samples, row.units,
+                     row.left_out, row.centre_ps);
   sink->Interval("ci_ps", row.lo_ps, row.hi_ps);
-  sink->Field("p95_ps", row.p95_ps);
-  sink->Field("ratio", row.ratio);
+  XPLANE_TIME_FIELDS(sink, row.p95_ps, row.ratio);
   sink->Interval("ratio_ci", row.lo, row.hi);
-  sink->Field("p_best", row.p_best);
-  sink->Field("uncertain", row.uncertain);
+  XPLANE_TIME_FIELDS(sink, row.p_best, row.uncertain);
 }
 
 // Parameters as an object, and as one cell.
@@ -196,50 +173,42 @@ void VisitFlat(const VariantRow& row, FieldSink* sink) {
 }
 
 void VisitDecision(const PickResult& choice, FieldSink* sink) {
+  const PickOptions& options = choice.options;
   sink->Field("claim", ClaimName(choice.claim));
-  sink->Field("exit_code", static_cast<int64_t>(ExitCode(choice.claim)));
-  sink->Field("explanation", std::string_view(Explain(choice).verdict));
+  sink->Field("exit_code", ExitCode(choice.claim));
+  sink->Field("explanation", Explain(choice).verdict);
   sink->Field("pick", KnownText(choice.pick));
   sink->Texts("tied", choice.tied);
   sink->Texts("inputs", choice.sources);
   sink->BeginGroup("options", true);
-  sink->Field("delta", choice.options.delta);
-  sink->Field("alpha", choice.options.alpha);
-  sink->Field("drift_std", choice.options.drift_std);
-  sink->Field("seed", choice.options.seed);
+  XPLANE_TIME_FIELDS(sink, options.delta, options.alpha, options.drift_std, options.seed);
   sink->EndGroup();
-  sink->Field("metric", KnownText(choice.metric));
-  sink->Field("clock", KnownText(choice.clock));
-  sink->Field("captures", choice.captures);
-  sink->Field("in_rounds", choice.in_rounds);
-  sink->Field("regret", choice.regret);
-  sink->Field("mde", choice.mde);
+  XPLANE_TIME_FIELDS(sink, KnownText(choice.metric), KnownText(choice.clock), choice.captures,
+                     choice.in_rounds, choice.regret, choice.mde);
   sink->Field("needed_units", choice.needed);
 }
 
 std::vector<InterchangeRow> InterchangeRows(const PickResult& choice) {
-  std::vector<InterchangeRow> out;
-  InterchangeRow& decision = out.emplace_back();
-  decision.name = "decision";
-  decision.group = "pick";
-  decision.text = Explain(choice).verdict;
-  if (choice.claim == Claim::kAllFailed) decision.failure_type = "all_failed";
-  if (ExitCode(choice.claim) == 11 || ExitCode(choice.claim) == 12) {
-    decision.skipped_type = ClaimName(choice.claim);
-  }
+  const int exit_code = ExitCode(choice.claim);
+  const std::string claim(ClaimName(choice.claim));
+  std::vector<InterchangeRow> out = {
+      {.name = "decision",
+       .group = "pick",
+       .text = Explain(choice).verdict,
+       .failure_type = choice.claim == Claim::kAllFailed ? "all_failed" : "",
+       .skipped_type = exit_code == 11 || exit_code == 12 ? claim : ""}};
   for (const VariantRow& row : choice.variants) {
-    InterchangeRow& at = out.emplace_back();
-    at.name = row.function.empty() ? row.id : row.function;
-    at.group = "variants";
-    at.time_ps = row.centre_ps;
-    at.lo_ps = row.lo_ps;
-    at.hi_ps = row.hi_ps;
-    at.ratio = row.ratio;
-    at.ratio_lo = row.lo;
-    at.ratio_hi = row.hi;
-    at.samples = row.samples;
-    at.text = row.status;
-    if (row.samples == 0) at.skipped_type = row.status;
+    out.push_back({.name = row.function.empty() ? row.id : row.function,
+                   .group = "variants",
+                   .time_ps = row.centre_ps,
+                   .lo_ps = row.lo_ps,
+                   .hi_ps = row.hi_ps,
+                   .ratio = row.ratio,
+                   .ratio_lo = row.lo,
+                   .ratio_hi = row.hi,
+                   .samples = row.samples,
+                   .text = row.status,
+                   .skipped_type = row.samples == 0 ? row.status : ""});
   }
   return out;
 }

@@ -1,26 +1,21 @@
-#include "output/power.h"
-
-#include <algorithm>
+// Power for people: energies of windows, other readings, and what sensors there are.
 #include <array>
 #include <cmath>
+#include <map>
 #include <set>
-#include <span>
-#include <utility>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "output/results.h"
 #include "output/view.h"
-#include "result/rows_power.h"
+#include "result/rows.h"
 
 namespace xplane_time::output {
 namespace {
 
-using result::FieldSink, result::KindOf, result::KnownText, result::TableOf;
-
-constexpr size_t kWindows = 20, kNameWidth = 8, kDomainWidth = 18;
-constexpr double kNsPerS = 1e9, kJPerKwh = 3.6e6, kWhPerKwh = 1e3;
+constexpr size_t kWindows = 20, kNameWidth = 8, kDomainWidth = 18, kQuantitiesWidth = 20;
+constexpr double kNsPerS = 1e9, kWhPerKwh = 1e3;
 
 std::string Number(const std::optional<double>& value) {
   if (!value.has_value()) return "-";
@@ -28,6 +23,11 @@ std::string Number(const std::optional<double>& value) {
   const double size = std::abs(*value);
   if (size < 0.00005) return "0";  // as all that is smaller than the last digit
   return FormatFixed(*value, size >= 1000 ? 0 : size >= 100 ? 1 : size >= 1 ? 2 : 4);
+}
+
+// A column of what `get` gives of a row.
+auto Numbers(auto get) {
+  return [get](const auto& row) { return Number(std::invoke(get, row)); };
 }
 
 // What is not 0 does not look like it.
@@ -65,7 +65,7 @@ std::string Remark(const EnergyEstimate& energy) {
 
 constexpr std::string_view kAbout = "~";  // before an interval
 
-std::string LimitsText(const EnergyEstimate& energy) {
+std::string LimitsText(const auto& energy) {  // or a total
   if (!energy.energy_j) return "-";
   if (IsUnbounded(energy.limits)) return "unbounded";
   const std::string_view about = energy.limits == EnergyLimits::kInterval ? kAbout : "";
@@ -120,29 +120,16 @@ std::string_view KindOfAll(std::span<const WindowSummary> windows) {
       (each.modelled ? kinds.modelled : kinds.measured) = true;
     }
   }
-  return kinds.modelled ? KindOf(kinds) : "measured";
+  return kinds.modelled ? result::KindOf(kinds) : "measured";
 }
 
 // A sensor's energy in a window, or the window's total.
 struct EnergyLine {
   const WindowSummary& window;
   std::string sensor;
-  EnergyEstimate energy;
-  std::optional<double> coverage;
-  std::string remark;
+  std::optional<double> energy_j, mean_w, peak_w, active_j, coverage;
+  std::string bounds, remark;
 };
-
-// What a line shows of it.
-EnergyEstimate AsEnergy(const PowerTotal& total) {
-  EnergyEstimate energy;
-  energy.energy_j = total.energy_j;
-  energy.lo_j = total.lo_j;
-  energy.hi_j = total.hi_j;
-  energy.limits = total.limits;
-  energy.mean_w = total.mean_w;
-  energy.active_j = total.active_j;
-  return energy;
-}
 
 std::vector<EnergyLine> EnergyLines(const PowerSummary& summary,
                                     std::span<const WindowSummary> windows, std::string_view kind) {
@@ -155,7 +142,8 @@ std::vector<EnergyLine> EnergyLines(const PowerSummary& summary,
         remark.insert(0, remark.empty() ? "modelled" : "modelled, ");
       }
       lines.push_back({window, DomainName(summary, energy.source, energy.device, energy.domain),
-                       energy, energy.coverage, std::move(remark)});
+                       energy.energy_j, energy.mean_w, energy.peak_w, energy.active_j,
+                       energy.coverage, LimitsText(energy), std::move(remark)});
       in_total += energy.in_total ? 1 : 0;
     }
     if (in_total < 2) continue;
@@ -163,37 +151,32 @@ std::vector<EnergyLine> EnergyLines(const PowerSummary& summary,
     std::string remark(WhyPart(total.reason, total.coverage));
     if (total.energy_j && !total.missing.empty()) remark = "without " + Printable(total.missing);
     const auto coverage = total.energy_j ? std::optional(total.coverage) : std::nullopt;
-    lines.push_back({window, "total", AsEnergy(total), coverage, std::move(remark)});
+    lines.push_back({window, "total", total.energy_j, total.mean_w, std::nullopt, total.active_j,
+                     coverage, LimitsText(total), std::move(remark)});
   }
   return lines;
-}
-
-double Seconds(const WindowSummary& window) {
-  return static_cast<double>(window.end_ns - window.begin_ns) / kNsPerS;
 }
 
 Grid EnergyGrid(const std::vector<EnergyLine>& lines) {
   RowGrid grid(lines);
   grid.Name("window", kNameWidth, [](const auto& line) { return WindowName(line.window); });
   grid.Name("sensor", kDomainWidth, &EnergyLine::sensor);
-  grid.Number("s", [](const auto& line) { return Number(Seconds(line.window)); });
-  grid.Number("energy J", [](const auto& line) { return EnergyText(line.energy.energy_j); });
-  grid.Number("bounds J", [](const auto& line) { return LimitsText(line.energy); });
-  grid.Number("mean W", [](const auto& line) { return Number(line.energy.mean_w); }).drop = 2;
-  grid.Number("peak W", [](const auto& line) { return Number(line.energy.peak_w); }).drop = 3;
+  grid.Number("s", [](const auto& line) {
+    return Number(static_cast<double>(line.window.end_ns - line.window.begin_ns) / kNsPerS);
+  });
+  grid.Number("energy J", [](const auto& line) { return EnergyText(line.energy_j); });
+  grid.Number("bounds J", &EnergyLine::bounds);
+  grid.Number("mean W", Numbers(&EnergyLine::mean_w)).Drop(2);
+  grid.Number("peak W", Numbers(&EnergyLine::peak_w)).Drop(3);
   grid.Number("covered %", [](const auto& line) { return FormatPercent(line.coverage); });
-  Column& active =
-      grid.Number("above idle J", [](const auto& line) { return Number(line.energy.active_j); });
-  active.drop = 1;
-  active.hidden = !AnyKnown(active.cells);
-  Column& remark = grid.Text("remark", &EnergyLine::remark);
-  remark.hidden = lines.empty() || (!Varies(remark.cells) && remark.cells[0].empty());
+  grid.Number("above idle J", Numbers(&EnergyLine::active_j)).Drop(1).HideIfUnknown();
+  grid.Text("remark", &EnergyLine::remark).HideIfSame(/*unless_known=*/true);
   return std::move(grid).Take();
 }
 
 Section EnergySection(const PowerSummary& summary, size_t most) {
-  const size_t shown = std::min(most, summary.windows.size());
-  const std::span windows(summary.windows.data(), shown);
+  std::vector<std::string> more;
+  const auto windows = TopRows(summary.windows, most, "windows", "--format json", &more);
   const std::string_view kind = KindOfAll(windows);
   const std::vector<EnergyLine> lines = EnergyLines(summary, windows, kind);
   Section section = {.title = absl::StrCat("energy, ", std::string(kind)),
@@ -204,37 +187,30 @@ Section EnergySection(const PowerSummary& summary, size_t most) {
   if (std::all_of(summary.windows.begin(), summary.windows.end(), has_none)) {
     section.notes.push_back("unknown: no sensor of power or energy");
   }
-  if (shown < summary.windows.size()) {
-    section.notes.push_back(MoreNote(summary.windows.size() - shown, "windows", "--format json"));
-  }
+  section.notes.insert(section.notes.end(), more.begin(), more.end());
   return section;
 }
 
 // Of windows of one name.
 Section RepeatSection(const PowerSummary& summary, size_t most) {
-  const size_t shown = std::min(most, summary.repeats.size());
-  const std::span rows(summary.repeats.data(), shown);
+  using Row = RepeatedEnergy;
+  Section section = {.title = "energy, windows of one name"};
+  const auto rows = TopRows(summary.repeats, most, "rows", "--format json", &section.notes);
   RowGrid grid(rows);
-  grid.Name("window", kNameWidth, &RepeatedEnergy::window);
-  grid.Name("sensor", kDomainWidth, [&](const RepeatedEnergy& row) {
+  grid.Name("window", kNameWidth, &Row::window);
+  grid.Name("sensor", kDomainWidth, [&](const Row& row) {
     return DomainName(summary, row.source, row.device, row.domain);
   });
-  grid.Number("windows", [](const auto& row) {
+  grid.Number("windows", [](const Row& row) {
     return row.known == row.windows ? absl::StrCat(row.windows)
                                     : absl::StrCat(row.known, " of ", row.windows);
   });
-  grid.Number("mean J", [](const auto& row) { return Number(row.mean_j); });
-  grid.Number("std J", [](const auto& row) { return Number(row.std_j); });
-  Column& active =
-      grid.Number("above idle", [](const auto& row) { return Number(row.mean_active_j); });
-  active.drop = 2;
-  active.hidden = !AnyKnown(active.cells);
-  grid.Number("mean s", [](const auto& row) { return Number(row.mean_s); });
-  grid.Number("std s", [](const auto& row) { return Number(row.std_s); }).drop = 1;
-  Section section = {.title = "energy, windows of one name", .grid = std::move(grid).Take()};
-  if (shown < summary.repeats.size()) {
-    section.notes.push_back(MoreNote(summary.repeats.size() - shown, "rows", "--format json"));
-  }
+  grid.Number("mean J", Numbers(&Row::mean_j));
+  grid.Number("std J", Numbers(&Row::std_j));
+  grid.Number("above idle", Numbers(&Row::mean_active_j)).Drop(2).HideIfUnknown();
+  grid.Number("mean s", Numbers(&Row::mean_s));
+  grid.Number("std s", Numbers(&Row::std_s)).Drop(1);
+  section.grid = std::move(grid).Take();
   return section;
 }
 
@@ -280,11 +256,6 @@ Shown ShownAs(const std::string& quantity) {
   return {quantity};
 }
 
-// Bits or steps: a mean of them says nothing.
-bool HasMean(std::string_view quantity) {
-  return quantity != "throttle_reasons" && quantity != "pstate";
-}
-
 // Of the first window: what is read besides power and energy. What never changed is a note.
 Section GaugeSection(const PowerSummary& summary) {
   if (summary.windows.empty()) return {};
@@ -303,8 +274,10 @@ Section GaugeSection(const PowerSummary& summary) {
     const PowerChannel& channel = summary.inventory.channels[gauge.channel];
     if (IsPowerOrEnergy(channel)) continue;
     if (gauge.n == 0 && gauge.unknown == 0) continue;  // of what was not there
+    // Of bits or steps a mean says nothing.
+    const bool has_mean = channel.quantity != "throttle_reasons" && channel.quantity != "pstate";
     const Row row = {gauge, DomainName(summary, channel.source, channel.device, channel.domain),
-                     ShownAs(channel.quantity), HasMean(channel.quantity)};
+                     ShownAs(channel.quantity), has_mean};
     if (gauge.n > 1 && gauge.min == gauge.max) {
       constant.push_back(absl::StrCat(Printable(row.sensor), " ", Printable(row.shown.name), " ",
                                       cell(row, gauge.max)));
@@ -312,14 +285,15 @@ Section GaugeSection(const PowerSummary& summary) {
       rows.push_back(row);
     }
   }
+  const auto mean = [&](auto value) {
+    return [=](const Row& row) { return row.has_mean ? cell(row, row.gauge.*value) : "-"; };
+  };
   RowGrid grid(rows);
-  grid.Name("sensor", kDomainWidth, [](const Row& row) { return row.sensor; });
+  grid.Name("sensor", kDomainWidth, &Row::sensor);
   grid.Text("quantity", [](const Row& row) { return Printable(row.shown.name); });
-  grid.Number("n", [](const Row& row) { return absl::StrCat(row.gauge.n); }).drop = 1;
-  grid.Number("mean",
-              [&](const Row& row) { return row.has_mean ? cell(row, row.gauge.avg) : "-"; });
-  grid.Number("median",
-              [&](const Row& row) { return row.has_mean ? cell(row, row.gauge.median) : "-"; });
+  grid.Number("n", [](const Row& row) { return row.gauge.n; }).Drop(1);
+  grid.Number("mean", mean(&GaugeSummary::avg));
+  grid.Number("median", mean(&GaugeSummary::median));
   grid.Number("min", [&](const Row& row) { return cell(row, row.gauge.min); });
   grid.Number("max", [&](const Row& row) { return cell(row, row.gauge.max); });
   Section section = {
@@ -330,18 +304,20 @@ Section GaugeSection(const PowerSummary& summary) {
 }
 
 Section ReaderSection(const PowerSummary& summary) {
-  const auto microseconds = [](const std::optional<int64_t>& ns) {
-    return ns ? Number(static_cast<double>(*ns) / 1e3) : "-";
+  using Row = ReaderQuality;
+  const auto in = [](double ns_per_unit, auto of) {
+    return Numbers([=](const Row& row) -> std::optional<double> {
+      const auto ns = AsDouble(std::optional(row.*of));
+      return ns ? std::optional(*ns / ns_per_unit) : std::nullopt;
+    });
   };
   RowGrid grid(summary.readers);
-  grid.Text("source", [](const auto& row) { return Printable(row.source); });
-  grid.Number("reads/s", [](const auto& row) { return FormatFixed(row.effective_hz, 2); });
-  grid.Number("missed", [](const auto& row) { return absl::StrCat(row.missed); });
-  grid.Number("longest gap ms", [](const auto& row) {
-    return Number(static_cast<double>(row.longest_gap_ns) / 1e6);
-  });
-  grid.Number("read p50 us", [&](const auto& row) { return microseconds(row.latency_p50_ns); });
-  grid.Number("p99 us", [&](const auto& row) { return microseconds(row.latency_p99_ns); });
+  grid.Name("source", 0, &Row::source);
+  grid.Number("reads/s", [](const Row& row) { return FormatFixed(row.effective_hz, 2); });
+  grid.Number("missed", &Row::missed);
+  grid.Number("longest gap ms", in(1e6, &Row::longest_gap_ns));
+  grid.Number("read p50 us", in(1e3, &Row::latency_p50_ns));
+  grid.Number("p99 us", in(1e3, &Row::latency_p99_ns));
   return {.title = "readers", .grid = std::move(grid).Take()};
 }
 
@@ -356,107 +332,62 @@ std::vector<Section> Sections(const PowerSummary& summary, size_t most, const Ca
   return sections;
 }
 
-View PowerView(const PowerSummary& summary, const OutputOptions& options,
-               const CarbonModel& carbon) {
-  View view;
-  if (!summary.complete) {
-    view.lines.push_back({"the log ends early: what follows is up to there", Tone::kWarning});
+struct SensorRow {
+  std::string source, device, domain;
+  std::vector<std::string> quantities;
+};
+
+// A row for all that is read of one domain of one device.
+std::vector<SensorRow> SensorRows(const PowerInventory& inventory) {
+  std::vector<SensorRow> rows;
+  std::map<std::tuple<std::string, std::string, std::string>, size_t> places;
+  for (const PowerChannel& each : inventory.channels) {
+    const auto [at, is_new] =
+        places.try_emplace({each.source, each.device, each.domain}, rows.size());
+    if (is_new) rows.push_back({each.source, each.device, each.domain, {}});
+    std::string name = each.quantity.substr(0, each.quantity.rfind('_'));  // "power_mw" is power
+    if (each.kind == ReadingKind::kAverage) name += " (average)";
+    rows[at->second].quantities.push_back(std::move(name));
   }
-  for (const PowerFinding& each : summary.findings) {
-    if (each.code != "damaged_lines") continue;
-    view.lines.push_back({Printable(absl::StrCat("lines of the log that are damaged and left out: ",
-                                                 each.count, "; the first: ", each.message)),
-                          Tone::kWarning});
+  return rows;
+}
+
+Section SensorSection(const PowerInventory& inventory) {
+  const std::vector<SensorRow> rows = SensorRows(inventory);
+  RowGrid grid(rows);
+  grid.Name("source", 0, &SensorRow::source);
+  grid.Name("domain", 0, &SensorRow::domain);
+  grid.Name("device", 0, &SensorRow::device);
+  grid.Name("reads", kQuantitiesWidth,
+            [](const SensorRow& row) { return absl::StrJoin(row.quantities, ", "); });
+  Section section = {.title = "sensors", .grid = std::move(grid).Take()};
+  if (rows.empty()) section.notes = {"none"};
+  return section;
+}
+
+std::string DeviceLine(const PowerDevice& device) {
+  std::string line = absl::StrCat(device.id, ": ", device.name);
+  if (device.ordinal.has_value()) absl::StrAppend(&line, ", ordinal ", *device.ordinal);
+  if (device.mig) line += ", parent of MIG instances";
+  if (device.shared) line += ", shared with others";
+  if (!device.note.empty()) absl::StrAppend(&line, ", ", device.note);
+  return Printable(line);
+}
+
+View SourcesView(const PowerInventory& inventory) {
+  View view = {.sections = {SensorSection(inventory)}};
+  for (const PowerDevice& each : inventory.devices) view.remarks.push_back({DeviceLine(each)});
+  if (!inventory.absences.empty()) {
+    if (!view.remarks.empty()) view.remarks.push_back({""});
+    view.remarks.push_back({"not there", Tone::kBold});
   }
-  const size_t most = options.format == Format::kTable ? kWindows : SIZE_MAX;
-  view.sections = Sections(summary, options.top.value_or(most), carbon);
-  const auto remark = [&](std::string text) {
-    view.remarks.push_back({std::move(text), Tone::kDim, ViewLine::kItem});
-  };
-  for (const PowerAbsence& absence : summary.inventory.absences) {
-    remark("not there: " + AbsenceLine(absence));
-  }
-  for (const PowerFinding& finding : summary.findings) {
-    remark(Printable(absl::StrCat(finding.code, " (", finding.count, "): ", finding.message)));
+  for (const PowerAbsence& each : inventory.absences) {
+    view.remarks.push_back({AbsenceLine(each), Tone::kWarning});
   }
   return view;
 }
 
-void VisitWindow(const WindowSummary& window, const CarbonModel& model, FieldSink* sink) {
-  sink->Field("name", KnownText(window.name));
-  XPLANE_TIME_FIELDS(sink, window.number, window.begin_ns, window.end_ns, window.begin_unix_ns,
-                     window.suspended_ns, window.cut);
-  sink->BeginGroup("total", true);
-  VisitRow(window.total, sink);
-  sink->EndGroup();
-  const auto carbon = CarbonOf(window.total.energy_j, model);
-  sink->BeginGroup("modelled", carbon.has_value());
-  sink->Field("kind", std::string_view("modelled"));
-  sink->Field("kwh", carbon.value_or(ModelledCarbon()).kwh);
-  sink->Field("co2e_g", carbon.value_or(ModelledCarbon()).co2e_g);
-  sink->Field("g_per_kwh", model.g_per_kwh);
-  sink->Field("pue", model.pue);
-  sink->EndGroup();
-  sink->Rows(TableOf("energies", std::span(window.energies)));
-  sink->Rows(
-      TableOf("gauges", std::span(window.gauges), [](const GaugeSummary& gauge, FieldSink* of) {
-        of->Field("channel", uint64_t{gauge.channel});
-        VisitRow(gauge, of);
-      }));
-}
-
-void VisitSeries(const PowerSeries& series, FieldSink* sink) {
-  XPLANE_TIME_FIELDS(sink, series.source, series.device, series.domain, series.begin_ns,
-                     series.column_ns);
-  for (const auto& [name, power] : {std::pair("min_w", &PowerColumn::min_w),
-                                    {"mean_w", &PowerColumn::mean_w},
-                                    {"max_w", &PowerColumn::max_w}}) {
-    std::vector<std::optional<double>> values;
-    for (const PowerColumn& column : series.columns) values.push_back(column.*power);
-    sink->Numbers(name, values);
-  }
-}
-
-result::Result PowerResult(const PowerSummary& summary, const CarbonModel& carbon) {
-  result::Result result("xplane-time.power.v1");
-  result.Say([&summary](FieldSink* sink) {
-    sink->Field("complete", summary.complete);
-    sink->Field("host", KnownText(summary.host));
-    sink->Field("command", KnownText(summary.command));
-    sink->Field("start_unix_ns", summary.start_unix_ns);
-    sink->Raw("machine", summary.machine_json);
-  });
-  VisitInventory(summary.inventory, &result);
-  result.Add(TableOf("windows", std::span(summary.windows),
-                     [carbon](const WindowSummary& window, FieldSink* sink) {
-                       VisitWindow(window, carbon, sink);
-                     }));
-  result.Add(TableOf("repeats", std::span(summary.repeats)));
-  result.Add(TableOf("readers", std::span(summary.readers)));
-  result.Add(TableOf("series", std::span(summary.series), VisitSeries));
-  result.Add(TableOf("findings", std::span(summary.findings),
-                     [](const PowerFinding& finding, FieldSink* sink) {
-                       XPLANE_TIME_FIELDS(sink, finding.code, finding.count, finding.message);
-                     }));
-  result.csv = TableOf(
-      "", result::PowerRows(summary), [carbon](const result::PowerRow& row, FieldSink* sink) {
-        VisitRow(row, sink);
-        if (!carbon.g_per_kwh.has_value()) return;
-        const auto modelled = CarbonOf(row.energy.energy_j, carbon);
-        sink->Field("modelled_kwh", modelled ? std::optional(modelled->kwh) : std::nullopt);
-        sink->Field("modelled_co2e_g", modelled ? std::optional(modelled->co2e_g) : std::nullopt);
-      });
-  return result;
-}
-
 }  // namespace
-
-std::optional<ModelledCarbon> CarbonOf(const std::optional<double>& energy_j,
-                                       const CarbonModel& model) {
-  if (!energy_j.has_value() || !model.g_per_kwh.has_value()) return std::nullopt;
-  const double kwh = *energy_j / kJPerKwh * model.pue;
-  return ModelledCarbon{kwh, kwh * *model.g_per_kwh};
-}
 
 std::string DomainName(const PowerSummary& summary, const std::string& source,
                        const std::string& device, const std::string& domain) {
@@ -486,14 +417,36 @@ std::string AbsenceLine(const PowerAbsence& absence) {
   return Printable(line);
 }
 
-Output PowerOutput(const PowerSummary& summary, const CarbonModel& carbon) {
-  Output out{.result = PowerResult(summary, carbon)};
-  out.view = [&summary, carbon](const OutputOptions& how) {
-    return PowerView(summary, how, carbon);
+View PowerView(const PowerSummary& summary, const OutputOptions& options,
+               const CarbonModel& carbon) {
+  View view;
+  if (!summary.complete) {
+    view.lines.push_back({"the log ends early: what follows is up to there", Tone::kWarning});
+  }
+  for (const PowerFinding& each : summary.findings) {
+    if (each.code != "damaged_lines") continue;
+    view.lines.push_back({Printable(absl::StrCat("lines of the log that are damaged and left out: ",
+                                                 each.count, "; the first: ", each.message)),
+                          Tone::kWarning});
+  }
+  const size_t most = options.format == Format::kTable ? kWindows : SIZE_MAX;
+  view.sections = Sections(summary, options.top.value_or(most), carbon);
+  const auto remark = [&](std::string text) {
+    view.remarks.push_back({std::move(text), Tone::kDim, ViewLine::kItem});
   };
-  out.others[Format::kOpenMetrics] = [&summary, carbon] {
-    return PowerOpenMetrics(summary, carbon);
-  };
+  for (const PowerAbsence& absence : summary.inventory.absences) {
+    remark("not there: " + AbsenceLine(absence));
+  }
+  for (const PowerFinding& finding : summary.findings) {
+    remark(Printable(absl::StrCat(finding.code, " (", finding.count, "): ", finding.message)));
+  }
+  return view;
+}
+
+Output PowerSourcesOutput(const PowerInventory& inventory) {
+  Output out{.result = result::Result("xplane-time.power-sources.v1")};
+  VisitInventory(inventory, &out.result);
+  out.view = [&inventory](const OutputOptions&) { return SourcesView(inventory); };
   return out;
 }
 

@@ -1,18 +1,69 @@
-// The run as lines of block characters: a panel for each sensor.
-#include <algorithm>
+// The run as a picture: power over time, a panel for each sensor, gaps left open. As lines of block
+// characters, and as SVG, where windows are bands.
 #include <array>
 #include <cmath>
-#include <string>
-#include <utility>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "output/power.h"
-#include "output/power_columns.h"
+#include "output/results.h"
 #include "output/view.h"
 
 namespace xplane_time::output {
 namespace {
+
+// --- The columns of a plot: a summary's series on one axis of time.
+
+struct RunSpan {
+  int64_t begin_ns = 0, end_ns = 0;
+};
+
+// Of all series; empty where there is nothing to plot.
+RunSpan SpanOf(const PowerSummary& summary) {
+  RunSpan span = {INT64_MAX, INT64_MIN};
+  for (const PowerSeries& series : summary.series) {
+    if (series.columns.empty()) continue;
+    const auto columns = static_cast<int64_t>(series.columns.size());
+    span.begin_ns = std::min(span.begin_ns, series.begin_ns);
+    span.end_ns = std::max(span.end_ns, series.begin_ns + columns * series.column_ns);
+  }
+  return span.begin_ns < span.end_ns ? span : RunSpan();
+}
+
+// `count` columns of equal width over the span: what overlaps a column is in it.
+std::vector<PowerColumn> ColumnsOf(const PowerSeries& series, const RunSpan& span, size_t count) {
+  std::vector<PowerColumn> columns(count);
+  std::vector<double> weights(count, 0);
+  const double width_ns =
+      static_cast<double>(span.end_ns - span.begin_ns) / static_cast<double>(count);
+  for (size_t i = 0; i < series.columns.size(); ++i) {
+    const PowerColumn& from = series.columns[i];
+    if (!from.mean_w.has_value()) continue;
+    const auto begin = static_cast<double>(series.begin_ns - span.begin_ns +
+                                           static_cast<int64_t>(i) * series.column_ns);
+    const double end = begin + static_cast<double>(series.column_ns);
+    for (auto at = static_cast<size_t>(begin / width_ns); at < count; ++at) {
+      const double left = static_cast<double>(at) * width_ns;
+      const double inside = std::min(end, left + width_ns) - std::max(begin, left);
+      if (inside <= 0) break;
+      PowerColumn& to = columns[at];
+      const double weight = inside * from.covered;
+      to.mean_w =
+          (to.mean_w.value_or(0) * weights[at] + *from.mean_w * weight) / (weights[at] + weight);
+      to.min_w = std::min(to.min_w.value_or(*from.min_w), *from.min_w);
+      to.max_w = std::max(to.max_w.value_or(*from.max_w), *from.max_w);
+      weights[at] += weight;
+    }
+  }
+  for (size_t at = 0; at < count; ++at) columns[at].covered = weights[at] / width_ns;
+  return columns;
+}
+
+double MostOf(const std::vector<PowerColumn>& columns) {
+  double most_w = 0;
+  for (const PowerColumn& column : columns) most_w = std::max(most_w, column.max_w.value_or(0));
+  return most_w;
+}
+
+// --- Lines of block characters.
 
 constexpr int kRows = 6;
 constexpr size_t kLabelWidth = 7;
@@ -25,9 +76,227 @@ std::string_view Bar(double share, bool unicode) {
   return kEighths[static_cast<size_t>(std::lround(std::clamp(share, 0.0, 1.0) * 8))];
 }
 
-std::string Padded(const std::string& text, size_t width) {
-  return std::string(width - std::min(width, DisplayWidth(text)), ' ') + text;
+// --- SVG.
+
+constexpr double kLeft = 70, kRight = 20, kWidth = 960, kPlot = kWidth - kLeft - kRight;
+constexpr double kPanel = 130, kBetween = 44, kBandRow = 16, kTitle = 30;
+constexpr double kLetter = 6.5;  // as wide as most
+constexpr size_t kMostBands = 40, kMostLanes = 4;
+// Told apart by those who see fewer colours, too (Okabe and Ito).
+constexpr std::array<std::string_view, 6> kColors = {"#0072B2", "#D55E00", "#009E73",
+                                                     "#CC79A7", "#E69F00", "#56B4E9"};
+
+std::string Coordinate(double value) { return FormatFixed(value, 1); }
+
+// About `ticks` steps of 1, 2 or 5 up to `most`.
+double StepOf(double most, int ticks) {
+  const double rough = most / ticks, power = std::pow(10, std::floor(std::log10(rough)));
+  for (const double step : {1.0, 2.0, 5.0}) {
+    if (rough <= step * power) return step * power;
+  }
+  return 10 * power;
 }
+
+std::string TickText(double value, double step) {
+  return FormatFixed(value, step >= 1 ? 0 : static_cast<int>(std::ceil(-std::log10(step))));
+}
+
+struct Band {
+  double x0 = 0, x1 = 0;
+  size_t lane = 0;
+  const WindowSummary* window = nullptr;
+};
+
+class Picture {
+ public:
+  explicit Picture(const PowerSummary& summary) : summary_(summary), span_(SpanOf(summary)) {
+    PlaceBands();
+    for (const PowerSeries& series : summary.series) {
+      curves_.push_back(ColumnsOf(series, span_, static_cast<size_t>(kPlot) / 2));
+    }
+  }
+  std::string Draw() && {
+    double y = kTitle + 14;
+    Text(
+        kLeft, 22, "start",
+        summary_.command.empty() ? "power" : "power: " + ShortenMiddle(summary_.command, 90, "..."),
+        " font-size=\"15\"");
+    if (span_.end_ns <= span_.begin_ns) {
+      Text(kLeft, y + 20, "start", "nothing to plot: no power was read");
+      y += 60;
+    } else {
+      DrawBandNames(y);
+      y += static_cast<double>(lanes_) * kBandRow + 18;
+      for (size_t i = 0; i < curves_.size(); ++i) {
+        DrawPanel(i, y, kColors[i % kColors.size()]);
+        y += kPanel + kBetween;
+      }
+      DrawTimeAxis(y - kBetween);
+      DrawLegend(y + 14);
+      y += 30;
+    }
+    return absl::StrCat(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 ", Coordinate(kWidth), " ",
+        Coordinate(y), "\" width=\"", Coordinate(kWidth), "\" height=\"", Coordinate(y),
+        "\" font-family=\"sans-serif\" font-size=\"12\" fill=\"#222\">\n"
+        "<defs><pattern id=\"gap\" width=\"6\" height=\"6\" patternUnits=\"userSpaceOnUse\">"
+        "<path d=\"M0 6L6 0\" stroke=\"#999\"/></pattern></defs>\n"
+        "<rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n",
+        body_, "</svg>\n");
+  }
+
+ private:
+  double seconds() const { return static_cast<double>(span_.end_ns - span_.begin_ns) / 1e9; }
+  double X(int64_t t_ns) const {
+    const double share = static_cast<double>(t_ns - span_.begin_ns) /
+                         static_cast<double>(span_.end_ns - span_.begin_ns);
+    return kLeft + kPlot * std::clamp(share, 0.0, 1.0);
+  }
+  // Names in the first lane that is free there.
+  void PlaceBands() {
+    std::vector<double> free_from(kMostLanes, 0);
+    for (const WindowSummary& window : summary_.windows) {
+      if (window.name.empty() || bands_.size() == kMostBands || span_.end_ns == span_.begin_ns) {
+        continue;
+      }
+      Band band = {X(window.begin_ns), X(window.end_ns), 0, &window};
+      const double name_end =
+          std::max(band.x1, band.x0 + kLetter * static_cast<double>(WindowName(window).size())) + 6;
+      while (band.lane + 1 < kMostLanes && free_from[band.lane] > band.x0) ++band.lane;
+      free_from[band.lane] = name_end;
+      lanes_ = std::max(lanes_, band.lane + 1);
+      bands_.push_back(band);
+    }
+  }
+
+  void Text(double x, double y, std::string_view anchor, const std::string& text,
+            std::string_view more = "") {
+    absl::StrAppend(&body_, "<text x=\"", Coordinate(x), "\" y=\"", Coordinate(y),
+                    "\" text-anchor=\"", std::string(anchor), "\"", std::string(more), ">",
+                    XmlText(text), "</text>\n");
+  }
+
+  void Rect(double x, double y, double width, double height, std::string_view more) {
+    absl::StrAppend(&body_, "<rect x=\"", Coordinate(x), "\" y=\"", Coordinate(y), "\" width=\"",
+                    Coordinate(width), "\" height=\"", Coordinate(height), "\" ", std::string(more),
+                    "/>\n");
+  }
+
+  void Line(double x0, double y0, double x1, double y1, std::string_view color) {
+    absl::StrAppend(&body_, "<line x1=\"", Coordinate(x0), "\" y1=\"", Coordinate(y0), "\" x2=\"",
+                    Coordinate(x1), "\" y2=\"", Coordinate(y1), "\" stroke=\"", std::string(color),
+                    "\"/>\n");
+  }
+
+  void DrawBandNames(double top) {
+    for (const Band& band : bands_) {
+      const double y = top + static_cast<double>(band.lane) * kBandRow;
+      Rect(band.x0, y, std::max(1.0, band.x1 - band.x0), kBandRow - 3,
+           "fill=\"#888\" fill-opacity=\"0.25\"");
+      const std::string name = WindowName(*band.window);
+      const bool fits = band.x0 + 3 + kLetter * static_cast<double>(name.size()) < kWidth;
+      Text(fits ? band.x0 + 3 : kWidth - 3, y + 10, fits ? "start" : "end", name);
+    }
+  }
+
+  void DrawPanel(size_t panel, double top, std::string_view color) {
+    const PowerSeries& series = summary_.series[panel];
+    const auto& columns = curves_[panel];
+    const double bottom = top + kPanel;
+    const double most_w = MostOfDomain(series.domain), step_w = StepOf(most_w, 4);
+    const int steps = static_cast<int>(std::ceil(most_w / step_w));
+    const double per_watt = kPanel / (steps * step_w);
+    Text(kLeft, top - 6, "start", DomainName(summary_, series.source, series.device, series.domain),
+         " font-weight=\"bold\"");
+    for (const Band& band : bands_) {
+      Rect(band.x0, top, std::max(1.0, band.x1 - band.x0), kPanel,
+           "fill=\"#888\" fill-opacity=\"0.12\"");
+    }
+    // Where nothing is known.
+    const double width = kPlot / static_cast<double>(columns.size());
+    for (size_t i = 0, end = 0; i < columns.size(); i = end + 1) {
+      end = i;
+      if (columns[i].mean_w.has_value()) continue;
+      while (end < columns.size() && !columns[end].mean_w.has_value()) ++end;
+      Rect(kLeft + static_cast<double>(i) * width, top, static_cast<double>(end - i) * width,
+           kPanel, "fill=\"url(#gap)\"");
+    }
+    for (int i = 0; i <= steps; ++i) {
+      const double y = bottom - i * step_w * per_watt;
+      Line(kLeft, y, kLeft + kPlot, y, i == 0 ? "#444" : "#ddd");
+      Text(kLeft - 6, y + 4, "end", TickText(i * step_w, step_w));
+    }
+    Line(kLeft, top, kLeft, bottom, "#444");
+    Text(18, top + kPanel / 2, "middle", "power, W",
+         absl::StrCat(" transform=\"rotate(-90 18 ", Coordinate(top + kPanel / 2), ")\""));
+    DrawCurve(columns, bottom, per_watt, color);
+  }
+
+  // Panels of one domain have one scale, so that the eye may compare them.
+  double MostOfDomain(std::string_view domain) const {
+    double most_w = 1e-3;
+    for (size_t i = 0; i < curves_.size(); ++i) {
+      if (summary_.series[i].domain == domain) most_w = std::max(most_w, MostOf(curves_[i]));
+    }
+    return most_w;
+  }
+
+  void DrawCurve(const std::vector<PowerColumn>& columns, double bottom, double per_watt,
+                 std::string_view color) {
+    const double width = kPlot / static_cast<double>(columns.size());
+    std::string area, line;
+    for (size_t i = 0; i < columns.size(); ++i) {
+      const PowerColumn& column = columns[i];
+      if (!column.mean_w.has_value()) continue;
+      const bool first = i == 0 || !columns[i - 1].mean_w.has_value();
+      const double x = kLeft + static_cast<double>(i) * width;
+      const double low = bottom - *column.min_w * per_watt,
+                   high = bottom - *column.max_w * per_watt;
+      absl::StrAppend(&area, "M", Coordinate(x), " ", Coordinate(low), "H", Coordinate(x + width),
+                      "V", Coordinate(high), "H", Coordinate(x), "Z");
+      const double y = bottom - *column.mean_w * per_watt;
+      absl::StrAppend(&line, first ? "M" : "L", Coordinate(x), " ", Coordinate(y), "H",
+                      Coordinate(x + width));
+    }
+    absl::StrAppend(&body_, "<path d=\"", area, "\" fill=\"", std::string(color),
+                    "\" fill-opacity=\"0.3\"/>\n<path d=\"", line, "\" fill=\"none\" stroke=\"",
+                    std::string(color), "\" stroke-width=\"1.4\"/>\n");
+  }
+
+  void DrawTimeAxis(double bottom) {
+    const double step_s = StepOf(seconds(), 10);
+    for (int i = 0; i * step_s <= seconds() * (1 + 1e-9); ++i) {
+      const double x = kLeft + kPlot * i * step_s / seconds();
+      Line(x, bottom, x, bottom + 5, "#444");
+      Text(x, bottom + 18, "middle", TickText(i * step_s, step_s));
+    }
+    Text(kLeft + kPlot / 2, bottom + 36, "middle", "time since the start, s");
+  }
+
+  void DrawLegend(double y) {
+    const auto key = [&](double x, std::string_view fill, const std::string& text) {
+      absl::StrAppend(&body_, "<rect x=\"", Coordinate(x), "\" y=\"", Coordinate(y - 9),
+                      "\" width=\"18\" height=\"10\" ", std::string(fill), "/>\n");
+      Text(x + 24, y, "start", text);
+    };
+    const std::string color(kColors[0]);
+    Line(kLeft, y - 4, kLeft + 18, y - 4, color);
+    Text(kLeft + 24, y, "start", "mean");
+    key(kLeft + 90, absl::StrCat("fill=\"", color, "\" fill-opacity=\"0.3\""), "least to most");
+    key(kLeft + 220, "fill=\"url(#gap)\" stroke=\"#bbb\"", "gap: not known");
+    if (!bands_.empty()) key(kLeft + 370, "fill=\"#888\" fill-opacity=\"0.25\"", "window");
+    if (bands_.size() == kMostBands) {
+      Text(kLeft + 460, y, "start", absl::StrCat("the first ", kMostBands, " windows are shown"));
+    }
+  }
+
+  const PowerSummary& summary_;
+  const RunSpan span_;
+  std::vector<std::vector<PowerColumn>> curves_;  // of each series
+  std::vector<Band> bands_;
+  size_t lanes_ = 0;
+  std::string body_;
+};
 
 }  // namespace
 
@@ -52,7 +321,7 @@ std::string PowerPlot(const PowerSummary& summary, const OutputOptions& options)
       const std::string label = row == kRows - 1 ? FormatFixed(most_w, most_w >= 100 ? 0 : 2)
                                 : row == 0       ? "0"
                                                  : "";
-      std::string line = Padded(label, kLabelWidth) + (options.unicode ? "│" : "|");
+      std::string line = Padded(label, kLabelWidth, /*right=*/true) + (options.unicode ? "│" : "|");
       for (const PowerColumn& column : columns) {
         const double height = column.mean_w.value_or(0) / most_w * kRows;
         line.append(Bar(height - row, options.unicode));
@@ -60,7 +329,7 @@ std::string PowerPlot(const PowerSummary& summary, const OutputOptions& options)
       add(std::move(line));
     }
     // The axis is broken where nothing is known.
-    std::string axis = Padded("", kLabelWidth) + (options.unicode ? "└" : "+");
+    std::string axis = std::string(kLabelWidth, ' ') + (options.unicode ? "└" : "+");
     for (const PowerColumn& column : columns) {
       axis.append(!column.mean_w.has_value() ? " " : options.unicode ? "─" : "-");
     }
@@ -68,8 +337,11 @@ std::string PowerPlot(const PowerSummary& summary, const OutputOptions& options)
   }
   const double seconds = static_cast<double>(span.end_ns - span.begin_ns) / 1e9;
   const std::string end = absl::StrCat(FormatFixed(seconds, seconds < 10 ? 2 : 0), " s");
-  add(Padded("0", kLabelWidth + 2) + Padded(end, width - 1), Tone::kDim);
+  add(Padded("0", kLabelWidth + 2, /*right=*/true) + Padded(end, width - 1, /*right=*/true),
+      Tone::kDim);
   return TableText(view, options);
 }
+
+std::string PowerSvg(const PowerSummary& summary) { return Picture(summary).Draw(); }
 
 }  // namespace xplane_time::output

@@ -1,5 +1,4 @@
-// The report: devices, functions and kernels at a glance.
-#include <algorithm>
+// The report: devices, functions and kernels at a glance. And planes: what a trace holds.
 #include <map>
 #include <set>
 
@@ -18,44 +17,28 @@ constexpr size_t kBarWidth = 20;
 constexpr size_t kReportRows = 10;
 constexpr ptrdiff_t kReportLines = 46;  // two screens of 24 lines, with their prompts
 
-// First start and last end of the devices of one input's axis.
-struct Window {
-  int64_t first_ps = INT64_MAX, last_ps = INT64_MIN;
-  double length_ps() const {
-    return last_ps > first_ps ? static_cast<double>(last_ps) - static_cast<double>(first_ps) : 0;
-  }
-};
+uint32_t CaptureOf(const Report& report, const DeviceRow& row) {
+  const uint32_t input = row.device.input;
+  return input < report.inputs.size() ? report.inputs[input].capture : input;
+}
 
-// By capture: hosts of one run share an axis, repeated captures do not.
-class Windows {
- public:
-  explicit Windows(const Report& report) : report_(report) {
-    for (const DeviceRow& row : report.devices) {
-      if (!row.first_ps || !row.last_ps) continue;
-      Window& window = windows_[CaptureOf(row)];
-      window.first_ps = std::min(window.first_ps, *row.first_ps);
-      window.last_ps = std::max(window.last_ps, *row.last_ps);
-    }
+// From the first start to the last end of the devices of a capture: hosts of one run share an axis,
+// repeated captures do not.
+std::map<uint32_t, double> LengthsPs(const Report& report) {
+  std::map<uint32_t, std::pair<int64_t, int64_t>> windows;
+  for (const DeviceRow& row : report.devices) {
+    if (!row.first_ps || !row.last_ps) continue;
+    const auto at = windows.try_emplace(CaptureOf(report, row), *row.first_ps, *row.last_ps).first;
+    at->second = {std::min(at->second.first, *row.first_ps),
+                  std::max(at->second.second, *row.last_ps)};
   }
-  // Busy time over the window; empty where there is no window.
-  std::optional<double> Utilization(const DeviceRow& row) const {
-    const auto it = windows_.find(CaptureOf(row));
-    if (it == windows_.end() || it->second.length_ps() <= 0) return std::nullopt;
-    return static_cast<double>(row.busy_ps) / it->second.length_ps();
+  std::map<uint32_t, double> lengths_ps;
+  for (const auto& [capture, window] : windows) {
+    lengths_ps[capture] =
+        std::max(0.0, static_cast<double>(window.second) - static_cast<double>(window.first));
   }
-  std::optional<double> OnlyLengthPs() const {
-    if (windows_.size() != 1) return std::nullopt;
-    return windows_.begin()->second.length_ps();
-  }
-
- private:
-  uint32_t CaptureOf(const DeviceRow& row) const {
-    const uint32_t input = row.device.input;
-    return input < report_.inputs.size() ? report_.inputs[input].capture : input;
-  }
-  const Report& report_;
-  std::map<uint32_t, Window> windows_;
-};
+  return lengths_ps;
+}
 
 std::string Bar(std::optional<double> share, const Signs& signs) {
   const double known = std::clamp(share.value_or(0), 0.0, 1.0);
@@ -92,19 +75,18 @@ std::string IdleNames(const std::vector<const DeviceRow*>& idle, const DeviceNam
   return absl::StrJoin(parts, ", ");
 }
 
+// `utilization(row)`: empty where there is no window.
 Grid DeviceGrid(const std::vector<const DeviceRow*>& active, const DeviceNames& names,
-                const Windows& windows, const OutputOptions& options) {
+                auto utilization, const OutputOptions& options) {
   RowGrid grid(active);
   grid.Name("device", 12, [&](const DeviceRow& row) { return names.Name(row.device); });
   grid.Text("kind", [](const DeviceRow& row) { return DeviceKindName(row.kind); });
   grid.Number("executions", &DeviceRow::executions);
   grid.Times("busy", options.unit, &DeviceRow::busy_ps);
-  grid.Number("busy %",
-              [&](const DeviceRow& row) { return FormatPercent(windows.Utilization(row)); });
+  grid.Number("busy %", [&](const DeviceRow& row) { return FormatPercent(utilization(row)); });
   if (options.format == Format::kTable) {
     const Signs signs = Signs::For(options);
-    grid.Text("", [&](const DeviceRow& row) { return Bar(windows.Utilization(row), signs); })
-        .Drop(1);
+    grid.Text("", [&](const DeviceRow& row) { return Bar(utilization(row), signs); }).Drop(1);
   }
   return std::move(grid).Take();
 }
@@ -116,20 +98,24 @@ Section DeviceSection(const Report& report, const OutputOptions& options, size_t
     (row.executions > 0 ? active : idle).push_back(&row);
   }
   const auto names = DeviceNames::Of(report.devices);
-  const Windows windows(report);
+  const std::map<uint32_t, double> lengths_ps = LengthsPs(report);
+  const auto utilization = [&](const DeviceRow& row) -> std::optional<double> {
+    const auto length_ps = lengths_ps.find(CaptureOf(report, row));
+    if (length_ps == lengths_ps.end() || length_ps->second <= 0) return std::nullopt;
+    return static_cast<double>(row.busy_ps) / length_ps->second;
+  };
   if (active.size() > most) {
     std::stable_sort(active.begin(), active.end(), [](const DeviceRow* a, const DeviceRow* b) {
       return a->busy_ps > b->busy_ps;
     });
   }
-  const size_t hidden = active.size() - std::min(active.size(), most);
-  active.resize(active.size() - hidden);
-  Section section;
-  const std::optional<double> window_ps = windows.OnlyLengthPs();
-  section.title = "devices";
-  if (window_ps) section.title.append(" over " + FormatTime(*window_ps, options.unit));
-  section.grid = DeviceGrid(active, names, windows, options);
-  if (hidden > 0) section.notes.push_back(MoreNote(hidden, "devices", "--format json"));
+  const size_t all = active.size();
+  active.resize(std::min(all, most));
+  Section section = {.title = "devices", .grid = DeviceGrid(active, names, utilization, options)};
+  if (lengths_ps.size() == 1) {
+    section.title.append(" over " + FormatTime(lengths_ps.begin()->second, options.unit));
+  }
+  NoteMore(all, active.size(), "devices", "--format json", &section.notes);
   if (!idle.empty()) section.notes.push_back("idle: " + IdleNames(idle, names));
   if (report.devices.empty()) section.notes.emplace_back("none");
   return section;
@@ -156,31 +142,7 @@ struct Budget {
   }
 };
 
-View ReportView(const Report& report, const OrderedReport& rows, const OutputOptions& options) {
-  const std::vector<KernelRow> merged = MergeKernels(report.kernels);
-  std::vector<const KernelRow*> kernels;
-  for (const KernelRow& row : merged) kernels.push_back(&row);
-  SortKernels(options.sort, &kernels);
-  const bool table = options.format == Format::kTable;
-  Budget budget;
-  if (!table) budget.devices = ~size_t{0};
-  if (options.top) budget.functions = budget.kernels = *options.top;
-  while (true) {
-    const View view = {.lines = CaptureLines(report.inputs, report.capture, options),
-                       .sections = {DeviceSection(report, options, budget.devices),
-                                    OverviewSection(report, rows, options, budget.functions),
-                                    TopKernelSection(kernels, options, budget.kernels)},
-                       .diagnostics = DiagnosticLines(report.diagnostics, /*or_infos=*/true),
-                       .most_diagnostics = budget.diagnostics};
-    if (!table || options.top) return view;
-    const std::string text = TableText(view, options);
-    if (std::count(text.begin(), text.end(), '\n') <= kReportLines || !budget.Tighten())
-      return view;
-  }
-}
-
-}  // namespace
-
+// Lines on the inputs (in a table three) and the capture.
 std::vector<ViewLine> CaptureLines(const std::vector<InputRow>& inputs, const CaptureInfo& capture,
                                    const OutputOptions& options) {
   const size_t most = options.format == Format::kTable ? 3 : inputs.size();
@@ -217,21 +179,95 @@ std::vector<ViewLine> CaptureLines(const std::vector<InputRow>& inputs, const Ca
   return lines;
 }
 
+View ReportView(const Report& report, const OrderedReport& rows, const OutputOptions& options) {
+  const std::vector<KernelRow> merged = MergeKernels(report.kernels);
+  std::vector<const KernelRow*> kernels = Pointers(merged);
+  SortKernels(options.sort, &kernels);
+  const bool table = options.format == Format::kTable;
+  Budget budget;
+  if (!table) budget.devices = ~size_t{0};
+  if (options.top) budget.functions = budget.kernels = *options.top;
+  while (true) {
+    const View view = {.lines = CaptureLines(report.inputs, report.capture, options),
+                       .sections = {DeviceSection(report, options, budget.devices),
+                                    OverviewSection(report, rows, options, budget.functions),
+                                    TopKernelSection(kernels, options, budget.kernels)},
+                       .diagnostics = DiagnosticLines(report.diagnostics, /*or_infos=*/true),
+                       .most_diagnostics = budget.diagnostics};
+    if (!table || options.top) return view;
+    const std::string text = TableText(view, options);
+    if (std::count(text.begin(), text.end(), '\n') <= kReportLines || !budget.Tighten())
+      return view;
+  }
+}
+
+// --- Planes, their lines and what stats they have.
+
+// A plane, or one of its lines.
+struct ShownRow {
+  std::string name;
+  std::string_view role;
+  uint64_t events = 0;
+  std::optional<int64_t> first_ps, last_ps, sum_ps;
+};
+
+Section LinesSection(const PlanesReport& report, const OutputOptions& options) {
+  std::vector<ShownRow> rows;
+  for (const PlaneRow& plane : report.planes) {
+    std::string name = plane.name;
+    if (report.inputs.size() > 1) name.append(" #").append(std::to_string(plane.input + 1));
+    rows.push_back({std::move(name), plane.kind ? DeviceKindName(*plane.kind) : "", plane.events,
+                    plane.first_ps, plane.last_ps, std::nullopt});
+    for (const LineRow& line : plane.lines) {
+      rows.push_back(
+          {"  " + line.name, line.role, line.events, line.first_ps, line.last_ps, line.sum_ps});
+    }
+  }
+  RowGrid grid(rows);
+  grid.Name("plane / line", 20, &ShownRow::name);
+  grid.Name("kind / role", 0, &ShownRow::role);
+  grid.Number("events", &ShownRow::events);
+  grid.Times("first", options.unit, &ShownRow::first_ps).Drop(1);
+  grid.Times("last", options.unit, &ShownRow::last_ps).Drop(2);
+  grid.Times("sum", options.unit, &ShownRow::sum_ps).Drop(3);
+  Section section = {.title = "planes and their lines", .grid = std::move(grid).Take()};
+  if (rows.empty()) section.notes.emplace_back("none");
+  return section;
+}
+
+Section StatsSection(const PlaneRow& plane) {
+  RowGrid grid(plane.stats);
+  grid.Name("stat", 20, &StatRow::name);
+  grid.Name("type", 0, &StatRow::type);
+  grid.Name("of", 0, &StatRow::owner);
+  grid.Number("count", &StatRow::count);
+  return {.title = "stats of " + Printable(plane.name), .grid = std::move(grid).Take()};
+}
+
+View PlanesView(const PlanesReport& report, const OutputOptions& options) {
+  View view = {.lines = CaptureLines(report.inputs, report.capture, options),
+               .sections = {LinesSection(report, options)},
+               .diagnostics = DiagnosticLines(report.diagnostics, /*or_infos=*/false)};
+  for (const PlaneRow& plane : report.planes) {
+    if (!plane.stats.empty()) view.sections.push_back(StatsSection(plane));
+  }
+  return view;
+}
+
+}  // namespace
+
 void AddHead(const std::vector<InputRow>& inputs, const CaptureInfo* capture,
              const std::vector<GivenOption>& given, result::Result* result) {
   result->Add(TableOf("inputs", std::span(inputs)));
   if (capture != nullptr) {
     result->Say([capture](FieldSink* sink) {
       sink->BeginGroup("capture", true);
-      sink->Field("planes", capture->planes);
-      sink->Field("lines", capture->lines);
-      sink->Field("events", capture->events);
-      sink->Field("base_ns", capture->base_ns);
-      sink->Field("start_unix_ns", capture->start_unix_ns);
-      sink->Field("stop_unix_ns", capture->stop_unix_ns);
-      sink->Texts("hostnames", capture->hostnames);
-      sink->Texts("warnings", capture->warnings);
-      sink->Texts("errors", capture->errors);
+      const CaptureInfo& of = *capture;
+      XPLANE_TIME_FIELDS(sink, of.planes, of.lines, of.events, of.base_ns, of.start_unix_ns,
+                         of.stop_unix_ns);
+      sink->Texts("hostnames", of.hostnames);
+      sink->Texts("warnings", of.warnings);
+      sink->Texts("errors", of.errors);
       sink->EndGroup();
     });
   }
@@ -243,9 +279,7 @@ void AddOptions(const std::vector<GivenOption>& given, result::Result* result) {
   result->Say([given](FieldSink* sink) {
     sink->BeginGroup("options", true);
     for (const GivenOption& option : given) {
-      const auto* text = std::get_if<std::string>(&option.value);
-      sink->Field(option.name, text != nullptr ? result::FieldValue(std::string_view(*text))
-                                               : std::get<int64_t>(option.value));
+      std::visit([&](const auto& value) { sink->Field(option.name, value); }, option.value);
     }
     sink->EndGroup();
   });
@@ -264,6 +298,24 @@ absl::StatusOr<Output> ReportOutput(const Report& report, const OutputOptions& o
   out.result.Add(TableOf("diagnostics", std::span(report.diagnostics)));
   out.result.csv = FlatFunctionRows(rows.functions);
   out.view = [&report, rows](const OutputOptions& how) { return ReportView(report, rows, how); };
+  return out;
+}
+
+Output PlanesOutput(const PlanesReport& report, const OutputOptions& options) {
+  const bool with_stats = std::any_of(report.planes.begin(), report.planes.end(),
+                                      [](const PlaneRow& plane) { return !plane.stats.empty(); });
+  Output out{.result = result::Result("xplane-time.planes.v1")};
+  AddHead(report.inputs, &report.capture, options.given, &out.result);
+  out.result.Add(TableOf("planes", std::span(report.planes),
+                         [with_stats](const PlaneRow& row, FieldSink* sink) {
+                           VisitRow(row, sink);
+                           sink->Rows(TableOf("lines", std::span(row.lines)));
+                           if (with_stats) sink->Rows(TableOf("stats", std::span(row.stats)));
+                         }));
+  out.result.Add(TableOf("diagnostics", std::span(report.diagnostics)));
+  out.result.csv = with_stats ? TableOf("", result::PlaneStats(report))
+                              : TableOf("", result::PlaneLines(report));
+  out.view = [&report](const OutputOptions& how) { return PlanesView(report, how); };
   return out;
 }
 

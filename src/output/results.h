@@ -3,16 +3,11 @@
 // What is given outlives the Output.
 #pragma once
 
-#include <optional>
-
-#include "absl/status/statusor.h"
 #include "output/output.h"
 #include "xplane_time/compare.h"
 #include "xplane_time/compat.h"
 #include "xplane_time/pick.h"
-#include "xplane_time/planes.h"
 #include "xplane_time/power.h"
-#include "xplane_time/report.h"
 
 namespace xplane_time::output {
 
@@ -34,6 +29,14 @@ Output PickOutput(const PickResult& choice);
 // The numbers of earlier tools (compat.h), with their own names and units.
 Output CompatOutput(const compat::Answer& answer, const OutputOptions& options);
 
+// The columns of a command (or of "samples") that are asked for, parted by commas: names of grid.h.
+//
+//   ParseColumns("functions", "Median, runs")   {"median", "runs"}
+//   ParseColumns("functions", "size").status()
+//   // InvalidArgument: --columns: unknown column "size"; valid columns: function, variant, ...
+absl::StatusOr<std::vector<std::string>> ParseColumns(std::string_view command,
+                                                      std::string_view text);
+
 // What a grid emits for an energy, and what a building adds to it.
 struct CarbonModel {
   std::optional<double> g_per_kwh = {};  // empty: nothing is modelled
@@ -49,5 +52,24 @@ std::string PowerSvg(const PowerSummary& summary);
 
 // Sensors that are there, those that are not, and the way to them.
 Output PowerSourcesOutput(const PowerInventory& inventory);
+
+// What the files on power share.
+struct ModelledCarbon {
+  double kwh = 0, co2e_g = 0;
+};
+// Empty where the energy or the intensity is not known.
+std::optional<ModelledCarbon> CarbonOf(const std::optional<double>& energy_j,
+                                       const CarbonModel& model);
+
+// "nvml 0 gpu", or with the device's id where it has no index.
+std::string DomainName(const PowerSummary& summary, const std::string& source,
+                       const std::string& device, const std::string& domain);
+// "step", "step #2"; "whole run".
+std::string WindowName(const WindowSummary& window);
+// "nvml: absent: why; the way out".
+std::string AbsenceLine(const PowerAbsence& absence);
+
+View PowerView(const PowerSummary& summary, const OutputOptions& options,
+               const CarbonModel& carbon);
 
 }  // namespace xplane_time::output

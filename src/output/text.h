@@ -1,16 +1,27 @@
-// Text: names as the producer wrote them become text that is safe to print.
+// Text: names and numbers become text that is safe to print.
 //
-// Enters: arbitrary bytes. Leaves: valid UTF-8. Widths count code points: a wide or a
-// combining character counts as one column.
+// Names enter as arbitrary bytes, as the producer wrote them, and leave as valid UTF-8. Widths
+// count code points: a wide or a combining character counts as one column.
 //
 //   ValidUtf8("a\xff")               "a\\xff"
 //   Printable("a\n\x1b[2J")          "a\\n\\x1b[2J"       no terminal control
 //   ShortenMiddle("abcdefgh", 5, "...")   "a...h"
+//
+// Times enter as picoseconds, some unknown. Those of a column leave with one unit and equal
+// decimals. The unit is the largest in which the largest value is at least 1, made smaller while
+// the smallest would lose its digits and the largest stays below 100000.
+//
+//   FormatTimes({{12'345'678}, {}}, Unit::kAuto)   "us", {"12.346", "-"}
 #pragma once
 
+#include <charconv>
+#include <concepts>
 #include <cstddef>
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace xplane_time::output {
 
@@ -35,6 +46,9 @@ std::string BriefLine(std::string_view text);
 // Columns of valid UTF-8 text.
 size_t DisplayWidth(std::string_view text);
 
+// With spaces up to `width` columns: before the text where it is to be at the right.
+std::string Padded(std::string_view text, size_t width, bool right);
+
 // At most `width` columns: the middle gives way to `ellipsis`, the head keeps the odd
 // column. Where not even the ellipsis fits, the first `width` columns.
 std::string ShortenMiddle(std::string_view text, size_t width, std::string_view ellipsis);
@@ -52,8 +66,16 @@ std::string ShortenWords(std::string_view text, size_t width, std::string_view e
 // first begins with `indent` spaces. Longer words are cut.
 std::string Wrap(std::string_view text, size_t width, size_t indent);
 
-// A cell of RFC 4180: quoted where it holds a comma, a quote or a line break.
+// A cell of CSV (RFC 4180): quoted where it holds a comma, a quote or a line break. A number has
+// the shortest form that reads back the same, without an exponent at ordinary magnitudes; one that
+// is not finite is nothing.
 void AppendCsvCell(std::string_view text, std::string* out);
+void AppendCsvNumber(double value, std::string* out);
+void AppendCsvNumber(std::integral auto value, std::string* out) {
+  char digits[24];
+  const auto end = std::to_chars(digits, digits + sizeof digits, value).ptr;
+  out->append(digits, static_cast<size_t>(end - digits));
+}
 
 // Text and attributes of XML; line feeds become &#10;.
 std::string XmlText(std::string_view text);
@@ -63,5 +85,41 @@ std::string MarkdownCell(std::string_view text);
 
 // The same as a code span, in which only the pipes of the table need an escape.
 std::string MarkdownCode(std::string_view text);
+
+// Of times in tables; JSON and CSV are always in picoseconds.
+enum class Unit : uint8_t { kAuto, kNs, kUs, kMs, kS };
+
+struct TimeColumn {
+  std::string_view unit;           // "ns", "us", "ms", "s"
+  std::vector<std::string> cells;  // "-" where unknown
+};
+
+TimeColumn FormatTimes(const std::vector<std::optional<double>>& values_ps, Unit unit);
+
+// The unit that FormatTimes chooses for these, for columns that are to share it. Never
+// kAuto.
+Unit CommonUnit(const std::vector<std::optional<double>>& values_ps, Unit unit);
+
+// An amount a second, with the prefix of its unit: "50.0 T"; 0: "0"; unknown: "-".
+std::string FormatRate(const std::optional<double>& per_second);
+
+// One time by itself: "97.91 s".
+std::string FormatTime(double ps, Unit unit);
+
+// "3.1 MB"; powers of 1000.
+std::string FormatBytes(uint64_t bytes);
+
+// "2025-08-21 10:11:12 UTC".
+std::string FormatUtc(uint64_t unix_ns);
+
+// With that many decimals; from 1e16 on "1.234e+16".
+std::string FormatFixed(double value, int decimals);
+
+// A share of 1: "36.7"; unknown: "-".
+std::string FormatPercent(std::optional<double> share);
+
+// "5.1 %", "+5.1" and "-0.3": a change of a ratio, in percent.
+std::string PercentText(double share);
+std::string ChangeText(double ratio);
 
 }  // namespace xplane_time::output

@@ -1,19 +1,43 @@
-// What the views of a trace's commands share.
+// What the views of a trace's commands share: which rows are shown, in which order, and the parts
+// that are in several of them.
+//
+// Enters: a Report and the options `sort`, `top` and `metric`. Leaves: pointers into the
+// Report. Numbers sort descending with unknown last, names ascending; ties keep the
+// order of the Report.
+//
+//   functions, combined, variants   total name runs mean median std min max
+//   kernels                         total self count mean median max name share
+//
+// Without `sort`: if `top` cuts or the format is for humans, functions by total and kernels
+// by self time, which `share` is of; where that is unknown, by its bound, the total. Else the
+// Report's own order (by device, then total).
 #pragma once
 
-#include <cstddef>
-#include <string>
-#include <vector>
-
-#include "output/ordering.h"
 #include "output/view.h"
-#include "result/rows_trace.h"
+#include "result/rows.h"
 
 namespace xplane_time::output {
 
-// report.cc: lines on the inputs (in a table three) and the capture.
-std::vector<ViewLine> CaptureLines(const std::vector<InputRow>& inputs, const CaptureInfo& capture,
-                                   const OutputOptions& options);
+struct OrderedReport {
+  std::vector<const FunctionRow*> functions, combined, variants;
+  std::vector<const KernelRow*> kernels;
+};
+
+// Whose keys `sort` may name. kReport: those of the functions; the kernels follow where
+// they have the key.
+enum class SortKeys { kReport, kFunctions, kKernels };
+
+// Errors: InvalidArgument, with the valid keys.
+absl::StatusOr<OrderedReport> OrderReport(const Report& report, const OutputOptions& options,
+                                          SortKeys keys);
+
+// Mean times the number of samples; empty where the metric is unknown.
+std::optional<double> TotalPs(const FunctionRow& row, Metric metric);
+
+// Sorts by a key; one that the rows do not have means the order without `sort`.
+void SortFunctions(std::string_view key, Metric metric, std::vector<const FunctionRow*>* rows);
+void SortKernels(std::string_view key, std::vector<const KernelRow*>* rows);
+
 // report.cc: the member `options`, where there are any.
 void AddOptions(const std::vector<GivenOption>& given, result::Result* result);
 // report.cc: the members `inputs`, `capture` (where it is given) and `options`.

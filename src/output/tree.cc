@@ -1,5 +1,4 @@
 // Trees of executions.
-#include <algorithm>
 
 #include "output/results.h"
 #include "output/trace_views.h"
@@ -9,11 +8,6 @@ namespace {
 
 using result::TableOf;
 
-std::string Indent(uint32_t depth, std::string_view name) {
-  // Deep paths keep room for their names.
-  return std::string(2 * size_t{std::min<uint32_t>(depth, 12)}, ' ').append(name);
-}
-
 // The total of the root above each row; 0 where the root is not known.
 std::vector<double> RootTotals(const std::vector<TreeRow>& rows) {
   std::vector<double> totals(rows.size(), 0);
@@ -22,10 +16,6 @@ std::vector<double> RootTotals(const std::vector<TreeRow>& rows) {
     totals[i] = has_parent ? totals[*rows[i].parent] : static_cast<double>(rows[i].total_ps);
   }
   return totals;
-}
-
-bool SameTimeline(const TreeRow& a, const TreeRow& b) {
-  return KeyOf(a.device) == KeyOf(b.device) && a.line == b.line;
 }
 
 // `root_ps(row)`: of the root above it.
@@ -41,7 +31,10 @@ Grid TreeGrid(const std::vector<const TreeRow*>& rows, RootPs root_ps,
   };
   RowGrid grid(rows);
   const Unit unit = CommonUnit(grid.Values(&TreeRow::total_ps), options.unit);
-  grid.Name("name", 20, [](const TreeRow& row) { return Indent(row.depth, row.name); });
+  grid.Name("name", 20, [](const TreeRow& row) {
+    const size_t depth = std::min<size_t>(row.depth, 12);  // deep paths keep room for their names
+    return std::string(2 * depth, ' ') + row.name;
+  });
   grid.Number("count", &TreeRow::count);
   grid.Times("total", unit, &TreeRow::total_ps);
   grid.Times("self", unit, self_if(false));
@@ -71,9 +64,10 @@ std::vector<Section> TreeSections(const TreeReport& report, const OutputOptions&
   std::vector<Section> sections;
   for (size_t begin = 0, end = 0; begin < shown; begin = end) {
     std::vector<const TreeRow*> of_line;
-    for (; end < shown && SameTimeline(rows[begin], rows[end]); ++end) {
-      of_line.push_back(&rows[end]);
-    }
+    const auto is_of_line = [&first = rows[begin]](const TreeRow& row) {
+      return KeyOf(row.device) == KeyOf(first.device) && row.line == first.line;
+    };
+    while (end < shown && is_of_line(rows[end])) of_line.push_back(&rows[end++]);
     Section section = {.title = names.Name(rows[begin].device),
                        .grid = TreeGrid(of_line, root_ps, options)};
     if (!rows[begin].line.empty()) {
@@ -85,9 +79,7 @@ std::vector<Section> TreeSections(const TreeReport& report, const OutputOptions&
     sections.push_back({.title = "tree", .grid = TreeGrid({}, root_ps, options)});
   }
   if (rows.empty()) sections.back().notes = {"none"};
-  if (shown < rows.size()) {
-    sections.back().notes.push_back(MoreNote(rows.size() - shown, "rows", "without --top"));
-  }
+  NoteMore(rows.size(), shown, "rows", "without --top", &sections.back().notes);
   return sections;
 }
 

@@ -1,14 +1,10 @@
 #include "output/tuning.h"
 
-#include <algorithm>
-#include <optional>
-#include <utility>
-#include <vector>
-
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "json/json.h"
 #include "output/view.h"
+#include "status.h"
 
 namespace xplane_time::output {
 namespace {
@@ -20,9 +16,9 @@ constexpr size_t kParamsWidth = 16, kWorkloadWidth = 8;
 
 // The words of an objective, in the order of Objective.
 struct Words {
-  std::string_view name;    // as options have it
-  std::string_view column;  // what a ratio is of
-  std::string_view winner, no_better, best, worse, not_better;
+  const char* name;    // as options have it
+  const char* column;  // what a ratio is of
+  const char *winner, *no_better, *best, *worse, *not_better;
 };
 constexpr Words kWords[] = {
     {"time", "time", "proved slower", "faster", "the fastest", "slower", "not faster"},
@@ -39,8 +35,6 @@ constexpr Words kWords[] = {
 const Words& WordsOf(const TuneResult& result) {
   return kWords[static_cast<size_t>(result.objective)];
 }
-
-absl::string_view Absl(std::string_view text) { return {text.data(), text.size()}; }
 
 std::string ValueText(const Json& value) {
   return value.is_string() ? value.get<std::string>() : Dump(value);
@@ -121,7 +115,7 @@ std::string ClaimText(const TuneResult& result) {
   if (IsAlone(result)) return "There was no other variant to compare it with.";
   switch (result.claim) {
     case Claim::kWinner:
-      return absl::StrCat("Every other variant is ", Absl(words.winner), ".");
+      return absl::StrCat("Every other variant is ", words.winner, ".");
     case Claim::kTie:
       return absl::StrCat("All of the tie are within ", delta, " of each other.");
     case Claim::kPick:
@@ -129,7 +123,7 @@ std::string ClaimText(const TuneResult& result) {
         return "Every variant that is not on the front is beaten in time or energy by one that is, "
                "and better in neither; the pick is the incumbent where it is on the front.";
       }
-      return absl::StrCat("No variant is more than ", delta, " ", Absl(words.no_better),
+      return absl::StrCat("No variant is more than ", delta, " ", words.no_better,
                           "; whether one is by less was not asked (--stop claim does).");
     default:
       return "";
@@ -177,8 +171,8 @@ std::string RegretText(const TuneResult& result) {
   const std::string share = *p_best > kAlways       ? "all"
                             : *p_best < 1 - kAlways ? "none"
                                                     : absl::StrCat(FormatPercent(*p_best), " %");
-  return absl::StrCat("Estimated by resampling its rounds: it is ", Absl(WordsOf(result).best),
-                      " in ", share, " of the samples, and what it may lose is ", loss,
+  return absl::StrCat("Estimated by resampling its rounds: it is ", WordsOf(result).best, " in ",
+                      share, " of the samples, and what it may lose is ", loss,
                       *regret > kAbsurd ? "." : " (95 %).");
 }
 
@@ -197,9 +191,9 @@ std::string ConfirmationText(const TuneResult::Confirmed& of) {
   if (words == std::begin(kWords) || of.metric.empty()) {
     return absl::StrCat(times, " times as fast as ", baseline, interval, rounds);
   }
-  const std::string_view metric = words == std::end(kWords) ? kWords[0].column : words->column;
-  return absl::StrCat("The ", Absl(metric), " of ", baseline, " is ", times, " times its own",
-                      interval, rounds);
+  const char* metric = words == std::end(kWords) ? kWords[0].column : words->column;
+  return absl::StrCat("The ", metric, " of ", baseline, " is ", times, " times its own", interval,
+                      rounds);
 }
 
 std::vector<std::string> Reasons(const TuneResult& result) {
@@ -235,8 +229,8 @@ std::string Fate(const TuneResult& result, const Row& row) {
     return result.claim == Claim::kUndecided ? "leads" : "picked";
   }
   const std::string& reason = row.eliminated->reason;
-  const std::string shown = reason == "slower"       ? std::string(WordsOf(result).worse)
-                            : reason == "not_faster" ? std::string(WordsOf(result).not_better)
+  const std::string shown = reason == "slower"       ? WordsOf(result).worse
+                            : reason == "not_faster" ? WordsOf(result).not_better
                                                      : Printable(reason);
   return absl::StrCat(shown, ", round ", row.eliminated->round);
 }
@@ -280,12 +274,6 @@ std::string CellOf(const Json& params, const Parameters& parameters, bool with_n
   return Printable(absl::StrJoin(parts, " "));
 }
 
-size_t Widest(const std::vector<std::string>& cells) {
-  size_t widest = 0;
-  for (const std::string& cell : cells) widest = std::max(widest, DisplayWidth(cell));
-  return widest;
-}
-
 // Why variants failed: a line of each.
 std::vector<std::string> FailureNotes(const std::vector<const Row*>& rows) {
   constexpr size_t kMost = 8, kWidth = 160;
@@ -307,30 +295,26 @@ std::vector<std::string> FailureNotes(const std::vector<const Row*>& rows) {
 // Those that tell how a variant did; the parameters come between the first and the second.
 Grid ResultGrid(const TuneResult& result, const std::vector<const Row*>& rows,
                 const OutputOptions& options) {
-  const Words& words = WordsOf(result);
-  const auto typical_ps = [](const Row& row) { return row.typical_ps; };
   RowGrid grid(rows);
-  grid.Text("variant", [](const Row& row) { return Printable(row.id); });
+  grid.Name("variant", 0, &Row::id);
   if (std::any_of(rows.begin(), rows.end(), [](const Row* row) { return row->typical_ps; })) {
-    grid.Times("typical", options.unit, typical_ps);
+    grid.Times("typical", options.unit, &Row::typical_ps);
     if (result.objective != Objective::kTime) {
       grid.Number("energy uJ", [](const Row& row) {
         return row.typical_uj ? FormatFixed(*row.typical_uj, 0) : "-";
       });
     }
-    grid.Number("runs",
-                [](const Row& row) { return row.samples > 0 ? std::to_string(row.samples) : "-"; })
-        .drop = 1;
+    const auto runs = [](const Row& row) {
+      return row.samples > 0 ? std::to_string(row.samples) : "-";
+    };
+    grid.Number("runs", runs).Drop(1);
   }
-  grid.Number(absl::StrCat(Absl(words.column), " %"),
-              [](const Row& row) { return row.ratio ? ChangeText(*row.ratio) : "-"; });
-  grid.Number("interval %",
-              [](const Row& row) -> std::string {
-                const auto& ci = row.ratio_ci;
-                if (!ci || !(*ci)[0] || !(*ci)[1]) return "-";
-                return absl::StrCat(ChangeText(*(*ci)[0]), " .. ", ChangeText(*(*ci)[1]));
-              })
-      .drop = 2;
+  grid.Number(absl::StrCat(WordsOf(result).column, " %"),
+              [](const Row& row) { return ChangeOrDash(row.ratio); });
+  const auto interval = [](const Row& row) {
+    return row.ratio_ci ? IntervalText((*row.ratio_ci)[0], (*row.ratio_ci)[1]) : "-";
+  };
+  grid.Number("interval %", interval).Drop(2);
   grid.Text("outcome", [&](const Row& row) { return Fate(result, row); });
   return std::move(grid).Take();
 }
@@ -344,19 +328,20 @@ void AddParameters(const ParamsOfRows& rows, size_t width, Section* section) {
   if (parameters.names.empty()) return;
   size_t others = 0;
   for (const Column& column : section->grid.columns) {
-    if (column.drop == 0) others += 2 + std::max(DisplayWidth(column.header), Widest(column.cells));
+    if (column.drop == 0)
+      others += 2 + std::max(DisplayWidth(column.header), WidestOf(column.cells));
   }
   const size_t room = width > others + kParamsWidth ? width - others : kParamsWidth;
   std::vector<std::string> cells;
   for (const Json* row : rows) cells.push_back(CellOf(*row, parameters, /*with_names=*/true));
-  if (Widest(cells) > room) {
+  if (WidestOf(cells) > room) {
     for (size_t i = 0; i < rows.size(); ++i) {
       cells[i] = CellOf(*rows[i], parameters, /*with_names=*/false);
     }
     section->notes.push_back(
         Printable(absl::StrCat("parameters: ", absl::StrJoin(parameters.names, " "))));
   }
-  const size_t least = std::max(kParamsWidth, std::min(Widest(cells), room));
+  const size_t least = std::max(kParamsWidth, std::min(WidestOf(cells), room));
   section->grid.columns.insert(section->grid.columns.begin() + 1, {.header = "parameters",
                                                                    .name = true,
                                                                    .flex_width = least,
@@ -365,19 +350,17 @@ void AddParameters(const ParamsOfRows& rows, size_t width, Section* section) {
 }
 
 Section VariantSection(const TuneResult& result, const OutputOptions& options) {
-  std::vector<const Row*> rows;
-  for (const Row& each : result.variants) rows.push_back(&each);
+  std::vector<const Row*> rows = Pointers(result.variants);
   std::stable_sort(rows.begin(), rows.end(), [](const Row* a, const Row* b) {
     return a->ratio.value_or(1e300) < b->ratio.value_or(1e300);
   });
   ParamsOfRows params;
   for (const Row* row : rows) params.push_back(&row->params);
-  const std::string_view column = WordsOf(result).column;
-  Section section;
-  section.grid = ResultGrid(result, rows, options);
+  const std::string column = WordsOf(result).column;
+  Section section = {.grid = ResultGrid(result, rows, options)};
   AddParameters(params, static_cast<size_t>(std::max(options.width, 20)), &section);
   section.notes.push_back(
-      absl::StrCat(Absl(column), " %: how much ", column == "time" ? "slower" : "more",
+      absl::StrCat(column, " %: how much ", column == "time" ? "slower" : "more",
                    " than the pick, by rounds of both; typical: the median of its runs"));
   for (std::string& note : FailureNotes(rows)) section.notes.push_back(std::move(note));
   return section;
@@ -392,41 +375,34 @@ Tone ToneOf(Claim claim) {
 }  // namespace
 
 std::string TuningText(const std::optional<TuneResult>& result, const OutputOptions& options) {
-  View view;
   if (!result.has_value()) {
-    view.lines.push_back({"a result that cannot be read", Tone::kBad});
-    return TableText(view, options);
+    return TableText({.lines = {{"a result that cannot be read", Tone::kBad}}}, options);
   }
-  view.lines.push_back({WhatWasDecided(*result), ToneOf(result->claim)});
+  View view = {.lines = {{WhatWasDecided(*result), ToneOf(result->claim)}},
+               .sections = {VariantSection(*result, options)}};
   for (std::string& reason : Reasons(*result)) view.lines.push_back({std::move(reason)});
-  view.sections.push_back(VariantSection(*result, options));
   return TableText(view, options);
 }
 
 std::string SessionsText(std::span<const SessionInfo> sessions, const OutputOptions& options) {
-  View view;
-  if (sessions.empty()) {
-    view.lines.push_back({"no session yet"});
-    return TableText(view, options);
-  }
+  if (sessions.empty()) return TableText({.lines = {{"no session yet"}}}, options);
   RowGrid grid(sessions);
-  grid.Number("session", [](const SessionInfo& each) { return std::to_string(each.id); });
+  grid.Number("session", &SessionInfo::id);
   grid.Text("begun (UTC)", [](const SessionInfo& each) {
     constexpr uint64_t kNsPerSecond = 1'000'000'000;
     constexpr size_t kToTheMinute = 16;
     return FormatUtc(static_cast<uint64_t>(each.started_unix_s) * kNsPerSecond)
         .substr(0, kToTheMinute);
   });
-  grid.Name("workload", kWorkloadWidth, [](const SessionInfo& each) { return each.key.workload; });
-  grid.Number("rounds", [](const SessionInfo& each) { return std::to_string(each.rounds); });
+  grid.Name("workload", kWorkloadWidth, [](const auto& each) { return each.key.workload; });
+  grid.Number("rounds", &SessionInfo::rounds);
   grid.Text("decided", [](const SessionInfo& each) {
     if (!each.verdict_json.has_value()) return std::string();
     return Printable(each.claim.value_or("") + " " + each.pick.value_or(""));
   });
-  grid.Name("device", kParamsWidth, [](const SessionInfo& each) { return each.key.device_class; })
-      .drop = 2;
-  view.sections.push_back({.title = "sessions", .grid = std::move(grid).Take()});
-  return TableText(view, options);
+  grid.Name("device", kParamsWidth, [](const auto& each) { return each.key.device_class; }).Drop(2);
+  const Section section = {.title = "sessions", .grid = std::move(grid).Take()};
+  return TableText({.sections = {section}}, options);
 }
 
 std::string SessionsJson(std::span<const SessionInfo> sessions) {
@@ -434,15 +410,9 @@ std::string SessionsJson(std::span<const SessionInfo> sessions) {
   result::Result result("xplane-time.tune-sessions.v1");
   result.Add(result::TableOf("sessions", sessions, [](const SessionInfo& each, FieldSink* sink) {
     sink->Field("session", each.id);
-    sink->Field("started_unix_s", each.started_unix_s);
-    sink->Field("workload", std::string_view(each.key.workload));
-    sink->Field("objective", std::string_view(each.key.objective));
-    sink->Field("device_class", std::string_view(each.key.device_class));
-    sink->Field("device", std::string_view(each.device));
-    sink->Field("rounds", each.rounds);
-    sink->Field("samples", each.samples);
-    sink->Field("claim", each.claim);
-    sink->Field("pick", each.pick);
+    XPLANE_TIME_FIELDS(sink, each.started_unix_s, each.key.workload, each.key.objective,
+                       each.key.device_class, each.device, each.rounds, each.samples, each.claim,
+                       each.pick);
   }));
   return JsonText(result);
 }
@@ -452,8 +422,6 @@ std::string PlanText(const TunePlan& plan, const OutputOptions& options) {
   for (const Configuration& each : plan.configurations) {
     variants.push_back(json::Parse(each.params_json));
   }
-  ParamsOfRows params;
-  for (const Json& each : variants) params.push_back(&each);
   View view;
   view.lines.push_back({absl::StrCat(Printable(plan.workload), ": ",
                                      Counted(variants.size(), "variant"), ", ", plan.strategy)});
@@ -472,10 +440,9 @@ std::string PlanText(const TunePlan& plan, const OutputOptions& options) {
        "leaves."});
   if (!variants.empty()) {
     RowGrid grid(plan.configurations);
-    grid.Text("variant", [](const Configuration& each) { return Printable(each.id); });
-    Section section;
-    section.grid = std::move(grid).Take();
-    AddParameters(params, static_cast<size_t>(std::max(options.width, 20)), &section);
+    grid.Name("variant", 0, &Configuration::id);
+    Section section = {.grid = std::move(grid).Take()};
+    AddParameters(Pointers(variants), static_cast<size_t>(std::max(options.width, 20)), &section);
     view.sections.push_back(section);
   }
   return TableText(view, options);

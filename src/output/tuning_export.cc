@@ -1,16 +1,12 @@
-#include "output/tuning_export.h"
-
+// Stored sessions for other tools.
 #include <map>
+#include <numeric>
 #include <set>
-#include <string>
-#include <utility>
-#include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
-#include "output/text.h"
+#include "output/tuning.h"
 #include "status.h"
-#include "tune/outcome_json.h"
 #include "tune/space_json.h"
 
 namespace xplane_time::output {
@@ -99,19 +95,21 @@ std::string CsvHeader(const CsvVariants& variants) {
   return out + "\n";
 }
 
+// Of a sample, or of one of its workloads.
+void AppendMeasured(const auto& of, std::string* out) {
+  AppendText(of.status, out);
+  AppendNumber(of.t_ps, out);
+  AppendNumber(of.energy_uj, out);
+}
+
 // What a line says of a sample, or of a variant that was never run.
 std::string CsvCells(const SampleRecord& sample, const CsvVariants& variants) {
   std::string out;
   AppendText(sample.variant, &out);
-  AppendText(sample.status, &out);
-  AppendNumber(sample.t_ps, &out);
-  AppendNumber(sample.energy_uj, &out);
+  AppendMeasured(sample, &out);
   for (size_t i = 0; i < variants.workloads.size(); ++i) {
-    const WorkloadSample own =
-        i < sample.workloads.size() ? sample.workloads[i] : WorkloadSample{.status = ""};
-    AppendText(own.status, &out);
-    AppendNumber(own.t_ps, &out);
-    AppendNumber(own.energy_uj, &out);
+    const bool is_there = i < sample.workloads.size();
+    AppendMeasured(is_there ? sample.workloads[i] : WorkloadSample{.status = ""}, &out);
   }
   const auto cells = variants.cells.find(sample.variant);
   if (cells != variants.cells.end()) out.append(cells->second);
@@ -135,35 +133,31 @@ std::string CsvLines(int64_t session, const RoundRecord& round, const CsvVariant
 // --- JSON.
 
 Json SessionJson(const SessionInfo& info) {
-  return {{"id", absl::StrCat(info.id)},
-          {"workload", info.key.workload},
-          {"device_class", info.key.device_class},
-          {"driver", info.key.driver},
-          {"framework", info.key.framework},
-          {"flags", info.key.flags},
-          {"code_hash", info.key.code_hash},
-          {"protocol_hash", info.key.protocol_hash},
-          {"objective", info.key.objective},
-          {"space_hash", info.space_hash},
-          {"config", Stored(info.config_json)},
-          {"seed", info.seed},
-          {"device", info.device},
-          {"started_unix_s", info.started_unix_s}};
+  Json json = {{"id", absl::StrCat(info.id)},
+               {"space_hash", info.space_hash},
+               {"config", Stored(info.config_json)},
+               {"seed", info.seed},
+               {"device", info.device},
+               {"started_unix_s", info.started_unix_s}};
+  for (const auto& [name, member] : kKeyParts) json[name] = info.key.*member;
+  return json;
+}
+
+// Of a sample, or of one of its workloads.
+Json MeasuredJson(const std::string& id, const auto& of) {
+  return {{"id", id},
+          {"status", of.status},
+          {"t_ps", Number(of.t_ps)},
+          {"energy_uj", Number(of.energy_uj)}};
 }
 
 Json RoundJson(const RoundRecord& round) {
   Json samples = Json::array();
   for (const SampleRecord& sample : round.samples) {
-    Json json = {{"id", sample.variant},
-                 {"slot", sample.slot},
-                 {"status", sample.status},
-                 {"t_ps", Number(sample.t_ps)},
-                 {"energy_uj", Number(sample.energy_uj)}};
+    Json json = MeasuredJson(sample.variant, sample);
+    json["slot"] = sample.slot;
     for (const WorkloadSample& own : sample.workloads) {
-      json["workloads"].push_back({{"id", own.workload},
-                                   {"status", own.status},
-                                   {"t_ps", Number(own.t_ps)},
-                                   {"energy_uj", Number(own.energy_uj)}});
+      json["workloads"].push_back(MeasuredJson(own.workload, own));
     }
     samples.push_back(std::move(json));
   }
@@ -194,9 +188,7 @@ absl::Status SinkRounds(const TuneStore& store, int64_t session, TextSink sink,
 // --- T4.
 
 struct Measured {
-  std::vector<double> times_ms;
-  double energy_uj = 0;
-  uint64_t energies = 0;
+  std::vector<double> times_ms, energies_uj;
   std::string failure;  // the last status that was not ok
 };
 
@@ -206,9 +198,7 @@ void Measure(const SampleRecord& sample, Measured* out) {
     return;
   }
   out->times_ms.push_back(static_cast<double>(*sample.t_ps) / 1e9);
-  if (!sample.energy_uj.has_value()) return;
-  out->energy_uj += static_cast<double>(*sample.energy_uj);
-  ++out->energies;
+  if (sample.energy_uj) out->energies_uj.push_back(static_cast<double>(*sample.energy_uj));
 }
 
 // Our statuses in T4's words, which has fewer.
@@ -223,16 +213,14 @@ const char* Invalidity(const Measured& measured) {
 Json T4Result(const Configuration& variant, const Measured& measured,
               const std::string& objective) {
   Json measurements = Json::array();
-  if (!measured.times_ms.empty()) {
-    double sum_ms = 0;
-    for (double time_ms : measured.times_ms) sum_ms += time_ms;
-    const double mean_ms = sum_ms / static_cast<double>(measured.times_ms.size());
-    measurements.push_back({{"name", "time"}, {"value", mean_ms}, {"unit", "ms"}});
-  }
-  if (measured.energies > 0) {
-    const double mean_uj = measured.energy_uj / static_cast<double>(measured.energies);
-    measurements.push_back({{"name", "energy"}, {"value", mean_uj}, {"unit", "uJ"}});
-  }
+  const auto add = [&](const char* name, const std::vector<double>& values, const char* unit) {
+    if (values.empty()) return;
+    const double sum = std::accumulate(values.begin(), values.end(), 0.0);
+    const double mean = sum / static_cast<double>(values.size());
+    measurements.push_back({{"name", name}, {"value", mean}, {"unit", unit}});
+  };
+  add("time", measured.times_ms, "ms");
+  add("energy", measured.energies_uj, "uJ");
   const bool correct = !measured.times_ms.empty();
   return {
       {"configuration", Stored(variant.params_json)}, {"times", {{"runtimes", measured.times_ms}}},

@@ -1,10 +1,10 @@
 #include "output/view.h"
 
-#include <algorithm>
-#include <cmath>
 #include <set>
 
-#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "output/results.h"
 #include "status.h"
 
 namespace xplane_time::output {
@@ -19,6 +19,15 @@ std::string MoreNote(size_t hidden, std::string_view what, std::string_view wher
   if (hidden == 1 && note.back() == 's') note.pop_back();
   if (!where.empty()) note.append(": ").append(where);
   return note;
+}
+
+void NoteMore(size_t all, size_t shown, std::string_view what, std::string_view where,
+              std::vector<std::string>* notes) {
+  if (all > shown) notes->push_back(MoreNote(all - shown, what, where));
+}
+
+std::string IntervalText(const std::optional<double>& lo, const std::optional<double>& hi) {
+  return lo && hi ? absl::StrCat(ChangeText(*lo), " .. ", ChangeText(*hi)) : "-";
 }
 
 std::string Counted(uint64_t count, std::string_view what) {
@@ -80,6 +89,39 @@ std::string DiagnosticText(const DiagnosticRow& row) {
   return DisplayWidth(text) + DisplayWidth(place) <= kPlacedWidth ? text + place : text;
 }
 
+// The headers of `view`, each once, as names.
+std::vector<std::string> NamesIn(const View& view) {
+  std::vector<std::string> names;
+  for (const Section& section : view.sections) {
+    for (const Column& column : section.grid.columns) {
+      std::string name = ColumnName(column.header);
+      const bool is_new = std::find(names.begin(), names.end(), name) == names.end();
+      if (is_new && !name.empty()) names.push_back(std::move(name));
+    }
+  }
+  return names;
+}
+
+// The columns of a command are those that it shows of nothing.
+std::vector<std::string> NamesOf(std::string_view command) {
+  const OutputOptions options;
+  const Report report;
+  PlanesReport planes;
+  planes.planes.emplace_back().stats.emplace_back();
+  const auto names = [&](const Output& output) { return NamesIn(output.view(options)); };
+  const bool samples = command == "samples";
+  if (samples || command == "functions") {
+    return names(*FunctionsOutput(report, options, /*by_id=*/false, samples));
+  }
+  if (command == "report") return names(*ReportOutput(report, options));
+  if (command == "kernels") return names(*KernelsOutput(report, options));
+  if (command == "tree") return names(TreeOutput({}, options));
+  if (command == "planes") return names(PlanesOutput(planes, options));
+  if (command == "compare") return names(CompareOutput({}));
+  if (command == "pick") return names(PickOutput({}));
+  return {};
+}
+
 }  // namespace
 
 std::vector<DiagnosticLine> DiagnosticLines(const std::vector<DiagnosticRow>& rows, bool or_infos) {
@@ -99,44 +141,20 @@ std::string DiagnosticsTitle(const std::vector<DiagnosticLine>& lines) {
   return lines[0].severity == "info" ? "notes on this trace" : "suspicious in this trace";
 }
 
-std::string PercentText(double share) {
-  constexpr double kAbsurd = 100;  // what so few samples say is nothing
-  if (!(share < kAbsurd)) return "an unknown share";
-  std::string text = FormatFixed(share * 100, std::abs(share) >= 0.0995 ? 1 : 2);
-  while (text.ends_with('0')) text.pop_back();
-  if (text.ends_with('.')) text.pop_back();
-  return text + " %";
-}
-
-std::string ChangeText(double ratio) {
-  constexpr double kMostDigits = 1e6;  // beyond it the size is all that is of use
-  const double percent = (ratio - 1) * 100;
-  const std::string text = std::abs(percent) >= kMostDigits
-                               ? absl::StrFormat("%.1e", percent)
-                               : FormatFixed(percent, std::abs(percent) >= 9.95 ? 1 : 2);
-  return percent > 0 ? "+" + text : text;
-}
-
-std::string Render(const Output& output, const OutputOptions& options) {
-  if (const auto other = output.others.find(options.format); other != output.others.end()) {
-    return other->second();
+absl::StatusOr<std::vector<std::string>> ParseColumns(std::string_view command,
+                                                      std::string_view text) {
+  const std::vector<std::string> valid = NamesOf(command);
+  std::vector<std::string> names;
+  for (const absl::string_view part :
+       absl::StrSplit(absl::string_view(text.data(), text.size()), ',')) {
+    std::string name = ColumnName({part.data(), part.size()});
+    if (std::find(valid.begin(), valid.end(), name) == valid.end()) {
+      return InvalidArgument("--columns: unknown column \"", part,
+                             "\"; valid columns: ", absl::StrJoin(valid, ", "));
+    }
+    names.push_back(std::move(name));
   }
-  switch (options.format) {
-    case Format::kJson:
-      return JsonText(output.result);
-    case Format::kCsv:
-      return CsvText(output.result.csv);
-    case Format::kMarkdown:
-      return MarkdownText(output.view(options), options);
-    default:
-      return TableText(output.view(options), options);
-  }
-}
-
-absl::StatusOr<std::string> Render(const absl::StatusOr<Output>& output,
-                                   const OutputOptions& options) {
-  RETURN_IF_ERROR(output.status());
-  return Render(*output, options);
+  return names;
 }
 
 }  // namespace xplane_time::output

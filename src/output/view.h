@@ -10,22 +10,14 @@
 //   grid.Times("mean", unit, &KernelRow::mean_ps).Drop(2);
 #pragma once
 
+#include <algorithm>
 #include <concepts>
-#include <cstddef>
-#include <functional>
-#include <optional>
-#include <string>
-#include <string_view>
+#include <span>
 #include <tuple>
 #include <type_traits>
 #include <utility>
-#include <vector>
 
-#include "output/grid.h"
 #include "output/output.h"
-#include "output/text.h"
-#include "output/units.h"
-#include "xplane_time/report.h"
 
 namespace xplane_time::output {
 
@@ -38,6 +30,18 @@ struct Signs {
 // Of executions, functions or kernels, "2 more kernels: xplane-time kernels".
 std::string MoreNote(size_t hidden, std::string_view what, std::string_view where);
 
+// The same below rows, of which `all` are more than are `shown`.
+void NoteMore(size_t all, size_t shown, std::string_view what, std::string_view where,
+              std::vector<std::string>* notes);
+// The rows that are shown; a note says how many more there are.
+template <typename Row>
+std::span<const Row> TopRows(const std::vector<Row>& rows, size_t most, std::string_view what,
+                             std::string_view where, std::vector<std::string>* notes) {
+  const size_t shown = std::min(rows.size(), most);
+  NoteMore(rows.size(), shown, what, where, notes);
+  return std::span(rows).first(shown);
+}
+
 // "3 captures", "1 capture".
 std::string Counted(uint64_t count, std::string_view what);
 
@@ -48,6 +52,14 @@ const auto& RowOf(const Held& held) {  // rows may be held as pointers
   } else {
     return held;
   }
+}
+
+template <typename T>
+std::vector<const T*> Pointers(const std::vector<T>& rows) {
+  std::vector<const T*> out;
+  out.reserve(rows.size());
+  for (const T& row : rows) out.push_back(&row);
+  return out;
 }
 
 // What tells devices apart.
@@ -86,31 +98,16 @@ class DeviceNames {
 std::vector<DiagnosticLine> DiagnosticLines(const std::vector<DiagnosticRow>& rows, bool or_infos);
 std::string DiagnosticsTitle(const std::vector<DiagnosticLine>& lines);
 
-// "5.1 %", "+5.1" and "-0.3": a change of a ratio, in percent.
-std::string PercentText(double share);
-std::string ChangeText(double ratio);
-
 template <typename T>
 std::optional<double> AsDouble(const std::optional<T>& value) {
   return value ? std::optional(static_cast<double>(*value)) : std::nullopt;
 }
 
-// The parts of a view in order, each added to a page.
-template <typename Page>
-std::string TextOf(const View& view, Page page) {
-  for (const ViewLine& line : view.lines) page.Add(line);
-  for (const Section& section : view.sections) {
-    page.Part();
-    page.Add(section);
-  }
-  if (!view.diagnostics.empty()) {
-    page.Part();
-    page.AddDiagnostics(view);
-  }
-  if (!view.remarks.empty()) page.Part();
-  for (const ViewLine& remark : view.remarks) page.Add(remark);
-  return std::move(page).Take();
+// Of ratios, as changes in percent.
+inline std::string ChangeOrDash(const std::optional<double>& ratio) {
+  return ratio ? ChangeText(*ratio) : "-";
 }
+std::string IntervalText(const std::optional<double>& lo, const std::optional<double>& hi);
 
 // A cell: text as it is, a whole number in digits, "-" where the value is unknown.
 inline std::string CellText(std::string_view text) { return std::string(text); }
@@ -128,15 +125,13 @@ class RowGrid {
   explicit RowGrid(const Rows& rows) : rows_(rows) {}
 
   // Text that is printable already.
-  template <typename Get>
-  Column& Text(std::string header, Get get) {
+  Column& Text(std::string header, auto get) {
     Column& column = Add(std::move(header));
     for (const auto& row : rows_) column.cells.push_back(CellText(std::invoke(get, RowOf(row))));
     return column;
   }
   // The producer's text, which may be shortened down to `flex_width`; 0: it may not.
-  template <typename Get>
-  Column& Name(std::string header, size_t flex_width, Get get) {
+  Column& Name(std::string header, size_t flex_width, auto get) {
     Column& column = Text(std::move(header), get);
     for (std::string& cell : column.cells) cell = Printable(cell);
     column.name = flex_width > 0;
@@ -144,22 +139,19 @@ class RowGrid {
     return column;
   }
   // A number or hash that the producer gave; as a name, but to the right and no code.
-  template <typename Get>
-  Column& Id(std::string header, size_t flex_width, Get get) {
+  Column& Id(std::string header, size_t flex_width, auto get) {
     Column& column = Name(std::move(header), flex_width, get);
     column.name = false;
     column.right = true;
     return column;
   }
-  template <typename Get>
-  Column& Number(std::string header, Get get) {
+  Column& Number(std::string header, auto get) {
     Column& column = Text(std::move(header), get);
     column.right = true;
     return column;
   }
   // Picoseconds, perhaps unknown; the header gets the unit: "median us".
-  template <typename Get>
-  Column& Times(const std::string& header, Unit unit, Get get) {
+  Column& Times(const std::string& header, Unit unit, auto get) {
     TimeColumn times = FormatTimes(Values(get), unit);
     Column& column = Add(header + " " + std::string(times.unit));
     column.cells = std::move(times.cells);
@@ -167,8 +159,7 @@ class RowGrid {
     return column;
   }
   // The values of several columns, for CommonUnit.
-  template <typename... Get>
-  std::vector<std::optional<double>> Values(Get... get) const {
+  std::vector<std::optional<double>> Values(auto... get) const {
     std::vector<std::optional<double>> values;
     const auto add = [&](auto of) {
       for (const auto& row : rows_)

@@ -5,6 +5,7 @@
 // until the period can be estimated from them. Not thread-safe.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -13,6 +14,7 @@
 
 #include "absl/numeric/int128.h"
 #include "power/energy.h"
+#include "stats/order_statistics.h"
 #include "stats/quantile_sketch.h"
 #include "xplane_time/power.h"
 
@@ -21,7 +23,7 @@ namespace xplane_time::power {
 struct Sample {
   int64_t t_ns = 0;
   int64_t value = 0;
-  PowerReason reason = PowerReason::kKnown;  // not kNone: the value is not known
+  PowerReason reason = PowerReason::kKnown;  // else the value is not known
   int64_t doubt_ns = 0;                      // it was read up to so long before or after
 };
 
@@ -42,25 +44,94 @@ class ReadingFold {
   ReadingFold(const WindowEdges* edges, bool with_median)
       : edges_(*edges), with_median_(with_median) {}
 
-  void Add(const Sample& sample);
-  void Finish();
+  void Add(const Sample& sample) {
+    // A reading at the time of an edge is in the window.
+    while (next_edge_ < edges_.size() &&
+           (edges_[next_edge_].t_ns < sample.t_ns ||
+            (edges_[next_edge_].t_ns == sample.t_ns && !edges_[next_edge_].end))) {
+      Meet(edges_[next_edge_++]);
+    }
+    Readings& now = buckets_.Now();
+    if (sample.reason != PowerReason::kKnown) {
+      ++now.unknown;
+      now.reason = sample.reason;
+      return;
+    }
+    if (now.n++ == 0) {
+      now.first = sample;
+      now.min = now.max = sample.value;
+    }
+    now.last = sample;
+    now.sum += sample.value;
+    now.min = std::min(now.min, sample.value);
+    now.max = std::max(now.max, sample.value);
+    if (with_median_) now.counts.Add(sample.value);
+    if (last_.has_value()) {
+      Readings& both = buckets_.Since(last_->t_ns);
+      const int64_t spacing_ns = sample.t_ns - last_->t_ns;
+      both.longest_gap_ns = std::max(both.longest_gap_ns, spacing_ns);
+      if (with_median_) {
+        both.twice_trapezoid += (absl::int128(last_->value) + sample.value) * spacing_ns;
+      }
+    }
+    last_ = sample;
+  }
+
+  void Finish() {
+    while (next_edge_ < edges_.size()) Meet(edges_[next_edge_++]);
+  }
+
   ReadingPart Of(uint32_t window) const {
     return window < parts_.size() ? parts_[window] : ReadingPart();
   }
 
  private:
   struct Readings : ReadingPart {
-    stats::QuantileSketch counts;
-    void Merge(const Readings& later);
+    int64_t begin_ns = 0;
+    stats::QuantileSketch counts = {};
+    void Merge(const Readings& later) {
+      unknown += later.unknown;
+      if (later.reason != PowerReason::kKnown) reason = later.reason;
+      longest_gap_ns = std::max(longest_gap_ns, later.longest_gap_ns);
+      twice_trapezoid += later.twice_trapezoid;
+      if (later.n == 0) return;
+      if (n == 0) {
+        first = later.first;
+        min = later.min;
+        max = later.max;
+      }
+      n += later.n;
+      sum += later.sum;
+      last = later.last;
+      min = std::min(min, later.min);
+      max = std::max(max, later.max);
+      counts.Merge(later.counts);
+    }
   };
-  void Meet(const WindowEdge& edge);
+
+  void Meet(const WindowEdge& edge) {
+    if (edge.window >= parts_.size()) parts_.resize(edge.window + 1);
+    if (!edge.end) {
+      buckets_.Begin(edge.window, edge.t_ns);
+      buckets_.Now().begin_ns = edge.t_ns;
+      return;
+    }
+    const std::optional<Readings> all = buckets_.End(edge.window);
+    if (!all.has_value()) return;
+    ReadingPart& part = parts_[edge.window];
+    part = *all;
+    const int64_t first_ns = all->n > 0 ? all->first.t_ns : edge.t_ns,
+                  last_ns = all->n > 0 ? all->last.t_ns : edge.t_ns;
+    part.longest_gap_ns =
+        std::max({all->longest_gap_ns, first_ns - all->begin_ns, edge.t_ns - last_ns});
+    part.median = all->counts.Median();
+  }
 
   const WindowEdges& edges_;
   const bool with_median_;
   size_t next_edge_ = 0;
   std::optional<Sample> last_;
   Buckets<Readings> buckets_;
-  std::vector<int64_t> begins_;  // of windows, by number
   std::vector<ReadingPart> parts_;
 };
 
@@ -68,43 +139,121 @@ class ReadingFold {
 struct Rhythm {
   int64_t period_ns = 0, update_ns = 0;
 };
-// At least kRhythmSpacings spacings give the period, their lower median; with fewer it is
-// `expected_ns` where that is not 0. A counter's update period is the lower median of the
-// times between changes where there are as many; else prior_period_ns, else the period. That
-// of an average is at least its window.
-inline constexpr size_t kRhythmSpacings = 8;
-Rhythm RhythmOf(const PowerChannel& channel, const std::vector<Sample>& first, int64_t expected_ns);
 
 class ChannelFold {
  public:
-  // All that is pointed to must outlive the fold; `pieces` may be null.
-  ChannelFold(const PowerChannel& channel, int64_t expected_period_ns, const WindowEdges* edges,
-              const std::vector<Suspension>* suspensions, PieceSink* pieces);
+  // All that is pointed to must outlive the fold; `series` may be null.
+  ChannelFold(const PowerChannel& of, int64_t expected_period_ns, const WindowEdges* edges,
+              const std::vector<Suspension>* suspensions, Series* series)
+      : channel(of),
+        is_counter(of.kind == ReadingKind::kCumulative),
+        has_energy(is_counter ? of.quantity == "energy_uj"
+                              : of.quantity == "power_mw" && of.kind != ReadingKind::kGauge),
+        expected_period_ns_(expected_period_ns),
+        edges_(edges),
+        suspensions_(suspensions),
+        series_(series),
+        max_plausible_mw_(
+            std::clamp<int64_t>(of.max_plausible_mw.value_or(kMostPlausibleMw), 0, kMostMw)),
+        readings_(edges, !is_counter) {}
 
-  void Add(const Sample& sample);
-  void Finish();
+  void Add(const Sample& sample) {
+    if (!has_energy) return readings_.Add(sample);
+    const bool known = sample.reason == PowerReason::kKnown;
+    const bool implausible =
+        known && !is_counter && (sample.value < 0 || sample.value > max_plausible_mw_);
+    readings_.Add(implausible ? Sample{sample.t_ns, 0, PowerReason::kImplausible} : sample);
+    if (energy_ != nullptr) return AddEnergy(sample);
+    // Of failures one after the other the first one, so that they cannot fill it.
+    if (!known && (first_.empty() || first_.back().reason == sample.reason)) return;
+    first_.push_back(sample);
+    if (first_.size() == kFirst) BeginEnergy();
+  }
 
-  const PowerChannel& channel() const { return channel_; }
-  bool has_energy() const { return has_energy_; }
-  const Rhythm& rhythm() const { return rhythm_; }  // after Finish
+  void Finish() {
+    readings_.Finish();
+    if (!has_energy) return;
+    if (energy_ == nullptr) BeginEnergy();
+    energy_->Finish();
+  }
+
   ReadingPart ReadingsOf(uint32_t window) const { return readings_.Of(window); }
-  EnergyPart EnergyOf(uint32_t window) const;
+  EnergyPart EnergyOf(uint32_t window) const {
+    return energy_ == nullptr ? EnergyPart() : energy_->Of(window);
+  }
+
+  const PowerChannel channel;
+  const bool is_counter, has_energy;
+  Rhythm rhythm;  // after Finish
 
  private:
   static constexpr size_t kFirst = 65;
-  void AddEnergy(const Sample& sample);
-  void BeginEnergy();
+  // Periods are below (13 days), and powers below a gigawatt, so that no sum overflows.
+  static constexpr int64_t kLongestPeriodNs = int64_t{1} << 50;
+  static constexpr int64_t kMostMw = 1'000'000'000'000;
 
-  const PowerChannel channel_;
+  void AddEnergy(const Sample& sample) {
+    if (sample.reason == PowerReason::kKnown) {
+      return energy_->Add(sample.t_ns, sample.value, sample.doubt_ns);
+    }
+    energy_->Fail(sample.t_ns, sample.reason == PowerReason::kReset);
+  }
+
+  void BeginEnergy() {
+    SetRhythm();
+    energy_ = std::make_unique<EnergyFold>(EnergyRules{.counter = is_counter,
+                                                       .period_ns = rhythm.period_ns,
+                                                       .update_ns = rhythm.update_ns,
+                                                       .wrap_range = channel.wrap_range,
+                                                       .max_plausible_mw = max_plausible_mw_},
+                                           edges_, suspensions_, series_);
+    for (const Sample& sample : first_) AddEnergy(sample);
+    first_ = {};
+  }
+
+  // At least kLeast spacings give the period, their lower median; with fewer it is what is
+  // expected where that is not 0. A counter's update period is the lower median of the times
+  // between changes where there are as many; else prior_period_ns, else the period. That of an
+  // average is at least its window.
+  void SetRhythm() {
+    constexpr size_t kLeast = 8;
+    const auto in_bounds = [](int64_t ns) { return std::clamp<int64_t>(ns, 1, kLongestPeriodNs); };
+    std::vector<int64_t> spacings_ns = SpacingsOfFirst(/*changes=*/false);
+    const bool tells =
+        spacings_ns.size() >= kLeast || (expected_period_ns_ == 0 && !spacings_ns.empty());
+    rhythm.period_ns = in_bounds(tells ? stats::LowerMedian(spacings_ns) : expected_period_ns_);
+    rhythm.update_ns = channel.prior_period_ns.value_or(rhythm.period_ns);
+    if (is_counter) {
+      std::vector<int64_t> changes_ns = SpacingsOfFirst(/*changes=*/true);
+      if (changes_ns.size() >= kLeast) rhythm.update_ns = stats::LowerMedian(changes_ns);
+    } else if (channel.kind == ReadingKind::kAverage) {
+      rhythm.update_ns = std::max(rhythm.update_ns, channel.prior_window_ns.value_or(0));
+    }
+    rhythm.update_ns = in_bounds(rhythm.update_ns);
+  }
+
+  // Times between neighbours; `changes`: between readings that differ from the one before.
+  std::vector<int64_t> SpacingsOfFirst(bool changes) const {
+    std::vector<int64_t> spacings_ns;
+    std::optional<int64_t> last_ns, before;
+    for (const Sample& sample : first_) {
+      if (sample.reason != PowerReason::kKnown) continue;
+      const bool counts = !changes || (before.has_value() && sample.value != *before);
+      before = sample.value;
+      if (!counts) continue;
+      if (last_ns.has_value()) spacings_ns.push_back(sample.t_ns - *last_ns);
+      last_ns = sample.t_ns;
+    }
+    return spacings_ns;
+  }
+
   const int64_t expected_period_ns_;
   const WindowEdges* const edges_;
   const std::vector<Suspension>* const suspensions_;
-  PieceSink* const pieces_;
-  const bool has_energy_;
+  Series* const series_;
   const int64_t max_plausible_mw_;
   ReadingFold readings_;
   std::vector<Sample> first_;  // until the period is known
-  Rhythm rhythm_;
   std::unique_ptr<EnergyFold> energy_;
 };
 

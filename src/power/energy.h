@@ -20,6 +20,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <limits>
 #include <optional>
 #include <span>
 #include <vector>
@@ -46,9 +47,7 @@ class WindowEdges {
     const auto before = [](const WindowEdge& a, const WindowEdge& b) {
       return a.t_ns != b.t_ns ? a.t_ns < b.t_ns : a.end < b.end;
     };
-    auto at = edges_.end();
-    while (at != edges_.begin() && before(edge, *(at - 1))) --at;
-    edges_.insert(at, edge);
+    edges_.insert(std::upper_bound(edges_.begin(), edges_.end(), edge, before), edge);
   }
   size_t size() const { return edges_.size(); }
   const WindowEdge& operator[](size_t i) const { return edges_[i]; }
@@ -76,7 +75,9 @@ template <typename Of>
 class Buckets {
  public:
   Buckets() { buckets_.emplace_back(); }
-  void Begin(uint32_t window, int64_t t_ns) { buckets_.push_back({window, t_ns, {}}); }
+  void Begin(uint32_t window, int64_t t_ns, const Of& of = {}) {
+    buckets_.push_back({window, t_ns, of});
+  }
   Of& Now() { return buckets_.back().of; }
   // The one of all windows that began at `t_ns` or before.
   Of& Since(int64_t t_ns) {
@@ -113,6 +114,7 @@ inline constexpr int kFewSteps = 3;
 inline constexpr int64_t kPeakUpdates = 10;
 // Counters and powers above are no device's, where the channel does not say.
 inline constexpr int64_t kMostPlausibleMw = 100'000'000;  // 100 kW
+inline constexpr double kWPerMw = 1e-3;
 
 struct EnergyRules {
   bool counter = false;   // microjoules that add up; else milliwatts
@@ -142,31 +144,149 @@ struct EnergyPiece {
   bool whole = false;
 };
 
-// Gets every piece, in order.
-class PieceSink {
+// Series: power over the time of a run, in a bounded number of columns. When time runs past
+// the last column, neighbours are joined and columns become twice as wide.
+class Series {
  public:
-  virtual ~PieceSink() = default;
-  virtual void Piece(const EnergyPiece& piece) = 0;
+  // At most `columns` (2 or more) columns from the first piece on, at first of `column_ns` each.
+  Series(int64_t column_ns, size_t columns) : column_ns_(column_ns), most_(columns) {}
+
+  void Add(const EnergyPiece& piece) {
+    // Where in a long gap a counter's energy was used is not known.
+    if (piece.whole) return;
+    if (columns_.empty()) begin_ns_ = piece.begin_ns;
+    const int64_t duration_ns = piece.end_ns - piece.begin_ns;
+    const double power_mw = static_cast<double>(piece.energy_pj) / static_cast<double>(duration_ns);
+    const auto last_of = [&] {
+      return static_cast<size_t>((piece.end_ns - 1 - begin_ns_) / column_ns_);
+    };
+    while (last_of() >= most_) Widen();
+    if (last_of() >= columns_.size()) columns_.resize(last_of() + 1);
+    int64_t at_ns = piece.begin_ns;
+    while (at_ns < piece.end_ns) {
+      const int64_t column = (at_ns - begin_ns_) / column_ns_;
+      const int64_t to_ns = std::min(piece.end_ns, begin_ns_ + (column + 1) * column_ns_);
+      columns_[static_cast<size_t>(column)].Merge(
+          {power_mw * static_cast<double>(to_ns - at_ns), power_mw, power_mw, to_ns - at_ns});
+      at_ns = to_ns;
+    }
+  }
+
+  // `counter`: without extremes. The channel's names are left to the caller.
+  PowerSeries Take(bool counter) const {
+    PowerSeries series;
+    series.begin_ns = begin_ns_;
+    series.column_ns = column_ns_;
+    for (const Column& column : columns_) {
+      PowerColumn& out = series.columns.emplace_back();
+      if (column.covered_ns == 0) continue;
+      out.covered = static_cast<double>(column.covered_ns) / static_cast<double>(column_ns_);
+      out.mean_w = column.energy_pj / static_cast<double>(column.covered_ns) * kWPerMw;
+      // Between two updates a counter says nothing of peaks.
+      out.min_w = counter ? *out.mean_w : column.min_mw * kWPerMw;
+      out.max_w = counter ? *out.mean_w : column.max_mw * kWPerMw;
+    }
+    return series;
+  }
+
+ private:
+  struct Column {
+    double energy_pj = 0, min_mw = 0, max_mw = 0;
+    int64_t covered_ns = 0;
+    void Merge(const Column& other) {
+      if (other.covered_ns == 0) return;
+      min_mw = covered_ns == 0 ? other.min_mw : std::min(min_mw, other.min_mw);
+      max_mw = covered_ns == 0 ? other.max_mw : std::max(max_mw, other.max_mw);
+      energy_pj += other.energy_pj;
+      covered_ns += other.covered_ns;
+    }
+  };
+  void Widen() {
+    for (size_t i = 0; 2 * i < columns_.size(); ++i) {
+      Column both = columns_[2 * i];
+      if (2 * i + 1 < columns_.size()) both.Merge(columns_[2 * i + 1]);
+      columns_[i] = both;
+    }
+    columns_.resize((columns_.size() + 1) / 2);
+    column_ns_ *= 2;
+  }
+
+  int64_t begin_ns_ = 0, column_ns_;
+  size_t most_;
+  std::vector<Column> columns_;
 };
 
 class EnergyFold {
  public:
-  // All that is pointed to must outlive the fold; `pieces` may be null.
+  // All that is pointed to must outlive the fold; `series` may be null.
   EnergyFold(const EnergyRules& rules, const WindowEdges* edges,
-             const std::vector<Suspension>* suspensions, PieceSink* pieces)
-      : rules_(rules), edges_(*edges), suspensions_(*suspensions), pieces_(pieces) {}
+             const std::vector<Suspension>* suspensions, Series* series)
+      : rules_(rules), edges_(*edges), suspensions_(*suspensions), series_(series) {}
 
   // Read at `t_ns`, or up to `doubt_ns` before or after it.
-  void Add(int64_t t_ns, int64_t value, int64_t doubt_ns = 0);
+  void Add(int64_t t_ns, int64_t value, int64_t doubt_ns = 0) {
+    if (value < 0 || (!rules_.counter && value > rules_.max_plausible_mw)) {
+      ++tally_.jumps;
+      return;
+    }
+    if (rules_.counter) {
+      AddCounter({.t_ns = t_ns, .value = value, .known = true, .doubt_ns = doubt_ns});
+    } else {
+      AddHeld(t_ns, value);
+    }
+  }
+
   // A reading that failed: power is not known from there to the next reading. A counter goes on
   // counting, but not across a `reset`.
-  void Fail(int64_t t_ns, bool reset);
+  void Fail(int64_t t_ns, bool reset) {
+    if (rules_.counter) {
+      reset_ = reset_ || (reset && last_.has_value());
+    } else if (!failed_ns_.has_value()) {
+      failed_ns_ = t_ns;
+    }
+  }
+
   // After the last reading: all edges are met.
-  void Finish();
+  void Finish() {
+    if (rules_.counter) {
+      if (reset_) ++tally_.resets;
+      Advance(kForever, {});
+      ResolveLate(std::nullopt);
+      return;
+    }
+    ShiftHeld({});
+    CloseHeld();
+    const Point last = held_[1];
+    ShiftHeld({});
+    tally_after_ = tally_;
+    // Nobody asks for what is after the last window, nor does it belong into a plot.
+    const int64_t last_edge_ns = edges_.size() == 0 ? last.t_ns : edges_[edges_.size() - 1].t_ns;
+    const int64_t to_ns = std::min(
+        {last.t_ns + kGapPeriods * rules_.period_ns, failed_ns_.value_or(kForever), last_edge_ns});
+    if (last.joined && to_ns > last.t_ns) {
+      const EnergyPiece tail = {last.t_ns, to_ns, absl::int128(last.value) * (to_ns - last.t_ns)};
+      Advance(kForever, std::span(&tail, 1));
+    } else {
+      Advance(kForever, {});
+    }
+  }
+
   // Of a window both of whose edges were met.
-  EnergyPart Of(uint32_t window) const;
+  EnergyPart Of(uint32_t window) const {
+    if (window >= parts_.size()) return {};
+    EnergyPart part = parts_[window];
+    part.lo_pj = std::max(part.lo_pj, 0.0);
+    // What was used around a break is in no reading.
+    const bool broken = part.resets > 0 || part.jumps > 0 || part.suspended;
+    if (rules_.counter && broken) part.limits = EnergyLimits::kBrokenCounter;
+    return part;
+  }
 
  private:
+  static constexpr int64_t kForever = std::numeric_limits<int64_t>::max();
+  static constexpr int64_t kPjPerUj = 1'000'000;
+  static double AsDouble(absl::int128 pj) { return static_cast<double>(pj); }
+
   struct Tally {
     uint32_t resets = 0, wraps = 0, jumps = 0, suspensions = 0;
   };
@@ -188,9 +308,14 @@ class EnergyFold {
     bool read = false;        // counter: there is one
     Tally tally;
   };
-  struct Open {
-    uint32_t window = 0;
-    Snapshot at;
+  // Of an open window: what was before it, and the peak in it.
+  struct Inside {
+    Snapshot begin;
+    std::optional<double> peak_mw = {};
+    void AddPeak(double power_mw) { peak_mw = std::max(peak_mw.value_or(power_mw), power_mw); }
+    void Merge(const Inside& later) {
+      if (later.peak_mw.has_value()) AddPeak(*later.peak_mw);
+    }
   };
   // A counter's upper bound at an edge, known once it has been updated after it.
   struct Late {
@@ -200,46 +325,269 @@ class EnergyFold {
     absl::int128 minus_pj = 0;
   };
 
-  void AddCounter(const Point& point);
-  void AddCounterPiece(const Point& point, absl::int128 delta_uj, bool whole);
-  void BeginSegment(const Point& point);
-  void AddCounterPeak();
-  void AddHeld(int64_t t_ns, int64_t value);
-  void ShiftHeld(const Point& point);
+  void AddCounter(const Point& point) {
+    const int64_t t_ns = point.t_ns;
+    if (!last_.has_value()) return BeginSegment(point);
+    const Point before = equal_.value_or(*last_);
+    if (Suspended(before.t_ns, t_ns)) {
+      ++tally_.suspensions;
+      return BeginSegment(point);
+    }
+    if (reset_) {
+      ++tally_.resets;
+      return BeginSegment(point);
+    }
+    absl::int128 delta_uj = absl::int128(point.value) - before.value;
+    const int64_t duration_ns = t_ns - last_->t_ns;  // since the last update that shows
+    bool wrapped = false;
+    if (delta_uj < 0 && rules_.wrap_range.has_value() && before.value <= *rules_.wrap_range) {
+      const absl::int128 unwrapped_uj = delta_uj + *rules_.wrap_range + 1;
+      wrapped = unwrapped_uj >= 0 && Plausible(unwrapped_uj, duration_ns);
+      if (wrapped) delta_uj = unwrapped_uj;
+    }
+    if (delta_uj < 0 || !Plausible(delta_uj, duration_ns)) {
+      ++(delta_uj < 0 ? tally_.resets : tally_.jumps);
+      return BeginSegment(point);
+    }
+    gap_ = gap_ || t_ns - before.t_ns > kGapPeriods * rules_.period_ns;
+    // A counter that did not move has not been updated yet, or nobody can tell. Where no later
+    // reading tells of that time, it is not covered: what was used in it does not show.
+    if (delta_uj == 0) {
+      equal_ = point;
+      return;
+    }
+    if (wrapped) ++tally_.wraps;
+    AddCounterPiece(point, delta_uj, gap_);
+    ResolveLate(before.t_ns - before.doubt_ns);
+  }
+
+  void AddCounterPiece(const Point& point, absl::int128 delta_uj, bool whole) {
+    const EnergyPiece piece = {last_->t_ns, point.t_ns, delta_uj * kPjPerUj, whole};
+    equal_.reset();
+    gap_ = false;
+    last_ = point;
+    if (!whole) {
+      largest_step_pj_ = std::max(largest_step_pj_, piece.energy_pj);
+      steps_ = std::min(steps_ + 1, kFewSteps);
+    }
+    Advance(point.t_ns, std::span(&piece, 1));
+    lower_pj_ = low_pj_;
+    low_pj_ = total_pj_;
+    low_from_ns_ = point.t_ns + point.doubt_ns;
+    AddCounterPeak();
+  }
+
+  void BeginSegment(const Point& point) {
+    const int64_t t_ns = point.t_ns;
+    Advance(t_ns, {});
+    equal_.reset();
+    reset_ = gap_ = false;
+    last_ = point;
+    low_pj_ = lower_pj_ = total_pj_;
+    low_from_ns_ = t_ns + point.doubt_ns;
+    peak_from_ns_ = t_ns;
+    peak_from_pj_ = total_pj_;
+    // No update of this segment tells of the one before. What a window has of this one begins here.
+    std::erase_if(late_, [](const Late& each) { return each.end; });
+    for (Late& late : late_) late.edge_ns = std::max(late.edge_ns, t_ns);
+  }
+
+  void AddCounterPeak() {
+    const int64_t duration_ns = last_->t_ns - peak_from_ns_;
+    if (duration_ns < kPeakUpdates * rules_.update_ns) return;
+    open_.Since(peak_from_ns_)
+        .AddPeak(AsDouble(total_pj_ - peak_from_pj_) / static_cast<double>(duration_ns));
+    peak_from_ns_ = last_->t_ns;
+    peak_from_pj_ = total_pj_;
+  }
+
+  void ShiftHeld(const Point& point) { held_ = {held_[1], held_[2], point}; }
+
+  void AddHeld(int64_t t_ns, int64_t value) {
+    Point point = {t_ns, value, /*known=*/true};
+    point.failed_ns = failed_ns_;
+    if (const Point& before = held_[2]; before.known) {
+      point.slept = Suspended(before.t_ns, t_ns);
+      if (point.slept) ++tally_.suspensions;
+      point.joined = !point.slept && !failed_ns_.has_value() &&
+                     t_ns - before.t_ns <= kGapPeriods * rules_.period_ns;
+    }
+    failed_ns_.reset();
+    point.tally = tally_;
+    ShiftHeld(point);
+    CloseHeld();
+  }
+
   // The span up to held_[1]; held_[2] is its next reading, where there is one.
-  void CloseHeld();
-  bool Suspended(int64_t from_ns, int64_t to_ns);
-  bool Plausible(absl::int128 delta_uj, int64_t duration_ns) const;
+  void CloseHeld() {
+    const Point &before = held_[0], &here = held_[1], &next = held_[2];
+    if (!here.known) return;
+    std::array<EnergyPiece, 2> pieces;
+    size_t count = 0;
+    const auto add = [&](int64_t begin_ns, int64_t end_ns, int64_t power_mw) {
+      if (begin_ns >= end_ns) return;
+      pieces[count++] = {begin_ns, end_ns, absl::int128(power_mw) * (end_ns - begin_ns)};
+    };
+    if (here.joined) {
+      add(before.t_ns, here.t_ns, before.value);
+    } else if (!here.slept) {
+      // One reading alone holds over nothing.
+      int64_t covered_to_ns = here.t_ns - rules_.period_ns;
+      if (edges_.size() > 0) covered_to_ns = std::max(covered_to_ns, edges_[0].t_ns);
+      if (here.failed_ns.has_value()) covered_to_ns = here.t_ns;
+      if (before.known && before.joined) {
+        const int64_t to_ns = std::min({here.t_ns, before.t_ns + kGapPeriods * rules_.period_ns,
+                                        here.failed_ns.value_or(kForever)});
+        add(before.t_ns, to_ns, before.value);
+        covered_to_ns = std::max(covered_to_ns, to_ns);
+      } else if (before.known) {
+        covered_to_ns = std::max(covered_to_ns, before.t_ns);
+      }
+      if (next.joined) add(covered_to_ns, here.t_ns, here.value);
+    }
+    tally_after_ = here.tally;
+    Advance(here.t_ns, std::span(pieces.data(), count));
+  }
+
+  bool Suspended(int64_t from_ns, int64_t to_ns) {
+    while (next_suspension_ < suspensions_.size() &&
+           suspensions_[next_suspension_].to_ns <= from_ns) {
+      ++next_suspension_;
+    }
+    return next_suspension_ < suspensions_.size() && suspensions_[next_suspension_].from_ns < to_ns;
+  }
+
+  bool Plausible(absl::int128 delta_uj, int64_t duration_ns) const {
+    // All of an update may show in the shortest time.
+    const absl::int128 in_ns = absl::int128(duration_ns) + rules_.update_ns;
+    return delta_uj * kPjPerUj <= in_ns * rules_.max_plausible_mw;
+  }
 
   // Everything in (the last `to`, to]: meets its edges, then adds its pieces.
-  void Advance(int64_t to_ns, std::span<const EnergyPiece> pieces);
-  void Meet(const WindowEdge& edge, int64_t to_ns, std::span<const EnergyPiece> pieces);
-  Snapshot At(const WindowEdge& edge, int64_t to_ns, std::span<const EnergyPiece> pieces) const;
-  void Commit(const EnergyPiece& piece);
-  void PushHeldPeak(const EnergyPiece& piece);
-  void ResolveLate(int64_t updated_after_ns);
-  void EstimateLate();
-  EnergyPart& PartOf(uint32_t window);
+  void Advance(int64_t to_ns, std::span<const EnergyPiece> pieces) {
+    peaks_pushed_ = 0;
+    if (rules_.counter) tally_after_ = tally_;
+    while (next_edge_ < edges_.size() && edges_[next_edge_].t_ns <= to_ns) {
+      Meet(edges_[next_edge_++], to_ns, pieces);
+    }
+    for (size_t i = 0; i < pieces.size(); ++i) {
+      total_pj_ += pieces[i].energy_pj;
+      covered_ns_ += pieces[i].end_ns - pieces[i].begin_ns;
+      if (series_ != nullptr) series_->Add(pieces[i]);
+      if (!rules_.counter && i >= peaks_pushed_) PushHeldPeak(pieces[i]);
+    }
+    tally_before_ = tally_after_;
+  }
+
+  void PushHeldPeak(const EnergyPiece& piece) {
+    const auto duration_ns = static_cast<double>(piece.end_ns - piece.begin_ns);
+    open_.Now().AddPeak(AsDouble(piece.energy_pj) / duration_ns);
+  }
+
+  void Meet(const WindowEdge& edge, int64_t to_ns, std::span<const EnergyPiece> pieces) {
+    while (!rules_.counter && peaks_pushed_ < pieces.size() &&
+           pieces[peaks_pushed_].begin_ns < edge.t_ns) {
+      PushHeldPeak(pieces[peaks_pushed_++]);
+    }
+    const Snapshot at = At(edge, to_ns, pieces);
+    if (!edge.end) {
+      open_.Begin(edge.window, edge.t_ns, {.begin = at});
+      for (size_t i = 0; i < peaks_pushed_; ++i) {  // what the window has a part of
+        if (pieces[i].end_ns > edge.t_ns) PushHeldPeak(pieces[i]);
+      }
+      if (rules_.counter) late_.push_back({edge.t_ns, edge.window, false, at.pj});
+      return;
+    }
+    const std::optional<Inside> inside = open_.End(edge.window);
+    if (!inside.has_value()) return;
+    const Snapshot& begin = inside->begin;
+    EnergyPart& part = PartOf(edge.window);
+    part.covered_ns = at.covered_ns - begin.covered_ns;
+    part.energy_pj = AsDouble(at.pj - begin.pj) + at.partial_pj - begin.partial_pj;
+    // Both edges in one gap.
+    if (part.covered_ns < 0) part.covered_ns = 0, part.energy_pj = 0;
+    part.peak_mw = inside->peak_mw;
+    part.resets = at.tally.resets - begin.tally.resets;
+    part.wraps = at.tally.wraps - begin.tally.wraps;
+    part.jumps = at.tally.jumps - begin.tally.jumps;
+    part.suspended = at.tally.suspensions != begin.tally.suspensions;
+    if (rules_.counter) {
+      // What is late at the begin comes off in ResolveLate, before or after.
+      part.lo_pj += AsDouble(at.low_pj - begin.pj);
+      part.limits = EnergyLimits::kFewUpdates;  // until there is one after the end
+      part.spanned = begin.read && to_ns != kForever;
+      late_.push_back({edge.t_ns, edge.window, true, begin.low_pj});
+    }
+  }
+
+  Snapshot At(const WindowEdge& edge, int64_t to_ns, std::span<const EnergyPiece> pieces) const {
+    Snapshot at;
+    at.pj = total_pj_;
+    at.low_pj = edge.t_ns >= low_from_ns_ ? low_pj_ : lower_pj_;
+    at.covered_ns = covered_ns_;
+    // What happened somewhere in this span is in every window that has a part of the span.
+    at.tally = edge.end || edge.t_ns == to_ns ? tally_after_ : tally_before_;
+    for (const EnergyPiece& piece : pieces) {
+      const int64_t duration_ns = piece.end_ns - piece.begin_ns;
+      const int64_t inside_ns = edge.t_ns - piece.begin_ns;
+      if (edge.t_ns >= piece.end_ns) {
+        at.pj += piece.energy_pj;
+        if (last_.has_value() && edge.t_ns >= last_->t_ns + last_->doubt_ns) {
+          at.low_pj = total_pj_ + piece.energy_pj;
+        }
+        at.covered_ns += duration_ns;
+      } else if (inside_ns <= 0) {
+        continue;
+      } else if (!piece.whole) {
+        at.partial_pj += AsDouble(piece.energy_pj) * static_cast<double>(inside_ns) /
+                         static_cast<double>(duration_ns);
+        at.covered_ns += inside_ns;
+      } else if (!edge.end) {
+        at.pj += piece.energy_pj;
+        at.covered_ns += duration_ns;
+      }
+    }
+    at.read = last_.has_value() ? edge.t_ns >= low_from_ns_ : edge.t_ns == to_ns;
+    return at;
+  }
+
+  // The counter changed between this time and now, so it holds all that was used up to this time.
+  // Without one the log ends before the next update: one more step, as large as any, is what it may
+  // lack.
+  void ResolveLate(std::optional<int64_t> updated_after_ns) {
+    for (; !late_.empty(); late_.pop_front()) {
+      const Late& late = late_.front();
+      if (updated_after_ns.has_value() && late.edge_ns > *updated_after_ns) return;
+      EnergyPart& part = PartOf(late.window);
+      const double known_pj = AsDouble(total_pj_ - late.minus_pj);
+      if (!late.end) {
+        part.lo_pj -= known_pj;
+      } else if (updated_after_ns.has_value()) {
+        part.hi_pj = known_pj;
+        part.limits = EnergyLimits::kBounds;
+      } else if (steps_ == kFewSteps) {
+        part.hi_pj = known_pj + AsDouble(largest_step_pj_);
+        part.limits = EnergyLimits::kInterval;
+      }
+    }
+  }
+
+  EnergyPart& PartOf(uint32_t window) {
+    if (window >= parts_.size()) parts_.resize(window + 1);
+    return parts_[window];
+  }
 
   const EnergyRules rules_;
   const WindowEdges& edges_;
   const std::vector<Suspension>& suspensions_;
-  PieceSink* const pieces_;
+  Series* const series_;
 
   size_t next_edge_ = 0, next_suspension_ = 0;
   absl::int128 total_pj_ = 0;
   int64_t covered_ns_ = 0;
   Tally tally_, tally_before_, tally_after_;  // now; at both ends of the present span
-  struct Peak {
-    std::optional<double> mw;
-    void Add(double power_mw) { mw = std::max(mw.value_or(power_mw), power_mw); }
-    void Merge(const Peak& later) {
-      if (later.mw.has_value()) Add(*later.mw);
-    }
-  };
-  Buckets<Peak> peaks_;
-  size_t peaks_pushed_ = 0;  // pieces of the present span that are in peaks_
-  std::vector<Open> open_;
+  Buckets<Inside> open_;
+  size_t peaks_pushed_ = 0;  // pieces of the present span whose peaks are in open_
   std::vector<EnergyPart> parts_;
 
   bool reset_ = false;                // counter: since the last point

@@ -4,20 +4,17 @@
 // processors. Definitions: Documentation/gpu/amdgpu/thermal.rst and
 // Documentation/ABI/testing/sysfs-driver-intel-{i915,xe}-hwmon of the kernel.
 #include <algorithm>
-#include <cstdint>
+#include <cstring>
 #include <filesystem>
 #include <limits>
-#include <memory>
+#include <map>
 #include <span>
-#include <string>
-#include <system_error>
-#include <utility>
+#include <tuple>
 
-#include "absl/strings/str_cat.h"
-#include "power/sensor.h"
+#include "power/reader.h"
 #include "power/sources.h"
-#include "power/sysfs.h"
 #include "re2/re2.h"
+#include "status.h"
 
 namespace xplane_time::power {
 namespace {
@@ -33,10 +30,6 @@ struct FileChannel {
   Pace pace = Pace::kEach;
   Place place = Place::kHwmon;
   std::string_view domain = "gpu";
-
-  bool in_total() const {
-    return domain == "gpu" && (quantity == "power_mw" || quantity == "energy_uj");
-  }
 };
 
 using enum ReadingKind;
@@ -74,52 +67,41 @@ struct Driver {
 constexpr Driver kDrivers[] = {
     {"amdgpu", "AMD", kAmd}, {"i915", "Intel", kIntel}, {"xe", "Intel", kIntel}};
 
-const Driver* DriverOf(const std::string& name) {
-  const auto* driver = std::find_if(std::begin(kDrivers), std::end(kDrivers),
-                                    [&](const Driver& each) { return each.name == name; });
-  return driver == std::end(kDrivers) ? nullptr : driver;
-}
-
 struct Gpu {
   const Driver* driver = nullptr;
   std::string id, hwmon, pci;  // `pci` is the device's directory; empty: unknown
 };
 
-Gpu GpuAt(const Driver* driver, const std::string& hwmon, const std::string& number) {
-  static const RE2 address(R"([[:xdigit:]]{4}:[[:xdigit:]]{2}:[[:xdigit:]]{2}\.[[:xdigit:]])");
-  std::error_code error;
-  const std::filesystem::path device = std::filesystem::canonical(hwmon + "/device", error);
-  if (error || !RE2::FullMatch(device.filename().string(), address))
-    return {driver, number, hwmon, ""};
-  return {driver, device.filename().string(), hwmon, device.string()};
-}
-
 std::vector<Gpu> FindGpus(const std::string& root) {
+  static const RE2 address(R"([[:xdigit:]]{4}:[[:xdigit:]]{2}:[[:xdigit:]]{2}\.[[:xdigit:]])");
   std::vector<Gpu> gpus;
   for (const std::string& number : NamesIn(root)) {
-    const std::string hwmon = absl::StrCat(root, "/", number);
-    const Driver* driver = DriverOf(ReadText(hwmon + "/name", 256).value.value_or(""));
-    if (driver != nullptr) gpus.push_back(GpuAt(driver, hwmon, number));
+    const std::string hwmon = Cat(root, "/", number);
+    const auto* driver = std::ranges::find(kDrivers, TextIn(hwmon + "/name"), &Driver::name);
+    if (driver == std::end(kDrivers)) continue;
+    std::error_code error;
+    const auto device = std::filesystem::canonical(hwmon + "/device", error);
+    const std::string id = device.filename().string();
+    const bool is_pci = !error && RE2::FullMatch(id, address);
+    gpus.push_back({driver, is_pci ? id : number, hwmon, is_pci ? device.string() : ""});
   }
-  // hwmon numbers follow the order of probing; the vendors' tools order by PCI address.
-  std::sort(gpus.begin(), gpus.end(), [](const Gpu& a, const Gpu& b) {
-    return a.driver != b.driver ? a.driver < b.driver : NaturalLess(a.id, b.id);
+  // hwmon numbers follow the order of probing; the vendors' tools order by PCI address. Its digits
+  // are hexadecimal, so that the text tells, and of what has no address the length comes first.
+  std::ranges::sort(gpus, {}, [](const Gpu& gpu) {
+    return std::tuple(gpu.driver, gpu.id.size(), std::string_view(gpu.id));
   });
   return gpus;
 }
 
 std::string NameOf(const Gpu& gpu) {
-  std::string name = ReadText(gpu.pci + "/product_name", 256).value.value_or("");
-  if (!name.empty()) return name;
-  name = std::string(gpu.driver->maker) + " GPU";
-  const std::string model = ReadText(gpu.pci + "/device", 256).value.value_or("");
-  return model.empty() ? name : name + " " + model;
+  if (std::string name = TextIn(gpu.pci + "/product_name"); !name.empty()) return name;
+  const std::string model = TextIn(gpu.pci + "/device");
+  return Cat(gpu.driver->maker, " GPU", model.empty() ? "" : " ", model);
 }
 
 std::string DriverVersion(const PowerRoots& roots, const Gpu& gpu) {
-  const std::string name(gpu.driver->name);
-  const FileText version = ReadText(roots.sysfs + "/module/" + name + "/version", 256);
-  return version.value && !version.value->empty() ? name + " " + *version.value : name;
+  const std::string version = TextIn(Cat(roots.sysfs, "/module/", gpu.driver->name, "/version"));
+  return Cat(gpu.driver->name, version.empty() ? "" : " ", version);
 }
 
 class HwmonReader : public SensorReader {
@@ -131,11 +113,8 @@ class HwmonReader : public SensorReader {
     PowerInventory inventory;
     const std::string root = roots_.sysfs + "/class/hwmon";
     const std::vector<Gpu> gpus = FindGpus(root);
-    int32_t index = 0;
-    for (size_t i = 0; i < gpus.size(); ++i) {
-      if (i > 0 && gpus[i].driver != gpus[i - 1].driver) index = 0;
-      Add(gpus[i], index++, &inventory);
-    }
+    std::map<const Driver*, int32_t> next_index;
+    for (const Gpu& gpu : gpus) Add(gpu, next_index[gpu.driver]++, &inventory);
     if (gpus.empty()) {
       inventory.absences.push_back(
           {"hwmon", "gpu", PowerReason::kAbsent, root + ": no hwmon of amdgpu, i915 or xe"});
@@ -155,15 +134,15 @@ class HwmonReader : public SensorReader {
                                   .driver = DriverVersion(roots_, gpu)});
     const size_t first = sensors_.size(), absences = inventory->absences.size();
     for (const FileChannel& each : gpu.driver->files) AddFile(gpu, each, inventory);
-    const std::span<Sensor> own = WithMetrics(gpu, first);
+    AddMetrics(gpu, first);
+    const std::span<Sensor> own = std::span(sensors_).subspan(first);
     const auto in_total = [](const Sensor& sensor) { return sensor.channel.in_total; };
     // The GPU's package is part of the card, and stands for it only where the card has no counter.
-    if (std::none_of(own.begin(), own.end(), in_total)) {
+    if (std::ranges::none_of(own, in_total)) {
       for (Sensor& each : own) each.channel.in_total = each.channel.quantity == "energy_uj";
     }
     NoteWholeSocket(gpu, own);
-    const bool has_power = std::any_of(own.begin(), own.end(), in_total);
-    if (has_power || inventory->absences.size() > absences) return;
+    if (std::ranges::any_of(own, in_total) || inventory->absences.size() > absences) return;
     inventory->absences.push_back({"hwmon", gpu.id, PowerReason::kUnsupported,
                                    gpu.hwmon + ": this GPU shows neither power nor energy"});
   }
@@ -172,7 +151,7 @@ class HwmonReader : public SensorReader {
     const std::string& directory = what.place == kHwmon ? gpu.hwmon : gpu.pci;
     if (directory.empty()) return;
     const Sign sign = what.quantity == "temperature_mc" ? Sign::kAny : Sign::kNotNegative;
-    auto file = std::make_shared<HeldFile>(directory + "/" + std::string(what.file), sign);
+    auto file = std::make_shared<HeldFile>(Cat(directory, "/", what.file), sign);
     const FileNumber first = file->Read();
     if (first.reason == PowerReason::kAbsent) return;
     // A GPU that sleeps answers later.
@@ -181,8 +160,8 @@ class HwmonReader : public SensorReader {
       return;
     }
     const bool denied = first.reason == PowerReason::kPermissionDenied;
-    inventory->absences.push_back(AbsenceOf("hwmon", gpu.id + " " + std::string(what.quantity),
-                                            file->path(), first.reason,
+    inventory->absences.push_back(AbsenceOf("hwmon", Cat(gpu.id, " ", what.quantity), file->path(),
+                                            first.reason,
                                             denied ? "sudo chmod o+r " + file->path() : ""));
   }
 
@@ -193,34 +172,31 @@ class HwmonReader : public SensorReader {
         if (!max_plausible_mw) max_plausible_mw = PlausibleMw(ReadNumber(gpu.hwmon + limit));
       }
     }
-    return {.source = "hwmon",
-            .device = gpu.id,
-            .domain = std::string(what.domain),
-            .quantity = std::string(what.quantity),
-            .kind = what.kind,
-            .slow = what.pace == kSlow,
-            .in_total = what.in_total(),
-            .max_plausible_mw = max_plausible_mw,
-            .note = std::string(what.file)};
+    PowerChannel channel = {.source = "hwmon",
+                            .device = gpu.id,
+                            .domain = std::string(what.domain),
+                            .quantity = std::string(what.quantity),
+                            .kind = what.kind,
+                            .slow = what.pace == kSlow,
+                            .max_plausible_mw = max_plausible_mw,
+                            .note = std::string(what.file)};
+    channel.in_total = IsPowerOrEnergy(channel) && what.domain == "gpu";
+    return channel;
   }
 
-  // The GPU's sensors; where hwmon itself has no energy, also the accumulator of gpu_metrics.
-  std::span<Sensor> WithMetrics(const Gpu& gpu, size_t first) {
-    const auto own = [&] { return std::span(sensors_).subspan(first); };
-    const bool has_energy = std::any_of(own().begin(), own().end(), [](const Sensor& sensor) {
-      return sensor.channel.quantity == "energy_uj";
-    });
+  // Where hwmon itself has no energy: the accumulator of gpu_metrics.
+  void AddMetrics(const Gpu& gpu, size_t first) {
+    const bool has_energy = std::ranges::any_of(
+        std::span(sensors_).subspan(first),
+        [](const Sensor& sensor) { return sensor.channel.quantity == "energy_uj"; });
     const std::string path = gpu.pci + "/gpu_metrics";
-    if (gpu.driver->name != "amdgpu" || has_energy || gpu.pci.empty() ||
-        !ReadGpuMetricsEnergy(path).value) {
-      return own();
-    }
+    if (gpu.driver->name != "amdgpu" || has_energy || gpu.pci.empty()) return;
+    if (!ReadGpuMetricsEnergy(path).value) return;
     sensors_.push_back({ChannelOf(gpu, {"gpu_metrics", "energy_uj", kCumulative}), [path] {
                           FileNumber energy_uj = ReadGpuMetricsEnergy(path);
                           const bool gone = energy_uj.reason == PowerReason::kAbsent;
-                          return gone ? Unknown<int64_t>(PowerReason::kDeviceLost) : energy_uj;
+                          return gone ? PowerReason::kDeviceLost : energy_uj;
                         }});
-    return own();
   }
 
   static void NoteWholeSocket(const Gpu& gpu, std::span<Sensor> sensors) {
@@ -243,10 +219,9 @@ class HwmonReader : public SensorReader {
                                           "0x0063", "0x006f", "0x0076"};
     const std::string root = roots_.sysfs + "/bus/pci/devices";
     for (const std::string& address : NamesIn(root)) {
-      const std::string device = absl::StrCat(root, "/", address);
-      if (ReadText(device + "/vendor", 256).value != "0x1ae0") continue;
-      const std::string id = ReadText(device + "/device", 256).value.value_or("");
-      if (std::find(std::begin(kTpus), std::end(kTpus), id) == std::end(kTpus)) continue;
+      const std::string device = Cat(root, "/", address);
+      if (TextIn(device + "/vendor") != "0x1ae0") continue;
+      if (std::ranges::count(kTpus, TextIn(device + "/device")) == 0) continue;
       inventory->absences.push_back({"hwmon", "tpu", PowerReason::kUnsupported,
                                      device + ": a TPU has no public power sensor"});
       return;
@@ -262,47 +237,30 @@ std::unique_ptr<Reader> NewHwmonReader(const PowerSourceOptions& options) {
   return std::make_unique<HwmonReader>(options);
 }
 
-namespace {
-
-uint64_t LittleEndian(std::string_view bytes) {
-  uint64_t value = 0;
-  for (size_t i = bytes.size(); i > 0; --i) value = value << 8 | static_cast<uint8_t>(bytes[i - 1]);
-  return value;
-}
-
-constexpr size_t kFieldBytes = sizeof(uint64_t);
-
-// Where the accumulator is; 0: not in this format.
-size_t OffsetOf(uint64_t format, uint64_t content) {
-  if (format != 1) return 0;
-  constexpr size_t kHeaderToVcn = 24, kJpegEngines = 32;
-  if (content == 4) return kHeaderToVcn;
-  return content == 5 ? kHeaderToVcn + kJpegEngines * sizeof(uint16_t) : 0;
-}
-
-}  // namespace
-
 FileNumber ReadGpuMetricsEnergy(const std::string& path) {
   const FileText bytes = ReadBytes(path, 4096);
-  if (!bytes.value) return Unknown<int64_t>(bytes.reason);
-  const std::string_view table = *bytes.value;
-  if (table.size() < 4) return Unknown<int64_t>(PowerReason::kUnsupported);
-  const size_t offset =
-      OffsetOf(LittleEndian(table.substr(2, 1)), LittleEndian(table.substr(3, 1)));
-  const uint64_t size = LittleEndian(table.substr(0, 2));
-  if (offset == 0 || size > table.size() || size < offset + kFieldBytes) {
-    return Unknown<int64_t>(PowerReason::kUnsupported);
+  if (!bytes.value) return bytes.reason;
+  const std::string& table = *bytes.value;
+  if (table.size() < 4) return PowerReason::kUnsupported;
+  const auto number = [&](size_t offset, size_t size) {
+    uint64_t value = 0;
+    std::memcpy(&value, table.data() + offset, size);  // little-endian, as all machines with one
+    return value;
+  };
+  const uint64_t size = number(0, 2), format = number(2, 1), content = number(3, 1);
+  // Behind the header to the activity of VCN engines, and in 1.5 that of JPEG engines.
+  constexpr size_t kHeaderToVcn = 24, kJpegEngines = 32;
+  const size_t offset = kHeaderToVcn + (content == 5 ? kJpegEngines * sizeof(uint16_t) : 0);
+  if (format != 1 || (content != 4 && content != 5) || size > table.size() ||
+      size < offset + sizeof(uint64_t)) {
+    return PowerReason::kUnsupported;
   }
-  const uint64_t count = LittleEndian(table.substr(offset, kFieldBytes));
-  if (count == std::numeric_limits<uint64_t>::max()) {
-    return Unknown<int64_t>(PowerReason::kUnsupported);
-  }
-  // 1e6 / 2^16 = 15625 / 1024, in two parts so that nothing overflows.
-  const uint64_t energy_uj = count / 1024 * 15625 + count % 1024 * 15625 / 1024;
+  const uint64_t count = number(offset, sizeof(uint64_t));
+  // 1e6 / 2^16 = 15625 / 1024, in two parts so that nothing overflows. All bits set are too many.
   if (count / 1024 > std::numeric_limits<int64_t>::max() / 15625 - 1) {
-    return Unknown<int64_t>(PowerReason::kUnsupported);
+    return PowerReason::kUnsupported;
   }
-  return {static_cast<int64_t>(energy_uj), PowerReason::kKnown};
+  return static_cast<int64_t>(count / 1024 * 15625 + count % 1024 * 15625 / 1024);
 }
 
 }  // namespace xplane_time::power

@@ -38,7 +38,7 @@ namespace xplane_time::power {
 //
 // Enters: a path ("-" is standard input) or bytes. Leaves: each line without its line feed,
 // with its number and place. At least kPadding bytes after a line may be read. A line longer
-// than kLongest is skipped and leaves as empty text with `too_long`; one longer than kMostSkipped,
+// than `longest` is skipped and leaves as empty text with `too_long`; one longer than kMostSkipped,
 // as of /dev/zero through a pipe, ends the lines. A gzip stream that ends early or is damaged ends
 // them too; `damage` says so. Not thread-safe.
 
@@ -55,11 +55,15 @@ class LogLines {
   static constexpr size_t kPadding = 64;
   static constexpr size_t kLongest = size_t{1} << 22, kMostSkipped = size_t{1} << 26;
 
+  // Fills at most `size` bytes; 0: the end.
+  using Fill = std::function<size_t(char* to, size_t size, std::string* damage)>;
+  explicit LogLines(Fill fill, size_t longest = kLongest);
+
   // Waits for a pipe's writer. Errors: NotFound, PermissionDenied, InvalidArgument (a directory or
   // a device, but a terminal), Unavailable.
-  static absl::StatusOr<std::unique_ptr<LogLines>> Open(const std::string& path);
+  static absl::StatusOr<LogLines> Open(const std::string& path);
   // `bytes` must outlive it; not inflated.
-  static std::unique_ptr<LogLines> FromMemory(std::string_view bytes);
+  static LogLines FromMemory(std::string_view bytes);
 
   // False at the end.
   bool Next(LogLine* line);
@@ -67,12 +71,10 @@ class LogLines {
   const std::string& damage() const { return damage_; }
 
  private:
-  // Fills at most `size` bytes; 0: the end.
-  using Fill = std::function<size_t(char* to, size_t size, std::string* damage)>;
-  explicit LogLines(Fill fill);
   bool More();
 
   Fill fill_;
+  size_t longest_;
   std::vector<char> buffer_;
   size_t begin_ = 0, end_ = 0;  // what is not given out yet
   bool at_end_ = false;
@@ -120,10 +122,19 @@ class LogSink {
   virtual void Readings(size_t s, int64_t t_ns, std::span<const Reading> readings) = 0;
   virtual void ClocksAt(int64_t /*t_ns*/, const Clocks& /*clocks*/) {}
   virtual void Mark(int64_t /*t_ns*/, std::string_view /*window*/, bool /*end*/) {}
-  virtual void Finding(int64_t /*t_ns*/, PowerFinding /*finding*/) {}
+  virtual void Finding(int64_t /*t_ns*/, std::string_view /*code*/, std::string_view /*source*/,
+                       std::string_view /*message*/) {}
   virtual void End(int64_t /*t_ns*/) {}
   // The lines that follow are not wanted.
   virtual bool Full() const { return false; }
+};
+
+// What the lines amount to (summarizer.cc).
+class Summarizer : public LogSink {
+ public:
+  static std::unique_ptr<Summarizer> New(const PowerSummaryOptions& options);
+  // After the last line.
+  virtual PowerSummary Finish(const LogEnd& end) = 0;
 };
 
 // Errors: of opening; DataLoss (no header, or of another version; all lines below it damaged).
@@ -132,8 +143,7 @@ absl::StatusOr<LogEnd> ReadPowerLog(const std::string& path, LogSink* sink);
 absl::StatusOr<LogEnd> ReadPowerLogText(std::string_view text, const std::string& name,
                                         LogSink* sink);
 
-// The parts. `first` is the first line.
-absl::StatusOr<LogEnd> ReadJsonLog(const LogLine& first, LogLines* lines, LogSink* sink);
+// One of nvidia-smi. `first` is the first line.
 bool LooksLikeNvidiaSmi(std::string_view first);
 absl::StatusOr<LogEnd> ReadNvidiaSmi(const LogLine& first, LogLines* lines, LogSink* sink);
 
@@ -148,7 +158,7 @@ std::string PlaceOf(const LogLine& line);
 // The reason of an end without all of the lines before it.
 inline constexpr char kCannotWrite[] = "cannot_write";
 
-class LogWriter {
+class LogWriter : public LogSink {
  public:
   // An empty path: a file without a name. An earlier log is replaced. Errors, with the file's
   // name, which is left as it is: InvalidArgument (no regular file, or one that is no power log),
@@ -158,16 +168,15 @@ class LogWriter {
   // Where it is read from, whatever has become of its name; as long as this lives. The lock, too.
   std::string path() const;
 
-  void Header(const LogHeader& header);
-  // Of one pass; channels are the log's.
-  void Readings(int64_t pass_ns, size_t source, std::span<const Reading> readings);
-  void ClocksNow(const Clocks& clocks);
-  void Mark(int64_t at_ns, bool begin, std::string_view window);
-  void Gauge(int64_t at_ns, std::string_view quantity, int64_t value);
-  void Finding(int64_t at_ns, std::string_view code, std::string_view source,
-               std::string_view message);
+  void Header(LogHeader header) override;
+  void Readings(size_t s, int64_t t_ns, std::span<const Reading> readings) override;
+  void ClocksAt(int64_t t_ns, const Clocks& clocks) override;
+  void Mark(int64_t t_ns, std::string_view window, bool end) override;
+  void Finding(int64_t t_ns, std::string_view code, std::string_view source,
+               std::string_view message) override;
+  void Gauge(int64_t t_ns, std::string_view quantity, int64_t value);
   // Where there is no room for it the last lines make some.
-  void End(int64_t at_ns, const std::vector<LogReader>& readers);
+  void Finish(int64_t t_ns, const std::vector<LogReader>& readers);
 
   // The first write that failed; what failed is counted and not in the log.
   const absl::Status& status() const { return status_; }

@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <cstring>
 #include <future>
 #include <memory>
@@ -24,116 +23,89 @@ namespace xplane_time::power {
 namespace {
 
 namespace dom = simdjson::dom;
+using json::Json;
+
+constexpr size_t kMostLevels = 1024;  // simdjson's
 
 constexpr std::string_view kSchema = "xplane-time.power-log.v1";
 constexpr std::string_view kSchemaFamily = "xplane-time.power-log.";
 constexpr std::string_view kWayOut =
     "; `xplane-time power record` writes logs, nvidia-smi's need --format=csv with timestamp";
 
-// What is asked of a line's fields; a wrong type spoils the line.
-class Fields {
+// The fields of a line, or of a row of it; one that does not fit spoils the line.
+class LineFields : public json::Fields {
  public:
-  explicit Fields(const dom::object& object) : object_(object) {}
-  bool ok() const { return ok_; }
+  using json::Fields::Fields;
+
+  std::optional<int64_t> Integer(const char* name, int64_t least = 1 - kLatestNs) {
+    const auto value = json::Fields::Integer(name, least);
+    if (value.has_value() && *value >= kLatestNs) Fail(name, "less");
+    return value;
+  }
+  const Json* Object(const char* name) {
+    const Json* const at = Find(name);
+    if (at == nullptr || at->is_object()) return at;
+    Fail(name, "an object");
+    return nullptr;
+  }
 
   // A field of a row, by its type.
   void Read(const char* name, std::string* to) { *to = Text(name); }
-  void Read(const char* name, bool* to) {
-    if (const auto at = Find(name); at.has_value()) Check(at->get(*to));
-  }
+  void Read(const char* name, bool* to) { *to = Flag(name).value_or(*to); }
   void Read(const char* name, std::optional<int64_t>* to) { *to = Integer(name); }
   void Read(const char* name, uint64_t* to) {
-    const int64_t value = Integer(name).value_or(0);
-    if (value < 0) ok_ = false;
-    *to = value < 0 ? 0 : static_cast<uint64_t>(value);
+    *to = static_cast<uint64_t>(Integer(name, /*least=*/0).value_or(0));
   }
   void Read(const char* name, std::optional<int32_t>* to) {
     const auto value = Integer(name);
     if (!value.has_value()) return;
-    if (*value != static_cast<int32_t>(*value)) ok_ = false;
+    if (!std::in_range<int32_t>(*value)) Fail(name, "a small number");
     *to = static_cast<int32_t>(*value);
   }
   // A kind that is not known is a gauge: nothing is integrated.
   void Read(const char* name, ReadingKind* to) {
-    *to = ReadingKindOf(Text(name)).value_or(ReadingKind::kGauge);
+    *to = ValueNamed<ReadingKind>(Text(name)).value_or(ReadingKind::kGauge);
   }
   void Read(const char* name, PowerReason* to) {
-    *to = PowerReasonOf(Text(name)).value_or(PowerReason::kAbsent);
-  }
-  std::string Text(std::string_view name) {
-    std::string_view text;
-    if (const auto at = Find(name); at.has_value()) Check(at->get(text));
-    return std::string(text);
-  }
-  std::optional<int64_t> Integer(std::string_view name) {
-    const auto at = Find(name);
-    if (!at.has_value()) return std::nullopt;
-    int64_t value = 0;
-    Check(at->get(value));
-    if (value <= -kLatestNs || value >= kLatestNs) ok_ = false;
-    return value;
+    *to = ValueNamed<PowerReason>(Text(name)).value_or(PowerReason::kAbsent);
   }
   template <typename Row>
-  std::vector<Row> Rows(std::string_view name) {
-    std::vector<Row> rows;
-    dom::array array;
-    const auto at = Find(name);
-    if (!at.has_value() || !Check(at->get(array))) return rows;
-    for (const dom::element element : array) {
-      dom::object object;
-      if (!Check(element.get(object))) break;
-      Fields fields(object);
-      json::VisitFields(rows.emplace_back(),
-                        [&](const char* field, auto& to) { fields.Read(field, &to); });
-      ok_ &= fields.ok();
+  void Read(const char* name, std::vector<Row>* to) {
+    const Json* const rows = Find(name);
+    if (rows == nullptr) return;
+    if (!rows->is_array()) return Fail(name, "a list");
+    for (const Json& row : *rows) {
+      LineFields fields(row);
+      json::VisitFields(to->emplace_back(),
+                        [&](const char* field, auto& into) { fields.Read(field, &into); });
+      if (!fields.ok()) Fail(name, "a list of such");
     }
-    return rows;
   }
-  // Absent and null are the same.
-  std::optional<dom::element> Find(std::string_view name) {
-    dom::element element;
-    if (object_[name].get(element) != simdjson::SUCCESS || element.is_null()) return std::nullopt;
-    return element;
+  std::optional<Clocks> ReadClocks() {
+    const Json* const object = Object("clocks");
+    if (object == nullptr) return std::nullopt;
+    LineFields fields(*object);
+    Clocks found;
+    bool fits = true;
+    json::VisitFields(found, [&](const char* name, int64_t& to) {
+      const auto value = fields.Integer(name, /*least=*/0);
+      fits &= value.has_value();
+      to = value.value_or(0);
+    });
+    return fits && fields.ok() ? std::optional(found) : std::nullopt;
   }
-  std::optional<dom::object> Object(std::string_view name) {
-    const auto at = Find(name);
-    dom::object object;
-    if (!at.has_value() || !Check(at->get(object))) return std::nullopt;
-    return object;
-  }
-
- private:
-  bool Check(simdjson::error_code error) {
-    if (error != simdjson::SUCCESS) ok_ = false;
-    return error == simdjson::SUCCESS;
-  }
-  dom::object object_;
-  bool ok_ = true;
 };
-
-std::optional<Clocks> ClocksOf(Fields* fields) {
-  const auto object = fields->Object("clocks");
-  if (!object.has_value()) return std::nullopt;
-  Fields clocks(*object);
-  Clocks found;
-  bool fits = true;
-  json::VisitFields(found, [&](const char* name, int64_t& to) {
-    to = clocks.Integer(name).value_or(-1);
-    fits &= to >= 0;
-  });
-  return fits && clocks.ok() ? std::optional(found) : std::nullopt;
-}
 
 class JsonLog {
  public:
   JsonLog(LogSink* sink, LogEnd* end) : sink_(sink), end_(end) {}
 
   absl::Status ReadHeader(const LogLine& line) {
-    dom::object object;
-    if (!Parse(line, &object)) {
+    const Json object = json::Parse(line.text, kMostLevels);
+    if (!object.is_object()) {
       return DataLoss(PlaceOf(line), ": no header of a power log: no JSON object", kWayOut);
     }
-    Fields fields(object);
+    LineFields fields(object);
     const std::string schema = fields.Text("schema");
     if (schema != kSchema) {
       const bool ours = schema.starts_with(kSchemaFamily);
@@ -143,22 +115,21 @@ class JsonLog {
     }
     LogHeader header;
     header.t_ns = fields.Integer("t");
-    header.clocks = ClocksOf(&fields);
+    header.clocks = fields.ReadClocks();
     header.command = fields.Text("command");
-    if (const auto machine = fields.Object("machine"); machine.has_value()) {
-      header.machine_json = simdjson::minify(*machine);
-      header.host = Fields(*machine).Text("host");
+    if (const Json* machine = fields.Object("machine")) {
+      header.machine_json = json::Dump(*machine);
+      header.host = json::TextOf(*machine, "host").value_or("");
     }
-    if (const auto periods = fields.Object("periods_ns"); periods.has_value()) {
-      for (const auto& [source, element] : *periods) {
-        int64_t period_ns = 0;
-        if (element.get(period_ns) != simdjson::SUCCESS || period_ns < 0) period_ns = 0;
-        header.periods_ns.emplace_back(source, std::min(period_ns, kLatestNs));
+    if (const Json* periods = fields.Object("periods_ns")) {
+      for (const auto& [source, element] : periods->items()) {
+        const int64_t period_ns = json::WholeOf(*periods, source.c_str()).value_or(0);
+        header.periods_ns.emplace_back(source, std::clamp<int64_t>(period_ns, 0, kLatestNs));
       }
     }
-    header.inventory.devices = fields.Rows<PowerDevice>("devices");
-    header.inventory.channels = fields.Rows<PowerChannel>("channels");
-    header.inventory.absences = fields.Rows<PowerAbsence>("absent");
+    fields.Read("devices", &header.inventory.devices);
+    fields.Read("channels", &header.inventory.channels);
+    fields.Read("absent", &header.inventory.absences);
     if (!fields.ok()) {
       return DataLoss(PlaceOf(line),
                       ": a header with a field of a wrong type; record again, or mend the line");
@@ -177,23 +148,25 @@ class JsonLog {
   std::string_view Read(const LogLine& line) {
     if (line.too_long) return "longer than 4 MiB";
     dom::object object;
-    if (!Parse(line, &object)) return "no JSON object";
-    Fields fields(object);
-    const auto t_ns = fields.Integer("t");
-    if (!fields.ok() || !t_ns.has_value() || *t_ns < 0) return "no time `t` in nanoseconds";
-    if (const auto readings = fields.Find("r"); readings.has_value()) {
-      return ReadReadings(*t_ns, object, *readings) ? "" : "readings that are none";
+    // What follows the line in the buffer is the padding that the parser may read.
+    if (parser_.parse(line.text.data(), line.text.size(), /*realloc_if_needed=*/false)
+            .get(object) != simdjson::SUCCESS) {
+      return "no JSON object";
     }
-    return ReadOther(*t_ns, &fields);
+    int64_t t_ns = 0;
+    if (object["t"].get(t_ns) != simdjson::SUCCESS || t_ns < 0 || t_ns >= kLatestNs) {
+      return "no time `t` in nanoseconds";
+    }
+    dom::element readings;
+    if (object["r"].get(readings) == simdjson::SUCCESS && !readings.is_null()) {
+      return ReadReadings(t_ns, object, readings) ? "" : "readings that are none";
+    }
+    const Json other = json::Parse(line.text, kMostLevels);
+    LineFields fields(other);
+    return fields.ok() ? ReadOther(t_ns, &fields) : "no JSON object";
   }
 
  private:
-  bool Parse(const LogLine& line, dom::object* object) {
-    // What follows the line in the buffer is the padding that the parser may read.
-    return parser_.parse(line.text.data(), line.text.size(), /*realloc_if_needed=*/false)
-               .get(*object) == simdjson::SUCCESS;
-  }
-
   bool ReadReadings(int64_t t_ns, const dom::object& object, dom::element readings) {
     int64_t s = 0;
     dom::array array;
@@ -239,7 +212,7 @@ class JsonLog {
     reading.after_ns = after_ns;
     if (known[kSampled]) reading.sampled_ns = sampled_ns;
     if (known[kReason]) {  // one that this version does not know is still one
-      reading.reason = PowerReasonOf(reason).value_or(PowerReason::kUnsupported);
+      reading.reason = ValueNamed<PowerReason>(reason).value_or(PowerReason::kUnsupported);
     }
     if (reading.reason != PowerReason::kKnown) return true;
     if (known[kValue]) reading.value = numbers[kValue];
@@ -247,35 +220,29 @@ class JsonLog {
     return true;
   }
 
-  std::string_view ReadOther(int64_t t_ns, Fields* fields) {
-    if (fields->Find("schema").has_value()) return "a second header";
-    if (fields->Find("clocks").has_value()) {
-      const auto clocks = ClocksOf(fields);
+  // Of the other lines there are few.
+  std::string_view ReadOther(int64_t t_ns, LineFields* fields) {
+    const Json *const begin = fields->Find("begin"), *const end = fields->Find("end");
+    if (fields->Find("schema") != nullptr) return "a second header";
+    if (fields->Find("clocks") != nullptr) {
+      const auto clocks = fields->ReadClocks();
       if (!clocks.has_value()) return "clocks that are none";
       sink_->ClocksAt(t_ns, *clocks);
-    } else if (const bool begins = fields->Find("begin").has_value();
-               begins || fields->Find("end").has_value()) {
-      if (!begins && fields->Find("end")->is_object()) {
-        ReadEnd(t_ns, fields);
-        return "";
-      }
-      const std::string window = fields->Text(begins ? "begin" : "end");
+    } else if (begin == nullptr && end != nullptr && end->is_object()) {
+      ReadEnd(t_ns, *end);
+    } else if (begin != nullptr || end != nullptr) {
+      const std::string window = fields->Text(begin != nullptr ? "begin" : "end");
       if (!fields->ok()) return "a window whose name is no text";
-      sink_->Mark(t_ns, window, !begins);
-    } else if (fields->Find("gauge").has_value()) {
+      sink_->Mark(t_ns, window, begin == nullptr);
+    } else if (fields->Find("gauge") != nullptr) {
       const std::string name = fields->Text("gauge");
       const auto value = fields->Integer("value");
       if (!fields->ok() || !value.has_value()) return "a gauge without a name or an integer";
       ReadGauge(t_ns, name, *value);
-    } else if (fields->Find("finding").has_value()) {
-      PowerFinding finding;
-      finding.code = fields->Text("finding");
-      finding.message = fields->Text("message");
+    } else if (fields->Find("finding") != nullptr) {
+      const std::string code = fields->Text("finding"), message = fields->Text("message");
       if (!fields->ok()) return "a finding that is no text";
-      if (const std::string source = fields->Text("source"); !source.empty()) {
-        finding.message = absl::StrCat(source, ": ", finding.message);
-      }
-      sink_->Finding(t_ns, std::move(finding));
+      sink_->Finding(t_ns, code, fields->Text("source"), message);
     }
     return "";  // also a kind of line that this version does not know
   }
@@ -284,8 +251,7 @@ class JsonLog {
     auto at = gauges_.find(name);
     if (at == gauges_.end()) {
       if (channels_ == kMostChannels) {
-        sink_->Finding(t_ns,
-                       {.code = "gauges_dropped", .message = "too many gauges; first: " + name});
+        sink_->Finding(t_ns, "gauges_dropped", "", "too many gauges; first: " + name);
         return;
       }
       at = gauges_.emplace(name, static_cast<uint32_t>(channels_++)).first;
@@ -295,14 +261,12 @@ class JsonLog {
     sink_->Readings(sources_, t_ns, std::span(&reading, 1));
   }
 
-  void ReadEnd(int64_t t_ns, Fields* fields) {
-    const auto object = fields->Object("end");
-    if (!object.has_value()) return;
-    Fields end(*object);
+  void ReadEnd(int64_t t_ns, const Json& object) {
+    LineFields end(object);
     end_->complete = end.Text("reason") != kCannotWrite;
     end.Read("dropped", &end_->dropped);
     end_->write_error = end.Text("message");
-    end_->readers = end.Rows<LogReader>("readers");
+    end.Read("readers", &end_->readers);
     sink_->End(t_ns);
   }
 
@@ -313,6 +277,24 @@ class JsonLog {
   absl::flat_hash_map<std::string, uint32_t> gauges_;  // the caller's, and their channels
   std::vector<Reading> readings_;
 };
+
+absl::StatusOr<LogEnd> ReadJsonLog(const LogLine& first, LogLines* lines, LogSink* sink) {
+  LogEnd end;
+  const auto log = std::make_unique<JsonLog>(sink, &end);
+  RETURN_IF_ERROR(log->ReadHeader(first));
+  LogLine line = first;
+  end.lines = 1;
+  while (!sink->Full() && lines->Next(&line)) {
+    ++end.lines;
+    const std::string_view wrong = log->Read(line);
+    if (wrong.empty() || line.whole) {
+      Count(line, wrong, &end);
+    } else {
+      end.cut = absl::StrCat("the last line is cut (", PlaceOf(line), ")");
+    }
+  }
+  return end;
+}
 
 absl::StatusOr<LogEnd> ReadLines(LogLines* lines, LogSink* sink) {
   LogLine first;
@@ -337,6 +319,92 @@ absl::StatusOr<LogEnd> Named(const std::string& name, absl::StatusOr<LogEnd> end
   return absl::Status(end.status().code(), absl::StrCat(name, ": ", end.status().message()));
 }
 
+constexpr size_t kChunk = size_t{1} << 18;
+
+// The bytes of a gzip file, the next of them inflated while what came before is read: that takes
+// as long as all the rest.
+LogLines::Fill ReadAhead(const std::shared_ptr<GzipStream>& stream) {
+  struct Chunk {
+    std::string bytes = {}, damage = {};  // no bytes: the end
+  };
+  const auto inflate = [stream] {
+    Chunk chunk = {.bytes = std::string(2 * kChunk, '\0')};
+    chunk.bytes.resize(stream->Fill(chunk.bytes.data(), chunk.bytes.size(), &chunk.damage));
+    return chunk;
+  };
+  // Without another thread it is done when it is asked for.
+  return [inflate, now = Chunk(), given = size_t{0}, next = std::async(inflate).share()](
+             char* to, size_t size, std::string* damage) mutable {
+    if (given == now.bytes.size() && next.valid()) {
+      now = next.get();
+      given = 0;
+      next = now.bytes.empty() ? std::shared_future<Chunk>() : std::async(inflate).share();
+    }
+    if (!now.damage.empty()) *damage = now.damage;
+    const size_t some = now.bytes.copy(to, size, given);
+    given += some;
+    return some;
+  };
+}
+
+// A recorded log as a source: what was read then comes again, as long after the start as then.
+
+constexpr size_t kMostReadings = 20'000'000;
+constexpr int64_t kUsualPeriodNs = 50'000'000;
+
+// All of a log, in memory.
+struct Recorded : LogSink {
+  PowerInventory inventory;
+  std::vector<Reading> readings;
+  int64_t period_ns = 0;
+  bool too_many = false;
+
+  void Header(LogHeader header) override {
+    inventory = std::move(header.inventory);
+    for (const auto& [source, source_period_ns] : header.periods_ns) {
+      period_ns = period_ns == 0 ? source_period_ns : std::min(period_ns, source_period_ns);
+    }
+  }
+  void Channel(PowerChannel channel, PowerDevice device) override {
+    inventory.channels.push_back(std::move(channel));
+    if (!device.id.empty()) inventory.devices.push_back(std::move(device));
+  }
+  void Readings(size_t, int64_t, std::span<const Reading> pass) override {
+    too_many = too_many || readings.size() + pass.size() > kMostReadings;
+    if (!too_many) readings.insert(readings.end(), pass.begin(), pass.end());
+  }
+  bool Full() const override { return too_many; }
+};
+
+class ReplayReader : public Reader {
+ public:
+  explicit ReplayReader(Recorded log)
+      : Reader("replay", log.period_ns > 0 ? log.period_ns : kUsualPeriodNs), log_(std::move(log)) {
+    std::ranges::stable_sort(log_.readings, {}, &Reading::before_ns);
+  }
+
+  PowerInventory Discover() override { return log_.inventory; }
+
+  void Read(bool, std::vector<Reading>* readings) override {
+    if (log_.readings.empty()) return;
+    const int64_t now_ns = MonotonicNow();
+    if (!shift_ns_.has_value()) shift_ns_ = now_ns - log_.readings.front().after_ns;
+    for (; next_ < log_.readings.size(); ++next_) {
+      Reading reading = log_.readings[next_];
+      reading.before_ns += *shift_ns_;
+      reading.after_ns += *shift_ns_;
+      if (reading.sampled_ns.has_value()) *reading.sampled_ns += *shift_ns_;
+      if (reading.after_ns > now_ns) return;
+      readings->push_back(reading);
+    }
+  }
+
+ private:
+  Recorded log_;
+  std::optional<int64_t> shift_ns_;  // from then to now
+  size_t next_ = 0;
+};
+
 }  // namespace
 
 std::string PlaceOf(const LogLine& line) {
@@ -351,80 +419,21 @@ void Count(const LogLine& line, std::string_view wrong, LogEnd* end) {
   }
 }
 
-absl::StatusOr<LogEnd> ReadJsonLog(const LogLine& first, LogLines* lines, LogSink* sink) {
-  LogEnd end;
-  const auto log = std::make_unique<JsonLog>(sink, &end);
-  RETURN_IF_ERROR(log->ReadHeader(first));
-  LogLine line = first;
-  end.lines = 1;
-  while (!sink->Full() && lines->Next(&line)) {
-    ++end.lines;
-    const std::string_view wrong = log->Read(line);
-    if (wrong.empty() || line.whole) {
-      Count(line, wrong, &end);
-    } else {
-      end.cut = absl::StrCat("the last line is cut (", PlaceOf(line), ")");
-    }
-  }
-  return end;
-}
-
 absl::StatusOr<LogEnd> ReadPowerLog(const std::string& path, LogSink* sink) {
-  ASSIGN_OR_RETURN(const std::unique_ptr<LogLines> lines, LogLines::Open(path));
-  return Named(path == "-" ? "standard input" : path, ReadLines(lines.get(), sink));
+  ASSIGN_OR_RETURN(LogLines lines, LogLines::Open(path));
+  return Named(path == "-" ? "standard input" : path, ReadLines(&lines, sink));
 }
 
 absl::StatusOr<LogEnd> ReadPowerLogText(std::string_view text, const std::string& name,
                                         LogSink* sink) {
-  return Named(name, ReadLines(LogLines::FromMemory(text).get(), sink));
+  LogLines lines = LogLines::FromMemory(text);
+  return Named(name, ReadLines(&lines, sink));
 }
 
-namespace {
+LogLines::LogLines(Fill fill, size_t longest)
+    : fill_(std::move(fill)), longest_(longest), buffer_(2 * kChunk + kPadding) {}
 
-constexpr size_t kChunk = size_t{1} << 18;
-
-// The bytes of a gzip file, the next of them inflated while what came before is read: that takes
-// as long as all the rest.
-class ReadAhead {
- public:
-  explicit ReadAhead(std::shared_ptr<GzipStream> stream) : stream_(std::move(stream)) { Fetch(); }
-
-  size_t Fill(char* to, size_t size, std::string* damage) {
-    if (given_ == now_.bytes.size() && next_.valid()) {
-      now_ = next_.get();
-      given_ = 0;
-      if (!now_.bytes.empty()) Fetch();
-    }
-    if (!now_.damage.empty()) *damage = now_.damage;
-    const size_t some = now_.bytes.copy(to, size, given_);
-    given_ += some;
-    return some;
-  }
-
- private:
-  struct Chunk {
-    std::string bytes = {}, damage = {};  // no bytes: the end
-  };
-  void Fetch() {
-    // Without another thread it is done when it is asked for.
-    next_ = std::async([stream = stream_.get()] {
-      Chunk chunk = {.bytes = std::string(2 * kChunk, '\0')};
-      chunk.bytes.resize(stream->Fill(chunk.bytes.data(), chunk.bytes.size(), &chunk.damage));
-      return chunk;
-    });
-  }
-
-  const std::shared_ptr<GzipStream> stream_;
-  Chunk now_;
-  size_t given_ = 0;  // of now_
-  std::future<Chunk> next_;
-};
-
-}  // namespace
-
-LogLines::LogLines(Fill fill) : fill_(std::move(fill)), buffer_(2 * kChunk + kPadding) {}
-
-absl::StatusOr<std::unique_ptr<LogLines>> LogLines::Open(const std::string& path) {
+absl::StatusOr<LogLines> LogLines::Open(const std::string& path) {
   const int fd = path == "-" ? dup(STDIN_FILENO) : open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (fd < 0) return io::IoError(path, "cannot open");
   struct stat info = {};
@@ -436,25 +445,18 @@ absl::StatusOr<std::unique_ptr<LogLines>> LogLines::Open(const std::string& path
   }
   auto stream = std::make_shared<GzipStream>(fd);
   // A pipe is not read ahead: waiting for it has no end.
-  if (S_ISREG(info.st_mode) && stream->is_gzip()) {
-    return std::unique_ptr<LogLines>(new LogLines(
-        [ahead = std::make_shared<ReadAhead>(std::move(stream))](
-            char* to, size_t size, std::string* damage) { return ahead->Fill(to, size, damage); }));
-  }
-  return std::unique_ptr<LogLines>(
-      new LogLines([stream](char* to, size_t size, std::string* damage) {
-        return stream->Fill(to, size, damage);
-      }));
+  if (S_ISREG(info.st_mode) && stream->is_gzip()) return LogLines(ReadAhead(stream));
+  return LogLines([stream](char* to, size_t size, std::string* damage) {
+    return stream->Fill(to, size, damage);
+  });
 }
 
-std::unique_ptr<LogLines> LogLines::FromMemory(std::string_view bytes) {
-  return std::unique_ptr<LogLines>(
-      new LogLines([bytes](char* to, size_t size, std::string*) mutable {
-        const size_t some = std::min(size, bytes.size());
-        std::copy_n(bytes.data(), some, to);
-        bytes.remove_prefix(some);
-        return some;
-      }));
+LogLines LogLines::FromMemory(std::string_view bytes) {
+  return LogLines([bytes](char* to, size_t size, std::string*) mutable {
+    const size_t some = bytes.copy(to, size);
+    bytes.remove_prefix(some);
+    return some;
+  });
 }
 
 // Appends to the buffer; what was given out is forgotten.
@@ -480,7 +482,7 @@ bool LogLines::Next(LogLine* line) {
         std::memchr(buffer_.data() + begin_ + searched, '\n', end_ - begin_ - searched);
     if (feed == nullptr) {
       searched = end_ - begin_;
-      if (searched > kLongest) {
+      if (searched > longest_) {
         skipped += searched;
         begin_ = end_ = searched = 0;
         if (skipped > kMostSkipped) {
@@ -504,6 +506,24 @@ bool LogLines::Next(LogLine* line) {
     byte_ += skipped + used;
     return true;
   }
+}
+
+absl::StatusOr<std::unique_ptr<Reader>> NewReplayReader(const std::string& log_path) {
+  // All of it is read before anything is recorded: a pipe may never end.
+  struct stat info = {};
+  const bool there =
+      (log_path == "-" ? fstat(STDIN_FILENO, &info) : stat(log_path.c_str(), &info)) == 0;
+  if (there && !S_ISREG(info.st_mode)) {
+    return InvalidArgument("replay:", log_path,
+                           ": is no regular file; a log of a pipe is written to a file first");
+  }
+  Recorded log;
+  RETURN_IF_ERROR(ReadPowerLog(log_path, &log).status());
+  if (log.too_many) {
+    return ResourceExhausted(log_path, ": over ", kMostReadings,
+                             " readings; replay a shorter log as a source");
+  }
+  return std::make_unique<ReplayReader>(std::move(log));
 }
 
 }  // namespace xplane_time::power

@@ -3,12 +3,11 @@
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/utsname.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
-#include <charconv>
 #include <cstring>
 #include <utility>
 
@@ -27,10 +26,17 @@ using json::Json, json::ToJson;
 // Of every version.
 constexpr char kSchemaPrefix[] = "xplane-time.power-log.";
 
-void Append(std::string* line, int64_t value) {
-  std::array<char, 20> digits;
-  const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), value).ptr;
-  line->append(digits.data(), end);
+// A value of cpuinfo's first processor.
+Json CpuField(const std::string& procfs, std::string_view key) {
+  constexpr size_t kMostBytes = 1 << 16;
+  const FileText text = ReadBytes(procfs + "/cpuinfo", kMostBytes);
+  const auto value = LineOf(text.value.value_or(""), key);
+  return value ? Json(Trimmed(*value)) : Json();
+}
+
+Json FirstLine(const std::string& path) {
+  const FileText text = ReadBytes(path, 4096);
+  return text.value ? Json(text.value->substr(0, text.value->find('\n'))) : Json();
 }
 
 // Empty, or an earlier log: what begins as Header writes it.
@@ -64,6 +70,19 @@ absl::StatusOr<Descriptor> OpenNamed(const std::string& path) {
 }
 
 }  // namespace
+
+std::string MachineJson(const std::string& procfs) {
+  utsname name = {};
+  const bool named = uname(&name) == 0;
+  const int64_t pages = sysconf(_SC_PHYS_PAGES), page_bytes = sysconf(_SC_PAGESIZE);
+  return json::Dump(
+      {{"host", named ? Json(name.nodename) : Json()},
+       {"kernel", named ? Json(absl::StrCat(name.sysname, " ", name.release)) : Json()},
+       {"cpu", CpuField(procfs, "model name")},
+       {"cpus", sysconf(_SC_NPROCESSORS_ONLN)},
+       {"memory_bytes", pages > 0 && page_bytes > 0 ? Json(pages * page_bytes) : Json()},
+       {"boot_id", FirstLine(absl::StrCat(procfs, "/sys/kernel/random/boot_id"))}});
+}
 
 absl::StatusOr<LogWriter> LogWriter::Create(const std::string& path) {
   if (!path.empty()) {
@@ -116,7 +135,7 @@ bool LogWriter::MakeRoom(size_t bytes) {
   return lseek(file_.get(), good_bytes_, SEEK_SET) == good_bytes_;
 }
 
-void LogWriter::Header(const LogHeader& header) {
+void LogWriter::Header(LogHeader header) {
   Json periods = Json::object();
   for (const auto& [source, period_ns] : header.periods_ns) periods[source] = period_ns;
   WriteLine(json::Dump({{"schema", absl::StrCat(kSchemaPrefix, "v1")},
@@ -131,30 +150,16 @@ void LogWriter::Header(const LogHeader& header) {
   header_bytes_ = good_bytes_;
 }
 
-void LogWriter::Readings(int64_t pass_ns, size_t source, std::span<const Reading> readings) {
-  line_ = "{\"t\":";
-  Append(&line_, pass_ns);
-  line_ += ",\"s\":";
-  Append(&line_, static_cast<int64_t>(source));
-  line_ += ",\"r\":[";
-  for (const Reading& reading : readings) {
-    line_ += &reading == readings.data() ? "[" : ",[";
-    Append(&line_, reading.channel);
-    line_ += ',';
-    Append(&line_, reading.before_ns - pass_ns);
-    line_ += ',';
-    Append(&line_, reading.after_ns - reading.before_ns);
-    line_ += ',';
-    if (reading.value.has_value()) {
-      Append(&line_, *reading.value);
-      if (reading.sampled_ns.has_value()) {
-        line_ += ",null,";
-        Append(&line_, *reading.sampled_ns - pass_ns);
-      }
+void LogWriter::Readings(size_t s, int64_t t_ns, std::span<const Reading> readings) {
+  line_ = absl::StrCat("{\"t\":", t_ns, ",\"s\":", s, ",\"r\":[");
+  for (const Reading& each : readings) {
+    absl::StrAppend(&line_, &each == readings.data() ? "[" : ",[", each.channel, ",",
+                    each.before_ns - t_ns, ",", each.after_ns - each.before_ns, ",");
+    if (!each.value.has_value()) {
+      line_.append("null,\"").append(PowerReasonName(each.reason)).append("\"");
     } else {
-      line_ += "null,\"";
-      line_ += PowerReasonName(reading.reason);
-      line_ += '"';
+      absl::StrAppend(&line_, *each.value);
+      if (each.sampled_ns) absl::StrAppend(&line_, ",null,", *each.sampled_ns - t_ns);
     }
     line_ += ']';
   }
@@ -162,29 +167,28 @@ void LogWriter::Readings(int64_t pass_ns, size_t source, std::span<const Reading
   WriteLine(std::move(line_));
 }
 
-void LogWriter::ClocksNow(const Clocks& clocks) {
-  WriteLine(json::Dump({{"t", clocks.monotonic_ns}, {"clocks", ToJson(clocks)}}));
+void LogWriter::ClocksAt(int64_t t_ns, const Clocks& clocks) {
+  WriteLine(json::Dump({{"t", t_ns}, {"clocks", ToJson(clocks)}}));
 }
 
-void LogWriter::Mark(int64_t at_ns, bool begin, std::string_view window) {
-  WriteLine(json::Dump({{"t", at_ns}, {begin ? "begin" : "end", window}}));
+void LogWriter::Mark(int64_t t_ns, std::string_view window, bool end) {
+  WriteLine(json::Dump({{"t", t_ns}, {end ? "end" : "begin", window}}));
 }
 
-void LogWriter::Gauge(int64_t at_ns, std::string_view quantity, int64_t value) {
-  WriteLine(json::Dump({{"t", at_ns}, {"gauge", quantity}, {"value", value}}));
+void LogWriter::Gauge(int64_t t_ns, std::string_view quantity, int64_t value) {
+  WriteLine(json::Dump({{"t", t_ns}, {"gauge", quantity}, {"value", value}}));
 }
 
-void LogWriter::Finding(int64_t at_ns, std::string_view code, std::string_view source,
+void LogWriter::Finding(int64_t t_ns, std::string_view code, std::string_view source,
                         std::string_view message) {
-  WriteLine(
-      json::Dump({{"t", at_ns}, {"finding", code}, {"source", source}, {"message", message}}));
+  WriteLine(json::Dump({{"t", t_ns}, {"finding", code}, {"source", source}, {"message", message}}));
 }
 
-void LogWriter::End(int64_t at_ns, const std::vector<LogReader>& readers) {
+void LogWriter::Finish(int64_t t_ns, const std::vector<LogReader>& readers) {
   const auto line = [&](std::string_view reason) {
     Json end = {{"reason", reason}, {"readers", ToJson(readers)}, {"dropped", dropped_lines_}};
     if (!write_error_.empty()) end["message"] = write_error_;
-    return json::Dump({{"t", at_ns}, {"end", end}});
+    return json::Dump({{"t", t_ns}, {"end", end}});
   };
   line_ = line("stopped");
   if (Put()) return;
@@ -196,3 +200,41 @@ void LogWriter::End(int64_t at_ns, const std::vector<LogReader>& readers) {
 }
 
 }  // namespace xplane_time::power
+
+// ---- The words of logs and summaries
+
+namespace xplane_time {
+namespace {
+
+// In the order of the enumerations.
+constexpr std::string_view kReasons[] = {
+    "known",  "permission_denied", "unsupported",     "no_samples",     "reset",
+    "gap",    "device_lost",       "driver_mismatch", "reset_required", "hung",
+    "absent", "suspended",         "implausible"};
+constexpr std::string_view kKinds[] = {"cumulative", "instant", "average", "gauge"};
+constexpr std::string_view kEstimators[] = {"best", "counter", "held", "trapezoid",
+                                            "endpoint-mean"};
+constexpr std::string_view kUnbounded[] = {"between_readings", "broken_counter", "few_updates",
+                                           "counter_covers_part"};
+static_assert(std::size(kReasons) == size_t{1} + static_cast<size_t>(PowerReason::kImplausible) &&
+              std::size(kKinds) == size_t{1} + static_cast<size_t>(ReadingKind::kGauge));
+
+}  // namespace
+
+std::span<const std::string_view> NamesOf(PowerReason) { return kReasons; }
+std::span<const std::string_view> NamesOf(ReadingKind) { return kKinds; }
+std::span<const std::string_view> NamesOf(EnergyEstimator) { return kEstimators; }
+
+std::string_view PowerReasonName(PowerReason of) { return kReasons[static_cast<size_t>(of)]; }
+std::string_view ReadingKindName(ReadingKind of) { return kKinds[static_cast<size_t>(of)]; }
+std::string_view EnergyEstimatorName(EnergyEstimator of) {
+  return kEstimators[static_cast<size_t>(of)];
+}
+std::optional<EnergyEstimator> EnergyEstimatorOf(std::string_view name) {
+  return ValueNamed<EnergyEstimator>(name);
+}
+std::string_view UnboundedReasonName(EnergyLimits of) {
+  return kUnbounded[static_cast<size_t>(of) - static_cast<size_t>(EnergyLimits::kBetweenReadings)];
+}
+
+}  // namespace xplane_time

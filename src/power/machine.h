@@ -1,9 +1,8 @@
-// What a log's header says of the machine.
+// What a log says of the machine, and its clocks.
 #pragma once
 
-#include <sys/types.h>
-
 #include <cstdint>
+#include <ctime>
 #include <string>
 
 namespace xplane_time::power {
@@ -11,16 +10,20 @@ namespace xplane_time::power {
 // An object: host, kernel, cpu, cpus, memory_bytes, boot_id; what cannot be read is null.
 std::string MachineJson(const std::string& procfs);
 
+inline int64_t NowOf(clockid_t clock) {  // nanoseconds, as all below
+  timespec now = {};
+  clock_gettime(clock, &now);
+  return int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
+}
+inline int64_t MonotonicNow() { return NowOf(CLOCK_MONOTONIC); }
+
 // The three clocks of a log: MONOTONIC for durations, REALTIME for the calendar, BOOTTIME to tell
 // a suspended machine from a step of the calendar.
-
 struct Clocks {
   int64_t monotonic_ns = 0, realtime_ns = 0, boottime_ns = 0;
 };
-Clocks ClocksNow();
-
-int64_t NowOf(clockid_t clock);  // nanoseconds, as all below
-int64_t MonotonicNow();
-int64_t ThreadCpuNow();  // of the calling thread
+inline Clocks ClocksNow() {
+  return {NowOf(CLOCK_MONOTONIC), NowOf(CLOCK_REALTIME), NowOf(CLOCK_BOOTTIME)};
+}
 
 }  // namespace xplane_time::power

@@ -7,10 +7,8 @@
 // without both all rows are of one.
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 
 #include "absl/strings/numbers.h"
-#include "absl/strings/str_cat.h"
 #include "absl/time/civil_time.h"
 #include "power/log.h"
 #include "re2/re2.h"
@@ -22,10 +20,7 @@ namespace {
 constexpr size_t kMostColumns = 256;
 
 std::string_view Stripped(std::string_view text) {
-  constexpr std::string_view kBlank = " \t\r\xef\xbb\xbf";  // with the parts of a UTF-8 mark
-  const size_t begin = text.find_first_not_of(kBlank);
-  if (begin == std::string_view::npos) return {};
-  return text.substr(begin, text.find_last_not_of(kBlank) - begin + 1);
+  return Trimmed(text, " \t\r\xef\xbb\xbf");  // with the parts of a UTF-8 mark
 }
 
 // Stripped cells.
@@ -42,8 +37,8 @@ void Split(std::string_view line, std::vector<std::string_view>* cells) {
 // The row of a table whose first field, its name, this is; null: there is none.
 template <typename Row, size_t n>
 const Row* RowNamed(const Row (&rows)[n], std::string_view name) {
-  const auto* at = std::find_if(rows, rows + n, [&](const Row& each) { return each.name == name; });
-  return at == rows + n ? nullptr : at;
+  const auto* at = std::ranges::find(rows, name, &Row::name);
+  return at == std::end(rows) ? nullptr : at;
 }
 
 struct Quantity {
@@ -143,10 +138,7 @@ bool ValueOf(std::string_view cell, double scale, std::string_view header_unit, 
   const std::string_view unit = Stripped(cell.substr(digits.size()));
   const std::optional<double> units = UnitOf(unit.empty() ? header_unit : unit);
   double value = 0;
-  if (!units.has_value() ||
-      !absl::SimpleAtod(absl::string_view(digits.data(), digits.size()), &value)) {
-    return false;
-  }
+  if (!units.has_value() || !absl::SimpleAtod(Absl(digits), &value)) return false;
   value *= scale * *units;
   if (!(std::abs(value) < static_cast<double>(kLatestNs))) return false;
   reading->value = std::llround(value);
@@ -199,20 +191,16 @@ class NvidiaSmiLog {
         return "a value that is no number with a known unit";
       }
     }
-    const Gpu* gpu = GpuOf();
-    if (gpu == nullptr) return "more GPUs than are kept";
+    const std::optional<size_t> first = FirstChannel();
+    if (!first) return "more GPUs than are kept";
     for (size_t i = 0; i < readings_.size(); ++i) {
-      readings_[i].channel = gpu->channel + static_cast<uint32_t>(i);
+      readings_[i].channel = static_cast<uint32_t>(*first + i);
     }
     sink_->Readings(0, *t_ns, readings_);
     return "";
   }
 
  private:
-  struct Gpu {
-    std::string id;
-    uint32_t channel = 0;  // its first
-  };
   struct Column {
     size_t at = 0;
     const Quantity* quantity = nullptr;
@@ -244,35 +232,32 @@ class NvidiaSmiLog {
     return true;
   }
 
-  // Of the cells; null: too many.
-  const Gpu* GpuOf() {
+  // Of the cells' GPU; nothing: there are too many.
+  std::optional<size_t> FirstChannel() {
     std::string id = Cell(uuid_);
     if (id.empty()) id = "gpu:" + (index_ < cells_.size() ? Cell(index_) : "0");
-    for (const Gpu& gpu : gpus_) {
-      if (gpu.id == id) return &gpu;
-    }
-    if (channels_ + columns_.size() > kMostChannels) return nullptr;
+    const auto known = std::ranges::find(gpus_, id);
+    const size_t first = static_cast<size_t>(known - gpus_.begin()) * columns_.size();
+    if (known != gpus_.end()) return first;
+    if (first + columns_.size() > kMostChannels) return std::nullopt;
     PowerDevice device = {.id = id, .name = Cell(name_), .source = "nvidia-smi"};
     if (int32_t value = 0; absl::SimpleAtoi(Cell(index_), &value)) device.index = value;
-    // Of several columns of power the first one is in the total.
-    bool first_power = true;
-    const uint32_t first = channels_;
+    bool has_power = false;  // of several columns of power the first one is in the total
     for (const Column& column : columns_) {
       const Quantity& quantity = *column.quantity;
       const bool of_module = quantity.name.starts_with("module.");
-      const bool power = quantity.quantity == "power_mw" && !of_module;
+      const bool in_total = quantity.quantity == "power_mw" && !of_module && !has_power;
+      has_power |= in_total;
       sink_->Channel({.source = "nvidia-smi",
                       .device = id,
                       .domain = of_module ? "module" : "gpu",
                       .quantity = std::string(quantity.quantity),
                       .kind = quantity.kind,
-                      .in_total = power && first_power},
+                      .in_total = in_total},
                      device);
-      if (power) first_power = false;
-      ++channels_;
     }
-    gpus_.push_back({std::move(id), first});
-    return &gpus_.back();
+    gpus_.push_back(std::move(id));
+    return first;
   }
 
   std::string Cell(size_t column) const {
@@ -286,8 +271,7 @@ class NvidiaSmiLog {
   bool by_index_ = false, by_uuid_ = false;  // how the first header tells GPUs
   bool lost_ = false;                        // the last header has not the columns of the first
   size_t time_ = kMostColumns, index_ = kMostColumns, uuid_ = kMostColumns, name_ = kMostColumns;
-  std::vector<Gpu> gpus_;
-  uint32_t channels_ = 0;
+  std::vector<std::string> gpus_;  // by id; each has a channel a column
   std::vector<Reading> readings_;
 };
 
@@ -309,7 +293,7 @@ absl::StatusOr<LogEnd> ReadNvidiaSmi(const LogLine& first, LogLines* lines, LogS
     ++end.lines;
     if (Stripped(line.text).empty() && !line.too_long) continue;
     if (!line.whole) {  // its last number may lack digits
-      end.cut = absl::StrCat("the last line is cut (", PlaceOf(line), ")");
+      end.cut = Cat("the last line is cut (", PlaceOf(line), ")");
       break;
     }
     Count(line, log.Read(line), &end);

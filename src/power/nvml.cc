@@ -4,131 +4,24 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdio>
 #include <limits>
 #include <map>
-#include <optional>
-#include <string_view>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "power/nvml_api.h"
 #include "power/reader.h"
-#include "power/sysfs.h"
 #include "power/visible_devices.h"
+#include "status.h"
 
 namespace xplane_time::power {
-namespace {
-
-// Of the namespace that every other is in (PROC_PID_INIT_INO of the kernel).
-constexpr std::string_view kFirstPidNamespace = "pid:[4026531836]";
-constexpr int kMaxDepth = 10'000;
-constexpr unsigned kMaxProcesses = 1 << 16;
-
-enum class Kin : uint8_t { kOwn, kOther, kUnknown };
-
-Kin KinOf(int64_t pid, int64_t own_pid, const std::string& procfs) {
-  for (int depth = 0; depth < kMaxDepth && pid > 0; ++depth) {
-    if (pid == own_pid) return Kin::kOwn;
-    const FileText stat = ReadText(absl::StrCat(procfs, "/", pid, "/stat"));
-    const auto parent = NumberIn(StatField(stat.value.value_or(""), 4).value_or("")).value;
-    if (!parent) return depth == 0 ? Kin::kUnknown : Kin::kOther;
-    pid = *parent;
-  }
-  return Kin::kOther;
-}
-
-bool InOwnNamespace(const std::string& procfs) {
-  char target[64] = {};
-  const ssize_t size = readlink((procfs + "/self/ns/pid").c_str(), target, sizeof target - 1);
-  return size > 0 && std::string_view(target, static_cast<size_t>(size)) != kFirstPidNamespace;
-}
-
-}  // namespace
-
-Sharing OtherProcesses(const std::vector<int64_t>& pids, int64_t own_pid,
-                       const std::string& procfs) {
-  Sharing sharing;
-  const bool own_namespace = InOwnNamespace(procfs);
-  for (const int64_t pid : pids) {
-    const Kin kin = KinOf(pid, own_pid, procfs);
-    if (kin == Kin::kOwn) continue;
-    if (kin == Kin::kOther && !own_namespace) {
-      sharing.others.push_back(pid);
-    } else {
-      sharing.note = "whether other processes use it is not known: process " + std::to_string(pid) +
-                     " on it may be of another pid namespace";
-    }
-  }
-  if (!sharing.others.empty()) sharing.note.clear();
-  return sharing;
-}
-
-namespace {
-
-// Milliseconds; 0: not known. Of instant power the period and the window, of the counter the
-// period.
-struct ChipPrior {
-  unsigned architecture;
-  int64_t power_period_ms, power_window_ms, energy_period_ms;
-};
-constexpr ChipPrior kPriors[] = {
-    {kNvmlPascal, 20, 10, 0},     {kNvmlVolta, 20, 0, 20}, {kNvmlTuring, 100, 100, 100},
-    {kNvmlAmpere, 100, 100, 100}, {kNvmlAda, 0, 0, 100},   {kNvmlHopper, 100, 25, 100},
-};
-
-bool IsGa100(const NvmlChip& chip) {
-  return chip.architecture == kNvmlAmpere && chip.major == 8 && chip.minor == 0;
-}
-
-ChipPrior PriorOf(const NvmlChip& chip) {
-  if (chip.architecture > kNvmlHopper) return {chip.architecture, 0, 0, 100};
-  for (ChipPrior prior : kPriors) {
-    if (prior.architecture != chip.architecture) continue;
-    if (IsGa100(chip)) prior.power_window_ms = 25;
-    // Without a capability it is not known which of the two it is.
-    if (prior.architecture == kNvmlAmpere && chip.major == 0) prior.power_window_ms = 0;
-    return prior;
-  }
-  return {};
-}
-
-}  // namespace
-
-SensorPrior PriorOf(const NvmlChip& chip, NvmlSensorKind kind) {
-  const ChipPrior prior = PriorOf(chip);
-  const auto ns = [](int64_t ms) { return ms > 0 ? std::optional(ms * 1'000'000) : std::nullopt; };
-  switch (kind) {
-    case NvmlSensorKind::kInstantPower:
-      return {ns(prior.power_period_ms), ns(prior.power_window_ms)};
-    case NvmlSensorKind::kAveragePower:
-      if (PowerUsageIsAverage(chip) != true) return {};
-      return {ns(100), ns(1000)};
-    case NvmlSensorKind::kEnergy:
-      return {ns(prior.energy_period_ms), std::nullopt};
-  }
-  return {};
-}
-
-std::optional<bool> PowerUsageIsAverage(const NvmlChip& chip) {
-  if (chip.architecture == 0) return std::nullopt;
-  if (chip.architecture == kNvmlAmpere) {
-    if (chip.major == 0) return std::nullopt;
-    return !IsGa100(chip);
-  }
-  return chip.architecture > kNvmlAmpere;
-}
-
-bool ChangesBetweenPolls(const NvmlChip& chip) {
-  return chip.architecture == kNvmlPascal || chip.architecture == kNvmlVolta;
-}
-
 namespace {
 
 // Of compute processes on the device; own_pid 0 is this process.
 Sharing SharingOf(const NvmlApi& nvml, NvmlDevice device, int64_t own_pid,
                   const std::string& procfs) {
+  constexpr unsigned kMaxProcesses = 1 << 16;
   NvmlReturn result = kNvmlFunctionNotFound;
   std::vector<NvmlProcess> processes(64);
   // More may start between two calls.
@@ -217,7 +110,8 @@ struct Found {
   NvmlDevice handle = nullptr;
   PowerDevice device;
   GpuIdentity identity;
-  NvmlChip chip;
+  ChipPriors priors;
+  bool is_buffered = false;  // its sensor changes between polls; the driver keeps what they miss
   bool vgpu = false;
   bool whole_module = false;  // its counter is that of the CPU and the GPU together
 };
@@ -232,21 +126,16 @@ std::string TextOf(const NvmlFunction<NvmlDevice, char*, unsigned>& function, Nv
 std::string BusIdOf(const NvmlApi& nvml, NvmlDevice device) {
   NvmlPci pci = {};
   if (nvml.pci(device, &pci) != kNvmlSuccess) return {};
-  char text[32] = {};
-  std::snprintf(text, sizeof text, "%08x:%02x:%02x.0", pci.domain, pci.bus, pci.device);
-  return text;
+  return absl::StrFormat("%08x:%02x:%02x.0", pci.domain, pci.bus, pci.device);
 }
 
 NvmlChip ChipOf(const NvmlApi& nvml, NvmlDevice device) {
   NvmlChip chip;
-  unsigned architecture = 0;
-  if (nvml.architecture(device, &architecture) == kNvmlSuccess && architecture != ~0U) {
-    chip.architecture = architecture;
+  if (nvml.architecture(device, &chip.architecture) != kNvmlSuccess || chip.architecture == ~0U) {
+    chip.architecture = 0;
   }
-  int major = 0, minor = 0;
-  if (nvml.compute_capability(device, &major, &minor) == kNvmlSuccess) {
-    chip.major = major;
-    chip.minor = minor;
+  if (nvml.compute_capability(device, &chip.major, &chip.minor) != kNvmlSuccess) {
+    chip.major = chip.minor = 0;
   }
   return chip;
 }
@@ -306,7 +195,7 @@ class Taker {
   }
 
   static void AddNote(std::string_view text, std::string* note) {
-    absl::StrAppend(note, note->empty() ? "" : "; ", std::string(text));
+    Append(note, note->empty() ? "" : "; ", text);
   }
 
   void FindDevices() {
@@ -339,7 +228,9 @@ class Taker {
                     .pci_bus_id = BusIdOf(nvml_, found.handle),
                     .driver = driver,
                     .mig = IsSplit(nvml_, found.handle)};
-    found.chip = ChipOf(nvml_, found.handle);
+    const NvmlChip chip = ChipOf(nvml_, found.handle);
+    found.priors = PriorsOf(chip);
+    found.is_buffered = chip.architecture == kNvmlPascal || chip.architecture == kNvmlVolta;
     found.whole_module = found.device.name.find("GH200") != std::string::npos;
     int mode = 0;
     found.vgpu = nvml_.virtualization_mode(found.handle, &mode) == kNvmlSuccess &&
@@ -381,8 +272,8 @@ class Taker {
     const Sharing sharing = SharingOf(nvml_, found.handle, options_.pid, options_.roots.procfs);
     device.shared = !sharing.others.empty();
     if (device.shared) {
-      AddNote(absl::StrCat("other processes use it (", sharing.others.size(), ", the first is ",
-                           sharing.others.front(), ")"),
+      AddNote(Cat("other processes use it (", sharing.others.size(), ", the first is ",
+                  sharing.others.front(), ")"),
               &device.note);
     }
     if (!sharing.note.empty()) AddNote(sharing.note, &device.note);
@@ -399,6 +290,13 @@ class Taker {
                .kind = kind,
                .slow = slow};
     channel.in_total = IsPowerOrEnergy(channel) && domain == "gpu";
+    SensorPrior prior;
+    if (quantity == "energy_uj") prior = found.priors.energy;
+    if (quantity == "power_mw" && domain == "gpu") {  // nobody measured the others
+      prior = kind == ReadingKind::kAverage ? found.priors.average : found.priors.instant;
+    }
+    channel.prior_period_ns = prior.period_ns;
+    channel.prior_window_ns = prior.window_ns;
     return static_cast<uint32_t>(taken_.channels.size() - 1);
   }
 
@@ -430,19 +328,19 @@ class Taker {
       if (power != kNvmlSuccess) failed_[power].emplace_back(PowerUsageCall().function);
     }
     for (const auto& [result, functions] : failed_) {
-      Absent(found.device.id, result,
-             absl::StrCat(found.device.id, ": ", absl::StrJoin(functions, ", "), ": ",
-                          NvmlErrorText(result)));
+      Absent(
+          found.device.id, result,
+          Cat(found.device.id, ": ", absl::StrJoin(functions, ", "), ": ", NvmlErrorText(result)));
     }
     plans_.push_back(std::move(plan));
   }
 
   void NoPower(const Found& found, NvmlReturn result) {
     const bool vgpu = found.vgpu && ReasonOf(result) == PowerReason::kUnsupported;
-    Absent(found.device.id + " power", result,
-           absl::StrCat(found.device.id, ": ",
-                        vgpu ? "a vGPU has no power sensor" : "no power and no energy", ": ",
-                        std::string(PowerUsageCall().function), ": ", NvmlErrorText(result)));
+    Absent(
+        found.device.id + " power", result,
+        Cat(found.device.id, ": ", vgpu ? "a vGPU has no power sensor" : "no power and no energy",
+            ": ", PowerUsageCall().function, ": ", NvmlErrorText(result)));
     if (vgpu) taken_.absences.back().fix = "read the power on the host";
   }
 
@@ -453,7 +351,6 @@ class Taker {
     PowerChannel& channel = taken_.channels.back();
     channel.note =
         found.whole_module ? "since driver load; CPU and GPU together" : "since driver load";
-    channel.prior_period_ns = PriorOf(found.chip, NvmlSensorKind::kEnergy).period_ns;
     channel.max_plausible_mw = MaxPlausibleMw(found);
     return result;
   }
@@ -465,16 +362,6 @@ class Taker {
       return kMaxDeviceMw;
     }
     return std::min(kPeakOverLimit * int64_t{limit_mw}, kMaxDeviceMw);
-  }
-
-  void SetPriors(const Found& found, uint32_t place) {
-    PowerChannel& channel = taken_.channels[place];
-    if (channel.domain != "gpu") return;  // nobody measured the others
-    const SensorPrior prior =
-        PriorOf(found.chip, channel.kind == ReadingKind::kAverage ? NvmlSensorKind::kAveragePower
-                                                                  : NvmlSensorKind::kInstantPower);
-    channel.prior_period_ns = prior.period_ns;
-    channel.prior_window_ns = prior.window_ns;
   }
 
   // Fields where the driver has them, else nvmlDeviceGetPowerUsage.
@@ -495,7 +382,6 @@ class Taker {
       const bool average = field.field == kNvmlFieldPowerAverage;
       field.channel = AddChannel(found, kDomains[field.scope], "power_mw",
                                  average ? ReadingKind::kAverage : ReadingKind::kInstant);
-      SetPriors(found, field.channel);
       if (field.scope == kNvmlScopeGpu) {
         gpu = true;
         if (!average) instant = field.channel;
@@ -508,13 +394,12 @@ class Taker {
   }
 
   NvmlReturn PlanPowerUsage(const Found& found, NvmlPlan& plan, std::optional<uint32_t>* instant) {
-    const std::optional<bool> average = PowerUsageIsAverage(found.chip);
+    const std::optional<bool> average = found.priors.usage_is_average;
     const NvmlReturn result = PlanCall(
         PowerUsageCall(), found, "gpu",
         average.value_or(true) ? ReadingKind::kAverage : ReadingKind::kInstant, false, plan);
     if (result != kNvmlSuccess) return result;
     const uint32_t place = plan.calls.back().first_channel;
-    SetPriors(found, place);
     if (average != false) {
       taken_.channels[place].note =
           average ? "average of 1 s" : "instant or the average of 1 s: the chip is not known";
@@ -526,7 +411,7 @@ class Taker {
 
   // From here on: what the buffer holds already was before the recording.
   void PlanSamples(const Found& found, uint32_t channel, NvmlPlan& plan) {
-    if (!ChangesBetweenPolls(found.chip)) return;
+    if (!found.is_buffered) return;
     std::vector<NvmlSample> samples;
     int type = 0;
     const NvmlReturn result = ReadSamples(nvml_, found.handle, 0, &type, &samples);

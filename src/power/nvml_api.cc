@@ -1,9 +1,12 @@
 #include "power/nvml_api.h"
 
 #include <dlfcn.h>
+#include <unistd.h>
 
-#include <initializer_list>
 #include <limits>
+
+#include "power/sysfs.h"
+#include "status.h"
 
 namespace xplane_time::power {
 namespace {
@@ -100,7 +103,7 @@ PowerReason ReasonOf(NvmlReturn result) {
 
 std::string NvmlErrorText(NvmlReturn result) {
   if (result == kNvmlSuccess) return "NVML_SUCCESS (0)";
-  return "NVML_ERROR_" + std::string(EntryOf(result).name) + " (" + std::to_string(result) + ")";
+  return Cat("NVML_ERROR_", EntryOf(result).name, " (", result, ")");
 }
 
 std::string_view FixOf(NvmlReturn result) {
@@ -124,17 +127,11 @@ NvmlReturn ReadPstate(const NvmlApi& nvml, NvmlDevice device, NvmlRaw& raw) {
   return result;
 }
 
-NvmlReturn ReadMemory(const NvmlApi& nvml, NvmlDevice device, NvmlRaw& raw) {
-  NvmlMemory memory = {};
-  const NvmlReturn result = nvml.memory(device, &memory);
-  raw = {memory.used, memory.total};
-  return result;
-}
-
-NvmlReturn ReadUtilization(const NvmlApi& nvml, NvmlDevice device, NvmlRaw& raw) {
-  NvmlUtilization utilization = {};
-  const NvmlReturn result = nvml.utilization(device, &utilization);
-  raw = {utilization.gpu, utilization.memory};
+template <typename Answer, auto function, auto first, auto second>
+NvmlReturn ReadBoth(const NvmlApi& nvml, NvmlDevice device, NvmlRaw& raw) {
+  Answer answer = {};
+  const NvmlReturn result = (nvml.*function)(device, &answer);
+  raw = {answer.*first, answer.*second};
   return result;
 }
 
@@ -162,10 +159,13 @@ constexpr NvmlCall kSlowCalls[] = {
     {"nvmlDeviceGetEnforcedPowerLimit",
      {{{"power_limit_mw"}}},
      ReadNumber<unsigned, &NvmlApi::power_limit>},
-    {"nvmlDeviceGetMemoryInfo", {{{"memory_used_bytes"}, {"memory_total_bytes"}}}, ReadMemory},
+    {"nvmlDeviceGetMemoryInfo",
+     {{{"memory_used_bytes"}, {"memory_total_bytes"}}},
+     ReadBoth<NvmlMemory, &NvmlApi::memory, &NvmlMemory::used, &NvmlMemory::total>},
     {"nvmlDeviceGetUtilizationRates",
      {{{"utilization_gpu_ppm", 10'000}, {"utilization_memory_ppm", 10'000}}},
-     ReadUtilization},
+     ReadBoth<NvmlUtilization, &NvmlApi::utilization, &NvmlUtilization::gpu,
+              &NvmlUtilization::memory>},
 };
 
 }  // namespace
@@ -181,11 +181,14 @@ std::optional<int64_t> Scaled(uint64_t raw, int64_t scale) {
 }
 
 std::optional<uint64_t> RawOf(const NvmlValue& value, int value_type) {
+  const auto natural = [](long long whole) {
+    return whole < 0 ? std::nullopt : std::optional(static_cast<uint64_t>(whole));
+  };
   switch (value_type) {
     case kNvmlDouble:
       // The bound also turns away what is not a number.
-      if (!(value.dbl >= 0 && value.dbl < 1e18)) return std::nullopt;
-      return static_cast<uint64_t>(value.dbl);
+      return value.dbl >= 0 && value.dbl < 1e18 ? natural(static_cast<int64_t>(value.dbl))
+                                                : std::nullopt;
     case kNvmlUnsignedInt:
       return value.uint;
     case kNvmlUnsignedLong:
@@ -193,16 +196,87 @@ std::optional<uint64_t> RawOf(const NvmlValue& value, int value_type) {
     case kNvmlUnsignedLongLong:
       return value.ullong;
     case kNvmlSignedLongLong:
-      if (value.sllong < 0) return std::nullopt;
-      return static_cast<uint64_t>(value.sllong);
+      return natural(value.sllong);
     case kNvmlSignedInt:
-      if (value.sint < 0) return std::nullopt;
-      return static_cast<uint64_t>(value.sint);
+      return natural(value.sint);
     case kNvmlUnsignedShort:
       return value.ushort;
     default:
       return std::nullopt;
   }
+}
+
+namespace {
+
+// Of the namespace that every other is in (PROC_PID_INIT_INO of the kernel).
+constexpr std::string_view kFirstPidNamespace = "pid:[4026531836]";
+constexpr int kMaxDepth = 10'000;
+
+enum class Kin : uint8_t { kOwn, kOther, kUnknown };
+
+Kin KinOf(int64_t pid, int64_t own_pid, const std::string& procfs) {
+  for (int depth = 0; depth < kMaxDepth && pid > 0; ++depth) {
+    if (pid == own_pid) return Kin::kOwn;
+    const std::string stat = TextIn(Cat(procfs, "/", pid, "/stat"));
+    const auto parent = NumberIn(StatField(stat, 4).value_or("")).value;
+    if (!parent) return depth == 0 ? Kin::kUnknown : Kin::kOther;
+    pid = *parent;
+  }
+  return Kin::kOther;
+}
+
+bool InOwnNamespace(const std::string& procfs) {
+  char target[64] = {};
+  const ssize_t size = readlink((procfs + "/self/ns/pid").c_str(), target, sizeof target - 1);
+  return size > 0 && std::string_view(target, static_cast<size_t>(size)) != kFirstPidNamespace;
+}
+
+}  // namespace
+
+Sharing OtherProcesses(const std::vector<int64_t>& pids, int64_t own_pid,
+                       const std::string& procfs) {
+  Sharing sharing;
+  const bool own_namespace = InOwnNamespace(procfs);
+  for (const int64_t pid : pids) {
+    const Kin kin = KinOf(pid, own_pid, procfs);
+    if (kin == Kin::kOwn) continue;
+    if (kin == Kin::kOther && !own_namespace) {
+      sharing.others.push_back(pid);
+    } else {
+      sharing.note = Cat("whether other processes use it is not known: process ", pid,
+                         " on it may be of another pid namespace");
+    }
+  }
+  if (!sharing.others.empty()) sharing.note.clear();
+  return sharing;
+}
+
+ChipPriors PriorsOf(const NvmlChip& chip) {
+  struct Row {
+    unsigned architecture;
+    int64_t power_period_ms, power_window_ms, energy_period_ms;  // 0: not known
+  };
+  constexpr Row kRows[] = {
+      {kNvmlPascal, 20, 10, 0},     {kNvmlVolta, 20, 0, 20}, {kNvmlTuring, 100, 100, 100},
+      {kNvmlAmpere, 100, 100, 100}, {kNvmlAda, 0, 0, 100},   {kNvmlHopper, 100, 25, 100},
+  };
+  const auto ns = [](int64_t ms) { return ms > 0 ? std::optional(ms * 1'000'000) : std::nullopt; };
+  ChipPriors priors;
+  if (chip.architecture > kNvmlHopper) priors.energy.period_ns = ns(100);
+  for (const Row& row : kRows) {
+    if (row.architecture != chip.architecture) continue;
+    priors.instant = {ns(row.power_period_ms), ns(row.power_window_ms)};
+    priors.energy.period_ns = ns(row.energy_period_ms);
+  }
+  const bool is_ampere = chip.architecture == kNvmlAmpere;
+  const bool is_ga100 = is_ampere && chip.major == 8 && chip.minor == 0;
+  // Without a capability it is not known which of the two it is.
+  const bool is_known = chip.architecture != 0 && !(is_ampere && chip.major == 0);
+  if (is_known) priors.usage_is_average = chip.architecture >= kNvmlAmpere && !is_ga100;
+  if (is_ga100) priors.instant.window_ns = ns(25);
+  if (is_ampere && !is_known) priors.instant.window_ns.reset();
+  if (priors.usage_is_average == true) priors.average = {ns(100), ns(1000)};
+  return priors;
 }
 
 }  // namespace xplane_time::power

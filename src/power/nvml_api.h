@@ -278,15 +278,11 @@ struct SensorPrior {
   std::optional<int64_t> period_ns = {}, window_ns = {};
 };
 
-enum class NvmlSensorKind : uint8_t { kInstantPower, kAveragePower, kEnergy };
-
-SensorPrior PriorOf(const NvmlChip& chip, NvmlSensorKind kind);
-
-// Whether nvmlDeviceGetPowerUsage is the average of a second; empty: the chip is not known.
-std::optional<bool> PowerUsageIsAverage(const NvmlChip& chip);
-
-// Whether the sensor changes more often than the default period, so that the driver's buffer
-// of samples holds values that polling does not see.
-bool ChangesBetweenPolls(const NvmlChip& chip);
+struct ChipPriors {
+  SensorPrior instant, average, energy;
+  // Whether nvmlDeviceGetPowerUsage is the average of a second; empty: the chip is not known.
+  std::optional<bool> usage_is_average = {};
+};
+ChipPriors PriorsOf(const NvmlChip& chip);
 
 }  // namespace xplane_time::power

@@ -1,21 +1,15 @@
 # Power: sensors, the recorder, its log and what a log says. NVML is loaded at run time only.
 add_library(xplane_time_power STATIC
-  power/channel_fold.cc
-  power/constant.cc
-  power/energy.cc
   power/hwmon.cc
   power/log_reader.cc
   power/log_writer.cc
-  power/machine.cc
-  power/names.cc
   power/nvidia_smi_log.cc
   power/nvml.cc
   power/nvml_api.cc
   power/process.cc
   power/rapl.cc
+  power/reader.cc
   power/recorder.cc
-  power/replay.cc
-  power/sensor.cc
   power/sources.cc
   power/summarizer.cc
   power/sysfs.cc
@@ -26,7 +20,7 @@ target_include_directories(xplane_time_power
          $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
 target_link_libraries(xplane_time_power
   PUBLIC xplane_time xplane_time_stats absl::status absl::statusor absl::strings absl::int128
-  PRIVATE $<BUILD_INTERFACE:xplane_time_warnings> absl::flat_hash_map absl::time
+  PRIVATE $<BUILD_INTERFACE:xplane_time_warnings> absl::flat_hash_map absl::str_format absl::time
           xplane_time_json xplane_time_stats PkgConfig::re2 simdjson::simdjson Threads::Threads ${CMAKE_DL_LIBS})
 target_compile_features(xplane_time_power PUBLIC cxx_std_20)
 set_target_properties(xplane_time_power PROPERTIES POSITION_INDEPENDENT_CODE ON)

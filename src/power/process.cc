@@ -12,7 +12,7 @@
 #include <utility>
 
 #include "absl/strings/str_split.h"
-#include "power/sensor.h"
+#include "power/reader.h"
 
 namespace xplane_time::power {
 namespace {
@@ -24,10 +24,10 @@ struct Stat {
   bool ended() const { return state == 'Z' || state == 'X' || state == 'x'; }
 };
 
-class ProcessReader : public Reader {
+class ProcessReader : public SensorReader {
  public:
   explicit ProcessReader(const PowerSourceOptions& options)
-      : Reader("process", /*default_period_ns=*/100'000'000),
+      : SensorReader("process", /*default_period_ns=*/100'000'000),
         procfs_(options.roots.procfs),
         pid_(options.pid == 0 ? getpid() : options.pid),
         children_only_(options.children_only) {}
@@ -40,27 +40,23 @@ class ProcessReader : public Reader {
       members_[pid_] = *start_ticks_;
       AddProcess(&inventory);
     } else {
-      AddAbsence(stat, &inventory);
+      inventory.absences.push_back(AbsenceOfProcess(stat));
     }
     const FileText meminfo = ReadText(procfs_ + "/meminfo", kMostBytes);
-    has_machine_ = meminfo.value.has_value();
-    if (has_machine_) {
+    if (meminfo.value) {
       AddMachine(&inventory);
     } else {
       inventory.absences.push_back(
           AbsenceOf("process", "machine", procfs_ + "/meminfo", meminfo.reason));
     }
+    inventory.channels = Channels();
     return inventory;
   }
 
   void Read(bool slow, std::vector<Reading>* readings) override {
-    if (start_ticks_) {
-      if (slow) FindDescendants();
-      if (children_only_) FindChildren();
-      ReadProcess(readings);
-    }
-    const uint32_t of_process = !start_ticks_ ? 0 : children_only_ ? 1 : 3;
-    if (has_machine_) ReadMachine(slow, of_process, readings);
+    if (start_ticks_ && slow) FindDescendants();
+    if (start_ticks_ && children_only_) FindChildren();
+    SensorReader::Read(slow, readings);
   }
 
  private:
@@ -139,28 +135,16 @@ class ProcessReader : public Reader {
     }
   }
 
-  void ReadProcess(std::vector<Reading>* readings) {
-    const int64_t before_ns = MonotonicNow();
-    FileNumber rss = Unknown<int64_t>(PowerReason::kNoSamples);
-    if (!children_only_) {
-      const FileText own = ReadStatus(pid_, *start_ticks_);
-      if (own.reason == PowerReason::kNoSamples) members_.erase(pid_);
-      const auto field = [&](std::string_view key) {
-        return own.value ? FieldOf(*own.value, key) : Unknown<int64_t>(own.reason);
-      };
-      rss = field("VmRSS");
-      const FileNumber peak = field("VmHWM");
-      const int64_t after_ns = MonotonicNow();
-      readings->push_back(ReadingOf(0, before_ns, rss, after_ns));
-      readings->push_back(ReadingOf(1, before_ns, peak, after_ns));
-    }
-    readings->push_back(ReadingOf(children_only_ ? 0 : 2, before_ns, SumWithDescendants(rss)));
+  FileNumber OwnField(std::string_view key) {
+    const FileText own = ReadStatus(pid_, *start_ticks_);
+    if (own.reason == PowerReason::kNoSamples) members_.erase(pid_);
+    return own.value ? FieldOf(*own.value, key) : Unknown<int64_t>(own.reason);
   }
 
   // Of those that live. One that cannot be read makes the sum unknown: it would be too small.
-  FileNumber SumWithDescendants(const FileNumber& own) {
-    if (!own.value && own.reason != PowerReason::kNoSamples) return own;
-    FileNumber sum = own;
+  FileNumber RssOfTree() {
+    FileNumber sum = children_only_ ? Unknown<int64_t>(PowerReason::kNoSamples) : OwnField("VmRSS");
+    if (!sum.value && sum.reason != PowerReason::kNoSamples) return sum;
     for (auto each = members_.begin(); each != members_.end();) {
       const auto [pid, start_ticks] = *each++;
       if (pid == pid_) continue;
@@ -182,59 +166,53 @@ class ProcessReader : public Reader {
     return sum;
   }
 
-  void ReadMachine(bool slow, uint32_t channel, std::vector<Reading>* readings) const {
-    const int64_t before_ns = MonotonicNow();
+  // Of all memory, less that of the field `without`.
+  FileNumber ReadMachine(const char* without) const {
     const FileText meminfo = ReadText(procfs_ + "/meminfo", kMostBytes);
-    const int64_t after_ns = MonotonicNow();
-    const auto field = [&](std::string_view key) {
-      if (!meminfo.value) return Unknown<int64_t>(meminfo.reason);
-      FileNumber number = FieldOf(*meminfo.value, key);
-      if (!number.value) number.reason = PowerReason::kUnsupported;
-      return number;
-    };
-    const FileNumber total = field("MemTotal"), available = field("MemAvailable");
-    FileNumber used = total;
-    if (!available.value) used = available;
-    if (total.value && available.value) *used.value = *total.value - *available.value;
-    if (used.value.value_or(0) < 0) used = Unknown<int64_t>(PowerReason::kUnsupported);
-    readings->push_back(ReadingOf(channel, before_ns, used, after_ns));
-    if (slow) readings->push_back(ReadingOf(channel + 1, before_ns, total, after_ns));
+    if (!meminfo.value) return Unknown<int64_t>(meminfo.reason);
+    const FileNumber total = FieldOf(*meminfo.value, "MemTotal");
+    const FileNumber less = without == nullptr ? FileNumber{0} : FieldOf(*meminfo.value, without);
+    if (!total.value || !less.value || *total.value < *less.value) {
+      return Unknown<int64_t>(PowerReason::kUnsupported);
+    }
+    return {*total.value - *less.value, PowerReason::kKnown};
   }
 
-  static PowerChannel ChannelOf(const std::string& device, std::string domain, std::string quantity,
-                                std::string note, bool slow = false) {
-    return {.source = "process",
-            .device = device,
-            .domain = std::move(domain),
-            .quantity = std::move(quantity),
-            .slow = slow,
-            .note = std::move(note)};
+  void AddSensor(std::string device, std::string domain, std::string quantity, std::string note,
+                 std::function<FileNumber()> read, bool slow = false) {
+    sensors_.push_back({{.source = "process",
+                         .device = std::move(device),
+                         .domain = std::move(domain),
+                         .quantity = std::move(quantity),
+                         .slow = slow,
+                         .note = std::move(note)},
+                        std::move(read)});
   }
 
-  void AddProcess(PowerInventory* inventory) const {
+  void AddProcess(PowerInventory* inventory) {
     const std::string device = "pid:" + std::to_string(pid_);
     inventory->devices.push_back(
         {device, ReadText(PathOf(pid_, "comm"), 256).value.value_or(""), "process"});
-    auto& channels = inventory->channels;
     if (!children_only_) {
-      channels.push_back(ChannelOf(device, "process", "rss_bytes", "VmRSS"));
-      channels.push_back(
-          ChannelOf(device, "process", "peak_rss_bytes", "VmHWM, since the program began"));
+      AddSensor(device, "process", "rss_bytes", "VmRSS", [this] { return OwnField("VmRSS"); });
+      AddSensor(device, "process", "peak_rss_bytes", "VmHWM, since the program began",
+                [this] { return OwnField("VmHWM"); });
     }
-    channels.push_back(
-        ChannelOf(device, "process_tree", "rss_bytes",
-                  "with the processes that it started; pages that they share count in each"));
+    AddSensor(device, "process_tree", "rss_bytes",
+              "with the processes that it started; pages that they share count in each",
+              [this] { return RssOfTree(); });
   }
 
-  static void AddMachine(PowerInventory* inventory) {
+  void AddMachine(PowerInventory* inventory) {
     inventory->devices.push_back({"machine", "machine", "process"});
-    inventory->channels.push_back(
-        ChannelOf("machine", "machine", "memory_used_bytes", "MemTotal - MemAvailable"));
-    inventory->channels.push_back(
-        ChannelOf("machine", "machine", "memory_total_bytes", "MemTotal", /*slow=*/true));
+    AddSensor("machine", "machine", "memory_used_bytes", "MemTotal - MemAvailable",
+              [this] { return ReadMachine("MemAvailable"); });
+    AddSensor(
+        "machine", "machine", "memory_total_bytes", "MemTotal",
+        [this] { return ReadMachine(nullptr); }, /*slow=*/true);
   }
 
-  void AddAbsence(const FileValue<Stat>& stat, PowerInventory* inventory) const {
+  PowerAbsence AbsenceOfProcess(const FileValue<Stat>& stat) const {
     const std::string path = PathOf(pid_, "stat");
     PowerAbsence absence = AbsenceOf("process", "pid:" + std::to_string(pid_), path, stat.reason);
     if (stat.value) {
@@ -245,7 +223,7 @@ class ProcessReader : public Reader {
     } else if (stat.reason == PowerReason::kPermissionDenied) {
       absence.fix = "record as the user of the process, or as root";
     }
-    inventory->absences.push_back(std::move(absence));
+    return absence;
   }
 
   const std::string procfs_;
@@ -254,7 +232,6 @@ class ProcessReader : public Reader {
   std::optional<int64_t> start_ticks_;  // of pid_; empty: it was not there
   // Starts of pid_ and of those that it started, by pid, as far as they are known to live.
   std::map<int64_t, int64_t> members_;
-  bool has_machine_ = false;
 };
 
 }  // namespace

@@ -5,23 +5,19 @@
 #include <linux/perf_event.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <cmath>
 #include <cstring>
 #include <limits>
 #include <map>
-#include <memory>
 #include <set>
-#include <string>
-#include <string_view>
-#include <utility>
 
-#include "absl/strings/str_cat.h"
-#include "power/sensor.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_split.h"
+#include "power/reader.h"
+#include "status.h"
 
 namespace xplane_time::power {
 namespace {
@@ -55,7 +51,7 @@ bool IsZone(std::string_view name) {
 }
 
 // MSR zones come before their MMIO twins, of which then only the unknown ones count.
-bool ZoneLess(std::string_view a, std::string_view b) {
+bool ZoneLess(const std::string& a, const std::string& b) {
   const std::string_view x = ControlType(a), y = ControlType(b);
   return x != y ? x < y : NaturalLess(a, b);
 }
@@ -68,7 +64,7 @@ bool LeadsNowhere(const std::string& path) {
 }
 
 // By their ids.
-using Zones = std::map<std::string, Zone, bool (*)(std::string_view, std::string_view)>;
+using Zones = std::map<std::string, Zone, bool (*)(const std::string&, const std::string&)>;
 
 Zones FindZones(const std::string& root) {
   Zones zones(ZoneLess);
@@ -79,7 +75,7 @@ Zones FindZones(const std::string& root) {
     for (const std::string& id : NamesIn(directory)) {
       // Subzones are in the class directory and in their parents; links lead back from there.
       if (!IsZone(id) || (!parent.empty() && ParentOf(id) != parent)) continue;
-      const std::string path = absl::StrCat(directory, "/", id);
+      const std::string path = Cat(directory, "/", id);
       const auto [at, is_new] = zones.try_emplace(id);
       if (!is_new) continue;
       at->second = {id, path, ReadText(path + "/name", 256), LeadsNowhere(path)};
@@ -120,7 +116,7 @@ std::optional<int64_t> MaxPlausibleMw(const Zone& zone, const Zones& zones) {
     const FileNumber limit = ReadNumber(zone.path + "/" + file);
     sustained_uw = std::max(sustained_uw, limit.value.value_or(0));
   }
-  if (sustained_uw > 0) return PlausibleMw({sustained_uw, PowerReason::kKnown});
+  if (sustained_uw > 0) return PlausibleMw(sustained_uw);
   // A part does not draw more than the whole.
   const auto above = zones.find(std::string(ParentOf(zone.id)));
   return above == zones.end() ? std::nullopt : MaxPlausibleMw(above->second, zones);
@@ -128,9 +124,9 @@ std::optional<int64_t> MaxPlausibleMw(const Zone& zone, const Zones& zones) {
 
 // Failures of one reason that one fix helps, said once.
 PowerAbsence Denied(const std::vector<std::string>& paths, std::string_view why, std::string fix) {
-  const std::string more = paths.size() > 1 ? absl::StrCat(" and ", paths.size() - 1, " more") : "";
-  return {"rapl", "powercap", PowerReason::kPermissionDenied,
-          absl::StrCat(paths.front(), more, std::string(why)), std::move(fix)};
+  const std::string more = paths.size() > 1 ? Cat(" and ", paths.size() - 1, " more") : "";
+  return {"rapl", "powercap", PowerReason::kPermissionDenied, Cat(paths.front(), more, why),
+          std::move(fix)};
 }
 
 // The counters that can be read, packages and their dram in the total. `absences` gets what
@@ -214,35 +210,22 @@ constexpr PerfDomain kPerfDomains[] = {{"energy-pkg", "package", true, false},
 // Of a counter of 64 bits in units of `joules_per_count`.
 FileNumber ReadPerf(const Descriptor& counter, double joules_per_count) {
   uint64_t count = 0;
-  ssize_t n;
-  do {
-    n = read(counter.get(), &count, sizeof(count));  // perf has no pread
-  } while (n < 0 && errno == EINTR);
-  if (n < 0) return Unknown<int64_t>(ReasonOfRead(errno));
+  // perf has no pread.
+  const ssize_t n = TEMP_FAILURE_RETRY(read(counter.get(), &count, sizeof(count)));
+  if (n < 0) return ReasonOfRead(errno);
   // Shorter: the event is in error, its cpu is gone.
-  if (n != sizeof(count)) return Unknown<int64_t>(PowerReason::kDeviceLost);
+  if (n != sizeof(count)) return PowerReason::kDeviceLost;
   const double energy_uj = static_cast<double>(count) * (joules_per_count * 1e6);
-  if (!(energy_uj < 9e18)) return Unknown<int64_t>(PowerReason::kUnsupported);
-  return {static_cast<int64_t>(std::llround(energy_uj)), PowerReason::kKnown};
-}
-
-// All of `text` as a number; `base`: 16 of whole ones.
-template <typename Number, typename... Base>
-std::optional<Number> AllOf(std::string_view text, Base... base) {
-  Number number = {};
-  const char* end = text.data() + text.size();
-  const auto [stop, error] = std::from_chars(text.data(), end, number, base...);
-  return error == std::errc() && stop == end ? std::optional(number) : std::nullopt;
+  if (!(energy_uj < 9e18)) return PowerReason::kUnsupported;
+  return static_cast<int64_t>(std::llround(energy_uj));
 }
 
 // "0,18-19". Nothing where it is no such list.
-std::vector<int> CpusIn(std::string_view text) {
+std::vector<int> CpusIn(const std::string& text) {
   constexpr int64_t kMost = 8192;
   std::vector<int> cpus;
-  while (!text.empty()) {
-    const size_t end = std::min(text.find(','), text.size());
-    const std::string_view range = text.substr(0, end);
-    text.remove_prefix(std::min(end + 1, text.size()));
+  const std::vector<std::string> ranges = absl::StrSplit(text, ',');
+  for (const std::string& range : ranges) {
     const size_t dash = std::min(range.find('-'), range.size());
     const FileNumber first = NumberIn(range.substr(0, dash));
     const FileNumber last = dash == range.size() ? first : NumberIn(range.substr(dash + 1));
@@ -262,39 +245,28 @@ struct Package {
 
 // Named as powercap names them, so that both ways give the same devices.
 std::vector<Package> PackagesOf(const PowerRoots& roots, const std::vector<int>& cpus) {
-  using Whole = std::optional<int64_t>;
-  std::vector<std::pair<Whole, Whole>> places;  // package, die
-  for (const int cpu : cpus) {
-    const std::string topology =
-        absl::StrCat(roots.sysfs, "/devices/system/cpu/cpu", cpu, "/topology/");
-    places.emplace_back(ReadNumber(topology + "physical_package_id").value,
-                        ReadNumber(topology + "die_id").value);
-  }
+  const auto topology = [&](int cpu, std::string_view what) {
+    return ReadNumber(Cat(roots.sysfs, "/devices/system/cpu/cpu", cpu, "/topology/", what)).value;
+  };
+  std::map<std::optional<int64_t>, int> dies_of;  // by package
+  for (const int cpu : cpus) ++dies_of[topology(cpu, "physical_package_id")];
   std::vector<Package> packages;
-  for (size_t i = 0; i < cpus.size(); ++i) {
-    const auto& [package, die] = places[i];
-    std::string device = absl::StrCat("package-of-cpu-", cpus[i]);
-    if (package) {
-      const auto dies = std::count_if(places.begin(), places.end(), [&](const auto& each) {
-        return each.first == places[i].first;
-      });
-      device = absl::StrCat("package-", *package);
-      if (dies > 1 && die) absl::StrAppend(&device, "-die-", *die);
-    }
-    packages.push_back({cpus[i], std::move(device)});
+  for (const int cpu : cpus) {
+    const auto package = topology(cpu, "physical_package_id"), die = topology(cpu, "die_id");
+    std::string device = package ? Cat("package-", *package) : Cat("package-of-cpu-", cpu);
+    if (package && die && dies_of[package] > 1) Append(&device, "-die-", *die);
+    packages.push_back({cpu, std::move(device)});
   }
   return packages;
 }
 
 PowerAbsence NotOpened(const PowerRoots& roots, const std::string& event, int error) {
   const PowerReason reason = ReasonOfOpen(error);
-  std::string message = "perf_event_open of " + event + ": " + std::strerror(error);
+  std::string message = Cat("perf_event_open of ", event, ": ", std::strerror(error));
   if (reason != PowerReason::kPermissionDenied) return {"rapl", event, reason, message};
   const FileNumber paranoid =
       ReadNumber(roots.procfs + "/sys/kernel/perf_event_paranoid", Sign::kAny);
-  if (paranoid.value) {
-    message += "; kernel.perf_event_paranoid is " + std::to_string(*paranoid.value);
-  }
+  if (paranoid.value) Append(&message, "; kernel.perf_event_paranoid is ", *paranoid.value);
   return {"rapl", event, reason, message,
           "sudo sysctl kernel.perf_event_paranoid=0, or sudo setcap cap_perfmon+ep on the "
           "program; a container needs --cap-add PERFMON"};
@@ -306,15 +278,13 @@ struct PerfEvent {
 };
 
 std::optional<PerfEvent> ReadPerfEvent(const std::string& path) {
-  constexpr std::string_view kKey = "event=0x";
-  const std::string event = ReadText(path).value.value_or("");
-  if (!event.starts_with(kKey)) return std::nullopt;
-  const auto config = AllOf<uint64_t>(std::string_view(event).substr(kKey.size()), 16);
-  const auto scale = AllOf<double>(ReadText(path + ".scale").value.value_or(""));
-  if (!config || !(scale > 0.0 && scale < 1.0) || ReadText(path + ".unit").value != "Joules") {
-    return std::nullopt;
-  }
-  return PerfEvent{*config, *scale};
+  PerfEvent event;
+  const std::string text = TextIn(path);
+  const bool is_known = text.starts_with("event=0x") &&
+                        absl::SimpleHexAtoi(text.substr(text.find('=') + 1), &event.config) &&
+                        absl::SimpleAtod(TextIn(path + ".scale"), &event.scale) &&
+                        event.scale > 0 && event.scale < 1 && TextIn(path + ".unit") == "Joules";
+  return is_known ? std::optional(event) : std::nullopt;
 }
 
 // No sensor and no absence where there is no such PMU.
@@ -324,7 +294,7 @@ std::vector<Sensor> PerfEnergySensors(const PowerRoots& roots, const PerfOpen& o
   const std::string pmu = roots.sysfs + "/bus/event_source/devices/power";
   const FileNumber type = ReadNumber(pmu + "/type");
   if (type.reason == PowerReason::kAbsent) return sensors;
-  const std::vector<int> cpus = CpusIn(ReadText(pmu + "/cpumask").value.value_or(""));
+  const std::vector<int> cpus = CpusIn(TextIn(pmu + "/cpumask"));
   if (!type.value || *type.value > std::numeric_limits<uint32_t>::max() || cpus.empty()) {
     const std::string file = pmu + (cpus.empty() ? "/cpumask" : "/type");
     absences->push_back(AbsenceOf("rapl", "perf", file, PowerReason::kUnsupported));
@@ -332,9 +302,9 @@ std::vector<Sensor> PerfEnergySensors(const PowerRoots& roots, const PerfOpen& o
   }
   const std::vector<Package> packages = PackagesOf(roots, cpus);
   for (const PerfDomain& domain : kPerfDomains) {
-    const std::string path = pmu + "/events/" + std::string(domain.event);
+    const std::string path = Cat(pmu, "/events/", domain.event);
     if (ReadText(path).reason == PowerReason::kAbsent) continue;
-    const std::string what = "power/" + std::string(domain.event) + "/";
+    const std::string what = Cat("power/", domain.event, "/");
     const std::optional<PerfEvent> event = ReadPerfEvent(path);
     if (!event) {
       absences->push_back(
@@ -381,8 +351,8 @@ std::string CpuInfo(std::string_view text, std::string_view key) {
 }
 
 bool HasPackage(const std::vector<Sensor>& sensors) {
-  return std::any_of(sensors.begin(), sensors.end(),
-                     [](const Sensor& sensor) { return sensor.channel.domain == "package"; });
+  return std::ranges::any_of(sensors,
+                             [](const Sensor& each) { return each.channel.domain == "package"; });
 }
 
 class RaplReader : public SensorReader {
@@ -394,7 +364,7 @@ class RaplReader : public SensorReader {
 
   PowerInventory Discover() override {
     PowerInventory inventory;
-    const FileText cpu = ReadText(roots_.procfs + "/cpuinfo", 1 << 16);
+    const std::string cpu = ReadText(roots_.procfs + "/cpuinfo", 1 << 16).value.value_or("");
     sensors_ = PowercapSensors(roots_, &inventory.absences);
     std::string driver = "powercap";
     if (!HasPackage(sensors_)) {
@@ -409,10 +379,17 @@ class RaplReader : public SensorReader {
                                 perf_absences.end());
     }
     if (sensors_.empty() && inventory.absences.empty()) {
-      inventory.absences.push_back(NothingThere(cpu.value.value_or("")));
+      inventory.absences.push_back(NothingThere(cpu));
     }
     inventory.channels = Channels();
-    AddDevices(driver, CpuInfo(cpu.value.value_or(""), "model name"), &inventory);
+    std::set<std::string> known;
+    for (const PowerChannel& channel : inventory.channels) {
+      if (!known.insert(channel.device).second) continue;
+      inventory.devices.push_back({.id = channel.device,
+                                   .name = CpuInfo(cpu, "model name"),
+                                   .source = "rapl",
+                                   .driver = driver});
+    }
     return inventory;
   }
 
@@ -428,16 +405,6 @@ class RaplReader : public SensorReader {
       absence.fix = "record on the host";
     }
     return absence;
-  }
-
-  static void AddDevices(const std::string& driver, const std::string& model,
-                         PowerInventory* inventory) {
-    std::set<std::string> known;
-    for (const PowerChannel& channel : inventory->channels) {
-      if (!known.insert(channel.device).second) continue;
-      inventory->devices.push_back(
-          {.id = channel.device, .name = model, .source = "rapl", .driver = driver});
-    }
   }
 
   const PowerRoots roots_;

@@ -2,7 +2,6 @@
 // them. They share the log, under a mutex; a thread that hangs at the end is left behind with
 // what it needs, and finds the log closed should it ever return.
 #include <algorithm>
-#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstdlib>
@@ -12,8 +11,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "power/log.h"
-#include "power/machine.h"
 #include "power/sources.h"
 #include "status.h"
 #include "xplane_time/power.h"
@@ -27,8 +26,6 @@ using SteadyTime = std::chrono::steady_clock::time_point;  // CLOCK_MONOTONIC on
 constexpr int64_t kSlowPeriodNs = 1'000'000'000, kClockLineNs = 1'000'000'000;
 constexpr int64_t kClockMovedNs = 1'000'000, kWatchNs = 100'000'000;
 
-SteadyTime At(int64_t monotonic_ns) { return SteadyTime(nanoseconds(monotonic_ns)); }
-
 struct Track {
   std::shared_ptr<Reader> reader;
   size_t source = 0;  // place in the header's periods
@@ -37,9 +34,8 @@ struct Track {
   std::thread thread;
   // Guarded by Shared::mutex.
   int64_t busy_since_ns = 0;  // 0: not in a call
-  bool hung = false, begun = false, ended = false;
-  uint64_t reads = 0, missed = 0;
-  int64_t own_cpu_ns = 0;
+  bool begun = false, ended = false;
+  LogReader told;  // what the log's end says of it
 };
 
 // The log, and what all threads ask.
@@ -48,27 +44,22 @@ struct Shared {
 
   std::mutex mutex;
   std::condition_variable changed;
-  LogWriter log;  // guarded by mutex, as all below
-  LogSink* follower = nullptr;
-  bool stopping = false;  // threads end
-  bool closed = false;    // the log has its last line
+  LogWriter log;                         // guarded by mutex, as all below
+  std::vector<LogSink*> sinks = {&log};  // and who follows
+  bool stopping = false;                 // threads end
+  bool closed = false;                   // the log has its last line
   std::set<std::string, std::less<>> open_windows;
 
-  // Into the log, and to whoever follows it. Under the mutex.
+  // Under the mutex.
   void Readings(int64_t pass_ns, const Track& track, std::vector<Reading>* readings) {
     for (Reading& each : *readings) each.channel += track.first_channel;
-    log.Readings(pass_ns, track.source, *readings);
-    if (follower != nullptr) follower->Readings(track.source, pass_ns, *readings);
+    for (LogSink* to : sinks) to->Readings(track.source, pass_ns, *readings);
   }
-  void Finding(int64_t at_ns, std::string_view code, std::string_view source,
-               const std::string& message) {
-    log.Finding(at_ns, code, source, message);
-    if (follower == nullptr) return;
-    follower->Finding(at_ns, {std::string(code), 1, std::string(source) + ": " + message});
+  void Finding(std::string_view code, std::string_view source, std::string_view message) {
+    for (LogSink* to : sinks) to->Finding(MonotonicNow(), code, source, message);
   }
   void Mark(int64_t at_ns, std::string_view window, bool end) {
-    log.Mark(at_ns, !end, window);
-    if (follower != nullptr) follower->Mark(at_ns, window, end);
+    for (LogSink* to : sinks) to->Mark(at_ns, window, end);
   }
 };
 
@@ -83,16 +74,14 @@ void ReadOnce(Shared* shared, Track* track, bool slow, std::vector<Reading>* rea
   track->reader->Read(slow, readings);
   const std::lock_guard lock(shared->mutex);
   track->busy_since_ns = 0;
-  track->own_cpu_ns = ThreadCpuNow();
+  track->told.own_cpu_ns = NowOf(CLOCK_THREAD_CPUTIME_ID);
   track->begun = true;
   shared->changed.notify_all();
   if (shared->closed) return;
-  if (track->hung) {
-    track->hung = false;
-    shared->Finding(MonotonicNow(), "returned", track->reader->source(),
-                    "a call that hung came back");
+  if (std::exchange(track->told.hung, false)) {
+    shared->Finding("returned", track->told.source, "a call that hung came back");
   }
-  ++track->reads;
+  ++track->told.reads;
   if (!readings->empty()) shared->Readings(before_ns, *track, readings);
 }
 
@@ -111,10 +100,11 @@ void ReadPeriodically(const std::shared_ptr<Shared>& shared, const std::shared_p
     std::unique_lock lock(shared->mutex);
     if (late_ns >= 0) {
       const int64_t missed = 1 + late_ns / track->period_ns;
-      track->missed += static_cast<uint64_t>(missed);
+      track->told.missed += static_cast<uint64_t>(missed);
       next_ns += missed * track->period_ns;
     }
-    last = shared->changed.wait_until(lock, At(next_ns), [&] { return shared->stopping; });
+    last = shared->changed.wait_until(lock, SteadyTime(nanoseconds(next_ns)),
+                                      [&] { return shared->stopping; });
     if (shared->closed) return;
   }
   // What lies between the last deadline and the end has a reading at each side.
@@ -138,21 +128,22 @@ class Recorder : public PowerRecorder {
 
   ~Recorder() override { static_cast<void>(Recorder::Stop()); }
 
+  // After an error it is stopped by its end.
   absl::Status Run() {
     WriteHeader();
     if (!shared_->log.status().ok()) {
       shared_->closed = true;
       return shared_->log.status();
     }
-    if (absl::Status started = StartThreads(); !started.ok()) {
-      static_cast<void>(Stop());
-      return started;
+    for (const auto& track : tracks_) {
+      ASSIGN_OR_RETURN(track->thread,
+                       StartThread([shared = shared_, track] { ReadPeriodically(shared, track); }));
     }
+    ASSIGN_OR_RETURN(watcher_, StartThread([this] { Watch(); }));
     // A window that begins now has a reading before it.
     std::unique_lock lock(shared_->mutex);
     shared_->changed.wait_for(lock, nanoseconds(options_.hung_after_ns), [&] {
-      return std::all_of(tracks_.begin(), tracks_.end(),
-                         [](const auto& each) { return each->begun; });
+      return std::ranges::all_of(tracks_, [](const auto& each) { return each->begun; });
     });
     return absl::OkStatus();
   }
@@ -199,14 +190,14 @@ class Recorder : public PowerRecorder {
 
   absl::Status Note(std::string_view code, std::string_view message) override {
     const std::lock_guard lock(shared_->mutex);
-    if (!shared_->closed) shared_->Finding(MonotonicNow(), code, "caller", std::string(message));
+    if (!shared_->closed) shared_->Finding(code, "caller", message);
     return shared_->log.status();
   }
 
   void Follow(LogSink* sink) override {
     const std::lock_guard lock(shared_->mutex);
     sink->Header(header_);
-    shared_->follower = sink;
+    shared_->sinks.push_back(sink);
   }
 
   absl::Status log_status() const override {
@@ -221,8 +212,8 @@ class Recorder : public PowerRecorder {
       shared_->stopping = true;
       shared_->changed.notify_all();
       shared_->changed.wait_for(lock, nanoseconds(options_.hung_after_ns), [&] {
-        return std::all_of(tracks_.begin(), tracks_.end(), [](const auto& each) {
-          return each->ended || each->hung || !each->thread.joinable();
+        return std::ranges::all_of(tracks_, [](const auto& each) {
+          return each->ended || each->told.hung || !each->thread.joinable();
         });
       });
       WriteEnd();
@@ -242,29 +233,21 @@ class Recorder : public PowerRecorder {
   void AddTrack(const FoundReader& found) {
     auto track = std::make_shared<Track>();
     track->reader = found.reader;
+    track->told = {.source = std::string(found.reader->source()), .own_cpu_ns = 0};
     track->source = tracks_.size();
     track->channels = static_cast<uint32_t>(found.inventory.channels.size());
     track->first_channel = static_cast<uint32_t>(header_.inventory.channels.size());
     const int64_t wanted =
         options_.period_ns > 0 ? options_.period_ns : track->reader->default_period_ns();
     track->period_ns = std::max(wanted, track->reader->min_period_ns());
+    const auto ms = [](int64_t ns) { return static_cast<double>(ns) / 1e6; };
     if (options_.period_ns > 0 && track->period_ns > wanted) {
-      raised_periods_[std::string(track->reader->source())] =
-          absl::StrCat("read every ", Ms(track->period_ns), " ms, not ", Ms(wanted),
+      raised_periods_[track->told.source] =
+          absl::StrCat("read every ", ms(track->period_ns), " ms, not ", ms(wanted),
                        ": its sensors change no faster");
     }
+    header_.periods_ns.emplace_back(track->told.source, track->period_ns);
     tracks_.push_back(std::move(track));
-  }
-
-  static double Ms(int64_t ns) { return static_cast<double>(ns) / 1e6; }
-
-  absl::Status StartThreads() {
-    for (const auto& track : tracks_) {
-      ASSIGN_OR_RETURN(track->thread,
-                       StartThread([shared = shared_, track] { ReadPeriodically(shared, track); }));
-    }
-    ASSIGN_OR_RETURN(watcher_, StartThread([this] { Watch(); }));
-    return absl::OkStatus();
   }
 
   void WriteHeader() {
@@ -272,12 +255,9 @@ class Recorder : public PowerRecorder {
     header_.t_ns = header_.clocks->monotonic_ns;
     header_.machine_json = MachineJson(options_.from.roots.procfs);
     header_.command = options_.command;
-    for (const auto& track : tracks_) {
-      header_.periods_ns.emplace_back(track->reader->source(), track->period_ns);
-    }
     shared_->log.Header(header_);
     for (const auto& [source, message] : raised_periods_) {
-      shared_->Finding(*header_.t_ns, "period_raised", source, message);
+      shared_->Finding("period_raised", source, message);
     }
   }
 
@@ -285,13 +265,10 @@ class Recorder : public PowerRecorder {
   void WriteEnd() {
     std::vector<LogReader> ends;
     for (const auto& track : tracks_) {
-      ends.push_back({.source = std::string(track->reader->source()),
-                      .reads = track->reads,
-                      .missed = track->missed,
-                      .own_cpu_ns = track->own_cpu_ns,
-                      .hung = track->hung || !track->ended});
+      ends.push_back(track->told);
+      ends.back().hung |= !track->ended;
     }
-    shared_->log.End(MonotonicNow(), ends);
+    shared_->log.Finish(MonotonicNow(), ends);
     shared_->closed = true;
     shared_->changed.notify_all();
   }
@@ -304,8 +281,7 @@ class Recorder : public PowerRecorder {
       if (shared_->closed) return;
       const Clocks now = ClocksNow();
       if (now.monotonic_ns - written.monotonic_ns >= kClockLineNs || Moved(written, now)) {
-        shared_->log.ClocksNow(now);
-        if (shared_->follower != nullptr) shared_->follower->ClocksAt(now.monotonic_ns, now);
+        for (LogSink* to : shared_->sinks) to->ClocksAt(now.monotonic_ns, now);
         written = now;
       }
       for (const auto& track : tracks_) MarkIfHung(track.get(), now.monotonic_ns);
@@ -320,11 +296,11 @@ class Recorder : public PowerRecorder {
 
   // Its channels are unknown from now on.
   void MarkIfHung(Track* track, int64_t now_ns) {
-    if (track->hung || track->busy_since_ns == 0 ||
+    if (track->told.hung || track->busy_since_ns == 0 ||
         now_ns - track->busy_since_ns < options_.hung_after_ns) {
       return;
     }
-    track->hung = true;
+    track->told.hung = true;
     std::vector<Reading> unknown;
     for (uint32_t channel = 0; channel < track->channels; ++channel) {
       unknown.push_back({.channel = channel,
@@ -334,7 +310,7 @@ class Recorder : public PowerRecorder {
     }
     shared_->Readings(now_ns, *track, &unknown);
     shared_->Finding(
-        now_ns, "hung", track->reader->source(),
+        "hung", track->told.source,
         absl::StrCat("a call has not returned for ", (now_ns - track->busy_since_ns) / 1'000'000,
                      " ms; the other sources go on"));
     shared_->changed.notify_all();
@@ -353,7 +329,7 @@ absl::Status CheckMap(const std::map<int32_t, std::string>& ordinals,
                       const std::vector<PowerDevice>& devices) {
   for (const auto& [ordinal, id] : ordinals) {
     const auto matches = [&id = id](const PowerDevice& each) { return each.id.starts_with(id); };
-    if (std::any_of(devices.begin(), devices.end(), matches)) continue;
+    if (std::ranges::any_of(devices, matches)) continue;
     std::string known;
     for (const PowerDevice& each : devices) absl::StrAppend(&known, " ", each.id);
     return InvalidArgument("--map ", ordinal, "=", id, ": no such device; there are:", known);
@@ -362,16 +338,15 @@ absl::Status CheckMap(const std::map<int32_t, std::string>& ordinals,
 }
 
 std::string WhyNothing(const PowerInventory& inventory) {
-  std::string text;
+  std::vector<std::string> why;
   for (const PowerDevice& each : inventory.devices) {
-    if (each.note.empty()) continue;
-    absl::StrAppend(&text, text.empty() ? " " : "; ", each.id, ": ", each.note);
+    if (!each.note.empty()) why.push_back(absl::StrCat(" ", each.id, ": ", each.note));
   }
   for (const PowerAbsence& each : inventory.absences) {
-    absl::StrAppend(&text, text.empty() ? " " : "; ", each.source, ": ", each.message);
-    if (!each.fix.empty()) absl::StrAppend(&text, " (", each.fix, ")");
+    const std::string fix = each.fix.empty() ? "" : absl::StrCat(" (", each.fix, ")");
+    why.push_back(absl::StrCat(" ", each.source, ": ", each.message, fix));
   }
-  return text;
+  return absl::StrJoin(why, ";");
 }
 
 // What was asked for by name and is not there is an error, not an empty recording.

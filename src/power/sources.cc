@@ -6,11 +6,8 @@
 #include <future>
 #include <iterator>
 #include <optional>
-#include <utility>
 
 #include "absl/strings/numbers.h"
-#include "absl/strings/str_cat.h"
-#include "status.h"
 
 namespace xplane_time::power {
 namespace {
@@ -102,7 +99,7 @@ std::string DeniedPart(std::span<const PowerChannel> channels,
       return each.in_total && each.source == absence.source && each.device == device;
     };
     if (std::any_of(channels.begin(), channels.end(), reads)) continue;
-    return absl::StrCat(absence.source, " ", absence.what);
+    return Cat(absence.source, " ", absence.what);
   }
   return "";
 }
@@ -132,10 +129,10 @@ absl::StatusOr<std::vector<FoundReader>> FindReaders(const PowerSourceOptions& o
     ASSIGN_OR_RETURN(std::shared_ptr<Reader> reader, NewReader(spec, options));
     ASSIGN_OR_RETURN(auto inventory, DiscoverWithin(reader, hung_after_ns));
     if (!inventory.has_value()) {
-      absences->push_back({spec, "everything", PowerReason::kHung,
-                           absl::StrCat("looking for sensors did not return within ",
-                                        hung_after_ns / 1'000'000, " ms"),
-                           "the driver may be in trouble: see dmesg"});
+      absences->push_back(
+          {spec, "everything", PowerReason::kHung,
+           Cat("looking for sensors did not return within ", hung_after_ns / 1'000'000, " ms"),
+           "the driver may be in trouble: see dmesg"});
       continue;
     }
     if (reader->source() == last_source) {

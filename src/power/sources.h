@@ -1,18 +1,11 @@
 // Sources by name: the list of rooms, what is known of each without asking it, and what they find.
 #pragma once
 
-#include <cstdint>
-#include <memory>
 #include <span>
-#include <string>
-#include <string_view>
 #include <system_error>
 #include <thread>
 #include <utility>
-#include <vector>
 
-#include "absl/status/statusor.h"
-#include "absl/strings/str_cat.h"
 #include "power/reader.h"
 #include "status.h"
 

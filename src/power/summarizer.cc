@@ -1,18 +1,22 @@
-#include "power/summarizer.h"
-
+// A log's lines in, a PowerSummary out. docs/power.md has the definitions.
+//
+// Lines of several sources are not in the order of time, and a mark may be written after
+// readings that are later than it. So readings wait for kLag before they are folded; a mark
+// that is later still counts from there on, and is named.
+//
+//   lines -> queue of each channel -> (older than kLag) -> ChannelFold -> estimates
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
 #include <limits>
 #include <map>
 #include <optional>
-#include <tuple>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "power/channel_fold.h"
+#include "power/log.h"
 #include "power/sources.h"
 #include "saturate.h"
 #include "stats/location.h"
@@ -27,80 +31,7 @@ constexpr size_t kMostWaiting = size_t{1} << 16, kMostOpenWindows = 1024;
 constexpr size_t kMostPairs = size_t{1} << 20;
 constexpr size_t kMostFindings = 1000;
 constexpr size_t kMostColumns = size_t{1} << 18, kLeastColumns = 16;  // of all series; of one
-constexpr double kJPerPj = 1e-12, kWPerMw = 1e-3, kNsPerS = 1e9;
-
-// Series: power over the time of a run, in a bounded number of columns. When time runs past
-// the last column, neighbours are joined and columns become twice as wide.
-
-class Series : public PieceSink {
- public:
-  // At most `columns` (2 or more) columns from the first piece on, at first of `column_ns` each.
-  Series(int64_t column_ns, size_t columns) : column_ns_(column_ns), most_(columns) {}
-
-  void Piece(const EnergyPiece& piece) override {
-    // Where in a long gap a counter's energy was used is not known.
-    if (piece.whole) return;
-    if (columns_.empty()) begin_ns_ = piece.begin_ns;
-    const int64_t duration_ns = piece.end_ns - piece.begin_ns;
-    const double power_mw = static_cast<double>(piece.energy_pj) / static_cast<double>(duration_ns);
-    const auto last_of = [&] {
-      return static_cast<size_t>((piece.end_ns - 1 - begin_ns_) / column_ns_);
-    };
-    while (last_of() >= most_) Widen();
-    if (last_of() >= columns_.size()) columns_.resize(last_of() + 1);
-    int64_t at_ns = piece.begin_ns;
-    while (at_ns < piece.end_ns) {
-      const int64_t column = (at_ns - begin_ns_) / column_ns_;
-      const int64_t to_ns = std::min(piece.end_ns, begin_ns_ + (column + 1) * column_ns_);
-      columns_[static_cast<size_t>(column)].Merge(
-          {power_mw * static_cast<double>(to_ns - at_ns), power_mw, power_mw, to_ns - at_ns});
-      at_ns = to_ns;
-    }
-  }
-
-  // `counter`: without extremes. The channel's names are left to the caller.
-  PowerSeries Take(bool counter) const {
-    PowerSeries series;
-    series.begin_ns = begin_ns_;
-    series.column_ns = column_ns_;
-    for (const Column& column : columns_) {
-      PowerColumn& out = series.columns.emplace_back();
-      if (column.covered_ns == 0) continue;
-      out.covered = static_cast<double>(column.covered_ns) / static_cast<double>(column_ns_);
-      out.mean_w = column.energy_pj / static_cast<double>(column.covered_ns) * kWPerMw;
-      // Between two updates a counter says nothing of peaks.
-      out.min_w = counter ? *out.mean_w : column.min_mw * kWPerMw;
-      out.max_w = counter ? *out.mean_w : column.max_mw * kWPerMw;
-    }
-    return series;
-  }
-
- private:
-  struct Column {
-    double energy_pj = 0, min_mw = 0, max_mw = 0;
-    int64_t covered_ns = 0;
-    void Merge(const Column& other) {
-      if (other.covered_ns == 0) return;
-      min_mw = covered_ns == 0 ? other.min_mw : std::min(min_mw, other.min_mw);
-      max_mw = covered_ns == 0 ? other.max_mw : std::max(max_mw, other.max_mw);
-      energy_pj += other.energy_pj;
-      covered_ns += other.covered_ns;
-    }
-  };
-  void Widen() {
-    for (size_t i = 0; 2 * i < columns_.size(); ++i) {
-      Column both = columns_[2 * i];
-      if (2 * i + 1 < columns_.size()) both.Merge(columns_[2 * i + 1]);
-      columns_[i] = both;
-    }
-    columns_.resize((columns_.size() + 1) / 2);
-    column_ns_ *= 2;
-  }
-
-  int64_t begin_ns_ = 0, column_ns_;
-  size_t most_;
-  std::vector<Column> columns_;
-};
+constexpr double kJPerPj = 1e-12, kNsPerS = 1e9;
 
 // The channels of one domain that say something of its energy.
 struct Domain {
@@ -108,11 +39,6 @@ struct Domain {
   const ChannelFold *counter = nullptr, *power = nullptr;
   const Series* series = nullptr;  // of the power, else of the counter
 };
-
-bool IsOf(const Domain& domain, const PowerChannel& channel) {
-  return domain.blank.source == channel.source && domain.blank.device == channel.device &&
-         domain.blank.domain == channel.domain;
-}
 
 double SecondsOf(const WindowSummary& window) {
   return static_cast<double>(window.end_ns - window.begin_ns) / kNsPerS;
@@ -161,7 +87,10 @@ PowerReason ReasonOf(const EnergyPart& part, const ReadingPart& readings, int64_
 class Estimation {
  public:
   Estimation(const Domain& domain, uint32_t window, const WindowSummary& summary)
-      : domain_(domain), window_(window), summary_(summary) {}
+      : domain_(domain),
+        summary_(summary),
+        counter_(domain.counter, window),
+        power_(domain.power, window) {}
 
   EnergyEstimate By(EnergyEstimator asked) const {
     EnergyEstimate out = asked == EnergyEstimator::kBest      ? Best()
@@ -171,23 +100,32 @@ class Estimation {
     if (!by_counter) TakeLimitsOfCounter(asked, &out);
     CrossCheck(&out);
     // A reading says more of a peak than the mean of many updates.
-    if (by_counter && out.energy_j && domain_.power != nullptr) {
-      SetPeak(domain_.power->EnergyOf(window_).peak_mw, &out);
-    }
+    if (by_counter && out.energy_j) SetPeak(power_.part.peak_mw, &out);
     return out;
   }
 
  private:
+  // A channel, or none, of which nothing is known.
+  struct Side {
+    Side(const ChannelFold* of, uint32_t window) : fold(of) {
+      if (fold == nullptr) return;
+      part = fold->EnergyOf(window);
+      readings = fold->ReadingsOf(window);
+    }
+    const ChannelFold* fold;
+    EnergyPart part;
+    ReadingPart readings;
+  };
+
   // Of the counter, but where it knows nothing of the window, or less than half of what the
   // readings do, or has hardly been updated in it.
   EnergyEstimate Best() const {
     EnergyEstimate counter = ByCounter();
-    if (domain_.power == nullptr) return counter;
+    if (power_.fold == nullptr) return counter;
     EnergyEstimate held = ByPower(EnergyEstimator::kHeld);
     if (counter.energy_j.has_value()) {
       const bool knows_less = !held.energy_j.has_value() || held.coverage < counter.coverage;
-      const bool says_enough =
-          counter.coverage >= held.coverage / 2 && domain_.counter->EnergyOf(window_).lo_pj > 0;
+      const bool says_enough = counter.coverage >= held.coverage / 2 && counter_.part.lo_pj > 0;
       if (knows_less || says_enough) return counter;
     }
     held.resets = counter.resets;
@@ -196,35 +134,27 @@ class Estimation {
     return held;
   }
 
-  // Without an energy: what is known of the readings, of which `covered_ns` says how much they
-  // cover.
-  EnergyEstimate Begin(EnergyEstimator estimator, const ChannelFold& fold,
-                       int64_t covered_ns) const {
-    const EnergyPart part = fold.EnergyOf(window_);
-    const ReadingPart readings = fold.ReadingsOf(window_);
+  // Without an energy: what is known of the readings, which cover so much.
+  EnergyEstimate Begin(EnergyEstimator estimator, const Side& by, int64_t covered_ns) const {
     EnergyEstimate out = domain_.blank;
     out.estimator = estimator;
-    out.readings = readings.n;
-    out.longest_gap_ns = readings.longest_gap_ns;
-    out.resets = part.resets;
-    out.wraps = part.wraps;
-    out.jumps = part.jumps;
+    out.readings = by.readings.n;
+    out.longest_gap_ns = by.readings.longest_gap_ns;
+    out.resets = by.part.resets;
+    out.wraps = by.part.wraps;
+    out.jumps = by.part.jumps;
     out.coverage = CoverageOf(covered_ns, summary_);
-    if (!Covers(out.coverage)) out.reason = ReasonOf(part, readings, fold.rhythm().period_ns);
-    return out;
-  }
-  EnergyEstimate WithoutChannel(EnergyEstimator estimator) const {
-    EnergyEstimate out = domain_.blank;
-    out.estimator = estimator;
-    out.reason = PowerReason::kUnsupported;
+    if (by.fold == nullptr) {
+      out.reason = PowerReason::kUnsupported;
+    } else if (!Covers(out.coverage)) {
+      out.reason = ReasonOf(by.part, by.readings, by.fold->rhythm.period_ns);
+    }
     return out;
   }
 
   EnergyEstimate ByCounter() const {
-    constexpr EnergyEstimator kBy = EnergyEstimator::kCounter;
-    if (domain_.counter == nullptr) return WithoutChannel(kBy);
-    const EnergyPart part = domain_.counter->EnergyOf(window_);
-    EnergyEstimate out = Begin(kBy, *domain_.counter, part.covered_ns);
+    const EnergyPart& part = counter_.part;
+    EnergyEstimate out = Begin(EnergyEstimator::kCounter, counter_, part.covered_ns);
     if (part.covered_ns <= 0) {
       if (out.reason == PowerReason::kKnown) out.reason = PowerReason::kNoSamples;
       return out;
@@ -237,9 +167,8 @@ class Estimation {
   }
 
   EnergyEstimate ByPower(EnergyEstimator estimator) const {
-    if (domain_.power == nullptr) return WithoutChannel(estimator);
-    const EnergyPart part = domain_.power->EnergyOf(window_);
-    const ReadingPart readings = domain_.power->ReadingsOf(window_);
+    const EnergyPart& part = power_.part;
+    const ReadingPart& readings = power_.readings;
     const bool holds = estimator == EnergyEstimator::kHeld;
     const int64_t covered_ns = holds ? part.covered_ns : readings.last.t_ns - readings.first.t_ns;
     const bool known = holds ? covered_ns > 0 : readings.n >= 2;
@@ -252,7 +181,7 @@ class Estimation {
           (static_cast<double>(readings.first.value) + static_cast<double>(readings.last.value)) /
           2 * mean_ns;
     }
-    EnergyEstimate out = Begin(estimator, *domain_.power, covered_ns);
+    EnergyEstimate out = Begin(estimator, power_, covered_ns);
     if (!known) {
       const bool one = readings.n == 1 && out.reason == PowerReason::kGap;
       if (one || out.reason == PowerReason::kKnown) out.reason = PowerReason::kNoSamples;
@@ -270,8 +199,8 @@ class Estimation {
   // Whoever made the estimate: the counter's bounds hold. What is chosen here is moved into them;
   // of an estimator that was asked for it is told.
   void TakeLimitsOfCounter(EnergyEstimator asked, EnergyEstimate* out) const {
-    if (domain_.counter == nullptr || !out->energy_j.has_value()) return;
-    const EnergyPart part = domain_.counter->EnergyOf(window_);
+    if (counter_.fold == nullptr || !out->energy_j.has_value()) return;
+    const EnergyPart& part = counter_.part;
     const double counter_coverage = CoverageOf(part.covered_ns, summary_);
     const double lo_j = part.lo_pj * kJPerPj, hi_j = part.hi_pj * kJPerPj;
     out->limits = part.covered_ns > 0 ? part.limits : EnergyLimits::kCounterCoversPart;
@@ -293,7 +222,7 @@ class Estimation {
       return;
     }
     out->energy_j = inside_j;
-    out->mean_w = MeanW(inside_j, domain_.power->EnergyOf(window_).covered_ns);
+    out->mean_w = MeanW(inside_j, power_.part.covered_ns);
     SetPeak(0, out);
   }
 
@@ -301,12 +230,12 @@ class Estimation {
   void CrossCheck(EnergyEstimate* out) const {
     constexpr double kMostApart = 0.05;
     constexpr int64_t kComparablePeriods = 20;
-    if (domain_.counter == nullptr || domain_.power == nullptr) return;
+    if (counter_.fold == nullptr || power_.fold == nullptr) return;
     const EnergyEstimate counter = ByCounter(), held = ByPower(EnergyEstimator::kHeld);
     out->counter_j = counter.energy_j;
     out->counter_reason = counter.reason;
     out->integral_j = held.energy_j;
-    const Rhythm &of_counter = domain_.counter->rhythm(), &of_power = domain_.power->rhythm();
+    const Rhythm &of_counter = counter_.fold->rhythm, &of_power = power_.fold->rhythm;
     const int64_t slowest_ns =
         std::max({of_counter.period_ns, of_counter.update_ns, of_power.update_ns});
     if (!counter.energy_j || !held.energy_j ||
@@ -319,8 +248,8 @@ class Estimation {
   }
 
   const Domain& domain_;
-  const uint32_t window_;
   const WindowSummary& summary_;
+  const Side counter_, power_;
 };
 
 GaugeSummary GaugeOf(size_t channel, const ReadingPart& readings) {
@@ -336,12 +265,8 @@ GaugeSummary GaugeOf(size_t channel, const ReadingPart& readings) {
   return gauge;
 }
 
-// Of what is in the total; `first`: it begins.
-void AddLimits(const EnergyEstimate& each, bool first, PowerTotal* total) {
-  if (first) {
-    total->limits = EnergyLimits::kBounds;
-    total->lo_j = total->hi_j = 0;
-  }
+// Of one that is in the total.
+void AddLimits(const EnergyEstimate& each, PowerTotal* total) {
   if (IsUnbounded(total->limits)) return;
   total->limits = std::max(total->limits, each.limits);  // the weakest
   if (IsUnbounded(total->limits)) {
@@ -356,8 +281,9 @@ void AddLimits(const EnergyEstimate& each, bool first, PowerTotal* total) {
 }
 
 PowerTotal TotalOf(const WindowSummary& window, const std::string& denied) {
-  PowerTotal total;
-  double energy_j = 0, mean_w = 0, least = 1, most = 0;
+  PowerTotal total = {.energy_j = 0, .mean_w = 0, .lo_j = 0, .hi_j = 0, .active_j = 0};
+  total.limits = EnergyLimits::kBounds;
+  double least = 1, most = 0;
   bool any = false;
   for (const EnergyEstimate& each : window.energies) {
     if (!each.in_total) continue;
@@ -365,39 +291,29 @@ PowerTotal TotalOf(const WindowSummary& window, const std::string& denied) {
       return {.reason = each.reason,
               .missing = absl::StrCat(each.source, " ", each.device, " ", each.domain)};
     }
-    AddLimits(each, !any, &total);
     any = true;
-    energy_j += *each.energy_j;
-    mean_w += *each.mean_w;
+    AddLimits(each, &total);
+    *total.energy_j += *each.energy_j;
+    *total.mean_w += *each.mean_w;
+    // Only where idle is known of all that is in it.
+    const bool both = total.active_j.has_value() && each.active_j.has_value();
+    total.active_j = both ? std::optional(*total.active_j + *each.active_j) : std::nullopt;
     (each.modelled ? total.modelled : total.measured) = true;
     least = std::min(least, each.coverage);
     most = std::max(most, each.coverage);
     if (total.reason == PowerReason::kKnown) total.reason = each.reason;
   }
   if (!any) return {.reason = PowerReason::kNoSamples};
-  total.energy_j = energy_j;
-  total.mean_w = mean_w;
   total.least_coverage = total.coverage = least;
   if (least < most) {  // so much of the time at that power is that energy
-    const double all_j = mean_w * SecondsOf(window);
-    total.coverage = all_j > 0 ? energy_j / all_j : 0;
+    const double all_j = *total.mean_w * SecondsOf(window);
+    total.coverage = all_j > 0 ? *total.energy_j / all_j : 0;
   }
   total.differing_coverage = most - least > 1 - kNearlyWholeCoverage;
   if (denied.empty()) return total;
   total.missing = denied;
   total.reason = PowerReason::kPermissionDenied;
   return total;
-}
-
-// Of the total: only where idle is known of all that is in it.
-std::optional<double> ActiveOf(const WindowSummary& window) {
-  std::optional<double> active_j;
-  for (const EnergyEstimate& each : window.energies) {
-    if (!each.in_total) continue;
-    if (!each.active_j.has_value()) return std::nullopt;
-    active_j = active_j.value_or(0) + *each.active_j;
-  }
-  return active_j;
 }
 
 // The idle power is that of all windows of that name together.
@@ -423,7 +339,6 @@ void AddIdle(const std::string& idle_window, std::vector<WindowSummary>* windows
       if (std::abs(*energy.active_j) < kRounding * *energy.energy_j) energy.active_j = 0;
     }
   }
-  for (WindowSummary& window : *windows) window.total.active_j = ActiveOf(window);
 }
 
 // Repeats: windows of one name, as `power record -r 5` makes them, as one row.
@@ -506,8 +421,10 @@ class Folding : public Summarizer {
     summary_.command = std::move(header.command);
     summary_.host = std::move(header.host);
     summary_.inventory = std::move(header.inventory);
-    periods_ns_ = std::move(header.periods_ns);
-    passes_.resize(periods_ns_.size() + 1);  // the last one is the caller's
+    for (const auto& [source, period_ns] : header.periods_ns) {
+      passes_.emplace_back().reader = {.source = source, .period_ns = period_ns};
+    }
+    passes_.emplace_back();  // the caller's
     if (header.clocks.has_value()) ClocksAt(0, *header.clocks);
     for (const PowerChannel& channel : summary_.inventory.channels) AddChannel(channel);
     if (header.t_ns.has_value()) Begin(*header.t_ns);
@@ -515,9 +432,8 @@ class Folding : public Summarizer {
 
   void Channel(PowerChannel channel, PowerDevice device) override {
     auto& devices = summary_.inventory.devices;
-    if (!device.id.empty() && std::find(devices.begin(), devices.end(), device) == devices.end()) {
-      devices.push_back(std::move(device));
-    }
+    const bool is_new = std::ranges::find(devices, device) == devices.end();
+    if (!device.id.empty() && is_new) devices.push_back(std::move(device));
     summary_.inventory.channels.push_back(channel);
     AddChannel(channel);
   }
@@ -525,14 +441,15 @@ class Folding : public Summarizer {
   void Readings(size_t s, int64_t t_ns, std::span<const Reading> readings) override {
     if (!begun_) Begin(t_ns);
     Passes& passes = passes_[s];
-    const int64_t period_ns = s < periods_ns_.size() ? periods_ns_[s].second : 0;
-    if (passes.reads++ == 0) {
+    ReaderQuality& reader = passes.reader;
+    const int64_t period_ns = reader.period_ns;
+    if (reader.reads++ == 0) {
       passes.first_ns = passes.last_ns = t_ns;
     } else {
       const int64_t gap_ns = t_ns - passes.last_ns;
-      passes.longest_gap_ns = std::max(passes.longest_gap_ns, gap_ns);
+      reader.longest_gap_ns = std::max(reader.longest_gap_ns, gap_ns);
       if (period_ns > 0 && gap_ns > period_ns + period_ns / 2) {
-        passes.missed += static_cast<uint64_t>((gap_ns + period_ns / 2) / period_ns - 1);
+        reader.missed += static_cast<uint64_t>((gap_ns + period_ns / 2) / period_ns - 1);
       }
       passes.last_ns = std::max(passes.last_ns, t_ns);
     }
@@ -605,8 +522,9 @@ class Folding : public Summarizer {
     Advance(t_ns);
   }
 
-  void Finding(int64_t, PowerFinding finding) override {
-    Note(finding.code, finding.message, finding.count);
+  void Finding(int64_t, std::string_view code, std::string_view source,
+               std::string_view message) override {
+    Note(code, std::string(source).append(source.empty() ? "" : ": ").append(message));
   }
   void End(int64_t t_ns) override { end_ns_ = t_ns; }
 
@@ -637,16 +555,16 @@ class Folding : public Summarizer {
   };
   // One source's passes.
   struct Passes {
-    uint64_t reads = 0, missed = 0;
-    int64_t first_ns = 0, last_ns = 0, longest_gap_ns = 0;
+    ReaderQuality reader;
+    int64_t first_ns = 0, last_ns = 0;
     stats::QuantileSketch latencies;
   };
 
   void AddChannel(const PowerChannel& channel) {
     constexpr int64_t kSlowNs = 1'000'000'000;
     int64_t expected_ns = 0;
-    for (const auto& [source, period_ns] : periods_ns_) {
-      if (source == channel.source) expected_ns = period_ns;
+    for (const Passes& each : passes_) {
+      if (each.reader.source == channel.source) expected_ns = each.reader.period_ns;
     }
     if (channel.slow) expected_ns = std::max(expected_ns, kSlowNs);
     ChannelState state;
@@ -733,11 +651,10 @@ class Folding : public Summarizer {
   // Of one kind the first message and how many there were.
   void Note(std::string_view code, std::string_view message, uint64_t count = 1) {
     auto& findings = summary_.findings;
-    const auto at = std::find_if(findings.begin(), findings.end(),
-                                 [&](const PowerFinding& each) { return each.code == code; });
+    const auto at = std::ranges::find(findings, code, &PowerFinding::code);
     if (at != findings.end()) {
       at->count += count;
-    } else if (findings.size() < kMostFindings) {
+    } else if (count > 0 && findings.size() < kMostFindings) {
       findings.push_back({std::string(code), count, std::string(message)});
     }
   }
@@ -745,10 +662,12 @@ class Folding : public Summarizer {
   std::vector<Domain> Domains() const {
     std::vector<Domain> domains;
     for (const ChannelState& state : channels_) {
-      if (!state.fold->has_energy() || !state.in_windows) continue;
-      const PowerChannel& channel = state.fold->channel();
-      auto at = std::find_if(domains.begin(), domains.end(),
-                             [&](const Domain& each) { return IsOf(each, channel); });
+      if (!state.fold->has_energy || !state.in_windows) continue;
+      const PowerChannel& channel = state.fold->channel;
+      auto at = std::ranges::find_if(domains, [&](const Domain& each) {
+        return each.blank.source == channel.source && each.blank.device == channel.device &&
+               each.blank.domain == channel.domain;
+      });
       if (at == domains.end()) {
         domains.push_back({{.source = channel.source,
                             .device = channel.device,
@@ -757,13 +676,13 @@ class Folding : public Summarizer {
         at = domains.end() - 1;
       }
       at->blank.in_total |= channel.in_total;
-      if (channel.kind == ReadingKind::kCumulative) {
+      if (state.fold->is_counter) {
         if (at->counter != nullptr) continue;
         at->counter = state.fold.get();
         if (at->power == nullptr) at->series = state.series.get();
         // An instant says more than an average over a longer time.
       } else if (at->power == nullptr || (channel.kind == ReadingKind::kInstant &&
-                                          at->power->channel().kind == ReadingKind::kAverage)) {
+                                          at->power->channel.kind == ReadingKind::kAverage)) {
         at->power = state.fold.get();
         at->series = state.series.get();
       }
@@ -778,7 +697,7 @@ class Folding : public Summarizer {
       return FactsOf(each.blank.source).measures == Measures::kProcessors &&
              each.blank.domain == "package" && each.blank.in_total;
     };
-    if (std::any_of(domains.begin(), domains.end(), is_package)) {
+    if (std::ranges::any_of(domains, is_package)) {
       for (Domain& domain : domains) domain.blank.in_total &= domain.blank.domain != kSocketDomain;
     }
     return domains;
@@ -808,13 +727,12 @@ class Folding : public Summarizer {
       }
       for (size_t channel = 0; channel < channels_.size(); ++channel) {
         const ChannelFold& fold = *channels_[channel].fold;
-        const bool gauge = fold.channel().kind != ReadingKind::kCumulative;
-        if (!gauge || !channels_[channel].in_windows) continue;
+        if (fold.is_counter || !channels_[channel].in_windows) continue;
         window.gauges.push_back(GaugeOf(channel, fold.ReadingsOf(i)));
       }
-      window.total = TotalOf(window, denied);
     }
     AddIdle(options_.idle_window, &summary_.windows);
+    for (WindowSummary& window : summary_.windows) window.total = TotalOf(window, denied);
     summary_.repeats = RepeatsOf(summary_.windows);
     for (const Domain& domain : domains) {
       if (domain.series == nullptr) continue;
@@ -827,15 +745,11 @@ class Folding : public Summarizer {
   }
 
   void BuildReaders(const LogEnd& end) {
-    for (size_t s = 0; s < periods_ns_.size(); ++s) {
+    for (size_t s = 0; s + 1 < passes_.size(); ++s) {
       const Passes& passes = passes_[s];
-      ReaderQuality& reader = summary_.readers.emplace_back();
-      std::tie(reader.source, reader.period_ns) = periods_ns_[s];
-      reader.reads = passes.reads;
-      reader.missed = passes.missed;
-      reader.longest_gap_ns = passes.longest_gap_ns;
+      ReaderQuality& reader = summary_.readers.emplace_back(passes.reader);
       if (passes.last_ns > passes.first_ns) {
-        reader.effective_hz = static_cast<double>(passes.reads - 1) * kNsPerS /
+        reader.effective_hz = static_cast<double>(reader.reads - 1) * kNsPerS /
                               static_cast<double>(passes.last_ns - passes.first_ns);
       }
       // Logs of others have one time for a reading; no call takes none.
@@ -860,10 +774,9 @@ class Folding : public Summarizer {
       if (reader.missed > 0) late.push_back(absl::StrCat(reader.missed, " of ", reader.source));
       if (reader.hung) hung.push_back(reader.source);
     }
-    if (missed > 0) Note("missed_deadlines", absl::StrJoin(late, ", "), missed);
-    const auto is_hung = [](const PowerFinding& each) { return each.code == "hung"; };
-    const bool told = std::any_of(summary_.findings.begin(), summary_.findings.end(), is_hung);
-    if (hung.empty() || told) return;
+    Note("missed_deadlines", absl::StrJoin(late, ", "), missed);
+    const auto told = std::ranges::find(summary_.findings, "hung", &PowerFinding::code);
+    if (told != summary_.findings.end()) return;
     Note("hung", absl::StrJoin(hung, ", ") + ": a call did not return", hung.size());
   }
 
@@ -874,7 +787,6 @@ class Folding : public Summarizer {
     for (const WindowSummary& each : summary_.windows) {
       if (each.cut && !each.name.empty()) names.push_back(each.name);
     }
-    if (names.empty()) return;
     constexpr size_t kMost = 8;
     const size_t count = names.size();
     names.resize(std::min(count, kMost));
@@ -897,28 +809,24 @@ class Folding : public Summarizer {
     }
     NoteOpenWindows(end);
     const uint64_t dropped = end.write_error.empty() ? end.dropped : 0;
-    const auto note = [this](std::string_view code, uint64_t count, std::string_view message) {
-      if (count > 0) Note(code, message, count);
-    };
-    note("damaged_lines", end.damaged_lines, end.first_damage);
-    note("dropped", dropped, "lines that the recorder could not write");
-    note("times_backwards", backwards_, "not later than the one before of their channel; left out");
-    note("slow_calls", slow_calls_,
-         "took over three periods, so nobody knows when they read; left out");
-    note("late_marks", late_marks_, "written over 2 s after their time; moved there");
-    note("windows_dropped", dropped_windows_, "more than are kept, or open at the same time");
-    note("channels_dropped", dropped_channels_, "they came when there were too many windows");
+    Note("damaged_lines", end.first_damage, end.damaged_lines);
+    Note("dropped", "lines that the recorder could not write", dropped);
+    Note("times_backwards", "not later than the one before of their channel; left out", backwards_);
+    Note("slow_calls", "took over three periods, so nobody knows when they read; left out",
+         slow_calls_);
+    Note("late_marks", "written over 2 s after their time; moved there", late_marks_);
+    Note("windows_dropped", "more than are kept, or open at the same time", dropped_windows_);
+    Note("channels_dropped", "they came when there were too many windows", dropped_channels_);
     NoteReaders();
     uint64_t apart = 0;
     for (const WindowSummary& window : summary_.windows) {
       for (const EnergyEstimate& energy : window.energies) apart += energy.inconsistent ? 1 : 0;
     }
-    note("inconsistent", apart, "counter and readings are over 5 % apart");
+    Note("inconsistent", "counter and readings are over 5 % apart", apart);
   }
 
   const PowerSummaryOptions options_;
   PowerSummary summary_;
-  std::vector<std::pair<std::string, int64_t>> periods_ns_;
   std::vector<ChannelState> channels_;
   std::vector<Passes> passes_;
 

@@ -1,73 +1,39 @@
 #include "power/sysfs.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
 #include <charconv>
 #include <cstring>
+#include <filesystem>
 #include <limits>
-#include <memory>
-#include <utility>
+
+#include "absl/strings/str_split.h"
+#include "status.h"
 
 namespace xplane_time::power {
 namespace {
 
-constexpr std::string_view kBlanks(" \t\r\n\0", 5);
-
 // O_NONBLOCK: a FIFO in place of a file must not hang.
-int OpenFile(const std::string& path) {
-  int fd;
-  do {
-    fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  } while (fd < 0 && errno == EINTR);
-  return fd;
+Descriptor OpenFile(const std::string& path) {
+  constexpr int kFlags = O_RDONLY | O_CLOEXEC | O_NONBLOCK;
+  return Descriptor(static_cast<int>(TEMP_FAILURE_RETRY(open(path.c_str(), kFlags))));
 }
 
-ssize_t ReadAt(int fd, char* to, size_t size, size_t offset) {
-  ssize_t n;
-  do {
-    n = pread(fd, to, size, static_cast<off_t>(offset));
-  } while (n < 0 && errno == EINTR);
-  return n;
-}
-
-bool IsDigit(char c) { return c >= '0' && c <= '9'; }
-
-std::string_view DigitsAt(std::string_view text, size_t begin) {
-  size_t end = begin;
-  while (end < text.size() && IsDigit(text[end])) ++end;
-  std::string_view digits = text.substr(begin, end - begin);
-  while (digits.size() > 1 && digits.front() == '0') digits.remove_prefix(1);
-  return digits;
+ssize_t ReadAt(const Descriptor& file, char* to, size_t size, size_t offset) {
+  return TEMP_FAILURE_RETRY(pread(file.get(), to, size, static_cast<off_t>(offset)));
 }
 
 }  // namespace
 
-std::string_view Trimmed(std::string_view text) {
-  const size_t begin = text.find_first_not_of(kBlanks);
+std::string_view Trimmed(std::string_view text, std::string_view blanks) {
+  const size_t begin = text.find_first_not_of(blanks);
   if (begin == std::string_view::npos) return {};
-  return text.substr(begin, text.find_last_not_of(kBlanks) - begin + 1);
+  return text.substr(begin, text.find_last_not_of(blanks) - begin + 1);
 }
-
-Descriptor& Descriptor::operator=(Descriptor&& other) noexcept {
-  if (this != &other) {
-    Close();
-    fd_ = other.Release();
-  }
-  return *this;
-}
-
-void Descriptor::Close() {
-  if (fd_ >= 0) close(fd_);
-  fd_ = -1;
-}
-
-int Descriptor::Release() { return std::exchange(fd_, -1); }
 
 PowerReason ReasonOfOpen(int error) {
   switch (error) {
@@ -114,26 +80,26 @@ FileNumber NumberIn(std::string_view text, Sign sign) {
   const auto [stop, error] = std::from_chars(digits.data(), end, value);
   if (digits.empty() || error != std::errc() || stop != end ||
       (value < 0 && sign == Sign::kNotNegative)) {
-    return Unknown<int64_t>(PowerReason::kUnsupported);
+    return PowerReason::kUnsupported;
   }
-  return {value, PowerReason::kKnown};
+  return value;
 }
 
 FileNumber ReadNumber(const std::string& path, Sign sign) { return HeldFile(path, sign).Read(); }
 
 FileText ReadBytes(const std::string& path, size_t max_bytes) {
-  const Descriptor file(OpenFile(path));
-  if (!file.open()) return Unknown<std::string>(ReasonOfOpen(errno));
+  const Descriptor file = OpenFile(path);
+  if (!file.open()) return ReasonOfOpen(errno);
   std::string text(max_bytes, '\0');
   size_t size = 0;
   while (size < max_bytes) {
-    const ssize_t n = ReadAt(file.get(), text.data() + size, max_bytes - size, size);
-    if (n < 0) return Unknown<std::string>(ReasonOfRead(errno));
+    const ssize_t n = ReadAt(file, text.data() + size, max_bytes - size, size);
+    if (n < 0) return ReasonOfRead(errno);
     if (n == 0) break;
     size += static_cast<size_t>(n);
   }
   text.resize(size);
-  return {std::move(text), PowerReason::kKnown};
+  return text;
 }
 
 FileText ReadText(const std::string& path, size_t max_bytes) {
@@ -141,6 +107,8 @@ FileText ReadText(const std::string& path, size_t max_bytes) {
   if (text.value) text.value = std::string(Trimmed(*text.value));
   return text;
 }
+
+std::string TextIn(const std::string& path) { return ReadText(path).value.value_or(""); }
 
 std::optional<std::string_view> LineOf(std::string_view text, std::string_view key) {
   while (!text.empty()) {
@@ -156,7 +124,7 @@ std::optional<std::string_view> LineOf(std::string_view text, std::string_view k
 
 FileNumber FieldOf(std::string_view text, std::string_view key) {
   const std::optional<std::string_view> line = LineOf(text, key);
-  if (!line) return Unknown<int64_t>(PowerReason::kNoSamples);
+  if (!line) return PowerReason::kNoSamples;
   constexpr int64_t kKibibyte = 1024;
   std::string_view value = Trimmed(*line);
   const bool in_kib = value.ends_with(" kB");
@@ -164,7 +132,7 @@ FileNumber FieldOf(std::string_view text, std::string_view key) {
   FileNumber number = NumberIn(value);
   if (!number.value || !in_kib) return number;
   if (*number.value > std::numeric_limits<int64_t>::max() / kKibibyte) {
-    return Unknown<int64_t>(PowerReason::kUnsupported);
+    return PowerReason::kUnsupported;
   }
   *number.value *= kKibibyte;
   return number;
@@ -173,50 +141,26 @@ FileNumber FieldOf(std::string_view text, std::string_view key) {
 std::optional<std::string_view> StatField(std::string_view stat, int number) {
   const size_t name_end = stat.rfind(')');
   if (name_end == std::string_view::npos) return std::nullopt;
-  size_t at = name_end + 1;
-  for (int field = 3;; ++field) {
-    at = stat.find_first_not_of(' ', at);
-    if (at == std::string_view::npos) return std::nullopt;
-    const size_t end = std::min(stat.find(' ', at), stat.size());
-    if (field == number) return stat.substr(at, end - at);
-    at = end;
-  }
+  const std::vector<absl::string_view> fields =
+      absl::StrSplit(Absl(stat.substr(name_end + 1)), ' ', absl::SkipEmpty());
+  const auto at = static_cast<size_t>(number - 3);
+  if (at >= fields.size()) return std::nullopt;
+  return std::string_view(fields[at].data(), fields[at].size());
 }
 
 std::vector<std::string> NamesIn(const std::string& directory) {
   std::vector<std::string> names;
-  const std::unique_ptr<DIR, int (*)(DIR*)> opened(opendir(directory.c_str()), closedir);
-  if (opened == nullptr) return names;
-  while (const dirent* entry = readdir(opened.get())) {
-    const std::string_view name = entry->d_name;
-    if (name != "." && name != "..") names.emplace_back(name);
+  std::error_code error;
+  for (std::filesystem::directory_iterator at(directory, error), end; !error && at != end;
+       at.increment(error)) {
+    names.push_back(at->path().filename().string());
   }
   std::sort(names.begin(), names.end(), NaturalLess);
   return names;
 }
 
-bool NaturalLess(std::string_view a, std::string_view b) {
-  size_t i = 0, j = 0;
-  while (i < a.size() && j < b.size()) {
-    if (IsDigit(a[i]) && IsDigit(b[j])) {
-      const std::string_view x = DigitsAt(a, i), y = DigitsAt(b, j);
-      if (x != y) return x.size() != y.size() ? x.size() < y.size() : x < y;
-      while (i < a.size() && IsDigit(a[i])) ++i;
-      while (j < b.size() && IsDigit(b[j])) ++j;
-    } else if (a[i] != b[j]) {
-      return a[i] < b[j];
-    } else {
-      ++i, ++j;
-    }
-  }
-  if ((i < a.size()) != (j < b.size())) return j < b.size();
-  return a < b;  // "01" and "1": any order, but one
-}
-
-std::string FailureText(std::string_view path, PowerReason reason) {
-  std::string text(PowerReasonName(reason));
-  std::replace(text.begin(), text.end(), '_', ' ');
-  return std::string(path) + ": " + text;
+bool NaturalLess(const std::string& a, const std::string& b) {
+  return strverscmp(a.c_str(), b.c_str()) < 0;
 }
 
 FileNumber HeldFile::Read() {
@@ -224,24 +168,24 @@ FileNumber HeldFile::Read() {
   struct stat status;
   if (file_.open() && fstat(file_.get(), &status) == 0 && status.st_nlink == 0) file_.Close();
   if (!file_.open()) {
-    file_ = Descriptor(OpenFile(path_));
+    file_ = OpenFile(path_);
     if (!file_.open()) {
       const PowerReason reason = ReasonOfOpen(errno);
       const bool lost = was_there_ && reason == PowerReason::kAbsent;
-      return Unknown<int64_t>(lost ? PowerReason::kDeviceLost : reason);
+      return lost ? PowerReason::kDeviceLost : reason;
     }
     was_there_ = true;
   }
   std::array<char, 64> text;
-  const ssize_t n = ReadAt(file_.get(), text.data(), text.size(), 0);
+  const ssize_t n = ReadAt(file_, text.data(), text.size(), 0);
   if (n < 0) {
     const PowerReason reason = ReasonOfRead(errno);
     file_.Close();
-    return Unknown<int64_t>(reason);
+    return reason;
   }
   // A file that fills the buffer is no number.
   const auto size = static_cast<size_t>(n);
-  if (size == text.size()) return Unknown<int64_t>(PowerReason::kUnsupported);
+  if (size == text.size()) return PowerReason::kUnsupported;
   return NumberIn(std::string_view(text.data(), size), sign_);
 }
 

@@ -16,12 +16,20 @@
 #include <utility>
 #include <vector>
 
+#include "io/descriptor.h"
 #include "xplane_time/power.h"
 
 namespace xplane_time::power {
 
+using io::Descriptor;
+
 template <typename T>
 struct FileValue {
+  FileValue() = default;
+  FileValue(T known) : value(std::move(known)) {}  // NOLINT: a value is one, and so is a reason
+  FileValue(PowerReason why) : reason(why) {}      // NOLINT
+  FileValue(std::optional<T> known, PowerReason why) : value(std::move(known)), reason(why) {}
+
   std::optional<T> value = {};
   PowerReason reason = PowerReason::kKnown;  // where value is empty
 };
@@ -30,24 +38,8 @@ using FileText = FileValue<std::string>;
 
 template <typename T>
 FileValue<T> Unknown(PowerReason reason) {
-  return {std::nullopt, reason};
+  return reason;
 }
-
-// A descriptor of our own, closed at the end.
-class Descriptor {
- public:
-  explicit Descriptor(int fd = -1) : fd_(fd) {}
-  Descriptor(Descriptor&& other) noexcept : fd_(other.Release()) {}
-  Descriptor& operator=(Descriptor&& other) noexcept;
-  ~Descriptor() { Close(); }
-  int get() const { return fd_; }
-  bool open() const { return fd_ >= 0; }
-  void Close();
-
- private:
-  int Release();
-  int fd_;
-};
 
 // What an error of open(2) and of read(2) says. They differ: a file that was opened and then
 // answers EPERM is a device that sleeps or is being reset (amdgpu), not a missing permission.
@@ -64,8 +56,11 @@ FileNumber ReadNumber(const std::string& path, Sign sign = Sign::kNotNegative);
 // The first `max_bytes` of a file; ReadText without blanks at the ends.
 FileText ReadBytes(const std::string& path, size_t max_bytes);
 FileText ReadText(const std::string& path, size_t max_bytes = 4096);
+std::string TextIn(const std::string& path);  // empty where it cannot be read, too
 
-std::string_view Trimmed(std::string_view text);  // without blanks and zeros at its ends
+// Without any of `blanks` (zeros are some) at its ends.
+inline constexpr std::string_view kBlanks(" \t\r\n\0", 5);
+std::string_view Trimmed(std::string_view text, std::string_view blanks = kBlanks);
 
 // What follows the colon of the first line "KEY<blanks>: VALUE".
 std::optional<std::string_view> LineOf(std::string_view text, std::string_view key);
@@ -79,10 +74,7 @@ std::optional<std::string_view> StatField(std::string_view stat, int number);
 
 // Names in a directory, "x9" before "x10"; none where it cannot be read.
 std::vector<std::string> NamesIn(const std::string& directory);
-bool NaturalLess(std::string_view a, std::string_view b);
-
-// "PATH: permission denied".
-std::string FailureText(std::string_view path, PowerReason reason);
+bool NaturalLess(const std::string& a, const std::string& b);
 
 // A file that is read again and again through one descriptor: two system calls a reading.
 // After an error the next reading opens it anew, so that a driver that comes back is found;

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <numeric>
 #include <optional>
-#include <string_view>
 
 #include "absl/strings/str_split.h"
 #include "re2/re2.h"
@@ -11,21 +10,15 @@
 namespace xplane_time::power {
 namespace {
 
-// What an entry names: a place in the list that it chooses from, and whether by an instance.
+// What an entry names: a place in the list of devices, and whether by an instance.
 struct Choice {
   size_t place = 0;
   bool instance = false;
 };
 
 struct Chosen {
-  std::vector<Choice> choices;
+  std::vector<size_t> places;
   bool by_index = false;  // any of them
-
-  std::vector<size_t> PlacesOf(const std::vector<size_t>& from) const {
-    std::vector<size_t> places;
-    for (const Choice& each : choices) places.push_back(from[each.place]);
-    return places;
-  }
 };
 
 // As strtoul: leading white space, a sign, digits; what follows is ignored.
@@ -51,16 +44,16 @@ std::optional<Choice> DeviceNamed(std::string_view entry, const std::vector<GpuI
                                   const std::vector<size_t>& from) {
   const std::string_view old_parent = ParentInOldMigName(entry);
   std::optional<Choice> found;
-  for (size_t i = 0; i < from.size(); ++i) {
-    const GpuIdentity& device = devices[from[i]];
+  for (const size_t place : from) {
+    const GpuIdentity& device = devices[place];
     const bool whole = device.id.starts_with(entry);
-    size_t instances = old_parent == device.id ? 1 : 0;
-    for (const std::string& instance : device.mig_instances) {
-      if (instance.starts_with(entry)) ++instances;
-    }
+    const auto instances =
+        std::ranges::count_if(device.mig_instances,
+                              [&](const auto& each) { return each.starts_with(entry); }) +
+        (old_parent == device.id ? 1 : 0);
     if (!whole && instances == 0) continue;
     if (found || (whole ? 1 : 0) + instances > 1) return std::nullopt;  // ambiguous
-    found = Choice{i, instances == 1 || device.mig};
+    found = Choice{place, instances == 1 || device.mig};
   }
   return found;
 }
@@ -75,14 +68,13 @@ Chosen Choose(const std::string& list, const std::vector<GpuIdentity>& devices,
     if (by_name) {
       if (NamesDevice(entry)) choice = DeviceNamed(entry, devices, from);
     } else if (const std::optional<size_t> index = IndexOf(entry); index && *index < from.size()) {
-      choice = Choice{*index, devices[from[*index]].mig};
+      choice = Choice{from[*index], devices[from[*index]].mig};
       chosen.by_index = true;
     }
     if (!choice) break;
-    const bool again = std::any_of(chosen.choices.begin(), chosen.choices.end(),
-                                   [&](const Choice& each) { return each.place == choice->place; });
+    const bool again = std::ranges::count(chosen.places, choice->place) > 0;
     if (again) return Chosen{{}, chosen.by_index};
-    chosen.choices.push_back(*choice);
+    chosen.places.push_back(choice->place);
     if (choice->instance) break;
   }
   return chosen;
@@ -98,9 +90,8 @@ std::string WhyOrderUnknown(const std::vector<GpuIdentity>& devices,
                             const PowerEnvironment& environment) {
   const std::string* order = Find(environment, "CUDA_DEVICE_ORDER");
   if (order != nullptr && *order == "PCI_BUS_ID") return {};
-  const bool one_model =
-      std::all_of(devices.begin(), devices.end(),
-                  [&](const GpuIdentity& device) { return device.model == devices.front().model; });
+  const bool one_model = std::ranges::all_of(
+      devices, [&](const GpuIdentity& each) { return each.model == devices.front().model; });
   if (one_model) return {};
   return "CUDA orders devices fastest first and these are of several models: set "
          "CUDA_DEVICE_ORDER=PCI_BUS_ID for the measured program, or give --map";
@@ -130,10 +121,9 @@ Visibility NvidiaVisibility(const std::vector<GpuIdentity>& devices,
   if (mask != nullptr) {
     const Chosen chosen = Choose(*mask, devices, all);
     if (!chosen.by_index || why_unknown.empty()) {
-      return Numbered(chosen.PlacesOf(all), devices.size());
+      return Numbered(chosen.places, devices.size());
     }
-  } else if (devices.size() > 1 && std::any_of(devices.begin(), devices.end(),
-                                               [](const GpuIdentity& each) { return each.mig; })) {
+  } else if (devices.size() > 1 && std::ranges::any_of(devices, &GpuIdentity::mig)) {
     why_unknown =
         "some of these devices are split (MIG) and a program sees one instance only: name it in "
         "CUDA_VISIBLE_DEVICES of the measured program, or give --map";
@@ -149,7 +139,7 @@ Visibility AmdVisibility(const std::vector<GpuIdentity>& devices,
                          const PowerEnvironment& environment) {
   std::vector<size_t> places = AllOf(devices);
   const auto narrow = [&](const std::string* mask) {
-    if (mask != nullptr) places = Choose(*mask, devices, places).PlacesOf(places);
+    if (mask != nullptr) places = Choose(*mask, devices, places).places;
   };
   narrow(Find(environment, "ROCR_VISIBLE_DEVICES"));
   const std::string* hip = Find(environment, "HIP_VISIBLE_DEVICES");
@@ -178,8 +168,7 @@ Visibility MappedVisibility(const std::vector<GpuIdentity>& devices,
 
 bool Visibility::MaySee(size_t place) const {
   if (!unknown.empty() || !masked) return true;
-  return std::any_of(device_of.begin(), device_of.end(),
-                     [&](const auto& each) { return each.second == place; });
+  return std::ranges::any_of(device_of, [&](const auto& each) { return each.second == place; });
 }
 
 Visibility VisibleDevices(const std::vector<GpuIdentity>& devices, GpuVendor vendor,

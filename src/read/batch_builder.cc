@@ -1,15 +1,10 @@
-#include "read/batch_builder.h"
-
+// Events become batches: onto the axis of time, into columns.
 #include <algorithm>
-#include <cstdlib>
-#include <memory>
 #include <set>
-#include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "near_names.h"
-#include "read/event_source.h"
+#include "read/internals.h"
 #include "status.h"
 
 namespace xplane_time {
@@ -20,10 +15,38 @@ std::string WayOut(const std::string& name, const std::set<std::string>& known) 
   const std::vector<std::string> all(known.begin(), known.end());
   const std::vector<std::string> near = NearNames(name, all);
   if (near.empty()) return "xplane-time planes --stats lists those that there are";
-  return absl::StrCat("did you mean ", absl::StrJoin(near, ", "), "?");
+  return Cat("did you mean ", absl::StrJoin(near, ", "), "?");
 }
 
+__extension__ typedef __int128 Int128;  // holds every sum below
+
 }  // namespace
+
+int64_t ChooseBaseNs(std::span<const Line> lines) {
+  int64_t base_ns = 0;
+  for (const Line& line : lines) {
+    // The timestamp of a line without events puts nothing on the axis.
+    if (line.event_count == 0 || line.timestamp_ns < kEpochTimestampNs) continue;
+    if (base_ns == 0 || line.timestamp_ns < base_ns) base_ns = line.timestamp_ns;
+  }
+  return base_ns;
+}
+
+std::optional<int64_t> ToAxisPs(int64_t timestamp_ns, int64_t base_ns, int64_t offset_ps) {
+  constexpr int64_t kPsPerNs = 1000;
+  const Int128 start_ps = (Int128{timestamp_ns} - base_ns) * kPsPerNs + offset_ps;
+  if (start_ps < std::numeric_limits<int64_t>::min()) return std::nullopt;
+  if (start_ps > std::numeric_limits<int64_t>::max()) return std::nullopt;
+  return static_cast<int64_t>(start_ps);
+}
+
+std::optional<int64_t> EndPs(int64_t start_ps, int64_t duration_ps) {
+  int64_t end_ps = 0;
+  if (duration_ps < 0 || __builtin_add_overflow(start_ps, duration_ps, &end_ps)) {
+    return std::nullopt;
+  }
+  return end_ps;
+}
 
 BatchBuilder::BatchBuilder(const Trace& trace, std::span<const std::string_view> stat_names,
                            Diagnostics* diagnostics)
@@ -50,10 +73,10 @@ void BatchBuilder::FindColumns() {
   column_of_large_id_.clear();
   absl::flat_hash_map<absl::string_view, uint32_t> column_of_name;
   for (uint32_t column = 0; column < stat_names_.size(); ++column) {
-    column_of_name.try_emplace({stat_names_[column].data(), stat_names_[column].size()}, column);
+    column_of_name.try_emplace(Absl(stat_names_[column]), column);
   }
   const auto column_of = [&](const StatMetadata& stat) {
-    return column_of_name.find({stat.name.data(), stat.name.size()});
+    return column_of_name.find(Absl(stat.name));
   };
   const auto& stats = plane_->stat_metadata.entries;
   const bool all = std::all_of(stats.begin(), stats.end(), [&](const StatMetadata& stat) {

@@ -2,26 +2,13 @@
 // the base of the time axis is chosen.
 #include <algorithm>
 #include <filesystem>
-#include <memory>
-#include <string>
 #include <tuple>
-#include <utility>
-#include <vector>
 
-#include "absl/container/flat_hash_map.h"
-#include "absl/strings/str_cat.h"
-#include "io/gzip.h"
-#include "read/event_source.h"
-#include "read/space_scan.h"
-#include "read/wire.h"
+#include "read/internals.h"
 #include "status.h"
-#include "xplane_time/normalize.h"
-#include "xplane_time/read.h"
 
 namespace xplane_time {
 namespace {
-
-absl::string_view Absl(std::string_view text) { return {text.data(), text.size()}; }
 
 // Texts of kRef stats that are not events': resolvable once a plane is complete.
 void ResolveReferences(Plane* plane) {
@@ -51,7 +38,7 @@ absl::StatusOr<std::unique_ptr<EventSource>> MakeReader(Reader reader) {
 #if defined(XPLANE_TIME_REFERENCE_READER)
   return MakeReferenceReader();
 #else
-  return absl::InvalidArgumentError(
+  return InvalidArgument(
       "this build has no protobuf reader (XPLANE_TIME_REFERENCE_READER is off); use --reader wire");
 #endif
 }
@@ -61,9 +48,8 @@ class Opener {
   Opener(const ReadOptions& options, std::unique_ptr<EventSource> source, Diagnostics* diagnostics)
       : options_(options), diagnostics_(diagnostics), source_(std::move(source)) {}
 
-  absl::Status Add(std::shared_ptr<const Source> source, const std::string& path,
-                   uint32_t capture) {
-    const std::string_view bytes = source->bytes();
+  absl::Status Add(const Source& source, const std::string& path, uint32_t capture) {
+    const std::string_view bytes = source.bytes;
     if (bytes.empty()) {
       return DataLoss(path,
                       ": empty file (0 bytes); was the profiler stopped before the program ended?");
@@ -77,7 +63,7 @@ class Opener {
                             .hostnames = scan.hostnames,
                             .errors = scan.errors,
                             .warnings = scan.warnings});
-    RETURN_IF_ERROR(source_->AddFile(std::move(source), path));
+    RETURN_IF_ERROR(source_->AddFile(source, path));
     NoteProducerMessages(file);
     return AddPlanes(file, scan);
   }
@@ -118,8 +104,7 @@ class Opener {
     for (uint32_t file = 0; file < trace_.files.size(); ++file) {
       if (source_->FileBytes(file) != bytes) continue;
       diagnostics_->Note(DiagnosticCode::kDuplicateInput,
-                         absl::StrCat(path, " is the same as ", trace_.files[file].path),
-                         {.file = file});
+                         Cat(path, " is the same as ", trace_.files[file].path), {.file = file});
       return true;
     }
     return false;
@@ -157,7 +142,7 @@ class Opener {
       alike.push_back(content);
       RETURN_IF_ERROR(AddPlane(file, message, at, host));
       const Plane& plane = trace_.planes.back();
-      const std::string key = absl::StrCat(Absl(plane.host), "\n", Absl(plane.name));
+      const std::string key = Cat(plane.host, "\n", plane.name);
       const auto index = static_cast<uint32_t>(trace_.planes.size() - 1);
       if (!plane_of_name.emplace(key, index).second && plane.line_count > 0) {
         diagnostics_->Count(DiagnosticCode::kRepeatedPlaneName, {.file = file, .plane = index});
@@ -194,7 +179,7 @@ class Opener {
 struct OpenInput {
   std::string path;  // as it is shown
   uint32_t capture;
-  absl::StatusOr<std::shared_ptr<const Source>> source;
+  absl::StatusOr<Source> source;
 };
 
 absl::StatusOr<Trace> TraceOf(std::span<const OpenInput> inputs, const ReadOptions& options,
@@ -243,8 +228,8 @@ bool LeaveOutDamaged(const ReadOptions& options, std::vector<OpenInput>* inputs,
 
 StatValue Plane::FindStat(std::string_view stat_name) const {
   for (const Stat& stat : stats) {
-    const uint32_t at = stat_metadata.Find(stat.metadata_id);
-    if (at != kNoMetadata && stat_metadata.entries[at].name == stat_name) return stat.value;
+    const auto name_id = static_cast<uint64_t>(stat.metadata_id);
+    if (ReferencedName(stat_metadata, name_id) == stat_name) return stat.value;
   }
   return {};
 }
@@ -253,14 +238,14 @@ absl::Status DamageError(std::string_view what, const ErrorPlace& place) {
   std::string where;
   auto add = [&](std::string_view key, std::string_view value) {
     if (value.empty()) return;
-    absl::StrAppend(&where, where.empty() ? "" : ", ", Absl(key), " ", Absl(value));
+    Append(&where, where.empty() ? "" : ", ", key, " ", value);
   };
   add("plane", place.plane);
   add("line", place.line);
   if (place.event != Location::kNowhere) add("event", std::to_string(place.event));
   if (place.byte_offset != Location::kNowhere) add("byte", std::to_string(place.byte_offset));
-  return DataLoss(Absl(place.file), ": damaged trace: ", Absl(what), where.empty() ? "" : " (",
-                  where, where.empty() ? "" : ")",
+  return DataLoss(place.file, ": damaged trace: ", what, where.empty() ? "" : " (", where,
+                  where.empty() ? "" : ")",
                   "; record it again, or copy it again without conversion");
 }
 
@@ -279,7 +264,7 @@ absl::StatusOr<Trace> OpenTrace(std::span<const Input> inputs, const ReadOptions
   std::vector<OpenInput> opened;
   uint32_t captures = 0;
   for (const Input& input : inputs) {
-    auto source = Source::Open(input.path, options);
+    auto source = OpenSource(input.path, options);
     if (!source.ok() && !options.leave_out_damaged_hosts) return source.status();
     opened.push_back(
         {input.path == "-" ? "standard input" : input.path, input.capture, std::move(source)});
@@ -302,14 +287,14 @@ absl::StatusOr<Trace> OpenTrace(std::span<const Input> inputs, const ReadOptions
 
 absl::StatusOr<Trace> OpenTraceFromMemory(std::string_view bytes, const std::string& name,
                                           const ReadOptions& options, Diagnostics* diagnostics) {
-  const OpenInput input = {name, 0, Source::FromMemory(bytes, name, options)};
+  const OpenInput input = {name, 0, SourceInMemory(bytes, name, options)};
   ASSIGN_OR_RETURN(Trace trace, TraceOf(std::span(&input, 1), options, diagnostics));
   trace.capture_count = 1;
   return trace;
 }
 
 std::string EventName(const Plane& plane, uint32_t metadata, int64_t metadata_id) {
-  if (metadata == kNoMetadata) return absl::StrCat("(event metadata ", metadata_id, ")");
+  if (metadata == kNoMetadata) return Cat("(event metadata ", metadata_id, ")");
   const EventMetadata& entry = plane.event_metadata.entries[metadata];
   return std::string(entry.display_name.empty() ? entry.name : entry.display_name);
 }

@@ -7,14 +7,9 @@
 #include <algorithm>
 #include <bit>
 #include <limits>
-#include <string>
-#include <utility>
-#include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "proto/xplane.pb.h"
-#include "read/event_source.h"
-#include "read/space_scan.h"
+#include "read/internals.h"
 #include "status.h"
 
 namespace xplane_time {
@@ -40,6 +35,19 @@ StatValue Convert(const proto::XStat& stat) {
       break;
   }
   return {};
+}
+
+// Byte ranges of the XLine messages of a plane, in file order.
+absl::StatusOr<std::vector<ByteRange>> ScanLines(std::string_view plane_bytes, uint64_t file_offset,
+                                                 const std::string& path) {
+  std::vector<ByteRange> lines;
+  Damage damage;
+  const bool ok = ReadMessage(plane_bytes, file_offset, 1, &damage, [&](const WireField& field) {
+    if (field.key() == Length(3)) lines.push_back({field.offset, field.bytes.size()});
+    return true;
+  });
+  if (!ok) return DamageError(damage.why, {.file = path, .byte_offset = damage.byte_offset});
+  return lines;
 }
 
 // The events of a parsed line.
@@ -72,8 +80,8 @@ class ParsedLine : public LineDecoder {
 
 class ReferenceReader : public EventSource {
  public:
-  absl::Status AddFile(std::shared_ptr<const Source> source, const std::string& path) override {
-    const std::string_view bytes = source->bytes();
+  absl::Status AddFile(Source source, const std::string& path) override {
+    const std::string_view bytes = source.bytes;
     if (bytes.size() > static_cast<size_t>(std::numeric_limits<int>::max())) {
       return ResourceExhausted(path, ": ", bytes.size(),
                                " bytes; the generated parser stops at 2 GiB; use --reader wire");
@@ -84,8 +92,7 @@ class ReferenceReader : public EventSource {
                          {.file = path});
     }
     spaces_.push_back(space);
-    Keep(std::move(source));
-    return absl::OkStatus();
+    return EventSource::AddFile(std::move(source), path);
   }
 
   absl::Status IndexPlane(uint32_t file, size_t message, Plane* plane, Trace* trace) override {

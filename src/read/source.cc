@@ -1,45 +1,26 @@
-#include "read/source.h"
-
+// The bytes of an input, and what the arguments of the command line stand for.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
-#include <string>
-#include <utility>
-#include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "io/descriptor.h"
 #include "io/gzip.h"
 #include "io/whole_file.h"
-#include "read/space_scan.h"
+#include "read/internals.h"
 #include "scratch.h"
 #include "status.h"
-#include "xplane_time/read.h"
 
 namespace xplane_time {
 namespace {
 
-// A file descriptor, closed on every path.
-class Fd {
- public:
-  explicit Fd(int fd) : fd_(fd) {}
-  ~Fd() {
-    if (fd_ > STDERR_FILENO) close(fd_);
-  }
-  Fd(const Fd&) = delete;
-  Fd& operator=(const Fd&) = delete;
-  int get() const { return fd_; }
-
- private:
-  int fd_;
-};
+using io::Descriptor;
 
 absl::Status SpoolError(const char* what) {
   return Unavailable("temporary file in ", ScratchFolder(), ": ", what, ": ", std::strerror(errno),
@@ -60,7 +41,7 @@ std::string InflatedHead(std::string_view compressed) {
   // That it ends in the middle, and that there is more, is no surprise.
   Inflate(compressed, ~uint64_t{0}, [&](std::string_view chunk) {
     head.append(chunk);
-    return head.size() < kHeadBytes ? absl::OkStatus() : absl::CancelledError("enough");
+    return head.size() < kHeadBytes ? absl::OkStatus() : Cancelled("enough");
   }).IgnoreError();
   return head;
 }
@@ -75,8 +56,8 @@ absl::Status SpoolPipe(int pipe, int spool, const std::string& name, uint64_t ma
   for (uint64_t total = 0;;) {
     size_t filled = 0;
     while (filled < buffer.size()) {
-      const ssize_t got = read(pipe, buffer.data() + filled, buffer.size() - filled);
-      if (got < 0 && errno == EINTR) continue;
+      const ssize_t got =
+          TEMP_FAILURE_RETRY(read(pipe, buffer.data() + filled, buffer.size() - filled));
       if (got < 0) return io::IoError(name, "cannot read");
       if (got == 0) break;
       filled += static_cast<size_t>(got);
@@ -99,86 +80,58 @@ absl::Status SpoolPipe(int pipe, int spool, const std::string& name, uint64_t ma
   }
 }
 
-}  // namespace
-
-Source::~Source() {
-  if (mapped_) munmap(const_cast<char*>(bytes_.data()), bytes_.size());  // NOLINT
-}
-
-absl::StatusOr<std::unique_ptr<Source>> Source::Map(int fd, const std::string& name) {
+absl::StatusOr<Source> Map(const Descriptor& file, const std::string& name) {
   struct stat info;
-  if (fstat(fd, &info) != 0) return io::IoError(name, "cannot stat");
+  if (fstat(file.get(), &info) != 0) return io::IoError(name, "cannot stat");
   const auto size = static_cast<size_t>(info.st_size);
-  if (size == 0) return std::unique_ptr<Source>(new Source({}, false));
-  void* at = mmap(nullptr, size, PROT_READ, MAP_PRIVATE, fd, 0);
+  if (size == 0) return Source();
+  void* const at = mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file.get(), 0);
   if (at == MAP_FAILED) return io::IoError(name, "cannot map");
-  return std::unique_ptr<Source>(
-      new Source(std::string_view(static_cast<const char*>(at), size), true));
+  return Source{std::string_view(static_cast<const char*>(at), size),
+                std::shared_ptr<void>(at, [size](void* begin) { munmap(begin, size); })};
 }
 
-absl::StatusOr<std::unique_ptr<Source>> Source::Inflated(std::unique_ptr<Source> compressed,
-                                                         const std::string& name,
-                                                         const ReadOptions& options) {
+// A source that is gzip, inflated.
+absl::StatusOr<Source> Plain(Source source, const std::string& name, const ReadOptions& options) {
+  if (!LooksLikeGzip(source.bytes)) return source;
   constexpr uint64_t kAlwaysAllowed = uint64_t{64} << 20;
-  const uint64_t size = compressed->bytes().size();
+  const uint64_t size = source.bytes.size();
   const uint64_t ratio = std::max<uint64_t>(1, options.max_gzip_ratio);
   const uint64_t by_ratio =
       size > options.max_spool_bytes / ratio ? options.max_spool_bytes : size * ratio;
   const uint64_t cap = std::min(options.max_spool_bytes, std::max(kAlwaysAllowed, by_ratio));
-  Fd spool(OpenScratchFile());
-  if (spool.get() < 0) return SpoolError("cannot create");
-  absl::Status status = Inflate(compressed->bytes(), cap, [&](std::string_view chunk) {
+  const Descriptor spool(OpenScratchFile());
+  if (!spool.open()) return SpoolError("cannot create");
+  const absl::Status status = Inflate(source.bytes, cap, [&](std::string_view chunk) {
     return io::WriteAll(spool.get(), chunk) ? absl::OkStatus() : SpoolError("cannot write");
   });
-  if (!status.ok()) {
-    return absl::Status(status.code(), absl::StrCat(name, ": ", status.message()));
-  }
-  return Map(spool.get(), name);
+  if (!status.ok()) return absl::Status(status.code(), Cat(name, ": ", status.message()));
+  return Map(spool, name);
 }
 
-absl::StatusOr<std::unique_ptr<Source>> Source::Open(const std::string& path,
-                                                     const ReadOptions& options) {
+}  // namespace
+
+absl::StatusOr<Source> OpenSource(const std::string& path, const ReadOptions& options) {
   const bool is_stdin = path == "-";
   const std::string name = is_stdin ? "standard input" : path;
-  Fd fd(is_stdin ? STDIN_FILENO : open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (fd.get() < 0) return io::IoError(name, "cannot open");
+  Descriptor file(is_stdin ? STDIN_FILENO : open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!file.open()) return io::IoError(name, "cannot open");
   struct stat info;
-  if (fstat(fd.get(), &info) != 0) return io::IoError(name, "cannot stat");
-  absl::StatusOr<std::unique_ptr<Source>> source;
-  if (S_ISREG(info.st_mode)) {
-    source = Map(fd.get(), name);
-  } else if (S_ISDIR(info.st_mode)) {
-    return InvalidArgument(name, ": is a directory");
-  } else {
-    Fd spool(OpenScratchFile());
-    if (spool.get() < 0) return SpoolError("cannot create");
-    absl::Status status = SpoolPipe(fd.get(), spool.get(), name, options.max_spool_bytes);
-    if (!status.ok()) return status;
-    source = Map(spool.get(), name);
+  if (fstat(file.get(), &info) != 0) return io::IoError(name, "cannot stat");
+  if (S_ISDIR(info.st_mode)) return InvalidArgument(name, ": is a directory");
+  if (!S_ISREG(info.st_mode)) {
+    Descriptor spool(OpenScratchFile());
+    if (!spool.open()) return SpoolError("cannot create");
+    RETURN_IF_ERROR(SpoolPipe(file.get(), spool.get(), name, options.max_spool_bytes));
+    file = std::move(spool);
   }
-  if (!source.ok() || !LooksLikeGzip((*source)->bytes())) return source;
-  return Inflated(*std::move(source), name, options);
+  ASSIGN_OR_RETURN(Source source, Map(file, name));
+  return Plain(std::move(source), name, options);
 }
 
-absl::StatusOr<std::unique_ptr<Source>> Source::FromMemory(std::string_view bytes,
-                                                           const std::string& name,
-                                                           const ReadOptions& options) {
-  auto source = std::unique_ptr<Source>(new Source(bytes, false));
-  if (!LooksLikeGzip(bytes)) return source;
-  return Inflated(std::move(source), name, options);
-}
-
-void MapPagesOf(std::string_view bytes) {
-#if defined(MADV_POPULATE_READ)
-  constexpr size_t kFew = size_t{1} << 16, kMost = size_t{1} << 25;
-  if (bytes.size() < kFew) return;
-  const auto page_size = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
-  const size_t before = reinterpret_cast<uintptr_t>(bytes.data()) % page_size;
-  char* const page = const_cast<char*>(bytes.data()) - before;  // NOLINT: it is not written to
-  madvise(page, std::min(bytes.size(), kMost) + before, MADV_POPULATE_READ);
-#else
-  static_cast<void>(bytes);
-#endif
+absl::StatusOr<Source> SourceInMemory(std::string_view bytes, const std::string& name,
+                                      const ReadOptions& options) {
+  return Plain({bytes}, name, options);
 }
 
 // FindInputs: what the arguments of the command line stand for.
@@ -190,10 +143,9 @@ namespace {
 namespace fs = std::filesystem;
 
 bool IsTraceName(const std::string& name) {
-  for (const char* suffix : {".xplane.pb", ".xspace.pb", ".xplane.pb.gz", ".xspace.pb.gz"}) {
-    if (name.ends_with(suffix)) return true;
-  }
-  return false;
+  constexpr const char* kSuffixes[] = {".xplane.pb", ".xspace.pb", ".xplane.pb.gz",
+                                       ".xspace.pb.gz"};
+  return std::ranges::any_of(kSuffixes, [&](const char* each) { return name.ends_with(each); });
 }
 
 absl::Status RiegeliError(const std::string& path) {
@@ -299,7 +251,7 @@ absl::StatusOr<std::vector<Input>> FindInputs(std::span<const std::string> argum
     std::error_code error;
     const fs::file_status status = fs::status(argument, error);
     if (argument == "-" && std::count(arguments.begin(), arguments.end(), "-") > 1) {
-      return absl::InvalidArgumentError("standard input (-) can be read only once");
+      return InvalidArgument("standard input (-) can be read only once");
     }
     if (status.type() == fs::file_type::not_found && argument != "-") {
       return NotFound(argument, ": no such file or directory");
@@ -314,7 +266,7 @@ absl::StatusOr<std::vector<Input>> FindInputs(std::span<const std::string> argum
     }
   }
   if (!options.run.empty() && !any_directory) {
-    return absl::InvalidArgumentError("--run goes with a log directory, and none is given");
+    return InvalidArgument("--run goes with a log directory, and none is given");
   }
   return inputs;
 }

@@ -1,10 +1,7 @@
-#include "read/space_scan.h"
+#include "read/internals.h"
 
 #include <algorithm>
 
-#include "absl/strings/str_cat.h"
-#include "read/event_source.h"
-#include "read/wire.h"
 #include "status.h"
 
 namespace xplane_time {
@@ -56,8 +53,7 @@ absl::Status NotATrace(const WireCursor& at, std::string_view bytes, const std::
   // White space before JSON passes for a plane.
   const std::string_view guess = any_plane ? LooksLikeJson(bytes) : LooksLike(bytes);
   if (!guess.empty()) {
-    return DataLoss(path, ": not an XPlane trace: ", absl::string_view(guess.data(), guess.size()),
-                    " (byte ", at.offset(), ")");
+    return DataLoss(path, ": not an XPlane trace: ", guess, " (byte ", at.offset(), ")");
   }
   return DamageError(at.error(), {.file = path, .byte_offset = at.offset()});
 }
@@ -158,18 +154,6 @@ absl::StatusOr<SpaceScan> ScanSpace(std::string_view bytes, const std::string& p
     texts.push_back(field.bytes);
   }
   return scan;
-}
-
-absl::StatusOr<std::vector<ByteRange>> ScanLines(std::string_view plane_bytes, uint64_t file_offset,
-                                                 const std::string& path) {
-  std::vector<ByteRange> lines;
-  Damage damage;
-  const bool ok = ReadMessage(plane_bytes, file_offset, 1, &damage, [&](const WireField& field) {
-    if (field.key() == Length(3)) lines.push_back({field.offset, field.bytes.size()});
-    return true;
-  });
-  if (!ok) return DamageError(damage.why, {.file = path, .byte_offset = damage.byte_offset});
-  return lines;
 }
 
 }  // namespace xplane_time

@@ -1,19 +1,70 @@
-#include "read/wire_index.h"
+// The wire reader: decodes XSpace straight from the mapping. Planes, their metadata and the index
+// of lines here, events in wire_events.cc.
+#include "read/internals.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <atomic>
-#include <utility>
-#include <vector>
 
 #include "parallel.h"
-#include "read/event_source.h"
-#include "read/source.h"
-#include "read/wide_varint.h"
-#include "read/wire.h"
 #include "status.h"
 
 namespace xplane_time {
+
+// The longer ways of WireCursor.
+
+bool WireCursor::ReadLongVarint(uint64_t* value) {
+  const char* start = at_;
+  uint64_t result = 0;
+  for (int shift = 0; shift < 70; shift += 7) {
+    if (at_ == end_) return FailAt(start, "a number cut short");
+    const auto byte = static_cast<uint8_t>(*at_++);
+    // The tenth byte has room for one bit; the generated parser drops the others.
+    if (shift < 64) result |= static_cast<uint64_t>(byte & 0x7f) << shift;
+    if (byte < 0x80) {
+      *value = result;
+      return true;
+    }
+  }
+  return FailAt(start, "a number of more than 10 bytes");
+}
+
+bool WireCursor::ReadUnusualValue(WireField* field) {
+  if (field->type == WireType::kStartGroup) return SkipGroup(field->number);
+  if (field->type == WireType::kEndGroup) return Fail("a group end without its start");
+  const ptrdiff_t size = field->type == WireType::kFixed64 ? 8 : 4;
+  if (end_ - at_ < size) return Fail("a value cut short");
+  if (size == 8) std::memcpy(&field->bits, at_, 8);  // little-endian, as all supported machines
+  at_ += size;
+  return true;
+}
+
+// Iterative, so that a bomb of nested groups costs no stack.
+bool WireCursor::SkipGroup(uint32_t field) {
+  std::array<uint32_t, kMaxDepth> open;
+  size_t depth = 0;
+  if (depth_ == open.size()) return Fail("more than 100 nested groups");
+  open[depth++] = field;
+  while (depth > 0) {
+    const char* start = at_;
+    WireField inner;
+    if (!ReadTag(&inner.number, &inner.type)) return false;
+    if (inner.type == WireType::kEndGroup) {
+      if (open[--depth] != inner.number) {
+        return FailAt(start, "a group that ends with another number");
+      }
+    } else if (inner.type == WireType::kStartGroup) {
+      if (depth_ + depth == open.size()) return FailAt(start, "more than 100 nested groups");
+      open[depth++] = inner.number;
+    } else if (!ReadValue(&inner)) {
+      return false;
+    }
+  }
+  return true;
+}
+
 namespace {
 
 // A place in a line, and the events counted up to there.
@@ -64,6 +115,21 @@ struct Piece {
   const char* begin;
   HopPlace reached;
 };
+
+// Maps pages of a source that are about to be read all at once: cheaper than a fault for
+// every few. Of long ranges only the beginning; without effect where the system cannot.
+void MapPagesOf(std::string_view bytes) {
+#if defined(MADV_POPULATE_READ)
+  constexpr size_t kFew = size_t{1} << 16, kMost = size_t{1} << 25;
+  if (bytes.size() < kFew) return;
+  const auto page_size = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
+  const size_t before = reinterpret_cast<uintptr_t>(bytes.data()) % page_size;
+  char* const page = const_cast<char*>(bytes.data()) - before;  // NOLINT: it is not written to
+  madvise(page, std::min(bytes.size(), kMost) + before, MADV_POPULATE_READ);
+#else
+  static_cast<void>(bytes);
+#endif
+}
 
 // Takes pieces from `next` on until there are none.
 void HopThroughPieces(std::span<Piece> pieces, std::atomic<size_t>* next) {
@@ -231,268 +297,99 @@ void IndexWireLines(const WireFiles& files, const Trace& trace, const IndexOptio
 
 namespace {
 
-// The careful way. False at damage.
-bool DecodeEvent(const WireField& message, RawEvent* event, BatchBuilder* builder, Damage* damage) {
-  return ReadMessage(message, 3, damage, [&](const WireField& field) {
-    switch (field.key()) {
-      case Varint(1):
-        event->metadata_id = field.whole();
-        return true;
-      case Varint(2):
-      case Varint(5):  // a oneof: the last one counts
-        event->aggregated = field.number == 5;
-        event->data = field.whole();
-        return true;
-      case Varint(3):
-        event->duration_ps = field.whole();
-        return true;
-      case Length(4): {
-        if (!builder->wants_stats()) return true;
-        Stat stat;
-        if (!DecodeStat(field, 4, &stat, damage)) return false;
-        const uint32_t column = builder->ColumnOf(stat.metadata_id);
-        if (column != BatchBuilder::kNoColumn) builder->SetStat(column, stat.value);
-        return true;
-      }
-      default:
-        return true;
-    }
-  });
+bool AreVarints(const WireField& packed, Damage* damage) {
+  WireCursor cursor(packed.bytes, packed.offset, 4);
+  uint64_t ignored;
+  while (!cursor.done()) {
+    if (!cursor.ReadVarint(&ignored)) return damage->From(cursor);
+  }
+  return true;
 }
 
-// By tag: what a stat is whose value is a varint; else kAbsent.
-constexpr std::array<StatType, 256> kNumberTypes = [] {
-  std::array<StatType, 256> types = {};
-  for (const uint32_t number : {3, 4, 7}) types[Varint(number)] = kStatTypes[Varint(number)];
-  return types;
-}();
+// Map entries of a plane. Sub-messages of an entry merge; of equal keys the last entry wins.
 
-inline StatType NumberType(char tag) { return kNumberTypes[static_cast<uint8_t>(tag)]; }
+bool AddEventMetadata(const WireField& message, Plane* plane, Damage* damage) {
+  EventMetadata entry;
+  std::vector<Stat> stats;
+  const bool ok = ReadMessage(message, 2, damage, [&](const WireField& field) {
+    if (field.key() == Varint(1)) entry.id = field.whole();
+    if (field.key() != Length(2)) return true;
+    return ReadMessage(field, 3, damage, [&](const WireField& value) {
+      if (value.key() == Length(2)) entry.name = value.bytes;
+      if (value.key() == Length(4)) entry.display_name = value.bytes;
+      if (value.key() == Length(5)) return DecodeStat(value, 4, &stats.emplace_back(), damage);
+      // child_id: not needed, but it must be numbers
+      return value.key() != Length(6) || AreVarints(value, damage);
+    });
+  });
+  if (!ok) return false;
+  entry.first_stat = static_cast<uint32_t>(plane->metadata_stats.size());
+  entry.stat_count = static_cast<uint32_t>(stats.size());
+  plane->metadata_stats.insert(plane->metadata_stats.end(), stats.begin(), stats.end());
+  plane->event_metadata.Set(entry);
+  return true;
+}
 
-// The fast way: known fields in their usual encoding. False where something is unusual;
-// stats may then have been set. Reads up to kSlack bytes past `end`: three numbers.
-template <typename How>
-struct FastEvent {
-  static constexpr size_t kSlack = 48;
+bool AddStatMetadata(const WireField& message, Plane* plane, Damage* damage) {
+  StatMetadata entry;
+  const bool ok = ReadMessage(message, 2, damage, [&](const WireField& field) {
+    if (field.key() == Varint(1)) entry.id = field.whole();
+    if (field.key() != Length(2)) return true;
+    return ReadMessage(field, 3, damage, [&](const WireField& value) {
+      if (value.key() == Length(2)) entry.name = value.bytes;
+      return true;
+    });
+  });
+  if (ok) plane->stat_metadata.Set(entry);
+  return ok;
+}
 
-  // The value of any stat, from its tag up to `end`.
-  [[gnu::noinline]] static bool ReadValue(const char* p, const char* end, StatValue* value) {
-    if (p >= end) return false;
-    const char tag = *p++;
-    const StatType type = kStatTypes[static_cast<uint8_t>(tag)];
-    if (NumberType(tag) != StatType::kAbsent) {
-      value->type = NumberType(tag);
-      return ReadWideVarint<How>(&p, &value->bits) && p == end;
-    }
-    if ((tag & 7) == static_cast<char>(WireType::kLength) && type != StatType::kAbsent) {
-      uint64_t size;
-      if (!ReadWideVarint<How>(&p, &size) || p > end) return false;
-      value->type = type;
-      value->text = std::string_view(p, static_cast<size_t>(end - p));
-      return size == value->text.size();
-    }
-    if (tag != 0x11 || end - p != 8) return false;
-    value->type = StatType::kDouble;
-    std::memcpy(&value->bits, p, sizeof value->bits);
-    return true;
-  }
-
-  __attribute__((always_inline)) static inline bool ReadOddStat(const char* value, const char* end,
-                                                                uint32_t column, BatchLoop* loop) {
-    StatValue read;
-    if (!ReadValue(value, end, &read)) return false;
-    loop->SetStat(column, read);
-    return true;
-  }
-
-  // A stat that starts at `*p`, in any length; moves `*p` past it.
-  struct StatPlace {
-    uint64_t id;
-    const char *value, *end;
-  };
-  [[gnu::noinline]] static bool FindStat(const char* p, const char* end, StatPlace* place) {
-    uint64_t size;
-    if (*p++ != 0x22 || !ReadWideVarint<How>(&p, &size) || p > end) return false;
-    if (size < 2 || size > static_cast<uint64_t>(end - p)) return false;
-    place->end = p + size;
-    if (*p++ != 0x08 || !ReadWideVarint<How>(&p, &place->id)) return false;
-    place->value = p;
-    return p <= place->end;
-  }
-
-  // Stats up to `end`. Those that nobody asked for are skipped by length.
-  __attribute__((always_inline)) static inline bool ReadStats(const char* p, const char* end,
-                                                              BatchLoop* loop) {
-    while (p < end) {
-      uint64_t word;
-      std::memcpy(&word, p, sizeof word);
-      if ((word & 0x80ff80ff) != 0x00080022) {  // not: a stat, a byte of size, an id of a byte
-        StatPlace place;
-        if (!FindStat(p, end, &place)) return false;
-        const uint32_t column = loop->ColumnOf(place.id);
-        if (column != BatchBuilder::kNoColumn &&
-            !ReadOddStat(place.value, place.end, column, loop)) {
-          return false;
-        }
-        p = place.end;
-        continue;
-      }
-      const uint64_t size = (word >> 8) & 0x7f;
-      const char* value = p + 4;
-      const char* stat_end = p + 2 + size;
-      if (size < 2 || stat_end > end) return false;
-      const uint32_t column = loop->ColumnOf((word >> 24) & 0x7f);
-      const StatType type = NumberType(static_cast<char>(word >> 32));
-      uint64_t bits;
-      if (column < BatchBuilder::kNameless && type != StatType::kAbsent &&
-          ReadVarintOf<How>(size - 3, value + 1, &bits)) {
-        loop->SetNumber(column, type, bits);
-      } else if (column != BatchBuilder::kNoColumn && !ReadOddStat(value, stat_end, column, loop)) {
-        return false;
-      }
-      p = stat_end;
-    }
-    return true;
-  }
-
-  __attribute__((always_inline)) static inline bool SkipStats(const char* p, const char* end) {
-    while (p < end) {
-      uint64_t size;
-      if (*p++ != 0x22 || !ReadWideVarint<How>(&p, &size) || p > end) return false;
-      if (size > static_cast<uint64_t>(end - p)) return false;
-      p += size;
-    }
-    return true;
-  }
-
-  // A number that is there or not.
-  __attribute__((always_inline)) static inline bool ReadNumber(char tag, const char** p,
-                                                               int64_t* number) {
-    if (**p != tag) return true;
-    ++*p;
-    uint64_t bits;
-    const bool one_byte = tag == 0x08;  // mostly
-    if (!(one_byte ? ReadWideVarint<How>(p, &bits) : ReadLongVarint<How>(p, &bits))) return false;
-    *number = static_cast<int64_t>(bits);
-    return true;
-  }
-
-  __attribute__((always_inline)) static inline bool Read(uint64_t index, bool wants_stats,
-                                                         const char* p, const char* end,
-                                                         BatchLoop* loop) {
-    // In the order in which they are written; a field out of order ends the fast way, and so
-    // does a number that is the next event's.
-    int64_t id = 0, offset_ps = 0, duration_ps = 0;
-    if (!ReadNumber(0x08, &p, &id) || !ReadNumber(0x10, &p, &offset_ps) ||
-        !ReadNumber(0x18, &p, &duration_ps) || p > end) {
-      return false;
-    }
-    if (wants_stats ? !ReadStats(p, end, loop) : !SkipStats(p, end)) return false;
-    loop->Add(index, id, offset_ps, duration_ps);
-    return true;
-  }
-};
-
-class WireLineDecoder : public LineDecoder {
+class WireReader : public EventSource {
  public:
-  WireLineDecoder(std::string_view file, const Trace& trace, uint32_t line)
-      : trace_(trace),
-        line_(line),
-        file_(file),
-        at_(file.data() + trace.lines[line].bytes.offset),
-        end_(at_ + trace.lines[line].bytes.size) {}
-
-  absl::Status Fill(BatchBuilder* builder) override {
-    while (at_ != end_ && !builder->full()) {
-      FillFast(builder);
-      if (at_ == end_ || builder->full()) break;
-      RETURN_IF_ERROR(CarefulField(builder));
-    }
-    return absl::OkStatus();
-  }
-
- protected:
-  // Adds events up to the first that needs care.
-  virtual void FillFast(BatchBuilder* builder) = 0;
-
-  template <typename How>
-  __attribute__((always_inline)) inline void FillWith(BatchBuilder* builder) {
-    if (file_.size() <= FastEvent<How>::kSlack) return;
-    // Copies: what is written could be these members, for all the compiler knows.
-    const char* const safe_end =
-        std::min(end_, file_.data() + file_.size() - FastEvent<How>::kSlack);
-    const char* at = at_;
-    uint64_t index = event_index_;
-    const bool wants_stats = builder->wants_stats();
-    BatchLoop loop(builder);
-    while (at < safe_end && *at == kEventsTag && !loop.full()) {
-      __builtin_prefetch(at + kPrefetchBytes);
-      const char* p = at + 1;
-      uint64_t size;
-      if (!ReadWideVarint<How>(&p, &size) || p > safe_end) break;
-      if (size > static_cast<uint64_t>(safe_end - p)) break;
-      if (!FastEvent<How>::Read(index, wants_stats, p, p + size, &loop)) {
-        loop.ClearRow();
-        break;
-      }
-      ++index;
-      at = p + size;
-    }
-    loop.Finish();
-    at_ = at;
-    event_index_ = index;
-  }
-
- private:
-  absl::Status CarefulField(BatchBuilder* builder) {
-    const auto offset = static_cast<uint64_t>(at_ - file_.data());
-    WireCursor cursor(std::string_view(at_, static_cast<size_t>(end_ - at_)), offset, 2);
-    WireField field;
-    RawEvent event;
+  absl::Status IndexPlane(uint32_t file, size_t /*message*/, Plane* plane, Trace* trace) override {
+    const std::string_view bytes = FileBytes(file).substr(plane->bytes.offset, plane->bytes.size);
     Damage damage;
-    bool ok = cursor.ReadField(&field) || damage.From(cursor);
-    if (ok && field.key() == Length(kEventsField)) {
-      ok = DecodeEvent(field, &event, builder, &damage);
-      if (ok) builder->Add(event_index_++, event);
-    }
-    at_ = file_.data() + cursor.offset();
-    return ok ? absl::OkStatus() : LineDamage(trace_, trace_.lines[line_], damage, event_index_);
+    const auto add = [&](const WireField& field) {
+      switch (field.key()) {
+        case Varint(1):
+          plane->id = field.whole();
+          return true;
+        case Length(2):
+          plane->name = field.bytes;
+          return true;
+        case Length(3):
+          trace->lines.emplace_back().bytes = {field.offset, field.bytes.size()};
+          return true;
+        case Length(4):
+          return AddEventMetadata(field, plane, &damage);
+        case Length(5):
+          return AddStatMetadata(field, plane, &damage);
+        case Length(6):
+          return DecodeStat(field, 2, &plane->stats.emplace_back(), &damage);
+        default:
+          return true;
+      }
+    };
+    if (ReadMessage(bytes, plane->bytes.offset, 1, &damage, add)) return absl::OkStatus();
+    return DamageError(
+        damage.why,
+        {.file = trace->files[file].path, .plane = plane->name, .byte_offset = damage.byte_offset});
   }
 
-  const Trace& trace_;
-  const uint32_t line_;
-  const std::string_view file_;
-  const char* at_;
-  const char* const end_;
-  uint64_t event_index_ = 0;
-};
+  void IndexLines(const Trace& trace, int threads, std::span<Line> lines,
+                  std::span<absl::Status> status) const override {
+    IndexWireLines([&](uint32_t plane) { return FileBytes(trace.planes[plane].file); }, trace,
+                   {.threads = threads}, lines, status);
+  }
 
-class PortableLineDecoder final : public WireLineDecoder {
- public:
-  using WireLineDecoder::WireLineDecoder;
-  void FillFast(BatchBuilder* builder) override { FillWith<GatherByShifts>(builder); }
-};
-
-#if defined(__x86_64__)
-class Bmi2LineDecoder final : public WireLineDecoder {
- public:
-  using WireLineDecoder::WireLineDecoder;
-  XPLANE_TIME_TARGET_BMI2 void FillFast(BatchBuilder* builder) override {
-    FillWith<GatherByPext>(builder);
+  std::unique_ptr<LineDecoder> Decode(const Trace& trace, uint32_t line) const override {
+    const uint32_t file = trace.planes[trace.lines[line].plane].file;
+    return MakeWireLineDecoder(FileBytes(file), trace, line);
   }
 };
-#endif
 
 }  // namespace
 
-std::unique_ptr<LineDecoder> MakeWireLineDecoder(std::string_view file, const Trace& trace,
-                                                 uint32_t line, VarintWay way) {
-#if defined(__x86_64__)
-  if (way == VarintWay::kBest && __builtin_cpu_supports("bmi2")) {
-    return std::make_unique<Bmi2LineDecoder>(file, trace, line);
-  }
-#endif
-  return std::make_unique<PortableLineDecoder>(file, trace, line);
-}
+std::unique_ptr<EventSource> MakeWireReader() { return std::make_unique<WireReader>(); }
 
 }  // namespace xplane_time

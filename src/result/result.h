@@ -4,22 +4,170 @@
 //   result.Say([&](FieldSink* sink) { sink->Field("complete", true); });
 //   result.Add(TableOf("kernels", rows));
 //
-// The parts are in the order of the JSON. Rows are not copied: they outlive the result, or a table
-// that was given them owns them.
+// Rows and objects say what they are field by field, in the order of the JSON contract, to a
+// FieldSink. JSON, CSV and Arrow tables are sinks, and so cannot differ in names, order or values.
+// Text is given as the producer's bytes; the sink escapes it.
 #pragma once
 
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
 #include <functional>
+#include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <variant>
 #include <vector>
 
-#include "result/fields.h"
-
 namespace xplane_time::result {
+
+enum class FieldType : uint8_t { kBool, kInt64, kUint64, kDouble, kText };
+
+// monostate: unknown (null, an empty cell). A double that is not finite is unknown too.
+// The type is known in any case: a field has the same in every row.
+class FieldValue
+    : public std::variant<std::monostate, bool, int64_t, uint64_t, double, std::string_view> {
+ public:
+  // NOLINTBEGIN: as the value itself
+  FieldValue(bool value) : variant(value), type_(FieldType::kBool) {}
+  FieldValue(int32_t value) : FieldValue(int64_t{value}) {}
+  FieldValue(int64_t value) : variant(value), type_(FieldType::kInt64) {}
+  FieldValue(uint32_t value) : FieldValue(uint64_t{value}) {}
+  FieldValue(uint64_t value) : variant(value), type_(FieldType::kUint64) {}
+  FieldValue(double value) : variant(value), type_(FieldType::kDouble) {}
+  FieldValue(std::string_view value) : variant(value), type_(FieldType::kText) {}
+  FieldValue(const std::string& value) : FieldValue(std::string_view(value)) {}
+  FieldValue(const char* value) : FieldValue(std::string_view(value)) {}
+  template <typename T>
+  FieldValue(const std::optional<T>& value)
+      : FieldValue(value ? FieldValue(*value) : Unknown(FieldValue(T()).type_)) {}
+  // NOLINTEND
+  static FieldValue Unknown(FieldType type) { return FieldValue(type); }
+
+  FieldType type() const { return type_; }
+
+ private:
+  explicit FieldValue(FieldType type) : type_(type) {}
+  FieldType type_;
+};
+
+inline FieldValue KnownText(std::string_view text) {  // unknown where it is empty
+  return text.empty() ? FieldValue::Unknown(FieldType::kText) : FieldValue(text);
+}
+
+struct Table;
+
+class FieldSink {
+ public:
+  virtual ~FieldSink() = default;
+  virtual void Field(std::string_view name, const FieldValue& value) = 0;
+  // Fields that belong together: an object in JSON, a prefix in CSV. While
+  // `known` is false all fields inside are unknown, and the object is null.
+  virtual void BeginGroup(std::string_view, bool /*known*/) {}
+  virtual void EndGroup() {}
+  // Two numbers: an array in JSON, NAME_lo and NAME_hi in CSV.
+  virtual void Interval(std::string_view, std::optional<double> /*lo*/,
+                        std::optional<double> /*hi*/) {}
+  // Lists and objects, which only JSON has.
+  virtual void Texts(std::string_view, std::span<const std::string>) {}
+  virtual void Numbers(std::string_view, std::span<const std::optional<double>>) {}
+  virtual void Rows(const Table&) {}
+  // A JSON text; one that is none is a string.
+  virtual void Raw(std::string_view, std::string_view) {}
+};
+
+// Fields as the cells of a flat row: groups are prefixes, and what is in an unknown one is
+// unknown.
+class FlatSink : public FieldSink {
+ public:
+  void Field(std::string_view name, const FieldValue& value) final {
+    Cell(prefix_, name, known_ ? value : FieldValue::Unknown(value.type()));
+  }
+  void BeginGroup(std::string_view name, bool known) final {
+    prefix_ = std::string(name) + "_";
+    known_ = known;
+  }
+  void EndGroup() final {
+    prefix_.clear();
+    known_ = true;
+  }
+  void Interval(std::string_view name, std::optional<double> lo, std::optional<double> hi) final {
+    const bool known = lo && hi && std::isfinite(*lo) && std::isfinite(*hi);
+    Field(std::string(name) + "_lo", known ? lo : std::nullopt);
+    Field(std::string(name) + "_hi", known ? hi : std::nullopt);
+  }
+
+ protected:
+  virtual void Cell(std::string_view prefix, std::string_view name, const FieldValue& value) = 0;
+
+ private:
+  bool known_ = true;
+  std::string prefix_;
+};
+
+// Fields that are called as in the struct, or with what a function makes of them, each named once:
+//
+//   XPLANE_TIME_FIELDS(sink, row.n, ClockName(row.clock));   // sink->Field("n", row.n); ...
+#define XPLANE_TIME_FIELDS(sink, ...) \
+  ::xplane_time::result::NamedFields( \
+      sink, [] { return std::string_view(#__VA_ARGS__); }, __VA_ARGS__)
+template <size_t kCount>
+constexpr std::array<std::string_view, kCount> NamesIn(std::string_view expressions) {
+  std::array<std::string_view, kCount> names;
+  for (std::string_view& name : names) {
+    name = expressions.substr(0, expressions.find(','));
+    expressions.remove_prefix(std::min(name.size() + 2, expressions.size()));
+    name.remove_prefix(name.rfind('.') + 1);
+    name = name.substr(0, name.find(')'));
+  }
+  return names;
+}
+template <typename Expressions, typename... Values>
+void NamedFields(FieldSink* sink, Expressions, const Values&... values) {
+  constexpr auto kNames = NamesIn<sizeof...(Values)>(Expressions()());
+  size_t at = 0;
+  (sink->Field(kNames[at++], values), ...);
+}
+
+// Rows of one kind, as data: whatever prints them asks for the fields of one at a time.
+struct Table {
+  std::string name;
+  size_t rows = 0;
+  // The fields of a row below `rows`; of `rows` itself: those of an empty one, for their names.
+  std::function<void(size_t row, FieldSink* sink)> visit = {};
+};
+
+// `rows`: a vector or span of rows or of pointers to them, which outlives the table, or which it
+// owns if it is moved here. `visit(row, sink)`.
+template <typename Rows, typename Visit>
+Table TableOf(std::string name, Rows rows, Visit visit) {
+  using Held = typename Rows::value_type;
+  using Row = std::remove_cv_t<std::remove_pointer_t<Held>>;
+  const size_t count = rows.size();
+  return {std::move(name), count,
+          [rows = std::move(rows), visit = std::move(visit)](size_t at, FieldSink* sink) {
+            if (at == rows.size()) return visit(Row(), sink);
+            if constexpr (std::is_pointer_v<Held>) {
+              visit(*rows[at], sink);
+            } else {
+              visit(rows[at], sink);
+            }
+          }};
+}
+template <typename Rows>
+Table TableOf(std::string name, Rows rows) {
+  return TableOf(std::move(name), std::move(rows),
+                 [](const auto& row, FieldSink* sink) { VisitRow(row, sink); });
+}
 
 using Members = std::function<void(FieldSink*)>;  // of the document itself
 
+// The parts are in the order of the JSON. Rows are not copied: they outlive the result, or a table
+// that was given them owns them.
 struct Result {
   std::string schema;
   std::vector<std::variant<Members, Table>> parts = {};

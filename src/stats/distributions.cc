@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 #include <numbers>
+#include <numeric>
 
 namespace xplane_time::stats {
 namespace {
@@ -94,6 +95,26 @@ double StudentQuantile(double tail, double df) {
 double FisherTail(double f, double df1, double df2) {
   if (!(f > 0)) return 1;
   return IncompleteBeta(df2 / 2, df1 / 2, df2 / (df2 + df1 * f));
+}
+
+double NormalScore(double t, double df) {
+  const double score = (8 * df + 1) / (8 * df + 3) * std::sqrt(df * std::log1p(t * t / df));
+  return t < 0 ? -score : score;
+}
+
+std::vector<double> HolmAdjusted(std::span<const double> p_values) {
+  std::vector<size_t> order(p_values.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::stable_sort(order.begin(), order.end(),
+                   [&](size_t a, size_t b) { return p_values[a] < p_values[b]; });
+  std::vector<double> adjusted(p_values.size());
+  double largest = 0;
+  for (size_t rank = 0; rank < order.size(); ++rank) {
+    const double factor = static_cast<double>(order.size() - rank);
+    largest = std::max(largest, std::min(1.0, factor * p_values[order[rank]]));
+    adjusted[order[rank]] = largest;
+  }
+  return adjusted;
 }
 
 }  // namespace xplane_time::stats

@@ -1,4 +1,4 @@
-// Tails of the normal, Student's and Fisher's distribution.
+// Tails of the normal, Student's and Fisher's distribution, and what is made of them.
 //
 //   StudentTail(2.228, 10)        0.025
 //   StudentQuantile(0.025, 10)    2.228
@@ -8,6 +8,9 @@
 // instead of Boost.Math: libboost-dev would be the largest dependency by far, and
 // std::lgamma writes a global. Accurate to 1e-12 relative; tests compare with tables.
 #pragma once
+
+#include <span>
+#include <vector>
 
 namespace xplane_time::stats {
 
@@ -21,5 +24,9 @@ double StudentTail(double t, double df);
 double StudentQuantile(double tail, double df);
 // P(F > f).
 double FisherTail(double f, double df1, double df2);
+// The z with (nearly) the tail of t: Wallace (1959), within 0.05 for df >= 3, below it for less.
+double NormalScore(double t, double df);
+// Holm's step-down: adjusted p-values, in the order of the input, at most 1.
+std::vector<double> HolmAdjusted(std::span<const double> p_values);
 
 }  // namespace xplane_time::stats

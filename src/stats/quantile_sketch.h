@@ -1,18 +1,120 @@
-// QuantileSketch: quantiles of integers in bounded memory.
+// ValueCounts: how often each integer occurred. Clocks and sensors tick, so even millions of values
+// have few distinct ones, and order statistics stay exact. Where there are too many after all,
+// Round() keeps their leading bits only:
 //
-// Up to kMostExact values the answers are exact. Beyond, values keep their leading 14 bits, and an
-// answer, the middle of what is rounded to one value, is off by at most 1 in 2^14 (0.006 %).
+//   14 bits kept:   8192 .. 16383 by 1    16384 .. 32767 by 2    32768 .. 65535 by 4    ...
+//
+// Open addressing; Add is constant time. And QuantileSketch, which does so by itself.
 #pragma once
 
+#include <algorithm>
+#include <bit>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
+#include <utility>
 #include <vector>
 
-#include "stats/value_counts.h"
+#include "stats/order_statistics.h"
 
 namespace xplane_time::stats {
 
+struct CountedValue {
+  int64_t value = 0;
+  uint64_t count = 0;  // 0: an empty slot
+};
+
+// The one with `rank` values before it; `rank` is below the sum of the counts.
+inline const CountedValue& CountedAtRank(std::span<const CountedValue> sorted, uint64_t rank) {
+  auto at = sorted.begin();
+  for (; rank >= at->count; ++at) rank -= at->count;
+  return *at;
+}
+
+class ValueCounts {
+ public:
+  void Add(int64_t value, uint64_t times = 1) {
+    if (kept_bits_ != 0) value = Rounded(value);
+    if (slots_.empty()) Grow();
+    CountedValue* slot = Find(value);
+    if (slot->count == 0) slot = Insert(value);
+    slot->count += times;
+  }
+
+  // From now on (and for all before) only the leading `bits` of each value are kept.
+  void Round(int bits) {
+    const std::vector<CountedValue> old = std::exchange(slots_, {});
+    distinct_ = 0;
+    kept_bits_ = bits;
+    for (const CountedValue& slot : old) {
+      if (slot.count != 0) Add(slot.value, slot.count);
+    }
+  }
+  bool rounded() const { return kept_bits_ != 0; }
+  size_t memory_bytes() const { return slots_.size() * sizeof(CountedValue); }
+
+  template <typename Visit>
+  void ForEach(Visit visit) const {
+    for (const CountedValue& slot : slots_) {
+      if (slot.count != 0) visit(slot);
+    }
+  }
+
+  // Ascending. A rounded value is the least that it stands for.
+  std::vector<CountedValue> Sorted() const {
+    std::vector<CountedValue> sorted;
+    sorted.reserve(distinct_);
+    ForEach([&sorted](const CountedValue& slot) { sorted.push_back(slot); });
+    std::sort(sorted.begin(), sorted.end(),
+              [](const CountedValue& a, const CountedValue& b) { return a.value < b.value; });
+    return sorted;
+  }
+
+ private:
+  // The complement of a negative value is its magnitude, less one.
+  int64_t Rounded(int64_t value) const {
+    const auto magnitude = static_cast<uint64_t>(value < 0 ? ~value : value);
+    const int spare_bits = static_cast<int>(std::bit_width(magnitude)) - kept_bits_;
+    return spare_bits > 0 ? value >> spare_bits << spare_bits : value;
+  }
+
+  // Its slot, or the empty one where it would be.
+  CountedValue* Find(int64_t value) {
+    CountedValue* const slots = slots_.data();
+    size_t at = (static_cast<uint64_t>(value) * 0x9e3779b97f4a7c15) >> shift_;
+    while (slots[at].value != value && slots[at].count != 0) at = (at + 1) & (slots_.size() - 1);
+    return &slots[at];
+  }
+
+  // Of one that has no slot yet. At most half of the slots are in use.
+  CountedValue* Insert(int64_t value) {
+    if (2 * (distinct_ + 1) > slots_.size()) Grow();
+    ++distinct_;
+    CountedValue* slot = Find(value);
+    slot->value = value;
+    return slot;
+  }
+
+  void Grow() {
+    std::vector<CountedValue> old(slots_.empty() ? 8 : 2 * slots_.size());
+    old.swap(slots_);
+    shift_ = 64 - std::countr_zero(slots_.size());
+    for (const CountedValue& slot : old) {
+      if (slot.count != 0) *Find(slot.value) = slot;
+    }
+  }
+
+  std::vector<CountedValue> slots_;  // a power of two
+  int shift_ = 64;
+  size_t distinct_ = 0;  // slots in use
+  int kept_bits_ = 0;    // 0: all
+};
+
+// Quantiles of integers in bounded memory. Up to kMostExact values the answers are exact. Beyond,
+// values keep their leading 14 bits, and an answer, the middle of what is rounded to one value, is
+// off by at most 1 in 2^14 (0.006 %).
 class QuantileSketch {
  public:
   static constexpr size_t kMostExact = 16384;
@@ -29,9 +131,17 @@ class QuantileSketch {
 
   uint64_t count() const { return count_; }
   // The mean of the two in the middle where the count is even; empty without a value.
-  std::optional<double> Median() const;
+  std::optional<double> Median() const {
+    if (count_ == 0) return std::nullopt;
+    const std::vector<CountedValue> sorted = values_.Sorted();
+    const double low = At(sorted, (count_ - 1) / 2);
+    return count_ % 2 == 1 ? low : (low + At(sorted, count_ / 2)) / 2;
+  }
   // The least value that is at least as large as `share` of all.
-  std::optional<double> Quantile(double share) const;
+  std::optional<double> Quantile(double share) const {
+    if (count_ == 0) return std::nullopt;
+    return At(values_.Sorted(), NearestRank(count_, share));
+  }
 
  private:
   static constexpr int kBits = 14;
@@ -40,8 +150,18 @@ class QuantileSketch {
     count_ += times;
     if (count_ > kMostExact && !values_.rounded()) values_.Round(kBits);
   }
-  // The value with `rank` values before it, in ascending order; rank < count().
-  double At(const std::vector<CountedValue>& sorted, uint64_t rank) const;
+
+  // The value with `rank` values before it, in ascending order; rank < count(). Of what is rounded
+  // to one value, the middle.
+  double At(const std::vector<CountedValue>& sorted, uint64_t rank) const {
+    const int64_t value = CountedAtRank(sorted, rank).value;
+    if (!values_.rounded()) return static_cast<double>(value);
+    const auto magnitude = static_cast<uint64_t>(value < 0 ? ~value : value);
+    const int beyond = std::max(0, static_cast<int>(std::bit_width(magnitude)) - kBits);
+    const double middle =
+        static_cast<double>(magnitude >> beyond << beyond) + (std::ldexp(1.0, beyond) - 1) / 2;
+    return value < 0 ? -1 - middle : middle;
+  }
 
   uint64_t count_ = 0;
   ValueCounts values_;

@@ -2,8 +2,7 @@
 # headers alone needs no library.
 add_library(xplane_time_stats STATIC
   stats/distributions.cc
-  stats/location.cc
-  stats/quantile_sketch.cc)
+  stats/location.cc)
 target_include_directories(xplane_time_stats
   PUBLIC $<BUILD_INTERFACE:${CMAKE_CURRENT_SOURCE_DIR}>)
 target_link_libraries(xplane_time_stats PRIVATE $<BUILD_INTERFACE:xplane_time_warnings>)

@@ -8,9 +8,7 @@
 #include <cmath>
 #include <numeric>
 
-#include "absl/status/status.h"
 #include "absl/strings/numbers.h"
-#include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "stats/order_statistics.h"
 #include "stats/random.h"
@@ -18,9 +16,6 @@
 
 namespace xplane_time {
 namespace {
-
-using stats::Between, stats::BetaRandom, stats::InterpolatedQuantile,
-    stats::SortedMedianAbsoluteDeviation;
 
 constexpr size_t kReplicates = 1000;
 
@@ -32,7 +27,7 @@ struct MedianDraw {
   size_t lower = 0, upper = 0;
 };
 
-MedianDraw DrawMedian(size_t n, BetaRandom& random) {
+MedianDraw DrawMedian(size_t n, stats::BetaRandom& random) {
   const size_t k = (n + 1) / 2;
   const auto position = [&](double u) {
     return std::min(static_cast<size_t>(u * static_cast<double>(n)), n - 1);
@@ -52,7 +47,7 @@ const Replicates& DrawReplicates(size_t n, uint64_t seed) {
   thread_local uint64_t drawn_seed = 0;
   thread_local Replicates draws;
   if (drawn_n != n || drawn_seed != seed) {
-    BetaRandom random(seed);
+    stats::BetaRandom random(seed);
     for (MedianDraw& draw : draws) draw = DrawMedian(n, random);
     drawn_n = n;
     drawn_seed = seed;
@@ -64,11 +59,11 @@ void BootstrapMedian(std::span<const int64_t> sorted, uint64_t seed, Summary& su
   std::array<double, kReplicates> medians;
   const Replicates& draws = DrawReplicates(sorted.size(), seed);
   std::transform(draws.begin(), draws.end(), medians.begin(), [&](const MedianDraw& draw) {
-    return Between(sorted[draw.lower], sorted[draw.upper], 0.5);
+    return stats::Between(sorted[draw.lower], sorted[draw.upper], 0.5);
   });
   std::sort(medians.begin(), medians.end());
-  summary.median_ci95_lo = InterpolatedQuantile(medians, 0.025);
-  summary.median_ci95_hi = InterpolatedQuantile(medians, 0.975);
+  summary.median_ci95_lo = stats::InterpolatedQuantile(medians, 0.025);
+  summary.median_ci95_hi = stats::InterpolatedQuantile(medians, 0.975);
 }
 
 std::vector<int64_t> Sorted(std::span<const int64_t> values) {
@@ -100,7 +95,7 @@ void DropOutsideFences(std::span<const int64_t> values, const Trim&, std::vector
 void DropFarFromMedian(std::span<const int64_t> values, const Trim&, std::vector<bool>& kept) {
   const std::vector<int64_t> sorted = Sorted(values);
   const double median = Percentile(sorted, 0.5);
-  const double reach = 3 * stats::kMadToSd * SortedMedianAbsoluteDeviation(sorted, median);
+  const double reach = 3 * stats::kMadToSd * stats::SortedMedianAbsoluteDeviation(sorted, median);
   if (reach == 0) return;
   for (size_t i = 0; i < values.size(); ++i) {
     kept[i] = std::abs(static_cast<double>(values[i]) - median) <= reach;
@@ -181,12 +176,6 @@ void Moments::Merge(const Moments& other) {
   n_ += other.n_;
 }
 
-double Moments::mean() const { return static_cast<double>(sum_) / static_cast<double>(n_); }
-
-double Moments::std() const { return std::sqrt(m2_ / static_cast<double>(n_)); }
-
-double Moments::std_sample() const { return std::sqrt(m2_ / static_cast<double>(n_ - 1)); }
-
 Summary Summarize(std::span<const int64_t> values_ps, uint64_t seed) {
   Summary summary;
   summary.n = values_ps.size();
@@ -204,7 +193,7 @@ Summary Summarize(std::span<const int64_t> values_ps, uint64_t seed) {
   summary.median = summary.p50 = Percentile(sorted, 0.50);
   summary.p95 = Percentile(sorted, 0.95);
   summary.p99 = Percentile(sorted, 0.99);
-  summary.mad = SortedMedianAbsoluteDeviation(sorted, summary.median);
+  summary.mad = stats::SortedMedianAbsoluteDeviation(sorted, summary.median);
   if (summary.n > 1) {
     summary.std_sample = moments.std_sample();
     BootstrapMedian(sorted, seed, summary);
@@ -215,7 +204,7 @@ Summary Summarize(std::span<const int64_t> values_ps, uint64_t seed) {
 double Percentile(std::span<const int64_t> sorted, double fraction) {
   assert(!sorted.empty());
   assert(fraction >= 0 && fraction <= 1);
-  return InterpolatedQuantile(sorted, fraction);
+  return stats::InterpolatedQuantile(sorted, fraction);
 }
 
 absl::StatusOr<Trim> ParseTrim(std::string_view text) {

@@ -4,19 +4,10 @@
 
 #include <cstdint>
 #include <memory>
-#include <optional>
-#include <span>
-#include <string>
-#include <string_view>
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "devices/device_kind.h"
-#include "devices/executions.h"
 #include "timing/device_meter.h"
-#include "timing/filters.h"
-#include "xplane_time/report.h"
-#include "xplane_time/select.h"
 
 namespace xplane_time {
 
@@ -67,21 +58,6 @@ enum class Keep : uint8_t { kSummaries, kExecutions };
 // device at once. Errors: as BuildReport.
 absl::StatusOr<Analysis> Analyze(const Trace& trace, const ReportOptions& options,
                                  const Diagnostics& reading, Keep keep = Keep::kSummaries);
-
-// What is asked of each plane. All of it must outlive the call.
-struct PlaneRequest {
-  const Trace& trace;
-  const Selection& selection;
-  const ReportOptions& options;
-  const Filters& filters;
-  Keep keep;
-};
-
-// One plane's part of an analysis: on the host one device a device_ordinal, else one.
-absl::StatusOr<std::vector<DeviceAnalysis>> AnalyzePlane(const PlaneRequest& request,
-                                                         const DevicePlane& plane,
-                                                         EvidenceSource evidence,
-                                                         Diagnostics* diagnostics);
 
 // Row builders.
 std::vector<FunctionRow> FunctionRows(const Analysis& analysis, const ReportOptions& options);

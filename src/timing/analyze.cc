@@ -1,22 +1,343 @@
 // Analyze: the stages in order, for the selected devices.
+//
+// One plane's executions go through the stages, chunk by chunk, in as many
+// passes as it takes. The trace is decoded anew in each pass, so nothing is kept between
+// them but what was learned:
+//
+//   looks     what a run splitter must know before it can split (GPU)
+//   measure   chunks are split into runs and measured; again where it turns out that a
+//             line is not sorted, or that a program lacks the clock it was to be
+//             measured by
 #include <algorithm>
 #include <limits>
+#include <map>
+#include <memory>
 #include <numeric>
 #include <optional>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
+#include "absl/functional/function_ref.h"
 #include "devices/gpu_runs/host_evidence.h"
 #include "parallel.h"
 #include "read/damaged_hosts.h"
 #include "status.h"
 #include "timing/analysis.h"
+#include "timing/execution_stream.h"
 #include "xplane_time/normalize.h"
-#include "xplane_time/read.h"
-#include "xplane_time/select.h"
 
 namespace xplane_time {
 namespace {
+
+// What is asked of each plane.
+struct PlaneRequest {
+  const Trace& trace;
+  const Selection& selection;
+  const ReportOptions& options;
+  const Filters& filters;
+  Keep keep;
+};
+
+// More than 1 % apart.
+bool Disagree(int64_t profile_ps, int64_t device_ps) {
+  const int64_t difference =
+      profile_ps > device_ps ? profile_ps - device_ps : device_ps - profile_ps;
+  return difference > device_ps / 100;
+}
+
+class PlaneAnalyzer {
+ public:
+  PlaneAnalyzer(const PlaneRequest& request, const DevicePlane& plane, EvidenceSource evidence,
+                Diagnostics* diagnostics)
+      : request_(request),
+        plane_(plane),
+        rules_(RulesOf(plane.kind)),
+        evidence_(std::move(evidence)),
+        diagnostics_(diagnostics),
+        stream_(request.trace, plane, request.selection, request.options),
+        clocks_(request.options.clock,
+                HasStat(request.trace.planes[plane.plane], rules_.device_clock_stat)),
+        meter_settings_{&request.filters, &clocks_, request.options.tolerance_ps} {
+    const bool whole = request.keep == Keep::kExecutions || request.options.tolerance_ps > 0;
+    if (whole) size_ = ChunkSize::kWhole;
+  }
+
+  absl::StatusOr<std::vector<DeviceAnalysis>> Analyze() {
+    for (bool counts = false; !counts;) {
+      ASSIGN_OR_RETURN(counts, Pass());
+      counts = counts && PlanHeld();
+    }
+    diagnostics_->Merge(stream_.diagnostics());
+    std::vector<DeviceAnalysis> analyses;
+    for (auto& [ordinal, device] : devices_) {
+      analyses.push_back(Finish(ordinal, &device));
+      device = {};  // its runs may be many
+    }
+    return analyses;
+  }
+
+ private:
+  // One device of the plane within a pass.
+  struct Device {
+    std::unique_ptr<RunSplitter> splitter;
+    std::unique_ptr<DeviceMeter> meter;
+  };
+
+  std::optional<int64_t> DeviceOrdinal(int64_t of_execution) const {
+    if (!rules_.is_host) return plane_.ordinal;
+    return of_execution == kNoOrdinal ? std::nullopt : std::optional(of_execution);
+  }
+
+  Device* DeviceOf(std::optional<int64_t> ordinal) {
+    Device& device = devices_[ordinal];
+    if (device.splitter == nullptr) {
+      device.splitter = rules_.make_splitter({.trace = &request_.trace,
+                                              .plane = plane_.plane,
+                                              .tables = stream_.tables(),
+                                              .modules = stream_.modules(),
+                                              .evidence = evidence_});
+      device.meter = MakeMeter();
+    }
+    return &device;
+  }
+
+  std::unique_ptr<DeviceMeter> MakeMeter() const {
+    return std::make_unique<DeviceMeter>(plane_, stream_.tables(), stream_.modules(),
+                                         meter_settings_);
+  }
+
+  // With kWhole the only chunk is read once for all passes.
+  absl::Status ForEachChunk(absl::FunctionRef<absl::Status(DeviceExecutions*)> visit) {
+    if (whole_.has_value()) return visit(&*whole_);
+    RETURN_IF_ERROR(stream_.Start(size_));
+    DeviceExecutions chunk;
+    for (;;) {
+      RETURN_IF_ERROR(stream_.Next(&chunk));
+      if (chunk.size() == 0) return absl::OkStatus();
+      RETURN_IF_ERROR(visit(&chunk));
+      if (size_ == ChunkSize::kWhole) whole_ = std::move(chunk);
+      if (whole_.has_value()) return absl::OkStatus();
+    }
+  }
+
+  // Of one device.
+  void Measure(std::optional<int64_t> ordinal, DeviceExecutions* rows) {
+    Device* const device = DeviceOf(ordinal);
+    device->splitter->Assign(rows);
+    device->meter->Add(*rows);
+  }
+
+  // Of all devices of the plane.
+  void MeasureEach(DeviceExecutions* chunk) {
+    const std::vector<int64_t>& ordinals = chunk->device_ordinal;
+    const auto same = [&](int64_t ordinal) { return ordinal == ordinals[0]; };
+    if (!rules_.is_host) return Measure(plane_.ordinal, chunk);
+    if (std::all_of(ordinals.begin(), ordinals.end(), same)) {
+      return Measure(DeviceOrdinal(ordinals[0]), chunk);
+    }
+    std::map<int64_t, std::vector<uint32_t>> rows_of;
+    for (uint32_t row = 0; row < chunk->size(); ++row) rows_of[ordinals[row]].push_back(row);
+    chunk->run.resize(chunk->size());
+    for (const auto& [ordinal, rows] : rows_of) {
+      DeviceExecutions part;
+      part.tables = chunk->tables;
+      part.GatherRows(rows, chunk);
+      Measure(DeviceOrdinal(ordinal), &part);
+      for (size_t i = 0; i < rows.size(); ++i) chunk->run[rows[i]] = part.run[i];
+    }
+  }
+
+  // Looks as often as is wanted, and measures as well, as long as runs are known early. True
+  // where nothing is left to measure; also where a line turned out not to be sorted.
+  absl::StatusOr<bool> Look(Device* device) {
+    while (device->splitter->WantsLook()) {
+      RETURN_IF_ERROR(ForEachChunk([&](DeviceExecutions* chunk) {
+        RETURN_IF_ERROR(device->splitter->Look(*chunk));
+        if (device->splitter->AssignEarly(chunk)) device->meter->Add(*chunk);
+        return absl::OkStatus();
+      }));
+      if (stream_.needs_whole()) return true;
+      device->splitter->EndLook();
+      if (device->splitter->early_was_right()) return true;
+      device->meter = MakeMeter();  // what the other measured was too early
+    }
+    return false;
+  }
+
+  // Looks and measures; true where the pass counts.
+  absl::StatusOr<bool> Pass() {
+    devices_.clear();
+    // Modules are known once the stream was started.
+    if (!whole_.has_value()) {
+      RETURN_IF_ERROR(stream_.Start(size_));
+    }
+    bool measured = false;
+    if (!rules_.is_host) {
+      ASSIGN_OR_RETURN(measured, Look(DeviceOf(plane_.ordinal)));
+    }
+    if (!measured) {
+      RETURN_IF_ERROR(ForEachChunk([&](DeviceExecutions* chunk) {
+        MeasureEach(chunk);
+        return absl::OkStatus();
+      }));
+    }
+    bool counts = !stream_.needs_whole();
+    if (counts) {
+      for (const AggregatedExecution& each : stream_.aggregated()) {
+        DeviceOf(DeviceOrdinal(each.device_ordinal))->meter->AddAggregated(each);
+      }
+    }
+    for (const auto& [ordinal, device] : devices_) counts &= !device.meter->disordered;
+    if (!counts) size_ = ChunkSize::kWhole;
+    return counts;
+  }
+
+  bool PlanHeld() {
+    std::vector<ClockPlan::Counts> all(stream_.tables()->programs.size() + 1);
+    for (const auto& [ordinal, device] : devices_) {
+      const auto& counts = device.meter->clock_counts;
+      for (size_t i = 0; i < counts.size(); ++i) {
+        const size_t at = i + 1 == counts.size() ? all.size() - 1 : i;
+        all[at].with += counts[i].with;
+        all[at].without += counts[i].without;
+      }
+    }
+    return clocks_.Correct(all);
+  }
+
+  DeviceAnalysis Finish(std::optional<int64_t> ordinal, Device* device) {
+    DeviceMeter& meter = *device->meter;
+    DeviceAnalysis analysis;
+    analysis.plane = plane_;
+    analysis.tables = stream_.tables();
+    analysis.any_module = !stream_.modules().empty();
+    analysis.clocks = clocks_;
+    meter.Finish(stream_.completions(), diagnostics_);
+    const std::vector<Run> runs = device->splitter->Finish(diagnostics_);
+    clocks_.Report(meter.clock_counts, plane_, diagnostics_);
+    MakeSamples(runs, &meter, &analysis);
+    CountLostAnnotations(meter, runs);
+    analysis.row = meter.totals;
+    analysis.row.kind = plane_.kind;
+    analysis.row.device.ordinal = ordinal;
+    analysis.self_ps = meter.self_ps;
+    analysis.cells = std::move(meter.cells);
+    if (request_.keep == Keep::kExecutions) KeepRows(ordinal, &analysis);
+    return analysis;
+  }
+
+  // Runs and their times become samples. Runs in any order; ids are positions.
+  void MakeSamples(const std::vector<Run>& runs, DeviceMeter* meter, DeviceAnalysis* device) {
+    std::vector<std::vector<uint32_t>> runs_of_program(device->tables->programs.size());
+    device->samples.reserve(runs.size());
+    for (uint32_t i = 0; i < runs.size(); ++i) runs_of_program[runs[i].program].push_back(i);
+    const auto earlier = [&](uint32_t a, uint32_t b) {
+      return runs[a].profile.start_ps < runs[b].profile.start_ps;
+    };
+    for (std::vector<uint32_t>& own : runs_of_program) {
+      if (own.empty()) continue;
+      if (!std::is_sorted(own.begin(), own.end(), earlier)) {
+        std::stable_sort(own.begin(), own.end(), earlier);
+      }
+      AddProgram(runs, own, meter, device);
+    }
+  }
+
+  void AddProgram(const std::vector<Run>& runs, std::span<const uint32_t> own, DeviceMeter* meter,
+                  DeviceAnalysis* device) {
+    const uint32_t program = runs[own[0]].program;
+    const std::optional<Clock> clock = clocks_.Of(program);
+    if (!clock.has_value()) return;
+    const std::string& function = device->tables->programs[program].function;
+    const bool wanted = request_.filters.WantsFunction(function);
+    const std::vector<bool> suspect = meter->contents.Suspects(own);
+    uint64_t ordinal = 0;
+    for (size_t i = 0; i < own.size(); ++i) {
+      const Run& run = runs[own[i]];
+      const RunTimes times = own[i] < meter->runs.size() ? meter->runs[own[i]] : RunTimes();
+      if (times.kernels == 0 && (times.executions > 0 || request_.filters.any_op())) continue;
+      RunSample sample = SampleOf(run, times, *clock);
+      diagnostics_->Count(DiagnosticCode::kSuspectRun, Here(), suspect[i] ? 1 : 0);
+      if (!wanted) continue;
+      sample.run = own[i];
+      sample.suspect = suspect[i];
+      sample.ordinal = ordinal++;
+      sample.skipped = sample.ordinal < request_.options.skip_runs;
+      device->samples.push_back(sample);
+    }
+  }
+
+  RunSample SampleOf(const Run& run, const RunTimes& times, Clock clock) {
+    RunSample sample;
+    sample.program = run.program;
+    sample.profile = run.profile;
+    sample.uncertain = run.uncertain;
+    sample.has_key = run.key.has_value();
+    sample.key = run.key.value_or(0);
+    if (times.kernels == 0) {
+      diagnostics_->Count(DiagnosticCode::kNoOps, Here());
+      sample.start_ps = run.profile.start_ps;
+      sample.span_ps = run.profile.end_ps - run.profile.start_ps;
+      return sample;
+    }
+    sample.clock = clock;
+    sample.has_active = true;
+    sample.kernels = times.kernels;
+    sample.start_ps = times.start_ps;
+    sample.span_ps = times.end_ps - times.start_ps;
+    sample.active_ps = times.active_ps;
+    sample.sum_ps = times.sum_ps;
+    if (clock == Clock::kDevice && times.kernels == times.executions &&
+        Disagree(run.profile.end_ps - run.profile.start_ps, sample.span_ps)) {
+      diagnostics_->Count(DiagnosticCode::kClocksDisagree, Here());
+    }
+    return sample;
+  }
+
+  Location Here() const { return {.plane = plane_.plane}; }
+
+  // Kernels of a GPU that name no function although they lie inside some run's span.
+  void CountLostAnnotations(const DeviceMeter& meter, const std::vector<Run>& runs) const {
+    if (meter.lost.empty()) return;
+    std::vector<Interval> spans;
+    for (const Run& run : runs) spans.push_back(run.profile);
+    spans = MergeIntervals(std::move(spans));
+    for (const DeviceMeter::Lost& lost : meter.lost.values()) {
+      const auto after =
+          std::upper_bound(spans.begin(), spans.end(), lost.start_ps,
+                           [](int64_t time, const Interval& span) { return time < span.start_ps; });
+      if (after != spans.begin() && lost.start_ps < std::prev(after)->end_ps) {
+        diagnostics_->Count(DiagnosticCode::kKernelWithoutFunction,
+                            {.plane = plane_.plane, .line = lost.line});
+      }
+    }
+  }
+
+  // Of one device.
+  void KeepRows(std::optional<int64_t> ordinal, DeviceAnalysis* analysis) {
+    analysis->completions = stream_.completions();
+    analysis->executions.tables = stream_.tables();
+    if (!whole_.has_value()) return;
+    std::vector<uint32_t> rows;
+    for (uint32_t row = 0; row < whole_->size(); ++row) {
+      if (!rules_.is_host || DeviceOrdinal(whole_->device_ordinal[row]) == ordinal) {
+        rows.push_back(row);
+      }
+    }
+    analysis->executions.GatherRows(rows, &*whole_);
+  }
+
+  const PlaneRequest& request_;
+  const DevicePlane plane_;
+  const KindRules& rules_;
+  const EvidenceSource evidence_;
+  Diagnostics* const diagnostics_;
+  ExecutionStream stream_;
+  ClockPlan clocks_;
+  const MeterSettings meter_settings_;
+  ChunkSize size_ = ChunkSize::kSmall;
+  std::optional<DeviceExecutions> whole_;
+  std::map<std::optional<int64_t>, Device> devices_;  // by ordinal
+};
 
 bool Empty(const DeviceAnalysis& device) {
   return device.row.executions == 0 && !device.any_module;
@@ -48,13 +369,6 @@ int64_t HostShiftPs(const Trace& trace, uint32_t file) {
   }
   const uint64_t later_ns = *trace.files[file].profile_start_unix_ns - first_ns;
   return later_ns < kAxisLimitPs / 1000 ? static_cast<int64_t>(later_ns) * 1000 : 0;
-}
-
-void CountIdle(const std::vector<DeviceAnalysis>& devices, Diagnostics* diagnostics) {
-  for (const DeviceAnalysis& device : devices) {
-    if (!Empty(device)) continue;
-    diagnostics->Count(DiagnosticCode::kIdleAccelerator, {.plane = device.plane.plane});
-  }
 }
 
 // For the balance of threads.
@@ -99,8 +413,10 @@ absl::StatusOr<Analysis> Analyze(const Trace& trace, const ReportOptions& option
   ParallelFor(results.size(), options.threads, [&](size_t task) {
     const size_t i = order[task];
     const DevicePlane& plane = selection.planes[i];
-    results[i].devices = AnalyzePlane(
-        request, plane, [&] { return evidence.Of(plane); }, &results[i].diagnostics);
+    results[i].devices =
+        PlaneAnalyzer(
+            request, plane, [&] { return evidence.Of(plane); }, &results[i].diagnostics)
+            .Analyze();
   });
   const auto file_of = [&](size_t i) { return trace.planes[selection.planes[i].plane].file; };
   DamagedHosts damaged(trace);
@@ -122,7 +438,10 @@ absl::StatusOr<Analysis> Analyze(const Trace& trace, const ReportOptions& option
     if (damaged.any()) return damaged.First();
     return NothingExecuted(trace, selection, analysis.diagnostics);
   }
-  CountIdle(analysis.devices, &analysis.diagnostics);
+  for (const DeviceAnalysis& device : analysis.devices) {
+    if (!Empty(device)) continue;
+    analysis.diagnostics.Count(DiagnosticCode::kIdleAccelerator, {.plane = device.plane.plane});
+  }
   return analysis;
 }
 

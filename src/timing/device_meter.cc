@@ -2,22 +2,161 @@
 
 #include <algorithm>
 #include <limits>
-#include <tuple>
 
-#include "xplane_time/nest.h"
-#include "xplane_time/read.h"
+#include "stats/order_statistics.h"
 
 namespace xplane_time {
 namespace {
 
 int64_t Length(const Interval& interval) { return interval.end_ps - interval.start_ps; }
 
-// By start, then the longer one; as in nest.h.
+// By start, then the longer one; as in intervals.h.
 bool Before(const Interval& a, const Interval& b) {
   return a.start_ps != b.start_ps ? a.start_ps < b.start_ps : a.end_ps > b.end_ps;
 }
 
+constexpr size_t kMostOpenRuns = 256;
+constexpr size_t kMostOrders = 4096, kLongestOrder = 4096;
+
+uint64_t Total(const RunContents::Counts& counts) {
+  uint64_t total = 0;
+  for (const auto& [symbol, count] : counts) total += count;
+  return total;
+}
+
+bool Includes(const RunContents::Counts& whole, const RunContents::Counts& part) {
+  auto at = whole.begin();
+  return std::all_of(part.begin(), part.end(), [&](const auto& wanted) {
+    while (at != whole.end() && at->first < wanted.first) ++at;
+    return at != whole.end() && at->first == wanted.first && at->second >= wanted.second;
+  });
+}
+
+RunContents::Counts CountsOf(std::vector<uint32_t> symbols) {
+  std::sort(symbols.begin(), symbols.end());
+  RunContents::Counts counts;
+  for (const uint32_t symbol : symbols) {
+    if (counts.empty() || counts.back().first != symbol) counts.push_back({symbol, 0});
+    ++counts.back().second;
+  }
+  return counts;
+}
+
 }  // namespace
+
+double CountedMedian(std::span<const DurationCount> sorted, uint64_t count) {
+  return stats::Between(stats::CountedAtRank(sorted, (count - 1) / 2).value,
+                        stats::CountedAtRank(sorted, count / 2).value, 0.5);
+}
+
+void DurationCounts::Sum::Add(int64_t duration_ps, uint64_t times) {
+  int64_t together_ps = 0;
+  if (__builtin_mul_overflow(duration_ps, times, &together_ps)) {
+    together_ps = std::numeric_limits<int64_t>::max();
+  }
+  total_ps = SaturatingAdd(total_ps, together_ps);
+  min_ps = count == 0 ? duration_ps : std::min(min_ps, duration_ps);
+  max_ps = count == 0 ? duration_ps : std::max(max_ps, duration_ps);
+  count += times;
+}
+
+DurationCounts::Sum DurationCounts::Total() const {
+  if (rounded()) return exact_;
+  Sum sum;
+  counts_.ForEach([&sum](const DurationCount& each) { sum.Add(each.value, each.count); });
+  return sum;
+}
+
+void RunContents::SwitchTo(uint32_t run) {
+  if (open_count_ >= kMostOpenRuns || buffered_ >= kMostBuffered) CloseAll();
+  if (run >= open_of_run_.size()) open_of_run_.resize(run + 1, 0);
+  if (open_of_run_[run] == 0) {
+    if (open_count_ == open_.size()) open_.emplace_back();
+    open_[open_count_++].run = run;
+    open_of_run_[run] = static_cast<uint32_t>(open_count_);
+  }
+  current_run_ = run;
+  current_ = &open_[open_of_run_[run] - 1].symbols;
+}
+
+void RunContents::CloseAll() {
+  for (size_t i = 0; i < open_count_; ++i) {
+    OpenRun& opened = open_[i];
+    if (opened.run >= content_of_run_.size()) content_of_run_.resize(opened.run + 1, 0);
+    uint32_t& content = content_of_run_[opened.run];
+    if (content == 0) {
+      content = NumberOf(opened.symbols) + 1;
+    } else {
+      GoOn(opened.run, opened.symbols);
+    }
+    opened.symbols.clear();
+    open_of_run_[opened.run] = 0;
+  }
+  open_count_ = 0;
+  current_run_ = kNoRun;
+  current_ = nullptr;
+  buffered_ = 0;
+}
+
+// A run that was closed before goes on. What is in it so far is counted apart, and not
+// looked at again until the end.
+void RunContents::GoOn(uint32_t run, const Symbols& more) {
+  const auto [found, inserted] = growing_.try_emplace(run);
+  if (inserted) {
+    for (const auto& [symbol, count] : *contents_[content_of_run_[run] - 1]) {
+      found->second[symbol] = count;
+    }
+  }
+  for (const uint32_t symbol : more) ++found->second[symbol];
+}
+
+uint32_t RunContents::NumberOf(const Symbols& in_order) {
+  if (in_order.size() > kLongestOrder) return NumberOf(CountsOf(in_order));
+  const auto known = number_of_order_.find(in_order);
+  if (known != number_of_order_.end()) return known->second;
+  const uint32_t number = NumberOf(CountsOf(in_order));
+  if (number_of_order_.size() >= kMostOrders) number_of_order_.clear();
+  number_of_order_.emplace(in_order, number);
+  return number;
+}
+
+uint32_t RunContents::NumberOf(Counts counts) {
+  const auto next = static_cast<uint32_t>(contents_.size());
+  const auto [found, inserted] = number_of_content_.try_emplace(std::move(counts), next);
+  if (inserted) contents_.push_back(&found->first);
+  return found->second;
+}
+
+std::vector<bool> RunContents::Suspects(std::span<const uint32_t> runs) {
+  std::vector<bool> suspect(runs.size(), false);
+  if (runs.size() < 4) return suspect;
+  CloseAll();
+  for (const auto& [run, counts] : growing_) {
+    Counts sorted(counts.begin(), counts.end());
+    std::sort(sorted.begin(), sorted.end());
+    content_of_run_[run] = NumberOf(std::move(sorted)) + 1;
+  }
+  growing_.clear();
+  const uint32_t nothing = NumberOf(Counts());
+  const auto content = [&](uint32_t run) {
+    const bool known = run < content_of_run_.size() && content_of_run_[run] != 0;
+    return known ? content_of_run_[run] - 1 : nothing;
+  };
+  absl::flat_hash_map<uint32_t, size_t> count;
+  for (const uint32_t run : runs) ++count[content(run)];
+  const auto mode = std::max_element(count.begin(), count.end(), [&](const auto& a, const auto& b) {
+    return std::pair(a.second, Total(*contents_[a.first])) <
+           std::pair(b.second, Total(*contents_[b.first]));
+  });
+  if (mode->second * 4 < runs.size() * 3) return suspect;
+  const Counts& whole = *contents_[mode->first];
+  absl::flat_hash_map<uint32_t, bool> lacks;
+  for (const auto& [number, times] : count) {
+    lacks[number] = number != mode->first && Includes(whole, *contents_[number]);
+  }
+  for (size_t i = 0; i < runs.size(); ++i) suspect[i] = lacks[content(runs[i])];
+  return suspect;
+}
 
 ClockPlan::ClockPlan(ClockChoice choice, bool may_have_device_clock) : choice_(choice) {
   first_guess_ = Choose({may_have_device_clock ? 1u : 0u, may_have_device_clock ? 0u : 1u});
@@ -68,9 +207,9 @@ DeviceMeter::DeviceMeter(const DevicePlane& plane, std::shared_ptr<const Executi
       rules_(RulesOf(plane.kind)),
       tables_(std::move(tables)),
       modules_(modules),
-      settings_(settings),
-      clock_counts_(1) {
-  runs_.reserve(modules_.size());
+      settings_(settings) {
+  clock_counts.resize(1);
+  runs.reserve(modules_.size());
 }
 
 void DeviceMeter::LearnOps() {
@@ -81,10 +220,10 @@ void DeviceMeter::LearnOps() {
     symbol_of_op_.push_back(op.symbol);
   }
   last_cell_of_op_.resize(tables_->ops.size(), {kNone, kNone});
-  if (clock_counts_.size() < tables_->programs.size() + 1) {
+  if (clock_counts.size() < tables_->programs.size() + 1) {
     // The last one stays that of executions in no program.
-    clock_counts_.insert(clock_counts_.end() - 1,
-                         tables_->programs.size() + 1 - clock_counts_.size(), {});
+    clock_counts.insert(clock_counts.end() - 1, tables_->programs.size() + 1 - clock_counts.size(),
+                        {});
   }
 }
 
@@ -108,10 +247,10 @@ void DeviceMeter::Add(const DeviceExecutions& chunk) {
 void DeviceMeter::AddAggregated(const AggregatedExecution& execution) {
   LearnOps();
   const auto count = static_cast<uint64_t>(execution.occurrences);
-  totals_.executions += count;
-  totals_.sum_ps = SaturatingAdd(totals_.sum_ps, execution.total_ps);
+  totals.executions += count;
+  totals.sum_ps = SaturatingAdd(totals.sum_ps, execution.total_ps);
   if (count == 0 || !settings_.clocks->Of(execution.program).has_value()) return;
-  KernelCell& cell = cells_[CellOf(execution.op, execution.program)];
+  KernelCell& cell = cells[CellOf(execution.op, execution.program)];
   if (!cell.wanted) return;
   cell.count += count;
   cell.aggregated += count;
@@ -120,9 +259,9 @@ void DeviceMeter::AddAggregated(const AggregatedExecution& execution) {
 }
 
 void DeviceMeter::AddOnProfileClock(const DeviceExecutions& chunk) {
-  totals_.executions += chunk.size();
+  totals.executions += chunk.size();
   UnionLength busy = busy_;
-  int64_t sum_ps = totals_.sum_ps, last_ps = totals_.last_ps.value_or(chunk.end_ps(0));
+  int64_t sum_ps = totals.sum_ps, last_ps = totals.last_ps.value_or(chunk.end_ps(0));
   for (size_t row = 0; row < chunk.size(); ++row) {
     const int64_t start_ps = chunk.start_ps[row], duration_ps = chunk.duration_ps[row];
     busy.Add(start_ps, start_ps + duration_ps);
@@ -130,9 +269,9 @@ void DeviceMeter::AddOnProfileClock(const DeviceExecutions& chunk) {
     last_ps = std::max(last_ps, start_ps + duration_ps);
   }
   busy_ = busy;
-  totals_.sum_ps = sum_ps;
-  totals_.last_ps = last_ps;
-  if (!totals_.first_ps.has_value()) totals_.first_ps = chunk.start_ps[0];
+  totals.sum_ps = sum_ps;
+  totals.last_ps = last_ps;
+  if (!totals.first_ps.has_value()) totals.first_ps = chunk.start_ps[0];
 }
 
 // Streams are in order by themselves: an overlap is worth a note.
@@ -146,7 +285,7 @@ void DeviceMeter::WatchStreams(const DeviceExecutions& chunk) {
     end_of_line = std::max(end_of_line, chunk.end_ps(row));
     if (chunk.program[row] == kNone && !tables_->programs.empty() &&
         chunk.op_info(row).category != Category::kCopy) {
-      lost_.push_back({start_ps, chunk.line[row]});
+      lost.push_back({start_ps, chunk.line[row]});
     }
   }
 }
@@ -175,7 +314,7 @@ void DeviceMeter::SetIntervals(const DeviceExecutions& chunk) {
       order_[count] = row;
       count += clock.has_value() ? 1 : 0;
     }
-    ClockPlan::Counts& counts = clock_counts_[std::min<size_t>(program, clock_counts_.size() - 1)];
+    ClockPlan::Counts& counts = clock_counts[std::min<size_t>(program, clock_counts.size() - 1)];
     counts.with += with;
     counts.without += row - first - with;
   }
@@ -230,20 +369,20 @@ void DeviceMeter::AddRunByRun(const DeviceExecutions& chunk) {
 // next.
 void DeviceMeter::CheckOrder(Rows rows, Interval* last) {
   if (clocks_[rows[0]] != Clock::kDevice) return;
-  disordered_ |= Before(intervals_[rows[0]], *last);
+  disordered |= Before(intervals_[rows[0]], *last);
   *last = intervals_[rows.back()];
 }
 
 void DeviceMeter::AddToRun(const DeviceExecutions& chunk, Rows rows, uint32_t run) {
-  if (run >= runs_.size()) runs_.resize(run + 1);
-  CheckOrder(rows, &runs_[run].last);
-  std::vector<uint32_t>* contents = contents_.Open(run, rows.size());
-  RunTimes times = runs_[run];
+  if (run >= runs.size()) runs.resize(run + 1);
+  CheckOrder(rows, &runs[run].last);
+  std::vector<uint32_t>* symbols = contents.Open(run, rows.size());
+  RunTimes times = runs[run];
   times.executions += rows.size();
-  size_t symbols = contents->size();
-  contents->resize(symbols + rows.size());
+  size_t at = symbols->size();
+  symbols->resize(at + rows.size());
   for (const uint32_t row : rows) {
-    (*contents)[symbols++] = symbol_of_op_[chunk.op[row]];
+    (*symbols)[at++] = symbol_of_op_[chunk.op[row]];
     if (op_wanted_[chunk.op[row]] == 0) continue;
     const Interval interval = intervals_[row];
     if (times.kernels++ == 0) {
@@ -258,14 +397,14 @@ void DeviceMeter::AddToRun(const DeviceExecutions& chunk, Rows rows, uint32_t ru
       times.covered_to_ps = interval.end_ps;
     }
   }
-  runs_[run] = times;
+  runs[run] = times;
 }
 
 uint32_t DeviceMeter::FindCell(uint32_t op, uint32_t program) {
-  const auto next = static_cast<uint32_t>(cells_.size());
+  const auto next = static_cast<uint32_t>(cells.size());
   const auto [found, inserted] = cell_of_.try_emplace(std::pair(op, program), next);
   if (inserted) {
-    KernelCell& added = cells_.emplace_back();
+    KernelCell& added = cells.emplace_back();
     added.op = op;
     added.program = program;
     if (kept_bits_ != 0) added.durations.Round(kept_bits_);
@@ -279,12 +418,12 @@ uint32_t DeviceMeter::FindCell(uint32_t op, uint32_t program) {
 }
 
 void DeviceMeter::AddToKernels(const DeviceExecutions& chunk, Rows rows) {
-  int64_t self_ps = self_ps_;
+  int64_t own_ps = self_ps;
   for (const uint32_t row : rows) {
     const int64_t length_ps = Length(intervals_[row]);
-    self_ps = SaturatingAdd(self_ps, length_ps);
+    own_ps = SaturatingAdd(own_ps, length_ps);
     const uint32_t index = CellOf(chunk.op[row], chunk.program[row]);
-    KernelCell& cell = cells_[index];
+    KernelCell& cell = cells[index];
     tags_[row] = cell.wanted ? index : kNone;
     if (cell.wanted) {
       cell.durations.Add(length_ps);
@@ -292,16 +431,16 @@ void DeviceMeter::AddToKernels(const DeviceExecutions& chunk, Rows rows) {
       ++left_out_;
     }
   }
-  self_ps_ = self_ps;
+  self_ps = own_ps;
 }
 
 void DeviceMeter::LimitDurations() {
   constexpr int kFirstBits = 24, kFewestBits = 8;
   size_t bytes = 0;
-  for (const KernelCell& cell : cells_) bytes += cell.durations.memory_bytes();
+  for (const KernelCell& cell : cells) bytes += cell.durations.memory_bytes();
   if (bytes <= settings_.most_duration_bytes || kept_bits_ == kFewestBits) return;
   kept_bits_ = kept_bits_ == 0 ? kFirstBits : kept_bits_ - 4;
-  for (KernelCell& cell : cells_) cell.durations.Round(kept_bits_);
+  for (KernelCell& cell : cells) cell.durations.Round(kept_bits_);
 }
 
 // Ops whose self time is known only when their completion is.
@@ -352,11 +491,8 @@ bool DeviceMeter::CloseIfOver(int64_t time_ps, Timeline* timeline) {
 }
 
 void DeviceMeter::NestTolerantly(const DeviceExecutions& chunk) {
-  std::map<std::tuple<uint32_t, uint32_t, Clock>, std::vector<uint32_t>> timelines;
-  for (const uint32_t row : order_) {
-    const TimelineKey key = TimelineOf(chunk, row);
-    timelines[{key.line, key.run, key.clock}].push_back(row);
-  }
+  std::map<TimelineKey, std::vector<uint32_t>> timelines;
+  for (const uint32_t row : order_) timelines[TimelineOf(chunk, row)].push_back(row);
   for (const auto& [ignored, rows] : timelines) {
     std::vector<Interval> intervals;
     for (const uint32_t row : rows) intervals.push_back(intervals_[row]);
@@ -377,10 +513,10 @@ void DeviceMeter::Finish(const Completions& completions, Diagnostics* diagnostic
       continue;
     }
     ++asynchronous;
-    self_ps_ = SaturatingSub(self_ps_, Length(body.interval));
-    if (body.cell != kNone) cells_[body.cell].self_ps = std::nullopt;
+    self_ps = SaturatingSub(self_ps, Length(body.interval));
+    if (body.cell != kNone) cells[body.cell].self_ps = std::nullopt;
   }
-  for (KernelCell& cell : cells_) {
+  for (KernelCell& cell : cells) {
     const DurationCounts::Sum sum = cell.durations.Total();
     cell.count += sum.count;
     cell.total_ps = SaturatingAdd(cell.total_ps, sum.total_ps);
@@ -390,12 +526,12 @@ void DeviceMeter::Finish(const Completions& completions, Diagnostics* diagnostic
     cell.min_ps = sum.min_ps;
     cell.max_ps = sum.max_ps;
   }
-  totals_.busy_ps = busy_.length_ps();
+  totals.busy_ps = busy_.length_ps();
   const Location where = {.plane = plane_.plane};
   diagnostics->Count(DiagnosticCode::kOverlapInStream, first_overlap_, overlaps_);
   diagnostics->Count(DiagnosticCode::kLeftOutByFilter, where, left_out_);
   diagnostics->Count(DiagnosticCode::kAsynchronousBody, where, asynchronous);
-  diagnostics->Count(DiagnosticCode::kRoundedDurations, where, kept_bits_ == 0 ? 0 : cells_.size());
+  diagnostics->Count(DiagnosticCode::kRoundedDurations, where, kept_bits_ == 0 ? 0 : cells.size());
 }
 
 }  // namespace xplane_time

@@ -3,34 +3,28 @@
 //
 // Chunks come in order of start on the profile clock. Where a program is measured by the
 // device's own clock, the executions of a run must come in the order of that clock too;
-// if they do not (disordered()), the whole device has to be one chunk, which is then
+// if they do not (`disordered`), the whole device has to be one chunk, which is then
 // sorted. Between runs the device's clock may jump.
 //
 // Self time: as the events of the kind's lines lie to each other (LineOrder).
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <memory>
 #include <optional>
 #include <span>
-#include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "devices/device_kind.h"
-#include "devices/executions.h"
-#include "scratch.h"
-#include "timing/duration_counts.h"
-#include "timing/filters.h"
-#include "timing/nest_stack.h"
-#include "timing/run_contents.h"
 #include "saturate.h"
-#include "xplane_time/diagnostics.h"
-#include "xplane_time/merge.h"
-#include "xplane_time/report.h"
-#include "xplane_time/select.h"
+#include "scratch.h"
+#include "stats/quantile_sketch.h"
+#include "timing/filters.h"
 
 namespace xplane_time {
 
@@ -63,6 +57,139 @@ class ClockPlan {
   ClockChoice choice_;
   std::optional<Clock> first_guess_, unattributed_;
   std::vector<std::optional<Clock>> programs_;
+};
+
+// NestStack: self times of one timeline, online, without tolerance (intervals.h).
+//
+// Events come in nesting order. The stack holds those that may still contain something;
+// what is inside an event is known when it leaves. Memory: the depth of the nesting.
+class NestStack {
+ public:
+  // Calls covered(tag, children_ps) for every event that contains something and cannot
+  // contain this one or any later. Its self time is its length less children_ps.
+  template <typename Covered>
+  void Add(const Interval& event, uint64_t tag, Covered covered) {
+    while (!open_.empty() && open_.back().end_ps < event.end_ps) Pop(covered);
+    if (!open_.empty()) {
+      Open& parent = open_.back();
+      // Children come in order of start: what is covered is known by its end.
+      const int64_t from_ps = std::max(event.start_ps, parent.covered_to_ps);
+      if (event.end_ps > from_ps) {
+        parent.children_ps += event.end_ps - from_ps;
+        parent.covered_to_ps = event.end_ps;
+      }
+    }
+    open_.push_back({event.end_ps, event.start_ps, 0, tag});
+  }
+
+  template <typename Covered>
+  void Finish(Covered covered) {
+    while (!open_.empty()) Pop(covered);
+  }
+
+ private:
+  struct Open {
+    int64_t end_ps, covered_to_ps, children_ps;
+    uint64_t tag;
+  };
+
+  template <typename Covered>
+  void Pop(Covered covered) {
+    const Open& top = open_.back();
+    if (top.children_ps != 0) covered(top.tag, top.children_ps);
+    open_.pop_back();
+  }
+
+  std::vector<Open> open_;
+};
+
+using DurationCount = stats::CountedValue;  // `value`: picoseconds
+
+// The median of `count` durations, by the rule of Percentile (aggregate.h).
+double CountedMedian(std::span<const DurationCount> sorted, uint64_t count);
+
+// DurationCounts: how often each duration occurred (stats/quantile_sketch.h). Rounded ones keep
+// their leading bits only; count, total, minimum and maximum stay exact.
+class DurationCounts {
+ public:
+  void Add(int64_t duration_ps, uint64_t times = 1) {
+    if (rounded()) exact_.Add(duration_ps, times);
+    counts_.Add(duration_ps, times);
+  }
+
+  // Of all durations; the total saturates.
+  struct Sum {
+    uint64_t count = 0;
+    int64_t total_ps = 0;
+    int64_t min_ps = 0, max_ps = 0;  // where the count is not 0
+
+    void Add(int64_t duration_ps, uint64_t times);
+  };
+  Sum Total() const;
+
+  // From now on (and for all before) only the leading `bits` of each duration are kept.
+  void Round(int bits) {
+    exact_ = Total();
+    counts_.Round(bits);
+  }
+  bool rounded() const { return counts_.rounded(); }
+  size_t memory_bytes() const { return counts_.memory_bytes(); }
+  std::vector<DurationCount> Sorted() const { return counts_.Sorted(); }  // ascending
+
+ private:
+  stats::ValueCounts counts_;
+  Sum exact_;  // where durations are rounded
+};
+
+// RunContents: which ops each run executed, and which runs lack some.
+//
+// Runs of a program mostly execute the same ops: contents are kept once, as counts, and a
+// run holds the number of its content. The ops of runs that may go on are kept as they
+// come, as far as those of all runs are few.
+class RunContents {
+ public:
+  using Counts = std::vector<std::pair<uint32_t, uint64_t>>;  // by symbol
+
+  // The ops of a run so far, for appending `more`: symbols, equal for ops that are the
+  // same to the program. Valid until the next call.
+  std::vector<uint32_t>* Open(uint32_t run, size_t more) {
+    if (run != current_run_ || buffered_ >= kMostBuffered) SwitchTo(run);
+    buffered_ += more;
+    return current_;
+  }
+
+  // Marks the runs, all of one program, that lack ops: those whose ops are a strict subset
+  // of the modal run's, where the mode covers at least 3/4 of at least 4 runs; of tied
+  // modes the larger.
+  std::vector<bool> Suspects(std::span<const uint32_t> runs);
+
+ private:
+  using Symbols = std::vector<uint32_t>;
+  static constexpr uint32_t kNoRun = ~uint32_t{0};
+  static constexpr uint64_t kMostBuffered = uint64_t{1} << 21;
+
+  void SwitchTo(uint32_t run);
+  void CloseAll();
+  void GoOn(uint32_t run, const Symbols& more);
+  uint32_t NumberOf(const Symbols& in_order);
+  uint32_t NumberOf(Counts counts);
+
+  struct OpenRun {
+    uint32_t run = kNoRun;
+    Symbols symbols;  // since it was opened
+  };
+  std::deque<OpenRun> open_;  // the first open_count_ of them; the others wait for reuse
+  size_t open_count_ = 0;
+  std::vector<uint32_t> open_of_run_;  // + 1; 0: not open
+  uint32_t current_run_ = kNoRun;
+  Symbols* current_ = nullptr;  // in open_
+  uint64_t buffered_ = 0;
+  std::vector<uint32_t> content_of_run_;  // + 1; 0: none yet
+  // Runs that went on after they were closed, and all that is in them.
+  absl::flat_hash_map<uint32_t, absl::flat_hash_map<uint32_t, uint64_t>> growing_;
+  std::map<Counts, uint32_t> number_of_content_;
+  std::vector<const Counts*> contents_;
+  absl::flat_hash_map<Symbols, uint32_t> number_of_order_;  // as executed: a shortcut
 };
 
 // Comes before every execution.
@@ -111,27 +238,27 @@ class DeviceMeter {
   void AddAggregated(const AggregatedExecution& execution);
   void Finish(const Completions& completions, Diagnostics* diagnostics);
 
-  bool disordered() const { return disordered_; }
-  const std::vector<ClockPlan::Counts>& clock_counts() const { return clock_counts_; }
-  // Its times and counts only.
-  const DeviceRow& totals() const { return totals_; }
-  std::span<const RunTimes> runs() const { return runs_; }
-  RunContents& contents() { return contents_; }
-  std::vector<KernelCell> TakeCells() { return std::move(cells_); }
-  int64_t self_ps() const { return self_ps_; }
+  // What is found. Complete after Finish(), but the first two are known before.
+  bool disordered = false;
+  std::vector<ClockPlan::Counts> clock_counts;
+  DeviceRow totals;  // times and counts only
+  std::vector<RunTimes> runs;
+  RunContents contents;
+  std::vector<KernelCell> cells;
+  int64_t self_ps = 0;  // of all executions
   // Starts and lines of kernels (no copies) in no program, where others are in one.
   struct Lost {
     int64_t start_ps;
     uint32_t line;
   };
-  std::span<const Lost> lost() const { return lost_.values(); }
+  ScratchVector<Lost> lost;
 
  private:
   struct TimelineKey {
     uint32_t line;
     uint32_t run;  // where runs are events
     Clock clock;
-    friend bool operator==(const TimelineKey&, const TimelineKey&) = default;
+    friend auto operator<=>(const TimelineKey&, const TimelineKey&) = default;
   };
   struct Timeline {
     TimelineKey key;
@@ -170,10 +297,10 @@ class DeviceMeter {
       pending_[pending - 1].children_ps += children_ps;
       return;
     }
-    self_ps_ = SaturatingSub(self_ps_, children_ps);
+    self_ps = SaturatingSub(self_ps, children_ps);
     const auto index = static_cast<uint32_t>(tag);
     if (index == kNone) return;
-    cells_[index].children_ps = SaturatingAdd(cells_[index].children_ps, children_ps);
+    cells[index].children_ps = SaturatingAdd(cells[index].children_ps, children_ps);
   }
   uint32_t CellOf(uint32_t op, uint32_t program) {
     const std::pair<uint32_t, uint32_t>& last = last_cell_of_op_[op];
@@ -186,13 +313,9 @@ class DeviceMeter {
   const std::shared_ptr<const ExecutionTables> tables_;
   const std::span<const ModuleEvent> modules_;  // by run
   const MeterSettings& settings_;
-  bool disordered_ = false;
 
-  DeviceRow totals_;
   UnionLength busy_;
-  std::vector<ClockPlan::Counts> clock_counts_;
   absl::flat_hash_map<uint32_t, int64_t> end_of_line_;
-  ScratchVector<Lost> lost_;
   uint64_t overlaps_ = 0;
   Location first_overlap_;
 
@@ -211,9 +334,6 @@ class DeviceMeter {
   std::vector<uint64_t> tags_;   // the cell (or kNone), and above it a pending body
   Interval last_in_no_run_ = kBeforeAny;
 
-  std::vector<RunTimes> runs_;
-  RunContents contents_;
-  std::vector<KernelCell> cells_;
   uint64_t chunks_ = 0;
   int kept_bits_ = 0;  // of durations; 0: all
   uint64_t left_out_ = 0;
@@ -221,7 +341,6 @@ class DeviceMeter {
   absl::flat_hash_map<uint32_t, std::vector<Timeline>> timelines_;  // open ones, by line
   std::vector<NestStack> spare_;                                    // for later ones
   std::vector<PendingBody> pending_;
-  int64_t self_ps_ = 0;
 };
 
 }  // namespace xplane_time

@@ -1,16 +1,54 @@
 #include "timing/execution_stream.h"
 
 #include <algorithm>
+#include <bit>
+#include <cstring>
 #include <functional>
 #include <limits>
 #include <numeric>
+#include <tuple>
 #include <utility>
 
-#include "devices/device_kind.h"
+#include "absl/container/flat_hash_map.h"
+#include "hlo/opcodes.h"
 #include "status.h"
 
 namespace xplane_time {
 namespace {
+
+constexpr size_t kRecent = 1024;
+constexpr uint64_t kPrime = 0x9e3779b97f4a7c15;
+
+absl::string_view View(std::string_view text) { return {text.data(), text.size()}; }
+
+uint64_t Mix(uint64_t hash, uint64_t value) { return (std::rotl(hash, 23) ^ value) * kPrime; }
+
+uint64_t MixText(uint64_t hash, std::string_view text) {
+  hash = Mix(hash, text.size());
+  while (text.size() >= sizeof(uint64_t)) {
+    uint64_t word;
+    std::memcpy(&word, text.data(), sizeof word);
+    hash = Mix(hash, word);
+    text.remove_prefix(sizeof word);
+  }
+  uint64_t rest = 0;
+  if (!text.empty()) std::memcpy(&rest, text.data(), text.size());
+  return Mix(hash, rest);
+}
+
+std::optional<std::string> ProgramId(const StatValue& value) {
+  switch (value.type) {
+    case StatType::kInt64:
+      return std::to_string(static_cast<int64_t>(value.bits));
+    case StatType::kUint64:
+      return std::to_string(value.bits);
+    case StatType::kString:
+    case StatType::kRef:
+      return std::string(value.text);
+    default:
+      return std::nullopt;
+  }
+}
 
 // More lines than these are read one after the other: each open one holds buffers.
 constexpr size_t kMostOpenLines = 256;
@@ -57,6 +95,215 @@ void SortRows(DeviceExecutions* rows) {
 
 }  // namespace
 
+// Meaning: what an event is, apart from its times and ids of its own. Events repeat the
+// same few meanings millions of times, so each is worked out once.
+//
+// A meaning is found by the event's metadata and by those stats of the event itself that
+// say what it is (StatUse). Values are compared, not only hashes of them.
+struct Meaning {
+  bool is_execution = false;
+  bool is_completion = false, completes_body = false;
+  uint32_t op = kNone, program = kNone;
+  int64_t ordinal = kNoOrdinal;  // on the host
+};
+
+// The meanings of one plane's events. Not thread-safe.
+class Meanings {
+ public:
+  Meanings(const Trace& trace, const DevicePlane& device, ExecutionTables* tables)
+      : plane_(trace.planes[device.plane]),
+        rules_(RulesOf(device.kind)),
+        opcodes_(trace, plane_),
+        tables_(*tables),
+        recent_(kRecent),
+        names_(plane_) {}
+
+  // For batches of execution events, or of runs.
+  void StartBatch(const EventBatch& batch, LineRole role) {
+    role_ = role;
+    by_metadata_ = role == LineRole::kRun ? &run_by_metadata_ : &execution_by_metadata_;
+    if (by_metadata_->empty()) by_metadata_->resize(plane_.event_metadata.entries.size(), nullptr);
+    own_stats_.clear();
+    if (role == LineRole::kRun) return;
+    for (uint32_t column = 0; column < rules_.stats.size(); ++column) {
+      const StatUse use = rules_.stats[column].use;
+      const StatColumn& stat = batch.stats[column];
+      if (use == StatUse::kNumber || stat.empty()) continue;
+      own_stats_.push_back(
+          {column, use == StatUse::kMeaning, stat.type.data(), stat.bits.data(), stat.text.data()});
+    }
+  }
+
+  const Meaning& Of(const EventBatch& batch, size_t row) {
+    const uint32_t metadata = batch.metadata[row];
+    if (!own_stats_.empty() || metadata == kNoMetadata) return OfUnusual(batch, row);
+    const Meaning*& known = (*by_metadata_)[metadata];
+    if (known == nullptr) known = &Add(batch, row);
+    return *known;
+  }
+
+ private:
+  // A column of the batch that is part of the meaning.
+  struct Own {
+    uint32_t column;
+    bool value_counts;
+    const StatType* type;
+    const uint64_t* bits;
+    const std::string_view* text;
+  };
+  struct OwnValue {
+    uint32_t column;
+    StatValue value;
+  };
+  // A meaning, and what tells it apart.
+  struct Entry {
+    uint64_t hash;
+    LineRole role;
+    uint32_t metadata;
+    int64_t metadata_id;
+    std::vector<OwnValue> stats;
+    const Meaning* meaning;
+  };
+
+  const Meaning& OfUnusual(const EventBatch& batch, size_t row) {
+    const uint64_t hash = HashOf(batch, row);
+    const Entry*& recent = recent_[(hash >> 32) % kRecent];
+    if (recent == nullptr || recent->hash != hash || !Matches(*recent, batch, row)) {
+      recent = &Find(hash, batch, row);
+    }
+    return *recent->meaning;
+  }
+
+  const Entry& Find(uint64_t hash, const EventBatch& batch, size_t row) {
+    std::vector<const Entry*>& alike = by_hash_[hash];
+    for (const Entry* entry : alike) {
+      if (Matches(*entry, batch, row)) return *entry;
+    }
+    Entry& added = entries_.emplace_back(
+        Entry{hash, role_, batch.metadata[row], batch.metadata_id[row], {}, &Add(batch, row)});
+    for (const Own& own : own_stats_) {
+      if (own.type[row] == StatType::kAbsent) continue;
+      added.stats.push_back({own.column, batch.stats[own.column].At(row)});
+    }
+    alike.push_back(&added);
+    return added;
+  }
+
+  uint64_t HashOf(const EventBatch& batch, size_t row) const {
+    uint64_t hash =
+        Mix(static_cast<uint64_t>(batch.metadata_id[row]), static_cast<uint64_t>(role_));
+    for (const Own& own : own_stats_) {
+      const StatType type = own.type[row];
+      if (type == StatType::kAbsent) continue;
+      hash = std::rotl(hash, 7) ^ (own.column + 1);
+      if (!own.value_counts) continue;
+      hash = HasOwnText(type) ? MixText(hash, own.text[row]) : Mix(hash, own.bits[row]);
+    }
+    return Mix(hash, 0);
+  }
+
+  bool Matches(const Entry& key, const EventBatch& batch, size_t row) const {
+    if (key.role != role_ || key.metadata != batch.metadata[row] ||
+        key.metadata_id != batch.metadata_id[row]) {
+      return false;
+    }
+    auto kept = key.stats.begin();
+    for (const Own& own : own_stats_) {
+      const StatType type = own.type[row];
+      if (type == StatType::kAbsent) continue;
+      if (kept == key.stats.end() || kept->column != own.column) return false;
+      const StatValue& value = (kept++)->value;
+      if (!own.value_counts) continue;
+      if (value.type != type) return false;
+      if (HasOwnText(type) ? value.text != own.text[row] : value.bits != own.bits[row])
+        return false;
+    }
+    return kept == key.stats.end();
+  }
+
+  const Meaning& Add(const EventBatch& batch, size_t row) {
+    Draft draft;
+    Meaning& meaning = meanings_.emplace_back();
+    if (role_ == LineRole::kRun) {
+      rules_.interpret_run(names_.Of(batch, row), &draft);
+      meaning.is_execution = true;
+      meaning.program = ProgramOf(draft);
+      return meaning;
+    }
+    draft.kernel = names_.Of(batch, row);
+    for (size_t column = 0; column < rules_.stats.size(); ++column) {
+      const KindStat& stat = rules_.stats[column];
+      if (stat.text != nullptr) draft.*stat.text = batch.Stat(column, row).text;
+      if (stat.integer != nullptr) draft.*stat.integer = IntegerOf(batch.Stat(column, row));
+    }
+    if (rules_.interpret != nullptr) rules_.interpret(batch, row, draft.kernel, &draft);
+    meaning.is_execution = draft.is_execution;
+    meaning.is_completion = draft.is_completion;
+    meaning.completes_body = draft.completes_body;
+    meaning.ordinal = draft.ordinal.value_or(kNoOrdinal);
+    if (!draft.is_execution) return meaning;
+    draft.opcode = opcodes_.Of(draft.program_id, draft.hlo_op);
+    meaning.op = OpOf(draft);
+    // Else membership is by time.
+    if (!rules_.runs_are_events()) meaning.program = ProgramOf(draft);
+    return meaning;
+  }
+
+  uint32_t OpOf(const Draft& d) {
+    const Category category = Classify(d);
+    const auto key = std::make_tuple(View(d.kernel), View(d.hlo_op), View(d.tf_op), View(d.scope),
+                                     View(d.source), d.flops.value_or(-1),
+                                     d.bytes_accessed.value_or(-1), static_cast<int>(category));
+    const auto next = static_cast<uint32_t>(tables_.ops.size());
+    const auto [found, inserted] = op_index_.try_emplace(key, next);
+    if (inserted) {
+      OpInfo op{std::string(d.kernel),
+                std::string(d.hlo_op),
+                std::string(d.tf_op),
+                std::string(d.scope),
+                std::string(d.source),
+                category,
+                d.flops,
+                d.bytes_accessed};
+      const auto next_symbol = static_cast<uint32_t>(symbol_index_.size());
+      op.symbol = symbol_index_.try_emplace({op.hlo_op, op.kernel}, next_symbol).first->second;
+      tables_.ops.push_back(std::move(op));
+    }
+    return found->second;
+  }
+
+  uint32_t ProgramOf(const Draft& d) {
+    if (d.function.empty()) return kNone;
+    ProgramInfo program{std::string(d.function), ProgramId(d.program_id)};
+    const auto next = static_cast<uint32_t>(tables_.programs.size());
+    // A line feed is no program's id.
+    const auto [found, inserted] =
+        program_index_.try_emplace({program.function, program.program_id.value_or("\n")}, next);
+    if (inserted) tables_.programs.push_back(std::move(program));
+    return found->second;
+  }
+
+  const Plane& plane_;
+  const KindRules& rules_;
+  HloOpcodes opcodes_;
+  ExecutionTables& tables_;
+  LineRole role_ = LineRole::kExecution;
+  std::vector<Own> own_stats_;  // of the batch
+  std::deque<Meaning> meanings_;
+  std::vector<const Meaning*> execution_by_metadata_, run_by_metadata_;
+  std::vector<const Meaning*>* by_metadata_ = nullptr;
+  std::deque<Entry> entries_;
+  absl::flat_hash_map<uint64_t, std::vector<const Entry*>> by_hash_;
+  std::vector<const Entry*> recent_;  // by some bits of the hash
+  EventNames names_;
+  absl::flat_hash_map<std::tuple<absl::string_view, absl::string_view, absl::string_view,
+                                 absl::string_view, absl::string_view, int64_t, int64_t, int>,
+                      uint32_t>
+      op_index_;
+  absl::flat_hash_map<std::pair<std::string, std::string>, uint32_t> program_index_;
+  absl::flat_hash_map<std::pair<std::string, std::string>, uint32_t> symbol_index_;
+};
+
 ExecutionStream::ExecutionStream(const Trace& trace, const DevicePlane& device,
                                  const Selection& selection, const ReportOptions& options)
     : trace_(trace),
@@ -64,7 +311,7 @@ ExecutionStream::ExecutionStream(const Trace& trace, const DevicePlane& device,
       selection_(selection),
       options_(options),
       rules_(RulesOf(device.kind)),
-      meanings_(trace, device) {
+      meanings_(std::make_unique<Meanings>(trace, device, tables_.get())) {
   for (const KindStat& stat : rules_.stats) stat_names_.push_back(stat.name);
   const Plane& plane = trace.planes[device.plane];
   if (!rules_.needed_stat.empty() && !HasStat(plane, rules_.needed_stat)) return;
@@ -75,6 +322,8 @@ ExecutionStream::ExecutionStream(const Trace& trace, const DevicePlane& device,
     if (role == LineRole::kRun) run_lines_.push_back(line);
   }
 }
+
+ExecutionStream::~ExecutionStream() = default;
 
 absl::Status ExecutionStream::Start(ChunkSize size) {
   const bool step_by_step =
@@ -87,9 +336,7 @@ absl::Status ExecutionStream::Start(ChunkSize size) {
   for (uint32_t line : execution_lines_) {
     OpenLine& open = lines_.emplace_back();
     open.line = line;
-    if (size_ == ChunkSize::kWhole) continue;
-    open.events = std::make_unique<EventReader>(trace_, stat_names_, &open.diagnostics);
-    open.events->Start(line);
+    if (size_ == ChunkSize::kSmall) Open(&open);
   }
   return ReadModules();
 }
@@ -106,12 +353,12 @@ absl::Status ExecutionStream::ReadModules() {
   for (uint32_t line : run_lines_) {
     RETURN_IF_ERROR(
         VisitEvents(trace_, line, {}, &module_diagnostics_, [&](const EventBatch& batch) {
-          meanings_.StartBatch(batch, LineRole::kRun);
+          meanings_->StartBatch(batch, LineRole::kRun);
           for (size_t row = 0; row < batch.size(); ++row) {
             if (batch.start_ps[row] == kNoTimePs) continue;
             const int64_t start_ps = batch.start_ps[row];
             modules_.push_back(
-                {{start_ps, start_ps + batch.duration_ps[row]}, meanings_.Of(batch, row).program});
+                {{start_ps, start_ps + batch.duration_ps[row]}, meanings_->Of(batch, row).program});
           }
           return absl::OkStatus();
         }));
@@ -125,20 +372,20 @@ absl::Status ExecutionStream::ReadModules() {
   return absl::OkStatus();
 }
 
-absl::StatusOr<bool> ExecutionStream::Fill(EventReader* events, OpenLine* line) {
-  ASSIGN_OR_RETURN(const EventBatch batch, events->Next());
-  if (batch.size() == 0) return false;
-  meanings_.StartBatch(batch, LineRole::kExecution);
-  Append(batch, line);
-  if (options_.events_done != nullptr) *options_.events_done += batch.size();
-  return true;
+void ExecutionStream::Open(OpenLine* line) {
+  line->events = std::make_unique<EventReader>(trace_, stat_names_, &line->diagnostics);
+  line->events->Start(line->line);
 }
 
-absl::Status ExecutionStream::FillWhereEmpty(OpenLine* line) {
-  while (line->events != nullptr && line->empty()) {
-    ASSIGN_OR_RETURN(const bool more, Fill(line->events.get(), line));
-    if (!more) line->events.reset();
+absl::Status ExecutionStream::Fill(OpenLine* line) {
+  ASSIGN_OR_RETURN(const EventBatch batch, line->events->Next());
+  if (batch.size() == 0) {
+    line->events.reset();
+    return absl::OkStatus();
   }
+  meanings_->StartBatch(batch, LineRole::kExecution);
+  Append(batch, line);
+  if (options_.events_done != nullptr) *options_.events_done += batch.size();
   return absl::OkStatus();
 }
 
@@ -146,10 +393,11 @@ absl::Status ExecutionStream::FillWhereEmpty(OpenLine* line) {
 void ExecutionStream::Sift(const EventBatch& batch, OpenLine* line) {
   const int64_t min_duration_ps = options_.min_duration_ps.value_or(0);
   const bool is_host = rules_.is_host;
+  Meanings& meanings = *meanings_;
   int64_t last_start_ps = line->last_start_ps;
   size_t count = 0;
   for (uint32_t row = 0; row < batch.size(); ++row) {
-    const Meaning& meaning = meanings_.Of(batch, row);
+    const Meaning& meaning = meanings.Of(batch, row);
     const int64_t start_ps = batch.start_ps[row];
     if (!meaning.is_execution || start_ps == kNoTimePs ||
         batch.duration_ps[row] < min_duration_ps || !WantsOrdinal(meaning.ordinal)) {
@@ -227,7 +475,7 @@ void ExecutionStream::Append(const EventBatch& batch, OpenLine* line) {
 
 absl::Status ExecutionStream::Next(DeviceExecutions* chunk) {
   chunk->KeepRows(0, 0);
-  chunk->tables = meanings_.tables();
+  chunk->tables = tables_;
   RETURN_IF_ERROR(size_ == ChunkSize::kWhole ? NextWhole(chunk) : NextSmall(chunk));
   SortRows(chunk);
   return absl::OkStatus();
@@ -238,7 +486,9 @@ absl::Status ExecutionStream::NextSmall(DeviceExecutions* chunk) {
     int64_t horizon_ps = std::numeric_limits<int64_t>::max();
     OpenLine* behind = nullptr;  // the line that holds the others up
     for (OpenLine& line : lines_) {
-      RETURN_IF_ERROR(FillWhereEmpty(&line));
+      while (line.events != nullptr && line.empty()) {
+        RETURN_IF_ERROR(Fill(&line));
+      }
       needs_whole_ |= line.unsorted;
       if (line.events == nullptr || line.last_start_ps >= horizon_ps) continue;
       horizon_ps = line.last_start_ps;
@@ -253,8 +503,7 @@ absl::Status ExecutionStream::NextSmall(DeviceExecutions* chunk) {
       TakeRows(static_cast<size_t>(end - start.begin()), &line, chunk);
     }
     if (chunk->size() > 0 || behind == nullptr) return absl::OkStatus();
-    ASSIGN_OR_RETURN(const bool more, Fill(behind->events.get(), behind));
-    if (!more) behind->events.reset();
+    RETURN_IF_ERROR(Fill(behind));
   }
 }
 
@@ -277,25 +526,22 @@ void ExecutionStream::TakeRows(size_t end, OpenLine* line, DeviceExecutions* chu
 absl::Status ExecutionStream::NextWhole(DeviceExecutions* chunk) {
   if (std::exchange(whole_done_, true)) return absl::OkStatus();
   for (OpenLine& line : lines_) {
-    EventReader events(trace_, stat_names_, &line.diagnostics);
-    events.Start(line.line);
     chunk->SwapRows(&line.rows);  // appended in place
     const size_t rows_before = line.rows.size();
-    for (bool more = true; more;) {
-      ASSIGN_OR_RETURN(more, Fill(&events, &line));
+    Open(&line);
+    while (line.events != nullptr) {
+      RETURN_IF_ERROR(Fill(&line));
     }
-    LimitEvents(rows_before, &line);
+    const size_t size = line.rows.size();
+    const size_t keep = std::max<size_t>(rows_before, options_.max_events.value_or(size));
+    if (size > keep) {
+      line.diagnostics.Count(DiagnosticCode::kLeftOutByMaxEvents, {.plane = device_.plane},
+                             size - keep);
+      line.rows.KeepRows(0, keep);
+    }
     chunk->SwapRows(&line.rows);
   }
   return absl::OkStatus();
-}
-
-void ExecutionStream::LimitEvents(size_t rows_before, OpenLine* line) {
-  if (!options_.max_events.has_value() || line->rows.size() <= *options_.max_events) return;
-  const size_t keep = std::max<size_t>(rows_before, *options_.max_events);
-  line->diagnostics.Count(DiagnosticCode::kLeftOutByMaxEvents, {.plane = device_.plane},
-                          line->rows.size() - keep);
-  line->rows.KeepRows(0, keep);
 }
 
 }  // namespace xplane_time

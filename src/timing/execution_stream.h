@@ -12,19 +12,44 @@
 #include <array>
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <memory>
+#include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
 #include "absl/status/status.h"
-#include "devices/executions.h"
-#include "timing/meaning.h"
+#include "devices/device_kind.h"
 #include "xplane_time/diagnostics.h"
 #include "xplane_time/read.h"
 #include "xplane_time/report.h"
 #include "xplane_time/select.h"
 
 namespace xplane_time {
+
+class Meanings;
+struct Meaning;
+
+// The shown names of one plane's events; views live as long as this and the trace.
+class EventNames {
+ public:
+  explicit EventNames(const Plane& plane) : plane_(plane) {}
+
+  std::string_view Of(const EventBatch& batch, size_t row) {
+    if (batch.metadata[row] == kNoMetadata) {
+      std::string& name = missing_[batch.metadata_id[row]];
+      if (name.empty()) name = EventName(plane_, kNoMetadata, batch.metadata_id[row]);
+      return name;
+    }
+    const EventMetadata& metadata = plane_.event_metadata.entries[batch.metadata[row]];
+    return metadata.display_name.empty() ? metadata.name : metadata.display_name;
+  }
+
+ private:
+  const Plane& plane_;
+  std::map<int64_t, std::string> missing_;  // by metadata id
+};
 
 enum class ChunkSize : uint8_t {
   kSmall,  // as many as are at hand
@@ -35,6 +60,7 @@ class ExecutionStream {
  public:
   ExecutionStream(const Trace& trace, const DevicePlane& device, const Selection& selection,
                   const ReportOptions& options);
+  ~ExecutionStream();
 
   // From the beginning. Reads the module events.
   absl::Status Start(ChunkSize size);
@@ -43,7 +69,7 @@ class ExecutionStream {
   absl::Status Next(DeviceExecutions* chunk);
   bool needs_whole() const { return needs_whole_; }
 
-  const std::shared_ptr<ExecutionTables>& tables() const { return meanings_.tables(); }
+  const std::shared_ptr<ExecutionTables>& tables() const { return tables_; }
   std::span<const ModuleEvent> modules() const { return modules_; }
   // Of everything since Start(); complete at the end.
   const std::vector<AggregatedExecution>& aggregated() const { return aggregated_; }
@@ -53,7 +79,7 @@ class ExecutionStream {
  private:
   struct OpenLine {
     uint32_t line = 0;
-    std::unique_ptr<EventReader> events;  // null: at its end
+    std::unique_ptr<EventReader> events;  // null: closed
     DeviceExecutions rows;                // read; from `begin` on not yet handed over
     size_t begin = 0;
     int64_t last_start_ps = kNoTimePs;
@@ -63,10 +89,8 @@ class ExecutionStream {
   };
 
   absl::Status ReadModules();
-  // One batch; false at the line's end.
-  absl::StatusOr<bool> Fill(EventReader* events, OpenLine* line);
-  // Until there are rows, or the line ends.
-  absl::Status FillWhereEmpty(OpenLine* line);
+  void Open(OpenLine* line);
+  absl::Status Fill(OpenLine* line);  // by one batch; closes it at its end
   void Sift(const EventBatch& batch, OpenLine* line);
   void Append(const EventBatch& batch, OpenLine* line);
   void SetAside(const EventBatch& batch, uint32_t row, const Meaning& meaning, OpenLine* line);
@@ -77,7 +101,6 @@ class ExecutionStream {
   absl::Status NextSmall(DeviceExecutions* chunk);
   void TakeRows(size_t end, OpenLine* line, DeviceExecutions* chunk);
   absl::Status NextWhole(DeviceExecutions* chunk);
-  void LimitEvents(size_t rows_before, OpenLine* line);
 
   const Trace& trace_;
   const DevicePlane device_;
@@ -86,7 +109,8 @@ class ExecutionStream {
   const KindRules& rules_;
   std::vector<std::string_view> stat_names_;
   std::vector<uint32_t> execution_lines_, run_lines_;
-  Meanings meanings_;
+  const std::shared_ptr<ExecutionTables> tables_ = std::make_shared<ExecutionTables>();
+  const std::unique_ptr<Meanings> meanings_;
 
   // Of the batch: the rows that become executions, and what they are.
   struct Sifted {

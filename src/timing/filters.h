@@ -17,9 +17,6 @@ namespace xplane_time {
 
 struct OpInfo;
 
-// With the errors in it, unlogged. Names may be invalid UTF-8.
-std::shared_ptr<const re2::RE2> CompileRegex(std::string_view pattern);
-
 // An optional RE2; without a pattern everything matches.
 class NameFilter {
  public:

@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "parallel.h"
-#include "timing/analysis.h"
 #include "saturate.h"
+#include "timing/analysis.h"
 
 namespace xplane_time {
 namespace {
@@ -43,33 +43,29 @@ void Identify(const Analysis& analysis, const Group& group, Row* row) {
   row->variant_id = analysis.filters.id.Capture(info.function);
 }
 
-// Which samples the trim policy leaves out, by the metric, of those that would count: not
-// suspect, not warm-up, and with the same kind of value as the others.
-struct Trimmed {
-  std::vector<const RunSample*> kept, dropped;
-};
+// What becomes of a sample. It counts if it is not suspect, not warm-up, and has the same kind
+// of value as the others; of these the trim policy leaves some out, by the metric.
+enum class Use : uint8_t { kNotCounted, kTrimmed, kKept };
 
-Trimmed TrimSamples(std::span<const RunSample> samples, const ReportOptions& options) {
+std::vector<Use> UsesOf(std::span<const RunSample> samples, const ReportOptions& options) {
   const bool any_active = std::any_of(samples.begin(), samples.end(), [](const RunSample& sample) {
     return sample.has_active && !sample.suspect;
   });
-  std::vector<const RunSample*> candidates;
+  std::vector<Use> uses;
   std::vector<int64_t> values;
-  candidates.reserve(samples.size());
+  uses.reserve(samples.size());
   values.reserve(samples.size());
   for (const RunSample& sample : samples) {
-    if (sample.suspect || sample.skipped) continue;
-    if (any_active && !sample.has_active) continue;
-    candidates.push_back(&sample);
-    values.push_back(any_active ? sample.Metric(options.metric) : sample.span_ps);
+    const bool counts = !sample.suspect && !sample.skipped && (sample.has_active || !any_active);
+    uses.push_back(counts ? Use::kKept : Use::kNotCounted);
+    if (counts) values.push_back(any_active ? sample.Metric(options.metric) : sample.span_ps);
   }
   const std::vector<bool> kept = KeptByTrim(values, options.trim);
-  Trimmed out;
-  out.kept.reserve(candidates.size());
-  for (size_t i = 0; i < candidates.size(); ++i) {
-    (kept[i] ? out.kept : out.dropped).push_back(candidates[i]);
+  size_t next = 0;
+  for (Use& use : uses) {
+    if (use == Use::kKept && !kept[next++]) use = Use::kTrimmed;
   }
-  return out;
+  return uses;
 }
 
 // Fills runs, kernels and the summaries from samples of one function.
@@ -82,29 +78,29 @@ void SummarizeSamples(std::span<const RunSample> samples, const ReportOptions& o
     row->kernels_total += sample.kernels;
     if (sample.uncertain) row->status = RowStatus::kRunsUncertain;
     if (!sample.has_active && samples.size() > 1) continue;
-    if (first) {
-      row->clock = sample.clock;
-    } else if (row->clock != sample.clock) {
-      row->clock = std::nullopt;
+    if (first || row->clock != sample.clock) {
+      row->clock = first ? std::optional(sample.clock) : std::nullopt;
     }
     first = false;
   }
   if (first && !samples.empty()) row->clock = Clock::kProfile;
-  const std::vector<const RunSample*> kept = TrimSamples(samples, options).kept;
-  row->dropped_samples = row->runs - row->suspect_runs - kept.size();
+  const std::vector<Use> uses = UsesOf(samples, options);
+  const auto kept = static_cast<size_t>(std::count(uses.begin(), uses.end(), Use::kKept));
+  row->dropped_samples = row->runs - row->suspect_runs - kept;
   std::vector<int64_t> active, span, gap, sum;
-  for (std::vector<int64_t>* values : {&active, &span, &gap, &sum}) values->reserve(kept.size());
+  for (std::vector<int64_t>* values : {&active, &span, &gap, &sum}) values->reserve(kept);
   uint64_t kernels = 0;
-  for (const RunSample* sample : kept) {
-    span.push_back(sample->span_ps);
-    kernels += sample->kernels;
-    if (!sample->has_active) continue;
-    active.push_back(sample->active_ps);
-    gap.push_back(sample->gap_ps());
-    sum.push_back(sample->sum_ps);
+  for (size_t i = 0; i < samples.size(); ++i) {
+    if (uses[i] != Use::kKept) continue;
+    span.push_back(samples[i].span_ps);
+    kernels += samples[i].kernels;
+    if (!samples[i].has_active) continue;
+    active.push_back(samples[i].active_ps);
+    gap.push_back(samples[i].gap_ps());
+    sum.push_back(samples[i].sum_ps);
   }
-  if (!kept.empty()) {
-    row->kernels_per_run = static_cast<double>(kernels) / static_cast<double>(kept.size());
+  if (kept > 0) {
+    row->kernels_per_run = static_cast<double>(kernels) / static_cast<double>(kept);
     if (active.empty()) row->status = RowStatus::kNoOps;
   }
   const auto summary = [&](const std::vector<int64_t>& values) {
@@ -151,12 +147,10 @@ std::vector<SampleRow> SampleRows(const Analysis& analysis, const ReportOptions&
   for (const Group& group : GroupsOf(analysis)) {
     SampleRow row;
     Identify(analysis, group, &row);
-    const std::vector<const RunSample*> dropped = TrimSamples(group.samples, options).dropped;
-    auto next = dropped.begin();  // in the order of the samples
-    for (const RunSample& sample : group.samples) {
-      const bool trimmed = next != dropped.end() && *next == &sample;
-      if (trimmed) ++next;
-      if (trimmed || sample.skipped) continue;
+    const std::vector<Use> uses = UsesOf(group.samples, options);
+    for (size_t i = 0; i < uses.size(); ++i) {
+      const RunSample& sample = group.samples[i];
+      if (uses[i] == Use::kTrimmed || sample.skipped) continue;
       row.run = sample.ordinal;
       row.start_ps = sample.start_ps;
       row.span_ps = sample.span_ps;

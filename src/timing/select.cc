@@ -1,3 +1,4 @@
+// What is wanted: planes (select.h), functions and kernels (filters.h).
 #include "xplane_time/select.h"
 
 #include <re2/re2.h>
@@ -5,7 +6,6 @@
 #include <algorithm>
 #include <charconv>
 
-#include "absl/strings/str_cat.h"
 #include "devices/device_kind.h"
 #include "status.h"
 #include "timing/filters.h"
@@ -13,26 +13,37 @@
 namespace xplane_time {
 namespace {
 
-absl::string_view Absl(std::string_view text) { return {text.data(), text.size()}; }
+re2::StringPiece Piece(std::string_view text) { return {text.data(), text.size()}; }
+
+// With the errors in it, unlogged. Names may be invalid UTF-8.
+std::shared_ptr<const re2::RE2> CompileRegex(std::string_view pattern) {
+  re2::RE2::Options options;
+  options.set_log_errors(false);
+  options.set_encoding(re2::RE2::Options::EncodingLatin1);
+  return std::make_shared<const re2::RE2>(Piece(pattern), options);
+}
 
 absl::Status SelectorError(std::string_view text, std::string_view why) {
   return InvalidArgument(
-      "--device ", Absl(text), ": ", Absl(why),
+      "--device ", text, ": ", why,
       "; it is gpu, tpu, cpu, custom, all, gpu:0,2, the name of a plane or re:REGEX");
 }
 
 absl::Status NothingMatches(const Trace& trace, std::string_view selector) {
-  return FailedPrecondition(trace.files[0].path, ": no device matches --device ", Absl(selector),
+  return FailedPrecondition(trace.files[0].path, ": no device matches --device ", selector,
                             "; there are: ", ListPlanes(trace),
                             "; choose one of these, or --device all");
 }
 
+// By kind and ordinals, or by name.
 struct Selector {
-  bool all = false;
-  std::optional<DeviceKind> kind;
-  std::vector<int64_t> ordinals;
-  std::shared_ptr<const RE2> regex;
-  std::string name;  // of a plane, whole
+  std::optional<DeviceKind> kind = {};
+  std::vector<int64_t> ordinals = {};
+  std::shared_ptr<const RE2> name = {};
+
+  bool Matches(std::string_view plane_name) const {
+    return RE2::PartialMatch(Piece(plane_name), *name);
+  }
 };
 
 absl::StatusOr<std::vector<int64_t>> ParseOrdinals(std::string_view list, std::string_view text) {
@@ -52,48 +63,32 @@ absl::StatusOr<std::vector<int64_t>> ParseOrdinals(std::string_view list, std::s
 
 bool NamesPlanes(std::string_view text) { return text.starts_with("re:") || text.starts_with('/'); }
 
+Selector ByWholeName(std::string_view name) {
+  return {.name = CompileRegex("^" + RE2::QuoteMeta(Piece(name)) + "\\z")};
+}
+
 absl::StatusOr<Selector> Parse(std::string_view text) {
-  Selector selector;
-  if (text.starts_with('/')) {
-    selector.name = text;
-    return selector;
-  }
+  if (text == "all") return Selector{.name = CompileRegex("")};
+  if (text.starts_with('/')) return ByWholeName(text);
   if (text.starts_with("re:")) {
-    selector.regex = CompileRegex(text.substr(3));
-    if (!selector.regex->ok()) return SelectorError(text, selector.regex->error());
-    return selector;
-  }
-  if (text == "all") {
-    selector.all = true;
+    const Selector selector{.name = CompileRegex(text.substr(3))};
+    if (!selector.name->ok()) return SelectorError(text, selector.name->error());
     return selector;
   }
   const size_t colon = text.find(':');
   const std::string_view kind = text.substr(0, colon);
   const KindRules* const rules = FindKind(kind);
   if (rules == nullptr) return SelectorError(text, "unknown device");
-  selector.kind = rules->kind;
-  if (colon != std::string_view::npos) {
-    auto ordinals = ParseOrdinals(text.substr(colon + 1), text);
-    // As tables print a plane: "TPU:0 SparseCore 1", "CUSTOM:npu".
-    if (!ordinals.ok() && kind != rules->name) {
-      selector.name = absl::StrCat("/device:", Absl(text));
-      return selector;
-    }
-    if (!ordinals.ok()) return ordinals.status();
-    selector.ordinals = *std::move(ordinals);
-  }
-  return selector;
-}
-
-bool MatchesName(const Selector& selector, std::string_view name) {
-  if (!selector.name.empty()) return name == selector.name;
-  return RE2::PartialMatch(re2::StringPiece(name.data(), name.size()), *selector.regex);
+  if (colon == std::string_view::npos) return Selector{.kind = rules->kind};
+  auto ordinals = ParseOrdinals(text.substr(colon + 1), text);
+  if (ordinals.ok()) return Selector{.kind = rules->kind, .ordinals = *std::move(ordinals)};
+  // As tables print a plane: "TPU:0 SparseCore 1", "CUSTOM:npu".
+  if (kind != rules->name) return ByWholeName("/device:" + std::string(text));
+  return ordinals.status();
 }
 
 bool Matches(const Selector& selector, const Trace& trace, const DevicePlane& device) {
-  if (selector.all) return true;
-  if (selector.regex != nullptr || !selector.name.empty())
-    return MatchesName(selector, trace.planes[device.plane].name);
+  if (selector.name != nullptr) return selector.Matches(trace.planes[device.plane].name);
   if (device.kind != *selector.kind) return false;
   if (selector.ordinals.empty() || RulesOf(device.kind).is_host) return true;
   return device.ordinal.has_value() &&
@@ -152,7 +147,7 @@ absl::StatusOr<std::vector<uint32_t>> SelectPlanes(const Trace& trace, std::stri
   if (text == "all" || NamesPlanes(text)) {
     ASSIGN_OR_RETURN(const Selector selector, Parse(text));
     for (uint32_t i = 0; i < trace.planes.size(); ++i) {
-      if (selector.all || MatchesName(selector, trace.planes[i].name)) planes.push_back(i);
+      if (selector.Matches(trace.planes[i].name)) planes.push_back(i);
     }
     if (planes.empty()) return NothingMatches(trace, text);
     return planes;
@@ -160,6 +155,66 @@ absl::StatusOr<std::vector<uint32_t>> SelectPlanes(const Trace& trace, std::stri
   ASSIGN_OR_RETURN(const Selection selection, SelectDevices(trace, text));
   for (const DevicePlane& device : selection.planes) planes.push_back(device.plane);
   return planes;
+}
+
+absl::StatusOr<NameFilter> NameFilter::Compile(std::string_view option, std::string_view pattern) {
+  NameFilter filter;
+  if (pattern.empty()) return filter;
+  filter.regex_ = CompileRegex(pattern);
+  if (!filter.regex_->ok()) {
+    return InvalidArgument(option, " ", pattern, ": ", filter.regex_->error(),
+                           "; it is an RE2 regular expression, searched anywhere in the name");
+  }
+  return filter;
+}
+
+bool NameFilter::Matches(std::string_view name) const {
+  return regex_ == nullptr || re2::RE2::PartialMatch(Piece(name), *regex_);
+}
+
+std::optional<std::string> NameFilter::Capture(std::string_view name) const {
+  std::string group;
+  if (regex_ == nullptr || !re2::RE2::PartialMatch(Piece(name), *regex_, &group)) {
+    return std::nullopt;
+  }
+  return group;
+}
+
+absl::StatusOr<Filters> Filters::Compile(const ReportOptions& options) {
+  if (options.max_events == 0) {
+    return absl::InvalidArgumentError(
+        "--max-events 0: of nothing there is no time; give 1 or more");
+  }
+  Filters filters;
+  filters.prefix = options.prefix;
+  const struct {
+    const char* name;
+    const std::string& pattern;
+    NameFilter* filter;
+  } all[] = {{"--function", options.function, &filters.function},
+             {"--exclude", options.exclude, &filters.exclude},
+             {"--kernel", options.kernel, &filters.kernel},
+             {"--scope", options.scope, &filters.scope},
+             {"--id-pattern", options.id_pattern, &filters.id}};
+  for (const auto& one : all) {
+    ASSIGN_OR_RETURN(*one.filter, NameFilter::Compile(one.name, one.pattern));
+  }
+  if (re2::RE2 id(options.id_pattern, re2::RE2::Quiet); id.NumberOfCapturingGroups() < 1) {
+    return InvalidArgument("--id-pattern ", options.id_pattern, ": needs a group, like ",
+                           kDefaultIdPattern);
+  }
+  return filters;
+}
+
+bool Filters::WantsFunction(std::string_view name) const {
+  if (exclude.any() && exclude.Matches(name)) return false;
+  return name.starts_with(prefix) && function.Matches(name);
+}
+
+bool Filters::WantsOp(const OpInfo& op) const {
+  if (!kernel.Matches(op.kernel)) return false;
+  return !scope.any() || scope.Matches(op.scope) || scope.Matches(op.tf_op) ||
+         scope.Matches(op.source);
 }
 
 }  // namespace xplane_time

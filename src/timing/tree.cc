@@ -4,15 +4,11 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "devices/device_kind.h"
 #include "read/damaged_hosts.h"
+#include "saturate.h"
 #include "status.h"
 #include "timing/analysis.h"
-#include "timing/meaning.h"
-#include "saturate.h"
-#include "xplane_time/nest.h"
-#include "xplane_time/read.h"
-#include "xplane_time/select.h"
+#include "timing/execution_stream.h"
 
 namespace xplane_time {
 namespace {
@@ -53,29 +49,30 @@ class TreeBuilder {
   // The trees of a device's functions: the runs (span), in them the kernels.
   void AddFunctions(const DeviceAnalysis& device, const Filters& filters) {
     const DeviceExecutions& executions = device.executions;
-    Node top;
-    std::map<uint32_t, const RunSample*> sample_of_run;
-    for (const RunSample& sample : device.samples) sample_of_run[sample.run] = &sample;
-    std::map<std::pair<uint32_t, uint32_t>, Timeline> timelines;  // by run and line
-    std::map<uint32_t, std::vector<Interval>> wanted_of_run;
+    struct OneRun {
+      const RunSample* sample;
+      std::vector<Interval> wanted;
+      std::map<uint32_t, Timeline> by_line;
+    };
+    std::map<uint32_t, OneRun> runs;
+    for (const RunSample& sample : device.samples) runs[sample.run].sample = &sample;
     for (size_t row = 0; row < executions.size(); ++row) {
-      const uint32_t run = executions.run[row];
-      if (run == kNone || !sample_of_run.contains(run)) continue;
+      const auto found = runs.find(executions.run[row]);
       const OpInfo& op = executions.op_info(row);
-      if (!filters.WantsOp(op)) continue;
-      const Interval interval = executions.IntervalOn(sample_of_run[run]->clock, row);
-      timelines[{run, executions.line[row]}].push_back(
+      if (found == runs.end() || !filters.WantsOp(op)) continue;
+      OneRun& run = found->second;
+      const Interval interval = executions.IntervalOn(run.sample->clock, row);
+      run.by_line[executions.line[row]].push_back(
           {interval, op.kernel, IsAsynchronous(device, row)});
-      if (name_.Matches(op.kernel)) wanted_of_run[run].push_back(interval);
+      if (name_.Matches(op.kernel)) run.wanted.push_back(interval);
     }
-    for (const auto& [run, sample] : sample_of_run) {
-      Node* function = top.Child(device.tables->programs[sample->program].function);
-      function->Add(sample->span_ps, sample->span_ps - UnionLengthPs(wanted_of_run[run]));
-    }
-    for (const auto& [key, timeline] : timelines) {
-      const uint32_t program = sample_of_run[key.first]->program;
-      AddTimeline(timeline, {.plane = device.plane.plane, .line = key.second},
-                  top.Child(device.tables->programs[program].function));
+    Node top;
+    for (const auto& [ignored, run] : runs) {
+      Node* function = top.Child(device.tables->programs[run.sample->program].function);
+      function->Add(run.sample->span_ps, run.sample->span_ps - UnionLengthPs(run.wanted));
+      for (const auto& [line, timeline] : run.by_line) {
+        AddTimeline(timeline, {.plane = device.plane.plane, .line = line}, function);
+      }
     }
     if (name_.any()) {
       std::erase_if(top.children,

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
+#include <utility>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -33,144 +35,168 @@ std::optional<int32_t> GpuOrdinal(std::string_view device) {
   return std::nullopt;
 }
 
-bool IsEnergyOf(std::string_view harness_device, std::string_view source, std::string_view device,
-                bool in_total, const PowerInventory& inventory) {
-  if (!in_total) return false;
-  const power::Measures measures = power::FactsOf(source).measures;
-  if (measures == power::Measures::kWhateverIsAsked) return true;
-  if (harness_device.starts_with("cpu")) return measures == power::Measures::kProcessors;
-  const auto ordinal = GpuOrdinal(harness_device);
-  const auto is_meant = [&](const PowerDevice& each) {
-    return ordinal.has_value() ? each.ordinal == ordinal : each.id == harness_device;
-  };
-  return std::any_of(inventory.devices.begin(), inventory.devices.end(),
-                     [&](const PowerDevice& each) {
-                       return each.id == device && each.source == source && is_meant(each);
-                     });
-}
+class EnergyHarness : public Harness {
+ public:
+  EnergyHarness(Harness* inner, PowerSourceOptions from, int64_t calls,
+                std::function<void(const std::string&)> tell)
+      : inner_(inner), from_(std::move(from)), calls_(calls), tell_(std::move(tell)) {}
+
+  absl::StatusOr<HarnessInfo> Hello() override {
+    ASSIGN_OR_RETURN(auto info, inner_->Hello());
+    device_ = info.device;
+    const PowerInventory inventory = ListPowerSources(from_);
+    const bool any = std::any_of(
+        inventory.channels.begin(), inventory.channels.end(),
+        [&](const PowerChannel& each) { return IsPowerOrEnergy(each) && IsOurs(each, inventory); });
+    if (!any) {
+      no_sensor_ = absl::StrCat("no sensor has the energy of ", device_,
+                                " (xplane-time power sources says why)");
+      tell_(absl::StrCat(no_sensor_,
+                         ": unless the harness gives energy_uj, the first round ends this"));
+    }
+    return info;
+  }
+
+  absl::Status Prepare(std::span<const Configuration> variants, PreparedCallback done) override {
+    return inner_->Prepare(variants, done);
+  }
+
+  absl::StatusOr<VariantState> Verify(const Configuration& variant) override {
+    return inner_->Verify(variant);
+  }
+
+  absl::StatusOr<RoundTimes> RunRound(int64_t batch, int64_t round, std::string_view workload,
+                                      std::span<const Configuration* const> order) override {
+    if (!gives_energy_.has_value()) {
+      ASSIGN_OR_RETURN(auto times, inner_->RunRound(batch, round, workload, order));
+      const auto is_ok = [](const SlotTime& each) { return each.status == "ok"; };
+      if (std::none_of(times.slots.begin(), times.slots.end(), is_ok)) return times;
+      gives_energy_ = std::any_of(times.slots.begin(), times.slots.end(), [](const SlotTime& each) {
+        return each.energy_uj.value_or(0) > 0;
+      });
+      if (*gives_energy_) return times;
+    }
+    if (*gives_energy_) return inner_->RunRound(batch, round, workload, order);
+    if (!no_sensor_.empty()) {
+      return Unavailable("the harness gives no energy_uj, and ", no_sensor_,
+                         "; make one of them give it, or take --objective time");
+    }
+    return MeasureSlots(batch, round, workload, order);
+  }
+
+ private:
+  // Of a channel or an estimate: whether it is energy of the harness's device.
+  bool IsOurs(const auto& each, const PowerInventory& inventory) const {
+    if (!each.in_total) return false;
+    const power::Measures measures = power::FactsOf(each.source).measures;
+    if (measures == power::Measures::kWhateverIsAsked) return true;
+    if (device_.starts_with("cpu")) return measures == power::Measures::kProcessors;
+    const auto ordinal = GpuOrdinal(device_);
+    return std::any_of(
+        inventory.devices.begin(), inventory.devices.end(), [&](const PowerDevice& device) {
+          return device.id == each.device && device.source == each.source &&
+                 (ordinal.has_value() ? device.ordinal == ordinal : device.id == device_);
+        });
+  }
+
+  absl::StatusOr<RoundTimes> MeasureSlots(int64_t batch, int64_t round, std::string_view workload,
+                                          std::span<const Configuration* const> order) {
+    RoundTimes times;
+    auto recorder = PowerRecorder::Start({.from = from_});
+    if (!recorder.ok()) return absl::UnavailableError(recorder.status().message());
+    PowerSummaryOptions options = {.whole = false, .max_columns = 0};
+    for (size_t slot = 0; slot < order.size(); ++slot) {
+      const int64_t before_ns = power::MonotonicNow();
+      ASSIGN_OR_RETURN(auto one, inner_->RunRound(batch, round, workload, order.subspan(slot, 1)));
+      times.throttled |= one.throttled;
+      times.notes_json = one.notes_json;
+      times.slots.push_back(one.slots[0]);
+      const SlotTime& at = times.slots.back();
+      options.windows.push_back({absl::StrCat("slot ", slot), at.begin_ns.value_or(before_ns),
+                                 at.end_ns.value_or(power::MonotonicNow())});
+    }
+    RETURN_IF_ERROR((*recorder)->Stop());
+    ASSIGN_OR_RETURN(auto summary, SummarizePowerLog((*recorder)->log_path(), options));
+    if (summary.windows.size() != order.size()) return Internal("a slot without a window");
+    for (size_t slot = 0; slot < order.size(); ++slot) {
+      if (times.slots[slot].status != "ok") continue;
+      ASSIGN_OR_RETURN(auto energy_uj, EnergyPerCall(summary, summary.windows[slot], *order[slot]));
+      times.slots[slot].energy_uj = energy_uj;
+    }
+    return times;
+  }
+
+  absl::StatusOr<int64_t> EnergyPerCall(const PowerSummary& summary, const WindowSummary& window,
+                                        const Configuration& variant) const {
+    constexpr double kMicro = 1e6, kNsPerSecond = 1e9;
+    const auto took_ns = static_cast<double>(window.end_ns - window.begin_ns);
+    double sum_j = 0, lo_j = 0, hi_j = 0;
+    size_t parts = 0;
+    std::string unknown;
+    for (const EnergyEstimate& each : window.energies) {
+      if (!IsOurs(each, summary.inventory)) continue;
+      ++parts;
+      // A stated power holds between its readings too, however late they are.
+      const bool is_stated = each.modelled && each.mean_w.has_value();
+      const double stated_j = each.mean_w.value_or(0) * took_ns / kNsPerSecond;
+      if (!is_stated && (!each.energy_j.has_value() || each.coverage < kNearlyWholeCoverage)) {
+        const std::string_view why = PowerReasonName(each.reason);
+        unknown = absl::StrCat("readings of ", each.source, " ", each.device, " cover ",
+                               std::floor(100 * each.coverage), " % of it (",
+                               absl::string_view(why.data(), why.size()), ")");
+      } else if (IsUnbounded(each.limits) && each.readings < kFewReadings) {
+        unknown =
+            absl::StrCat("readings of ", each.source, " ", each.device, " in it: ", each.readings,
+                         " of the ", kFewReadings, " that it takes");
+      }
+      sum_j += is_stated ? stated_j : each.energy_j.value_or(0);
+      lo_j += is_stated ? stated_j : each.lo_j.value_or(each.energy_j.value_or(0));
+      hi_j += is_stated ? stated_j : each.hi_j.value_or(each.energy_j.value_or(0));
+    }
+    // Stamps are within microseconds of the calls; sensors are not.
+    if (took_ns < kShortestNs) {
+      unknown = "energies are of 50 ms and more";
+    } else if (parts == 0) {
+      unknown = "no sensor of it was read";
+    } else if (unknown.empty() && !(sum_j > 0)) {
+      unknown = "its sensors show 0 J";
+    } else if (unknown.empty() && hi_j - lo_j > 2 * kMostDoubt * sum_j) {
+      unknown = absl::StrCat("its sensors show ", sum_j, " J, and from ", lo_j, " to ", hi_j,
+                             " J are possible");
+    }
+    if (!unknown.empty()) return NoEnergy(variant, took_ns, unknown);
+    return std::llround(sum_j * kMicro / static_cast<double>(calls_));
+  }
+
+  // Why there is no energy of a window that took so long.
+  absl::Status NoEnergy(const Configuration& variant, double took_ns,
+                        const std::string& why) const {
+    constexpr double kNsPerMs = 1e6, kGoodNs = 1e9;
+    const double calls = std::ceil(static_cast<double>(calls_) * kGoodNs / std::max(took_ns, 1.0));
+    std::string advice = "; --resume goes on";
+    if (took_ns < kGoodNs && calls <= kMostCalls) {
+      advice =
+          absl::StrFormat("; seconds are good: --calls %.0f makes one (now %d)", calls, calls_);
+    }
+    return absl::UnavailableError(
+        absl::StrFormat("the timed run of %s, %.3g ms, has no energy: %s%s", variant.id,
+                        took_ns / kNsPerMs, why, advice));
+  }
+
+  Harness* inner_;
+  PowerSourceOptions from_;
+  int64_t calls_;
+  std::function<void(const std::string&)> tell_;
+  std::string device_;                // as the inner harness says
+  std::string no_sensor_;             // why there is none; empty: there is one
+  std::optional<bool> gives_energy_;  // the inner harness does; empty: not known yet
+};
 
 }  // namespace
 
-absl::StatusOr<HarnessInfo> EnergyHarness::Hello() {
-  ASSIGN_OR_RETURN(auto info, inner_->Hello());
-  device_ = info.device;
-  const PowerInventory inventory = ListPowerSources(from_);
-  const bool any = std::any_of(
-      inventory.channels.begin(), inventory.channels.end(), [&](const PowerChannel& each) {
-        return IsPowerOrEnergy(each) &&
-               IsEnergyOf(device_, each.source, each.device, each.in_total, inventory);
-      });
-  if (!any) {
-    no_sensor_ = absl::StrCat("no sensor has the energy of ", device_,
-                              " (xplane-time power sources says why)");
-    tell_(absl::StrCat(no_sensor_,
-                       ": unless the harness gives energy_uj, the first round ends this"));
-  }
-  return info;
-}
-
-absl::StatusOr<RoundTimes> EnergyHarness::RunRound(int64_t batch, int64_t round,
-                                                   std::string_view workload,
-                                                   std::span<const Configuration* const> order) {
-  if (!gives_energy_.has_value()) {
-    ASSIGN_OR_RETURN(auto times, inner_->RunRound(batch, round, workload, order));
-    const auto is_ok = [](const SlotTime& each) { return each.status == "ok"; };
-    if (std::none_of(times.slots.begin(), times.slots.end(), is_ok)) return times;
-    gives_energy_ = std::any_of(times.slots.begin(), times.slots.end(), [](const SlotTime& each) {
-      return each.energy_uj.value_or(0) > 0;
-    });
-    if (*gives_energy_) return times;
-  }
-  if (*gives_energy_) return inner_->RunRound(batch, round, workload, order);
-  if (!no_sensor_.empty()) {
-    return Unavailable("the harness gives no energy_uj, and ", no_sensor_,
-                       "; make one of them give it, or take --objective time");
-  }
-  RoundTimes times;
-  RETURN_IF_ERROR(MeasureSlots(batch, round, workload, order, &times));
-  return times;
-}
-
-absl::Status EnergyHarness::MeasureSlots(int64_t batch, int64_t round, std::string_view workload,
-                                         std::span<const Configuration* const> order,
-                                         RoundTimes* times) {
-  auto recorder = PowerRecorder::Start({.from = from_});
-  if (!recorder.ok()) return absl::UnavailableError(recorder.status().message());
-  PowerSummaryOptions options = {.whole = false, .max_columns = 0};
-  for (size_t slot = 0; slot < order.size(); ++slot) {
-    const int64_t before_ns = power::MonotonicNow();
-    ASSIGN_OR_RETURN(auto one, inner_->RunRound(batch, round, workload, order.subspan(slot, 1)));
-    times->throttled |= one.throttled;
-    times->notes_json = one.notes_json;
-    times->slots.push_back(one.slots[0]);
-    const SlotTime& at = times->slots.back();
-    options.windows.push_back({absl::StrCat("slot ", slot), at.begin_ns.value_or(before_ns),
-                               at.end_ns.value_or(power::MonotonicNow())});
-  }
-  RETURN_IF_ERROR((*recorder)->Stop());
-  ASSIGN_OR_RETURN(auto summary, SummarizePowerLog((*recorder)->log_path(), options));
-  if (summary.windows.size() != order.size()) return absl::InternalError("a slot without a window");
-  for (size_t slot = 0; slot < order.size(); ++slot) {
-    if (times->slots[slot].status != "ok") continue;
-    ASSIGN_OR_RETURN(auto energy_uj, EnergyPerCall(summary, summary.windows[slot], *order[slot]));
-    times->slots[slot].energy_uj = energy_uj;
-  }
-  return absl::OkStatus();
-}
-
-absl::StatusOr<int64_t> EnergyHarness::EnergyPerCall(const PowerSummary& summary,
-                                                     const WindowSummary& window,
-                                                     const Configuration& variant) const {
-  constexpr double kMicro = 1e6, kNsPerSecond = 1e9;
-  const auto took_ns = static_cast<double>(window.end_ns - window.begin_ns);
-  double sum_j = 0, lo_j = 0, hi_j = 0;
-  size_t parts = 0;
-  std::string unknown;
-  for (const EnergyEstimate& each : window.energies) {
-    if (!IsEnergyOf(device_, each.source, each.device, each.in_total, summary.inventory)) continue;
-    ++parts;
-    // A stated power holds between its readings too, however late they are.
-    const bool is_stated = each.modelled && each.mean_w.has_value();
-    const double stated_j = each.mean_w.value_or(0) * took_ns / kNsPerSecond;
-    if (!is_stated && (!each.energy_j.has_value() || each.coverage < kNearlyWholeCoverage)) {
-      const std::string_view why = PowerReasonName(each.reason);
-      unknown = absl::StrCat("readings of ", each.source, " ", each.device, " cover ",
-                             std::floor(100 * each.coverage), " % of it (",
-                             absl::string_view(why.data(), why.size()), ")");
-    } else if (IsUnbounded(each.limits) && each.readings < kFewReadings) {
-      unknown = absl::StrCat("readings of ", each.source, " ", each.device,
-                             " in it: ", each.readings, " of the ", kFewReadings, " that it takes");
-    }
-    sum_j += is_stated ? stated_j : each.energy_j.value_or(0);
-    lo_j += is_stated ? stated_j : each.lo_j.value_or(each.energy_j.value_or(0));
-    hi_j += is_stated ? stated_j : each.hi_j.value_or(each.energy_j.value_or(0));
-  }
-  // Stamps are within microseconds of the calls; sensors are not.
-  if (took_ns < kShortestNs) {
-    return NoEnergy(variant, took_ns, "energies are of 50 ms and more");
-  }
-  if (parts == 0) unknown = "no sensor of it was read";
-  if (!unknown.empty()) return NoEnergy(variant, took_ns, unknown);
-  if (!(sum_j > 0)) return NoEnergy(variant, took_ns, "its sensors show 0 J");
-  if (hi_j - lo_j > 2 * kMostDoubt * sum_j) {
-    return NoEnergy(variant, took_ns,
-                    absl::StrCat("its sensors show ", sum_j, " J, and from ", lo_j, " to ", hi_j,
-                                 " J are possible"));
-  }
-  return std::llround(sum_j * kMicro / static_cast<double>(calls_));
-}
-
-absl::Status EnergyHarness::NoEnergy(const Configuration& variant, double took_ns,
-                                     std::string_view why) const {
-  constexpr double kNsPerMs = 1e6, kGoodNs = 1e9;
-  const double calls = std::ceil(static_cast<double>(calls_) * kGoodNs / std::max(took_ns, 1.0));
-  std::string advice = "; --resume goes on";
-  if (took_ns < kGoodNs && calls <= kMostCalls) {
-    advice = absl::StrFormat("; seconds are good: --calls %.0f makes one (now %d)", calls, calls_);
-  }
-  return absl::UnavailableError(absl::StrFormat("the timed run of %s, %.3g ms, has no energy: %s%s",
-                                                variant.id, took_ns / kNsPerMs,
-                                                absl::string_view(why.data(), why.size()), advice));
+std::unique_ptr<Harness> NewEnergyHarness(Harness* inner, PowerSourceOptions from, int64_t calls,
+                                          std::function<void(const std::string&)> tell) {
+  return std::make_unique<EnergyHarness>(inner, std::move(from), calls, std::move(tell));
 }
 
 }  // namespace xplane_time

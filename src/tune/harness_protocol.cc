@@ -15,14 +15,15 @@
 #include "absl/strings/str_cat.h"
 #include "harness/messages.h"
 #include "status.h"
+#include "tune/space_json.h"
 #include "xplane_time/read.h"
 #include "xplane_time/report.h"
 
 namespace xplane_time {
 namespace {
 
-using harness::Fields;
-using harness::Json, harness::kNeeded, harness::Misfit;
+using harness::Misfit, harness::MisfitOf;
+using json::Fields, json::Json, json::kNeeded;
 
 constexpr std::array<std::string_view, 10> kStatuses = {
     "ok",           "compile_error", "runtime_error", "timeout", "oom",
@@ -36,6 +37,12 @@ std::string StatusField(Fields* fields) {
   return status;
 }
 
+std::string ObjectText(Fields* fields, const char* name) {
+  const Json* object = fields->Find(name);
+  if (object != nullptr && !object->is_object()) fields->Fail(name, "an object");
+  return object != nullptr && object->is_object() ? object->dump() : "{}";
+}
+
 HelloAnswer Hello(Fields* fields) {
   HelloAnswer hello;
   hello.name = fields->Text("name");
@@ -46,11 +53,11 @@ HelloAnswer Hello(Fields* fields) {
     fields->Fail("clock", "device, profile or wall");
   }
   hello.driver = fields->Text("driver");
-  hello.framework = fields->ObjectText("versions");
+  hello.framework = ObjectText(fields, "versions");
   hello.flags = fields->Text("flags");
   hello.code_hash = fields->Text("code_hash");
   hello.parallel_prepare = fields->Integer("parallel_prepare", 1).value_or(1);
-  hello.verifies = fields->Flag("verifies");
+  hello.verifies = fields->Flag("verifies").value_or(false);
   return hello;
 }
 
@@ -88,7 +95,7 @@ std::string Samples(const Json& list, std::vector<SlotSample>* samples) {
     sample.begin_ns = fields.Integer("t0_ns", 0);
     sample.end_ns = fields.Integer("t1_ns", 0);
     if (sample.status == "ok" && !sample.t_ps.has_value()) fields.Fail("t_ps", "it is missing");
-    if (!fields.ok()) return absl::StrCat("in a sample ", fields.error());
+    if (!fields.ok()) return absl::StrCat("in a sample ", MisfitOf(fields));
     samples->push_back(std::move(sample));
   }
   return "";
@@ -99,7 +106,7 @@ std::string Trace(const Json& trace, ResultAnswer* result) {
   Fields fields(trace);
   result->trace_path = fields.Text("path");
   const std::string base64 = fields.Text("base64");
-  if (!fields.ok()) return absl::StrCat("in its trace ", fields.error());
+  if (!fields.ok()) return absl::StrCat("in its trace ", MisfitOf(fields));
   if (result->trace_path.empty() == base64.empty()) return "its trace needs path or base64";
   if (!base64.empty() && !absl::Base64Unescape(base64, &result->trace_bytes)) {
     return "the base64 of its trace is damaged";
@@ -110,8 +117,8 @@ std::string Trace(const Json& trace, ResultAnswer* result) {
 std::string Result(Fields* fields, ResultAnswer* result) {
   result->request = RequestField(fields);
   result->status = StatusField(fields);
-  result->throttled = fields->Flag("throttled");
-  result->notes_json = fields->ObjectText("notes");
+  result->throttled = fields->Flag("throttled").value_or(false);
+  result->notes_json = ObjectText(fields, "notes");
   result->message = fields->Text("message");
   std::string error;
   if (const Json* samples = fields->Find("samples")) {
@@ -146,7 +153,7 @@ absl::StatusOr<HarnessAnswer> ParseAnswer(std::string_view line) {
   } else {
     error = absl::StrCat("its type \"", type, "\" is not known");
   }
-  if (!fields.ok()) error = fields.error();
+  if (!fields.ok()) error = MisfitOf(fields);
   if (!error.empty()) return Misfit(line, error);
   return parsed;
 }
@@ -187,13 +194,11 @@ std::string ByeRequest() { return harness::Line("bye"); }
 
 namespace {
 
-absl::Status NotTheRuns(std::string_view what) {
-  return DataLoss("the trace of a round: ", std::string(what));
-}
+constexpr char kTrace[] = "the trace of a round";
 
 absl::StatusOr<xplane_time::Trace> Open(const ResultAnswer& result, Diagnostics* diagnostics) {
   if (result.trace_path.empty()) {
-    return OpenTraceFromMemory(result.trace_bytes, "the trace of a round", {}, diagnostics);
+    return OpenTraceFromMemory(result.trace_bytes, kTrace, {}, diagnostics);
   }
   const std::array<std::string, 1> paths = {result.trace_path};
   ASSIGN_OR_RETURN(auto inputs, FindInputs(paths, {}));
@@ -222,8 +227,8 @@ absl::StatusOr<std::vector<Run>> OneOfDevices(const std::string& id, RunsOfDevic
       continue;
     }
     if (own.size() != runs.size()) {
-      return NotTheRuns(absl::StrCat("variant id ", id, " ran ", own.size(), " times on ", device,
-                                     " and ", runs.size(), " times on another device"));
+      return DataLoss(kTrace, ": variant id ", id, " ran ", own.size(), " times on ", device,
+                      " and ", runs.size(), " times on another device");
     }
     for (size_t k = 0; k < runs.size(); ++k) {
       const bool both = runs[k].active_ps.has_value() && own[k].active_ps.has_value();
@@ -239,11 +244,11 @@ using RunsById = std::map<std::string, std::vector<Run>>;
 absl::StatusOr<RunsById> RunsOf(const ResultAnswer& result) {
   Diagnostics diagnostics;
   auto trace = Open(result, &diagnostics);
-  if (!trace.ok()) return NotTheRuns(std::string(trace.status().message()));
+  if (!trace.ok()) return DataLoss(kTrace, ": ", trace.status().message());
   ReportOptions options;
   options.samples = true;
   const auto report = BuildReport(*trace, options, diagnostics);
-  if (!report.ok()) return NotTheRuns(std::string(report.status().message()));
+  if (!report.ok()) return DataLoss(kTrace, ": ", report.status().message());
   std::map<std::string, RunsOfDevice> by_device;
   for (const SampleRow& sample : report->samples) {
     if (!sample.variant_id.has_value()) continue;
@@ -288,9 +293,8 @@ absl::StatusOr<RoundTimes> TimesOfTrace(const ResultAnswer& result, const RoundR
     const size_t opening = variant == request.order.front() ? 1 : 0;
     const size_t wanted = static_cast<size_t>(slots_of[variant]) * calls + opening;
     if (found.size() != wanted) {
-      return NotTheRuns(absl::StrCat("variant ", variant, " ran ", found.size(), " times, not ",
-                                     wanted, "; its function's name should end in _",
-                                     id_of[variant]));
+      return DataLoss(kTrace, ": variant ", variant, " ran ", found.size(), " times, not ", wanted,
+                      "; its function's name should end in _", id_of[variant]);
     }
     size_t& at = used[variant];
     times.slots.push_back(TimeOfCalls(std::span(found).subspan(at, calls)));
@@ -319,6 +323,19 @@ absl::StatusOr<RoundTimes> TimesOfSamples(const ResultAnswer& result, const Roun
   return times;
 }
 
+// --- Proposers.
+
+absl::StatusOr<Json> ParsedProposal(std::string_view line, std::string_view type) {
+  if (json::NestsDeeper(line)) return Misfit(line, "it is nested too deeply");
+  Json answer = json::Parse(line);
+  if (!answer.is_object()) return Misfit(line, "it is not a JSON object");
+  if (answer.value("v", Json()) != 1) return Misfit(line, "its \"v\" is not 1");
+  if (answer.value("type", Json()) != type) {
+    return Misfit(line, absl::StrCat("its type is not ", std::string(type)));
+  }
+  return answer;
+}
+
 }  // namespace
 
 absl::StatusOr<RoundTimes> TimesOfResult(const ResultAnswer& result, const RoundRequest& request) {
@@ -338,6 +355,65 @@ absl::StatusOr<RoundTimes> TimesOfResult(const ResultAnswer& result, const Round
   times->throttled |= result.throttled;
   times->notes_json = result.notes_json;
   return times;
+}
+
+std::string ProposerHello(const SearchSpace& space, uint64_t seed, size_t told) {
+  Json parameters = Json::array();
+  for (const Parameter& each : space.parameters) {
+    Json values = Json::array();
+    for (const ParameterValue& value : each.values) {
+      std::visit([&](const auto& plain) { values.push_back(plain); }, value);
+    }
+    parameters.push_back(
+        {{"name", each.name}, {"type", tune::TypeName(each.type)}, {"values", std::move(values)}});
+  }
+  return harness::Line("hello", {{"seed", seed},
+                                 {"told", told},
+                                 {"parameters", std::move(parameters)},
+                                 {"constraints", space.constraints}});
+}
+
+std::string AskRequest(int64_t request, uint64_t count) {
+  return harness::Line("ask", {{"request", request}, {"count", count}});
+}
+
+std::string TellRequest(const Told& told) {
+  Json fields = {{"id", json::TextOrNull(told.id)},
+                 {"params", json::Parse(told.params_json)},
+                 {"status", told.status},
+                 {"value", json::OrNull(told.value)}};
+  if (!told.message.empty()) fields["message"] = told.message;
+  if (told.repeated) fields["repeated"] = true;
+  if (told.proposal.has_value()) {
+    fields["request"] = told.proposal->request;
+    fields["index"] = told.proposal->index;
+  }
+  return harness::Line("tell", fields);
+}
+
+std::string ProposerBye() { return harness::Line("bye"); }
+
+absl::Status ParseProposerHello(std::string_view line) {
+  return ParsedProposal(line, "hello").status();
+}
+
+absl::StatusOr<std::vector<std::string>> ParseProposals(std::string_view line, int64_t request,
+                                                        uint64_t most) {
+  ASSIGN_OR_RETURN(const auto answer, ParsedProposal(line, "configurations"));
+  if (answer.value("request", Json()) != request) {
+    return Misfit(line, absl::StrCat("it does not answer request ", request));
+  }
+  const auto list = answer.find("params");
+  if (list == answer.end() || !list->is_array()) return Misfit(line, "\"params\" is no list");
+  if (list->size() > most) {
+    return Misfit(line, absl::StrCat(list->size(), " proposals, and ", most, " were asked for"));
+  }
+  std::vector<std::string> proposals;
+  for (const Json& each : *list) {
+    if (!each.is_object()) return Misfit(line, "a proposal is not an object");
+    proposals.push_back(json::Dump(each));
+  }
+  return proposals;
 }
 
 }  // namespace xplane_time

@@ -1,4 +1,5 @@
-// What driver and harness say to each other: docs/harness.md, as structs.
+// What driver and harness say to each other: docs/harness.md, as structs. And what driver and
+// proposer do: docs/space.md.
 //
 // Pure: texts to structs and back. Answers are the words of a stranger: each field is
 // checked, and an answer that does not fit is InvalidArgument that quotes it.
@@ -19,6 +20,7 @@
 namespace xplane_time {
 
 struct HelloAnswer : HarnessInfo {
+  static constexpr int64_t request = 0;
   int64_t parallel_prepare = 1;
 };
 
@@ -67,7 +69,6 @@ std::string CancelRequest(int64_t request);
 std::string ByeRequest();
 
 // What a harness says of a round, as a time a slot.
-
 // From its samples, or from its trace: there the n-th distinct variant of the order is the
 // function with the variant id n, and its runs, in order of time, are: one of no slot where it
 // opened the round, then `calls` a slot. A slot without a sample is no_events. A status other
@@ -75,5 +76,32 @@ std::string ByeRequest();
 // InvalidArgument (a slot that is not there, or twice; neither samples nor a trace), DataLoss
 // (a trace that cannot be read or does not have these runs).
 absl::StatusOr<RoundTimes> TimesOfResult(const ResultAnswer& result, const RoundRequest& request);
+
+// --- Proposers.
+
+// Lines, without their end. `told`: results that come before the first `ask`.
+std::string ProposerHello(const SearchSpace& space, uint64_t seed, size_t told);
+std::string AskRequest(int64_t request, uint64_t count);
+// Which of the proposals it was.
+struct Proposal {
+  int64_t request = 0;
+  size_t index = 0;
+};
+struct Told {
+  std::string id;  // empty: refused, no point of the space
+  std::string params_json;
+  std::string status;
+  std::optional<double> value = {};
+  std::string message = {};
+  bool repeated = false;
+  std::optional<Proposal> proposal = {};  // none: it was not proposed by this process
+};
+std::string TellRequest(const Told& told);
+std::string ProposerBye();
+
+absl::Status ParseProposerHello(std::string_view line);
+// Objects of parameters. Errors: InvalidArgument, also where there are more than `most`.
+absl::StatusOr<std::vector<std::string>> ParseProposals(std::string_view line, int64_t request,
+                                                        uint64_t most);
 
 }  // namespace xplane_time

@@ -2,21 +2,21 @@
 
 #include <algorithm>
 #include <cmath>
-#include <optional>
 
-#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "json/json.h"
 #include "status.h"
 #include "tune/outcome_json.h"
-#include "tune/session_variants.h"
 
 namespace xplane_time {
 namespace {
 
+using json::Json;
+
 absl::Status NoEnergy(Objective objective, const HarnessInfo& harness) {
-  const std::string_view name = ObjectiveName(objective);
   return Unavailable(
       "the harness \"", harness.name, "\" gives no energy, and --objective ",
-      absl::string_view(name.data(), name.size()),
+      ObjectiveName(objective),
       " needs it: each sample of run_round must have energy_uj (docs/harness.md), and 0 is "
       "unknown: longer runs (--calls), measure power, or take --objective time; the round is not "
       "stored, --resume goes on");
@@ -24,42 +24,112 @@ absl::Status NoEnergy(Objective objective, const HarnessInfo& harness) {
 
 // What failed, with why, beside what the harness noted.
 std::string NotesWith(const RoundTimes& times, std::span<const Configuration* const> order) {
-  std::map<std::string, std::string> messages;
+  std::map<std::string, std::string> failures;
   for (size_t slot = 0; slot < order.size(); ++slot) {
-    if (!times.slots[slot].message.empty()) messages[order[slot]->id] = times.slots[slot].message;
+    if (!times.slots[slot].message.empty()) failures[order[slot]->id] = times.slots[slot].message;
   }
-  return messages.empty() ? times.notes_json : NotesJson(times.notes_json, messages);
+  if (failures.empty()) return times.notes_json;
+  Json notes = json::Parse(times.notes_json);
+  if (!notes.is_object()) notes = Json::object();
+  notes["failures"] = failures;
+  return json::Dump(notes);
 }
 
-// Of one value a workload, in their order. Weights are relative: the mean is a typical value,
-// whatever their size. Exact where all weigh the same.
-class WeightedMean {
- public:
-  explicit WeightedMean(std::span<const double> weights)
-      : weights_(weights), heaviest_(*std::max_element(weights.begin(), weights.end())) {}
-
-  // A value that is unknown, or 0, makes the mean unknown.
-  void Add(const std::optional<int64_t>& value) {
-    const double weight = weights_[at_++] / heaviest_;
-    known_ &= value.value_or(0) > 0;
-    sum_ += weight * static_cast<double>(value.value_or(0));
-    total_ += weight;
+// By id.
+std::map<std::string, std::string> FailuresOf(const std::string& notes_json) {
+  std::map<std::string, std::string> failures;
+  const Json notes = json::Parse(notes_json);
+  const Json* found = json::Find(notes, "failures");
+  if (found == nullptr || !found->is_object()) return failures;
+  for (const auto& [id, message] : found->items()) {
+    if (message.is_string()) failures[id] = message;
   }
+  return failures;
+}
 
-  std::optional<int64_t> Get() const {
-    // Doubles have no int64_t's largest value; the one below is.
-    constexpr double kLargest = 9223372036854774784.0;
-    if (!known_) return std::nullopt;
-    return std::max<int64_t>(1, std::llround(std::min(sum_ / total_, kLargest)));
+// Weights are relative: the mean is a typical value, whatever their size. Exact where all weigh
+// the same. A value that is unknown, or 0, makes the mean unknown.
+std::optional<int64_t> WeightedMean(std::span<const Workload> workloads,
+                                    std::span<const WorkloadSample> samples,
+                                    std::optional<int64_t> WorkloadSample::*value) {
+  // Doubles have no int64_t's largest value; the one below is.
+  constexpr double kLargest = 9223372036854774784.0;
+  double heaviest = 0, sum = 0, total = 0;
+  for (const Workload& each : workloads) heaviest = std::max(heaviest, each.weight);
+  for (size_t i = 0; i < workloads.size(); ++i) {
+    const int64_t own = (samples[i].*value).value_or(0);
+    if (own <= 0) return std::nullopt;
+    const double weight = workloads[i].weight / heaviest;
+    sum += weight * static_cast<double>(own);
+    total += weight;
   }
+  return std::max<int64_t>(1, std::llround(std::min(sum / total, kLargest)));
+}
 
- private:
-  std::span<const double> weights_;
-  double heaviest_;
-  size_t at_ = 0;
-  double sum_ = 0, total_ = 0;
-  bool known_ = true;
-};
+// The same order on every workload; times are weighted means.
+absl::StatusOr<RoundTimes> RunWorkloads(const Measuring& of, int64_t batch, int64_t round,
+                                        std::span<const Configuration* const> order) {
+  const std::vector<Workload>& workloads = of.options.workloads;
+  if (workloads.empty()) return of.harness->RunRound(batch, round, "", order);
+  RoundTimes all;
+  all.slots.resize(order.size());
+  for (const Workload& workload : workloads) {
+    ASSIGN_OR_RETURN(auto times, of.harness->RunRound(batch, round, workload.id, order));
+    all.throttled |= times.throttled;
+    all.notes_json = times.notes_json;
+    for (size_t slot = 0; slot < order.size(); ++slot) {
+      const SlotTime& own = times.slots[slot];
+      SlotTime& at = all.slots[slot];
+      at.workloads.push_back(
+          {workload.id, own.status, own.status == "ok" ? own.t_ps : std::nullopt, own.energy_uj});
+      if (at.status == "ok") {
+        at.status = own.status;
+        at.message = own.message;
+      }
+    }
+  }
+  for (SlotTime& at : all.slots) {
+    at.t_ps = WeightedMean(workloads, at.workloads, &WorkloadSample::t_ps);
+    at.energy_uj = WeightedMean(workloads, at.workloads, &WorkloadSample::energy_uj);
+  }
+  return all;
+}
+
+// In what a session differs from one that is asked for: names of the parts of the identity, and of
+// the fields of the decision's configuration. {"code_hash", "delta"}
+std::vector<std::string> Differences(const SessionInfo& session, const SessionSpec& asked) {
+  std::vector<std::string> names;
+  for (const auto& [name, part] : kKeyParts) {
+    const bool differs = session.key.*part != asked.key.*part;
+    const bool is_protocol = part == &TuneKey::protocol_hash;
+    if (part == &TuneKey::objective) continue;  // a field of the configuration
+    if (differs) names.emplace_back(is_protocol ? "how rounds are measured (--calls)" : name);
+    if (part == &TuneKey::device_class && session.device != asked.device) {
+      names.emplace_back("device");
+    }
+  }
+  std::set<std::string> fields;
+  for (const Json& change :
+       Json::diff(json::Parse(session.config_json), json::Parse(asked.config_json))) {
+    const std::vector<std::string> path = absl::StrSplit(change["path"].get<std::string>(), '/');
+    if (path.size() > 1) fields.insert(path[1]);
+  }
+  names.insert(names.end(), fields.begin(), fields.end());
+  return names;
+}
+
+// Where this session is new, and one of the same space that decided nothing was to go on.
+absl::Status TellUnfinished(const Measuring& of, const SessionSpec& asked) {
+  if (of.session.resumed || asked.resume == Resume::kNever) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const auto sessions, of.store->Sessions());
+  const auto is_unfinished = [&](const SessionInfo& each) {
+    const bool decided = each.claim == "winner" || each.claim == "pick" || each.claim == "tie";
+    return each.id != of.session.id && each.space_hash == asked.space_hash && !decided;
+  };
+  const auto latest = std::find_if(sessions.rbegin(), sessions.rend(), is_unfinished);
+  if (latest != sessions.rend()) of.watcher->OnAnother(latest->id, Differences(*latest, asked));
+  return absl::OkStatus();
+}
 
 }  // namespace
 
@@ -73,108 +143,67 @@ std::optional<double> ObjectiveValue(Objective objective, const SampleRecord& sa
   return objective == Objective::kEd2p ? energy * time * time : energy;
 }
 
-absl::Status Measuring::LockDevice(const std::string& device) {
-  if (options_.device_locks.empty()) return absl::OkStatus();
-  auto lock = FileLock::Acquire(options_.device_locks, device);
-  if (absl::IsFailedPrecondition(lock.status())) {
-    return FailedPrecondition("the device ", device, " is in use by another tuning, of ",
-                              FileLock::HolderOf(options_.device_locks, device), " (",
-                              options_.device_locks, "); one at a time: wait for it, or stop it");
+absl::Status Measuring::Begin() {
+  ASSIGN_OR_RETURN(info, harness->Hello());
+  const std::string search = options.searcher == nullptr ? "" : options.searcher->Name();
+  const SessionSpec spec = {
+      .key = {options.workload, info.device_class, info.driver, info.framework, info.flags,
+              info.code_hash, options.protocol,
+              std::string(ObjectiveName(options.decide.objective))},
+      .space_hash = options.space_hash,
+      .config_json = DecideConfigJson(options.decide, options.incumbent, search),
+      .seed = options.decide.seed,
+      .device = info.device,
+      .device_locks = options.device_locks,
+      .now_unix_s = options.now_unix_s,
+      .resume = options.resume};
+  ASSIGN_OR_RETURN(session, store->Begin(spec));
+  if (session.resumed) {  // damage shows before anything is measured
+    RETURN_IF_ERROR(store->CheckFile());
+    RETURN_IF_ERROR(store->ReadVariants(session.id).status());
   }
-  if (!lock.ok()) return lock.status();
-  device_lock_ = *std::move(lock);
-  return absl::OkStatus();
-}
-
-absl::Status Measuring::Begin(HarnessInfo* harness) {
-  ASSIGN_OR_RETURN(auto info, harness_->Hello());
-  *harness = std::move(info);
-  const HarnessInfo& of = *harness;
-  const std::string search = options_.searcher == nullptr ? "" : options_.searcher->Name();
-  spec_ = {
-      .key = {options_.workload, of.device_class, of.driver, of.framework, of.flags, of.code_hash,
-              options_.protocol, std::string(ObjectiveName(options_.decide.objective))},
-      .space_hash = options_.space_hash,
-      .config_json = DecideConfigJson(options_.decide, options_.incumbent, search),
-      .seed = options_.decide.seed,
-      .device = of.device,
-      .now_unix_s = options_.now_unix_s,
-      .resume = options_.resume};
-  RETURN_IF_ERROR(LockDevice(of.device));
-  ASSIGN_OR_RETURN(auto session, store_->Begin(spec_));
-  session_ = std::move(session);
-  if (session_.resumed) {  // damage shows before anything is measured
-    RETURN_IF_ERROR(store_->CheckFile());
-    RETURN_IF_ERROR(store_->ReadVariants(session_.id).status());
-  }
-  ASSIGN_OR_RETURN(auto rounds, store_->ReadRounds(session_.id));
+  ASSIGN_OR_RETURN(auto rounds, store->ReadRounds(session.id));
   for (RoundRecord& each : rounds) {
-    failures_.merge(FailuresOf(each.notes_json));
-    stored_[{each.batch, each.round}] = std::move(each);
+    failures.merge(FailuresOf(each.notes_json));
+    stored[{each.batch, each.round}] = std::move(each);
   }
-  harness_info_ = of;
-  return absl::OkStatus();
-}
-
-absl::StatusOr<std::optional<Measuring::Unfinished>> Measuring::FindUnfinished() const {
-  if (session_.resumed || options_.resume == Resume::kNever) return std::nullopt;
-  ASSIGN_OR_RETURN(const auto sessions, store_->Sessions());
-  std::optional<Unfinished> found;
-  for (const SessionInfo& each : sessions) {
-    if (each.id == session_.id || each.space_hash != spec_.space_hash) continue;
-    if (HasDecided(each)) continue;
-    found = {each.id, Differences(each, spec_)};
-  }
-  return found;
+  watcher->OnHello(info, session);
+  return TellUnfinished(*this, spec);
 }
 
 const RoundRecord* Measuring::Stored(int64_t batch, int64_t round) const {
-  const auto found = stored_.find({batch, round});
-  return found == stored_.end() ? nullptr : &found->second;
+  const auto found = stored.find({batch, round});
+  return found == stored.end() ? nullptr : &found->second;
 }
 
-absl::Status Measuring::Register(std::span<const Configuration> configurations) {
-  return store_->RegisterVariants(session_, configurations);
+absl::Status Measuring::Register(std::span<const TunedVariant> variants) {
+  return store->RegisterVariants(session, ConfigurationsOf(variants));
 }
 
-absl::StatusOr<std::map<std::string, Configuration>> Measuring::Registered() const {
-  ASSIGN_OR_RETURN(auto known, store_->ReadVariants(session_.id));
-  std::map<std::string, Configuration> by_id;
-  for (Configuration& each : known) by_id[each.id] = std::move(each);
-  return by_id;
-}
-
-absl::Status Measuring::Prepare(std::span<TunedVariant> variants,
-                                absl::FunctionRef<void(const TunedVariant&)> done) {
-  std::vector<Configuration> configurations;
-  for (const TunedVariant& each : variants) configurations.push_back(each.configuration);
-  const bool verifies = harness_info_.verifies;
-  absl::Status status =
-      harness_->Prepare(configurations, [&](size_t place, const VariantState& state) {
-        variants[place].state = state;
-        if (!verifies || state.status != "ok") done(variants[place]);
-      });
-  if (!status.ok() || !verifies) return status;
+absl::Status Measuring::Prepare(std::span<TunedVariant> variants) {
+  const std::vector<Configuration> configurations = ConfigurationsOf(variants);
+  size_t done = 0;
+  RETURN_IF_ERROR(harness->Prepare(configurations, [&](size_t place, const VariantState& state) {
+    variants[place].state = state;
+    if (info.verifies && state.status == "ok") return;
+    watcher->OnPrepared(variants[place], ++done, variants.size());
+  }));
   for (TunedVariant& variant : variants) {
-    if (variant.state.status != "ok") continue;
-    if (options_.stopped()) return absl::CancelledError("stopped");
-    ASSIGN_OR_RETURN(auto verified, harness_->Verify(variant.configuration));
+    if (!info.verifies || variant.state.status != "ok") continue;
+    if (options.stopped()) return absl::CancelledError("stopped");
+    ASSIGN_OR_RETURN(auto verified, harness->Verify(variant.configuration));
     variant.state.status = verified.status;
     if (verified.status != "ok") variant.state.message = verified.message;
-    done(variant);
+    watcher->OnPrepared(variant, ++done, variants.size());
   }
   return absl::OkStatus();
-}
-
-absl::Status Measuring::Append(const RoundRecord& record) {
-  return store_->Append(session_, record).status();
 }
 
 absl::StatusOr<RoundRecord> Measuring::Round(int64_t batch, int64_t round,
                                              std::span<const Configuration* const> order) {
   if (const RoundRecord* known = Stored(batch, round)) return *known;
-  if (options_.stopped()) return absl::CancelledError("stopped");
-  ASSIGN_OR_RETURN(auto times, RunWorkloads(batch, round, order));
+  if (options.stopped()) return absl::CancelledError("stopped");
+  ASSIGN_OR_RETURN(auto times, RunWorkloads(*this, batch, round, order));
   RoundRecord record = {.batch = batch,
                         .round = round,
                         .discarded = times.throttled,
@@ -188,60 +217,111 @@ absl::StatusOr<RoundRecord> Measuring::Round(int64_t batch, int64_t round,
                               .energy_uj = at.energy_uj,
                               .workloads = at.workloads});
     const SampleRecord& sample = record.samples.back();
-    const Objective objective = options_.decide.objective;
+    const Objective objective = options.decide.objective;
     if (at.status != "ok") continue;
     // What is stored can always be decided on again.
     if (sample.t_ps.value_or(0) <= 0) {
-      return Unavailable("the harness \"", harness_info_.name, "\" gives no time for a run of ",
+      return Unavailable("the harness \"", info.name, "\" gives no time for a run of ",
                          sample.variant, "; t_ps must be at least 1");
     }
-    if (!ObjectiveValue(objective, sample).has_value()) return NoEnergy(objective, harness_info_);
+    if (!ObjectiveValue(objective, sample).has_value()) return NoEnergy(objective, info);
   }
   RETURN_IF_ERROR(Append(record));
-  failures_.merge(FailuresOf(record.notes_json));
+  failures.merge(FailuresOf(record.notes_json));
   return record;
 }
 
-// The same order on every workload; times are weighted means.
-absl::StatusOr<RoundTimes> Measuring::RunWorkloads(int64_t batch, int64_t round,
-                                                   std::span<const Configuration* const> order) {
-  if (options_.workloads.empty()) return harness_->RunRound(batch, round, "", order);
-  std::vector<double> weights;
-  for (const Workload& workload : options_.workloads) weights.push_back(workload.weight);
-  RoundTimes all;
-  all.slots.resize(order.size());
-  std::vector<WeightedMean> time_ps(order.size(), WeightedMean(weights)), energy_uj = time_ps;
-  for (const Workload& workload : options_.workloads) {
-    ASSIGN_OR_RETURN(auto times, harness_->RunRound(batch, round, workload.id, order));
-    all.throttled |= times.throttled;
-    all.notes_json = times.notes_json;
-    for (size_t slot = 0; slot < order.size(); ++slot) {
-      const SlotTime& own = times.slots[slot];
-      SlotTime& at = all.slots[slot];
-      at.workloads.push_back(
-          {workload.id, own.status, own.status == "ok" ? own.t_ps : std::nullopt, own.energy_uj});
-      if (at.status == "ok") {
-        at.status = own.status;
-        at.message = own.message;
-      }
-      time_ps[slot].Add(own.t_ps);
-      energy_uj[slot].Add(own.energy_uj);
+std::vector<Configuration> ConfigurationsOf(std::span<const TunedVariant> variants) {
+  std::vector<Configuration> configurations;
+  for (const TunedVariant& each : variants) configurations.push_back(each.configuration);
+  return configurations;
+}
+
+absl::StatusOr<std::map<std::string, TunedVariant>> PreparedIn(
+    std::string_view notes_json, std::span<const Configuration> configurations) {
+  ASSIGN_OR_RETURN(const auto states, PreparationFromJson(notes_json));
+  std::map<std::string, TunedVariant> prepared;
+  for (const Configuration& each : configurations) {
+    const auto state = states.find(each.id);
+    if (state != states.end()) {
+      prepared[each.id] = {.configuration = each, .state = state->second};
     }
   }
-  for (size_t slot = 0; slot < order.size(); ++slot) {
-    all.slots[slot].t_ps = time_ps[slot].Get();
-    all.slots[slot].energy_uj = energy_uj[slot].Get();
+  return prepared;
+}
+
+void AssignAliases(std::vector<TunedVariant>* variants) {
+  std::map<std::string, size_t> first_with;
+  for (size_t i = 0; i < variants->size(); ++i) {
+    TunedVariant& variant = (*variants)[i];
+    if (variant.state.status != "ok" || variant.state.fingerprint.empty()) continue;
+    const auto [at, is_new] = first_with.emplace(variant.state.fingerprint, i);
+    if (!is_new) variant.alias_of = at->second;
   }
-  return all;
+}
+
+void AssignPlaces(std::vector<TunedVariant>* variants) {
+  uint32_t next = 0;
+  for (TunedVariant& variant : *variants) {
+    if (variant.state.status != "ok" || variant.alias_of.has_value() || variant.dropped) continue;
+    variant.measured = next++;
+  }
+}
+
+Space SpaceOf(std::span<const TunedVariant> variants) {
+  Space space;
+  for (const TunedVariant& variant : variants) {
+    if (!variant.measured.has_value()) continue;
+    const Configuration& of = variant.configuration;
+    const auto& known = variant.state.mem_bytes;
+    space.variants.push_back({of.id, of.params_json, known.has_value() ? known : of.mem_bytes});
+  }
+  return space;
+}
+
+Places PlacesOf(std::span<const TunedVariant> variants) {
+  Places places;
+  for (const TunedVariant& each : variants) {
+    const auto& place =
+        each.alias_of.has_value() ? variants[*each.alias_of].measured : each.measured;
+    if (place.has_value()) places.emplace(each.configuration.id, *place);
+  }
+  return places;
+}
+
+std::optional<uint32_t> PlaceOf(const Places& places, const std::string& id) {
+  const auto found = places.find(id);
+  return found == places.end() ? std::nullopt : std::optional(found->second);
+}
+
+RoundResult ResultOf(const Places& places, const RoundRecord& record) {
+  RoundResult result = {.batch = static_cast<uint64_t>(record.batch),
+                        .round = static_cast<uint64_t>(record.round),
+                        .discarded = record.discarded};
+  for (const SampleRecord& sample : record.samples) {
+    const auto place = PlaceOf(places, sample.variant);
+    if (!place.has_value()) continue;
+    Sample converted = {.variant = *place,
+                        .slot = static_cast<uint32_t>(sample.slot),
+                        .status = ParseSampleStatus(sample.status).value_or(SampleStatus::kInfra),
+                        .t_ps = sample.t_ps.value_or(0)};
+    if (sample.energy_uj.value_or(0) > 0) {  // 0: below what the meter can tell
+      converted.energy_uj = static_cast<double>(*sample.energy_uj);
+    }
+    result.samples.push_back(converted);
+  }
+  return result;
 }
 
 namespace {
 
 constexpr size_t kKept = 9;  // of a variant: enough for a median
 
-// At most `most`.
-RunLimit::Duration Times(double times, RunLimit::Duration duration, RunLimit::Duration most) {
-  const double product = times * static_cast<double>(duration.count());
+// At most `most`; of no duration 0.
+RunLimit::Duration Times(double times, std::optional<RunLimit::Duration> duration,
+                         RunLimit::Duration most) {
+  const double product =
+      times * static_cast<double>(duration.value_or(RunLimit::Duration(0)).count());
   if (product >= static_cast<double>(most.count())) return most;
   return RunLimit::Duration(static_cast<int64_t>(product));
 }
@@ -269,11 +349,6 @@ void RunLimit::EndRound() {
   }
 }
 
-RunLimit::Duration RunLimit::EndOf(const OfWorkload& workload) const {
-  const Duration shortest = workload.shortest_end.value_or(Duration(0));
-  return Times(times_, shortest, timeout_);
-}
-
 std::optional<RunLimit::Duration> RunLimit::Of(const std::string& workload,
                                                const std::string& variant, Place place) const {
   const auto known = workloads_.find(workload);
@@ -281,16 +356,17 @@ std::optional<RunLimit::Duration> RunLimit::Of(const std::string& workload,
     return std::nullopt;
   }
   if (exempt_.contains(variant)) return std::nullopt;
-  Duration limit = std::max(kFloor, Times(times_, *known->second.fastest, timeout_));
+  Duration limit = std::max(kFloor, Times(times_, known->second.fastest, timeout_));
   if (place == Place::kFirst) limit *= 2;
-  if (place == Place::kLast) limit += EndOf(known->second);
+  if (place == Place::kLast) limit += Times(times_, known->second.shortest_end, timeout_);
   return limit < timeout_ ? std::optional(limit) : std::nullopt;
 }
 
 RunLimit::Duration RunLimit::Alone(const std::string& workload, const std::string& variant) const {
   const auto limit = Of(workload, variant, Place::kFirst);
   if (!limit.has_value()) return timeout_;
-  return std::min(timeout_, 2 * *limit + EndOf(workloads_.at(workload)));
+  return std::min(timeout_,
+                  2 * *limit + Times(times_, workloads_.at(workload).shortest_end, timeout_));
 }
 
 RunLimit::Duration RunLimit::Fastest(const std::string& workload) const {

@@ -17,13 +17,13 @@
 #include <set>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
-#include "absl/functional/function_ref.h"
+#include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "xplane_time/store.h"
 #include "xplane_time/tune.h"
 
 namespace xplane_time {
@@ -38,53 +38,53 @@ inline bool IsRaceBatch(int64_t batch) { return batch > kOwnBatch && batch < kFi
 // None: it failed, or an energy that is needed is missing or 0.
 std::optional<double> ObjectiveValue(Objective objective, const SampleRecord& sample);
 
-class Measuring {
- public:
-  Measuring(const TuneOptions& options, Harness* harness, TuneStore* store)
-      : options_(options), harness_(harness), store_(store) {}
-
-  // Says hello, takes the device's lock, and finds the session again or begins one.
-  absl::Status Begin(HarnessInfo* harness);
-  const TuneSession& session() const { return session_; }
-  // Where this session is new, and one of the same space that decided nothing was to go on:
-  // that one, and the names of what differs.
-  struct Unfinished {
-    int64_t session = 0;
-    std::vector<std::string> differs;
-  };
-  absl::StatusOr<std::optional<Unfinished>> FindUnfinished() const;
-  // Rounds of earlier runs.
-  const std::map<std::pair<int64_t, int64_t>, RoundRecord>& stored() const { return stored_; }
+struct Measuring {
+  // Says hello, and finds the session again or begins one.
+  absl::Status Begin();
+  // What an earlier run stored.
   const RoundRecord* Stored(int64_t batch, int64_t round) const;
-
-  absl::Status Register(std::span<const Configuration> configurations);
-  // Those known to the session, by id.
-  absl::StatusOr<std::map<std::string, Configuration>> Registered() const;
-  // Compiles and verifies; `done` is called once for each.
-  absl::Status Prepare(std::span<TunedVariant> variants,
-                       absl::FunctionRef<void(const TunedVariant&)> done);
-  absl::Status Append(const RoundRecord& record);
-  // Why variants failed in rounds, by id: the first reason of each.
-  const std::map<std::string, std::string>& failures() const { return failures_; }
+  absl::Status Register(std::span<const TunedVariant> variants);
+  // Compiles and verifies.
+  absl::Status Prepare(std::span<TunedVariant> variants);
+  absl::Status Append(const RoundRecord& record) { return store->Append(session, record).status(); }
   // What is stored of the round, or what `order` takes now. Errors: Cancelled between rounds.
   absl::StatusOr<RoundRecord> Round(int64_t batch, int64_t round,
                                     std::span<const Configuration* const> order);
 
- private:
-  absl::Status LockDevice(const std::string& device);
-  absl::StatusOr<RoundTimes> RunWorkloads(int64_t batch, int64_t round,
-                                          std::span<const Configuration* const> order);
-
-  const TuneOptions& options_;
-  Harness* harness_;
-  TuneStore* store_;
-  HarnessInfo harness_info_;
-  FileLock device_lock_;
-  TuneSession session_;
-  SessionSpec spec_;
-  std::map<std::pair<int64_t, int64_t>, RoundRecord> stored_;  // by batch and round
-  std::map<std::string, std::string> failures_;
+  const TuneOptions& options;
+  Harness* harness;
+  TuneStore* store;
+  TuneWatcher* watcher;
+  HarnessInfo info = {};
+  TuneSession session = {};
+  std::map<std::pair<int64_t, int64_t>, RoundRecord> stored = {};  // by batch and round
+  // Why variants failed in rounds, by id: the first reason of each.
+  std::map<std::string, std::string> failures = {};
 };
+
+std::vector<Configuration> ConfigurationsOf(std::span<const TunedVariant> variants);
+
+// Those of `configurations` that a record's notes (PreparationJson, StageHeadJson) have a state of,
+// by id. Errors: DataLoss.
+absl::StatusOr<std::map<std::string, TunedVariant>> PreparedIn(
+    std::string_view notes_json, std::span<const Configuration> configurations);
+
+// Of sound ones with one fingerprint all but the first are aliases of it.
+void AssignAliases(std::vector<TunedVariant>* variants);
+
+// Sound ones that are no aliases and were not dropped get their places in the decider's space.
+void AssignPlaces(std::vector<TunedVariant>* variants);
+
+Space SpaceOf(std::span<const TunedVariant> variants);
+
+// By id: the place of a variant, or of what it is an alias of. Those that are not measured have
+// none.
+using Places = absl::flat_hash_map<std::string, uint32_t>;
+Places PlacesOf(std::span<const TunedVariant> variants);
+std::optional<uint32_t> PlaceOf(const Places& places, const std::string& id);
+
+// Samples of variants that are not measured are left out.
+RoundResult ResultOf(const Places& places, const RoundRecord& record);
 
 // The run limit: how long a slot may take, from how long slots took.
 //
@@ -138,7 +138,6 @@ class RunLimit {
     std::optional<Duration> fastest = {};
     std::optional<Duration> shortest_end = {};
   };
-  Duration EndOf(const OfWorkload& workload) const;
 
   double times_;
   Duration timeout_;

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <map>
 #include <optional>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -47,6 +48,12 @@ TuneResult::Row RowOf(const TuneOutcome& outcome, const TunedVariant& variant) {
   row.p95_ratio = variant.tail->p95_ratio;
   row.spike_rate = variant.tail->spike_rate;
   return row;
+}
+
+Json StatesJson(std::span<const TunedVariant> variants) {
+  Json states = Json::object();
+  for (const TunedVariant& each : variants) states[each.configuration.id] = ToJson(each.state);
+  return states;
 }
 
 }  // namespace
@@ -142,12 +149,6 @@ std::string DecideConfigJson(const DecideConfig& config, std::string_view incumb
   return Dump(out);
 }
 
-Json StatesJson(std::span<const TunedVariant> variants) {
-  Json states = Json::object();
-  for (const TunedVariant& each : variants) states[each.configuration.id] = ToJson(each.state);
-  return states;
-}
-
 std::string PreparationJson(const HarnessInfo& harness, std::span<const TunedVariant> variants) {
   return Dump({{"harness", ToJson(harness)}, {"variants", StatesJson(variants)}});
 }
@@ -165,23 +166,16 @@ absl::StatusOr<std::map<std::string, VariantState>> PreparationFromJson(std::str
   return states;
 }
 
-std::string NotesJson(std::string_view harness_notes_json,
-                      const std::map<std::string, std::string>& failures) {
-  Json notes = Parse(harness_notes_json);
-  if (!notes.is_object()) notes = Json::object();
-  notes["failures"] = failures;
-  return Dump(notes);
+std::string StageHeadJson(const StageHead& head, std::span<const TunedVariant> fresh) {
+  return Dump({{"variants", StatesJson(fresh)}, {"stage", ToJson(head)}});
 }
 
-std::map<std::string, std::string> FailuresOf(std::string_view notes_json) {
-  std::map<std::string, std::string> failures;
-  const Json notes = Parse(notes_json);
-  const Json* found = json::Find(notes, "failures");
-  if (found == nullptr || !found->is_object()) return failures;
-  for (const auto& [id, message] : found->items()) {
-    if (message.is_string()) failures[id] = message;
-  }
-  return failures;
+absl::StatusOr<StageHead> StageHeadFromJson(std::string_view json) {
+  const Json notes = Parse(json);
+  const Json* stage = json::Find(notes, "stage");
+  StageHead head;
+  if (stage != nullptr && FromJson(*stage, &head)) return head;
+  return absl::DataLossError("what the session knew of its search is damaged");
 }
 
 namespace {
@@ -190,8 +184,26 @@ constexpr double kWrong = 0.01;       // of all flags together
 constexpr size_t kFewestForP95 = 20;  // below, it would be the maximum
 constexpr double kSpike = 0.1, kDeviations = 6;
 
-// Times of a variant by round; of two in a round the first.
-using Times = std::map<size_t, double>;
+// Of a variant: times by round, of two in a round the first; and energies, all or none.
+struct Runs {
+  std::map<size_t, double> times = {};
+  std::optional<std::vector<double>> energies = std::vector<double>();
+};
+
+std::vector<Runs> RunsOf(std::span<const RoundResult> rounds, size_t places) {
+  std::vector<Runs> runs(places);
+  for (size_t i = 0; i < rounds.size(); ++i) {
+    if (rounds[i].discarded) continue;
+    for (const Sample& sample : rounds[i].samples) {
+      if (sample.status != SampleStatus::kOk || sample.variant >= places) continue;
+      Runs& of = runs[sample.variant];
+      of.times.emplace(i, static_cast<double>(sample.t_ps));
+      if (!sample.energy_uj.has_value()) of.energies.reset();
+      if (of.energies.has_value()) of.energies->push_back(*sample.energy_uj);
+    }
+  }
+  return runs;
+}
 
 struct Shape {
   double median = 0, p95 = 0, spike_at = 0;
@@ -217,91 +229,48 @@ double RateOver(const std::vector<double>& times, double threshold) {
   return static_cast<double>(CountOver(times, threshold)) / static_cast<double>(times.size());
 }
 
-struct Pair {
-  std::vector<double> pick, rival;
-};
-
-Pair InCommon(const Times& pick, const Times& rival) {
-  Pair pair;
-  for (const auto& [round, time] : pick) {
-    const auto other = rival.find(round);
-    if (other == rival.end()) continue;
-    pair.pick.push_back(time);
-    pair.rival.push_back(other->second);
-  }
-  return pair;
-}
-
 bool IsWorse(const std::vector<double>& pick, double pick_over, const std::vector<double>& rival,
              double rival_over, double alpha) {
   return FisherWorse(CountOver(pick, pick_over), static_cast<int64_t>(pick.size()),
                      CountOver(rival, rival_over), static_cast<int64_t>(rival.size())) < alpha;
 }
 
-void Flag(const Pair& pair, uint32_t rival, double delta, double alpha,
+// Tested on rounds that both have a time in.
+void Flag(const Runs& pick, const Runs& other, uint32_t rival, double delta, double alpha,
           std::vector<TailFlag>* flags) {
-  if (pair.pick.empty()) return;
-  const Shape pick = ShapeOf(pair.pick), other = ShapeOf(pair.rival);
-  std::vector<double> both = pair.pick;
-  both.insert(both.end(), pair.rival.begin(), pair.rival.end());
-  const double over = ShapeOf(both).p95;
-  if (pair.pick.size() >= kFewestForP95 && pick.p95 > other.p95 * (1 + delta) &&
-      IsWorse(pair.pick, over, pair.rival, over, alpha)) {
-    flags->push_back({rival, "p95", pick.p95 / pick.median, other.p95 / other.median});
+  std::vector<double> own, others;
+  for (const auto& [round, time] : pick.times) {
+    const auto found = other.times.find(round);
+    if (found == other.times.end()) continue;
+    own.push_back(time);
+    others.push_back(found->second);
   }
-  if (IsWorse(pair.pick, pick.spike_at, pair.rival, other.spike_at, alpha)) {
-    flags->push_back({rival, "spikes", RateOver(pair.pick, pick.spike_at),
-                      RateOver(pair.rival, other.spike_at)});
+  if (own.empty()) return;
+  std::vector<double> both = own;
+  both.insert(both.end(), others.begin(), others.end());
+  const Shape a = ShapeOf(own), b = ShapeOf(others);
+  const double over = ShapeOf(std::move(both)).p95;
+  if (own.size() >= kFewestForP95 && a.p95 > b.p95 * (1 + delta) &&
+      IsWorse(own, over, others, over, alpha)) {
+    flags->push_back({rival, "p95", a.p95 / a.median, b.p95 / b.median});
+  }
+  if (IsWorse(own, a.spike_at, others, b.spike_at, alpha)) {
+    flags->push_back({rival, "spikes", RateOver(own, a.spike_at), RateOver(others, b.spike_at)});
   }
 }
 
 // Those that the pick is held against, each once.
-std::vector<uint32_t> Rivals(const Verdict& verdict, std::optional<uint32_t> baseline) {
-  std::vector<uint32_t> rivals = verdict.tied;
+std::set<uint32_t> Rivals(const Verdict& verdict, std::optional<uint32_t> baseline) {
+  std::set<uint32_t> rivals(verdict.tied.begin(), verdict.tied.end());
   const Ratio* runner_up = nullptr;
   for (const Ratio& each : verdict.ratios) {
     if (each.variant == verdict.pick) continue;
     if (runner_up == nullptr || each.est < runner_up->est) runner_up = &each;
   }
-  if (runner_up != nullptr) rivals.push_back(runner_up->variant);
-  if (baseline.has_value()) rivals.push_back(*baseline);
-  std::sort(rivals.begin(), rivals.end());
-  rivals.erase(std::unique(rivals.begin(), rivals.end()), rivals.end());
-  std::erase(rivals, *verdict.pick);
+  if (runner_up != nullptr) rivals.insert(runner_up->variant);
+  if (baseline.has_value()) rivals.insert(*baseline);
+  rivals.erase(*verdict.pick);
   return rivals;
-}
-
-std::vector<Times> TimesOf(std::span<const RoundResult> rounds, size_t places) {
-  std::vector<Times> times(places);
-  for (size_t i = 0; i < rounds.size(); ++i) {
-    if (rounds[i].discarded) continue;
-    for (const Sample& sample : rounds[i].samples) {
-      if (sample.status != SampleStatus::kOk || sample.variant >= places) continue;
-      times[sample.variant].emplace(i, static_cast<double>(sample.t_ps));
-    }
-  }
-  return times;
-}
-
-// Of each variant all or none.
-std::vector<std::optional<std::vector<double>>> EnergiesOf(std::span<const RoundResult> rounds,
-                                                           size_t places) {
-  std::vector<std::optional<std::vector<double>>> energies(places, std::vector<double>());
-  for (const RoundResult& round : rounds) {
-    if (round.discarded) continue;
-    for (const Sample& sample : round.samples) {
-      if (sample.status != SampleStatus::kOk || sample.variant >= places) continue;
-      auto& of = energies[sample.variant];
-      if (!sample.energy_uj.has_value()) of.reset();
-      if (of.has_value()) of->push_back(*sample.energy_uj);
-    }
-  }
-  return energies;
-}
-
-std::optional<double> Median(std::optional<std::vector<double>> values) {
-  if (!values.has_value() || values->empty()) return std::nullopt;
-  return ShapeOf(*std::move(values)).median;
 }
 
 }  // namespace
@@ -324,26 +293,25 @@ void AddTails(std::span<const RoundResult> rounds, std::optional<uint32_t> basel
               TuneOutcome* outcome) {
   size_t places = 0;
   for (const TunedVariant& each : outcome->variants) places += each.measured.has_value() ? 1 : 0;
-  const std::vector<Times> times = TimesOf(rounds, places);
-  std::vector<std::optional<std::vector<double>>> energies = EnergiesOf(rounds, places);
+  const std::vector<Runs> runs = RunsOf(rounds, places);
   for (TunedVariant& each : outcome->variants) {
-    if (!each.measured.has_value() || times[*each.measured].empty()) continue;
-    std::vector<double> own;
-    for (const auto& [round, time] : times[*each.measured]) own.push_back(time);
-    const Shape shape = ShapeOf(own);
-    each.tail = {.samples = own.size(),
+    if (!each.measured.has_value() || runs[*each.measured].times.empty()) continue;
+    const Runs& of = runs[*each.measured];
+    std::vector<double> times;
+    for (const auto& [round, time] : of.times) times.push_back(time);
+    const Shape shape = ShapeOf(times);
+    each.tail = {.samples = times.size(),
                  .typical_ps = shape.median,
-                 .typical_uj = Median(std::move(energies[*each.measured])),
-                 .spike_rate = RateOver(own, shape.spike_at)};
-    if (own.size() >= kFewestForP95) each.tail->p95_ratio = shape.p95 / shape.median;
+                 .spike_rate = RateOver(times, shape.spike_at)};
+    if (of.energies.has_value()) each.tail->typical_uj = ShapeOf(*of.energies).median;
+    if (times.size() >= kFewestForP95) each.tail->p95_ratio = shape.p95 / shape.median;
   }
   const Verdict& verdict = outcome->verdict;
   if (!verdict.pick.has_value()) return;
-  const std::vector<uint32_t> rivals = Rivals(verdict, baseline);
+  const std::set<uint32_t> rivals = Rivals(verdict, baseline);
   const double alpha = kWrong / (2.0 * std::max<double>(1, static_cast<double>(rivals.size())));
   for (const uint32_t rival : rivals) {
-    Flag(InCommon(times[*verdict.pick], times[rival]), rival, verdict.delta, alpha,
-         &outcome->tail_flags);
+    Flag(runs[*verdict.pick], runs[rival], rival, verdict.delta, alpha, &outcome->tail_flags);
   }
 }
 

@@ -123,15 +123,21 @@ std::string DecideConfigJson(const DecideConfig& config, std::string_view incumb
                              std::string_view search);
 
 // States of variants by id, kept in a session's first record, and in those of a search.
-json::Json StatesJson(std::span<const TunedVariant> variants);
 std::string PreparationJson(const HarnessInfo& harness, std::span<const TunedVariant> variants);
 // Errors: DataLoss.
 absl::StatusOr<std::map<std::string, VariantState>> PreparationFromJson(std::string_view json);
 
-// What a round's harness noted, and why variants failed in it, by id.
-std::string NotesJson(std::string_view harness_notes_json,
-                      const std::map<std::string, std::string>& failures);
-std::map<std::string, std::string> FailuresOf(std::string_view notes_json);
+// The first round of a stage of a search: what it is of, and the states of those that are new.
+struct StageHead {
+  std::vector<std::string> ids = {};  // none: the search is over
+  uint32_t rounds = 1;
+  uint64_t proposed = 0, refused = 0, repeated = 0;
+  std::vector<std::string> finalists = {};  // of a search that is over
+};
+XPLANE_TIME_JSON_FIELDS(StageHead, ids, rounds, proposed, refused, repeated, finalists)
+std::string StageHeadJson(const StageHead& head, std::span<const TunedVariant> fresh);
+// Errors: DataLoss.
+absl::StatusOr<StageHead> StageHeadFromJson(std::string_view json);
 
 // Tails: what the typical time does not show, and whether the pick's are worse than others'.
 //

@@ -1,16 +1,18 @@
 #include "tune/search_run.h"
 
 #include <algorithm>
+#include <map>
+#include <optional>
 #include <utility>
 
-#include "absl/container/flat_hash_set.h"
+#include "absl/container/flat_hash_map.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "harness/process.h"
 #include "stats/order_statistics.h"
 #include "stats/random.h"
 #include "status.h"
-#include "tune/outcome_json.h"
-#include "tune/session_variants.h"
+#include "tune/harness_protocol.h"
 
 namespace xplane_time {
 namespace {
@@ -24,18 +26,404 @@ bool IsTransient(std::string_view status) {
          known == SampleStatus::kNoEvents;
 }
 
-}  // namespace
+class SearchRun {
+ public:
+  SearchRun(Measuring* measuring, std::vector<TunedVariant>* variants, SearchReport* report)
+      : measuring_(*measuring),
+        options_(measuring->options),
+        variants_(*variants),
+        report_(*report),
+        known_(variants->size()) {
+    for (size_t i = 0; i < variants->size(); ++i) at_.emplace((*variants)[i].configuration.id, i);
+  }
 
-std::string StageHeadJson(const StageHead& head, std::span<const TunedVariant> fresh) {
-  return json::Dump({{"variants", StatesJson(fresh)}, {"stage", json::ToJson(head)}});
+  absl::Status Run() {
+    report_.strategy = options_.searcher->Name();
+    options_.searcher->Begin(ConfigurationsOf(variants_));
+    for (int64_t batch = kFirstSearchBatch;; ++batch) {
+      ASSIGN_OR_RETURN(auto head, HeadOf(batch));
+      CountStage(head, &report_);
+      if (head.ids.empty()) return End(batch, std::move(head));
+      RETURN_IF_ERROR(MeasureStage(batch, head));
+      TellSearcher(head);
+    }
+  }
+
+ private:
+  // Of a configuration, over all stages.
+  struct Known {
+    std::vector<double> values = {};
+    std::string failure = {};
+    size_t in_stage = 0;  // values of this stage
+  };
+
+  // Stored, or of a stage that is asked for now.
+  absl::StatusOr<StageHead> HeadOf(int64_t batch) {
+    const RoundRecord* stored = measuring_.Stored(batch, kStageHead);
+    if (stored == nullptr) return AskForStage(batch);
+    ASSIGN_OR_RETURN(auto head, StageHeadFromJson(stored->notes_json));
+    ASSIGN_OR_RETURN(const auto registered, measuring_.store->ReadVariants(measuring_.session.id));
+    ASSIGN_OR_RETURN(const auto prepared, PreparedIn(stored->notes_json, registered));
+    for (const std::string& id : head.ids) {
+      if (at_.contains(id)) continue;
+      const auto found = prepared.find(id);
+      if (found == prepared.end()) {
+        return DataLoss("the session does not know the variant ", id,
+                        " of its search; tune without --resume");
+      }
+      Add(found->second);
+    }
+    AssignAliases(&variants_);
+    return head;
+  }
+
+  void Add(const TunedVariant& variant) {
+    if (!at_.emplace(variant.configuration.id, variants_.size()).second) return;
+    variants_.push_back(variant);
+    known_.emplace_back();
+  }
+
+  absl::StatusOr<StageHead> AskForStage(int64_t batch) {
+    if (options_.stopped()) return absl::CancelledError("stopped");
+    ASSIGN_OR_RETURN(auto stage, options_.searcher->Next());
+    StageHead head = {.rounds = stage.rounds,
+                      .proposed = stage.proposed,
+                      .refused = stage.refused,
+                      .repeated = stage.repeated};
+    for (const Configuration& each : stage.configurations) head.ids.push_back(each.id);
+    if (head.ids.empty()) return head;
+    const size_t before = variants_.size();
+    for (const Configuration& each : stage.configurations) Add({.configuration = each});
+    const std::span<TunedVariant> fresh = std::span(variants_).subspan(before);
+    RETURN_IF_ERROR(measuring_.Register(fresh));
+    if (!fresh.empty()) RETURN_IF_ERROR(measuring_.Prepare(fresh));
+    RETURN_IF_ERROR(measuring_.Append(
+        {.batch = batch, .round = kStageHead, .notes_json = StageHeadJson(head, fresh)}));
+    AssignAliases(&variants_);
+    return head;
+  }
+
+  // Which runs come next depends on stored rounds alone.
+  absl::Status MeasureStage(int64_t batch, const StageHead& head) {
+    for (Known& each : known_) each.in_stage = 0;
+    int64_t round = kStageHead + 1;
+    for (uint32_t pass = 0; pass < head.rounds + kSparePasses; ++pass) {
+      std::vector<size_t> due;
+      for (const std::string& id : head.ids) {
+        const size_t variant = at_.at(id);
+        const TunedVariant& of = variants_[variant];
+        const Known& known = known_[variant];
+        if (of.state.status != "ok" || of.alias_of.has_value()) continue;
+        if (known.failure.empty() && known.in_stage < head.rounds) due.push_back(variant);
+      }
+      if (due.empty()) break;
+      RETURN_IF_ERROR(MeasurePass(batch, pass, std::move(due), &round));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status MeasurePass(int64_t batch, uint32_t pass, std::vector<size_t> due, int64_t* round) {
+    const uint64_t stage = static_cast<uint64_t>(batch - kFirstSearchBatch);
+    constexpr uint64_t kPasses = 1024;
+    stats::Random random =
+        stats::RandomFor(options_.decide.seed, kSearchStream, stage * kPasses + pass);
+    random.Shuffle(due);
+    const size_t rounds = (due.size() + kBlockRuns - 1) / kBlockRuns;
+    for (size_t i = 0; i < rounds; ++i) {
+      std::vector<const Configuration*> order;
+      for (size_t k = due.size() * i / rounds; k < due.size() * (i + 1) / rounds; ++k) {
+        order.push_back(&variants_[due[k]].configuration);
+      }
+      ASSIGN_OR_RETURN(auto record, measuring_.Round(batch, (*round)++, order));
+      Take(record);
+      measuring_.watcher->OnSearching(report_, due.size());
+    }
+    return absl::OkStatus();
+  }
+
+  void Take(const RoundRecord& record) {
+    ++report_.rounds;
+    report_.runs += record.samples.size();
+    for (const SampleRecord& sample : record.samples) {
+      const auto at = at_.find(sample.variant);
+      if (at == at_.end() || record.discarded) continue;
+      Known& known = known_[at->second];
+      if (const auto value = ObjectiveValue(options_.decide.objective, sample); value.has_value()) {
+        if (known.values.empty()) ++report_.searched;
+        known.values.push_back(*value);
+        ++known.in_stage;
+      } else if (!IsTransient(sample.status)) {
+        if (known.values.empty() && known.failure.empty()) ++report_.searched;
+        known.failure = sample.status;
+      }
+    }
+  }
+
+  void TellSearcher(const StageHead& head) {
+    std::vector<Searched> told;
+    for (const std::string& id : head.ids) {
+      const size_t variant = at_.at(id);
+      TunedVariant& of = variants_[variant];
+      const Known& known = known_[of.alias_of.value_or(variant)];
+      Searched searched = {.configuration = &of.configuration,
+                           .status = of.state.status,
+                           .is_alias = of.alias_of.has_value()};
+      if (of.state.status == "ok" && !known.failure.empty()) {
+        searched.status = of.search_failure = known.failure;
+      } else if (of.state.status == "ok" && known.values.empty()) {
+        searched.status = "infra";
+      } else if (of.state.status == "ok") {
+        // Of two values one may be a spike, and spikes slow down: the lower one.
+        searched.value = stats::LowerMedian(std::vector(known.values));
+      }
+      of.searched = searched.value;
+      told.push_back(searched);
+    }
+    options_.searcher->Tell(told);
+  }
+
+  absl::Status End(int64_t batch, StageHead head) {
+    if (measuring_.Stored(batch, kStageHead) == nullptr) {
+      head.finalists = options_.searcher->Finalists();
+      for (const std::string& id : {options_.incumbent, options_.baseline}) {
+        if (!id.empty()) head.finalists.push_back(id);
+      }
+      RETURN_IF_ERROR(measuring_.Append(
+          {.batch = batch, .round = kStageHead, .notes_json = StageHeadJson(head, {})}));
+    }
+    DropAllBut(head.finalists, &variants_);
+    return absl::OkStatus();
+  }
+
+  Measuring& measuring_;
+  const TuneOptions& options_;
+  std::vector<TunedVariant>& variants_;
+  SearchReport& report_;
+  absl::flat_hash_map<std::string, size_t> at_ = {};  // into variants, by id
+  std::vector<Known> known_;                          // of each of the variants
+};
+
+constexpr int kMostAsksInVain = 50;
+constexpr uint64_t kAtOnce = 8;
+
+// Those that have a value of their own. Values that are equal keep their order: that of the list.
+template <typename Tried>
+std::vector<const Tried*> BestFirst(std::span<const Tried> all) {
+  std::vector<const Tried*> sound;
+  for (const Tried& each : all) {
+    if (each.value.has_value() && !each.is_alias) sound.push_back(&each);
+  }
+  std::stable_sort(sound.begin(), sound.end(),
+                   [](const Tried* a, const Tried* b) { return *a->value < *b->value; });
+  return sound;
 }
 
-absl::StatusOr<StageHead> StageHeadFromJson(std::string_view json) {
-  const json::Json notes = json::Parse(json);
-  const json::Json* stage = json::Find(notes, "stage");
-  StageHead head;
-  if (stage != nullptr && json::FromJson(*stage, &head)) return head;
-  return absl::DataLossError("what the session knew of its search is damaged");
+class AskSearcher : public Searcher {
+ public:
+  AskSearcher(AskOptions options, const SearchSpace& space)
+      : options_(std::move(options)), space_(space) {}
+
+  // Another command is another question.
+  std::string Name() const override {
+    return absl::StrCat("ask:", options_.count, " of ", options_.command);
+  }
+
+  void Begin(std::span<const Configuration> known) override {
+    known_.assign(known.begin(), known.end());
+    listed_ = known.size();
+  }
+
+  absl::StatusOr<SearchStage> Next() override {
+    SearchStage stage = {.configurations = std::exchange(known_, {}), .rounds = kAskRounds};
+    if (!stage.configurations.empty()) return stage;
+    for (int in_vain = 0; in_vain < kMostAsksInVain && !Enough(); ++in_vain) {
+      RETURN_IF_ERROR(Start());
+      RETURN_IF_ERROR(SayWhatIsNew());
+      const int64_t request = next_request_++;
+      const uint64_t count = std::min(kAtOnce, listed_ + options_.count - results_.size());
+      RETURN_IF_ERROR(Send(AskRequest(request, count)));
+      ASSIGN_OR_RETURN(const auto answer, Receive());
+      const auto proposals = ParseProposals(answer, request, count);
+      RETURN_IF_ERROR(Sound(proposals.status()));
+      stage.proposed += proposals->size();
+      RETURN_IF_ERROR(Sort(request, *proposals, &stage));
+      if (!stage.configurations.empty()) return stage;
+      if (proposals->empty()) break;
+    }
+    Finish();
+    return stage;
+  }
+
+  void Tell(std::span<const Searched> stage) override {
+    known_.clear();  // a stored first stage was theirs
+    for (const Searched& each : stage) {
+      if (!at_.emplace(each.configuration->id, results_.size()).second) continue;
+      results_.push_back(
+          {{each.configuration->id, each.configuration->params_json, each.status, each.value},
+           each.is_alias});
+    }
+  }
+
+  std::vector<std::string> Finalists() const override {
+    std::vector<std::string> ids;
+    for (const Result* each : BestFirst<Result>(results_)) {
+      if (ids.size() < kAskFinalists) ids.push_back(each->id);
+    }
+    return ids;
+  }
+
+ private:
+  struct Result : Told {
+    bool is_alias = false;
+  };
+
+  bool Enough() const { return results_.size() >= listed_ + options_.count; }
+
+  absl::Status Start() {
+    if (process_ != nullptr) return absl::OkStatus();
+    ASSIGN_OR_RETURN(process_,
+                     HarnessProcess::Start({.command = {"/bin/sh", "-c", options_.command},
+                                            .role = "proposer",
+                                            .stopped = options_.stopped}));
+    RETURN_IF_ERROR(Send(ProposerHello(space_, options_.seed, results_.size())));
+    ASSIGN_OR_RETURN(const auto answer, Receive());
+    return Sound(ParseProposerHello(answer));
+  }
+
+  // New ones to the stage; of the others the proposer is told what they are.
+  absl::Status Sort(int64_t request, const std::vector<std::string>& proposals,
+                    SearchStage* stage) {
+    proposed_as_.clear();
+    for (size_t i = 0; i < proposals.size(); ++i) {
+      Told told = {.id = "", .params_json = proposals[i], .status = "refused"};
+      told.proposal = Proposal{request, i};
+      auto point = FindPoint(space_, proposals[i]);
+      if (!point.ok()) {
+        ++stage->refused;
+        told.message = std::string(point.status().message());
+        RETURN_IF_ERROR(Send(TellRequest(told)));
+        continue;
+      }
+      if (const auto known = at_.find(point->id); known != at_.end()) {
+        ++stage->repeated;
+        Told again = results_[known->second];
+        again.params_json = proposals[i];
+        again.repeated = true;
+        again.proposal = told.proposal;
+        RETURN_IF_ERROR(Send(TellRequest(again)));
+      } else if (!proposed_as_.emplace(point->id, *told.proposal).second) {
+        ++stage->repeated;  // twice in one answer: told once, when it is measured
+      } else {
+        stage->configurations.push_back(*std::move(point));
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status SayWhatIsNew() {
+    for (; said_ < results_.size(); ++said_) {
+      Told told = results_[said_];
+      const auto proposed = proposed_as_.find(told.id);
+      if (proposed != proposed_as_.end()) told.proposal = proposed->second;
+      RETURN_IF_ERROR(Send(TellRequest(told)));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status Send(const std::string& line) {
+    return Sound(process_->Send(line, MonotonicClock::now() + options_.answer_timeout));
+  }
+
+  absl::StatusOr<std::string> Receive() {
+    auto line = process_->Receive(MonotonicClock::now() + options_.answer_timeout);
+    RETURN_IF_ERROR(Sound(line.status()));
+    return line;
+  }
+
+  // Of an error, all that is known; the process is over then.
+  absl::Status Sound(const absl::Status& status) {
+    if (status.ok() || absl::IsCancelled(status)) return status;
+    std::string why(status.message());
+    if (absl::IsUnavailable(status)) why = absl::StrCat("it ended: ", process_->Ending());
+    const std::string printed = process_->Printed();
+    if (!printed.empty()) {
+      absl::StrAppend(&why, "; it printed last: ", absl::StripAsciiWhitespace(printed));
+    }
+    process_.reset();
+    return Unavailable("the proposer \"", options_.command, "\" does not work: ", why,
+                       "; docs/space.md says what it should, and --resume goes on with what was "
+                       "measured so far");
+  }
+
+  void Finish() {
+    constexpr std::chrono::milliseconds kToEnd(2000);
+    if (process_ == nullptr) return;
+    const Deadline deadline = MonotonicClock::now() + kToEnd;
+    static_cast<void>(process_->Send(ProposerBye(), deadline));
+    process_->End(deadline);
+    process_.reset();
+  }
+
+  AskOptions options_;
+  const SearchSpace& space_;
+  std::unique_ptr<HarnessProcess> process_;
+  std::vector<Configuration> known_;             // to be measured first
+  size_t listed_ = 0;                            // how many these were
+  std::vector<Result> results_;                  // in the order in which they were told
+  std::map<std::string, size_t> at_;             // into results_, by id
+  std::map<std::string, Proposal> proposed_as_;  // by id, of the stage that is measured
+  size_t said_ = 0;                              // of results_, to the process
+  int64_t next_request_ = 1;
+};
+
+class HalvingSearcher : public Searcher {
+ public:
+  explicit HalvingSearcher(uint64_t finalists) : finalists_(finalists) {}
+
+  std::string Name() const override { return absl::StrCat("halving:", finalists_); }
+
+  void Begin(std::span<const Configuration> known) override {
+    left_.assign(known.begin(), known.end());
+  }
+
+  absl::StatusOr<SearchStage> Next() override {
+    if (left_.size() <= finalists_) return SearchStage{};
+    return SearchStage{.configurations = left_, .rounds = rounds_};
+  }
+
+  void Tell(std::span<const Searched> stage) override {
+    std::vector<const Searched*> sound = BestFirst<Searched>(stage);
+    const size_t half = sound.size() - sound.size() / 2;
+    sound.resize(std::min(sound.size(), std::max<size_t>(half, finalists_)));
+    left_.clear();
+    for (const Searched* each : sound) left_.push_back(*each->configuration);
+    rounds_ = std::min(2 * rounds_, kMostHalvingRounds);
+  }
+
+  std::vector<std::string> Finalists() const override {
+    std::vector<std::string> ids;
+    for (const Configuration& each : left_) ids.push_back(each.id);
+    return ids;
+  }
+
+ private:
+  uint64_t finalists_;
+  uint32_t rounds_ = 1;              // of the next stage
+  std::vector<Configuration> left_;  // after the first rung, best first
+};
+
+}  // namespace
+
+absl::Status RunSearch(Measuring* measuring, std::vector<TunedVariant>* variants,
+                       SearchReport* report) {
+  return SearchRun(measuring, variants, report).Run();
+}
+
+void CountStage(const StageHead& head, SearchReport* report) {
+  report->stages += head.ids.empty() ? 0 : 1;
+  report->proposed += head.proposed;
+  report->refused += head.refused;
+  report->repeated += head.repeated;
 }
 
 void DropAllBut(std::span<const std::string> finalists, std::vector<TunedVariant>* variants) {
@@ -51,370 +439,12 @@ void DropAllBut(std::span<const std::string> finalists, std::vector<TunedVariant
   }
 }
 
-SearchRun::SearchRun(const TuneOptions& options, Measuring* measuring, TuneWatcher* watcher,
-                     std::vector<TunedVariant>* variants, SearchReport* report)
-    : options_(options),
-      measuring_(measuring),
-      watcher_(watcher),
-      variants_(variants),
-      report_(report),
-      known_(variants->size()) {
-  for (size_t i = 0; i < variants->size(); ++i) at_.emplace((*variants)[i].configuration.id, i);
+std::unique_ptr<Searcher> NewAskSearcher(AskOptions options, const SearchSpace& space) {
+  return std::make_unique<AskSearcher>(std::move(options), space);
 }
 
-size_t SearchRun::Original(size_t variant) const {
-  return (*variants_)[variant].alias_of.value_or(variant);
-}
-
-absl::Status SearchRun::Run() {
-  report_->strategy = options_.searcher->Name();
-  std::vector<Configuration> known;
-  for (const TunedVariant& each : *variants_) known.push_back(each.configuration);
-  options_.searcher->Begin(known);
-  for (int64_t batch = kFirstSearchBatch;; ++batch) {
-    ASSIGN_OR_RETURN(auto head, HeadOf(batch));
-    report_->proposed += head.proposed;
-    report_->refused += head.refused;
-    report_->repeated += head.repeated;
-    if (head.ids.empty()) return End(batch, std::move(head));
-    ++report_->stages;
-    RETURN_IF_ERROR(MeasureStage(batch, head));
-    TellSearcher(head);
-  }
-}
-
-// Stored, or of a stage that is asked for now.
-absl::StatusOr<StageHead> SearchRun::HeadOf(int64_t batch) {
-  const RoundRecord* stored = measuring_->Stored(batch, kStageHead);
-  if (stored == nullptr) return AskForStage(batch);
-  ASSIGN_OR_RETURN(auto head, StageHeadFromJson(stored->notes_json));
-  ASSIGN_OR_RETURN(auto states, PreparationFromJson(stored->notes_json));
-  ASSIGN_OR_RETURN(auto registered, measuring_->Registered());
-  for (const std::string& id : head.ids) {
-    if (at_.contains(id)) continue;
-    const auto configuration = registered.find(id);
-    const auto state = states.find(id);
-    if (configuration == registered.end() || state == states.end()) {
-      return DataLoss("the session does not know the variant ", id,
-                      " of its search; tune without --resume");
-    }
-    at_.emplace(id, variants_->size());
-    variants_->push_back({.configuration = configuration->second, .state = state->second});
-  }
-  known_.resize(variants_->size());
-  AssignAliases(variants_);
-  return head;
-}
-
-absl::StatusOr<StageHead> SearchRun::AskForStage(int64_t batch) {
-  if (options_.stopped()) return absl::CancelledError("stopped");
-  ASSIGN_OR_RETURN(auto stage, options_.searcher->Next());
-  StageHead head = {.rounds = stage.rounds,
-                    .proposed = stage.proposed,
-                    .refused = stage.refused,
-                    .repeated = stage.repeated};
-  for (const Configuration& each : stage.configurations) head.ids.push_back(each.id);
-  if (head.ids.empty()) return head;
-  const size_t before = variants_->size();
-  for (const Configuration& each : stage.configurations) {
-    if (!at_.emplace(each.id, variants_->size()).second) continue;
-    variants_->push_back({.configuration = each});
-  }
-  known_.resize(variants_->size());
-  const std::span<TunedVariant> fresh = std::span(*variants_).subspan(before);
-  std::vector<Configuration> configurations;
-  for (const TunedVariant& each : fresh) configurations.push_back(each.configuration);
-  RETURN_IF_ERROR(measuring_->Register(configurations));
-  size_t done = 0;
-  if (!fresh.empty()) {
-    RETURN_IF_ERROR(measuring_->Prepare(fresh, [&](const TunedVariant& variant) {
-      watcher_->OnPrepared(variant, ++done, fresh.size());
-    }));
-  }
-  RETURN_IF_ERROR(measuring_->Append(
-      {.batch = batch, .round = kStageHead, .notes_json = StageHeadJson(head, fresh)}));
-  AssignAliases(variants_);
-  return head;
-}
-
-// Which runs come next depends on stored rounds alone.
-absl::Status SearchRun::MeasureStage(int64_t batch, const StageHead& head) {
-  for (Known& each : known_) each.in_stage = 0;
-  int64_t round = kStageHead + 1;
-  for (uint32_t pass = 0; pass < head.rounds + kSparePasses; ++pass) {
-    std::vector<size_t> due;
-    for (const std::string& id : head.ids) {
-      const size_t variant = at_.at(id);
-      const TunedVariant& of = (*variants_)[variant];
-      const Known& known = known_[variant];
-      if (of.state.status != "ok" || of.alias_of.has_value()) continue;
-      if (known.failure.empty() && known.in_stage < head.rounds) due.push_back(variant);
-    }
-    if (due.empty()) break;
-    RETURN_IF_ERROR(MeasurePass(batch, pass, std::move(due), &round));
-  }
-  return absl::OkStatus();
-}
-
-absl::Status SearchRun::MeasurePass(int64_t batch, uint32_t pass, std::vector<size_t> due,
-                                    int64_t* round) {
-  const uint64_t stage = static_cast<uint64_t>(batch - kFirstSearchBatch);
-  constexpr uint64_t kPasses = 1024;
-  stats::Random random =
-      stats::RandomFor(options_.decide.seed, kSearchStream, stage * kPasses + pass);
-  random.Shuffle(due);
-  const size_t rounds = (due.size() + kBlockRuns - 1) / kBlockRuns;
-  for (size_t i = 0; i < rounds; ++i) {
-    std::vector<const Configuration*> order;
-    for (size_t k = due.size() * i / rounds; k < due.size() * (i + 1) / rounds; ++k) {
-      order.push_back(&(*variants_)[due[k]].configuration);
-    }
-    ASSIGN_OR_RETURN(auto record, measuring_->Round(batch, (*round)++, order));
-    Take(record);
-    watcher_->OnSearching(*report_, due.size());
-  }
-  return absl::OkStatus();
-}
-
-void SearchRun::Take(const RoundRecord& record) {
-  ++report_->rounds;
-  report_->runs += record.samples.size();
-  for (const SampleRecord& sample : record.samples) {
-    const auto at = at_.find(sample.variant);
-    if (at == at_.end() || record.discarded) continue;
-    Known& known = known_[at->second];
-    if (const auto value = ObjectiveValue(options_.decide.objective, sample); value.has_value()) {
-      if (known.values.empty()) ++report_->searched;
-      known.values.push_back(*value);
-      ++known.in_stage;
-    } else if (!IsTransient(sample.status)) {
-      if (known.values.empty() && known.failure.empty()) ++report_->searched;
-      known.failure = sample.status;
-    }
-  }
-}
-
-void SearchRun::TellSearcher(const StageHead& head) {
-  std::vector<Searched> told;
-  for (const std::string& id : head.ids) {
-    const size_t variant = at_.at(id);
-    TunedVariant& of = (*variants_)[variant];
-    const Known& known = known_[Original(variant)];
-    Searched searched = {.configuration = &of.configuration,
-                         .status = of.state.status,
-                         .is_alias = of.alias_of.has_value()};
-    if (of.state.status == "ok" && !known.failure.empty()) {
-      searched.status = of.search_failure = known.failure;
-    } else if (of.state.status == "ok" && known.values.empty()) {
-      searched.status = "infra";
-    } else if (of.state.status == "ok") {
-      // Of two values one may be a spike, and spikes slow down: the lower one.
-      searched.value = stats::LowerMedian(std::vector(known.values));
-    }
-    of.searched = searched.value;
-    told.push_back(searched);
-  }
-  options_.searcher->Tell(told);
-}
-
-absl::Status SearchRun::End(int64_t batch, StageHead head) {
-  if (measuring_->Stored(batch, kStageHead) == nullptr) {
-    head.finalists = options_.searcher->Finalists();
-    for (const std::string& id : {options_.incumbent, options_.baseline}) {
-      if (!id.empty()) head.finalists.push_back(id);
-    }
-    RETURN_IF_ERROR(measuring_->Append(
-        {.batch = batch, .round = kStageHead, .notes_json = StageHeadJson(head, {})}));
-  }
-  DropAllBut(head.finalists, variants_);
-  return absl::OkStatus();
-}
-
-namespace {
-
-constexpr int kMostAsksInVain = 50;
-
-// Those that have a value of their own. Values that are equal keep their order: that of the list.
-template <typename Tried>
-std::vector<const Tried*> BestFirst(std::span<const Tried> all) {
-  std::vector<const Tried*> sound;
-  for (const Tried& each : all) {
-    if (each.value.has_value() && !each.is_alias) sound.push_back(&each);
-  }
-  std::stable_sort(sound.begin(), sound.end(),
-                   [](const Tried* a, const Tried* b) { return *a->value < *b->value; });
-  return sound;
-}
-
-}  // namespace
-
-// Another command is another question.
-std::string AskSearcher::Name() const {
-  return absl::StrCat("ask:", options_.count, " of ", options_.command);
-}
-
-void AskSearcher::Begin(std::span<const Configuration> known) {
-  known_.assign(known.begin(), known.end());
-  listed_ = known.size();
-}
-
-absl::StatusOr<SearchStage> AskSearcher::Next() {
-  SearchStage stage = {.configurations = std::exchange(known_, {}), .rounds = kRounds};
-  if (!stage.configurations.empty()) return stage;
-  for (int in_vain = 0; in_vain < kMostAsksInVain && !Enough(); ++in_vain) {
-    RETURN_IF_ERROR(Start());
-    RETURN_IF_ERROR(SayWhatIsNew());
-    const int64_t request = next_request_++;
-    ASSIGN_OR_RETURN(const auto proposals,
-                     Ask(request, std::min(kAtOnce, listed_ + options_.count - results_.size())));
-    stage.proposed += proposals.size();
-    RETURN_IF_ERROR(Sort(request, proposals, &stage));
-    if (!stage.configurations.empty()) return stage;
-    if (proposals.empty()) break;
-  }
-  Finish();
-  return stage;
-}
-
-// New ones to the stage; of the others the proposer is told what they are.
-absl::Status AskSearcher::Sort(int64_t request, const std::vector<std::string>& proposals,
-                               SearchStage* stage) {
-  proposed_as_.clear();
-  for (size_t i = 0; i < proposals.size(); ++i) {
-    Told told = {.id = "", .params_json = proposals[i], .status = "refused"};
-    told.proposal = Proposal{request, i};
-    auto point = FindPoint(space_, proposals[i]);
-    if (!point.ok()) {
-      ++stage->refused;
-      told.message = std::string(point.status().message());
-      RETURN_IF_ERROR(Send(TellRequest(told)));
-      continue;
-    }
-    if (const auto known = at_.find(point->id); known != at_.end()) {
-      ++stage->repeated;
-      const Result& result = results_[known->second];
-      told.id = result.id;
-      told.status = result.status;
-      told.value = result.value;
-      told.repeated = true;
-      RETURN_IF_ERROR(Send(TellRequest(told)));
-    } else if (!proposed_as_.emplace(point->id, *told.proposal).second) {
-      ++stage->repeated;  // twice in one answer: told once, when it is measured
-    } else {
-      stage->configurations.push_back(*std::move(point));
-    }
-  }
-  return absl::OkStatus();
-}
-
-void AskSearcher::Tell(std::span<const Searched> stage) {
-  known_.clear();  // a stored first stage was theirs
-  for (const Searched& each : stage) {
-    if (!at_.emplace(each.configuration->id, results_.size()).second) continue;
-    results_.push_back({each.configuration->id, each.configuration->params_json, each.status,
-                        each.value, each.is_alias});
-  }
-}
-
-std::vector<std::string> AskSearcher::Finalists() const {
-  std::vector<std::string> ids;
-  for (const Result* each : BestFirst<Result>(results_)) {
-    if (ids.size() < kFinalists) ids.push_back(each->id);
-  }
-  return ids;
-}
-
-void AskSearcher::Finish() {
-  constexpr std::chrono::milliseconds kToEnd(2000);
-  if (process_ == nullptr) return;
-  const Deadline deadline = MonotonicClock::now() + kToEnd;
-  static_cast<void>(process_->Send(ProposerBye(), deadline));
-  process_->End(deadline);
-  process_.reset();
-}
-
-absl::Status AskSearcher::Start() {
-  if (process_ != nullptr) return absl::OkStatus();
-  ASSIGN_OR_RETURN(process_, HarnessProcess::Start({.command = {"/bin/sh", "-c", options_.command},
-                                                    .role = "proposer",
-                                                    .stopped = options_.stopped}));
-  RETURN_IF_ERROR(Send(ProposerHello(space_, options_.seed, results_.size())));
-  ASSIGN_OR_RETURN(const auto answer, Receive());
-  const absl::Status status = ParseProposerHello(answer);
-  return status.ok() ? status : Broken(status);
-}
-
-absl::StatusOr<std::vector<std::string>> AskSearcher::Ask(int64_t request, uint64_t count) {
-  RETURN_IF_ERROR(Send(AskRequest(request, count)));
-  ASSIGN_OR_RETURN(const auto answer, Receive());
-  auto proposals = ParseProposals(answer, request, count);
-  if (!proposals.ok()) return Broken(proposals.status());
-  return proposals;
-}
-
-absl::Status AskSearcher::SayWhatIsNew() {
-  for (; said_ < results_.size(); ++said_) {
-    const Result& result = results_[said_];
-    Told told = {.id = result.id,
-                 .params_json = result.params_json,
-                 .status = result.status,
-                 .value = result.value};
-    const auto proposed = proposed_as_.find(result.id);
-    if (proposed != proposed_as_.end()) told.proposal = proposed->second;
-    RETURN_IF_ERROR(Send(TellRequest(told)));
-  }
-  return absl::OkStatus();
-}
-
-absl::Status AskSearcher::Send(const std::string& line) {
-  const absl::Status status = process_->Send(line, MonotonicClock::now() + options_.answer_timeout);
-  return status.ok() ? status : Broken(status);
-}
-
-absl::StatusOr<std::string> AskSearcher::Receive() {
-  auto line = process_->Receive(MonotonicClock::now() + options_.answer_timeout);
-  if (!line.ok()) return Broken(line.status());
-  return line;
-}
-
-absl::Status AskSearcher::Broken(const absl::Status& status) {
-  if (absl::IsCancelled(status)) return status;
-  std::string why(status.message());
-  if (absl::IsUnavailable(status)) why = absl::StrCat("it ended: ", process_->Ending());
-  const std::string printed = process_->Printed();
-  if (!printed.empty()) {
-    absl::StrAppend(&why, "; it printed last: ", absl::StripAsciiWhitespace(printed));
-  }
-  process_.reset();
-  return Unavailable("the proposer \"", options_.command, "\" does not work: ", why,
-                     "; docs/space.md says what it should, and --resume goes on with what was "
-                     "measured so far");
-}
-
-std::string HalvingSearcher::Name() const { return absl::StrCat("halving:", finalists_); }
-
-void HalvingSearcher::Begin(std::span<const Configuration> known) {
-  left_.assign(known.begin(), known.end());
-}
-
-absl::StatusOr<SearchStage> HalvingSearcher::Next() {
-  if (left_.size() <= finalists_) return SearchStage{};
-  return SearchStage{.configurations = left_, .rounds = rounds_};
-}
-
-void HalvingSearcher::Tell(std::span<const Searched> stage) {
-  std::vector<const Searched*> sound = BestFirst<Searched>(stage);
-  const size_t half = sound.size() - sound.size() / 2;
-  sound.resize(std::min(sound.size(), std::max<size_t>(half, finalists_)));
-  left_.clear();
-  for (const Searched* each : sound) left_.push_back(*each->configuration);
-  rounds_ = std::min(2 * rounds_, kMostRounds);
-}
-
-std::vector<std::string> HalvingSearcher::Finalists() const {
-  std::vector<std::string> ids;
-  for (const Configuration& each : left_) ids.push_back(each.id);
-  return ids;
+std::unique_ptr<Searcher> NewHalvingSearcher(uint64_t finalists) {
+  return std::make_unique<HalvingSearcher>(finalists);
 }
 
 }  // namespace xplane_time

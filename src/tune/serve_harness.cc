@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/strings/numbers.h"
+#include "io/whole_file.h"
 #include "json/json.h"
 #include "xplane_time/harness.h"
 
@@ -54,12 +55,12 @@ class Server {
  private:
   bool ReadLine(std::string* line) {
     std::array<char, 1 << 16> bytes;
-    for (size_t end; (end = received_.find('\n')) == std::string::npos;) {
+    size_t end;
+    while ((end = received_.find('\n')) == std::string::npos) {
       const ssize_t got = read(in_, bytes.data(), bytes.size());
       if (got <= 0) return false;
       received_.append(bytes.data(), static_cast<size_t>(got));
     }
-    const size_t end = received_.find('\n');
     *line = received_.substr(0, end);
     received_.erase(0, end + 1);
     return true;
@@ -67,12 +68,11 @@ class Server {
 
   void Answer(Json message) {
     message["v"] = 1;
-    const std::string line = json::Dump(message) + "\n";
-    for (size_t sent = 0; sent < line.size() && !lost_;) {
-      const ssize_t now = write(out_, line.data() + sent, line.size() - sent);
-      lost_ = now < 0;
-      sent += static_cast<size_t>(std::max<ssize_t>(now, 0));
-    }
+    lost_ = lost_ || !io::WriteAll(out_, json::Dump(message) + "\n");
+  }
+
+  static Json Answered(const char* type, const Json& request) {
+    return {{"type", type}, {"request", Number(request)}, {"status", "ok"}};
   }
 
   static Json Failed(const absl::Status& status, const char* otherwise) {
@@ -112,7 +112,7 @@ class Server {
   void Prepare(const Json& request) {
     const std::string variant = Text(request, "variant");
     const Json params = request.contains("params") ? request["params"] : Json::object();
-    Json answer = {{"type", "prepared"}, {"request", Number(request)}, {"status", "ok"}};
+    Json answer = Answered("prepared", request);
     auto fingerprint = code_.prepare(variant, params.dump());
     absl::Status status = fingerprint.status();
     if (!status.ok()) answer.update(Failed(status, "compile_error"));
@@ -127,7 +127,7 @@ class Server {
   }
 
   void Verify(const Json& request) {
-    Json answer = {{"type", "verified"}, {"request", Number(request)}, {"status", "ok"}};
+    Json answer = Answered("verified", request);
     const absl::Status status = code_.verify ? code_.verify(Text(request, "variant"))
                                              : absl::UnimplementedError("no reference");
     if (!status.ok()) {
@@ -160,10 +160,9 @@ class Server {
       if (sample["status"] == "ok") sample["t_ps"] = std::max<int64_t>(1, sum_ps / calls);
       samples.push_back(std::move(sample));
     }
-    Answer({{"type", "result"},
-            {"request", Number(request)},
-            {"status", "ok"},
-            {"samples", std::move(samples)}});
+    Json answer = Answered("result", request);
+    answer["samples"] = std::move(samples);
+    Answer(std::move(answer));
   }
 
   const HarnessCode& code_;

@@ -1,4 +1,4 @@
-// Our own format: reading, writing, ids. The other formats are in space_import*.cc.
+// Our own format: reading, writing, ids. The other formats are in space_import.cc.
 #include "xplane_time/space.h"
 
 #include <algorithm>
@@ -12,22 +12,20 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "status.h"
-#include "tune/space_internal.h"
+#include "tune/space_json.h"
 
 namespace xplane_time {
 namespace {
 
-using tune::Absl;
-using tune::Field;
-using tune::Json;
+using tune::Field, tune::Json;
 
 constexpr std::string_view kSchema = "xplane-time.space.v1";
 constexpr uint64_t kMostBytes = uint64_t{1} << 30;
 constexpr uint64_t kMostBytesOfAPipe = uint64_t{64} << 20;  // it may be endless
 
 absl::Status TooManyValues(const Field& field) {
-  return field.Error(absl::StrCat("more than ", tune::kMostValues,
-                                  " values; widen the step, or narrow min and max"));
+  return field.Error("more than ", tune::kMostValues,
+                     " values; widen the step, or narrow min and max");
 }
 
 // min, min + step, ... or min, min * factor, ... up to max, max included.
@@ -138,7 +136,7 @@ absl::StatusOr<Parameter> ReadParameter(const Field& field) {
 absl::Status ReadParameters(const Field& field, SearchSpace* space) {
   RETURN_IF_ERROR(field.ExpectArray());
   if (field.value().size() > tune::kMostParameters) {
-    return field.Error(absl::StrCat("more than ", tune::kMostParameters, " parameters"));
+    return field.Error("more than ", tune::kMostParameters, " parameters");
   }
   std::set<std::string> seen;
   return field.Each([&](const Field& item) -> absl::Status {
@@ -188,50 +186,27 @@ absl::Status ReadList(const Field& field, std::vector<Item>* out) {
     Item& item = out->emplace_back();
     RETURN_IF_ERROR(ReadItem(at, &item));
     if (seen.insert(item.id).second) return absl::OkStatus();
-    return at.Error(
-        absl::StrCat("the id \"", item.id, "\" occurs twice; give one of them another \"id\""));
+    return at.Error("the id \"", item.id, "\" occurs twice; give one of them another \"id\"");
   });
 }
 
-absl::StatusOr<SearchSpace> ReadOwn(const Json& document, std::string_view source) {
-  const Field root(document, source, "$");
-  if (const auto schema = root.At("schema").Text(); !schema.ok() || *schema != kSchema) {
-    return root.At("schema").BadValue(
-        absl::StrCat("is not read by this version; it reads ", Absl(kSchema)));
+absl::Status ReadOwn(const Field& root, SearchSpace* space) {
+  if (root.At("schema").value() != kSchema) {
+    return root.At("schema").BadValue("is not read by this version; it reads ", kSchema);
   }
   RETURN_IF_ERROR(root.ExpectObject(
       {"schema", "name", "parameters", "constraints", "mem_bytes", "variants", "workloads"}));
-  SearchSpace space;
-  space.source = std::string(source);
-  RETURN_IF_ERROR(root.Read("name", &space.name));
-  RETURN_IF_ERROR(root.Read("mem_bytes", &space.mem_bytes));
-  if (root.Has("parameters")) RETURN_IF_ERROR(ReadParameters(root.At("parameters"), &space));
+  RETURN_IF_ERROR(root.Read("name", &space->name));
+  RETURN_IF_ERROR(root.Read("mem_bytes", &space->mem_bytes));
+  if (root.Has("parameters")) RETURN_IF_ERROR(ReadParameters(root.At("parameters"), space));
   if (root.Has("constraints")) {
     RETURN_IF_ERROR(root.At("constraints").Each([&](const Field& item) {
-      return item.Read(&space.constraints.emplace_back());
+      return item.Read(&space->constraints.emplace_back());
     }));
   }
-  if (root.Has("variants")) RETURN_IF_ERROR(ReadList(root.At("variants"), &space.variants));
-  if (root.Has("workloads")) RETURN_IF_ERROR(ReadList(root.At("workloads"), &space.workloads));
-  return space;
-}
-
-absl::StatusOr<SearchSpace> ReadDocument(const Json& document, std::string_view source) {
-  if (document.is_object() && document.contains("schema")) return ReadOwn(document, source);
-  if (tune::IsT1(document)) return tune::ImportT1(document, source);
-  if (tune::IsKernelTunerCache(document)) return tune::ImportKernelTunerCache(document, source);
-  if (tune::IsTokamax(document)) return tune::ImportTokamax(document, source);
-  return InvalidArgument(Absl(source), ": $: no search space; expected \"schema\": \"",
-                         Absl(kSchema),
-                         "\", a kernel_tuner T1 or cache file, or tokamax autotuning data");
-}
-
-Json ParameterJson(const Parameter& parameter) {
-  Json values = Json::array();
-  for (const ParameterValue& value : parameter.values) values.push_back(tune::JsonOf(value));
-  return {{"name", parameter.name},
-          {"type", tune::TypeName(parameter.type)},
-          {"values", std::move(values)}};
+  if (root.Has("variants")) RETURN_IF_ERROR(ReadList(root.At("variants"), &space->variants));
+  if (root.Has("workloads")) RETURN_IF_ERROR(ReadList(root.At("workloads"), &space->workloads));
+  return absl::OkStatus();
 }
 
 Json SpaceJson(const SearchSpace& space) {
@@ -243,7 +218,11 @@ Json SpaceJson(const SearchSpace& space) {
   if (!space.name.empty()) out["name"] = space.name;
   if (!space.mem_bytes.empty()) out["mem_bytes"] = space.mem_bytes;
   for (const Parameter& parameter : space.parameters) {
-    out["parameters"].push_back(ParameterJson(parameter));
+    Json values = Json::array();
+    for (const ParameterValue& value : parameter.values) values.push_back(tune::JsonOf(value));
+    out["parameters"].push_back({{"name", parameter.name},
+                                 {"type", tune::TypeName(parameter.type)},
+                                 {"values", std::move(values)}});
   }
   for (const Configuration& variant : space.variants) {
     Json json = {{"id", variant.id}, {"params", tune::Stored(variant.params_json)}};
@@ -269,12 +248,20 @@ absl::StatusOr<SearchSpace> ParseSpace(std::string_view text, std::string_view s
     document = tune::ParseJson(closed, source);
     if (!document.ok()) return document.status();
   }
-  ASSIGN_OR_RETURN(auto space, ReadDocument(*document, source));
+  SearchSpace space;
+  space.source = std::string(source);
+  const Field root(*document, source, "$");
+  const auto imported = root.Has("schema") ? ReadOwn(root, &space) : ImportSpace(root, &space);
+  if (!imported.has_value()) {
+    return root.Error("no search space; expected \"schema\": \"", kSchema,
+                      "\", a kernel_tuner T1 or cache file, or tokamax autotuning data");
+  }
+  RETURN_IF_ERROR(*imported);
   if (!closed.empty()) {
     space.notes.push_back("the cache file was not closed; read up to its last whole entry");
   }
   // Mistakes in constraints show when the file is read, not when it is used.
-  RETURN_IF_ERROR(tune::CompileConstraints(space).status());
+  RETURN_IF_ERROR(tune::CheckConstraints(space));
   return space;
 }
 
@@ -337,62 +324,4 @@ uint64_t GridPoints(const SearchSpace& space) {
   return saturated ? std::numeric_limits<uint64_t>::max() : points;
 }
 
-namespace tune {
-
-std::vector<std::string> ConstraintNames(const SearchSpace& space) {
-  std::vector<std::string> names;
-  for (const Parameter& parameter : space.parameters) names.push_back(parameter.name);
-  if (!names.empty()) return names;
-  std::set<std::string> listed;
-  for (const Configuration& variant : space.variants) {
-    const Json params = Stored(variant.params_json);
-    for (const auto& [name, unused] : params.items()) listed.insert(name);
-  }
-  return {listed.begin(), listed.end()};
-}
-
-absl::StatusOr<CompiledConstraints> CompileConstraints(const SearchSpace& space) {
-  CompiledConstraints out;
-  if (space.constraints.empty() && space.mem_bytes.empty()) return out;
-  out.names = ConstraintNames(space);
-  const auto compile = [&](const std::string& place, const std::string& text) {
-    auto parsed = Expression::Parse(text, out.names);
-    if (parsed.ok()) return parsed;
-    parsed =
-        InvalidArgument(space.source, ": ", place, ": \"", text, "\": ", parsed.status().message());
-    return parsed;
-  };
-  for (size_t i = 0; i < space.constraints.size(); ++i) {
-    ASSIGN_OR_RETURN(auto parsed,
-                     compile(absl::StrCat("$.constraints[", i, "]"), space.constraints[i]));
-    out.constraints.push_back(std::move(parsed));
-  }
-  if (space.mem_bytes.empty()) return out;
-  ASSIGN_OR_RETURN(auto parsed, compile("$.mem_bytes", space.mem_bytes));
-  out.mem_bytes.push_back(std::move(parsed));
-  return out;
-}
-
-Value ValueOf(const ParameterValue& value) {
-  if (const auto* text = std::get_if<std::string>(&value)) return Value::Text(text);
-  if (const auto* real = std::get_if<double>(&value)) return Value::Float(*real);
-  const auto* truth = std::get_if<bool>(&value);
-  return truth != nullptr ? Value::Bool(*truth) : Value::Int(std::get<int64_t>(value));
-}
-
-Json JsonOf(const ParameterValue& value) {
-  return std::visit([](const auto& v) { return Json(v); }, value);
-}
-
-absl::Status CheckDistinct(const Parameter& parameter, const Field& field) {
-  std::set<ParameterValue> seen;
-  for (const ParameterValue& value : parameter.values) {
-    if (seen.insert(value).second) continue;
-    return field.Error(
-        absl::StrCat("the value ", CanonicalJson(JsonOf(value)), " occurs twice; list it once"));
-  }
-  return absl::OkStatus();
-}
-
-}  // namespace tune
 }  // namespace xplane_time

@@ -9,23 +9,20 @@
 #include <algorithm>
 #include <limits>
 #include <map>
+#include <set>
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "stats/random.h"
 #include "status.h"
-#include "tune/space_internal.h"
+#include "tune/expression.h"
+#include "tune/space_json.h"
 
 namespace xplane_time {
 namespace {
 
 using stats::Random;
-using tune::Absl;
-using tune::CompiledConstraints;
-using tune::EvaluationError;
-using tune::Expression;
-using tune::Json;
-using tune::Value;
+using tune::Evaluation, tune::Expression, tune::Json, tune::Value;
 
 constexpr uint64_t kEnumerable = 10'000'000;   // grid points that are enumerated to sample
 constexpr uint64_t kMostSteps = 200'000'000;   // without a further configuration
@@ -38,14 +35,51 @@ using Point = std::vector<uint32_t>;
 
 enum class Fit : uint8_t { kIn, kOut, kUnknown };
 
+struct CompiledConstraints {
+  std::vector<std::string> names = {};  // that they may use
+  std::vector<Expression> constraints = {};
+  std::optional<Expression> mem_bytes = {};
+};
+
+// Parameters; without any, those of explicit variants.
+std::vector<std::string> ConstraintNames(const SearchSpace& space) {
+  std::vector<std::string> names;
+  for (const Parameter& parameter : space.parameters) names.push_back(parameter.name);
+  if (!names.empty()) return names;
+  std::set<std::string> listed;
+  for (const Configuration& variant : space.variants) {
+    const Json params = tune::Stored(variant.params_json);
+    for (const auto& [name, unused] : params.items()) listed.insert(name);
+  }
+  return {listed.begin(), listed.end()};
+}
+
+absl::StatusOr<CompiledConstraints> CompileConstraints(const SearchSpace& space) {
+  CompiledConstraints out;
+  if (space.constraints.empty() && space.mem_bytes.empty()) return out;
+  out.names = ConstraintNames(space);
+  const auto compile = [&](const std::string& place, const std::string& text) {
+    auto parsed = Expression::Parse(text, out.names);
+    if (parsed.ok()) return parsed;
+    parsed =
+        InvalidArgument(space.source, ": ", place, ": \"", text, "\": ", parsed.status().message());
+    return parsed;
+  };
+  for (size_t i = 0; i < space.constraints.size(); ++i) {
+    ASSIGN_OR_RETURN(out.constraints.emplace_back(),
+                     compile(absl::StrCat("$.constraints[", i, "]"), space.constraints[i]));
+  }
+  if (space.mem_bytes.empty()) return out;
+  ASSIGN_OR_RETURN(out.mem_bytes, compile("$.mem_bytes", space.mem_bytes));
+  return out;
+}
+
 // A space ready to walk. Holds references into `space`.
 class Grid {
  public:
   static absl::StatusOr<Grid> Make(const SearchSpace& space) {
-    ASSIGN_OR_RETURN(auto compiled, tune::CompileConstraints(space));
-    Grid grid(space, std::move(compiled));
-    grid.UseConstraints(space.constraints.size());
-    return grid;
+    ASSIGN_OR_RETURN(auto compiled, CompileConstraints(space));
+    return Grid(space, std::move(compiled));
   }
 
   const SearchSpace& space() const { return *space_; }
@@ -56,81 +90,64 @@ class Grid {
     used_ = count;
     at_level_.assign(levels(), {});
     for (uint32_t i = 0; i < count && levels() > 0; ++i) {
-      const std::vector<uint32_t>& names = compiled_.constraints[i].names_used();
+      const std::vector<uint32_t>& names = compiled_.constraints[i].names_used;
       at_level_[names.empty() ? 0 : names.back()].push_back(i);
     }
   }
   size_t used_constraints() const { return used_; }
 
-  // Visits grid points that no constraint excludes, in grid order, until `visit` returns
-  // false: visit(point, constraint that cannot be computed or -1). False: gave up after
-  // kMostSteps without a point, or after `most_steps` in all.
-  using Visit = absl::FunctionRef<bool(const Point&, int)>;
-  bool Walk(uint64_t most_steps, Visit visit) {
+  // Points with these parameters are passed over from now on.
+  void Exclude(const std::string& params_json) { excluded_.insert(params_json); }
+
+  // Visits grid points that fit, in grid order, until `visit` returns false or an error. False:
+  // gave up after kMostSteps without a point, or after `most_steps` in all.
+  using Visit = absl::FunctionRef<absl::StatusOr<bool>(const Point&)>;
+  absl::StatusOr<bool> Walk(uint64_t most_steps, Visit visit) {
     if (points() == 0) return true;
     Point point(levels());
     steps_left_ = most_steps;
     dry_steps_left_ = kMostSteps;
     unknown_.clear();
-    return Descend(0, &point, visit) != Outcome::kGaveUp;
+    error_ = absl::OkStatus();
+    const Outcome outcome = Descend(0, &point, visit);
+    if (!error_.ok()) return error_;
+    return outcome != Outcome::kGaveUp;
   }
 
-  // Whether a point fits, and the first constraint that cannot be computed.
-  Fit Test(const Point& point, int* unknown) {
-    for (size_t level = 0; level < levels(); ++level) Bind(level, point[level]);
-    return TestBound(unknown);
+  // Whether a point, or an explicit variant, fits; an error where a constraint cannot be computed,
+  // and none is false.
+  absl::StatusOr<bool> Fits(const Point& point) {
+    Bind(point);
+    ASSIGN_OR_RETURN(const bool fits, BoundFits([&] { return ParamsJson(point); }));
+    return fits && !IsExcluded(point);
   }
-
-  // The same of an explicit variant.
-  Fit TestVariant(const Configuration& variant, int* unknown) {
-    const Json params = Json::parse(variant.params_json, nullptr, /*allow_exceptions=*/false);
+  absl::StatusOr<bool> Fits(const Configuration& variant) {
+    const Json params = tune::Stored(variant.params_json);
     for (size_t i = 0; i < compiled_.names.size(); ++i) {
       values_[i] = ValueIn(params, compiled_.names[i]);
     }
-    return TestBound(unknown);
-  }
-
-  std::string ParamsJson(const Point& point) const {
-    std::string json = "{";
-    for (uint32_t level : by_name_) {
-      if (json.size() > 1) json.push_back(',');
-      json.append(fragments_[level][point[level]]);
-    }
-    json.push_back('}');
-    return json;
+    return BoundFits([&] { return variant.params_json; });
   }
 
   absl::StatusOr<Configuration> Make(const Point& point) {
     Configuration out;
     out.params_json = ParamsJson(point);
     out.id = VariantId(out.params_json);
-    if (compiled_.mem_bytes.empty()) return out;
-    for (size_t level = 0; level < levels(); ++level) Bind(level, point[level]);
-    Value value;
-    EvaluationError error;
-    const Expression& expression = compiled_.mem_bytes[0];
-    if (!expression.Evaluate(values_, &value, &error)) {
-      return CannotCompute("$.mem_bytes", expression, error, out.params_json);
+    if (!compiled_.mem_bytes.has_value()) return out;
+    Bind(point);
+    Evaluation run = {values_};
+    const auto value = compiled_.mem_bytes->Evaluate(run);
+    const auto* bytes = value.has_value() ? std::get_if<int64_t>(&*value) : nullptr;
+    if (bytes != nullptr && *bytes >= 0) {
+      out.mem_bytes = *bytes;
+      return out;
     }
-    if (value.kind != tune::ValueKind::kInt || value.integer < 0) {
-      return CannotCompute("$.mem_bytes", expression, {"is no integer from 0 up", 0},
-                           out.params_json);
-    }
-    out.mem_bytes = value.integer;
-    return out;
-  }
-
-  // Why a constraint has no value for a configuration; its values are those bound last.
-  absl::Status Unknown(int constraint, const std::string& params_json) {
-    const Expression& expression = compiled_.constraints[static_cast<size_t>(constraint)];
-    Value value;
-    EvaluationError error;
-    expression.Evaluate(values_, &value, &error);
-    return CannotCompute(absl::StrCat("$.constraints[", constraint, "]"), expression, error,
-                         params_json);
+    if (value.has_value()) run.reason = "is no integer from 0 up";
+    return CannotCompute("$.mem_bytes", *compiled_.mem_bytes, run, out.params_json);
   }
 
  private:
+  enum class Fit : uint8_t { kIn, kOut, kUnknown };
   enum class Outcome : uint8_t { kDone, kStopped, kGaveUp };
 
   Grid(const SearchSpace& space, CompiledConstraints compiled)
@@ -147,29 +164,48 @@ class Grid {
     std::sort(by_name_.begin(), by_name_.end(), [&](uint32_t a, uint32_t b) {
       return space.parameters[a].name < space.parameters[b].name;
     });
+    UseConstraints(space.constraints.size());
   }
 
   size_t levels() const { return space_->parameters.size(); }
 
+  std::string ParamsJson(const Point& point) const {
+    std::string json = "{";
+    for (uint32_t level : by_name_) {
+      if (json.size() > 1) json.push_back(',');
+      json.append(fragments_[level][point[level]]);
+    }
+    json.push_back('}');
+    return json;
+  }
+
+  bool IsExcluded(const Point& point) const {
+    return !excluded_.empty() && excluded_.contains(ParamsJson(point));
+  }
+
   void Bind(size_t level, uint32_t value) {
     values_[level] = tune::ValueOf(space_->parameters[level].values[value]);
   }
-
-  Fit TestConstraint(uint32_t i) const {
-    Value value;
-    EvaluationError error;
-    if (!compiled_.constraints[i].Evaluate(values_, &value, &error)) return Fit::kUnknown;
-    return tune::IsTrue(value) ? Fit::kIn : Fit::kOut;
+  void Bind(const Point& point) {
+    for (size_t level = 0; level < levels(); ++level) Bind(level, point[level]);
   }
 
-  Fit TestBound(int* unknown) const {
-    *unknown = -1;
+  Fit Test(uint32_t constraint) const {
+    Evaluation run = {values_};
+    const auto value = compiled_.constraints[constraint].Evaluate(run);
+    if (!value.has_value()) return Fit::kUnknown;
+    return tune::IsTrue(*value) ? Fit::kIn : Fit::kOut;
+  }
+
+  absl::StatusOr<bool> BoundFits(absl::FunctionRef<std::string()> params_json) const {
+    std::optional<uint32_t> unknown;
     for (uint32_t i = 0; i < used_; ++i) {
-      const Fit fit = TestConstraint(i);
-      if (fit == Fit::kOut) return fit;
-      if (fit == Fit::kUnknown && *unknown < 0) *unknown = static_cast<int>(i);
+      const Fit fit = Test(i);
+      if (fit == Fit::kOut) return false;
+      if (fit == Fit::kUnknown && !unknown.has_value()) unknown = i;
     }
-    return *unknown < 0 ? Fit::kIn : Fit::kUnknown;
+    if (unknown.has_value()) return Unknown(*unknown, params_json());
+    return true;
   }
 
   Outcome Descend(size_t level, Point* point, Visit visit) {
@@ -179,28 +215,32 @@ class Grid {
       if (steps_left_-- == 0 || dry_steps_left_-- == 0) return Outcome::kGaveUp;
       (*point)[level] = value;
       Bind(level, value);
-      if (!Fits(level)) {
-        unknown_.resize(unknown_before);
-        continue;
-      }
-      if (level + 1 < levels()) {
-        const Outcome outcome = Descend(level + 1, point, visit);
+      if (FitsAt(level)) {
+        const Outcome outcome =
+            level + 1 < levels() ? Descend(level + 1, point, visit) : Found(*point, visit);
         if (outcome != Outcome::kDone) return outcome;
-      } else {
-        dry_steps_left_ = kMostSteps;
-        const auto first = std::min_element(unknown_.begin(), unknown_.end());
-        if (!visit(*point, first == unknown_.end() ? -1 : static_cast<int>(*first))) {
-          return Outcome::kStopped;
-        }
       }
       unknown_.resize(unknown_before);
     }
     return Outcome::kDone;
   }
 
-  bool Fits(size_t level) {
+  Outcome Found(const Point& point, Visit visit) {
+    dry_steps_left_ = kMostSteps;
+    const auto first = std::min_element(unknown_.begin(), unknown_.end());
+    absl::StatusOr<bool> goes_on = true;
+    if (first != unknown_.end()) {
+      goes_on = Unknown(*first, ParamsJson(point));
+    } else if (!IsExcluded(point)) {
+      goes_on = visit(point);
+    }
+    error_ = goes_on.status();
+    return error_.ok() && *goes_on ? Outcome::kDone : Outcome::kStopped;
+  }
+
+  bool FitsAt(size_t level) {
     for (uint32_t i : at_level_[level]) {
-      const Fit fit = TestConstraint(i);
+      const Fit fit = Test(i);
       if (fit == Fit::kOut) return false;
       if (fit == Fit::kUnknown) unknown_.push_back(i);
     }
@@ -209,26 +249,34 @@ class Grid {
 
   Value ValueIn(const Json& params, const std::string& name) {
     const auto found = params.find(name);
-    if (found == params.end() || found->is_structured()) return Value::Other();
-    if (found->is_null()) return Value::None();
-    if (found->is_boolean()) return Value::Bool(found->get<bool>());
-    if (found->is_string()) return Value::Text(&(texts_[name] = found->get<std::string>()));
-    const bool fits = !found->is_number_unsigned() ||
-                      found->get<uint64_t>() <= uint64_t{std::numeric_limits<int64_t>::max()};
-    if (found->is_number_integer() && fits) return Value::Int(found->get<int64_t>());
-    return Value::Float(found->get<double>());
+    if (found == params.end() || found->is_structured()) return tune::NoPlainValue();
+    if (found->is_null()) return Value();
+    if (found->is_boolean()) return found->get<bool>();
+    if (found->is_string()) return &(texts_[name] = found->get<std::string>());
+    const bool fits = !found->is_number_unsigned() || found->get<uint64_t>() <= uint64_t{INT64_MAX};
+    if (found->is_number_integer() && fits) return found->get<int64_t>();
+    return found->get<double>();
+  }
+
+  // Why a constraint has no value for a configuration; its values are those bound last.
+  absl::Status Unknown(uint32_t constraint, const std::string& params_json) const {
+    const Expression& expression = compiled_.constraints[constraint];
+    Evaluation run = {values_};
+    expression.Evaluate(run);
+    return CannotCompute(absl::StrCat("$.constraints[", constraint, "]"), expression, run,
+                         params_json);
   }
 
   absl::Status CannotCompute(std::string_view path, const Expression& expression,
-                             const EvaluationError& error, const std::string& params_json) const {
+                             const Evaluation& run, const std::string& params_json) const {
     std::string missing;
-    for (uint32_t name : expression.names_used()) {
-      if (values_[name].kind != tune::ValueKind::kOther) continue;
+    for (uint32_t name : expression.names_used) {
+      if (!std::holds_alternative<tune::NoPlainValue>(values_[name])) continue;
       absl::StrAppend(&missing, "; there is no plain value of \"", compiled_.names[name], "\"");
     }
-    return InvalidArgument(space_->source, ": ", Absl(path), ": \"", expression.text(),
-                           "\" cannot be computed for ", params_json, ": at ", error.position, ": ",
-                           error.reason, missing,
+    return InvalidArgument(space_->source, ": ", path, ": \"", expression.text,
+                           "\" cannot be computed for ", params_json, ": at ", run.position, ": ",
+                           run.reason, missing,
                            "; guard it (\"b != 0 and a % b == 0\") or exclude that configuration");
   }
 
@@ -240,23 +288,25 @@ class Grid {
   std::map<std::string, std::string> texts_;         // of a variant, which values_ points to
   std::vector<std::vector<std::string>> fragments_;  // "name":value, by parameter and value
   std::vector<uint32_t> by_name_;
+  absl::flat_hash_set<std::string> excluded_;
   std::vector<uint32_t> unknown_;  // constraints of the branch that cannot be computed
   uint64_t steps_left_ = 0, dry_steps_left_ = 0;
+  absl::Status error_;  // of the walk
 };
 
 // --- Contradictions.
 
 bool AnyFits(Grid* grid, bool with_grid) {
-  int unknown = 0;
   for (const Configuration& variant : grid->space().variants) {
-    if (grid->TestVariant(variant, &unknown) != Fit::kOut) return true;
+    if (const auto fits = grid->Fits(variant); !fits.ok() || *fits) return true;
   }
+  if (!with_grid) return false;
   bool found = false;
-  const bool ended = !with_grid || grid->Walk(kEndless, [&](const Point&, int) {
+  const auto ended = grid->Walk(kEndless, [&](const Point&) {
     found = true;
     return false;
   });
-  return found || !ended;
+  return found || !ended.ok() || !*ended;
 }
 
 // The first constraint that leaves nothing with those before it. More constraints never
@@ -280,59 +330,33 @@ absl::Status Contradiction(Grid* grid, bool with_grid) {
 
 // --- Choosing.
 
-// What has been chosen so far, and what a grid point must not repeat.
-class Chosen {
- public:
-  Chosen(Grid* grid, uint64_t most) : grid_(grid), most_(most) {}
+absl::Status TooMany(const SearchSpace& space, uint64_t most) {
+  return ResourceExhausted(space.source, ": more than ", most,
+                           " configurations; add constraints, or draw a random sample of them");
+}
 
-  // Those of the explicit variants that fit.
-  absl::Status TakeVariants() {
-    for (const Configuration& variant : grid_->space().variants) {
-      int unknown = -1;
-      const Fit fit = grid_->TestVariant(variant, &unknown);
-      if (fit == Fit::kUnknown) return grid_->Unknown(unknown, variant.params_json);
-      if (fit == Fit::kOut) continue;
-      listed_.insert(variant.params_json);
-      out_.push_back(variant);
-    }
-    return out_.size() > most_ ? TooMany() : absl::OkStatus();
+// Those of the explicit variants that fit. No grid point repeats them.
+absl::StatusOr<std::vector<Configuration>> TakeVariants(Grid* grid) {
+  std::vector<Configuration> out;
+  for (const Configuration& variant : grid->space().variants) {
+    ASSIGN_OR_RETURN(const bool fits, grid->Fits(variant));
+    if (!fits) continue;
+    grid->Exclude(variant.params_json);
+    out.push_back(variant);
   }
+  return out;
+}
 
-  bool IsListed(const Point& point) const {
-    return !listed_.empty() && listed_.contains(grid_->ParamsJson(point));
+absl::Status CheckIds(const SearchSpace& space, const std::vector<Configuration>& configurations) {
+  absl::flat_hash_set<absl::string_view> ids;
+  ids.reserve(configurations.size());
+  for (const Configuration& each : configurations) {
+    if (ids.insert(each.id).second) continue;
+    return InvalidArgument(space.source, ": two configurations have the id \"", each.id,
+                           "\"; list one of them as a variant with another \"id\"");
   }
-
-  absl::Status Take(const Point& point) {
-    if (out_.size() == most_) return TooMany();
-    ASSIGN_OR_RETURN(auto made, grid_->Make(point));
-    out_.push_back(std::move(made));
-    return absl::OkStatus();
-  }
-
-  absl::StatusOr<std::vector<Configuration>> Finish() {
-    absl::flat_hash_set<absl::string_view> ids;
-    ids.reserve(out_.size());
-    for (const Configuration& c : out_) {
-      if (ids.insert(c.id).second) continue;
-      return InvalidArgument(grid_->space().source, ": two configurations have the id \"", c.id,
-                             "\"; list one of them as a variant with another \"id\"");
-    }
-    return std::move(out_);
-  }
-
-  bool empty() const { return out_.empty(); }
-
- private:
-  absl::Status TooMany() const {
-    return ResourceExhausted(grid_->space().source, ": more than ", most_,
-                             " configurations; add constraints, or draw a random sample of them");
-  }
-
-  Grid* grid_;
-  uint64_t most_;
-  absl::flat_hash_set<std::string> listed_;
-  std::vector<Configuration> out_;
-};
+  return absl::OkStatus();
+}
 
 absl::Status GaveUp(const Grid& grid, uint64_t steps) {
   return ResourceExhausted(
@@ -342,36 +366,16 @@ absl::Status GaveUp(const Grid& grid, uint64_t steps) {
       "draw a random sample");
 }
 
-// Visits grid points that fit and are not listed, until `visit` says no. False: gave up.
-absl::StatusOr<bool> WalkUnlisted(Grid* grid, const Chosen& chosen, uint64_t most_steps,
-                                  absl::FunctionRef<absl::StatusOr<bool>(const Point&)> visit) {
-  absl::StatusOr<bool> goes_on = true;
-  const bool ended = grid->Walk(most_steps, [&](const Point& point, int unknown) {
-    if (unknown >= 0) {
-      goes_on = grid->Unknown(unknown, grid->ParamsJson(point));
-    } else if (!chosen.IsListed(point)) {
-      goes_on = visit(point);
-    }
-    return goes_on.ok() && *goes_on;
-  });
-  if (!goes_on.ok()) return goes_on.status();
-  return ended;
-}
-
-absl::Status TakeGrid(Grid* grid, Chosen* chosen) {
-  const auto take = [&](const Point& point) -> absl::StatusOr<bool> {
-    RETURN_IF_ERROR(chosen->Take(point));
-    return true;
-  };
-  ASSIGN_OR_RETURN(const bool ended, WalkUnlisted(grid, *chosen, kEndless, take));
+absl::Status WalkAll(Grid* grid, Grid::Visit visit) {
+  ASSIGN_OR_RETURN(const bool ended, grid->Walk(kEndless, visit));
   return ended ? absl::OkStatus() : GaveUp(*grid, kMostSteps);
 }
 
 // A sample of `count` out of all that fit (algorithm R). False: gave up.
-absl::StatusOr<bool> Reservoir(Grid* grid, const Chosen& chosen, uint64_t count,
-                               uint64_t most_steps, Random* random, std::vector<Point>* sample) {
+absl::StatusOr<bool> Reservoir(Grid* grid, uint64_t count, uint64_t most_steps, Random* random,
+                               std::vector<Point>* sample) {
   uint64_t seen = 0;
-  return WalkUnlisted(grid, chosen, most_steps, [&](const Point& point) {
+  return grid->Walk(most_steps, [&](const Point& point) {
     ++seen;
     if (sample->size() < count) {
       sample->push_back(point);
@@ -383,8 +387,7 @@ absl::StatusOr<bool> Reservoir(Grid* grid, const Chosen& chosen, uint64_t count,
 }
 
 // Draws points until `count` different ones fit; fewer where the tries run out.
-absl::Status Reject(Grid* grid, const Chosen& chosen, uint64_t count, Random* random,
-                    std::vector<Point>* sample) {
+absl::Status Reject(Grid* grid, uint64_t count, Random* random, std::vector<Point>* sample) {
   const std::vector<Parameter>& parameters = grid->space().parameters;
   absl::flat_hash_set<Point> seen;
   Point point(parameters.size());
@@ -393,43 +396,54 @@ absl::Status Reject(Grid* grid, const Chosen& chosen, uint64_t count, Random* ra
     for (size_t p = 0; p < parameters.size(); ++p) {
       point[p] = static_cast<uint32_t>(random->BelowUnbiased(parameters[p].values.size()));
     }
-    int unknown = -1;
-    const Fit fit = grid->Test(point, &unknown);
-    if (fit == Fit::kUnknown) return grid->Unknown(unknown, grid->ParamsJson(point));
-    if (fit == Fit::kOut || chosen.IsListed(point)) continue;
-    if (seen.insert(point).second) sample->push_back(point);
+    ASSIGN_OR_RETURN(const bool fits, grid->Fits(point));
+    if (fits && seen.insert(point).second) sample->push_back(point);
   }
   return absl::OkStatus();
 }
 
-absl::Status TakeSample(Grid* grid, const Choice& choice, Chosen* chosen) {
-  const uint64_t points = grid->points();
-  const uint64_t count = std::min(choice.count, points);
-  if (count == 0) return absl::OkStatus();
+// In grid order.
+absl::StatusOr<std::vector<Point>> Sample(Grid* grid, const Choice& choice) {
+  std::vector<Point> sample;
+  const uint64_t points = grid->points(), count = std::min(choice.count, points);
+  if (count == 0) return sample;
   if (count > choice.most) {
     return ResourceExhausted(grid->space().source, ": a sample of ", count, " is over ",
                              choice.most, "; ask for less");
   }
   Random random(choice.seed);
-  std::vector<Point> sample;
-  bool small = points / 4 < count || (grid->used_constraints() > 0 && points <= kEnumerable);
+  const bool is_most = points / 4 < count;
+  bool small = is_most || (grid->used_constraints() > 0 && points <= kEnumerable);
   if (!small) {
-    RETURN_IF_ERROR(Reject(grid, *chosen, count, &random, &sample));
+    RETURN_IF_ERROR(Reject(grid, count, &random, &sample));
     if (sample.size() < count) sample.clear(), small = true;
   }
-  if (small && sample.empty()) {
-    const uint64_t steps = points / 4 < count || points <= kEnumerable ? kEndless : kSearchSteps;
-    ASSIGN_OR_RETURN(const auto ended, Reservoir(grid, *chosen, count, steps, &random, &sample));
+  if (small) {
+    const uint64_t steps = is_most || points <= kEnumerable ? kEndless : kSearchSteps;
+    ASSIGN_OR_RETURN(const auto ended, Reservoir(grid, count, steps, &random, &sample));
     if (!ended) return GaveUp(*grid, std::min(steps, kMostSteps));
   }
   std::sort(sample.begin(), sample.end());
-  for (const Point& point : sample) {
-    RETURN_IF_ERROR(chosen->Take(point));
-  }
-  return absl::OkStatus();
+  return sample;
+}
+
+// --- A point.
+
+bool IsValue(const Json& given, const ParameterValue& value) {
+  const Json known = tune::JsonOf(value);
+  return given == known && (known.is_number_float() || !given.is_number_float());
+}
+
+absl::Status NoPoint(std::string_view params_json, std::string_view why) {
+  constexpr size_t kShown = 200;
+  return InvalidArgument(params_json.substr(0, kShown), " is no point of the space: ", why);
 }
 
 }  // namespace
+
+absl::Status tune::CheckConstraints(const SearchSpace& space) {
+  return CompileConstraints(space).status();
+}
 
 absl::StatusOr<std::vector<Configuration>> ChooseConfigurations(const SearchSpace& space,
                                                                 const Choice& choice) {
@@ -438,41 +452,75 @@ absl::StatusOr<std::vector<Configuration>> ChooseConfigurations(const SearchSpac
   if (!with_grid && space.variants.empty() && grid.points() > 0) {
     return InvalidArgument(space.source, ": lists no variants; take the grid or a random sample");
   }
-  Chosen chosen(&grid, choice.most);
-  absl::Status status = chosen.TakeVariants();
-  if (status.ok() && with_grid) {
-    status = choice.strategy == Strategy::kGrid ? TakeGrid(&grid, &chosen)
-                                                : TakeSample(&grid, choice, &chosen);
+  ASSIGN_OR_RETURN(auto chosen, TakeVariants(&grid));
+  if (chosen.size() > choice.most) return TooMany(space, choice.most);
+  const auto take = [&](const Point& point) -> absl::StatusOr<bool> {
+    if (chosen.size() == choice.most) return TooMany(space, choice.most);
+    ASSIGN_OR_RETURN(chosen.emplace_back(), grid.Make(point));
+    return true;
+  };
+  if (with_grid && choice.strategy == Strategy::kGrid) {
+    RETURN_IF_ERROR(WalkAll(&grid, take));
+  } else if (with_grid) {
+    ASSIGN_OR_RETURN(const auto sample, Sample(&grid, choice));
+    for (const Point& point : sample) RETURN_IF_ERROR(take(point).status());
   }
-  if (!status.ok()) return status;
   const bool asked = !with_grid || choice.strategy == Strategy::kGrid || choice.count > 0;
   const bool something = with_grid || !space.variants.empty();
   if (chosen.empty() && something && asked && !space.constraints.empty()) {
     return Contradiction(&grid, with_grid);
   }
-  return chosen.Finish();
+  RETURN_IF_ERROR(CheckIds(space, chosen));
+  return chosen;
 }
 
 absl::Status VisitConfigurations(const SearchSpace& space,
                                  absl::FunctionRef<bool(const Configuration&)> visit) {
   ASSIGN_OR_RETURN(auto grid, Grid::Make(space));
-  Chosen chosen(&grid, std::numeric_limits<uint64_t>::max());
-  RETURN_IF_ERROR(chosen.TakeVariants());
-  bool any = !chosen.empty();
-  ASSIGN_OR_RETURN(const auto variants, chosen.Finish());
+  ASSIGN_OR_RETURN(const auto variants, TakeVariants(&grid));
+  RETURN_IF_ERROR(CheckIds(space, variants));
   for (const Configuration& variant : variants) {
     if (!visit(variant)) return absl::OkStatus();
   }
+  bool any = !variants.empty();
   const auto take = [&](const Point& point) -> absl::StatusOr<bool> {
     any = true;
     ASSIGN_OR_RETURN(const auto made, grid.Make(point));
     return visit(made);
   };
-  ASSIGN_OR_RETURN(const bool ended, WalkUnlisted(&grid, chosen, kEndless, take));
-  if (!ended) return GaveUp(grid, kMostSteps);
+  RETURN_IF_ERROR(WalkAll(&grid, take));
   const bool something = grid.points() > 0 || !space.variants.empty();
   if (any || !something || space.constraints.empty()) return absl::OkStatus();
   return Contradiction(&grid, /*with_grid=*/true);
+}
+
+// A space of this point alone is chosen from: constraints mean the same, and are said the same.
+absl::StatusOr<Configuration> FindPoint(const SearchSpace& space, std::string_view params_json) {
+  const Json params = Json::parse(params_json, nullptr, /*allow_exceptions=*/false);
+  if (!params.is_object()) return NoPoint(params_json, "it is not a JSON object");
+  SearchSpace point = space;
+  point.variants.clear();
+  for (Parameter& parameter : point.parameters) {
+    const auto given = params.find(parameter.name);
+    if (given == params.end()) {
+      return NoPoint(params_json, absl::StrCat("it has no \"", parameter.name, "\""));
+    }
+    const auto value =
+        std::find_if(parameter.values.begin(), parameter.values.end(),
+                     [&](const ParameterValue& each) { return IsValue(*given, each); });
+    if (value == parameter.values.end()) {
+      return NoPoint(params_json, absl::StrCat("\"", parameter.name, "\" is never ",
+                                               tune::CanonicalJson(*given)));
+    }
+    parameter.values = {ParameterValue(*value)};
+  }
+  if (point.parameters.empty()) return NoPoint(params_json, "the space has no parameters");
+  if (params.size() != point.parameters.size()) {
+    return NoPoint(params_json, "it has parameters that the space does not have");
+  }
+  auto chosen = ChooseConfigurations(point, {.strategy = Strategy::kGrid});
+  if (!chosen.ok()) return NoPoint(params_json, std::string(chosen.status().message()));
+  return chosen->front();
 }
 
 }  // namespace xplane_time

@@ -5,67 +5,224 @@
 #include <cmath>
 #include <map>
 #include <set>
+#include <span>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "status.h"
-#include "tune/space_internal.h"
+#include "tune/expression.h"
+#include "tune/space_json.h"
 
 namespace xplane_time::tune {
 namespace {
 
-using Kind = Json::value_t;
+// --- Lists of values as T1 files write them, in Python. kernel_tuner evaluates them; here they
+// are read: lists, tuples, range(), list(), and one comprehension.
 
-bool Has(Kind kind, const Json& json, const char* key) {
-  return json.is_object() && json.contains(key) && json[key].type() == kind;
+using Values = absl::StatusOr<std::vector<ParameterValue>>;
+
+std::string_view Trimmed(std::string_view text) {
+  const size_t first = text.find_first_not_of(" \t\r\n");
+  if (first == std::string_view::npos) return {};
+  return text.substr(first, text.find_last_not_of(" \t\r\n") - first + 1);
 }
 
-// A JSON object inside a string, as tokamax writes its keys; null where it is none.
-Json ObjectIn(const std::string& text) {
-  if (text.empty() || text[0] != '{') return nullptr;
-  absl::StatusOr<Json> parsed = ParseJson(text, "");
-  return parsed.ok() && parsed->is_object() ? *std::move(parsed) : Json();
-}
-
-absl::StatusOr<ParameterType> T1Type(const Field& field) {
-  ASSIGN_OR_RETURN(std::string name, field.Text());
-  if (name == "uint") name = "int";
-  const auto* const known = std::find(kTypeNames.begin(), kTypeNames.end(), name);
-  if (known != kTypeNames.end()) return static_cast<ParameterType>(known - kTypeNames.begin());
-  return field.BadValue("is no T1 type; there are int, uint, float, bool, string");
-}
-
-// The schema wants Python text; arrays are seen, too.
-absl::StatusOr<std::vector<ParameterValue>> T1Values(const Field& field, ParameterType type) {
-  Json values = field.value();
-  if (!values.is_array()) {
-    ASSIGN_OR_RETURN(const auto text, field.Text());
-    const auto parsed = ParsePythonValues(text);
-    if (!parsed.ok()) return field.BadValue(absl::StrCat(": ", parsed.status().message()));
-    values = Json::array();
-    for (const ParameterValue& value : *parsed) values.push_back(JsonOf(value));
-  }
-  std::vector<ParameterValue> out;
-  for (Json& value : values) {
-    if (type == ParameterType::kBool && (value == 0 || value == 1)) value = value == 1;
-    auto typed = ReadValue(Field(value, "", ""), type);
-    if (!typed.ok()) {
-      return field.Error(absl::StrCat("the value ", CanonicalJson(value), " is not of its Type"));
+// Byte offsets outside of brackets and strings where `matches` holds.
+template <typename Matches>
+std::vector<size_t> TopLevel(std::string_view text, Matches matches) {
+  std::vector<size_t> found;
+  size_t level = 0;
+  char quote = 0;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (quote != 0) {
+      if (c == '\\') ++i;
+      if (c == quote) quote = 0;
+      continue;
     }
-    out.push_back(*std::move(typed));
+    if (level == 0 && matches(i)) found.push_back(i);
+    if (c == '"' || c == '\'') quote = c;
+    if (c == '(' || c == '[') ++level;
+    if ((c == ')' || c == ']') && level > 0) --level;
+  }
+  return found;
+}
+
+// Where a word stands alone; npos: nowhere.
+size_t FindWord(std::string_view text, std::string_view word) {
+  const auto is_of_name = [&](size_t i) {
+    return i < text.size() &&
+           (absl::ascii_isalnum(static_cast<unsigned char>(text[i])) || text[i] == '_');
+  };
+  const auto at = TopLevel(text, [&](size_t i) {
+    return text.substr(i).starts_with(word) && (i == 0 || !is_of_name(i - 1)) &&
+           !is_of_name(i + word.size());
+  });
+  return at.empty() ? std::string_view::npos : at.front();
+}
+
+std::vector<std::string_view> SplitAtCommas(std::string_view text) {
+  std::vector<std::string_view> parts;
+  size_t begin = 0;
+  for (size_t comma : TopLevel(text, [&](size_t i) { return text[i] == ','; })) {
+    parts.push_back(Trimmed(text.substr(begin, comma - begin)));
+    begin = comma + 1;
+  }
+  const std::string_view last = Trimmed(text.substr(begin));
+  if (!last.empty()) parts.push_back(last);  // a comma may trail
+  return parts;
+}
+
+// "NAME(inside)" with nothing after it.
+std::optional<std::string_view> InsideCall(std::string_view text, std::string_view name) {
+  if (!text.starts_with(name)) return std::nullopt;
+  const std::string_view rest = Trimmed(text.substr(name.size()));
+  if (rest.size() < 2 || rest.front() != '(' || rest.back() != ')') return std::nullopt;
+  return rest.substr(1, rest.size() - 2);
+}
+
+absl::Status Bad(std::string_view what, std::string_view text) {
+  return InvalidArgument(what, ": \"", text.substr(0, 80), "\"");
+}
+
+absl::StatusOr<ParameterValue> Computed(const Expression& expression,
+                                        std::span<const Value> arguments, std::string_view text) {
+  Evaluation run = {arguments};
+  const auto value = expression.Evaluate(run);
+  if (!value.has_value()) return Bad(run.reason, text);
+  return std::visit(
+      [&](const auto& plain) -> absl::StatusOr<ParameterValue> {
+        if constexpr (std::is_convertible_v<decltype(plain), const std::string*>) return *plain;
+        if constexpr (std::is_arithmetic_v<std::decay_t<decltype(plain)>>) return plain;
+        return Bad("no number, string or bool", text);
+      },
+      *value);
+}
+
+absl::StatusOr<ParameterValue> ValueOfText(std::string_view text) {
+  ASSIGN_OR_RETURN(const auto parsed, Expression::Parse(text, {}));
+  return Computed(parsed, {}, text);
+}
+
+Values Range(std::string_view arguments) {
+  std::vector<int64_t> numbers;
+  for (std::string_view part : SplitAtCommas(arguments)) {
+    ASSIGN_OR_RETURN(const auto value, ValueOfText(part));
+    if (!std::holds_alternative<int64_t>(value)) return Bad("range takes integers", part);
+    numbers.push_back(std::get<int64_t>(value));
+  }
+  if (numbers.empty() || numbers.size() > 3) return Bad("range takes 1 to 3 numbers", arguments);
+  const int64_t start = numbers.size() == 1 ? 0 : numbers[0];
+  const int64_t stop = numbers.size() == 1 ? numbers[0] : numbers[1];
+  const int64_t step = numbers.size() == 3 ? numbers[2] : 1;
+  if (step == 0) return Bad("the step of a range is 0", arguments);
+  std::vector<ParameterValue> values;
+  for (int64_t i = start; step > 0 ? i < stop : i > stop;) {
+    if (values.size() == kMostValues) return Bad("more than 1,000,000 values", arguments);
+    values.emplace_back(i);
+    if (__builtin_add_overflow(i, step, &i)) break;
+  }
+  return values;
+}
+
+Values Items(std::string_view text) {
+  std::vector<ParameterValue> values;
+  for (std::string_view part : SplitAtCommas(text)) {
+    ASSIGN_OR_RETURN(values.emplace_back(), ValueOfText(part));
+  }
+  return values;
+}
+
+Values Iterable(std::string_view text, int level);
+
+// EXPRESSION for NAME in ITERABLE [if CONDITION]
+Values Comprehension(std::string_view text, size_t for_at, int level) {
+  std::string_view rest = text.substr(for_at + 3);
+  const size_t in_at = FindWord(rest, "in");
+  if (in_at == std::string_view::npos) return Bad("a comprehension without \"in\"", text);
+  const std::vector<std::string> names = {std::string(Trimmed(rest.substr(0, in_at)))};
+  rest = rest.substr(in_at + 2);
+  const size_t if_at = FindWord(rest, "if");
+  ASSIGN_OR_RETURN(const auto values, Iterable(rest.substr(0, if_at), level));
+  const bool filtered = if_at != std::string_view::npos;
+  ASSIGN_OR_RETURN(const auto element, Expression::Parse(Trimmed(text.substr(0, for_at)), names));
+  ASSIGN_OR_RETURN(const auto keep,
+                   Expression::Parse(filtered ? Trimmed(rest.substr(if_at + 2)) : "True", names));
+  std::vector<ParameterValue> out;
+  for (const ParameterValue& value : values) {
+    const Value argument = ValueOf(value);
+    Evaluation run = {{&argument, 1}};
+    const auto kept = keep.Evaluate(run);
+    if (!kept.has_value()) return Bad(run.reason, text);
+    if (!IsTrue(*kept)) continue;
+    ASSIGN_OR_RETURN(out.emplace_back(), Computed(element, {&argument, 1}, text));
   }
   return out;
 }
 
-absl::StatusOr<Parameter> T1Parameter(const Field& field) {
-  for (const char* key : {"Name", "Type", "Values"}) {
-    if (!field.Has(key)) return field.Error(absl::StrCat("has no \"", key, "\""));
+Values Inside(std::string_view text, int level) {
+  const size_t for_at = FindWord(text, "for");
+  return for_at == std::string_view::npos ? Items(text) : Comprehension(text, for_at, level);
+}
+
+Values Iterable(std::string_view text, int level) {
+  text = Trimmed(text);
+  if (level > 8) return Bad("nested too deeply", text);
+  if (const auto inside = InsideCall(text, "list")) {
+    const bool generator = FindWord(*inside, "for") != std::string_view::npos;
+    return generator ? Inside(*inside, level + 1) : Iterable(*inside, level + 1);
   }
-  Parameter parameter;
-  RETURN_IF_ERROR(field.Read("Name", &parameter.name));
-  ASSIGN_OR_RETURN(parameter.type, T1Type(field.At("Type")));
-  ASSIGN_OR_RETURN(parameter.values, T1Values(field.At("Values"), parameter.type));
-  RETURN_IF_ERROR(CheckDistinct(parameter, field));
-  return parameter;
+  if (const auto inside = InsideCall(text, "range")) return Range(*inside);
+  if (text.size() < 2) return Bad("no list of values", text);
+  const bool bracket = text.front() == '[' && text.back() == ']';
+  const bool tuple = text.front() == '(' && text.back() == ')';
+  if (!bracket && !tuple) return Bad("no list, range or comprehension", text);
+  return Inside(text.substr(1, text.size() - 2), level + 1);
+}
+
+// --- T1.
+
+absl::Status ReadT1Type(const Field& field, ParameterType* type) {
+  std::string name;
+  RETURN_IF_ERROR(field.Read(&name));
+  const auto* const known =
+      std::find(kTypeNames.begin(), kTypeNames.end(), name == "uint" ? "int" : name);
+  if (known == kTypeNames.end()) {
+    return field.BadValue("is no T1 type; there are int, uint, float, bool, string");
+  }
+  *type = static_cast<ParameterType>(known - kTypeNames.begin());
+  return absl::OkStatus();
+}
+
+// The schema wants Python text; arrays are seen, too.
+absl::Status ReadT1Values(const Field& field, Parameter* parameter) {
+  Json values = field.value();
+  if (!values.is_array()) {
+    std::string text;
+    RETURN_IF_ERROR(field.Read(&text));
+    const auto parsed = ParsePythonValues(text);
+    if (!parsed.ok()) return field.BadValue(": ", parsed.status().message());
+    values = Json::array();
+    for (const ParameterValue& value : *parsed) values.push_back(JsonOf(value));
+  }
+  for (Json& value : values) {
+    const bool is_bool = parameter->type == ParameterType::kBool;
+    if (is_bool && (value == 0 || value == 1)) value = value == 1;
+    auto typed = ReadValue(Field(value, "", ""), parameter->type);
+    if (!typed.ok()) return field.Error("the value ", CanonicalJson(value), " is not of its Type");
+    parameter->values.push_back(*std::move(typed));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ReadT1Parameter(const Field& field, Parameter* parameter) {
+  for (const char* key : {"Name", "Type", "Values"}) {
+    if (!field.Has(key)) return field.Error("has no \"", key, "\"");
+  }
+  RETURN_IF_ERROR(field.Read("Name", &parameter->name));
+  RETURN_IF_ERROR(ReadT1Type(field.At("Type"), &parameter->type));
+  RETURN_IF_ERROR(ReadT1Values(field.At("Values"), parameter));
+  return CheckDistinct(*parameter, field);
 }
 
 // A configuration or a workload, which its parameters name.
@@ -77,70 +234,90 @@ Item NamedBy(const Json& params) {
   return item;
 }
 
-// {"ProblemSize": ...} as the only workload, where the file has it.
-void TakeProblemSize(const Json& owner, const char* key, SearchSpace* space) {
-  if (!owner.is_object() || !owner.contains(key)) return;
-  space->workloads.push_back(NamedBy<Workload>({{"problem_size", owner[key]}}));
+// {"problem_size": ...} is the only workload, where the file has it.
+void TakeNameAndSize(const Field& owner, const char* name, const char* size, SearchSpace* space) {
+  if (owner.Has(name, Kind::string)) space->name = owner.value()[name].get<std::string>();
+  if (!owner.Has(size)) return;
+  space->workloads.push_back(NamedBy<Workload>({{"problem_size", owner.value()[size]}}));
 }
 
-void TakeName(const Json& owner, const char* key, SearchSpace* space) {
-  if (Has(Kind::string, owner, key)) space->name = owner[key].get<std::string>();
+absl::Status ImportT1(const Field& root, SearchSpace* space) {
+  const Field configuration = root.At("ConfigurationSpace");
+  if (!configuration.Has("TuningParameters", Kind::array)) {
+    return configuration.Error("has no array \"TuningParameters\"");
+  }
+  const Field parameters = configuration.At("TuningParameters");
+  if (parameters.value().size() > kMostParameters) return parameters.Error("more than 256");
+  std::set<std::string> seen;
+  RETURN_IF_ERROR(parameters.Each([&](const Field& item) -> absl::Status {
+    Parameter& parameter = space->parameters.emplace_back();
+    RETURN_IF_ERROR(ReadT1Parameter(item, &parameter));
+    if (seen.insert(parameter.name).second) return absl::OkStatus();
+    return item.At("Name").BadValue("is the name of two parameters");
+  }));
+  if (configuration.Has("Conditions", Kind::array)) {
+    RETURN_IF_ERROR(configuration.At("Conditions").Each([&](const Field& item) {
+      return item.Has("Expression") ? item.Read("Expression", &space->constraints.emplace_back())
+                                    : item.Error("has no \"Expression\"");
+    }));
+  }
+  if (root.Has("KernelSpecification", Kind::object)) {
+    TakeNameAndSize(root.At("KernelSpecification"), "KernelName", "ProblemSize", space);
+  }
+  return absl::OkStatus();
 }
 
-// The one type of a kernel_tuner list, which declares none.
+// --- Caches of kernel_tuner.
+
+// The one type of a list, which declares none.
 absl::StatusOr<ParameterType> TypeOfList(const Field& field) {
   std::set<ParameterType> types;
   for (const Json& value : field.value()) {
-    if (value.is_boolean()) types.insert(ParameterType::kBool);
-    if (value.is_number_integer()) types.insert(ParameterType::kInt);
-    if (value.is_number_float()) types.insert(ParameterType::kFloat);
-    if (value.is_string()) types.insert(ParameterType::kString);
     if (value.is_structured() || value.is_null()) {
       return field.Error("holds a value that is no number, string or bool");
     }
+    types.insert(value.is_boolean()          ? ParameterType::kBool
+                 : value.is_number_integer() ? ParameterType::kInt
+                 : value.is_number_float()   ? ParameterType::kFloat
+                                             : ParameterType::kString);
   }
-  if (types.size() == 2 && types.contains(ParameterType::kInt) &&
-      types.contains(ParameterType::kFloat)) {
-    return ParameterType::kFloat;
-  }
+  if (types == std::set{ParameterType::kInt, ParameterType::kFloat}) return ParameterType::kFloat;
   if (types.size() > 1) return field.Error("mixes types; list configurations as \"variants\"");
   return types.empty() ? ParameterType::kInt : *types.begin();
 }
 
 // A cache without entries: the grid of its lists.
-absl::Status GridOfCache(const Field& root, const std::vector<std::string>& names,
+absl::Status GridOfCache(const Field& lists, const std::vector<std::string>& names,
                          SearchSpace* space) {
-  const Field lists = root.At("tune_params");
   for (const std::string& name : names) {
-    if (!Has(Kind::array, lists.value(), name.c_str())) {
-      return lists.Error(absl::StrCat("has no list for \"", name, "\" of tune_params_keys"));
+    if (!lists.Has(name.c_str(), Kind::array)) {
+      return lists.Error("has no list for \"", name, "\" of tune_params_keys");
     }
     const Field list = lists.At(name.c_str());
-    Parameter parameter = {.name = name, .values = {}};
+    Parameter& parameter = space->parameters.emplace_back(Parameter{.name = name, .values = {}});
     ASSIGN_OR_RETURN(parameter.type, TypeOfList(list));
     ASSIGN_OR_RETURN(parameter.values, ReadValues(list, parameter.type));
     RETURN_IF_ERROR(CheckDistinct(parameter, list));
-    space->parameters.push_back(std::move(parameter));
   }
   return absl::OkStatus();
 }
 
 // The entries as variants, in order of their keys. Those that the restrictions of the tuner
 // had excluded are left out.
-absl::Status VariantsOfCache(const Field& root, const std::vector<std::string>& names,
+absl::Status VariantsOfCache(const Json& cache, const std::vector<std::string>& names,
                              SearchSpace* space) {
   size_t excluded = 0;
   std::set<std::string> seen;
-  for (const auto& [key, entry] : root.At("cache").value().items()) {
+  for (const auto& [key, entry] : cache.items()) {
     const Field field(entry, space->source, absl::StrCat("$.cache[\"", key, "\"]"));
     Json params = Json::object();
     for (const std::string& name : names) {
       if (!field.Has(name.c_str())) {
-        return field.Error(absl::StrCat("has no \"", name, "\" of tune_params_keys"));
+        return field.Error("has no \"", name, "\" of tune_params_keys");
       }
       params[name] = entry[name];
     }
-    if (Has(Kind::string, entry, "time") && entry["time"] == "InvalidConfig") {
+    if (entry.is_object() && entry.value("time", Json()) == "InvalidConfig") {
       ++excluded;
       continue;
     }
@@ -153,15 +330,35 @@ absl::Status VariantsOfCache(const Field& root, const std::vector<std::string>& 
   return absl::OkStatus();
 }
 
-// Configurations of tokamax by their JSON, with the most memory that any shape needed.
+absl::Status ImportCache(const Field& root, SearchSpace* space) {
+  std::vector<std::string> names;
+  RETURN_IF_ERROR(root.At("tune_params_keys").Each([&](const Field& item) {
+    return item.Read(&names.emplace_back());
+  }));
+  TakeNameAndSize(root, "kernel_name", "problem_size", space);
+  const Json& cache = root.At("cache").value();
+  return cache.empty() ? GridOfCache(root.At("tune_params"), names, space)
+                       : VariantsOfCache(cache, names, space);
+}
+
+// --- Data of tokamax.
+
+// A JSON object inside a string, as its keys are; null where it is none.
+Json ObjectIn(const std::string& text) {
+  if (text.empty() || text[0] != '{') return nullptr;
+  absl::StatusOr<Json> parsed = ParseJson(text, "");
+  return parsed.ok() && parsed->is_object() ? *std::move(parsed) : Json();
+}
+
+// Configurations by their JSON, with the most memory that any shape needed.
 using MemoryOfConfig = std::map<std::string, std::optional<int64_t>>;
 
-absl::Status TakeTokamaxConfigs(const Field& field, MemoryOfConfig* configs) {
+absl::Status TakeConfigs(const Field& field, MemoryOfConfig* configs) {
   if (!field.value().is_object()) return field.BadValue("is not an object of configurations");
   for (const auto& [key, benchmark] : field.value().items()) {
     const Json config = ObjectIn(key);
     if (!config.is_object()) {
-      return field.Error(absl::StrCat("the key \"", key, "\" is not a configuration in JSON"));
+      return field.Error("the key \"", key, "\" is not a configuration in JSON");
     }
     std::optional<int64_t>& bytes = (*configs)[CanonicalJson(config)];
     if (!benchmark.is_object() || !benchmark.contains("peak_memory_mb")) continue;
@@ -175,76 +372,53 @@ absl::Status TakeTokamaxConfigs(const Field& field, MemoryOfConfig* configs) {
 }
 
 // {"device_kind": ..., "data": [[arguments, {config: benchmark}], ...]}
-absl::Status TakeTokamaxResult(const Field& root, MemoryOfConfig* configs, SearchSpace* space) {
-  const Field data = root.At("data");
+absl::Status TakeResult(const Field& data, MemoryOfConfig* configs, SearchSpace* space) {
   std::set<std::string> seen;  // arguments come once for each implementation
-  for (size_t i = 0; i < data.value().size(); ++i) {
-    const Field pair = data.Item(i);
+  return data.Each([&](const Field& pair) -> absl::Status {
     if (!pair.value().is_array() || pair.value().size() != 2 || !pair.value()[0].is_object()) {
       return pair.BadValue("is not a pair of arguments and configurations");
     }
     Workload workload = NamedBy<Workload>(pair.value()[0]);
     if (seen.insert(workload.id).second) space->workloads.push_back(std::move(workload));
-    RETURN_IF_ERROR(TakeTokamaxConfigs(pair.Item(1), configs));
+    return TakeConfigs(pair.Item(1), configs);
+  });
+}
+
+bool IsTokamax(const Field& root) {
+  if (root.Has("device_kind", Kind::string) && root.Has("data", Kind::array)) return true;
+  const Json& document = root.value();
+  if (!document.is_object() || document.empty()) return false;
+  return std::all_of(document.items().begin(), document.items().end(), [](const auto& item) {
+    return item.value().is_object() && ObjectIn(item.key()).is_object();
+  });
+}
+
+absl::Status ImportTokamax(const Field& root, SearchSpace* space) {
+  MemoryOfConfig configs;
+  if (root.Has("data", Kind::array)) {
+    RETURN_IF_ERROR(TakeResult(root.At("data"), &configs, space));
+  } else {
+    for (const auto& [key, value] : root.value().items()) {
+      space->workloads.push_back(NamedBy<Workload>(ObjectIn(key)));
+      const Field field(value, space->source, absl::StrCat("$[\"", key.substr(0, 60), "\"]"));
+      RETURN_IF_ERROR(TakeConfigs(field, &configs));
+    }
+  }
+  for (const auto& [params, bytes] : configs) {
+    space->variants.push_back({VariantId(params), params, bytes});
   }
   return absl::OkStatus();
 }
 
 }  // namespace
 
-bool IsT1(const Json& document) { return Has(Kind::object, document, "ConfigurationSpace"); }
-
-absl::StatusOr<SearchSpace> ImportT1(const Json& document, std::string_view source) {
-  SearchSpace space;
-  space.source = std::string(source);
-  const Field root(document, space.source, "$");
-  const Field configuration = root.At("ConfigurationSpace");
-  if (!Has(Kind::array, configuration.value(), "TuningParameters")) {
-    return configuration.Error("has no array \"TuningParameters\"");
+std::optional<absl::Status> ImportSpace(const Field& root, SearchSpace* space) {
+  if (root.Has("ConfigurationSpace", Kind::object)) return ImportT1(root, space);
+  if (root.Has("tune_params_keys", Kind::array) && root.Has("tune_params", Kind::object) &&
+      root.Has("cache", Kind::object)) {
+    return ImportCache(root, space);
   }
-  const Field parameters = configuration.At("TuningParameters");
-  if (parameters.value().size() > kMostParameters) return parameters.Error("more than 256");
-  std::set<std::string> seen;
-  RETURN_IF_ERROR(parameters.Each([&](const Field& item) -> absl::Status {
-    ASSIGN_OR_RETURN(auto parameter, T1Parameter(item));
-    if (!seen.insert(parameter.name).second) {
-      return item.At("Name").BadValue("is the name of two parameters");
-    }
-    space.parameters.push_back(std::move(parameter));
-    return absl::OkStatus();
-  }));
-  if (Has(Kind::array, configuration.value(), "Conditions")) {
-    RETURN_IF_ERROR(configuration.At("Conditions").Each([&](const Field& item) {
-      return item.Has("Expression") ? item.Read("Expression", &space.constraints.emplace_back())
-                                    : item.Error("has no \"Expression\"");
-    }));
-  }
-  if (Has(Kind::object, document, "KernelSpecification")) {
-    const Json& kernel = document["KernelSpecification"];
-    TakeName(kernel, "KernelName", &space);
-    TakeProblemSize(kernel, "ProblemSize", &space);
-  }
-  return space;
-}
-
-bool IsKernelTunerCache(const Json& document) {
-  return Has(Kind::array, document, "tune_params_keys") &&
-         Has(Kind::object, document, "tune_params") && Has(Kind::object, document, "cache");
-}
-
-absl::StatusOr<SearchSpace> ImportKernelTunerCache(const Json& document, std::string_view source) {
-  SearchSpace space;
-  space.source = std::string(source);
-  const Field root(document, space.source, "$");
-  std::vector<std::string> names;
-  RETURN_IF_ERROR(root.At("tune_params_keys").Each([&](const Field& item) {
-    return item.Read(&names.emplace_back());
-  }));
-  TakeName(document, "kernel_name", &space);
-  TakeProblemSize(document, "problem_size", &space);
-  RETURN_IF_ERROR(document["cache"].empty() ? GridOfCache(root, names, &space)
-                                            : VariantsOfCache(root, names, &space));
-  return space;
+  return IsTokamax(root) ? std::optional(ImportTokamax(root, space)) : std::nullopt;
 }
 
 std::string CloseOpenCache(std::string_view text) {
@@ -269,32 +443,14 @@ std::string CloseOpenCache(std::string_view text) {
   return std::string(text.substr(0, last_whole + 1)) + "}}";
 }
 
-bool IsTokamax(const Json& document) {
-  if (Has(Kind::string, document, "device_kind") && Has(Kind::array, document, "data")) return true;
-  if (!document.is_object() || document.empty()) return false;
-  return std::all_of(document.items().begin(), document.items().end(), [](const auto& item) {
-    return item.value().is_object() && ObjectIn(item.key()).is_object();
-  });
-}
-
-absl::StatusOr<SearchSpace> ImportTokamax(const Json& document, std::string_view source) {
-  SearchSpace space;
-  space.source = std::string(source);
-  const Field root(document, space.source, "$");
-  MemoryOfConfig configs;
-  if (Has(Kind::array, document, "data")) {
-    RETURN_IF_ERROR(TakeTokamaxResult(root, &configs, &space));
-  } else {
-    for (const auto& [key, value] : document.items()) {
-      space.workloads.push_back(NamedBy<Workload>(ObjectIn(key)));
-      const Field field(value, space.source, absl::StrCat("$[\"", key.substr(0, 60), "\"]"));
-      RETURN_IF_ERROR(TakeTokamaxConfigs(field, &configs));
-    }
-  }
-  for (const auto& [params, bytes] : configs) {
-    space.variants.push_back({VariantId(params), params, bytes});
-  }
-  return space;
+absl::StatusOr<std::vector<ParameterValue>> ParsePythonValues(std::string_view text) {
+  text = Trimmed(text);
+  constexpr size_t kMostBytes = size_t{64} << 20;
+  if (text.size() > kMostBytes) return Bad("over 64 MiB", text);
+  // "1, 2, 3" is a tuple in Python.
+  const bool bare = !text.empty() && text.front() != '[' && text.front() != '(' &&
+                    !InsideCall(text, "list") && !InsideCall(text, "range");
+  return bare ? Items(text) : Iterable(text, 0);
 }
 
 }  // namespace xplane_time::tune

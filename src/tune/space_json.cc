@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
+#include <set>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "json/json.h"
-#include "status.h"
 
 namespace xplane_time::tune {
 namespace {
@@ -27,19 +27,26 @@ std::string Shortened(std::string text) {
   return text.substr(0, end) + "...";
 }
 
+// Without it, texts that differ in their last characters only share most digits.
+uint64_t Mix(uint64_t x) {
+  x = (x ^ (x >> 33)) * 0xff51afd7ed558ccd;
+  x = (x ^ (x >> 33)) * 0xc4ceb9fe1a85ec53;
+  return x ^ (x >> 33);
+}
+
 }  // namespace
 
 absl::StatusOr<Json> ParseJson(std::string_view text, std::string_view source) {
   if (json::NestsDeeper(text)) {
-    return InvalidArgument(Absl(source), ": nested more than ", json::kMostLevels,
+    return InvalidArgument(source, ": nested more than ", json::kMostLevels,
                            " levels deep; flatten the parameters");
   }
   try {
     return Json::parse(text.begin(), text.end());
   } catch (const Json::parse_error& error) {
-    return InvalidArgument(Absl(source), ": not JSON (byte ", error.byte, ")");
+    return InvalidArgument(source, ": not JSON (byte ", error.byte, ")");
   } catch (const Json::exception& error) {  // a number out of range
-    return InvalidArgument(Absl(source), ": not JSON: ", error.what());
+    return InvalidArgument(source, ": not JSON: ", error.what());
   }
 }
 
@@ -53,17 +60,6 @@ std::string CanonicalJson(const Json& value) {
   DropNegativeZeros(copy);
   return copy.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
-
-namespace {
-
-// Without it, texts that differ in their last characters only share most digits.
-uint64_t Mix(uint64_t x) {
-  x = (x ^ (x >> 33)) * 0xff51afd7ed558ccd;
-  x = (x ^ (x >> 33)) * 0xc4ceb9fe1a85ec53;
-  return x ^ (x >> 33);
-}
-
-}  // namespace
 
 std::string StableHash(std::string_view text) {
   __extension__ typedef unsigned __int128 Uint128;
@@ -87,33 +83,29 @@ Field Field::Item(size_t i) const {
   return {(*value_)[i], source_, absl::StrCat(path_, "[", i, "]")};
 }
 
-absl::Status Field::Error(std::string_view what) const {
-  return InvalidArgument(Absl(source_), ": ", path_, ": ", Absl(what));
-}
+std::string Field::Shown() const { return Shortened(CanonicalJson(*value_)); }
 
-absl::Status Field::BadValue(std::string_view what) const {
-  return Error(absl::StrCat(Shortened(CanonicalJson(*value_)), " ", Absl(what)));
-}
-
-absl::StatusOr<std::string> Field::Text() const {
+absl::Status Field::Read(std::string* into) const {
   if (!value_->is_string()) return BadValue("is not a string");
-  return value_->get<std::string>();
+  *into = value_->get<std::string>();
+  return absl::OkStatus();
 }
 
-absl::StatusOr<int64_t> Field::Int() const {
+absl::Status Field::Read(int64_t* into) const {
   if (!value_->is_number_integer()) return BadValue("is not an integer");
-  if (value_->is_number_unsigned() &&
-      value_->get<uint64_t>() > uint64_t{std::numeric_limits<int64_t>::max()}) {
+  if (value_->is_number_unsigned() && value_->get<uint64_t>() > uint64_t{INT64_MAX}) {
     return BadValue("does not fit 64 bits");
   }
-  return value_->get<int64_t>();
+  *into = value_->get<int64_t>();
+  return absl::OkStatus();
 }
 
-absl::StatusOr<double> Field::Real() const {
+absl::Status Field::Read(double* into) const {
   if (!value_->is_number()) return BadValue("is not a number");
   const auto real = value_->get<double>();
   if (!std::isfinite(real)) return BadValue("is not a finite number");
-  return real;
+  *into = real;
+  return absl::OkStatus();
 }
 
 absl::Status Field::ExpectArray() const {
@@ -126,28 +118,31 @@ absl::Status Field::Each(absl::FunctionRef<absl::Status(const Field&)> visit) co
   return absl::OkStatus();
 }
 
-absl::Status Field::ExpectObject(std::initializer_list<std::string_view> keys) const {
+absl::Status Field::ExpectObject(std::initializer_list<const char*> keys) const {
   if (!value_->is_object()) return BadValue("is not an object");
   for (const auto& [key, unused] : value_->items()) {
     if (key == "comment" || std::find(keys.begin(), keys.end(), key) != keys.end()) continue;
-    std::string known;
-    for (std::string_view k : keys) absl::StrAppend(&known, known.empty() ? "" : ", ", Absl(k));
-    return Error(
-        absl::StrCat("unknown field \"", Shortened(key), "\"; known: ", known, ", comment"));
+    return Error("unknown field \"", Shortened(key), "\"; known: ", absl::StrJoin(keys, ", "),
+                 ", comment");
   }
   return absl::OkStatus();
 }
 
 absl::StatusOr<ParameterValue> ReadValue(const Field& field, ParameterType type) {
   const Json& value = field.value();
-  if (type == ParameterType::kInt && value.is_number_integer()) return field.Int();
   if (type == ParameterType::kBool && value.is_boolean()) return value.get<bool>();
   if (type == ParameterType::kString && value.is_string()) return value.get<std::string>();
+  if (type == ParameterType::kInt && value.is_number_integer()) {
+    int64_t whole = 0;
+    RETURN_IF_ERROR(field.Read(&whole));
+    return whole;
+  }
   if (type == ParameterType::kFloat && value.is_number()) {
-    ASSIGN_OR_RETURN(auto real, field.Real());
+    double real = 0;
+    RETURN_IF_ERROR(field.Read(&real));
     return real == 0 ? 0.0 : real;
   }
-  return field.BadValue(absl::StrCat("is not of type ", TypeName(type)));
+  return field.BadValue("is not of type ", TypeName(type));
 }
 
 absl::StatusOr<std::vector<ParameterValue>> ReadValues(const Field& list, ParameterType type) {
@@ -157,6 +152,19 @@ absl::StatusOr<std::vector<ParameterValue>> ReadValues(const Field& list, Parame
     return absl::OkStatus();
   }));
   return values;
+}
+
+Json JsonOf(const ParameterValue& value) {
+  return std::visit([](const auto& v) { return Json(v); }, value);
+}
+
+absl::Status CheckDistinct(const Parameter& parameter, const Field& field) {
+  std::set<ParameterValue> seen;
+  for (const ParameterValue& value : parameter.values) {
+    if (seen.insert(value).second) continue;
+    return field.Error("the value ", CanonicalJson(JsonOf(value)), " occurs twice; list it once");
+  }
+  return absl::OkStatus();
 }
 
 absl::StatusOr<std::string> ReadParams(const Field& field) {

@@ -9,19 +9,21 @@
 
 #include <array>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "status.h"
 #include "xplane_time/space.h"
 
 namespace xplane_time::tune {
 
 using Json = nlohmann::json;
-
-inline absl::string_view Absl(std::string_view text) { return {text.data(), text.size()}; }
+using Kind = Json::value_t;
 
 // Errors: InvalidArgument "SOURCE: not JSON: ... at byte N".
 absl::StatusOr<Json> ParseJson(std::string_view text, std::string_view source);
@@ -44,46 +46,47 @@ class Field {
       : value_(&value), source_(source), path_(std::move(path)) {}
 
   const Json& value() const { return *value_; }
-  const std::string& path() const { return path_; }
   bool Has(const char* key) const { return value_->is_object() && value_->contains(key); }
+  bool Has(const char* key, Kind kind) const { return Has(key) && (*value_)[key].type() == kind; }
   Field At(const char* key) const;  // Has(key)
   Field Item(size_t i) const;       // i < value().size()
 
   // InvalidArgument: SOURCE: PATH: what
-  absl::Status Error(std::string_view what) const;
+  template <typename... Parts>
+  absl::Status Error(const Parts&... what) const {
+    return InvalidArgument(source_, ": ", path_, ": ", what...);
+  }
   // The value, shortened, in an error: PATH: VALUE what
-  absl::Status BadValue(std::string_view what) const;
+  template <typename... Parts>
+  absl::Status BadValue(const Parts&... what) const {
+    return Error(Shown(), " ", what...);
+  }
 
-  absl::StatusOr<std::string> Text() const;
-  absl::StatusOr<int64_t> Int() const;
-  absl::StatusOr<double> Real() const;  // finite
+  absl::Status Read(std::string* into) const;
+  absl::Status Read(int64_t* into) const;
+  absl::Status Read(double* into) const;  // finite
   // Of the member, where there is one; else `into` stays as it is.
   template <typename T>
   absl::Status Read(const char* key, T* into) const {
     return Has(key) ? At(key).Read(into) : absl::OkStatus();
   }
-  absl::Status Read(std::string* into) const { return Take(Text(), into); }
-  absl::Status Read(int64_t* into) const { return Take(Int(), into); }
-  absl::Status Read(double* into) const { return Take(Real(), into); }
 
   absl::Status ExpectArray() const;
   // The items of an array, until one is an error.
   absl::Status Each(absl::FunctionRef<absl::Status(const Field&)> visit) const;
   // No keys but these; "comment" always may be there.
-  absl::Status ExpectObject(std::initializer_list<std::string_view> keys) const;
+  absl::Status ExpectObject(std::initializer_list<const char*> keys) const;
 
  private:
-  template <typename T>
-  static absl::Status Take(absl::StatusOr<T> value, T* into) {
-    if (value.ok()) *into = *std::move(value);
-    return value.status();
-  }
+  std::string Shown() const;
 
   const Json* value_;
   std::string_view source_;
   std::string path_;
 };
 
+inline constexpr size_t kMostValues = 1'000'000;  // of one parameter
+inline constexpr size_t kMostParameters = 256;
 inline constexpr std::array<std::string_view, 4> kTypeNames = {"int", "float", "string", "bool"};
 inline std::string TypeName(ParameterType type) {
   return std::string(kTypeNames[static_cast<size_t>(type)]);
@@ -92,8 +95,23 @@ inline std::string TypeName(ParameterType type) {
 // The value as one of `type`; an int becomes a float where a float is wanted.
 absl::StatusOr<ParameterValue> ReadValue(const Field& field, ParameterType type);
 absl::StatusOr<std::vector<ParameterValue>> ReadValues(const Field& list, ParameterType type);
+Json JsonOf(const ParameterValue& value);
+// Fails where two values are equal.
+absl::Status CheckDistinct(const Parameter& parameter, const Field& field);
 
 // An object of parameters (empty where absent: "{}"), canonical.
 absl::StatusOr<std::string> ReadParams(const Field& field);
+
+// A space of another tuner; none: the document is no such file.
+std::optional<absl::Status> ImportSpace(const Field& root, SearchSpace* space);
+// A cache file of kernel_tuner that its writer did not close: the text up to its last whole
+// entry, closed; empty where it is no such file.
+std::string CloseOpenCache(std::string_view text);
+// Parameter values as T1 writes them in Python: a list, a range, list(range(...)), or a
+// comprehension over one of these. Errors: InvalidArgument without a place.
+absl::StatusOr<std::vector<ParameterValue>> ParsePythonValues(std::string_view text);
+
+// Constraints and the memory expression can be parsed. Errors: InvalidArgument with place.
+absl::Status CheckConstraints(const SearchSpace& space);
 
 }  // namespace xplane_time::tune

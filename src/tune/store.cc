@@ -1,7 +1,15 @@
+#include "xplane_time/store.h"
+
+#include <fcntl.h>
 #include <unistd.h>
 #include <zlib.h>
 
 #include <array>
+#include <cerrno>
+#include <cinttypes>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <tuple>
@@ -11,27 +19,19 @@
 #include "status.h"
 #include "tune/space_json.h"
 #include "tune/store_sqlite.h"
-#include "xplane_time/store.h"
 
 namespace xplane_time {
 
-struct TuneStore::Impl {
-  std::unique_ptr<tune::Database> db;
-  bool writable = true;
-};
+using tune::Database, tune::Json, tune::Statement;
 
-TuneStore::TuneStore(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+TuneStore::TuneStore(std::unique_ptr<Database> db) : db_(std::move(db)) {}
 TuneStore::~TuneStore() = default;
 TuneStore::TuneStore(TuneStore&&) noexcept = default;
 TuneStore& TuneStore::operator=(TuneStore&&) noexcept = default;
 
-const std::string& TuneStore::path() const { return impl_->db->path(); }
+const std::string& TuneStore::path() const { return db_->path(); }
 
 namespace {
-
-using tune::Database;
-using tune::Json;
-using tune::Statement;
 
 // --- Checksums: of what is written of a row, so that its change shows.
 
@@ -70,17 +70,22 @@ int64_t ChecksumOf(const Configuration& variant) {
   return ChecksumOf(variant.id, variant.params_json, OrDash(variant.mem_bytes));
 }
 
-constexpr const char* kIdentityColumns[] = {
-    "workload",      "device_class", "driver",     "framework",   "flags", "code_hash",
-    "protocol_hash", "objective",    "space_hash", "config_json", "seed",  "device"};
+std::string KeyColumns() {
+  return absl::StrJoin(kKeyParts, ", ",
+                       [](std::string* out, const KeyPart& part) { out->append(part.name); });
+}
+template <typename Key>
+auto PartsOf(Key& key) {
+  return std::apply([&](const auto&... part) { return std::tie(key.*part.member...); }, kKeyParts);
+}
 
-// Of a session that is asked for or stored, in the order of these columns.
+// Of a session that is asked for or stored.
+std::string IdentityColumns() { return KeyColumns() + ", space_hash, config_json, seed, device"; }
+constexpr char kIdentityMarks[] = "?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?";
 template <typename Session>
 auto IdentityOf(Session& of) {
-  auto& key = of.key;
-  return std::tie(key.workload, key.device_class, key.driver, key.framework, key.flags,
-                  key.code_hash, key.protocol_hash, key.objective, of.space_hash, of.config_json,
-                  of.seed, of.device);
+  return std::tuple_cat(PartsOf(of.key),
+                        std::tie(of.space_hash, of.config_json, of.seed, of.device));
 }
 
 template <typename Session>
@@ -119,12 +124,6 @@ absl::Status CannotCreate(const std::string& path, const absl::Status& status) {
       path, ": cannot be made here; make the directory writable, or give another path");
 }
 
-absl::Status TooOld(const std::string& path, const absl::Status& why) {
-  return FailedPrecondition(path,
-                            ": written by an older version, and cannot be brought up to date (",
-                            why.message(), "); copy it to where it can be written");
-}
-
 }  // namespace
 
 absl::StatusOr<TuneStore> TuneStore::Open(const std::string& path, const StoreOptions& options) {
@@ -133,11 +132,9 @@ absl::StatusOr<TuneStore> TuneStore::Open(const std::string& path, const StoreOp
                            options.busy_timeout_ms);
   if (!db.ok()) return CannotCreate(path, db.status());
   const Database& of = **db;
-  if (sqlite3_db_readonly(of.get(), "main") == 1) return of.Error(SQLITE_READONLY);
+  RETURN_IF_ERROR(of.CheckWritable());
   RETURN_IF_ERROR(tune::PrepareSchema(of));
-  std::string mode;
-  RETURN_IF_ERROR(of.Each("PRAGMA journal_mode = WAL",
-                          [&](const Statement& row) { return mode = row.Text(0), false; }));
+  ASSIGN_OR_RETURN(const auto mode, of.First<std::string>("PRAGMA journal_mode = WAL"));
   if (mode != "wal") {
     return FailedPrecondition(path,
                               ": this file system has no shared memory, which the write-ahead log "
@@ -145,7 +142,7 @@ absl::StatusOr<TuneStore> TuneStore::Open(const std::string& path, const StoreOp
   }
   const bool power = options.durability == Durability::kPowerLoss;
   RETURN_IF_ERROR(of.Execute(power ? "PRAGMA synchronous = FULL" : "PRAGMA synchronous = NORMAL"));
-  return TuneStore(std::make_unique<Impl>(Impl{*std::move(db)}));
+  return TuneStore(*std::move(db));
 }
 
 absl::StatusOr<TuneStore> TuneStore::OpenReadOnly(const std::string& path) {
@@ -154,9 +151,9 @@ absl::StatusOr<TuneStore> TuneStore::OpenReadOnly(const std::string& path) {
     return NotFound(path, ": no such store; tune makes it, --store names another");
   }
   ASSIGN_OR_RETURN(auto db, Database::Open(path, path, SQLITE_OPEN_READONLY));
-  auto current = tune::IsCurrentSchema(*db);
+  auto version = tune::VersionOf(*db, /*may_be_empty=*/false);
   const bool has_log = std::filesystem::exists(path + "-wal", ignored);
-  if (absl::IsPermissionDenied(current.status()) && !has_log) {
+  if (absl::IsPermissionDenied(version.status()) && !has_log) {
     // A log cannot be made here, and there is none: nobody can be writing.
     std::string uri = "file:";
     for (char c : std::filesystem::absolute(path, ignored).string()) {
@@ -165,42 +162,101 @@ absl::StatusOr<TuneStore> TuneStore::OpenReadOnly(const std::string& path) {
     }
     ASSIGN_OR_RETURN(
         db, Database::Open(uri + "?immutable=1", path, SQLITE_OPEN_READONLY | SQLITE_OPEN_URI));
-    current = tune::IsCurrentSchema(*db);
+    version = tune::VersionOf(*db, /*may_be_empty=*/false);
   }
-  if (!current.ok()) return current.status();
-  if (!*current) {
-    if (auto updated = Open(path, {}); !updated.ok()) return TooOld(path, updated.status());
+  if (!version.ok()) return version.status();
+  if (*version != tune::kStoreVersion) {
+    if (auto updated = Open(path, {}); !updated.ok()) {
+      return FailedPrecondition(
+          path, ": written by an older version, and cannot be brought up to date (",
+          updated.status().message(), "); copy it to where it can be written");
+    }
   }
-  return TuneStore(std::make_unique<Impl>(Impl{std::move(db), /*writable=*/false}));
+  return TuneStore(std::move(db));
 }
 
-// --- Sessions.
+// --- Locks, by name: each has a byte of a file, which is made and stays.
 
 namespace {
 
-// Of a session.
+// Where a name's lock is: 60 bits, below 2^63.
+uint64_t ByteOf(std::string_view name) {
+  return std::strtoull(tune::StableHash(name).substr(0, 15).c_str(), nullptr, 16);
+}
+
+// At the beginning of the file, who took a lock last: "BYTE PID", in one of so many places.
+constexpr size_t kNotes = 1024, kNoteBytes = 32;
+off_t PlaceOfNote(uint64_t byte) { return static_cast<off_t>(byte % kNotes * kNoteBytes); }
+
+// False: somebody has it. Else it is the session's, by an open file description lock: these belong
+// to the descriptor, so they also hold between two users within one process, and end with it.
+// Errors: PermissionDenied, Unavailable (I/O).
+absl::StatusOr<bool> TryLock(const std::string& path, std::string_view name, TuneSession* session) {
+  const int fd = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+  if (fd < 0) {
+    const bool denied = errno == EACCES || errno == EROFS || errno == EPERM;
+    const std::string what = absl::StrCat(path, ": cannot be opened: ", std::strerror(errno));
+    return denied ? absl::PermissionDeniedError(what) : absl::UnavailableError(what);
+  }
+  std::shared_ptr<const void> opened(nullptr, [fd](const void*) { close(fd); });
+  const uint64_t byte = ByteOf(name);
+  struct flock lock = {};
+  lock.l_type = F_WRLCK;
+  lock.l_whence = SEEK_SET;
+  lock.l_start = static_cast<off_t>(byte);
+  lock.l_len = 1;
+  if (fcntl(fd, F_OFD_SETLK, &lock) != 0) {
+    if (errno == EAGAIN || errno == EACCES) return false;
+    return Unavailable(path, ": cannot be locked: ", std::strerror(errno));
+  }
+  session->locks.push_back(std::move(opened));
+  std::array<char, kNoteBytes + 1> note = {};
+  std::snprintf(note.data(), note.size(), "%016" PRIx64 " %-14d\n", byte, getpid());
+  // A message says less where this fails.
+  [[maybe_unused]] const auto wrote = pwrite(fd, note.data(), kNoteBytes, PlaceOfNote(byte));
+  return true;
+}
+
+// "process 4711" where a note tells: the kernel does not say whose open file description a lock is.
+std::string HolderOf(const std::string& path, std::string_view name) {
+  const uint64_t byte = ByteOf(name);
+  std::ifstream file(path, std::ios::binary);
+  file.seekg(PlaceOfNote(byte));
+  std::string noted, pid;
+  file >> noted >> pid;
+  const bool is_it = file && noted == absl::StrCat(absl::Hex(byte, absl::kZeroPad16));
+  return is_it ? absl::StrCat("process ", pid) : "another process";
+}
+
+absl::Status LockDevice(const SessionSpec& spec, TuneSession* session) {
+  if (spec.device_locks.empty()) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const bool is_ours, TryLock(spec.device_locks, spec.device, session));
+  if (is_ours) return absl::OkStatus();
+  return FailedPrecondition("the device ", spec.device, " is in use by another tuning, of ",
+                            HolderOf(spec.device_locks, spec.device), " (", spec.device_locks,
+                            "); one at a time: wait for it, or stop it");
+}
+
+// In the store's own file of locks.
+absl::Status Lock(const Database& db, const std::string& name, const std::string& what,
+                  TuneSession* session) {
+  ASSIGN_OR_RETURN(const bool is_ours, TryLock(db.path() + "-lock", name, session));
+  if (is_ours) return absl::OkStatus();
+  const auto holder = db.First<std::string>("SELECT holder FROM lease WHERE name = ?", name);
+  const bool is_known = holder.ok() && holder->has_value();
+  return FailedPrecondition(db.path(), ": ", what, " is in use by ",
+                            is_known ? **holder : "another process",
+                            "; wait for it, stop it, or use another store");
+}
+
 std::string LockName(const SessionSpec& spec) {
-  const auto text = [](const auto& part) {
-    if constexpr (std::is_convertible_v<decltype(part), std::string>) return Framed(part);
-    return std::string();
-  };
-  const std::string texts = std::apply(
-      [&](const auto&... part) { return absl::StrCat(text(part)...); }, IdentityOf(spec));
+  std::string texts;
+  for (const auto& [name, member] : kKeyParts) texts += Framed(spec.key.*member);
+  texts += Framed(spec.space_hash) + Framed(spec.config_json) + Framed(spec.device);
   return absl::StrCat("session:", tune::StableHash(absl::StrCat(texts, spec.seed)));
 }
 
-absl::StatusOr<FileLock> Lock(const Database& db, const std::string& name,
-                              const std::string& what) {
-  auto lock = FileLock::Acquire(db.path() + "-lock", name);
-  if (lock.ok() || !absl::IsFailedPrecondition(lock.status())) return lock;
-  std::string holder = "another process";
-  db.Each(
-        "SELECT holder FROM lease WHERE name = ?",
-        [&](const Statement& row) { return holder = row.Text(0), false; }, name)
-      .IgnoreError();
-  return FailedPrecondition(db.path(), ": ", what, " is in use by ", holder,
-                            "; wait for it, stop it, or use another store");
-}
+// --- Sessions.
 
 absl::Status NoteLease(const Database& db, const std::string& name) {
   std::array<char, 256> host = {};
@@ -209,53 +265,44 @@ absl::Status NoteLease(const Database& db, const std::string& name) {
                 absl::StrCat("process ", getpid(), " on ", host.data()));
 }
 
-absl::StatusOr<std::optional<int64_t>> FindSession(const Database& db, const SessionSpec& spec) {
-  const std::string sql =
-      absl::StrCat("SELECT id FROM session WHERE ", absl::StrJoin(kIdentityColumns, " = ? AND "),
-                   " = ? ORDER BY id DESC LIMIT 1");
-  return std::apply([&](const auto&... part) { return db.Number(sql, part...); }, IdentityOf(spec));
-}
-
-absl::StatusOr<int64_t> InsertSession(const Database& db, const SessionSpec& spec) {
-  const std::string sql =
-      absl::StrCat("INSERT INTO session(", absl::StrJoin(kIdentityColumns, ", "),
-                   ", started_unix_s, crc32) VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
-  RETURN_IF_ERROR(std::apply(
-      [&](const auto&... part) {
-        return db.Run(sql, part..., spec.now_unix_s, SessionChecksum(spec, spec.now_unix_s));
-      },
-      IdentityOf(spec)));
-  return sqlite3_last_insert_rowid(db.get());
+// Finds it again, or begins it.
+absl::Status TakeSession(const Database& db, const SessionSpec& spec, TuneSession* session) {
+  if (spec.resume != Resume::kNever) {
+    ASSIGN_OR_RETURN(
+        const auto found,
+        db.First<int64_t>(absl::StrCat("SELECT id FROM session WHERE (", IdentityColumns(), ") = (",
+                                       kIdentityMarks, ") ORDER BY id DESC LIMIT 1"),
+                          IdentityOf(spec)));
+    session->resumed = found.has_value();
+    if (session->resumed) return session->id = *found, absl::OkStatus();
+    if (spec.resume == Resume::kRequired) {
+      return NotFound(db.path(),
+                      ": no session of this workload, device, code, space and configuration; run "
+                      "without --resume, or see which there are");
+    }
+  }
+  RETURN_IF_ERROR(
+      db.Run(absl::StrCat("INSERT INTO session(", IdentityColumns(),
+                          ", started_unix_s, crc32) VALUES(", kIdentityMarks, ", ?, ?)"),
+             IdentityOf(spec), spec.now_unix_s, SessionChecksum(spec, spec.now_unix_s)));
+  session->id = sqlite3_last_insert_rowid(db.get());
+  return absl::OkStatus();
 }
 
 }  // namespace
 
 absl::StatusOr<TuneSession> TuneStore::Begin(const SessionSpec& spec) {
-  const Database& db = *impl_->db;
-  if (!impl_->writable) return db.Error(SQLITE_READONLY);
+  RETURN_IF_ERROR(db_->CheckWritable());
   TuneSession session;
-  const std::string identity = LockName(spec);
-  const std::string device = "device:" + spec.device;
-  ASSIGN_OR_RETURN(session.session_lock, Lock(db, identity, "this session"));
+  std::vector<std::pair<std::string, std::string>> locks = {{LockName(spec), "this session"}};
   if (!spec.device.empty()) {
-    ASSIGN_OR_RETURN(session.device_lock,
-                     Lock(db, device, absl::StrCat("the device \"", spec.device, "\"")));
+    locks.emplace_back("device:" + spec.device, absl::StrCat("the device \"", spec.device, "\""));
   }
-  RETURN_IF_ERROR(db.Transaction([&]() -> absl::Status {
-    RETURN_IF_ERROR(NoteLease(db, identity));
-    if (!spec.device.empty()) RETURN_IF_ERROR(NoteLease(db, device));
-    if (spec.resume != Resume::kNever) {
-      ASSIGN_OR_RETURN(const auto found, FindSession(db, spec));
-      session.resumed = found.has_value();
-      if (session.resumed) return session.id = *found, absl::OkStatus();
-      if (spec.resume == Resume::kRequired) {
-        return NotFound(path(),
-                        ": no session of this workload, device, code, space and configuration; run "
-                        "without --resume, or see which there are");
-      }
-    }
-    ASSIGN_OR_RETURN(session.id, InsertSession(db, spec));
-    return absl::OkStatus();
+  RETURN_IF_ERROR(LockDevice(spec, &session));
+  for (const auto& [name, what] : locks) RETURN_IF_ERROR(Lock(*db_, name, what, &session));
+  RETURN_IF_ERROR(db_->Transaction([&]() -> absl::Status {
+    for (const auto& [name, what] : locks) RETURN_IF_ERROR(NoteLease(*db_, name));
+    return TakeSession(*db_, spec, &session);
   }));
   if (session.resumed) {
     ASSIGN_OR_RETURN(SessionInfo info, Session(session.id));
@@ -266,20 +313,20 @@ absl::StatusOr<TuneSession> TuneStore::Begin(const SessionSpec& spec) {
 
 absl::Status TuneStore::RegisterVariants(const TuneSession& session,
                                          std::span<const Configuration> variants) {
-  const Database& db = *impl_->db;
+  const Database& db = *db_;
   const auto add = [&](const Configuration& v) -> absl::Status {
     RETURN_IF_ERROR(
         db.Run("INSERT INTO variant(session, variant, params_json, mem_bytes, crc32) "
                "VALUES(?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
                session.id, v.id, v.params_json, v.mem_bytes, ChecksumOf(v)));
     if (sqlite3_changes(db.get()) > 0) return absl::OkStatus();
-    std::string stored;
-    RETURN_IF_ERROR(db.Each(
-        "SELECT params_json FROM variant WHERE session = ? AND variant = ?",
-        [&](const Statement& row) { return stored = row.Text(0), false; }, session.id, v.id));
+    ASSIGN_OR_RETURN(
+        const auto stored,
+        db.First<std::string>("SELECT params_json FROM variant WHERE session = ? AND variant = ?",
+                              session.id, v.id));
     if (stored == v.params_json) return absl::OkStatus();
     return InvalidArgument(path(), ": session ", session.id, ": the variant \"", v.id,
-                           "\" is stored as ", stored, ", now it is ", v.params_json,
+                           "\" is stored as ", stored.value_or(""), ", now it is ", v.params_json,
                            "; give it another id");
   };
   return db.Transaction([&]() -> absl::Status {
@@ -295,8 +342,8 @@ namespace {
 absl::Status InsertSample(const Database& db, int64_t session, int64_t round_id, size_t place,
                           const SampleRecord& sample) {
   ASSIGN_OR_RETURN(const auto variant,
-                   db.Number("SELECT id FROM variant WHERE session = ? AND variant = ?", session,
-                             sample.variant));
+                   db.First<int64_t>("SELECT id FROM variant WHERE session = ? AND variant = ?",
+                                     session, sample.variant));
   if (!variant.has_value()) {
     return InvalidArgument(db.path(), ": session ", session, ": no variant \"", sample.variant,
                            "\"; register it first");
@@ -328,8 +375,8 @@ absl::StatusOr<Appended> InsertRound(const Database& db, int64_t session,
   }
   ASSIGN_OR_RETURN(
       const auto stored,
-      db.Number("SELECT crc32 FROM round WHERE session = ? AND batch = ? AND round = ?", session,
-                round.batch, round.round));
+      db.First<int64_t>("SELECT crc32 FROM round WHERE session = ? AND batch = ? AND round = ?",
+                        session, round.batch, round.round));
   if (stored == checksum) return Appended::kAlreadyStored;
   return absl::AlreadyExistsError(
       absl::StrCat(db.path(), ": session ", session, ": round ", round.round, " of batch ",
@@ -345,8 +392,8 @@ absl::StatusOr<Appended> TuneStore::Append(const TuneSession& session, const Rou
                            ": numbers begin at 0");
   }
   Appended appended = Appended::kStored;
-  RETURN_IF_ERROR(impl_->db->Transaction([&]() -> absl::Status {
-    ASSIGN_OR_RETURN(appended, InsertRound(*impl_->db, session.id, round));
+  RETURN_IF_ERROR(db_->Transaction([&]() -> absl::Status {
+    ASSIGN_OR_RETURN(appended, InsertRound(*db_, session.id, round));
     return absl::OkStatus();
   }));
   return appended;
@@ -359,13 +406,12 @@ absl::Status TuneStore::RecordVerdict(const TuneSession& session, std::string_vi
     return InvalidArgument(path(), ": the verdict is not a JSON object");
   }
   const auto text = [&](const char* name) {
-    const auto found = verdict.find(name);
-    const bool there = found != verdict.end() && found->is_string();
-    return there ? found->get<std::string>() : std::string();
+    const Json found = verdict.value(name, Json());
+    return found.is_string() ? found.get<std::string>() : std::string();
   };
   const std::string pick = text("pick"), claim = text("claim");
-  return impl_->db->Transaction([&] {
-    return impl_->db->Run(
+  return db_->Transaction([&] {
+    return db_->Run(
         "WITH rounds(n) AS (SELECT count(*) FROM round WHERE session = ?1), "
         "latest AS (SELECT * FROM verdict WHERE session = ?1 ORDER BY id DESC LIMIT 1) "
         "INSERT INTO verdict(session, pick, claim, verdict_json, recorded_unix_s, rounds, crc32) "
@@ -383,21 +429,15 @@ namespace {
 absl::StatusOr<SessionInfo> SessionAt(const Statement& row, const std::string& path) {
   SessionInfo info;
   std::optional<int64_t> own, of_verdict;
-  std::string pick, claim;
   int64_t recorded_unix_s = 0;
-  std::apply(
-      [&](auto&... part) {
-        row.Read(0, &part..., &info.id, &info.started_unix_s, &info.rounds, &info.samples, &own,
-                 &pick, &claim, &info.verdict_json, &recorded_unix_s, &of_verdict);
-      },
-      IdentityOf(info));
+  row.Read(IdentityOf(info), &info.id, &info.started_unix_s, &info.rounds, &info.samples, &own,
+           &info.pick, &info.claim, &info.verdict_json, &recorded_unix_s, &of_verdict);
   RETURN_IF_ERROR(
       CheckRow(path, info.id, "its key or rule", own, SessionChecksum(info, info.started_unix_s)));
   if (!info.verdict_json.has_value()) return info;
   RETURN_IF_ERROR(CheckRow(path, info.id, "its verdict", of_verdict,
-                           ChecksumOf(pick, claim, *info.verdict_json, recorded_unix_s)));
-  if (!pick.empty()) info.pick = std::move(pick);
-  if (!claim.empty()) info.claim = std::move(claim);
+                           ChecksumOf(info.pick.value_or(""), info.claim.value_or(""),
+                                      *info.verdict_json, recorded_unix_s)));
   return info;
 }
 
@@ -405,11 +445,12 @@ absl::StatusOr<SessionInfo> SessionAt(const Statement& row, const std::string& p
 absl::StatusOr<std::vector<SessionInfo>> ReadSessions(const Database& db,
                                                       std::optional<int64_t> only) {
   const std::string sql =
-      absl::StrCat("SELECT ", absl::StrJoin(kIdentityColumns, ", "),
+      absl::StrCat("SELECT ", IdentityColumns(),
                    ", s.id, started_unix_s, "
                    "(SELECT count(*) FROM round r WHERE r.session = s.id AND r.samples > 0), "
                    "(SELECT coalesce(sum(samples), 0) FROM round r WHERE r.session = s.id), "
-                   "s.crc32, v.pick, v.claim, v.verdict_json, v.recorded_unix_s, v.crc32 "
+                   "s.crc32, nullif(v.pick, ''), nullif(v.claim, ''), v.verdict_json, "
+                   "v.recorded_unix_s, v.crc32 "
                    "FROM session s LEFT JOIN verdict v "
                    "ON v.id = (SELECT max(id) FROM verdict WHERE session = s.id) "
                    "WHERE ?1 IS NULL OR s.id = ?1 ORDER BY s.id");
@@ -438,7 +479,7 @@ std::string Evidence(const std::string& verdict_json) {
 absl::Status ReadSamples(const Database& db, int64_t round_id, RoundRecord* round) {
   const auto add = [&](const Statement& row) {
     SampleRecord& of = round->samples.emplace_back();
-    row.Read(0, &of.variant, &of.slot, &of.status, &of.t_ps, &of.energy_uj);
+    row.Read(&of.variant, &of.slot, &of.status, &of.t_ps, &of.energy_uj);
     return true;
   };
   RETURN_IF_ERROR(
@@ -446,10 +487,10 @@ absl::Status ReadSamples(const Database& db, int64_t round_id, RoundRecord* roun
               "LEFT JOIN variant v ON v.id = s.variant WHERE s.round = ? ORDER BY place",
               add, round_id));
   const auto add_workload = [&](const Statement& row) {
-    const auto place = static_cast<size_t>(row.Int(0));
-    if (place >= round->samples.size()) return true;
-    WorkloadSample& of = round->samples[place].workloads.emplace_back();
-    row.Read(1, &of.workload, &of.status, &of.t_ps, &of.energy_uj);
+    size_t place = 0;
+    WorkloadSample of;
+    row.Read(&place, &of.workload, &of.status, &of.t_ps, &of.energy_uj);
+    if (place < round->samples.size()) round->samples[place].workloads.push_back(std::move(of));
     return true;
   };
   return db.Each(
@@ -461,11 +502,11 @@ absl::Status ReadSamples(const Database& db, int64_t round_id, RoundRecord* roun
 }  // namespace
 
 absl::StatusOr<std::vector<SessionInfo>> TuneStore::Sessions() const {
-  return ReadSessions(*impl_->db, std::nullopt);
+  return ReadSessions(*db_, std::nullopt);
 }
 
 absl::StatusOr<SessionInfo> TuneStore::Session(int64_t id) const {
-  ASSIGN_OR_RETURN(std::vector<SessionInfo> found, ReadSessions(*impl_->db, id));
+  ASSIGN_OR_RETURN(std::vector<SessionInfo> found, ReadSessions(*db_, id));
   if (!found.empty()) return std::move(found[0]);
   return NotFound(path(), ": no session ", id, "; tune show lists those that there are");
 }
@@ -475,15 +516,14 @@ absl::Status TuneStore::VisitRounds(int64_t session,
   const auto take = [&](const Statement& row) -> absl::StatusOr<bool> {
     RoundRecord round;
     int64_t round_id = 0, checksum = 0;
-    row.Read(0, &round_id, &round.batch, &round.round, &round.discarded, &round.notes_json,
-             &checksum);
-    RETURN_IF_ERROR(ReadSamples(*impl_->db, round_id, &round));
+    row.Read(&round_id, &round.batch, &round.round, &round.discarded, &round.notes_json, &checksum);
+    RETURN_IF_ERROR(ReadSamples(*db_, round_id, &round));
     RETURN_IF_ERROR(CheckRow(path(), session,
                              absl::StrCat("round ", round.round, " of batch ", round.batch),
                              checksum, ChecksumOf(round)));
     return visit(round);
   };
-  return impl_->db->Each(
+  return db_->Each(
       "SELECT id, batch, round, discarded, notes_json, crc32 FROM round "
       "WHERE session = ? ORDER BY id",
       take, session);
@@ -501,12 +541,12 @@ absl::StatusOr<std::vector<Configuration>> TuneStore::ReadVariants(int64_t sessi
   const auto add = [&](const Statement& row) -> absl::StatusOr<bool> {
     Configuration& of = out.emplace_back();
     std::optional<int64_t> checksum;
-    row.Read(0, &of.id, &of.params_json, &of.mem_bytes, &checksum);
+    row.Read(&of.id, &of.params_json, &of.mem_bytes, &checksum);
     RETURN_IF_ERROR(CheckRow(path(), session, absl::StrCat("the variant \"", of.id, "\""), checksum,
                              ChecksumOf(of)));
     return true;
   };
-  RETURN_IF_ERROR(impl_->db->Each(
+  RETURN_IF_ERROR(db_->Each(
       "SELECT variant, params_json, mem_bytes, crc32 FROM variant WHERE session = ? ORDER BY id",
       add, session));
   return out;
@@ -518,15 +558,12 @@ absl::StatusOr<TunedTable> TuneStore::Tuned(std::vector<Fallback> fallbacks,
   std::vector<TunedEntry> entries;
   const auto add = [&](const Statement& row) -> absl::StatusOr<bool> {
     TunedEntry& entry = entries.emplace_back();
-    TuneKey& key = entry.key;
     Configuration& pick = entry.configuration;
     std::string verdict_json;
     int64_t session = 0;
     std::optional<int64_t> of_variant, of_verdict;
-    row.Read(0, &key.workload, &key.device_class, &key.driver, &key.framework, &key.flags,
-             &key.code_hash, &key.protocol_hash, &key.objective, &pick.id, &pick.params_json,
-             &pick.mem_bytes, &entry.claim, &verdict_json, &entry.recorded_unix_s, &session,
-             &of_variant, &of_verdict);
+    row.Read(PartsOf(entry.key), &pick.id, &pick.params_json, &pick.mem_bytes, &entry.claim,
+             &verdict_json, &entry.recorded_unix_s, &session, &of_variant, &of_verdict);
     entry.evidence_json = Evidence(verdict_json);
     RETURN_IF_ERROR(
         CheckRow(path(), session, "the variant that it picked", of_variant, ChecksumOf(pick)));
@@ -536,14 +573,14 @@ absl::StatusOr<TunedTable> TuneStore::Tuned(std::vector<Fallback> fallbacks,
     return true;
   };
   // One that was stopped, or ran out of its budget, says nothing: what was decided stays.
-  RETURN_IF_ERROR(impl_->db->Each(
-      "SELECT workload, device_class, driver, framework, flags, code_hash, protocol_hash, "
-      "objective, v.variant, v.params_json, v.mem_bytes, claim, verdict_json, recorded_unix_s, "
-      "s.id, v.crc32, d.crc32 "
-      "FROM verdict d JOIN session s ON s.id = d.session "
-      "JOIN variant v ON v.session = s.id AND v.variant = d.pick "
-      "WHERE (?1 IS NULL OR s.id = ?1) AND d.id = (SELECT max(id) FROM verdict "
-      "WHERE session = s.id AND claim IN ('winner', 'pick', 'tie')) ORDER BY d.id",
+  RETURN_IF_ERROR(db_->Each(
+      absl::StrCat("SELECT ", KeyColumns(),
+                   ", v.variant, v.params_json, v.mem_bytes, claim, verdict_json, recorded_unix_s, "
+                   "s.id, v.crc32, d.crc32 "
+                   "FROM verdict d JOIN session s ON s.id = d.session "
+                   "JOIN variant v ON v.session = s.id AND v.variant = d.pick "
+                   "WHERE (?1 IS NULL OR s.id = ?1) AND d.id = (SELECT max(id) FROM verdict "
+                   "WHERE session = s.id AND claim IN ('winner', 'pick', 'tie')) ORDER BY d.id"),
       add, only_session));
   if (entries.empty() && only_session.has_value()) {
     return FailedPrecondition(
@@ -554,18 +591,15 @@ absl::StatusOr<TunedTable> TuneStore::Tuned(std::vector<Fallback> fallbacks,
 }
 
 absl::Status TuneStore::CheckFile() const {
-  std::string found;
-  RETURN_IF_ERROR(impl_->db->Each("PRAGMA integrity_check(1)", [&](const Statement& row) {
-    return found = row.Text(0), false;
-  }));
+  ASSIGN_OR_RETURN(const auto found, db_->First<std::string>("PRAGMA integrity_check(1)"));
   if (found == "ok") return absl::OkStatus();
-  return DataLoss(path(), ": the store is damaged: ", found,
+  return DataLoss(path(), ": the store is damaged: ", found.value_or(""),
                   "; sqlite3's .recover saves what is left");
 }
 
 absl::Status TuneStore::CheckRows(std::optional<int64_t> only_session) const {
-  ASSIGN_OR_RETURN(const auto sessions, ReadSessions(*impl_->db, only_session));
   if (only_session.has_value()) RETURN_IF_ERROR(Session(*only_session).status());
+  ASSIGN_OR_RETURN(const auto sessions, ReadSessions(*db_, only_session));
   for (const SessionInfo& each : sessions) {
     RETURN_IF_ERROR(ReadVariants(each.id).status());
     RETURN_IF_ERROR(VisitRounds(each.id, [](const RoundRecord&) { return true; }));

@@ -55,18 +55,27 @@ absl::StatusOr<Statement> Database::Take(std::string_view sql) const {
   const int code = sqlite3_prepare_v3(db_.get(), sql.data(), static_cast<int>(sql.size()),
                                       SQLITE_PREPARE_PERSISTENT, &statement, nullptr);
   if (code != SQLITE_OK) return Error(code);
-  return Statement(this, statement);
+  return Statement(statement);
 }
 
 absl::Status Database::Finish(std::string_view sql, Statement statement, EachRow each) const {
-  absl::StatusOr<bool> row = true;
-  while (row.ok() && *row) {
-    row = statement.Step();
-    if (row.ok() && *row) row = each(statement);
+  absl::StatusOr<bool> goes_on = true;
+  while (goes_on.ok() && *goes_on) {
+    int code = statement.bind_error_;
+    if (code == SQLITE_OK) code = sqlite3_step(statement.handle_.get());
+    if (code == SQLITE_ROW) {
+      goes_on = each(statement);
+    } else if (code == SQLITE_DONE) {
+      goes_on = false;
+    } else {
+      goes_on = Error(code);
+    }
   }
-  statement.Reset();
+  sqlite3_reset(statement.handle_.get());
+  statement.bound_ = 0;
+  statement.bind_error_ = SQLITE_OK;
   prepared_.emplace(sql, std::move(statement));
-  return row.status();
+  return goes_on.status();
 }
 
 absl::Status Database::Transaction(absl::FunctionRef<absl::Status()> body) const {
@@ -123,36 +132,30 @@ absl::Status Database::Error(int code) const {
   }
 }
 
-void Statement::Bind(int index, std::string_view text) {
+absl::Status Database::CheckWritable() const {
+  const bool read_only = sqlite3_db_readonly(db_.get(), "main") == 1;
+  return read_only ? Error(SQLITE_READONLY) : absl::OkStatus();
+}
+
+void Statement::Bind(std::string_view text) {
   // An empty view may have no address, which would bind NULL.
   const char* const bytes = text.empty() ? "" : text.data();
   const int code =
-      sqlite3_bind_text64(statement_.get(), index, bytes, text.size(), SQLITE_STATIC, SQLITE_UTF8);
+      sqlite3_bind_text64(handle_.get(), ++bound_, bytes, text.size(), SQLITE_STATIC, SQLITE_UTF8);
   if (code != SQLITE_OK) bind_error_ = code;
 }
 
-void Statement::Bind(int index, const std::optional<int64_t>& value) {
-  const int code = value.has_value() ? sqlite3_bind_int64(statement_.get(), index, *value)
-                                     : sqlite3_bind_null(statement_.get(), index);
+void Statement::Bind(const std::optional<int64_t>& value) {
+  const int code = value.has_value() ? sqlite3_bind_int64(handle_.get(), ++bound_, *value)
+                                     : sqlite3_bind_null(handle_.get(), ++bound_);
   if (code != SQLITE_OK) bind_error_ = code;
 }
 
-absl::StatusOr<bool> Statement::Step() {
-  const int code = bind_error_ != SQLITE_OK ? bind_error_ : sqlite3_step(statement_.get());
-  if (code == SQLITE_ROW) return true;
-  if (code == SQLITE_DONE) return false;
-  return db_->Error(code);
-}
-
-void Statement::Reset() {
-  bind_error_ = SQLITE_OK;
-  sqlite3_reset(statement_.get());
-}
-
-std::string Statement::Text(int column) const {
-  const auto* text = reinterpret_cast<const char*>(sqlite3_column_text(statement_.get(), column));
-  if (text == nullptr) return "";
-  return {text, static_cast<size_t>(sqlite3_column_bytes(statement_.get(), column))};
+void Statement::Get(int* column, std::string* into) const {
+  const auto* const text =
+      reinterpret_cast<const char*>(sqlite3_column_text(handle_.get(), *column));
+  const auto bytes = static_cast<size_t>(sqlite3_column_bytes(handle_.get(), (*column)++));
+  into->assign(text == nullptr ? "" : text, text == nullptr ? 0 : bytes);
 }
 
 namespace {
@@ -223,54 +226,39 @@ ALTER TABLE verdict ADD COLUMN crc32 INTEGER;
 )sql"};
 static_assert(std::size(kSteps) == kStoreVersion);
 
-struct Version {
-  int64_t application_id = 0, version = 0, tables = 0;
-};
-
-absl::StatusOr<Version> ReadVersion(const Database& db) {
-  ASSIGN_OR_RETURN(const auto application_id, db.Number("PRAGMA application_id"));
-  ASSIGN_OR_RETURN(const auto version, db.Number("PRAGMA user_version"));
-  ASSIGN_OR_RETURN(const auto tables, db.Number("SELECT count(*) FROM sqlite_schema"));
-  return Version{application_id.value_or(0), version.value_or(0), tables.value_or(0)};
-}
-
-absl::Status Judge(const Database& db, const Version& found) {
-  if (found.application_id != kStoreApplicationId) {
-    return FailedPrecondition(
-        db.path(), ": an SQLite database of another program, not a tune store; give another path");
-  }
-  if (found.version > kStoreVersion) {
-    return FailedPrecondition(db.path(), ": written in version ", found.version,
-                              " of the store; this program reads up to ", kStoreVersion,
-                              "; use a newer xplane-time, or another file");
-  }
-  return absl::OkStatus();
-}
+constexpr int64_t kApplicationId = 0x5850544d;  // "XPTM"
 
 }  // namespace
 
+absl::StatusOr<int64_t> VersionOf(const Database& db, bool may_be_empty) {
+  ASSIGN_OR_RETURN(const auto application, db.First<int64_t>("PRAGMA application_id"));
+  ASSIGN_OR_RETURN(const auto version, db.First<int64_t>("PRAGMA user_version"));
+  ASSIGN_OR_RETURN(const auto tables, db.First<int64_t>("SELECT count(*) FROM sqlite_schema"));
+  if (may_be_empty && application == 0 && version == 0 && tables == 0) return 0;
+  if (application != kApplicationId) {
+    return FailedPrecondition(
+        db.path(), ": an SQLite database of another program, not a tune store; give another path");
+  }
+  if (version.value_or(0) > kStoreVersion) {
+    return FailedPrecondition(db.path(), ": written in version ", version.value_or(0),
+                              " of the store; this program reads up to ", kStoreVersion,
+                              "; use a newer xplane-time, or another file");
+  }
+  return version.value_or(0);
+}
+
 absl::Status PrepareSchema(const Database& db) {
   // Looking comes first: what is no store must not be written to.
-  ASSIGN_OR_RETURN(Version found, ReadVersion(db));
-  if (found.application_id != 0 || found.version != 0 || found.tables != 0) {  // not a new one
-    RETURN_IF_ERROR(Judge(db, found));
-    if (found.version == kStoreVersion) return absl::OkStatus();
-  }
+  ASSIGN_OR_RETURN(int64_t version, VersionOf(db, /*may_be_empty=*/true));
+  if (version == kStoreVersion) return absl::OkStatus();
   return db.Transaction([&]() -> absl::Status {
-    ASSIGN_OR_RETURN(found, ReadVersion(db));  // another process may have been faster
-    for (int64_t step = found.version; step < kStoreVersion; ++step) {
-      RETURN_IF_ERROR(db.Execute(kSteps[step]));
-    }
-    return db.Execute(absl::StrCat("PRAGMA application_id = ", kStoreApplicationId,
+    // Another process may have been faster.
+    ASSIGN_OR_RETURN(version, VersionOf(db, /*may_be_empty=*/true));
+    for (; version < kStoreVersion; ++version) RETURN_IF_ERROR(db.Execute(kSteps[version]));
+    return db.Execute(absl::StrCat("PRAGMA application_id = ", kApplicationId,
                                    "; PRAGMA user_version = ", kStoreVersion)
                           .c_str());
   });
-}
-
-absl::StatusOr<bool> IsCurrentSchema(const Database& db) {
-  ASSIGN_OR_RETURN(const auto found, ReadVersion(db));
-  RETURN_IF_ERROR(Judge(db, found));
-  return found.version == kStoreVersion;
 }
 
 }  // namespace xplane_time::tune

@@ -1,16 +1,17 @@
-// SQLite behind Status: a connection and prepared statements. Results are copied out.
+// SQLite behind Status: a connection, statements, and the schema of a store. Results are copied
+// out.
 #pragma once
 
 #include <sqlite3.h>
 
 #include <concepts>
 #include <cstdint>
-#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <tuple>
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
@@ -18,50 +19,52 @@
 
 namespace xplane_time::tune {
 
-class Database;
-
-// Bound from 1, read from 0, as in SQLite. The Database outlives it.
 class Statement {
  public:
-  Statement(const Database* db, sqlite3_stmt* statement) : db_(db), statement_(statement) {}
-
-  void Bind(int index, std::string_view text);  // alive until the next Reset
-  void Bind(int index, const std::optional<int64_t>& value);
-  template <std::integral Integer>  // a uint64_t by its bits
-  void Bind(int index, Integer value) {
-    Bind(index, std::optional(static_cast<int64_t>(value)));
-  }
-
-  absl::StatusOr<bool> Step();  // whether there is a row
-  void Reset();
-
-  // The columns from `first` on, one into each.
+  // The row's columns from the first on, one into each; tuples of references have several.
   template <typename... Values>
-  void Read(int first, Values*... into) const {
-    (Get(first++, into), ...);
+  void Read(Values&&... into) const {
+    int column = 0;
+    (Get(&column, into), ...);
   }
-  int64_t Int(int column) const { return sqlite3_column_int64(statement_.get(), column); }
-  std::string Text(int column) const;
 
  private:
+  friend class Database;
   struct Finalize {
     void operator()(sqlite3_stmt* statement) const { sqlite3_finalize(statement); }
   };
 
-  template <std::integral Integer>
-  void Get(int column, Integer* into) const {
-    *into = static_cast<Integer>(Int(column));
+  explicit Statement(sqlite3_stmt* statement) : handle_(statement) {}
+
+  void Bind(std::string_view text);  // alive until it has run
+  void Bind(const std::optional<int64_t>& value);
+  template <std::integral Integer>  // a uint64_t by its bits
+  void Bind(Integer value) {
+    Bind(std::optional(static_cast<int64_t>(value)));
   }
-  void Get(int column, std::string* into) const { *into = Text(column); }
-  template <typename Value>
-  void Get(int column, std::optional<Value>* into) const {
-    const bool is_null = sqlite3_column_type(statement_.get(), column) == SQLITE_NULL;
-    is_null ? into->reset() : Get(column, &into->emplace());
+  template <typename... Values>
+  void Bind(const std::tuple<Values&...>& values) {
+    std::apply([this](const auto&... value) { (Bind(value), ...); }, values);
   }
 
-  const Database* db_;
-  std::unique_ptr<sqlite3_stmt, Finalize> statement_;
-  int bind_error_ = SQLITE_OK;  // shows at the next Step
+  template <std::integral Integer>
+  void Get(int* column, Integer* into) const {
+    *into = static_cast<Integer>(sqlite3_column_int64(handle_.get(), (*column)++));
+  }
+  void Get(int* column, std::string* into) const;
+  template <typename Value>
+  void Get(int* column, std::optional<Value>* into) const {
+    Get(column, &into->emplace());
+    if (sqlite3_column_type(handle_.get(), *column - 1) == SQLITE_NULL) into->reset();
+  }
+  template <typename... Values>
+  void Get(int* column, const std::tuple<Values&...>& into) const {
+    std::apply([&](auto&... value) { (Get(column, &value), ...); }, into);
+  }
+
+  std::unique_ptr<sqlite3_stmt, Finalize> handle_;
+  int bound_ = 0;               // parameters
+  int bind_error_ = SQLITE_OK;  // shows when it runs
 };
 
 // Statements are prepared when they are first run, and kept.
@@ -85,8 +88,7 @@ class Database {
   absl::Status Each(std::string_view sql, EachRow each, const Values&... values) const {
     auto statement = Take(sql);
     if (!statement.ok()) return statement.status();
-    int index = 0;
-    (statement->Bind(++index, values), ...);
+    (statement->Bind(values), ...);
     return Finish(sql, *std::move(statement), each);
   }
   template <typename... Values>
@@ -95,18 +97,19 @@ class Database {
         sql, [](const Statement&) { return true; }, values...);
   }
   // The first column of the first row, where there is one.
-  template <typename... Values>
-  absl::StatusOr<std::optional<int64_t>> Number(std::string_view sql,
-                                                const Values&... values) const {
-    std::optional<int64_t> number;
-    const auto take = [&](const Statement& row) { return number = row.Int(0), false; };
+  template <typename Value, typename... Values>
+  absl::StatusOr<std::optional<Value>> First(std::string_view sql, const Values&... values) const {
+    std::optional<Value> first;
+    const auto take = [&](const Statement& row) { return row.Read(&first.emplace()), false; };
     if (absl::Status status = Each(sql, take, values...); !status.ok()) return status;
-    return number;
+    return first;
   }
 
   // BEGIN IMMEDIATE, `body`, COMMIT; ROLLBACK where one of them fails.
   absl::Status Transaction(absl::FunctionRef<absl::Status()> body) const;
 
+  // PermissionDenied where it was opened for reading, or may not be written.
+  absl::Status CheckWritable() const;
   // The last error of the connection as a Status, with path and way out.
   absl::Status Error(int code) const;
 
@@ -125,13 +128,12 @@ class Database {
 // The tables of a store, as steps from one version to the next. docs/store.md explains them.
 
 inline constexpr int64_t kStoreVersion = 3;
-inline constexpr int64_t kStoreApplicationId = 0x5850544d;  // "XPTM"
 
-// Brings a new or older database to kStoreVersion, in one transaction. Errors:
-// FailedPrecondition (newer, or another program's), those of Database.
+// 0: nothing is in it yet, and that may be. Errors: FailedPrecondition (newer than kStoreVersion,
+// or another program's), those of Database.
+absl::StatusOr<int64_t> VersionOf(const Database& db, bool may_be_empty);
+
+// Brings a new or older database to kStoreVersion, in one transaction. Errors: as above.
 absl::Status PrepareSchema(const Database& db);
-
-// Without writing; false: an older store. Errors: as above.
-absl::StatusOr<bool> IsCurrentSchema(const Database& db);
 
 }  // namespace xplane_time::tune

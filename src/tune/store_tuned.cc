@@ -1,6 +1,4 @@
 #include <algorithm>
-#include <array>
-#include <numeric>
 #include <set>
 
 #include "absl/strings/str_cat.h"
@@ -11,35 +9,17 @@
 namespace xplane_time {
 namespace {
 
-using tune::Absl;
-using tune::Field;
-using tune::Json;
+using tune::Field, tune::Json;
 
-constexpr std::string_view kSchema = "xplane-time.tuned.v1";
+constexpr char kSchema[] = "xplane-time.tuned.v1";
 
-struct KeyPart {
-  KeyField field;
-  const char* name;
-  std::string TuneKey::*member;
-};
-constexpr std::array<KeyPart, 7> kParts = {{
-    {KeyField::kWorkload, "workload", &TuneKey::workload},
-    {KeyField::kDeviceClass, "device_class", &TuneKey::device_class},
-    {KeyField::kDriver, "driver", &TuneKey::driver},
-    {KeyField::kFramework, "framework", &TuneKey::framework},
-    {KeyField::kFlags, "flags", &TuneKey::flags},
-    {KeyField::kCodeHash, "code_hash", &TuneKey::code_hash},
-    {KeyField::kProtocolHash, "protocol_hash", &TuneKey::protocol_hash},
-}};
-
-// The parts that must agree, the objective always; lengths keep "a" + "bc" apart from
-// "ab" + "c".
+// The parts that must agree; lengths keep "a" + "bc" apart from "ab" + "c".
 std::string LevelKey(const TuneKey& key, const Fallback& fallback) {
-  std::string out = absl::StrCat(key.objective.size(), ":", key.objective);
-  for (const KeyPart& part : kParts) {
-    const auto& any = fallback.may_differ;
-    if (std::find(any.begin(), any.end(), part.field) != any.end()) continue;
-    const std::string& text = key.*part.member;
+  std::string out;
+  const auto& any = fallback.may_differ;
+  for (const auto& [name, member] : kKeyParts) {
+    if (std::find(any.begin(), any.end(), member) != any.end()) continue;
+    const std::string& text = key.*member;
     absl::StrAppend(&out, text.size(), ":", text);
   }
   return out;
@@ -50,11 +30,10 @@ absl::Status ReadEntry(const Field& field, TunedEntry* entry) {
   for (const char* key : {"workload", "device_class", "params"}) {
     if (!field.Has(key)) return field.Error(absl::StrCat("has no \"", key, "\""));
   }
-  for (const KeyPart& part : kParts) {
-    RETURN_IF_ERROR(field.Read(part.name, &(entry->key.*part.member)));
+  for (const auto& [name, member] : kKeyParts) {
+    RETURN_IF_ERROR(field.Read(name, &(entry->key.*member)));
   }
   Configuration& configuration = entry->configuration;
-  RETURN_IF_ERROR(field.Read("objective", &entry->key.objective));
   ASSIGN_OR_RETURN(configuration.params_json, tune::ReadParams(field.At("params")));
   RETURN_IF_ERROR(field.Read("id", &configuration.id));
   RETURN_IF_ERROR(field.Read("claim", &entry->claim));
@@ -68,50 +47,46 @@ absl::Status ReadEntry(const Field& field, TunedEntry* entry) {
 Json EntryJson(const TunedEntry& entry) {
   Json json = {{"id", entry.configuration.id},
                {"params", tune::Stored(entry.configuration.params_json)},
-               {"objective", entry.key.objective},
                {"claim", entry.claim},
                {"evidence", tune::Stored(entry.evidence_json)},
                {"recorded_unix_s", entry.recorded_unix_s}};
-  for (const KeyPart& part : kParts) json[part.name] = entry.key.*part.member;
+  for (const auto& [name, member] : kKeyParts) json[name] = entry.key.*member;
   return json;
 }
 
 }  // namespace
 
 std::vector<Fallback> DefaultFallbacks() {
-  std::vector<Fallback> out = {{"exact", {}}};
-  std::vector<KeyField> any;
-  constexpr std::pair<const char*, KeyField> kSteps[] = {{"any_protocol", KeyField::kProtocolHash},
-                                                         {"any_driver", KeyField::kDriver},
-                                                         {"any_version", KeyField::kFramework},
-                                                         {"any_flags", KeyField::kFlags},
-                                                         {"any_code", KeyField::kCodeHash}};
-  for (const auto& [name, field] : kSteps) {
-    any.push_back(field);
-    out.push_back({name, any});
+  std::vector<Fallback> levels = {{"exact", {}}};
+  for (const auto& [name, too] : {std::pair("any_protocol", &TuneKey::protocol_hash),
+                                  {"any_driver", &TuneKey::driver},
+                                  {"any_version", &TuneKey::framework},
+                                  {"any_flags", &TuneKey::flags},
+                                  {"any_code", &TuneKey::code_hash}}) {
+    levels.push_back({name, levels.back().may_differ});
+    levels.back().may_differ.push_back(too);
   }
-  return out;
+  return levels;
 }
 
 TunedTable::TunedTable(std::vector<TunedEntry> entries, std::vector<Fallback> fallbacks)
-    : entries_(std::make_unique<std::vector<TunedEntry>>(std::move(entries))),
-      fallbacks_(std::make_unique<std::vector<Fallback>>(std::move(fallbacks))) {
-  std::stable_sort(entries_->begin(), entries_->end(), [](const auto& a, const auto& b) {
+    : entries_(std::move(entries)), fallbacks_(std::move(fallbacks)) {
+  std::stable_sort(entries_.begin(), entries_.end(), [](const auto& a, const auto& b) {
     return a.recorded_unix_s < b.recorded_unix_s;
   });
-  for (const Fallback& fallback : *fallbacks_) {
+  for (const Fallback& fallback : fallbacks_) {
     auto& level = by_level_.emplace_back();
-    for (uint32_t i = 0; i < entries_->size(); ++i) {
-      level[LevelKey((*entries_)[i].key, fallback)] = i;  // the last one stays
+    for (uint32_t i = 0; i < entries_.size(); ++i) {
+      level[LevelKey(entries_[i].key, fallback)] = i;  // the last one stays
     }
   }
 }
 
 std::optional<TunedMatch> TunedTable::Find(const TuneKey& key) const {
   for (size_t i = 0; i < by_level_.size(); ++i) {
-    const auto found = by_level_[i].find(LevelKey(key, (*fallbacks_)[i]));
+    const auto found = by_level_[i].find(LevelKey(key, fallbacks_[i]));
     if (found == by_level_[i].end()) continue;
-    return TunedMatch{&(*entries_)[found->second], &(*fallbacks_)[i]};
+    return TunedMatch{&entries_[found->second], &fallbacks_[i]};
   }
   return std::nullopt;
 }
@@ -121,8 +96,8 @@ absl::StatusOr<TunedTable> TunedTable::FromJson(std::string_view text, std::stri
   ASSIGN_OR_RETURN(const auto document, tune::ParseJson(text, source));
   const Field root(document, source, "$");
   if (!root.Has("schema") || root.At("schema").value() != kSchema || !root.Has("entries")) {
-    return root.Error(absl::StrCat("no tuned table; expected \"schema\": \"", Absl(kSchema),
-                                   "\" and \"entries\""));
+    return root.Error(
+        absl::StrCat("no tuned table; expected \"schema\": \"", kSchema, "\" and \"entries\""));
   }
   std::vector<TunedEntry> entries;
   RETURN_IF_ERROR(root.At("entries").Each(
@@ -136,7 +111,7 @@ std::string TunedTable::ToJson() const {
     for (const auto& [unused, entry] : level) reachable.insert(entry);
   }
   Json entries = Json::array();
-  for (uint32_t i : reachable) entries.push_back(EntryJson((*entries_)[i]));
+  for (uint32_t i : reachable) entries.push_back(EntryJson(entries_[i]));
   const Json document = {{"schema", kSchema}, {"entries", std::move(entries)}};
   return document.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
 }

@@ -2,30 +2,45 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "decide/protocol.h"
+#include "json/json.h"
 #include "stats/distributions.h"
 #include "stats/location.h"
 #include "status.h"
 #include "tune/measuring.h"
 #include "tune/outcome_json.h"
 #include "tune/search_run.h"
-#include "tune/session_variants.h"
 
 namespace xplane_time {
 namespace {
 
+using json::Json;
+
+// What budgets are of.
+struct Spent {
+  int64_t runs = 0;
+  double time_ps = 0;
+
+  void Add(const RoundResult& round) {
+    runs += static_cast<int64_t>(round.samples.size());
+    for (const Sample& sample : round.samples) time_ps += static_cast<double>(sample.t_ps);
+  }
+};
+
 class Tuning {
  public:
   Tuning(const TuneOptions& options, Harness* harness, TuneStore* store, TuneWatcher* watcher)
-      : options_(options), store_(store), watcher_(watcher), measuring_(options, harness, store) {}
+      : options_(options), measuring_{options, harness, store, watcher} {}
 
   absl::StatusOr<TuneOutcome> Run(std::span<const Configuration> configurations) {
     for (const Configuration& each : configurations) {
       outcome_.variants.push_back({.configuration = each});
     }
-    const absl::Status status = Race(configurations);
+    const absl::Status status = Race();
     outcome_.interrupted = absl::IsCancelled(status);
     if (!outcome_.interrupted) RETURN_IF_ERROR(status);
     RETURN_IF_ERROR(Conclude());
@@ -33,8 +48,8 @@ class Tuning {
   }
 
  private:
-  absl::Status Race(std::span<const Configuration> configurations) {
-    RETURN_IF_ERROR(Begin(configurations));
+  absl::Status Race() {
+    RETURN_IF_ERROR(Begin());
     RETURN_IF_ERROR(PrepareAll());
     RETURN_IF_ERROR(Search());
     RETURN_IF_ERROR(OpenDecider());
@@ -42,100 +57,97 @@ class Tuning {
     return Confirm();
   }
 
-  absl::Status Begin(std::span<const Configuration> configurations) {
-    RETURN_IF_ERROR(measuring_.Begin(&outcome_.harness));
-    outcome_.session = measuring_.session().id;
-    outcome_.resumed = measuring_.session().resumed;
+  absl::Status Begin() {
+    RETURN_IF_ERROR(measuring_.Begin());
+    outcome_.harness = measuring_.info;
+    outcome_.session = measuring_.session.id;
+    outcome_.resumed = measuring_.session.resumed;
     outcome_.objective = options_.decide.objective;
     outcome_.budget_runs = options_.decide.budget_runs;
     outcome_.budget_time_ps = options_.decide.budget_time_ps;
-    watcher_->OnHello(outcome_.harness, measuring_.session());
-    ASSIGN_OR_RETURN(const auto unfinished, measuring_.FindUnfinished());
-    if (unfinished.has_value()) {
-      watcher_->OnAnother(unfinished->session, unfinished->differs);
-    }
-    return measuring_.Register(configurations);
+    return measuring_.Register(outcome_.variants);
   }
 
   absl::Status PrepareAll() {
     if (const RoundRecord* known = measuring_.Stored(kOwnBatch, kPreparation)) {
-      RETURN_IF_ERROR(TakeStates(known->notes_json, &outcome_.variants));
+      RETURN_IF_ERROR(TakeStates(known->notes_json));
     } else {
-      size_t done = 0;
-      RETURN_IF_ERROR(measuring_.Prepare(outcome_.variants, [&](const TunedVariant& variant) {
-        watcher_->OnPrepared(variant, ++done, outcome_.variants.size());
-      }));
-      RoundRecord record = {.batch = kOwnBatch, .round = kPreparation};
-      record.notes_json = PreparationJson(outcome_.harness, outcome_.variants);
-      RETURN_IF_ERROR(measuring_.Append(record));
+      RETURN_IF_ERROR(measuring_.Prepare(outcome_.variants));
+      RETURN_IF_ERROR(
+          measuring_.Append({.batch = kOwnBatch,
+                             .round = kPreparation,
+                             .notes_json = PreparationJson(outcome_.harness, outcome_.variants)}));
     }
     prepared_ = true;
     AssignAliases(&outcome_.variants);
     return absl::OkStatus();
   }
 
+  absl::Status TakeStates(const std::string& notes_json) {
+    ASSIGN_OR_RETURN(auto states, PreparationFromJson(notes_json));
+    for (TunedVariant& variant : outcome_.variants) {
+      const auto known = states.find(variant.configuration.id);
+      if (known == states.end()) {
+        return DataLoss("the session does not know the variant ", variant.configuration.id,
+                        " that its space has; tune without --resume");
+      }
+      variant.state = std::move(known->second);
+    }
+    return absl::OkStatus();
+  }
+
   absl::Status Search() {
     if (options_.searcher != nullptr) {
-      SearchRun search(options_, &measuring_, watcher_, &outcome_.variants,
-                       &outcome_.search.emplace());
-      RETURN_IF_ERROR(search.Run());
+      RETURN_IF_ERROR(RunSearch(&measuring_, &outcome_.variants, &outcome_.search.emplace()));
     }
     AssignPlaces(&outcome_.variants);
     return absl::OkStatus();
   }
 
   absl::Status OpenDecider() {
-    Space space = SpaceOf(outcome_.variants);
     places_ = PlacesOf(outcome_.variants);
     for (const TunedVariant& variant : outcome_.variants) {
       if (variant.measured.has_value()) measured_.push_back(&variant.configuration);
     }
     if (outcome_.search.has_value()) outcome_.search->raced = measured_.size();
-    if (space.variants.empty()) return absl::OkStatus();
-    DecideConfig config = options_.decide;
-    config.incumbent = PlaceOf(outcome_.variants, options_.incumbent);
-    ASSIGN_OR_RETURN(auto decider, Decider::Open(std::move(space), config));
-    decider_.emplace(std::move(decider));
-    for (const auto& [number, record] : measuring_.stored()) {
+    if (measured_.empty()) return absl::OkStatus();
+    for (const auto& [number, record] : measuring_.stored) {
       if (IsRaceBatch(record.batch)) results_.push_back(ResultOf(places_, record));
     }
     outcome_.rounds_before = results_.size();
-    if (const char* spent = SpentBudget(); spent != nullptr) {
-      return ResumeSpent(std::move(config), spent);
+    DecideConfig config = options_.decide;
+    spent_ = SpentBudget();
+    if (spent_ == nullptr) {
+      const absl::Status resumed = Resume(config);
+      if (!absl::IsInvalidArgument(resumed)) return resumed;
+      // A budget that is smaller than the one before may have ended the race earlier.
+      spent_ = config.budget_runs.has_value()      ? "budget_runs"
+               : config.budget_time_ps.has_value() ? "budget_time"
+                                                   : nullptr;
+      if (spent_ == nullptr) return resumed;
     }
-    const absl::Status resumed = decider_->Resume(results_);
-    // A budget that is smaller than the one before may have ended the race earlier.
-    if (!absl::IsInvalidArgument(resumed)) return resumed;
-    if (config.budget_runs.has_value()) return ResumeSpent(std::move(config), "budget_runs");
-    if (config.budget_time_ps.has_value()) return ResumeSpent(std::move(config), "budget_time");
-    return resumed;
+    // What is stored was asked for with other budgets, and is judged as it is.
+    config.budget_runs = config.budget_time_ps = std::nullopt;
+    return Resume(config);
+  }
+
+  absl::Status Resume(DecideConfig config) {
+    config.incumbent = PlaceOf(places_, options_.incumbent);
+    ASSIGN_OR_RETURN(decider_, Decider::Open(SpaceOf(outcome_.variants), config));
+    return decider_->Resume(results_);
   }
 
   // The budget that what is stored has taken: of this size, or of a smaller one.
   const char* SpentBudget() const {
-    int64_t runs = 0;
-    double time_ps = 0;
-    for (const RoundResult& round : results_) {
-      runs += static_cast<int64_t>(round.samples.size());
-      for (const Sample& sample : round.samples) time_ps += static_cast<double>(sample.t_ps);
-    }
+    Spent spent;
+    for (const RoundResult& round : results_) spent.Add(round);
     const DecideConfig& of = options_.decide;
-    if (runs > 0 && of.budget_runs.has_value() && runs >= *of.budget_runs) {
+    if (spent.runs > 0 && spent.runs >= of.budget_runs.value_or(spent.runs + 1)) {
       return "budget_runs";
     }
     const bool is_late =
-        of.budget_time_ps.has_value() && time_ps >= static_cast<double>(*of.budget_time_ps);
+        of.budget_time_ps.has_value() && spent.time_ps >= static_cast<double>(*of.budget_time_ps);
     return is_late ? "budget_time" : nullptr;
-  }
-
-  // What is stored was asked for with other budgets, and is judged as it is.
-  absl::Status ResumeSpent(DecideConfig config, const char* spent) {
-    spent_ = spent;
-    config.budget_runs = std::nullopt;
-    config.budget_time_ps = std::nullopt;
-    ASSIGN_OR_RETURN(auto decider, Decider::Open(SpaceOf(outcome_.variants), config));
-    decider_.emplace(std::move(decider));
-    return decider_->Resume(results_);
   }
 
   absl::Status Decide() {
@@ -153,7 +165,7 @@ class Tuning {
         ASSIGN_OR_RETURN(auto record, Measure(number, round, batch.rounds[i]));
         results_.push_back(ResultOf(places_, record));
         RETURN_IF_ERROR(decider_->Fold(results_.back()).status());
-        watcher_->OnRound(*decider_, outcome_.variants);
+        measuring_.watcher->OnRound(*decider_, outcome_.variants);
       }
     }
     outcome_.verdict = decider_->verdict();
@@ -167,61 +179,50 @@ class Tuning {
     return measuring_.Round(batch, round, order);
   }
 
-  std::optional<size_t> Baseline() const {
-    const std::string& id = options_.baseline.empty() ? options_.incumbent : options_.baseline;
-    const auto measured = PlaceOf(outcome_.variants, id);
-    return measured.has_value() ? outcome_.VariantOf(measured) : std::nullopt;
+  std::optional<uint32_t> Baseline() const {
+    return PlaceOf(places_, options_.baseline.empty() ? options_.incumbent : options_.baseline);
   }
 
   // Pick and baseline take turns at being first.
   absl::Status Confirm() {
-    if (!decider_.has_value()) return absl::OkStatus();
-    const auto baseline = Baseline();
-    const auto pick = outcome_.verdict.pick;
-    if (!baseline.has_value() || !pick.has_value()) return absl::OkStatus();
-    const uint32_t other = *outcome_.variants[*baseline].measured;
-    if (other == *pick) return absl::OkStatus();
+    const auto baseline = Baseline(), pick = outcome_.verdict.pick;
+    if (!baseline.has_value() || !pick.has_value() || *baseline == *pick) return absl::OkStatus();
+    // Of a front, the time is what is easiest to check.
+    const Objective metric =
+        outcome_.objective == Objective::kPareto ? Objective::kTime : outcome_.objective;
     std::vector<double> log_ratios;
     for (uint64_t i = 0; i < options_.confirmation_rounds; ++i) {
       const int64_t round = kFirstConfirmation + static_cast<int64_t>(i);
       const std::vector<uint32_t> order =
-          i % 2 == 0 ? std::vector{*pick, other} : std::vector{other, *pick};
+          i % 2 == 0 ? std::vector{*pick, *baseline} : std::vector{*baseline, *pick};
       ASSIGN_OR_RETURN(const auto record, Measure(kOwnBatch, round, order));
-      if (const auto ratio = LogSpeedup(record, *measured_[*pick]); ratio.has_value()) {
+      if (const auto ratio = LogSpeedup(record, metric, measured_[*pick]->id); ratio) {
         log_ratios.push_back(*ratio);
       }
-      watcher_->OnConfirming(i + 1, options_.confirmation_rounds);
+      measuring_.watcher->OnConfirming(i + 1, options_.confirmation_rounds);
     }
-    outcome_.confirmation = ConfirmationOf(*baseline, log_ratios);
-    if (outcome_.confirmation.has_value()) {
-      outcome_.confirmation->metric = ObjectiveName(ConfirmedMetric());
-    }
+    if (log_ratios.empty()) return absl::OkStatus();
+    outcome_.confirmation = ConfirmationOf(log_ratios);
+    outcome_.confirmation->baseline = *outcome_.VariantOf(*baseline);
+    outcome_.confirmation->metric = ObjectiveName(metric);
     return absl::OkStatus();
   }
 
-  // Of a front, the time is what is easiest to check.
-  Objective ConfirmedMetric() const {
-    const Objective objective = options_.decide.objective;
-    return objective == Objective::kPareto ? Objective::kTime : objective;
-  }
-
-  std::optional<double> LogSpeedup(const RoundRecord& record, const Configuration& pick) const {
+  static std::optional<double> LogSpeedup(const RoundRecord& record, Objective metric,
+                                          const std::string& pick) {
     std::optional<double> of_pick, of_other;
     for (const SampleRecord& sample : record.samples) {
-      const auto value = ObjectiveValue(ConfirmedMetric(), sample);
+      const auto value = ObjectiveValue(metric, sample);
       if (record.discarded || !value.has_value() || *value <= 0) continue;
-      (sample.variant == pick.id ? of_pick : of_other) = std::log(*value);
+      (sample.variant == pick ? of_pick : of_other) = std::log(*value);
     }
     if (!of_pick.has_value() || !of_other.has_value()) return std::nullopt;
     return *of_other - *of_pick;
   }
 
-  static std::optional<Confirmation> ConfirmationOf(size_t baseline,
-                                                    const std::vector<double>& log_ratios) {
-    if (log_ratios.empty()) return std::nullopt;
+  static Confirmation ConfirmationOf(const std::vector<double>& log_ratios) {
     const stats::Centre centre = stats::HuberCentre(log_ratios);
-    Confirmation confirmation = {
-        .baseline = baseline, .rounds = log_ratios.size(), .speedup = std::exp(centre.value)};
+    Confirmation confirmation = {.rounds = log_ratios.size(), .speedup = std::exp(centre.value)};
     if (centre.df > 0) {
       constexpr double kTail = 0.025;
       const double half = stats::StudentQuantile(kTail, centre.df) * std::sqrt(centre.variance);
@@ -233,8 +234,8 @@ class Tuning {
 
   absl::Status Conclude() {
     for (TunedVariant& each : outcome_.variants) {
-      const auto failed = measuring_.failures().find(each.configuration.id);
-      if (failed != measuring_.failures().end()) each.state.message = failed->second;
+      const auto failed = measuring_.failures.find(each.configuration.id);
+      if (failed != measuring_.failures.end()) each.state.message = failed->second;
     }
     if (!decider_.has_value()) {
       outcome_.verdict = {};
@@ -243,18 +244,15 @@ class Tuning {
     } else if (outcome_.interrupted) {
       outcome_.verdict = decider_->Judge("interrupted");
     }
-    const auto baseline = Baseline();
-    AddTails(results_, baseline.has_value() ? outcome_.variants[*baseline].measured : std::nullopt,
-             &outcome_);
+    AddTails(results_, Baseline(), &outcome_);
     if (outcome_.interrupted && !prepared_) {
       return absl::OkStatus();  // nothing was measured: there is no verdict to keep
     }
-    return store_->RecordVerdict(measuring_.session(), OutcomeJson(outcome_), options_.now_unix_s);
+    return measuring_.store->RecordVerdict(measuring_.session, OutcomeJson(outcome_),
+                                           options_.now_unix_s);
   }
 
   const TuneOptions& options_;
-  TuneStore* store_;
-  TuneWatcher* watcher_;
   Measuring measuring_;
   TuneOutcome outcome_;
   bool prepared_ = false;                       // the states of the variants are stored
@@ -264,6 +262,111 @@ class Tuning {
   Places places_;                               // in the decider's space, by id
   std::vector<const Configuration*> measured_;  // by place in the decider's space
 };
+
+absl::Status NotMeasured(const std::string& id, const Space& space) {
+  constexpr size_t kListed = 8;
+  std::vector<std::string> ids;
+  for (const Variant& each : space.variants) ids.push_back(each.id);
+  if (ids.size() > kListed) {
+    ids.resize(kListed);
+    ids.push_back("...");
+  }
+  return InvalidArgument("the incumbent \"", id, "\" was not measured in this session; there are: ",
+                         absl::StrJoin(ids, ", "));
+}
+
+// The first rounds, as many as the budget pays for.
+void KeepWithinBudget(const DecideConfig& config, std::vector<RoundResult>* results) {
+  Spent spent;
+  const auto is_over = [&](const RoundResult& round) {
+    spent.Add(round);
+    return spent.runs > config.budget_runs.value_or(kMaxRuns) ||
+           (config.budget_time_ps.has_value() &&
+            spent.time_ps > static_cast<double>(*config.budget_time_ps));
+  };
+  results->erase(std::find_if(results->begin(), results->end(), is_over), results->end());
+}
+
+// What the session's harness said of itself, where its preparation is stored.
+HarnessInfo HarnessOf(const SessionInfo& info, std::span<const RoundRecord> rounds) {
+  Json said = {{"device", info.device}};
+  for (const auto& [name, member] : kKeyParts) said[name] = info.key.*member;
+  for (const RoundRecord& record : rounds) {
+    if (record.batch != kOwnBatch || record.round != kPreparation) continue;
+    const Json notes = json::Parse(record.notes_json);
+    const Json* harness = json::Find(notes, "harness");
+    if (harness != nullptr && harness->is_object()) said.update(*harness);
+  }
+  HarnessInfo harness;
+  json::FromJson(said, &harness);
+  return harness;
+}
+
+// The session's rule with some fields replaced.
+absl::StatusOr<DecideConfig> ConfigOf(const SessionInfo& session, std::string_view changes_json,
+                                      const std::vector<TunedVariant>& variants,
+                                      const Places& places) {
+  Json config = json::Parse(session.config_json);
+  const Json changes = json::Parse(changes_json);
+  if (!config.is_object() || !changes.is_object()) {
+    return DataLoss("the rule of session ", session.id, " is damaged");
+  }
+  config.update(changes);
+  config.erase("search");  // how it was searched, not how it is decided
+  const Space space = SpaceOf(variants);
+  if (const auto incumbent = json::TextOf(config, "incumbent"); incumbent.has_value()) {
+    const auto at = PlaceOf(places, *incumbent);
+    if (!at.has_value()) return NotMeasured(*incumbent, space);
+    config["incumbent"] = space.variants[*at].id;  // what it is an alias of
+  }
+  Json ids = Json::array();
+  for (const Variant& variant : space.variants) ids.push_back({{"id", variant.id}});
+  const Json open = {{"space", {{"variants", std::move(ids)}}}, {"config", std::move(config)}};
+  ASSIGN_OR_RETURN(auto parsed, decide::ParseOpen(open));
+  return parsed.config;
+}
+
+// The variants as preparing and searching left them, in the same order. One that was proposed
+// when the run was killed has no state, and was never measured.
+absl::Status TakeVariants(std::span<const RoundRecord> rounds,
+                          std::span<const Configuration> configurations, TuneOutcome* outcome) {
+  std::set<std::string> added, searched;
+  std::vector<std::string> finalists;
+  std::optional<SearchReport>& search = outcome->search;
+  for (const RoundRecord& record : rounds) {
+    const bool is_start = record.batch == kOwnBatch && record.round == kPreparation;
+    if (!is_start && record.batch < kFirstSearchBatch) continue;
+    if (!is_start && !search.has_value()) search.emplace();
+    if (!is_start && record.round != kStageHead) {
+      // How much was searched; not what was found.
+      ++search->rounds;
+      search->runs += record.samples.size();
+      for (const SampleRecord& sample : record.samples) searched.insert(sample.variant);
+      continue;
+    }
+    ASSIGN_OR_RETURN(const auto prepared, PreparedIn(record.notes_json, configurations));
+    StageHead head;
+    if (is_start) {
+      for (const Configuration& each : configurations) head.ids.push_back(each.id);
+    } else {
+      ASSIGN_OR_RETURN(head, StageHeadFromJson(record.notes_json));
+      CountStage(head, &*search);
+      if (head.ids.empty()) finalists = head.finalists;
+    }
+    for (const std::string& id : head.ids) {
+      const auto found = prepared.find(id);
+      if (found == prepared.end() || !added.insert(id).second) continue;
+      outcome->variants.push_back(found->second);
+    }
+  }
+  AssignAliases(&outcome->variants);
+  if (search.has_value()) DropAllBut(finalists, &outcome->variants);
+  AssignPlaces(&outcome->variants);
+  if (!search.has_value()) return absl::OkStatus();
+  search->searched = searched.size();
+  search->raced = SpaceOf(outcome->variants).variants.size();
+  return absl::OkStatus();
+}
 
 }  // namespace
 
@@ -297,6 +400,42 @@ absl::StatusOr<TuneOutcome> Tune(std::span<const Configuration> configurations,
                                  TuneWatcher* watcher) {
   RETURN_IF_ERROR(CheckTuneOptions(configurations, options));
   return Tuning(options, harness, store, watcher).Run(configurations);
+}
+
+absl::StatusOr<TuneOutcome> Replay(const TuneStore& store, int64_t session,
+                                   std::string_view changes_json) {
+  ASSIGN_OR_RETURN(const auto info, store.Session(session));
+  ASSIGN_OR_RETURN(const auto configurations, store.ReadVariants(session));
+  ASSIGN_OR_RETURN(const auto rounds, store.ReadRounds(session));
+  TuneOutcome outcome;
+  outcome.session = session;
+  outcome.harness = HarnessOf(info, rounds);
+  RETURN_IF_ERROR(TakeVariants(rounds, configurations, &outcome));
+  if (outcome.search.has_value()) {
+    outcome.search->strategy = json::TextOf(json::Parse(info.config_json), "search").value_or("");
+  }
+  const Places places = PlacesOf(outcome.variants);
+  std::vector<RoundResult> results;
+  for (const RoundRecord& record : rounds) {
+    if (IsRaceBatch(record.batch)) results.push_back(ResultOf(places, record));
+  }
+  if (results.empty()) {
+    return FailedPrecondition(store.path(), ": session ", session, " has no rounds to decide on");
+  }
+  ASSIGN_OR_RETURN(auto config, ConfigOf(info, changes_json, outcome.variants, places));
+  outcome.objective = config.objective;
+  outcome.budget_runs = config.budget_runs;
+  outcome.budget_time_ps = config.budget_time_ps;
+  const size_t recorded = results.size();
+  KeepWithinBudget(config, &results);
+  ASSIGN_OR_RETURN(outcome.verdict, JudgeRecorded(SpaceOf(outcome.variants), config, results));
+  if (outcome.verdict.stop_reason == "interrupted") {
+    outcome.verdict.stop_reason = results.size() == recorded       ? "recorded_rounds"
+                                  : config.budget_runs.has_value() ? "budget_runs"
+                                                                   : "budget_time";
+  }
+  AddTails(results, config.incumbent, &outcome);
+  return outcome;
 }
 
 }  // namespace xplane_time

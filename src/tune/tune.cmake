@@ -2,24 +2,17 @@
 add_library(xplane_time_tune STATIC
   tune/energy_harness.cc
   tune/expression.cc
-  tune/expression_parser.cc
   tune/harness_protocol.cc
   tune/measuring.cc
   tune/outcome_json.cc
   tune/process_harness.cc
-  tune/proposer_protocol.cc
-  tune/python_values.cc
-  tune/replay.cc
   tune/search_run.cc
   tune/serve_harness.cc
-  tune/session_variants.cc
   tune/space.cc
   tune/space_choose.cc
   tune/space_import.cc
   tune/space_json.cc
-  tune/space_point.cc
   tune/store.cc
-  tune/store_lock.cc
   tune/store_sqlite.cc
   tune/store_tuned.cc
   tune/tune.cc)
@@ -29,4 +22,4 @@ target_link_libraries(xplane_time_tune
   PUBLIC xplane_time xplane_time_harness xplane_time_decide xplane_time_compare
          xplane_time_power absl::flat_hash_map absl::flat_hash_set
   PRIVATE $<BUILD_INTERFACE:xplane_time_warnings> xplane_time_json
-          SQLite::SQLite3 ZLIB::ZLIB)
+          PkgConfig::re2 SQLite::SQLite3 ZLIB::ZLIB)

@@ -6,7 +6,6 @@
 #include <string_view>
 #include <utility>
 
-#include "output/csv.h"
 #include "output/text.h"
 
 namespace xplane_time::testing {

@@ -7,7 +7,6 @@
 #include <memory>
 #include <string>
 
-#include "output/csv.h"
 #include "output/events.h"
 #include "tests/arrow/arrow_text.h"
 #include "tests/support/trace_builder.h"
@@ -79,7 +78,7 @@ std::string Events() {
         if (i % 2 == 0) event.stats.push_back({"mixed signs", int64_t{7}});
         if (i % 2 == 1) event.stats.push_back({"mixed signs", uint64_t{8}});
         StatContent any = i;
-        if (i % 4 == 1) any = 2.5;
+        if (i % 4 == 1) any = 1234567.125;  // of more than six digits
         if (i % 4 == 2) any = std::string("text");
         if (i % 4 == 3) any = static_cast<uint64_t>(i);
         event.stats.push_back({"anything", any});

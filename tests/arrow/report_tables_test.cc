@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "result/rows_trace.h"
+#include "result/rows.h"
 #include "tests/arrow/arrow_text.h"
 #include "tests/output/rendered.h"
 #include "tests/support/trace_builder.h"

@@ -143,6 +143,33 @@ TEST(JsonTest, DeepNestingIsRefused) {
   }
 }
 
+// The rows of one capture say nothing about another, although both have a GPU 0.
+TEST(ResultJsonTest, FunctionsAndKernelsBelongToTheirCapture) {
+  const auto captures = Read(R"({"schema": "xplane-time.report.v1",
+    "inputs": [{"capture": 0}, {"capture": 1}],
+    "samples": [
+      {"input": 0, "plane": "/device:GPU:0", "function": "f", "clock": "profile", "run": 0,
+       "start_ps": 1, "span_ps": 9, "active_ps": 8, "sum_ps": 8},
+      {"input": 1, "plane": "/device:GPU:0", "function": "f", "clock": "profile", "run": 0,
+       "start_ps": 1, "span_ps": 7, "active_ps": 6, "sum_ps": 6}],
+    "functions": [
+      {"input": 0, "plane": "/device:GPU:0", "function": "f", "runs": 2,
+       "status": "runs_uncertain"},
+      {"input": 1, "plane": "/device:GPU:0", "function": "f", "runs": 1, "status": "ok"}],
+    "kernels": [
+      {"input": 0, "plane": "/device:GPU:0", "function": "f", "kernel": "k", "self_ps": 8,
+       "total_ps": 9},
+      {"input": 1, "plane": "/device:GPU:0", "function": "f", "kernel": "k", "total_ps": 6}]})");
+  ASSERT_TRUE(captures.ok()) << captures.status();
+  ASSERT_EQ(captures->size(), 2);
+  const Measurements &first = (*captures)[0], &second = (*captures)[1];
+  EXPECT_EQ(first.source, "file.json #1");
+  EXPECT_TRUE(first.series[0].uncertain);
+  EXPECT_FALSE(second.series[0].uncertain);
+  EXPECT_EQ(first.kernels[0].run_ps, 4);
+  EXPECT_EQ(second.kernels[0].run_ps, 6);
+}
+
 SampleRow Sample(const std::string& function, const std::string& program, uint64_t run,
                  int64_t start_ps, int64_t active_ps) {
   SampleRow row;
@@ -161,8 +188,11 @@ std::vector<Series> Collect(const std::vector<SampleRow>& rows,
                             const MeasureOptions& options = {}) {
   const auto filters = Filters::Compile(options.report);
   EXPECT_TRUE(filters.ok());
-  std::vector<std::string> notes;
-  return SeriesFromSamples(rows, {}, *filters, options, &notes);
+  Report report;
+  report.samples = rows;
+  Measurements capture;
+  AddRows(report, *filters, options, &capture);
+  return capture.series;
 }
 
 TEST(SeriesTest, ProgramsOfOneNameAreNumberedByTheirFirstRun) {

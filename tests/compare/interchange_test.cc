@@ -1,11 +1,10 @@
-#include "output/interchange.h"
+#include "output/decisions.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
 
-#include "output/view.h"
 #include "tests/compare/made.h"
 #include "tests/output/rendered.h"
 

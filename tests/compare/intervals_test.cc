@@ -1,4 +1,4 @@
-#include "compare/intervals.h"
+#include "compare/differences.h"
 
 #include <gtest/gtest.h>
 
@@ -8,12 +8,13 @@
 #include <numeric>
 #include <vector>
 
+#include "stats/distributions.h"
 #include "tests/compare/made.h"
 
 namespace xplane_time::compare {
 namespace {
 
-using stats::Variance;
+using stats::HolmAdjusted, stats::Variance;
 using testing::Noise;
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();

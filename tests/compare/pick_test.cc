@@ -5,7 +5,7 @@
 
 #include <limits>
 
-#include "compare/pick_units.h"
+#include "compare/differences.h"
 #include "tests/compare/made.h"
 
 namespace xplane_time {

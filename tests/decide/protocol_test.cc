@@ -227,6 +227,8 @@ INSTANTIATE_TEST_SUITE_P(
         BadLine{"OtherSession", R"({"v":1,"type":"close","session":"t"})", "unknown_session", "t"},
         BadLine{"HistoryTooLate", R"({"v":1,"type":"history","results":[]})", "bad_history",
                 "before"},
+        BadLine{"HistoryOfNumbers", R"({"v":1,"type":"history","results":[3]})", "bad_history",
+                "results[0]: must be an object"},
         BadLine{"UnknownId", Result(R"({"id":"b","slot":0,"status":"ok","t_ps":5})"), "bad_result",
                 "samples[0].id"},
         BadLine{"IdOfOtherType", Result(R"({"id":"7","slot":0,"status":"ok","t_ps":5})"),

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <random>
 
-#include "decide/messages.h"
+#include "decide/protocol.h"
 #include "tests/decide/driven.h"
 
 namespace xplane_time {
@@ -20,9 +20,9 @@ using testing::SpaceOf;
 
 // Everything that a verdict says, bytes and all.
 std::string Text(const Verdict& verdict, size_t variants) {
-  decide::Ids ids;
-  for (size_t i = 0; i < variants; ++i) EXPECT_TRUE(ids.Add(i).ok());
-  return decide::VerdictJson(verdict, ids).dump();
+  Space space;
+  for (size_t i = 0; i < variants; ++i) space.variants.push_back({.id = std::to_string(i)});
+  return decide::VerdictJson(verdict, space).dump();
 }
 
 struct Scenario {

@@ -9,16 +9,15 @@
 #include <set>
 #include <vector>
 
-#include "decide/boundary.h"
 #include "decide/comparer.h"
-#include "decide/planner.h"
+#include "decide/race.h"
 #include "stats/distributions.h"
 #include "stats/random.h"
 
 namespace xplane_time::decide {
 namespace {
 
-using stats::NormalTail, stats::Random, stats::RandomFor;
+using stats::NormalScore, stats::NormalTail, stats::Random, stats::RandomFor;
 using ::testing::DoubleNear;
 using ::testing::ElementsAre;
 

@@ -6,7 +6,6 @@
 #include <string_view>
 
 #include "io/gzip.h"
-#include "xplane_time/planes.h"
 #include "xplane_time/read.h"
 #include "xplane_time/report.h"
 

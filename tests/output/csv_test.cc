@@ -1,4 +1,4 @@
-#include "output/csv.h"
+#include "output/text.h"
 
 #include <gtest/gtest.h>
 

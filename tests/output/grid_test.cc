@@ -1,11 +1,10 @@
-#include "output/grid.h"
+#include "output/results.h"
 
 #include <algorithm>
 #include <set>
 
 #include <gtest/gtest.h>
 
-#include "output/columns.h"
 #include "output/text.h"
 
 namespace xplane_time::output {

@@ -5,7 +5,6 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
-#include "output/schema.h"
 #include "tests/output/rendered.h"
 #include "tests/output/sample_report.h"
 

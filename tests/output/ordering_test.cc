@@ -1,4 +1,4 @@
-#include "output/ordering.h"
+#include "output/trace_views.h"
 #include "tests/output/rendered.h"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // Power summaries as text and pictures.
-#include "output/power.h"
+#include "output/results.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -12,8 +12,6 @@
 #include <string>
 #include <vector>
 
-#include "output/schema.h"
-#include "output/text.h"
 #include "tests/output/rendered.h"
 #include "tests/power/log_text.h"
 

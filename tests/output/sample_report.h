@@ -6,7 +6,6 @@
 #include <string_view>
 #include <vector>
 
-#include "xplane_time/planes.h"
 #include "xplane_time/report.h"
 
 namespace xplane_time::output {

@@ -1,4 +1,4 @@
-#include "output/tuning_export.h"
+#include "output/tuning.h"
 
 #include <gtest/gtest.h>
 

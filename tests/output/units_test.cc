@@ -1,11 +1,9 @@
-#include "output/units.h"
+#include "output/text.h"
 
 #include <cmath>
 #include <limits>
 
 #include <gtest/gtest.h>
-
-#include "output/view.h"
 
 namespace xplane_time::output {
 namespace {

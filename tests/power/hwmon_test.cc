@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <string>
 
-#include "power/sensor.h"
+#include "power/reader.h"
 #include "tests/power/fake_sysfs.h"
 
 namespace xplane_time::power {
@@ -115,6 +115,18 @@ TEST_F(Hwmon, GpusAreOrderedByTheirPciAddress) {
   EXPECT_EQ(hwmon.inventory().devices[2].name, "Intel GPU 0x74a1");
   EXPECT_EQ(hwmon.Value("0000:03:00.0 socket power_mw"), "1000");
   EXPECT_EQ(hwmon.Value("0000:c3:00.0 socket power_mw"), "2000");
+}
+
+TEST_F(Hwmon, PciAddressesAreHexadecimal) {
+  const std::string addresses[] = {"0000:09:00.0", "0000:0a:00.0", "0000:19:00.0", "0000:1a:00.0"};
+  for (size_t i = 0; i < std::size(addresses); ++i) {
+    Gpu("hwmon" + std::to_string(9 - i), "amdgpu", addresses[i]);
+  }
+  const Discovered hwmon = Read();
+  ASSERT_THAT(hwmon.inventory().devices, SizeIs(4));
+  for (size_t i = 0; i < std::size(addresses); ++i) {
+    EXPECT_EQ(hwmon.inventory().devices[i].id, addresses[i]);
+  }
 }
 
 TEST_F(Hwmon, IntelsCardIsTheTotalAndItsPackageOnlyWithoutACard) {

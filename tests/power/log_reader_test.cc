@@ -47,8 +47,9 @@ class Calls : public LogSink {
   void Mark(int64_t t_ns, std::string_view window, bool end) override {
     Add((end ? "end " : "begin ") + std::string(window) + " " + std::to_string(t_ns));
   }
-  void Finding(int64_t, PowerFinding finding) override {
-    Add("finding " + finding.code + " " + finding.message);
+  void Finding(int64_t, std::string_view code, std::string_view source,
+               std::string_view message) override {
+    Add("finding " + std::string(code) + " " + std::string(source) + ": " + std::string(message));
   }
   void End(int64_t t_ns) override { Add("end of log " + std::to_string(t_ns)); }
 
@@ -265,10 +266,10 @@ TEST(LogReader, LongGzipFiles) {
   const std::string path = dir.Write("p.jsonl.gz", testing::GzipText(log.text()));
   ASSERT_TRUE(ReadPowerLog(path, &gzip).ok());
   EXPECT_TRUE(gzip.text() == memory.text());
-  const auto lines = LogLines::Open(path);
+  auto lines = LogLines::Open(path);
   ASSERT_TRUE(lines.ok());
   LogLine first;
-  ASSERT_TRUE((*lines)->Next(&first));  // and is destroyed with the rest unread
+  ASSERT_TRUE(lines->Next(&first));  // and is destroyed with the rest unread
   EXPECT_EQ(first.text, log.text().substr(0, log.text().find('\n')));
 }
 

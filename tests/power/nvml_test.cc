@@ -195,13 +195,12 @@ std::optional<int64_t> Ms(std::optional<int64_t> ns) {
 
 TEST_P(Chips, Priors) {
   const ChipCase& c = GetParam();
-  EXPECT_EQ(PowerUsageIsAverage(c.chip), c.usage_is_average);
-  const SensorPrior instant = PriorOf(c.chip, NvmlSensorKind::kInstantPower);
-  EXPECT_EQ(Ms(instant.period_ns), c.instant_period_ms);
-  EXPECT_EQ(Ms(instant.window_ns), c.instant_window_ms);
-  const SensorPrior average = PriorOf(c.chip, NvmlSensorKind::kAveragePower);
-  EXPECT_EQ(average.window_ns.has_value(), c.usage_is_average == true);
-  EXPECT_EQ(Ms(PriorOf(c.chip, NvmlSensorKind::kEnergy).period_ns), c.energy_period_ms);
+  const ChipPriors priors = PriorsOf(c.chip);
+  EXPECT_EQ(priors.usage_is_average, c.usage_is_average);
+  EXPECT_EQ(Ms(priors.instant.period_ns), c.instant_period_ms);
+  EXPECT_EQ(Ms(priors.instant.window_ns), c.instant_window_ms);
+  EXPECT_EQ(priors.average.window_ns.has_value(), c.usage_is_average == true);
+  EXPECT_EQ(Ms(priors.energy.period_ns), c.energy_period_ms);
 }
 
 // The label of nvmlDeviceGetPowerUsage where a driver has no fields.

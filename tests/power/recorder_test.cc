@@ -69,8 +69,9 @@ struct Counted : power::LogSink {
   void Mark(int64_t, std::string_view window, bool end) override {
     others.push_back((end ? "end " : "begin ") + std::string(window));
   }
-  void Finding(int64_t, PowerFinding finding) override {
-    others.push_back(finding.code + " " + finding.message);
+  void Finding(int64_t, std::string_view code, std::string_view source,
+               std::string_view message) override {
+    others.push_back(std::string(code) + " " + std::string(source) + ": " + std::string(message));
   }
 };
 

@@ -172,15 +172,14 @@ TEST(NamesIn, OrdersByNumber) {
 }
 
 TEST(NaturalLess, IsAnOrder) {
-  const std::string_view names[] = {"",   "0",   "00",   "01", "1",  "01x",
-                                    "1x", "1a2", "1a10", "a",  "a1b"};
-  for (const std::string_view a : names) {
+  const std::string names[] = {"", "0", "00", "01", "1", "01x", "1x", "1a2", "1a10", "a", "a1b"};
+  for (const std::string& a : names) {
     EXPECT_FALSE(NaturalLess(a, a));
-    for (const std::string_view b : names) {
+    for (const std::string& b : names) {
       if (a != b) {
         EXPECT_NE(NaturalLess(a, b), NaturalLess(b, a)) << a << " " << b;
       }
-      for (const std::string_view c : names) {
+      for (const std::string& c : names) {
         if (NaturalLess(a, b) && NaturalLess(b, c)) {
           EXPECT_TRUE(NaturalLess(a, c)) << a << " " << b << " " << c;
         }

@@ -5,8 +5,7 @@
 #include <sstream>
 #include <utility>
 
-#include "read/event_source.h"
-#include "read/wire_index.h"
+#include "read/internals.h"
 
 namespace xplane_time::testing {
 namespace {

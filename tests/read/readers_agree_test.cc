@@ -13,7 +13,7 @@
 #include "tests/read/dump_trace.h"
 #include "tests/read/raw_message.h"
 #include "tests/support/trace_builder.h"
-#include "xplane_time/planes.h"
+#include "xplane_time/report.h"
 
 namespace xplane_time::testing {
 namespace {

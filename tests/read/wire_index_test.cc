@@ -1,5 +1,5 @@
 // Pieces of lines, cut by guess: the same index as in one piece, whatever the bytes.
-#include "read/wire_index.h"
+#include "read/internals.h"
 
 #include <gtest/gtest.h>
 

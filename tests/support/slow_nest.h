@@ -1,4 +1,4 @@
-// The slow and obvious reference for merge.h and nest.h: loops over all pairs, in 128-bit
+// The slow and obvious reference for intervals.h: loops over all pairs, in 128-bit
 // integers, straight from the text of the headers. Shares no code with src/timing.
 #pragma once
 
@@ -9,8 +9,7 @@
 #include <span>
 #include <vector>
 
-#include "xplane_time/merge.h"
-#include "xplane_time/nest.h"
+#include "xplane_time/intervals.h"
 
 namespace xplane_time {
 

@@ -40,7 +40,7 @@ TEST(DeviceMeterTest, TooManyDistinctDurationsAreRounded) {
   }
   Diagnostics diagnostics;
   meter.Finish({}, &diagnostics);
-  const std::vector<KernelCell> cells = meter.TakeCells();
+  const std::vector<KernelCell>& cells = meter.cells;
   ASSERT_EQ(cells.size(), 1u);
   EXPECT_TRUE(cells[0].durations.rounded());
   EXPECT_LE(cells[0].durations.memory_bytes(), 8192u);

@@ -1,5 +1,5 @@
 // DurationCounts against a map, and the counted median against that of the whole list.
-#include "timing/duration_counts.h"
+#include "timing/device_meter.h"
 
 #include <gtest/gtest.h>
 

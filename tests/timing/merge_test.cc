@@ -1,4 +1,4 @@
-#include "xplane_time/merge.h"
+#include "xplane_time/intervals.h"
 
 #include <gtest/gtest.h>
 

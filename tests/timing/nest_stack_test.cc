@@ -1,5 +1,5 @@
 // NestStack against Nest: the same self times, online.
-#include "timing/nest_stack.h"
+#include "timing/device_meter.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "xplane_time/nest.h"
+#include "xplane_time/intervals.h"
 #include "xplane_time/normalize.h"
 
 namespace xplane_time {

@@ -1,4 +1,4 @@
-#include "xplane_time/nest.h"
+#include "xplane_time/intervals.h"
 
 #include <gtest/gtest.h>
 
@@ -41,7 +41,7 @@ INSTANTIATE_TEST_SUITE_P(
     Exact, NestTable,
     testing::Values(
         NestCase{"Nothing", 0, {}, {}, {}}, NestCase{"One", 0, {{2, 9}}, {kRoot}, {7}},
-        // The drawing in nest.h: A, B, D, C, E.
+        // The drawing in intervals.h: A, B, D, C, E.
         NestCase{"HeaderExample",
                  0,
                  {{0, 29}, {3, 14}, {5, 9}, {18, 26}, {22, 36}},

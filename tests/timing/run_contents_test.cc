@@ -1,5 +1,5 @@
 // RunContents against multisets: which runs lack ops that the usual run has.
-#include "timing/run_contents.h"
+#include "timing/device_meter.h"
 
 #include <gtest/gtest.h>
 

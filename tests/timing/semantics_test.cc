@@ -5,7 +5,7 @@
 
 #include "tests/support/trace_builder.h"
 #include "tests/timing/report_of.h"
-#include "xplane_time/nest.h"
+#include "xplane_time/intervals.h"
 #include "xplane_time/report.h"
 
 namespace xplane_time::testing {

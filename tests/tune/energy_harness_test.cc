@@ -61,14 +61,14 @@ class EnergyHarnessTest : public ::testing::Test {
   }
 
   absl::StatusOr<RoundTimes> Round(PowerSourceOptions from, int64_t calls = 1) {
-    EnergyHarness harness(&inner_, std::move(from), calls,
-                          [&](const std::string& text) { told_ += text; });
-    auto info = harness.Hello();
+    const auto harness = NewEnergyHarness(&inner_, std::move(from), calls,
+                                          [&](const std::string& text) { told_ += text; });
+    auto info = harness->Hello();
     if (!info.ok()) return info.status();
     Configuration one, two;
     one.id = "one";
     two.id = "two";
-    return harness.RunRound(1, 0, "", std::vector<const Configuration*>{&one, &two});
+    return harness->RunRound(1, 0, "", std::vector<const Configuration*>{&one, &two});
   }
   PowerSourceOptions Rapl() const {
     PowerSourceOptions from = {.sources = {"rapl"}};

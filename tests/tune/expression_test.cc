@@ -18,8 +18,7 @@ const std::string kText = "bf16";
 // a = 6, b = 0, f = 2.5, s = "bf16", t = True, n = None, o: no plain value.
 const std::vector<std::string> kNames = {"a", "b", "f", "s", "t", "n", "o"};
 std::vector<Value> Values() {
-  return {Value::Int(6),     Value::Int(0), Value::Float(2.5), Value::Text(&kText),
-          Value::Bool(true), Value::None(), Value::Other()};
+  return {int64_t{6}, int64_t{0}, 2.5, &kText, true, Value(), NoPlainValue()};
 }
 
 // The value in Python's spelling, or "error: REASON".
@@ -27,24 +26,14 @@ std::string Computed(const std::string& text) {
   const auto parsed = Expression::Parse(text, kNames);
   if (!parsed.ok()) return "parse " + std::string(parsed.status().message());
   const std::vector<Value> values = Values();
-  Value value;
-  EvaluationError error;
-  if (!parsed->Evaluate(values, &value, &error)) return std::string("error: ") + error.reason;
-  switch (value.kind) {
-    case ValueKind::kNone:
-      return "None";
-    case ValueKind::kBool:
-      return value.truth ? "True" : "False";
-    case ValueKind::kInt:
-      return std::to_string(value.integer);
-    case ValueKind::kFloat:
-      return "float " + std::to_string(value.real);
-    case ValueKind::kString:
-      return "'" + *value.text + "'";
-    case ValueKind::kOther:
-      return "other";
-  }
-  return "";
+  Evaluation run = {values};
+  const auto value = parsed->Evaluate(run);
+  if (!value.has_value()) return std::string("error: ") + run.reason;
+  if (const auto* truth = std::get_if<bool>(&*value)) return *truth ? "True" : "False";
+  if (const auto* whole = std::get_if<int64_t>(&*value)) return std::to_string(*whole);
+  if (const auto* real = std::get_if<double>(&*value)) return "float " + std::to_string(*real);
+  if (const auto* of = std::get_if<const std::string*>(&*value)) return "'" + **of + "'";
+  return std::holds_alternative<std::monostate>(*value) ? "None" : "other";
 }
 
 struct Case {
@@ -122,7 +111,7 @@ INSTANTIATE_TEST_SUITE_P(
 TEST(Expression, NamesThatOccur) {
   const auto parsed = Expression::Parse("t and f > 1 or t", kNames);
   ASSERT_TRUE(parsed.ok()) << parsed.status();
-  EXPECT_EQ(parsed->names_used(), (std::vector<uint32_t>{2, 4}));
+  EXPECT_EQ(parsed->names_used, (std::vector<uint32_t>{2, 4}));
 }
 
 TEST(Expression, SizeAndDepthAreBounded) {
@@ -147,10 +136,10 @@ TEST(Expression, CopiesAreIndependent) {
     copies.assign(3, *parsed);
   }
   const std::vector<Value> values = Values();
-  Value value;
-  EvaluationError error;
-  ASSERT_TRUE(copies[2].Evaluate(values, &value, &error));
-  EXPECT_TRUE(value.truth);
+  Evaluation run = {values};
+  const auto value = copies[2].Evaluate(run);
+  ASSERT_TRUE(value.has_value());
+  EXPECT_TRUE(std::get<bool>(*value));
 }
 
 }  // namespace

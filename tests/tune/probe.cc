@@ -10,28 +10,19 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "output/tuning_export.h"
-#include "tune/space_internal.h"
+#include "output/tuning.h"
+#include "tune/expression.h"
+#include "tune/space_json.h"
 
 namespace xplane_time::tune {
 namespace {
 
 Json Result(const Value& value) {
-  switch (value.kind) {
-    case ValueKind::kNone:
-      return nullptr;
-    case ValueKind::kBool:
-      return value.truth;
-    case ValueKind::kInt:
-      return value.integer;
-    case ValueKind::kFloat:
-      return value.real;
-    case ValueKind::kString:
-      return *value.text;
-    case ValueKind::kOther:
-      break;
-  }
-  return "other";
+  if (const auto* truth = std::get_if<bool>(&value)) return *truth;
+  if (const auto* whole = std::get_if<int64_t>(&value)) return *whole;
+  if (const auto* real = std::get_if<double>(&value)) return *real;
+  if (const auto* text = std::get_if<const std::string*>(&value)) return **text;
+  return std::holds_alternative<std::monostate>(value) ? Json() : Json("other");
 }
 
 Json Evaluated(const Json& request) {
@@ -40,20 +31,20 @@ Json Evaluated(const Json& request) {
   std::map<std::string, std::string> texts;
   for (const auto& [name, json] : request["values"].items()) {
     names.push_back(name);
-    if (json.is_null()) values.push_back(Value::None());
-    if (json.is_boolean()) values.push_back(Value::Bool(json.get<bool>()));
-    if (json.is_number_integer()) values.push_back(Value::Int(json.get<int64_t>()));
-    if (json.is_number_float()) values.push_back(Value::Float(json.get<double>()));
+    if (json.is_null()) values.push_back(Value());
+    if (json.is_boolean()) values.push_back(json.get<bool>());
+    if (json.is_number_integer()) values.push_back(json.get<int64_t>());
+    if (json.is_number_float()) values.push_back(json.get<double>());
     if (json.is_string()) {
-      values.push_back(Value::Text(&(texts[name] = json.get<std::string>())));
+      values.push_back(&(texts[name] = json.get<std::string>()));
     }
   }
   const auto parsed = Expression::Parse(request["text"].get<std::string>(), names);
   if (!parsed.ok()) return {{"error", "parse: " + std::string(parsed.status().message())}};
-  Value value;
-  EvaluationError error;
-  if (!parsed->Evaluate(values, &value, &error)) return {{"error", error.reason}};
-  return {{"value", Result(value)}};
+  Evaluation run = {values};
+  const auto value = parsed->Evaluate(run);
+  if (!value.has_value()) return {{"error", run.reason}};
+  return {{"value", Result(*value)}};
 }
 
 Json PythonList(const Json& request) {

@@ -7,9 +7,9 @@
 #include <gtest/gtest.h>
 
 #include "output/tuning.h"
+#include "tune/harness_protocol.h"
 #include "tune/measuring.h"
 #include "tune/outcome_json.h"
-#include "tune/proposer_protocol.h"
 #include "tune/search_run.h"
 #include "xplane_time/tune.h"
 
@@ -41,11 +41,11 @@ struct Rungs {
 Rungs Halve(size_t count, uint64_t to,
             const std::function<std::optional<double>(size_t)>& value_of) {
   const std::vector<Configuration> all = Configurations(count);
-  HalvingSearcher searcher(to);
-  searcher.Begin(all);
+  const auto searcher = NewHalvingSearcher(to);
+  searcher->Begin(all);
   Rungs rungs;
   for (;;) {
-    const auto stage = searcher.Next();
+    const auto stage = searcher->Next();
     EXPECT_TRUE(stage.ok());
     if (stage->configurations.empty()) break;
     rungs.sizes.push_back(stage->configurations.size());
@@ -55,9 +55,9 @@ Rungs Halve(size_t count, uint64_t to,
       const auto value = value_of(std::stoul(each.id));
       told.push_back({.configuration = &each, .status = value ? "ok" : "oom", .value = value});
     }
-    searcher.Tell(told);
+    searcher->Tell(told);
   }
-  rungs.left = searcher.Finalists();
+  rungs.left = searcher->Finalists();
   return rungs;
 }
 

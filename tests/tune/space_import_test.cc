@@ -5,7 +5,7 @@
 #include <string>
 
 #include "tests/read/says.h"
-#include "tune/space_internal.h"
+#include "tune/space_json.h"
 #include "xplane_time/space.h"
 
 namespace xplane_time {

@@ -506,46 +506,55 @@ TEST(Store, ManySamplesInOneRound) {
 
 // --- Locks.
 
-TEST(FileLock, NamesAreIndependent) {
+// A session in a store of its own: only the file of device locks is shared.
+absl::StatusOr<TuneSession> BegunOn(const TempDir& dir, const std::string& device,
+                                    const std::string& locks = "lock") {
+  static int stores = 0;
+  auto store = TuneStore::Open(dir.Path(absl::StrCat("own", ++stores, ".db")), {});
+  if (!store.ok()) return store.status();
+  return store->Begin({.device = device, .device_locks = dir.Path(locks)});
+}
+
+TEST(DeviceLocks, DevicesAreIndependent) {
   const TempDir dir;
-  auto a = FileLock::Acquire(dir.Path("lock"), "a");
+  auto a = BegunOn(dir, "a");
   EXPECT_TRUE(a.ok()) << a.status();
-  EXPECT_EQ(FileLock::Acquire(dir.Path("lock"), "a").status().code(),
-            absl::StatusCode::kFailedPrecondition);
-  EXPECT_TRUE(FileLock::Acquire(dir.Path("lock"), "b").ok());
-  FileLock moved = *std::move(a);
-  EXPECT_FALSE(FileLock::Acquire(dir.Path("lock"), "a").ok());
-  moved = FileLock();
-  EXPECT_TRUE(FileLock::Acquire(dir.Path("lock"), "a").ok());
-  EXPECT_FALSE(FileLock::Acquire(dir.Path("none/lock"), "a").ok());
+  EXPECT_EQ(BegunOn(dir, "a").status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_TRUE(BegunOn(dir, "b").ok());
+  TuneSession moved = *std::move(a);
+  EXPECT_FALSE(BegunOn(dir, "a").ok());
+  moved = TuneSession();
+  EXPECT_TRUE(BegunOn(dir, "a").ok());
+  EXPECT_EQ(BegunOn(dir, "a", "none/lock").status().code(), absl::StatusCode::kUnavailable);
 }
 
-TEST(FileLock, TellsWhoHoldsIt) {
+TEST(DeviceLocks, TellWhoHasIt) {
   const TempDir dir;
-  EXPECT_EQ(FileLock::HolderOf(dir.Path("none"), "a"), "another process");
-  const auto held = FileLock::Acquire(dir.Path("lock"), "a");
+  const auto held = BegunOn(dir, "a"), other = BegunOn(dir, "b");
   ASSERT_TRUE(held.ok()) << held.status();
-  EXPECT_EQ(FileLock::HolderOf(dir.Path("lock"), "a"), absl::StrCat("process ", getpid()));
-  EXPECT_EQ(FileLock::HolderOf(dir.Path("lock"), "b"), "another process");
+  ASSERT_TRUE(other.ok()) << other.status();
+  EXPECT_TRUE(Says(BegunOn(dir, "a").status(), absl::StrCat("of process ", getpid(), " (")));
+  std::filesystem::resize_file(dir.Path("lock"), 0);
+  EXPECT_TRUE(Says(BegunOn(dir, "a").status(), "of another process ("));
 }
 
-TEST(FileLock, EndsWithAKilledProcess) {
+TEST(DeviceLocks, EndWithAKilledProcess) {
   const TempDir dir;
   int ready[2];
   ASSERT_EQ(pipe(ready), 0);
   const pid_t child = fork();
   if (child == 0) {
-    const auto held = FileLock::Acquire(dir.Path("lock"), "a");
+    const auto held = BegunOn(dir, "a");
     if (write(ready[1], "x", 1) != 1) _exit(1);
     pause();
     _exit(held.ok() ? 0 : 1);
   }
   char byte = 0;
   ASSERT_EQ(read(ready[0], &byte, 1), 1);
-  EXPECT_FALSE(FileLock::Acquire(dir.Path("lock"), "a").ok());
+  EXPECT_TRUE(Says(BegunOn(dir, "a").status(), absl::StrCat("of process ", child, " (")));
   kill(child, SIGKILL);
   waitpid(child, nullptr, 0);
-  EXPECT_TRUE(FileLock::Acquire(dir.Path("lock"), "a").ok());
+  EXPECT_TRUE(BegunOn(dir, "a").ok());
   close(ready[0]);
   close(ready[1]);
 }

@@ -11,6 +11,31 @@
 namespace xplane_time::gpu_runs {
 namespace {
 
+// Sorts what consists of a few ascending parts, as a few threads leave it; else anything.
+template <typename Entry, typename Before>
+void SortParts(std::span<Entry> entries, Before before) {
+  constexpr size_t kMostParts = 64;
+  std::vector<size_t> bounds = {0};
+  for (size_t i = 1; i < entries.size() && bounds.size() <= kMostParts; ++i) {
+    if (before(entries[i], entries[i - 1])) bounds.push_back(i);
+  }
+  if (bounds.size() > kMostParts) {
+    std::sort(entries.begin(), entries.end(), before);
+    return;
+  }
+  bounds.push_back(entries.size());
+  const auto at = [&](size_t i) { return entries.begin() + static_cast<std::ptrdiff_t>(i); };
+  while (bounds.size() > 2) {
+    std::vector<size_t> merged = {0};
+    for (size_t i = 0; i + 1 < bounds.size(); i += 2) {
+      const size_t middle = bounds[i + 1], end = i + 2 < bounds.size() ? bounds[i + 2] : middle;
+      if (end != middle) std::inplace_merge(at(bounds[i]), at(middle), at(end), before);
+      merged.push_back(end);
+    }
+    bounds = std::move(merged);
+  }
+}
+
 constexpr std::string_view kModuleSuffix = ":XLA GPU module";
 enum HostColumn : size_t { kCorrelationId, kModuleName };
 constexpr std::string_view kStats[] = {"correlation_id", "module_name"};
@@ -38,68 +63,47 @@ struct HostLine {
 };
 
 // What one line tells.
-class LineEvidence {
- public:
-  absl::Status Read(const Trace& trace, const HostLine& host) {
-    const Line& line = trace.lines[host.line];
-    const Plane& plane = trace.planes[line.plane];
-    Diagnostics host_events;
-    return VisitEvents(trace, host.line, kStats, &host_events, [&](const EventBatch& batch) {
-      const bool any_id = !batch.stats[kCorrelationId].empty() || batch.InMetadata(kCorrelationId);
-      const bool any_module = !batch.stats[kModuleName].empty() || batch.InMetadata(kModuleName);
-      for (size_t row = 0; row < batch.size(); ++row) {
-        const uint32_t metadata = batch.metadata[row];
-        if (batch.start_ps[row] == kNoTimePs || metadata == kNoMetadata) continue;
-        const bool is_execution = (*host.is_execution)[metadata];
-        if (is_execution) {
-          AddExecution(plane.event_metadata.entries[metadata].name, line, batch, row);
-        }
-        if (any_module && !is_execution) AddInner(line, batch, row);
-        if (any_id) AddLaunch(line, batch, row);
-      }
-      return absl::OkStatus();
-    });
-  }
-
-  void MoveTo(HostEvidence* evidence, Executions* by_stat) {
-    Append(&outer_, &evidence->executions);
-    Append(&inner_, by_stat);
-    evidence->launches.AddAll(launches_);
-    launches_ = LaunchTable();
-  }
-
- private:
-  static Interval IntervalOf(const EventBatch& batch, size_t row) {
-    return {batch.start_ps[row], batch.start_ps[row] + batch.duration_ps[row]};
-  }
-
-  void AddExecution(std::string_view name, const Line& line, const EventBatch& batch, size_t row) {
-    name.remove_suffix(kModuleSuffix.size());
-    outer_[std::string(name)].push_back({line.timeline, IntervalOf(batch, row)});
-  }
-
-  void AddInner(const Line& line, const EventBatch& batch, size_t row) {
-    const StatValue module = batch.Stat(kModuleName, row);
-    if (module.text.empty()) return;
-    inner_[std::string(module.text)].push_back({line.timeline, IntervalOf(batch, row)});
-  }
-
-  void AddLaunch(const Line& line, const EventBatch& batch, size_t row) {
-    const uint64_t id = batch.Stat(kCorrelationId, row).bits;
-    if (id != 0) launches_.Add(id, {batch.start_ps[row], line.timeline});
-  }
-
-  static void Append(Executions* from, Executions* to) {
-    for (auto& [module, list] : *from) {
-      auto& all = (*to)[module];
-      all.insert(all.end(), list.begin(), list.end());
-    }
-    from->clear();
-  }
-
-  Executions outer_, inner_;  // by the event's name, by its stat
-  LaunchTable launches_;
+struct LineEvidence {
+  Executions outer, inner;  // by the event's name, by its stat
+  LaunchTable launches;
 };
+
+absl::Status ReadLine(const Trace& trace, const HostLine& host, LineEvidence* found) {
+  const Line& line = trace.lines[host.line];
+  const Plane& plane = trace.planes[line.plane];
+  Diagnostics host_events;
+  return VisitEvents(trace, host.line, kStats, &host_events, [&](const EventBatch& batch) {
+    const auto any = [&](size_t column) {
+      return !batch.stats[column].empty() || batch.InMetadata(column);
+    };
+    const bool any_id = any(kCorrelationId), any_module = any(kModuleName);
+    for (size_t row = 0; row < batch.size(); ++row) {
+      const uint32_t metadata = batch.metadata[row];
+      const int64_t start_ps = batch.start_ps[row];
+      if (start_ps == kNoTimePs || metadata == kNoMetadata) continue;
+      const HostEvidence::Execution execution = {line.timeline,
+                                                 {start_ps, start_ps + batch.duration_ps[row]}};
+      if ((*host.is_execution)[metadata]) {
+        std::string_view name = plane.event_metadata.entries[metadata].name;
+        name.remove_suffix(kModuleSuffix.size());
+        found->outer[std::string(name)].push_back(execution);
+      } else if (any_module) {
+        const StatValue module = batch.Stat(kModuleName, row);
+        if (!module.text.empty()) found->inner[std::string(module.text)].push_back(execution);
+      }
+      const uint64_t id = any_id ? batch.Stat(kCorrelationId, row).bits : 0;
+      if (id != 0) found->launches.Add(id, {start_ps, line.timeline});
+    }
+    return absl::OkStatus();
+  });
+}
+
+void Append(const Executions& from, Executions* to) {
+  for (const auto& [module, list] : from) {
+    auto& all = (*to)[module];
+    all.insert(all.end(), list.begin(), list.end());
+  }
+}
 
 std::vector<HostLine> HostLines(const Trace& trace, const Plane& own) {
   std::vector<HostLine> lines;
@@ -135,13 +139,17 @@ absl::StatusOr<HostEvidence> Collect(const Trace& trace, const Plane& own, int t
   const std::vector<HostLine> lines = HostLines(trace, own);
   std::vector<LineEvidence> found(lines.size());
   std::vector<absl::Status> status(lines.size());
-  ParallelFor(lines.size(), threads, [&](size_t i) { status[i] = found[i].Read(trace, lines[i]); });
+  ParallelFor(lines.size(), threads,
+              [&](size_t i) { status[i] = ReadLine(trace, lines[i], &found[i]); });
   HostEvidence evidence;
   evidence.device_count = CountGpus(trace, own);
   Executions by_stat;
   for (size_t i = 0; i < lines.size(); ++i) {
     RETURN_IF_ERROR(status[i]);
-    found[i].MoveTo(&evidence, &by_stat);
+    const LineEvidence line = std::exchange(found[i], {});
+    Append(line.outer, &evidence.executions);
+    Append(line.inner, &by_stat);
+    evidence.launches.AddAll(line.launches);
   }
   // Of the two events that mark an execution, the inner one is used where there is no
   // outer one.
@@ -152,6 +160,64 @@ absl::StatusOr<HostEvidence> Collect(const Trace& trace, const Plane& own, int t
 }
 
 }  // namespace
+
+template <typename Id>
+void LaunchList<Id>::AddAll(const LaunchList& other) {
+  for (const Entry& entry : other.entries_.values()) Append(entry);
+}
+
+template <typename Id>
+void LaunchList<Id>::Order() {
+  const std::span<Entry> entries = entries_.values();
+  // Ids mostly grow: then there is nothing to merge with what is in order already.
+  const std::span<Entry> added = entries.subspan(ordered_);
+  SortParts(added, Before);
+  const bool follows = ordered_ == 0 || added.empty() || !Before(added[0], entries[ordered_ - 1]);
+  if (!follows) {
+    std::inplace_merge(entries.begin(), added.begin(), entries.end(), Before);
+  }
+  const auto same = [](const Entry& a, const Entry& b) { return a.id == b.id; };
+  const auto repeated = std::adjacent_find(entries.begin(), entries.end(), same);
+  auto count = static_cast<size_t>(repeated - entries.begin());
+  for (size_t i = count; i < entries.size(); ++i) {
+    if (count > 0 && same(entries[count - 1], entries[i])) {
+      entries[count - 1].line = kAmbiguous;
+    } else {
+      entries[count++] = entries[i];
+    }
+  }
+  entries_.Shrink(count);
+  ordered_ = count;
+  next_order_ = std::max(next_order_, 2 * count);
+}
+
+template <typename Id>
+std::optional<Launch> LaunchList<Id>::Find(Id id, size_t* place) const {
+  const std::span<const Entry> entries = entries_.values();
+  const auto before = [&](const Entry& entry) { return entry.id < id; };
+  // Strides that double, to either side of the place, and a search in between.
+  size_t low = std::min(*place, entries.size()), high = low, stride = 1;
+  while (low > 0 && !before(entries[low - 1])) {
+    high = low - 1;
+    low -= std::min(low, std::exchange(stride, 2 * stride));
+  }
+  stride = 1;
+  while (high < entries.size() && before(entries[high])) {
+    low = high + 1;
+    high = std::min(entries.size(), high + std::exchange(stride, 2 * stride));
+  }
+  const auto at = static_cast<size_t>(
+      std::partition_point(entries.begin() + static_cast<std::ptrdiff_t>(low),
+                           entries.begin() + static_cast<std::ptrdiff_t>(high), before) -
+      entries.begin());
+  *place = at;
+  const bool only = at < entries.size() && entries[at].id == id && entries[at].line != kAmbiguous;
+  if (!only) return std::nullopt;
+  return Launch{entries[at].start_ps, entries[at].line};
+}
+
+template class LaunchList<uint32_t>;
+template class LaunchList<uint64_t>;
 
 std::optional<size_t> HostEvidence::ExecutionOf(const std::string& module, uint64_t correlation_id,
                                                 LaunchTable::Place* place) const {

@@ -1,14 +1,13 @@
 #include "devices/gpu_runs/likeliest_runs.h"
 
 #include <algorithm>
-#include <limits>
+#include <cmath>
 #include <numeric>
+#include <set>
+#include <tuple>
 #include <utility>
 
 #include "devices/gpu_runs/alignment.h"
-#include "devices/gpu_runs/candidates.h"
-#include "devices/gpu_runs/costs.h"
-#include "devices/gpu_runs/idle_model.h"
 #include "stats/order_statistics.h"
 
 namespace xplane_time::gpu_runs {
@@ -17,6 +16,158 @@ namespace {
 constexpr int64_t kNoisePs = 50'000;
 constexpr int64_t kBackToBackPs = 1'500'000;  // runs of one kernel that leave less may be a loop
 
+// ---- candidates: which parts of a sequence may be the content of a run -------------------
+
+// How often each symbol occurs.
+using Content = absl::flat_hash_map<uint32_t, size_t>;
+
+Content ContentOf(Symbols symbols) {
+  Content content;
+  for (const uint32_t symbol : symbols) ++content[symbol];
+  return content;
+}
+
+// The smallest p < size of which the sequence is a repetition; 0: it is none. By the longest
+// border of each prefix (Knuth, Morris, Pratt).
+size_t RepeatedPeriod(Symbols s) {
+  std::vector<size_t> border(s.size(), 0);
+  for (size_t i = 1, k = 0; i < s.size(); ++i) {
+    while (k > 0 && s[i] != s[k]) k = border[k - 1];
+    if (s[i] == s[k]) ++k;
+    border[i] = k;
+  }
+  const size_t period = s.size() - border.back();
+  return period < s.size() && s.size() % period == 0 ? period : 0;
+}
+
+// The places from `first` on with the `count` longest idle times, longest first; of equal
+// ones the first. The place 0 has none.
+std::vector<size_t> LongestIdle(const RunClues& clues, size_t first, size_t count) {
+  std::vector<size_t> places(clues.symbols.size() - first);
+  std::iota(places.begin(), places.end(), first);
+  const auto idle_ps = [&](size_t i) {
+    return i == 0 || clues.idle_ps.empty() ? int64_t{0} : clues.idle_ps[i];
+  };
+  std::partial_sort(
+      places.begin(), places.begin() + static_cast<ptrdiff_t>(count), places.end(),
+      [&](size_t a, size_t b) { return std::pair(-idle_ps(a), a) < std::pair(-idle_ps(b), b); });
+  places.resize(count);
+  return places;
+}
+
+// Lengths worth a try: all of a short sequence; of a long one the frequent distances
+// between occurrences of its rarest symbol.
+std::set<size_t> CandidateLengths(Symbols s) {
+  constexpr size_t kShort = 256, kLong = 8192;
+  const size_t most_per_run = s.size() > kLong ? 8 : 32, keep = s.size() > kLong ? 1 : 3;
+  std::set<size_t> lengths;
+  if (s.size() <= kShort) {
+    for (size_t p = 1; p <= s.size() / 2; ++p) lengths.insert(p);
+    return lengths;
+  }
+  absl::flat_hash_map<uint32_t, std::vector<size_t>> occurrences;
+  for (size_t i = 0; i < s.size(); ++i) occurrences[s[i]].push_back(i);
+  const std::vector<size_t>* anchor = nullptr;
+  for (const auto& [symbol, places] : occurrences) {
+    if (places.size() < 3) continue;  // hardly one a run
+    if (anchor == nullptr ||
+        std::pair(places.size(), places[0]) < std::pair(anchor->size(), (*anchor)[0])) {
+      anchor = &places;
+    }
+  }
+  if (anchor == nullptr) return lengths;
+  for (size_t per_run = 1; per_run <= most_per_run && per_run < anchor->size(); ++per_run) {
+    absl::flat_hash_map<size_t, size_t> count;
+    for (size_t i = 0; i + per_run < anchor->size(); ++i)
+      ++count[(*anchor)[i + per_run] - (*anchor)[i]];
+    std::vector<std::pair<size_t, size_t>> frequent;
+    for (const auto& [distance, times] : count) frequent.emplace_back(times, distance);
+    std::sort(frequent.rbegin(), frequent.rend());
+    for (size_t i = 0; i < std::min(keep, frequent.size()); ++i) lengths.insert(frequent[i].second);
+  }
+  return lengths;
+}
+
+// The windows of a length that occur most often, by a rolling hash.
+void AddFrequentWindows(Symbols s, size_t length, std::vector<Symbols>* windows) {
+  constexpr uint64_t kBase = 0x9e3779b97f4a7c15;
+  constexpr size_t kKeep = 16;
+  uint64_t hash = 0, top = 1;
+  for (size_t i = 1; i < length; ++i) top *= kBase;
+  struct Seen {
+    size_t count = 0, first = 0, free_from = 0;  // without overlap
+  };
+  absl::flat_hash_map<uint64_t, Seen> seen;
+  for (size_t i = 0; i < s.size(); ++i) {
+    if (i >= length) hash -= top * (uint64_t{s[i - length]} + 1);
+    hash = hash * kBase + s[i] + 1;
+    if (i + 1 < length) continue;
+    const size_t begin = i + 1 - length;
+    Seen& window = seen[hash];
+    if (window.count == 0) window.first = begin;
+    if (begin < window.free_from) continue;
+    ++window.count;
+    window.free_from = begin + length;
+  }
+  std::vector<Seen> frequent;
+  for (const auto& [ignored, window] : seen) {
+    if (window.count > 1) frequent.push_back(window);
+  }
+  const size_t keep = std::min(kKeep, frequent.size());
+  std::partial_sort(frequent.begin(), frequent.begin() + static_cast<ptrdiff_t>(keep),
+                    frequent.end(), [](const Seen& a, const Seen& b) {
+                      return a.count != b.count ? a.count > b.count : a.first < b.first;
+                    });
+  for (size_t i = 0; i < keep; ++i) windows->push_back(s.subspan(frequent[i].first, length));
+}
+
+// Windows from one long idle time to another.
+void AddWindowsByIdle(const RunClues& clues, std::vector<Symbols>* windows) {
+  constexpr size_t kMost = 8;
+  const size_t size = clues.symbols.size();
+  const std::vector<size_t> longest = LongestIdle(clues, 0, std::min(kMost, size));
+  std::set<size_t> cuts(longest.begin(), longest.end());
+  cuts.insert({0, size});
+  for (auto begin = cuts.begin(); begin != cuts.end(); ++begin) {
+    for (auto end = std::next(begin); end != cuts.end(); ++end) {
+      windows->push_back(clues.symbols.subspan(*begin, *end - *begin));
+    }
+  }
+}
+
+// What speaks against a window: its size, and symbols that occur more or less often than
+// runs with its content would have them. `count` is that of all symbols.
+double Misfit(const Content& count, size_t size, Symbols window) {
+  const double runs = std::round(static_cast<double>(size) / static_cast<double>(window.size()));
+  double more = 0, known = 0;
+  for (const auto& [symbol, times] : ContentOf(window)) {
+    const auto all = static_cast<double>(count.at(symbol));
+    more += std::abs(all - runs * static_cast<double>(times));
+    known += all;
+  }
+  return kSymbol * static_cast<double>(window.size()) + kAgain * more +
+         kForeign * (static_cast<double>(size) - known);
+}
+
+// At most `most` windows, the likeliest first, and last the whole sequence.
+std::vector<Symbols> CandidateWindows(const RunClues& clues, size_t most) {
+  const Symbols s = clues.symbols;
+  std::vector<Symbols> windows;
+  for (size_t length : CandidateLengths(s)) AddFrequentWindows(s, length, &windows);
+  AddWindowsByIdle(clues, &windows);
+  const Content count = ContentOf(s);
+  std::set<std::tuple<double, const uint32_t*, size_t>> ranked;  // and by place, by length
+  for (const Symbols& window : windows) {
+    ranked.emplace(Misfit(count, s.size(), window), window.data(), window.size());
+  }
+  windows.clear();
+  for (const auto& [ignored, begin, size] : ranked) {
+    if (windows.size() < most) windows.emplace_back(begin, size);
+  }
+  windows.push_back(s);  // one run
+  return windows;
+}
+
 // ---- splits ----------------------------------------------------------------------------
 
 struct Split {
@@ -24,7 +175,7 @@ struct Split {
   Alignment alignment;
   double cost = 0;
   IdleScales scales;
-  bool by_counts = false;  // `at` is not known
+  std::optional<size_t> rivals = {};  // of the best one, where it is doubtful
 };
 
 double HostCost(const RunClues& clues, size_t runs) {
@@ -129,10 +280,12 @@ Split PriceContents(const RunClues& clues, std::vector<uint32_t> run, IdleCosts*
   }
   cost += HostCost(clues, contents.size());
   Alignment alignment;
-  alignment.at.assign(run.size(), 0);
   alignment.after_loss.assign(run.size(), false);
   alignment.run = std::move(run);
-  return {Template(content), std::move(alignment), cost, idle.scales(), true};
+  return {.pattern = Template(content),
+          .alignment = std::move(alignment),
+          .cost = cost,
+          .scales = idle.scales()};
 }
 
 // The k-th occurrences of each symbol are of the k-th run: where every symbol occurs as
@@ -211,8 +364,7 @@ bool IsVague(const RunClues& clues, const Split& split) {
   constexpr int64_t kClearlyLonger = 2;
   const Alignment& alignment = split.alignment;
   const size_t runs = alignment.runs();
-  if (clues.idle_ps.empty() || runs < 2 || clues.host_runs == runs) return false;
-  if (!IdleTells(clues)) return false;
+  if (runs < 2 || clues.host_runs == runs || !IdleTells(clues)) return false;
   const bool one_kernel = split.pattern.size() == 1;
   const int64_t within_ps =
       one_kernel ? kBackToBackPs / kClearlyLonger : LongestWithin(clues, alignment);
@@ -255,17 +407,11 @@ std::optional<size_t> RivalNearby(const RunClues& clues, const Split& split,
   return std::nullopt;
 }
 
-struct Best {
-  Split split;
-  std::optional<size_t> rivals;
-};
-
-Best FindBest(const RunClues& clues, size_t most_windows) {
+Split FindBest(const RunClues& clues, size_t most_windows) {
   std::vector<Split> splits;
   IdleCosts costs(clues.idle_ps);
   double least = std::numeric_limits<double>::infinity();
-  for (const Window& window : CandidateWindows(clues, most_windows)) {
-    const Symbols content = clues.symbols.subspan(window.begin, window.size);
+  for (const Symbols& content : CandidateWindows(clues, most_windows)) {
     splits.push_back(SplitBy(clues, content, least, &costs));
     least = std::min(least, splits.back().cost);
   }
@@ -280,7 +426,7 @@ Best FindBest(const RunClues& clues, size_t most_windows) {
   }
   const auto cheaper = [](const Split& a, const Split& b) { return a.cost < b.cost; };
   const auto best = std::min_element(splits.begin(), splits.end(), cheaper);
-  Best found{*best, {}};
+  Split found = *best;
   const Split* rival = nullptr;
   for (const Split& split : splits) {
     if (split.cost - best->cost >= kMargin || split.alignment.run == best->alignment.run) continue;
@@ -292,7 +438,7 @@ Best FindBest(const RunClues& clues, size_t most_windows) {
     found.rivals = rival->alignment.runs();
   } else if (IsVague(clues, *best)) {
     found.rivals = 1;
-  } else if (!best->by_counts) {
+  } else if (!best->alignment.at.empty()) {
     found.rivals = RivalNearby(clues, *best, idle);
   }
   return found;
@@ -307,74 +453,45 @@ RunClues Part(const RunClues& clues, size_t begin, size_t size) {
 }
 
 // Goes on along a template that a first part showed.
-class Extrapolation {
- public:
-  Extrapolation(const RunClues& clues, const Split& split) : clues_(clues), split_(split) {}
-
-  LikeliestRuns Run() {
-    const size_t length = split_.pattern.symbols.size();
-    size_t window = WindowSize();
-    while (done_ < clues_.symbols.size()) {
-      if (RepeatsHere()) {
-        Append(length);
-        continue;
-      }
-      const size_t size = std::min(window, clues_.symbols.size() - done_);
-      window = AlignPart(size) ? WindowSize() : window * 2;
-    }
-    // Where much does not fit, the first part was not like the rest.
-    if (misfits_ * 10 > clues_.symbols.size()) {
-      out_.rivals = std::max<size_t>(1, clues_.symbols.size() / length);
-    }
-    return std::move(out_);
-  }
-
- private:
-  size_t WindowSize() const { return std::max<size_t>(1024, 8 * split_.pattern.symbols.size()); }
-
-  bool TemplateAt(size_t at) const {
-    const std::vector<uint32_t>& content = split_.pattern.symbols;
-    return at + content.size() <= clues_.symbols.size() &&
+LikeliestRuns Extrapolate(const RunClues& clues, const Split& split) {
+  const std::vector<uint32_t>& content = split.pattern.symbols;
+  const size_t size = clues.symbols.size();
+  const size_t first_window = std::max<size_t>(1024, 8 * content.size());
+  const auto template_at = [&](size_t at) {
+    return at + content.size() <= size &&
            std::equal(content.begin(), content.end(),
-                      clues_.symbols.begin() + static_cast<ptrdiff_t>(at));
-  }
-  bool RepeatsHere() const {
-    const size_t next = done_ + split_.pattern.symbols.size();
-    return TemplateAt(done_) && (next == clues_.symbols.size() || TemplateAt(next));
-  }
-
-  void Append(size_t size) {
-    out_.run.insert(out_.run.end(), size, runs_++);
-    done_ += size;
-  }
-
-  // False where the part is not long enough to tell where a run ends.
-  bool AlignPart(size_t size) {
-    const RunClues part = Part(clues_, done_, size);
+                      clues.symbols.begin() + static_cast<ptrdiff_t>(at));
+  };
+  LikeliestRuns out;
+  uint32_t runs = 0;
+  for (size_t misfits = 0, window = first_window;;) {
+    const size_t done = out.run.size(), next = done + content.size();
+    if (done == size) {
+      // Where much does not fit, the first part was not like the rest.
+      if (misfits * 10 > size) out.rivals = std::max<size_t>(1, size / content.size());
+      return out;
+    }
+    if (template_at(done) && (next == size || template_at(next))) {
+      out.run.insert(out.run.end(), content.size(), runs++);
+      continue;
+    }
+    const size_t part_size = std::min(window, size - done);
+    const RunClues part = Part(clues, done, part_size);
     IdleCosts costs(part.idle_ps);
     IdleModel idle(part, &costs);
-    idle.Set(split_.scales);
-    const Alignment found = Align(part.symbols, split_.pattern, idle);
-    const bool last = done_ + size == clues_.symbols.size();
-    const size_t end = last ? size : LastBorder(found.run, size - split_.pattern.symbols.size());
-    if (end == 0) return false;
-    uint32_t most = 0;
+    idle.Set(split.scales);
+    const Alignment found = Align(part.symbols, split.pattern, idle);
+    const bool last = done + part_size == size;
+    const size_t end = last ? part_size : LastBorder(found.run, part_size - content.size());
+    window = end == 0 ? 2 * window : first_window;  // 0: too short to tell where a run ends
+    const uint32_t first_run = runs;
     for (size_t i = 0; i < end; ++i) {
-      out_.run.push_back(runs_ + found.run[i]);
-      most = std::max(most, found.run[i]);
-      misfits_ += found.after_loss[i] || found.at[i] < 0 ? 1 : 0;
+      out.run.push_back(first_run + found.run[i]);
+      runs = std::max(runs, out.run.back() + 1);
+      misfits += found.after_loss[i] || found.at[i] < 0 ? 1 : 0;
     }
-    runs_ += most + 1;
-    done_ += end;
-    return true;
   }
-
-  const RunClues& clues_;
-  const Split& split_;
-  LikeliestRuns out_;
-  size_t done_ = 0, misfits_ = 0;
-  uint32_t runs_ = 0;
-};
+}
 
 }  // namespace
 
@@ -404,10 +521,10 @@ LikeliestRuns SplitLikeliest(const RunClues& clues) {
   }
   for (size_t part = std::min(size, kFirstPart);; part = std::min(size, 4 * part)) {
     const RunClues first = part == size ? clues : Part(clues, 0, part);
-    Best best = FindBest(first, std::clamp<size_t>(kWork / part, 3, kMostWindows));
-    if (part == size) return {std::move(best.split.alignment.run), best.rivals};
-    if (best.split.alignment.runs() < kEnoughRuns && part < kLongestPart) continue;
-    LikeliestRuns all = Extrapolation(clues, best.split).Run();
+    Split best = FindBest(first, std::clamp<size_t>(kWork / part, 3, kMostWindows));
+    if (part == size) return {std::move(best.alignment.run), best.rivals};
+    if (best.alignment.runs() < kEnoughRuns && part < kLongestPart) continue;
+    LikeliestRuns all = Extrapolate(clues, best);
     if (!all.rivals.has_value() && best.rivals.has_value()) all.rivals = best.rivals;
     return all;
   }

@@ -1,5 +1,5 @@
 // LaunchTable, and the scratch file behind it.
-#include "devices/gpu_runs/launch_table.h"
+#include "devices/gpu_runs/host_evidence.h"
 
 #include <gtest/gtest.h>
 

@@ -1,0 +1,348 @@
+#include "compare/differences.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <set>
+
+#include "stats/distributions.h"
+#include "stats/random.h"
+
+namespace xplane_time::compare {
+namespace {
+
+using stats::FisherTail, stats::HuberCentre, stats::Mean, stats::PulledIn, stats::Variance;
+
+constexpr double kMissing = std::numeric_limits<double>::quiet_NaN();
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr double kPoolingLevel = 0.25;
+constexpr size_t kMostBlocks = 1000;
+
+struct SideMoments {
+  double mean = 0, between = 0;  // variance of centres, ddof 1
+  double within = 0;             // mean variance of a centre, given its process
+  double within_df = 0;          // Satterthwaite's
+  double k = 0;
+};
+
+// Of a sum of independent variances with their degrees of freedom.
+double SatterthwaiteDf(double total, double weighted_squares) {
+  return weighted_squares > 0 ? total * total / weighted_squares : kInfinity;
+}
+
+SideMoments MomentsOf(std::span<const Centre> centres) {
+  std::vector<double> values(centres.size());
+  double within = 0, weighted = 0;
+  for (size_t i = 0; i < centres.size(); ++i) {
+    const Centre& centre = centres[i];
+    values[i] = centre.value;
+    within += centre.variance;
+    if (centre.df > 0) weighted += centre.variance * centre.variance / centre.df;
+  }
+  const double k = static_cast<double>(centres.size());
+  const double within_df = SatterthwaiteDf(within, weighted);
+  within /= k;
+  // Captures that happen to agree do not make a centre surer than its samples do.
+  return {Mean(values), std::max(Variance(values), within), within, within_df, k};
+}
+
+struct TimedSample {
+  int64_t start_ps;
+  const std::string* id;
+  double log_time;
+};
+
+std::vector<TimedSample> InOrder(const Measurements& capture) {
+  std::vector<TimedSample> samples;
+  for (const Series& series : capture.series) {
+    if (!series.variant_id.has_value()) continue;
+    for (const Sampled& sample : series.samples) {
+      samples.push_back({sample.start_ps, &*series.variant_id, std::log(sample.time_ps)});
+    }
+  }
+  std::stable_sort(samples.begin(), samples.end(), [](const TimedSample& a, const TimedSample& b) {
+    return a.start_ps < b.start_ps;
+  });
+  return samples;
+}
+
+using Round = std::map<std::string, double>;
+
+std::vector<Round> RoundsOf(const Measurements& capture) {
+  std::vector<Round> rounds;
+  for (const TimedSample& sample : InOrder(capture)) {
+    if (rounds.empty() || rounds.back().contains(*sample.id)) rounds.emplace_back();
+    rounds.back()[*sample.id] = sample.log_time;
+  }
+  return rounds;
+}
+
+// At least half of the rounds hold all variants. Without start times the order is not known.
+bool InRounds(const Measurements& capture, const std::vector<Round>& rounds) {
+  std::set<std::string_view> variants;
+  for (const Round& round : rounds) {
+    for (const auto& [id, ignored] : round) variants.insert(id);
+  }
+  const bool has_start_times =
+      std::any_of(capture.series.begin(), capture.series.end(), [](const Series& series) {
+        return std::any_of(series.samples.begin(), series.samples.end(),
+                           [](const Sampled& sample) { return sample.start_ps != 0; });
+      });
+  const auto whole = std::count_if(rounds.begin(), rounds.end(), [&variants](const Round& round) {
+    return round.size() == variants.size();
+  });
+  return has_start_times && !rounds.empty() && 2 * static_cast<size_t>(whole) >= rounds.size();
+}
+
+// Of a capture as one unit.
+std::map<std::string, Centre> CentresOf(const Measurements& capture) {
+  std::map<std::string, std::vector<double>> logs;
+  for (const TimedSample& sample : InOrder(capture)) logs[*sample.id].push_back(sample.log_time);
+  std::map<std::string, Centre> centres;
+  for (auto& [id, own] : logs) centres[id] = HuberCentre(std::move(own));
+  return centres;
+}
+
+// Both groups of one analysis of variance, by capture.
+struct Scatter {
+  double between = 0, within = 0;  // mean squares
+  double between_df = 0, within_df = 0;
+};
+
+Scatter ScatterByCapture(const std::vector<double>& values, const std::vector<uint32_t>& capture) {
+  std::map<uint32_t, std::vector<double>> groups;
+  for (size_t i = 0; i < values.size(); ++i) groups[capture[i]].push_back(values[i]);
+  const double mean = Mean(values);
+  Scatter out;
+  for (const auto& [ignored, group] : groups) {
+    const double n = static_cast<double>(group.size()), off = Mean(group) - mean;
+    out.between += n * off * off;
+    out.within += Variance(group) * (n - 1);
+  }
+  out.between_df = static_cast<double>(groups.size()) - 1;
+  out.within_df = static_cast<double>(values.size()) - static_cast<double>(groups.size());
+  if (out.between_df > 0) out.between /= out.between_df;
+  if (out.within_df > 0) out.within /= out.within_df;
+  return out;
+}
+
+Difference OfRounds(const std::vector<double>& differences, const std::vector<uint32_t>& capture) {
+  const Centre centre = HuberCentre(differences);
+  Difference out = {centre.value, std::sqrt(centre.variance), centre.df, differences.size()};
+  const Scatter scatter = ScatterByCapture(PulledIn(differences), capture);
+  if (scatter.between_df < 1) return out;
+  const bool agree = scatter.within_df > 0 && scatter.within > 0 &&
+                     FisherTail(scatter.between / scatter.within, scatter.between_df,
+                                scatter.within_df) > kPoolingLevel;
+  if (agree) return out;
+  out.standard_error = std::max(
+      out.standard_error, std::sqrt(scatter.between / static_cast<double>(differences.size())));
+  out.df = scatter.between_df;
+  return out;
+}
+
+Difference OfCaptures(const std::vector<double>& differences, const std::vector<Centre>& within,
+                      double drift_std) {
+  const double n = static_cast<double>(differences.size());
+  double inside = 0, weighted = 0;
+  for (const Centre& centre : within) {
+    inside += centre.variance;
+    if (centre.df > 0) weighted += centre.variance * centre.variance / centre.df;
+  }
+  Difference out;
+  out.estimate = Mean(differences);
+  out.units = differences.size();
+  if (differences.size() == 1) {
+    const double variance = drift_std * drift_std + inside;
+    out.standard_error = std::sqrt(variance);
+    // One run shows no scatter.
+    const bool known = std::all_of(within.begin(), within.end(),
+                                   [](const Centre& centre) { return centre.df > 0; });
+    out.df = !known ? 0 : weighted > 0 ? variance * variance / weighted : kInfinity;
+    return out;
+  }
+  out.standard_error = std::sqrt(std::max(Variance(differences), inside / n) / n);
+  out.df = n - 1;
+  return out;
+}
+
+// A column each: spikes pulled in, long captures averaged into blocks.
+std::map<std::string, std::vector<double>, NaturalLess> Blocks(const Units& units) {
+  const size_t per_block = (units.size() + kMostBlocks - 1) / kMostBlocks;
+  std::map<std::string, std::vector<double>, NaturalLess> columns;
+  for (const auto& [id, logs] : units.log_time) {
+    const std::vector<double> pulled = PulledIn(units.Present(id));
+    auto next = pulled.begin();
+    for (size_t first = 0; first < logs.size(); first += per_block) {
+      double sum = 0, count = 0;
+      for (size_t i = first; i < std::min(first + per_block, logs.size()); ++i) {
+        if (std::isnan(logs[i])) continue;
+        sum += *next++;
+        count += 1;
+      }
+      columns[id].push_back(count > 0 ? sum / count : kMissing);
+    }
+  }
+  return columns;
+}
+
+double MeanOfDrawn(const std::vector<double>& column, const std::vector<size_t>& drawn) {
+  double sum = 0, count = 0;
+  for (const size_t at : drawn) {
+    if (std::isnan(column[at])) continue;
+    sum += column[at];
+    count += 1;
+  }
+  return count > 0 ? sum / count : kInfinity;
+}
+
+}  // namespace
+
+Difference UnpairedDifference(std::span<const Centre> base, std::span<const Centre> head,
+                              std::optional<double> offset_std) {
+  const SideMoments b = MomentsOf(base), h = MomentsOf(head);
+  const double shares = 1 / b.k + 1 / h.k;
+  const double free = b.k + h.k - 2;
+  Difference out;
+  out.estimate = h.mean - b.mean;
+  double variance = 0;
+  if (free > 0) {
+    const double pooled = ((b.k - 1) * b.between + (h.k - 1) * h.between) / free * shares;
+    variance = pooled;
+    out.df = free;
+    if (b.k > 1 && h.k > 1) {
+      const double vb = b.between / b.k, vh = h.between / h.k, welch = vb + vh;
+      if (welch > 0) {
+        const double df = welch * welch / (vb * vb / (b.k - 1) + vh * vh / (h.k - 1));
+        out.df = std::min(free, df);
+      }
+      variance = std::max(pooled, welch);
+    }
+  }
+  if (offset_std.has_value()) {
+    const double wb = b.within / b.k, wh = h.within / h.k;
+    const double known = *offset_std * *offset_std * shares + wb + wh;
+    variance = std::max(variance, known);
+    out.df = SatterthwaiteDf(known, wb * wb / b.within_df + wh * wh / h.within_df);
+  }
+  out.standard_error = std::sqrt(variance);
+  out.spread = std::sqrt(out.df > 0 ? variance / shares : (b.within + h.within) / 2);
+  return out;
+}
+
+Difference PairedDifference(std::span<const Centre> base, std::span<const Centre> head,
+                            std::optional<double> offset_std) {
+  std::vector<Centre> pairs(base.size());
+  for (size_t i = 0; i < base.size(); ++i) {
+    pairs[i] = {head[i].value - base[i].value, head[i].variance + base[i].variance,
+                std::min(head[i].df, base[i].df)};
+  }
+  const SideMoments moments = MomentsOf(pairs);
+  Difference out;
+  out.estimate = moments.mean;
+  double variance = moments.k > 1 ? moments.between : 0;
+  out.df = moments.k - 1;
+  if (offset_std.has_value()) {
+    const double known = 2 * *offset_std * *offset_std + moments.within, w = moments.within;
+    variance = std::max(variance, known);
+    out.df = SatterthwaiteDf(known, w * w / moments.within_df);
+  }
+  out.standard_error = std::sqrt(variance / moments.k);
+  out.spread = std::sqrt((out.df > 0 ? variance : moments.within) / 2);
+  return out;
+}
+
+bool NaturalLess::operator()(const std::string& a, const std::string& b) const {
+  const auto number = [](const std::string& id) {
+    return !id.empty() && id.size() < 19 && id.find_first_not_of("0123456789") == std::string::npos;
+  };
+  if (number(a) != number(b)) return number(a);
+  if (number(a) && std::stoull(a) != std::stoull(b)) return std::stoull(a) < std::stoull(b);
+  return a < b;
+}
+
+std::vector<double> Units::Present(const std::string& id) const {
+  std::vector<double> logs = log_time.at(id);
+  std::erase_if(logs, [](double value) { return std::isnan(value); });
+  return logs;
+}
+
+Units MakeUnits(std::span<const Measurements> captures) {
+  std::vector<std::vector<Round>> rounds;
+  Units units;
+  units.captures = captures.size();
+  units.in_rounds = true;
+  for (const Measurements& capture : captures) {
+    rounds.push_back(RoundsOf(capture));
+    units.in_rounds &= InRounds(capture, rounds.back());
+  }
+  std::vector<Round> values;  // of each unit
+  for (size_t i = 0; i < captures.size(); ++i) {
+    if (units.in_rounds) {
+      values.insert(values.end(), rounds[i].begin(), rounds[i].end());
+    } else {
+      Round& centres = values.emplace_back();
+      for (const auto& [id, centre] : CentresOf(captures[i])) {
+        centres[id] = centre.value;
+        units.within.try_emplace(id, captures.size()).first->second[i] = centre;
+      }
+    }
+    units.capture.resize(values.size(), static_cast<uint32_t>(i));
+  }
+  for (size_t i = 0; i < values.size(); ++i) {
+    for (const auto& [id, log_time] : values[i]) {
+      units.log_time.try_emplace(id, values.size(), kMissing).first->second[i] = log_time;
+    }
+  }
+  return units;
+}
+
+Difference DifferenceOf(const Units& units, const std::string& a, const std::string& b,
+                        double drift_std) {
+  const std::vector<double>&first = units.log_time.at(a), &second = units.log_time.at(b);
+  std::vector<double> differences;
+  std::vector<uint32_t> capture;
+  std::vector<Centre> within;
+  for (size_t i = 0; i < units.size(); ++i) {
+    if (std::isnan(first[i]) || std::isnan(second[i])) continue;
+    differences.push_back(second[i] - first[i]);
+    capture.push_back(units.capture[i]);
+    if (units.in_rounds) continue;
+    within.push_back(units.within.at(a)[i]);
+    within.push_back(units.within.at(b)[i]);
+  }
+  if (differences.empty()) return {};
+  if (units.in_rounds) return OfRounds(differences, capture);
+  return OfCaptures(differences, within, drift_std);
+}
+
+std::map<std::string, double> ProbabilityOfBest(const Units& units, double drift_std,
+                                                uint32_t replicates, uint64_t seed) {
+  const auto columns = Blocks(units);
+  if (columns.empty()) return {};
+  const bool single = units.size() == 1;
+  std::map<std::string, double> wins;
+  for (const auto& [id, ignored] : columns) wins[id] = 0;
+  std::vector<size_t> drawn(columns.begin()->second.size());
+  stats::MersenneRandom random(seed);
+  for (uint32_t replicate = 0; replicate < replicates; ++replicate) {
+    for (size_t& at : drawn) at = random.Below(drawn.size());
+    const std::string* best = nullptr;
+    double least = 0;
+    for (const auto& [id, column] : columns) {
+      double mean = MeanOfDrawn(column, drawn);
+      if (single) {  // nothing to draw from: the allowance, split over both of a pair
+        const double inside = units.in_rounds ? 0 : units.within.at(id)[0].variance;
+        mean += std::sqrt(drift_std * drift_std / 2 + inside) * random.Normal();
+      }
+      if (best != nullptr && mean >= least) continue;
+      best = &id;
+      least = mean;
+    }
+    wins[*best] += 1;
+  }
+  for (auto& [id, share] : wins) share /= static_cast<double>(replicates);
+  return wins;
+}
+
+}  // namespace xplane_time::compare

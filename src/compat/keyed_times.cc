@@ -1,0 +1,357 @@
+// ejkernel and tune-jax: events of a plane get a key made of stats, and keys get times.
+//
+// ejkernel/ops/execution/profiler.py, Profiler.get_events_from_plane, on raw protos;
+// tune_jax/profile_reader/parse_profile.py, get_events_from_plane.
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cmath>
+#include <deque>
+#include <limits>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/match.h"
+#include "compat/python.h"
+#include "read/file_events.h"
+#include "status.h"
+#include "xplane_time/compat.h"
+
+namespace xplane_time::compat {
+namespace {
+
+// Epoch times in picoseconds do not fit 64 bits.
+using Picoseconds = absl::int128;
+
+using KeyId = uint32_t;
+
+struct KeyedEvent {
+  KeyId key = 0;
+  Picoseconds start_ps = 0, end_ps = 0;
+};
+
+// The stats that keys are made of.
+enum KeyStat : uint8_t { kHloModule, kProgramId, kRunId, kScopeRangeId, kKeyStatCount };
+
+// By stat; nothing: the event has none. Of a stat that comes twice the last counts.
+using KeyStats = std::array<std::optional<std::string>, kKeyStatCount>;
+
+// In what the tools differ.
+struct Definition {
+  // How a stat's value is written, "None" included; nothing: as if the stat were not there.
+  std::optional<std::string> (*text)(const StatValue& value, const Plane& plane);
+  const std::string& prefix;
+  const NameTest& children;
+  // What the children inside an event cover.
+  Picoseconds (*covered)(Spans children);
+  // How far beyond its ends an event's children may reach.
+  Picoseconds tolerance_ps = 0;
+};
+
+// A plane as it is read: keys, and events in order of start.
+class KeyedPlane {
+ public:
+  // `trace` and what `by` refers to must outlive it.
+  KeyedPlane(const Trace& trace, uint32_t plane, const Definition& by)
+      : by_(by), plane_(trace.planes[plane]) {
+    constexpr std::array<std::string_view, kKeyStatCount> kNames = {"hlo_module", "program_id",
+                                                                    "run_id", "scope_range_id"};
+    for (const StatMetadata& stat : plane_.stat_metadata.entries) {
+      const auto found = std::find(kNames.begin(), kNames.end(), stat.name);
+      if (found == kNames.end()) continue;
+      stat_of_id_.emplace(stat.id, static_cast<KeyStat>(found - kNames.begin()));
+    }
+  }
+
+  const Plane& plane() const { return plane_; }
+  size_t event_count() const { return events_.size(); }
+
+  void Add(std::string_view key, Picoseconds start_ps, Picoseconds duration_ps) {
+    events_.push_back({IdOf(key), start_ps, start_ps + duration_ps});
+  }
+
+  KeyStats StatsOf(const FileEvent& event) const {
+    KeyStats found;
+    for (const Stat& stat : event.stats) {
+      const auto at = stat_of_id_.find(stat.metadata_id);
+      if (at == stat_of_id_.end()) continue;
+      std::optional<std::string> text = by_.text(stat.value, plane_);
+      if (text.has_value()) found[at->second] = std::move(text);
+    }
+    return found;
+  }
+
+  // "NAME(PROGRAM"; the metadata's name where no stat has one.
+  std::string KeyBegin(const KeyStats& stats, const FileEvent& event) const {
+    const uint32_t at = plane_.event_metadata.Find(event.metadata_id);
+    const std::string_view name = stats[kHloModule]   ? std::string_view(*stats[kHloModule])
+                                  : at == kNoMetadata ? std::string_view()
+                                                      : plane_.event_metadata.entries[at].name;
+    const auto program = stats[kProgramId].value_or(stats[kRunId].value_or("None"));
+    return absl::StrCat(absl::string_view(name.data(), name.size()), "(", program);
+  }
+
+  void SortByStart() { std::ranges::stable_sort(events_, {}, &KeyedEvent::start_ps); }
+
+  // tune-jax: a key that comes back after another one is another run: KEY, KEY[1], KEY[2], ...
+  void NumberRuns() {
+    const size_t key_count = keys_.size();
+    std::vector<uint64_t> runs(key_count);
+    std::vector<KeyId> named(key_count);
+    size_t previous = key_count;
+    for (KeyedEvent& event : events_) {
+      const KeyId key = event.key;
+      if (!HasPrefix(key)) continue;
+      if (key != previous) {
+        const uint64_t run = runs[key]++;
+        named[key] = run == 0 ? key : IdOf(absl::StrCat(keys_[key], "[", run, "]"));
+      }
+      previous = key;
+      event.key = named[key];
+    }
+  }
+
+  // tune-jax: several events of a key become CHILD-KEY, and KEY what is from their first start
+  // to their last end.
+  void AddParents() {
+    struct Group {
+      size_t count = 0;
+      KeyedEvent parent;
+    };
+    std::vector<Group> groups(keys_.size());
+    std::vector<KeyId> order;
+    for (const KeyedEvent& event : events_) {
+      Group& group = groups[event.key];
+      if (group.count++ == 0) {
+        group.parent = event;
+        order.push_back(event.key);
+      }
+      group.parent.start_ps = std::min(group.parent.start_ps, event.start_ps);
+      group.parent.end_ps = std::max(group.parent.end_ps, event.end_ps);
+    }
+    for (KeyedEvent& event : events_) {
+      if (groups[event.key].count > 1) {
+        event.key = IdOf(absl::StrCat("CHILD-", keys_[event.key]));
+      }
+    }
+    for (const KeyId key : order) {
+      if (groups[key].count > 1) events_.push_back(groups[key].parent);
+    }
+    SortByStart();
+  }
+
+  // Of keys with the prefix: the last event gives the time, the first one the place.
+  // `skip_negative`: times below 0 are as if they were not there; else only the last event of a
+  // key matters.
+  std::vector<KeyTime> Times(bool skip_negative) {
+    constexpr size_t kNowhere = ~size_t{0};
+    std::vector<size_t> last(keys_.size()), place(keys_.size(), kNowhere);
+    for (size_t i = 0; i < events_.size(); ++i) last[events_[i].key] = i;
+    std::vector<KeyTime> times;
+    for (size_t i = 0; i < events_.size(); ++i) {
+      const KeyId key = events_[i].key;
+      if (!HasPrefix(key)) continue;
+      const bool matters = skip_negative || last[key] == i;
+      // As Python divides an int by a float.
+      const double time_s = matters ? static_cast<double>(TimeOf(events_[i])) / 1e12 : 0;
+      if (skip_negative && time_s < 0) continue;
+      if (place[key] == kNowhere) {
+        place[key] = times.size();
+        times.push_back({keys_[key], 0});
+      }
+      times[place[key]].time_s = time_s;
+    }
+    return times;
+  }
+
+ private:
+  // Keys by number, in the order in which they came.
+  KeyId IdOf(std::string_view key) {
+    const auto found = ids_.find({key.data(), key.size()});
+    if (found != ids_.end()) return found->second;
+    const auto next = static_cast<KeyId>(keys_.size());
+    ids_.emplace(keys_.emplace_back(key), next);
+    return next;
+  }
+
+  bool HasPrefix(KeyId key) const { return keys_[key].starts_with(by_.prefix); }
+
+  // Asked once for each.
+  bool IsChild(KeyId key) {
+    is_child_.resize(keys_.size());
+    std::optional<bool>& known = is_child_[key];
+    if (!known.has_value()) known = by_.children(keys_[key]);
+    return *known;
+  }
+
+  Picoseconds TimeOf(const KeyedEvent& parent) {
+    if (!by_.children) return parent.end_ps - parent.start_ps;
+    const Picoseconds begin_ps = parent.start_ps - by_.tolerance_ps;
+    const Picoseconds end_ps = parent.end_ps + by_.tolerance_ps;
+    if (end_ps < begin_ps) return 0;
+    Spans found;
+    auto event = std::ranges::lower_bound(events_, begin_ps, {}, &KeyedEvent::start_ps);
+    for (; event != events_.end() && event->start_ps <= end_ps; ++event) {
+      if (event->key == parent.key || event->end_ps > end_ps) continue;
+      if (IsChild(event->key)) found.emplace_back(event->start_ps, event->end_ps);
+    }
+    return by_.covered(std::move(found));
+  }
+
+  const Definition by_;
+  const Plane& plane_;
+  absl::flat_hash_map<int64_t, KeyStat> stat_of_id_;
+  std::deque<std::string> keys_;  // which stay where they are
+  absl::flat_hash_map<absl::string_view, KeyId> ids_;
+  std::vector<std::optional<bool>> is_child_;
+  std::vector<KeyedEvent> events_;
+};
+
+std::optional<std::string> Written(const StatValue& value, const Plane& plane) {
+  switch (value.type) {
+    case StatType::kDouble:
+      return PythonRepr(std::bit_cast<double>(value.bits));
+    case StatType::kUint64:
+      return absl::StrCat(value.bits);
+    case StatType::kInt64:
+      return absl::StrCat(static_cast<int64_t>(value.bits));
+    case StatType::kString:
+      return std::string(value.text);
+    case StatType::kBytes:
+      return PythonBytesRepr(value.text);
+    case StatType::kRef:
+      return std::string(ReferencedName(plane.stat_metadata, value.bits));
+    default:  // their protos have no compressed strings
+      return std::nullopt;
+  }
+}
+
+// ---- ejkernel
+
+// 0 and "" read as None. A reference to nothing reads as "".
+std::optional<std::string> EjkernelText(const StatValue& value, const Plane& plane) {
+  const bool is_text = value.type == StatType::kString || value.type == StatType::kBytes;
+  const bool is_set = is_text                           ? !value.text.empty()
+                      : value.type == StatType::kDouble ? std::bit_cast<double>(value.bits) != 0
+                                                        : value.bits != 0;
+  return is_set ? Written(value, plane).value_or("None") : "None";
+}
+
+Picoseconds CoveredByEjkernel(Spans children) {
+  std::sort(children.begin(), children.end());
+  return Covered(children);
+}
+
+// int(min_duration_ns * 1000)
+Picoseconds LeastPs(double min_duration_ns) {
+  const double least_ps = std::trunc(min_duration_ns * 1000);
+  constexpr double kLimit = 1e30;  // beyond every duration
+  return Picoseconds(std::clamp(least_ps, -kLimit, kLimit));
+}
+
+// ---- tune-jax
+
+// What protobuf's Python classes give.
+std::optional<std::string> ProtoText(const StatValue& value, const Plane& plane) {
+  const auto refers_to = static_cast<int64_t>(value.bits);
+  const bool lost =
+      value.type == StatType::kRef && plane.stat_metadata.Find(refers_to) == kNoMetadata;
+  return lost ? "None" : Written(value, plane).value_or("None");
+}
+
+// What jax.profiler.ProfileData gives; stats without a value are not there.
+std::optional<std::string> ProfileDataText(const StatValue& value, const Plane& plane) {
+  if (value.type == StatType::kBytes) return std::string(value.text);
+  return Written(value, plane);
+}
+
+Picoseconds CoveredByTuneJax(Spans children) {
+  std::vector<std::pair<Picoseconds, int>> edges;
+  for (const auto& [start_ps, end_ps] : children) {
+    edges.emplace_back(start_ps, 1);
+    edges.emplace_back(end_ps, -1);
+  }
+  std::sort(edges.begin(), edges.end());
+  Picoseconds total_ps = 0;
+  int64_t open = 0;
+  for (size_t i = 0; i + 1 < edges.size(); ++i) {
+    open += edges[i].second;
+    if (open > 0) total_ps += edges[i + 1].first - edges[i].first;
+  }
+  return total_ps;
+}
+
+// round(time_ns * 1000) of a double.
+Picoseconds RoundedPs(int64_t time_ns) {
+  return Picoseconds(std::nearbyint(static_cast<double>(time_ns) * 1000));
+}
+
+int64_t WrappingSum(int64_t a, int64_t b) {
+  return static_cast<int64_t>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b));
+}
+
+void AddTuneJaxEvent(bool raw_protos, int64_t line_timestamp_ns, const FileEvent& event,
+                     KeyedPlane* to) {
+  Picoseconds start_ps = Picoseconds(line_timestamp_ns) * 1000 + event.offset_ps;
+  Picoseconds duration_ps = event.duration_ps;
+  if (!raw_protos) {
+    start_ps = RoundedPs(WrappingSum(line_timestamp_ns, event.offset_ps / 1000));
+    duration_ps = RoundedPs(event.duration_ps / 1000);
+  }
+  to->Add(to->KeyBegin(to->StatsOf(event), event) + ")", start_ps, duration_ps);
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<KeyTime>> EjkernelTimes(const Trace& trace, uint32_t plane,
+                                                   const EjkernelOptions& options) {
+  if (!std::isfinite(options.min_duration_ns)) {
+    return absl::InvalidArgumentError("min_duration_ns: a finite number is needed");
+  }
+  KeyedPlane keyed(trace, plane,
+                   {EjkernelText, options.prefix, options.children, CoveredByEjkernel});
+  const uint64_t most = options.max_events.value_or(std::numeric_limits<uint64_t>::max());
+  const Picoseconds least_ps = LeastPs(options.min_duration_ns);
+  bool any_negative = false;
+  const auto visit = [&](const FileEvent& event) {
+    if (Picoseconds(event.duration_ps) >= least_ps) {
+      const KeyStats stats = keyed.StatsOf(event);
+      const auto scope = stats[kScopeRangeId].value_or("None");
+      keyed.Add(absl::StrCat(keyed.KeyBegin(stats, event), "-", scope, ")"), event.offset_ps,
+                event.duration_ps);
+      any_negative |= event.duration_ps < 0;
+    }
+    return keyed.event_count() < most;
+  };
+  for (uint32_t i = 0; i < keyed.plane().line_count && keyed.event_count() < most; ++i) {
+    RETURN_IF_ERROR(VisitFileEvents(trace, keyed.plane().first_line + i, visit));
+  }
+  keyed.SortByStart();
+  return keyed.Times(/*skip_negative=*/any_negative);
+}
+
+absl::StatusOr<std::vector<KeyTime>> TuneJaxTimes(const Trace& trace, uint32_t plane,
+                                                  const TuneJaxOptions& options) {
+  KeyedPlane keyed(trace, plane,
+                   {options.raw_protos ? ProtoText : ProfileDataText, options.prefix,
+                    options.children, CoveredByTuneJax, /*tolerance_ps=*/2000});
+  const uint32_t first = keyed.plane().first_line;
+  for (uint32_t line = first; line < first + keyed.plane().line_count; ++line) {
+    RETURN_IF_ERROR(VisitFileEvents(trace, line, [&](const FileEvent& event) {
+      AddTuneJaxEvent(options.raw_protos, trace.lines[line].timestamp_ns, event, &keyed);
+      return true;
+    }));
+  }
+  keyed.SortByStart();
+  const std::string lower = Lower(keyed.plane().name);
+  if (absl::StrContains(lower, "gpu") || absl::StrContains(lower, "cpu")) {  // it holds thunks
+    keyed.NumberRuns();
+    keyed.AddParents();
+  }
+  return keyed.Times(/*skip_negative=*/false);
+}
+
+}  // namespace xplane_time::compat

@@ -1,0 +1,31 @@
+// A file descriptor of our own, closed at the end; the standard ones stay open.
+#pragma once
+
+#include <unistd.h>
+
+#include <utility>
+
+namespace xplane_time::io {
+
+class Descriptor {
+ public:
+  explicit Descriptor(int fd = -1) : fd_(fd) {}
+  Descriptor(Descriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  Descriptor& operator=(Descriptor other) noexcept {
+    std::swap(fd_, other.fd_);
+    return *this;
+  }
+  ~Descriptor() { Close(); }
+
+  int get() const { return fd_; }
+  bool open() const { return fd_ >= 0; }
+  void Close() {
+    if (fd_ > STDERR_FILENO) close(fd_);
+    fd_ = -1;
+  }
+
+ private:
+  int fd_;
+};
+
+}  // namespace xplane_time::io

@@ -1,0 +1,110 @@
+#include "output/decisions.h"
+
+#include "absl/strings/str_cat.h"
+#include "json/json.h"
+
+namespace xplane_time::output {
+namespace {
+
+using json::Json;
+
+// `scale`: 1000 makes picoseconds nanoseconds.
+void SetKnown(const char* name, const std::optional<double>& value, double scale, Json* out) {
+  if (value.has_value()) (*out)[name] = *value / scale;
+}
+
+std::string Indented(const Json& document) {
+  return document.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+std::string JunitXml(std::string_view suite, const std::vector<InterchangeRow>& rows) {
+  const auto count = [&](std::string InterchangeRow::*type) {
+    return std::count_if(rows.begin(), rows.end(),
+                         [type](const InterchangeRow& row) { return !(row.*type).empty(); });
+  };
+  const std::string counts =
+      absl::StrCat("tests=\"", rows.size(), "\" failures=\"", count(&InterchangeRow::failure_type),
+                   "\" errors=\"0\" skipped=\"", count(&InterchangeRow::skipped_type), "\"");
+  const std::string name = XmlText(suite);
+  std::string out = absl::StrCat("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites ", counts,
+                                 ">\n  <testsuite name=\"", name, "\" ", counts, ">\n");
+  for (const InterchangeRow& row : rows) {
+    absl::StrAppend(&out, "    <testcase classname=\"", XmlText(row.group), "\" name=\"",
+                    XmlText(row.name), "\">\n");
+    if (!row.failure_type.empty()) {
+      absl::StrAppend(&out, "      <failure type=\"", row.failure_type, "\" message=\"",
+                      XmlText(row.text), "\"/>\n");
+    } else if (!row.skipped_type.empty()) {
+      absl::StrAppend(&out, "      <skipped message=\"", XmlText(row.text), "\"/>\n");
+    }
+    absl::StrAppend(&out, "      <system-out>", XmlText(row.text),
+                    "</system-out>\n    </testcase>\n");
+  }
+  return out + "  </testsuite>\n</testsuites>\n";
+}
+
+std::string BenchmarkJson(const std::vector<InterchangeRow>& rows) {
+  std::vector<Json> benchmarks;
+  for (const InterchangeRow& row : rows) {
+    if (!row.time_ps.has_value()) continue;
+    Json& out = benchmarks.emplace_back(Json::object());
+    out["name"] = ValidUtf8(row.name);
+    out["run_name"] = ValidUtf8(row.name);
+    out["run_type"] = "iteration";
+    out["repetitions"] = 1;
+    out["repetition_index"] = 0;
+    out["threads"] = 1;
+    out["iterations"] = row.samples;
+    out["real_time"] = *row.time_ps / 1000;
+    out["cpu_time"] = *row.time_ps / 1000;
+    out["time_unit"] = "ns";
+    SetKnown("ratio", row.ratio, 1, &out);
+    SetKnown("ratio_lo", row.ratio_lo, 1, &out);
+    SetKnown("ratio_hi", row.ratio_hi, 1, &out);
+    out["label"] = ValidUtf8(row.text);
+  }
+  Json document = Json::object();
+  document["context"] = {{"executable", "xplane-time"}};
+  document["benchmarks"] = std::move(benchmarks);
+  return Indented(document);
+}
+
+std::string BencherJson(const std::vector<InterchangeRow>& rows) {
+  Json document = Json::object();
+  for (const InterchangeRow& row : rows) {
+    if (!row.time_ps.has_value()) continue;
+    Json latency = Json::object();
+    latency["value"] = *row.time_ps / 1000;
+    SetKnown("lower_value", row.lo_ps, 1000, &latency);
+    SetKnown("upper_value", row.hi_ps, 1000, &latency);
+    document[ValidUtf8(row.name)] = {{"latency", std::move(latency)}};
+  }
+  return Indented(document);
+}
+
+}  // namespace
+
+// The title of the first section says less than the verdict: Markdown goes without it.
+View DecisionView(Explanation explanation, std::vector<Section> sections,
+                  const std::vector<std::string>& notes, const OutputOptions& options) {
+  View view;
+  view.lines.push_back({std::move(explanation.verdict), explanation.tone, ViewLine::kHeading});
+  for (std::string& reason : explanation.reasons) view.lines.push_back({std::move(reason)});
+  view.sections = std::move(sections);
+  view.sections[0].is_titled_in_markdown = false;
+  const bool table = options.format == Format::kTable;
+  for (const std::string& note : notes) {
+    view.remarks.push_back(
+        {(table ? "note: " : "") + Printable(note), Tone::kDim, ViewLine::kItem});
+  }
+  return view;
+}
+
+void AddInterchange(std::string_view suite, std::function<std::vector<InterchangeRow>()> rows,
+                    Output* output) {
+  output->others[Format::kJunit] = [suite, rows] { return JunitXml(suite, rows()); };
+  output->others[Format::kBenchmark] = [rows] { return BenchmarkJson(rows()); };
+  output->others[Format::kBmf] = [rows] { return BencherJson(rows()); };
+}
+
+}  // namespace xplane_time::output

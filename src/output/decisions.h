@@ -1,0 +1,44 @@
+// Decisions for people (what was decided, why, and what would make it firmer), and in the formats
+// of CI systems:
+//
+//   JUnit XML                 a test case a row; `failure` fails it, `skipped` skips it
+//   Google Benchmark JSON     a benchmark a row that has a time, its ratio as a counter
+//   Bencher Metric Format     {"NAME": {"latency": {"value", "lower_value", "upper_value"}}}
+//                             in nanoseconds, bounds only where an interval is known
+#pragma once
+
+#include "output/view.h"
+
+namespace xplane_time::output {
+
+struct Explanation {
+  std::string verdict;                    // one line
+  std::vector<std::string> reasons = {};  // sentences
+  Tone tone = Tone::kWarning;             // of the verdict
+};
+// The title of the first section says less than the verdict: Markdown goes without it.
+View DecisionView(Explanation explanation, std::vector<Section> sections,
+                  const std::vector<std::string>& notes, const OutputOptions& options);
+
+template <typename Row>
+void NoteUncertain(std::span<const Row> rows, std::vector<std::string>* notes) {
+  if (std::ranges::any_of(rows, &Row::uncertain)) {
+    notes->push_back("?: the split into runs is uncertain");
+  }
+}
+
+struct InterchangeRow {
+  std::string name = {};   // function, with device, variant and program where they tell rows apart
+  std::string group = {};  // JUnit's classname
+  std::optional<double> time_ps = {}, lo_ps = {}, hi_ps = {};
+  std::optional<double> ratio = {}, ratio_lo = {}, ratio_hi = {};
+  uint64_t samples = 0;
+  std::string text = {};                             // the verdict in a sentence
+  std::string failure_type = {}, skipped_type = {};  // empty: it passed
+};
+
+// All three, from what `rows()` gives.
+void AddInterchange(std::string_view suite, std::function<std::vector<InterchangeRow>()> rows,
+                    Output* output);
+
+}  // namespace xplane_time::output

@@ -1,0 +1,303 @@
+// Events on the wire: the decoder of lines, and events as they are in the file.
+#include <algorithm>
+
+#include "read/file_events.h"
+#include "read/internals.h"
+#include "read/wide_varint.h"
+#include "status.h"
+
+namespace xplane_time {
+namespace {
+
+// The careful way; `on_stat` gets each stat's message. False at damage, and where `on_stat` says
+// so.
+template <typename OnStat>
+bool DecodeEvent(const WireField& message, RawEvent* event, Damage* damage, OnStat on_stat) {
+  return ReadMessage(message, 3, damage, [&](const WireField& field) {
+    switch (field.key()) {
+      case Varint(1):
+        event->metadata_id = field.whole();
+        return true;
+      case Varint(2):
+      case Varint(5):  // a oneof: the last one counts
+        event->aggregated = field.number == 5;
+        event->data = field.whole();
+        return true;
+      case Varint(3):
+        event->duration_ps = field.whole();
+        return true;
+      case Length(4):
+        return on_stat(field);
+      default:
+        return true;
+    }
+  });
+}
+
+// By tag: what a stat is whose value is a varint; else kAbsent.
+constexpr std::array<StatType, 256> kNumberTypes = [] {
+  std::array<StatType, 256> types = {};
+  for (const uint32_t number : {3, 4, 7}) types[Varint(number)] = kStatTypes[Varint(number)];
+  return types;
+}();
+
+inline StatType NumberType(char tag) { return kNumberTypes[static_cast<uint8_t>(tag)]; }
+
+// The fast way: known fields in their usual encoding. False where something is unusual;
+// stats may then have been set. Reads up to kSlack bytes past `end`: three numbers.
+template <typename How>
+struct FastEvent {
+  static constexpr size_t kSlack = 48;
+
+  // The value of any stat, from its tag up to `end`.
+  [[gnu::noinline]] static bool ReadValue(const char* p, const char* end, StatValue* value) {
+    if (p >= end) return false;
+    const char tag = *p++;
+    const StatType type = kStatTypes[static_cast<uint8_t>(tag)];
+    if (NumberType(tag) != StatType::kAbsent) {
+      value->type = NumberType(tag);
+      return ReadWideVarint<How>(&p, &value->bits) && p == end;
+    }
+    if ((tag & 7) == static_cast<char>(WireType::kLength) && type != StatType::kAbsent) {
+      uint64_t size;
+      if (!ReadWideVarint<How>(&p, &size) || p > end) return false;
+      value->type = type;
+      value->text = std::string_view(p, static_cast<size_t>(end - p));
+      return size == value->text.size();
+    }
+    if (tag != 0x11 || end - p != 8) return false;
+    value->type = StatType::kDouble;
+    std::memcpy(&value->bits, p, sizeof value->bits);
+    return true;
+  }
+
+  __attribute__((always_inline)) static inline bool ReadOddStat(const char* value, const char* end,
+                                                                uint32_t column, BatchLoop* loop) {
+    StatValue read;
+    if (!ReadValue(value, end, &read)) return false;
+    loop->SetStat(column, read);
+    return true;
+  }
+
+  // A stat that starts at `*p`, in any length; moves `*p` past it.
+  struct StatPlace {
+    uint64_t id;
+    const char *value, *end;
+  };
+  [[gnu::noinline]] static bool FindStat(const char* p, const char* end, StatPlace* place) {
+    uint64_t size;
+    if (*p++ != 0x22 || !ReadWideVarint<How>(&p, &size) || p > end) return false;
+    if (size < 2 || size > static_cast<uint64_t>(end - p)) return false;
+    place->end = p + size;
+    if (*p++ != 0x08 || !ReadWideVarint<How>(&p, &place->id)) return false;
+    place->value = p;
+    return p <= place->end;
+  }
+
+  // Stats up to `end`. Those that nobody asked for are skipped by length.
+  __attribute__((always_inline)) static inline bool ReadStats(const char* p, const char* end,
+                                                              BatchLoop* loop) {
+    while (p < end) {
+      uint64_t word;
+      std::memcpy(&word, p, sizeof word);
+      if ((word & 0x80ff80ff) != 0x00080022) {  // not: a stat, a byte of size, an id of a byte
+        StatPlace place;
+        if (!FindStat(p, end, &place)) return false;
+        const uint32_t column = loop->ColumnOf(place.id);
+        if (column != BatchBuilder::kNoColumn &&
+            !ReadOddStat(place.value, place.end, column, loop)) {
+          return false;
+        }
+        p = place.end;
+        continue;
+      }
+      const uint64_t size = (word >> 8) & 0x7f;
+      const char* value = p + 4;
+      const char* stat_end = p + 2 + size;
+      if (size < 2 || stat_end > end) return false;
+      const uint32_t column = loop->ColumnOf((word >> 24) & 0x7f);
+      const StatType type = NumberType(static_cast<char>(word >> 32));
+      uint64_t bits;
+      if (column < BatchBuilder::kNameless && type != StatType::kAbsent &&
+          ReadVarintOf<How>(size - 3, value + 1, &bits)) {
+        loop->SetNumber(column, type, bits);
+      } else if (column != BatchBuilder::kNoColumn && !ReadOddStat(value, stat_end, column, loop)) {
+        return false;
+      }
+      p = stat_end;
+    }
+    return true;
+  }
+
+  __attribute__((always_inline)) static inline bool SkipStats(const char* p, const char* end) {
+    while (p < end) {
+      uint64_t size;
+      if (*p++ != 0x22 || !ReadWideVarint<How>(&p, &size) || p > end) return false;
+      if (size > static_cast<uint64_t>(end - p)) return false;
+      p += size;
+    }
+    return true;
+  }
+
+  // A number that is there or not.
+  __attribute__((always_inline)) static inline bool ReadNumber(char tag, const char** p,
+                                                               int64_t* number) {
+    if (**p != tag) return true;
+    ++*p;
+    uint64_t bits;
+    const bool one_byte = tag == 0x08;  // mostly
+    if (!(one_byte ? ReadWideVarint<How>(p, &bits) : ReadLongVarint<How>(p, &bits))) return false;
+    *number = static_cast<int64_t>(bits);
+    return true;
+  }
+
+  __attribute__((always_inline)) static inline bool Read(uint64_t index, bool wants_stats,
+                                                         const char* p, const char* end,
+                                                         BatchLoop* loop) {
+    // In the order in which they are written; a field out of order ends the fast way, and so
+    // does a number that is the next event's.
+    int64_t id = 0, offset_ps = 0, duration_ps = 0;
+    if (!ReadNumber(0x08, &p, &id) || !ReadNumber(0x10, &p, &offset_ps) ||
+        !ReadNumber(0x18, &p, &duration_ps) || p > end) {
+      return false;
+    }
+    if (wants_stats ? !ReadStats(p, end, loop) : !SkipStats(p, end)) return false;
+    loop->Add(index, id, offset_ps, duration_ps);
+    return true;
+  }
+};
+
+class WireLineDecoder : public LineDecoder {
+ public:
+  WireLineDecoder(std::string_view file, const Trace& trace, uint32_t line)
+      : trace_(trace),
+        line_(line),
+        file_(file),
+        at_(file.data() + trace.lines[line].bytes.offset),
+        end_(at_ + trace.lines[line].bytes.size) {}
+
+  absl::Status Fill(BatchBuilder* builder) override {
+    while (at_ != end_ && !builder->full()) {
+      FillFast(builder);
+      if (at_ == end_ || builder->full()) break;
+      RETURN_IF_ERROR(CarefulField(builder));
+    }
+    return absl::OkStatus();
+  }
+
+ protected:
+  // Adds events up to the first that needs care.
+  virtual void FillFast(BatchBuilder* builder) = 0;
+
+  template <typename How>
+  __attribute__((always_inline)) inline void FillWith(BatchBuilder* builder) {
+    if (file_.size() <= FastEvent<How>::kSlack) return;
+    // Copies: what is written could be these members, for all the compiler knows.
+    const char* const safe_end =
+        std::min(end_, file_.data() + file_.size() - FastEvent<How>::kSlack);
+    const char* at = at_;
+    uint64_t index = event_index_;
+    const bool wants_stats = builder->wants_stats();
+    BatchLoop loop(builder);
+    while (at < safe_end && *at == kEventsTag && !loop.full()) {
+      __builtin_prefetch(at + kPrefetchBytes);
+      const char* p = at + 1;
+      uint64_t size;
+      if (!ReadWideVarint<How>(&p, &size) || p > safe_end) break;
+      if (size > static_cast<uint64_t>(safe_end - p)) break;
+      if (!FastEvent<How>::Read(index, wants_stats, p, p + size, &loop)) {
+        loop.ClearRow();
+        break;
+      }
+      ++index;
+      at = p + size;
+    }
+    loop.Finish();
+    at_ = at;
+    event_index_ = index;
+  }
+
+ private:
+  absl::Status CarefulField(BatchBuilder* builder) {
+    const auto offset = static_cast<uint64_t>(at_ - file_.data());
+    WireCursor cursor(std::string_view(at_, static_cast<size_t>(end_ - at_)), offset, 2);
+    WireField field;
+    RawEvent event;
+    Damage damage;
+    bool ok = cursor.ReadField(&field) || damage.From(cursor);
+    if (ok && field.key() == Length(kEventsField)) {
+      ok = DecodeEvent(field, &event, &damage, [&](const WireField& message) {
+        if (!builder->wants_stats()) return true;
+        Stat stat;
+        if (!DecodeStat(message, 4, &stat, &damage)) return false;
+        const uint32_t column = builder->ColumnOf(stat.metadata_id);
+        if (column != BatchBuilder::kNoColumn) builder->SetStat(column, stat.value);
+        return true;
+      });
+      if (ok) builder->Add(event_index_++, event);
+    }
+    at_ = file_.data() + cursor.offset();
+    return ok ? absl::OkStatus() : LineDamage(trace_, trace_.lines[line_], damage, event_index_);
+  }
+
+  const Trace& trace_;
+  const uint32_t line_;
+  const std::string_view file_;
+  const char* at_;
+  const char* const end_;
+  uint64_t event_index_ = 0;
+};
+
+class PortableLineDecoder final : public WireLineDecoder {
+ public:
+  using WireLineDecoder::WireLineDecoder;
+  void FillFast(BatchBuilder* builder) override { FillWith<GatherByShifts>(builder); }
+};
+
+#if defined(__x86_64__)
+class Bmi2LineDecoder final : public WireLineDecoder {
+ public:
+  using WireLineDecoder::WireLineDecoder;
+  XPLANE_TIME_TARGET_BMI2 void FillFast(BatchBuilder* builder) override {
+    FillWith<GatherByPext>(builder);
+  }
+};
+#endif
+
+}  // namespace
+
+std::unique_ptr<LineDecoder> MakeWireLineDecoder(std::string_view file, const Trace& trace,
+                                                 uint32_t line, VarintWay way) {
+#if defined(__x86_64__)
+  if (way == VarintWay::kBest && __builtin_cpu_supports("bmi2")) {
+    return std::make_unique<Bmi2LineDecoder>(file, trace, line);
+  }
+#endif
+  return std::make_unique<PortableLineDecoder>(file, trace, line);
+}
+
+absl::Status VisitFileEvents(const Trace& trace, uint32_t line,
+                             absl::FunctionRef<bool(const FileEvent&)> visit) {
+  const Line& at = trace.lines[line];
+  const std::string_view file = trace.source->FileBytes(trace.planes[at.plane].file);
+  std::vector<Stat> stats;
+  Damage damage;
+  uint64_t index = 0;
+  ReadMessage(file.substr(at.bytes.offset, at.bytes.size), at.bytes.offset, 2, &damage,
+              [&](const WireField& field) {
+                if (field.key() != Length(kEventsField)) return true;
+                RawEvent event;
+                stats.clear();
+                const auto keep = [&](const WireField& stat) {
+                  return DecodeStat(stat, 4, &stats.emplace_back(), &damage);
+                };
+                if (!DecodeEvent(field, &event, &damage, keep)) return false;
+                ++index;
+                return visit({event.metadata_id, event.aggregated ? 0 : event.data,
+                              event.duration_ps, stats});
+              });
+  if (damage.why == nullptr) return absl::OkStatus();
+  return LineDamage(trace, at, damage, index);
+}
+
+}  // namespace xplane_time

@@ -1,0 +1,59 @@
+"""Completions say what the help says, in every shell that is here."""
+import os
+import shutil
+import subprocess
+import unittest
+
+from harness import BINARY, REPOSITORY, EndToEndTest, environment
+
+FOLDER = REPOSITORY / "tools" / "completions"
+COMMANDS = {"report", "planes", "functions", "kernels", "tree", "events", "compare", "pick", "tune",
+            "power", "compat", "help"}
+BASH = """source "$1"; COMP_WORDS=(xplane-time "${@:2}"); COMP_CWORD=$(($# - 1))
+_xplane_time xplane-time; printf '%s\\n' "${COMPREPLY[@]}" """
+FISH = "source $argv[1]; complete -C (string join -- ' ' xplane-time $argv[2..])"
+ZSH = """_describe() { print -rl -- ${(P)argv[-1]} }; _files() { }
+complete() { source $script }; script=$1; shift
+words=(xplane-time "$@"); CURRENT=$#words; PREFIX=$words[-1]; complete"""
+SHELLS = {"bash": ("xplane-time.bash", BASH, "\t"), "fish": ("xplane-time.fish", FISH, "\t"),
+          "zsh": ("_xplane-time", ZSH, ":")}
+
+
+class Completions(EndToEndTest):
+    def complete(self, shell, *words):
+        """{what is offered: its description}, of what begins as the last word."""
+        script, program, separator = SHELLS[shell]
+        bin_folder, empty = self.at / "bin", self.at / "empty"
+        bin_folder.mkdir(exist_ok=True)
+        empty.mkdir(exist_ok=True)
+        if not (bin_folder / "xplane-time").exists():
+            (bin_folder / "xplane-time").symlink_to(BINARY)
+        path = f"{bin_folder}:{os.environ['PATH']}"
+        arguments = [FOLDER / script, *words]
+        done = subprocess.run([shell, "-c", program, *([] if shell == "fish" else [shell]),
+                               *arguments], env=environment(PATH=path, HOME=str(self.at)),
+                              cwd=empty, capture_output=True, text=True, timeout=30, check=True)
+        self.assertEqual(done.stderr, "")
+        offered = [line.partition(separator) for line in done.stdout.splitlines()]
+        return {name: text for name, _, text in offered
+                if name.startswith(words[-1])}
+
+    def test_commands_and_options(self):
+        for shell in filter(shutil.which, SHELLS):
+            with self.subTest(shell):
+                self.assertEqual(set(self.complete(shell, "")), COMMANDS)
+                self.assertEqual(set(self.complete(shell, "power", "r")),
+                                 {"record", "replay", "run"})
+                self.assertEqual(set(self.complete(shell, "tune", "show", "--")),
+                                 {"--help", "--store", "--output", "--format"})
+                # What is no command is a trace of report.
+                self.assertIn("--samples", self.complete(shell, "--s"))
+                found = self.complete(shell, "t.pb", "--tr")
+                self.assertEqual(set(found), {"--trim"})
+                if shell != "bash":  # it shows no descriptions
+                    self.assertEqual(found["--trim"], "Runs to leave out: none, drop-extremes, "
+                                                      "iqr, mad or percent:P [none]")
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,205 @@
+// compare: two sides, and an exit code that says whether the head is slower; pick: the fastest
+// variant, or that nobody can tell.
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "compare/inputs.h"
+#include "json/json.h"
+#include "output/results.h"
+#include "status.h"
+#include "trace_command.h"
+#include "xplane_time/compare.h"
+#include "xplane_time/pick.h"
+#include "xplane_time/space.h"
+
+namespace xplane_time::tools {
+namespace {
+
+// What they decide on are traces and results of several kinds.
+class DecisionCommand : public TraceCommand {
+ protected:
+  explicit DecisionCommand(CLI::App* app, bool traces)
+      : TraceCommand(app, {.traces = traces, .executions = true, .runs = true, .decides = true}) {}
+
+  absl::Status CheckTop() const {
+    if (printing_.json_schema || printing_.how.for_people()) return absl::OkStatus();
+    return Refuse({"--top"}, "is for the table and Markdown; this format has all rows");
+  }
+
+  MeasureOptions Measuring() const {
+    return {.report = report_, .find = find_, .read = read_, .by_variant = report_.by_variant};
+  }
+};
+
+bool AnyCpuTime(const MeasurementSet& base, const MeasurementSet& head) {
+  for (const MeasurementSet* side : {&base, &head}) {
+    for (const Measurements& capture : side->captures) {
+      for (const Series& series : capture.series) {
+        if (series.metric == "cpu_time") return true;
+      }
+    }
+  }
+  return false;
+}
+
+class CompareCommand : public DecisionCommand {
+ public:
+  explicit CompareCommand(CLI::App* app) : DecisionCommand(app, /*traces=*/false) {
+    app->add_option("SIDE", traces_,
+                    "BASE and HEAD: each a trace (file, run or log directory), Google Benchmark "
+                    "JSON, or JSON of ours that was written with --samples");
+    const Heading own(app, kOwn), decision(app, kDecision);
+    own.Value("--base", &base_, "PATH...",
+              "Captures of the old program, each from a process of its own");
+    own.Value("--head", &head_, "PATH...", "Captures of the new one");
+    decision.Share("--min-effect", &compare_.min_effect, "Slowdowns up to this do not count [1%]");
+    decision.Share("--max-mde", &compare_.max_mde,
+                   "Too little data (12) where a larger slowdown could pass unseen [5%]");
+    decision.Share("--alpha", &compare_.alpha,
+                   "How often, over all functions together, a program that did not change may be "
+                   "called faster or slower [0.1%]");
+    decision.Share("--offset-std", &compare_.offset_std,
+                   "How much processes differ (standard deviation), where it is known: then one "
+                   "capture a side can decide");
+    decision.Flag("--paired", &compare_.paired,
+                  "The i-th captures of both sides were taken side by side");
+    decision.Flag("--allow-mismatch", &compare_.allow_mismatch,
+                  "Compare what was measured on other devices or in another way, with a note");
+    decision.Flag("--by-id", &report_.by_variant, "One row a variant id");
+    decision.OneOf<BenchmarkTime>("--benchmark-time", &benchmark_time_,
+                                  {{"real", BenchmarkTime::kReal}, {"cpu", BenchmarkTime::kCpu}},
+                                  "Of Google Benchmark: real or cpu");
+  }
+
+  absl::Status Check() override {
+    if (!printing_.json_schema) RETURN_IF_ERROR(CheckSides());
+    RETURN_IF_ERROR(CheckLayout());
+    return CheckTop();
+  }
+
+  void NameFiles(FileRoles* files) const override {
+    files->ReadsTraces("SIDE", traces_, find_);
+    files->ReadsTraces("--base", base_, find_);
+    files->ReadsTraces("--head", head_, find_);
+    files->PrintsOutput(printing_.path);
+  }
+
+  absl::StatusOr<int> Run() override {
+    RETURN_IF_ERROR(CheckFilters());
+    MeasureOptions measure = Measuring();
+    measure.benchmark_time = benchmark_time_;
+    const bool by_name = traces_.empty();
+    ASSIGN_OR_RETURN(const MeasurementSet base,
+                     ReadMeasurements(by_name ? base_ : std::vector{traces_[0]}, measure));
+    ASSIGN_OR_RETURN(const MeasurementSet head,
+                     ReadMeasurements(by_name ? head_ : std::vector{traces_[1]}, measure));
+    if (benchmark_time_ == BenchmarkTime::kCpu && !AnyCpuTime(base, head)) {
+      return UsageError("--benchmark-time cpu is for Google Benchmark's JSON, and none is given");
+    }
+    ASSIGN_OR_RETURN(Comparison comparison, Compare(base.captures, head.captures, compare_));
+    for (const MeasurementSet* side : {&base, &head}) {
+      comparison.notes.insert(comparison.notes.end(), side->notes.begin(), side->notes.end());
+    }
+    RETURN_IF_ERROR(
+        Print(output::Render(output::CompareOutput(comparison), printing_.how)).status());
+    return static_cast<int>(comparison.outcome);
+  }
+
+ private:
+  absl::Status CheckSides() const {
+    const bool by_name = !base_.empty() || !head_.empty();
+    if (by_name && !traces_.empty()) {
+      return UsageError("BASE HEAD, or --base and --head: not both");
+    }
+    if (by_name ? !base_.empty() && !head_.empty() : traces_.size() == 2) return absl::OkStatus();
+    return UsageError(
+        absl::StrCat("compare takes BASE and HEAD",
+                     traces_.size() > 2 ? "; several a side: --base P... --head P..." : "",
+                     "; see xplane-time compare --help"));
+  }
+
+  std::vector<std::string> base_, head_;
+  CompareOptions compare_;
+  BenchmarkTime benchmark_time_ = BenchmarkTime::kReal;
+};
+
+// Parameters as canonical JSON, one by one.
+std::vector<Fact> ParamsOf(const std::string& params_json) {
+  std::vector<Fact> params;
+  const json::Json object = json::Parse(params_json);
+  if (!object.is_object()) return params;
+  for (const auto& [name, value] : object.items()) params.push_back({name, json::Dump(value)});
+  return params;
+}
+
+// A space of tune by its own rules; else the plain list, whose ids may be numbers.
+absl::StatusOr<std::vector<KnownVariant>> KnownVariants(const std::string& path) {
+  auto space = ReadSpace(path);
+  if (!space.ok()) return compare::ReadKnownVariants(path);
+  ASSIGN_OR_RETURN(const auto configurations, ChooseConfigurations(*space, {}));
+  std::vector<KnownVariant> known;
+  for (const Configuration& each : configurations) {
+    known.push_back({each.id, ParamsOf(each.params_json)});
+  }
+  return known;
+}
+
+class PickCommand : public DecisionCommand {
+ public:
+  explicit PickCommand(CLI::App* app) : DecisionCommand(app, /*traces=*/true) {
+    const Heading decision(app, kDecision);
+    decision.Share("--delta", &pick_.delta, "What is within it of the best is as good [0.5%]");
+    decision.Share("--alpha", &pick_.alpha, "How often the claim may be wrong [1%]");
+    decision.Share("--drift-std", &pick_.drift_std,
+                   "Allowance where the variants of a single capture did not run in rounds [2%]");
+    decision.Count("--seed", &pick_.seed, "Of the bootstrap behind P(best)");
+    decision.Value("--space", &space_path_, "FILE",
+                   "JSON {\"variants\": [{\"id\", \"params\"}]}: shows the parameters of each id");
+  }
+
+  absl::Status Check() override {
+    RETURN_IF_ERROR(DecisionCommand::Check());
+    return CheckTop();
+  }
+
+  void NameFiles(FileRoles* files) const override {
+    files->Reads("--space", space_path_);
+    DecisionCommand::NameFiles(files);
+  }
+
+  absl::StatusOr<int> Run() override {
+    RETURN_IF_ERROR(CheckFilters());
+    if (!space_path_.empty()) {
+      ASSIGN_OR_RETURN(pick_.known, KnownVariants(space_path_));
+    }
+    MeasureOptions measure = Measuring();
+    measure.by_variant = true;
+    measure.slowest_device = true;
+    ASSIGN_OR_RETURN(const MeasurementSet measured, ReadMeasurements(traces_, measure));
+    ASSIGN_OR_RETURN(PickResult choice, Pick(measured.captures, pick_));
+    choice.notes.insert(choice.notes.end(), measured.notes.begin(), measured.notes.end());
+    RETURN_IF_ERROR(Print(output::Render(output::PickOutput(choice), printing_.how)).status());
+    return ExitCode(choice.claim);
+  }
+
+ private:
+  PickOptions pick_;
+  std::string space_path_;
+};
+
+}  // namespace
+
+void AddDecisions(CommandLine* line) {
+  line->Add<CompareCommand>({"compare", "Two sides: same, faster or slower, by exit code",
+                             R"(  xplane-time compare --base base*.xplane.pb --head head*.xplane.pb
+  xplane-time compare base.json head.json --offset-std 1% --format markdown
+)"});
+  line->Add<PickCommand>(
+      {"pick", "The fastest variant, or that nobody can tell", R"(  xplane-time pick trace.xplane.pb
+  xplane-time pick run1.xplane.pb run2.xplane.pb --space space.json
+)"});
+}
+
+}  // namespace xplane_time::tools

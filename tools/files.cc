@@ -1,0 +1,213 @@
+#include "files.h"
+
+#include <pthread.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <climits>
+#include <csignal>
+#include <cstring>
+#include <filesystem>
+#include <map>
+#include <span>
+
+#include "io/whole_file.h"
+#include "process.h"
+#include "status.h"
+
+namespace xplane_time::tools {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Of a regular file, or of one that will be made; also where links lead to nothing yet. Empty: a
+// device, a pipe, a terminal.
+std::string IdentityOf(const std::string& path) {
+  struct stat info;
+  if (stat(path.c_str(), &info) == 0) {
+    return S_ISREG(info.st_mode) ? absl::StrCat(info.st_dev, ":", info.st_ino) : "";
+  }
+  constexpr int kMostLinks = 40;
+  std::error_code error;
+  fs::path at = fs::absolute(path, error);
+  for (int i = 0; i < kMostLinks && fs::is_symlink(fs::symlink_status(at, error)); ++i) {
+    at = at.parent_path() / fs::read_symlink(at, error);
+  }
+  const fs::path target = fs::weakly_canonical(at, error);
+  return error ? at.lexically_normal().string() : target.string();
+}
+
+// The temporary file there is, for signal handlers: a path, or "".
+char unfinished[PATH_MAX] = "";
+
+void SetUnfinished(const std::string& path) {
+  if (path.size() < sizeof unfinished) std::memcpy(unfinished, path.c_str(), path.size() + 1);
+}
+
+// A new file beside `path`, made and known as unfinished in one step for signal handlers.
+int MakeTemporary(std::string* path) {
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_BLOCK, &all, &before);
+  const int fd = io::OpenBeside(path);
+  const int error = errno;
+  if (fd >= 0) SetUnfinished(*path);
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  errno = error;
+  return fd;
+}
+
+constexpr char kElsewhere[] = "; choose another place";
+
+// By errno.
+absl::Status CannotWrite(const std::string& what, const char* way_out) {
+  return WithExit(Internal(what, ": cannot write: ", std::strerror(errno), way_out),
+                  kExitCannotWrite);
+}
+
+}  // namespace
+
+void FileRoles::Reads(const std::string& what, const std::string& path) {
+  if (!path.empty()) read_.push_back({what, path, path});
+}
+
+void FileRoles::ReadsTraces(const std::string& what, const std::vector<std::string>& paths,
+                            const FindOptions& find) {
+  for (const std::string& path : paths) {
+    std::error_code ignored;
+    if (path == "-") {
+      read_.push_back({what, what, "/dev/stdin"});
+    } else if (!fs::is_directory(path, ignored)) {
+      Reads(what, path);
+    } else if (const auto inputs = FindInputs(std::span(&path, 1), find); inputs.ok()) {
+      for (const Input& input : *inputs) Reads(what, input.path);
+    }
+  }
+}
+
+void FileRoles::ReadsReplayed(const std::vector<std::string>& sources) {
+  constexpr std::string_view kReplay = "replay:";
+  for (const std::string& source : sources) {
+    if (source.starts_with(kReplay)) Reads("--source", source.substr(kReplay.size()));
+  }
+}
+
+void FileRoles::Writes(const std::string& what, const std::string& path) {
+  if (!path.empty()) written_.push_back({what, path, path});
+}
+
+void FileRoles::Prints(const std::string& what, const std::string& path) {
+  Writes(what, path);
+  results_.push_back(path);
+}
+
+void FileRoles::PrintsOutput(const std::string& path) {
+  Prints("--output", path);
+  if (path.empty()) written_.push_back({"standard output", "standard output", "/dev/stdout"});
+}
+
+absl::Status FileRoles::CheckConflicts() const {
+  std::map<std::string, Role> seen;
+  for (const Role& role : read_) seen.emplace(IdentityOf(role.at), role);
+  seen.erase("");
+  for (const Role& role : written_) {
+    const std::string identity = IdentityOf(role.at);
+    if (identity.empty()) continue;
+    const auto [other, is_new] = seen.emplace(identity, role);
+    if (is_new) continue;
+    return InvalidArgument(role.what, " and ", other->second.what, " are the same file, ",
+                           other->second.path, ": give one another name");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status FileRoles::CheckResults() const {
+  for (const std::string& path : results_) RETURN_IF_ERROR(OutputFile::Check(path));
+  return absl::OkStatus();
+}
+
+void RemoveUnfinishedOutput() {
+  if (unfinished[0] != '\0') unlink(unfinished);
+}
+
+absl::StatusOr<OutputFile> OutputFile::Open(const std::string& path) {
+  if (path.empty()) return OutputFile(stdout, "", "");
+  struct stat info;
+  if (lstat(path.c_str(), &info) == 0 && S_ISLNK(info.st_mode)) {  // write where it leads
+    std::error_code error;
+    const std::string target = std::filesystem::canonical(path, error).string();
+    if (!error) return Open(target);
+  }
+  if (stat(path.c_str(), &info) == 0 && !S_ISREG(info.st_mode)) {  // a device or a pipe
+    std::FILE* file = std::fopen(path.c_str(), "we");
+    if (file != nullptr) return OutputFile(file, path, "");
+  }
+  std::string temporary = path;
+  const int fd = MakeTemporary(&temporary);
+  if (fd < 0) return CannotWrite(path, kElsewhere);
+  return OutputFile(fdopen(fd, "w"), path, std::move(temporary));
+}
+
+OutputFile::OutputFile(OutputFile&& other) noexcept
+    : file_(std::exchange(other.file_, nullptr)),
+      path_(std::move(other.path_)),
+      temporary_(std::exchange(other.temporary_, "")) {}
+
+absl::Status OutputFile::Check(const std::string& path) {
+  for (const char* suffix : {".xplane.pb", ".xplane.pb.gz", ".xspace.pb", ".xspace.pb.gz"}) {
+    if (path.ends_with(suffix)) {
+      const std::string why = absl::StrCat(
+          "-o ", path, ": would be read as a trace; give it another suffix than ", suffix);
+      return WithExit(absl::InvalidArgumentError(why), kExitCannotWrite);
+    }
+  }
+  struct stat info;
+  const bool exists = !path.empty() && stat(path.c_str(), &info) == 0;
+  if (path.empty() || (exists && !S_ISREG(info.st_mode) && !S_ISDIR(info.st_mode))) {
+    return absl::OkStatus();
+  }
+  if (exists && S_ISDIR(info.st_mode)) {
+    errno = EISDIR;
+    return CannotWrite(path, kElsewhere);
+  }
+  return Open(path).status();
+}
+
+OutputFile::~OutputFile() {
+  if (file_ != nullptr && file_ != stdout) std::fclose(file_);
+  if (temporary_.empty()) return;
+  unlink(temporary_.c_str());
+  SetUnfinished("");
+}
+
+absl::Status OutputFile::WriteError() const {
+  if (errno == EPIPE) return WithExit(absl::AbortedError("the reader closed the pipe"), 0);
+  return CannotWrite(path_.empty() ? "standard output" : path_, "");
+}
+
+absl::Status OutputFile::Write(std::string_view text) {
+  if (std::fwrite(text.data(), 1, text.size(), file_) != text.size()) return WriteError();
+  return absl::OkStatus();
+}
+
+absl::Status OutputFile::Commit() {
+  if (std::fflush(file_) != 0) return WriteError();
+  if (temporary_.empty()) return absl::OkStatus();
+  std::FILE* file = std::exchange(file_, nullptr);
+  if (std::fclose(file) != 0 || std::rename(temporary_.c_str(), path_.c_str()) != 0) {
+    return WriteError();
+  }
+  temporary_.clear();
+  SetUnfinished("");
+  return absl::OkStatus();
+}
+
+absl::Status WriteText(const std::string& path, std::string_view text) {
+  ASSIGN_OR_RETURN(OutputFile out, OutputFile::Open(path));
+  absl::Status status = out.Write(text);
+  if (status.ok()) status = out.Commit();
+  return absl::IsAborted(status) ? absl::OkStatus() : status;
+}
+
+}  // namespace xplane_time::tools

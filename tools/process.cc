@@ -1,0 +1,227 @@
+#include "process.h"
+
+#include <spawn.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <chrono>
+#include <cmath>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <thread>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "output/text.h"
+
+namespace xplane_time::tools {
+namespace {
+
+constexpr char kPayload[] = "xplane-time/exit-code";
+
+constexpr std::pair<absl::StatusCode, int> kUsual[] = {
+    {absl::StatusCode::kInvalidArgument, kExitUsage},
+    {absl::StatusCode::kNotFound, kExitNoInput},
+    {absl::StatusCode::kDataLoss, kExitBadTrace},
+    {absl::StatusCode::kFailedPrecondition, kExitBadTrace},
+    {absl::StatusCode::kResourceExhausted, kExitBadTrace},
+    {absl::StatusCode::kPermissionDenied, kExitIo},
+    {absl::StatusCode::kUnavailable, kExitIo}};
+
+constexpr int kNotFound = 127, kCannotRun = 126, kSignalBase = 128;
+
+std::atomic<pid_t> running{0};
+std::atomic<int> received{0};  // the first signal that stops us
+
+constexpr std::array kPassedOn = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
+
+bool IsIgnored(int signal) {
+  struct sigaction now = {};
+  return sigaction(signal, nullptr, &now) == 0 && (now.sa_flags & SA_SIGINFO) == 0 &&
+         now.sa_handler == SIG_IGN;
+}
+
+// A key of the terminal reaches the command by itself.
+void OnSignal(int signal, siginfo_t* info, void* /*context*/) {
+  const bool from_terminal = info->si_code == SI_KERNEL;
+  const bool stops = signal != SIGUSR1 && signal != SIGUSR2;
+  int none = 0;
+  if (stops) received.compare_exchange_strong(none, signal);
+  const pid_t pid = running.load();
+  if (pid > 0 && !from_terminal) kill(pid, signal);
+}
+
+CommandEnd NeverRan(int why) {
+  return {.exit_code = why == ENOENT ? kNotFound : kCannotRun, .start_errno = why};
+}
+
+// The file that execvp would run; an errno where there is none.
+int Find(const std::string& program, std::string* file) {
+  const char* path = std::getenv("PATH");
+  if (path == nullptr) path = "/bin:/usr/bin";  // as execvp has it
+  if (program.find('/') != std::string::npos) path = "";
+  const bool searched = *path != '\0';
+  int why = ENOENT;
+  if (program.empty()) return why;
+  for (const absl::string_view folder : absl::StrSplit(path, ':', absl::AllowEmpty())) {
+    *file = folder.empty() ? program : absl::StrCat(folder, "/", program);
+    struct stat info = {};
+    if (stat(file->c_str(), &info) != 0) {
+      if (!searched || (errno != ENOENT && errno != ENOTDIR)) why = errno;
+      continue;
+    }
+    if (S_ISREG(info.st_mode) && access(file->c_str(), X_OK) == 0) return 0;
+    why = EACCES;
+  }
+  return why;
+}
+
+// With the signals that it would have without us, but for those that it never sees. Returns an
+// errno where it cannot be started.
+int Spawn(const std::vector<std::string>& command, const sigset_t& mask, pid_t* pid) {
+  sigset_t by_default;
+  sigemptyset(&by_default);
+  for (const int signal : {SIGPIPE, SIGXFSZ, SIGBUS}) sigaddset(&by_default, signal);
+  for (const int signal : kPassedOn) {
+    if (!IsIgnored(signal)) sigaddset(&by_default, signal);
+  }
+  posix_spawnattr_t attributes;
+  posix_spawnattr_init(&attributes);
+  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK);
+  posix_spawnattr_setsigdefault(&attributes, &by_default);
+  posix_spawnattr_setsigmask(&attributes, &mask);
+  std::vector<std::string> words = command;
+  std::vector<char*> argv;
+  for (std::string& word : words) argv.push_back(word.data());
+  argv.push_back(nullptr);
+  int error = posix_spawnp(pid, argv[0], nullptr, &attributes, argv.data(), environ);
+  if (error == ENOEXEC && Find(command[0], words.data()) == 0) {  // a script without #!
+    std::string shell = "/bin/sh";
+    argv[0] = words[0].data();
+    argv.insert(argv.begin(), shell.data());
+    error = posix_spawn(pid, argv[0], nullptr, &attributes, argv.data(), environ);
+  }
+  posix_spawnattr_destroy(&attributes);
+  return error;
+}
+
+}  // namespace
+
+absl::Status WithExit(absl::Status error, int exit_code) {
+  if (!error.ok() && !error.GetPayload(kPayload).has_value()) {
+    error.SetPayload(kPayload, absl::Cord(absl::StrCat(exit_code)));
+  }
+  return error;
+}
+
+absl::Status WithExits(absl::Status status, Exits exits) {
+  for (const auto& [kind, exit_code] : exits) {
+    if (status.code() == kind) return WithExit(std::move(status), exit_code);
+  }
+  return status;
+}
+
+void Tell(std::string_view message) {
+  std::fprintf(stderr, "xplane-time: %s\n", output::Printable(message).c_str());
+}
+
+int Fail(const absl::Status& error) {
+  int exit_code = kExitBug;
+  const auto own = WithExits(error, kUsual).GetPayload(kPayload);
+  if (own.has_value() && !absl::SimpleAtoi(std::string(*own), &exit_code)) return kExitBug;
+  if (exit_code == 0) return 0;
+  const std::string message(error.message());
+  // A harness's traceback is told as it was printed.
+  const bool traceback = absl::StrContains(message, "Traceback (most recent call last)");
+  if (!traceback) {
+    Tell(message);
+  } else {
+    std::fprintf(stderr, "xplane-time: %s\n", output::PrintableLines(message, 2).c_str());
+  }
+  return exit_code;
+}
+
+void OnStopSignals(void (*handler)(int)) {
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
+    if (!IsIgnored(signal)) std::signal(signal, handler);
+  }
+}
+
+void RememberStopSignals() {
+  OnStopSignals([](int signal) { received = signal; });
+}
+
+void PassSignalsOn() {
+  struct sigaction action = {};
+  action.sa_sigaction = OnSignal;
+  action.sa_flags = SA_SIGINFO | SA_RESTART;
+  for (const int signal : kPassedOn) {
+    if (!IsIgnored(signal)) sigaction(signal, &action, nullptr);
+  }
+}
+
+bool IsStopped() { return received.load() != 0; }
+
+std::optional<CommandEnd> CannotStart(const std::string& program) {
+  std::string file;
+  const int why = Find(program, &file);
+  return why == 0 ? std::nullopt : std::optional(NeverRan(why));
+}
+
+CommandEnd RunMeasured(const std::vector<std::string>& command) {
+  prctl(PR_SET_CHILD_SUBREAPER, 1);  // what it leaves behind becomes ours to see
+  // Held back until it is known whom they are passed on to: none gets lost.
+  sigset_t held, before;
+  sigemptyset(&held);
+  for (const int signal : kPassedOn) sigaddset(&held, signal);
+  pthread_sigmask(SIG_BLOCK, &held, &before);
+  pid_t pid = 0;
+  const int start_errno = Spawn(command, before, &pid);
+  if (start_errno == 0) {
+    running = pid;
+    if (received.load() != 0) kill(pid, received.load());  // it came before there was a command
+  }
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  if (start_errno != 0) return NeverRan(start_errno);
+  int status = 0;
+  rusage used = {};
+  while (wait4(pid, &status, 0, &used) < 0 && errno == EINTR) {
+  }
+  running = 0;
+  constexpr int64_t kBytesPerUnit = 1024;
+  CommandEnd end = {.peak_rss_bytes = int64_t{used.ru_maxrss} * kBytesPerUnit};
+  end.exit_code = WIFSIGNALED(status) ? kSignalBase + WTERMSIG(status) : WEXITSTATUS(status);
+  end.signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+  pid_t other = 0;
+  do {
+    other = waitpid(-1, nullptr, WNOHANG);  // those that ended are reaped
+  } while (other > 0);
+  end.left_behind = other == 0;
+  return end;
+}
+
+bool SleepUnlessStopped(double seconds) {
+  // A signal that another thread gets, or that comes just before the sleep, does not end it: so no
+  // sleep is long.
+  using Clock = std::chrono::steady_clock;
+  constexpr std::chrono::nanoseconds kLongest = std::chrono::milliseconds(50);
+  const auto end = Clock::now() + std::chrono::nanoseconds(std::llround(seconds * 1e9));
+  while (!IsStopped()) {
+    const std::chrono::nanoseconds left = end - Clock::now();
+    if (left.count() <= 0) return true;
+    std::this_thread::sleep_for(std::min(left, kLongest));
+  }
+  return false;
+}
+
+}  // namespace xplane_time::tools
