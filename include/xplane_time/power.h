@@ -22,6 +22,7 @@
 // Not handled here: which kernel the energy belongs to.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -35,10 +36,6 @@
 #include "absl/status/statusor.h"
 
 namespace xplane_time {
-
-namespace power {
-class LogSink;
-}
 
 // Why a value is not known.
 enum class PowerReason : uint8_t {
@@ -175,9 +172,8 @@ class PowerRecorder {
   virtual absl::Status Gauge(std::string_view quantity, int64_t value) = 0;
   // What a reader of the log must know: it is among the findings.
   virtual absl::Status Note(std::string_view code, std::string_view message) = 0;
-  // For summaries in this process: what goes into the log from now on, but for callers' gauges,
-  // goes to `sink` too, which outlives the recorder and is called by its threads, one at a time.
-  virtual void Follow(power::LogSink* sink) = 0;
+  // Until all that tells power or energy was read once more and is in the log; not for longer.
+  virtual void AwaitReadings(std::chrono::nanoseconds at_most) = 0;
   // OK where all of the log could be written up to now.
   virtual absl::Status log_status() const = 0;
   // Within one period, but for calls that hang. The first write error of the log, if any.

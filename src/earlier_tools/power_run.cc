@@ -1,19 +1,14 @@
 // What a run consists of: the records, who answers them, what an answer took, and the loop.
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <chrono>
-#include <condition_variable>
 #include <ctime>
-#include <deque>
 #include <filesystem>
-#include <mutex>
-#include <set>
+#include <fstream>
+#include <iterator>
+#include <limits>
 #include <string>
 #include <thread>
 #include <utility>
-#include <variant>
 #include <vector>
 
 #include "absl/strings/ascii.h"
@@ -24,7 +19,6 @@
 #include "harness/process.h"
 #include "io/sha256.h"
 #include "json/json.h"
-#include "power/log.h"
 #include "power/machine.h"
 #include "power/sources.h"
 #include "status.h"
@@ -63,71 +57,17 @@ std::string ParseRecord(std::string_view line, RunRecord* record) {
   return "";
 }
 
-class JsonLinesSource : public RecordSource {
- public:
-  explicit JsonLinesSource(std::string path) : path_(std::move(path)) {}
-
-  // Reads it all once: what is wrong is known before anything is asked.
-  absl::Status CheckAll() {
-    std::error_code error;
-    if (!std::filesystem::exists(path_, error)) return NotFound(path_, ": no such file");
-    // It is read twice; a pipe cannot be, and waits for its writer.
-    if (std::filesystem::is_regular_file(path_, error)) {
-      file_ = power::Descriptor(open(path_.c_str(), O_RDONLY | O_CLOEXEC));
-    }
-    if (!file_.open()) return Unavailable(path_, ": not a file that can be read");
-    for (;; ++size_) {
-      ASSIGN_OR_RETURN(const std::optional<RunRecord> record, Next());
-      if (!record.has_value()) break;
-    }
-    if (size_ == 0) {
-      return DataLoss(path_, ": no record; one JSON object a line, with a \"problem\"");
-    }
-    sha256_ = hash_.Hex();
-    lseek(file_.get(), 0, SEEK_SET);
-    lines_ = Lines();
-    next_ = 0;
-    return absl::OkStatus();
-  }
-
+// All of a file: what is wrong is known before anything is asked.
+struct JsonLinesSource : RecordSource {
   absl::StatusOr<std::optional<RunRecord>> Next() override {
-    for (power::LogLine line; lines_.Next(&line);) {
-      const bool too_long = line.too_long || line.text.size() > kMostLineBytes;
-      if (!too_long && line.text.find_first_not_of(" \t\r") == line.text.npos) continue;
-      RunRecord record = {.index = next_};
-      const std::string error =
-          too_long ? "it is longer than 16 MiB" : ParseRecord(line.text, &record);
-      if (!error.empty()) return DataLoss(path_, ": line ", line.number, ": ", error);
-      ++next_;
-      return std::optional(std::move(record));
-    }
-    if (!lines_.damage().empty()) return Unavailable(path_, ": cannot be read");
-    return std::optional<RunRecord>();
+    return next < records.size() ? std::optional(records[next++]) : std::nullopt;
   }
+  uint64_t size() const override { return records.size(); }
+  std::string sha256() const override { return hash; }
 
-  uint64_t size() const override { return size_; }
-  std::string sha256() const override { return sha256_; }
-
- private:
-  static constexpr size_t kMostLineBytes = size_t{16} << 20;
-
-  power::LogLines Lines() {
-    const auto fill = [this](char* to, size_t size, std::string* damage) {
-      const ssize_t got = read(file_.get(), to, size);
-      if (got < 0) *damage = "cannot be read";
-      const size_t some = got < 0 ? 0 : static_cast<size_t>(got);
-      if (sha256_.empty()) hash_.Update({to, some});
-      return some;
-    };
-    return power::LogLines(fill, kMostLineBytes);
-  }
-
-  const std::string path_;
-  std::string sha256_;
-  io::Sha256 hash_;
-  power::Descriptor file_;
-  power::LogLines lines_ = Lines();
-  uint64_t next_ = 0, size_ = 0;
+  std::vector<RunRecord> records;
+  std::string hash;
+  size_t next = 0;
 };
 
 // ---- Who answers
@@ -271,14 +211,14 @@ class Command : public CommandClient {
 
 // ---- What it took
 
-// What is read before a window: half a minute of fast counters, of which the edge needs one.
-constexpr size_t kLeadReadings = 8192;
+// What is read of the log before a window: half a minute of fast counters, of which the edge needs
+// one.
+constexpr std::streamoff kLeadBytes = 1 << 18;
 // A reading after the end is waited for no longer.
 constexpr std::chrono::milliseconds kAtMost(300);
 
 // `machine`: as a log's header has it.
-RunHardware HardwareOf(const std::string& machine_json, const PowerInventory& inventory) {
-  const Json machine = json::Parse(machine_json);
+RunHardware HardwareOf(const Json& machine, const PowerInventory& inventory) {
   return {.label = HardwareLabel(inventory, json::TextOf(machine, "cpu").value_or("")),
           .system_info_json = json::Dump(machine)};
 }
@@ -286,7 +226,7 @@ RunHardware HardwareOf(const std::string& machine_json, const PowerInventory& in
 class NoTelemetry : public Telemetry {
  public:
   RunHardware Hardware() override {
-    return HardwareOf(power::MachineJson(PowerRoots{}.procfs), {});
+    return HardwareOf(json::Parse(power::MachineJson(PowerRoots{}.procfs)), {});
   }
   absl::Status Begin(std::string_view /*name*/) override { return absl::OkStatus(); }
   absl::StatusOr<RunTelemetry> End(std::string_view name) override {
@@ -296,19 +236,19 @@ class NoTelemetry : public Telemetry {
   }
 };
 
-// Follows the recorder: what it reads goes into the summary of the window that is open, after
-// what was read shortly before.
-class RecorderTelemetry : public Telemetry, private power::LogSink {
+// A window is summarized from its part of the recorder's log, after what was written shortly
+// before.
+class RecorderTelemetry : public Telemetry {
  public:
   explicit RecorderTelemetry(std::unique_ptr<PowerRecorder> recorder)
-      : recorder_(std::move(recorder)) {
-    recorder_->Follow(this);
+      : recorder_(std::move(recorder)), log_(recorder_->log_path(), std::ios::binary) {
+    std::getline(log_, header_);
+    header_ += '\n';
   }
-  ~RecorderTelemetry() override { recorder_.reset(); }  // nobody calls a sink from here on
 
   RunHardware Hardware() override {
     const PowerInventory& inventory = recorder_->inventory();
-    RunHardware hardware = HardwareOf(header_.machine_json, inventory);
+    RunHardware hardware = HardwareOf(json::Parse(header_).value("machine", Json()), inventory);
     Json gpus = Json::array();
     for (const PowerDevice& each : inventory.devices) {
       if (power::FactsOf(each.source).measures != power::Measures::kGpus) continue;
@@ -323,93 +263,42 @@ class RecorderTelemetry : public Telemetry, private power::LogSink {
   }
 
   absl::Status Begin(std::string_view name) override {
-    {
-      const std::lock_guard lock(mutex_);
-      window_ = power::Summarizer::New({.whole = false, .max_columns = 0});
-      window_->Header(header_);
-      for (const auto& each : lead_) {
-        if (const Pass* pass = std::get_if<Pass>(&each)) {
-          window_->Readings(pass->s, pass->t_ns, pass->readings);
-        } else {
-          const auto& clocks = std::get<power::Clocks>(each);
-          window_->ClocksAt(clocks.monotonic_ns, clocks);
-        }
-      }
-    }
-    return recorder_->Begin(name);
+    log_.clear();
+    log_.seekg(0, std::ios::end);
+    const std::streamoff log_bytes = log_.tellg();
+    from_ = std::max(static_cast<std::streamoff>(header_.size()), log_bytes - kLeadBytes);
+    RETURN_IF_ERROR(recorder_->Begin(name));
+    begin_ns_ = power::MonotonicNow();
+    return absl::OkStatus();
   }
 
   absl::StatusOr<RunTelemetry> End(std::string_view name) override {
+    const int64_t end_ns = power::MonotonicNow();
     RETURN_IF_ERROR(recorder_->End(name));
-    std::unique_ptr<power::Summarizer> window;
-    {
-      std::unique_lock lock(mutex_);
-      changed_.wait_for(lock, kAtMost, [&] { return missing_.empty(); });
-      window = std::move(window_);
-    }
+    recorder_->AwaitReadings(kAtMost);
     RETURN_IF_ERROR(recorder_->log_status());
-    PowerSummary summary = window->Finish({});
-    if (summary.windows.empty()) return Internal("no window \"", name, "\"");
+    log_.clear();
+    // From the begin of a line: what is before it is the end of another, or nothing.
+    log_.seekg(from_ - 1);
+    log_.ignore(std::numeric_limits<std::streamsize>::max(), '\n');
+    const std::string text = header_ + std::string(std::istreambuf_iterator<char>(log_),
+                                                   std::istreambuf_iterator<char>());
+    ASSIGN_OR_RETURN(PowerSummary summary,
+                     SummarizePowerLogText(text, "the power log",
+                                           {.windows = {{std::string(name), begin_ns_, end_ns}},
+                                            .whole = false,
+                                            .max_windows = 1,  // none of the log's
+                                            .max_columns = 0}));
     return RunTelemetry{std::move(summary.windows[0]), std::move(summary.inventory.channels),
                         std::move(summary.inventory.absences)};
   }
 
  private:
-  struct Pass {
-    size_t s = 0;
-    int64_t t_ns = 0;
-    std::vector<power::Reading> readings;
-  };
-
-  using power::LogSink::End;
-  void Header(power::LogHeader header) override {
-    for (size_t s = 0; s < header.periods_ns.size(); ++s) {
-      const auto& channels = header.inventory.channels;
-      const auto is_energy_of_it = [&](const PowerChannel& each) {
-        return IsPowerOrEnergy(each) && each.source == header.periods_ns[s].first;
-      };
-      if (std::ranges::any_of(channels, is_energy_of_it)) energy_sources_.insert(s);
-    }
-    header_ = std::move(header);
-  }
-
-  void Readings(size_t s, int64_t t_ns, std::span<const power::Reading> readings) override {
-    const std::lock_guard lock(mutex_);
-    if (window_ != nullptr) window_->Readings(s, t_ns, readings);
-    lead_.push_back(Pass{s, t_ns, {readings.begin(), readings.end()}});
-    lead_readings_ += readings.size();
-    for (; lead_readings_ > kLeadReadings; lead_.pop_front()) {
-      if (const Pass* pass = std::get_if<Pass>(&lead_.front())) {
-        lead_readings_ -= pass->readings.size();
-      } else {
-        header_.clocks = std::get<power::Clocks>(lead_.front());
-      }
-    }
-    missing_.erase(s);
-    changed_.notify_all();
-  }
-
-  void ClocksAt(int64_t t_ns, const power::Clocks& clocks) override {
-    const std::lock_guard lock(mutex_);
-    if (window_ != nullptr) window_->ClocksAt(t_ns, clocks);
-    lead_.push_back(clocks);
-  }
-
-  void Mark(int64_t t_ns, std::string_view window, bool end) override {
-    const std::lock_guard lock(mutex_);
-    if (window_ != nullptr) window_->Mark(t_ns, window, end);
-    if (end) missing_ = energy_sources_;
-  }
-
   std::unique_ptr<PowerRecorder> recorder_;
-  std::set<size_t> energy_sources_;  // `s` of readings that an edge waits for
-  std::mutex mutex_;                 // of all below; taken under the recorder's own
-  std::condition_variable changed_;
-  power::LogHeader header_;  // its clocks: the last before lead_
-  std::deque<std::variant<Pass, power::Clocks>> lead_;
-  size_t lead_readings_ = 0;
-  std::unique_ptr<power::Summarizer> window_;
-  std::set<size_t> missing_;  // of energy_sources_, since the window's end
+  std::ifstream log_;
+  std::string header_;       // its first line
+  std::streamoff from_ = 0;  // of the window's part of it
+  int64_t begin_ns_ = 0;
 };
 
 // ---- The loop
@@ -462,8 +351,31 @@ std::string power::BriefMessage(std::string_view message) {
 }
 
 absl::StatusOr<std::unique_ptr<RecordSource>> OpenJsonLinesSource(const std::string& path) {
-  auto source = std::make_unique<JsonLinesSource>(path);
-  RETURN_IF_ERROR(source->CheckAll());
+  constexpr size_t kMostLineBytes = size_t{16} << 20;
+  std::error_code error;
+  if (!std::filesystem::exists(path, error)) return NotFound(path, ": no such file");
+  std::ifstream file;
+  // A pipe waits for its writer.
+  if (std::filesystem::is_regular_file(path, error)) file.open(path, std::ios::binary);
+  if (!file.is_open()) return Unavailable(path, ": not a file that can be read");
+  auto source = std::make_unique<JsonLinesSource>();
+  io::Sha256 hash;
+  uint64_t number = 1;
+  for (std::string line; std::getline(file, line); ++number) {
+    hash.Update(line);
+    if (!file.eof()) hash.Update("\n");
+    const bool too_long = line.size() > kMostLineBytes;
+    if (!too_long && line.find_first_not_of(" \t\r") == line.npos) continue;
+    RunRecord& record = source->records.emplace_back();
+    record.index = source->records.size() - 1;
+    const std::string wrong = too_long ? "it is longer than 16 MiB" : ParseRecord(line, &record);
+    if (!wrong.empty()) return DataLoss(path, ": line ", number, ": ", wrong);
+  }
+  if (file.bad()) return Unavailable(path, ": cannot be read");
+  if (source->records.empty()) {
+    return DataLoss(path, ": no record; one JSON object a line, with a \"problem\"");
+  }
+  source->hash = hash.Hex();
   return source;
 }
 

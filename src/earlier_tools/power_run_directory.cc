@@ -269,38 +269,27 @@ class KeptRun : public RunDirectory {
   absl::Status TakeUp() {
     std::ifstream file(records_path_, std::ios::binary);
     uint64_t number = 0, whole_bytes = 0;
+    std::string kept;  // where failed ones are dropped
+    bool drops = false;
     for (std::string line; std::getline(file, line) && !file.eof();) {
-      RETURN_IF_ERROR(TakeUpLine(line, ++number));
+      ASSIGN_OR_RETURN(const bool is_kept, TakeUpLine(line, ++number));
       whole_bytes += line.size() + 1;
+      drops |= !is_kept;
+      if (options_.retry_failed && is_kept) absl::StrAppend(&kept, line, "\n");
     }
-    if (ftruncate(records_.get(), static_cast<off_t>(whole_bytes)) != 0)
-      return CannotWrite(records_path_);
-    return failed_lines_.empty() ? absl::OkStatus() : DropFailed();
+    if (drops) return ReplaceBy(kept);
+    const bool good = ftruncate(records_.get(), static_cast<off_t>(whole_bytes)) == 0;
+    return good ? absl::OkStatus() : CannotWrite(records_path_);
   }
 
-  // The file without them takes its place as a whole: each index stays there once.
-  absl::Status DropFailed() {
-    std::string temporary = records_path_ + ".XXXXXX";
-    replaced_ =
-        std::exchange(records_, Descriptor(mkostemp(temporary.data(), O_APPEND | O_CLOEXEC)));
-    bool good = records_.open() && flock(records_.get(), LOCK_EX | LOCK_NB) == 0;
-    struct stat info = {};
-    good = good && fstat(replaced_.get(), &info) == 0 &&
-           fchmod(records_.get(), info.st_mode & 0777) == 0;
-    std::ifstream file(records_path_, std::ios::binary);
-    uint64_t number = 0;
-    for (std::string line; good && std::getline(file, line);) {
-      if (!failed_lines_.contains(++number)) good = io::WriteAll(records_.get(), line + "\n");
-    }
-    good =
-        good && fsync(records_.get()) == 0 && rename(temporary.c_str(), records_path_.c_str()) == 0;
-    if (good) {
-      io::SyncDirectory(path_);
-      return absl::OkStatus();
-    }
-    absl::Status failed = CannotWrite(records_path_);
-    if (records_.open()) unlink(temporary.c_str());
-    return failed;
+  // As a whole: each index stays there once.
+  absl::Status ReplaceBy(const std::string& kept) {
+    std::error_code error;
+    const fs::perms rights = fs::status(records_path_, error).permissions();
+    RETURN_IF_ERROR(WithWayOut(io::WriteWholeFile(records_path_, kept)));
+    fs::permissions(records_path_, rights, error);
+    replaced_ = std::exchange(records_, Descriptor());
+    return Lock();
   }
 
   // Throws away what a run wrote, and nothing else. The records go first: killed at any point,
@@ -333,7 +322,8 @@ class KeptRun : public RunDirectory {
     return WithWayOut(io::WriteWholeFile(path_ + "/" + kRun, RunJson().dump(2) + "\n"));
   }
 
-  absl::Status TakeUpLine(const std::string& line, uint64_t number) {
+  // False: it failed, and is asked again.
+  absl::StatusOr<bool> TakeUpLine(const std::string& line, uint64_t number) {
     const auto damaged = [&](const char* why) {
       return DataLoss(records_path_, ": line ", number, ": ", why,
                       "; mend or remove it, or start again: --overwrite");
@@ -348,12 +338,9 @@ class KeptRun : public RunDirectory {
     const auto index = record["index"].get<uint64_t>();
     if (done_.contains(index)) return damaged("an index that was");
     if (!power::IsRunRecord(record)) return damaged("not a record of a run");
-    if (options_.retry_failed && record["status"] != "ok") {
-      failed_lines_.insert(number);
-    } else {
-      Add(record);
-    }
-    return absl::OkStatus();
+    if (options_.retry_failed && record["status"] != "ok") return false;
+    Add(record);
+    return true;
   }
 
   // Whether what is there is gone on with, or else thrown away; an error where it is not ours.
@@ -415,9 +402,8 @@ class KeptRun : public RunDirectory {
   const std::string input_sha256_;
   const RunHardware hardware_;
   Descriptor records_;
-  Descriptor replaced_;              // records.jsonl as it was; its lock stays
-  std::set<uint64_t> failed_lines_;  // of it: to be asked again
-  bool has_records_ = false;         // when it was locked
+  Descriptor replaced_;       // records.jsonl as it was; its lock stays
+  bool has_records_ = false;  // when it was locked
   std::set<uint64_t> done_;
   PowerRunTotals totals_;
   static constexpr double kMicro = 1e6, kNano = 1e9;

@@ -38,7 +38,7 @@ namespace xplane_time::power {
 //
 // Enters: a path ("-" is standard input) or bytes. Leaves: each line without its line feed,
 // with its number and place. At least kPadding bytes after a line may be read. A line longer
-// than `longest` is skipped and leaves as empty text with `too_long`; one longer than kMostSkipped,
+// than kLongest is skipped and leaves as empty text with `too_long`; one longer than kMostSkipped,
 // as of /dev/zero through a pipe, ends the lines. A gzip stream that ends early or is damaged ends
 // them too; `damage` says so. Not thread-safe.
 
@@ -57,7 +57,7 @@ class LogLines {
 
   // Fills at most `size` bytes; 0: the end.
   using Fill = std::function<size_t(char* to, size_t size, std::string* damage)>;
-  explicit LogLines(Fill fill, size_t longest = kLongest);
+  explicit LogLines(Fill fill);
 
   // Waits for a pipe's writer. Errors: NotFound, PermissionDenied, InvalidArgument (a directory or
   // a device, but a terminal), Unavailable.
@@ -74,7 +74,6 @@ class LogLines {
   bool More();
 
   Fill fill_;
-  size_t longest_;
   std::vector<char> buffer_;
   size_t begin_ = 0, end_ = 0;  // what is not given out yet
   bool at_end_ = false;
@@ -129,26 +128,23 @@ class LogSink {
   virtual bool Full() const { return false; }
 };
 
-// What the lines amount to (summarizer.cc).
-class Summarizer : public LogSink {
- public:
-  static std::unique_ptr<Summarizer> New(const PowerSummaryOptions& options);
-  // After the last line.
-  virtual PowerSummary Finish(const LogEnd& end) = 0;
-};
-
 // Errors: of opening; DataLoss (no header, or of another version; all lines below it damaged).
 absl::StatusOr<LogEnd> ReadPowerLog(const std::string& path, LogSink* sink);
 // The same of bytes in memory, not inflated.
 absl::StatusOr<LogEnd> ReadPowerLogText(std::string_view text, const std::string& name,
                                         LogSink* sink);
 
-// One of nvidia-smi. `first` is the first line.
-bool LooksLikeNvidiaSmi(std::string_view first);
-absl::StatusOr<LogEnd> ReadNvidiaSmi(const LogLine& first, LogLines* lines, LogSink* sink);
+// One kind of log: what its lines say goes to a sink.
+class LogParser {
+ public:
+  virtual ~LogParser() = default;
+  virtual absl::Status ReadHeader(const LogLine& line) = 0;
+  // What is wrong with the line; empty: nothing.
+  virtual std::string_view Read(const LogLine& line) = 0;
+};
+// Of nvidia-smi's CSV; null: `first`, the first line, is not of such.
+std::unique_ptr<LogParser> NewNvidiaSmiParser(std::string_view first, LogSink* sink);
 
-// Counts a line, which is left out where something is `wrong`.
-void Count(const LogLine& line, std::string_view wrong, LogEnd* end);
 // "line 5, byte 812".
 std::string PlaceOf(const LogLine& line);
 
@@ -158,7 +154,7 @@ std::string PlaceOf(const LogLine& line);
 // The reason of an end without all of the lines before it.
 inline constexpr char kCannotWrite[] = "cannot_write";
 
-class LogWriter : public LogSink {
+class LogWriter {
  public:
   // An empty path: a file without a name. An earlier log is replaced. Errors, with the file's
   // name, which is left as it is: InvalidArgument (no regular file, or one that is no power log),
@@ -168,12 +164,12 @@ class LogWriter : public LogSink {
   // Where it is read from, whatever has become of its name; as long as this lives. The lock, too.
   std::string path() const;
 
-  void Header(LogHeader header) override;
-  void Readings(size_t s, int64_t t_ns, std::span<const Reading> readings) override;
-  void ClocksAt(int64_t t_ns, const Clocks& clocks) override;
-  void Mark(int64_t t_ns, std::string_view window, bool end) override;
+  void Header(const LogHeader& header);
+  void Readings(size_t s, int64_t t_ns, std::span<const Reading> readings);
+  void ClocksAt(int64_t t_ns, const Clocks& clocks);
+  void Mark(int64_t t_ns, std::string_view window, bool end);
   void Finding(int64_t t_ns, std::string_view code, std::string_view source,
-               std::string_view message) override;
+               std::string_view message);
   void Gauge(int64_t t_ns, std::string_view quantity, int64_t value);
   // Where there is no room for it the last lines make some.
   void Finish(int64_t t_ns, const std::vector<LogReader>& readers);

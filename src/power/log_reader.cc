@@ -32,14 +32,16 @@ constexpr std::string_view kSchemaFamily = "xplane-time.power-log.";
 constexpr std::string_view kWayOut =
     "; `xplane-time power record` writes logs, nvidia-smi's need --format=csv with timestamp";
 
-// The fields of a line, or of a row of it; one that does not fit spoils the line.
+bool InRange(int64_t value) { return value > -kLatestNs && value < kLatestNs; }
+
+// The fields of a line; one that does not fit spoils it.
 class LineFields : public json::Fields {
  public:
   using json::Fields::Fields;
 
-  std::optional<int64_t> Integer(const char* name, int64_t least = 1 - kLatestNs) {
-    const auto value = json::Fields::Integer(name, least);
-    if (value.has_value() && *value >= kLatestNs) Fail(name, "less");
+  std::optional<int64_t> Integer(const char* name) {
+    const auto value = json::Fields::Integer(name);
+    if (value.has_value() && !InRange(*value)) Fail(name, "less");
     return value;
   }
   const Json* Object(const char* name) {
@@ -48,59 +50,45 @@ class LineFields : public json::Fields {
     Fail(name, "an object");
     return nullptr;
   }
-
-  // A field of a row, by its type.
-  void Read(const char* name, std::string* to) { *to = Text(name); }
-  void Read(const char* name, bool* to) { *to = Flag(name).value_or(*to); }
-  void Read(const char* name, std::optional<int64_t>* to) { *to = Integer(name); }
-  void Read(const char* name, uint64_t* to) {
-    *to = static_cast<uint64_t>(Integer(name, /*least=*/0).value_or(0));
-  }
-  void Read(const char* name, std::optional<int32_t>* to) {
-    const auto value = Integer(name);
-    if (!value.has_value()) return;
-    if (!std::in_range<int32_t>(*value)) Fail(name, "a small number");
-    *to = static_cast<int32_t>(*value);
-  }
-  // A kind that is not known is a gauge: nothing is integrated.
-  void Read(const char* name, ReadingKind* to) {
-    *to = ValueNamed<ReadingKind>(Text(name)).value_or(ReadingKind::kGauge);
-  }
-  void Read(const char* name, PowerReason* to) {
-    *to = ValueNamed<PowerReason>(Text(name)).value_or(PowerReason::kAbsent);
-  }
   template <typename Row>
-  void Read(const char* name, std::vector<Row>* to) {
-    const Json* const rows = Find(name);
-    if (rows == nullptr) return;
-    if (!rows->is_array()) return Fail(name, "a list");
-    for (const Json& row : *rows) {
-      LineFields fields(row);
-      json::VisitFields(to->emplace_back(),
-                        [&](const char* field, auto& into) { fields.Read(field, &into); });
-      if (!fields.ok()) Fail(name, "a list of such");
+  void Rows(const char* name, std::vector<Row>* rows) {
+    const Json* const list = Find(name);
+    bool fits = list == nullptr || list->is_array();
+    for (const Json& each : list != nullptr && fits ? *list : Json::array()) {
+      fits &= ReadRow(each, &rows->emplace_back());
     }
+    if (!fits) Fail(name, "a list of such");
   }
-  std::optional<Clocks> ReadClocks() {
-    const Json* const object = Object("clocks");
-    if (object == nullptr) return std::nullopt;
-    LineFields fields(*object);
-    Clocks found;
-    bool fits = true;
-    json::VisitFields(found, [&](const char* name, int64_t& to) {
-      const auto value = fields.Integer(name, /*least=*/0);
-      fits &= value.has_value();
-      to = value.value_or(0);
+
+ private:
+  // What is there goes into the fields. A word that is not known is of a later version: the field
+  // stays as it is.
+  template <typename Row>
+  static bool ReadRow(const Json& object, Row* row) {
+    bool fits = object.is_object();
+    json::VisitFields(*row, [&](const char* name, auto& into) {
+      const Json* const at = json::Find(object, name);
+      if (at == nullptr) return;
+      const bool is_word = std::is_enum_v<std::decay_t<decltype(into)>> && at->is_string();
+      fits &= (json::FromJson(*at, &into) || is_word) &&
+              (!at->is_number() || InRange(json::ValueOf<int64_t>(*at).value_or(kLatestNs)));
     });
-    return fits && fields.ok() ? std::optional(found) : std::nullopt;
+    return fits;
   }
 };
 
-class JsonLog {
+std::optional<Clocks> ClocksIn(const Json& object) {
+  Clocks found;
+  bool fits = json::FromJson(object, &found);
+  json::VisitFields(found, [&](const char*, int64_t ns) { fits &= ns >= 0 && InRange(ns); });
+  return fits ? std::optional(found) : std::nullopt;
+}
+
+class JsonLog : public LogParser {
  public:
   JsonLog(LogSink* sink, LogEnd* end) : sink_(sink), end_(end) {}
 
-  absl::Status ReadHeader(const LogLine& line) {
+  absl::Status ReadHeader(const LogLine& line) override {
     const Json object = json::Parse(line.text, kMostLevels);
     if (!object.is_object()) {
       return DataLoss(PlaceOf(line), ": no header of a power log: no JSON object", kWayOut);
@@ -115,7 +103,7 @@ class JsonLog {
     }
     LogHeader header;
     header.t_ns = fields.Integer("t");
-    header.clocks = fields.ReadClocks();
+    if (const Json* clocks = fields.Object("clocks")) header.clocks = ClocksIn(*clocks);
     header.command = fields.Text("command");
     if (const Json* machine = fields.Object("machine")) {
       header.machine_json = json::Dump(*machine);
@@ -127,9 +115,9 @@ class JsonLog {
         header.periods_ns.emplace_back(source, std::clamp<int64_t>(period_ns, 0, kLatestNs));
       }
     }
-    fields.Read("devices", &header.inventory.devices);
-    fields.Read("channels", &header.inventory.channels);
-    fields.Read("absent", &header.inventory.absences);
+    fields.Rows("devices", &header.inventory.devices);
+    fields.Rows("channels", &header.inventory.channels);
+    fields.Rows("absent", &header.inventory.absences);
     if (!fields.ok()) {
       return DataLoss(PlaceOf(line),
                       ": a header with a field of a wrong type; record again, or mend the line");
@@ -144,8 +132,7 @@ class JsonLog {
     return absl::OkStatus();
   }
 
-  // What is wrong with the line; empty: nothing.
-  std::string_view Read(const LogLine& line) {
+  std::string_view Read(const LogLine& line) override {
     if (line.too_long) return "longer than 4 MiB";
     dom::object object;
     // What follows the line in the buffer is the padding that the parser may read.
@@ -197,13 +184,12 @@ class JsonLog {
       known[at] = (at == kReason ? each.get(reason) : each.get(numbers[at])) == simdjson::SUCCESS;
       if (!known[at]) return false;
     }
-    const auto in_range = [](int64_t ns) { return ns > -kLatestNs && ns < kLatestNs; };
-    if (count <= kValue || !std::all_of(numbers.begin(), numbers.end(), in_range)) return false;
+    if (count <= kValue || !std::ranges::all_of(numbers, InRange)) return false;
     const int64_t before_ns = t_ns + numbers[kStart], after_ns = before_ns + numbers[kDuration];
     const int64_t sampled_ns = t_ns + numbers[kSampled];
     if (numbers[kChannel] < 0 || static_cast<size_t>(numbers[kChannel]) >= channels_ ||
-        before_ns < 0 || !in_range(before_ns) || numbers[kDuration] < 0 || !in_range(after_ns) ||
-        sampled_ns < 0 || !in_range(sampled_ns)) {
+        before_ns < 0 || !InRange(before_ns) || numbers[kDuration] < 0 || !InRange(after_ns) ||
+        sampled_ns < 0 || !InRange(sampled_ns)) {
       return false;
     }
     Reading& reading = readings_.emplace_back();
@@ -224,8 +210,8 @@ class JsonLog {
   std::string_view ReadOther(int64_t t_ns, LineFields* fields) {
     const Json *const begin = fields->Find("begin"), *const end = fields->Find("end");
     if (fields->Find("schema") != nullptr) return "a second header";
-    if (fields->Find("clocks") != nullptr) {
-      const auto clocks = fields->ReadClocks();
+    if (const Json* object = fields->Find("clocks"); object != nullptr) {
+      const auto clocks = ClocksIn(*object);
       if (!clocks.has_value()) return "clocks that are none";
       sink_->ClocksAt(t_ns, *clocks);
     } else if (begin == nullptr && end != nullptr && end->is_object()) {
@@ -264,9 +250,9 @@ class JsonLog {
   void ReadEnd(int64_t t_ns, const Json& object) {
     LineFields end(object);
     end_->complete = end.Text("reason") != kCannotWrite;
-    end.Read("dropped", &end_->dropped);
+    end_->dropped = static_cast<uint64_t>(std::max<int64_t>(0, end.Integer("dropped").value_or(0)));
     end_->write_error = end.Text("message");
-    end.Read("readers", &end_->readers);
+    end.Rows("readers", &end_->readers);
     sink_->End(t_ns);
   }
 
@@ -278,37 +264,35 @@ class JsonLog {
   std::vector<Reading> readings_;
 };
 
-absl::StatusOr<LogEnd> ReadJsonLog(const LogLine& first, LogLines* lines, LogSink* sink) {
-  LogEnd end;
-  const auto log = std::make_unique<JsonLog>(sink, &end);
-  RETURN_IF_ERROR(log->ReadHeader(first));
-  LogLine line = first;
-  end.lines = 1;
-  while (!sink->Full() && lines->Next(&line)) {
-    ++end.lines;
-    const std::string_view wrong = log->Read(line);
-    if (wrong.empty() || line.whole) {
-      Count(line, wrong, &end);
-    } else {
-      end.cut = absl::StrCat("the last line is cut (", PlaceOf(line), ")");
-    }
-  }
-  return end;
-}
-
 absl::StatusOr<LogEnd> ReadLines(LogLines* lines, LogSink* sink) {
-  LogLine first;
-  if (!lines->Next(&first)) {
+  LogLine line;
+  if (!lines->Next(&line)) {
     return DataLoss("line 1, byte 0: no header: the log is empty",
                     lines->damage().empty() ? "" : " (", lines->damage(),
                     lines->damage().empty() ? "" : ")", kWayOut);
   }
-  auto end = LooksLikeNvidiaSmi(first.text) ? ReadNvidiaSmi(first, lines, sink)
-                                            : ReadJsonLog(first, lines, sink);
-  if (!end.ok()) return end;
-  if (!lines->damage().empty()) end->cut = lines->damage();
-  if (end->damaged_lines > 0 && end->used_lines == 0) {
-    return DataLoss(end->first_damage, "; of ", end->lines,
+  LogEnd end;
+  std::unique_ptr<LogParser> log = NewNvidiaSmiParser(line.text, sink);
+  const bool is_csv = log != nullptr;
+  if (!is_csv) log = std::make_unique<JsonLog>(sink, &end);
+  RETURN_IF_ERROR(log->ReadHeader(line));
+  end.lines = 1;
+  while (!sink->Full() && lines->Next(&line)) {
+    ++end.lines;
+    if (is_csv && !line.too_long && Trimmed(line.text).empty()) continue;
+    const std::string_view wrong = log->Read(line);
+    if (wrong.empty()) {
+      ++end.used_lines;
+    } else if (!line.whole) {
+      end.cut = Cat("the last line is cut (", PlaceOf(line), ")");
+    } else if (end.damaged_lines++ == 0) {
+      end.first_damage = Cat(PlaceOf(line), ": ", wrong);
+    }
+  }
+  if (is_csv) end.complete = end.cut.empty();  // it has no line that says so
+  if (!lines->damage().empty()) end.cut = lines->damage();
+  if (end.damaged_lines > 0 && end.used_lines == 0) {
+    return DataLoss(end.first_damage, "; of ", end.lines,
                     " lines none below the header can be read");
   }
   return end;
@@ -411,14 +395,6 @@ std::string PlaceOf(const LogLine& line) {
   return absl::StrCat("line ", line.number, ", byte ", line.byte);
 }
 
-void Count(const LogLine& line, std::string_view wrong, LogEnd* end) {
-  if (wrong.empty()) {
-    ++end->used_lines;
-  } else if (end->damaged_lines++ == 0) {
-    end->first_damage = absl::StrCat(PlaceOf(line), ": ", std::string(wrong));
-  }
-}
-
 absl::StatusOr<LogEnd> ReadPowerLog(const std::string& path, LogSink* sink) {
   ASSIGN_OR_RETURN(LogLines lines, LogLines::Open(path));
   return Named(path == "-" ? "standard input" : path, ReadLines(&lines, sink));
@@ -430,8 +406,7 @@ absl::StatusOr<LogEnd> ReadPowerLogText(std::string_view text, const std::string
   return Named(name, ReadLines(&lines, sink));
 }
 
-LogLines::LogLines(Fill fill, size_t longest)
-    : fill_(std::move(fill)), longest_(longest), buffer_(2 * kChunk + kPadding) {}
+LogLines::LogLines(Fill fill) : fill_(std::move(fill)), buffer_(2 * kChunk + kPadding) {}
 
 absl::StatusOr<LogLines> LogLines::Open(const std::string& path) {
   const int fd = path == "-" ? dup(STDIN_FILENO) : open(path.c_str(), O_RDONLY | O_CLOEXEC);
@@ -482,7 +457,7 @@ bool LogLines::Next(LogLine* line) {
         std::memchr(buffer_.data() + begin_ + searched, '\n', end_ - begin_ - searched);
     if (feed == nullptr) {
       searched = end_ - begin_;
-      if (searched > longest_) {
+      if (searched > kLongest) {
         skipped += searched;
         begin_ = end_ = searched = 0;
         if (skipped > kMostSkipped) {

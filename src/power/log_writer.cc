@@ -135,7 +135,7 @@ bool LogWriter::MakeRoom(size_t bytes) {
   return lseek(file_.get(), good_bytes_, SEEK_SET) == good_bytes_;
 }
 
-void LogWriter::Header(LogHeader header) {
+void LogWriter::Header(const LogHeader& header) {
   Json periods = Json::object();
   for (const auto& [source, period_ns] : header.periods_ns) periods[source] = period_ns;
   WriteLine(json::Dump({{"schema", absl::StrCat(kSchemaPrefix, "v1")},

@@ -9,15 +9,15 @@
 #include <cmath>
 
 #include "absl/strings/numbers.h"
-#include "absl/time/civil_time.h"
+#include "absl/strings/str_split.h"
+#include "absl/time/time.h"
 #include "power/log.h"
-#include "re2/re2.h"
 #include "status.h"
 
 namespace xplane_time::power {
 namespace {
 
-constexpr size_t kMostColumns = 256;
+constexpr size_t kNone = std::string_view::npos;  // no such column
 
 std::string_view Stripped(std::string_view text) {
   return Trimmed(text, " \t\r\xef\xbb\xbf");  // with the parts of a UTF-8 mark
@@ -26,11 +26,8 @@ std::string_view Stripped(std::string_view text) {
 // Stripped cells.
 void Split(std::string_view line, std::vector<std::string_view>* cells) {
   cells->clear();
-  while (cells->size() < kMostColumns) {
-    const size_t comma = line.find(',');
-    cells->push_back(Stripped(line.substr(0, comma)));
-    if (comma == std::string_view::npos) return;
-    line.remove_prefix(comma + 1);
+  for (const absl::string_view cell : absl::StrSplit(Absl(line), ',')) {
+    cells->push_back(Stripped({cell.data(), cell.size()}));
   }
 }
 
@@ -75,23 +72,11 @@ const Quantity* QuantityOf(std::string_view header) {
 
 // "2025/08/21 10:11:12.345" as nanoseconds since 1970.
 std::optional<int64_t> TimeOf(std::string_view cell) {
-  static const RE2 shape(R"((\d{4})/(\d\d)/(\d\d) (\d\d):(\d\d):(\d\d)(?:\.(\d*))?)");
-  int year = 0, month = 0, day = 0, hour = 0, minute = 0, second = 0;
-  std::string fraction;
-  if (!RE2::FullMatch(re2::StringPiece(cell.data(), cell.size()), shape, &year, &month, &day, &hour,
-                      &minute, &second, &fraction)) {
-    return std::nullopt;
-  }
-  const absl::CivilSecond time(year, month, day, hour, minute, second);
-  // It makes a date of month 13, too.
-  const bool exists = time.month() == month && time.day() == day && time.hour() == hour &&
-                      time.minute() == minute && time.second() == second;
-  constexpr int64_t kSecondNs = 1'000'000'000;
-  const int64_t since_1970 = time - absl::CivilSecond(1970, 1, 1);
-  if (!exists || since_1970 < 0 || since_1970 >= kLatestNs / kSecondNs) return std::nullopt;
-  int64_t ns = since_1970 * kSecondNs, unit_ns = kSecondNs;
-  for (const char digit : fraction) ns += (digit - '0') * (unit_ns /= 10);
-  return ns;
+  absl::Time time;
+  std::string why;
+  if (!absl::ParseTime("%Y/%m/%d %H:%M:%E*S", Absl(cell), &time, &why)) return std::nullopt;
+  const int64_t ns = absl::ToUnixNanos(time);
+  return ns >= 0 && ns < kLatestNs ? std::optional(ns) : std::nullopt;
 }
 
 // How many of the units that nvidia-smi uses; empty: not known.
@@ -145,14 +130,14 @@ bool ValueOf(std::string_view cell, double scale, std::string_view header_unit, 
   return true;
 }
 
-class NvidiaSmiLog {
+class NvidiaSmiParser : public LogParser {
  public:
-  explicit NvidiaSmiLog(LogSink* sink) : sink_(sink) {}
-  absl::Status ReadHeader(const LogLine& line) {
+  explicit NvidiaSmiParser(LogSink* sink) : sink_(sink) {}
+  absl::Status ReadHeader(const LogLine& line) override {
     Split(line.text, &cells_);
     FindIds();
-    by_index_ = index_ != kMostColumns;
-    by_uuid_ = uuid_ != kMostColumns;
+    by_index_ = index_ != kNone;
+    by_uuid_ = uuid_ != kNone;
     bool power = false;
     for (size_t i = 0; i < cells_.size(); ++i) {
       if (const Quantity* quantity = QuantityOf(cells_[i]); quantity != nullptr) {
@@ -160,7 +145,7 @@ class NvidiaSmiLog {
         power = power || quantity->quantity == "power_mw";
       }
     }
-    if (time_ == kMostColumns || !power) {
+    if (time_ == kNone || !power) {
       return DataLoss(PlaceOf(line), ": CSV of nvidia-smi without ",
                       power ? "timestamp" : "power.draw",
                       "; ask for it: --query-gpu=timestamp,index,uuid,power.draw --format=csv");
@@ -171,8 +156,8 @@ class NvidiaSmiLog {
     return absl::OkStatus();
   }
 
-  // What is wrong with the line; empty: nothing.
-  std::string_view Read(const LogLine& line) {
+  std::string_view Read(const LogLine& line) override {
+    if (!line.whole) return "its last number may lack digits";
     if (line.too_long) return "longer than 4 MiB";
     Split(line.text, &cells_);
     if (std::find(cells_.begin(), cells_.end(), "timestamp") != cells_.end()) {  // a new run
@@ -208,7 +193,7 @@ class NvidiaSmiLog {
   };
   void FindIds() {
     column_count_ = cells_.size();
-    time_ = index_ = uuid_ = name_ = kMostColumns;
+    time_ = index_ = uuid_ = name_ = kNone;
     for (size_t i = 0; i < cells_.size(); ++i) {
       if (cells_[i] == "timestamp") time_ = i;
       if (cells_[i] == "index") index_ = i;
@@ -220,7 +205,7 @@ class NvidiaSmiLog {
   // The columns to another header, of the cells; false: one is missing.
   bool Remap() {
     FindIds();
-    if (by_index_ != (index_ != kMostColumns) || by_uuid_ != (uuid_ != kMostColumns)) return false;
+    if (by_index_ != (index_ != kNone) || by_uuid_ != (uuid_ != kNone)) return false;
     for (Column& column : columns_) {
       const auto at = std::find_if(cells_.begin(), cells_.end(), [&](std::string_view cell) {
         return QuantityOf(cell) == column.quantity;
@@ -270,36 +255,17 @@ class NvidiaSmiLog {
   size_t column_count_ = 0;
   bool by_index_ = false, by_uuid_ = false;  // how the first header tells GPUs
   bool lost_ = false;                        // the last header has not the columns of the first
-  size_t time_ = kMostColumns, index_ = kMostColumns, uuid_ = kMostColumns, name_ = kMostColumns;
+  size_t time_ = kNone, index_ = kNone, uuid_ = kNone, name_ = kNone;
   std::vector<std::string> gpus_;  // by id; each has a channel a column
   std::vector<Reading> readings_;
 };
 
 }  // namespace
 
-bool LooksLikeNvidiaSmi(std::string_view first) {
-  return first.find('{') == std::string_view::npos &&
-         (first.find("timestamp") != std::string_view::npos ||
-          first.find("power.draw") != std::string_view::npos);
-}
-
-absl::StatusOr<LogEnd> ReadNvidiaSmi(const LogLine& first, LogLines* lines, LogSink* sink) {
-  NvidiaSmiLog log(sink);
-  RETURN_IF_ERROR(log.ReadHeader(first));
-  LogEnd end;
-  LogLine line = first;
-  end.lines = 1;
-  while (!sink->Full() && lines->Next(&line)) {
-    ++end.lines;
-    if (Stripped(line.text).empty() && !line.too_long) continue;
-    if (!line.whole) {  // its last number may lack digits
-      end.cut = Cat("the last line is cut (", PlaceOf(line), ")");
-      break;
-    }
-    Count(line, log.Read(line), &end);
-  }
-  end.complete = end.cut.empty();  // its CSV has no line that says so
-  return end;
+std::unique_ptr<LogParser> NewNvidiaSmiParser(std::string_view first, LogSink* sink) {
+  const auto has = [&](std::string_view text) { return first.find(text) != first.npos; };
+  if (has("{") || !(has("timestamp") || has("power.draw"))) return nullptr;
+  return std::make_unique<NvidiaSmiParser>(sink);
 }
 
 }  // namespace xplane_time::power

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstdlib>
+#include <map>
 #include <mutex>
 #include <set>
 #include <thread>
@@ -30,6 +31,7 @@ struct Track {
   std::shared_ptr<Reader> reader;
   size_t source = 0;  // place in the header's periods
   uint32_t first_channel = 0, channels = 0;
+  bool tells_energy = false;  // or power
   int64_t period_ns = 0;
   std::thread thread;
   // Guarded by Shared::mutex.
@@ -44,22 +46,18 @@ struct Shared {
 
   std::mutex mutex;
   std::condition_variable changed;
-  LogWriter log;                         // guarded by mutex, as all below
-  std::vector<LogSink*> sinks = {&log};  // and who follows
-  bool stopping = false;                 // threads end
-  bool closed = false;                   // the log has its last line
+  LogWriter log;          // guarded by mutex, as all below
+  bool stopping = false;  // threads end
+  bool closed = false;    // the log has its last line
   std::set<std::string, std::less<>> open_windows;
 
   // Under the mutex.
   void Readings(int64_t pass_ns, const Track& track, std::vector<Reading>* readings) {
     for (Reading& each : *readings) each.channel += track.first_channel;
-    for (LogSink* to : sinks) to->Readings(track.source, pass_ns, *readings);
+    log.Readings(track.source, pass_ns, *readings);
   }
   void Finding(std::string_view code, std::string_view source, std::string_view message) {
-    for (LogSink* to : sinks) to->Finding(MonotonicNow(), code, source, message);
-  }
-  void Mark(int64_t at_ns, std::string_view window, bool end) {
-    for (LogSink* to : sinks) to->Mark(at_ns, window, end);
+    log.Finding(MonotonicNow(), code, source, message);
   }
 };
 
@@ -76,7 +74,7 @@ void ReadOnce(Shared* shared, Track* track, bool slow, std::vector<Reading>* rea
   track->busy_since_ns = 0;
   track->told.own_cpu_ns = NowOf(CLOCK_THREAD_CPUTIME_ID);
   track->begun = true;
-  shared->changed.notify_all();
+  shared->changed.notify_all();  // who waits goes on once the mutex is free
   if (shared->closed) return;
   if (std::exchange(track->told.hung, false)) {
     shared->Finding("returned", track->told.source, "a call that hung came back");
@@ -161,7 +159,7 @@ class Recorder : public PowerRecorder {
       return InvalidArgument("the window \"", name,
                              "\" has begun already; windows that overlap have names of their own");
     }
-    if (!shared_->closed) shared_->Mark(MonotonicNow(), name, /*end=*/false);
+    if (!shared_->closed) shared_->log.Mark(MonotonicNow(), name, /*end=*/false);
     return shared_->log.status();
   }
 
@@ -173,7 +171,7 @@ class Recorder : public PowerRecorder {
       return InvalidArgument("the window \"", name, "\" ends without having begun");
     }
     shared_->open_windows.erase(at);
-    if (!shared_->closed) shared_->Mark(now_ns, name, /*end=*/true);
+    if (!shared_->closed) shared_->log.Mark(now_ns, name, /*end=*/true);
     return shared_->log.status();
   }
 
@@ -194,10 +192,16 @@ class Recorder : public PowerRecorder {
     return shared_->log.status();
   }
 
-  void Follow(LogSink* sink) override {
-    const std::lock_guard lock(shared_->mutex);
-    sink->Header(header_);
-    shared_->sinks.push_back(sink);
+  void AwaitReadings(nanoseconds at_most) override {
+    std::unique_lock lock(shared_->mutex);
+    std::map<const Track*, uint64_t> before;
+    for (const auto& track : tracks_) {
+      if (track->tells_energy) before[track.get()] = track->told.reads;
+    }
+    shared_->changed.wait_for(lock, at_most, [&] {
+      return std::ranges::all_of(
+          before, [](const auto& each) { return each.first->told.reads > each.second; });
+    });
   }
 
   absl::Status log_status() const override {
@@ -237,6 +241,7 @@ class Recorder : public PowerRecorder {
     track->source = tracks_.size();
     track->channels = static_cast<uint32_t>(found.inventory.channels.size());
     track->first_channel = static_cast<uint32_t>(header_.inventory.channels.size());
+    track->tells_energy = std::ranges::any_of(found.inventory.channels, IsPowerOrEnergy);
     const int64_t wanted =
         options_.period_ns > 0 ? options_.period_ns : track->reader->default_period_ns();
     track->period_ns = std::max(wanted, track->reader->min_period_ns());
@@ -281,7 +286,7 @@ class Recorder : public PowerRecorder {
       if (shared_->closed) return;
       const Clocks now = ClocksNow();
       if (now.monotonic_ns - written.monotonic_ns >= kClockLineNs || Moved(written, now)) {
-        for (LogSink* to : shared_->sinks) to->ClocksAt(now.monotonic_ns, now);
+        shared_->log.ClocksAt(now.monotonic_ns, now);
         written = now;
       }
       for (const auto& track : tracks_) MarkIfHung(track.get(), now.monotonic_ns);

@@ -412,7 +412,7 @@ std::vector<RepeatedEnergy> RepeatsOf(const std::vector<WindowSummary>& windows)
   return rows;
 }
 
-class Folding : public Summarizer {
+class Folding : public LogSink {
  public:
   explicit Folding(const PowerSummaryOptions& options) : options_(options) {}
 
@@ -528,7 +528,8 @@ class Folding : public Summarizer {
   }
   void End(int64_t t_ns) override { end_ns_ = t_ns; }
 
-  PowerSummary Finish(const LogEnd& end) override {
+  // After the last line.
+  PowerSummary Finish(const LogEnd& end) {
     const int64_t end_ns = end_ns_.value_or(newest_ns_);
     const auto still_open = open_;
     for (const auto& [name, window] : still_open) {
@@ -844,27 +845,22 @@ class Folding : public Summarizer {
 };
 
 }  // namespace
-
-std::unique_ptr<Summarizer> Summarizer::New(const PowerSummaryOptions& options) {
-  return std::make_unique<Folding>(options);
-}
-
 }  // namespace xplane_time::power
 
 namespace xplane_time {
 
 absl::StatusOr<PowerSummary> SummarizePowerLog(const std::string& path,
                                                const PowerSummaryOptions& options) {
-  const auto summarizer = power::Summarizer::New(options);
-  ASSIGN_OR_RETURN(const power::LogEnd end, power::ReadPowerLog(path, summarizer.get()));
-  return summarizer->Finish(end);
+  power::Folding folding(options);
+  ASSIGN_OR_RETURN(const power::LogEnd end, power::ReadPowerLog(path, &folding));
+  return folding.Finish(end);
 }
 
 absl::StatusOr<PowerSummary> SummarizePowerLogText(std::string_view text, const std::string& name,
                                                    const PowerSummaryOptions& options) {
-  const auto summarizer = power::Summarizer::New(options);
-  ASSIGN_OR_RETURN(const power::LogEnd end, power::ReadPowerLogText(text, name, summarizer.get()));
-  return summarizer->Finish(end);
+  power::Folding folding(options);
+  ASSIGN_OR_RETURN(const power::LogEnd end, power::ReadPowerLogText(text, name, &folding));
+  return folding.Finish(end);
 }
 
 }  // namespace xplane_time

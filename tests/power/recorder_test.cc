@@ -22,7 +22,9 @@
 namespace xplane_time {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Pair;
 using ::testing::SizeIs;
 
 constexpr int64_t kMs = 1'000'000;
@@ -77,22 +79,22 @@ struct Counted : power::LogSink {
 
 void Pause(int ms) { std::this_thread::sleep_for(std::chrono::milliseconds(ms)); }
 
-TEST_F(RecorderTest, WhoFollowsHearsWhatTheLogSays) {
-  Counted heard, logged;
+TEST_F(RecorderTest, WhatIsAwaitedIsInTheLog) {
+  Counted before, after;
   auto recorder = Started(Constant(Path("log")));
-  recorder->Follow(&heard);
   EXPECT_TRUE(recorder->Begin("a").ok());
   EXPECT_TRUE(recorder->Note("hot", "as ever").ok());
   Pause(20);
   EXPECT_TRUE(recorder->End("a").ok());
-  EXPECT_TRUE(recorder->Stop().ok());
-  ASSERT_TRUE(power::ReadPowerLog(Path("log"), &logged).ok());
-  EXPECT_EQ(heard.header.inventory.channels, logged.header.inventory.channels);
-  EXPECT_EQ(heard.header.periods_ns, logged.header.periods_ns);
-  EXPECT_EQ(heard.header.t_ns, logged.header.t_ns);
-  EXPECT_GT(heard.readings, 0u);
-  EXPECT_LE(heard.readings, logged.readings);  // the first ones came before
-  EXPECT_EQ(heard.others, logged.others);
+  ASSERT_TRUE(power::ReadPowerLog(Path("log"), &before).ok());
+  recorder->AwaitReadings(std::chrono::seconds(10));
+  ASSERT_TRUE(power::ReadPowerLog(Path("log"), &after).ok());
+  EXPECT_EQ(after.header.inventory.channels, recorder->inventory().channels);
+  EXPECT_THAT(after.header.periods_ns, ElementsAre(Pair("constant", kMs)));
+  EXPECT_TRUE(after.header.t_ns.has_value());
+  EXPECT_GT(before.readings, 0u);
+  EXPECT_LT(before.readings, after.readings);
+  EXPECT_THAT(after.others, ElementsAre("begin a", "hot caller: as ever", "end a"));
 }
 
 TEST_F(RecorderTest, ConstantPowerIsConstantInEveryWindow) {
