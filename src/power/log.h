@@ -17,9 +17,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <istream>
 #include <memory>
 #include <optional>
 #include <span>
+#include <streambuf>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -50,7 +52,7 @@ struct LogLine {
   bool too_long = false;
 };
 
-class LogLines {
+class LogLines : private std::streambuf {
  public:
   static constexpr size_t kPadding = 64;
   static constexpr size_t kLongest = size_t{1} << 22, kMostSkipped = size_t{1} << 26;
@@ -61,22 +63,19 @@ class LogLines {
 
   // Waits for a pipe's writer. Errors: NotFound, PermissionDenied, InvalidArgument (a directory or
   // a device, but a terminal), Unavailable.
-  static absl::StatusOr<LogLines> Open(const std::string& path);
-  // `bytes` must outlive it; not inflated.
-  static LogLines FromMemory(std::string_view bytes);
-
+  static absl::StatusOr<std::unique_ptr<LogLines>> Open(const std::string& path);
   // False at the end.
   bool Next(LogLine* line);
   // Why the bytes ended early; empty: they did not.
   const std::string& damage() const { return damage_; }
 
  private:
-  bool More();
+  int_type underflow() override;
 
-  Fill fill_;
-  std::vector<char> buffer_;
-  size_t begin_ = 0, end_ = 0;  // what is not given out yet
-  bool at_end_ = false;
+  const Fill fill_;
+  std::istream stream_{this};
+  std::vector<char> bytes_;       // filled
+  std::unique_ptr<char[]> text_;  // of the last line, and kPadding
   uint64_t number_ = 0, byte_ = 0;
   std::string damage_;
 };

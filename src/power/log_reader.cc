@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
 #include <future>
 #include <memory>
 #include <utility>
@@ -396,19 +395,26 @@ std::string PlaceOf(const LogLine& line) {
 }
 
 absl::StatusOr<LogEnd> ReadPowerLog(const std::string& path, LogSink* sink) {
-  ASSIGN_OR_RETURN(LogLines lines, LogLines::Open(path));
-  return Named(path == "-" ? "standard input" : path, ReadLines(&lines, sink));
+  ASSIGN_OR_RETURN(const auto lines, LogLines::Open(path));
+  return Named(path == "-" ? "standard input" : path, ReadLines(lines.get(), sink));
 }
 
 absl::StatusOr<LogEnd> ReadPowerLogText(std::string_view text, const std::string& name,
                                         LogSink* sink) {
-  LogLines lines = LogLines::FromMemory(text);
+  LogLines lines([text](char* to, size_t size, std::string*) mutable {
+    const size_t some = text.copy(to, size);
+    text.remove_prefix(some);
+    return some;
+  });
   return Named(name, ReadLines(&lines, sink));
 }
 
-LogLines::LogLines(Fill fill) : fill_(std::move(fill)), buffer_(2 * kChunk + kPadding) {}
+LogLines::LogLines(Fill fill)
+    : fill_(std::move(fill)),
+      bytes_(kChunk),
+      text_(std::make_unique_for_overwrite<char[]>(kLongest + 1 + kPadding)) {}
 
-absl::StatusOr<LogLines> LogLines::Open(const std::string& path) {
+absl::StatusOr<std::unique_ptr<LogLines>> LogLines::Open(const std::string& path) {
   const int fd = path == "-" ? dup(STDIN_FILENO) : open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (fd < 0) return io::IoError(path, "cannot open");
   struct stat info = {};
@@ -420,67 +426,40 @@ absl::StatusOr<LogLines> LogLines::Open(const std::string& path) {
   }
   auto stream = std::make_shared<GzipStream>(fd);
   // A pipe is not read ahead: waiting for it has no end.
-  if (S_ISREG(info.st_mode) && stream->is_gzip()) return LogLines(ReadAhead(stream));
-  return LogLines([stream](char* to, size_t size, std::string* damage) {
+  if (S_ISREG(info.st_mode) && stream->is_gzip()) {
+    return std::make_unique<LogLines>(ReadAhead(stream));
+  }
+  return std::make_unique<LogLines>([stream](char* to, size_t size, std::string* damage) {
     return stream->Fill(to, size, damage);
   });
 }
 
-LogLines LogLines::FromMemory(std::string_view bytes) {
-  return LogLines([bytes](char* to, size_t size, std::string*) mutable {
-    const size_t some = bytes.copy(to, size);
-    bytes.remove_prefix(some);
-    return some;
-  });
-}
-
-// Appends to the buffer; what was given out is forgotten.
-bool LogLines::More() {
-  if (at_end_) return false;
-  if (begin_ > 0) {
-    std::memmove(buffer_.data(), buffer_.data() + begin_, end_ - begin_);
-    end_ -= begin_;
-    begin_ = 0;
-  }
-  if (buffer_.size() < end_ + kChunk + kPadding) buffer_.resize(2 * buffer_.size());
-  const size_t got = fill_(buffer_.data() + end_, kChunk, &damage_);
-  end_ += got;
-  at_end_ = got == 0;
-  return got > 0;
+LogLines::int_type LogLines::underflow() {
+  const size_t got = fill_(bytes_.data(), bytes_.size(), &damage_);
+  setg(bytes_.data(), bytes_.data(), bytes_.data() + got);
+  return got == 0 ? traits_type::eof() : traits_type::to_int_type(bytes_[0]);
 }
 
 bool LogLines::Next(LogLine* line) {
-  size_t searched = 0;
-  uint64_t skipped = 0;  // of a line that is too long
-  for (;;) {
-    const void* feed =
-        std::memchr(buffer_.data() + begin_ + searched, '\n', end_ - begin_ - searched);
-    if (feed == nullptr) {
-      searched = end_ - begin_;
-      if (searched > kLongest) {
-        skipped += searched;
-        begin_ = end_ = searched = 0;
-        if (skipped > kMostSkipped) {
-          at_end_ = true;
-          damage_ = "a line has over 64 MiB: it and what follows are not read";
-        }
-      }
-      if (More()) continue;
-      if (searched == 0 && skipped == 0) return false;
+  if (!stream_.good()) return false;
+  stream_.getline(text_.get(), kLongest + 1);
+  auto used = static_cast<size_t>(stream_.gcount());  // its line feed, too
+  if (used == 0) return false;
+  const bool too_long = stream_.fail();
+  if (too_long) {
+    stream_.clear();
+    stream_.ignore(kMostSkipped, '\n');
+    used += static_cast<size_t>(stream_.gcount());
+    if (stream_.gcount() == kMostSkipped) {
+      stream_.setstate(std::ios::eofbit);
+      damage_ = "a line has over 64 MiB: it and what follows are not read";
     }
-    const char* const from = buffer_.data() + begin_;
-    const size_t length =
-        feed == nullptr ? searched : static_cast<size_t>(static_cast<const char*>(feed) - from);
-    *line = {.text = skipped > 0 ? std::string_view() : std::string_view(from, length),
-             .number = ++number_,
-             .byte = byte_,
-             .whole = feed != nullptr,
-             .too_long = skipped > 0};
-    const size_t used = length + (feed != nullptr ? 1 : 0);
-    begin_ += used;
-    byte_ += skipped + used;
-    return true;
   }
+  const bool whole = !stream_.eof();
+  const size_t length = too_long ? 0 : used - (whole ? 1 : 0);
+  *line = {{text_.get(), length}, ++number_, byte_, whole, too_long};
+  byte_ += used;
+  return true;
 }
 
 absl::StatusOr<std::unique_ptr<Reader>> NewReplayReader(const std::string& log_path) {

@@ -50,7 +50,7 @@ Sharing SharingOf(const NvmlApi& nvml, NvmlDevice device, int64_t own_pid,
 struct NvmlPlan {
   struct Call {
     const NvmlCall* call = nullptr;
-    uint32_t first_channel = 0;  // of the call's quantities, in order
+    uint32_t channel = 0;
     bool slow = false;
   };
   struct Field {
@@ -300,15 +300,13 @@ class Taker {
     return static_cast<uint32_t>(taken_.channels.size() - 1);
   }
 
-  // A call that answers is made from now on, and each of its quantities is a channel.
+  // A call that answers is made from now on.
   NvmlReturn PlanCall(const NvmlCall& call, const Found& found, std::string_view domain,
                       ReadingKind kind, bool slow, NvmlPlan& plan) {
-    NvmlRaw raw = {};
-    const NvmlReturn result = call.read(nvml_, found.handle, raw);
-    if (result != kNvmlSuccess) return result;
-    plan.calls.push_back({&call, static_cast<uint32_t>(taken_.channels.size()), slow});
-    for (size_t i = 0; i < call.n_quantities(); ++i) {
-      AddChannel(found, domain, call.quantities[i].name, kind, slow);
+    uint64_t raw = 0;
+    const NvmlReturn result = call.read(nvml_, found.handle, &raw);
+    if (result == kNvmlSuccess) {
+      plan.calls.push_back({&call, AddChannel(found, domain, call.quantity, kind, slow), slow});
     }
     return result;
   }
@@ -399,7 +397,7 @@ class Taker {
         PowerUsageCall(), found, "gpu",
         average.value_or(true) ? ReadingKind::kAverage : ReadingKind::kInstant, false, plan);
     if (result != kNvmlSuccess) return result;
-    const uint32_t place = plan.calls.back().first_channel;
+    const uint32_t place = plan.calls.back().channel;
     if (average != false) {
       taken_.channels[place].note =
           average ? "average of 1 s" : "instant or the average of 1 s: the chip is not known";
@@ -587,13 +585,11 @@ class NvmlReader : public Reader {
 
   void ReadCall(NvmlPlan& plan, const NvmlPlan::Call& planned, std::vector<Reading>* readings) {
     const NvmlCall& call = *planned.call;
-    NvmlRaw raw = {};
-    const Answer answer = Ask(plan, [&] { return call.read(*nvml_, plan.device, raw); });
-    for (uint32_t i = 0; i < call.n_quantities(); ++i) {
-      Reading& reading = readings->emplace_back(answer.ReadingOf(planned.first_channel + i));
-      if (answer.result != kNvmlSuccess) continue;
-      SetValue(reading, raw[i], call.quantities[i].scale, &call == &PowerUsageCall());
-    }
+    uint64_t raw = 0;
+    const Answer answer = Ask(plan, [&] { return call.read(*nvml_, plan.device, &raw); });
+    Reading& reading = readings->emplace_back(answer.ReadingOf(planned.channel));
+    if (answer.result != kNvmlSuccess) return;
+    SetValue(reading, raw, call.scale, &call == &PowerUsageCall());
   }
 
   static void SetValue(Reading& reading, std::optional<uint64_t> raw, int64_t scale, bool power) {

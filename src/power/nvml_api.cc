@@ -112,60 +112,52 @@ std::string_view FixOf(NvmlReturn result) {
 
 namespace {
 
-// A call whose last argument is a number to be filled in; `kind` comes before it.
-template <typename Number, auto function, int... kind>
-NvmlReturn ReadNumber(const NvmlApi& nvml, NvmlDevice device, NvmlRaw& raw) {
-  Number value = 0;
-  const NvmlReturn result = (nvml.*function)(device, kind..., &value);
-  raw[0] = value;
+// A call whose last argument is to be filled in; `kind` comes before it.
+template <typename Answer, auto function, int... kind>
+NvmlReturn ReadNumber(const NvmlApi& nvml, NvmlDevice device, uint64_t* raw) {
+  Answer answer = 0;
+  const NvmlReturn result = (nvml.*function)(device, kind..., &answer);
+  *raw = answer;
   return result;
 }
-
-NvmlReturn ReadPstate(const NvmlApi& nvml, NvmlDevice device, NvmlRaw& raw) {
-  const NvmlReturn result = ReadNumber<unsigned, &NvmlApi::performance_state>(nvml, device, raw);
-  if (result == kNvmlSuccess && raw[0] == kNvmlPstateUnknown) return kNvmlNotSupported;
-  return result;
-}
-
-template <typename Answer, auto function, auto first, auto second>
-NvmlReturn ReadBoth(const NvmlApi& nvml, NvmlDevice device, NvmlRaw& raw) {
+template <typename Answer, auto function, auto member>
+NvmlReturn ReadMember(const NvmlApi& nvml, NvmlDevice device, uint64_t* raw) {
   Answer answer = {};
   const NvmlReturn result = (nvml.*function)(device, &answer);
-  raw = {answer.*first, answer.*second};
+  *raw = answer.*member;
   return result;
+}
+
+NvmlReturn ReadPstate(const NvmlApi& nvml, NvmlDevice device, uint64_t* raw) {
+  const NvmlReturn result = ReadNumber<unsigned, &NvmlApi::performance_state>(nvml, device, raw);
+  return result == kNvmlSuccess && *raw == kNvmlPstateUnknown ? kNvmlNotSupported : result;
 }
 
 using Long = unsigned long long;
-constexpr NvmlCall kEnergyCall = {"nvmlDeviceGetTotalEnergyConsumption",
-                                  {{{"energy_uj", 1000}}},
+constexpr NvmlCall kEnergyCall = {"nvmlDeviceGetTotalEnergyConsumption", "energy_uj", 1000,
                                   ReadNumber<Long, &NvmlApi::total_energy>};
-constexpr NvmlCall kPowerUsageCall = {
-    "nvmlDeviceGetPowerUsage", {{{"power_mw"}}}, ReadNumber<unsigned, &NvmlApi::power_usage>};
+constexpr NvmlCall kPowerUsageCall = {"nvmlDeviceGetPowerUsage", "power_mw", 1,
+                                      ReadNumber<unsigned, &NvmlApi::power_usage>};
 
+constexpr char kClock[] = "nvmlDeviceGetClockInfo", kMemory[] = "nvmlDeviceGetMemoryInfo",
+               kUtilization[] = "nvmlDeviceGetUtilizationRates";
 constexpr NvmlCall kSlowCalls[] = {
-    {"nvmlDeviceGetClockInfo",
-     {{{"clock_sm_mhz"}}},
-     ReadNumber<unsigned, &NvmlApi::clock, kNvmlClockSm>},
-    {"nvmlDeviceGetClockInfo",
-     {{{"clock_memory_mhz"}}},
-     ReadNumber<unsigned, &NvmlApi::clock, kNvmlClockMemory>},
-    {"nvmlDeviceGetTemperature",
-     {{{"temperature_mc", 1000}}},
+    {kClock, "clock_sm_mhz", 1, ReadNumber<unsigned, &NvmlApi::clock, kNvmlClockSm>},
+    {kClock, "clock_memory_mhz", 1, ReadNumber<unsigned, &NvmlApi::clock, kNvmlClockMemory>},
+    {"nvmlDeviceGetTemperature", "temperature_mc", 1000,
      ReadNumber<unsigned, &NvmlApi::temperature, kNvmlTemperatureGpu>},
-    {"nvmlDeviceGetCurrentClocksEventReasons",
-     {{{"throttle_reasons"}}},
+    {"nvmlDeviceGetCurrentClocksEventReasons", "throttle_reasons", 1,
      ReadNumber<Long, &NvmlApi::clocks_event_reasons>},
-    {"nvmlDeviceGetPerformanceState", {{{"pstate"}}}, ReadPstate},
-    {"nvmlDeviceGetEnforcedPowerLimit",
-     {{{"power_limit_mw"}}},
+    {"nvmlDeviceGetPerformanceState", "pstate", 1, ReadPstate},
+    {"nvmlDeviceGetEnforcedPowerLimit", "power_limit_mw", 1,
      ReadNumber<unsigned, &NvmlApi::power_limit>},
-    {"nvmlDeviceGetMemoryInfo",
-     {{{"memory_used_bytes"}, {"memory_total_bytes"}}},
-     ReadBoth<NvmlMemory, &NvmlApi::memory, &NvmlMemory::used, &NvmlMemory::total>},
-    {"nvmlDeviceGetUtilizationRates",
-     {{{"utilization_gpu_ppm", 10'000}, {"utilization_memory_ppm", 10'000}}},
-     ReadBoth<NvmlUtilization, &NvmlApi::utilization, &NvmlUtilization::gpu,
-              &NvmlUtilization::memory>},
+    {kMemory, "memory_used_bytes", 1, ReadMember<NvmlMemory, &NvmlApi::memory, &NvmlMemory::used>},
+    {kMemory, "memory_total_bytes", 1,
+     ReadMember<NvmlMemory, &NvmlApi::memory, &NvmlMemory::total>},
+    {kUtilization, "utilization_gpu_ppm", 10'000,
+     ReadMember<NvmlUtilization, &NvmlApi::utilization, &NvmlUtilization::gpu>},
+    {kUtilization, "utilization_memory_ppm", 10'000,
+     ReadMember<NvmlUtilization, &NvmlApi::utilization, &NvmlUtilization::memory>},
 };
 
 }  // namespace

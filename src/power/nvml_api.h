@@ -10,7 +10,6 @@
 // API Reference Guide"); the layouts are part of its ABI and versioned by function name.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <initializer_list>
 #include <memory>
@@ -213,25 +212,18 @@ std::string NvmlErrorText(NvmlReturn result);  // "NVML_ERROR_NO_PERMISSION (4)"
 // What to do about it; empty: nothing.
 std::string_view FixOf(NvmlReturn result);
 
-// NvmlCalls: the calls that answer with one or two plain numbers, as a table.
+// NvmlCalls: the calls that answer with a plain number, as a table.
 //
-//   for (const NvmlCall& call : NvmlCalls()) call.read(nvml, device, raw);   // times scale: value
+//   for (const NvmlCall& call : SlowCalls()) call.read(nvml, device, &raw);   // times scale: value
 //
 // Not here: power by fields and buffered samples (nvml.cc), which carry times of their
 // own.
 
-struct NvmlQuantity {
-  std::string_view name;  // of PowerChannel::quantity
-  int64_t scale = 1;      // from NVML's unit to that of the name
-};
-
-using NvmlRaw = std::array<uint64_t, 2>;
 struct NvmlCall {
   std::string_view function;
-  std::array<NvmlQuantity, 2> quantities;  // the second may have no name
-  NvmlReturn (*read)(const NvmlApi&, NvmlDevice, NvmlRaw&);
-
-  size_t n_quantities() const { return quantities[1].name.empty() ? 1 : 2; }
+  std::string_view quantity;  // of PowerChannel
+  int64_t scale;              // from NVML's unit to that of the quantity
+  NvmlReturn (*read)(const NvmlApi&, NvmlDevice, uint64_t* raw);
 };
 
 const NvmlCall& EnergyCall();      // millijoules since the driver was loaded

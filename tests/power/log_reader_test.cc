@@ -269,7 +269,7 @@ TEST(LogReader, LongGzipFiles) {
   auto lines = LogLines::Open(path);
   ASSERT_TRUE(lines.ok());
   LogLine first;
-  ASSERT_TRUE(lines->Next(&first));  // and is destroyed with the rest unread
+  ASSERT_TRUE((*lines)->Next(&first));  // and is destroyed with the rest unread
   EXPECT_EQ(first.text, log.text().substr(0, log.text().find('\n')));
 }
 
