@@ -301,6 +301,7 @@ class EnergyFold {
   };
   // What was before an edge.
   struct Snapshot {
+    int64_t t_ns = 0;  // the edge's
     absl::int128 pj = 0;
     double partial_pj = 0;  // of a piece that the edge cuts
     int64_t covered_ns = 0;
@@ -313,6 +314,9 @@ class EnergyFold {
     Snapshot begin;
     std::optional<double> peak_mw = {};
     void AddPeak(double power_mw) { peak_mw = std::max(peak_mw.value_or(power_mw), power_mw); }
+    void AddPeak(const EnergyPiece& held) {
+      AddPeak(AsDouble(held.energy_pj) / static_cast<double>(held.end_ns - held.begin_ns));
+    }
     void Merge(const Inside& later) {
       if (later.peak_mw.has_value()) AddPeak(*later.peak_mw);
     }
@@ -465,42 +469,33 @@ class EnergyFold {
 
   // Everything in (the last `to`, to]: meets its edges, then adds its pieces.
   void Advance(int64_t to_ns, std::span<const EnergyPiece> pieces) {
-    peaks_pushed_ = 0;
     if (rules_.counter) tally_after_ = tally_;
     while (next_edge_ < edges_.size() && edges_[next_edge_].t_ns <= to_ns) {
       Meet(edges_[next_edge_++], to_ns, pieces);
     }
-    for (size_t i = 0; i < pieces.size(); ++i) {
-      total_pj_ += pieces[i].energy_pj;
-      covered_ns_ += pieces[i].end_ns - pieces[i].begin_ns;
-      if (series_ != nullptr) series_->Add(pieces[i]);
-      if (!rules_.counter && i >= peaks_pushed_) PushHeldPeak(pieces[i]);
+    for (const EnergyPiece& piece : pieces) {
+      total_pj_ += piece.energy_pj;
+      covered_ns_ += piece.end_ns - piece.begin_ns;
+      if (series_ != nullptr) series_->Add(piece);
+      if (!rules_.counter) open_.Since(piece.end_ns - 1).AddPeak(piece);
     }
     tally_before_ = tally_after_;
   }
 
-  void PushHeldPeak(const EnergyPiece& piece) {
-    const auto duration_ns = static_cast<double>(piece.end_ns - piece.begin_ns);
-    open_.Now().AddPeak(AsDouble(piece.energy_pj) / duration_ns);
-  }
-
   void Meet(const WindowEdge& edge, int64_t to_ns, std::span<const EnergyPiece> pieces) {
-    while (!rules_.counter && peaks_pushed_ < pieces.size() &&
-           pieces[peaks_pushed_].begin_ns < edge.t_ns) {
-      PushHeldPeak(pieces[peaks_pushed_++]);
-    }
     const Snapshot at = At(edge, to_ns, pieces);
     if (!edge.end) {
       open_.Begin(edge.window, edge.t_ns, {.begin = at});
-      for (size_t i = 0; i < peaks_pushed_; ++i) {  // what the window has a part of
-        if (pieces[i].end_ns > edge.t_ns) PushHeldPeak(pieces[i]);
-      }
       if (rules_.counter) late_.push_back({edge.t_ns, edge.window, false, at.pj});
       return;
     }
-    const std::optional<Inside> inside = open_.End(edge.window);
+    std::optional<Inside> inside = open_.End(edge.window);
     if (!inside.has_value()) return;
     const Snapshot& begin = inside->begin;
+    for (const EnergyPiece& piece : pieces) {  // what the window has a part of
+      const bool overlaps = piece.begin_ns < edge.t_ns && piece.end_ns > begin.t_ns;
+      if (!rules_.counter && overlaps) inside->AddPeak(piece);
+    }
     EnergyPart& part = PartOf(edge.window);
     part.covered_ns = at.covered_ns - begin.covered_ns;
     part.energy_pj = AsDouble(at.pj - begin.pj) + at.partial_pj - begin.partial_pj;
@@ -522,6 +517,7 @@ class EnergyFold {
 
   Snapshot At(const WindowEdge& edge, int64_t to_ns, std::span<const EnergyPiece> pieces) const {
     Snapshot at;
+    at.t_ns = edge.t_ns;
     at.pj = total_pj_;
     at.low_pj = edge.t_ns >= low_from_ns_ ? low_pj_ : lower_pj_;
     at.covered_ns = covered_ns_;
@@ -587,7 +583,6 @@ class EnergyFold {
   int64_t covered_ns_ = 0;
   Tally tally_, tally_before_, tally_after_;  // now; at both ends of the present span
   Buckets<Inside> open_;
-  size_t peaks_pushed_ = 0;  // pieces of the present span whose peaks are in open_
   std::vector<EnergyPart> parts_;
 
   bool reset_ = false;                // counter: since the last point

@@ -13,6 +13,7 @@
 
 #include "absl/strings/str_split.h"
 #include "power/reader.h"
+#include "status.h"
 
 namespace xplane_time::power {
 namespace {
@@ -63,19 +64,19 @@ class ProcessReader : public SensorReader {
   static constexpr size_t kMostBytes = 1 << 14;
 
   std::string PathOf(int64_t pid, std::string_view file) const {
-    return procfs_ + "/" + std::to_string(pid) + "/" + std::string(file);
+    return Cat(procfs_, "/", pid, "/", file);
   }
 
   FileValue<Stat> ReadStat(int64_t pid) const {
     const FileText text = ReadText(PathOf(pid, "stat"));
-    if (!text.value) return Unknown<Stat>(text.reason);
+    if (!text.value) return text.reason;
     const auto state = StatField(*text.value, 3);
     const FileNumber parent = NumberIn(StatField(*text.value, 4).value_or(""));
     const FileNumber start = NumberIn(StatField(*text.value, 22).value_or(""));
     if (!state || state->size() != 1 || !parent.value || !start.value) {
-      return Unknown<Stat>(PowerReason::kUnsupported);
+      return PowerReason::kUnsupported;
     }
-    return {Stat{state->front(), *parent.value, *start.value}, PowerReason::kKnown};
+    return Stat{state->front(), *parent.value, *start.value};
   }
 
   // The status of the process that had this number when it was found; kNoSamples once it has
@@ -85,14 +86,12 @@ class ProcessReader : public SensorReader {
     const FileValue<Stat> stat = ReadStat(pid);
     for (const PowerReason reason : {status.reason, stat.reason}) {
       if (reason == PowerReason::kAbsent || reason == PowerReason::kDeviceLost) {
-        return Unknown<std::string>(PowerReason::kNoSamples);
+        return PowerReason::kNoSamples;
       }
-      if (reason != PowerReason::kKnown) return Unknown<std::string>(reason);
+      if (reason != PowerReason::kKnown) return reason;
     }
-    if (stat.value->start_ticks != start_ticks || stat.value->ended()) {
-      return Unknown<std::string>(PowerReason::kNoSamples);
-    }
-    return status;
+    const bool is_it = stat.value->start_ticks == start_ticks && !stat.value->ended();
+    return is_it ? status : PowerReason::kNoSamples;
   }
 
   void FindDescendants() {
@@ -124,8 +123,7 @@ class ProcessReader : public SensorReader {
   }
 
   void FindChildren() {
-    const std::string self = std::to_string(pid_);
-    const FileText children = ReadText(PathOf(pid_, "task/" + self + "/children"), kMostBytes);
+    const FileText children = ReadText(PathOf(pid_, Cat("task/", pid_, "/children")), kMostBytes);
     for (const absl::string_view each :
          absl::StrSplit(children.value.value_or(""), ' ', absl::SkipWhitespace())) {
       const FileNumber pid = NumberIn(std::string_view(each.data(), each.size()));
@@ -138,12 +136,12 @@ class ProcessReader : public SensorReader {
   FileNumber OwnField(std::string_view key) {
     const FileText own = ReadStatus(pid_, *start_ticks_);
     if (own.reason == PowerReason::kNoSamples) members_.erase(pid_);
-    return own.value ? FieldOf(*own.value, key) : Unknown<int64_t>(own.reason);
+    return FieldOf(own, key);
   }
 
   // Of those that live. One that cannot be read makes the sum unknown: it would be too small.
   FileNumber RssOfTree() {
-    FileNumber sum = children_only_ ? Unknown<int64_t>(PowerReason::kNoSamples) : OwnField("VmRSS");
+    FileNumber sum = children_only_ ? PowerReason::kNoSamples : OwnField("VmRSS");
     if (!sum.value && sum.reason != PowerReason::kNoSamples) return sum;
     for (auto each = members_.begin(); each != members_.end();) {
       const auto [pid, start_ticks] = *each++;
@@ -153,15 +151,14 @@ class ProcessReader : public SensorReader {
         members_.erase(pid);
         continue;
       }
-      const FileNumber rss =
-          status.value ? FieldOf(*status.value, "VmRSS") : Unknown<int64_t>(status.reason);
+      const FileNumber rss = FieldOf(status, "VmRSS");
       if (rss.reason == PowerReason::kNoSamples) continue;  // it ends, and its memory is gone
       if (!rss.value) return rss;
       int64_t total = 0;
       if (__builtin_add_overflow(sum.value.value_or(0), *rss.value, &total)) {
-        return Unknown<int64_t>(PowerReason::kUnsupported);
+        return PowerReason::kUnsupported;
       }
-      sum = {total, PowerReason::kKnown};
+      sum = total;
     }
     return sum;
   }
@@ -169,13 +166,11 @@ class ProcessReader : public SensorReader {
   // Of all memory, less that of the field `without`.
   FileNumber ReadMachine(const char* without) const {
     const FileText meminfo = ReadText(procfs_ + "/meminfo", kMostBytes);
-    if (!meminfo.value) return Unknown<int64_t>(meminfo.reason);
-    const FileNumber total = FieldOf(*meminfo.value, "MemTotal");
-    const FileNumber less = without == nullptr ? FileNumber{0} : FieldOf(*meminfo.value, without);
-    if (!total.value || !less.value || *total.value < *less.value) {
-      return Unknown<int64_t>(PowerReason::kUnsupported);
-    }
-    return {*total.value - *less.value, PowerReason::kKnown};
+    if (!meminfo.value) return meminfo.reason;
+    const FileNumber total = FieldOf(meminfo, "MemTotal");
+    const FileNumber less = without == nullptr ? FileNumber(0) : FieldOf(meminfo, without);
+    const bool known = total.value && less.value && *total.value >= *less.value;
+    return known ? FileNumber(*total.value - *less.value) : PowerReason::kUnsupported;
   }
 
   void AddSensor(std::string device, std::string domain, std::string quantity, std::string note,
@@ -190,7 +185,7 @@ class ProcessReader : public SensorReader {
   }
 
   void AddProcess(PowerInventory* inventory) {
-    const std::string device = "pid:" + std::to_string(pid_);
+    const std::string device = Cat("pid:", pid_);
     inventory->devices.push_back(
         {device, ReadText(PathOf(pid_, "comm"), 256).value.value_or(""), "process"});
     if (!children_only_) {
@@ -214,7 +209,7 @@ class ProcessReader : public SensorReader {
 
   PowerAbsence AbsenceOfProcess(const FileValue<Stat>& stat) const {
     const std::string path = PathOf(pid_, "stat");
-    PowerAbsence absence = AbsenceOf("process", "pid:" + std::to_string(pid_), path, stat.reason);
+    PowerAbsence absence = AbsenceOf("process", Cat("pid:", pid_), path, stat.reason);
     if (stat.value) {
       absence.reason = PowerReason::kNoSamples;
       absence.message = path + ": the process has ended";

@@ -7,21 +7,8 @@
 
 namespace xplane_time::power {
 
-FileNumber Scaled(FileNumber number, Scale scale) {
-  if (!number.value) return number;
-  int64_t product = 0;
-  if (__builtin_mul_overflow(*number.value, scale.multiply, &product)) {
-    return PowerReason::kUnsupported;
-  }
-  return product / scale.divide;
-}
-
 std::function<FileNumber()> ReadsFile(std::shared_ptr<HeldFile> file, Scale scale) {
   return [file = std::move(file), scale] { return Scaled(file->Read(), scale); };
-}
-
-Reading ReadingOf(uint32_t channel, int64_t before_ns, const FileNumber& number, int64_t after_ns) {
-  return {channel, before_ns, after_ns, number.value, number.reason};
 }
 
 void SensorReader::Read(bool slow, std::vector<Reading>* readings) {
@@ -29,7 +16,7 @@ void SensorReader::Read(bool slow, std::vector<Reading>* readings) {
     if (sensors_[channel].channel.slow && !slow) continue;
     const int64_t before_ns = MonotonicNow();
     const FileNumber number = sensors_[channel].read();
-    readings->push_back(ReadingOf(channel, before_ns, number));
+    readings->push_back({channel, before_ns, MonotonicNow(), number.value, number.reason});
   }
 }
 

@@ -57,16 +57,7 @@ struct Sensor {
   std::function<FileNumber()> read;
 };
 
-// value * multiply / divide, towards 0. Of file's units to those of a channel's quantity.
-struct Scale {
-  int64_t multiply = 1, divide = 1;
-};
-FileNumber Scaled(FileNumber number, Scale scale);
 std::function<FileNumber()> ReadsFile(std::shared_ptr<HeldFile> file, Scale scale = {});
-
-// Of what was read since `before_ns`.
-Reading ReadingOf(uint32_t channel, int64_t before_ns, const FileNumber& number,
-                  int64_t after_ns = MonotonicNow());
 
 // A reader whose Discover finds `sensors_`: channel i is the i-th of them.
 class SensorReader : public Reader {

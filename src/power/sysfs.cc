@@ -9,7 +9,7 @@
 #include <charconv>
 #include <cstring>
 #include <filesystem>
-#include <limits>
+#include <utility>
 
 #include "absl/strings/str_split.h"
 #include "status.h"
@@ -36,41 +36,30 @@ std::string_view Trimmed(std::string_view text, std::string_view blanks) {
 }
 
 PowerReason ReasonOfOpen(int error) {
-  switch (error) {
-    case EACCES:
-    case EPERM:
-      return PowerReason::kPermissionDenied;
-    case ENOENT:
-    case ENOTDIR:
-    case ELOOP:
-      return PowerReason::kAbsent;
-    default:
-      return ReasonOfRead(error);
-  }
+  if (error == EACCES || error == EPERM) return PowerReason::kPermissionDenied;
+  const bool is_absent = error == ENOENT || error == ENOTDIR || error == ELOOP;
+  return is_absent ? PowerReason::kAbsent : ReasonOfRead(error);
 }
 
 PowerReason ReasonOfRead(int error) {
-  switch (error) {
-    case EACCES:
-      return PowerReason::kPermissionDenied;
-    case EPERM:
-    case EAGAIN:
-    case EBUSY:
-    case ENODATA:
-      return PowerReason::kNoSamples;
-    case ENODEV:
-    case ENXIO:
-    case EIO:
-    case ESRCH:  // of procfs: the process is gone
-    case ENOENT:
-    case ESTALE:
-      return PowerReason::kDeviceLost;
-    case ETIMEDOUT:
-    case ETIME:
-      return PowerReason::kHung;
-    default:
-      return PowerReason::kUnsupported;
+  using enum PowerReason;
+  using Row = std::pair<int, PowerReason>;
+  constexpr Row kReasons[] = {
+      {EACCES, kPermissionDenied}, {EPERM, kNoSamples},   {EAGAIN, kNoSamples}, {EBUSY, kNoSamples},
+      {ENODATA, kNoSamples},       {ENODEV, kDeviceLost}, {ENXIO, kDeviceLost}, {EIO, kDeviceLost},
+      {ESRCH, kDeviceLost},  // of procfs
+      {ENOENT, kDeviceLost},       {ESTALE, kDeviceLost}, {ETIMEDOUT, kHung},   {ETIME, kHung}};
+  const auto* at = std::ranges::find(kReasons, error, &Row::first);
+  return at == std::end(kReasons) ? kUnsupported : at->second;
+}
+
+FileNumber Scaled(FileNumber number, Scale scale) {
+  if (!number.value) return number;
+  int64_t product = 0;
+  if (__builtin_mul_overflow(*number.value, scale.multiply, &product)) {
+    return PowerReason::kUnsupported;
   }
+  return product / scale.divide;
 }
 
 FileNumber NumberIn(std::string_view text, Sign sign) {
@@ -122,20 +111,14 @@ std::optional<std::string_view> LineOf(std::string_view text, std::string_view k
   return std::nullopt;
 }
 
-FileNumber FieldOf(std::string_view text, std::string_view key) {
-  const std::optional<std::string_view> line = LineOf(text, key);
+FileNumber FieldOf(const FileText& text, std::string_view key) {
+  if (!text.value) return text.reason;
+  const std::optional<std::string_view> line = LineOf(*text.value, key);
   if (!line) return PowerReason::kNoSamples;
-  constexpr int64_t kKibibyte = 1024;
   std::string_view value = Trimmed(*line);
   const bool in_kib = value.ends_with(" kB");
   if (in_kib) value.remove_suffix(3);
-  FileNumber number = NumberIn(value);
-  if (!number.value || !in_kib) return number;
-  if (*number.value > std::numeric_limits<int64_t>::max() / kKibibyte) {
-    return PowerReason::kUnsupported;
-  }
-  *number.value *= kKibibyte;
-  return number;
+  return Scaled(NumberIn(value), {in_kib ? 1024 : 1});
 }
 
 std::optional<std::string_view> StatField(std::string_view stat, int number) {

@@ -36,11 +36,6 @@ struct FileValue {
 using FileNumber = FileValue<int64_t>;
 using FileText = FileValue<std::string>;
 
-template <typename T>
-FileValue<T> Unknown(PowerReason reason) {
-  return reason;
-}
-
 // What an error of open(2) and of read(2) says. They differ: a file that was opened and then
 // answers EPERM is a device that sleeps or is being reset (amdgpu), not a missing permission.
 PowerReason ReasonOfOpen(int error);
@@ -52,6 +47,12 @@ enum class Sign : uint8_t { kNotNegative, kAny };
 // int64_t and one of the wrong sign are kUnsupported.
 FileNumber NumberIn(std::string_view text, Sign sign = Sign::kNotNegative);
 FileNumber ReadNumber(const std::string& path, Sign sign = Sign::kNotNegative);
+
+// value * multiply / divide, towards 0. Of file's units to those of a channel's quantity.
+struct Scale {
+  int64_t multiply = 1, divide = 1;
+};
+FileNumber Scaled(FileNumber number, Scale scale);
 
 // The first `max_bytes` of a file; ReadText without blanks at the ends.
 FileText ReadBytes(const std::string& path, size_t max_bytes);
@@ -66,7 +67,7 @@ std::string_view Trimmed(std::string_view text, std::string_view blanks = kBlank
 std::optional<std::string_view> LineOf(std::string_view text, std::string_view key);
 // The number of a line "KEY: 123 kB" in bytes; without the unit as it is. No such line:
 // kNoSamples.
-FileNumber FieldOf(std::string_view text, std::string_view key);
+FileNumber FieldOf(const FileText& text, std::string_view key);
 
 // Of /proc/PID/stat. Field `number` counts as in proc(5), from 1; those from 3 on follow the last
 // ')', since a program's name may contain blanks and parentheses.

@@ -152,7 +152,7 @@ TEST(HeldFile, AnOpenFileWhoseDeviceGoesIsLost) {
 }
 
 TEST(FieldOf, FindsWholeKeysInTheirUnits) {
-  constexpr std::string_view kText =
+  const std::string kText =
       "VmRSSx:\t9 kB\nVmRSS:\t    3964 kB\nThreads:\t4\nBad:\tmany kB\n"
       "Huge:\t9223372036854775807 kB\nLast:\t5";
   EXPECT_EQ(FieldOf(kText, "VmRSS").value, 3964 * 1024);
@@ -161,7 +161,7 @@ TEST(FieldOf, FindsWholeKeysInTheirUnits) {
   EXPECT_EQ(FieldOf(kText, "Bad").reason, PowerReason::kUnsupported);
   EXPECT_EQ(FieldOf(kText, "Huge").reason, PowerReason::kUnsupported);
   EXPECT_EQ(FieldOf(kText, "VmHWM").reason, PowerReason::kNoSamples);
-  EXPECT_EQ(FieldOf("", "VmHWM").reason, PowerReason::kNoSamples);
+  EXPECT_EQ(FieldOf(std::string(), "VmHWM").reason, PowerReason::kNoSamples);
 }
 
 TEST(NamesIn, OrdersByNumber) {
