@@ -12,6 +12,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <optional>
 #include <set>
 #include <string>
@@ -61,9 +62,9 @@ bool IsOfARun(std::string_view name) {
 // What a write that was killed leaves: summary.json.a1B2c3. Someone's summary.json.backup looks
 // the same: it is in nobody's way, and stays.
 bool MayBeLeft(std::string_view name) {
-  const size_t dot = name.rfind('.');
-  constexpr size_t kRandom = 6;
-  return dot != name.npos && IsOfARun(name.substr(0, dot)) && name.size() - dot - 1 == kRandom;
+  constexpr size_t kDotAndRandom = 7;
+  const size_t at = std::max(name.size(), kDotAndRandom) - kDotAndRandom;
+  return name[at] == '.' && IsOfARun(name.substr(0, at));
 }
 
 // Of what could not be written, with the way out: all that is kept before it is whole.
@@ -80,6 +81,7 @@ absl::Status CannotWrite(const std::string& path) {
 }
 
 // Of our own file: a link, a pipe or a device under its name is another's.
+bool IsPlain(const struct stat& info) { return S_ISREG(info.st_mode) && info.st_nlink == 1; }
 absl::Status NotOurs(const std::string& path) {
   return FailedPrecondition(
       path,
@@ -89,16 +91,12 @@ absl::Status NotOurs(const std::string& path) {
 // Empty where it is not there.
 absl::StatusOr<std::string> ReadRunFile(const std::string& path) {
   constexpr off_t kMostBytes = 1 << 20;
-  const Descriptor file(open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
-  if (!file.open() && errno == ENOENT) return std::string();
   struct stat info = {};
-  const bool plain = file.open() && fstat(file.get(), &info) == 0 && S_ISREG(info.st_mode) &&
-                     info.st_nlink == 1 && info.st_size <= kMostBytes;
-  if (!plain) return NotOurs(path);
-  std::string text(static_cast<size_t>(info.st_size), '\0');
-  const ssize_t got = read(file.get(), text.data(), text.size());
-  text.resize(static_cast<size_t>(std::max<ssize_t>(got, 0)));
-  return text;
+  if (lstat(path.c_str(), &info) != 0 && errno == ENOENT) return std::string();
+  std::ifstream file;
+  if (IsPlain(info) && info.st_size <= kMostBytes) file.open(path, std::ios::binary);
+  if (!file.is_open()) return NotOurs(path);
+  return std::string(std::istreambuf_iterator<char>(file), {});
 }
 
 // The files of a run in `path`, where there are no others.
@@ -260,7 +258,7 @@ class KeptRun : public RunDirectory {
     }
     struct stat info = {};
     if (fstat(records_.get(), &info) != 0) return CannotWrite(records_path_);
-    if (!S_ISREG(info.st_mode) || info.st_nlink != 1) return NotOurs(records_path_);
+    if (!IsPlain(info)) return NotOurs(records_path_);
     has_records_ = info.st_size > 0;
     return absl::OkStatus();
   }
@@ -311,9 +309,8 @@ class KeptRun : public RunDirectory {
   absl::Status Prepare() {
     // Before anything is written, and again once nobody else writes.
     struct stat info = {};
-    const bool ours = lstat(records_path_.c_str(), &info) == 0 && S_ISREG(info.st_mode) &&
-                      info.st_nlink == 1;  // Lock says what else is wrong
-    has_records_ = ours && info.st_size > 0;
+    const bool is_there = lstat(records_path_.c_str(), &info) == 0;
+    has_records_ = is_there && IsPlain(info) && info.st_size > 0;  // Lock says what else is wrong
     RETURN_IF_ERROR(MayTake().status());
     RETURN_IF_ERROR(Lock());
     ASSIGN_OR_RETURN(const bool goes_on, MayTake());

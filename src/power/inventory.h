@@ -2,8 +2,6 @@
 // log writes and reads them by these lists, and `power sources` and summaries print them.
 #pragma once
 
-#include <algorithm>
-#include <optional>
 #include <span>
 #include <string_view>
 
@@ -16,12 +14,6 @@ namespace xplane_time {
 std::span<const std::string_view> NamesOf(PowerReason);
 std::span<const std::string_view> NamesOf(ReadingKind);
 std::span<const std::string_view> NamesOf(EnergyEstimator);
-template <typename Enum>
-std::optional<Enum> ValueNamed(std::string_view name) {
-  const auto names = NamesOf(Enum());
-  const auto at = std::ranges::find(names, name);
-  return at == names.end() ? std::nullopt : std::optional(static_cast<Enum>(at - names.begin()));
-}
 
 XPLANE_TIME_JSON_FIELDS(PowerDevice, id, name, source, index, ordinal, pci_bus_id, driver, mig,
                         shared, note)

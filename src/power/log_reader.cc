@@ -196,8 +196,8 @@ class JsonLog : public LogParser {
     reading.before_ns = before_ns;
     reading.after_ns = after_ns;
     if (known[kSampled]) reading.sampled_ns = sampled_ns;
-    if (known[kReason]) {  // one that this version does not know is still one
-      reading.reason = ValueNamed<PowerReason>(reason).value_or(PowerReason::kUnsupported);
+    if (known[kReason] && !json::FromJson(Json(reason), &reading.reason)) {
+      reading.reason = PowerReason::kUnsupported;  // one of a later version
     }
     if (reading.reason != PowerReason::kKnown) return true;
     if (known[kValue]) reading.value = numbers[kValue];

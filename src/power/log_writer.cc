@@ -231,7 +231,8 @@ std::string_view EnergyEstimatorName(EnergyEstimator of) {
   return kEstimators[static_cast<size_t>(of)];
 }
 std::optional<EnergyEstimator> EnergyEstimatorOf(std::string_view name) {
-  return ValueNamed<EnergyEstimator>(name);
+  EnergyEstimator named{};
+  return json::FromJson(json::Json(name), &named) ? std::optional(named) : std::nullopt;
 }
 std::string_view UnboundedReasonName(EnergyLimits of) {
   return kUnbounded[static_cast<size_t>(of) - static_cast<size_t>(EnergyLimits::kBetweenReadings)];

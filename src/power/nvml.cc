@@ -107,7 +107,7 @@ NvmlReturn ReadSamples(const NvmlApi& nvml, NvmlDevice device, uint64_t last_see
 }
 
 struct Found {
-  NvmlDevice handle = nullptr;
+  NvmlPlan plan;
   PowerDevice device;
   GpuIdentity identity;
   ChipPriors priors;
@@ -178,13 +178,13 @@ class Taker {
       if (visible.MaySee(i)) {
         Share(found_[i]);
         Plan(found_[i]);
+        plans->push_back(std::move(found_[i].plan));
       } else {
         AddNote("the measured program does not see it (CUDA_VISIBLE_DEVICES or --map): not read",
                 &device.note);
       }
       taken_.devices.push_back(device);
     }
-    *plans = std::move(plans_);
     return std::move(taken_);
   }
 
@@ -214,29 +214,30 @@ class Taker {
   void FindDevice(unsigned index, const char* driver) {
     const std::string what = "GPU " + std::to_string(index);
     Found found;
-    NvmlReturn result = nvml_.device_by_index(index, &found.handle);
+    NvmlReturn result = nvml_.device_by_index(index, &found.plan.device);
     char uuid[kNvmlTextSize] = {};
-    if (result == kNvmlSuccess) result = nvml_.uuid(found.handle, uuid, sizeof uuid);
+    if (result == kNvmlSuccess) result = nvml_.uuid(found.plan.device, uuid, sizeof uuid);
     if (result != kNvmlSuccess) {
       return Absent(what, result, what + ": " + NvmlErrorText(result));
     }
     uuid[sizeof uuid - 1] = 0;
+    found.plan.uuid = uuid;
     found.device = {.id = uuid,
-                    .name = TextOf(nvml_.name, found.handle),
+                    .name = TextOf(nvml_.name, found.plan.device),
                     .source = "nvml",
                     .index = static_cast<int32_t>(index),
-                    .pci_bus_id = BusIdOf(nvml_, found.handle),
+                    .pci_bus_id = BusIdOf(nvml_, found.plan.device),
                     .driver = driver,
-                    .mig = IsSplit(nvml_, found.handle)};
-    const NvmlChip chip = ChipOf(nvml_, found.handle);
+                    .mig = IsSplit(nvml_, found.plan.device)};
+    const NvmlChip chip = ChipOf(nvml_, found.plan.device);
     found.priors = PriorsOf(chip);
     found.is_buffered = chip.architecture == kNvmlPascal || chip.architecture == kNvmlVolta;
     found.whole_module = found.device.name.find("GH200") != std::string::npos;
     int mode = 0;
-    found.vgpu = nvml_.virtualization_mode(found.handle, &mode) == kNvmlSuccess &&
+    found.vgpu = nvml_.virtualization_mode(found.plan.device, &mode) == kNvmlSuccess &&
                  mode == kNvmlVirtualizationVgpu;
     found.identity = {found.device.id, found.device.name, {}, found.device.mig};
-    if (found.device.mig) found.identity.mig_instances = InstancesOf(nvml_, found.handle);
+    if (found.device.mig) found.identity.mig_instances = InstancesOf(nvml_, found.plan.device);
     found_.push_back(std::move(found));
   }
 
@@ -269,7 +270,8 @@ class Taker {
       AddNote("split (MIG): the sensors are the whole GPU's", &device.note);
       return;
     }
-    const Sharing sharing = SharingOf(nvml_, found.handle, options_.pid, options_.roots.procfs);
+    const Sharing sharing =
+        SharingOf(nvml_, found.plan.device, options_.pid, options_.roots.procfs);
     device.shared = !sharing.others.empty();
     if (device.shared) {
       AddNote(Cat("other processes use it (", sharing.others.size(), ", the first is ",
@@ -301,24 +303,22 @@ class Taker {
   }
 
   // A call that answers is made from now on.
-  NvmlReturn PlanCall(const NvmlCall& call, const Found& found, std::string_view domain,
-                      ReadingKind kind, bool slow, NvmlPlan& plan) {
+  NvmlReturn PlanCall(const NvmlCall& call, Found& found, std::string_view domain, ReadingKind kind,
+                      bool slow) {
     uint64_t raw = 0;
-    const NvmlReturn result = call.read(nvml_, found.handle, &raw);
+    const NvmlReturn result = call.read(nvml_, found.plan.device, &raw);
     if (result == kNvmlSuccess) {
-      plan.calls.push_back({&call, AddChannel(found, domain, call.quantity, kind, slow), slow});
+      found.plan.calls.push_back(
+          {&call, AddChannel(found, domain, call.quantity, kind, slow), slow});
     }
     return result;
   }
 
-  void Plan(const Found& found) {
-    NvmlPlan plan;
-    plan.device = found.handle;
-    plan.uuid = found.device.id;
+  void Plan(Found& found) {
     failed_.clear();
-    const NvmlReturn energy = PlanEnergy(found, plan);
-    const NvmlReturn power = PlanPower(found, plan);
-    for (const NvmlCall& call : SlowCalls()) PlanSlow(call, found, plan);
+    const NvmlReturn energy = PlanEnergy(found);
+    const NvmlReturn power = PlanPower(found);
+    for (const NvmlCall& call : SlowCalls()) PlanSlow(call, found);
     if (energy != kNvmlSuccess && power != kNvmlSuccess) {
       NoPower(found, power);
     } else {
@@ -330,7 +330,6 @@ class Taker {
           found.device.id, result,
           Cat(found.device.id, ": ", absl::StrJoin(functions, ", "), ": ", NvmlErrorText(result)));
     }
-    plans_.push_back(std::move(plan));
   }
 
   void NoPower(const Found& found, NvmlReturn result) {
@@ -342,9 +341,9 @@ class Taker {
     if (vgpu) taken_.absences.back().fix = "read the power on the host";
   }
 
-  NvmlReturn PlanEnergy(const Found& found, NvmlPlan& plan) {
+  NvmlReturn PlanEnergy(Found& found) {
     const NvmlReturn result = PlanCall(EnergyCall(), found, found.whole_module ? "module" : "gpu",
-                                       ReadingKind::kCumulative, /*slow=*/false, plan);
+                                       ReadingKind::kCumulative, /*slow=*/false);
     if (result != kNvmlSuccess) return result;
     PowerChannel& channel = taken_.channels.back();
     channel.note =
@@ -356,21 +355,21 @@ class Taker {
   int64_t MaxPlausibleMw(const Found& found) const {
     if (found.whole_module) return kMaxModuleMw;
     unsigned limit_mw = 0;
-    if (nvml_.power_limit(found.handle, &limit_mw) != kNvmlSuccess || limit_mw == 0) {
+    if (nvml_.power_limit(found.plan.device, &limit_mw) != kNvmlSuccess || limit_mw == 0) {
       return kMaxDeviceMw;
     }
     return std::min(kPeakOverLimit * int64_t{limit_mw}, kMaxDeviceMw);
   }
 
   // Fields where the driver has them, else nvmlDeviceGetPowerUsage.
-  NvmlReturn PlanPower(const Found& found, NvmlPlan& plan) {
+  NvmlReturn PlanPower(Found& found) {
     std::vector<NvmlPlan::Field> fields;
     for (const unsigned scope : {kNvmlScopeGpu, kNvmlScopeModule, kNvmlScopeMemory}) {
       fields.push_back({kNvmlFieldPowerAverage, scope, 0});
       fields.push_back({kNvmlFieldPowerInstant, scope, 0});
     }
     std::vector<NvmlFieldValue> values;
-    if (ReadFields(nvml_, found.handle, fields, &values) != kNvmlSuccess) values.clear();
+    if (ReadFields(nvml_, found.plan.device, fields, &values) != kNvmlSuccess) values.clear();
     bool gpu = false;
     std::optional<uint32_t> instant;
     for (size_t i = 0; i < values.size(); ++i) {
@@ -384,20 +383,20 @@ class Taker {
         gpu = true;
         if (!average) instant = field.channel;
       }
-      plan.fields.push_back(field);
+      found.plan.fields.push_back(field);
     }
-    const NvmlReturn result = gpu ? kNvmlSuccess : PlanPowerUsage(found, plan, &instant);
-    if (instant) PlanSamples(found, *instant, plan);
+    const NvmlReturn result = gpu ? kNvmlSuccess : PlanPowerUsage(found, &instant);
+    if (instant) PlanSamples(found, *instant);
     return result;
   }
 
-  NvmlReturn PlanPowerUsage(const Found& found, NvmlPlan& plan, std::optional<uint32_t>* instant) {
+  NvmlReturn PlanPowerUsage(Found& found, std::optional<uint32_t>* instant) {
     const std::optional<bool> average = found.priors.usage_is_average;
-    const NvmlReturn result = PlanCall(
-        PowerUsageCall(), found, "gpu",
-        average.value_or(true) ? ReadingKind::kAverage : ReadingKind::kInstant, false, plan);
+    const NvmlReturn result =
+        PlanCall(PowerUsageCall(), found, "gpu",
+                 average.value_or(true) ? ReadingKind::kAverage : ReadingKind::kInstant, false);
     if (result != kNvmlSuccess) return result;
-    const uint32_t place = plan.calls.back().channel;
+    const uint32_t place = found.plan.calls.back().channel;
     if (average != false) {
       taken_.channels[place].note =
           average ? "average of 1 s" : "instant or the average of 1 s: the chip is not known";
@@ -408,19 +407,19 @@ class Taker {
   }
 
   // From here on: what the buffer holds already was before the recording.
-  void PlanSamples(const Found& found, uint32_t channel, NvmlPlan& plan) {
+  void PlanSamples(Found& found, uint32_t channel) {
     if (!found.is_buffered) return;
     std::vector<NvmlSample> samples;
     int type = 0;
-    const NvmlReturn result = ReadSamples(nvml_, found.handle, 0, &type, &samples);
+    const NvmlReturn result = ReadSamples(nvml_, found.plan.device, 0, &type, &samples);
     if (result != kNvmlSuccess && result != kNvmlNotFound) return;  // idle: none yet
-    plan.samples = NvmlPlan::Samples{channel, samples.empty() ? 0 : samples.back().timestamp_us};
+    found.plan.samples =
+        NvmlPlan::Samples{channel, samples.empty() ? 0 : samples.back().timestamp_us};
     AddNote("between polls: the driver's buffered samples", &taken_.channels[channel].note);
   }
 
-  void PlanSlow(const NvmlCall& call, const Found& found, NvmlPlan& plan) {
-    const NvmlReturn result =
-        PlanCall(call, found, "gpu", ReadingKind::kGauge, /*slow=*/true, plan);
+  void PlanSlow(const NvmlCall& call, Found& found) {
+    const NvmlReturn result = PlanCall(call, found, "gpu", ReadingKind::kGauge, /*slow=*/true);
     if (result == kNvmlSuccess) return;
     std::vector<std::string>& functions = failed_[result];
     if (functions.empty() || functions.back() != call.function) {
@@ -433,7 +432,6 @@ class Taker {
   std::vector<Found> found_;
   std::map<NvmlReturn, std::vector<std::string>> failed_;  // of the device being planned
   PowerInventory taken_;
-  std::vector<NvmlPlan> plans_;
 };
 
 constexpr int64_t kDefaultPeriodNs = 50'000'000;
