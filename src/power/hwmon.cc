@@ -109,19 +109,16 @@ class HwmonReader : public SensorReader {
   explicit HwmonReader(const PowerSourceOptions& options)
       : SensorReader("hwmon", /*default_period_ns=*/50'000'000), roots_(options.roots) {}
 
-  PowerInventory Discover() override {
-    PowerInventory inventory;
+  void Find(PowerInventory* inventory) override {
     const std::string root = roots_.sysfs + "/class/hwmon";
     const std::vector<Gpu> gpus = FindGpus(root);
     std::map<const Driver*, int32_t> next_index;
-    for (const Gpu& gpu : gpus) Add(gpu, next_index[gpu.driver]++, &inventory);
+    for (const Gpu& gpu : gpus) Add(gpu, next_index[gpu.driver]++, inventory);
     if (gpus.empty()) {
-      inventory.absences.push_back(
+      inventory->absences.push_back(
           {"hwmon", "gpu", PowerReason::kAbsent, root + ": no hwmon of amdgpu, i915 or xe"});
     }
-    AddTpus(&inventory);
-    inventory.channels = Channels();
-    return inventory;
+    AddTpus(inventory);
   }
 
  private:

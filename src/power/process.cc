@@ -33,25 +33,22 @@ class ProcessReader : public SensorReader {
         pid_(options.pid == 0 ? getpid() : options.pid),
         children_only_(options.children_only) {}
 
-  PowerInventory Discover() override {
-    PowerInventory inventory;
+  void Find(PowerInventory* inventory) override {
     const FileValue<Stat> stat = ReadStat(pid_);
     if (stat.value && !stat.value->ended()) {
       start_ticks_ = stat.value->start_ticks;
       members_[pid_] = *start_ticks_;
-      AddProcess(&inventory);
+      AddProcess(inventory);
     } else {
-      inventory.absences.push_back(AbsenceOfProcess(stat));
+      inventory->absences.push_back(AbsenceOfProcess(stat));
     }
     const FileText meminfo = ReadText(procfs_ + "/meminfo", kMostBytes);
     if (meminfo.value) {
-      AddMachine(&inventory);
+      AddMachine(inventory);
     } else {
-      inventory.absences.push_back(
+      inventory->absences.push_back(
           AbsenceOf("process", "machine", procfs_ + "/meminfo", meminfo.reason));
     }
-    inventory.channels = Channels();
-    return inventory;
   }
 
   void Read(bool slow, std::vector<Reading>* readings) override {

@@ -362,10 +362,9 @@ class RaplReader : public SensorReader {
         roots_(options.roots),
         open_(std::move(open)) {}
 
-  PowerInventory Discover() override {
-    PowerInventory inventory;
+  void Find(PowerInventory* inventory) override {
     const std::string cpu = ReadText(roots_.procfs + "/cpuinfo", 1 << 16).value.value_or("");
-    sensors_ = PowercapSensors(roots_, &inventory.absences);
+    sensors_ = PowercapSensors(roots_, &inventory->absences);
     std::string driver = "powercap";
     if (!HasPackage(sensors_)) {
       std::vector<PowerAbsence> perf_absences;
@@ -373,24 +372,21 @@ class RaplReader : public SensorReader {
       if (HasPackage(by_perf)) {
         sensors_ = std::move(by_perf);
         driver = "perf";
-        inventory.absences.clear();  // nothing is missing
+        inventory->absences.clear();  // nothing is missing
       }
-      inventory.absences.insert(inventory.absences.end(), perf_absences.begin(),
-                                perf_absences.end());
+      std::ranges::move(perf_absences, std::back_inserter(inventory->absences));
     }
-    if (sensors_.empty() && inventory.absences.empty()) {
-      inventory.absences.push_back(NothingThere(cpu));
+    if (sensors_.empty() && inventory->absences.empty()) {
+      inventory->absences.push_back(NothingThere(cpu));
     }
-    inventory.channels = Channels();
     std::set<std::string> known;
-    for (const PowerChannel& channel : inventory.channels) {
-      if (!known.insert(channel.device).second) continue;
-      inventory.devices.push_back({.id = channel.device,
-                                   .name = CpuInfo(cpu, "model name"),
-                                   .source = "rapl",
-                                   .driver = driver});
+    for (const Sensor& each : sensors_) {
+      if (!known.insert(each.channel.device).second) continue;
+      inventory->devices.push_back({.id = each.channel.device,
+                                    .name = CpuInfo(cpu, "model name"),
+                                    .source = "rapl",
+                                    .driver = driver});
     }
-    return inventory;
   }
 
  private:

@@ -20,10 +20,11 @@ void SensorReader::Read(bool slow, std::vector<Reading>* readings) {
   }
 }
 
-std::vector<PowerChannel> SensorReader::Channels() const {
-  std::vector<PowerChannel> channels;
-  for (const Sensor& sensor : sensors_) channels.push_back(sensor.channel);
-  return channels;
+PowerInventory SensorReader::Discover() {
+  PowerInventory inventory;
+  Find(&inventory);
+  for (const Sensor& sensor : sensors_) inventory.channels.push_back(sensor.channel);
+  return inventory;
 }
 
 PowerAbsence AbsenceOf(std::string_view source, std::string what, std::string_view path,
@@ -45,7 +46,7 @@ class ConstantReader : public SensorReader {
   explicit ConstantReader(int64_t power_mw)
       : SensorReader("constant", /*default_period_ns=*/10'000'000), power_mw_(power_mw) {}
 
-  PowerInventory Discover() override {
+  void Find(PowerInventory* inventory) override {
     sensors_ = {{{.source = "constant",
                   .device = "constant",
                   .domain = "constant",
@@ -54,7 +55,7 @@ class ConstantReader : public SensorReader {
                   .in_total = true,
                   .note = "stated, not measured"},
                  [this] { return FileNumber{power_mw_}; }}};
-    return {{{"constant", "constant", "constant"}}, Channels(), {}};
+    inventory->devices = {{"constant", "constant", "constant"}};
   }
 
  private:

@@ -59,14 +59,16 @@ struct Sensor {
 
 std::function<FileNumber()> ReadsFile(std::shared_ptr<HeldFile> file, Scale scale = {});
 
-// A reader whose Discover finds `sensors_`: channel i is the i-th of them.
+// A reader that finds `sensors_`: channel i is the i-th of them.
 class SensorReader : public Reader {
  public:
   using Reader::Reader;
+  PowerInventory Discover() final;
   void Read(bool slow, std::vector<Reading>* readings) override;
 
  protected:
-  std::vector<PowerChannel> Channels() const;
+  // Devices, whose channels are left out, and absences.
+  virtual void Find(PowerInventory* inventory) = 0;
 
   std::vector<Sensor> sensors_;
 };
