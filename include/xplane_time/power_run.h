@@ -173,9 +173,6 @@ struct PowerRunOptions {
   std::function<bool(const std::string& directory)> confirm_overwrite = {};
   std::function<bool()> stopped = [] { return false; };
   std::string config_json = "{}";  // how it was called; kept in summary.json
-  // Of the times in summary.json.
-  std::function<std::chrono::system_clock::time_point()> wall_clock =
-      std::chrono::system_clock::now;
   // Of the time between checkpoints.
   std::function<std::chrono::steady_clock::time_point()> clock = std::chrono::steady_clock::now;
 };

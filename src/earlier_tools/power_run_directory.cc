@@ -240,7 +240,7 @@ class KeptRun : public RunDirectory {
 
   absl::Status Checkpoint(std::string_view stop_reason) override {
     generated_unix_s_ =
-        std::chrono::duration<double>(options_.wall_clock().time_since_epoch()).count();
+        std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
     return WithWayOut(io::WriteWholeFile(path_ + "/" + kSummary, SummaryJson(stop_reason) + "\n"));
   }
 

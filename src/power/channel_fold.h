@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -35,7 +36,7 @@ struct ReadingPart {
   absl::int128 sum = 0;
   absl::int128 twice_trapezoid = 0;  // the sum of (v0 + v1) (t1 - t0) over neighbours
   Sample first, last;                // these four: where n is not 0
-  int64_t min = 0, max = 0;
+  int64_t min = std::numeric_limits<int64_t>::max(), max = std::numeric_limits<int64_t>::min();
   std::optional<double> median = {};
 };
 
@@ -57,14 +58,12 @@ class ReadingFold {
       now.reason = sample.reason;
       return;
     }
-    if (now.n++ == 0) {
-      now.first = sample;
-      now.min = now.max = sample.value;
-    }
-    now.last = sample;
-    now.sum += sample.value;
-    now.min = std::min(now.min, sample.value);
-    now.max = std::max(now.max, sample.value);
+    now.AddKnown({.n = 1,
+                  .sum = sample.value,
+                  .first = sample,
+                  .last = sample,
+                  .min = sample.value,
+                  .max = sample.value});
     if (with_median_) now.counts.Add(sample.value);
     if (last_.has_value()) {
       Readings& both = buckets_.Since(last_->t_ns);
@@ -94,18 +93,16 @@ class ReadingFold {
       if (later.reason != PowerReason::kKnown) reason = later.reason;
       longest_gap_ns = std::max(longest_gap_ns, later.longest_gap_ns);
       twice_trapezoid += later.twice_trapezoid;
-      if (later.n == 0) return;
-      if (n == 0) {
-        first = later.first;
-        min = later.min;
-        max = later.max;
-      }
+      if (later.n > 0) AddKnown(later);
+      counts.Merge(later.counts);
+    }
+    void AddKnown(const ReadingPart& later) {
+      if (n == 0) first = later.first;
       n += later.n;
       sum += later.sum;
       last = later.last;
       min = std::min(min, later.min);
       max = std::max(max, later.max);
-      counts.Merge(later.counts);
     }
   };
 

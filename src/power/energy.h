@@ -191,12 +191,12 @@ class Series {
 
  private:
   struct Column {
-    double energy_pj = 0, min_mw = 0, max_mw = 0;
+    double energy_pj = 0;
+    double min_mw = std::numeric_limits<double>::infinity(), max_mw = -min_mw;
     int64_t covered_ns = 0;
     void Merge(const Column& other) {
-      if (other.covered_ns == 0) return;
-      min_mw = covered_ns == 0 ? other.min_mw : std::min(min_mw, other.min_mw);
-      max_mw = covered_ns == 0 ? other.max_mw : std::max(max_mw, other.max_mw);
+      min_mw = std::min(min_mw, other.min_mw);
+      max_mw = std::max(max_mw, other.max_mw);
       energy_pj += other.energy_pj;
       covered_ns += other.covered_ns;
     }
@@ -313,13 +313,11 @@ class EnergyFold {
   struct Inside {
     Snapshot begin;
     std::optional<double> peak_mw = {};
-    void AddPeak(double power_mw) { peak_mw = std::max(peak_mw.value_or(power_mw), power_mw); }
+    void AddPeak(std::optional<double> power_mw) { peak_mw = std::max(peak_mw, power_mw); }
     void AddPeak(const EnergyPiece& held) {
       AddPeak(AsDouble(held.energy_pj) / static_cast<double>(held.end_ns - held.begin_ns));
     }
-    void Merge(const Inside& later) {
-      if (later.peak_mw.has_value()) AddPeak(*later.peak_mw);
-    }
+    void Merge(const Inside& later) { AddPeak(later.peak_mw); }
   };
   // A counter's upper bound at an edge, known once it has been updated after it.
   struct Late {

@@ -176,26 +176,17 @@ std::optional<uint64_t> RawOf(const NvmlValue& value, int value_type) {
   const auto natural = [](long long whole) {
     return whole < 0 ? std::nullopt : std::optional(static_cast<uint64_t>(whole));
   };
-  switch (value_type) {
-    case kNvmlDouble:
-      // The bound also turns away what is not a number.
-      return value.dbl >= 0 && value.dbl < 1e18 ? natural(static_cast<int64_t>(value.dbl))
-                                                : std::nullopt;
-    case kNvmlUnsignedInt:
-      return value.uint;
-    case kNvmlUnsignedLong:
-      return value.ulong;
-    case kNvmlUnsignedLongLong:
-      return value.ullong;
-    case kNvmlSignedLongLong:
-      return natural(value.sllong);
-    case kNvmlSignedInt:
-      return natural(value.sint);
-    case kNvmlUnsignedShort:
-      return value.ushort;
-    default:
-      return std::nullopt;
-  }
+  // The bound also turns away what is not a number.
+  const bool is_number = value_type != kNvmlDouble || (value.dbl >= 0 && value.dbl < 1e18);
+  if (!is_number) return std::nullopt;
+  if (value_type == kNvmlDouble) return static_cast<uint64_t>(value.dbl);
+  if (value_type == kNvmlUnsignedInt) return value.uint;
+  if (value_type == kNvmlUnsignedLong) return value.ulong;
+  if (value_type == kNvmlUnsignedLongLong) return value.ullong;
+  if (value_type == kNvmlSignedLongLong) return natural(value.sllong);
+  if (value_type == kNvmlSignedInt) return natural(value.sint);
+  if (value_type == kNvmlUnsignedShort) return value.ushort;
+  return std::nullopt;
 }
 
 namespace {
