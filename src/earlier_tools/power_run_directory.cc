@@ -259,7 +259,6 @@ class KeptRun : public RunDirectory {
     struct stat info = {};
     if (fstat(records_.get(), &info) != 0) return CannotWrite(records_path_);
     if (!IsPlain(info)) return NotOurs(records_path_);
-    has_records_ = info.st_size > 0;
     return absl::OkStatus();
   }
 
@@ -308,9 +307,6 @@ class KeptRun : public RunDirectory {
   // From a directory that is there to one that is locked, of this run, and takes records.
   absl::Status Prepare() {
     // Before anything is written, and again once nobody else writes.
-    struct stat info = {};
-    const bool is_there = lstat(records_path_.c_str(), &info) == 0;
-    has_records_ = is_there && IsPlain(info) && info.st_size > 0;  // Lock says what else is wrong
     RETURN_IF_ERROR(MayTake().status());
     RETURN_IF_ERROR(Lock());
     ASSIGN_OR_RETURN(const bool goes_on, MayTake());
@@ -344,8 +340,11 @@ class KeptRun : public RunDirectory {
   absl::StatusOr<bool> MayTake() const {
     const std::string run_path = path_ + "/" + kRun;
     ASSIGN_OR_RETURN(const std::string text, ReadRunFile(run_path));
+    struct stat info = {};
+    const bool has_records = lstat(records_path_.c_str(), &info) == 0 && IsPlain(info) &&
+                             info.st_size > 0;  // Lock says what else is wrong
     // Of a run that was killed before it began there is neither this nor a record.
-    const bool is_new = text.empty() && !has_records_;
+    const bool is_new = text.empty() && !has_records;
     const Json found = json::Parse(text, 10);
     if (!is_new && TextOf(found, "schema") != kSchema) {
       return DataLoss(
@@ -399,8 +398,7 @@ class KeptRun : public RunDirectory {
   const std::string input_sha256_;
   const RunHardware hardware_;
   Descriptor records_;
-  Descriptor replaced_;       // records.jsonl as it was; its lock stays
-  bool has_records_ = false;  // when it was locked
+  Descriptor replaced_;  // records.jsonl as it was; its lock stays
   std::set<uint64_t> done_;
   PowerRunTotals totals_;
   static constexpr double kMicro = 1e6, kNano = 1e9;

@@ -19,12 +19,13 @@ XPLANE_TIME_JSON_FIELDS(PowerDevice, id, name, source, index, ordinal, pci_bus_i
                         shared, note)
 XPLANE_TIME_JSON_FIELDS(PowerChannel, source, device, domain, quantity, kind, slow, in_total,
                         wrap_range, max_plausible_mw, prior_period_ns, prior_window_ns, note)
+// As the end of a log tells it.
+XPLANE_TIME_JSON_FIELDS(ReaderQuality, source, reads, missed, own_cpu_ns, hung)
 XPLANE_TIME_JSON_FIELDS(PowerAbsence, source, what, reason, message, fix)
 
 namespace power {
 
 XPLANE_TIME_JSON_FIELDS(Clocks, monotonic_ns, realtime_ns, boottime_ns)
-XPLANE_TIME_JSON_FIELDS(LogReader, source, reads, missed, own_cpu_ns, hung)
 
 }  // namespace power
 }  // namespace xplane_time

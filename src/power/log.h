@@ -93,16 +93,9 @@ struct LogHeader {
   PowerInventory inventory;
 };
 
-struct LogReader {  // of the `end` line
-  std::string source;
-  uint64_t reads = 0, missed = 0;
-  std::optional<int64_t> own_cpu_ns;
-  bool hung = false;
-};
-
 struct LogEnd {
   bool complete = false;  // the `end` line was there, and nothing that could not be written
-  std::vector<LogReader> readers;
+  std::vector<ReaderQuality> readers;  // those of its fields that the recorder tells
   uint64_t dropped = 0;
   std::string write_error;  // why the recorder lost lines: "No space left on device"
   uint64_t lines = 0, damaged_lines = 0, used_lines = 0;  // used: below the header
@@ -171,7 +164,7 @@ class LogWriter {
                std::string_view message);
   void Gauge(int64_t t_ns, std::string_view quantity, int64_t value);
   // Where there is no room for it the last lines make some.
-  void Finish(int64_t t_ns, const std::vector<LogReader>& readers);
+  void Finish(int64_t t_ns, const std::vector<ReaderQuality>& readers);
 
   // The first write that failed; what failed is counted and not in the log.
   const absl::Status& status() const { return status_; }

@@ -184,7 +184,7 @@ void LogWriter::Finding(int64_t t_ns, std::string_view code, std::string_view so
   WriteLine(json::Dump({{"t", t_ns}, {"finding", code}, {"source", source}, {"message", message}}));
 }
 
-void LogWriter::Finish(int64_t t_ns, const std::vector<LogReader>& readers) {
+void LogWriter::Finish(int64_t t_ns, const std::vector<ReaderQuality>& readers) {
   const auto line = [&](std::string_view reason) {
     Json end = {{"reason", reason}, {"readers", ToJson(readers)}, {"dropped", dropped_lines_}};
     if (!write_error_.empty()) end["message"] = write_error_;

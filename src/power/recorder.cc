@@ -37,7 +37,7 @@ struct Track {
   // Guarded by Shared::mutex.
   int64_t busy_since_ns = 0;  // 0: not in a call
   bool begun = false, ended = false;
-  LogReader told;  // what the log's end says of it
+  ReaderQuality told;  // what the log's end says of it
 };
 
 // The log, and what all threads ask.
@@ -268,7 +268,7 @@ class Recorder : public PowerRecorder {
 
   // Under the mutex.
   void WriteEnd() {
-    std::vector<LogReader> ends;
+    std::vector<ReaderQuality> ends;
     for (const auto& track : tracks_) {
       ends.push_back(track->told);
       ends.back().hung |= !track->ended;

@@ -758,7 +758,7 @@ class Folding : public LogSink {
         reader.latency_p50_ns = std::llround(*passes.latencies.Quantile(0.5));
         reader.latency_p99_ns = std::llround(*passes.latencies.Quantile(0.99));
       }
-      for (const LogReader& told : end.readers) {
+      for (const ReaderQuality& told : end.readers) {
         if (told.source != reader.source) continue;
         reader.missed = told.missed;
         reader.own_cpu_ns = told.own_cpu_ns;
