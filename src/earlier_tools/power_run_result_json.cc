@@ -15,17 +15,6 @@ namespace {
 using json::NumberOf, json::OrNull, json::Parse, json::TextOrNull;
 
 constexpr double kMebibyte = 1048576, kGibibyte = 1073741824;
-// Of a model's metrics, what is counted in totals.
-struct EnergyNames {
-  const char *joules, *lo, *hi, *missing;
-};
-constexpr EnergyNames kGpu = {"per_query_joules", "lo_joules", "hi_joules", "missing"},
-                      kCpu = {"cpu_per_query_joules", "cpu_lo_joules", "cpu_hi_joules",
-                              "cpu_missing"},
-                      kAne = {"ane_per_query_joules", "ane_lo_joules", "ane_hi_joules",
-                              "ane_missing"},
-                      kAll = {"energy_joules", "lo_joules", "hi_joules", "missing"};
-
 Json NotNegative(std::optional<double> value) {
   return OrNull(value >= 0.0 ? value : std::nullopt);
 }
@@ -158,22 +147,22 @@ Json PowerJson(const RunTelemetry& telemetry, std::string_view domain) {
 
 Json EnergyJson(const RunTelemetry& telemetry) {
   const Part gpu = PartOf(telemetry, "gpu"), cpu = PartOf(telemetry, "package");
-  return {{kGpu.joules, NotNegative(gpu.sum.energy_j)},
+  return {{"per_query_joules", NotNegative(gpu.sum.energy_j)},
           {"total_joules", NotNegative(gpu.sum.energy_j)},
-          {kGpu.lo, OrNull(gpu.sum.lo_j)},
-          {kGpu.hi, OrNull(gpu.sum.hi_j)},
-          {kCpu.joules, NotNegative(cpu.sum.energy_j)},
+          {"lo_joules", OrNull(gpu.sum.lo_j)},
+          {"hi_joules", OrNull(gpu.sum.hi_j)},
+          {"cpu_per_query_joules", NotNegative(cpu.sum.energy_j)},
           {"cpu_total_joules", NotNegative(cpu.sum.energy_j)},
-          {kCpu.lo, OrNull(cpu.sum.lo_j)},
-          {kCpu.hi, OrNull(cpu.sum.hi_j)},
-          {kAne.joules, nullptr},
+          {"cpu_lo_joules", OrNull(cpu.sum.lo_j)},
+          {"cpu_hi_joules", OrNull(cpu.sum.hi_j)},
+          {"ane_per_query_joules", nullptr},
           {"ane_total_joules", nullptr},
           {"coverage", gpu.sum.coverage},
           {"reason", ReasonJson(gpu.sum.reason)},
           {"cpu_coverage", cpu.sum.coverage},
           {"cpu_reason", ReasonJson(cpu.sum.reason)},
-          {kGpu.missing, TextOrNull(gpu.missing)},
-          {kCpu.missing, TextOrNull(cpu.missing)},
+          {"missing", TextOrNull(gpu.missing)},
+          {"cpu_missing", TextOrNull(cpu.missing)},
           {"ane_reason", PowerReasonName(PowerReason::kUnsupported)}};
 }
 
@@ -282,19 +271,21 @@ Json AllEnergies(const Json& record) {
     AddWhereKnown(first, NumberOf(each, "hi_joules"), &hi);
     first = false;
   }
-  return {{kAll.joules, OrNull(joules)},
-          {kAll.lo, OrNull(lo)},
-          {kAll.hi, OrNull(hi)},
-          {kAll.missing, record.value(kAll.missing, Json())}};
+  return {{"per_query_joules", OrNull(joules)},
+          {"lo_joules", OrNull(lo)},
+          {"hi_joules", OrNull(hi)},
+          {"missing", record.value("missing", Json())}};
 }
 
-void AddEnergy(const Json& energies, const EnergyNames& names, PowerRunTotals::Energy* energy) {
-  const auto joules = NumberOf(energies, names.joules), lo = NumberOf(energies, names.lo),
-             hi = NumberOf(energies, names.hi);
+// What begins with `prefix` of a model's energy_metrics, or of AllEnergies.
+void AddEnergy(const Json& energies, const std::string& prefix, PowerRunTotals::Energy* energy) {
+  const auto number = [&](const char* name) { return NumberOf(energies, (prefix + name).c_str()); };
+  const auto joules = number("per_query_joules"), lo = number("lo_joules"),
+             hi = number("hi_joules");
   (joules.has_value() ? energy->known : energy->unknown) += 1;
   if (!joules.has_value()) return;
   energy->joules += *joules;
-  energy->partial += json::TextOf(energies, names.missing).has_value() ? 1 : 0;
+  energy->partial += json::TextOf(energies, (prefix + "missing").c_str()).has_value() ? 1 : 0;
   if (!lo.has_value() || !hi.has_value()) {
     ++energy->unbounded;
     return;
@@ -323,7 +314,7 @@ Json ResultJson(const RunResult& result) {
                         {"end_ns", result.end_ns},
                         {"suspended_ns", telemetry.window.suspended_ns}};
   record["energies"] = EstimatesJson(telemetry);
-  record[kAll.missing] = TextOrNull(DeniedPart(telemetry.channels, telemetry.absences, ""));
+  record["missing"] = TextOrNull(DeniedPart(telemetry.channels, telemetry.absences, ""));
   record["telemetry_error"] = TextOrNull(result.telemetry_error);
   return record;
 }
@@ -338,10 +329,10 @@ bool IsRunRecord(const Json& record) {
 
 void AddToTotals(const Json& record, PowerRunTotals* totals) {
   const Json& energies = record["model_metrics"].begin().value()["energy_metrics"];
-  AddEnergy(energies, kGpu, &totals->gpu);
-  AddEnergy(energies, kCpu, &totals->cpu);
-  AddEnergy(energies, kAne, &totals->ane);
-  AddEnergy(AllEnergies(record), kAll, &totals->all);
+  AddEnergy(energies, "", &totals->gpu);
+  AddEnergy(energies, "cpu_", &totals->cpu);
+  AddEnergy(energies, "ane_", &totals->ane);
+  AddEnergy(AllEnergies(record), "", &totals->all);
   ++totals->records;
   totals->failed += record["status"] == "ok" ? 0 : 1;
 }
