@@ -26,19 +26,6 @@ using json::Json, json::ToJson;
 // Of every version.
 constexpr char kSchemaPrefix[] = "xplane-time.power-log.";
 
-// A value of cpuinfo's first processor.
-Json CpuField(const std::string& procfs, std::string_view key) {
-  constexpr size_t kMostBytes = 1 << 16;
-  const FileText text = ReadBytes(procfs + "/cpuinfo", kMostBytes);
-  const auto value = LineOf(text.value.value_or(""), key);
-  return value ? Json(Trimmed(*value)) : Json();
-}
-
-Json FirstLine(const std::string& path) {
-  const FileText text = ReadBytes(path, 4096);
-  return text.value ? Json(text.value->substr(0, text.value->find('\n'))) : Json();
-}
-
 // Empty, or an earlier log: what begins as Header writes it.
 bool MayBeReplaced(int file) {
   const std::string begin = absl::StrCat("{\"schema\":\"", kSchemaPrefix);
@@ -74,14 +61,17 @@ absl::StatusOr<Descriptor> OpenNamed(const std::string& path) {
 std::string MachineJson(const std::string& procfs) {
   utsname name = {};
   const bool named = uname(&name) == 0;
+  constexpr size_t kMostBytes = 1 << 16;
+  const std::string processors = ReadText(procfs + "/cpuinfo", kMostBytes).value.value_or("");
+  const auto cpu = LineOf(processors, "model name");
   const int64_t pages = sysconf(_SC_PHYS_PAGES), page_bytes = sysconf(_SC_PAGESIZE);
   return json::Dump(
       {{"host", named ? Json(name.nodename) : Json()},
        {"kernel", named ? Json(absl::StrCat(name.sysname, " ", name.release)) : Json()},
-       {"cpu", CpuField(procfs, "model name")},
+       {"cpu", cpu ? Json(Trimmed(*cpu)) : Json()},
        {"cpus", sysconf(_SC_NPROCESSORS_ONLN)},
        {"memory_bytes", pages > 0 && page_bytes > 0 ? Json(pages * page_bytes) : Json()},
-       {"boot_id", FirstLine(absl::StrCat(procfs, "/sys/kernel/random/boot_id"))}});
+       {"boot_id", json::TextOrNull(TextIn(procfs + "/sys/kernel/random/boot_id"))}});
 }
 
 absl::StatusOr<LogWriter> LogWriter::Create(const std::string& path) {
