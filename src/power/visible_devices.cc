@@ -104,12 +104,11 @@ std::vector<size_t> AllOf(const std::vector<GpuIdentity>& devices) {
 }
 
 // Those at `places` are ordinals 0, 1, ...
-Visibility Numbered(const std::vector<size_t>& places, size_t n_devices) {
+Visibility Numbered(const std::vector<size_t>& places) {
   Visibility visible;
-  for (size_t i = 0; i < places.size(); ++i) {
-    visible.device_of[static_cast<int32_t>(i)] = places[i];
+  for (const size_t place : places) {
+    visible.device_of.emplace(static_cast<int32_t>(visible.device_of.size()), place);
   }
-  visible.masked = places.size() < n_devices;
   return visible;
 }
 
@@ -120,15 +119,13 @@ Visibility NvidiaVisibility(const std::vector<GpuIdentity>& devices,
   const std::string* mask = Find(environment, "CUDA_VISIBLE_DEVICES");
   if (mask != nullptr) {
     const Chosen chosen = Choose(*mask, devices, all);
-    if (!chosen.by_index || why_unknown.empty()) {
-      return Numbered(chosen.places, devices.size());
-    }
+    if (!chosen.by_index || why_unknown.empty()) return Numbered(chosen.places);
   } else if (devices.size() > 1 && std::ranges::any_of(devices, &GpuIdentity::mig)) {
     why_unknown =
         "some of these devices are split (MIG) and a program sees one instance only: name it in "
         "CUDA_VISIBLE_DEVICES of the measured program, or give --map";
   } else if (why_unknown.empty()) {
-    return Numbered(all, devices.size());
+    return Numbered(all);
   }
   Visibility visible;
   visible.unknown = std::move(why_unknown);
@@ -144,7 +141,7 @@ Visibility AmdVisibility(const std::vector<GpuIdentity>& devices,
   narrow(Find(environment, "ROCR_VISIBLE_DEVICES"));
   const std::string* hip = Find(environment, "HIP_VISIBLE_DEVICES");
   narrow(hip != nullptr ? hip : Find(environment, "CUDA_VISIBLE_DEVICES"));
-  return Numbered(places, devices.size());
+  return Numbered(places);
 }
 
 // Places of the mapped devices; an id may be that of an instance, or the unique start of one.
@@ -160,15 +157,14 @@ Visibility MappedVisibility(const std::vector<GpuIdentity>& devices,
       visible.not_found.push_back(id);
     }
   }
-  visible.masked = true;
   return visible;
 }
 
 }  // namespace
 
 bool Visibility::MaySee(size_t place) const {
-  if (!unknown.empty() || !masked) return true;
-  return std::ranges::any_of(device_of, [&](const auto& each) { return each.second == place; });
+  const auto is_it = [&](const auto& each) { return each.second == place; };
+  return !unknown.empty() || std::ranges::any_of(device_of, is_it);
 }
 
 Visibility VisibleDevices(const std::vector<GpuIdentity>& devices, GpuVendor vendor,

@@ -3,7 +3,7 @@
 //   devices of the machine + CUDA_VISIBLE_DEVICES, ... + --map  ->  ordinal -> device
 //
 //   VisibleDevices({{"GPU-aa", "H100"}, {"GPU-bb", "H100"}}, GpuVendor::kNvidia,
-//                  {{"CUDA_VISIBLE_DEVICES", "1"}}, {});     // device_of: {0: 1}, masked
+//                  {{"CUDA_VISIBLE_DEVICES", "1"}}, {});     // device_of: {0: 1}
 //   ... {{"CUDA_VISIBLE_DEVICES", "1,7,0"}} ...              // {0: 1}: 7 ends the list
 //   ... an H100 and an L4, {{"CUDA_VISIBLE_DEVICES", "0"}}   // device_of empty, `unknown` says
 //                                                            // why: fastest first
@@ -46,7 +46,6 @@ struct GpuIdentity {
 
 struct Visibility {
   std::map<int32_t, size_t> device_of;  // by ordinal: place in the list of devices
-  bool masked = false;                  // not every device is seen
   std::string unknown;                  // why device_of is empty; empty: it is the answer
   std::vector<std::string> not_found;   // ids in the map that no device of the list has
 

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <ostream>
 
 #include "tests/support/random.h"
@@ -36,7 +37,10 @@ TEST_P(CudaMask, NamesDevices) {
   const Visibility visible =
       VisibleDevices(kFour, GpuVendor::kNvidia, {{"CUDA_VISIBLE_DEVICES", GetParam().mask}}, {});
   EXPECT_EQ(visible.device_of, GetParam().want);
-  EXPECT_EQ(visible.masked, GetParam().want.size() < kFour.size());
+  for (size_t place = 0; place < kFour.size(); ++place) {
+    const auto is_it = [&](const auto& each) { return each.second == place; };
+    EXPECT_EQ(visible.MaySee(place), std::ranges::any_of(GetParam().want, is_it)) << place;
+  }
   EXPECT_EQ(visible.unknown, "");
 }
 
@@ -66,7 +70,7 @@ INSTANTIATE_TEST_SUITE_P(
 TEST(VisibleDevices, AllWithoutAMask) {
   const Visibility visible = VisibleDevices(kFour, GpuVendor::kNvidia, {}, {});
   EXPECT_EQ(visible.device_of, (Ordinals{{0, 0}, {1, 1}, {2, 2}, {3, 3}}));
-  EXPECT_FALSE(visible.masked);
+  EXPECT_TRUE(visible.MaySee(0) && visible.MaySee(3));
 }
 
 TEST(VisibleDevices, NoDevices) {
@@ -153,7 +157,7 @@ TEST(VisibleDevices, TheMapIsTheWholeAnswer) {
                      {{0, "GPU-bb22"}, {3, "GPU-aa"}, {4, "GPU-zz"}});
   EXPECT_EQ(visible.device_of, (Ordinals{{0, 1}, {3, 0}}));
   EXPECT_THAT(visible.not_found, ElementsAre("GPU-zz"));
-  EXPECT_TRUE(visible.masked);
+  EXPECT_TRUE(visible.MaySee(0) && visible.MaySee(1));
 }
 
 TEST(VisibleDevices, AMapOfOtherDevicesSaysNothing) {
