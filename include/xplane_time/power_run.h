@@ -124,8 +124,8 @@ class Telemetry {
   virtual absl::StatusOr<RunTelemetry> End(std::string_view name) = 0;
 };
 
-// Over a recorder: each window is summarized as it is read, after what was read shortly before, so
-// that a long run costs no more a record than a short one.
+// Over a recorder: each window is summarized from its part of the log, after what was written
+// shortly before, so that a long run costs no more a record than a short one.
 std::unique_ptr<Telemetry> NewRecorderTelemetry(std::unique_ptr<PowerRecorder> recorder);
 // Knows the machine and nothing else: every value is null.
 std::unique_ptr<Telemetry> NewNoTelemetry();

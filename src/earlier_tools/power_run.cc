@@ -248,7 +248,9 @@ class RecorderTelemetry : public Telemetry {
 
   RunHardware Hardware() override {
     const PowerInventory& inventory = recorder_->inventory();
-    RunHardware hardware = HardwareOf(json::Parse(header_).value("machine", Json()), inventory);
+    const Json header = json::Parse(header_);
+    const Json* const machine = json::Find(header, "machine");
+    RunHardware hardware = HardwareOf(machine == nullptr ? Json() : *machine, inventory);
     Json gpus = Json::array();
     for (const PowerDevice& each : inventory.devices) {
       if (power::FactsOf(each.source).measures != power::Measures::kGpus) continue;

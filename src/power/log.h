@@ -116,8 +116,6 @@ class LogSink {
   virtual void Finding(int64_t /*t_ns*/, std::string_view /*code*/, std::string_view /*source*/,
                        std::string_view /*message*/) {}
   virtual void End(int64_t /*t_ns*/) {}
-  // The lines that follow are not wanted.
-  virtual bool Full() const { return false; }
 };
 
 // Errors: of opening; DataLoss (no header, or of another version; all lines below it damaged).
