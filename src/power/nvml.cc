@@ -21,20 +21,10 @@ namespace {
 // Of compute processes on the device; own_pid 0 is this process.
 Sharing SharingOf(const NvmlApi& nvml, NvmlDevice device, int64_t own_pid,
                   const std::string& procfs) {
-  constexpr unsigned kMaxProcesses = 1 << 16;
-  NvmlReturn result = kNvmlFunctionNotFound;
-  std::vector<NvmlProcess> processes(64);
-  // More may start between two calls.
-  for (int attempt = 0; attempt < 4; ++attempt) {
-    auto count = static_cast<unsigned>(processes.size());
-    result = nvml.compute_processes(device, &count, processes.data());
-    if (result == kNvmlSuccess) {
-      if (count < processes.size()) processes.resize(count);
-      break;
-    }
-    if (result != kNvmlInsufficientSize || count > kMaxProcesses) break;
-    processes.resize(size_t{count} + 64);
-  }
+  constexpr unsigned kMostProcesses = 1 << 16;
+  std::vector<NvmlProcess> processes(kMostProcesses);
+  unsigned count = kMostProcesses;
+  const NvmlReturn result = nvml.compute_processes(device, &count, processes.data());
   if (result != kNvmlSuccess) {
     return {{},
             "whether other processes use it is not known: "
@@ -42,6 +32,7 @@ Sharing SharingOf(const NvmlApi& nvml, NvmlDevice device, int64_t own_pid,
                 NvmlErrorText(result)};
   }
   std::vector<int64_t> pids;
+  processes.resize(std::min(count, kMostProcesses));
   for (const NvmlProcess& process : processes) pids.push_back(process.pid);
   return OtherProcesses(pids, own_pid == 0 ? getpid() : own_pid, procfs);
 }
