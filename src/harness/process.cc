@@ -110,6 +110,12 @@ std::string HowItEnded(int wait_status) {
   return absl::StrCat("signal ", signal, " (", strsignal(signal), ")");
 }
 
+std::string StatusOfEnding(const std::string& ending) {
+  if (ending == "exit 137" || ending.starts_with("signal 9 ")) return "oom";
+  if (!ending.starts_with("signal ")) return "crash";
+  return absl::StrCat("crash(", ending.substr(7, ending.find(' ', 7) - 7), ")");
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<HarnessProcess>> HarnessProcess::Start(const Options& options) {
@@ -280,6 +286,7 @@ void HarnessProcess::End(Deadline deadline) {
   Kill();
 }
 
+// How it ended: "exit 3", "signal 9 (Killed)"; kills it first where it runs.
 std::string HarnessProcess::Ending() {
   // One that closed its pipe is about to end by itself: how, is worth a moment.
   const bool is_there = pid_ > 0;
@@ -288,15 +295,17 @@ std::string HarnessProcess::Ending() {
                                        : HowItEnded(wait_status_);
 }
 
-std::string HarnessProcess::Printed() {
+HarnessProcess::Loss HarnessProcess::LossBy(const absl::Status& error, const char* before_words) {
+  Loss loss = {absl::IsDeadlineExceeded(error) ? "timeout" : "infra", std::string(error.message())};
+  if (absl::IsUnavailable(error)) {
+    const std::string ending = Ending();
+    loss = {StatusOfEnding(ending), absl::StrCat("it ended: ", ending)};
+  }
   if (printed_ >= 0) TakePrinted();
-  return tail_.size() <= kTailBytes ? tail_ : tail_.substr(tail_.size() - kTailBytes);
-}
-
-std::string StatusOfEnding(const std::string& ending) {
-  if (ending == "exit 137" || ending.starts_with("signal 9 ")) return "oom";
-  if (!ending.starts_with("signal ")) return "crash";
-  return absl::StrCat("crash(", ending.substr(7, ending.find(' ', 7) - 7), ")");
+  const std::string last = tail_.substr(tail_.size() - std::min(tail_.size(), kTailBytes));
+  const absl::string_view shown = absl::StripAsciiWhitespace(last);
+  if (!shown.empty()) absl::StrAppend(&loss.message, before_words, shown);
+  return loss;
 }
 
 }  // namespace xplane_time

@@ -50,10 +50,12 @@ class HarnessProcess {
 
   // Waits until `deadline`, then kills the group.
   void End(Deadline deadline);
-  // How it ended: "exit 3", "signal 9 (Killed)"; kills it first where it runs.
-  std::string Ending();
-  // Of the last lines that it printed, at most 2000 bytes.
-  std::string Printed();
+  // What is wrong with one that does not answer as it should, and is gone then.
+  struct Loss {
+    std::string status;   // timeout, crash(11), crash, oom (the kernel's way: signal 9) or infra
+    std::string message;  // with at most 2000 bytes of what it printed last
+  };
+  Loss LossBy(const absl::Status& error, const char* before_words = "; it printed last: ");
   pid_t pid() const { return pid_; }  // -1: it ended
 
  private:
@@ -63,6 +65,7 @@ class HarnessProcess {
   bool HasEnded() const;
   absl::Status WentAway() const;
   void Kill();
+  std::string Ending();
 
   pid_t guard_ = -1, pid_ = -1;  // guard_ is the group
   // `alive_`: nothing is written there; the guard reads it to its end.
@@ -73,9 +76,5 @@ class HarnessProcess {
   size_t searched_ = 0;  // of received_: no line ends before
   std::function<bool()> stopped_;
 };
-
-// What a process says by the way it ended, as the status of what it was doing: crash(11), oom
-// (the kernel's way: signal 9), crash.
-std::string StatusOfEnding(const std::string& ending);
 
 }  // namespace xplane_time

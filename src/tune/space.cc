@@ -12,6 +12,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "status.h"
+#include "tune/expression.h"
 #include "tune/space_json.h"
 
 namespace xplane_time {

@@ -85,7 +85,6 @@ class Field {
   std::string path_;
 };
 
-inline constexpr size_t kMostValues = 1'000'000;  // of one parameter
 inline constexpr size_t kMostParameters = 256;
 inline constexpr std::array<std::string_view, 4> kTypeNames = {"int", "float", "string", "bool"};
 inline std::string TypeName(ParameterType type) {
@@ -107,9 +106,6 @@ std::optional<absl::Status> ImportSpace(const Field& root, SearchSpace* space);
 // A cache file of kernel_tuner that its writer did not close: the text up to its last whole
 // entry, closed; empty where it is no such file.
 std::string CloseOpenCache(std::string_view text);
-// Parameter values as T1 writes them in Python: a list, a range, list(range(...)), or a
-// comprehension over one of these. Errors: InvalidArgument without a place.
-absl::StatusOr<std::vector<ParameterValue>> ParsePythonValues(std::string_view text);
 
 // Constraints and the memory expression can be parsed. Errors: InvalidArgument with place.
 absl::Status CheckConstraints(const SearchSpace& space);

@@ -162,18 +162,13 @@ TEST(ProposerProtocol, AnswersAreLookedAt) {
 TEST(RunLimit, IsOfTheFastestAndNeverBelowASecond) {
   RunLimit limit(10, seconds(60));
   EXPECT_EQ(limit.Of("", "a", Place::kWithin), std::nullopt);
-  limit.Took("", "slow", seconds(3));
-  limit.Took("", "fast", milliseconds(200));
-  EXPECT_EQ(limit.Of("", "a", Place::kWithin), std::nullopt);  // the round is not complete
-  limit.Ended("", milliseconds(300));
-  limit.EndRound();
+  limit.EndRound("", {{"slow", seconds(3)}, {"fast", milliseconds(200)}}, milliseconds(300));
   EXPECT_EQ(limit.Of("", "a", Place::kWithin), seconds(2));
   EXPECT_EQ(limit.Of("", "a", Place::kFirst), seconds(4));
   EXPECT_EQ(limit.Of("", "a", Place::kLast), seconds(5));
   EXPECT_EQ(limit.Of("other", "a", Place::kWithin), std::nullopt);
   EXPECT_EQ(limit.Alone("", "a"), seconds(11));
-  for (int i = 0; i < 3; ++i) limit.Took("", "fast", milliseconds(1));
-  limit.EndRound();
+  limit.EndRound("", std::vector(3, RunLimit::Slot("fast", milliseconds(1))), milliseconds(300));
   EXPECT_EQ(limit.Of("", "a", Place::kWithin), RunLimit::kFloor);
   limit.Exempt("a");
   EXPECT_EQ(limit.Of("", "a", Place::kWithin), std::nullopt);
@@ -182,11 +177,11 @@ TEST(RunLimit, IsOfTheFastestAndNeverBelowASecond) {
 
 TEST(RunLimit, OneSlotThatStoodStillMovesNothing) {
   RunLimit limit(10, seconds(60));
-  for (int i = 0; i < 5; ++i) limit.Took("", "a", i == 2 ? seconds(50) : milliseconds(500));
-  limit.EndRound();
+  std::vector<RunLimit::Slot> took(5, {"a", milliseconds(500)});
+  took[2].second = seconds(50);
+  limit.EndRound("", took, seconds(1));
   EXPECT_EQ(limit.Of("", "b", Place::kWithin), seconds(5));
-  limit.Took("w", "a", seconds(7));
-  limit.EndRound();
+  limit.EndRound("w", {{"a", seconds(7)}}, seconds(7));
   EXPECT_EQ(limit.Of("w", "b", Place::kWithin), std::nullopt);  // the timeout is shorter
   EXPECT_EQ(RunLimit(0, seconds(60)).Of("", "a", Place::kWithin), std::nullopt);
 }
