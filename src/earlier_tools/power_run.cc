@@ -218,10 +218,7 @@ class Command : public CommandClient {
   }
 
   void Finish() override {
-    if (process_ == nullptr) return;
-    const Deadline deadline = MonotonicClock::now() + std::chrono::seconds(2);
-    static_cast<void>(process_->Send(harness::Line("bye"), deadline));
-    process_->End(deadline);
+    if (process_ != nullptr) process_->SayBye();
     process_.reset();
   }
 

@@ -18,6 +18,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "harness/messages.h"
 #include "status.h"
 
 namespace xplane_time {
@@ -276,6 +277,13 @@ void HarnessProcess::Kill() {
   guard_ = pid_ = -1;
 }
 
+void HarnessProcess::SayBye() {
+  const Deadline deadline = MonotonicClock::now() + milliseconds(2000);
+  static_cast<void>(Send(harness::Line("bye"), deadline));
+  End(deadline);
+}
+
+// Waits until `deadline`, then kills the group.
 void HarnessProcess::End(Deadline deadline) {
   CloseIfOpen(&to_);
   while (pid_ > 0 && !HasEnded() && MonotonicClock::now() < deadline) {

@@ -48,8 +48,8 @@ class HarnessProcess {
   // The next line. Errors: as of Send, and InvalidArgument (a line of over 64 MiB).
   absl::StatusOr<std::string> Receive(Deadline deadline);
 
-  // Waits until `deadline`, then kills the group.
-  void End(Deadline deadline);
+  // And waits for its end, for two seconds in all; then it kills the group.
+  void SayBye();
   // What is wrong with one that does not answer as it should, and is gone then.
   struct Loss {
     std::string status;   // timeout, crash(11), crash, oom (the kernel's way: signal 9) or infra
@@ -65,6 +65,7 @@ class HarnessProcess {
   bool HasEnded() const;
   absl::Status WentAway() const;
   void Kill();
+  void End(Deadline deadline);
   std::string Ending();
 
   pid_t guard_ = -1, pid_ = -1;  // guard_ is the group

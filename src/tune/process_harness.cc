@@ -119,10 +119,13 @@ struct Slots {
   }
 };
 
-class Process : public ProcessHarness {
+class Process : public Harness {
  public:
   explicit Process(ProcessHarnessOptions options)
       : options_(std::move(options)), limit_(options_.run_limit, options_.slot_timeout) {}
+  ~Process() override {
+    if (process_ != nullptr) process_->SayBye();
+  }
 
   absl::StatusOr<HarnessInfo> Hello() override {
     RETURN_IF_ERROR(EnsureStarted());
@@ -206,14 +209,6 @@ class Process : public ProcessHarness {
     }
     failures_in_a_row_ = 0;
     return times;
-  }
-
-  void Finish() override {
-    if (process_ == nullptr) return;
-    const Deadline deadline = MonotonicClock::now() + kToCancel;
-    static_cast<void>(process_->Send(harness::Line("bye"), deadline));
-    process_->End(deadline);
-    process_.reset();
   }
 
  private:
@@ -474,7 +469,7 @@ class Process : public ProcessHarness {
 
 }  // namespace
 
-std::unique_ptr<ProcessHarness> ProcessHarness::New(ProcessHarnessOptions options) {
+std::unique_ptr<Harness> NewProcessHarness(ProcessHarnessOptions options) {
   return std::make_unique<Process>(std::move(options));
 }
 

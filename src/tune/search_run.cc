@@ -250,7 +250,8 @@ class AskSearcher : public Searcher {
       if (!stage.configurations.empty()) return stage;
       if (proposals->empty()) break;
     }
-    Finish();
+    if (process_ != nullptr) process_->SayBye();
+    process_.reset();
     return stage;
   }
 
@@ -348,15 +349,6 @@ class AskSearcher : public Searcher {
     return Unavailable("the proposer \"", options_.command, "\" does not work: ", why,
                        "; docs/space.md says what it should, and --resume goes on with what was "
                        "measured so far");
-  }
-
-  void Finish() {
-    constexpr std::chrono::milliseconds kToEnd(2000);
-    if (process_ == nullptr) return;
-    const Deadline deadline = MonotonicClock::now() + kToEnd;
-    static_cast<void>(process_->Send(harness::Line("bye"), deadline));
-    process_->End(deadline);
-    process_.reset();
   }
 
   AskOptions options_;

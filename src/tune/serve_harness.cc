@@ -1,8 +1,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
-#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <optional>
@@ -13,6 +11,7 @@
 #include "absl/strings/numbers.h"
 #include "io/whole_file.h"
 #include "json/json.h"
+#include "power/machine.h"
 #include "xplane_time/harness.h"
 
 namespace xplane_time {
@@ -29,43 +28,25 @@ std::optional<int> DescriptorOf(const char* name) {
   return fd;
 }
 
-int64_t MonotonicNs() {
-  return std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
 class Server {
  public:
-  Server(const HarnessCode& code, int in, int out) : code_(code), in_(in), out_(out) {}
+  Server(const HarnessCode& code, int out) : code_(code), out_(out) {}
+  ~Server() { std::free(line_); }
 
-  int Serve() {
-    std::string line;
-    while (ReadLine(&line)) {
-      const Json request = json::Parse(line);
+  int Serve(std::FILE* in) {
+    while (!lost_ && getline(&line_, &size_, in) > 0) {
+      const Json request = json::Parse(line_);
       const std::string type = Text(request, "type");
       if (type == "bye") return 0;
       if (type == "hello") Hello(request);
       if (type == "prepare") Prepare(request);
       if (type == "verify") Verify(request);
       if (type == "run_round") RunRound(request);
-      if (lost_) return kExitIo;
     }
     return kExitIo;
   }
 
  private:
-  bool ReadLine(std::string* line) {
-    std::array<char, 1 << 16> bytes;
-    size_t end;
-    while ((end = received_.find('\n')) == std::string::npos) {
-      const ssize_t got = read(in_, bytes.data(), bytes.size());
-      if (got <= 0) return false;
-      received_.append(bytes.data(), static_cast<size_t>(got));
-    }
-    *line = received_.substr(0, end);
-    received_.erase(0, end + 1);
-    return true;
-  }
-
   void Answer(Json message) {
     message["v"] = 1;
     lost_ = lost_ || !io::WriteAll(out_, json::Dump(message) + "\n");
@@ -150,13 +131,13 @@ class Server {
       if (slot == 0) static_cast<void>(code_.run(order[0], workload));
       Json sample = {{"slot", slot}, {"status", "ok"}};
       int64_t sum_ps = 0;
-      sample["t0_ns"] = MonotonicNs();
+      sample["t0_ns"] = power::MonotonicNow();
       for (int64_t call = 0; call < calls && sample["status"] == "ok"; ++call) {
         const auto time_ps = code_.run(order[slot], workload);
         if (!time_ps.ok()) sample.update(Failed(time_ps.status(), "runtime_error"));
         sum_ps += time_ps.value_or(0);
       }
-      sample["t1_ns"] = MonotonicNs();
+      sample["t1_ns"] = power::MonotonicNow();
       if (sample["status"] == "ok") sample["t_ps"] = std::max<int64_t>(1, sum_ps / calls);
       samples.push_back(std::move(sample));
     }
@@ -166,10 +147,11 @@ class Server {
   }
 
   const HarnessCode& code_;
-  const int in_, out_;
-  std::string received_;
+  const int out_;
   std::vector<std::string> workloads_;
   bool lost_ = false;
+  char* line_ = nullptr;  // getline's
+  size_t size_ = 0;
 };
 
 }  // namespace
@@ -177,12 +159,13 @@ class Server {
 int ServeHarness(const HarnessCode& code) {
   const auto in = DescriptorOf("XPLANE_TIME_HARNESS_IN");
   const auto out = DescriptorOf("XPLANE_TIME_HARNESS_OUT");
-  if (!in.has_value() || !out.has_value() || !code.prepare || !code.run) {
+  std::FILE* const requests = in.has_value() ? fdopen(*in, "r") : nullptr;
+  if (requests == nullptr || !out.has_value() || !code.prepare || !code.run) {
     std::fputs("a harness needs a driver, prepare and run: xplane-time tune SPACE -- HARNESS\n",
                stderr);
     return kExitUsage;
   }
-  return Server(code, *in, *out).Serve();
+  return Server(code, *out).Serve(requests);
 }
 
 }  // namespace xplane_time
