@@ -149,30 +149,18 @@ class Grid {
   Grid(const SearchSpace& space, CompiledConstraints compiled)
       : space_(&space), compiled_(std::move(compiled)) {
     values_.resize(std::max(compiled_.names.size(), space.parameters.size()));
-    for (const Parameter& parameter : space.parameters) {
-      std::vector<std::string>& texts = fragments_.emplace_back();
-      const std::string name = tune::CanonicalJson(Json(parameter.name));
-      for (const ParameterValue& value : parameter.values) {
-        texts.push_back(absl::StrCat(name, ":", tune::CanonicalJson(tune::JsonOf(value))));
-      }
-      by_name_.push_back(static_cast<uint32_t>(by_name_.size()));
-    }
-    std::sort(by_name_.begin(), by_name_.end(), [&](uint32_t a, uint32_t b) {
-      return space.parameters[a].name < space.parameters[b].name;
-    });
     UseConstraints(space.constraints.size());
   }
 
   size_t levels() const { return space_->parameters.size(); }
 
   std::string ParamsJson(const Point& point) const {
-    std::string json = "{";
-    for (uint32_t level : by_name_) {
-      if (json.size() > 1) json.push_back(',');
-      json.append(fragments_[level][point[level]]);
+    Json params = Json::object();
+    for (size_t level = 0; level < levels(); ++level) {
+      const Parameter& of = space_->parameters[level];
+      params[of.name] = tune::JsonOf(of.values[point[level]]);
     }
-    json.push_back('}');
-    return json;
+    return tune::CanonicalJson(params);
   }
 
   bool IsExcluded(const Point& point) const {
@@ -288,11 +276,9 @@ class Grid {
   const SearchSpace* space_;
   CompiledConstraints compiled_;
   size_t used_ = 0;
-  std::vector<std::vector<uint32_t>> at_level_;      // constraints by their last parameter
-  std::vector<Value> values_;                        // of compiled_.names
-  std::map<std::string, std::string> texts_;         // of a variant, which values_ points to
-  std::vector<std::vector<std::string>> fragments_;  // "name":value, by parameter and value
-  std::vector<uint32_t> by_name_;
+  std::vector<std::vector<uint32_t>> at_level_;  // constraints by their last parameter
+  std::vector<Value> values_;                    // of compiled_.names
+  std::map<std::string, std::string> texts_;     // of a variant, which values_ points to
   absl::flat_hash_set<std::string> excluded_;
   std::vector<uint32_t> unknown_;  // constraints of the branch that cannot be computed
   uint64_t most_steps_ = 0, steps_left_ = 0, dry_steps_left_ = 0;

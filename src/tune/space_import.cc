@@ -16,18 +16,6 @@ namespace {
 
 // --- T1.
 
-absl::Status ReadT1Type(const Field& field, ParameterType* type) {
-  std::string name;
-  RETURN_IF_ERROR(field.Read(&name));
-  const auto* const known =
-      std::find(kTypeNames.begin(), kTypeNames.end(), name == "uint" ? "int" : name);
-  if (known == kTypeNames.end()) {
-    return field.BadValue("is no T1 type; there are int, uint, float, bool, string");
-  }
-  *type = static_cast<ParameterType>(known - kTypeNames.begin());
-  return absl::OkStatus();
-}
-
 // The schema wants Python text; arrays are seen, too.
 absl::Status ReadT1Values(const Field& field, Parameter* parameter) {
   Json values = field.value();
@@ -54,9 +42,14 @@ absl::Status ReadT1Parameter(const Field& field, Parameter* parameter) {
     if (!field.Has(key)) return field.Error("has no \"", key, "\"");
   }
   RETURN_IF_ERROR(field.Read("Name", &parameter->name));
-  RETURN_IF_ERROR(ReadT1Type(field.At("Type"), &parameter->type));
-  RETURN_IF_ERROR(ReadT1Values(field.At("Values"), parameter));
-  return CheckDistinct(*parameter, field);
+  std::string name;
+  RETURN_IF_ERROR(field.Read("Type", &name));
+  const auto type = TypeNamed(name == "uint" ? "int" : name);
+  if (!type.has_value()) {
+    return field.At("Type").BadValue("is no T1 type; there are int, uint, float, bool, string");
+  }
+  parameter->type = *type;
+  return ReadT1Values(field.At("Values"), parameter);
 }
 
 // A configuration or a workload, which its parameters name.
@@ -80,15 +73,8 @@ absl::Status ImportT1(const Field& root, SearchSpace* space) {
   if (!configuration.Has("TuningParameters", Kind::array)) {
     return configuration.Error("has no array \"TuningParameters\"");
   }
-  const Field parameters = configuration.At("TuningParameters");
-  if (parameters.value().size() > kMostParameters) return parameters.Error("more than 256");
-  std::set<std::string> seen;
-  RETURN_IF_ERROR(parameters.Each([&](const Field& item) -> absl::Status {
-    Parameter& parameter = space->parameters.emplace_back();
-    RETURN_IF_ERROR(ReadT1Parameter(item, &parameter));
-    if (seen.insert(parameter.name).second) return absl::OkStatus();
-    return item.At("Name").BadValue("is the name of two parameters");
-  }));
+  RETURN_IF_ERROR(
+      ReadParameters(configuration.At("TuningParameters"), "Name", ReadT1Parameter, space));
   if (configuration.Has("Conditions", Kind::array)) {
     RETURN_IF_ERROR(configuration.At("Conditions").Each([&](const Field& item) {
       return item.Has("Expression") ? item.Read("Expression", &space->constraints.emplace_back())

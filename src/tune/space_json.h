@@ -87,6 +87,7 @@ class Field {
 
 inline constexpr size_t kMostParameters = 256;
 inline constexpr std::array<std::string_view, 4> kTypeNames = {"int", "float", "string", "bool"};
+std::optional<ParameterType> TypeNamed(std::string_view name);
 inline std::string TypeName(ParameterType type) {
   return std::string(kTypeNames[static_cast<size_t>(type)]);
 }
@@ -97,6 +98,10 @@ absl::StatusOr<std::vector<ParameterValue>> ReadValues(const Field& list, Parame
 Json JsonOf(const ParameterValue& value);
 // Fails where two values are equal.
 absl::Status CheckDistinct(const Parameter& parameter, const Field& field);
+// Each by `read`, which takes its name from the member `name`. Names and values differ.
+absl::Status ReadParameters(const Field& list, const char* name,
+                            absl::FunctionRef<absl::Status(const Field&, Parameter*)> read,
+                            SearchSpace* space);
 
 // An object of parameters (empty where absent: "{}"), canonical.
 absl::StatusOr<std::string> ReadParams(const Field& field);
