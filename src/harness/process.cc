@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/prctl.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -56,26 +55,15 @@ std::vector<char*> Pointers(std::vector<std::string>* texts) {
   return pointers;
 }
 
-// In the guard, between fork and its end: only what is safe there.
-void CloseAllBut(int kept) {
-  dup2(kept, 0);
-#ifdef SYS_close_range
-  if (syscall(SYS_close_range, 1U, ~0U, 0U) == 0) return;
-#endif
-  constexpr int kMostOpen = 1 << 16;  // sysconf may say that there is no limit
-  const long most = sysconf(_SC_OPEN_MAX);
-  const int limit = most > 0 && most < kMostOpen ? static_cast<int>(most) : kMostOpen;
-  for (int fd = 1; fd < limit; ++fd) close(fd);
-}
-
-// The kernel kills only the child of a driver that dies, not what the child started. While
-// the guard lives, its group's number is not another's.
+// After fork: only what is safe there. The kernel kills only the child of a driver that dies, not
+// what the child started. While the guard lives, its group's number is not another's.
 [[noreturn]] void BecomeGuard(int alive) {
   setpgid(0, 0);
   sigset_t all;
   sigfillset(&all);
   sigprocmask(SIG_BLOCK, &all, nullptr);  // what a harness sends to its group is not for it
-  CloseAllBut(alive);
+  dup2(alive, STDIN_FILENO);
+  closefrom(STDIN_FILENO + 1);
   char nothing;
   while (read(STDIN_FILENO, &nothing, 1) < 0 && errno == EINTR) {
   }

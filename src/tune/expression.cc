@@ -360,6 +360,7 @@ class ExpressionParser {
   }
 
   Code Operand(int least) {
+    if (!error_.ok()) return {};
     const size_t position = token_.position;
     if (Is("not") && least <= kNot) {
       Advance();
@@ -405,7 +406,6 @@ class ExpressionParser {
   }
 
   Code Atom() {
-    if (!error_.ok()) return {};
     if (token_.kind == TokenKind::kNumber) return Number();
     if (token_.kind == TokenKind::kText) return Text();
     if (token_.kind == TokenKind::kName) return Name();
