@@ -25,13 +25,10 @@ namespace {
 using harness::Misfit, harness::MisfitOf;
 using json::Fields, json::Json, json::kNeeded;
 
-constexpr std::array<std::string_view, 10> kStatuses = {
-    "ok",           "compile_error", "runtime_error", "timeout", "oom",
-    "wrong_result", "no_events",     "throttled",     "infra",   "cancelled"};
-
 std::string StatusField(Fields* fields) {
   std::string status = fields->Text("status", kNeeded);
-  if (std::find(kStatuses.begin(), kStatuses.end(), status) == kStatuses.end()) {
+  const auto known = ParseSampleStatus(status);  // a harness that crashed does not say so
+  if (status != "cancelled" && known.value_or(SampleStatus::kCrash) == SampleStatus::kCrash) {
     fields->Fail("status", "one of those in docs/harness.md");
   }
   return status;
@@ -243,27 +240,27 @@ SlotTime TimeOfCalls(std::span<const Run> calls) {
 
 absl::StatusOr<RoundTimes> TimesOfTrace(const HarnessAnswer& result, const RoundRequest& request) {
   ASSIGN_OR_RETURN(auto runs, RunsOf(result));
-  std::map<std::string, std::string> id_of;  // in the trace, by variant
-  std::map<std::string, int64_t> slots_of;
+  struct Seen {
+    std::string id;  // in the trace
+    size_t slots = 0, used = 0;
+  };
+  std::map<std::string, Seen> seen;  // by variant
   for (const std::string& variant : request.order) {
-    id_of.emplace(variant, absl::StrCat(id_of.size()));
-    ++slots_of[variant];
+    ++seen.emplace(variant, Seen{absl::StrCat(seen.size())}).first->second.slots;
   }
   const auto calls = static_cast<size_t>(request.calls);
+  seen[request.order.front()].used = 1;  // the one that opened the round
   RoundTimes times;
-  std::map<std::string, size_t> used;
-  used[request.order.front()] = 1;  // the one that opened the round
   for (const std::string& variant : request.order) {
-    const auto& found = runs[id_of[variant]];
-    const size_t opening = variant == request.order.front() ? 1 : 0;
-    const size_t wanted = static_cast<size_t>(slots_of[variant]) * calls + opening;
+    auto& [id, slots, used] = seen[variant];
+    const auto& found = runs[id];
+    const size_t wanted = slots * calls + (variant == request.order.front() ? 1 : 0);
     if (found.size() != wanted) {
       return DataLoss(kTrace, ": variant ", variant, " ran ", found.size(), " times, not ", wanted,
-                      "; its function's name should end in _", id_of[variant]);
+                      "; its function's name should end in _", id);
     }
-    size_t& at = used[variant];
-    times.slots.push_back(TimeOfCalls(std::span(found).subspan(at, calls)));
-    at += calls;
+    times.slots.push_back(TimeOfCalls(std::span(found).subspan(used, calls)));
+    used += calls;
   }
   return times;
 }

@@ -2,7 +2,6 @@
 #include "xplane_time/space.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <filesystem>
 #include <fstream>
@@ -10,7 +9,9 @@
 #include <set>
 
 #include "absl/container/flat_hash_set.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "status.h"
 #include "tune/expression.h"
 #include "tune/space_json.h"
@@ -67,11 +68,8 @@ absl::StatusOr<std::vector<ParameterValue>> IntRange(const Field& field) {
 
 // 0.1 + 2 * 0.1 is 0.30000000000000004; whoever writes a step of 0.1 means 0.3.
 double AsWritten(double value) {
-  char text[32];
-  const auto end =
-      std::to_chars(text, text + sizeof text, value, std::chars_format::general, 15).ptr;
   double rounded = value;
-  std::from_chars(text, end, rounded);
+  static_cast<void>(absl::SimpleAtod(absl::StrFormat("%.15g", value), &rounded));
   return rounded == 0 ? 0.0 : rounded;
 }
 

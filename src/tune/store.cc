@@ -15,6 +15,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
 #include "status.h"
 #include "tune/space_json.h"
 #include "tune/store_sqlite.h"
@@ -153,13 +154,11 @@ absl::StatusOr<TuneStore> TuneStore::OpenReadOnly(const std::string& path) {
   const bool has_log = std::filesystem::exists(path + "-wal", ignored);
   if (absl::IsPermissionDenied(version.status()) && !has_log) {
     // A log cannot be made here, and there is none: nobody can be writing.
-    std::string uri = "file:";
-    for (char c : std::filesystem::absolute(path, ignored).string()) {
-      const bool escaped = c == '%' || c == '?' || c == '#';
-      uri.append(escaped ? absl::StrCat("%", absl::Hex(c, absl::kZeroPad2)) : std::string(1, c));
-    }
-    ASSIGN_OR_RETURN(
-        db, Database::Open(uri + "?immutable=1", path, SQLITE_OPEN_READONLY | SQLITE_OPEN_URI));
+    const std::string escaped =
+        absl::StrReplaceAll(std::filesystem::absolute(path, ignored).string(),
+                            {{"%", "%25"}, {"?", "%3f"}, {"#", "%23"}});
+    ASSIGN_OR_RETURN(db, Database::Open(absl::StrCat("file:", escaped, "?immutable=1"), path,
+                                        SQLITE_OPEN_READONLY | SQLITE_OPEN_URI));
     version = tune::VersionOf(*db, /*may_be_empty=*/false);
   }
   if (!version.ok()) return version.status();
