@@ -342,20 +342,21 @@ void RunLimit::EndRound(const std::string& workload, const std::vector<Slot>& to
 }
 
 std::optional<RunLimit::Duration> RunLimit::Of(const std::string& workload,
-                                               const std::string& variant, Place place) const {
+                                               const std::string& variant, size_t slot,
+                                               size_t slots) const {
   const auto known = workloads_.find(workload);
   if (times_ == 0 || known == workloads_.end() || !known->second.fastest.has_value()) {
     return std::nullopt;
   }
   if (exempt_.contains(variant)) return std::nullopt;
   Duration limit = std::max(kFloor, Times(times_, *known->second.fastest, timeout_));
-  if (place == Place::kFirst) limit *= 2;
-  if (place == Place::kLast) limit += Times(times_, known->second.shortest_end, timeout_);
+  if (slot == 0) limit *= 2;
+  if (slot + 1 == slots) limit += Times(times_, known->second.shortest_end, timeout_);
   return limit < timeout_ ? std::optional(limit) : std::nullopt;
 }
 
 RunLimit::Duration RunLimit::Alone(const std::string& workload, const std::string& variant) const {
-  const auto limit = Of(workload, variant, Place::kFirst);
+  const auto limit = Of(workload, variant, 0, 2);
   if (!limit.has_value()) return timeout_;
   return std::min(timeout_,
                   2 * *limit + Times(times_, workloads_.at(workload).shortest_end, timeout_));

@@ -114,12 +114,11 @@ class RunLimit {
   using Slot = std::pair<std::string, Duration>;  // a variant's
   void EndRound(const std::string& workload, const std::vector<Slot>& took, Duration end);
 
-  // What a slot may take. The first one runs its variant once more; after the last one comes
-  // what ends a round, which may take `times` the shortest end seen. None: no more than the
-  // timeout says.
-  enum class Place : uint8_t { kFirst, kWithin, kLast };
-  std::optional<Duration> Of(const std::string& workload, const std::string& variant,
-                             Place place) const;
+  // What a slot may take, of so many. The first one runs its variant once more; after the last
+  // one comes what ends a round, which may take `times` the shortest end seen. None: no more than
+  // the timeout says.
+  std::optional<Duration> Of(const std::string& workload, const std::string& variant, size_t slot,
+                             size_t slots) const;
   // The same for a round of this variant alone, of which it is the second try: twice that of
   // a first slot, and the end of a round.
   Duration Alone(const std::string& workload, const std::string& variant) const;

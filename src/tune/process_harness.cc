@@ -73,18 +73,13 @@ struct Slots {
     const std::string& variant = request.order[slot];
     if (confirms) return limit.Alone(request.workload, variant);
     if (request.order.size() == 1) return std::nullopt;
-    const bool is_last = slot + 1 == request.order.size();
-    return limit.Of(request.workload, variant,
-                    is_last     ? RunLimit::Place::kLast
-                    : slot == 0 ? RunLimit::Place::kFirst
-                                : RunLimit::Place::kWithin);
+    return limit.Of(request.workload, variant, slot, request.order.size());
   }
 
   // The round is complete. When its calls were timed: what the harness says holds where it lies
   // within what was seen of the round: another clock does not. Else it is from its last `slot` to
   // what was said next.
-  void End(RoundTimes* times) {
-    const Deadline done = MonotonicClock::now();
+  void End(Deadline done, RoundTimes* times) {
     if (running.has_value()) seen[*running].end = done;
     if (running.has_value() && !confirms) {
       std::vector<RunLimit::Slot> took;
@@ -414,13 +409,14 @@ class Process : public Harness {
         return RoundEnd{.state = {.status = status,
                                   .message = absl::StrCat("the round's status is ", status, said)}};
       }
+      const Deadline done = MonotonicClock::now();
       auto times = TimesOfResult(answer, request);
       if (absl::IsDataLoss(times.status())) {
         return RoundEnd{
             .state = {.status = "no_events", .message = std::string(times.status().message())}};
       }
       if (!times.ok()) return times.status();
-      slots->End(&*times);
+      slots->End(done, &*times);
       return RoundEnd{.times = *std::move(times)};
     }
   }
