@@ -550,8 +550,9 @@ class TuneCommand : public Command {
     options.input_waiting = InputWaiting;
     if (!space_path_.empty()) {
       ASSIGN_OR_RETURN(const SearchSpace space, ReadSpace(space_path_));
-      ASSIGN_OR_RETURN(const auto configurations, ChooseConfigurations(space, {}));
-      options.space_json = DecideSpaceJson(configurations);
+      SearchSpace chosen;
+      ASSIGN_OR_RETURN(chosen.variants, ChooseConfigurations(space, {}));
+      options.space_json = SpaceToJson(chosen);
     }
     std::ios::sync_with_stdio(false);
     try {

@@ -25,6 +25,8 @@ namespace {
 using harness::Misfit, harness::MisfitOf;
 using json::Fields, json::Json, json::kNeeded;
 
+Json JsonOf(const SearchSpace& space) { return json::Parse(SpaceToJson(space)); }
+
 std::string StatusField(Fields* fields) {
   std::string status = fields->Text("status", kNeeded);
   const auto known = ParseSampleStatus(status);  // a harness that crashed does not say so
@@ -131,12 +133,9 @@ absl::StatusOr<HarnessAnswer> ParseAnswer(std::string_view line) {
 }
 
 std::string HelloRequest(std::string_view session, std::span<const Workload> workloads) {
-  Json list = Json::array();
-  for (const Workload& each : workloads) {
-    list.push_back(
-        {{"id", each.id}, {"params", json::Parse(each.params_json)}, {"weight", each.weight}});
-  }
-  return harness::Line("hello", {{"session", session}, {"workloads", std::move(list)}});
+  SearchSpace space;
+  space.workloads.assign(workloads.begin(), workloads.end());
+  return harness::Line("hello", {{"session", session}, {"workloads", JsonOf(space)["workloads"]}});
 }
 
 std::string PrepareRequest(int64_t request, const Configuration& variant) {
@@ -312,19 +311,11 @@ absl::StatusOr<RoundTimes> TimesOfResult(const HarnessAnswer& result, const Roun
 }
 
 std::string ProposerHello(const SearchSpace& space, uint64_t seed, size_t told) {
-  Json parameters = Json::array();
-  for (const Parameter& each : space.parameters) {
-    Json values = Json::array();
-    for (const ParameterValue& value : each.values) {
-      std::visit([&](const auto& plain) { values.push_back(plain); }, value);
-    }
-    parameters.push_back(
-        {{"name", each.name}, {"type", tune::TypeName(each.type)}, {"values", std::move(values)}});
-  }
+  const Json json = JsonOf(space);
   return harness::Line("hello", {{"seed", seed},
                                  {"told", told},
-                                 {"parameters", std::move(parameters)},
-                                 {"constraints", space.constraints}});
+                                 {"parameters", json["parameters"]},
+                                 {"constraints", json["constraints"]}});
 }
 
 std::string TellRequest(const Told& told) {

@@ -125,16 +125,6 @@ std::optional<TuneResult> ReadTuneResult(std::string_view json) {
   return result;
 }
 
-std::string DecideSpaceJson(std::span<const Configuration> configurations) {
-  Json variants = Json::array();
-  for (const Configuration& each : configurations) {
-    Json variant = {{"id", each.id}, {"params", Parsed(each.params_json)}};
-    if (each.mem_bytes.has_value()) variant["mem_bytes"] = *each.mem_bytes;
-    variants.push_back(std::move(variant));
-  }
-  return Dump({{"variants", std::move(variants)}});
-}
-
 std::string DecideConfigJson(const DecideConfig& config, std::string_view incumbent,
                              std::string_view search) {
   Json out = {{"alpha", config.alpha},
