@@ -93,18 +93,6 @@ std::vector<char*> Pointers(std::vector<std::string>* texts) {
   _exit(127);
 }
 
-std::string HowItEnded(int wait_status) {
-  if (WIFEXITED(wait_status)) return absl::StrCat("exit ", WEXITSTATUS(wait_status));
-  const int signal = WTERMSIG(wait_status);
-  return absl::StrCat("signal ", signal, " (", strsignal(signal), ")");
-}
-
-std::string StatusOfEnding(const std::string& ending) {
-  if (ending == "exit 137" || ending.starts_with("signal 9 ")) return "oom";
-  if (!ending.starts_with("signal ")) return "crash";
-  return absl::StrCat("crash(", ending.substr(7, ending.find(' ', 7) - 7), ")");
-}
-
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<HarnessProcess>> HarnessProcess::Start(const Options& options) {
@@ -282,21 +270,26 @@ void HarnessProcess::End(Deadline deadline) {
   Kill();
 }
 
-// How it ended: "exit 3", "signal 9 (Killed)"; kills it first where it runs.
-std::string HarnessProcess::Ending() {
+// How it ended; kills it first where it runs.
+HarnessProcess::Loss HarnessProcess::Ending() {
   // One that closed its pipe is about to end by itself: how, is worth a moment.
   const bool is_there = pid_ > 0;
   End(MonotonicClock::now() + milliseconds(200));
-  return is_there && !ended_by_itself_ ? "killed here, since it had closed its standard output"
-                                       : HowItEnded(wait_status_);
+  if (is_there && !ended_by_itself_) {
+    return {"crash", "it ended: killed here, since it had closed its standard output"};
+  }
+  if (WIFEXITED(wait_status_)) {
+    const int code = WEXITSTATUS(wait_status_);
+    return {code == 128 + SIGKILL ? "oom" : "crash", absl::StrCat("it ended: exit ", code)};
+  }
+  const int signal = WTERMSIG(wait_status_);
+  return {signal == SIGKILL ? "oom" : absl::StrCat("crash(", signal, ")"),
+          absl::StrCat("it ended: signal ", signal, " (", strsignal(signal), ")")};
 }
 
 HarnessProcess::Loss HarnessProcess::LossBy(const absl::Status& error, const char* before_words) {
   Loss loss = {absl::IsDeadlineExceeded(error) ? "timeout" : "infra", std::string(error.message())};
-  if (absl::IsUnavailable(error)) {
-    const std::string ending = Ending();
-    loss = {StatusOfEnding(ending), absl::StrCat("it ended: ", ending)};
-  }
+  if (absl::IsUnavailable(error)) loss = Ending();
   if (printed_ >= 0) TakePrinted();
   const std::string last = tail_.substr(tail_.size() - std::min(tail_.size(), kTailBytes));
   const absl::string_view shown = absl::StripAsciiWhitespace(last);

@@ -66,7 +66,7 @@ class HarnessProcess {
   absl::Status WentAway() const;
   void Kill();
   void End(Deadline deadline);
-  std::string Ending();
+  Loss Ending();
 
   pid_t guard_ = -1, pid_ = -1;  // guard_ is the group
   // `alive_`: nothing is written there; the guard reads it to its end.

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "stats/order_statistics.h"
+#include "tune/space_json.h"
 
 namespace xplane_time {
 namespace {
@@ -25,15 +26,9 @@ TuneResult::Interval IntervalOf(std::optional<double> lo, std::optional<double> 
   return std::array{lo, hi};
 }
 
-// Damage becomes null.
-Json Parsed(std::string_view text) {
-  Json value = Parse(text);
-  return value.is_discarded() ? Json() : value;
-}
-
 TuneResult::Row RowOf(const TuneOutcome& outcome, const TunedVariant& variant) {
   TuneResult::Row row = {.id = variant.configuration.id,
-                         .params = Parsed(variant.configuration.params_json),
+                         .params = tune::Stored(variant.configuration.params_json),
                          .status = variant.state.status,
                          .message = variant.state.message,
                          .mem_bytes = variant.state.mem_bytes,
