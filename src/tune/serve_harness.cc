@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/strings/numbers.h"
+#include "harness/messages.h"
 #include "io/whole_file.h"
 #include "json/json.h"
 #include "power/machine.h"
@@ -47,23 +48,19 @@ class Server {
   }
 
  private:
-  void Answer(Json message) {
-    message["v"] = 1;
-    lost_ = lost_ || !io::WriteAll(out_, json::Dump(message) + "\n");
+  void Answer(const char* type, const Json& request, Json fields) {
+    fields["request"] = json::WholeOf(request, "request").value_or(0);
+    lost_ = lost_ || !io::WriteAll(out_, harness::Line(type, fields) + "\n");
   }
 
-  static Json Answered(const char* type, const Json& request) {
-    return {{"type", type}, {"request", Number(request)}, {"status", "ok"}};
-  }
-
-  static Json Failed(const absl::Status& status, const char* otherwise) {
+  static Json Ended(const absl::Status& status, const char* otherwise) {
+    if (status.ok()) return {{"status", "ok"}};
     const char* name = absl::IsResourceExhausted(status) ? "oom"
                        : absl::IsUnavailable(status)     ? "infra"
                                                          : otherwise;
     return {{"status", name}, {"message", std::string(status.message())}};
   }
 
-  static Json Number(const Json& request) { return json::WholeOf(request, "request").value_or(0); }
   static std::string Text(const Json& request, const char* name) {
     return json::TextOf(request, name).value_or("");
   }
@@ -78,8 +75,8 @@ class Server {
     for (const Json& each : List(request, "workloads")) workloads_.push_back(Text(each, "id"));
     if (workloads_.empty()) workloads_.emplace_back();
     const Json versions = json::Parse(code_.versions_json);
-    Answer({{"type", "hello"},
-            {"name", "C++"},
+    Answer("hello", request,
+           {{"name", "C++"},
             {"device", code_.device},
             {"device_class", code_.device_class},
             {"clock", code_.clock},
@@ -93,29 +90,23 @@ class Server {
   void Prepare(const Json& request) {
     const std::string variant = Text(request, "variant");
     const Json params = request.contains("params") ? request["params"] : Json::object();
-    Json answer = Answered("prepared", request);
-    auto fingerprint = code_.prepare(variant, params.dump());
-    absl::Status status = fingerprint.status();
-    if (!status.ok()) answer.update(Failed(status, "compile_error"));
-    if (status.ok() && code_.verify == nullptr) {  // the first run, which is not timed
+    const auto fingerprint = code_.prepare(variant, params.dump());
+    Json fields = Ended(fingerprint.status(), "compile_error");
+    if (code_.verify == nullptr) {  // the first run, which is not timed
       for (const std::string& workload : workloads_) {
-        if (status.ok()) status = code_.run(variant, workload).status();
+        if (fields["status"] != "ok") break;
+        fields = Ended(code_.run(variant, workload).status(), "runtime_error");
       }
-      if (!status.ok()) answer.update(Failed(status, "runtime_error"));
     }
-    if (status.ok()) answer["fingerprint"] = *fingerprint;
-    Answer(std::move(answer));
+    if (fields["status"] == "ok") fields["fingerprint"] = *fingerprint;
+    Answer("prepared", request, std::move(fields));
   }
 
   void Verify(const Json& request) {
-    Json answer = Answered("verified", request);
     const absl::Status status = code_.verify ? code_.verify(Text(request, "variant"))
                                              : absl::UnimplementedError("no reference");
-    if (!status.ok()) {
-      const bool wrong = absl::IsFailedPrecondition(status);
-      answer.update(Failed(status, wrong ? "wrong_result" : "runtime_error"));
-    }
-    Answer(std::move(answer));
+    const bool is_wrong = absl::IsFailedPrecondition(status);
+    Answer("verified", request, Ended(status, is_wrong ? "wrong_result" : "runtime_error"));
   }
 
   void RunRound(const Json& request) {
@@ -127,23 +118,21 @@ class Server {
     }
     Json samples = Json::array();
     for (size_t slot = 0; slot < order.size(); ++slot) {
-      Answer({{"type", "slot"}, {"request", Number(request)}, {"slot", slot}});
+      Answer("slot", request, {{"slot", slot}});
       if (slot == 0) static_cast<void>(code_.run(order[0], workload));
       Json sample = {{"slot", slot}, {"status", "ok"}};
       int64_t sum_ps = 0;
       sample["t0_ns"] = power::MonotonicNow();
       for (int64_t call = 0; call < calls && sample["status"] == "ok"; ++call) {
         const auto time_ps = code_.run(order[slot], workload);
-        if (!time_ps.ok()) sample.update(Failed(time_ps.status(), "runtime_error"));
+        sample.update(Ended(time_ps.status(), "runtime_error"));
         sum_ps += time_ps.value_or(0);
       }
       sample["t1_ns"] = power::MonotonicNow();
       if (sample["status"] == "ok") sample["t_ps"] = std::max<int64_t>(1, sum_ps / calls);
       samples.push_back(std::move(sample));
     }
-    Json answer = Answered("result", request);
-    answer["samples"] = std::move(samples);
-    Answer(std::move(answer));
+    Answer("result", request, {{"status", "ok"}, {"samples", std::move(samples)}});
   }
 
   const HarnessCode& code_;
