@@ -289,14 +289,13 @@ std::string_view WayOut(std::string_view text) {
 class ExpressionParser {
  public:
   ExpressionParser(std::string_view text, std::span<const std::string> names)
-      : text_(text), names_(names) {}
+      : text_(text), names_(names), token_(TokenAt(text, 0)) {}
 
   absl::StatusOr<Expression> Parse() {
     if (text_.size() > kMostBytes) {
       return InvalidArgument("the expression has ", text_.size(), " bytes; at most ", kMostBytes,
                              " are taken");
     }
-    Advance(0);
     Code code = Whole();
     if (error_.ok() && token_.kind != TokenKind::kEnd) Unexpected("an operator");
     if (!error_.ok()) return error_;
@@ -305,7 +304,6 @@ class ExpressionParser {
   }
 
   absl::StatusOr<Values> ParseValues() {
-    Advance(0);
     // "1, 2, 3" is a tuple in Python.
     const bool is_bare = !Is("[") && !Is("(") && !Is("list") && !Is("range");
     Values values = is_bare ? Elements("") : Iterable();
@@ -672,12 +670,7 @@ class ExpressionParser {
   }
 
   // Goes on to the next token; where the token before it began.
-  size_t Advance() {
-    const size_t position = token_.position;
-    Advance(token_.position + token_.text.size());
-    return position;
-  }
-  void Advance(size_t from) { token_ = TokenAt(text_, from); }
+  size_t Advance() { return std::exchange(token_, After(token_)).position; }
   Token After(const Token& token) const {
     return TokenAt(text_, token.position + token.text.size());
   }
