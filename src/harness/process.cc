@@ -259,23 +259,22 @@ void HarnessProcess::SayBye() {
   End(deadline);
 }
 
-// Waits until `deadline`, then kills the group.
-void HarnessProcess::End(Deadline deadline) {
+// Waits until `deadline`, then kills the group. Whether it had ended by itself.
+bool HarnessProcess::End(Deadline deadline) {
   CloseIfOpen(&to_);
   while (pid_ > 0 && !HasEnded() && MonotonicClock::now() < deadline) {
     if (printed_ >= 0) TakePrinted();
     std::this_thread::sleep_for(milliseconds(5));
   }
-  ended_by_itself_ = pid_ <= 0 || HasEnded();
+  const bool by_itself = pid_ <= 0 || HasEnded();
   Kill();
+  return by_itself;
 }
 
 // How it ended; kills it first where it runs.
 HarnessProcess::Loss HarnessProcess::Ending() {
   // One that closed its pipe is about to end by itself: how, is worth a moment.
-  const bool is_there = pid_ > 0;
-  End(MonotonicClock::now() + milliseconds(200));
-  if (is_there && !ended_by_itself_) {
+  if (!End(MonotonicClock::now() + milliseconds(200))) {
     return {"crash", "it ended: killed here, since it had closed its standard output"};
   }
   if (WIFEXITED(wait_status_)) {

@@ -65,14 +65,13 @@ class HarnessProcess {
   bool HasEnded() const;
   absl::Status WentAway() const;
   void Kill();
-  void End(Deadline deadline);
+  bool End(Deadline deadline);
   Loss Ending();
 
   pid_t guard_ = -1, pid_ = -1;  // guard_ is the group
   // `alive_`: nothing is written there; the guard reads it to its end.
   int alive_ = -1, to_ = -1, from_ = -1, printed_ = -1, log_ = -1;
   int wait_status_ = 0;
-  bool ended_by_itself_ = false;
   std::string role_, received_, tail_;
   size_t searched_ = 0;  // of received_: no line ends before
   std::function<bool()> stopped_;
