@@ -643,6 +643,7 @@ class ExpressionParser {
     if (nodes_++ == kMostNodes) Fail(position, "more than ", kMostNodes, " operators and values");
   }
 
+  // What is returned after an error, and not used.
   struct Nothing {
     template <typename T>
     operator T() const {
