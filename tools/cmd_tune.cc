@@ -441,7 +441,7 @@ class TuneCommand : public Command {
     options.searcher = searcher.get();
     RETURN_IF_ERROR(CheckTuneOptions(configurations, options));
     if (list_) return List(options, configurations);
-    const auto harness = ProcessHarness::New(HarnessFor(options));
+    const auto harness = NewProcessHarness(HarnessFor(options));
     power_.environment = EnvironmentOfDevices();
     const auto with_sensors =
         NewEnergyHarness(harness.get(), power_, calls_,
@@ -457,7 +457,6 @@ class TuneCommand : public Command {
       const auto progress = NewTuneProgress(printing_, decide_.budget_runs);
       outcome = Tune(configurations, options, used, &store, progress.get());
     }
-    harness->Finish();
     // Errors of the store begin with its path.
     const bool of_store = absl::StartsWith(outcome.status().message(), store.path() + ": ");
     RETURN_IF_ERROR(
@@ -551,8 +550,9 @@ class TuneCommand : public Command {
     options.input_waiting = InputWaiting;
     if (!space_path_.empty()) {
       ASSIGN_OR_RETURN(const SearchSpace space, ReadSpace(space_path_));
-      ASSIGN_OR_RETURN(const auto configurations, ChooseConfigurations(space, {}));
-      options.space_json = DecideSpaceJson(configurations);
+      SearchSpace chosen;
+      ASSIGN_OR_RETURN(chosen.variants, ChooseConfigurations(space, {}));
+      options.space_json = SpaceToJson(chosen);
     }
     std::ios::sync_with_stdio(false);
     try {

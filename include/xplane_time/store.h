@@ -46,7 +46,6 @@ enum class Durability : uint8_t { kPowerLoss, kProcessLoss };
 
 struct StoreOptions {
   Durability durability = Durability::kPowerLoss;
-  int busy_timeout_ms = 10'000;  // how long to wait for another process's transaction
 };
 
 enum class Resume : uint8_t {
@@ -123,7 +122,7 @@ class TuneStore {
   // Creates the file where there is none. Errors name the path and a way out: NotFound (no
   // such directory), PermissionDenied (read-only), FailedPrecondition (a newer version;
   // another program's database), DataLoss (damaged, not a database), ResourceExhausted
-  // (disk full), Unavailable (I/O; busy for longer than the time-out).
+  // (disk full), Unavailable (I/O; busy for over ten seconds).
   static absl::StatusOr<TuneStore> Open(const std::string& path, const StoreOptions& options);
   // For look-ups and exports; also of a file on a read-only medium. An older version is brought
   // up to date first, which needs a file that can be written.
@@ -174,8 +173,6 @@ class TuneStore {
   absl::Status CheckFile() const;
   // The checksum of every row of a session, or of all: DataLoss; NotFound of that session.
   absl::Status CheckRows(std::optional<int64_t> only_session = {}) const;
-  // Both.
-  absl::Status Check() const;
 
  private:
   explicit TuneStore(std::unique_ptr<tune::Database> db);

@@ -158,10 +158,7 @@ class Command : public CommandClient {
   }
 
   void Finish() override {
-    if (process_ == nullptr) return;
-    const Deadline deadline = MonotonicClock::now() + std::chrono::seconds(2);
-    static_cast<void>(process_->Send(harness::Line("bye"), deadline));
-    process_->End(deadline);
+    if (process_ != nullptr) process_->SayBye();
     process_.reset();
   }
 
@@ -184,17 +181,9 @@ class Command : public CommandClient {
 
   // Of a process_ that did not answer as it should; it is gone then.
   RunAnswer Lost(const absl::Status& status) {
-    RunAnswer answer;
-    if (absl::IsDeadlineExceeded(status)) {
-      answer = {.status = "timeout", .message = "no answer in time"};
-    } else if (absl::IsUnavailable(status)) {
-      const std::string ending = process_->Ending();
-      answer = {.status = StatusOfEnding(ending), .message = absl::StrCat("it ended: ", ending)};
-    } else {
-      answer = {.status = "bad_answer", .message = std::string(status.message())};
-    }
-    const std::string printed(absl::StripAsciiWhitespace(process_->Printed()));
-    if (!printed.empty()) absl::StrAppend(&answer.message, power::kLastWords, printed);
+    const HarnessProcess::Loss loss = process_->LossBy(status, power::kLastWords);
+    const RunAnswer answer = {.status = loss.status == "infra" ? "bad_answer" : loss.status,
+                              .message = loss.message};
     process_.reset();
     ++failures_in_a_row_;
     last_failure_ = power::BriefMessage(answer.message);

@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/prctl.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -18,6 +17,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "harness/messages.h"
 #include "status.h"
 
 namespace xplane_time {
@@ -55,26 +55,15 @@ std::vector<char*> Pointers(std::vector<std::string>* texts) {
   return pointers;
 }
 
-// In the guard, between fork and its end: only what is safe there.
-void CloseAllBut(int kept) {
-  dup2(kept, 0);
-#ifdef SYS_close_range
-  if (syscall(SYS_close_range, 1U, ~0U, 0U) == 0) return;
-#endif
-  constexpr int kMostOpen = 1 << 16;  // sysconf may say that there is no limit
-  const long most = sysconf(_SC_OPEN_MAX);
-  const int limit = most > 0 && most < kMostOpen ? static_cast<int>(most) : kMostOpen;
-  for (int fd = 1; fd < limit; ++fd) close(fd);
-}
-
-// The kernel kills only the child of a driver that dies, not what the child started. While
-// the guard lives, its group's number is not another's.
+// After fork: only what is safe there. The kernel kills only the child of a driver that dies, not
+// what the child started. While the guard lives, its group's number is not another's.
 [[noreturn]] void BecomeGuard(int alive) {
   setpgid(0, 0);
   sigset_t all;
   sigfillset(&all);
   sigprocmask(SIG_BLOCK, &all, nullptr);  // what a harness sends to its group is not for it
-  CloseAllBut(alive);
+  dup2(alive, STDIN_FILENO);
+  closefrom(STDIN_FILENO + 1);
   char nothing;
   while (read(STDIN_FILENO, &nothing, 1) < 0 && errno == EINTR) {
   }
@@ -102,12 +91,6 @@ void CloseAllBut(int kept) {
   const ssize_t ignored = write(failed, &error, sizeof error);
   static_cast<void>(ignored);
   _exit(127);
-}
-
-std::string HowItEnded(int wait_status) {
-  if (WIFEXITED(wait_status)) return absl::StrCat("exit ", WEXITSTATUS(wait_status));
-  const int signal = WTERMSIG(wait_status);
-  return absl::StrCat("signal ", signal, " (", strsignal(signal), ")");
 }
 
 }  // namespace
@@ -270,33 +253,47 @@ void HarnessProcess::Kill() {
   guard_ = pid_ = -1;
 }
 
-void HarnessProcess::End(Deadline deadline) {
+void HarnessProcess::SayBye() {
+  const Deadline deadline = MonotonicClock::now() + milliseconds(2000);
+  static_cast<void>(Send(harness::Line("bye"), deadline));
+  End(deadline);
+}
+
+// Waits until `deadline`, then kills the group. Whether it had ended by itself.
+bool HarnessProcess::End(Deadline deadline) {
   CloseIfOpen(&to_);
   while (pid_ > 0 && !HasEnded() && MonotonicClock::now() < deadline) {
     if (printed_ >= 0) TakePrinted();
     std::this_thread::sleep_for(milliseconds(5));
   }
-  ended_by_itself_ = pid_ <= 0 || HasEnded();
+  const bool by_itself = pid_ <= 0 || HasEnded();
   Kill();
+  return by_itself;
 }
 
-std::string HarnessProcess::Ending() {
+// How it ended; kills it first where it runs.
+HarnessProcess::Loss HarnessProcess::Ending() {
   // One that closed its pipe is about to end by itself: how, is worth a moment.
-  const bool is_there = pid_ > 0;
-  End(MonotonicClock::now() + milliseconds(200));
-  return is_there && !ended_by_itself_ ? "killed here, since it had closed its standard output"
-                                       : HowItEnded(wait_status_);
+  if (!End(MonotonicClock::now() + milliseconds(200))) {
+    return {"crash", "it ended: killed here, since it had closed its standard output"};
+  }
+  if (WIFEXITED(wait_status_)) {
+    const int code = WEXITSTATUS(wait_status_);
+    return {code == 128 + SIGKILL ? "oom" : "crash", absl::StrCat("it ended: exit ", code)};
+  }
+  const int signal = WTERMSIG(wait_status_);
+  return {signal == SIGKILL ? "oom" : absl::StrCat("crash(", signal, ")"),
+          absl::StrCat("it ended: signal ", signal, " (", strsignal(signal), ")")};
 }
 
-std::string HarnessProcess::Printed() {
+HarnessProcess::Loss HarnessProcess::LossBy(const absl::Status& error, const char* before_words) {
+  Loss loss = {absl::IsDeadlineExceeded(error) ? "timeout" : "infra", std::string(error.message())};
+  if (absl::IsUnavailable(error)) loss = Ending();
   if (printed_ >= 0) TakePrinted();
-  return tail_.size() <= kTailBytes ? tail_ : tail_.substr(tail_.size() - kTailBytes);
-}
-
-std::string StatusOfEnding(const std::string& ending) {
-  if (ending == "exit 137" || ending.starts_with("signal 9 ")) return "oom";
-  if (!ending.starts_with("signal ")) return "crash";
-  return absl::StrCat("crash(", ending.substr(7, ending.find(' ', 7) - 7), ")");
+  const std::string last = tail_.substr(tail_.size() - std::min(tail_.size(), kTailBytes));
+  const absl::string_view shown = absl::StripAsciiWhitespace(last);
+  if (!shown.empty()) absl::StrAppend(&loss.message, before_words, shown);
+  return loss;
 }
 
 }  // namespace xplane_time

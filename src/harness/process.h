@@ -48,12 +48,14 @@ class HarnessProcess {
   // The next line. Errors: as of Send, and InvalidArgument (a line of over 64 MiB).
   absl::StatusOr<std::string> Receive(Deadline deadline);
 
-  // Waits until `deadline`, then kills the group.
-  void End(Deadline deadline);
-  // How it ended: "exit 3", "signal 9 (Killed)"; kills it first where it runs.
-  std::string Ending();
-  // Of the last lines that it printed, at most 2000 bytes.
-  std::string Printed();
+  // And waits for its end, for two seconds in all; then it kills the group.
+  void SayBye();
+  // What is wrong with one that does not answer as it should, and is gone then.
+  struct Loss {
+    std::string status;   // timeout, crash(11), crash, oom (the kernel's way: signal 9) or infra
+    std::string message;  // with at most 2000 bytes of what it printed last
+  };
+  Loss LossBy(const absl::Status& error, const char* before_words = "; it printed last: ");
   pid_t pid() const { return pid_; }  // -1: it ended
 
  private:
@@ -63,19 +65,16 @@ class HarnessProcess {
   bool HasEnded() const;
   absl::Status WentAway() const;
   void Kill();
+  bool End(Deadline deadline);
+  Loss Ending();
 
   pid_t guard_ = -1, pid_ = -1;  // guard_ is the group
   // `alive_`: nothing is written there; the guard reads it to its end.
   int alive_ = -1, to_ = -1, from_ = -1, printed_ = -1, log_ = -1;
   int wait_status_ = 0;
-  bool ended_by_itself_ = false;
   std::string role_, received_, tail_;
   size_t searched_ = 0;  // of received_: no line ends before
   std::function<bool()> stopped_;
 };
-
-// What a process says by the way it ended, as the status of what it was doing: crash(11), oom
-// (the kernel's way: signal 9), crash.
-std::string StatusOfEnding(const std::string& ending);
 
 }  // namespace xplane_time

@@ -5,11 +5,11 @@
 #include <optional>
 #include <utility>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "power/machine.h"
 #include "power/sources.h"
+#include "re2/re2.h"
 #include "status.h"
 
 namespace xplane_time {
@@ -24,15 +24,9 @@ constexpr double kMostCalls = 1e6;     // that --calls takes
 
 // "gpu:1" and "cuda:1": 1. None of a CPU.
 std::optional<int32_t> GpuOrdinal(std::string_view device) {
-  for (const std::string_view kind : {"gpu:", "cuda:", "rocm:"}) {
-    int32_t ordinal = 0;
-    const std::string_view rest = device.substr(std::min(device.size(), kind.size()));
-    if (device.starts_with(kind) &&
-        absl::SimpleAtoi(absl::string_view(rest.data(), rest.size()), &ordinal)) {
-      return ordinal;
-    }
-  }
-  return std::nullopt;
+  static const RE2 gpu("(?:gpu|cuda|rocm):(\\d+)");
+  int32_t ordinal = 0;
+  return RE2::FullMatch(device, gpu, &ordinal) ? std::optional(ordinal) : std::nullopt;
 }
 
 class EnergyHarness : public Harness {

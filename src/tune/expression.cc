@@ -1,5 +1,5 @@
-// From text to code: a recursive descent, one function a level of the grammar, and a closure an
-// operator.
+// From text to code, a closure an operator: by precedence climbing. And lists of values as T1
+// files write them, in Python, which are computed as they are read.
 #include "tune/expression.h"
 
 #include <algorithm>
@@ -19,10 +19,12 @@ namespace {
 
 using Code = Expression::Code;
 using Computed = std::optional<Value>;
+using Values = std::vector<ParameterValue>;
 
 constexpr size_t kMostBytes = 10'000;
 constexpr size_t kMostNodes = 1'000;
-constexpr int kMostLevels = 100;  // two a parenthesis
+constexpr int kMostLevels = 100;                            // in all
+constexpr int kABracket = 2, kASign = 1, kAnIterable = 10;  // levels of one
 constexpr char kOverflow[] = "integer beyond 64 bits", kByZero[] = "division by zero";
 
 // --- Values.
@@ -33,10 +35,11 @@ std::optional<int64_t> WholeOf(const Value& value) {
   return std::nullopt;
 }
 
-std::optional<double> RealOf(const Value& value) {
+// Exact: a double beyond 2^53 is not what an integer rounds to.
+std::optional<long double> NumberOf(const Value& value) {
+  static_assert(std::numeric_limits<long double>::digits >= 63);
   if (const auto* real = std::get_if<double>(&value)) return *real;
-  const auto whole = WholeOf(value);
-  return whole.has_value() ? std::optional(static_cast<double>(*whole)) : std::nullopt;
+  return WholeOf(value);
 }
 
 bool IsNone(const Value& value) { return std::holds_alternative<std::monostate>(value); }
@@ -44,16 +47,8 @@ bool IsNone(const Value& value) { return std::holds_alternative<std::monostate>(
 // The sign of a - b; empty: there is no order.
 std::optional<int> Order(const Value& a, const Value& b) {
   const auto sign = [](auto x, auto y) { return (x > y) - (x < y); };
-  const auto m = WholeOf(a), n = WholeOf(b);
-  if (m.has_value() && n.has_value()) return sign(*m, *n);
-  if (const auto x = RealOf(a), y = RealOf(b); x.has_value() && y.has_value()) {
-    // Exact: a double beyond 2^53 is not what an integer rounds to.
-    static_assert(std::numeric_limits<long double>::digits >= 63);
-    const auto exact = [](std::optional<int64_t> whole, double real) {
-      return whole.has_value() ? static_cast<long double>(*whole) : real;
-    };
-    return sign(exact(m, *x), exact(n, *y));
-  }
+  const auto x = NumberOf(a), y = NumberOf(b);
+  if (x.has_value() && y.has_value()) return sign(*x, *y);
   const auto* const* const s = std::get_if<const std::string*>(&a);
   const auto* const* const t = std::get_if<const std::string*>(&b);
   if (s == nullptr || t == nullptr) return std::nullopt;
@@ -106,40 +101,43 @@ double FloorDivide(double a, double b) {
   return quotient - floor > 0.5 ? floor + 1.0 : floor;
 }
 
+// How tightly operators bind.
+enum Binds : uint8_t { kOr, kAnd, kNot, kCompared, kSum, kProduct, kSign, kPower };
+
 struct Arithmetic {
   std::string_view sign;
+  Binds binds;
   double (*of_reals)(double, double);
   bool (*of_integers)(int64_t, int64_t, int64_t*);  // false: beyond 64 bits; null: is of reals
-  bool divides = false, is_power = false;
+  bool divides = false;
 };
 constexpr std::array<Arithmetic, 7> kArithmetic = {{
-    {"+", [](double a, double b) { return a + b; },
+    {"+", kSum, [](double a, double b) { return a + b; },
      [](int64_t a, int64_t b, int64_t* out) { return !__builtin_add_overflow(a, b, out); }},
-    {"-", [](double a, double b) { return a - b; },
+    {"-", kSum, [](double a, double b) { return a - b; },
      [](int64_t a, int64_t b, int64_t* out) { return !__builtin_sub_overflow(a, b, out); }},
-    {"*", [](double a, double b) { return a * b; },
+    {"*", kProduct, [](double a, double b) { return a * b; },
      [](int64_t a, int64_t b, int64_t* out) { return !__builtin_mul_overflow(a, b, out); }},
-    {"//", FloorDivide, FloorDivide, /*divides=*/true},
-    {"/", [](double a, double b) { return a / b; }, nullptr, /*divides=*/true},
-    {"%", Modulo, [](int64_t a, int64_t b, int64_t* out) { return *out = Modulo(a, b), true; },
+    {"//", kProduct, FloorDivide, FloorDivide, /*divides=*/true},
+    {"/", kProduct, [](double a, double b) { return a / b; }, nullptr, /*divides=*/true},
+    {"%", kProduct, Modulo,
+     [](int64_t a, int64_t b, int64_t* out) { return *out = Modulo(a, b), true; },
      /*divides=*/true},
-    {"**", [](double a, double b) { return std::pow(a, b); }, IntegerPower, /*divides=*/false,
-     /*is_power=*/true},
+    {"**", kPower, [](double a, double b) { return std::pow(a, b); }, IntegerPower},
 }};
-constexpr std::span kSums = std::span(kArithmetic).first(2);
-constexpr std::span kProducts = std::span(kArithmetic).subspan(2, 4);
 
 Computed Compute(const Arithmetic& op, const Value& a, const Value& b, size_t position,
                  Evaluation& run) {
   const auto m = WholeOf(a), n = WholeOf(b);
-  if (m.has_value() && n.has_value() && op.of_integers != nullptr && !(op.is_power && *n < 0)) {
+  if (m.has_value() && n.has_value() && op.of_integers != nullptr &&
+      !(op.binds == kPower && *n < 0)) {
     if (op.divides && *n == 0) return NoValue(run, position, kByZero);
     int64_t whole = 0;
     return op.of_integers(*m, *n, &whole) ? whole : NoValue(run, position, kOverflow);
   }
-  const auto x = RealOf(a), y = RealOf(b);
+  const auto x = NumberOf(a), y = NumberOf(b);
   if (!x.has_value() || !y.has_value()) return NoValue(run, position, "needs two numbers");
-  if ((op.divides && *y == 0) || (op.is_power && *x == 0 && *y < 0)) {
+  if ((op.divides && *y == 0) || (op.binds == kPower && *x == 0 && *y < 0)) {
     return NoValue(run, position, kByZero);
   }
   constexpr int64_t kExactInDouble = int64_t{1} << 53;
@@ -149,7 +147,7 @@ Computed Compute(const Arithmetic& op, const Value& a, const Value& b, size_t po
   if (m.has_value() && n.has_value() && op.divides && !(is_exact(*m) && is_exact(*n))) {
     return NoValue(run, position, "\"/\" of integers beyond 2^53 would not be exact (\"//\" is)");
   }
-  const double real = op.of_reals(*x, *y);
+  const double real = op.of_reals(static_cast<double>(*x), static_cast<double>(*y));
   return std::isfinite(real) ? real : NoValue(run, position, "not a finite number");
 }
 
@@ -167,10 +165,10 @@ Code SignCode(std::string_view what, size_t position, Code operand) {
   return [what, position, operand = std::move(operand)](Evaluation& run) -> Computed {
     const Computed value = operand(run);
     if (!value.has_value()) return value;
-    const auto real = RealOf(*value);
-    if (!real.has_value()) return NoValue(run, position, "needs a number");
-    const bool turns = what == "-" || (what == "abs" && std::signbit(*real));
-    if (std::holds_alternative<double>(*value)) return turns ? -*real : *real;
+    const auto number = NumberOf(*value);
+    if (!number.has_value()) return NoValue(run, position, "needs a number");
+    const bool turns = what == "-" || (what == "abs" && std::signbit(*number));
+    if (const auto* real = std::get_if<double>(&*value)) return turns ? -*real : *real;
     int64_t whole = *WholeOf(*value);
     if (turns && __builtin_sub_overflow(int64_t{0}, whole, &whole)) {
       return NoValue(run, position, kOverflow);
@@ -291,83 +289,106 @@ std::string_view WayOut(std::string_view text) {
 class ExpressionParser {
  public:
   ExpressionParser(std::string_view text, std::span<const std::string> names)
-      : text_(text), names_(names) {}
+      : text_(text), names_(names), token_(TokenAt(text, 0)) {}
 
   absl::StatusOr<Expression> Parse() {
     if (text_.size() > kMostBytes) {
       return InvalidArgument("the expression has ", text_.size(), " bytes; at most ", kMostBytes,
                              " are taken");
     }
-    Advance(0);
-    Code code = Or();
+    Code code = Whole();
     if (error_.ok() && token_.kind != TokenKind::kEnd) Unexpected("an operator");
     if (!error_.ok()) return error_;
     return Expression{
         std::string(text_), {names_used_.begin(), names_used_.end()}, std::move(code)};
   }
 
+  absl::StatusOr<Values> ParseValues() {
+    // "1, 2, 3" is a tuple in Python.
+    const bool is_bare = !Is("[") && !Is("(") && !Is("list") && !Is("range");
+    Values values = is_bare ? Elements("") : Iterable();
+    if (error_.ok() && token_.kind != TokenKind::kEnd) Unexpected("the end");
+    if (!error_.ok()) return error_;
+    return values;
+  }
+
  private:
-  using Level = Code (ExpressionParser::*)();
+  // What these return after an error is anything, and not used.
+  Code Whole() { return Deeper(kABracket, token_.position, kOr); }
 
-  // Each level returns its code; after an error anything, which is not used.
-  Code Or() { return Logical("or", &ExpressionParser::And); }
-  Code And() { return Logical("and", &ExpressionParser::Not); }
+  Code Deeper(int levels, size_t position, int least) {
+    level_ += levels;
+    if (level_ > kMostLevels) Fail(position, "nested too deeply");
+    Code code = Operation(least);
+    level_ -= levels;
+    return code;
+  }
 
-  Code Logical(std::string_view word, Level operand) {
-    return Deeper([&] {
-      Code left = (this->*operand)();
-      while (error_.ok() && Is(word)) {
-        const size_t position = Advance();
-        left = Add(position, [stops_at = word == "or", first = std::move(left),
-                              second = (this->*operand)()](Evaluation& run) {
+  // An operand, and the operators after it that bind like `least` or more tightly.
+  Code Operation(int least) {
+    Code left = Operand(least);
+    while (error_.ok()) {
+      const size_t position = token_.position;
+      if (const Arithmetic* op = ArithmeticHere(); op != nullptr && op->binds >= least) {
+        Advance();
+        // Binds tighter than a sign on its left, looser than one on its right: -2 ** -1.
+        Code right =
+            op->binds == kPower ? Deeper(kASign, position, kSign) : Operation(op->binds + 1);
+        left = Add(position, ArithmeticCode(*op, position, std::move(left), std::move(right)));
+      } else if (Is("or") ? least <= kOr : Is("and") && least <= kAnd) {
+        const bool stops_at = Is("or");
+        Advance();
+        left = Add(position, [stops_at, first = std::move(left),
+                              second = Operation(stops_at ? kAnd : kNot)](Evaluation& run) {
           Computed value = first(run);
           return !value.has_value() || IsTrue(*value) == stops_at ? value : second(run);
         });
+      } else if (const auto comparison = least <= kCompared ? TakeComparison() : std::nullopt) {
+        left = Chain(position, *comparison, std::move(left));
+      } else {
+        break;
       }
-      return left;
-    });
+    }
+    return left;
   }
 
-  template <typename Parse>
-  Code Deeper(Parse parse) {
-    if (++level_ > kMostLevels) Fail(token_.position, "nested too deeply");
-    Code code;
-    if (error_.ok()) code = parse();
-    --level_;
-    return code;
+  const Arithmetic* ArithmeticHere() const {
+    const auto* const op = std::ranges::find(kArithmetic, token_.text, &Arithmetic::sign);
+    return op == kArithmetic.end() ? nullptr : op;
   }
 
-  Code Not() {
-    size_t count = 0;
+  Code Operand(int least) {
+    if (!error_.ok()) return {};
     const size_t position = token_.position;
-    while (Is("not") && count < kMostNodes) Advance(), ++count;
-    Code code = Compare();
-    for (; count > 0 && error_.ok(); --count) {
-      code = Add(position, [code = std::move(code)](Evaluation& run) {
+    if (Is("not") && least <= kNot) {
+      Advance();
+      Count(position);
+      return [code = Operation(kNot)](Evaluation& run) {
         const Computed value = code(run);
         return value.has_value() ? Computed(!IsTrue(*value)) : value;
-      });
+      };
     }
-    return code;
+    const std::string_view sign = Is("-") ? "-" : "+";
+    if (!Is(sign)) return Atom();
+    Advance();
+    return Add(position, SignCode(sign, position, Deeper(kASign, position, kSign)));
   }
 
-  Code Compare() {
-    Code first = Sum();
+  // From its first comparison on, which was taken.
+  Code Chain(size_t first_at, int comparison, Code first) {
     std::vector<Link> links;
-    size_t first_at = 0;
-    bool after_list = false;
-    while (error_.ok()) {
-      const size_t position = token_.position;
-      const std::optional<int> comparison = TakeComparison();
-      if (!comparison.has_value()) break;
-      if (after_list) Fail(position, "nothing is compared after \"in\"; use parentheses");
-      if (links.empty()) first_at = position;
-      after_list = *comparison == kIn || *comparison == kNotIn;
-      links.push_back(after_list ? ListLink(*comparison == kIn, position, List())
-                                 : OrderLink(*comparison, position, Sum()));
+    size_t position = first_at;
+    for (std::optional<int> next = comparison; next.has_value();) {
+      const bool is_list = *next == kIn || *next == kNotIn;
+      links.push_back(is_list ? ListLink(*next == kIn, position, List())
+                              : OrderLink(*next, position, Operation(kSum)));
       Count(position);
+      position = token_.position;
+      next = error_.ok() ? TakeComparison() : std::nullopt;
+      if (!is_list) continue;
+      if (next.has_value()) Fail(position, "nothing is compared after \"in\"; use parentheses");
+      if (ArithmeticHere() != nullptr) Unexpected("an operator");
     }
-    if (links.empty()) return first;
     return Add(first_at, ChainCode(std::move(first), std::move(links)));
   }
 
@@ -382,57 +403,21 @@ class ExpressionParser {
     return std::nullopt;
   }
 
-  Code Sum() { return Binary(kSums, &ExpressionParser::Product); }
-  Code Product() { return Binary(kProducts, &ExpressionParser::Signed); }
-
-  Code Binary(std::span<const Arithmetic> operators, Level operand) {
-    Code left = (this->*operand)();
-    while (error_.ok()) {
-      const auto op = std::find_if(operators.begin(), operators.end(),
-                                   [this](const Arithmetic& each) { return Is(each.sign); });
-      if (op == operators.end()) break;
-      const size_t position = Advance();
-      left = Add(position, ArithmeticCode(*op, position, std::move(left), (this->*operand)()));
-    }
-    return left;
-  }
-
-  Code Signed() {
-    const std::string_view sign = Is("-") ? "-" : "+";
-    if (!Is(sign)) return Power();
-    return Deeper([&] {
-      const size_t position = Advance();
-      return Add(position, SignCode(sign, position, Signed()));
-    });
-  }
-
-  // Binds tighter than a sign on its left, looser than one on its right: -2 ** -1.
-  Code Power() {
-    Code base = Atom();
-    if (!error_.ok() || !Is("**")) return base;
-    return Deeper([&] {
-      const size_t position = Advance();
-      return Add(position, ArithmeticCode(kArithmetic.back(), position, std::move(base), Signed()));
-    });
-  }
-
   Code Atom() {
-    if (!error_.ok()) return {};
     if (token_.kind == TokenKind::kNumber) return Number();
     if (token_.kind == TokenKind::kText) return Text();
     if (token_.kind == TokenKind::kName) return Name();
     if (!Is("(")) return Unexpected("a value");
     Advance();
-    Code inside = Or();
-    if (error_.ok() && !Is(")")) return Unexpected("\")\"");
-    Advance();
+    Code inside = Whole();
+    Expect(")");
     return inside;
   }
 
   Code Number() {
     const std::string_view text = token_.text;
     const size_t position = Advance();
-    const auto literal = [&](auto number, const char* wanted) {
+    const auto literal = [&](auto number, const char* wanted) -> Code {
       const char* const end = text.data() + text.size();
       if (std::from_chars(text.data(), end, number).ec == std::errc()) {
         return Literal(position, number);
@@ -490,8 +475,7 @@ class ExpressionParser {
     const bool is_list = !is_abs && Is("[");
     std::vector<Code> arguments = is_list ? List() : Items(")");
     if (is_list && Is(",")) return Unexpected("\")\" after the list");
-    if (error_.ok() && !Is(")")) return Unexpected("\")\"");
-    Advance();
+    Expect(")");
     if (is_abs && arguments.size() != 1) return Fail(position, "abs takes one value");
     if (!is_abs && !is_list && arguments.size() < 2) {
       return Fail(position, name, " takes two values or more, or one list");
@@ -512,8 +496,7 @@ class ExpressionParser {
     if (!bracket && items.size() == 1 && !comma) {
       Fail(position, "a list of one is written [x] or (x,)");
     }
-    if (error_.ok() && !Is(close)) Unexpected(bracket ? "\"]\"" : "\")\"");
-    Advance();
+    Expect(close);
     Count(position);
     return items;
   }
@@ -521,13 +504,132 @@ class ExpressionParser {
   std::vector<Code> Items(std::string_view close, bool* comma = nullptr) {
     std::vector<Code> items;
     while (error_.ok() && !Is(close)) {
-      items.push_back(Or());
+      items.push_back(Whole());
       if (!Is(",")) break;
       if (comma != nullptr) *comma = true;
       Advance();
     }
     return items;
   }
+
+  // --- Lists of values.
+
+  // A list or a tuple, range(...) or list(...); in brackets there may be a comprehension.
+  Values Iterable() {
+    level_ += kAnIterable;
+    if (level_ > kMostLevels) Fail(token_.position, "nested too deeply");
+    const bool is_list = Is("list"), is_range = Is("range");
+    if (is_list || is_range) Advance();
+    const bool is_bracket = Is("[") && !is_list && !is_range;
+    if (!is_bracket && !Is("(")) Unexpected("a list, range or comprehension");
+    if (!error_.ok()) return {};
+    Advance();
+    const std::string_view close = is_bracket ? "]" : ")";
+    const std::string name = NameOfFor();
+    Values values = is_range        ? Range()
+                    : !name.empty() ? Comprehension(name)
+                    : is_list       ? Iterable()
+                                    : Elements(close);
+    Expect(close);
+    level_ -= kAnIterable;
+    return values;
+  }
+
+  // What a comprehension binds, where these brackets have one; else empty.
+  std::string NameOfFor() const {
+    int level = 0;
+    for (Token at = token_; at.kind != TokenKind::kEnd && level >= 0; at = After(at)) {
+      if (level == 0 && at.text == "for") return std::string(After(at).text);
+      level += at.text == "(" || at.text == "[" ? 1 : 0;
+      level -= at.text == ")" || at.text == "]" ? 1 : 0;
+    }
+    return "";
+  }
+
+  // Up to `close`; a comma may trail.
+  Values Elements(std::string_view close) {
+    Values values;
+    while (error_.ok() && !Is(close)) {
+      const size_t position = token_.position;
+      nodes_ = 0;
+      const Code element = Whole();
+      Take(Now(element, {}), position, &values);
+      if (!Is(",")) break;
+      Advance();
+    }
+    return values;
+  }
+
+  // ELEMENT for NAME in ITERABLE [if CONDITION]
+  Values Comprehension(const std::string& name) {
+    const size_t position = token_.position;
+    names_ = {&name, 1};
+    const Code element = Whole();
+    Expect("for");
+    Advance();
+    Expect("in");
+    const Values all = Iterable();
+    names_ = {&name, 1};
+    Code condition = [](Evaluation&) { return true; };
+    if (Is("if")) {
+      Advance();
+      condition = Whole();
+    }
+    names_ = {};
+    Values values;
+    for (const ParameterValue& each : all) {
+      const Computed kept = Now(condition, ValueOf(each));
+      if (kept.has_value() && IsTrue(*kept)) Take(Now(element, ValueOf(each)), position, &values);
+    }
+    return values;
+  }
+
+  Values Range() {
+    const size_t position = token_.position;
+    std::vector<int64_t> numbers;
+    for (const ParameterValue& each : Elements(")")) {
+      const auto* const whole = std::get_if<int64_t>(&each);
+      if (whole == nullptr) return Fail(position, "range takes integers");
+      numbers.push_back(*whole);
+    }
+    const size_t count = numbers.size();
+    if (count == 0 || count > 3) return Fail(position, "range takes 1 to 3 numbers");
+    const int64_t step = count == 3 ? numbers[2] : 1;
+    if (step == 0) return Fail(position, "the step of a range is 0");
+    if (count == 1) numbers.insert(numbers.begin(), 0);
+    Values values;
+    for (int64_t i = numbers[0]; step > 0 ? i < numbers[1] : i > numbers[1];) {
+      if (values.size() == kMostValues) return Fail(position, "more than ", kMostValues, " values");
+      values.emplace_back(i);
+      if (__builtin_add_overflow(i, step, &i)) break;
+    }
+    return values;
+  }
+
+  Computed Now(const Code& code, const Value& bound) {
+    if (!error_.ok()) return std::nullopt;
+    Evaluation run = {{&bound, 1}};
+    const Computed value = code(run);
+    if (!value.has_value()) Fail(run.position, run.reason);
+    return value;
+  }
+
+  void Take(const Computed& value, size_t position, Values* values) {
+    if (!value.has_value()) return;
+    const auto take = [&](const auto& plain) {
+      using Plain = std::decay_t<decltype(plain)>;
+      if constexpr (std::is_arithmetic_v<Plain>) {
+        values->emplace_back(plain);
+      } else if constexpr (std::is_pointer_v<Plain>) {
+        values->emplace_back(*plain);
+      } else {
+        Fail(position, "no number, string or bool");
+      }
+    };
+    std::visit(take, *value);
+  }
+
+  // --- What both take.
 
   Code Literal(size_t position, const Value& value) {
     return Add(position, [value](Evaluation& /*run*/) { return Computed(value); });
@@ -541,7 +643,15 @@ class ExpressionParser {
     if (nodes_++ == kMostNodes) Fail(position, "more than ", kMostNodes, " operators and values");
   }
 
-  Code Unexpected(std::string_view wanted) {
+  // What is returned after an error, and not used.
+  struct Nothing {
+    template <typename T>
+    operator T() const {
+      return {};
+    }
+  };
+
+  Nothing Unexpected(std::string_view wanted) {
     const std::string found = token_.kind == TokenKind::kEnd
                                   ? std::string("the end")
                                   : "\"" + std::string(token_.text) + "\"";
@@ -550,18 +660,21 @@ class ExpressionParser {
 
   // The first error stays.
   template <typename... Parts>
-  Code Fail(size_t position, const Parts&... parts) {
+  Nothing Fail(size_t position, const Parts&... parts) {
     if (error_.ok()) error_ = InvalidArgument("at ", position, ": ", parts...);
     return {};
   }
 
-  // Goes on to the next token; where the token before it began.
-  size_t Advance() {
-    const size_t position = token_.position;
-    Advance(token_.position + token_.text.size());
-    return position;
+  void Expect(std::string_view sign_or_word) {
+    if (error_.ok() && !Is(sign_or_word)) Unexpected(Cat("\"", sign_or_word, "\""));
+    Advance();
   }
-  void Advance(size_t from) { token_ = TokenAt(text_, from); }
+
+  // Goes on to the next token; where the token before it began.
+  size_t Advance() { return std::exchange(token_, After(token_)).position; }
+  Token After(const Token& token) const {
+    return TokenAt(text_, token.position + token.text.size());
+  }
 
   bool Is(std::string_view sign_or_word) const { return token_.text == sign_or_word; }
 
@@ -581,6 +694,12 @@ absl::StatusOr<Expression> Expression::Parse(std::string_view text,
   return ExpressionParser(text, names).Parse();
 }
 
+absl::StatusOr<Values> ParsePythonValues(std::string_view text) {
+  constexpr size_t kMost = size_t{64} << 20;
+  if (text.size() > kMost) return absl::InvalidArgumentError("over 64 MiB");
+  return ExpressionParser(text, {}).ParseValues();
+}
+
 Value ValueOf(const ParameterValue& value) {
   if (const auto* text = std::get_if<std::string>(&value)) return text;
   if (const auto* real = std::get_if<double>(&value)) return *real;
@@ -589,8 +708,7 @@ Value ValueOf(const ParameterValue& value) {
 }
 
 bool IsTrue(const Value& value) {
-  if (const auto* truth = std::get_if<bool>(&value)) return *truth;
-  if (const auto real = RealOf(value)) return *real != 0;
+  if (const auto number = NumberOf(value)) return *number != 0;
   if (const auto* text = std::get_if<const std::string*>(&value)) return !(*text)->empty();
   return !IsNone(value);
 }

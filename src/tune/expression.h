@@ -68,4 +68,10 @@ struct Expression {
   Code Evaluate = {};
 };
 
+// Parameter values as T1 writes them in Python, where kernel_tuner evaluates them: a list, a tuple,
+// range(...), list(...), or one comprehension in these. Errors: InvalidArgument without a place in
+// a file.
+inline constexpr size_t kMostValues = 1'000'000;  // of one parameter
+absl::StatusOr<std::vector<ParameterValue>> ParsePythonValues(std::string_view text);
+
 }  // namespace xplane_time::tune

@@ -25,13 +25,12 @@ namespace {
 using harness::Misfit, harness::MisfitOf;
 using json::Fields, json::Json, json::kNeeded;
 
-constexpr std::array<std::string_view, 10> kStatuses = {
-    "ok",           "compile_error", "runtime_error", "timeout", "oom",
-    "wrong_result", "no_events",     "throttled",     "infra",   "cancelled"};
+Json JsonOf(const SearchSpace& space) { return json::Parse(SpaceToJson(space)); }
 
 std::string StatusField(Fields* fields) {
   std::string status = fields->Text("status", kNeeded);
-  if (std::find(kStatuses.begin(), kStatuses.end(), status) == kStatuses.end()) {
+  const auto known = ParseSampleStatus(status);  // a harness that crashed does not say so
+  if (status != "cancelled" && known.value_or(SampleStatus::kCrash) == SampleStatus::kCrash) {
     fields->Fail("status", "one of those in docs/harness.md");
   }
   return status;
@@ -43,8 +42,8 @@ std::string ObjectText(Fields* fields, const char* name) {
   return object != nullptr && object->is_object() ? object->dump() : "{}";
 }
 
-HelloAnswer Hello(Fields* fields) {
-  HelloAnswer hello;
+void Hello(Fields* fields, HarnessAnswer* answer) {
+  HarnessInfo& hello = answer->hello;
   hello.name = fields->Text("name");
   hello.device = fields->Text("device", kNeeded);
   hello.device_class = fields->Text("device_class", kNeeded);
@@ -56,29 +55,8 @@ HelloAnswer Hello(Fields* fields) {
   hello.framework = ObjectText(fields, "versions");
   hello.flags = fields->Text("flags");
   hello.code_hash = fields->Text("code_hash");
-  hello.parallel_prepare = fields->Integer("parallel_prepare", 1).value_or(1);
+  answer->parallel_prepare = fields->Integer("parallel_prepare", 1).value_or(1);
   hello.verifies = fields->Flag("verifies").value_or(false);
-  return hello;
-}
-
-int64_t RequestField(Fields* fields) { return fields->Integer("request", 0, kNeeded).value_or(0); }
-
-PreparedAnswer Prepared(Fields* fields) {
-  PreparedAnswer prepared;
-  prepared.request = RequestField(fields);
-  prepared.status = StatusField(fields);
-  prepared.fingerprint = fields->Text("fingerprint");
-  prepared.message = fields->Text("message");
-  prepared.mem_bytes = fields->Integer("mem_bytes", 0);
-  return prepared;
-}
-
-VerifiedAnswer Verified(Fields* fields) {
-  VerifiedAnswer verified;
-  verified.request = RequestField(fields);
-  verified.status = StatusField(fields);
-  verified.message = fields->Text("message");
-  return verified;
 }
 
 std::string Samples(const Json& list, std::vector<SlotSample>* samples) {
@@ -101,7 +79,7 @@ std::string Samples(const Json& list, std::vector<SlotSample>* samples) {
   return "";
 }
 
-std::string Trace(const Json& trace, ResultAnswer* result) {
+std::string Trace(const Json& trace, HarnessAnswer* result) {
   if (!trace.is_object()) return "its trace is not an object";
   Fields fields(trace);
   result->trace_path = fields.Text("path");
@@ -114,67 +92,56 @@ std::string Trace(const Json& trace, ResultAnswer* result) {
   return "";
 }
 
-std::string Result(Fields* fields, ResultAnswer* result) {
-  result->request = RequestField(fields);
-  result->status = StatusField(fields);
+std::string Result(Fields* fields, HarnessAnswer* result) {
   result->throttled = fields->Flag("throttled").value_or(false);
   result->notes_json = ObjectText(fields, "notes");
-  result->message = fields->Text("message");
   std::string error;
-  if (const Json* samples = fields->Find("samples")) {
-    error = Samples(*samples, &result->samples);
-  }
-  if (const Json* trace = fields->Find("trace"); trace != nullptr && error.empty()) {
-    error = Trace(*trace, result);
-  }
-  return error;
+  if (const Json* samples = fields->Find("samples")) error = Samples(*samples, &result->samples);
+  const Json* trace = error.empty() ? fields->Find("trace") : nullptr;
+  return trace == nullptr ? error : Trace(*trace, result);
 }
 
 }  // namespace
 
 absl::StatusOr<HarnessAnswer> ParseAnswer(std::string_view line) {
-  ASSIGN_OR_RETURN(const auto answer, harness::ParseMessage(line));
-  Fields fields(answer.object);
+  ASSIGN_OR_RETURN(auto received, harness::ParseMessage(line));
+  Fields fields(received.object);
+  HarnessAnswer answer = {.type = std::move(received.type)};
   const std::string& type = answer.type;
-  HarnessAnswer parsed;
+  const bool has_state = type == "prepared" || type == "verified" || type == "result";
   std::string error;
   if (type == "hello") {
-    parsed = Hello(&fields);
-  } else if (type == "prepared") {
-    parsed = Prepared(&fields);
-  } else if (type == "verified") {
-    parsed = Verified(&fields);
-  } else if (type == "slot") {
-    parsed = SlotAnswer{RequestField(&fields), fields.Integer("slot", 0, kNeeded).value_or(0)};
-  } else if (type == "result") {
-    ResultAnswer result;
-    error = Result(&fields, &result);
-    parsed = std::move(result);
+    Hello(&fields, &answer);
+  } else if (has_state || type == "slot") {
+    answer.request = fields.Integer("request", 0, kNeeded).value_or(0);
   } else {
     error = absl::StrCat("its type \"", type, "\" is not known");
   }
+  if (type == "slot") answer.slot = fields.Integer("slot", 0, kNeeded).value_or(0);
+  if (has_state) {
+    answer.state.status = StatusField(&fields);
+    answer.state.message = fields.Text("message");
+  }
+  if (type == "prepared") {
+    answer.state.fingerprint = fields.Text("fingerprint");
+    answer.state.mem_bytes = fields.Integer("mem_bytes", 0);
+  }
+  if (type == "result") error = Result(&fields, &answer);
   if (!fields.ok()) error = MisfitOf(fields);
   if (!error.empty()) return Misfit(line, error);
-  return parsed;
+  return answer;
 }
 
 std::string HelloRequest(std::string_view session, std::span<const Workload> workloads) {
-  Json list = Json::array();
-  for (const Workload& each : workloads) {
-    list.push_back(
-        {{"id", each.id}, {"params", json::Parse(each.params_json)}, {"weight", each.weight}});
-  }
-  return harness::Line("hello", {{"session", session}, {"workloads", std::move(list)}});
+  SearchSpace space;
+  space.workloads.assign(workloads.begin(), workloads.end());
+  return harness::Line("hello", {{"session", session}, {"workloads", JsonOf(space)["workloads"]}});
 }
 
 std::string PrepareRequest(int64_t request, const Configuration& variant) {
   return harness::Line("prepare", {{"request", request},
                                    {"variant", variant.id},
                                    {"params", json::Parse(variant.params_json)}});
-}
-
-std::string VerifyRequest(int64_t request, std::string_view variant) {
-  return harness::Line("verify", {{"request", request}, {"variant", variant}});
 }
 
 std::string RunRoundRequest(const RoundRequest& round) {
@@ -186,17 +153,11 @@ std::string RunRoundRequest(const RoundRequest& round) {
                                      {"calls", round.calls}});
 }
 
-std::string CancelRequest(int64_t request) {
-  return harness::Line("cancel", {{"request", request}});
-}
-
-std::string ByeRequest() { return harness::Line("bye"); }
-
 namespace {
 
 constexpr char kTrace[] = "the trace of a round";
 
-absl::StatusOr<xplane_time::Trace> Open(const ResultAnswer& result, Diagnostics* diagnostics) {
+absl::StatusOr<xplane_time::Trace> Open(const HarnessAnswer& result, Diagnostics* diagnostics) {
   if (result.trace_path.empty()) {
     return OpenTraceFromMemory(result.trace_bytes, kTrace, {}, diagnostics);
   }
@@ -241,7 +202,7 @@ absl::StatusOr<std::vector<Run>> OneOfDevices(const std::string& id, RunsOfDevic
 
 using RunsById = std::map<std::string, std::vector<Run>>;
 
-absl::StatusOr<RunsById> RunsOf(const ResultAnswer& result) {
+absl::StatusOr<RunsById> RunsOf(const HarnessAnswer& result) {
   Diagnostics diagnostics;
   auto trace = Open(result, &diagnostics);
   if (!trace.ok()) return DataLoss(kTrace, ": ", trace.status().message());
@@ -276,34 +237,35 @@ SlotTime TimeOfCalls(std::span<const Run> calls) {
   return {"ok", std::max<int64_t>(1, sum_ps / static_cast<int64_t>(calls.size()))};
 }
 
-absl::StatusOr<RoundTimes> TimesOfTrace(const ResultAnswer& result, const RoundRequest& request) {
+absl::StatusOr<RoundTimes> TimesOfTrace(const HarnessAnswer& result, const RoundRequest& request) {
   ASSIGN_OR_RETURN(auto runs, RunsOf(result));
-  std::map<std::string, std::string> id_of;  // in the trace, by variant
-  std::map<std::string, int64_t> slots_of;
+  struct Seen {
+    std::string id;  // in the trace
+    size_t slots = 0, used = 0;
+  };
+  std::map<std::string, Seen> seen;  // by variant
   for (const std::string& variant : request.order) {
-    id_of.emplace(variant, absl::StrCat(id_of.size()));
-    ++slots_of[variant];
+    ++seen.emplace(variant, Seen{absl::StrCat(seen.size())}).first->second.slots;
   }
   const auto calls = static_cast<size_t>(request.calls);
+  seen[request.order.front()].used = 1;  // the one that opened the round
   RoundTimes times;
-  std::map<std::string, size_t> used;
-  used[request.order.front()] = 1;  // the one that opened the round
   for (const std::string& variant : request.order) {
-    const auto& found = runs[id_of[variant]];
-    const size_t opening = variant == request.order.front() ? 1 : 0;
-    const size_t wanted = static_cast<size_t>(slots_of[variant]) * calls + opening;
+    auto& [id, slots, used] = seen[variant];
+    const auto& found = runs[id];
+    const size_t wanted = slots * calls + (variant == request.order.front() ? 1 : 0);
     if (found.size() != wanted) {
       return DataLoss(kTrace, ": variant ", variant, " ran ", found.size(), " times, not ", wanted,
-                      "; its function's name should end in _", id_of[variant]);
+                      "; its function's name should end in _", id);
     }
-    size_t& at = used[variant];
-    times.slots.push_back(TimeOfCalls(std::span(found).subspan(at, calls)));
-    at += calls;
+    times.slots.push_back(TimeOfCalls(std::span(found).subspan(used, calls)));
+    used += calls;
   }
   return times;
 }
 
-absl::StatusOr<RoundTimes> TimesOfSamples(const ResultAnswer& result, const RoundRequest& request) {
+absl::StatusOr<RoundTimes> TimesOfSamples(const HarnessAnswer& result,
+                                          const RoundRequest& request) {
   if (result.samples.empty()) {
     return absl::InvalidArgumentError("a result that is ok has neither samples nor a trace");
   }
@@ -326,30 +288,21 @@ absl::StatusOr<RoundTimes> TimesOfSamples(const ResultAnswer& result, const Roun
 // --- Proposers.
 
 absl::StatusOr<Json> ParsedProposal(std::string_view line, std::string_view type) {
-  if (json::NestsDeeper(line)) return Misfit(line, "it is nested too deeply");
-  Json answer = json::Parse(line);
-  if (!answer.is_object()) return Misfit(line, "it is not a JSON object");
-  if (answer.value("v", Json()) != 1) return Misfit(line, "its \"v\" is not 1");
-  if (answer.value("type", Json()) != type) {
-    return Misfit(line, absl::StrCat("its type is not ", std::string(type)));
-  }
-  return answer;
+  ASSIGN_OR_RETURN(auto answer, harness::ParseMessage(line));
+  if (answer.type != type) return Misfit(line, Cat("its type is not ", type));
+  return std::move(answer.object);
 }
 
 }  // namespace
 
-absl::StatusOr<RoundTimes> TimesOfResult(const ResultAnswer& result, const RoundRequest& request) {
-  absl::StatusOr<RoundTimes> times;
-  if (result.status != "ok") {
-    const bool throttled = result.status == "throttled";
-    times = RoundTimes{
-        .slots = std::vector<SlotTime>(
-            request.order.size(), SlotTime{result.status == "cancelled" ? "infra" : result.status}),
-        .throttled = throttled};
-  } else if (!result.trace_path.empty() || !result.trace_bytes.empty()) {
-    times = TimesOfTrace(result, request);
-  } else {
-    times = TimesOfSamples(result, request);
+absl::StatusOr<RoundTimes> TimesOfResult(const HarnessAnswer& result, const RoundRequest& request) {
+  const std::string& status = result.state.status;
+  const bool has_trace = !result.trace_path.empty() || !result.trace_bytes.empty();
+  auto times = has_trace ? TimesOfTrace(result, request) : TimesOfSamples(result, request);
+  if (status != "ok") {
+    const SlotTime all = {status == "cancelled" ? "infra" : status};
+    times = RoundTimes{.slots = std::vector(request.order.size(), all),
+                       .throttled = status == "throttled"};
   }
   if (!times.ok()) return times;
   times->throttled |= result.throttled;
@@ -358,23 +311,11 @@ absl::StatusOr<RoundTimes> TimesOfResult(const ResultAnswer& result, const Round
 }
 
 std::string ProposerHello(const SearchSpace& space, uint64_t seed, size_t told) {
-  Json parameters = Json::array();
-  for (const Parameter& each : space.parameters) {
-    Json values = Json::array();
-    for (const ParameterValue& value : each.values) {
-      std::visit([&](const auto& plain) { values.push_back(plain); }, value);
-    }
-    parameters.push_back(
-        {{"name", each.name}, {"type", tune::TypeName(each.type)}, {"values", std::move(values)}});
-  }
+  const Json json = JsonOf(space);
   return harness::Line("hello", {{"seed", seed},
                                  {"told", told},
-                                 {"parameters", std::move(parameters)},
-                                 {"constraints", space.constraints}});
-}
-
-std::string AskRequest(int64_t request, uint64_t count) {
-  return harness::Line("ask", {{"request", request}, {"count", count}});
+                                 {"parameters", json["parameters"]},
+                                 {"constraints", json["constraints"]}});
 }
 
 std::string TellRequest(const Told& told) {
@@ -390,8 +331,6 @@ std::string TellRequest(const Told& told) {
   }
   return harness::Line("tell", fields);
 }
-
-std::string ProposerBye() { return harness::Line("bye"); }
 
 absl::Status ParseProposerHello(std::string_view line) {
   return ParsedProposal(line, "hello").status();

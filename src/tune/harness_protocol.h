@@ -10,7 +10,6 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <variant>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -19,38 +18,23 @@
 
 namespace xplane_time {
 
-struct HelloAnswer : HarnessInfo {
-  static constexpr int64_t request = 0;
-  int64_t parallel_prepare = 1;
-};
-
-struct PreparedAnswer : VariantState {
-  int64_t request = 0;
-};
-
-struct VerifiedAnswer : VariantState {  // status and message
-  int64_t request = 0;
-};
-
-struct SlotAnswer {
-  int64_t request = 0, slot = 0;
-};
-
 struct SlotSample : SlotTime {
   int64_t slot = 0;
 };
 
-struct ResultAnswer {
-  int64_t request = 0;
-  std::string status;
+// A type, and what an answer of it has of the others.
+struct HarnessAnswer {
+  std::string type = {};  // hello, prepared, verified, slot, result
+  int64_t request = 0;    // hello: 0
+  HarnessInfo hello = {};
+  int64_t parallel_prepare = 1;
+  VariantState state = {};  // of a result its status and message
+  int64_t slot = 0;
   std::vector<SlotSample> samples = {};
   std::string trace_path = {}, trace_bytes = {};  // of which at most one is set
   bool throttled = false;
-  std::string notes_json = "{}", message = {};
+  std::string notes_json = "{}";
 };
-
-using HarnessAnswer =
-    std::variant<HelloAnswer, PreparedAnswer, VerifiedAnswer, SlotAnswer, ResultAnswer>;
 
 absl::StatusOr<HarnessAnswer> ParseAnswer(std::string_view line);
 
@@ -63,10 +47,7 @@ struct RoundRequest {
 // Lines, without their end.
 std::string HelloRequest(std::string_view session, std::span<const Workload> workloads);
 std::string PrepareRequest(int64_t request, const Configuration& variant);
-std::string VerifyRequest(int64_t request, std::string_view variant);
 std::string RunRoundRequest(const RoundRequest& round);
-std::string CancelRequest(int64_t request);
-std::string ByeRequest();
 
 // What a harness says of a round, as a time a slot.
 // From its samples, or from its trace: there the n-th distinct variant of the order is the
@@ -75,13 +56,12 @@ std::string ByeRequest();
 // than ok is that of all slots: it should be one that nobody is to blame for. Errors:
 // InvalidArgument (a slot that is not there, or twice; neither samples nor a trace), DataLoss
 // (a trace that cannot be read or does not have these runs).
-absl::StatusOr<RoundTimes> TimesOfResult(const ResultAnswer& result, const RoundRequest& request);
+absl::StatusOr<RoundTimes> TimesOfResult(const HarnessAnswer& result, const RoundRequest& request);
 
 // --- Proposers.
 
 // Lines, without their end. `told`: results that come before the first `ask`.
 std::string ProposerHello(const SearchSpace& space, uint64_t seed, size_t told);
-std::string AskRequest(int64_t request, uint64_t count);
 // Which of the proposals it was.
 struct Proposal {
   int64_t request = 0;
@@ -97,7 +77,6 @@ struct Told {
   std::optional<Proposal> proposal = {};  // none: it was not proposed by this process
 };
 std::string TellRequest(const Told& told);
-std::string ProposerBye();
 
 absl::Status ParseProposerHello(std::string_view line);
 // Objects of parameters. Errors: InvalidArgument, also where there are more than `most`.

@@ -317,53 +317,46 @@ namespace {
 
 constexpr size_t kKept = 9;  // of a variant: enough for a median
 
-// At most `most`; of no duration 0.
-RunLimit::Duration Times(double times, std::optional<RunLimit::Duration> duration,
-                         RunLimit::Duration most) {
-  const double product =
-      times * static_cast<double>(duration.value_or(RunLimit::Duration(0)).count());
+// At most `most`.
+RunLimit::Duration Times(double times, RunLimit::Duration duration, RunLimit::Duration most) {
+  const double product = times * static_cast<double>(duration.count());
   if (product >= static_cast<double>(most.count())) return most;
   return RunLimit::Duration(static_cast<int64_t>(product));
 }
 
 }  // namespace
 
-void RunLimit::Took(const std::string& workload, const std::string& variant, Duration duration) {
-  std::vector<Duration>& slots = workloads_[workload].slots[variant];
-  if (slots.size() == kKept) return;
-  slots.insert(std::upper_bound(slots.begin(), slots.end(), duration), duration);
-}
-
-void RunLimit::Ended(const std::string& workload, Duration duration) {
-  std::optional<Duration>& shortest = workloads_[workload].shortest_end;
-  shortest = std::min(shortest.value_or(duration), duration);
-}
-
-void RunLimit::EndRound() {
-  for (auto& [name, workload] : workloads_) {
-    workload.fastest.reset();
-    for (const auto& [variant, slots] : workload.slots) {
-      const Duration typical = slots[slots.size() / 2];
-      workload.fastest = std::min(workload.fastest.value_or(typical), typical);
-    }
+void RunLimit::EndRound(const std::string& workload, const std::vector<Slot>& took, Duration end) {
+  OfWorkload& of = workloads_[workload];
+  of.shortest_end = std::min(of.shortest_end, end);
+  for (const auto& [variant, duration] : took) {
+    std::vector<Duration>& slots = of.slots[variant];
+    if (slots.size() == kKept) continue;
+    slots.insert(std::ranges::upper_bound(slots, duration), duration);
+  }
+  of.fastest.reset();
+  for (const auto& [variant, slots] : of.slots) {
+    const Duration typical = slots[slots.size() / 2];
+    of.fastest = std::min(of.fastest.value_or(typical), typical);
   }
 }
 
 std::optional<RunLimit::Duration> RunLimit::Of(const std::string& workload,
-                                               const std::string& variant, Place place) const {
+                                               const std::string& variant, size_t slot,
+                                               size_t slots) const {
   const auto known = workloads_.find(workload);
   if (times_ == 0 || known == workloads_.end() || !known->second.fastest.has_value()) {
     return std::nullopt;
   }
   if (exempt_.contains(variant)) return std::nullopt;
-  Duration limit = std::max(kFloor, Times(times_, known->second.fastest, timeout_));
-  if (place == Place::kFirst) limit *= 2;
-  if (place == Place::kLast) limit += Times(times_, known->second.shortest_end, timeout_);
+  Duration limit = std::max(kFloor, Times(times_, *known->second.fastest, timeout_));
+  if (slot == 0) limit *= 2;
+  if (slot + 1 == slots) limit += Times(times_, known->second.shortest_end, timeout_);
   return limit < timeout_ ? std::optional(limit) : std::nullopt;
 }
 
 RunLimit::Duration RunLimit::Alone(const std::string& workload, const std::string& variant) const {
-  const auto limit = Of(workload, variant, Place::kFirst);
+  const auto limit = Of(workload, variant, 0, 2);
   if (!limit.has_value()) return timeout_;
   return std::min(timeout_,
                   2 * *limit + Times(times_, workloads_.at(workload).shortest_end, timeout_));

@@ -95,7 +95,7 @@ RoundResult ResultOf(const Places& places, const RoundRecord& record);
 //
 //   RunLimit limit(10, 60s);
 //   limit.Of("", "a", ...)                       // 60 s: nothing is known
-//   limit.Took("", "b", 200ms); limit.EndRound();
+//   limit.EndRound("", {{"b", 200ms}}, 300ms);
 //   limit.Of("", "a", ...)                       // 2 s
 //
 // Not handled here: what an overrun means. docs/tuning.md says what is done so that a machine
@@ -109,19 +109,16 @@ class RunLimit {
   // `times` 0: there is no limit but the timeout.
   RunLimit(double times, Duration timeout) : times_(times), timeout_(timeout) {}
 
-  // Of a complete round: a slot that another followed, but not the first, which has the
-  // untimed run in it.
-  void Took(const std::string& workload, const std::string& variant, Duration duration);
-  // The last slot of it, with all that comes after: reading a trace, say.
-  void Ended(const std::string& workload, Duration duration);
-  void EndRound();
+  // Of a complete round: slots that others followed, but not the first, which has the untimed
+  // run in it; and the last one, with all that comes after: reading a trace, say.
+  using Slot = std::pair<std::string, Duration>;  // a variant's
+  void EndRound(const std::string& workload, const std::vector<Slot>& took, Duration end);
 
-  // What a slot may take. The first one runs its variant once more; after the last one comes
-  // what ends a round, which may take `times` the shortest end seen. None: no more than the
-  // timeout says.
-  enum class Place : uint8_t { kFirst, kWithin, kLast };
-  std::optional<Duration> Of(const std::string& workload, const std::string& variant,
-                             Place place) const;
+  // What a slot may take, of so many. The first one runs its variant once more; after the last
+  // one comes what ends a round, which may take `times` the shortest end seen. None: no more than
+  // the timeout says.
+  std::optional<Duration> Of(const std::string& workload, const std::string& variant, size_t slot,
+                             size_t slots) const;
   // The same for a round of this variant alone, of which it is the second try: twice that of
   // a first slot, and the end of a round.
   Duration Alone(const std::string& workload, const std::string& variant) const;
@@ -136,7 +133,7 @@ class RunLimit {
   struct OfWorkload {
     std::map<std::string, std::vector<Duration>> slots = {};  // sorted, the first few of each
     std::optional<Duration> fastest = {};
-    std::optional<Duration> shortest_end = {};
+    Duration shortest_end = Duration::max();
   };
 
   double times_;

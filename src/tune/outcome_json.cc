@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "stats/order_statistics.h"
+#include "tune/space_json.h"
 
 namespace xplane_time {
 namespace {
@@ -25,15 +26,9 @@ TuneResult::Interval IntervalOf(std::optional<double> lo, std::optional<double> 
   return std::array{lo, hi};
 }
 
-// Damage becomes null.
-Json Parsed(std::string_view text) {
-  Json value = Parse(text);
-  return value.is_discarded() ? Json() : value;
-}
-
 TuneResult::Row RowOf(const TuneOutcome& outcome, const TunedVariant& variant) {
   TuneResult::Row row = {.id = variant.configuration.id,
-                         .params = Parsed(variant.configuration.params_json),
+                         .params = tune::Stored(variant.configuration.params_json),
                          .status = variant.state.status,
                          .message = variant.state.message,
                          .mem_bytes = variant.state.mem_bytes,
@@ -123,16 +118,6 @@ std::optional<TuneResult> ReadTuneResult(std::string_view json) {
   TuneResult result;
   FromJson(parsed, &result);
   return result;
-}
-
-std::string DecideSpaceJson(std::span<const Configuration> configurations) {
-  Json variants = Json::array();
-  for (const Configuration& each : configurations) {
-    Json variant = {{"id", each.id}, {"params", Parsed(each.params_json)}};
-    if (each.mem_bytes.has_value()) variant["mem_bytes"] = *each.mem_bytes;
-    variants.push_back(std::move(variant));
-  }
-  return Dump({{"variants", std::move(variants)}});
 }
 
 std::string DecideConfigJson(const DecideConfig& config, std::string_view incumbent,

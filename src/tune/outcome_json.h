@@ -114,9 +114,6 @@ std::string OutcomeJson(const TuneOutcome& outcome);
 // As it is in a store; what an earlier version did not write is left out. None: no object.
 std::optional<TuneResult> ReadTuneResult(std::string_view json);
 
-// The space of docs/deciding.md.
-std::string DecideSpaceJson(std::span<const Configuration> configurations);
-
 // The config of docs/deciding.md without its budget: part of a session's identity. With a search,
 // its name as `search`.
 std::string DecideConfigJson(const DecideConfig& config, std::string_view incumbent,

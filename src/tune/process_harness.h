@@ -24,11 +24,7 @@ struct ProcessHarnessOptions {
   int most_failures = 3;  // in a row that no variant is to blame for; then it cannot work
 };
 
-class ProcessHarness : public Harness {
- public:
-  static std::unique_ptr<ProcessHarness> New(ProcessHarnessOptions options);
-  // Says bye.
-  virtual void Finish() = 0;
-};
+// Says bye at its end.
+std::unique_ptr<Harness> NewProcessHarness(ProcessHarnessOptions options);
 
 }  // namespace xplane_time

@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
-#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "harness/messages.h"
 #include "harness/process.h"
 #include "stats/order_statistics.h"
 #include "stats/random.h"
@@ -241,7 +241,7 @@ class AskSearcher : public Searcher {
       RETURN_IF_ERROR(SayWhatIsNew());
       const int64_t request = next_request_++;
       const uint64_t count = std::min(kAtOnce, listed_ + options_.count - results_.size());
-      RETURN_IF_ERROR(Send(AskRequest(request, count)));
+      RETURN_IF_ERROR(Send(harness::Line("ask", {{"request", request}, {"count", count}})));
       ASSIGN_OR_RETURN(const auto answer, Receive());
       const auto proposals = ParseProposals(answer, request, count);
       RETURN_IF_ERROR(Sound(proposals.status()));
@@ -250,7 +250,8 @@ class AskSearcher : public Searcher {
       if (!stage.configurations.empty()) return stage;
       if (proposals->empty()) break;
     }
-    Finish();
+    if (process_ != nullptr) process_->SayBye();
+    process_.reset();
     return stage;
   }
 
@@ -343,25 +344,11 @@ class AskSearcher : public Searcher {
   // Of an error, all that is known; the process is over then.
   absl::Status Sound(const absl::Status& status) {
     if (status.ok() || absl::IsCancelled(status)) return status;
-    std::string why(status.message());
-    if (absl::IsUnavailable(status)) why = absl::StrCat("it ended: ", process_->Ending());
-    const std::string printed = process_->Printed();
-    if (!printed.empty()) {
-      absl::StrAppend(&why, "; it printed last: ", absl::StripAsciiWhitespace(printed));
-    }
+    const std::string why = process_->LossBy(status).message;
     process_.reset();
     return Unavailable("the proposer \"", options_.command, "\" does not work: ", why,
                        "; docs/space.md says what it should, and --resume goes on with what was "
                        "measured so far");
-  }
-
-  void Finish() {
-    constexpr std::chrono::milliseconds kToEnd(2000);
-    if (process_ == nullptr) return;
-    const Deadline deadline = MonotonicClock::now() + kToEnd;
-    static_cast<void>(process_->Send(ProposerBye(), deadline));
-    process_->End(deadline);
-    process_.reset();
   }
 
   AskOptions options_;

@@ -1,8 +1,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
-#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <optional>
@@ -11,8 +9,10 @@
 #include <vector>
 
 #include "absl/strings/numbers.h"
+#include "harness/messages.h"
 #include "io/whole_file.h"
 #include "json/json.h"
+#include "power/machine.h"
 #include "xplane_time/harness.h"
 
 namespace xplane_time {
@@ -29,60 +29,38 @@ std::optional<int> DescriptorOf(const char* name) {
   return fd;
 }
 
-int64_t MonotonicNs() {
-  return std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
 class Server {
  public:
-  Server(const HarnessCode& code, int in, int out) : code_(code), in_(in), out_(out) {}
+  Server(const HarnessCode& code, int out) : code_(code), out_(out) {}
+  ~Server() { std::free(line_); }
 
-  int Serve() {
-    std::string line;
-    while (ReadLine(&line)) {
-      const Json request = json::Parse(line);
+  int Serve(std::FILE* in) {
+    while (!lost_ && getline(&line_, &size_, in) > 0) {
+      const Json request = json::Parse(line_);
       const std::string type = Text(request, "type");
       if (type == "bye") return 0;
       if (type == "hello") Hello(request);
       if (type == "prepare") Prepare(request);
       if (type == "verify") Verify(request);
       if (type == "run_round") RunRound(request);
-      if (lost_) return kExitIo;
     }
     return kExitIo;
   }
 
  private:
-  bool ReadLine(std::string* line) {
-    std::array<char, 1 << 16> bytes;
-    size_t end;
-    while ((end = received_.find('\n')) == std::string::npos) {
-      const ssize_t got = read(in_, bytes.data(), bytes.size());
-      if (got <= 0) return false;
-      received_.append(bytes.data(), static_cast<size_t>(got));
-    }
-    *line = received_.substr(0, end);
-    received_.erase(0, end + 1);
-    return true;
+  void Answer(const char* type, const Json& request, Json fields) {
+    fields["request"] = json::WholeOf(request, "request").value_or(0);
+    lost_ = lost_ || !io::WriteAll(out_, harness::Line(type, fields) + "\n");
   }
 
-  void Answer(Json message) {
-    message["v"] = 1;
-    lost_ = lost_ || !io::WriteAll(out_, json::Dump(message) + "\n");
-  }
-
-  static Json Answered(const char* type, const Json& request) {
-    return {{"type", type}, {"request", Number(request)}, {"status", "ok"}};
-  }
-
-  static Json Failed(const absl::Status& status, const char* otherwise) {
+  static Json Ended(const absl::Status& status, const char* otherwise) {
+    if (status.ok()) return {{"status", "ok"}};
     const char* name = absl::IsResourceExhausted(status) ? "oom"
                        : absl::IsUnavailable(status)     ? "infra"
                                                          : otherwise;
     return {{"status", name}, {"message", std::string(status.message())}};
   }
 
-  static Json Number(const Json& request) { return json::WholeOf(request, "request").value_or(0); }
   static std::string Text(const Json& request, const char* name) {
     return json::TextOf(request, name).value_or("");
   }
@@ -97,8 +75,8 @@ class Server {
     for (const Json& each : List(request, "workloads")) workloads_.push_back(Text(each, "id"));
     if (workloads_.empty()) workloads_.emplace_back();
     const Json versions = json::Parse(code_.versions_json);
-    Answer({{"type", "hello"},
-            {"name", "C++"},
+    Answer("hello", request,
+           {{"name", "C++"},
             {"device", code_.device},
             {"device_class", code_.device_class},
             {"clock", code_.clock},
@@ -112,29 +90,23 @@ class Server {
   void Prepare(const Json& request) {
     const std::string variant = Text(request, "variant");
     const Json params = request.contains("params") ? request["params"] : Json::object();
-    Json answer = Answered("prepared", request);
-    auto fingerprint = code_.prepare(variant, params.dump());
-    absl::Status status = fingerprint.status();
-    if (!status.ok()) answer.update(Failed(status, "compile_error"));
-    if (status.ok() && code_.verify == nullptr) {  // the first run, which is not timed
+    const auto fingerprint = code_.prepare(variant, params.dump());
+    Json fields = Ended(fingerprint.status(), "compile_error");
+    if (code_.verify == nullptr) {  // the first run, which is not timed
       for (const std::string& workload : workloads_) {
-        if (status.ok()) status = code_.run(variant, workload).status();
+        if (fields["status"] != "ok") break;
+        fields = Ended(code_.run(variant, workload).status(), "runtime_error");
       }
-      if (!status.ok()) answer.update(Failed(status, "runtime_error"));
     }
-    if (status.ok()) answer["fingerprint"] = *fingerprint;
-    Answer(std::move(answer));
+    if (fields["status"] == "ok") fields["fingerprint"] = *fingerprint;
+    Answer("prepared", request, std::move(fields));
   }
 
   void Verify(const Json& request) {
-    Json answer = Answered("verified", request);
     const absl::Status status = code_.verify ? code_.verify(Text(request, "variant"))
                                              : absl::UnimplementedError("no reference");
-    if (!status.ok()) {
-      const bool wrong = absl::IsFailedPrecondition(status);
-      answer.update(Failed(status, wrong ? "wrong_result" : "runtime_error"));
-    }
-    Answer(std::move(answer));
+    const bool is_wrong = absl::IsFailedPrecondition(status);
+    Answer("verified", request, Ended(status, is_wrong ? "wrong_result" : "runtime_error"));
   }
 
   void RunRound(const Json& request) {
@@ -146,30 +118,29 @@ class Server {
     }
     Json samples = Json::array();
     for (size_t slot = 0; slot < order.size(); ++slot) {
-      Answer({{"type", "slot"}, {"request", Number(request)}, {"slot", slot}});
+      Answer("slot", request, {{"slot", slot}});
       if (slot == 0) static_cast<void>(code_.run(order[0], workload));
       Json sample = {{"slot", slot}, {"status", "ok"}};
       int64_t sum_ps = 0;
-      sample["t0_ns"] = MonotonicNs();
+      sample["t0_ns"] = power::MonotonicNow();
       for (int64_t call = 0; call < calls && sample["status"] == "ok"; ++call) {
         const auto time_ps = code_.run(order[slot], workload);
-        if (!time_ps.ok()) sample.update(Failed(time_ps.status(), "runtime_error"));
+        sample.update(Ended(time_ps.status(), "runtime_error"));
         sum_ps += time_ps.value_or(0);
       }
-      sample["t1_ns"] = MonotonicNs();
+      sample["t1_ns"] = power::MonotonicNow();
       if (sample["status"] == "ok") sample["t_ps"] = std::max<int64_t>(1, sum_ps / calls);
       samples.push_back(std::move(sample));
     }
-    Json answer = Answered("result", request);
-    answer["samples"] = std::move(samples);
-    Answer(std::move(answer));
+    Answer("result", request, {{"status", "ok"}, {"samples", std::move(samples)}});
   }
 
   const HarnessCode& code_;
-  const int in_, out_;
-  std::string received_;
+  const int out_;
   std::vector<std::string> workloads_;
   bool lost_ = false;
+  char* line_ = nullptr;  // getline's
+  size_t size_ = 0;
 };
 
 }  // namespace
@@ -177,12 +148,13 @@ class Server {
 int ServeHarness(const HarnessCode& code) {
   const auto in = DescriptorOf("XPLANE_TIME_HARNESS_IN");
   const auto out = DescriptorOf("XPLANE_TIME_HARNESS_OUT");
-  if (!in.has_value() || !out.has_value() || !code.prepare || !code.run) {
+  std::FILE* const requests = in.has_value() ? fdopen(*in, "r") : nullptr;
+  if (requests == nullptr || !out.has_value() || !code.prepare || !code.run) {
     std::fputs("a harness needs a driver, prepare and run: xplane-time tune SPACE -- HARNESS\n",
                stderr);
     return kExitUsage;
   }
-  return Server(code, *in, *out).Serve();
+  return Server(code, *out).Serve(requests);
 }
 
 }  // namespace xplane_time

@@ -2,7 +2,6 @@
 #include "xplane_time/space.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <filesystem>
 #include <fstream>
@@ -10,8 +9,11 @@
 #include <set>
 
 #include "absl/container/flat_hash_set.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "status.h"
+#include "tune/expression.h"
 #include "tune/space_json.h"
 
 namespace xplane_time {
@@ -66,11 +68,8 @@ absl::StatusOr<std::vector<ParameterValue>> IntRange(const Field& field) {
 
 // 0.1 + 2 * 0.1 is 0.30000000000000004; whoever writes a step of 0.1 means 0.3.
 double AsWritten(double value) {
-  char text[32];
-  const auto end =
-      std::to_chars(text, text + sizeof text, value, std::chars_format::general, 15).ptr;
   double rounded = value;
-  std::from_chars(text, end, rounded);
+  static_cast<void>(absl::SimpleAtod(absl::StrFormat("%.15g", value), &rounded));
   return rounded == 0 ? 0.0 : rounded;
 }
 
@@ -100,20 +99,19 @@ absl::StatusOr<std::vector<ParameterValue>> ReadRange(const Field& range, Parame
   return type == ParameterType::kInt ? IntRange(range) : FloatRange(range);
 }
 
-absl::StatusOr<Parameter> ReadParameter(const Field& field) {
+absl::Status ReadParameter(const Field& field, Parameter* parameter) {
   RETURN_IF_ERROR(field.ExpectObject({"name", "type", "values", "range"}));
   if (!field.Has("name")) return field.Error("has no \"name\"");
   if (!field.Has("type")) return field.Error("has no \"type\"; int, float, string or bool");
-  Parameter parameter;
-  RETURN_IF_ERROR(field.Read("name", &parameter.name));
-  if (parameter.name.empty()) return field.At("name").BadValue("is empty");
-  std::string type;
-  RETURN_IF_ERROR(field.Read("type", &type));
-  const auto* const name = std::find(tune::kTypeNames.begin(), tune::kTypeNames.end(), type);
-  if (name == tune::kTypeNames.end()) {
+  RETURN_IF_ERROR(field.Read("name", &parameter->name));
+  if (parameter->name.empty()) return field.At("name").BadValue("is empty");
+  std::string name;
+  RETURN_IF_ERROR(field.Read("type", &name));
+  const auto type = tune::TypeNamed(name);
+  if (!type.has_value()) {
     return field.At("type").BadValue("is no type; there are int, float, string, bool");
   }
-  parameter.type = static_cast<ParameterType>(name - tune::kTypeNames.begin());
+  parameter->type = *type;
   if (field.Has("values") && field.Has("range")) {
     return field.Error("has both \"values\" and \"range\"; keep one");
   }
@@ -121,32 +119,15 @@ absl::StatusOr<Parameter> ReadParameter(const Field& field) {
     const Field values = field.At("values");
     RETURN_IF_ERROR(values.ExpectArray());
     if (values.value().size() > tune::kMostValues) return TooManyValues(values);
-    ASSIGN_OR_RETURN(parameter.values, tune::ReadValues(values, parameter.type));
+    ASSIGN_OR_RETURN(parameter->values, tune::ReadValues(values, *type));
   } else if (field.Has("range")) {
-    ASSIGN_OR_RETURN(parameter.values, ReadRange(field.At("range"), parameter.type));
-  } else if (parameter.type == ParameterType::kBool) {
-    parameter.values = {false, true};
+    ASSIGN_OR_RETURN(parameter->values, ReadRange(field.At("range"), *type));
+  } else if (*type == ParameterType::kBool) {
+    parameter->values = {false, true};
   } else {
     return field.Error("has neither \"values\" nor \"range\"");
   }
-  RETURN_IF_ERROR(tune::CheckDistinct(parameter, field));
-  return parameter;
-}
-
-absl::Status ReadParameters(const Field& field, SearchSpace* space) {
-  RETURN_IF_ERROR(field.ExpectArray());
-  if (field.value().size() > tune::kMostParameters) {
-    return field.Error("more than ", tune::kMostParameters, " parameters");
-  }
-  std::set<std::string> seen;
-  return field.Each([&](const Field& item) -> absl::Status {
-    ASSIGN_OR_RETURN(Parameter parameter, ReadParameter(item));
-    if (!seen.insert(parameter.name).second) {
-      return item.At("name").BadValue("is the name of two parameters; rename one");
-    }
-    space->parameters.push_back(std::move(parameter));
-    return absl::OkStatus();
-  });
+  return absl::OkStatus();
 }
 
 // What variants and workloads have in common: each has an id or parameters.
@@ -198,7 +179,9 @@ absl::Status ReadOwn(const Field& root, SearchSpace* space) {
       {"schema", "name", "parameters", "constraints", "mem_bytes", "variants", "workloads"}));
   RETURN_IF_ERROR(root.Read("name", &space->name));
   RETURN_IF_ERROR(root.Read("mem_bytes", &space->mem_bytes));
-  if (root.Has("parameters")) RETURN_IF_ERROR(ReadParameters(root.At("parameters"), space));
+  if (root.Has("parameters")) {
+    RETURN_IF_ERROR(tune::ReadParameters(root.At("parameters"), "name", ReadParameter, space));
+  }
   if (root.Has("constraints")) {
     RETURN_IF_ERROR(root.At("constraints").Each([&](const Field& item) {
       return item.Read(&space->constraints.emplace_back());

@@ -33,8 +33,6 @@ constexpr uint64_t kMostTries = 2'000'000;  // of rejection
 // Digits of a grid point: the index of each parameter's value.
 using Point = std::vector<uint32_t>;
 
-enum class Fit : uint8_t { kIn, kOut, kUnknown };
-
 struct CompiledConstraints {
   std::vector<std::string> names = {};  // that they may use
   std::vector<Expression> constraints = {};
@@ -99,19 +97,18 @@ class Grid {
   // Points with these parameters are passed over from now on.
   void Exclude(const std::string& params_json) { excluded_.insert(params_json); }
 
-  // Visits grid points that fit, in grid order, until `visit` returns false or an error. False:
-  // gave up after kMostSteps without a point, or after `most_steps` in all.
+  // Visits grid points that fit, in grid order, until `visit` returns false or an error. Errors:
+  // ResourceExhausted after kMostSteps without a point, or after `most_steps` in all.
   using Visit = absl::FunctionRef<absl::StatusOr<bool>(const Point&)>;
-  absl::StatusOr<bool> Walk(uint64_t most_steps, Visit visit) {
-    if (points() == 0) return true;
+  absl::Status Walk(uint64_t most_steps, Visit visit) {
+    if (points() == 0) return absl::OkStatus();
     Point point(levels());
-    steps_left_ = most_steps;
+    most_steps_ = steps_left_ = most_steps;
     dry_steps_left_ = kMostSteps;
     unknown_.clear();
     error_ = absl::OkStatus();
-    const Outcome outcome = Descend(0, &point, visit);
-    if (!error_.ok()) return error_;
-    return outcome != Outcome::kGaveUp;
+    Descend(0, &point, visit);
+    return error_;
   }
 
   // Whether a point, or an explicit variant, fits; an error where a constraint cannot be computed,
@@ -148,35 +145,22 @@ class Grid {
 
  private:
   enum class Fit : uint8_t { kIn, kOut, kUnknown };
-  enum class Outcome : uint8_t { kDone, kStopped, kGaveUp };
 
   Grid(const SearchSpace& space, CompiledConstraints compiled)
       : space_(&space), compiled_(std::move(compiled)) {
     values_.resize(std::max(compiled_.names.size(), space.parameters.size()));
-    for (const Parameter& parameter : space.parameters) {
-      std::vector<std::string>& texts = fragments_.emplace_back();
-      const std::string name = tune::CanonicalJson(Json(parameter.name));
-      for (const ParameterValue& value : parameter.values) {
-        texts.push_back(absl::StrCat(name, ":", tune::CanonicalJson(tune::JsonOf(value))));
-      }
-      by_name_.push_back(static_cast<uint32_t>(by_name_.size()));
-    }
-    std::sort(by_name_.begin(), by_name_.end(), [&](uint32_t a, uint32_t b) {
-      return space.parameters[a].name < space.parameters[b].name;
-    });
     UseConstraints(space.constraints.size());
   }
 
   size_t levels() const { return space_->parameters.size(); }
 
   std::string ParamsJson(const Point& point) const {
-    std::string json = "{";
-    for (uint32_t level : by_name_) {
-      if (json.size() > 1) json.push_back(',');
-      json.append(fragments_[level][point[level]]);
+    Json params = Json::object();
+    for (size_t level = 0; level < levels(); ++level) {
+      const Parameter& of = space_->parameters[level];
+      params[of.name] = tune::JsonOf(of.values[point[level]]);
     }
-    json.push_back('}');
-    return json;
+    return tune::CanonicalJson(params);
   }
 
   bool IsExcluded(const Point& point) const {
@@ -208,24 +192,33 @@ class Grid {
     return true;
   }
 
-  Outcome Descend(size_t level, Point* point, Visit visit) {
+  // Whether the walk goes on.
+  bool Descend(size_t level, Point* point, Visit visit) {
     const size_t unknown_before = unknown_.size();
     const size_t count = space_->parameters[level].values.size();
     for (uint32_t value = 0; value < count; ++value) {
-      if (steps_left_-- == 0 || dry_steps_left_-- == 0) return Outcome::kGaveUp;
+      if (steps_left_-- == 0 || dry_steps_left_-- == 0) return GiveUp();
       (*point)[level] = value;
       Bind(level, value);
       if (FitsAt(level)) {
-        const Outcome outcome =
-            level + 1 < levels() ? Descend(level + 1, point, visit) : Found(*point, visit);
-        if (outcome != Outcome::kDone) return outcome;
+        const bool is_last = level + 1 == levels();
+        if (!(is_last ? Found(*point, visit) : Descend(level + 1, point, visit))) return false;
       }
       unknown_.resize(unknown_before);
     }
-    return Outcome::kDone;
+    return true;
   }
 
-  Outcome Found(const Point& point, Visit visit) {
+  bool GiveUp() {
+    error_ = ResourceExhausted(
+        space_->source, ": not enough configurations in ", std::min(most_steps_, kMostSteps),
+        " steps through a grid of ", points(),
+        " points; state constraints over the first parameters, list fewer values, or "
+        "draw a random sample");
+    return false;
+  }
+
+  bool Found(const Point& point, Visit visit) {
     dry_steps_left_ = kMostSteps;
     const auto first = std::min_element(unknown_.begin(), unknown_.end());
     absl::StatusOr<bool> goes_on = true;
@@ -235,7 +228,7 @@ class Grid {
       goes_on = visit(point);
     }
     error_ = goes_on.status();
-    return error_.ok() && *goes_on ? Outcome::kDone : Outcome::kStopped;
+    return error_.ok() && *goes_on;
   }
 
   bool FitsAt(size_t level) {
@@ -283,14 +276,12 @@ class Grid {
   const SearchSpace* space_;
   CompiledConstraints compiled_;
   size_t used_ = 0;
-  std::vector<std::vector<uint32_t>> at_level_;      // constraints by their last parameter
-  std::vector<Value> values_;                        // of compiled_.names
-  std::map<std::string, std::string> texts_;         // of a variant, which values_ points to
-  std::vector<std::vector<std::string>> fragments_;  // "name":value, by parameter and value
-  std::vector<uint32_t> by_name_;
+  std::vector<std::vector<uint32_t>> at_level_;  // constraints by their last parameter
+  std::vector<Value> values_;                    // of compiled_.names
+  std::map<std::string, std::string> texts_;     // of a variant, which values_ points to
   absl::flat_hash_set<std::string> excluded_;
   std::vector<uint32_t> unknown_;  // constraints of the branch that cannot be computed
-  uint64_t steps_left_ = 0, dry_steps_left_ = 0;
+  uint64_t most_steps_ = 0, steps_left_ = 0, dry_steps_left_ = 0;
   absl::Status error_;  // of the walk
 };
 
@@ -306,7 +297,7 @@ bool AnyFits(Grid* grid, bool with_grid) {
     found = true;
     return false;
   });
-  return found || !ended.ok() || !*ended;
+  return found || !ended.ok();
 }
 
 // The first constraint that leaves nothing with those before it. More constraints never
@@ -358,22 +349,9 @@ absl::Status CheckIds(const SearchSpace& space, const std::vector<Configuration>
   return absl::OkStatus();
 }
 
-absl::Status GaveUp(const Grid& grid, uint64_t steps) {
-  return ResourceExhausted(
-      grid.space().source, ": not enough configurations in ", steps, " steps through a grid of ",
-      grid.points(),
-      " points; state constraints over the first parameters, list fewer values, or "
-      "draw a random sample");
-}
-
-absl::Status WalkAll(Grid* grid, Grid::Visit visit) {
-  ASSIGN_OR_RETURN(const bool ended, grid->Walk(kEndless, visit));
-  return ended ? absl::OkStatus() : GaveUp(*grid, kMostSteps);
-}
-
-// A sample of `count` out of all that fit (algorithm R). False: gave up.
-absl::StatusOr<bool> Reservoir(Grid* grid, uint64_t count, uint64_t most_steps, Random* random,
-                               std::vector<Point>* sample) {
+// A sample of `count` out of all that fit (algorithm R).
+absl::Status Reservoir(Grid* grid, uint64_t count, uint64_t most_steps, Random* random,
+                       std::vector<Point>* sample) {
   uint64_t seen = 0;
   return grid->Walk(most_steps, [&](const Point& point) {
     ++seen;
@@ -420,11 +398,42 @@ absl::StatusOr<std::vector<Point>> Sample(Grid* grid, const Choice& choice) {
   }
   if (small) {
     const uint64_t steps = is_most || points <= kEnumerable ? kEndless : kSearchSteps;
-    ASSIGN_OR_RETURN(const auto ended, Reservoir(grid, count, steps, &random, &sample));
-    if (!ended) return GaveUp(*grid, std::min(steps, kMostSteps));
+    RETURN_IF_ERROR(Reservoir(grid, count, steps, &random, &sample));
   }
   std::sort(sample.begin(), sample.end());
   return sample;
+}
+
+// What is chosen, until `take` returns false or an error.
+absl::Status Visit(const SearchSpace& space, const Choice& choice,
+                   absl::FunctionRef<absl::StatusOr<bool>(Configuration&&)> take) {
+  ASSIGN_OR_RETURN(auto grid, Grid::Make(space));
+  const bool with_grid = choice.strategy != Strategy::kList && grid.points() > 0;
+  if (!with_grid && space.variants.empty() && grid.points() > 0) {
+    return InvalidArgument(space.source, ": lists no variants; take the grid or a random sample");
+  }
+  ASSIGN_OR_RETURN(auto variants, TakeVariants(&grid));
+  RETURN_IF_ERROR(CheckIds(space, variants));
+  for (Configuration& variant : variants) {
+    ASSIGN_OR_RETURN(const bool goes_on, take(std::move(variant)));
+    if (!goes_on) return absl::OkStatus();
+  }
+  bool any = !variants.empty();
+  const auto take_point = [&](const Point& point) -> absl::StatusOr<bool> {
+    any = true;
+    ASSIGN_OR_RETURN(auto made, grid.Make(point));
+    return take(std::move(made));
+  };
+  if (with_grid && choice.strategy == Strategy::kGrid) {
+    RETURN_IF_ERROR(grid.Walk(kEndless, take_point));
+  } else if (with_grid) {
+    ASSIGN_OR_RETURN(const auto sample, Sample(&grid, choice));
+    for (const Point& point : sample) RETURN_IF_ERROR(take_point(point).status());
+  }
+  const bool asked = !with_grid || choice.strategy == Strategy::kGrid || choice.count > 0;
+  const bool something = with_grid || !space.variants.empty();
+  if (any || !something || !asked || space.constraints.empty()) return absl::OkStatus();
+  return Contradiction(&grid, with_grid);
 }
 
 // --- A point.
@@ -447,51 +456,19 @@ absl::Status tune::CheckConstraints(const SearchSpace& space) {
 
 absl::StatusOr<std::vector<Configuration>> ChooseConfigurations(const SearchSpace& space,
                                                                 const Choice& choice) {
-  ASSIGN_OR_RETURN(auto grid, Grid::Make(space));
-  const bool with_grid = choice.strategy != Strategy::kList && grid.points() > 0;
-  if (!with_grid && space.variants.empty() && grid.points() > 0) {
-    return InvalidArgument(space.source, ": lists no variants; take the grid or a random sample");
-  }
-  ASSIGN_OR_RETURN(auto chosen, TakeVariants(&grid));
-  if (chosen.size() > choice.most) return TooMany(space, choice.most);
-  const auto take = [&](const Point& point) -> absl::StatusOr<bool> {
+  std::vector<Configuration> chosen;
+  RETURN_IF_ERROR(Visit(space, choice, [&](Configuration&& each) -> absl::StatusOr<bool> {
     if (chosen.size() == choice.most) return TooMany(space, choice.most);
-    ASSIGN_OR_RETURN(chosen.emplace_back(), grid.Make(point));
+    chosen.push_back(std::move(each));
     return true;
-  };
-  if (with_grid && choice.strategy == Strategy::kGrid) {
-    RETURN_IF_ERROR(WalkAll(&grid, take));
-  } else if (with_grid) {
-    ASSIGN_OR_RETURN(const auto sample, Sample(&grid, choice));
-    for (const Point& point : sample) RETURN_IF_ERROR(take(point).status());
-  }
-  const bool asked = !with_grid || choice.strategy == Strategy::kGrid || choice.count > 0;
-  const bool something = with_grid || !space.variants.empty();
-  if (chosen.empty() && something && asked && !space.constraints.empty()) {
-    return Contradiction(&grid, with_grid);
-  }
+  }));
   RETURN_IF_ERROR(CheckIds(space, chosen));
   return chosen;
 }
 
 absl::Status VisitConfigurations(const SearchSpace& space,
                                  absl::FunctionRef<bool(const Configuration&)> visit) {
-  ASSIGN_OR_RETURN(auto grid, Grid::Make(space));
-  ASSIGN_OR_RETURN(const auto variants, TakeVariants(&grid));
-  RETURN_IF_ERROR(CheckIds(space, variants));
-  for (const Configuration& variant : variants) {
-    if (!visit(variant)) return absl::OkStatus();
-  }
-  bool any = !variants.empty();
-  const auto take = [&](const Point& point) -> absl::StatusOr<bool> {
-    any = true;
-    ASSIGN_OR_RETURN(const auto made, grid.Make(point));
-    return visit(made);
-  };
-  RETURN_IF_ERROR(WalkAll(&grid, take));
-  const bool something = grid.points() > 0 || !space.variants.empty();
-  if (any || !something || space.constraints.empty()) return absl::OkStatus();
-  return Contradiction(&grid, /*with_grid=*/true);
+  return Visit(space, {}, [&](Configuration&& each) { return visit(each); });
 }
 
 // A space of this point alone is chosen from: constraints mean the same, and are said the same.

@@ -167,6 +167,28 @@ absl::Status CheckDistinct(const Parameter& parameter, const Field& field) {
   return absl::OkStatus();
 }
 
+std::optional<ParameterType> TypeNamed(std::string_view name) {
+  const auto* const at = std::ranges::find(kTypeNames, name);
+  if (at == kTypeNames.end()) return std::nullopt;
+  return static_cast<ParameterType>(at - kTypeNames.begin());
+}
+
+absl::Status ReadParameters(const Field& list, const char* name,
+                            absl::FunctionRef<absl::Status(const Field&, Parameter*)> read,
+                            SearchSpace* space) {
+  if (list.value().size() > kMostParameters) {
+    return list.Error("more than ", kMostParameters, " parameters");
+  }
+  std::set<std::string> seen;
+  return list.Each([&](const Field& item) -> absl::Status {
+    Parameter& parameter = space->parameters.emplace_back();
+    RETURN_IF_ERROR(read(item, &parameter));
+    RETURN_IF_ERROR(CheckDistinct(parameter, item));
+    if (seen.insert(parameter.name).second) return absl::OkStatus();
+    return item.At(name).BadValue("is the name of two parameters; rename one");
+  });
+}
+
 absl::StatusOr<std::string> ReadParams(const Field& field) {
   if (!field.value().is_object()) return field.BadValue("is not an object of parameters");
   return CanonicalJson(field.value());

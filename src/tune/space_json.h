@@ -85,9 +85,9 @@ class Field {
   std::string path_;
 };
 
-inline constexpr size_t kMostValues = 1'000'000;  // of one parameter
 inline constexpr size_t kMostParameters = 256;
 inline constexpr std::array<std::string_view, 4> kTypeNames = {"int", "float", "string", "bool"};
+std::optional<ParameterType> TypeNamed(std::string_view name);
 inline std::string TypeName(ParameterType type) {
   return std::string(kTypeNames[static_cast<size_t>(type)]);
 }
@@ -98,6 +98,10 @@ absl::StatusOr<std::vector<ParameterValue>> ReadValues(const Field& list, Parame
 Json JsonOf(const ParameterValue& value);
 // Fails where two values are equal.
 absl::Status CheckDistinct(const Parameter& parameter, const Field& field);
+// Each by `read`, which takes its name from the member `name`. Names and values differ.
+absl::Status ReadParameters(const Field& list, const char* name,
+                            absl::FunctionRef<absl::Status(const Field&, Parameter*)> read,
+                            SearchSpace* space);
 
 // An object of parameters (empty where absent: "{}"), canonical.
 absl::StatusOr<std::string> ReadParams(const Field& field);
@@ -107,9 +111,6 @@ std::optional<absl::Status> ImportSpace(const Field& root, SearchSpace* space);
 // A cache file of kernel_tuner that its writer did not close: the text up to its last whole
 // entry, closed; empty where it is no such file.
 std::string CloseOpenCache(std::string_view text);
-// Parameter values as T1 writes them in Python: a list, a range, list(range(...)), or a
-// comprehension over one of these. Errors: InvalidArgument without a place.
-absl::StatusOr<std::vector<ParameterValue>> ParsePythonValues(std::string_view text);
 
 // Constraints and the memory expression can be parsed. Errors: InvalidArgument with place.
 absl::Status CheckConstraints(const SearchSpace& space);

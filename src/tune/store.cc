@@ -6,16 +6,16 @@
 
 #include <array>
 #include <cerrno>
-#include <cinttypes>
-#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <tuple>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
 #include "status.h"
 #include "tune/space_json.h"
 #include "tune/store_sqlite.h"
@@ -128,8 +128,7 @@ absl::Status CannotCreate(const std::string& path, const absl::Status& status) {
 
 absl::StatusOr<TuneStore> TuneStore::Open(const std::string& path, const StoreOptions& options) {
   RETURN_IF_ERROR(CheckHeader(path));
-  auto db = Database::Open(path, path, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE,
-                           options.busy_timeout_ms);
+  auto db = Database::Open(path, path, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE);
   if (!db.ok()) return CannotCreate(path, db.status());
   const Database& of = **db;
   RETURN_IF_ERROR(of.CheckWritable());
@@ -155,13 +154,11 @@ absl::StatusOr<TuneStore> TuneStore::OpenReadOnly(const std::string& path) {
   const bool has_log = std::filesystem::exists(path + "-wal", ignored);
   if (absl::IsPermissionDenied(version.status()) && !has_log) {
     // A log cannot be made here, and there is none: nobody can be writing.
-    std::string uri = "file:";
-    for (char c : std::filesystem::absolute(path, ignored).string()) {
-      const bool escaped = c == '%' || c == '?' || c == '#';
-      uri.append(escaped ? absl::StrCat("%", absl::Hex(c, absl::kZeroPad2)) : std::string(1, c));
-    }
-    ASSIGN_OR_RETURN(
-        db, Database::Open(uri + "?immutable=1", path, SQLITE_OPEN_READONLY | SQLITE_OPEN_URI));
+    const std::string escaped =
+        absl::StrReplaceAll(std::filesystem::absolute(path, ignored).string(),
+                            {{"%", "%25"}, {"?", "%3f"}, {"#", "%23"}});
+    ASSIGN_OR_RETURN(db, Database::Open(absl::StrCat("file:", escaped, "?immutable=1"), path,
+                                        SQLITE_OPEN_READONLY | SQLITE_OPEN_URI));
     version = tune::VersionOf(*db, /*may_be_empty=*/false);
   }
   if (!version.ok()) return version.status();
@@ -184,14 +181,41 @@ uint64_t ByteOf(std::string_view name) {
   return std::strtoull(tune::StableHash(name).substr(0, 15).c_str(), nullptr, 16);
 }
 
-// At the beginning of the file, who took a lock last: "BYTE PID", in one of so many places.
-constexpr size_t kNotes = 1024, kNoteBytes = 32;
+// At the beginning of the file, who took a lock last: "BYTE WHO", in one of so many places. The
+// kernel does not say whose open file description a lock is.
+constexpr size_t kNotes = 1024, kNoteBytes = 128;
 off_t PlaceOfNote(uint64_t byte) { return static_cast<off_t>(byte % kNotes * kNoteBytes); }
 
-// False: somebody has it. Else it is the session's, by an open file description lock: these belong
-// to the descriptor, so they also hold between two users within one process, and end with it.
-// Errors: PermissionDenied, Unavailable (I/O).
-absl::StatusOr<bool> TryLock(const std::string& path, std::string_view name, TuneSession* session) {
+std::string NoteOf(uint64_t byte) {
+  std::array<char, 65> host = {};
+  gethostname(host.data(), host.size() - 1);
+  std::string note =
+      absl::StrCat(absl::Hex(byte, absl::kZeroPad16), " process ", getpid(), " on ", host.data());
+  note.resize(kNoteBytes - 1, ' ');
+  return note + "\n";
+}
+
+std::string HolderOf(const std::string& path, uint64_t byte) {
+  std::ifstream file(path, std::ios::binary);
+  file.seekg(PlaceOfNote(byte));
+  std::string noted, holder;
+  std::getline(file >> noted >> std::ws, holder);
+  const bool is_it = file && noted == absl::StrCat(absl::Hex(byte, absl::kZeroPad16));
+  return is_it ? std::string(absl::StripTrailingAsciiWhitespace(holder)) : "another process";
+}
+
+std::string LockName(const SessionSpec& spec) {
+  std::string texts;
+  for (const auto& [name, member] : kKeyParts) texts += Framed(spec.key.*member);
+  texts += Framed(spec.space_hash) + Framed(spec.config_json) + Framed(spec.device);
+  return absl::StrCat("session:", tune::StableHash(absl::StrCat(texts, spec.seed)));
+}
+
+// By an open file description lock: these belong to the descriptor, so they also hold between two
+// users within one process, and end with it. Errors: FailedPrecondition (somebody has it: `before`
+// and `after` are said around who), PermissionDenied, Unavailable (I/O).
+absl::Status Lock(const std::string& path, std::string_view name, std::string_view before,
+                  std::string_view after, TuneSession* session) {
   const int fd = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
   if (fd < 0) {
     const bool denied = errno == EACCES || errno == EROFS || errno == EPERM;
@@ -206,64 +230,36 @@ absl::StatusOr<bool> TryLock(const std::string& path, std::string_view name, Tun
   lock.l_start = static_cast<off_t>(byte);
   lock.l_len = 1;
   if (fcntl(fd, F_OFD_SETLK, &lock) != 0) {
-    if (errno == EAGAIN || errno == EACCES) return false;
+    if (errno == EAGAIN || errno == EACCES) {
+      return FailedPrecondition(before, HolderOf(path, byte), after);
+    }
     return Unavailable(path, ": cannot be locked: ", std::strerror(errno));
   }
   session->locks.push_back(std::move(opened));
-  std::array<char, kNoteBytes + 1> note = {};
-  std::snprintf(note.data(), note.size(), "%016" PRIx64 " %-14d\n", byte, getpid());
   // A message says less where this fails.
-  [[maybe_unused]] const auto wrote = pwrite(fd, note.data(), kNoteBytes, PlaceOfNote(byte));
-  return true;
+  [[maybe_unused]] const auto wrote =
+      pwrite(fd, NoteOf(byte).data(), kNoteBytes, PlaceOfNote(byte));
+  return absl::OkStatus();
 }
 
-// "process 4711" where a note tells: the kernel does not say whose open file description a lock is.
-std::string HolderOf(const std::string& path, std::string_view name) {
-  const uint64_t byte = ByteOf(name);
-  std::ifstream file(path, std::ios::binary);
-  file.seekg(PlaceOfNote(byte));
-  std::string noted, pid;
-  file >> noted >> pid;
-  const bool is_it = file && noted == absl::StrCat(absl::Hex(byte, absl::kZeroPad16));
-  return is_it ? absl::StrCat("process ", pid) : "another process";
-}
-
-absl::Status LockDevice(const SessionSpec& spec, TuneSession* session) {
-  if (spec.device_locks.empty()) return absl::OkStatus();
-  ASSIGN_OR_RETURN(const bool is_ours, TryLock(spec.device_locks, spec.device, session));
-  if (is_ours) return absl::OkStatus();
-  return FailedPrecondition("the device ", spec.device, " is in use by another tuning, of ",
-                            HolderOf(spec.device_locks, spec.device), " (", spec.device_locks,
-                            "); one at a time: wait for it, or stop it");
-}
-
-// In the store's own file of locks.
-absl::Status Lock(const Database& db, const std::string& name, const std::string& what,
-                  TuneSession* session) {
-  ASSIGN_OR_RETURN(const bool is_ours, TryLock(db.path() + "-lock", name, session));
-  if (is_ours) return absl::OkStatus();
-  const auto holder = db.First<std::string>("SELECT holder FROM lease WHERE name = ?", name);
-  const bool is_known = holder.ok() && holder->has_value();
-  return FailedPrecondition(db.path(), ": ", what, " is in use by ",
-                            is_known ? **holder : "another process",
-                            "; wait for it, stop it, or use another store");
-}
-
-std::string LockName(const SessionSpec& spec) {
-  std::string texts;
-  for (const auto& [name, member] : kKeyParts) texts += Framed(spec.key.*member);
-  texts += Framed(spec.space_hash) + Framed(spec.config_json) + Framed(spec.device);
-  return absl::StrCat("session:", tune::StableHash(absl::StrCat(texts, spec.seed)));
+// The device for all stores, the session and the device in this one.
+absl::Status LockAll(const std::string& store, const SessionSpec& spec, TuneSession* session) {
+  constexpr char kOther[] = "; wait for it, stop it, or use another store";
+  if (!spec.device_locks.empty()) {
+    RETURN_IF_ERROR(Lock(spec.device_locks, spec.device,
+                         Cat("the device ", spec.device, " is in use by another tuning, of "),
+                         Cat(" (", spec.device_locks, "); one at a time: wait for it, or stop it"),
+                         session));
+  }
+  const std::string file = store + "-lock";
+  RETURN_IF_ERROR(
+      Lock(file, LockName(spec), store + ": this session is in use by ", kOther, session));
+  if (spec.device.empty()) return absl::OkStatus();
+  return Lock(file, "device:" + spec.device,
+              Cat(store, ": the device \"", spec.device, "\" is in use by "), kOther, session);
 }
 
 // --- Sessions.
-
-absl::Status NoteLease(const Database& db, const std::string& name) {
-  std::array<char, 256> host = {};
-  gethostname(host.data(), host.size() - 1);
-  return db.Run("INSERT OR REPLACE INTO lease(name, holder) VALUES(?, ?)", name,
-                absl::StrCat("process ", getpid(), " on ", host.data()));
-}
 
 // Finds it again, or begins it.
 absl::Status TakeSession(const Database& db, const SessionSpec& spec, TuneSession* session) {
@@ -294,16 +290,8 @@ absl::Status TakeSession(const Database& db, const SessionSpec& spec, TuneSessio
 absl::StatusOr<TuneSession> TuneStore::Begin(const SessionSpec& spec) {
   RETURN_IF_ERROR(db_->CheckWritable());
   TuneSession session;
-  std::vector<std::pair<std::string, std::string>> locks = {{LockName(spec), "this session"}};
-  if (!spec.device.empty()) {
-    locks.emplace_back("device:" + spec.device, absl::StrCat("the device \"", spec.device, "\""));
-  }
-  RETURN_IF_ERROR(LockDevice(spec, &session));
-  for (const auto& [name, what] : locks) RETURN_IF_ERROR(Lock(*db_, name, what, &session));
-  RETURN_IF_ERROR(db_->Transaction([&]() -> absl::Status {
-    for (const auto& [name, what] : locks) RETURN_IF_ERROR(NoteLease(*db_, name));
-    return TakeSession(*db_, spec, &session);
-  }));
+  RETURN_IF_ERROR(LockAll(path(), spec, &session));
+  RETURN_IF_ERROR(db_->Transaction([&] { return TakeSession(*db_, spec, &session); }));
   if (session.resumed) {
     ASSIGN_OR_RETURN(SessionInfo info, Session(session.id));
     session.verdict_json = std::move(info.verdict_json);
@@ -605,11 +593,6 @@ absl::Status TuneStore::CheckRows(std::optional<int64_t> only_session) const {
     RETURN_IF_ERROR(VisitRounds(each.id, [](const RoundRecord&) { return true; }));
   }
   return absl::OkStatus();
-}
-
-absl::Status TuneStore::Check() const {
-  RETURN_IF_ERROR(CheckFile());
-  return CheckRows();
 }
 
 }  // namespace xplane_time

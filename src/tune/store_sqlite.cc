@@ -11,6 +11,8 @@ namespace xplane_time::tune {
 
 namespace {
 
+constexpr int kBusyTimeoutMs = 10'000;  // for another process's transaction
+
 // Why input or output failed. sqlite3_system_errno has often been overwritten by the
 // clean-up; the database file and its log remember their own.
 int LastErrno(sqlite3* db) {
@@ -27,8 +29,7 @@ int LastErrno(sqlite3* db) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Database>> Database::Open(const std::string& name,
-                                                         const std::string& path, int flags,
-                                                         int busy_timeout_ms) {
+                                                         const std::string& path, int flags) {
   auto out = std::make_unique<Database>();
   out->path_ = path;
   sqlite3* db = nullptr;
@@ -38,7 +39,7 @@ absl::StatusOr<std::unique_ptr<Database>> Database::Open(const std::string& name
   if (db == nullptr) return ResourceExhausted(path, ": out of memory");
   if (code != SQLITE_OK) return out->Error(code);
   sqlite3_extended_result_codes(db, 1);
-  sqlite3_busy_timeout(db, busy_timeout_ms);
+  sqlite3_busy_timeout(db, kBusyTimeoutMs);
   return out;
 }
 

@@ -71,11 +71,10 @@ class Statement {
 class Database {
  public:
   // `flags` of sqlite3_open_v2; `name` is a path or, with SQLITE_OPEN_URI, a URI. Errors
-  // name `path`. The time-out holds from the first statement on: whoever opens a file that
-  // another is just closing has to wait for it too.
+  // name `path`. The time-out, of ten seconds, holds from the first statement on: whoever opens a
+  // file that another is just closing has to wait for it too.
   static absl::StatusOr<std::unique_ptr<Database>> Open(const std::string& name,
-                                                        const std::string& path, int flags,
-                                                        int busy_timeout_ms = 10'000);
+                                                        const std::string& path, int flags);
 
   const std::string& path() const { return path_; }
   sqlite3* get() const { return db_.get(); }

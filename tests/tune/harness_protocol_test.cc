@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "harness/messages.h"
+
 namespace xplane_time {
 namespace {
 
@@ -17,31 +19,36 @@ TEST(ParseAnswer, Hello) {
       R"({"v":1,"type":"hello","name":"h","device":"gpu:0","device_class":"H100","clock":"device",)"
       R"("driver":"550","versions":{"jax":"0.10"},"parallel_prepare":4,"verifies":true,"new":[]})");
   ASSERT_TRUE(answer.ok()) << answer.status();
-  const auto& hello = std::get<HelloAnswer>(*answer);
+  EXPECT_EQ(answer->type, "hello");
+  const HarnessInfo& hello = answer->hello;
   EXPECT_EQ(hello.device, "gpu:0");
   EXPECT_EQ(hello.clock, "device");
   EXPECT_EQ(hello.framework, R"({"jax":"0.10"})");
-  EXPECT_EQ(hello.parallel_prepare, 4);
+  EXPECT_EQ(answer->parallel_prepare, 4);
   EXPECT_TRUE(hello.verifies);
 }
 
 TEST(ParseAnswer, PreparedVerifiedAndSlot) {
-  const auto prepared = std::get<PreparedAnswer>(
-      *ParseAnswer(R"({"v":1,"type":"prepared","request":7,"status":"oom","mem_bytes":null})"));
+  const auto prepared =
+      *ParseAnswer(R"({"v":1,"type":"prepared","request":7,"status":"oom","mem_bytes":null})");
+  EXPECT_EQ(prepared.type, "prepared");
   EXPECT_EQ(prepared.request, 7);
-  EXPECT_EQ(prepared.status, "oom");
-  EXPECT_FALSE(prepared.mem_bytes.has_value());
-  const auto verified = std::get<VerifiedAnswer>(*ParseAnswer(
-      R"({"v":1,"type":"verified","request":8,"status":"wrong_result","message":"off"})"));
-  EXPECT_EQ(verified.message, "off");
-  EXPECT_EQ(
-      std::get<SlotAnswer>(*ParseAnswer(R"({"v":1,"type":"slot","request":9,"slot":3})")).slot, 3);
+  EXPECT_EQ(prepared.state.status, "oom");
+  EXPECT_FALSE(prepared.state.mem_bytes.has_value());
+  const auto verified = *ParseAnswer(
+      R"({"v":1,"type":"verified","request":8,"status":"wrong_result","message":"off"})");
+  EXPECT_EQ(verified.type, "verified");
+  EXPECT_EQ(verified.state.message, "off");
+  const auto slot = *ParseAnswer(R"({"v":1,"type":"slot","request":9,"slot":3})");
+  EXPECT_EQ(slot.type, "slot");
+  EXPECT_EQ(slot.slot, 3);
 }
 
 TEST(ParseAnswer, ResultWithSamplesOrTrace) {
-  const auto samples = std::get<ResultAnswer>(*ParseAnswer(
+  const auto samples = *ParseAnswer(
       R"({"v":1,"type":"result","request":1,"status":"ok","throttled":true,"notes":{"mhz":1},)"
-      R"("samples":[{"slot":0,"status":"ok","t_ps":5,"energy_uj":2,"t0_ns":3,"t1_ns":9},{"slot":1,"status":"timeout"}]})"));
+      R"("samples":[{"slot":0,"status":"ok","t_ps":5,"energy_uj":2,"t0_ns":3,"t1_ns":9},{"slot":1,"status":"timeout"}]})");
+  EXPECT_EQ(samples.type, "result");
   EXPECT_TRUE(samples.throttled);
   EXPECT_EQ(samples.notes_json, R"({"mhz":1})");
   ASSERT_EQ(samples.samples.size(), 2u);
@@ -50,8 +57,8 @@ TEST(ParseAnswer, ResultWithSamplesOrTrace) {
   EXPECT_EQ(samples.samples[0].begin_ns, 3);
   EXPECT_EQ(samples.samples[0].end_ns, 9);
   EXPECT_FALSE(samples.samples[1].t_ps.has_value());
-  const auto trace = std::get<ResultAnswer>(*ParseAnswer(
-      R"({"v":1,"type":"result","request":1,"status":"ok","trace":{"base64":"CgUKAw=="}})"));
+  const auto trace = *ParseAnswer(
+      R"({"v":1,"type":"result","request":1,"status":"ok","trace":{"base64":"CgUKAw=="}})");
   EXPECT_EQ(trace.trace_bytes, "\x0a\x05\x0a\x03");
 }
 
@@ -93,9 +100,10 @@ TEST(Requests, AreOneLineOfJson) {
   const std::vector<Workload> workloads = {{"a\nb", R"({"n":1})", 2}};
   const Configuration variant = {"v\"1", R"({"x":[1,"y"]})", {}};
   for (const std::string& line :
-       {HelloRequest("s", workloads), PrepareRequest(1, variant), VerifyRequest(2, variant.id),
+       {HelloRequest("s", workloads), PrepareRequest(1, variant),
+        harness::Line("verify", {{"request", 2}, {"variant", variant.id}}),
         RunRoundRequest({.request = 3, .batch = 4, .round = 5, .order = {"a", "b", "a"}}),
-        CancelRequest(6), ByeRequest()}) {
+        harness::Line("bye")}) {
     EXPECT_EQ(line.find('\n'), std::string::npos);
     const auto parsed = nlohmann::json::parse(line);
     EXPECT_EQ(parsed["v"], 1);

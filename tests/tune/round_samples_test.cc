@@ -51,9 +51,8 @@ std::string TraceOf(const std::vector<Run>& runs, int devices = 1) {
   return builder.Bytes();
 }
 
-ResultAnswer WithTrace(std::string bytes) {
-  ResultAnswer result;
-  result.status = "ok";
+HarnessAnswer WithTrace(std::string bytes) {
+  HarnessAnswer result;
   result.trace_bytes = std::move(bytes);
   return result;
 }
@@ -92,7 +91,7 @@ TEST(TimesOfResult, ATraceWithoutTheseRunsIsAnError) {
   EXPECT_THAT(std::string(few.status().message()), HasSubstr("variant b ran 0 times, not 1"));
   const std::string bytes = TraceOf({{0, 50}, {0, 10}});
   for (const size_t size : {size_t{0}, bytes.size() / 2, bytes.size() - 1}) {
-    ResultAnswer cut = WithTrace(bytes.substr(0, size));
+    HarnessAnswer cut = WithTrace(bytes.substr(0, size));
     cut.trace_path = size == 0 ? "/no/such/trace.xplane.pb" : "";
     EXPECT_TRUE(absl::IsDataLoss(TimesOfResult(cut, Round({"a"})).status())) << size;
   }
@@ -106,8 +105,7 @@ SlotSample SampleOf(int64_t slot, int64_t t_ps) {
 }
 
 TEST(TimesOfResult, SlotsWithoutASampleHaveNoEvents) {
-  ResultAnswer result;
-  result.status = "ok";
+  HarnessAnswer result;
   result.samples = {SampleOf(1, 7 * kUs)};
   const auto times = TimesOfResult(result, Round({"a", "b"}));
   ASSERT_TRUE(times.ok());
@@ -116,8 +114,7 @@ TEST(TimesOfResult, SlotsWithoutASampleHaveNoEvents) {
 }
 
 TEST(TimesOfResult, SlotsTwiceOrBeyondAreNonsense) {
-  ResultAnswer result;
-  result.status = "ok";
+  HarnessAnswer result;
   result.samples = {SampleOf(0, 1), SampleOf(0, 2)};
   EXPECT_TRUE(absl::IsInvalidArgument(TimesOfResult(result, Round({"a", "b"})).status()));
   result.samples = {SampleOf(2, 1)};
@@ -125,14 +122,13 @@ TEST(TimesOfResult, SlotsTwiceOrBeyondAreNonsense) {
 }
 
 TEST(TimesOfResult, NeitherSamplesNorATraceIsNonsense) {
-  ResultAnswer result;
-  result.status = "ok";
+  HarnessAnswer result;
   EXPECT_TRUE(absl::IsInvalidArgument(TimesOfResult(result, Round({"a"})).status()));
 }
 
 TEST(TimesOfResult, OnlyRegularFilesAreRead) {
   for (const char* path : {"/dev/zero", "-"}) {
-    ResultAnswer result = WithTrace("");
+    HarnessAnswer result = WithTrace("");
     result.trace_path = path;
     const auto times = TimesOfResult(result, Round({"a"}));
     EXPECT_TRUE(absl::IsDataLoss(times.status()));
@@ -141,8 +137,8 @@ TEST(TimesOfResult, OnlyRegularFilesAreRead) {
 }
 
 TEST(TimesOfResult, AThrottledRoundSaysSo) {
-  ResultAnswer result;
-  result.status = "throttled";
+  HarnessAnswer result;
+  result.state.status = "throttled";
   const auto times = TimesOfResult(result, Round({"a"}));
   ASSERT_TRUE(times.ok());
   EXPECT_TRUE(times->throttled);

@@ -18,7 +18,6 @@ namespace {
 
 using std::chrono::milliseconds;
 using std::chrono::seconds;
-using Place = RunLimit::Place;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using Json = nlohmann::json;
@@ -161,34 +160,29 @@ TEST(ProposerProtocol, AnswersAreLookedAt) {
 
 TEST(RunLimit, IsOfTheFastestAndNeverBelowASecond) {
   RunLimit limit(10, seconds(60));
-  EXPECT_EQ(limit.Of("", "a", Place::kWithin), std::nullopt);
-  limit.Took("", "slow", seconds(3));
-  limit.Took("", "fast", milliseconds(200));
-  EXPECT_EQ(limit.Of("", "a", Place::kWithin), std::nullopt);  // the round is not complete
-  limit.Ended("", milliseconds(300));
-  limit.EndRound();
-  EXPECT_EQ(limit.Of("", "a", Place::kWithin), seconds(2));
-  EXPECT_EQ(limit.Of("", "a", Place::kFirst), seconds(4));
-  EXPECT_EQ(limit.Of("", "a", Place::kLast), seconds(5));
-  EXPECT_EQ(limit.Of("other", "a", Place::kWithin), std::nullopt);
+  EXPECT_EQ(limit.Of("", "a", 1, 3), std::nullopt);
+  limit.EndRound("", {{"slow", seconds(3)}, {"fast", milliseconds(200)}}, milliseconds(300));
+  EXPECT_EQ(limit.Of("", "a", 1, 3), seconds(2));
+  EXPECT_EQ(limit.Of("", "a", 0, 3), seconds(4));
+  EXPECT_EQ(limit.Of("", "a", 2, 3), seconds(5));
+  EXPECT_EQ(limit.Of("other", "a", 1, 3), std::nullopt);
   EXPECT_EQ(limit.Alone("", "a"), seconds(11));
-  for (int i = 0; i < 3; ++i) limit.Took("", "fast", milliseconds(1));
-  limit.EndRound();
-  EXPECT_EQ(limit.Of("", "a", Place::kWithin), RunLimit::kFloor);
+  limit.EndRound("", std::vector(3, RunLimit::Slot("fast", milliseconds(1))), milliseconds(300));
+  EXPECT_EQ(limit.Of("", "a", 1, 3), RunLimit::kFloor);
   limit.Exempt("a");
-  EXPECT_EQ(limit.Of("", "a", Place::kWithin), std::nullopt);
-  EXPECT_EQ(limit.Of("", "b", Place::kWithin), RunLimit::kFloor);
+  EXPECT_EQ(limit.Of("", "a", 1, 3), std::nullopt);
+  EXPECT_EQ(limit.Of("", "b", 1, 3), RunLimit::kFloor);
 }
 
 TEST(RunLimit, OneSlotThatStoodStillMovesNothing) {
   RunLimit limit(10, seconds(60));
-  for (int i = 0; i < 5; ++i) limit.Took("", "a", i == 2 ? seconds(50) : milliseconds(500));
-  limit.EndRound();
-  EXPECT_EQ(limit.Of("", "b", Place::kWithin), seconds(5));
-  limit.Took("w", "a", seconds(7));
-  limit.EndRound();
-  EXPECT_EQ(limit.Of("w", "b", Place::kWithin), std::nullopt);  // the timeout is shorter
-  EXPECT_EQ(RunLimit(0, seconds(60)).Of("", "a", Place::kWithin), std::nullopt);
+  std::vector<RunLimit::Slot> took(5, {"a", milliseconds(500)});
+  took[2].second = seconds(50);
+  limit.EndRound("", took, seconds(1));
+  EXPECT_EQ(limit.Of("", "b", 1, 3), seconds(5));
+  limit.EndRound("w", {{"a", seconds(7)}}, seconds(7));
+  EXPECT_EQ(limit.Of("w", "b", 1, 3), std::nullopt);  // the timeout is shorter
+  EXPECT_EQ(RunLimit(0, seconds(60)).Of("", "a", 1, 3), std::nullopt);
 }
 
 // By counting all ways of drawing.
