@@ -47,6 +47,7 @@ class Power : public Command {
  public:
   Power(CLI::App* app, CommandLine* line) : Command(app) {
     app->require_subcommand(0, 1);
+    record_.from.children_only = true;
     Heading(app, kOwn).Flag("--json-schema", &printing_.json_schema,
                             "Print the JSON Schema of summaries");
     AddSources(AddAction(line, &Power::Sources,
@@ -173,10 +174,7 @@ class Power : public Command {
   // ---- What they do
 
   absl::StatusOr<int> Sources() {
-    PowerSourceOptions from = record_.from;
-    from.environment = EnvironmentOfDevices();
-    from.children_only = true;
-    const PowerInventory inventory = ListPowerSources(from);
+    const PowerInventory inventory = ListPowerSources(record_.from);
     for (const PowerAbsence& each : inventory.absences) {
       if (each.source.empty()) return UsageError(each.message);  // no such name
     }
@@ -197,8 +195,6 @@ class Power : public Command {
   absl::StatusOr<int> Record() {
     record_.period_ns = std::llround(period_ms_ * 1e6);
     record_.log_path = log_path_;
-    record_.from.environment = EnvironmentOfDevices();
-    record_.from.children_only = true;
     record_.command = absl::StrJoin(program_, " ");
     if (!program_.empty()) {  // before an earlier log is replaced, or --idle is waited for
       if (const auto end = CannotStart(program_[0])) {

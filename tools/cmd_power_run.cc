@@ -178,16 +178,13 @@ class PowerRun : public Command {
     run_.stopped = IsStopped;
     run_.config_json = ConfigJson();
     RememberStopSignals();
-    const auto client = CommandClient::New(
-        {.command = program_,
-         .model = run_.model,
-         .timeout = std::chrono::milliseconds(static_cast<int64_t>(timeout_s_ * 1000)),
-         .most_failures = most_failures_,
-         .stopped = run_.stopped});
+    client_.command = program_;
+    client_.model = run_.model;
+    client_.stopped = run_.stopped;
+    const auto client = CommandClient::New(client_);
     const absl::Status started = client->Start();
     if (absl::IsCancelled(started)) return kExitStopped;
     RETURN_IF_ERROR(WithExit(started, kExitNotThere));
-    from_.environment = EnvironmentOfDevices();
     from_.pid = client->pid();
     ASSIGN_OR_RETURN(const auto telemetry,
                      WithExits(telemetry_of_(from_, printing_.quiet), kTelemetryExits));
@@ -214,11 +211,10 @@ class PowerRun : public Command {
     asking.Value("--dataset", &run_.dataset, "NAME", "What RECORDS is called [the file's name]");
     asking.Value("--max-queries", &run_.max_queries, "N", "Only the first N records",
                  CLI::Range(uint64_t{1}, uint64_t{1} << 53));
-    asking.Value("--timeout", &timeout_s_, "S",
-                 "An answer that takes longer ends the command, which is started anew, in "
-                 "seconds [600]",
-                 Between(0.001, 1'000'000));
-    asking.Value("--most-failures", &most_failures_, "N",
+    asking.Seconds("--timeout", &client_.timeout,
+                   "An answer that takes longer ends the command, which is started anew, in "
+                   "seconds [600]");
+    asking.Value("--most-failures", &client_.most_failures, "N",
                  "The command may be lost so often in a row [3]", CLI::Range(1, 1'000'000));
   }
 
@@ -244,8 +240,8 @@ class PowerRun : public Command {
                                {"command", program_},
                                {"model", run_.model},
                                {"dataset", run_.dataset},
-                               {"timeout_s", timeout_s_},
-                               {"most_failures", most_failures_},
+                               {"timeout_s", static_cast<double>(client_.timeout.count()) / 1000},
+                               {"most_failures", client_.most_failures},
                                {"sources", from_.sources},
                                {"output_dir", run_.output_root},
                                {"max_queries", json::OrNull(run_.max_queries)}};
@@ -274,8 +270,7 @@ class PowerRun : public Command {
   const TelemetryFactory telemetry_of_;
   std::string records_path_;
   PowerRunOptions run_;
-  double timeout_s_ = 600;
-  int most_failures_ = 3;
+  CommandClientOptions client_;
   PowerSourceOptions from_;  // the source "none" alone: no telemetry
 };
 
