@@ -74,16 +74,13 @@ class CompareCommand : public DecisionCommand {
   }
 
   absl::Status Check() override {
+    files_.ReadsTraces("SIDE", traces_, find_);
+    files_.ReadsTraces("--base", base_, find_);
+    files_.ReadsTraces("--head", head_, find_);
+    files_.PrintsOutput(printing_.path);
     if (!printing_.json_schema) RETURN_IF_ERROR(CheckSides());
     RETURN_IF_ERROR(CheckLayout());
     return CheckTop();
-  }
-
-  void NameFiles(FileRoles* files) const override {
-    files->ReadsTraces("SIDE", traces_, find_);
-    files->ReadsTraces("--base", base_, find_);
-    files->ReadsTraces("--head", head_, find_);
-    files->PrintsOutput(printing_.path);
   }
 
   absl::StatusOr<int> Run() override {
@@ -160,13 +157,9 @@ class PickCommand : public DecisionCommand {
   }
 
   absl::Status Check() override {
+    files_.Reads("--space", space_path_);
     RETURN_IF_ERROR(DecisionCommand::Check());
     return CheckTop();
-  }
-
-  void NameFiles(FileRoles* files) const override {
-    files->Reads("--space", space_path_);
-    DecisionCommand::NameFiles(files);
   }
 
   absl::StatusOr<int> Run() override {

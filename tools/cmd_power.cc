@@ -77,6 +77,11 @@ class Power : public Command {
   }
 
   absl::Status Check() override {
+    files_.ReadsReplayed(record_.from.sources);
+    if (action_ == &Power::Replay) files_.Reads("LOG", log_path_);
+    if (action_ == &Power::Record) files_.Writes("--log", log_path_);
+    files_.PrintsOutput(printing_.path);
+    files_.Prints("--svg", svg_path_);
     if (action_ == nullptr && !printing_.json_schema) {
       return UsageError(
           "power: which? sources, record, replay or run; see xplane-time power --help");
@@ -99,14 +104,6 @@ class Power : public Command {
     return absl::OkStatus();
   }
 
-  void NameFiles(FileRoles* files) const override {
-    files->ReadsReplayed(record_.from.sources);
-    if (action_ == &Power::Replay) files->Reads("LOG", log_path_);
-    if (action_ == &Power::Record) files->Writes("--log", log_path_);
-    files->PrintsOutput(printing_.path);
-    files->Prints("--svg", svg_path_);
-  }
-
   std::string schema() const override {
     return action_ == &Power::Sources ? "power-sources" : "power";
   }
@@ -118,8 +115,9 @@ class Power : public Command {
 
   // ---- Options
 
-  CLI::App* AddAction(CommandLine* line, Action action, const CommandText& text) {
-    return line->AddApp(app_, text, [this, action] { action_ = action; });
+  CLI::App* AddAction(CommandLine* line, Action action, CommandText text) {
+    text.parent = app_;
+    return line->AddApp(text, [this, action] { action_ = action; });
   }
 
   void AddSources(CLI::App* app) {

@@ -148,6 +148,9 @@ class PowerRun : public Command {
   }
 
   absl::Status Check() override {
+    files_.ReadsReplayed(from_.sources);
+    files_.Reads("RECORDS", records_path_);
+    files_.PrintsOutput("");
     if (Given(*app_->get_parent(), "--json-schema")) printing_.json_schema = true;
     if (printing_.json_schema) return absl::OkStatus();
     if (records_path_.empty()) {
@@ -162,12 +165,6 @@ class PowerRun : public Command {
     if (run_.model.empty()) run_.model = stem(program_[0]);
     if (run_.dataset.empty()) run_.dataset = stem(records_path_);
     return absl::OkStatus();
-  }
-
-  void NameFiles(FileRoles* files) const override {
-    files->ReadsReplayed(from_.sources);
-    files->Reads("RECORDS", records_path_);
-    files->PrintsOutput("");
   }
 
   std::string schema() const override { return "power-run"; }
@@ -277,8 +274,7 @@ class PowerRun : public Command {
 }  // namespace
 
 void AddPowerRun(CommandLine* line, CLI::App* parent, TelemetryFactory telemetry_of) {
-  line->AddBelow<PowerRun>(
-      parent,
+  line->Add<PowerRun>(
       {.name = "run",
        .help = "Each record of a file through a command, with the energy of its answer",
        .examples = R"(  xplane-time power run problems.jsonl -- python answer.py
@@ -289,7 +285,8 @@ Without a sensor of power or energy it does not start: --source none runs
 without, every energy null.
 )",
        .runs_program = true,
-       .about_extra = "the command and its arguments come after --"},
+       .about_extra = "the command and its arguments come after --",
+       .parent = parent},
       telemetry_of ? std::move(telemetry_of) : TelemetryFactory(RecordedTelemetry));
 }
 

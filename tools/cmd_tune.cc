@@ -137,23 +137,19 @@ class TuneCommand : public Command {
 
   absl::Status Check() override {
     RETURN_IF_ERROR(CheckFormat());
+    const bool decides = action_ == &TuneCommand::Decide;
+    files_.Reads(decides ? "--space" : "SPACE", space_path_);
+    files_.PrintsOutput(printing_.path);
+    files_.Writes("--harness-log", harness_.process.log_path);
+    // What SQLite keeps beside it is the store as well.
+    for (const char* suffix : {"", "-wal", "-shm", "-journal"}) {
+      if (!decides) files_.Writes("--store", store_path_ + suffix);
+    }
     choice_.seed = ask_.seed = options_.decide.seed;
     if (action_ != &TuneCommand::Race || printing_.json_schema) return absl::OkStatus();
     if (space_path_.empty()) return UsageError("no SPACE given; see xplane-time tune --help");
     if (program_.empty() && !list_) return NoHarness();
     return TakeStrategy();
-  }
-
-  void NameFiles(FileRoles* files) const override {
-    const bool decides = action_ == &TuneCommand::Decide;
-    files->Reads(decides ? "--space" : "SPACE", space_path_);
-    files->PrintsOutput(printing_.path);
-    files->Writes("--harness-log", harness_.process.log_path);
-    if (decides) return;
-    // What SQLite keeps beside it is the store as well.
-    for (const char* suffix : {"", "-wal", "-shm", "-journal"}) {
-      files->Writes("--store", store_path_ + suffix);
-    }
   }
 
   absl::StatusOr<int> Run() override { return (this->*action_)(); }
@@ -234,9 +230,10 @@ class TuneCommand : public Command {
   }
 
   // With `formats`: of a session in the store, which is printed in one of them.
-  CLI::App* AddAction(CommandLine* line, Action action, const CommandText& text,
+  CLI::App* AddAction(CommandLine* line, Action action, CommandText text,
                       const std::vector<std::string>& formats = {}) {
-    CLI::App* const app = line->AddApp(app_, text, [this, action, formats] {
+    text.parent = app_;
+    CLI::App* const app = line->AddApp(text, [this, action, formats] {
       action_ = action;
       printing_.formats = formats;
     });
