@@ -8,7 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "cmd_power_run.h"
+#include "command.h"
 #include "output/results.h"
 #include "process.h"
 #include "status.h"

@@ -1,6 +1,4 @@
 // power run: a file of problems through a command, with the energy of each answer.
-#include "cmd_power_run.h"
-
 #include <unistd.h>
 
 #include <algorithm>
@@ -12,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "command.h"
 #include "earlier_tools/power_run_result_json.h"
 #include "json/json.h"
 #include "output/text.h"

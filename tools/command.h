@@ -25,6 +25,7 @@
 #include "absl/status/statusor.h"
 #include "files.h"
 #include "options.h"
+#include "xplane_time/power_run.h"
 
 namespace xplane_time::tools {
 
@@ -101,6 +102,12 @@ void AddEvents(CommandLine* line);
 void AddDecisions(CommandLine* line);
 void AddTune(CommandLine* line);
 void AddPower(CommandLine* line);
+
+// Telemetry of sources for a command with their process id. Errors: FailedPrecondition: no sensor.
+using TelemetryFactory = std::function<absl::StatusOr<std::unique_ptr<Telemetry>>(
+    const PowerSourceOptions& from, bool quiet)>;
+// power run, below power. Without a factory, which is for tests: a recorder of the sources.
+void AddPowerRun(CommandLine* line, CLI::App* parent, TelemetryFactory telemetry_of = {});
 
 // Those of the main group.
 std::vector<std::string> CommandNames(const CLI::App& app);
