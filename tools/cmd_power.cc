@@ -90,8 +90,7 @@ class Power : public Command {
       return UsageError("--plot is for the table; --svg for a picture");
     }
     const bool runs = !program_.empty();
-    if (action_ != &Power::Record) {
-      if (!runs) return absl::OkStatus();
+    if (runs && action_ != &Power::Record) {
       return UsageError("only power record and power run have a command after --");
     }
     if (runs && duration_s_ > 0) {

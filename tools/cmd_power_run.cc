@@ -135,7 +135,7 @@ absl::StatusOr<std::unique_ptr<Telemetry>> RecordedTelemetry(const PowerSourceOp
 class PowerRun : public Command {
  public:
   PowerRun(CLI::App* app, TelemetryFactory telemetry_of)
-      : Command(app), telemetry_of_(std::move(telemetry_of)) {
+      : Command(app), telemetry_of_(telemetry_of) {
     app->add_option("RECORDS", records_path_,
                     "JSON Lines with a \"problem\" each; the command and its arguments come after "
                     "-- (docs/power-run.md)");
@@ -158,11 +158,9 @@ class PowerRun : public Command {
     if (program_.empty()) {
       return UsageError("no command given: xplane-time power run RECORDS -- COMMAND...");
     }
-    const auto stem = [](const std::string& path) {
-      return std::filesystem::path(path).stem().string();
-    };
-    if (run_.model.empty()) run_.model = stem(program_[0]);
-    if (run_.dataset.empty()) run_.dataset = stem(records_path_);
+    using std::filesystem::path;
+    if (run_.model.empty()) run_.model = path(program_[0]).stem();
+    if (run_.dataset.empty()) run_.dataset = path(records_path_).stem();
     return absl::OkStatus();
   }
 
@@ -286,7 +284,7 @@ without, every energy null.
        .runs_program = true,
        .about_extra = "the command and its arguments come after --",
        .parent = parent},
-      telemetry_of ? std::move(telemetry_of) : TelemetryFactory(RecordedTelemetry));
+      telemetry_of != nullptr ? telemetry_of : RecordedTelemetry);
 }
 
 }  // namespace xplane_time::tools

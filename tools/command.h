@@ -104,10 +104,10 @@ void AddTune(CommandLine* line);
 void AddPower(CommandLine* line);
 
 // Telemetry of sources for a command with their process id. Errors: FailedPrecondition: no sensor.
-using TelemetryFactory = std::function<absl::StatusOr<std::unique_ptr<Telemetry>>(
-    const PowerSourceOptions& from, bool quiet)>;
+using TelemetryFactory =
+    absl::StatusOr<std::unique_ptr<Telemetry>> (*)(const PowerSourceOptions& from, bool quiet);
 // power run, below power. Without a factory, which is for tests: a recorder of the sources.
-void AddPowerRun(CommandLine* line, CLI::App* parent, TelemetryFactory telemetry_of = {});
+void AddPowerRun(CommandLine* line, CLI::App* parent, TelemetryFactory telemetry_of = nullptr);
 
 // Those of the main group.
 std::vector<std::string> CommandNames(const CLI::App& app);

@@ -54,9 +54,7 @@ std::string_view Environment(const char* name) {
 bool LocaleIsUtf8() {
   for (const char* name : {"LC_ALL", "LC_CTYPE", "LANG"}) {
     const std::string_view value = Environment(name);
-    if (value.empty()) continue;
-    return value.find("UTF-8") != std::string_view::npos ||
-           value.find("utf8") != std::string_view::npos;
+    if (!value.empty()) return RE2::PartialMatch(value, "UTF-8|utf8");
   }
   return false;
 }
@@ -65,10 +63,8 @@ bool LocaleIsUtf8() {
 int ColumnsVariable() {
   constexpr int kMost = 10'000;
   int columns = 0;
-  const std::string_view text = Environment("COLUMNS");
-  return absl::SimpleAtoi(absl::string_view(text.data(), text.size()), &columns) && columns > 0
-             ? std::min(columns, kMost)
-             : 0;
+  return absl::SimpleAtoi(Absl(Environment("COLUMNS")), &columns) ? std::clamp(columns, 0, kMost)
+                                                                  : 0;
 }
 
 }  // namespace
