@@ -78,8 +78,8 @@ class Power : public Command {
 
   absl::Status Check() override {
     files_.ReadsReplayed(record_.from.sources);
-    if (action_ == &Power::Replay) files_.Reads("LOG", log_path_);
-    if (action_ == &Power::Record) files_.Writes("--log", log_path_);
+    files_.Reads("LOG", log_path_);
+    files_.Writes("--log", record_.log_path);
     files_.PrintsOutput(printing_.path);
     files_.Prints("--svg", svg_path_);
     if (action_ == nullptr && !printing_.json_schema) {
@@ -130,16 +130,19 @@ class Power : public Command {
   void AddRecord(CLI::App* app) {
     AddSensors(app, "", &record_.from);
     const Heading recording(app, "Recording");
-    recording.Value("--log", &log_path_, "FILE", "Keep the readings there (docs/power-log.md)");
+    recording.Value("--log", &record_.log_path, "FILE",
+                    "Keep the readings there (docs/power-log.md)");
     recording.Value("--duration", &duration_s_, "S", "Without a command: so long [until Ctrl-C]",
                     Between(0.001, 100'000'000));
     recording.Value("--idle", &idle_s_, "S", "Before the command, measure so long what idle takes",
                     Between(0.001, 1'000'000));
     recording.Value("-r,--repeat", &repeat_, "N", "Run the command so often, a window each [1]",
                     CLI::Range(1, 1'000'000));
-    recording.Value("--period", &period_ms_, "MS",
-                    "Between readings [50 for nvml and hwmon, 10 for rapl, 100 for process]",
-                    Between(1, 1'000'000));
+    recording
+        .Taken<double>(
+            "--period", [this](double ms) { record_.period_ns = std::llround(ms * 1e6); }, "MS",
+            "Between readings [50 for nvml and hwmon, 10 for rapl, 100 for process]")
+        ->check(Between(1, 1'000'000));
     AddSummary(app);
     Heading(app, kOut).Flag("--quiet", &printing_.quiet, "Errors only on standard error");
   }
@@ -190,8 +193,6 @@ class Power : public Command {
   }
 
   absl::StatusOr<int> Record() {
-    record_.period_ns = std::llround(period_ms_ * 1e6);
-    record_.log_path = log_path_;
     record_.command = absl::StrJoin(program_, " ");
     if (!program_.empty()) {  // before an earlier log is replaced, or --idle is waited for
       if (const auto end = CannotStart(program_[0])) {
@@ -290,9 +291,9 @@ class Power : public Command {
   }
 
   Action action_ = nullptr;
-  std::string log_path_;  // record: empty: none is kept; replay: what is read
+  std::string log_path_;  // that is replayed
   PowerRecordOptions record_;
-  double period_ms_ = 0, duration_s_ = 0, idle_s_ = 0;  // 0: not given
+  double duration_s_ = 0, idle_s_ = 0;  // 0: not given
   uint32_t repeat_ = 1;
   PowerSummaryOptions summary_;
   output::CarbonModel carbon_;

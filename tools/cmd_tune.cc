@@ -23,6 +23,7 @@
 #include "output/tuning.h"
 #include "process.h"
 #include "progress.h"
+#include "scratch.h"
 #include "status.h"
 #include "tune/energy_harness.h"
 #include "tune/outcome_json.h"
@@ -64,9 +65,7 @@ std::string DeviceLocks() {
   if (runtime != nullptr && *runtime != '\0' && access(runtime, W_OK | X_OK) == 0) {
     return absl::StrCat(runtime, "/xplane-time.locks");
   }
-  const char* temporary = std::getenv("TMPDIR");
-  return absl::StrCat(temporary != nullptr && *temporary != '\0' ? temporary : "/tmp",
-                      "/xplane-time-", getuid(), ".locks");
+  return absl::StrCat(ScratchFolder(), "/xplane-time-", getuid(), ".locks");
 }
 
 // An empty text is none.
@@ -449,13 +448,13 @@ class TuneCommand : public Command {
 
   absl::StatusOr<int> Show() {
     ASSIGN_OR_RETURN(const TuneStore store, OpenSound(store_path_));
-    RETURN_IF_ERROR(store.CheckRows(only_session()));
-    if (session_ == 0) {
+    RETURN_IF_ERROR(store.CheckRows(session_));
+    if (!session_.has_value()) {
       ASSIGN_OR_RETURN(const auto sessions, store.Sessions());
       return Print(as_json() ? output::SessionsJson(sessions)
                              : output::SessionsText(sessions, printing_.how));
     }
-    ASSIGN_OR_RETURN(const SessionInfo session, store.Session(session_));
+    ASSIGN_OR_RETURN(const SessionInfo session, store.Session(*session_));
     if (!session.verdict_json.has_value()) {
       return FailedPrecondition(
           store.path(), ": session ", session.id, " has no verdict yet, after ", session.rounds,
@@ -466,8 +465,8 @@ class TuneCommand : public Command {
   }
 
   absl::StatusOr<int> ExportTuned(const TuneStore& store) const {
-    RETURN_IF_ERROR(store.CheckRows(only_session()));
-    ASSIGN_OR_RETURN(const TunedTable table, store.Tuned(DefaultFallbacks(), only_session()));
+    RETURN_IF_ERROR(store.CheckRows(session_));
+    ASSIGN_OR_RETURN(const TunedTable table, store.Tuned(DefaultFallbacks(), session_));
     if (table.entries().empty()) {
       return FailedPrecondition(store.path(), ": no session has decided anything yet");
     }
@@ -537,12 +536,9 @@ class TuneCommand : public Command {
 
   bool as_json() const { return printing_.format == "json"; }
   bool with_energy() const { return options_.decide.objective != Objective::kTime; }
-  std::optional<int64_t> only_session() const {
-    return session_ != 0 ? std::optional(session_) : std::nullopt;
-  }
 
   absl::StatusOr<int64_t> SessionOf(const TuneStore& store) const {
-    if (session_ != 0) return session_;
+    if (session_.has_value()) return *session_;
     ASSIGN_OR_RETURN(const auto sessions, store.Sessions());
     if (!sessions.empty()) return sessions.back().id;
     return NotFound(store.path(), ": no session yet");
@@ -561,7 +557,7 @@ class TuneCommand : public Command {
   Action action_ = &TuneCommand::Race;
   CLI::App* replay_ = nullptr;
   std::string space_path_, store_path_ = "tune.db";
-  int64_t session_ = 0;  // 0: the latest
+  std::optional<int64_t> session_;  // none: the latest
   bool resume_ = false;
   bool list_ = false;  // a dry run
 
