@@ -1,5 +1,6 @@
 // compare: two sides, and an exit code that says whether the head is slower; pick: the fastest
 // variant, or that nobody can tell.
+#include <algorithm>
 #include <string>
 #include <utility>
 #include <vector>
@@ -33,15 +34,10 @@ class DecisionCommand : public TraceCommand {
   }
 };
 
-bool AnyCpuTime(const MeasurementSet& base, const MeasurementSet& head) {
-  for (const MeasurementSet* side : {&base, &head}) {
-    for (const Measurements& capture : side->captures) {
-      for (const Series& series : capture.series) {
-        if (series.metric == "cpu_time") return true;
-      }
-    }
-  }
-  return false;
+bool AnyCpuTime(const MeasurementSet& side) {
+  return std::ranges::any_of(side.captures, [](const Measurements& capture) {
+    return std::ranges::find(capture.series, "cpu_time", &Series::metric) != capture.series.end();
+  });
 }
 
 class CompareCommand : public DecisionCommand {
@@ -92,7 +88,7 @@ class CompareCommand : public DecisionCommand {
                      ReadMeasurements(by_name ? base_ : std::vector{traces_[0]}, measure));
     ASSIGN_OR_RETURN(const MeasurementSet head,
                      ReadMeasurements(by_name ? head_ : std::vector{traces_[1]}, measure));
-    if (benchmark_time_ == BenchmarkTime::kCpu && !AnyCpuTime(base, head)) {
+    if (benchmark_time_ == BenchmarkTime::kCpu && !AnyCpuTime(base) && !AnyCpuTime(head)) {
       return UsageError("--benchmark-time cpu is for Google Benchmark's JSON, and none is given");
     }
     ASSIGN_OR_RETURN(Comparison comparison, Compare(base.captures, head.captures, compare_));

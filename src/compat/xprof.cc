@@ -195,10 +195,8 @@ class Attribution {
   }
 
   static bool IsCustomCall(std::string_view name, std::string_view upper_line) {
-    const std::string lower = Lower(name);
-    return lower.starts_with("custom-call") || absl::StrContains(lower, "custom_call") ||
-           absl::StrContains(lower, "pallas") ||
-           upper_line.find("PALLAS") != std::string_view::npos;
+    static constexpr LazyRE2 kCalls = {"(?i)^custom-call|custom_call|pallas", RE2::Latin1};
+    return RE2::PartialMatch(name, *kCalls) || absl::StrContains(Absl(upper_line), "PALLAS");
   }
 
   // Lines of all planes by name; one without events is not listed.
