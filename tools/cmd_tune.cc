@@ -489,9 +489,10 @@ class TuneCommand : public Command {
   // What differs from the session's rule, by the names of the decider's config.
   std::string ChangesJson() const {
     const auto given = [this](const std::string& name) {
-      for (const CLI::App* app : {app_, replay_}) {
+      for (const CLI::App* app : {replay_, app_}) {
         const CLI::Option* const option = app->get_option_no_throw(name);
-        if (option != nullptr && option->count() > 0 && !option->results()[0].empty()) return true;
+        if (option == nullptr) return false;  // none of the rule
+        if (option->count() > 0 && !option->results()[0].empty()) return true;
       }
       return false;
     };
