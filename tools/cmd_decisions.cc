@@ -107,10 +107,9 @@ class CompareCommand : public DecisionCommand {
       return UsageError("BASE HEAD, or --base and --head: not both");
     }
     if (by_name ? !base_.empty() && !head_.empty() : traces_.size() == 2) return absl::OkStatus();
-    return UsageError(
-        absl::StrCat("compare takes BASE and HEAD",
-                     traces_.size() > 2 ? "; several a side: --base P... --head P..." : "",
-                     "; see xplane-time compare --help"));
+    return UsageError("compare takes BASE and HEAD",
+                      traces_.size() > 2 ? "; several a side: --base P... --head P..." : "",
+                      "; see xplane-time compare --help");
   }
 
   std::vector<std::string> base_, head_;

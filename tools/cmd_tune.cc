@@ -278,9 +278,9 @@ class TuneCommand : public Command {
   absl::Status CheckFormat() const {
     if (printing_.lacking.empty() || printing_.lacking == "openmetrics") return absl::OkStatus();
     const bool exports = action_ == &TuneCommand::Export;
-    return UsageError(absl::StrCat("-o ", printing_.path, ": here is no ", printing_.lacking, "; ",
-                                   exports ? "csv and json go by the suffix, others by --format"
-                                           : "json goes by the suffix, a table by --format table"));
+    return UsageError("-o ", printing_.path, ": here is no ", printing_.lacking, "; ",
+                      exports ? "csv and json go by the suffix, others by --format"
+                              : "json goes by the suffix, a table by --format table");
   }
 
   // A mistyped subcommand reads as SPACE, and a harness without -- before it, too.
@@ -288,9 +288,8 @@ class TuneCommand : public Command {
     std::error_code ignored;
     const bool is_word = space_path_.find_first_of("./") == std::string::npos;
     if (is_word && !std::filesystem::exists(space_path_, ignored)) {
-      return UsageError(
-          absl::StrCat("tune ", space_path_,
-                       ": no such command (show, export, replay, decide), and no such SPACE"));
+      return UsageError("tune ", space_path_,
+                        ": no such command (show, export, replay, decide), and no such SPACE");
     }
     return UsageError("no harness given: xplane-time tune SPACE -- HARNESS...");
   }
@@ -302,8 +301,8 @@ class TuneCommand : public Command {
         RE2::FullMatch(strategy_, "(random|halving|ask):([0-9]{1,18})", &way, &count);
     const bool searches = counts && way != "random";
     if (searches ? count == 0 : !counts && strategy_ != "all" && strategy_ != "list") {
-      return UsageError(absl::StrCat("--strategy: all, list, random:N, halving:N or ask:N, not '",
-                                     strategy_, "'"));
+      return UsageError("--strategy: all, list, random:N, halving:N or ask:N, not '", strategy_,
+                        "'");
     }
     if (strategy_ == "list") choice_.strategy = Strategy::kList;
     if (way == "random") choice_ = {Strategy::kRandom, count, choice_.seed};
@@ -370,9 +369,8 @@ class TuneCommand : public Command {
     const bool may_be_harness =
         absl::IsInvalidArgument(space.status()) && !space_path_.ends_with(".json");
     if (!may_be_harness) return space;
-    return UsageError(
-        absl::StrCat(space.status().message(),
-                     "; the first argument of tune is SPACE, the harness comes after --"));
+    return UsageError(space.status().message(),
+                      "; the first argument of tune is SPACE, the harness comes after --");
   }
 
   // Runs of a search that are known before it starts.

@@ -25,6 +25,7 @@
 #include "absl/status/statusor.h"
 #include "files.h"
 #include "options.h"
+#include "status.h"
 #include "xplane_time/power_run.h"
 
 namespace xplane_time::tools {
@@ -111,6 +112,7 @@ void AddPowerRun(CommandLine* line, CLI::App* parent, TelemetryFactory telemetry
 
 // Those of the main group.
 std::vector<std::string> CommandNames(const CLI::App& app);
-absl::Status UsageError(const std::string& message);
+// Of a line that cannot be meant so.
+inline constexpr const auto& UsageError = InvalidArgument;
 
 }  // namespace xplane_time::tools

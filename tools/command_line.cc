@@ -133,13 +133,11 @@ absl::Status TakeHelp(const CLI::App& app, std::vector<std::string>* arguments) 
   arguments->push_back("--help");
   if (IsCommand(app, name)) return absl::OkStatus();
   const std::vector<std::string> names = CommandNames(app);
-  return UsageError(absl::StrCat("help ", name, ": no such command", DidYouMean(name, names),
-                                 "; there are ", absl::StrJoin(names, ", ")));
+  return UsageError("help ", name, ": no such command", DidYouMean(name, names), "; there are ",
+                    absl::StrJoin(names, ", "));
 }
 
 }  // namespace
-
-absl::Status UsageError(const std::string& message) { return absl::InvalidArgumentError(message); }
 
 std::vector<std::string> CommandNames(const CLI::App& app) {
   std::vector<std::string> names;
@@ -205,7 +203,7 @@ absl::Status CommandLine::AboutError(const CLI::ParseError& error, bool has_prog
   for (const CLI::App* each = Chosen(&app_); each != &app_ && !has_program;
        each = each->get_parent()) {
     const std::string& hint = texts_.at(each).about_extra;
-    if (!hint.empty()) return UsageError(absl::StrCat(text, "; ", hint));
+    if (!hint.empty()) return UsageError(text, "; ", hint);
   }
   return UsageError(text);
 }

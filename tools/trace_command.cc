@@ -134,8 +134,7 @@ absl::Status TraceCommand::Check() {
   files_.ReadsTraces("TRACE", traces_, find_);
   files_.PrintsOutput(printing_.path);
   if (traces_.empty() && !printing_.json_schema) {
-    return UsageError(
-        absl::StrCat("no TRACE given; see xplane-time ", app_->get_name(), " --help"));
+    return UsageError("no TRACE given; see xplane-time ", app_->get_name(), " --help");
   }
   return CheckLayout();
 }
