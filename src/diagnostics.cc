@@ -1,5 +1,8 @@
 #include "xplane_time/diagnostics.h"
 
+#include <algorithm>
+#include <functional>
+#include <iterator>
 #include <utility>
 
 namespace xplane_time {
@@ -73,14 +76,9 @@ static_assert(std::size(kCodes) == static_cast<size_t>(kCodeCount));
 
 const CodeInfo& Info(DiagnosticCode code) { return kCodes[static_cast<size_t>(code)]; }
 
-// Whether the table is in the order of the enum.
-constexpr bool InOrder() {
-  for (size_t i = 0; i < std::size(kCodes); ++i) {
-    if (static_cast<size_t>(kCodes[i].code) != i) return false;
-  }
-  return true;
-}
-static_assert(InOrder());
+// In the order of the enum.
+static_assert(std::ranges::adjacent_find(kCodes, std::ranges::greater_equal(), &CodeInfo::code) ==
+              std::end(kCodes));
 
 }  // namespace
 

@@ -1,17 +1,17 @@
 #include "near_names.h"
 
 #include <algorithm>
-#include <cctype>
+#include <ranges>
+#include <set>
 #include <utility>
+
+#include "absl/strings/ascii.h"
+#include "status.h"
 
 namespace xplane_time {
 namespace {
 
 constexpr size_t kLongestName = 256;  // longer ones are nobody's typing
-
-bool SameLetter(char a, char b) {
-  return std::tolower(static_cast<unsigned char>(a)) == std::tolower(static_cast<unsigned char>(b));
-}
 
 // Letters changed, added, dropped or swapped with their neighbour.
 size_t Distance(std::string_view a, std::string_view b) {
@@ -20,9 +20,9 @@ size_t Distance(std::string_view a, std::string_view b) {
   for (size_t i = 1; i <= a.size(); ++i) {
     row[0] = i;
     for (size_t j = 1; j <= b.size(); ++j) {
-      const size_t changed = SameLetter(a[i - 1], b[j - 1]) ? 0 : 1;
+      const size_t changed = a[i - 1] == b[j - 1] ? 0 : 1;
       row[j] = std::min({last[j] + 1, row[j - 1] + 1, last[j - 1] + changed});
-      if (i > 1 && j > 1 && SameLetter(a[i - 1], b[j - 2]) && SameLetter(a[i - 2], b[j - 1])) {
+      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1]) {
         row[j] = std::min(row[j], before[j - 2] + 1);
       }
     }
@@ -36,19 +36,17 @@ size_t Distance(std::string_view a, std::string_view b) {
 
 std::vector<std::string> NearNames(std::string_view name, std::span<const std::string> known,
                                    size_t most) {
-  std::vector<std::pair<size_t, std::string>> near;
+  std::set<std::pair<size_t, std::string>> near;
   if (name.size() > kLongestName) return {};
+  const std::string lower = absl::AsciiStrToLower(Absl(name));
   for (const std::string& other : known) {
     const size_t furthest = std::max<size_t>(1, std::max(name.size(), other.size()) / 3);
     if (other.size() > name.size() + furthest || name.size() > other.size() + furthest) continue;
-    const size_t distance = Distance(name, other);
-    if (distance <= furthest) near.emplace_back(distance, other);
+    const size_t distance = Distance(lower, absl::AsciiStrToLower(other));
+    if (distance <= furthest) near.emplace(distance, other);
   }
-  std::sort(near.begin(), near.end());
-  near.erase(std::unique(near.begin(), near.end()), near.end());
-  near.resize(std::min(near.size(), most));
   std::vector<std::string> names;
-  for (auto& [distance, other] : near) names.push_back(std::move(other));
+  for (const auto& [distance, other] : near | std::views::take(most)) names.push_back(other);
   return names;
 }
 

@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstring>
+#include <memory>
 #include <span>
 #include <string>
 #include <type_traits>
@@ -19,33 +20,34 @@ std::string ScratchFolder();
 // An unlinked temporary file in TMPDIR, or -1 with errno.
 int OpenScratchFile();
 
+// How bytes are given back.
+struct ScratchRelease {
+  // Less is left to malloc: a mapping each would be too many.
+  static constexpr size_t kMapBytes = size_t{1} << 20;
+  size_t capacity = 0;
+  int file = -1;  // that is mapped there
+  bool mapped() const { return file >= 0 || capacity >= kMapBytes; }
+  void operator()(char* data) const;
+};
+
 class ScratchBytes {
  public:
   // In memory up to `memory_bytes`.
   explicit ScratchBytes(size_t memory_bytes) : memory_bytes_(memory_bytes) {}
-  ~ScratchBytes();
-  ScratchBytes(ScratchBytes&& from) noexcept;
-  ScratchBytes& operator=(ScratchBytes from) noexcept;
 
-  char* data() { return data_; }
-  const char* data() const { return data_; }
-  size_t capacity() const { return capacity_; }
-  bool in_file() const { return file_ >= 0; }
+  char* data() { return data_.get(); }
+  const char* data() const { return data_.get(); }
+  size_t capacity() const { return data_.get_deleter().capacity; }
+  bool in_file() const { return data_.get_deleter().file >= 0; }
   // Keeps the first `used` bytes. Throws std::bad_alloc.
   void Grow(size_t used, size_t capacity);
 
  private:
-  // Less is left to malloc: a mapping each would be too many.
-  static constexpr size_t kMapBytes = size_t{1} << 20;
-  bool mapped() const { return in_file() || capacity_ >= kMapBytes; }
-  void Release();
   // Moves to a mapping of `file`; of memory, where that is -1. False: there is no room.
   bool Map(int file, size_t used, size_t capacity);
 
   size_t memory_bytes_;
-  char* data_ = nullptr;
-  size_t capacity_ = 0;
-  int file_ = -1;  // mapped at data_
+  std::unique_ptr<char, ScratchRelease> data_;
 };
 
 template <typename T>

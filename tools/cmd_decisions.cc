@@ -1,5 +1,6 @@
 // compare: two sides, and an exit code that says whether the head is slower; pick: the fastest
 // variant, or that nobody can tell.
+#include <algorithm>
 #include <string>
 #include <utility>
 #include <vector>
@@ -33,15 +34,10 @@ class DecisionCommand : public TraceCommand {
   }
 };
 
-bool AnyCpuTime(const MeasurementSet& base, const MeasurementSet& head) {
-  for (const MeasurementSet* side : {&base, &head}) {
-    for (const Measurements& capture : side->captures) {
-      for (const Series& series : capture.series) {
-        if (series.metric == "cpu_time") return true;
-      }
-    }
-  }
-  return false;
+bool AnyCpuTime(const MeasurementSet& side) {
+  return std::ranges::any_of(side.captures, [](const Measurements& capture) {
+    return std::ranges::find(capture.series, "cpu_time", &Series::metric) != capture.series.end();
+  });
 }
 
 class CompareCommand : public DecisionCommand {
@@ -74,16 +70,13 @@ class CompareCommand : public DecisionCommand {
   }
 
   absl::Status Check() override {
+    files_.ReadsTraces("SIDE", traces_, find_);
+    files_.ReadsTraces("--base", base_, find_);
+    files_.ReadsTraces("--head", head_, find_);
+    files_.PrintsOutput(printing_.path);
     if (!printing_.json_schema) RETURN_IF_ERROR(CheckSides());
     RETURN_IF_ERROR(CheckLayout());
     return CheckTop();
-  }
-
-  void NameFiles(FileRoles* files) const override {
-    files->ReadsTraces("SIDE", traces_, find_);
-    files->ReadsTraces("--base", base_, find_);
-    files->ReadsTraces("--head", head_, find_);
-    files->PrintsOutput(printing_.path);
   }
 
   absl::StatusOr<int> Run() override {
@@ -95,7 +88,7 @@ class CompareCommand : public DecisionCommand {
                      ReadMeasurements(by_name ? base_ : std::vector{traces_[0]}, measure));
     ASSIGN_OR_RETURN(const MeasurementSet head,
                      ReadMeasurements(by_name ? head_ : std::vector{traces_[1]}, measure));
-    if (benchmark_time_ == BenchmarkTime::kCpu && !AnyCpuTime(base, head)) {
+    if (benchmark_time_ == BenchmarkTime::kCpu && !AnyCpuTime(base) && !AnyCpuTime(head)) {
       return UsageError("--benchmark-time cpu is for Google Benchmark's JSON, and none is given");
     }
     ASSIGN_OR_RETURN(Comparison comparison, Compare(base.captures, head.captures, compare_));
@@ -114,10 +107,9 @@ class CompareCommand : public DecisionCommand {
       return UsageError("BASE HEAD, or --base and --head: not both");
     }
     if (by_name ? !base_.empty() && !head_.empty() : traces_.size() == 2) return absl::OkStatus();
-    return UsageError(
-        absl::StrCat("compare takes BASE and HEAD",
-                     traces_.size() > 2 ? "; several a side: --base P... --head P..." : "",
-                     "; see xplane-time compare --help"));
+    return UsageError("compare takes BASE and HEAD",
+                      traces_.size() > 2 ? "; several a side: --base P... --head P..." : "",
+                      "; see xplane-time compare --help");
   }
 
   std::vector<std::string> base_, head_;
@@ -160,13 +152,9 @@ class PickCommand : public DecisionCommand {
   }
 
   absl::Status Check() override {
+    files_.Reads("--space", space_path_);
     RETURN_IF_ERROR(DecisionCommand::Check());
     return CheckTop();
-  }
-
-  void NameFiles(FileRoles* files) const override {
-    files->Reads("--space", space_path_);
-    DecisionCommand::NameFiles(files);
   }
 
   absl::StatusOr<int> Run() override {

@@ -8,7 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "cmd_power_run.h"
+#include "command.h"
 #include "output/results.h"
 #include "process.h"
 #include "status.h"
@@ -47,6 +47,7 @@ class Power : public Command {
  public:
   Power(CLI::App* app, CommandLine* line) : Command(app) {
     app->require_subcommand(0, 1);
+    record_.from.children_only = true;
     Heading(app, kOwn).Flag("--json-schema", &printing_.json_schema,
                             "Print the JSON Schema of summaries");
     AddSources(AddAction(line, &Power::Sources,
@@ -76,6 +77,11 @@ class Power : public Command {
   }
 
   absl::Status Check() override {
+    files_.ReadsReplayed(record_.from.sources);
+    files_.Reads("LOG", log_path_);
+    files_.Writes("--log", record_.log_path);
+    files_.PrintsOutput(printing_.path);
+    files_.Prints("--svg", svg_path_);
     if (action_ == nullptr && !printing_.json_schema) {
       return UsageError(
           "power: which? sources, record, replay or run; see xplane-time power --help");
@@ -84,8 +90,7 @@ class Power : public Command {
       return UsageError("--plot is for the table; --svg for a picture");
     }
     const bool runs = !program_.empty();
-    if (action_ != &Power::Record) {
-      if (!runs) return absl::OkStatus();
+    if (runs && action_ != &Power::Record) {
       return UsageError("only power record and power run have a command after --");
     }
     if (runs && duration_s_ > 0) {
@@ -96,14 +101,6 @@ class Power : public Command {
           "--repeat and --idle need a command: xplane-time power record -- COMMAND...");
     }
     return absl::OkStatus();
-  }
-
-  void NameFiles(FileRoles* files) const override {
-    files->ReadsReplayed(record_.from.sources);
-    if (action_ == &Power::Replay) files->Reads("LOG", log_path_);
-    if (action_ == &Power::Record) files->Writes("--log", log_path_);
-    files->PrintsOutput(printing_.path);
-    files->Prints("--svg", svg_path_);
   }
 
   std::string schema() const override {
@@ -117,8 +114,9 @@ class Power : public Command {
 
   // ---- Options
 
-  CLI::App* AddAction(CommandLine* line, Action action, const CommandText& text) {
-    return line->AddApp(app_, text, [this, action] { action_ = action; });
+  CLI::App* AddAction(CommandLine* line, Action action, CommandText text) {
+    text.parent = app_;
+    return line->AddApp(text, [this, action] { action_ = action; });
   }
 
   void AddSources(CLI::App* app) {
@@ -132,16 +130,19 @@ class Power : public Command {
   void AddRecord(CLI::App* app) {
     AddSensors(app, "", &record_.from);
     const Heading recording(app, "Recording");
-    recording.Value("--log", &log_path_, "FILE", "Keep the readings there (docs/power-log.md)");
+    recording.Value("--log", &record_.log_path, "FILE",
+                    "Keep the readings there (docs/power-log.md)");
     recording.Value("--duration", &duration_s_, "S", "Without a command: so long [until Ctrl-C]",
                     Between(0.001, 100'000'000));
     recording.Value("--idle", &idle_s_, "S", "Before the command, measure so long what idle takes",
                     Between(0.001, 1'000'000));
     recording.Value("-r,--repeat", &repeat_, "N", "Run the command so often, a window each [1]",
                     CLI::Range(1, 1'000'000));
-    recording.Value("--period", &period_ms_, "MS",
-                    "Between readings [50 for nvml and hwmon, 10 for rapl, 100 for process]",
-                    Between(1, 1'000'000));
+    recording
+        .Taken<double>(
+            "--period", [this](double ms) { record_.period_ns = std::llround(ms * 1e6); }, "MS",
+            "Between readings [50 for nvml and hwmon, 10 for rapl, 100 for process]")
+        ->check(Between(1, 1'000'000));
     AddSummary(app);
     Heading(app, kOut).Flag("--quiet", &printing_.quiet, "Errors only on standard error");
   }
@@ -173,10 +174,7 @@ class Power : public Command {
   // ---- What they do
 
   absl::StatusOr<int> Sources() {
-    PowerSourceOptions from = record_.from;
-    from.environment = EnvironmentOfDevices();
-    from.children_only = true;
-    const PowerInventory inventory = ListPowerSources(from);
+    const PowerInventory inventory = ListPowerSources(record_.from);
     for (const PowerAbsence& each : inventory.absences) {
       if (each.source.empty()) return UsageError(each.message);  // no such name
     }
@@ -195,10 +193,6 @@ class Power : public Command {
   }
 
   absl::StatusOr<int> Record() {
-    record_.period_ns = std::llround(period_ms_ * 1e6);
-    record_.log_path = log_path_;
-    record_.from.environment = EnvironmentOfDevices();
-    record_.from.children_only = true;
     record_.command = absl::StrJoin(program_, " ");
     if (!program_.empty()) {  // before an earlier log is replaced, or --idle is waited for
       if (const auto end = CannotStart(program_[0])) {
@@ -297,9 +291,9 @@ class Power : public Command {
   }
 
   Action action_ = nullptr;
-  std::string log_path_;  // record: empty: none is kept; replay: what is read
+  std::string log_path_;  // that is replayed
   PowerRecordOptions record_;
-  double period_ms_ = 0, duration_s_ = 0, idle_s_ = 0;  // 0: not given
+  double duration_s_ = 0, idle_s_ = 0;  // 0: not given
   uint32_t repeat_ = 1;
   PowerSummaryOptions summary_;
   output::CarbonModel carbon_;

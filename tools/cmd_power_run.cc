@@ -1,6 +1,4 @@
 // power run: a file of problems through a command, with the energy of each answer.
-#include "cmd_power_run.h"
-
 #include <unistd.h>
 
 #include <algorithm>
@@ -12,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "command.h"
 #include "earlier_tools/power_run_result_json.h"
 #include "json/json.h"
 #include "output/text.h"
@@ -136,7 +135,7 @@ absl::StatusOr<std::unique_ptr<Telemetry>> RecordedTelemetry(const PowerSourceOp
 class PowerRun : public Command {
  public:
   PowerRun(CLI::App* app, TelemetryFactory telemetry_of)
-      : Command(app), telemetry_of_(std::move(telemetry_of)) {
+      : Command(app), telemetry_of_(telemetry_of) {
     app->add_option("RECORDS", records_path_,
                     "JSON Lines with a \"problem\" each; the command and its arguments come after "
                     "-- (docs/power-run.md)");
@@ -148,6 +147,9 @@ class PowerRun : public Command {
   }
 
   absl::Status Check() override {
+    files_.ReadsReplayed(from_.sources);
+    files_.Reads("RECORDS", records_path_);
+    files_.PrintsOutput("");
     if (Given(*app_->get_parent(), "--json-schema")) printing_.json_schema = true;
     if (printing_.json_schema) return absl::OkStatus();
     if (records_path_.empty()) {
@@ -156,18 +158,10 @@ class PowerRun : public Command {
     if (program_.empty()) {
       return UsageError("no command given: xplane-time power run RECORDS -- COMMAND...");
     }
-    const auto stem = [](const std::string& path) {
-      return std::filesystem::path(path).stem().string();
-    };
-    if (run_.model.empty()) run_.model = stem(program_[0]);
-    if (run_.dataset.empty()) run_.dataset = stem(records_path_);
+    using std::filesystem::path;
+    if (run_.model.empty()) run_.model = path(program_[0]).stem();
+    if (run_.dataset.empty()) run_.dataset = path(records_path_).stem();
     return absl::OkStatus();
-  }
-
-  void NameFiles(FileRoles* files) const override {
-    files->ReadsReplayed(from_.sources);
-    files->Reads("RECORDS", records_path_);
-    files->PrintsOutput("");
   }
 
   std::string schema() const override { return "power-run"; }
@@ -178,16 +172,13 @@ class PowerRun : public Command {
     run_.stopped = IsStopped;
     run_.config_json = ConfigJson();
     RememberStopSignals();
-    const auto client = CommandClient::New(
-        {.command = program_,
-         .model = run_.model,
-         .timeout = std::chrono::milliseconds(static_cast<int64_t>(timeout_s_ * 1000)),
-         .most_failures = most_failures_,
-         .stopped = run_.stopped});
+    client_.command = program_;
+    client_.model = run_.model;
+    client_.stopped = run_.stopped;
+    const auto client = CommandClient::New(client_);
     const absl::Status started = client->Start();
     if (absl::IsCancelled(started)) return kExitStopped;
     RETURN_IF_ERROR(WithExit(started, kExitNotThere));
-    from_.environment = EnvironmentOfDevices();
     from_.pid = client->pid();
     ASSIGN_OR_RETURN(const auto telemetry,
                      WithExits(telemetry_of_(from_, printing_.quiet), kTelemetryExits));
@@ -214,11 +205,10 @@ class PowerRun : public Command {
     asking.Value("--dataset", &run_.dataset, "NAME", "What RECORDS is called [the file's name]");
     asking.Value("--max-queries", &run_.max_queries, "N", "Only the first N records",
                  CLI::Range(uint64_t{1}, uint64_t{1} << 53));
-    asking.Value("--timeout", &timeout_s_, "S",
-                 "An answer that takes longer ends the command, which is started anew, in "
-                 "seconds [600]",
-                 Between(0.001, 1'000'000));
-    asking.Value("--most-failures", &most_failures_, "N",
+    asking.Seconds("--timeout", &client_.timeout,
+                   "An answer that takes longer ends the command, which is started anew, in "
+                   "seconds [600]");
+    asking.Value("--most-failures", &client_.most_failures, "N",
                  "The command may be lost so often in a row [3]", CLI::Range(1, 1'000'000));
   }
 
@@ -244,8 +234,8 @@ class PowerRun : public Command {
                                {"command", program_},
                                {"model", run_.model},
                                {"dataset", run_.dataset},
-                               {"timeout_s", timeout_s_},
-                               {"most_failures", most_failures_},
+                               {"timeout_s", static_cast<double>(client_.timeout.count()) / 1000},
+                               {"most_failures", client_.most_failures},
                                {"sources", from_.sources},
                                {"output_dir", run_.output_root},
                                {"max_queries", json::OrNull(run_.max_queries)}};
@@ -274,16 +264,14 @@ class PowerRun : public Command {
   const TelemetryFactory telemetry_of_;
   std::string records_path_;
   PowerRunOptions run_;
-  double timeout_s_ = 600;
-  int most_failures_ = 3;
+  CommandClientOptions client_;
   PowerSourceOptions from_;  // the source "none" alone: no telemetry
 };
 
 }  // namespace
 
 void AddPowerRun(CommandLine* line, CLI::App* parent, TelemetryFactory telemetry_of) {
-  line->AddBelow<PowerRun>(
-      parent,
+  line->Add<PowerRun>(
       {.name = "run",
        .help = "Each record of a file through a command, with the energy of its answer",
        .examples = R"(  xplane-time power run problems.jsonl -- python answer.py
@@ -294,8 +282,9 @@ Without a sensor of power or energy it does not start: --source none runs
 without, every energy null.
 )",
        .runs_program = true,
-       .about_extra = "the command and its arguments come after --"},
-      telemetry_of ? std::move(telemetry_of) : TelemetryFactory(RecordedTelemetry));
+       .about_extra = "the command and its arguments come after --",
+       .parent = parent},
+      telemetry_of != nullptr ? telemetry_of : RecordedTelemetry);
 }
 
 }  // namespace xplane_time::tools

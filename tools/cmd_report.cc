@@ -26,8 +26,8 @@ class TextCommand : public TraceCommand {
   absl::StatusOr<int> Run() override {
     ASSIGN_OR_RETURN(const Opened opened, Open());
     output::OutputOptions& how = printing_.how;
-    how.given = GivenOptions(report_);
-    for (GivenOption& each : OwnGiven()) how.given.push_back(std::move(each));
+    const std::vector<GivenOption> given = GivenOptions(report_);
+    how.given.insert(how.given.begin(), given.begin(), given.end());  // before those of the command
     if (!how.sort.empty()) how.given.push_back({"sort", how.sort});
     if (how.top.has_value()) how.given.push_back({"top", static_cast<int64_t>(*how.top)});
     std::atomic<uint64_t> events_done{0};
@@ -44,8 +44,6 @@ class TextCommand : public TraceCommand {
  protected:
   using TraceCommand::TraceCommand;
   virtual absl::StatusOr<std::string> Text(const Opened& opened) = 0;
-  // What the options are that change a number, or which rows there are, beside the trace itself.
-  virtual std::vector<GivenOption> OwnGiven() const { return {}; }
 
   // BuildReport; filters that leave nothing are an error here.
   absl::StatusOr<Report> MakeReport(const Opened& opened) const {
@@ -131,6 +129,10 @@ class Tree : public TextCommand {
 
   absl::Status Check() override {
     RETURN_IF_ERROR(TextCommand::Check());
+    std::vector<GivenOption>& given = printing_.how.given;
+    if (!tree_.line.empty()) given.push_back({"line", tree_.line});
+    if (!tree_.name.empty()) given.push_back({"name", tree_.name});
+    if (tree_.max_depth != 0) given.push_back({"depth", int64_t{tree_.max_depth}});
     if (tree_.line.empty() || printing_.json_schema) return absl::OkStatus();
     return Refuse(
         {"--function", "--exclude", "--prefix", "--kernel", "--scope", "--min-duration",
@@ -139,14 +141,6 @@ class Tree : public TextCommand {
   }
 
  protected:
-  std::vector<GivenOption> OwnGiven() const override {
-    std::vector<GivenOption> given;
-    if (!tree_.line.empty()) given.push_back({"line", tree_.line});
-    if (!tree_.name.empty()) given.push_back({"name", tree_.name});
-    if (tree_.max_depth != 0) given.push_back({"depth", int64_t{tree_.max_depth}});
-    return given;
-  }
-
   absl::StatusOr<std::string> Text(const Opened& opened) override {
     const std::string& sort = printing_.how.sort;
     if (!sort.empty() && sort != "total") {

@@ -10,10 +10,12 @@
 #include <optional>
 
 #include <poll.h>
+#include <re2/re2.h>
 #include <unistd.h>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "command.h"
 #include "decide/protocol.h"
 #include "json/json.h"
@@ -21,6 +23,7 @@
 #include "output/tuning.h"
 #include "process.h"
 #include "progress.h"
+#include "scratch.h"
 #include "status.h"
 #include "tune/energy_harness.h"
 #include "tune/outcome_json.h"
@@ -62,13 +65,7 @@ std::string DeviceLocks() {
   if (runtime != nullptr && *runtime != '\0' && access(runtime, W_OK | X_OK) == 0) {
     return absl::StrCat(runtime, "/xplane-time.locks");
   }
-  const char* temporary = std::getenv("TMPDIR");
-  return absl::StrCat(temporary != nullptr && *temporary != '\0' ? temporary : "/tmp",
-                      "/xplane-time-", getuid(), ".locks");
-}
-
-std::chrono::milliseconds Milliseconds(double seconds) {
-  return std::chrono::milliseconds(std::max<int64_t>(1, static_cast<int64_t>(seconds * 1000)));
+  return absl::StrCat(ScratchFolder(), "/xplane-time-", getuid(), ".locks");
 }
 
 // An empty text is none.
@@ -80,14 +77,6 @@ absl::StatusOr<std::optional<int64_t>> ParseBudgetTime(const std::string& text) 
     return InvalidArgument("'", text, "' is not a number of seconds above 0, and at most 9000000");
   }
   return std::max<int64_t>(1, static_cast<int64_t>(*seconds * kPsPerSecond));
-}
-
-// N of "name:N".
-std::optional<uint64_t> CountAfter(const std::string& text, const std::string& name) {
-  if (!text.starts_with(name + ":")) return std::nullopt;
-  const std::string count = text.substr(name.size() + 1);
-  if (!IsCount(count)) return std::nullopt;
-  return std::stoull(count);
 }
 
 // An incumbent or a baseline may be given by its parameters.
@@ -125,13 +114,16 @@ class TuneCommand : public Command {
     app->add_option("SPACE", space_path_,
                     "What to choose from (docs/space.md); the harness and its arguments come after "
                     "-- (docs/harness.md)");
+    options_.resume = Resume::kNever;
+    options_.stopped = harness_.process.stopped = ask_.stopped = IsStopped;
     AddDecision(app);
     AddMeasuring();
     AddStore(app);
     const Heading storing(app, kStoring), out(app, kOut);
     storing.Flag("--resume", &resume_,
                  "Go on where the last run of the same question ended, whatever ended it");
-    storing.Value("--workload", &workload_, "NAME", "What the store calls it [the space's name]");
+    storing.Value("--workload", &options_.workload, "NAME",
+                  "What the store calls it [the space's name]");
     out.Flag("--list", &list_,
              "Only list what would be raced or searched, and estimate the runs: no harness, no "
              "store");
@@ -144,23 +136,19 @@ class TuneCommand : public Command {
 
   absl::Status Check() override {
     RETURN_IF_ERROR(CheckFormat());
-    choice_.seed = decide_.seed;
+    const bool decides = action_ == &TuneCommand::Decide;
+    files_.Reads(decides ? "--space" : "SPACE", space_path_);
+    files_.PrintsOutput(printing_.path);
+    files_.Writes("--harness-log", harness_.process.log_path);
+    // What SQLite keeps beside it is the store as well.
+    for (const char* suffix : {"", "-wal", "-shm", "-journal"}) {
+      if (!decides) files_.Writes("--store", store_path_ + suffix);
+    }
+    choice_.seed = ask_.seed = options_.decide.seed;
     if (action_ != &TuneCommand::Race || printing_.json_schema) return absl::OkStatus();
     if (space_path_.empty()) return UsageError("no SPACE given; see xplane-time tune --help");
     if (program_.empty() && !list_) return NoHarness();
     return TakeStrategy();
-  }
-
-  void NameFiles(FileRoles* files) const override {
-    const bool decides = action_ == &TuneCommand::Decide;
-    files->Reads(decides ? "--space" : "SPACE", space_path_);
-    files->PrintsOutput(printing_.path);
-    files->Writes("--harness-log", harness_log_);
-    if (decides) return;
-    // What SQLite keeps beside it is the store as well.
-    for (const char* suffix : {"", "-wal", "-shm", "-journal"}) {
-      files->Writes("--store", store_path_ + suffix);
-    }
   }
 
   absl::StatusOr<int> Run() override { return (this->*action_)(); }
@@ -172,48 +160,49 @@ class TuneCommand : public Command {
 
   void AddDecision(CLI::App* app) {
     const Heading decision(app, kDecision);
-    decision.OneOf<Stop>("--stop", &decide_.stop, {{"pick", Stop::kPick}, {"claim", Stop::kClaim}},
+    DecideConfig& by = options_.decide;
+    decision.OneOf<Stop>("--stop", &by.stop, {{"pick", Stop::kPick}, {"claim", Stop::kClaim}},
                          "pick: when no variant can be more than delta faster than the pick; "
                          "claim: when a winner or a tie is proved, at several times the runs "
                          "[pick]",
                          "WHEN");
-    decision.OneOf<Objective>("--objective", &decide_.objective,
+    decision.OneOf<Objective>("--objective", &by.objective,
                               {{"time", Objective::kTime},
                                {"energy", Objective::kEnergy},
                                {"edp", Objective::kEdp},
                                {"ed2p", Objective::kEd2p},
                                {"pareto", Objective::kPareto}},
                               "time, energy, edp (energy times time), ed2p or pareto [time]");
-    decision.Share("--delta", &decide_.delta, "What is no difference [0.5%]");
-    decision.Share("--alpha", &decide_.alpha, "How often a faster variant may be dropped [1%]");
-    decision.Share("--tie-alpha", &decide_.tie_alpha,
-                   "How often a tie may be claimed wrongly [5%]");
-    decision.Value("--incumbent", &incumbent_, "ID",
+    decision.Share("--delta", &by.delta, "What is no difference [0.5%]");
+    decision.Share("--alpha", &by.alpha, "How often a faster variant may be dropped [1%]");
+    decision.Share("--tie-alpha", &by.tie_alpha, "How often a tie may be claimed wrongly [5%]");
+    decision.Value("--incumbent", &options_.incumbent, "ID",
                    "Stays unless a faster variant is proved; its id, or its parameters as JSON");
-    decision.Value("--budget-runs", &decide_.budget_runs, "N",
-                   "At most so many timed runs of the race", CLI::Range(int64_t{1}, kMaxRuns));
-    decision.Parsed("--budget-time", &decide_.budget_time_ps, "S",
+    decision.Value("--budget-runs", &by.budget_runs, "N", "At most so many timed runs of the race",
+                   CLI::Range(int64_t{1}, kMaxRuns));
+    decision.Parsed("--budget-time", &by.budget_time_ps, "S",
                     "At most so much measured time, in seconds", ParseBudgetTime);
-    decision.Count("--seed", &decide_.seed, "Of orders and of the bootstrap");
+    decision.Count("--seed", &by.seed, "Of orders and of the bootstrap");
   }
 
   void AddMeasuring() {
     const Heading measuring(app_, kMeasuring);
-    measuring.Value("--canary", &decide_.canary, "N",
+    measuring.Value("--canary", &options_.decide.canary, "N",
                     "The leader runs twice in each N-th round, as a check of the measuring; 0: "
                     "never [25]");
     measuring.Value("--strategy", &strategy_, "NAME",
                     "all, list (explicit variants only) or random:N grid points are raced; "
                     "halving:N races the best N of a search, ask:N the best 8 of N that "
                     "--proposer names [all]");
-    measuring.Value("--proposer", &proposer_, "COMMAND",
+    measuring.Value("--proposer", &ask_.command, "COMMAND",
                     "Command of an optimizer: python -m xplane_time.propose_optuna "
                     "(docs/space.md)");
-    measuring.Value("--calls", &calls_, "N", "Calls a timed run; its time is that of one [1]",
-                    CLI::Range(1, 1'000'000));
-    measuring.Value("--slot-timeout", &slot_timeout_s_, "S",
-                    "A run that takes longer is ended, in seconds [60]", Between(0.001, 1'000'000));
-    measuring.Value("--run-limit", &run_limit_, "K",
+    measuring.Value("--calls", &harness_.calls, "N",
+                    "Calls a timed run; its time is that of one [1]", CLI::Range(1, 1'000'000));
+    measuring.Seconds("--slot-timeout", &harness_.slot_timeout,
+                      "A run that takes longer is ended, in seconds [60]");
+    harness_.run_limit = 10;
+    measuring.Value("--run-limit", &harness_.run_limit, "K",
                     "A run that takes K times as long as the fastest variant's, and over a "
                     "second, is ended; 0: never [10]",
                     {[](const std::string& text) {
@@ -221,17 +210,17 @@ class TuneCommand : public Command {
                        return times == 0 || times >= 2 ? "" : "--run-limit: 0, or at least 2";
                      },
                      ""});
-    measuring.Value("--prepare-timeout", &prepare_timeout_s_, "S", "The same for compiling [600]",
-                    Between(0.001, 1'000'000));
-    measuring.Value("--baseline", &baseline_, "ID",
+    measuring.Seconds("--prepare-timeout", &harness_.prepare_timeout,
+                      "The same for compiling [600]");
+    measuring.Value("--baseline", &options_.baseline, "ID",
                     "Compared with the pick in fresh rounds at the end; as --incumbent [the "
                     "incumbent]");
-    measuring.Count("--confirm", &confirmation_rounds_, "How many fresh rounds [10]");
+    measuring.Count("--confirm", &options_.confirmation_rounds, "How many fresh rounds [10]");
     measuring.List("--power-source", &power_.sources, "NAME",
                    "For objectives with energy: nvml, rapl, hwmon, constant:WATTS [the first "
                    "three]");
     AddSensorPlaces(measuring, &power_);
-    measuring.Value("--harness-log", &harness_log_, "FILE",
+    measuring.Value("--harness-log", &harness_.process.log_path, "FILE",
                     "What the harness prints is kept there");
   }
 
@@ -239,18 +228,15 @@ class TuneCommand : public Command {
     Heading(app, kStoring).Value("--store", &store_path_, "FILE", "The file of sessions [tune.db]");
   }
 
-  CLI::App* AddAction(CommandLine* line, Action action, const CommandText& text,
+  // With `formats`: of a session in the store, which is printed in one of them.
+  CLI::App* AddAction(CommandLine* line, Action action, CommandText text,
                       const std::vector<std::string>& formats = {}) {
-    return line->AddApp(app_, text, [this, action, formats] {
+    text.parent = app_;
+    CLI::App* const app = line->AddApp(text, [this, action, formats] {
       action_ = action;
       printing_.formats = formats;
     });
-  }
-
-  // Of a session in the store, which is printed in one of `formats`.
-  CLI::App* AddSessionAction(CommandLine* line, Action action, const CommandText& text,
-                             const std::vector<std::string>& formats) {
-    CLI::App* const app = AddAction(line, action, text, formats);
+    if (formats.empty()) return app;
     AddStore(app);
     app->add_option("SESSION", session_, "Its number [the latest]")
         ->check(CLI::Range(int64_t{1}, std::numeric_limits<int64_t>::max()));
@@ -268,21 +254,21 @@ class TuneCommand : public Command {
                                         "  xplane-time tune decide --space space.json\n"});
     Heading(decide, kOwn)
         .Value("--space", &space_path_, "FILE", "The space, where `open` brings none");
-    replay_ = AddSessionAction(line, &TuneCommand::ReplaySession,
-                               {"replay", "Decide a recorded session again, by another rule",
-                                "  xplane-time tune replay --delta 1%\n"
-                                "  xplane-time tune replay 3 --stop claim --budget-runs 200\n"},
-                               shown);
-    AddSessionAction(line, &TuneCommand::Show,
-                     {"show", "Sessions of a store, or one of them",
-                      "  xplane-time tune show\n"
-                      "  xplane-time tune show 3 --store other.db -o result.json\n"},
-                     shown);
-    AddSessionAction(line, &TuneCommand::Export,
-                     {"export", "A session's samples, or the tuned table",
-                      "  xplane-time tune export 3 -o samples.csv\n"
-                      "  xplane-time tune export --format tuned -o tuned.json\n"},
-                     {"csv", "json", "t4", "tuned"});
+    replay_ = AddAction(line, &TuneCommand::ReplaySession,
+                        {"replay", "Decide a recorded session again, by another rule",
+                         "  xplane-time tune replay --delta 1%\n"
+                         "  xplane-time tune replay 3 --stop claim --budget-runs 200\n"},
+                        shown);
+    AddAction(line, &TuneCommand::Show,
+              {"show", "Sessions of a store, or one of them",
+               "  xplane-time tune show\n"
+               "  xplane-time tune show 3 --store other.db -o result.json\n"},
+              shown);
+    AddAction(line, &TuneCommand::Export,
+              {"export", "A session's samples, or the tuned table",
+               "  xplane-time tune export 3 -o samples.csv\n"
+               "  xplane-time tune export --format tuned -o tuned.json\n"},
+              {"csv", "json", "t4", "tuned"});
     printing_.formats = shown;
   }
 
@@ -292,9 +278,9 @@ class TuneCommand : public Command {
   absl::Status CheckFormat() const {
     if (printing_.lacking.empty() || printing_.lacking == "openmetrics") return absl::OkStatus();
     const bool exports = action_ == &TuneCommand::Export;
-    return UsageError(absl::StrCat("-o ", printing_.path, ": here is no ", printing_.lacking, "; ",
-                                   exports ? "csv and json go by the suffix, others by --format"
-                                           : "json goes by the suffix, a table by --format table"));
+    return UsageError("-o ", printing_.path, ": here is no ", printing_.lacking, "; ",
+                      exports ? "csv and json go by the suffix, others by --format"
+                              : "json goes by the suffix, a table by --format table");
   }
 
   // A mistyped subcommand reads as SPACE, and a harness without -- before it, too.
@@ -302,31 +288,30 @@ class TuneCommand : public Command {
     std::error_code ignored;
     const bool is_word = space_path_.find_first_of("./") == std::string::npos;
     if (is_word && !std::filesystem::exists(space_path_, ignored)) {
-      return UsageError(
-          absl::StrCat("tune ", space_path_,
-                       ": no such command (show, export, replay, decide), and no such SPACE"));
+      return UsageError("tune ", space_path_,
+                        ": no such command (show, export, replay, decide), and no such SPACE");
     }
     return UsageError("no harness given: xplane-time tune SPACE -- HARNESS...");
   }
 
   absl::Status TakeStrategy() {
-    if (strategy_ == "list") {
-      choice_.strategy = Strategy::kList;
-    } else if (const auto random = CountAfter(strategy_, "random"); random.has_value()) {
-      choice_.strategy = Strategy::kRandom;
-      choice_.count = *random;
-    } else {
-      halve_to_ = CountAfter(strategy_, "halving").value_or(0);
-      ask_for_ = CountAfter(strategy_, "ask").value_or(0);
-      if (strategy_ != "all" && halve_to_ + ask_for_ == 0) {
-        return UsageError(absl::StrCat("--strategy: all, list, random:N, halving:N or ask:N, not '",
-                                       strategy_, "'"));
-      }
+    std::string way;
+    uint64_t count = 0;
+    const bool counts =
+        RE2::FullMatch(strategy_, "(random|halving|ask):([0-9]{1,18})", &way, &count);
+    const bool searches = counts && way != "random";
+    if (searches ? count == 0 : !counts && strategy_ != "all" && strategy_ != "list") {
+      return UsageError("--strategy: all, list, random:N, halving:N or ask:N, not '", strategy_,
+                        "'");
     }
-    if ((ask_for_ > 0) == proposer_.empty()) {
+    if (strategy_ == "list") choice_.strategy = Strategy::kList;
+    if (way == "random") choice_ = {Strategy::kRandom, count, choice_.seed};
+    if (way == "halving") halve_to_ = count;
+    if (way == "ask") ask_.count = count;
+    if ((ask_.count > 0) == ask_.command.empty()) {
       return UsageError("--strategy ask:N and --proposer COMMAND go together");
     }
-    if (halve_to_ + ask_for_ > 0 && decide_.objective == Objective::kPareto) {
+    if (searches && options_.decide.objective == Objective::kPareto) {
       return UsageError(
           "--strategy: a search needs one objective, and pareto is several; take all or random:N");
     }
@@ -335,43 +320,40 @@ class TuneCommand : public Command {
 
   // ---- The race
 
-  absl::StatusOr<TuneOptions> OptionsFor(const SearchSpace& space) const {
-    TuneOptions options;
-    options.decide = decide_;
-    ASSIGN_OR_RETURN(options.incumbent, IdOf(incumbent_));
-    ASSIGN_OR_RETURN(options.baseline, IdOf(baseline_));
-    options.confirmation_rounds = confirmation_rounds_;
-    options.workload = !workload_.empty()    ? workload_
-                       : !space.name.empty() ? space.name
-                                             : space.source;
-    options.space_hash = SpaceHash(space);
-    options.workloads = space.workloads;
+  absl::Status FitTo(const SearchSpace& space) {
+    for (std::string* given : {&options_.incumbent, &options_.baseline}) {
+      ASSIGN_OR_RETURN(*given, IdOf(*given));
+    }
+    if (options_.workload.empty()) {
+      options_.workload = space.name.empty() ? space.source : space.name;
+    }
+    options_.space_hash = SpaceHash(space);
+    harness_.session = options_.workload;
+    harness_.workloads = options_.workloads = space.workloads;
+    harness_.process.command = program_;
     // Energies of earlier versions, with the untimed run in them, are no samples of these.
-    options.protocol = absl::StrCat("v1 calls=", calls_, with_energy() ? " energy=timed" : "");
-    options.resume = resume_ ? Resume::kIfThere : Resume::kNever;
-    options.now_unix_s = std::time(nullptr);
-    options.device_locks = DeviceLocks();
-    options.stopped = IsStopped;
-    return options;
+    options_.protocol =
+        absl::StrCat("v1 calls=", harness_.calls, with_energy() ? " energy=timed" : "");
+    if (resume_) options_.resume = Resume::kIfThere;
+    options_.now_unix_s = std::time(nullptr);
+    options_.device_locks = DeviceLocks();
+    return absl::OkStatus();
   }
 
   std::unique_ptr<Searcher> SearcherFor(const SearchSpace& space) const {
     if (halve_to_ > 0) return NewHalvingSearcher(halve_to_);
-    if (ask_for_ == 0) return nullptr;
-    return NewAskSearcher(
-        {.command = proposer_, .count = ask_for_, .seed = decide_.seed, .stopped = IsStopped},
-        space);
+    return ask_.count > 0 ? NewAskSearcher(ask_, space) : nullptr;
   }
 
   // All that there is to choose from at the start. A proposer brings its own: besides these
   // only listed variants, and an incumbent or a baseline that is a grid point.
   absl::StatusOr<std::vector<Configuration>> KnownOf(const SearchSpace& space) const {
-    if (ask_for_ == 0) return ChooseConfigurations(space, choice_);
+    if (ask_.count == 0) return ChooseConfigurations(space, choice_);
     std::vector<Configuration> known;
     if (!space.variants.empty()) {
       ASSIGN_OR_RETURN(known, ChooseConfigurations(space, {.strategy = Strategy::kList}));
     }
-    for (const std::string& given : {incumbent_, baseline_}) {
+    for (const std::string& given : {options_.incumbent, options_.baseline}) {
       if (!given.starts_with('{')) continue;
       auto point = FindPoint(space, given);
       if (!point.ok()) continue;  // a listed one, or it will be missed
@@ -387,14 +369,13 @@ class TuneCommand : public Command {
     const bool may_be_harness =
         absl::IsInvalidArgument(space.status()) && !space_path_.ends_with(".json");
     if (!may_be_harness) return space;
-    return UsageError(
-        absl::StrCat(space.status().message(),
-                     "; the first argument of tune is SPACE, the harness comes after --"));
+    return UsageError(space.status().message(),
+                      "; the first argument of tune is SPACE, the harness comes after --");
   }
 
   // Runs of a search that are known before it starts.
   uint64_t SearchRuns(uint64_t known) const {
-    if (ask_for_ > 0) return (known + ask_for_) * kAskRounds;
+    if (ask_.count > 0) return (known + ask_.count) * kAskRounds;
     uint64_t runs = 0, rounds = 1;
     for (uint64_t left = known; halve_to_ > 0 && left > halve_to_;) {
       runs += left * rounds;
@@ -405,46 +386,34 @@ class TuneCommand : public Command {
   }
 
   // What would be run.
-  absl::StatusOr<int> List(const TuneOptions& options,
-                           std::span<const Configuration> configurations) const {
+  absl::StatusOr<int> List(std::span<const Configuration> configurations) const {
     constexpr uint64_t kTypicalRounds = 4;  // of all: from then on variants leave
     const uint64_t known = configurations.size();
-    output::TunePlan plan = {.workload = options.workload,
+    output::TunePlan plan = {.workload = options_.workload,
                              .strategy = strategy_,
                              .configurations = configurations,
-                             .workloads = std::max<uint64_t>(1, options.workloads.size()),
-                             .calls = static_cast<uint64_t>(calls_),
+                             .workloads = std::max<uint64_t>(1, options_.workloads.size()),
+                             .calls = static_cast<uint64_t>(harness_.calls),
                              .raced = known,
                              .search_runs = SearchRuns(known),
-                             .budget_runs = decide_.budget_runs};
+                             .budget_runs = options_.decide.budget_runs};
     if (halve_to_ > 0) plan.raced = std::min(known, halve_to_);
-    if (ask_for_ > 0) plan.raced = std::min(known + ask_for_, kAskFinalists);
+    if (ask_.count > 0) plan.raced = std::min(known + ask_.count, kAskFinalists);
     plan.race_runs = plan.raced * kTypicalRounds;
     return Print(as_json() ? output::PlanJson(plan) : output::PlanText(plan, printing_.how));
-  }
-
-  ProcessHarnessOptions HarnessFor(const TuneOptions& options) const {
-    return {.process = {.command = program_, .log_path = harness_log_, .stopped = options.stopped},
-            .session = options.workload,
-            .workloads = options.workloads,
-            .calls = calls_,
-            .run_limit = run_limit_,
-            .prepare_timeout = Milliseconds(prepare_timeout_s_),
-            .slot_timeout = Milliseconds(slot_timeout_s_)};
   }
 
   absl::StatusOr<int> Race() {
     ASSIGN_OR_RETURN(const SearchSpace space, SpaceToRace());
     ASSIGN_OR_RETURN(const std::vector<Configuration> configurations, KnownOf(space));
-    ASSIGN_OR_RETURN(TuneOptions options, OptionsFor(space));
+    RETURN_IF_ERROR(FitTo(space));
     const std::unique_ptr<Searcher> searcher = SearcherFor(space);
-    options.searcher = searcher.get();
-    RETURN_IF_ERROR(CheckTuneOptions(configurations, options));
-    if (list_) return List(options, configurations);
-    const auto harness = NewProcessHarness(HarnessFor(options));
-    power_.environment = EnvironmentOfDevices();
+    options_.searcher = searcher.get();
+    RETURN_IF_ERROR(CheckTuneOptions(configurations, options_));
+    if (list_) return List(configurations);
+    const auto harness = NewProcessHarness(harness_);
     const auto with_sensors =
-        NewEnergyHarness(harness.get(), power_, calls_,
+        NewEnergyHarness(harness.get(), power_, harness_.calls,
                          [this](const std::string& text) { Tell(output::Printable(text)); });
     Harness* const used = with_energy() ? with_sensors.get() : harness.get();
     RememberStopSignals();
@@ -454,8 +423,8 @@ class TuneCommand : public Command {
     ASSIGN_OR_RETURN(TuneStore store, WithExits(TuneStore::Open(store_path_, {}), kStoreExits));
     absl::StatusOr<TuneOutcome> outcome;
     {
-      const auto progress = NewTuneProgress(printing_, decide_.budget_runs);
-      outcome = Tune(configurations, options, used, &store, progress.get());
+      const auto progress = NewTuneProgress(printing_, options_.decide.budget_runs);
+      outcome = Tune(configurations, options_, used, &store, progress.get());
     }
     // Errors of the store begin with its path.
     const bool of_store = absl::StartsWith(outcome.status().message(), store.path() + ": ");
@@ -476,13 +445,13 @@ class TuneCommand : public Command {
 
   absl::StatusOr<int> Show() {
     ASSIGN_OR_RETURN(const TuneStore store, OpenSound(store_path_));
-    RETURN_IF_ERROR(store.CheckRows(only_session()));
-    if (session_ == 0) {
+    RETURN_IF_ERROR(store.CheckRows(session_));
+    if (!session_.has_value()) {
       ASSIGN_OR_RETURN(const auto sessions, store.Sessions());
       return Print(as_json() ? output::SessionsJson(sessions)
                              : output::SessionsText(sessions, printing_.how));
     }
-    ASSIGN_OR_RETURN(const SessionInfo session, store.Session(session_));
+    ASSIGN_OR_RETURN(const SessionInfo session, store.Session(*session_));
     if (!session.verdict_json.has_value()) {
       return FailedPrecondition(
           store.path(), ": session ", session.id, " has no verdict yet, after ", session.rounds,
@@ -493,8 +462,8 @@ class TuneCommand : public Command {
   }
 
   absl::StatusOr<int> ExportTuned(const TuneStore& store) const {
-    RETURN_IF_ERROR(store.CheckRows(only_session()));
-    ASSIGN_OR_RETURN(const TunedTable table, store.Tuned(DefaultFallbacks(), only_session()));
+    RETURN_IF_ERROR(store.CheckRows(session_));
+    ASSIGN_OR_RETURN(const TunedTable table, store.Tuned(DefaultFallbacks(), session_));
     if (table.entries().empty()) {
       return FailedPrecondition(store.path(), ": no session has decided anything yet");
     }
@@ -516,24 +485,23 @@ class TuneCommand : public Command {
 
   // What differs from the session's rule, by the names of the decider's config.
   std::string ChangesJson() const {
-    const auto given = [this](const char* name) {
-      for (const CLI::App* app : {app_, replay_}) {
+    const auto given = [this](const std::string& name) {
+      for (const CLI::App* app : {replay_, app_}) {
         const CLI::Option* const option = app->get_option_no_throw(name);
+        if (option == nullptr) return false;  // none of the rule
         if (option->count() > 0 && !option->results()[0].empty()) return true;
       }
       return false;
     };
+    const DecideConfig& by = options_.decide;
+    const json::Json all = json::Parse(DecideConfigJson(by, options_.incumbent, ""));
     json::Json changes = json::Json::object(), budget;
-    if (given("--delta")) changes["delta"] = decide_.delta;
-    if (given("--alpha")) changes["alpha"] = decide_.alpha;
-    if (given("--tie-alpha")) changes["tie_alpha"] = decide_.tie_alpha;
-    if (given("--stop")) changes["stop"] = decide_.stop == Stop::kClaim ? "claim" : "pick";
-    if (given("--objective")) changes["objective"] = ObjectiveName(decide_.objective);
-    if (given("--seed")) changes["seed"] = decide_.seed;
-    if (decide_.budget_runs.has_value()) budget["runs"] = *decide_.budget_runs;
-    if (decide_.budget_time_ps.has_value()) budget["time_ps"] = *decide_.budget_time_ps;
+    for (const auto& [name, value] : all.items()) {
+      if (given("--" + absl::StrReplaceAll(name, {{"_", "-"}}))) changes[name] = value;
+    }
+    if (by.budget_runs.has_value()) budget["runs"] = *by.budget_runs;
+    if (by.budget_time_ps.has_value()) budget["time_ps"] = *by.budget_time_ps;
     if (!budget.is_null()) changes["budget"] = budget;
-    if (!incumbent_.empty()) changes["incumbent"] = incumbent_;
     return json::Dump(changes);
   }
 
@@ -566,13 +534,10 @@ class TuneCommand : public Command {
   // ---- What they share
 
   bool as_json() const { return printing_.format == "json"; }
-  bool with_energy() const { return decide_.objective != Objective::kTime; }
-  std::optional<int64_t> only_session() const {
-    return session_ != 0 ? std::optional(session_) : std::nullopt;
-  }
+  bool with_energy() const { return options_.decide.objective != Objective::kTime; }
 
   absl::StatusOr<int64_t> SessionOf(const TuneStore& store) const {
-    if (session_ != 0) return session_;
+    if (session_.has_value()) return *session_;
     ASSIGN_OR_RETURN(const auto sessions, store.Sessions());
     if (!sessions.empty()) return sessions.back().id;
     return NotFound(store.path(), ": no session yet");
@@ -591,20 +556,16 @@ class TuneCommand : public Command {
   Action action_ = &TuneCommand::Race;
   CLI::App* replay_ = nullptr;
   std::string space_path_, store_path_ = "tune.db";
-  int64_t session_ = 0;  // 0: the latest
+  std::optional<int64_t> session_;  // none: the latest
   bool resume_ = false;
   bool list_ = false;  // a dry run
 
-  DecideConfig decide_;
-  std::string incumbent_, baseline_;
-  uint64_t confirmation_rounds_ = 10;
+  TuneOptions options_;  // incumbent and baseline as given, until FitTo
   Choice choice_;
-  std::string strategy_ = "all", proposer_;
-  uint64_t halve_to_ = 0, ask_for_ = 0;  // 0: no such search
-  int64_t calls_ = 1;
-  double slot_timeout_s_ = 60, prepare_timeout_s_ = 600, run_limit_ = 10;
-  std::string workload_;  // empty: the space's name
-  std::string harness_log_;
+  std::string strategy_ = "all";
+  uint64_t halve_to_ = 0;  // 0, as the count of ask_: no such search
+  AskOptions ask_;
+  ProcessHarnessOptions harness_;
   PowerSourceOptions power_;  // of objectives with energy
 };
 

@@ -4,8 +4,7 @@
 //   class Planes : public Command {
 //    public:
 //     explicit Planes(CLI::App* app) : Command(app) { ... }   // adds its options
-//     absl::Status Check() override;                          // do they fit together?
-//     void NameFiles(FileRoles* files) const override;
+//     absl::Status Check() override;                          // do they fit together? which files?
 //     absl::StatusOr<int> Run() override;                     // the exit code
 //   };
 //
@@ -26,6 +25,8 @@
 #include "absl/status/statusor.h"
 #include "files.h"
 #include "options.h"
+#include "status.h"
+#include "xplane_time/power_run.h"
 
 namespace xplane_time::tools {
 
@@ -36,9 +37,9 @@ class Command {
   Command(const Command&) = delete;
   Command& operator=(const Command&) = delete;
 
-  // Of a line that is parsed. Errors: InvalidArgument, where options do not fit together.
+  // Of a line that is parsed: names its files in files_. Errors: InvalidArgument, where options do
+  // not fit together.
   virtual absl::Status Check() = 0;
-  virtual void NameFiles(FileRoles* files) const = 0;
   // Returns the exit code.
   virtual absl::StatusOr<int> Run() = 0;
   // Of what --json-schema prints.
@@ -55,6 +56,7 @@ class Command {
 
   CLI::App* const app_;
   Printing printing_;
+  FileRoles files_;
   std::vector<std::string> program_;
 };
 
@@ -65,6 +67,7 @@ struct CommandText {
   // Of arguments that are too many, where nothing is after --.
   std::string about_extra = "";
   std::string group = "Subcommands";  // the main one
+  CLI::App* parent = nullptr;         // none: xplane-time itself
 };
 
 // Commands in the order of the help, and the line that chooses one of them.
@@ -76,15 +79,11 @@ class CommandLine {
   // A command that is an object of type T, made of its app and `arguments`.
   template <typename T, typename... Arguments>
   void Add(const CommandText& text, Arguments... arguments) {
-    AddBelow<T>(&app_, text, arguments...);
-  }
-  template <typename T, typename... Arguments>
-  void AddBelow(CLI::App* parent, const CommandText& text, Arguments... arguments) {
-    CLI::App* const app = AddApp(parent, text);
+    CLI::App* const app = AddApp(text);
     commands_[app] = std::make_unique<T>(app, arguments...);
   }
   // For a command without an object of its own: `chosen` tells its parent.
-  CLI::App* AddApp(CLI::App* parent, const CommandText& text, std::function<void()> chosen = {});
+  CLI::App* AddApp(const CommandText& text, std::function<void()> chosen = {});
 
   // Runs the command that the line names; returns the exit code.
   int Main(int argc, char** argv);
@@ -105,8 +104,15 @@ void AddDecisions(CommandLine* line);
 void AddTune(CommandLine* line);
 void AddPower(CommandLine* line);
 
+// Telemetry of sources for a command with their process id. Errors: FailedPrecondition: no sensor.
+using TelemetryFactory =
+    absl::StatusOr<std::unique_ptr<Telemetry>> (*)(const PowerSourceOptions& from, bool quiet);
+// power run, below power. Without a factory, which is for tests: a recorder of the sources.
+void AddPowerRun(CommandLine* line, CLI::App* parent, TelemetryFactory telemetry_of = nullptr);
+
 // Those of the main group.
 std::vector<std::string> CommandNames(const CLI::App& app);
-absl::Status UsageError(const std::string& message);
+// Of a line that cannot be meant so.
+inline constexpr const auto& UsageError = InvalidArgument;
 
 }  // namespace xplane_time::tools

@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
 #include "command.h"
 #include "near_names.h"
 #include "output/output.h"
@@ -45,7 +46,7 @@ class NarrowFormatter : public CLI::Formatter {
     if (!is_positional && !option->get_type_name().empty()) {
       absl::StrAppend(&text, " ", Value(option));
     }
-    return InColumns(std::move(text), option->get_description());
+    return InColumns(text, option->get_description());
   }
 
   std::string make_subcommand(const CLI::App* command) const override {
@@ -55,17 +56,13 @@ class NarrowFormatter : public CLI::Formatter {
  private:
   static constexpr size_t kWidth = 80, kColumn = 22;
 
-  static std::string InColumns(std::string text, const std::string& description) {
-    if (text.size() + 1 < kColumn) {
-      text.append(kColumn - text.size(), ' ');
-    } else {
-      text.append(1, '\n').append(kColumn, ' ');
-    }
-    for (char c : output::Wrap(description, kWidth - kColumn, 0)) {
-      text.append(1, c);
-      if (c == '\n') text.append(kColumn, ' ');
-    }
-    return text + "\n";
+  static std::string InColumns(const std::string& text, const std::string& description) {
+    const std::string margin(kColumn, ' ');
+    const bool fits = text.size() + 1 < kColumn;
+    return absl::StrCat(text, fits ? margin.substr(text.size()) : "\n" + margin,
+                        absl::StrReplaceAll(output::Wrap(description, kWidth - kColumn, 0),
+                                            {{"\n", "\n" + margin}}),
+                        "\n");
   }
 
   // "NS" of "NS:NONNEGATIVE": the checks are told in the description.
@@ -75,13 +72,10 @@ class NarrowFormatter : public CLI::Formatter {
   }
 };
 
-// The command that the line has chosen, and its parents, from the top down.
-std::vector<const CLI::App*> Chosen(const CLI::App& app) {
-  std::vector<const CLI::App*> chosen = {&app};
-  while (!chosen.back()->get_subcommands().empty()) {
-    chosen.push_back(chosen.back()->get_subcommands()[0]);
-  }
-  return chosen;
+// The command that the line has chosen: the lowest of them.
+const CLI::App* Chosen(const CLI::App* app) {
+  while (!app->get_subcommands().empty()) app = app->get_subcommands()[0];
+  return app;
 }
 
 bool IsCommand(const CLI::App& app, const std::string& name) {
@@ -118,7 +112,7 @@ std::string AboutOption(const CLI::App& app, const CLI::App& chosen, const std::
 
 // After a line with unknown arguments: of the first of which something is known.
 std::string AboutUnknown(const CLI::App& app) {
-  const CLI::App& chosen = *Chosen(app).back();
+  const CLI::App& chosen = *Chosen(&app);
   for (const std::string& unknown : app.remaining(/*recurse=*/true)) {
     const std::string name = unknown.substr(0, unknown.find('='));
     std::string text = name.starts_with(kDashes) ? AboutOption(app, chosen, name)
@@ -139,13 +133,11 @@ absl::Status TakeHelp(const CLI::App& app, std::vector<std::string>* arguments) 
   arguments->push_back("--help");
   if (IsCommand(app, name)) return absl::OkStatus();
   const std::vector<std::string> names = CommandNames(app);
-  return UsageError(absl::StrCat("help ", name, ": no such command", DidYouMean(name, names),
-                                 "; there are ", absl::StrJoin(names, ", ")));
+  return UsageError("help ", name, ": no such command", DidYouMean(name, names), "; there are ",
+                    absl::StrJoin(names, ", "));
 }
 
 }  // namespace
-
-absl::Status UsageError(const std::string& message) { return absl::InvalidArgumentError(message); }
 
 std::vector<std::string> CommandNames(const CLI::App& app) {
   std::vector<std::string> names;
@@ -157,11 +149,9 @@ absl::StatusOr<int> Command::Execute(std::vector<std::string> program) {
   program_ = std::move(program);
   printing_.ChooseFormat();
   RETURN_IF_ERROR(Check());
-  FileRoles files;
-  NameFiles(&files);
-  RETURN_IF_ERROR(files.CheckConflicts());
+  RETURN_IF_ERROR(files_.CheckConflicts());
   if (printing_.json_schema) return Print(output::JsonSchema(schema()));
-  RETURN_IF_ERROR(files.CheckResults());
+  RETURN_IF_ERROR(files_.CheckResults());
   printing_.AdaptToTerminal();
   return Run();
 }
@@ -193,8 +183,8 @@ CommandLine::CommandLine() {
   app_.require_subcommand(1);
 }
 
-CLI::App* CommandLine::AddApp(CLI::App* parent, const CommandText& text,
-                              std::function<void()> chosen) {
+CLI::App* CommandLine::AddApp(const CommandText& text, std::function<void()> chosen) {
+  CLI::App* const parent = text.parent == nullptr ? &app_ : text.parent;
   CLI::App* const app = parent->add_subcommand(text.name, text.help);
   app->footer(absl::StrCat("Examples:\n", text.examples));
   app->group(text.group);
@@ -210,11 +200,10 @@ absl::Status CommandLine::AboutError(const CLI::ParseError& error, bool has_prog
     return UsageError(text);
   }
   absl::StrAppend(&text, AboutUnknown(app_));
-  const auto chosen = Chosen(app_);
-  for (auto each = chosen.rbegin(); each != chosen.rend() && !has_program; ++each) {
-    const auto known = texts_.find(*each);
-    if (known == texts_.end() || known->second.about_extra.empty()) continue;
-    return UsageError(absl::StrCat(text, "; ", known->second.about_extra));
+  for (const CLI::App* each = Chosen(&app_); each != &app_ && !has_program;
+       each = each->get_parent()) {
+    const std::string& hint = texts_.at(each).about_extra;
+    if (!hint.empty()) return UsageError(text, "; ", hint);
   }
   return UsageError(text);
 }
@@ -255,7 +244,7 @@ absl::StatusOr<int> CommandLine::Parse(std::vector<std::string> arguments) {
   } catch (const CLI::ParseError& error) {
     return AboutError(error, !program.empty());
   }
-  const CLI::App* app = Chosen(app_).back();
+  const CLI::App* app = Chosen(&app_);
   while (!commands_.contains(app)) app = app->get_parent();
   return commands_.at(app)->Execute(std::move(program));
 }

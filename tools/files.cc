@@ -1,6 +1,7 @@
 #include "files.h"
 
 #include <pthread.h>
+#include <re2/re2.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -133,13 +134,12 @@ void RemoveUnfinishedOutput() {
 
 absl::StatusOr<OutputFile> OutputFile::Open(const std::string& path) {
   if (path.empty()) return OutputFile(stdout, "", "");
-  struct stat info;
-  if (lstat(path.c_str(), &info) == 0 && S_ISLNK(info.st_mode)) {  // write where it leads
-    std::error_code error;
-    const std::string target = std::filesystem::canonical(path, error).string();
+  std::error_code error;
+  if (fs::is_symlink(path, error)) {  // write where it leads
+    const std::string target = fs::canonical(path, error).string();
     if (!error) return Open(target);
   }
-  if (stat(path.c_str(), &info) == 0 && !S_ISREG(info.st_mode)) {  // a device or a pipe
+  if (fs::is_other(path, error)) {  // a device or a pipe
     std::FILE* file = std::fopen(path.c_str(), "we");
     if (file != nullptr) return OutputFile(file, path, "");
   }
@@ -155,23 +155,17 @@ OutputFile::OutputFile(OutputFile&& other) noexcept
       temporary_(std::exchange(other.temporary_, "")) {}
 
 absl::Status OutputFile::Check(const std::string& path) {
-  for (const char* suffix : {".xplane.pb", ".xplane.pb.gz", ".xspace.pb", ".xspace.pb.gz"}) {
-    if (path.ends_with(suffix)) {
-      const std::string why = absl::StrCat(
-          "-o ", path, ": would be read as a trace; give it another suffix than ", suffix);
-      return WithExit(absl::InvalidArgumentError(why), kExitCannotWrite);
-    }
+  std::string suffix;
+  if (RE2::PartialMatch(path, R"((\.(?:xplane|xspace)\.pb(?:\.gz)?)$)", &suffix)) {
+    return WithExit(InvalidArgument("-o ", path, ": would be read as a trace; give it another ",
+                                    "suffix than ", suffix),
+                    kExitCannotWrite);
   }
-  struct stat info;
-  const bool exists = !path.empty() && stat(path.c_str(), &info) == 0;
-  if (path.empty() || (exists && !S_ISREG(info.st_mode) && !S_ISDIR(info.st_mode))) {
-    return absl::OkStatus();
-  }
-  if (exists && S_ISDIR(info.st_mode)) {
-    errno = EISDIR;
-    return CannotWrite(path, kElsewhere);
-  }
-  return Open(path).status();
+  std::error_code ignored;
+  if (fs::is_other(path, ignored)) return absl::OkStatus();
+  if (!fs::is_directory(path, ignored)) return Open(path).status();
+  errno = EISDIR;
+  return CannotWrite(path, kElsewhere);
 }
 
 OutputFile::~OutputFile() {

@@ -1,16 +1,18 @@
 #include "options.h"
 
+#include <re2/re2.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cmath>
+#include <charconv>
 #include <cstdlib>
 #include <iterator>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "output/text.h"
 #include "status.h"
 
@@ -24,13 +26,11 @@ const std::vector<std::pair<std::string, When>> kWhens = {
 
 // "0=GPU-1234".
 absl::StatusOr<std::pair<int32_t, std::string>> ParseOrdinal(const std::string& text) {
-  const size_t equals = text.find('=');
-  int32_t ordinal = 0;
-  if (equals == std::string::npos || equals + 1 == text.size() ||
-      !absl::SimpleAtoi(text.substr(0, equals), &ordinal) || ordinal < 0) {
+  std::pair<int32_t, std::string> ordinal;
+  if (!RE2::FullMatch(text, "([0-9]+)=(.+)", &ordinal.first, &ordinal.second)) {
     return InvalidArgument("ORDINAL=ID, as 0=GPU-1234, not '", text, "'");
   }
-  return std::pair(ordinal, text.substr(equals + 1));
+  return ordinal;
 }
 
 struct NamedFormat {
@@ -54,9 +54,7 @@ std::string_view Environment(const char* name) {
 bool LocaleIsUtf8() {
   for (const char* name : {"LC_ALL", "LC_CTYPE", "LANG"}) {
     const std::string_view value = Environment(name);
-    if (value.empty()) continue;
-    return value.find("UTF-8") != std::string_view::npos ||
-           value.find("utf8") != std::string_view::npos;
+    if (!value.empty()) return RE2::PartialMatch(value, "UTF-8|utf8");
   }
   return false;
 }
@@ -65,30 +63,24 @@ bool LocaleIsUtf8() {
 int ColumnsVariable() {
   constexpr int kMost = 10'000;
   int columns = 0;
-  const std::string_view text = Environment("COLUMNS");
-  return absl::SimpleAtoi(absl::string_view(text.data(), text.size()), &columns) && columns > 0
-             ? std::min(columns, kMost)
-             : 0;
+  return absl::SimpleAtoi(Absl(Environment("COLUMNS")), &columns) ? std::clamp(columns, 0, kMost)
+                                                                  : 0;
 }
 
 }  // namespace
 
-std::optional<double> NumberOf(std::string_view text, std::chars_format format) {
+std::optional<double> NumberOf(std::string_view text) {
   double value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value, format);
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   const bool whole = error == std::errc() && end == text.data() + text.size();
   return whole ? std::optional(value) : std::nullopt;
 }
 
-bool IsCount(const std::string& text) {
-  constexpr size_t kMostDigits = 18;
-  return !text.empty() && text.size() <= kMostDigits &&
-         text.find_first_not_of("0123456789") == std::string::npos;
-}
-
 CLI::Validator Counts() {
   return {[](const std::string& text) {
-            return IsCount(text) ? std::string() : absl::StrCat("'", text, "' is not a count");
+            return RE2::FullMatch(text, "[0-9]{1,18}")
+                       ? std::string()
+                       : absl::StrCat("'", text, "' is not a count");
           },
           ""};
 }
@@ -107,25 +99,24 @@ CLI::Validator Between(double least, int64_t most) {
 }
 
 absl::StatusOr<double> ParseShare(const std::string& text) {
-  const bool percent = text.ends_with('%');
-  const std::string_view number = std::string_view(text).substr(0, text.size() - (percent ? 1 : 0));
-  auto value = NumberOf(number, std::chars_format::fixed);
-  if (value.has_value() && percent) *value /= 100;
-  if (!value.has_value() || !(*value >= 0) || *value > 10 || (!percent && *value >= 1)) {
+  double value = 0;
+  std::string percent;
+  const bool is_number =
+      RE2::FullMatch(text, R"(([0-9]+\.?[0-9]*|\.[0-9]+)(%?))", &value, &percent);
+  if (!percent.empty()) value /= 100;
+  if (!is_number || value > 10 || (percent.empty() && value >= 1)) {
     return InvalidArgument("'", text, "' is not a share; write 1% or 0.01");
   }
-  return *value;
+  return value;
 }
 
 absl::StatusOr<int64_t> ParseNs(const std::string& text) {
-  constexpr size_t kMostDigits = 15;
   constexpr double kPsPerNs = 1000;
-  const size_t point = text.find('.');
-  const bool decimal = text.find_first_not_of("0123456789.") == std::string::npos &&
-                       point == text.rfind('.') && point != 0 && !text.empty() &&
-                       std::min(point, text.size()) <= kMostDigits;
-  if (!decimal) return InvalidArgument("'", text, "' is not a duration");
-  return static_cast<int64_t>(std::strtod(text.c_str(), nullptr) * kPsPerNs);
+  double ns = 0;
+  if (!RE2::FullMatch(text, R"(([0-9]{1,15}(?:\.[0-9]*)?))", &ns)) {
+    return InvalidArgument("'", text, "' is not a duration");
+  }
+  return static_cast<int64_t>(ns * kPsPerNs);
 }
 
 bool Given(const CLI::App& app, const char* option) {
@@ -187,6 +178,11 @@ void Printing::AdaptToTerminal() {
 }
 
 void AddSensorPlaces(const Heading& heading, PowerSourceOptions* from) {
+  for (char** each = environ; *each != nullptr; ++each) {
+    const std::pair<std::string, std::string> variable =
+        absl::StrSplit(*each, absl::MaxSplits('=', 1));
+    from->environment.insert(variable);
+  }
   const auto error = [](const std::string& text) {
     return std::string(ParseOrdinal(text).status().message());
   };
@@ -215,18 +211,6 @@ void AddSensors(CLI::App* app, const char* also, PowerSourceOptions* from) {
                             also, " [the first four]"));
   AddSensorPlaces(sensors, from);
   sensors.Value("--procfs-root", &from->roots.procfs, "DIR", "[/proc]");
-}
-
-PowerEnvironment EnvironmentOfDevices() {
-  PowerEnvironment variables;
-  for (char** each = environ; *each != nullptr; ++each) {
-    const std::string_view text = *each;
-    const size_t equals = text.find('=');
-    if (equals != std::string_view::npos) {
-      variables.emplace(text.substr(0, equals), text.substr(equals + 1));
-    }
-  }
-  return variables;
 }
 
 }  // namespace xplane_time::tools

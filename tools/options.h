@@ -8,7 +8,7 @@
 // Values are there once the line is parsed; until then they are the defaults.
 #pragma once
 
-#include <charconv>
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -25,10 +25,8 @@
 namespace xplane_time::tools {
 
 // All of it; nothing where it is no number.
-std::optional<double> NumberOf(std::string_view text,
-                               std::chars_format format = std::chars_format::general);
+std::optional<double> NumberOf(std::string_view text);
 // Digits only, so that neither a sign nor an overflow slips through.
-bool IsCount(const std::string& text);
 CLI::Validator Counts();
 // Of a range; neither nan nor inf nor what no double holds is in one.
 CLI::Validator Between(double least, int64_t most);
@@ -59,6 +57,14 @@ class Heading {
   CLI::Option* Count(const char* name, T* value, const std::string& help,
                      const char* what = "N") const {
     return Value(name, value, what, help, Counts());
+  }
+  // To the millisecond.
+  CLI::Option* Seconds(const char* name, std::chrono::milliseconds* value,
+                       const std::string& help) const {
+    const auto take = [value](double seconds) {
+      *value = std::chrono::milliseconds(static_cast<int64_t>(seconds * 1000));
+    };
+    return Taken<double>(name, take, "S", help)->check(Between(0.001, 1'000'000));
   }
   // Parted by commas.
   CLI::Option* List(const char* name, std::vector<std::string>* values, const char* what,
@@ -133,11 +139,10 @@ struct Printing {
   void AdaptToTerminal();
 };
 
-// Where sensors are, and which device an ordinal is.
+// Where sensors are, and which device an ordinal is. What masks and orders devices for a program
+// that is started: its environment is ours.
 void AddSensorPlaces(const Heading& heading, PowerSourceOptions* from);
 // Which sensors, and where they are. `also`: what else a source may be.
 void AddSensors(CLI::App* app, const char* also, PowerSourceOptions* from);
-// What masks and orders devices for a program that is started: its environment is ours.
-PowerEnvironment EnvironmentOfDevices();
 
 }  // namespace xplane_time::tools

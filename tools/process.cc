@@ -3,7 +3,6 @@
 #include <spawn.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -16,6 +15,7 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <thread>
 
 #include "absl/strings/match.h"
@@ -69,19 +69,17 @@ CommandEnd NeverRan(int why) {
 int Find(const std::string& program, std::string* file) {
   const char* path = std::getenv("PATH");
   if (path == nullptr) path = "/bin:/usr/bin";  // as execvp has it
-  if (program.find('/') != std::string::npos) path = "";
-  const bool searched = *path != '\0';
+  const bool searched = program.find('/') == std::string::npos;
   int why = ENOENT;
   if (program.empty()) return why;
-  for (const absl::string_view folder : absl::StrSplit(path, ':', absl::AllowEmpty())) {
+  for (const absl::string_view folder : absl::StrSplit(searched ? path : "", ':')) {
     *file = folder.empty() ? program : absl::StrCat(folder, "/", program);
-    struct stat info = {};
-    if (stat(file->c_str(), &info) != 0) {
-      if (!searched || (errno != ENOENT && errno != ENOTDIR)) why = errno;
-      continue;
+    if (access(file->c_str(), X_OK) == 0) {
+      std::error_code ignored;
+      if (std::filesystem::is_regular_file(*file, ignored)) return 0;
+      errno = EACCES;
     }
-    if (S_ISREG(info.st_mode) && access(file->c_str(), X_OK) == 0) return 0;
-    why = EACCES;
+    if (!searched || (errno != ENOENT && errno != ENOTDIR)) why = errno;
   }
   return why;
 }

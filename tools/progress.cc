@@ -19,20 +19,13 @@ namespace {
 
 using output::Printable;
 using std::chrono::milliseconds;
-using How = ProgressDisplay::How;
-
-bool IsUnwanted(const Printing& printing) {
-  return printing.quiet || printing.progress == When::kNever;
-}
-
-bool OnTerminal() { return isatty(STDERR_FILENO) == 1; }
 
 }  // namespace
 
 ProgressDisplay::ProgressDisplay(const Printing& printing)
-    : how_(IsUnwanted(printing) ? How::kNothing
-           : OnTerminal()       ? How::kLive
-                                : How::kLog) {}
+    : how_(printing.quiet || printing.progress == When::kNever ? How::kNothing
+           : isatty(STDERR_FILENO) == 1                        ? How::kLive
+                                                               : How::kLog) {}
 
 void ProgressDisplay::Log(const std::string& text) {
   if (how_ == How::kNothing) return;
@@ -67,8 +60,8 @@ bool ProgressDisplay::IsDue(milliseconds live_period, milliseconds least) {
 
 ReadingProgress::ReadingProgress(const Printing& printing, uint64_t total_events,
                                  const std::atomic<uint64_t>* done)
-    : display_(How::kLive), total_events_(total_events), done_(done) {
-  if (IsUnwanted(printing) || (printing.progress == When::kAuto && !OnTerminal())) return;
+    : display_(printing), total_events_(total_events), done_(done) {
+  if (!display_.live() && printing.progress != When::kAlways) return;
   try {
     thread_ = std::jthread([this](std::stop_token stop) { Show(stop); });
   } catch (const std::system_error&) {  // no more threads: no progress shown

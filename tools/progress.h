@@ -19,8 +19,6 @@ namespace xplane_time::tools {
 // What is replaced on a terminal is a log elsewhere.
 class ProgressDisplay {
  public:
-  enum class How : uint8_t { kNothing, kLog, kLive };
-  explicit ProgressDisplay(How how) : how_(how) {}
   // Live on a terminal, else a log.
   explicit ProgressDisplay(const Printing& printing);
   ~ProgressDisplay() { Erase(); }
@@ -42,6 +40,7 @@ class ProgressDisplay {
  private:
   void Erase();
 
+  enum class How : uint8_t { kNothing, kLog, kLive };
   const How how_;
   std::string drawn_;
   std::chrono::steady_clock::time_point last_ = {};

@@ -131,9 +131,10 @@ void TraceCommand::AddPrinting(const Takes& takes) {
 // ---- Checks
 
 absl::Status TraceCommand::Check() {
+  files_.ReadsTraces("TRACE", traces_, find_);
+  files_.PrintsOutput(printing_.path);
   if (traces_.empty() && !printing_.json_schema) {
-    return UsageError(
-        absl::StrCat("no TRACE given; see xplane-time ", app_->get_name(), " --help"));
+    return UsageError("no TRACE given; see xplane-time ", app_->get_name(), " --help");
   }
   return CheckLayout();
 }
@@ -147,11 +148,6 @@ absl::Status TraceCommand::CheckLayout() {
   }
   ASSIGN_OR_RETURN(printing_.how.columns, output::ParseColumns(columns_of(), columns_));
   return absl::OkStatus();
-}
-
-void TraceCommand::NameFiles(FileRoles* files) const {
-  files->ReadsTraces("TRACE", traces_, find_);
-  files->PrintsOutput(printing_.path);
 }
 
 absl::Status TraceCommand::CheckFilters() const { return Filters::Compile(report_).status(); }

@@ -28,7 +28,6 @@ void Warn(const DiagnosticRow& row);
 class TraceCommand : public Command {
  public:
   absl::Status Check() override;
-  void NameFiles(FileRoles* files) const override;
 
  protected:
   // Option groups, beside those that all have.

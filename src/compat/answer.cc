@@ -1,3 +1,5 @@
+#include <re2/re2.h>
+
 #include <algorithm>
 #include <map>
 #include <string>
@@ -96,14 +98,9 @@ absl::StatusOr<Answer> AnswerAs(const Trace& trace, const AnswerOptions& options
 
 namespace {
 
-// The number after `prefix`, as int() writes it; empty where there is none.
-std::string_view IdAfter(std::string_view prefix, std::string_view key) {
-  if (!key.starts_with(prefix)) return {};
-  key.remove_prefix(prefix.size());
-  key = key.substr(0, std::min(key.size(), key.find_first_not_of("0123456789")));
-  while (key.size() > 1 && key.front() == '0') key.remove_prefix(1);
-  return key;
-}
+// The number, as int() writes it.
+constexpr LazyRE2 kEjkernelId = {"^jit_autotune_fn_0*([0-9]+)"},
+                  kTuneJaxId = {"^jit_tune_jax_fn_0*([0-9]+)"};
 
 using SamplesById = InOrder<std::string, std::vector<double>>;
 
@@ -111,7 +108,7 @@ std::vector<VariantTime> TimesOf(const SamplesById& samples) {
   std::vector<VariantTime> times;
   for (auto [id, sorted] : samples.rows()) {
     if (sorted.size() > 2) {
-      std::sort(sorted.begin(), sorted.end());
+      std::ranges::sort(sorted);
       sorted = {sorted.begin() + 1, sorted.end() - 1};
     }
     const MeanStd of = NumpyMeanStd(sorted);
@@ -123,7 +120,7 @@ std::vector<VariantTime> TimesOf(const SamplesById& samples) {
 absl::Status TwiceInAPlane(const PlaneTimes& plane) {
   std::vector<std::string> keys;
   for (const KeyTime& time : plane.times) keys.push_back(time.key);
-  std::sort(keys.begin(), keys.end());
+  std::ranges::sort(keys);
   return FailedPrecondition(
       "plane \"", plane.plane,
       "\": a tuned function appears more than once, so tune-jax cannot time it; "
@@ -137,8 +134,8 @@ std::vector<VariantTime> EjkernelVariants(std::span<const std::vector<KeyTime>> 
   SamplesById samples;
   for (const std::vector<KeyTime>& capture : captures) {
     for (const KeyTime& time : capture) {
-      const std::string id(IdAfter("jit_autotune_fn_", time.key));
-      if (!id.empty()) samples[id].push_back(time.time_s);
+      std::string id;
+      if (RE2::PartialMatch(time.key, *kEjkernelId, &id)) samples[id].push_back(time.time_s);
     }
   }
   return TimesOf(samples);
@@ -152,14 +149,14 @@ absl::StatusOr<std::vector<VariantTime>> TuneJaxVariants(
     for (const PlaneTimes& plane : capture) {
       absl::flat_hash_set<std::string> seen;
       for (const KeyTime& time : plane.times) {
-        const std::string id(IdAfter("jit_tune_jax_fn_", time.key));
-        if (id.empty()) continue;
+        std::string id;
+        if (!RE2::PartialMatch(time.key, *kTuneJaxId, &id)) continue;
         if (!seen.insert(id).second) return TwiceInAPlane(plane);
         if (time.time_s > 0) of_planes[id].push_back(time.time_s);
       }
     }
     for (const auto& [id, times] : of_planes.rows()) {
-      samples[id].push_back(*std::max_element(times.begin(), times.end()));
+      samples[id].push_back(std::ranges::max(times));
     }
   }
   return TimesOf(samples);

@@ -6,7 +6,6 @@
 #include <array>
 #include <bit>
 #include <cmath>
-#include <deque>
 #include <limits>
 #include <optional>
 #include <string>
@@ -26,10 +25,8 @@ namespace {
 // Epoch times in picoseconds do not fit 64 bits.
 using Picoseconds = absl::int128;
 
-using KeyId = uint32_t;
-
 struct KeyedEvent {
-  KeyId key = 0;
+  size_t key = 0;  // its place among those of the plane
   Picoseconds start_ps = 0, end_ps = 0;
 };
 
@@ -60,7 +57,7 @@ class KeyedPlane {
     constexpr std::array<std::string_view, kKeyStatCount> kNames = {"hlo_module", "program_id",
                                                                     "run_id", "scope_range_id"};
     for (const StatMetadata& stat : plane_.stat_metadata.entries) {
-      const auto found = std::find(kNames.begin(), kNames.end(), stat.name);
+      const auto found = std::ranges::find(kNames, stat.name);
       if (found == kNames.end()) continue;
       stat_of_id_.emplace(stat.id, static_cast<KeyStat>(found - kNames.begin()));
     }
@@ -69,8 +66,8 @@ class KeyedPlane {
   const Plane& plane() const { return plane_; }
   size_t event_count() const { return events_.size(); }
 
-  void Add(std::string_view key, Picoseconds start_ps, Picoseconds duration_ps) {
-    events_.push_back({IdOf(key), start_ps, start_ps + duration_ps});
+  void Add(const std::string& key, Picoseconds start_ps, Picoseconds duration_ps) {
+    events_.push_back({keys_.PlaceOf(key), start_ps, start_ps + duration_ps});
   }
 
   KeyStats StatsOf(const FileEvent& event) const {
@@ -98,16 +95,16 @@ class KeyedPlane {
 
   // tune-jax: a key that comes back after another one is another run: KEY, KEY[1], KEY[2], ...
   void NumberRuns() {
-    const size_t key_count = keys_.size();
+    const size_t key_count = keys_.rows().size();
     std::vector<uint64_t> runs(key_count);
-    std::vector<KeyId> named(key_count);
+    std::vector<size_t> named(key_count);
     size_t previous = key_count;
     for (KeyedEvent& event : events_) {
-      const KeyId key = event.key;
+      const size_t key = event.key;
       if (!HasPrefix(key)) continue;
       if (key != previous) {
         const uint64_t run = runs[key]++;
-        named[key] = run == 0 ? key : IdOf(absl::StrCat(keys_[key], "[", run, "]"));
+        named[key] = run == 0 ? key : keys_.PlaceOf(absl::StrCat(Key(key), "[", run, "]"));
       }
       previous = key;
       event.key = named[key];
@@ -121,8 +118,8 @@ class KeyedPlane {
       size_t count = 0;
       KeyedEvent parent;
     };
-    std::vector<Group> groups(keys_.size());
-    std::vector<KeyId> order;
+    std::vector<Group> groups(keys_.rows().size());
+    std::vector<size_t> order;
     for (const KeyedEvent& event : events_) {
       Group& group = groups[event.key];
       if (group.count++ == 0) {
@@ -134,10 +131,10 @@ class KeyedPlane {
     }
     for (KeyedEvent& event : events_) {
       if (groups[event.key].count > 1) {
-        event.key = IdOf(absl::StrCat("CHILD-", keys_[event.key]));
+        event.key = keys_.PlaceOf(absl::StrCat("CHILD-", Key(event.key)));
       }
     }
-    for (const KeyId key : order) {
+    for (const size_t key : order) {
       if (groups[key].count > 1) events_.push_back(groups[key].parent);
     }
     SortByStart();
@@ -148,11 +145,11 @@ class KeyedPlane {
   // key matters.
   std::vector<KeyTime> Times(bool skip_negative) {
     constexpr size_t kNowhere = ~size_t{0};
-    std::vector<size_t> last(keys_.size()), place(keys_.size(), kNowhere);
+    std::vector<size_t> last(keys_.rows().size()), place(last.size(), kNowhere);
     for (size_t i = 0; i < events_.size(); ++i) last[events_[i].key] = i;
     std::vector<KeyTime> times;
     for (size_t i = 0; i < events_.size(); ++i) {
-      const KeyId key = events_[i].key;
+      const size_t key = events_[i].key;
       if (!HasPrefix(key)) continue;
       const bool matters = skip_negative || last[key] == i;
       // As Python divides an int by a float.
@@ -160,7 +157,7 @@ class KeyedPlane {
       if (skip_negative && time_s < 0) continue;
       if (place[key] == kNowhere) {
         place[key] = times.size();
-        times.push_back({keys_[key], 0});
+        times.push_back({Key(key), 0});
       }
       times[place[key]].time_s = time_s;
     }
@@ -168,22 +165,12 @@ class KeyedPlane {
   }
 
  private:
-  // Keys by number, in the order in which they came.
-  KeyId IdOf(std::string_view key) {
-    const auto found = ids_.find({key.data(), key.size()});
-    if (found != ids_.end()) return found->second;
-    const auto next = static_cast<KeyId>(keys_.size());
-    ids_.emplace(keys_.emplace_back(key), next);
-    return next;
-  }
+  const std::string& Key(size_t place) const { return keys_.rows()[place].first; }
+  bool HasPrefix(size_t key) const { return Key(key).starts_with(by_.prefix); }
 
-  bool HasPrefix(KeyId key) const { return keys_[key].starts_with(by_.prefix); }
-
-  // Asked once for each.
-  bool IsChild(KeyId key) {
-    is_child_.resize(keys_.size());
-    std::optional<bool>& known = is_child_[key];
-    if (!known.has_value()) known = by_.children(keys_[key]);
+  bool IsChild(size_t key) {
+    std::optional<bool>& known = keys_.at(key);
+    if (!known.has_value()) known = by_.children(Key(key));
     return *known;
   }
 
@@ -204,9 +191,7 @@ class KeyedPlane {
   const Definition by_;
   const Plane& plane_;
   absl::flat_hash_map<int64_t, KeyStat> stat_of_id_;
-  std::deque<std::string> keys_;  // which stay where they are
-  absl::flat_hash_map<absl::string_view, KeyId> ids_;
-  std::vector<std::optional<bool>> is_child_;
+  InOrder<std::string, std::optional<bool>> keys_;  // whether it is a child, where that was asked
   std::vector<KeyedEvent> events_;
 };
 
@@ -233,10 +218,8 @@ std::optional<std::string> Written(const StatValue& value, const Plane& plane) {
 
 // 0 and "" read as None. A reference to nothing reads as "".
 std::optional<std::string> EjkernelText(const StatValue& value, const Plane& plane) {
-  const bool is_text = value.type == StatType::kString || value.type == StatType::kBytes;
-  const bool is_set = is_text                           ? !value.text.empty()
-                      : value.type == StatType::kDouble ? std::bit_cast<double>(value.bits) != 0
-                                                        : value.bits != 0;
+  const bool is_set = value.type == StatType::kDouble ? std::bit_cast<double>(value.bits) != 0
+                                                      : value.bits != 0 || !value.text.empty();
   return is_set ? Written(value, plane).value_or("None") : "None";
 }
 
@@ -293,17 +276,6 @@ int64_t WrappingSum(int64_t a, int64_t b) {
   return static_cast<int64_t>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b));
 }
 
-void AddTuneJaxEvent(bool raw_protos, int64_t line_timestamp_ns, const FileEvent& event,
-                     KeyedPlane* to) {
-  Picoseconds start_ps = Picoseconds(line_timestamp_ns) * 1000 + event.offset_ps;
-  Picoseconds duration_ps = event.duration_ps;
-  if (!raw_protos) {
-    start_ps = RoundedPs(WrappingSum(line_timestamp_ns, event.offset_ps / 1000));
-    duration_ps = RoundedPs(event.duration_ps / 1000);
-  }
-  to->Add(to->KeyBegin(to->StatsOf(event), event) + ")", start_ps, duration_ps);
-}
-
 }  // namespace
 
 absl::StatusOr<std::vector<KeyTime>> EjkernelTimes(const Trace& trace, uint32_t plane,
@@ -340,8 +312,15 @@ absl::StatusOr<std::vector<KeyTime>> TuneJaxTimes(const Trace& trace, uint32_t p
                     options.children, CoveredByTuneJax, /*tolerance_ps=*/2000});
   const uint32_t first = keyed.plane().first_line;
   for (uint32_t line = first; line < first + keyed.plane().line_count; ++line) {
+    const int64_t begin_ns = trace.lines[line].timestamp_ns;
     RETURN_IF_ERROR(VisitFileEvents(trace, line, [&](const FileEvent& event) {
-      AddTuneJaxEvent(options.raw_protos, trace.lines[line].timestamp_ns, event, &keyed);
+      Picoseconds start_ps = Picoseconds(begin_ns) * 1000 + event.offset_ps;
+      Picoseconds duration_ps = event.duration_ps;
+      if (!options.raw_protos) {
+        start_ps = RoundedPs(WrappingSum(begin_ns, event.offset_ps / 1000));
+        duration_ps = RoundedPs(event.duration_ps / 1000);
+      }
+      keyed.Add(keyed.KeyBegin(keyed.StatsOf(event), event) + ")", start_ps, duration_ps);
       return true;
     }));
   }

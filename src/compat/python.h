@@ -36,11 +36,14 @@ std::string Lower(std::string_view text);
 template <typename Key, typename Value>
 class InOrder {
  public:
-  Value& operator[](const Key& key) {
+  // Of a new key: the next one, from 0.
+  size_t PlaceOf(const Key& key) {
     const auto [found, inserted] = places_.try_emplace(key, rows_.size());
     if (inserted) rows_.emplace_back(key, Value());
-    return rows_[found->second].second;
+    return found->second;
   }
+  Value& operator[](const Key& key) { return rows_[PlaceOf(key)].second; }
+  Value& at(size_t place) { return rows_[place].second; }
   const std::vector<std::pair<Key, Value>>& rows() const { return rows_; }
 
  private:

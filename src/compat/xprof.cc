@@ -1,8 +1,10 @@
 // xprof/cli/internal/oss/kernel_stats_tools.py, get_kernel_stats with its summary: what
 // the command get_device_time_attribution prints.
+#include <re2/re2.h>
+
 #include <algorithm>
-#include <array>
 #include <bit>
+#include <functional>
 #include <numeric>
 #include <set>
 #include <span>
@@ -27,8 +29,7 @@ using Nanoseconds = absl::int128;
 
 // Of intervals sorted by start alone, as they are merged there.
 int64_t CoveredNs(Spans intervals) {
-  std::stable_sort(intervals.begin(), intervals.end(),
-                   [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::ranges::stable_sort(intervals, {}, &Spans::value_type::first);
   return static_cast<int64_t>(Covered(intervals));
 }
 
@@ -71,21 +72,14 @@ std::string StatText(const StatValue& value) {
 
 enum class LineKind { kKernels, kRegions, kOther };
 
-LineKind TpuLineKind(std::string_view upper) {
-  if (upper == "XLA OPS" || upper == "PALLAS") return LineKind::kKernels;
-  const bool regions =
-      upper == "LLO OPS" || upper == "PALLAS PRIMITIVES" || upper.ends_with(" INSTRUCTIONS");
-  return regions ? LineKind::kRegions : LineKind::kOther;
-}
-
 LineKind LineKindOf(bool is_tpu, std::string_view upper) {
-  if (is_tpu) return TpuLineKind(upper);
-  constexpr std::array<std::string_view, 5> kExcluded = {"COUNTER", "MODULES", "OVERLAY",
-                                                         "SYNC FLAG", "SENSOR"};
-  const bool excluded = std::any_of(kExcluded.begin(), kExcluded.end(), [&](auto word) {
-    return upper.find(word) != std::string_view::npos;
-  });
-  return excluded ? LineKind::kOther : LineKind::kKernels;
+  static constexpr LazyRE2 kExcluded = {"COUNTER|MODULES|OVERLAY|SYNC FLAG|SENSOR"},
+                           kKernels = {"XLA OPS|PALLAS"},
+                           kRegions = {"^LLO OPS$|^PALLAS PRIMITIVES$| INSTRUCTIONS$"};
+  const bool is_kernels =
+      is_tpu ? RE2::FullMatch(upper, *kKernels) : !RE2::PartialMatch(upper, *kExcluded);
+  if (is_kernels) return LineKind::kKernels;
+  return is_tpu && RE2::PartialMatch(upper, *kRegions) ? LineKind::kRegions : LineKind::kOther;
 }
 
 struct NamedEvent {
@@ -148,7 +142,7 @@ class Attribution {
                                 std::span<const std::string_view> names) {
     for (const Stat& stat : event.stats) {
       const std::string_view name = StatNameOf(plane, stat.metadata_id);
-      if (std::find(names.begin(), names.end(), name) == names.end()) continue;
+      if (std::ranges::find(names, name) == names.end()) continue;
       if (std::string text = StatText(stat.value); !text.empty()) return text;
     }
     return "";
@@ -179,9 +173,8 @@ class Attribution {
       excluded_lines_.emplace(line);
       return;
     }
-    std::stable_sort(events->begin(), events->end(), [](const auto& a, const auto& b) {
-      return std::pair(a.start_ns, -Nanoseconds(a.duration_ns)) <
-             std::pair(b.start_ns, -Nanoseconds(b.duration_ns));
+    std::ranges::stable_sort(*events, {}, [](const NamedEvent& event) {
+      return std::pair(event.start_ns, -Nanoseconds(event.duration_ns));
     });
     AddKernels(upper, kind == LineKind::kRegions, *events);
   }
@@ -202,10 +195,8 @@ class Attribution {
   }
 
   static bool IsCustomCall(std::string_view name, std::string_view upper_line) {
-    const std::string lower = Lower(name);
-    return lower.starts_with("custom-call") || absl::StrContains(lower, "custom_call") ||
-           absl::StrContains(lower, "pallas") ||
-           upper_line.find("PALLAS") != std::string_view::npos;
+    static constexpr LazyRE2 kCalls = {"(?i)^custom-call|custom_call|pallas", RE2::Latin1};
+    return RE2::PartialMatch(name, *kCalls) || absl::StrContains(Absl(upper_line), "PALLAS");
   }
 
   // Lines of all planes by name; one without events is not listed.
@@ -232,8 +223,7 @@ class Attribution {
       times->top_level_kernel_count += region ? 0 : 1;
     }
     times->kernel_count = times->kernels.size();
-    std::stable_sort(times->kernels.begin(), times->kernels.end(),
-                     [](const auto& a, const auto& b) { return a.total_us > b.total_us; });
+    std::ranges::stable_sort(times->kernels, std::greater<>(), &XprofKernel::total_us);
     const bool limited = !options_.kernel_name.has_value() && options_.limit > 0;
     if (limited && times->kernels.size() > options_.limit) times->kernels.resize(options_.limit);
   }

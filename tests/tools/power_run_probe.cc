@@ -4,7 +4,7 @@
 #include <cstdlib>
 #include <memory>
 
-#include "cmd_power_run.h"
+#include "command.h"
 
 namespace xplane_time::tools {
 namespace {
