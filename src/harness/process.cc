@@ -253,8 +253,10 @@ void HarnessProcess::Kill() {
   guard_ = pid_ = -1;
 }
 
-void HarnessProcess::SayBye() {
+void HarnessProcess::SayBye(std::string_view before) {
   const Deadline deadline = MonotonicClock::now() + milliseconds(2000);
+  stopped_ = [] { return false; };  // who stops it has been heard
+  if (!before.empty()) static_cast<void>(Send(before, deadline));
   static_cast<void>(Send(harness::Line("bye"), deadline));
   End(deadline);
 }

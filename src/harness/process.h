@@ -48,8 +48,9 @@ class HarnessProcess {
   // The next line. Errors: as of Send, and InvalidArgument (a line of over 64 MiB).
   absl::StatusOr<std::string> Receive(Deadline deadline);
 
-  // And waits for its end, for two seconds in all; then it kills the group.
-  void SayBye();
+  // And `before` it, where there is something; where it is stopped, too. Waits for its end, for
+  // two seconds in all; then it kills the group.
+  void SayBye(std::string_view before = {});
   // What is wrong with one that does not answer as it should, and is gone then.
   struct Loss {
     std::string status;   // timeout, crash(11), crash, oom (the kernel's way: signal 9) or infra

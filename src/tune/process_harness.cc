@@ -20,7 +20,6 @@ namespace {
 using std::chrono::milliseconds;
 using Order = std::span<const Configuration* const>;
 
-constexpr milliseconds kToCancel(2000);
 constexpr int kTries = 2;           // of what crashes or hangs: twice is no accident
 constexpr int kTransientTries = 4;  // of what nobody is to blame for
 
@@ -276,8 +275,9 @@ class Process : public Harness {
 
   // How a request ended that was not answered as it should be; the harness is gone then. Errors:
   // Cancelled.
-  absl::StatusOr<VariantState> FailureOf(const absl::Status& status) {
+  absl::StatusOr<VariantState> FailureOf(const absl::Status& status, std::string_view cancel = {}) {
     if (absl::IsCancelled(status)) {
+      if (process_ != nullptr) process_->SayBye(cancel);
       process_.reset();
       return status;
     }
@@ -373,13 +373,10 @@ class Process : public Harness {
     Slots slots = {limit_, options_.slot_timeout, request, confirms};
     auto end = RunTo(&slots);
     if (end.ok()) return end;
-    if (absl::IsCancelled(end.status())) {
-      // It may say what it has; nobody waits for long.
-      static_cast<void>(process_->Send(harness::Line("cancel", {{"request", request.request}}),
-                                       MonotonicClock::now() + kToCancel));
-    }
     RoundEnd failed;
-    ASSIGN_OR_RETURN(failed.state, FailureOf(end.status()));
+    ASSIGN_OR_RETURN(
+        failed.state,
+        FailureOf(end.status(), harness::Line("cancel", {{"request", request.request}})));
     if (failed.blames()) failed.slot = slots.running;
     failed.over_limit = failed.state.status == "timeout" && slots.is_limited;
     if (failed.over_limit) failed.state.message = slots.OverLimit();

@@ -131,6 +131,8 @@ print("a framework says hello on standard output", flush=True)
 for line in requests:
     request = json.loads(line)
     kind = request["type"]
+    if kind in ("bye", "cancel"):
+        noted(kind)
     if kind == "bye":
         break
     if kind == "hello":

@@ -657,6 +657,8 @@ class Resuming(TuneTest):
             partial = self.valid(json.loads(out))
             self.assertEqual((partial["interrupted"], partial["stop_reason"]),
                              (True, "interrupted"))
+            # The harness is told, and may leave by itself.
+            self.assertRegex(self.log.read_text(), r"cancel\nbye\n$")
         self.assertFalse(self.result(*self.SAME, options=(*self.CLAIM, "--resume"))["interrupted"])
 
     def test_two_at_once(self):
