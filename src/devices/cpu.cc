@@ -17,27 +17,26 @@
 namespace xplane_time {
 namespace {
 
+constexpr int64_t kNoRunId = std::numeric_limits<int64_t>::min();
+
 // The columns of stats that are looked at by number.
-enum CpuColumn : size_t { kHloOp, kCorrelationId, kProgramId, kRunId, kProducer, kConsumer };
-constexpr KindStat kStats[] = {{"hlo_op", StatUse::kMeaning, &Draft::hlo_op},
-                               {"correlation_id", StatUse::kPresence},
-                               {"program_id", StatUse::kMeaning},
-                               {"run_id", StatUse::kNumber},
-                               {"_p", StatUse::kNumber},
-                               {"_c", StatUse::kNumber},
-                               {"hlo_module", StatUse::kMeaning, &Draft::function},
-                               {"device_ordinal", StatUse::kMeaning, nullptr, &Draft::ordinal},
-                               {"tf_op", StatUse::kMeaning, &Draft::tf_op}};
+enum CpuColumn : size_t { kHloOp, kCorrelationId, kProgramId, kConsumer };
+constexpr KindStat kStats[] = {
+    {"hlo_op", StatUse::kMeaning, &Draft::hlo_op},
+    {"correlation_id", StatUse::kPresence},
+    {"program_id", StatUse::kMeaning},
+    {"_c", StatUse::kNumber},
+    {.name = "_p", .use = StatUse::kNumber, .number = Execution::kFlowId, .absent = kNoFlow},
+    {.name = "run_id", .use = StatUse::kNumber, .number = Execution::kRunId, .absent = kNoRunId},
+    {"hlo_module", StatUse::kMeaning, &Draft::function},
+    {"device_ordinal", StatUse::kMeaning, nullptr, &Draft::ordinal},
+    {"tf_op", StatUse::kMeaning, &Draft::tf_op}};
 
 bool Claims(std::string_view name, std::optional<int64_t>* /*ordinal*/) {
   return name == "/host:CPU" || (name.starts_with("/host:CPU [") && name.ends_with("]"));
 }
 
 LineRole Role(std::string_view /*line*/) { return LineRole::kExecution; }
-
-uint64_t FlowId(StatType type, uint64_t bits) {
-  return type == StatType::kInt64 || type == StatType::kUint64 ? bits : kNoFlow;
-}
 
 bool NamesBody(std::string_view op) {
   constexpr std::string_view kWithBody[] = {"call", "while", "cond"};
@@ -55,18 +54,6 @@ void Interpret(const EventBatch& batch, size_t row, std::string_view name, Draft
   draft->program_id = batch.Stat(kProgramId, row);
 }
 
-constexpr int64_t kNoRunId = std::numeric_limits<int64_t>::min();
-
-void Numbers(const EventBatch& batch, std::span<const uint32_t> rows, DeviceExecutions* to) {
-  AppendNumbers(
-      batch, kRunId, rows,
-      [](StatType type, uint64_t bits) {
-        return type == StatType::kAbsent ? kNoRunId : static_cast<int64_t>(bits);
-      },
-      &to->run_id);
-  AppendNumbers(batch, kProducer, rows, FlowId, &to->flow_id);
-}
-
 // Runs by (program, run_id), as they come. Without a run_id (jax 0.6.0 writes none) all
 // executions of a program are one run, and uncertain.
 class RunIdSplitter : public RunSplitter {
@@ -74,14 +61,11 @@ class RunIdSplitter : public RunSplitter {
   explicit RunIdSplitter(const SplitContext& context)
       : plane_(context.plane), tables_(context.tables) {}
 
-  void Assign(DeviceExecutions* chunk) override {
-    chunk->run.resize(chunk->size());
-    for (size_t row = 0; row < chunk->size(); ++row) {
-      chunk->run[row] = kNone;
-      if (chunk->program[row] == kNone) continue;
-      const uint32_t run = RunOf(chunk->program[row], chunk->run_id[row]);
-      chunk->run[row] = run;
-      runs_[run].Cover(*chunk, row);
+  void Assign(Executions* chunk) override {
+    for (Execution& execution : *chunk) {
+      if (execution.program == kNone) continue;
+      execution.run = RunOf(execution.program, execution.numbers[Execution::kRunId]);
+      runs_[execution.run].Cover(execution);
     }
   }
 
@@ -119,9 +103,9 @@ class RunIdSplitter : public RunSplitter {
   uint32_t last_ = kNone;
 };
 
-uint64_t CompletedFlow(const EventBatch& batch, size_t row) {
+int64_t CompletedFlow(const EventBatch& batch, size_t row) {
   const StatValue value = batch.Stat(kConsumer, row);
-  return FlowId(value.type, value.bits);
+  return IsInteger(value.type) ? static_cast<int64_t>(value.bits) : kNoFlow;
 }
 
 bool HasBody(const OpInfo& op) { return NamesBody(op.hlo_op); }
@@ -139,7 +123,6 @@ const KindRules kCpuRules = {.kind = DeviceKind::kCpu,
                              .interpret = Interpret,
                              .has_body = HasBody,
                              .completed_flow = CompletedFlow,
-                             .numbers = Numbers,
                              .make_splitter = MakeSplitter<RunIdSplitter>};
 
 }  // namespace xplane_time

@@ -15,19 +15,13 @@ LineRole Role(std::string_view line) {
   return line == "_counters_" ? LineRole::kCounter : LineRole::kExecution;
 }
 
-class NoRuns : public RunSplitter {
- public:
-  explicit NoRuns(const SplitContext& /*context*/) {}
-  void Assign(DeviceExecutions* chunk) override { chunk->run.assign(chunk->size(), kNone); }
-  std::vector<Run> Finish(Diagnostics* /*diagnostics*/) override { return {}; }
-};
-
 }  // namespace
 
-const KindRules kCustomRules = {.kind = DeviceKind::kCustom,
-                                .name = "custom",
-                                .claims = Claims,
-                                .role = Role,
-                                .make_splitter = MakeSplitter<NoRuns>};
+const KindRules kCustomRules = {
+    .kind = DeviceKind::kCustom,
+    .name = "custom",
+    .claims = Claims,
+    .role = Role,
+    .make_splitter = [](const SplitContext&) { return std::make_unique<RunSplitter>(); }};
 
 }  // namespace xplane_time

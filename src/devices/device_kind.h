@@ -23,6 +23,7 @@
 #include "absl/status/statusor.h"
 #include "xplane_time/diagnostics.h"
 #include "xplane_time/intervals.h"
+#include "xplane_time/normalize.h"
 #include "xplane_time/read.h"
 #include "xplane_time/report.h"
 #include "xplane_time/select.h"
@@ -31,13 +32,12 @@ namespace xplane_time {
 
 // ---- what devices executed ---------------------------------------------------------------
 //
-// Columns of one length, rows ordered by (start, duration descending, file order). Columns that
-// a device kind does not use are empty. A run is one execution of a compiled function on one
-// device.
+// Executions of a device are ordered by (start, duration descending, file order). A run is one
+// execution of a compiled function on one device.
 
 inline constexpr uint32_t kNone = ~uint32_t{0};
 inline constexpr int64_t kNoOrdinal = std::numeric_limits<int64_t>::min();
-inline constexpr uint64_t kNoFlow = ~uint64_t{0};
+inline constexpr int64_t kNoFlow = -1;
 
 // Everything about an execution that is not its time. Interned: equal ones share an id.
 struct OpInfo {
@@ -75,77 +75,32 @@ struct AggregatedExecution {
 
 // When the op with a flow id was complete, by the marker that the trace holds (CPU). Of ops
 // with a body; the markers of all others together are under kNoFlow.
-using Completions = absl::flat_hash_map<uint64_t, int64_t>;
+using Completions = absl::flat_hash_map<int64_t, int64_t>;
 
-struct DeviceExecutions {
-  std::shared_ptr<const ExecutionTables> tables;
+// What a device executed once. Small: a big trace has many.
+struct Execution {
+  int64_t start_ps = 0, duration_ps = 0;  // profile clock
+  uint32_t op = kNone, program = kNone;   // into the tables; program: kNone where unattributed
+  uint32_t line = 0;                      // the timeline's first, into Trace::lines
+  uint32_t run = kNone;                   // into the device's runs, or kNone
+  // What only some kinds of device tell: places in `numbers`.
+  enum OfTpu : size_t { kDeviceStartPs, kDeviceDurationPs };
+  enum OfCpu : size_t { kRunId, kDeviceOrdinal, kFlowId };  // kNoOrdinal, kNoFlow: absent
+  enum OfGpu : size_t { kCorrelationId, kScopeId };         // 0: none
+  std::array<int64_t, 3> numbers = {};
 
-  std::vector<int64_t> start_ps, duration_ps;  // profile clock
-  std::vector<uint32_t> op, program;           // program: kNone where unattributed
-  std::vector<uint32_t> line;                  // the timeline's first, into Trace::lines
-  std::vector<uint32_t> run;                   // into the device's runs, or kNone
-  std::vector<int64_t> device_start_ps, device_duration_ps;  // TPU; kNoTimePs: absent
-  std::vector<int64_t> run_id;                               // CPU
-  std::vector<int64_t> device_ordinal;                       // CPU; kNoOrdinal: absent
-  std::vector<uint64_t> flow_id;                             // CPU; kNoFlow: absent
-  std::vector<uint64_t> correlation_id;                      // GPU; 0: none
-  std::vector<int64_t> scope_id;                             // GPU; 0: none
-
-  size_t size() const { return start_ps.size(); }
-  int64_t end_ps(size_t row) const { return start_ps[row] + duration_ps[row]; }
-  const OpInfo& op_info(size_t row) const { return tables->ops[op[row]]; }
-  Interval IntervalOn(Clock clock, size_t row) const {
-    if (clock == Clock::kProfile) return {start_ps[row], end_ps(row)};
-    return {device_start_ps[row], device_start_ps[row] + device_duration_ps[row]};
+  int64_t end_ps() const { return start_ps + duration_ps; }
+  // Of a kind that may have it.
+  bool has_device_clock() const {
+    const int64_t device_ps = numbers[kDeviceStartPs], length_ps = numbers[kDeviceDurationPs];
+    return device_ps >= -kAxisLimitPs && length_ps >= 0 && device_ps <= kAxisLimitPs - length_ps;
   }
-
-  // Calls change(column of this, column of `other`) for each pair.
-  template <typename Change>
-  void ForEachColumn(DeviceExecutions* other, Change change) {
-    change(&start_ps, &other->start_ps);
-    change(&duration_ps, &other->duration_ps);
-    change(&op, &other->op);
-    change(&program, &other->program);
-    change(&line, &other->line);
-    change(&run, &other->run);
-    change(&device_start_ps, &other->device_start_ps);
-    change(&device_duration_ps, &other->device_duration_ps);
-    change(&run_id, &other->run_id);
-    change(&device_ordinal, &other->device_ordinal);
-    change(&flow_id, &other->flow_id);
-    change(&correlation_id, &other->correlation_id);
-    change(&scope_id, &other->scope_id);
-  }
-
-  // Appends rows [begin, end) of `from`.
-  void AppendRows(DeviceExecutions* from, size_t begin, size_t end) {
-    ForEachColumn(from, [&](auto* to, auto* column) {
-      if (column->empty()) return;
-      to->insert(to->end(), column->begin() + static_cast<ptrdiff_t>(begin),
-                 column->begin() + static_cast<ptrdiff_t>(end));
-    });
-  }
-  void SwapRows(DeviceExecutions* other) {
-    ForEachColumn(other, [](auto* one, auto* two) { one->swap(*two); });
-  }
-  // Leaves rows [begin, end), moved to the front.
-  void KeepRows(size_t begin, size_t end) {
-    ForEachColumn(this, [&](auto* column, auto* /*same*/) {
-      if (column->empty()) return;
-      column->resize(end);
-      column->erase(column->begin(), column->begin() + static_cast<ptrdiff_t>(begin));
-    });
-  }
-  // Becomes the rows `order`, in that order, of `from`.
-  void GatherRows(std::span<const uint32_t> order, DeviceExecutions* from) {
-    ForEachColumn(from, [&](auto* to, auto* column) {
-      to->clear();
-      if (column->empty()) return;
-      to->reserve(order.size());
-      for (const uint32_t row : order) to->push_back((*column)[row]);
-    });
+  Interval IntervalOn(Clock clock) const {
+    if (clock == Clock::kProfile) return {start_ps, end_ps()};
+    return {numbers[kDeviceStartPs], numbers[kDeviceStartPs] + numbers[kDeviceDurationPs]};
   }
 };
+using Executions = std::vector<Execution>;
 
 // One run. Times of the executions in it are on the program's clock; `profile` places it
 // on the capture's axis (TPU: the module event).
@@ -154,14 +109,14 @@ struct Run {
   static constexpr int64_t kUnset = std::numeric_limits<int64_t>::min();
 
   uint32_t program = kNone;
+  bool uncertain = false;  // ways of splitting disagree about this program
   Interval profile = {0, kUnset};
-  bool uncertain = false;           // ways of splitting disagree about this program
   std::optional<int64_t> key = {};  // CPU: run_id
 
   // Makes `profile` contain the execution.
-  void Cover(const DeviceExecutions& chunk, size_t row) {
-    if (profile.end_ps == kUnset) profile.start_ps = chunk.start_ps[row];
-    profile.end_ps = std::max(profile.end_ps, chunk.end_ps(row));
+  void Cover(const Execution& execution) {
+    if (profile.end_ps == kUnset) profile.start_ps = execution.start_ps;
+    profile.end_ps = std::max(profile.end_ps, execution.end_ps());
   }
 };
 
@@ -205,26 +160,27 @@ struct KindStat {
   // The part of the draft that its text, or its integer, is.
   std::string_view Draft::*text = nullptr;
   std::optional<int64_t> Draft::*integer = nullptr;
+  // The place of its integer in Execution::numbers, and what stands there without one.
+  std::optional<size_t> number = {};
+  int64_t absent = 0;
 };
 
-// Splits a device's executions into runs. All chunks of the device come in order of
-// start, once for each look that is wanted, then once more to be assigned.
+// Splits a device's executions into runs; this one knows of none. All chunks of the device come in
+// order of start, once for each look that is wanted, then once more to be assigned.
 class RunSplitter {
  public:
   virtual ~RunSplitter() = default;
   virtual bool WantsLook() const { return false; }
-  virtual absl::Status Look(const DeviceExecutions& /*chunk*/) { return absl::OkStatus(); }
+  // The first look fills `run` by what can be told by then.
+  virtual absl::Status Look(Executions* /*chunk*/) { return absl::OkStatus(); }
   virtual void EndLook() {}
-  // The first look's runs, for the chunk that it saw last, as far as can be told by then;
-  // false from the first chunk on of which that is not known.
-  virtual bool AssignEarly(DeviceExecutions* /*chunk*/) { return false; }
-  // After the looks: whether all chunks were assigned early, to the right runs. Then
-  // nothing is left to assign.
-  virtual bool early_was_right() const { return false; }
-  // Fills chunk->run, and chunk->program where time tells.
-  virtual void Assign(DeviceExecutions* chunk) = 0;
+  // Whether all chunks of the first look have the right runs, so far as is known. Where that holds
+  // after the looks, nothing is left to assign.
+  virtual bool early_right() const { return false; }
+  // Fills `run`, and `program` where time tells.
+  virtual void Assign(Executions* /*chunk*/) {}
   // All runs, by the ids assigned. `diagnostics` tells what was left out of the chunks.
-  virtual std::vector<Run> Finish(Diagnostics* diagnostics) = 0;
+  virtual std::vector<Run> Finish(Diagnostics* /*diagnostics*/) { return {}; }
 };
 
 // What the host recorded about a device's programs; read when it is first needed.
@@ -256,7 +212,7 @@ struct KindRules {
   bool (*claims)(std::string_view plane_name, std::optional<int64_t>* ordinal) = nullptr;
   LineRole (*role)(std::string_view line_name) = nullptr;
   LineOrder line_order = LineOrder::kAny;
-  // Stats of execution events, those first that `interpret` and `numbers` look at.
+  // Stats of execution events, those first that `interpret` looks at.
   std::span<const KindStat> stats = {};
   // Without a stat of this name a plane has no executions; empty: it may have.
   std::string_view needed_stat = {};
@@ -276,10 +232,7 @@ struct KindRules {
   // Whether an op contains others, which may end after it. Null: ops end when they end.
   bool (*has_body)(const OpInfo& op) = nullptr;
   // Of a completion marker: the flow of the op that is complete, or kNoFlow.
-  uint64_t (*completed_flow)(const EventBatch& batch, size_t row) = nullptr;
-  // Appends the numbers of some rows to the columns of this kind. Null: there are none.
-  void (*numbers)(const EventBatch& batch, std::span<const uint32_t> rows,
-                  DeviceExecutions* to) = nullptr;
+  int64_t (*completed_flow)(const EventBatch& batch, size_t row) = nullptr;
   std::unique_ptr<RunSplitter> (*make_splitter)(const SplitContext& context) = nullptr;
 };
 
@@ -301,7 +254,7 @@ std::optional<int64_t> OrdinalAfter(std::string_view plane_name, std::string_vie
 
 // Whether the op of a flow was complete after `end_ps`. A synchronous body is complete
 // before its op returns; a marker that is missing comes after the trace's end.
-bool CompletesLater(const Completions& completions, uint64_t flow, int64_t end_ps);
+bool CompletesLater(const Completions& completions, int64_t flow, int64_t end_ps);
 
 // Whether the plane's metadata names such a stat; none has no name.
 bool HasStat(const Plane& plane, std::string_view name);
@@ -309,36 +262,9 @@ bool HasStat(const Plane& plane, std::string_view name);
 // From the opcode, from what else the trace says, from names; never from line names.
 Category Classify(const Draft& draft);
 
-// Stat access: numbers as they are, doubles not converted.
-inline std::optional<int64_t> IntegerOf(const StatValue& value) {
-  constexpr auto kMost = static_cast<uint64_t>(std::numeric_limits<int64_t>::max());
-  const bool known =
-      value.type == StatType::kInt64 || (value.type == StatType::kUint64 && value.bits <= kMost);
-  return known ? std::optional(static_cast<int64_t>(value.bits)) : std::nullopt;
-}
-
-// Appends convert(type, bits) of a stat of each row to `numbers`.
-template <typename Convert, typename Number>
-void AppendNumbers(const EventBatch& batch, size_t column, std::span<const uint32_t> rows,
-                   Convert convert, std::vector<Number>* numbers) {
-  const StatColumn& own = batch.stats[column];
-  if (own.empty() && !batch.InMetadata(column)) {
-    numbers->resize(numbers->size() + rows.size(), convert(StatType::kAbsent, 0));
-    return;
-  }
-  std::array<Number, EventBatch::kBatchSize> converted;
-  Number* to = converted.data();
-  const StatType* const types = own.type.data();
-  const uint64_t* const bits = own.bits.data();
-  for (const uint32_t row : rows) {
-    if (types != nullptr && types[row] != StatType::kAbsent) {
-      *to++ = convert(types[row], bits[row]);
-    } else {
-      const StatValue& value = batch.MetadataStat(column, batch.metadata[row]);
-      *to++ = convert(value.type, value.bits);
-    }
-  }
-  numbers->insert(numbers->end(), converted.data(), to);
+// Numbers are taken as they are, doubles not converted.
+inline bool IsInteger(StatType type) {
+  return type == StatType::kInt64 || type == StatType::kUint64;
 }
 
 }  // namespace xplane_time

@@ -35,13 +35,13 @@ namespace gpu_runs {
 namespace {
 
 // The columns of stats that are looked at by number.
-enum GpuColumn : size_t { kCorrelationId, kScopeRangeId, kProgramId, kTfOp, kMemcpyDetails };
+enum GpuColumn : size_t { kProgramId, kTfOp, kMemcpyDetails };
 constexpr KindStat kStats[] = {
-    {"correlation_id", StatUse::kNumber},
-    {"scope_range_id", StatUse::kNumber},
     {"program_id", StatUse::kMeaning},
     {"tf_op", StatUse::kMeaning},
     {"memcpy_details", StatUse::kPresence},
+    {.name = "correlation_id", .use = StatUse::kNumber, .number = Execution::kCorrelationId},
+    {.name = "scope_range_id", .use = StatUse::kNumber, .number = Execution::kScopeId},
     {"hlo_module", StatUse::kMeaning, &Draft::function},
     {"hlo_op", StatUse::kMeaning, &Draft::hlo_op},
     {"name", StatUse::kMeaning, &Draft::scope},
@@ -66,15 +66,6 @@ void Interpret(const EventBatch& batch, size_t row, std::string_view /*name*/, D
   const std::string_view tf_op = batch.Stat(kTfOp, row).text;
   if (!tf_op.starts_with("XlaModule:")) draft->tf_op = tf_op;
   draft->is_copy = batch.Stat(kMemcpyDetails, row).type != StatType::kAbsent;
-}
-
-void Numbers(const EventBatch& batch, std::span<const uint32_t> rows, DeviceExecutions* to) {
-  AppendNumbers(
-      batch, kCorrelationId, rows, [](StatType, uint64_t bits) { return bits; },
-      &to->correlation_id);
-  AppendNumbers(
-      batch, kScopeRangeId, rows,
-      [](StatType, uint64_t bits) { return static_cast<int64_t>(bits); }, &to->scope_id);
 }
 
 // ---- runs --------------------------------------------------------------------------------
@@ -151,12 +142,12 @@ struct Sequence {
   int64_t runs = 0;                        // in the blocks before
   std::optional<size_t> rivals = {};       // doubtful: it may as well be so many runs
 
-  void Add(const DeviceExecutions& chunk, size_t row, int64_t idle_before_ps, bool is_after_other) {
+  void Add(uint32_t symbol, uint64_t correlation_id, int64_t idle_before_ps, bool is_after_other) {
     if (symbols.empty() && runs == 0) device_idle_ps = idle_before_ps;
-    symbols.push_back(chunk.op_info(row).symbol);
+    symbols.push_back(symbol);
     idle_ps.push_back(idle_before_ps - std::exchange(device_idle_ps, idle_before_ps));
     after_other.push_back(is_after_other ? 1 : 0);
-    correlation.push_back(chunk.correlation_id[row]);
+    correlation.push_back(correlation_id);
   }
 
   // Splits what is there. But at the end the last run may go on and is kept for the next
@@ -196,7 +187,6 @@ struct Sequence {
 struct EarlyRuns {
   bool right = true;
   std::vector<Run> runs;
-  std::vector<uint32_t> run_of_row;  // of the chunk
   struct Program {
     bool by_scope = false;
     absl::flat_hash_map<int64_t, uint32_t> run_of;  // by label
@@ -207,9 +197,9 @@ struct EarlyRuns {
   std::vector<Program> programs;
 
   // An execution of a program. No label: it belongs to the run before, if to any.
-  void Add(const DeviceExecutions& chunk, size_t row, bool by_scope, std::optional<int64_t> label) {
+  void Add(bool by_scope, std::optional<int64_t> label, Execution* execution) {
     if (!right) return;
-    const uint32_t index = chunk.program[row];
+    const uint32_t index = execution->program;
     if (index >= programs.size()) programs.resize(index + 1);
     Program& program = programs[index];
     const bool first = program.run == kNone;
@@ -226,8 +216,8 @@ struct EarlyRuns {
       program.label = *label;
       program.run = found->second;
     }
-    run_of_row[row] = program.run;
-    runs[program.run].Cover(chunk, row);
+    execution->run = program.run;
+    runs[program.run].Cover(*execution);
   }
 };
 
@@ -296,26 +286,21 @@ class GpuSplitter : public RunSplitter {
 
   bool WantsLook() const override { return looks_ == 0 ? may_have_programs_ : likelihood_wanted_; }
 
-  absl::Status Look(const DeviceExecutions& chunk) override {
+  absl::Status Look(Executions* chunk) override {
     early_.right &= looks_ == 0;
-    if (early_.right) early_.run_of_row.assign(chunk.size(), kNone);
-    for (size_t row = 0; row < chunk.size(); ++row) {
+    for (Execution& execution : *chunk) {
       if (device_end_ps_.has_value()) {
-        device_idle_ps_ += std::max<int64_t>(0, chunk.start_ps[row] - *device_end_ps_);
+        device_idle_ps_ += std::max<int64_t>(0, execution.start_ps - *device_end_ps_);
       }
-      device_end_ps_ = std::max(device_end_ps_.value_or(chunk.end_ps(row)), chunk.end_ps(row));
-      if (chunk.program[row] == kNone) continue;
-      RETURN_IF_ERROR(LookAt(chunk, row));
-      last_program_ = chunk.program[row];
+      device_end_ps_ = std::max(device_end_ps_.value_or(execution.end_ps()), execution.end_ps());
+      if (execution.program == kNone) continue;
+      RETURN_IF_ERROR(LookAt(&execution));
+      last_program_ = execution.program;
     }
     return absl::OkStatus();
   }
 
-  bool AssignEarly(DeviceExecutions* chunk) override {
-    if (early_.right) chunk->run.swap(early_.run_of_row);
-    return early_.right;
-  }
-  bool early_was_right() const override { return early_.right; }
+  bool early_right() const override { return early_.right; }
 
   void EndLook() override {
     ++looks_;
@@ -338,18 +323,17 @@ class GpuSplitter : public RunSplitter {
     if (early_.right) runs_ = std::move(early_.runs);
   }
 
-  void Assign(DeviceExecutions* chunk) override {
-    chunk->run.assign(chunk->size(), kNone);
-    for (size_t row = 0; row < chunk->size(); ++row) {
-      if (chunk->program[row] == kNone) continue;
-      Track& track = tracks_[chunk->program[row]];
+  void Assign(Executions* chunk) override {
+    for (Execution& execution : *chunk) {
+      if (execution.program == kNone) continue;
+      Track& track = tracks_[execution.program];
       if (track.taken == track.runs[track.at].executions) {
         ++track.at;
         track.taken = 0;
       }
       ++track.taken;
-      chunk->run[row] = static_cast<uint32_t>(track.runs[track.at].label);
-      runs_[chunk->run[row]].Cover(*chunk, row);
+      execution.run = static_cast<uint32_t>(track.runs[track.at].label);
+      runs_[execution.run].Cover(execution);
     }
   }
 
@@ -366,40 +350,45 @@ class GpuSplitter : public RunSplitter {
     return context_.tables->programs[program].function;
   }
 
+  static uint64_t CorrelationOf(const Execution& execution) {
+    return static_cast<uint64_t>(execution.numbers[Execution::kCorrelationId]);
+  }
+
   // An execution of a program.
-  absl::Status LookAt(const DeviceExecutions& chunk, size_t row) {
-    const uint32_t program = chunk.program[row];
+  absl::Status LookAt(Execution* execution) {
+    const uint32_t program = execution->program;
     if (program >= tracks_.size()) {
       tracks_.resize(program + 1, {.sequence = {context_.likelihood_block}});
     }
     Track& track = tracks_[program];
-    if (track.by_likelihood) AddToSequence(chunk, row, &track);
+    if (track.by_likelihood) AddToSequence(*execution, &track);
     if (looks_ > 0 || track.by_likelihood) return absl::OkStatus();
-    const int64_t scope = scopes_.Of(chunk.scope_id[row]);
+    const int64_t scope = scopes_.Of(execution->numbers[Execution::kScopeId]);
     track.any_without_scope |= scope == 0;
     if (!track.any_without_scope) Extend(&track.by_scope, scope);
     if (evidence_ == nullptr) {
       ASSIGN_OR_RETURN(evidence_, context_.evidence());
     }
     const std::optional<size_t> launched_by =
-        evidence_->ExecutionOf(FunctionOf(program), chunk.correlation_id[row], &launch_place_);
+        evidence_->ExecutionOf(FunctionOf(program), CorrelationOf(*execution), &launch_place_);
     const int64_t launch = launched_by.has_value() ? static_cast<int64_t>(*launched_by) : kNoLabel;
     Extend(&track.by_launch, launch);
     // Neither way may begin like this: the sequence is gathered in the same look.
     const bool is_first = track.by_launch.size() == 1 && track.by_launch[0].executions == 1;
     if (is_first && scope == 0 && launch == kNoLabel) {
       track.by_likelihood = true;
-      AddToSequence(chunk, row, &track);
+      AddToSequence(*execution, &track);
     }
     const bool by_scope = !track.any_without_scope;
     std::optional<int64_t> label = by_scope ? scope : launch;
     if (!by_scope && launch == kNoLabel) label = std::nullopt;
-    early_.Add(chunk, row, by_scope, label);
+    early_.Add(by_scope, label, execution);
     return absl::OkStatus();
   }
 
-  void AddToSequence(const DeviceExecutions& chunk, size_t row, Track* track) {
-    track->sequence.Add(chunk, row, device_idle_ps_, last_program_ != chunk.program[row]);
+  void AddToSequence(const Execution& execution, Track* track) {
+    track->sequence.Add(context_.tables->ops[execution.op].symbol, CorrelationOf(execution),
+                        device_idle_ps_, last_program_ != execution.program);
     if (track->sequence.symbols.size() < track->sequence.block_size) return;
     track->sequence.Split(/*last=*/false, /*host_runs=*/std::nullopt, &track->runs);
   }
@@ -507,7 +496,6 @@ const KindRules kGpuRules = {.kind = DeviceKind::kGpu,
                              .line_order = LineOrder::kQueued,
                              .stats = gpu_runs::kStats,
                              .interpret = gpu_runs::Interpret,
-                             .numbers = gpu_runs::Numbers,
                              .make_splitter = MakeSplitter<gpu_runs::GpuSplitter>};
 
 }  // namespace xplane_time

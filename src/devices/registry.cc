@@ -115,7 +115,7 @@ bool HasStat(const Plane& plane, std::string_view name) {
                                       [&](const StatMetadata& stat) { return stat.name == name; });
 }
 
-bool CompletesLater(const Completions& completions, uint64_t flow, int64_t end_ps) {
+bool CompletesLater(const Completions& completions, int64_t flow, int64_t end_ps) {
   if (completions.empty()) return false;
   const auto completion = completions.find(flow);
   return completion == completions.end() || completion->second > end_ps;

@@ -9,16 +9,19 @@
 #include <limits>
 
 #include "devices/device_kind.h"
-#include "xplane_time/normalize.h"
 
 namespace xplane_time {
 namespace {
 
-// The columns of stats that are looked at by number.
-enum TpuColumn : size_t { kDeviceOffset, kDeviceDuration };
 constexpr KindStat kStats[] = {
-    {"device_offset_ps", StatUse::kNumber},
-    {"device_duration_ps", StatUse::kNumber},
+    {.name = "device_offset_ps",
+     .use = StatUse::kNumber,
+     .number = Execution::kDeviceStartPs,
+     .absent = kNoTimePs},
+    {.name = "device_duration_ps",
+     .use = StatUse::kNumber,
+     .number = Execution::kDeviceDurationPs,
+     .absent = kNoTimePs},
     {"hlo_category", StatUse::kMeaning, &Draft::hlo_category},
     {"flops", StatUse::kMeaning, nullptr, &Draft::flops},
     {"bytes_accessed", StatUse::kMeaning, nullptr, &Draft::bytes_accessed},
@@ -56,40 +59,18 @@ void Interpret(const EventBatch& /*batch*/, size_t /*row*/, std::string_view nam
   draft->hlo_op = name;
 }
 
-void Numbers(const EventBatch& batch, std::span<const uint32_t> rows, DeviceExecutions* to) {
-  const auto integer = [](StatType type, uint64_t bits) {
-    return type == StatType::kInt64 || type == StatType::kUint64 ? static_cast<int64_t>(bits)
-                                                                 : kNoTimePs;
-  };
-  size_t at = to->device_start_ps.size();
-  AppendNumbers(batch, kDeviceOffset, rows, integer, &to->device_start_ps);
-  AppendNumbers(batch, kDeviceDuration, rows, integer, &to->device_duration_ps);
-  for (; at < to->device_start_ps.size(); ++at) {
-    int64_t &start_ps = to->device_start_ps[at], &duration_ps = to->device_duration_ps[at];
-    const bool known =
-        start_ps >= -kAxisLimitPs && duration_ps >= 0 && start_ps <= kAxisLimitPs - duration_ps;
-    if (!known) start_ps = duration_ps = kNoTimePs;
-  }
-}
-
 // Runs are the module events, in their order.
 class ModuleSplitter : public RunSplitter {
  public:
   explicit ModuleSplitter(const SplitContext& context)
       : plane_(context.plane), modules_(context.modules) {}
 
-  void Assign(DeviceExecutions* chunk) override {
-    chunk->run.resize(chunk->size());
-    for (size_t row = 0; row < chunk->size();) {
-      if (chunk->start_ps[row] >= known_until_ps_) Find(chunk->start_ps[row]);
-      const uint32_t module = found_;
-      const uint32_t program = module == kNone ? kNone : modules_[module].program;
-      const size_t first = row;
-      do {
-        chunk->run[row] = module;
-        chunk->program[row] = program;
-      } while (++row < chunk->size() && chunk->start_ps[row] < known_until_ps_);
-      outside_ += module == kNone ? row - first : 0;
+  void Assign(Executions* chunk) override {
+    for (Execution& execution : *chunk) {
+      if (execution.start_ps >= known_until_ps_) Find(execution.start_ps);
+      execution.run = found_;
+      execution.program = found_ == kNone ? kNone : modules_[found_].program;
+      outside_ += found_ == kNone ? 1 : 0;
     }
   }
 
@@ -135,10 +116,9 @@ const KindRules kTpuRules = {.kind = DeviceKind::kTpu,
                              .role = Role,
                              .line_order = LineOrder::kNested,
                              .stats = kStats,
-                             .device_clock_stat = kStats[kDeviceOffset].name,
+                             .device_clock_stat = kStats[0].name,
                              .interpret = Interpret,
                              .interpret_run = ParseModuleName,
-                             .numbers = Numbers,
                              .make_splitter = MakeSplitter<ModuleSplitter>};
 
 }  // namespace xplane_time

@@ -11,21 +11,17 @@
 
 namespace xplane_time {
 
-// A run's times and what becomes of it.
-struct RunSample {
-  uint32_t run = kNone, program = kNone;
+// A run, its times and what becomes of it.
+struct RunSample : Run {
+  uint32_t id = kNone;
+  Clock clock = Clock::kProfile;
+  bool has_active = false;  // false: a module without ops; only span_ps is known
+  bool suspect = false;
+  bool skipped = false;  // a warm-up run
   int64_t start_ps = 0;  // on `clock`
   int64_t active_ps = 0, span_ps = 0, sum_ps = 0;
   uint64_t kernels = 0;
-  Interval profile;      // on the capture's axis
   uint64_t ordinal = 0;  // within (device, function, program)
-  int64_t key = 0;       // CPU: run_id
-  Clock clock = Clock::kProfile;
-  bool has_active = false;  // false: a module without ops; only span_ps is known
-  bool has_key = false;
-  bool suspect = false;
-  bool skipped = false;    // a warm-up run
-  bool uncertain = false;  // ways of splitting disagree
 
   int64_t gap_ps() const { return span_ps - active_ps; }
   int64_t Metric(Metric which) const;
@@ -42,7 +38,7 @@ struct DeviceAnalysis {
   int64_t self_ps = 0;  // of all executions
   ClockPlan clocks;
   // Only where they were asked for.
-  DeviceExecutions executions;
+  Executions executions;
   Completions completions;
 };
 

@@ -106,13 +106,13 @@ class PlaneAnalyzer {
   }
 
   // With kWhole the only chunk is read once for all passes.
-  absl::Status ForEachChunk(absl::FunctionRef<absl::Status(DeviceExecutions*)> visit) {
+  absl::Status ForEachChunk(absl::FunctionRef<absl::Status(Executions*)> visit) {
     if (whole_.has_value()) return visit(&*whole_);
     RETURN_IF_ERROR(stream_.Start(size_));
-    DeviceExecutions chunk;
+    Executions chunk;
     for (;;) {
       RETURN_IF_ERROR(stream_.Next(&chunk));
-      if (chunk.size() == 0) return absl::OkStatus();
+      if (chunk.empty()) return absl::OkStatus();
       RETURN_IF_ERROR(visit(&chunk));
       if (size_ == ChunkSize::kWhole) whole_ = std::move(chunk);
       if (whole_.has_value()) return absl::OkStatus();
@@ -120,44 +120,44 @@ class PlaneAnalyzer {
   }
 
   // Of one device.
-  void Measure(std::optional<int64_t> ordinal, DeviceExecutions* rows) {
+  void Measure(std::optional<int64_t> ordinal, Executions* rows) {
     Device* const device = DeviceOf(ordinal);
     device->splitter->Assign(rows);
     device->meter->Add(*rows);
   }
 
   // Of all devices of the plane.
-  void MeasureEach(DeviceExecutions* chunk) {
-    const std::vector<int64_t>& ordinals = chunk->device_ordinal;
-    const auto same = [&](int64_t ordinal) { return ordinal == ordinals[0]; };
+  void MeasureEach(Executions* chunk) {
+    const auto ordinal_of = [](const Execution& each) {
+      return each.numbers[Execution::kDeviceOrdinal];
+    };
+    const auto same = [&](const Execution& each) {
+      return ordinal_of(each) == ordinal_of(chunk->front());
+    };
     if (!rules_.is_host) return Measure(plane_.ordinal, chunk);
-    if (std::all_of(ordinals.begin(), ordinals.end(), same)) {
-      return Measure(DeviceOrdinal(ordinals[0]), chunk);
+    if (std::all_of(chunk->begin(), chunk->end(), same)) {
+      return Measure(DeviceOrdinal(ordinal_of(chunk->front())), chunk);
     }
-    std::map<int64_t, std::vector<uint32_t>> rows_of;
-    for (uint32_t row = 0; row < chunk->size(); ++row) rows_of[ordinals[row]].push_back(row);
-    chunk->run.resize(chunk->size());
-    for (const auto& [ordinal, rows] : rows_of) {
-      DeviceExecutions part;
-      part.tables = chunk->tables;
-      part.GatherRows(rows, chunk);
-      Measure(DeviceOrdinal(ordinal), &part);
-      for (size_t i = 0; i < rows.size(); ++i) chunk->run[rows[i]] = part.run[i];
-    }
+    std::map<int64_t, Executions> parts;
+    for (const Execution& each : *chunk) parts[ordinal_of(each)].push_back(each);
+    for (auto& [ordinal, part] : parts) Measure(DeviceOrdinal(ordinal), &part);
+    // With what was measured, in the order as before.
+    std::map<int64_t, size_t> next;
+    for (Execution& each : *chunk) each = parts[ordinal_of(each)][next[ordinal_of(each)]++];
   }
 
   // Looks as often as is wanted, and measures as well, as long as runs are known early. True
   // where nothing is left to measure; also where a line turned out not to be sorted.
   absl::StatusOr<bool> Look(Device* device) {
     while (device->splitter->WantsLook()) {
-      RETURN_IF_ERROR(ForEachChunk([&](DeviceExecutions* chunk) {
-        RETURN_IF_ERROR(device->splitter->Look(*chunk));
-        if (device->splitter->AssignEarly(chunk)) device->meter->Add(*chunk);
+      RETURN_IF_ERROR(ForEachChunk([&](Executions* chunk) {
+        RETURN_IF_ERROR(device->splitter->Look(chunk));
+        if (device->splitter->early_right()) device->meter->Add(*chunk);
         return absl::OkStatus();
       }));
       if (stream_.needs_whole()) return true;
       device->splitter->EndLook();
-      if (device->splitter->early_was_right()) return true;
+      if (device->splitter->early_right()) return true;
       device->meter = MakeMeter();  // what the other measured was too early
     }
     return false;
@@ -175,7 +175,7 @@ class PlaneAnalyzer {
       ASSIGN_OR_RETURN(measured, Look(DeviceOf(plane_.ordinal)));
     }
     if (!measured) {
-      RETURN_IF_ERROR(ForEachChunk([&](DeviceExecutions* chunk) {
+      RETURN_IF_ERROR(ForEachChunk([&](Executions* chunk) {
         MeasureEach(chunk);
         return absl::OkStatus();
       }));
@@ -194,11 +194,10 @@ class PlaneAnalyzer {
   bool PlanHeld() {
     std::vector<ClockPlan::Counts> all(stream_.tables()->programs.size() + 1);
     for (const auto& [ordinal, device] : devices_) {
-      const auto& counts = device.meter->clock_counts;
-      for (size_t i = 0; i < counts.size(); ++i) {
-        const size_t at = i + 1 == counts.size() ? all.size() - 1 : i;
-        all[at].with += counts[i].with;
-        all[at].without += counts[i].without;
+      const std::vector<ClockPlan::Counts>& counts = device.meter->clock_counts;
+      for (size_t place = 0; place < counts.size(); ++place) {
+        all[place].with += counts[place].with;
+        all[place].without += counts[place].without;
       }
     }
     return clocks_.Correct(all);
@@ -258,7 +257,7 @@ class PlaneAnalyzer {
       RunSample sample = SampleOf(run, times, *clock);
       diagnostics_->Count(DiagnosticCode::kSuspectRun, Here(), suspect[i] ? 1 : 0);
       if (!wanted) continue;
-      sample.run = own[i];
+      sample.id = own[i];
       sample.suspect = suspect[i];
       sample.ordinal = ordinal++;
       sample.skipped = sample.ordinal < request_.options.skip_runs;
@@ -267,12 +266,7 @@ class PlaneAnalyzer {
   }
 
   RunSample SampleOf(const Run& run, const RunTimes& times, Clock clock) {
-    RunSample sample;
-    sample.program = run.program;
-    sample.profile = run.profile;
-    sample.uncertain = run.uncertain;
-    sample.has_key = run.key.has_value();
-    sample.key = run.key.value_or(0);
+    RunSample sample = {run};
     if (times.kernels == 0) {
       diagnostics_->Count(DiagnosticCode::kNoOps, Here());
       sample.start_ps = run.profile.start_ps;
@@ -315,15 +309,12 @@ class PlaneAnalyzer {
   // Of one device.
   void KeepRows(std::optional<int64_t> ordinal, DeviceAnalysis* analysis) {
     analysis->completions = stream_.completions();
-    analysis->executions.tables = stream_.tables();
     if (!whole_.has_value()) return;
-    std::vector<uint32_t> rows;
-    for (uint32_t row = 0; row < whole_->size(); ++row) {
-      if (!rules_.is_host || DeviceOrdinal(whole_->device_ordinal[row]) == ordinal) {
-        rows.push_back(row);
-      }
-    }
-    analysis->executions.GatherRows(rows, &*whole_);
+    std::copy_if(whole_->begin(), whole_->end(), std::back_inserter(analysis->executions),
+                 [&](const Execution& each) {
+                   return !rules_.is_host ||
+                          DeviceOrdinal(each.numbers[Execution::kDeviceOrdinal]) == ordinal;
+                 });
   }
 
   const PlaneRequest& request_;
@@ -335,7 +326,7 @@ class PlaneAnalyzer {
   ClockPlan clocks_;
   const MeterSettings meter_settings_;
   ChunkSize size_ = ChunkSize::kSmall;
-  std::optional<DeviceExecutions> whole_;
+  std::optional<Executions> whole_;
   std::map<std::optional<int64_t>, Device> devices_;  // by ordinal
 };
 

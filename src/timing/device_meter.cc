@@ -16,6 +16,7 @@ bool Before(const Interval& a, const Interval& b) {
 }
 
 constexpr size_t kMostOpenRuns = 256;
+constexpr uint64_t kMostBuffered = uint64_t{1} << 21;
 constexpr size_t kMostOrders = 4096, kLongestOrder = 4096;
 
 uint64_t Total(const RunContents::Counts& counts) {
@@ -67,34 +68,24 @@ DurationCounts::Sum DurationCounts::Total() const {
   return sum;
 }
 
-void RunContents::SwitchTo(uint32_t run) {
-  if (open_count_ >= kMostOpenRuns || buffered_ >= kMostBuffered) CloseAll();
-  if (run >= open_of_run_.size()) open_of_run_.resize(run + 1, 0);
-  if (open_of_run_[run] == 0) {
-    if (open_count_ == open_.size()) open_.emplace_back();
-    open_[open_count_++].run = run;
-    open_of_run_[run] = static_cast<uint32_t>(open_count_);
+std::vector<uint32_t>* RunContents::Open(uint32_t run, size_t more) {
+  if (buffered_ >= kMostBuffered || (open_.size() >= kMostOpenRuns && !open_.contains(run))) {
+    CloseAll();
   }
-  current_run_ = run;
-  current_ = &open_[open_of_run_[run] - 1].symbols;
+  buffered_ += more;
+  return &open_[run];
 }
 
 void RunContents::CloseAll() {
-  for (size_t i = 0; i < open_count_; ++i) {
-    OpenRun& opened = open_[i];
-    if (opened.run >= content_of_run_.size()) content_of_run_.resize(opened.run + 1, 0);
-    uint32_t& content = content_of_run_[opened.run];
-    if (content == 0) {
-      content = NumberOf(opened.symbols) + 1;
+  for (const auto& [run, symbols] : open_) {
+    if (run >= content_of_run_.size()) content_of_run_.resize(run + 1, 0);
+    if (content_of_run_[run] == 0) {
+      content_of_run_[run] = NumberOf(symbols) + 1;
     } else {
-      GoOn(opened.run, opened.symbols);
+      GoOn(run, symbols);
     }
-    opened.symbols.clear();
-    open_of_run_[opened.run] = 0;
   }
-  open_count_ = 0;
-  current_run_ = kNoRun;
-  current_ = nullptr;
+  open_.clear();
   buffered_ = 0;
 }
 
@@ -160,7 +151,6 @@ std::vector<bool> RunContents::Suspects(std::span<const uint32_t> runs) {
 
 ClockPlan::ClockPlan(ClockChoice choice, bool may_have_device_clock) : choice_(choice) {
   first_guess_ = Choose({may_have_device_clock ? 1u : 0u, may_have_device_clock ? 0u : 1u});
-  unattributed_ = first_guess_;
 }
 
 std::optional<Clock> ClockPlan::Choose(const Counts& counts) const {
@@ -173,29 +163,27 @@ std::optional<Clock> ClockPlan::Choose(const Counts& counts) const {
 bool ClockPlan::Correct(const std::vector<Counts>& counts) {
   std::vector<std::optional<Clock>> right;
   bool as_planned = true;
-  for (uint32_t i = 0; i < counts.size(); ++i) {
-    const bool last = i + 1 == counts.size();
-    right.push_back(Choose(counts[i]));
-    const bool any = counts[i].with + counts[i].without > 0;
-    as_planned &= !any || right.back() == Of(last ? kNone : i);
+  for (const Counts& each : counts) {
+    const bool any = each.with + each.without > 0;
+    const auto program = static_cast<uint32_t>(right.size()) - 1;  // kNone in the first place
+    right.push_back(Choose(each));
+    as_planned &= !any || right.back() == Of(program);
   }
-  unattributed_ = right.back();
-  right.pop_back();
-  programs_ = std::move(right);
+  clocks_ = std::move(right);
   return as_planned;
 }
 
 void ClockPlan::Report(const std::vector<Counts>& counts, const DevicePlane& plane,
                        Diagnostics* diagnostics) const {
   const Location where = {.plane = plane.plane};
-  for (size_t i = 0; i < counts.size(); ++i) {
-    const bool any = counts[i].with + counts[i].without > 0;
-    const bool program = i + 1 < counts.size();
-    if (choice_ == ClockChoice::kDevice && !Choose(counts[i]).has_value() &&
-        (any || (program && RulesOf(plane.kind).runs_are_events()))) {
+  for (size_t place = 0; place < counts.size(); ++place) {
+    const auto [with, without] = counts[place];
+    const bool program = place > 0;
+    if (choice_ == ClockChoice::kDevice && !Choose(counts[place]).has_value() &&
+        (with + without > 0 || (program && RulesOf(plane.kind).runs_are_events()))) {
       diagnostics->Count(DiagnosticCode::kNoDeviceClock, where);
     }
-    if (choice_ == ClockChoice::kAuto && counts[i].with > 0 && counts[i].without > 0) {
+    if (choice_ == ClockChoice::kAuto && with > 0 && without > 0) {
       diagnostics->Count(DiagnosticCode::kMixedClocks, where);
     }
   }
@@ -208,7 +196,6 @@ DeviceMeter::DeviceMeter(const DevicePlane& plane, std::shared_ptr<const Executi
       tables_(std::move(tables)),
       modules_(modules),
       settings_(settings) {
-  clock_counts.resize(1);
   runs.reserve(modules_.size());
 }
 
@@ -220,15 +207,11 @@ void DeviceMeter::LearnOps() {
     symbol_of_op_.push_back(op.symbol);
   }
   last_cell_of_op_.resize(tables_->ops.size(), {kNone, kNone});
-  if (clock_counts.size() < tables_->programs.size() + 1) {
-    // The last one stays that of executions in no program.
-    clock_counts.insert(clock_counts.end() - 1, tables_->programs.size() + 1 - clock_counts.size(),
-                        {});
-  }
+  clock_counts.resize(tables_->programs.size() + 1);
 }
 
-void DeviceMeter::Add(const DeviceExecutions& chunk) {
-  if (chunk.size() == 0) return;
+void DeviceMeter::Add(const Executions& chunk) {
+  if (chunk.empty()) return;
   LearnOps();
   AddOnProfileClock(chunk);
   if (rules_.line_order == LineOrder::kQueued) WatchStreams(chunk);
@@ -240,7 +223,7 @@ void DeviceMeter::Add(const DeviceExecutions& chunk) {
   if (!rules_.runs_are_events()) return;
   for (auto& [line, open] : timelines_) {
     std::erase_if(
-        open, [&](Timeline& timeline) { return CloseIfOver(chunk.start_ps.back(), &timeline); });
+        open, [&](Timeline& timeline) { return CloseIfOver(chunk.back().start_ps, &timeline); });
   }
 }
 
@@ -258,63 +241,61 @@ void DeviceMeter::AddAggregated(const AggregatedExecution& execution) {
   cell.self_ps = std::nullopt;
 }
 
-void DeviceMeter::AddOnProfileClock(const DeviceExecutions& chunk) {
+void DeviceMeter::AddOnProfileClock(const Executions& chunk) {
   totals.executions += chunk.size();
   UnionLength busy = busy_;
-  int64_t sum_ps = totals.sum_ps, last_ps = totals.last_ps.value_or(chunk.end_ps(0));
-  for (size_t row = 0; row < chunk.size(); ++row) {
-    const int64_t start_ps = chunk.start_ps[row], duration_ps = chunk.duration_ps[row];
-    busy.Add(start_ps, start_ps + duration_ps);
-    sum_ps = SaturatingAdd(sum_ps, duration_ps);
-    last_ps = std::max(last_ps, start_ps + duration_ps);
+  int64_t sum_ps = totals.sum_ps, last_ps = totals.last_ps.value_or(chunk[0].end_ps());
+  for (const Execution& execution : chunk) {
+    busy.Add(execution.start_ps, execution.end_ps());
+    sum_ps = SaturatingAdd(sum_ps, execution.duration_ps);
+    last_ps = std::max(last_ps, execution.end_ps());
   }
   busy_ = busy;
   totals.sum_ps = sum_ps;
   totals.last_ps = last_ps;
-  if (!totals.first_ps.has_value()) totals.first_ps = chunk.start_ps[0];
+  if (!totals.first_ps.has_value()) totals.first_ps = chunk[0].start_ps;
 }
 
 // Streams are in order by themselves: an overlap is worth a note.
-void DeviceMeter::WatchStreams(const DeviceExecutions& chunk) {
-  for (size_t row = 0; row < chunk.size(); ++row) {
-    const int64_t start_ps = chunk.start_ps[row];
-    int64_t& end_of_line = end_of_line_.try_emplace(chunk.line[row], start_ps).first->second;
-    if (start_ps < end_of_line && overlaps_++ == 0) {
-      first_overlap_ = {.plane = plane_.plane, .line = chunk.line[row]};
+void DeviceMeter::WatchStreams(const Executions& chunk) {
+  for (const Execution& each : chunk) {
+    int64_t& end_of_line = end_of_line_.try_emplace(each.line, each.start_ps).first->second;
+    if (each.start_ps < end_of_line && overlaps_++ == 0) {
+      first_overlap_ = {.plane = plane_.plane, .line = each.line};
     }
-    end_of_line = std::max(end_of_line, chunk.end_ps(row));
-    if (chunk.program[row] == kNone && !tables_->programs.empty() &&
-        chunk.op_info(row).category != Category::kCopy) {
-      lost.push_back({start_ps, chunk.line[row]});
+    end_of_line = std::max(end_of_line, each.end_ps());
+    if (each.program == kNone && !tables_->programs.empty() &&
+        tables_->ops[each.op].category != Category::kCopy) {
+      lost.push_back({each.start_ps, each.line});
     }
   }
 }
 
 // The rows that are measured, as they come, and their times on the clocks of programs.
 // Counts which rows have the device clock.
-void DeviceMeter::SetIntervals(const DeviceExecutions& chunk) {
+void DeviceMeter::SetIntervals(const Executions& chunk) {
+  const bool may_have = !rules_.device_clock_stat.empty();
   intervals_.resize(chunk.size());
   clocks_.resize(chunk.size());
   order_.resize(chunk.size());
   size_t count = 0;
   for (uint32_t row = 0; row < chunk.size();) {
-    const uint32_t program = chunk.program[row];
+    const uint32_t program = chunk[row].program;
     const std::optional<Clock> clock = settings_.clocks->Of(program);
     const uint32_t first = row;
     uint64_t with = 0;
-    for (; row < chunk.size() && chunk.program[row] == program; ++row) {
-      const bool has = !chunk.device_start_ps.empty() && chunk.device_start_ps[row] != kNoTimePs;
+    for (; row < chunk.size() && chunk[row].program == program; ++row) {
+      const Execution& execution = chunk[row];
+      const bool has = may_have && execution.has_device_clock();
       // Where the plan turns out to be wrong, the pass does not count.
       const bool device = has && clock == Clock::kDevice;
-      const int64_t start_ps = device ? chunk.device_start_ps[row] : chunk.start_ps[row];
-      const int64_t length_ps = device ? chunk.device_duration_ps[row] : chunk.duration_ps[row];
-      with += has ? 1 : 0;
       clocks_[row] = device ? Clock::kDevice : Clock::kProfile;
-      intervals_[row] = {start_ps, start_ps + length_ps};
+      intervals_[row] = execution.IntervalOn(clocks_[row]);
+      with += has ? 1 : 0;
       order_[count] = row;
       count += clock.has_value() ? 1 : 0;
     }
-    ClockPlan::Counts& counts = clock_counts[std::min<size_t>(program, clock_counts.size() - 1)];
+    ClockPlan::Counts& counts = clock_counts[ClockPlan::PlaceOf(program)];
     counts.with += with;
     counts.without += row - first - with;
   }
@@ -323,11 +304,11 @@ void DeviceMeter::SetIntervals(const DeviceExecutions& chunk) {
 
 // Run after run where runs are events, and in the order of the clock within a run. Rows are mostly
 // in order, or a few places off where starts are equal on the profile clock.
-void DeviceMeter::OrderByClock(const DeviceExecutions& chunk) {
+void DeviceMeter::OrderByClock(const Executions& chunk) {
   constexpr size_t kMostSteps = 64;
   const bool by_run = rules_.runs_are_events();
   const auto before = [&](uint32_t a, uint32_t b) {
-    if (by_run && chunk.run[a] != chunk.run[b]) return chunk.run[a] < chunk.run[b];
+    if (by_run && chunk[a].run != chunk[b].run) return chunk[a].run < chunk[b].run;
     return Before(intervals_[a], intervals_[b]);
   };
   for (size_t i = 1; i < order_.size(); ++i) {
@@ -344,14 +325,14 @@ void DeviceMeter::OrderByClock(const DeviceExecutions& chunk) {
   }
 }
 
-void DeviceMeter::AddRunByRun(const DeviceExecutions& chunk) {
+void DeviceMeter::AddRunByRun(const Executions& chunk) {
   tags_.resize(chunk.size());
   const bool nests_here = nests() && settings_.tolerance_ps == 0;
   const Rows order(order_);
   for (size_t first = 0; first < order.size();) {
-    const uint32_t run = chunk.run[order[first]];
+    const uint32_t run = chunk[order[first]].run;
     size_t end = first;
-    while (end < order.size() && chunk.run[order[end]] == run) ++end;
+    while (end < order.size() && chunk[order[end]].run == run) ++end;
     const Rows rows = order.subspan(first, end - first);
     first = end;
     if (run == kNone) {
@@ -373,7 +354,7 @@ void DeviceMeter::CheckOrder(Rows rows, Interval* last) {
   *last = intervals_[rows.back()];
 }
 
-void DeviceMeter::AddToRun(const DeviceExecutions& chunk, Rows rows, uint32_t run) {
+void DeviceMeter::AddToRun(const Executions& chunk, Rows rows, uint32_t run) {
   if (run >= runs.size()) runs.resize(run + 1);
   CheckOrder(rows, &runs[run].last);
   std::vector<uint32_t>* symbols = contents.Open(run, rows.size());
@@ -382,8 +363,8 @@ void DeviceMeter::AddToRun(const DeviceExecutions& chunk, Rows rows, uint32_t ru
   size_t at = symbols->size();
   symbols->resize(at + rows.size());
   for (const uint32_t row : rows) {
-    (*symbols)[at++] = symbol_of_op_[chunk.op[row]];
-    if (op_wanted_[chunk.op[row]] == 0) continue;
+    (*symbols)[at++] = symbol_of_op_[chunk[row].op];
+    if (op_wanted_[chunk[row].op] == 0) continue;
     const Interval interval = intervals_[row];
     if (times.kernels++ == 0) {
       times.start_ps = times.covered_to_ps = interval.start_ps;
@@ -417,12 +398,12 @@ uint32_t DeviceMeter::FindCell(uint32_t op, uint32_t program) {
   return found->second;
 }
 
-void DeviceMeter::AddToKernels(const DeviceExecutions& chunk, Rows rows) {
+void DeviceMeter::AddToKernels(const Executions& chunk, Rows rows) {
   int64_t own_ps = self_ps;
   for (const uint32_t row : rows) {
     const int64_t length_ps = Length(intervals_[row]);
     own_ps = SaturatingAdd(own_ps, length_ps);
-    const uint32_t index = CellOf(chunk.op[row], chunk.program[row]);
+    const uint32_t index = CellOf(chunk[row].op, chunk[row].program);
     KernelCell& cell = cells[index];
     tags_[row] = cell.wanted ? index : kNone;
     if (cell.wanted) {
@@ -444,11 +425,12 @@ void DeviceMeter::LimitDurations() {
 }
 
 // Ops whose self time is known only when their completion is.
-void DeviceMeter::MarkBodies(const DeviceExecutions& chunk, Rows rows) {
+void DeviceMeter::MarkBodies(const Executions& chunk, Rows rows) {
   for (const uint32_t row : rows) {
-    if (op_has_body_[chunk.op[row]] == 0 || chunk.flow_id[row] == kNoFlow) continue;
+    const int64_t flow = chunk[row].numbers[Execution::kFlowId];
+    if (op_has_body_[chunk[row].op] == 0 || flow == kNoFlow) continue;
     const auto cell = static_cast<uint32_t>(tags_[row]);
-    pending_.push_back({chunk.flow_id[row], intervals_[row], 0, cell});
+    pending_.push_back({flow, intervals_[row], 0, cell});
     tags_[row] = (uint64_t{pending_.size()} << 32) | cell;
   }
 }
@@ -463,7 +445,7 @@ NestStack* DeviceMeter::StackOf(const TimelineKey& key, std::vector<Timeline>* o
   return &open->back().stack;
 }
 
-void DeviceMeter::NestRows(const DeviceExecutions& chunk, Rows rows) {
+void DeviceMeter::NestRows(const Executions& chunk, Rows rows) {
   const auto cover = [&](uint64_t tag, int64_t children_ps) { Cover(tag, children_ps); };
   for (size_t i = 0; i < rows.size();) {
     const TimelineKey key = TimelineOf(chunk, rows[i]);
@@ -471,13 +453,13 @@ void DeviceMeter::NestRows(const DeviceExecutions& chunk, Rows rows) {
     // Rows are in the order of runs: nothing in this chunk or later goes on with an earlier
     // one.
     if (!open->empty() && open->back().key.run != key.run &&
-        CloseIfOver(chunk.start_ps.back(), &open->back())) {
+        CloseIfOver(chunk.back().start_ps, &open->back())) {
       open->pop_back();
     }
     NestStack* stack = StackOf(key, open);
     do {
       stack->Add(intervals_[rows[i]], tags_[rows[i]], cover);
-    } while (++i < rows.size() && chunk.line[rows[i]] == key.line && clocks_[rows[i]] == key.clock);
+    } while (++i < rows.size() && chunk[rows[i]].line == key.line && clocks_[rows[i]] == key.clock);
   }
 }
 
@@ -490,7 +472,7 @@ bool DeviceMeter::CloseIfOver(int64_t time_ps, Timeline* timeline) {
   return true;
 }
 
-void DeviceMeter::NestTolerantly(const DeviceExecutions& chunk) {
+void DeviceMeter::NestTolerantly(const Executions& chunk) {
   std::map<TimelineKey, std::vector<uint32_t>> timelines;
   for (const uint32_t row : order_) timelines[TimelineOf(chunk, row)].push_back(row);
   for (const auto& [ignored, rows] : timelines) {

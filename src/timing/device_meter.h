@@ -11,7 +11,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <deque>
 #include <map>
 #include <memory>
 #include <optional>
@@ -37,15 +36,16 @@ class ClockPlan {
   ClockPlan() : ClockPlan(ClockChoice::kAuto, false) {}
 
   std::optional<Clock> Of(uint32_t program) const {
-    if (program == kNone) return unattributed_;
-    return program < programs_.size() ? programs_[program] : first_guess_;
+    const size_t place = PlaceOf(program);
+    return place < clocks_.size() ? clocks_[place] : first_guess_;
   }
 
+  // What is told of each program is in its place, that of executions in no program in the first.
+  static size_t PlaceOf(uint32_t program) { return program == kNone ? 0 : size_t{program} + 1; }
   struct Counts {
     uint64_t with = 0, without = 0;  // executions that carry the device clock
   };
-  // What the executions of a pass show, programs in order, last: in none. True where the
-  // plan was right for all of them.
+  // What the executions of a pass show. True where the plan was right for all of them.
   bool Correct(const std::vector<Counts>& counts);
   // Tells what the plan means for the user.
   void Report(const std::vector<Counts>& counts, const DevicePlane& plane,
@@ -55,8 +55,8 @@ class ClockPlan {
   std::optional<Clock> Choose(const Counts& counts) const;
 
   ClockChoice choice_;
-  std::optional<Clock> first_guess_, unattributed_;
-  std::vector<std::optional<Clock>> programs_;
+  std::optional<Clock> first_guess_;
+  std::vector<std::optional<Clock>> clocks_;
 };
 
 // NestStack: self times of one timeline, online, without tolerance (intervals.h).
@@ -152,11 +152,7 @@ class RunContents {
 
   // The ops of a run so far, for appending `more`: symbols, equal for ops that are the
   // same to the program. Valid until the next call.
-  std::vector<uint32_t>* Open(uint32_t run, size_t more) {
-    if (run != current_run_ || buffered_ >= kMostBuffered) SwitchTo(run);
-    buffered_ += more;
-    return current_;
-  }
+  std::vector<uint32_t>* Open(uint32_t run, size_t more);
 
   // Marks the runs, all of one program, that lack ops: those whose ops are a strict subset
   // of the modal run's, where the mode covers at least 3/4 of at least 4 runs; of tied
@@ -165,24 +161,12 @@ class RunContents {
 
  private:
   using Symbols = std::vector<uint32_t>;
-  static constexpr uint32_t kNoRun = ~uint32_t{0};
-  static constexpr uint64_t kMostBuffered = uint64_t{1} << 21;
-
-  void SwitchTo(uint32_t run);
   void CloseAll();
   void GoOn(uint32_t run, const Symbols& more);
   uint32_t NumberOf(const Symbols& in_order);
   uint32_t NumberOf(Counts counts);
 
-  struct OpenRun {
-    uint32_t run = kNoRun;
-    Symbols symbols;  // since it was opened
-  };
-  std::deque<OpenRun> open_;  // the first open_count_ of them; the others wait for reuse
-  size_t open_count_ = 0;
-  std::vector<uint32_t> open_of_run_;  // + 1; 0: not open
-  uint32_t current_run_ = kNoRun;
-  Symbols* current_ = nullptr;  // in open_
+  absl::flat_hash_map<uint32_t, Symbols> open_;  // by run: what came since it was opened
   uint64_t buffered_ = 0;
   std::vector<uint32_t> content_of_run_;  // + 1; 0: none yet
   // Runs that went on after they were closed, and all that is in them.
@@ -234,7 +218,7 @@ class DeviceMeter {
               std::span<const ModuleEvent> modules, const MeterSettings& settings);
 
   // `run` and `program` are assigned.
-  void Add(const DeviceExecutions& chunk);
+  void Add(const Executions& chunk);
   void AddAggregated(const AggregatedExecution& execution);
   void Finish(const Completions& completions, Diagnostics* diagnostics);
 
@@ -265,7 +249,7 @@ class DeviceMeter {
     NestStack stack;
   };
   struct PendingBody {  // of an op that may end before its body does
-    uint64_t flow_id;
+    int64_t flow_id;
     Interval interval;
     int64_t children_ps;
     uint32_t cell;
@@ -273,23 +257,23 @@ class DeviceMeter {
 
   bool nests() const { return rules_.line_order == LineOrder::kNested; }
   void LearnOps();
-  void AddOnProfileClock(const DeviceExecutions& chunk);
-  void WatchStreams(const DeviceExecutions& chunk);
-  void SetIntervals(const DeviceExecutions& chunk);
-  void OrderByClock(const DeviceExecutions& chunk);
-  void AddRunByRun(const DeviceExecutions& chunk);
+  void AddOnProfileClock(const Executions& chunk);
+  void WatchStreams(const Executions& chunk);
+  void SetIntervals(const Executions& chunk);
+  void OrderByClock(const Executions& chunk);
+  void AddRunByRun(const Executions& chunk);
   using Rows = std::span<const uint32_t>;  // a part of order_
   void CheckOrder(Rows rows, Interval* last);
-  void AddToRun(const DeviceExecutions& chunk, Rows rows, uint32_t run);
-  void AddToKernels(const DeviceExecutions& chunk, Rows rows);
+  void AddToRun(const Executions& chunk, Rows rows, uint32_t run);
+  void AddToKernels(const Executions& chunk, Rows rows);
   void LimitDurations();
-  void MarkBodies(const DeviceExecutions& chunk, Rows rows);
-  TimelineKey TimelineOf(const DeviceExecutions& chunk, size_t row) const {
-    return {chunk.line[row], rules_.runs_are_events() ? chunk.run[row] : kNone, clocks_[row]};
+  void MarkBodies(const Executions& chunk, Rows rows);
+  TimelineKey TimelineOf(const Executions& chunk, size_t row) const {
+    return {chunk[row].line, rules_.runs_are_events() ? chunk[row].run : kNone, clocks_[row]};
   }
   NestStack* StackOf(const TimelineKey& key, std::vector<Timeline>* open);
-  void NestRows(const DeviceExecutions& chunk, Rows rows);
-  void NestTolerantly(const DeviceExecutions& chunk);
+  void NestRows(const Executions& chunk, Rows rows);
+  void NestTolerantly(const Executions& chunk);
   bool CloseIfOver(int64_t time_ps, Timeline* timeline);
   // What is inside an execution is not its own time.
   void Cover(uint64_t tag, int64_t children_ps) {

@@ -1,16 +1,16 @@
 #include "timing/execution_stream.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cstring>
-#include <functional>
 #include <limits>
-#include <numeric>
 #include <tuple>
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
 #include "hlo/opcodes.h"
+#include "sort_parts.h"
 #include "status.h"
 
 namespace xplane_time {
@@ -53,44 +53,37 @@ std::optional<std::string> ProgramId(const StatValue& value) {
 // More lines than these are read one after the other: each open one holds buffers.
 constexpr size_t kMostOpenLines = 256;
 
-bool InOrder(const DeviceExecutions& rows, size_t a, size_t b) {
-  return std::pair(rows.start_ps[a], rows.duration_ps[b]) <=
-         std::pair(rows.start_ps[b], rows.duration_ps[a]);
+// By start, then the longer one.
+constexpr auto kBefore = [](const Execution& a, const Execution& b) {
+  return a.start_ps != b.start_ps ? a.start_ps < b.start_ps : a.duration_ps > b.duration_ps;
+};
+
+std::optional<int64_t> IntegerOf(const StatValue& value) {
+  constexpr auto kMost = static_cast<uint64_t>(std::numeric_limits<int64_t>::max());
+  const bool known =
+      IsInteger(value.type) && (value.type == StatType::kInt64 || value.bits <= kMost);
+  return known ? std::optional(static_cast<int64_t>(value.bits)) : std::nullopt;
 }
 
-// Orders rows by (start, duration descending, as they are). Rows that are in order already
-// are parts; parts are merged pairwise.
-void SortRows(DeviceExecutions* rows) {
-  const std::vector<int64_t>& start_ps = rows->start_ps;
-  const auto not_rising =
-      std::adjacent_find(start_ps.begin(), start_ps.end(), std::greater_equal<>());
-  if (not_rising == start_ps.end()) return;
-  std::vector<size_t> bounds = {0};
-  for (size_t row = 1; row < rows->size(); ++row) {
-    if (!InOrder(*rows, row - 1, row)) bounds.push_back(row);
-  }
-  bounds.push_back(rows->size());
-  if (bounds.size() <= 2) return;
-  std::vector<uint32_t> order(rows->size()), merged(rows->size());
-  std::iota(order.begin(), order.end(), 0u);
-  const auto before = [&](uint32_t a, uint32_t b) { return !InOrder(*rows, b, a); };
-  const auto at = [](std::vector<uint32_t>& list, size_t i) {
-    return list.begin() + static_cast<ptrdiff_t>(i);
-  };
-  while (bounds.size() > 2) {
-    std::vector<size_t> next = {0};
-    for (size_t i = 0; i + 1 < bounds.size(); i += 2) {
-      const size_t middle = bounds[i + 1], end = i + 2 < bounds.size() ? bounds[i + 2] : middle;
-      std::merge(at(order, bounds[i]), at(order, middle), at(order, middle), at(order, end),
-                 at(merged, bounds[i]), before);
-      next.push_back(end);
+// A number of executions that are some rows of the batch.
+void FillNumber(const EventBatch& batch, std::span<const uint32_t> rows, size_t column,
+                const KindStat& stat, Execution* execution) {
+  // Copies, as far as the compiler knows, are not what is written to.
+  const StatType* const types = batch.stats[column].type.data();
+  const uint64_t* const own = batch.stats[column].bits.data();
+  const bool in_metadata = batch.InMetadata(column);
+  const size_t place = *stat.number;
+  const int64_t absent = stat.absent;
+  for (const uint32_t row : rows) {
+    StatType type = types == nullptr ? StatType::kAbsent : types[row];
+    uint64_t bits = type == StatType::kAbsent ? 0 : own[row];
+    if (type == StatType::kAbsent && in_metadata) {
+      const StatValue& value = batch.MetadataStat(column, batch.metadata[row]);
+      type = value.type;
+      bits = value.bits;
     }
-    order.swap(merged);
-    bounds = std::move(next);
+    (execution++)->numbers[place] = IsInteger(type) ? static_cast<int64_t>(bits) : absent;
   }
-  DeviceExecutions unordered;
-  unordered.SwapRows(rows);
-  rows->GatherRows(order, &unordered);
 }
 
 }  // namespace
@@ -389,31 +382,40 @@ absl::Status ExecutionStream::Fill(OpenLine* line) {
   return absl::OkStatus();
 }
 
-// Rows of the batch that become executions; the others are dealt with.
-void ExecutionStream::Sift(const EventBatch& batch, OpenLine* line) {
+// The rows of the batch that become executions; the others are dealt with.
+void ExecutionStream::Append(const EventBatch& batch, OpenLine* line) {
   const int64_t min_duration_ps = options_.min_duration_ps.value_or(0);
-  const bool is_host = rules_.is_host;
+  const uint32_t timeline = trace_.lines[line->line].timeline;
+  const size_t rows_before = line->rows.size();
+  line->rows.resize(rows_before + batch.size());
+  Execution* const added = line->rows.data() + rows_before;
   Meanings& meanings = *meanings_;
+  const bool is_host = rules_.is_host;
   int64_t last_start_ps = line->last_start_ps;
+  std::array<uint32_t, EventBatch::kBatchSize> taken;
   size_t count = 0;
   for (uint32_t row = 0; row < batch.size(); ++row) {
     const Meaning& meaning = meanings.Of(batch, row);
-    const int64_t start_ps = batch.start_ps[row];
-    if (!meaning.is_execution || start_ps == kNoTimePs ||
-        batch.duration_ps[row] < min_duration_ps || !WantsOrdinal(meaning.ordinal)) {
+    const int64_t start_ps = batch.start_ps[row], duration_ps = batch.duration_ps[row];
+    if (!meaning.is_execution || start_ps == kNoTimePs || duration_ps < min_duration_ps ||
+        !WantsOrdinal(meaning.ordinal)) {
       SetAside(batch, row, meaning, line);
       continue;
     }
     if (start_ps < last_start_ps) NoteUnsorted(batch.event[row], line);
     last_start_ps = start_ps;
-    sifted_.row[count] = row;
-    sifted_.op[count] = meaning.op;
-    sifted_.program[count] = meaning.program;
-    if (is_host) sifted_.ordinal[count] = meaning.ordinal;
-    ++count;
+    Execution& execution = added[count];
+    execution = {start_ps, duration_ps, meaning.op, meaning.program, timeline};
+    if (is_host) execution.numbers[Execution::kDeviceOrdinal] = meaning.ordinal;
+    taken[count++] = row;
   }
   line->last_start_ps = last_start_ps;
-  sifted_.count = count;
+  line->rows.resize(rows_before + count);
+  for (size_t column = 0; column < rules_.stats.size(); ++column) {
+    const KindStat& stat = rules_.stats[column];
+    if (!stat.number.has_value()) continue;
+    FillNumber(batch, std::span(taken).first(count), column, stat, added);
+  }
 }
 
 // A row that becomes no execution.
@@ -422,7 +424,7 @@ void ExecutionStream::SetAside(const EventBatch& batch, uint32_t row, const Mean
   const int64_t start_ps = batch.start_ps[row], duration_ps = batch.duration_ps[row];
   if (!meaning.is_execution) {
     if (!meaning.is_completion || start_ps == kNoTimePs) return;
-    uint64_t flow = rules_.completed_flow(batch, row);
+    int64_t flow = rules_.completed_flow(batch, row);
     if (flow == kNoFlow) return;
     // Of other ops it tells that the trace has markers at all.
     if (!meaning.completes_body) flow = kNoFlow;
@@ -449,39 +451,14 @@ void ExecutionStream::NoteUnsorted(uint64_t event, OpenLine* line) {
                           {.plane = device_.plane, .line = line->line, .event = event});
 }
 
-void ExecutionStream::Append(const EventBatch& batch, OpenLine* line) {
-  Sift(batch, line);
-  DeviceExecutions& rows = line->rows;
-  const size_t count = sifted_.count;
-  const auto append = [&](const auto& column, auto* to) {
-    to->insert(to->end(), column.data(), column.data() + count);
-  };
-  const auto sifted = std::span(sifted_.row).first(count);
-  const auto gather = [&](std::span<const int64_t> column, std::vector<int64_t>* to) {
-    if (count == batch.size()) {
-      to->insert(to->end(), column.begin(), column.end());
-    } else {
-      for (const uint32_t row : sifted) to->push_back(column[row]);
-    }
-  };
-  gather(batch.start_ps, &rows.start_ps);
-  gather(batch.duration_ps, &rows.duration_ps);
-  append(sifted_.op, &rows.op);
-  append(sifted_.program, &rows.program);
-  rows.line.resize(rows.size(), trace_.lines[line->line].timeline);
-  if (rules_.is_host) append(sifted_.ordinal, &rows.device_ordinal);
-  if (rules_.numbers != nullptr) rules_.numbers(batch, sifted, &rows);
-}
-
-absl::Status ExecutionStream::Next(DeviceExecutions* chunk) {
-  chunk->KeepRows(0, 0);
-  chunk->tables = tables_;
+absl::Status ExecutionStream::Next(Executions* chunk) {
+  chunk->clear();
   RETURN_IF_ERROR(size_ == ChunkSize::kWhole ? NextWhole(chunk) : NextSmall(chunk));
-  SortRows(chunk);
+  SortParts(*chunk, kBefore);
   return absl::OkStatus();
 }
 
-absl::Status ExecutionStream::NextSmall(DeviceExecutions* chunk) {
+absl::Status ExecutionStream::NextSmall(Executions* chunk) {
   for (;;) {
     int64_t horizon_ps = std::numeric_limits<int64_t>::max();
     OpenLine* behind = nullptr;  // the line that holds the others up
@@ -496,37 +473,32 @@ absl::Status ExecutionStream::NextSmall(DeviceExecutions* chunk) {
     }
     if (needs_whole_) return absl::OkStatus();
     for (OpenLine& line : lines_) {
-      const std::vector<int64_t>& start = line.rows.start_ps;
-      const auto begin = start.begin() + static_cast<ptrdiff_t>(line.begin);
-      const auto end =
-          behind == nullptr ? start.end() : std::lower_bound(begin, start.end(), horizon_ps);
-      TakeRows(static_cast<size_t>(end - start.begin()), &line, chunk);
+      Executions& rows = line.rows;
+      const auto begin = rows.begin() + static_cast<ptrdiff_t>(line.begin);
+      const auto end = std::partition_point(begin, rows.end(), [&](const Execution& execution) {
+        return behind == nullptr || execution.start_ps < horizon_ps;
+      });
+      if (chunk->empty() && line.begin == 0) {  // the usual case, with less to copy
+        chunk->swap(rows);
+        rows.assign(end, chunk->end());
+        chunk->erase(end, chunk->end());
+        continue;
+      }
+      chunk->insert(chunk->end(), begin, end);
+      line.begin = static_cast<size_t>(end - rows.begin());
+      if (line.begin < rows.size() / 2) continue;  // so that no row is moved often
+      rows.erase(rows.begin(), end);
+      line.begin = 0;
     }
-    if (chunk->size() > 0 || behind == nullptr) return absl::OkStatus();
+    if (!chunk->empty() || behind == nullptr) return absl::OkStatus();
     RETURN_IF_ERROR(Fill(behind));
   }
 }
 
-void ExecutionStream::TakeRows(size_t end, OpenLine* line, DeviceExecutions* chunk) {
-  if (end == line->begin) return;
-  const size_t size = line->rows.size();
-  if (chunk->size() == 0 && line->begin == 0) {
-    chunk->SwapRows(&line->rows);
-    line->rows.AppendRows(chunk, end, size);
-    chunk->KeepRows(0, end);
-    return;
-  }
-  chunk->AppendRows(&line->rows, line->begin, end);
-  line->begin = end;
-  if (line->begin < size / 2) return;  // so that no row is moved often
-  line->rows.KeepRows(line->begin, size);
-  line->begin = 0;
-}
-
-absl::Status ExecutionStream::NextWhole(DeviceExecutions* chunk) {
+absl::Status ExecutionStream::NextWhole(Executions* chunk) {
   if (std::exchange(whole_done_, true)) return absl::OkStatus();
   for (OpenLine& line : lines_) {
-    chunk->SwapRows(&line.rows);  // appended in place
+    chunk->swap(line.rows);  // appended in place
     const size_t rows_before = line.rows.size();
     Open(&line);
     while (line.events != nullptr) {
@@ -537,9 +509,9 @@ absl::Status ExecutionStream::NextWhole(DeviceExecutions* chunk) {
     if (size > keep) {
       line.diagnostics.Count(DiagnosticCode::kLeftOutByMaxEvents, {.plane = device_.plane},
                              size - keep);
-      line.rows.KeepRows(0, keep);
+      line.rows.resize(keep);
     }
-    chunk->SwapRows(&line.rows);
+    chunk->swap(line.rows);
   }
   return absl::OkStatus();
 }

@@ -9,7 +9,6 @@
 // be (a line is not sorted, many lines, --max-events), everything is one chunk.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <deque>
 #include <map>
@@ -66,7 +65,7 @@ class ExecutionStream {
   absl::Status Start(ChunkSize size);
   // The next executions; empty at the end, and where a line turns out not to be sorted:
   // then start again with kWhole.
-  absl::Status Next(DeviceExecutions* chunk);
+  absl::Status Next(Executions* chunk);
   bool needs_whole() const { return needs_whole_; }
 
   const std::shared_ptr<ExecutionTables>& tables() const { return tables_; }
@@ -80,7 +79,7 @@ class ExecutionStream {
   struct OpenLine {
     uint32_t line = 0;
     std::unique_ptr<EventReader> events;  // null: closed
-    DeviceExecutions rows;                // read; from `begin` on not yet handed over
+    Executions rows;                      // read; from `begin` on not yet handed over
     size_t begin = 0;
     int64_t last_start_ps = kNoTimePs;
     bool unsorted = false;
@@ -91,16 +90,14 @@ class ExecutionStream {
   absl::Status ReadModules();
   void Open(OpenLine* line);
   absl::Status Fill(OpenLine* line);  // by one batch; closes it at its end
-  void Sift(const EventBatch& batch, OpenLine* line);
   void Append(const EventBatch& batch, OpenLine* line);
   void SetAside(const EventBatch& batch, uint32_t row, const Meaning& meaning, OpenLine* line);
   void NoteUnsorted(uint64_t event, OpenLine* line);
   bool WantsOrdinal(int64_t ordinal) const {
     return !rules_.is_host || ordinal == kNoOrdinal || selection_.WantsOrdinal(ordinal);
   }
-  absl::Status NextSmall(DeviceExecutions* chunk);
-  void TakeRows(size_t end, OpenLine* line, DeviceExecutions* chunk);
-  absl::Status NextWhole(DeviceExecutions* chunk);
+  absl::Status NextSmall(Executions* chunk);
+  absl::Status NextWhole(Executions* chunk);
 
   const Trace& trace_;
   const DevicePlane device_;
@@ -111,16 +108,6 @@ class ExecutionStream {
   std::vector<uint32_t> execution_lines_, run_lines_;
   const std::shared_ptr<ExecutionTables> tables_ = std::make_shared<ExecutionTables>();
   const std::unique_ptr<Meanings> meanings_;
-
-  // Of the batch: the rows that become executions, and what they are.
-  struct Sifted {
-    template <typename T>
-    using Column = std::array<T, EventBatch::kBatchSize>;
-    size_t count = 0;
-    Column<uint32_t> row, op, program;
-    Column<int64_t> ordinal;  // on the host
-  };
-  Sifted sifted_;
 
   ChunkSize size_ = ChunkSize::kSmall;
   bool whole_done_ = false, needs_whole_ = false;

@@ -237,7 +237,7 @@ bool Overlap(const std::vector<const RunSample*>& together) {
 std::vector<RunSample> MatchByKey(const DeviceSamples& devices, Metric metric) {
   std::map<int64_t, std::vector<const RunSample*>> by_key;
   for (const auto& [ignored, samples] : devices) {
-    for (const RunSample* sample : samples) by_key[sample->key].push_back(sample);
+    for (const RunSample* sample : samples) by_key[*sample->key].push_back(sample);
   }
   std::vector<RunSample> matched;
   for (const auto& [ignored, together] : by_key) matched.push_back(Slowest(together, metric));
@@ -306,7 +306,7 @@ std::optional<std::vector<RunSample>> MatchSound(const DeviceSamples& devices, M
 std::optional<std::vector<RunSample>> Match(DeviceSamples* devices, Metric metric) {
   const bool keyed = std::all_of(devices->begin(), devices->end(), [](const auto& device) {
     return std::all_of(device.second.begin(), device.second.end(),
-                       [](const RunSample* sample) { return sample->has_key; });
+                       [](const RunSample* sample) { return sample->key.has_value(); });
   });
   if (keyed) return MatchByKey(*devices, metric);
   for (auto& [ignored, samples] : *devices) {

@@ -48,22 +48,21 @@ class TreeBuilder {
 
   // The trees of a device's functions: the runs (span), in them the kernels.
   void AddFunctions(const DeviceAnalysis& device, const Filters& filters) {
-    const DeviceExecutions& executions = device.executions;
     struct OneRun {
       const RunSample* sample;
       std::vector<Interval> wanted;
       std::map<uint32_t, Timeline> by_line;
     };
     std::map<uint32_t, OneRun> runs;
-    for (const RunSample& sample : device.samples) runs[sample.run].sample = &sample;
-    for (size_t row = 0; row < executions.size(); ++row) {
-      const auto found = runs.find(executions.run[row]);
-      const OpInfo& op = executions.op_info(row);
+    for (const RunSample& sample : device.samples) runs[sample.id].sample = &sample;
+    for (const Execution& execution : device.executions) {
+      const auto found = runs.find(execution.run);
+      const OpInfo& op = device.tables->ops[execution.op];
       if (found == runs.end() || !filters.WantsOp(op)) continue;
       OneRun& run = found->second;
-      const Interval interval = executions.IntervalOn(run.sample->clock, row);
-      run.by_line[executions.line[row]].push_back(
-          {interval, op.kernel, IsAsynchronous(device, row)});
+      const Interval interval = execution.IntervalOn(run.sample->clock);
+      run.by_line[execution.line].push_back(
+          {interval, op.kernel, IsAsynchronous(device, execution, op)});
       if (name_.Matches(op.kernel)) run.wanted.push_back(interval);
     }
     Node top;
@@ -95,12 +94,12 @@ class TreeBuilder {
   }
 
  private:
-  static bool IsAsynchronous(const DeviceAnalysis& device, size_t row) {
-    const DeviceExecutions& executions = device.executions;
+  static bool IsAsynchronous(const DeviceAnalysis& device, const Execution& execution,
+                             const OpInfo& op) {
     const auto has_body = RulesOf(device.plane.kind).has_body;
-    return has_body != nullptr && executions.flow_id[row] != kNoFlow &&
-           has_body(executions.op_info(row)) &&
-           CompletesLater(device.completions, executions.flow_id[row], executions.end_ps(row));
+    if (has_body == nullptr || !has_body(op)) return false;
+    const int64_t flow = execution.numbers[Execution::kFlowId];
+    return flow != kNoFlow && CompletesLater(device.completions, flow, execution.end_ps());
   }
 
   absl::Status AddLinesOfOneId(const Trace& trace, uint32_t plane_index,

@@ -24,18 +24,13 @@ TEST(DeviceMeterTest, TooManyDistinctDurationsAreRounded) {
   constexpr int64_t kChunks = 2048, kRows = 4, kFirstPs = 1'000'000'000'000;
   int64_t now_ps = 0, total_ps = 0;
   for (int64_t i = 0; i < kChunks; ++i) {
-    DeviceExecutions chunk;
+    Executions chunk;
     for (int64_t row = 0; row < kRows; ++row) {
       const int64_t duration_ps = kFirstPs + i * kRows + row;
-      chunk.start_ps.push_back(now_ps);
-      chunk.duration_ps.push_back(duration_ps);
+      chunk.push_back({.start_ps = now_ps, .duration_ps = duration_ps, .op = 0});
       now_ps += duration_ps;
       total_ps += duration_ps;
     }
-    chunk.op.assign(kRows, 0);
-    chunk.line.assign(kRows, 0);
-    chunk.program.assign(kRows, kNone);
-    chunk.run.assign(kRows, kNone);
     meter.Add(chunk);
   }
   Diagnostics diagnostics;

@@ -5,36 +5,12 @@
 #include <span>
 
 #include "parallel.h"
+#include "sort_parts.h"
 #include "status.h"
 #include "xplane_time/read.h"
 
 namespace xplane_time::gpu_runs {
 namespace {
-
-// Sorts what consists of a few ascending parts, as a few threads leave it; else anything.
-template <typename Entry, typename Before>
-void SortParts(std::span<Entry> entries, Before before) {
-  constexpr size_t kMostParts = 64;
-  std::vector<size_t> bounds = {0};
-  for (size_t i = 1; i < entries.size() && bounds.size() <= kMostParts; ++i) {
-    if (before(entries[i], entries[i - 1])) bounds.push_back(i);
-  }
-  if (bounds.size() > kMostParts) {
-    std::sort(entries.begin(), entries.end(), before);
-    return;
-  }
-  bounds.push_back(entries.size());
-  const auto at = [&](size_t i) { return entries.begin() + static_cast<std::ptrdiff_t>(i); };
-  while (bounds.size() > 2) {
-    std::vector<size_t> merged = {0};
-    for (size_t i = 0; i + 1 < bounds.size(); i += 2) {
-      const size_t middle = bounds[i + 1], end = i + 2 < bounds.size() ? bounds[i + 2] : middle;
-      if (end != middle) std::inplace_merge(at(bounds[i]), at(middle), at(end), before);
-      merged.push_back(end);
-    }
-    bounds = std::move(merged);
-  }
-}
 
 constexpr std::string_view kModuleSuffix = ":XLA GPU module";
 enum HostColumn : size_t { kCorrelationId, kModuleName };
@@ -162,33 +138,18 @@ absl::StatusOr<HostEvidence> Collect(const Trace& trace, const Plane& own, int t
 }  // namespace
 
 template <typename Id>
-void LaunchList<Id>::AddAll(const LaunchList& other) {
-  for (const Entry& entry : other.entries_.values()) Append(entry);
-}
-
-template <typename Id>
 void LaunchList<Id>::Order() {
   const std::span<Entry> entries = entries_.values();
-  // Ids mostly grow: then there is nothing to merge with what is in order already.
-  const std::span<Entry> added = entries.subspan(ordered_);
-  SortParts(added, Before);
-  const bool follows = ordered_ == 0 || added.empty() || !Before(added[0], entries[ordered_ - 1]);
-  if (!follows) {
-    std::inplace_merge(entries.begin(), added.begin(), entries.end(), Before);
-  }
-  const auto same = [](const Entry& a, const Entry& b) { return a.id == b.id; };
-  const auto repeated = std::adjacent_find(entries.begin(), entries.end(), same);
-  auto count = static_cast<size_t>(repeated - entries.begin());
-  for (size_t i = count; i < entries.size(); ++i) {
-    if (count > 0 && same(entries[count - 1], entries[i])) {
+  SortParts(entries, [](const Entry& a, const Entry& b) { return a.id < b.id; });
+  size_t count = 0;
+  for (const Entry& entry : entries) {
+    if (count > 0 && entries[count - 1].id == entry.id) {
       entries[count - 1].line = kAmbiguous;
     } else {
-      entries[count++] = entries[i];
+      entries[count++] = entry;
     }
   }
   entries_.Shrink(count);
-  ordered_ = count;
-  next_order_ = std::max(next_order_, 2 * count);
 }
 
 template <typename Id>

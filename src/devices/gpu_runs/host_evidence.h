@@ -31,9 +31,11 @@ struct Launch {
 template <typename Id>
 class LaunchList {
  public:
-  void Add(Id id, const Launch& launch) { Append({launch.start_ps, id, launch.line}); }
-  void AddAll(const LaunchList& other);
-  // Sorts what was added; after the last Add().
+  void Add(Id id, const Launch& launch) { entries_.push_back({launch.start_ps, id, launch.line}); }
+  void AddAll(const LaunchList& other) {
+    for (const Entry& entry : other.entries_.values()) entries_.push_back(entry);
+  }
+  // After the last Add().
   void Order();
   std::optional<Launch> Find(Id id, size_t* place) const;
 
@@ -44,16 +46,8 @@ class LaunchList {
     uint32_t line;  // or kAmbiguous
   };
   static constexpr uint32_t kAmbiguous = ~uint32_t{0};  // several launches share the id
-  static bool Before(const Entry& a, const Entry& b) { return a.id < b.id; }
 
-  void Append(const Entry& entry) {
-    entries_.push_back(entry);
-    if (entries_.size() >= next_order_) Order();
-  }
-
-  ScratchVector<Entry> entries_;  // the first ordered_ in order, each id once
-  size_t ordered_ = 0;
-  size_t next_order_ = size_t{1} << 18;
+  ScratchVector<Entry> entries_;  // after Order(): by id, each once
 };
 
 // Launches by correlation id. 16 bytes each (24 where ids do not fit 32 bits), in a scratch

@@ -21,10 +21,21 @@ absl::StatusOr<const HostEvidence*> NoEvidence() {
 
 // One program whose kernels come in the order of `ops`, 10 ps each; before op 0 the device
 // idles.
-DeviceExecutions ChunkOf(const std::vector<uint32_t>& ops) {
+struct Chunk {
+  std::shared_ptr<const ExecutionTables> tables;
+  Executions executions;
+};
+
+std::vector<uint32_t> RunsOf(const Executions& executions) {
+  std::vector<uint32_t> runs;
+  for (const Execution& execution : executions) runs.push_back(execution.run);
+  return runs;
+}
+
+Chunk ChunkOf(const std::vector<uint32_t>& ops) {
   auto tables = std::make_shared<ExecutionTables>();
   tables->programs.push_back({.function = "jit_f", .program_id = std::nullopt});
-  DeviceExecutions chunk;
+  Chunk chunk;
   int64_t now_ps = 0;
   for (const uint32_t op : ops) {
     while (op >= tables->ops.size()) {
@@ -33,21 +44,15 @@ DeviceExecutions ChunkOf(const std::vector<uint32_t>& ops) {
       info.symbol = static_cast<uint32_t>(tables->ops.size());
     }
     if (op == 0) now_ps += 100;
-    chunk.start_ps.push_back(now_ps);
-    chunk.duration_ps.push_back(10);
-    chunk.op.push_back(op);
+    chunk.executions.push_back({.start_ps = now_ps, .duration_ps = 10, .op = op, .program = 0});
     now_ps += 10;
   }
   chunk.tables = tables;
-  chunk.program.assign(ops.size(), 0);
-  chunk.line.assign(ops.size(), 0);
-  chunk.correlation_id.assign(ops.size(), 0);
-  chunk.scope_id.assign(ops.size(), 0);
   return chunk;
 }
 
 std::vector<uint32_t> RunsOf(const std::vector<uint32_t>& ops, size_t likelihood_block) {
-  DeviceExecutions chunk = ChunkOf(ops);
+  Chunk chunk = ChunkOf(ops);
   SplitContext context;
   context.plane = 0;
   context.tables = chunk.tables;
@@ -55,11 +60,11 @@ std::vector<uint32_t> RunsOf(const std::vector<uint32_t>& ops, size_t likelihood
   context.likelihood_block = likelihood_block;
   const std::unique_ptr<RunSplitter> splitter = kGpuRules.make_splitter(context);
   while (splitter->WantsLook()) {
-    EXPECT_TRUE(splitter->Look(chunk).ok());
+    EXPECT_TRUE(splitter->Look(&chunk.executions).ok());
     splitter->EndLook();
   }
-  splitter->Assign(&chunk);
-  return chunk.run;
+  splitter->Assign(&chunk.executions);
+  return RunsOf(chunk.executions);
 }
 
 std::vector<uint32_t> Repeated(const std::vector<uint32_t>& pattern, size_t times) {
@@ -106,7 +111,7 @@ TEST(GpuSplitterInBlocks, WithoutRepetitionABlockGrowsUntilThereIsOne) {
 
 // Host executions of both programs' functions, one every 100 ps, and a launch in each that
 // an id asks for: id = 1000 * (execution + 1) + anything below 1000.
-HostEvidence EvidenceFor(const DeviceExecutions& chunk) {
+HostEvidence EvidenceFor(const Chunk& chunk) {
   HostEvidence evidence;
   for (const ProgramInfo& program : chunk.tables->programs) {
     for (int64_t i = 0; i < 40; ++i) {
@@ -114,7 +119,8 @@ HostEvidence EvidenceFor(const DeviceExecutions& chunk) {
           {.line = 3, .interval = {100 * i, 100 * i + 50}, .furthest_end_ps = 100 * i + 50});
     }
   }
-  for (const uint64_t id : chunk.correlation_id) {
+  for (const Execution& execution : chunk.executions) {
+    const auto id = static_cast<uint64_t>(execution.numbers[Execution::kCorrelationId]);
     if (id != 0) evidence.launches.Add(id, {static_cast<int64_t>(id / 1000 - 1) * 100 + 1, 3});
   }
   evidence.launches.Finish();
@@ -123,21 +129,26 @@ HostEvidence EvidenceFor(const DeviceExecutions& chunk) {
 }
 
 // Two programs whose runs are alternately scoped or launched, with gaps now and then.
-DeviceExecutions RandomRuns(std::mt19937* random) {
-  DeviceExecutions chunk = ChunkOf(std::vector<uint32_t>((*random)() % 60, 0));
+Chunk RandomRuns(std::mt19937* random) {
+  Chunk chunk = ChunkOf(std::vector<uint32_t>((*random)() % 60, 0));
   auto tables = std::make_shared<ExecutionTables>(*chunk.tables);
   tables->programs.assign(2, {.function = "jit_f", .program_id = std::nullopt});
   tables->programs[1].function = "jit_g";
   chunk.tables = tables;
   const auto scopes = (*random)() % 3, launches = (*random)() % 3, gaps = (*random)() % 3;
   uint64_t run = 0;
-  for (size_t row = 0; row < chunk.size(); ++row) {
+  for (size_t row = 0; row < chunk.executions.size(); ++row) {
+    Execution& execution = chunk.executions[row];
     if ((*random)() % 4 == 0) ++run;
-    chunk.program[row] = (*random)() % 20 == 0 ? kNone : static_cast<uint32_t>(run % 2);
+    execution.program = (*random)() % 20 == 0 ? kNone : static_cast<uint32_t>(run % 2);
     const bool gap = gaps > 0 && (*random)() % 8 == 0;
-    if (scopes > 0 && !gap) chunk.scope_id[row] = static_cast<int64_t>(run / 2 + 1);
-    if (launches > 0 && !gap) chunk.correlation_id[row] = 1000 * (run % 40 + 1) + row;
-    if (scopes == 2 && (*random)() % 30 == 0) chunk.scope_id[row] = 0;
+    if (scopes > 0 && !gap)
+      execution.numbers[Execution::kScopeId] = static_cast<int64_t>(run / 2 + 1);
+    if (launches > 0 && !gap) {
+      execution.numbers[Execution::kCorrelationId] =
+          static_cast<int64_t>(1000 * (run % 40 + 1) + row);
+    }
+    if (scopes == 2 && (*random)() % 30 == 0) execution.numbers[Execution::kScopeId] = 0;
   }
   return chunk;
 }
@@ -158,7 +169,7 @@ TEST(GpuSplitterEarly, RunsKnownEarlyAreThoseAssignedLater) {
   int right = 0, wrong = 0;
   for (int round = 0; round < 4000; ++round) {
     SCOPED_TRACE(round);
-    DeviceExecutions chunk = RandomRuns(&random);
+    Chunk chunk = RandomRuns(&random);
     const HostEvidence evidence = EvidenceFor(chunk);
     SplitContext context;
     context.plane = 0;
@@ -166,32 +177,31 @@ TEST(GpuSplitterEarly, RunsKnownEarlyAreThoseAssignedLater) {
     context.evidence = [&]() -> absl::StatusOr<const HostEvidence*> { return &evidence; };
     const std::unique_ptr<RunSplitter> splitter = kGpuRules.make_splitter(context);
     bool assigned = false;
-    DeviceExecutions early = chunk;
+    Executions early = chunk.executions;
     while (splitter->WantsLook()) {
-      ASSERT_TRUE(splitter->Look(chunk).ok());
-      assigned = splitter->AssignEarly(&early);
+      ASSERT_TRUE(splitter->Look(&early).ok());
+      assigned = splitter->early_right();
       splitter->EndLook();
     }
-    const bool was_right = splitter->early_was_right();
+    const bool was_right = splitter->early_right();
     EXPECT_TRUE(assigned || !was_right);
     ++(was_right ? right : wrong);
     if (!was_right) continue;
     const std::unique_ptr<RunSplitter> later = kGpuRules.make_splitter(context);
     while (later->WantsLook()) {
-      ASSERT_TRUE(later->Look(chunk).ok());
-      later->AssignEarly(&chunk);
+      ASSERT_TRUE(later->Look(&chunk.executions).ok());
       later->EndLook();
     }
     Diagnostics diagnostics;
     const auto early_runs = splitter->Finish(&diagnostics);
-    later->Assign(&chunk);
-    ASSERT_EQ(Renumbered(early.run), Renumbered(chunk.run));
-    for (size_t row = 0; row < chunk.size(); ++row) {
-      if (early.run[row] == kNone) continue;
-      const xplane_time::Run& run = early_runs[early.run[row]];
-      EXPECT_EQ(run.program, chunk.program[row]);
-      EXPECT_LE(run.profile.start_ps, chunk.start_ps[row]);
-      EXPECT_GE(run.profile.end_ps, chunk.end_ps(row));
+    later->Assign(&chunk.executions);
+    ASSERT_EQ(Renumbered(RunsOf(early)), Renumbered(RunsOf(chunk.executions)));
+    for (const Execution& execution : early) {
+      if (execution.run == kNone) continue;
+      const xplane_time::Run& run = early_runs[execution.run];
+      EXPECT_EQ(run.program, execution.program);
+      EXPECT_LE(run.profile.start_ps, execution.start_ps);
+      EXPECT_GE(run.profile.end_ps, execution.end_ps());
     }
   }
   EXPECT_GT(right, 1000);

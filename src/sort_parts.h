@@ -1,0 +1,37 @@
+// SortParts: for what consists of a few ascending parts, as a few lines or threads leave it.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <utility>
+#include <vector>
+
+namespace xplane_time {
+
+// Stable. Parts are merged pairwise; of many parts, all is sorted.
+template <typename Entries, typename Before>
+void SortParts(Entries&& entries, Before before) {
+  constexpr size_t kMostParts = 64;
+  if (std::is_sorted(entries.begin(), entries.end(), before)) return;
+  std::vector<size_t> bounds = {0};
+  for (size_t i = 1; i < entries.size() && bounds.size() <= kMostParts; ++i) {
+    if (before(entries[i], entries[i - 1])) bounds.push_back(i);
+  }
+  if (bounds.size() > kMostParts) {
+    std::stable_sort(entries.begin(), entries.end(), before);
+    return;
+  }
+  bounds.push_back(entries.size());
+  const auto at = [&](size_t i) { return entries.begin() + static_cast<std::ptrdiff_t>(i); };
+  while (bounds.size() > 2) {
+    std::vector<size_t> merged = {0};
+    for (size_t i = 0; i + 1 < bounds.size(); i += 2) {
+      const size_t middle = bounds[i + 1], end = i + 2 < bounds.size() ? bounds[i + 2] : middle;
+      if (end != middle) std::inplace_merge(at(bounds[i]), at(middle), at(end), before);
+      merged.push_back(end);
+    }
+    bounds = std::move(merged);
+  }
+}
+
+}  // namespace xplane_time
