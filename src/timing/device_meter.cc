@@ -16,7 +16,6 @@ bool Before(const Interval& a, const Interval& b) {
 }
 
 constexpr size_t kMostOpenRuns = 256;
-constexpr uint64_t kMostBuffered = uint64_t{1} << 21;
 constexpr size_t kMostOrders = 4096, kLongestOrder = 4096;
 
 uint64_t Total(const RunContents::Counts& counts) {
@@ -68,24 +67,34 @@ DurationCounts::Sum DurationCounts::Total() const {
   return sum;
 }
 
-std::vector<uint32_t>* RunContents::Open(uint32_t run, size_t more) {
-  if (buffered_ >= kMostBuffered || (open_.size() >= kMostOpenRuns && !open_.contains(run))) {
-    CloseAll();
+void RunContents::SwitchTo(uint32_t run) {
+  if (open_count_ >= kMostOpenRuns || buffered_ >= kMostBuffered) CloseAll();
+  if (run >= open_of_run_.size()) open_of_run_.resize(run + 1, 0);
+  if (open_of_run_[run] == 0) {
+    if (open_count_ == open_.size()) open_.emplace_back();
+    open_[open_count_++].run = run;
+    open_of_run_[run] = static_cast<uint32_t>(open_count_);
   }
-  buffered_ += more;
-  return &open_[run];
+  current_run_ = run;
+  current_ = &open_[open_of_run_[run] - 1].symbols;
 }
 
 void RunContents::CloseAll() {
-  for (const auto& [run, symbols] : open_) {
-    if (run >= content_of_run_.size()) content_of_run_.resize(run + 1, 0);
-    if (content_of_run_[run] == 0) {
-      content_of_run_[run] = NumberOf(symbols) + 1;
+  for (size_t i = 0; i < open_count_; ++i) {
+    OpenRun& opened = open_[i];
+    if (opened.run >= content_of_run_.size()) content_of_run_.resize(opened.run + 1, 0);
+    uint32_t& content = content_of_run_[opened.run];
+    if (content == 0) {
+      content = NumberOf(opened.symbols) + 1;
     } else {
-      GoOn(run, symbols);
+      GoOn(opened.run, opened.symbols);
     }
+    opened.symbols.clear();
+    open_of_run_[opened.run] = 0;
   }
-  open_.clear();
+  open_count_ = 0;
+  current_run_ = kNoRun;
+  current_ = nullptr;
   buffered_ = 0;
 }
 
@@ -288,8 +297,7 @@ void DeviceMeter::SetIntervals(const Executions& chunk) {
       const Execution& execution = chunk[row];
       const bool has = may_have && execution.has_device_clock();
       // Where the plan turns out to be wrong, the pass does not count.
-      const bool device = has && clock == Clock::kDevice;
-      clocks_[row] = device ? Clock::kDevice : Clock::kProfile;
+      clocks_[row] = has && clock == Clock::kDevice ? Clock::kDevice : Clock::kProfile;
       intervals_[row] = execution.IntervalOn(clocks_[row]);
       with += has ? 1 : 0;
       order_[count] = row;

@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <memory>
 #include <optional>
@@ -152,7 +153,11 @@ class RunContents {
 
   // The ops of a run so far, for appending `more`: symbols, equal for ops that are the
   // same to the program. Valid until the next call.
-  std::vector<uint32_t>* Open(uint32_t run, size_t more);
+  std::vector<uint32_t>* Open(uint32_t run, size_t more) {
+    if (run != current_run_ || buffered_ >= kMostBuffered) SwitchTo(run);
+    buffered_ += more;
+    return current_;
+  }
 
   // Marks the runs, all of one program, that lack ops: those whose ops are a strict subset
   // of the modal run's, where the mode covers at least 3/4 of at least 4 runs; of tied
@@ -161,12 +166,24 @@ class RunContents {
 
  private:
   using Symbols = std::vector<uint32_t>;
+  static constexpr uint32_t kNoRun = ~uint32_t{0};
+  static constexpr uint64_t kMostBuffered = uint64_t{1} << 21;
+
+  void SwitchTo(uint32_t run);
   void CloseAll();
   void GoOn(uint32_t run, const Symbols& more);
   uint32_t NumberOf(const Symbols& in_order);
   uint32_t NumberOf(Counts counts);
 
-  absl::flat_hash_map<uint32_t, Symbols> open_;  // by run: what came since it was opened
+  struct OpenRun {
+    uint32_t run = kNoRun;
+    Symbols symbols;  // since it was opened
+  };
+  std::deque<OpenRun> open_;  // the first open_count_ of them; the others wait for reuse
+  size_t open_count_ = 0;
+  std::vector<uint32_t> open_of_run_;  // + 1; 0: not open
+  uint32_t current_run_ = kNoRun;
+  Symbols* current_ = nullptr;  // in open_
   uint64_t buffered_ = 0;
   std::vector<uint32_t> content_of_run_;  // + 1; 0: none yet
   // Runs that went on after they were closed, and all that is in them.
