@@ -108,7 +108,8 @@ class Kernels : public TextCommand {
 
  protected:
   absl::StatusOr<std::string> Text(const Opened& opened) override {
-    ASSIGN_OR_RETURN(const Report report, MakeReport(opened));
+    ASSIGN_OR_RETURN(Report report, MakeReport(opened));
+    RETURN_IF_ERROR(output::OrderReport(printing_.how, output::SortKeys::kKernels, &report));
     return output::Render(output::KernelsOutput(report, printing_.how), printing_.how);
   }
 
@@ -295,6 +296,7 @@ class Functions : public CompatibleCommand {
     if (!tool_.empty()) return CompatibleCommand::Text(opened);
     ASSIGN_OR_RETURN(Report report, MakeReport(opened));
     KeepTop(printing_.how, &report.samples);
+    RETURN_IF_ERROR(output::OrderReport(printing_.how, output::SortKeys::kFunctions, &report));
     return output::Render(
         output::FunctionsOutput(report, printing_.how, report_.by_variant, report_.samples),
         printing_.how);
@@ -332,7 +334,8 @@ class ReportCommand : public CompatibleCommand {
 
   absl::StatusOr<std::string> Text(const Opened& opened) override {
     if (!tool_.empty()) return CompatibleCommand::Text(opened);
-    ASSIGN_OR_RETURN(const Report report, MakeReport(opened));
+    ASSIGN_OR_RETURN(Report report, MakeReport(opened));
+    RETURN_IF_ERROR(output::OrderReport(printing_.how, output::SortKeys::kReport, &report));
     return output::Render(output::ReportOutput(report, printing_.how), printing_.how);
   }
 

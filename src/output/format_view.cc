@@ -8,7 +8,6 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "output/view.h"
-#include "status.h"
 
 namespace xplane_time::output {
 namespace {
@@ -201,12 +200,6 @@ std::string Render(const Output& output, const OutputOptions& options) {
     default:
       return TableText(output.view(options), options);
   }
-}
-
-absl::StatusOr<std::string> Render(const absl::StatusOr<Output>& output,
-                                   const OutputOptions& options) {
-  RETURN_IF_ERROR(output.status());
-  return Render(*output, options);
 }
 
 }  // namespace xplane_time::output

@@ -5,12 +5,11 @@
 
 #include "output/results.h"
 #include "output/trace_views.h"
-#include "status.h"
 
 namespace xplane_time::output {
 namespace {
 
-using result::FieldSink, result::TableOf;
+using result::FunctionTable, result::TableOf;
 
 std::string_view MetricText(Metric metric) {
   if (metric == Metric::kActive) return "active time";
@@ -52,7 +51,7 @@ std::string NoteText(const FunctionRow& row) {
 }
 
 struct Listing {
-  std::vector<const FunctionRow*> rows;
+  std::span<const FunctionRow> rows;
   std::function<std::string(const FunctionRow& row)> device;  // as it is shown
   double total_ps = 0;                                        // of all rows, shown or not
 };
@@ -61,7 +60,7 @@ struct Listing {
 std::string NoteLegend(const Listing& table) {
   std::string legend;
   for (const Remark& remark : kRemarks) {
-    const auto applies = [&](const FunctionRow* row) { return remark.count(*row) > 0; };
+    const auto applies = [&](const FunctionRow& row) { return remark.count(row) > 0; };
     if (std::ranges::none_of(table.rows, applies)) continue;
     legend.append(legend.empty() ? "note: " : "; ").append(remark.sign);
     legend.append(" ").append(remark.meaning);
@@ -85,30 +84,30 @@ std::string ErrorText(const std::optional<Summary>& summary, const Signs& signs)
 // the rows apart.
 bool NeedsProgram(const Listing& table) {
   std::set<std::pair<std::string, std::string_view>> seen;
-  return std::ranges::any_of(table.rows, [&](const FunctionRow* row) {
-    return row->program_id && !seen.emplace(table.device(*row), row->function).second;
+  return std::ranges::any_of(table.rows, [&](const FunctionRow& row) {
+    return row.program_id && !seen.emplace(table.device(row), row.function).second;
   });
 }
 
 bool HaveSeveralDevices(const Listing& table) {
-  return std::ranges::any_of(table.rows, [&](const FunctionRow* row) {
-    return table.device(*row) != table.device(*table.rows[0]);
+  return std::ranges::any_of(table.rows, [&](const FunctionRow& row) {
+    return table.device(row) != table.device(table.rows[0]);
   });
 }
 
 // The clock of every row that has the metric; empty where they differ.
 std::string_view CommonClock(const Listing& table, Metric metric) {
   std::string_view common;
-  for (const FunctionRow* row : table.rows) {
-    if (!row->metric(metric)) continue;
-    const std::string_view clock = ClockText(*row).value_or("");
+  for (const FunctionRow& row : table.rows) {
+    if (!row.metric(metric)) continue;
+    const std::string_view clock = ClockText(row).value_or("");
     if (clock.empty() || (!common.empty() && clock != common)) return "";
     common = clock;
   }
   return common;
 }
 
-using FunctionGrid = RowGrid<std::vector<const FunctionRow*>>;
+using FunctionGrid = RowGrid<std::span<const FunctionRow>>;
 
 void AddTimes(const Listing& table, const OutputOptions& options, bool all, FunctionGrid* grid) {
   using Number = std::optional<double>;
@@ -148,10 +147,10 @@ Section BuildSection(const Listing& table, std::string_view title, const OutputO
   if (!clock.empty()) section.title.append(", ").append(clock).append(" clock");
   const bool several_devices = HaveSeveralDevices(table);
   if (count == 0) section.notes.emplace_back("none");
-  const std::string device = table.rows.empty() ? "" : table.device(*table.rows[0]);
+  const std::string device = table.rows.empty() ? "" : table.device(table.rows[0]);
   if (!several_devices && !device.empty()) {
     section.title.append(", " + device);
-    if (!table.rows[0]->device) section.title.append(" devices");
+    if (!table.rows[0].device) section.title.append(" devices");
   }
   std::string legend = NoteLegend(table);
   FunctionGrid grid(table.rows);
@@ -176,7 +175,7 @@ Section BuildSection(const Listing& table, std::string_view title, const OutputO
   return section;
 }
 
-double SumOfTotals(const std::vector<FunctionRow>& rows, Metric metric) {
+double SumOfTotals(std::span<const FunctionRow> rows, Metric metric) {
   double sum = 0;
   for (const FunctionRow& row : rows) sum += TotalPs(row, metric).value_or(0);
   return sum;
@@ -188,25 +187,23 @@ FunctionKey KeyOf(const FunctionRow& row) {
   return {row.function, row.variant_id ? std::string_view(*row.variant_id) : std::string_view()};
 }
 
-// The combined row of a function that ran on several devices stands for its rows.
-Listing ChooseRows(const Report& report, const DeviceNames& names, const OutputOptions& options) {
+// The combined row of a function that ran on several devices stands for its rows, which are `rows`.
+Listing ChooseRows(const Report& report, const DeviceNames& names, const OutputOptions& options,
+                   std::vector<FunctionRow>* rows) {
   std::map<FunctionKey, std::set<std::string>> devices;
   for (const FunctionRow& row : report.functions) {
     if (row.device) devices[KeyOf(row)].insert(names.Name(*row.device));
   }
-  std::vector<const FunctionRow*> rows;
   std::set<FunctionKey> replaced;
   for (const FunctionRow& row : report.combined) {
     if (devices[KeyOf(row)].size() < 2 || !row.metric(options.metric)) continue;
     replaced.insert(KeyOf(row));
-    rows.push_back(&row);
+    rows->push_back(row);
   }
   for (const FunctionRow& row : report.functions) {
-    if (!replaced.contains(KeyOf(row))) rows.push_back(&row);
+    if (!replaced.contains(KeyOf(row))) rows->push_back(row);
   }
-  SortFunctions(options.sort, options.metric, &rows);
-  double total_ps = 0;
-  for (const FunctionRow* row : rows) total_ps += TotalPs(*row, options.metric).value_or(0);
+  SortFunctions(options.sort, options.metric, rows);
   const auto device = [&names, devices = std::move(devices)](const FunctionRow& row) {
     if (row.device) return names.Name(*row.device);
     const auto of_row = devices.find(KeyOf(row));
@@ -214,14 +211,14 @@ Listing ChooseRows(const Report& report, const DeviceNames& names, const OutputO
     return (count == names.count() ? "all " : std::to_string(count) + " of ") +
            std::to_string(names.count());
   };
-  return {std::move(rows), device, total_ps};
+  return {*rows, device, SumOfTotals(*rows, options.metric)};
 }
 
 // Shares are of `all`, shown or not; how many are not is a note.
-Section FunctionSection(const std::vector<const FunctionRow*>& rows,
-                        const std::vector<FunctionRow>& all, std::string_view what,
+Section FunctionSection(const std::vector<FunctionRow>& all, std::string_view what,
                         const OutputOptions& options) {
-  const auto names = DeviceNames::Of(rows);
+  const auto rows = Top(all, options.top);
+  const DeviceNames names(rows);
   const auto device = [&names](const FunctionRow& row) {
     return row.device ? names.Name(*row.device) : "";
   };
@@ -230,7 +227,7 @@ Section FunctionSection(const std::vector<const FunctionRow*>& rows,
 }
 
 Section SampleSection(const std::vector<SampleRow>& samples, const OutputOptions& options) {
-  const auto names = DeviceNames::Of(samples);
+  const DeviceNames names(samples);
   RowGrid grid(samples);
   grid.Name("function", 18, &SampleRow::function);
   grid.Id("program", 7, &SampleRow::program_id).HideIfSame();
@@ -252,50 +249,44 @@ Section SampleSection(const std::vector<SampleRow>& samples, const OutputOptions
 
 }  // namespace
 
-Section OverviewSection(const Report& report, const OrderedReport& rows,
-                        const OutputOptions& options, size_t most) {
-  const auto names = DeviceNames::Of(report.functions);
-  const bool several = names.count() > 1;
-  Listing table = {rows.functions, [](const FunctionRow&) { return ""; },
+Section OverviewSection(const Report& report, const OutputOptions& options, size_t most) {
+  const DeviceNames names(report.functions);
+  std::vector<FunctionRow> chosen;
+  Listing table = {report.functions, [](const FunctionRow&) { return ""; },
                    SumOfTotals(report.functions, options.metric)};
-  if (several) table = ChooseRows(report, names, options);
-  const size_t all = several ? table.rows.size() : report.functions.size();
-  table.rows.resize(std::min(table.rows.size(), most));
+  if (names.count() > 1) table = ChooseRows(report, names, options, &chosen);
+  const size_t all = table.rows.size();
+  table.rows = table.rows.first(std::min(all, most));
   Section section =
       BuildSection(table, "functions", options, /*all=*/false, all, "xplane-time functions");
   if (all == 0) section.notes = {"none: no execution that counts belongs to a compiled function"};
   return section;
 }
 
-result::Table FunctionRows(std::string name, std::vector<const FunctionRow*> rows) {
-  return TableOf(std::move(name), std::move(rows), [](const FunctionRow& row, FieldSink* sink) {
-    VisitRow(row, /*with_device=*/row.device.has_value(), sink);
-  });
+void AddFunctions(const Report& report, bool with_variants, const OutputOptions& options,
+                  result::Result* result) {
+  const auto add = [&](std::string name, const std::vector<FunctionRow>& rows, bool with_device) {
+    result->Add(FunctionTable(std::move(name), Top(rows, options.top), with_device));
+  };
+  add("functions", report.functions, /*with_device=*/true);
+  add("combined", report.combined, /*with_device=*/false);
+  if (with_variants) add("variants", report.variants, /*with_device=*/false);
 }
 
-result::Table FlatFunctionRows(std::vector<const FunctionRow*> rows) {
-  const bool with_device =
-      rows.empty() || std::any_of(rows.begin(), rows.end(),
-                                  [](const auto* row) { return row->device.has_value(); });
-  return result::FunctionTable("", std::move(rows), with_device);
-}
-
-absl::StatusOr<Output> FunctionsOutput(const Report& report, const OutputOptions& options,
-                                       bool by_id, bool samples) {
-  ASSIGN_OR_RETURN(const OrderedReport rows, OrderReport(report, options, SortKeys::kFunctions));
+Output FunctionsOutput(const Report& report, const OutputOptions& options, bool by_id,
+                       bool samples) {
   Output out{.result = result::Result("xplane-time.functions.v1")};
   AddHead(report.inputs, &report.capture, options.given, &out.result);
-  out.result.Add(FunctionRows("functions", rows.functions));
-  out.result.Add(FunctionRows("combined", rows.combined));
-  if (by_id) out.result.Add(FunctionRows("variants", rows.variants));
+  AddFunctions(report, /*with_variants=*/by_id, options, &out.result);
   if (samples) out.result.Add(TableOf("samples", std::span(report.samples)));
   out.result.Add(TableOf("diagnostics", std::span(report.diagnostics)));
+  const auto rows = Top(by_id ? report.variants : report.functions, options.top);
   out.result.csv = samples ? TableOf("", std::span(report.samples))
-                           : FlatFunctionRows(by_id ? rows.variants : rows.functions);
-  out.view = [&report, rows, by_id, samples](const OutputOptions& how) {
+                           : FunctionTable("", rows, /*with_device=*/!by_id || rows.empty());
+  out.view = [&report, by_id, samples](const OutputOptions& how) {
     Section section = samples ? SampleSection(report.samples, how)
-                      : by_id ? FunctionSection(rows.variants, report.variants, "variants", how)
-                              : FunctionSection(rows.functions, report.functions, "functions", how);
+                      : by_id ? FunctionSection(report.variants, "variants", how)
+                              : FunctionSection(report.functions, "functions", how);
     if (by_id && !samples && report.variants.empty()) {
       section.notes = {"none: no function name matches --id-pattern"};
     }

@@ -4,7 +4,6 @@
 #include "absl/strings/str_cat.h"
 #include "output/results.h"
 #include "output/trace_views.h"
-#include "status.h"
 
 namespace xplane_time::output {
 namespace {
@@ -45,7 +44,7 @@ void AddTo(const KernelRow& row, KernelRow* merged) {
   merged->program_id.reset();
 }
 
-using KernelRows = std::span<const KernelRow* const>;
+using KernelRows = std::span<const KernelRow>;
 using KernelGrid = RowGrid<KernelRows>;
 
 // One of a pair, "copy-start.3" and "copy-done.3": the work is done between the two.
@@ -75,8 +74,8 @@ void AddNumbers(const KernelRows& rows, const OutputOptions& options, bool all, 
   const Unit of_all = CommonUnit(grid->Values(&KernelRow::total_ps), options.unit);
   const Unit of_one = CommonUnit(grid->Values(&KernelRow::mean_ps), options.unit);
   // Where kernels contain others, self time is what orders the rows and what shares are of.
-  const bool nested = std::any_of(rows.begin(), rows.end(), [](const KernelRow* row) {
-    return row->self_ps && *row->self_ps != row->total_ps;
+  const bool nested = std::any_of(rows.begin(), rows.end(), [](const KernelRow& row) {
+    return row.self_ps && *row.self_ps != row.total_ps;
   });
   grid->Name("kernel", kKernelWidth, &KernelRow::kernel);
   grid->Number("count", &KernelRow::count);
@@ -96,9 +95,8 @@ void AddNumbers(const KernelRows& rows, const OutputOptions& options, bool all, 
   }
   grid->Text("category", [](const KernelRow& row) { return CategoryName(row.category); })
       .Drop(3)
-      .HideIf(std::all_of(rows.begin(), rows.end(), [](const KernelRow* row) {
-        return row->category == Category::kCompute;
-      }));
+      .HideIf(std::all_of(rows.begin(), rows.end(),
+                          [](const KernelRow& row) { return row.category == Category::kCompute; }));
 }
 
 // Nothing new where no kernel belongs to a function.
@@ -111,7 +109,7 @@ Section KernelSection(const KernelRows& rows, size_t all, const OutputOptions& o
   Section section = {.title = "kernels"};
   if (all == 0) section.notes.emplace_back("none");
   NoteMore(all, rows.size(), "kernels", "without --top", &section.notes);
-  const auto names = DeviceNames::Of(rows);
+  const DeviceNames names(rows);
   KernelGrid grid(rows);
   AddNumbers(rows, options, /*all=*/true, &grid);
   grid.Name("device", 7, [&](const KernelRow& row) { return names.Name(row.device); })
@@ -122,7 +120,7 @@ Section KernelSection(const KernelRows& rows, size_t all, const OutputOptions& o
           .Drop(8)
           .HideIfSame();
   if (!rows.empty()) {
-    section.title.append(names.count() == 1 ? ", " + names.Name(rows[0]->device)
+    section.title.append(names.count() == 1 ? ", " + names.Name(rows[0].device)
                                             : ", share of each device's time");
     if (clock.hidden) section.title.append(", " + clock.cells[0] + " clock");
   }
@@ -152,7 +150,7 @@ std::vector<KernelRow> MergeKernels(const std::vector<KernelRow>& rows) {
   return merged;
 }
 
-Section TopKernelSection(const std::vector<const KernelRow*>& merged, const OutputOptions& options,
+Section TopKernelSection(const std::vector<KernelRow>& merged, const OutputOptions& options,
                          size_t most) {
   const bool of_some_runs = std::any_of(
       options.given.begin(), options.given.end(),
@@ -169,14 +167,14 @@ Section TopKernelSection(const std::vector<const KernelRow*>& merged, const Outp
   return section;
 }
 
-absl::StatusOr<Output> KernelsOutput(const Report& report, const OutputOptions& options) {
-  ASSIGN_OR_RETURN(auto ordered, OrderReport(report, options, SortKeys::kKernels));
+Output KernelsOutput(const Report& report, const OutputOptions& options) {
+  const KernelRows rows = Top(report.kernels, options.top);
   Output out{.result = result::Result("xplane-time.kernels.v1")};
   AddHead(report.inputs, &report.capture, options.given, &out.result);
-  out.result.Add(TableOf("kernels", ordered.kernels));
+  out.result.Add(TableOf("kernels", rows));
   out.result.Add(TableOf("diagnostics", std::span(report.diagnostics)));
-  out.result.csv = TableOf("", ordered.kernels);
-  out.view = [&report, rows = ordered.kernels](const OutputOptions& how) {
+  out.result.csv = TableOf("", rows);
+  out.view = [&report, rows](const OutputOptions& how) {
     return View{.sections = {KernelSection(rows, report.kernels.size(), how)},
                 .diagnostics = DiagnosticLines(report.diagnostics, /*or_infos=*/false)};
   };

@@ -3,6 +3,7 @@
 #include <iterator>
 
 #include "absl/strings/str_join.h"
+#include "output/results.h"
 #include "output/trace_views.h"
 #include "status.h"
 
@@ -65,21 +66,17 @@ absl::Status CheckKey(const SortKey<Row> (&keys)[kCount], std::string_view name)
 // By `key`, or by `other` where there is no such key.
 template <typename Row, size_t kCount, typename NumberOf>
 void Sort(const SortKey<Row> (&keys)[kCount], std::string_view key, NumberOf other,
-          std::string Row::*name, Metric metric, std::vector<const Row*>* rows) {
+          std::string Row::*name, Metric metric, std::vector<Row>* rows) {
   const SortKey<Row>* known = Find(keys, key);
   const NumberOf number = known != nullptr ? known->number : other;
   if (number == nullptr) {
     std::ranges::stable_sort(*rows, {}, name);
     return;
   }
-  std::ranges::stable_sort(*rows, std::greater<>(), [&](const Row* row) {
-    const Number value = number(*row, metric);
+  std::ranges::stable_sort(*rows, std::greater<>(), [&](const Row& row) {
+    const Number value = number(row, metric);
     return value && !std::isnan(*value) ? *value : -HUGE_VAL;
   });
-}
-
-void Cut(std::optional<size_t> top, auto* rows) {
-  if (top && *top < rows->size()) rows->resize(*top);
 }
 
 }  // namespace
@@ -90,31 +87,26 @@ std::optional<double> TotalPs(const FunctionRow& row, Metric metric) {
   return summary->mean * static_cast<double>(summary->n);
 }
 
-void SortFunctions(std::string_view key, Metric metric, std::vector<const FunctionRow*>* rows) {
+void SortFunctions(std::string_view key, Metric metric, std::vector<FunctionRow>* rows) {
   Sort(kFunctionKeys, key, &TotalPs, &FunctionRow::function, metric, rows);
 }
 
-void SortKernels(std::string_view key, std::vector<const KernelRow*>* rows) {
+void SortKernels(std::string_view key, std::vector<KernelRow>* rows) {
   Sort(kKernelKeys, key, &OwnTime, &KernelRow::kernel, Metric::kActive, rows);
 }
 
-absl::StatusOr<OrderedReport> OrderReport(const Report& report, const OutputOptions& options,
-                                          SortKeys keys) {
+absl::Status OrderReport(const OutputOptions& options, SortKeys keys, Report* report) {
   const bool for_kernels = keys == SortKeys::kKernels;
   RETURN_IF_ERROR(for_kernels ? CheckKey(kKernelKeys, options.sort)
                               : CheckKey(kFunctionKeys, options.sort));
-  OrderedReport ordered = {.functions = Pointers(report.functions),
-                           .combined = Pointers(report.combined),
-                           .variants = Pointers(report.variants),
-                           .kernels = Pointers(report.kernels)};
-  if (options.sort.empty() && !options.top && !options.for_people()) return ordered;
-  for (auto* rows : {&ordered.functions, &ordered.combined, &ordered.variants}) {
+  if (options.sort.empty() && !options.top && !options.for_people()) return absl::OkStatus();
+  for (auto* rows : {&report->functions, &report->combined, &report->variants}) {
     SortFunctions(for_kernels ? "" : options.sort, options.metric, rows);
-    Cut(options.top, rows);
   }
-  SortKernels(options.sort, &ordered.kernels);
-  Cut(options.top, &ordered.kernels);
-  return ordered;
+  // What people see of them in the report is merged first, in their own order.
+  if (keys == SortKeys::kReport && options.for_people()) return absl::OkStatus();
+  SortKernels(options.sort, &report->kernels);
+  return absl::OkStatus();
 }
 
 }  // namespace xplane_time::output

@@ -24,7 +24,8 @@ target_include_directories(xplane_time_output
   PUBLIC $<BUILD_INTERFACE:${CMAKE_CURRENT_SOURCE_DIR}>)
 target_link_libraries(xplane_time_output
   PUBLIC xplane_time xplane_time_compare xplane_time_power
-  PRIVATE $<BUILD_INTERFACE:xplane_time_warnings> xplane_time_json)
+  PRIVATE $<BUILD_INTERFACE:xplane_time_warnings> xplane_time_json absl::str_format absl::time
+          PkgConfig::re2)
 # The same results as columns in memory, for other languages and libraries.
 add_library(xplane_time_arrow STATIC
   arrow/event_table.cc

@@ -3,8 +3,8 @@
 // Enters: an Output, which is a result as data (result/result.h) and what people see of it. Leaves:
 // one string in the asked format, ready for standard output or a file.
 //
-//   const absl::StatusOr<Output> kernels = KernelsOutput(report, options);   // results.h
-//   Render(*kernels, {.format = Format::kCsv})
+//   const Output kernels = KernelsOutput(report, options);   // results.h
+//   Render(kernels, {.format = Format::kCsv})
 //
 // JSON and CSV hold every row in full precision. Tables fit `width` columns; Markdown has the same
 // columns, never shortened. Names with invalid UTF-8 are shown with \xNN in every format. Nothing
@@ -89,8 +89,6 @@ struct Output {
 
 // A format that the result does not have is a table.
 std::string Render(const Output& output, const OutputOptions& options);
-absl::StatusOr<std::string> Render(const absl::StatusOr<Output>& output,
-                                   const OutputOptions& options);
 
 // By themselves.
 std::string JsonText(const result::Result& result);

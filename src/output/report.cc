@@ -6,12 +6,11 @@
 #include "absl/strings/str_join.h"
 #include "output/results.h"
 #include "output/trace_views.h"
-#include "status.h"
 
 namespace xplane_time::output {
 namespace {
 
-using result::FieldSink, result::TableOf;
+using result::FieldSink, result::FunctionTable, result::TableOf;
 
 constexpr size_t kBarWidth = 20;
 constexpr size_t kReportRows = 10;
@@ -49,15 +48,15 @@ std::string Bar(std::optional<double> share, const Signs& signs) {
 }
 
 // "GPU:1-3,7" from devices that differ in their ordinals only; else the names.
-std::string IdleNames(const std::vector<const DeviceRow*>& idle, const DeviceNames& names) {
+std::string IdleNames(const std::vector<DeviceRow>& idle, const DeviceNames& names) {
   std::map<std::string, std::set<int64_t>> ordinals;  // by name without the number
   std::vector<std::string> parts;
-  for (const DeviceRow* row : idle) {
-    const std::string name = names.Name(row->device);
-    const std::string number = std::to_string(row->device.ordinal.value_or(-1));
+  for (const DeviceRow& row : idle) {
+    const std::string name = names.Name(row.device);
+    const std::string number = std::to_string(row.device.ordinal.value_or(-1));
     const size_t prefix = name.size() - std::min(name.size(), number.size());
-    if (row->device.ordinal && name.substr(prefix) == number) {
-      ordinals[name.substr(0, prefix)].insert(*row->device.ordinal);
+    if (row.device.ordinal && name.substr(prefix) == number) {
+      ordinals[name.substr(0, prefix)].insert(*row.device.ordinal);
     } else {
       parts.push_back(name);
     }
@@ -76,8 +75,8 @@ std::string IdleNames(const std::vector<const DeviceRow*>& idle, const DeviceNam
 }
 
 // `utilization(row)`: empty where there is no window.
-Grid DeviceGrid(const std::vector<const DeviceRow*>& active, const DeviceNames& names,
-                auto utilization, const OutputOptions& options) {
+Grid DeviceGrid(const std::vector<DeviceRow>& active, const DeviceNames& names, auto utilization,
+                const OutputOptions& options) {
   RowGrid grid(active);
   grid.Name("device", 12, [&](const DeviceRow& row) { return names.Name(row.device); });
   grid.Text("kind", [](const DeviceRow& row) { return DeviceKindName(row.kind); });
@@ -93,11 +92,9 @@ Grid DeviceGrid(const std::vector<const DeviceRow*>& active, const DeviceNames& 
 
 // Active devices, busiest first; the idle ones on a line of their own.
 Section DeviceSection(const Report& report, const OutputOptions& options, size_t most) {
-  std::vector<const DeviceRow*> active, idle;
-  for (const DeviceRow& row : report.devices) {
-    (row.executions > 0 ? active : idle).push_back(&row);
-  }
-  const auto names = DeviceNames::Of(report.devices);
+  std::vector<DeviceRow> active, idle;
+  for (const DeviceRow& row : report.devices) (row.executions > 0 ? active : idle).push_back(row);
+  const DeviceNames names(report.devices);
   const std::map<uint32_t, double> lengths_ps = LengthsPs(report);
   const auto utilization = [&](const DeviceRow& row) -> std::optional<double> {
     const auto length_ps = lengths_ps.find(CaptureOf(report, row));
@@ -105,9 +102,7 @@ Section DeviceSection(const Report& report, const OutputOptions& options, size_t
     return static_cast<double>(row.busy_ps) / length_ps->second;
   };
   if (active.size() > most) {
-    std::stable_sort(active.begin(), active.end(), [](const DeviceRow* a, const DeviceRow* b) {
-      return a->busy_ps > b->busy_ps;
-    });
+    std::ranges::stable_sort(active, std::greater<>(), &DeviceRow::busy_ps);
   }
   const size_t all = active.size();
   active.resize(std::min(all, most));
@@ -179,9 +174,8 @@ std::vector<ViewLine> CaptureLines(const std::vector<InputRow>& inputs, const Ca
   return lines;
 }
 
-View ReportView(const Report& report, const OrderedReport& rows, const OutputOptions& options) {
-  const std::vector<KernelRow> merged = MergeKernels(report.kernels);
-  std::vector<const KernelRow*> kernels = Pointers(merged);
+View ReportView(const Report& report, const OutputOptions& options) {
+  std::vector<KernelRow> kernels = MergeKernels(report.kernels);
   SortKernels(options.sort, &kernels);
   const bool table = options.format == Format::kTable;
   Budget budget;
@@ -190,7 +184,7 @@ View ReportView(const Report& report, const OrderedReport& rows, const OutputOpt
   while (true) {
     const View view = {.lines = CaptureLines(report.inputs, report.capture, options),
                        .sections = {DeviceSection(report, options, budget.devices),
-                                    OverviewSection(report, rows, options, budget.functions),
+                                    OverviewSection(report, options, budget.functions),
                                     TopKernelSection(kernels, options, budget.kernels)},
                        .diagnostics = DiagnosticLines(report.diagnostics, /*or_infos=*/true),
                        .most_diagnostics = budget.diagnostics};
@@ -285,19 +279,17 @@ void AddOptions(const std::vector<GivenOption>& given, result::Result* result) {
   });
 }
 
-absl::StatusOr<Output> ReportOutput(const Report& report, const OutputOptions& options) {
-  ASSIGN_OR_RETURN(const OrderedReport rows, OrderReport(report, options, SortKeys::kReport));
+Output ReportOutput(const Report& report, const OutputOptions& options) {
   Output out{.result = result::Result("xplane-time.report.v1")};
   AddHead(report.inputs, &report.capture, options.given, &out.result);
   out.result.Add(TableOf("devices", std::span(report.devices)));
-  out.result.Add(FunctionRows("functions", rows.functions));
-  out.result.Add(FunctionRows("combined", rows.combined));
-  if (!rows.variants.empty()) out.result.Add(FunctionRows("variants", rows.variants));
-  out.result.Add(TableOf("kernels", rows.kernels));
+  AddFunctions(report, /*with_variants=*/!Top(report.variants, options.top).empty(), options,
+               &out.result);
+  out.result.Add(TableOf("kernels", Top(report.kernels, options.top)));
   if (!report.samples.empty()) out.result.Add(TableOf("samples", std::span(report.samples)));
   out.result.Add(TableOf("diagnostics", std::span(report.diagnostics)));
-  out.result.csv = FlatFunctionRows(rows.functions);
-  out.view = [&report, rows](const OutputOptions& how) { return ReportView(report, rows, how); };
+  out.result.csv = FunctionTable("", Top(report.functions, options.top), /*with_device=*/true);
+  out.view = [&report](const OutputOptions& how) { return ReportView(report, how); };
   return out;
 }
 

@@ -11,14 +11,20 @@
 
 namespace xplane_time::output {
 
-// The whole report; CSV has its function rows. Errors, as of the next two: InvalidArgument (sort).
-absl::StatusOr<Output> ReportOutput(const Report& report, const OutputOptions& options);
+// Sorts the rows of a report as `options` want it (trace_views.h), for the next three. Whose keys
+// `sort` may name: kReport: those of the functions; the kernels follow where they have the key.
+// Errors: InvalidArgument, with the valid keys.
+enum class SortKeys { kReport, kFunctions, kKernels };
+absl::Status OrderReport(const OutputOptions& options, SortKeys keys, Report* report);
+
+// The whole report; CSV has its function rows.
+Output ReportOutput(const Report& report, const OutputOptions& options);
 
 // Functions a device and combined; `by_id`: Report::variants; `samples`: Report::samples. CSV has
 // one of them: samples before variants before functions.
-absl::StatusOr<Output> FunctionsOutput(const Report& report, const OutputOptions& options,
-                                       bool by_id, bool samples);
-absl::StatusOr<Output> KernelsOutput(const Report& report, const OutputOptions& options);
+Output FunctionsOutput(const Report& report, const OutputOptions& options, bool by_id,
+                       bool samples);
+Output KernelsOutput(const Report& report, const OutputOptions& options);
 Output TreeOutput(const TreeReport& report, const OutputOptions& options);
 // CSV has the lines, or, where the report has them, the stats.
 Output PlanesOutput(const PlanesReport& report, const OutputOptions& options);

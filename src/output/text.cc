@@ -3,84 +3,53 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <ctime>
 
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
+#include "absl/time/time.h"
+#include "re2/re2.h"
 
 namespace xplane_time::output {
 namespace {
 
-uint8_t ByteAt(std::string_view text, size_t position) {
-  return position < text.size() ? static_cast<uint8_t>(text[position]) : uint8_t{0};
-}
+// Valid UTF-8 but control characters (C0, DEL, C1: a terminal may act on them) and characters that
+// turn the direction of reading, break lines or are not seen: what stands beside those is not what
+// is there.
+constexpr char kShownAsItIs[] =
+    R"([^\x{00}-\x{1f}\x{7f}-\x{9f}\x{61c}\x{200b}\x{200e}\x{200f}\x{2028}-\x{202e})"
+    R"(\x{2060}-\x{206f}\x{d800}-\x{dfff}\x{feff}]*)";
 
-bool IsContinuation(uint8_t byte) { return (byte & 0xC0) == 0x80; }
-
-void AppendHexByte(char byte, std::string* out) {
-  absl::StrAppendFormat(out, "\\x%02x", static_cast<uint8_t>(byte));
-}
-
-// C0, DEL and C1 (U+0080 to U+009F): a terminal may act on them.
-bool IsControl(std::string_view text, size_t position, size_t length) {
-  const uint8_t first = ByteAt(text, position);
-  if (length == 1) return first < 0x20 || first == 0x7F;
-  return length == 2 && first == 0xC2 && ByteAt(text, position + 1) < 0xA0;
-}
-
-// Characters that turn the direction of reading, break lines or are not seen: what stands beside
-// them is not what is there. U+061C, U+200B, U+200E, U+200F, U+2028 to U+202E, U+2060 to U+206F
-// and U+FEFF.
-bool IsDeceptive(std::string_view character) {
-  if (character == "\xd8\x9c" || character == "\xef\xbb\xbf") return true;
-  if (character.size() != 3 || character[0] != '\xe2') return false;
-  const uint8_t second = ByteAt(character, 1), third = ByteAt(character, 2);
-  if (second == 0x81) return third >= 0xA0 && third <= 0xAF;
-  if (second != 0x80) return false;
-  return third == 0x8B || third == 0x8E || third == 0x8F || (third >= 0xA8 && third <= 0xAE);
-}
-
-void AppendControl(std::string_view character, std::string* out) {
-  if (character == "\n") {
-    out->append("\\n");
-  } else if (character == "\t") {
-    out->append("\\t");
-  } else if (character == "\r") {
-    out->append("\\r");
-  } else {
-    for (char byte : character) AppendHexByte(byte, out);
-  }
-}
-
-std::string Escape(std::string_view text, bool keep_line_feeds) {
+std::string Escape(re2::StringPiece text, bool keep_line_feeds) {
+  static const RE2 shown_as_it_is(kShownAsItIs);
   std::string out;
   out.reserve(text.size());
-  for (size_t i = 0; i < text.size();) {
-    const size_t length = Utf8Length(text, i);
-    if (length == 0) {
-      AppendHexByte(text[i], &out);
-      ++i;
-      continue;
-    }
-    const std::string_view character = text.substr(i, length);
-    const bool shown_as_bytes = IsControl(text, i, length) || IsDeceptive(character);
-    if (shown_as_bytes && !(keep_line_feeds && character == "\n")) {
-      AppendControl(character, &out);
+  for (re2::StringPiece shown; !text.empty(); text.remove_prefix(1)) {
+    shown_as_it_is.Match(text, 0, text.size(), RE2::ANCHOR_START, &shown, 1);
+    out.append(shown.data(), shown.size());
+    text.remove_prefix(shown.size());
+    if (text.empty()) break;
+    // The bytes that follow in a character are not valid by themselves, and come here, too.
+    const char byte = text[0];
+    if (byte == '\n') {
+      out.append(keep_line_feeds ? "\n" : "\\n");
+    } else if (byte == '\t' || byte == '\r') {
+      out.append(byte == '\t' ? "\\t" : "\\r");
     } else {
-      out.append(character);
+      absl::StrAppendFormat(&out, "\\x%02x", static_cast<uint8_t>(byte));
     }
-    i += length;
   }
   return out;
 }
+
+bool BeginsCharacter(char byte) { return (static_cast<uint8_t>(byte) & 0xC0) != 0x80; }
 
 // Byte position after the first `columns` characters.
 size_t PositionAfter(std::string_view text, size_t columns) {
   size_t i = 0;
   for (; i < text.size() && columns > 0; --columns) {
     ++i;
-    while (i < text.size() && IsContinuation(static_cast<uint8_t>(text[i]))) ++i;
+    while (i < text.size() && !BeginsCharacter(text[i])) ++i;
   }
   return i;
 }
@@ -133,21 +102,6 @@ std::pair<double, size_t> Scaled(double value, double most, size_t units) {
 
 }  // namespace
 
-size_t Utf8Length(std::string_view text, size_t position) {
-  const uint8_t b0 = ByteAt(text, position), b1 = ByteAt(text, position + 1);
-  if (position >= text.size()) return 0;
-  if (b0 < 0x80) return 1;
-  if (b0 < 0xC2 || b0 > 0xF4 || !IsContinuation(b1)) return 0;
-  if (b0 < 0xE0) return 2;
-  if (!IsContinuation(ByteAt(text, position + 2))) return 0;
-  if (b0 < 0xF0) {
-    if ((b0 == 0xE0 && b1 < 0xA0) || (b0 == 0xED && b1 > 0x9F)) return 0;
-    return 3;
-  }
-  if ((b0 == 0xF0 && b1 < 0x90) || (b0 == 0xF4 && b1 > 0x8F)) return 0;
-  return IsContinuation(ByteAt(text, position + 3)) ? 4 : 0;
-}
-
 std::string ValidUtf8(std::string_view text) { return Escape(text, /*keep_line_feeds=*/true); }
 
 std::string Printable(std::string_view text) { return Escape(text, /*keep_line_feeds=*/false); }
@@ -165,8 +119,7 @@ std::string BriefLine(std::string_view text) {
 }
 
 size_t DisplayWidth(std::string_view text) {
-  return static_cast<size_t>(std::count_if(
-      text.begin(), text.end(), [](char c) { return !IsContinuation(static_cast<uint8_t>(c)); }));
+  return static_cast<size_t>(std::ranges::count_if(text, BeginsCharacter));
 }
 
 std::string Padded(std::string_view text, size_t width, bool right) {
@@ -310,12 +263,8 @@ std::string MarkdownCode(std::string_view text) {
 std::string FormatFixed(double value, int decimals) {
   if (value == 0) value = 0;            // no "-0"
   constexpr double kFixedBelow = 1e16;  // more digits than a double has
-  const bool fixed = !(std::abs(value) >= kFixedBelow);
-  std::array<char, 400> buffer;
-  const auto result = std::to_chars(
-      buffer.data(), buffer.data() + buffer.size(), value,
-      fixed ? std::chars_format::fixed : std::chars_format::scientific, fixed ? decimals : 3);
-  return std::string(buffer.data(), result.ptr);
+  if (!(std::abs(value) < kFixedBelow)) return absl::StrFormat("%.3e", value);
+  return absl::StrFormat("%.*f", decimals, value);
 }
 
 Unit CommonUnit(const std::vector<std::optional<double>>& values_ps, Unit unit) {
@@ -367,12 +316,8 @@ std::string FormatBytes(uint64_t bytes) {
 }
 
 std::string FormatUtc(uint64_t unix_ns) {
-  const auto seconds = static_cast<std::time_t>(unix_ns / 1'000'000'000);
-  std::tm parts = {};
-  if (gmtime_r(&seconds, &parts) == nullptr) return "-";
-  std::array<char, 64> buffer;
-  const size_t size = std::strftime(buffer.data(), buffer.size(), "%Y-%m-%d %H:%M:%S UTC", &parts);
-  return std::string(buffer.data(), size);
+  const absl::Time time = absl::FromUnixSeconds(static_cast<int64_t>(unix_ns / 1'000'000'000));
+  return absl::FormatTime("%Y-%m-%d %H:%M:%S UTC", time, absl::UTCTimeZone());
 }
 
 std::string FormatPercent(std::optional<double> share) {

@@ -25,10 +25,6 @@
 
 namespace xplane_time::output {
 
-// Length in bytes of the valid UTF-8 character at `position`, or 0. Overlong forms,
-// surrogates and code points past U+10FFFF are not valid.
-size_t Utf8Length(std::string_view text, size_t position);
-
 // Invalid bytes, control characters (C0, DEL, C1) and those that turn the direction of reading or
 // are not seen (U+202E) become \xNN (four characters a byte), \r or \t; line feeds stay.
 std::string ValidUtf8(std::string_view text);

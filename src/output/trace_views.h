@@ -1,9 +1,8 @@
 // What the views of a trace's commands share: which rows are shown, in which order, and the parts
 // that are in several of them.
 //
-// Enters: a Report and the options `sort`, `top` and `metric`. Leaves: pointers into the
-// Report. Numbers sort descending with unknown last, names ascending; ties keep the
-// order of the Report.
+// Enters: a Report and the options `sort` and `metric`. Leaves: its rows in their order. Numbers
+// sort descending with unknown last, names ascending; ties keep the order of the Report.
 //
 //   functions, combined, variants   total name runs mean median std min max
 //   kernels                         total self count mean median max name share
@@ -18,25 +17,18 @@
 
 namespace xplane_time::output {
 
-struct OrderedReport {
-  std::vector<const FunctionRow*> functions, combined, variants;
-  std::vector<const KernelRow*> kernels;
-};
-
-// Whose keys `sort` may name. kReport: those of the functions; the kernels follow where
-// they have the key.
-enum class SortKeys { kReport, kFunctions, kKernels };
-
-// Errors: InvalidArgument, with the valid keys.
-absl::StatusOr<OrderedReport> OrderReport(const Report& report, const OutputOptions& options,
-                                          SortKeys keys);
-
 // Mean times the number of samples; empty where the metric is unknown.
 std::optional<double> TotalPs(const FunctionRow& row, Metric metric);
 
 // Sorts by a key; one that the rows do not have means the order without `sort`.
-void SortFunctions(std::string_view key, Metric metric, std::vector<const FunctionRow*>* rows);
-void SortKernels(std::string_view key, std::vector<const KernelRow*>* rows);
+void SortFunctions(std::string_view key, Metric metric, std::vector<FunctionRow>* rows);
+void SortKernels(std::string_view key, std::vector<KernelRow>* rows);
+
+// The first `top` rows.
+template <typename Row>
+std::span<const Row> Top(const std::vector<Row>& rows, std::optional<size_t> top) {
+  return std::span(rows).first(std::min(rows.size(), top.value_or(SIZE_MAX)));
+}
 
 // report.cc: the member `options`, where there are any.
 void AddOptions(const std::vector<GivenOption>& given, result::Result* result);
@@ -44,16 +36,15 @@ void AddOptions(const std::vector<GivenOption>& given, result::Result* result);
 void AddHead(const std::vector<InputRow>& inputs, const CaptureInfo* capture,
              const std::vector<GivenOption>& given, result::Result* result);
 
-// functions.cc: combined rows have no device. Flat: all rows of a table have the same columns.
-result::Table FunctionRows(std::string name, std::vector<const FunctionRow*> rows);
-result::Table FlatFunctionRows(std::vector<const FunctionRow*> rows);
+// functions.cc: the members `functions`, `combined` and, where asked for, `variants`.
+void AddFunctions(const Report& report, bool with_variants, const OutputOptions& options,
+                  result::Result* result);
 // functions.cc, for the report: combined rows where several devices ran functions, and the rows of
 // each device for functions that have no combined time. Rows past `most` are told of in a note.
-Section OverviewSection(const Report& report, const OrderedReport& rows,
-                        const OutputOptions& options, size_t most);
+Section OverviewSection(const Report& report, const OutputOptions& options, size_t most);
 // kernels.cc, for the report: one row a kernel and function over all programs and devices.
 std::vector<KernelRow> MergeKernels(const std::vector<KernelRow>& rows);
-Section TopKernelSection(const std::vector<const KernelRow*>& merged, const OutputOptions& options,
+Section TopKernelSection(const std::vector<KernelRow>& merged, const OutputOptions& options,
                          size_t most);
 
 }  // namespace xplane_time::output

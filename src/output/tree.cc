@@ -20,8 +20,7 @@ std::vector<double> RootTotals(const std::vector<TreeRow>& rows) {
 
 // `root_ps(row)`: of the root above it.
 template <typename RootPs>
-Grid TreeGrid(const std::vector<const TreeRow*>& rows, RootPs root_ps,
-              const OutputOptions& options) {
+Grid TreeGrid(std::span<const TreeRow> rows, RootPs root_ps, const OutputOptions& options) {
   // Of a function's run self time is the time in which no kernel ran.
   const auto self_if = [](bool of_run) {
     return [of_run](const TreeRow& row) {
@@ -38,7 +37,7 @@ Grid TreeGrid(const std::vector<const TreeRow*>& rows, RootPs root_ps,
   grid.Number("count", &TreeRow::count);
   grid.Times("total", unit, &TreeRow::total_ps);
   grid.Times("self", unit, self_if(false));
-  grid.Times("idle", unit, self_if(true)).HideIf(!rows.empty() && !rows[0]->line.empty());
+  grid.Times("idle", unit, self_if(true)).HideIf(!rows.empty() && !rows[0].line.empty());
   grid.Times("child", unit, &TreeRow::child_ps).Drop(2);
   grid.Number("of root %",
               [&](const TreeRow& row) {
@@ -60,16 +59,16 @@ std::vector<Section> TreeSections(const TreeReport& report, const OutputOptions&
   const auto root_ps = [&](const TreeRow& row) {
     return root_totals[static_cast<size_t>(&row - rows.data())];
   };
-  const auto names = DeviceNames::Of(rows);
+  const DeviceNames names(rows);
   std::vector<Section> sections;
   for (size_t begin = 0, end = 0; begin < shown; begin = end) {
-    std::vector<const TreeRow*> of_line;
     const auto is_of_line = [&first = rows[begin]](const TreeRow& row) {
       return KeyOf(row.device) == KeyOf(first.device) && row.line == first.line;
     };
-    while (end < shown && is_of_line(rows[end])) of_line.push_back(&rows[end++]);
-    Section section = {.title = names.Name(rows[begin].device),
-                       .grid = TreeGrid(of_line, root_ps, options)};
+    while (end < shown && is_of_line(rows[end])) ++end;
+    Section section = {
+        .title = names.Name(rows[begin].device),
+        .grid = TreeGrid(std::span(rows).subspan(begin, end - begin), root_ps, options)};
     if (!rows[begin].line.empty()) {
       section.title.append(", line \"" + Printable(rows[begin].line) + "\"");
     }
@@ -86,8 +85,7 @@ std::vector<Section> TreeSections(const TreeReport& report, const OutputOptions&
 }  // namespace
 
 Output TreeOutput(const TreeReport& report, const OutputOptions& options) {
-  const std::span<const TreeRow> shown =
-      std::span(report.rows).first(std::min(report.rows.size(), options.top.value_or(SIZE_MAX)));
+  const std::span<const TreeRow> shown = Top(report.rows, options.top);
   Output out{.result = result::Result("xplane-time.tree.v1")};
   AddHead(report.inputs, nullptr, options.given, &out.result);
   out.result.Add(TableOf("tree", shown));

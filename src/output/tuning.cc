@@ -241,17 +241,15 @@ struct Parameters {
   std::vector<std::string> shared;
 };
 
-using ParamsOfRows = std::vector<const Json*>;
-
-Parameters ParametersOf(const ParamsOfRows& rows) {
+Parameters ParametersOf(const std::vector<Json>& rows) {
   Parameters out;
   Json all = Json::object();
-  for (const Json* params : rows) {
-    if (params->is_object()) all.update(*params);
+  for (const Json& params : rows) {
+    if (params.is_object()) all.update(params);
   }
   for (const auto& [name, value] : all.items()) {
-    const auto has_it = [&name = name, &value = value](const Json* params) {
-      return params->contains(name) && (*params)[name] == value;
+    const auto has_it = [&name = name, &value = value](const Json& params) {
+      return params.contains(name) && params[name] == value;
     };
     if (rows.size() > 1 && std::all_of(rows.begin(), rows.end(), has_it)) {
       out.shared.push_back(Printable(absl::StrCat(name, "=", ValueText(value))));
@@ -275,29 +273,29 @@ std::string CellOf(const Json& params, const Parameters& parameters, bool with_n
 }
 
 // Why variants failed: a line of each.
-std::vector<std::string> FailureNotes(const std::vector<const Row*>& rows) {
+std::vector<std::string> FailureNotes(const std::vector<Row>& rows) {
   constexpr size_t kMost = 8, kWidth = 160;
   std::vector<std::string> notes;
   size_t more = 0;
-  for (const Row* row : rows) {
-    const std::string line = BriefLine(row->message);
+  for (const Row& row : rows) {
+    const std::string line = BriefLine(row.message);
     if (line.empty()) continue;
     if (notes.size() == kMost) {
       ++more;
       continue;
     }
-    notes.push_back(absl::StrCat(Printable(row->id), ": ", ShortenMiddle(line, kWidth, "...")));
+    notes.push_back(absl::StrCat(Printable(row.id), ": ", ShortenMiddle(line, kWidth, "...")));
   }
   if (more > 0) notes.push_back(absl::StrCat("and ", more, " more: --format json has all"));
   return notes;
 }
 
 // Those that tell how a variant did; the parameters come between the first and the second.
-Grid ResultGrid(const TuneResult& result, const std::vector<const Row*>& rows,
+Grid ResultGrid(const TuneResult& result, const std::vector<Row>& rows,
                 const OutputOptions& options) {
   RowGrid grid(rows);
   grid.Name("variant", 0, &Row::id);
-  if (std::any_of(rows.begin(), rows.end(), [](const Row* row) { return row->typical_ps; })) {
+  if (std::any_of(rows.begin(), rows.end(), [](const Row& row) { return row.typical_ps; })) {
     grid.Times("typical", options.unit, &Row::typical_ps);
     if (result.objective != Objective::kTime) {
       grid.Number("energy uJ", [](const Row& row) {
@@ -320,7 +318,7 @@ Grid ResultGrid(const TuneResult& result, const std::vector<const Row*>& rows,
 }
 
 // The interval goes before a parameter is cut, and names before values.
-void AddParameters(const ParamsOfRows& rows, size_t width, Section* section) {
+void AddParameters(const std::vector<Json>& rows, size_t width, Section* section) {
   const Parameters parameters = ParametersOf(rows);
   if (!parameters.shared.empty()) {
     section->title = absl::StrCat("all variants: ", absl::StrJoin(parameters.shared, " "));
@@ -333,10 +331,10 @@ void AddParameters(const ParamsOfRows& rows, size_t width, Section* section) {
   }
   const size_t room = width > others + kParamsWidth ? width - others : kParamsWidth;
   std::vector<std::string> cells;
-  for (const Json* row : rows) cells.push_back(CellOf(*row, parameters, /*with_names=*/true));
+  for (const Json& row : rows) cells.push_back(CellOf(row, parameters, /*with_names=*/true));
   if (WidestOf(cells) > room) {
     for (size_t i = 0; i < rows.size(); ++i) {
-      cells[i] = CellOf(*rows[i], parameters, /*with_names=*/false);
+      cells[i] = CellOf(rows[i], parameters, /*with_names=*/false);
     }
     section->notes.push_back(
         Printable(absl::StrCat("parameters: ", absl::StrJoin(parameters.names, " "))));
@@ -350,12 +348,10 @@ void AddParameters(const ParamsOfRows& rows, size_t width, Section* section) {
 }
 
 Section VariantSection(const TuneResult& result, const OutputOptions& options) {
-  std::vector<const Row*> rows = Pointers(result.variants);
-  std::stable_sort(rows.begin(), rows.end(), [](const Row* a, const Row* b) {
-    return a->ratio.value_or(1e300) < b->ratio.value_or(1e300);
-  });
-  ParamsOfRows params;
-  for (const Row* row : rows) params.push_back(&row->params);
+  std::vector<Row> rows = result.variants;
+  std::ranges::stable_sort(rows, {}, [](const Row& row) { return row.ratio.value_or(1e300); });
+  std::vector<Json> params;
+  for (const Row& row : rows) params.push_back(row.params);
   const std::string column = WordsOf(result).column;
   Section section = {.grid = ResultGrid(result, rows, options)};
   AddParameters(params, static_cast<size_t>(std::max(options.width, 20)), &section);
@@ -442,7 +438,7 @@ std::string PlanText(const TunePlan& plan, const OutputOptions& options) {
     RowGrid grid(plan.configurations);
     grid.Name("variant", 0, &Configuration::id);
     Section section = {.grid = std::move(grid).Take()};
-    AddParameters(Pointers(variants), static_cast<size_t>(std::max(options.width, 20)), &section);
+    AddParameters(variants, static_cast<size_t>(std::max(options.width, 20)), &section);
     view.sections.push_back(section);
   }
   return TableText(view, options);

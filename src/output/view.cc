@@ -1,7 +1,5 @@
 #include "output/view.h"
 
-#include <set>
-
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "output/results.h"
@@ -34,20 +32,6 @@ std::string Counted(uint64_t count, std::string_view what) {
   return std::to_string(count) + " " + std::string(what) + (count == 1 ? "" : "s");
 }
 
-DeviceNames::DeviceNames(const std::vector<const DeviceRef*>& devices) {
-  std::set<std::string_view> hosts;
-  std::set<uint32_t> inputs;
-  std::set<DeviceKey> different;
-  for (const DeviceRef* device : devices) {
-    hosts.insert(device->host);
-    inputs.insert(device->input);
-    different.insert(KeyOf(*device));
-  }
-  several_hosts_ = hosts.size() > 1;
-  several_inputs_ = inputs.size() > 1 && !several_hosts_;
-  count_ = different.size();
-}
-
 std::string DeviceNames::Name(const DeviceRef& device) const {
   constexpr std::string_view kPrefix = "/device:";
   std::string_view plane = device.plane;
@@ -60,8 +44,10 @@ std::string DeviceNames::Name(const DeviceRef& device) const {
     const std::string ordinal = ":" + std::to_string(*device.ordinal);
     if (name.find(ordinal) == std::string::npos) name.append(ordinal);
   }
-  if (several_hosts_ && !device.host.empty()) name.append("@").append(device.host);
-  if (several_inputs_) name.append(" #").append(std::to_string(device.input + 1));
+  const bool several_hosts = hosts_.size() > 1;
+  if (several_hosts && !device.host.empty()) name.append("@").append(device.host);
+  if (inputs_.size() > 1 && !several_hosts)
+    name.append(" #").append(std::to_string(device.input + 1));
   return Printable(name);
 }
 
@@ -111,10 +97,10 @@ std::vector<std::string> NamesOf(std::string_view command) {
   const auto names = [&](const Output& output) { return NamesIn(output.view(options)); };
   const bool samples = command == "samples";
   if (samples || command == "functions") {
-    return names(*FunctionsOutput(report, options, /*by_id=*/false, samples));
+    return names(FunctionsOutput(report, options, /*by_id=*/false, samples));
   }
-  if (command == "report") return names(*ReportOutput(report, options));
-  if (command == "kernels") return names(*KernelsOutput(report, options));
+  if (command == "report") return names(ReportOutput(report, options));
+  if (command == "kernels") return names(KernelsOutput(report, options));
   if (command == "tree") return names(TreeOutput({}, options));
   if (command == "planes") return names(PlanesOutput(planes, options));
   if (command == "compare") return names(CompareOutput({}));

@@ -4,7 +4,7 @@
 // was left out. Columns that would say the same in every row (one device, one clock) are
 // hidden and left to the title.
 //
-//   RowGrid grid(rows);                                       // std::vector<const KernelRow*>
+//   RowGrid grid(rows);                                       // std::vector<KernelRow>
 //   grid.Name("kernel", 26, &KernelRow::kernel);
 //   grid.Number("share %", [](const KernelRow& row) { return FormatPercent(row.share); });
 //   grid.Times("mean", unit, &KernelRow::mean_ps).Drop(2);
@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <concepts>
+#include <set>
 #include <span>
 #include <tuple>
 #include <type_traits>
@@ -45,25 +46,8 @@ std::span<const Row> TopRows(const std::vector<Row>& rows, size_t most, std::str
 // "3 captures", "1 capture".
 std::string Counted(uint64_t count, std::string_view what);
 
-template <typename Held>
-const auto& RowOf(const Held& held) {  // rows may be held as pointers
-  if constexpr (std::is_pointer_v<Held>) {
-    return *held;
-  } else {
-    return held;
-  }
-}
-
-template <typename T>
-std::vector<const T*> Pointers(const std::vector<T>& rows) {
-  std::vector<const T*> out;
-  out.reserve(rows.size());
-  for (const T& row : rows) out.push_back(&row);
-  return out;
-}
-
 // What tells devices apart.
-using DeviceKey = std::tuple<uint32_t, std::string_view, std::string_view, int64_t>;
+using DeviceKey = std::tuple<uint32_t, std::string, std::string, int64_t>;
 inline DeviceKey KeyOf(const DeviceRef& device) {
   return {device.input, device.host, device.plane, device.ordinal.value_or(-1)};
 }
@@ -71,27 +55,22 @@ inline DeviceKey KeyOf(const DeviceRef& device) {
 // "GPU:0" for "/device:GPU:0"; with the host or input where several are known.
 class DeviceNames {
  public:
-  explicit DeviceNames(const std::vector<const DeviceRef*>& devices);
-  // Of rows, or pointers to them, that have or may have a `device`.
-  template <typename Rows>
-  static DeviceNames Of(const Rows& rows) {
-    std::vector<const DeviceRef*> devices;
-    for (const auto& held : rows) {
-      const auto& device = RowOf(held).device;
-      if constexpr (requires { device.has_value(); }) {
-        if (device) devices.push_back(&*device);
-      } else {
-        devices.push_back(&device);
-      }
+  explicit DeviceNames(const auto& rows) {  // that have or may have a `device`
+    for (const auto& row : rows) {
+      const std::optional<DeviceRef>& device = row.device;
+      if (!device) continue;
+      devices_.insert(KeyOf(*device));
+      hosts_.insert(device->host);
+      inputs_.insert(device->input);
     }
-    return DeviceNames(devices);
   }
   std::string Name(const DeviceRef& device) const;
-  size_t count() const { return count_; }  // different devices
+  size_t count() const { return devices_.size(); }  // different devices
 
  private:
-  bool several_hosts_ = false, several_inputs_ = false;
-  size_t count_ = 0;
+  std::set<DeviceKey> devices_;
+  std::set<std::string> hosts_;
+  std::set<uint32_t> inputs_;
 };
 
 // Errors, then warnings; infos where there is nothing else and `or_infos`.
@@ -117,8 +96,8 @@ std::string CellText(const std::optional<T>& value) {
   return value ? CellText(*value) : "-";
 }
 
-// A grid column by column, from a vector or span of rows or of pointers to them. `get` is a member
-// of a row, or called with one. The references that it gives hold until the next column.
+// A grid column by column, from a vector or span of rows. `get` is a member of a row, or called
+// with one.
 template <typename Rows>
 class RowGrid {
  public:
@@ -127,7 +106,7 @@ class RowGrid {
   // Text that is printable already.
   Column& Text(std::string header, auto get) {
     Column& column = Add(std::move(header));
-    for (const auto& row : rows_) column.cells.push_back(CellText(std::invoke(get, RowOf(row))));
+    for (const auto& row : rows_) column.cells.push_back(CellText(std::invoke(get, row)));
     return column;
   }
   // The producer's text, which may be shortened down to `flex_width`; 0: it may not.
@@ -162,8 +141,7 @@ class RowGrid {
   std::vector<std::optional<double>> Values(auto... get) const {
     std::vector<std::optional<double>> values;
     const auto add = [&](auto of) {
-      for (const auto& row : rows_)
-        values.push_back(AsDouble(std::optional(std::invoke(of, RowOf(row)))));
+      for (const auto& row : rows_) values.push_back(AsDouble(std::optional(std::invoke(of, row))));
     };
     (add(get), ...);
     return values;

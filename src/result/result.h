@@ -141,21 +141,14 @@ struct Table {
   std::function<void(size_t row, FieldSink* sink)> visit = {};
 };
 
-// `rows`: a vector or span of rows or of pointers to them, which outlives the table, or which it
-// owns if it is moved here. `visit(row, sink)`.
+// `rows`: a vector, which the table owns, or a span, whose rows outlive it. `visit(row, sink)`.
 template <typename Rows, typename Visit>
 Table TableOf(std::string name, Rows rows, Visit visit) {
-  using Held = typename Rows::value_type;
-  using Row = std::remove_cv_t<std::remove_pointer_t<Held>>;
   const size_t count = rows.size();
   return {std::move(name), count,
           [rows = std::move(rows), visit = std::move(visit)](size_t at, FieldSink* sink) {
-            if (at == rows.size()) return visit(Row(), sink);
-            if constexpr (std::is_pointer_v<Held>) {
-              visit(*rows[at], sink);
-            } else {
-              visit(rows[at], sink);
-            }
+            if (at == rows.size()) return visit(typename Rows::value_type(), sink);
+            visit(rows[at], sink);
           }};
 }
 template <typename Rows>

@@ -12,12 +12,18 @@ namespace {
 
 using Names = std::vector<std::string>;
 
-Names FunctionNames(const Report& report, const OutputOptions& options) {
+Names FunctionNames(Report report, const OutputOptions& options) {
   Names names;
-  const auto rows = OrderReport(report, options, SortKeys::kFunctions);
-  EXPECT_TRUE(rows.ok()) << rows.status();
-  for (const FunctionRow* row : rows->functions) names.push_back(row->function);
+  const absl::Status ordered = OrderReport(options, SortKeys::kFunctions, &report);
+  EXPECT_TRUE(ordered.ok()) << ordered;
+  for (const FunctionRow& row : Top(report.functions, options.top)) names.push_back(row.function);
   return names;
+}
+
+std::vector<KernelRow> OrderedKernels(Report report, const OutputOptions& options) {
+  const absl::Status ordered = OrderReport(options, SortKeys::kKernels, &report);
+  EXPECT_TRUE(ordered.ok()) << ordered;
+  return report.kernels;
 }
 
 // Functions "c", "a", "b" on one device, "a" without times.
@@ -55,7 +61,7 @@ TEST(OrderReportTest, KeysOfKernels) {
   report.kernels = {MakeKernel("b", Gpu(0), 10, 1000, 0.1), MakeKernel("a", Gpu(0), 1, 900, 0.2)};
   report.kernels[0].self_ps.reset();
   const auto first = [&](const char* key) {
-    return (*OrderReport(report, {.sort = key}, SortKeys::kKernels)).kernels[0]->kernel;
+    return OrderedKernels(report, {.sort = key})[0].kernel;
   };
   for (const char* key : {"total", "count", "max"}) EXPECT_EQ(first(key), "b") << key;
   for (const char* key : {"self", "mean", "median", "name", "share"}) {
@@ -72,8 +78,7 @@ TEST(OrderReportTest, KernelsAreByWhatTheirShareIsOf) {
   report.kernels[2].self_ps.reset();
   const auto order = [&](const OutputOptions& options) {
     Names names;
-    const auto rows = OrderReport(report, options, SortKeys::kKernels);
-    for (const KernelRow* row : rows->kernels) names.push_back(row->kernel);
+    for (const KernelRow& row : OrderedKernels(report, options)) names.push_back(row.kernel);
     return names;
   };
   const Names by_own = {"inner", "unknown", "outer"};
@@ -103,8 +108,7 @@ TEST(OrderReportTest, NotANumberSortsLast) {
   Report report;
   report.kernels = {MakeKernel("nan", Gpu(0), 1, 5, 0.1), MakeKernel("b", Gpu(0), 1, 1, 0.2)};
   report.kernels[0].mean_ps = std::numeric_limits<double>::quiet_NaN();
-  const auto rows = OrderReport(report, {.sort = "mean"}, SortKeys::kKernels);
-  EXPECT_EQ(rows->kernels[1]->kernel, "nan");
+  EXPECT_EQ(OrderedKernels(report, {.sort = "mean"})[1].kernel, "nan");
 }
 
 }  // namespace

@@ -4,17 +4,21 @@
 #include <string>
 
 #include "output/results.h"
+#include "status.h"
 
 namespace xplane_time::output {
 
-inline absl::StatusOr<std::string> RenderReport(const Report& report, const OutputOptions& how) {
+inline absl::StatusOr<std::string> RenderReport(Report report, const OutputOptions& how) {
+  RETURN_IF_ERROR(OrderReport(how, SortKeys::kReport, &report));
   return Render(ReportOutput(report, how), how);
 }
-inline absl::StatusOr<std::string> RenderFunctions(const Report& report, const OutputOptions& how,
+inline absl::StatusOr<std::string> RenderFunctions(Report report, const OutputOptions& how,
                                                    bool by_id, bool samples) {
+  RETURN_IF_ERROR(OrderReport(how, SortKeys::kFunctions, &report));
   return Render(FunctionsOutput(report, how, by_id, samples), how);
 }
-inline absl::StatusOr<std::string> RenderKernels(const Report& report, const OutputOptions& how) {
+inline absl::StatusOr<std::string> RenderKernels(Report report, const OutputOptions& how) {
+  RETURN_IF_ERROR(OrderReport(how, SortKeys::kKernels, &report));
   return Render(KernelsOutput(report, how), how);
 }
 inline std::string RenderTree(const TreeReport& report, const OutputOptions& how) {
