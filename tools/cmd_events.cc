@@ -120,7 +120,7 @@ class Events : public TraceCommand {
       stat_seen_[column] = stat_seen_[column] || stats_[column].type != StatType::kAbsent;
       if (stats_[column].type == StatType::kCompressedString) Decompress(column);
     }
-    if (rows_++ == 0 && !writer_->Begin()) return false;
+    ++rows_;
     return writer_->Row(row_);
   }
 

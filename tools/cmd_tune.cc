@@ -474,13 +474,11 @@ class TuneCommand : public Command {
     ASSIGN_OR_RETURN(const TuneStore store, OpenSound(store_path_));
     if (printing_.format == "tuned") return ExportTuned(store);
     ASSIGN_OR_RETURN(const int64_t session, SessionOf(store));
-    ASSIGN_OR_RETURN(OutputFile out, OutputFile::Open(printing_.path));
-    const auto sink = [&](std::string_view piece) { return out.Write(piece); };
-    RETURN_IF_ERROR(as_json()                  ? output::ExportJson(store, session, sink)
-                    : printing_.format == "t4" ? output::ExportT4(store, session, sink)
-                                               : output::ExportCsv(store, session, sink));
-    RETURN_IF_ERROR(out.Commit());
-    return 0;
+    ASSIGN_OR_RETURN(const std::string text, as_json() ? output::ExportJson(store, session)
+                                             : printing_.format == "t4"
+                                                 ? output::ExportT4(store, session)
+                                                 : output::ExportCsv(store, session));
+    return Print(text);
   }
 
   // What differs from the session's rule, by the names of the decider's config.

@@ -12,7 +12,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "output/text.h"
+#include "output/events.h"
 #include "parallel.h"
 #include "read/damaged_hosts.h"
 #include "status.h"
@@ -22,9 +22,6 @@
 
 namespace xplane_time::arrow {
 namespace {
-
-constexpr std::array<std::string_view, 8> kColumns = {
-    "input", "host", "plane", "line", "name", "start_ps", "duration_ps", "occurrences"};
 
 bool Contains(const auto& names, std::string_view name) {
   return std::find(names.begin(), names.end(), name) != names.end();
@@ -94,7 +91,7 @@ class Collector {
 
   absl::StatusOr<Table> Take() {
     Table table;
-    for (const std::string_view name : kColumns) {
+    for (const std::string_view name : output::kEventColumns) {
       if (Wants(name)) table.columns.push_back(ColumnOf(name));
     }
     for (size_t i = 0; i < stats_.size(); ++i) {
@@ -120,17 +117,17 @@ class Collector {
 
   absl::Status FindLines() {
     for (const std::string& column : options_.columns) {
-      if (Contains(kColumns, column)) continue;
+      if (Contains(output::kEventColumns, column)) continue;
       const auto append = [](std::string* out, std::string_view name) { out->append(name); };
       return InvalidArgument("no column \"", column,
-                             "\"; there are: ", absl::StrJoin(kColumns, ", ", append),
+                             "\"; there are: ", absl::StrJoin(output::kEventColumns, ", ", append),
                              "; stats are asked for as stats");
     }
     ASSIGN_OR_RETURN(const NameFilter line, NameFilter::Compile("line", options_.line));
     ASSIGN_OR_RETURN(name_filter_, NameFilter::Compile("name", options_.name));
     ASSIGN_OR_RETURN(const auto planes, SelectPlanes(trace_, options_.device));
     for (const std::string& stat : options_.stats) {
-      if (!Contains(kColumns, stat) || !Wants(stat)) continue;
+      if (!Contains(output::kEventColumns, stat) || !Wants(stat)) continue;
       return InvalidArgument("the stat \"", stat,
                              "\" has the name of a column; ask for columns without that one");
     }

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "json/json.h"
 
@@ -14,6 +15,7 @@ namespace {
 constexpr size_t kFlushBytes = size_t{1} << 16;
 constexpr uint64_t kExactInDouble = uint64_t{1} << 53;
 
+constexpr size_t kPlaceColumns = 4;  // input to line: the same in many rows
 // Columns of the table.
 constexpr size_t kNameColumn = 2;  // the third; numbers and stats are after it
 constexpr size_t kPlaneWidth = 11, kLineWidth = 10, kTimeWidth = 14, kStatWidth = 10;
@@ -50,22 +52,6 @@ bool IsPlain(std::string_view text, char special_1, char special_2) {
   return odd(rest) == 0;
 }
 
-void AppendCsvText(std::string_view text, std::string* out) {
-  if (IsPlain(text, ',', '"')) {
-    out->append(text);
-  } else {
-    AppendCsvCell(ValidUtf8(text), out);
-  }
-}
-
-void AppendJsonText(std::string_view text, std::string* out) {
-  if (IsPlain(text, '"', '\\')) {
-    out->append(1, '"').append(text).append(1, '"');
-  } else {
-    out->append(json::Dump(ValidUtf8(text)));
-  }
-}
-
 // Hands the value to `as`, by its type.
 template <typename As>
 void VisitStat(const StatValue& value, As as) {
@@ -87,32 +73,42 @@ void VisitStat(const StatValue& value, As as) {
   }
 }
 
-struct AppendCsvStat {
+// Appends what a value is in JSON or CSV.
+struct AppendValue {
+  bool json;
   std::string* out;
-  void operator()(std::monostate) const {}
-  void operator()(auto number) const { AppendCsvNumber(number, out); }
-  void operator()(std::string_view text) const { AppendCsvText(text, out); }
-};
 
-struct AppendJsonStat {
-  std::string* out;
-  void operator()(std::monostate) const { out->append("null"); }
-  // One that readers take for a double.
-  void operator()(double value) const {
-    if (!std::isfinite(value)) return (*this)(std::monostate());
+  void operator()(std::monostate) const { out->append(json ? "null" : ""); }
+  void operator()(std::integral auto number) const { AppendCsvNumber(number, out); }
+  void operator()(double number) const {
+    if (json && !std::isfinite(number)) return (*this)(std::monostate());
     const size_t begin = out->size();
-    AppendCsvNumber(value, out);
-    if (out->find_first_of(".e", begin) == std::string::npos) out->append(".0");
+    AppendCsvNumber(number, out);
+    // One that readers take for a double.
+    if (json && out->find_first_of(".e", begin) == std::string::npos) out->append(".0");
   }
-  // In quotes beyond what a double holds exactly.
-  void operator()(std::integral auto value) const {
-    const auto bits = static_cast<uint64_t>(value);
-    const bool quote = (value < 0 ? uint64_t{0} - bits : bits) > kExactInDouble;
-    if (quote) out->push_back('"');
-    AppendCsvNumber(value, out);
-    if (quote) out->push_back('"');
+  void operator()(std::string_view text) const {
+    if (IsPlain(text, '"', json ? '\\' : ',')) {
+      const std::string_view quote = json ? "\"" : "";
+      out->append(quote).append(text).append(quote);
+    } else if (json) {
+      out->append(json::Dump(ValidUtf8(text)));
+    } else {
+      AppendCsvCell(ValidUtf8(text), out);
+    }
   }
-  void operator()(std::string_view text) const { AppendJsonText(text, out); }
+  void operator()(const StatValue& stat) const {
+    VisitStat(stat, [this](const auto& value) {
+      bool quote = false;  // beyond what a double holds exactly
+      if constexpr (std::integral<std::decay_t<decltype(value)>>) {
+        const auto bits = static_cast<uint64_t>(value);
+        quote = json && (value < 0 ? uint64_t{0} - bits : bits) > kExactInDouble;
+      }
+      if (quote) out->push_back('"');
+      (*this)(value);
+      if (quote) out->push_back('"');
+    });
+  }
 };
 
 std::string StatText(const StatValue& value) {
@@ -120,7 +116,7 @@ std::string StatText(const StatValue& value) {
                        value.type == StatType::kRef;
   if (is_text) return Printable(value.text);
   std::string text;
-  VisitStat(value, AppendCsvStat{&text});
+  AppendValue{.json = false, .out = &text}(value);
   return text.empty() ? "-" : text;
 }
 
@@ -141,43 +137,42 @@ EventWriter::EventWriter(const OutputOptions& options, std::vector<std::string> 
       ellipsis_(options.unicode ? "…" : "..."),
       stat_names_(std::move(stat_names)),
       sink_(std::move(sink)) {
-  for (const std::string& name : stat_names_)
-    stat_keys_.push_back(json::Dump(ValidUtf8(name)) + ":");
+  const bool json = format_ == Format::kJson;
+  for (const std::string_view name : kEventColumns) {
+    keys_.push_back(json ? absl::StrCat(keys_.empty() ? "{" : ",", json::Dump(name), ":")
+                         : std::string(keys_.empty() ? "" : ","));
+  }
+  for (const std::string& name : stat_names_) {
+    const bool first = keys_.size() == kEventColumns.size();
+    keys_.push_back(json ? absl::StrCat(first ? "" : ",", json::Dump(ValidUtf8(name)), ":") : ",");
+  }
   const size_t others =
       kPlaneWidth + kLineWidth + 2 * kTimeWidth + 8 + stat_names_.size() * (kStatWidth + 2);
   name_width_ = std::max(kLeastNameWidth, width_ - std::min(width_, others));
   buffer_.reserve(2 * kFlushBytes);
+  Begin();
 }
 
-bool EventWriter::Begin() {
-  switch (format_) {
-    case Format::kCsv:
-      buffer_.append("input,host,plane,line,name,start_ps,duration_ps,occurrences");
-      for (const std::string& name : stat_names_) {
-        buffer_.push_back(',');
-        AppendCsvText(name, &buffer_);
-      }
-      buffer_.push_back('\n');
-      break;
-    case Format::kJson:
-      buffer_.append("{\"schema\":\"xplane-time.events.v1\",\"events\":[");
-      break;
-    default:
-      PeopleLine(Headers(), nullptr);
+void EventWriter::Begin() {
+  if (format_ == Format::kJson) {
+    buffer_.append("{\"schema\":\"xplane-time.events.v1\",\"events\":[");
+  } else if (format_ == Format::kCsv) {
+    const AppendValue append{.json = false, .out = &buffer_};
+    for (size_t i = 0; i < keys_.size(); ++i) {
+      buffer_.append(keys_[i]);
+      append(i < kEventColumns.size() ? kEventColumns[i] : stat_names_[i - kEventColumns.size()]);
+    }
+    buffer_.push_back('\n');
+  } else {
+    PeopleLine(Headers(), nullptr);
   }
-  return open_;
 }
 
 bool EventWriter::Row(const EventRow& row) {
-  switch (format_) {
-    case Format::kCsv:
-      CsvRow(row);
-      break;
-    case Format::kJson:
-      JsonRow(row);
-      break;
-    default:
-      PeopleLine(Cells(row), &row);
+  if (format_ == Format::kCsv || format_ == Format::kJson) {
+    DataRow(row);
+  } else {
+    PeopleLine(Cells(row), &row);
   }
   any_row_ = true;
   return buffer_.size() < kFlushBytes ? open_ : Flush();
@@ -207,58 +202,32 @@ bool EventWriter::SamePlace(const EventRow& row) {
   return false;
 }
 
-void EventWriter::CsvRow(const EventRow& row) {
+void EventWriter::DataRow(const EventRow& row) {
+  const bool json = format_ == Format::kJson;
+  size_t key = 0;
+  const auto add = [&](const auto& value, std::string* out) {
+    AppendValue{.json = json, .out = &out->append(keys_[key++])}(value);
+  };
+  const auto add_known = [&](bool known, const auto& value, std::string* out) {
+    if (known) return add(value, out);
+    add(std::monostate(), out);
+  };
   if (!SamePlace(row)) {
-    AppendCsvNumber(row.input, &place_);
-    for (std::string_view text : {row.host, row.plane, row.line}) {
-      place_.push_back(',');
-      AppendCsvText(text, &place_);
-    }
-    place_.push_back(',');
+    add(row.input, &place_);
+    add_known(!row.host.empty(), row.host, &place_);
+    add(row.plane, &place_);
+    add(row.line, &place_);
   }
+  if (json) buffer_.append(any_row_ ? ",\n" : "\n");
   buffer_.append(place_);
-  AppendCsvText(row.name, &buffer_);
-  buffer_.push_back(',');
-  if (row.start_ps) AppendCsvNumber(*row.start_ps, &buffer_);
-  buffer_.push_back(',');
-  AppendCsvNumber(row.duration_ps, &buffer_);
-  buffer_.push_back(',');
-  AppendCsvNumber(row.occurrences, &buffer_);
-  for (const StatValue& value : row.stats) {
-    buffer_.push_back(',');
-    VisitStat(value, AppendCsvStat{&buffer_});
-  }
-  buffer_.push_back('\n');
-}
-
-void EventWriter::JsonRow(const EventRow& row) {
-  if (!SamePlace(row)) {
-    place_.append("{\"input\":");
-    AppendCsvNumber(row.input, &place_);
-    place_.append(",\"host\":").append(row.host.empty() ? "null" : json::Dump(ValidUtf8(row.host)));
-    place_.append(",\"plane\":").append(json::Dump(ValidUtf8(row.plane)));
-    place_.append(",\"line\":").append(json::Dump(ValidUtf8(row.line))).append(",\"name\":");
-  }
-  buffer_.append(any_row_ ? ",\n" : "\n").append(place_);
-  AppendJsonText(row.name, &buffer_);
-  buffer_.append(",\"start_ps\":");
-  if (row.start_ps) {
-    AppendCsvNumber(*row.start_ps, &buffer_);
-  } else {
-    buffer_.append("null");
-  }
-  buffer_.append(",\"duration_ps\":");
-  AppendCsvNumber(row.duration_ps, &buffer_);
-  buffer_.append(",\"occurrences\":");
-  AppendCsvNumber(row.occurrences, &buffer_);
-  buffer_.append(",\"stats\":{");
-  const size_t count = std::min(row.stats.size(), stat_keys_.size());
-  for (size_t i = 0; i < count; ++i) {
-    if (i > 0) buffer_.push_back(',');
-    buffer_.append(stat_keys_[i]);
-    VisitStat(row.stats[i], AppendJsonStat{&buffer_});
-  }
-  buffer_.append("}}");
+  key = kPlaceColumns;
+  add(row.name, &buffer_);
+  add_known(row.start_ps.has_value(), row.start_ps.value_or(0), &buffer_);
+  add(row.duration_ps, &buffer_);
+  add(row.occurrences, &buffer_);
+  if (json) buffer_.append(",\"stats\":{");
+  for (const StatValue& value : row.stats) add(value, &buffer_);
+  buffer_.append(json ? "}}" : "\n");
 }
 
 std::vector<std::string> EventWriter::Headers() const {

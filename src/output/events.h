@@ -4,21 +4,24 @@
 // are never collected; in the common case (ASCII names) a row allocates nothing.
 //
 //   EventWriter writer({.format = Format::kCsv}, {"correlation_id"}, sink);
-//   writer.Begin();
 //   while (...) if (!writer.Row(row)) break;   // the sink refused: a closed pipe
 //   writer.End();
 //
-// Columns: input, host, plane, line, name, start_ps, duration_ps, occurrences, the stats.
+// Columns: kEventColumns, the stats.
 // JSON has the stats as an object; integers beyond 2^53 are strings there, so that no
 // reader rounds them. Tables show times in ns with all their digits. Not thread-safe.
 #pragma once
 
+#include <array>
 #include <span>
 
 #include "output/output.h"
 #include "xplane_time/trace.h"
 
 namespace xplane_time::output {
+
+inline constexpr std::array<std::string_view, 8> kEventColumns = {
+    "input", "host", "plane", "line", "name", "start_ps", "duration_ps", "occurrences"};
 
 struct EventRow {
   uint32_t input = 0;
@@ -40,15 +43,14 @@ class EventWriter {
   EventWriter(const EventWriter&) = delete;
   EventWriter& operator=(const EventWriter&) = delete;
 
-  bool Begin();
   // False once the sink has refused.
   bool Row(const EventRow& row);
   bool End();
 
  private:
+  void Begin();
   bool Flush();
-  void CsvRow(const EventRow& row);
-  void JsonRow(const EventRow& row);
+  void DataRow(const EventRow& row);  // of CSV or JSON
   // Of a table or Markdown.
   std::vector<std::string> Headers() const;
   std::vector<std::string> Cells(const EventRow& row) const;
@@ -61,7 +63,7 @@ class EventWriter {
   const bool wide_;
   const std::string_view ellipsis_;
   std::vector<std::string> stat_names_;
-  std::vector<std::string> stat_keys_;  // JSON: the names, quoted
+  std::vector<std::string> keys_;  // what is before the value of a column, or of a stat
   size_t name_width_ = 0;
   Sink sink_;
   std::string buffer_;

@@ -100,7 +100,7 @@ class CsvLine : public result::FlatSink {
     if (!first_) out_->push_back(',');
     first_ = false;
     if (header_) {
-      out_->append(prefix).append(name);
+      AppendCsvCell(ValidUtf8(std::string(prefix).append(name)), out_);
     } else {
       std::visit(AppendValue{out_}, value);
     }

@@ -3,8 +3,8 @@
 #include <numeric>
 #include <set>
 
-#include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "output/tuning.h"
 #include "status.h"
 #include "tune/space_json.h"
@@ -12,6 +12,7 @@
 namespace xplane_time::output {
 namespace {
 
+using result::FieldSink;
 using tune::Json, tune::Stored;
 
 std::string Text(const Json& json) {
@@ -37,97 +38,53 @@ std::map<std::string, VariantState> FailedBefore(const RoundRecord& round) {
 
 // --- CSV.
 
-void AppendNumber(const std::optional<int64_t>& value, std::string* out) {
-  out->push_back(',');
-  if (value.has_value()) absl::StrAppend(out, *value);
-}
-
-void AppendText(const std::string& text, std::string* out) {
-  out->push_back(',');
-  AppendCsvCell(ValidUtf8(text), out);
-}
-
-struct CsvVariants {
-  std::set<std::string> names;  // of parameters
-  std::vector<std::string> workloads;
-  absl::flat_hash_map<std::string, std::string> cells;  // by id: a cell for each name
+// A sample, or a variant that was out before it was run, which has no slot.
+struct CsvRow {
+  int64_t session = 0, batch = 0, round = 0;
+  bool discarded = false;
+  std::optional<int64_t> slot = {};
+  SampleRecord sample = {};
 };
 
-// Numbers and words bare, texts without quotes, arrays and objects as JSON.
-CsvVariants CellsOf(const std::vector<Configuration>& variants) {
-  CsvVariants out;
-  for (const Configuration& variant : variants) {
-    const Json params = Stored(variant.params_json);
-    for (const auto& [name, unused] : params.items()) out.names.insert(name);
-  }
-  for (const Configuration& variant : variants) {
-    const Json params = Stored(variant.params_json);
-    std::string& cells = out.cells[variant.id];
-    for (const std::string& name : out.names) {
-      const Json value = params.is_object() ? params.value(name, Json()) : Json();
-      AppendText(value.is_null()     ? ""
-                 : value.is_string() ? value.get<std::string>()
-                                     : Text(value),
-                 &cells);
+std::vector<CsvRow> CsvRows(int64_t session, const std::vector<RoundRecord>& rounds) {
+  std::vector<CsvRow> rows;
+  for (const RoundRecord& round : rounds) {
+    const CsvRow head = {session, round.batch, round.round, round.discarded};
+    for (const SampleRecord& sample : round.samples) {
+      rows.push_back(head);
+      rows.back().slot = sample.slot;
+      rows.back().sample = sample;
+    }
+    for (const auto& [id, state] : FailedBefore(round)) {
+      rows.push_back(head);
+      rows.back().sample = {.variant = id, .status = state.status};
     }
   }
-  return out;
+  return rows;
 }
 
-// Those of the first sample: all samples of a session have the same.
-absl::StatusOr<std::vector<std::string>> WorkloadsOf(const TuneStore& store, int64_t session) {
-  std::vector<std::string> out;
-  RETURN_IF_ERROR(store.VisitRounds(session, [&](const RoundRecord& round) {
-    if (round.samples.empty()) return true;
-    for (const WorkloadSample& own : round.samples.front().workloads) out.push_back(own.workload);
-    return false;
-  }));
-  return out;
+// Of the first sample: all samples of a session have the same.
+std::vector<std::string> WorkloadsOf(const std::vector<CsvRow>& rows) {
+  std::vector<std::string> names;
+  const auto first =
+      std::ranges::find_if(rows, [](const CsvRow& row) { return row.slot.has_value(); });
+  if (first == rows.end()) return names;
+  for (const WorkloadSample& own : first->sample.workloads) names.push_back(own.workload);
+  return names;
 }
 
-std::string CsvHeader(const CsvVariants& variants) {
-  std::string out = "session,batch,round,discarded,slot,variant,status,t_ps,energy_uj";
-  for (const std::string& workload : variants.workloads) {
-    for (const char* column : {"status_", "t_ps_", "energy_uj_"})
-      AppendText(column + workload, &out);
-  }
-  for (const std::string& name : variants.names) AppendText("param_" + name, &out);
-  return out + "\n";
+// Numbers and words bare, texts without quotes, arrays and objects as JSON.
+std::string ParameterText(const Json& params, const std::string& name) {
+  const Json value = params.is_object() ? params.value(name, Json()) : Json();
+  if (value.is_null()) return "";
+  return value.is_string() ? value.get<std::string>() : Text(value);
 }
 
 // Of a sample, or of one of its workloads.
-void AppendMeasured(const auto& of, std::string* out) {
-  AppendText(of.status, out);
-  AppendNumber(of.t_ps, out);
-  AppendNumber(of.energy_uj, out);
-}
-
-// What a line says of a sample, or of a variant that was never run.
-std::string CsvCells(const SampleRecord& sample, const CsvVariants& variants) {
-  std::string out;
-  AppendText(sample.variant, &out);
-  AppendMeasured(sample, &out);
-  for (size_t i = 0; i < variants.workloads.size(); ++i) {
-    const bool is_there = i < sample.workloads.size();
-    AppendMeasured(is_there ? sample.workloads[i] : WorkloadSample{.status = ""}, &out);
-  }
-  const auto cells = variants.cells.find(sample.variant);
-  if (cells != variants.cells.end()) out.append(cells->second);
-  out.push_back('\n');
-  return out;
-}
-
-std::string CsvLines(int64_t session, const RoundRecord& round, const CsvVariants& variants) {
-  const std::string head = absl::StrCat(session, ",", round.batch, ",", round.round, ",",
-                                        round.discarded ? "true" : "false", ",");
-  std::string out;
-  for (const SampleRecord& sample : round.samples) {
-    absl::StrAppend(&out, head, sample.slot, CsvCells(sample, variants));
-  }
-  for (const auto& [id, state] : FailedBefore(round)) {
-    absl::StrAppend(&out, head, CsvCells({.variant = id, .status = state.status}, variants));
-  }
-  return out;
+void VisitMeasured(const auto& of, const std::string& suffix, FieldSink* sink) {
+  sink->Field("status" + suffix, of.status);
+  sink->Field("t_ps" + suffix, of.t_ps);
+  sink->Field("energy_uj" + suffix, of.energy_uj);
 }
 
 // --- JSON.
@@ -174,15 +131,10 @@ Json VariantJson(const Configuration& variant) {
           {"mem_bytes", Number(variant.mem_bytes)}};
 }
 
-// Visits rounds, each with the text that `line` makes of it.
-absl::Status SinkRounds(const TuneStore& store, int64_t session, TextSink sink,
-                        absl::FunctionRef<std::string(const RoundRecord&)> line) {
-  absl::Status sunk;
-  const absl::Status read = store.VisitRounds(session, [&](const RoundRecord& round) {
-    sunk = sink(line(round));
-    return sunk.ok();
-  });
-  return read.ok() ? sunk : read;
+// An array with an element a line.
+std::string Lines(const auto& rows, auto json_of) {
+  const auto append = [&](std::string* out, const auto& row) { out->append(Text(json_of(row))); };
+  return absl::StrCat(rows.empty() ? "[" : "[\n", absl::StrJoin(rows, ",\n", append), "]");
 }
 
 // --- T4.
@@ -230,60 +182,69 @@ Json T4Result(const Configuration& variant, const Measured& measured,
 
 }  // namespace
 
-absl::Status ExportCsv(const TuneStore& store, int64_t session, TextSink sink) {
+absl::StatusOr<std::string> ExportCsv(const TuneStore& store, int64_t session) {
   RETURN_IF_ERROR(store.Session(session).status());
-  ASSIGN_OR_RETURN(const auto stored, store.ReadVariants(session));
-  CsvVariants variants = CellsOf(stored);
-  ASSIGN_OR_RETURN(auto workloads, WorkloadsOf(store, session));
-  variants.workloads = std::move(workloads);
-  RETURN_IF_ERROR(sink(CsvHeader(variants)));
-  return SinkRounds(store, session, sink,
-                    [&](const RoundRecord& round) { return CsvLines(session, round, variants); });
+  ASSIGN_OR_RETURN(const auto variants, store.ReadVariants(session));
+  ASSIGN_OR_RETURN(const auto rounds, store.ReadRounds(session));
+  std::set<std::string> names;
+  std::map<std::string, Json> params;
+  for (const Configuration& variant : variants) {
+    const Json& of = params[variant.id] = Stored(variant.params_json);
+    for (const auto& [name, unused] : of.items()) names.insert(name);
+  }
+  std::vector<CsvRow> rows = CsvRows(session, rounds);
+  const std::vector<std::string> workloads = WorkloadsOf(rows);
+  const auto visit = [&](const CsvRow& row, FieldSink* sink) {
+    const SampleRecord& sample = row.sample;
+    XPLANE_TIME_FIELDS(sink, row.session, row.batch, row.round, row.discarded, row.slot,
+                       sample.variant);
+    VisitMeasured(sample, "", sink);
+    for (size_t i = 0; i < workloads.size(); ++i) {
+      const bool is_there = i < sample.workloads.size();
+      VisitMeasured(is_there ? sample.workloads[i] : WorkloadSample{.status = ""},
+                    "_" + workloads[i], sink);
+    }
+    const auto own = params.find(sample.variant);
+    for (const std::string& name : names) {
+      sink->Field("param_" + name, own == params.end() ? "" : ParameterText(own->second, name));
+    }
+  };
+  return CsvText(result::TableOf("", std::move(rows), visit));
 }
 
-absl::Status ExportJson(const TuneStore& store, int64_t session, TextSink sink) {
+absl::StatusOr<std::string> ExportJson(const TuneStore& store, int64_t session) {
   ASSIGN_OR_RETURN(const auto info, store.Session(session));
   ASSIGN_OR_RETURN(const auto variants, store.ReadVariants(session));
-  std::string head =
-      absl::StrCat("{\"schema\":\"xplane-time.tune.v1\",\n\"session\":", Text(SessionJson(info)),
-                   ",\n\"variants\":[");
-  for (size_t i = 0; i < variants.size(); ++i) {
-    absl::StrAppend(&head, i == 0 ? "\n" : ",\n", Text(VariantJson(variants[i])));
-  }
-  RETURN_IF_ERROR(sink(head + "],\n\"rounds\":["));
-  bool first = true;
-  RETURN_IF_ERROR(SinkRounds(store, session, sink, [&](const RoundRecord& round) {
-    return (std::exchange(first, false) ? "\n" : ",\n") + Text(RoundJson(round));
-  }));
+  ASSIGN_OR_RETURN(const auto rounds, store.ReadRounds(session));
   const Json verdict = info.verdict_json.has_value() ? Stored(*info.verdict_json) : Json();
-  return sink(absl::StrCat("],\n\"verdict\":", Text(verdict), "}\n"));
+  return absl::StrCat("{\"schema\":\"xplane-time.tune.v1\",\n\"session\":", Text(SessionJson(info)),
+                      ",\n\"variants\":", Lines(variants, VariantJson),
+                      ",\n\"rounds\":", Lines(rounds, RoundJson), ",\n\"verdict\":", Text(verdict),
+                      "}\n");
 }
 
-absl::Status ExportT4(const TuneStore& store, int64_t session, TextSink sink) {
+absl::StatusOr<std::string> ExportT4(const TuneStore& store, int64_t session) {
   ASSIGN_OR_RETURN(const auto info, store.Session(session));
+  ASSIGN_OR_RETURN(auto variants, store.ReadVariants(session));
+  ASSIGN_OR_RETURN(const auto rounds, store.ReadRounds(session));
   // T4's objectives are names of measurements; products and fronts are none.
   const std::string objective = info.key.objective == "energy" ? "energy" : "time";
-  ASSIGN_OR_RETURN(const auto variants, store.ReadVariants(session));
-  absl::flat_hash_map<std::string, Measured> measured;
-  RETURN_IF_ERROR(store.VisitRounds(session, [&](const RoundRecord& round) {
+  std::map<std::string, Measured> measured;
+  for (const RoundRecord& round : rounds) {
     for (const SampleRecord& sample : round.samples) {
       if (!round.discarded) Measure(sample, &measured[sample.variant]);
     }
     for (const auto& [id, state] : FailedBefore(round)) measured[id].failure = state.status;
-    return true;
-  }));
-  RETURN_IF_ERROR(
-      sink("{\"schema_version\":\"1.0.0\",\n\"metadata\":{\"timeunit\":\"milliseconds\"},"
-           "\n\"results\":["));
-  bool first = true;
-  for (const Configuration& variant : variants) {
-    const auto found = measured.find(variant.id);
-    if (found == measured.end()) continue;
-    const std::string line = Text(T4Result(variant, found->second, objective));
-    RETURN_IF_ERROR(sink(absl::StrCat(first ? "\n" : ",\n", line)));
-    first = false;
   }
-  return sink("]}\n");
+  std::erase_if(variants, [&](const Configuration& each) { return !measured.contains(each.id); });
+  return absl::StrCat(
+      "{\"schema_version\":\"1.0.0\",\n\"metadata\":{\"timeunit\":"
+      "\"milliseconds\"},\n\"results\":",
+      Lines(variants,
+            [&](const Configuration& variant) {
+              return T4Result(variant, measured[variant.id], objective);
+            }),
+      "}\n");
 }
 
 }  // namespace xplane_time::output

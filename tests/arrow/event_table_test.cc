@@ -23,7 +23,6 @@ std::string CsvOfEvents(const Trace& trace, const std::vector<std::string>& stat
                                text.append(piece);
                                return true;
                              });
-  writer.Begin();
   const std::vector<std::string_view> names(stat_names.begin(), stat_names.end());
   Diagnostics diagnostics;
   for (uint32_t i = 0; i < trace.lines.size(); ++i) {

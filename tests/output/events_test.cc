@@ -23,7 +23,6 @@ std::string TwoEvents(const OutputOptions& options) {
     out.append(text);
     return true;
   });
-  writer.Begin();
   const StatValue first[] = {Number(7), {}};
   writer.Row({.host = "node-1",
               .plane = "/device:GPU:0",
@@ -83,7 +82,6 @@ TEST(EventWriterTest, TableFits80Columns) {
     out.append(text);
     return true;
   });
-  writer.Begin();
   const std::string name = LongKernelName();
   writer.Row({.plane = "/device:GPU:0",
               .line = "Stream #16(Compute,Memcpy)",
@@ -104,7 +102,6 @@ TEST(EventWriterTest, EmptyDocuments) {
       out.append(text);
       return true;
     });
-    EXPECT_TRUE(writer.Begin());
     EXPECT_TRUE(writer.End());
     EXPECT_EQ(out, format == Format::kJson
                        ? "{\"schema\":\"xplane-time.events.v1\",\"events\":[]}\n"
@@ -119,7 +116,6 @@ TEST(EventWriterTest, NumbersOfJson) {
       out.append(text);
       return true;
     });
-    writer.Begin();
     writer.Row({.stats = {&value, 1}});
     writer.End();
     return nlohmann::json::parse(out)["events"][0]["stats"]["x"].dump();
@@ -149,7 +145,6 @@ TEST(EventWriterTest, EveryByteInANameReadsBack) {
         out.append(text);
         return true;
       });
-      writer.Begin();
       writer.Row({.name = name});
       writer.End();
       const auto json = nlohmann::json::parse(out, nullptr, /*allow_exceptions=*/false);
@@ -165,7 +160,6 @@ TEST(EventWriterTest, StopsWhenTheSinkRefuses) {
     ++calls;
     return false;
   });
-  writer.Begin();
   bool goes_on = true;
   for (int i = 0; i < 100'000 && goes_on; ++i) goes_on = writer.Row({.name = "kernel"});
   EXPECT_FALSE(goes_on);

@@ -80,8 +80,9 @@ int Export(const std::string& directory) {
                                        {"csv", &output::ExportCsv},
                                        {"t4", &output::ExportT4}}) {
     std::ofstream out(directory + "/" + name);
-    const auto sink = [&](std::string_view piece) { return out << piece, absl::OkStatus(); };
-    if (!exporter(*store, session->id, sink).ok()) return 1;
+    const auto text = exporter(*store, session->id);
+    if (!text.ok()) return 1;
+    out << *text;
   }
   return 0;
 }
