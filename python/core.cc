@@ -298,8 +298,7 @@ class PyTrace {
     const Trace& traced = trace();
     const PlanesReport report =
         WithoutGil([&] { return DescribePlanes(traced, {.with_stats = stats}, reading_); });
-    return {PyTable(stats ? result::TableOf("", result::PlaneStats(report))
-                          : result::TableOf("", result::PlaneLines(report))),
+    return {PyTable(stats ? result::PlaneStats(report) : result::PlaneLines(report)),
             PyTable(report.diagnostics)};
   }
 

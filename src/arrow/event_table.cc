@@ -23,6 +23,8 @@
 namespace xplane_time::arrow {
 namespace {
 
+bool IsKnown(const StatValue& value) { return value.type != StatType::kAbsent; }
+
 bool Contains(const auto& names, std::string_view name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
@@ -43,12 +45,7 @@ class Categories {
   std::shared_ptr<Texts> texts_ = std::make_shared<Texts>();
 };
 
-// A requested stat of each row, as it is in the file.
-struct StatRows {
-  UnsetVector<StatType> type;
-  UnsetVector<uint64_t> bits;
-  UnsetVector<std::string_view> text;
-};
+using StatRows = UnsetVector<StatValue>;  // a requested stat of each row, as it is in the file
 
 constexpr int32_t kUnwanted = -1;  // a name that the filter leaves out
 
@@ -82,8 +79,7 @@ class Collector {
     }
     CloseGaps();
     for (size_t i = 0; i < stats_.size() && rows_ > 0; ++i) {
-      const bool seen = std::any_of(stats_[i].type.begin(), stats_[i].type.end(),
-                                    [](StatType type) { return type != StatType::kAbsent; });
+      const bool seen = std::ranges::any_of(stats_[i], IsKnown);
       if (!seen) diagnostics->Note(DiagnosticCode::kStatWithoutValue, options_.stats[i]);
     }
     return absl::OkStatus();
@@ -95,7 +91,7 @@ class Collector {
       if (Wants(name)) table.columns.push_back(ColumnOf(name));
     }
     for (size_t i = 0; i < stats_.size(); ++i) {
-      table.columns.push_back(StatColumnOf(options_.stats[i], &stats_[i]));
+      table.columns.push_back(StatColumnOf(options_.stats[i], stats_[i]));
     }
     return table;
   }
@@ -165,11 +161,7 @@ class Collector {
     if (Wants("duration_ps")) duration_ps_.resize(rows_);
     if (Wants("occurrences")) occurrences_.resize(rows_);
     if (Wants("name")) name_.resize(rows_);
-    for (StatRows& stat : stats_) {
-      stat.type.resize(rows_);
-      stat.bits.resize(rows_);
-      stat.text.resize(rows_);
-    }
+    for (StatRows& stat : stats_) stat.resize(rows_);
   }
 
   absl::Status ReadLine(WantedLine* line, Diagnostics* diagnostics) {
@@ -204,12 +196,7 @@ class Collector {
     if (!duration_ps_.empty()) duration_ps_[row] = std::bit_cast<uint64_t>(batch.duration_ps[i]);
     if (!occurrences_.empty()) occurrences_[row] = std::bit_cast<uint64_t>(batch.occurrences[i]);
     if (!name_.empty()) name_[row] = code;
-    for (size_t stat = 0; stat < stats_.size(); ++stat) {
-      const StatValue value = batch.Stat(stat, i);
-      stats_[stat].type[row] = value.type;
-      stats_[stat].bits[row] = value.bits;
-      stats_[stat].text[row] = value.text;
-    }
+    for (size_t stat = 0; stat < stats_.size(); ++stat) stats_[stat][row] = batch.Stat(stat, i);
   }
 
   // Lines whose events were not all wanted, or were skipped, leave room behind them.
@@ -239,11 +226,7 @@ class Collector {
     changed(&duration_ps_);
     changed(&occurrences_);
     changed(&name_);
-    for (StatRows& stat : stats_) {
-      changed(&stat.type);
-      changed(&stat.bits);
-      changed(&stat.text);
-    }
+    for (StatRows& stat : stats_) changed(&stat);
   }
 
   Column ColumnOf(std::string_view name) {
@@ -289,43 +272,37 @@ class Collector {
     return values;
   }
 
-  // Empty where all are.
-  template <typename Known>
-  Bits KnownWhere(Known known) const {
-    size_t first = 0;
-    while (first < rows_ && known(first)) ++first;
+  Bits KnownWhere(auto known) const {
     Bits bits;
-    if (first == rows_) return bits;
     for (size_t row = 0; row < rows_; ++row) bits.Add(known(row));
     return bits;
   }
 
-  Column StatColumnOf(const std::string& name, StatRows* stat) {
+  Column StatColumnOf(const std::string& name, const StatRows& stat) {
     std::array<size_t, 8> count = {};
     bool beyond_int64 = false, below_zero = false;
-    for (size_t row = 0; row < rows_; ++row) {
-      ++count[static_cast<size_t>(stat->type[row])];
-      const bool high = stat->bits[row] > std::numeric_limits<int64_t>::max();
-      beyond_int64 |= high && stat->type[row] == StatType::kUint64;
-      below_zero |= high && stat->type[row] == StatType::kInt64;
+    UnsetVector<uint64_t> bits;
+    bits.reserve(rows_);
+    for (const StatValue& value : stat) {
+      ++count[static_cast<size_t>(value.type)];
+      const bool high = value.bits > std::numeric_limits<int64_t>::max();
+      beyond_int64 |= high && value.type == StatType::kUint64;
+      below_zero |= high && value.type == StatType::kInt64;
+      // Nobody reads what is not known, but it is handed out.
+      bits.push_back(IsKnown(value) ? value.bits : 0);
     }
     const auto of = [&](StatType type) { return count[static_cast<size_t>(type)]; };
     const size_t known = rows_ - of(StatType::kAbsent);
     const size_t integers = of(StatType::kInt64) + of(StatType::kUint64);
-    Bits is_known = KnownWhere([&](size_t row) { return stat->type[row] != StatType::kAbsent; });
-    for (size_t row = 0; row < rows_; ++row) {  // nobody reads these, but they are handed out
-      if (stat->type[row] != StatType::kAbsent) continue;
-      stat->bits[row] = 0;
-      stat->text[row] = {};
-    }
+    Bits is_known = KnownWhere([&](size_t row) { return IsKnown(stat[row]); });
     if (known > 0 && of(StatType::kDouble) == known) {
-      return {name, ColumnType::kDouble, std::move(stat->bits), std::move(is_known)};
+      return {name, ColumnType::kDouble, std::move(bits), std::move(is_known)};
     }
     if (known > 0 && integers == known && !(beyond_int64 && below_zero)) {
-      return {name, beyond_int64 ? ColumnType::kUint64 : ColumnType::kInt64, std::move(stat->bits),
+      return {name, beyond_int64 ? ColumnType::kUint64 : ColumnType::kInt64, std::move(bits),
               std::move(is_known)};
     }
-    return TextColumn(name, *stat, std::move(is_known));
+    return TextColumn(name, stat, std::move(is_known));
   }
 
   // Texts; numbers among them, in decimal.
@@ -336,7 +313,7 @@ class Collector {
     size_t last_size = 0;
     int32_t last_code = categories.CodeOf("");
     for (size_t row = 0; row < rows_; ++row) {
-      const std::string_view text = TextOf(stat, row);
+      const std::string_view text = TextOf(stat[row]);
       if (text.data() != last || text.size() != last_size) {
         last = text.data();
         last_size = text.size();
@@ -347,29 +324,28 @@ class Collector {
     return {name, ColumnType::kCategory, std::move(codes), std::move(known), categories.texts()};
   }
 
-  std::string_view TextOf(const StatRows& stat, size_t row) {
-    const uint64_t bits = stat.bits[row];
-    switch (stat.type[row]) {
+  std::string_view TextOf(const StatValue& stat) {
+    switch (stat.type) {
       case StatType::kAbsent:
         return "";
       case StatType::kInt64:
-        return Keep(absl::StrCat(std::bit_cast<int64_t>(bits)));
+        return Keep(absl::StrCat(std::bit_cast<int64_t>(stat.bits)));
       case StatType::kUint64:
-        return Keep(absl::StrCat(bits));
+        return Keep(absl::StrCat(stat.bits));
       case StatType::kDouble: {  // with all its digits, as `events` prints it
-        const auto value = std::bit_cast<double>(bits);
+        const auto value = std::bit_cast<double>(stat.bits);
         std::string text = std::isfinite(value) ? "" : absl::StrCat(value);
         output::AppendCsvNumber(value, &text);
         return Keep(std::move(text));
       }
       case StatType::kCompressedString: {
         constexpr uint64_t kMostBytes = uint64_t{1} << 20;
-        auto text = DecompressText(stat.text[row], kMostBytes);
+        auto text = DecompressText(stat.text, kMostBytes);
         return Keep(text.ok() ? *std::move(text)
-                              : absl::StrCat("(", stat.text[row].size(), " compressed bytes)"));
+                              : absl::StrCat("(", stat.text.size(), " compressed bytes)"));
       }
       default:
-        return stat.text[row];
+        return stat.text;
     }
   }
 

@@ -6,7 +6,7 @@
 //
 // and one a stat: int64, or where a value needs it uint64, or double, where all its values
 // are numbers of a kind; else a category of texts. Memory: 8
-// bytes an event and number, 4 an event and category; while stats are read 25 more each.
+// bytes an event and number, 4 an event and category; while stats are read 32 more each.
 #pragma once
 
 #include "absl/status/statusor.h"

@@ -88,7 +88,7 @@ enum class ColumnType : char {
 class Column {
  public:
   // monostate: unknown.
-  using Value = std::variant<std::monostate, bool, int64_t, uint64_t, double, std::string_view>;
+  using Value = result::FieldValue::variant;
 
   // Numbers of kInt64, kUint64 or kDouble by their bits; codes of kCategory, into `dictionary`.
   using Cells = std::variant<UnsetVector<uint64_t>, UnsetVector<int32_t>, Bits, Texts>;

@@ -234,7 +234,7 @@ int xplane_time_planes(const xplane_time_trace* trace, ArrowArrayStream* stream,
   return ExportTable(
       trace, stream, error, [](const xplane_time_trace& of) -> absl::StatusOr<arrow::Table> {
         ASSIGN_OR_RETURN(const PlanesReport report, DescribePlanes(of.trace, {}, of.reading));
-        return arrow::FromRows(result::TableOf("", result::PlaneLines(report)));
+        return arrow::FromRows(result::PlaneLines(report));
       });
 }
 

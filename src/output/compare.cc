@@ -177,8 +177,8 @@ Explanation Explain(const Comparison& comparison) {
 
 Section RowSection(const Comparison& comparison, const OutputOptions& options) {
   Section section;
-  const auto rows = TopRows(comparison.rows, options.top.value_or(comparison.rows.size()),
-                            "functions", "without --top", &section.notes);
+  const auto rows =
+      TopRows(comparison.rows, options.top, "functions", "without --top", &section.notes);
   section.title = absl::StrCat("base: ", Counted(comparison.base_sources.size(), "capture"),
                                ", head: ", Counted(comparison.head_sources.size(), "capture"));
   const auto base = [](const ComparedRow& row) { return row.base.centre_ps; };
@@ -331,8 +331,7 @@ Output CompareOutput(const Comparison& comparison) {
     if (!comparison.kernels.empty()) sections.push_back(KernelSection(comparison, how));
     return DecisionView(Explain(comparison), std::move(sections), comparison.notes, how);
   };
-  AddInterchange(
-      "xplane-time compare", [&] { return InterchangeRows(comparison); }, &out);
+  AddInterchange("xplane-time compare", InterchangeRows(comparison), &out);
   return out;
 }
 

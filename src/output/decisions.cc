@@ -84,7 +84,6 @@ std::string BencherJson(const std::vector<InterchangeRow>& rows) {
 
 }  // namespace
 
-// The title of the first section says less than the verdict: Markdown goes without it.
 View DecisionView(Explanation explanation, std::vector<Section> sections,
                   const std::vector<std::string>& notes, const OutputOptions& options) {
   View view;
@@ -100,11 +99,11 @@ View DecisionView(Explanation explanation, std::vector<Section> sections,
   return view;
 }
 
-void AddInterchange(std::string_view suite, std::function<std::vector<InterchangeRow>()> rows,
+void AddInterchange(std::string_view suite, const std::vector<InterchangeRow>& rows,
                     Output* output) {
-  output->others[Format::kJunit] = [suite, rows] { return JunitXml(suite, rows()); };
-  output->others[Format::kBenchmark] = [rows] { return BenchmarkJson(rows()); };
-  output->others[Format::kBmf] = [rows] { return BencherJson(rows()); };
+  output->others = {{Format::kJunit, JunitXml(suite, rows)},
+                    {Format::kBenchmark, BenchmarkJson(rows)},
+                    {Format::kBmf, BencherJson(rows)}};
 }
 
 }  // namespace xplane_time::output

@@ -37,8 +37,8 @@ struct InterchangeRow {
   std::string failure_type = {}, skipped_type = {};  // empty: it passed
 };
 
-// All three, from what `rows()` gives.
-void AddInterchange(std::string_view suite, std::function<std::vector<InterchangeRow>()> rows,
+// All three.
+void AddInterchange(std::string_view suite, const std::vector<InterchangeRow>& rows,
                     Output* output);
 
 }  // namespace xplane_time::output

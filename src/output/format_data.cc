@@ -31,14 +31,11 @@ class JsonSink : public result::FieldSink {
     Set(name, std::visit(ToJson(), value));
   }
   void BeginGroup(std::string_view name, bool known) override {
-    group_ = name;
-    group_known_ = known;
-    members_ = Json::object();
+    Json& group = object_[ValidUtf8(name)];
+    group = known ? Json::object() : Json();
+    at_ = known ? &group : &unknown_;
   }
-  void EndGroup() override {
-    const std::string name = std::exchange(group_, "");
-    Set(name, group_known_ ? std::move(members_) : Json());
-  }
+  void EndGroup() override { at_ = &object_; }
   void Interval(std::string_view name, std::optional<double> lo,
                 std::optional<double> hi) override {
     const bool known = lo && hi && std::isfinite(*lo) && std::isfinite(*hi);
@@ -72,13 +69,10 @@ class JsonSink : public result::FieldSink {
   }
 
  private:
-  void Set(std::string_view name, Json value) {
-    (group_.empty() ? object_ : members_)[ValidUtf8(name)] = std::move(value);
-  }
+  void Set(std::string_view name, Json value) { (*at_)[ValidUtf8(name)] = std::move(value); }
 
-  Json object_ = Json::object(), members_;
-  std::string group_;
-  bool group_known_ = false;
+  Json object_ = Json::object(), unknown_ = Json::object();
+  Json* at_ = &object_;  // or the group that is open
 };
 
 struct AppendValue {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <iterator>
 #include <map>
+#include <optional>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/strip.h"
@@ -53,32 +54,30 @@ size_t LeastTotal(const std::vector<Sized>& columns, bool at_any_price) {
   return Total(columns, [&](const Sized& sized) { return LeastWidth(sized, at_any_price); });
 }
 
-void Drop(size_t victim, std::vector<Sized>* columns, std::vector<std::string>* dropped) {
-  dropped->push_back((*columns)[victim].column->header);
-  // Not erase(): where one element is left, g++ 12 warns of its moving.
-  std::rotate(columns->begin() + static_cast<std::ptrdiff_t>(victim),
-              columns->begin() + static_cast<std::ptrdiff_t>(victim) + 1, columns->end());
-  columns->pop_back();
-}
-
-// Those that may go, the highest `drop` first, of equals the last one.
-void DropSpare(size_t width, std::vector<Sized>* columns, std::vector<std::string>* dropped) {
-  while (LeastTotal(*columns, /*at_any_price=*/false) > width) {
-    size_t victim = 0;
-    for (size_t i = 0; i < columns->size(); ++i) {
-      if ((*columns)[i].column->drop >= (*columns)[victim].column->drop) victim = i;
-    }
-    if (columns->empty() || (*columns)[victim].column->drop == 0) return;
-    Drop(victim, columns, dropped);
+// Of those that may go, the highest `drop`, of equals the last one; at any price the last number,
+// else the last column, but never the first. None: all that are left stay.
+std::optional<size_t> NextToDrop(const std::vector<Sized>& columns, bool at_any_price) {
+  std::optional<size_t> next;
+  for (size_t i = at_any_price ? 1 : 0; i < columns.size(); ++i) {
+    const Column &column = *columns[i].column, &before = *columns[next.value_or(i)].column;
+    const bool goes_first = at_any_price ? column.right || !before.right
+                                         : column.drop > 0 && column.drop >= before.drop;
+    if (goes_first) next = i;
   }
+  return next;
 }
 
-// All but the first, the last number first.
-void DropAny(size_t width, std::vector<Sized>* columns, std::vector<std::string>* dropped) {
-  while (columns->size() > 1 && LeastTotal(*columns, /*at_any_price=*/true) > width) {
-    size_t victim = columns->size() - 1;
-    while (victim > 0 && !(*columns)[victim].column->right) --victim;
-    Drop(victim > 0 ? victim : columns->size() - 1, columns, dropped);
+// Drops columns until the others fit.
+void DropColumns(size_t width, bool at_any_price, std::vector<Sized>* columns,
+                 std::vector<std::string>* dropped) {
+  while (LeastTotal(*columns, at_any_price) > width) {
+    const std::optional<size_t> next = NextToDrop(*columns, at_any_price);
+    if (!next.has_value()) return;
+    dropped->push_back((*columns)[*next].column->header);
+    // Not erase(): where one element is left, g++ 12 warns of its moving.
+    const auto at = columns->begin() + static_cast<std::ptrdiff_t>(*next);
+    std::rotate(at, at + 1, columns->end());
+    columns->pop_back();
   }
 }
 
@@ -167,9 +166,9 @@ size_t WidestOf(const std::vector<std::string>& cells) {
 GridText LayOut(const Grid& grid, size_t width, std::string_view ellipsis) {
   GridText text;
   std::vector<Sized> columns = NaturalWidths(grid);
-  DropSpare(width, &columns, &text.dropped);
+  DropColumns(width, /*at_any_price=*/false, &columns, &text.dropped);
   Shrink(width, /*at_any_price=*/false, &columns);
-  DropAny(width, &columns, &text.dropped);
+  DropColumns(width, /*at_any_price=*/true, &columns, &text.dropped);
   Shrink(width, /*at_any_price=*/true, &columns);
   std::vector<std::string>& lines = text.lines;
   lines.resize(grid.rows() + 1);

@@ -20,16 +20,6 @@
 
 namespace xplane_time::output {
 
-// False where all cells are equal: the column says nothing.
-inline bool Varies(const std::vector<std::string>& cells) {
-  return std::any_of(cells.begin(), cells.end(),
-                     [&](const auto& cell) { return cell != cells[0]; });
-}
-// False where all are "-".
-inline bool AnyKnown(const std::vector<std::string>& cells) {
-  return std::any_of(cells.begin(), cells.end(), [](const auto& cell) { return cell != "-"; });
-}
-
 // In columns of the screen.
 size_t WidestOf(const std::vector<std::string>& cells);
 
@@ -51,11 +41,13 @@ struct Column {
     hidden = says_nothing;
     return *this;
   }
-  Column& HideIfUnknown() { return HideIf(!AnyKnown(cells)); }
+  Column& HideIfUnknown() {
+    return HideIf(std::ranges::all_of(cells, [](const auto& cell) { return cell == "-"; }));
+  }
   // `unless_known`: but for a text that is in all of them.
   Column& HideIfSame(bool unless_known = false) {
     const bool known = unless_known && !cells.empty() && !cells[0].empty();
-    return HideIf(!Varies(cells) && !known);
+    return HideIf(!known && std::ranges::adjacent_find(cells, std::not_equal_to()) == cells.end());
   }
 };
 

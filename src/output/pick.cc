@@ -132,8 +132,8 @@ Grid VariantGrid(std::span<const VariantRow> rows, const OutputOptions& options)
 
 Section VariantSection(const PickResult& choice, const OutputOptions& options) {
   Section section;
-  const auto rows = TopRows(choice.variants, options.top.value_or(choice.variants.size()),
-                            "variants", "without --top", &section.notes);
+  const auto rows =
+      TopRows(choice.variants, options.top, "variants", "without --top", &section.notes);
   section.title =
       absl::StrCat("variants", choice.metric.empty() ? "" : ", ", choice.metric,
                    choice.metric.empty() ? "" : " time", choice.clock.empty() ? "" : ", ",
@@ -224,8 +224,7 @@ Output PickOutput(const PickResult& choice) {
   out.view = [&](const OutputOptions& how) {
     return DecisionView(Explain(choice), {VariantSection(choice, how)}, choice.notes, how);
   };
-  AddInterchange(
-      "xplane-time pick", [&] { return InterchangeRows(choice); }, &out);
+  AddInterchange("xplane-time pick", InterchangeRows(choice), &out);
   return out;
 }
 

@@ -193,9 +193,7 @@ Output PowerOutput(const PowerSummary& summary, const CarbonModel& carbon) {
   out.view = [&summary, carbon](const OutputOptions& how) {
     return PowerView(summary, how, carbon);
   };
-  out.others[Format::kOpenMetrics] = [&summary, carbon] {
-    return PowerOpenMetrics(summary, carbon);
-  };
+  out.others[Format::kOpenMetrics] = PowerOpenMetrics(summary, carbon);
   return out;
 }
 

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "output/results.h"
 #include "output/view.h"
 
@@ -86,8 +87,6 @@ constexpr size_t kMostBands = 40, kMostLanes = 4;
 constexpr std::array<std::string_view, 6> kColors = {"#0072B2", "#D55E00", "#009E73",
                                                      "#CC79A7", "#E69F00", "#56B4E9"};
 
-std::string Coordinate(double value) { return FormatFixed(value, 1); }
-
 // About `ticks` steps of 1, 2 or 5 up to `most`.
 double StepOf(double most, int ticks) {
   const double rough = most / ticks, power = std::pow(10, std::floor(std::log10(rough)));
@@ -135,14 +134,15 @@ class Picture {
       DrawLegend(y + 14);
       y += 30;
     }
-    return absl::StrCat(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 ", Coordinate(kWidth), " ",
-        Coordinate(y), "\" width=\"", Coordinate(kWidth), "\" height=\"", Coordinate(y),
-        "\" font-family=\"sans-serif\" font-size=\"12\" fill=\"#222\">\n"
-        "<defs><pattern id=\"gap\" width=\"6\" height=\"6\" patternUnits=\"userSpaceOnUse\">"
-        "<path d=\"M0 6L6 0\" stroke=\"#999\"/></pattern></defs>\n"
-        "<rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n",
-        body_, "</svg>\n");
+    return absl::StrFormat(
+        R"(<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %1$.1f %2$.1f" width="%1$.1f" )"
+        R"(height="%2$.1f" font-family="sans-serif" font-size="12" fill="#222">
+<defs><pattern id="gap" width="6" height="6" patternUnits="userSpaceOnUse">)"
+        R"(<path d="M0 6L6 0" stroke="#999"/></pattern></defs>
+<rect width="100%%" height="100%%" fill="#fff"/>
+%3$s</svg>
+)",
+        kWidth, y, body_);
   }
 
  private:
@@ -169,23 +169,25 @@ class Picture {
     }
   }
 
+  // An element on a line of its own.
+  template <typename... Arguments>
+  void Put(const absl::FormatSpec<Arguments...>& element, const Arguments&... arguments) {
+    absl::StrAppendFormat(&body_, element, arguments...);
+    body_.push_back('\n');
+  }
+
   void Text(double x, double y, std::string_view anchor, const std::string& text,
             std::string_view more = "") {
-    absl::StrAppend(&body_, "<text x=\"", Coordinate(x), "\" y=\"", Coordinate(y),
-                    "\" text-anchor=\"", std::string(anchor), "\"", std::string(more), ">",
-                    XmlText(text), "</text>\n");
+    Put(R"(<text x="%.1f" y="%.1f" text-anchor="%s"%s>%s</text>)", x, y, anchor, more,
+        XmlText(text));
   }
 
   void Rect(double x, double y, double width, double height, std::string_view more) {
-    absl::StrAppend(&body_, "<rect x=\"", Coordinate(x), "\" y=\"", Coordinate(y), "\" width=\"",
-                    Coordinate(width), "\" height=\"", Coordinate(height), "\" ", std::string(more),
-                    "/>\n");
+    Put(R"(<rect x="%.1f" y="%.1f" width="%.1f" height="%.1f" %s/>)", x, y, width, height, more);
   }
 
   void Line(double x0, double y0, double x1, double y1, std::string_view color) {
-    absl::StrAppend(&body_, "<line x1=\"", Coordinate(x0), "\" y1=\"", Coordinate(y0), "\" x2=\"",
-                    Coordinate(x1), "\" y2=\"", Coordinate(y1), "\" stroke=\"", std::string(color),
-                    "\"/>\n");
+    Put(R"(<line x1="%.1f" y1="%.1f" x2="%.1f" y2="%.1f" stroke="%s"/>)", x0, y0, x1, y1, color);
   }
 
   void DrawBandNames(double top) {
@@ -228,7 +230,7 @@ class Picture {
     }
     Line(kLeft, top, kLeft, bottom, "#444");
     Text(18, top + kPanel / 2, "middle", "power, W",
-         absl::StrCat(" transform=\"rotate(-90 18 ", Coordinate(top + kPanel / 2), ")\""));
+         absl::StrFormat(" transform=\"rotate(-90 18 %.1f)\"", top + kPanel / 2));
     DrawCurve(columns, bottom, per_watt, color);
   }
 
@@ -252,15 +254,12 @@ class Picture {
       const double x = kLeft + static_cast<double>(i) * width;
       const double low = bottom - *column.min_w * per_watt,
                    high = bottom - *column.max_w * per_watt;
-      absl::StrAppend(&area, "M", Coordinate(x), " ", Coordinate(low), "H", Coordinate(x + width),
-                      "V", Coordinate(high), "H", Coordinate(x), "Z");
+      absl::StrAppendFormat(&area, "M%.1f %.1fH%.1fV%.1fH%.1fZ", x, low, x + width, high, x);
       const double y = bottom - *column.mean_w * per_watt;
-      absl::StrAppend(&line, first ? "M" : "L", Coordinate(x), " ", Coordinate(y), "H",
-                      Coordinate(x + width));
+      absl::StrAppendFormat(&line, "%c%.1f %.1fH%.1f", first ? 'M' : 'L', x, y, x + width);
     }
-    absl::StrAppend(&body_, "<path d=\"", area, "\" fill=\"", std::string(color),
-                    "\" fill-opacity=\"0.3\"/>\n<path d=\"", line, "\" fill=\"none\" stroke=\"",
-                    std::string(color), "\" stroke-width=\"1.4\"/>\n");
+    Put(R"(<path d="%s" fill="%s" fill-opacity="0.3"/>)", area, color);
+    Put(R"(<path d="%s" fill="none" stroke="%s" stroke-width="1.4"/>)", line, color);
   }
 
   void DrawTimeAxis(double bottom) {
@@ -275,8 +274,7 @@ class Picture {
 
   void DrawLegend(double y) {
     const auto key = [&](double x, std::string_view fill, const std::string& text) {
-      absl::StrAppend(&body_, "<rect x=\"", Coordinate(x), "\" y=\"", Coordinate(y - 9),
-                      "\" width=\"18\" height=\"10\" ", std::string(fill), "/>\n");
+      Put(R"(<rect x="%.1f" y="%.1f" width="18" height="10" %s/>)", x, y - 9, fill);
       Text(x + 24, y, "start", text);
     };
     const std::string color(kColors[0]);

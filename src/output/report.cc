@@ -305,8 +305,7 @@ Output PlanesOutput(const PlanesReport& report, const OutputOptions& options) {
                            if (with_stats) sink->Rows(TableOf("stats", std::span(row.stats)));
                          }));
   out.result.Add(TableOf("diagnostics", std::span(report.diagnostics)));
-  out.result.csv = with_stats ? TableOf("", result::PlaneStats(report))
-                              : TableOf("", result::PlaneLines(report));
+  out.result.csv = with_stats ? result::PlaneStats(report) : result::PlaneLines(report);
   out.view = [&report](const OutputOptions& how) { return PlanesView(report, how); };
   return out;
 }

@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
@@ -190,13 +191,10 @@ std::string ShortenWords(std::string_view text, size_t width, std::string_view e
 std::string Wrap(std::string_view text, size_t width, size_t indent) {
   std::string out;
   size_t column = 0;
-  while (!text.empty()) {
-    const size_t space = text.find(' ');
-    std::string_view word = text.substr(0, space);
-    text.remove_prefix(space == std::string_view::npos ? text.size() : space + 1);
-    if (word.empty()) continue;
+  for (const absl::string_view word :
+       absl::StrSplit(absl::string_view(text.data(), text.size()), ' ', absl::SkipEmpty())) {
     const size_t room = width > indent ? width - indent : 1;
-    const std::string shown = ShortenMiddle(word, room, "...");
+    const std::string shown = ShortenMiddle({word.data(), word.size()}, room, "...");
     const size_t columns = DisplayWidth(shown);
     if (column != 0 && column + 1 + columns > width) {
       out.push_back('\n');
@@ -250,14 +248,10 @@ std::string MarkdownCell(std::string_view text) {
 std::string MarkdownCode(std::string_view text) {
   if (text.empty()) return "";
   const std::string body = absl::StrReplaceAll(std::string(text), {{"|", "\\|"}});
-  if (body.find('`') == std::string::npos) return "`" + body + "`";
-  size_t run = 0, longest = 0;
-  for (char c : body) {
-    run = c == '`' ? run + 1 : 0;
-    longest = std::max(longest, run);
-  }
-  const std::string fence(longest + 1, '`');
-  return fence + " " + body + " " + fence;
+  std::string fence = "`";
+  while (body.find(fence) != std::string::npos) fence.push_back('`');
+  const char* const gap = fence.size() > 1 ? " " : "";
+  return absl::StrCat(fence, gap, body, gap, fence);
 }
 
 std::string FormatFixed(double value, int decimals) {

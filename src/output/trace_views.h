@@ -24,12 +24,6 @@ std::optional<double> TotalPs(const FunctionRow& row, Metric metric);
 void SortFunctions(std::string_view key, Metric metric, std::vector<FunctionRow>* rows);
 void SortKernels(std::string_view key, std::vector<KernelRow>* rows);
 
-// The first `top` rows.
-template <typename Row>
-std::span<const Row> Top(const std::vector<Row>& rows, std::optional<size_t> top) {
-  return std::span(rows).first(std::min(rows.size(), top.value_or(SIZE_MAX)));
-}
-
 // report.cc: the member `options`, where there are any.
 void AddOptions(const std::vector<GivenOption>& given, result::Result* result);
 // report.cc: the members `inputs`, `capture` (where it is given) and `options`.

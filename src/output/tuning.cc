@@ -40,11 +40,39 @@ std::string ValueText(const Json& value) {
   return value.is_string() ? value.get<std::string>() : Dump(value);
 }
 
-std::string ParamsText(const Json& params) {
-  if (!params.is_object()) return "";
+// Parameters that tell rows apart, and those that all rows share.
+struct Parameters {
+  std::vector<std::string> names;  // that differ somewhere
+  std::vector<std::string> shared;
+};
+
+Parameters ParametersOf(const std::vector<Json>& rows) {
+  Parameters out;
+  Json all = Json::object();
+  for (const Json& params : rows) {
+    if (params.is_object()) all.update(params);
+  }
+  for (const auto& [name, value] : all.items()) {
+    const auto has_it = [&name = name, &value = value](const Json& params) {
+      return params.contains(name) && params[name] == value;
+    };
+    if (rows.size() > 1 && std::all_of(rows.begin(), rows.end(), has_it)) {
+      out.shared.push_back(Printable(absl::StrCat(name, "=", ValueText(value))));
+    } else {
+      out.names.push_back(name);
+    }
+  }
+  return out;
+}
+
+// Names are left out before a value is.
+std::string CellOf(const Json& params, const Parameters& parameters, bool with_names) {
   std::vector<std::string> parts;
-  for (const auto& [name, value] : params.items()) {
-    parts.push_back(absl::StrCat(name, "=", ValueText(value)));
+  for (const std::string& name : parameters.names) {
+    const bool is_there = params.contains(name);
+    if (!is_there && with_names) continue;
+    const std::string value = is_there ? ValueText(params[name]) : "-";
+    parts.push_back(with_names ? absl::StrCat(name, "=", value) : value);
   }
   return Printable(absl::StrJoin(parts, " "));
 }
@@ -52,7 +80,10 @@ std::string ParamsText(const Json& params) {
 std::string Named(const TuneResult& result, const std::string& id) {
   const auto row = std::find_if(result.variants.begin(), result.variants.end(),
                                 [&](const Row& each) { return each.id == id; });
-  const std::string params = row == result.variants.end() ? "" : ParamsText(row->params);
+  const std::string params =
+      row == result.variants.end()
+          ? ""
+          : CellOf(row->params, ParametersOf({row->params}), /*with_names=*/true);
   return params.empty() ? Printable(id) : absl::StrCat(Printable(id), " (", params, ")");
 }
 
@@ -233,43 +264,6 @@ std::string Fate(const TuneResult& result, const Row& row) {
                             : reason == "not_faster" ? WordsOf(result).not_better
                                                      : Printable(reason);
   return absl::StrCat(shown, ", round ", row.eliminated->round);
-}
-
-// Parameters that tell rows apart, and those that all rows share.
-struct Parameters {
-  std::vector<std::string> names;  // that differ somewhere
-  std::vector<std::string> shared;
-};
-
-Parameters ParametersOf(const std::vector<Json>& rows) {
-  Parameters out;
-  Json all = Json::object();
-  for (const Json& params : rows) {
-    if (params.is_object()) all.update(params);
-  }
-  for (const auto& [name, value] : all.items()) {
-    const auto has_it = [&name = name, &value = value](const Json& params) {
-      return params.contains(name) && params[name] == value;
-    };
-    if (rows.size() > 1 && std::all_of(rows.begin(), rows.end(), has_it)) {
-      out.shared.push_back(Printable(absl::StrCat(name, "=", ValueText(value))));
-    } else {
-      out.names.push_back(name);
-    }
-  }
-  return out;
-}
-
-// Names are left out before a value is.
-std::string CellOf(const Json& params, const Parameters& parameters, bool with_names) {
-  std::vector<std::string> parts;
-  for (const std::string& name : parameters.names) {
-    const bool is_there = params.contains(name);
-    if (!is_there && with_names) continue;
-    const std::string value = is_there ? ValueText(params[name]) : "-";
-    parts.push_back(with_names ? absl::StrCat(name, "=", value) : value);
-  }
-  return Printable(absl::StrJoin(parts, " "));
 }
 
 // Why variants failed: a line of each.

@@ -34,13 +34,19 @@ std::string MoreNote(size_t hidden, std::string_view what, std::string_view wher
 // The same below rows, of which `all` are more than are `shown`.
 void NoteMore(size_t all, size_t shown, std::string_view what, std::string_view where,
               std::vector<std::string>* notes);
-// The rows that are shown; a note says how many more there are.
+// The first `top` rows.
 template <typename Row>
-std::span<const Row> TopRows(const std::vector<Row>& rows, size_t most, std::string_view what,
-                             std::string_view where, std::vector<std::string>* notes) {
-  const size_t shown = std::min(rows.size(), most);
-  NoteMore(rows.size(), shown, what, where, notes);
-  return std::span(rows).first(shown);
+std::span<const Row> Top(const std::vector<Row>& rows, std::optional<size_t> top) {
+  return std::span(rows).first(std::min(rows.size(), top.value_or(SIZE_MAX)));
+}
+// The same; a note says how many more there are.
+template <typename Row>
+std::span<const Row> TopRows(const std::vector<Row>& rows, std::optional<size_t> top,
+                             std::string_view what, std::string_view where,
+                             std::vector<std::string>* notes) {
+  const std::span<const Row> shown = Top(rows, top);
+  NoteMore(rows.size(), shown.size(), what, where, notes);
+  return shown;
 }
 
 // "3 captures", "1 capture".

@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -34,14 +35,12 @@ class FieldValue
  public:
   // NOLINTBEGIN: as the value itself
   FieldValue(bool value) : variant(value), type_(FieldType::kBool) {}
-  FieldValue(int32_t value) : FieldValue(int64_t{value}) {}
-  FieldValue(int64_t value) : variant(value), type_(FieldType::kInt64) {}
-  FieldValue(uint32_t value) : FieldValue(uint64_t{value}) {}
-  FieldValue(uint64_t value) : variant(value), type_(FieldType::kUint64) {}
+  FieldValue(std::signed_integral auto value) : variant(int64_t{value}), type_(FieldType::kInt64) {}
+  FieldValue(std::unsigned_integral auto value)
+      : variant(uint64_t{value}), type_(FieldType::kUint64) {}
   FieldValue(double value) : variant(value), type_(FieldType::kDouble) {}
-  FieldValue(std::string_view value) : variant(value), type_(FieldType::kText) {}
-  FieldValue(const std::string& value) : FieldValue(std::string_view(value)) {}
-  FieldValue(const char* value) : FieldValue(std::string_view(value)) {}
+  FieldValue(const std::convertible_to<std::string_view> auto& value)
+      : variant(std::string_view(value)), type_(FieldType::kText) {}
   template <typename T>
   FieldValue(const std::optional<T>& value)
       : FieldValue(value ? FieldValue(*value) : Unknown(FieldValue(T()).type_)) {}

@@ -49,23 +49,19 @@ void VisitPlane(const PlaneRow& plane, FieldSink* sink) {
   sink->Field("kind", KnownText(plane.kind ? DeviceKindName(*plane.kind) : ""));
 }
 
-template <typename Row>
-void VisitPart(const PlanePart<Row>& row, FieldSink* sink) {
-  VisitPlane(PartOrNone(row.plane), sink);
-  PartSink part(row.part != nullptr, sink);
-  VisitRow(PartOrNone(row.part), &part);
-}
-
 // `with_bare`: planes that have none have a row, too.
 template <typename Row>
-std::vector<PlanePart<Row>> PlaneParts(const PlanesReport& report,
-                                       std::vector<Row> PlaneRow::*parts, bool with_bare) {
-  std::vector<PlanePart<Row>> rows;
+Table PlaneParts(const PlanesReport& report, std::vector<Row> PlaneRow::*parts, bool with_bare) {
+  std::vector<std::pair<const PlaneRow*, const Row*>> rows;
   for (const PlaneRow& plane : report.planes) {
-    for (const Row& part : plane.*parts) rows.push_back({&plane, &part});
-    if (with_bare && (plane.*parts).empty()) rows.push_back({&plane, nullptr});
+    for (const Row& part : plane.*parts) rows.emplace_back(&plane, &part);
+    if (with_bare && (plane.*parts).empty()) rows.emplace_back(&plane, nullptr);
   }
-  return rows;
+  return TableOf("", std::move(rows), [](const auto& row, FieldSink* sink) {
+    VisitPlane(PartOrNone(row.first), sink);
+    PartSink part(row.second != nullptr, sink);
+    VisitRow(PartOrNone(row.second), &part);
+  });
 }
 
 // Of an energy or a total: between what it lies for certain, or nothing where that is not known.
@@ -172,14 +168,12 @@ void VisitRow(const DiagnosticRow& row, FieldSink* sink) {
                      KnownText(row.line), row.event, row.byte_offset);
 }
 
-std::vector<PlanePart<LineRow>> PlaneLines(const PlanesReport& report) {
+Table PlaneLines(const PlanesReport& report) {
   return PlaneParts(report, &PlaneRow::lines, /*with_bare=*/true);
 }
-std::vector<PlanePart<StatRow>> PlaneStats(const PlanesReport& report) {
+Table PlaneStats(const PlanesReport& report) {
   return PlaneParts(report, &PlaneRow::stats, /*with_bare=*/false);
 }
-void VisitRow(const PlanePart<LineRow>& row, FieldSink* sink) { VisitPart(row, sink); }
-void VisitRow(const PlanePart<StatRow>& row, FieldSink* sink) { VisitPart(row, sink); }
 
 FieldValue ReasonOrUnknown(PowerReason reason) {
   return KnownText(reason == PowerReason::kKnown ? "" : PowerReasonName(reason));

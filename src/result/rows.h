@@ -28,18 +28,10 @@ void VisitRow(const LineRow& row, FieldSink* sink);
 void VisitRow(const StatRow& row, FieldSink* sink);
 void VisitRow(const DiagnosticRow& row, FieldSink* sink);
 
-// A plane beside one of its lines or stats, for flat tables. Both have names of their own,
-// so that no column occurs twice. Null: none.
-template <typename Row>
-struct PlanePart {
-  const PlaneRow* plane = nullptr;
-  const Row* part = nullptr;
-};
-// A plane without lines has a row, too.
-std::vector<PlanePart<LineRow>> PlaneLines(const PlanesReport& report);
-std::vector<PlanePart<StatRow>> PlaneStats(const PlanesReport& report);
-void VisitRow(const PlanePart<LineRow>& row, FieldSink* sink);
-void VisitRow(const PlanePart<StatRow>& row, FieldSink* sink);
+// Planes, each beside its lines (one without lines has a row, too) or beside its stats. Both have
+// names of their own, so that no column occurs twice.
+Table PlaneLines(const PlanesReport& report);
+Table PlaneStats(const PlanesReport& report);
 
 // An energy beside its window.
 struct PowerRow {

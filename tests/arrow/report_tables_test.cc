@@ -79,7 +79,7 @@ void ExpectTablesLikeCsv(const Trace& trace, const Diagnostics& reading) {
     const auto planes = DescribePlanes(trace, {.with_stats = stats}, reading);
     ASSERT_TRUE(planes.ok());
     EXPECT_EQ(
-        CsvOf(stats ? TableOf(result::PlaneStats(*planes)) : TableOf(result::PlaneLines(*planes))),
+        CsvOf(arrow::FromRows(stats ? result::PlaneStats(*planes) : result::PlaneLines(*planes))),
         output::RenderPlanes(*planes, csv));
   }
 }
