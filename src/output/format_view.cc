@@ -29,7 +29,7 @@ class TablePage {
  public:
   explicit TablePage(const OutputOptions& options)
       : options_(options),
-        ellipsis_(Signs::For(options).ellipsis),
+        ellipsis_(options.unicode ? "…" : "..."),
         width_(options.wide
                    ? std::string::npos
                    : std::max(static_cast<size_t>(std::max(options.width, 0)), kNarrowest)) {}

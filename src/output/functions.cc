@@ -69,7 +69,7 @@ std::string NoteLegend(const Listing& table) {
 }
 
 // Half of the median's interval (its longer side) as a share of the median.
-std::string ErrorText(const std::optional<Summary>& summary, const Signs& signs) {
+std::string ErrorText(const std::optional<Summary>& summary, bool unicode) {
   // The whole range of five samples covers the median 94 times in 100: no 95 % interval.
   constexpr uint64_t kLeastSamples = 6;
   if (!summary || summary->n < kLeastSamples) return "-";
@@ -77,7 +77,7 @@ std::string ErrorText(const std::optional<Summary>& summary, const Signs& signs)
   const double side = std::max(*summary->median_ci95_hi - summary->median,
                                summary->median - *summary->median_ci95_lo);
   if (summary->median <= 0 || !std::isfinite(side)) return "-";
-  return std::string(signs.plus_minus) + FormatFixed(side / summary->median * 100, 1) + "%";
+  return (unicode ? "±" : "+-") + FormatFixed(side / summary->median * 100, 1) + "%";
 }
 
 // Whether some function is there more than once on a device: then the program tells
@@ -112,7 +112,6 @@ using FunctionGrid = RowGrid<std::span<const FunctionRow>>;
 void AddTimes(const Listing& table, const OutputOptions& options, bool all, FunctionGrid* grid) {
   using Number = std::optional<double>;
   const Metric metric = options.metric;
-  const Signs signs = Signs::For(options);
   const auto of = [metric](auto member) {
     return [metric, member](const FunctionRow& row) {
       const std::optional<Summary>& summary = row.metric(metric);
@@ -123,8 +122,9 @@ void AddTimes(const Listing& table, const OutputOptions& options, bool all, Func
   // One unit for single runs; the total has its own.
   const Unit unit = CommonUnit(grid->Values(of(&Summary::median)), options.unit);
   grid->Times("median", unit, of(&Summary::median));
-  grid->Number("95% CI",
-               [&](const FunctionRow& row) { return ErrorText(row.metric(metric), signs); });
+  grid->Number("95% CI", [&](const FunctionRow& row) {
+    return ErrorText(row.metric(metric), options.unicode);
+  });
   grid->Times("mean", unit, of(&Summary::mean)).Drop(1);
   if (all) {
     grid->Times("std", unit, of(&Summary::std)).Drop(3);

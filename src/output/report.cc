@@ -39,11 +39,13 @@ std::map<uint32_t, double> LengthsPs(const Report& report) {
   return lengths_ps;
 }
 
-std::string Bar(std::optional<double> share, const Signs& signs) {
+std::string Bar(std::optional<double> share, bool unicode) {
   const double known = std::clamp(share.value_or(0), 0.0, 1.0);
   const auto full = static_cast<size_t>(known * static_cast<double>(kBarWidth) + 0.5);
   std::string bar;
-  for (size_t i = 0; i < kBarWidth; ++i) bar.append(i < full ? signs.full : signs.empty);
+  for (size_t i = 0; i < kBarWidth; ++i) {
+    bar.append(i < full ? (unicode ? "█" : "#") : (unicode ? "░" : "."));
+  }
   return bar;
 }
 
@@ -75,7 +77,7 @@ std::string IdleNames(const std::vector<DeviceRow>& idle, const DeviceNames& nam
 }
 
 // `utilization(row)`: empty where there is no window.
-Grid DeviceGrid(const std::vector<DeviceRow>& active, const DeviceNames& names, auto utilization,
+Grid DeviceGrid(std::span<const DeviceRow> active, const DeviceNames& names, auto utilization,
                 const OutputOptions& options) {
   RowGrid grid(active);
   grid.Name("device", 12, [&](const DeviceRow& row) { return names.Name(row.device); });
@@ -84,8 +86,8 @@ Grid DeviceGrid(const std::vector<DeviceRow>& active, const DeviceNames& names, 
   grid.Times("busy", options.unit, &DeviceRow::busy_ps);
   grid.Number("busy %", [&](const DeviceRow& row) { return FormatPercent(utilization(row)); });
   if (options.format == Format::kTable) {
-    const Signs signs = Signs::For(options);
-    grid.Text("", [&](const DeviceRow& row) { return Bar(utilization(row), signs); }).Drop(1);
+    const auto bar = [&](const DeviceRow& row) { return Bar(utilization(row), options.unicode); };
+    grid.Text("", bar).Drop(1);
   }
   return std::move(grid).Take();
 }
@@ -104,13 +106,12 @@ Section DeviceSection(const Report& report, const OutputOptions& options, size_t
   if (active.size() > most) {
     std::ranges::stable_sort(active, std::greater<>(), &DeviceRow::busy_ps);
   }
-  const size_t all = active.size();
-  active.resize(std::min(all, most));
-  Section section = {.title = "devices", .grid = DeviceGrid(active, names, utilization, options)};
+  Section section = {.title = "devices"};
+  const auto shown = TopRows(active, most, "devices", "--format json", &section.notes);
+  section.grid = DeviceGrid(shown, names, utilization, options);
   if (lengths_ps.size() == 1) {
     section.title.append(" over " + FormatTime(lengths_ps.begin()->second, options.unit));
   }
-  NoteMore(all, active.size(), "devices", "--format json", &section.notes);
   if (!idle.empty()) section.notes.push_back("idle: " + IdleNames(idle, names));
   if (report.devices.empty()) section.notes.emplace_back("none");
   return section;

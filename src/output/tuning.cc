@@ -270,17 +270,15 @@ std::string Fate(const TuneResult& result, const Row& row) {
 std::vector<std::string> FailureNotes(const std::vector<Row>& rows) {
   constexpr size_t kMost = 8, kWidth = 160;
   std::vector<std::string> notes;
-  size_t more = 0;
   for (const Row& row : rows) {
     const std::string line = BriefLine(row.message);
     if (line.empty()) continue;
-    if (notes.size() == kMost) {
-      ++more;
-      continue;
-    }
     notes.push_back(absl::StrCat(Printable(row.id), ": ", ShortenMiddle(line, kWidth, "...")));
   }
-  if (more > 0) notes.push_back(absl::StrCat("and ", more, " more: --format json has all"));
+  if (notes.size() > kMost) {
+    notes[kMost] = absl::StrCat("and ", notes.size() - kMost, " more: --format json has all");
+    notes.resize(kMost + 1);
+  }
   return notes;
 }
 

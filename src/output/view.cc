@@ -2,15 +2,11 @@
 
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
 #include "output/results.h"
 #include "status.h"
 
 namespace xplane_time::output {
-
-Signs Signs::For(const OutputOptions& options) {
-  if (options.unicode) return {"…", "±", "█", "░"};
-  return {"...", "+-", "#", "."};
-}
 
 std::string MoreNote(size_t hidden, std::string_view what, std::string_view where) {
   std::string note = "... " + std::to_string(hidden) + " more " + std::string(what);
@@ -33,12 +29,8 @@ std::string Counted(uint64_t count, std::string_view what) {
 }
 
 std::string DeviceNames::Name(const DeviceRef& device) const {
-  constexpr std::string_view kPrefix = "/device:";
-  std::string_view plane = device.plane;
-  if (plane.substr(0, kPrefix.size()) == kPrefix) plane.remove_prefix(kPrefix.size());
-  constexpr std::string_view kHostCpu = "/host:CPU";
-  if (plane == kHostCpu) plane.remove_prefix(kHostCpu.find("CPU"));
-  std::string name(plane);
+  std::string name(device.plane == "/host:CPU" ? "CPU"
+                                               : absl::StripPrefix(device.plane, "/device:"));
   // Planes that hold several devices do not have the ordinal in their names.
   if (device.ordinal) {
     const std::string ordinal = ":" + std::to_string(*device.ordinal);

@@ -22,12 +22,6 @@
 
 namespace xplane_time::output {
 
-// The few signs beyond ASCII, or what stands for them.
-struct Signs {
-  std::string_view ellipsis, plus_minus, full, empty;
-  static Signs For(const OutputOptions& options);
-};
-
 // Of executions, functions or kernels, "2 more kernels: xplane-time kernels".
 std::string MoreNote(size_t hidden, std::string_view what, std::string_view where);
 
