@@ -281,8 +281,11 @@ Output FunctionsOutput(const Report& report, const OutputOptions& options, bool 
   if (samples) out.result.Add(TableOf("samples", std::span(report.samples)));
   out.result.Add(TableOf("diagnostics", std::span(report.diagnostics)));
   const auto rows = Top(by_id ? report.variants : report.functions, options.top);
-  out.result.csv = samples ? TableOf("", std::span(report.samples))
-                           : FunctionTable("", rows, /*with_device=*/!by_id || rows.empty());
+  const bool with_device = rows.empty() || std::ranges::any_of(rows, [](const FunctionRow& row) {
+                             return row.device.has_value();
+                           });
+  out.result.csv =
+      samples ? TableOf("", std::span(report.samples)) : FunctionTable("", rows, with_device);
   out.view = [&report, by_id, samples](const OutputOptions& how) {
     Section section = samples ? SampleSection(report.samples, how)
                       : by_id ? FunctionSection(report.variants, "variants", how)
