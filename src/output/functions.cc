@@ -265,12 +265,15 @@ Section OverviewSection(const Report& report, const OutputOptions& options, size
 
 void AddFunctions(const Report& report, bool with_variants, const OutputOptions& options,
                   result::Result* result) {
-  const auto add = [&](std::string name, const std::vector<FunctionRow>& rows, bool with_device) {
-    result->Add(FunctionTable(std::move(name), Top(rows, options.top), with_device));
+  const auto add = [&](std::string name, const std::vector<FunctionRow>& rows) {
+    result->Add(TableOf(std::move(name), Top(rows, options.top),
+                        [](const FunctionRow& row, result::FieldSink* sink) {
+                          VisitRow(row, /*with_device=*/row.device.has_value(), sink);
+                        }));
   };
-  add("functions", report.functions, /*with_device=*/true);
-  add("combined", report.combined, /*with_device=*/false);
-  if (with_variants) add("variants", report.variants, /*with_device=*/false);
+  add("functions", report.functions);
+  add("combined", report.combined);
+  if (with_variants) add("variants", report.variants);
 }
 
 Output FunctionsOutput(const Report& report, const OutputOptions& options, bool by_id,
