@@ -119,14 +119,6 @@ std::optional<double> LowerBound(const Comparison& comparison, double distance, 
   return below;
 }
 
-std::vector<bool> HolmRejected(std::span<const double> evidence, double alpha) {
-  std::vector<double> p_values;
-  for (const double each : evidence) p_values.push_back(1 / each);
-  std::vector<bool> rejected;
-  for (const double p : stats::HolmAdjusted(p_values)) rejected.push_back(p <= alpha);
-  return rejected;
-}
-
 Comparison Mirrored(Comparison comparison) {
   comparison.log_ratio = -comparison.log_ratio;
   comparison.centre = -comparison.centre;

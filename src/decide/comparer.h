@@ -68,10 +68,6 @@ bool IsWithin(double delta, const Comparison& comparison, double needed);
 // The largest null that evidence of 1 / alpha speaks against, if any.
 std::optional<double> LowerBound(const Comparison& comparison, double distance, double alpha);
 
-// Holm's step-down (1979): the strongest of m is rejected with evidence m / alpha, the next one
-// with (m - 1) / alpha, and so on until one is not. By position.
-std::vector<bool> HolmRejected(std::span<const double> evidence, double alpha);
-
 // The same of the other variant against this one.
 Comparison Mirrored(Comparison comparison);
 

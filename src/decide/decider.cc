@@ -135,17 +135,10 @@ struct Judge {
       has_energy &= std::isfinite(energy[v]);
     }
     constexpr int64_t kUnknown = std::numeric_limits<int64_t>::max();
-    std::sort(tied.begin(), tied.end(), [&](uint32_t a, uint32_t b) {
-      if (a == b) return false;
-      if (a == race.config.incumbent || b == race.config.incumbent)
-        return a == race.config.incumbent;
-      const Variant &first = space.variants[a], &second = space.variants[b];
-      const int64_t first_bytes = first.mem_bytes.value_or(kUnknown);
-      const int64_t second_bytes = second.mem_bytes.value_or(kUnknown);
-      if (first_bytes != second_bytes) return first_bytes < second_bytes;
-      if (has_energy && energy[a] != energy[b]) return energy[a] < energy[b];
-      if (first.params_json != second.params_json) return first.params_json < second.params_json;
-      return a < b;
+    std::ranges::sort(tied, {}, [&](uint32_t v) {
+      const Variant& variant = space.variants[v];
+      return std::tuple(v != race.config.incumbent, variant.mem_bytes.value_or(kUnknown),
+                        has_energy ? energy[v] : 0, std::string_view(variant.params_json), v);
     });
   }
 

@@ -16,48 +16,29 @@ using stats::MeanWithin, stats::OutlierReach, stats::RobustSd, stats::SkippedMea
 constexpr uint32_t kCrashes = 2;
 constexpr uint32_t kTransients = 5;
 
-enum class Blame : uint8_t { kFinal, kCrash, kTransient };
-
-Blame BlameFor(SampleStatus status) {
-  switch (status) {
-    case SampleStatus::kCompileError:
-    case SampleStatus::kWrongResult:
-      return Blame::kFinal;
-    case SampleStatus::kRuntimeError:
-    case SampleStatus::kCrash:
-    case SampleStatus::kTimeout:
-    case SampleStatus::kOom:
-      return Blame::kCrash;
-    case SampleStatus::kOk:
-    case SampleStatus::kNoEvents:
-    case SampleStatus::kThrottled:
-    case SampleStatus::kInfra:
-      break;
-  }
-  return Blame::kTransient;
-}
-
-std::array<double, 2> LogValues(const Sample& sample, Objective objective, double log_time) {
-  const double log_energy =
-      sample.energy_uj ? std::log(*sample.energy_uj) : std::numeric_limits<double>::quiet_NaN();
+// The objective's: time, energy, or their product.
+double LogValue(Objective objective, double log_time, double log_energy) {
   switch (objective) {
     case Objective::kTime:
     case Objective::kPareto:
-      return {log_time, log_energy};
+      return log_time;
     case Objective::kEnergy:
-      return {log_energy, log_energy};
+      return log_energy;
     case Objective::kEdp:
-      return {log_energy + log_time, log_energy};
+      return log_energy + log_time;
     case Objective::kEd2p:
-      return {log_energy + 2 * log_time, log_energy};
+      return log_energy + 2 * log_time;
   }
-  return {};
+  return 0;
 }
 
 void Add(const Sample& sample, uint32_t slot, Observations* into) {
   const double log_time = std::log(static_cast<double>(sample.t_ps));
-  const Cell cell = {sample.variant, static_cast<uint32_t>(into->rounds.size() - 1), slot,
-                     LogValues(sample, into->objective, log_time)};
+  const double log_energy = std::log(sample.energy_uj.value_or(NAN));
+  const Cell cell = {sample.variant,
+                     static_cast<uint32_t>(into->rounds.size() - 1),
+                     slot,
+                     {LogValue(into->objective, log_time, log_energy), log_energy}};
   std::vector<Cell>& of_round = into->rounds.back();
   VariantRecord& record = into->records[sample.variant];
   if (record.cells.empty() || record.cells.back().round != cell.round) {
@@ -274,11 +255,13 @@ void Observations::Fold(const RoundResult& result) {
 void Observations::Fail(uint32_t variant, SampleStatus status) {
   VariantRecord& record = records[variant];
   ++record.attempts;
-  const Blame blame = BlameFor(status);
-  ++(blame == Blame::kTransient ? record.transient : record.failures);
+  const bool is_final =
+      status == SampleStatus::kCompileError || status == SampleStatus::kWrongResult;
+  const bool is_crash = status == SampleStatus::kRuntimeError || status == SampleStatus::kCrash ||
+                        status == SampleStatus::kTimeout || status == SampleStatus::kOom;
+  ++(is_final || is_crash ? record.failures : record.transient);
   if (record.quarantine) return;
-  const bool is_out = blame == Blame::kFinal ||
-                      (blame == Blame::kCrash && record.failures >= kCrashes) ||
+  const bool is_out = is_final || (is_crash && record.failures >= kCrashes) ||
                       (record.transient >= kTransients && 2 * record.transient >= record.attempts);
   if (is_out) record.quarantine = SampleStatusName(status);
 }

@@ -23,113 +23,65 @@ std::optional<SampleStatus> ParseSampleStatus(std::string_view name) {
 namespace decide {
 namespace {
 
-using nlohmann::json;
-using nlohmann::ordered_json;
-using xplane_time::json::FromJson, xplane_time::json::kMostLevels, xplane_time::json::NestsDeeper,
-    xplane_time::json::OrNull, xplane_time::json::ToJson;
+using json::Json, json::Need, json::kNeeded, json::OrNull, json::ToJson;
 
 absl::Status Wrong(const std::string& field, std::string_view wanted) {
   return InvalidArgument(field, ": must be ", wanted);
 }
 
-// What a value of a type has to be that is not.
-template <typename T>
-std::string_view Wanted(const json& value) {
-  if constexpr (xplane_time::json::OptionalValue<T>) {
-    return Wanted<typename T::value_type>(value);
-  } else if constexpr (std::same_as<T, bool>) {
-    return "true or false";
-  } else if constexpr (std::same_as<T, double>) {
-    return "a number";
-  } else if constexpr (std::same_as<T, std::string>) {
-    return "a string";
-  } else {
-    if (!value.is_number_integer()) return "an integer";
-    return std::is_signed_v<T> ? "an integer of 64 bits" : "an integer from 0, and smaller";
-  }
-}
-
-// Fields of one object. The first error stays; what is absent (or null) leaves its target as it is.
-class Fields {
+// Of one object; what is absent (or null) leaves its target as it is.
+class Fields : public json::Fields {
  public:
-  Fields(const json& object, std::string place) : object_(object), place_(std::move(place)) {
-    if (!object.is_object()) status_ = Wrong(place_.empty() ? "the line" : place_, "an object");
-  }
+  using json::Fields::Fields;
 
-  const absl::Status& status() const { return status_; }
-  std::string Place(std::string_view name) const {
-    return absl::StrCat(place_, place_.empty() ? "" : ".", std::string(name));
-  }
-  bool Fail(const char* name, std::string_view wanted) {
-    status_.Update(Wrong(Place(name), wanted));
-    return false;
-  }
-
-  // Null where it is not there, or another field has failed.
-  const json* Find(const char* name, bool required = false) {
-    if (!status_.ok()) return nullptr;
-    const auto it = object_.find(name);
-    if (it != object_.end() && !it->is_null()) return &*it;
-    if (required) Fail(name, "present");
-    return nullptr;
-  }
+  absl::Status status() const { return ok() ? absl::OkStatus() : InvalidArgument(error()); }
 
   // Whether it is there and fits.
   template <typename T>
-  bool Read(const char* name, T* target, bool required = false) {
-    const json* value = Find(name, required);
+  bool Read(const char* name, T* target, std::string_view wanted, Need need = Need::kOptional) {
+    const Json* value = Find(name, need);
     if (value == nullptr) return false;
-    if (value->is_primitive() && FromJson(xplane_time::json::Json(*value), target)) return true;
-    return Fail(name, Wanted<T>(*value));
-  }
-
-  // Of an enumeration, by its name.
-  template <typename T>
-  void ReadName(const char* name, T* target, std::string_view wanted) {
-    std::string text;
-    if (Read(name, &text) && !FromJson(text, target)) Fail(name, wanted);
+    if (json::FromJson(*value, target)) return true;
+    Fail(name, wanted);
+    return false;
   }
 
   // The variant whose id it is.
   void ReadVariant(const char* name, const Positions& positions, std::optional<uint32_t>* target,
-                   std::string_view wanted, bool required = false) {
-    const json* id = Find(name, required);
+                   std::string_view wanted, Need need = Need::kOptional) {
+    const Json* id = Find(name, need);
     if (id == nullptr) return;
     const auto at = id->is_primitive() ? positions.find(id->dump()) : positions.end();
-    if (at == positions.end()) {
-      Fail(name, wanted);
-    } else {
-      *target = at->second;
-    }
+    if (at == positions.end()) return Fail(name, wanted);
+    *target = at->second;
   }
 
   // A list that must be there; `parse(item, place)`.
   template <typename T>
   absl::Status ReadList(const char* name, std::vector<T>* list, auto parse) {
-    const json* items = Find(name, /*required=*/true);
-    if (items == nullptr) return status_;
+    const Json* items = Find(name, kNeeded);
+    if (items == nullptr || !ok()) return status();
     if (!items->is_array()) return Wrong(Place(name), "an array");
-    for (const json& item : *items) {
+    for (const Json& item : *items) {
       ASSIGN_OR_RETURN(T one, parse(item, absl::StrCat(Place(name), "[", list->size(), "]")));
       list->push_back(std::move(one));
     }
     return absl::OkStatus();
   }
-
- private:
-  const json& object_;
-  std::string place_;
-  absl::Status status_;
 };
 
-absl::StatusOr<Variant> ParseVariant(const json& item, const std::string& place,
+constexpr char kWhole[] = "an integer of 64 bits", kFrom0[] = "an integer from 0, and smaller";
+
+absl::StatusOr<Variant> ParseVariant(const Json& item, const std::string& place,
                                      Positions* positions) {
   Fields fields(item, place);
   Variant variant;
-  fields.Read("mem_bytes", &variant.mem_bytes);
-  if (const json* params = fields.Find("params")) variant.params_json = params->dump();
-  const json* id = fields.Find("id", /*required=*/true);
-  if (id == nullptr) return fields.status();
+  fields.Read("mem_bytes", &variant.mem_bytes, kWhole);
+  if (const Json* params = fields.Find("params")) {
+    variant.params_json = nlohmann::json(*params).dump();  // members in alphabetical order
+  }
+  const Json* id = fields.Find("id", kNeeded);
+  if (!fields.ok()) return fields.status();
   if (!id->is_string() && !id->is_number_integer()) {
     return Wrong(fields.Place("id"), "a string or an integer");
   }
@@ -140,107 +92,102 @@ absl::StatusOr<Variant> ParseVariant(const json& item, const std::string& place,
   return variant;
 }
 
-absl::Status ParseSpace(const json& space, OpenMessage* open) {
+absl::Status ParseSpace(const Json& space, OpenMessage* open) {
   Fields fields(space, "space");
-  const json* variants = fields.Find("variants");
+  const Json* variants = fields.Find("variants");
   if (variants != nullptr && variants->is_array() && variants->size() > kMaxVariants) {
     return Wrong("space.variants", absl::StrCat("of at most ", kMaxVariants,
                                                 " variants: draw a sample of the space first"));
   }
   return fields.ReadList("variants", &open->space.variants,
-                         [open](const json& item, const std::string& place) {
+                         [open](const Json& item, const std::string& place) {
                            return ParseVariant(item, place, &open->positions);
                          });
 }
 
-absl::Status ParseConfig(const json& object, const Positions& positions, DecideConfig* config) {
+absl::Status ParseConfig(const Json& object, const Positions& positions, DecideConfig* config) {
   Fields fields(object, "config");
-  fields.Read("alpha", &config->alpha);
-  fields.Read("tie_alpha", &config->tie_alpha);
-  fields.Read("delta", &config->delta);
-  fields.Read("seed", &config->seed);
-  const json* canary = fields.Find("canary");
-  if (canary == nullptr || !canary->is_boolean()) {
-    fields.Read("canary", &config->canary);
-  } else if (!canary->get<bool>()) {
-    config->canary = 0;
-  }
-  fields.ReadName("stop", &config->stop, "pick or claim");
-  fields.ReadName("objective", &config->objective, "time, energy, edp, ed2p or pareto");
+  fields.Read("alpha", &config->alpha, "a number");
+  fields.Read("tie_alpha", &config->tie_alpha, "a number");
+  fields.Read("delta", &config->delta, "a number");
+  fields.Read("seed", &config->seed, kFrom0);
+  const auto has_canary = json::ValueOf<bool>(object, "canary");
+  if (!has_canary) fields.Read("canary", &config->canary, kFrom0);
+  if (has_canary == false) config->canary = 0;
+  fields.Read("stop", &config->stop, "pick or claim");
+  fields.Read("objective", &config->objective, "time, energy, edp, ed2p or pareto");
   fields.ReadVariant("incumbent", positions, &config->incumbent, "the id of a variant, or null");
-  const json* budget = fields.Find("budget");
-  if (budget == nullptr) return fields.status();
+  const Json* budget = fields.Find("budget");
+  if (budget == nullptr || !fields.ok()) return fields.status();
   Fields budget_fields(*budget, "config.budget");
-  budget_fields.Read("runs", &config->budget_runs);
-  budget_fields.Read("time_ps", &config->budget_time_ps);
+  budget_fields.Read("runs", &config->budget_runs, kWhole);
+  budget_fields.Read("time_ps", &config->budget_time_ps, kWhole);
   return budget_fields.status();
 }
 
-absl::StatusOr<Sample> ParseSample(const json& item, const std::string& place,
+absl::StatusOr<Sample> ParseSample(const Json& item, const std::string& place,
                                    const Positions& positions) {
   Fields fields(item, place);
   Sample sample;
   std::optional<uint32_t> variant;
-  fields.ReadVariant("id", positions, &variant, "the id of a variant of the space",
-                     /*required=*/true);
+  fields.ReadVariant("id", positions, &variant, "the id of a variant of the space", kNeeded);
   sample.variant = variant.value_or(0);
-  fields.Read("slot", &sample.slot, /*required=*/true);
-  if (std::string name; fields.Read("status", &name, /*required=*/true)) {
-    const auto status = ParseSampleStatus(name);
-    sample.status = status.value_or(SampleStatus::kOk);
-    if (!status) {
-      fields.Fail("status",
-                  "ok, compile_error, runtime_error, crash, timeout, oom, wrong_result, "
-                  "no_events, throttled or infra");
-    }
+  fields.Read("slot", &sample.slot, kFrom0, kNeeded);
+  const auto status = ParseSampleStatus(fields.Text("status", kNeeded));
+  sample.status = status.value_or(SampleStatus::kOk);
+  if (!status) {
+    fields.Fail("status",
+                "ok, compile_error, runtime_error, crash, timeout, oom, wrong_result, "
+                "no_events, throttled or infra");
   }
-  fields.Read("t_ps", &sample.t_ps, /*required=*/sample.status == SampleStatus::kOk);
-  fields.Read("energy_uj", &sample.energy_uj);
-  if (!fields.status().ok()) return fields.status();
+  fields.Read("t_ps", &sample.t_ps, kWhole,
+              sample.status == SampleStatus::kOk ? kNeeded : Need::kOptional);
+  fields.Read("energy_uj", &sample.energy_uj, "a number");
+  if (!fields.ok()) return fields.status();
   return sample;
 }
 
-absl::StatusOr<RoundResult> ParseResult(const json& message, const std::string& place,
+absl::StatusOr<RoundResult> ParseResult(const Json& message, const std::string& place,
                                         const Positions& positions) {
   Fields fields(message, place);
   RoundResult result;
-  fields.Read("batch", &result.batch, /*required=*/true);
-  fields.Read("round", &result.round, /*required=*/true);
-  fields.Read("discarded", &result.discarded);
+  fields.Read("batch", &result.batch, kFrom0, kNeeded);
+  fields.Read("round", &result.round, kFrom0, kNeeded);
+  fields.Read("discarded", &result.discarded, "true or false");
   RETURN_IF_ERROR(fields.ReadList(
       "samples", &result.samples,
-      [&](const json& item, const std::string& at) { return ParseSample(item, at, positions); }));
+      [&](const Json& item, const std::string& at) { return ParseSample(item, at, positions); }));
   return result;
 }
 
-ordered_json IdOf(const Space& space, std::optional<uint32_t> variant) {
-  return variant ? ordered_json::parse(space.variants[*variant].id) : ordered_json();
+Json IdOf(const Space& space, std::optional<uint32_t> variant) {
+  return variant ? Json::parse(space.variants[*variant].id) : Json();
 }
 
-ordered_json IdsOf(const Space& space, const std::vector<uint32_t>& variants) {
-  ordered_json ids = ordered_json::array();
+Json IdsOf(const Space& space, const std::vector<uint32_t>& variants) {
+  Json ids = Json::array();
   for (const uint32_t variant : variants) ids.push_back(IdOf(space, variant));
   return ids;
 }
 
 }  // namespace
 
-absl::StatusOr<OpenMessage> ParseOpen(const json& message) {
+absl::StatusOr<OpenMessage> ParseOpen(const Json& message) {
   OpenMessage open;
-  Fields fields(message, "");
-  const json* space = fields.Find("space", /*required=*/true);
+  Fields fields(message);
+  const Json* space = fields.Find("space", kNeeded);
   if (space == nullptr) return fields.status();
   RETURN_IF_ERROR(ParseSpace(*space, &open));
-  if (const json* config = fields.Find("config")) {
+  if (const Json* config = fields.Find("config")) {
     RETURN_IF_ERROR(ParseConfig(*config, open.positions, &open.config));
   }
-  fields.Read("history", &open.history);
+  fields.Read("history", &open.history, "true or false");
   if (!fields.status().ok()) return fields.status();
   return open;
 }
 
-ordered_json VerdictJson(const Verdict& verdict, const Space& space) {
-  ordered_json eliminated = ordered_json::array(), ratios = ordered_json::array();
+Json VerdictJson(const Verdict& verdict, const Space& space) {
+  Json eliminated = Json::array(), ratios = Json::array();
   for (const Elimination& out : verdict.eliminated) {
     eliminated.push_back({{"id", IdOf(space, out.variant)},
                           {"by", IdOf(space, out.by)},
@@ -304,8 +251,8 @@ struct Envelope {
   static constexpr std::array<const char*, 4> kTypes = {"open", "history", "result", "close"};
 
   // Empty where it says nothing. Points `body`, the message, at the fields.
-  std::string Open(const json** body) {
-    const json& message = **body;
+  std::string Open(const Json** body) {
+    const Json& message = **body;
     for (const char* name : kFields) {
       const auto it = message.find(name);
       if (it == message.end() || !it->is_string()) continue;
@@ -322,16 +269,15 @@ struct Envelope {
     return "";
   }
 
-  std::string Close(const char* type, ordered_json fields) const {
-    ordered_json line = {{"v", 1}};
+  std::string Close(const char* type, Json fields) const {
+    Json line = {{"v", 1}};
     if (field.empty()) {
       line[type] = std::move(fields);
     } else {
       line[field] = type;
       line.update(fields);
     }
-    // What is quoted from the input may be cut in the middle of a character.
-    return line.dump(-1, ' ', false, json::error_handler_t::replace) + '\n';
+    return json::Dump(line) + '\n';
   }
 
   std::string field = "type";
@@ -343,7 +289,7 @@ class Server {
       : in_(in), out_(out), input_waiting_(options.input_waiting) {
     if (!options.space_json.empty()) {
       // What is not JSON is no space: the open says so.
-      space_ = json::parse(options.space_json, nullptr, /*allow_exceptions=*/false);
+      space_ = json::Parse(options.space_json);
     }
     if (!input_waiting_) input_waiting_ = [this] { return in_.rdbuf()->in_avail() > 0; };
   }
@@ -368,29 +314,29 @@ class Server {
 
  private:
   struct Session {
-    json id;
+    Json id;
     Positions positions;
     Decider decider;
     bool concluded = false;
   };
 
   void Handle(const std::string& line) {
-    if (NestsDeeper(line)) {
-      return Error("bad_json", absl::StrCat("nested deeper than ", kMostLevels));
+    if (json::NestsDeeper(line)) {
+      return Error("bad_json", absl::StrCat("nested deeper than ", json::kMostLevels));
     }
-    const json message = json::parse(line, nullptr, /*allow_exceptions=*/false);
+    const Json message = Json::parse(line, nullptr, /*allow_exceptions=*/false);
     if (message.is_discarded()) return Error("bad_json", "the line is not JSON (UTF-8)");
     if (!message.is_object()) return Error("bad_message", "the line must be an object");
     const auto version = message.find("v");
     if (version == message.end() || *version != 1) {
       return Error("bad_version", "\"v\" must be 1: this is version 1 of the protocol");
     }
-    const json* body = &message;
+    const Json* body = &message;
     const std::string type = envelope_.Open(&body);
     Dispatch(type, *body);
   }
 
-  void Dispatch(const std::string& type, const json& message) {
+  void Dispatch(const std::string& type, const Json& message) {
     if (type == "open") return Open(message);
     if (type != "history" && type != "result" && type != "close") {
       return Error("bad_message", "\"type\" must be open, history, result or close");
@@ -406,7 +352,7 @@ class Server {
     session_.reset();
   }
 
-  void Open(json message) {
+  void Open(Json message) {
     if (!space_.is_null() && !message.contains("space")) message["space"] = space_;
     AnswerOpen();
     if (session_ && !session_->concluded) {
@@ -421,7 +367,7 @@ class Server {
     if (!parsed.ok()) return Error("bad_open", parsed.status().message());
     auto decider = Decider::Open(std::move(parsed->space), parsed->config);
     if (!decider.ok()) return Error("bad_open", decider.status().message());
-    session_.emplace(Session{.id = id == message.end() ? json() : *id,
+    session_.emplace(Session{.id = id == message.end() ? Json() : *id,
                              .positions = std::move(parsed->positions),
                              .decider = *std::move(decider)});
     open_unanswered_ = true;
@@ -433,20 +379,19 @@ class Server {
     if (std::exchange(open_unanswered_, false)) Next();
   }
 
-  void History(const json& message) {
+  void History(const Json& message) {
     std::vector<RoundResult> results;
-    absl::Status status =
-        Fields(message, "")
-            .ReadList("results", &results, [this](const json& item, const std::string& place) {
-              return ParseResult(item, place, session_->positions);
-            });
+    absl::Status status = Fields(message).ReadList(
+        "results", &results, [this](const Json& item, const std::string& place) {
+          return ParseResult(item, place, session_->positions);
+        });
     if (status.ok()) status = session_->decider.Resume(results);
     if (!status.ok()) return Error("bad_history", status.message());
     open_unanswered_ = false;
     Next();
   }
 
-  void Result(const json& message) {
+  void Result(const Json& message) {
     auto result = ParseResult(message, "", session_->positions);
     if (!result.ok()) return Error("bad_result", result.status().message());
     const auto folded = session_->decider.Fold(*result);
@@ -457,7 +402,7 @@ class Server {
   void Next() {
     const Space& space = session_->decider.space();
     if (const Batch* batch = session_->decider.Next()) {
-      ordered_json rounds = ordered_json::array();
+      Json rounds = Json::array();
       for (const auto& round : batch->rounds) rounds.push_back(IdsOf(space, round));
       return Write("batch", {{"batch", batch->batch}, {"rounds", std::move(rounds)}});
     }
@@ -465,8 +410,8 @@ class Server {
     Write("verdict", VerdictJson(session_->decider.verdict(), space));
   }
 
-  void Write(const char* type, const ordered_json& fields) {
-    ordered_json with_session = {{"session", session_->id}};
+  void Write(const char* type, const Json& fields) {
+    Json with_session = {{"session", session_->id}};
     with_session.update(fields);
     out_ << envelope_.Close(type, std::move(with_session)) << std::flush;
   }
@@ -483,7 +428,7 @@ class Server {
   std::istream& in_;
   std::ostream& out_;
   std::function<bool()> input_waiting_;
-  json space_;
+  Json space_;
   std::optional<Session> session_;
   Envelope envelope_;
   bool open_unanswered_ = false;

@@ -21,11 +21,11 @@
 
 #include <functional>
 #include <istream>
-#include <nlohmann/json.hpp>
 #include <ostream>
 #include <string>
 #include <unordered_map>
 
+#include "json/json.h"
 #include "xplane_time/decide.h"
 
 namespace xplane_time::decide {
@@ -49,8 +49,8 @@ struct OpenMessage {
   bool history = false;  // one follows, before any answer
 };
 // InvalidArgument names the field: "space.variants[3].id: ...".
-absl::StatusOr<OpenMessage> ParseOpen(const nlohmann::json& message);
+absl::StatusOr<OpenMessage> ParseOpen(const json::Json& message);
 // Without "v", "type" and "session".
-nlohmann::ordered_json VerdictJson(const Verdict& verdict, const Space& space);
+json::Json VerdictJson(const Verdict& verdict, const Space& space);
 
 }  // namespace xplane_time::decide

@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "decide/comparer.h"
+#include "stats/distributions.h"
 
 namespace xplane_time::decide {
 
@@ -95,12 +96,12 @@ inline bool Contains(const std::vector<uint32_t>& variants, uint32_t variant) {
 
 // Those of the variants that `evidence(variant)` speaks against, Holm's way.
 std::vector<uint32_t> Rejected(const std::vector<uint32_t>& variants, double alpha, auto evidence) {
-  std::vector<double> of_each;
-  for (const uint32_t v : variants) of_each.push_back(evidence(v));
-  const std::vector<bool> rejected = HolmRejected(of_each, alpha);
+  std::vector<double> p_values;
+  for (const uint32_t v : variants) p_values.push_back(1 / evidence(v));
+  const std::vector<double> adjusted = stats::HolmAdjusted(p_values);
   std::vector<uint32_t> result;
   for (size_t i = 0; i < variants.size(); ++i) {
-    if (rejected[i]) result.push_back(variants[i]);
+    if (adjusted[i] <= alpha) result.push_back(variants[i]);
   }
   return result;
 }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <numeric>
 #include <random>
 #include <set>
 #include <vector>
@@ -59,7 +60,13 @@ TEST(Boundary, HolmIsTheClosedTest) {
   for (int trial = 0; trial < 300; ++trial) {
     std::vector<double> evidence(random.Below(7));
     for (double& value : evidence) value = std::exp(3 * random.Normal() + 3);
-    EXPECT_EQ(HolmRejected(evidence, 0.05), ClosedTest(evidence, 0.05));
+    std::vector<uint32_t> variants(evidence.size());
+    std::iota(variants.begin(), variants.end(), 0);
+    std::vector<bool> rejected(evidence.size());
+    for (const uint32_t v : Rejected(variants, 0.05, [&](uint32_t v) { return evidence[v]; })) {
+      rejected[v] = true;
+    }
+    EXPECT_EQ(rejected, ClosedTest(evidence, 0.05));
   }
 }
 
