@@ -34,10 +34,10 @@ constexpr double kUsualSpread = 0.01;
 // clock is too coarse to tell them apart.
 constexpr double kLeastSpread = 0.001;
 
-// Base and head: their captures, and those of one row. Where a function has no series in a capture,
-// its place is empty.
+// Base and head: their captures, and the series of one row, by capture.
 using Captures = std::array<std::span<const Measurements>, 2>;
-using Sides = std::array<std::vector<const Series*>, 2>;
+using RowSide = std::map<size_t, const Series*>;
+using Sides = std::array<RowSide, 2>;
 enum Side : uint8_t { kBase, kHead };
 
 // The step of the clock that times come from, as far as they show it.
@@ -85,36 +85,30 @@ ClockSteps FindClockSteps(const Captures& captures) {
 // the largest change first. Without kernels that did not change, and of functions that both sides
 // have.
 std::vector<KernelChange> KernelChanges(const Captures& captures) {
-  struct Sum {
-    double time_ps = 0;
-    uint64_t captures = 0;
-    std::optional<double> mean() const {
-      if (captures == 0) return std::nullopt;
-      return time_ps / static_cast<double>(captures);
-    }
-  };
-  std::map<std::string, std::map<std::string, std::array<Sum, 2>>> functions;  // kernels, sides
+  using Times = std::array<std::vector<double>, 2>;               // of the captures of a side
+  std::map<std::string, std::map<std::string, Times>> functions;  // kernels
   for (const Side side : {kBase, kHead}) {
     for (const Measurements& capture : captures[side]) {
       for (const KernelTime& kernel : capture.kernels) {
-        Sum& own = functions[kernel.function][kernel.kernel][side];
-        own.time_ps += kernel.run_ps;
-        ++own.captures;
+        functions[kernel.function][kernel.kernel][side].push_back(kernel.run_ps);
       }
     }
   }
+  const auto mean = [](const std::vector<double>& times) {
+    return times.empty() ? std::nullopt : std::optional(stats::Mean(times));
+  };
   const auto distance = [](const KernelChange& change) {
     return std::abs(change.head_ps.value_or(0) - change.base_ps.value_or(0));
   };
   std::vector<KernelChange> changes;
   for (const auto& [function, kernels] : functions) {
     const auto has = [&of = kernels](Side side) {
-      return std::any_of(of.begin(), of.end(),
-                         [side](const auto& each) { return each.second[side].captures > 0; });
+      return std::ranges::any_of(of,
+                                 [side](const auto& each) { return !each.second[side].empty(); });
     };
     if (!has(kBase) || !has(kHead)) continue;
     for (const auto& [kernel, sides] : kernels) {
-      KernelChange change = {function, kernel, sides[kBase].mean(), sides[kHead].mean()};
+      KernelChange change = {function, kernel, mean(sides[kBase]), mean(sides[kHead])};
       if (distance(change) > 0) changes.push_back(std::move(change));
     }
   }
@@ -152,9 +146,7 @@ std::map<RowKey, Sides> MatchSeries(const Captures& captures, std::vector<std::s
         const std::string variant = series.variant_id.value_or("");
         const RowKey key = {any_device ? "" : series.device, variant.empty() ? series.function : "",
                             variant, series.program};
-        auto& at = rows[key][side];
-        at.resize(captures[side].size(), nullptr);
-        at[i] = &series;
+        rows[key][side][i] = &series;
       }
     }
   }
@@ -168,24 +160,23 @@ Centre CentreOf(const Series& series) {
   return stats::HuberCentre(std::move(logs));
 }
 
-bool HasSamples(const Series* series) { return series != nullptr && !series->samples.empty(); }
-
-std::vector<Centre> CentresOf(const std::vector<const Series*>& captures) {
+// Of the captures that have samples.
+std::vector<Centre> CentresOf(const RowSide& side) {
   std::vector<Centre> centres;
-  for (const Series* series : captures) {
-    if (HasSamples(series)) centres.push_back(CentreOf(*series));
+  for (const auto& [capture, series] : side) {
+    if (!series->samples.empty()) centres.push_back(CentreOf(*series));
   }
   return centres;
 }
 
-uint64_t SamplesOf(const std::vector<const Series*>& captures) {
+uint64_t SamplesOf(const RowSide& side) {
   uint64_t samples = 0;
-  for (const Series* series : captures) samples += series ? series->samples.size() : 0;
+  for (const auto& [capture, series] : side) samples += series->samples.size();
   return samples;
 }
 
-SideEstimate EstimateSide(const std::vector<const Series*>& captures,
-                          const std::vector<Centre>& centres, double confidence) {
+SideEstimate EstimateSide(const RowSide& captures, const std::vector<Centre>& centres,
+                          double confidence) {
   SideEstimate side;
   side.captures = centres.size();
   side.samples = SamplesOf(captures);
@@ -244,8 +235,8 @@ double ResolutionOf(const Sides& sides, const ClockSteps& steps, const std::vect
                     const std::vector<Centre>& head) {
   double step_ps = 0;
   for (const auto& side : sides) {
-    for (const Series* series : side) {
-      if (HasSamples(series)) step_ps = std::max(step_ps, steps.at(ClockOf(*series)));
+    for (const auto& [capture, series] : side) {
+      if (!series->samples.empty()) step_ps = std::max(step_ps, steps.at(ClockOf(*series)));
     }
   }
   return step_ps / std::exp((base.front().value + head.front().value) / 2);
@@ -262,10 +253,14 @@ std::optional<Difference> DifferenceOf(const Sides& sides, const CompareOptions&
   if (options.paired) {
     base.clear();
     head.clear();
-    for (size_t i = 0; i < sides[kBase].size(); ++i) {
-      if (!HasSamples(sides[kBase][i]) || !HasSamples(sides[kHead][i])) continue;
-      base.push_back(CentreOf(*sides[kBase][i]));
-      head.push_back(CentreOf(*sides[kHead][i]));
+    for (const auto& [capture, series] : sides[kBase]) {
+      const auto other = sides[kHead].find(capture);
+      if (other == sides[kHead].end() || series->samples.empty() ||
+          other->second->samples.empty()) {
+        continue;
+      }
+      base.push_back(CentreOf(*series));
+      head.push_back(CentreOf(*other->second));
     }
     if (base.empty()) return std::nullopt;
   }
@@ -343,9 +338,8 @@ void DescribeFailures(const Sides& sides, ComparedRow* row) {
   std::vector<std::string> parts;
   for (const Side side : {kBase, kHead}) {
     std::string message;
-    for (const Series* series : sides[side]) {
-      if (series == nullptr) continue;
-      ++of[side];
+    of[side] = sides[side].size();
+    for (const auto& [capture, series] : sides[side]) {
       failed[side] += series->failure.empty() ? 0 : 1;
       if (message.empty()) message = series->failure;
     }
@@ -361,8 +355,8 @@ void DescribeFailures(const Sides& sides, ComparedRow* row) {
 std::string ObstacleIn(const Sides& sides) {
   const Series* first = nullptr;
   for (const auto& side : sides) {
-    for (const Series* series : side) {
-      if (!HasSamples(series)) continue;
+    for (const auto& [capture, series] : side) {
+      if (series->samples.empty()) continue;
       if (first == nullptr) first = series;
       if (series->metric != first->metric) {
         return absl::StrCat("metric is ", first->metric, " in one capture, ", series->metric,
@@ -377,9 +371,8 @@ std::string ObstacleIn(const Sides& sides) {
   return "";
 }
 
-void Describe(const std::vector<const Series*>& captures, ComparedRow* row) {
-  for (const Series* series : captures) {
-    if (series == nullptr) continue;
+void Describe(const RowSide& side, ComparedRow* row) {
+  for (const auto& [capture, series] : side) {
     row->function = series->function;
     row->variant_id = series->variant_id;
     row->device = series->device;
@@ -401,11 +394,9 @@ ComparedRow MakeRow(const Sides& sides, const CompareOptions& options, const Clo
   row.base = EstimateSide(sides[kBase], base, options.confidence);
   row.head = EstimateSide(sides[kHead], head, options.confidence);
   if (base.empty() || head.empty()) {
-    row.verdict = !row.reason.empty()    ? FunctionVerdict::kFailed
-                  : sides[kHead].empty() ? FunctionVerdict::kOnlyBase
-                  : sides[kBase].empty() ? FunctionVerdict::kOnlyHead
-                  : !base.empty()        ? FunctionVerdict::kOnlyBase
-                                         : FunctionVerdict::kOnlyHead;
+    row.verdict = !row.reason.empty()                     ? FunctionVerdict::kFailed
+                  : sides[kHead].empty() || !base.empty() ? FunctionVerdict::kOnlyBase
+                                                          : FunctionVerdict::kOnlyHead;
     if (row.verdict != FunctionVerdict::kFailed && !sides[kHead].empty() && !sides[kBase].empty()) {
       row.reason = absl::StrCat("no samples that count in ", base.empty() ? "base" : "head");
     }

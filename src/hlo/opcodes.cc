@@ -1,6 +1,8 @@
 #include "hlo/opcodes.h"
 
+#include <iterator>
 #include <span>
+#include <utility>
 
 #include "read/wire.h"
 #include "status.h"
@@ -8,13 +10,24 @@
 namespace xplane_time {
 namespace {
 
-// Hands each sub-message `number` of a message to `visit(bytes) -> bool`.
-template <typename Visit>
-bool ForEachMessage(std::string_view bytes, uint32_t number, Visit visit) {
+// HloProto.hlo_module, HloModuleProto.computations, HloComputationProto.instructions.
+constexpr uint32_t kPath[] = {1, 3, 2};
+
+// A message that so many steps of the path lead to.
+bool VisitBelow(size_t steps, std::string_view message, OnInstruction visit) {
+  const bool is_instruction = steps == std::size(kPath);
+  std::string_view name, opcode;
   Damage ignored;
-  return ReadMessage(bytes, 0, 0, &ignored, [&](const WireField& field) {
-    return field.key() != Length(number) || visit(field.bytes);
+  const bool sound = ReadMessage(message, 0, 0, &ignored, [&](const WireField& field) {
+    if (!is_instruction) {
+      return field.key() != Length(kPath[steps]) || VisitBelow(steps + 1, field.bytes, visit);
+    }
+    if (field.key() == Length(1)) name = field.bytes;
+    if (field.key() == Length(2)) opcode = field.bytes;
+    return true;
   });
+  if (sound && is_instruction) visit(name, opcode);
+  return sound;
 }
 
 bool IsNumber(const StatValue& value) {
@@ -23,24 +36,8 @@ bool IsNumber(const StatValue& value) {
 
 }  // namespace
 
-bool VisitInstructions(std::string_view hlo_proto,
-                       absl::FunctionRef<void(const HloInstruction&)> visit) {
-  constexpr uint32_t kModule = 1, kComputation = 3, kInstruction = 2;
-  return ForEachMessage(hlo_proto, kModule, [&](std::string_view module) {
-    return ForEachMessage(module, kComputation, [&](std::string_view computation) {
-      return ForEachMessage(computation, kInstruction, [&](std::string_view bytes) {
-        HloInstruction instruction;
-        Damage ignored;
-        const bool sound = ReadMessage(bytes, 0, 0, &ignored, [&](const WireField& field) {
-          if (field.key() == Length(1)) instruction.name = field.bytes;
-          if (field.key() == Length(2)) instruction.opcode = field.bytes;
-          return true;
-        });
-        if (sound) visit(instruction);
-        return sound;
-      });
-    });
-  });
+bool VisitInstructions(std::string_view hlo_proto, OnInstruction visit) {
+  return VisitBelow(0, hlo_proto, visit);
 }
 
 void HloOpcodes::FindPrograms() {
@@ -64,28 +61,25 @@ void HloOpcodes::AddPlane(const Plane& metadata) {
       if (name == "Hlo Proto" && stat.value.type == StatType::kBytes) hlo_proto = stat.value.text;
     }
     if (hlo_proto.empty()) continue;
-    const auto [found, inserted] = programs_.try_emplace(id, Program{hlo_proto, false, {}});
+    const auto [found, inserted] = programs_.try_emplace(id, Program{hlo_proto});
     if (!inserted && found->second.hlo_proto != hlo_proto) found->second.hlo_proto = {};
   }
-}
-
-void HloOpcodes::Read(Program* program) {
-  program->is_read = true;
-  const bool sound = VisitInstructions(program->hlo_proto, [&](const HloInstruction& found) {
-    program->opcodes.try_emplace(Absl(found.name), found.opcode);
-  });
-  if (!sound) program->opcodes.clear();
 }
 
 std::string_view HloOpcodes::Of(const StatValue& program_id, std::string_view hlo_op) {
   if (hlo_op.empty() || !IsNumber(program_id)) return {};
   if (!is_searched_) FindPrograms();
-  const auto program = programs_.find(program_id.bits);
-  if (program == programs_.end()) return {};
-  if (!program->second.is_read) Read(&program->second);
-  const auto& opcodes = program->second.opcodes;
-  const auto found = opcodes.find(Absl(hlo_op));
-  return found == opcodes.end() ? std::string_view() : found->second;
+  const auto found = programs_.find(program_id.bits);
+  if (found == programs_.end()) return {};
+  Program& program = found->second;
+  if (!std::exchange(program.is_read, true)) {
+    const auto add = [&](std::string_view name, std::string_view opcode) {
+      program.opcodes.try_emplace(Absl(name), opcode);
+    };
+    if (!VisitInstructions(program.hlo_proto, add)) program.opcodes.clear();
+  }
+  const auto opcode = program.opcodes.find(Absl(hlo_op));
+  return opcode == program.opcodes.end() ? std::string_view() : opcode->second;
 }
 
 }  // namespace xplane_time

@@ -22,15 +22,11 @@
 
 namespace xplane_time {
 
-struct HloInstruction {
-  std::string_view name;    // "all_gather.7"
-  std::string_view opcode;  // "all-gather"
-};
-
+// "all_gather.7", "all-gather"
+using OnInstruction = absl::FunctionRef<void(std::string_view name, std::string_view opcode)>;
 // Views into `hlo_proto`. Time and memory: one pass, nothing kept. False at damage, after
 // the instructions before it.
-bool VisitInstructions(std::string_view hlo_proto,
-                       absl::FunctionRef<void(const HloInstruction&)> visit);
+bool VisitInstructions(std::string_view hlo_proto, OnInstruction visit);
 
 class HloOpcodes {
  public:
@@ -45,11 +41,10 @@ class HloOpcodes {
   struct Program {
     std::string_view hlo_proto;
     bool is_read = false;
-    absl::flat_hash_map<absl::string_view, std::string_view> opcodes;  // by instruction
+    absl::flat_hash_map<absl::string_view, std::string_view> opcodes = {};  // by instruction
   };
   void FindPrograms();
   void AddPlane(const Plane& metadata);
-  static void Read(Program* program);
 
   const Trace& trace_;
   const Plane& plane_;

@@ -62,22 +62,10 @@ absl::StatusOr<Source> SourceInMemory(std::string_view bytes, const std::string&
 struct SpaceScan {
   struct PlaneMessage {
     ByteRange bytes;
-    uint32_t segment;
+    std::string_view host = {};  // "" where several are possible
   };
   std::vector<PlaneMessage> planes;
   std::vector<std::string_view> hostnames, errors, warnings;
-  // The hostname of one file of those appended, if it has one.
-  struct SegmentHost {
-    std::string_view name;
-    size_t count = 0;
-    bool several = false;  // different ones
-    void Add(std::string_view hostname);
-  };
-  std::vector<SegmentHost> segment_hosts;
-  SegmentHost whole_host;
-
-  // The host of a plane, or "" where several are possible.
-  std::string_view HostOf(const PlaneMessage& plane) const;
 };
 
 // Looks at a trace as it comes, for whoever must not wait for its end: an endless stream that
@@ -284,13 +272,14 @@ class EventSource {
   // Fills metadata, stats and lines (appended to trace->lines, `bytes` set) of the plane
   // whose message is at plane->bytes. `message` counts the XPlane messages of the file.
   virtual absl::Status IndexPlane(uint32_t file, size_t message, Plane* plane, Trace* trace) = 0;
-  // Fills the rest of `lines`, which are the trace's, after all planes; `status` gets each
-  // line's own.
-  virtual void IndexLines(const Trace& trace, int threads, std::span<Line> lines,
-                          std::span<absl::Status> status) const = 0;
+  // Fills the rest of the trace's lines, after all planes. Leaves the status of each.
+  virtual std::vector<absl::Status> IndexLines(int threads, Trace* trace) const = 0;
   virtual std::unique_ptr<LineDecoder> Decode(const Trace& trace, uint32_t line) const = 0;
 
   std::string_view FileBytes(uint32_t file) const { return sources_[file].bytes; }
+  std::string_view FileOf(const Trace& trace, const Line& line) const {
+    return FileBytes(trace.planes[line.plane].file);
+  }
 
  private:
   std::vector<Source> sources_;
@@ -319,10 +308,10 @@ struct IndexOptions {
   size_t piece_bytes = size_t{1} << 20;
 };
 
-// Fills the rest of `lines`, whose plane and bytes are set; `status` gets each line's own.
+// Fills the rest of the trace's lines, whose plane and bytes are set. Leaves the status of each.
 // What is found depends neither on the threads nor on the pieces.
-void IndexWireLines(const WireFiles& files, const Trace& trace, const IndexOptions& options,
-                    std::span<Line> lines, std::span<absl::Status> status);
+std::vector<absl::Status> IndexWireLines(const WireFiles& files, const IndexOptions& options,
+                                         Trace* trace);
 
 // The events of a line on the wire.
 //
@@ -338,8 +327,8 @@ inline constexpr size_t kPrefetchBytes = 2048;
 
 enum class VarintWay : uint8_t { kBest, kPortable };
 
-// `file` outlives the decoder.
-std::unique_ptr<LineDecoder> MakeWireLineDecoder(std::string_view file, const Trace& trace,
-                                                 uint32_t line, VarintWay way = VarintWay::kBest);
+// `trace` outlives the decoder.
+std::unique_ptr<LineDecoder> MakeWireLineDecoder(const Trace& trace, uint32_t line,
+                                                 VarintWay way = VarintWay::kBest);
 
 }  // namespace xplane_time

@@ -84,10 +84,8 @@ class Opener {
  private:
   // Of lines that are damaged, the first is told.
   absl::Status IndexLines() {
-    std::vector<absl::Status> status(trace_.lines.size());
-    source_->IndexLines(trace_, options_.threads, trace_.lines, status);
-    for (const absl::Status& each : status) {
-      if (!each.ok()) return each;
+    for (const absl::Status& each : source_->IndexLines(options_.threads, &trace_)) {
+      RETURN_IF_ERROR(each);
     }
     for (const Plane& plane : trace_.planes) {
       absl::flat_hash_map<int64_t, uint32_t> timelines;  // by line id
@@ -129,9 +127,8 @@ class Opener {
     for (size_t message = 0; message < scan.planes.size(); ++message) {
       const SpaceScan::PlaneMessage& at = scan.planes[message];
       const std::string_view content = bytes.substr(at.bytes.offset, at.bytes.size);
-      const std::string_view host = scan.HostOf(at);
       const size_t end_size = std::min<size_t>(content.size(), 256);
-      auto& alike = seen[{Absl(host), Absl(content.substr(0, end_size)),
+      auto& alike = seen[{Absl(at.host), Absl(content.substr(0, end_size)),
                           Absl(content.substr(content.size() - end_size)), content.size()}];
       if (!options_.keep_identical_planes &&
           std::find(alike.begin(), alike.end(), content) != alike.end()) {
@@ -140,7 +137,7 @@ class Opener {
         continue;
       }
       alike.push_back(content);
-      RETURN_IF_ERROR(AddPlane(file, message, at, host));
+      RETURN_IF_ERROR(AddPlane(file, message, at));
       const Plane& plane = trace_.planes.back();
       const std::string key = Cat(plane.host, "\n", plane.name);
       const auto index = static_cast<uint32_t>(trace_.planes.size() - 1);
@@ -151,11 +148,10 @@ class Opener {
     return absl::OkStatus();
   }
 
-  absl::Status AddPlane(uint32_t file, size_t message, const SpaceScan::PlaneMessage& at,
-                        std::string_view host) {
+  absl::Status AddPlane(uint32_t file, size_t message, const SpaceScan::PlaneMessage& at) {
     Plane plane;
     plane.file = file;
-    plane.host = host;
+    plane.host = at.host;
     plane.bytes = at.bytes;
     plane.first_line = static_cast<uint32_t>(trace_.lines.size());
     RETURN_IF_ERROR(source_->IndexPlane(file, message, &plane, &trace_));
@@ -301,12 +297,12 @@ std::string EventName(const Plane& plane, uint32_t metadata, int64_t metadata_id
 
 uint64_t EventByteOffset(const Trace& trace, uint32_t line_index, uint64_t event) {
   const Line& line = trace.lines[line_index];
-  const uint32_t file = trace.planes[line.plane].file;
+  const std::string_view file = trace.source->FileOf(trace, line);
   uint64_t offset = Location::kNowhere;
   Damage ignored;
-  ReadMessage(trace.source->FileBytes(file).substr(line.bytes.offset, line.bytes.size),
-              line.bytes.offset, 2, &ignored, [&](const WireField& field) {
-                if (field.key() != Length(4) || event-- > 0) return true;
+  ReadMessage(file.substr(line.bytes.offset, line.bytes.size), line.bytes.offset, 2, &ignored,
+              [&](const WireField& field) {
+                if (field.key() != Length(kEventsField) || event-- > 0) return true;
                 offset = field.offset;
                 return false;
               });

@@ -113,17 +113,18 @@ class ReferenceReader : public EventSource {
     return absl::OkStatus();
   }
 
-  void IndexLines(const Trace& /*trace*/, int /*threads*/, std::span<Line> lines,
-                  std::span<absl::Status> /*status*/) const override {
-    for (size_t i = 0; i < lines.size(); ++i) {
+  std::vector<absl::Status> IndexLines(int /*threads*/, Trace* trace) const override {
+    for (size_t i = 0; i < lines_.size(); ++i) {
       const proto::XLine& from = *lines_[i];
-      lines[i].id = from.id();
-      lines[i].display_id = from.display_id();
-      lines[i].timestamp_ns = from.timestamp_ns();
-      lines[i].name = from.name();
-      lines[i].display_name = from.display_name();
-      lines[i].event_count = static_cast<uint64_t>(from.events_size());
+      Line& line = trace->lines[i];
+      line.id = from.id();
+      line.display_id = from.display_id();
+      line.timestamp_ns = from.timestamp_ns();
+      line.name = from.name();
+      line.display_name = from.display_name();
+      line.event_count = static_cast<uint64_t>(from.events_size());
     }
+    return {};
   }
 
   std::unique_ptr<LineDecoder> Decode(const Trace& /*trace*/, uint32_t line) const override {

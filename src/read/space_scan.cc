@@ -1,6 +1,7 @@
 #include "read/internals.h"
 
 #include <algorithm>
+#include <set>
 
 #include "status.h"
 
@@ -115,21 +116,10 @@ absl::Status SpaceGuard::PassField(std::string_view bytes) {
   return absl::OkStatus();
 }
 
-std::string_view SpaceScan::HostOf(const PlaneMessage& plane) const {
-  const SegmentHost& host = segment_hosts[plane.segment];
-  if (host.count > 0) return host.several ? std::string_view() : host.name;
-  return whole_host.several ? std::string_view() : whole_host.name;
-}
-
-void SpaceScan::SegmentHost::Add(std::string_view hostname) {
-  several |= count > 0 && hostname != name;
-  name = hostname;
-  ++count;
-}
-
 absl::StatusOr<SpaceScan> ScanSpace(std::string_view bytes, const std::string& path) {
   SpaceScan scan;
-  scan.segment_hosts.emplace_back();
+  std::vector<size_t> file_of_plane;                 // of the files appended to each other
+  std::vector<std::set<std::string_view>> hosts(1);  // of each of them
   WireCursor cursor(bytes, 0, 0);
   bool tail_seen = false;
   while (!cursor.done()) {
@@ -137,21 +127,23 @@ absl::StatusOr<SpaceScan> ScanSpace(std::string_view bytes, const std::string& p
     if (!cursor.ReadField(&field)) return NotATrace(cursor, bytes, path, !scan.planes.empty());
     if (field.type != WireType::kLength || field.number > 4) continue;
     if (field.number == 1) {
-      if (tail_seen) scan.segment_hosts.emplace_back();
-      tail_seen = false;
-      const auto segment = static_cast<uint32_t>(scan.segment_hosts.size() - 1);
-      scan.planes.push_back({{field.offset, field.bytes.size()}, segment});
-      continue;
+      if (tail_seen) hosts.emplace_back();
+      file_of_plane.push_back(hosts.size() - 1);
+      scan.planes.push_back({{field.offset, field.bytes.size()}});
+    } else {
+      auto& texts = field.number == 2   ? scan.errors
+                    : field.number == 3 ? scan.warnings
+                                        : scan.hostnames;
+      texts.push_back(field.bytes);
+      if (field.number == 4) hosts.back().insert(field.bytes);
     }
-    tail_seen = true;
-    if (field.number == 4) {
-      scan.segment_hosts.back().Add(field.bytes);
-      scan.whole_host.Add(field.bytes);
-    }
-    auto& texts = field.number == 2   ? scan.errors
-                  : field.number == 3 ? scan.warnings
-                                      : scan.hostnames;
-    texts.push_back(field.bytes);
+    tail_seen = field.number != 1;
+  }
+  const std::set<std::string_view> all(scan.hostnames.begin(), scan.hostnames.end());
+  for (size_t i = 0; i < scan.planes.size(); ++i) {
+    const auto& own = hosts[file_of_plane[i]];
+    const auto& possible = own.empty() ? all : own;
+    if (possible.size() == 1) scan.planes[i].host = *possible.begin();
   }
   return scan;
 }

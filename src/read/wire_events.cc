@@ -169,12 +169,12 @@ struct FastEvent {
 
 class WireLineDecoder : public LineDecoder {
  public:
-  WireLineDecoder(std::string_view file, const Trace& trace, uint32_t line)
+  WireLineDecoder(const Trace& trace, uint32_t line)
       : trace_(trace),
-        line_(line),
-        file_(file),
-        at_(file.data() + trace.lines[line].bytes.offset),
-        end_(at_ + trace.lines[line].bytes.size) {}
+        line_(trace.lines[line]),
+        file_(trace.source->FileOf(trace, line_)),
+        at_(file_.data() + line_.bytes.offset),
+        end_(at_ + line_.bytes.size) {}
 
   absl::Status Fill(BatchBuilder* builder) override {
     while (at_ != end_ && !builder->full()) {
@@ -237,11 +237,11 @@ class WireLineDecoder : public LineDecoder {
       if (ok) builder->Add(event_index_++, event);
     }
     at_ = file_.data() + cursor.offset();
-    return ok ? absl::OkStatus() : LineDamage(trace_, trace_.lines[line_], damage, event_index_);
+    return ok ? absl::OkStatus() : LineDamage(trace_, line_, damage, event_index_);
   }
 
   const Trace& trace_;
-  const uint32_t line_;
+  const Line& line_;
   const std::string_view file_;
   const char* at_;
   const char* const end_;
@@ -266,20 +266,19 @@ class Bmi2LineDecoder final : public WireLineDecoder {
 
 }  // namespace
 
-std::unique_ptr<LineDecoder> MakeWireLineDecoder(std::string_view file, const Trace& trace,
-                                                 uint32_t line, VarintWay way) {
+std::unique_ptr<LineDecoder> MakeWireLineDecoder(const Trace& trace, uint32_t line, VarintWay way) {
 #if defined(__x86_64__)
   if (way == VarintWay::kBest && __builtin_cpu_supports("bmi2")) {
-    return std::make_unique<Bmi2LineDecoder>(file, trace, line);
+    return std::make_unique<Bmi2LineDecoder>(trace, line);
   }
 #endif
-  return std::make_unique<PortableLineDecoder>(file, trace, line);
+  return std::make_unique<PortableLineDecoder>(trace, line);
 }
 
 absl::Status VisitFileEvents(const Trace& trace, uint32_t line,
                              absl::FunctionRef<bool(const FileEvent&)> visit) {
   const Line& at = trace.lines[line];
-  const std::string_view file = trace.source->FileBytes(trace.planes[at.plane].file);
+  const std::string_view file = trace.source->FileOf(trace, at);
   std::vector<Stat> stats;
   Damage damage;
   uint64_t index = 0;

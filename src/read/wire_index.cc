@@ -272,15 +272,16 @@ class LineIndexer {
 
 }  // namespace
 
-void IndexWireLines(const WireFiles& files, const Trace& trace, const IndexOptions& options,
-                    std::span<Line> lines, std::span<absl::Status> status) {
+std::vector<absl::Status> IndexWireLines(const WireFiles& files, const IndexOptions& options,
+                                         Trace* trace) {
+  std::vector<absl::Status> status;
   std::vector<LineIndexer> indexers;
   std::vector<Piece> pieces;
   std::vector<size_t> first_piece;  // a line
-  for (size_t i = 0; i < lines.size(); ++i) {
-    indexers.emplace_back(trace, files(lines[i].plane), &lines[i]);
+  for (Line& line : trace->lines) {
+    indexers.emplace_back(*trace, files(line.plane), &line);
     first_piece.push_back(pieces.size());
-    status[i] = indexers[i].Begin(options.piece_bytes, &pieces);
+    status.push_back(indexers.back().Begin(options.piece_bytes, &pieces));
   }
   first_piece.push_back(pieces.size());
   std::atomic<size_t> next{0};
@@ -288,11 +289,12 @@ void IndexWireLines(const WireFiles& files, const Trace& trace, const IndexOptio
                                   static_cast<size_t>(std::max(1, options.threads)));
   ParallelFor(threads, options.threads,
               [&](size_t /*thread*/) { HopThroughPieces(pieces, &next); });
-  for (size_t i = 0; i < lines.size(); ++i) {
+  for (size_t i = 0; i < status.size(); ++i) {
     if (!status[i].ok()) continue;
     const size_t first = first_piece[i];
     status[i] = indexers[i].Finish(std::span(pieces).subspan(first, first_piece[i + 1] - first));
   }
+  return status;
 }
 
 namespace {
@@ -307,38 +309,35 @@ bool AreVarints(const WireField& packed, Damage* damage) {
 }
 
 // Map entries of a plane. Sub-messages of an entry merge; of equal keys the last entry wins.
+template <typename OnValue>
+bool ReadEntry(const WireField& entry, int64_t* key, Damage* damage, OnValue on_value) {
+  return ReadMessage(entry, 2, damage, [&](const WireField& field) {
+    if (field.key() == Varint(1)) *key = field.whole();
+    return field.key() != Length(2) || ReadMessage(field, 3, damage, on_value);
+  });
+}
 
 bool AddEventMetadata(const WireField& message, Plane* plane, Damage* damage) {
+  std::vector<Stat>& stats = plane->metadata_stats;
   EventMetadata entry;
-  std::vector<Stat> stats;
-  const bool ok = ReadMessage(message, 2, damage, [&](const WireField& field) {
-    if (field.key() == Varint(1)) entry.id = field.whole();
-    if (field.key() != Length(2)) return true;
-    return ReadMessage(field, 3, damage, [&](const WireField& value) {
-      if (value.key() == Length(2)) entry.name = value.bytes;
-      if (value.key() == Length(4)) entry.display_name = value.bytes;
-      if (value.key() == Length(5)) return DecodeStat(value, 4, &stats.emplace_back(), damage);
-      // child_id: not needed, but it must be numbers
-      return value.key() != Length(6) || AreVarints(value, damage);
-    });
+  entry.first_stat = static_cast<uint32_t>(stats.size());
+  const bool ok = ReadEntry(message, &entry.id, damage, [&](const WireField& value) {
+    if (value.key() == Length(2)) entry.name = value.bytes;
+    if (value.key() == Length(4)) entry.display_name = value.bytes;
+    if (value.key() == Length(5)) return DecodeStat(value, 4, &stats.emplace_back(), damage);
+    // child_id: not needed, but it must be numbers
+    return value.key() != Length(6) || AreVarints(value, damage);
   });
-  if (!ok) return false;
-  entry.first_stat = static_cast<uint32_t>(plane->metadata_stats.size());
-  entry.stat_count = static_cast<uint32_t>(stats.size());
-  plane->metadata_stats.insert(plane->metadata_stats.end(), stats.begin(), stats.end());
-  plane->event_metadata.Set(entry);
-  return true;
+  entry.stat_count = static_cast<uint32_t>(stats.size()) - entry.first_stat;
+  if (ok) plane->event_metadata.Set(entry);
+  return ok;
 }
 
 bool AddStatMetadata(const WireField& message, Plane* plane, Damage* damage) {
   StatMetadata entry;
-  const bool ok = ReadMessage(message, 2, damage, [&](const WireField& field) {
-    if (field.key() == Varint(1)) entry.id = field.whole();
-    if (field.key() != Length(2)) return true;
-    return ReadMessage(field, 3, damage, [&](const WireField& value) {
-      if (value.key() == Length(2)) entry.name = value.bytes;
-      return true;
-    });
+  const bool ok = ReadEntry(message, &entry.id, damage, [&](const WireField& value) {
+    if (value.key() == Length(2)) entry.name = value.bytes;
+    return true;
   });
   if (ok) plane->stat_metadata.Set(entry);
   return ok;
@@ -376,15 +375,13 @@ class WireReader : public EventSource {
         {.file = trace->files[file].path, .plane = plane->name, .byte_offset = damage.byte_offset});
   }
 
-  void IndexLines(const Trace& trace, int threads, std::span<Line> lines,
-                  std::span<absl::Status> status) const override {
-    IndexWireLines([&](uint32_t plane) { return FileBytes(trace.planes[plane].file); }, trace,
-                   {.threads = threads}, lines, status);
+  std::vector<absl::Status> IndexLines(int threads, Trace* trace) const override {
+    return IndexWireLines([&](uint32_t plane) { return FileBytes(trace->planes[plane].file); },
+                          {.threads = threads}, trace);
   }
 
   std::unique_ptr<LineDecoder> Decode(const Trace& trace, uint32_t line) const override {
-    const uint32_t file = trace.planes[trace.lines[line].plane].file;
-    return MakeWireLineDecoder(FileBytes(file), trace, line);
+    return MakeWireLineDecoder(trace, line);
   }
 };
 

@@ -19,9 +19,9 @@ void RequireInside(std::string_view text, std::string_view bytes) {
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string_view bytes(reinterpret_cast<const char*>(data), size);
-  (void)xplane_time::VisitInstructions(bytes, [&](const xplane_time::HloInstruction& found) {
-    RequireInside(found.name, bytes);
-    RequireInside(found.opcode, bytes);
+  (void)xplane_time::VisitInstructions(bytes, [&](std::string_view name, std::string_view opcode) {
+    RequireInside(name, bytes);
+    RequireInside(opcode, bytes);
   });
   return 0;
 }

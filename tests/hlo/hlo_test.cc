@@ -34,8 +34,8 @@ std::string HloProto(const Instructions& instructions) {
 
 Instructions InstructionsOf(std::string_view bytes, bool* sound) {
   Instructions found;
-  *sound = VisitInstructions(bytes, [&](const HloInstruction& instruction) {
-    found.emplace_back(instruction.name, instruction.opcode);
+  *sound = VisitInstructions(bytes, [&](std::string_view name, std::string_view opcode) {
+    found.emplace_back(name, opcode);
   });
   return found;
 }

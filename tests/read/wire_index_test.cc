@@ -28,12 +28,9 @@ Index IndexOf(const std::vector<std::string>& lines, const IndexOptions& options
     trace.lines.emplace_back().bytes = {bytes.size(), line.size()};
     bytes += line;
   }
-  Index index;
-  index.status.resize(lines.size());
-  IndexWireLines([&](uint32_t /*plane*/) { return std::string_view(bytes); }, trace, options,
-                 trace.lines, index.status);
-  index.lines = trace.lines;
-  return index;
+  const auto status =
+      IndexWireLines([&](uint32_t /*plane*/) { return std::string_view(bytes); }, options, &trace);
+  return {trace.lines, status};
 }
 
 constexpr size_t kOnePiece = ~size_t{0} / 4;
