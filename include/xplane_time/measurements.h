@@ -33,6 +33,7 @@ namespace xplane_time {
 struct Sampled {
   double time_ps = 0;
   int64_t start_ps = 0;  // on the capture's axis; 0 where unknown
+  friend bool operator==(const Sampled&, const Sampled&) = default;
 };
 
 // One function (or variant) on one device of one capture.

@@ -458,8 +458,7 @@ int Rank(FunctionVerdict verdict) {
       FunctionVerdict::kNotComparable, FunctionVerdict::kOnlyBase,
       FunctionVerdict::kOnlyHead,      FunctionVerdict::kFaster,
       FunctionVerdict::kSame};
-  return static_cast<int>(std::find(std::begin(kWorstFirst), std::end(kWorstFirst), verdict) -
-                          std::begin(kWorstFirst));
+  return static_cast<int>(std::ranges::find(kWorstFirst, verdict) - kWorstFirst);
 }
 
 Outcome OutcomeOf(const Comparison& comparison, const CompareOptions& options) {
@@ -534,9 +533,7 @@ absl::Status NothingCompared(const Comparison& comparison) {
 }  // namespace
 
 uint64_t Comparison::Count(FunctionVerdict verdict) const {
-  return static_cast<uint64_t>(
-      std::count_if(rows.begin(), rows.end(),
-                    [verdict](const ComparedRow& row) { return row.verdict == verdict; }));
+  return static_cast<uint64_t>(std::ranges::count(rows, verdict, &ComparedRow::verdict));
 }
 
 absl::StatusOr<Comparison> Compare(std::span<const Measurements> base,
@@ -586,9 +583,7 @@ std::string_view OutcomeName(Outcome outcome) {
       {Outcome::kCannotTell, "cannot_tell"},
       {Outcome::kTooLittleData, "too_little_data"},
       {Outcome::kAllFailed, "all_failed"}};
-  return std::find_if(std::begin(kNames), std::end(kNames),
-                      [outcome](const auto& each) { return each.first == outcome; })
-      ->second;
+  return std::ranges::find(kNames, outcome, &std::pair<Outcome, std::string_view>::first)->second;
 }
 
 }  // namespace xplane_time

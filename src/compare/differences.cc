@@ -18,6 +18,20 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kPoolingLevel = 0.25;
 constexpr size_t kMostBlocks = 1000;
 
+// The variances of several centres within their captures.
+struct Within {
+  double sum = 0, weighted_squares = 0;  // the latter of the variances, by their df
+};
+
+Within WithinOf(std::span<const Centre> centres) {
+  Within within;
+  for (const Centre& centre : centres) {
+    within.sum += centre.variance;
+    if (centre.df > 0) within.weighted_squares += centre.variance * centre.variance / centre.df;
+  }
+  return within;
+}
+
 struct SideMoments {
   double mean = 0, between = 0;  // variance of centres, ddof 1
   double within = 0;             // mean variance of a centre, given its process
@@ -31,17 +45,11 @@ double SatterthwaiteDf(double total, double weighted_squares) {
 }
 
 SideMoments MomentsOf(std::span<const Centre> centres) {
-  std::vector<double> values(centres.size());
-  double within = 0, weighted = 0;
-  for (size_t i = 0; i < centres.size(); ++i) {
-    const Centre& centre = centres[i];
-    values[i] = centre.value;
-    within += centre.variance;
-    if (centre.df > 0) weighted += centre.variance * centre.variance / centre.df;
-  }
+  std::vector<double> values;
+  for (const Centre& centre : centres) values.push_back(centre.value);
   const double k = static_cast<double>(centres.size());
-  const double within_df = SatterthwaiteDf(within, weighted);
-  within /= k;
+  const auto [sum, weighted_squares] = WithinOf(centres);
+  const double within = sum / k, within_df = SatterthwaiteDf(sum, weighted_squares);
   // Captures that happen to agree do not make a centre surer than its samples do.
   return {Mean(values), std::max(Variance(values), within), within, within_df, k};
 }
@@ -60,9 +68,7 @@ std::vector<TimedSample> InOrder(const Measurements& capture) {
       samples.push_back({sample.start_ps, &*series.variant_id, std::log(sample.time_ps)});
     }
   }
-  std::stable_sort(samples.begin(), samples.end(), [](const TimedSample& a, const TimedSample& b) {
-    return a.start_ps < b.start_ps;
-  });
+  std::ranges::stable_sort(samples, {}, &TimedSample::start_ps);
   return samples;
 }
 
@@ -83,14 +89,11 @@ bool InRounds(const Measurements& capture, const std::vector<Round>& rounds) {
   for (const Round& round : rounds) {
     for (const auto& [id, ignored] : round) variants.insert(id);
   }
-  const bool has_start_times =
-      std::any_of(capture.series.begin(), capture.series.end(), [](const Series& series) {
-        return std::any_of(series.samples.begin(), series.samples.end(),
-                           [](const Sampled& sample) { return sample.start_ps != 0; });
-      });
-  const auto whole = std::count_if(rounds.begin(), rounds.end(), [&variants](const Round& round) {
-    return round.size() == variants.size();
+  const bool has_start_times = std::ranges::any_of(capture.series, [](const Series& series) {
+    return std::ranges::any_of(
+        series.samples, [](int64_t start_ps) { return start_ps != 0; }, &Sampled::start_ps);
   });
+  const auto whole = std::ranges::count(rounds, variants.size(), &Round::size);
   return has_start_times && !rounds.empty() && 2 * static_cast<size_t>(whole) >= rounds.size();
 }
 
@@ -144,11 +147,7 @@ Difference OfRounds(const std::vector<double>& differences, const std::vector<ui
 Difference OfCaptures(const std::vector<double>& differences, const std::vector<Centre>& within,
                       double drift_std) {
   const double n = static_cast<double>(differences.size());
-  double inside = 0, weighted = 0;
-  for (const Centre& centre : within) {
-    inside += centre.variance;
-    if (centre.df > 0) weighted += centre.variance * centre.variance / centre.df;
-  }
+  const auto [inside, weighted] = WithinOf(within);
   Difference out;
   out.estimate = Mean(differences);
   out.units = differences.size();
@@ -156,9 +155,9 @@ Difference OfCaptures(const std::vector<double>& differences, const std::vector<
     const double variance = drift_std * drift_std + inside;
     out.standard_error = std::sqrt(variance);
     // One run shows no scatter.
-    const bool known = std::all_of(within.begin(), within.end(),
-                                   [](const Centre& centre) { return centre.df > 0; });
-    out.df = !known ? 0 : weighted > 0 ? variance * variance / weighted : kInfinity;
+    const bool known = std::ranges::all_of(
+        within, [](double df) { return df > 0; }, &Centre::df);
+    out.df = known ? SatterthwaiteDf(variance, weighted) : 0;
     return out;
   }
   out.standard_error = std::sqrt(std::max(Variance(differences), inside / n) / n);

@@ -11,6 +11,7 @@
 #include "absl/strings/str_join.h"
 #include "compare/inputs.h"
 #include "json/json.h"
+#include "re2/re2.h"
 #include "status.h"
 
 namespace xplane_time::compare {
@@ -333,35 +334,22 @@ absl::StatusOr<Measurements> FromTuning(const std::string& path, const Json& doc
   return out;
 }
 
-// What Google Benchmark writes for a counter that has no value.
-constexpr std::string_view kNotFinite[] = {"NaN", "-NaN", "Infinity", "-Infinity"};
-
+// What Google Benchmark writes for a counter that has no value becomes null.
 std::string UnknownAsNull(std::string_view content) {
   if (content.find("NaN") == content.npos && content.find("Infinity") == content.npos) {
     return std::string(content);
   }
+  static const re2::RE2 kTextOrUnknown(R"re((?s)"(?:[^"\\]|\\.)*"?|(-?(?:NaN|Infinity)))re",
+                                       re2::RE2::Latin1);
   std::string out;
-  out.reserve(content.size());
-  bool in_text = false;
-  for (size_t i = 0; i < content.size(); ++i) {
-    const char c = content[i];
-    if (in_text && c == '\\' && i + 1 < content.size()) {
-      out.append(content, i++, 2);
-      continue;
-    }
-    if (c == '"') in_text = !in_text;
-    const std::string_view rest = content.substr(i);
-    const auto word =
-        std::find_if(std::begin(kNotFinite), std::end(kNotFinite),
-                     [rest](std::string_view each) { return rest.starts_with(each); });
-    if (in_text || word == std::end(kNotFinite)) {
-      out.push_back(c);
-      continue;
-    }
-    out.append("null");
-    i += word->size() - 1;
+  re2::StringPiece rest(content.data(), content.size()), unknown;
+  const char* copied = content.data();
+  while (re2::RE2::FindAndConsume(&rest, kTextOrUnknown, &unknown)) {
+    if (unknown.empty()) continue;
+    out.append(copied, unknown.data()).append("null");
+    copied = unknown.data() + unknown.size();
   }
-  return out;
+  return out.append(copied, content.data() + content.size());
 }
 
 absl::StatusOr<KnownVariant> ReadVariant(const std::string& path, size_t at, const Json& json) {

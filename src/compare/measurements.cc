@@ -140,22 +140,18 @@ absl::StatusOr<std::vector<Measurements>> ReadOne(const std::string& path,
 }
 
 bool SameSeries(const Series& a, const Series& b) {
-  const auto same = [](const Sampled& x, const Sampled& y) {
-    return x.time_ps == y.time_ps && x.start_ps == y.start_ps;
-  };
   return a.function == b.function && a.device == b.device && a.program == b.program &&
-         std::equal(a.samples.begin(), a.samples.end(), b.samples.begin(), b.samples.end(), same);
+         a.samples == b.samples;
 }
 
 }  // namespace
 
 bool SameCapture(const Measurements& a, const Measurements& b) {
   if (a.source == b.source) return !a.source.empty();
-  const bool timed = std::any_of(a.series.begin(), a.series.end(), [](const Series& series) {
+  const bool timed = std::ranges::any_of(a.series, [](const Series& series) {
     return !series.samples.empty() && series.samples.back().start_ps != 0;
   });
-  return timed &&
-         std::equal(a.series.begin(), a.series.end(), b.series.begin(), b.series.end(), SameSeries);
+  return timed && std::ranges::equal(a.series, b.series, SameSeries);
 }
 
 }  // namespace compare

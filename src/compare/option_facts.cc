@@ -6,6 +6,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
+#include "absl/strings/strip.h"
 #include "compare/inputs.h"
 #include "status.h"
 #include "xplane_time/report.h"
@@ -37,17 +39,14 @@ void TellMetricOfTrim(OptionValues* values) {
 std::vector<Fact> FactsOf(const OptionValues& values) {
   std::vector<Fact> facts;
   for (const auto& [name, value] : values) {
-    if (std::find(std::begin(kOfNoRun), std::end(kOfNoRun), name) != std::end(kOfNoRun)) continue;
-    facts.push_back({name, value});
+    if (std::ranges::count(kOfNoRun, name) == 0) facts.push_back({name, value});
   }
   return facts;
 }
 
 // "min_duration_ps": "--min-duration".
-std::string OptionName(std::string name) {
-  if (name.ends_with("_ps")) name.resize(name.size() - 3);
-  std::replace(name.begin(), name.end(), '_', '-');
-  return "--" + name;
+std::string OptionName(std::string_view name) {
+  return "--" + absl::StrReplaceAll(absl::StripSuffix(Absl(name), "_ps"), {{"_", "-"}});
 }
 
 // Both filters hold, in the order in which they were applied.
@@ -75,7 +74,7 @@ absl::StatusOr<std::vector<Fact>> OptionFacts(const std::string& path, std::stri
   values.erase("tolerance_ps");
   values.erase("seed");
   for (const auto& [name, value] : values) {
-    if (std::find(followed.begin(), followed.end(), name) != followed.end()) continue;
+    if (std::ranges::count(followed, name) > 0) continue;
     return InvalidArgument(path, ": ", OptionName(name), " needs a trace, and this is ", kind,
                            "; leave it out");
   }

@@ -156,13 +156,10 @@ struct Chooser {
   }
 
   void Fill(const Rival& rival, PickResult* choice) const {
-    const auto row = std::find_if(choice->variants.begin(), choice->variants.end(),
-                                  [&](const VariantRow& at) { return at.id == rival.id; });
+    const auto row = std::ranges::find(choice->variants, rival.id, &VariantRow::id);
     row->ratio = std::exp(rival.difference.estimate);
-    row->status = rival.slower() ? "slower" : "open";
-    if (std::find(choice->tied.begin(), choice->tied.end(), rival.id) != choice->tied.end()) {
-      row->status = "tied";
-    }
+    const bool is_tied = std::ranges::count(choice->tied, rival.id) > 0;
+    row->status = is_tied ? "tied" : rival.slower() ? "slower" : "open";
     if (!std::isfinite(rival.half) || rival.difference.df <= 0) return;
     row->lo = std::exp(rival.lo());
     row->hi = std::exp(rival.difference.estimate + rival.half);

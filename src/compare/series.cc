@@ -71,7 +71,7 @@ std::optional<int64_t> TimeOf(const SampleRow& row, Metric metric) {
 
 // The series says by its metric what it has.
 Metric KnownMetric(const Rows& rows, Metric wanted) {
-  const bool any_active = std::any_of(rows.begin(), rows.end(), [](const SampleRow* row) {
+  const bool any_active = std::ranges::any_of(rows, [](const SampleRow* row) {
     return TimeOf(*row, Metric::kActive).has_value() && !row->suspect;
   });
   return any_active ? wanted : Metric::kSpan;
