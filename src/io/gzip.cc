@@ -16,66 +16,33 @@ namespace {
 constexpr size_t kChunk = size_t{1} << 18;
 constexpr int kGzipWindow = 15 + 16;  // zlib: the largest window, gzip wrapping only
 
-absl::Status Damaged(uint64_t offset, const char* why) {
-  return DataLoss("damaged gzip stream at compressed byte ", offset, why == nullptr ? "" : ": ",
-                  why == nullptr ? "" : why, "; copy the file again, or give the inflated one");
-}
-
 }  // namespace
 
 bool LooksLikeGzip(std::string_view bytes) {
   return bytes.size() >= 2 && bytes[0] == '\x1f' && bytes[1] == '\x8b';
 }
 
-Inflater::Inflater()
-    : stream_(new z_stream_s()), ok_(inflateInit2(stream_.get(), kGzipWindow) == Z_OK) {}
-
-Inflater::~Inflater() {
-  if (ok_) inflateEnd(stream_.get());
-}
-
-Inflater::State Inflater::Step(std::string_view* in, std::span<char>* out) {
-  if (state_ == State::kBetween && inflateReset(stream_.get()) != Z_OK) return State::kDamaged;
-  const size_t in_size = std::min(in->size(), size_t{1} << 30);
-  // zlib does not write to its input; its interface predates const.
-  stream_->next_in = reinterpret_cast<Bytef*>(const_cast<char*>(in->data()));  // NOLINT
-  stream_->avail_in = static_cast<uInt>(in_size);
-  stream_->next_out = reinterpret_cast<Bytef*>(out->data());
-  stream_->avail_out = static_cast<uInt>(out->size());
-  const int result = inflate(stream_.get(), Z_NO_FLUSH);
-  in->remove_prefix(in_size - stream_->avail_in);
-  *out = out->last(stream_->avail_out);
-  state_ = result == Z_STREAM_END                    ? State::kBetween
-           : result == Z_OK || result == Z_BUF_ERROR ? State::kInside
-                                                     : State::kDamaged;
-  return state_;
-}
-
-const char* Inflater::why() const { return stream_->msg; }
-
 absl::Status Inflate(std::string_view compressed, uint64_t max_bytes,
                      absl::FunctionRef<absl::Status(std::string_view chunk)> sink) {
-  Inflater inflater;
-  if (!inflater.ok()) return ResourceExhausted("no memory for inflating gzip");
+  GzipStream stream(compressed);
+  if (!stream.has_memory()) return ResourceExhausted("no memory for inflating gzip");
   std::vector<char> out(kChunk);
-  std::string_view in = compressed;
   uint64_t out_bytes = 0;
-  for (Inflater::State state = {}; state != Inflater::State::kBetween || LooksLikeGzip(in);) {
-    const bool at_end = in.empty();
-    std::span<char> room(out);
-    state = inflater.Step(&in, &room);
-    const std::string_view made(out.data(), out.size() - room.size());
-    const bool cut = state == Inflater::State::kInside && at_end && made.empty();
-    if (cut || state == Inflater::State::kDamaged) {
-      return Damaged(compressed.size() - in.size(), cut ? "it ends in the middle" : inflater.why());
-    }
-    out_bytes += made.size();
+  for (bool at_end = false; !at_end;) {
+    std::string damage;
+    const size_t made = stream.Fill(out.data(), out.size(), &damage);
+    at_end = made < out.size();
+    out_bytes += made;
     if (out_bytes > max_bytes) {
       return ResourceExhausted(
           "inflates to more than ", max_bytes, " bytes, which is ", max_bytes / compressed.size(),
           " times its size; if it is a real trace, inflate it yourself and give the plain file");
     }
-    RETURN_IF_ERROR(sink(made));
+    RETURN_IF_ERROR(sink({out.data(), made}));
+    if (damage.empty()) continue;
+    return DataLoss("damaged gzip stream at compressed byte ", compressed.size() - stream.left(),
+                    ": ", stream.is_cut() ? "it ends in the middle" : damage,
+                    "; copy the file again, or give the inflated one");
   }
   return absl::OkStatus();
 }
@@ -89,8 +56,21 @@ absl::StatusOr<std::string> DecompressText(std::string_view compressed, uint64_t
   return text;
 }
 
+GzipStream::GzipStream(At at, int fd, std::string_view input)
+    : fd_(fd),
+      inflater_(new z_stream_s()),
+      has_memory_(inflateInit2(inflater_.get(), kGzipWindow) == Z_OK),
+      at_(at),
+      buffer_(fd_.open() ? kChunk : 0),
+      input_(input) {}
+
+GzipStream::~GzipStream() {
+  if (has_memory_) inflateEnd(inflater_.get());
+}
+
 bool GzipStream::Has(size_t least, std::string* damage) {
   size_t size = input_.size();
+  if (size >= least || !fd_.open()) return size >= least;
   std::memmove(buffer_.data(), input_.data(), size);
   while (size < least) {
     const ssize_t got =
@@ -114,12 +94,12 @@ bool GzipStream::is_gzip() {
 
 size_t GzipStream::Fill(char* to, size_t size, std::string* damage) {
   if (!is_gzip()) {
-    if (input_.empty() && !Has(1, damage)) return 0;
+    if (!Has(1, damage)) return 0;
     const size_t some = input_.copy(to, size);
     input_.remove_prefix(some);
     return some;
   }
-  if (!inflater_.ok()) {
+  if (!has_memory_) {
     *damage = "no memory for inflating it";
     return 0;
   }
@@ -130,20 +110,30 @@ size_t GzipStream::Fill(char* to, size_t size, std::string* damage) {
 
 void GzipStream::Step(std::span<char>* out, std::string* damage) {
   if (at_ == At::kBetween) {
-    if (input_.size() < 2) Has(2, damage);
+    Has(2, damage);
     at_ = LooksLikeGzip(input_) ? At::kMember : At::kEnd;
+    if (at_ == At::kMember) inflateReset(inflater_.get());
     return;
   }
-  if (input_.empty() && !Has(1, damage)) {
+  if (!Has(1, damage)) {
     if (damage->empty()) *damage = "the gzip stream ends early";
+    is_cut_ = true;
     at_ = At::kEnd;
     return;
   }
-  const Inflater::State state = inflater_.Step(&input_, out);
-  if (state == Inflater::State::kInside) return;
-  at_ = state == Inflater::State::kBetween ? At::kBetween : At::kEnd;
-  if (state == Inflater::State::kBetween) return;
-  *damage = inflater_.why() != nullptr ? inflater_.why() : "the gzip stream is damaged";
+  const size_t in_size = std::min(input_.size(), size_t{1} << 30);
+  // zlib does not write to its input; its interface predates const.
+  inflater_->next_in = reinterpret_cast<Bytef*>(const_cast<char*>(input_.data()));  // NOLINT
+  inflater_->avail_in = static_cast<uInt>(in_size);
+  inflater_->next_out = reinterpret_cast<Bytef*>(out->data());
+  inflater_->avail_out = static_cast<uInt>(out->size());
+  const int result = inflate(inflater_.get(), Z_NO_FLUSH);
+  input_.remove_prefix(in_size - inflater_->avail_in);
+  *out = out->last(inflater_->avail_out);
+  if (result == Z_OK || result == Z_BUF_ERROR) return;
+  at_ = result == Z_STREAM_END ? At::kBetween : At::kEnd;
+  if (result == Z_STREAM_END) return;
+  *damage = inflater_->msg != nullptr ? inflater_->msg : "the gzip stream is damaged";
 }
 
 }  // namespace xplane_time

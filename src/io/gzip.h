@@ -27,46 +27,38 @@ bool LooksLikeGzip(std::string_view bytes);
 absl::Status Inflate(std::string_view compressed, uint64_t max_bytes,
                      absl::FunctionRef<absl::Status(std::string_view chunk)> sink);
 
-// One member after the other, as bytes come.
-class Inflater {
- public:
-  enum class State : uint8_t { kInside, kBetween, kDamaged };
-
-  Inflater();
-  ~Inflater();
-  bool ok() const { return ok_; }  // else there is no memory
-  // Takes from the front of `in`, and fills the front of `out`. Between members the next begins.
-  State Step(std::string_view* in, std::span<char>* out);
-  const char* why() const;  // of damage; may be null
-
- private:
-  const std::unique_ptr<z_stream_s> stream_;
-  const bool ok_;
-  State state_ = State::kInside;
-};
-
-// The bytes of a file descriptor, inflated where they are gzip. All that can be inflated before
-// damage leaves, which gzread would drop. Bounded memory. Not thread-safe.
+// What is gzip, inflated as it is asked for. All that can be inflated before damage leaves, which
+// gzread would drop. Bounded memory. Not thread-safe.
 class GzipStream {
  public:
-  explicit GzipStream(int fd) : fd_(fd) {}  // which it closes
+  // All of what `fd` gives, plain where it is no gzip. It is closed in the end.
+  explicit GzipStream(int fd) : GzipStream(At::kBegin, fd, {}) {}
+  // These bytes, which outlive it.
+  explicit GzipStream(std::string_view bytes) : GzipStream(At::kMember, -1, bytes) {}
+  ~GzipStream();
 
+  bool has_memory() const { return has_memory_; }  // else nothing is inflated
   // Waits for the first two bytes.
   bool is_gzip();
-  // At most `size` bytes; 0: the end, which is early where `damage` has a text.
+  // At most `size` bytes; fewer: the end, which is early where `damage` has a text.
   size_t Fill(char* to, size_t size, std::string* damage);
+  bool is_cut() const { return is_cut_; }  // the damage: the last member has no end
+  size_t left() const { return input_.size(); }
 
  private:
   enum class At : uint8_t { kBegin, kPlain, kMember, kBetween, kEnd };
+  GzipStream(At at, int fd, std::string_view input);
   // At least `least` bytes of input, where there are as many.
   bool Has(size_t least, std::string* damage);
   void Step(std::span<char>* out, std::string* damage);
 
   const io::Descriptor fd_;
-  At at_ = At::kBegin;
-  Inflater inflater_;
-  std::vector<char> buffer_ = std::vector<char>(size_t{1} << 18);
-  std::string_view input_ = std::string_view(buffer_.data(), 0);  // of it, what is not used yet
+  const std::unique_ptr<z_stream_s> inflater_;
+  const bool has_memory_;
+  At at_;
+  bool is_cut_ = false;
+  std::vector<char> buffer_;  // of fd_
+  std::string_view input_;    // what is not used yet
 };
 
 }  // namespace xplane_time
