@@ -1,4 +1,4 @@
-#include "decide/observations.h"
+#include "decide/comparer.h"
 
 #include <algorithm>
 #include <cmath>

@@ -223,25 +223,17 @@ namespace {
 
 constexpr size_t kMaxLine = 64 << 20;
 
-enum class Line : uint8_t { kRead, kTooLong, kEnd };
-
-// Like getline, but never holds more than kMaxLine.
-Line ReadLine(std::istream& in, std::string* line) {
+// Like getline, but of a line that is longer than kMaxLine it keeps one byte more than that.
+bool ReadLine(std::istream& in, std::string* line) {
+  constexpr int kEnd = std::char_traits<char>::eof();
   line->clear();
   std::streambuf& buffer = *in.rdbuf();
-  bool too_long = false;
-  for (int c = buffer.sbumpc(); c != '\n'; c = buffer.sbumpc()) {
-    if (c == std::char_traits<char>::eof()) {
-      if (line->empty()) return Line::kEnd;
-      break;
-    }
-    if (line->size() == kMaxLine) {
-      too_long = true;
-    } else {
-      line->push_back(static_cast<char>(c));
-    }
+  int c = buffer.sbumpc();
+  if (c == kEnd) return false;
+  for (; c != '\n' && c != kEnd; c = buffer.sbumpc()) {
+    if (line->size() <= kMaxLine) line->push_back(static_cast<char>(c));
   }
-  return too_long ? Line::kTooLong : Line::kRead;
+  return true;
 }
 
 // How a line says what it is: {"type": "open", ...}, the same with another of these fields, or
@@ -296,11 +288,9 @@ class Server {
 
   bool Run() {
     std::string line;
-    while (out_) {
-      const Line read = ReadLine(in_, &line);
-      if (read == Line::kEnd) break;
+    while (out_ && ReadLine(in_, &line)) {
       ++number_;
-      if (read == Line::kTooLong) {
+      if (line.size() > kMaxLine) {
         Error("too_long", absl::StrCat("the line has more than ", kMaxLine, " bytes"));
       } else if (line.find_first_not_of(" \t\r") == std::string::npos) {
         AnswerOpen();
