@@ -72,13 +72,12 @@ constexpr CodeInfo kCodes[] = {
      "kernels whose median and standard deviation come from rounded durations (1 part in 256 or "
      "finer): there are too many different ones to keep"},
 };
+// All of them, in the order of the enum.
 static_assert(std::size(kCodes) == static_cast<size_t>(kCodeCount));
-
-const CodeInfo& Info(DiagnosticCode code) { return kCodes[static_cast<size_t>(code)]; }
-
-// In the order of the enum.
 static_assert(std::ranges::adjacent_find(kCodes, std::ranges::greater_equal(), &CodeInfo::code) ==
               std::end(kCodes));
+
+const CodeInfo& Info(DiagnosticCode code) { return kCodes[static_cast<size_t>(code)]; }
 
 }  // namespace
 

@@ -269,7 +269,6 @@ std::vector<double> Units::Present(const std::string& id) const {
 Units MakeUnits(std::span<const Measurements> captures) {
   std::vector<std::vector<Round>> rounds;
   Units units;
-  units.captures = captures.size();
   units.in_rounds = true;
   for (const Measurements& capture : captures) {
     rounds.push_back(RoundsOf(capture));

@@ -40,7 +40,6 @@ struct NaturalLess {
 // The log time of each variant in each unit; NaN where it has none.
 struct Units {
   bool in_rounds = false;
-  uint64_t captures = 0;
   std::vector<uint32_t> capture;  // of each unit
   std::map<std::string, std::vector<double>, NaturalLess> log_time;
   // Where captures are the units: variance of each value within its capture, its df.

@@ -86,8 +86,8 @@ class SpaceGuard {
   const std::string name_;
   const uint64_t most_bytes_;
   std::string head_;            // for telling what it is instead
-  std::string cut_;             // a header's first bytes
-  uint64_t seen_ = 0;           // bytes
+  std::string rest_;            // what is not passed yet: a header's first bytes
+  uint64_t begin_ = 0;          // where it begins
   uint64_t next_ = 0;           // where the next field begins
   uint64_t unknown_bytes_ = 0;  // of fields that later writers may have added
 };

@@ -65,23 +65,14 @@ constexpr size_t kMostHeaderBytes = 20;
 }  // namespace
 
 absl::Status SpaceGuard::Add(std::string_view bytes) {
-  std::string joined;
-  if (!cut_.empty()) {
-    joined = cut_ + std::string(bytes);
-    bytes = joined;
+  if (head_.empty()) head_ = bytes.substr(0, kHeadBytes);
+  rest_.append(bytes);
+  while (next_ + kMostHeaderBytes <= begin_ + rest_.size()) {
+    RETURN_IF_ERROR(PassField(std::string_view(rest_).substr(next_ - begin_)));
   }
-  const uint64_t begin = seen_ - cut_.size();
-  seen_ = begin + bytes.size();
-  cut_.clear();
-  if (begin == 0) head_ = bytes.substr(0, kHeadBytes);
-  while (next_ < seen_) {
-    const std::string_view rest = bytes.substr(next_ - begin);
-    if (rest.size() < kMostHeaderBytes) {
-      cut_ = rest;
-      return absl::OkStatus();
-    }
-    RETURN_IF_ERROR(PassField(rest));
-  }
+  const size_t passed = std::min<uint64_t>(next_ - begin_, rest_.size());
+  rest_.erase(0, passed);
+  begin_ += passed;
   return absl::OkStatus();
 }
 
