@@ -10,11 +10,16 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "compare/inputs.h"
-#include "json/json.h"
+#include "json/described.h"
 #include "re2/re2.h"
 #include "status.h"
 
-namespace xplane_time::compare {
+namespace xplane_time {
+
+// What a sample must have, beside its plane and clock.
+XPLANE_TIME_JSON_FIELDS(SampleRow, function, run, start_ps, span_ps)
+
+namespace compare {
 namespace {
 
 using json::Find, json::FlagOf, json::Json, json::TextOf, json::WholeOf;
@@ -165,20 +170,14 @@ absl::StatusOr<SampleRow> ReadSample(const std::string& path, size_t at, const J
     return DataLoss(path, ": samples[", at, "]: ", what, "; write the file again with --samples");
   };
   if (!json.is_object()) return bad("is not an object");
-  const auto function = TextOf(json, "function"), clock = TextOf(json, "clock");
-  const auto span_ps = WholeOf(json, "span_ps"), start_ps = WholeOf(json, "start_ps"),
-             run = WholeOf(json, "run");
-  if (!function || !TextOf(json, "plane") || !clock || !span_ps || !start_ps || !run || *run < 0) {
+  const auto clock = TextOf(json, "clock");
+  SampleRow row;
+  if (!json::FromJson(json, &row) || !TextOf(json, "plane") || !clock) {
     return bad("lacks function, plane, clock, run, start_ps or span_ps");
   }
-  SampleRow row;
-  row.function = *function;
   row.device = DeviceOf(json);
   row.program_id = TextOf(json, "program_id");
   row.variant_id = TextOf(json, "variant_id");
-  row.run = static_cast<uint64_t>(*run);
-  row.start_ps = *start_ps;
-  row.span_ps = *span_ps;
   row.active_ps = WholeOf(json, "active_ps");
   row.sum_ps = WholeOf(json, "sum_ps");
   row.clock = *clock == "device" ? Clock::kDevice : Clock::kProfile;
@@ -432,4 +431,5 @@ absl::StatusOr<std::vector<KnownVariant>> ReadKnownVariants(const std::string& p
   return out;
 }
 
-}  // namespace xplane_time::compare
+}  // namespace compare
+}  // namespace xplane_time

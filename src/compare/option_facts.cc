@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <map>
+#include <set>
 #include <tuple>
 #include <variant>
 
@@ -119,31 +120,23 @@ namespace {
 
 constexpr char kUnknown[] = "(not told)";
 
-// Values of each fact, with the first capture that has it.
-using SourcesByValue = std::map<std::string, std::map<std::string, std::string>>;
+// The values of a fact, with the first capture that has it.
+using SourceOfValue = std::map<std::string, std::string>;
 
 // `missing`: the value of a capture that has none; null: it does not count.
-SourcesByValue Collect(std::span<const Measurements* const> captures,
-                       std::vector<Fact> Measurements::*facts, const char* missing) {
-  SourcesByValue values;
+SourceOfValue Collect(std::span<const Measurements* const> captures,
+                      std::vector<Fact> Measurements::*facts, const std::string& name,
+                      const char* missing) {
+  SourceOfValue sources;
   for (const Measurements* capture : captures) {
-    for (const Fact& fact : capture->*facts) {
-      values[fact.name].try_emplace(fact.value, capture->source);
-    }
+    const auto own = std::ranges::find(capture->*facts, name, &Fact::name);
+    const bool told = own != (capture->*facts).end();
+    if (told || missing) sources.try_emplace(told ? own->value : missing, capture->source);
   }
-  if (missing == nullptr) return values;
-  for (const Measurements* capture : captures) {
-    const std::vector<Fact>& own = capture->*facts;
-    for (auto& [name, sources] : values) {
-      const bool told = std::any_of(own.begin(), own.end(),
-                                    [&name](const Fact& fact) { return fact.name == name; });
-      if (!told) sources.try_emplace(missing, capture->source);
-    }
-  }
-  return values;
+  return sources;
 }
 
-std::string Differing(const std::string& name, const std::map<std::string, std::string>& sources) {
+std::string Differing(const std::string& name, const SourceOfValue& sources) {
   std::vector<std::string> parts;
   for (const auto& [value, source] : sources) {
     parts.push_back(absl::StrCat(value, " in ", source));
@@ -167,7 +160,12 @@ absl::Status CheckMeasuredAlike(std::span<const Measurements> base,
       {&Measurements::labels, nullptr, ""}};
   std::vector<std::string> differing;
   for (const auto& [facts, missing, prefix] : kinds) {
-    for (const auto& [name, sources] : Collect(captures, facts, missing)) {
+    std::set<std::string> names;
+    for (const Measurements* capture : captures) {
+      for (const Fact& fact : capture->*facts) names.insert(fact.name);
+    }
+    for (const std::string& name : names) {
+      const SourceOfValue sources = Collect(captures, facts, name, missing);
       if (sources.size() < 2) continue;
       const bool only_unknown = sources.size() == 2 && sources.contains(kUnknown);
       const bool is_note = allowed || only_unknown || missing == nullptr;
