@@ -162,9 +162,9 @@ absl::StatusOr<MeasurementSet> ReadMeasurements(std::span<const std::string> pat
   for (const std::string& path : paths) {
     ASSIGN_OR_RETURN(std::vector<Measurements> captures, compare::ReadOne(path, options));
     for (Measurements& capture : captures) {
-      const auto twin = std::find_if(
-          set.captures.begin(), set.captures.end(),
-          [&](const Measurements& earlier) { return compare::SameCapture(earlier, capture); });
+      const auto twin = std::ranges::find_if(set.captures, [&](const Measurements& earlier) {
+        return compare::SameCapture(earlier, capture);
+      });
       if (twin != set.captures.end()) {
         if (twin->options != capture.options) {
           const Measurements both[] = {*twin, capture};

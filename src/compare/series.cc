@@ -87,12 +87,9 @@ void FillSamples(const Rows& rows, Metric metric, const ReportOptions& options, 
     times.push_back(time_ps);
   }
   const std::vector<bool> kept = KeptByTrim(times, options.trim);
-  size_t count = 0;
-  for (size_t i = 0; i < kept.size(); ++i) {
-    if (kept[i]) series->samples[count++] = series->samples[i];
-  }
-  series->samples.resize(count);
-  series->left_out = rows.size() - count;
+  size_t at = 0;
+  std::erase_if(series->samples, [&](const Sampled&) { return !kept[at++]; });
+  series->left_out = rows.size() - series->samples.size();
 }
 
 std::string ClockOf(const Rows& rows) {

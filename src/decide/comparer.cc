@@ -237,8 +237,7 @@ std::vector<Comparer::Screened> Comparer::ScreenedRatios(uint32_t a, uint32_t b)
                   ratios.push_back({fit_.WithoutRound(cell) - Level(b)});
                 }
               });
-  std::sort(ratios.begin(), ratios.end(),
-            [](const Screened& x, const Screened& y) { return x.log_ratio < y.log_ratio; });
+  std::ranges::sort(ratios, {}, &Screened::log_ratio);
   return ratios;
 }
 

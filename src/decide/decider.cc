@@ -97,9 +97,9 @@ struct Judge {
   // Where a claim is asked for, each was dropped as slower than another one, and none of these
   // steps is wrong with probability 1 - alpha: so all are slower than the one that is left.
   bool AllSlower(uint32_t pick, const std::vector<uint32_t>& rivals) const {
-    if (race.config.stop == Stop::kClaim &&
-        std::all_of(rivals.begin(), rivals.end(),
-                    [this](uint32_t v) { return race.standings[v].out && race.standings[v].by; })) {
+    if (race.config.stop == Stop::kClaim && std::ranges::all_of(rivals, [this](uint32_t v) {
+          return race.standings[v].by.has_value();
+        })) {
       return true;
     }
     const auto evidence = [&](uint32_t v) { return Evidence(Against(v, pick), {0, distance}); };
@@ -166,8 +166,7 @@ struct Judge {
       }
       result.push_back(std::move(out));
     }
-    std::stable_sort(result.begin(), result.end(),
-                     [](const auto& a, const auto& b) { return a.round < b.round; });
+    std::ranges::stable_sort(result, {}, &Elimination::round);
     return result;
   }
 

@@ -55,8 +55,7 @@ void Add(const Sample& sample, uint32_t slot, Observations* into) {
   into->canaries.push_back(swap ? -later_over_earlier : later_over_earlier);
   if (!swap) return;
   first = cell;
-  *std::find_if(of_round.begin(), of_round.end(),
-                [&](const Cell& other) { return other.variant == cell.variant; }) = cell;
+  *std::ranges::find(of_round, cell.variant, &Cell::variant) = cell;
 }
 
 class Fitter {
@@ -239,8 +238,7 @@ void Observations::Fold(const RoundResult& result) {
     ++discarded;
     return;
   }
-  std::stable_sort(by_slot.begin(), by_slot.end(),
-                   [](const Sample* a, const Sample* b) { return a->slot < b->slot; });
+  std::ranges::stable_sort(by_slot, {}, &Sample::slot);
   for (uint32_t slot = 0; slot < by_slot.size(); ++slot) {
     const Sample& sample = *by_slot[slot];
     if (sample.status != SampleStatus::kOk) {

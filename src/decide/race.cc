@@ -57,7 +57,7 @@ void Race::Quarantine() {
     if (leader == v) leader.reset();
     // What failed in the end is no reason to do without the others.
     for (Standing& other : standings) {
-      if (other.out && other.by == v) other.Recall();
+      if (other.by == v) other.Recall();
     }
   }
 }
@@ -133,7 +133,7 @@ bool Race::RecallForIncumbent() {
   bool recalled = false;
   for (uint32_t v = 0; v < standings.size(); ++v) {
     Standing& standing = standings[v];
-    if (!standing.out || !standing.by || *standing.by == incumbent || standing.strictly) continue;
+    if (!standing.by || standing.by == incumbent || standing.strictly) continue;
     const bool is_slower =
         Evidence(standing.comparison, {0, 2 * delta}) * config.alpha >= 1 ||
         Evidence(comparer.Compare(v, incumbent), {-delta, delta}) * config.alpha >= 1;
@@ -155,15 +155,13 @@ void Race::FindTies() {
 }
 
 bool Race::OnlyOne() const {
-  return std::count_if(standings.begin(), standings.end(),
-                       [](const Standing& standing) { return !standing.out || standing.by; }) == 1;
+  return std::ranges::count_if(
+             standings, [](const Standing& standing) { return !standing.out || standing.by; }) == 1;
 }
 
 Outcome Race::Finish() {
   const std::vector<uint32_t> left = Alive();
-  const auto settled = [&](auto is_settled) {
-    return std::all_of(left.begin(), left.end(), is_settled);
-  };
+  const auto settled = [&](auto is_settled) { return std::ranges::all_of(left, is_settled); };
   if (IsClaim()) {
     const bool all_tied = settled([this](uint32_t v) { return v == *leader || standings[v].tied; });
     return all_tied ? Outcome::kProved : Outcome::kRunning;
@@ -204,9 +202,8 @@ std::vector<uint32_t> Race::Front() const {
     points.push_back({v, v == *leader ? 0 : comparer.Compare(v, *leader).centre,
                       v == *leader ? 0 : energy.Compare(v, *leader).centre});
   }
-  std::stable_sort(points.begin(), points.end(), [](const Point& a, const Point& b) {
-    return a.time < b.time || (a.time == b.time && a.energy < b.energy);
-  });
+  std::ranges::stable_sort(points, {},
+                           [](const Point& at) { return std::pair(at.time, at.energy); });
   std::vector<uint32_t> front;
   double least_energy = INFINITY;
   for (const Point& point : points) {
@@ -241,7 +238,7 @@ void Race::DropDominated() {
 bool Race::BelongsToFront(uint32_t variant, const std::vector<uint32_t>& front,
                           double alpha) const {
   const Hypothesis worse{-delta, 2 * delta};
-  return std::all_of(front.begin(), front.end(), [&](uint32_t other) {
+  return std::ranges::all_of(front, [&](uint32_t other) {
     if (other == variant) return true;
     return std::max(Evidence(comparer.Compare(other, variant), worse),
                     Evidence(energy.Compare(other, variant), worse)) *
@@ -255,8 +252,8 @@ Outcome Race::ParetoOutcome() const {
   if (front.size() < Alive().size()) return Outcome::kRunning;
   const double pairs = static_cast<double>(front.size() * (front.size() - 1));
   const double alpha = config.alpha / std::max(pairs * 2, 1.0);
-  const bool all_belong = std::all_of(front.begin(), front.end(),
-                                      [&](uint32_t v) { return BelongsToFront(v, front, alpha); });
+  const bool all_belong =
+      std::ranges::all_of(front, [&](uint32_t v) { return BelongsToFront(v, front, alpha); });
   return all_belong ? Outcome::kCertified : Outcome::kRunning;
 }
 

@@ -12,14 +12,12 @@ namespace {
 
 // Texts of kRef stats that are not events': resolvable once a plane is complete.
 void ResolveReferences(Plane* plane) {
-  auto resolve = [&](std::vector<Stat>* stats) {
+  for (std::vector<Stat>* stats : {&plane->metadata_stats, &plane->stats}) {
     for (Stat& stat : *stats) {
       if (stat.value.type != StatType::kRef) continue;
       stat.value.text = ReferencedName(plane->stat_metadata, stat.value.bits);
     }
-  };
-  resolve(&plane->metadata_stats);
-  resolve(&plane->stats);
+  }
 }
 
 void ReadEnvironment(const Plane& plane, TraceFile* file) {
@@ -109,13 +107,13 @@ class Opener {
   }
 
   void NoteProducerMessages(uint32_t file) {
-    const auto note = [&](DiagnosticCode code, std::span<const std::string_view> texts) {
-      for (std::string_view text : texts) {
+    for (const auto& [code, texts] :
+         {std::pair(DiagnosticCode::kProducerError, &trace_.files[file].errors),
+          std::pair(DiagnosticCode::kProducerWarning, &trace_.files[file].warnings)}) {
+      for (std::string_view text : *texts) {
         diagnostics_->Note(code, std::string(text), {.file = file});
       }
-    };
-    note(DiagnosticCode::kProducerError, trace_.files[file].errors);
-    note(DiagnosticCode::kProducerWarning, trace_.files[file].warnings);
+    }
   }
 
   absl::Status AddPlanes(uint32_t file, const SpaceScan& scan) {
@@ -130,8 +128,7 @@ class Opener {
       const size_t end_size = std::min<size_t>(content.size(), 256);
       auto& alike = seen[{Absl(at.host), Absl(content.substr(0, end_size)),
                           Absl(content.substr(content.size() - end_size)), content.size()}];
-      if (!options_.keep_identical_planes &&
-          std::find(alike.begin(), alike.end(), content) != alike.end()) {
+      if (!options_.keep_identical_planes && std::ranges::count(alike, content) > 0) {
         diagnostics_->Count(DiagnosticCode::kDuplicatePlane,
                             {.file = file, .byte_offset = at.bytes.offset});
         continue;

@@ -37,19 +37,6 @@ StatValue Convert(const proto::XStat& stat) {
   return {};
 }
 
-// Byte ranges of the XLine messages of a plane, in file order.
-absl::StatusOr<std::vector<ByteRange>> ScanLines(std::string_view plane_bytes, uint64_t file_offset,
-                                                 const std::string& path) {
-  std::vector<ByteRange> lines;
-  Damage damage;
-  const bool ok = ReadMessage(plane_bytes, file_offset, 1, &damage, [&](const WireField& field) {
-    if (field.key() == Length(3)) lines.push_back({field.offset, field.bytes.size()});
-    return true;
-  });
-  if (!ok) return DamageError(damage.why, {.file = path, .byte_offset = damage.byte_offset});
-  return lines;
-}
-
 // The events of a parsed line.
 class ParsedLine : public LineDecoder {
  public:
@@ -103,14 +90,19 @@ class ReferenceReader : public EventSource {
     for (const proto::XStat& stat : from.stats()) {
       plane->stats.push_back({stat.metadata_id(), Convert(stat)});
     }
-    ASSIGN_OR_RETURN(auto ranges,
-                     ScanLines(FileBytes(file).substr(plane->bytes.offset, plane->bytes.size),
-                               plane->bytes.offset, trace->files[file].path));
-    for (int i = 0; i < from.lines_size(); ++i) {
-      trace->lines.emplace_back().bytes = ranges[static_cast<size_t>(i)];
-      lines_.push_back(&from.lines(i));
-    }
-    return absl::OkStatus();
+    for (const proto::XLine& line : from.lines()) lines_.push_back(&line);
+    // The parser does not tell where lines are.
+    const std::string_view bytes = FileBytes(file).substr(plane->bytes.offset, plane->bytes.size);
+    Damage damage;
+    const auto add = [&](const WireField& field) {
+      if (field.key() == Length(3)) {
+        trace->lines.emplace_back().bytes = {field.offset, field.bytes.size()};
+      }
+      return true;
+    };
+    if (ReadMessage(bytes, plane->bytes.offset, 1, &damage, add)) return absl::OkStatus();
+    return DamageError(damage.why,
+                       {.file = trace->files[file].path, .byte_offset = damage.byte_offset});
   }
 
   std::vector<absl::Status> IndexLines(int /*threads*/, Trace* trace) const override {

@@ -105,8 +105,7 @@ double NormalScore(double t, double df) {
 std::vector<double> HolmAdjusted(std::span<const double> p_values) {
   std::vector<size_t> order(p_values.size());
   std::iota(order.begin(), order.end(), size_t{0});
-  std::stable_sort(order.begin(), order.end(),
-                   [&](size_t a, size_t b) { return p_values[a] < p_values[b]; });
+  std::ranges::stable_sort(order, {}, [&](size_t at) { return p_values[at]; });
   std::vector<double> adjusted(p_values.size());
   double largest = 0;
   for (size_t rank = 0; rank < order.size(); ++rank) {

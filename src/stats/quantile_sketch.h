@@ -67,8 +67,7 @@ class ValueCounts {
     std::vector<CountedValue> sorted;
     sorted.reserve(distinct_);
     ForEach([&sorted](const CountedValue& slot) { sorted.push_back(slot); });
-    std::sort(sorted.begin(), sorted.end(),
-              [](const CountedValue& a, const CountedValue& b) { return a.value < b.value; });
+    std::ranges::sort(sorted, {}, &CountedValue::value);
     return sorted;
   }
 
