@@ -6,7 +6,6 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <iterator>
 #include <string_view>
 
 namespace xplane_time {
@@ -20,23 +19,16 @@ enum class Claim : uint8_t {
   kAllFailed,      // no variant has given a time; there is no pick
 };
 
-struct ClaimTerms {
-  std::string_view name;
-  int exit_code;
-};
-inline constexpr ClaimTerms kClaimTerms[] = {
-    {"winner", 0},           {"tie", 0},        {"pick", 0}, {"undecided", 11},
-    {"too_little_data", 12}, {"all_failed", 20}};
-
-constexpr std::string_view ClaimName(Claim claim) {
-  return kClaimTerms[static_cast<size_t>(claim)].name;
-}
 // In the order of their values.
-constexpr auto NamesOf(Claim) {
-  std::array<std::string_view, std::size(kClaimTerms)> names;
-  for (size_t i = 0; i < names.size(); ++i) names[i] = kClaimTerms[i].name;
-  return names;
+constexpr std::array<std::string_view, 6> NamesOf(Claim) {
+  return {"winner", "tie", "pick", "undecided", "too_little_data", "all_failed"};
 }
-constexpr int ExitCode(Claim claim) { return kClaimTerms[static_cast<size_t>(claim)].exit_code; }
+constexpr std::string_view ClaimName(Claim claim) {
+  return NamesOf(claim)[static_cast<size_t>(claim)];
+}
+constexpr int ExitCode(Claim claim) {
+  constexpr int kExitCodes[] = {0, 0, 0, 11, 12, 20};
+  return kExitCodes[static_cast<size_t>(claim)];
+}
 
 }  // namespace xplane_time

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 #include <set>
+#include <tuple>
 
 #include "stats/distributions.h"
 #include "stats/random.h"
@@ -252,12 +253,12 @@ Difference PairedDifference(std::span<const Centre> base, std::span<const Centre
 }
 
 bool NaturalLess::operator()(const std::string& a, const std::string& b) const {
-  const auto number = [](const std::string& id) {
-    return !id.empty() && id.size() < 19 && id.find_first_not_of("0123456789") == std::string::npos;
+  const auto key = [](const std::string& id) {
+    const bool is_number =
+        !id.empty() && id.size() < 19 && id.find_first_not_of("0123456789") == id.npos;
+    return std::tuple(!is_number, is_number ? std::stoull(id) : 0, std::string_view(id));
   };
-  if (number(a) != number(b)) return number(a);
-  if (number(a) && std::stoull(a) != std::stoull(b)) return std::stoull(a) < std::stoull(b);
-  return a < b;
+  return key(a) < key(b);
 }
 
 std::vector<double> Units::Present(const std::string& id) const {

@@ -75,22 +75,19 @@ void BatchBuilder::FindColumns() {
   for (uint32_t column = 0; column < stat_names_.size(); ++column) {
     column_of_name.try_emplace(Absl(stat_names_[column]), column);
   }
-  const auto column_of = [&](const StatMetadata& stat) {
-    return column_of_name.find(Absl(stat.name));
-  };
-  const auto& stats = plane_->stat_metadata.entries;
-  const bool all = std::all_of(stats.begin(), stats.end(), [&](const StatMetadata& stat) {
-    return column_of(stat) != column_of_name.end();
-  });
+  std::vector<std::pair<int64_t, uint32_t>> column_of_id;
+  for (const StatMetadata& stat : plane_->stat_metadata.entries) {
+    const auto found = column_of_name.find(Absl(stat.name));
+    if (found != column_of_name.end()) column_of_id.emplace_back(stat.id, found->second);
+  }
+  const bool all = column_of_id.size() == plane_->stat_metadata.entries.size();
   column_of_unknown_ = all ? kNameless : kNoColumn;
   column_of_small_id_.assign(kSmallIds, column_of_unknown_);
-  for (const StatMetadata& stat : stats) {
-    const auto found = column_of(stat);
-    if (found == column_of_name.end()) continue;
-    if (static_cast<uint64_t>(stat.id) < kSmallIds) {
-      column_of_small_id_[static_cast<size_t>(stat.id)] = found->second;
+  for (const auto& [id, column] : column_of_id) {
+    if (static_cast<uint64_t>(id) < kSmallIds) {
+      column_of_small_id_[static_cast<size_t>(id)] = column;
     } else {
-      column_of_large_id_.emplace(stat.id, found->second);
+      column_of_large_id_.emplace(id, column);
     }
   }
 }

@@ -173,6 +173,7 @@ struct OpenInput {
   std::string path;  // as it is shown
   uint32_t capture;
   absl::StatusOr<Source> source;
+  absl::Status damage = {};  // for which it may be left out
 };
 
 absl::StatusOr<Trace> TraceOf(std::span<const OpenInput> inputs, const ReadOptions& options,
@@ -190,9 +191,8 @@ absl::StatusOr<Trace> TraceOf(std::span<const OpenInput> inputs, const ReadOptio
 // False where there are none to take away.
 bool LeaveOutDamaged(const ReadOptions& options, std::vector<OpenInput>* inputs,
                      Diagnostics* diagnostics) {
-  std::vector<absl::Status> damage;
   absl::flat_hash_map<uint32_t, size_t> sound;  // files by capture
-  for (const OpenInput& input : *inputs) {
+  for (OpenInput& input : *inputs) {
     Diagnostics untold;
     const absl::Status status = TraceOf(std::span(&input, 1), options, &untold).status();
     std::error_code ignored;
@@ -200,21 +200,15 @@ bool LeaveOutDamaged(const ReadOptions& options, std::vector<OpenInput>* inputs,
         absl::IsNotFound(status) && std::filesystem::is_symlink(input.path, ignored);
     const bool damaged =
         absl::IsDataLoss(status) || absl::IsResourceExhausted(status) || leads_nowhere;
-    damage.push_back(damaged ? status : absl::OkStatus());
+    if (damaged) input.damage = status;
     sound[input.capture] += damaged ? 0 : 1;
   }
-  std::vector<OpenInput> kept;
-  for (size_t i = 0; i < inputs->size(); ++i) {
-    OpenInput& input = (*inputs)[i];
-    if (damage[i].ok() || sound[input.capture] == 0) {
-      kept.push_back(std::move(input));
-    } else {
-      diagnostics->Note(DiagnosticCode::kHostLeftOut, std::string(damage[i].message()));
-    }
-  }
-  const bool any = kept.size() < inputs->size();
-  *inputs = std::move(kept);
-  return any;
+  const size_t left_out = std::erase_if(*inputs, [&](const OpenInput& input) {
+    if (input.damage.ok() || sound[input.capture] == 0) return false;
+    diagnostics->Note(DiagnosticCode::kHostLeftOut, std::string(input.damage.message()));
+    return true;
+  });
+  return left_out > 0;
 }
 
 }  // namespace
