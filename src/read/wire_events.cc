@@ -167,10 +167,11 @@ struct FastEvent {
   }
 };
 
-class WireLineDecoder : public LineDecoder {
+class WireLineDecoder final : public LineDecoder {
  public:
-  WireLineDecoder(const Trace& trace, uint32_t line)
-      : trace_(trace),
+  WireLineDecoder(const Trace& trace, uint32_t line, VarintWay way)
+      : way_(way),
+        trace_(trace),
         line_(trace.lines[line]),
         file_(trace.source->FileOf(trace, line_)),
         at_(file_.data() + line_.bytes.offset),
@@ -185,9 +186,19 @@ class WireLineDecoder : public LineDecoder {
     return absl::OkStatus();
   }
 
- protected:
+ private:
   // Adds events up to the first that needs care.
-  virtual void FillFast(BatchBuilder* builder) = 0;
+  void FillFast(BatchBuilder* builder) {
+#if defined(__x86_64__)
+    if (way_ == VarintWay::kBest && __builtin_cpu_supports("bmi2")) return FillByPext(builder);
+#endif
+    FillWith<GatherByShifts>(builder);
+  }
+#if defined(__x86_64__)
+  XPLANE_TIME_TARGET_BMI2 void FillByPext(BatchBuilder* builder) {
+    FillWith<GatherByPext>(builder);
+  }
+#endif
 
   template <typename How>
   __attribute__((always_inline)) inline void FillWith(BatchBuilder* builder) {
@@ -217,7 +228,6 @@ class WireLineDecoder : public LineDecoder {
     event_index_ = index;
   }
 
- private:
   absl::Status CarefulField(BatchBuilder* builder) {
     const auto offset = static_cast<uint64_t>(at_ - file_.data());
     WireCursor cursor(std::string_view(at_, static_cast<size_t>(end_ - at_)), offset, 2);
@@ -240,6 +250,7 @@ class WireLineDecoder : public LineDecoder {
     return ok ? absl::OkStatus() : LineDamage(trace_, line_, damage, event_index_);
   }
 
+  const VarintWay way_;
   const Trace& trace_;
   const Line& line_;
   const std::string_view file_;
@@ -248,31 +259,10 @@ class WireLineDecoder : public LineDecoder {
   uint64_t event_index_ = 0;
 };
 
-class PortableLineDecoder final : public WireLineDecoder {
- public:
-  using WireLineDecoder::WireLineDecoder;
-  void FillFast(BatchBuilder* builder) override { FillWith<GatherByShifts>(builder); }
-};
-
-#if defined(__x86_64__)
-class Bmi2LineDecoder final : public WireLineDecoder {
- public:
-  using WireLineDecoder::WireLineDecoder;
-  XPLANE_TIME_TARGET_BMI2 void FillFast(BatchBuilder* builder) override {
-    FillWith<GatherByPext>(builder);
-  }
-};
-#endif
-
 }  // namespace
 
 std::unique_ptr<LineDecoder> MakeWireLineDecoder(const Trace& trace, uint32_t line, VarintWay way) {
-#if defined(__x86_64__)
-  if (way == VarintWay::kBest && __builtin_cpu_supports("bmi2")) {
-    return std::make_unique<Bmi2LineDecoder>(trace, line);
-  }
-#endif
-  return std::make_unique<PortableLineDecoder>(trace, line);
+  return std::make_unique<WireLineDecoder>(trace, line, way);
 }
 
 absl::Status VisitFileEvents(const Trace& trace, uint32_t line,
