@@ -62,18 +62,12 @@ struct Chooser {
     };
     std::string leader = *std::ranges::min_element(ids, {}, centre);
     for (size_t step = 0; step < ids.size(); ++step) {
-      std::string faster;
-      double gain = 0;
-      for (const std::string& id : ids) {
-        if (id == leader) continue;
-        const double estimate = DifferenceOf(units, leader, id, options.drift_std).estimate;
-        if (estimate < gain) {
-          gain = estimate;
-          faster = id;
-        }
-      }
-      if (faster.empty()) break;
-      leader = faster;
+      const auto behind = [&](const std::string& id) {
+        return id == leader ? 0 : DifferenceOf(units, leader, id, options.drift_std).estimate;
+      };
+      const std::string fastest = *std::ranges::min_element(ids, {}, behind);
+      if (!(behind(fastest) < 0)) break;
+      leader = fastest;
     }
     return leader;
   }
