@@ -224,12 +224,6 @@ std::optional<uint64_t> CapturesNeeded(double spread, double known_df, double re
                                        [&](uint64_t k) { return !enough(k); });
 }
 
-// A row that has samples on both sides, before it is judged.
-struct Candidate {
-  size_t row;
-  Difference difference;
-};
-
 // As a share of the row's times.
 double ResolutionOf(const Sides& sides, const ClockSteps& steps, const std::vector<Centre>& base,
                     const std::vector<Centre>& head) {
@@ -291,11 +285,15 @@ FunctionVerdict VerdictOf(const ComparedRow& row, const CompareOptions& options)
   return FunctionVerdict::kSame;
 }
 
-void Judge(std::span<const Candidate> candidates, const CompareOptions& options,
+// Rows whose verdict is kSame so far, by their differences.
+void Judge(std::span<const Difference> differences, const CompareOptions& options,
            std::vector<ComparedRow>* rows) {
+  std::vector<size_t> judged;
   std::vector<double> p_values;
-  for (const Candidate& candidate : candidates) {
-    const Difference& d = candidate.difference;
+  for (size_t at = 0; at < rows->size(); ++at) {
+    if ((*rows)[at].verdict != FunctionVerdict::kSame) continue;
+    judged.push_back(at);
+    const Difference& d = differences[at];
     double p = 1;
     if (d.df > 0 && d.standard_error > 0) {
       p = 2 * StudentTail(std::abs(d.estimate) / d.standard_error, d.df);
@@ -305,22 +303,21 @@ void Judge(std::span<const Candidate> candidates, const CompareOptions& options,
     p_values.push_back(std::min(p, 1.0));
   }
   const std::vector<double> adjusted = stats::HolmAdjusted(p_values);
-  for (size_t i = 0; i < candidates.size(); ++i) {
-    const Difference& d = candidates[i].difference;
-    ComparedRow& row = (*rows)[candidates[i].row];
+  for (size_t i = 0; i < judged.size(); ++i) {
+    const Difference& d = differences[judged[i]];
+    ComparedRow& row = (*rows)[judged[i]];
     row.ratio = std::exp(d.estimate);
     double spread = std::hypot(kUsualSpread, d.spread);
     if (d.df > 0) {
-      const double half = d.standard_error == 0
-                              ? 0
-                              : IntervalBar(d.df, candidates.size(), options) * d.standard_error;
+      const double half =
+          d.standard_error == 0 ? 0 : IntervalBar(d.df, judged.size(), options) * d.standard_error;
       row.lo = std::exp(d.estimate - half);
       row.hi = std::exp(d.estimate + half);
       row.p_value = adjusted[i];
       const double mde =
           d.standard_error == 0
               ? options.min_effect
-              : std::expm1(DetectableLog(d.standard_error, d.df, candidates.size(), options));
+              : std::expm1(DetectableLog(d.standard_error, d.df, judged.size(), options));
       if (std::isfinite(mde)) row.mde = mde;
       row.spread = spread = d.spread;
     }
@@ -328,7 +325,7 @@ void Judge(std::span<const Candidate> candidates, const CompareOptions& options,
     if (row.verdict == FunctionVerdict::kTooLittleData ||
         row.verdict == FunctionVerdict::kCannotTell) {
       const double known_df = options.offset_std.has_value() ? d.df : 0;
-      row.needed = CapturesNeeded(spread, known_df, d.resolution, candidates.size(), options);
+      row.needed = CapturesNeeded(spread, known_df, d.resolution, judged.size(), options);
     }
   }
 }
@@ -383,9 +380,10 @@ void Describe(const RowSide& side, ComparedRow* row) {
   }
 }
 
-// Rows with samples on both sides and nothing in the way become candidates.
+// Rows with samples on both sides and nothing in the way have a difference, and are the same until
+// they are judged.
 ComparedRow MakeRow(const Sides& sides, const CompareOptions& options, const ClockSteps& steps,
-                    std::optional<Difference>* difference) {
+                    Difference* difference) {
   ComparedRow row;
   Describe(sides[kHead], &row);
   Describe(sides[kBase], &row);
@@ -407,9 +405,11 @@ ComparedRow MakeRow(const Sides& sides, const CompareOptions& options, const Clo
     row.verdict = FunctionVerdict::kNotComparable;
     return row;
   }
-  *difference = DifferenceOf(sides, options, ResolutionOf(sides, steps, base, head), base, head);
-  if (difference->has_value()) {
-    row.verdict = FunctionVerdict::kSame;  // until it is judged
+  const auto found =
+      DifferenceOf(sides, options, ResolutionOf(sides, steps, base, head), base, head);
+  if (found.has_value()) {
+    *difference = *found;
+    row.verdict = FunctionVerdict::kSame;
   } else {
     row.reason = "no pair of captures has runs of it on both sides";
   }
@@ -552,17 +552,12 @@ absl::StatusOr<Comparison> Compare(std::span<const Measurements> base,
   const Captures captures = {base, head};
   NoteSame(captures, &comparison.notes);
   const ClockSteps steps = FindClockSteps(captures);
-  std::vector<Candidate> candidates;
+  std::vector<Difference> differences;  // by row
   for (const auto& [key, sides] : MatchSeries(captures, &comparison.notes)) {
-    std::optional<Difference> difference;
-    comparison.rows.push_back(MakeRow(sides, options, steps, &difference));
-    if (difference.has_value()) candidates.push_back({comparison.rows.size() - 1, *difference});
+    comparison.rows.push_back(MakeRow(sides, options, steps, &differences.emplace_back()));
   }
   RefuseUnequalPrograms(&comparison.rows);
-  std::erase_if(candidates, [&](const Candidate& each) {
-    return comparison.rows[each.row].verdict != FunctionVerdict::kSame;
-  });
-  Judge(candidates, options, &comparison.rows);
+  Judge(differences, options, &comparison.rows);
   Summarize(&comparison);
   if (comparison.compared == 0) {
     if (comparison.Count(FunctionVerdict::kFailed) == 0) return NothingCompared(comparison);

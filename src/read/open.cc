@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <tuple>
 
+#include "absl/strings/str_join.h"
 #include "read/internals.h"
 #include "status.h"
 
@@ -222,17 +223,13 @@ StatValue Plane::FindStat(std::string_view stat_name) const {
 }
 
 absl::Status DamageError(std::string_view what, const ErrorPlace& place) {
-  std::string where;
-  auto add = [&](std::string_view key, std::string_view value) {
-    if (value.empty()) return;
-    Append(&where, where.empty() ? "" : ", ", key, " ", value);
-  };
-  add("plane", place.plane);
-  add("line", place.line);
-  if (place.event != Location::kNowhere) add("event", std::to_string(place.event));
-  if (place.byte_offset != Location::kNowhere) add("byte", std::to_string(place.byte_offset));
-  return DataLoss(place.file, ": damaged trace: ", what, where.empty() ? "" : " (", where,
-                  where.empty() ? "" : ")",
+  std::vector<std::string> where;
+  if (!place.plane.empty()) where.push_back(Cat("plane ", place.plane));
+  if (!place.line.empty()) where.push_back(Cat("line ", place.line));
+  if (place.event != Location::kNowhere) where.push_back(Cat("event ", place.event));
+  if (place.byte_offset != Location::kNowhere) where.push_back(Cat("byte ", place.byte_offset));
+  return DataLoss(place.file, ": damaged trace: ", what,
+                  where.empty() ? "" : Cat(" (", absl::StrJoin(where, ", "), ")"),
                   "; record it again, or copy it again without conversion");
 }
 

@@ -27,13 +27,6 @@ absl::Status SpoolError(const char* what) {
                      "; set TMPDIR to a place with room");
 }
 
-// Half of what is free beside `spool`: others need room, too.
-uint64_t MostPipeBytes(int spool, uint64_t max_bytes) {
-  struct statvfs info;
-  if (fstatvfs(spool, &info) != 0) return max_bytes;
-  return std::min<uint64_t>(max_bytes, uint64_t{info.f_bavail} * info.f_frsize / 2);
-}
-
 // The beginning of a gzip stream, inflated.
 std::string InflatedHead(std::string_view compressed) {
   constexpr uint64_t kHeadBytes = uint64_t{1} << 18;
@@ -49,7 +42,10 @@ std::string InflatedHead(std::string_view compressed) {
 // Copies a pipe into the spool. What cannot become a trace is refused as it comes: it may
 // have no end.
 absl::Status SpoolPipe(int pipe, int spool, const std::string& name, uint64_t max_bytes) {
-  const uint64_t most_bytes = MostPipeBytes(spool, max_bytes);
+  uint64_t most_bytes = max_bytes;
+  if (struct statvfs info; fstatvfs(spool, &info) == 0) {  // half of what is free: others need room
+    most_bytes = std::min<uint64_t>(most_bytes, uint64_t{info.f_bavail} * info.f_frsize / 2);
+  }
   SpaceGuard guard(name, most_bytes);
   std::vector<char> buffer(size_t{1} << 18);
   bool is_gzip = false;
