@@ -95,7 +95,7 @@ std::string Beginning(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   std::string head(64, '\0');
   file.read(head.data(), static_cast<std::streamsize>(head.size()));
-  head.resize(static_cast<size_t>(std::max<std::streamsize>(0, file.gcount())));
+  head.resize(static_cast<size_t>(file.gcount()));
   return head;
 }
 
@@ -103,15 +103,14 @@ std::string Beginning(const std::string& path) {
 std::optional<std::string> FolderNote(const std::string& path) {
   std::error_code error;
   if (!std::filesystem::is_directory(path, error)) return std::nullopt;
-  size_t traces = 0, runs = 0;
-  for (const auto& each : std::filesystem::directory_iterator(path, error)) {
+  using Entries = std::filesystem::directory_iterator;
+  const auto traces = std::ranges::count_if(Entries(path, error), [](const auto& each) {
     const std::string name = each.path().filename().string();
-    traces += name.ends_with(".pb") || name.ends_with(".pb.gz") ? 1 : 0;
-  }
+    return name.ends_with(".pb") || name.ends_with(".pb.gz");
+  });
   const std::filesystem::path profiles = std::filesystem::path(path) / "plugins" / "profile";
-  for (const auto& each : std::filesystem::directory_iterator(profiles, error)) {
-    runs += each.is_directory(error) ? 1 : 0;
-  }
+  const auto runs = std::ranges::count_if(
+      Entries(profiles, error), [&](const auto& each) { return each.is_directory(error); });
   if (traces > 1) {
     return absl::StrCat(path, ": a folder is one capture, and this one has ", traces,
                         " traces, taken for the hosts of one run; where each is a capture, write ",

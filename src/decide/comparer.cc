@@ -54,8 +54,7 @@ using CellIterator = std::vector<Cell>::const_iterator;
 CellIterator AtOrAfter(const std::vector<Cell>& cells, CellIterator from, uint32_t round) {
   if (from == cells.end() || from->round >= round) return from;
   if (++from == cells.end() || from->round >= round) return from;
-  return std::lower_bound(from, cells.end(), round,
-                          [](const Cell& cell, uint32_t r) { return cell.round < r; });
+  return std::ranges::lower_bound(from, cells.end(), round, {}, &Cell::round);
 }
 
 // `visit(cell, other)` for each of `cells`; null where the others were not in its round.
