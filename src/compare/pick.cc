@@ -76,18 +76,16 @@ struct Chooser {
     return StudentQuantile(options.alpha / 2 / static_cast<double>(ids.size() - 1), df);
   }
 
-  Rival Against(const std::string& leader, const std::string& id) const {
-    Rival rival = {id, DifferenceOf(units, leader, id, options.drift_std)};
-    const Difference& d = rival.difference;
-    rival.enough = d.df > 0 && (!units.in_rounds || d.units >= kLeastRounds);
-    rival.half = d.standard_error == 0 && d.df > 0 ? 0 : Bar(d.df) * d.standard_error;
-    return rival;
-  }
-
   std::vector<Rival> Against(const std::string& leader) const {
     std::vector<Rival> rivals;
     for (const std::string& id : ids) {
-      if (id != leader) rivals.push_back(Against(leader, id));
+      if (id == leader) continue;
+      const Difference d = DifferenceOf(units, leader, id, options.drift_std);
+      rivals.push_back(
+          {.id = id,
+           .difference = d,
+           .half = d.standard_error == 0 && d.df > 0 ? 0 : Bar(d.df) * d.standard_error,
+           .enough = d.df > 0 && (!units.in_rounds || d.units >= kLeastRounds)});
     }
     return rivals;
   }

@@ -216,22 +216,16 @@ std::vector<uint32_t> Race::Front() const {
 
 void Race::DropDominated() {
   const std::vector<uint32_t> front = Front();
-  std::vector<uint32_t> rest;
-  for (const uint32_t v : Alive()) {
-    if (!Contains(front, v)) rest.push_back(v);
-  }
+  std::vector<uint32_t> rest = Alive();
+  std::erase_if(rest, [&](uint32_t v) { return Contains(front, v); });
   const double needed = static_cast<double>(rest.size()) / config.alpha;
   const Hypothesis better{-delta, 2 * delta};
   for (const uint32_t v : rest) {
-    for (const uint32_t member : front) {
-      const Comparison in_time = comparer.Compare(v, member);
-      if (std::min(Evidence(in_time, better), Evidence(energy.Compare(v, member), better)) <
-          needed) {
-        continue;
-      }
-      Drop(v, member, in_time);
-      break;
-    }
+    const auto by = std::ranges::find_if(front, [&](uint32_t member) {
+      return std::min(Evidence(comparer.Compare(v, member), better),
+                      Evidence(energy.Compare(v, member), better)) >= needed;
+    });
+    if (by != front.end()) Drop(v, *by, comparer.Compare(v, *by));
   }
 }
 
