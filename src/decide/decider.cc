@@ -437,10 +437,10 @@ absl::StatusOr<Folded> Decider::Fold(const RoundResult& result) {
                                      : std::string("the decision is made"));
   }
   if (own.received.contains(result.round)) return Folded::kRepeated;
-  size_t longest = 0;
-  for (const auto& round : own.batch->rounds) longest = std::max(longest, round.size());
+  const auto longest =
+      std::ranges::max_element(own.batch->rounds, {}, &std::vector<uint32_t>::size);
   RETURN_IF_ERROR(
-      CheckSamples(result, own.space.variants.size(), longest, own.race.config.objective));
+      CheckSamples(result, own.space.variants.size(), longest->size(), own.race.config.objective));
   own.received.emplace(result.round, result);
   if (own.received.size() < own.batch->rounds.size()) return Folded::kStored;
   own.FoldBatch();

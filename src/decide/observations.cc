@@ -16,20 +16,11 @@ using stats::MeanWithin, stats::OutlierReach, stats::RobustSd, stats::SkippedMea
 constexpr uint32_t kCrashes = 2;
 constexpr uint32_t kTransients = 5;
 
-// The objective's: time, energy, or their product.
+// The objective's: time, energy, or energy times a power of time.
 double LogValue(Objective objective, double log_time, double log_energy) {
-  switch (objective) {
-    case Objective::kTime:
-    case Objective::kPareto:
-      return log_time;
-    case Objective::kEnergy:
-      return log_energy;
-    case Objective::kEdp:
-      return log_energy + log_time;
-    case Objective::kEd2p:
-      return log_energy + 2 * log_time;
-  }
-  return 0;
+  if (objective == Objective::kTime || objective == Objective::kPareto) return log_time;
+  const double power = objective == Objective::kEdp ? 1 : objective == Objective::kEd2p ? 2 : 0;
+  return log_energy + power * log_time;
 }
 
 void Add(const Sample& sample, uint32_t slot, Observations* into) {

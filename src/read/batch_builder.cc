@@ -192,17 +192,15 @@ EventBatch BatchBuilder::Batch() {
     columns_[column] = {std::span(cells.type).first(size_), std::span(cells.bits).first(size_),
                         std::span(cells.text).first(size_), &plane_->stat_metadata};
   }
-  EventBatch batch;
-  batch.line = line_;
-  batch.event = std::span(rows_->event).first(size_);
-  batch.start_ps = std::span(rows_->start_ps).first(size_);
-  batch.duration_ps = std::span(rows_->duration_ps).first(size_);
-  batch.occurrences = std::span(rows_->occurrences).first(size_);
-  batch.metadata = std::span(rows_->metadata).first(size_);
-  batch.metadata_id = std::span(rows_->metadata_id).first(size_);
-  batch.stats = columns_;
-  batch.builder = this;
-  return batch;
+  return {.line = line_,
+          .event = std::span(rows_->event).first(size_),
+          .start_ps = std::span(rows_->start_ps).first(size_),
+          .duration_ps = std::span(rows_->duration_ps).first(size_),
+          .occurrences = std::span(rows_->occurrences).first(size_),
+          .metadata = std::span(rows_->metadata).first(size_),
+          .metadata_id = std::span(rows_->metadata_id).first(size_),
+          .stats = columns_,
+          .builder = this};
 }
 
 const StatValue& EventBatch::MetadataStat(size_t column, uint32_t entry) const {

@@ -14,23 +14,14 @@ namespace {
 template <typename OnStat>
 bool DecodeEvent(const WireField& message, RawEvent* event, Damage* damage, OnStat on_stat) {
   return ReadMessage(message, 3, damage, [&](const WireField& field) {
-    switch (field.key()) {
-      case Varint(1):
-        event->metadata_id = field.whole();
-        return true;
-      case Varint(2):
-      case Varint(5):  // a oneof: the last one counts
-        event->aggregated = field.number == 5;
-        event->data = field.whole();
-        return true;
-      case Varint(3):
-        event->duration_ps = field.whole();
-        return true;
-      case Length(4):
-        return on_stat(field);
-      default:
-        return true;
+    const uint32_t key = field.key();
+    if (key == Varint(1)) event->metadata_id = field.whole();
+    if (key == Varint(2) || key == Varint(5)) {  // a oneof: the last one counts
+      event->aggregated = key == Varint(5);
+      event->data = field.whole();
     }
+    if (key == Varint(3)) event->duration_ps = field.whole();
+    return key != Length(4) || on_stat(field);
   });
 }
 

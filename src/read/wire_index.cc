@@ -239,28 +239,12 @@ class LineIndexer {
     const bool ok = cursor.ReadField(&field) || damage.From(cursor);
     place_.at = file_.data() + cursor.offset();
     if (!ok) return LineDamage(trace_, *line_, damage);
-    switch (field.key()) {
-      case Varint(1):
-        line_->id = field.whole();
-        break;
-      case Length(2):
-        line_->name = field.bytes;
-        break;
-      case Varint(3):
-        line_->timestamp_ns = field.whole();
-        break;
-      case Length(kEventsField):
-        ++place_.events;
-        break;
-      case Varint(10):
-        line_->display_id = field.whole();
-        break;
-      case Length(11):
-        line_->display_name = field.bytes;
-        break;
-      default:
-        break;
-    }
+    if (field.key() == Varint(1)) line_->id = field.whole();
+    if (field.key() == Length(2)) line_->name = field.bytes;
+    if (field.key() == Varint(3)) line_->timestamp_ns = field.whole();
+    if (field.key() == Length(kEventsField)) ++place_.events;
+    if (field.key() == Varint(10)) line_->display_id = field.whole();
+    if (field.key() == Length(11)) line_->display_name = field.bytes;
     return absl::OkStatus();
   }
 
@@ -349,25 +333,15 @@ class WireReader : public EventSource {
     const std::string_view bytes = FileBytes(file).substr(plane->bytes.offset, plane->bytes.size);
     Damage damage;
     const auto add = [&](const WireField& field) {
-      switch (field.key()) {
-        case Varint(1):
-          plane->id = field.whole();
-          return true;
-        case Length(2):
-          plane->name = field.bytes;
-          return true;
-        case Length(3):
-          trace->lines.emplace_back().bytes = {field.offset, field.bytes.size()};
-          return true;
-        case Length(4):
-          return AddEventMetadata(field, plane, &damage);
-        case Length(5):
-          return AddStatMetadata(field, plane, &damage);
-        case Length(6):
-          return DecodeStat(field, 2, &plane->stats.emplace_back(), &damage);
-        default:
-          return true;
+      const uint32_t key = field.key();
+      if (key == Varint(1)) plane->id = field.whole();
+      if (key == Length(2)) plane->name = field.bytes;
+      if (key == Length(3)) {
+        trace->lines.emplace_back().bytes = {field.offset, field.bytes.size()};
       }
+      if (key == Length(4)) return AddEventMetadata(field, plane, &damage);
+      if (key == Length(5)) return AddStatMetadata(field, plane, &damage);
+      return key != Length(6) || DecodeStat(field, 2, &plane->stats.emplace_back(), &damage);
     };
     if (ReadMessage(bytes, plane->bytes.offset, 1, &damage, add)) return absl::OkStatus();
     return DamageError(
