@@ -22,16 +22,10 @@ namespace {
 // A trace: all captures that the path holds are one (a directory's hosts).
 
 std::string NumberOf(const StatValue& value) {
-  switch (value.type) {
-    case StatType::kUint64:
-      return absl::StrCat(value.bits);
-    case StatType::kInt64:
-      return absl::StrCat(static_cast<int64_t>(value.bits));
-    case StatType::kDouble:
-      return absl::StrCat(std::bit_cast<double>(value.bits));
-    default:
-      return std::string(value.text);
-  }
+  if (value.type == StatType::kUint64) return absl::StrCat(value.bits);
+  if (value.type == StatType::kInt64) return absl::StrCat(static_cast<int64_t>(value.bits));
+  if (value.type == StatType::kDouble) return absl::StrCat(std::bit_cast<double>(value.bits));
+  return std::string(value.text);
 }
 
 // The producer's name for the model, else what tells models apart; empty: not told.

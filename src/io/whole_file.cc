@@ -25,16 +25,9 @@ absl::Status CannotWrite(const std::string& path, int error) {
 
 absl::Status IoError(const std::string& name, const char* what) {
   const std::string message = Cat(name, ": ", what, ": ", std::strerror(errno));
-  switch (errno) {
-    case ENOENT:
-    case ENOTDIR:
-      return NotFound(message);
-    case EACCES:
-    case EPERM:
-      return PermissionDenied(message);
-    default:
-      return Unavailable(message);
-  }
+  if (errno == ENOENT || errno == ENOTDIR) return NotFound(message);
+  if (errno == EACCES || errno == EPERM) return PermissionDenied(message);
+  return Unavailable(message);
 }
 
 bool WriteAll(int fd, std::string_view bytes) {

@@ -16,25 +16,18 @@ namespace xplane_time {
 namespace {
 
 StatValue Convert(const proto::XStat& stat) {
-  switch (stat.value_case()) {
-    case proto::XStat::kDoubleValue:
-      return {StatType::kDouble, std::bit_cast<uint64_t>(stat.double_value()), {}};
-    case proto::XStat::kUint64Value:
-      return {StatType::kUint64, stat.uint64_value(), {}};
-    case proto::XStat::kInt64Value:
-      return {StatType::kInt64, static_cast<uint64_t>(stat.int64_value()), {}};
-    case proto::XStat::kStrValue:
-      return {StatType::kString, 0, stat.str_value()};
-    case proto::XStat::kBytesValue:
-      return {StatType::kBytes, 0, stat.bytes_value()};
-    case proto::XStat::kRefValue:
-      return {StatType::kRef, stat.ref_value(), {}};
-    case proto::XStat::kCompressedStrValue:
-      return {StatType::kCompressedString, 0, stat.compressed_str_value()};
-    case proto::XStat::VALUE_NOT_SET:
-      break;
+  if (stat.has_double_value()) {
+    return {StatType::kDouble, std::bit_cast<uint64_t>(stat.double_value()), {}};
   }
-  return {};
+  if (stat.has_uint64_value()) return {StatType::kUint64, stat.uint64_value(), {}};
+  if (stat.has_int64_value()) {
+    return {StatType::kInt64, static_cast<uint64_t>(stat.int64_value()), {}};
+  }
+  if (stat.has_str_value()) return {StatType::kString, 0, stat.str_value()};
+  if (stat.has_bytes_value()) return {StatType::kBytes, 0, stat.bytes_value()};
+  if (stat.has_ref_value()) return {StatType::kRef, stat.ref_value(), {}};
+  if (!stat.has_compressed_str_value()) return {};
+  return {StatType::kCompressedString, 0, stat.compressed_str_value()};
 }
 
 // The events of a parsed line.
