@@ -28,9 +28,8 @@ double Variance(std::span<const double> values) {
 double RobustSd(std::span<const double> values, double centre) {
   const double sd = kMadToSd * MedianAbsoluteDeviation(values, centre);
   if (sd > 0) return sd;
-  const double squares =
-      std::accumulate(values.begin(), values.end(), 0.0,
-                      [centre](double sum, double x) { return sum + (x - centre) * (x - centre); });
+  double squares = 0;
+  for (const double value : values) squares += (value - centre) * (value - centre);
   return std::sqrt(squares / static_cast<double>(values.size()));
 }
 
@@ -95,16 +94,14 @@ Centre HuberCentre(std::vector<double> values) {
   return {at, squares / (n - 1) / n / (slope * slope), std::max(inside - 1, 1.0)};
 }
 
-std::vector<double> PulledIn(const std::vector<double>& values) {
-  if (values.empty()) return {};
-  std::vector<double> pulled = values;
-  const double median = Median(pulled);
-  const double bound = kHuber * kMadToSd * MedianAbsoluteDeviation(values, median);
+std::vector<double> PulledIn(std::vector<double> values) {
+  std::vector<double> reordered = values;
+  const double mad = MedianAbsoluteDeviation(values, Median(reordered));
+  const double bound = kHuber * kMadToSd * mad;
+  if (!(bound > 0)) return values;
   const double at = HuberCentre(values).value;
-  for (size_t i = 0; i < values.size(); ++i) {
-    pulled[i] = bound > 0 ? std::clamp(values[i], at - bound, at + bound) : values[i];
-  }
-  return pulled;
+  for (double& value : values) value = std::clamp(value, at - bound, at + bound);
+  return values;
 }
 
 }  // namespace xplane_time::stats

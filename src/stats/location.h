@@ -48,6 +48,6 @@ struct Centre {
 // O(n log n).
 Centre HuberCentre(std::vector<double> values);
 // Values pulled in to Huber's bounds around the centre: what bootstraps may average.
-std::vector<double> PulledIn(const std::vector<double>& values);
+std::vector<double> PulledIn(std::vector<double> values);
 
 }  // namespace xplane_time::stats
