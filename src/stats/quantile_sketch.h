@@ -36,7 +36,8 @@ inline const CountedValue& CountedAtRank(std::span<const CountedValue> sorted, u
 class ValueCounts {
  public:
   void Add(int64_t value, uint64_t times = 1) {
-    if (kept_bits_ != 0) value = Rounded(value);
+    const int spare = SpareBits(value);
+    value = value >> spare << spare;
     if (slots_.empty()) Grow();
     CountedValue* slot = Find(value);
     if (slot->count == 0) slot = Insert(value);
@@ -53,6 +54,13 @@ class ValueCounts {
     }
   }
   bool rounded() const { return kept_bits_ != 0; }
+  // How many bits of a value are not kept. The complement of a negative value is its magnitude,
+  // less one.
+  int SpareBits(int64_t value) const {
+    if (!rounded()) return 0;
+    const auto magnitude = static_cast<uint64_t>(value < 0 ? ~value : value);
+    return std::max(0, static_cast<int>(std::bit_width(magnitude)) - kept_bits_);
+  }
   size_t memory_bytes() const { return slots_.size() * sizeof(CountedValue); }
 
   template <typename Visit>
@@ -72,13 +80,6 @@ class ValueCounts {
   }
 
  private:
-  // The complement of a negative value is its magnitude, less one.
-  int64_t Rounded(int64_t value) const {
-    const auto magnitude = static_cast<uint64_t>(value < 0 ? ~value : value);
-    const int spare_bits = static_cast<int>(std::bit_width(magnitude)) - kept_bits_;
-    return spare_bits > 0 ? value >> spare_bits << spare_bits : value;
-  }
-
   // Its slot, or the empty one where it would be.
   CountedValue* Find(int64_t value) {
     CountedValue* const slots = slots_.data();
@@ -154,12 +155,7 @@ class QuantileSketch {
   // to one value, the middle.
   double At(const std::vector<CountedValue>& sorted, uint64_t rank) const {
     const int64_t value = CountedAtRank(sorted, rank).value;
-    if (!values_.rounded()) return static_cast<double>(value);
-    const auto magnitude = static_cast<uint64_t>(value < 0 ? ~value : value);
-    const int beyond = std::max(0, static_cast<int>(std::bit_width(magnitude)) - kBits);
-    const double middle =
-        static_cast<double>(magnitude >> beyond << beyond) + (std::ldexp(1.0, beyond) - 1) / 2;
-    return value < 0 ? -1 - middle : middle;
+    return static_cast<double>(value) + (std::ldexp(1.0, values_.SpareBits(value)) - 1) / 2;
   }
 
   uint64_t count_ = 0;
