@@ -451,16 +451,6 @@ absl::Status CheckOptions(std::span<const Measurements> base, std::span<const Me
   return absl::OkStatus();
 }
 
-int Rank(FunctionVerdict verdict) {
-  constexpr FunctionVerdict kWorstFirst[] = {
-      FunctionVerdict::kSlower,        FunctionVerdict::kFailed,
-      FunctionVerdict::kCannotTell,    FunctionVerdict::kTooLittleData,
-      FunctionVerdict::kNotComparable, FunctionVerdict::kOnlyBase,
-      FunctionVerdict::kOnlyHead,      FunctionVerdict::kFaster,
-      FunctionVerdict::kSame};
-  return static_cast<int>(std::ranges::find(kWorstFirst, verdict) - kWorstFirst);
-}
-
 Outcome OutcomeOf(const Comparison& comparison, const CompareOptions& options) {
   if (comparison.Count(FunctionVerdict::kSlower) > 0) return Outcome::kSlower;
   if (comparison.Count(FunctionVerdict::kTooLittleData) > 0) return Outcome::kTooLittleData;
@@ -481,6 +471,10 @@ double Badness(const ComparedRow& row) {
 }
 
 void Summarize(Comparison* comparison) {
+  using enum FunctionVerdict;
+  static constexpr FunctionVerdict kWorstFirst[] = {kSlower,        kFailed,        kCannotTell,
+                                                    kTooLittleData, kNotComparable, kOnlyBase,
+                                                    kOnlyHead,      kFaster,        kSame};
   bool unbounded = false;
   for (const ComparedRow& row : comparison->rows) {
     if (!row.ratio.has_value()) continue;
@@ -492,7 +486,7 @@ void Summarize(Comparison* comparison) {
   }
   if (unbounded) comparison->largest_mde = std::nullopt;
   std::ranges::stable_sort(comparison->rows, {}, [](const ComparedRow& row) {
-    return std::pair(Rank(row.verdict), -Badness(row));
+    return std::pair(std::ranges::find(kWorstFirst, row.verdict), -Badness(row));
   });
 }
 
@@ -572,12 +566,12 @@ absl::StatusOr<Comparison> Compare(std::span<const Measurements> base,
 }
 
 std::string_view OutcomeName(Outcome outcome) {
-  constexpr std::pair<Outcome, std::string_view> kNames[] = {
-      {Outcome::kNoRegression, "no_regression"},
-      {Outcome::kSlower, "slower"},
-      {Outcome::kCannotTell, "cannot_tell"},
-      {Outcome::kTooLittleData, "too_little_data"},
-      {Outcome::kAllFailed, "all_failed"}};
+  using enum Outcome;
+  constexpr std::pair<Outcome, std::string_view> kNames[] = {{kNoRegression, "no_regression"},
+                                                             {kSlower, "slower"},
+                                                             {kCannotTell, "cannot_tell"},
+                                                             {kTooLittleData, "too_little_data"},
+                                                             {kAllFailed, "all_failed"}};
   return std::ranges::find(kNames, outcome, &std::pair<Outcome, std::string_view>::first)->second;
 }
 

@@ -244,10 +244,10 @@ void Observations::Fold(const RoundResult& result) {
 void Observations::Fail(uint32_t variant, SampleStatus status) {
   VariantRecord& record = records[variant];
   ++record.attempts;
-  const bool is_final =
-      status == SampleStatus::kCompileError || status == SampleStatus::kWrongResult;
-  const bool is_crash = status == SampleStatus::kRuntimeError || status == SampleStatus::kCrash ||
-                        status == SampleStatus::kTimeout || status == SampleStatus::kOom;
+  using enum SampleStatus;
+  const bool is_final = status == kCompileError || status == kWrongResult;
+  const bool is_crash =
+      status == kRuntimeError || status == kCrash || status == kTimeout || status == kOom;
   ++(is_final || is_crash ? record.failures : record.transient);
   if (record.quarantine) return;
   const bool is_out = is_final || (is_crash && record.failures >= kCrashes) ||
