@@ -13,6 +13,10 @@
 namespace xplane_time {
 
 XPLANE_TIME_JSON_FIELDS(CanaryReport, rounds, ratio, lo, hi, biased)
+// Beside ids.
+XPLANE_TIME_JSON_FIELDS(Elimination, round, reason, ratio, lo)
+XPLANE_TIME_JSON_FIELDS(Ratio, est, lo, hi)
+XPLANE_TIME_JSON_FIELDS(Verdict, delta, canary, mde, runs, rounds, stop_reason, rule, seed)
 
 std::optional<SampleStatus> ParseSampleStatus(std::string_view name) {
   if (name.starts_with("crash(") && name.ends_with(")")) return SampleStatus::kCrash;
@@ -189,34 +193,23 @@ absl::StatusOr<OpenMessage> ParseOpen(const Json& message) {
 Json VerdictJson(const Verdict& verdict, const Space& space) {
   Json eliminated = Json::array(), ratios = Json::array();
   for (const Elimination& out : verdict.eliminated) {
-    eliminated.push_back({{"id", IdOf(space, out.variant)},
-                          {"by", IdOf(space, out.by)},
-                          {"round", out.round},
-                          {"reason", out.reason},
-                          {"ratio", OrNull(out.ratio)},
-                          {"lo", OrNull(out.lo)}});
+    eliminated.push_back({{"id", IdOf(space, out.variant)}, {"by", IdOf(space, out.by)}});
+    eliminated.back().update(ToJson(out));
   }
   for (const Ratio& ratio : verdict.ratios) {
-    ratios.push_back({{"id", IdOf(space, ratio.variant)},
-                      {"est", ratio.est},
-                      {"lo", OrNull(ratio.lo)},
-                      {"hi", OrNull(ratio.hi)}});
+    ratios.push_back({{"id", IdOf(space, ratio.variant)}});
+    ratios.back().update(ToJson(ratio));
   }
-  return {{"pick", IdOf(space, verdict.pick)},
-          {"claim", ToJson(verdict.claim)},
-          {"tied", IdsOf(space, verdict.tied)},
-          {"eliminated", std::move(eliminated)},
-          {"ratios", std::move(ratios)},
-          {"p_best", OrNull(verdict.p_best)},
-          {"regret", {{"est", OrNull(verdict.regret_est)}, {"hi", OrNull(verdict.regret_hi)}}},
-          {"delta", verdict.delta},
-          {"canary", ToJson(verdict.canary)},
-          {"mde", OrNull(verdict.mde)},
-          {"runs", verdict.runs},
-          {"rounds", verdict.rounds},
-          {"stop_reason", verdict.stop_reason},
-          {"rule", verdict.rule},
-          {"seed", verdict.seed}};
+  Json json = {
+      {"pick", IdOf(space, verdict.pick)},
+      {"claim", ToJson(verdict.claim)},
+      {"tied", IdsOf(space, verdict.tied)},
+      {"eliminated", std::move(eliminated)},
+      {"ratios", std::move(ratios)},
+      {"p_best", OrNull(verdict.p_best)},
+      {"regret", {{"est", OrNull(verdict.regret_est)}, {"hi", OrNull(verdict.regret_hi)}}}};
+  json.update(ToJson(verdict));
+  return json;
 }
 
 namespace {
