@@ -10,6 +10,7 @@
 #include "absl/strings/str_join.h"
 #include "near_names.h"
 #include "output/results.h"
+#include "output/view.h"
 #include "progress.h"
 #include "status.h"
 #include "timing/filters.h"
@@ -62,12 +63,6 @@ class TextCommand : public TraceCommand {
   }
 };
 
-// The first rows that --top leaves.
-template <typename Row>
-void KeepTop(const output::OutputOptions& how, std::vector<Row>* rows) {
-  rows->resize(std::min(how.top.value_or(rows->size()), rows->size()));
-}
-
 class Planes : public TextCommand {
  public:
   explicit Planes(CLI::App* app) : TextCommand(app, {}) {
@@ -80,7 +75,7 @@ class Planes : public TextCommand {
         PlanesReport report,
         DescribePlanes(opened.trace, {report_.device, with_stats_}, opened.diagnostics));
     WarnOfLeftOut(report.diagnostics);
-    KeepTop(printing_.how, &report.planes);
+    report.planes.resize(output::Top(report.planes, printing_.how.top).size());
     return output::Render(output::PlanesOutput(report, printing_.how), printing_.how);
   }
 
@@ -295,7 +290,7 @@ class Functions : public CompatibleCommand {
   absl::StatusOr<std::string> Text(const Opened& opened) override {
     if (!tool_.empty()) return CompatibleCommand::Text(opened);
     ASSIGN_OR_RETURN(Report report, MakeReport(opened));
-    KeepTop(printing_.how, &report.samples);
+    report.samples.resize(output::Top(report.samples, printing_.how.top).size());
     RETURN_IF_ERROR(output::OrderReport(printing_.how, output::SortKeys::kFunctions, &report));
     return output::Render(
         output::FunctionsOutput(report, printing_.how, report_.by_variant, report_.samples),

@@ -30,7 +30,6 @@
 #include <string_view>
 #include <vector>
 
-#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "xplane_time/space.h"
@@ -157,10 +156,8 @@ class TuneStore {
   absl::StatusOr<std::vector<SessionInfo>> Sessions() const;
   absl::StatusOr<SessionInfo> Session(int64_t id) const;  // also NotFound
 
-  // Rounds in the order in which they were stored, until `visit` returns false. Errors of this
-  // and all that read: DataLoss where a row does not have its checksum.
-  absl::Status VisitRounds(int64_t session,
-                           absl::FunctionRef<bool(const RoundRecord&)> visit) const;
+  // In the order in which they were stored. Errors of this and all that read: DataLoss where a row
+  // does not have its checksum.
   absl::StatusOr<std::vector<RoundRecord>> ReadRounds(int64_t session) const;
   absl::StatusOr<std::vector<Configuration>> ReadVariants(int64_t session) const;
 

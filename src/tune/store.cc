@@ -499,28 +499,22 @@ absl::StatusOr<SessionInfo> TuneStore::Session(int64_t id) const {
   return NotFound(path(), ": no session ", id, "; tune show lists those that there are");
 }
 
-absl::Status TuneStore::VisitRounds(int64_t session,
-                                    absl::FunctionRef<bool(const RoundRecord&)> visit) const {
-  const auto take = [&](const Statement& row) -> absl::StatusOr<bool> {
-    RoundRecord round;
+absl::StatusOr<std::vector<RoundRecord>> TuneStore::ReadRounds(int64_t session) const {
+  std::vector<RoundRecord> out;
+  const auto add = [&](const Statement& row) -> absl::StatusOr<bool> {
+    RoundRecord& round = out.emplace_back();
     int64_t round_id = 0, checksum = 0;
     row.Read(&round_id, &round.batch, &round.round, &round.discarded, &round.notes_json, &checksum);
     RETURN_IF_ERROR(ReadSamples(*db_, round_id, &round));
     RETURN_IF_ERROR(CheckRow(path(), session,
                              absl::StrCat("round ", round.round, " of batch ", round.batch),
                              checksum, ChecksumOf(round)));
-    return visit(round);
+    return true;
   };
-  return db_->Each(
-      "SELECT id, batch, round, discarded, notes_json, crc32 FROM round "
-      "WHERE session = ? ORDER BY id",
-      take, session);
-}
-
-absl::StatusOr<std::vector<RoundRecord>> TuneStore::ReadRounds(int64_t session) const {
-  std::vector<RoundRecord> out;
   RETURN_IF_ERROR(
-      VisitRounds(session, [&](const RoundRecord& round) { return out.push_back(round), true; }));
+      db_->Each("SELECT id, batch, round, discarded, notes_json, crc32 FROM round "
+                "WHERE session = ? ORDER BY id",
+                add, session));
   return out;
 }
 
@@ -590,7 +584,7 @@ absl::Status TuneStore::CheckRows(std::optional<int64_t> only_session) const {
   ASSIGN_OR_RETURN(const auto sessions, ReadSessions(*db_, only_session));
   for (const SessionInfo& each : sessions) {
     RETURN_IF_ERROR(ReadVariants(each.id).status());
-    RETURN_IF_ERROR(VisitRounds(each.id, [](const RoundRecord&) { return true; }));
+    RETURN_IF_ERROR(ReadRounds(each.id).status());
   }
   return absl::OkStatus();
 }
