@@ -64,9 +64,8 @@ class CompareCommand : public DecisionCommand {
     decision.Flag("--allow-mismatch", &compare_.allow_mismatch,
                   "Compare what was measured on other devices or in another way, with a note");
     decision.Flag("--by-id", &report_.by_variant, "One row a variant id");
-    decision.OneOf<BenchmarkTime>("--benchmark-time", &benchmark_time_,
-                                  {{"real", BenchmarkTime::kReal}, {"cpu", BenchmarkTime::kCpu}},
-                                  "Of Google Benchmark: real or cpu");
+    decision.OneOf("--benchmark-time", &benchmark_time_, {"real", "cpu"},
+                   "Of Google Benchmark: real or cpu");
   }
 
   absl::Status Check() override {
@@ -95,8 +94,7 @@ class CompareCommand : public DecisionCommand {
     for (const MeasurementSet* side : {&base, &head}) {
       comparison.notes.insert(comparison.notes.end(), side->notes.begin(), side->notes.end());
     }
-    RETURN_IF_ERROR(
-        Print(output::Render(output::CompareOutput(comparison), printing_.how)).status());
+    RETURN_IF_ERROR(Print(output::CompareOutput(comparison)).status());
     return static_cast<int>(comparison.outcome);
   }
 
@@ -168,7 +166,7 @@ class PickCommand : public DecisionCommand {
     ASSIGN_OR_RETURN(const MeasurementSet measured, ReadMeasurements(traces_, measure));
     ASSIGN_OR_RETURN(PickResult choice, Pick(measured.captures, pick_));
     choice.notes.insert(choice.notes.end(), measured.notes.begin(), measured.notes.end());
-    RETURN_IF_ERROR(Print(output::Render(output::PickOutput(choice), printing_.how)).status());
+    RETURN_IF_ERROR(Print(output::PickOutput(choice)).status());
     return ExitCode(choice.claim);
   }
 

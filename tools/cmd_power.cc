@@ -149,14 +149,9 @@ class Power : public Command {
 
   void AddSummary(CLI::App* app) {
     const Heading energy(app, "Energy"), out(app, kOut);
-    energy.OneOf<EnergyEstimator>(
-        "--estimator", &summary_.estimator,
-        {{"best", EnergyEstimator::kBest},
-         {"counter", EnergyEstimator::kCounter},
-         {"held", EnergyEstimator::kHeld},
-         {"trapezoid", EnergyEstimator::kTrapezoid},
-         {"endpoint-mean", EnergyEstimator::kEndpointMean}},
-        "best (the counter, else held), counter, held, trapezoid or endpoint-mean [best]");
+    energy.OneOf("--estimator", &summary_.estimator,
+                 {"best", "counter", "held", "trapezoid", "endpoint-mean"},
+                 "best (the counter, else held), counter, held, trapezoid or endpoint-mean [best]");
     CLI::Option* const co2 =
         energy.Value("--co2", &carbon_.g_per_kwh, "G",
                      "Grams of CO2e a kWh where it ran: adds Wh and CO2e, as modelled",
@@ -178,7 +173,7 @@ class Power : public Command {
     for (const PowerAbsence& each : inventory.absences) {
       if (each.source.empty()) return UsageError(each.message);  // no such name
     }
-    return Print(output::Render(output::PowerSourcesOutput(inventory), printing_.how));
+    return Print(output::PowerSourcesOutput(inventory));
   }
 
   absl::StatusOr<int> Replay() { return PrintSummary(log_path_); }

@@ -161,18 +161,13 @@ class TuneCommand : public Command {
   void AddDecision(CLI::App* app) {
     const Heading decision(app, kDecision);
     DecideConfig& by = options_.decide;
-    decision.OneOf<Stop>("--stop", &by.stop, {{"pick", Stop::kPick}, {"claim", Stop::kClaim}},
-                         "pick: when no variant can be more than delta faster than the pick; "
-                         "claim: when a winner or a tie is proved, at several times the runs "
-                         "[pick]",
-                         "WHEN");
-    decision.OneOf<Objective>("--objective", &by.objective,
-                              {{"time", Objective::kTime},
-                               {"energy", Objective::kEnergy},
-                               {"edp", Objective::kEdp},
-                               {"ed2p", Objective::kEd2p},
-                               {"pareto", Objective::kPareto}},
-                              "time, energy, edp (energy times time), ed2p or pareto [time]");
+    decision.OneOf("--stop", &by.stop, NamesOf(by.stop),
+                   "pick: when no variant can be more than delta faster than the pick; "
+                   "claim: when a winner or a tie is proved, at several times the runs "
+                   "[pick]",
+                   "WHEN");
+    decision.OneOf("--objective", &by.objective, NamesOf(by.objective),
+                   "time, energy, edp (energy times time), ed2p or pareto [time]");
     decision.Share("--delta", &by.delta, "What is no difference [0.5%]");
     decision.Share("--alpha", &by.alpha, "How often a faster variant may be dropped [1%]");
     decision.Share("--tie-alpha", &by.tie_alpha, "How often a tie may be claimed wrongly [5%]");
@@ -400,7 +395,7 @@ class TuneCommand : public Command {
     if (halve_to_ > 0) plan.raced = std::min(known, halve_to_);
     if (ask_.count > 0) plan.raced = std::min(known + ask_.count, kAskFinalists);
     plan.race_runs = plan.raced * kTypicalRounds;
-    return Print(as_json() ? output::PlanJson(plan) : output::PlanText(plan, printing_.how));
+    return Print(output::PlanOutput(plan));
   }
 
   absl::StatusOr<int> Race() {
@@ -448,8 +443,7 @@ class TuneCommand : public Command {
     RETURN_IF_ERROR(store.CheckRows(session_));
     if (!session_.has_value()) {
       ASSIGN_OR_RETURN(const auto sessions, store.Sessions());
-      return Print(as_json() ? output::SessionsJson(sessions)
-                             : output::SessionsText(sessions, printing_.how));
+      return Print(output::SessionsOutput(sessions));
     }
     ASSIGN_OR_RETURN(const SessionInfo session, store.Session(*session_));
     if (!session.verdict_json.has_value()) {
@@ -457,8 +451,7 @@ class TuneCommand : public Command {
           store.path(), ": session ", session.id, " has no verdict yet, after ", session.rounds,
           session.rounds == 1 ? " round" : " rounds", "; tune --resume goes on");
     }
-    const std::string& json = *session.verdict_json;
-    return Print(as_json() ? json + "\n" : output::TuningText(ReadTuneResult(json), printing_.how));
+    return Print(output::TuningOutput(*session.verdict_json));
   }
 
   absl::StatusOr<int> ExportTuned(const TuneStore& store) const {
@@ -474,10 +467,7 @@ class TuneCommand : public Command {
     ASSIGN_OR_RETURN(const TuneStore store, OpenSound(store_path_));
     if (printing_.format == "tuned") return ExportTuned(store);
     ASSIGN_OR_RETURN(const int64_t session, SessionOf(store));
-    ASSIGN_OR_RETURN(const std::string text, as_json() ? output::ExportJson(store, session)
-                                             : printing_.format == "t4"
-                                                 ? output::ExportT4(store, session)
-                                                 : output::ExportCsv(store, session));
+    ASSIGN_OR_RETURN(const std::string text, output::Export(store, session, printing_.format));
     return Print(text);
   }
 
@@ -531,7 +521,6 @@ class TuneCommand : public Command {
 
   // ---- What they share
 
-  bool as_json() const { return printing_.format == "json"; }
   bool with_energy() const { return options_.decide.objective != Objective::kTime; }
 
   absl::StatusOr<int64_t> SessionOf(const TuneStore& store) const {
@@ -542,8 +531,7 @@ class TuneCommand : public Command {
   }
 
   absl::StatusOr<int> PrintOutcome(const TuneOutcome& outcome) const {
-    return Print(as_json() ? OutcomeJson(outcome) + "\n"
-                           : output::TuningText(ResultOf(outcome), printing_.how));
+    return Print(output::TuningOutput(OutcomeJson(outcome)));
   }
 
   // A line on standard error.

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cstdlib>
 #include <iterator>
@@ -21,8 +22,7 @@ namespace {
 
 using output::Format;
 
-const std::vector<std::pair<std::string, When>> kWhens = {
-    {"auto", When::kAuto}, {"always", When::kAlways}, {"never", When::kNever}};
+constexpr std::array<std::string_view, 3> kWhens = {"auto", "always", "never"};
 
 // "0=GPU-1234".
 absl::StatusOr<std::pair<int32_t, std::string>> ParseOrdinal(const std::string& text) {

@@ -8,8 +8,10 @@
 // Values are there once the line is parsed; until then they are the defaults.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
+#include <initializer_list>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -93,17 +95,13 @@ class Heading {
       return text.empty() ? absl::StatusOr<T>(unset) : absl::StatusOr<T>(ParseShare(text));
     });
   }
-  // One of the names.
-  template <typename T>
-  CLI::Option* OneOf(const char* name, T* value,
-                     const std::vector<std::pair<std::string, T>>& choices, const std::string& help,
+  // One of the names, which are in the order of T's values.
+  template <typename T, typename Names = std::initializer_list<std::string_view>>
+  CLI::Option* OneOf(const char* name, T* value, const Names& names_of_t, const std::string& help,
                      const char* what = "NAME") const {
-    std::vector<std::string> names;
-    for (const auto& choice : choices) names.push_back(choice.first);
-    const auto take = [choices, value](const std::string& text) {
-      for (const auto& [known, choice] : choices) {
-        if (text == known) *value = choice;
-      }
+    const std::vector<std::string> names(names_of_t.begin(), names_of_t.end());
+    const auto take = [names, value](const std::string& text) {
+      *value = static_cast<T>(std::ranges::find(names, text) - names.begin());
     };
     return Taken<std::string>(name, take, what, help)->check(CLI::IsMember(names));
   }

@@ -15,12 +15,9 @@
 #include "output/text.h"
 
 namespace xplane_time::tools {
-namespace {
 
 using output::Printable;
 using std::chrono::milliseconds;
-
-}  // namespace
 
 ProgressDisplay::ProgressDisplay(const Printing& printing)
     : how_(printing.quiet || printing.progress == When::kNever ? How::kNothing

@@ -34,9 +34,8 @@ void TraceCommand::AddTraces() {
 void TraceCommand::AddReading() {
   const Heading input(app_, kInput), select(app_, kSelect);
   input.Value("--run", &find_.run, "NAME", "With a log directory: this run instead of the latest");
-  input.OneOf<Reader>("--reader", &read_.reader,
-                      {{"wire", Reader::kWire}, {"protobuf", Reader::kProtobuf}},
-                      "How to decode: wire (fast) or protobuf (cross-check)");
+  input.OneOf("--reader", &read_.reader, {"wire", "protobuf"},
+              "How to decode: wire (fast) or protobuf (cross-check)");
   input.Value("--threads", &report_.threads, "N", "Threads for reading [number of processors]",
               CLI::Range(1, 1024));
   select.Value("--device", &report_.device, "SEL",
@@ -60,11 +59,8 @@ void TraceCommand::AddFilters() {
 
 void TraceCommand::AddTime(const Takes& takes) {
   const Heading select(app_, kSelect), time(app_, kTime);
-  time.OneOf<ClockChoice>("--clock", &report_.clock,
-                          {{"auto", ClockChoice::kAuto},
-                           {"device", ClockChoice::kDevice},
-                           {"profile", ClockChoice::kProfile}},
-                          "auto (the device's where it exists), device or profile");
+  time.OneOf("--clock", &report_.clock, {"auto", "device", "profile"},
+             "auto (the device's where it exists), device or profile");
   if (takes.tolerance) {
     time.Count("--tolerance", &report_.tolerance_ps,
                "How far a nested event may stick out of its parent", "PS");
@@ -73,9 +69,8 @@ void TraceCommand::AddTime(const Takes& takes) {
   select.Value("--id-pattern", &report_.id_pattern, "RE",
                "A function that matches is a variant, its id the first group [jit_autotune_fn_N "
                "and jit_tune_jax_fn_N]");
-  time.OneOf<Metric>(
-      "--metric", &report_.metric,
-      {{"active", Metric::kActive}, {"span", Metric::kSpan}, {"sum", Metric::kSum}},
+  time.OneOf(
+      "--metric", &report_.metric, {"active", "span", "sum"},
       "A run's time: active (union of its kernels), span (first start to last end) or sum (of "
       "durations): what tables show, --sort and --trim look at; JSON and CSV have all three");
   time.Parsed("--trim", &report_.trim, "POLICY",
@@ -95,13 +90,8 @@ void TraceCommand::AddPrinting(const Takes& takes) {
         "self, count, share; a tree by total only [functions: total; kernels: self]");
   }
   if (takes.executions) {
-    out.OneOf<Unit>("--unit", &how.unit,
-                    {{"auto", Unit::kAuto},
-                     {"ns", Unit::kNs},
-                     {"us", Unit::kUs},
-                     {"ms", Unit::kMs},
-                     {"s", Unit::kS}},
-                    "Of times in tables: auto, ns, us, ms or s", "UNIT");
+    out.OneOf("--unit", &how.unit, {"auto", "ns", "us", "ms", "s"},
+              "Of times in tables: auto, ns, us, ms or s", "UNIT");
   }
   if (takes.decides) {
     printing_.AddFormat(app_, {"table", "json", "csv", "markdown", "junit", "benchmark", "bmf"},

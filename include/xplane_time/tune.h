@@ -22,6 +22,7 @@
 // One thread; a harness is for one Tune at a time.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -140,18 +141,18 @@ struct TuneOptions {
   std::function<bool()> stopped = [] { return false; };  // asked between rounds
 };
 
-// Of the samples of the race.
+// Of the samples of the race; unknown without any.
 struct Tail {
   uint64_t samples = 0;
-  double typical_ps = 0;                  // the median
+  std::optional<double> typical_ps = {};  // the median
   std::optional<double> typical_uj = {};  // where each sample has an energy
   std::optional<double> p95_ratio = {};   // 95 % quantile over median; of 20 samples or more
-  double spike_rate = 0;                  // share of samples far over the median (tuning.md)
+  std::optional<double> spike_rate = {};  // share of samples far over the median (tuning.md)
 };
 
 // The pick is proved to be worse than a rival in what the typical time does not show.
 struct TailFlag {
-  uint32_t rival = 0;          // place in the decider's space
+  std::string rival;           // its id
   std::string what;            // "p95" or "spikes"
   double pick = 0, other = 0;  // p95_ratio or spike_rate, in the rounds of both
 };
@@ -164,7 +165,7 @@ struct TunedVariant {
   std::optional<double> searched = {};    // Searched::value
   std::string search_failure = {};        // the status it failed with in the search; empty: it ran
   bool dropped = false;                   // by the search: not in the race, and not certified
-  std::optional<Tail> tail = {};
+  Tail tail = {};
 };
 
 // What came before the race. Its runs are not among those of the verdict.
@@ -177,17 +178,16 @@ struct SearchReport {
 
 // Pick against baseline, in rounds of their own: 1.05 is 5 % faster, or what the objective says.
 struct Confirmation {
-  size_t baseline = 0;          // into TuneOutcome::variants
-  std::string metric = "time";  // or energy, edp, ed2p; of a front the time
-  uint64_t rounds = 0;          // in which both have a time
-  double speedup = 1;
-  std::optional<double> lo = {}, hi = {};  // 95 %
+  std::string baseline = {};            // its id
+  uint64_t rounds = 0;                  // in which both have a time
+  Objective metric = Objective::kTime;  // of a front the time
+  std::optional<double> speedup = {};
+  std::optional<std::array<std::optional<double>, 2>> speedup_ci95 = {};
 };
 
 struct TuneOutcome {
   HarnessInfo harness;
-  Objective objective = Objective::kTime;
-  std::optional<int64_t> budget_runs = {}, budget_time_ps = {};  // of this run
+  DecideConfig decide;  // with the budget of this run
   int64_t session = 0;
   bool resumed = false, interrupted = false;
   uint64_t rounds_before = 0;  // of an earlier run

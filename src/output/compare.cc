@@ -31,11 +31,10 @@ std::optional<uint64_t> CapturesNeeded(const Comparison& comparison) {
 
 Explanation ExplainSlower(const Comparison& comparison) {
   const ComparedRow& worst = *Worst(comparison, FunctionVerdict::kSlower);
-  return {.verdict =
-              absl::StrCat("slower: ", comparison.Count(FunctionVerdict::kSlower), " of ",
-                           Counted(comparison.compared, "function"), ", the worst by ",
-                           ChangeText(*worst.ratio), " % (at least ", ChangeText(*worst.lo), " %)"),
-          .tone = Tone::kBad};
+  return {.verdict = absl::StrCat("slower: ", comparison.Count(FunctionVerdict::kSlower), " of ",
+                                  Counted(comparison.compared, "function"), ", the worst by ",
+                                  ChangeText(*worst.ratio), " % (at least ", ChangeText(*worst.lo),
+                                  " %)")};
 }
 
 Explanation ExplainTooLittle(const Comparison& comparison) {
@@ -112,11 +111,10 @@ Explanation ExplainCannotTell(const Comparison& comparison) {
 }
 
 Explanation ExplainNone(const Comparison& comparison) {
-  Explanation out = {
-      .verdict =
-          absl::StrCat("no regression: of ", Counted(comparison.compared, "function"),
-                       " none is slower by more than ", PercentText(comparison.options.min_effect)),
-      .tone = Tone::kGood};
+  Explanation out = {.verdict = absl::StrCat("no regression: of ",
+                                             Counted(comparison.compared, "function"),
+                                             " none is slower by more than ",
+                                             PercentText(comparison.options.min_effect))};
   if (comparison.largest_mde.has_value()) {
     out.reasons = {absl::StrCat("A slowdown of ", PercentText(*comparison.largest_mde),
                                 " would have been detected in any of them (4 times in 5).")};
@@ -166,7 +164,7 @@ Explanation ExplainOutcome(const Comparison& comparison) {
     case Outcome::kAllFailed:
       break;
   }
-  return {.verdict = "failed: no function has samples on both sides", .tone = Tone::kBad};
+  return {.verdict = "failed: no function has samples on both sides"};
 }
 
 Explanation Explain(const Comparison& comparison) {
@@ -301,13 +299,10 @@ std::vector<InterchangeRow> InterchangeRows(const Comparison& comparison) {
                                         row.program > 0 ? absl::StrCat("#", row.program + 1) : "",
                                         several_devices ? "@" + row.device : ""),
                    .group = row.device.empty() ? "xplane-time" : row.device,
-                   .time_ps = row.head.centre_ps,
-                   .lo_ps = row.head.lo_ps,
-                   .hi_ps = row.head.hi_ps,
+                   .time = row.head,
                    .ratio = row.ratio,
                    .ratio_lo = row.lo,
                    .ratio_hi = row.hi,
-                   .samples = row.head.samples,
                    .text = Sentence(row),
                    .failure_type = fails ? type : "",
                    .skipped_type = fails ? "" : type});
@@ -329,7 +324,8 @@ Output CompareOutput(const Comparison& comparison) {
   out.view = [&](const OutputOptions& how) {
     std::vector<Section> sections = {RowSection(comparison, how)};
     if (!comparison.kernels.empty()) sections.push_back(KernelSection(comparison, how));
-    return DecisionView(Explain(comparison), std::move(sections), comparison.notes, how);
+    return DecisionView(Explain(comparison), static_cast<int>(comparison.outcome),
+                        std::move(sections), comparison.notes, how);
   };
   AddInterchange("xplane-time compare", InterchangeRows(comparison), &out);
   return out;

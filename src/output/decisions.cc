@@ -46,7 +46,7 @@ std::string JunitXml(std::string_view suite, const std::vector<InterchangeRow>& 
 std::string BenchmarkJson(const std::vector<InterchangeRow>& rows) {
   std::vector<Json> benchmarks;
   for (const InterchangeRow& row : rows) {
-    if (!row.time_ps.has_value()) continue;
+    if (!row.time.centre_ps.has_value()) continue;
     Json& out = benchmarks.emplace_back(Json::object());
     out["name"] = ValidUtf8(row.name);
     out["run_name"] = ValidUtf8(row.name);
@@ -54,9 +54,9 @@ std::string BenchmarkJson(const std::vector<InterchangeRow>& rows) {
     out["repetitions"] = 1;
     out["repetition_index"] = 0;
     out["threads"] = 1;
-    out["iterations"] = row.samples;
-    out["real_time"] = *row.time_ps / 1000;
-    out["cpu_time"] = *row.time_ps / 1000;
+    out["iterations"] = row.time.samples;
+    out["real_time"] = *row.time.centre_ps / 1000;
+    out["cpu_time"] = *row.time.centre_ps / 1000;
     out["time_unit"] = "ns";
     SetKnown("ratio", row.ratio, 1, &out);
     SetKnown("ratio_lo", row.ratio_lo, 1, &out);
@@ -72,11 +72,11 @@ std::string BenchmarkJson(const std::vector<InterchangeRow>& rows) {
 std::string BencherJson(const std::vector<InterchangeRow>& rows) {
   Json document = Json::object();
   for (const InterchangeRow& row : rows) {
-    if (!row.time_ps.has_value()) continue;
+    if (!row.time.centre_ps.has_value()) continue;
     Json latency = Json::object();
-    latency["value"] = *row.time_ps / 1000;
-    SetKnown("lower_value", row.lo_ps, 1000, &latency);
-    SetKnown("upper_value", row.hi_ps, 1000, &latency);
+    latency["value"] = *row.time.centre_ps / 1000;
+    SetKnown("lower_value", row.time.lo_ps, 1000, &latency);
+    SetKnown("upper_value", row.time.hi_ps, 1000, &latency);
     document[ValidUtf8(row.name)] = {{"latency", std::move(latency)}};
   }
   return Indented(document);
@@ -84,10 +84,13 @@ std::string BencherJson(const std::vector<InterchangeRow>& rows) {
 
 }  // namespace
 
-View DecisionView(Explanation explanation, std::vector<Section> sections,
+View DecisionView(Explanation explanation, int exit_code, std::vector<Section> sections,
                   const std::vector<std::string>& notes, const OutputOptions& options) {
+  constexpr int kUndecided = 11, kTooLittleData = 12;
+  const bool open = exit_code == kUndecided || exit_code == kTooLittleData;
+  const Tone tone = exit_code == 0 ? Tone::kGood : open ? Tone::kWarning : Tone::kBad;
   View view;
-  view.lines.push_back({std::move(explanation.verdict), explanation.tone, ViewLine::kHeading});
+  view.lines.push_back({std::move(explanation.verdict), tone, ViewLine::kHeading});
   for (std::string& reason : explanation.reasons) view.lines.push_back({std::move(reason)});
   view.sections = std::move(sections);
   view.sections[0].is_titled_in_markdown = false;

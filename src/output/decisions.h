@@ -8,16 +8,17 @@
 #pragma once
 
 #include "output/view.h"
+#include "xplane_time/compare.h"
 
 namespace xplane_time::output {
 
 struct Explanation {
   std::string verdict;                    // one line
   std::vector<std::string> reasons = {};  // sentences
-  Tone tone = Tone::kWarning;             // of the verdict
 };
-// The title of the first section says less than the verdict: Markdown goes without it.
-View DecisionView(Explanation explanation, std::vector<Section> sections,
+// `exit_code`: of the decision, which gives the verdict its tone. The title of the first section
+// says less than the verdict: Markdown goes without it.
+View DecisionView(Explanation explanation, int exit_code, std::vector<Section> sections,
                   const std::vector<std::string>& notes, const OutputOptions& options);
 
 template <typename Row>
@@ -30,9 +31,8 @@ void NoteUncertain(std::span<const Row> rows, std::vector<std::string>* notes) {
 struct InterchangeRow {
   std::string name = {};   // function, with device, variant and program where they tell rows apart
   std::string group = {};  // JUnit's classname
-  std::optional<double> time_ps = {}, lo_ps = {}, hi_ps = {};
+  SideEstimate time = {};
   std::optional<double> ratio = {}, ratio_lo = {}, ratio_hi = {};
-  uint64_t samples = 0;
   std::string text = {};                             // the verdict in a sentence
   std::string failure_type = {}, skipped_type = {};  // empty: it passed
 };

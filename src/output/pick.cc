@@ -22,8 +22,7 @@ Explanation ExplainWinner(const PickResult& choice) {
   return {.verdict = absl::StrCat("winner: variant ", Printable(choice.pick)),
           .reasons = {absl::StrCat("Every other variant is proved slower; the next, ",
                                    Printable(second.id), ", by ", ChangeText(*second.ratio),
-                                   " % (at least ", ChangeText(second.lo.value_or(1)), " %).")},
-          .tone = Tone::kGood};
+                                   " % (at least ", ChangeText(second.lo.value_or(1)), " %).")}};
 }
 
 Explanation ExplainTie(const PickResult& choice) {
@@ -32,20 +31,18 @@ Explanation ExplainTie(const PickResult& choice) {
   return {.verdict = absl::StrCat("tie: variants ", absl::StrJoin(ids, ", "), " are within ",
                                   PercentText(choice.options.delta), " of each other"),
           .reasons = {absl::StrCat("Variant ", Printable(choice.pick),
-                                   " is named, as the first of them; all others are slower.")},
-          .tone = Tone::kGood};
+                                   " is named, as the first of them; all others are slower.")}};
 }
 
 Explanation ExplainPick(const PickResult& choice) {
   const std::string pick = absl::StrCat("pick: variant ", Printable(choice.pick));
   if (RunnerUp(choice) == nullptr) {
-    return {.verdict = pick + ", the only one that ran", .tone = Tone::kGood};
+    return {.verdict = pick + ", the only one that ran"};
   }
   return {
       .verdict =
           absl::StrCat(pick, ", none is faster by more than ", PercentText(choice.options.delta)),
-      .reasons = {"It is not proved that it is the fastest, only that nothing is lost with it."},
-      .tone = Tone::kGood};
+      .reasons = {"It is not proved that it is the fastest, only that nothing is lost with it."}};
 }
 
 Explanation ExplainOpen(const PickResult& choice) {
@@ -88,7 +85,7 @@ Explanation Explain(const PickResult& choice) {
     case Claim::kAllFailed:
       break;
   }
-  return {.verdict = "failed: no variant has a run that counts", .tone = Tone::kBad};
+  return {.verdict = "failed: no variant has a run that counts"};
 }
 
 // A JSON value for people: strings without their quotes.
@@ -189,24 +186,23 @@ void VisitDecision(const PickResult& choice, FieldSink* sink) {
 }
 
 std::vector<InterchangeRow> InterchangeRows(const PickResult& choice) {
-  const int exit_code = ExitCode(choice.claim);
-  const std::string claim(ClaimName(choice.claim));
+  const bool open = choice.claim == Claim::kUndecided || choice.claim == Claim::kTooLittleData;
   std::vector<InterchangeRow> out = {
       {.name = "decision",
        .group = "pick",
        .text = Explain(choice).verdict,
        .failure_type = choice.claim == Claim::kAllFailed ? "all_failed" : "",
-       .skipped_type = exit_code == 11 || exit_code == 12 ? claim : ""}};
+       .skipped_type = open ? std::string(ClaimName(choice.claim)) : ""}};
   for (const VariantRow& row : choice.variants) {
     out.push_back({.name = row.function.empty() ? row.id : row.function,
                    .group = "variants",
-                   .time_ps = row.centre_ps,
-                   .lo_ps = row.lo_ps,
-                   .hi_ps = row.hi_ps,
+                   .time = {.samples = row.samples,
+                            .centre_ps = row.centre_ps,
+                            .lo_ps = row.lo_ps,
+                            .hi_ps = row.hi_ps},
                    .ratio = row.ratio,
                    .ratio_lo = row.lo,
                    .ratio_hi = row.hi,
-                   .samples = row.samples,
                    .text = row.status,
                    .skipped_type = row.samples == 0 ? row.status : ""});
   }
@@ -222,7 +218,8 @@ Output PickOutput(const PickResult& choice) {
   out.result.Say([&](FieldSink* sink) { sink->Texts("notes", choice.notes); });
   out.result.csv = TableOf("", std::span(choice.variants), VisitFlat);
   out.view = [&](const OutputOptions& how) {
-    return DecisionView(Explain(choice), {VariantSection(choice, how)}, choice.notes, how);
+    return DecisionView(Explain(choice), ExitCode(choice.claim), {VariantSection(choice, how)},
+                        choice.notes, how);
   };
   AddInterchange("xplane-time pick", InterchangeRows(choice), &out);
   return out;

@@ -3,7 +3,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "json/json.h"
-#include "output/view.h"
+#include "output/decisions.h"
 #include "status.h"
 
 namespace xplane_time::output {
@@ -16,25 +16,22 @@ constexpr size_t kParamsWidth = 16, kWorkloadWidth = 8;
 
 // The words of an objective, in the order of Objective.
 struct Words {
-  const char* name;    // as options have it
   const char* column;  // what a ratio is of
   const char *winner, *no_better, *best, *worse, *not_better;
 };
 constexpr Words kWords[] = {
-    {"time", "time", "proved slower", "faster", "the fastest", "slower", "not faster"},
-    {"energy", "energy", "proved to take more energy", "below its energy",
-     "the one of least energy", "more energy", "not less energy"},
-    {"edp", "EDP", "proved to have a higher EDP (energy times time)",
-     "below its EDP (energy times time)", "the one of least EDP", "higher EDP", "not lower EDP"},
-    {"ed2p", "ED2P", "proved to have a higher ED2P (energy times time squared)",
+    {"time", "proved slower", "faster", "the fastest", "slower", "not faster"},
+    {"energy", "proved to take more energy", "below its energy", "the one of least energy",
+     "more energy", "not less energy"},
+    {"EDP", "proved to have a higher EDP (energy times time)", "below its EDP (energy times time)",
+     "the one of least EDP", "higher EDP", "not lower EDP"},
+    {"ED2P", "proved to have a higher ED2P (energy times time squared)",
      "below its ED2P (energy times time squared)", "the one of least ED2P", "higher ED2P",
      "not lower ED2P"},
-    {"pareto", "time", "", "", "", "slower", "not faster"},
+    {"time", "", "", "", "slower", "not faster"},
 };
 
-const Words& WordsOf(const TuneResult& result) {
-  return kWords[static_cast<size_t>(result.objective)];
-}
+const Words& WordsOf(Objective objective) { return kWords[static_cast<size_t>(objective)]; }
 
 std::string ValueText(const Json& value) {
   return value.is_string() ? value.get<std::string>() : Dump(value);
@@ -121,7 +118,7 @@ std::string SearchText(const SearchReport& search) {
 }
 
 // What the typical time, which decided, does not show.
-std::string TailText(const TuneResult::Tails& flag) {
+std::string TailText(const TailFlag& flag) {
   const std::string than = absl::StrCat("than that of ", Printable(flag.rival));
   if (flag.what == "spikes") {
     return absl::StrCat("Its tail is worse ", than, ": ", FormatPercent(flag.pick),
@@ -141,7 +138,7 @@ bool IsAlone(const TuneResult& result) {
 
 // What was certified of the pick, in the objective's words.
 std::string ClaimText(const TuneResult& result) {
-  const Words& words = WordsOf(result);
+  const Words& words = WordsOf(result.objective);
   const std::string delta = PercentText(result.delta);
   if (IsAlone(result)) return "There was no other variant to compare it with.";
   switch (result.claim) {
@@ -202,13 +199,13 @@ std::string RegretText(const TuneResult& result) {
   const std::string share = *p_best > kAlways       ? "all"
                             : *p_best < 1 - kAlways ? "none"
                                                     : absl::StrCat(FormatPercent(*p_best), " %");
-  return absl::StrCat("Estimated by resampling its rounds: it is ", WordsOf(result).best, " in ",
-                      share, " of the samples, and what it may lose is ", loss,
+  return absl::StrCat("Estimated by resampling its rounds: it is ", WordsOf(result.objective).best,
+                      " in ", share, " of the samples, and what it may lose is ", loss,
                       *regret > kAbsurd ? "." : " (95 %).");
 }
 
 // Of the metric that was decided by.
-std::string ConfirmationText(const TuneResult::Confirmed& of) {
+std::string ConfirmationText(const Confirmation& of) {
   if (!of.speedup.has_value()) return "";
   std::string interval;
   if (const auto& ci = of.speedup_ci95; ci && (*ci)[0] && (*ci)[1]) {
@@ -217,14 +214,11 @@ std::string ConfirmationText(const TuneResult::Confirmed& of) {
   }
   const std::string times = FormatFixed(*of.speedup, 4), baseline = Printable(of.baseline);
   const std::string rounds = absl::StrCat(" in ", Counted(of.rounds, "round"), " of their own.");
-  const auto* words = std::find_if(std::begin(kWords), std::end(kWords),
-                                   [&](const Words& each) { return each.name == of.metric; });
-  if (words == std::begin(kWords) || of.metric.empty()) {
+  if (of.metric == Objective::kTime) {
     return absl::StrCat(times, " times as fast as ", baseline, interval, rounds);
   }
-  const char* metric = words == std::end(kWords) ? kWords[0].column : words->column;
-  return absl::StrCat("The ", metric, " of ", baseline, " is ", times, " times its own", interval,
-                      rounds);
+  return absl::StrCat("The ", WordsOf(of.metric).column, " of ", baseline, " is ", times,
+                      " times its own", interval, rounds);
 }
 
 std::vector<std::string> Reasons(const TuneResult& result) {
@@ -235,7 +229,7 @@ std::vector<std::string> Reasons(const TuneResult& result) {
   if (result.claim == Claim::kUndecided) reasons.push_back(StopText(result));
   reasons.push_back(RegretText(result));
   if (result.confirmation) reasons.push_back(ConfirmationText(*result.confirmation));
-  for (const TuneResult::Tails& flag : result.tail_flags) reasons.push_back(TailText(flag));
+  for (const TailFlag& flag : result.tail_flags) reasons.push_back(TailText(flag));
   reasons.push_back(absl::StrCat(Counted(static_cast<uint64_t>(result.runs), "run"), " in ",
                                  Counted(result.rounds, "round"), ", session ", result.session,
                                  "."));
@@ -260,8 +254,8 @@ std::string Fate(const TuneResult& result, const Row& row) {
     return result.claim == Claim::kUndecided ? "leads" : "picked";
   }
   const std::string& reason = row.eliminated->reason;
-  const std::string shown = reason == "slower"       ? WordsOf(result).worse
-                            : reason == "not_faster" ? WordsOf(result).not_better
+  const std::string shown = reason == "slower"       ? WordsOf(result.objective).worse
+                            : reason == "not_faster" ? WordsOf(result.objective).not_better
                                                      : Printable(reason);
   return absl::StrCat(shown, ", round ", row.eliminated->round);
 }
@@ -299,7 +293,7 @@ Grid ResultGrid(const TuneResult& result, const std::vector<Row>& rows,
     };
     grid.Number("runs", runs).Drop(1);
   }
-  grid.Number(absl::StrCat(WordsOf(result).column, " %"),
+  grid.Number(absl::StrCat(WordsOf(result.objective).column, " %"),
               [](const Row& row) { return ChangeOrDash(row.ratio); });
   const auto interval = [](const Row& row) {
     return row.ratio_ci ? IntervalText((*row.ratio_ci)[0], (*row.ratio_ci)[1]) : "-";
@@ -310,12 +304,13 @@ Grid ResultGrid(const TuneResult& result, const std::vector<Row>& rows,
 }
 
 // The interval goes before a parameter is cut, and names before values.
-void AddParameters(const std::vector<Json>& rows, size_t width, Section* section) {
+void AddParameters(const std::vector<Json>& rows, const OutputOptions& options, Section* section) {
   const Parameters parameters = ParametersOf(rows);
   if (!parameters.shared.empty()) {
     section->title = absl::StrCat("all variants: ", absl::StrJoin(parameters.shared, " "));
   }
   if (parameters.names.empty()) return;
+  const auto width = static_cast<size_t>(std::max(options.width, 20));
   size_t others = 0;
   for (const Column& column : section->grid.columns) {
     if (column.drop == 0)
@@ -344,9 +339,9 @@ Section VariantSection(const TuneResult& result, const OutputOptions& options) {
   std::ranges::stable_sort(rows, {}, [](const Row& row) { return row.ratio.value_or(1e300); });
   std::vector<Json> params;
   for (const Row& row : rows) params.push_back(row.params);
-  const std::string column = WordsOf(result).column;
+  const std::string column = WordsOf(result.objective).column;
   Section section = {.grid = ResultGrid(result, rows, options)};
-  AddParameters(params, static_cast<size_t>(std::max(options.width, 20)), &section);
+  AddParameters(params, options, &section);
   section.notes.push_back(
       absl::StrCat(column, " %: how much ", column == "time" ? "slower" : "more",
                    " than the pick, by rounds of both; typical: the median of its runs"));
@@ -354,26 +349,8 @@ Section VariantSection(const TuneResult& result, const OutputOptions& options) {
   return section;
 }
 
-Tone ToneOf(Claim claim) {
-  if (claim == Claim::kAllFailed) return Tone::kBad;
-  const bool decided = claim == Claim::kWinner || claim == Claim::kTie || claim == Claim::kPick;
-  return decided ? Tone::kGood : Tone::kWarning;
-}
-
-}  // namespace
-
-std::string TuningText(const std::optional<TuneResult>& result, const OutputOptions& options) {
-  if (!result.has_value()) {
-    return TableText({.lines = {{"a result that cannot be read", Tone::kBad}}}, options);
-  }
-  View view = {.lines = {{WhatWasDecided(*result), ToneOf(result->claim)}},
-               .sections = {VariantSection(*result, options)}};
-  for (std::string& reason : Reasons(*result)) view.lines.push_back({std::move(reason)});
-  return TableText(view, options);
-}
-
-std::string SessionsText(std::span<const SessionInfo> sessions, const OutputOptions& options) {
-  if (sessions.empty()) return TableText({.lines = {{"no session yet"}}}, options);
+View SessionsView(std::span<const SessionInfo> sessions) {
+  if (sessions.empty()) return {.lines = {{"no session yet"}}};
   RowGrid grid(sessions);
   grid.Number("session", &SessionInfo::id);
   grid.Text("begun (UTC)", [](const SessionInfo& each) {
@@ -389,23 +366,10 @@ std::string SessionsText(std::span<const SessionInfo> sessions, const OutputOpti
     return Printable(each.claim.value_or("") + " " + each.pick.value_or(""));
   });
   grid.Name("device", kParamsWidth, [](const auto& each) { return each.key.device_class; }).Drop(2);
-  const Section section = {.title = "sessions", .grid = std::move(grid).Take()};
-  return TableText({.sections = {section}}, options);
+  return {.sections = {{.title = "sessions", .grid = std::move(grid).Take()}}};
 }
 
-std::string SessionsJson(std::span<const SessionInfo> sessions) {
-  using result::FieldSink;
-  result::Result result("xplane-time.tune-sessions.v1");
-  result.Add(result::TableOf("sessions", sessions, [](const SessionInfo& each, FieldSink* sink) {
-    sink->Field("session", each.id);
-    XPLANE_TIME_FIELDS(sink, each.started_unix_s, each.key.workload, each.key.objective,
-                       each.key.device_class, each.device, each.rounds, each.samples, each.claim,
-                       each.pick);
-  }));
-  return JsonText(result);
-}
-
-std::string PlanText(const TunePlan& plan, const OutputOptions& options) {
+View PlanView(const TunePlan& plan, const OutputOptions& options) {
   std::vector<Json> variants;
   for (const Configuration& each : plan.configurations) {
     variants.push_back(json::Parse(each.params_json));
@@ -430,27 +394,50 @@ std::string PlanText(const TunePlan& plan, const OutputOptions& options) {
     RowGrid grid(plan.configurations);
     grid.Name("variant", 0, &Configuration::id);
     Section section = {.grid = std::move(grid).Take()};
-    AddParameters(variants, static_cast<size_t>(std::max(options.width, 20)), &section);
+    AddParameters(variants, options, &section);
     view.sections.push_back(section);
   }
-  return TableText(view, options);
+  return view;
 }
 
-std::string PlanJson(const TunePlan& plan) {
-  Json json = {{"schema", "xplane-time.tune-plan.v1"},
-               {"workload", ValidUtf8(plan.workload)},
-               {"strategy", plan.strategy},
-               {"workloads", plan.workloads},
-               {"calls", plan.calls},
-               {"raced", plan.raced},
-               {"search_runs", plan.search_runs},
-               {"race_runs", plan.race_runs},
-               {"budget_runs", json::OrNull(plan.budget_runs)},
-               {"variants", Json::array()}};
+}  // namespace
+
+Output TuningOutput(std::string_view json) {
+  Output out{.result = result::Result("xplane-time.tune-result.v1")};
+  out.others = {{Format::kJson, absl::StrCat(Absl(json), "\n")}};
+  out.view = [result = ReadTuneResult(json)](const OutputOptions& how) -> View {
+    if (!result.has_value()) return {.lines = {{"a result that cannot be read", Tone::kBad}}};
+    return DecisionView({WhatWasDecided(*result), Reasons(*result)}, ExitCode(result->claim),
+                        {VariantSection(*result, how)}, /*notes=*/{}, how);
+  };
+  return out;
+}
+
+Output SessionsOutput(std::span<const SessionInfo> sessions) {
+  using result::FieldSink, result::TableOf;
+  Output out{.result = result::Result("xplane-time.tune-sessions.v1")};
+  out.result.Add(TableOf("sessions", sessions, [](const SessionInfo& each, FieldSink* sink) {
+    sink->Field("session", each.id);
+    XPLANE_TIME_FIELDS(sink, each.started_unix_s, each.key.workload, each.key.objective,
+                       each.key.device_class, each.device, each.rounds, each.samples, each.claim,
+                       each.pick);
+  }));
+  out.view = [sessions](const OutputOptions&) { return SessionsView(sessions); };
+  return out;
+}
+
+Output PlanOutput(const TunePlan& plan) {
+  Output out{.result = result::Result("xplane-time.tune-plan.v1")};
+  out.view = [&plan](const OutputOptions& how) { return PlanView(plan, how); };
+  Json json = {{"schema", out.result.schema}};
+  json.update(json::ToJson(plan));
+  json["workload"] = ValidUtf8(plan.workload);
+  json["variants"] = Json::array();
   for (const Configuration& each : plan.configurations) {
     json["variants"].push_back({{"id", each.id}, {"params", json::Parse(each.params_json)}});
   }
-  return Dump(json) + "\n";
+  out.others = {{Format::kJson, Dump(json) + "\n"}};
+  return out;
 }
 
 }  // namespace xplane_time::output

@@ -1,4 +1,4 @@
-// Tunings and sessions of a store, for people and as JSON.
+// Tunings and sessions of a store. What is given outlives the Output.
 #pragma once
 
 #include <span>
@@ -10,8 +10,9 @@
 
 namespace xplane_time::output {
 
-// What was decided and why, what to do for more, and a row a variant. None: it cannot be read.
-std::string TuningText(const std::optional<TuneResult>& result, const OutputOptions& options);
+// What was decided and why, what to do for more, and a row a variant. Of a result as it is stored
+// (outcome_json.h), which may be one that cannot be read.
+Output TuningOutput(std::string_view json);
 
 // What a tuning would run.
 struct TunePlan {
@@ -23,34 +24,29 @@ struct TunePlan {
   uint64_t race_runs = 0;    // an estimate: the noise decides
   std::optional<int64_t> budget_runs = {};
 };
-std::string PlanText(const TunePlan& plan, const OutputOptions& options);
-// Schema xplane-time.tune-plan.v1.
-std::string PlanJson(const TunePlan& plan);
+XPLANE_TIME_JSON_FIELDS(TunePlan, workload, strategy, workloads, calls, raced, search_runs,
+                        race_runs, budget_runs)
+Output PlanOutput(const TunePlan& plan);
 
-std::string SessionsText(std::span<const SessionInfo> sessions, const OutputOptions& options);
-// Schema xplane-time.tune-sessions.v1.
-std::string SessionsJson(std::span<const SessionInfo> sessions);
+Output SessionsOutput(std::span<const SessionInfo> sessions);
 
 // Export: a stored session as text for other tools.
 //
 // Enters: a store and the id of a session. Leaves: text. The same session gives the same bytes.
 //
-//   ExportCsv(store, 99)   // NotFound: tune.db: no session 99; ...
+//   Export(store, 99, "csv")   // NotFound: tune.db: no session 99; ...
 //
 // Samples come in the order in which they were stored, discarded rounds included (T4 leaves
-// those out). Times are in picoseconds, in T4 in milliseconds.
-
-// One row a sample; one column, param_NAME, a parameter of any variant; with workloads three
-// columns for each: status_NAME, t_ps_NAME, energy_uj_NAME. A variant that was out before it
-// was run has a row without slot and time.
-absl::StatusOr<std::string> ExportCsv(const TuneStore& store, int64_t session);
-
-// Everything that is stored of the session (schema xplane-time.tune.v1: tune.v1.json).
-absl::StatusOr<std::string> ExportJson(const TuneStore& store, int64_t session);
-
-// kernel_tuner's T4 results (results-schema 1.0.0 as kernel_tuner 1.5.0 writes it): one
-// result a variant that was measured or failed before, with all its times; "time" is their
-// mean, as it is there.
-absl::StatusOr<std::string> ExportT4(const TuneStore& store, int64_t session);
+// those out). Times are in picoseconds, in T4 in milliseconds. Formats:
+//
+//   csv    one row a sample; one column, param_NAME, a parameter of any variant; with workloads
+//          three columns for each: status_NAME, t_ps_NAME, energy_uj_NAME. A variant that was out
+//          before it was run has a row without slot and time
+//   json   everything that is stored of the session (schema xplane-time.tune.v1: tune.v1.json)
+//   t4     kernel_tuner's T4 results (results-schema 1.0.0 as kernel_tuner 1.5.0 writes it): one
+//          result a variant that was measured or failed before, with all its times; "time" is
+//          their mean, as it is there
+absl::StatusOr<std::string> Export(const TuneStore& store, int64_t session,
+                                   std::string_view format);
 
 }  // namespace xplane_time::output

@@ -180,19 +180,17 @@ Json T4Result(const Configuration& variant, const Measured& measured,
       {"measurements", std::move(measurements)},      {"objectives", {objective}}};
 }
 
-}  // namespace
+using Variants = std::vector<Configuration>;
+using Rounds = std::vector<RoundRecord>;
 
-absl::StatusOr<std::string> ExportCsv(const TuneStore& store, int64_t session) {
-  RETURN_IF_ERROR(store.Session(session).status());
-  ASSIGN_OR_RETURN(const auto variants, store.ReadVariants(session));
-  ASSIGN_OR_RETURN(const auto rounds, store.ReadRounds(session));
+std::string CsvOf(const SessionInfo& info, const Variants& variants, const Rounds& rounds) {
   std::set<std::string> names;
   std::map<std::string, Json> params;
   for (const Configuration& variant : variants) {
     const Json& of = params[variant.id] = Stored(variant.params_json);
     for (const auto& [name, unused] : of.items()) names.insert(name);
   }
-  std::vector<CsvRow> rows = CsvRows(session, rounds);
+  std::vector<CsvRow> rows = CsvRows(info.id, rounds);
   const std::vector<std::string> workloads = WorkloadsOf(rows);
   const auto visit = [&](const CsvRow& row, FieldSink* sink) {
     const SampleRecord& sample = row.sample;
@@ -212,10 +210,7 @@ absl::StatusOr<std::string> ExportCsv(const TuneStore& store, int64_t session) {
   return CsvText(result::TableOf("", std::move(rows), visit));
 }
 
-absl::StatusOr<std::string> ExportJson(const TuneStore& store, int64_t session) {
-  ASSIGN_OR_RETURN(const auto info, store.Session(session));
-  ASSIGN_OR_RETURN(const auto variants, store.ReadVariants(session));
-  ASSIGN_OR_RETURN(const auto rounds, store.ReadRounds(session));
+std::string JsonOf(const SessionInfo& info, const Variants& variants, const Rounds& rounds) {
   const Json verdict = info.verdict_json.has_value() ? Stored(*info.verdict_json) : Json();
   return absl::StrCat("{\"schema\":\"xplane-time.tune.v1\",\n\"session\":", Text(SessionJson(info)),
                       ",\n\"variants\":", Lines(variants, VariantJson),
@@ -223,10 +218,7 @@ absl::StatusOr<std::string> ExportJson(const TuneStore& store, int64_t session) 
                       "}\n");
 }
 
-absl::StatusOr<std::string> ExportT4(const TuneStore& store, int64_t session) {
-  ASSIGN_OR_RETURN(const auto info, store.Session(session));
-  ASSIGN_OR_RETURN(auto variants, store.ReadVariants(session));
-  ASSIGN_OR_RETURN(const auto rounds, store.ReadRounds(session));
+std::string T4Of(const SessionInfo& info, const Variants& variants, const Rounds& rounds) {
   // T4's objectives are names of measurements; products and fronts are none.
   const std::string objective = info.key.objective == "energy" ? "energy" : "time";
   std::map<std::string, Measured> measured;
@@ -236,15 +228,26 @@ absl::StatusOr<std::string> ExportT4(const TuneStore& store, int64_t session) {
     }
     for (const auto& [id, state] : FailedBefore(round)) measured[id].failure = state.status;
   }
-  std::erase_if(variants, [&](const Configuration& each) { return !measured.contains(each.id); });
+  Variants known = variants;
+  std::erase_if(known, [&](const Configuration& each) { return !measured.contains(each.id); });
   return absl::StrCat(
       "{\"schema_version\":\"1.0.0\",\n\"metadata\":{\"timeunit\":"
       "\"milliseconds\"},\n\"results\":",
-      Lines(variants,
+      Lines(known,
             [&](const Configuration& variant) {
               return T4Result(variant, measured[variant.id], objective);
             }),
       "}\n");
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> Export(const TuneStore& store, int64_t session,
+                                   std::string_view format) {
+  ASSIGN_OR_RETURN(const auto info, store.Session(session));
+  ASSIGN_OR_RETURN(const auto variants, store.ReadVariants(session));
+  ASSIGN_OR_RETURN(const auto rounds, store.ReadRounds(session));
+  return (format == "json" ? JsonOf : format == "t4" ? T4Of : CsvOf)(info, variants, rounds);
 }
 
 }  // namespace xplane_time::output

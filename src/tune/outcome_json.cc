@@ -27,21 +27,15 @@ TuneResult::Interval IntervalOf(std::optional<double> lo, std::optional<double> 
 }
 
 TuneResult::Row RowOf(const TuneOutcome& outcome, const TunedVariant& variant) {
-  TuneResult::Row row = {.id = variant.configuration.id,
-                         .params = tune::Stored(variant.configuration.params_json),
-                         .status = variant.state.status,
-                         .message = variant.state.message,
-                         .mem_bytes = variant.state.mem_bytes,
-                         .raced = variant.measured.has_value(),
-                         .searched = variant.searched};
+  TuneResult::Row row;
+  static_cast<VariantState&>(row) = variant.state;
+  static_cast<Tail&>(row) = variant.tail;
+  row.id = variant.configuration.id;
+  row.params = tune::Stored(variant.configuration.params_json);
+  row.raced = variant.measured.has_value();
+  row.searched = variant.searched;
   if (!variant.search_failure.empty()) row.search_failure = variant.search_failure;
   if (variant.alias_of) row.alias_of = outcome.variants[*variant.alias_of].configuration.id;
-  if (!variant.tail.has_value()) return row;
-  row.samples = variant.tail->samples;
-  row.typical_ps = variant.tail->typical_ps;
-  row.typical_uj = variant.tail->typical_uj;
-  row.p95_ratio = variant.tail->p95_ratio;
-  row.spike_rate = variant.tail->spike_rate;
   return row;
 }
 
@@ -65,15 +59,17 @@ TuneResult ResultOf(const TuneOutcome& outcome) {
   };
   TuneResult result = {.pick = id_of(verdict.pick),
                        .claim = verdict.claim,
-                       .objective = outcome.objective,
+                       .objective = outcome.decide.objective,
                        .stop_reason = verdict.stop_reason,
                        .interrupted = outcome.interrupted,
                        .search = outcome.search,
+                       .confirmation = outcome.confirmation,
+                       .tail_flags = outcome.tail_flags,
                        .p_best = verdict.p_best,
                        .regret = {Share(verdict.regret_est), Share(verdict.regret_hi)},
                        .delta = verdict.delta,
                        .mde = verdict.mde,
-                       .budget = {outcome.budget_runs, outcome.budget_time_ps},
+                       .budget = {outcome.decide.budget_runs, outcome.decide.budget_time_ps},
                        .runs = verdict.runs,
                        .rounds = verdict.rounds,
                        .rule = verdict.rule,
@@ -82,13 +78,6 @@ TuneResult ResultOf(const TuneOutcome& outcome) {
                        .resumed = outcome.resumed,
                        .harness = outcome.harness};
   for (const uint32_t each : verdict.tied) result.tied.push_back(*id_of(each));
-  if (const auto& of = outcome.confirmation; of.has_value()) {
-    result.confirmation = {outcome.variants[of->baseline].configuration.id, of->rounds, of->metric,
-                           of->speedup, IntervalOf(of->lo, of->hi)};
-  }
-  for (const TailFlag& each : outcome.tail_flags) {
-    result.tail_flags.push_back({*id_of(each.rival), each.what, each.pick, each.other});
-  }
   if (const auto& of = verdict.canary; of.has_value()) {
     result.canary = {of->rounds, of->ratio, IntervalOf(of->lo, of->hi), of->biased};
   }
@@ -122,14 +111,8 @@ std::optional<TuneResult> ReadTuneResult(std::string_view json) {
 
 std::string DecideConfigJson(const DecideConfig& config, std::string_view incumbent,
                              std::string_view search) {
-  Json out = {{"alpha", config.alpha},
-              {"tie_alpha", config.tie_alpha},
-              {"delta", config.delta},
-              {"stop", config.stop == Stop::kPick ? "pick" : "claim"},
-              {"objective", ObjectiveName(config.objective)},
-              {"incumbent", json::TextOrNull(incumbent)},
-              {"canary", config.canary},
-              {"seed", config.seed}};
+  Json out = ToJson(config);
+  out["incumbent"] = json::TextOrNull(incumbent);
   if (!search.empty()) out["search"] = search;
   return Dump(out);
 }
@@ -221,7 +204,7 @@ bool IsWorse(const std::vector<double>& pick, double pick_over, const std::vecto
 }
 
 // Tested on rounds that both have a time in.
-void Flag(const Runs& pick, const Runs& other, uint32_t rival, double delta, double alpha,
+void Flag(const Runs& pick, const Runs& other, const std::string& rival, double delta, double alpha,
           std::vector<TailFlag>* flags) {
   std::vector<double> own, others;
   for (const auto& [round, time] : pick.times) {
@@ -288,15 +271,16 @@ void AddTails(std::span<const RoundResult> rounds, std::optional<uint32_t> basel
     each.tail = {.samples = times.size(),
                  .typical_ps = shape.median,
                  .spike_rate = RateOver(times, shape.spike_at)};
-    if (of.energies.has_value()) each.tail->typical_uj = ShapeOf(*of.energies).median;
-    if (times.size() >= kFewestForP95) each.tail->p95_ratio = shape.p95 / shape.median;
+    if (of.energies.has_value()) each.tail.typical_uj = ShapeOf(*of.energies).median;
+    if (times.size() >= kFewestForP95) each.tail.p95_ratio = shape.p95 / shape.median;
   }
   const Verdict& verdict = outcome->verdict;
   if (!verdict.pick.has_value()) return;
   const std::set<uint32_t> rivals = Rivals(verdict, baseline);
   const double alpha = kWrong / (2.0 * std::max<double>(1, static_cast<double>(rivals.size())));
   for (const uint32_t rival : rivals) {
-    Flag(runs[*verdict.pick], runs[rival], rival, verdict.delta, alpha, &outcome->tail_flags);
+    const std::string& id = outcome->variants[*outcome->VariantOf(rival)].configuration.id;
+    Flag(runs[*verdict.pick], runs[rival], id, verdict.delta, alpha, &outcome->tail_flags);
   }
 }
 

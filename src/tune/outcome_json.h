@@ -22,17 +22,6 @@ namespace xplane_time {
 struct TuneResult {
   using Interval = std::optional<std::array<std::optional<double>, 2>>;
 
-  struct Confirmed {
-    std::string baseline;
-    uint64_t rounds = 0;
-    std::string metric;
-    std::optional<double> speedup = {};
-    Interval speedup_ci95 = {};
-  };
-  struct Tails {
-    std::string rival, what;
-    double pick = 0, other = 0;
-  };
   struct Regret {
     std::optional<double> est = {}, hi = {};
   };
@@ -50,19 +39,15 @@ struct TuneResult {
     uint64_t round = 0;
     std::string reason;
   };
-  struct Row {
+  struct Row : VariantState, Tail {
     std::string id;
     json::Json params = {};
-    std::string status, message;
-    std::optional<int64_t> mem_bytes = {};
     bool raced = true;
     std::optional<double> searched = {};
     std::optional<std::string> search_failure = {}, alias_of = {};
     std::optional<double> ratio = {};
     Interval ratio_ci = {};
     std::optional<Out> eliminated = {};
-    uint64_t samples = 0;
-    std::optional<double> typical_ps = {}, typical_uj = {}, p95_ratio = {}, spike_rate = {};
   };
 
   std::string schema = "xplane-time.tune-result.v1";
@@ -73,8 +58,8 @@ struct TuneResult {
   std::string stop_reason;
   bool interrupted = false;
   std::optional<SearchReport> search = {};
-  std::optional<Confirmed> confirmation = {};
-  std::vector<Tails> tail_flags = {};
+  std::optional<Confirmation> confirmation = {};
+  std::vector<TailFlag> tail_flags = {};
   std::optional<double> p_best = {};
   Regret regret = {};
   double delta = 0;
@@ -93,11 +78,13 @@ struct TuneResult {
 
 XPLANE_TIME_JSON_FIELDS(HarnessInfo, name, device, device_class, clock, driver, framework, flags,
                         code_hash)
+XPLANE_TIME_JSON_FIELDS(DecideConfig, alpha, tie_alpha, delta, stop, objective, incumbent, canary,
+                        seed)
 XPLANE_TIME_JSON_FIELDS(VariantState, status, fingerprint, message, mem_bytes)
 XPLANE_TIME_JSON_FIELDS(SearchReport, strategy, searched, raced, stages, rounds, runs, proposed,
                         refused, repeated)
-XPLANE_TIME_JSON_FIELDS(TuneResult::Confirmed, baseline, rounds, metric, speedup, speedup_ci95)
-XPLANE_TIME_JSON_FIELDS(TuneResult::Tails, rival, what, pick, other)
+XPLANE_TIME_JSON_FIELDS(Confirmation, baseline, rounds, metric, speedup, speedup_ci95)
+XPLANE_TIME_JSON_FIELDS(TailFlag, rival, what, pick, other)
 XPLANE_TIME_JSON_FIELDS(TuneResult::Regret, est, hi)
 XPLANE_TIME_JSON_FIELDS(TuneResult::Canary, rounds, ratio, ci, biased)
 XPLANE_TIME_JSON_FIELDS(TuneResult::Budget, runs, time_ps)

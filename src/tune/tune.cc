@@ -62,9 +62,7 @@ class Tuning {
     outcome_.harness = measuring_.info;
     outcome_.session = measuring_.session.id;
     outcome_.resumed = measuring_.session.resumed;
-    outcome_.objective = options_.decide.objective;
-    outcome_.budget_runs = options_.decide.budget_runs;
-    outcome_.budget_time_ps = options_.decide.budget_time_ps;
+    outcome_.decide = options_.decide;
     return measuring_.Register(outcome_.variants);
   }
 
@@ -188,8 +186,9 @@ class Tuning {
     const auto baseline = Baseline(), pick = outcome_.verdict.pick;
     if (!baseline.has_value() || !pick.has_value() || *baseline == *pick) return absl::OkStatus();
     // Of a front, the time is what is easiest to check.
-    const Objective metric =
-        outcome_.objective == Objective::kPareto ? Objective::kTime : outcome_.objective;
+    const Objective metric = options_.decide.objective == Objective::kPareto
+                                 ? Objective::kTime
+                                 : options_.decide.objective;
     std::vector<double> log_ratios;
     for (uint64_t i = 0; i < options_.confirmation_rounds; ++i) {
       const int64_t round = kFirstConfirmation + static_cast<int64_t>(i);
@@ -203,8 +202,8 @@ class Tuning {
     }
     if (log_ratios.empty()) return absl::OkStatus();
     outcome_.confirmation = ConfirmationOf(log_ratios);
-    outcome_.confirmation->baseline = *outcome_.VariantOf(*baseline);
-    outcome_.confirmation->metric = ObjectiveName(metric);
+    outcome_.confirmation->baseline = measured_[*baseline]->id;
+    outcome_.confirmation->metric = metric;
     return absl::OkStatus();
   }
 
@@ -226,8 +225,7 @@ class Tuning {
     if (centre.df > 0) {
       constexpr double kTail = 0.025;
       const double half = stats::StudentQuantile(kTail, centre.df) * std::sqrt(centre.variance);
-      confirmation.lo = std::exp(centre.value - half);
-      confirmation.hi = std::exp(centre.value + half);
+      confirmation.speedup_ci95 = {std::exp(centre.value - half), std::exp(centre.value + half)};
     }
     return confirmation;
   }
@@ -423,9 +421,7 @@ absl::StatusOr<TuneOutcome> Replay(const TuneStore& store, int64_t session,
     return FailedPrecondition(store.path(), ": session ", session, " has no rounds to decide on");
   }
   ASSIGN_OR_RETURN(auto config, ConfigOf(info, changes_json, outcome.variants, places));
-  outcome.objective = config.objective;
-  outcome.budget_runs = config.budget_runs;
-  outcome.budget_time_ps = config.budget_time_ps;
+  outcome.decide = config;
   const size_t recorded = results.size();
   KeepWithinBudget(config, &results);
   ASSIGN_OR_RETURN(outcome.verdict, JudgeRecorded(SpaceOf(outcome.variants), config, results));

@@ -55,9 +55,8 @@ class Export : public ::testing::Test {
     ASSERT_TRUE(store_->Append(session, round).ok());
   }
 
-  using Exporter = absl::StatusOr<std::string> (*)(const TuneStore&, int64_t);
-  std::string Text(Exporter exporter, int64_t session = 1) {
-    const auto text = exporter(*store_, session);
+  std::string Text(std::string_view format, int64_t session = 1) {
+    const auto text = output::Export(*store_, session, format);
     EXPECT_TRUE(text.ok()) << text.status();
     return text.value_or("");
   }
@@ -67,7 +66,7 @@ class Export : public ::testing::Test {
 };
 
 TEST_F(Export, Csv) {
-  EXPECT_EQ(Text(ExportCsv),
+  EXPECT_EQ(Text("csv"),
             "session,batch,round,discarded,slot,variant,status,t_ps,energy_uj,param_l,param_n,"
             "param_s\n"
             "1,0,0,false,0,fast,ok,1000000000,5,,1,\"a,b\"\n"
@@ -80,7 +79,7 @@ TEST_F(Export, Csv) {
 }
 
 TEST_F(Export, JsonHasEverything) {
-  const Json document = Json::parse(Text(ExportJson));
+  const Json document = Json::parse(Text("json"));
   EXPECT_EQ(document["schema"], "xplane-time.tune.v1");
   EXPECT_EQ(document["session"]["workload"], "w,\"1\"");
   EXPECT_EQ(document["session"]["config"]["alpha"], 0.01);
@@ -96,7 +95,7 @@ TEST_F(Export, JsonHasEverything) {
 }
 
 TEST_F(Export, T4) {
-  const Json document = Json::parse(Text(ExportT4));
+  const Json document = Json::parse(Text("t4"));
   EXPECT_EQ(document["schema_version"], "1.0.0");
   const Json& results = document["results"];
   ASSERT_EQ(results.size(), 4u);  // "never" was not measured
@@ -124,25 +123,25 @@ TEST_F(Export, VariantsThatFailedBeforeTheyRan) {
   SampleRecord sample = {"a", 0, "ok", 700, {}};
   sample.workloads = {{"small", "ok", 100, {}}, {"big", "ok", 200, 3}};
   Append(*session, {.batch = 1, .samples = {sample}});
-  EXPECT_EQ(Text(ExportCsv, session->id),
+  EXPECT_EQ(Text("csv", session->id),
             "session,batch,round,discarded,slot,variant,status,t_ps,energy_uj,"
             "status_small,t_ps_small,energy_uj_small,status_big,t_ps_big,energy_uj_big,param_n\n"
             "2,0,0,false,,b,wrong_result,,,,,,,,,2\n"
             "2,0,0,false,,c,compile_error,,,,,,,,,3\n"
             "2,1,0,false,0,a,ok,700,,ok,100,,ok,200,3,1\n");
-  const Json results = Json::parse(Text(ExportT4, session->id))["results"];
+  const Json results = Json::parse(Text("t4", session->id))["results"];
   ASSERT_EQ(results.size(), 3u);
   EXPECT_EQ(results[1]["invalidity"], "correctness");
   EXPECT_EQ(results[1]["correctness"], 0);
   EXPECT_EQ(results[2]["invalidity"], "compile");
-  const Json document = Json::parse(Text(ExportJson, session->id));
+  const Json document = Json::parse(Text("json", session->id));
   EXPECT_EQ(document["rounds"][1]["samples"][0]["workloads"][1],
             Json::parse(R"({"id":"big","status":"ok","t_ps":200,"energy_uj":3})"));
 }
 
 TEST_F(Export, ErrorsOfTheStore) {
-  for (Exporter exporter : {ExportCsv, ExportJson, ExportT4}) {
-    EXPECT_TRUE(Says(exporter(*store_, 2).status(), "no session 2"));
+  for (const char* format : {"csv", "json", "t4"}) {
+    EXPECT_TRUE(Says(output::Export(*store_, 2, format).status(), "no session 2"));
   }
 }
 

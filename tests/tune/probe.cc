@@ -76,11 +76,9 @@ int Export(const std::string& directory) {
         .samples = {{"a", 0, "ok", 1'500'000 + i, 3}, {"b", 1, "compile_error", {}, {}}}};
     if (!store->Append(*session, round).ok()) return 1;
   }
-  for (const auto& [name, exporter] : {std::pair("json", &output::ExportJson),
-                                       {"csv", &output::ExportCsv},
-                                       {"t4", &output::ExportT4}}) {
-    std::ofstream out(directory + "/" + name);
-    const auto text = exporter(*store, session->id);
+  for (const std::string format : {"json", "csv", "t4"}) {
+    std::ofstream out(directory + "/" + format);
+    const auto text = output::Export(*store, session->id, format);
     if (!text.ok()) return 1;
     out << *text;
   }

@@ -239,9 +239,9 @@ TEST(Tails, SpikesOfThePickAreFlagged) {
   EXPECT_EQ(outcome.tail_flags[1].what, "spikes");
   EXPECT_DOUBLE_EQ(outcome.tail_flags[1].pick, 0.2);
   EXPECT_EQ(outcome.tail_flags[1].other, 0);
-  EXPECT_DOUBLE_EQ(outcome.variants[0].tail->spike_rate, 0.2);
-  EXPECT_GT(*outcome.variants[0].tail->p95_ratio, 1.4);
-  EXPECT_LT(*outcome.variants[1].tail->p95_ratio, 1.02);
+  EXPECT_DOUBLE_EQ(*outcome.variants[0].tail.spike_rate, 0.2);
+  EXPECT_GT(*outcome.variants[0].tail.p95_ratio, 1.4);
+  EXPECT_LT(*outcome.variants[1].tail.p95_ratio, 1.02);
 }
 
 TEST(Tails, FewSamplesAndOthersSpikesAreNoFlag) {
@@ -251,7 +251,7 @@ TEST(Tails, FewSamplesAndOthersSpikesAreNoFlag) {
   EXPECT_FALSE(Tuned(
                    10, [](uint32_t, size_t) { return 1; }, 2)
                    .variants[0]
-                   .tail->p95_ratio);
+                   .tail.p95_ratio);
   EXPECT_TRUE(Tuned(
                   60, [](uint32_t v, size_t i) { return v == 1 && i % 5 == 0 ? 1.5 : 1; }, 3)
                   .tail_flags.empty());
@@ -307,8 +307,8 @@ TEST(OutcomeJson, RowsAreThoseOfTheVerdictInAnyOrder) {
 // What is written is read again; what an earlier version did not write is left out.
 TEST(TuneResult, ReadsWhatIsWritten) {
   TuneOutcome outcome;
-  outcome.objective = Objective::kEdp;
-  outcome.budget_runs = 7;
+  outcome.decide.objective = Objective::kEdp;
+  outcome.decide.budget_runs = 7;
   outcome.search = SearchReport{.strategy = "halving:8", .searched = 3, .raced = 2};
   outcome.variants = {{.configuration = {"a", R"({"n":1})", {}}, .measured = 0},
                       {.configuration = {"b", R"({"n":2})", {}},
@@ -336,7 +336,9 @@ TEST(TuningText, LargeCountsAreWrittenOut) {
   TuneResult result;
   result.runs = 1'234'567;
   result.rounds = 50;
-  EXPECT_THAT(output::TuningText(result, {}), HasSubstr("1234567 runs in 50 rounds"));
+  const std::string json = json::ToJson(result).dump();
+  EXPECT_THAT(output::Render(output::TuningOutput(json), {}),
+              HasSubstr("1234567 runs in 50 rounds"));
 }
 
 }  // namespace
