@@ -100,7 +100,6 @@ NvmlReturn ReadSamples(const NvmlApi& nvml, NvmlDevice device, uint64_t last_see
 struct Found {
   NvmlPlan plan;
   PowerDevice device;
-  GpuIdentity identity;
   ChipPriors priors;
   bool is_buffered = false;  // its sensor changes between polls; the driver keeps what they miss
   bool vgpu = false;
@@ -227,17 +226,14 @@ class Taker {
     int mode = 0;
     found.vgpu = nvml_.virtualization_mode(found.plan.device, &mode) == kNvmlSuccess &&
                  mode == kNvmlVirtualizationVgpu;
-    found.identity = {found.device.id, found.device.name, {}, found.device.mig};
-    if (found.device.mig) found.identity.mig_instances = InstancesOf(nvml_, found.plan.device);
+    identities_.push_back({found.device.id, found.device.name, {}, found.device.mig});
+    if (found.device.mig) identities_.back().mig_instances = InstancesOf(nvml_, found.plan.device);
     found_.push_back(std::move(found));
   }
 
   // Sets the ordinals; where they are not known, an absence says why.
   Visibility See() {
-    std::vector<GpuIdentity> identities;
-    for (const Found& found : found_) identities.push_back(found.identity);
-    Visibility visible =
-        VisibleDevices(identities, GpuVendor::kNvidia, options_.environment, options_.ordinals);
+    Visibility visible = VisibleDevices(identities_, options_.environment, options_.ordinals);
     for (const auto& [ordinal, place] : visible.device_of) {
       std::optional<int32_t>& first = found_[place].device.ordinal;
       if (!first) first = ordinal;
@@ -421,6 +417,7 @@ class Taker {
   const NvmlApi& nvml_;
   const PowerSourceOptions& options_;
   std::vector<Found> found_;
+  std::vector<GpuIdentity> identities_;                    // theirs
   std::map<NvmlReturn, std::vector<std::string>> failed_;  // of the device being planned
   PowerInventory taken_;
 };

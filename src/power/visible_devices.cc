@@ -40,11 +40,10 @@ std::string_view ParentInOldMigName(std::string_view entry) {
 }
 
 // The one device whose id, or that of one of its instances, begins with `entry`.
-std::optional<Choice> DeviceNamed(std::string_view entry, const std::vector<GpuIdentity>& devices,
-                                  const std::vector<size_t>& from) {
+std::optional<Choice> DeviceNamed(std::string_view entry, const std::vector<GpuIdentity>& devices) {
   const std::string_view old_parent = ParentInOldMigName(entry);
   std::optional<Choice> found;
-  for (const size_t place : from) {
+  for (size_t place = 0; place < devices.size(); ++place) {
     const GpuIdentity& device = devices[place];
     const bool whole = device.id.starts_with(entry);
     const auto instances =
@@ -58,17 +57,17 @@ std::optional<Choice> DeviceNamed(std::string_view entry, const std::vector<GpuI
   return found;
 }
 
-Chosen Choose(const std::string& list, const std::vector<GpuIdentity>& devices,
-              const std::vector<size_t>& from) {
+Chosen Choose(const std::string& list, const std::vector<GpuIdentity>& devices) {
   Chosen chosen;
   const std::vector<std::string> entries = absl::StrSplit(list, ',');
   const bool by_name = NamesDevice(entries.front());
   for (const std::string& entry : entries) {
     std::optional<Choice> choice;
     if (by_name) {
-      if (NamesDevice(entry)) choice = DeviceNamed(entry, devices, from);
-    } else if (const std::optional<size_t> index = IndexOf(entry); index && *index < from.size()) {
-      choice = Choice{from[*index], devices[from[*index]].mig};
+      if (NamesDevice(entry)) choice = DeviceNamed(entry, devices);
+    } else if (const std::optional<size_t> index = IndexOf(entry);
+               index && *index < devices.size()) {
+      choice = Choice{*index, devices[*index].mig};
       chosen.by_index = true;
     }
     if (!choice) break;
@@ -97,69 +96,6 @@ std::string WhyOrderUnknown(const std::vector<GpuIdentity>& devices,
          "CUDA_DEVICE_ORDER=PCI_BUS_ID for the measured program, or give --map";
 }
 
-std::vector<size_t> AllOf(const std::vector<GpuIdentity>& devices) {
-  std::vector<size_t> places(devices.size());
-  std::iota(places.begin(), places.end(), size_t{0});
-  return places;
-}
-
-// Those at `places` are ordinals 0, 1, ...
-Visibility Numbered(const std::vector<size_t>& places) {
-  Visibility visible;
-  for (const size_t place : places) {
-    visible.device_of.emplace(static_cast<int32_t>(visible.device_of.size()), place);
-  }
-  return visible;
-}
-
-Visibility NvidiaVisibility(const std::vector<GpuIdentity>& devices,
-                            const PowerEnvironment& environment) {
-  const std::vector<size_t> all = AllOf(devices);
-  std::string why_unknown = WhyOrderUnknown(devices, environment);
-  const std::string* mask = Find(environment, "CUDA_VISIBLE_DEVICES");
-  if (mask != nullptr) {
-    const Chosen chosen = Choose(*mask, devices, all);
-    if (!chosen.by_index || why_unknown.empty()) return Numbered(chosen.places);
-  } else if (devices.size() > 1 && std::ranges::any_of(devices, &GpuIdentity::mig)) {
-    why_unknown =
-        "some of these devices are split (MIG) and a program sees one instance only: name it in "
-        "CUDA_VISIBLE_DEVICES of the measured program, or give --map";
-  } else if (why_unknown.empty()) {
-    return Numbered(all);
-  }
-  Visibility visible;
-  visible.unknown = std::move(why_unknown);
-  return visible;
-}
-
-Visibility AmdVisibility(const std::vector<GpuIdentity>& devices,
-                         const PowerEnvironment& environment) {
-  std::vector<size_t> places = AllOf(devices);
-  const auto narrow = [&](const std::string* mask) {
-    if (mask != nullptr) places = Choose(*mask, devices, places).places;
-  };
-  narrow(Find(environment, "ROCR_VISIBLE_DEVICES"));
-  const std::string* hip = Find(environment, "HIP_VISIBLE_DEVICES");
-  narrow(hip != nullptr ? hip : Find(environment, "CUDA_VISIBLE_DEVICES"));
-  return Numbered(places);
-}
-
-// Places of the mapped devices; an id may be that of an instance, or the unique start of one.
-Visibility MappedVisibility(const std::vector<GpuIdentity>& devices,
-                            const std::map<int32_t, std::string>& map) {
-  Visibility visible;
-  const std::vector<size_t> all = AllOf(devices);
-  for (const auto& [ordinal, id] : map) {
-    const std::optional<Choice> choice = id.empty() ? std::nullopt : DeviceNamed(id, devices, all);
-    if (choice) {
-      visible.device_of[ordinal] = choice->place;
-    } else {
-      visible.not_found.push_back(id);
-    }
-  }
-  return visible;
-}
-
 }  // namespace
 
 bool Visibility::MaySee(size_t place) const {
@@ -167,14 +103,35 @@ bool Visibility::MaySee(size_t place) const {
   return !unknown.empty() || std::ranges::any_of(device_of, is_it);
 }
 
-Visibility VisibleDevices(const std::vector<GpuIdentity>& devices, GpuVendor vendor,
+Visibility VisibleDevices(const std::vector<GpuIdentity>& devices,
                           const PowerEnvironment& environment,
                           const std::map<int32_t, std::string>& map) {
-  Visibility mapped = MappedVisibility(devices, map);
-  if (!mapped.device_of.empty()) return mapped;
-  Visibility visible = vendor == GpuVendor::kNvidia ? NvidiaVisibility(devices, environment)
-                                                    : AmdVisibility(devices, environment);
-  visible.not_found = std::move(mapped.not_found);
+  Visibility visible;
+  for (const auto& [ordinal, id] : map) {  // that of an instance, or the unique start of one, too
+    const std::optional<Choice> choice = id.empty() ? std::nullopt : DeviceNamed(id, devices);
+    if (choice) {
+      visible.device_of[ordinal] = choice->place;
+    } else {
+      visible.not_found.push_back(id);
+    }
+  }
+  if (!visible.device_of.empty()) return visible;
+  visible.unknown = WhyOrderUnknown(devices, environment);
+  std::vector<size_t> places(devices.size());
+  std::iota(places.begin(), places.end(), size_t{0});
+  if (const std::string* mask = Find(environment, "CUDA_VISIBLE_DEVICES"); mask != nullptr) {
+    Chosen chosen = Choose(*mask, devices);
+    places = std::move(chosen.places);
+    if (!chosen.by_index) visible.unknown.clear();
+  } else if (devices.size() > 1 && std::ranges::any_of(devices, &GpuIdentity::mig)) {
+    visible.unknown =
+        "some of these devices are split (MIG) and a program sees one instance only: name it in "
+        "CUDA_VISIBLE_DEVICES of the measured program, or give --map";
+  }
+  if (!visible.unknown.empty()) return visible;
+  for (const size_t place : places) {
+    visible.device_of.emplace(static_cast<int32_t>(visible.device_of.size()), place);
+  }
   return visible;
 }
 

@@ -2,13 +2,13 @@
 //
 //   devices of the machine + CUDA_VISIBLE_DEVICES, ... + --map  ->  ordinal -> device
 //
-//   VisibleDevices({{"GPU-aa", "H100"}, {"GPU-bb", "H100"}}, GpuVendor::kNvidia,
+//   VisibleDevices({{"GPU-aa", "H100"}, {"GPU-bb", "H100"}},
 //                  {{"CUDA_VISIBLE_DEVICES", "1"}}, {});     // device_of: {0: 1}
 //   ... {{"CUDA_VISIBLE_DEVICES", "1,7,0"}} ...              // {0: 1}: 7 ends the list
 //   ... an H100 and an L4, {{"CUDA_VISIBLE_DEVICES", "0"}}   // device_of empty, `unknown` says
 //                                                            // why: fastest first
 //
-// The rules, as CUDA's and ROCm's:
+// The rules, as CUDA's:
 // - Entries are indices (read as strtoul does: "1x" is 1) or UUIDs, told by the first entry; a
 //   UUID may be cut after any character that still leaves it unique. One that names no device
 //   ends the list; one that comes twice makes it empty; "", -1 and words hide everything.
@@ -16,12 +16,10 @@
 //   first, which is known only where all devices are one model.
 // - A MIG instance counts as its GPU. A program sees one instance at most, so it ends the list.
 // - NVIDIA_VISIBLE_DEVICES speaks to the container runtime, not to CUDA: it is not read.
-// - AMD: ROCR_VISIBLE_DEVICES first; then HIP_VISIBLE_DEVICES, or CUDA_VISIBLE_DEVICES where
-//   that is absent, chooses from what is left.
 // - A map that names a device of the list is the whole answer for the list.
 //
 // Pure and thread-safe. Sources: CUDA C++ Programming Guide, "CUDA Environment Variables"; MIG
-// User Guide, "CUDA Device Enumeration"; ROCm documentation, "GPU isolation techniques".
+// User Guide, "CUDA Device Enumeration".
 #pragma once
 
 #include <cstddef>
@@ -33,8 +31,6 @@
 #include "xplane_time/power.h"
 
 namespace xplane_time::power {
-
-enum class GpuVendor : uint8_t { kNvidia, kAmd };
 
 // A physical device, in the order of its PCI address.
 struct GpuIdentity {
@@ -53,7 +49,7 @@ struct Visibility {
   bool MaySee(size_t place) const;
 };
 
-Visibility VisibleDevices(const std::vector<GpuIdentity>& devices, GpuVendor vendor,
+Visibility VisibleDevices(const std::vector<GpuIdentity>& devices,
                           const PowerEnvironment& environment,
                           const std::map<int32_t, std::string>& map);
 

@@ -34,8 +34,7 @@ std::ostream& operator<<(std::ostream& out, const MaskCase& c) { return out << c
 class CudaMask : public ::testing::TestWithParam<MaskCase> {};
 
 TEST_P(CudaMask, NamesDevices) {
-  const Visibility visible =
-      VisibleDevices(kFour, GpuVendor::kNvidia, {{"CUDA_VISIBLE_DEVICES", GetParam().mask}}, {});
+  const Visibility visible = VisibleDevices(kFour, {{"CUDA_VISIBLE_DEVICES", GetParam().mask}}, {});
   EXPECT_EQ(visible.device_of, GetParam().want);
   for (size_t place = 0; place < kFour.size(); ++place) {
     const auto is_it = [&](const auto& each) { return each.second == place; };
@@ -68,26 +67,23 @@ INSTANTIATE_TEST_SUITE_P(
     [](const auto& test) { return test.param.name; });
 
 TEST(VisibleDevices, AllWithoutAMask) {
-  const Visibility visible = VisibleDevices(kFour, GpuVendor::kNvidia, {}, {});
+  const Visibility visible = VisibleDevices(kFour, {}, {});
   EXPECT_EQ(visible.device_of, (Ordinals{{0, 0}, {1, 1}, {2, 2}, {3, 3}}));
   EXPECT_TRUE(visible.MaySee(0) && visible.MaySee(3));
 }
 
 TEST(VisibleDevices, NoDevices) {
-  EXPECT_THAT(VisibleDevices({}, GpuVendor::kNvidia, {}, {}).device_of, IsEmpty());
-  EXPECT_THAT(VisibleDevices({}, GpuVendor::kNvidia, {{"CUDA_VISIBLE_DEVICES", "0"}}, {}).device_of,
-              IsEmpty());
+  EXPECT_THAT(VisibleDevices({}, {}, {}).device_of, IsEmpty());
+  EXPECT_THAT(VisibleDevices({}, {{"CUDA_VISIBLE_DEVICES", "0"}}, {}).device_of, IsEmpty());
 }
 
 TEST(VisibleDevices, TheContainersVariableIsNotCudas) {
-  const Visibility visible =
-      VisibleDevices(kFour, GpuVendor::kNvidia, {{"NVIDIA_VISIBLE_DEVICES", "2"}}, {});
+  const Visibility visible = VisibleDevices(kFour, {{"NVIDIA_VISIBLE_DEVICES", "2"}}, {});
   EXPECT_EQ(visible.device_of.size(), 4u);
 }
 
 TEST(VisibleDevices, HiddenDevicesAreNotSeen) {
-  const Visibility visible =
-      VisibleDevices(kFour, GpuVendor::kNvidia, {{"CUDA_VISIBLE_DEVICES", "2"}}, {});
+  const Visibility visible = VisibleDevices(kFour, {{"CUDA_VISIBLE_DEVICES", "2"}}, {});
   EXPECT_TRUE(visible.MaySee(2));
   EXPECT_FALSE(visible.MaySee(0));
 }
@@ -97,7 +93,7 @@ TEST(VisibleDevices, FastestFirstIsUnknownAmongSeveralModels) {
        {PowerEnvironment{}, PowerEnvironment{{"CUDA_VISIBLE_DEVICES", "0"}},
         PowerEnvironment{{"CUDA_VISIBLE_DEVICES", "1,0"},
                          {"CUDA_DEVICE_ORDER", "FASTEST_FIRST"}}}) {
-    const Visibility visible = VisibleDevices(kMixed, GpuVendor::kNvidia, environment, {});
+    const Visibility visible = VisibleDevices(kMixed, environment, {});
     EXPECT_THAT(visible.device_of, IsEmpty());
     EXPECT_THAT(visible.unknown, HasSubstr("CUDA_DEVICE_ORDER=PCI_BUS_ID"));
     EXPECT_TRUE(visible.MaySee(0));
@@ -107,21 +103,16 @@ TEST(VisibleDevices, FastestFirstIsUnknownAmongSeveralModels) {
 
 TEST(VisibleDevices, SeveralModelsInPciOrder) {
   PowerEnvironment environment = {{"CUDA_DEVICE_ORDER", "PCI_BUS_ID"}};
-  EXPECT_EQ(VisibleDevices(kMixed, GpuVendor::kNvidia, environment, {}).device_of,
-            (Ordinals{{0, 0}, {1, 1}}));
+  EXPECT_EQ(VisibleDevices(kMixed, environment, {}).device_of, (Ordinals{{0, 0}, {1, 1}}));
   environment["CUDA_VISIBLE_DEVICES"] = "1";
-  EXPECT_EQ(VisibleDevices(kMixed, GpuVendor::kNvidia, environment, {}).device_of,
-            (Ordinals{{0, 1}}));
+  EXPECT_EQ(VisibleDevices(kMixed, environment, {}).device_of, (Ordinals{{0, 1}}));
 }
 
 TEST(VisibleDevices, SeveralModelsByUuid) {
-  EXPECT_EQ(
-      VisibleDevices(kMixed, GpuVendor::kNvidia, {{"CUDA_VISIBLE_DEVICES", "GPU-bb,GPU-aa"}}, {})
-          .device_of,
-      (Ordinals{{0, 1}, {1, 0}}));
+  EXPECT_EQ(VisibleDevices(kMixed, {{"CUDA_VISIBLE_DEVICES", "GPU-bb,GPU-aa"}}, {}).device_of,
+            (Ordinals{{0, 1}, {1, 0}}));
   // Nothing is chosen, whatever the order.
-  const Visibility none =
-      VisibleDevices(kMixed, GpuVendor::kNvidia, {{"CUDA_VISIBLE_DEVICES", "-1"}}, {});
+  const Visibility none = VisibleDevices(kMixed, {{"CUDA_VISIBLE_DEVICES", "-1"}}, {});
   EXPECT_EQ(none.unknown, "");
   EXPECT_FALSE(none.MaySee(0));
 }
@@ -132,8 +123,7 @@ const std::vector<GpuIdentity> kSplit = {{"GPU-aa11", "A100", {"MIG-11", "MIG-12
 
 TEST(VisibleDevices, AnInstanceIsItsGpuAndEndsTheList) {
   const auto with = [](const std::string& mask) {
-    return VisibleDevices(kSplit, GpuVendor::kNvidia, {{"CUDA_VISIBLE_DEVICES", mask}}, {})
-        .device_of;
+    return VisibleDevices(kSplit, {{"CUDA_VISIBLE_DEVICES", mask}}, {}).device_of;
   };
   EXPECT_THAT(with("MIG-12"), ElementsAre(Pair(0, 0u)));
   EXPECT_THAT(with("MIG-3"), ElementsAre(Pair(0, 2u)));
@@ -146,47 +136,27 @@ TEST(VisibleDevices, AnInstanceIsItsGpuAndEndsTheList) {
 }
 
 TEST(VisibleDevices, ASplitGpuAmongOthersNeedsAName) {
-  EXPECT_THAT(VisibleDevices(kSplit, GpuVendor::kNvidia, {}, {}).unknown, HasSubstr("MIG"));
-  EXPECT_THAT(VisibleDevices({kSplit[0]}, GpuVendor::kNvidia, {}, {}).device_of,
-              ElementsAre(Pair(0, 0u)));
+  EXPECT_THAT(VisibleDevices(kSplit, {}, {}).unknown, HasSubstr("MIG"));
+  EXPECT_THAT(VisibleDevices({kSplit[0]}, {}, {}).device_of, ElementsAre(Pair(0, 0u)));
 }
 
 TEST(VisibleDevices, TheMapIsTheWholeAnswer) {
-  const Visibility visible =
-      VisibleDevices(kMixed, GpuVendor::kNvidia, {{"CUDA_VISIBLE_DEVICES", "0"}},
-                     {{0, "GPU-bb22"}, {3, "GPU-aa"}, {4, "GPU-zz"}});
+  const Visibility visible = VisibleDevices(kMixed, {{"CUDA_VISIBLE_DEVICES", "0"}},
+                                            {{0, "GPU-bb22"}, {3, "GPU-aa"}, {4, "GPU-zz"}});
   EXPECT_EQ(visible.device_of, (Ordinals{{0, 1}, {3, 0}}));
   EXPECT_THAT(visible.not_found, ElementsAre("GPU-zz"));
   EXPECT_TRUE(visible.MaySee(0) && visible.MaySee(1));
 }
 
 TEST(VisibleDevices, AMapOfOtherDevicesSaysNothing) {
-  const Visibility visible = VisibleDevices(kFour, GpuVendor::kNvidia,
-                                            {{"CUDA_VISIBLE_DEVICES", "1"}}, {{0, "0000:03:00.0"}});
+  const Visibility visible =
+      VisibleDevices(kFour, {{"CUDA_VISIBLE_DEVICES", "1"}}, {{0, "0000:03:00.0"}});
   EXPECT_EQ(visible.device_of, (Ordinals{{0, 1}}));
   EXPECT_THAT(visible.not_found, ElementsAre("0000:03:00.0"));
 }
 
 TEST(VisibleDevices, AnInstanceInTheMap) {
-  EXPECT_EQ(VisibleDevices(kSplit, GpuVendor::kNvidia, {}, {{0, "MIG-31"}}).device_of,
-            (Ordinals{{0, 2}}));
-}
-
-TEST(VisibleDevices, HipChoosesFromWhatRocrLeaves) {
-  const auto with = [](const PowerEnvironment& environment) {
-    return VisibleDevices(kFour, GpuVendor::kAmd, environment, {}).device_of;
-  };
-  EXPECT_EQ(with({}).size(), 4u);
-  EXPECT_EQ(with({{"ROCR_VISIBLE_DEVICES", "3,1"}}), (Ordinals{{0, 3}, {1, 1}}));
-  EXPECT_EQ(with({{"ROCR_VISIBLE_DEVICES", "3,1"}, {"HIP_VISIBLE_DEVICES", "1"}}),
-            (Ordinals{{0, 1}}));
-  EXPECT_EQ(with({{"ROCR_VISIBLE_DEVICES", "GPU-cc44,GPU-aa"}, {"HIP_VISIBLE_DEVICES", "1,0"}}),
-            (Ordinals{{0, 0}, {1, 3}}));
-  EXPECT_EQ(with({{"CUDA_VISIBLE_DEVICES", "2"}}), (Ordinals{{0, 2}}));
-  EXPECT_EQ(with({{"CUDA_VISIBLE_DEVICES", "2"}, {"HIP_VISIBLE_DEVICES", "0"}}),
-            (Ordinals{{0, 0}}));
-  EXPECT_EQ(with({{"ROCR_VISIBLE_DEVICES", "1"}, {"HIP_VISIBLE_DEVICES", "1"}}), Ordinals{});
-  EXPECT_EQ(with({{"HIP_VISIBLE_DEVICES", ""}}), Ordinals{});
+  EXPECT_EQ(VisibleDevices(kSplit, {}, {{0, "MIG-31"}}).device_of, (Ordinals{{0, 2}}));
 }
 
 // Whatever the variables hold: ordinals are 0, 1, ... of different devices of the list.
@@ -199,8 +169,7 @@ TEST(VisibleDevices, AnyTextGivesDistinctDevices) {
       mask += alphabet[static_cast<size_t>(random.Below(static_cast<int64_t>(alphabet.size())))];
     }
     for (const auto* devices : {&kFour, &kSplit, &kMixed}) {
-      const Visibility visible =
-          VisibleDevices(*devices, GpuVendor::kNvidia, {{"CUDA_VISIBLE_DEVICES", mask}}, {});
+      const Visibility visible = VisibleDevices(*devices, {{"CUDA_VISIBLE_DEVICES", mask}}, {});
       std::vector<bool> seen(devices->size(), false);
       int32_t next = 0;
       for (const auto& [ordinal, place] : visible.device_of) {
