@@ -37,6 +37,64 @@ Sharing SharingOf(const NvmlApi& nvml, NvmlDevice device, int64_t own_pid,
   return OtherProcesses(pids, own_pid == 0 ? getpid() : own_pid, procfs);
 }
 
+// A call that answers with a plain number. Power by fields and buffered samples, which carry times
+// of their own, are none.
+struct NvmlCall {
+  std::string_view function;
+  std::string_view quantity;  // of PowerChannel
+  int64_t scale;              // from NVML's unit to that of the quantity
+  NvmlReturn (*read)(const NvmlApi&, NvmlDevice, uint64_t* raw);
+};
+
+// A call whose last argument is to be filled in; `kind` comes before it.
+template <typename Answer, auto function, int... kind>
+NvmlReturn ReadNumber(const NvmlApi& nvml, NvmlDevice device, uint64_t* raw) {
+  Answer answer = 0;
+  const NvmlReturn result = (nvml.*function)(device, kind..., &answer);
+  *raw = answer;
+  return result;
+}
+template <typename Answer, auto function, auto member>
+NvmlReturn ReadMember(const NvmlApi& nvml, NvmlDevice device, uint64_t* raw) {
+  Answer answer = {};
+  const NvmlReturn result = (nvml.*function)(device, &answer);
+  *raw = answer.*member;
+  return result;
+}
+
+NvmlReturn ReadPstate(const NvmlApi& nvml, NvmlDevice device, uint64_t* raw) {
+  const NvmlReturn result = ReadNumber<unsigned, &NvmlApi::performance_state>(nvml, device, raw);
+  return result == kNvmlSuccess && *raw == kNvmlPstateUnknown ? kNvmlNotSupported : result;
+}
+
+using Long = unsigned long long;
+// Millijoules since the driver was loaded, and milliwatts.
+constexpr NvmlCall kEnergyCall = {"nvmlDeviceGetTotalEnergyConsumption", "energy_uj", 1000,
+                                  ReadNumber<Long, &NvmlApi::total_energy>};
+constexpr NvmlCall kPowerUsageCall = {"nvmlDeviceGetPowerUsage", "power_mw", 1,
+                                      ReadNumber<unsigned, &NvmlApi::power_usage>};
+
+constexpr char kClock[] = "nvmlDeviceGetClockInfo", kMemory[] = "nvmlDeviceGetMemoryInfo",
+               kUtilization[] = "nvmlDeviceGetUtilizationRates";
+constexpr NvmlCall kSlowCalls[] = {
+    {kClock, "clock_sm_mhz", 1, ReadNumber<unsigned, &NvmlApi::clock, kNvmlClockSm>},
+    {kClock, "clock_memory_mhz", 1, ReadNumber<unsigned, &NvmlApi::clock, kNvmlClockMemory>},
+    {"nvmlDeviceGetTemperature", "temperature_mc", 1000,
+     ReadNumber<unsigned, &NvmlApi::temperature, kNvmlTemperatureGpu>},
+    {"nvmlDeviceGetCurrentClocksEventReasons", "throttle_reasons", 1,
+     ReadNumber<Long, &NvmlApi::clocks_event_reasons>},
+    {"nvmlDeviceGetPerformanceState", "pstate", 1, ReadPstate},
+    {"nvmlDeviceGetEnforcedPowerLimit", "power_limit_mw", 1,
+     ReadNumber<unsigned, &NvmlApi::power_limit>},
+    {kMemory, "memory_used_bytes", 1, ReadMember<NvmlMemory, &NvmlApi::memory, &NvmlMemory::used>},
+    {kMemory, "memory_total_bytes", 1,
+     ReadMember<NvmlMemory, &NvmlApi::memory, &NvmlMemory::total>},
+    {kUtilization, "utilization_gpu_ppm", 10'000,
+     ReadMember<NvmlUtilization, &NvmlApi::utilization, &NvmlUtilization::gpu>},
+    {kUtilization, "utilization_memory_ppm", 10'000,
+     ReadMember<NvmlUtilization, &NvmlApi::utilization, &NvmlUtilization::memory>},
+};
+
 // How one device is read. Channels are places in the inventory.
 struct NvmlPlan {
   struct Call {
@@ -305,12 +363,12 @@ class Taker {
     failed_.clear();
     const NvmlReturn energy = PlanEnergy(found);
     const NvmlReturn power = PlanPower(found);
-    for (const NvmlCall& call : SlowCalls()) PlanSlow(call, found);
+    for (const NvmlCall& call : kSlowCalls) PlanSlow(call, found);
     if (energy != kNvmlSuccess && power != kNvmlSuccess) {
       NoPower(found, power);
     } else {
-      if (energy != kNvmlSuccess) failed_[energy].emplace_back(EnergyCall().function);
-      if (power != kNvmlSuccess) failed_[power].emplace_back(PowerUsageCall().function);
+      if (energy != kNvmlSuccess) failed_[energy].emplace_back(kEnergyCall.function);
+      if (power != kNvmlSuccess) failed_[power].emplace_back(kPowerUsageCall.function);
     }
     for (const auto& [result, functions] : failed_) {
       Absent(
@@ -324,12 +382,12 @@ class Taker {
     Absent(
         found.device.id + " power", result,
         Cat(found.device.id, ": ", vgpu ? "a vGPU has no power sensor" : "no power and no energy",
-            ": ", PowerUsageCall().function, ": ", NvmlErrorText(result)));
+            ": ", kPowerUsageCall.function, ": ", NvmlErrorText(result)));
     if (vgpu) taken_.absences.back().fix = "read the power on the host";
   }
 
   NvmlReturn PlanEnergy(Found& found) {
-    const NvmlReturn result = PlanCall(EnergyCall(), found, found.whole_module ? "module" : "gpu",
+    const NvmlReturn result = PlanCall(kEnergyCall, found, found.whole_module ? "module" : "gpu",
                                        ReadingKind::kCumulative, /*slow=*/false);
     if (result != kNvmlSuccess) return result;
     PowerChannel& channel = taken_.channels.back();
@@ -380,7 +438,7 @@ class Taker {
   NvmlReturn PlanPowerUsage(Found& found, std::optional<uint32_t>* instant) {
     const std::optional<bool> average = found.priors.usage_is_average;
     const NvmlReturn result =
-        PlanCall(PowerUsageCall(), found, "gpu",
+        PlanCall(kPowerUsageCall, found, "gpu",
                  average.value_or(true) ? ReadingKind::kAverage : ReadingKind::kInstant, false);
     if (result != kNvmlSuccess) return result;
     const uint32_t place = found.plan.calls.back().channel;
@@ -575,7 +633,7 @@ class NvmlReader : public Reader {
     const Answer answer = Ask(plan, [&] { return call.read(*nvml_, plan.device, &raw); });
     Reading& reading = readings->emplace_back(answer.ReadingOf(planned.channel));
     if (answer.result != kNvmlSuccess) return;
-    SetValue(reading, raw, call.scale, &call == &PowerUsageCall());
+    SetValue(reading, raw, call.scale, &call == &kPowerUsageCall);
   }
 
   static void SetValue(Reading& reading, std::optional<uint64_t> raw, int64_t scale, bool power) {

@@ -50,8 +50,8 @@ constexpr ErrorEntry kErrors[] = {
      "reload the nvidia modules; restart containers after a driver update"},
     {20, "MEMORY", PowerReason::kNoSamples, ""},
     {21, "NO_DATA", PowerReason::kNoSamples, ""},
-    {kNvmlArgumentVersionMismatch, "ARGUMENT_VERSION_MISMATCH", PowerReason::kUnsupported, ""},
-    {kNvmlDeprecated, "DEPRECATED", PowerReason::kUnsupported, ""},
+    {25, "ARGUMENT_VERSION_MISMATCH", PowerReason::kUnsupported, ""},
+    {26, "DEPRECATED", PowerReason::kUnsupported, ""},
     {27, "NOT_READY", PowerReason::kNoSamples, ""},
     {kNvmlGpuNotFound, "GPU_NOT_FOUND", PowerReason::kAbsent, kInstallFix},
 };
@@ -109,62 +109,6 @@ std::string NvmlErrorText(NvmlReturn result) {
 std::string_view FixOf(NvmlReturn result) {
   return result == kNvmlSuccess ? std::string_view() : EntryOf(result).fix;
 }
-
-namespace {
-
-// A call whose last argument is to be filled in; `kind` comes before it.
-template <typename Answer, auto function, int... kind>
-NvmlReturn ReadNumber(const NvmlApi& nvml, NvmlDevice device, uint64_t* raw) {
-  Answer answer = 0;
-  const NvmlReturn result = (nvml.*function)(device, kind..., &answer);
-  *raw = answer;
-  return result;
-}
-template <typename Answer, auto function, auto member>
-NvmlReturn ReadMember(const NvmlApi& nvml, NvmlDevice device, uint64_t* raw) {
-  Answer answer = {};
-  const NvmlReturn result = (nvml.*function)(device, &answer);
-  *raw = answer.*member;
-  return result;
-}
-
-NvmlReturn ReadPstate(const NvmlApi& nvml, NvmlDevice device, uint64_t* raw) {
-  const NvmlReturn result = ReadNumber<unsigned, &NvmlApi::performance_state>(nvml, device, raw);
-  return result == kNvmlSuccess && *raw == kNvmlPstateUnknown ? kNvmlNotSupported : result;
-}
-
-using Long = unsigned long long;
-constexpr NvmlCall kEnergyCall = {"nvmlDeviceGetTotalEnergyConsumption", "energy_uj", 1000,
-                                  ReadNumber<Long, &NvmlApi::total_energy>};
-constexpr NvmlCall kPowerUsageCall = {"nvmlDeviceGetPowerUsage", "power_mw", 1,
-                                      ReadNumber<unsigned, &NvmlApi::power_usage>};
-
-constexpr char kClock[] = "nvmlDeviceGetClockInfo", kMemory[] = "nvmlDeviceGetMemoryInfo",
-               kUtilization[] = "nvmlDeviceGetUtilizationRates";
-constexpr NvmlCall kSlowCalls[] = {
-    {kClock, "clock_sm_mhz", 1, ReadNumber<unsigned, &NvmlApi::clock, kNvmlClockSm>},
-    {kClock, "clock_memory_mhz", 1, ReadNumber<unsigned, &NvmlApi::clock, kNvmlClockMemory>},
-    {"nvmlDeviceGetTemperature", "temperature_mc", 1000,
-     ReadNumber<unsigned, &NvmlApi::temperature, kNvmlTemperatureGpu>},
-    {"nvmlDeviceGetCurrentClocksEventReasons", "throttle_reasons", 1,
-     ReadNumber<Long, &NvmlApi::clocks_event_reasons>},
-    {"nvmlDeviceGetPerformanceState", "pstate", 1, ReadPstate},
-    {"nvmlDeviceGetEnforcedPowerLimit", "power_limit_mw", 1,
-     ReadNumber<unsigned, &NvmlApi::power_limit>},
-    {kMemory, "memory_used_bytes", 1, ReadMember<NvmlMemory, &NvmlApi::memory, &NvmlMemory::used>},
-    {kMemory, "memory_total_bytes", 1,
-     ReadMember<NvmlMemory, &NvmlApi::memory, &NvmlMemory::total>},
-    {kUtilization, "utilization_gpu_ppm", 10'000,
-     ReadMember<NvmlUtilization, &NvmlApi::utilization, &NvmlUtilization::gpu>},
-    {kUtilization, "utilization_memory_ppm", 10'000,
-     ReadMember<NvmlUtilization, &NvmlApi::utilization, &NvmlUtilization::memory>},
-};
-
-}  // namespace
-
-const NvmlCall& EnergyCall() { return kEnergyCall; }
-const NvmlCall& PowerUsageCall() { return kPowerUsageCall; }
-std::span<const NvmlCall> SlowCalls() { return kSlowCalls; }
 
 std::optional<int64_t> Scaled(uint64_t raw, int64_t scale) {
   constexpr auto kMax = static_cast<uint64_t>(std::numeric_limits<int64_t>::max());

@@ -39,8 +39,6 @@ inline constexpr NvmlReturn kNvmlGpuIsLost = 15;
 inline constexpr NvmlReturn kNvmlResetRequired = 16;
 inline constexpr NvmlReturn kNvmlOperatingSystem = 17;
 inline constexpr NvmlReturn kNvmlLibRmVersionMismatch = 18;
-inline constexpr NvmlReturn kNvmlArgumentVersionMismatch = 25;
-inline constexpr NvmlReturn kNvmlDeprecated = 26;
 inline constexpr NvmlReturn kNvmlGpuNotFound = 28;
 
 // nvmlDeviceArchitecture_t.
@@ -211,24 +209,6 @@ PowerReason ReasonOf(NvmlReturn result);
 std::string NvmlErrorText(NvmlReturn result);  // "NVML_ERROR_NO_PERMISSION (4)"
 // What to do about it; empty: nothing.
 std::string_view FixOf(NvmlReturn result);
-
-// NvmlCalls: the calls that answer with a plain number, as a table.
-//
-//   for (const NvmlCall& call : SlowCalls()) call.read(nvml, device, &raw);   // times scale: value
-//
-// Not here: power by fields and buffered samples (nvml.cc), which carry times of their
-// own.
-
-struct NvmlCall {
-  std::string_view function;
-  std::string_view quantity;  // of PowerChannel
-  int64_t scale;              // from NVML's unit to that of the quantity
-  NvmlReturn (*read)(const NvmlApi&, NvmlDevice, uint64_t* raw);
-};
-
-const NvmlCall& EnergyCall();      // millijoules since the driver was loaded
-const NvmlCall& PowerUsageCall();  // milliwatts
-std::span<const NvmlCall> SlowCalls();
 
 // raw * scale; empty where that is no possible value (all ones is NVML's "not available").
 std::optional<int64_t> Scaled(uint64_t raw, int64_t scale);
