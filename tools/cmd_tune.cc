@@ -21,6 +21,7 @@
 #include "json/json.h"
 #include "output/text.h"
 #include "output/tuning.h"
+#include "power/sources.h"
 #include "process.h"
 #include "progress.h"
 #include "scratch.h"
@@ -212,8 +213,7 @@ class TuneCommand : public Command {
                     "incumbent]");
     measuring.Count("--confirm", &options_.confirmation_rounds, "How many fresh rounds [10]");
     measuring.List("--power-source", &power_.sources, "NAME",
-                   "For objectives with energy: nvml, rapl, hwmon, constant:WATTS [the first "
-                   "three]");
+                   "For objectives with energy: " + power::SourcesHelp(/*of_energy=*/true, ""));
     AddSensorPlaces(measuring, &power_);
     measuring.Value("--harness-log", &harness_.process.log_path, "FILE",
                     "What the harness prints is kept there");

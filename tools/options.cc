@@ -15,6 +15,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "output/text.h"
+#include "power/sources.h"
 #include "status.h"
 
 namespace xplane_time::tools {
@@ -205,10 +206,9 @@ void AddSensorPlaces(const Heading& heading, PowerSourceOptions* from) {
 
 void AddSensors(CLI::App* app, const char* also, PowerSourceOptions* from) {
   const Heading sensors(app, "Sensors");
-  sensors.List("--source", &from->sources, "NAME",
-               absl::StrCat("nvml, rapl, hwmon, process, constant:WATTS or replay:LOG, several "
-                            "with commas",
-                            also, " [the first four]"));
+  sensors.List(
+      "--source", &from->sources, "NAME",
+      power::SourcesHelp(/*of_energy=*/false, Cat(" or replay:LOG, several with commas", also)));
   AddSensorPlaces(sensors, from);
   sensors.Value("--procfs-root", &from->roots.procfs, "DIR", "[/proc]");
 }

@@ -1,8 +1,8 @@
 // A reader: one vendor's way to its sensors. Each has a thread of its own in the recorder, so
 // that a call that hangs stops nothing else; none needs to be thread-safe.
 //
-// A new source is one file with a factory, and one entry in the list of sources.cc, which says what
-// its channels stand for.
+// A new source is one file with a factory, declared below, and one line in the list of sources.cc,
+// which says what its channels stand for. Helps and errors have its name from there.
 #pragma once
 
 #include <cstdint>

@@ -114,13 +114,13 @@ void ReadPeriodically(const std::shared_ptr<Shared>& shared, const std::shared_p
 
 class Recorder : public PowerRecorder {
  public:
-  Recorder(PowerRecordOptions options, LogWriter log, std::vector<FoundReader> readers,
-           PowerInventory inventory)
+  Recorder(PowerRecordOptions options, LogWriter log, FoundReaders found)
       : options_(std::move(options)), shared_(std::make_shared<Shared>(std::move(log))) {
-    header_.inventory = std::move(inventory);
-    for (FoundReader& found : readers) {
-      if (!found.inventory.channels.empty()) AddTrack(found);
-      Join(std::move(found.inventory), &header_.inventory);
+    header_.inventory = std::move(found.all);
+    uint32_t channel = 0;
+    for (const FoundReader& each : found.readers) {
+      if (!each.inventory.channels.empty()) AddTrack(each, channel);
+      channel += static_cast<uint32_t>(each.inventory.channels.size());
     }
   }
 
@@ -234,13 +234,13 @@ class Recorder : public PowerRecorder {
   }
 
  private:
-  void AddTrack(const FoundReader& found) {
+  void AddTrack(const FoundReader& found, uint32_t first_channel) {
     auto track = std::make_shared<Track>();
     track->reader = found.reader;
     track->told = {.source = std::string(found.reader->source()), .own_cpu_ns = 0};
     track->source = tracks_.size();
     track->channels = static_cast<uint32_t>(found.inventory.channels.size());
-    track->first_channel = static_cast<uint32_t>(header_.inventory.channels.size());
+    track->first_channel = first_channel;
     track->tells_energy = std::ranges::any_of(found.inventory.channels, IsPowerOrEnergy);
     const int64_t wanted =
         options_.period_ns > 0 ? options_.period_ns : track->reader->default_period_ns();
@@ -355,24 +355,22 @@ std::string WhyNothing(const PowerInventory& inventory) {
 }
 
 // What was asked for by name and is not there is an error, not an empty recording.
-absl::Status CheckFound(const PowerRecordOptions& options, const std::vector<FoundReader>& readers,
-                        PowerInventory all) {
-  const bool by_name = !options.from.sources.empty();
-  for (const FoundReader& each : readers) {
+absl::Status CheckFound(const PowerSourceOptions& from, const FoundReaders& found) {
+  const bool by_name = !from.sources.empty();
+  for (const FoundReader& each : found.readers) {
     if (by_name && each.inventory.channels.empty()) {
       return FailedPrecondition("the power source ", each.reader->source(),
                                 " has nothing to read:", WhyNothing(each.inventory));
     }
-    Join(each.inventory, &all);
   }
-  RETURN_IF_ERROR(CheckMap(options.from.ordinals, all.devices));
-  for (const PowerAbsence& each : all.absences) {
+  RETURN_IF_ERROR(CheckMap(from.ordinals, found.all.devices));
+  for (const PowerAbsence& each : found.all.absences) {
     if (by_name && each.reason == PowerReason::kHung) {
       return FailedPrecondition("the power source ", each.source, " hangs: ", each.message);
     }
   }
-  if (!all.channels.empty()) return absl::OkStatus();
-  return FailedPrecondition("no power source has anything to read:", WhyNothing(all));
+  if (!found.all.channels.empty()) return absl::OkStatus();
+  return FailedPrecondition("no power source has anything to read:", WhyNothing(found.all));
 }
 
 }  // namespace
@@ -385,13 +383,11 @@ absl::StatusOr<std::unique_ptr<PowerRecorder>> PowerRecorder::Start(
   if (options.period_ns < 0 || options.hung_after_ns <= 0) {
     return absl::InvalidArgumentError("periods of a power recorder are over 0");
   }
-  PowerInventory found;
-  ASSIGN_OR_RETURN(std::vector<power::FoundReader> readers,
-                   power::FindReaders(options.from, options.hung_after_ns, &found.absences));
-  RETURN_IF_ERROR(power::CheckFound(options, readers, found));
+  ASSIGN_OR_RETURN(power::FoundReaders found,
+                   power::FindReaders(options.from, options.hung_after_ns));
+  RETURN_IF_ERROR(power::CheckFound(options.from, found));
   ASSIGN_OR_RETURN(power::LogWriter log, power::LogWriter::Create(options.log_path));
-  auto recorder = std::make_unique<power::Recorder>(options, std::move(log), std::move(readers),
-                                                    std::move(found));
+  auto recorder = std::make_unique<power::Recorder>(options, std::move(log), std::move(found));
   RETURN_IF_ERROR(recorder->Run());
   return recorder;
 }

@@ -4,10 +4,11 @@
 #include <chrono>
 #include <cmath>
 #include <future>
-#include <iterator>
 #include <optional>
+#include <set>
 
 #include "absl/strings/numbers.h"
+#include "absl/strings/str_join.h"
 
 namespace xplane_time::power {
 namespace {
@@ -25,20 +26,31 @@ bool IsOfPowerOrEnergy(std::string_view what) {
   return what.ends_with(" power_mw") || what.ends_with(" energy_uj");
 }
 
-// A room: what is known of it, and how it is opened.
+// A room: what is known of it, and how it is opened. In the order of helps and errors.
 struct Room {
   SourceFacts facts;
   std::unique_ptr<Reader> (*open)(const PowerSourceOptions& options);
 };
 constexpr Room kRooms[] = {
-    {{"hwmon", Measures::kGpus, /*modelled=*/false, IsOfPowerOrEnergy}, NewHwmonReader},
     {{"nvml", Measures::kGpus, /*modelled=*/false, IsOfGpu}, NewNvmlReader},
-    {{"process", Measures::kOther, /*modelled=*/false, IsOfPowerOrEnergy}, NewProcessReader},
     {{"rapl", Measures::kProcessors, /*modelled=*/false, IsOfPackages}, NewRaplReader},
+    {{"hwmon", Measures::kGpus, /*modelled=*/false, IsOfPowerOrEnergy}, NewHwmonReader},
+    {{"process", Measures::kOther, /*modelled=*/false, IsOfPowerOrEnergy}, NewProcessReader},
 };
 constexpr SourceFacts kConstant = {"constant", Measures::kWhateverIsAsked, /*modelled=*/true,
                                    IsOfPowerOrEnergy};
 constexpr SourceFacts kUnknown = {"", Measures::kOther, /*modelled=*/false, IsOfPowerOrEnergy};
+
+// Those that are taken where none is named; `of_energy`: without those that have none.
+std::vector<std::string> SourceNames(bool of_energy = false) {
+  std::vector<std::string> names;
+  for (const Room& room : kRooms) {
+    if (!of_energy || room.facts.measures != Measures::kOther) {
+      names.emplace_back(room.facts.source);
+    }
+  }
+  return names;
+}
 
 absl::StatusOr<std::unique_ptr<Reader>> NewReader(const std::string& spec,
                                                   const PowerSourceOptions& options) {
@@ -58,8 +70,8 @@ absl::StatusOr<std::unique_ptr<Reader>> NewReader(const std::string& spec,
     return InvalidArgument("the power source \"", spec,
                            "\": constant:WATTS, from 0, as constant:100");
   }
-  return InvalidArgument("no power source \"", spec,
-                         "\"; there are nvml, rapl, hwmon, process, constant:WATTS and replay:LOG");
+  return InvalidArgument("no power source \"", spec, "\"; there are ",
+                         absl::StrJoin(SourceNames(), ", "), ", constant:WATTS and replay:LOG");
 }
 
 // In a thread of its own, because a driver may hang in it; nothing: it does.
@@ -77,6 +89,14 @@ absl::StatusOr<std::optional<PowerInventory>> DiscoverWithin(const std::shared_p
 }
 
 }  // namespace
+
+std::string SourcesHelp(bool of_energy, std::string_view more) {
+  constexpr const char* kNumbers[] = {"none", "one",  "two", "three",
+                                      "four", "five", "six", "seven"};
+  const std::vector<std::string> names = SourceNames(of_energy);
+  return Cat(absl::StrJoin(names, ", "), ", constant:WATTS", more, " [the first ",
+             kNumbers[names.size()], "]");
+}
 
 const SourceFacts& FactsOf(std::string_view source) {
   for (const Room& room : kRooms) {
@@ -104,32 +124,15 @@ std::string DeniedPart(std::span<const PowerChannel> channels,
   return "";
 }
 
-void Join(PowerInventory from, PowerInventory* to) {
-  const auto move_all = [](auto* rows, auto* into) {
-    into->insert(into->end(), std::make_move_iterator(rows->begin()),
-                 std::make_move_iterator(rows->end()));
-  };
-  move_all(&from.devices, &to->devices);
-  move_all(&from.channels, &to->channels);
-  move_all(&from.absences, &to->absences);
-}
-
-absl::StatusOr<std::vector<FoundReader>> FindReaders(const PowerSourceOptions& options,
-                                                     int64_t hung_after_ns,
-                                                     std::vector<PowerAbsence>* absences) {
-  std::vector<std::string> sources = options.sources;
-  if (sources.empty()) {
-    for (const Room& room : kRooms) sources.emplace_back(room.facts.source);
-  }
-  std::sort(sources.begin(), sources.end());
-  sources.erase(std::unique(sources.begin(), sources.end()), sources.end());
-  std::vector<FoundReader> readers;
+absl::StatusOr<FoundReaders> FindReaders(const PowerSourceOptions& options, int64_t hung_after_ns) {
+  const std::vector<std::string> asked = options.sources.empty() ? SourceNames() : options.sources;
+  FoundReaders found;
   std::string last_source;
-  for (const std::string& spec : sources) {
+  for (const std::string& spec : std::set<std::string>(asked.begin(), asked.end())) {
     ASSIGN_OR_RETURN(std::shared_ptr<Reader> reader, NewReader(spec, options));
     ASSIGN_OR_RETURN(auto inventory, DiscoverWithin(reader, hung_after_ns));
     if (!inventory.has_value()) {
-      absences->push_back(
+      found.all.absences.push_back(
           {spec, "everything", PowerReason::kHung,
            Cat("looking for sensors did not return within ", hung_after_ns / 1'000'000, " ms"),
            "the driver may be in trouble: see dmesg"});
@@ -139,26 +142,25 @@ absl::StatusOr<std::vector<FoundReader>> FindReaders(const PowerSourceOptions& o
       return InvalidArgument("two power sources of one name: ", last_source);
     }
     last_source = reader->source();
-    readers.push_back({std::move(reader), *std::move(inventory)});
+    found.readers.push_back({std::move(reader), *std::move(inventory)});
   }
-  return readers;
+  const auto add = [](const auto& rows, auto* to) {
+    to->insert(to->end(), rows.begin(), rows.end());
+  };
+  for (const FoundReader& each : found.readers) {
+    add(each.inventory.devices, &found.all.devices);
+    add(each.inventory.channels, &found.all.channels);
+    add(each.inventory.absences, &found.all.absences);
+  }
+  return found;
 }
 
 }  // namespace xplane_time::power
 
-namespace xplane_time {
-
-PowerInventory ListPowerSources(const PowerSourceOptions& options) {
+xplane_time::PowerInventory xplane_time::ListPowerSources(const PowerSourceOptions& options) {
   constexpr int64_t kLimitNs = 5'000'000'000;
-  PowerInventory all;
-  auto readers = power::FindReaders(options, kLimitNs, &all.absences);
-  if (!readers.ok()) {
-    const std::string message(readers.status().message());
-    all.absences.push_back({.source = "", .what = "everything", .message = message});
-    return all;
-  }
-  for (power::FoundReader& each : *readers) power::Join(std::move(each.inventory), &all);
-  return all;
+  auto found = power::FindReaders(options, kLimitNs);
+  if (found.ok()) return std::move(found->all);
+  const std::string message(found.status().message());
+  return {{}, {}, {{.source = "", .what = "everything", .message = message}}};
 }
-
-}  // namespace xplane_time

@@ -14,6 +14,10 @@ namespace xplane_time::power {
 // The domain of a sensor of a whole socket, which holds RAPL's package: one of both counts.
 inline constexpr std::string_view kSocketDomain = "socket";
 
+// "nvml, rapl, ..., constant:WATTS", then `more`, and which are taken where none is named: "[the
+// first four]". `of_energy`: without those that have none.
+std::string SourcesHelp(bool of_energy, std::string_view more);
+
 // What the energies of a source are of.
 enum class Measures : uint8_t { kGpus, kProcessors, kOther, kWhateverIsAsked };
 
@@ -37,15 +41,15 @@ struct FoundReader {
   std::shared_ptr<Reader> reader;
   PowerInventory inventory = {};
 };
+struct FoundReaders {
+  std::vector<FoundReader> readers;
+  // Theirs, one after the other, after the absences of sources that hang.
+  PowerInventory all;
+};
 
-// A reader for each source asked for, with what it found, in the order of their names. A
-// source that hangs is left out, with an absence in `absences`. Errors: InvalidArgument (no
-// such source), Unavailable (no more threads).
-absl::StatusOr<std::vector<FoundReader>> FindReaders(const PowerSourceOptions& options,
-                                                     int64_t hung_after_ns,
-                                                     std::vector<PowerAbsence>* absences);
-// Appends.
-void Join(PowerInventory from, PowerInventory* to);
+// A reader for each source asked for, in the order of their names. A source that hangs is left
+// out. Errors: InvalidArgument (no such source), Unavailable (no more threads).
+absl::StatusOr<FoundReaders> FindReaders(const PowerSourceOptions& options, int64_t hung_after_ns);
 
 // A thread, or Unavailable: why there is none.
 template <typename Function>
