@@ -335,44 +335,30 @@ LogLines::Fill ReadAhead(const std::shared_ptr<GzipStream>& stream) {
 constexpr size_t kMostReadings = 20'000'000;
 constexpr int64_t kUsualPeriodNs = 50'000'000;
 
-// All of a log, in memory.
-struct Recorded : LogSink {
-  PowerInventory inventory;
-  std::vector<Reading> readings;
-  int64_t period_ns = 0;
-  bool too_many = false;
-
-  void Header(LogHeader header) override {
-    inventory = std::move(header.inventory);
-    for (const auto& [source, source_period_ns] : header.periods_ns) {
-      period_ns = period_ns == 0 ? source_period_ns : std::min(period_ns, source_period_ns);
-    }
-  }
-  void Channel(PowerChannel channel, PowerDevice device) override {
-    inventory.channels.push_back(std::move(channel));
-    if (!device.id.empty()) inventory.devices.push_back(std::move(device));
-  }
-  void Readings(size_t, int64_t, std::span<const Reading> pass) override {
-    too_many = too_many || readings.size() + pass.size() > kMostReadings;
-    if (!too_many) readings.insert(readings.end(), pass.begin(), pass.end());
-  }
-};
-
-class ReplayReader : public Reader {
+class ReplayReader : public Reader, private LogSink {
  public:
-  explicit ReplayReader(Recorded log)
-      : Reader("replay", log.period_ns > 0 ? log.period_ns : kUsualPeriodNs), log_(std::move(log)) {
-    std::ranges::stable_sort(log_.readings, {}, &Reading::before_ns);
+  ReplayReader() : Reader("replay", /*default_period_ns=*/0) {}
+
+  // All of it into memory.
+  absl::Status Load(const std::string& log_path) {
+    RETURN_IF_ERROR(ReadPowerLog(log_path, this).status());
+    if (too_many_) {
+      return ResourceExhausted(log_path, ": over ", kMostReadings,
+                               " readings; replay a shorter log as a source");
+    }
+    if (default_period_ns_ <= 0) default_period_ns_ = kUsualPeriodNs;
+    std::ranges::stable_sort(recorded_, {}, &Reading::before_ns);
+    return absl::OkStatus();
   }
 
-  PowerInventory Discover() override { return log_.inventory; }
+  PowerInventory Discover() override { return inventory_; }
 
   void Read(bool, std::vector<Reading>* readings) override {
-    if (log_.readings.empty()) return;
+    if (recorded_.empty()) return;
     const int64_t now_ns = MonotonicNow();
-    if (!shift_ns_.has_value()) shift_ns_ = now_ns - log_.readings.front().after_ns;
-    for (; next_ < log_.readings.size(); ++next_) {
-      Reading reading = log_.readings[next_];
+    if (!shift_ns_.has_value()) shift_ns_ = now_ns - recorded_.front().after_ns;
+    for (; next_ < recorded_.size(); ++next_) {
+      Reading reading = recorded_[next_];
       reading.before_ns += *shift_ns_;
       reading.after_ns += *shift_ns_;
       if (reading.sampled_ns.has_value()) *reading.sampled_ns += *shift_ns_;
@@ -382,7 +368,25 @@ class ReplayReader : public Reader {
   }
 
  private:
-  Recorded log_;
+  void Header(LogHeader header) override {
+    inventory_ = std::move(header.inventory);
+    for (const auto& [source, period_ns] : header.periods_ns) {
+      default_period_ns_ =
+          default_period_ns_ == 0 ? period_ns : std::min(default_period_ns_, period_ns);
+    }
+  }
+  void Channel(PowerChannel channel, PowerDevice device) override {
+    inventory_.channels.push_back(std::move(channel));
+    if (!device.id.empty()) inventory_.devices.push_back(std::move(device));
+  }
+  void Readings(size_t, int64_t, std::span<const Reading> pass) override {
+    too_many_ = too_many_ || recorded_.size() + pass.size() > kMostReadings;
+    if (!too_many_) recorded_.insert(recorded_.end(), pass.begin(), pass.end());
+  }
+
+  PowerInventory inventory_;
+  std::vector<Reading> recorded_;
+  bool too_many_ = false;
   std::optional<int64_t> shift_ns_;  // from then to now
   size_t next_ = 0;
 };
@@ -470,13 +474,9 @@ absl::StatusOr<std::unique_ptr<Reader>> NewReplayReader(const std::string& log_p
     return InvalidArgument("replay:", log_path,
                            ": is no regular file; a log of a pipe is written to a file first");
   }
-  Recorded log;
-  RETURN_IF_ERROR(ReadPowerLog(log_path, &log).status());
-  if (log.too_many) {
-    return ResourceExhausted(log_path, ": over ", kMostReadings,
-                             " readings; replay a shorter log as a source");
-  }
-  return std::make_unique<ReplayReader>(std::move(log));
+  auto reader = std::make_unique<ReplayReader>();
+  RETURN_IF_ERROR(reader->Load(log_path));
+  return reader;
 }
 
 }  // namespace xplane_time::power

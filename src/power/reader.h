@@ -46,9 +46,10 @@ class Reader {
   int64_t default_period_ns() const { return default_period_ns_; }
   int64_t min_period_ns() const { return min_period_ns_; }
 
- private:
+ protected:
   const std::string_view source_;
-  const int64_t default_period_ns_, min_period_ns_;
+  int64_t default_period_ns_;
+  const int64_t min_period_ns_;
 };
 
 // A sensor: a channel and the way to its value. What a reader of files is made of.
