@@ -2,7 +2,6 @@
 #include <array>
 #include <charconv>
 #include <cmath>
-#include <cstdlib>
 #include <ctime>
 #include <optional>
 #include <string>
@@ -17,6 +16,7 @@
 #include "output/output.h"
 #include "power/machine.h"
 #include "power/sysfs.h"
+#include "re2/re2.h"
 #include "status.h"
 #include "xplane_time/aggregate.h"
 #include "xplane_time/trackers.h"
@@ -73,27 +73,24 @@ std::optional<int64_t> SumOf(const Moments& moments) {
 // As ECMAScript writes a number, which is RFC 8785's rule: the shortest digits that read back,
 // plain from 1e-6 up to below 1e21, else with an exponent.
 std::string NumberText(double value) {
-  const auto zeros = [](int count) { return std::string(static_cast<size_t>(count), '0'); };
-  if (value == 0) return "0";  // no -0
+  const double size = std::abs(value);
+  if (size == 0) return "0";  // no -0
+  const bool exact = size >= 1e-6 && size < 0x1p53;
   std::array<char, 32> buffer = {};
-  const auto end =
-      std::to_chars(buffer.begin(), buffer.end(), std::abs(value), std::chars_format::scientific)
-          .ptr;
-  const std::string_view text(buffer.data(), static_cast<size_t>(end - buffer.data()));
-  const size_t e = text.find('e');
-  std::string digits(text.substr(0, e));
-  if (digits.size() > 1) digits.erase(1, 1);            // the point
-  const int exponent = std::atoi(text.data() + e + 1);  // a zero follows
-  const int count = static_cast<int>(digits.size()), before_point = exponent + 1;
-  const std::string sign = value < 0 ? "-" : "";
-  if (exponent < -6 || exponent >= 21) {
-    if (count > 1) digits.insert(1, ".");
-    return absl::StrCat(sign, digits, "e", exponent < 0 ? "" : "+", exponent);
+  const auto end = std::to_chars(buffer.begin(), buffer.end(), value,
+                                 exact ? std::chars_format::fixed : std::chars_format::scientific)
+                       .ptr;
+  std::string text(buffer.begin(), end);
+  if (exact) return text;
+  if (size < 1 || size >= 1e21) {
+    RE2::Replace(&text, "e([+-])0", "e\\1");
+    return text;
   }
-  if (before_point <= 0) return absl::StrCat(sign, "0.", zeros(-before_point), digits);
-  if (count <= before_point) return absl::StrCat(sign, digits, zeros(before_point - count));
-  digits.insert(static_cast<size_t>(before_point), ".");
-  return sign + digits;
+  const size_t e = text.find('e'), digits = std::stoul(text.substr(e + 1)) + 1;
+  text.resize(e);
+  std::erase(text, '.');
+  text.resize(digits + (value < 0 ? 1 : 0), '0');
+  return text;
 }
 
 // JSON's, or InvalidArgument.
@@ -154,21 +151,11 @@ MemoryReport MemoryTracker::Report() const {
 }
 
 LatencyStats ComputeLatencyStats(std::span<const LatencyRecord> records) {
-  LatencyStats stats = {.n = records.size()};
-  if (records.empty()) return stats;
-  Moments moments;
-  std::vector<int64_t> sorted_us;
-  for (const LatencyRecord& record : records) {
-    moments.Add(record.wall_time_us);
-    sorted_us.push_back(record.wall_time_us);
-  }
-  std::sort(sorted_us.begin(), sorted_us.end());
-  stats.p50_us = Percentile(sorted_us, 0.50);
-  stats.p95_us = Percentile(sorted_us, 0.95);
-  stats.p99_us = Percentile(sorted_us, 0.99);
-  stats.mean_us = moments.mean();
-  stats.std_us = moments.std();
-  return stats;
+  if (records.empty()) return {};
+  std::vector<int64_t> wall_us;
+  for (const LatencyRecord& record : records) wall_us.push_back(record.wall_time_us);
+  const Summary all = Summarize(wall_us, /*seed=*/0);
+  return {all.p50, all.p95, all.p99, all.mean, all.std, all.n};
 }
 
 absl::Status WriteLatencyCsv(const std::string& path, std::span<const LatencyRecord> records) {
