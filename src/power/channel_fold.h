@@ -139,9 +139,9 @@ struct Rhythm {
 
 class ChannelFold {
  public:
-  // All that is pointed to must outlive the fold; `series` may be null.
+  // All that is pointed to must outlive the fold. `columns`: of its series; 0: it has none.
   ChannelFold(const PowerChannel& of, int64_t expected_period_ns, const WindowEdges* edges,
-              const std::vector<Suspension>* suspensions, Series* series)
+              const std::vector<Suspension>* suspensions, size_t columns)
       : channel(of),
         is_counter(of.kind == ReadingKind::kCumulative),
         has_energy(is_counter ? of.quantity == "energy_uj"
@@ -149,10 +149,12 @@ class ChannelFold {
         expected_period_ns_(expected_period_ns),
         edges_(edges),
         suspensions_(suspensions),
-        series_(series),
         max_plausible_mw_(
             std::clamp<int64_t>(of.max_plausible_mw.value_or(kMostPlausibleMw), 0, kMostMw)),
-        readings_(edges, !is_counter) {}
+        readings_(edges, !is_counter) {
+    constexpr int64_t kFirstColumnNs = 1'000'000;
+    if (columns > 0) series.emplace(kFirstColumnNs, columns);
+  }
 
   void Add(const Sample& sample) {
     if (!has_energy) return readings_.Add(sample);
@@ -181,7 +183,8 @@ class ChannelFold {
 
   const PowerChannel channel;
   const bool is_counter, has_energy;
-  Rhythm rhythm;  // after Finish
+  Rhythm rhythm;                 // after Finish
+  std::optional<Series> series;  // of what has energy
 
  private:
   static constexpr size_t kFirst = 65;
@@ -203,7 +206,7 @@ class ChannelFold {
                                                        .update_ns = rhythm.update_ns,
                                                        .wrap_range = channel.wrap_range,
                                                        .max_plausible_mw = max_plausible_mw_},
-                                           edges_, suspensions_, series_);
+                                           edges_, suspensions_, series ? &*series : nullptr);
     for (const Sample& sample : first_) AddEnergy(sample);
     first_ = {};
   }
@@ -247,7 +250,6 @@ class ChannelFold {
   const int64_t expected_period_ns_;
   const WindowEdges* const edges_;
   const std::vector<Suspension>* const suspensions_;
-  Series* const series_;
   const int64_t max_plausible_mw_;
   ReadingFold readings_;
   std::vector<Sample> first_;  // until the period is known

@@ -23,6 +23,7 @@
 #include <limits>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "absl/numeric/int128.h"
@@ -41,20 +42,11 @@ struct WindowEdge {
 
 // By time; at the same time begins come before ends. A fold keeps the index of its next edge,
 // so an edge may be inserted only after every edge that a fold has met.
-class WindowEdges {
- public:
-  void Insert(const WindowEdge& edge) {
-    const auto before = [](const WindowEdge& a, const WindowEdge& b) {
-      return a.t_ns != b.t_ns ? a.t_ns < b.t_ns : a.end < b.end;
-    };
-    edges_.insert(std::upper_bound(edges_.begin(), edges_.end(), edge, before), edge);
-  }
-  size_t size() const { return edges_.size(); }
-  const WindowEdge& operator[](size_t i) const { return edges_[i]; }
-
- private:
-  std::vector<WindowEdge> edges_;
-};
+using WindowEdges = std::vector<WindowEdge>;
+inline void Insert(const WindowEdge& edge, WindowEdges* edges) {
+  const auto place = [](const WindowEdge& each) { return std::pair(each.t_ns, each.end); };
+  edges->insert(std::ranges::upper_bound(*edges, place(edge), {}, place), edge);
+}
 
 // A time at which the machine slept: somewhere in (from, to].
 struct Suspension {
@@ -260,7 +252,7 @@ class EnergyFold {
     ShiftHeld({});
     tally_after_ = tally_;
     // Nobody asks for what is after the last window, nor does it belong into a plot.
-    const int64_t last_edge_ns = edges_.size() == 0 ? last.t_ns : edges_[edges_.size() - 1].t_ns;
+    const int64_t last_edge_ns = edges_.empty() ? last.t_ns : edges_.back().t_ns;
     const int64_t to_ns = std::min(
         {last.t_ns + kGapPeriods * rules_.period_ns, failed_ns_.value_or(kForever), last_edge_ns});
     if (last.joined && to_ns > last.t_ns) {
@@ -435,7 +427,7 @@ class EnergyFold {
     } else if (!here.slept) {
       // One reading alone holds over nothing.
       int64_t covered_to_ns = here.t_ns - rules_.period_ns;
-      if (edges_.size() > 0) covered_to_ns = std::max(covered_to_ns, edges_[0].t_ns);
+      if (!edges_.empty()) covered_to_ns = std::max(covered_to_ns, edges_[0].t_ns);
       if (here.failed_ns.has_value()) covered_to_ns = here.t_ns;
       if (before.known && before.joined) {
         const int64_t to_ns = std::min({here.t_ns, before.t_ns + kGapPeriods * rules_.period_ns,

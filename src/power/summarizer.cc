@@ -37,7 +37,6 @@ constexpr double kJPerPj = 1e-12, kNsPerS = 1e9;
 struct Domain {
   EnergyEstimate blank;  // its names, and what holds in every window
   const ChannelFold *counter = nullptr, *power = nullptr;
-  const Series* series = nullptr;  // of the power, else of the counter
 };
 
 double SecondsOf(const WindowSummary& window) {
@@ -383,22 +382,17 @@ RepeatedEnergy RepeatOf(const Windows& windows, auto energy_of) {
 // A row for each name of two windows and more and each sensor, then the total where several
 // sensors are in it. All windows have the same sensors in the same order. O(energies).
 std::vector<RepeatedEnergy> RepeatsOf(const std::vector<WindowSummary>& windows) {
-  std::map<std::string, size_t> places;
-  std::vector<Windows> by_name;
-  for (const WindowSummary& window : windows) {
-    if (window.name.empty()) continue;
-    const auto [place, is_new] = places.emplace(window.name, by_name.size());
-    if (is_new) by_name.emplace_back();
-    by_name[place->second].push_back(&window);
-  }
+  std::map<std::string_view, Windows> by_name;
+  for (const WindowSummary& window : windows) by_name[window.name].push_back(&window);
   std::vector<RepeatedEnergy> rows;
-  for (const Windows& same : by_name) {
-    if (same.size() < 2) continue;
+  for (const WindowSummary& window : windows) {
+    const Windows& same = by_name[window.name];
+    if (window.name.empty() || window.number != 1 || same.size() < 2) continue;
     size_t in_total = 0;
-    for (size_t i = 0; i < same[0]->energies.size(); ++i) {
-      const EnergyEstimate& sensor = same[0]->energies[i];
+    for (size_t i = 0; i < window.energies.size(); ++i) {
+      const EnergyEstimate& sensor = window.energies[i];
       RepeatedEnergy& row = rows.emplace_back(RepeatOf(
-          same, [i](const WindowSummary& window) -> const auto& { return window.energies[i]; }));
+          same, [i](const WindowSummary& each) -> const auto& { return each.energies[i]; }));
       row.source = sensor.source;
       row.device = sensor.device;
       row.domain = sensor.domain;
@@ -406,7 +400,7 @@ std::vector<RepeatedEnergy> RepeatsOf(const std::vector<WindowSummary>& windows)
     }
     if (in_total < 2) continue;
     rows.push_back(RepeatOf(
-        same, [](const WindowSummary& window) -> const auto& { return window.total; }));
+        same, [](const WindowSummary& each) -> const auto& { return each.total; }));
     rows.back().source = "total";
   }
   return rows;
@@ -545,7 +539,6 @@ class Folding : public LogSink {
 
  private:
   struct ChannelState {
-    std::unique_ptr<Series> series;  // of power and energy
     std::unique_ptr<ChannelFold> fold;
     std::vector<Sample> waiting;
     int64_t last_ns = -1;
@@ -572,12 +565,11 @@ class Folding : public LogSink {
     state.is_energy = IsPowerOrEnergy(channel);
     const size_t share = kMostColumns / std::max<size_t>(1, summary_.inventory.channels.size());
     const size_t columns = std::max(kLeastColumns, std::min(options_.max_columns, share));
-    if (options_.max_columns > 0) state.series = std::make_unique<Series>(kMillisecondNs, columns);
     state.in_windows = summary_.windows.size() * (channels_.size() + 1) <= kMostPairs;
     if (!state.in_windows) ++dropped_channels_;
     state.fold =
         std::make_unique<ChannelFold>(channel, expected_ns, state.in_windows ? &edges_ : &no_edges_,
-                                      &suspensions_, state.series.get());
+                                      &suspensions_, options_.max_columns > 0 ? columns : 0);
     channels_.push_back(std::move(state));
   }
 
@@ -636,7 +628,7 @@ class Folding : public LogSink {
     if (clocks_.has_value()) {
       summary.begin_unix_ns = SaturatingAdd(clocks_->realtime_ns - clocks_->monotonic_ns, t_ns);
     }
-    edges_.Insert({t_ns, window, /*end=*/false});
+    Insert({t_ns, window, /*end=*/false}, &edges_);
     open_.emplace(summary.name, window);
     return window;
   }
@@ -645,7 +637,7 @@ class Folding : public LogSink {
     WindowSummary& summary = summary_.windows[window];
     summary.end_ns = std::max(t_ns, summary.begin_ns);
     summary.cut = cut;
-    edges_.Insert({summary.end_ns, window, /*end=*/true});
+    Insert({summary.end_ns, window, /*end=*/true}, &edges_);
     open_.erase(summary.name);
   }
 
@@ -678,14 +670,11 @@ class Folding : public LogSink {
       }
       at->blank.in_total |= channel.in_total;
       if (state.fold->is_counter) {
-        if (at->counter != nullptr) continue;
-        at->counter = state.fold.get();
-        if (at->power == nullptr) at->series = state.series.get();
+        if (at->counter == nullptr) at->counter = state.fold.get();
         // An instant says more than an average over a longer time.
       } else if (at->power == nullptr || (channel.kind == ReadingKind::kInstant &&
                                           at->power->channel.kind == ReadingKind::kAverage)) {
         at->power = state.fold.get();
-        at->series = state.series.get();
       }
     }
     for (Domain& domain : domains) {
@@ -706,9 +695,7 @@ class Folding : public LogSink {
 
   int64_t SleptIn(const WindowSummary& window) const {
     int64_t slept_ns = 0;
-    auto each = std::upper_bound(
-        suspensions_.begin(), suspensions_.end(), window.begin_ns,
-        [](int64_t begin_ns, const Suspension& sleep) { return begin_ns < sleep.to_ns; });
+    auto each = std::ranges::upper_bound(suspensions_, window.begin_ns, {}, &Suspension::to_ns);
     for (; each != suspensions_.end() && each->from_ns < window.end_ns; ++each) {
       slept_ns = SaturatingAdd(slept_ns, each->slept_ns);
     }
@@ -736,8 +723,9 @@ class Folding : public LogSink {
     for (WindowSummary& window : summary_.windows) window.total = TotalOf(window, denied);
     summary_.repeats = RepeatsOf(summary_.windows);
     for (const Domain& domain : domains) {
-      if (domain.series == nullptr) continue;
-      PowerSeries series = domain.series->Take(/*counter=*/domain.power == nullptr);
+      const ChannelFold& fold = domain.power != nullptr ? *domain.power : *domain.counter;
+      if (!fold.series.has_value()) continue;
+      PowerSeries series = fold.series->Take(fold.is_counter);
       series.source = domain.blank.source;
       series.device = domain.blank.device;
       series.domain = domain.blank.domain;

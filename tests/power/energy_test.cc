@@ -30,8 +30,8 @@ std::vector<EnergyPart> Folded(const EnergyRules& rules, const std::vector<Timed
                                const std::vector<Suspension>& suspensions = {}) {
   WindowEdges edges;
   for (uint32_t i = 0; i < windows.size(); ++i) {
-    edges.Insert({windows[i].begin_ns, i, false});
-    edges.Insert({windows[i].end_ns, i, true});
+    Insert({windows[i].begin_ns, i, false}, &edges);
+    Insert({windows[i].end_ns, i, true}, &edges);
   }
   EnergyFold fold(rules, &edges, &suspensions, nullptr);
   for (const auto& [t_ns, value] : readings) fold.Add(t_ns, value);
@@ -195,8 +195,8 @@ TEST(Counter, BoundsNeedNoKnownUpdatePeriod) {
 // Calls of 8 ns: when in them it was read is not known.
 TEST(Counter, BoundsHoldWheneverInACallItWasRead) {
   WindowEdges edges;
-  edges.Insert({32, 0, false});
-  edges.Insert({53, 0, true});
+  Insert({32, 0, false}, &edges);
+  Insert({53, 0, true}, &edges);
   const std::vector<Suspension> none;
   EnergyRules rules = Counter(10);
   rules.max_plausible_mw = 1'000'000'000;
@@ -227,8 +227,8 @@ TEST(Counter, AroundABreakNothingIsBounded) {
 // 7 W, a failed reading at 20.
 TEST(Held, AFailedReadingEndsTheOneBefore) {
   WindowEdges edges;
-  edges.Insert({0, 0, false});
-  edges.Insert({50, 0, true});
+  Insert({0, 0, false}, &edges);
+  Insert({50, 0, true}, &edges);
   const std::vector<Suspension> none;
   EnergyFold fold(Held(10), &edges, &none, nullptr);
   for (const int64_t t_ns : {0, 10}) fold.Add(t_ns, 7);
@@ -243,8 +243,8 @@ TEST(Held, AFailedReadingEndsTheOneBefore) {
 
 TEST(Counter, AResetThatIsToldEndsTheSegment) {
   WindowEdges edges;
-  edges.Insert({0, 0, false});
-  edges.Insert({40, 0, true});
+  Insert({0, 0, false}, &edges);
+  Insert({40, 0, true}, &edges);
   const std::vector<Suspension> none;
   for (const bool reset : {false, true}) {
     EnergyFold fold(Counter(10), &edges, &none, nullptr);
