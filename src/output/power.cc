@@ -42,12 +42,11 @@ std::string_view WhyPart(PowerReason reason, double coverage) {
   return reason == PowerReason::kKnown || edges ? "" : PowerReasonName(reason);
 }
 
-// What a reader of the row must know, in a word or two.
-std::string Remark(const EnergyEstimate& energy) {
-  std::string remark;
-  const auto add = [&](std::string_view what) {
-    remark.append(remark.empty() ? "" : ", ").append(what);
-  };
+// What a reader of the row must know, in a word or two. `kind`: that of all, which the title says.
+std::string Remark(const EnergyEstimate& energy, std::string_view kind) {
+  std::vector<std::string> remarks;
+  const auto add = [&](std::string_view what) { remarks.emplace_back(what); };
+  if (energy.modelled && kind != "modelled") add("modelled");
   if (const auto why = WhyPart(energy.reason, energy.coverage); !why.empty()) add(why);
   // Not that it has not been updated yet: the readings are for that.
   if (energy.reason == PowerReason::kKnown && energy.counter_reason != PowerReason::kKnown &&
@@ -60,30 +59,23 @@ std::string Remark(const EnergyEstimate& energy) {
   }
   if (energy.inconsistent) add("inconsistent");
   if (energy.shared) add("shared");
-  return remark;
+  return absl::StrJoin(remarks, ", ");
 }
 
-constexpr std::string_view kAbout = "~";  // before an interval
+constexpr char kAbout[] = "~";  // before an interval
 
 std::string LimitsText(const auto& energy) {  // or a total
   if (!energy.energy_j) return "-";
   if (IsUnbounded(energy.limits)) return "unbounded";
-  const std::string_view about = energy.limits == EnergyLimits::kInterval ? kAbout : "";
-  return absl::StrCat(std::string(about), Number(energy.lo_j), " .. ", Number(energy.hi_j));
+  const char* const about = energy.limits == EnergyLimits::kInterval ? kAbout : "";
+  return absl::StrCat(about, Number(energy.lo_j), " .. ", Number(energy.hi_j));
 }
 
-std::string_view WhyUnbounded(EnergyLimits limits) {
-  switch (limits) {
-    case EnergyLimits::kBetweenReadings:
-      return "readings of power say nothing of the time between them";
-    case EnergyLimits::kBrokenCounter:
-      return "its counter was reset, jumped, or the machine slept";
-    case EnergyLimits::kFewUpdates:
-      return "its counter was not updated after the window, and too seldom before";
-    default:
-      return "its counter and its readings of power cover different parts of the window";
-  }
-}
+constexpr const char* kWhyUnbounded[] = {
+    "readings of power say nothing of the time between them",
+    "its counter was reset, jumped, or the machine slept",
+    "its counter was not updated after the window, and too seldom before",
+    "its counter and its readings of power cover different parts of the window"};
 
 // What the limits of the rows that are shown mean, and which totals are of different times.
 std::vector<std::string> EnergyNotes(std::span<const WindowSummary> windows) {
@@ -96,10 +88,12 @@ std::vector<std::string> EnergyNotes(std::span<const WindowSummary> windows) {
   std::vector<std::string> notes;
   for (const EnergyLimits limits : there) {
     if (limits == EnergyLimits::kInterval) {
-      notes.push_back(absl::StrCat(std::string(kAbout), ": estimated, right in ",
+      notes.push_back(absl::StrCat(kAbout, ": estimated, right in ",
                                    FormatFixed(kIntervalShare * 100, 0), " % of cases"));
     } else if (IsUnbounded(limits)) {
-      notes.push_back(absl::StrCat("unbounded: ", std::string(WhyUnbounded(limits))));
+      const auto first = static_cast<size_t>(EnergyLimits::kBetweenReadings);
+      notes.push_back(
+          absl::StrCat("unbounded: ", kWhyUnbounded[static_cast<size_t>(limits) - first]));
     }
   }
   std::vector<std::string> differing;
@@ -137,13 +131,9 @@ std::vector<EnergyLine> EnergyLines(const PowerSummary& summary,
   for (const WindowSummary& window : windows) {
     size_t in_total = 0;
     for (const EnergyEstimate& energy : window.energies) {
-      std::string remark = Remark(energy);
-      if (energy.modelled && kind != "modelled") {  // where the title does not say it
-        remark.insert(0, remark.empty() ? "modelled" : "modelled, ");
-      }
       lines.push_back({window, DomainName(summary, energy.source, energy.device, energy.domain),
                        energy.energy_j, energy.mean_w, energy.peak_w, energy.active_j,
-                       energy.coverage, LimitsText(energy), std::move(remark)});
+                       energy.coverage, LimitsText(energy), Remark(energy, kind)});
       in_total += energy.in_total ? 1 : 0;
     }
     if (in_total < 2) continue;
@@ -183,8 +173,8 @@ Section EnergySection(const PowerSummary& summary, size_t most) {
                      .grid = EnergyGrid(lines),
                      .notes = EnergyNotes(windows)};
   if (summary.windows.empty()) section.notes.push_back("no window");
-  const auto has_none = [](const WindowSummary& each) { return each.energies.empty(); };
-  if (std::all_of(summary.windows.begin(), summary.windows.end(), has_none)) {
+  if (std::ranges::all_of(summary.windows,
+                          [](const WindowSummary& each) { return each.energies.empty(); })) {
     section.notes.push_back("unknown: no sensor of power or energy");
   }
   section.notes.insert(section.notes.end(), more.begin(), more.end());

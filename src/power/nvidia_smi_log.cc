@@ -160,7 +160,7 @@ class NvidiaSmiParser : public LogParser {
     if (!line.whole) return "its last number may lack digits";
     if (line.too_long) return "longer than 4 MiB";
     Split(line.text, &cells_);
-    if (std::find(cells_.begin(), cells_.end(), "timestamp") != cells_.end()) {  // a new run
+    if (std::ranges::count(cells_, "timestamp") > 0) {  // a new run
       lost_ = !Remap();
       return lost_ ? "a header without the columns of the first one" : "";
     }
@@ -207,9 +207,7 @@ class NvidiaSmiParser : public LogParser {
     FindIds();
     if (by_index_ != (index_ != kNone) || by_uuid_ != (uuid_ != kNone)) return false;
     for (Column& column : columns_) {
-      const auto at = std::find_if(cells_.begin(), cells_.end(), [&](std::string_view cell) {
-        return QuantityOf(cell) == column.quantity;
-      });
+      const auto at = std::ranges::find(cells_, column.quantity, QuantityOf);
       if (at == cells_.end()) return false;
       column.at = static_cast<size_t>(at - cells_.begin());
       column.unit = UnitIn(*at);

@@ -39,10 +39,10 @@ class EnergyHarness : public Harness {
     ASSIGN_OR_RETURN(auto info, inner_->Hello());
     device_ = info.device;
     const PowerInventory inventory = ListPowerSources(from_);
-    const bool any = std::any_of(
-        inventory.channels.begin(), inventory.channels.end(),
-        [&](const PowerChannel& each) { return IsPowerOrEnergy(each) && IsOurs(each, inventory); });
-    if (!any) {
+    const auto tells = [&](const PowerChannel& each) {
+      return IsPowerOrEnergy(each) && IsOurs(each, inventory);
+    };
+    if (std::ranges::none_of(inventory.channels, tells)) {
       no_sensor_ = absl::StrCat("no sensor has the energy of ", device_,
                                 " (xplane-time power sources says why)");
       tell_(absl::StrCat(no_sensor_,
@@ -61,16 +61,13 @@ class EnergyHarness : public Harness {
 
   absl::StatusOr<RoundTimes> RunRound(int64_t batch, int64_t round, std::string_view workload,
                                       std::span<const Configuration* const> order) override {
-    if (!gives_energy_.has_value()) {
+    if (gives_energy_.value_or(true)) {
       ASSIGN_OR_RETURN(auto times, inner_->RunRound(batch, round, workload, order));
-      const auto is_ok = [](const SlotTime& each) { return each.status == "ok"; };
-      if (std::none_of(times.slots.begin(), times.slots.end(), is_ok)) return times;
-      gives_energy_ = std::any_of(times.slots.begin(), times.slots.end(), [](const SlotTime& each) {
-        return each.energy_uj.value_or(0) > 0;
-      });
-      if (*gives_energy_) return times;
+      const auto gives = [](const SlotTime& each) { return each.energy_uj.value_or(0) > 0; };
+      const bool any_ok = std::ranges::count(times.slots, "ok", &SlotTime::status) > 0;
+      if (!gives_energy_ && any_ok) gives_energy_ = std::ranges::any_of(times.slots, gives);
+      if (gives_energy_.value_or(true)) return times;
     }
-    if (*gives_energy_) return inner_->RunRound(batch, round, workload, order);
     if (!no_sensor_.empty()) {
       return Unavailable("the harness gives no energy_uj, and ", no_sensor_,
                          "; make one of them give it, or take --objective time");
@@ -86,11 +83,10 @@ class EnergyHarness : public Harness {
     if (measures == power::Measures::kWhateverIsAsked) return true;
     if (device_.starts_with("cpu")) return measures == power::Measures::kProcessors;
     const auto ordinal = GpuOrdinal(device_);
-    return std::any_of(
-        inventory.devices.begin(), inventory.devices.end(), [&](const PowerDevice& device) {
-          return device.id == each.device && device.source == each.source &&
-                 (ordinal.has_value() ? device.ordinal == ordinal : device.id == device_);
-        });
+    return std::ranges::any_of(inventory.devices, [&](const PowerDevice& device) {
+      return device.id == each.device && device.source == each.source &&
+             (ordinal.has_value() ? device.ordinal == ordinal : device.id == device_);
+    });
   }
 
   absl::StatusOr<RoundTimes> MeasureSlots(int64_t batch, int64_t round, std::string_view workload,
@@ -132,20 +128,19 @@ class EnergyHarness : public Harness {
       ++parts;
       // A stated power holds between its readings too, however late they are.
       const bool is_stated = each.modelled && each.mean_w.has_value();
-      const double stated_j = each.mean_w.value_or(0) * took_ns / kNsPerSecond;
+      const double energy_j =
+          is_stated ? *each.mean_w * took_ns / kNsPerSecond : each.energy_j.value_or(0);
+      const std::string readings = Cat("readings of ", each.source, " ", each.device);
       if (!is_stated && (!each.energy_j.has_value() || each.coverage < kNearlyWholeCoverage)) {
-        const std::string_view why = PowerReasonName(each.reason);
-        unknown = absl::StrCat("readings of ", each.source, " ", each.device, " cover ",
-                               std::floor(100 * each.coverage), " % of it (",
-                               absl::string_view(why.data(), why.size()), ")");
+        unknown = Cat(readings, " cover ", std::floor(100 * each.coverage), " % of it (",
+                      PowerReasonName(each.reason), ")");
       } else if (IsUnbounded(each.limits) && each.readings < kFewReadings) {
         unknown =
-            absl::StrCat("readings of ", each.source, " ", each.device, " in it: ", each.readings,
-                         " of the ", kFewReadings, " that it takes");
+            Cat(readings, " in it: ", each.readings, " of the ", kFewReadings, " that it takes");
       }
-      sum_j += is_stated ? stated_j : each.energy_j.value_or(0);
-      lo_j += is_stated ? stated_j : each.lo_j.value_or(each.energy_j.value_or(0));
-      hi_j += is_stated ? stated_j : each.hi_j.value_or(each.energy_j.value_or(0));
+      sum_j += energy_j;
+      lo_j += is_stated ? energy_j : each.lo_j.value_or(energy_j);
+      hi_j += is_stated ? energy_j : each.hi_j.value_or(energy_j);
     }
     // Stamps are within microseconds of the calls; sensors are not.
     if (took_ns < kShortestNs) {
