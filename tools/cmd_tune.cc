@@ -36,6 +36,7 @@
 namespace xplane_time::tools {
 namespace {
 
+const std::vector<std::string> kShown = {"table", "json"};  // formats of sessions and verdicts
 constexpr char kMeasuring[] = "Measuring", kStoring[] = "Store";
 
 // A full disk is no bad trace.
@@ -128,7 +129,7 @@ class TuneCommand : public Command {
     out.Flag("--list", &list_,
              "Only list what would be raced or searched, and estimate the runs: no harness, no "
              "store");
-    printing_.AddFormat(app, {"table", "json"});
+    printing_.AddFormat(app, kShown);
     printing_.AddPath(app);
     printing_.AddProgress(app, "auto (a terminal: live, else a log), always or never");
     printing_.AddMessages(app);
@@ -227,10 +228,7 @@ class TuneCommand : public Command {
   CLI::App* AddAction(CommandLine* line, Action action, CommandText text,
                       const std::vector<std::string>& formats = {}) {
     text.parent = app_;
-    CLI::App* const app = line->AddApp(text, [this, action, formats] {
-      action_ = action;
-      printing_.formats = formats;
-    });
+    CLI::App* const app = line->AddApp(text, [this, action] { action_ = action; });
     if (formats.empty()) return app;
     AddStore(app);
     app->add_option("SESSION", session_, "Its number [the latest]")
@@ -242,7 +240,6 @@ class TuneCommand : public Command {
   }
 
   void AddActions(CommandLine* line) {
-    const std::vector<std::string> shown = printing_.formats;
     CLI::App* const decide = AddAction(line, &TuneCommand::Decide,
                                        {"decide", "The decision alone: JSON Lines in and out",
                                         "  xplane-time tune decide < requests.jsonl\n"
@@ -253,25 +250,27 @@ class TuneCommand : public Command {
                         {"replay", "Decide a recorded session again, by another rule",
                          "  xplane-time tune replay --delta 1%\n"
                          "  xplane-time tune replay 3 --stop claim --budget-runs 200\n"},
-                        shown);
+                        kShown);
     AddAction(line, &TuneCommand::Show,
               {"show", "Sessions of a store, or one of them",
                "  xplane-time tune show\n"
                "  xplane-time tune show 3 --store other.db -o result.json\n"},
-              shown);
+              kShown);
     AddAction(line, &TuneCommand::Export,
               {"export", "A session's samples, or the tuned table",
                "  xplane-time tune export 3 -o samples.csv\n"
                "  xplane-time tune export --format tuned -o tuned.json\n"},
               {"csv", "json", "t4", "tuned"});
-    printing_.formats = shown;
   }
 
   // ---- Checks
 
   // Names with a suffix of what is not there would be of another kind than what is in them.
   absl::Status CheckFormat() const {
-    if (printing_.lacking.empty() || printing_.lacking == "openmetrics") return absl::OkStatus();
+    if (printing_.lacking.empty() || printing_.lacking == "openmetrics" ||
+        action_ == &TuneCommand::Decide) {
+      return absl::OkStatus();
+    }
     const bool exports = action_ == &TuneCommand::Export;
     return UsageError("-o ", printing_.path, ": here is no ", printing_.lacking, "; ",
                       exports ? "csv and json go by the suffix, others by --format"

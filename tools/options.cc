@@ -125,11 +125,12 @@ bool Given(const CLI::App& app, const char* option) {
   return found != nullptr && found->count() > 0;
 }
 
-void Printing::AddFormat(CLI::App* app, std::vector<std::string> names, const std::string& help) {
+void Printing::AddFormat(CLI::App* app, const std::vector<std::string>& names,
+                         const std::string& help) {
   const std::string one_of = absl::StrCat("One of ", absl::StrJoin(names, ", "));
   Heading(app, kOut).Value("--format", &format, "NAME", help.empty() ? one_of : help,
                            CLI::IsMember(names));
-  formats = std::move(names);
+  app->preparse_callback([this, names](size_t) { formats = names; });
 }
 
 void Printing::AddPath(CLI::App* app) {

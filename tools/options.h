@@ -118,15 +118,17 @@ enum class When : uint8_t { kAuto, kAlways, kNever };
 
 // How results are printed, and where. A command has of these options those that it adds.
 struct Printing {
-  std::vector<std::string> formats;  // the names that --format takes; the first is the default
-  std::string format;                // as given; ChooseFormat
+  // The names that --format takes in the command that the line names; the first is the default.
+  std::vector<std::string> formats;
+  std::string format;   // as given; ChooseFormat
   std::string lacking;  // the format that the suffix of -o asks for, where there is none
   std::string path;     // -o; empty: standard output
   When color = When::kAuto, progress = When::kAuto;
   bool quiet = false, json_schema = false;
   output::OutputOptions how;
 
-  void AddFormat(CLI::App* app, std::vector<std::string> names, const std::string& help = "");
+  void AddFormat(CLI::App* app, const std::vector<std::string>& names,
+                 const std::string& help = "");
   void AddPath(CLI::App* app);
   void AddColor(CLI::App* app);
   void AddProgress(CLI::App* app, const std::string& help);

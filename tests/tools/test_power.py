@@ -270,6 +270,16 @@ class Record(PowerTest):
         self.power("record", *CONSTANT, "--duration", "0.05", "-o", "by_suffix.csv")
         self.assertEqual(csv_rows((self.at / "by_suffix.csv").read_text())[0]["source"], "constant")
 
+    def test_the_suffix_asks_for_what_the_command_has(self):
+        refused = self.power("sources", *CONSTANT, "--format", "csv")
+        self.assertEqual(refused.code, 64)
+        table = self.power("sources", *CONSTANT).text
+        for suffix in ("csv", "md", "prom"):
+            self.power("sources", *CONSTANT, "-o", f"out.{suffix}")
+            self.assertEqual((self.at / f"out.{suffix}").read_text(), table)
+        self.power("sources", *CONSTANT, "-o", "out.json")
+        self.assertIn("sources", json.loads((self.at / "out.json").read_text())["schema"])
+
     def test_modelled_figures_are_labelled(self):
         done = self.power("record", *CONSTANT, "--duration", "0.05", "--co2", "400", "--pue", "1.5")
         self.assertIn("modelled", done.text)
