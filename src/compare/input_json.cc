@@ -2,7 +2,6 @@
 // variants. Anybody may have written them.
 #include <algorithm>
 #include <cmath>
-#include <fstream>
 #include <iterator>
 #include <map>
 #include <set>
@@ -10,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "compare/inputs.h"
+#include "io/whole_file.h"
 #include "json/described.h"
 #include "re2/re2.h"
 #include "status.h"
@@ -405,17 +405,13 @@ absl::StatusOr<std::vector<Measurements>> FromJson(const std::string& path,
 }
 
 absl::StatusOr<std::vector<KnownVariant>> ReadKnownVariants(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) return NotFound(path, ": no such file, or not readable");
   constexpr size_t kMostBytes = size_t{64} << 20;
-  std::string content;
-  for (std::istreambuf_iterator<char> at(file), end; at != end && content.size() <= kMostBytes;) {
-    content.push_back(*at++);
-  }
-  if (content.size() > kMostBytes) {
+  const std::optional<std::string> content = io::ReadFile(path, kMostBytes + 1);
+  if (!content.has_value()) return NotFound(path, ": no such file, or not readable");
+  if (content->size() > kMostBytes) {
     return FailedPrecondition(path, ": larger than 64 MB, which no list of variants is");
   }
-  ASSIGN_OR_RETURN(const Json document, ParseFile(path, content));
+  ASSIGN_OR_RETURN(const Json document, ParseFile(path, *content));
   const Json* variants = ListIn(document, "variants");
   if (variants == nullptr)
     return FailedPrecondition(path, ": has no list \"variants\" of {\"id\", \"params\"}");

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <bit>
 #include <filesystem>
-#include <fstream>
 #include <iterator>
 #include <optional>
 #include <set>
@@ -12,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "compare/inputs.h"
+#include "io/whole_file.h"
 #include "status.h"
 #include "xplane_time/select.h"
 
@@ -86,11 +86,7 @@ absl::StatusOr<Measurements> FromTrace(const std::string& path, const MeasureOpt
 std::string Beginning(const std::string& path) {
   std::error_code error;
   if (!std::filesystem::is_regular_file(path, error)) return "";
-  std::ifstream file(path, std::ios::binary);
-  std::string head(64, '\0');
-  file.read(head.data(), static_cast<std::streamsize>(head.size()));
-  head.resize(static_cast<size_t>(file.gcount()));
-  return head;
+  return io::ReadFile(path, 64).value_or("");
 }
 
 // A folder is the hosts of one run, or a log directory. Its captures may have been meant.
@@ -122,10 +118,9 @@ absl::StatusOr<std::vector<Measurements>> ReadOne(const std::string& path,
       return InvalidArgument(path, ": ", options.find.run.empty() ? "--reader" : "--run",
                              " is for traces, and this is JSON; leave it out");
     }
-    std::ifstream file(path, std::ios::binary);
-    const std::string content((std::istreambuf_iterator<char>(file)), {});
-    if (file.bad()) return Unavailable(path, ": cannot read");
-    return FromJson(path, content, options);
+    const std::optional<std::string> content = io::ReadFile(path);
+    if (!content.has_value()) return Unavailable(path, ": cannot read");
+    return FromJson(path, *content, options);
   }
   ASSIGN_OR_RETURN(Measurements one, FromTrace(path, options));
   if (auto note = FolderNote(path); note.has_value()) one.notes.push_back(*std::move(note));

@@ -200,9 +200,7 @@ absl::StatusOr<std::string> CanonicalConfigJson(const BenchConfig& config) {
 
 absl::StatusOr<std::string> ConfigHash(const BenchConfig& config) {
   ASSIGN_OR_RETURN(const std::string text, CanonicalConfigJson(config));
-  io::Sha256 hash;
-  hash.Update(text);
-  return hash.Hex();
+  return io::Sha256Hex(text);
 }
 
 }  // namespace xplane_time

@@ -4,21 +4,23 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
 
+#include "io/descriptor.h"
 #include "status.h"
 
 namespace xplane_time::io {
 namespace {
 
-absl::Status CannotWrite(const std::string& path, int error) {
+absl::Status CannotWrite(const std::string& path) {
   const char* way_out =
-      error == ENOENT || error == ENOTDIR ? "; make its directory, or choose another path" : "";
-  return Internal(path, ": cannot write: ", std::strerror(error), way_out);
+      errno == ENOENT || errno == ENOTDIR ? "; make its directory, or choose another path" : "";
+  return Internal(path, ": cannot write: ", std::strerror(errno), way_out);
 }
 
 }  // namespace
@@ -28,6 +30,33 @@ absl::Status IoError(const std::string& name, const char* what) {
   if (errno == ENOENT || errno == ENOTDIR) return NotFound(message);
   if (errno == EACCES || errno == EPERM) return PermissionDenied(message);
   return Unavailable(message);
+}
+
+ssize_t ReadFull(int fd, char* to, size_t size) {
+  size_t filled = 0;
+  while (filled < size) {
+    const ssize_t got = TEMP_FAILURE_RETRY(read(fd, to + filled, size - filled));
+    if (got < 0) return got;
+    if (got == 0) break;
+    filled += static_cast<size_t>(got);
+  }
+  return static_cast<ssize_t>(filled);
+}
+
+std::optional<std::string> ReadFile(const std::string& path, size_t most) {
+  constexpr size_t kChunk = size_t{1} << 16;
+  const Descriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  std::string text;
+  for (size_t size = 0; size < most;) {
+    const size_t wanted = std::min(most - size, std::max(size, kChunk));
+    text.resize(size + wanted);
+    const ssize_t got = ReadFull(file.get(), text.data() + size, wanted);
+    if (got < 0) return std::nullopt;  // it could not be opened, too
+    size += static_cast<size_t>(got);
+    text.resize(size);
+    if (static_cast<size_t>(got) < wanted) break;
+  }
+  return text;
 }
 
 bool WriteAll(int fd, std::string_view bytes) {
@@ -49,26 +78,20 @@ int OpenBeside(std::string* path) {
   return fd;
 }
 
-void SyncDirectory(const std::string& directory) {
-  const int fd =
-      open(directory.empty() ? "." : directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (fd < 0) return;
-  fsync(fd);
-  close(fd);
-}
-
 absl::Status WriteWholeFile(const std::string& path, std::string_view bytes) {
   std::string temporary = path;
-  const int fd = OpenBeside(&temporary);
-  if (fd < 0) return CannotWrite(path, errno);
-  int error = WriteAll(fd, bytes) && fsync(fd) == 0 ? 0 : errno;
-  if (close(fd) != 0 && error == 0) error = errno;
-  if (error == 0 && std::rename(temporary.c_str(), path.c_str()) != 0) error = errno;
-  if (error != 0) {
+  const Descriptor file(OpenBeside(&temporary));
+  if (!file.open()) return CannotWrite(path);
+  if (!WriteAll(file.get(), bytes) || fsync(file.get()) != 0 ||
+      std::rename(temporary.c_str(), path.c_str()) != 0) {
+    const absl::Status failed = CannotWrite(path);
     unlink(temporary.c_str());
-    return CannotWrite(path, error);
+    return failed;
   }
-  SyncDirectory(std::filesystem::path(path).parent_path().string());
+  // The new name is kept over a crash, where the file system can.
+  const std::string directory = std::filesystem::path(path).parent_path().string();
+  const Descriptor folder(open(directory.empty() ? "." : directory.c_str(), O_RDONLY | O_CLOEXEC));
+  fsync(folder.get());
   return absl::OkStatus();
 }
 

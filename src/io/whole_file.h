@@ -1,6 +1,11 @@
-// A file written as a whole: complete under its name, or not there.
+// Files as a whole: read up to a limit; written so that they are complete under their name, or not
+// there.
 #pragma once
 
+#include <sys/types.h>
+
+#include <cstddef>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -11,6 +16,12 @@ namespace xplane_time::io {
 // By errno: NotFound, PermissionDenied, or else Unavailable; "NAME: WHAT: why".
 absl::Status IoError(const std::string& name, const char* what);
 
+// What `fd` has, until `size` bytes are there or it ends: how many are. -1: see errno.
+ssize_t ReadFull(int fd, char* to, size_t size);
+
+// The first `most` bytes of a file, or of what comes through a pipe. None: see errno.
+std::optional<std::string> ReadFile(const std::string& path, size_t most = std::string::npos);
+
 // False: see errno. What was written before it stays.
 bool WriteAll(int fd, std::string_view bytes);
 
@@ -20,8 +31,5 @@ int OpenBeside(std::string* path);
 
 // Written beside `path`, synced, and renamed. Errors: Internal (cannot write), with the path.
 absl::Status WriteWholeFile(const std::string& path, std::string_view bytes);
-
-// A rename in it is kept over a crash once this returns, where the file system can.
-void SyncDirectory(const std::string& directory);
 
 }  // namespace xplane_time::io

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "absl/strings/str_split.h"
+#include "io/whole_file.h"
 #include "status.h"
 
 namespace xplane_time::power {
@@ -21,10 +22,6 @@ namespace {
 Descriptor OpenFile(const std::string& path) {
   constexpr int kFlags = O_RDONLY | O_CLOEXEC | O_NONBLOCK;
   return Descriptor(static_cast<int>(TEMP_FAILURE_RETRY(open(path.c_str(), kFlags))));
-}
-
-ssize_t ReadAt(const Descriptor& file, char* to, size_t size, size_t offset) {
-  return TEMP_FAILURE_RETRY(pread(file.get(), to, size, static_cast<off_t>(offset)));
 }
 
 }  // namespace
@@ -80,14 +77,9 @@ FileText ReadBytes(const std::string& path, size_t max_bytes) {
   const Descriptor file = OpenFile(path);
   if (!file.open()) return ReasonOfOpen(errno);
   std::string text(max_bytes, '\0');
-  size_t size = 0;
-  while (size < max_bytes) {
-    const ssize_t n = ReadAt(file, text.data() + size, max_bytes - size, size);
-    if (n < 0) return ReasonOfRead(errno);
-    if (n == 0) break;
-    size += static_cast<size_t>(n);
-  }
-  text.resize(size);
+  const ssize_t size = io::ReadFull(file.get(), text.data(), max_bytes);
+  if (size < 0) return ReasonOfRead(errno);
+  text.resize(static_cast<size_t>(size));
   return text;
 }
 
@@ -160,7 +152,7 @@ FileNumber HeldFile::Read() {
     was_there_ = true;
   }
   std::array<char, 64> text;
-  const ssize_t n = ReadAt(file_, text.data(), text.size(), 0);
+  const ssize_t n = TEMP_FAILURE_RETRY(pread(file_.get(), text.data(), text.size(), 0));
   if (n < 0) {
     const PowerReason reason = ReasonOfRead(errno);
     file_.Close();

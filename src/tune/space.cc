@@ -2,9 +2,9 @@
 #include "xplane_time/space.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <cmath>
 #include <filesystem>
-#include <fstream>
 #include <limits>
 #include <set>
 
@@ -12,6 +12,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "io/whole_file.h"
 #include "status.h"
 #include "tune/expression.h"
 #include "tune/space_json.h"
@@ -259,22 +260,18 @@ absl::StatusOr<SearchSpace> ReadSpace(const std::string& path) {
   }
   const bool is_regular = std::filesystem::is_regular_file(status);
   const uint64_t most = is_regular ? kMostBytes : kMostBytesOfAPipe;
-  std::ifstream file(path, std::ios::binary);
-  if (!file) return PermissionDenied(path, ": cannot be opened");
-  std::string text;
-  std::string buffer(size_t{1} << 16, '\0');
-  while (file.read(buffer.data(), static_cast<std::streamsize>(buffer.size())) ||
-         file.gcount() > 0) {
-    text.append(buffer, 0, static_cast<size_t>(file.gcount()));
-    if (text.size() > most) {
-      return ResourceExhausted(path, is_regular
-                                         ? ": over 1 GiB; use ranges"
-                                         : ": over 64 MiB, and no regular file; give the space as "
-                                           "a file, or use ranges");
-    }
+  const std::optional<std::string> text = io::ReadFile(path, most + 1);
+  if (!text.has_value()) {
+    return errno == EIO ? Unavailable(path, ": cannot be read")
+                        : PermissionDenied(path, ": cannot be opened");
   }
-  if (file.bad()) return Unavailable(path, ": cannot be read");
-  return ParseSpace(text, path);
+  if (text->size() > most) {
+    return ResourceExhausted(path, is_regular
+                                       ? ": over 1 GiB; use ranges"
+                                       : ": over 64 MiB, and no regular file; give the space as "
+                                         "a file, or use ranges");
+  }
+  return ParseSpace(*text, path);
 }
 
 std::string SpaceToJson(const SearchSpace& space) {

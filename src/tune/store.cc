@@ -16,6 +16,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
+#include "io/whole_file.h"
 #include "status.h"
 #include "tune/space_json.h"
 #include "tune/store_sqlite.h"
@@ -107,11 +108,9 @@ absl::Status CheckRow(const std::string& path, int64_t session, absl::string_vie
 
 // SQLite takes a file of a few bytes for an empty database, and would overwrite it.
 absl::Status CheckHeader(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::string head(16, '\0');
-  file.read(head.data(), 16);
-  if (!file.is_open() || file.gcount() == 0) return absl::OkStatus();
-  if (file.gcount() == 16 && head == std::string("SQLite format 3\0", 16)) return absl::OkStatus();
+  constexpr std::string_view kBegin("SQLite format 3\0", 16);
+  const std::string head = io::ReadFile(path, kBegin.size()).value_or("");
+  if (head.empty() || head == kBegin) return absl::OkStatus();
   return DataLoss(path, ": not a tune store; give another path");
 }
 
