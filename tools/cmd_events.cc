@@ -63,15 +63,13 @@ class Events : public TraceCommand {
       const Plane& at = trace.planes[plane];
       for (uint32_t i = at.first_line; i < at.first_line + at.line_count && rows_ < most_; ++i) {
         if (damaged.Has(at.file) || !line.Matches(trace.lines[i].shown_name())) continue;
-        absl::Status status = StreamLine(trace, at, i, diagnostics);
         // Rows that were written before the damage showed remain.
-        if (!status.ok()) status = damaged.LeaveOut(at.file, status);
-        RETURN_IF_ERROR(status);
+        RETURN_IF_ERROR(damaged.LeaveOut(at.file, StreamLine(trace, at, i, diagnostics)));
       }
     }
     damaged.Note(diagnostics);
     if (rows_ == 0) {
-      if (damaged.any()) return damaged.First();
+      RETURN_IF_ERROR(damaged.First());
       return absl::FailedPreconditionError(
           trace.files[0].path +
           ": no event matches; xplane-time planes lists what is there, --device all takes every "

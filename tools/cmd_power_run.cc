@@ -118,10 +118,7 @@ absl::StatusOr<std::unique_ptr<Telemetry>> RecordedTelemetry(const PowerSourceOp
   PowerRecordOptions options;
   options.from = from;
   auto recorder = PowerRecorder::Start(options);
-  if (!recorder.ok()) {
-    return absl::Status(recorder.status().code(),
-                        absl::StrCat(recorder.status().message(), kWithout));
-  }
+  RETURN_IF_ERROR(Around("", recorder.status(), kWithout));
   if (std::ranges::none_of((*recorder)->inventory().channels, IsPowerOrEnergy)) {
     constexpr char kNone[] =
         "no sensor of power or energy here (xplane-time power sources says why, and how to get "

@@ -66,7 +66,6 @@ class Collector {
                 [&](size_t i) { status[i] = ReadLine(&lines_[i], &found[i]); });
     DamagedHosts damaged(trace_);
     for (size_t i = 0; i < lines_.size(); ++i) {
-      if (status[i].ok()) continue;
       RETURN_IF_ERROR(damaged.LeaveOut(FileOf(lines_[i]), status[i]));
     }
     damaged.Note(diagnostics);

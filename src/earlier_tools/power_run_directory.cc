@@ -69,11 +69,7 @@ bool MayBeLeft(std::string_view name) {
 
 // Of what could not be written, with the way out: all that is kept before it is whole.
 absl::Status WithWayOut(const absl::Status& failed) {
-  if (failed.ok()) return failed;
-  return absl::Status(
-      failed.code(),
-      absl::StrCat(failed.message(),
-                   "; free space, or mend what else it is, then go on with --resume"));
+  return Around("", failed, "; free space, or mend what else it is, then go on with --resume");
 }
 
 absl::Status CannotWrite(const std::string& path) {
@@ -93,10 +89,9 @@ absl::StatusOr<std::string> ReadRunFile(const std::string& path) {
   constexpr off_t kMostBytes = 1 << 20;
   struct stat info = {};
   if (lstat(path.c_str(), &info) != 0 && errno == ENOENT) return std::string();
-  std::ifstream file;
-  if (IsPlain(info) && info.st_size <= kMostBytes) file.open(path, std::ios::binary);
-  if (!file.is_open()) return NotOurs(path);
-  return std::string(std::istreambuf_iterator<char>(file), {});
+  std::optional<std::string> text;
+  if (IsPlain(info) && info.st_size <= kMostBytes) text = io::ReadFile(path);
+  return text.has_value() ? absl::StatusOr<std::string>(*std::move(text)) : NotOurs(path);
 }
 
 // The files of a run in `path`, where there are no others.

@@ -1,9 +1,7 @@
 // Files of a run that show their damage only when their events are read.
 //
 //   DamagedHosts damaged(trace);
-//   if (absl::Status status = VisitEvents(...); !status.ok()) {
-//     if (status = damaged.LeaveOut(file, status); !status.ok()) return status;
-//   }
+//   RETURN_IF_ERROR(damaged.LeaveOut(file, VisitEvents(...)));
 //   ...                                  // drop what is of files that damaged.Has()
 //   damaged.Note(&diagnostics);
 //
@@ -25,8 +23,8 @@ class DamagedHosts {
   // `trace` must outlive it.
   explicit DamagedHosts(const Trace& trace) : trace_(trace) {}
 
-  // `damage`, where the file cannot be left out: all of its run are damaged, it is the only
-  // one, or the trace was opened without leave_out_damaged_hosts.
+  // `damage`, where it is some and the file cannot be left out: all of its run are damaged, it is
+  // the only one, or the trace was opened without leave_out_damaged_hosts.
   absl::Status LeaveOut(uint32_t file, const absl::Status& damage) {
     if (!trace_.leave_out_damaged_hosts || !absl::IsDataLoss(damage)) return damage;
     damage_.try_emplace(file, damage);
@@ -37,9 +35,10 @@ class DamagedHosts {
     return damage;
   }
   bool Has(uint32_t file) const { return damage_.contains(file); }
-  bool any() const { return !damage_.empty(); }
   // The damage of the first file that was left out.
-  absl::Status First() const { return any() ? damage_.begin()->second : absl::OkStatus(); }
+  absl::Status First() const {
+    return damage_.empty() ? absl::OkStatus() : damage_.begin()->second;
+  }
   void Note(Diagnostics* diagnostics) const {
     for (const auto& [file, damage] : damage_) {
       diagnostics->Note(DiagnosticCode::kHostLeftOut, std::string(damage.message()),

@@ -412,7 +412,6 @@ absl::StatusOr<Analysis> Analyze(const Trace& trace, const ReportOptions& option
   const auto file_of = [&](size_t i) { return trace.planes[selection.planes[i].plane].file; };
   DamagedHosts damaged(trace);
   for (size_t i = 0; i < results.size(); ++i) {
-    if (results[i].devices.ok()) continue;
     RETURN_IF_ERROR(damaged.LeaveOut(file_of(i), results[i].devices.status()));
   }
   damaged.Note(&analysis.diagnostics);
@@ -426,7 +425,7 @@ absl::StatusOr<Analysis> Analyze(const Trace& trace, const ReportOptions& option
     }
   }
   if (std::all_of(analysis.devices.begin(), analysis.devices.end(), Empty)) {
-    if (damaged.any()) return damaged.First();
+    RETURN_IF_ERROR(damaged.First());
     return NothingExecuted(trace, selection, analysis.diagnostics);
   }
   for (const DeviceAnalysis& device : analysis.devices) {

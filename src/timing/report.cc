@@ -265,14 +265,11 @@ absl::StatusOr<PlanesReport> DescribePlanes(const Trace& trace, const PlanesOpti
     const uint32_t file = trace.planes[plane].file;
     if (damaged.Has(file)) continue;
     auto row = DescribePlane(trace, plane, options.with_stats, &diagnostics);
-    if (row.ok()) {
-      report.planes.push_back(*std::move(row));
-      continue;
-    }
     RETURN_IF_ERROR(damaged.LeaveOut(file, row.status()));
-    std::erase_if(report.planes, [&](const PlaneRow& of) { return of.input == file; });
+    if (row.ok()) report.planes.push_back(*std::move(row));
   }
-  if (report.planes.empty() && damaged.any()) return damaged.First();
+  std::erase_if(report.planes, [&](const PlaneRow& row) { return damaged.Has(row.input); });
+  if (report.planes.empty()) RETURN_IF_ERROR(damaged.First());
   damaged.Note(&diagnostics);
   report.diagnostics = DescribeDiagnostics(trace, diagnostics);
   return report;

@@ -203,7 +203,6 @@ absl::Status NothingToShow(const Trace& trace, const TreeOptions& options) {
       " xplane-time planes lists what is there");
 }
 
-// Planes are in the order of their files, so a file's rows are the last ones.
 absl::Status AddLineTrees(const Trace& trace, const TreeOptions& options, TreeBuilder* trees,
                           Diagnostics* diagnostics, std::vector<TreeRow>* rows) {
   ASSIGN_OR_RETURN(const NameFilter line, NameFilter::Compile("--line", options.line));
@@ -212,12 +211,10 @@ absl::Status AddLineTrees(const Trace& trace, const TreeOptions& options, TreeBu
   for (const uint32_t plane : planes) {
     const uint32_t file = trace.planes[plane].file;
     if (damaged.Has(file)) continue;
-    const absl::Status status = trees->AddLines(trace, plane, line);
-    if (status.ok()) continue;
-    RETURN_IF_ERROR(damaged.LeaveOut(file, status));
-    std::erase_if(*rows, [&](const TreeRow& row) { return row.device.input == file; });
+    RETURN_IF_ERROR(damaged.LeaveOut(file, trees->AddLines(trace, plane, line)));
   }
-  if (rows->empty() && damaged.any()) return damaged.First();
+  std::erase_if(*rows, [&](const TreeRow& row) { return damaged.Has(row.device.input); });
+  if (rows->empty()) RETURN_IF_ERROR(damaged.First());
   damaged.Note(diagnostics);
   return absl::OkStatus();
 }
