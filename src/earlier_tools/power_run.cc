@@ -13,11 +13,12 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_replace.h"
+#include "absl/strings/str_split.h"
 #include "earlier_tools/power_run_result_json.h"
 #include "harness/messages.h"
 #include "harness/process.h"
 #include "io/sha256.h"
+#include "io/whole_file.h"
 #include "json/json.h"
 #include "power/machine.h"
 #include "power/sources.h"
@@ -106,15 +107,10 @@ class Command : public CommandClient {
       return Unavailable(name, " was lost ", failures_in_a_row_, " times in a row: ", last_failure_,
                          "; mend it, and go on with --resume");
     }
-    auto started = HarnessProcess::Start(
-        {.command = options_.command, .log_path = options_.log_path, .stopped = options_.stopped});
-    if (!started.ok()) {  // who starts it calls it a harness
-      return absl::Status(started.status().code(),
-                          absl::StrReplaceAll(started.status().message(),
-                                              {{": the harness cannot", ": the command cannot"},
-                                               {"for the harness: ", "for the command: "}}));
-    }
-    process_ = *std::move(started);
+    ASSIGN_OR_RETURN(process_, HarnessProcess::Start({.command = options_.command,
+                                                      .name = "command",
+                                                      .log_path = options_.log_path,
+                                                      .stopped = options_.stopped}));
     const absl::Status status = Hello();
     if (status.ok()) return status;
     if (absl::IsCancelled(status)) {
@@ -345,16 +341,16 @@ absl::StatusOr<std::unique_ptr<RecordSource>> OpenJsonLinesSource(const std::str
   constexpr size_t kMostLineBytes = size_t{16} << 20;
   std::error_code error;
   if (!std::filesystem::exists(path, error)) return NotFound(path, ": no such file");
-  std::ifstream file;
+  std::optional<std::string> text;
   // A pipe waits for its writer.
-  if (std::filesystem::is_regular_file(path, error)) file.open(path, std::ios::binary);
-  if (!file.is_open()) return Unavailable(path, ": not a file that can be read");
+  if (std::filesystem::is_regular_file(path, error)) text = io::ReadFile(path);
+  if (!text.has_value()) return Unavailable(path, ": not a file that can be read");
   auto source = std::make_unique<JsonLinesSource>();
-  io::Sha256 hash;
-  uint64_t number = 1;
-  for (std::string line; std::getline(file, line); ++number) {
-    hash.Update(line);
-    if (!file.eof()) hash.Update("\n");
+  source->hash = io::Sha256Hex(*text);
+  uint64_t number = 0;
+  for (const absl::string_view each : absl::StrSplit(*text, '\n')) {
+    ++number;
+    const std::string_view line(each.data(), each.size());
     const bool too_long = line.size() > kMostLineBytes;
     if (!too_long && line.find_first_not_of(" \t\r") == line.npos) continue;
     RunRecord& record = source->records.emplace_back();
@@ -362,11 +358,9 @@ absl::StatusOr<std::unique_ptr<RecordSource>> OpenJsonLinesSource(const std::str
     const std::string wrong = too_long ? "it is longer than 16 MiB" : ParseRecord(line, &record);
     if (!wrong.empty()) return DataLoss(path, ": line ", number, ": ", wrong);
   }
-  if (file.bad()) return Unavailable(path, ": cannot be read");
   if (source->records.empty()) {
     return DataLoss(path, ": no record; one JSON object a line, with a \"problem\"");
   }
-  source->hash = hash.Hex();
   return source;
 }
 

@@ -27,13 +27,19 @@ using std::chrono::milliseconds;
 
 constexpr size_t kMostLineBytes = size_t{64} << 20;
 constexpr size_t kTailBytes = 2000;
-constexpr milliseconds kSlice(50);    // how often `stopped` is asked
-constexpr int kRead = 0, kWrite = 1;  // ends of a pipe
+constexpr milliseconds kSlice(50);  // how often `stopped` is asked
 
-void CloseIfOpen(int* fd) {
-  if (*fd >= 0) close(*fd);
-  *fd = -1;
-}
+struct Pipe {
+  io::Descriptor read, write;
+
+  bool Open() {
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC) != 0) return false;
+    read = io::Descriptor(ends[0]);
+    write = io::Descriptor(ends[1]);
+    return true;
+  }
+};
 
 // The environment of the child: ours, and the numbers of its pipes.
 std::vector<std::string> ChildEnvironment(std::string_view role, int in, int out) {
@@ -47,6 +53,8 @@ std::vector<std::string> ChildEnvironment(std::string_view role, int in, int out
   variables.push_back(absl::StrCat(prefix, "OUT=", out));
   return variables;
 }
+
+absl::Status WentAway() { return absl::UnavailableError("it went away"); }
 
 std::vector<char*> Pointers(std::vector<std::string>* texts) {
   std::vector<char*> pointers;
@@ -99,60 +107,52 @@ absl::StatusOr<std::unique_ptr<HarnessProcess>> HarnessProcess::Start(const Opti
   std::unique_ptr<HarnessProcess> started(new HarnessProcess);
   HarnessProcess& harness = *started;
   harness.stopped_ = options.stopped;
-  harness.role_ = options.role;
   if (!options.log_path.empty()) {
-    harness.log_ = open(options.log_path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
-    if (harness.log_ < 0) {
-      return PermissionDenied(options.log_path, ": cannot write the ", options.role,
+    harness.log_ = io::Descriptor(
+        open(options.log_path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666));
+    if (!harness.log_.open()) {
+      return PermissionDenied(options.log_path, ": cannot write the ", options.name,
                               "'s log: ", strerror(errno));
     }
   }
-  int alive[2], to[2], from[2], printed[2], failed[2];
-  for (int* each : {alive, to, from, printed, failed}) {
-    if (pipe2(each, O_CLOEXEC) == 0) continue;
-    return Unavailable("no pipe for the harness: ", strerror(errno));
+  Pipe alive, to, from, printed, failed;
+  for (Pipe* each : {&alive, &to, &from, &printed, &failed}) {
+    if (!each->Open()) return Unavailable("no pipe for the ", options.name, ": ", strerror(errno));
   }
   std::vector<std::string> command = options.command;
-  std::vector<std::string> variables = ChildEnvironment(options.role, to[kRead], from[kWrite]);
+  std::vector<std::string> variables =
+      ChildEnvironment(options.role, to.read.get(), from.write.get());
   const std::vector<char*> argv = Pointers(&command), environment = Pointers(&variables);
   const pid_t parent = getpid();
   harness.guard_ = fork();
-  if (harness.guard_ == 0) BecomeGuard(alive[kRead]);
+  if (harness.guard_ == 0) BecomeGuard(alive.read.get());
   if (harness.guard_ > 0) {
     setpgid(harness.guard_, harness.guard_);  // both do: the group is there before it is joined
     harness.pid_ = fork();
     if (harness.pid_ == 0) {
-      BecomeHarness(argv.data(), environment.data(), to[kRead], from[kWrite], printed[kWrite],
-                    failed[kWrite], parent, harness.guard_);
+      BecomeHarness(argv.data(), environment.data(), to.read.get(), from.write.get(),
+                    printed.write.get(), failed.write.get(), parent, harness.guard_);
     }
   }
-  for (int* fd : {&alive[kRead], &to[kRead], &from[kWrite], &printed[kWrite], &failed[kWrite]}) {
-    CloseIfOpen(fd);
-  }
-  harness.alive_ = alive[kWrite];
-  harness.to_ = to[kWrite];
-  harness.from_ = from[kRead];
-  harness.printed_ = printed[kRead];
-  int error = 0;
-  const bool runs = harness.pid_ > 0 && read(failed[kRead], &error, sizeof error) == 0;
-  CloseIfOpen(&failed[kRead]);
   if (harness.pid_ < 0) {
-    return Unavailable("no process for the ", options.role, ": ", strerror(errno));
+    return Unavailable("no process for the ", options.name, ": ", strerror(errno));
   }
-  if (!runs) {
-    return NotFound(options.command[0], ": the ", options.role,
+  harness.alive_ = std::move(alive.write);
+  harness.to_ = std::move(to.write);
+  harness.from_ = std::move(from.read);
+  harness.printed_ = std::move(printed.read);
+  failed.write.Close();
+  if (int error = 0; read(failed.read.get(), &error, sizeof error) != 0) {
+    return NotFound(options.command[0], ": the ", options.name,
                     " cannot be started: ", strerror(error));
   }
-  for (const int fd : {harness.to_, harness.from_, harness.printed_}) {
-    fcntl(fd, F_SETFL, O_NONBLOCK);
+  for (const io::Descriptor* each : {&harness.to_, &harness.from_, &harness.printed_}) {
+    fcntl(each->get(), F_SETFL, O_NONBLOCK);
   }
   return started;
 }
 
-HarnessProcess::~HarnessProcess() {
-  Kill();
-  for (int* fd : {&alive_, &to_, &from_, &printed_, &log_}) CloseIfOpen(fd);
-}
+HarnessProcess::~HarnessProcess() { Kill(); }
 
 // One that ended is gone, though what it started may still hold its pipes.
 bool HarnessProcess::HasEnded() const {
@@ -160,8 +160,6 @@ bool HarnessProcess::HasEnded() const {
   const int found = waitid(P_PID, static_cast<id_t>(pid_), &ended, WEXITED | WNOHANG | WNOWAIT);
   return found != 0 || ended.si_pid == pid_;
 }
-
-absl::Status HarnessProcess::WentAway() const { return Unavailable("the ", role_, " went away"); }
 
 // Until it said something, which is taken, or, where `to_send`, there is room for something to it:
 // true.
@@ -172,15 +170,15 @@ absl::StatusOr<bool> HarnessProcess::Wait(Deadline deadline, bool to_send) {
     if (left <= milliseconds(0)) return absl::DeadlineExceededError("no answer in time");
     const bool ended = HasEnded();  // asked first: what it said before is in the pipe then
     const bool has_room = !to_send || received_.size() < kMostLineBytes;
-    std::array<pollfd, 3> fds = {pollfd{has_room ? from_ : -1, POLLIN, 0},
-                                 pollfd{to_send ? to_ : -1, POLLOUT, 0},
-                                 pollfd{printed_, POLLIN, 0}};
+    std::array<pollfd, 3> fds = {pollfd{has_room ? from_.get() : -1, POLLIN, 0},
+                                 pollfd{to_send ? to_.get() : -1, POLLOUT, 0},
+                                 pollfd{printed_.get(), POLLIN, 0}};
     const auto slice = ended ? milliseconds(0) : std::min(left, kSlice);
     const int ready = poll(fds.data(), fds.size(), static_cast<int>(slice.count()));
     if (ready > 0 && fds[2].revents != 0) TakePrinted();
     if (ready > 0 && fds[0].revents != 0) {
       std::array<char, 1 << 16> bytes;
-      const ssize_t got = read(from_, bytes.data(), bytes.size());
+      const ssize_t got = read(from_.get(), bytes.data(), bytes.size());
       const bool later = got < 0 && (errno == EAGAIN || errno == EINTR);
       if (got <= 0 && !later) return WentAway();
       received_.append(bytes.data(), static_cast<size_t>(std::max<ssize_t>(got, 0)));
@@ -195,11 +193,11 @@ void HarnessProcess::TakePrinted() {
   std::array<char, 1 << 14> bytes;
   constexpr int kAtOnce = 64;  // one that prints without end keeps nobody here
   for (int i = 0; i < kAtOnce; ++i) {
-    const ssize_t got = read(printed_, bytes.data(), bytes.size());
+    const ssize_t got = read(printed_.get(), bytes.data(), bytes.size());
     if (got < 0) return;
-    if (got == 0) return CloseIfOpen(&printed_);
+    if (got == 0) return printed_.Close();
     const std::string_view text(bytes.data(), static_cast<size_t>(got));
-    if (log_ >= 0 && write(log_, text.data(), text.size()) < 0) CloseIfOpen(&log_);
+    if (log_.open() && write(log_.get(), text.data(), text.size()) < 0) log_.Close();
     tail_ += text;
     if (tail_.size() > 2 * kTailBytes) tail_.erase(0, tail_.size() - kTailBytes);
   }
@@ -210,7 +208,7 @@ absl::Status HarnessProcess::Send(std::string_view line, Deadline deadline) {
   for (size_t sent = 0; sent < message.size();) {
     ASSIGN_OR_RETURN(const bool has_room, Wait(deadline, /*to_send=*/true));
     if (!has_room) continue;
-    const ssize_t now = write(to_, message.data() + sent, message.size() - sent);
+    const ssize_t now = write(to_.get(), message.data() + sent, message.size() - sent);
     if (now < 0 && (errno == EAGAIN || errno == EINTR)) continue;
     if (now < 0) return WentAway();
     sent += static_cast<size_t>(now);
@@ -263,9 +261,9 @@ void HarnessProcess::SayBye(std::string_view before) {
 
 // Waits until `deadline`, then kills the group. Whether it had ended by itself.
 bool HarnessProcess::End(Deadline deadline) {
-  CloseIfOpen(&to_);
+  to_.Close();
   while (pid_ > 0 && !HasEnded() && MonotonicClock::now() < deadline) {
-    if (printed_ >= 0) TakePrinted();
+    TakePrinted();
     std::this_thread::sleep_for(milliseconds(5));
   }
   const bool by_itself = pid_ <= 0 || HasEnded();
@@ -291,7 +289,7 @@ HarnessProcess::Loss HarnessProcess::Ending() {
 HarnessProcess::Loss HarnessProcess::LossBy(const absl::Status& error, const char* before_words) {
   Loss loss = {absl::IsDeadlineExceeded(error) ? "timeout" : "infra", std::string(error.message())};
   if (absl::IsUnavailable(error)) loss = Ending();
-  if (printed_ >= 0) TakePrinted();
+  TakePrinted();
   const std::string last = tail_.substr(tail_.size() - std::min(tail_.size(), kTailBytes));
   const absl::string_view shown = absl::StripAsciiWhitespace(last);
   if (!shown.empty()) absl::StrAppend(&loss.message, before_words, shown);

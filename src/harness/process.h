@@ -18,6 +18,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "io/descriptor.h"
 
 namespace xplane_time {
 
@@ -28,9 +29,9 @@ class HarnessProcess {
  public:
   struct Options {
     std::vector<std::string> command;
-    // "harness" or "proposer": in messages, and in XPLANE_TIME_HARNESS_IN.
-    std::string role = "harness";
-    std::string log_path = {};  // what it prints is appended there; empty: nowhere
+    std::string role = "harness";  // or "proposer": in XPLANE_TIME_HARNESS_IN
+    std::string name = role;       // in messages
+    std::string log_path = {};     // what it prints is appended there; empty: nowhere
     // Asked several times a second while something is waited for: true ends the wait.
     std::function<bool()> stopped = [] { return false; };
   };
@@ -64,16 +65,15 @@ class HarnessProcess {
   absl::StatusOr<bool> Wait(Deadline deadline, bool to_send);
   void TakePrinted();
   bool HasEnded() const;
-  absl::Status WentAway() const;
   void Kill();
   bool End(Deadline deadline);
   Loss Ending();
 
   pid_t guard_ = -1, pid_ = -1;  // guard_ is the group
   // `alive_`: nothing is written there; the guard reads it to its end.
-  int alive_ = -1, to_ = -1, from_ = -1, printed_ = -1, log_ = -1;
+  io::Descriptor alive_, to_, from_, printed_, log_;
   int wait_status_ = 0;
-  std::string role_, received_, tail_;
+  std::string received_, tail_;
   size_t searched_ = 0;  // of received_: no line ends before
   std::function<bool()> stopped_;
 };
