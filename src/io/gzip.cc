@@ -56,12 +56,12 @@ absl::StatusOr<std::string> DecompressText(std::string_view compressed, uint64_t
   return text;
 }
 
-GzipStream::GzipStream(At at, int fd, std::string_view input)
-    : fd_(fd),
+GzipStream::GzipStream(At at, io::Descriptor file, std::string_view input)
+    : file_(std::move(file)),
       inflater_(new z_stream_s()),
       has_memory_(inflateInit2(inflater_.get(), kGzipWindow) == Z_OK),
       at_(at),
-      buffer_(fd_.open() ? kChunk : 0),
+      buffer_(file_.open() ? kChunk : 0),
       input_(input) {}
 
 GzipStream::~GzipStream() {
@@ -70,11 +70,11 @@ GzipStream::~GzipStream() {
 
 bool GzipStream::Has(size_t least, std::string* damage) {
   size_t size = input_.size();
-  if (size >= least || !fd_.open()) return size >= least;
+  if (size >= least || !file_.open()) return size >= least;
   std::memmove(buffer_.data(), input_.data(), size);
   while (size < least) {
     const ssize_t got =
-        TEMP_FAILURE_RETRY(read(fd_.get(), buffer_.data() + size, buffer_.size() - size));
+        TEMP_FAILURE_RETRY(read(file_.get(), buffer_.data() + size, buffer_.size() - size));
     if (got < 0) *damage = std::strerror(errno);
     if (got <= 0) break;
     size += static_cast<size_t>(got);

@@ -9,6 +9,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "absl/functional/function_ref.h"
@@ -31,10 +32,10 @@ absl::Status Inflate(std::string_view compressed, uint64_t max_bytes,
 // gzread would drop. Bounded memory. Not thread-safe.
 class GzipStream {
  public:
-  // All of what `fd` gives, plain where it is no gzip. It is closed in the end.
-  explicit GzipStream(int fd) : GzipStream(At::kBegin, fd, {}) {}
+  // All of what `file` gives, plain where it is no gzip.
+  explicit GzipStream(io::Descriptor file) : GzipStream(At::kBegin, std::move(file), {}) {}
   // These bytes, which outlive it.
-  explicit GzipStream(std::string_view bytes) : GzipStream(At::kMember, -1, bytes) {}
+  explicit GzipStream(std::string_view bytes) : GzipStream(At::kMember, io::Descriptor(), bytes) {}
   ~GzipStream();
 
   bool has_memory() const { return has_memory_; }  // else nothing is inflated
@@ -47,17 +48,17 @@ class GzipStream {
 
  private:
   enum class At : uint8_t { kBegin, kPlain, kMember, kBetween, kEnd };
-  GzipStream(At at, int fd, std::string_view input);
+  GzipStream(At at, io::Descriptor file, std::string_view input);
   // At least `least` bytes of input, where there are as many.
   bool Has(size_t least, std::string* damage);
   void Step(std::span<char>* out, std::string* damage);
 
-  const io::Descriptor fd_;
+  const io::Descriptor file_;
   const std::unique_ptr<z_stream_s> inflater_;
   const bool has_memory_;
   At at_;
   bool is_cut_ = false;
-  std::vector<char> buffer_;  // of fd_
+  std::vector<char> buffer_;  // of file_
   std::string_view input_;    // what is not used yet
 };
 

@@ -57,9 +57,11 @@ class LogLines : private std::streambuf {
   static constexpr size_t kPadding = 64;
   static constexpr size_t kLongest = size_t{1} << 22, kMostSkipped = size_t{1} << 26;
 
-  // Fills at most `size` bytes; 0: the end.
-  using Fill = std::function<size_t(char* to, size_t size, std::string* damage)>;
-  explicit LogLines(Fill fill);
+  // The next bytes; none: the end. `damage`: why it is early.
+  struct Chunk {
+    std::string bytes = {}, damage = {};
+  };
+  explicit LogLines(std::function<Chunk()> next);
 
   // Waits for a pipe's writer. Errors: NotFound, PermissionDenied, InvalidArgument (a directory or
   // a device, but a terminal), Unavailable.
@@ -72,9 +74,9 @@ class LogLines : private std::streambuf {
  private:
   int_type underflow() override;
 
-  const Fill fill_;
+  const std::function<Chunk()> next_;
   std::istream stream_{this};
-  std::vector<char> bytes_;       // filled
+  Chunk now_;
   std::unique_ptr<char[]> text_;  // of the last line, and kPadding
   uint64_t number_ = 0, byte_ = 0;
   std::string damage_;

@@ -297,37 +297,10 @@ absl::StatusOr<LogEnd> ReadLines(LogLines* lines, LogSink* sink) {
   return end;
 }
 
-absl::StatusOr<LogEnd> Named(const std::string& name, absl::StatusOr<LogEnd> end) {
-  if (end.ok()) return end;
-  return absl::Status(end.status().code(), absl::StrCat(name, ": ", end.status().message()));
-}
-
-constexpr size_t kChunk = size_t{1} << 18;
-
-// The bytes of a gzip file, the next of them inflated while what came before is read: that takes
-// as long as all the rest.
-LogLines::Fill ReadAhead(const std::shared_ptr<GzipStream>& stream) {
-  struct Chunk {
-    std::string bytes = {}, damage = {};  // no bytes: the end
-  };
-  const auto inflate = [stream] {
-    Chunk chunk = {.bytes = std::string(2 * kChunk, '\0')};
-    chunk.bytes.resize(stream->Fill(chunk.bytes.data(), chunk.bytes.size(), &chunk.damage));
-    return chunk;
-  };
-  // Without another thread it is done when it is asked for.
-  return [inflate, now = Chunk(), given = size_t{0}, next = std::async(inflate).share()](
-             char* to, size_t size, std::string* damage) mutable {
-    if (given == now.bytes.size() && next.valid()) {
-      now = next.get();
-      given = 0;
-      next = now.bytes.empty() ? std::shared_future<Chunk>() : std::async(inflate).share();
-    }
-    if (!now.damage.empty()) *damage = now.damage;
-    const size_t some = now.bytes.copy(to, size, given);
-    given += some;
-    return some;
-  };
+absl::StatusOr<LogEnd> ReadLines(LogLines* lines, const std::string& name, LogSink* sink) {
+  auto end = ReadLines(lines, sink);
+  RETURN_IF_ERROR(Around(name + ": ", end.status()));
+  return end;
 }
 
 // A recorded log as a source: what was read then comes again, as long after the start as then.
@@ -399,48 +372,52 @@ std::string PlaceOf(const LogLine& line) {
 
 absl::StatusOr<LogEnd> ReadPowerLog(const std::string& path, LogSink* sink) {
   ASSIGN_OR_RETURN(const auto lines, LogLines::Open(path));
-  return Named(path == "-" ? "standard input" : path, ReadLines(lines.get(), sink));
+  return ReadLines(lines.get(), path == "-" ? "standard input" : path, sink);
 }
 
 absl::StatusOr<LogEnd> ReadPowerLogText(std::string_view text, const std::string& name,
                                         LogSink* sink) {
-  LogLines lines([text](char* to, size_t size, std::string*) mutable {
-    const size_t some = text.copy(to, size);
-    text.remove_prefix(some);
-    return some;
-  });
-  return Named(name, ReadLines(&lines, sink));
+  LogLines lines(
+      [text]() mutable { return LogLines::Chunk{std::string(std::exchange(text, {}))}; });
+  return ReadLines(&lines, name, sink);
 }
 
-LogLines::LogLines(Fill fill)
-    : fill_(std::move(fill)),
-      bytes_(kChunk),
+LogLines::LogLines(std::function<Chunk()> next)
+    : next_(std::move(next)),
       text_(std::make_unique_for_overwrite<char[]>(kLongest + 1 + kPadding)) {}
 
 absl::StatusOr<std::unique_ptr<LogLines>> LogLines::Open(const std::string& path) {
-  const int fd = path == "-" ? dup(STDIN_FILENO) : open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return io::IoError(path, "cannot open");
+  io::Descriptor file(path == "-" ? STDIN_FILENO : open(path.c_str(), O_RDONLY | O_CLOEXEC));
   struct stat info = {};
-  const bool known = fstat(fd, &info) == 0;
-  const bool device = S_ISBLK(info.st_mode) || (S_ISCHR(info.st_mode) && isatty(fd) == 0);
-  if (known && (S_ISDIR(info.st_mode) || device)) {  // some devices have no end
-    close(fd);
+  if (!file.open() || fstat(file.get(), &info) != 0) return io::IoError(path, "cannot open");
+  const bool device = S_ISBLK(info.st_mode) || (S_ISCHR(info.st_mode) && isatty(file.get()) == 0);
+  if (S_ISDIR(info.st_mode) || device) {  // some devices have no end
     return InvalidArgument(path, device ? ": is a device" : ": is a directory", "; give a log");
   }
-  auto stream = std::make_shared<GzipStream>(fd);
+  const auto stream = std::make_shared<GzipStream>(std::move(file));
+  const auto next = [stream] {
+    constexpr size_t kBytes = size_t{1} << 19;
+    Chunk chunk = {.bytes = std::string(kBytes, '\0')};
+    chunk.bytes.resize(stream->Fill(chunk.bytes.data(), kBytes, &chunk.damage));
+    return chunk;
+  };
   // A pipe is not read ahead: waiting for it has no end.
-  if (S_ISREG(info.st_mode) && stream->is_gzip()) {
-    return std::make_unique<LogLines>(ReadAhead(stream));
-  }
-  return std::make_unique<LogLines>([stream](char* to, size_t size, std::string* damage) {
-    return stream->Fill(to, size, damage);
+  if (!S_ISREG(info.st_mode) || !stream->is_gzip()) return std::make_unique<LogLines>(next);
+  // The next bytes are inflated while what came before is read: that takes as long as all the rest.
+  // Without another thread it is done when it is asked for.
+  return std::make_unique<LogLines>([next, ahead = std::async(next).share()]() mutable {
+    Chunk now = ahead.get();
+    if (!now.bytes.empty()) ahead = std::async(next).share();
+    return now;
   });
 }
 
 LogLines::int_type LogLines::underflow() {
-  const size_t got = fill_(bytes_.data(), bytes_.size(), &damage_);
-  setg(bytes_.data(), bytes_.data(), bytes_.data() + got);
-  return got == 0 ? traits_type::eof() : traits_type::to_int_type(bytes_[0]);
+  now_ = next_();
+  if (!now_.damage.empty()) damage_ = now_.damage;
+  char* const begin = now_.bytes.data();
+  setg(begin, begin, begin + now_.bytes.size());
+  return now_.bytes.empty() ? traits_type::eof() : traits_type::to_int_type(*begin);
 }
 
 bool LogLines::Next(LogLine* line) {
