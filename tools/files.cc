@@ -1,7 +1,6 @@
 #include "files.h"
 
 #include <pthread.h>
-#include <re2/re2.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -15,6 +14,7 @@
 
 #include "io/whole_file.h"
 #include "process.h"
+#include "read/internals.h"
 #include "status.h"
 
 namespace xplane_time::tools {
@@ -155,8 +155,7 @@ OutputFile::OutputFile(OutputFile&& other) noexcept
       temporary_(std::exchange(other.temporary_, "")) {}
 
 absl::Status OutputFile::Check(const std::string& path) {
-  std::string suffix;
-  if (RE2::PartialMatch(path, R"((\.(?:xplane|xspace)\.pb(?:\.gz)?)$)", &suffix)) {
+  if (const std::string suffix = TraceSuffix(path); !suffix.empty()) {
     return WithExit(InvalidArgument("-o ", path, ": would be read as a trace; give it another ",
                                     "suffix than ", suffix),
                     kExitCannotWrite);

@@ -50,6 +50,8 @@ struct Source {
 // Opens a file, or standard input for "-", and inflates gzip. Errors: NotFound, PermissionDenied,
 // DataLoss (bad gzip), ResourceExhausted (a gzip bomb, no space for the spool), Unavailable (I/O).
 absl::StatusOr<Source> OpenSource(const std::string& path, const ReadOptions& options);
+// ".xplane.pb.gz" of the name of a trace; empty: of none.
+std::string TraceSuffix(const std::string& name);
 // `bytes` (plain or gzip) must outlive it.
 absl::StatusOr<Source> SourceInMemory(std::string_view bytes, const std::string& name,
                                       const ReadOptions& options);

@@ -8,11 +8,14 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <iterator>
+#include <map>
 
 #include "absl/strings/str_join.h"
 #include "io/descriptor.h"
 #include "io/gzip.h"
 #include "io/whole_file.h"
+#include "re2/re2.h"
 #include "read/internals.h"
 #include "scratch.h"
 #include "status.h"
@@ -50,17 +53,11 @@ absl::Status SpoolPipe(int pipe, int spool, const std::string& name, uint64_t ma
   std::vector<char> buffer(size_t{1} << 18);
   bool is_gzip = false;
   for (uint64_t total = 0;;) {
-    size_t filled = 0;
-    while (filled < buffer.size()) {
-      const ssize_t got =
-          TEMP_FAILURE_RETRY(read(pipe, buffer.data() + filled, buffer.size() - filled));
-      if (got < 0) return io::IoError(name, "cannot read");
-      if (got == 0) break;
-      filled += static_cast<size_t>(got);
-    }
-    const std::string_view bytes(buffer.data(), filled);
-    const bool is_first = total == 0, is_last = filled < buffer.size();
-    total += filled;
+    const ssize_t filled = io::ReadFull(pipe, buffer.data(), buffer.size());
+    if (filled < 0) return io::IoError(name, "cannot read");
+    const std::string_view bytes(buffer.data(), static_cast<size_t>(filled));
+    const bool is_first = total == 0, is_last = bytes.size() < buffer.size();
+    total += bytes.size();
     if (total > most_bytes) {
       return ResourceExhausted(name, ": more than ", most_bytes,
                                " bytes on a pipe, which is what may be ", "kept in ",
@@ -101,7 +98,7 @@ absl::StatusOr<Source> Plain(Source source, const std::string& name, const ReadO
   const absl::Status status = Inflate(source.bytes, cap, [&](std::string_view chunk) {
     return io::WriteAll(spool.get(), chunk) ? absl::OkStatus() : SpoolError("cannot write");
   });
-  if (!status.ok()) return absl::Status(status.code(), Cat(name, ": ", status.message()));
+  RETURN_IF_ERROR(Around(name + ": ", status));
   return Map(spool, name);
 }
 
@@ -138,12 +135,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-bool IsTraceName(const std::string& name) {
-  constexpr const char* kSuffixes[] = {".xplane.pb", ".xspace.pb", ".xplane.pb.gz",
-                                       ".xspace.pb.gz"};
-  return std::ranges::any_of(kSuffixes, [&](const char* each) { return name.ends_with(each); });
-}
-
 absl::Status RiegeliError(const std::string& path) {
   return FailedPrecondition(
       path,
@@ -154,7 +145,7 @@ absl::Status RiegeliError(const std::string& path) {
 struct Listing {
   std::vector<std::string> traces;  // sorted
   std::vector<std::string> riegeli;
-  std::vector<std::string> directories;
+  std::vector<fs::path> directories;
 };
 
 absl::StatusOr<Listing> List(const fs::path& directory) {
@@ -165,8 +156,8 @@ absl::StatusOr<Listing> List(const fs::path& directory) {
     const std::string name = it->path().filename().string();
     std::error_code ignored;
     if (it->is_directory(ignored)) {
-      listing.directories.push_back(it->path().string());
-    } else if (IsTraceName(name)) {
+      listing.directories.push_back(it->path());
+    } else if (!TraceSuffix(name).empty()) {
       if (it->exists(ignored) && !it->is_regular_file(ignored)) {
         return FailedPrecondition(it->path().string(),
                                   ": no regular file, in a run directory; name a pipe by itself");
@@ -180,35 +171,25 @@ absl::StatusOr<Listing> List(const fs::path& directory) {
     return PermissionDenied(directory.string(), ": cannot list: ", error.message());
   }
   std::sort(listing.traces.begin(), listing.traces.end());
-  std::sort(listing.directories.begin(), listing.directories.end());
   return listing;
 }
 
-// The traces of a run directory.
-absl::StatusOr<std::vector<std::string>> RunFiles(const fs::path& run) {
-  ASSIGN_OR_RETURN(auto listing, List(run));
-  if (!listing.traces.empty()) return listing.traces;
-  if (!listing.riegeli.empty()) return RiegeliError(listing.riegeli[0]);
-  return NotFound(run.string(), ": no .xplane.pb in this directory");
-}
-
-// The run directories of a log directory, oldest first: their names are dates.
-absl::StatusOr<std::vector<std::string>> Runs(const fs::path& directory) {
+// The run directories of a log directory by name, which is a date.
+absl::StatusOr<std::map<std::string, Listing>> Runs(const fs::path& directory) {
+  std::map<std::string, Listing> runs;
   for (const fs::path& profile :
        {directory / "plugins" / "profile", directory / "profile", directory}) {
     std::error_code ignored;
-    if (!fs::is_directory(profile, ignored)) continue;
-    ASSIGN_OR_RETURN(auto listing, List(profile));
-    std::vector<std::string> runs;
-    for (const std::string& run : listing.directories) {
+    if (!runs.empty() || !fs::is_directory(profile, ignored)) continue;
+    ASSIGN_OR_RETURN(const auto listing, List(profile));
+    for (const fs::path& run : listing.directories) {
       auto inside = List(run);
       if (inside.ok() && (!inside->traces.empty() || !inside->riegeli.empty())) {
-        runs.push_back(run);
+        runs.emplace(run.filename().string(), *std::move(inside));
       }
     }
-    if (!runs.empty()) return runs;
   }
-  return std::vector<std::string>();
+  return runs;
 }
 
 absl::StatusOr<std::vector<std::string>> DirectoryFiles(const fs::path& directory,
@@ -226,17 +207,23 @@ absl::StatusOr<std::vector<std::string>> DirectoryFiles(const fs::path& director
                     ": no .xplane.pb here and no runs under plugins/profile; give the "
                     "directory that was passed to the profiler");
   }
-  if (wanted_run.empty()) return RunFiles(runs.back());
-  std::vector<std::string> names;
-  for (const std::string& run : runs) {
-    names.push_back(fs::path(run).filename().string());
-    if (names.back() == wanted_run) return RunFiles(run);
+  const auto run = wanted_run.empty() ? std::prev(runs.end()) : runs.find(wanted_run);
+  if (run == runs.end()) {
+    const auto name = [](std::string* text, const auto& each) { text->append(each.first); };
+    return NotFound(directory.string(), ": no run ", wanted_run,
+                    "; there are: ", absl::StrJoin(runs, ", ", name));
   }
-  return NotFound(directory.string(), ": no run ", wanted_run,
-                  "; there are: ", absl::StrJoin(names, ", "));
+  if (run->second.traces.empty()) return RiegeliError(run->second.riegeli[0]);
+  return run->second.traces;
 }
 
 }  // namespace
+
+std::string TraceSuffix(const std::string& name) {
+  std::string suffix;
+  RE2::PartialMatch(name, R"((\.(?:xplane|xspace)\.pb(?:\.gz)?)$)", &suffix);
+  return suffix;
+}
 
 absl::StatusOr<std::vector<Input>> FindInputs(std::span<const std::string> arguments,
                                               const FindOptions& options) {
