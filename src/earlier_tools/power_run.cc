@@ -74,9 +74,9 @@ struct JsonLinesSource : RecordSource {
 // ---- Who answers
 
 absl::StatusOr<RunAnswer> ParseRunAnswer(const std::string& line, int64_t request) {
-  ASSIGN_OR_RETURN(const harness::Received message, harness::ParseMessage(line));
-  json::Fields fields(message.object);
-  if (message.type != "answer") fields.Fail("type", "answer");
+  ASSIGN_OR_RETURN(const Json message, harness::ParseMessage(line));
+  json::Fields fields(message);
+  if (message["type"] != "answer") fields.Fail("type", "answer");
   const int64_t answered = fields.Integer("request", 0, json::kNeeded).value_or(-1);
   if (fields.ok() && answered != request) {
     fields.Fail("request", absl::StrCat(request, ", and is ", answered));
@@ -170,9 +170,9 @@ class Command : public CommandClient {
   absl::Status Hello() {
     ASSIGN_OR_RETURN(const std::string line,
                      Exchange("hello", {{"model", options_.model}}, options_.hello_timeout));
-    ASSIGN_OR_RETURN(const harness::Received answer, harness::ParseMessage(line));
-    return answer.type == "hello" ? absl::OkStatus()
-                                  : harness::Misfit(line, "the first answer is not hello");
+    ASSIGN_OR_RETURN(const Json answer, harness::ParseMessage(line));
+    return answer["type"] == "hello" ? absl::OkStatus()
+                                     : harness::Misfit(line, "the first answer is not hello");
   }
 
   // Of a process_ that did not answer as it should; it is gone then.

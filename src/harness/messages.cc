@@ -13,16 +13,16 @@ std::string MisfitOf(const json::Fields& fields) {
                       fields.wanted() == json::kThere ? "it is missing" : fields.wanted());
 }
 
-absl::StatusOr<Received> ParseMessage(std::string_view line) {
+absl::StatusOr<Json> ParseMessage(std::string_view line) {
   if (json::NestsDeeper(line)) return Misfit(line, "it is nested too deeply");
-  Received received = {"", json::Parse(line)};
-  if (!received.object.is_object()) return Misfit(line, "it is not a JSON object");
-  json::Fields fields(received.object);
+  Json message = json::Parse(line);
+  if (!message.is_object()) return Misfit(line, "it is not a JSON object");
+  json::Fields fields(message);
   const int64_t version = fields.Integer("v", 0, json::kNeeded).value_or(0);
-  received.type = fields.Text("type", json::kNeeded);
+  fields.Text("type", json::kNeeded);
   if (!fields.ok()) return Misfit(line, MisfitOf(fields));
   if (version != kVersion) return Misfit(line, absl::StrCat("its version is ", version, ", not 1"));
-  return received;
+  return message;
 }
 
 absl::Status Misfit(std::string_view line, std::string_view why) {

@@ -20,12 +20,9 @@ using json::Json;
 // should be. Empty: all fit.
 std::string MisfitOf(const json::Fields& fields);
 
-struct Received {
-  std::string type;
-  Json object;
-};
-// Errors: InvalidArgument (no object, no or another version, no type, nested too deeply).
-absl::StatusOr<Received> ParseMessage(std::string_view line);
+// An object whose "type" is a text. Errors: InvalidArgument (no object, no or another version, no
+// type, nested too deeply).
+absl::StatusOr<Json> ParseMessage(std::string_view line);
 
 // InvalidArgument that says why and quotes the beginning of `line`.
 absl::Status Misfit(std::string_view line, std::string_view why);

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <new>
 
 #include "status.h"
 #include "xplane_time/read.h"
@@ -25,7 +26,6 @@ bool LooksLikeGzip(std::string_view bytes) {
 absl::Status Inflate(std::string_view compressed, uint64_t max_bytes,
                      absl::FunctionRef<absl::Status(std::string_view chunk)> sink) {
   GzipStream stream(compressed);
-  if (!stream.has_memory()) return ResourceExhausted("no memory for inflating gzip");
   std::vector<char> out(kChunk);
   uint64_t out_bytes = 0;
   for (bool at_end = false; !at_end;) {
@@ -59,14 +59,13 @@ absl::StatusOr<std::string> DecompressText(std::string_view compressed, uint64_t
 GzipStream::GzipStream(At at, io::Descriptor file, std::string_view input)
     : file_(std::move(file)),
       inflater_(new z_stream_s()),
-      has_memory_(inflateInit2(inflater_.get(), kGzipWindow) == Z_OK),
       at_(at),
       buffer_(file_.open() ? kChunk : 0),
-      input_(input) {}
-
-GzipStream::~GzipStream() {
-  if (has_memory_) inflateEnd(inflater_.get());
+      input_(input) {
+  if (inflateInit2(inflater_.get(), kGzipWindow) != Z_OK) throw std::bad_alloc();
 }
+
+GzipStream::~GzipStream() { inflateEnd(inflater_.get()); }
 
 bool GzipStream::Has(size_t least, std::string* damage) {
   size_t size = input_.size();
@@ -98,10 +97,6 @@ size_t GzipStream::Fill(char* to, size_t size, std::string* damage) {
     const size_t some = input_.copy(to, size);
     input_.remove_prefix(some);
     return some;
-  }
-  if (!has_memory_) {
-    *damage = "no memory for inflating it";
-    return 0;
   }
   std::span<char> out(to, size);
   while (!out.empty() && at_ != At::kEnd) Step(&out, damage);

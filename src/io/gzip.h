@@ -29,7 +29,7 @@ absl::Status Inflate(std::string_view compressed, uint64_t max_bytes,
                      absl::FunctionRef<absl::Status(std::string_view chunk)> sink);
 
 // What is gzip, inflated as it is asked for. All that can be inflated before damage leaves, which
-// gzread would drop. Bounded memory. Not thread-safe.
+// gzread would drop. Bounded memory; throws std::bad_alloc at first. Not thread-safe.
 class GzipStream {
  public:
   // All of what `file` gives, plain where it is no gzip.
@@ -38,7 +38,6 @@ class GzipStream {
   explicit GzipStream(std::string_view bytes) : GzipStream(At::kMember, io::Descriptor(), bytes) {}
   ~GzipStream();
 
-  bool has_memory() const { return has_memory_; }  // else nothing is inflated
   // Waits for the first two bytes.
   bool is_gzip();
   // At most `size` bytes; fewer: the end, which is early where `damage` has a text.
@@ -55,7 +54,6 @@ class GzipStream {
 
   const io::Descriptor file_;
   const std::unique_ptr<z_stream_s> inflater_;
-  const bool has_memory_;
   At at_;
   bool is_cut_ = false;
   std::vector<char> buffer_;  // of file_

@@ -28,7 +28,7 @@ absl::Status CannotWrite(const std::string& path) {
 absl::Status IoError(const std::string& name, const char* what) {
   const std::string message = Cat(name, ": ", what, ": ", std::strerror(errno));
   if (errno == ENOENT || errno == ENOTDIR) return NotFound(message);
-  if (errno == EACCES || errno == EPERM) return PermissionDenied(message);
+  if (errno == EACCES || errno == EPERM || errno == EROFS) return PermissionDenied(message);
   return Unavailable(message);
 }
 

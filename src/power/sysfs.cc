@@ -92,10 +92,8 @@ FileText ReadText(const std::string& path, size_t max_bytes) {
 std::string TextIn(const std::string& path) { return ReadText(path).value.value_or(""); }
 
 std::optional<std::string_view> LineOf(std::string_view text, std::string_view key) {
-  while (!text.empty()) {
-    const size_t end = std::min(text.find('\n'), text.size());
-    const std::string_view line = text.substr(0, end);
-    text.remove_prefix(std::min(end + 1, text.size()));
+  for (const absl::string_view each : absl::StrSplit(Absl(text), '\n')) {
+    const std::string_view line(each.data(), each.size());
     const size_t colon = line.find(':');
     if (colon == std::string_view::npos || !line.starts_with(key)) continue;
     if (Trimmed(line.substr(0, colon)) == key) return line.substr(colon + 1);

@@ -32,13 +32,8 @@ absl::Status SpoolError(const char* what) {
 
 // The beginning of a gzip stream, inflated.
 std::string InflatedHead(std::string_view compressed) {
-  constexpr uint64_t kHeadBytes = uint64_t{1} << 18;
-  std::string head;
-  // That it ends in the middle, and that there is more, is no surprise.
-  Inflate(compressed, ~uint64_t{0}, [&](std::string_view chunk) {
-    head.append(chunk);
-    return head.size() < kHeadBytes ? absl::OkStatus() : Cancelled("enough");
-  }).IgnoreError();
+  std::string head(size_t{1} << 18, '\0'), damage;  // that it ends in the middle is no surprise
+  head.resize(GzipStream(compressed).Fill(head.data(), head.size(), &damage));
   return head;
 }
 

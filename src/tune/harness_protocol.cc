@@ -104,9 +104,9 @@ std::string Result(Fields* fields, HarnessAnswer* result) {
 }  // namespace
 
 absl::StatusOr<HarnessAnswer> ParseAnswer(std::string_view line) {
-  ASSIGN_OR_RETURN(auto received, harness::ParseMessage(line));
-  Fields fields(received.object);
-  HarnessAnswer answer = {.type = std::move(received.type)};
+  ASSIGN_OR_RETURN(const Json message, harness::ParseMessage(line));
+  Fields fields(message);
+  HarnessAnswer answer = {.type = message["type"]};
   const std::string& type = answer.type;
   const bool has_state = type == "prepared" || type == "verified" || type == "result";
   std::string error;
@@ -287,10 +287,10 @@ absl::StatusOr<RoundTimes> TimesOfSamples(const HarnessAnswer& result,
 
 // --- Proposers.
 
-absl::StatusOr<Json> ParsedProposal(std::string_view line, std::string_view type) {
-  ASSIGN_OR_RETURN(auto answer, harness::ParseMessage(line));
-  if (answer.type != type) return Misfit(line, Cat("its type is not ", type));
-  return std::move(answer.object);
+absl::StatusOr<Json> ParsedProposal(std::string_view line, const char* type) {
+  ASSIGN_OR_RETURN(Json answer, harness::ParseMessage(line));
+  if (answer["type"] != type) return Misfit(line, Cat("its type is not ", type));
+  return answer;
 }
 
 }  // namespace

@@ -16,6 +16,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
+#include "io/descriptor.h"
 #include "io/whole_file.h"
 #include "status.h"
 #include "tune/space_json.h"
@@ -212,16 +213,13 @@ std::string LockName(const SessionSpec& spec) {
 
 // By an open file description lock: these belong to the descriptor, so they also hold between two
 // users within one process, and end with it. Errors: FailedPrecondition (somebody has it: `before`
-// and `after` are said around who), PermissionDenied, Unavailable (I/O).
+// and `after` are said around who), or of io::IoError.
 absl::Status Lock(const std::string& path, std::string_view name, std::string_view before,
                   std::string_view after, TuneSession* session) {
-  const int fd = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-  if (fd < 0) {
-    const bool denied = errno == EACCES || errno == EROFS || errno == EPERM;
-    const std::string what = absl::StrCat(path, ": cannot be opened: ", std::strerror(errno));
-    return denied ? absl::PermissionDeniedError(what) : absl::UnavailableError(what);
-  }
-  std::shared_ptr<const void> opened(nullptr, [fd](const void*) { close(fd); });
+  auto opened =
+      std::make_shared<io::Descriptor>(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666));
+  if (!opened->open()) return io::IoError(path, "cannot be opened");
+  const int fd = opened->get();
   const uint64_t byte = ByteOf(name);
   struct flock lock = {};
   lock.l_type = F_WRLCK;
