@@ -45,13 +45,6 @@ void Append(std::string* text, const Parts&... parts) {
   absl::StrAppend(text, cat::Part(parts)...);
 }
 
-// The same error with more text around its own.
-inline absl::Status Around(std::string_view before, const absl::Status& status,
-                           std::string_view after = "") {
-  if (status.ok()) return status;
-  return absl::Status(status.code(), Cat(before, status.message(), after));
-}
-
 template <absl::StatusCode kCode>
 struct ErrorOf {
   template <typename... Parts>

@@ -118,7 +118,9 @@ absl::StatusOr<std::unique_ptr<Telemetry>> RecordedTelemetry(const PowerSourceOp
   PowerRecordOptions options;
   options.from = from;
   auto recorder = PowerRecorder::Start(options);
-  RETURN_IF_ERROR(Around("", recorder.status(), kWithout));
+  if (!recorder.ok()) {
+    return absl::Status(recorder.status().code(), Cat(recorder.status().message(), kWithout));
+  }
   if (std::ranges::none_of((*recorder)->inventory().channels, IsPowerOrEnergy)) {
     constexpr char kNone[] =
         "no sensor of power or energy here (xplane-time power sources says why, and how to get "

@@ -69,7 +69,10 @@ bool MayBeLeft(std::string_view name) {
 
 // Of what could not be written, with the way out: all that is kept before it is whole.
 absl::Status WithWayOut(const absl::Status& failed) {
-  return Around("", failed, "; free space, or mend what else it is, then go on with --resume");
+  if (failed.ok()) return failed;
+  return absl::Status(
+      failed.code(),
+      Cat(failed.message(), "; free space, or mend what else it is, then go on with --resume"));
 }
 
 absl::Status CannotWrite(const std::string& path) {

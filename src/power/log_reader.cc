@@ -299,8 +299,8 @@ absl::StatusOr<LogEnd> ReadLines(LogLines* lines, LogSink* sink) {
 
 absl::StatusOr<LogEnd> ReadLines(LogLines* lines, const std::string& name, LogSink* sink) {
   auto end = ReadLines(lines, sink);
-  RETURN_IF_ERROR(Around(name + ": ", end.status()));
-  return end;
+  if (end.ok()) return end;
+  return absl::Status(end.status().code(), Cat(name, ": ", end.status().message()));
 }
 
 // A recorded log as a source: what was read then comes again, as long after the start as then.

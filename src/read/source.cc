@@ -93,7 +93,7 @@ absl::StatusOr<Source> Plain(Source source, const std::string& name, const ReadO
   const absl::Status status = Inflate(source.bytes, cap, [&](std::string_view chunk) {
     return io::WriteAll(spool.get(), chunk) ? absl::OkStatus() : SpoolError("cannot write");
   });
-  RETURN_IF_ERROR(Around(name + ": ", status));
+  if (!status.ok()) return absl::Status(status.code(), Cat(name, ": ", status.message()));
   return Map(spool, name);
 }
 
