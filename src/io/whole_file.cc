@@ -46,12 +46,13 @@ ssize_t ReadFull(int fd, char* to, size_t size) {
 std::optional<std::string> ReadFile(const std::string& path, size_t most) {
   constexpr size_t kChunk = size_t{1} << 16;
   const Descriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!file.open()) return std::nullopt;
   std::string text;
   for (size_t size = 0; size < most;) {
     const size_t wanted = std::min(most - size, std::max(size, kChunk));
     text.resize(size + wanted);
     const ssize_t got = ReadFull(file.get(), text.data() + size, wanted);
-    if (got < 0) return std::nullopt;  // it could not be opened, too
+    if (got < 0) return std::nullopt;
     size += static_cast<size_t>(got);
     text.resize(size);
     if (static_cast<size_t>(got) < wanted) break;
