@@ -212,19 +212,20 @@ class Aligner {
 
 }  // namespace
 
-IdleCosts::IdleCosts(std::span<const int64_t> idle_ps) : idle_ps_(idle_ps) {
+IdleModel::IdleModel(const RunClues& clues)
+    : clues_(clues), inner_(clues.symbols.size(), 0), border_(inner_) {
   constexpr double kLeastPs = 100'000, kLongestToLeast = 16;
   int64_t longest_ps = 0;
-  for (const int64_t one_ps : idle_ps) longest_ps = std::max(longest_ps, one_ps);
+  for (const int64_t one_ps : clues.idle_ps) longest_ps = std::max(longest_ps, one_ps);
   least_ps_ = std::clamp(static_cast<double>(longest_ps) / kLongestToLeast, 1.0, kLeastPs);
 }
 
-const std::vector<float>& IdleCosts::Of(size_t scale) {
-  std::vector<float>& row = rows_[scale];
-  if (row.size() == idle_ps_.size()) return row;
+const std::vector<float>& IdleModel::CostsBy(size_t scale) {
+  std::vector<float>& row = costs_[scale];
+  if (row.size() == clues_.idle_ps.size()) return row;
   constexpr double kExponent = 4;
   const double scale_ps = least_ps_ * static_cast<double>(uint64_t{1} << scale);
-  for (const int64_t idle_ps : idle_ps_) {
+  for (const int64_t idle_ps : clues_.idle_ps) {
     const double times = static_cast<double>(idle_ps) / scale_ps;
     row.push_back(
         static_cast<float>(std::log(scale_ps / least_ps_) + kExponent * std::log1p(times)));
@@ -232,11 +233,11 @@ const std::vector<float>& IdleCosts::Of(size_t scale) {
   return row;
 }
 
-size_t IdleCosts::Fit(const std::vector<size_t>& some) {
+size_t IdleModel::LikeliestScale(const std::vector<size_t>& some) {
   size_t best = 0;
   double least = std::numeric_limits<double>::infinity();
   for (size_t scale = 0; scale < kScales; ++scale) {
-    const std::vector<float>& row = Of(scale);
+    const std::vector<float>& row = CostsBy(scale);
     double sum = 0;
     for (const size_t i : some) sum += row[i];
     if (sum >= least) continue;
@@ -261,11 +262,11 @@ void IdleModel::Fit(const std::vector<size_t>& inner, const std::vector<size_t>&
   // What differs less may as well be two halves of one distribution.
   constexpr size_t kTwoKinds = 2;
   if (!known()) return Set({});
-  const IdleScales scales{costs_.Fit(inner), costs_.Fit(border)};
+  const IdleScales scales{LikeliestScale(inner), LikeliestScale(border)};
   if (!inner.empty() && scales.border >= scales.inner + kTwoKinds) return Set(scales);
   std::vector<size_t> all(inner);
   all.insert(all.end(), border.begin(), border.end());
-  const size_t scale = costs_.Fit(all);
+  const size_t scale = LikeliestScale(all);
   Set({scale, scale});
 }
 
@@ -273,10 +274,10 @@ void IdleModel::Set(const IdleScales& scales) {
   scales_ = scales;
   for (size_t i = 1; i < inner_.size(); ++i) {
     if (known()) {
-      inner_[i] = costs_.Of(scales.inner)[i];
+      inner_[i] = CostsBy(scales.inner)[i];
       border_[i] = inner_[i];
       if (scales.border != scales.inner) {
-        border_[i] = Either(costs_.Of(scales.border)[i], inner_[i]);
+        border_[i] = Either(CostsBy(scales.border)[i], inner_[i]);
       }
     }
     if (clues_.FollowsOther(i)) inner_[i] = border_[i] + kOther;

@@ -32,24 +32,6 @@ inline constexpr double kMargin = 3.5;
 
 inline double LossCost(int32_t count) { return count > 0 ? kLoss + kLossMore * (count - 1) : 0; }
 
-// What each idle time costs by each scale. Rows are worked out when they are first needed.
-class IdleCosts {
- public:
-  // Scales from 100 ns on, or less where no time is long.
-  explicit IdleCosts(std::span<const int64_t> idle_ps);
-
-  const std::vector<float>& Of(size_t scale);
-  // The likeliest scale of some of the times.
-  size_t Fit(const std::vector<size_t>& some);
-
- private:
-  static constexpr size_t kScales = 18;
-
-  std::span<const int64_t> idle_ps_;
-  double least_ps_ = 1;
-  std::array<std::vector<float>, kScales> rows_;
-};
-
 // The scales of idle times within and between runs.
 struct IdleScales {
   size_t inner = 0, border = 0;
@@ -60,9 +42,8 @@ struct IdleScales {
 // Where the scales of the two kinds hardly differ, idle time tells nothing.
 class IdleModel {
  public:
-  // `costs` must outlive the model.
-  IdleModel(const RunClues& clues, IdleCosts* costs)
-      : clues_(clues), costs_(*costs), inner_(clues.symbols.size(), 0), border_(inner_) {}
+  // Scales from 100 ns on, or less where no time is long.
+  explicit IdleModel(const RunClues& clues);
 
   bool known() const { return !clues_.idle_ps.empty(); }
   double inner(size_t i) const { return inner_[i]; }
@@ -78,8 +59,16 @@ class IdleModel {
   void Set(const IdleScales& scales);
 
  private:
+  static constexpr size_t kScales = 18;
+
+  // What each idle time costs by a scale. Rows are worked out when they are first needed.
+  const std::vector<float>& CostsBy(size_t scale);
+  // The likeliest scale of some of the times.
+  size_t LikeliestScale(const std::vector<size_t>& some);
+
   RunClues clues_;
-  IdleCosts& costs_;
+  double least_ps_ = 1;
+  std::array<std::vector<float>, kScales> costs_;
   IdleScales scales_;
   std::vector<double> inner_, border_;
 };

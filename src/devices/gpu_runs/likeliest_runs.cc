@@ -195,21 +195,20 @@ void FitIdle(const RunClues& clues, const Alignment& alignment, IdleModel* idle)
 }
 
 // Refined only where it may become better than `best`.
-Split SplitBy(const RunClues& clues, Symbols content, double best, IdleCosts* costs) {
+Split SplitBy(const RunClues& clues, Symbols content, double best, IdleModel* idle) {
   constexpr int kRefinements = 2;
   constexpr double kHopeless = 25;
   Split split{.pattern = Template(content), .alignment = {}, .scales = {}};
-  IdleModel idle(clues, costs);
-  idle.Guess(content.size());
-  split.alignment = Align(clues.symbols, split.pattern, idle);
+  idle->Guess(content.size());
+  split.alignment = Align(clues.symbols, split.pattern, *idle);
   const double fixed = kSymbol * static_cast<double>(content.size()) +
                        (RepeatedPeriod(content) > 0 ? kAllRepeat : 0);
   const bool hopeless = split.alignment.cost + fixed > best + kHopeless;
-  for (int i = 0; idle.known() && !hopeless && i < kRefinements; ++i) {
-    FitIdle(clues, split.alignment, &idle);
-    split.alignment = Align(clues.symbols, split.pattern, idle);
+  for (int i = 0; idle->known() && !hopeless && i < kRefinements; ++i) {
+    FitIdle(clues, split.alignment, idle);
+    split.alignment = Align(clues.symbols, split.pattern, *idle);
   }
-  split.scales = idle.scales();
+  split.scales = idle->scales();
   split.cost = split.alignment.cost + fixed + HostCost(clues, split.alignment.runs());
   return split;
 }
@@ -248,7 +247,7 @@ Content TypicalContent(Symbols symbols, const std::vector<Content>& runs) {
 }
 
 // A split for which the order of kernels within a run is not held to.
-Split PriceContents(const RunClues& clues, std::vector<uint32_t> run, IdleCosts* costs) {
+Split PriceContents(const RunClues& clues, std::vector<uint32_t> run, IdleModel* idle) {
   const std::vector<Content> contents = ContentOfRuns(clues.symbols, run);
   const Content typical = TypicalContent(clues.symbols, contents);
   std::vector<uint32_t> content;
@@ -258,13 +257,12 @@ Split PriceContents(const RunClues& clues, std::vector<uint32_t> run, IdleCosts*
     (run[i] > latest ? border : inner).push_back(i);
     latest = std::max<size_t>(latest, run[i]);
   }
-  IdleModel idle(clues, costs);
-  idle.Fit(inner, border);
+  idle->Fit(inner, border);
   double cost = kSymbol * static_cast<double>(content.size()) +
                 kScramble * static_cast<double>(contents.size() - 1);
   uint32_t latest = 0;
   for (size_t i = 1; i < run.size(); ++i) {
-    cost += run[i] > latest ? idle.border(i) : idle.inner(i);
+    cost += run[i] > latest ? idle->border(i) : idle->inner(i);
     cost += run[i] < latest ? kSwap + kBorderSwap : 0;
     latest = std::max(latest, run[i]);
   }
@@ -285,7 +283,7 @@ Split PriceContents(const RunClues& clues, std::vector<uint32_t> run, IdleCosts*
   return {.pattern = Template(content),
           .alignment = std::move(alignment),
           .cost = cost,
-          .scales = idle.scales()};
+          .scales = idle->scales()};
 }
 
 // The k-th occurrences of each symbol are of the k-th run: where every symbol occurs as
@@ -409,20 +407,20 @@ std::optional<size_t> RivalNearby(const RunClues& clues, const Split& split,
 
 Split FindBest(const RunClues& clues, size_t most_windows) {
   std::vector<Split> splits;
-  IdleCosts costs(clues.idle_ps);
+  IdleModel idle(clues);
   double least = std::numeric_limits<double>::infinity();
   for (const Symbols& content : CandidateWindows(clues, most_windows)) {
-    splits.push_back(SplitBy(clues, content, least, &costs));
+    splits.push_back(SplitBy(clues, content, least, &idle));
     least = std::min(least, splits.back().cost);
   }
   constexpr size_t kMostInAnyOrder = 64, kMostByIdle = 12;
   const size_t most_runs = CommonDivisor(ContentOf(clues.symbols));
   for (size_t runs = 2; runs <= std::min(most_runs, kMostInAnyOrder); ++runs) {
     if (most_runs % runs != 0) continue;
-    splits.push_back(PriceContents(clues, RunsByCounts(clues.symbols, runs), &costs));
+    splits.push_back(PriceContents(clues, RunsByCounts(clues.symbols, runs), &idle));
   }
   for (size_t runs = 2; runs <= std::min(kMostByIdle, clues.idle_ps.size()); ++runs) {
-    splits.push_back(PriceContents(clues, RunsByIdle(clues, runs), &costs));
+    splits.push_back(PriceContents(clues, RunsByIdle(clues, runs), &idle));
   }
   const auto cheaper = [](const Split& a, const Split& b) { return a.cost < b.cost; };
   const auto best = std::min_element(splits.begin(), splits.end(), cheaper);
@@ -432,7 +430,6 @@ Split FindBest(const RunClues& clues, size_t most_windows) {
     if (split.cost - best->cost >= kMargin || split.alignment.run == best->alignment.run) continue;
     if (rival == nullptr || split.cost < rival->cost) rival = &split;
   }
-  IdleModel idle(clues, &costs);
   idle.Set(best->scales);
   if (rival != nullptr) {
     found.rivals = rival->alignment.runs();
@@ -477,8 +474,7 @@ LikeliestRuns Extrapolate(const RunClues& clues, const Split& split) {
     }
     const size_t part_size = std::min(window, size - done);
     const RunClues part = Part(clues, done, part_size);
-    IdleCosts costs(part.idle_ps);
-    IdleModel idle(part, &costs);
+    IdleModel idle(part);
     idle.Set(split.scales);
     const Alignment found = Align(part.symbols, split.pattern, idle);
     const bool last = done + part_size == size;
