@@ -61,8 +61,8 @@ class RunIdSplitter : public RunSplitter {
   explicit RunIdSplitter(const SplitContext& context)
       : plane_(context.plane), tables_(context.tables) {}
 
-  void Assign(Executions* chunk) override {
-    for (Execution& execution : *chunk) {
+  void Assign(std::span<Execution> chunk) override {
+    for (Execution& execution : chunk) {
       if (execution.program == kNone) continue;
       execution.run = RunOf(execution.program, execution.numbers[Execution::kRunId]);
       runs_[execution.run].Cover(execution);

@@ -172,13 +172,13 @@ class RunSplitter {
   virtual ~RunSplitter() = default;
   virtual bool WantsLook() const { return false; }
   // The first look fills `run` by what can be told by then.
-  virtual absl::Status Look(Executions* /*chunk*/) { return absl::OkStatus(); }
+  virtual absl::Status Look(std::span<Execution> /*chunk*/) { return absl::OkStatus(); }
   virtual void EndLook() {}
   // Whether all chunks of the first look have the right runs, so far as is known. Where that holds
   // after the looks, nothing is left to assign.
   virtual bool early_right() const { return false; }
   // Fills `run`, and `program` where time tells.
-  virtual void Assign(Executions* /*chunk*/) {}
+  virtual void Assign(std::span<Execution> /*chunk*/) {}
   // All runs, by the ids assigned. `diagnostics` tells what was left out of the chunks.
   virtual std::vector<Run> Finish(Diagnostics* /*diagnostics*/) { return {}; }
 };

@@ -286,9 +286,9 @@ class GpuSplitter : public RunSplitter {
 
   bool WantsLook() const override { return looks_ == 0 ? may_have_programs_ : likelihood_wanted_; }
 
-  absl::Status Look(Executions* chunk) override {
+  absl::Status Look(std::span<Execution> chunk) override {
     early_.right &= looks_ == 0;
-    for (Execution& execution : *chunk) {
+    for (Execution& execution : chunk) {
       if (device_end_ps_.has_value()) {
         device_idle_ps_ += std::max<int64_t>(0, execution.start_ps - *device_end_ps_);
       }
@@ -323,8 +323,8 @@ class GpuSplitter : public RunSplitter {
     if (early_.right) runs_ = std::move(early_.runs);
   }
 
-  void Assign(Executions* chunk) override {
-    for (Execution& execution : *chunk) {
+  void Assign(std::span<Execution> chunk) override {
+    for (Execution& execution : chunk) {
       if (execution.program == kNone) continue;
       Track& track = tracks_[execution.program];
       if (track.taken == track.runs[track.at].executions) {

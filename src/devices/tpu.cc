@@ -65,8 +65,8 @@ class ModuleSplitter : public RunSplitter {
   explicit ModuleSplitter(const SplitContext& context)
       : plane_(context.plane), modules_(context.modules) {}
 
-  void Assign(Executions* chunk) override {
-    for (Execution& execution : *chunk) {
+  void Assign(std::span<Execution> chunk) override {
+    for (Execution& execution : chunk) {
       if (execution.start_ps >= known_until_ps_) Find(execution.start_ps);
       execution.run = found_;
       execution.program = found_ == kNone ? kNone : modules_[found_].program;

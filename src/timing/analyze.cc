@@ -20,6 +20,7 @@
 #include "devices/gpu_runs/host_evidence.h"
 #include "parallel.h"
 #include "read/damaged_hosts.h"
+#include "sort_parts.h"
 #include "status.h"
 #include "timing/analysis.h"
 #include "timing/execution_stream.h"
@@ -62,6 +63,7 @@ class PlaneAnalyzer {
   }
 
   absl::StatusOr<std::vector<DeviceAnalysis>> Analyze() {
+    RETURN_IF_ERROR(stream_.ReadModules());
     for (bool counts = false; !counts;) {
       ASSIGN_OR_RETURN(counts, Pass());
       counts = counts && PlanHeld();
@@ -108,7 +110,7 @@ class PlaneAnalyzer {
   // With kWhole the only chunk is read once for all passes.
   absl::Status ForEachChunk(absl::FunctionRef<absl::Status(Executions*)> visit) {
     if (whole_.has_value()) return visit(&*whole_);
-    RETURN_IF_ERROR(stream_.Start(size_));
+    stream_.Start(size_);
     Executions chunk;
     for (;;) {
       RETURN_IF_ERROR(stream_.Next(&chunk));
@@ -119,31 +121,25 @@ class PlaneAnalyzer {
     }
   }
 
-  // Of one device.
-  void Measure(std::optional<int64_t> ordinal, Executions* rows) {
-    Device* const device = DeviceOf(ordinal);
-    device->splitter->Assign(rows);
-    device->meter->Add(*rows);
-  }
-
-  // Of all devices of the plane.
-  void MeasureEach(Executions* chunk) {
-    const auto ordinal_of = [](const Execution& each) {
-      return each.numbers[Execution::kDeviceOrdinal];
+  // Measures each device of the plane. On a host they are told apart by their ordinals.
+  void Measure(Executions* chunk) {
+    const auto ordinal_of = [&](const Execution& each) {
+      return rules_.is_host ? each.numbers[Execution::kDeviceOrdinal] : kNoOrdinal;
     };
-    const auto same = [&](const Execution& each) {
-      return ordinal_of(each) == ordinal_of(chunk->front());
-    };
-    if (!rules_.is_host) return Measure(plane_.ordinal, chunk);
-    if (std::all_of(chunk->begin(), chunk->end(), same)) {
-      return Measure(DeviceOrdinal(ordinal_of(chunk->front())), chunk);
+    if (rules_.is_host) {
+      SortParts(*chunk, [&](const Execution& a, const Execution& b) {
+        return ordinal_of(a) < ordinal_of(b);
+      });
     }
-    std::map<int64_t, Executions> parts;
-    for (const Execution& each : *chunk) parts[ordinal_of(each)].push_back(each);
-    for (auto& [ordinal, part] : parts) Measure(DeviceOrdinal(ordinal), &part);
-    // With what was measured, in the order as before.
-    std::map<int64_t, size_t> next;
-    for (Execution& each : *chunk) each = parts[ordinal_of(each)][next[ordinal_of(each)]++];
+    for (std::span<Execution> rest = *chunk; !rest.empty();) {
+      const int64_t ordinal = ordinal_of(rest[0]);
+      const auto end = std::ranges::upper_bound(rest, ordinal, {}, ordinal_of);
+      const std::span<Execution> rows(rest.begin(), end);
+      Device* const device = DeviceOf(DeviceOrdinal(ordinal));
+      device->splitter->Assign(rows);
+      device->meter->Add(rows);
+      rest = rest.subspan(rows.size());
+    }
   }
 
   // Looks as often as is wanted, and measures as well, as long as runs are known early. True
@@ -151,7 +147,7 @@ class PlaneAnalyzer {
   absl::StatusOr<bool> Look(Device* device) {
     while (device->splitter->WantsLook()) {
       RETURN_IF_ERROR(ForEachChunk([&](Executions* chunk) {
-        RETURN_IF_ERROR(device->splitter->Look(chunk));
+        RETURN_IF_ERROR(device->splitter->Look(*chunk));
         if (device->splitter->early_right()) device->meter->Add(*chunk);
         return absl::OkStatus();
       }));
@@ -166,17 +162,13 @@ class PlaneAnalyzer {
   // Looks and measures; true where the pass counts.
   absl::StatusOr<bool> Pass() {
     devices_.clear();
-    // Modules are known once the stream was started.
-    if (!whole_.has_value()) {
-      RETURN_IF_ERROR(stream_.Start(size_));
-    }
     bool measured = false;
     if (!rules_.is_host) {
       ASSIGN_OR_RETURN(measured, Look(DeviceOf(plane_.ordinal)));
     }
     if (!measured) {
       RETURN_IF_ERROR(ForEachChunk([&](Executions* chunk) {
-        MeasureEach(chunk);
+        Measure(chunk);
         return absl::OkStatus();
       }));
     }

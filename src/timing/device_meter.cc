@@ -219,7 +219,7 @@ void DeviceMeter::LearnOps() {
   clock_counts.resize(tables_->programs.size() + 1);
 }
 
-void DeviceMeter::Add(const Executions& chunk) {
+void DeviceMeter::Add(Chunk chunk) {
   if (chunk.empty()) return;
   LearnOps();
   AddOnProfileClock(chunk);
@@ -250,7 +250,7 @@ void DeviceMeter::AddAggregated(const AggregatedExecution& execution) {
   cell.self_ps = std::nullopt;
 }
 
-void DeviceMeter::AddOnProfileClock(const Executions& chunk) {
+void DeviceMeter::AddOnProfileClock(Chunk chunk) {
   totals.executions += chunk.size();
   UnionLength busy = busy_;
   int64_t sum_ps = totals.sum_ps, last_ps = totals.last_ps.value_or(chunk[0].end_ps());
@@ -266,7 +266,7 @@ void DeviceMeter::AddOnProfileClock(const Executions& chunk) {
 }
 
 // Streams are in order by themselves: an overlap is worth a note.
-void DeviceMeter::WatchStreams(const Executions& chunk) {
+void DeviceMeter::WatchStreams(Chunk chunk) {
   for (const Execution& each : chunk) {
     int64_t& end_of_line = end_of_line_.try_emplace(each.line, each.start_ps).first->second;
     if (each.start_ps < end_of_line && overlaps_++ == 0) {
@@ -282,7 +282,7 @@ void DeviceMeter::WatchStreams(const Executions& chunk) {
 
 // The rows that are measured, as they come, and their times on the clocks of programs.
 // Counts which rows have the device clock.
-void DeviceMeter::SetIntervals(const Executions& chunk) {
+void DeviceMeter::SetIntervals(Chunk chunk) {
   const bool may_have = !rules_.device_clock_stat.empty();
   intervals_.resize(chunk.size());
   clocks_.resize(chunk.size());
@@ -312,7 +312,7 @@ void DeviceMeter::SetIntervals(const Executions& chunk) {
 
 // Run after run where runs are events, and in the order of the clock within a run. Rows are mostly
 // in order, or a few places off where starts are equal on the profile clock.
-void DeviceMeter::OrderByClock(const Executions& chunk) {
+void DeviceMeter::OrderByClock(Chunk chunk) {
   constexpr size_t kMostSteps = 64;
   const bool by_run = rules_.runs_are_events();
   const auto before = [&](uint32_t a, uint32_t b) {
@@ -333,7 +333,7 @@ void DeviceMeter::OrderByClock(const Executions& chunk) {
   }
 }
 
-void DeviceMeter::AddRunByRun(const Executions& chunk) {
+void DeviceMeter::AddRunByRun(Chunk chunk) {
   tags_.resize(chunk.size());
   const bool nests_here = nests() && settings_.tolerance_ps == 0;
   const Rows order(order_);
@@ -362,7 +362,7 @@ void DeviceMeter::CheckOrder(Rows rows, Interval* last) {
   *last = intervals_[rows.back()];
 }
 
-void DeviceMeter::AddToRun(const Executions& chunk, Rows rows, uint32_t run) {
+void DeviceMeter::AddToRun(Chunk chunk, Rows rows, uint32_t run) {
   if (run >= runs.size()) runs.resize(run + 1);
   CheckOrder(rows, &runs[run].last);
   std::vector<uint32_t>* symbols = contents.Open(run, rows.size());
@@ -406,7 +406,7 @@ uint32_t DeviceMeter::FindCell(uint32_t op, uint32_t program) {
   return found->second;
 }
 
-void DeviceMeter::AddToKernels(const Executions& chunk, Rows rows) {
+void DeviceMeter::AddToKernels(Chunk chunk, Rows rows) {
   int64_t own_ps = self_ps;
   for (const uint32_t row : rows) {
     const int64_t length_ps = Length(intervals_[row]);
@@ -433,7 +433,7 @@ void DeviceMeter::LimitDurations() {
 }
 
 // Ops whose self time is known only when their completion is.
-void DeviceMeter::MarkBodies(const Executions& chunk, Rows rows) {
+void DeviceMeter::MarkBodies(Chunk chunk, Rows rows) {
   for (const uint32_t row : rows) {
     const int64_t flow = chunk[row].numbers[Execution::kFlowId];
     if (op_has_body_[chunk[row].op] == 0 || flow == kNoFlow) continue;
@@ -453,7 +453,7 @@ NestStack* DeviceMeter::StackOf(const TimelineKey& key, std::vector<Timeline>* o
   return &open->back().stack;
 }
 
-void DeviceMeter::NestRows(const Executions& chunk, Rows rows) {
+void DeviceMeter::NestRows(Chunk chunk, Rows rows) {
   const auto cover = [&](uint64_t tag, int64_t children_ps) { Cover(tag, children_ps); };
   for (size_t i = 0; i < rows.size();) {
     const TimelineKey key = TimelineOf(chunk, rows[i]);
@@ -480,7 +480,7 @@ bool DeviceMeter::CloseIfOver(int64_t time_ps, Timeline* timeline) {
   return true;
 }
 
-void DeviceMeter::NestTolerantly(const Executions& chunk) {
+void DeviceMeter::NestTolerantly(Chunk chunk) {
   std::map<TimelineKey, std::vector<uint32_t>> timelines;
   for (const uint32_t row : order_) timelines[TimelineOf(chunk, row)].push_back(row);
   for (const auto& [ignored, rows] : timelines) {

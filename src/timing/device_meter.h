@@ -235,7 +235,8 @@ class DeviceMeter {
               std::span<const ModuleEvent> modules, const MeterSettings& settings);
 
   // `run` and `program` are assigned.
-  void Add(const Executions& chunk);
+  using Chunk = std::span<const Execution>;
+  void Add(Chunk chunk);
   void AddAggregated(const AggregatedExecution& execution);
   void Finish(const Completions& completions, Diagnostics* diagnostics);
 
@@ -274,23 +275,23 @@ class DeviceMeter {
 
   bool nests() const { return rules_.line_order == LineOrder::kNested; }
   void LearnOps();
-  void AddOnProfileClock(const Executions& chunk);
-  void WatchStreams(const Executions& chunk);
-  void SetIntervals(const Executions& chunk);
-  void OrderByClock(const Executions& chunk);
-  void AddRunByRun(const Executions& chunk);
+  void AddOnProfileClock(Chunk chunk);
+  void WatchStreams(Chunk chunk);
+  void SetIntervals(Chunk chunk);
+  void OrderByClock(Chunk chunk);
+  void AddRunByRun(Chunk chunk);
   using Rows = std::span<const uint32_t>;  // a part of order_
   void CheckOrder(Rows rows, Interval* last);
-  void AddToRun(const Executions& chunk, Rows rows, uint32_t run);
-  void AddToKernels(const Executions& chunk, Rows rows);
+  void AddToRun(Chunk chunk, Rows rows, uint32_t run);
+  void AddToKernels(Chunk chunk, Rows rows);
   void LimitDurations();
-  void MarkBodies(const Executions& chunk, Rows rows);
-  TimelineKey TimelineOf(const Executions& chunk, size_t row) const {
+  void MarkBodies(Chunk chunk, Rows rows);
+  TimelineKey TimelineOf(Chunk chunk, size_t row) const {
     return {chunk[row].line, rules_.runs_are_events() ? chunk[row].run : kNone, clocks_[row]};
   }
   NestStack* StackOf(const TimelineKey& key, std::vector<Timeline>* open);
-  void NestRows(const Executions& chunk, Rows rows);
-  void NestTolerantly(const Executions& chunk);
+  void NestRows(Chunk chunk, Rows rows);
+  void NestTolerantly(Chunk chunk);
   bool CloseIfOver(int64_t time_ps, Timeline* timeline);
   // What is inside an execution is not its own time.
   void Cover(uint64_t tag, int64_t children_ps) {

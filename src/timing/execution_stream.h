@@ -61,8 +61,10 @@ class ExecutionStream {
                   const ReportOptions& options);
   ~ExecutionStream();
 
-  // From the beginning. Reads the module events.
-  absl::Status Start(ChunkSize size);
+  // Once, before Start().
+  absl::Status ReadModules();
+  // From the beginning.
+  void Start(ChunkSize size);
   // The next executions; empty at the end, and where a line turns out not to be sorted:
   // then start again with kWhole.
   absl::Status Next(Executions* chunk);
@@ -87,7 +89,6 @@ class ExecutionStream {
     bool empty() const { return begin == rows.size(); }
   };
 
-  absl::Status ReadModules();
   void Open(OpenLine* line);
   absl::Status Fill(OpenLine* line);  // by one batch; closes it at its end
   void Append(const EventBatch& batch, OpenLine* line);

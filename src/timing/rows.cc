@@ -33,6 +33,10 @@ std::vector<Group> GroupsOf(const Analysis& analysis) {
   return groups;
 }
 
+const std::string& FunctionOf(const Group& group) {
+  return group.device->tables->programs[group.samples[0].program].function;
+}
+
 // Which program and device a row is about.
 template <typename Row>
 void Identify(const Analysis& analysis, const Group& group, Row* row) {
@@ -177,40 +181,15 @@ std::vector<SampleRow> SampleRows(const Analysis& analysis, const ReportOptions&
 
 namespace {
 
-// By device as they come.
-using DeviceSamples = std::map<const DeviceAnalysis*, std::vector<const RunSample*>>;
-
-// One function (or variant).
-struct CombinedGroup {
-  std::string function;
-  std::optional<std::string> variant_id;
-  std::map<uint32_t, DeviceSamples> by_capture;
-};
-
-using GroupKey = std::pair<std::string, std::string>;  // function, variant
-
-std::map<GroupKey, CombinedGroup> GroupSamples(const Analysis& analysis, bool by_variant) {
-  std::map<GroupKey, CombinedGroup> groups;
-  for (const Group& of_program : GroupsOf(analysis)) {
-    const DeviceAnalysis& device = *of_program.device;
-    const std::string& function = device.tables->programs[of_program.samples[0].program].function;
-    const auto variant = analysis.filters.id.Capture(function);
-    if (by_variant && !variant.has_value()) continue;
-    CombinedGroup& group = groups[{by_variant ? "" : function, variant.value_or("")}];
-    if (group.function.empty()) group.function = function;
-    group.variant_id = variant;
-    std::vector<const RunSample*>& own = group.by_capture[device.capture][&device];
-    for (const RunSample& sample : of_program.samples) own.push_back(&sample);
-  }
-  return groups;
-}
+using Samples = std::vector<const RunSample*>;  // of one device
+using DeviceSamples = std::vector<Samples>;     // by device as they come
 
 bool Earlier(const RunSample* a, const RunSample* b) {
   return a->profile.start_ps < b->profile.start_ps;
 }
 
 // The slowest of runs that belong together; suspect or skipped if one of them is.
-RunSample Slowest(const std::vector<const RunSample*>& together, Metric metric) {
+RunSample Slowest(const Samples& together, Metric metric) {
   const auto time = [&](const RunSample* s) {
     return s->has_active ? s->Metric(metric) : s->span_ps;
   };
@@ -225,7 +204,7 @@ RunSample Slowest(const std::vector<const RunSample*>& together, Metric metric) 
   return slowest;
 }
 
-bool Overlap(const std::vector<const RunSample*>& together) {
+bool Overlap(const Samples& together) {
   int64_t latest_start = together[0]->profile.start_ps, first_end = together[0]->profile.end_ps;
   for (const RunSample* sample : together) {
     latest_start = std::max(latest_start, sample->profile.start_ps);
@@ -235,8 +214,8 @@ bool Overlap(const std::vector<const RunSample*>& together) {
 }
 
 std::vector<RunSample> MatchByKey(const DeviceSamples& devices, Metric metric) {
-  std::map<int64_t, std::vector<const RunSample*>> by_key;
-  for (const auto& [ignored, samples] : devices) {
+  std::map<int64_t, Samples> by_key;
+  for (const Samples& samples : devices) {
     for (const RunSample* sample : samples) by_key[*sample->key].push_back(sample);
   }
   std::vector<RunSample> matched;
@@ -248,16 +227,16 @@ std::vector<RunSample> MatchByKey(const DeviceSamples& devices, Metric metric) {
 
 // Of devices in order. Nothing where they do not match.
 std::optional<std::vector<RunSample>> MatchByOrder(const DeviceSamples& devices, Metric metric) {
-  const size_t count = devices.begin()->second.size();
-  for (const auto& [ignored, samples] : devices) {
+  const size_t count = devices[0].size();
+  for (const Samples& samples : devices) {
     if (samples.size() != count) return std::nullopt;
   }
   std::vector<RunSample> matched;
   matched.reserve(count);
-  std::vector<const RunSample*> together;
+  Samples together;
   for (size_t k = 0; k < count; ++k) {
     together.clear();
-    for (const auto& [ignored, samples] : devices) together.push_back(samples[k]);
+    for (const Samples& samples : devices) together.push_back(samples[k]);
     if (!Overlap(together)) return std::nullopt;
     matched.push_back(Slowest(together, metric));
   }
@@ -268,9 +247,7 @@ bool IsSuspect(const RunSample* sample) { return sample->suspect; }
 
 // Adds the sound runs of one device each to the run of `reference` that it overlaps. False: one
 // overlaps none or several, or a run is missing though none is suspect.
-bool AddSound(const std::vector<const RunSample*>& samples,
-              const std::vector<const RunSample*>& reference,
-              std::vector<std::vector<const RunSample*>>* together) {
+bool AddSound(const Samples& samples, const Samples& reference, std::vector<Samples>* together) {
   size_t k = 0;
   for (const RunSample* sample : samples) {
     if (sample->suspect) continue;
@@ -280,22 +257,21 @@ bool AddSound(const std::vector<const RunSample*>& samples,
     if (k + 1 < reference.size() && start(k + 1) <= sample->profile.end_ps) return false;
     (*together)[k++].push_back(sample);
   }
-  return samples.size() == reference.size() ||
-         std::any_of(samples.begin(), samples.end(), IsSuspect);
+  return samples.size() == reference.size() || std::ranges::any_of(samples, &RunSample::suspect);
 }
 
 // By the runs of a device that has no suspect ones. A run that is not sound everywhere is suspect.
 std::optional<std::vector<RunSample>> MatchSound(const DeviceSamples& devices, Metric metric) {
-  const auto reference = std::find_if(devices.begin(), devices.end(), [](const auto& device) {
-    return std::none_of(device.second.begin(), device.second.end(), IsSuspect);
+  const auto reference = std::ranges::find_if(devices, [](const Samples& samples) {
+    return std::ranges::none_of(samples, &RunSample::suspect);
   });
   if (reference == devices.end()) return std::nullopt;
-  std::vector<std::vector<const RunSample*>> together(reference->second.size());
-  for (const auto& [ignored, samples] : devices) {
-    if (!AddSound(samples, reference->second, &together)) return std::nullopt;
+  std::vector<Samples> together(reference->size());
+  for (const Samples& samples : devices) {
+    if (!AddSound(samples, *reference, &together)) return std::nullopt;
   }
   std::vector<RunSample> matched;
-  for (const std::vector<const RunSample*>& run : together) {
+  for (const Samples& run : together) {
     if (!Overlap(run)) return std::nullopt;
     matched.push_back(Slowest(run, metric));
     matched.back().suspect |= run.size() < devices.size();
@@ -304,28 +280,32 @@ std::optional<std::vector<RunSample>> MatchSound(const DeviceSamples& devices, M
 }
 
 std::optional<std::vector<RunSample>> Match(DeviceSamples* devices, Metric metric) {
-  const bool keyed = std::all_of(devices->begin(), devices->end(), [](const auto& device) {
-    return std::all_of(device.second.begin(), device.second.end(),
-                       [](const RunSample* sample) { return sample->key.has_value(); });
+  const bool keyed = std::ranges::all_of(*devices, [](const Samples& samples) {
+    return std::ranges::all_of(samples,
+                               [](const RunSample* each) { return each->key.has_value(); });
   });
   if (keyed) return MatchByKey(*devices, metric);
-  for (auto& [ignored, samples] : *devices) {
-    if (!std::is_sorted(samples.begin(), samples.end(), Earlier)) {
-      std::stable_sort(samples.begin(), samples.end(), Earlier);
-    }
+  for (Samples& samples : *devices) {
+    if (!std::ranges::is_sorted(samples, Earlier)) std::ranges::stable_sort(samples, Earlier);
   }
   auto matched = MatchByOrder(*devices, metric);
   return matched.has_value() ? matched : MatchSound(*devices, metric);
 }
 
-void Combine(CombinedGroup* group, const ReportOptions& options, FunctionRow* row) {
-  row->function = group->function;
-  row->variant_id = group->variant_id;
+// All groups of a function (or variant), by device as they come.
+void Combine(std::span<const Group> groups, const ReportOptions& options, FunctionRow* row) {
+  std::map<uint32_t, DeviceSamples> by_capture;
+  const DeviceAnalysis* last = nullptr;
+  for (const Group& group : groups) {
+    DeviceSamples& devices = by_capture[group.device->capture];
+    if (std::exchange(last, group.device) != group.device) devices.emplace_back();
+    for (const RunSample& sample : group.samples) devices.back().push_back(&sample);
+  }
   std::vector<RunSample> pooled;
   bool all_matched = true;
   size_t most_runs = 0;
-  for (auto& [capture, devices] : group->by_capture) {
-    for (const auto& [device, samples] : devices) most_runs = std::max(most_runs, samples.size());
+  for (auto& [capture, devices] : by_capture) {
+    for (const Samples& samples : devices) most_runs = std::max(most_runs, samples.size());
     auto matched = Match(&devices, options.metric);
     all_matched &= matched.has_value();
     if (!matched.has_value()) continue;
@@ -344,11 +324,23 @@ void Combine(CombinedGroup* group, const ReportOptions& options, FunctionRow* ro
 
 std::vector<FunctionRow> CombinedRows(Analysis* analysis, const ReportOptions& options,
                                       bool by_variant) {
-  std::vector<CombinedGroup> groups;
-  for (auto& [key, group] : GroupSamples(*analysis, by_variant)) groups.push_back(std::move(group));
-  std::vector<FunctionRow> rows(groups.size());
+  // By function (or variant), then by device as they come.
+  std::map<std::string, std::vector<Group>> by_name;
+  for (const Group& group : GroupsOf(*analysis)) {
+    const std::string& function = FunctionOf(group);
+    const auto name = by_variant ? analysis->filters.id.Capture(function) : std::optional(function);
+    if (name.has_value()) by_name[*name].push_back(group);
+  }
+  std::vector<FunctionRow> rows;
+  std::vector<std::span<const Group>> groups;
+  for (const auto& [name, of_name] : by_name) {
+    groups.push_back(of_name);
+    FunctionRow& row = rows.emplace_back();
+    row.function = FunctionOf(of_name[0]);
+    row.variant_id = analysis->filters.id.Capture(row.function);
+  }
   ParallelFor(groups.size(), options.threads,
-              [&](size_t i) { Combine(&groups[i], options, &rows[i]); });
+              [&](size_t i) { Combine(groups[i], options, &rows[i]); });
   for (const FunctionRow& row : rows) {
     if (by_variant || row.status != RowStatus::kDevicesUnmatched) continue;
     analysis->diagnostics.Note(DiagnosticCode::kDevicesUnmatched, row.function);

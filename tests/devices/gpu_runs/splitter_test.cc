@@ -60,10 +60,10 @@ std::vector<uint32_t> RunsOf(const std::vector<uint32_t>& ops, size_t likelihood
   context.likelihood_block = likelihood_block;
   const std::unique_ptr<RunSplitter> splitter = kGpuRules.make_splitter(context);
   while (splitter->WantsLook()) {
-    EXPECT_TRUE(splitter->Look(&chunk.executions).ok());
+    EXPECT_TRUE(splitter->Look(chunk.executions).ok());
     splitter->EndLook();
   }
-  splitter->Assign(&chunk.executions);
+  splitter->Assign(chunk.executions);
   return RunsOf(chunk.executions);
 }
 
@@ -179,7 +179,7 @@ TEST(GpuSplitterEarly, RunsKnownEarlyAreThoseAssignedLater) {
     bool assigned = false;
     Executions early = chunk.executions;
     while (splitter->WantsLook()) {
-      ASSERT_TRUE(splitter->Look(&early).ok());
+      ASSERT_TRUE(splitter->Look(early).ok());
       assigned = splitter->early_right();
       splitter->EndLook();
     }
@@ -189,12 +189,12 @@ TEST(GpuSplitterEarly, RunsKnownEarlyAreThoseAssignedLater) {
     if (!was_right) continue;
     const std::unique_ptr<RunSplitter> later = kGpuRules.make_splitter(context);
     while (later->WantsLook()) {
-      ASSERT_TRUE(later->Look(&chunk.executions).ok());
+      ASSERT_TRUE(later->Look(chunk.executions).ok());
       later->EndLook();
     }
     Diagnostics diagnostics;
     const auto early_runs = splitter->Finish(&diagnostics);
-    later->Assign(&chunk.executions);
+    later->Assign(chunk.executions);
     ASSERT_EQ(Renumbered(RunsOf(early)), Renumbered(RunsOf(chunk.executions)));
     for (const Execution& execution : early) {
       if (execution.run == kNone) continue;
