@@ -1,15 +1,13 @@
 // events: rows stream from the reader to the output; nothing is kept.
 #include <algorithm>
-#include <optional>
-#include <utility>
 
 #include "output/events.h"
 #include "read/damaged_hosts.h"
+#include "read/event_names.h"
 #include "status.h"
 #include "timing/filters.h"
 #include "trace_command.h"
 #include "xplane_time/read.h"
-#include "xplane_time/select.h"
 
 namespace xplane_time::tools {
 namespace {
@@ -49,7 +47,7 @@ class Events : public TraceCommand {
   absl::Status Stream(const Trace& trace, OutputFile* out, Diagnostics* diagnostics) {
     ASSIGN_OR_RETURN(const NameFilter line, NameFilter::Compile("--line", line_));
     ASSIGN_OR_RETURN(name_filter_, NameFilter::Compile("--name", name_));
-    ASSIGN_OR_RETURN(const auto planes, SelectPlanes(trace, report_.device));
+    ASSIGN_OR_RETURN(const auto lines, SelectLines(trace, report_.device, line));
     RETURN_IF_ERROR(CheckStatNames(trace, stat_columns_));
     stats_.resize(stat_columns_.size());
     stat_seen_.resize(stat_columns_.size());
@@ -57,15 +55,12 @@ class Events : public TraceCommand {
       write_status_ = out->Write(text);
       return write_status_.ok();
     });
-    writer_ = &writer;
     DamagedHosts damaged(trace);
-    for (uint32_t plane : planes) {
-      const Plane& at = trace.planes[plane];
-      for (uint32_t i = at.first_line; i < at.first_line + at.line_count && rows_ < most_; ++i) {
-        if (damaged.Has(at.file) || !line.Matches(trace.lines[i].shown_name())) continue;
-        // Rows that were written before the damage showed remain.
-        RETURN_IF_ERROR(damaged.LeaveOut(at.file, StreamLine(trace, at, i, diagnostics)));
-      }
+    for (const uint32_t i : lines) {
+      if (rows_ >= most_) break;
+      // Rows that were written before the damage showed remain.
+      RETURN_IF_ERROR(damaged.Read(trace.planes[trace.lines[i].plane].file,
+                                   [&] { return StreamLine(trace, i, diagnostics, &writer); }));
     }
     damaged.Note(diagnostics);
     if (rows_ == 0) {
@@ -82,54 +77,30 @@ class Events : public TraceCommand {
     return writer.End() ? absl::OkStatus() : write_status_;
   }
 
-  absl::Status StreamLine(const Trace& trace, const Plane& plane, uint32_t index,
-                          Diagnostics* diagnostics) {
+  absl::Status StreamLine(const Trace& trace, uint32_t index, Diagnostics* diagnostics,
+                          output::EventWriter* writer) {
     const Line& line = trace.lines[index];
-    row_.input = plane.file;
-    row_.host = plane.host;
-    row_.plane = plane.name;
-    row_.line = line.shown_name();
-    row_.stats = stats_;
+    const Plane& plane = trace.planes[line.plane];
+    EventNames names(plane);
+    writer->StartLine({plane.file, plane.host, plane.name, line.shown_name()});
     const std::vector<std::string_view> stat_names(stat_columns_.begin(), stat_columns_.end());
     return VisitEvents(trace, index, stat_names, diagnostics, [&](const EventBatch& batch) {
       for (size_t i = 0; i < batch.size() && rows_ < most_; ++i) {
-        if (!WriteRow(plane, batch, i)) return write_status_;
+        if (report_.min_duration_ps.value_or(0) > batch.duration_ps[i]) continue;
+        const std::string_view name = names.Of(batch, i);
+        if (!name_filter_.Matches(name)) continue;
+        for (size_t column = 0; column < stats_.size(); ++column) {
+          stats_[column] = batch.Stat(column, i);
+          stat_seen_[column] = stat_seen_[column] || stats_[column].type != StatType::kAbsent;
+        }
+        ++rows_;
+        if (!writer->Row(
+                {name, batch.start_ps[i], batch.duration_ps[i], batch.occurrences[i], stats_})) {
+          return write_status_;
+        }
       }
       return absl::OkStatus();
     });
-  }
-
-  bool WriteRow(const Plane& plane, const EventBatch& batch, size_t i) {
-    if (report_.min_duration_ps.value_or(0) > batch.duration_ps[i]) return true;
-    if (batch.metadata[i] == kNoMetadata) {
-      missing_name_ = EventName(plane, kNoMetadata, batch.metadata_id[i]);
-      row_.name = missing_name_;
-    } else {
-      const EventMetadata& metadata = plane.event_metadata.entries[batch.metadata[i]];
-      row_.name = metadata.display_name.empty() ? metadata.name : metadata.display_name;
-    }
-    if (!name_filter_.Matches(row_.name)) return true;
-    row_.start_ps = batch.start_ps[i];
-    if (batch.start_ps[i] == kNoTimePs) row_.start_ps = std::nullopt;
-    row_.duration_ps = batch.duration_ps[i];
-    row_.occurrences = batch.occurrences[i];
-    for (size_t column = 0; column < stats_.size(); ++column) {
-      stats_[column] = batch.Stat(column, i);
-      stat_seen_[column] = stat_seen_[column] || stats_[column].type != StatType::kAbsent;
-      if (stats_[column].type == StatType::kCompressedString) Decompress(column);
-    }
-    ++rows_;
-    return writer_->Row(row_);
-  }
-
-  // Shows the text instead of its compressed bytes, where it is sound and not huge.
-  void Decompress(size_t column) {
-    constexpr uint64_t kMostBytes = uint64_t{1} << 20;
-    texts_.resize(stats_.size());
-    auto text = DecompressText(stats_[column].text, kMostBytes);
-    if (!text.ok()) return;
-    texts_[column] = *std::move(text);
-    stats_[column] = {StatType::kString, 0, texts_[column]};
   }
 
   static constexpr uint64_t kEndless = ~uint64_t{0};
@@ -138,12 +109,8 @@ class Events : public TraceCommand {
   std::string line_, name_;  // RE2
   NameFilter name_filter_;
   absl::Status write_status_;
-  output::EventWriter* writer_ = nullptr;
-  output::EventRow row_;
   std::vector<StatValue> stats_;
-  std::vector<bool> stat_seen_;     // by column
-  std::vector<std::string> texts_;  // decompressed, by column
-  std::string missing_name_;
+  std::vector<bool> stat_seen_;  // by column
   uint64_t rows_ = 0, most_ = kEndless;
 };
 

@@ -18,7 +18,6 @@
 #include "status.h"
 #include "timing/filters.h"
 #include "xplane_time/read.h"
-#include "xplane_time/select.h"
 
 namespace xplane_time::arrow {
 namespace {
@@ -120,25 +119,19 @@ class Collector {
     }
     ASSIGN_OR_RETURN(const NameFilter line, NameFilter::Compile("line", options_.line));
     ASSIGN_OR_RETURN(name_filter_, NameFilter::Compile("name", options_.name));
-    ASSIGN_OR_RETURN(const auto planes, SelectPlanes(trace_, options_.device));
+    ASSIGN_OR_RETURN(const auto lines, SelectLines(trace_, options_.device, line));
     for (const std::string& stat : options_.stats) {
       if (!Contains(output::kEventColumns, stat) || !Wants(stat)) continue;
       return InvalidArgument("the stat \"", stat,
                              "\" has the name of a column; ask for columns without that one");
     }
     RETURN_IF_ERROR(CheckStatNames(trace_, options_.stats));
-    size_t row = 0;
-    for (const uint32_t plane : planes) {
-      const Plane& at = trace_.planes[plane];
-      for (uint32_t i = at.first_line; i < at.first_line + at.line_count; ++i) {
-        if (trace_.lines[i].event_count == 0) continue;
-        if (!line.Matches(trace_.lines[i].shown_name())) continue;
-        lines_.push_back({i, row});
-        row += trace_.lines[i].event_count;
-        NamesOf(plane);
-      }
+    for (const uint32_t i : lines) {
+      if (trace_.lines[i].event_count == 0) continue;
+      lines_.push_back({i, rows_});
+      rows_ += trace_.lines[i].event_count;
+      NamesOf(trace_.lines[i].plane);
     }
-    rows_ = row;
     return absl::OkStatus();
   }
 
@@ -147,8 +140,7 @@ class Collector {
     if (!inserted) return;
     std::vector<int32_t>& codes = found->second;
     for (const EventMetadata& entry : trace_.planes[plane].event_metadata.entries) {
-      const std::string_view name = entry.display_name.empty() ? entry.name : entry.display_name;
-      codes.push_back(CodeOf(name));
+      codes.push_back(CodeOf(entry.shown_name()));
     }
   }
   int32_t CodeOf(std::string_view name) {
@@ -337,12 +329,8 @@ class Collector {
         output::AppendCsvNumber(value, &text);
         return Keep(std::move(text));
       }
-      case StatType::kCompressedString: {
-        constexpr uint64_t kMostBytes = uint64_t{1} << 20;
-        auto text = DecompressText(stat.text, kMostBytes);
-        return Keep(text.ok() ? *std::move(text)
-                              : absl::StrCat("(", stat.text.size(), " compressed bytes)"));
-      }
+      case StatType::kCompressedString:
+        return Keep(output::TextOfCompressed(stat.text));
       default:
         return stat.text;
     }

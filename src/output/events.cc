@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
-#include <cstring>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -22,34 +21,15 @@ constexpr size_t kPlaneWidth = 11, kLineWidth = 10, kTimeWidth = 14, kStatWidth 
 constexpr size_t kLeastNameWidth = 11;
 constexpr size_t kFewestOfName = 3;  // in a row whose numbers are long
 
-constexpr uint64_t kOnes = 0x0101010101010101, kHighBits = 0x8080808080808080;
-
-// High bits where a byte of `word` is zero (and perhaps above such a byte).
-constexpr uint64_t ZeroBytes(uint64_t word) { return (word - kOnes) & ~word & kHighBits; }
-
-constexpr uint64_t EqualBytes(uint64_t word, char c) {
-  return ZeroBytes(word ^ (kOnes * static_cast<uint8_t>(c)));
-}
-
-// Whether any byte is not ASCII, a control character or one of `special`. Eight bytes
-// at a time: names are long, and nearly all of them are plain.
+// Whether no byte is beyond ASCII, a control character or one of `special`. Names are long, and
+// nearly all of them plain: without a way out of the loop, many bytes are looked at at once.
 bool IsPlain(std::string_view text, char special_1, char special_2) {
-  const auto odd = [&](uint64_t word) {
-    // (word - 0x20 each) borrows where a byte is below a space.
-    const uint64_t control = (word - kOnes * 0x20) & ~word & kHighBits;
-    constexpr char kDelete = 0x7f;
-    return (word & kHighBits) | control | EqualBytes(word, kDelete) | EqualBytes(word, special_1) |
-           EqualBytes(word, special_2);
-  };
-  while (text.size() >= sizeof(uint64_t)) {
-    uint64_t word;
-    std::memcpy(&word, text.data(), sizeof word);
-    if (odd(word) != 0) return false;
-    text.remove_prefix(sizeof word);
+  uint8_t odd = 0;
+  for (const char c : text) {
+    odd |= static_cast<uint8_t>(static_cast<int8_t>(c) < ' ' || c == 0x7f || c == special_1 ||
+                                c == special_2);
   }
-  uint64_t rest = kOnes * 'a';
-  if (!text.empty()) std::memcpy(&rest, text.data(), text.size());
-  return odd(rest) == 0;
+  return odd == 0;
 }
 
 // Hands the value to `as`, by its type.
@@ -65,7 +45,7 @@ void VisitStat(const StatValue& value, As as) {
     case StatType::kInt64:
       return as(std::bit_cast<int64_t>(value.bits));
     case StatType::kCompressedString:
-      return as(std::string_view("(" + std::to_string(value.text.size()) + " compressed bytes)"));
+      return as(std::string_view(TextOfCompressed(value.text)));
     case StatType::kString:
     case StatType::kBytes:
     case StatType::kRef:
@@ -112,9 +92,8 @@ struct AppendValue {
 };
 
 std::string StatText(const StatValue& value) {
-  const bool is_text = value.type == StatType::kString || value.type == StatType::kBytes ||
-                       value.type == StatType::kRef;
-  if (is_text) return Printable(value.text);
+  if (value.type == StatType::kCompressedString) return Printable(TextOfCompressed(value.text));
+  if (HasOwnText(value.type) || value.type == StatType::kRef) return Printable(value.text);
   std::string text;
   AppendValue{.json = false, .out = &text}(value);
   return text.empty() ? "-" : text;
@@ -128,6 +107,12 @@ std::string NanosecondsText(int64_t ps) {
 }
 
 }  // namespace
+
+std::string TextOfCompressed(std::string_view compressed) {
+  constexpr uint64_t kMostBytes = uint64_t{1} << 20;
+  auto text = DecompressText(compressed, kMostBytes);
+  return text.ok() ? *std::move(text) : absl::StrCat("(", compressed.size(), " compressed bytes)");
+}
 
 EventWriter::EventWriter(const OutputOptions& options, std::vector<std::string> stat_names,
                          Sink sink)
@@ -189,17 +174,9 @@ bool EventWriter::Flush() {
   return open_;
 }
 
-bool EventWriter::SamePlace(const EventRow& row) {
-  if (any_row_ && row.input == input_ && row.host == host_ && row.plane == plane_ &&
-      row.line == line_) {
-    return true;
-  }
-  input_ = row.input;
-  host_ = row.host;
-  plane_ = row.plane;
-  line_ = row.line;
-  place_.clear();
-  return false;
+void EventWriter::StartLine(const EventPlace& place) {
+  place_ = place;
+  place_text_.clear();
 }
 
 void EventWriter::DataRow(const EventRow& row) {
@@ -212,17 +189,17 @@ void EventWriter::DataRow(const EventRow& row) {
     if (known) return add(value, out);
     add(std::monostate(), out);
   };
-  if (!SamePlace(row)) {
-    add(row.input, &place_);
-    add_known(!row.host.empty(), row.host, &place_);
-    add(row.plane, &place_);
-    add(row.line, &place_);
+  if (place_text_.empty()) {
+    add(place_.input, &place_text_);
+    add_known(!place_.host.empty(), place_.host, &place_text_);
+    add(place_.plane, &place_text_);
+    add(place_.line, &place_text_);
   }
   if (json) buffer_.append(any_row_ ? ",\n" : "\n");
-  buffer_.append(place_);
+  buffer_.append(place_text_);
   key = kPlaceColumns;
   add(row.name, &buffer_);
-  add_known(row.start_ps.has_value(), row.start_ps.value_or(0), &buffer_);
+  add_known(row.start_ps != kNoTimePs, row.start_ps, &buffer_);
   add(row.duration_ps, &buffer_);
   add(row.occurrences, &buffer_);
   if (json) buffer_.append(",\"stats\":{");
@@ -238,8 +215,9 @@ std::vector<std::string> EventWriter::Headers() const {
 }
 
 std::vector<std::string> EventWriter::Cells(const EventRow& row) const {
-  std::vector<std::string> cells = {Printable(row.plane), Printable(row.line), Printable(row.name),
-                                    row.start_ps ? NanosecondsText(*row.start_ps) : "-",
+  std::vector<std::string> cells = {Printable(place_.plane), Printable(place_.line),
+                                    Printable(row.name),
+                                    row.start_ps == kNoTimePs ? "-" : NanosecondsText(row.start_ps),
                                     NanosecondsText(row.duration_ps)};
   const std::string occurrences = std::to_string(row.occurrences);
   if (format_ == Format::kMarkdown) {

@@ -4,6 +4,7 @@
 // are never collected; in the common case (ASCII names) a row allocates nothing.
 //
 //   EventWriter writer({.format = Format::kCsv}, {"correlation_id"}, sink);
+//   writer.StartLine({.plane = "/device:GPU:0", .line = "Stream #16"});
 //   while (...) if (!writer.Row(row)) break;   // the sink refused: a closed pipe
 //   writer.End();
 //
@@ -16,22 +17,30 @@
 #include <span>
 
 #include "output/output.h"
-#include "xplane_time/trace.h"
+#include "xplane_time/read.h"
 
 namespace xplane_time::output {
 
 inline constexpr std::array<std::string_view, 8> kEventColumns = {
     "input", "host", "plane", "line", "name", "start_ps", "duration_ps", "occurrences"};
 
-struct EventRow {
+// Where events are: the first columns.
+struct EventPlace {
   uint32_t input = 0;
   std::string_view host = {};  // empty: unknown
-  std::string_view plane = {}, line = {}, name = {};
-  std::optional<int64_t> start_ps = {};  // empty: an aggregated event
+  std::string_view plane = {}, line = {};
+};
+
+struct EventRow {
+  std::string_view name = {};
+  int64_t start_ps = kNoTimePs;  // so of an aggregated event
   int64_t duration_ps = 0;
   int64_t occurrences = 1;
   std::span<const StatValue> stats = {};  // as many as stat names
 };
+
+// What a kCompressedString says; where it is not sound, or huge, how long it is.
+std::string TextOfCompressed(std::string_view compressed);
 
 class EventWriter {
  public:
@@ -43,6 +52,8 @@ class EventWriter {
   EventWriter(const EventWriter&) = delete;
   EventWriter& operator=(const EventWriter&) = delete;
 
+  // Where the next rows are. Views must outlive those rows.
+  void StartLine(const EventPlace& place);
   // False once the sink has refused.
   bool Row(const EventRow& row);
   bool End();
@@ -55,8 +66,6 @@ class EventWriter {
   std::vector<std::string> Headers() const;
   std::vector<std::string> Cells(const EventRow& row) const;
   void PeopleLine(const std::vector<std::string>& cells, const EventRow* row);  // null: the header
-  // Whether input, host, plane and line are those of the row before; if not, keeps them.
-  bool SamePlace(const EventRow& row);
 
   const Format format_;
   const size_t width_;
@@ -67,9 +76,8 @@ class EventWriter {
   size_t name_width_ = 0;
   Sink sink_;
   std::string buffer_;
-  std::string place_;  // the encoded first columns of the row before
-  uint32_t input_ = 0;
-  std::string host_, plane_, line_;
+  EventPlace place_;
+  std::string place_text_;  // in CSV or JSON, from the first row on
   bool any_row_ = false;
   bool open_ = true;
 };

@@ -1,7 +1,7 @@
 // Files of a run that show their damage only when their events are read.
 //
 //   DamagedHosts damaged(trace);
-//   RETURN_IF_ERROR(damaged.LeaveOut(file, VisitEvents(...)));
+//   RETURN_IF_ERROR(damaged.Read(file, [&] { return VisitEvents(...); }));
 //   ...                                  // drop what is of files that damaged.Has()
 //   damaged.Note(&diagnostics);
 //
@@ -12,6 +12,7 @@
 #include <map>
 #include <string>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "xplane_time/diagnostics.h"
 #include "xplane_time/trace.h"
@@ -33,6 +34,10 @@ class DamagedHosts {
       if (same_run && !Has(other)) return absl::OkStatus();
     }
     return damage;
+  }
+  // Reads a part of a file, unless its damage is known.
+  absl::Status Read(uint32_t file, absl::FunctionRef<absl::Status()> read) {
+    return Has(file) ? absl::OkStatus() : LeaveOut(file, read());
   }
   bool Has(uint32_t file) const { return damage_.contains(file); }
   // The damage of the first file that was left out.

@@ -279,8 +279,7 @@ absl::StatusOr<Trace> OpenTraceFromMemory(std::string_view bytes, const std::str
 
 std::string EventName(const Plane& plane, uint32_t metadata, int64_t metadata_id) {
   if (metadata == kNoMetadata) return Cat("(event metadata ", metadata_id, ")");
-  const EventMetadata& entry = plane.event_metadata.entries[metadata];
-  return std::string(entry.display_name.empty() ? entry.name : entry.display_name);
+  return std::string(plane.event_metadata.entries[metadata].shown_name());
 }
 
 uint64_t EventByteOffset(const Trace& trace, uint32_t line_index, uint64_t event) {

@@ -20,6 +20,7 @@
 
 #include "absl/status/status.h"
 #include "devices/device_kind.h"
+#include "read/event_names.h"
 #include "xplane_time/diagnostics.h"
 #include "xplane_time/read.h"
 #include "xplane_time/report.h"
@@ -29,26 +30,6 @@ namespace xplane_time {
 
 class Meanings;
 struct Meaning;
-
-// The shown names of one plane's events; views live as long as this and the trace.
-class EventNames {
- public:
-  explicit EventNames(const Plane& plane) : plane_(plane) {}
-
-  std::string_view Of(const EventBatch& batch, size_t row) {
-    if (batch.metadata[row] == kNoMetadata) {
-      std::string& name = missing_[batch.metadata_id[row]];
-      if (name.empty()) name = EventName(plane_, kNoMetadata, batch.metadata_id[row]);
-      return name;
-    }
-    const EventMetadata& metadata = plane_.event_metadata.entries[batch.metadata[row]];
-    return metadata.display_name.empty() ? metadata.name : metadata.display_name;
-  }
-
- private:
-  const Plane& plane_;
-  std::map<int64_t, std::string> missing_;  // by metadata id
-};
 
 enum class ChunkSize : uint8_t {
   kSmall,  // as many as are at hand

@@ -8,6 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "xplane_time/report.h"
+#include "xplane_time/select.h"
 
 namespace re2 {
 class RE2;
@@ -29,6 +30,11 @@ class NameFilter {
  private:
   std::shared_ptr<const re2::RE2> regex_;
 };
+
+// Lines, in file order, whose shown names match and whose planes `device` names. Errors: as
+// SelectPlanes.
+absl::StatusOr<std::vector<uint32_t>> SelectLines(const Trace& trace, std::string_view device,
+                                                  const NameFilter& name);
 
 struct Filters {
   NameFilter function, exclude, kernel, scope, id;

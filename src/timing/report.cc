@@ -262,13 +262,13 @@ absl::StatusOr<PlanesReport> DescribePlanes(const Trace& trace, const PlanesOpti
   Diagnostics diagnostics = reading;
   DamagedHosts damaged(trace);
   for (const uint32_t plane : planes) {
-    const uint32_t file = trace.planes[plane].file;
-    if (damaged.Has(file)) continue;
-    auto row = DescribePlane(trace, plane, options.with_stats, &diagnostics);
-    RETURN_IF_ERROR(damaged.LeaveOut(file, row.status()));
-    if (row.ok()) report.planes.push_back(*std::move(row));
+    RETURN_IF_ERROR(damaged.Read(trace.planes[plane].file, [&]() -> absl::Status {
+      ASSIGN_OR_RETURN(PlaneRow row, DescribePlane(trace, plane, options.with_stats, &diagnostics));
+      report.planes.push_back(std::move(row));
+      return absl::OkStatus();
+    }));
   }
-  std::erase_if(report.planes, [&](const PlaneRow& row) { return damaged.Has(row.input); });
+  std::erase_if(report.planes, [&](const PlaneRow& of) { return damaged.Has(of.input); });
   if (report.planes.empty()) RETURN_IF_ERROR(damaged.First());
   damaged.Note(&diagnostics);
   report.diagnostics = DescribeDiagnostics(trace, diagnostics);

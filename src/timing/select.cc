@@ -180,6 +180,20 @@ std::optional<std::string> NameFilter::Capture(std::string_view name) const {
   return group;
 }
 
+absl::StatusOr<std::vector<uint32_t>> SelectLines(const Trace& trace, std::string_view device,
+                                                  const NameFilter& name) {
+  ASSIGN_OR_RETURN(const std::vector<uint32_t> planes, SelectPlanes(trace, device));
+  std::vector<uint32_t> lines;
+  for (const uint32_t plane : planes) {
+    const auto [first, count] =
+        std::pair(trace.planes[plane].first_line, trace.planes[plane].line_count);
+    for (uint32_t line = first; line < first + count; ++line) {
+      if (name.Matches(trace.lines[line].shown_name())) lines.push_back(line);
+    }
+  }
+  return lines;
+}
+
 absl::StatusOr<Filters> Filters::Compile(const ReportOptions& options) {
   if (options.max_events == 0) {
     return absl::InvalidArgumentError(

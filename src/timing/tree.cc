@@ -80,30 +80,9 @@ class TreeBuilder {
     WriteChildren(top, device.row.device, /*line=*/"");
   }
 
-  // The trees of a plane's lines that match.
-  absl::Status AddLines(const Trace& trace, uint32_t plane_index, const NameFilter& line) {
-    const Plane& plane = trace.planes[plane_index];
-    std::map<int64_t, std::vector<uint32_t>> timelines;  // lines with equal ids are one
-    for (uint32_t i = plane.first_line; i < plane.first_line + plane.line_count; ++i) {
-      if (line.Matches(trace.lines[i].shown_name())) timelines[trace.lines[i].id].push_back(i);
-    }
-    for (const auto& [id, lines] : timelines) {
-      RETURN_IF_ERROR(AddLinesOfOneId(trace, plane_index, lines));
-    }
-    return absl::OkStatus();
-  }
-
- private:
-  static bool IsAsynchronous(const DeviceAnalysis& device, const Execution& execution,
-                             const OpInfo& op) {
-    const auto has_body = RulesOf(device.plane.kind).has_body;
-    if (has_body == nullptr || !has_body(op)) return false;
-    const int64_t flow = execution.numbers[Execution::kFlowId];
-    return flow != kNoFlow && CompletesLater(device.completions, flow, execution.end_ps());
-  }
-
-  absl::Status AddLinesOfOneId(const Trace& trace, uint32_t plane_index,
-                               const std::vector<uint32_t>& lines) {
+  // The tree of lines of one plane that are one.
+  absl::Status AddLines(const Trace& trace, const std::vector<uint32_t>& lines) {
+    const uint32_t plane_index = trace.lines[lines[0]].plane;
     const Plane& plane = trace.planes[plane_index];
     Timeline timeline;
     EventNames names(plane);
@@ -123,6 +102,15 @@ class TreeBuilder {
                               plane.file};
     WriteChildren(top, device, std::string(trace.lines[lines[0]].shown_name()));
     return absl::OkStatus();
+  }
+
+ private:
+  static bool IsAsynchronous(const DeviceAnalysis& device, const Execution& execution,
+                             const OpInfo& op) {
+    const auto has_body = RulesOf(device.plane.kind).has_body;
+    if (has_body == nullptr || !has_body(op)) return false;
+    const int64_t flow = execution.numbers[Execution::kFlowId];
+    return flow != kNoFlow && CompletesLater(device.completions, flow, execution.end_ps());
   }
 
   // Nests a timeline and adds its events below `root`. With a name filter only matching
@@ -206,12 +194,14 @@ absl::Status NothingToShow(const Trace& trace, const TreeOptions& options) {
 absl::Status AddLineTrees(const Trace& trace, const TreeOptions& options, TreeBuilder* trees,
                           Diagnostics* diagnostics, std::vector<TreeRow>* rows) {
   ASSIGN_OR_RETURN(const NameFilter line, NameFilter::Compile("--line", options.line));
-  ASSIGN_OR_RETURN(const std::vector<uint32_t> planes, SelectPlanes(trace, options.select.device));
+  ASSIGN_OR_RETURN(const std::vector<uint32_t> lines,
+                   SelectLines(trace, options.select.device, line));
+  std::map<std::pair<uint32_t, int64_t>, std::vector<uint32_t>> timelines;  // equal ids are one
+  for (const uint32_t i : lines) timelines[{trace.lines[i].plane, trace.lines[i].id}].push_back(i);
   DamagedHosts damaged(trace);
-  for (const uint32_t plane : planes) {
-    const uint32_t file = trace.planes[plane].file;
-    if (damaged.Has(file)) continue;
-    RETURN_IF_ERROR(damaged.LeaveOut(file, trees->AddLines(trace, plane, line)));
+  for (const auto& [plane_and_id, of_one_id] : timelines) {
+    const uint32_t file = trace.planes[plane_and_id.first].file;
+    RETURN_IF_ERROR(damaged.Read(file, [&] { return trees->AddLines(trace, of_one_id); }));
   }
   std::erase_if(*rows, [&](const TreeRow& row) { return damaged.Has(row.device.input); });
   if (rows->empty()) RETURN_IF_ERROR(damaged.First());

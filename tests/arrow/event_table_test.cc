@@ -28,23 +28,18 @@ std::string CsvOfEvents(const Trace& trace, const std::vector<std::string>& stat
   for (uint32_t i = 0; i < trace.lines.size(); ++i) {
     const Line& line = trace.lines[i];
     const Plane& plane = trace.planes[line.plane];
+    writer.StartLine({plane.file, plane.host, plane.name, line.shown_name()});
     EXPECT_TRUE(VisitEvents(trace, i, names, &diagnostics, [&](const EventBatch& batch) {
                   for (size_t row = 0; row < batch.size(); ++row) {
                     const std::string name =
                         EventName(plane, batch.metadata[row], batch.metadata_id[row]);
                     std::vector<StatValue> stats;
                     for (size_t c = 0; c < names.size(); ++c) stats.push_back(batch.Stat(c, row));
-                    output::EventRow out = {.input = plane.file,
-                                            .host = plane.host,
-                                            .plane = plane.name,
-                                            .line = line.shown_name(),
-                                            .name = name,
-                                            .start_ps = batch.start_ps[row],
-                                            .duration_ps = batch.duration_ps[row],
-                                            .occurrences = batch.occurrences[row],
-                                            .stats = stats};
-                    if (batch.start_ps[row] == kNoTimePs) out.start_ps.reset();
-                    writer.Row(out);
+                    writer.Row({.name = name,
+                                .start_ps = batch.start_ps[row],
+                                .duration_ps = batch.duration_ps[row],
+                                .occurrences = batch.occurrences[row],
+                                .stats = stats});
                   }
                   return absl::OkStatus();
                 }).ok());

@@ -24,21 +24,12 @@ std::string TwoEvents(const OutputOptions& options) {
     return true;
   });
   const StatValue first[] = {Number(7), {}};
-  writer.Row({.host = "node-1",
-              .plane = "/device:GPU:0",
-              .line = "Stream #16",
-              .name = "kernel",
-              .start_ps = 123'456,
-              .duration_ps = 789,
-              .stats = first});
+  writer.StartLine({.host = "node-1", .plane = "/device:GPU:0", .line = "Stream #16"});
+  writer.Row({.name = "kernel", .start_ps = 123'456, .duration_ps = 789, .stats = first});
   const StatValue second[] = {Number(~uint64_t{0}), Text("a\"b")};
   const std::string odd = OddName();
-  writer.Row({.plane = "/device:GPU:0",
-              .line = "Stream #17",
-              .name = odd,
-              .duration_ps = 789'000,
-              .occurrences = 5,
-              .stats = second});
+  writer.StartLine({.plane = "/device:GPU:0", .line = "Stream #17"});
+  writer.Row({.name = odd, .duration_ps = 789'000, .occurrences = 5, .stats = second});
   writer.End();
   return out;
 }
@@ -83,9 +74,8 @@ TEST(EventWriterTest, TableFits80Columns) {
     return true;
   });
   const std::string name = LongKernelName();
-  writer.Row({.plane = "/device:GPU:0",
-              .line = "Stream #16(Compute,Memcpy)",
-              .name = name,
+  writer.StartLine({.plane = "/device:GPU:0", .line = "Stream #16(Compute,Memcpy)"});
+  writer.Row({.name = name,
               .start_ps = 97'916'094'777'172,
               .duration_ps = 18'917'688'280'000,
               .stats = {}});
