@@ -215,9 +215,8 @@ class Meanings {
     if (d.function.empty()) return kNone;
     ProgramInfo program{std::string(d.function), ProgramId(d.program_id)};
     const auto next = static_cast<uint32_t>(tables_.programs.size());
-    // A line feed is no program's id.
     const auto [found, inserted] =
-        program_index_.try_emplace({program.function, program.program_id.value_or("\n")}, next);
+        program_index_.try_emplace({program.function, program.program_id}, next);
     if (inserted) tables_.programs.push_back(std::move(program));
     return found->second;
   }
@@ -238,7 +237,7 @@ class Meanings {
                                  absl::string_view, absl::string_view, int64_t, int64_t, int>,
                       uint32_t>
       op_index_;
-  absl::flat_hash_map<std::pair<std::string, std::string>, uint32_t> program_index_;
+  absl::flat_hash_map<std::pair<std::string, std::optional<std::string>>, uint32_t> program_index_;
   absl::flat_hash_map<std::pair<std::string, std::string>, uint32_t> symbol_index_;
 };
 
