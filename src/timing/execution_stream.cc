@@ -16,7 +16,25 @@
 namespace xplane_time {
 namespace {
 
+constexpr size_t kRecent = 1024;
+constexpr uint64_t kPrime = 0x9e3779b97f4a7c15;
+
 absl::string_view View(std::string_view text) { return {text.data(), text.size()}; }
+
+uint64_t Mix(uint64_t hash, uint64_t value) { return (std::rotl(hash, 23) ^ value) * kPrime; }
+
+uint64_t MixText(uint64_t hash, std::string_view text) {
+  hash = Mix(hash, text.size());
+  while (text.size() >= sizeof(uint64_t)) {
+    uint64_t word;
+    std::memcpy(&word, text.data(), sizeof word);
+    hash = Mix(hash, word);
+    text.remove_prefix(sizeof word);
+  }
+  uint64_t rest = 0;
+  if (!text.empty()) std::memcpy(&rest, text.data(), text.size());
+  return Mix(hash, rest);
+}
 
 std::optional<std::string> ProgramId(const StatValue& value) {
   switch (value.type) {
@@ -74,7 +92,7 @@ void FillNumber(const EventBatch& batch, std::span<const uint32_t> rows, size_t 
 // same few meanings millions of times, so each is worked out once.
 //
 // A meaning is found by the event's metadata and by those stats of the event itself that
-// say what it is (StatUse).
+// say what it is (StatUse). Values are compared, not only hashes of them.
 struct Meaning {
   bool is_execution = false;
   bool is_completion = false, completes_body = false;
@@ -90,6 +108,7 @@ class Meanings {
         rules_(RulesOf(device.kind)),
         opcodes_(trace, plane_),
         tables_(*tables),
+        recent_(kRecent),
         names_(plane_) {}
 
   // For batches of execution events, or of runs.
@@ -125,39 +144,74 @@ class Meanings {
     const uint64_t* bits;
     const std::string_view* text;
   };
-  // A part of what tells a meaning apart: the role and the metadata, or one of its own stats.
-  struct KeyPart {
+  struct OwnValue {
     uint32_t column;
-    StatType type = StatType::kAbsent;
-    uint64_t bits = 0;
-    std::string_view text = {};
-    friend bool operator==(const KeyPart&, const KeyPart&) = default;
-    template <typename H>
-    friend H AbslHashValue(H hash, const KeyPart& part) {
-      hash = H::combine(std::move(hash), part.bits ^ (uint64_t{part.column} << 48));
-      return part.text.empty() ? std::move(hash) : H::combine(std::move(hash), View(part.text));
-    }
+    StatValue value;
+  };
+  // A meaning, and what tells it apart.
+  struct Entry {
+    uint64_t hash;
+    LineRole role;
+    uint32_t metadata;
+    int64_t metadata_id;
+    std::vector<OwnValue> stats;
+    const Meaning* meaning;
   };
 
   const Meaning& OfUnusual(const EventBatch& batch, size_t row) {
-    key_.clear();
-    key_.push_back({.column = static_cast<uint32_t>(role_),
-                    .bits = static_cast<uint64_t>(batch.metadata_id[row])});
+    const uint64_t hash = HashOf(batch, row);
+    const Entry*& recent = recent_[(hash >> 32) % kRecent];
+    if (recent == nullptr || recent->hash != hash || !Matches(*recent, batch, row)) {
+      recent = &Find(hash, batch, row);
+    }
+    return *recent->meaning;
+  }
+
+  const Entry& Find(uint64_t hash, const EventBatch& batch, size_t row) {
+    std::vector<const Entry*>& alike = by_hash_[hash];
+    for (const Entry* entry : alike) {
+      if (Matches(*entry, batch, row)) return *entry;
+    }
+    Entry& added = entries_.emplace_back(
+        Entry{hash, role_, batch.metadata[row], batch.metadata_id[row], {}, &Add(batch, row)});
+    for (const Own& own : own_stats_) {
+      if (own.type[row] == StatType::kAbsent) continue;
+      added.stats.push_back({own.column, batch.stats[own.column].At(row)});
+    }
+    alike.push_back(&added);
+    return added;
+  }
+
+  uint64_t HashOf(const EventBatch& batch, size_t row) const {
+    uint64_t hash =
+        Mix(static_cast<uint64_t>(batch.metadata_id[row]), static_cast<uint64_t>(role_));
     for (const Own& own : own_stats_) {
       const StatType type = own.type[row];
       if (type == StatType::kAbsent) continue;
-      KeyPart& part = key_.emplace_back(KeyPart{own.column});
+      hash = std::rotl(hash, 7) ^ (own.column + 1);
       if (!own.value_counts) continue;
-      part.type = type;
-      if (HasOwnText(type)) {
-        part.text = own.text[row];
-      } else {
-        part.bits = own.bits[row];
-      }
+      hash = HasOwnText(type) ? MixText(hash, own.text[row]) : Mix(hash, own.bits[row]);
     }
-    const auto [found, inserted] = by_key_.try_emplace(key_, nullptr);
-    if (inserted) found->second = &Add(batch, row);
-    return *found->second;
+    return Mix(hash, 0);
+  }
+
+  bool Matches(const Entry& key, const EventBatch& batch, size_t row) const {
+    if (key.role != role_ || key.metadata != batch.metadata[row] ||
+        key.metadata_id != batch.metadata_id[row]) {
+      return false;
+    }
+    auto kept = key.stats.begin();
+    for (const Own& own : own_stats_) {
+      const StatType type = own.type[row];
+      if (type == StatType::kAbsent) continue;
+      if (kept == key.stats.end() || kept->column != own.column) return false;
+      const StatValue& value = (kept++)->value;
+      if (!own.value_counts) continue;
+      if (value.type != type) return false;
+      if (HasOwnText(type) ? value.text != own.text[row] : value.bits != own.bits[row])
+        return false;
+    }
+    return kept == key.stats.end();
   }
 
   const Meaning& Add(const EventBatch& batch, size_t row) {
@@ -230,8 +284,9 @@ class Meanings {
   std::deque<Meaning> meanings_;
   std::vector<const Meaning*> execution_by_metadata_, run_by_metadata_;
   std::vector<const Meaning*>* by_metadata_ = nullptr;
-  std::vector<KeyPart> key_;  // of the event at hand
-  absl::flat_hash_map<std::vector<KeyPart>, const Meaning*> by_key_;
+  std::deque<Entry> entries_;
+  absl::flat_hash_map<uint64_t, std::vector<const Entry*>> by_hash_;
+  std::vector<const Entry*> recent_;  // by some bits of the hash
   EventNames names_;
   absl::flat_hash_map<std::tuple<absl::string_view, absl::string_view, absl::string_view,
                                  absl::string_view, absl::string_view, int64_t, int64_t, int>,

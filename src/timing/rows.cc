@@ -243,8 +243,6 @@ std::optional<std::vector<RunSample>> MatchByOrder(const DeviceSamples& devices,
   return matched;
 }
 
-bool IsSuspect(const RunSample* sample) { return sample->suspect; }
-
 // Adds the sound runs of one device each to the run of `reference` that it overlaps. False: one
 // overlaps none or several, or a run is missing though none is suspect.
 bool AddSound(const Samples& samples, const Samples& reference, std::vector<Samples>* together) {
