@@ -473,8 +473,8 @@ class GpuSplitter : public RunSplitter {
   bool may_have_programs_ = true;
   ScopeRoots scopes_;
   const HostEvidence* evidence_ = nullptr;
-  size_t launch_place_ = 0;    // in the evidence
-  std::vector<Track> tracks_;  // by program
+  LaunchTable::Place launch_place_;  // in the evidence
+  std::vector<Track> tracks_;        // by program
   size_t looks_ = 0;
   std::optional<int64_t> device_end_ps_;  // of all executions of the look so far
   int64_t device_idle_ps_ = 0;            // between them

@@ -137,34 +137,24 @@ absl::StatusOr<HostEvidence> Collect(const Trace& trace, const Plane& own, int t
 
 }  // namespace
 
-void LaunchTable::AddAll(const LaunchTable& other) {
-  for (const auto& [high_half, more] : other.by_high_half_) {
-    ScratchVector<Entry>& entries = by_high_half_[high_half];
-    for (const Entry& entry : more.values()) entries.push_back(entry);
-  }
-}
-
-void LaunchTable::Finish() {
-  for (auto& [ignored, all] : by_high_half_) {
-    const std::span<Entry> entries = all.values();
-    SortParts(entries, [](const Entry& a, const Entry& b) { return a.id < b.id; });
-    size_t count = 0;
-    for (const Entry& entry : entries) {
-      if (count > 0 && entries[count - 1].id == entry.id) {
-        entries[count - 1].line = kAmbiguous;
-      } else {
-        entries[count++] = entry;
-      }
+template <typename Id>
+void LaunchList<Id>::Order() {
+  const std::span<Entry> entries = entries_.values();
+  SortParts(entries, [](const Entry& a, const Entry& b) { return a.id < b.id; });
+  size_t count = 0;
+  for (const Entry& entry : entries) {
+    if (count > 0 && entries[count - 1].id == entry.id) {
+      entries[count - 1].line = kAmbiguous;
+    } else {
+      entries[count++] = entry;
     }
-    all.Shrink(count);
   }
+  entries_.Shrink(count);
 }
 
-std::optional<Launch> LaunchTable::Find(uint64_t correlation_id, size_t* place) const {
-  const auto found = by_high_half_.find(correlation_id >> 32);
-  if (found == by_high_half_.end()) return std::nullopt;
-  const std::span<const Entry> entries = found->second.values();
-  const auto id = static_cast<uint32_t>(correlation_id);
+template <typename Id>
+std::optional<Launch> LaunchList<Id>::Find(Id id, size_t* place) const {
+  const std::span<const Entry> entries = entries_.values();
   const auto before = [&](const Entry& entry) { return entry.id < id; };
   // Strides that double, to either side of the place, and a search in between.
   size_t low = std::min(*place, entries.size()), high = low, stride = 1;
@@ -187,8 +177,11 @@ std::optional<Launch> LaunchTable::Find(uint64_t correlation_id, size_t* place) 
   return Launch{entries[at].start_ps, entries[at].line};
 }
 
+template class LaunchList<uint32_t>;
+template class LaunchList<uint64_t>;
+
 std::optional<size_t> HostEvidence::ExecutionOf(const std::string& module, uint64_t correlation_id,
-                                                size_t* place) const {
+                                                LaunchTable::Place* place) const {
   const auto of_module = executions.find(module);
   if (of_module == executions.end() || correlation_id == 0) return std::nullopt;
   const std::optional<Launch> launch = launches.Find(correlation_id, place);

@@ -27,31 +27,67 @@ struct Launch {
   uint32_t line;  // Line::timeline
 };
 
-// Launches by correlation id. 16 bytes each, in a scratch file where they are many.
-class LaunchTable {
+// Those whose ids fit an Id.
+template <typename Id>
+class LaunchList {
  public:
-  void Add(uint64_t correlation_id, const Launch& launch) {
-    by_high_half_[correlation_id >> 32].push_back(
-        {launch.start_ps, static_cast<uint32_t>(correlation_id), launch.line});
+  void Add(Id id, const Launch& launch) { entries_.push_back({launch.start_ps, id, launch.line}); }
+  void AddAll(const LaunchList& other) {
+    for (const Entry& entry : other.entries_.values()) entries_.push_back(entry);
   }
-  void AddAll(const LaunchTable& other);
   // After the last Add().
-  void Finish();
-
-  // The only launch with this id; nothing where there is none, or several. Fast where ids
-  // are near those asked for before: `place` is where the caller was last, its own.
-  std::optional<Launch> Find(uint64_t correlation_id, size_t* place) const;
+  void Order();
+  std::optional<Launch> Find(Id id, size_t* place) const;
 
  private:
   struct Entry {
     int64_t start_ps;
-    uint32_t id;    // its low half
+    Id id;
     uint32_t line;  // or kAmbiguous
   };
   static constexpr uint32_t kAmbiguous = ~uint32_t{0};  // several launches share the id
 
-  // Ids count up: the high half is 0, or one of few. After Finish(): by id, each once.
-  absl::flat_hash_map<uint64_t, ScratchVector<Entry>> by_high_half_;
+  ScratchVector<Entry> entries_;  // after Order(): by id, each once
+};
+
+// Launches by correlation id. 16 bytes each (24 where ids do not fit 32 bits), in a scratch
+// file where they are many.
+class LaunchTable {
+ public:
+  void Add(uint64_t correlation_id, const Launch& launch) {
+    if (correlation_id <= kMostNarrow) {
+      narrow_.Add(static_cast<uint32_t>(correlation_id), launch);
+    } else {
+      wide_.Add(correlation_id, launch);
+    }
+  }
+  void AddAll(const LaunchTable& other) {
+    narrow_.AddAll(other.narrow_);
+    wide_.AddAll(other.wide_);
+  }
+  // After the last Add().
+  void Finish() {
+    narrow_.Order();
+    wide_.Order();
+  }
+
+  // Where a caller was last; its own.
+  struct Place {
+    size_t narrow = 0, wide = 0;
+  };
+  // The only launch with this id; nothing where there is none, or several. Fast where ids
+  // are near those asked for before.
+  std::optional<Launch> Find(uint64_t correlation_id, Place* place) const {
+    return correlation_id <= kMostNarrow
+               ? narrow_.Find(static_cast<uint32_t>(correlation_id), &place->narrow)
+               : wide_.Find(correlation_id, &place->wide);
+  }
+
+ private:
+  static constexpr uint64_t kMostNarrow = std::numeric_limits<uint32_t>::max();
+
+  LaunchList<uint32_t> narrow_;
+  LaunchList<uint64_t> wide_;
 };
 
 struct HostEvidence {
@@ -69,7 +105,7 @@ struct HostEvidence {
   // Which of a module's executions launched the kernel with this id (0: none): of those around
   // the launch the last to begin on the launch's line, else the only one on any line.
   std::optional<size_t> ExecutionOf(const std::string& module, uint64_t correlation_id,
-                                    size_t* place) const;
+                                    LaunchTable::Place* place) const;
 };
 
 // The evidence of each host of some devices, read when it is first asked for. Thread-safe.

@@ -36,7 +36,7 @@ TEST(LaunchTableTest, FindsWhatIsThereOnce) {
       if (random() % 4 == 0) table.Finish();
     }
     table.Finish();
-    size_t place = 0;
+    LaunchTable::Place place;
     for (int ask = 0; ask < 200; ++ask) {
       const uint64_t id = first + random() % (ids + 3);
       const std::optional<Launch> found = table.Find(id, &place);
@@ -58,7 +58,7 @@ TEST(LaunchTableTest, IdsInAnyOrder) {
   LaunchTable table;
   for (uint64_t i = 0; i < kIds; ++i) table.Add(i * 5003 % kIds, {static_cast<int64_t>(i), 1});
   table.Finish();
-  size_t place = 0;
+  LaunchTable::Place place;
   for (uint64_t i = 0; i < kIds; ++i) {
     const std::optional<Launch> found = table.Find(i * 5003 % kIds, &place);
     ASSERT_TRUE(found.has_value());
