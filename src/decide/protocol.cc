@@ -1,13 +1,13 @@
 #include "decide/protocol.h"
 
-#include <concepts>
 #include <optional>
 #include <string_view>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "json/described.h"
+#include "json/field.h"
 #include "status.h"
 
 namespace xplane_time {
@@ -21,147 +21,100 @@ XPLANE_TIME_JSON_FIELDS(Verdict, delta, canary, mde, runs, rounds, stop_reason, 
 std::optional<SampleStatus> ParseSampleStatus(std::string_view name) {
   if (name.starts_with("crash(") && name.ends_with(")")) return SampleStatus::kCrash;
   SampleStatus status = {};
-  return json::FromJson(name, &status) ? std::optional(status) : std::nullopt;
+  return json::FromJson(json::Json(name), &status) ? std::optional(status) : std::nullopt;
 }
 
 namespace decide {
 namespace {
 
-using json::Json, json::Need, json::kNeeded, json::OrNull, json::ToJson;
+using json::Field, json::Json, json::kNeeded, json::OrNull, json::ToJson;
 
-absl::Status Wrong(const std::string& field, std::string_view wanted) {
-  return InvalidArgument(field, ": must be ", wanted);
-}
+// Positions in the space by id. An id is told apart by its JSON text.
+using Positions = std::unordered_map<std::string, uint32_t>;
 
-// Of one object; what is absent (or null) leaves its target as it is.
-class Fields : public json::Fields {
- public:
-  using json::Fields::Fields;
-
-  absl::Status status() const { return ok() ? absl::OkStatus() : InvalidArgument(error()); }
-
-  // Whether it is there and fits.
-  template <typename T>
-  bool Read(const char* name, T* target, std::string_view wanted, Need need = Need::kOptional) {
-    const Json* value = Find(name, need);
-    if (value == nullptr) return false;
-    if (json::FromJson(*value, target)) return true;
-    Fail(name, wanted);
-    return false;
-  }
-
-  // The variant whose id it is.
-  void ReadVariant(const char* name, const Positions& positions, std::optional<uint32_t>* target,
-                   std::string_view wanted, Need need = Need::kOptional) {
-    const Json* id = Find(name, need);
-    if (id == nullptr) return;
-    const auto at = id->is_primitive() ? positions.find(id->dump()) : positions.end();
-    if (at == positions.end()) return Fail(name, wanted);
-    *target = at->second;
-  }
-
-  // A list that must be there; `parse(item, place)`.
-  template <typename T>
-  absl::Status ReadList(const char* name, std::vector<T>* list, auto parse) {
-    const Json* items = Find(name, kNeeded);
-    if (items == nullptr || !ok()) return status();
-    if (!items->is_array()) return Wrong(Place(name), "an array");
-    for (const Json& item : *items) {
-      ASSIGN_OR_RETURN(T one, parse(item, absl::StrCat(Place(name), "[", list->size(), "]")));
-      list->push_back(std::move(one));
-    }
-    return absl::OkStatus();
-  }
+struct OpenMessage {
+  Space space;
+  DecideConfig config = {};
+  Positions positions = {};
+  bool history = false;  // one follows, before any answer
 };
 
-constexpr char kWhole[] = "an integer of 64 bits", kFrom0[] = "an integer from 0, and smaller";
+void ReadPosition(const Field& id, const Positions& positions, auto* position) {
+  const auto at = id->is_primitive() ? positions.find(id->dump()) : positions.end();
+  if (at == positions.end()) return id.Fail("the id of a variant of the space");
+  *position = at->second;
+}
 
-absl::StatusOr<Variant> ParseVariant(const Json& item, const std::string& place,
-                                     Positions* positions) {
-  Fields fields(item, place);
-  Variant variant;
-  fields.Read("mem_bytes", &variant.mem_bytes, kWhole);
-  if (const Json* params = fields.Find("params")) {
+void ReadVariant(const Field& item, OpenMessage* open) {
+  Variant& variant = open->space.variants.emplace_back();
+  item.Read("mem_bytes", &variant.mem_bytes);
+  if (const Json* params = item.Find("params")) {
     variant.params_json = nlohmann::json(*params).dump();  // members in alphabetical order
   }
-  const Json* id = fields.Find("id", kNeeded);
-  if (!fields.ok()) return fields.status();
-  if (!id->is_string() && !id->is_number_integer()) {
-    return Wrong(fields.Place("id"), "a string or an integer");
-  }
+  const Field id = item.At("id");
+  id.Expect(id->is_string() || id->is_number_integer(), "a string or an integer");
+  if (!id.ok()) return;
   variant.id = id->dump();
-  if (!positions->emplace(variant.id, static_cast<uint32_t>(positions->size())).second) {
-    return InvalidArgument(fields.Place("id"), ": ", variant.id, " is there twice");
+  const bool is_new = open->positions.emplace(variant.id, open->positions.size()).second;
+  if (!is_new) id.Error(variant.id, " is there twice");
+}
+
+void ReadSpace(const Field& space, OpenMessage* open) {
+  const Field variants = space.At("variants");
+  if (variants->is_array() && variants->size() > kMaxVariants) {
+    variants.Fail(Cat("of at most ", kMaxVariants, " variants: draw a sample of the space first"));
   }
-  return variant;
+  variants.Each([open](const Field& item) { ReadVariant(item, open); });
 }
 
-absl::Status ParseSpace(const Json& space, OpenMessage* open) {
-  Fields fields(space, "space");
-  const Json* variants = fields.Find("variants");
-  if (variants != nullptr && variants->is_array() && variants->size() > kMaxVariants) {
-    return Wrong("space.variants", absl::StrCat("of at most ", kMaxVariants,
-                                                " variants: draw a sample of the space first"));
+void ReadConfig(const Field& fields, const Positions& positions, DecideConfig* config) {
+  fields.Read("alpha", &config->alpha);
+  fields.Read("tie_alpha", &config->tie_alpha);
+  fields.Read("delta", &config->delta);
+  fields.Read("seed", &config->seed);
+  const Field canary = fields.At("canary");
+  if (!canary->is_boolean()) fields.Read("canary", &config->canary);
+  if (canary.value() == false) config->canary = 0;
+  fields.Read("stop", &config->stop);
+  fields.Read("objective", &config->objective);
+  if (fields.Has("incumbent")) {
+    ReadPosition(fields.At("incumbent"), positions, &config->incumbent);
   }
-  return fields.ReadList("variants", &open->space.variants,
-                         [open](const Json& item, const std::string& place) {
-                           return ParseVariant(item, place, &open->positions);
-                         });
+  const Field budget = fields.At("budget");
+  budget.Read("runs", &config->budget_runs);
+  budget.Read("time_ps", &config->budget_time_ps);
 }
 
-absl::Status ParseConfig(const Json& object, const Positions& positions, DecideConfig* config) {
-  Fields fields(object, "config");
-  fields.Read("alpha", &config->alpha, "a number");
-  fields.Read("tie_alpha", &config->tie_alpha, "a number");
-  fields.Read("delta", &config->delta, "a number");
-  fields.Read("seed", &config->seed, kFrom0);
-  const auto has_canary = json::ValueOf<bool>(object, "canary");
-  if (!has_canary) fields.Read("canary", &config->canary, kFrom0);
-  if (has_canary == false) config->canary = 0;
-  fields.Read("stop", &config->stop, "pick or claim");
-  fields.Read("objective", &config->objective, "time, energy, edp, ed2p or pareto");
-  fields.ReadVariant("incumbent", positions, &config->incumbent, "the id of a variant, or null");
-  const Json* budget = fields.Find("budget");
-  if (budget == nullptr || !fields.ok()) return fields.status();
-  Fields budget_fields(*budget, "config.budget");
-  budget_fields.Read("runs", &config->budget_runs, kWhole);
-  budget_fields.Read("time_ps", &config->budget_time_ps, kWhole);
-  return budget_fields.status();
+void ReadSample(const Field& item, const Positions& positions, Sample* sample) {
+  ReadPosition(item.At("id"), positions, &sample->variant);
+  item.Read("slot", &sample->slot, kNeeded);
+  std::string name;
+  item.Read("status", &name, kNeeded);
+  const auto status = ParseSampleStatus(name);
+  if (!status.has_value()) item.At("status").Fail(json::Wanted<SampleStatus>());
+  sample->status = status.value_or(SampleStatus::kOk);
+  item.Read("t_ps", &sample->t_ps, json::Need(sample->status == SampleStatus::kOk));
+  item.Read("energy_uj", &sample->energy_uj);
 }
 
-absl::StatusOr<Sample> ParseSample(const Json& item, const std::string& place,
-                                   const Positions& positions) {
-  Fields fields(item, place);
-  Sample sample;
-  std::optional<uint32_t> variant;
-  fields.ReadVariant("id", positions, &variant, "the id of a variant of the space", kNeeded);
-  sample.variant = variant.value_or(0);
-  fields.Read("slot", &sample.slot, kFrom0, kNeeded);
-  const auto status = ParseSampleStatus(fields.Text("status", kNeeded));
-  sample.status = status.value_or(SampleStatus::kOk);
-  if (!status) {
-    fields.Fail("status",
-                "ok, compile_error, runtime_error, crash, timeout, oom, wrong_result, "
-                "no_events, throttled or infra");
-  }
-  fields.Read("t_ps", &sample.t_ps, kWhole,
-              sample.status == SampleStatus::kOk ? kNeeded : Need::kOptional);
-  fields.Read("energy_uj", &sample.energy_uj, "a number");
-  if (!fields.ok()) return fields.status();
-  return sample;
+void ReadRound(const Field& message, const Positions& positions, RoundResult* result) {
+  message.Read("batch", &result->batch, kNeeded);
+  message.Read("round", &result->round, kNeeded);
+  message.Read("discarded", &result->discarded);
+  message.At("samples").Each(
+      [&](const Field& item) { ReadSample(item, positions, &result->samples.emplace_back()); });
 }
 
-absl::StatusOr<RoundResult> ParseResult(const Json& message, const std::string& place,
-                                        const Positions& positions) {
-  Fields fields(message, place);
-  RoundResult result;
-  fields.Read("batch", &result.batch, kFrom0, kNeeded);
-  fields.Read("round", &result.round, kFrom0, kNeeded);
-  fields.Read("discarded", &result.discarded, "true or false");
-  RETURN_IF_ERROR(fields.ReadList(
-      "samples", &result.samples,
-      [&](const Json& item, const std::string& at) { return ParseSample(item, at, positions); }));
-  return result;
+absl::StatusOr<OpenMessage> ParseOpen(const Json& message) {
+  OpenMessage open;
+  std::string wrong;
+  const Field fields(message, &wrong);
+  if (!fields.Has("space")) fields.At("space").Fail("present");
+  ReadSpace(fields.At("space"), &open);
+  ReadConfig(fields.At("config"), open.positions, &open.config);
+  fields.Read("history", &open.history);
+  if (!wrong.empty()) return InvalidArgument(wrong);
+  return open;
 }
 
 Json IdOf(const Space& space, std::optional<uint32_t> variant) {
@@ -176,18 +129,12 @@ Json IdsOf(const Space& space, const std::vector<uint32_t>& variants) {
 
 }  // namespace
 
-absl::StatusOr<OpenMessage> ParseOpen(const Json& message) {
-  OpenMessage open;
-  Fields fields(message);
-  const Json* space = fields.Find("space", kNeeded);
-  if (space == nullptr) return fields.status();
-  RETURN_IF_ERROR(ParseSpace(*space, &open));
-  if (const Json* config = fields.Find("config")) {
-    RETURN_IF_ERROR(ParseConfig(*config, open.positions, &open.config));
-  }
-  fields.Read("history", &open.history, "true or false");
-  if (!fields.status().ok()) return fields.status();
-  return open;
+absl::StatusOr<DecideConfig> ParseConfig(const Json& config) {
+  DecideConfig parsed;
+  std::string wrong;
+  ReadConfig(Field(config, &wrong, "config"), /*positions=*/{}, &parsed);
+  if (!wrong.empty()) return InvalidArgument(wrong);
+  return parsed;
 }
 
 Json VerdictJson(const Verdict& verdict, const Space& space) {
@@ -364,20 +311,23 @@ class Server {
 
   void History(const Json& message) {
     std::vector<RoundResult> results;
-    absl::Status status = Fields(message).ReadList(
-        "results", &results, [this](const Json& item, const std::string& place) {
-          return ParseResult(item, place, session_->positions);
-        });
-    if (status.ok()) status = session_->decider.Resume(results);
+    std::string wrong;
+    Field(message, &wrong).At("results").Each([&](const Field& item) {
+      ReadRound(item, session_->positions, &results.emplace_back());
+    });
+    if (!wrong.empty()) return Error("bad_history", wrong);
+    const absl::Status status = session_->decider.Resume(results);
     if (!status.ok()) return Error("bad_history", status.message());
     open_unanswered_ = false;
     Next();
   }
 
   void Result(const Json& message) {
-    auto result = ParseResult(message, "", session_->positions);
-    if (!result.ok()) return Error("bad_result", result.status().message());
-    const auto folded = session_->decider.Fold(*result);
+    RoundResult result;
+    std::string wrong;
+    ReadRound(Field(message, &wrong), session_->positions, &result);
+    if (!wrong.empty()) return Error("bad_result", wrong);
+    const auto folded = session_->decider.Fold(result);
     if (!folded.ok()) return Error("bad_result", folded.status().message());
     if (*folded == Folded::kBatchComplete) Next();
   }

@@ -23,7 +23,6 @@
 #include <istream>
 #include <ostream>
 #include <string>
-#include <unordered_map>
 
 #include "json/json.h"
 #include "xplane_time/decide.h"
@@ -40,16 +39,8 @@ struct ServeOptions {
 // Until the end of `in`. Flushes after each reply. False: `out` failed.
 bool Serve(std::istream& in, std::ostream& out, const ServeOptions& options = {});
 
-// Parts of it: positions in the space by id. An id is told apart by its JSON text.
-using Positions = std::unordered_map<std::string, uint32_t>;
-struct OpenMessage {
-  Space space;
-  DecideConfig config = {};
-  Positions positions = {};
-  bool history = false;  // one follows, before any answer
-};
-// InvalidArgument names the field: "space.variants[3].id: ...".
-absl::StatusOr<OpenMessage> ParseOpen(const json::Json& message);
+// Parts of it. The `config` of an open, without its incumbent; InvalidArgument names the field.
+absl::StatusOr<DecideConfig> ParseConfig(const json::Json& config);
 // Without "v", "type" and "session".
 json::Json VerdictJson(const Verdict& verdict, const Space& space);
 

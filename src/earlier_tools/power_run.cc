@@ -19,7 +19,7 @@
 #include "harness/process.h"
 #include "io/sha256.h"
 #include "io/whole_file.h"
-#include "json/json.h"
+#include "json/field.h"
 #include "power/machine.h"
 #include "power/sources.h"
 #include "status.h"
@@ -28,7 +28,7 @@
 namespace xplane_time {
 namespace {
 
-using json::Json;
+using json::Field, json::Json, json::kNeeded, json::kOptional;
 
 // ---- The records
 
@@ -37,18 +37,13 @@ std::string ParseRecord(std::string_view line, RunRecord* record) {
   if (json::NestsDeeper(line)) return "it is nested too deeply";
   const Json object = json::Parse(line);
   if (!object.is_object()) return "it is not a JSON object";
-  if (json::Find(object, "problem") == nullptr) return "it has no \"problem\"";
-  for (const auto& [name, text] : {std::pair{"problem", &record->problem},
-                                   {"answer", &record->answer},
-                                   {"subject", &record->subject}}) {
-    const Json* field = json::Find(object, name);
-    if (field == nullptr) continue;
-    if (!field->is_string()) return absl::StrCat("its \"", name, "\" is not a text");
-    *text = field->get<std::string>();
-  }
-  Json metadata = object.value("dataset_metadata", Json());
-  if (metadata.is_null()) metadata = Json::object();
-  if (!metadata.is_object()) return "its \"dataset_metadata\" is not an object";
+  std::string wrong;
+  const Field fields(object, &wrong);
+  fields.Read("problem", &record->problem, kNeeded);
+  fields.Read("answer", &record->answer);
+  fields.Read("subject", &record->subject);
+  Json metadata = fields.Object("dataset_metadata");
+  if (!wrong.empty()) return wrong;
   for (const auto& [name, value] : object.items()) {
     const bool known =
         name == "problem" || name == "answer" || name == "subject" || name == "dataset_metadata";
@@ -75,24 +70,23 @@ struct JsonLinesSource : RecordSource {
 
 absl::StatusOr<RunAnswer> ParseRunAnswer(const std::string& line, int64_t request) {
   ASSIGN_OR_RETURN(const Json message, harness::ParseMessage(line));
-  json::Fields fields(message);
-  if (message["type"] != "answer") fields.Fail("type", "answer");
-  const int64_t answered = fields.Integer("request", 0, json::kNeeded).value_or(-1);
-  if (fields.ok() && answered != request) {
-    fields.Fail("request", absl::StrCat(request, ", and is ", answered));
-  }
+  std::string wrong;
+  const Field fields(message, &wrong);
+  fields.At("type").Expect(message["type"] == "answer", "answer");
+  int64_t answered = -1;
+  fields.Read("request", &answered, kNeeded, 0);
+  fields.At("request").Expect(answered == request, Cat(request, ", and is ", answered));
   RunAnswer answer;
-  answer.status = fields.Text("status", json::kNeeded);
+  fields.Read("status", &answer.status, kNeeded);
   constexpr std::string_view kStatuses[] = {"ok", "runtime_error", "oom", "timeout", "infra"};
-  if (std::ranges::find(kStatuses, answer.status) == std::end(kStatuses)) {
-    fields.Fail("status", "one of those in docs/power-run.md");
-  }
-  answer.answer = fields.Text("answer", json::Need(answer.status == "ok"));
-  answer.message = fields.Text("message");
-  answer.input_tokens = fields.Integer("input_tokens", 0);
-  answer.output_tokens = fields.Integer("output_tokens", 0);
-  answer.time_to_first_token_ms = fields.Number("time_to_first_token_ms", 0);
-  if (!fields.ok()) return harness::Misfit(line, harness::MisfitOf(fields));
+  fields.At("status").Expect(std::ranges::find(kStatuses, answer.status) != std::end(kStatuses),
+                             "one of those in docs/power-run.md");
+  fields.Read("answer", &answer.answer, json::Need(answer.status == "ok"));
+  fields.Read("message", &answer.message);
+  fields.Read("input_tokens", &answer.input_tokens, kOptional, 0);
+  fields.Read("output_tokens", &answer.output_tokens, kOptional, 0);
+  fields.Read("time_to_first_token_ms", &answer.time_to_first_token_ms, kOptional, 0);
+  if (!wrong.empty()) return harness::Misfit(line, wrong);
   return answer;
 }
 

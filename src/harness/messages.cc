@@ -2,25 +2,22 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "json/field.h"
 #include "status.h"
 
 namespace xplane_time::harness {
 constexpr int kVersion = 1;
 
-std::string MisfitOf(const json::Fields& fields) {
-  if (fields.ok()) return "";
-  return absl::StrCat("its field \"", fields.failed(), "\" is not as it should be: ",
-                      fields.wanted() == json::kThere ? "it is missing" : fields.wanted());
-}
-
 absl::StatusOr<Json> ParseMessage(std::string_view line) {
   if (json::NestsDeeper(line)) return Misfit(line, "it is nested too deeply");
   Json message = json::Parse(line);
   if (!message.is_object()) return Misfit(line, "it is not a JSON object");
-  json::Fields fields(message);
-  const int64_t version = fields.Integer("v", 0, json::kNeeded).value_or(0);
-  fields.Text("type", json::kNeeded);
-  if (!fields.ok()) return Misfit(line, MisfitOf(fields));
+  std::string wrong, type;
+  int64_t version = 0;
+  const json::Field fields(message, &wrong);
+  fields.Read("v", &version, json::kNeeded);
+  fields.Read("type", &type, json::kNeeded);
+  if (!wrong.empty()) return Misfit(line, wrong);
   if (version != kVersion) return Misfit(line, absl::StrCat("its version is ", version, ", not 1"));
   return message;
 }

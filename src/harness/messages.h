@@ -16,10 +16,6 @@ namespace xplane_time::harness {
 
 using json::Json;
 
-// Why an answer does not fit, in the words that its writer reads: the field that is not as it
-// should be. Empty: all fit.
-std::string MisfitOf(const json::Fields& fields);
-
 // An object whose "type" is a text. Errors: InvalidArgument (no object, no or another version, no
 // type, nested too deeply).
 absl::StatusOr<Json> ParseMessage(std::string_view line);

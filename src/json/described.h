@@ -78,8 +78,8 @@ Json ToJson(const T& value) {
 }
 
 // False: something is missing or does not fit, and is as it was; the rest is read.
-template <typename T>
-bool FromJson(const Json& json, T* into) {
+template <typename J, typename T>
+bool FromJson(const J& json, T* into) {
   if constexpr (Described<T>) {
     if (!json.is_object()) return false;
     const auto get = [&](const auto& field) {
@@ -110,7 +110,7 @@ bool FromJson(const Json& json, T* into) {
     if (!is_text || at == names.end()) return false;
     *into = static_cast<T>(at - names.begin());
     return true;
-  } else if constexpr (std::same_as<T, Json>) {
+  } else if constexpr (std::same_as<T, J>) {
     *into = json;
     return true;
   } else {

@@ -2,28 +2,80 @@
 //
 //   const Json line = Parse(text);             // discarded: damaged, or nested too deeply
 //   if (!line.is_object()) return ...;
-//   Fields fields(line, "variants[2]");
-//   const std::string id = fields.Text("id", kNeeded);
-//   const auto runs = fields.Integer("runs", /*least=*/0);   // empty: not there
-//   if (!fields.ok()) return absl::InvalidArgumentError(fields.error());
-//   // variants[2].runs: must be a whole number of at least 0
+//   const auto runs = WholeOf(line, "runs");  // empty: not there, or something else
 //
-// A field that is absent and one that is null are the same: not there. Members keep their order.
+// json/field.h reads into structs, and says where what does not fit is.
+// A field that is absent and one that is null are the same: not there.
 // Nothing here throws. nlohmann's header is large: include this from .cc files only.
 #pragma once
 
+#include <algorithm>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 
+#include "absl/container/flat_hash_map.h"
+
 namespace xplane_time::json {
 
-using Json = nlohmann::ordered_json;
+// nlohmann's ordered_map looks at each member until it finds one: an object with a million of them
+// would take minutes to parse. Here, many have an index, by whoever adds to them.
+template <typename Key, typename T, typename Less, typename Allocator>
+class IndexedMap : public nlohmann::ordered_map<Key, T, Less, Allocator> {
+  using Map = nlohmann::ordered_map<Key, T, Less, Allocator>;
+
+ public:
+  using Map::Map;
+  using iterator = typename Map::iterator;
+  using const_iterator = typename Map::const_iterator;
+
+  iterator find(std::string_view key) { return this->begin() + Place(key); }
+  const_iterator find(std::string_view key) const { return this->begin() + Place(key); }
+
+  std::pair<iterator, bool> emplace(std::string_view key, T&& value) {
+    constexpr size_t kMany = 32;
+    if (this->size() >= kMany && !IsIndexed()) {
+      index_.clear();
+      for (const auto& member : *this) index_.emplace(member.first, index_.size());
+    }
+    if (const auto at = find(key); at != this->end()) return {at, false};
+    if (this->size() >= kMany) index_.emplace(Key(key), this->size());
+    Map::Container::emplace_back(Key(key), std::move(value));
+    return {std::prev(this->end()), true};
+  }
+  T& operator[](std::string_view key) { return emplace(key, T()).first->second; }
+
+  auto erase(auto... what) {
+    index_.clear();
+    return Map::erase(what...);
+  }
+  void clear() {
+    index_.clear();
+    Map::clear();
+  }
+
+ private:
+  bool IsIndexed() const { return index_.size() == this->size(); }
+
+  std::ptrdiff_t Place(std::string_view key) const {
+    if (IsIndexed()) {
+      const auto at = index_.find(absl::string_view(key.data(), key.size()));
+      return static_cast<std::ptrdiff_t>(at == index_.end() ? this->size() : at->second);
+    }
+    return std::ranges::find(*this, key, &Map::value_type::first) - this->begin();
+  }
+
+  absl::flat_hash_map<Key, size_t> index_;  // of all or, mostly, of none
+};
+
+// Members keep their order.
+using Json = nlohmann::basic_json<IndexedMap>;
 
 // nlohmann's writer recurses: what nests deeper is not parsed.
 inline constexpr size_t kMostLevels = 64;
@@ -50,23 +102,27 @@ inline Json OrNull(const std::optional<double>& value) {
 Json TextOrNull(std::string_view text);
 
 // What is there, of the right type; else nothing. `object` may be no object.
-const Json* Find(const Json& object, const char* name);
+template <typename J>
+const J* Find(const J& object, const char* name) {
+  const auto at = object.find(name);
+  return at == object.end() || at->is_null() ? nullptr : &*at;
+}
 // Of a bool, a whole number in the range of its type, a number, or a text.
 template <typename T>
-std::optional<T> ValueOf(const Json& value) {
+std::optional<T> ValueOf(const auto& value) {
   bool fits = false;
   if constexpr (std::same_as<T, bool>) {
     fits = value.is_boolean();
   } else if constexpr (std::integral<T>) {
     fits = value.is_number_unsigned()
-               ? std::in_range<T>(value.get<uint64_t>())
-               : value.is_number_integer() && std::in_range<T>(value.get<int64_t>());
+               ? std::in_range<T>(value.template get<uint64_t>())
+               : value.is_number_integer() && std::in_range<T>(value.template get<int64_t>());
   } else if constexpr (std::floating_point<T>) {
     fits = value.is_number();
   } else {
     fits = value.is_string();
   }
-  return fits ? std::optional(value.get<T>()) : std::nullopt;
+  return fits ? std::optional(value.template get<T>()) : std::nullopt;
 }
 template <typename T>
 std::optional<T> ValueOf(const Json& object, const char* name) {
@@ -81,39 +137,5 @@ inline auto NumberOf(const Json& object, const char* name) { return ValueOf<doub
 inline bool FlagOf(const Json& object, const char* name) {
   return ValueOf<bool>(object, name).value_or(false);
 }
-
-enum class Need : bool { kOptional, kNeeded };
-inline constexpr Need kNeeded = Need::kNeeded;
-inline constexpr char kThere[] = "present";  // what a needed field must be
-
-// The fields of one object, by type; the first that does not fit is kept as the error, with its
-// path. `object` outlives it.
-class Fields {
- public:
-  // `place`: of the object, for errors: "config.budget"; empty: the whole text.
-  explicit Fields(const Json& object, std::string place = "");
-
-  bool ok() const { return error_.empty(); }
-  const std::string& error() const { return error_; }    // "PLACE.NAME: must be WANTED"
-  const std::string& failed() const { return failed_; }  // NAME
-  const std::string& wanted() const { return wanted_; }
-
-  const Json* Find(const char* name, Need need = Need::kOptional);
-  std::string Text(const char* name, Need need = Need::kOptional);
-  std::optional<int64_t> Integer(const char* name, int64_t least = INT64_MIN,
-                                 Need need = Need::kOptional);
-  std::optional<double> Number(const char* name, double least);  // finite
-  std::optional<bool> Flag(const char* name);
-
-  std::string Place(std::string_view name) const;
-  void Fail(std::string_view name, std::string_view wanted);
-
- private:
-  template <typename T>
-  std::optional<T> Get(const char* name, Need need, auto fits, auto wanted);
-
-  const Json& object_;
-  std::string place_, error_, failed_, wanted_;
-};
 
 }  // namespace xplane_time::json

@@ -15,6 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "io/gzip.h"
 #include "io/whole_file.h"
+#include "json/field.h"
 #include "power/inventory.h"
 #include "status.h"
 
@@ -22,7 +23,7 @@ namespace xplane_time::power {
 namespace {
 
 namespace dom = simdjson::dom;
-using json::Json;
+using json::Field, json::Json, json::kNeeded;
 
 constexpr size_t kMostLevels = 1024;  // simdjson's
 
@@ -33,48 +34,23 @@ constexpr std::string_view kWayOut =
 
 bool InRange(int64_t value) { return value > -kLatestNs && value < kLatestNs; }
 
-// The fields of a line; one that does not fit spoils it.
-class LineFields : public json::Fields {
- public:
-  using json::Fields::Fields;
-
-  std::optional<int64_t> Integer(const char* name) {
-    const auto value = json::Fields::Integer(name);
-    if (value.has_value() && !InRange(*value)) Fail(name, "less");
-    return value;
-  }
-  const Json* Object(const char* name) {
-    const Json* const at = Find(name);
-    if (at == nullptr || at->is_object()) return at;
-    Fail(name, "an object");
-    return nullptr;
-  }
-  template <typename Row>
-  void Rows(const char* name, std::vector<Row>* rows) {
-    const Json* const list = Find(name);
-    bool fits = list == nullptr || list->is_array();
-    for (const Json& each : list != nullptr && fits ? *list : Json::array()) {
-      fits &= ReadRow(each, &rows->emplace_back());
-    }
-    if (!fits) Fail(name, "a list of such");
-  }
-
- private:
-  // What is there goes into the fields. A word that is not known is of a later version: the field
-  // stays as it is.
-  template <typename Row>
-  static bool ReadRow(const Json& object, Row* row) {
-    bool fits = object.is_object();
-    json::VisitFields(*row, [&](const char* name, auto& into) {
-      const Json* const at = json::Find(object, name);
-      if (at == nullptr) return;
-      const bool is_word = std::is_enum_v<std::decay_t<decltype(into)>> && at->is_string();
-      fits &= (json::FromJson(*at, &into) || is_word) &&
-              (!at->is_number() || InRange(json::ValueOf<int64_t>(*at).value_or(kLatestNs)));
+// What is there goes into the fields. A word that is not known is of a later version: the field
+// stays as it is.
+template <typename Row>
+void ReadRows(const Field& owner, const char* name, std::vector<Row>* rows) {
+  if (!owner.Has(name)) return;
+  owner.At(name).Each([rows](const Field& row) {
+    json::VisitFields(rows->emplace_back(), [&row](const char* member, auto& into) {
+      const Field field = row.At(member);
+      const Json& value = field.value();
+      const bool is_word = std::is_enum_v<std::decay_t<decltype(into)>> && value.is_string();
+      if (!is_word) row.Read(member, &into);
+      if (is_word) json::FromJson(value, &into);
+      if (!value.is_number()) return;
+      field.Expect(InRange(json::ValueOf<int64_t>(value).value_or(kLatestNs)), "less");
     });
-    return fits;
-  }
-};
+  });
+}
 
 std::optional<Clocks> ClocksIn(const Json& object) {
   Clocks found;
@@ -92,8 +68,9 @@ class JsonLog : public LogParser {
     if (!object.is_object()) {
       return DataLoss(PlaceOf(line), ": no header of a power log: no JSON object", kWayOut);
     }
-    LineFields fields(object);
-    const std::string schema = fields.Text("schema");
+    std::string wrong;
+    const Field fields(object, &wrong);
+    const std::string schema = json::TextOf(object, "schema").value_or("");
     if (schema != kSchema) {
       const bool ours = schema.starts_with(kSchemaFamily);
       return DataLoss(PlaceOf(line), ": no header of a power log: schema \"", schema.substr(0, 64),
@@ -101,25 +78,25 @@ class JsonLog : public LogParser {
                       ours ? "; read it with the version of xplane-time that wrote it" : kWayOut);
     }
     LogHeader header;
-    header.t_ns = fields.Integer("t");
-    if (const Json* clocks = fields.Object("clocks")) header.clocks = ClocksIn(*clocks);
-    header.command = fields.Text("command");
-    if (const Json* machine = fields.Object("machine")) {
-      header.machine_json = json::Dump(*machine);
-      header.host = json::TextOf(*machine, "host").value_or("");
+    fields.Read("t", &header.t_ns);
+    fields.At("t").Expect(InRange(header.t_ns.value_or(0)), "less");
+    if (const Json& clocks = fields.Object("clocks"); !clocks.empty()) {
+      header.clocks = ClocksIn(clocks);
     }
-    if (const Json* periods = fields.Object("periods_ns")) {
-      for (const auto& [source, element] : periods->items()) {
-        const int64_t period_ns = json::WholeOf(*periods, source.c_str()).value_or(0);
-        header.periods_ns.emplace_back(source, std::clamp<int64_t>(period_ns, 0, kLatestNs));
-      }
+    fields.Read("command", &header.command);
+    const Json& machine = fields.Object("machine");
+    header.machine_json = json::Dump(machine);
+    header.host = json::TextOf(machine, "host").value_or("");
+    for (const auto& [source, element] : fields.Object("periods_ns").items()) {
+      const int64_t period_ns = json::ValueOf<int64_t>(element).value_or(0);
+      header.periods_ns.emplace_back(source, std::clamp<int64_t>(period_ns, 0, kLatestNs));
     }
-    fields.Rows("devices", &header.inventory.devices);
-    fields.Rows("channels", &header.inventory.channels);
-    fields.Rows("absent", &header.inventory.absences);
+    ReadRows(fields, "devices", &header.inventory.devices);
+    ReadRows(fields, "channels", &header.inventory.channels);
+    ReadRows(fields, "absent", &header.inventory.absences);
     if (!fields.ok()) {
-      return DataLoss(PlaceOf(line),
-                      ": a header with a field of a wrong type; record again, or mend the line");
+      return DataLoss(PlaceOf(line), ": a header with a field of a wrong type: ", wrong,
+                      "; record again, or mend the line");
     }
     channels_ = header.inventory.channels.size();
     sources_ = header.periods_ns.size();
@@ -148,8 +125,10 @@ class JsonLog : public LogParser {
       return ReadReadings(t_ns, object, readings) ? "" : "readings that are none";
     }
     const Json other = json::Parse(line.text, kMostLevels);
-    LineFields fields(other);
-    return fields.ok() ? ReadOther(t_ns, &fields) : "no JSON object";
+    if (!other.is_object()) return "no JSON object";
+    wrong_.clear();
+    ReadOther(t_ns, Field(other, &wrong_));
+    return wrong_;
   }
 
  private:
@@ -206,30 +185,32 @@ class JsonLog : public LogParser {
   }
 
   // Of the other lines there are few.
-  std::string_view ReadOther(int64_t t_ns, LineFields* fields) {
-    const Json *const begin = fields->Find("begin"), *const end = fields->Find("end");
-    if (fields->Find("schema") != nullptr) return "a second header";
-    if (const Json* object = fields->Find("clocks"); object != nullptr) {
-      const auto clocks = ClocksIn(*object);
-      if (!clocks.has_value()) return "clocks that are none";
+  void ReadOther(int64_t t_ns, const Field& line) {
+    std::string name, message;
+    if (line.Has("schema")) {
+      line.At("schema").Error("a second header");
+    } else if (line.Has("clocks")) {
+      const auto clocks = ClocksIn(line.Object("clocks"));
+      if (!clocks.has_value()) return line.At("clocks").Fail("clocks");
       sink_->ClocksAt(t_ns, *clocks);
-    } else if (begin == nullptr && end != nullptr && end->is_object()) {
-      ReadEnd(t_ns, *end);
-    } else if (begin != nullptr || end != nullptr) {
-      const std::string window = fields->Text(begin != nullptr ? "begin" : "end");
-      if (!fields->ok()) return "a window whose name is no text";
-      sink_->Mark(t_ns, window, begin == nullptr);
-    } else if (fields->Find("gauge") != nullptr) {
-      const std::string name = fields->Text("gauge");
-      const auto value = fields->Integer("value");
-      if (!fields->ok() || !value.has_value()) return "a gauge without a name or an integer";
-      ReadGauge(t_ns, name, *value);
-    } else if (fields->Find("finding") != nullptr) {
-      const std::string code = fields->Text("finding"), message = fields->Text("message");
-      if (!fields->ok()) return "a finding that is no text";
-      sink_->Finding(t_ns, code, fields->Text("source"), message);
-    }
-    return "";  // also a kind of line that this version does not know
+    } else if (!line.Has("begin") && line.At("end")->is_object()) {
+      ReadEnd(t_ns, line.At("end").value());
+    } else if (line.Has("begin") || line.Has("end")) {
+      const bool ends = !line.Has("begin");
+      line.Read(ends ? "end" : "begin", &name);
+      if (line.ok()) sink_->Mark(t_ns, name, ends);
+    } else if (line.Has("gauge")) {
+      int64_t value = 0;
+      line.Read("gauge", &name);
+      line.Read("value", &value, kNeeded);
+      line.At("value").Expect(InRange(value), "less");
+      if (line.ok()) ReadGauge(t_ns, name, value);
+    } else if (line.Has("finding")) {
+      line.Read("finding", &name);
+      line.Read("message", &message);
+      const auto source = json::TextOf(line.value(), "source");
+      if (line.ok()) sink_->Finding(t_ns, name, source.value_or(""), message);
+    }  // or a kind of line that this version does not know
   }
 
   void ReadGauge(int64_t t_ns, const std::string& name, int64_t value) {
@@ -247,11 +228,12 @@ class JsonLog : public LogParser {
   }
 
   void ReadEnd(int64_t t_ns, const Json& object) {
-    LineFields end(object);
-    end_->complete = end.Text("reason") != kCannotWrite;
-    end_->dropped = static_cast<uint64_t>(std::max<int64_t>(0, end.Integer("dropped").value_or(0)));
-    end_->write_error = end.Text("message");
-    end.Rows("readers", &end_->readers);
+    std::string ignored;
+    ReadRows(Field(object, &ignored), "readers", &end_->readers);
+    end_->complete = json::TextOf(object, "reason") != kCannotWrite;
+    const int64_t dropped = json::WholeOf(object, "dropped").value_or(0);
+    end_->dropped = static_cast<uint64_t>(std::clamp<int64_t>(dropped, 0, kLatestNs));
+    end_->write_error = json::TextOf(object, "message").value_or("");
     sink_->End(t_ns);
   }
 
@@ -261,6 +243,7 @@ class JsonLog : public LogParser {
   size_t channels_ = 0, sources_ = 0;
   absl::flat_hash_map<std::string, uint32_t> gauges_;  // the caller's, and their channels
   std::vector<Reading> readings_;
+  std::string wrong_;  // with the line that was read last
 };
 
 absl::StatusOr<LogEnd> ReadLines(LogLines* lines, LogSink* sink) {

@@ -14,6 +14,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "harness/messages.h"
+#include "json/field.h"
 #include "status.h"
 #include "tune/space_json.h"
 #include "xplane_time/read.h"
@@ -22,113 +23,90 @@
 namespace xplane_time {
 namespace {
 
-using harness::Misfit, harness::MisfitOf;
-using json::Fields, json::Json, json::kNeeded;
+using harness::Misfit;
+using json::Field, json::Json, json::kNeeded, json::kOptional;
 
 Json JsonOf(const SearchSpace& space) { return json::Parse(SpaceToJson(space)); }
 
-std::string StatusField(Fields* fields) {
-  std::string status = fields->Text("status", kNeeded);
-  const auto known = ParseSampleStatus(status);  // a harness that crashed does not say so
-  if (status != "cancelled" && known.value_or(SampleStatus::kCrash) == SampleStatus::kCrash) {
-    fields->Fail("status", "one of those in docs/harness.md");
-  }
-  return status;
+void ReadStatus(const Field& fields, std::string* status) {
+  fields.Read("status", status, kNeeded);
+  const auto known = ParseSampleStatus(*status);  // a harness that crashed does not say so
+  const bool is_known = known.value_or(SampleStatus::kCrash) != SampleStatus::kCrash;
+  fields.At("status").Expect(is_known || *status == "cancelled", "one of those in docs/harness.md");
 }
 
-std::string ObjectText(Fields* fields, const char* name) {
-  const Json* object = fields->Find(name);
-  if (object != nullptr && !object->is_object()) fields->Fail(name, "an object");
-  return object != nullptr && object->is_object() ? object->dump() : "{}";
-}
-
-void Hello(Fields* fields, HarnessAnswer* answer) {
+void ReadHello(const Field& fields, HarnessAnswer* answer) {
   HarnessInfo& hello = answer->hello;
-  hello.name = fields->Text("name");
-  hello.device = fields->Text("device", kNeeded);
-  hello.device_class = fields->Text("device_class", kNeeded);
-  hello.clock = fields->Text("clock", kNeeded);
-  if (hello.clock != "device" && hello.clock != "profile" && hello.clock != "wall") {
-    fields->Fail("clock", "device, profile or wall");
-  }
-  hello.driver = fields->Text("driver");
-  hello.framework = ObjectText(fields, "versions");
-  hello.flags = fields->Text("flags");
-  hello.code_hash = fields->Text("code_hash");
-  answer->parallel_prepare = fields->Integer("parallel_prepare", 1).value_or(1);
-  hello.verifies = fields->Flag("verifies").value_or(false);
+  fields.Read("name", &hello.name);
+  fields.Read("device", &hello.device, kNeeded);
+  fields.Read("device_class", &hello.device_class, kNeeded);
+  fields.Read("clock", &hello.clock, kNeeded);
+  const bool is_clock =
+      hello.clock == "device" || hello.clock == "profile" || hello.clock == "wall";
+  fields.At("clock").Expect(is_clock, "device, profile or wall");
+  fields.Read("driver", &hello.driver);
+  hello.framework = fields.Object("versions").dump();
+  fields.Read("flags", &hello.flags);
+  fields.Read("code_hash", &hello.code_hash);
+  fields.Read("parallel_prepare", &answer->parallel_prepare, kOptional, 1);
+  fields.Read("verifies", &hello.verifies);
 }
 
-std::string Samples(const Json& list, std::vector<SlotSample>* samples) {
-  if (!list.is_array()) return "its samples are not a list";
-  for (const Json& each : list) {
-    if (!each.is_object()) return "a sample is not an object";
-    Fields fields(each);
-    SlotSample sample;
-    sample.slot = fields.Integer("slot", 0, kNeeded).value_or(0);
-    sample.status = StatusField(&fields);
-    sample.t_ps = fields.Integer("t_ps", 1);
-    sample.energy_uj = fields.Integer("energy_uj", 0);
-    sample.message = fields.Text("message");
-    sample.begin_ns = fields.Integer("t0_ns", 0);
-    sample.end_ns = fields.Integer("t1_ns", 0);
-    if (sample.status == "ok" && !sample.t_ps.has_value()) fields.Fail("t_ps", "it is missing");
-    if (!fields.ok()) return absl::StrCat("in a sample ", MisfitOf(fields));
-    samples->push_back(std::move(sample));
-  }
-  return "";
+void ReadSample(const Field& fields, SlotSample* sample) {
+  fields.Read("slot", &sample->slot, kNeeded, 0);
+  ReadStatus(fields, &sample->status);
+  fields.Read("t_ps", &sample->t_ps, json::Need(sample->status == "ok"), 1);
+  fields.Read("energy_uj", &sample->energy_uj, kOptional, 0);
+  fields.Read("message", &sample->message);
+  fields.Read("t0_ns", &sample->begin_ns, kOptional, 0);
+  fields.Read("t1_ns", &sample->end_ns, kOptional, 0);
 }
 
-std::string Trace(const Json& trace, HarnessAnswer* result) {
-  if (!trace.is_object()) return "its trace is not an object";
-  Fields fields(trace);
-  result->trace_path = fields.Text("path");
-  const std::string base64 = fields.Text("base64");
-  if (!fields.ok()) return absl::StrCat("in its trace ", MisfitOf(fields));
-  if (result->trace_path.empty() == base64.empty()) return "its trace needs path or base64";
-  if (!base64.empty() && !absl::Base64Unescape(base64, &result->trace_bytes)) {
-    return "the base64 of its trace is damaged";
-  }
-  return "";
+void ReadTrace(const Field& trace, HarnessAnswer* result) {
+  std::string base64;
+  trace.Read("path", &result->trace_path);
+  trace.Read("base64", &base64);
+  if (result->trace_path.empty() == base64.empty()) trace.Error("needs path or base64");
+  if (!absl::Base64Unescape(base64, &result->trace_bytes)) trace.At("base64").Error("is damaged");
 }
 
-std::string Result(Fields* fields, HarnessAnswer* result) {
-  result->throttled = fields->Flag("throttled").value_or(false);
-  result->notes_json = ObjectText(fields, "notes");
-  std::string error;
-  if (const Json* samples = fields->Find("samples")) error = Samples(*samples, &result->samples);
-  const Json* trace = error.empty() ? fields->Find("trace") : nullptr;
-  return trace == nullptr ? error : Trace(*trace, result);
+void ReadResult(const Field& fields, HarnessAnswer* result) {
+  fields.Read("throttled", &result->throttled);
+  result->notes_json = fields.Object("notes").dump();
+  if (fields.Has("samples")) {
+    fields.At("samples").Each(
+        [&](const Field& each) { ReadSample(each, &result->samples.emplace_back()); });
+  }
+  if (fields.Has("trace")) ReadTrace(fields.At("trace"), result);
 }
 
 }  // namespace
 
 absl::StatusOr<HarnessAnswer> ParseAnswer(std::string_view line) {
   ASSIGN_OR_RETURN(const Json message, harness::ParseMessage(line));
-  Fields fields(message);
+  std::string wrong;
+  const Field fields(message, &wrong);
   HarnessAnswer answer = {.type = message["type"]};
   const std::string& type = answer.type;
   const bool has_state = type == "prepared" || type == "verified" || type == "result";
-  std::string error;
   if (type == "hello") {
-    Hello(&fields, &answer);
+    ReadHello(fields, &answer);
   } else if (has_state || type == "slot") {
-    answer.request = fields.Integer("request", 0, kNeeded).value_or(0);
+    fields.Read("request", &answer.request, kNeeded, 0);
   } else {
-    error = absl::StrCat("its type \"", type, "\" is not known");
+    fields.At("type").Error("\"", type, "\" is not known");
   }
-  if (type == "slot") answer.slot = fields.Integer("slot", 0, kNeeded).value_or(0);
+  if (type == "slot") fields.Read("slot", &answer.slot, kNeeded, 0);
   if (has_state) {
-    answer.state.status = StatusField(&fields);
-    answer.state.message = fields.Text("message");
+    ReadStatus(fields, &answer.state.status);
+    fields.Read("message", &answer.state.message);
   }
   if (type == "prepared") {
-    answer.state.fingerprint = fields.Text("fingerprint");
-    answer.state.mem_bytes = fields.Integer("mem_bytes", 0);
+    fields.Read("fingerprint", &answer.state.fingerprint);
+    fields.Read("mem_bytes", &answer.state.mem_bytes, kOptional, 0);
   }
-  if (type == "result") error = Result(&fields, &answer);
-  if (!fields.ok()) error = MisfitOf(fields);
-  if (!error.empty()) return Misfit(line, error);
+  if (type == "result") ReadResult(fields, &answer);
+  if (!wrong.empty()) return Misfit(line, wrong);
   return answer;
 }
 

@@ -20,15 +20,14 @@
 namespace xplane_time {
 namespace {
 
-using tune::Field, tune::Json;
+using tune::BadValue, tune::ExpectObject, tune::Field, tune::Json;
 
 constexpr std::string_view kSchema = "xplane-time.space.v1";
 constexpr uint64_t kMostBytes = uint64_t{1} << 30;
 constexpr uint64_t kMostBytesOfAPipe = uint64_t{64} << 20;  // it may be endless
 
-absl::Status TooManyValues(const Field& field) {
-  return field.Error("more than ", tune::kMostValues,
-                     " values; widen the step, or narrow min and max");
+void TooManyValues(const Field& field) {
+  field.Error("more than ", tune::kMostValues, " values; widen the step, or narrow min and max");
 }
 
 // min, min + step, ... or min, min * factor, ... up to max, max included.
@@ -39,26 +38,26 @@ struct Range {
 };
 
 template <typename Number>
-absl::StatusOr<Range<Number>> CheckedRange(const Field& field) {
+Range<Number> CheckedRange(const Field& field) {
   Range<Number> range = {.multiplies = field.Has("multiply")};
   const char* by = range.multiplies ? "multiply" : "step";
-  RETURN_IF_ERROR(field.Read("min", &range.min));
-  RETURN_IF_ERROR(field.Read("max", &range.max));
-  RETURN_IF_ERROR(field.Read(by, &range.step));
+  field.Read("min", &range.min);
+  field.Read("max", &range.max);
+  field.Read(by, &range.step);
   if (range.step <= (range.multiplies ? 1 : 0)) {
-    return field.At(by).BadValue(range.multiplies ? "is not above 1" : "is not above 0");
+    BadValue(field.At(by), range.multiplies ? "is not above 1" : "is not above 0");
   }
   if (range.multiplies && range.min <= 0) {
-    return field.At("min").BadValue("is not above 0, as \"multiply\" needs; use \"step\"");
+    BadValue(field.At("min"), "is not above 0, as \"multiply\" needs; use \"step\"");
   }
   return range;
 }
 
-absl::StatusOr<std::vector<ParameterValue>> IntRange(const Field& field) {
-  ASSIGN_OR_RETURN(const Range<int64_t> range, CheckedRange<int64_t>(field));
+std::vector<ParameterValue> IntRange(const Field& field) {
+  const auto range = CheckedRange<int64_t>(field);
   std::vector<ParameterValue> values;
-  for (int64_t value = range.min; value <= range.max;) {
-    if (values.size() == tune::kMostValues) return TooManyValues(field);
+  for (int64_t value = range.min; field.ok() && value <= range.max;) {
+    if (values.size() == tune::kMostValues) TooManyValues(field);
     values.emplace_back(value);
     const bool over = range.multiplies ? __builtin_mul_overflow(value, range.step, &value)
                                        : __builtin_add_overflow(value, range.step, &value);
@@ -74,123 +73,115 @@ double AsWritten(double value) {
   return rounded == 0 ? 0.0 : rounded;
 }
 
-absl::StatusOr<std::vector<ParameterValue>> FloatRange(const Field& field) {
-  ASSIGN_OR_RETURN(const Range<double> range, CheckedRange<double>(field));
-  const auto [min, max, step, multiplies] = range;
+std::vector<ParameterValue> FloatRange(const Field& field) {
+  const auto [min, max, step, multiplies] = CheckedRange<double>(field);
   // From the number of steps, not by repeated addition: errors do not add up. A billionth of
   // a step of tolerance, so that 0 to 1 by 0.1 ends at 1.
   const double steps = multiplies ? std::log(max / min) / std::log(step) : (max - min) / step;
-  if (steps >= static_cast<double>(tune::kMostValues)) return TooManyValues(field);
+  if (steps >= static_cast<double>(tune::kMostValues)) TooManyValues(field);
   std::vector<ParameterValue> values;
-  for (int i = 0; max >= min && i <= std::floor(steps + 1e-9); ++i) {
+  for (int i = 0; field.ok() && max >= min && i <= std::floor(steps + 1e-9); ++i) {
     const double value = multiplies ? min * std::pow(step, i) : AsWritten(min + step * i);
     values.emplace_back(std::min(value, max));
   }
   return values;
 }
 
-absl::StatusOr<std::vector<ParameterValue>> ReadRange(const Field& range, ParameterType type) {
-  RETURN_IF_ERROR(range.ExpectObject({"min", "max", "step", "multiply"}));
+std::vector<ParameterValue> ReadRange(const Field& range, ParameterType type) {
+  ExpectObject(range, {"min", "max", "step", "multiply"});
   if (type != ParameterType::kInt && type != ParameterType::kFloat) {
-    return range.Error("only int and float have ranges; list the \"values\"");
+    range.Error("only int and float have ranges; list the \"values\"");
   }
   if (!range.Has("min") || !range.Has("max") || range.Has("step") == range.Has("multiply")) {
-    return range.Error("needs min, max and one of step and multiply");
+    range.Error("needs min, max and one of step and multiply");
   }
   return type == ParameterType::kInt ? IntRange(range) : FloatRange(range);
 }
 
-absl::Status ReadParameter(const Field& field, Parameter* parameter) {
-  RETURN_IF_ERROR(field.ExpectObject({"name", "type", "values", "range"}));
-  if (!field.Has("name")) return field.Error("has no \"name\"");
-  if (!field.Has("type")) return field.Error("has no \"type\"; int, float, string or bool");
-  RETURN_IF_ERROR(field.Read("name", &parameter->name));
-  if (parameter->name.empty()) return field.At("name").BadValue("is empty");
+void ReadParameter(const Field& field, Parameter* parameter) {
+  ExpectObject(field, {"name", "type", "values", "range"});
+  if (!field.Has("name")) field.Error("has no \"name\"");
+  if (!field.Has("type")) field.Error("has no \"type\"; int, float, string or bool");
+  field.Read("name", &parameter->name);
+  if (parameter->name.empty()) BadValue(field.At("name"), "is empty");
   std::string name;
-  RETURN_IF_ERROR(field.Read("type", &name));
+  field.Read("type", &name);
   const auto type = tune::TypeNamed(name);
   if (!type.has_value()) {
-    return field.At("type").BadValue("is no type; there are int, float, string, bool");
+    return BadValue(field.At("type"), "is no type; there are int, float, string, bool");
   }
   parameter->type = *type;
+  const Field values = field.At("values");
   if (field.Has("values") && field.Has("range")) {
-    return field.Error("has both \"values\" and \"range\"; keep one");
-  }
-  if (field.Has("values")) {
-    const Field values = field.At("values");
-    RETURN_IF_ERROR(values.ExpectArray());
-    if (values.value().size() > tune::kMostValues) return TooManyValues(values);
-    ASSIGN_OR_RETURN(parameter->values, tune::ReadValues(values, *type));
+    field.Error("has both \"values\" and \"range\"; keep one");
+  } else if (field.Has("values")) {
+    if (values->is_array() && values->size() > tune::kMostValues) return TooManyValues(values);
+    parameter->values = tune::ReadValues(values, *type);
   } else if (field.Has("range")) {
-    ASSIGN_OR_RETURN(parameter->values, ReadRange(field.At("range"), *type));
+    parameter->values = ReadRange(field.At("range"), *type);
   } else if (*type == ParameterType::kBool) {
     parameter->values = {false, true};
   } else {
-    return field.Error("has neither \"values\" nor \"range\"");
+    field.Error("has neither \"values\" nor \"range\"");
   }
-  return absl::OkStatus();
 }
 
 // What variants and workloads have in common: each has an id or parameters.
 template <typename Item>
-absl::Status ReadParamsAndId(const Field& field, Item* item) {
-  if (!field.Has("id") && !field.Has("params")) return field.Error("needs an id or params");
-  item->params_json = "{}";
-  if (field.Has("params")) {
-    ASSIGN_OR_RETURN(item->params_json, tune::ReadParams(field.At("params")));
-  }
+void ReadParamsAndId(const Field& field, Item* item) {
+  if (!field.Has("id") && !field.Has("params")) field.Error("needs an id or params");
+  item->params_json = field.Has("params") ? tune::ReadParams(field.At("params")) : "{}";
   item->id = VariantId(item->params_json);
-  RETURN_IF_ERROR(field.Read("id", &item->id));
-  return item->id.empty() ? field.At("id").BadValue("is empty") : absl::OkStatus();
+  field.Read("id", &item->id);
+  if (item->id.empty()) BadValue(field.At("id"), "is empty");
 }
 
-absl::Status ReadItem(const Field& field, Configuration* variant) {
-  RETURN_IF_ERROR(field.ExpectObject({"id", "params", "mem_bytes"}));
-  RETURN_IF_ERROR(ReadParamsAndId(field, variant));
-  if (!field.Has("mem_bytes") || field.At("mem_bytes").value().is_null()) return absl::OkStatus();
-  RETURN_IF_ERROR(field.Read("mem_bytes", &variant->mem_bytes.emplace()));
-  return *variant->mem_bytes < 0 ? field.At("mem_bytes").BadValue("is below 0") : absl::OkStatus();
+void ReadItem(const Field& field, Configuration* variant) {
+  ExpectObject(field, {"id", "params", "mem_bytes"});
+  ReadParamsAndId(field, variant);
+  field.Read("mem_bytes", &variant->mem_bytes, json::kOptional, 0);
 }
 
-absl::Status ReadItem(const Field& field, Workload* workload) {
-  RETURN_IF_ERROR(field.ExpectObject({"id", "params", "weight"}));
-  RETURN_IF_ERROR(ReadParamsAndId(field, workload));
-  RETURN_IF_ERROR(field.Read("weight", &workload->weight));
-  return workload->weight > 0 ? absl::OkStatus()
-                              : field.At("weight").BadValue("is not above 0; leave the shape out");
+void ReadItem(const Field& field, Workload* workload) {
+  ExpectObject(field, {"id", "params", "weight"});
+  ReadParamsAndId(field, workload);
+  field.Read("weight", &workload->weight);
+  if (workload->weight <= 0) {
+    BadValue(field.At("weight"), "is not above 0; leave the shape out");
+  }
 }
 
 // Both kinds have ids, which must differ.
 template <typename Item>
-absl::Status ReadList(const Field& field, std::vector<Item>* out) {
+void ReadList(const Field& root, const char* name, std::vector<Item>* out) {
   absl::flat_hash_set<std::string> seen;
-  return field.Each([&](const Field& at) -> absl::Status {
+  if (!root.Has(name)) return;
+  root.At(name).Each([&](const Field& at) {
     Item& item = out->emplace_back();
-    RETURN_IF_ERROR(ReadItem(at, &item));
-    if (seen.insert(item.id).second) return absl::OkStatus();
-    return at.Error("the id \"", item.id, "\" occurs twice; give one of them another \"id\"");
+    ReadItem(at, &item);
+    if (seen.insert(item.id).second) return;
+    at.Error("the id \"", item.id, "\" occurs twice; give one of them another \"id\"");
   });
 }
 
-absl::Status ReadOwn(const Field& root, SearchSpace* space) {
+void ReadOwn(const Field& root, SearchSpace* space) {
   if (root.At("schema").value() != kSchema) {
-    return root.At("schema").BadValue("is not read by this version; it reads ", kSchema);
+    BadValue(root.At("schema"), "is not read by this version; it reads ", kSchema);
   }
-  RETURN_IF_ERROR(root.ExpectObject(
-      {"schema", "name", "parameters", "constraints", "mem_bytes", "variants", "workloads"}));
-  RETURN_IF_ERROR(root.Read("name", &space->name));
-  RETURN_IF_ERROR(root.Read("mem_bytes", &space->mem_bytes));
+  ExpectObject(
+      root, {"schema", "name", "parameters", "constraints", "mem_bytes", "variants", "workloads"});
+  root.Read("name", &space->name);
+  root.Read("mem_bytes", &space->mem_bytes);
   if (root.Has("parameters")) {
-    RETURN_IF_ERROR(tune::ReadParameters(root.At("parameters"), "name", ReadParameter, space));
+    tune::ReadParameters(root.At("parameters"), "name", ReadParameter, space);
   }
   if (root.Has("constraints")) {
-    RETURN_IF_ERROR(root.At("constraints").Each([&](const Field& item) {
-      return item.Read(&space->constraints.emplace_back());
-    }));
+    root.At("constraints").Each([&](const Field& item) {
+      item.Read(&space->constraints.emplace_back());
+    });
   }
-  if (root.Has("variants")) RETURN_IF_ERROR(ReadList(root.At("variants"), &space->variants));
-  if (root.Has("workloads")) RETURN_IF_ERROR(ReadList(root.At("workloads"), &space->workloads));
-  return absl::OkStatus();
+  ReadList(root, "variants", &space->variants);
+  ReadList(root, "workloads", &space->workloads);
 }
 
 Json SpaceJson(const SearchSpace& space) {
@@ -234,13 +225,15 @@ absl::StatusOr<SearchSpace> ParseSpace(std::string_view text, std::string_view s
   }
   SearchSpace space;
   space.source = std::string(source);
-  const Field root(*document, source, "$");
-  const auto imported = root.Has("schema") ? ReadOwn(root, &space) : ImportSpace(root, &space);
-  if (!imported.has_value()) {
-    return root.Error("no search space; expected \"schema\": \"", kSchema,
-                      "\", a kernel_tuner T1 or cache file, or tokamax autotuning data");
+  std::string wrong;
+  const Field root(*document, &wrong, Cat(source, ": $"));
+  if (document->is_object() && root.Has("schema")) {
+    ReadOwn(root, &space);
+  } else if (!document->is_object() || !tune::ImportSpace(root, &space)) {
+    root.Error("no search space; expected \"schema\": \"", kSchema,
+               "\", a kernel_tuner T1 or cache file, or tokamax autotuning data");
   }
-  RETURN_IF_ERROR(*imported);
+  if (!wrong.empty()) return InvalidArgument(wrong);
   if (!closed.empty()) {
     space.notes.push_back("the cache file was not closed; read up to its last whole entry");
   }
@@ -286,7 +279,9 @@ std::string SpaceHash(const SearchSpace& space) {
 
 absl::StatusOr<std::string> CanonicalParams(std::string_view params_json) {
   ASSIGN_OR_RETURN(const auto json, tune::ParseJson(params_json, "params"));
-  return tune::ReadParams(Field(json, "params", "$"));
+  std::string wrong, params = tune::ReadParams(Field(json, &wrong, "params: $"));
+  if (!wrong.empty()) return InvalidArgument(wrong);
+  return params;
 }
 
 std::string VariantId(std::string_view canonical_params) {

@@ -17,39 +17,38 @@ namespace {
 // --- T1.
 
 // The schema wants Python text; arrays are seen, too.
-absl::Status ReadT1Values(const Field& field, Parameter* parameter) {
+void ReadT1Values(const Field& field, Parameter* parameter) {
   Json values = field.value();
   if (!values.is_array()) {
     std::string text;
-    RETURN_IF_ERROR(field.Read(&text));
+    field.Read(&text);
     const auto parsed = ParsePythonValues(text);
-    if (!parsed.ok()) return field.BadValue(": ", parsed.status().message());
+    if (!parsed.ok()) return BadValue(field, ": ", parsed.status().message());
     values = Json::array();
     for (const ParameterValue& value : *parsed) values.push_back(JsonOf(value));
   }
   for (Json& value : values) {
     const bool is_bool = parameter->type == ParameterType::kBool;
     if (is_bool && (value == 0 || value == 1)) value = value == 1;
-    auto typed = ReadValue(Field(value, "", ""), parameter->type);
-    if (!typed.ok()) return field.Error("the value ", CanonicalJson(value), " is not of its Type");
-    parameter->values.push_back(*std::move(typed));
+    std::string wrong;
+    parameter->values.push_back(ReadValue(Field(value, &wrong), parameter->type));
+    if (!wrong.empty()) field.Error("the value ", CanonicalJson(value), " is not of its Type");
   }
-  return absl::OkStatus();
 }
 
-absl::Status ReadT1Parameter(const Field& field, Parameter* parameter) {
+void ReadT1Parameter(const Field& field, Parameter* parameter) {
   for (const char* key : {"Name", "Type", "Values"}) {
-    if (!field.Has(key)) return field.Error("has no \"", key, "\"");
+    if (!field.Has(key)) field.Error("has no \"", key, "\"");
   }
-  RETURN_IF_ERROR(field.Read("Name", &parameter->name));
+  field.Read("Name", &parameter->name);
   std::string name;
-  RETURN_IF_ERROR(field.Read("Type", &name));
+  field.Read("Type", &name);
   const auto type = TypeNamed(name == "uint" ? "int" : name);
   if (!type.has_value()) {
-    return field.At("Type").BadValue("is no T1 type; there are int, uint, float, bool, string");
+    return BadValue(field.At("Type"), "is no T1 type; there are int, uint, float, bool, string");
   }
   parameter->type = *type;
-  return ReadT1Values(field.At("Values"), parameter);
+  ReadT1Values(field.At("Values"), parameter);
 }
 
 // A configuration or a workload, which its parameters name.
@@ -63,38 +62,36 @@ Item NamedBy(const Json& params) {
 
 // {"problem_size": ...} is the only workload, where the file has it.
 void TakeNameAndSize(const Field& owner, const char* name, const char* size, SearchSpace* space) {
-  if (owner.Has(name, Kind::string)) space->name = owner.value()[name].get<std::string>();
+  if (owner.Has(name, Kind::string)) space->name = owner.At(name)->get<std::string>();
   if (!owner.Has(size)) return;
-  space->workloads.push_back(NamedBy<Workload>({{"problem_size", owner.value()[size]}}));
+  space->workloads.push_back(NamedBy<Workload>({{"problem_size", owner.At(size).value()}}));
 }
 
-absl::Status ImportT1(const Field& root, SearchSpace* space) {
+void ImportT1(const Field& root, SearchSpace* space) {
   const Field configuration = root.At("ConfigurationSpace");
   if (!configuration.Has("TuningParameters", Kind::array)) {
     return configuration.Error("has no array \"TuningParameters\"");
   }
-  RETURN_IF_ERROR(
-      ReadParameters(configuration.At("TuningParameters"), "Name", ReadT1Parameter, space));
+  ReadParameters(configuration.At("TuningParameters"), "Name", ReadT1Parameter, space);
   if (configuration.Has("Conditions", Kind::array)) {
-    RETURN_IF_ERROR(configuration.At("Conditions").Each([&](const Field& item) {
-      return item.Has("Expression") ? item.Read("Expression", &space->constraints.emplace_back())
-                                    : item.Error("has no \"Expression\"");
-    }));
+    configuration.At("Conditions").Each([&](const Field& item) {
+      if (!item.Has("Expression")) item.Error("has no \"Expression\"");
+      item.Read("Expression", &space->constraints.emplace_back());
+    });
   }
   if (root.Has("KernelSpecification", Kind::object)) {
     TakeNameAndSize(root.At("KernelSpecification"), "KernelName", "ProblemSize", space);
   }
-  return absl::OkStatus();
 }
 
 // --- Caches of kernel_tuner.
 
 // The one type of a list, which declares none.
-absl::StatusOr<ParameterType> TypeOfList(const Field& field) {
+ParameterType TypeOfList(const Field& field) {
   std::set<ParameterType> types;
   for (const Json& value : field.value()) {
     if (value.is_structured() || value.is_null()) {
-      return field.Error("holds a value that is no number, string or bool");
+      field.Error("holds a value that is no number, string or bool");
     }
     types.insert(value.is_boolean()          ? ParameterType::kBool
                  : value.is_number_integer() ? ParameterType::kInt
@@ -102,38 +99,35 @@ absl::StatusOr<ParameterType> TypeOfList(const Field& field) {
                                              : ParameterType::kString);
   }
   if (types == std::set{ParameterType::kInt, ParameterType::kFloat}) return ParameterType::kFloat;
-  if (types.size() > 1) return field.Error("mixes types; list configurations as \"variants\"");
+  if (types.size() > 1) field.Error("mixes types; list configurations as \"variants\"");
   return types.empty() ? ParameterType::kInt : *types.begin();
 }
 
 // A cache without entries: the grid of its lists.
-absl::Status GridOfCache(const Field& lists, const std::vector<std::string>& names,
-                         SearchSpace* space) {
+void GridOfCache(const Field& lists, const std::vector<std::string>& names, SearchSpace* space) {
   for (const std::string& name : names) {
     if (!lists.Has(name.c_str(), Kind::array)) {
       return lists.Error("has no list for \"", name, "\" of tune_params_keys");
     }
     const Field list = lists.At(name.c_str());
     Parameter& parameter = space->parameters.emplace_back(Parameter{.name = name, .values = {}});
-    ASSIGN_OR_RETURN(parameter.type, TypeOfList(list));
-    ASSIGN_OR_RETURN(parameter.values, ReadValues(list, parameter.type));
-    RETURN_IF_ERROR(CheckDistinct(parameter, list));
+    parameter.type = TypeOfList(list);
+    parameter.values = ReadValues(list, parameter.type);
+    CheckDistinct(parameter, list);
   }
-  return absl::OkStatus();
 }
 
 // The entries as variants, in order of their keys. Those that the restrictions of the tuner
 // had excluded are left out.
-absl::Status VariantsOfCache(const Json& cache, const std::vector<std::string>& names,
-                             SearchSpace* space) {
+void VariantsOfCache(const Field& cache, const std::vector<std::string>& names,
+                     SearchSpace* space) {
   size_t excluded = 0;
   std::set<std::string> seen;
-  for (const auto& [key, entry] : cache.items()) {
-    const Field field(entry, space->source, absl::StrCat("$.cache[\"", key, "\"]"));
+  for (const auto& [key, entry] : cache->items()) {
     Json params = Json::object();
     for (const std::string& name : names) {
-      if (!field.Has(name.c_str())) {
-        return field.Error("has no \"", name, "\" of tune_params_keys");
+      if (!entry.is_object() || !entry.contains(name)) {
+        return cache.Item(key).Error("has no \"", name, "\" of tune_params_keys");
       }
       params[name] = entry[name];
     }
@@ -147,18 +141,16 @@ absl::Status VariantsOfCache(const Json& cache, const std::vector<std::string>& 
   if (excluded > 0) {
     space->notes.push_back(absl::StrCat(excluded, " configurations marked InvalidConfig left out"));
   }
-  return absl::OkStatus();
 }
 
-absl::Status ImportCache(const Field& root, SearchSpace* space) {
+void ImportCache(const Field& root, SearchSpace* space) {
   std::vector<std::string> names;
-  RETURN_IF_ERROR(root.At("tune_params_keys").Each([&](const Field& item) {
-    return item.Read(&names.emplace_back());
-  }));
+  root.At("tune_params_keys").Each([&](const Field& item) { item.Read(&names.emplace_back()); });
+  if (!root.ok()) return;
   TakeNameAndSize(root, "kernel_name", "problem_size", space);
-  const Json& cache = root.At("cache").value();
-  return cache.empty() ? GridOfCache(root.At("tune_params"), names, space)
-                       : VariantsOfCache(cache, names, space);
+  const Field cache = root.At("cache");
+  if (cache->empty()) return GridOfCache(root.At("tune_params"), names, space);
+  VariantsOfCache(cache, names, space);
 }
 
 // --- Data of tokamax.
@@ -173,9 +165,9 @@ Json ObjectIn(const std::string& text) {
 // Configurations by their JSON, with the most memory that any shape needed.
 using MemoryOfConfig = std::map<std::string, std::optional<int64_t>>;
 
-absl::Status TakeConfigs(const Field& field, MemoryOfConfig* configs) {
-  if (!field.value().is_object()) return field.BadValue("is not an object of configurations");
-  for (const auto& [key, benchmark] : field.value().items()) {
+void TakeConfigs(const Field& field, MemoryOfConfig* configs) {
+  if (!field->is_object()) return BadValue(field, "is not an object of configurations");
+  for (const auto& [key, benchmark] : field->items()) {
     const Json config = ObjectIn(key);
     if (!config.is_object()) {
       return field.Error("the key \"", key, "\" is not a configuration in JSON");
@@ -188,19 +180,18 @@ absl::Status TakeConfigs(const Field& field, MemoryOfConfig* configs) {
     if (!(peak_bytes >= 0 && peak_bytes < 9e18)) continue;
     bytes = std::max(bytes.value_or(0), static_cast<int64_t>(peak_bytes));
   }
-  return absl::OkStatus();
 }
 
 // {"device_kind": ..., "data": [[arguments, {config: benchmark}], ...]}
-absl::Status TakeResult(const Field& data, MemoryOfConfig* configs, SearchSpace* space) {
+void TakeResult(const Field& data, MemoryOfConfig* configs, SearchSpace* space) {
   std::set<std::string> seen;  // arguments come once for each implementation
-  return data.Each([&](const Field& pair) -> absl::Status {
-    if (!pair.value().is_array() || pair.value().size() != 2 || !pair.value()[0].is_object()) {
-      return pair.BadValue("is not a pair of arguments and configurations");
+  data.Each([&](const Field& pair) {
+    if (!pair->is_array() || pair->size() != 2 || !pair.value()[0].is_object()) {
+      return BadValue(pair, "is not a pair of arguments and configurations");
     }
     Workload workload = NamedBy<Workload>(pair.value()[0]);
     if (seen.insert(workload.id).second) space->workloads.push_back(std::move(workload));
-    return TakeConfigs(pair.Item(1), configs);
+    TakeConfigs(pair.Item(1), configs);
   });
 }
 
@@ -213,32 +204,35 @@ bool IsTokamax(const Field& root) {
   });
 }
 
-absl::Status ImportTokamax(const Field& root, SearchSpace* space) {
+void ImportTokamax(const Field& root, SearchSpace* space) {
   MemoryOfConfig configs;
   if (root.Has("data", Kind::array)) {
-    RETURN_IF_ERROR(TakeResult(root.At("data"), &configs, space));
+    TakeResult(root.At("data"), &configs, space);
   } else {
-    for (const auto& [key, value] : root.value().items()) {
+    for (const auto& [key, value] : root->items()) {
       space->workloads.push_back(NamedBy<Workload>(ObjectIn(key)));
-      const Field field(value, space->source, absl::StrCat("$[\"", key.substr(0, 60), "\"]"));
-      RETURN_IF_ERROR(TakeConfigs(field, &configs));
+      TakeConfigs(root.Item(key), &configs);
     }
   }
   for (const auto& [params, bytes] : configs) {
     space->variants.push_back({VariantId(params), params, bytes});
   }
-  return absl::OkStatus();
 }
 
 }  // namespace
 
-std::optional<absl::Status> ImportSpace(const Field& root, SearchSpace* space) {
-  if (root.Has("ConfigurationSpace", Kind::object)) return ImportT1(root, space);
-  if (root.Has("tune_params_keys", Kind::array) && root.Has("tune_params", Kind::object) &&
-      root.Has("cache", Kind::object)) {
-    return ImportCache(root, space);
+bool ImportSpace(const Field& root, SearchSpace* space) {
+  if (root.Has("ConfigurationSpace", Kind::object)) {
+    ImportT1(root, space);
+  } else if (root.Has("tune_params_keys", Kind::array) && root.Has("tune_params", Kind::object) &&
+             root.Has("cache", Kind::object)) {
+    ImportCache(root, space);
+  } else if (IsTokamax(root)) {
+    ImportTokamax(root, space);
+  } else {
+    return false;
   }
-  return IsTokamax(root) ? std::optional(ImportTokamax(root, space)) : std::nullopt;
+  return true;
 }
 
 std::string CloseOpenCache(std::string_view text) {

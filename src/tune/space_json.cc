@@ -1,12 +1,11 @@
 #include "tune/space_json.h"
 
 #include <algorithm>
-#include <cmath>
 #include <set>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "json/json.h"
+#include "status.h"
 
 namespace xplane_time::tune {
 namespace {
@@ -75,82 +74,36 @@ std::string StableHash(std::string_view text) {
   return absl::StrCat(absl::Hex(high, absl::kZeroPad16), absl::Hex(low, absl::kZeroPad16));
 }
 
-Field Field::At(const char* key) const {
-  return {value_->at(key), source_, absl::StrCat(path_, ".", key)};
-}
+std::string Shown(const Json& value) { return Shortened(CanonicalJson(value)); }
 
-Field Field::Item(size_t i) const {
-  return {(*value_)[i], source_, absl::StrCat(path_, "[", i, "]")};
-}
-
-std::string Field::Shown() const { return Shortened(CanonicalJson(*value_)); }
-
-absl::Status Field::Read(std::string* into) const {
-  if (!value_->is_string()) return BadValue("is not a string");
-  *into = value_->get<std::string>();
-  return absl::OkStatus();
-}
-
-absl::Status Field::Read(int64_t* into) const {
-  if (!value_->is_number_integer()) return BadValue("is not an integer");
-  if (value_->is_number_unsigned() && value_->get<uint64_t>() > uint64_t{INT64_MAX}) {
-    return BadValue("does not fit 64 bits");
-  }
-  *into = value_->get<int64_t>();
-  return absl::OkStatus();
-}
-
-absl::Status Field::Read(double* into) const {
-  if (!value_->is_number()) return BadValue("is not a number");
-  const auto real = value_->get<double>();
-  if (!std::isfinite(real)) return BadValue("is not a finite number");
-  *into = real;
-  return absl::OkStatus();
-}
-
-absl::Status Field::ExpectArray() const {
-  return value_->is_array() ? absl::OkStatus() : BadValue("is not an array");
-}
-
-absl::Status Field::Each(absl::FunctionRef<absl::Status(const Field&)> visit) const {
-  RETURN_IF_ERROR(ExpectArray());
-  for (size_t i = 0; i < value_->size(); ++i) RETURN_IF_ERROR(visit(Item(i)));
-  return absl::OkStatus();
-}
-
-absl::Status Field::ExpectObject(std::initializer_list<const char*> keys) const {
-  if (!value_->is_object()) return BadValue("is not an object");
-  for (const auto& [key, unused] : value_->items()) {
+void ExpectObject(const Field& field, std::initializer_list<const char*> keys) {
+  field.Expect(field->is_object(), "an object");
+  for (const auto& [key, unused] : field->items()) {
     if (key == "comment" || std::find(keys.begin(), keys.end(), key) != keys.end()) continue;
-    return Error("unknown field \"", Shortened(key), "\"; known: ", absl::StrJoin(keys, ", "),
-                 ", comment");
+    field.Error("unknown field \"", Shortened(key), "\"; known: ", absl::StrJoin(keys, ", "),
+                ", comment");
   }
-  return absl::OkStatus();
 }
 
-absl::StatusOr<ParameterValue> ReadValue(const Field& field, ParameterType type) {
-  const Json& value = field.value();
-  if (type == ParameterType::kBool && value.is_boolean()) return value.get<bool>();
-  if (type == ParameterType::kString && value.is_string()) return value.get<std::string>();
-  if (type == ParameterType::kInt && value.is_number_integer()) {
+ParameterValue ReadValue(const Field& field, ParameterType type) {
+  if (type == ParameterType::kBool && field->is_boolean()) return field->get<bool>();
+  if (type == ParameterType::kString && field->is_string()) return field->get<std::string>();
+  if (type == ParameterType::kInt && field->is_number_integer()) {
     int64_t whole = 0;
-    RETURN_IF_ERROR(field.Read(&whole));
+    field.Read(&whole);
     return whole;
   }
-  if (type == ParameterType::kFloat && value.is_number()) {
-    double real = 0;
-    RETURN_IF_ERROR(field.Read(&real));
+  if (type == ParameterType::kFloat && field->is_number()) {
+    const auto real = field->get<double>();
     return real == 0 ? 0.0 : real;
   }
-  return field.BadValue("is not of type ", TypeName(type));
+  BadValue(field, "is not of type ", TypeName(type));
+  return {};
 }
 
-absl::StatusOr<std::vector<ParameterValue>> ReadValues(const Field& list, ParameterType type) {
+std::vector<ParameterValue> ReadValues(const Field& list, ParameterType type) {
   std::vector<ParameterValue> values;
-  RETURN_IF_ERROR(list.Each([&](const Field& item) -> absl::Status {
-    ASSIGN_OR_RETURN(values.emplace_back(), ReadValue(item, type));
-    return absl::OkStatus();
-  }));
+  list.Each([&](const Field& item) { values.push_back(ReadValue(item, type)); });
   return values;
 }
 
@@ -158,13 +111,12 @@ Json JsonOf(const ParameterValue& value) {
   return std::visit([](const auto& v) { return Json(v); }, value);
 }
 
-absl::Status CheckDistinct(const Parameter& parameter, const Field& field) {
+void CheckDistinct(const Parameter& parameter, const Field& field) {
   std::set<ParameterValue> seen;
   for (const ParameterValue& value : parameter.values) {
     if (seen.insert(value).second) continue;
     return field.Error("the value ", CanonicalJson(JsonOf(value)), " occurs twice; list it once");
   }
-  return absl::OkStatus();
 }
 
 std::optional<ParameterType> TypeNamed(std::string_view name) {
@@ -173,24 +125,23 @@ std::optional<ParameterType> TypeNamed(std::string_view name) {
   return static_cast<ParameterType>(at - kTypeNames.begin());
 }
 
-absl::Status ReadParameters(const Field& list, const char* name,
-                            absl::FunctionRef<absl::Status(const Field&, Parameter*)> read,
-                            SearchSpace* space) {
-  if (list.value().size() > kMostParameters) {
+void ReadParameters(const Field& list, const char* name, void (*read)(const Field&, Parameter*),
+                    SearchSpace* space) {
+  if (list->size() > kMostParameters) {
     return list.Error("more than ", kMostParameters, " parameters");
   }
   std::set<std::string> seen;
-  return list.Each([&](const Field& item) -> absl::Status {
+  list.Each([&](const Field& item) {
     Parameter& parameter = space->parameters.emplace_back();
-    RETURN_IF_ERROR(read(item, &parameter));
-    RETURN_IF_ERROR(CheckDistinct(parameter, item));
-    if (seen.insert(parameter.name).second) return absl::OkStatus();
-    return item.At(name).BadValue("is the name of two parameters; rename one");
+    read(item, &parameter);
+    CheckDistinct(parameter, item);
+    if (seen.insert(parameter.name).second) return;
+    BadValue(item.At(name), "is the name of two parameters; rename one");
   });
 }
 
-absl::StatusOr<std::string> ReadParams(const Field& field) {
-  if (!field.value().is_object()) return field.BadValue("is not an object of parameters");
+std::string ReadParams(const Field& field) {
+  if (!field->is_object()) BadValue(field, "is not an object of parameters");
   return CanonicalJson(field.value());
 }
 

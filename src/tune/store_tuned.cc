@@ -25,23 +25,21 @@ std::string LevelKey(const TuneKey& key, const Fallback& fallback) {
   return out;
 }
 
-absl::Status ReadEntry(const Field& field, TunedEntry* entry) {
-  if (!field.value().is_object()) return field.BadValue("is not an object");
+void ReadEntry(const Field& field, TunedEntry* entry) {
+  if (!field->is_object()) return tune::BadValue(field, "is not an object");
   for (const char* key : {"workload", "device_class", "params"}) {
-    if (!field.Has(key)) return field.Error(absl::StrCat("has no \"", key, "\""));
+    if (!field.Has(key)) field.Error("has no \"", key, "\"");
   }
-  for (const auto& [name, member] : kKeyParts) {
-    RETURN_IF_ERROR(field.Read(name, &(entry->key.*member)));
-  }
+  for (const auto& [name, member] : kKeyParts) field.Read(name, &(entry->key.*member));
   Configuration& configuration = entry->configuration;
-  ASSIGN_OR_RETURN(configuration.params_json, tune::ReadParams(field.At("params")));
-  RETURN_IF_ERROR(field.Read("id", &configuration.id));
-  RETURN_IF_ERROR(field.Read("claim", &entry->claim));
+  configuration.params_json = tune::ReadParams(field.At("params"));
+  field.Read("id", &configuration.id);
+  field.Read("claim", &entry->claim);
   if (configuration.id.empty()) configuration.id = VariantId(configuration.params_json);
   if (field.Has("evidence")) {
     entry->evidence_json = tune::CanonicalJson(field.At("evidence").value());
   }
-  return field.Read("recorded_unix_s", &entry->recorded_unix_s);
+  field.Read("recorded_unix_s", &entry->recorded_unix_s);
 }
 
 Json EntryJson(const TunedEntry& entry) {
@@ -94,14 +92,14 @@ std::optional<TunedMatch> TunedTable::Find(const TuneKey& key) const {
 absl::StatusOr<TunedTable> TunedTable::FromJson(std::string_view text, std::string_view source,
                                                 std::vector<Fallback> fallbacks) {
   ASSIGN_OR_RETURN(const auto document, tune::ParseJson(text, source));
-  const Field root(document, source, "$");
-  if (!root.Has("schema") || root.At("schema").value() != kSchema || !root.Has("entries")) {
-    return root.Error(
-        absl::StrCat("no tuned table; expected \"schema\": \"", kSchema, "\" and \"entries\""));
+  std::string wrong;
+  const Field root(document, &wrong, Cat(source, ": $"));
+  if (root.At("schema").value() != kSchema || !root.Has("entries")) {
+    root.Error("no tuned table; expected \"schema\": \"", kSchema, "\" and \"entries\"");
   }
   std::vector<TunedEntry> entries;
-  RETURN_IF_ERROR(root.At("entries").Each(
-      [&](const Field& item) { return ReadEntry(item, &entries.emplace_back()); }));
+  root.At("entries").Each([&](const Field& item) { ReadEntry(item, &entries.emplace_back()); });
+  if (!wrong.empty()) return InvalidArgument(wrong);
   return TunedTable(std::move(entries), std::move(fallbacks));
 }
 

@@ -311,17 +311,15 @@ absl::StatusOr<DecideConfig> ConfigOf(const SessionInfo& session, std::string_vi
   }
   config.update(changes);
   config.erase("search");  // how it was searched, not how it is decided
-  const Space space = SpaceOf(variants);
+  std::optional<uint32_t> place;
   if (const auto incumbent = json::TextOf(config, "incumbent"); incumbent.has_value()) {
-    const auto at = PlaceOf(places, *incumbent);
-    if (!at.has_value()) return NotMeasured(*incumbent, space);
-    config["incumbent"] = space.variants[*at].id;  // what it is an alias of
+    place = PlaceOf(places, *incumbent);
+    if (!place.has_value()) return NotMeasured(*incumbent, SpaceOf(variants));
+    config.erase("incumbent");
   }
-  Json ids = Json::array();
-  for (const Variant& variant : space.variants) ids.push_back({{"id", variant.id}});
-  const Json open = {{"space", {{"variants", std::move(ids)}}}, {"config", std::move(config)}};
-  ASSIGN_OR_RETURN(auto parsed, decide::ParseOpen(open));
-  return parsed.config;
+  ASSIGN_OR_RETURN(DecideConfig parsed, decide::ParseConfig(config));
+  parsed.incumbent = place;
+  return parsed;
 }
 
 // The variants as preparing and searching left them, in the same order. One that was proposed

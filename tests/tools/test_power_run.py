@@ -360,9 +360,9 @@ class Failures(PowerRunTest):
 
     def test_bad_input_is_known_before_anything_is_asked(self):
         for text, message in (('{"problem":"p"}\n[]\n', "line 2: it is not a JSON object"),
-                              ('{"answer":"a"}\n', 'line 1: it has no "problem"'),
-                              ('{"problem":7}\n', 'its "problem" is not a text'),
-                              ('{"problem":"p","dataset_metadata":3}\n', "not an object"),
+                              ('{"answer":"a"}\n', 'line 1: problem: must be present'),
+                              ('{"problem":7}\n', "problem: must be a text"),
+                              ('{"problem":"p","dataset_metadata":3}\n', "dataset_metadata: must be an object"),
                               ('{"problem":' + "[" * 100_000, "nested too deeply"),
                               ("\n \n", "no record")):
             with self.subTest(message):
