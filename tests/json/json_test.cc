@@ -10,17 +10,17 @@
 namespace xplane_time::json {
 namespace {
 
-// By the square of its members this would take the better part of an hour.
-TEST(Parse, AMillionMembersTakeTheTimeOfTheirText) {
-  constexpr int kMembers = 1'000'000;
+// By the square of its members this would take minutes.
+TEST(Parse, ManyMembersTakeTheTimeOfTheirText) {
+  constexpr int kMembers = 300'000;
   std::string text = "{";
   for (int i = 0; i < kMembers; ++i) absl::StrAppend(&text, "\"", i, "\":", i, ",");
   text += "\"7\":\"last\"}";
   Json object = Parse(text);
   ASSERT_EQ(object.size(), size_t{kMembers});
   EXPECT_EQ(object["7"], "last");
-  EXPECT_EQ(object["999999"], 999'999);
-  EXPECT_FALSE(object.contains("1000000"));
+  EXPECT_EQ(object["299999"], 299'999);
+  EXPECT_FALSE(object.contains("300000"));
   object["new"] = 1;
   Json updated = Json::object();
   updated.update(object);
