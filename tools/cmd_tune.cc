@@ -142,8 +142,8 @@ class TuneCommand : public Command {
     files_.Reads(decides ? "--space" : "SPACE", space_path_);
     files_.PrintsOutput(printing_.path);
     files_.Writes("--harness-log", harness_.process.log_path);
-    // What SQLite keeps beside it is the store as well.
-    for (const char* suffix : {"", "-wal", "-shm", "-journal"}) {
+    // What SQLite and the store keep beside it is the store as well.
+    for (const char* suffix : {"", "-wal", "-shm", "-journal", "-lock"}) {
       if (!decides) files_.Writes("--store", store_path_ + suffix);
     }
     choice_.seed = ask_.seed = options_.decide.seed;

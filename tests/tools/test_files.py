@@ -82,6 +82,7 @@ class OutputsNeverHitInputs(EndToEndTest):
         self.refused("tune", "s.json", "--store", "new.db", "-o", "new.db", *harness)
         self.refused("tune", "s.json", "--store", "later.db", "-o", "new.db", *harness)
         self.refused("tune", "s.json", "--store", "x.db", "-o", "x.db-wal", *harness)
+        self.refused("tune", "s.json", "--store", "x.db", "-o", "x.db-lock", *harness)
         self.refused("tune", "s.json", "--harness-log", "a.txt", "-o", "a.txt", *harness)
         for action in ("export", "show", "replay"):
             self.refused("tune", action, "--store", "x.db", "-o", "x.db", names=("--store",))
