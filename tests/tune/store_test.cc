@@ -531,7 +531,7 @@ TEST(DeviceLocks, DevicesAreIndependent) {
   EXPECT_FALSE(BegunOn(dir, "a").ok());
   moved = TuneSession();
   EXPECT_TRUE(BegunOn(dir, "a").ok());
-  EXPECT_EQ(BegunOn(dir, "a", "none/lock").status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(BegunOn(dir, "a", "none/lock").status().code(), absl::StatusCode::kNotFound);
 }
 
 TEST(DeviceLocks, TellWhoHasIt) {
