@@ -1,7 +1,6 @@
 #include "near_names.h"
 
 #include <algorithm>
-#include <ranges>
 #include <set>
 #include <utility>
 
@@ -46,7 +45,9 @@ std::vector<std::string> NearNames(std::string_view name, std::span<const std::s
     if (distance <= furthest) near.emplace(distance, other);
   }
   std::vector<std::string> names;
-  for (const auto& [distance, other] : near | std::views::take(most)) names.push_back(other);
+  for (const auto& [distance, other] : near) {
+    if (names.size() < most) names.push_back(other);
+  }
   return names;
 }
 

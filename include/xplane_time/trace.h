@@ -63,7 +63,7 @@ struct EventMetadata {
   int64_t id = 0;
   std::string_view name;
   std::string_view display_name;  // empty: none, `name` is shown
-  uint32_t first_stat = 0;  // into Plane::metadata_stats
+  uint32_t first_stat = 0;        // into Plane::metadata_stats
   uint32_t stat_count = 0;
 
   std::string_view shown_name() const { return display_name.empty() ? name : display_name; }

@@ -5,7 +5,6 @@
 #include <cmath>
 #include <functional>
 #include <map>
-#include <ranges>
 #include <set>
 #include <tuple>
 #include <utility>
@@ -220,8 +219,16 @@ std::optional<uint64_t> CapturesNeeded(double spread, double known_df, double re
            wanted;
   };
   if (!enough(kMostNeeded)) return std::nullopt;
-  return *std::ranges::partition_point(std::views::iota(uint64_t{2}, kMostNeeded),
-                                       [&](uint64_t k) { return !enough(k); });
+  uint64_t least = 2, most = kMostNeeded;
+  while (least < most) {
+    const uint64_t middle = least + (most - least) / 2;
+    if (enough(middle)) {
+      most = middle;
+    } else {
+      least = middle + 1;
+    }
+  }
+  return most;
 }
 
 // As a share of the row's times.

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <ranges>
 #include <set>
 
 #include "absl/strings/str_cat.h"
@@ -299,8 +298,9 @@ absl::StatusOr<PickResult> Pick(std::span<const Measurements> captures,
   for (VariantRow& row : choice.variants) {
     if (row.samples > 0) DescribeTimes(captures, units, options.alpha, &row);
   }
-  const auto ids = std::views::keys(units.log_time);
-  Chooser{units, options, {ids.begin(), ids.end()}}.Choose(&choice);
+  std::vector<std::string> ids;
+  for (const auto& [id, log_times] : units.log_time) ids.push_back(id);
+  Chooser{units, options, std::move(ids)}.Choose(&choice);
   const bool too_little = choice.claim == Claim::kTooLittleData;
   const bool open = too_little || choice.claim == Claim::kUndecided;
   std::map<std::string, double> p_best;

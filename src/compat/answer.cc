@@ -98,10 +98,6 @@ absl::StatusOr<Answer> AnswerAs(const Trace& trace, const AnswerOptions& options
 
 namespace {
 
-// The number, as int() writes it.
-constexpr LazyRE2 kEjkernelId = {"^jit_autotune_fn_0*([0-9]+)"},
-                  kTuneJaxId = {"^jit_tune_jax_fn_0*([0-9]+)"};
-
 using SamplesById = InOrder<std::string, std::vector<double>>;
 
 std::vector<VariantTime> TimesOf(const SamplesById& samples) {
@@ -131,11 +127,12 @@ absl::Status TwiceInAPlane(const PlaneTimes& plane) {
 }  // namespace
 
 std::vector<VariantTime> EjkernelVariants(std::span<const std::vector<KeyTime>> captures) {
+  static const RE2 number("^jit_autotune_fn_0*([0-9]+)");  // as int() writes it
   SamplesById samples;
   for (const std::vector<KeyTime>& capture : captures) {
     for (const KeyTime& time : capture) {
       std::string id;
-      if (RE2::PartialMatch(time.key, *kEjkernelId, &id)) samples[id].push_back(time.time_s);
+      if (RE2::PartialMatch(time.key, number, &id)) samples[id].push_back(time.time_s);
     }
   }
   return TimesOf(samples);
@@ -143,6 +140,7 @@ std::vector<VariantTime> EjkernelVariants(std::span<const std::vector<KeyTime>> 
 
 absl::StatusOr<std::vector<VariantTime>> TuneJaxVariants(
     std::span<const std::vector<PlaneTimes>> captures) {
+  static const RE2 number("^jit_tune_jax_fn_0*([0-9]+)");
   SamplesById samples;
   for (const std::vector<PlaneTimes>& capture : captures) {
     SamplesById of_planes;
@@ -150,7 +148,7 @@ absl::StatusOr<std::vector<VariantTime>> TuneJaxVariants(
       absl::flat_hash_set<std::string> seen;
       for (const KeyTime& time : plane.times) {
         std::string id;
-        if (!RE2::PartialMatch(time.key, *kTuneJaxId, &id)) continue;
+        if (!RE2::PartialMatch(time.key, number, &id)) continue;
         if (!seen.insert(id).second) return TwiceInAPlane(plane);
         if (time.time_s > 0) of_planes[id].push_back(time.time_s);
       }

@@ -73,13 +73,12 @@ std::string StatText(const StatValue& value) {
 enum class LineKind { kKernels, kRegions, kOther };
 
 LineKind LineKindOf(bool is_tpu, std::string_view upper) {
-  static constexpr LazyRE2 kExcluded = {"COUNTER|MODULES|OVERLAY|SYNC FLAG|SENSOR"},
-                           kKernels = {"XLA OPS|PALLAS"},
-                           kRegions = {"^LLO OPS$|^PALLAS PRIMITIVES$| INSTRUCTIONS$"};
+  static const RE2 excluded("COUNTER|MODULES|OVERLAY|SYNC FLAG|SENSOR"), kernels("XLA OPS|PALLAS"),
+      regions("^LLO OPS$|^PALLAS PRIMITIVES$| INSTRUCTIONS$");
   const bool is_kernels =
-      is_tpu ? RE2::FullMatch(upper, *kKernels) : !RE2::PartialMatch(upper, *kExcluded);
+      is_tpu ? RE2::FullMatch(upper, kernels) : !RE2::PartialMatch(upper, excluded);
   if (is_kernels) return LineKind::kKernels;
-  return is_tpu && RE2::PartialMatch(upper, *kRegions) ? LineKind::kRegions : LineKind::kOther;
+  return is_tpu && RE2::PartialMatch(upper, regions) ? LineKind::kRegions : LineKind::kOther;
 }
 
 struct NamedEvent {
@@ -195,8 +194,8 @@ class Attribution {
   }
 
   static bool IsCustomCall(std::string_view name, std::string_view upper_line) {
-    static constexpr LazyRE2 kCalls = {"(?i)^custom-call|custom_call|pallas", RE2::Latin1};
-    return RE2::PartialMatch(name, *kCalls) || absl::StrContains(Absl(upper_line), "PALLAS");
+    static const RE2 calls("(?i)^custom-call|custom_call|pallas", RE2::Latin1);
+    return RE2::PartialMatch(name, calls) || absl::StrContains(Absl(upper_line), "PALLAS");
   }
 
   // Lines of all planes by name; one without events is not listed.
