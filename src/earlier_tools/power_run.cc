@@ -34,9 +34,10 @@ using json::Field, json::Json, json::kNeeded, json::kOptional;
 
 // Empty, or what is wrong with the line.
 std::string ParseRecord(std::string_view line, RunRecord* record) {
-  if (json::NestsDeeper(line)) return "it is nested too deeply";
   const Json object = json::Parse(line);
-  if (!object.is_object()) return "it is not a JSON object";
+  if (!object.is_object()) {
+    return json::NestsDeeper(line) ? "it is nested too deeply" : "it is not a JSON object";
+  }
   std::string wrong;
   const Field fields(object, &wrong);
   fields.Read("problem", &record->problem, kNeeded);

@@ -320,9 +320,11 @@ class KeptRun : public RunDirectory {
                       "; mend or remove it, or start again: --overwrite");
     };
     constexpr size_t kMostLevels = 100;  // the 64 of RECORDS, and some of ours
-    if (json::NestsDeeper(line, kMostLevels)) return damaged("nested too deeply");
     const Json record = json::Parse(line, kMostLevels);
-    if (!record.is_object()) return damaged("not a JSON object");
+    if (!record.is_object()) {
+      const bool is_deep = json::NestsDeeper(line, kMostLevels);
+      return damaged(is_deep ? "nested too deeply" : "not a JSON object");
+    }
     if (!record.contains("index") || !record["index"].is_number_unsigned()) {
       return damaged("no index");
     }

@@ -9,9 +9,11 @@ namespace xplane_time::harness {
 constexpr int kVersion = 1;
 
 absl::StatusOr<Json> ParseMessage(std::string_view line) {
-  if (json::NestsDeeper(line)) return Misfit(line, "it is nested too deeply");
   Json message = json::Parse(line);
-  if (!message.is_object()) return Misfit(line, "it is not a JSON object");
+  if (!message.is_object()) {
+    return Misfit(line,
+                  json::NestsDeeper(line) ? "it is nested too deeply" : "it is not a JSON object");
+  }
   std::string wrong, type;
   int64_t version = 0;
   const json::Field fields(message, &wrong);
