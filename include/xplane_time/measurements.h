@@ -46,9 +46,9 @@ struct Series {
   std::string metric;      // "active", "span", "sum", "real_time", "cpu_time"
   std::string clock = {};  // "profile", "device", "mixed"; empty: the input does not tell
   std::vector<Sampled> samples = {};
-  uint64_t left_out = 0;     // suspect, warm-up or trimmed
-  bool uncertain = false;    // the split into runs is
-  std::string failure = {};  // not empty: it failed, and has no samples
+  std::vector<int64_t> left_out = {};  // suspect, warm-up or trimmed runs: their starts
+  bool uncertain = false;              // the split into runs is
+  std::string failure = {};            // not empty: it failed, and has no samples
 };
 
 // What has to be equal before times are compared: {"device model", "H100"}.

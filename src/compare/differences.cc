@@ -58,7 +58,7 @@ SideMoments MomentsOf(std::span<const Centre> centres) {
 struct TimedSample {
   int64_t start_ps;
   const std::string* id;
-  double log_time;
+  double log_time;  // NaN: left out, but it took its place in a round
 };
 
 std::vector<TimedSample> InOrder(const Measurements& capture) {
@@ -67,6 +67,9 @@ std::vector<TimedSample> InOrder(const Measurements& capture) {
     if (!series.variant_id.has_value()) continue;
     for (const Sampled& sample : series.samples) {
       samples.push_back({sample.start_ps, &*series.variant_id, std::log(sample.time_ps)});
+    }
+    for (const int64_t start_ps : series.left_out) {
+      samples.push_back({start_ps, &*series.variant_id, kMissing});
     }
   }
   std::ranges::stable_sort(samples, {}, &TimedSample::start_ps);
@@ -101,7 +104,9 @@ bool InRounds(const Measurements& capture, const std::vector<Round>& rounds) {
 // Of a capture as one unit.
 std::map<std::string, Centre> CentresOf(const Measurements& capture) {
   std::map<std::string, std::vector<double>> logs;
-  for (const TimedSample& sample : InOrder(capture)) logs[*sample.id].push_back(sample.log_time);
+  for (const TimedSample& sample : InOrder(capture)) {
+    if (!std::isnan(sample.log_time)) logs[*sample.id].push_back(sample.log_time);
+  }
   std::map<std::string, Centre> centres;
   for (auto& [id, own] : logs) centres[id] = HuberCentre(std::move(own));
   return centres;
@@ -278,7 +283,10 @@ Units MakeUnits(std::span<const Measurements> captures) {
   std::vector<Round> values;  // of each unit
   for (size_t i = 0; i < captures.size(); ++i) {
     if (units.in_rounds) {
-      values.insert(values.end(), rounds[i].begin(), rounds[i].end());
+      for (Round& round : rounds[i]) {
+        std::erase_if(round, [](const auto& each) { return std::isnan(each.second); });
+        if (!round.empty()) values.push_back(std::move(round));
+      }
     } else {
       Round& centres = values.emplace_back();
       for (const auto& [id, centre] : CentresOf(captures[i])) {

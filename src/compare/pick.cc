@@ -205,7 +205,7 @@ void ListVariants(std::span<const Measurements> captures, PickResult* choice) {
       row.id = *series.variant_id;
       row.function = series.function;
       row.samples += series.samples.size();
-      row.left_out += series.left_out;
+      row.left_out += series.left_out.size();
       row.uncertain |= series.uncertain;
       if (series.samples.empty() || !choice->metric.empty()) continue;
       choice->metric = series.metric;

@@ -1,11 +1,13 @@
 // Series of a capture: samples, one row a run, become one a function (or variant) and device.
 #include <algorithm>
+#include <array>
 #include <iterator>
 #include <map>
 #include <set>
 #include <tuple>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "compare/inputs.h"
 
 namespace xplane_time::compare {
@@ -77,19 +79,50 @@ Metric KnownMetric(const Rows& rows, Metric wanted) {
   return any_active ? wanted : Metric::kSpan;
 }
 
-void FillSamples(const Rows& rows, Metric metric, const ReportOptions& options, Series* series) {
+// Why runs are left out, and how many.
+constexpr const char* kReasons[] = {"suspect", "warm-up", "without ops", "trimmed"};
+enum Reason : uint8_t { kSuspect, kWarmUp, kWithoutOps, kTrimmed };
+using LeftOut = std::array<uint64_t, std::size(kReasons)>;
+
+std::string LeftOutNote(const LeftOut& left_out, uint64_t all) {
+  std::vector<std::string> parts;
+  uint64_t sum = 0;
+  for (size_t i = 0; i < left_out.size(); ++i) {
+    sum += left_out[i];
+    if (left_out[i] > 0) parts.push_back(absl::StrCat(left_out[i], " ", kReasons[i]));
+  }
+  return absl::StrCat(sum, " of ", all, " runs left out: ", absl::StrJoin(parts, ", "));
+}
+
+void FillSamples(const Rows& rows, Metric metric, const ReportOptions& options, Series* series,
+                 LeftOut* left_out) {
+  std::vector<Sampled> samples;
   std::vector<int64_t> times;
+  const auto leave_out = [&](int64_t start_ps, Reason why) {
+    series->left_out.push_back(start_ps);
+    ++(*left_out)[why];
+  };
   for (const SampleRow* row : rows) {
     const int64_t time_ps = TimeOf(*row, metric).value_or(0);
-    if (row->suspect || row->run < options.skip_runs) continue;
-    if (time_ps <= 0) continue;  // a time of 0 has no ratio
-    series->samples.push_back({static_cast<double>(time_ps), row->start_ps});
-    times.push_back(time_ps);
+    if (row->suspect) {
+      leave_out(row->start_ps, kSuspect);
+    } else if (row->run < options.skip_runs) {
+      leave_out(row->start_ps, kWarmUp);
+    } else if (time_ps <= 0) {  // a time of 0 has no ratio
+      leave_out(row->start_ps, kWithoutOps);
+    } else {
+      samples.push_back({static_cast<double>(time_ps), row->start_ps});
+      times.push_back(time_ps);
+    }
   }
   const std::vector<bool> kept = KeptByTrim(times, options.trim);
-  size_t at = 0;
-  std::erase_if(series->samples, [&](const Sampled&) { return !kept[at++]; });
-  series->left_out = rows.size() - series->samples.size();
+  for (size_t i = 0; i < samples.size(); ++i) {
+    if (kept[i]) {
+      series->samples.push_back(samples[i]);
+    } else {
+      leave_out(samples[i].start_ps, kTrimmed);
+    }
+  }
 }
 
 std::string ClockOf(const Rows& rows) {
@@ -130,7 +163,8 @@ std::vector<Series> SeriesOf(const Report& report, const Filters& filters,
   }
   if (options.by_variant) NoteMerged(groups, notes);
   std::vector<Series> out;
-  uint64_t left_out = 0;
+  LeftOut left_out = {};
+  uint64_t all = 0;
   for (const auto& [key, rows] : groups) {
     const Metric metric = KnownMetric(rows, options.report.metric);
     Series& series = out.emplace_back();
@@ -145,13 +179,10 @@ std::vector<Series> SeriesOf(const Report& report, const Filters& filters,
     series.metric = MetricName(metric);
     series.clock = ClockOf(rows);
     series.uncertain = uncertain.contains({series.device, series.function});
-    FillSamples(rows, metric, options.report, &series);
-    left_out += series.left_out;
+    FillSamples(rows, metric, options.report, &series, &left_out);
+    all += rows.size();
   }
-  if (left_out > 0) {
-    notes->push_back(absl::StrCat(left_out, " of ", report.samples.size(),
-                                  " runs left out (suspect, warm-up, trimmed or without ops)"));
-  }
+  if (left_out != LeftOut()) notes->push_back(LeftOutNote(left_out, all));
   return out;
 }
 
@@ -188,7 +219,7 @@ bool Overlap(const std::vector<const Series*>& devices, size_t run) {
 bool RunsMatch(const std::vector<const Series*>& devices) {
   const size_t runs = devices[0]->samples.size();
   for (const Series* device : devices) {
-    if (device->samples.size() != runs || device->left_out > 0) return false;
+    if (device->samples.size() != runs || !device->left_out.empty()) return false;
     if (device->metric != devices[0]->metric || device->clock != devices[0]->clock) return false;
   }
   for (size_t run = 0; run < runs; ++run) {

@@ -3,7 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <limits>
+#include <utility>
 
 #include "compare/differences.h"
 #include "tests/compare/made.h"
@@ -71,6 +73,24 @@ TEST(UnitsTest, AMissingRunLeavesAHole) {
   EXPECT_TRUE(units.in_rounds);
   EXPECT_TRUE(std::isnan(units.log_time.at("1")[1]));
   EXPECT_EQ(compare::DifferenceOf(units, "0", "1", 0.02).units, 2);
+}
+
+// Variant 1 is slower by 5 % in every round, under a drift from 1 to 6.
+TEST(UnitsTest, ARunThatIsLeftOutLeavesAHoleAndShiftsNoLaterRound) {
+  Measurements capture = Rounds({{1, 1.05}, {2, 2.05}, {3, 3.05}, {4, 4.05}, {5, 5.05}, {6, 6.05}});
+  for (const auto& [variant, run] : {std::pair(0, 1), {1, 3}, {0, 4}, {1, 4}}) {
+    Series& series = capture.series[static_cast<size_t>(variant)];
+    const auto at = std::ranges::find(series.samples, 2 * run + variant + 1, &Sampled::start_ps);
+    series.left_out.push_back(at->start_ps);
+    series.samples.erase(at);
+  }
+  const auto units = compare::MakeUnits(std::vector<Measurements>{capture});
+  EXPECT_TRUE(units.in_rounds);
+  EXPECT_EQ(units.size(), 5);  // of one nothing is left
+  const auto difference = compare::DifferenceOf(units, "0", "1", 0.02);
+  EXPECT_EQ(difference.units, 3);
+  EXPECT_NEAR(difference.estimate, 0.05, 1e-9);
+  EXPECT_NEAR(difference.standard_error, 0, 1e-9);
 }
 
 TEST(UnitsTest, OneAfterTheOtherIsNotInRounds) {
@@ -166,7 +186,7 @@ TEST(PickTest, VariantsWithoutSamplesAreListed) {
   auto capture = Drifting({0, 0.1}, 10, 0.001, &noise);
   Series failed = capture.series[0];
   failed.variant_id = "7";
-  failed.left_out = failed.samples.size();
+  for (const Sampled& sample : failed.samples) failed.left_out.push_back(sample.start_ps);
   failed.samples.clear();
   capture.series.push_back(failed);
   const PickResult choice = Picked({capture}, {.known = {{"0", {{"block", "64"}}}, {"9", {}}}});
