@@ -14,6 +14,7 @@
 #include <memory>
 #include <numeric>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "absl/functional/function_ref.h"
@@ -75,6 +76,11 @@ class PlaneAnalyzer {
       device = {};  // its runs may be many
     }
     return analyses;
+  }
+
+  // Of its devices; empty: its plane is one.
+  std::set<int64_t> ordinals() const {
+    return rules_.is_host ? stream_.ordinals() : std::set<int64_t>();
   }
 
  private:
@@ -387,6 +393,7 @@ absl::StatusOr<Analysis> Analyze(const Trace& trace, const ReportOptions& option
   ASSIGN_OR_RETURN(const Selection selection, SelectDevices(trace, options.device));
   struct Result {
     absl::StatusOr<std::vector<DeviceAnalysis>> devices;
+    std::set<int64_t> ordinals;
     Diagnostics diagnostics;
   };
   std::vector<Result> results(selection.planes.size());
@@ -396,10 +403,10 @@ absl::StatusOr<Analysis> Analyze(const Trace& trace, const ReportOptions& option
   ParallelFor(results.size(), options.threads, [&](size_t task) {
     const size_t i = order[task];
     const DevicePlane& plane = selection.planes[i];
-    results[i].devices =
-        PlaneAnalyzer(
-            request, plane, [&] { return evidence.Of(plane); }, &results[i].diagnostics)
-            .Analyze();
+    PlaneAnalyzer analyzer(
+        request, plane, [&] { return evidence.Of(plane); }, &results[i].diagnostics);
+    results[i].devices = analyzer.Analyze();
+    results[i].ordinals = analyzer.ordinals();
   });
   const auto file_of = [&](size_t i) { return trace.planes[selection.planes[i].plane].file; };
   DamagedHosts damaged(trace);
@@ -407,15 +414,18 @@ absl::StatusOr<Analysis> Analyze(const Trace& trace, const ReportOptions& option
     RETURN_IF_ERROR(damaged.LeaveOut(file_of(i), results[i].devices.status()));
   }
   damaged.Note(&analysis.diagnostics);
+  std::set<int64_t> ordinals;
   for (size_t i = 0; i < results.size(); ++i) {
     if (damaged.Has(file_of(i))) continue;
     Result& result = results[i];
+    ordinals.merge(result.ordinals);
     analysis.diagnostics.Merge(result.diagnostics);
     for (DeviceAnalysis& device : *result.devices) {
       Place(trace, &device);
       analysis.devices.push_back(std::move(device));
     }
   }
+  if (damaged.First().ok()) RETURN_IF_ERROR(CheckOrdinals(trace, selection, ordinals));
   if (std::all_of(analysis.devices.begin(), analysis.devices.end(), Empty)) {
     RETURN_IF_ERROR(damaged.First());
     return NothingExecuted(trace, selection, analysis.diagnostics);

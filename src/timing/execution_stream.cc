@@ -135,6 +135,14 @@ class Meanings {
     return *known;
   }
 
+  std::set<int64_t> Ordinals() const {
+    std::set<int64_t> ordinals;
+    for (const Meaning& meaning : meanings_) {
+      if (meaning.is_execution) ordinals.insert(meaning.ordinal);
+    }
+    return ordinals;
+  }
+
  private:
   // A column of the batch that is part of the meaning.
   struct Own {
@@ -337,6 +345,8 @@ Diagnostics ExecutionStream::diagnostics() const {
   for (const OpenLine& line : lines_) all.Merge(line.diagnostics);
   return all;
 }
+
+std::set<int64_t> ExecutionStream::ordinals() const { return meanings_->Ordinals(); }
 
 absl::Status ExecutionStream::ReadModules() {
   for (uint32_t line : run_lines_) {

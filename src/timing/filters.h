@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 
@@ -30,6 +31,11 @@ class NameFilter {
  private:
   std::shared_ptr<const re2::RE2> regex_;
 };
+
+// An ordinal that is wanted must be `there`, on some device of its kind; kNoOrdinal: a host does
+// not tell them. Errors: FailedPrecondition (names those that are there).
+absl::Status CheckOrdinals(const Trace& trace, const Selection& selection,
+                           const std::set<int64_t>& there);
 
 // Lines, in file order, whose shown names match and whose planes `device` names. Errors: as
 // SelectPlanes.

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <charconv>
 
+#include "absl/strings/str_join.h"
 #include "devices/device_kind.h"
 #include "status.h"
 #include "timing/filters.h"
@@ -139,7 +140,27 @@ absl::StatusOr<Selection> SelectDevices(const Trace& trace, std::string_view tex
     if (Matches(selector, trace, device)) selection.planes.push_back(device);
   }
   if (selection.planes.empty()) return NothingMatches(trace, text);
+  // Only its thunks tell which devices a host has.
+  if (!selector.kind.has_value() || RulesOf(*selector.kind).is_host) return selection;
+  std::set<int64_t> there;
+  for (const DevicePlane& device : devices) {
+    if (device.kind == *selector.kind && device.ordinal) there.insert(*device.ordinal);
+  }
+  RETURN_IF_ERROR(CheckOrdinals(trace, selection, there));
   return selection;
+}
+
+absl::Status CheckOrdinals(const Trace& trace, const Selection& selection,
+                           const std::set<int64_t>& there) {
+  if (there.empty() || there.contains(kNoOrdinal)) return absl::OkStatus();
+  const std::string_view kind = DeviceKindName(selection.planes[0].kind);
+  for (const int64_t ordinal : selection.ordinals) {
+    if (there.contains(ordinal)) continue;
+    return FailedPrecondition(trace.files[0].path, ": --device ", selection.text, ": there is no ",
+                              kind, ":", ordinal, "; there is ", kind, ":",
+                              absl::StrJoin(there, ","), "; choose of these");
+  }
+  return absl::OkStatus();
 }
 
 absl::StatusOr<std::vector<uint32_t>> SelectPlanes(const Trace& trace, std::string_view text) {
@@ -153,7 +174,14 @@ absl::StatusOr<std::vector<uint32_t>> SelectPlanes(const Trace& trace, std::stri
     return planes;
   }
   ASSIGN_OR_RETURN(const Selection selection, SelectDevices(trace, text));
-  for (const DevicePlane& device : selection.planes) planes.push_back(device.plane);
+  for (const DevicePlane& device : selection.planes) {
+    if (!selection.ordinals.empty() && RulesOf(device.kind).is_host) {
+      return InvalidArgument("--device ", text, ": the plane ", trace.planes[device.plane].name,
+                             " holds all devices of its host, and is shown as it is; give ",
+                             DeviceKindName(device.kind));
+    }
+    planes.push_back(device.plane);
+  }
   return planes;
 }
 
