@@ -34,6 +34,9 @@ constexpr CodeInfo kCodes[] = {
     {kAggregatedEvent, "aggregated_event", kInfo,
      "aggregated events: counted with their totals, without a place in time"},
     {kUnsortedLine, "unsorted_line", kInfo, "lines whose events were not in order of time"},
+    {kFilesApart, "files_apart", kWarning,
+     "files of one folder are merged as the hosts of one run, but were recorded at other times; "
+     "where they are captures, name each, as FOLDER/*"},
     {kHostLeftOut, "host_left_out", kError,
      "a file of a run is damaged and was left out, so that this is a part of the run"},
     {kStatWithoutValue, "stat_without_value", kWarning, "no selected event has a stat"},

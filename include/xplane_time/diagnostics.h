@@ -38,6 +38,7 @@ enum class DiagnosticCode : uint8_t {
   kMissingEventMetadata,  // named "(event metadata ID)"
   kAggregatedEvent,       // num_occurrences: counted, no interval
   kUnsortedLine,          // sorted here
+  kFilesApart,            // files of one folder were recorded one after the other
   kHostLeftOut,           // a file of a run is damaged: the others are read
   kStatWithoutValue,      // a stat was asked for that no selected event has
   // Selection and options.

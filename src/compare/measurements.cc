@@ -76,7 +76,8 @@ absl::StatusOr<Measurements> FromTrace(const std::string& path, const MeasureOpt
   AddFacts(trace, report, &out);
   AddRows(report, filters, options, &out);
   for (const DiagnosticRow& row : report.diagnostics) {
-    if (row.severity == "info") continue;
+    const bool is_told = row.code == DiagnosticName(DiagnosticCode::kFilesApart);  // FolderNote
+    if (row.severity == "info" || is_told) continue;
     out.notes.push_back(absl::StrCat(path, ": ", row.count, " x ", row.message));
   }
   return out;

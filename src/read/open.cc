@@ -2,6 +2,7 @@
 // the base of the time axis is chosen.
 #include <algorithm>
 #include <filesystem>
+#include <map>
 #include <tuple>
 
 #include "absl/strings/str_join.h"
@@ -212,6 +213,27 @@ bool LeaveOutDamaged(const ReadOptions& options, std::vector<OpenInput>* inputs,
   return left_out > 0;
 }
 
+// The hosts of a run record at the same time, but for their clocks: a file that begins a second
+// after those before it had ended is of another run.
+void NoteFilesApart(const Trace& trace, Diagnostics* diagnostics) {
+  constexpr uint64_t kLeastApartNs = 1'000'000'000;
+  std::map<uint32_t, std::map<uint64_t, uint32_t>> files_by_start;  // of each capture
+  for (uint32_t i = 0; i < trace.files.size(); ++i) {
+    const TraceFile& file = trace.files[i];
+    if (!file.profile_start_unix_ns || !file.profile_stop_unix_ns) continue;
+    files_by_start[file.capture].emplace(*file.profile_start_unix_ns, i);
+  }
+  for (const auto& [capture, files] : files_by_start) {
+    uint64_t ended_ns = files.begin()->first;
+    for (const auto& [start_ns, i] : files) {
+      if (start_ns > ended_ns && start_ns - ended_ns > kLeastApartNs) {
+        diagnostics->Count(DiagnosticCode::kFilesApart, {.file = i});
+      }
+      ended_ns = std::max(ended_ns, *trace.files[i].profile_stop_unix_ns);
+    }
+  }
+}
+
 }  // namespace
 
 StatValue Plane::FindStat(std::string_view stat_name) const {
@@ -266,6 +288,7 @@ absl::StatusOr<Trace> OpenTrace(std::span<const Input> inputs, const ReadOptions
   if (!trace.ok()) return trace;
   diagnostics->Merge(reading);
   trace->capture_count = captures;
+  NoteFilesApart(*trace, diagnostics);
   return trace;
 }
 

@@ -7,7 +7,7 @@ import subprocess
 import unittest
 
 from harness import BINARY, TESTDATA, TIMEOUT_S, EndToEndTest, environment, run
-from xspace import Plane, data, gpu, space
+from xspace import Plane, Unsigned, data, gpu, space
 
 RUNS = "log/plugins/profile"
 
@@ -186,6 +186,27 @@ class Directories(EndToEndTest):
         for name in ("one", "two"):
             self.write(f"flat/{name}.xplane.pb.gz", gzip.compress(self.host(name, 3)))
         self.assertEqual(self.hosts("flat"), {"one": 3, "two": 3})
+
+    def test_files_of_other_times_are_no_hosts_of_one_run(self):
+        second = 1_000_000_000
+
+        def recorded(start_s, stop_s):
+            times = Plane("Task Environment", id=9)
+            times.plane_stat("profile_start_time", Unsigned(int(start_s * second)))
+            times.plane_stat("profile_stop_time", Unsigned(int(stop_s * second)))
+            return space(gpu(0), times)
+
+        for name, starts, apart in (("hosts", (100, 101.5, 102.9), 0), ("folder", (100, 110, 105), 2)):
+            for at, start in enumerate(starts):
+                self.write(f"{name}/{at}.xplane.pb", recorded(start, start + 1))
+            for command in ("report", "functions"):
+                rows = self.run_json(command, name)["diagnostics"]
+                self.assertEqual([row["count"] for row in rows if row["code"] == "files_apart"],
+                                 [apart] if apart else [])
+                self.assertEqual("recorded at other times" in
+                                 " ".join(self.run_ok(command, name).text.split()), apart > 0)
+            each = (f"{name}/{at}.xplane.pb" for at in range(3))
+            self.assertEqual(self.run_json(*each)["diagnostics"], [])
 
     def test_directory_without_traces(self):
         (self.at / "bare").mkdir()
