@@ -8,8 +8,14 @@
 namespace xplane_time {
 namespace {
 
+// UTF-8, perhaps cut short, without control characters: each message in a trace has some.
 bool IsText(std::string_view bytes) {
-  return std::all_of(bytes.begin(), bytes.end(), [](char c) {
+  int more = 0;  // bytes of a character
+  return std::all_of(bytes.begin(), bytes.end(), [&more](char c) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (more > 0) return --more, byte >> 6 == 2;
+    more = byte >= 0xf0 ? 3 : byte >= 0xe0 ? 2 : byte >= 0xc2 ? 1 : 0;
+    if (more > 0) return byte < 0xf5;
     return (c >= 0x20 && c < 0x7f) || c == '\n' || c == '\r' || c == '\t';
   });
 }
@@ -49,11 +55,9 @@ std::string_view LooksLike(std::string_view bytes) {
   return IsText(bytes.substr(0, 512)) ? "it looks like text" : "";
 }
 
-absl::Status NotATrace(const WireCursor& at, std::string_view bytes, const std::string& path,
-                       bool any_plane) {
-  // White space before JSON passes for a plane.
-  const std::string_view guess = any_plane ? LooksLikeJson(bytes) : LooksLike(bytes);
-  if (!guess.empty()) {
+// A line feed before text passes for a plane.
+absl::Status NotATrace(const WireCursor& at, std::string_view bytes, const std::string& path) {
+  if (const std::string_view guess = LooksLike(bytes); !guess.empty()) {
     return DataLoss(path, ": not an XPlane trace: ", guess, " (byte ", at.offset(), ")");
   }
   return DamageError(at.error(), {.file = path, .byte_offset = at.offset()});
@@ -80,7 +84,7 @@ absl::Status SpaceGuard::PassField(std::string_view bytes) {
   WireCursor cursor(bytes, next_);
   WireField field;
   if (!cursor.ReadTag(&field.number, &field.type)) {
-    return NotATrace(cursor, head_, name_, next_ > 0);
+    return NotATrace(cursor, head_, name_);
   }
   const bool is_known = field.type == WireType::kLength && field.number <= 4;
   if (next_ == 0 && !is_known) {
@@ -98,7 +102,7 @@ absl::Status SpaceGuard::PassField(std::string_view bytes) {
   } else {
     ok = cursor.ReadValue(&field);
   }
-  if (!ok) return NotATrace(cursor, head_, name_, next_ > 0);
+  if (!ok) return NotATrace(cursor, head_, name_);
   if (!is_known) unknown_bytes_ += cursor.offset() + length - next_;
   if (unknown_bytes_ > kMostUnknownBytes) {
     return DamageError("fields that no trace has", {.file = name_, .byte_offset = next_});
@@ -115,7 +119,7 @@ absl::StatusOr<SpaceScan> ScanSpace(std::string_view bytes, const std::string& p
   bool tail_seen = false;
   while (!cursor.done()) {
     WireField field;
-    if (!cursor.ReadField(&field)) return NotATrace(cursor, bytes, path, !scan.planes.empty());
+    if (!cursor.ReadField(&field)) return NotATrace(cursor, bytes, path);
     if (field.type != WireType::kLength || field.number > 4) continue;
     if (field.number == 1) {
       if (tail_seen) hosts.emplace_back();

@@ -279,6 +279,8 @@ TEST_P(OpenTest, WhatIsNoTraceIsTold) {
       {"[1, 2]", "looks like JSON"},
       {"<!DOCTYPE html>\n<html></html>\n", "looks like text"},
       {"hello\n", "looks like text"},
+      {"# caf\xc3\xa9 \xe2\x96\x88 \xf0\x9f\x98\x80\n\nand more", "looks like text"},
+      {"\n                                 Apache License\n", "looks like text"},
       {std::string("\x7f") + "ELF\x02\x01", "it is a program"},
       {"PK\x03\x04...", "zip archive"},
       {"SQLite format 3", "SQLite"},
