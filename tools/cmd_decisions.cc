@@ -74,6 +74,9 @@ class CompareCommand : public DecisionCommand {
     files_.ReadsTraces("--head", head_, find_);
     files_.PrintsOutput(printing_.path);
     if (!printing_.json_schema) RETURN_IF_ERROR(CheckSides());
+    if (!report_.by_variant) {
+      RETURN_IF_ERROR(Refuse({"--id-pattern"}, "means nothing without --by-id"));
+    }
     RETURN_IF_ERROR(CheckLayout());
     return CheckTop();
   }

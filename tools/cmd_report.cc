@@ -50,14 +50,10 @@ class TextCommand : public TraceCommand {
   absl::StatusOr<Report> MakeReport(const Opened& opened) const {
     ASSIGN_OR_RETURN(Report report, BuildReport(opened.trace, report_, opened.diagnostics));
     WarnOfLeftOut(report.diagnostics);
-    const bool filtered = !report_.function.empty() || !report_.exclude.empty() ||
-                          !report_.prefix.empty() || !report_.kernel.empty() ||
-                          !report_.scope.empty();
-    if (filtered && report.functions.empty() && report.kernels.empty()) {
-      return FailedPrecondition(
-          report.inputs[0].path,
-          ": no execution matches the filters; run without --function, --within, "
-          "--exclude, --prefix, --kernel and --scope to see what is there");
+    const std::string filters = GivenFilters();
+    if (!filters.empty() && report.functions.empty() && report.kernels.empty()) {
+      return FailedPrecondition(report.inputs[0].path, ": no execution matches ", filters,
+                                "; run without filters to see what is there");
     }
     return report;
   }
@@ -275,6 +271,11 @@ class Functions : public CompatibleCommand {
   std::string columns_of() const override { return report_.samples ? "samples" : "functions"; }
 
   absl::Status CheckOwn() const override {
+    if (report_.samples && printing_.how.for_people()) {
+      RETURN_IF_ERROR(Refuse({"--id-pattern"},
+                             "means nothing with --samples, whose table has no variants; JSON and "
+                             "CSV have them"));
+    }
     if (report_.samples && printing_.how.format != output::Format::kJson) {
       RETURN_IF_ERROR(Refuse(
           {"--sort"}, "means nothing with --samples, whose rows are in the order of their starts"));

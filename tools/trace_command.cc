@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "output/results.h"
 #include "process.h"
 #include "status.h"
@@ -132,15 +133,26 @@ absl::Status TraceCommand::Check() {
 absl::Status TraceCommand::CheckLayout() {
   read_.threads = report_.threads;
   printing_.how.metric = report_.metric;
-  if (!Given(*app_, "--columns")) return absl::OkStatus();
   if (!printing_.how.for_people()) {
-    return UsageError("--columns is for tables and Markdown; the other formats have every field");
+    RETURN_IF_ERROR(Refuse({"--columns", "--wide"},
+                           "is for tables and Markdown; the other formats have every field"));
+    RETURN_IF_ERROR(Refuse({"--unit"}, "is for tables and Markdown; the other formats have ps"));
   }
+  if (!Given(*app_, "--columns")) return absl::OkStatus();
   ASSIGN_OR_RETURN(printing_.how.columns, output::ParseColumns(columns_of(), columns_));
   return absl::OkStatus();
 }
 
 absl::Status TraceCommand::CheckFilters() const { return Filters::Compile(report_).status(); }
+
+std::string TraceCommand::GivenFilters() const {
+  std::vector<std::string> given;
+  for (const char* option :
+       {"--function", "--within", "--exclude", "--prefix", "--kernel", "--scope"}) {
+    if (Given(*app_, option)) given.emplace_back(option);
+  }
+  return absl::StrJoin(given, ", ");
+}
 
 // ---- Reading
 

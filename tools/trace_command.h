@@ -52,6 +52,8 @@ class TraceCommand : public Command {
 
   // Bad filters need no reading.
   absl::Status CheckFilters() const;
+  // Those of names, as they are on the line: "--function, --scope"; empty: none.
+  std::string GivenFilters() const;
   absl::StatusOr<Opened> Open() const;
   // Tells what formats without diagnostics do not: hosts that were left out.
   void WarnOfLeftOut(const std::vector<DiagnosticRow>& rows) const;

@@ -126,6 +126,8 @@ struct DeviceRef {
   std::string host;  // empty: unknown
   uint32_t input = 0;
 };
+// "GPU:0" for "/device:GPU:0": of the plane, with the ordinal where its name has none.
+std::string DeviceName(const DeviceRef& device);
 
 struct DeviceRow {
   DeviceRef device;

@@ -511,12 +511,12 @@ void NoteSame(const Captures& captures, std::vector<std::string>* notes) {
   }
 }
 
-absl::Status NothingCompared(const Comparison& comparison) {
+// `filters`: as PassesFilters().
+absl::Status NothingCompared(const Comparison& comparison, const std::string& filters) {
   if (comparison.rows.empty()) {
-    return FailedPrecondition(
-        comparison.base_sources[0], " and ", comparison.head_sources[0],
-        ": no function has runs, or passes --function and --exclude; xplane-time functions lists "
-        "what each holds");
+    return FailedPrecondition(comparison.base_sources[0], " and ", comparison.head_sources[0],
+                              ": no function has runs", filters,
+                              "; xplane-time functions lists what each holds");
   }
   std::string why = "they have no function in common";
   for (const ComparedRow& row : comparison.rows) {
@@ -561,7 +561,9 @@ absl::StatusOr<Comparison> Compare(std::span<const Measurements> base,
   Judge(differences, options, &comparison.rows);
   Summarize(&comparison);
   if (comparison.compared == 0) {
-    if (comparison.Count(FunctionVerdict::kFailed) == 0) return NothingCompared(comparison);
+    if (comparison.Count(FunctionVerdict::kFailed) == 0) {
+      return NothingCompared(comparison, compare::PassesFilters(base[0]));
+    }
     comparison.outcome = Outcome::kAllFailed;
     return comparison;
   }

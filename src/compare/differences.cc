@@ -101,15 +101,13 @@ bool InRounds(const Measurements& capture, const std::vector<Round>& rounds) {
   return has_start_times && !rounds.empty() && 2 * static_cast<size_t>(whole) >= rounds.size();
 }
 
-// Of a capture as one unit.
-std::map<std::string, Centre> CentresOf(const Measurements& capture) {
+// The runs that count, by variant.
+std::map<std::string, std::vector<double>> LogsOf(const Measurements& capture) {
   std::map<std::string, std::vector<double>> logs;
   for (const TimedSample& sample : InOrder(capture)) {
     if (!std::isnan(sample.log_time)) logs[*sample.id].push_back(sample.log_time);
   }
-  std::map<std::string, Centre> centres;
-  for (auto& [id, own] : logs) centres[id] = HuberCentre(std::move(own));
-  return centres;
+  return logs;
 }
 
 // Both groups of one analysis of variance, by capture.
@@ -135,10 +133,12 @@ Scatter ScatterByCapture(const std::vector<double>& values, const std::vector<ui
   return out;
 }
 
-Difference OfRounds(const std::vector<double>& differences, const std::vector<uint32_t>& capture) {
-  const Centre centre = HuberCentre(differences);
+Difference OfRounds(const Units& units, const std::vector<double>& differences,
+                    const std::vector<uint32_t>& capture) {
+  const Centre centre = units.CentreOf(differences);
   Difference out = {centre.value, std::sqrt(centre.variance), centre.df, differences.size()};
-  const Scatter scatter = ScatterByCapture(PulledIn(differences), capture);
+  const Scatter scatter =
+      ScatterByCapture(units.robust ? PulledIn(differences) : differences, capture);
   if (scatter.between_df < 1) return out;
   const bool agree = scatter.within_df > 0 && scatter.within > 0 &&
                      FisherTail(scatter.between / scatter.within, scatter.between_df,
@@ -272,10 +272,30 @@ std::vector<double> Units::Present(const std::string& id) const {
   return logs;
 }
 
-Units MakeUnits(std::span<const Measurements> captures) {
+Centre Units::CentreOf(std::vector<double> values) const {
+  if (robust) return HuberCentre(std::move(values));
+  const double n = static_cast<double>(values.size());
+  return {Mean(values), Variance(values) / n, n - 1};
+}
+
+size_t WildRuns(std::span<const Measurements> captures) {
+  size_t wild = 0;
+  for (const Measurements& capture : captures) {
+    for (const auto& [ignored, logs] : LogsOf(capture)) {
+      const double centre = HuberCentre(logs).value;
+      const double reach =
+          stats::OutlierReach(static_cast<double>(logs.size())) * stats::RobustSd(logs, centre);
+      wild += logs.size() - stats::MeanWithin(logs, centre, reach).kept;
+    }
+  }
+  return wild;
+}
+
+Units MakeUnits(std::span<const Measurements> captures, bool robust) {
   std::vector<std::vector<Round>> rounds;
   Units units;
   units.in_rounds = true;
+  units.robust = robust;
   for (const Measurements& capture : captures) {
     rounds.push_back(RoundsOf(capture));
     units.in_rounds &= InRounds(capture, rounds.back());
@@ -289,7 +309,8 @@ Units MakeUnits(std::span<const Measurements> captures) {
       }
     } else {
       Round& centres = values.emplace_back();
-      for (const auto& [id, centre] : CentresOf(captures[i])) {
+      for (auto& [id, logs] : LogsOf(captures[i])) {
+        const Centre centre = units.CentreOf(std::move(logs));
         centres[id] = centre.value;
         units.within.try_emplace(id, captures.size()).first->second[i] = centre;
       }
@@ -319,7 +340,7 @@ Difference DifferenceOf(const Units& units, const std::string& a, const std::str
     within.push_back(units.within.at(b)[i]);
   }
   if (differences.empty()) return {};
-  if (units.in_rounds) return OfRounds(differences, capture);
+  if (units.in_rounds) return OfRounds(units, differences, capture);
   return OfCaptures(differences, within, drift_std);
 }
 

@@ -40,6 +40,7 @@ struct NaturalLess {
 // The log time of each variant in each unit; NaN where it has none.
 struct Units {
   bool in_rounds = false;
+  bool robust = true;             // wild values are pulled in; false: they count in full
   std::vector<uint32_t> capture;  // of each unit
   std::map<std::string, std::vector<double>, NaturalLess> log_time;
   // Where captures are the units: variance of each value within its capture, its df.
@@ -48,11 +49,15 @@ struct Units {
   size_t size() const { return capture.size(); }
   // Of the units that have it.
   std::vector<double> Present(const std::string& id) const;
+  Centre CentreOf(std::vector<double> values) const;
 };
 
 // Rounds, where every capture is in rounds: at least half of its rounds hold all variants.
 // A round ends where a variant comes again.
-Units MakeUnits(std::span<const Measurements> captures);
+Units MakeUnits(std::span<const Measurements> captures, bool robust = true);
+
+// Runs so far from the others of their variant and capture that they are outliers.
+size_t WildRuns(std::span<const Measurements> captures);
 
 // `drift_std`: of the log ratio in a single capture without rounds.
 Difference DifferenceOf(const Units& units, const std::string& a, const std::string& b,

@@ -256,6 +256,7 @@ absl::StatusOr<std::vector<Measurements>> FromResult(const std::string& path, co
                                                      const MeasureOptions& asked) {
   MeasureOptions options = asked;
   ASSIGN_OR_RETURN(OptionValues recorded, RecordedOptions(path, document));
+  const bool lacks_runs = recorded.contains("trim");
   ASSIGN_OR_RETURN(const std::vector<Fact> facts,
                    OptionFacts(path, std::move(recorded), &options.report));
   ASSIGN_OR_RETURN(const Filters filters, Filters::Compile(options.report));
@@ -275,6 +276,7 @@ absl::StatusOr<std::vector<Measurements>> FromResult(const std::string& path, co
     Measurements& one = out.emplace_back();
     one.source = captures.size() == 1 ? path : absl::StrCat(path, " #", capture + 1);
     one.options = facts;
+    one.lacks_runs = lacks_runs;
     AddDeviceKinds(document, &one);
     ReadRows(document, capture, &report);
     AddRows(report, filters, options, &one);

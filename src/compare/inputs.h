@@ -68,6 +68,9 @@ absl::StatusOr<std::vector<Fact>> OptionFacts(const std::string& path, std::stri
 absl::StatusOr<std::vector<Fact>> OptionFacts(const std::string& path, OptionValues recorded,
                                               ReportOptions* options);
 
+// The filters that were given, for messages: " and passes --function, --scope"; empty: none.
+std::string PassesFilters(const Measurements& capture);
+
 // Mismatch: whether captures were measured in the same way.
 
 // A fact or an option with two values among the captures of both sides is an error (a note where

@@ -99,21 +99,33 @@ absl::StatusOr<std::vector<Fact>> OptionFacts(const std::string& path, OptionVal
   if (options->id_pattern == usual.id_pattern && recorded.contains("id_pattern")) {
     options->id_pattern = recorded.at("id_pattern");
   }
-  // Runs that were left out twice are left out once.
-  const auto trimmed = recorded.find("trim");
-  if (trimmed != recorded.end() && asked.contains("trim") && asked["trim"] == trimmed->second) {
-    options->trim = {};
+  if (const auto earlier = recorded.find("trim"); earlier != recorded.end()) {
+    if (asked.contains("trim") && asked["trim"] != earlier->second) {
+      return InvalidArgument(path, ": was written with --trim ", earlier->second, ", and --trim ",
+                             asked["trim"], " would trim what is left; give the trace, or write ",
+                             "it again without --trim");
+    }
+    options->trim = {};  // its runs are left out already
   }
   uint64_t skipped = options->skip_runs;
   if (const auto earlier = recorded.find("skip_runs"); earlier != recorded.end()) {
     skipped = std::max<uint64_t>(skipped, std::strtoull(earlier->second.c_str(), nullptr, 10));
     asked["skip_runs"] = absl::StrCat(skipped);
   }
-  for (const char* name : {"function", "exclude", "prefix", "trim"}) {
+  for (const char* name : {"function", "exclude", "prefix"}) {
     Combine(recorded, name, &asked);
   }
   asked.insert(recorded.begin(), recorded.end());
   return FactsOf(asked);
+}
+
+std::string PassesFilters(const Measurements& capture) {
+  std::vector<std::string> given;
+  for (const char* name : {"function", "exclude", "prefix", "kernel", "scope"}) {
+    if (std::ranges::count(capture.options, name, &Fact::name) == 0) continue;
+    given.push_back(OptionName(name));
+  }
+  return given.empty() ? "" : absl::StrCat(" and passes ", absl::StrJoin(given, ", "));
 }
 
 namespace {

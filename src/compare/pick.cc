@@ -57,7 +57,7 @@ struct Chooser {
   // The smallest centre, unless a rival is faster in the units that both share.
   std::string Leader() const {
     const auto centre = [this](const std::string& id) {
-      return stats::HuberCentre(units.Present(id)).value;
+      return units.CentreOf(units.Present(id)).value;
     };
     std::string leader = *std::ranges::min_element(ids, {}, centre);
     for (size_t step = 0; step < ids.size(); ++step) {
@@ -270,6 +270,22 @@ void DescribeTimes(std::span<const Measurements> captures, const Units& units, d
   row->hi_ps = std::exp(centre.value + half);
 }
 
+// Where the verdict is another one when no run is pulled in.
+void NotePulledIn(std::span<const Measurements> captures, const std::vector<std::string>& ids,
+                  PickResult* choice) {
+  const size_t wild = compare::WildRuns(captures);
+  if (wild == 0) return;
+  PickResult in_full = *choice;
+  in_full.tied.clear();
+  const Units units = compare::MakeUnits(captures, /*robust=*/false);
+  Chooser{units, choice->options, ids}.Choose(&in_full);
+  if (in_full.claim == choice->claim && in_full.pick == choice->pick) return;
+  choice->notes.push_back(absl::StrCat(
+      wild, wild == 1 ? " run lies" : " runs lie",
+      " far from the others of the variant and counts less; counted in full, the verdict would be ",
+      Absl(ClaimName(in_full.claim)), " (variant ", in_full.pick, ")"));
+}
+
 }  // namespace
 
 absl::StatusOr<PickResult> Pick(std::span<const Measurements> captures,
@@ -280,14 +296,20 @@ absl::StatusOr<PickResult> Pick(std::span<const Measurements> captures,
   choice.captures = captures.size();
   for (const Measurements& capture : captures) choice.sources.push_back(capture.source);
   RETURN_IF_ERROR(compare::CheckMeasuredAlike(captures, {}, /*allowed=*/false, &choice.notes));
+  if (const auto at = std::ranges::find(captures, true, &Measurements::lacks_runs);
+      at != captures.end()) {
+    return FailedPrecondition(at->source, ": was written with --trim, and without the runs that ",
+                              "were left out rounds cannot be told apart; write it without, and ",
+                              "give --trim here");
+  }
   RETURN_IF_ERROR(CheckAlike(captures));
   ListVariants(captures, &choice);
   RETURN_IF_ERROR(CheckKnown(&choice));
   if (choice.variants.empty()) {
     return FailedPrecondition(
-        choice.sources.empty() ? "no capture" : choice.sources[0],
-        ": no function is a variant; --id-pattern says which are, xplane-time "
-        "functions lists what is there");
+        choice.sources.empty() ? "no capture" : choice.sources[0], ": no function is a variant",
+        captures.empty() ? "" : compare::PassesFilters(captures[0]),
+        "; --id-pattern says which are, xplane-time functions lists what is there");
   }
   const Units units = compare::MakeUnits(captures);
   choice.in_rounds = units.in_rounds;
@@ -300,7 +322,8 @@ absl::StatusOr<PickResult> Pick(std::span<const Measurements> captures,
   }
   std::vector<std::string> ids;
   for (const auto& [id, log_times] : units.log_time) ids.push_back(id);
-  Chooser{units, options, std::move(ids)}.Choose(&choice);
+  Chooser{units, options, ids}.Choose(&choice);
+  NotePulledIn(captures, ids, &choice);
   const bool too_little = choice.claim == Claim::kTooLittleData;
   const bool open = too_little || choice.claim == Claim::kUndecided;
   std::map<std::string, double> p_best;

@@ -1,6 +1,5 @@
 // Series of a capture: samples, one row a run, become one a function (or variant) and device.
 #include <algorithm>
-#include <array>
 #include <iterator>
 #include <map>
 #include <set>
@@ -28,19 +27,11 @@ class DeviceLabels {
   }
 
   std::string Label(const DeviceRef& device) const {
-    constexpr std::string_view kPrefix = "/device:", kHostCpu = "/host:CPU";
-    std::string_view plane = device.plane;
-    if (plane.starts_with(kPrefix)) plane.remove_prefix(kPrefix.size());
-    if (plane == kHostCpu) plane.remove_prefix(kHostCpu.find("CPU"));
-    std::string label(plane);
-    if (device.ordinal.has_value()) {
-      const std::string ordinal = absl::StrCat(":", *device.ordinal);
-      if (!label.ends_with(ordinal)) label.append(ordinal);
-    }
-    if (hosts_.size() < 2) return label;
+    const std::string name = DeviceName(device);
+    if (hosts_.size() < 2) return name;
     // Hosts have other names in another session: they are told apart by their order.
     const auto host = std::distance(hosts_.begin(), hosts_.lower_bound(device.host));
-    return absl::StrCat("host ", host, " ", label);
+    return absl::StrCat("host ", host, " ", name);
   }
 
  private:
@@ -79,37 +70,32 @@ Metric KnownMetric(const Rows& rows, Metric wanted) {
   return any_active ? wanted : Metric::kSpan;
 }
 
-// Why runs are left out, and how many.
-constexpr const char* kReasons[] = {"suspect", "warm-up", "without ops", "trimmed"};
-enum Reason : uint8_t { kSuspect, kWarmUp, kWithoutOps, kTrimmed };
-using LeftOut = std::array<uint64_t, std::size(kReasons)>;
+// How many runs are left out, by reason.
+using LeftOut = std::map<std::string, uint64_t>;
 
 std::string LeftOutNote(const LeftOut& left_out, uint64_t all) {
-  std::vector<std::string> parts;
   uint64_t sum = 0;
-  for (size_t i = 0; i < left_out.size(); ++i) {
-    sum += left_out[i];
-    if (left_out[i] > 0) parts.push_back(absl::StrCat(left_out[i], " ", kReasons[i]));
-  }
-  return absl::StrCat(sum, " of ", all, " runs left out: ", absl::StrJoin(parts, ", "));
+  for (const auto& [why, count] : left_out) sum += count;
+  return absl::StrCat(sum, " of ", all, " runs left out (",
+                      absl::StrJoin(left_out, ", ", absl::PairFormatter(": ")), ")");
 }
 
 void FillSamples(const Rows& rows, Metric metric, const ReportOptions& options, Series* series,
                  LeftOut* left_out) {
   std::vector<Sampled> samples;
   std::vector<int64_t> times;
-  const auto leave_out = [&](int64_t start_ps, Reason why) {
+  const auto leave_out = [&](int64_t start_ps, const char* why) {
     series->left_out.push_back(start_ps);
     ++(*left_out)[why];
   };
   for (const SampleRow* row : rows) {
     const int64_t time_ps = TimeOf(*row, metric).value_or(0);
     if (row->suspect) {
-      leave_out(row->start_ps, kSuspect);
+      leave_out(row->start_ps, "suspect");
     } else if (row->run < options.skip_runs) {
-      leave_out(row->start_ps, kWarmUp);
+      leave_out(row->start_ps, "warm-up");
     } else if (time_ps <= 0) {  // a time of 0 has no ratio
-      leave_out(row->start_ps, kWithoutOps);
+      leave_out(row->start_ps, "without ops");
     } else {
       samples.push_back({static_cast<double>(time_ps), row->start_ps});
       times.push_back(time_ps);
@@ -120,7 +106,7 @@ void FillSamples(const Rows& rows, Metric metric, const ReportOptions& options, 
     if (kept[i]) {
       series->samples.push_back(samples[i]);
     } else {
-      leave_out(samples[i].start_ps, kTrimmed);
+      leave_out(samples[i].start_ps, "trimmed");
     }
   }
 }
@@ -163,7 +149,7 @@ std::vector<Series> SeriesOf(const Report& report, const Filters& filters,
   }
   if (options.by_variant) NoteMerged(groups, notes);
   std::vector<Series> out;
-  LeftOut left_out = {};
+  LeftOut left_out;
   uint64_t all = 0;
   for (const auto& [key, rows] : groups) {
     const Metric metric = KnownMetric(rows, options.report.metric);
@@ -182,7 +168,7 @@ std::vector<Series> SeriesOf(const Report& report, const Filters& filters,
     FillSamples(rows, metric, options.report, &series, &left_out);
     all += rows.size();
   }
-  if (left_out != LeftOut()) notes->push_back(LeftOutNote(left_out, all));
+  if (!left_out.empty()) notes->push_back(LeftOutNote(left_out, all));
   return out;
 }
 

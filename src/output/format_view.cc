@@ -85,9 +85,14 @@ class TablePage {
 
   void AddDiagnostics(const View& view) {
     const std::vector<DiagnosticLine>& lines = view.diagnostics;
-    Line(DiagnosticsTitle(lines), Tone::kBold);
     const size_t shown = std::min(lines.size(), view.most_diagnostics);
-    for (size_t i = 0; i < shown; ++i) AddDiagnostic(lines[i]);
+    std::string title;
+    for (size_t i = 0; i < shown; ++i) {
+      if (i > 0 && DiagnosticsTitle(lines[i]) != title) Line("", Tone::kPlain);
+      if (DiagnosticsTitle(lines[i]) != title)
+        Line(title = DiagnosticsTitle(lines[i]), Tone::kBold);
+      AddDiagnostic(lines[i]);
+    }
     if (lines.size() > shown) {
       Line(MoreNote(lines.size() - shown, "findings", "--format json"), Tone::kDim);
     }
@@ -152,8 +157,12 @@ class MarkdownPage {
   }
 
   void AddDiagnostics(const View& view) {
-    text_.append("### ").append(DiagnosticsTitle(view.diagnostics)).append("\n\n");
+    std::string title;
     for (const DiagnosticLine& line : view.diagnostics) {
+      if (DiagnosticsTitle(line) != title) {
+        if (!title.empty()) text_.append("\n");
+        text_.append("### ").append(title = DiagnosticsTitle(line)).append("\n\n");
+      }
       text_.append("- **").append(line.severity).append("**: ");
       text_.append(MarkdownCell(line.text)).append("\n");
     }

@@ -33,8 +33,10 @@ constexpr Remark kRemarks[] = {
      [](const FunctionRow& row) -> uint64_t { return row.status == RowStatus::kDevicesUnmatched; }},
     {"o", "no ops, only spans are known",
      [](const FunctionRow& row) -> uint64_t { return row.status == RowStatus::kNoOps; }},
-    {"s", "suspect runs, left out", [](const FunctionRow& row) { return row.suspect_runs; }},
-    {"d", "samples dropped", [](const FunctionRow& row) { return row.dropped_samples; }},
+    {"s", "suspect runs, left out, of shares too",
+     [](const FunctionRow& row) { return row.suspect_runs; }},
+    {"d", "samples dropped, of shares too",
+     [](const FunctionRow& row) { return row.dropped_samples; }},
 };
 
 // "? 2s"

@@ -68,7 +68,7 @@ struct Section {
 };
 
 struct DiagnosticLine {
-  std::string severity;  // "info", "warning", "error"
+  std::string severity;  // "info", "note", "warning", "error"
   std::string text;      // with the count and the first place
 };
 

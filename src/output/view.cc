@@ -2,7 +2,6 @@
 
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
-#include "absl/strings/strip.h"
 #include "output/results.h"
 #include "status.h"
 
@@ -29,13 +28,7 @@ std::string Counted(uint64_t count, std::string_view what) {
 }
 
 std::string DeviceNames::Name(const DeviceRef& device) const {
-  std::string name(device.plane == "/host:CPU" ? "CPU"
-                                               : absl::StripPrefix(device.plane, "/device:"));
-  // Planes that hold several devices do not have the ordinal in their names.
-  if (device.ordinal) {
-    const std::string ordinal = ":" + std::to_string(*device.ordinal);
-    if (name.find(ordinal) == std::string::npos) name.append(ordinal);
-  }
+  std::string name = DeviceName(device);
   const bool several_hosts = hosts_.size() > 1;
   if (several_hosts && !device.host.empty()) name.append("@").append(device.host);
   if (inputs_.size() > 1 && !several_hosts)
@@ -47,9 +40,11 @@ namespace {
 
 constexpr size_t kPlacedWidth = 140;  // of a diagnostic with its place; about two lines
 
-int Rank(std::string_view severity) {
-  if (severity == "error") return 0;
-  return severity == "warning" ? 1 : 2;
+int Rank(const DiagnosticRow& row) {
+  if (row.severity == "error") return 0;
+  if (row.severity == "info") return 3;
+  // What options of the user left out is nothing suspicious.
+  return row.code.starts_with("left_out_by_") ? 2 : 1;
 }
 
 std::string DiagnosticText(const DiagnosticRow& row) {
@@ -103,20 +98,22 @@ std::vector<std::string> NamesOf(std::string_view command) {
 }  // namespace
 
 std::vector<DiagnosticLine> DiagnosticLines(const std::vector<DiagnosticRow>& rows, bool or_infos) {
-  const bool infos = std::all_of(rows.begin(), rows.end(),
-                                 [](const DiagnosticRow& row) { return Rank(row.severity) == 2; });
+  const bool infos = std::ranges::all_of(
+      rows, [](int rank) { return rank == 3; }, Rank);
   std::vector<DiagnosticLine> lines;
-  for (const int rank : {0, 1, 2}) {
-    if (rank == 2 && !(infos && or_infos)) break;
+  for (const int rank : {0, 1, 2, 3}) {
+    if (rank == 3 && !(infos && or_infos)) break;
     for (const DiagnosticRow& row : rows) {
-      if (Rank(row.severity) == rank) lines.push_back({row.severity, DiagnosticText(row)});
+      if (Rank(row) != rank) continue;
+      lines.push_back({rank == 2 ? "note" : row.severity, DiagnosticText(row)});
     }
   }
   return lines;
 }
 
-std::string DiagnosticsTitle(const std::vector<DiagnosticLine>& lines) {
-  return lines[0].severity == "info" ? "notes on this trace" : "suspicious in this trace";
+std::string DiagnosticsTitle(const DiagnosticLine& line) {
+  const bool suspicious = line.severity == "error" || line.severity == "warning";
+  return suspicious ? "suspicious in this trace" : "notes on this trace";
 }
 
 absl::StatusOr<std::vector<std::string>> ParseColumns(std::string_view command,

@@ -73,9 +73,11 @@ class DeviceNames {
   std::set<uint32_t> inputs_;
 };
 
-// Errors, then warnings; infos where there is nothing else and `or_infos`.
+// Errors, warnings, then what the user's options left out ("note"); infos where there is nothing
+// else and `or_infos`.
 std::vector<DiagnosticLine> DiagnosticLines(const std::vector<DiagnosticRow>& rows, bool or_infos);
-std::string DiagnosticsTitle(const std::vector<DiagnosticLine>& lines);
+// Of a line; lines of one title follow each other.
+std::string DiagnosticsTitle(const DiagnosticLine& line);
 
 template <typename T>
 std::optional<double> AsDouble(const std::optional<T>& value) {

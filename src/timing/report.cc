@@ -8,6 +8,7 @@
 #include <tuple>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "devices/device_kind.h"
 #include "read/damaged_hosts.h"
 #include "saturate.h"
@@ -143,6 +144,18 @@ int64_t RunSample::Metric(xplane_time::Metric which) const {
 const std::optional<Summary>& FunctionRow::metric(Metric which) const {
   const std::optional<Summary>* const by_metric[] = {&active_ps, &span_ps, &sum_ps};
   return *by_metric[static_cast<size_t>(which)];
+}
+
+std::string DeviceName(const DeviceRef& device) {
+  std::string name(device.plane == "/host:CPU" ? "CPU"
+                                               : absl::StripPrefix(device.plane, "/device:"));
+  if (!device.ordinal) return name;
+  const std::string ordinal = absl::StrCat(":", *device.ordinal);
+  for (size_t at = name.find(ordinal); at != name.npos; at = name.find(ordinal, at + 1)) {
+    const size_t end = at + ordinal.size();  // ":1" is not in "GPU:10"
+    if (end == name.size() || name[end] < '0' || name[end] > '9') return name;
+  }
+  return name + ordinal;
 }
 
 std::vector<InputRow> DescribeInputs(const Trace& trace) {

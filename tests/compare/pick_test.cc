@@ -164,6 +164,18 @@ TEST(PickTest, WithoutRoundsOnlyLargeDifferencesDecide) {
   EXPECT_EQ(Picked({Sequential({0, 0.02}, 50, &noise)}, {.drift_std = 0}).claim, Claim::kWinner);
 }
 
+TEST(PickTest, AWildRunThatChangesTheVerdictIsTold) {
+  Noise noise(7);
+  Measurements capture = Drifting({0, 0.01}, 20, 0.002, &noise);
+  EXPECT_TRUE(Picked({capture}).notes.empty());
+  capture.series[0].samples[7].time_ps *= 3;
+  const PickResult choice = Picked({capture});
+  EXPECT_EQ(choice.claim, Claim::kWinner);
+  EXPECT_THAT(choice.notes,
+              ElementsAre("1 run lies far from the others of the variant and counts less; counted "
+                          "in full, the verdict would be undecided (variant 1)"));
+}
+
 TEST(PickTest, CapturesThatDisagreeCountAsFewUnits) {
   // Within each of two processes the rounds agree; the processes contradict each other.
   Noise noise(8);

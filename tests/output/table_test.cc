@@ -48,7 +48,7 @@ jit_convert…ement_type  184…615    12      15.79   ±2.0%    15.79      8.0
 odd\xff"q",…1b[2J<T> µ        -     1       5.50       -     5.50      0.2
 jit_nothing                   -     1          -       -        -        -  o
 note: ? how it splits into runs is uncertain; o no ops, only spans are known; s
-  suspect runs, left out
+  suspect runs, left out, of shares too
 
 kernels, all devices and programs; share of self time
 kernel                               count  total us  mean us  share %  function

@@ -2,12 +2,14 @@
 
 #include <gtest/gtest.h>
 
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "tests/read/says.h"
 #include "tests/support/trace_builder.h"
 #include "xplane_time/read.h"
+#include "xplane_time/report.h"
 
 namespace xplane_time::testing {
 namespace {
@@ -121,6 +123,21 @@ const Names& Everything() {
   return *names;
 }
 
+TEST(DeviceNameTest, TheOrdinalIsThereOnce) {
+  const struct {
+    const char* plane;
+    std::optional<int64_t> ordinal;
+    const char* name;
+  } cases[] = {{"/device:GPU:1", 1, "GPU:1"},
+               {"/device:GPU:10 [5]", 10, "GPU:10 [5]"},
+               {"/device:TPU:0 SparseCore 1", 0, "TPU:0 SparseCore 1"},
+               {"/device:CUSTOM:npu:10", 1, "CUSTOM:npu:10:1"},
+               {"/device:CUSTOM:npu:10:1", 1, "CUSTOM:npu:10:1"},
+               {"/host:CPU", 3, "CPU:3"},
+               {"/host:CPU", std::nullopt, "CPU"}};
+  for (const auto& c : cases) EXPECT_EQ(DeviceName({c.plane, c.ordinal, "", 0}), c.name);
+}
+
 TEST(SelectDevices, Selectors) {
   const std::string gpu0 = "/device:GPU:0", gpu2 = "/device:GPU:2", gpu10 = "/device:GPU:10 [5]";
   const std::string tpu = "/device:TPU:0", sparse = "/device:TPU:0 SparseCore 0";
@@ -136,7 +153,6 @@ TEST(SelectDevices, Selectors) {
       {"gpu:10", {gpu10}},
       {"gpu:2,0", {gpu0, gpu2}},
       {"gpu:0,0", {gpu0}},
-      {"gpu:0,1", {gpu0}},
       {"tpu", {tpu, sparse}},
       {"tpu:0", {tpu, sparse}},
       {"cpu", {cpu}},
@@ -186,6 +202,13 @@ TEST(SelectDevices, NothingMatchesListsThePlanes) {
   }
 }
 
+TEST(SelectDevices, AnOrdinalThatIsNotThereIsAnError) {
+  const PlanesOnly planes(Everything());
+  const absl::Status status = SelectDevices(planes.trace(), "gpu:0,1").status();
+  EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
+  EXPECT_TRUE(Says(status, "--device gpu:0,1: there is no gpu:1; there is gpu:0,2,10")) << status;
+}
+
 TEST(SelectDevices, TheDefaultTakesTheCpuOnlyWithoutAccelerators) {
   const struct {
     Names planes, selected;
@@ -222,6 +245,15 @@ TEST(SelectPlanes, AlsoPlanesThatAreNoDevices) {
   EXPECT_EQ(planes.SelectAny("re:gpu|meta"), (Names{"/host:metadata", "my gpu plane"}));
   EXPECT_EQ(planes.SelectAny("gpu:2"), Names{"/device:GPU:2"});
   EXPECT_TRUE(absl::IsFailedPrecondition(SelectPlanes(planes.trace(), "re:nothing").status()));
+}
+
+// One plane holds them all.
+TEST(SelectPlanes, NoSingleDeviceOfAHost) {
+  const PlanesOnly planes(Everything());
+  const absl::Status status = SelectPlanes(planes.trace(), "cpu:0").status();
+  EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
+  EXPECT_TRUE(Says(status, "--device cpu:0: the plane /host:CPU holds all")) << status;
+  EXPECT_EQ(planes.SelectAny("cpu"), Names{"/host:CPU"});
 }
 
 TEST(SelectPlanes, RegexesSeeBytesNotCharacters) {

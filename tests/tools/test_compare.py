@@ -285,7 +285,7 @@ class Compare(Decisions):
             self.assertIn(what, done.message)
         done = run("compare", good, good, "--function", "zzz", cwd=self.at)
         self.assertEqual(done.code, 65)
-        self.assertIn("passes --function and --exclude", done.message)
+        self.assertIn("no function has runs and passes --function;", done.message)
 
     def test_a_folder_is_one_capture_and_says_so(self):
         for side in ("base", "head"):

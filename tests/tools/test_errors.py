@@ -10,7 +10,7 @@ import subprocess
 import time
 import unittest
 
-from harness import (BINARY, GOLDEN, EndToEndTest, environment, in_parallel, run,
+from harness import (BINARY, GOLDEN, TESTDATA, EndToEndTest, environment, in_parallel, run,
                      testdata_traces)
 from xspace import Plane, data, gpu, space
 
@@ -174,6 +174,36 @@ class Errors(EndToEndTest):
             process.wait()
             left = [path.name for path in trace.parent.iterdir() if ".csv." in path.name]
             self.assertEqual(left, [])
+
+    def test_a_device_that_is_not_there_is_named_with_those_that_are(self):
+        spmd = TESTDATA / "jax_cpu_spmd4.xplane.pb"
+        for selector in ("cpu:0,9", "cpu:9", "CPU:1,9"):
+            done = run("functions", spmd, "--device", selector)
+            self.assertEqual((done.code, done.out), (65, b""), done.message)
+            self.assertIn(f"--device {selector}: there is no cpu:9; there is cpu:0,1,2,3",
+                          done.message)
+        some = self.run_json("functions", spmd, "--device", "cpu:0,3", "--min-duration", "1000")
+        self.assertEqual({row["ordinal"] for row in some["functions"]}, {0, 3})
+
+    def test_filters_that_leave_nothing_are_those_of_the_line(self):
+        trace = TESTDATA / "jax_cpu_variants.xplane.pb"
+        for line, text in ((("report", trace, "--function", "xyz"), "matches --function;"),
+                           (("kernels", trace, "--within", "xyz", "--prefix", "j"),
+                            "matches --within, --prefix;"),
+                           (("compare", trace, trace, "--exclude", "."),
+                            "no function has runs and passes --exclude;"),
+                           (("pick", trace, "--function", "xyz"),
+                            "no function is a variant and passes --function;")):
+            done = run(*line)
+            self.assertEqual((done.code, done.out), (65, b""), done.message)
+            self.assertIn(text, done.message)
+
+    def test_what_the_user_left_out_is_not_suspicious(self):
+        trace = TESTDATA / "jax_cpu_variants.xplane.pb"
+        for option in (("--min-duration", "9000"), ("--max-events", "300")):
+            text = self.run_ok(trace, *option).text
+            self.assertNotIn("suspicious", text)
+            self.assertRegex(text, r"notes on this trace\nnote: \d+x executions")
 
     def test_idle_accelerators_are_listed_with_what_is_there(self):
         done = run("idle.xplane.pb", cwd=self.at)

@@ -176,9 +176,10 @@ def decisions_group():
     for inputs in ("jax_cpu_variants.xplane.pb", "gpu.xplane.pb",
                    "jax_cpu_variants.xplane.pb jax_cpu_variants.xplane.pb",
                    "jax_cpu_variants.xplane.pb --delta 5% --top 2",
-                   r"jax_cpu_variants.xplane.pb --id-pattern fn_(\d+) --unit ns"):
+                   r"jax_cpu_variants.xplane.pb --id-pattern fn_(\d+)"):
         for form in DECISION_FORMATS:
             yield f"pick {inputs} --format {form}"
+    yield "pick jax_cpu_variants.xplane.pb --unit ns"
     for tool in TOOLS:
         for trace in ("jax_cpu_variants.xplane.pb", "gpu.xplane.pb", "tpu.xplane.pb"):
             for form in FORMATS:

@@ -19,7 +19,7 @@ SESSION = json.dumps({"schema": "xplane-time.tune.v1", "session": {}, "rounds": 
     {"samples": [{"id": "va", "t_ps": 5_000_000, "status": "ok"}]}]})
 
 
-class Refused(EndToEndTest):
+class OptionsTest(EndToEndTest):
     def refused(self, *arguments, names=()):
         with self.subTest(arguments):
             done = run(*arguments, cwd=self.at)
@@ -28,6 +28,8 @@ class Refused(EndToEndTest):
             for name in names:
                 self.assertIn(name, done.message)
 
+
+class Refused(OptionsTest):
     def test_options_of_runs_where_there_are_none(self):
         for command in ("kernels", "tree"):
             for option in (("--skip-runs", "5"), ("--trim", "iqr"), ("--metric", "span"),
@@ -55,6 +57,20 @@ class Refused(EndToEndTest):
                          names=("--top", "table"))
             self.refused("pick", VARIANTS, "--top", "1", "-o", f"x.{form}", "--format", form)
 
+        for command in ("report", "functions", "kernels", "tree", "pick"):
+            for form in ("json", "csv"):
+                for option in (("--unit", "us"), ("--wide",)):
+                    self.refused(command, VARIANTS, *option, "--format", form,
+                                 names=(option[0], "table"))
+        self.refused("compare", VARIANTS, VARIANTS, "--id-pattern", "(.)", names=("--by-id",))
+        self.refused(*samples, "--id-pattern", "(.)", names=("--samples",))
+        self.run_ok(*samples, "--id-pattern", "(.)", "--format", "csv")
+
+    def test_one_device_of_a_host_whose_planes_are_shown_as_they_are(self):
+        for command in ("events", "planes"):
+            self.refused(command, VARIANTS, "--device", "cpu:0", names=("--device cpu:0", "give cpu"))
+        self.refused("tree", VARIANTS, "--device", "cpu:0", "--line", ".", names=("cpu:0",))
+
     def test_inputs_that_cannot_follow_an_option(self):
         result, bench = self.at / "r.json", self.write("b.json", BENCHMARK)
         self.run_ok(VARIANTS, "--samples", "--format", "json", "-o", result)
@@ -66,7 +82,8 @@ class Refused(EndToEndTest):
         for path, options in ((result, of_traces), (bench, of_traces + of_runs),
                               (session, (*of_traces, *of_runs, ("--id-pattern", "(.*)")))):
             for option in options:
-                self.refused("compare", path, path, *option, names=(option[0], path.name))
+                by_id = ("--by-id",) if option[0] == "--id-pattern" else ()
+                self.refused("compare", path, path, *option, *by_id, names=(option[0], path.name))
                 self.refused("pick", path, *option, names=(option[0], path.name))
 
 
@@ -149,7 +166,7 @@ class Recorded(EndToEndTest):
             self.assertNotIn("options", self.run_json(command, VARIANTS, *same))
 
 
-class Compared(EndToEndTest):
+class Compared(OptionsTest):
     def result(self, name, *options, command="report"):
         path = self.at / name
         self.run_ok(command, VARIANTS, "--samples", "--format", "json", "-o", path, *options)
@@ -190,8 +207,9 @@ class Compared(EndToEndTest):
     def test_a_result_and_a_trace_with_the_same_options_are_alike(self):
         for options in (("--kernel", "tanh"), ("--device", "cpu"), ("--skip-runs", "2"),
                         ("--trim", "iqr"), ("--trim", "iqr", "--metric", "span"),
-                        ("--id-pattern", "fn_([0-9])"), ("--function", "fn_1")):
-            self.alike(self.result("r.json", *options), VARIANTS, *options)
+                        ("--by-id", "--id-pattern", "fn_([0-9])"), ("--function", "fn_1")):
+            of_result = [option for option in options if option != "--by-id"]
+            self.alike(self.result("r.json", *of_result), VARIANTS, *options)
 
     def test_a_trimmed_result_is_not_trimmed_again(self):
         options = ("--trim", "percent:20")
@@ -200,12 +218,18 @@ class Compared(EndToEndTest):
                               cwd=self.at).text)["rows"]
         for row in rows:
             self.assertEqual(row["base"], row["head"])
-        self.differ(("percent:20, then iqr",), result, VARIANTS, "--trim", "iqr")
+        for other in (result, VARIANTS):
+            self.refused("compare", result, other, "--trim", "iqr", names=("percent:20", "iqr"))
+
+    def test_rounds_are_not_told_from_a_trimmed_result(self):
+        done = run("pick", self.result("r.json", "--trim", "percent:20"), cwd=self.at)
+        self.assertEqual((done.code, done.out), (65, b""), done.message)
+        self.assertIn("r.json: was written with --trim", done.message)
 
     def test_what_a_result_lacks_may_be_asked_for(self):
         plain = self.result("plain.json")
         for options in (("--function", "fn_1"), ("--skip-runs", "2"), ("--trim", "iqr"),
-                        ("--prefix", "jit_"), ("--id-pattern", "fn_([0-9])")):
+                        ("--prefix", "jit_"), ("--by-id", "--id-pattern", "fn_([0-9])")):
             self.alike(plain, VARIANTS, *options)
 
     def test_a_result_keeps_its_id_pattern(self):
