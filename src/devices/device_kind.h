@@ -13,6 +13,7 @@
 #include <limits>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -58,6 +59,7 @@ struct ProgramInfo {
 struct ExecutionTables {
   std::vector<OpInfo> ops;
   std::vector<ProgramInfo> programs;
+  std::set<int64_t> ordinals;  // of the devices on a host, wanted or not; kNoOrdinal: not told
 };
 
 // An event of a run line (TPU), on the profile clock.

@@ -13,7 +13,10 @@ bool IsText(std::string_view bytes) {
   int more = 0;  // bytes of a character
   return std::all_of(bytes.begin(), bytes.end(), [&more](char c) {
     const auto byte = static_cast<unsigned char>(c);
-    if (more > 0) return --more, byte >> 6 == 2;
+    if (more > 0) {
+      --more;
+      return byte >> 6 == 2;
+    }
     more = byte >= 0xf0 ? 3 : byte >= 0xe0 ? 2 : byte >= 0xc2 ? 1 : 0;
     if (more > 0) return byte < 0xf5;
     return (c >= 0x20 && c < 0x7f) || c == '\n' || c == '\r' || c == '\t';

@@ -78,10 +78,8 @@ class PlaneAnalyzer {
     return analyses;
   }
 
-  // Of its devices; empty: its plane is one.
-  std::set<int64_t> ordinals() const {
-    return rules_.is_host ? stream_.ordinals() : std::set<int64_t>();
-  }
+  // After Analyze().
+  const ExecutionTables& tables() const { return *stream_.tables(); }
 
  private:
   // One device of the plane within a pass.
@@ -406,7 +404,7 @@ absl::StatusOr<Analysis> Analyze(const Trace& trace, const ReportOptions& option
     PlaneAnalyzer analyzer(
         request, plane, [&] { return evidence.Of(plane); }, &results[i].diagnostics);
     results[i].devices = analyzer.Analyze();
-    results[i].ordinals = analyzer.ordinals();
+    results[i].ordinals = analyzer.tables().ordinals;
   });
   const auto file_of = [&](size_t i) { return trace.planes[selection.planes[i].plane].file; };
   DamagedHosts damaged(trace);

@@ -135,14 +135,6 @@ class Meanings {
     return *known;
   }
 
-  std::set<int64_t> Ordinals() const {
-    std::set<int64_t> ordinals;
-    for (const Meaning& meaning : meanings_) {
-      if (meaning.is_execution) ordinals.insert(meaning.ordinal);
-    }
-    return ordinals;
-  }
-
  private:
   // A column of the batch that is part of the meaning.
   struct Own {
@@ -243,6 +235,7 @@ class Meanings {
     meaning.completes_body = draft.completes_body;
     meaning.ordinal = draft.ordinal.value_or(kNoOrdinal);
     if (!draft.is_execution) return meaning;
+    tables_.ordinals.insert(meaning.ordinal);
     draft.opcode = opcodes_.Of(draft.program_id, draft.hlo_op);
     meaning.op = OpOf(draft);
     // Else membership is by time.
@@ -345,8 +338,6 @@ Diagnostics ExecutionStream::diagnostics() const {
   for (const OpenLine& line : lines_) all.Merge(line.diagnostics);
   return all;
 }
-
-std::set<int64_t> ExecutionStream::ordinals() const { return meanings_->Ordinals(); }
 
 absl::Status ExecutionStream::ReadModules() {
   for (uint32_t line : run_lines_) {

@@ -13,7 +13,6 @@
 #include <deque>
 #include <map>
 #include <memory>
-#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -56,8 +55,6 @@ class ExecutionStream {
   std::span<const ModuleEvent> modules() const { return modules_; }
   // Of everything since Start(); complete at the end.
   const std::vector<AggregatedExecution>& aggregated() const { return aggregated_; }
-  // Of a host: the devices whose executions it holds, wanted or not; kNoOrdinal: not told.
-  std::set<int64_t> ordinals() const;
   const Completions& completions() const { return completions_; }
   Diagnostics diagnostics() const;
 
