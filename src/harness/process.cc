@@ -104,9 +104,8 @@ std::vector<char*> Pointers(std::vector<std::string>* texts) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<HarnessProcess>> HarnessProcess::Start(const Options& options) {
-  std::unique_ptr<HarnessProcess> started(new HarnessProcess);
+  std::unique_ptr<HarnessProcess> started(new HarnessProcess(options));
   HarnessProcess& harness = *started;
-  harness.stopped_ = options.stopped;
   if (!options.log_path.empty()) {
     harness.log_ = io::Descriptor(
         open(options.log_path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666));
@@ -165,7 +164,7 @@ bool HarnessProcess::HasEnded() const {
 // true.
 absl::StatusOr<bool> HarnessProcess::Wait(Deadline deadline, bool to_send) {
   for (;;) {
-    if (stopped_()) return absl::CancelledError("stopped");
+    if (options_.stopped()) return absl::CancelledError("stopped");
     const auto left = std::chrono::ceil<milliseconds>(deadline - MonotonicClock::now());
     if (left <= milliseconds(0)) return absl::DeadlineExceededError("no answer in time");
     const bool ended = HasEnded();  // asked first: what it said before is in the pipe then
@@ -197,9 +196,23 @@ void HarnessProcess::TakePrinted() {
     if (got < 0) return;
     if (got == 0) return printed_.Close();
     const std::string_view text(bytes.data(), static_cast<size_t>(got));
-    if (log_.open() && write(log_.get(), text.data(), text.size()) < 0) log_.Close();
+    Log(text);
     tail_ += text;
     if (tail_.size() > 2 * kTailBytes) tail_.erase(0, tail_.size() - kTailBytes);
+  }
+}
+
+void HarnessProcess::Log(std::string_view text) {
+  while (log_.open() && !text.empty()) {
+    const ssize_t written = write(log_.get(), text.data(), text.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) {
+      options_.tell(absl::StrCat(options_.log_path, ": cannot write the ", options_.name,
+                                 "'s log: ", strerror(errno),
+                                 "; what it prints from here on is not kept"));
+      return log_.Close();
+    }
+    text.remove_prefix(static_cast<size_t>(written));
   }
 }
 
@@ -253,7 +266,7 @@ void HarnessProcess::Kill() {
 
 void HarnessProcess::SayBye(std::string_view before) {
   const Deadline deadline = MonotonicClock::now() + milliseconds(2000);
-  stopped_ = [] { return false; };  // who stops it has been heard
+  options_.stopped = [] { return false; };  // who stops it has been heard
   if (!before.empty()) static_cast<void>(Send(before, deadline));
   static_cast<void>(Send(harness::Line("bye"), deadline));
   End(deadline);

@@ -32,6 +32,8 @@ class HarnessProcess {
     std::string role = "harness";  // or "proposer": in XPLANE_TIME_HARNESS_IN
     std::string name = role;       // in messages
     std::string log_path = {};     // what it prints is appended there; empty: nowhere
+    // Told once where the log takes no more: what is lost.
+    std::function<void(const std::string&)> tell = [](const std::string&) {};
     // Asked several times a second while something is waited for: true ends the wait.
     std::function<bool()> stopped = [] { return false; };
   };
@@ -61,9 +63,10 @@ class HarnessProcess {
   pid_t pid() const { return pid_; }  // -1: it ended
 
  private:
-  HarnessProcess() = default;
+  explicit HarnessProcess(const Options& options) : options_(options) {}
   absl::StatusOr<bool> Wait(Deadline deadline, bool to_send);
   void TakePrinted();
+  void Log(std::string_view text);
   bool HasEnded() const;
   void Kill();
   bool End(Deadline deadline);
@@ -75,7 +78,7 @@ class HarnessProcess {
   int wait_status_ = 0;
   std::string received_, tail_;
   size_t searched_ = 0;  // of received_: no line ends before
-  std::function<bool()> stopped_;
+  Options options_;
 };
 
 }  // namespace xplane_time
