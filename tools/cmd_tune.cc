@@ -70,10 +70,8 @@ std::string DeviceLocks() {
   return absl::StrCat(ScratchFolder(), "/xplane-time-", getuid(), ".locks");
 }
 
-// An empty text is none.
-absl::StatusOr<std::optional<int64_t>> ParseBudgetTime(const std::string& text) {
+absl::StatusOr<int64_t> ParseBudgetTime(const std::string& text) {
   constexpr double kPsPerSecond = 1e12, kMostSeconds = 9e6;
-  if (text.empty()) return std::nullopt;
   const auto seconds = NumberOf(text);
   if (!seconds.has_value() || !(*seconds > 0) || *seconds > kMostSeconds) {
     return InvalidArgument("'", text, "' is not a number of seconds above 0, and at most 9000000");
@@ -118,6 +116,7 @@ class TuneCommand : public Command {
                     "-- (docs/harness.md)");
     options_.resume = Resume::kNever;
     options_.stopped = harness_.process.stopped = ask_.stopped = IsStopped;
+    harness_.process.tell = tools::Tell;
     AddDecision(app);
     AddMeasuring();
     AddStore(app);
@@ -150,6 +149,7 @@ class TuneCommand : public Command {
     if (action_ != &TuneCommand::Race || printing_.json_schema) return absl::OkStatus();
     if (space_path_.empty()) return UsageError("no SPACE given; see xplane-time tune --help");
     if (program_.empty() && !list_) return NoHarness();
+    RETURN_IF_ERROR(CheckUsed());
     return TakeStrategy();
   }
 
@@ -204,7 +204,7 @@ class TuneCommand : public Command {
                     "second, is ended; 0: never [10]",
                     {[](const std::string& text) {
                        const double times = std::atof(text.c_str());
-                       return times == 0 || times >= 2 ? "" : "--run-limit: 0, or at least 2";
+                       return times == 0 || times >= 2 ? "" : "0, or at least 2";
                      },
                      ""});
     measuring.Seconds("--prepare-timeout", &harness_.prepare_timeout,
@@ -286,6 +286,29 @@ class TuneCommand : public Command {
                         ": no such command (show, export, replay, decide), and no such SPACE");
     }
     return UsageError("no harness given: xplane-time tune SPACE -- HARNESS...");
+  }
+
+  // What the others make meaningless.
+  absl::Status CheckUsed() const {
+    constexpr std::string_view kListed[] = {
+        "SPACE",       "--list",     "--strategy",    "--proposer", "--objective",
+        "--incumbent", "--baseline", "--budget-runs", "--seed",     "--calls",
+        "--workload",  "--format",   "--output",      "--quiet"};
+    for (const CLI::Option* option : app_->get_options()) {
+      const bool is_used = std::ranges::find(kListed, option->get_name()) != std::end(kListed);
+      if (list_ && option->count() > 0 && !is_used) {
+        return UsageError(option->get_name(), " does nothing with --list, which runs nothing");
+      }
+    }
+    const bool has_baseline = !options_.baseline.empty() || !options_.incumbent.empty();
+    if (!has_baseline && options_.confirmation_rounds > 0) {
+      RETURN_IF_ERROR(Refuse({"--confirm"},
+                             "needs --baseline or --incumbent: what the pick is "
+                             "compared with"));
+    }
+    if (with_energy()) return absl::OkStatus();
+    return Refuse({"--power-source", "--map", "--nvml-library", "--sysfs-root"},
+                  "is for objectives with energy: --objective energy, edp, ed2p or pareto");
   }
 
   absl::Status TakeStrategy() {
@@ -472,19 +495,12 @@ class TuneCommand : public Command {
 
   // What differs from the session's rule, by the names of the decider's config.
   std::string ChangesJson() const {
-    const auto given = [this](const std::string& name) {
-      for (const CLI::App* app : {replay_, app_}) {
-        const CLI::Option* const option = app->get_option_no_throw(name);
-        if (option == nullptr) return false;  // none of the rule
-        if (option->count() > 0 && !option->results()[0].empty()) return true;
-      }
-      return false;
-    };
     const DecideConfig& by = options_.decide;
     const json::Json all = json::Parse(DecideConfigJson(by, options_.incumbent, ""));
     json::Json changes = json::Json::object(), budget;
     for (const auto& [name, value] : all.items()) {
-      if (given("--" + absl::StrReplaceAll(name, {{"_", "-"}}))) changes[name] = value;
+      const std::string option = "--" + absl::StrReplaceAll(name, {{"_", "-"}});
+      if (Given(*replay_, option.c_str())) changes[name] = value;
     }
     if (by.budget_runs.has_value()) budget["runs"] = *by.budget_runs;
     if (by.budget_time_ps.has_value()) budget["time_ps"] = *by.budget_time_ps;

@@ -78,8 +78,11 @@ const CLI::App* Chosen(const CLI::App* app) {
   return app;
 }
 
-bool IsCommand(const CLI::App& app, const std::string& name) {
-  return !app.get_subcommands([&](const CLI::App* each) { return each->check_name(name); }).empty();
+// None: there is no such command below `app`.
+const CLI::App* CommandOf(const CLI::App& app, const std::string& name) {
+  const auto found =
+      app.get_subcommands([&](const CLI::App* each) { return each->check_name(name); });
+  return found.empty() ? nullptr : found[0];
 }
 
 std::vector<const CLI::App*> MainCommands(const CLI::App& app) {
@@ -124,17 +127,41 @@ std::string AboutUnknown(const CLI::App& app) {
 
 // "xplane-time help power run" means "xplane-time power run --help".
 absl::Status TakeHelp(const CLI::App& app, std::vector<std::string>* arguments) {
-  arguments->erase(arguments->begin());
-  const std::string name = arguments->empty() ? "help" : arguments->front();
-  if (name == "help" || name == "--help" || name == "-h") {
-    *arguments = {"--help"};
-    return absl::OkStatus();
+  const CLI::App* at = &app;
+  std::vector<std::string> line;
+  for (size_t i = 1; i < arguments->size(); ++i) {
+    const std::string& name = arguments->at(i);
+    if (name == "--help" || name == "-h" || (i == 1 && name == "help")) break;
+    const CLI::App* const above = std::exchange(at, CommandOf(*at, name));
+    line.push_back(name);
+    if (at != nullptr) continue;
+    const std::vector<std::string> names = CommandNames(*above);
+    return UsageError("help ", absl::StrJoin(line, " "), ": no such command",
+                      DidYouMean(name, names), names.empty() ? "" : "; there are ",
+                      absl::StrJoin(names, ", "));
   }
-  arguments->push_back("--help");
-  if (IsCommand(app, name)) return absl::OkStatus();
-  const std::vector<std::string> names = CommandNames(app);
-  return UsageError("help ", name, ": no such command", DidYouMean(name, names), "; there are ",
-                    absl::StrJoin(names, ", "));
+  line.push_back("--help");
+  *arguments = std::move(line);
+  return absl::OkStatus();
+}
+
+// What is on the line does something there: it is neither empty nor before a subcommand that
+// does not look at it.
+absl::Status CheckOptions(const CLI::App& chosen) {
+  for (const CLI::App* app = &chosen; app->get_parent() != nullptr; app = app->get_parent()) {
+    for (const CLI::Option* option : app->get_options()) {
+      const std::vector<std::string>& given = option->results();
+      if (app != &chosen && !given.empty()) {
+        return UsageError(option->get_name(), " is before ", chosen.get_name(), ": what ",
+                          chosen.get_name(), " takes comes after it");
+      }
+      if (std::ranges::find(given, "") != given.end()) {
+        return UsageError(option->get_name(),
+                          ": its value is an empty text; give one, or leave it out");
+      }
+    }
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -218,7 +245,7 @@ absl::StatusOr<int> CommandLine::Parse(std::vector<std::string> arguments) {
   if (first == "help") {
     RETURN_IF_ERROR(TakeHelp(app_, &arguments));
   } else if (first != "--help" && first != "-h" && first != "--version" &&
-             !IsCommand(app_, first)) {
+             CommandOf(app_, first) == nullptr) {
     arguments.insert(arguments.begin(), "report");
   }
   // What is after -- is a command, and none of our options.
@@ -245,6 +272,7 @@ absl::StatusOr<int> CommandLine::Parse(std::vector<std::string> arguments) {
     return AboutError(error, !program.empty());
   }
   const CLI::App* app = Chosen(&app_);
+  RETURN_IF_ERROR(CheckOptions(*app));
   while (!commands_.contains(app)) app = app->get_parent();
   return commands_.at(app)->Execute(std::move(program));
 }

@@ -88,12 +88,9 @@ class Heading {
     const auto take = [parse, value](const std::string& text) { *value = *parse(text); };
     return Taken<std::string>(name, take, what, help)->check(error);
   }
-  // An empty text changes nothing.
   template <typename T>
   CLI::Option* Share(const char* name, T* value, const std::string& help) const {
-    return Parsed(name, value, "SHARE", help, [unset = *value](const std::string& text) {
-      return text.empty() ? absl::StatusOr<T>(unset) : absl::StatusOr<T>(ParseShare(text));
-    });
+    return Parsed(name, value, "SHARE", help, ParseShare);
   }
   // One of the names, which are in the order of T's values.
   template <typename T, typename Names = std::initializer_list<std::string_view>>

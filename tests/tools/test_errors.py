@@ -117,6 +117,18 @@ class Errors(EndToEndTest):
                 named = any(f"xplane-time: {name}" in done.message for name in traces)
                 self.assertTrue(named, done.message)
 
+    def test_help_of_commands_and_of_what_is_none(self):
+        for words in (("tune", "show"), ("power", "record"), ("report",)):
+            self.assertEqual(self.run_ok("help", *words).out, self.run_ok(*words, "--help").out)
+        self.assertEqual(self.run_ok("help", "help").out, self.run_ok("--help").out)
+        for line, what in (("help tune shwo", "help tune shwo: no such command; did you mean show?; "
+                                              "there are "),
+                           ("help tune show 3", "help tune show 3: no such command\n"),
+                           ("help reprot", "did you mean report?")):
+            done = run(*line.split())
+            self.assertEqual((done.code, done.out), (64, b""))
+            self.assertIn(what, done.message)
+
     def test_no_command_and_no_trace_is_usage(self):
         done = run(cwd=self.at)
         self.assertEqual((done.code, done.out), (64, b""))

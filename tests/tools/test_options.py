@@ -71,6 +71,23 @@ class Refused(OptionsTest):
             self.refused(command, VARIANTS, "--device", "cpu:0", names=("--device cpu:0", "give cpu"))
         self.refused("tree", VARIANTS, "--device", "cpu:0", "--line", ".", names=("cpu:0",))
 
+    def test_options_before_a_subcommand(self):
+        for line, before, of in (("tune --delta 1% show", "--delta", "show"),
+                                 ("tune --store x.db show", "--store", "show"),
+                                 ("tune space.json replay --delta 1%", "SPACE", "replay"),
+                                 ("power --json-schema sources", "--json-schema", "sources")):
+            self.refused(*line.split(), names=(f"{before} is before {of}: what {of} takes",))
+
+    def test_an_empty_text_is_no_value(self):
+        for line in ("report T --device", "tune space.json --list --workload", "tune show --store",
+                     "report T --function", "report T -o", "pick T --space",
+                     "tune space.json --list --incumbent", "power sources --source"):
+            *words, option = line.replace("T", str(VARIANTS)).split()
+            self.refused(*words, option, "", names=(option.replace("-o", "--output"),
+                                                    "its value is an empty text"))
+        self.refused("report", "", names=("TRACE: its value is an empty text",))
+        self.refused("pick", VARIANTS, "--delta", "", names=("--delta: '' is not a share",))
+
     def test_inputs_that_cannot_follow_an_option(self):
         result, bench = self.at / "r.json", self.write("b.json", BENCHMARK)
         self.run_ok(VARIANTS, "--samples", "--format", "json", "-o", result)
@@ -160,7 +177,7 @@ class Recorded(EndToEndTest):
 
     def test_nothing_is_added_where_all_are_the_default(self):
         for command in self.GIVEN:
-            same = ("--device", "", "--threads", "2") if command != "planes" else ()
+            same = ("--threads", "2") if command != "planes" else ()
             if command in ("report", "functions"):
                 same += ("--trim", "none", "--skip-runs", "0", "--metric", "active")
             self.assertNotIn("options", self.run_json(command, VARIANTS, *same))
