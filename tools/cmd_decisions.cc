@@ -9,6 +9,7 @@
 #include "compare/inputs.h"
 #include "json/json.h"
 #include "output/results.h"
+#include "process.h"
 #include "status.h"
 #include "trace_command.h"
 #include "xplane_time/compare.h"
@@ -127,11 +128,13 @@ std::vector<Fact> ParamsOf(const std::string& params_json) {
   return params;
 }
 
-// A space of tune by its own rules; else the plain list, whose ids may be numbers.
+// It is an input, as a trace is.
+constexpr std::pair<absl::StatusCode, int> kSpaceExits[] = {
+    {absl::StatusCode::kInvalidArgument, kExitBadTrace}};
+
 absl::StatusOr<std::vector<KnownVariant>> KnownVariants(const std::string& path) {
-  auto space = ReadSpace(path);
-  if (!space.ok()) return compare::ReadKnownVariants(path);
-  ASSIGN_OR_RETURN(const auto configurations, ChooseConfigurations(*space, {}));
+  ASSIGN_OR_RETURN(const SearchSpace space, WithExits(ReadSpace(path), kSpaceExits));
+  ASSIGN_OR_RETURN(const auto configurations, ChooseConfigurations(space, {}));
   std::vector<KnownVariant> known;
   for (const Configuration& each : configurations) {
     known.push_back({each.id, ParamsOf(each.params_json)});

@@ -1,5 +1,5 @@
-// JSON inputs: Google Benchmark's, results of ours with samples, tuning sessions, and lists of
-// variants. Anybody may have written them.
+// JSON inputs: Google Benchmark's, results of ours with samples, and tuning sessions.
+// Anybody may have written them.
 #include <algorithm>
 #include <cmath>
 #include <iterator>
@@ -9,7 +9,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "compare/inputs.h"
-#include "io/whole_file.h"
 #include "json/described.h"
 #include "re2/re2.h"
 #include "status.h"
@@ -353,25 +352,6 @@ std::string UnknownAsNull(std::string_view content) {
   return out.append(copied, content.data() + content.size());
 }
 
-absl::StatusOr<KnownVariant> ReadVariant(const std::string& path, size_t at, const Json& json) {
-  const auto bad = [&](const char* what) {
-    return FailedPrecondition(path, ": variants[", at, "]: ", what);
-  };
-  if (!json.is_object()) return bad("is not an object");
-  KnownVariant out;
-  if (const Json* id = Find(json, "id"); id != nullptr) {
-    if (id->is_string()) out.id = id->get<std::string>();
-    if (id->is_number_integer()) out.id = json::Dump(*id);
-  }
-  if (out.id.empty()) return bad("lacks an id (a string or a whole number)");
-  if (!json.contains("params")) return out;
-  if (!json.at("params").is_object()) return bad("its params are not an object");
-  for (const auto& [name, value] : json.at("params").items()) {
-    out.params.push_back({name, json::Dump(value)});
-  }
-  return out;
-}
-
 }  // namespace
 
 bool LooksLikeJson(std::string_view content) {
@@ -404,29 +384,6 @@ absl::StatusOr<std::vector<Measurements>> FromJson(const std::string& path,
       path,
       ": JSON, but neither of Google Benchmark (no \"benchmarks\") nor of ours "
       "(no \"schema\"); give traces, --benchmark_out, or our JSON with --samples");
-}
-
-absl::StatusOr<std::vector<KnownVariant>> ReadKnownVariants(const std::string& path) {
-  constexpr size_t kMostBytes = size_t{64} << 20;
-  const std::optional<std::string> content = io::ReadFile(path, kMostBytes + 1);
-  if (!content.has_value()) return NotFound(path, ": no such file, or not readable");
-  if (content->size() > kMostBytes) {
-    return FailedPrecondition(path, ": larger than 64 MB, which no list of variants is");
-  }
-  ASSIGN_OR_RETURN(const Json document, ParseFile(path, *content));
-  const Json* variants = ListIn(document, "variants");
-  if (variants == nullptr)
-    return FailedPrecondition(path, ": has no list \"variants\" of {\"id\", \"params\"}");
-  std::vector<KnownVariant> out;
-  std::set<std::string> seen;
-  for (size_t i = 0; i < variants->size(); ++i) {
-    ASSIGN_OR_RETURN(KnownVariant variant, ReadVariant(path, i, (*variants)[i]));
-    if (!seen.insert(variant.id).second) {
-      return FailedPrecondition(path, ": variants[", i, "]: id ", variant.id, " is there twice");
-    }
-    out.push_back(std::move(variant));
-  }
-  return out;
 }
 
 }  // namespace compare

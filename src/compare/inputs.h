@@ -27,11 +27,6 @@ absl::StatusOr<std::vector<Measurements>> FromJson(const std::string& path,
                                                    std::string_view content,
                                                    const MeasureOptions& options);
 
-// The explicit list of a search space: {"variants": [{"id": "0", "params": {"block": 64}}]}; ids
-// are strings or whole numbers. Errors: NotFound, DataLoss (JSON), FailedPrecondition (no such
-// list).
-absl::StatusOr<std::vector<KnownVariant>> ReadKnownVariants(const std::string& path);
-
 // With start times no two captures agree in every sample; without them (Google Benchmark) only the
 // same file does so by more than chance.
 bool SameCapture(const Measurements& a, const Measurements& b);

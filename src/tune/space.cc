@@ -132,17 +132,26 @@ void ReadParamsAndId(const Field& field, Item* item) {
   if (!field.Has("id") && !field.Has("params")) field.Error("needs an id or params");
   item->params_json = field.Has("params") ? tune::ReadParams(field.At("params")) : "{}";
   item->id = VariantId(item->params_json);
-  field.Read("id", &item->id);
+  if (field.Has("id") && field.At("id")->is_number_integer()) {
+    item->id = field.At("id")->dump();
+  } else {
+    field.Read("id", &item->id);
+  }
   if (item->id.empty()) BadValue(field.At("id"), "is empty");
 }
 
-void ReadItem(const Field& field, Configuration* variant) {
+void ReadListed(const Field& field, Configuration* variant) {
+  field.Expect(field->is_object(), "an object");
+  ReadParamsAndId(field, variant);
+}
+
+void ReadVariant(const Field& field, Configuration* variant) {
   ExpectObject(field, {"id", "params", "mem_bytes"});
   ReadParamsAndId(field, variant);
   field.Read("mem_bytes", &variant->mem_bytes, json::kOptional, 0);
 }
 
-void ReadItem(const Field& field, Workload* workload) {
+void ReadWorkload(const Field& field, Workload* workload) {
   ExpectObject(field, {"id", "params", "weight"});
   ReadParamsAndId(field, workload);
   field.Read("weight", &workload->weight);
@@ -153,12 +162,13 @@ void ReadItem(const Field& field, Workload* workload) {
 
 // Both kinds have ids, which must differ.
 template <typename Item>
-void ReadList(const Field& root, const char* name, std::vector<Item>* out) {
+void ReadList(const Field& root, const char* name, void (*read)(const Field&, Item*),
+              std::vector<Item>* out) {
   absl::flat_hash_set<std::string> seen;
   if (!root.Has(name)) return;
   root.At(name).Each([&](const Field& at) {
     Item& item = out->emplace_back();
-    ReadItem(at, &item);
+    read(at, &item);
     if (seen.insert(item.id).second) return;
     at.Error("the id \"", item.id, "\" occurs twice; give one of them another \"id\"");
   });
@@ -180,8 +190,15 @@ void ReadOwn(const Field& root, SearchSpace* space) {
       item.Read(&space->constraints.emplace_back());
     });
   }
-  ReadList(root, "variants", &space->variants);
-  ReadList(root, "workloads", &space->workloads);
+  ReadList(root, "variants", ReadVariant, &space->variants);
+  ReadList(root, "workloads", ReadWorkload, &space->workloads);
+}
+
+// Variants in whatever file, which nothing else makes a space.
+bool IsList(const Field& root) {
+  const bool is_space = root.Has("parameters") || root.Has("constraints") || root.Has("workloads");
+  const std::string schema = root.Has("schema") ? tune::Shown(root.At("schema").value()) : "";
+  return root.Has("variants") && !is_space && !schema.starts_with("\"xplane-time.space.");
 }
 
 Json SpaceJson(const SearchSpace& space) {
@@ -227,11 +244,14 @@ absl::StatusOr<SearchSpace> ParseSpace(std::string_view text, std::string_view s
   space.source = std::string(source);
   std::string wrong;
   const Field root(*document, &wrong, Cat(source, ": $"));
-  if (document->is_object() && root.Has("schema")) {
+  if (document->is_object() && IsList(root)) {
+    ReadList(root, "variants", ReadListed, &space.variants);
+  } else if (document->is_object() && root.Has("schema")) {
     ReadOwn(root, &space);
   } else if (!document->is_object() || !tune::ImportSpace(root, &space)) {
-    root.Error("no search space; expected \"schema\": \"", kSchema,
-               "\", a kernel_tuner T1 or cache file, or tokamax autotuning data");
+    root.Error(
+        "no search space; expected \"schema\": \"", kSchema,
+        "\", a list of \"variants\", a kernel_tuner T1 or cache file, or tokamax autotuning data");
   }
   if (!wrong.empty()) return InvalidArgument(wrong);
   if (!closed.empty()) {

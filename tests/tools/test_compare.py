@@ -399,10 +399,18 @@ class Pick(Decisions):
         self.assertEqual(rows["1"]["params"], {"block": 128, "kind": "b"})
         self.assertEqual(rows["9"]["status"], "no_samples")
         self.assertIn("block=128", self.pick(path, "--space", space_path).text)
-        for bad, code in (("{", 65), ("{}", 65), ('{"variants": [{}]}', 65),
-                          ('{"variants": [{"id": "1"}, {"id": 1}]}', 65)):
+        own = '{"schema": "xplane-time.space.v1", "parameters": [], "variants": %s, %s}'
+        for bad, what in (
+                ("{", "not JSON"), ("{}", 'no search space; expected "schema"'),
+                ('{"variants": [{}]}', "$.variants[0]: needs an id or params"),
+                ('{"variants": [{"id": "1"}, {"id": 1}]}', 'the id "1" occurs twice'),
+                ('{"variants": [5]}', "$.variants[0]: must be an object"),
+                (own % ('[{"id": "1"}]', '"nope": 1'), 'unknown field "nope"'),
+                (own % ('[{"id": "1"}]', '"constraints": ["a <"]'), "$.constraints[0]")):
             done = self.pick(path, "--space", self.write("bad.json", bad))
-            self.assertEqual((done.code, done.out), (code, b""), bad)
+            self.assertEqual((done.code, done.out), (65, b""), bad)
+            self.assertIn("bad.json", done.message)
+            self.assertIn(what, done.message)
         self.assertEqual(self.pick(path, "--space", "none.json").code, 66)
 
     def test_a_space_of_tune_names_parameters(self):
