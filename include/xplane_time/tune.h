@@ -26,6 +26,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -196,6 +197,8 @@ struct TuneOutcome {
   Verdict verdict;  // of indices of `measured`: of the finalists, where there was a search
   std::optional<Confirmation> confirmation = {};
   std::vector<TailFlag> tail_flags = {};  // they change no verdict
+  // Of energies from sensors: "measured", "modelled" (of a power that somebody states), or both.
+  std::set<std::string> energy_kinds = {};
   // Into `variants`.
   std::optional<size_t> VariantOf(std::optional<uint32_t> measured) const;
 };

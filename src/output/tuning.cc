@@ -12,6 +12,7 @@ namespace {
 using json::Dump, json::Json;
 using Row = TuneResult::Row;
 
+constexpr std::string_view kNothingProposed = "nothing_proposed";
 constexpr size_t kParamsWidth = 16, kWorkloadWidth = 8;
 
 // The words of an objective, in the order of Objective.
@@ -88,6 +89,7 @@ std::string WhatWasDecided(const TuneResult& result) {
   if (result.claim == Claim::kAllFailed && !result.pick) {
     return "every variant failed: nothing to pick";
   }
+  if (result.stop_reason == kNothingProposed) return "no variant was proposed: nothing to pick";
   if (!result.pick) {
     return result.search ? "stopped in the search, before the race; --resume goes on"
                          : "stopped before anything was measured";
@@ -139,7 +141,7 @@ bool IsAlone(const TuneResult& result) {
 // What was certified of the pick, in the objective's words.
 std::string ClaimText(const TuneResult& result) {
   const Words& words = WordsOf(result.objective);
-  const std::string delta = PercentText(result.delta);
+  const std::string delta = PercentText(result.delta.value_or(0));
   if (IsAlone(result)) return "There was no other variant to compare it with.";
   switch (result.claim) {
     case Claim::kWinner:
@@ -173,6 +175,12 @@ std::string StopText(const TuneResult& result) {
     constexpr double kPsPerSecond = 1e12;
     const auto time_ps = AsDouble(result.budget.time_ps);
     return spent(time_ps ? absl::StrCat(" of ", *time_ps / kPsPerSecond, " s") : "", "budget-time");
+  }
+  if (result.stop_reason == kNothingProposed) {
+    const uint64_t refused = result.search ? result.search->refused : 0;
+    return refused == 0 ? "The proposer named none."
+                        : absl::StrCat("It named ", Counted(refused, "configuration"),
+                                       ", and the space has none of them.");
   }
   if (result.stop_reason == "recorded_rounds") {
     return "The recorded rounds do not suffice for this rule.";
@@ -345,6 +353,9 @@ Section VariantSection(const TuneResult& result, const OutputOptions& options) {
   section.notes.push_back(
       absl::StrCat(column, " %: how much ", column == "time" ? "slower" : "more",
                    " than the pick, by rounds of both; typical: the median of its runs"));
+  if (const std::string kind = result.energy_kind.value_or(""); kind.ends_with("modelled")) {
+    section.notes.push_back(absl::StrCat("energy: ", kind, ", of a power that was stated"));
+  }
   for (std::string& note : FailureNotes(rows)) section.notes.push_back(std::move(note));
   return section;
 }

@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <cmath>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "json/json.h"
 #include "power/machine.h"
 #include "power/sources.h"
 #include "re2/re2.h"
@@ -76,6 +78,20 @@ class EnergyHarness : public Harness {
   }
 
  private:
+  // Whether somebody states what the energy is of: TuneOutcome::energy_kinds.
+  std::string WithKinds(const std::string& notes_json, const PowerSummary& summary) const {
+    json::Json notes = json::Parse(notes_json);
+    if (!notes.is_object()) notes = json::Json::object();
+    std::set<std::string> kinds;
+    for (const WindowSummary& window : summary.windows) {
+      for (const EnergyEstimate& each : window.energies) {
+        if (IsOurs(each, summary.inventory)) kinds.insert(each.modelled ? "modelled" : "measured");
+      }
+    }
+    notes["energy_kinds"] = kinds;
+    return json::Dump(notes);
+  }
+
   // Of a channel or an estimate: whether it is energy of the harness's device.
   bool IsOurs(const auto& each, const PowerInventory& inventory) const {
     if (!each.in_total) return false;
@@ -108,6 +124,7 @@ class EnergyHarness : public Harness {
     RETURN_IF_ERROR((*recorder)->Stop());
     ASSIGN_OR_RETURN(auto summary, SummarizePowerLog((*recorder)->log_path(), options));
     if (summary.windows.size() != order.size()) return Internal("a slot without a window");
+    times.notes_json = WithKinds(times.notes_json, summary);
     for (size_t slot = 0; slot < order.size(); ++slot) {
       if (times.slots[slot].status != "ok") continue;
       ASSIGN_OR_RETURN(auto energy_uj, EnergyPerCall(summary, summary.windows[slot], *order[slot]));

@@ -164,11 +164,24 @@ absl::Status Measuring::Begin() {
   }
   ASSIGN_OR_RETURN(auto rounds, store->ReadRounds(session.id));
   for (RoundRecord& each : rounds) {
-    failures.merge(FailuresOf(each.notes_json));
+    TakeNotes(each);
     stored[{each.batch, each.round}] = std::move(each);
   }
   watcher->OnHello(info, session);
   return TellUnfinished(*this, spec);
+}
+
+void Measuring::TakeNotes(const RoundRecord& round) {
+  failures.merge(FailuresOf(round.notes_json));
+  energy_kinds.merge(EnergyKindsOf(round.notes_json));
+}
+
+std::set<std::string> EnergyKindsOf(const std::string& notes_json) {
+  std::vector<std::string> kinds;
+  const Json notes = json::Parse(notes_json);
+  const Json* found = json::Find(notes, "energy_kinds");
+  if (found != nullptr) json::FromJson(*found, &kinds);
+  return {kinds.begin(), kinds.end()};
 }
 
 const RoundRecord* Measuring::Stored(int64_t batch, int64_t round) const {
@@ -227,7 +240,7 @@ absl::StatusOr<RoundRecord> Measuring::Round(int64_t batch, int64_t round,
     if (!ObjectiveValue(objective, sample).has_value()) return NoEnergy(objective, info);
   }
   RETURN_IF_ERROR(Append(record));
-  failures.merge(FailuresOf(record.notes_json));
+  TakeNotes(record);
   return record;
 }
 

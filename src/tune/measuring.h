@@ -47,6 +47,7 @@ struct Measuring {
   // Compiles and verifies.
   absl::Status Prepare(std::span<TunedVariant> variants);
   absl::Status Append(const RoundRecord& record) { return store->Append(session, record).status(); }
+  void TakeNotes(const RoundRecord& round);
   // What is stored of the round, or what `order` takes now. Errors: Cancelled between rounds.
   absl::StatusOr<RoundRecord> Round(int64_t batch, int64_t round,
                                     std::span<const Configuration* const> order);
@@ -60,7 +61,11 @@ struct Measuring {
   std::map<std::pair<int64_t, int64_t>, RoundRecord> stored = {};  // by batch and round
   // Why variants failed in rounds, by id: the first reason of each.
   std::map<std::string, std::string> failures = {};
+  std::set<std::string> energy_kinds = {};
 };
+
+// Those that the notes of a round have; TuneOutcome::energy_kinds.
+std::set<std::string> EnergyKindsOf(const std::string& notes_json);
 
 std::vector<Configuration> ConfigurationsOf(std::span<const TunedVariant> variants);
 

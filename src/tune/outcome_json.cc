@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_join.h"
 #include "stats/order_statistics.h"
 #include "tune/space_json.h"
 
@@ -67,7 +68,7 @@ TuneResult ResultOf(const TuneOutcome& outcome) {
                        .tail_flags = outcome.tail_flags,
                        .p_best = verdict.p_best,
                        .regret = {Share(verdict.regret_est), Share(verdict.regret_hi)},
-                       .delta = verdict.delta,
+                       .delta = verdict.rule.empty() ? std::nullopt : std::optional(verdict.delta),
                        .mde = verdict.mde,
                        .budget = {outcome.decide.budget_runs, outcome.decide.budget_time_ps},
                        .runs = verdict.runs,
@@ -77,6 +78,9 @@ TuneResult ResultOf(const TuneOutcome& outcome) {
                        .session = outcome.session,
                        .resumed = outcome.resumed,
                        .harness = outcome.harness};
+  if (!outcome.energy_kinds.empty()) {
+    result.energy_kind = absl::StrJoin(outcome.energy_kinds, " and ");
+  }
   for (const uint32_t each : verdict.tied) result.tied.push_back(*id_of(each));
   if (const auto& of = verdict.canary; of.has_value()) {
     result.canary = {of->rounds, of->ratio, IntervalOf(of->lo, of->hi), of->biased};

@@ -54,6 +54,7 @@ struct TuneResult {
   std::optional<std::string> pick = {};
   Claim claim = Claim::kUndecided;
   Objective objective = Objective::kTime;
+  std::optional<std::string> energy_kind = {};  // none: time decided, or the harness gave it
   std::vector<std::string> tied = {};
   std::string stop_reason;
   bool interrupted = false;
@@ -62,7 +63,7 @@ struct TuneResult {
   std::vector<TailFlag> tail_flags = {};
   std::optional<double> p_best = {};
   Regret regret = {};
-  double delta = 0;
+  std::optional<double> delta = {};  // none: no race
   std::optional<double> mde = {};
   std::optional<Canary> canary = {};
   Budget budget = {};
@@ -92,9 +93,10 @@ XPLANE_TIME_JSON_FIELDS(TuneResult::Out, by, round, reason)
 XPLANE_TIME_JSON_FIELDS(TuneResult::Row, id, params, status, message, mem_bytes, raced, searched,
                         search_failure, alias_of, ratio, ratio_ci, eliminated, samples, typical_ps,
                         typical_uj, p95_ratio, spike_rate)
-XPLANE_TIME_JSON_FIELDS(TuneResult, schema, pick, claim, objective, tied, stop_reason, interrupted,
-                        search, confirmation, tail_flags, p_best, regret, delta, mde, canary,
-                        budget, runs, rounds, rule, seed, session, resumed, harness, variants)
+XPLANE_TIME_JSON_FIELDS(TuneResult, schema, pick, claim, objective, energy_kind, tied, stop_reason,
+                        interrupted, search, confirmation, tail_flags, p_best, regret, delta, mde,
+                        canary, budget, runs, rounds, rule, seed, session, resumed, harness,
+                        variants)
 
 TuneResult ResultOf(const TuneOutcome& outcome);
 std::string OutcomeJson(const TuneOutcome& outcome);

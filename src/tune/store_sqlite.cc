@@ -235,7 +235,10 @@ absl::StatusOr<int64_t> VersionOf(const Database& db, bool may_be_empty) {
   ASSIGN_OR_RETURN(const auto application, db.First<int64_t>("PRAGMA application_id"));
   ASSIGN_OR_RETURN(const auto version, db.First<int64_t>("PRAGMA user_version"));
   ASSIGN_OR_RETURN(const auto tables, db.First<int64_t>("SELECT count(*) FROM sqlite_schema"));
-  if (may_be_empty && application == 0 && version == 0 && tables == 0) return 0;
+  if (application == 0 && version == 0 && tables == 0) {
+    if (may_be_empty) return 0;
+    return FailedPrecondition(db.path(), ": is empty, and has no session yet; tune makes one");
+  }
   if (application != kApplicationId) {
     return FailedPrecondition(
         db.path(), ": an SQLite database of another program, not a tune store; give another path");

@@ -237,11 +237,15 @@ class Tuning {
     }
     if (!decider_.has_value()) {
       outcome_.verdict = {};
-      outcome_.verdict.claim = outcome_.interrupted ? Claim::kUndecided : Claim::kAllFailed;
-      outcome_.verdict.stop_reason = outcome_.interrupted ? "interrupted" : "all_failed";
+      const bool failed = !outcome_.interrupted && !outcome_.variants.empty();
+      outcome_.verdict.claim = failed ? Claim::kAllFailed : Claim::kUndecided;
+      outcome_.verdict.stop_reason = outcome_.interrupted ? "interrupted"
+                                     : failed             ? "all_failed"
+                                                          : "nothing_proposed";
     } else if (outcome_.interrupted) {
       outcome_.verdict = decider_->Judge("interrupted");
     }
+    outcome_.energy_kinds = measuring_.energy_kinds;
     AddTails(results_, Baseline(), &outcome_);
     if (outcome_.interrupted && !prepared_) {
       return absl::OkStatus();  // nothing was measured: there is no verdict to keep
@@ -414,6 +418,7 @@ absl::StatusOr<TuneOutcome> Replay(const TuneStore& store, int64_t session,
   std::vector<RoundResult> results;
   for (const RoundRecord& record : rounds) {
     if (IsRaceBatch(record.batch)) results.push_back(ResultOf(places, record));
+    outcome.energy_kinds.merge(EnergyKindsOf(record.notes_json));
   }
   if (results.empty()) {
     return FailedPrecondition(store.path(), ": session ", session, " has no rounds to decide on");

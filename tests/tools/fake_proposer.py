@@ -47,4 +47,8 @@ for line in requests:
         fresh = [each for each in points if key(each) not in told]
         if "stubborn" in options:
             fresh = points[:1] * 3 + [{"cost": 1e6}, {}]
+        if "silent" in options:
+            fresh = []
+        if "stranger" in options:
+            fresh = [{"cost": 1e6}]
         answer(type="configurations", request=request["request"], params=fresh[:request["count"]])

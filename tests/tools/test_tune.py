@@ -519,6 +519,7 @@ class Misbehaving(TuneTest):
     def test_everything_fails(self):
         done = self.result({"mode": "broken"}, {"mode": "prepare-crash"}, code=20)
         self.assertEqual((done["claim"], done["pick"]), ("all_failed", None))
+        self.assertIsNone(done["delta"], "nothing was decided")
         self.assertEqual(self.result({"mode": "wrong"}, code=21)["claim"], "all_failed")
         self.assertEqual(self.result({"mode": "status-runtime_error"}, code=20)["claim"],
                          "all_failed")
@@ -566,6 +567,33 @@ class Misbehaving(TuneTest):
             done = run(*arguments, cwd=self.at, env=self.environment)
             self.assertEqual(done.code, 64, done.message)
             self.assertIn(what, done.message)
+
+    def test_options_that_would_do_nothing_are_refused(self):
+        for option, *value in (
+                ("--store", "x.db"), ("--resume",), ("--harness-log", "x"), ("--delta", "1%"),
+                ("--slot-timeout", 5), ("--run-limit", 5), ("--confirm", 5), ("--canary", 0),
+                ("--power-source", "rapl"), ("--progress", "never"), ("--budget-time", 5)):
+            done = self.tune(*THREE, options=("--list", option, *value))
+            self.assertEqual(done.code, 64, (option, done.message))
+            self.assertIn(f"{option} does nothing with --list", done.message)
+        done = self.tune(*THREE, options=("--confirm", 5))
+        self.assertEqual(done.code, 64, done.message)
+        self.assertIn("--confirm needs --baseline or --incumbent", done.message)
+
+    def test_a_log_that_takes_no_more_is_told(self):
+        done = self.tune(*THREE, options=("--harness-log", "/dev/full", "--quiet"))
+        self.assertEqual((done.code, done.message),
+                         (0, "xplane-time: /dev/full: cannot write the harness's log: No space left "
+                             "on device; what it prints from here on is not kept\n"))
+
+    def test_an_empty_file_is_a_new_store(self):
+        self.write("tune.db", "")
+        for action in ("show", "replay", "export"):
+            done = run("tune", action, cwd=self.at, env=self.environment)
+            self.assertEqual((done.code, done.message),
+                             (65, "xplane-time: tune.db: is empty, and has no session yet; tune "
+                                  "makes one\n"))
+        self.assertIn(self.result(*THREE)["claim"], ("pick", "winner"))
 
     def test_places_to_write(self):
         done = self.tune(*THREE, options=("--harness-log", "no/dir/x"))

@@ -137,6 +137,17 @@ class Searching(TuneTest):
             self.assertIn(what, message)
             self.assertIn("the proposer", message)
 
+    def test_a_proposer_that_names_nothing_is_told(self):
+        for how, reason in (("silent", "The proposer named none."),
+                            ("stranger", "It named 50 configurations, and the space has none")):
+            found = self.search(*self.ask(8, how), code=12)
+            self.assertEqual((found["claim"], found["stop_reason"], found["delta"]),
+                             ("undecided", "nothing_proposed", None))
+            text = run("tune", "show", found["session"], cwd=self.at, env=self.environment).text
+            self.assertIn("no variant was proposed: nothing to pick", text)
+            self.assertIn(reason, " ".join(text.split()))
+            self.assertNotIn("failed", text)
+
     def test_usage_of_searches(self):
         for options, what in ((("--strategy", "halving:0"), "halving:N"),
                               (("--strategy", "ask:5"), "go together"),
@@ -202,10 +213,21 @@ class Energy(TuneTest):
             self.assertIn("the harness gives no energy_uj", done.message)
             self.assertIn("no sensor has the energy of fake", done.message)
 
+    def test_sensors_are_for_objectives_with_energy(self):
+        for option in (("--power-source", "constant:100"), ("--map", "0=GPU-1"),
+                       ("--nvml-library", "x"), ("--sysfs-root", "x")):
+            done = self.tune(*THREE, options=option)
+            self.assertEqual(done.code, 64, done.message)
+            self.assertIn(f"{option[0]} is for objectives with energy: --objective", done.message)
+
     def test_sensors_measure_where_the_harness_does_not(self):
         variants = ({"cost": 100, "sleep_s": 0.1}, {"cost": 100, "sleep_s": 0.2})
         sensor = ("--objective", "energy", "--power-source", "constant:100")
         found = self.result(*variants, options=sensor)
+        self.assertEqual(found["energy_kind"], "modelled")
+        for action in ("show", "replay"):
+            text = run("tune", action, 1, cwd=self.at, env=self.environment).text
+            self.assertIn("\nenergy: modelled, of a power that was stated\n", text)
         picked = next(row for row in found["variants"] if row["id"] == found["pick"])
         self.assertEqual(picked["params"], variants[0])
         self.assertGreater(min(self.energies_uj(found["pick"])), 5e6)
@@ -311,7 +333,7 @@ class Energy(TuneTest):
         for objective, cost in (("time", 100), ("energy", 120), ("edp", 120)):
             found = self.result(*variants, options=("--objective", objective), harness=("energy",))
             picked = next(row for row in found["variants"] if row["id"] == found["pick"])
-            self.assertEqual(picked["params"]["cost"], cost)
+            self.assertEqual((picked["params"]["cost"], found["energy_kind"]), (cost, None))
         found = self.result(*variants, {"cost": 110, "energy": 50}, {"cost": 90, "energy": 60},
                             options=("--objective", "energy", "--strategy", "halving:2"),
                             harness=("energy",))
