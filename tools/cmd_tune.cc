@@ -80,10 +80,11 @@ absl::StatusOr<int64_t> ParseBudgetTime(const std::string& text) {
 }
 
 // An incumbent or a baseline may be given by its parameters.
-absl::StatusOr<std::string> IdOf(const std::string& given) {
+absl::StatusOr<std::string> IdOf(const char* option, const std::string& given) {
   if (!given.starts_with('{')) return given;
-  ASSIGN_OR_RETURN(const std::string params, CanonicalParams(given));
-  return VariantId(params);
+  const auto params = CanonicalParams(given);
+  if (!params.ok()) return InvalidArgument(option, ": ", params.status().message());
+  return VariantId(*params);
 }
 
 // For reading, where damage is to show rather than to be left out.
@@ -186,7 +187,8 @@ class TuneCommand : public Command {
     const Heading measuring(app_, kMeasuring);
     measuring.Value("--canary", &options_.decide.canary, "N",
                     "The leader runs twice in each N-th round, as a check of the measuring; 0: "
-                    "never [25]");
+                    "never [25]",
+                    Counts());
     measuring.Value("--strategy", &strategy_, "NAME",
                     "all, list (explicit variants only) or random:N grid points are raced; "
                     "halving:N races the best N of a search, ask:N the best 8 of N that "
@@ -203,8 +205,10 @@ class TuneCommand : public Command {
                     "A run that takes K times as long as the fastest variant's, and over a "
                     "second, is ended; 0: never [10]",
                     {[](const std::string& text) {
-                       const double times = std::atof(text.c_str());
-                       return times == 0 || times >= 2 ? "" : "0, or at least 2";
+                       const double times = NumberOf(text).value_or(1);
+                       return times == 0 || times >= 2
+                                  ? ""
+                                  : absl::StrCat("'", text, "' is neither 0 nor at least 2");
                      },
                      ""});
     measuring.Seconds("--prepare-timeout", &harness_.prepare_timeout,
@@ -306,9 +310,14 @@ class TuneCommand : public Command {
                              "needs --baseline or --incumbent: what the pick is "
                              "compared with"));
     }
-    if (with_energy()) return absl::OkStatus();
-    return Refuse({"--power-source", "--map", "--nvml-library", "--sysfs-root"},
-                  "is for objectives with energy: --objective energy, edp, ed2p or pareto");
+    if (!with_energy()) {
+      return Refuse({"--power-source", "--map", "--nvml-library", "--sysfs-root"},
+                    "is for objectives with energy: --objective energy, edp, ed2p or pareto");
+    }
+    for (const PowerAbsence& each : ListPowerSources(power_).absences) {
+      if (each.source.empty()) return UsageError("--power-source: ", each.message);  // no such name
+    }
+    return absl::OkStatus();
   }
 
   absl::Status TakeStrategy() {
@@ -317,7 +326,7 @@ class TuneCommand : public Command {
     const bool counts =
         RE2::FullMatch(strategy_, "(random|halving|ask):([0-9]{1,18})", &way, &count);
     const bool searches = counts && way != "random";
-    if (searches ? count == 0 : !counts && strategy_ != "all" && strategy_ != "list") {
+    if (counts ? count == 0 : strategy_ != "all" && strategy_ != "list") {
       return UsageError("--strategy: all, list, random:N, halving:N or ask:N, not '", strategy_,
                         "'");
     }
@@ -338,9 +347,8 @@ class TuneCommand : public Command {
   // ---- The race
 
   absl::Status FitTo(const SearchSpace& space) {
-    for (std::string* given : {&options_.incumbent, &options_.baseline}) {
-      ASSIGN_OR_RETURN(*given, IdOf(*given));
-    }
+    ASSIGN_OR_RETURN(options_.incumbent, IdOf("--incumbent", options_.incumbent));
+    ASSIGN_OR_RETURN(options_.baseline, IdOf("--baseline", options_.baseline));
     if (options_.workload.empty()) {
       options_.workload = space.name.empty() ? space.source : space.name;
     }

@@ -292,9 +292,11 @@ absl::Status CheckRules(const Space& space, const DecideConfig& config) {
     }
   }
   const auto probability = [](double value) { return value > 0 && value <= 0.5; };
-  if (!probability(config.alpha) || !probability(config.tie_alpha)) {
-    return InvalidArgument("alpha ", config.alpha, " and tie_alpha ", config.tie_alpha,
-                           " must be above 0 and at most 0.5");
+  for (const auto& [name, value] :
+       {std::pair("alpha", config.alpha), std::pair("tie_alpha", config.tie_alpha)}) {
+    if (!probability(value)) {
+      return InvalidArgument(name, " ", value, " must be above 0 and at most 0.5");
+    }
   }
   if (!(config.delta > 0 && config.delta <= 1)) {
     return InvalidArgument("delta ", config.delta,

@@ -25,7 +25,7 @@ constexpr size_t kMostBytes = 10'000;
 constexpr size_t kMostNodes = 1'000;
 constexpr int kMostLevels = 100;                            // in all
 constexpr int kABracket = 2, kASign = 1, kAnIterable = 10;  // levels of one
-constexpr char kOverflow[] = "integer beyond 64 bits", kByZero[] = "division by zero";
+constexpr char kOverflow[] = "integer beyond 64 bits";
 
 // --- Values.
 

@@ -49,6 +49,8 @@ Value ValueOf(const ParameterValue& value);
 // Whether a value counts as true: not None, not 0, not "". NoPlainValue does.
 bool IsTrue(const Value& value);
 
+inline constexpr char kByZero[] = "division by zero";
+
 // One computation. Cheap to make: configurations that cannot be computed may be many.
 struct Evaluation {
   std::span<const Value> values = {};  // one for each name given to Parse

@@ -267,10 +267,13 @@ class Grid {
       if (!std::holds_alternative<tune::NoPlainValue>(values_[name])) continue;
       absl::StrAppend(&missing, "; there is no plain value of \"", compiled_.names[name], "\"");
     }
+    // Types are the same in all of them.
+    const bool is_of_value = run.reason == std::string_view(tune::kByZero);
     return InvalidArgument(space_->source, ": ", path, ": \"", expression.text,
                            "\" cannot be computed for ", params_json, ": at ", run.position, ": ",
                            run.reason, missing,
-                           "; guard it (\"b != 0 and a % b == 0\") or exclude that configuration");
+                           is_of_value ? "; guard it (\"b != 0 and a % b == 0\")" : "; mend it",
+                           " or exclude that configuration");
   }
 
   const SearchSpace* space_;

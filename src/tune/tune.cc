@@ -380,7 +380,9 @@ std::optional<size_t> TuneOutcome::VariantOf(std::optional<uint32_t> measured) c
 absl::Status CheckTuneOptions(std::span<const Configuration> configurations,
                               const TuneOptions& options) {
   if (configurations.empty() && options.searcher == nullptr) {
-    return absl::InvalidArgumentError("the space has no configuration: nothing to choose from");
+    return absl::InvalidArgumentError(
+        "the space has no configuration: nothing to choose from; give it parameters that each have "
+        "a value, or a list of variants");
   }
   for (const auto& [what, id] :
        {std::pair("incumbent", options.incumbent), std::pair("baseline", options.baseline)}) {

@@ -406,7 +406,14 @@ class Stored(TuneTest):
                 (("space.json", "python", "harness.py"), "come after --"),
                 (("space.json", "--"), "no command after --"),
                 (("harness.py", "--", "x"), "the first argument of tune is SPACE"),
-                (("space.json", "--budget-time", "abc", "--", "x"), "'abc' is not a number of")):
+                (("space.json", "--budget-time", "abc", "--", "x"), "'abc' is not a number of"),
+                (("space.json", "--canary", "-1", "--", "x"), "--canary: '-1' is not a count"),
+                (("space.json", "--alpha", "0", "--", "x"), "alpha 0 must be above 0 and"),
+                (("space.json", "--run-limit", "1", "--", "x"),
+                 "xplane-time: --run-limit: '1' is neither 0 nor at least 2"),
+                (("space.json", "--run-limit", "x", "--", "x"), "'x' is neither 0 nor at least 2"),
+                (("space.json", "--strategy", "random:0", "--", "x"), "not 'random:0'"),
+                (("space.json", "--baseline", "{", "--", "x"), "--baseline: params: not JSON")):
             done = self.run_tune(*arguments)
             self.assertEqual(done.code, 64, done.message)
             self.assertIn(what, done.message)

@@ -220,6 +220,12 @@ class Energy(TuneTest):
             self.assertEqual(done.code, 64, done.message)
             self.assertIn(f"{option[0]} is for objectives with energy: --objective", done.message)
 
+    def test_a_sensor_that_nobody_knows_is_told_before_anything_runs(self):
+        done = self.tune(*THREE, options=("--objective", "energy", "--power-source", "nvmll"))
+        self.assertEqual(done.code, 64, done.message)
+        self.assertIn('"nvmll"', done.message)
+        self.assertFalse(list(self.at.glob("tune.db*")))
+
     def test_sensors_measure_where_the_harness_does_not(self):
         variants = ({"cost": 100, "sleep_s": 0.1}, {"cost": 100, "sleep_s": 0.2})
         sensor = ("--objective", "energy", "--power-source", "constant:100")

@@ -120,6 +120,17 @@ TEST(Space, Workloads) {
   EXPECT_EQ(space.workloads[1], (Workload{VariantId(R"({"n":1})"), R"({"n":1})", 1}));
 }
 
+TEST(Space, AListOfVariantsInWhateverFile) {
+  const auto space = ParseSpace(R"({"schema": "xplane-time.tune-result.v1", "pick": "a", "variants":
+    [{"id": "a", "params": {"n": 1}, "status": "ok"}, {"id": 7}, {"params": {}}]})",
+                                "t.json");
+  ASSERT_TRUE(space.ok()) << space.status();
+  ASSERT_EQ(space->variants.size(), 3u);
+  EXPECT_EQ(space->variants[0].params_json, R"({"n":1})");
+  EXPECT_EQ(space->variants[1].id, "7");
+  EXPECT_EQ(space->variants[2].id, VariantId("{}"));
+}
+
 TEST(Space, WritesWhatItReads) {
   const SearchSpace space = Parsed(std::string(kTwo) + R"(, "name": "k", "constraints": ["b > 0"],
     "mem_bytes": "b", "variants": [{"id": "v", "params": {"b": 1, "a": "x"}, "mem_bytes": 2}],
@@ -156,6 +167,8 @@ INSTANTIATE_TEST_SUITE_P(
     ::testing::Values(
         BadCase{"Empty", "", "not JSON (byte 1)"}, BadCase{"Cut", "{\"schema\": ", "not JSON"},
         BadCase{"HugeNumber", "{\"schema\": 1e999}", "not JSON"},
+        BadCase{"ListAndMore", R"({"variants": [{"id": "a"}], "constraints": ["a"]})",
+                "$: no search space; expected \"schema\""},
         BadCase{"NotAnObject", "[1]", "$: no search space; expected \"schema\""},
         BadCase{"Deep", std::string(100'000, '['), "nested more than 64 levels"},
         BadCase{"NewerSchema", R"({"schema": "xplane-time.space.v2"})",
@@ -267,8 +280,11 @@ TEST(Constraints, WhatCannotBeComputedNamesConstraintAndConfiguration) {
           .status();
   EXPECT_TRUE(Says(status,
                    "s.json: $.constraints[1]: \"a % b == 0\" cannot be computed for "
-                   "{\"a\":4,\"b\":0}: at 2: division by zero"))
+                   "{\"a\":4,\"b\":0}: at 2: division by zero; guard it"))
       << status;
+  const absl::Status mixed =
+      ChooseConfigurations(Parsed(parameters + R"(, "constraints": ["a > 'x'"])"), {}).status();
+  EXPECT_TRUE(Says(mixed, "compares values of different types; mend it or exclude")) << mixed;
   // Excluded by another constraint, whatever their order.
   EXPECT_EQ(Params(Parsed(parameters + R"(, "constraints": ["a % b == 0", "b != 0"])")).size(), 1u);
   const SearchSpace missing = Parsed(
