@@ -1,7 +1,7 @@
 // Aggregate: samples of one function become a summary.
 //
-//   Summary s = Summarize({5'000, 5'040, 4'980}, /*seed=*/1);
-//   s.mean == 5006.67, s.median == 5000, s.median_ci95 == [4980, 5040]
+//   Summary s = Summarize({5'000, 5'040, 4'980, 5'010, 4'990, 5'100}, /*seed=*/1);
+//   s.mean == 5020, s.median == 5005, s.median_ci95 == [4985, 5070]
 //   Summarize({}, 1).n == 0        // every other field is then meaningless
 //
 // Sums are exact (128-bit integers); means and deviations are doubles in ps, by
@@ -60,7 +60,7 @@ struct Summary {
   double median = 0;
   double mad = 0;  // median absolute deviation, unscaled
   double p50 = 0, p95 = 0, p99 = 0;
-  std::optional<double> median_ci95_lo, median_ci95_hi;  // needs n > 1
+  std::optional<double> median_ci95_lo, median_ci95_hi;  // needs n > 5
 };
 
 // Any order. Deterministic for a seed. O(n log n).

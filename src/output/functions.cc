@@ -72,10 +72,7 @@ std::string NoteLegend(const Listing& table) {
 
 // Half of the median's interval (its longer side) as a share of the median.
 std::string ErrorText(const std::optional<Summary>& summary, bool unicode) {
-  // The whole range of five samples covers the median 94 times in 100: no 95 % interval.
-  constexpr uint64_t kLeastSamples = 6;
-  if (!summary || summary->n < kLeastSamples) return "-";
-  if (!summary->median_ci95_lo || !summary->median_ci95_hi) return "-";
+  if (!summary || !summary->median_ci95_lo || !summary->median_ci95_hi) return "-";
   const double side = std::max(*summary->median_ci95_hi - summary->median,
                                summary->median - *summary->median_ci95_lo);
   if (summary->median <= 0 || !std::isfinite(side)) return "-";

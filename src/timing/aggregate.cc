@@ -18,6 +18,8 @@ namespace xplane_time {
 namespace {
 
 constexpr size_t kReplicates = 1000;
+// The whole range of five samples covers the median in 94 of 100 cases: no 95 % interval.
+constexpr uint64_t kLeastWithInterval = 6;
 
 // Which order statistics the median of n draws with replacement is: one position for odd
 // n, the two middle ones for even n. The draws are floor(n U) for n uniform U, so their
@@ -194,10 +196,8 @@ Summary Summarize(std::span<const int64_t> values_ps, uint64_t seed) {
   summary.p95 = Percentile(sorted, 0.95);
   summary.p99 = Percentile(sorted, 0.99);
   summary.mad = stats::SortedMedianAbsoluteDeviation(sorted, summary.median);
-  if (summary.n > 1) {
-    summary.std_sample = moments.std_sample();
-    BootstrapMedian(sorted, seed, summary);
-  }
+  if (summary.n > 1) summary.std_sample = moments.std_sample();
+  if (summary.n >= kLeastWithInterval) BootstrapMedian(sorted, seed, summary);
   return summary;
 }
 

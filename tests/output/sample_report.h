@@ -20,8 +20,8 @@ inline Summary MakeSummary(uint64_t n, double median, double half_interval) {
   s.median = s.p50 = median;
   s.mad = half_interval / 4;
   s.p95 = s.p99 = median + half_interval;
-  if (n > 1) {
-    s.std_sample = half_interval / 1.5;
+  if (n > 1) s.std_sample = half_interval / 1.5;
+  if (n > 5) {
     s.median_ci95_lo = median - half_interval / 2;
     s.median_ci95_hi = median + half_interval;
   }
