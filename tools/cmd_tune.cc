@@ -137,7 +137,6 @@ class TuneCommand : public Command {
   }
 
   absl::Status Check() override {
-    RETURN_IF_ERROR(CheckFormat());
     const bool decides = action_ == &TuneCommand::Decide;
     files_.Reads(decides ? "--space" : "SPACE", space_path_);
     files_.PrintsOutput(printing_.path);
@@ -268,18 +267,6 @@ class TuneCommand : public Command {
   }
 
   // ---- Checks
-
-  // Names with a suffix of what is not there would be of another kind than what is in them.
-  absl::Status CheckFormat() const {
-    if (printing_.lacking.empty() || printing_.lacking == "openmetrics" ||
-        action_ == &TuneCommand::Decide) {
-      return absl::OkStatus();
-    }
-    const bool exports = action_ == &TuneCommand::Export;
-    return UsageError("-o ", printing_.path, ": here is no ", printing_.lacking, "; ",
-                      exports ? "csv and json go by the suffix, others by --format"
-                              : "json goes by the suffix, a table by --format table");
-  }
 
   // A mistyped subcommand reads as SPACE, and a harness without -- before it, too.
   absl::Status NoHarness() const {

@@ -174,10 +174,11 @@ std::vector<std::string> CommandNames(const CLI::App& app) {
 
 absl::StatusOr<int> Command::Execute(std::vector<std::string> program) {
   program_ = std::move(program);
-  printing_.ChooseFormat();
+  const absl::Status chosen = printing_.ChooseFormat();
   RETURN_IF_ERROR(Check());
   RETURN_IF_ERROR(files_.CheckConflicts());
   if (printing_.json_schema) return Print(output::JsonSchema(schema()));
+  RETURN_IF_ERROR(chosen);
   RETURN_IF_ERROR(files_.CheckResults());
   printing_.AdaptToTerminal();
   return Run();

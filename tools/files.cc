@@ -1,6 +1,7 @@
 #include "files.h"
 
 #include <pthread.h>
+#include <re2/re2.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -95,7 +96,7 @@ void FileRoles::ReadsReplayed(const std::vector<std::string>& sources) {
 }
 
 void FileRoles::Writes(const std::string& what, const std::string& path) {
-  if (!path.empty()) written_.push_back({what, path, path});
+  if (!path.empty()) written_.push_back({what, path, path == "-" ? "/dev/stdout" : path});
 }
 
 void FileRoles::Prints(const std::string& what, const std::string& path) {
@@ -128,12 +129,25 @@ absl::Status FileRoles::CheckResults() const {
   return absl::OkStatus();
 }
 
+std::optional<int> StreamOf(const std::string& path) {
+  if (path.empty() || path == "-" || path == "/dev/stdout") return STDOUT_FILENO;
+  if (path == "/dev/stderr") return STDERR_FILENO;
+  int fd = 0;
+  return RE2::FullMatch(path, "(?:/dev|/proc/self)/fd/([0-9]+)", &fd) ? std::optional(fd)
+                                                                      : std::nullopt;
+}
+
 void RemoveUnfinishedOutput() {
   if (unfinished[0] != '\0') unlink(unfinished);
 }
 
 absl::StatusOr<OutputFile> OutputFile::Open(const std::string& path) {
-  if (path.empty()) return OutputFile(stdout, "", "");
+  if (const std::optional<int> stream = StreamOf(path)) {
+    // Opened by its path, a file would be written from its start.
+    std::FILE* file = *stream == STDOUT_FILENO ? stdout : fdopen(dup(*stream), "w");
+    if (file == nullptr) return CannotWrite(path, kElsewhere);
+    return OutputFile(file, path, "");
+  }
   std::error_code error;
   if (fs::is_symlink(path, error)) {  // write where it leads
     const std::string target = fs::canonical(path, error).string();
@@ -141,7 +155,8 @@ absl::StatusOr<OutputFile> OutputFile::Open(const std::string& path) {
   }
   if (fs::is_other(path, error)) {  // a device or a pipe
     std::FILE* file = std::fopen(path.c_str(), "we");
-    if (file != nullptr) return OutputFile(file, path, "");
+    if (file == nullptr) return CannotWrite(path, kElsewhere);
+    return OutputFile(file, path, "");
   }
   std::string temporary = path;
   const int fd = MakeTemporary(&temporary);
@@ -176,7 +191,7 @@ OutputFile::~OutputFile() {
 
 absl::Status OutputFile::WriteError() const {
   if (errno == EPIPE) return WithExit(absl::AbortedError("the reader closed the pipe"), 0);
-  return CannotWrite(path_.empty() ? "standard output" : path_, "");
+  return CannotWrite(file_ == stdout ? "standard output" : path_, "");
 }
 
 absl::Status OutputFile::Write(std::string_view text) {

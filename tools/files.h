@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstdio>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -49,11 +50,15 @@ class FileRoles {
   std::vector<std::string> results_;
 };
 
-// Standard output, or a file that is complete or absent: it is written beside its name and renamed
-// at the end. Errors have the exit code of what cannot be written.
+// Of a path that stands for a stream that is open already: none or "-" for standard output,
+// /dev/stdout, /dev/stderr, /dev/fd/N.
+std::optional<int> StreamOf(const std::string& path);
+
+// A stream, a device or a pipe, which is written to as it is; or a file that is complete or absent:
+// it is written beside its name and renamed at the end. Errors have the exit code of what cannot be
+// written.
 class OutputFile {
  public:
-  // Empty path: standard output.
   static absl::StatusOr<OutputFile> Open(const std::string& path);
   // Whether `path` can be written, before long work: errors as of Open, and directories. A
   // device or a pipe is not opened.
@@ -77,7 +82,7 @@ class OutputFile {
   std::string path_, temporary_;
 };
 
-// All of it, to a file or (empty path) standard output. A closed pipe is no error.
+// All of it. A closed pipe is no error.
 absl::Status WriteText(const std::string& path, std::string_view text);
 
 // The temporary file of an output that is not committed, where there is one. One output

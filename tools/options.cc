@@ -8,12 +8,15 @@
 #include <array>
 #include <charconv>
 #include <cstdlib>
+#include <filesystem>
 #include <iterator>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "files.h"
 #include "output/text.h"
 #include "power/sources.h"
 #include "status.h"
@@ -46,6 +49,12 @@ constexpr NamedFormat kFormats[] = {{"json", ".json", Format::kJson},
                                     {"benchmark", "", Format::kBenchmark},
                                     {"bmf", "", Format::kBmf},
                                     {"openmetrics", ".prom", Format::kOpenMetrics}};
+
+// Of what others write: a table under such a name would be taken for it.
+constexpr std::string_view kOtherSuffixes[] = {
+    ".arrow",  ".feather", ".gz",   ".htm", ".html", ".jsonl", ".markdown",
+    ".ndjson", ".parquet", ".pdf",  ".png", ".svg",  ".tex",   ".tsv",
+    ".xls",    ".xlsx",    ".yaml", ".yml", ".zip",  ".zst"};
 
 std::string_view Environment(const char* name) {
   const char* value = std::getenv(name);
@@ -134,7 +143,8 @@ void Printing::AddFormat(CLI::App* app, const std::vector<std::string>& names,
 }
 
 void Printing::AddPath(CLI::App* app) {
-  Heading(app, kOut).Value("-o,--output", &path, "FILE", "Write there; complete or not at all");
+  Heading(app, kOut).Value("-o,--output", &path, "FILE",
+                           "Write there; complete or not at all; -: standard output");
 }
 
 void Printing::AddColor(CLI::App* app) {
@@ -152,23 +162,37 @@ void Printing::AddMessages(CLI::App* app) {
   out.Flag("--json-schema", &json_schema, "Print the JSON Schema of this command's output");
 }
 
-void Printing::ChooseFormat() {
-  if (formats.empty()) return;
-  if (format.empty()) {
-    for (const NamedFormat& each : kFormats) {
-      if (!each.suffix.empty() && path.ends_with(each.suffix)) format = each.name;
-    }
-    if (std::ranges::find(formats, format) == formats.end()) {
-      lacking = std::exchange(format, formats[0]);
-    }
-  }
+absl::Status Printing::ChooseFormat() {
+  absl::Status chosen;
+  if (format.empty() && !formats.empty()) chosen = ChooseBySuffix();
   const auto known = std::ranges::find(kFormats, format, &NamedFormat::name);
   how.format = known == std::end(kFormats) ? Format::kTable : known->format;
+  return chosen;
+}
+
+absl::Status Printing::ChooseBySuffix() {
+  format = formats[0];
+  const std::string suffix =
+      absl::AsciiStrToLower(std::filesystem::path(path).extension().string());
+  bool is_other = !suffix.empty() && std::ranges::count(kOtherSuffixes, suffix) > 0;
+  std::vector<std::string> written;
+  for (const NamedFormat& each : kFormats) {
+    const bool has = !each.suffix.empty() && std::ranges::count(formats, each.name) > 0;
+    if (has) written.emplace_back(each.suffix);
+    if (each.suffix != suffix || suffix.empty()) continue;
+    if (has) format = each.name;
+    is_other = !has;
+  }
+  if (!is_other) return absl::OkStatus();
+  return InvalidArgument("-o ", path, ": nothing here is written as ", suffix, "; ",
+                         absl::StrJoin(written, ", "), written.size() == 1 ? " is" : " are",
+                         ", and --format says what else (", absl::StrJoin(formats, ", "), ")");
 }
 
 void Printing::AdaptToTerminal() {
   constexpr int kUsual = 80;
-  const bool prints = path.empty(), terminal = prints && isatty(STDOUT_FILENO) == 1;
+  const bool prints = StreamOf(path) == STDOUT_FILENO,
+             terminal = prints && isatty(STDOUT_FILENO) == 1;
   winsize size = {};
   int columns = 0;
   if (terminal && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0) columns = size.ws_col;

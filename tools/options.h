@@ -117,9 +117,8 @@ enum class When : uint8_t { kAuto, kAlways, kNever };
 struct Printing {
   // The names that --format takes in the command that the line names; the first is the default.
   std::vector<std::string> formats;
-  std::string format;   // as given; ChooseFormat
-  std::string lacking;  // the format that the suffix of -o asks for, where there is none
-  std::string path;     // -o; empty: standard output
+  std::string format;  // as given; ChooseFormat
+  std::string path;    // -o; empty or "-": standard output
   When color = When::kAuto, progress = When::kAuto;
   bool quiet = false, json_schema = false;
   output::OutputOptions how;
@@ -130,10 +129,14 @@ struct Printing {
   void AddColor(CLI::App* app);
   void AddProgress(CLI::App* app, const std::string& help);
   void AddMessages(CLI::App* app);  // --quiet, --json-schema
-  // Where --format is not given: what the suffix of -o asks for, if the command has it.
-  void ChooseFormat();
+  // Where --format is not given: what the suffix of -o asks for. Errors: InvalidArgument, where the
+  // command has no such format.
+  absl::Status ChooseFormat();
   // Fills width, color and unicode of `how` for standard output.
   void AdaptToTerminal();
+
+ private:
+  absl::Status ChooseBySuffix();
 };
 
 // Where sensors are, and which device an ordinal is. What masks and orders devices for a program

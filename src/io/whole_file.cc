@@ -80,6 +80,11 @@ int OpenBeside(std::string* path) {
 }
 
 absl::Status WriteWholeFile(const std::string& path, std::string_view bytes) {
+  std::error_code ignored;
+  if (std::filesystem::is_other(path, ignored)) {
+    const Descriptor device(open(path.c_str(), O_WRONLY | O_CLOEXEC));
+    return device.open() && WriteAll(device.get(), bytes) ? absl::OkStatus() : CannotWrite(path);
+  }
   std::string temporary = path;
   const Descriptor file(OpenBeside(&temporary));
   if (!file.open()) return CannotWrite(path);

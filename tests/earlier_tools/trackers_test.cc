@@ -380,6 +380,12 @@ TEST_F(TrackersTest, EmptyFilesHaveTheirHeader) {
             "timestamp_us,peak_rss_bytes,kv_cache_bytes,activation_bytes,temp_buffer_bytes\n");
 }
 
+TEST_F(TrackersTest, ADeviceIsWrittenTo) {
+  std::filesystem::create_symlink("/dev/null", Path("device"));
+  EXPECT_TRUE(WriteLatencyCsv(Path("device"), {}).ok());
+  EXPECT_TRUE(std::filesystem::is_character_file(Path("device")));
+}
+
 TEST_F(TrackersTest, AFileIsCompleteOrAsItWas) {
   const absl::Status absent = WriteLatencyCsv(Path("no/such/l.csv"), {});
   EXPECT_TRUE(absl::IsInternal(absent));

@@ -62,11 +62,85 @@ class OutputFile(EndToEndTest):
         os.umask(mask)
         return mask
 
+    def test_the_suffix_says_the_format(self):
+        for name, form in (("o.JSON", "json"), ("o.Csv", "csv"), ("o.MD", "markdown"),
+                           ("o.txt", "table"), ("o.log", "table"), ("o", "table"),
+                           ("tmp.Xa8Bc9dE", "table"), ("o.json/o", "table")):
+            with self.subTest(name):
+                (self.at / name).parent.mkdir(exist_ok=True)
+                self.run_ok(self.trace, "-o", name)
+                self.assertEqual((self.at / name).read_bytes(),
+                                 self.run_ok(self.trace, "--format", form).out)
+            (self.at / name).unlink()
+        for name in ("o.xml", "o.XML", "o.prom", "o.html", "o.parquet", "o.json.gz"):
+            with self.subTest(name):
+                refused = run(self.trace, "-o", name, cwd=self.at)
+                self.assertEqual((refused.code, (self.at / name).exists()), (64, False))
+                self.assertIn("; .json, .csv, .md are", refused.message)
+                self.run_ok(self.trace, "-o", name, "--format", "table")
+
     def test_file_has_no_colour_unless_asked_for(self):
         self.run_ok(self.trace, "-o", "plain", "--color", "auto")
         self.run_ok(self.trace, "-o", "coloured", "--color", "always")
         self.assertNotIn(b"\x1b", (self.at / "plain").read_bytes())
         self.assertIn(b"\x1b[", (self.at / "coloured").read_bytes())
+
+
+class Streams(EndToEndTest):
+    """What is open already, a pipe or a device is written to as it is."""
+
+    def setUp(self):
+        super().setUp()
+        self.trace = self.write("good.xplane.pb", space(gpu(0)))
+        self.want = self.run_ok(self.trace).out
+
+    def test_streams_go_on_where_they_stand(self):
+        for name, stream in (("-", "stdout"), ("/dev/stdout", "stdout"), ("/dev/fd/1", "stdout"),
+                             ("/proc/self/fd/1", "stdout"), ("/dev/stderr", "stderr"),
+                             ("/dev/fd/2", "stderr")):
+            for mode in ("wb", "ab"):
+                with self.subTest(name, mode=mode):
+                    self.write("log", "")
+                    with open(self.at / "log", mode) as log:
+                        log.write(b"before\n")
+                        log.flush()
+                        for command in ("report", "events"):
+                            done = subprocess.run(
+                                [BINARY, command, self.trace, "-o", name], cwd=self.at,
+                                env=environment(), check=False, **{stream: log})
+                            self.assertEqual(done.returncode, 0)
+                        log.write(b"after\n")
+                    events = self.run_ok("events", self.trace).out
+                    self.assertEqual((self.at / "log").read_bytes(),
+                                     b"before\n" + self.want + events + b"after\n")
+        self.assertFalse((self.at / "-").exists())
+
+    def test_standard_output_is_as_wide_however_it_is_called(self):
+        wide = self.run_ok(self.trace, env=environment(COLUMNS="200")).out
+        self.assertEqual(self.run_ok(self.trace, "-o", "-", env=environment(COLUMNS="200")).out, wide)
+
+    def test_a_stream_that_is_not_open(self):
+        done = run(self.trace, "-o", "/dev/fd/77", cwd=self.at)
+        self.assertEqual(done.code, 73)
+        self.assertIn("/dev/fd/77: cannot write: Bad file descriptor", done.message)
+
+    def test_standard_output_that_is_read(self):
+        with open(self.trace, "ab") as same:
+            done = subprocess.run([BINARY, self.trace, "-o", "-"], stdout=same, check=False,
+                                  stderr=subprocess.PIPE, env=environment())
+        self.assertEqual((done.returncode, self.trace.read_bytes()), (64, space(gpu(0))))
+
+    def test_a_pipe_and_a_device(self):
+        os.mkfifo(self.at / "pipe")
+        with subprocess.Popen(["cat", "pipe"], cwd=self.at, stdout=subprocess.PIPE) as reader:
+            self.run_ok(self.trace, "-o", "pipe")
+            self.assertEqual(reader.stdout.read(), self.want)
+        self.assertTrue((self.at / "pipe").is_fifo())
+        (self.at / "null").symlink_to("/dev/null")
+        (self.at / "full").symlink_to("/dev/full")
+        self.run_ok(self.trace, "-o", "null")
+        self.assertEqual(run(self.trace, "-o", "full", cwd=self.at).code, 73)
+        self.assertTrue((self.at / "null").is_char_device() and (self.at / "full").is_char_device())
 
 
 class Pipes(EndToEndTest):
