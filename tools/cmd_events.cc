@@ -74,7 +74,10 @@ class Events : public TraceCommand {
       if (stat_seen_[column]) continue;
       diagnostics->Note(DiagnosticCode::kStatWithoutValue, stat_columns_[column]);
     }
-    return writer.End() ? absl::OkStatus() : write_status_;
+    // How many more there are is not known: they are not read.
+    const bool cut = rows_ == printing_.how.top;
+    return writer.End(cut ? "... and perhaps more: without --top" : "") ? absl::OkStatus()
+                                                                        : write_status_;
   }
 
   absl::Status StreamLine(const Trace& trace, uint32_t index, Diagnostics* diagnostics,

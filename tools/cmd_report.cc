@@ -71,8 +71,9 @@ class Planes : public TextCommand {
         PlanesReport report,
         DescribePlanes(opened.trace, {report_.device, with_stats_}, opened.diagnostics));
     WarnOfLeftOut(report.diagnostics);
+    const size_t all = report.planes.size();
     report.planes.resize(output::Top(report.planes, printing_.how.top).size());
-    return output::Render(output::PlanesOutput(report, printing_.how), printing_.how);
+    return output::Render(output::PlanesOutput(report, printing_.how, all), printing_.how);
   }
 
  private:
@@ -291,7 +292,6 @@ class Functions : public CompatibleCommand {
   absl::StatusOr<std::string> Text(const Opened& opened) override {
     if (!tool_.empty()) return CompatibleCommand::Text(opened);
     ASSIGN_OR_RETURN(Report report, MakeReport(opened));
-    report.samples.resize(output::Top(report.samples, printing_.how.top).size());
     RETURN_IF_ERROR(output::OrderReport(printing_.how, output::SortKeys::kFunctions, &report));
     return output::Render(
         output::FunctionsOutput(report, printing_.how, report_.by_variant, report_.samples),

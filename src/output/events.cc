@@ -163,8 +163,12 @@ bool EventWriter::Row(const EventRow& row) {
   return buffer_.size() < kFlushBytes ? open_ : Flush();
 }
 
-bool EventWriter::End() {
-  if (format_ == Format::kJson) buffer_.append(any_row_ ? "\n]}\n" : "]}\n");
+bool EventWriter::End(std::string_view note) {
+  if (format_ == Format::kJson) {
+    buffer_.append(any_row_ ? "\n]}\n" : "]}\n");
+  } else if (format_ != Format::kCsv && !note.empty()) {
+    buffer_.append(format_ == Format::kMarkdown ? "\n" : "").append(note).push_back('\n');
+  }
   return Flush();
 }
 

@@ -56,7 +56,8 @@ class EventWriter {
   void StartLine(const EventPlace& place);
   // False once the sink has refused.
   bool Row(const EventRow& row);
-  bool End();
+  // Below a table or Markdown there may be a note.
+  bool End(std::string_view note = "");
 
  private:
   void Begin();

@@ -225,7 +225,9 @@ Section FunctionSection(const std::vector<FunctionRow>& all, std::string_view wh
                       /*all=*/true, all.size(), "without --top");
 }
 
-Section SampleSection(const std::vector<SampleRow>& samples, const OutputOptions& options) {
+Section SampleSection(const std::vector<SampleRow>& all, const OutputOptions& options) {
+  Section section = {.title = "samples"};
+  const auto samples = TopRows(all, options.top, "runs", "without --top", &section.notes);
   const DeviceNames names(samples);
   RowGrid grid(samples);
   grid.Name("function", 18, &SampleRow::function);
@@ -241,8 +243,8 @@ Section SampleSection(const std::vector<SampleRow>& samples, const OutputOptions
   grid.Text("clock", [](const SampleRow& row) { return ClockName(row.clock); }).HideIfSame();
   grid.Text("note", [](const SampleRow& row) { return row.suspect ? "suspect" : ""; })
       .HideIfSame(/*unless_known=*/true);
-  Section section = {.title = "samples", .grid = std::move(grid).Take()};
-  if (samples.empty()) section.notes.emplace_back("none");
+  section.grid = std::move(grid).Take();
+  if (all.empty()) section.notes.emplace_back("none");
   return section;
 }
 
@@ -280,14 +282,14 @@ Output FunctionsOutput(const Report& report, const OutputOptions& options, bool 
   Output out{.result = result::Result("xplane-time.functions.v1")};
   AddHead(report.inputs, &report.capture, options.given, &out.result);
   AddFunctions(report, /*with_variants=*/by_id, options, &out.result);
-  if (samples) out.result.Add(TableOf("samples", std::span(report.samples)));
+  if (samples) out.result.Add(TableOf("samples", Top(report.samples, options.top)));
   out.result.Add(TableOf("diagnostics", std::span(report.diagnostics)));
   const auto rows = Top(by_id ? report.variants : report.functions, options.top);
   const bool with_device = rows.empty() || std::ranges::any_of(rows, [](const FunctionRow& row) {
                              return row.device.has_value();
                            });
-  out.result.csv =
-      samples ? TableOf("", std::span(report.samples)) : FunctionTable("", rows, with_device);
+  out.result.csv = samples ? TableOf("", Top(report.samples, options.top))
+                           : FunctionTable("", rows, with_device);
   out.view = [&report, by_id, samples](const OutputOptions& how) {
     Section section = samples ? SampleSection(report.samples, how)
                       : by_id ? FunctionSection(report.variants, "variants", how)

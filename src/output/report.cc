@@ -239,10 +239,11 @@ Section StatsSection(const PlaneRow& plane) {
   return {.title = "stats of " + Printable(plane.name), .grid = std::move(grid).Take()};
 }
 
-View PlanesView(const PlanesReport& report, const OutputOptions& options) {
+View PlanesView(const PlanesReport& report, const OutputOptions& options, size_t all) {
   View view = {.lines = CaptureLines(report.inputs, report.capture, options),
                .sections = {LinesSection(report, options)},
                .diagnostics = DiagnosticLines(report.diagnostics, /*or_infos=*/false)};
+  NoteMore(all, report.planes.size(), "planes", "without --top", &view.sections[0].notes);
   for (const PlaneRow& plane : report.planes) {
     if (!plane.stats.empty()) view.sections.push_back(StatsSection(plane));
   }
@@ -294,7 +295,7 @@ Output ReportOutput(const Report& report, const OutputOptions& options) {
   return out;
 }
 
-Output PlanesOutput(const PlanesReport& report, const OutputOptions& options) {
+Output PlanesOutput(const PlanesReport& report, const OutputOptions& options, size_t all) {
   const bool with_stats = std::any_of(report.planes.begin(), report.planes.end(),
                                       [](const PlaneRow& plane) { return !plane.stats.empty(); });
   Output out{.result = result::Result("xplane-time.planes.v1")};
@@ -307,7 +308,7 @@ Output PlanesOutput(const PlanesReport& report, const OutputOptions& options) {
                          }));
   out.result.Add(TableOf("diagnostics", std::span(report.diagnostics)));
   out.result.csv = with_stats ? result::PlaneStats(report) : result::PlaneLines(report);
-  out.view = [&report](const OutputOptions& how) { return PlanesView(report, how); };
+  out.view = [&report, all](const OutputOptions& how) { return PlanesView(report, how, all); };
   return out;
 }
 

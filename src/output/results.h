@@ -27,7 +27,8 @@ Output FunctionsOutput(const Report& report, const OutputOptions& options, bool 
 Output KernelsOutput(const Report& report, const OutputOptions& options);
 Output TreeOutput(const TreeReport& report, const OutputOptions& options);
 // CSV has the lines, or, where the report has them, the stats.
-Output PlanesOutput(const PlanesReport& report, const OutputOptions& options);
+// `all`: how many planes there are, of which the report has the first.
+Output PlanesOutput(const PlanesReport& report, const OutputOptions& options, size_t all = 0);
 
 Output CompareOutput(const Comparison& comparison);
 Output PickOutput(const PickResult& choice);

@@ -137,6 +137,24 @@ class Samples(EndToEndTest):
             self.assertIn("kernels, all devices and programs, all runs;",
                           self.run_ok(self.path, *options).text)
 
+    def test_what_top_cuts_is_told(self):
+        told = {("functions", "--samples"): "... 46 more runs: without --top",
+                ("functions",): "... 6 more functions: without --top",
+                ("kernels",): "... 70 more kernels: without --top",
+                ("tree",): "... 78 more rows: without --top",
+                ("planes",): "... 1 more plane: without --top",
+                ("events", "--device", "all"): "... and perhaps more: without --top"}
+        for command, note in told.items():
+            for form in ("table", "markdown"):
+                with self.subTest(command, form=form):
+                    shown = self.run_ok(*command, VARIANTS, "--top", "2", "--format", form).text
+                    self.assertIn(f"{note}\n", shown)
+                    for most in ((), ("--top", "9999")):
+                        whole = self.run_ok(*command, VARIANTS, *most, "--format", form).text
+                        self.assertNotIn("--top", whole)
+            rows = self.run_ok(*command, VARIANTS, "--top", "2", "--format", "csv").text
+            self.assertNotIn("--top", rows)
+
     def test_events_follow_both_limits(self):
         for limits, rows in ((("--top", "2", "--max-events", "5"), 2),
                              (("--top", "5", "--max-events", "2"), 2)):
