@@ -51,10 +51,13 @@ class Events : public TraceCommand {
     RETURN_IF_ERROR(CheckStatNames(trace, stat_columns_));
     stats_.resize(stat_columns_.size());
     stat_seen_.resize(stat_columns_.size());
-    output::EventWriter writer(printing_.how, stat_columns_, [&](std::string_view text) {
+    const auto write = [&](std::string_view text) {
       write_status_ = out->Write(text);
       return write_status_.ok();
-    });
+    };
+    std::vector<output::EventPlace> places;
+    for (const uint32_t i : lines) places.push_back(PlaceOf(trace, i));
+    output::EventWriter writer(printing_.how, stat_columns_, write, places);
     DamagedHosts damaged(trace);
     for (const uint32_t i : lines) {
       if (rows_ >= most_) break;
@@ -80,12 +83,16 @@ class Events : public TraceCommand {
                                                                         : write_status_;
   }
 
-  absl::Status StreamLine(const Trace& trace, uint32_t index, Diagnostics* diagnostics,
-                          output::EventWriter* writer) {
+  static output::EventPlace PlaceOf(const Trace& trace, uint32_t index) {
     const Line& line = trace.lines[index];
     const Plane& plane = trace.planes[line.plane];
-    EventNames names(plane);
-    writer->StartLine({plane.file, plane.host, plane.name, line.shown_name()});
+    return {plane.file, plane.host, plane.name, line.shown_name()};
+  }
+
+  absl::Status StreamLine(const Trace& trace, uint32_t index, Diagnostics* diagnostics,
+                          output::EventWriter* writer) {
+    EventNames names(trace.planes[trace.lines[index].plane]);
+    writer->StartLine(PlaceOf(trace, index));
     const std::vector<std::string_view> stat_names(stat_columns_.begin(), stat_columns_.end());
     return VisitEvents(trace, index, stat_names, diagnostics, [&](const EventBatch& batch) {
       for (size_t i = 0; i < batch.size() && rows_ < most_; ++i) {

@@ -17,8 +17,9 @@ constexpr uint64_t kExactInDouble = uint64_t{1} << 53;
 constexpr size_t kPlaceColumns = 4;  // input to line: the same in many rows
 // Columns of the table.
 constexpr size_t kNameColumn = 2;  // the third; numbers and stats are after it
-constexpr size_t kPlaneWidth = 11, kLineWidth = 10, kTimeWidth = 14, kStatWidth = 10;
-constexpr size_t kLeastNameWidth = 11;
+constexpr size_t kPlaneWidth = 11, kLineWidth = 10, kTimeWidth = 14, kStatWidth = 10, kGap = 2;
+constexpr size_t kLeastNameWidth = 11, kAmpleNameWidth = 40;
+constexpr size_t kLeastWidth = 8;    // of plane, line and name in a table that is too narrow
 constexpr size_t kFewestOfName = 3;  // in a row whose numbers are long
 
 // Whether no byte is beyond ASCII, a control character or one of `special`. Names are long, and
@@ -115,7 +116,7 @@ std::string TextOfCompressed(std::string_view compressed) {
 }
 
 EventWriter::EventWriter(const OutputOptions& options, std::vector<std::string> stat_names,
-                         Sink sink)
+                         Sink sink, std::span<const EventPlace> places)
     : format_(options.format),
       width_(static_cast<size_t>(std::max(options.width, 20))),
       wide_(options.wide),
@@ -131,11 +132,37 @@ EventWriter::EventWriter(const OutputOptions& options, std::vector<std::string> 
     const bool first = keys_.size() == kEventColumns.size();
     keys_.push_back(json ? absl::StrCat(first ? "" : ",", json::Dump(ValidUtf8(name)), ":") : ",");
   }
-  const size_t others =
-      kPlaneWidth + kLineWidth + 2 * kTimeWidth + 8 + stat_names_.size() * (kStatWidth + 2);
-  name_width_ = std::max(kLeastNameWidth, width_ - std::min(width_, others));
+  TakeWidths(places);
   buffer_.reserve(2 * kFlushBytes);
   Begin();
+}
+
+void EventWriter::TakeWidths(std::span<const EventPlace> places) {
+  size_t widest_plane = 0, widest_line = 0;
+  for (const EventPlace& place : places) several_inputs_ |= place.input != places[0].input;
+  for (const EventPlace& place : places) {
+    widest_plane = std::max(widest_plane, DisplayWidth(PlaneText(place)));
+    widest_line = std::max(widest_line, DisplayWidth(Printable(place.line)));
+  }
+  const size_t numbers = 2 * (kTimeWidth + kGap) + stat_names_.size() * (kStatWidth + kGap);
+  const size_t room = width_ - std::min(width_, numbers + 2 * kGap);  // of plane, line and name
+  size_t plane = kPlaneWidth, line = kLineWidth;
+  if (room < plane + line + kLeastNameWidth) plane = line = kLeastWidth;
+  size_t name = std::max(room, plane + line + kLeastWidth) - plane - line;
+  for (auto [width, widest] : {std::pair(&line, widest_line), std::pair(&plane, widest_plane)}) {
+    const size_t spare = name - std::min(name, kAmpleNameWidth);
+    const size_t grown = std::min(spare, widest - std::min(widest, *width));
+    *width += grown;
+    name -= grown;
+  }
+  widths_ = {plane, line, name, kTimeWidth, kTimeWidth};
+  widths_.resize(widths_.size() + stat_names_.size(), kStatWidth);
+}
+
+std::string EventWriter::PlaneText(const EventPlace& place) const {
+  std::string text = Printable(place.plane);
+  if (several_inputs_) absl::StrAppend(&text, " #", place.input + 1);
+  return text;
 }
 
 void EventWriter::Begin() {
@@ -219,8 +246,7 @@ std::vector<std::string> EventWriter::Headers() const {
 }
 
 std::vector<std::string> EventWriter::Cells(const EventRow& row) const {
-  std::vector<std::string> cells = {Printable(place_.plane), Printable(place_.line),
-                                    Printable(row.name),
+  std::vector<std::string> cells = {PlaneText(place_), Printable(place_.line), Printable(row.name),
                                     row.start_ps == kNoTimePs ? "-" : NanosecondsText(row.start_ps),
                                     NanosecondsText(row.duration_ps)};
   const std::string occurrences = std::to_string(row.occurrences);
@@ -247,9 +273,8 @@ void EventWriter::PeopleLine(const std::vector<std::string>& cells, const EventR
     if (row == nullptr) buffer_.append("|\n");
     return;
   }
-  std::vector<size_t> widths = {kPlaneWidth, kLineWidth, name_width_, kTimeWidth, kTimeWidth};
-  const size_t first_stat = widths.size();
-  widths.resize(cells.size(), kStatWidth);
+  std::vector<size_t> widths = widths_;
+  const size_t first_stat = widths.size() - stat_names_.size();
   // Numbers are never cut: where one is too long for its column, the name makes room.
   size_t taken = 0;
   for (size_t i = kNameColumn + 1; row != nullptr && i < cells.size(); ++i) {
@@ -257,7 +282,7 @@ void EventWriter::PeopleLine(const std::vector<std::string>& cells, const EventR
     if (!is_number || cells[i].size() <= widths[i]) continue;
     taken += cells[i].size() - std::exchange(widths[i], cells[i].size());
   }
-  widths[kNameColumn] -= std::min(taken, name_width_ - kFewestOfName);
+  widths[kNameColumn] -= std::min(taken, widths_[kNameColumn] - kFewestOfName);
   std::string text;
   for (size_t i = 0; i < cells.size(); ++i) {
     const std::string shown = wide_ ? cells[i] : ShortenMiddle(cells[i], widths[i], ellipsis_);

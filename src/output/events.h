@@ -47,8 +47,10 @@ class EventWriter {
   // Takes text; false: no more, please.
   using Sink = std::function<bool(std::string_view)>;
 
-  // Of `options`: format, width and unicode.
-  EventWriter(const OutputOptions& options, std::vector<std::string> stat_names, Sink sink);
+  // Of `options`: format, width and unicode. `places`: where rows may be, so that tables have room
+  // for their names, and tell files apart.
+  EventWriter(const OutputOptions& options, std::vector<std::string> stat_names, Sink sink,
+              std::span<const EventPlace> places = {});
   EventWriter(const EventWriter&) = delete;
   EventWriter& operator=(const EventWriter&) = delete;
 
@@ -60,11 +62,13 @@ class EventWriter {
   bool End(std::string_view note = "");
 
  private:
+  void TakeWidths(std::span<const EventPlace> places);
   void Begin();
   bool Flush();
   void DataRow(const EventRow& row);  // of CSV or JSON
   // Of a table or Markdown.
   std::vector<std::string> Headers() const;
+  std::string PlaneText(const EventPlace& place) const;
   std::vector<std::string> Cells(const EventRow& row) const;
   void PeopleLine(const std::vector<std::string>& cells, const EventRow* row);  // null: the header
 
@@ -74,7 +78,8 @@ class EventWriter {
   const std::string_view ellipsis_;
   std::vector<std::string> stat_names_;
   std::vector<std::string> keys_;  // what is before the value of a column, or of a stat
-  size_t name_width_ = 0;
+  std::vector<size_t> widths_;     // of a table's columns
+  bool several_inputs_ = false;
   Sink sink_;
   std::string buffer_;
   EventPlace place_;

@@ -166,10 +166,10 @@ size_t WidestOf(const std::vector<std::string>& cells) {
 GridText LayOut(const Grid& grid, size_t width, std::string_view ellipsis) {
   GridText text;
   std::vector<Sized> columns = NaturalWidths(grid);
-  DropColumns(width, /*at_any_price=*/false, &columns, &text.dropped);
-  Shrink(width, /*at_any_price=*/false, &columns);
-  DropColumns(width, /*at_any_price=*/true, &columns, &text.dropped);
-  Shrink(width, /*at_any_price=*/true, &columns);
+  for (const bool at_any_price : {false, true}) {
+    DropColumns(width, at_any_price, &columns, &text.dropped);
+  }
+  for (const bool at_any_price : {false, true}) Shrink(width, at_any_price, &columns);
   std::vector<std::string>& lines = text.lines;
   lines.resize(grid.rows() + 1);
   for (size_t i = 0; i < columns.size(); ++i) {

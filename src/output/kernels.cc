@@ -99,9 +99,13 @@ void AddNumbers(const KernelRows& rows, const OutputOptions& options, bool all, 
                           [](const KernelRow& row) { return row.category == Category::kCompute; }));
 }
 
-// Nothing new where no kernel belongs to a function.
-void AddFunction(KernelGrid* grid) {
-  grid->Name("function", kFunctionWidth, &KernelRow::function).Drop(1).HideIfUnknown();
+// Nothing new where no kernel belongs to a function; stays where kernels of several have one name.
+void AddFunction(const KernelRows& rows, KernelGrid* grid) {
+  std::map<std::string_view, std::optional<std::string>> functions;
+  const bool tells = std::ranges::any_of(rows, [&](const KernelRow& row) {
+    return functions.try_emplace(row.kernel, row.function).first->second != row.function;
+  });
+  grid->Name("function", kFunctionWidth, &KernelRow::function).Drop(tells ? 0 : 1).HideIfUnknown();
 }
 
 // How many of `all` kernels are not in `rows` is a note.
@@ -114,7 +118,7 @@ Section KernelSection(const KernelRows& rows, size_t all, const OutputOptions& o
   AddNumbers(rows, options, /*all=*/true, &grid);
   grid.Name("device", 7, [&](const KernelRow& row) { return names.Name(row.device); })
       .HideIf(names.count() < 2);
-  AddFunction(&grid);
+  AddFunction(rows, &grid);
   const Column& clock =
       grid.Text("clock", [](const KernelRow& row) { return ClockName(row.clock); })
           .Drop(8)
@@ -162,7 +166,7 @@ Section TopKernelSection(const std::vector<KernelRow>& merged, const OutputOptio
   const KernelRows rows = TopRows(merged, most, "kernels", "xplane-time kernels", &section.notes);
   KernelGrid grid(rows);
   AddNumbers(rows, options, /*all=*/false, &grid);
-  AddFunction(&grid);
+  AddFunction(rows, &grid);
   section.grid = std::move(grid).Take();
   return section;
 }

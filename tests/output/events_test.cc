@@ -1,11 +1,13 @@
 #include "output/events.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <bit>
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "absl/strings/str_split.h"
 #include "output/text.h"
 #include "tests/output/sample_report.h"
 
@@ -83,6 +85,37 @@ TEST(EventWriterTest, TableFits80Columns) {
   for (size_t begin = 0; begin < out.size(); begin = out.find('\n', begin) + 1) {
     EXPECT_EQ(DisplayWidth(out.substr(begin, out.find('\n', begin) - begin)), 80U) << out;
   }
+}
+
+// The header, and a row of the second place.
+std::vector<std::string> InTwoFiles(int width) {
+  std::string out;
+  const EventPlace places[] = {{.plane = "/device:GPU:0", .line = "Stream #16(Kernel)"},
+                               {.input = 1, .plane = "/device:GPU:0", .line = "Stream #1"}};
+  const auto sink = [&](std::string_view text) {
+    out.append(text);
+    return true;
+  };
+  EventWriter writer({.width = width}, {}, sink, places);
+  writer.StartLine(places[1]);
+  writer.Row({.name = "a_kernel_with_a_name", .start_ps = 5'000, .duration_ps = 789});
+  writer.End();
+  return absl::StrSplit(out, '\n', absl::SkipEmpty());
+}
+
+TEST(EventWriterTest, FilesAreToldApartAtAnyWidth) {
+  for (const int width : {60, 80, 100, 120, 160}) {
+    const std::vector<std::string> lines = InTwoFiles(width);
+    EXPECT_THAT(lines[1], testing::ContainsRegex("^/dev.*#2  "));
+    for (const std::string& line : lines) {
+      EXPECT_EQ(DisplayWidth(line), static_cast<size_t>(width)) << line;
+    }
+  }
+}
+
+TEST(EventWriterTest, NoPlaceIsShortenedWhereThereIsRoom) {
+  EXPECT_THAT(InTwoFiles(120)[1], testing::StartsWith("/device:GPU:0 #2  Stream #1           a_k"));
+  EXPECT_THAT(InTwoFiles(80)[1], testing::StartsWith("/devi…:0 #2  Stream #1   a_kernel"));
 }
 
 TEST(EventWriterTest, EmptyDocuments) {

@@ -63,6 +63,24 @@ TEST(LayOutTest, FitsEveryWidth) {
   }
 }
 
+TEST(LayOutTest, ShortensNothingWhereThereIsRoom) {
+  Grid grid = SampleGrid();
+  grid.columns[1].header = "measured runs";
+  grid.columns.insert(grid.columns.begin() + 1,
+                      {.header = "device", .flex_width = 7, .cells = {"GPU:0 #1@node", "GPU:0"}});
+  for (Column& column : grid.columns) column.drop = 0;
+  for (size_t width = 12; width < 90; ++width) {
+    const GridText text = LayOut(grid, width, "…");
+    size_t widest = 0;
+    bool shortened = false;
+    for (const std::string& line : text.lines) {
+      widest = std::max(widest, DisplayWidth(line));
+      shortened |= line.find("…") != std::string::npos;
+    }
+    EXPECT_TRUE(!shortened || widest == width) << text.lines[1];
+  }
+}
+
 TEST(LayOutTest, NeverCutsANumber) {
   Grid grid = SampleGrid();
   grid.columns[2].drop = grid.columns[3].drop = 0;

@@ -3,7 +3,7 @@ was made with others are refused."""
 import json
 import unittest
 
-from harness import EndToEndTest, TESTDATA, csv_rows, run
+from harness import EndToEndTest, TESTDATA, csv_rows, environment, run
 from xspace import gpu, space
 
 try:
@@ -154,6 +154,12 @@ class Samples(EndToEndTest):
                         self.assertNotIn("--top", whole)
             rows = self.run_ok(*command, VARIANTS, "--top", "2", "--format", "csv").text
             self.assertNotIn("--top", rows)
+
+    def test_narrow_tables_keep_what_tells_kernels_apart(self):
+        for width in ("50", "60", "80", "100"):
+            shown = self.run_ok("kernels", VARIANTS, "--function", "fn_[12]$",
+                                env=environment(COLUMNS=width)).text
+            self.assertRegex(shown, r"ynn_fusion\.2 .*n_2\n", width)
 
     def test_events_follow_both_limits(self):
         for limits, rows in ((("--top", "2", "--max-events", "5"), 2),
