@@ -150,8 +150,10 @@ absl::StatusOr<OutputFile> OutputFile::Open(const std::string& path) {
   }
   std::error_code error;
   if (fs::is_symlink(path, error)) {  // write where it leads
-    const std::string target = fs::canonical(path, error).string();
-    if (!error) return Open(target);
+    const fs::file_status at = fs::status(path, error);
+    errno = error.value();
+    if (!fs::status_known(at)) return CannotWrite(path, kElsewhere);  // links in a circle
+    return Open(fs::path(path).parent_path() / fs::read_symlink(path, error));
   }
   if (fs::is_other(path, error)) {  // a device or a pipe
     std::FILE* file = std::fopen(path.c_str(), "we");

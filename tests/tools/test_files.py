@@ -116,6 +116,9 @@ class OutputsNeverHitInputs(EndToEndTest):
         self.run_ok("t.pb", "u.pb", "-o", "/dev/null")
         (self.at / "dangling").symlink_to("made.txt")
         self.run_ok("t.pb", "-o", "dangling")
+        self.assertTrue((self.at / "dangling").is_symlink() and (self.at / "made.txt").is_file())
+        (self.at / "circle").symlink_to("circle")
+        self.assertEqual(run("t.pb", "-o", "circle", cwd=self.at).code, 73)
 
 
 if __name__ == "__main__":

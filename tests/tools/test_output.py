@@ -95,7 +95,9 @@ class Streams(EndToEndTest):
         self.want = self.run_ok(self.trace).out
 
     def test_streams_go_on_where_they_stand(self):
+        (self.at / "link").symlink_to("/dev/stdout")
         for name, stream in (("-", "stdout"), ("/dev/stdout", "stdout"), ("/dev/fd/1", "stdout"),
+                             ("link", "stdout"),
                              ("/proc/self/fd/1", "stdout"), ("/dev/stderr", "stderr"),
                              ("/dev/fd/2", "stderr")):
             for mode in ("wb", "ab"):
