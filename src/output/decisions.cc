@@ -1,5 +1,7 @@
 #include "output/decisions.h"
 
+#include <memory>
+
 #include "absl/strings/str_cat.h"
 #include "json/json.h"
 
@@ -102,11 +104,11 @@ View DecisionView(Explanation explanation, int exit_code, std::vector<Section> s
   return view;
 }
 
-void AddInterchange(std::string_view suite, const std::vector<InterchangeRow>& rows,
-                    Output* output) {
-  output->others = {{Format::kJunit, JunitXml(suite, rows)},
-                    {Format::kBenchmark, BenchmarkJson(rows)},
-                    {Format::kBmf, BencherJson(rows)}};
+void AddInterchange(std::string_view suite, std::vector<InterchangeRow> of, Output* output) {
+  const auto rows = std::make_shared<const std::vector<InterchangeRow>>(std::move(of));
+  output->others = {{Format::kJunit, [suite, rows] { return JunitXml(suite, *rows); }},
+                    {Format::kBenchmark, [rows] { return BenchmarkJson(*rows); }},
+                    {Format::kBmf, [rows] { return BencherJson(*rows); }}};
 }
 
 }  // namespace xplane_time::output

@@ -37,8 +37,7 @@ struct InterchangeRow {
   std::string failure_type = {}, skipped_type = {};  // empty: it passed
 };
 
-// All three.
-void AddInterchange(std::string_view suite, const std::vector<InterchangeRow>& rows,
-                    Output* output);
+// All three. `suite` outlives the Output.
+void AddInterchange(std::string_view suite, std::vector<InterchangeRow> of, Output* output);
 
 }  // namespace xplane_time::output

@@ -197,7 +197,7 @@ std::string TableText(const View& view, const OutputOptions& options) {
 
 std::string Render(const Output& output, const OutputOptions& options) {
   if (const auto other = output.others.find(options.format); other != output.others.end()) {
-    return other->second;
+    return other->second();
   }
   switch (options.format) {
     case Format::kJson:

@@ -84,7 +84,7 @@ struct View {
 struct Output {
   result::Result result;
   std::function<View(const OutputOptions&)> view = {};  // of options.format, a table or Markdown
-  std::map<Format, std::string> others = {};
+  std::map<Format, std::function<std::string()>> others = {};
 };
 
 // A format that the result does not have is a table.

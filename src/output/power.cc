@@ -127,11 +127,12 @@ struct EnergyLine {
 
 std::vector<EnergyLine> EnergyLines(const PowerSummary& summary,
                                     std::span<const WindowSummary> windows, std::string_view kind) {
+  const DomainNames names(summary.inventory);
   std::vector<EnergyLine> lines;
   for (const WindowSummary& window : windows) {
     size_t in_total = 0;
     for (const EnergyEstimate& energy : window.energies) {
-      lines.push_back({window, DomainName(summary, energy.source, energy.device, energy.domain),
+      lines.push_back({window, names.Of(energy.source, energy.device, energy.domain),
                        energy.energy_j, energy.mean_w, energy.peak_w, energy.active_j,
                        energy.coverage, LimitsText(energy), Remark(energy, kind)});
       in_total += energy.in_total ? 1 : 0;
@@ -186,11 +187,11 @@ Section RepeatSection(const PowerSummary& summary, size_t most) {
   using Row = RepeatedEnergy;
   Section section = {.title = "energy, windows of one name"};
   const auto rows = TopRows(summary.repeats, most, "rows", "--format json", &section.notes);
+  const DomainNames names(summary.inventory);
   RowGrid grid(rows);
   grid.Name("window", kNameWidth, &Row::window);
-  grid.Name("sensor", kDomainWidth, [&](const Row& row) {
-    return DomainName(summary, row.source, row.device, row.domain);
-  });
+  grid.Name("sensor", kDomainWidth,
+            [&](const Row& row) { return names.Of(row.source, row.device, row.domain); });
   grid.Number("windows", [](const Row& row) {
     return row.known == row.windows ? absl::StrCat(row.windows)
                                     : absl::StrCat(row.known, " of ", row.windows);
@@ -255,6 +256,7 @@ Section GaugeSection(const PowerSummary& summary) {
     Shown shown;
     bool has_mean;
   };
+  const DomainNames names(summary.inventory);
   std::vector<Row> rows;
   std::vector<std::string> constant;
   const auto cell = [](const Row& row, const std::optional<double>& value) {
@@ -266,7 +268,7 @@ Section GaugeSection(const PowerSummary& summary) {
     if (gauge.n == 0 && gauge.unknown == 0) continue;  // of what was not there
     // Of bits or steps a mean says nothing.
     const bool has_mean = channel.quantity != "throttle_reasons" && channel.quantity != "pstate";
-    const Row row = {gauge, DomainName(summary, channel.source, channel.device, channel.domain),
+    const Row row = {gauge, names.Of(channel.source, channel.device, channel.domain),
                      ShownAs(channel.quantity), has_mean};
     if (gauge.n > 1 && gauge.min == gauge.max) {
       constant.push_back(absl::StrCat(Printable(row.sensor), " ", Printable(row.shown.name), " ",
@@ -379,16 +381,18 @@ View SourcesView(const PowerInventory& inventory) {
 
 }  // namespace
 
-std::string DomainName(const PowerSummary& summary, const std::string& source,
-                       const std::string& device, const std::string& domain) {
-  std::string name = device;
-  for (const PowerDevice& each : summary.inventory.devices) {
-    if (each.id == device && each.source == source && each.index.has_value()) {
-      name = absl::StrCat(*each.index);
-    }
+DomainNames::DomainNames(const PowerInventory& inventory) {
+  for (const PowerDevice& each : inventory.devices) {
+    if (each.index.has_value()) indices_[{each.source, each.id}] = *each.index;
   }
+}
+
+std::string DomainNames::Of(const std::string& source, const std::string& device,
+                            const std::string& domain) const {
+  const auto index = indices_.find({source, device});
   std::string all = source;
-  for (const std::string& part : {name, domain}) {
+  for (const std::string& part :
+       {index == indices_.end() ? device : absl::StrCat(index->second), domain}) {
     if (!part.empty() && !all.ends_with(part)) absl::StrAppend(&all, " ", part);
   }
   return all;

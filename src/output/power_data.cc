@@ -66,7 +66,8 @@ result::Result PowerResult(const PowerSummary& summary, const CarbonModel& carbo
       "", result::PowerRows(summary), [carbon](const result::PowerRow& row, FieldSink* sink) {
         VisitRow(row, sink);
         if (!carbon.g_per_kwh.has_value()) return;
-        const auto modelled = CarbonOf(row.energy.energy_j, carbon);
+        const auto energy_j = row.energy != nullptr ? row.energy->energy_j : std::nullopt;
+        const auto modelled = CarbonOf(energy_j, carbon);
         sink->Field("modelled_kwh", modelled ? std::optional(modelled->kwh) : std::nullopt);
         sink->Field("modelled_co2e_g", modelled ? std::optional(modelled->co2e_g) : std::nullopt);
       });
@@ -193,7 +194,9 @@ Output PowerOutput(const PowerSummary& summary, const CarbonModel& carbon) {
   out.view = [&summary, carbon](const OutputOptions& how) {
     return PowerView(summary, how, carbon);
   };
-  out.others[Format::kOpenMetrics] = PowerOpenMetrics(summary, carbon);
+  out.others[Format::kOpenMetrics] = [&summary, carbon] {
+    return PowerOpenMetrics(summary, carbon);
+  };
   return out;
 }
 

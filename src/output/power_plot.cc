@@ -108,10 +108,13 @@ struct Band {
 
 class Picture {
  public:
-  explicit Picture(const PowerSummary& summary) : summary_(summary), span_(SpanOf(summary)) {
+  explicit Picture(const PowerSummary& summary)
+      : summary_(summary), names_(summary.inventory), span_(SpanOf(summary)) {
     PlaceBands();
     for (const PowerSeries& series : summary.series) {
       curves_.push_back(ColumnsOf(series, span_, static_cast<size_t>(kPlot) / 2));
+      double& most_w = most_w_.try_emplace(series.domain, 1e-3).first->second;
+      most_w = std::max(most_w, MostOf(curves_.back()));
     }
   }
   std::string Draw() && {
@@ -205,10 +208,10 @@ class Picture {
     const PowerSeries& series = summary_.series[panel];
     const auto& columns = curves_[panel];
     const double bottom = top + kPanel;
-    const double most_w = MostOfDomain(series.domain), step_w = StepOf(most_w, 4);
+    const double most_w = most_w_.at(series.domain), step_w = StepOf(most_w, 4);
     const int steps = static_cast<int>(std::ceil(most_w / step_w));
     const double per_watt = kPanel / (steps * step_w);
-    Text(kLeft, top - 6, "start", DomainName(summary_, series.source, series.device, series.domain),
+    Text(kLeft, top - 6, "start", names_.Of(series.source, series.device, series.domain),
          " font-weight=\"bold\"");
     for (const Band& band : bands_) {
       Rect(band.x0, top, std::max(1.0, band.x1 - band.x0), kPanel,
@@ -232,15 +235,6 @@ class Picture {
     Text(18, top + kPanel / 2, "middle", "power, W",
          absl::StrFormat(" transform=\"rotate(-90 18 %.1f)\"", top + kPanel / 2));
     DrawCurve(columns, bottom, per_watt, color);
-  }
-
-  // Panels of one domain have one scale, so that the eye may compare them.
-  double MostOfDomain(std::string_view domain) const {
-    double most_w = 1e-3;
-    for (size_t i = 0; i < curves_.size(); ++i) {
-      if (summary_.series[i].domain == domain) most_w = std::max(most_w, MostOf(curves_[i]));
-    }
-    return most_w;
   }
 
   void DrawCurve(const std::vector<PowerColumn>& columns, double bottom, double per_watt,
@@ -289,8 +283,11 @@ class Picture {
   }
 
   const PowerSummary& summary_;
+  const DomainNames names_;
   const RunSpan span_;
   std::vector<std::vector<PowerColumn>> curves_;  // of each series
+  // By domain: its panels have one scale, so that the eye may compare them.
+  std::map<std::string_view, double> most_w_;
   std::vector<Band> bands_;
   size_t lanes_ = 0;
   std::string body_;
@@ -309,12 +306,12 @@ std::string PowerPlot(const PowerSummary& summary, const OutputOptions& options)
     return TableText(view, options);
   }
   const size_t width = static_cast<size_t>(std::max(options.width, 20)) - kLabelWidth - 1;
+  const DomainNames names(summary.inventory);
   for (const PowerSeries& series : summary.series) {
     const std::vector<PowerColumn> columns = ColumnsOf(series, span, width);
     const double most_w = std::max(1e-3, MostOf(columns));
     if (!view.lines.empty()) add("");
-    add(Printable(DomainName(summary, series.source, series.device, series.domain)) + ", W",
-        Tone::kBold);
+    add(Printable(names.Of(series.source, series.device, series.domain)) + ", W", Tone::kBold);
     for (int row = kRows - 1; row >= 0; --row) {
       const std::string label = row == kRows - 1 ? FormatFixed(most_w, most_w >= 100 ? 0 : 2)
                                 : row == 0       ? "0"

@@ -68,9 +68,16 @@ struct ModelledCarbon {
 std::optional<ModelledCarbon> CarbonOf(const std::optional<double>& energy_j,
                                        const CarbonModel& model);
 
-// "nvml 0 gpu", or with the device's id where it has no index.
-std::string DomainName(const PowerSummary& summary, const std::string& source,
-                       const std::string& device, const std::string& domain);
+// "nvml 0 gpu", or with the device's id where it has no index. Of devices that outlive it.
+class DomainNames {
+ public:
+  explicit DomainNames(const PowerInventory& inventory);
+  std::string Of(const std::string& source, const std::string& device,
+                 const std::string& domain) const;
+
+ private:
+  std::map<std::pair<std::string_view, std::string_view>, int32_t> indices_;
+};
 // "step", "step #2"; "whole run".
 std::string WindowName(const WindowSummary& window);
 // "nvml: absent: why; the way out".

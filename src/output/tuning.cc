@@ -415,7 +415,7 @@ View PlanView(const TunePlan& plan, const OutputOptions& options) {
 
 Output TuningOutput(std::string_view json) {
   Output out{.result = result::Result("xplane-time.tune-result.v1")};
-  out.others = {{Format::kJson, absl::StrCat(Absl(json), "\n")}};
+  out.others[Format::kJson] = [json] { return absl::StrCat(Absl(json), "\n"); };
   out.view = [result = ReadTuneResult(json)](const OutputOptions& how) -> View {
     if (!result.has_value()) return {.lines = {{"a result that cannot be read", Tone::kBad}}};
     return DecisionView({WhatWasDecided(*result), Reasons(*result)}, ExitCode(result->claim),
@@ -440,14 +440,16 @@ Output SessionsOutput(std::span<const SessionInfo> sessions) {
 Output PlanOutput(const TunePlan& plan) {
   Output out{.result = result::Result("xplane-time.tune-plan.v1")};
   out.view = [&plan](const OutputOptions& how) { return PlanView(plan, how); };
-  Json json = {{"schema", out.result.schema}};
-  json.update(json::ToJson(plan));
-  json["workload"] = ValidUtf8(plan.workload);
-  json["variants"] = Json::array();
-  for (const Configuration& each : plan.configurations) {
-    json["variants"].push_back({{"id", each.id}, {"params", json::Parse(each.params_json)}});
-  }
-  out.others = {{Format::kJson, Dump(json) + "\n"}};
+  out.others[Format::kJson] = [&plan, schema = out.result.schema] {
+    Json json = {{"schema", schema}};
+    json.update(json::ToJson(plan));
+    json["workload"] = ValidUtf8(plan.workload);
+    json["variants"] = Json::array();
+    for (const Configuration& each : plan.configurations) {
+      json["variants"].push_back({{"id", each.id}, {"params", json::Parse(each.params_json)}});
+    }
+    return Dump(json) + "\n";
+  };
   return out;
 }
 

@@ -13,6 +13,7 @@
 #include <optional>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/numeric/int128.h"
 #include "power/energy.h"
 #include "stats/order_statistics.h"
@@ -32,10 +33,10 @@ struct Sample {
 struct ReadingPart {
   uint64_t n = 0, unknown = 0;
   PowerReason reason = PowerReason::kKnown;  // of the last one that is not known
-  int64_t longest_gap_ns = 0;                // of the window, without a reading
   absl::int128 sum = 0;
   absl::int128 twice_trapezoid = 0;  // the sum of (v0 + v1) (t1 - t0) over neighbours
-  Sample first, last;                // these four: where n is not 0
+  int64_t longest_gap_ns = 0;        // of the window, without a reading
+  Sample first, last;                // these five: where n is not 0
   int64_t min = std::numeric_limits<int64_t>::max(), max = std::numeric_limits<int64_t>::min();
   std::optional<double> median = {};
 };
@@ -81,7 +82,8 @@ class ReadingFold {
   }
 
   ReadingPart Of(uint32_t window) const {
-    return window < parts_.size() ? parts_[window] : ReadingPart();
+    const auto part = parts_.find(window);
+    return part == parts_.end() ? ReadingPart() : part->second;
   }
 
  private:
@@ -107,20 +109,18 @@ class ReadingFold {
   };
 
   void Meet(const WindowEdge& edge) {
-    if (edge.window >= parts_.size()) parts_.resize(edge.window + 1);
     if (!edge.end) {
       buckets_.Begin(edge.window, edge.t_ns);
       buckets_.Now().begin_ns = edge.t_ns;
       return;
     }
     const std::optional<Readings> all = buckets_.End(edge.window);
-    if (!all.has_value()) return;
+    if (!all.has_value() || all->n + all->unknown == 0) return;
     ReadingPart& part = parts_[edge.window];
     part = *all;
-    const int64_t first_ns = all->n > 0 ? all->first.t_ns : edge.t_ns,
-                  last_ns = all->n > 0 ? all->last.t_ns : edge.t_ns;
-    part.longest_gap_ns =
-        std::max({all->longest_gap_ns, first_ns - all->begin_ns, edge.t_ns - last_ns});
+    if (all->n == 0) return;
+    part.longest_gap_ns = std::max(
+        {all->longest_gap_ns, all->first.t_ns - all->begin_ns, edge.t_ns - all->last.t_ns});
     part.median = all->counts.Median();
   }
 
@@ -129,7 +129,7 @@ class ReadingFold {
   size_t next_edge_ = 0;
   std::optional<Sample> last_;
   Buckets<Readings> buckets_;
-  std::vector<ReadingPart> parts_;
+  absl::flat_hash_map<uint32_t, ReadingPart> parts_;  // of windows that have some
 };
 
 // The usual time between readings and how old what they say may be, of the first ones.

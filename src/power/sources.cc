@@ -7,6 +7,7 @@
 #include <optional>
 #include <set>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_join.h"
 
@@ -107,6 +108,10 @@ const SourceFacts& FactsOf(std::string_view source) {
 
 std::string DeniedPart(std::span<const PowerChannel> channels,
                        std::span<const PowerAbsence> absences, std::string_view domain) {
+  absl::flat_hash_set<std::pair<std::string_view, std::string_view>> read;
+  for (const PowerChannel& each : channels) {
+    if (each.in_total) read.emplace(each.source, each.device);
+  }
   for (const PowerAbsence& absence : absences) {
     const SourceFacts& facts = FactsOf(absence.source);
     const bool is_denied = absence.reason == PowerReason::kPermissionDenied;
@@ -115,10 +120,7 @@ std::string DeniedPart(std::span<const PowerChannel> channels,
     if (!domain.empty() && domain != (of_package ? "package" : "gpu")) continue;
     const std::string_view device =
         std::string_view(absence.what).substr(0, absence.what.find(' '));
-    const auto reads = [&](const PowerChannel& each) {
-      return each.in_total && each.source == absence.source && each.device == device;
-    };
-    if (std::any_of(channels.begin(), channels.end(), reads)) continue;
+    if (read.contains({absence.source, device})) continue;
     return Cat(absence.source, " ", absence.what);
   }
   return "";

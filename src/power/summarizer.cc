@@ -10,9 +10,12 @@
 #include <limits>
 #include <map>
 #include <optional>
+#include <tuple>
 #include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "power/channel_fold.h"
@@ -27,7 +30,7 @@ namespace {
 
 constexpr int64_t kLagNs = 2'000'000'000, kMillisecondNs = 1'000'000;
 constexpr size_t kMostWaiting = size_t{1} << 16, kMostOpenWindows = 1024;
-// Windows times channels: what is kept of each pair is some 300 to 900 bytes.
+// Windows times channels: what is kept of each pair is some 300 to 700 bytes.
 constexpr size_t kMostPairs = size_t{1} << 20;
 constexpr size_t kMostFindings = 1000;
 constexpr size_t kMostColumns = size_t{1} << 18, kLeastColumns = 16;  // of all series; of one
@@ -88,8 +91,8 @@ class Estimation {
   Estimation(const Domain& domain, uint32_t window, const WindowSummary& summary)
       : domain_(domain),
         summary_(summary),
-        counter_(domain.counter, window),
-        power_(domain.power, window) {}
+        counter_(domain.counter, window, summary),
+        power_(domain.power, window, summary) {}
 
   EnergyEstimate By(EnergyEstimator asked) const {
     EnergyEstimate out = asked == EnergyEstimator::kBest      ? Best()
@@ -106,10 +109,11 @@ class Estimation {
  private:
   // A channel, or none, of which nothing is known.
   struct Side {
-    Side(const ChannelFold* of, uint32_t window) : fold(of) {
+    Side(const ChannelFold* of, uint32_t window, const WindowSummary& summary) : fold(of) {
       if (fold == nullptr) return;
       part = fold->EnergyOf(window);
       readings = fold->ReadingsOf(window);
+      if (readings.n == 0) readings.longest_gap_ns = summary.end_ns - summary.begin_ns;
     }
     const ChannelFold* fold;
     EnergyPart part;
@@ -654,20 +658,20 @@ class Folding : public LogSink {
 
   std::vector<Domain> Domains() const {
     std::vector<Domain> domains;
+    using Names = std::tuple<std::string_view, std::string_view, std::string_view>;
+    absl::flat_hash_map<Names, size_t> places;
     for (const ChannelState& state : channels_) {
       if (!state.fold->has_energy || !state.in_windows) continue;
       const PowerChannel& channel = state.fold->channel;
-      auto at = std::ranges::find_if(domains, [&](const Domain& each) {
-        return each.blank.source == channel.source && each.blank.device == channel.device &&
-               each.blank.domain == channel.domain;
-      });
-      if (at == domains.end()) {
+      const auto [place, is_new] =
+          places.try_emplace({channel.source, channel.device, channel.domain}, domains.size());
+      if (is_new) {
         domains.push_back({{.source = channel.source,
                             .device = channel.device,
                             .domain = channel.domain,
                             .modelled = FactsOf(channel.source).modelled}});
-        at = domains.end() - 1;
       }
+      Domain* const at = &domains[place->second];
       at->blank.in_total |= channel.in_total;
       if (state.fold->is_counter) {
         if (at->counter == nullptr) at->counter = state.fold.get();
@@ -677,11 +681,11 @@ class Folding : public LogSink {
         at->power = state.fold.get();
       }
     }
-    for (Domain& domain : domains) {
-      for (const PowerDevice& device : summary_.inventory.devices) {
-        domain.blank.shared |= device.id == domain.blank.device && (device.shared || device.mig);
-      }
+    absl::flat_hash_set<std::string_view> shared;
+    for (const PowerDevice& device : summary_.inventory.devices) {
+      if (device.shared || device.mig) shared.insert(device.id);
     }
+    for (Domain& domain : domains) domain.blank.shared = shared.contains(domain.blank.device);
     // The sensor of an APU holds what RAPL's packages say.
     const auto is_package = [](const Domain& each) {
       return FactsOf(each.blank.source).measures == Measures::kProcessors &&
@@ -710,6 +714,7 @@ class Folding : public LogSink {
     for (uint32_t i = 0; i < summary_.windows.size(); ++i) {
       WindowSummary& window = summary_.windows[i];
       window.suspended_ns = SleptIn(window);
+      window.energies.reserve(domains.size());
       for (const Domain& domain : domains) {
         window.energies.push_back(Estimation(domain, i, window).By(options_.estimator));
       }

@@ -216,7 +216,7 @@ void VisitRow(const PowerRow& row, FieldSink* sink) {
   const WindowSummary& window = PartOrNone(row.window);
   sink->Field("window", KnownText(window.name));
   XPLANE_TIME_FIELDS(sink, window.number, window.begin_ns, window.end_ns, window.cut);
-  VisitRow(row.energy, sink);
+  VisitRow(PartOrNone(row.energy), sink);
 }
 
 void VisitRow(const GaugeSummary& gauge, FieldSink* sink) {
@@ -230,7 +230,7 @@ void VisitRow(const PowerGaugeRow& row, FieldSink* sink) {
   sink->Field("window", KnownText(window.name));
   XPLANE_TIME_FIELDS(sink, window.number, channel.source, channel.device, channel.domain,
                      channel.quantity, ReadingKindName(channel.kind));
-  VisitRow(row.gauge, sink);
+  VisitRow(PartOrNone(row.gauge), sink);
 }
 
 void VisitRow(const RepeatedEnergy& row, FieldSink* sink) {
@@ -248,7 +248,7 @@ void VisitRow(const ReaderQuality& reader, FieldSink* sink) {
 std::vector<PowerRow> PowerRows(const PowerSummary& summary) {
   std::vector<PowerRow> rows;
   for (const WindowSummary& window : summary.windows) {
-    for (const EnergyEstimate& energy : window.energies) rows.push_back({&window, energy});
+    for (const EnergyEstimate& energy : window.energies) rows.push_back({&window, &energy});
   }
   return rows;
 }
@@ -257,7 +257,7 @@ std::vector<PowerGaugeRow> PowerGaugeRows(const PowerSummary& summary) {
   std::vector<PowerGaugeRow> rows;
   for (const WindowSummary& window : summary.windows) {
     for (const GaugeSummary& gauge : window.gauges) {
-      rows.push_back({&window, &summary.inventory.channels[gauge.channel], gauge});
+      rows.push_back({&window, &summary.inventory.channels[gauge.channel], &gauge});
     }
   }
   return rows;

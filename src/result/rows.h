@@ -36,13 +36,13 @@ Table PlaneStats(const PlanesReport& report);
 // An energy beside its window.
 struct PowerRow {
   const WindowSummary* window = nullptr;
-  EnergyEstimate energy;
+  const EnergyEstimate* energy = nullptr;
 };
 // A gauge beside its window and channel.
 struct PowerGaugeRow {
   const WindowSummary* window = nullptr;
   const PowerChannel* channel = nullptr;
-  GaugeSummary gauge;
+  const GaugeSummary* gauge = nullptr;
 };
 std::vector<PowerRow> PowerRows(const PowerSummary& summary);
 std::vector<PowerGaugeRow> PowerGaugeRows(const PowerSummary& summary);
