@@ -27,21 +27,19 @@ absl::Status Inflate(std::string_view compressed, uint64_t max_bytes,
                      absl::FunctionRef<absl::Status(std::string_view chunk)> sink) {
   GzipStream stream(compressed);
   std::vector<char> out(kChunk);
-  uint64_t out_bytes = 0;
   for (bool at_end = false; !at_end;) {
     std::string damage;
     const size_t made = stream.Fill(out.data(), out.size(), &damage);
     at_end = made < out.size();
-    out_bytes += made;
-    if (out_bytes > max_bytes) {
+    if (stream.made() > max_bytes) {
       return ResourceExhausted(
           "inflates to more than ", max_bytes, " bytes, which is ", max_bytes / compressed.size(),
           " times its size; if it is a real trace, inflate it yourself and give the plain file");
     }
     RETURN_IF_ERROR(sink({out.data(), made}));
     if (damage.empty()) continue;
-    return DataLoss("damaged gzip stream at compressed byte ", compressed.size() - stream.left(),
-                    ": ", stream.is_cut() ? "it ends in the middle" : damage,
+    return DataLoss("damaged gzip stream at compressed byte ", stream.used(), ": ",
+                    stream.is_cut() ? "it ends in the middle" : damage,
                     "; copy the file again, or give the inflated one");
   }
   return absl::OkStatus();
@@ -123,7 +121,9 @@ void GzipStream::Step(std::span<char>* out, std::string* damage) {
   inflater_->next_out = reinterpret_cast<Bytef*>(out->data());
   inflater_->avail_out = static_cast<uInt>(out->size());
   const int result = inflate(inflater_.get(), Z_NO_FLUSH);
+  used_ += in_size - inflater_->avail_in;
   input_.remove_prefix(in_size - inflater_->avail_in);
+  made_ += out->size() - inflater_->avail_out;
   *out = out->last(inflater_->avail_out);
   if (result == Z_OK || result == Z_BUF_ERROR) return;
   at_ = result == Z_STREAM_END ? At::kBetween : At::kEnd;

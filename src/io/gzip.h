@@ -20,6 +20,9 @@ struct z_stream_s;
 
 namespace xplane_time {
 
+// What a stream may inflate to whatever its size; beyond it, so many times its size is too much.
+inline constexpr uint64_t kAlwaysInflated = uint64_t{64} << 20;
+
 bool LooksLikeGzip(std::string_view bytes);
 
 // Inflates all members of a gzip stream chunk by chunk into `sink`. Errors: DataLoss
@@ -43,7 +46,8 @@ class GzipStream {
   // At most `size` bytes; fewer: the end, which is early where `damage` has a text.
   size_t Fill(char* to, size_t size, std::string* damage);
   bool is_cut() const { return is_cut_; }  // the damage: the last member has no end
-  size_t left() const { return input_.size(); }
+  uint64_t used() const { return used_; }  // compressed bytes
+  uint64_t made() const { return made_; }  // what they inflate to
 
  private:
   enum class At : uint8_t { kBegin, kPlain, kMember, kBetween, kEnd };
@@ -58,6 +62,7 @@ class GzipStream {
   bool is_cut_ = false;
   std::vector<char> buffer_;  // of file_
   std::string_view input_;    // what is not used yet
+  uint64_t used_ = 0, made_ = 0;
 };
 
 }  // namespace xplane_time

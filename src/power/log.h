@@ -41,8 +41,8 @@ namespace xplane_time::power {
 // Enters: a path ("-" is standard input) or bytes. Leaves: each line without its line feed,
 // with its number and place. At least kPadding bytes after a line may be read. A line longer
 // than kLongest is skipped and leaves as empty text with `too_long`; one longer than kMostSkipped,
-// as of /dev/zero through a pipe, ends the lines. A gzip stream that ends early or is damaged ends
-// them too; `damage` says so. Not thread-safe.
+// as of /dev/zero through a pipe, ends the lines. A gzip stream that ends early, is damaged or
+// inflates to too much ends them too; `damage` says so. Not thread-safe.
 
 struct LogLine {
   std::string_view text;  // until the next call of Next

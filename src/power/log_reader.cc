@@ -18,6 +18,7 @@
 #include "json/field.h"
 #include "power/inventory.h"
 #include "status.h"
+#include "xplane_time/read.h"
 
 namespace xplane_time::power {
 namespace {
@@ -271,11 +272,12 @@ absl::StatusOr<LogEnd> ReadLines(LogLines* lines, LogSink* sink) {
       end.first_damage = Cat(PlaceOf(line), ": ", wrong);
     }
   }
-  if (is_csv) end.complete = end.cut.empty();  // it has no line that says so
   if (!lines->damage().empty()) end.cut = lines->damage();
+  if (is_csv) end.complete = end.cut.empty();  // it has no line that says so
   if (end.damaged_lines > 0 && end.used_lines == 0) {
     return DataLoss(end.first_damage, "; of ", end.lines,
-                    " lines none below the header can be read");
+                    " lines none below the header can be read", lines->damage().empty() ? "" : "; ",
+                    lines->damage());
   }
   return end;
 }
@@ -380,8 +382,14 @@ absl::StatusOr<std::unique_ptr<LogLines>> LogLines::Open(const std::string& path
   const auto stream = std::make_shared<GzipStream>(std::move(file));
   const auto next = [stream] {
     constexpr size_t kBytes = size_t{1} << 19;
+    const uint64_t ratio = ReadOptions().max_gzip_ratio;
     Chunk chunk = {.bytes = std::string(kBytes, '\0')};
     chunk.bytes.resize(stream->Fill(chunk.bytes.data(), kBytes, &chunk.damage));
+    if (stream->made() > std::max(kAlwaysInflated, stream->used() * ratio)) {
+      return Chunk{.damage = Cat("it inflates to over ", ratio,
+                                 " times its size; if it is a real log, inflate it yourself and "
+                                 "give the plain file")};
+    }
     return chunk;
   };
   // A pipe is not read ahead: waiting for it has no end.

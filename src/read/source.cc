@@ -82,12 +82,11 @@ absl::StatusOr<Source> Map(const Descriptor& file, const std::string& name) {
 // A source that is gzip, inflated.
 absl::StatusOr<Source> Plain(Source source, const std::string& name, const ReadOptions& options) {
   if (!LooksLikeGzip(source.bytes)) return source;
-  constexpr uint64_t kAlwaysAllowed = uint64_t{64} << 20;
   const uint64_t size = source.bytes.size();
   const uint64_t ratio = std::max<uint64_t>(1, options.max_gzip_ratio);
   const uint64_t by_ratio =
       size > options.max_spool_bytes / ratio ? options.max_spool_bytes : size * ratio;
-  const uint64_t cap = std::min(options.max_spool_bytes, std::max(kAlwaysAllowed, by_ratio));
+  const uint64_t cap = std::min(options.max_spool_bytes, std::max(kAlwaysInflated, by_ratio));
   const Descriptor spool(OpenScratchFile());
   if (!spool.open()) return SpoolError("cannot create");
   const absl::Status status = Inflate(source.bytes, cap, [&](std::string_view chunk) {

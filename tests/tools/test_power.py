@@ -381,6 +381,39 @@ class Refused(PowerTest):
         self.assertEqual(done.code, 65, done.message)
         self.assertIn("standard input: line 1, byte 0: no header", done.message)
 
+    def test_a_million_pairs_of_channels_and_windows(self):
+        """Of 0.7 MB: what is printed is made, and no other format."""
+        channels = [{"source": "nvml", "device": f"d{i}", "domain": "gpu", "quantity": "energy_uj",
+                     "kind": "cumulative", "in_total": True} for i in range(4000)]
+        lines = [{"schema": "xplane-time.power-log.v1", "t": 0, "periods_ns": {"nvml": 10 ** 9},
+                  "channels": channels}]
+        marks = [{"t": 10 ** 9 + 10 ** 6 * (i + 1), ("end" if i % 2 else "begin"): f"w{i // 2}"}
+                 for i in range(2 * 260)]
+        for t, more in ((0, []), (10 ** 9, marks), (2 * 10 ** 9, [])):
+            lines += [{"t": t, "s": 0, "r": [[i, 0, 0, t // 50] for i in range(4000)]}, *more]
+        self.write("log", "".join(json.dumps(line) + "\n" for line in lines))
+        done = self.power("replay", "log", limit_bytes=2 ** 30)
+        self.assertEqual(done.code, 0, done.message)
+        self.assertIn("... 241 more windows", done.text[-1000:])
+
+    def test_gzip_bombs(self):
+        bomb = gzip.compress(b"\n" * (1 << 27))
+        why = ("it inflates to over 250 times its size; if it is a real log, inflate it yourself "
+               "and give the plain file")
+        csv = (b"timestamp, power.draw [W]\n2025/08/21 10:11:12.345, 71 W\n"
+               b"2025/08/21 10:11:13.345, 71 W\n")
+        self.write("csv", gzip.compress(csv) + bomb)
+        summary = self.run_json("power", "replay", "csv")
+        self.assertFalse(summary["complete"])
+        findings = {each["code"]: each["message"] for each in summary["findings"]}
+        self.assertEqual(findings["log_cut"], why)
+        header = b'{"schema": "xplane-time.power-log.v1", "t": 0}\n'
+        self.write("log", gzip.compress(header) + bomb)
+        done = self.power("replay", "log")
+        self.assertEqual((done.code, done.text), (65, ""))
+        self.assertIn("log: line 2, byte 47: no JSON object; of 67108", done.message)
+        self.assertIn(why, done.message)
+
     def test_damaged_lines_are_told_first(self):
         header = "timestamp, power.draw [W]\n"
         good = "2025/08/21 10:11:12.345, 71 W\n2025/08/21 10:11:13.345, 71 W\n"
