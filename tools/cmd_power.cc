@@ -263,7 +263,7 @@ class Power : public Command {
   absl::StatusOr<CommandEnd> RunOnce(uint32_t run, PowerRecorder* recorder) const {
     RETURN_IF_ERROR(UsableWindow(recorder->Begin(kRunWindow)));
     const CommandEnd end = RunMeasured(program_);
-    if (end.peak_rss_bytes > 0) {
+    if (end.start_errno == 0) {
       static_cast<void>(recorder->Gauge("peak_rss_bytes", end.peak_rss_bytes));
     }
     RETURN_IF_ERROR(UsableWindow(recorder->End(kRunWindow)));

@@ -23,6 +23,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "output/text.h"
+#include "power/sysfs.h"
 
 namespace xplane_time::tools {
 namespace {
@@ -191,13 +192,17 @@ CommandEnd RunMeasured(const std::vector<std::string>& command) {
   }
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
   if (start_errno != 0) return NeverRan(start_errno);
+  const auto own = power::FieldOf(power::ReadText("/proc/self/status", 1 << 14), "VmHWM");
   int status = 0;
   rusage used = {};
   while (wait4(pid, &status, 0, &used) < 0 && errno == EINTR) {
   }
   running = 0;
+  CommandEnd end;
   constexpr int64_t kBytesPerUnit = 1024;
-  CommandEnd end = {.peak_rss_bytes = int64_t{used.ru_maxrss} * kBytesPerUnit};
+  const int64_t peak_bytes = int64_t{used.ru_maxrss} * kBytesPerUnit;
+  // The kernel's counts are off by some pages a processor.
+  if (own.value && peak_bytes > *own.value + *own.value / 8) end.peak_rss_bytes = peak_bytes;
   end.exit_code = WIFSIGNALED(status) ? kSignalBase + WTERMSIG(status) : WEXITSTATUS(status);
   end.signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
   pid_t other = 0;

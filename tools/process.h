@@ -58,10 +58,12 @@ bool IsStopped();
 struct CommandEnd {
   // Its own, 128 + N of a signal N, 127 where there is no such program, 126 where it cannot be run.
   int exit_code = 0;
-  int signal = 0;              // that ended it; 0: none
-  int start_errno = 0;         // not 0: it never ran
-  bool left_behind = false;    // processes of it run on: it became a daemon
-  int64_t peak_rss_bytes = 0;  // of the largest of its processes that ended; 0: it never ran
+  int signal = 0;            // that ended it; 0: none
+  int start_errno = 0;       // not 0: it never ran
+  bool left_behind = false;  // processes of it run on: it became a daemon
+  // Of the largest of its processes that ended. Empty: the kernel counts what this process took up
+  // until the program began, too, and it did not take clearly more.
+  std::optional<int64_t> peak_rss_bytes = {};
 };
 
 // Where there is no such program (in PATH), or it may not be run: CommandEnd of trying.

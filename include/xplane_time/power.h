@@ -3,12 +3,13 @@
 //   sensors -> readers (src/power/reader.h) -> PowerRecorder -> log (JSON Lines, docs/power-log.md)
 //   log -> SummarizePowerLog -> PowerSummary: energy, gauges, what was wrong
 //
-//   auto recorder = PowerRecorder::Start({.sources = {"nvml", "rapl"}, .log_path = "p.jsonl"});
+//   auto recorder =
+//       PowerRecorder::Start({.from = {.sources = {"nvml", "rapl"}}, .log_path = "p.jsonl"});
 //   if (!recorder.ok()) ...                // FailedPrecondition: no sensor; why, and the way out
-//   (*recorder)->Begin("step");            // named windows; they may overlap
+//   auto status = (*recorder)->Begin("step");   // named windows; they may overlap
 //   ...
-//   (*recorder)->End("step");
-//   auto status = (*recorder)->Stop();
+//   status = (*recorder)->End("step");
+//   status = (*recorder)->Stop();
 //   auto summary = SummarizePowerLog("p.jsonl", {});
 //   summary->windows[0].energies[0].energy_j;   // empty where it is unknown; `reason` says why
 //
@@ -167,9 +168,9 @@ class PowerRecorder {
   // without Begin, Begin of a window that is open.
   virtual absl::Status Begin(std::string_view name) = 0;
   virtual absl::Status End(std::string_view name) = 0;
-  // A caller's own gauge (kv_cache_bytes, ...), as it is now. InvalidArgument: an empty name, a
-  // value beyond 2^53, which JSON's readers would round.
-  virtual absl::Status Gauge(std::string_view quantity, int64_t value) = 0;
+  // A caller's own gauge (kv_cache_bytes, ...), as it is now; empty: nobody knows. InvalidArgument:
+  // an empty name, a value beyond 2^53, which JSON's readers would round.
+  virtual absl::Status Gauge(std::string_view quantity, std::optional<int64_t> value) = 0;
   // What a reader of the log must know: it is among the findings.
   virtual absl::Status Note(std::string_view code, std::string_view message) = 0;
   // Until all that tells power or energy was read once more and is in the log; not for longer.

@@ -162,7 +162,7 @@ class LogWriter {
   void Mark(int64_t t_ns, std::string_view window, bool end);
   void Finding(int64_t t_ns, std::string_view code, std::string_view source,
                std::string_view message);
-  void Gauge(int64_t t_ns, std::string_view quantity, int64_t value);
+  void Gauge(int64_t t_ns, std::string_view quantity, std::optional<int64_t> value);
   // Where there is no room for it the last lines make some.
   void Finish(int64_t t_ns, const std::vector<ReaderQuality>& readers);
 

@@ -201,11 +201,12 @@ class JsonLog : public LogParser {
       line.Read(ends ? "end" : "begin", &name);
       if (line.ok()) sink_->Mark(t_ns, name, ends);
     } else if (line.Has("gauge")) {
-      int64_t value = 0;
+      Reading reading = {.before_ns = t_ns, .after_ns = t_ns};
       line.Read("gauge", &name);
-      line.Read("value", &value, kNeeded);
-      line.At("value").Expect(InRange(value), "less");
-      if (line.ok()) ReadGauge(t_ns, name, value);
+      line.Read("value", &reading.value, line.Has("reason") ? json::kOptional : kNeeded);
+      line.At("value").Expect(InRange(reading.value.value_or(0)), "less");
+      if (!reading.value) reading.reason = PowerReason::kNoSamples;
+      if (line.ok()) ReadGauge(t_ns, name, reading);
     } else if (line.Has("finding")) {
       line.Read("finding", &name);
       line.Read("message", &message);
@@ -214,7 +215,7 @@ class JsonLog : public LogParser {
     }  // or a kind of line that this version does not know
   }
 
-  void ReadGauge(int64_t t_ns, const std::string& name, int64_t value) {
+  void ReadGauge(int64_t t_ns, const std::string& name, Reading reading) {
     auto at = gauges_.find(name);
     if (at == gauges_.end()) {
       if (channels_ == kMostChannels) {
@@ -224,7 +225,7 @@ class JsonLog : public LogParser {
       at = gauges_.emplace(name, static_cast<uint32_t>(channels_++)).first;
       sink_->Channel({.source = "caller", .device = "", .domain = "", .quantity = name}, {});
     }
-    const Reading reading = {at->second, t_ns, t_ns, value};
+    reading.channel = at->second;
     sink_->Readings(sources_, t_ns, std::span(&reading, 1));
   }
 

@@ -165,8 +165,10 @@ void LogWriter::Mark(int64_t t_ns, std::string_view window, bool end) {
   WriteLine(json::Dump({{"t", t_ns}, {end ? "end" : "begin", window}}));
 }
 
-void LogWriter::Gauge(int64_t t_ns, std::string_view quantity, int64_t value) {
-  WriteLine(json::Dump({{"t", t_ns}, {"gauge", quantity}, {"value", value}}));
+void LogWriter::Gauge(int64_t t_ns, std::string_view quantity, std::optional<int64_t> value) {
+  Json line = {{"t", t_ns}, {"gauge", quantity}, {"value", value ? Json(*value) : Json()}};
+  if (!value) line["reason"] = PowerReasonName(PowerReason::kNoSamples);
+  WriteLine(json::Dump(line));
 }
 
 void LogWriter::Finding(int64_t t_ns, std::string_view code, std::string_view source,

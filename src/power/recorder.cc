@@ -175,11 +175,12 @@ class Recorder : public PowerRecorder {
     return shared_->log.status();
   }
 
-  absl::Status Gauge(std::string_view quantity, int64_t value) override {
+  absl::Status Gauge(std::string_view quantity, std::optional<int64_t> value) override {
     constexpr int64_t kMost = int64_t{1} << 53;
-    if (quantity.empty() || value < -kMost || value > kMost) {
+    const int64_t known = value.value_or(0);
+    if (quantity.empty() || known < -kMost || known > kMost) {
       return InvalidArgument("gauge \"", quantity,
-                             "\": it has a name, and a value from -2^53 to 2^53, not ", value);
+                             "\": it has a name, and a value from -2^53 to 2^53, not ", known);
     }
     const std::lock_guard lock(shared_->mutex);
     if (!shared_->closed) shared_->log.Gauge(MonotonicNow(), quantity, value);

@@ -221,6 +221,19 @@ class Record(PowerTest):
         for quantity in ("rss_bytes", "peak_rss_bytes"):
             self.assertGreater(gauges[quantity]["max"], 64 << 20, quantity)
 
+    def test_the_peak_of_a_small_command_is_not_ours(self):
+        """The kernel counts what the recorder took up until the command began, too."""
+        summary = self.record("--source", "process,constant:1", "--log", "log", "-r", "2",
+                              command=("true",))
+        peak = next(i for i, each in enumerate(summary["channels"])
+                    if each["quantity"] == "peak_rss_bytes")
+        for window in summary["windows"]:
+            gauge = next(each for each in window["gauges"] if each["channel"] == peak)
+            self.assertIsNone(gauge["max"])
+            self.assertEqual((gauge["n"], gauge["reason"]), (0, "no_samples"))
+        table = self.power("replay", "log").text
+        self.assertRegex(table, r"caller +peak_rss MB +0 +- +- +- +-\n")
+
     def test_the_summary_of_the_log_is_the_same_bytes(self):
         self.record(*CONSTANT, "--duration", "0.2", "--log", "log")
         replayed = self.power("replay", "log", "--format", "json")
