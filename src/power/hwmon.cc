@@ -107,13 +107,16 @@ std::string DriverVersion(const PowerRoots& roots, const Gpu& gpu) {
 class HwmonReader : public SensorReader {
  public:
   explicit HwmonReader(const PowerSourceOptions& options)
-      : SensorReader("hwmon", /*default_period_ns=*/50'000'000), roots_(options.roots) {}
+      : SensorReader("hwmon", /*default_period_ns=*/50'000'000),
+        roots_(options.roots),
+        ordinals_(options.ordinals) {}
 
   void Find(PowerInventory* inventory) override {
     const std::string root = roots_.sysfs + "/class/hwmon";
     const std::vector<Gpu> gpus = FindGpus(root);
     std::map<const Driver*, int32_t> next_index;
     for (const Gpu& gpu : gpus) Add(gpu, next_index[gpu.driver]++, inventory);
+    for (const auto& [ordinal, id] : ordinals_) SetOrdinal(ordinal, id, &inventory->devices);
     if (gpus.empty()) {
       inventory->absences.push_back(
           {"hwmon", "gpu", PowerReason::kAbsent, root + ": no hwmon of amdgpu, i915 or xe"});
@@ -122,6 +125,15 @@ class HwmonReader : public SensorReader {
   }
 
  private:
+  // Of the one device whose id begins so.
+  static void SetOrdinal(int32_t ordinal, const std::string& id,
+                         std::vector<PowerDevice>* devices) {
+    const auto is_it = [&id](const PowerDevice& each) { return each.id.starts_with(id); };
+    if (id.empty() || std::ranges::count_if(*devices, is_it) != 1) return;
+    std::optional<int32_t>& first = std::ranges::find_if(*devices, is_it)->ordinal;
+    if (!first) first = ordinal;
+  }
+
   void Add(const Gpu& gpu, int32_t index, PowerInventory* inventory) {
     inventory->devices.push_back({.id = gpu.id,
                                   .name = NameOf(gpu),
@@ -226,6 +238,7 @@ class HwmonReader : public SensorReader {
   }
 
   const PowerRoots roots_;
+  const std::map<int32_t, std::string> ordinals_;
 };
 
 }  // namespace

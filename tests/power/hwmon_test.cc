@@ -76,6 +76,21 @@ TEST_F(Hwmon, AllThatAnAmdGpuShows) {
   EXPECT_THAT(hwmon.Read(false), SizeIs(6));  // power, energy, busy, memory in use
 }
 
+TEST_F(Hwmon, OrdinalsAreThoseOfTheMap) {
+  for (const char* number : {"1", "2", "3"}) {
+    const std::string hwmon = std::string("hwmon") + number;
+    Gpu(hwmon, "amdgpu", std::string("0000:0") + number + ":00.0");
+    File(hwmon, "power1_average", "35000000");
+  }
+  PowerSourceOptions options = fake_.options();
+  options.ordinals = {{0, "0000:03:00.0"}, {1, "0000:01"}, {2, "0000:0"}, {3, "GPU-1"}};
+  const auto devices = Discovered(NewHwmonReader(options)).inventory().devices;
+  ASSERT_THAT(devices, SizeIs(3));
+  EXPECT_EQ(devices[0].ordinal, 1);  // a unique beginning of its address
+  EXPECT_EQ(devices[1].ordinal, std::nullopt);
+  EXPECT_EQ(devices[2].ordinal, 0);
+}
+
 TEST_F(Hwmon, OneKindOfPowerIsEnough) {
   Gpu("hwmon0", "amdgpu", "0000:03:00.0");
   File("hwmon0", "power1_average", "35000000");

@@ -164,6 +164,15 @@ class Loop(TuneTest):
         self.assertLessEqual(found["runs"], 12)
 
 
+    def test_the_gpu_that_a_map_names(self):
+        for file, text in (("name", "amdgpu"), ("power1_average", "35000000")):
+            self.write(f"sys/class/hwmon/hwmon0/{file}", text + "\n")
+        for more, known in (((), False), (("--map", "0=hwmon0"), True)):
+            done = self.tune({"cost": 1}, options=(
+                "--objective", "energy", "--power-source", "hwmon", "--sysfs-root", "sys",
+                "--budget-runs", 2, *more), harness=("device=gpu:0",))
+            self.assertEqual("no sensor has the energy of gpu:0" not in done.message, known, done)
+
     @unittest.skipUnless(os.environ.get("HARNESS_PROBE"), "HARNESS_PROBE names no program")
     def test_a_harness_in_cpp(self):
         self.write("space.json", space(*THREE, {"broken": 1}, {"wrong": 1}, {"fails": 1}))
