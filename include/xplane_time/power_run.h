@@ -5,9 +5,10 @@
 //
 //   auto source = OpenJsonLinesSource("problems.jsonl");
 //   auto client = CommandClient::New({.command = {"python", "answer.py"}, .model = "llama"});
-//   auto directory = RunDirectory::Open(options, (*source)->sha256(), PrimeHardware(telemetry));
+//   auto hardware = PrimeHardware(telemetry, options.stopped);
+//   auto directory = RunDirectory::Open(options, (*source)->sha256(), hardware);
 //   auto outcome = RunPower(options, source->get(), client.get(), telemetry, directory->get(),
-//   nullptr);
+//                           /*on_record=*/nullptr);
 //   // FailedPrecondition: runs/profile_...: there already; --resume goes on, --overwrite ...
 //
 // A record is on the disk before the next is asked: a run that was killed goes on with
