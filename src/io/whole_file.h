@@ -29,7 +29,8 @@ bool WriteAll(int fd, std::string_view bytes);
 // errno.
 int OpenBeside(std::string* path);
 
-// Written beside `path`, synced, and renamed; a device or a pipe is written to. Errors: Internal (cannot write), with the path.
+// Written beside `path`, synced, and renamed; a device or a pipe is written to. Errors: Internal
+// (cannot write), with the path.
 absl::Status WriteWholeFile(const std::string& path, std::string_view bytes);
 
 }  // namespace xplane_time::io
