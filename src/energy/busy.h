@@ -1,0 +1,54 @@
+// When kernels ran: how long each had run by any instant, and what part of the idle power it pays.
+//
+//   BusyCurve curve({{0, 2'000'000'000'000}, {1'000'000'000'000, 3'000'000'000'000}});
+//   curve.total_s() == 3                  // a union: overlaps count once
+//   curve.At(std::vector{1.5, 9.0})       // {1.5, 3}: seconds of running before 1.5 s and 9 s
+//
+// Times are seconds of the capture's axis, as doubles: exact to a picosecond for two hours.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include "xplane_time/intervals.h"
+
+namespace xplane_time::energy {
+
+class BusyCurve {
+ public:
+  // Any order, overlaps allowed. 24 bytes for each interval of the union.
+  explicit BusyCurve(std::vector<Interval> executions);
+
+  // Seconds of running before each of the instants, which ascend. O(instants + intervals), or
+  // O(instants log intervals) where they are few.
+  std::vector<double> At(std::span<const double> instants_s) const;
+  // Whether it ran just before each: the slope of At.
+  std::vector<double> Running(std::span<const double> instants_s) const;
+
+  double total_s() const { return before_s_.empty() ? 0 : before_s_.back() + LengthS(size() - 1); }
+  std::span<const Interval> intervals() const { return intervals_; }
+
+ private:
+  size_t size() const { return intervals_.size(); }
+  double LengthS(size_t i) const;
+  // The first interval that ends after the instant, from `from` on.
+  size_t FirstEndingAfter(double instant_s, size_t from) const;
+
+  std::vector<Interval> intervals_;  // disjoint, ascending
+  std::vector<double> before_s_;     // of each: the lengths of those before it
+};
+
+// What part of the device's time each kernel stands for, by bins of equal length over
+// [0, capture_s): its running time, where m kernels run at once the m-th part of it. So that
+// the idle power of a moment is paid once.
+//
+//   a |-----------|            bin: a 8, b 4
+//   b         |-------|
+//     0       8   12  16
+//
+// shares[kernel][bin], seconds. O(intervals x log kernels + overlaps).
+std::vector<std::vector<double>> IdleShares(std::span<const BusyCurve> kernels, double capture_s,
+                                            size_t bins);
+
+}  // namespace xplane_time::energy

@@ -1,0 +1,13 @@
+# The energy of kernels: from what ran and what a sensor published, by regression.
+add_library(xplane_time_energy STATIC
+  energy/busy.cc
+  energy/energies.cc
+  energy/publications.cc
+  energy/regression.cc)
+target_link_libraries(xplane_time_energy
+  PUBLIC xplane_time xplane_time_stats Eigen3::Eigen
+  PRIVATE $<BUILD_INTERFACE:xplane_time_warnings>)
+target_include_directories(xplane_time_energy
+  PUBLIC $<BUILD_INTERFACE:${CMAKE_CURRENT_SOURCE_DIR}>)
+target_compile_features(xplane_time_energy PUBLIC cxx_std_20)
+set_target_properties(xplane_time_energy PROPERTIES POSITION_INDEPENDENT_CODE ON)

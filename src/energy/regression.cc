@@ -1,0 +1,587 @@
+#include "energy/regression.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+#include <numbers>
+#include <numeric>
+#include <utility>
+
+#include <Eigen/Cholesky>
+
+namespace xplane_time::energy {
+namespace {
+
+using Eigen::ArrayXd;
+using Eigen::Index;
+using Eigen::MatrixXd;
+using Eigen::VectorXd;
+
+constexpr size_t kMostSearched = 1'500;  // windows that the search for lag and window looks at
+constexpr size_t kFewKernels = 8, kSomeKernels = 32;
+constexpr size_t kMostIdleTerms = 9;
+constexpr size_t kLeastWindows = 12;
+
+std::span<const double> AsSpan(const VectorXd& values) {
+  return {values.data(), static_cast<size_t>(values.size())};
+}
+
+// --- How long kernels had run by an instant: some exactly, what is left of many as one.
+
+class Columns {
+ public:
+  explicit Columns(std::span<const BusyCurve> kernels) {
+    for (const BusyCurve& kernel : kernels) exact_.push_back(&kernel);
+  }
+  // At most `most`: the longest exactly, the others as one, interpolated between points.
+  Columns(std::span<const BusyCurve> kernels, size_t most, double capture_s, double step_s)
+      : Columns(kernels) {
+    if (exact_.size() <= most) return;
+    step_s_ = step_s;
+    std::stable_sort(exact_.begin(), exact_.end(), [](const BusyCurve* a, const BusyCurve* b) {
+      return a->total_s() > b->total_s();
+    });
+    const auto points = static_cast<Index>(capture_s / step_s) + 2;
+    const VectorXd points_s =
+        VectorXd::LinSpaced(points, 0, step_s * static_cast<double>(points - 1));
+    rest_ = VectorXd::Zero(points);
+    for (size_t k = most - 1; k < exact_.size(); ++k) {
+      const std::vector<double> busy_s = exact_[k]->At(AsSpan(points_s));
+      rest_ += Eigen::Map<const VectorXd>(busy_s.data(), rest_.size());
+    }
+    exact_.resize(most - 1);
+  }
+
+  Index count() const { return static_cast<Index>(exact_.size()) + (rest_.size() > 0 ? 1 : 0); }
+
+  // Instants ascend.
+  MatrixXd At(const VectorXd& instants_s) const {
+    MatrixXd busy_s(instants_s.size(), count());
+    for (size_t k = 0; k < exact_.size(); ++k) {
+      const std::vector<double> of_kernel = exact_[k]->At(AsSpan(instants_s));
+      busy_s.col(static_cast<Index>(k)) =
+          Eigen::Map<const VectorXd>(of_kernel.data(), instants_s.size());
+    }
+    if (rest_.size() > 0) {
+      for (Index i = 0; i < instants_s.size(); ++i) {
+        const double place =
+            std::clamp(instants_s[i] / step_s_, 0.0, static_cast<double>(rest_.size()) - 1.001);
+        const auto at = static_cast<Index>(place);
+        busy_s(i, count() - 1) =
+            std::lerp(rest_[at], rest_[at + 1], place - static_cast<double>(at));
+      }
+    }
+    return busy_s;
+  }
+
+ private:
+  std::vector<const BusyCurve*> exact_;
+  double step_s_ = 0;
+  VectorXd rest_;
+};
+
+// --- The windows, and what ran in them.
+
+struct Timing {
+  double lag_s = 0, window_s = 0, period_shift_s = 0;
+};
+
+struct Windows {
+  MatrixXd busy_s;
+  VectorXd from_s, to_s, energy_j;
+
+  ArrayXd length_s() const { return (to_s - from_s).array(); }
+};
+
+class Observations {
+ public:
+  Observations(const Sensor& sensor, const Grid& grid, double capture_s)
+      : is_counter_(sensor.kind == ReadingKind::kCumulative), capture_s_(capture_s) {
+    const std::vector<Update>& updates = sensor.publications.updates;
+    const auto count = static_cast<Index>(updates.size());
+    published_s_.resize(count);
+    steps_.resize(count);
+    value_.resize(count);
+    for (size_t i = 0; i < updates.size(); ++i) {
+      const auto at = static_cast<Index>(i);
+      published_s_[at] = grid.InstantS(i);
+      steps_[at] = static_cast<double>(grid.number[i]);
+      // Relative to the first: a counter's joules since years would lose digits.
+      value_[at] = is_counter_ ? static_cast<double>(updates[i].value - updates[0].value) / 1e6
+                               : static_cast<double>(updates[i].value) / 1e3;
+    }
+    steps_.array() -= steps_.mean();
+  }
+
+  bool is_counter() const { return is_counter_; }
+  double capture_s() const { return capture_s_; }
+  const VectorXd& steps() const { return steps_; }
+  double most_w() const {
+    if (!is_counter_) return value_.cwiseAbs().maxCoeff();
+    const Index n = value_.size() - 1;
+    return ((value_.tail(n) - value_.head(n)).array().abs() /
+            (published_s_.tail(n) - published_s_.head(n)).array().max(1e-9))
+        .maxCoeff();
+  }
+
+  // The windows that lie in the capture.
+  std::vector<Index> Inside(const Timing& timing) const {
+    const VectorXd to_s = EndsS(timing);
+    std::vector<Index> inside;
+    for (Index i = is_counter_ ? 1 : 0; i < to_s.size(); ++i) {
+      const double from_s = is_counter_ ? to_s[i - 1] : to_s[i] - timing.window_s;
+      if (from_s >= 0 && to_s[i] <= capture_s_ && to_s[i] > from_s) inside.push_back(i);
+    }
+    return inside;
+  }
+
+  Windows Make(const Columns& columns, const Timing& timing, std::span<const Index> which) const {
+    const VectorXd ends_s = EndsS(timing);
+    const auto count = static_cast<Index>(which.size());
+    Windows windows = {{}, VectorXd(count), VectorXd(count), VectorXd(count)};
+    for (Index n = 0; n < count; ++n) {
+      const Index i = which[static_cast<size_t>(n)];
+      windows.from_s[n] = is_counter_ ? ends_s[i - 1] : ends_s[i] - timing.window_s;
+      windows.to_s[n] = ends_s[i];
+      windows.energy_j[n] = is_counter_ ? value_[i] - value_[i - 1] : value_[i] * timing.window_s;
+    }
+    windows.busy_s = columns.At(windows.to_s) - columns.At(windows.from_s);
+    return windows;
+  }
+
+ private:
+  VectorXd EndsS(const Timing& timing) const {
+    return published_s_.array() + steps_.array() * timing.period_shift_s - timing.lag_s;
+  }
+
+  const bool is_counter_;
+  const double capture_s_;
+  VectorXd published_s_, steps_, value_;
+};
+
+MatrixXd IdleColumns(const Windows& windows, double capture_s, size_t terms) {
+  const ArrayXd length_s = windows.length_s();
+  const ArrayXd middle = (windows.from_s + windows.to_s).array() / (2 * capture_s);
+  MatrixXd idle(length_s.size(), static_cast<Index>(terms));
+  for (Index j = 0; j < idle.cols(); ++j) {
+    idle.col(j) = length_s * (std::numbers::pi * static_cast<double>(j) * middle).cos();
+  }
+  return idle;
+}
+
+// --- Least squares with weak priors: what no window tells stays finite, and very uncertain.
+
+struct Solution {
+  VectorXd values;
+  MatrixXd inverse;  // of the normal matrix
+  VectorXd residuals;
+};
+
+Solution Solve(const MatrixXd& rows, const VectorXd& observed, const VectorXd& prior_sd) {
+  MatrixXd normal = MatrixXd::Zero(rows.cols(), rows.cols());
+  normal.selfadjointView<Eigen::Lower>().rankUpdate(rows.transpose());
+  normal.diagonal().array() += prior_sd.array().square().inverse();
+  const VectorXd scale = normal.diagonal().array().sqrt().inverse();
+  normal = scale.asDiagonal() * normal.selfadjointView<Eigen::Lower>().toDenseMatrix() *
+           scale.asDiagonal();
+  const Eigen::LLT<MatrixXd> factor(normal);
+  const MatrixXd inverse = scale.asDiagonal() *
+                           factor.solve(MatrixXd::Identity(rows.cols(), rows.cols())) *
+                           scale.asDiagonal();
+  Solution solution = {inverse * (rows.transpose() * observed), inverse, {}};
+  solution.residuals = observed - rows * solution.values;
+  return solution;
+}
+
+// The variance of a window: white + relative x energy^2, by its residuals.
+struct Noise {
+  double white = 0, relative = 1;
+
+  ArrayXd Weights(const VectorXd& energy_j) const {
+    const ArrayXd variance = white + relative * energy_j.array().square();
+    return variance.max(1e-12 * variance.maxCoeff() + 1e-300).inverse();
+  }
+};
+
+Noise NoiseOf(const VectorXd& energy_j, const VectorXd& residuals) {
+  // Least squares of r^2 / y^2 on 1 / y^2 and 1.
+  const double least = 1e-6 * energy_j.array().square().mean();
+  const ArrayXd square = energy_j.array().square().max(least);
+  const ArrayXd target = residuals.array().square() / square, inverse = square.inverse();
+  const double n = static_cast<double>(square.size());
+  const double a11 = inverse.square().sum(), a12 = inverse.sum(), b1 = (target * inverse).sum(),
+               b2 = target.sum();
+  const double determinant = a11 * n - a12 * a12;
+  double white = determinant > 0 ? (b1 * n - b2 * a12) / determinant : 0;
+  double relative = determinant > 0 ? (a11 * b2 - a12 * b1) / determinant : b2 / n;
+  if (white < 0) white = 0, relative = b2 / n;
+  if (relative < 0) relative = 0, white = b1 / a11;
+  return {white, relative};
+}
+
+// --- Overlapping windows share noise: a correlation of `shared` x their overlap.
+
+class Whitening {
+ public:
+  Whitening(const VectorXd& to_s, double window_s, double shared) {
+    const Index n = to_s.size();
+    Index band = 0;
+    for (Index i = 0, first = 0; i < n; ++i) {
+      while (to_s[i] - to_s[first] >= window_s) ++first;
+      band = std::max(band, i - first);
+    }
+    lower_ = MatrixXd::Zero(n, band + 1);  // lower_(i, d): the factor's (i, i - d)
+    for (Index i = 0; i < n; ++i) {
+      for (Index j = std::max<Index>(0, i - band); j <= i; ++j) {
+        double sum = i == j ? 1 : shared * std::max(0.0, 1 - (to_s[i] - to_s[j]) / window_s);
+        for (Index k = std::max<Index>(0, i - band); k < j; ++k) {
+          sum -= lower_(i, i - k) * (j - k <= band ? lower_(j, j - k) : 0);
+        }
+        lower_(i, i - j) = i == j ? std::sqrt(std::max(sum, 1e-12)) : sum / lower_(j, 0);
+      }
+    }
+  }
+
+  double LogDeterminant() const { return 2 * lower_.col(0).array().log().sum(); }
+
+  template <typename Matrix>
+  Matrix operator()(Matrix rows) const {
+    for (Index i = 0; i < rows.rows(); ++i) {
+      for (Index d = 1; d < lower_.cols() && d <= i; ++d) {
+        rows.row(i) -= lower_(i, d) * rows.row(i - d);
+      }
+      rows.row(i) /= lower_(i, 0);
+    }
+    return rows;
+  }
+
+ private:
+  MatrixXd lower_;
+};
+
+// --- The fit.
+
+// What one set of idle terms comes to.
+struct Attempt {
+  Timing timing = {};
+  Noise noise = {};
+  double shared = 0;  // of overlapping windows
+  Solution solution = {};
+  Windows windows = {};
+  double log_likelihood = -std::numeric_limits<double>::infinity();
+  Index parameters = 0;
+  size_t idle_terms = 1;
+
+  double Bic() const {
+    return -2 * log_likelihood +
+           std::log(static_cast<double>(windows.energy_j.size())) * static_cast<double>(parameters);
+  }
+};
+
+class Fitter {
+ public:
+  Fitter(const Sensor& sensor, const Grid& grid, double capture_s)
+      : observations_(sensor, grid, capture_s), grid_(grid), most_w_(observations_.most_w()) {}
+
+  const Observations& observations() const { return observations_; }
+
+  // Of the powers alone, all windows alike: the mean square over that of the mean window.
+  double Roughly(const Columns& columns, const Timing& timing) const {
+    std::vector<Index> inside = observations_.Inside(timing);
+    if (inside.size() < kLeastWindows) return std::numeric_limits<double>::infinity();
+    if (const size_t stride = inside.size() / kMostSearched + 1; stride > 1) {
+      size_t kept = 0;
+      for (size_t i = 0; i < inside.size(); i += stride) inside[kept++] = inside[i];
+      inside.resize(kept);
+    }
+    const Windows windows = observations_.Make(columns, timing, inside);
+    const MatrixXd rows = Joined(windows.busy_s, IdleColumns(windows, capture_s(), 1));
+    const Solution solution =
+        Solve(rows, windows.energy_j, VectorXd::Constant(rows.cols(), 10 * most_w_));
+    return solution.residuals.squaredNorm() / static_cast<double>(rows.rows()) /
+           std::pow(windows.energy_j.mean(), 2);
+  }
+
+  // Gauss-Newton on lag, window and period, with weights. From `attempt`'s timing and noise on.
+  void Refine(const Columns& columns, int rounds, Attempt* attempt) const {
+    for (int round = 0; round < rounds; ++round) {
+      const double moved_s = Step(columns, /*looks_for_shared=*/round % 3 == 2, attempt);
+      if (round > 3 && moved_s < 1e-6) break;
+    }
+  }
+
+  // One step; how far the lag moved.
+  double Step(const Columns& columns, bool looks_for_shared, Attempt* attempt) const {
+    Timing& timing = attempt->timing;
+    const std::vector<Index> inside = observations_.Inside(timing);
+    attempt->windows = observations_.Make(columns, timing, inside);
+    const Windows& windows = attempt->windows;
+    const MatrixXd powers =
+        Joined(windows.busy_s, IdleColumns(windows, capture_s(), attempt->idle_terms));
+    const VectorXd drawn_w = KernelPowers(*attempt, powers);
+    const MatrixXd slopes = Slopes(columns, timing, drawn_w, inside);
+    const MatrixXd rows = Joined(powers, slopes);
+    VectorXd prior_sd = VectorXd::Constant(rows.cols(), 10 * most_w_);
+    prior_sd[powers.cols()] = 0.05;
+    prior_sd[powers.cols() + 1] = std::max(1e-9, grid_.period_slack_s / 2);
+    if (slopes.cols() > 2) prior_sd[powers.cols() + 2] = 0.05 * std::max(timing.window_s, 0.02);
+
+    const VectorXd root = attempt->noise.Weights(windows.energy_j).sqrt();
+    const MatrixXd weighted = root.asDiagonal() * rows;
+    const VectorXd observed = root.asDiagonal() * windows.energy_j;
+    const bool overlaps = !observations_.is_counter() && timing.window_s > 1.5 * grid_.period_s;
+    if (overlaps && looks_for_shared) FindShared(weighted, observed, prior_sd, attempt);
+    double log_determinant = 0;
+    if (overlaps) {
+      const Whitening whiten(windows.to_s, timing.window_s, attempt->shared);
+      log_determinant = whiten.LogDeterminant();
+      attempt->solution = Solve(whiten(weighted), whiten(observed), prior_sd);
+    } else {
+      attempt->solution = Solve(weighted, observed, prior_sd);
+    }
+    const double n = static_cast<double>(rows.rows());
+    attempt->parameters = rows.cols();
+    attempt->log_likelihood = -0.5 * n * std::log(attempt->solution.residuals.squaredNorm() / n) +
+                              root.array().log().sum() - 0.5 * log_determinant;
+    attempt->noise = NoiseOf(windows.energy_j, windows.energy_j - rows * attempt->solution.values);
+    const VectorXd& values = attempt->solution.values;
+    const double moved_s = values[powers.cols()];
+    timing.lag_s += std::clamp(moved_s, -0.01, 0.01);
+    timing.period_shift_s = std::clamp(timing.period_shift_s + values[powers.cols() + 1],
+                                       -grid_.period_slack_s, grid_.period_slack_s);
+    if (slopes.cols() > 2) {
+      const double most_s = 0.3 * timing.window_s;
+      timing.window_s =
+          std::max(1e-3, timing.window_s + std::clamp(values[powers.cols() + 2], -most_s, most_s));
+    }
+    return std::abs(moved_s);
+  }
+
+ private:
+  double capture_s() const { return observations_.capture_s(); }
+
+  static MatrixXd Joined(const MatrixXd& left, const MatrixXd& right) {
+    MatrixXd joined(left.rows(), left.cols() + right.cols());
+    joined << left, right;
+    return joined;
+  }
+
+  // Of the step before, or by a first rough one.
+  VectorXd KernelPowers(const Attempt& attempt, const MatrixXd& powers) const {
+    const Index kernels = attempt.windows.busy_s.cols();
+    if (attempt.solution.values.size() >= kernels && attempt.solution.values.size() > 0) {
+      return attempt.solution.values.head(kernels);
+    }
+    const VectorXd root = attempt.noise.Weights(attempt.windows.energy_j).sqrt();
+    return Solve(root.asDiagonal() * powers, root.asDiagonal() * attempt.windows.energy_j,
+                 VectorXd::Constant(powers.cols(), 10 * most_w_))
+        .values.head(kernels);
+  }
+
+  // Of the windows' energies by lag, period and, of power, window.
+  MatrixXd Slopes(const Columns& columns, const Timing& timing, const VectorXd& drawn_w,
+                  std::span<const Index> which) const {
+    const auto slope = [&](double Timing::*part, double step) -> VectorXd {
+      Timing more = timing, less = timing;
+      more.*part += step;
+      less.*part -= step;
+      const auto energy_j = [&](const Timing& at) -> VectorXd {
+        // A reading is a mean power: what a longer window adds to it is its share.
+        const double share = observations_.is_counter() ? 1 : timing.window_s / at.window_s;
+        return share * (observations_.Make(columns, at, which).busy_s * drawn_w);
+      };
+      return (energy_j(more) - energy_j(less)) / (2 * step);
+    };
+    MatrixXd slopes(static_cast<Index>(which.size()), observations_.is_counter() ? 2 : 3);
+    slopes.col(0) = slope(&Timing::lag_s, 1e-4);
+    slopes.col(1) = slope(&Timing::period_shift_s, 2e-7);
+    if (slopes.cols() > 2) slopes.col(2) = slope(&Timing::window_s, 1e-4);
+    return slopes;
+  }
+
+  // How much of the noise overlapping windows share, by likelihood.
+  static void FindShared(const MatrixXd& rows, const VectorXd& observed, const VectorXd& prior_sd,
+                         Attempt* attempt) {
+    double best = -std::numeric_limits<double>::infinity();
+    for (const double shared : {0.0, 0.5, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995, 0.999}) {
+      const Whitening whiten(attempt->windows.to_s, attempt->timing.window_s, shared);
+      const Solution solution = Solve(whiten(rows), whiten(observed), prior_sd);
+      const double n = static_cast<double>(rows.rows());
+      const double likelihood =
+          -0.5 * n * std::log(solution.residuals.squaredNorm() / n) - 0.5 * whiten.LogDeterminant();
+      if (likelihood > best) best = likelihood, attempt->shared = shared;
+    }
+  }
+
+  Observations observations_;
+  Grid grid_;
+  double most_w_;
+};
+
+// --- The search.
+
+struct Candidate {
+  double score = 0;
+  size_t grid = 0;
+  Timing timing;
+};
+
+std::vector<double> WindowsToTry(const Sensor& sensor) {
+  if (sensor.kind == ReadingKind::kCumulative) return {0};
+  std::vector<double> windows_s = {0.025, 0.05, 0.1, 1};
+  if (sensor.prior_window_s.has_value()) windows_s.push_back(*sensor.prior_window_s);
+  std::sort(windows_s.begin(), windows_s.end());
+  windows_s.erase(std::unique(windows_s.begin(), windows_s.end()), windows_s.end());
+  return windows_s;
+}
+
+void Try(const Fitter& fitter, size_t grid, const Columns& columns, double window_s,
+         const LagRange& lags, double step_s, std::vector<Candidate>* candidates) {
+  for (double lag_s = lags.from_s; lag_s <= lags.to_s; lag_s += step_s) {
+    const Timing timing = {.lag_s = lag_s, .window_s = window_s};
+    const double score = fitter.Roughly(columns, timing);
+    if (std::isfinite(score)) candidates->push_back({score, grid, timing});
+  }
+}
+
+void BestFirst(std::vector<Candidate>* candidates) {
+  std::stable_sort(candidates->begin(), candidates->end(),
+                   [](const Candidate& a, const Candidate& b) { return a.score < b.score; });
+}
+
+// All lags and windows by the first grid; then by the others those that are near the best.
+std::vector<Candidate> Search(const Sensor& sensor, std::span<const Grid> grids,
+                              std::span<const Fitter> fitters, const Columns& columns,
+                              const LagRange& lags) {
+  std::vector<Candidate> candidates;
+  const double step_s = std::min(0.005, grids[0].period_s / 20), near_s = 2 * grids[0].period_s;
+  for (const double window_s : WindowsToTry(sensor)) {
+    Try(fitters[0], 0, columns, window_s, lags, step_s, &candidates);
+  }
+  if (candidates.empty()) return candidates;
+  BestFirst(&candidates);
+  const Timing best = candidates[0].timing;
+  const LagRange near = {std::max(lags.from_s, best.lag_s - near_s),
+                         std::min(lags.to_s, best.lag_s + near_s)};
+  for (size_t g = 1; g < fitters.size(); ++g) {
+    Try(fitters[g], g, columns, best.window_s, near, step_s, &candidates);
+  }
+  BestFirst(&candidates);
+  return candidates;
+}
+
+// Of those that differ in grid or window the best, then refined.
+std::pair<Attempt, size_t> BestAttempt(std::span<const Candidate> candidates,
+                                       std::span<const Fitter> fitters, const Columns& columns) {
+  constexpr size_t kTried = 4;
+  std::vector<const Candidate*> tried;
+  std::pair<Attempt, size_t> best;
+  for (const Candidate& candidate : candidates) {
+    const bool is_new = std::none_of(tried.begin(), tried.end(), [&](const Candidate* other) {
+      return other->grid == candidate.grid && other->timing.window_s == candidate.timing.window_s;
+    });
+    if (!is_new) continue;
+    tried.push_back(&candidate);
+    Attempt attempt = {.timing = candidate.timing};
+    fitters[candidate.grid].Refine(columns, 9, &attempt);
+    if (attempt.log_likelihood > best.first.log_likelihood) best = {attempt, candidate.grid};
+    if (tried.size() == kTried) break;
+  }
+  return best;
+}
+
+Attempt WithIdleTerms(const Fitter& fitter, const Columns& columns, Attempt best) {
+  int worse = 0;
+  Attempt next = best;
+  for (size_t terms = 2; terms <= kMostIdleTerms && worse < 3; ++terms) {
+    next.idle_terms = terms;
+    fitter.Refine(columns, 3, &next);
+    if (next.Bic() < best.Bic() - 2) {
+      best = next;
+      worse = 0;
+    } else {
+      ++worse;
+    }
+  }
+  fitter.Refine(columns, 4, &best);
+  return best;
+}
+
+Fit FitOf(const Grid& grid, const Attempt& attempt) {
+  Fit fit;
+  fit.grid = grid;
+  fit.grid.period_s += attempt.timing.period_shift_s;
+  fit.lag_s = attempt.timing.lag_s;
+  fit.window_s = attempt.timing.window_s;
+  fit.idle_terms = attempt.idle_terms;
+  fit.from_s = attempt.windows.from_s;
+  fit.to_s = attempt.windows.to_s;
+  fit.energy_j = attempt.windows.energy_j;
+  fit.busy_s = attempt.windows.busy_s;
+  const Index powers = fit.busy_s.cols() + static_cast<Index>(fit.idle_terms);
+  fit.power_w = attempt.solution.values.head(powers);
+  fit.whitened = attempt.solution.residuals;
+  fit.degrees = std::max(
+      1.0, static_cast<double>(fit.whitened.size()) - static_cast<double>(attempt.parameters));
+  const Index n = fit.whitened.size();
+  const double squares = fit.whitened.squaredNorm();
+  fit.autocorrelation = fit.whitened.head(n - 1).dot(fit.whitened.tail(n - 1)) / squares;
+  const double correlated = std::max(0.0, fit.autocorrelation);
+  const double inflation = (1 + correlated) / std::max(1e-3, 1 - correlated);
+  fit.covariance =
+      attempt.solution.inverse.topLeftCorner(powers, powers) * (squares / fit.degrees * inflation);
+  return fit;
+}
+
+}  // namespace
+
+double Fit::IdleW(double at_s, double capture_s) const {
+  double idle_w = 0;
+  for (size_t j = 0; j < idle_terms; ++j) {
+    idle_w += power_w[power_w.size() - static_cast<Index>(idle_terms - j)] *
+              std::cos(std::numbers::pi * static_cast<double>(j) * at_s / capture_s);
+  }
+  return idle_w;
+}
+
+std::optional<Fit> FitPowers(const Sensor& sensor, std::span<const BusyCurve> kernels,
+                             double capture_s, const LagRange& lags) {
+  std::vector<Grid> grids = FindGrids(sensor.publications);
+  if (grids.empty()) return std::nullopt;
+  const size_t most_misfits =
+      grids[0].misfits + std::max<size_t>(2, sensor.publications.updates.size() / 50);
+  std::erase_if(grids, [&](const Grid& grid) { return grid.misfits > most_misfits; });
+  std::vector<Fitter> fitters;
+  for (const Grid& grid : grids) fitters.emplace_back(sensor, grid, capture_s);
+  const double step_s = grids[0].period_s / 20;
+  const Columns few(kernels, kFewKernels, capture_s, step_s);
+  const std::vector<Candidate> candidates = Search(sensor, grids, fitters, few, lags);
+  if (candidates.empty()) return std::nullopt;
+  const Columns some(kernels, kSomeKernels, capture_s, step_s);
+  auto [attempt, g] = BestAttempt(candidates, fitters, some);
+  if (attempt.windows.energy_j.size() == 0) return std::nullopt;
+  attempt = WithIdleTerms(fitters[g], some, std::move(attempt));
+  attempt.solution = {};
+  const Columns all(kernels);
+  fitters[g].Step(all, /*looks_for_shared=*/false, &attempt);
+  Fit fit = FitOf(grids[g], attempt);
+  const MatrixXd idle = IdleColumns(attempt.windows, capture_s, fit.idle_terms);
+  const Index k = fit.busy_s.cols();
+  fit.residual_j = fit.energy_j - fit.busy_s * fit.power_w.head(k) -
+                   idle * fit.power_w.tail(fit.power_w.size() - k);
+  fit.relative_noise =
+      std::sqrt(fit.residual_j.squaredNorm() / static_cast<double>(fit.residual_j.size())) /
+      fit.energy_j.mean();
+  for (const Candidate& candidate : candidates) {
+    if (std::abs(candidate.timing.lag_s - candidates[0].timing.lag_s) < 2 * grids[g].period_s) {
+      continue;
+    }
+    fit.rival = candidate.score / candidates[0].score;
+    fit.rival_lag_s = candidate.timing.lag_s;
+    break;
+  }
+  return fit;
+}
+
+}  // namespace xplane_time::energy

@@ -1,0 +1,70 @@
+#include "energy/publications.h"
+
+#include <cmath>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "stats/random.h"
+
+namespace xplane_time::energy {
+namespace {
+
+using ::testing::IsEmpty;
+
+TEST(FindPublications, AreBetweenPollsWhoseValuesDiffer) {
+  const std::vector<Poll> polls = {{0, 0.1, 7}, {1, 1.1, 7}, {2, 2.1, 8}, {3, 3.1, 9}};
+  const Publications found = FindPublications(polls, ReadingKind::kCumulative);
+  ASSERT_EQ(found.updates.size(), 2U);
+  EXPECT_EQ(found.updates[0].low_s, 1);
+  EXPECT_EQ(found.updates[0].high_s, 2.1);
+  EXPECT_EQ(found.updates[0].value, 8);
+  ASSERT_EQ(found.quiet.size(), 1U);
+  EXPECT_EQ(found.quiet[0].from_s, 0.1);
+  EXPECT_EQ(found.quiet[0].to_s, 1);
+}
+
+TEST(FindPublications, APowerMayBePublishedAgain) {
+  const std::vector<Poll> polls = {{0, 0.1, 7}, {1, 1.1, 7}};
+  EXPECT_THAT(FindPublications(polls, ReadingKind::kAverage).quiet, IsEmpty());
+}
+
+TEST(FindGrids, NeedUpdates) {
+  EXPECT_THAT(FindGrids({}), IsEmpty());
+  Publications few;
+  for (int i = 0; i < 7; ++i) few.updates.push_back({i - 0.1, i + 0.1, i});
+  EXPECT_THAT(FindGrids(few), IsEmpty());
+}
+
+// Polled twice in a period or more often; the best grid, or one of the others, is the sensor's.
+TEST(FindGrids, FindThePeriodAndThePhase) {
+  for (uint64_t seed = 0; seed < 40; ++seed) {
+    stats::Random random = stats::RandomFor(seed, 3, 0);
+    const double period_s = 0.1 * (0.995 + 0.01 * random.Uniform());
+    const double phase_s = random.Uniform();
+    const double poll_s = 0.01 + 0.04 * random.Uniform();
+    std::vector<Poll> polls;
+    for (double at_s = 2; at_s < 62; at_s += poll_s) {
+      const double middle_s = at_s + 5e-4 * random.Uniform();
+      polls.push_back({middle_s - 3e-4, middle_s + 3e-4,
+                       static_cast<int64_t>(std::floor((middle_s - phase_s) / period_s))});
+    }
+    const std::vector<Grid> grids = FindGrids(FindPublications(polls, ReadingKind::kCumulative));
+    ASSERT_FALSE(grids.empty());
+    double nearest_s = 1;
+    for (const Grid& grid : grids) {
+      // How far the instants are off, at the worst.
+      double off_s = 0;
+      for (size_t i = 0; i < grid.number.size(); ++i) {
+        const double steps = (grid.InstantS(i) - phase_s) / period_s;
+        off_s = std::max(off_s, std::abs(steps - std::round(steps)) * period_s);
+      }
+      nearest_s = std::min(nearest_s, off_s);
+    }
+    EXPECT_LT(nearest_s, 0.3 * poll_s) << "seed " << seed << ", poll " << poll_s;
+    EXPECT_EQ(grids[0].misfits, 0U) << "seed " << seed;
+  }
+}
+
+}  // namespace
+}  // namespace xplane_time::energy
