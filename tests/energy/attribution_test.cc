@@ -2,6 +2,8 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <optional>
+#include <ostream>
 #include <vector>
 
 #include "energy/energies.h"
@@ -80,33 +82,44 @@ Score ScoreOf(const WorldOptions& options, uint64_t seeds) {
   return score;
 }
 
-void ExpectWithin(const char* what, const WorldOptions& options, double median, double worst) {
-  SCOPED_TRACE(what);
-  Score score = ScoreOf(options, /*seeds=*/2);
+struct Case {
+  const char* name;
+  WorldOptions options;
+  double median, worst;  // relative errors, at most
+
+  friend void PrintTo(const Case& world, std::ostream* out) { *out << world.name; }
+};
+
+class Attribution : public ::testing::TestWithParam<Case> {};
+
+TEST_P(Attribution, IsRight) {
+  Score score = ScoreOf(GetParam().options, /*seeds=*/2);
   ASSERT_FALSE(score.errors.empty());
-  EXPECT_LT(score.Median(), median);
-  EXPECT_LT(score.errors.back(), worst);
+  EXPECT_LT(score.Median(), GetParam().median);
+  EXPECT_LT(score.errors.back(), GetParam().worst);
   // 95 % in the long run; of so few that are of one world fewer may be.
   EXPECT_GE(static_cast<double>(score.inside), 0.75 * static_cast<double>(score.known));
   EXPECT_GE(static_cast<double>(score.known), 0.95 * static_cast<double>(score.kernels));
 }
 
-TEST(Attribution, IsRightWhereMixturesDiffer) {
-  ExpectWithin("counter", {}, 0.005, 0.02);
-  ExpectWithin("a quarter of the time is sampled", {.sensor = PowerSensor::kQuarter}, 0.005, 0.02);
-  ExpectWithin("windows overlap", {.sensor = PowerSensor::kSecond}, 0.006, 0.025);
-  ExpectWithin("thirty kernels", {.kernels = 30}, 0.01, 0.06);
-  ExpectWithin("pauses", {.pause_s = 0.5}, 0.005, 0.025);
-  ExpectWithin("never idle", {.schedule = PowerSchedule::kNeverIdle}, 0.01, 0.05);
-  ExpectWithin("idle power drifts", {.drift_w = 4}, 0.005, 0.025);
-  ExpectWithin("two streams", {.streams = 2}, 0.005, 0.025);
-  ExpectWithin("polls are missing", {.gaps = 2}, 0.005, 0.05);
-  ExpectWithin("blocks", {.kernels = 6, .schedule = PowerSchedule::kBlocks, .windows = 300}, 0.003,
-               0.015);
-  ExpectWithin("the clocks are 0.3 s apart", {.clock_off_s = 0.3}, 0.005, 0.025);
-}
+constexpr PowerSchedule kNeverIdle = PowerSchedule::kNeverIdle, kBlocks = PowerSchedule::kBlocks;
+INSTANTIATE_TEST_SUITE_P(
+    Worlds, Attribution,
+    ::testing::Values(
+        Case{"Counter", {}, 0.005, 0.02},
+        Case{"AQuarterOfTheTimeIsSampled", {.sensor = PowerSensor::kQuarter}, 0.005, 0.02},
+        Case{"WindowsOverlap", {.sensor = PowerSensor::kSecond}, 0.006, 0.025},
+        Case{"ThirtyKernels", {.kernels = 30}, 0.01, 0.06},
+        Case{"Pauses", {.pause_s = 0.5}, 0.005, 0.025},
+        Case{"NeverIdle", {.schedule = kNeverIdle}, 0.01, 0.05},
+        Case{"IdlePowerDrifts", {.drift_w = 4}, 0.005, 0.025},
+        Case{"TwoStreams", {.streams = 2}, 0.005, 0.025},
+        Case{"PollsAreMissing", {.gaps = 2}, 0.005, 0.05},
+        Case{"Blocks", {.kernels = 6, .schedule = kBlocks, .windows = 300}, 0.003, 0.015},
+        Case{"ClocksApart", {.clock_off_s = 0.3}, 0.005, 0.025}),
+    [](const auto& world) { return world.param.name; });
 
-TEST(Attribution, FindsLagAndWindowOfTheSensor) {
+TEST(FitPowers, FindsLagAndWindowOfTheSensor) {
   for (const PowerSensor sensor : {PowerSensor::kQuarter, PowerSensor::kSecond}) {
     WorldOptions options;
     options.sensor = sensor;
@@ -118,7 +131,7 @@ TEST(Attribution, FindsLagAndWindowOfTheSensor) {
 }
 
 // The chip's window is known, but wrong.
-TEST(Attribution, DoesNotTrustWhatTheChipIsKnownFor) {
+TEST(FitPowers, DoesNotTrustWhatTheChipIsKnownFor) {
   World world = MakeWorld({.sensor = PowerSensor::kQuarter}, 2);
   std::vector<BusyCurve> kernels;
   for (const std::vector<Interval>& each : world.executions) kernels.emplace_back(each);

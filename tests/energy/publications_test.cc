@@ -38,7 +38,7 @@ TEST(FindGrids, NeedUpdates) {
 
 // Polled twice in a period or more often; the best grid, or one of the others, is the sensor's.
 TEST(FindGrids, FindThePeriodAndThePhase) {
-  for (uint64_t seed = 0; seed < 40; ++seed) {
+  for (uint64_t seed = 0; seed < 12; ++seed) {
     stats::Random random = stats::RandomFor(seed, 3, 0);
     const double period_s = 0.1 * (0.995 + 0.01 * random.Uniform());
     const double phase_s = random.Uniform();
