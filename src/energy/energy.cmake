@@ -3,9 +3,10 @@ add_library(xplane_time_energy STATIC
   energy/busy.cc
   energy/energies.cc
   energy/publications.cc
-  energy/regression.cc)
+  energy/regression.cc
+  energy/sensors.cc)
 target_link_libraries(xplane_time_energy
-  PUBLIC xplane_time xplane_time_stats Eigen3::Eigen
+  PUBLIC xplane_time xplane_time_power xplane_time_stats Eigen3::Eigen
   PRIVATE $<BUILD_INTERFACE:xplane_time_warnings>)
 target_include_directories(xplane_time_energy
   PUBLIC $<BUILD_INTERFACE:${CMAKE_CURRENT_SOURCE_DIR}>)

@@ -1,0 +1,201 @@
+#include "energy/sensors.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <utility>
+
+#include "absl/strings/str_join.h"
+#include "power/log.h"
+#include "power/sources.h"
+#include "status.h"
+
+namespace xplane_time::energy {
+namespace {
+
+constexpr uint32_t kNoSensor = ~uint32_t{0};
+
+class Collector : public power::LogSink {
+ public:
+  explicit Collector(SensorLog* log) : log_(log) {}
+
+  void Header(power::LogHeader header) override {
+    log_->devices = std::move(header.inventory.devices);
+    for (PowerChannel& channel : header.inventory.channels) Add(std::move(channel));
+    if (header.clocks.has_value()) log_->clocks.push_back(*header.clocks);
+  }
+  void Channel(PowerChannel channel, PowerDevice device) override {
+    const bool is_new = std::ranges::find(log_->devices, device) == log_->devices.end();
+    if (!device.id.empty() && is_new) log_->devices.push_back(std::move(device));
+    Add(std::move(channel));
+  }
+  void Readings(size_t /*s*/, int64_t /*t_ns*/, std::span<const power::Reading> readings) override {
+    for (const power::Reading& reading : readings) {
+      const uint32_t sensor = sensor_of_channel_[reading.channel];
+      if (sensor == kNoSensor || !reading.value.has_value() || kept_ == kMostReadings) continue;
+      std::vector<power::Reading>& kept = log_->sensors[sensor].readings;
+      // What goes back in time is no poll that comes after another.
+      if (!kept.empty() && reading.before_ns < kept.back().after_ns) continue;
+      kept.push_back(reading);
+      ++kept_;
+    }
+  }
+  void ClocksAt(int64_t /*t_ns*/, const power::Clocks& clocks) override {
+    const bool is_later =
+        log_->clocks.empty() || clocks.monotonic_ns > log_->clocks.back().monotonic_ns;
+    if (is_later) log_->clocks.push_back(clocks);
+  }
+
+  bool too_many() const { return kept_ == kMostReadings; }
+
+ private:
+  void Add(PowerChannel channel) {
+    sensor_of_channel_.push_back(kNoSensor);
+    if (!IsPowerOrEnergy(channel)) return;
+    sensor_of_channel_.back() = static_cast<uint32_t>(log_->sensors.size());
+    log_->sensors.push_back({std::move(channel), {}});
+  }
+
+  SensorLog* const log_;
+  std::vector<uint32_t> sensor_of_channel_;
+  size_t kept_ = 0;
+};
+
+SensorChoice Without(std::string_view reason, std::string message) {
+  SensorChoice choice;
+  choice.reason = reason;
+  choice.message = std::move(message);
+  return choice;
+}
+
+power::Measures MeasuresOf(DeviceKind kind) {
+  if (kind == DeviceKind::kGpu) return power::Measures::kGpus;
+  if (kind == DeviceKind::kCpu) return power::Measures::kProcessors;
+  return power::Measures::kOther;
+}
+
+bool Measures(const PowerChannel& channel, DeviceKind kind) {
+  const power::Measures measures = power::FactsOf(channel.source).measures;
+  return measures == MeasuresOf(kind) || measures == power::Measures::kWhateverIsAsked;
+}
+
+// Ids of those devices with sensors of such a kind that `wanted` is, in the log's order.
+template <typename Wanted>
+std::vector<std::string> IdsOf(const SensorLog& log, DeviceKind kind, const Wanted& wanted) {
+  std::vector<std::string> ids;
+  for (const SensorReadings& sensor : log.sensors) {
+    const std::string& id = sensor.channel.device;
+    if (!Measures(sensor.channel, kind) || std::ranges::count(ids, id) > 0) continue;
+    const auto device = std::ranges::find(log.devices, id, &PowerDevice::id);
+    if (wanted(id, device == log.devices.end() ? nullptr : &*device)) ids.push_back(id);
+  }
+  return ids;
+}
+
+// The devices of the log that may be the one of the trace.
+std::vector<std::string> Candidates(const SensorLog& log, const TraceDevice& device,
+                                    const std::map<int32_t, std::string>& map) {
+  const auto mapped =
+      device.ordinal.has_value() ? map.find(static_cast<int32_t>(*device.ordinal)) : map.end();
+  if (mapped != map.end()) {
+    return IdsOf(log, device.kind, [&](const std::string& id, const PowerDevice*) {
+      return id.starts_with(mapped->second);
+    });
+  }
+  std::vector<std::string> ids =
+      IdsOf(log, device.kind, [&](const std::string&, const PowerDevice* of) {
+        return of != nullptr && of->ordinal.has_value() && of->ordinal == device.ordinal;
+      });
+  if (!ids.empty() || !map.empty()) return ids;
+  // Without a word on ordinals one device is the device; several are not told apart.
+  return IdsOf(log, device.kind, [](const std::string&, const PowerDevice* of) {
+    return of == nullptr || !of->ordinal.has_value();
+  });
+}
+
+// The sensor of a device that says most: its counter, else the shortest mean.
+const SensorReadings* BestSensor(const SensorLog& log, const std::string& id, DeviceKind kind,
+                                 bool* has_module) {
+  constexpr std::array kOrder = {ReadingKind::kCumulative, ReadingKind::kInstant,
+                                 ReadingKind::kAverage};
+  for (const ReadingKind wanted : kOrder) {
+    for (const SensorReadings& sensor : log.sensors) {
+      const PowerChannel& channel = sensor.channel;
+      if (channel.device != id || channel.kind != wanted || !Measures(channel, kind)) continue;
+      *has_module |= channel.domain == "module";
+      // What also counts others, or is only a part, is not the device.
+      const bool is_whole = channel.domain == "gpu" || channel.domain == "package";
+      if (is_whole && sensor.readings.size() > 1) return &sensor;
+    }
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+absl::StatusOr<SensorLog> ReadSensorLog(const std::string& path) {
+  SensorLog log;
+  log.path = path;
+  Collector collector(&log);
+  ASSIGN_OR_RETURN(const power::LogEnd end, power::ReadPowerLog(path, &collector));
+  if (collector.too_many()) {
+    return ResourceExhausted(path, ": more than ", kMostReadings,
+                             " readings; give the part of the log that the trace is of");
+  }
+  log.complete = end.complete;
+  log.damaged_lines = end.damaged_lines;
+  return log;
+}
+
+SensorChoice ChooseSensor(const SensorLog& log, const TraceDevice& device,
+                          const std::map<int32_t, std::string>& map) {
+  const std::vector<std::string> ids = Candidates(log, device, map);
+  const std::string name =
+      Cat(DeviceKindName(device.kind), ":", device.ordinal.has_value() ? Cat(*device.ordinal) : "");
+  if (ids.empty()) {
+    return Without("no_sensor", Cat(log.path, ": no sensor of ", name,
+                                    "; say which of its devices it is with --map"));
+  }
+  if (ids.size() > 1) {
+    return Without("no_map", Cat(log.path, ": it does not say which device ", name,
+                                 " is; choose with --map: ", absl::StrJoin(ids, ", ")));
+  }
+  bool has_module = false;
+  SensorChoice choice;
+  choice.sensor = BestSensor(log, ids[0], device.kind, &has_module);
+  if (choice.sensor == nullptr) {
+    return has_module ? Without("module", Cat(log.path, ": the sensor of ", ids[0],
+                                              " measures the whole module, processor and memory "
+                                              "included: no kernel's energy can be told from it"))
+                      : Without("no_sensor", Cat(log.path, ": no power or energy of ", ids[0]));
+  }
+  choice.device = ids[0];
+  const auto of = std::ranges::find(log.devices, ids[0], &PowerDevice::id);
+  choice.shared = of != log.devices.end() && of->shared;
+  return choice;
+}
+
+std::optional<std::vector<Poll>> PollsOn(const SensorLog& log, const SensorReadings& sensor,
+                                         int64_t capture_start_unix_ns) {
+  if (log.clocks.empty()) return std::nullopt;
+  const auto away = [&](const power::Clocks& clocks) {
+    return std::abs(static_cast<double>(clocks.realtime_ns) -
+                    static_cast<double>(capture_start_unix_ns));
+  };
+  const power::Clocks nearest = *std::ranges::min_element(log.clocks, {}, away);
+  // Where the capture began on the log's clock; wraps are harmless, as differences are taken.
+  const auto origin_ns = static_cast<uint64_t>(nearest.monotonic_ns) +
+                         static_cast<uint64_t>(capture_start_unix_ns) -
+                         static_cast<uint64_t>(nearest.realtime_ns);
+  const auto seconds = [&](int64_t t_ns) {
+    return static_cast<double>(static_cast<int64_t>(static_cast<uint64_t>(t_ns) - origin_ns)) / 1e9;
+  };
+  std::vector<Poll> polls;
+  polls.reserve(sensor.readings.size());
+  for (const power::Reading& reading : sensor.readings) {
+    polls.push_back({seconds(reading.before_ns), seconds(reading.after_ns), *reading.value});
+  }
+  return polls;
+}
+
+}  // namespace xplane_time::energy

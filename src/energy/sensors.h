@@ -1,0 +1,72 @@
+// The sensors of a power log: what they answered, and which of them stands for a device of the
+// trace.
+//
+//   ASSIGN_OR_RETURN(const SensorLog log, ReadSensorLog("p.jsonl"));
+//   const SensorChoice choice = ChooseSensor(log, {DeviceKind::kGpu, /*ordinal=*/0}, {});
+//   if (choice.sensor == nullptr) ...           // choice.reason: "module", "no_map", ...
+//   const std::vector<Poll> polls = PollsOn(log, *choice.sensor, capture_start_unix_ns);
+//
+// Not handled: several sensors that only together are one device (processors with two packages).
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "energy/publications.h"
+#include "power/machine.h"
+#include "power/reader.h"
+#include "xplane_time/power.h"
+#include "xplane_time/select.h"
+
+namespace xplane_time::energy {
+
+struct SensorReadings {
+  PowerChannel channel;
+  std::vector<power::Reading> readings;  // with a value, in the order of time
+};
+
+struct SensorLog {
+  std::string path;
+  std::vector<PowerDevice> devices;
+  std::vector<SensorReadings> sensors;  // of power or energy
+  std::vector<power::Clocks> clocks;    // as they were told, in the order of time
+  bool complete = false;                // it has its last line
+  uint64_t damaged_lines = 0;
+};
+
+// At most this many readings are kept of all sensors.
+inline constexpr size_t kMostReadings = size_t{1} << 26;
+
+// Errors: of ReadPowerLog; ResourceExhausted (too many readings).
+absl::StatusOr<SensorLog> ReadSensorLog(const std::string& path);
+
+// A device of the trace.
+struct TraceDevice {
+  DeviceKind kind = DeviceKind::kGpu;
+  std::optional<int64_t> ordinal;
+};
+
+struct SensorChoice {
+  const SensorReadings* sensor = nullptr;
+  std::string device;       // its id
+  bool shared = false;      // others than the traced program use it
+  std::string_view reason;  // why there is none: module, no_map, no_sensor, several_sensors
+  std::string message;      // the same in words, with the way out
+};
+
+// `map`: ids of the log's devices, or what they begin with, by ordinal; it goes before what the
+// log says itself.
+SensorChoice ChooseSensor(const SensorLog& log, const TraceDevice& device,
+                          const std::map<int32_t, std::string>& map);
+
+// In seconds since the capture's start, which was `capture_start_unix_ns` on the calendar's clock
+// when it was as in the nearest line of clocks. Empty: the log has no clocks.
+std::optional<std::vector<Poll>> PollsOn(const SensorLog& log, const SensorReadings& sensor,
+                                         int64_t capture_start_unix_ns);
+
+}  // namespace xplane_time::energy

@@ -1,0 +1,139 @@
+#include "energy/sensors.h"
+
+#include <fstream>
+#include <string>
+#include <string_view>
+
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace xplane_time::energy {
+namespace {
+
+using ::testing::HasSubstr;
+
+std::string Device(std::string_view id, std::string_view ordinal) {
+  return absl::StrCat(R"({"id":")", std::string(id), R"(","name":"n","source":"nvml","index":0,)",
+                      R"("ordinal":)", std::string(ordinal),
+                      R"(,"pci_bus_id":"","driver":"","mig":false,"shared":false,"note":""})");
+}
+
+std::string Channel(std::string_view device, std::string_view domain, std::string_view quantity,
+                    std::string_view kind) {
+  return absl::StrCat(R"({"source":"nvml","device":")", std::string(device), R"(","domain":")",
+                      std::string(domain), R"(","quantity":")", std::string(quantity),
+                      R"(","kind":")", std::string(kind),
+                      R"(","slow":false,"in_total":true,"wrap_range":null,)"
+                      R"("max_plausible_mw":null,"prior_period_ns":null,"prior_window_ns":null,)"
+                      R"("note":""})");
+}
+
+// A log that began at 1000 s of the monotonic clock, 1700000000 s of the calendar's.
+SensorLog Log(const std::string& devices, const std::string& channels, const std::string& lines) {
+  const std::string path = "sensors.jsonl";
+  std::ofstream(path) << R"({"schema":"xplane-time.power-log.v1","t":1000000000000,)"
+                      << R"("clocks":{"monotonic_ns":1000000000000,)"
+                      << R"("realtime_ns":1700000000000000000,"boottime_ns":1000000000000},)"
+                      << R"("machine":{},"command":"","periods_ns":{"nvml":50000000},)"
+                      << R"("devices":[)" << devices << R"(],"channels":[)" << channels
+                      << R"(],"absent":[]})"
+                      << "\n"
+                      << lines;
+  absl::StatusOr<SensorLog> log = ReadSensorLog(path);
+  EXPECT_TRUE(log.ok()) << log.status();
+  return log.ok() ? *std::move(log) : SensorLog();
+}
+
+std::string ReadingsOf(uint32_t channel) {
+  std::string lines;
+  for (int i = 0; i < 3; ++i) {
+    absl::StrAppend(&lines, R"({"t":)", 1'001'000'000'000 + i * 50'000'000, R"(,"s":0,"r":[[)",
+                    channel, ",1000,2000,", 100 + i, "]]}\n");
+  }
+  return lines;
+}
+
+const TraceDevice kGpu0 = {DeviceKind::kGpu, 0};
+
+TEST(ChooseSensor, TakesTheCounterOfTheOrdinal) {
+  const SensorLog log = Log(Device("GPU-a", "1") + "," + Device("GPU-b", "0"),
+                            Channel("GPU-a", "gpu", "energy_uj", "cumulative") + "," +
+                                Channel("GPU-b", "gpu", "power_mw", "instant") + "," +
+                                Channel("GPU-b", "gpu", "energy_uj", "cumulative"),
+                            ReadingsOf(0) + ReadingsOf(1) + ReadingsOf(2));
+  const SensorChoice choice = ChooseSensor(log, kGpu0, {});
+  ASSERT_NE(choice.sensor, nullptr) << choice.message;
+  EXPECT_EQ(choice.device, "GPU-b");
+  EXPECT_EQ(choice.sensor->channel.quantity, "energy_uj");
+  const SensorChoice mapped = ChooseSensor(log, kGpu0, {{0, "GPU-a"}});
+  ASSERT_NE(mapped.sensor, nullptr) << mapped.message;
+  EXPECT_EQ(mapped.device, "GPU-a");
+}
+
+TEST(ChooseSensor, ACounterThatWasNotReadIsNone) {
+  const SensorLog log = Log(Device("GPU-a", "0"),
+                            Channel("GPU-a", "gpu", "energy_uj", "cumulative") + "," +
+                                Channel("GPU-a", "gpu", "power_mw", "average"),
+                            ReadingsOf(1));
+  const SensorChoice choice = ChooseSensor(log, kGpu0, {});
+  ASSERT_NE(choice.sensor, nullptr) << choice.message;
+  EXPECT_EQ(choice.sensor->channel.quantity, "power_mw");
+}
+
+TEST(ChooseSensor, AModuleIsNoDevice) {
+  const SensorLog log = Log(Device("GPU-a", "0"),
+                            Channel("GPU-a", "module", "energy_uj", "cumulative"), ReadingsOf(0));
+  const SensorChoice choice = ChooseSensor(log, kGpu0, {});
+  EXPECT_EQ(choice.sensor, nullptr);
+  EXPECT_EQ(choice.reason, "module");
+}
+
+TEST(ChooseSensor, TwoDevicesAreNotTakenForOneAnother) {
+  const std::string channels = Channel("GPU-a", "gpu", "energy_uj", "cumulative") + "," +
+                               Channel("GPU-b", "gpu", "energy_uj", "cumulative");
+  const SensorLog log = Log(Device("GPU-a", "null") + "," + Device("GPU-b", "null"), channels,
+                            ReadingsOf(0) + ReadingsOf(1));
+  const SensorChoice choice = ChooseSensor(log, kGpu0, {});
+  EXPECT_EQ(choice.reason, "no_map");
+  EXPECT_THAT(choice.message, HasSubstr("--map: GPU-a, GPU-b"));
+  EXPECT_EQ(ChooseSensor(log, kGpu0, {{0, "GPU-"}}).reason, "no_map");
+  EXPECT_EQ(ChooseSensor(log, kGpu0, {{0, "GPU-c"}}).reason, "no_sensor");
+  EXPECT_EQ(ChooseSensor(log, kGpu0, {{1, "GPU-b"}}).reason, "no_sensor");
+  EXPECT_EQ(ChooseSensor(log, kGpu0, {{0, "GPU-b"}}).device, "GPU-b");
+}
+
+TEST(ChooseSensor, OneDeviceThatSaysNoOrdinalIsTheDevice) {
+  const SensorLog log = Log(Device("GPU-a", "null"),
+                            Channel("GPU-a", "gpu", "energy_uj", "cumulative"), ReadingsOf(0));
+  EXPECT_EQ(ChooseSensor(log, kGpu0, {}).device, "GPU-a");
+  // But not that of another one, nor of a processor.
+  EXPECT_EQ(ChooseSensor(log, {DeviceKind::kCpu, 0}, {}).reason, "no_sensor");
+}
+
+TEST(PollsOn, CountsFromTheStartOfTheCapture) {
+  const SensorLog log =
+      Log(Device("GPU-a", "0"), Channel("GPU-a", "gpu", "energy_uj", "cumulative"), ReadingsOf(0));
+  const auto polls = PollsOn(log, log.sensors[0], 1'700'000'000'500'000'000);
+  ASSERT_TRUE(polls.has_value());
+  ASSERT_EQ(polls->size(), 3U);
+  EXPECT_NEAR((*polls)[0].before_s, 0.500001, 1e-9);
+  EXPECT_NEAR((*polls)[0].after_s, 0.500003, 1e-9);
+  EXPECT_EQ((*polls)[2].value, 102);
+}
+
+// The calendar was set between: the line of clocks that is nearest to the capture's start counts.
+TEST(PollsOn, AStepOfTheCalendarAfterTheCaptureChangesNothing) {
+  const std::string step = R"({"t":1002000000000,"clocks":{"monotonic_ns":1002000000000,)"
+                           R"("realtime_ns":1700003602000000000,"boottime_ns":1002000000000}})";
+  const SensorLog log =
+      Log(Device("GPU-a", "0"), Channel("GPU-a", "gpu", "energy_uj", "cumulative"),
+          ReadingsOf(0) + step + "\n");
+  EXPECT_NEAR((*PollsOn(log, log.sensors[0], 1'700'000'000'500'000'000))[0].before_s, 0.500001,
+              1e-9);
+  EXPECT_NEAR((*PollsOn(log, log.sensors[0], 1'700'003'602'000'000'000))[0].before_s, -0.999999,
+              1e-9);
+}
+
+}  // namespace
+}  // namespace xplane_time::energy
