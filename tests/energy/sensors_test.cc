@@ -31,7 +31,7 @@ std::string Channel(std::string_view device, std::string_view domain, std::strin
 
 // A log that began at 1000 s of the monotonic clock, 1700000000 s of the calendar's.
 SensorLog Log(const std::string& devices, const std::string& channels, const std::string& lines) {
-  const std::string path = "sensors.jsonl";
+  const std::string path = ::testing::TempDir() + "/sensors.jsonl";
   std::ofstream(path) << R"({"schema":"xplane-time.power-log.v1","t":1000000000000,)"
                       << R"("clocks":{"monotonic_ns":1000000000000,)"
                       << R"("realtime_ns":1700000000000000000,"boottime_ns":1000000000000},)"
