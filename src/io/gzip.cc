@@ -68,7 +68,7 @@ GzipStream::~GzipStream() { inflateEnd(inflater_.get()); }
 bool GzipStream::Has(size_t least, std::string* damage) {
   size_t size = input_.size();
   if (size >= least || !file_.open()) return size >= least;
-  std::memmove(buffer_.data(), input_.data(), size);
+  if (size > 0) std::memmove(buffer_.data(), input_.data(), size);
   while (size < least) {
     const ssize_t got =
         TEMP_FAILURE_RETRY(read(file_.get(), buffer_.data() + size, buffer_.size() - size));
