@@ -58,17 +58,6 @@ std::vector<double> BusyCurve::At(std::span<const double> instants_s) const {
   return busy_s;
 }
 
-std::vector<double> BusyCurve::Running(std::span<const double> instants_s) const {
-  std::vector<double> running;
-  running.reserve(instants_s.size());
-  size_t at = 0;
-  for (const double instant_s : instants_s) {
-    at = FirstEndingAfter(instant_s, at);
-    running.push_back(at < size() && Seconds(intervals_[at].start_ps) < instant_s ? 1 : 0);
-  }
-  return running;
-}
-
 std::vector<std::vector<double>> IdleShares(std::span<const BusyCurve> kernels, double capture_s,
                                             size_t bins) {
   std::vector<std::vector<double>> shares(kernels.size(), std::vector<double>(bins, 0.0));

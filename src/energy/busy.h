@@ -23,8 +23,6 @@ class BusyCurve {
   // Seconds of running before each of the instants, which ascend. O(instants + intervals), or
   // O(instants log intervals) where they are few.
   std::vector<double> At(std::span<const double> instants_s) const;
-  // Whether it ran just before each: the slope of At.
-  std::vector<double> Running(std::span<const double> instants_s) const;
 
   double total_s() const { return before_s_.empty() ? 0 : before_s_.back() + LengthS(size() - 1); }
   std::span<const Interval> intervals() const { return intervals_; }

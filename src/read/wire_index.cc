@@ -162,14 +162,17 @@ void HopThroughPieces(std::span<Piece> pieces, std::atomic<size_t>* next) {
 }
 
 // Whether this looks like an event: its metadata id and then its offset. (A stat begins
-// with an id, too.)
+// with an id, too.) The tag first: from a chance byte on, a group could reach to the end.
 bool LooksLikeEvent(const char* at, const char* end) {
   WireCursor line(std::string_view(at, static_cast<size_t>(end - at)), 0);
   WireField event;
-  if (!line.ReadField(&event) || event.key() != Length(kEventsField)) return false;
+  if (!line.ReadTag(&event.number, &event.type) || event.key() != Length(kEventsField) ||
+      !line.ReadValue(&event)) {
+    return false;
+  }
   WireCursor fields(event.bytes, 0);
   WireField id, offset;
-  return fields.ReadField(&id) && id.key() == Varint(1) &&
+  return fields.ReadTag(&id.number, &id.type) && id.key() == Varint(1) && fields.ReadValue(&id) &&
          fields.ReadTag(&offset.number, &offset.type) && offset.key() == Varint(2);
 }
 

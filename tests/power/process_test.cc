@@ -243,7 +243,8 @@ TEST(ProcessHere, KnowsThisProcessAndAChild) {
   const std::vector<Reading> without = process.Read(true);
   ASSERT_TRUE(with[0].value && with[2].value && without[0].value && without[2].value);
   EXPECT_GT(*with[2].value, *with[0].value);
-  EXPECT_EQ(*without[2].value, *without[0].value);
+  // Reading takes memory itself, more of it under a sanitizer.
+  EXPECT_LT(*without[2].value - *without[0].value, *with[2].value - *with[0].value);
 }
 
 }  // namespace
