@@ -6,6 +6,7 @@
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
+#include <chrono>
 #include <cmath>
 #include <cstdint>
 #include <map>
@@ -20,6 +21,7 @@
 #include "absl/strings/str_cat.h"
 #include "core_status.h"
 #include "output/results.h"
+#include "power/log.h"
 #include "result/rows.h"
 #include "xplane_time/power.h"
 
@@ -107,6 +109,33 @@ PySummary Summarize(const std::string& path, const std::string& estimator,
   return PySummary(WithoutGil([&] { return SummarizePowerLog(path, options); }));
 }
 
+// When it was read, in the middle of the read; the value, or why there is none.
+using ReadingRow = std::tuple<int64_t, std::optional<int64_t>, std::string>;
+
+// By channel, in the order of the log's.
+class ReadingsOfLog : public power::LogSink {
+ public:
+  void Header(power::LogHeader header) override { rows_.resize(header.inventory.channels.size()); }
+  void Channel(PowerChannel /*channel*/, PowerDevice /*device*/) override { rows_.emplace_back(); }
+  void Readings(size_t /*s*/, int64_t /*t_ns*/, std::span<const power::Reading> readings) override {
+    for (const power::Reading& each : readings) {
+      std::string reason(each.value.has_value() ? "" : PowerReasonName(each.reason));
+      const int64_t t_ns = each.before_ns + (each.after_ns - each.before_ns) / 2;
+      rows_[each.channel].emplace_back(t_ns, each.value, std::move(reason));
+    }
+  }
+  const std::vector<std::vector<ReadingRow>>& rows() const { return rows_; }
+
+ private:
+  std::vector<std::vector<ReadingRow>> rows_;
+};
+
+std::vector<std::vector<ReadingRow>> ReadingsOf(const std::string& path) {
+  ReadingsOfLog readings;
+  WithoutGil([&] { return power::ReadPowerLog(path, &readings); });
+  return readings.rows();
+}
+
 class PyRecorder {
  public:
   PyRecorder(PowerSourceOptions from, double period_s, const std::string& log_path) {
@@ -120,6 +149,11 @@ class PyRecorder {
   void End(const std::string& window) { Check(Recorder().End(window)); }
   void Gauge(const std::string& quantity, int64_t value) {
     Check(Recorder().Gauge(quantity, value));
+  }
+  void AwaitReadings(double at_most_s) {
+    PowerRecorder& recorder = Recorder();
+    const nb::gil_scoped_release release;
+    recorder.AwaitReadings(std::chrono::nanoseconds(std::llround(at_most_s * kNsPerS)));
   }
   void Stop() {
     const absl::Status status = [&] {
@@ -175,11 +209,13 @@ void AddPower(nb::module_* module, nb::object (*to_python)(arrow::Table table)) 
       .def("begin", &PyRecorder::Begin, nb::arg("window"))
       .def("end", &PyRecorder::End, nb::arg("window"))
       .def("gauge", &PyRecorder::Gauge, nb::arg("quantity"), nb::arg("value"))
+      .def("await_readings", &PyRecorder::AwaitReadings, nb::arg("at_most_s"))
       .def("stop", &PyRecorder::Stop)
       .def("close", &PyRecorder::Close)
       .def_prop_ro("log_path", &PyRecorder::log_path);
   module->def("summarize_power", &Summarize, nb::arg("path"), nb::arg("estimator"),
               nb::arg("idle_window"));
+  module->def("power_readings", &ReadingsOf, nb::arg("path"));
   module->def(
       "power_sources",
       [](const std::vector<std::string>& sources, const std::string& sysfs_root,

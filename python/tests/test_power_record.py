@@ -89,6 +89,16 @@ class Power(unittest.TestCase):
         self.assertEqual([(each.window, each.number) for each in p.totals],
                          [(None, 1), ("step", 1), ("call", 1), ("call", 2)])
 
+    def test_readings_can_be_awaited(self):
+        log = self.at / "log.jsonl"
+        with power.record(sources=["constant:5"], period_s=0.05, log=log) as p:
+            for _ in range(3):
+                p.await_readings(10)
+            read = sum('"r":' in line for line in log.read_text().splitlines())
+        self.assertGreaterEqual(read, 3)
+        with power.record(sources=["process"]) as p:
+            p.await_readings()  # of no sensor: at once
+
     def test_the_log_says_the_same_later(self):
         log = self.at / "log.jsonl"
         with power.record(sources=["constant:5"], log=log) as p:

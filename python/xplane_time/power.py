@@ -187,6 +187,10 @@ class Recording(Summary):
                 "one with a fraction in a smaller unit, as loss_millionths")
         self._recorder.gauge(quantity, value)
 
+    def await_readings(self, at_most_s: float = 1.0) -> None:
+        """Until each sensor of power or energy was read once more; not for longer."""
+        self._recorder.await_readings(at_most_s)
+
     def stop(self) -> None:
         if self._stopped:
             return
