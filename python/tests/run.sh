@@ -16,3 +16,13 @@ tests=$PWD/python/tests
 cd "$build"  # not where the sources of the package are
 venv/bin/python -m unittest discover "$tests"
 venv/bin/mypy --strict -p xplane_time
+
+# Debian's PyTorch belongs to Debian's Python, which can take the package where it is of one version
+# with that of the environment: debian/ has it alone, for other libraries are Debian's own.
+mkdir -p debian
+ln -sfn "$(echo "$build"/venv/lib/python3.*/site-packages/xplane_time)" debian/xplane_time
+if PYTHONPATH=$build/debian /usr/bin/python3 -c 'import torch, xplane_time' 2>/dev/null; then
+  PYTHONPATH=$build/debian /usr/bin/python3 -m unittest discover "$tests" -p test_torch.py
+else
+  echo "not tested: xplane_time.torch with PyTorch: apt-get install python3-torch python3-pandas"
+fi

@@ -8,8 +8,8 @@ After ```python comes what it printed, after a command in ```console its output:
     ```text example     something; names in it may be those of one version of jax
 
 Pages run in a directory of their own, in which `testdata` is that of the repository. What
-needs jax is left out where it is not installed. Drawings, and the commands after them, are
-of tests/tools.
+needs jax or torch is left out where it is not installed. Drawings, and the commands after them,
+are of tests/tools.
 """
 import contextlib
 import importlib.util
@@ -26,6 +26,7 @@ REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
 BLOCK = re.compile(r"^```(python|text|console)(?: (measured|example))?\n(.*?)^```$",
                    re.MULTILINE | re.DOTALL)
 HAS_JAX = importlib.util.find_spec("jax") is not None
+HAS_TORCH = importlib.util.find_spec("torch") is not None
 
 
 def words(text):
@@ -78,7 +79,8 @@ class Pages(unittest.TestCase):
         for kind, how, text in BLOCK.findall(path.read_text()):
             how = how or None
             if kind == "python":
-                if re.search(r"\bjax\b", text) and not HAS_JAX:
+                if any(re.search(rf"\b{module}\b", text) and not there
+                       for module, there in (("jax", HAS_JAX), ("torch", HAS_TORCH))):
                     break  # and all that builds on it
                 printed = printed_by(text, names, path.name)
                 continue

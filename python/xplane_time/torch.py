@@ -1,0 +1,468 @@
+"""Time, power and energy of a PyTorch model's layers.
+
+>>> from xplane_time.torch import LayerPowerProfiler
+>>> profiler = LayerPowerProfiler(model)                   # doctest: +SKIP
+>>> profiler.profile(inputs)                               # doctest: +SKIP
+>>> profiler.print_summary()                               # doctest: +SKIP
+
+The names are those of GPUPP. A layer is a module without children; the GPU is waited for before
+each mark. Powers are read beside the run by xplane_time.power: what is not known is None, never 0,
+and an empty cell. A layer that is shorter than the sensor's window has the power of its neighbours:
+print_summary() says how many are. docs/torch.md has what to do, and where this differs from GPUPP.
+Not thread-safe. Imports neither torch nor, unless a data frame is asked for, pandas.
+"""
+
+from __future__ import annotations
+
+import bisect
+import contextlib
+import csv
+import functools
+import os
+import statistics
+import sys
+import tempfile
+import threading
+import time
+import warnings
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, Union
+
+from xplane_time import _core, power
+from xplane_time.errors import ArgumentError, NothingFoundError, XplaneTimeWarning
+
+if TYPE_CHECKING:
+    import pandas  # type: ignore[import-untyped, unused-ignore]
+
+__all__ = ["LayerMetrics", "LayerPowerProfiler"]
+
+PathText = Union[str, "os.PathLike[str]"]
+
+_COLUMNS = ("layer_name", "exec_id", "start_time", "end_time", "duration_ms", "start_power_w",
+            "end_power_w", "avg_power_w", "energy_j")
+_SHORT_MS = 1.0
+_HELD_PERIODS = 3  # so long a reading holds without another one, as in docs/power.md
+_SHOWN_LAYERS = 10
+_WIDTH = 80
+
+
+@dataclass(frozen=True)
+class LayerMetrics:
+    """One execution of a layer. Powers and energy are None where a sensor did not tell."""
+
+    layer_name: str
+    exec_id: int  # 0, 1, 2, ... over all runs
+    start_time: float  # UNIX time in seconds
+    end_time: float
+    duration_ms: float
+    start_power_w: float | None
+    end_power_w: float | None
+    avg_power_w: float | None
+    energy_j: float | None
+    start_ns: int  # CLOCK_MONOTONIC, the clock of power logs
+    end_ns: int
+
+
+@dataclass(frozen=True)
+class _Mark:
+    layer_name: str
+    start_ns: int
+    end_ns: int
+
+
+@dataclass(frozen=True)
+class _Sensor:
+    """The power of one GPU as it was read: None and the reason, where it could not be."""
+
+    device_name: str
+    period_ns: int
+    window_ns: int | None  # that a value is the mean of
+    memory_bytes: tuple[float, float] | None  # the most that was used, of all
+    times_ns: list[int]
+    watts: list[float | None]
+    reasons: Counter[str]
+
+    def at(self, t_ns: int) -> float | None:
+        """What it said last."""
+        last = bisect.bisect_right(self.times_ns, t_ns) - 1
+        if last < 0 or t_ns - self.times_ns[last] > _HELD_PERIODS * self.period_ns:
+            return None
+        return self.watts[last]
+
+
+class LayerPowerProfiler:
+    """`device_index`: the GPU, as in cuda:N; of several the power is their sum.
+
+    `estimator`: "endpoint-mean", the mean of the power before and after, times the duration.
+    `log`: where the power log of the last profile is kept. The others are those of power.record().
+    """
+
+    def __init__(self, model: Any, device_index: int | Sequence[int] = 0, *,
+                 estimator: Literal["endpoint-mean"] = "endpoint-mean", log: PathText = "",
+                 sources: Sequence[str] | str = (), period_s: float = 0,
+                 ordinals: Mapping[int, str] | None = None, sysfs_root: PathText = "/sys",
+                 nvml_library: PathText = "libnvidia-ml.so.1") -> None:
+        if estimator != "endpoint-mean":
+            raise ArgumentError("INVALID_ARGUMENT", f"estimator: endpoint-mean, not {estimator!r}")
+        indices = [device_index] if isinstance(device_index, int) else list(device_index)
+        if not indices or min(indices) < 0 or len(set(indices)) < len(indices):
+            raise ArgumentError("INVALID_ARGUMENT", "device_index: a GPU's number from 0, or "
+                                f"several, each once, not {device_index!r}")
+        self.model = model
+        self.device_indices = indices
+        self.results: list[LayerMetrics] = []  # of the last profile
+        self._log = os.fspath(log)
+        self._record = functools.partial(
+            power.record, sources=sources, period_s=period_s, ordinals=ordinals,
+            sysfs_root=sysfs_root, nvml_library=nvml_library)
+        self._sensors: list[_Sensor] = []
+        self._run_ns = 0
+        self._unix_ns = 0  # UNIX time less CLOCK_MONOTONIC
+        self._told: set[str] = set()
+        self._to_tell: list[str] = []
+
+    def profile(self, inputs: Any, num_runs: int = 1, warmup: bool = True) -> list[LayerMetrics]:
+        """Of `num_runs` forward passes. A dict is keyword arguments, a tuple or list are positional
+        ones. Without gradients, and in evaluation mode, which is undone."""
+        if num_runs < 1:
+            raise ArgumentError("INVALID_ARGUMENT", f"num_runs: 1 or more, not {num_runs}")
+        run = functools.partial(_call, self.model, inputs)
+        return self._profile(run, num_runs, run if warmup else None)
+
+    def profile_generation(self, inputs: Any, max_new_tokens: int = 50, warmup: bool = True,
+                           **generate_kwargs: Any) -> list[LayerMetrics]:
+        """Of one model.generate(). The warm-up generates two tokens."""
+        generate = getattr(self.model, "generate", None)
+        if generate is None:
+            raise ArgumentError("INVALID_ARGUMENT", f"{type(self.model).__name__} has no "
+                                "generate(); profile() takes models that are called")
+        run = functools.partial(_call, generate, inputs, **generate_kwargs)
+        first = functools.partial(run, max_new_tokens=min(2, max_new_tokens))
+        return self._profile(functools.partial(run, max_new_tokens=max_new_tokens), 1,
+                             first if warmup else None)
+
+    def save_results(self, filename: PathText = "layer_power_profile.csv") -> None:
+        """A row an execution, as LayerMetrics up to energy_j; start_time and end_time are UNIX
+        seconds. Errors: ArgumentError (nothing was profiled), OSError."""
+        _write_csv(filename, _COLUMNS, (_values(row) for row in self._profiled()))
+
+    def save_intervals(self, filename: PathText) -> None:
+        """layer_name,exec_id,start_time,end_time: what ran when, to be told from a power log.
+        UNIX seconds with nine digits: CLOCK_MONOTONIC, plus by how much UNIX time was more when the
+        profile began. Errors: as save_results()."""
+        _write_csv(filename, _COLUMNS[:4],
+                   ((row.layer_name, row.exec_id, _seconds(row.start_ns + self._unix_ns),
+                     _seconds(row.end_ns + self._unix_ns)) for row in self._profiled()))
+
+    def get_results_dataframe(self) -> pandas.DataFrame:
+        """The columns of save_results(); unknown is NaN, which pandas leaves out of sums."""
+        frame = _pandas().DataFrame([_values(row) for row in self.results], columns=_COLUMNS)
+        return frame.astype({name: float for name in _COLUMNS[2:]})
+
+    def get_summary_stats(self) -> pandas.DataFrame:
+        """A row a layer, in order of execution: duration_ms and avg_power_w with mean, std, min and
+        max, energy_j with sum, mean and std. The sum is NaN where a part of it is not known."""
+        layers = self.get_results_dataframe().groupby("layer_name", sort=False)
+        spread = ["mean", "std", "min", "max"]
+        stats = layers.agg({"duration_ms": spread, "avg_power_w": spread,
+                            "energy_j": ["sum", "mean", "std"]})
+        stats[("energy_j", "sum")] = layers["energy_j"].agg(lambda each: each.sum(skipna=False))
+        return stats
+
+    def print_summary(self) -> None:
+        rows = self._profiled()
+        rule = "=" * _WIDTH
+        print(f"{rule}\nPROFILING SUMMARY\n{rule}\n")
+        for sensor in self._sensors:
+            print(f"GPU: {sensor.device_name}")
+            if sensor.memory_bytes is not None:
+                used, total = (each / 2**30 for each in sensor.memory_bytes)
+                print(f"Memory Used: {used:.2f} GiB / {total:.2f} GiB")
+        if not self._sensors:
+            print("GPU: no power sensor; times only")
+        total_ms = sum(row.duration_ms for row in rows)
+        known = [row.avg_power_w for row in rows if row.avg_power_w is not None]
+        energy_j = _sum(row.energy_j for row in rows)
+        mean_w = statistics.fmean(known) if known else None
+        print(f"\nTotal Execution Time: {total_ms:.2f} ms, {total_ms * 1e6 / self._run_ns:.0%} of "
+              f"the {self._run_ns / 1e6:.2f} ms that the model ran\n"
+              f"Total Energy Consumed: {_text(energy_j, ' J')}\n"
+              f"Average Power Draw: {_text(mean_w, ' W')}")
+        if len(known) < len(rows):
+            print(f"Not known: the power of {len(rows) - len(known)} of {len(rows)} executions")
+        self._print_top("Power", "avg_power_w", "duration_ms", "energy_j")
+        self._print_top("Time", "duration_ms", "avg_power_w", "energy_j")
+        self._print_short()
+
+    def _print_top(self, what: str, *columns: str) -> None:
+        """Of layers, each with its executions taken together."""
+        of_layer = defaultdict(list)
+        for row in self.results:
+            of_layer[row.layer_name].append(row)
+        layers: list[dict[str, Any]] = []
+        for name, rows in of_layer.items():
+            duration_ms = sum(row.duration_ms for row in rows)
+            known = [row.avg_power_w for row in rows if row.avg_power_w is not None]
+            layers.append({"layer_name": name, "duration_ms": duration_ms,
+                           "avg_power_w": statistics.fmean(known) if known else None,
+                           "energy_j": _sum(row.energy_j for row in rows)})
+        ranked = sorted((each for each in layers if each[columns[0]] is not None),
+                        key=lambda each: -each[columns[0]])[:_SHOWN_LAYERS]
+        print(f"\nTop {_SHOWN_LAYERS} {what} Consumers:")
+        if not ranked:
+            print("unknown")
+            return
+        widest = max(len(each["layer_name"]) for each in ranked)
+        header = ("layer_name", *columns)
+        for cells in (header, *([each[name] for name in header] for each in ranked)):
+            texts = [cells[0].rjust(max(widest, len(header[0])))]
+            texts += [(cell if isinstance(cell, str) else _text(cell)).rjust(len(name) + 1)
+                      for cell, name in zip(cells[1:], columns)]
+            print(" ".join(texts))
+
+    def _print_short(self) -> None:
+        """How many layers no sensor can tell from each other, and what to do."""
+        limits = [(_SHORT_MS, "1 ms")]
+        if self._sensors:
+            slowest = max(self._sensors, key=lambda each: each.window_ns or each.period_ns)
+            limit_ms = (slowest.window_ns or slowest.period_ns) / 1e6
+            what = "the sensor's window" if slowest.window_ns else "the time between two readings"
+            limits.append((limit_ms, f"{what} ({limit_ms:g} ms)"))
+        counts = [sum(row.duration_ms < limit_ms for row in self.results) for limit_ms, _ in limits]
+        print()
+        for count, (_, text) in zip(counts, limits):
+            print(f"Shorter than {text}: {count} of {len(self.results)} executions "
+                  f"({count / len(self.results):.0%})")
+        if self._sensors and any(counts):
+            print("Their power and energy are unreliable: they have the power of what ran before.\n"
+                  "Measure blocks of 1 s and more of one layer, or keep log=FILE and\n"
+                  "save_intervals(FILE), from which the energy of short layers can be estimated.")
+
+    def _profiled(self) -> list[LayerMetrics]:
+        if not self.results:
+            raise ArgumentError("FAILED_PRECONDITION", "no layer was profiled: call "
+                                "profile(inputs) first")
+        return self.results
+
+    def _profile(self, run: Callable[[], object], runs: int,
+                 warm_up: Callable[[], object] | None) -> list[LayerMetrics]:
+        self.results, self._sensors = [], []
+        self._unix_ns = time.time_ns() - time.monotonic_ns()
+        marks: list[_Mark] = []
+        with tempfile.TemporaryDirectory() as folder:
+            log = self._log or os.path.join(folder, "power.jsonl")
+            with _inference(self.model), self._recording(log) as recording:
+                if warm_up is not None:
+                    warm_up()
+                synchronize = _synchronizer(self.model)
+                with _hooks(self.model, synchronize, marks):
+                    synchronize()
+                    begin_ns = time.monotonic_ns()
+                    for _ in range(runs):
+                        run()
+                    synchronize()
+                    self._run_ns = time.monotonic_ns() - begin_ns
+            if recording is not None:
+                self._sensors = self._sensors_of(recording, _core.power_readings(log))
+        self.results = [self._metrics(number, mark) for number, mark in enumerate(marks)]
+        self._tell_of_unknown()
+        for message in self._to_tell:
+            warnings.warn(message, XplaneTimeWarning, stacklevel=3)  # where the profile was begun
+        self._to_tell.clear()
+        return self.results
+
+    @contextlib.contextmanager
+    def _recording(self, log: str) -> Iterator[power.Recording | None]:
+        try:
+            recording = self._record(log=log)
+        except NothingFoundError as error:
+            self._tell("sensor", f"powers are not known: {error}")
+            yield None
+            return
+        with recording:
+            recording.await_readings()
+            yield recording
+
+    def _sensors_of(self, recording: power.Recording,
+                    readings: list[list[tuple[int, int | None, str]]]) -> list[_Sensor]:
+        """Of the GPUs that were asked for; none, where one of them has none."""
+        found = recording.to_dict()
+        sensors = []
+        for index in self.device_indices:
+            channel = _channel_of(found, index)
+            if channel is None:
+                why = [each for each in recording.doubts
+                       if each.startswith(("not there: nvml", "not there: hwmon"))]
+                why += [f"{each['source']} has {each['name']}" for each in found["devices"]
+                        if each["source"] != "process"]
+                self._tell("sensor", f"powers are not known: no power sensor of GPU {index}; "
+                           + "; ".join(why))
+                return []
+            sensors.append(_sensor(recording, found, channel, readings[channel]))
+        return sensors
+
+    def _metrics(self, number: int, mark: _Mark) -> LayerMetrics:
+        duration_ns = mark.end_ns - mark.start_ns
+        start_w = _sum(each.at(mark.start_ns) for each in self._sensors)
+        end_w = _sum(each.at(mark.end_ns) for each in self._sensors)
+        mean_w = None if start_w is None or end_w is None else (start_w + end_w) / 2
+        return LayerMetrics(
+            mark.layer_name, number, (mark.start_ns + self._unix_ns) / 1e9,
+            (mark.end_ns + self._unix_ns) / 1e9, duration_ns / 1e6, start_w, end_w, mean_w,
+            None if mean_w is None else mean_w * duration_ns / 1e9, mark.start_ns, mark.end_ns)
+
+    def _tell_of_unknown(self) -> None:
+        if not self.results:
+            self._tell("layers", "no layer ran: only modules without children that are called are "
+                       "seen, not what is compiled or scripted")
+        unknown = sum(row.avg_power_w is None for row in self.results)
+        if self._sensors and unknown:
+            reasons = {reason for sensor in self._sensors for reason in sensor.reasons}
+            self._tell("readings", f"the power of {unknown} of {len(self.results)} executions is "
+                       f"not known: {', '.join(sorted(reasons)) or 'the sensor was read too late'}")
+
+    def _tell(self, of: str, message: str) -> None:
+        """Once, at the end of the profile."""
+        if of not in self._told:
+            self._told.add(of)
+            self._to_tell.append(message)
+
+
+def _call(function: Callable[..., object], inputs: Any, **options: Any) -> None:
+    if isinstance(inputs, Mapping):
+        function(**inputs, **options)
+    elif isinstance(inputs, (tuple, list)):
+        function(*inputs, **options)
+    else:
+        function(inputs, **options)
+
+
+@contextlib.contextmanager
+def _inference(model: Any) -> Iterator[None]:
+    modes = [(module, module.training) for _, module in model.named_modules()]
+    torch = sys.modules.get("torch")
+    try:
+        model.eval()
+        with torch.no_grad() if torch is not None else contextlib.nullcontext():
+            yield
+    finally:
+        for module, training in modes:
+            module.training = training
+
+
+def _synchronizer(model: Any) -> Callable[[], None]:
+    """Waits for the GPUs that the model is on; for none without CUDA."""
+    torch = sys.modules.get("torch")
+    if torch is None or not torch.cuda.is_available():
+        return lambda: None
+    devices = {each.device for each in model.parameters() if each.device.type == "cuda"}
+    if not devices and torch.cuda.is_initialized():
+        devices = {torch.cuda.current_device()}
+
+    def synchronize() -> None:
+        for device in devices:
+            torch.cuda.synchronize(device)
+
+    return synchronize
+
+
+@contextlib.contextmanager
+def _hooks(model: Any, synchronize: Callable[[], None], marks: list[_Mark]) -> Iterator[None]:
+    """While it lasts, each execution of a module without children is a mark."""
+    begun: defaultdict[tuple[int, str], list[int]] = defaultdict(list)  # by thread and layer
+
+    def before(name: str, *_: object) -> None:
+        synchronize()
+        begun[threading.get_ident(), name].append(time.monotonic_ns())
+
+    def after(name: str, *_: object) -> None:
+        synchronize()
+        end_ns = time.monotonic_ns()
+        marks.append(_Mark(name, begun[threading.get_ident(), name].pop(), end_ns))
+
+    with contextlib.ExitStack() as handles:
+        for path, module in model.named_modules():
+            if next(iter(module.children()), None) is not None:
+                continue
+            name = path or type(module).__name__
+            for register, hook in ((module.register_forward_pre_hook, before),
+                                   (module.register_forward_hook, after)):
+                handles.callback(register(functools.partial(hook, name)).remove)
+        yield
+
+
+def _channel_of(found: Mapping[str, Any], index: int) -> int | None:
+    """The place of the channel with the power of GPU `index`; None: there is none."""
+    by_ordinal = {each["source"] for each in found["devices"] if each["ordinal"] is not None}
+    by_ordinal.add("nvml")  # by its own order another GPU may be meant
+    numbers = {(each["source"], each["id"]):
+               each["ordinal" if each["source"] in by_ordinal else "index"]
+               for each in found["devices"]}
+    fitting = [(channel["source"], channel["kind"] != "instant", place)
+               for place, channel in enumerate(found["channels"])
+               if channel["quantity"] == "power_mw" and channel["in_total"]
+               and (numbers[channel["source"], channel["device"]] == index
+                    or channel["source"] == "constant")]
+    of_first = [each for each in fitting if each[0] == fitting[0][0]]
+    return min(of_first)[2] if of_first else None
+
+
+def _sensor(recording: power.Recording, found: Mapping[str, Any], place: int,
+            readings: list[tuple[int, int | None, str]]) -> _Sensor:
+    channel = found["channels"][place]
+    device, source = channel["device"], channel["source"]
+    memory = {row["quantity"]: row["max"] for row in recording.gauges
+              if row["window"] is None and row["device"] == device}
+    used, total = memory.get("memory_used_bytes"), memory.get("memory_total_bytes")
+    name = next(each["name"] for each in found["devices"]
+                if (each["source"], each["id"]) == (source, device))
+    return _Sensor(
+        f"{name} ({channel['note']})" if channel["note"] else name,
+        next(row["period_ns"] for row in recording.readers if row["source"] == source),
+        channel["prior_window_ns"], None if used is None or total is None else (used, total),
+        [t_ns for t_ns, _, _ in readings],
+        [None if value is None or value < 0 else value / 1e3 for _, value, _ in readings],
+        Counter(reason or "negative" for _, value, reason in readings
+                if value is None or value < 0))
+
+
+def _sum(values: Iterable[float | None]) -> float | None:
+    """None where one of them is, and of none."""
+    total = None
+    for value in values:
+        if value is None:
+            return None
+        total = value + (total or 0.0)
+    return total
+
+
+def _text(value: float | None, unit: str = "") -> str:
+    if value is None:
+        return "unknown"
+    return f"{value:.2f}{unit}" if value >= 1 else f"{value:.3g}{unit}"
+
+
+def _seconds(ns: int) -> str:
+    return f"{ns // 10**9}.{ns % 10**9:09d}"
+
+
+def _values(row: LayerMetrics) -> list[Any]:
+    return [getattr(row, name) for name in _COLUMNS]
+
+
+def _write_csv(path: PathText, header: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+    with open(path, "w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(header)
+        writer.writerows(rows)
+
+
+def _pandas() -> Any:
+    try:
+        import pandas
+    except ImportError as error:
+        raise ImportError("data frames need pandas: pip install pandas; save_results() and "
+                          "print_summary() do without") from error
+    return pandas
