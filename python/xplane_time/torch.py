@@ -25,7 +25,7 @@ import tempfile
 import threading
 import time
 import warnings
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Union
@@ -82,7 +82,7 @@ class _Sensor:
     memory_bytes: tuple[float, float] | None  # the most that was used, of all
     times_ns: list[int]
     watts: list[float | None]
-    reasons: Counter[str]
+    reasons: set[str]
 
     def at(self, t_ns: int) -> float | None:
         """What it said last."""
@@ -319,7 +319,7 @@ class LayerPowerProfiler:
                        "seen, not what is compiled or scripted")
         unknown = sum(row.avg_power_w is None for row in self.results)
         if self._sensors and unknown:
-            reasons = {reason for sensor in self._sensors for reason in sensor.reasons}
+            reasons = set().union(*(sensor.reasons for sensor in self._sensors))
             self._tell("readings", f"the power of {unknown} of {len(self.results)} executions is "
                        f"not known: {', '.join(sorted(reasons)) or 'the sensor was read too late'}")
 
@@ -424,8 +424,7 @@ def _sensor(recording: power.Recording, found: Mapping[str, Any], place: int,
         channel["prior_window_ns"], None if used is None or total is None else (used, total),
         [t_ns for t_ns, _, _ in readings],
         [None if value is None or value < 0 else value / 1e3 for _, value, _ in readings],
-        Counter(reason or "negative" for _, value, reason in readings
-                if value is None or value < 0))
+        {reason or "negative" for _, value, reason in readings if value is None or value < 0})
 
 
 def _sum(values: Iterable[float | None]) -> float | None:
