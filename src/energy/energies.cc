@@ -30,6 +30,10 @@ double Energies::HalfWidthJ(std::span<const size_t> kernels) const {
   return quantile * std::sqrt(std::max(0.0, SumOf(energy_covariance, kernels)));
 }
 
+double Energies::ActiveHalfWidthJ(std::span<const size_t> kernels) const {
+  return quantile * std::sqrt(std::max(0.0, SumOf(active_covariance, kernels)));
+}
+
 Energies EnergiesOf(const Fit& fit, std::span<const BusyCurve> kernels, double capture_s) {
   const auto count = static_cast<Index>(kernels.size());
   const auto terms = static_cast<Index>(fit.idle_terms);
@@ -61,58 +65,100 @@ Energies EnergiesOf(const Fit& fit, std::span<const BusyCurve> kernels, double c
   return energies;
 }
 
-std::vector<Known> Resolve(const Energies& energies) {
-  const auto count = static_cast<size_t>(energies.energy_j.size());
-  std::vector<std::vector<size_t>> sets(count);  // of kernels; empty: joined to another
-  for (size_t k = 0; k < count; ++k) sets[k] = {k};
-  const auto is_known = [&](const std::vector<size_t>& set) {
+namespace {
+
+// Sets of kernels, that grow until what is known of their sums is enough.
+class Sets {
+ public:
+  explicit Sets(const Energies& energies)
+      : energies_(energies), members_(static_cast<size_t>(energies.energy_j.size())) {
+    for (size_t k = 0; k < members_.size(); ++k) members_[k] = {k};
+  }
+
+  // Puts unknown sets, the least known first, together with the one that their error goes most
+  // against, where its correlation is below `most`: with a known one, if `with_known`.
+  void Join(double most, bool with_known) {
+    std::vector<bool> given_up(members_.size(), false);
+    for (;;) {
+      size_t worst = members_.size();
+      for (size_t k = 0; k < members_.size(); ++k) {
+        if (members_[k].empty() || given_up[k] || IsKnown(k)) continue;
+        if (worst == members_.size() || Variance(members_[k]) > Variance(members_[worst])) {
+          worst = k;
+        }
+      }
+      if (worst == members_.size()) return;
+      const size_t partner = PartnerOf(worst, most, with_known);
+      if (partner == members_.size()) {
+        given_up[worst] = true;
+        continue;
+      }
+      std::vector<size_t>& joined = members_[partner];
+      joined.insert(joined.end(), members_[worst].begin(), members_[worst].end());
+      members_[worst].clear();
+      given_up[partner] = false;
+    }
+  }
+
+  // Sets that are known.
+  std::vector<Known> Result() const {
+    std::vector<Known> known(members_.size());
+    size_t groups = 0;
+    for (size_t k = 0; k < members_.size(); ++k) {
+      if (members_[k].empty() || !IsKnown(k)) continue;
+      if (members_[k].size() == 1) {
+        known[members_[k][0]].alone = true;
+        continue;
+      }
+      for (const size_t member : members_[k]) known[member].group = groups;
+      ++groups;
+    }
+    return known;
+  }
+
+ private:
+  double Variance(std::span<const size_t> set) const {
+    return SumOf(energies_.energy_covariance, set);
+  }
+
+  bool IsKnown(size_t k) const {
     double energy_j = 0;
-    for (const size_t k : set) energy_j += energies.energy_j[static_cast<Index>(k)];
-    return energies.HalfWidthJ(set) <= kKnownShare * energy_j;
-  };
-  const auto variance = [&](const std::vector<size_t>& set) {
-    return SumOf(energies.energy_covariance, set);
-  };
-  std::vector<bool> given_up(count, false);
-  for (;;) {
-    size_t worst = count;
-    for (size_t k = 0; k < count; ++k) {
-      if (sets[k].empty() || given_up[k] || is_known(sets[k])) continue;
-      if (worst == count || variance(sets[k]) > variance(sets[worst])) worst = k;
+    for (const size_t member : members_[k]) {
+      energy_j += energies_.energy_j[static_cast<Index>(member)];
     }
-    if (worst == count) break;
-    size_t partner = count;
-    double least = 0;
-    for (size_t k = 0; k < count; ++k) {
-      if (k == worst || sets[k].empty()) continue;
-      std::vector<size_t> both = sets[worst];
-      both.insert(both.end(), sets[k].begin(), sets[k].end());
-      const double correlation = (variance(both) - variance(sets[worst]) - variance(sets[k])) /
-                                 (2 * std::sqrt(variance(sets[worst]) * variance(sets[k])));
-      if (correlation < least) least = correlation, partner = k;
-    }
-    // Errors that hardly cancel: their sum is not known better.
-    constexpr double kCancels = -0.5;
-    if (partner == count || least > kCancels) {
-      given_up[worst] = true;
-      continue;
-    }
-    sets[partner].insert(sets[partner].end(), sets[worst].begin(), sets[worst].end());
-    sets[worst].clear();
-    given_up[partner] = false;
+    return energies_.HalfWidthJ(members_[k]) <= kKnownShare * energy_j;
   }
-  std::vector<Known> known(count);
-  size_t groups = 0;
-  for (const std::vector<size_t>& set : sets) {
-    if (set.empty()) continue;
-    if (set.size() == 1) {
-      known[set[0]].alone = is_known(set);
-      continue;
+
+  size_t PartnerOf(size_t k, double most, bool with_known) const {
+    size_t partner = members_.size();
+    const double own = Variance(members_[k]);
+    for (size_t other = 0; other < members_.size(); ++other) {
+      if (other == k || members_[other].empty() || (!with_known && IsKnown(other))) continue;
+      std::vector<size_t> both = members_[k];
+      both.insert(both.end(), members_[other].begin(), members_[other].end());
+      const double of_other = Variance(members_[other]);
+      const double correlation =
+          (Variance(both) - own - of_other) / (2 * std::sqrt(own * of_other));
+      if (correlation < most) most = correlation, partner = other;
     }
-    for (const size_t k : set) known[k].group = groups;
-    ++groups;
+    return partner;
   }
-  return known;
+
+  const Energies& energies_;
+  std::vector<std::vector<size_t>> members_;  // empty: joined to another
+};
+
+}  // namespace
+
+std::vector<Known> Resolve(const Energies& energies) {
+  Sets sets(energies);
+  sets.Join(-0.5, /*with_known=*/true);
+  // Of n that always come together the errors of two go against each other by 1 / (n - 1) only.
+  for (const double most : {-0.2, -0.05, -0.005}) {
+    sets.Join(most, /*with_known=*/false);
+    sets.Join(-0.5, /*with_known=*/true);
+  }
+  return sets.Result();
 }
 
 }  // namespace xplane_time::energy

@@ -31,6 +31,7 @@ struct Energies {
 
   // Of the sum over `kernels`.
   double HalfWidthJ(std::span<const size_t> kernels) const;
+  double ActiveHalfWidthJ(std::span<const size_t> kernels) const;
 };
 
 // `kernels` and `capture_s` are those of the fit.
@@ -44,8 +45,8 @@ struct Known {
   std::optional<size_t> group;  // only its sum with those of the same number is
 };
 
-// A kernel that is not known is put together with the one that its error goes most against, until
-// the sum is known; where that does not help, it is not known and in no group.
+// Kernels that are not known are put together, those first whose errors go most against each
+// other, until the sum is known; where that does not help, they are not known and in no group.
 std::vector<Known> Resolve(const Energies& energies);
 
 }  // namespace xplane_time::energy

@@ -1,12 +1,15 @@
 # The energy of kernels: from what ran and what a sensor published, by regression.
 add_library(xplane_time_energy STATIC
+  energy/alignment.cc
+  energy/attribution.cc
   energy/busy.cc
   energy/energies.cc
+  energy/energy.cc
   energy/publications.cc
   energy/regression.cc
   energy/sensors.cc)
 target_link_libraries(xplane_time_energy
-  PUBLIC xplane_time xplane_time_power xplane_time_stats Eigen3::Eigen
+  PUBLIC xplane_time xplane_time_power xplane_time_stats $<BUILD_INTERFACE:Eigen3::Eigen>
   PRIVATE $<BUILD_INTERFACE:xplane_time_warnings>)
 target_include_directories(xplane_time_energy
   PUBLIC $<BUILD_INTERFACE:${CMAKE_CURRENT_SOURCE_DIR}>)

@@ -269,6 +269,9 @@ struct Attempt {
   double shared = 0;  // of overlapping windows
   Solution solution = {};
   Windows windows = {};
+  // By update, of the step before: what weights go by. By the readings themselves those that are
+  // low by chance would count more. Not finite: unknown.
+  VectorXd expected_j = {};
   double log_likelihood = -std::numeric_limits<double>::infinity();
   Index parameters = 0;
   size_t idle_terms = 1;
@@ -327,7 +330,8 @@ class Fitter {
     prior_sd[powers.cols() + 1] = std::max(1e-9, grid_.period_slack_s / 2);
     if (slopes.cols() > 2) prior_sd[powers.cols() + 2] = 0.05 * std::max(timing.window_s, 0.02);
 
-    const VectorXd root = attempt->noise.Weights(windows.energy_j).sqrt();
+    const VectorXd expected_j = Expected(*attempt, inside);
+    const VectorXd root = attempt->noise.Weights(expected_j).sqrt();
     const MatrixXd weighted = root.asDiagonal() * rows;
     const VectorXd observed = root.asDiagonal() * windows.energy_j;
     const bool overlaps = !observations_.is_counter() && timing.window_s > 1.5 * grid_.period_s;
@@ -344,8 +348,9 @@ class Fitter {
     attempt->parameters = rows.cols();
     attempt->log_likelihood = -0.5 * n * std::log(attempt->solution.residuals.squaredNorm() / n) +
                               root.array().log().sum() - 0.5 * log_determinant;
-    attempt->noise = NoiseOf(windows.energy_j, windows.energy_j - rows * attempt->solution.values);
     const VectorXd& values = attempt->solution.values;
+    attempt->noise = NoiseOf(expected_j, windows.energy_j - rows * values);
+    Expect(powers * values.head(powers.cols()), inside, attempt);
     const double moved_s = values[powers.cols()];
     timing.lag_s += std::clamp(moved_s, -0.01, 0.01);
     timing.period_shift_s = std::clamp(timing.period_shift_s + values[powers.cols() + 1],
@@ -365,6 +370,24 @@ class Fitter {
     MatrixXd joined(left.rows(), left.cols() + right.cols());
     joined << left, right;
     return joined;
+  }
+
+  static VectorXd Expected(const Attempt& attempt, std::span<const Index> inside) {
+    VectorXd expected_j = attempt.windows.energy_j;
+    if (attempt.expected_j.size() == 0) return expected_j;
+    for (Index n = 0; n < expected_j.size(); ++n) {
+      const double known_j = attempt.expected_j[inside[static_cast<size_t>(n)]];
+      if (std::isfinite(known_j)) expected_j[n] = known_j;
+    }
+    return expected_j;
+  }
+
+  void Expect(const VectorXd& energy_j, std::span<const Index> inside, Attempt* attempt) const {
+    attempt->expected_j =
+        VectorXd::Constant(observations_.steps().size(), std::numeric_limits<double>::quiet_NaN());
+    for (Index n = 0; n < energy_j.size(); ++n) {
+      attempt->expected_j[inside[static_cast<size_t>(n)]] = energy_j[n];
+    }
   }
 
   // Of the step before, or by a first rough one.
@@ -536,13 +559,13 @@ Fit FitOf(const Grid& grid, const Attempt& attempt) {
 
 }  // namespace
 
-double Fit::IdleW(double at_s, double capture_s) const {
-  double idle_w = 0;
+VectorXd Fit::IdleTerms(double at_s, double capture_s) const {
+  VectorXd terms = VectorXd::Zero(power_w.size());
   for (size_t j = 0; j < idle_terms; ++j) {
-    idle_w += power_w[power_w.size() - static_cast<Index>(idle_terms - j)] *
-              std::cos(std::numbers::pi * static_cast<double>(j) * at_s / capture_s);
+    terms[power_w.size() - static_cast<Index>(idle_terms - j)] =
+        std::cos(std::numbers::pi * static_cast<double>(j) * at_s / capture_s);
   }
-  return idle_w;
+  return terms;
 }
 
 std::optional<Fit> FitPowers(const Sensor& sensor, std::span<const BusyCurve> kernels,

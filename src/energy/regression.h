@@ -60,7 +60,8 @@ struct Fit {
   // The best fit whose lag differs: its sum of squares, as a multiple of this one's.
   double rival = 0, rival_lag_s = 0;
 
-  double IdleW(double at_s, double capture_s) const;
+  // What each of power_w counts in the idle power at an instant: 0 for kernels.
+  Eigen::VectorXd IdleTerms(double at_s, double capture_s) const;
 };
 
 // Empty: too few windows lie in the capture, or too few updates.

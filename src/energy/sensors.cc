@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
 #include <utility>
 
 #include "absl/strings/str_join.h"
@@ -131,6 +132,41 @@ const SensorReadings* BestSensor(const SensorLog& log, const std::string& id, De
   return nullptr;
 }
 
+// What a counter came to since its first reading.
+class Counter {
+ public:
+  explicit Counter(const PowerChannel& channel) : channel_(channel) {}
+
+  // Empty: it began anew, at its own value.
+  std::optional<int64_t> Next(const power::Reading& reading) {
+    const int64_t value = *reading.value;
+    if (channel_.kind != ReadingKind::kCumulative) return value;
+    const std::optional<power::Reading> last = std::exchange(last_, reading);
+    if (!last.has_value()) return value;
+    int64_t gained = 0;
+    const bool wraps = value < *last->value && channel_.wrap_range.has_value();
+    bool fails = __builtin_sub_overflow(value, *last->value, &gained) ||
+                 __builtin_add_overflow(gained, wraps ? *channel_.wrap_range : 0, &gained) ||
+                 __builtin_add_overflow(more_, wraps ? *channel_.wrap_range : 0, &more_);
+    // A second more, as a counter may publish late.
+    const double longest_s = static_cast<double>(reading.after_ns - last->before_ns) / 1e9 + 1;
+    const double most_j = channel_.max_plausible_mw.has_value()
+                              ? static_cast<double>(*channel_.max_plausible_mw) / 1e3 * longest_s
+                              : std::numeric_limits<double>::infinity();
+    int64_t total = 0;
+    fails |= gained < 0 || static_cast<double>(gained) / 1e6 > most_j ||
+             __builtin_add_overflow(value, more_, &total);
+    if (!fails) return total;
+    more_ = 0;
+    return std::nullopt;
+  }
+
+ private:
+  const PowerChannel& channel_;
+  std::optional<power::Reading> last_;
+  int64_t more_ = 0;  // of the ranges that it went through
+};
+
 }  // namespace
 
 absl::StatusOr<SensorLog> ReadSensorLog(const std::string& path) {
@@ -153,21 +189,21 @@ SensorChoice ChooseSensor(const SensorLog& log, const TraceDevice& device,
   const std::string name =
       Cat(DeviceKindName(device.kind), ":", device.ordinal.has_value() ? Cat(*device.ordinal) : "");
   if (ids.empty()) {
-    return Without("no_sensor", Cat(log.path, ": no sensor of ", name,
+    return Without("no_sensor", Cat("the log has no sensor of ", name,
                                     "; say which of its devices it is with --map"));
   }
   if (ids.size() > 1) {
-    return Without("no_map", Cat(log.path, ": it does not say which device ", name,
+    return Without("no_map", Cat("the log does not say which device ", name,
                                  " is; choose with --map: ", absl::StrJoin(ids, ", ")));
   }
   bool has_module = false;
   SensorChoice choice;
   choice.sensor = BestSensor(log, ids[0], device.kind, &has_module);
   if (choice.sensor == nullptr) {
-    return has_module ? Without("module", Cat(log.path, ": the sensor of ", ids[0],
+    return has_module ? Without("module", Cat("the sensor of ", ids[0],
                                               " measures the whole module, processor and memory "
                                               "included: no kernel's energy can be told from it"))
-                      : Without("no_sensor", Cat(log.path, ": no power or energy of ", ids[0]));
+                      : Without("no_sensor", Cat("the log has no power or energy of ", ids[0]));
   }
   choice.device = ids[0];
   const auto of = std::ranges::find(log.devices, ids[0], &PowerDevice::id);
@@ -175,27 +211,36 @@ SensorChoice ChooseSensor(const SensorLog& log, const TraceDevice& device,
   return choice;
 }
 
-std::optional<std::vector<Poll>> PollsOn(const SensorLog& log, const SensorReadings& sensor,
-                                         int64_t capture_start_unix_ns) {
-  if (log.clocks.empty()) return std::nullopt;
-  const auto away = [&](const power::Clocks& clocks) {
-    return std::abs(static_cast<double>(clocks.realtime_ns) -
-                    static_cast<double>(capture_start_unix_ns));
-  };
-  const power::Clocks nearest = *std::ranges::min_element(log.clocks, {}, away);
-  // Where the capture began on the log's clock; wraps are harmless, as differences are taken.
-  const auto origin_ns = static_cast<uint64_t>(nearest.monotonic_ns) +
-                         static_cast<uint64_t>(capture_start_unix_ns) -
-                         static_cast<uint64_t>(nearest.realtime_ns);
+std::vector<Poll> PollsOn(const SensorLog& log, const SensorReadings& sensor,
+                          int64_t capture_start_unix_ns) {
+  uint64_t origin_ns =
+      sensor.readings.empty() ? 0 : static_cast<uint64_t>(sensor.readings.front().before_ns);
+  if (!log.clocks.empty()) {
+    const auto away = [&](const power::Clocks& clocks) {
+      return std::abs(static_cast<double>(clocks.realtime_ns) -
+                      static_cast<double>(capture_start_unix_ns));
+    };
+    const power::Clocks nearest = *std::ranges::min_element(log.clocks, {}, away);
+    // Where the capture began on the log's clock; wraps are harmless, as differences are taken.
+    origin_ns = static_cast<uint64_t>(nearest.monotonic_ns) +
+                static_cast<uint64_t>(capture_start_unix_ns) -
+                static_cast<uint64_t>(nearest.realtime_ns);
+  }
   const auto seconds = [&](int64_t t_ns) {
     return static_cast<double>(static_cast<int64_t>(static_cast<uint64_t>(t_ns) - origin_ns)) / 1e9;
   };
-  std::vector<Poll> polls;
-  polls.reserve(sensor.readings.size());
+  std::vector<Poll> polls, longest;
+  Counter counter(sensor.channel);
   for (const power::Reading& reading : sensor.readings) {
-    polls.push_back({seconds(reading.before_ns), seconds(reading.after_ns), *reading.value});
+    const std::optional<int64_t> value = counter.Next(reading);
+    if (!value.has_value()) {
+      if (polls.size() > longest.size()) longest = std::move(polls);
+      polls.clear();
+    }
+    polls.push_back(
+        {seconds(reading.before_ns), seconds(reading.after_ns), value.value_or(*reading.value)});
   }
-  return polls;
+  return polls.size() > longest.size() ? polls : longest;
 }
 
 }  // namespace xplane_time::energy

@@ -6,6 +6,7 @@
 #include "output/output.h"
 #include "xplane_time/compare.h"
 #include "xplane_time/compat.h"
+#include "xplane_time/energy.h"
 #include "xplane_time/pick.h"
 #include "xplane_time/power.h"
 
@@ -29,6 +30,9 @@ Output TreeOutput(const TreeReport& report, const OutputOptions& options);
 // CSV has the lines, or, where the report has them, the stats.
 // `all`: how many planes there are, of which the report has the first.
 Output PlanesOutput(const PlanesReport& report, const OutputOptions& options, size_t all = 0);
+
+// CSV has its kernels.
+Output EnergyOutput(const EnergyReport& report, const OutputOptions& options);
 
 Output CompareOutput(const Comparison& comparison);
 Output PickOutput(const PickResult& choice);

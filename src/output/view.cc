@@ -90,6 +90,7 @@ std::vector<std::string> NamesOf(std::string_view command) {
   if (command == "kernels") return names(KernelsOutput(report, options));
   if (command == "tree") return names(TreeOutput({}, options));
   if (command == "planes") return names(PlanesOutput(planes, options));
+  if (command == "energy") return names(EnergyOutput({}, options));
   if (command == "compare") return names(CompareOutput({}));
   if (command == "pick") return names(PickOutput({}));
   return {};

@@ -33,6 +33,13 @@ void VisitDevice(const DeviceRef* device, FieldSink* sink) {
   XPLANE_TIME_FIELDS(&part, of.input, of.plane, of.ordinal, KnownText(of.host));
 }
 
+void VisitJoules(std::string_view name, const std::optional<Joules>& joules, FieldSink* sink) {
+  const auto of = [&](auto get) { return joules ? std::optional(get(*joules)) : std::nullopt; };
+  sink->Field(name, of([](const Joules& j) { return j.value; }));
+  sink->Interval(std::string(name) + "_ci95", of([](const Joules& j) { return j.ci95[0]; }),
+                 of([](const Joules& j) { return j.ci95[1]; }));
+}
+
 void VisitSummary(std::string_view name, const std::optional<Summary>& summary, FieldSink* sink) {
   const Summary s = summary.value_or(Summary());
   sink->BeginGroup(name, summary.has_value());
@@ -133,6 +140,51 @@ void VisitRow(const KernelRow& row, FieldSink* sink) {
                      row.scope, ClockName(row.clock), row.count, row.total_ps, row.self_ps,
                      row.mean_ps, row.median_ps, row.std_ps, row.min_ps, row.max_ps, row.share,
                      row.flops, row.bytes_accessed);
+}
+
+void VisitRow(const EnergyDevice& row, FieldSink* sink) {
+  VisitDevice(&row.device, sink);
+  XPLANE_TIME_FIELDS(sink, KnownText(row.sensor));
+  sink->Field("status", row.reason.empty() ? "ok" : "unknown");
+  XPLANE_TIME_FIELDS(sink, KnownText(row.reason), KnownText(row.message), row.poor_fit, row.shared,
+                     KnownText(row.clock ? EnergyClockName(*row.clock) : ""));
+  XPLANE_TIME_FIELDS(sink, row.coverage, row.windows, row.measured_j, row.residual_j,
+                     row.residual_share);
+  VisitJoules("active_j", row.active_j, sink);
+  VisitJoules("idle_j", row.idle_j, sink);
+  XPLANE_TIME_FIELDS(sink, row.lag_ns, row.window_ns, row.period_ns);
+}
+
+void VisitRow(const EnergyGroup& row, FieldSink* sink) {
+  VisitDevice(&row.device, sink);
+  sink->Field("group", row.group);
+  sink->Texts("kernels", row.kernels);
+  VisitJoules("energy_j", row.energy_j, sink);
+}
+
+void VisitRow(const EnergyFinding& row, FieldSink* sink) {
+  XPLANE_TIME_FIELDS(sink, row.code, row.severity, row.message);
+  sink->Field("plane", KnownText(row.device.plane));
+  sink->Field("ordinal", row.device.ordinal);
+}
+
+Table EnergyTable(std::string table, std::string name, std::span<const EnergyRow> rows) {
+  return TableOf(std::move(table), rows,
+                 [name = std::move(name)](const EnergyRow& row, FieldSink* sink) {
+                   VisitDevice(&row.device, sink);
+                   sink->Field(name, row.name);
+                   if (name == "kernel") sink->Field("function", row.function);
+                   const bool has_program = name == "kernel" || name == "function";
+                   if (has_program) XPLANE_TIME_FIELDS(sink, row.program_id, row.variant_id);
+                   XPLANE_TIME_FIELDS(sink, row.count, row.busy_ps);
+                   sink->Field("kind", KnownText(row.kind ? EnergyKindName(*row.kind) : ""));
+                   VisitJoules("energy_j", row.energy_j, sink);
+                   VisitJoules("active_j", row.active_j, sink);
+                   XPLANE_TIME_FIELDS(sink, row.mean_w, row.per_execution_j, row.edp_js, row.share,
+                                      row.windows, row.group);
+                   sink->Field("status", row.reason.empty() ? "ok" : "unknown");
+                   sink->Field("reason", KnownText(row.reason));
+                 });
 }
 
 void VisitRow(const SampleRow& row, FieldSink* sink) {

@@ -1,8 +1,9 @@
-// The fields of what a trace's times come to (report.h), of a summary of power, and of
-// what sensors there are.
+// The fields of what a trace's times come to (report.h), of energies (energy.h), of a summary of
+// power, and of what sensors there are.
 #pragma once
 
 #include "result/result.h"
+#include "xplane_time/energy.h"
 #include "xplane_time/power.h"
 #include "xplane_time/report.h"
 
@@ -27,6 +28,12 @@ void VisitRow(const PlaneRow& row, FieldSink* sink);
 void VisitRow(const LineRow& row, FieldSink* sink);
 void VisitRow(const StatRow& row, FieldSink* sink);
 void VisitRow(const DiagnosticRow& row, FieldSink* sink);
+
+// Of energy (energy.h). `name`: what the rows are, "kernel".
+void VisitRow(const EnergyDevice& row, FieldSink* sink);
+void VisitRow(const EnergyGroup& row, FieldSink* sink);
+void VisitRow(const EnergyFinding& row, FieldSink* sink);
+Table EnergyTable(std::string table, std::string name, std::span<const EnergyRow> rows);
 
 // Planes, each beside its lines (one without lines has a row, too) or beside its stats. Both have
 // names of their own, so that no column occurs twice.

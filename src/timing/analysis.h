@@ -40,6 +40,7 @@ struct DeviceAnalysis {
   // Only where they were asked for.
   Executions executions;
   Completions completions;
+  std::vector<std::vector<Interval>> ran;  // by cell (DeviceMeter)
 };
 
 struct Analysis {
@@ -48,10 +49,10 @@ struct Analysis {
   Diagnostics diagnostics;
 };
 
-enum class Keep : uint8_t { kSummaries, kExecutions };
+enum class Keep : uint8_t { kSummaries, kIntervals, kExecutions };
 
-// Selects, reads, splits and measures. With kExecutions the executions are kept, all of a
-// device at once. Errors: as BuildReport.
+// Selects, reads, splits and measures. With kIntervals it is kept when each kernel ran (16 bytes
+// an execution), with kExecutions the executions, all of a device at once. Errors: as BuildReport.
 absl::StatusOr<Analysis> Analyze(const Trace& trace, const ReportOptions& options,
                                  const Diagnostics& reading, Keep keep = Keep::kSummaries);
 
@@ -60,6 +61,12 @@ std::vector<FunctionRow> FunctionRows(const Analysis& analysis, const ReportOpti
 std::vector<FunctionRow> CombinedRows(Analysis* analysis, const ReportOptions& options,
                                       bool by_variant);
 std::vector<KernelRow> KernelRows(const Analysis& analysis);
+// The same of one device, with the indices of the cells that each row is of.
+struct KernelOfCells {
+  KernelRow row;
+  std::vector<size_t> cells;
+};
+std::vector<KernelOfCells> KernelsOf(const DeviceAnalysis& device);
 // Without those that `skip_runs` and `trim` leave out; suspect ones are marked.
 std::vector<SampleRow> SampleRows(const Analysis& analysis, const ReportOptions& options);
 

@@ -59,6 +59,7 @@ class PlaneAnalyzer {
         clocks_(request.options.clock,
                 HasStat(request.trace.planes[plane.plane], rules_.device_clock_stat)),
         meter_settings_{&request.filters, &clocks_, request.options.tolerance_ps} {
+    meter_settings_.keeps_intervals = request.keep == Keep::kIntervals;
     const bool whole = request.keep == Keep::kExecutions || request.options.tolerance_ps > 0;
     if (whole) size_ = ChunkSize::kWhole;
   }
@@ -216,6 +217,7 @@ class PlaneAnalyzer {
     analysis.row.device.ordinal = ordinal;
     analysis.self_ps = meter.self_ps;
     analysis.cells = std::move(meter.cells);
+    analysis.ran = std::move(meter.ran);
     if (request_.keep == Keep::kExecutions) KeepRows(ordinal, &analysis);
     return analysis;
   }
@@ -320,7 +322,7 @@ class PlaneAnalyzer {
   Diagnostics* const diagnostics_;
   ExecutionStream stream_;
   ClockPlan clocks_;
-  const MeterSettings meter_settings_;
+  MeterSettings meter_settings_;
   ChunkSize size_ = ChunkSize::kSmall;
   std::optional<Executions> whole_;
   std::map<std::optional<int64_t>, Device> devices_;  // by ordinal

@@ -229,6 +229,7 @@ void DeviceMeter::Add(Chunk chunk) {
   AddRunByRun(chunk);
   if (++chunks_ % 256 == 0) LimitDurations();
   if (settings_.tolerance_ps > 0 && nests()) NestTolerantly(chunk);
+  if (settings_.keeps_intervals) KeepIntervals(chunk);
   if (!rules_.runs_are_events()) return;
   for (auto& [line, open] : timelines_) {
     std::erase_if(
@@ -491,12 +492,37 @@ void DeviceMeter::NestTolerantly(Chunk chunk) {
   }
 }
 
+// Of those that are wanted and measured.
+void DeviceMeter::KeepIntervals(Chunk chunk) {
+  ran.resize(cells.size());
+  const auto keep = [&](uint32_t cell, const Interval& interval) {
+    if (cell != kNone) ran[cell].push_back(interval);
+  };
+  for (uint32_t row = 0; row < chunk.size(); ++row) {
+    const Execution& execution = chunk[row];
+    if (!settings_.clocks->Of(execution.program).has_value()) continue;
+    const Interval interval = {execution.start_ps, execution.end_ps()};
+    const auto cell = static_cast<uint32_t>(tags_[row]);
+    if (nests()) {
+      own_[execution.line].Add(interval, cell, keep);
+    } else {
+      keep(cell, interval);
+    }
+  }
+}
+
 void DeviceMeter::Finish(const Completions& completions, Diagnostics* diagnostics) {
   const auto cover = [&](uint64_t tag, int64_t children_ps) { Cover(tag, children_ps); };
   for (auto& [line, open] : timelines_) {
     for (Timeline& timeline : open) timeline.stack.Finish(cover);
   }
   uint64_t asynchronous = 0;
+  ran.resize(settings_.keeps_intervals ? cells.size() : 0);
+  for (auto& [line, own] : own_) {
+    own.Finish([&](uint32_t cell, const Interval& interval) {
+      if (cell != kNone) ran[cell].push_back(interval);
+    });
+  }
   for (const PendingBody& body : pending_) {
     if (!CompletesLater(completions, body.flow_id, body.interval.end_ps)) {
       Cover(body.cell, body.children_ps);

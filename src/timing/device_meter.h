@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <deque>
+#include <limits>
 #include <map>
 #include <memory>
 #include <optional>
@@ -99,6 +100,49 @@ class NestStack {
     const Open& top = open_.back();
     if (top.children_ps != 0) covered(top.tag, top.children_ps);
     open_.pop_back();
+  }
+
+  std::vector<Open> open_;
+};
+
+// OwnIntervals: when the events of one timeline ran themselves, without what is inside them.
+//
+//   a |-------------|        a: [0, 4), [9, 14)
+//   b     |----|             b: [4, 9)
+//     0   4    9    14
+//
+// Events come by start; emit(tag, interval) in the order of their ends.
+class OwnIntervals {
+ public:
+  template <typename Emit>
+  void Add(const Interval& event, uint32_t tag, Emit emit) {
+    Leave(event.start_ps, emit);
+    if (!open_.empty() && open_.back().from_ps < event.start_ps) {
+      emit(open_.back().tag, {open_.back().from_ps, event.start_ps});
+      open_.back().from_ps = event.start_ps;
+    }
+    open_.push_back({event.start_ps, event.end_ps, tag});
+  }
+  template <typename Emit>
+  void Finish(Emit emit) {
+    Leave(std::numeric_limits<int64_t>::max(), emit);
+  }
+
+ private:
+  struct Open {
+    int64_t from_ps, end_ps;  // what is not emitted yet
+    uint32_t tag;
+  };
+
+  // Of what ends by then.
+  template <typename Emit>
+  void Leave(int64_t by_ps, Emit emit) {
+    while (!open_.empty() && open_.back().end_ps <= by_ps) {
+      const Open top = open_.back();
+      open_.pop_back();
+      if (top.from_ps < top.end_ps) emit(top.tag, Interval{top.from_ps, top.end_ps});
+      if (!open_.empty()) open_.back().from_ps = std::max(open_.back().from_ps, top.end_ps);
+    }
   }
 
   std::vector<Open> open_;
@@ -226,6 +270,7 @@ struct MeterSettings {
   const ClockPlan* clocks = nullptr;
   int64_t tolerance_ps = 0;  // above 0: the device must come as one chunk
   size_t most_duration_bytes = kMostDurationBytes;
+  bool keeps_intervals = false;
 };
 
 class DeviceMeter {
@@ -247,6 +292,8 @@ class DeviceMeter {
   std::vector<RunTimes> runs;
   RunContents contents;
   std::vector<KernelCell> cells;
+  // By cell, with keeps_intervals: when its executions ran themselves, on the profile clock.
+  std::vector<std::vector<Interval>> ran;
   int64_t self_ps = 0;  // of all executions
   // Starts and lines of kernels (no copies) in no program, where others are in one.
   struct Lost {
@@ -292,6 +339,7 @@ class DeviceMeter {
   NestStack* StackOf(const TimelineKey& key, std::vector<Timeline>* open);
   void NestRows(Chunk chunk, Rows rows);
   void NestTolerantly(Chunk chunk);
+  void KeepIntervals(Chunk chunk);
   bool CloseIfOver(int64_t time_ps, Timeline* timeline);
   // What is inside an execution is not its own time.
   void Cover(uint64_t tag, int64_t children_ps) {
@@ -342,6 +390,7 @@ class DeviceMeter {
 
   absl::flat_hash_map<uint32_t, std::vector<Timeline>> timelines_;  // open ones, by line
   std::vector<NestStack> spare_;                                    // for later ones
+  absl::flat_hash_map<uint32_t, OwnIntervals> own_;                 // by line
   std::vector<PendingBody> pending_;
 };
 

@@ -444,7 +444,9 @@ KernelRow MakeKernelRow(const DeviceAnalysis& device, const Cells& cells) {
   return row;
 }
 
-void AddDeviceRows(const DeviceAnalysis& device, std::vector<KernelRow>* out) {
+}  // namespace
+
+std::vector<KernelOfCells> KernelsOf(const DeviceAnalysis& device) {
   // By kernel, function, program id, program.
   std::map<std::tuple<std::string_view, std::string_view, std::string_view, uint32_t>, Cells> rows;
   for (const KernelCell& cell : device.cells) {
@@ -457,17 +459,26 @@ void AddDeviceRows(const DeviceAnalysis& device, std::vector<KernelRow>* out) {
     }
     rows[{device.tables->ops[cell.op].kernel, function, program_id, cell.program}].push_back(&cell);
   }
-  const size_t first_row = out->size();
-  for (const auto& [key, cells] : rows) out->push_back(MakeKernelRow(device, cells));
-  std::stable_sort(out->begin() + static_cast<ptrdiff_t>(first_row), out->end(),
-                   [](const KernelRow& a, const KernelRow& b) { return a.total_ps > b.total_ps; });
+  std::vector<KernelOfCells> kernels;
+  for (const auto& [key, cells] : rows) {
+    KernelOfCells& kernel = kernels.emplace_back();
+    kernel.row = MakeKernelRow(device, cells);
+    for (const KernelCell* cell : cells) {
+      kernel.cells.push_back(static_cast<size_t>(cell - device.cells.data()));
+    }
+  }
+  std::stable_sort(kernels.begin(), kernels.end(),
+                   [](const KernelOfCells& a, const KernelOfCells& b) {
+                     return a.row.total_ps > b.row.total_ps;
+                   });
+  return kernels;
 }
-
-}  // namespace
 
 std::vector<KernelRow> KernelRows(const Analysis& analysis) {
   std::vector<KernelRow> rows;
-  for (const DeviceAnalysis& device : analysis.devices) AddDeviceRows(device, &rows);
+  for (const DeviceAnalysis& device : analysis.devices) {
+    for (KernelOfCells& kernel : KernelsOf(device)) rows.push_back(std::move(kernel.row));
+  }
   return rows;
 }
 

@@ -115,11 +115,10 @@ TEST(PollsOn, CountsFromTheStartOfTheCapture) {
   const SensorLog log =
       Log(Device("GPU-a", "0"), Channel("GPU-a", "gpu", "energy_uj", "cumulative"), ReadingsOf(0));
   const auto polls = PollsOn(log, log.sensors[0], 1'700'000'000'500'000'000);
-  ASSERT_TRUE(polls.has_value());
-  ASSERT_EQ(polls->size(), 3U);
-  EXPECT_NEAR((*polls)[0].before_s, 0.500001, 1e-9);
-  EXPECT_NEAR((*polls)[0].after_s, 0.500003, 1e-9);
-  EXPECT_EQ((*polls)[2].value, 102);
+  ASSERT_EQ(polls.size(), 3U);
+  EXPECT_NEAR(polls[0].before_s, 0.500001, 1e-9);
+  EXPECT_NEAR(polls[0].after_s, 0.500003, 1e-9);
+  EXPECT_EQ(polls[2].value, 102);
 }
 
 // The calendar was set between: the line of clocks that is nearest to the capture's start counts.
@@ -129,10 +128,8 @@ TEST(PollsOn, AStepOfTheCalendarAfterTheCaptureChangesNothing) {
   const SensorLog log =
       Log(Device("GPU-a", "0"), Channel("GPU-a", "gpu", "energy_uj", "cumulative"),
           ReadingsOf(0) + step + "\n");
-  EXPECT_NEAR((*PollsOn(log, log.sensors[0], 1'700'000'000'500'000'000))[0].before_s, 0.500001,
-              1e-9);
-  EXPECT_NEAR((*PollsOn(log, log.sensors[0], 1'700'003'602'000'000'000))[0].before_s, -0.999999,
-              1e-9);
+  EXPECT_NEAR(PollsOn(log, log.sensors[0], 1'700'000'000'500'000'000)[0].before_s, 0.500001, 1e-9);
+  EXPECT_NEAR(PollsOn(log, log.sensors[0], 1'700'003'602'000'000'000)[0].before_s, -0.999999, 1e-9);
 }
 
 }  // namespace

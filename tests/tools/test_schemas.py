@@ -5,7 +5,9 @@ those of the few commands that print something else every time. A schema is foun
 own name, `schema`. A command that is new must be in COMMANDS or in WITHOUT.
 """
 import json
+import os
 import re
+import subprocess
 import sys
 import unittest
 
@@ -24,7 +26,7 @@ PRINTED_BY = {"tune-result": "tune", "power-run-summary": "power run", "power": 
 # Command: the schemas of its documents.
 COMMANDS = {"report": {"report", "compat"}, "planes": {"planes"}, "functions": {"functions"},
             "kernels": {"kernels"}, "tree": {"tree"}, "events": {"events"},
-            "compare": {"compare"}, "pick": {"pick"}, "tune": {"tune-plan", "tune-result"},
+            "energy": {"energy"}, "compare": {"compare"}, "pick": {"pick"}, "tune": {"tune-plan", "tune-result"},
             "tune replay": {"tune-result"}, "tune show": {"tune-result", "tune-sessions"},
             "tune export": {"tune", "tuned"}, "power sources": {"power-sources"},
             "power record": {"power"}, "power replay": {"power"},
@@ -110,6 +112,9 @@ class Schemas(EndToEndTest):
         lines += [f"power run {name}.jsonl --model m --source constant:5 --format json --"
                   f" {sys.executable} {HERE / 'fake_command.py'} {self.at / name}"
                   for name in ("one", "two")]
+        if write_world := os.environ.get("WRITE_POWER_WORLD"):
+            subprocess.run([write_world, "pair", "1", "world"], cwd=self.at, check=True)
+            lines.append("energy world.xplane.pb --power world.power.jsonl --format json")
         for line in lines:
             done = run(*line.split(), cwd=self.at, env=environment(XDG_RUNTIME_DIR=str(self.at)))
             found = list(documents_in(done.text))

@@ -1,0 +1,242 @@
+#include "energy/attribution.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+#include <utility>
+
+#include "energy/alignment.h"
+#include "stats/distributions.h"
+#include "status.h"
+
+namespace xplane_time::energy {
+namespace {
+
+using Eigen::ArrayXd;
+using Eigen::Index;
+using Eigen::VectorXd;
+
+// A sensor's own lag; what is beyond is of the clocks.
+constexpr double kLeastLagS = -0.02, kMostLagS = 0.3;
+// Two places of a log on the axis fit alike where the squares of one are less than this multiple
+// of the other's.
+constexpr double kAlike = 1.2;
+constexpr double kBlockS = 1;  // a kernel that runs alone for so long is measured
+// What else ran in a window in which a kernel is alone: at most this share of its length.
+constexpr double kAlone = 0.01;
+
+Sensor SensorOf(const PowerChannel& channel, std::span<const Poll> polls) {
+  Sensor sensor = {.kind = channel.kind, .publications = FindPublications(polls, channel.kind)};
+  if (channel.prior_window_ns.has_value()) {
+    sensor.prior_window_s = static_cast<double>(*channel.prior_window_ns) / 1e9;
+  }
+  return sensor;
+}
+
+void Shift(double by_s, std::vector<Poll>* polls) {
+  for (Poll& poll : *polls) {
+    poll.before_s += by_s;
+    poll.after_s += by_s;
+  }
+}
+
+BusyCurve AllOf(std::span<const BusyCurve> kernels) {
+  std::vector<Interval> all;
+  for (const BusyCurve& kernel : kernels) {
+    all.insert(all.end(), kernel.intervals().begin(), kernel.intervals().end());
+  }
+  return BusyCurve(std::move(all));
+}
+
+void Fail(std::string_view reason, std::string message, Attribution* found) {
+  found->reason = reason;
+  found->message = std::move(message);
+}
+
+// Fits at each place where the log may lie; the polls move to the best.
+std::optional<Fit> FitWithoutClock(const PowerChannel& channel, std::span<const BusyCurve> kernels,
+                                   double capture_s, std::vector<Poll>* polls, Attribution* found) {
+  constexpr size_t kMostPlaces = 3;
+  constexpr LagRange kAround = {-0.15, 0.15};
+  const std::vector<double> offsets_s =
+      LikelyOffsetsS(SensorOf(channel, *polls), AllOf(kernels), capture_s, kMostPlaces);
+  std::optional<Fit> best;
+  double best_offset_s = 0, second = std::numeric_limits<double>::infinity();
+  for (const double offset_s : offsets_s) {
+    std::vector<Poll> moved = *polls;
+    Shift(offset_s, &moved);
+    std::optional<Fit> fit = FitPowers(SensorOf(channel, moved), kernels, capture_s, kAround);
+    if (!fit.has_value()) continue;
+    if (best.has_value()) {
+      second = std::min(second, std::max(fit->relative_noise, best->relative_noise));
+    }
+    if (!best.has_value() || fit->relative_noise < best->relative_noise) {
+      best = std::move(fit);
+      best_offset_s = offset_s;
+    }
+  }
+  Shift(best_offset_s, polls);
+  found->clock = EnergyClock::kEstimated;
+  if (best.has_value() && std::pow(second / best->relative_noise, 2) < kAlike) {
+    found->clock = EnergyClock::kAmbiguous;
+  }
+  return best;
+}
+
+// The time that windows cover: those of a counter lie beside each other; what power readings do not
+// see between two of them is taken as they are, up to two periods.
+ArrayXd RepresentedS(const Fit& fit, bool is_counter) {
+  const ArrayXd length_s = (fit.to_s - fit.from_s).array();
+  if (is_counter) return length_s;
+  ArrayXd represented_s = length_s;
+  for (Index n = 0; n < length_s.size(); ++n) {
+    const double since_s = n == 0 ? fit.grid.period_s : fit.to_s[n] - fit.to_s[n - 1];
+    represented_s[n] = std::min(since_s, 2 * fit.grid.period_s);
+  }
+  return represented_s;
+}
+
+// The sums of the device over the time that windows stand for.
+void SumUp(bool is_counter, double capture_s, Attribution* found) {
+  const Fit& fit = found->fit;
+  const ArrayXd represented_s = RepresentedS(fit, is_counter);
+  const ArrayXd scale = represented_s / (fit.to_s - fit.from_s).array();
+  const VectorXd active_j = fit.busy_s * fit.power_w.head(fit.busy_s.cols());
+  found->covered_s = represented_s.sum();
+  found->from_s = fit.from_s.minCoeff();
+  found->to_s = fit.to_s.maxCoeff();
+  found->measured_j = (scale * fit.energy_j.array()).sum();
+  found->active_j = (scale * active_j.array()).sum();
+  VectorXd idle_s = VectorXd::Zero(fit.power_w.size());  // by idle term
+  for (Index n = 0; n < scale.size(); ++n) {
+    idle_s += represented_s[n] * fit.IdleTerms((fit.from_s[n] + fit.to_s[n]) / 2, capture_s);
+  }
+  const double idle_j = idle_s.dot(fit.power_w);
+  found->residual_j = found->measured_j - found->active_j - idle_j;
+  // Where nothing tells idle from active, neither is below nothing.
+  found->idle_j = std::clamp(idle_j, 0.0, std::max(0.0, found->measured_j));
+  found->active_j = found->measured_j - found->residual_j - found->idle_j;
+  found->idle_half_width_j = stats::StudentQuantile(0.025, fit.degrees) *
+                             std::sqrt(std::max(0.0, idle_s.dot(fit.covariance * idle_s)));
+  found->residual_share =
+      (scale * fit.residual_j.array().abs()).sum() / std::max(1e-300, found->measured_j);
+}
+
+// What lies in the time from the first window to the last.
+std::vector<BusyCurve> Clipped(std::span<const BusyCurve> kernels, double from_s, double to_s) {
+  constexpr double kPsPerS = 1e12;
+  const auto from_ps = std::llround(from_s * kPsPerS), to_ps = std::llround(to_s * kPsPerS);
+  std::vector<BusyCurve> clipped;
+  for (const BusyCurve& kernel : kernels) {
+    std::vector<Interval> inside;
+    for (const Interval& each : kernel.intervals()) {
+      const Interval part = {std::max<int64_t>(each.start_ps, from_ps),
+                             std::min<int64_t>(each.end_ps, to_ps)};
+      if (part.start_ps < part.end_ps) inside.push_back(part);
+    }
+    clipped.emplace_back(std::move(inside));
+  }
+  return clipped;
+}
+
+// The energies, of all that ran or, where much of it lies in no window, of what lies in one.
+void FillEnergies(std::span<const BusyCurve> kernels, double capture_s, Attribution* found) {
+  constexpr double kMostOutside = 0.05;
+  const auto total_s = [](std::span<const BusyCurve> curves) {
+    VectorXd total(static_cast<Index>(curves.size()));
+    for (size_t k = 0; k < curves.size(); ++k) total[static_cast<Index>(k)] = curves[k].total_s();
+    return total;
+  };
+  const std::vector<BusyCurve> inside = Clipped(kernels, found->from_s, found->to_s);
+  const VectorXd all_s = total_s(kernels), inside_s = total_s(inside);
+  const bool is_part = inside_s.sum() < (1 - kMostOutside) * all_s.sum();
+  found->busy_s = is_part ? inside_s : all_s;
+  found->energies =
+      EnergiesOf(found->fit, is_part ? std::span<const BusyCurve>(inside) : kernels, capture_s);
+  found->known = Resolve(found->energies);
+}
+
+// Windows in which each kernel ran, and whether it is in blocks: most of its time in windows one
+// after the other, for a second and more, in which nothing else ran.
+void CountWindows(Attribution* found) {
+  const Fit& fit = found->fit;
+  const ArrayXd length_s = (fit.to_s - fit.from_s).array();
+  const ArrayXd all_s = fit.busy_s.rowwise().sum().array();
+  for (Index k = 0; k < fit.busy_s.cols(); ++k) {
+    const ArrayXd own_s = fit.busy_s.col(k).array();
+    found->windows.push_back(static_cast<uint64_t>((own_s > 0).count()));
+    double alone_s = 0;
+    for (Index n = 0; n < own_s.size();) {
+      Index end = n;
+      double block_s = 0;
+      while (end < own_s.size() && own_s[end] > 0.5 * length_s[end] &&
+             all_s[end] - own_s[end] < kAlone * length_s[end]) {
+        block_s += own_s[end++];
+      }
+      if (end > n && fit.to_s[end - 1] - fit.from_s[n] >= 0.8 * kBlockS) alone_s += block_s;
+      n = end + 1;
+    }
+    found->measured.push_back(alone_s > 0.5 * own_s.sum());
+  }
+}
+
+// Whether what ran explains the power: residuals that follow each other are of something that no
+// trace shows; without more power when kernels run, the log is of something else.
+std::string_view PoorFit(const Attribution& found) {
+  const Fit& fit = found.fit;
+  const auto n = static_cast<double>(fit.whitened.size());
+  constexpr double kMostStandardDeviations = 5;
+  if (fit.autocorrelation * std::sqrt(n) > kMostStandardDeviations) {
+    return "what is left of the power follows a load that the trace does not show: did something "
+           "else run on the device?";
+  }
+  const VectorXd ones = VectorXd::Ones(found.energies.active_j.size());
+  const double active_j = found.energies.active_j.sum();
+  const double half_j = found.energies.quantile *
+                        std::sqrt(std::max(0.0, ones.dot(found.energies.active_covariance * ones)));
+  if (active_j < half_j && half_j < 0.1 * found.energies.idle_j) {
+    return "the device drew no more when kernels ran: is the log of another device?";
+  }
+  return "";
+}
+
+}  // namespace
+
+Attribution Attribute(const PowerChannel& channel, std::vector<Poll> polls,
+                      std::span<const BusyCurve> kernels, double capture_s, bool clock_known) {
+  Attribution found;
+  std::optional<Fit> fit;
+  if (clock_known) {
+    if (polls.empty() || polls.back().after_s < 0 || polls.front().before_s > capture_s) {
+      Fail("no_overlap", "the log and the trace are of different times", &found);
+      return found;
+    }
+    fit = FitPowers(SensorOf(channel, polls), kernels, capture_s, {});
+  } else {
+    fit = FitWithoutClock(channel, kernels, capture_s, &polls, &found);
+  }
+  if (!fit.has_value()) {
+    Fail("few_windows",
+         "too few updates of the sensor lie in the capture; record for longer than 20 of them",
+         &found);
+    return found;
+  }
+  if (found.clock == EnergyClock::kAmbiguous) {
+    Fail("clock_ambiguous",
+         "the trace does not say when it began, and the log fits at several places; record with a "
+         "profiler that writes its start, or let the load start and end within the capture",
+         &found);
+    return found;
+  }
+  if (clock_known && (fit->lag_s < kLeastLagS || fit->lag_s > kMostLagS)) {
+    found.clock = EnergyClock::kEstimated;
+  }
+  found.fit = *std::move(fit);
+  SumUp(channel.kind == ReadingKind::kCumulative, capture_s, &found);
+  FillEnergies(kernels, capture_s, &found);
+  CountWindows(&found);
+  found.poor_fit = PoorFit(found);
+  return found;
+}
+
+}  // namespace xplane_time::energy

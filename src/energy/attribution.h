@@ -1,0 +1,43 @@
+// One device: from its kernels' executions and a sensor's polls to what each kernel took, and how
+// far that can be trusted.
+//
+//   const Attribution found = Attribute(channel, polls, kernels, capture_s, /*clock_known=*/true);
+//   if (!found.reason.empty()) ...       // found.message: why there are no numbers
+//   found.energies, found.known          // by kernel
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "energy/energies.h"
+#include "xplane_time/energy.h"
+
+namespace xplane_time::energy {
+
+struct Attribution {
+  std::string_view reason;  // why there are no numbers: no_overlap, few_updates, ...
+  std::string message;
+  EnergyClock clock = EnergyClock::kCaptureStart;
+  Fit fit;
+  Energies energies;
+  Eigen::VectorXd busy_s;  // by kernel, as the next three: what energies are of
+  std::vector<Known> known;
+  std::vector<bool> measured;     // it ran alone for a second and more
+  std::vector<uint64_t> windows;  // in which it ran
+  double covered_s = 0;           // by windows
+  double from_s = 0, to_s = 0;    // what they lie in
+  // Of that time; how sure it is how they part into active and idle (95 %).
+  double measured_j = 0, active_j = 0, idle_j = 0, residual_j = 0, residual_share = 0;
+  double idle_half_width_j = 0;
+  std::string_view poor_fit;  // why what ran does not explain the power, in words; empty: it does
+};
+
+// Polls are on the capture's axis where `clock_known`, else on one of their own. Where windows
+// leave out much of what ran, energies are of what lies in them.
+Attribution Attribute(const PowerChannel& channel, std::vector<Poll> polls,
+                      std::span<const BusyCurve> kernels, double capture_s, bool clock_known);
+
+}  // namespace xplane_time::energy

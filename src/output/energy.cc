@@ -1,0 +1,170 @@
+// Energy of kernels, functions and layers.
+#include <cmath>
+
+#include "output/results.h"
+#include "output/trace_views.h"
+
+namespace xplane_time::output {
+namespace {
+
+using result::EnergyTable, result::TableOf;
+
+using Rows = std::span<const EnergyRow>;
+
+// "61.3", "0.00713": three digits that count; unknown: "-".
+std::string Figure(std::optional<double> value) {
+  if (!value || !std::isfinite(*value)) return "-";
+  const double size = std::abs(*value);
+  if (size >= 1e5 || size == 0) return FormatFixed(*value, 0);
+  return FormatFixed(*value, std::clamp(2 - static_cast<int>(std::floor(std::log10(size))), 0, 9));
+}
+
+std::optional<double> ValueOf(const std::optional<Joules>& joules) {
+  return joules ? std::optional(joules->value) : std::nullopt;
+}
+
+// Half of the interval as a share.
+std::string ErrorText(const std::optional<Joules>& joules, bool unicode) {
+  if (!joules || joules->value <= 0) return "-";
+  const double share = (joules->ci95[1] - joules->ci95[0]) / 2 / joules->value;
+  return (unicode ? "±" : "+-") + FormatFixed(share * 100, 1) + "%";
+}
+
+// What one execution takes, all in one unit: "mJ" and what a J is in it.
+std::pair<const char*, double> UnitOfOne(const Rows& rows) {
+  double largest = 0;
+  for (const EnergyRow& row : rows) largest = std::max(largest, row.per_execution_j.value_or(0));
+  if (largest >= 1 || largest == 0) return {"J", 1};
+  return largest >= 1e-3 ? std::pair("mJ", 1e3) : std::pair("uJ", 1e6);
+}
+
+std::string NoteText(const EnergyRow& row) {
+  if (row.group) return "group " + std::to_string(*row.group);
+  if (row.reason == "too_uncertain") return "too uncertain";
+  if (!row.reason.empty()) return std::string(row.reason);
+  return row.kind == EnergyKind::kMeasured ? "measured" : "";
+}
+
+Section EnergySection(const char* title, const char* name, const std::vector<EnergyRow>& all,
+                      const OutputOptions& options) {
+  Section section = {.title = title};
+  const Rows rows = TopRows(all, options.top, title, "without --top", &section.notes);
+  const DeviceNames names(rows);
+  const auto [unit, per_j] = UnitOfOne(rows);
+  RowGrid grid(rows);
+  grid.Name(name, 22, &EnergyRow::name);
+  grid.Name("device", 7, [&](const EnergyRow& row) { return names.Name(row.device); })
+      .HideIf(names.count() < 2);
+  grid.Id("variant", 0, &EnergyRow::variant_id).Drop(3).HideIfUnknown();
+  grid.Number("count", &EnergyRow::count).Drop(1);
+  grid.Times("busy", options.unit, &EnergyRow::busy_ps).Drop(2);
+  grid.Number("energy J", [](const EnergyRow& row) { return Figure(ValueOf(row.energy_j)); });
+  grid.Number("95% CI",
+              [&](const EnergyRow& row) { return ErrorText(row.energy_j, options.unicode); });
+  grid.Number("share %", [](const EnergyRow& row) { return FormatPercent(row.share); });
+  grid.Number("mean W", [](const EnergyRow& row) { return Figure(row.mean_w); });
+  grid.Number(std::string(unit) + "/exec", [scale = per_j](const EnergyRow& row) {
+    return Figure(row.per_execution_j ? std::optional(*row.per_execution_j * scale) : std::nullopt);
+  });
+  grid.Number("active J", [](const EnergyRow& row) { return Figure(ValueOf(row.active_j)); })
+      .Drop(4)
+      .HideIfUnknown();
+  grid.Name("function", 14, &EnergyRow::function).Drop(5).HideIfUnknown();
+  grid.Text("note", NoteText).HideIfSame(/*unless_known=*/true);
+  section.grid = std::move(grid).Take();
+  return section;
+}
+
+Section DeviceSection(const EnergyReport& report, const OutputOptions& options) {
+  Section section = {.title = "devices; measured = active + idle + residual"};
+  const auto& rows = report.devices;
+  const DeviceNames names(rows);
+  const auto number = [](std::optional<double> EnergyDevice::*of) {
+    return [of](const EnergyDevice& row) { return Figure(row.*of); };
+  };
+  const auto joules = [](std::optional<Joules> EnergyDevice::*of) {
+    return [of](const EnergyDevice& row) { return Figure(ValueOf(row.*of)); };
+  };
+  const auto ps = [](std::optional<int64_t> EnergyDevice::*of) {
+    return [of](const EnergyDevice& row) {
+      return row.*of ? std::optional(static_cast<double>(*(row.*of)) * 1e3) : std::nullopt;
+    };
+  };
+  RowGrid grid(rows);
+  grid.Name("device", 7, [&](const EnergyDevice& row) { return names.Name(row.device); });
+  grid.Number("measured J", number(&EnergyDevice::measured_j));
+  grid.Number("active J", joules(&EnergyDevice::active_j));
+  grid.Number("idle J", joules(&EnergyDevice::idle_j));
+  grid.Number("residual J", number(&EnergyDevice::residual_j));
+  grid.Number("windows", &EnergyDevice::windows).Drop(2);
+  grid.Number("covered %", [](const EnergyDevice& row) { return FormatPercent(row.coverage); })
+      .Drop(3);
+  grid.Times("period", options.unit, ps(&EnergyDevice::period_ns)).Drop(5);
+  grid.Times("lag", options.unit, ps(&EnergyDevice::lag_ns)).Drop(4);
+  grid.Times("window", options.unit, ps(&EnergyDevice::window_ns)).Drop(6).HideIfUnknown();
+  grid.Name("sensor", 12, &EnergyDevice::sensor).Drop(7);
+  section.grid = std::move(grid).Take();
+  return section;
+}
+
+Section GroupSection(const std::vector<EnergyGroup>& groups, const OutputOptions& options) {
+  Section section = {.title = "groups: only the sum is known"};
+  RowGrid grid(groups);
+  grid.Number("group", &EnergyGroup::group);
+  grid.Number("energy J", [](const EnergyGroup& row) { return Figure(ValueOf(row.energy_j)); });
+  grid.Number("95% CI",
+              [&](const EnergyGroup& row) { return ErrorText(row.energy_j, options.unicode); });
+  grid.Name("kernels", 40, [](const EnergyGroup& row) {
+    std::string names;
+    for (const std::string& name : row.kernels)
+      names.append(names.empty() ? "" : ", ").append(name);
+    return names;
+  });
+  section.grid = std::move(grid).Take();
+  return section;
+}
+
+View EnergyView(const EnergyReport& report, const OutputOptions& options) {
+  View view;
+  view.sections.push_back(DeviceSection(report, options));
+  view.sections.push_back(EnergySection("kernels", "kernel", report.kernels, options));
+  if (!report.groups.empty()) view.sections.push_back(GroupSection(report.groups, options));
+  if (!report.functions.empty()) {
+    view.sections.push_back(EnergySection("functions", "function", report.functions, options));
+  }
+  if (!report.layers.empty()) {
+    view.sections.push_back(EnergySection("layers", "layer", report.layers, options));
+  }
+  const DeviceNames names(report.devices);
+  for (const EnergyFinding& each : report.findings) {
+    const std::string of = each.device.plane.empty() ? "" : names.Name(each.device) + ": ";
+    view.diagnostics.push_back({std::string(each.severity), of + Printable(each.message)});
+  }
+  for (DiagnosticLine& line : DiagnosticLines(report.diagnostics, /*or_infos=*/false)) {
+    view.diagnostics.push_back(std::move(line));
+  }
+  return view;
+}
+
+}  // namespace
+
+Output EnergyOutput(const EnergyReport& report, const OutputOptions& options) {
+  Output out{.result = result::Result("xplane-time.energy.v1")};
+  AddHead(report.inputs, &report.capture, options.given, &out.result);
+  const auto add = [&](const char* table, const char* name, const std::vector<EnergyRow>& rows) {
+    out.result.Add(EnergyTable(table, name, Top(rows, options.top)));
+  };
+  out.result.Add(TableOf("devices", std::span(report.devices)));
+  add("kernels", "kernel", report.kernels);
+  add("functions", "function", report.functions);
+  add("layers", "layer", report.layers);
+  add("sources", "source", report.sources);
+  out.result.Add(TableOf("groups", std::span(report.groups)));
+  out.result.Add(TableOf("findings", std::span(report.findings)));
+  out.result.Add(TableOf("diagnostics", std::span(report.diagnostics)));
+  out.result.csv = EnergyTable("", "kernel", Top(report.kernels, options.top));
+  out.view = [&report](const OutputOptions& how) { return EnergyView(report, how); };
+  return out;
+}
+
+}  // namespace xplane_time::output
