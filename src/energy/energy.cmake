@@ -1,7 +1,9 @@
 # The energy of kernels: from what ran and what a sensor published, by regression.
 add_library(xplane_time_energy STATIC
   energy/busy.cc
+  energy/calibrate.cc
   energy/energies.cc
+  energy/plan.cc
   energy/publications.cc
   energy/regression.cc
   energy/sensors.cc)
