@@ -45,23 +45,43 @@ double PollStepS(std::span<const Poll> polls) {
   return (polls.back().before_s - polls.front().before_s) / static_cast<double>(polls.size() - 1);
 }
 
+bool IsIrregular(const Grid& grid) {
+  return static_cast<double>(grid.misfits) > kMostMisfits * static_cast<double>(grid.number.size());
+}
+
+// So many polls: some of them may have seen more than one update as one.
+bool MayMiss(const Sensor& sensor, size_t polls) {
+  return static_cast<double>(sensor.publications.updates.size()) >
+         kEveryPoll * static_cast<double>(polls);
+}
+
+void KeepEverySecond(std::vector<Poll>* polls) {
+  for (size_t i = 0; 2 * i < polls->size(); ++i) (*polls)[i] = (*polls)[2 * i];
+  polls->resize((polls->size() + 1) / 2);
+}
+
 }  // namespace
 
-Calibration Calibrate(std::span<const Poll> polls, ReadingKind kind, const BusyCurve& load,
+Calibration Calibrate(std::span<const Poll> all_polls, ReadingKind kind, const BusyCurve& load,
                       double capture_s) {
   Calibration found;
-  const Sensor sensor = {.kind = kind, .publications = FindPublications(polls, kind)};
-  const std::vector<Update>& updates = sensor.publications.updates;
-  found.updates = updates.size();
-  const std::vector<Grid> grids = FindGrids(sensor.publications);
+  std::vector<Poll> polls(all_polls.begin(), all_polls.end());
+  Sensor sensor = {.kind = kind, .publications = FindPublications(polls, kind)};
+  std::vector<Grid> grids = FindGrids(sensor.publications);
+  // Where publications are less punctual than polls are close, fewer polls do.
+  while (!grids.empty() && IsIrregular(grids[0]) && !MayMiss(sensor, polls.size() / 2)) {
+    KeepEverySecond(&polls);
+    sensor.publications = FindPublications(polls, kind);
+    grids = FindGrids(sensor.publications);
+  }
+  found.updates = sensor.publications.updates.size();
   if (grids.empty()) {
     found.reason = "few_updates";
     return found;
   }
-  const double count = static_cast<double>(updates.size());
-  if (count > kEveryPoll * static_cast<double>(polls.size())) {
+  if (MayMiss(sensor, polls.size())) {
     found.reason = "polled_too_slowly";
-  } else if (static_cast<double>(grids[0].misfits) > kMostMisfits * count) {
+  } else if (IsIrregular(grids[0])) {
     found.reason = "irregular";
   } else {
     found.period_s = Around(grids[0].period_s, SlackOf(grids, grids[0]).period_s);

@@ -16,7 +16,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
-#include <string_view>
+#include <string>
 #include <vector>
 
 #include "energy/busy.h"
@@ -37,7 +37,7 @@ struct Calibration {
   std::optional<double> noise = {};  // standard deviation of a window's energy, as a share of it
   // few_updates, polled_too_slowly (it publishes at least as often as it is polled), irregular (it
   // publishes on no grid), no_response (the load changes nothing), ambiguous (several lags fit).
-  std::string_view reason = {};
+  std::string reason = {};
 };
 
 // `polls` and `load` on one axis, on which the load was watched in [0, capture_s).

@@ -20,12 +20,15 @@ constexpr double kPsPerS = 1e12;
 constexpr double kTail = 0.025;  // of a 95 % interval, on each side
 // What is promised of 95 of 100 experiments is planned for 98: worlds are not quite as expected.
 constexpr double kSafeTail = 0.01, kSafeNormal = 2.05;
-constexpr double kIdleS = 1;          // before the first step and after the last, at least
+constexpr double kIdleS = 1;  // before the first step and after the last, at least
+// Edges of groups tell the sensor's lag, and several groups of a kernel that its power is the same.
+constexpr size_t kLeastGroups = 3;
 constexpr double kLeastWindows = 60;  // of an experiment: fewer tell nothing of the sensor
 constexpr size_t kIdleTerms = 2;      // the idle power may drift
 constexpr double kBlockS = 1.2;       // from 1 s on a block is a measurement by itself
+constexpr double kPollShare = 0.23, kLeastPollS = 1e-3;
 constexpr size_t kMostSteps = 20'000;
-constexpr int kRounds = 8;
+constexpr int kRounds = 12, kShrinkingRounds = 4;  // of a plan; then it only grows
 
 double Between(double low, double high, Random* random) {
   return low + (high - low) * random->Uniform();
@@ -43,10 +46,12 @@ Plan Arrange(std::span<const PlanKernel> kernels, const PlanSensor& sensor,
   std::vector<size_t> groups;
   size_t rounds = 0;
   for (const double each_s : busy_s) {
-    groups.push_back(std::max<size_t>(1, static_cast<size_t>(std::llround(each_s / group_s))));
+    groups.push_back(
+        std::max<size_t>(kLeastGroups, static_cast<size_t>(std::llround(each_s / group_s))));
     rounds = std::max(rounds, groups.back());
   }
   Plan plan = {.kernels = std::vector<PlannedKernel>(kernels.size()), .group_s = group_s};
+  plan.poll_s = std::max(kLeastPollS, kPollShare * sensor.period_s);
   double at_s = EdgeS(sensor);
   for (size_t round = 0; round < rounds; ++round) {
     std::vector<size_t> order;
@@ -84,7 +89,8 @@ std::vector<BusyCurve> CurvesOf(const Plan& plan) {
   return curves;
 }
 
-// What a sensor may say of a plan: kernel `k` draws `own_w` above idle, the others `others_w`.
+// What a sensor may say of a plan where kernel `k` draws next to nothing above idle and the others
+// the most, or (not `is_low`) the reverse.
 Expectation Expected(const PlanSensor& sensor, size_t kernels, size_t k, bool is_low,
                      bool is_shared, double phase_s) {
   const double most_w = sensor.most_w - sensor.idle_w, least_w = most_w / 100;
@@ -170,10 +176,13 @@ Plan PlanOfGroups(std::span<const PlanKernel> kernels, const PlanSensor& sensor,
       const double ratio = spreads[k].Needed(kernels.size()) / options.precision;
       plan.is_reached &= ratio <= 1;
       // A little more than is needed: the next plan is another one.
-      busy_s[k] = std::clamp(busy_s[k] * std::clamp(1.05 * ratio * ratio, 0.25, 16.0),
-                             std::max(least_s, kernels[k].duration_s), most_s);
+      const double least = round < kShrinkingRounds ? 0.25 : 1;
+      busy_s[k] = std::clamp(busy_s[k] * std::clamp(1.05 * ratio * ratio, least, 16.0), least_s,
+                             std::max(least_s, most_s));
     }
+    const bool is_done = plan.is_reached && round >= kShrinkingRounds;
     if (IsBetter(plan, best)) best = std::move(plan);
+    if (is_done) break;
   }
   return best;
 }

@@ -71,10 +71,13 @@ struct Plan {
   std::vector<PlannedKernel> kernels = {};
   double total_s = 0;  // with the idle time at both ends
   double group_s = 0;  // the usual length of a step
+  // From one poll to the next: in step with the sensor they tell less of when it publishes.
+  double poll_s = 0;
   bool is_reached = false;
 };
 
-// At least one kernel; durations and the precision are over 0.
+// At least one kernel; durations and the precision are over 0. Without steps: not even the shortest
+// experiment takes less than most_s.
 Plan PlanExperiment(std::span<const PlanKernel> kernels, const PlanSensor& sensor,
                     const PlanOptions& options);
 

@@ -58,7 +58,8 @@ struct Outcome {
 
 Outcome Try(const Plan& plan, PowerSensor kind, double precision, uint64_t seed) {
   Outcome outcome;
-  WorldOptions options = {.sensor = kind, .given = Run(plan, kEight, seed)};
+  const WorldOptions options = {
+      .sensor = kind, .poll_s = plan.poll_s, .given = Run(plan, kEight, seed)};
   const World world = MakeWorld(options, seed);
   std::vector<BusyCurve> kernels;
   for (const std::vector<Interval>& each : world.executions) kernels.emplace_back(each);
