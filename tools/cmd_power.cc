@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "command.h"
+#include "energy/calibration_log.h"
 #include "output/results.h"
 #include "process.h"
 #include "status.h"
@@ -74,17 +75,21 @@ class Power : public Command {
     replay->add_option("LOG", log_path_, "What power record --log kept")->required();
     AddSummary(replay);
     AddPowerRun(line, app);
+    AddPowerCalibrate(line, app);
+    AddPowerPlan(line, app);
   }
 
   absl::Status Check() override {
     files_.ReadsReplayed(record_.from.sources);
     files_.Reads("LOG", log_path_);
+    files_.Reads("--calibration", calibration_path_);
     files_.Writes("--log", record_.log_path);
     files_.PrintsOutput(printing_.path);
     files_.Prints("--svg", svg_path_);
     if (action_ == nullptr && !printing_.json_schema) {
       return UsageError(
-          "power: which? sources, record, replay or run; see xplane-time power --help");
+          "power: which? sources, record, replay, run, calibrate or plan; see xplane-time power "
+          "--help");
     }
     if (plot_ && printing_.format != "table") {
       return UsageError("--plot is for the table; --svg for a picture");
@@ -143,6 +148,8 @@ class Power : public Command {
             "--period", [this](double ms) { record_.period_ns = std::llround(ms * 1e6); }, "MS",
             "Between readings [50 for nvml and hwmon, 10 for rapl, 100 for process]")
         ->check(Between(1, 1'000'000));
+    recording.Value("--calibration", &calibration_path_, "FILE",
+                    "What power calibrate wrote of these sensors, for the log's channels");
     AddSummary(app);
     Heading(app, kOut).Flag("--quiet", &printing_.quiet, "Errors only on standard error");
   }
@@ -194,6 +201,10 @@ class Power : public Command {
         Tell(CannotRun(program_[0], *end));
         return end->exit_code;
       }
+    }
+    if (!calibration_path_.empty()) {
+      ASSIGN_OR_RETURN(const auto calibrations, energy::ReadCalibrations(calibration_path_));
+      record_.calibrated = energy::PriorsOf(calibrations);
     }
     PassSignalsOn();
     ASSIGN_OR_RETURN(const auto recorder, WithExits(PowerRecorder::Start(record_), kRecorderExits));
@@ -288,6 +299,7 @@ class Power : public Command {
   Action action_ = nullptr;
   std::string log_path_;  // that is replayed
   PowerRecordOptions record_;
+  std::string calibration_path_;
   double duration_s_ = 0, idle_s_ = 0;  // 0: not given
   uint32_t repeat_ = 1;
   PowerSummaryOptions summary_;

@@ -114,6 +114,10 @@ using TelemetryFactory =
 // power run, below power. Without a factory, which is for tests: a recorder of the sources.
 void AddPowerRun(CommandLine* line, CLI::App* parent, TelemetryFactory telemetry_of = nullptr);
 
+// Below power, too.
+void AddPowerCalibrate(CommandLine* line, CLI::App* parent);
+void AddPowerPlan(CommandLine* line, CLI::App* parent);
+
 // Those of the main group.
 std::vector<std::string> CommandNames(const CLI::App& app);
 // Of a line that cannot be meant so.

@@ -15,6 +15,7 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <thread>
 
@@ -24,6 +25,7 @@
 #include "absl/strings/str_split.h"
 #include "output/text.h"
 #include "power/sysfs.h"
+#include "status.h"
 
 namespace xplane_time::tools {
 namespace {
@@ -87,7 +89,9 @@ int Find(const std::string& program, std::string* file) {
 
 // With the signals that it would have without us, but for those that it never sees. Returns an
 // errno where it cannot be started.
-int Spawn(const std::vector<std::string>& command, const sigset_t& mask, pid_t* pid) {
+// `switched`: in a group of its own, and what it prints goes to standard error.
+int Spawn(const std::vector<std::string>& command, const sigset_t& mask, bool switched,
+          pid_t* pid) {
   sigset_t by_default;
   sigemptyset(&by_default);
   for (const int signal : {SIGPIPE, SIGXFSZ, SIGBUS}) sigaddset(&by_default, signal);
@@ -96,20 +100,26 @@ int Spawn(const std::vector<std::string>& command, const sigset_t& mask, pid_t* 
   }
   posix_spawnattr_t attributes;
   posix_spawnattr_init(&attributes);
-  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK);
+  const int group = switched ? POSIX_SPAWN_SETPGROUP : 0;
+  posix_spawnattr_setflags(
+      &attributes, static_cast<short>(POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK | group));
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  if (switched) posix_spawn_file_actions_adddup2(&actions, STDERR_FILENO, STDOUT_FILENO);
   posix_spawnattr_setsigdefault(&attributes, &by_default);
   posix_spawnattr_setsigmask(&attributes, &mask);
   std::vector<std::string> words = command;
   std::vector<char*> argv;
   for (std::string& word : words) argv.push_back(word.data());
   argv.push_back(nullptr);
-  int error = posix_spawnp(pid, argv[0], nullptr, &attributes, argv.data(), environ);
+  int error = posix_spawnp(pid, argv[0], &actions, &attributes, argv.data(), environ);
   if (error == ENOEXEC && Find(command[0], words.data()) == 0) {  // a script without #!
     std::string shell = "/bin/sh";
     argv[0] = words[0].data();
     argv.insert(argv.begin(), shell.data());
-    error = posix_spawn(pid, argv[0], nullptr, &attributes, argv.data(), environ);
+    error = posix_spawn(pid, argv[0], &actions, &attributes, argv.data(), environ);
   }
+  posix_spawn_file_actions_destroy(&actions);
   posix_spawnattr_destroy(&attributes);
   return error;
 }
@@ -185,7 +195,7 @@ CommandEnd RunMeasured(const std::vector<std::string>& command) {
   for (const int signal : kPassedOn) sigaddset(&held, signal);
   pthread_sigmask(SIG_BLOCK, &held, &before);
   pid_t pid = 0;
-  const int start_errno = Spawn(command, before, &pid);
+  const int start_errno = Spawn(command, before, /*switched=*/false, &pid);
   if (start_errno == 0) {
     running = pid;
     if (received.load() != 0) kill(pid, received.load());  // it came before there was a command
@@ -211,6 +221,43 @@ CommandEnd RunMeasured(const std::vector<std::string>& command) {
   } while (other > 0);
   end.left_behind = other == 0;
   return end;
+}
+
+absl::StatusOr<SwitchedCommand> SwitchedCommand::Start(const std::vector<std::string>& command,
+                                                       double most_s) {
+  sigset_t mask;
+  pthread_sigmask(SIG_SETMASK, nullptr, &mask);
+  pid_t pid = 0;
+  if (const int why = Spawn(command, mask, /*switched=*/true, &pid); why != 0) {
+    return NotFound(command[0], ": cannot run it: ", std::strerror(why));
+  }
+  SwitchedCommand started(pid);
+  constexpr double kLookS = 0.02;
+  for (double waited_s = 0; waited_s < most_s; waited_s += kLookS) {
+    int status = 0;
+    if (waitpid(pid, &status, WNOHANG | WUNTRACED) == pid && WIFSTOPPED(status)) break;
+    if (started.HasEnded()) {
+      return FailedPrecondition(command[0], ": it ended before it was measured");
+    }
+    if (!SleepUnlessStopped(kLookS)) return Cancelled("interrupted");
+  }
+  started.Switch(false);
+  return started;
+}
+
+SwitchedCommand::~SwitchedCommand() {
+  if (pid_ == 0) return;
+  kill(-pid_, SIGKILL);
+  while (waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
+  }
+}
+
+void SwitchedCommand::Switch(bool on) const { kill(-pid_, on ? SIGCONT : SIGSTOP); }
+
+bool SwitchedCommand::HasEnded() const {
+  siginfo_t info = {};
+  return waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOHANG | WNOWAIT) != 0 ||
+         info.si_pid != 0;
 }
 
 bool SleepUnlessStopped(double seconds) {

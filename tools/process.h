@@ -72,6 +72,29 @@ std::optional<CommandEnd> CannotStart(const std::string& program);
 // Runs it to its end. Not for two threads.
 CommandEnd RunMeasured(const std::vector<std::string>& command);
 
+// A command that is switched on and off, all of its processes (SIGCONT and SIGSTOP to their group);
+// what it prints goes to standard error. One that takes time to get ready stops itself then
+// (SIGSTOP), and is waited for.
+class SwitchedCommand {
+ public:
+  // Returns when it is ready, or `most_s` have passed, and it is off. Errors: NotFound (no such
+  // program), Unavailable; FailedPrecondition (it ended), Cancelled (a signal stops us).
+  static absl::StatusOr<SwitchedCommand> Start(const std::vector<std::string>& command,
+                                               double most_s);
+  ~SwitchedCommand();  // kills them
+  SwitchedCommand(SwitchedCommand&& other) noexcept : pid_(std::exchange(other.pid_, 0)) {}
+  SwitchedCommand& operator=(SwitchedCommand&&) = delete;
+
+  void Switch(bool on) const;
+  // The first process; the others may run on.
+  bool HasEnded() const;
+
+ private:
+  explicit SwitchedCommand(int pid) : pid_(pid) {}
+
+  int pid_;  // and the group; 0: moved from
+};
+
 // Sleeps; false where a signal ended it early.
 bool SleepUnlessStopped(double seconds);
 

@@ -146,6 +146,9 @@ struct PowerRecordOptions {
   int64_t period_ns = 0;
   std::string log_path = {};  // empty: a file without a name, gone at the end
   std::string command = {};   // for the header
+  // Channels as they were measured on this machine (power calibrate): the log has their prior_
+  // values instead of those that the model of chip is known for.
+  std::vector<PowerChannel> calibrated = {};
   // A call that takes longer is `hung`: its reader is left alone, the others go on.
   int64_t hung_after_ns = 2'000'000'000;
 };

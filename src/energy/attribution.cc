@@ -1,6 +1,7 @@
 #include "energy/attribution.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <numbers>
 #include <utility>
@@ -147,12 +148,20 @@ void FillEnergies(std::span<const BusyCurve> kernels, double capture_s, Attribut
     for (size_t k = 0; k < curves.size(); ++k) total[static_cast<Index>(k)] = curves[k].total_s();
     return total;
   };
-  const std::vector<BusyCurve> inside = Clipped(kernels, found->from_s, found->to_s);
-  const VectorXd all_s = total_s(kernels), inside_s = total_s(inside);
-  const bool is_part = inside_s.sum() < (1 - kMostOutside) * all_s.sum();
-  found->busy_s = is_part ? inside_s : all_s;
-  found->energies =
-      EnergiesOf(found->fit, is_part ? std::span<const BusyCurve>(inside) : kernels, capture_s);
+  const std::array edges_s = {found->from_s, found->to_s};
+  double inside_s = 0;
+  for (const BusyCurve& kernel : kernels) {
+    const std::vector<double> before_s = kernel.At(edges_s);
+    inside_s += before_s[1] - before_s[0];
+  }
+  std::vector<BusyCurve> clipped;
+  found->busy_s = total_s(kernels);
+  if (inside_s < (1 - kMostOutside) * found->busy_s.sum()) {
+    clipped = Clipped(kernels, found->from_s, found->to_s);
+    kernels = clipped;
+    found->busy_s = total_s(kernels);
+  }
+  found->energies = EnergiesOf(found->fit, kernels, capture_s);
   found->known = Resolve(found->energies);
 }
 

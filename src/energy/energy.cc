@@ -56,27 +56,30 @@ CaptureSpan SpanOf(const Trace& trace, const DeviceAnalysis& device) {
   return span;
 }
 
-// A kernel of a device: its row, when it ran, and which ops it is of.
+// A kernel of a device: its row, and the op that it is of.
 struct Kernel {
-  KernelOfCells cells;
-  BusyCurve busy;
+  KernelRow row;
   const OpInfo* op = nullptr;
 };
 
-std::vector<Kernel> KernelsOn(const CaptureSpan& span, DeviceAnalysis* device) {
-  std::vector<Kernel> kernels;
-  for (KernelOfCells& row : KernelsOf(*device)) {
-    std::vector<Interval> ran;
-    for (const size_t cell : row.cells) {
-      for (const Interval& each : device->ran[cell]) {
-        ran.push_back({each.start_ps - span.from_ps, each.end_ps - span.from_ps});
-      }
-      device->ran[cell] = {};
+// When each of the rows ran, since the span began. Takes it from the device.
+std::vector<BusyCurve> TakeBusy(const CaptureSpan& span, std::span<const KernelOfCells> rows,
+                                DeviceAnalysis* device) {
+  std::vector<BusyCurve> busy;
+  busy.reserve(rows.size());
+  for (const KernelOfCells& row : rows) {
+    std::vector<Interval> ran = std::move(device->ran[row.cells[0]]);
+    for (const size_t cell : std::span(row.cells).subspan(1)) {
+      const std::vector<Interval> more = std::move(device->ran[cell]);
+      ran.insert(ran.end(), more.begin(), more.end());
     }
-    const OpInfo& op = device->tables->ops[device->cells[row.cells[0]].op];
-    kernels.push_back({std::move(row), BusyCurve(std::move(ran)), &op});
+    for (Interval& each : ran) {
+      each.start_ps -= span.from_ps;
+      each.end_ps -= span.from_ps;
+    }
+    busy.emplace_back(std::move(ran));
   }
-  return kernels;
+  return busy;
 }
 
 class DeviceEnergy {
@@ -89,7 +92,12 @@ class DeviceEnergy {
     EnergyDevice device;
     device.device = analysis->row.device;
     const CaptureSpan span = SpanOf(trace, *analysis);
-    kernels_ = KernelsOn(span, analysis);
+    std::vector<KernelOfCells> rows = KernelsOf(*analysis);
+    busy_ = TakeBusy(span, rows, analysis);
+    for (KernelOfCells& each : rows) {
+      const OpInfo& op = analysis->tables->ops[analysis->cells[each.cells[0]].op];
+      kernels_.push_back({std::move(each.row), &op});
+    }
     found_ = Find(span, *analysis, &device);
     if (found_.reason.empty()) {
       Describe(span, &device);
@@ -116,17 +124,14 @@ class DeviceEnergy {
     device->sensor =
         Cat(channel.source, " ", choice.device, " ", channel.domain, " ", channel.quantity);
     device->shared = choice.shared;
-    std::vector<BusyCurve> busy;
-    for (const Kernel& kernel : kernels_) {
-      if (kernel.busy.intervals().empty()) {
-        none.reason = "no_times";
-        none.message = Cat(kernel.cells.row.kernel,
-                           ": only sums of its executions are in the trace, not when they ran");
-        return none;
-      }
-      busy.push_back(kernel.busy);
+    for (size_t k = 0; k < kernels_.size(); ++k) {
+      if (!busy_[k].intervals().empty()) continue;
+      none.reason = "no_times";
+      none.message = Cat(kernels_[k].row.kernel,
+                         ": only sums of its executions are in the trace, not when they ran");
+      return none;
     }
-    if (busy.empty()) {
+    if (busy_.empty()) {
       none.reason = "nothing_ran";
       none.message = "nothing ran on it";
       return none;
@@ -134,7 +139,7 @@ class DeviceEnergy {
     const bool clock_known = span.unix_ns.has_value() && !log_.clocks.empty();
     std::vector<energy::Poll> polls =
         energy::PollsOn(log_, *choice.sensor, span.unix_ns.value_or(0));
-    return energy::Attribute(channel, std::move(polls), busy,
+    return energy::Attribute(channel, std::move(polls), busy_,
                              static_cast<double>(span.to_ps - span.from_ps) / kPsPerS, clock_known);
   }
 
@@ -189,7 +194,7 @@ class DeviceEnergy {
       EnergyGroup& group = report_->groups.emplace_back();
       group.device = device;
       group.group = static_cast<uint32_t>(report_->groups.size()) - 1;
-      for (const size_t k : members) group.kernels.push_back(kernels_[k].cells.row.kernel);
+      for (const size_t k : members) group.kernels.push_back(kernels_[k].row.kernel);
       group.energy_j = EnergyOf(members);
     }
   }
@@ -197,8 +202,8 @@ class DeviceEnergy {
   // What is known of the sum over `members`.
   void Fill(const Members& members, EnergyRow* row) const {
     for (const size_t k : members) {
-      row->count += kernels_[k].cells.row.count;
-      row->busy_ps += std::llround(kernels_[k].busy.total_s() * kPsPerS);
+      row->count += kernels_[k].row.count;
+      row->busy_ps += std::llround(busy_[k].total_s() * kPsPerS);
     }
     row->reason = found_.reason;
     if (!found_.reason.empty()) return;
@@ -237,7 +242,7 @@ class DeviceEnergy {
   }
 
   bool IsShown(const Kernel& kernel) const {
-    const std::optional<std::string>& function = kernel.cells.row.function;
+    const std::optional<std::string>& function = kernel.row.function;
     return (!shown_.any_op() || shown_.WantsOp(*kernel.op)) &&
            (function.has_value() ? shown_.WantsFunction(*function) : !shown_.any_function());
   }
@@ -255,7 +260,7 @@ class DeviceEnergy {
     for (const auto& [key, of_key] : members) {
       EnergyRow& row = rows->emplace_back();
       row.device = analysis.row.device;
-      const KernelRow& kernel = kernels_[of_key[0]].cells.row;
+      const KernelRow& kernel = kernels_[of_key[0]].row;
       row.name = is_function ? *kernel.function : key;
       if (is_function) {
         row.program_id = kernel.program_id;
@@ -280,7 +285,7 @@ class DeviceEnergy {
     const size_t first = report_->kernels.size();
     for (size_t k = 0; k < kernels_.size(); ++k) {
       if (!IsShown(kernels_[k])) continue;
-      const KernelRow& kernel = kernels_[k].cells.row;
+      const KernelRow& kernel = kernels_[k].row;
       EnergyRow& row = report_->kernels.emplace_back();
       row.device = kernel.device;
       row.name = kernel.kernel;
@@ -293,7 +298,7 @@ class DeviceEnergy {
     AddSums(
         analysis,
         [](const Kernel& kernel) {
-          const KernelRow& row = kernel.cells.row;
+          const KernelRow& row = kernel.row;
           return row.function ? std::optional(Cat(*row.function, "\n", row.program_id.value_or("")))
                               : std::nullopt;
         },
@@ -340,6 +345,7 @@ class DeviceEnergy {
   const energy::SensorLog& log_;
   EnergyReport* const report_;
   std::vector<Kernel> kernels_;
+  std::vector<BusyCurve> busy_;  // of each
   Attribution found_;
   std::vector<Members> members_of_group_;
   uint32_t first_group_ = 0;

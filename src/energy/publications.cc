@@ -120,7 +120,12 @@ Grid Refined(std::span<const Update> updates, Grid grid) {
     }
     Corner middle = {0, 0};
     double least_s = polygon[0].period_s, most_s = least_s;
+    const double middle_number = grid.MiddleNumber();
+    double first_s = polygon[0].phase_s + middle_number * least_s, last_s = first_s;
     for (const Corner& corner : polygon) {
+      const double instant_s = corner.phase_s + middle_number * corner.period_s;
+      first_s = std::min(first_s, instant_s);
+      last_s = std::max(last_s, instant_s);
       middle.phase_s += corner.phase_s / static_cast<double>(polygon.size());
       middle.period_s += corner.period_s / static_cast<double>(polygon.size());
       least_s = std::min(least_s, corner.period_s);
@@ -131,6 +136,7 @@ Grid Refined(std::span<const Update> updates, Grid grid) {
     grid.phase_s = middle.phase_s;
     grid.period_s = middle.period_s;
     grid.period_slack_s = most_s - least_s;
+    grid.middle_slack_s = last_s - first_s;
     if (moved_s < 1e-12) break;
   }
   Number(updates, &grid);

@@ -48,10 +48,14 @@ struct Grid {
   double phase_s = 0, period_s = 0;
   std::vector<int64_t> number = {};  // of each update: published at phase_s + number x period_s
   double period_slack_s = 0;         // how far the period may be off, by the brackets
+  double middle_slack_s = 0;         // and the instants in the middle of the updates
   size_t misfits = 0;                // updates whose brackets it does not meet
 
   double InstantS(size_t update) const {
     return phase_s + static_cast<double>(number[update]) * period_s;
+  }
+  double MiddleNumber() const {
+    return (static_cast<double>(number.front()) + static_cast<double>(number.back())) / 2;
   }
 };
 

@@ -146,7 +146,8 @@ class Observations {
       windows.to_s[n] = ends_s[i];
       windows.energy_j[n] = is_counter_ ? value_[i] - value_[i - 1] : value_[i] * timing.window_s;
     }
-    windows.busy_s = columns.At(windows.to_s) - columns.At(windows.from_s);
+    windows.busy_s = columns.At(windows.to_s);
+    windows.busy_s -= columns.At(windows.from_s);
     return windows;
   }
 
@@ -531,6 +532,17 @@ Attempt WithIdleTerms(const Fitter& fitter, const Columns& columns, Attempt best
   return best;
 }
 
+// `variance`: of what the weights make of each window.
+void SetCovariance(const Attempt& attempt, double variance, Fit* fit) {
+  const MatrixXd covariance = attempt.solution.inverse * variance;
+  const Index powers = fit->power_w.size();
+  fit->covariance = covariance.topLeftCorner(powers, powers);
+  fit->lag_sd_s = std::sqrt(covariance(powers, powers));
+  if (covariance.rows() > powers + 2) {
+    fit->window_sd_s = std::sqrt(covariance(powers + 2, powers + 2));
+  }
+}
+
 Fit FitOf(const Grid& grid, const Attempt& attempt) {
   Fit fit;
   fit.grid = grid;
@@ -552,9 +564,31 @@ Fit FitOf(const Grid& grid, const Attempt& attempt) {
   fit.autocorrelation = fit.whitened.head(n - 1).dot(fit.whitened.tail(n - 1)) / squares;
   const double correlated = std::max(0.0, fit.autocorrelation);
   const double inflation = (1 + correlated) / std::max(1e-3, 1 - correlated);
-  fit.covariance =
-      attempt.solution.inverse.topLeftCorner(powers, powers) * (squares / fit.degrees * inflation);
+  SetCovariance(attempt, squares / fit.degrees * inflation, &fit);
   return fit;
+}
+
+// A log without noise of what is expected.
+Sensor SensorOf(const Expectation& expected, const Columns& columns, double capture_s, Grid* grid) {
+  std::vector<double> instants_s;
+  for (double at_s = expected.phase_s; at_s - expected.lag_s <= capture_s;
+       at_s += expected.period_s) {
+    grid->number.push_back(static_cast<int64_t>(instants_s.size()));
+    instants_s.push_back(at_s - expected.lag_s);
+  }
+  const VectorXd to_s =
+      Eigen::Map<const VectorXd>(instants_s.data(), static_cast<Index>(instants_s.size()));
+  const auto energy_j = [&](const VectorXd& at_s) -> VectorXd {
+    return columns.At(at_s) * expected.power_w + expected.idle_w * at_s;
+  };
+  VectorXd value = energy_j(to_s) * 1e6;
+  if (expected.kind != ReadingKind::kCumulative) {
+    const VectorXd from_s = to_s.array() - expected.window_s;
+    value = (energy_j(to_s) - energy_j(from_s)) / expected.window_s * 1e3;
+  }
+  Sensor sensor = {.kind = expected.kind};
+  for (const double each : value) sensor.publications.updates.push_back({0, 0, std::llround(each)});
+  return sensor;
 }
 
 }  // namespace
@@ -604,6 +638,30 @@ std::optional<Fit> FitPowers(const Sensor& sensor, std::span<const BusyCurve> ke
     fit.rival_lag_s = candidate.timing.lag_s;
     break;
   }
+  return fit;
+}
+
+std::optional<Fit> ExpectFit(const Expectation& expected, std::span<const BusyCurve> kernels,
+                             double capture_s) {
+  const Columns columns(kernels);
+  Grid grid = {.phase_s = expected.phase_s, .period_s = expected.period_s};
+  const Sensor sensor = SensorOf(expected, columns, capture_s, &grid);
+  if (sensor.publications.updates.size() < kLeastUpdates) return std::nullopt;
+  // Polled twice an update.
+  grid.period_slack_s = expected.period_s / 2 / static_cast<double>(grid.number.size());
+  const Fitter fitter(sensor, grid, capture_s);
+  Attempt attempt = {.timing = {.lag_s = expected.lag_s, .window_s = expected.window_s},
+                     .noise = {.white = 0, .relative = expected.noise * expected.noise},
+                     .shared = expected.shared};
+  attempt.idle_terms = expected.idle_terms;
+  if (fitter.observations().Inside(attempt.timing).size() < kLeastWindows) return std::nullopt;
+  fitter.Step(columns, /*looks_for_shared=*/false, &attempt);
+  Fit fit;
+  fit.idle_terms = attempt.idle_terms;
+  fit.power_w = attempt.solution.values.head(attempt.windows.busy_s.cols() +
+                                             static_cast<Index>(fit.idle_terms));
+  fit.degrees = static_cast<double>(attempt.windows.energy_j.size() - attempt.parameters);
+  SetCovariance(attempt, 1, &fit);
   return fit;
 }
 

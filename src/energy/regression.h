@@ -32,7 +32,7 @@ namespace xplane_time::energy {
 // A channel as it was published.
 struct Sensor {
   ReadingKind kind = ReadingKind::kCumulative;
-  Publications publications;
+  Publications publications = {};
   std::optional<double> prior_window_s = {};  // of power: what its model of chip is known for
 };
 
@@ -50,6 +50,8 @@ struct Fit {
   Eigen::MatrixXd covariance;
   size_t idle_terms = 1;
   double degrees = 0;  // of freedom
+  // Standard deviations, as the windows tell it; where the grid lies is not in them.
+  double lag_sd_s = 0, window_sd_s = 0;
   // By window that lies in the capture.
   Eigen::VectorXd from_s, to_s, energy_j, residual_j;
   Eigen::MatrixXd busy_s;  // windows x kernels
@@ -67,5 +69,21 @@ struct Fit {
 // Empty: too few windows lie in the capture, or too few updates.
 std::optional<Fit> FitPowers(const Sensor& sensor, std::span<const BusyCurve> kernels,
                              double capture_s, const LagRange& lags);
+
+// Before there is a log: a sensor, what is assumed that it reads, and how well.
+struct Expectation {
+  ReadingKind kind = ReadingKind::kCumulative;
+  double phase_s = 0, period_s = 0, lag_s = 0, window_s = 0;
+  double noise = 0;   // standard deviation of a window's energy, as a share of it
+  double shared = 0;  // how much of it overlapping windows share
+  size_t idle_terms = 1;
+  Eigen::VectorXd power_w = {};  // by kernel, above idle
+  double idle_w = 0;
+};
+
+// What a fit of such a log would come to: its powers and their covariance. Empty: too few windows
+// lie in the capture.
+std::optional<Fit> ExpectFit(const Expectation& expectation, std::span<const BusyCurve> kernels,
+                             double capture_s);
 
 }  // namespace xplane_time::energy

@@ -41,6 +41,9 @@ class Collector : public power::LogSink {
       ++kept_;
     }
   }
+  void Mark(int64_t t_ns, std::string_view window, bool end) override {
+    log_->marks.push_back({t_ns, std::string(window), end});
+  }
   void ClocksAt(int64_t /*t_ns*/, const power::Clocks& clocks) override {
     const bool is_later =
         log_->clocks.empty() || clocks.monotonic_ns > log_->clocks.back().monotonic_ns;
@@ -114,22 +117,19 @@ std::vector<std::string> Candidates(const SensorLog& log, const TraceDevice& dev
   });
 }
 
-// The sensor of a device that says most: its counter, else the shortest mean.
+// The sensor of a device that says most.
 const SensorReadings* BestSensor(const SensorLog& log, const std::string& id, DeviceKind kind,
                                  bool* has_module) {
-  constexpr std::array kOrder = {ReadingKind::kCumulative, ReadingKind::kInstant,
-                                 ReadingKind::kAverage};
-  for (const ReadingKind wanted : kOrder) {
-    for (const SensorReadings& sensor : log.sensors) {
-      const PowerChannel& channel = sensor.channel;
-      if (channel.device != id || channel.kind != wanted || !Measures(channel, kind)) continue;
-      *has_module |= channel.domain == "module";
-      // What also counts others, or is only a part, is not the device.
-      const bool is_whole = channel.domain == "gpu" || channel.domain == "package";
-      if (is_whole && sensor.readings.size() > 1) return &sensor;
-    }
+  const SensorReadings* best = nullptr;
+  for (const SensorReadings& sensor : log.sensors) {
+    const PowerChannel& channel = sensor.channel;
+    if (channel.device != id || !Measures(channel, kind)) continue;
+    *has_module |= channel.domain == "module";
+    const size_t rank = RankOf(channel);
+    if (rank == kNoRank || sensor.readings.size() < 2) continue;
+    if (best == nullptr || rank < RankOf(best->channel)) best = &sensor;
   }
-  return nullptr;
+  return best;
 }
 
 // What a counter came to since its first reading.
@@ -181,6 +181,14 @@ absl::StatusOr<SensorLog> ReadSensorLog(const std::string& path) {
   log.complete = end.complete;
   log.damaged_lines = end.damaged_lines;
   return log;
+}
+
+size_t RankOf(const PowerChannel& channel) {
+  constexpr std::array kOrder = {ReadingKind::kCumulative, ReadingKind::kInstant,
+                                 ReadingKind::kAverage};
+  if (channel.domain != "gpu" && channel.domain != "package") return kNoRank;
+  const auto* const at = std::ranges::find(kOrder, channel.kind);
+  return at == kOrder.end() ? kNoRank : static_cast<size_t>(at - kOrder.begin());
 }
 
 SensorChoice ChooseSensor(const SensorLog& log, const TraceDevice& device,

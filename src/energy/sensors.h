@@ -30,11 +30,19 @@ struct SensorReadings {
   std::vector<power::Reading> readings;  // with a value, in the order of time
 };
 
+// Where a window that the log marks begins, or ends.
+struct LogMark {
+  int64_t t_ns = 0;
+  std::string window;
+  bool is_end = false;
+};
+
 struct SensorLog {
   std::string path;
   std::vector<PowerDevice> devices;
   std::vector<SensorReadings> sensors;  // of power or energy
   std::vector<power::Clocks> clocks;    // as they were told, in the order of time
+  std::vector<LogMark> marks;           // in the order of lines
   bool complete = false;                // it has its last line
   uint64_t damaged_lines = 0;
 };
@@ -50,6 +58,11 @@ struct TraceDevice {
   DeviceKind kind = DeviceKind::kGpu;
   std::optional<int64_t> ordinal;
 };
+
+// Of sensors that measure a device whole the least says most: its counter, else the shortest mean.
+// kNoRank: it also counts others, or is only a part.
+inline constexpr size_t kNoRank = SIZE_MAX;
+size_t RankOf(const PowerChannel& channel);
 
 struct SensorChoice {
   const SensorReadings* sensor = nullptr;

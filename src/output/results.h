@@ -10,6 +10,11 @@
 #include "xplane_time/pick.h"
 #include "xplane_time/power.h"
 
+namespace xplane_time::energy {
+struct SensorCalibrations;
+struct PlannedExperiment;
+}  // namespace xplane_time::energy
+
 namespace xplane_time::output {
 
 // Sorts the rows of a report as `options` want it (trace_views.h), for the next three. Whose keys
@@ -63,6 +68,11 @@ std::string PowerSvg(const PowerSummary& summary);
 
 // Sensors that are there, those that are not, and the way to them.
 Output PowerSourcesOutput(const PowerInventory& inventory);
+
+// What was measured of sensors; CSV has a row a sensor.
+Output PowerCalibrationOutput(const energy::SensorCalibrations& calibrations);
+// An experiment to come: what it costs, and its steps; CSV has the steps.
+Output PowerPlanOutput(const energy::PlannedExperiment& experiment);
 
 // What the files on power share.
 struct ModelledCarbon {

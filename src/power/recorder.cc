@@ -8,7 +8,9 @@
 #include <map>
 #include <mutex>
 #include <set>
+#include <span>
 #include <thread>
+#include <tuple>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -112,11 +114,24 @@ void ReadPeriodically(const std::shared_ptr<Shared>& shared, const std::shared_p
   shared->changed.notify_all();
 }
 
+// Of the channel among those that were measured, where it is one.
+void SetPriors(std::span<const PowerChannel> calibrated, PowerChannel* channel) {
+  const auto identity = [](const PowerChannel& of) {
+    return std::tie(of.source, of.device, of.domain, of.quantity, of.kind);
+  };
+  for (const PowerChannel& each : calibrated) {
+    if (identity(each) != identity(*channel)) continue;
+    if (each.prior_period_ns.has_value()) channel->prior_period_ns = each.prior_period_ns;
+    if (each.prior_window_ns.has_value()) channel->prior_window_ns = each.prior_window_ns;
+  }
+}
+
 class Recorder : public PowerRecorder {
  public:
   Recorder(PowerRecordOptions options, LogWriter log, FoundReaders found)
       : options_(std::move(options)), shared_(std::make_shared<Shared>(std::move(log))) {
     header_.inventory = std::move(found.all);
+    for (PowerChannel& each : header_.inventory.channels) SetPriors(options_.calibrated, &each);
     uint32_t channel = 0;
     for (const FoundReader& each : found.readers) {
       if (!each.inventory.channels.empty()) AddTrack(each, channel);

@@ -15,7 +15,7 @@ namespace {
 using energy::BusyCurve;
 using stats::Random;
 
-constexpr double kPsPerS = 1e12, kPollS = 0.05;
+constexpr double kPsPerS = 1e12;
 
 double Exponential(Random* random) { return -std::log(random->Uniform()); }
 double Between(double low, double high, Random* random) {
@@ -25,6 +25,14 @@ double Between(double low, double high, Random* random) {
 Interval IntervalOf(double from_s, double length_s) {
   const auto start_ps = static_cast<int64_t>(from_s * kPsPerS);
   return {start_ps, start_ps + std::max<int64_t>(1, static_cast<int64_t>(length_s * kPsPerS))};
+}
+
+double EndS(const std::vector<std::vector<Interval>>& executions) {
+  int64_t end_ps = 0;
+  for (const std::vector<Interval>& each : executions) {
+    for (const Interval& interval : each) end_ps = std::max(end_ps, interval.end_ps);
+  }
+  return static_cast<double>(end_ps) / kPsPerS;
 }
 
 // What runs when.
@@ -224,7 +232,7 @@ void Poll(const WorldOptions& options, const std::vector<double>& published_s,
     gaps.emplace_back(from_s, from_s + Between(0.4, 3, random));
   }
   size_t last = 0;
-  for (double at_s = published_s[3]; at_s < published_s.back(); at_s += kPollS) {
+  for (double at_s = published_s[3]; at_s < published_s.back(); at_s += options.poll_s) {
     const double before_s = at_s + 4e-4 * random->Uniform();
     const double after_s = before_s + 6e-4 + 1e-4 * random->Uniform();
     if (std::any_of(gaps.begin(), gaps.end(), [&](const auto& gap) {
@@ -264,6 +272,7 @@ World MakeWorld(const WorldOptions& options, uint64_t seed) {
   World world;
   world.period_s = 0.1 * (1 + Between(-0.004, 0.004, &random));
   world.capture_s = static_cast<double>(options.windows) * world.period_s + 2;
+  if (!options.given.empty()) world.capture_s = EndS(options.given) + 1;
   world.lag_s = Between(0.001, 0.045, &random);
   world.idle_w = Between(60, 120, &random);
   world.kind = ReadingKind::kAverage;
@@ -273,10 +282,14 @@ World MakeWorld(const WorldOptions& options, uint64_t seed) {
     world.window_s = 10 * world.period_s;
     world.prior_window_s = 1;
   }
-  for (size_t k = 0; k < options.kernels; ++k) {
+  const size_t count = options.given.empty() ? options.kernels : options.given.size();
+  for (size_t k = 0; k < count; ++k) {
     world.power_w.push_back(Between(120, 400, &random));
   }
-  world.executions = Scheduler(options, world.capture_s, &random).Take();
+  world.executions = options.given;
+  if (options.given.empty()) {
+    world.executions = Scheduler(options, world.capture_s, &random).Take();
+  }
   std::vector<BusyCurve> kernels;
   for (const std::vector<Interval>& each : world.executions) kernels.emplace_back(each);
   const Consumption consumption(options, world.capture_s, world.power_w, std::move(kernels),

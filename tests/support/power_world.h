@@ -47,7 +47,10 @@ struct WorldOptions {
   double other_load_w = 0;     // of a process that no trace shows, on and off
   bool draws_nothing = false;  // the log is of an idle machine
   size_t gaps = 0;             // times of up to 3 s without a poll
+  double poll_s = 0.05;        // from one poll to the next
   double clock_off_s = 0;      // of the log against the trace
+  // What runs, by kernel, instead of a schedule; the first and last second are idle.
+  std::vector<std::vector<Interval>> given = {};
 };
 
 struct World {

@@ -238,7 +238,8 @@ class Help(EndToEndTest):
 
     def test_help_of_every_command_fits_80_columns_and_shows_examples(self):
         others = ("compare", "pick", "tune", "tune show", "tune export", "tune replay", "power",
-                  "power sources", "power record", "power replay", "power run")
+                  "power sources", "power record", "power replay", "power run", "power calibrate",
+                  "power plan")
         for command in ((), *(name.split() for name in (*self.COMMANDS, *others))):
             with self.subTest(command):
                 done = self.run_ok(*command, "--help")

@@ -217,11 +217,13 @@ def tune_group():
 
 def help_group():
     for command in (*TRACE_COMMANDS, "events", "compare", "pick", "power", "power sources",
-                    "power record", "power replay", "power run", "tune", "tune show",
+                    "power record", "power replay", "power run", "power calibrate",
+                    "power plan", "tune", "tune show",
                     "tune export", "tune replay", "tune decide"):
         yield f"{command} --help"
     yield "--help"
-    for command in (*TRACE_COMMANDS, "events", "compare", "pick", "tune", "power", "power run"):
+    for command in (*TRACE_COMMANDS, "events", "compare", "pick", "tune", "power", "power run",
+                    "power calibrate", "power plan"):
         yield f"{command} --json-schema"
 
 

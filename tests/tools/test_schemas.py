@@ -13,6 +13,7 @@ import unittest
 
 from harness import GOLDEN, HERE, REPOSITORY, EndToEndTest, environment, run
 from test_golden import GROUPS, make_inputs
+from test_power_planning import square_wave_log
 
 try:
     import jsonschema
@@ -22,7 +23,8 @@ except ImportError:
 SCHEMAS = REPOSITORY / "src" / "output" / "schemas"
 # Schema of what is printed: the command itself, where it is not its name.
 PRINTED_BY = {"tune-result": "tune", "power-run-summary": "power run", "power": "power",
-              "power-sources": "power sources"}
+              "power-sources": "power sources", "power-calibration": "power calibrate",
+              "power-plan": "power plan"}
 # Command: the schemas of its documents.
 COMMANDS = {"report": {"report", "compat"}, "planes": {"planes"}, "functions": {"functions"},
             "kernels": {"kernels"}, "tree": {"tree"}, "events": {"events"},
@@ -30,7 +32,8 @@ COMMANDS = {"report": {"report", "compat"}, "planes": {"planes"}, "functions": {
             "tune replay": {"tune-result"}, "tune show": {"tune-result", "tune-sessions"},
             "tune export": {"tune", "tuned"}, "power sources": {"power-sources"},
             "power record": {"power"}, "power replay": {"power"},
-            "power run": {"power-run-summary"}}
+            "power run": {"power-run-summary"}, "power calibrate": {"power-calibration"},
+            "power plan": {"power-plan"}}
 WITHOUT = {"power": "its subcommands print", "tune decide": "messages of a protocol"}
 
 
@@ -115,6 +118,11 @@ class Schemas(EndToEndTest):
         if write_world := os.environ.get("WRITE_POWER_WORLD"):
             subprocess.run([write_world, "pair", "1", "world"], cwd=self.at, check=True)
             lines.append("energy world.xplane.pb --power world.power.jsonl --format json")
+        self.write("load.jsonl", square_wave_log())
+        self.write("nothing.jsonl", square_wave_log(responds=False))
+        lines += [f"power calibrate {log}.jsonl --format json" for log in ("load", "nothing")]
+        lines += [f"power plan --kernel a={time} --kernel b=1ms --sensor load.jsonl --format json"
+                  for time in ("20us", "3ms")]
         for line in lines:
             done = run(*line.split(), cwd=self.at, env=environment(XDG_RUNTIME_DIR=str(self.at)))
             found = list(documents_in(done.text))

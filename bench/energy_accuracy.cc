@@ -1,0 +1,146 @@
+// energy_accuracy [SEEDS]: how near attributed energies come to the truth, in made-up worlds
+// (tests/support/power_world.h), as the table of docs/energy.md. Errors and half-widths are shares
+// of a kernel's energy, of kernels with 2 % of all and more.
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "energy/attribution.h"
+#include "tests/support/power_world.h"
+
+namespace {
+
+using namespace xplane_time;
+using test::PowerSchedule;
+using test::PowerSensor;
+using test::World;
+using test::WorldOptions;
+
+struct Case {
+  const char* name;
+  WorldOptions options;
+  bool clock_known = true;
+};
+
+const Case kCases[] = {
+    {"counter, 8 kernels, 600 windows", {}},
+    {"60 windows", {.windows = 60}},
+    {"200 windows", {.windows = 200}},
+    {"6,000 windows", {.windows = 6'000}},
+    {"30 kernels", {.kernels = 30}},
+    {"25 of 100 ms sampled", {.sensor = PowerSensor::kQuarter}},
+    {"mean of 1 s", {.sensor = PowerSensor::kSecond}},
+    {"noise 0.2 %", {.noise = 0.002}},
+    {"noise 3 %", {.noise = 0.03}},
+    {"pauses of 0.5 s", {.pause_s = 0.5}},
+    {"never idle", {.schedule = PowerSchedule::kNeverIdle}},
+    {"idle drifts", {.drift_w = 4}},
+    {"two streams", {.streams = 2}},
+    {"polls are missing", {.gaps = 2}},
+    {"blocks of seconds", {.kernels = 6, .schedule = PowerSchedule::kBlocks, .windows = 300}},
+    {"no capture start", {.pause_s = 0.5}, /*clock_known=*/false},
+    {"clock 0.3 s off", {.pause_s = 0.5, .clock_off_s = 0.3}},
+    {"a pair always together", {.schedule = PowerSchedule::kPairs}},
+    {"one mixture", {.schedule = PowerSchedule::kOneMixture}},
+    {"a loop of 0.7 ms", {.schedule = PowerSchedule::kPeriodic}},
+    {"another process", {.other_load_w = 60}},
+    {"log of an idle machine", {.draws_nothing = true}},
+};
+
+struct Scores {
+  std::vector<double> errors, half_widths;
+  size_t kernels = 0, known = 0, inside = 0, groups = 0, groups_inside = 0;
+  size_t poor = 0, without_numbers = 0, measured = 0;
+};
+
+void Score(const Case& of, uint64_t seed, Scores* scores) {
+  const World world = test::MakeWorld(of.options, seed);
+  std::vector<energy::BusyCurve> kernels;
+  for (const std::vector<Interval>& each : world.executions) kernels.emplace_back(each);
+  PowerChannel channel;
+  channel.kind = world.kind;
+  if (world.prior_window_s) {
+    channel.prior_window_ns = static_cast<int64_t>(*world.prior_window_s * 1e9);
+  }
+  const energy::Attribution found =
+      energy::Attribute(channel, world.polls, kernels, world.capture_s, of.clock_known);
+  if (!found.reason.empty()) {
+    ++scores->without_numbers;
+    return;
+  }
+  scores->poor += found.poor_fit.empty() ? 0 : 1;
+  const double all_j = std::accumulate(world.energy_j.begin(), world.energy_j.end(), 0.0);
+  std::vector<std::vector<size_t>> groups(kernels.size());
+  for (size_t k = 0; k < kernels.size(); ++k) {
+    if (found.known[k].group) groups[*found.known[k].group].push_back(k);
+    if (world.energy_j[k] < 0.02 * all_j) continue;
+    ++scores->kernels;
+    if (!found.known[k].alone) continue;
+    ++scores->known;
+    scores->measured += found.measured[k] ? 1 : 0;
+    const double off_j =
+        std::abs(found.energies.energy_j[static_cast<Eigen::Index>(k)] - world.energy_j[k]);
+    const double half_j = found.energies.HalfWidthJ(std::vector<size_t>{k});
+    scores->inside += off_j <= half_j ? 1 : 0;
+    scores->errors.push_back(off_j / world.energy_j[k]);
+    scores->half_widths.push_back(half_j / world.energy_j[k]);
+  }
+  for (const std::vector<size_t>& group : groups) {
+    if (group.empty()) continue;
+    ++scores->groups;
+    double off_j = 0;
+    for (const size_t k : group) {
+      off_j += found.energies.energy_j[static_cast<Eigen::Index>(k)] - world.energy_j[k];
+    }
+    scores->groups_inside += std::abs(off_j) <= found.energies.HalfWidthJ(group) ? 1 : 0;
+  }
+}
+
+// "0.17 %" of those in order; "-" of none.
+std::string At(std::vector<double> values, double share) {
+  if (values.empty()) return "-";
+  std::sort(values.begin(), values.end());
+  const auto last = values.size() - 1;
+  char text[32];
+  std::snprintf(text, sizeof text, "%.2f",
+                100 * values[static_cast<size_t>(share * static_cast<double>(last))]);
+  return text;
+}
+
+std::string Share(size_t part, size_t all) {
+  if (all == 0) return "-";
+  return std::to_string((1000 * part + all / 2) / all / 10) + "." +
+         std::to_string((1000 * part + all / 2) / all % 10);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const uint64_t seeds = argc > 1 ? std::strtoull(argv[1], nullptr, 10) : 20;
+  const std::string only = argc > 2 ? argv[2] : "";
+  std::printf(
+      "%lu worlds each; all in %%\n\n"
+      "| world | error: median | 99 %% | worst | half-width | intervals hold | with a number | "
+      "measured | groups, sums hold | poor_fit | no numbers |\n"
+      "|---|---|---|---|---|---|---|---|---|---|---|\n",
+      static_cast<unsigned long>(seeds));
+  for (const Case& each : kCases) {
+    if (!only.empty() && std::string(each.name).find(only) == std::string::npos) continue;
+    Scores scores;
+    for (uint64_t seed = 1; seed <= seeds; ++seed) Score(each, seed, &scores);
+    std::printf("| %s | %s | %s | %s | %s | %s | %s | %s | %zu, %s | %s | %s |\n", each.name,
+                At(scores.errors, 0.5).c_str(), At(scores.errors, 0.99).c_str(),
+                At(scores.errors, 1).c_str(), At(scores.half_widths, 0.5).c_str(),
+                Share(scores.inside, scores.known).c_str(),
+                Share(scores.known, scores.kernels).c_str(),
+                Share(scores.measured, scores.known).c_str(), scores.groups,
+                Share(scores.groups_inside, scores.groups).c_str(),
+                Share(scores.poor, seeds).c_str(), Share(scores.without_numbers, seeds).c_str());
+    std::fflush(stdout);
+  }
+  return 0;
+}

@@ -1,0 +1,152 @@
+// power plan: an experiment that tells the energy of kernels as well as is wanted.
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <re2/re2.h>
+
+#include "energy/plan_sensor.h"
+#include "output/results.h"
+#include "process.h"
+#include "status.h"
+#include "trace_command.h"
+
+namespace xplane_time::tools {
+namespace {
+
+constexpr double kPsPerS = 1e12;
+
+// "matmul=120us".
+absl::StatusOr<energy::PlanKernel> ParseKernel(const std::string& text) {
+  constexpr std::pair<std::string_view, double> kUnits[] = {
+      {"ns", 1e-9}, {"us", 1e-6}, {"ms", 1e-3}, {"s", 1}};
+  energy::PlanKernel kernel;
+  std::string unit;
+  static const RE2 kForm(R"((.+)=([0-9]{1,9}(?:\.[0-9]*)?)(ns|us|ms|s))");
+  if (RE2::FullMatch(text, kForm, &kernel.name, &kernel.duration_s, &unit)) {
+    kernel.duration_s *= std::ranges::find(kUnits, unit, [](const auto& each) {
+                           return std::string(each.first);
+                         })->second;
+  }
+  if (!(kernel.duration_s >= 1e-9)) {
+    return InvalidArgument("'", text, "' is no kernel with its time; write matmul=120us");
+  }
+  return kernel;
+}
+
+class PowerPlan : public TraceCommand {
+ public:
+  explicit PowerPlan(CLI::App* app) : TraceCommand(app, {.columns = false}) {
+    Own()
+        .Taken<std::vector<std::string>>(
+            "--kernel", [this](const std::vector<std::string>& texts) { given_ = texts; },
+            "NAME=TIME", "A kernel and how long it runs, as matmul=120us; instead of a TRACE")
+        ->allow_extra_args(false)
+        ->check([](const std::string& text) {
+          return std::string(ParseKernel(text).status().message());
+        });
+    Own().Share("--precision", &options_.precision, "How well each energy is to be known [1%]");
+    Own().Value("--sensor", &sensor_path_, "FILE",
+                "What power calibrate wrote, or a power log [this machine's, by what its model is "
+                "known for]");
+    Own().Value("--most", &options_.most_s, "S", "The experiment may take so long [3600]",
+                Between(1, 100'000));
+    Own().Count("--seed", &options_.seed, "Of orders, lengths and pauses");
+    AddSensorPlaces({app, "Sensors"}, &from_);
+  }
+
+  absl::Status Check() override {
+    files_.Reads("--sensor", sensor_path_);
+    files_.PrintsOutput(printing_.path);
+    for (const std::string& text : given_) {
+      ASSIGN_OR_RETURN(energy::PlanKernel kernel, ParseKernel(text));
+      kernels_.push_back(std::move(kernel));
+    }
+    if (!kernels_.empty() && !traces_.empty()) {
+      return UsageError("--kernel is instead of a TRACE");
+    }
+    if (options_.precision <= 0) return UsageError("--precision is over 0");
+    return kernels_.empty() ? TraceCommand::Check() : CheckLayout();
+  }
+
+  std::string schema() const override { return "power-plan"; }
+
+  absl::StatusOr<int> Run() override {
+    energy::PlannedExperiment experiment;
+    experiment.kernels = kernels_;
+    experiment.options = options_;
+    if (kernels_.empty()) {
+      ASSIGN_OR_RETURN(experiment.kernels, KernelsOfTrace());
+    }
+    ASSIGN_OR_RETURN(experiment.by, Sensor());
+    experiment.plan = energy::PlanExperiment(experiment.kernels, experiment.by.sensor, options_);
+    if (experiment.plan.steps.empty()) {
+      return WithExit(
+          FailedPrecondition("no experiment of ", experiment.kernels.size(), " kernels fits into ",
+                             options_.most_s, " s; allow more with --most"),
+          kExitTooLittle);
+    }
+    RETURN_IF_ERROR(Print(output::PowerPlanOutput(experiment)).status());
+    return experiment.plan.is_reached ? 0 : kExitTooLittle;
+  }
+
+ private:
+  // Those of at least 1 % of the time; the others cost more than they tell.
+  absl::StatusOr<std::vector<energy::PlanKernel>> KernelsOfTrace() const {
+    ASSIGN_OR_RETURN(const Opened opened, Open());
+    ASSIGN_OR_RETURN(const Report report, BuildReport(opened.trace, report_, opened.diagnostics));
+    WarnOfLeftOut(report.diagnostics);
+    constexpr double kLeastShare = 0.01;
+    struct Total {
+      double total_ps = 0, count = 0;
+    };
+    std::vector<std::pair<std::string, Total>> totals;  // by name, over functions and devices
+    double all_ps = 0;
+    for (const KernelRow& row : report.kernels) {
+      auto at = std::ranges::find(totals, row.kernel, [](const auto& each) { return each.first; });
+      if (at == totals.end()) at = totals.insert(at, {row.kernel, {}});
+      at->second.total_ps += static_cast<double>(row.total_ps);
+      at->second.count += static_cast<double>(row.count);
+      all_ps += static_cast<double>(row.total_ps);
+    }
+    std::vector<energy::PlanKernel> kernels;
+    for (const auto& [name, total] : totals) {
+      if (total.total_ps < kLeastShare * all_ps || total.total_ps <= 0) continue;
+      kernels.push_back({name, total.total_ps / total.count / kPsPerS});
+    }
+    if (kernels.empty()) return FailedPrecondition(traces_[0], ": no kernel ran in it");
+    return kernels;
+  }
+
+  absl::StatusOr<energy::PlannedFor> Sensor() const {
+    if (!sensor_path_.empty()) return energy::SensorOfFile(sensor_path_);
+    auto by = energy::SensorOfChip(ListPowerSources(from_).channels);
+    if (by.ok()) return by;
+    return WithExit(FailedPrecondition(by.status().message(),
+                                       "; give what power calibrate wrote on the machine that "
+                                       "will measure, or a power log of it: --sensor FILE"),
+                    kExitNotThere);
+  }
+
+  std::vector<std::string> given_;
+  std::vector<energy::PlanKernel> kernels_;
+  std::string sensor_path_;
+  PowerSourceOptions from_;
+  energy::PlanOptions options_;
+};
+
+}  // namespace
+
+void AddPowerPlan(CommandLine* line, CLI::App* parent) {
+  line->Add<PowerPlan>(
+      {.name = "plan",
+       .help = "How often kernels must run, and in what order, for energies of a precision",
+       .examples = R"(  xplane-time power plan t.xplane.pb --precision 1%
+  xplane-time power plan --sensor s.json --kernel matmul=120us --kernel gelu=8us
+  xplane-time power plan t.xplane.pb --sensor p.jsonl --seed 7 -o plan.json
+)",
+       .parent = parent});
+}
+
+}  // namespace xplane_time::tools
