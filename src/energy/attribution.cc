@@ -61,27 +61,29 @@ std::optional<Fit> FitWithoutClock(const PowerChannel& channel, std::span<const 
   constexpr LagRange kAround = {-0.15, 0.15};
   const std::vector<double> offsets_s =
       LikelyOffsetsS(SensorOf(channel, *polls), AllOf(kernels), capture_s, kMostPlaces);
-  std::optional<Fit> best;
-  double best_offset_s = 0, second = std::numeric_limits<double>::infinity();
+  struct Place {
+    double offset_s = 0;
+    Fit fit;
+    // Of the capture's start on the log's axis: offsets near each other lead to one place.
+    double StartS() const { return offset_s - fit.lag_s; }
+  };
+  std::vector<Place> places;
   for (const double offset_s : offsets_s) {
     std::vector<Poll> moved = *polls;
     Shift(offset_s, &moved);
     std::optional<Fit> fit = FitPowers(SensorOf(channel, moved), kernels, capture_s, kAround);
-    if (!fit.has_value()) continue;
-    if (best.has_value()) {
-      second = std::min(second, std::max(fit->relative_noise, best->relative_noise));
-    }
-    if (!best.has_value() || fit->relative_noise < best->relative_noise) {
-      best = std::move(fit);
-      best_offset_s = offset_s;
-    }
+    if (fit.has_value()) places.push_back({offset_s, *std::move(fit)});
   }
-  Shift(best_offset_s, polls);
-  found->clock = EnergyClock::kEstimated;
-  if (best.has_value() && std::pow(second / best->relative_noise, 2) < kAlike) {
-    found->clock = EnergyClock::kAmbiguous;
-  }
-  return best;
+  if (places.empty()) return std::nullopt;
+  const auto by_noise = [](const Place& place) { return place.fit.relative_noise; };
+  Place& best = *std::ranges::min_element(places, {}, by_noise);
+  const bool has_rival = std::ranges::any_of(places, [&](const Place& place) {
+    return std::abs(place.StartS() - best.StartS()) > 2 * best.fit.grid.period_s &&
+           std::pow(by_noise(place) / by_noise(best), 2) < kAlike;
+  });
+  found->clock = has_rival ? EnergyClock::kAmbiguous : EnergyClock::kEstimated;
+  Shift(best.offset_s, polls);
+  return std::move(best.fit);
 }
 
 // The time that windows cover: those of a counter lie beside each other; what power readings do not
@@ -203,7 +205,7 @@ std::string_view PoorFit(const Attribution& found) {
   const double active_j = found.energies.active_j.sum();
   const double half_j = found.energies.quantile *
                         std::sqrt(std::max(0.0, ones.dot(found.energies.active_covariance * ones)));
-  if (active_j < half_j && half_j < 0.1 * found.energies.idle_j) {
+  if (active_j < 2 * half_j && half_j < 0.1 * found.energies.idle_j) {
     return "the device drew no more when kernels ran: is the log of another device?";
   }
   return "";

@@ -13,7 +13,7 @@ namespace {
 
 constexpr double kPeriodReach = 0.01;  // of the usual step, to both sides
 constexpr size_t kMostGrids = 6;
-constexpr size_t kMostBrackets = 4'000;  // that the search looks at
+constexpr size_t kMostBrackets = 2'000;  // that the search looks at
 
 // --- Of one period: the phase that lies in most brackets, and in least quiet times.
 

@@ -147,11 +147,37 @@ class Observations {
       windows.energy_j[n] = is_counter_ ? value_[i] - value_[i - 1] : value_[i] * timing.window_s;
     }
     windows.busy_s = columns.At(windows.to_s);
-    windows.busy_s -= columns.At(windows.from_s);
+    if (is_counter_) {
+      SubtractBusyBefore(columns, ends_s, which, &windows.busy_s);
+    } else {
+      windows.busy_s -= columns.At(windows.from_s);
+    }
     return windows;
   }
 
  private:
+  // Windows of a counter begin where others end: only the first of those in a row is looked up.
+  static void SubtractBusyBefore(const Columns& columns, const VectorXd& ends_s,
+                                 std::span<const Index> which, MatrixXd* busy_s) {
+    std::vector<Index> firsts;
+    for (size_t n = 0; n < which.size(); ++n) {
+      if (n == 0 || which[n - 1] != which[n] - 1) firsts.push_back(static_cast<Index>(n));
+    }
+    VectorXd before_s(static_cast<Index>(firsts.size()));
+    for (Index i = 0; i < before_s.size(); ++i) {
+      const auto first = static_cast<size_t>(firsts[static_cast<size_t>(i)]);
+      before_s[i] = ends_s[which[first] - 1];
+    }
+    const MatrixXd before = columns.At(before_s);
+    Index end = busy_s->rows();
+    for (size_t i = firsts.size(); i-- > 0;) {
+      const Index first = firsts[i];
+      for (Index n = end - 1; n > first; --n) busy_s->row(n) -= busy_s->row(n - 1);
+      busy_s->row(first) -= before.row(static_cast<Index>(i));
+      end = first;
+    }
+  }
+
   VectorXd EndsS(const Timing& timing) const {
     return published_s_.array() + steps_.array() * timing.period_shift_s - timing.lag_s;
   }

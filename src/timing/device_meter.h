@@ -105,13 +105,14 @@ class NestStack {
   std::vector<Open> open_;
 };
 
-// OwnIntervals: when the events of one timeline ran themselves, without what is inside them.
+// OwnIntervals: when the events of one timeline ran themselves: an instant is that of the running
+// event that began last.
 //
 //   a |-------------|        a: [0, 4), [9, 14)
 //   b     |----|             b: [4, 9)
 //     0   4    9    14
 //
-// Events come by start; emit(tag, interval) in the order of their ends.
+// Events come in nesting order; emit(tag, interval) as soon as a part is known, in no order.
 class OwnIntervals {
  public:
   template <typename Emit>
@@ -141,7 +142,8 @@ class OwnIntervals {
       const Open top = open_.back();
       open_.pop_back();
       if (top.from_ps < top.end_ps) emit(top.tag, Interval{top.from_ps, top.end_ps});
-      if (!open_.empty()) open_.back().from_ps = std::max(open_.back().from_ps, top.end_ps);
+      if (open_.empty()) return;
+      open_.back().from_ps = std::max({open_.back().from_ps, top.from_ps, top.end_ps});
     }
   }
 

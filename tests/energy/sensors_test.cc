@@ -132,5 +132,44 @@ TEST(PollsOn, AStepOfTheCalendarAfterTheCaptureChangesNothing) {
   EXPECT_NEAR(PollsOn(log, log.sensors[0], 1'700'003'602'000'000'000)[0].before_s, -0.999999, 1e-9);
 }
 
+SensorLog CounterLog(std::vector<int64_t> values, std::optional<int64_t> wrap_range) {
+  SensorLog log;
+  SensorReadings& sensor = log.sensors.emplace_back();
+  sensor.channel.kind = ReadingKind::kCumulative;
+  sensor.channel.wrap_range = wrap_range;
+  sensor.channel.max_plausible_mw = 1'000'000;
+  for (size_t i = 0; i < values.size(); ++i) {
+    power::Reading reading;
+    reading.before_ns = static_cast<int64_t>(i) * 100'000'000;
+    reading.after_ns = reading.before_ns + 1'000;
+    reading.value = values[i];
+    sensor.readings.push_back(reading);
+  }
+  return log;
+}
+
+std::vector<int64_t> ValuesOf(const SensorLog& log) {
+  std::vector<int64_t> values;
+  for (const Poll& poll : PollsOn(log, log.sensors[0], 0)) values.push_back(poll.value);
+  return values;
+}
+
+TEST(PollsOn, ACounterGoesOnWhereItWraps) {
+  EXPECT_EQ(ValuesOf(CounterLog({80, 95, 10, 30, 5}, 100)),
+            (std::vector<int64_t>{80, 95, 110, 130, 205}));
+}
+
+// How far it had come is not known: the longest part, never a negative energy.
+TEST(PollsOn, AResetEndsAPart) {
+  EXPECT_EQ(ValuesOf(CounterLog({80, 95, 10, 30, 45}, {})), (std::vector<int64_t>{10, 30, 45}));
+  EXPECT_EQ(ValuesOf(CounterLog({80, 95, 99, 10, 30}, {})), (std::vector<int64_t>{80, 95, 99}));
+}
+
+TEST(PollsOn, AJumpThatNoDeviceMakesEndsAPart) {
+  EXPECT_EQ(
+      ValuesOf(CounterLog({1, 2, 3'000'000'000'000, 3'000'000'000'001, 3'000'000'000'005}, {})),
+      (std::vector<int64_t>{3'000'000'000'000, 3'000'000'000'001, 3'000'000'000'005}));
+}
+
 }  // namespace
 }  // namespace xplane_time::energy

@@ -1,4 +1,4 @@
-// NestStack against Nest: the same self times, online.
+// NestStack against Nest: the same self times, online. OwnIntervals against instant by instant.
 #include "timing/device_meter.h"
 
 #include <gmock/gmock.h>
@@ -119,6 +119,75 @@ TEST(NestStack, IsEmptyAfterFinish) {
   NestStack stack;
   Measure({{0, 100}, {10, 20}}, &stack);
   EXPECT_THAT(Measure({{1, 6}}, &stack), ElementsAre(5));
+}
+
+// By instant from `from` on: the event that is told to run, or -1.
+std::vector<int> OwnersBy(const std::vector<Interval>& ordered, int64_t from, int64_t to) {
+  std::vector<int> owners(static_cast<size_t>(to - from), -1);
+  OwnIntervals own;
+  const auto emit = [&](uint32_t tag, const Interval& part) {
+    EXPECT_LT(part.start_ps, part.end_ps);
+    for (int64_t at = part.start_ps; at < part.end_ps; ++at) {
+      int& owner = owners[static_cast<size_t>(at - from)];
+      EXPECT_EQ(owner, -1) << "told twice: " << at;
+      owner = static_cast<int>(tag);
+    }
+  };
+  for (size_t i = 0; i < ordered.size(); ++i) own.Add(ordered[i], static_cast<uint32_t>(i), emit);
+  own.Finish(emit);
+  return owners;
+}
+
+std::vector<int> OwnersSlowly(const std::vector<Interval>& ordered, int64_t from, int64_t to) {
+  std::vector<int> owners;
+  for (int64_t at = from; at < to; ++at) {
+    owners.push_back(-1);
+    for (size_t i = 0; i < ordered.size(); ++i) {  // the last that began
+      const bool runs = ordered[i].start_ps <= at && at < ordered[i].end_ps;
+      if (runs) owners.back() = static_cast<int>(i);
+    }
+  }
+  return owners;
+}
+
+bool OwnersAgree(const std::vector<Interval>& events, int64_t from, int64_t to) {
+  const std::vector<Interval> ordered = InNestingOrder(events);
+  const std::vector<int> owners = OwnersBy(ordered, from, to);
+  EXPECT_EQ(owners, OwnersSlowly(ordered, from, to));
+  return !::testing::Test::HasFailure();
+}
+
+bool AllOwnersAgree(size_t count, int64_t axis, std::vector<Interval> events = {}) {
+  if (events.size() == count) return OwnersAgree(events, 0, axis);
+  for (int64_t start = 0; start <= axis; ++start) {
+    for (int64_t end = start; end <= axis; ++end) {
+      events.push_back({start, end});
+      if (!AllOwnersAgree(count, axis, events)) return false;
+      events.pop_back();
+    }
+  }
+  return true;
+}
+
+TEST(OwnIntervals, AllTinyTraces) {
+  EXPECT_TRUE(AllOwnersAgree(1, 6));
+  EXPECT_TRUE(AllOwnersAgree(2, 6));
+  EXPECT_TRUE(AllOwnersAgree(3, 5));
+  EXPECT_TRUE(AllOwnersAgree(4, 3));
+}
+
+TEST(OwnIntervals, RandomTraces) {
+  std::mt19937 random(6);
+  for (int round = 0; round < 3000; ++round) {
+    SCOPED_TRACE(round);
+    const auto axis = static_cast<int64_t>(2 + random() % 60);
+    std::vector<Interval> events(random() % 40);
+    for (Interval& event : events) {
+      event.start_ps = static_cast<int64_t>(random()) % axis - axis / 2;
+      event.end_ps = event.start_ps + static_cast<int64_t>(random()) % axis;
+    }
+    ASSERT_TRUE(OwnersAgree(events, -axis / 2 - 1, 2 * axis));
+  }
 }
 
 }  // namespace
