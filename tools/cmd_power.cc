@@ -213,7 +213,7 @@ class Power : public Command {
     const absl::Status stopped = recorder->Stop();
     if (!stopped.ok()) Tell(std::string(stopped.message()));
     if (measured.nothing) return measured.exit_code;
-    const absl::StatusOr<int> printed = PrintSummary(recorder->log_path());
+    absl::StatusOr<int> printed = PrintSummary(recorder->log_path());
     if (measured.exit_code == 0 && stopped.ok()) return printed;
     if (!printed.ok()) Fail(printed.status());
     return measured.exit_code != 0 ? measured.exit_code : kExitCannotWrite;

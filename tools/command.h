@@ -68,7 +68,7 @@ struct CommandText {
   std::string examples;       // a line each
   bool runs_program = false;  // what is after -- is a command of the user's
   // Of arguments that are too many, where nothing is after --.
-  std::string about_extra = "";
+  std::string about_extra = {};
   std::string group = "Subcommands";  // the main one
   CLI::App* parent = nullptr;         // none: xplane-time itself
 };

@@ -60,12 +60,12 @@ ReadingProgress::ReadingProgress(const Printing& printing, uint64_t total_events
     : display_(printing), total_events_(total_events), done_(done) {
   if (!display_.live() && printing.progress != When::kAlways) return;
   try {
-    thread_ = std::jthread([this](std::stop_token stop) { Show(stop); });
+    thread_ = std::jthread([this](const std::stop_token& stop) { Show(stop); });
   } catch (const std::system_error&) {  // no more threads: no progress shown
   }
 }
 
-void ReadingProgress::Show(std::stop_token stop) {
+void ReadingProgress::Show(const std::stop_token& stop) {
   std::unique_lock lock(mutex_);
   for (milliseconds pause(1000); !wake_.wait_for(lock, stop, pause, [] { return false; });
        pause = milliseconds(100)) {

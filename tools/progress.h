@@ -53,7 +53,7 @@ class ReadingProgress {
                   const std::atomic<uint64_t>* done);
 
  private:
-  void Show(std::stop_token stop);
+  void Show(const std::stop_token& stop);
 
   ProgressDisplay display_;
   uint64_t total_events_;

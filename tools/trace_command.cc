@@ -13,8 +13,6 @@
 
 namespace xplane_time::tools {
 
-using output::Unit;
-
 void Warn(const DiagnosticRow& row) { Tell(absl::StrCat(row.count, " x ", row.message)); }
 
 TraceCommand::TraceCommand(CLI::App* app, const Takes& takes) : Command(app) {

@@ -214,9 +214,10 @@ std::vector<Grid> FindGrids(const Publications& publications) {
                    [](const auto& a, const auto& b) { return a.first > b.first; });
   std::vector<double> chosen_s;
   for (const auto& [score, period_s] : scores) {
-    const bool is_near = std::any_of(chosen_s.begin(), chosen_s.end(), [&](double other_s) {
-      return std::abs(other_s - period_s) < 6.5 * step_s;
-    });
+    const bool is_near =
+        std::any_of(chosen_s.begin(), chosen_s.end(), [&, period_s = period_s](double other_s) {
+          return std::abs(other_s - period_s) < 6.5 * step_s;
+        });
     if (!is_near) chosen_s.push_back(period_s);
     if (chosen_s.size() == kMostGrids) break;
   }

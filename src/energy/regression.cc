@@ -488,8 +488,9 @@ std::vector<double> WindowsToTry(const Sensor& sensor) {
 
 void Try(const Fitter& fitter, size_t grid, const Columns& columns, double window_s,
          const LagRange& lags, double step_s, std::vector<Candidate>* candidates) {
-  for (double lag_s = lags.from_s; lag_s <= lags.to_s; lag_s += step_s) {
-    const Timing timing = {.lag_s = lag_s, .window_s = window_s};
+  const auto steps = static_cast<int>(std::floor((lags.to_s - lags.from_s) / step_s));
+  for (int i = 0; i <= steps; ++i) {
+    const Timing timing = {.lag_s = lags.from_s + i * step_s, .window_s = window_s};
     const double score = fitter.Roughly(columns, timing);
     if (std::isfinite(score)) candidates->push_back({score, grid, timing});
   }

@@ -115,7 +115,7 @@ bool FromJson(const J& json, T* into) {
     return true;
   } else {
     auto value = ValueOf<T>(json);
-    if (value.has_value()) *into = *std::move(value);
+    if (value.has_value()) *into = std::move(*value);
     return value.has_value();
   }
 }

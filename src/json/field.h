@@ -45,7 +45,7 @@ std::string Wanted(int64_t least = kAny) {
   } else if constexpr (std::same_as<T, bool>) {
     return "true or false";
   } else if constexpr (std::is_arithmetic_v<T>) {
-    const std::string number = std::integral<T> ? "a whole number" : "a number";
+    std::string number = std::integral<T> ? "a whole number" : "a number";
     if (least != kAny) return Cat(number, " of at least ", least);
     if constexpr (!std::integral<T>) return number;
     return Cat(number, " from ", std::numeric_limits<T>::min(), " to ",

@@ -1,4 +1,5 @@
 // The report: devices, functions and kernels at a glance. And planes: what a trace holds.
+#include <cmath>
 #include <map>
 #include <set>
 
@@ -41,7 +42,7 @@ std::map<uint32_t, double> LengthsPs(const Report& report) {
 
 std::string Bar(std::optional<double> share, bool unicode) {
   const double known = std::clamp(share.value_or(0), 0.0, 1.0);
-  const auto full = static_cast<size_t>(known * static_cast<double>(kBarWidth) + 0.5);
+  const auto full = static_cast<size_t>(std::lround(known * static_cast<double>(kBarWidth)));
   std::string bar;
   for (size_t i = 0; i < kBarWidth; ++i) {
     bar.append(i < full ? (unicode ? "█" : "#") : (unicode ? "░" : "."));
@@ -183,12 +184,12 @@ View ReportView(const Report& report, const OutputOptions& options) {
   if (!table) budget.devices = ~size_t{0};
   if (options.top) budget.functions = budget.kernels = *options.top;
   while (true) {
-    const View view = {.lines = CaptureLines(report.inputs, report.capture, options),
-                       .sections = {DeviceSection(report, options, budget.devices),
-                                    OverviewSection(report, options, budget.functions),
-                                    TopKernelSection(kernels, options, budget.kernels)},
-                       .diagnostics = DiagnosticLines(report.diagnostics, /*or_infos=*/true),
-                       .most_diagnostics = budget.diagnostics};
+    View view = {.lines = CaptureLines(report.inputs, report.capture, options),
+                 .sections = {DeviceSection(report, options, budget.devices),
+                              OverviewSection(report, options, budget.functions),
+                              TopKernelSection(kernels, options, budget.kernels)},
+                 .diagnostics = DiagnosticLines(report.diagnostics, /*or_infos=*/true),
+                 .most_diagnostics = budget.diagnostics};
     if (!table || options.top) return view;
     const std::string text = TableText(view, options);
     if (std::count(text.begin(), text.end(), '\n') <= kReportLines || !budget.Tighten())

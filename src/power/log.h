@@ -110,6 +110,7 @@ class LogSink {
   virtual ~LogSink() = default;
   virtual void Header(LogHeader header) = 0;  // once, first
   // A channel that the header does not have; its index is the number of those before.
+  // NOLINTNEXTLINE: those that override it keep them
   virtual void Channel(PowerChannel /*channel*/, PowerDevice /*device*/) {}
   // Of one pass over source `s`, the place in periods_ns; channels are valid indices.
   virtual void Readings(size_t s, int64_t t_ns, std::span<const Reading> readings) = 0;

@@ -217,17 +217,20 @@ std::span<const std::string_view> NamesOf(PowerReason) { return kReasons; }
 std::span<const std::string_view> NamesOf(ReadingKind) { return kKinds; }
 std::span<const std::string_view> NamesOf(EnergyEstimator) { return kEstimators; }
 
-std::string_view PowerReasonName(PowerReason of) { return kReasons[static_cast<size_t>(of)]; }
-std::string_view ReadingKindName(ReadingKind of) { return kKinds[static_cast<size_t>(of)]; }
-std::string_view EnergyEstimatorName(EnergyEstimator of) {
-  return kEstimators[static_cast<size_t>(of)];
+std::string_view PowerReasonName(PowerReason reason) {
+  return kReasons[static_cast<size_t>(reason)];
+}
+std::string_view ReadingKindName(ReadingKind kind) { return kKinds[static_cast<size_t>(kind)]; }
+std::string_view EnergyEstimatorName(EnergyEstimator estimator) {
+  return kEstimators[static_cast<size_t>(estimator)];
 }
 std::optional<EnergyEstimator> EnergyEstimatorOf(std::string_view name) {
   EnergyEstimator named{};
   return json::FromJson(json::Json(name), &named) ? std::optional(named) : std::nullopt;
 }
-std::string_view UnboundedReasonName(EnergyLimits of) {
-  return kUnbounded[static_cast<size_t>(of) - static_cast<size_t>(EnergyLimits::kBetweenReadings)];
+std::string_view UnboundedReasonName(EnergyLimits limits) {
+  return kUnbounded[static_cast<size_t>(limits) -
+                    static_cast<size_t>(EnergyLimits::kBetweenReadings)];
 }
 
 }  // namespace xplane_time

@@ -201,7 +201,8 @@ absl::Status AddLineTrees(const Trace& trace, const TreeOptions& options, TreeBu
   DamagedHosts damaged(trace);
   for (const auto& [plane_and_id, of_one_id] : timelines) {
     const uint32_t file = trace.planes[plane_and_id.first].file;
-    RETURN_IF_ERROR(damaged.Read(file, [&] { return trees->AddLines(trace, of_one_id); }));
+    const auto add = [&, &of_one_id = of_one_id] { return trees->AddLines(trace, of_one_id); };
+    RETURN_IF_ERROR(damaged.Read(file, add));
   }
   std::erase_if(*rows, [&](const TreeRow& row) { return damaged.Has(row.device.input); });
   if (rows->empty()) RETURN_IF_ERROR(damaged.First());

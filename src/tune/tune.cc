@@ -116,7 +116,7 @@ class Tuning {
     DecideConfig config = options_.decide;
     spent_ = SpentBudget();
     if (spent_ == nullptr) {
-      const absl::Status resumed = Resume(config);
+      absl::Status resumed = Resume(config);
       if (!absl::IsInvalidArgument(resumed)) return resumed;
       // A budget that is smaller than the one before may have ended the race earlier.
       spent_ = config.budget_runs.has_value()      ? "budget_runs"
