@@ -42,17 +42,6 @@ Load LoadOf(const SensorLog& log) {
   return load;
 }
 
-std::vector<Poll> PollsSince(int64_t origin_ns, const SensorReadings& sensor) {
-  std::vector<Poll> polls;
-  const auto seconds = [&](int64_t t_ns) {
-    return static_cast<double>(t_ns - origin_ns) / kNsPerS;
-  };
-  for (const power::Reading& each : sensor.readings) {
-    polls.push_back({seconds(each.before_ns), seconds(each.after_ns), *each.value});
-  }
-  return polls;
-}
-
 void ReadBounded(const json::Field& sensor, const char* name, const char* interval,
                  std::optional<Bounded>* into) {
   std::optional<double> value_ns;

@@ -56,13 +56,8 @@ absl::StatusOr<PlannedFor> OfLog(const std::string& path) {
   ASSIGN_OR_RETURN(const SensorLog log, ReadSensorLog(path));
   std::vector<PlannedFor> all;
   for (const SensorReadings& each : log.sensors) {
-    std::vector<Poll> polls;
-    for (const power::Reading& reading : each.readings) {
-      polls.push_back(
-          {static_cast<double>(reading.before_ns - each.readings[0].before_ns) / kNsPerS,
-           static_cast<double>(reading.after_ns - each.readings[0].before_ns) / kNsPerS,
-           *reading.value});
-    }
+    const int64_t first_ns = each.readings.empty() ? 0 : each.readings[0].before_ns;
+    const std::vector<Poll> polls = PollsSince(first_ns, each);
     const std::vector<Grid> grids = FindGrids(FindPublications(polls, each.channel.kind));
     if (grids.empty() && !each.channel.prior_period_ns.has_value()) continue;
     PlanSensor sensor = ByPriors(each.channel);

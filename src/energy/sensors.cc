@@ -219,23 +219,12 @@ SensorChoice ChooseSensor(const SensorLog& log, const TraceDevice& device,
   return choice;
 }
 
-std::vector<Poll> PollsOn(const SensorLog& log, const SensorReadings& sensor,
-                          int64_t capture_start_unix_ns) {
-  uint64_t origin_ns =
-      sensor.readings.empty() ? 0 : static_cast<uint64_t>(sensor.readings.front().before_ns);
-  if (!log.clocks.empty()) {
-    const auto away = [&](const power::Clocks& clocks) {
-      return std::abs(static_cast<double>(clocks.realtime_ns) -
-                      static_cast<double>(capture_start_unix_ns));
-    };
-    const power::Clocks nearest = *std::ranges::min_element(log.clocks, {}, away);
-    // Where the capture began on the log's clock; wraps are harmless, as differences are taken.
-    origin_ns = static_cast<uint64_t>(nearest.monotonic_ns) +
-                static_cast<uint64_t>(capture_start_unix_ns) -
-                static_cast<uint64_t>(nearest.realtime_ns);
-  }
+std::vector<Poll> PollsSince(int64_t origin_ns, const SensorReadings& sensor) {
+  // Wraps are harmless, as differences are taken.
   const auto seconds = [&](int64_t t_ns) {
-    return static_cast<double>(static_cast<int64_t>(static_cast<uint64_t>(t_ns) - origin_ns)) / 1e9;
+    return static_cast<double>(static_cast<int64_t>(static_cast<uint64_t>(t_ns) -
+                                                    static_cast<uint64_t>(origin_ns))) /
+           1e9;
   };
   std::vector<Poll> polls, longest;
   Counter counter(sensor.channel);
@@ -249,6 +238,22 @@ std::vector<Poll> PollsOn(const SensorLog& log, const SensorReadings& sensor,
         {seconds(reading.before_ns), seconds(reading.after_ns), value.value_or(*reading.value)});
   }
   return polls.size() > longest.size() ? polls : longest;
+}
+
+std::vector<Poll> PollsOn(const SensorLog& log, const SensorReadings& sensor,
+                          int64_t capture_start_unix_ns) {
+  if (sensor.readings.empty()) return {};
+  if (log.clocks.empty()) return PollsSince(sensor.readings[0].before_ns, sensor);
+  const auto away = [&](const power::Clocks& clocks) {
+    return std::abs(static_cast<double>(clocks.realtime_ns) -
+                    static_cast<double>(capture_start_unix_ns));
+  };
+  const power::Clocks nearest = *std::ranges::min_element(log.clocks, {}, away);
+  // Where the capture began on the log's clock.
+  const uint64_t origin_ns = static_cast<uint64_t>(nearest.monotonic_ns) +
+                             static_cast<uint64_t>(capture_start_unix_ns) -
+                             static_cast<uint64_t>(nearest.realtime_ns);
+  return PollsSince(static_cast<int64_t>(origin_ns), sensor);
 }
 
 }  // namespace xplane_time::energy

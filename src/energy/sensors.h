@@ -77,10 +77,13 @@ struct SensorChoice {
 SensorChoice ChooseSensor(const SensorLog& log, const TraceDevice& device,
                           const std::map<int32_t, std::string>& map);
 
-// In seconds since the capture's start, which was `capture_start_unix_ns` on the calendar's clock
-// when it was as in the nearest line of clocks; on an axis of its own, where the log has none. A
-// counter that starts again goes on; where it is not known how far it had come (a reset, a jump
-// that no device makes), the longest part is taken.
+// In seconds since `origin_ns` on the log's own clock. A counter that starts again goes on; where
+// it is not known how far it had come (a reset, a jump that no device makes), the longest part is
+// taken.
+std::vector<Poll> PollsSince(int64_t origin_ns, const SensorReadings& sensor);
+
+// Since the capture's start, which was `capture_start_unix_ns` on the calendar's clock when it was
+// as in the nearest line of clocks; on an axis of its own, where the log has none.
 std::vector<Poll> PollsOn(const SensorLog& log, const SensorReadings& sensor,
                           int64_t capture_start_unix_ns);
 
