@@ -208,12 +208,11 @@ class DeviceEnergy {
     row->reason = found_.reason;
     if (!found_.reason.empty()) return;
     const auto is_measured = [&](size_t k) { return found_.measured[k]; };
-    const Known_ known = KnownOf(members);
-    row->windows = 0;
+    const Standing standing = StandingOf(members);
     for (const size_t k : members) row->windows = std::max(row->windows, found_.windows[k]);
-    row->group = known.group;
-    row->reason = known.reason;
-    if (!known.reason.empty()) return;
+    row->group = standing.group;
+    row->reason = standing.reason;
+    if (!standing.reason.empty()) return;
     row->energy_j = EnergyOf(members);
     row->active_j = ActiveOf(members);
     row->kind =
@@ -229,11 +228,11 @@ class DeviceEnergy {
     row->busy_ps = std::llround(busy_s * kPsPerS);
   }
 
-  struct Known_ {
+  struct Standing {
     std::optional<uint32_t> group;
     std::string_view reason;
   };
-  Known_ KnownOf(const Members& members) const {
+  Standing StandingOf(const Members& members) const {
     if (members.size() > 1) return {{}, EnergyOf(members) ? "" : "too_uncertain"};
     const energy::Known& known = found_.known[members[0]];
     if (known.alone) return {};
