@@ -15,7 +15,10 @@ namespace {
 class Energy : public TraceCommand {
  public:
   explicit Energy(CLI::App* app) : TraceCommand(app, {.executions = true}) {
-    app->remove_option(app->get_option("--clock"));  // sensors know the profile's only
+    // Sensors know the profile's clock only, and all that ran draws power.
+    for (const char* option : {"--clock", "--min-duration", "--max-events"}) {
+      app->remove_option(app->get_option(option));
+    }
     const Heading own = Own();
     own.Value("--power", &energy_.power_log, "LOG", "The log of xplane-time power record");
     own.List("--map", &map_, "N=ID", "Device N of the trace is ID of the log, or what begins so");

@@ -82,8 +82,13 @@ Section DeviceSection(const EnergyReport& report, const OutputOptions& options) 
   const auto number = [](std::optional<double> EnergyDevice::*of) {
     return [of](const EnergyDevice& row) { return Figure(row.*of); };
   };
+  // Where nothing tells idle from active, both are known to lie anywhere.
   const auto joules = [](std::optional<Joules> EnergyDevice::*of) {
-    return [of](const EnergyDevice& row) { return Figure(ValueOf(row.*of)); };
+    return [of](const EnergyDevice& row) {
+      const std::optional<Joules>& known = row.*of;
+      const bool is_wide = known && known->ci95[1] - known->ci95[0] > *row.measured_j / 2;
+      return is_wide ? "-" : Figure(ValueOf(known));
+    };
   };
   const auto ps = [](std::optional<int64_t> EnergyDevice::*of) {
     return [of](const EnergyDevice& row) {
