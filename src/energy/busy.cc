@@ -29,19 +29,21 @@ double BusyCurve::LengthS(size_t i) const {
 }
 
 size_t BusyCurve::FirstEndingAfter(double instant_s, size_t from) const {
+  const double instant_ps = instant_s * kPsPerS;
+  const auto is_over = [instant_ps](const Interval& each) {
+    return static_cast<double>(each.end_ps) <= instant_ps;
+  };
   // Doubling steps: near where the last one was in the usual case.
   size_t step = 1, low = from, high = from;
-  while (high < size() && Seconds(intervals_[high].end_ps) <= instant_s) {
+  while (high < size() && is_over(intervals_[high])) {
     low = high + 1;
     high += step;
     step *= 2;
   }
   const auto begin = intervals_.begin();
   return static_cast<size_t>(
-      std::partition_point(
-          begin + static_cast<ptrdiff_t>(low),
-          begin + static_cast<ptrdiff_t>(std::min(high, size())),
-          [&](const Interval& each) { return Seconds(each.end_ps) <= instant_s; }) -
+      std::partition_point(begin + static_cast<ptrdiff_t>(low),
+                           begin + static_cast<ptrdiff_t>(std::min(high, size())), is_over) -
       begin);
 }
 
