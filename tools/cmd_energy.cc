@@ -22,11 +22,19 @@ class Energy : public TraceCommand {
     const Heading own = Own();
     own.Value("--power", &energy_.power_log, "LOG", "The log of xplane-time power record");
     own.List("--map", &map_, "N=ID", "Device N of the trace is ID of the log, or what begins so");
+    own.Value(
+        "--layers", &layers_, "FILE",
+        "CSV of when layers ran (layer_name, start_time, end_time in UNIX seconds): without a "
+        "TRACE they are what ran on --device");
+    own.Value("--layer-re", &energy_.layer_pattern, "RE",
+              "A layer is what the first group matches in a name scope [all of the scope]");
   }
 
   absl::Status Check() override {
-    RETURN_IF_ERROR(TraceCommand::Check());
+    RETURN_IF_ERROR(layers_.empty() || !traces_.empty() ? TraceCommand::Check()
+                                                        : CheckLayersAlone());
     if (printing_.json_schema) return absl::OkStatus();
+    RETURN_IF_ERROR(CheckLayers());
     if (energy_.power_log.empty()) {
       return UsageError("--power LOG is missing; xplane-time power record writes one");
     }
@@ -47,11 +55,18 @@ class Energy : public TraceCommand {
   }
 
   absl::StatusOr<int> Run() override {
-    ASSIGN_OR_RETURN(const Opened opened, Open());
+    if (!layers_.empty()) {
+      ASSIGN_OR_RETURN(energy_.layers, ReadLayerRuns(layers_));
+    }
     const std::vector<GivenOption> given = GivenOptions(report_);
+    energy_.trace = report_;
+    if (traces_.empty()) {
+      ASSIGN_OR_RETURN(const EnergyReport report, AttributeLayers(energy_));
+      return Print(output::EnergyOutput(report, printing_.how));
+    }
+    ASSIGN_OR_RETURN(const Opened opened, Open());
     printing_.how.given.insert(printing_.how.given.begin(), given.begin(), given.end());
     std::atomic<uint64_t> events_done{0};
-    energy_.trace = report_;
     energy_.trace.events_done = &events_done;
     absl::StatusOr<EnergyReport> report;
     {
@@ -68,8 +83,24 @@ class Energy : public TraceCommand {
   }
 
  private:
+  absl::Status CheckLayersAlone() {
+    files_.PrintsOutput(printing_.path);
+    const std::string without = "is of a TRACE, and there is none";
+    RETURN_IF_ERROR(Refuse({"--run", "--reader", "--threads", "--function", "--exclude", "--kernel",
+                            "--scope", "--prefix", "--layer-re"},
+                           without));
+    return CheckLayout();
+  }
+
+  absl::Status CheckLayers() {
+    if (layers_.empty()) return absl::OkStatus();
+    files_.Reads("--layers", layers_);
+    return Refuse({"--layer-re"}, "is for name scopes, which --layers replaces");
+  }
+
   EnergyOptions energy_;
   std::vector<std::string> map_;
+  std::string layers_;
 };
 
 }  // namespace
@@ -78,6 +109,7 @@ void AddEnergy(CommandLine* line) {
   line->Add<Energy>({"energy", "Joules of each kernel and function, with a power log",
                      R"(  xplane-time energy trace.xplane.pb --power power.jsonl
   xplane-time energy trace.xplane.pb --power power.jsonl --map 0=GPU-8f6e --format json
+  xplane-time energy --layers layers.csv --power power.jsonl --device gpu:1
 )"});
 }
 

@@ -38,12 +38,40 @@
 
 namespace xplane_time {
 
+// A run of a layer: the device did its work, and no other's, between the marks.
+struct LayerRun {
+  std::string layer;
+  int64_t start_ns = 0, end_ns = 0;
+};
+
+// What clock the marks are of.
+enum class LayerClock : uint8_t {
+  kUnix,       // the calendar's
+  kMonotonic,  // CLOCK_MONOTONIC of the machine that wrote the power log, since the same boot
+};
+
+// In any order. A run that lies in another is a part of it, and its time is its own.
+struct LayerRuns {
+  std::string path;  // for messages; empty: of no file
+  std::vector<LayerRun> runs;
+  LayerClock clock = LayerClock::kUnix;
+};
+
+// A CSV file whose first line names layer_name, start_time and end_time (UNIX seconds); other
+// columns are skipped. Errors: NotFound, PermissionDenied and Unavailable (cannot read), DataLoss
+// (with the record), ResourceExhausted (over 1 GiB).
+absl::StatusOr<LayerRuns> ReadLayerRuns(const std::string& path);
+
 struct EnergyOptions {
   // `device` chooses devices, the filters choose rows: all that ran is accounted for.
   ReportOptions trace;
   std::string power_log;  // a file of `power record`
   std::map<int32_t, std::string>
       map;  // ordinal of the trace -> device of the log, or its beginning
+  // What a layer is: what the pattern's first group matches in a name scope; empty: all of it. Or
+  // what ran between marks, where there are any.
+  std::string layer_pattern;
+  LayerRuns layers;
 };
 
 enum class EnergyKind : uint8_t {
@@ -112,11 +140,11 @@ struct EnergyFinding {
 
 struct EnergyReport {
   std::vector<InputRow> inputs;
-  CaptureInfo capture;
+  std::optional<CaptureInfo> capture;  // none without a trace
   std::vector<EnergyDevice> devices;
   std::vector<EnergyRow> kernels;    // by device, then energy, descending; unknown last
   std::vector<EnergyRow> functions;  // as kernels
-  std::vector<EnergyRow> layers;     // by name scope, where the trace has them
+  std::vector<EnergyRow> layers;     // by name scope, where the trace has them, or by marks
   std::vector<EnergyRow> sources;    // by source line, where the trace has them
   std::vector<EnergyGroup> groups;
   std::vector<EnergyFinding> findings;
@@ -128,5 +156,10 @@ struct EnergyReport {
 // against 10,000 windows take seconds.
 absl::StatusOr<EnergyReport> AttributeEnergy(const Trace& trace, const EnergyOptions& options,
                                              const Diagnostics& reading);
+
+// Without a trace: what ran on a device are the layers that were marked. `trace.device` says on
+// which: "gpu", "gpu:1", "cpu"; empty: a GPU where the log has one. Errors: as above, and
+// InvalidArgument (no layers; their times; a device that is none).
+absl::StatusOr<EnergyReport> AttributeLayers(const EnergyOptions& options);
 
 }  // namespace xplane_time

@@ -41,14 +41,6 @@ void Shift(double by_s, std::vector<Poll>* polls) {
   }
 }
 
-BusyCurve AllOf(std::span<const BusyCurve> kernels) {
-  std::vector<Interval> all;
-  for (const BusyCurve& kernel : kernels) {
-    all.insert(all.end(), kernel.intervals().begin(), kernel.intervals().end());
-  }
-  return BusyCurve(std::move(all));
-}
-
 void Fail(std::string_view reason, std::string message, Attribution* found) {
   found->reason = reason;
   found->message = std::move(message);
@@ -60,7 +52,7 @@ std::optional<Fit> FitWithoutClock(const PowerChannel& channel, std::span<const 
   constexpr size_t kMostPlaces = 3;
   constexpr LagRange kAround = {-0.15, 0.15};
   const std::vector<double> offsets_s =
-      LikelyOffsetsS(SensorOf(channel, *polls), AllOf(kernels), capture_s, kMostPlaces);
+      LikelyOffsetsS(SensorOf(channel, *polls), UnionOf(kernels), capture_s, kMostPlaces);
   struct Place {
     double offset_s = 0;
     Fit fit;
@@ -158,8 +150,10 @@ void FillEnergies(std::span<const BusyCurve> kernels, double capture_s, Attribut
   }
   std::vector<BusyCurve> clipped;
   found->busy_s = total_s(kernels);
+  found->known_to_s = capture_s;
   if (inside_s < (1 - kMostOutside) * found->busy_s.sum()) {
     clipped = Clipped(kernels, found->from_s, found->to_s);
+    found->known_from_s = found->from_s, found->known_to_s = found->to_s;
     kernels = clipped;
     found->busy_s = total_s(kernels);
   }

@@ -23,7 +23,8 @@ struct Attribution {
   EnergyClock clock = EnergyClock::kCaptureStart;
   Fit fit;
   Energies energies;
-  Eigen::VectorXd busy_s;  // by kernel, as the next three: what energies are of
+  double known_from_s = 0, known_to_s = 0;  // what energies are of: the capture, or a part
+  Eigen::VectorXd busy_s;                   // by kernel, as the next three: how long they ran in it
   std::vector<Known> known;
   std::vector<bool> measured;     // it ran alone for a second and more
   std::vector<uint64_t> windows;  // in which it ran

@@ -60,6 +60,14 @@ std::vector<double> BusyCurve::At(std::span<const double> instants_s) const {
   return busy_s;
 }
 
+BusyCurve UnionOf(std::span<const BusyCurve> kernels) {
+  std::vector<Interval> all;
+  for (const BusyCurve& kernel : kernels) {
+    all.insert(all.end(), kernel.intervals().begin(), kernel.intervals().end());
+  }
+  return BusyCurve(std::move(all));
+}
+
 std::vector<std::vector<double>> IdleShares(std::span<const BusyCurve> kernels, double capture_s,
                                             size_t bins) {
   std::vector<std::vector<double>> shares(kernels.size(), std::vector<double>(bins, 0.0));

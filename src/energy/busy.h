@@ -37,6 +37,9 @@ class BusyCurve {
   std::vector<double> before_s_;     // of each: the lengths of those before it
 };
 
+// When any of them ran.
+BusyCurve UnionOf(std::span<const BusyCurve> kernels);
+
 // What part of the device's time each kernel stands for, by bins of equal length over
 // [0, capture_s): its running time, where m kernels run at once the m-th part of it. So that
 // the idle power of a moment is paid once.

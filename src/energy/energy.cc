@@ -3,12 +3,16 @@
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
-#include <set>
+#include <filesystem>
+#include <map>
+#include <type_traits>
 #include <utility>
 
 #include "energy/attribution.h"
+#include "energy/layers.h"
 #include "energy/sensors.h"
+#include "power/sources.h"
+#include "re2/re2.h"
 #include "saturate.h"
 #include "status.h"
 #include "timing/analysis.h"
@@ -56,9 +60,9 @@ CaptureSpan SpanOf(const Trace& trace, const DeviceAnalysis& device) {
   return span;
 }
 
-// A kernel of a device: its row, and the op that it is of.
+// A kernel of a device: its row, and the op that it is of. Or a layer that was marked.
 struct Kernel {
-  KernelRow row;
+  KernelRow row = {};
   const OpInfo* op = nullptr;
 };
 
@@ -84,51 +88,85 @@ std::vector<BusyCurve> TakeBusy(const CaptureSpan& span, std::span<const KernelO
 
 class DeviceEnergy {
  public:
-  DeviceEnergy(const EnergyOptions& options, const Filters& shown, const energy::SensorLog& log,
-               EnergyReport* report)
-      : options_(options), shown_(shown), log_(log), report_(report) {}
+  struct Given {
+    const EnergyOptions& options;
+    const Filters& shown;
+    const NameFilter& layer;
+    const energy::SensorLog& log;
+    const energy::LayerTimes& marked;  // none: layers are name scopes
+  };
+  DeviceEnergy(const Given& given, EnergyReport* report) : given_(given), report_(report) {}
 
-  void Add(const Trace& trace, DeviceAnalysis* analysis) {
-    EnergyDevice device;
-    device.device = analysis->row.device;
-    const CaptureSpan span = SpanOf(trace, *analysis);
+  void AddKernels(const Trace& trace, DeviceAnalysis* analysis) {
+    device_.device = analysis->row.device;
+    span_ = SpanOf(trace, *analysis);
     std::vector<KernelOfCells> rows = KernelsOf(*analysis);
-    busy_ = TakeBusy(span, rows, analysis);
+    busy_ = TakeBusy(span_, rows, analysis);
     for (KernelOfCells& each : rows) {
       const OpInfo& op = analysis->tables->ops[analysis->cells[each.cells[0]].op];
       kernels_.push_back({std::move(each.row), &op});
     }
-    found_ = Find(span, *analysis, &device);
-    if (found_.reason.empty()) {
-      Describe(span, &device);
-      AddGroups(device.device);
+    Find(analysis->row.kind);
+    AddKernelRows();
+    AddFunctionRows();
+    AddLayerRows();
+    AddFindings();
+    report_->devices.push_back(std::move(device_));
+  }
+
+  // What ran are the layers that were marked.
+  void AddMarked(DeviceKind kind, DeviceRef device) {
+    device_.device = std::move(device);
+    const energy::LayerTimes& marked = given_.marked;
+    span_.to_ps = (marked.to_ns - marked.from_ns) * 1000;
+    if (given_.options.layers.clock == LayerClock::kUnix) span_.unix_ns = marked.from_ns;
+    for (const energy::MarkedLayer& layer : marked.layers) {
+      busy_.emplace_back(layer.own);
+      KernelRow row;
+      row.kernel = layer.name;
+      row.count = layer.count;
+      kernels_.push_back({.row = std::move(row)});
     }
-    device.reason = found_.reason;
-    device.message = found_.message;
-    AddRows(*analysis);
-    AddFindings(device);
-    report_->devices.push_back(std::move(device));
+    Find(kind);
+    for (size_t k = 0; k < kernels_.size(); ++k) {
+      Fill({k}, AddRow(kernels_[k].row.kernel, &report_->layers));
+    }
+    Sort(0, &report_->layers);
+    AddFindings();
+    report_->devices.push_back(std::move(device_));
   }
 
  private:
   using Members = std::vector<size_t>;  // indices into kernels_
 
-  Attribution Find(const CaptureSpan& span, const DeviceAnalysis& analysis, EnergyDevice* device) {
+  void Find(DeviceKind kind) {
+    found_ = Attributed(kind);
+    if (found_.reason.empty()) {
+      Describe();
+      AddGroups();
+    }
+    device_.reason = found_.reason;
+    device_.message = found_.message;
+  }
+
+  Attribution Attributed(DeviceKind kind) {
     Attribution none;
     const energy::SensorChoice choice =
-        energy::ChooseSensor(log_, {analysis.row.kind, analysis.row.device.ordinal}, options_.map);
+        energy::ChooseSensor(given_.log, {kind, device_.device.ordinal}, given_.options.map);
     none.reason = choice.reason;
     none.message = choice.message;
     if (choice.sensor == nullptr) return none;
     const PowerChannel& channel = choice.sensor->channel;
-    device->sensor =
+    device_.sensor =
         Cat(channel.source, " ", choice.device, " ", channel.domain, " ", channel.quantity);
-    device->shared = choice.shared;
+    device_.shared = choice.shared;
     for (size_t k = 0; k < kernels_.size(); ++k) {
       if (!busy_[k].intervals().empty()) continue;
       none.reason = "no_times";
       none.message = Cat(kernels_[k].row.kernel,
-                         ": only sums of its executions are in the trace, not when they ran");
+                         kernels_[k].op == nullptr
+                             ? ": its runs take no time"
+                             : ": only sums of its executions are in the trace, not when they ran");
       return none;
     }
     if (busy_.empty()) {
@@ -136,19 +174,27 @@ class DeviceEnergy {
       none.message = "nothing ran on it";
       return none;
     }
-    const bool clock_known = span.unix_ns.has_value() && !log_.clocks.empty();
-    std::vector<energy::Poll> polls =
-        energy::PollsOn(log_, *choice.sensor, span.unix_ns.value_or(0));
-    return energy::Attribute(channel, std::move(polls), busy_,
-                             static_cast<double>(span.to_ps - span.from_ps) / kPsPerS, clock_known);
+    return energy::Attribute(channel, Polls(*choice.sensor), busy_, CaptureS(), ClockIsKnown());
   }
 
-  void Describe(const CaptureSpan& span, EnergyDevice* device) const {
+  bool IsMonotonic() const {
+    return !given_.marked.layers.empty() && given_.options.layers.clock == LayerClock::kMonotonic;
+  }
+  bool ClockIsKnown() const {
+    return IsMonotonic() || (span_.unix_ns.has_value() && !given_.log.clocks.empty());
+  }
+  std::vector<energy::Poll> Polls(const energy::SensorReadings& sensor) const {
+    if (IsMonotonic()) return energy::PollsSince(given_.marked.from_ns, sensor);
+    return energy::PollsOn(given_.log, sensor, span_.unix_ns.value_or(0));
+  }
+  double CaptureS() const { return static_cast<double>(span_.to_ps - span_.from_ps) / kPsPerS; }
+
+  void Describe() {
+    EnergyDevice* const device = &device_;
     const auto ns = [](double s) { return std::llround(s * 1e9); };
     device->poor_fit = !found_.poor_fit.empty();
     device->clock = found_.clock;
-    device->coverage = std::min(
-        1.0, found_.covered_s / (static_cast<double>(span.to_ps - span.from_ps) / kPsPerS));
+    device->coverage = std::min(1.0, found_.covered_s / CaptureS());
     device->windows = static_cast<uint64_t>(found_.fit.energy_j.size());
     device->measured_j = found_.measured_j;
     const double half_j = found_.idle_half_width_j;
@@ -182,7 +228,7 @@ class DeviceEnergy {
                  Sum(found_.energies.energy_j, members));
   }
 
-  void AddGroups(const DeviceRef& device) {
+  void AddGroups() {
     first_group_ = static_cast<uint32_t>(report_->groups.size());
     for (size_t k = 0; k < kernels_.size(); ++k) {
       if (!found_.known[k].group.has_value()) continue;
@@ -192,11 +238,19 @@ class DeviceEnergy {
     }
     for (const Members& members : members_of_group_) {
       EnergyGroup& group = report_->groups.emplace_back();
-      group.device = device;
+      group.device = device_.device;
       group.group = static_cast<uint32_t>(report_->groups.size()) - 1;
       for (const size_t k : members) group.kernels.push_back(kernels_[k].row.kernel);
       group.energy_j = EnergyOf(members);
     }
+  }
+
+  EnergyRow* AddRow(std::string name, std::vector<EnergyRow>* rows) const {
+    EnergyRow& row = rows->emplace_back();
+    row.device = device_.device;
+    row.name = std::move(name);
+    row.reason = found_.reason;
+    return &row;
   }
 
   // What is known of the sum over `members`.
@@ -205,7 +259,6 @@ class DeviceEnergy {
       row->count += kernels_[k].row.count;
       row->busy_ps += std::llround(busy_[k].total_s() * kPsPerS);
     }
-    row->reason = found_.reason;
     if (!found_.reason.empty()) return;
     const auto is_measured = [&](size_t k) { return found_.measured[k]; };
     const Standing standing = StandingOf(members);
@@ -217,7 +270,11 @@ class DeviceEnergy {
     row->active_j = ActiveOf(members);
     row->kind =
         std::ranges::all_of(members, is_measured) ? EnergyKind::kMeasured : EnergyKind::kAttributed;
-    const double busy_s = Sum(found_.busy_s, members);
+    FillShares(Sum(found_.busy_s, members), row);
+  }
+
+  // What follows from the energy, which is of `busy_s`.
+  void FillShares(double busy_s, EnergyRow* row) const {
     row->mean_w = row->energy_j->value / busy_s;
     row->share = row->energy_j->value / found_.energies.energy_j.sum();
     // Of one execution, in the capture's own terms: of a part of it, energies are smaller.
@@ -241,33 +298,21 @@ class DeviceEnergy {
   }
 
   bool IsShown(const Kernel& kernel) const {
+    const Filters& shown = given_.shown;
     const std::optional<std::string>& function = kernel.row.function;
-    return (!shown_.any_op() || shown_.WantsOp(*kernel.op)) &&
-           (function.has_value() ? shown_.WantsFunction(*function) : !shown_.any_function());
+    return (!shown.any_op() || shown.WantsOp(*kernel.op)) &&
+           (function.has_value() ? shown.WantsFunction(*function) : !shown.any_function());
   }
 
-  // A row for each key of a kernel; kernels without one have none.
-  using KeyOf = std::function<std::optional<std::string>(const Kernel&)>;
-  void AddSums(const DeviceAnalysis& analysis, const KeyOf& key_of, bool is_function,
-               std::vector<EnergyRow>* rows) const {
-    std::map<std::string, Members> members;
+  // By a key of each kernel that is shown; those without one are left out.
+  template <typename KeyOf>
+  auto MembersBy(const KeyOf& key_of) const {
+    std::map<typename std::invoke_result_t<KeyOf, const Kernel&>::value_type, Members> members;
     for (size_t k = 0; k < kernels_.size(); ++k) {
       if (!IsShown(kernels_[k])) continue;
       if (const auto key = key_of(kernels_[k]); key.has_value()) members[*key].push_back(k);
     }
-    const size_t first = rows->size();
-    for (const auto& [key, of_key] : members) {
-      EnergyRow& row = rows->emplace_back();
-      row.device = analysis.row.device;
-      const KernelRow& kernel = kernels_[of_key[0]].row;
-      row.name = is_function ? *kernel.function : key;
-      if (is_function) {
-        row.program_id = kernel.program_id;
-        row.variant_id = shown_.id.Capture(row.name);
-      }
-      Fill(of_key, &row);
-    }
-    Sort(first, rows);
+    return members;
   }
 
   static void Sort(size_t first, std::vector<EnergyRow>* rows) {
@@ -280,52 +325,134 @@ class DeviceEnergy {
                      });
   }
 
-  void AddRows(const DeviceAnalysis& analysis) {
+  void FillFunction(const KernelRow& kernel, EnergyRow* row) const {
+    row->program_id = kernel.program_id;
+    if (kernel.function) row->variant_id = given_.shown.id.Capture(*kernel.function);
+  }
+
+  void AddKernelRows() {
     const size_t first = report_->kernels.size();
     for (size_t k = 0; k < kernels_.size(); ++k) {
       if (!IsShown(kernels_[k])) continue;
-      const KernelRow& kernel = kernels_[k].row;
-      EnergyRow& row = report_->kernels.emplace_back();
-      row.device = kernel.device;
-      row.name = kernel.kernel;
-      row.function = kernel.function;
-      row.program_id = kernel.program_id;
-      if (kernel.function) row.variant_id = shown_.id.Capture(*kernel.function);
-      Fill({k}, &row);
+      EnergyRow* const row = AddRow(kernels_[k].row.kernel, &report_->kernels);
+      row->function = kernels_[k].row.function;
+      FillFunction(kernels_[k].row, row);
+      Fill({k}, row);
     }
     Sort(first, &report_->kernels);
-    AddSums(
-        analysis,
-        [](const Kernel& kernel) {
-          const KernelRow& row = kernel.row;
-          return row.function ? std::optional(Cat(*row.function, "\n", row.program_id.value_or("")))
-                              : std::nullopt;
-        },
-        /*is_function=*/true, &report_->functions);
-    const auto known = [](const std::string& text) {
-      return text.empty() ? std::nullopt : std::optional(text);
-    };
-    AddSums(
-        analysis, [&](const Kernel& kernel) { return known(kernel.op->scope); },
-        /*is_function=*/false, &report_->layers);
-    AddSums(
-        analysis, [&](const Kernel& kernel) { return known(kernel.op->source); },
-        /*is_function=*/false, &report_->sources);
   }
 
-  void AddFindings(const EnergyDevice& device) const {
-    const auto add = [&](std::string_view code, std::string_view severity, std::string message) {
-      report_->findings.push_back({code, severity, device.device, std::move(message)});
+  void AddFunctionRows() {
+    const size_t first = report_->functions.size();
+    using Key = std::pair<std::string, std::string>;
+    const auto key_of = [](const Kernel& kernel) {
+      const KernelRow& row = kernel.row;
+      return row.function ? std::optional(Key(*row.function, row.program_id.value_or("")))
+                          : std::nullopt;
     };
-    if (!device.reason.empty()) add(device.reason, "warning", device.message);
-    if (device.poor_fit) add("poor_fit", "warning", std::string(found_.poor_fit));
-    if (device.shared) {
+    for (const auto& [key, members] : MembersBy(key_of)) {
+      EnergyRow* const row = AddRow(key.first, &report_->functions);
+      FillFunction(kernels_[members[0]].row, row);
+      Fill(members, row);
+    }
+    Sort(first, &report_->functions);
+  }
+
+  template <typename NameOf>
+  void AddNamedRows(const NameOf& name_of, std::vector<EnergyRow>* rows) const {
+    const size_t first = rows->size();
+    for (const auto& [name, members] : MembersBy(name_of)) Fill(members, AddRow(name, rows));
+    Sort(first, rows);
+  }
+
+  void AddLayerRows() {
+    const auto known = [](std::optional<std::string> text) {
+      return text.has_value() && text->empty() ? std::nullopt : text;
+    };
+    AddNamedRows([&](const Kernel& kernel) { return known(kernel.op->source); }, &report_->sources);
+    if (!given_.marked.layers.empty()) return AddMarkedRows();
+    const NameFilter& layer = given_.layer;
+    AddNamedRows(
+        [&](const Kernel& kernel) {
+          const OpInfo& op = *kernel.op;
+          const std::string& scope = op.scope.empty() ? op.tf_op : op.scope;
+          return known(layer.any() ? layer.Capture(scope) : scope);
+        },
+        &report_->layers);
+  }
+
+  // What ran between the marks of each layer, beside all kernels of the trace.
+  void AddMarkedRows() {
+    const energy::LayerTimes& marked = given_.marked;
+    const size_t first = report_->layers.size();
+    const bool is_placed = found_.reason.empty() && span_.unix_ns.has_value();
+    Eigen::MatrixXd seconds;  // of what energies are known
+    Eigen::VectorXd all_s;
+    if (is_placed) {
+      const double begin_s =
+          static_cast<double>(SaturatingSub(marked.from_ns, *span_.unix_ns)) / 1e9;
+      const auto seconds_in = [&](double from_s, double to_s) {
+        return energy::SecondsIn(marked, begin_s, from_s, to_s, busy_, found_.fit, CaptureS());
+      };
+      seconds = seconds_in(found_.known_from_s, found_.known_to_s);
+      all_s = seconds_in(0, CaptureS()).leftCols(found_.busy_s.size()).rowwise().sum();
+    }
+    for (size_t l = 0; l < marked.layers.size(); ++l) {
+      EnergyRow* const row = AddRow(marked.layers[l].name, &report_->layers);
+      row->count = marked.layers[l].count;
+      if (is_placed) {
+        row->busy_ps = std::llround(all_s[static_cast<Eigen::Index>(l)] * kPsPerS);
+        FillPart(seconds.row(static_cast<Eigen::Index>(l)), row);
+      } else if (row->reason.empty()) {
+        row->reason = "clock_unknown";
+      }
+    }
+    Sort(first, &report_->layers);
+  }
+
+  // Of what `seconds` by power of the fit took.
+  void FillPart(const Eigen::RowVectorXd& seconds, EnergyRow* row) const {
+    const auto kernels = static_cast<Eigen::Index>(kernels_.size());
+    const double busy_s = seconds.head(kernels).sum();
+    for (Eigen::Index k = 0; k < kernels; ++k) {
+      if (seconds[k] > 0)
+        row->windows = std::max(row->windows, found_.windows[static_cast<size_t>(k)]);
+    }
+    if (!(busy_s > 0)) {
+      row->reason = "nothing_ran";
+      return;
+    }
+    const auto known = [&](const Eigen::RowVectorXd& of, double scale_j) {
+      const double value_j = of.dot(found_.fit.power_w);
+      const double variance = of.dot(found_.fit.covariance * of.transpose());
+      const double half_j = found_.energies.quantile * std::sqrt(std::max(0.0, variance));
+      return Known(value_j, half_j, scale_j < 0 ? value_j : scale_j);
+    };
+    row->energy_j = known(seconds, -1);
+    if (!row->energy_j.has_value()) {
+      row->reason = "too_uncertain";
+      return;
+    }
+    Eigen::RowVectorXd active = seconds;
+    active.tail(seconds.size() - kernels).setZero();
+    row->active_j = known(active, row->energy_j->value);
+    row->kind = EnergyKind::kAttributed;
+    FillShares(busy_s, row);
+  }
+
+  void AddFindings() const {
+    const auto add = [&](std::string_view code, std::string_view severity, std::string message) {
+      report_->findings.push_back({code, severity, device_.device, std::move(message)});
+    };
+    if (!device_.reason.empty()) add(device_.reason, "warning", device_.message);
+    if (device_.poor_fit) add("poor_fit", "warning", std::string(found_.poor_fit));
+    if (device_.shared) {
       add("shared_device", "warning",
           "others use the device, too: its power is not all the trace's");
     }
-    if (device.coverage && *device.coverage < kWhole) {
+    if (device_.coverage && *device_.coverage < kWhole) {
       add("coverage", "warning",
-          Cat("the log covers ", std::llround(*device.coverage * 100),
+          Cat("the log covers ", std::llround(*device_.coverage * 100),
               " % of the capture: energies are of that part"));
     }
     if (found_.idle_half_width_j > energy::kKnownShare * found_.measured_j) {
@@ -333,22 +460,80 @@ class DeviceEnergy {
           "how the energy parts into active and idle is not known: too little of the capture is "
           "without load; record some seconds before and after it");
     }
-    if (device.clock == EnergyClock::kEstimated) {
+    if (device_.clock == EnergyClock::kEstimated) {
       add("clock_estimated", "info",
           "where the log lies on the trace's axis is estimated from its power");
     }
+    if (const std::string shorter = ShortRuns(); !shorter.empty())
+      add("short_layers", "info", shorter);
   }
 
-  const EnergyOptions& options_;
-  const Filters& shown_;
-  const energy::SensorLog& log_;
+  // How many runs of layers are shorter than what one reading is the mean of.
+  std::string ShortRuns() const {
+    if (!found_.reason.empty() || given_.marked.layers.empty()) return "";
+    const int64_t mean_ns = device_.window_ns.value_or(*device_.period_ns);
+    uint64_t all = 0, shorter = 0;
+    for (const energy::MarkedLayer& layer : given_.marked.layers) {
+      all += layer.count;
+      shorter += static_cast<uint64_t>(std::ranges::count_if(
+          layer.lengths_ns, [&](int64_t length_ns) { return length_ns < mean_ns; }));
+    }
+    if (shorter == 0) return "";
+    return Cat(shorter, " of ", all, " runs of layers are shorter than the ", mean_ns / 1'000'000,
+               " ms that a reading averages; a layer without a number takes more runs, random "
+               "pauses, or 1 s of it alone");
+  }
+
+  const Given given_;
   EnergyReport* const report_;
+  EnergyDevice device_;
+  CaptureSpan span_;
   std::vector<Kernel> kernels_;
   std::vector<BusyCurve> busy_;  // of each
   Attribution found_;
   std::vector<Members> members_of_group_;
   uint32_t first_group_ = 0;
 };
+
+// Where the layers of no trace ran.
+struct MarkedDevice {
+  DeviceKind kind = DeviceKind::kGpu;
+  DeviceRef ref;
+};
+
+absl::StatusOr<MarkedDevice> DeviceOfLayers(const std::string& device,
+                                            const energy::SensorLog& log) {
+  MarkedDevice of;
+  static const RE2 pattern("(gpu|cpu)(?::(\\d{1,4}))?");
+  std::string kind, ordinal = "0";
+  if (!device.empty() && !RE2::FullMatch(device, pattern, &kind, &ordinal)) {
+    return InvalidArgument("device '", device, "': layers ran on gpu, gpu:1 or cpu");
+  }
+  const auto is_gpu = [](const energy::SensorReadings& each) {
+    return power::FactsOf(each.channel.source).measures != power::Measures::kProcessors;
+  };
+  const bool has_gpu = std::ranges::any_of(log.sensors, is_gpu);
+  of.kind = kind == "cpu" || (kind.empty() && !has_gpu) ? DeviceKind::kCpu : DeviceKind::kGpu;
+  of.ref.ordinal = ordinal.empty() ? 0 : std::stoi(ordinal);
+  of.ref.plane = Cat(of.kind == DeviceKind::kCpu ? "CPU" : "GPU", ":", *of.ref.ordinal);
+  return of;
+}
+
+void AddLogFinding(const energy::SensorLog& log, EnergyReport* report) {
+  if (log.complete) return;
+  EnergyFinding& finding = report->findings.emplace_back();
+  finding.code = "log_without_end";
+  finding.severity = "info";
+  finding.message = Cat(log.path, ": it has no last line: its recorder was killed, or is not done");
+}
+
+// An error where no device has a number.
+absl::StatusOr<EnergyReport> Checked(const std::string& log, EnergyReport report) {
+  const auto has_numbers = [](const EnergyDevice& device) { return device.reason.empty(); };
+  if (std::ranges::any_of(report.devices, has_numbers)) return report;
+  return FailedPrecondition(log, ": no energy can be told: ", DeviceName(report.devices[0].device),
+                            ": ", report.devices[0].message);
+}
 
 // How executions split into runs does not matter here.
 Diagnostics WithoutRuns(const Diagnostics& all) {
@@ -396,32 +581,56 @@ std::string_view EnergyClockName(EnergyClock clock) {
 
 absl::StatusOr<EnergyReport> AttributeEnergy(const Trace& trace, const EnergyOptions& options,
                                              const Diagnostics& reading) {
-  ASSIGN_OR_RETURN(const energy::SensorLog log, energy::ReadSensorLog(options.power_log));
   ASSIGN_OR_RETURN(const Filters shown, Filters::Compile(options.trace));
+  NameFilter layer;
+  if (!options.layer_pattern.empty()) {
+    ASSIGN_OR_RETURN(
+        layer, NameFilter::CompileGroup("--layer-re", options.layer_pattern, "(layer_[0-9]+)"));
+  }
+  energy::LayerTimes marked;
+  if (!options.layers.runs.empty()) {
+    if (options.layers.clock != LayerClock::kUnix) {
+      return InvalidArgument("layers beside a trace have UNIX times: a trace knows no other clock");
+    }
+    ASSIGN_OR_RETURN(marked, energy::TimesOf(options.layers));
+  }
+  ASSIGN_OR_RETURN(const energy::SensorLog log, energy::ReadSensorLog(options.power_log));
   ASSIGN_OR_RETURN(Analysis analysis,
                    Analyze(trace, WithoutFilters(options.trace), reading, Keep::kIntervals));
   EnergyReport report;
   report.inputs = DescribeInputs(trace);
   report.capture = DescribeCapture(trace);
-  if (!log.complete) {
-    EnergyFinding& finding = report.findings.emplace_back();
-    finding.code = "log_without_end";
-    finding.severity = "info";
-    finding.message =
-        Cat(log.path, ": it has no last line: its recorder was killed, or is not done");
-  }
+  AddLogFinding(log, &report);
   for (DeviceAnalysis& device : analysis.devices) {
     if (device.row.executions == 0) continue;
-    DeviceEnergy(options, shown, log, &report).Add(trace, &device);
+    DeviceEnergy({options, shown, layer, log, marked}, &report).AddKernels(trace, &device);
   }
   report.diagnostics = DescribeDiagnostics(trace, WithoutRuns(analysis.diagnostics));
-  const auto has_numbers = [](const EnergyDevice& device) { return device.reason.empty(); };
-  if (std::ranges::none_of(report.devices, has_numbers)) {
-    return FailedPrecondition(options.power_log,
-                              ": no energy can be told: ", DeviceName(report.devices[0].device),
-                              ": ", report.devices[0].message);
+  if (layer.any() && options.layers.runs.empty() && report.layers.empty()) {
+    EnergyFinding& finding = report.findings.emplace_back();
+    finding.code = "no_layer";
+    finding.severity = "warning";
+    finding.message = Cat("no name scope matches --layer-re ", options.layer_pattern,
+                          "; without it the layers are the scopes that are there");
   }
-  return report;
+  return Checked(options.power_log, std::move(report));
+}
+
+absl::StatusOr<EnergyReport> AttributeLayers(const EnergyOptions& options) {
+  ASSIGN_OR_RETURN(const energy::LayerTimes marked, energy::TimesOf(options.layers));
+  ASSIGN_OR_RETURN(const energy::SensorLog log, energy::ReadSensorLog(options.power_log));
+  ASSIGN_OR_RETURN(MarkedDevice device, DeviceOfLayers(options.trace.device, log));
+  EnergyReport report;
+  if (const std::string& path = options.layers.path; !path.empty()) {
+    std::error_code unknown;
+    report.inputs.push_back({.path = path, .bytes = std::filesystem::file_size(path, unknown)});
+  }
+  AddLogFinding(log, &report);
+  const Filters shown;
+  const NameFilter layer;
+  DeviceEnergy({options, shown, layer, log, marked}, &report)
+      .AddMarked(device.kind, std::move(device.ref));
+  return Checked(options.power_log, std::move(report));
 }
 
 }  // namespace xplane_time

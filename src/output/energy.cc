@@ -132,7 +132,9 @@ Section GroupSection(const std::vector<EnergyGroup>& groups, const OutputOptions
 View EnergyView(const EnergyReport& report, const OutputOptions& options) {
   View view;
   view.sections.push_back(DeviceSection(report, options));
-  view.sections.push_back(EnergySection("kernels", "kernel", report.kernels, options));
+  if (!report.kernels.empty()) {
+    view.sections.push_back(EnergySection("kernels", "kernel", report.kernels, options));
+  }
   if (!report.groups.empty()) view.sections.push_back(GroupSection(report.groups, options));
   if (!report.functions.empty()) {
     view.sections.push_back(EnergySection("functions", "function", report.functions, options));
@@ -155,7 +157,7 @@ View EnergyView(const EnergyReport& report, const OutputOptions& options) {
 
 Output EnergyOutput(const EnergyReport& report, const OutputOptions& options) {
   Output out{.result = result::Result("xplane-time.energy.v1")};
-  AddHead(report.inputs, &report.capture, options.given, &out.result);
+  AddHead(report.inputs, report.capture ? &*report.capture : nullptr, options.given, &out.result);
   const auto add = [&](const char* table, const char* name, const std::vector<EnergyRow>& rows) {
     out.result.Add(EnergyTable(table, name, Top(rows, options.top)));
   };
@@ -167,7 +169,9 @@ Output EnergyOutput(const EnergyReport& report, const OutputOptions& options) {
   out.result.Add(TableOf("groups", std::span(report.groups)));
   out.result.Add(TableOf("findings", std::span(report.findings)));
   out.result.Add(TableOf("diagnostics", std::span(report.diagnostics)));
-  out.result.csv = EnergyTable("", "kernel", Top(report.kernels, options.top));
+  const bool has_trace = report.capture.has_value();
+  out.result.csv = EnergyTable("", has_trace ? "kernel" : "layer",
+                               Top(has_trace ? report.kernels : report.layers, options.top));
   out.view = [&report](const OutputOptions& how) { return EnergyView(report, how); };
   return out;
 }

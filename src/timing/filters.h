@@ -23,6 +23,9 @@ struct OpInfo;
 class NameFilter {
  public:
   static absl::StatusOr<NameFilter> Compile(std::string_view option, std::string_view pattern);
+  // For Capture(); errors: also of a pattern without a group.
+  static absl::StatusOr<NameFilter> CompileGroup(std::string_view option, std::string_view pattern,
+                                                 std::string_view example);
   bool any() const { return regex_ != nullptr; }
   bool Matches(std::string_view name) const;
   // The first capture group, where there is a match.

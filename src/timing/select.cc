@@ -196,6 +196,14 @@ absl::StatusOr<NameFilter> NameFilter::Compile(std::string_view option, std::str
   return filter;
 }
 
+absl::StatusOr<NameFilter> NameFilter::CompileGroup(std::string_view option,
+                                                    std::string_view pattern,
+                                                    std::string_view example) {
+  ASSIGN_OR_RETURN(NameFilter filter, Compile(option, pattern));
+  if (filter.any() && filter.regex_->NumberOfCapturingGroups() > 0) return filter;
+  return InvalidArgument(option, " ", pattern, ": needs a group, like ", example);
+}
+
 bool NameFilter::Matches(std::string_view name) const {
   return regex_ == nullptr || re2::RE2::PartialMatch(Piece(name), *regex_);
 }
@@ -236,15 +244,12 @@ absl::StatusOr<Filters> Filters::Compile(const ReportOptions& options) {
   } all[] = {{"--function", options.function, &filters.function},
              {"--exclude", options.exclude, &filters.exclude},
              {"--kernel", options.kernel, &filters.kernel},
-             {"--scope", options.scope, &filters.scope},
-             {"--id-pattern", options.id_pattern, &filters.id}};
+             {"--scope", options.scope, &filters.scope}};
   for (const auto& one : all) {
     ASSIGN_OR_RETURN(*one.filter, NameFilter::Compile(one.name, one.pattern));
   }
-  if (re2::RE2 id(options.id_pattern, re2::RE2::Quiet); id.NumberOfCapturingGroups() < 1) {
-    return InvalidArgument("--id-pattern ", options.id_pattern, ": needs a group, like ",
-                           kDefaultIdPattern);
-  }
+  ASSIGN_OR_RETURN(filters.id,
+                   NameFilter::CompileGroup("--id-pattern", options.id_pattern, kDefaultIdPattern));
   return filters;
 }
 

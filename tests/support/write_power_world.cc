@@ -1,6 +1,7 @@
 // write_power_world KIND SEED OUT: a made-up device (power_world.h) as OUT.xplane.pb and
 // OUT.power.jsonl, as a profiler and `power record` leave them. OUT.truth.json: what each kernel
-// took. KIND: mix, pair, periodic, other_load, draws_nothing, blocks, and others below.
+// took. OUT.layers.csv: its executions as runs of layers, in UNIX seconds. KIND: mix, pair,
+// periodic, other_load, draws_nothing, blocks, and others below.
 #include <cstdio>
 #include <fstream>
 #include <functional>
@@ -56,7 +57,8 @@ std::string TraceOf(const World& world, bool start_is_known) {
                      .duration_ps = each.end_ps - each.start_ps,
                      .hlo_module = "jit_f" + std::to_string(k / 2),
                      .program_id = static_cast<int64_t>(k / 2),
-                     .hlo_op = "op." + std::to_string(k)});
+                     .hlo_op = "op." + std::to_string(k),
+                     .tf_op = "model/layer_" + std::to_string(k / 2) + "/op"});
     }
   }
   if (start_is_known) {
@@ -121,6 +123,24 @@ std::string TruthOf(const World& world) {
   return truth + "}\n";
 }
 
+std::string LayersOf(const World& world) {
+  std::string csv = "layer_name,exec_id,start_time,end_time\r\n";
+  int64_t exec_id = 0;
+  const auto seconds = [](int64_t ps) {
+    const int64_t ns = kStartUnixNs + ps / 1000;
+    std::string fraction = std::to_string(ns % 1'000'000'000);
+    fraction.insert(0, 9 - fraction.size(), '0');
+    return std::to_string(ns / 1'000'000'000) + "." + fraction;
+  };
+  for (size_t k = 0; k < world.executions.size(); ++k) {
+    for (const Interval& each : world.executions[k]) {
+      csv += "\"layer, \"\"" + std::to_string(k) + "\"\"\"," + std::to_string(exec_id++) + "," +
+             seconds(each.start_ps) + "," + seconds(each.end_ps) + "\r\n";
+    }
+  }
+  return csv;
+}
+
 bool Write(const std::string& path, const std::string& text) {
   std::ofstream out(path, std::ios::binary | std::ios::trunc);
   out << text;
@@ -142,6 +162,7 @@ int main(int argc, char** argv) {
   const std::string out = argv[3];
   const bool ok = Write(out + ".xplane.pb", TraceOf(world, kind->second.start_is_known)) &&
                   Write(out + ".power.jsonl", LogOf(world, kind->second)) &&
+                  Write(out + ".layers.csv", LayersOf(world)) &&
                   Write(out + ".truth.json", TruthOf(world));
   return ok ? 0 : 73;
 }

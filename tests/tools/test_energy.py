@@ -136,12 +136,87 @@ class Energy(EndToEndTest):
         done, _ = self.energy("no_map", "--map", "0=GPU-c")
         self.assertEqual(done.code, 65)
 
+    def test_marked_layers_without_a_trace(self):
+        _, truth = self.energy("mix")
+        base = self.at / "mix1"
+        done = run("energy", "--layers", f"{base}.layers.csv", "--power", f"{base}.power.jsonl",
+                   "--format", "json")
+        self.assertEqual(done.code, 0, done.message)
+        document = done.json
+        self.assertNotIn("capture", document)
+        self.assertEqual(document["kernels"], [])
+        self.assertEqual([each["path"] for each in document["inputs"]], [f"{base}.layers.csv"])
+        for row in document["layers"]:
+            joules = truth["kernel_" + row["layer"].strip('layer, "')]
+            self.assertAlmostEqual(row["energy_j"], joules, delta=0.04 * joules)
+        self.assertEqual(len(document["layers"]), 8)
+        self.assertIn("short_layers", [each["code"] for each in document["findings"]])
+        rows = run("energy", "--layers", f"{base}.layers.csv", "--power", f"{base}.power.jsonl",
+                   "--format", "csv").text.splitlines()
+        self.assertEqual(len(rows), 9)
+        self.assertIn(",layer,", rows[0])
+
+    def test_marked_layers_beside_a_trace_are_what_ran_in_them(self):
+        for kind in ("mix", "half"):
+            with self.subTest(kind):
+                self.energy(kind)
+                document, _ = self.document(kind, "--layers", str(self.at / f"{kind}1.layers.csv"))
+                kernels = {row["kernel"][-1]: row for row in document["kernels"]}
+                self.assertEqual(len(document["layers"]), 8)
+                for row in document["layers"]:
+                    kernel = kernels[row["layer"].strip('layer, "')]
+                    self.assertEqual(row["count"], kernel["count"])
+                    self.assertAlmostEqual(row["busy_ps"], kernel["busy_ps"],
+                                           delta=1e-4 * kernel["busy_ps"])
+                    if kernel["energy_j"] is not None:
+                        for name in ("energy_j", "per_execution_j", "active_j"):
+                            self.assertAlmostEqual(row[name], kernel[name], delta=2e-3 * kernel[name])
+
+    def test_marked_layers_of_another_time(self):
+        self.energy("mix")
+        text = (self.at / "mix1.layers.csv").read_text().replace(",1770000", ",1771000")
+        (self.at / "later.csv").write_text(text)
+        done = run("energy", "--layers", str(self.at / "later.csv"), "--power",
+                   str(self.at / "mix1.power.jsonl"))
+        self.assertEqual(done.code, 65)
+        self.assertIn("different times", done.message)
+        document, _ = self.document("mix", "--layers", str(self.at / "later.csv"))
+        self.assertEqual({row["reason"] for row in document["layers"]}, {"nothing_ran"})
+
+    def test_layers_by_a_pattern(self):
+        whole, _ = self.document("mix")
+        self.assertIn("model/layer_3/op", [row["layer"] for row in whole["layers"]])
+        document, _ = self.document("mix", "--layer-re", "layer_([0-2])")
+        self.assertCountEqual([row["layer"] for row in document["layers"]], ["0", "1", "2"])
+        for row in document["layers"]:
+            of_scope = [each for each in whole["layers"] if row["layer"] in each["layer"]]
+            self.assertEqual([row["energy_j"]], [each["energy_j"] for each in of_scope])
+        document, _ = self.document("mix", "--layer-re", "none_(such)")
+        self.assertIn("no_layer", [each["code"] for each in document["findings"]])
+        for pattern, words in (("layer_.", "needs a group"), ("(", "--layer-re (")):
+            done, _ = self.energy("mix", "--layer-re", pattern)
+            self.assertEqual(done.code, 64)
+            self.assertIn(words, done.message)
+
     def test_usage(self):
         for options, words in (((), "--power LOG is missing"),
                                (("--power", "p.jsonl", "--map", "GPU-a"), "N=ID"),
-                               (("--power", "p.jsonl", "--map", "0=a,0=b"), "twice")):
+                               (("--power", "p.jsonl", "--map", "0=a,0=b"), "twice"),
+                               (("--power", "p.jsonl", "--layers", "l.csv", "--layer-re", "x"),
+                                "--layer-re")):
             with self.subTest(options):
                 done = run("energy", "trace.xplane.pb", *options)
+                self.assertEqual(done.code, 64)
+                self.assertIn(words, done.message)
+
+    def test_usage_without_a_trace(self):
+        self.energy("mix")
+        base = self.at / "mix1"
+        for options, words in ((("--device", "tpu"), "layers ran on gpu"),
+                               (("--kernel", "x"), "--kernel")):
+            with self.subTest(options):
+                done = run("energy", "--layers", f"{base}.layers.csv", "--power",
+                           f"{base}.power.jsonl", *options)
                 self.assertEqual(done.code, 64)
                 self.assertIn(words, done.message)
 
