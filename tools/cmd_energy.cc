@@ -20,8 +20,11 @@ class Energy : public TraceCommand {
       app->remove_option(app->get_option(option));
     }
     const Heading own = Own();
-    own.Value("--power", &energy_.power_log, "LOG", "The log of xplane-time power record");
-    own.List("--map", &map_, "N=ID", "Device N of the trace is ID of the log, or what begins so");
+    own.Value("--power", &energy_.power_log, "LOG",
+              "The log of xplane-time power record [power counters of the trace]");
+    own.List(
+        "--map", &map_, "N=ID",
+        "Device N of the trace is ID of the log (or a counter of the trace), or what begins so");
     own.Value(
         "--layers", &layers_, "FILE",
         "CSV of when layers ran (layer_name, start_time, end_time in UNIX seconds): without a "
@@ -35,10 +38,10 @@ class Energy : public TraceCommand {
                                                         : CheckLayersAlone());
     if (printing_.json_schema) return absl::OkStatus();
     RETURN_IF_ERROR(CheckLayers());
-    if (energy_.power_log.empty()) {
+    if (energy_.power_log.empty() && traces_.empty()) {
       return UsageError("--power LOG is missing; xplane-time power record writes one");
     }
-    files_.Reads("--power", energy_.power_log);
+    if (!energy_.power_log.empty()) files_.Reads("--power", energy_.power_log);
     for (const std::string& each : map_) {
       const size_t equals = each.find('=');
       int32_t ordinal = 0;

@@ -65,9 +65,9 @@ absl::StatusOr<LayerRuns> ReadLayerRuns(const std::string& path);
 struct EnergyOptions {
   // `device` chooses devices, the filters choose rows: all that ran is accounted for.
   ReportOptions trace;
-  std::string power_log;  // a file of `power record`
+  std::string power_log;  // a file of `power record`; empty: the trace has power counters
   std::map<int32_t, std::string>
-      map;  // ordinal of the trace -> device of the log, or its beginning
+      map;  // ordinal of the trace -> device of the log, counter of the trace, or its beginning
   // What a layer is: what the pattern's first group matches in a name scope; empty: all of it. Or
   // what ran between marks, where there are any.
   std::string layer_pattern;
@@ -80,8 +80,8 @@ enum class EnergyKind : uint8_t {
 };
 std::string_view EnergyKindName(EnergyKind kind);  // "measured", "attributed"
 
-// How the log was put on the trace's axis.
-enum class EnergyClock : uint8_t { kCaptureStart, kEstimated, kAmbiguous };
+// How the power was put on the trace's axis; kTrace: it is in the trace.
+enum class EnergyClock : uint8_t { kCaptureStart, kEstimated, kAmbiguous, kTrace };
 std::string_view EnergyClockName(EnergyClock clock);  // "capture_start", ...
 
 // Joules, and the 95 % interval.

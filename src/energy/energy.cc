@@ -11,6 +11,7 @@
 #include "energy/attribution.h"
 #include "energy/layers.h"
 #include "energy/sensors.h"
+#include "energy/trace_counters.h"
 #include "power/sources.h"
 #include "re2/re2.h"
 #include "saturate.h"
@@ -92,26 +93,35 @@ class DeviceEnergy {
     const EnergyOptions& options;
     const Filters& shown;
     const NameFilter& layer;
-    const energy::SensorLog& log;
+    const energy::SensorLog* log;      // none: power is in the trace
     const energy::LayerTimes& marked;  // none: layers are name scopes
   };
   DeviceEnergy(const Given& given, EnergyReport* report) : given_(given), report_(report) {}
 
-  void AddKernels(const Trace& trace, DeviceAnalysis* analysis) {
+  absl::Status AddKernels(const Trace& trace, DeviceAnalysis* analysis) {
     device_.device = analysis->row.device;
     span_ = SpanOf(trace, *analysis);
+    Source source;
+    if (given_.log != nullptr) {
+      source = SourceInLog(analysis->row.kind);
+    } else {
+      ASSIGN_OR_RETURN(auto counter, energy::CounterOf(trace, analysis->plane, span_.from_ps,
+                                                       given_.options.map));
+      source = SourceInTrace(std::move(counter));
+    }
     std::vector<KernelOfCells> rows = KernelsOf(*analysis);
     busy_ = TakeBusy(span_, rows, analysis);
     for (KernelOfCells& each : rows) {
       const OpInfo& op = analysis->tables->ops[analysis->cells[each.cells[0]].op];
       kernels_.push_back({std::move(each.row), &op});
     }
-    Find(analysis->row.kind);
+    Find(std::move(source));
     AddKernelRows();
     AddFunctionRows();
     AddLayerRows();
     AddFindings();
     report_->devices.push_back(std::move(device_));
+    return absl::OkStatus();
   }
 
   // What ran are the layers that were marked.
@@ -127,7 +137,7 @@ class DeviceEnergy {
       row.count = layer.count;
       kernels_.push_back({.row = std::move(row)});
     }
-    Find(kind);
+    Find(SourceInLog(kind));
     for (size_t k = 0; k < kernels_.size(); ++k) {
       Fill({k}, AddRow(kernels_[k].row.kernel, &report_->layers));
     }
@@ -139,8 +149,18 @@ class DeviceEnergy {
  private:
   using Members = std::vector<size_t>;  // indices into kernels_
 
-  void Find(DeviceKind kind) {
-    found_ = Attributed(kind);
+  // Where the device's power is from.
+  struct Source {
+    PowerChannel channel = {};
+    std::string device = {};
+    std::vector<energy::Poll> polls = {};
+    std::string_view reason = {};  // why there is none
+    std::string message = {};
+  };
+
+  void Find(Source source) {
+    found_ = Attributed(std::move(source));
+    if (given_.log == nullptr) found_.clock = EnergyClock::kTrace;
     if (found_.reason.empty()) {
       Describe();
       AddGroups();
@@ -149,17 +169,31 @@ class DeviceEnergy {
     device_.message = found_.message;
   }
 
-  Attribution Attributed(DeviceKind kind) {
-    Attribution none;
+  Source SourceInLog(DeviceKind kind) {
     const energy::SensorChoice choice =
-        energy::ChooseSensor(given_.log, {kind, device_.device.ordinal}, given_.options.map);
-    none.reason = choice.reason;
-    none.message = choice.message;
-    if (choice.sensor == nullptr) return none;
-    const PowerChannel& channel = choice.sensor->channel;
-    device_.sensor =
-        Cat(channel.source, " ", choice.device, " ", channel.domain, " ", channel.quantity);
+        energy::ChooseSensor(*given_.log, {kind, device_.device.ordinal}, given_.options.map);
     device_.shared = choice.shared;
+    Source source = {.reason = choice.reason, .message = choice.message};
+    if (choice.sensor == nullptr) return source;
+    source.channel = choice.sensor->channel;
+    source.device = choice.device;
+    source.polls = Polls(*choice.sensor);
+    return source;
+  }
+
+  static Source SourceInTrace(energy::TraceCounter counter) {
+    return {std::move(counter.channel), counter.channel.device, std::move(counter.polls),
+            counter.reason, std::move(counter.message)};
+  }
+
+  Attribution Attributed(Source source) {
+    Attribution none;
+    none.reason = source.reason;
+    none.message = std::move(source.message);
+    if (!none.reason.empty()) return none;
+    const PowerChannel& channel = source.channel;
+    device_.sensor =
+        Cat(channel.source, " ", source.device, " ", channel.domain, " ", channel.quantity);
     for (size_t k = 0; k < kernels_.size(); ++k) {
       if (!busy_[k].intervals().empty()) continue;
       none.reason = "no_times";
@@ -174,18 +208,19 @@ class DeviceEnergy {
       none.message = "nothing ran on it";
       return none;
     }
-    return energy::Attribute(channel, Polls(*choice.sensor), busy_, CaptureS(), ClockIsKnown());
+    return energy::Attribute(channel, std::move(source.polls), busy_, CaptureS(), ClockIsKnown());
   }
 
   bool IsMonotonic() const {
     return !given_.marked.layers.empty() && given_.options.layers.clock == LayerClock::kMonotonic;
   }
   bool ClockIsKnown() const {
-    return IsMonotonic() || (span_.unix_ns.has_value() && !given_.log.clocks.empty());
+    return given_.log == nullptr || IsMonotonic() ||
+           (span_.unix_ns.has_value() && !given_.log->clocks.empty());
   }
   std::vector<energy::Poll> Polls(const energy::SensorReadings& sensor) const {
     if (IsMonotonic()) return energy::PollsSince(given_.marked.from_ns, sensor);
-    return energy::PollsOn(given_.log, sensor, span_.unix_ns.value_or(0));
+    return energy::PollsOn(*given_.log, sensor, span_.unix_ns.value_or(0));
   }
   double CaptureS() const { return static_cast<double>(span_.to_ps - span_.from_ps) / kPsPerS; }
 
@@ -528,11 +563,12 @@ void AddLogFinding(const energy::SensorLog& log, EnergyReport* report) {
 }
 
 // An error where no device has a number.
-absl::StatusOr<EnergyReport> Checked(const std::string& log, EnergyReport report) {
+absl::StatusOr<EnergyReport> Checked(const std::string& source, EnergyReport report) {
   const auto has_numbers = [](const EnergyDevice& device) { return device.reason.empty(); };
   if (std::ranges::any_of(report.devices, has_numbers)) return report;
-  return FailedPrecondition(log, ": no energy can be told: ", DeviceName(report.devices[0].device),
-                            ": ", report.devices[0].message);
+  return FailedPrecondition(source,
+                            ": no energy can be told: ", DeviceName(report.devices[0].device), ": ",
+                            report.devices[0].message);
 }
 
 // How executions split into runs does not matter here.
@@ -575,7 +611,7 @@ std::string_view EnergyKindName(EnergyKind kind) {
 }
 
 std::string_view EnergyClockName(EnergyClock clock) {
-  constexpr std::string_view kNames[] = {"capture_start", "estimated", "ambiguous"};
+  constexpr std::string_view kNames[] = {"capture_start", "estimated", "ambiguous", "trace"};
   return kNames[static_cast<size_t>(clock)];
 }
 
@@ -594,16 +630,21 @@ absl::StatusOr<EnergyReport> AttributeEnergy(const Trace& trace, const EnergyOpt
     }
     ASSIGN_OR_RETURN(marked, energy::TimesOf(options.layers));
   }
-  ASSIGN_OR_RETURN(const energy::SensorLog log, energy::ReadSensorLog(options.power_log));
+  energy::SensorLog log;
+  const bool has_log = !options.power_log.empty();
+  if (has_log) {
+    ASSIGN_OR_RETURN(log, energy::ReadSensorLog(options.power_log));
+  }
   ASSIGN_OR_RETURN(Analysis analysis,
                    Analyze(trace, WithoutFilters(options.trace), reading, Keep::kIntervals));
   EnergyReport report;
   report.inputs = DescribeInputs(trace);
   report.capture = DescribeCapture(trace);
-  AddLogFinding(log, &report);
+  if (has_log) AddLogFinding(log, &report);
   for (DeviceAnalysis& device : analysis.devices) {
     if (device.row.executions == 0) continue;
-    DeviceEnergy({options, shown, layer, log, marked}, &report).AddKernels(trace, &device);
+    DeviceEnergy of({options, shown, layer, has_log ? &log : nullptr, marked}, &report);
+    RETURN_IF_ERROR(of.AddKernels(trace, &device));
   }
   report.diagnostics = DescribeDiagnostics(trace, WithoutRuns(analysis.diagnostics));
   if (layer.any() && options.layers.runs.empty() && report.layers.empty()) {
@@ -613,7 +654,8 @@ absl::StatusOr<EnergyReport> AttributeEnergy(const Trace& trace, const EnergyOpt
     finding.message = Cat("no name scope matches --layer-re ", options.layer_pattern,
                           "; without it the layers are the scopes that are there");
   }
-  return Checked(options.power_log, std::move(report));
+  const std::string source = has_log ? options.power_log : report.inputs[0].path;
+  return Checked(source, std::move(report));
 }
 
 absl::StatusOr<EnergyReport> AttributeLayers(const EnergyOptions& options) {
@@ -628,7 +670,7 @@ absl::StatusOr<EnergyReport> AttributeLayers(const EnergyOptions& options) {
   AddLogFinding(log, &report);
   const Filters shown;
   const NameFilter layer;
-  DeviceEnergy({options, shown, layer, log, marked}, &report)
+  DeviceEnergy({options, shown, layer, &log, marked}, &report)
       .AddMarked(device.kind, std::move(device.ref));
   return Checked(options.power_log, std::move(report));
 }

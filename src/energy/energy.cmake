@@ -12,7 +12,8 @@ add_library(xplane_time_energy STATIC
   energy/plan_sensor.cc
   energy/publications.cc
   energy/regression.cc
-  energy/sensors.cc)
+  energy/sensors.cc
+  energy/trace_counters.cc)
 target_link_libraries(xplane_time_energy
   PUBLIC xplane_time xplane_time_power xplane_time_stats $<BUILD_INTERFACE:Eigen3::Eigen>
   PRIVATE $<BUILD_INTERFACE:xplane_time_warnings> xplane_time_json)

@@ -22,6 +22,8 @@ using test::WorldOptions;
 constexpr int64_t kStartUnixNs = 1'770'000'000'000'000'000, kStartMonotonicNs = 5'000'000'000'000;
 constexpr double kPsPerS = 1e12, kNsPerS = 1e9;
 
+enum class PowerCounters { kNone, kPower, kDeltas, kEnergies };  // in the trace
+
 struct Kind {
   WorldOptions options = {};
   bool start_is_known = true;  // of the capture
@@ -29,6 +31,7 @@ struct Kind {
   const char* ordinals = "0";  // of the log's devices: one, or two that are not told apart
   int64_t clock_off_ns = 0;    // of the log
   double log_s = 1e9;          // as far as it goes
+  PowerCounters counters = PowerCounters::kNone;
 };
 
 const std::map<std::string, Kind> kKinds = {
@@ -45,9 +48,34 @@ const std::map<std::string, Kind> kKinds = {
     {"no_map", {.ordinals = "null"}},
     {"hour", {.clock_off_ns = 3'600'000'000'000}},
     {"half", {.log_s = 8}},
+    {"counter_power",
+     {.options = {.sensor = PowerSensor::kQuarter}, .counters = PowerCounters::kPower}},
+    {"counter_deltas", {.counters = PowerCounters::kDeltas}},
+    {"counter_energies", {.counters = PowerCounters::kEnergies}},
 };
 
-std::string TraceOf(const World& world, bool start_is_known) {
+// The sensor's answers as the trace's own counters, once a poll.
+void AddCounters(const World& world, PowerCounters which, testing::PlaneBuilder plane) {
+  if (which == PowerCounters::kNone) return;
+  auto line = plane.Line({.name = "_counters_"});
+  int64_t last_uj = world.polls[0].value;
+  for (const energy::Poll& poll : world.polls) {
+    const auto at_ps = static_cast<int64_t>(poll.before_s * kPsPerS);
+    const auto add = [&](const char* name, int64_t value) {
+      line.Event({.name = name, .start_ps = at_ps, .stats = {{name, value}}});
+    };
+    line.Event({.name = "gpu_temp_c", .start_ps = at_ps, .stats = {{"gpu_temp_c", int64_t{60}}}});
+    if (which == PowerCounters::kPower) add("power_mw", poll.value);
+    if (which == PowerCounters::kDeltas) add("chip_energy_nj", (poll.value - last_uj) * 1000);
+    if (which == PowerCounters::kEnergies) {
+      add("chip_energy_nj", poll.value * 1000);
+      add("hbm_energy_nj", poll.value * 10);
+    }
+    last_uj = poll.value;
+  }
+}
+
+std::string TraceOf(const World& world, bool start_is_known, PowerCounters counters) {
   testing::TraceBuilder trace;
   auto stream = trace.Gpu(0).Stream(16);
   for (size_t k = 0; k < world.executions.size(); ++k) {
@@ -61,6 +89,7 @@ std::string TraceOf(const World& world, bool start_is_known) {
                      .tf_op = "model/layer_" + std::to_string(k / 2) + "/op"});
     }
   }
+  AddCounters(world, counters, trace.Gpu(0));
   if (start_is_known) {
     const auto length_ns = static_cast<int64_t>(world.capture_s * kNsPerS);
     trace.Environment(static_cast<uint64_t>(kStartUnixNs),
@@ -160,7 +189,8 @@ int main(int argc, char** argv) {
   options.windows = 200;
   const World world = test::MakeWorld(options, std::stoull(argv[2]));
   const std::string out = argv[3];
-  const bool ok = Write(out + ".xplane.pb", TraceOf(world, kind->second.start_is_known)) &&
+  const bool ok = Write(out + ".xplane.pb",
+                        TraceOf(world, kind->second.start_is_known, kind->second.counters)) &&
                   Write(out + ".power.jsonl", LogOf(world, kind->second)) &&
                   Write(out + ".layers.csv", LayersOf(world)) &&
                   Write(out + ".truth.json", TruthOf(world));

@@ -199,8 +199,7 @@ class Energy(EndToEndTest):
             self.assertIn(words, done.message)
 
     def test_usage(self):
-        for options, words in (((), "--power LOG is missing"),
-                               (("--power", "p.jsonl", "--map", "GPU-a"), "N=ID"),
+        for options, words in ((("--power", "p.jsonl", "--map", "GPU-a"), "N=ID"),
                                (("--power", "p.jsonl", "--map", "0=a,0=b"), "twice"),
                                (("--power", "p.jsonl", "--layers", "l.csv", "--layer-re", "x"),
                                 "--layer-re")):
@@ -209,9 +208,35 @@ class Energy(EndToEndTest):
                 self.assertEqual(done.code, 64)
                 self.assertIn(words, done.message)
 
+    def test_power_counters_of_the_trace_need_no_log(self):
+        for kind, options, most_share_off in (
+                ("counter_power", (), 0.06), ("counter_deltas", (), 0.03),
+                ("counter_energies", ("--map", "0=chip"), 0.03)):
+            with self.subTest(kind):
+                base = self.at / f"{kind}1"
+                self.energy(kind)
+                done = run("energy", f"{base}.xplane.pb", "--format", "json", *options)
+                self.assertEqual(done.code, 0, done.message)
+                self.check_numbers(done.json, json.loads((self.at / f"{kind}1.truth.json").read_text()),
+                                   most_share_off)
+                [device] = done.json["devices"]
+                self.assertEqual(device["clock"], "trace")
+                self.assertTrue(device["sensor"].startswith("trace "), device["sensor"])
+
+    def test_without_a_log_and_without_one_counter(self):
+        self.energy("mix")
+        self.energy("counter_energies")
+        for kind, words in (("mix", "give --power LOG"),
+                            ("counter_energies", "chip_energy_nj, hbm_energy_nj")):
+            done = run("energy", str(self.at / f"{kind}1.xplane.pb"))
+            self.assertEqual(done.code, 65)
+            self.assertEqual(done.out, b"")
+            self.assertIn(words, done.message)
+
     def test_usage_without_a_trace(self):
         self.energy("mix")
         base = self.at / "mix1"
+        self.assertIn("--power LOG is missing", run("energy", "--layers", "l.csv").message)
         for options, words in ((("--device", "tpu"), "layers ran on gpu"),
                                (("--kernel", "x"), "--kernel")):
             with self.subTest(options):

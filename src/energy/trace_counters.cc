@@ -1,0 +1,121 @@
+#include "energy/trace_counters.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "absl/strings/str_join.h"
+#include "devices/device_kind.h"
+#include "status.h"
+#include "xplane_time/read.h"
+
+namespace xplane_time::energy {
+namespace {
+
+constexpr std::string_view kPower = "power_mw", kEnergySuffix = "_energy_nj";
+
+struct Sample {
+  int64_t t_ps = 0, value = 0;
+};
+
+// What is no whole number that fits is not known.
+std::optional<int64_t> WholeOf(const StatValue& value) {
+  if (value.type == StatType::kInt64) return std::bit_cast<int64_t>(value.bits);
+  if (value.type == StatType::kUint64 && value.bits <= INT64_MAX) {
+    return static_cast<int64_t>(value.bits);
+  }
+  if (value.type != StatType::kDouble) return std::nullopt;
+  const auto number = std::bit_cast<double>(value.bits);
+  return std::abs(number) < 9e18 ? std::optional(std::llround(number)) : std::nullopt;
+}
+
+std::set<std::string_view> NamesOf(const Plane& plane) {
+  std::set<std::string_view> names;
+  for (const EventMetadata& entry : plane.event_metadata.entries) {
+    if (entry.name == kPower || entry.name.ends_with(kEnergySuffix)) names.insert(entry.name);
+  }
+  return names;
+}
+
+absl::StatusOr<std::vector<Sample>> SamplesOf(const Trace& trace, const DevicePlane& device,
+                                              std::string_view name) {
+  const Plane& plane = trace.planes[device.plane];
+  const auto role = RulesOf(device.kind).role;
+  std::vector<Sample> samples;
+  Diagnostics of_others;  // what is wrong with lines is told by who reads executions
+  for (uint32_t line = plane.first_line; line < plane.first_line + plane.line_count; ++line) {
+    if (role(trace.lines[line].name) != LineRole::kCounter) continue;
+    RETURN_IF_ERROR(
+        VisitEvents(trace, line, std::span(&name, 1), &of_others, [&](const EventBatch& batch) {
+          for (size_t row = 0; row < batch.size(); ++row) {
+            const uint32_t entry = batch.metadata[row];
+            if (entry == kNoMetadata || batch.start_ps[row] == kNoTimePs ||
+                plane.event_metadata.entries[entry].name != name) {
+              continue;
+            }
+            const std::optional<int64_t> value = WholeOf(batch.Stat(0, row));
+            if (value.has_value()) samples.push_back({batch.start_ps[row], *value});
+          }
+          return absl::OkStatus();
+        }));
+  }
+  std::ranges::stable_sort(samples, {}, &Sample::t_ps);
+  return samples;
+}
+
+// A counter goes on; what goes down is what each event adds.
+void AddUp(std::vector<Sample>* samples) {
+  if (std::ranges::is_sorted(*samples, {}, &Sample::value)) return;
+  int64_t total = 0;
+  for (Sample& each : *samples) {
+    if (__builtin_add_overflow(total, each.value, &total)) total = INT64_MAX;
+    each.value = total;
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<TraceCounter> CounterOf(const Trace& trace, const DevicePlane& device,
+                                       int64_t origin_ps,
+                                       const std::map<int32_t, std::string>& map) {
+  TraceCounter found;
+  const std::set<std::string_view> names = NamesOf(trace.planes[device.plane]);
+  const auto asked =
+      device.ordinal.has_value() ? map.find(static_cast<int32_t>(*device.ordinal)) : map.end();
+  std::vector<std::string> wanted(names.begin(), names.end());
+  if (asked != map.end()) {
+    std::erase_if(wanted,
+                  [&](const std::string& name) { return !name.starts_with(asked->second); });
+  } else if (names.contains(kPower)) {
+    wanted = {std::string(kPower)};
+  }
+  if (wanted.size() != 1) {
+    found.reason = wanted.empty() ? "no_sensor" : "several_sensors";
+    found.message =
+        wanted.empty()
+            ? "the trace has no power of it; record it beside the profiler (xplane-time power "
+              "record) and give --power LOG"
+            : Cat("the trace has several counters of it; choose with --map N=NAME: ",
+                  absl::StrJoin(wanted, ", "));
+    return found;
+  }
+  const bool is_energy = wanted[0] != kPower;
+  ASSIGN_OR_RETURN(std::vector<Sample> samples, SamplesOf(trace, device, wanted[0]));
+  if (is_energy) AddUp(&samples);
+  found.channel.source = "trace";
+  found.channel.device = wanted[0];
+  found.channel.domain = "device";
+  found.channel.quantity = is_energy ? "energy_uj" : "power_mw";
+  found.channel.kind = is_energy ? ReadingKind::kCumulative : ReadingKind::kInstant;
+  for (const Sample& each : samples) {
+    constexpr int64_t kNjPerUj = 1000;
+    const double at_s = static_cast<double>(each.t_ps - origin_ps) / 1e12;
+    found.polls.push_back({at_s, at_s, is_energy ? each.value / kNjPerUj : each.value});
+  }
+  return found;
+}
+
+}  // namespace xplane_time::energy
