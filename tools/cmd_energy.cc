@@ -31,6 +31,9 @@ class Energy : public TraceCommand {
         "TRACE they are what ran on --device");
     own.Value("--layer-re", &energy_.layer_pattern, "RE",
               "A layer is what the first group matches in a name scope [all of the scope]");
+    Heading(app_, kOut)
+        .Value("--svg", &svg_path_, "FILE",
+               "A picture as well: power over time, and when layers ran");
   }
 
   absl::Status Check() override {
@@ -38,6 +41,8 @@ class Energy : public TraceCommand {
                                                         : CheckLayersAlone());
     if (printing_.json_schema) return absl::OkStatus();
     RETURN_IF_ERROR(CheckLayers());
+    if (!svg_path_.empty()) files_.Prints("--svg", svg_path_);
+    energy_.timelines = !svg_path_.empty();
     if (energy_.power_log.empty() && traces_.empty()) {
       return UsageError("--power LOG is missing; xplane-time power record writes one");
     }
@@ -65,7 +70,7 @@ class Energy : public TraceCommand {
     energy_.trace = report_;
     if (traces_.empty()) {
       ASSIGN_OR_RETURN(const EnergyReport report, AttributeLayers(energy_));
-      return Print(output::EnergyOutput(report, printing_.how));
+      return PrintAll(report);
     }
     ASSIGN_OR_RETURN(const Opened opened, Open());
     printing_.how.given.insert(printing_.how.given.begin(), given.begin(), given.end());
@@ -82,10 +87,15 @@ class Energy : public TraceCommand {
       return FailedPrecondition(report->inputs[0].path, ": no execution matches ", filters,
                                 "; run without filters to see what is there");
     }
-    return Print(output::EnergyOutput(*report, printing_.how));
+    return PrintAll(*report);
   }
 
  private:
+  absl::StatusOr<int> PrintAll(const EnergyReport& report) {
+    if (!svg_path_.empty()) RETURN_IF_ERROR(WriteText(svg_path_, output::EnergySvg(report)));
+    return Print(output::EnergyOutput(report, printing_.how));
+  }
+
   absl::Status CheckLayersAlone() {
     files_.PrintsOutput(printing_.path);
     const std::string without = "is of a TRACE, and there is none";
@@ -103,7 +113,7 @@ class Energy : public TraceCommand {
 
   EnergyOptions energy_;
   std::vector<std::string> map_;
-  std::string layers_;
+  std::string layers_, svg_path_;
 };
 
 }  // namespace

@@ -72,6 +72,7 @@ struct EnergyOptions {
   // what ran between marks, where there are any.
   std::string layer_pattern;
   LayerRuns layers;
+  bool timelines = false;  // EnergyReport::timelines
 };
 
 enum class EnergyKind : uint8_t {
@@ -131,6 +132,23 @@ struct EnergyDevice {
   std::optional<int64_t> lag_ns, window_ns, period_ns;
 };
 
+// Power over time, and what ran: of the capture, as the windows of the sensor lie in it.
+struct EnergyTimeline {
+  struct Window {
+    double from_s = 0, to_s = 0;  // since the capture's start
+    double measured_w = 0, explained_w = 0;
+  };
+  static constexpr size_t kColumns = 435;  // of equal length, over the capture
+  struct Lane {
+    std::string name;
+    std::vector<double> busy;  // by column: the share of its time that it ran
+  };
+  DeviceRef device;
+  double capture_s = 0;
+  std::vector<Window> windows;
+  std::vector<Lane> lanes;  // layers, else kernels: those that ran longest, at most 12
+};
+
 struct EnergyFinding {
   std::string_view code;      // poor_fit, coverage, clock_estimated, shared_device, ...
   std::string_view severity;  // warning, info
@@ -148,6 +166,7 @@ struct EnergyReport {
   std::vector<EnergyRow> sources;    // by source line, where the trace has them
   std::vector<EnergyGroup> groups;
   std::vector<EnergyFinding> findings;
+  std::vector<EnergyTimeline> timelines;  // of devices with numbers
   std::vector<DiagnosticRow> diagnostics;
 };
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <type_traits>
 #include <utility>
@@ -120,6 +121,7 @@ class DeviceEnergy {
     AddFunctionRows();
     AddLayerRows();
     AddFindings();
+    AddTimeline();
     report_->devices.push_back(std::move(device_));
     return absl::OkStatus();
   }
@@ -143,6 +145,7 @@ class DeviceEnergy {
     }
     Sort(0, &report_->layers);
     AddFindings();
+    AddTimeline();
     report_->devices.push_back(std::move(device_));
   }
 
@@ -401,19 +404,22 @@ class DeviceEnergy {
   }
 
   void AddLayerRows() {
-    const auto known = [](std::optional<std::string> text) {
-      return text.has_value() && text->empty() ? std::nullopt : text;
-    };
-    AddNamedRows([&](const Kernel& kernel) { return known(kernel.op->source); }, &report_->sources);
-    if (!given_.marked.layers.empty()) return AddMarkedRows();
-    const NameFilter& layer = given_.layer;
     AddNamedRows(
-        [&](const Kernel& kernel) {
-          const OpInfo& op = *kernel.op;
-          const std::string& scope = op.scope.empty() ? op.tf_op : op.scope;
-          return known(layer.any() ? layer.Capture(scope) : scope);
+        [](const Kernel& kernel) {
+          const std::string& source = kernel.op->source;
+          return source.empty() ? std::nullopt : std::optional(source);
         },
-        &report_->layers);
+        &report_->sources);
+    if (!given_.marked.layers.empty()) return AddMarkedRows();
+    AddNamedRows([&](const Kernel& kernel) { return LayerOf(kernel); }, &report_->layers);
+  }
+
+  // By its name scope.
+  std::optional<std::string> LayerOf(const Kernel& kernel) const {
+    const std::string& scope = kernel.op->scope.empty() ? kernel.op->tf_op : kernel.op->scope;
+    std::optional<std::string> layer =
+        given_.layer.any() ? given_.layer.Capture(scope) : std::optional(scope);
+    return layer.has_value() && layer->empty() ? std::nullopt : layer;
   }
 
   // What ran between the marks of each layer, beside all kernels of the trace.
@@ -501,6 +507,61 @@ class DeviceEnergy {
     }
     if (const std::string shorter = ShortRuns(); !shorter.empty())
       add("short_layers", "info", shorter);
+  }
+
+  void AddTimeline() {
+    if (!given_.options.timelines || !found_.reason.empty()) return;
+    EnergyTimeline& timeline = report_->timelines.emplace_back();
+    timeline.device = device_.device;
+    timeline.capture_s = CaptureS();
+    const energy::Fit& fit = found_.fit;
+    for (Eigen::Index n = 0; n < fit.energy_j.size(); ++n) {
+      const double length_s = fit.to_s[n] - fit.from_s[n];
+      timeline.windows.push_back({fit.from_s[n], fit.to_s[n], fit.energy_j[n] / length_s,
+                                  (fit.energy_j[n] - fit.residual_j[n]) / length_s});
+    }
+    AddLanes(&timeline);
+  }
+
+  void AddLanes(EnergyTimeline* timeline) const {
+    constexpr size_t kMostLanes = 12;
+    std::vector<std::pair<std::string, BusyCurve>> lanes;
+    if (!given_.marked.layers.empty()) {
+      const int64_t begin_ps = span_.unix_ns.has_value() && !IsMonotonic()
+                                   ? (given_.marked.from_ns - *span_.unix_ns) * 1000
+                                   : 0;
+      for (const energy::MarkedLayer& layer : given_.marked.layers) {
+        std::vector<Interval> own = layer.own;
+        for (Interval& each : own) each.start_ps += begin_ps, each.end_ps += begin_ps;
+        lanes.emplace_back(layer.name, BusyCurve(std::move(own)));
+      }
+    } else {
+      const auto by_layer = MembersBy([&](const Kernel& kernel) { return LayerOf(kernel); });
+      for (const auto& [name, members] : by_layer) {
+        std::vector<BusyCurve> curves;
+        for (const size_t k : members) curves.push_back(busy_[k]);
+        lanes.emplace_back(name, energy::UnionOf(curves));
+      }
+      for (size_t k = 0; by_layer.empty() && k < kernels_.size(); ++k) {
+        if (IsShown(kernels_[k])) lanes.emplace_back(kernels_[k].row.kernel, busy_[k]);
+      }
+    }
+    std::ranges::stable_sort(lanes, std::greater(),
+                             [](const auto& lane) { return lane.second.total_s(); });
+    if (lanes.size() > kMostLanes) lanes.erase(lanes.begin() + kMostLanes, lanes.end());
+    const double column_s = timeline->capture_s / EnergyTimeline::kColumns;
+    std::vector<double> edges_s;
+    for (size_t i = 0; i <= EnergyTimeline::kColumns; ++i) {
+      edges_s.push_back(static_cast<double>(i) * column_s);
+    }
+    for (const auto& [name, curve] : lanes) {
+      EnergyTimeline::Lane& lane = timeline->lanes.emplace_back();
+      lane.name = name;
+      const std::vector<double> before_s = curve.At(edges_s);
+      for (size_t i = 0; i < EnergyTimeline::kColumns; ++i) {
+        lane.busy.push_back((before_s[i + 1] - before_s[i]) / column_s);
+      }
+    }
   }
 
   // How many runs of layers are shorter than what one reading is the mean of.

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "output/chart.h"
 #include "output/results.h"
 #include "output/view.h"
 
@@ -79,26 +80,9 @@ std::string_view Bar(double share, bool unicode) {
 
 // --- SVG.
 
-constexpr double kLeft = 70, kRight = 20, kWidth = 960, kPlot = kWidth - kLeft - kRight;
-constexpr double kPanel = 130, kBetween = 44, kBandRow = 16, kTitle = 30;
+constexpr double kBetween = 44, kBandRow = 16, kTitle = 30;
 constexpr double kLetter = 6.5;  // as wide as most
 constexpr size_t kMostBands = 40, kMostLanes = 4;
-// Told apart by those who see fewer colours, too (Okabe and Ito).
-constexpr std::array<std::string_view, 6> kColors = {"#0072B2", "#D55E00", "#009E73",
-                                                     "#CC79A7", "#E69F00", "#56B4E9"};
-
-// About `ticks` steps of 1, 2 or 5 up to `most`.
-double StepOf(double most, int ticks) {
-  const double rough = most / ticks, power = std::pow(10, std::floor(std::log10(rough)));
-  for (const double step : {1.0, 2.0, 5.0}) {
-    if (rough <= step * power) return step * power;
-  }
-  return 10 * power;
-}
-
-std::string TickText(double value, double step) {
-  return FormatFixed(value, step >= 1 ? 0 : static_cast<int>(std::ceil(-std::log10(step))));
-}
 
 struct Band {
   double x0 = 0, x1 = 0;
@@ -109,7 +93,10 @@ struct Band {
 class Picture {
  public:
   explicit Picture(const PowerSummary& summary)
-      : summary_(summary), names_(summary.inventory), span_(SpanOf(summary)) {
+      : summary_(summary),
+        names_(summary.inventory),
+        span_(SpanOf(summary)),
+        chart_(static_cast<double>(span_.end_ns - span_.begin_ns) / 1e9) {
     PlaceBands();
     for (const PowerSeries& series : summary.series) {
       curves_.push_back(ColumnsOf(series, span_, static_cast<size_t>(kPlot) / 2));
@@ -119,41 +106,32 @@ class Picture {
   }
   std::string Draw() && {
     double y = kTitle + 14;
-    Text(
+    chart_.Text(
         kLeft, 22, "start",
         summary_.command.empty() ? "power" : "power: " + ShortenMiddle(summary_.command, 90, "..."),
         " font-size=\"15\"");
     if (span_.end_ns <= span_.begin_ns) {
-      Text(kLeft, y + 20, "start", "nothing to plot: no power was read");
+      chart_.Text(kLeft, y + 20, "start", "nothing to plot: no power was read");
       y += 60;
     } else {
       DrawBandNames(y);
       y += static_cast<double>(lanes_) * kBandRow + 18;
       for (size_t i = 0; i < curves_.size(); ++i) {
-        DrawPanel(i, y, kColors[i % kColors.size()]);
+        DrawPanel(i, y, kChartColors[i % kChartColors.size()]);
         y += kPanel + kBetween;
       }
-      DrawTimeAxis(y - kBetween);
+      chart_.TimeAxis(y - kBetween, "time since the start, s");
       DrawLegend(y + 14);
       y += 30;
     }
-    return absl::StrFormat(
-        R"(<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %1$.1f %2$.1f" width="%1$.1f" )"
-        R"(height="%2$.1f" font-family="sans-serif" font-size="12" fill="#222">
-<defs><pattern id="gap" width="6" height="6" patternUnits="userSpaceOnUse">)"
-        R"(<path d="M0 6L6 0" stroke="#999"/></pattern></defs>
-<rect width="100%%" height="100%%" fill="#fff"/>
-%3$s</svg>
-)",
-        kWidth, y, body_);
+    return std::move(chart_).Finish(y);
   }
 
  private:
-  double seconds() const { return static_cast<double>(span_.end_ns - span_.begin_ns) / 1e9; }
+  static constexpr double kLeft = Chart::kLeft, kPlot = Chart::kPlot, kPanel = Chart::kPanel;
+
   double X(int64_t t_ns) const {
-    const double share = static_cast<double>(t_ns - span_.begin_ns) /
-                         static_cast<double>(span_.end_ns - span_.begin_ns);
-    return kLeft + kPlot * std::clamp(share, 0.0, 1.0);
+    return chart_.X(static_cast<double>(t_ns - span_.begin_ns) / 1e9);
   }
   // Names in the first lane that is free there.
   void PlaceBands() {
@@ -172,50 +150,25 @@ class Picture {
     }
   }
 
-  // An element on a line of its own.
-  template <typename... Arguments>
-  void Put(const absl::FormatSpec<Arguments...>& element, const Arguments&... arguments) {
-    absl::StrAppendFormat(&body_, element, arguments...);
-    body_.push_back('\n');
-  }
-
-  void Text(double x, double y, std::string_view anchor, const std::string& text,
-            std::string_view more = "") {
-    Put(R"(<text x="%.1f" y="%.1f" text-anchor="%s"%s>%s</text>)", x, y, anchor, more,
-        XmlText(text));
-  }
-
-  void Rect(double x, double y, double width, double height, std::string_view more) {
-    Put(R"(<rect x="%.1f" y="%.1f" width="%.1f" height="%.1f" %s/>)", x, y, width, height, more);
-  }
-
-  void Line(double x0, double y0, double x1, double y1, std::string_view color) {
-    Put(R"(<line x1="%.1f" y1="%.1f" x2="%.1f" y2="%.1f" stroke="%s"/>)", x0, y0, x1, y1, color);
-  }
-
   void DrawBandNames(double top) {
     for (const Band& band : bands_) {
       const double y = top + static_cast<double>(band.lane) * kBandRow;
-      Rect(band.x0, y, std::max(1.0, band.x1 - band.x0), kBandRow - 3,
-           "fill=\"#888\" fill-opacity=\"0.25\"");
+      chart_.Rect(band.x0, y, std::max(1.0, band.x1 - band.x0), kBandRow - 3,
+                  "fill=\"#888\" fill-opacity=\"0.25\"");
       const std::string name = WindowName(*band.window);
-      const bool fits = band.x0 + 3 + kLetter * static_cast<double>(name.size()) < kWidth;
-      Text(fits ? band.x0 + 3 : kWidth - 3, y + 10, fits ? "start" : "end", name);
+      const bool fits = band.x0 + 3 + kLetter * static_cast<double>(name.size()) < Chart::kWidth;
+      chart_.Text(fits ? band.x0 + 3 : Chart::kWidth - 3, y + 10, fits ? "start" : "end", name);
     }
   }
 
   void DrawPanel(size_t panel, double top, std::string_view color) {
     const PowerSeries& series = summary_.series[panel];
     const auto& columns = curves_[panel];
-    const double bottom = top + kPanel;
-    const double most_w = most_w_.at(series.domain), step_w = StepOf(most_w, 4);
-    const int steps = static_cast<int>(std::ceil(most_w / step_w));
-    const double per_watt = kPanel / (steps * step_w);
-    Text(kLeft, top - 6, "start", names_.Of(series.source, series.device, series.domain),
-         " font-weight=\"bold\"");
+    chart_.Text(kLeft, top - 6, "start", names_.Of(series.source, series.device, series.domain),
+                " font-weight=\"bold\"");
     for (const Band& band : bands_) {
-      Rect(band.x0, top, std::max(1.0, band.x1 - band.x0), kPanel,
-           "fill=\"#888\" fill-opacity=\"0.12\"");
+      chart_.Rect(band.x0, top, std::max(1.0, band.x1 - band.x0), kPanel,
+                  "fill=\"#888\" fill-opacity=\"0.12\"");
     }
     // Where nothing is known.
     const double width = kPlot / static_cast<double>(columns.size());
@@ -223,18 +176,11 @@ class Picture {
       end = i;
       if (columns[i].mean_w.has_value()) continue;
       while (end < columns.size() && !columns[end].mean_w.has_value()) ++end;
-      Rect(kLeft + static_cast<double>(i) * width, top, static_cast<double>(end - i) * width,
-           kPanel, "fill=\"url(#gap)\"");
+      chart_.Rect(kLeft + static_cast<double>(i) * width, top, static_cast<double>(end - i) * width,
+                  kPanel, "fill=\"url(#gap)\"");
     }
-    for (int i = 0; i <= steps; ++i) {
-      const double y = bottom - i * step_w * per_watt;
-      Line(kLeft, y, kLeft + kPlot, y, i == 0 ? "#444" : "#ddd");
-      Text(kLeft - 6, y + 4, "end", TickText(i * step_w, step_w));
-    }
-    Line(kLeft, top, kLeft, bottom, "#444");
-    Text(18, top + kPanel / 2, "middle", "power, W",
-         absl::StrFormat(" transform=\"rotate(-90 18 %.1f)\"", top + kPanel / 2));
-    DrawCurve(columns, bottom, per_watt, color);
+    const double per_watt = chart_.PowerAxis(top, most_w_.at(series.domain));
+    DrawCurve(columns, top + kPanel, per_watt, color);
   }
 
   void DrawCurve(const std::vector<PowerColumn>& columns, double bottom, double per_watt,
@@ -252,39 +198,30 @@ class Picture {
       const double y = bottom - *column.mean_w * per_watt;
       absl::StrAppendFormat(&line, "%c%.1f %.1fH%.1f", first ? 'M' : 'L', x, y, x + width);
     }
-    Put(R"(<path d="%s" fill="%s" fill-opacity="0.3"/>)", area, color);
-    Put(R"(<path d="%s" fill="none" stroke="%s" stroke-width="1.4"/>)", line, color);
-  }
-
-  void DrawTimeAxis(double bottom) {
-    const double step_s = StepOf(seconds(), 10);
-    for (int i = 0; i * step_s <= seconds() * (1 + 1e-9); ++i) {
-      const double x = kLeft + kPlot * i * step_s / seconds();
-      Line(x, bottom, x, bottom + 5, "#444");
-      Text(x, bottom + 18, "middle", TickText(i * step_s, step_s));
-    }
-    Text(kLeft + kPlot / 2, bottom + 36, "middle", "time since the start, s");
+    chart_.Put(R"(<path d="%s" fill="%s" fill-opacity="0.3"/>)", area, color);
+    chart_.Put(R"(<path d="%s" fill="none" stroke="%s" stroke-width="1.4"/>)", line, color);
   }
 
   void DrawLegend(double y) {
-    const auto key = [&](double x, std::string_view fill, const std::string& text) {
-      Put(R"(<rect x="%.1f" y="%.1f" width="18" height="10" %s/>)", x, y - 9, fill);
-      Text(x + 24, y, "start", text);
-    };
-    const std::string color(kColors[0]);
-    Line(kLeft, y - 4, kLeft + 18, y - 4, color);
-    Text(kLeft + 24, y, "start", "mean");
-    key(kLeft + 90, absl::StrCat("fill=\"", color, "\" fill-opacity=\"0.3\""), "least to most");
-    key(kLeft + 220, "fill=\"url(#gap)\" stroke=\"#bbb\"", "gap: not known");
-    if (!bands_.empty()) key(kLeft + 370, "fill=\"#888\" fill-opacity=\"0.25\"", "window");
+    const std::string color(kChartColors[0]);
+    chart_.Line(kLeft, y - 4, kLeft + 18, y - 4, color);
+    chart_.Text(kLeft + 24, y, "start", "mean");
+    chart_.Key(kLeft + 90, y, absl::StrCat("fill=\"", color, "\" fill-opacity=\"0.3\""),
+               "least to most");
+    chart_.Key(kLeft + 220, y, "fill=\"url(#gap)\" stroke=\"#bbb\"", "gap: not known");
+    if (!bands_.empty()) {
+      chart_.Key(kLeft + 370, y, "fill=\"#888\" fill-opacity=\"0.25\"", "window");
+    }
     if (bands_.size() == kMostBands) {
-      Text(kLeft + 460, y, "start", absl::StrCat("the first ", kMostBands, " windows are shown"));
+      chart_.Text(kLeft + 460, y, "start",
+                  absl::StrCat("the first ", kMostBands, " windows are shown"));
     }
   }
 
   const PowerSummary& summary_;
   const DomainNames names_;
   const RunSpan span_;
+  Chart chart_;
   std::vector<std::vector<PowerColumn>> curves_;  // of each series
   // By domain: its panels have one scale, so that the eye may compare them.
   std::map<std::string_view, double> most_w_;

@@ -38,6 +38,8 @@ Output PlanesOutput(const PlanesReport& report, const OutputOptions& options, si
 
 // CSV has its kernels.
 Output EnergyOutput(const EnergyReport& report, const OutputOptions& options);
+// Its timelines, as a picture.
+std::string EnergySvg(const EnergyReport& report);
 
 Output CompareOutput(const Comparison& comparison);
 Output PickOutput(const PickResult& choice);

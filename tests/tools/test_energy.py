@@ -1,8 +1,10 @@
 """energy: worlds whose truth is known, as traces and logs (tests/support/write_power_world.cc)."""
+import csv
 import json
 import os
 import subprocess
 import unittest
+import xml.etree.ElementTree
 
 from harness import EndToEndTest, run
 
@@ -197,6 +199,33 @@ class Energy(EndToEndTest):
             done, _ = self.energy("mix", "--layer-re", pattern)
             self.assertEqual(done.code, 64)
             self.assertIn(words, done.message)
+
+    def test_a_picture(self):
+        svg = self.at / "layers.svg"
+        self.document("mix", "--layer-re", "(layer_[0-9])", "--svg", str(svg))
+        picture = xml.etree.ElementTree.parse(svg).getroot()
+        texts = [each.text for each in picture.iter("{http://www.w3.org/2000/svg}text")]
+        for word in ("GPU:0", "measured", "layer_0", "layer_3", "power, W"):
+            self.assertIn(word, texts)
+        paths = [each.get("d") for each in picture.iter("{http://www.w3.org/2000/svg}path")]
+        self.assertEqual([path.count("L") > 150 for path in paths[-2:]], [True, True])
+        # A lane that ran all the time is one block, but for its edges.
+        self.document("blocks", "--layers", str(self.blocks_as_one()), "--svg", str(svg))
+        picture = xml.etree.ElementTree.parse(svg).getroot()
+        lanes = [each for each in picture.iter("{http://www.w3.org/2000/svg}rect")
+                 if each.get("fill-opacity")]
+        self.assertLessEqual(len(lanes), 3)
+        self.assertGreater(max(float(each.get("width")) for each in lanes
+                               if each.get("fill-opacity") == "1.00"), 700)
+
+    def blocks_as_one(self):
+        """A layer from the first execution to the last."""
+        self.energy("blocks")
+        rows = list(csv.DictReader((self.at / "blocks1.layers.csv").open(newline="")))
+        path = self.at / "one.csv"
+        path.write_text("layer_name,start_time,end_time\nall,%s,%s\n" % (
+            min(row["start_time"] for row in rows), max(row["end_time"] for row in rows)))
+        return path
 
     def test_usage(self):
         for options, words in ((("--power", "p.jsonl", "--map", "GPU-a"), "N=ID"),

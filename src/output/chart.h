@@ -1,0 +1,58 @@
+// A chart as SVG: panels of power one below the other, on one axis of time.
+//
+//   Chart chart(/*seconds=*/12.5);
+//   const double per_watt = chart.PowerAxis(top, /*most_w=*/400);
+//   chart.Line(chart.X(1.0), y, chart.X(2.0), y, kChartColors[0]);
+//   chart.TimeAxis(bottom, "time since the start, s");
+//   std::move(chart).Finish(bottom + 60);      // the SVG
+//
+// Coordinates are pixels, y downwards.
+#pragma once
+
+#include <array>
+#include <string>
+#include <string_view>
+
+#include "absl/strings/str_format.h"
+
+namespace xplane_time::output {
+
+// Told apart by those who see fewer colours, too (Okabe and Ito).
+inline constexpr std::array<std::string_view, 6> kChartColors = {"#0072B2", "#D55E00", "#009E73",
+                                                                 "#CC79A7", "#E69F00", "#56B4E9"};
+
+class Chart {
+ public:
+  static constexpr double kLeft = 70, kRight = 20, kWidth = 960, kPlot = kWidth - kLeft - kRight;
+  static constexpr double kPanel = 130;  // the height of a panel
+
+  explicit Chart(double seconds) : seconds_(seconds) {}
+
+  double X(double at_s) const;
+
+  // An element on a line of its own.
+  template <typename... Arguments>
+  void Put(const absl::FormatSpec<Arguments...>& element, const Arguments&... arguments) {
+    absl::StrAppendFormat(&body_, element, arguments...);
+    body_.push_back('\n');
+  }
+  void Text(double x, double y, std::string_view anchor, const std::string& text,
+            std::string_view more = "");
+  void Rect(double x, double y, double width, double height, std::string_view more);
+  void Line(double x0, double y0, double x1, double y1, std::string_view color);
+  // A sample of what stands for `text`.
+  void Key(double x, double y, std::string_view fill, const std::string& text);
+
+  // The frame of a panel; pixels a watt.
+  double PowerAxis(double top, double most_w);
+  void TimeAxis(double bottom, const std::string& title);
+
+  // "url(#gap)" fills what is not known.
+  std::string Finish(double height) &&;
+
+ private:
+  const double seconds_;
+  std::string body_;
+};
+
+}  // namespace xplane_time::output

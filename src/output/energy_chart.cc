@@ -1,0 +1,111 @@
+// Power over time and what ran, a panel a device: what the sensor's windows measured, what the
+// powers that were found explain of it, and a lane for each layer.
+#include <algorithm>
+#include <cmath>
+#include <string>
+
+#include "absl/strings/str_format.h"
+#include "output/chart.h"
+#include "output/results.h"
+#include "output/trace_views.h"
+
+namespace xplane_time::output {
+namespace {
+
+constexpr double kLane = 16, kTop = 70;
+constexpr std::string_view kMeasured = kChartColors[0], kExplained = kChartColors[1];
+
+class EnergyChart {
+ public:
+  explicit EnergyChart(const EnergyReport& report)
+      : report_(report), names_(report.timelines), chart_(LongestS(report)) {}
+
+  std::string Draw() && {
+    chart_.Text(Chart::kLeft, 22, "start", "power and what ran", " font-size=\"15\"");
+    DrawLegend(44);
+    double y = kTop;
+    for (const EnergyTimeline& timeline : report_.timelines) {
+      chart_.Text(Chart::kLeft, y - 6, "start", names_.Name(timeline.device),
+                  " font-weight=\"bold\"");
+      DrawPower(timeline, y);
+      y += Chart::kPanel + 6;
+      for (size_t i = 0; i < timeline.lanes.size(); ++i) {
+        DrawLane(timeline, timeline.lanes[i], y, kChartColors[i % kChartColors.size()]);
+        y += 2 * kLane;
+      }
+      chart_.TimeAxis(y, "time since the capture's start, s");
+      y += 70;
+    }
+    return std::move(chart_).Finish(y - 20);
+  }
+
+ private:
+  static double LongestS(const EnergyReport& report) {
+    double longest_s = 1e-9;
+    for (const EnergyTimeline& each : report.timelines) {
+      longest_s = std::max(longest_s, each.capture_s);
+    }
+    return longest_s;
+  }
+
+  void DrawPower(const EnergyTimeline& timeline, double top) {
+    double most_w = 1e-3;
+    for (const auto& each : timeline.windows) {
+      most_w = std::max({most_w, each.measured_w, each.explained_w});
+    }
+    const double per_watt = chart_.PowerAxis(top, most_w), bottom = top + Chart::kPanel;
+    const auto draw = [&](double EnergyTimeline::Window::*watts, std::string_view color,
+                          const char* more) {
+      std::string path;
+      double last_s = -1;
+      for (const auto& each : timeline.windows) {
+        // Windows that overlap or leave time out are drawn at their middle.
+        const double at_s = (each.from_s + each.to_s) / 2, length_s = each.to_s - each.from_s;
+        const bool follows = last_s >= 0 && at_s - last_s < 3 * std::max(length_s, 0.1);
+        const double y = bottom - std::max(0.0, each.*watts) * per_watt;
+        absl::StrAppendFormat(&path, "%c%.1f %.1f", follows ? 'L' : 'M', chart_.X(at_s), y);
+        last_s = at_s;
+      }
+      chart_.Put(R"(<path d="%s" fill="none" stroke="%s" %s/>)", path, color, more);
+    };
+    draw(&EnergyTimeline::Window::measured_w, kMeasured, "stroke-width=\"2\"");
+    draw(&EnergyTimeline::Window::explained_w, kExplained, "stroke-width=\"1\"");
+  }
+
+  // Its name, and how much of each column it ran.
+  void DrawLane(const EnergyTimeline& timeline, const EnergyTimeline::Lane& lane, double y,
+                std::string_view color) {
+    chart_.Text(Chart::kLeft, y + 11, "start", ShortenMiddle(lane.name, 130, "..."),
+                " font-size=\"11\"");
+    const double column_s = timeline.capture_s / static_cast<double>(lane.busy.size());
+    const auto level = [&](size_t i) { return std::lround(lane.busy[i] * 10); };
+    for (size_t i = 0, end = 0; i < lane.busy.size(); i = end) {
+      for (end = i + 1; end < lane.busy.size() && level(end) == level(i);) ++end;
+      if (lane.busy[i] <= 0) continue;
+      const double x = chart_.X(static_cast<double>(i) * column_s);
+      chart_.Rect(x, y + kLane - 1, chart_.X(static_cast<double>(end) * column_s) - x, kLane - 4,
+                  absl::StrFormat("fill=\"%s\" fill-opacity=\"%.2f\"", color,
+                                  std::max(0.08, static_cast<double>(level(i)) / 10)));
+    }
+  }
+
+  void DrawLegend(double y) {
+    const auto line = [&](double x, std::string_view color, const char* text) {
+      chart_.Line(x, y - 4, x + 18, y - 4, color);
+      chart_.Text(x + 24, y, "start", text);
+    };
+    line(Chart::kLeft, kMeasured, "measured");
+    line(Chart::kLeft + 110, kExplained, "explained by what ran");
+    chart_.Text(Chart::kLeft + 300, y, "start", "lanes: the darker, the more of the time it ran");
+  }
+
+  const EnergyReport& report_;
+  const DeviceNames names_;
+  Chart chart_;
+};
+
+}  // namespace
+
+std::string EnergySvg(const EnergyReport& report) { return EnergyChart(report).Draw(); }
+
+}  // namespace xplane_time::output
