@@ -3,7 +3,9 @@
 #include <vector>
 
 #include "absl/strings/numbers.h"
+#include "energy/goal.h"
 #include "output/results.h"
+#include "process.h"
 #include "progress.h"
 #include "status.h"
 #include "trace_command.h"
@@ -31,6 +33,8 @@ class Energy : public TraceCommand {
         "TRACE they are what ran on --device");
     own.Value("--layer-re", &energy_.layer_pattern, "RE",
               "A layer is what the first group matches in a name scope [all of the scope]");
+    own.Value("--plan", &plan_, "FILE",
+              "The plan of the experiment (power plan): says whether it was reached; 12 if not");
     Heading(app_, kOut)
         .Value("--svg", &svg_path_, "FILE",
                "A picture as well: power over time, and when layers ran");
@@ -41,6 +45,7 @@ class Energy : public TraceCommand {
                                                         : CheckLayersAlone());
     if (printing_.json_schema) return absl::OkStatus();
     RETURN_IF_ERROR(CheckLayers());
+    if (!plan_.empty()) files_.Reads("--plan", plan_);
     if (!svg_path_.empty()) files_.Prints("--svg", svg_path_);
     energy_.timelines = !svg_path_.empty();
     if (energy_.power_log.empty() && traces_.empty()) {
@@ -63,14 +68,17 @@ class Energy : public TraceCommand {
   }
 
   absl::StatusOr<int> Run() override {
+    if (!plan_.empty()) {
+      ASSIGN_OR_RETURN(goal_, energy::ReadGoal(plan_));
+    }
     if (!layers_.empty()) {
       ASSIGN_OR_RETURN(energy_.layers, ReadLayerRuns(layers_));
     }
     const std::vector<GivenOption> given = GivenOptions(report_);
     energy_.trace = report_;
     if (traces_.empty()) {
-      ASSIGN_OR_RETURN(const EnergyReport report, AttributeLayers(energy_));
-      return PrintAll(report);
+      ASSIGN_OR_RETURN(EnergyReport report, AttributeLayers(energy_));
+      return PrintAll(std::move(report));
     }
     ASSIGN_OR_RETURN(const Opened opened, Open());
     printing_.how.given.insert(printing_.how.given.begin(), given.begin(), given.end());
@@ -87,13 +95,23 @@ class Energy : public TraceCommand {
       return FailedPrecondition(report->inputs[0].path, ": no execution matches ", filters,
                                 "; run without filters to see what is there");
     }
-    return PrintAll(*report);
+    return PrintAll(*std::move(report));
   }
 
  private:
-  absl::StatusOr<int> PrintAll(const EnergyReport& report) {
+  absl::StatusOr<int> PrintAll(EnergyReport report) {
+    bool is_reached = true;
+    if (!plan_.empty()) {
+      const energy::Verdict verdict = energy::Judge(goal_, report);
+      is_reached = verdict.is_reached;
+      EnergyFinding& finding = report.findings.emplace_back();
+      finding.code = is_reached ? "precision_reached" : "precision_missed";
+      finding.severity = is_reached ? "info" : "warning";
+      finding.message = verdict.message;
+    }
     if (!svg_path_.empty()) RETURN_IF_ERROR(WriteText(svg_path_, output::EnergySvg(report)));
-    return Print(output::EnergyOutput(report, printing_.how));
+    RETURN_IF_ERROR(Print(output::EnergyOutput(report, printing_.how)).status());
+    return is_reached ? 0 : kExitTooLittle;
   }
 
   absl::Status CheckLayersAlone() {
@@ -113,7 +131,8 @@ class Energy : public TraceCommand {
 
   EnergyOptions energy_;
   std::vector<std::string> map_;
-  std::string layers_, svg_path_;
+  std::string layers_, svg_path_, plan_;
+  energy::Goal goal_;
 };
 
 }  // namespace

@@ -7,6 +7,7 @@ add_library(xplane_time_energy STATIC
   energy/calibration_log.cc
   energy/energies.cc
   energy/energy.cc
+  energy/goal.cc
   energy/layers.cc
   energy/plan.cc
   energy/plan_sensor.cc

@@ -200,6 +200,37 @@ class Energy(EndToEndTest):
             self.assertEqual(done.code, 64)
             self.assertIn(words, done.message)
 
+    def test_says_whether_the_plan_was_reached(self):
+        plan = self.at / "plan.json"
+        kernels = [f"kernel_{i}" for i in range(8)]
+        for precision, names, code, words in (
+                (0.04, kernels, 0, "all 8 kernels of the plan are known to +-4 %"),
+                (0.007, kernels, 12, "is not reached for"),
+                (0.04, kernels[:7] + ["other"], 12, "for 1 of 8 kernels: other did not run"),
+                (0.04, [], 65, "without kernels")):
+            plan.write_text(json.dumps({"schema": "xplane-time.power-plan.v1", "precision": precision,
+                                        "kernels": [{"kernel": name} for name in names]}))
+            done, _ = self.energy("mix", "--plan", str(plan), "--format", "json")
+            self.assertEqual(done.code, code, done.message)
+            if code == 65:
+                self.assertIn(words, done.message)
+                continue
+            [finding] = [each for each in done.json["findings"]
+                         if each["code"] == ("precision_missed" if code else "precision_reached")]
+            self.assertIn(words, finding["message"])
+        plan.write_text("{}")
+        done, _ = self.energy("mix", "--plan", str(plan))
+        self.assertEqual(done.code, 65)
+        self.assertIn("no plan", done.message)
+        done, _ = self.energy("periodic", "--plan", str(self.written_plan(kernels)), seed=2)
+        self.assertEqual(done.code, 12)
+
+    def written_plan(self, kernels):
+        path = self.at / "plan.json"
+        path.write_text(json.dumps({"schema": "xplane-time.power-plan.v1", "precision": 0.01,
+                                    "kernels": [{"kernel": name} for name in kernels]}))
+        return path
+
     def test_a_picture(self):
         svg = self.at / "layers.svg"
         self.document("mix", "--layer-re", "(layer_[0-9])", "--svg", str(svg))
