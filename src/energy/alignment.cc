@@ -77,8 +77,8 @@ std::vector<double> LikelyOffsetsS(const Sensor& sensor, const BusyCurve& busy, 
                    [](const auto& a, const auto& b) { return a.first > b.first; });
   std::vector<double> offsets_s;
   for (const auto& [score, offset_s] : scored) {
-    const bool is_apart = std::ranges::all_of(offsets_s, [&](double other_s) {
-      return std::abs(offset_s - other_s) > std::max(2 * period_s, 2 * step_s);
+    const bool is_apart = std::ranges::all_of(offsets_s, [&, at_s = offset_s](double other_s) {
+      return std::abs(at_s - other_s) > std::max(2 * period_s, 2 * step_s);
     });
     if (is_apart) offsets_s.push_back(offset_s);
     if (offsets_s.size() == most) break;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <functional>
 #include <numeric>
 #include <utility>
 
@@ -232,6 +233,11 @@ std::vector<Grid> FindGrids(const Publications& publications) {
     }
     grids.push_back(Refined(updates, {.phase_s = origin_s + best.phase_s, .period_s = period_s}));
   }
+  // Two updates are not one publication; a sensor that is late now and then may look so.
+  const auto is_sound = [](const Grid& grid) {
+    return std::ranges::adjacent_find(grid.number, std::greater_equal()) == grid.number.end();
+  };
+  if (std::ranges::any_of(grids, is_sound)) std::erase_if(grids, std::not_fn(is_sound));
   std::stable_sort(grids.begin(), grids.end(),
                    [](const Grid& a, const Grid& b) { return a.misfits < b.misfits; });
   return grids;

@@ -303,6 +303,10 @@ struct Attempt {
   Index parameters = 0;
   size_t idle_terms = 1;
 
+  // Of longer windows fewer lie in the capture.
+  double Likeliness() const {
+    return log_likelihood / static_cast<double>(windows.energy_j.size());
+  }
   double Bic() const {
     return -2 * log_likelihood +
            std::log(static_cast<double>(windows.energy_j.size())) * static_cast<double>(parameters);
@@ -375,6 +379,8 @@ class Fitter {
     attempt->parameters = rows.cols();
     attempt->log_likelihood = -0.5 * n * std::log(attempt->solution.residuals.squaredNorm() / n) +
                               root.array().log().sum() - 0.5 * log_determinant;
+    // Of the readings, which are energies a window.
+    if (!observations_.is_counter()) attempt->log_likelihood += n * std::log(timing.window_s);
     const VectorXd& values = attempt->solution.values;
     attempt->noise = NoiseOf(expected_j, windows.energy_j - rows * values);
     Expect(powers * values.head(powers.cols()), inside, attempt);
@@ -536,7 +542,7 @@ std::pair<Attempt, size_t> BestAttempt(std::span<const Candidate> candidates,
     tried.push_back(&candidate);
     Attempt attempt = {.timing = candidate.timing};
     fitters[candidate.grid].Refine(columns, 9, &attempt);
-    if (attempt.log_likelihood > best.first.log_likelihood) best = {attempt, candidate.grid};
+    if (!(best.first.Likeliness() >= attempt.Likeliness())) best = {attempt, candidate.grid};
     if (tried.size() == kTried) break;
   }
   return best;

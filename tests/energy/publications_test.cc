@@ -36,6 +36,24 @@ TEST(FindGrids, NeedUpdates) {
   EXPECT_THAT(FindGrids(few), IsEmpty());
 }
 
+// 0.3 % off twice the polls: one that is slower fits all brackets, too, where two updates fall on
+// one of its instants.
+TEST(FindGrids, TwoUpdatesAreNotOne) {
+  constexpr double kPeriodS = 0.09968, kPollS = 0.05;
+  std::vector<Poll> polls;
+  for (int i = 0; i < 550; ++i) {
+    const double at_s = i * kPollS;
+    polls.push_back({at_s, at_s + 1e-4, static_cast<int64_t>((at_s + 0.02) / kPeriodS)});
+  }
+  const std::vector<Grid> grids = FindGrids(FindPublications(polls, ReadingKind::kCumulative));
+  ASSERT_FALSE(grids.empty());
+  for (const Grid& grid : grids) {
+    for (size_t i = 1; i < grid.number.size(); ++i) {
+      ASSERT_GT(grid.number[i], grid.number[i - 1]) << grid.period_s;
+    }
+  }
+}
+
 // Polled twice in a period or more often; the best grid, or one of the others, is the sensor's.
 TEST(FindGrids, FindThePeriodAndThePhase) {
   for (uint64_t seed = 0; seed < 12; ++seed) {
