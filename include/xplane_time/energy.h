@@ -78,17 +78,18 @@ struct EnergyOptions {
 enum class EnergyKind : uint8_t {
   kMeasured,    // it ran alone for a second and more: its windows hold nothing else
   kAttributed,  // by regression
+  kModelled,    // a power that was stated, times its time
 };
-std::string_view EnergyKindName(EnergyKind kind);  // "measured", "attributed"
+std::string_view EnergyKindName(EnergyKind kind);  // "measured", ...
 
 // How the power was put on the trace's axis; kTrace: it is in the trace.
 enum class EnergyClock : uint8_t { kCaptureStart, kEstimated, kAmbiguous, kTrace };
 std::string_view EnergyClockName(EnergyClock clock);  // "capture_start", ...
 
-// Joules, and the 95 % interval.
+// Joules, and the 95 % interval; of a power that was stated there is none.
 struct Joules {
   double value = 0;
-  std::array<double, 2> ci95 = {0, 0};
+  std::optional<std::array<double, 2>> ci95 = {};
 };
 
 // A kernel, function, layer or source line of a device.

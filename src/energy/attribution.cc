@@ -244,4 +244,25 @@ Attribution Attribute(const PowerChannel& channel, std::vector<Poll> polls,
   return found;
 }
 
+Attribution Model(double power_w, std::span<const BusyCurve> kernels, double capture_s) {
+  const auto count = static_cast<Index>(kernels.size());
+  Attribution found;
+  Fit& fit = found.fit;  // one window, without noise
+  fit.power_w = VectorXd::Zero(count + 1);
+  fit.power_w[count] = power_w;
+  fit.covariance = Eigen::MatrixXd::Zero(count + 1, count + 1);
+  fit.degrees = 1;
+  fit.from_s = VectorXd::Zero(1);
+  fit.to_s = VectorXd::Constant(1, capture_s);
+  fit.energy_j = VectorXd::Constant(1, power_w * capture_s);
+  fit.residual_j = VectorXd::Zero(1);
+  fit.busy_s.resize(1, count);
+  for (Index k = 0; k < count; ++k) fit.busy_s(0, k) = kernels[static_cast<size_t>(k)].total_s();
+  SumUp(/*is_counter=*/true, capture_s, &found);
+  FillEnergies(kernels, capture_s, &found);
+  found.windows.assign(kernels.size(), 1);
+  found.measured.assign(kernels.size(), false);
+  return found;
+}
+
 }  // namespace xplane_time::energy

@@ -41,4 +41,7 @@ struct Attribution {
 Attribution Attribute(const PowerChannel& channel, std::vector<Poll> polls,
                       std::span<const BusyCurve> kernels, double capture_s, bool clock_known);
 
+// Of a power that was stated: what runs draws it, whatever runs.
+Attribution Model(double power_w, std::span<const BusyCurve> kernels, double capture_s);
+
 }  // namespace xplane_time::energy

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <filesystem>
 #include <functional>
+#include <limits>
 #include <map>
 #include <type_traits>
 #include <utility>
@@ -211,6 +212,10 @@ class DeviceEnergy {
       none.message = "nothing ran on it";
       return none;
     }
+    is_stated_ = power::FactsOf(channel.source).modelled;
+    if (is_stated_) {
+      return energy::Model(static_cast<double>(source.polls[0].value) / 1e3, busy_, CaptureS());
+    }
     return energy::Attribute(channel, std::move(source.polls), busy_, CaptureS(), ClockIsKnown());
   }
 
@@ -236,10 +241,15 @@ class DeviceEnergy {
     device->windows = static_cast<uint64_t>(found_.fit.energy_j.size());
     device->measured_j = found_.measured_j;
     const double half_j = found_.idle_half_width_j;
-    device->active_j = {found_.active_j, {found_.active_j - half_j, found_.active_j + half_j}};
-    device->idle_j = {found_.idle_j, {found_.idle_j - half_j, found_.idle_j + half_j}};
+    device->active_j = Known(found_.active_j, half_j, kAnyJ);
+    device->idle_j = Known(found_.idle_j, half_j, kAnyJ);
     device->residual_j = found_.residual_j;
     device->residual_share = found_.residual_share;
+    if (is_stated_) {
+      device->active_j = device->idle_j = std::nullopt;
+      device->clock = std::nullopt;
+      return;
+    }
     device->lag_ns = ns(found_.fit.lag_s);
     if (found_.fit.window_s > 0) device->window_ns = ns(found_.fit.window_s);
     device->period_ns = ns(found_.fit.grid.period_s);
@@ -252,9 +262,11 @@ class DeviceEnergy {
   }
 
   // Where the interval is narrow enough beside `scale_j`.
-  static std::optional<Joules> Known(double value_j, double half_j, double scale_j) {
+  static constexpr double kAnyJ = std::numeric_limits<double>::infinity();
+  std::optional<Joules> Known(double value_j, double half_j, double scale_j) const {
     if (!(half_j <= energy::kKnownShare * scale_j)) return std::nullopt;
-    return Joules{value_j, {value_j - half_j, value_j + half_j}};
+    if (is_stated_) return Joules{value_j};
+    return Joules{value_j, std::array{value_j - half_j, value_j + half_j}};
   }
 
   std::optional<Joules> EnergyOf(const Members& members) const {
@@ -262,6 +274,7 @@ class DeviceEnergy {
     return Known(energy_j, found_.energies.HalfWidthJ(members), energy_j);
   }
   std::optional<Joules> ActiveOf(const Members& members) const {
+    if (is_stated_) return std::nullopt;
     return Known(Sum(found_.energies.active_j, members), found_.energies.ActiveHalfWidthJ(members),
                  Sum(found_.energies.energy_j, members));
   }
@@ -306,10 +319,11 @@ class DeviceEnergy {
     if (!standing.reason.empty()) return;
     row->energy_j = EnergyOf(members);
     row->active_j = ActiveOf(members);
-    row->kind =
-        std::ranges::all_of(members, is_measured) ? EnergyKind::kMeasured : EnergyKind::kAttributed;
+    row->kind = std::ranges::all_of(members, is_measured) ? EnergyKind::kMeasured : Kind();
     FillShares(Sum(found_.busy_s, members), row);
   }
+
+  EnergyKind Kind() const { return is_stated_ ? EnergyKind::kModelled : EnergyKind::kAttributed; }
 
   // What follows from the energy, which is of `busy_s`.
   void FillShares(double busy_s, EnergyRow* row) const {
@@ -476,8 +490,8 @@ class DeviceEnergy {
     }
     Eigen::RowVectorXd active = seconds;
     active.tail(seconds.size() - kernels).setZero();
-    row->active_j = known(active, row->energy_j->value);
-    row->kind = EnergyKind::kAttributed;
+    if (!is_stated_) row->active_j = known(active, row->energy_j->value);
+    row->kind = Kind();
     FillShares(busy_s, row);
   }
 
@@ -501,6 +515,10 @@ class DeviceEnergy {
           "how the energy parts into active and idle is not known: too little of the capture is "
           "without load; record some seconds before and after it");
     }
+    if (is_stated_) {
+      add("modelled", "warning",
+          "the power was stated, not measured: energies are that power times the time");
+    }
     if (device_.clock == EnergyClock::kEstimated) {
       add("clock_estimated", "info",
           "where the log lies on the trace's axis is estimated from its power");
@@ -510,7 +528,7 @@ class DeviceEnergy {
   }
 
   void AddTimeline() {
-    if (!given_.options.timelines || !found_.reason.empty()) return;
+    if (!given_.options.timelines || !found_.reason.empty() || is_stated_) return;
     EnergyTimeline& timeline = report_->timelines.emplace_back();
     timeline.device = device_.device;
     timeline.capture_s = CaptureS();
@@ -566,7 +584,7 @@ class DeviceEnergy {
 
   // How many runs of layers are shorter than what one reading is the mean of.
   std::string ShortRuns() const {
-    if (!found_.reason.empty() || given_.marked.layers.empty()) return "";
+    if (!device_.period_ns.has_value() || given_.marked.layers.empty()) return "";
     const int64_t mean_ns = device_.window_ns.value_or(*device_.period_ns);
     uint64_t all = 0, shorter = 0;
     for (const energy::MarkedLayer& layer : given_.marked.layers) {
@@ -586,6 +604,7 @@ class DeviceEnergy {
   CaptureSpan span_;
   std::vector<Kernel> kernels_;
   std::vector<BusyCurve> busy_;  // of each
+  bool is_stated_ = false;       // the power, as it is of no sensor
   Attribution found_;
   std::vector<Members> members_of_group_;
   uint32_t first_group_ = 0;
@@ -668,7 +687,8 @@ ReportOptions WithoutFilters(const ReportOptions& options) {
 }  // namespace
 
 std::string_view EnergyKindName(EnergyKind kind) {
-  return kind == EnergyKind::kMeasured ? "measured" : "attributed";
+  constexpr std::string_view kNames[] = {"measured", "attributed", "modelled"};
+  return kNames[static_cast<size_t>(kind)];
 }
 
 std::string_view EnergyClockName(EnergyClock clock) {

@@ -15,8 +15,9 @@ namespace {
 
 // Half of the interval, as a share of the energy.
 std::optional<double> HalfWidth(const EnergyRow& row) {
-  if (!row.energy_j.has_value() || !(row.energy_j->value > 0)) return std::nullopt;
-  return (row.energy_j->ci95[1] - row.energy_j->ci95[0]) / 2 / row.energy_j->value;
+  if (!row.energy_j.has_value() || !row.energy_j->ci95.has_value()) return std::nullopt;
+  const auto [lo_j, hi_j] = *row.energy_j->ci95;
+  return (hi_j - lo_j) / 2 / row.energy_j->value;
 }
 
 std::string Percent(double share) { return absl::StrFormat("+-%.2g %%", share * 100); }

@@ -186,6 +186,7 @@ absl::StatusOr<SensorLog> ReadSensorLog(const std::string& path) {
 size_t RankOf(const PowerChannel& channel) {
   constexpr std::array kOrder = {ReadingKind::kCumulative, ReadingKind::kInstant,
                                  ReadingKind::kAverage};
+  if (power::FactsOf(channel.source).modelled) return kOrder.size();
   if (channel.domain != "gpu" && channel.domain != "package") return kNoRank;
   const auto* const at = std::ranges::find(kOrder, channel.kind);
   return at == kOrder.end() ? kNoRank : static_cast<size_t>(at - kOrder.begin());

@@ -59,7 +59,8 @@ struct TraceDevice {
   std::optional<int64_t> ordinal;
 };
 
-// Of sensors that measure a device whole the least says most: its counter, else the shortest mean.
+// Of sensors that measure a device whole the least says most: its counter, else the shortest mean,
+// else what was stated.
 // kNoRank: it also counts others, or is only a part.
 inline constexpr size_t kNoRank = SIZE_MAX;
 size_t RankOf(const PowerChannel& channel);

@@ -25,8 +25,9 @@ std::optional<double> ValueOf(const std::optional<Joules>& joules) {
 
 // Half of the interval as a share.
 std::string ErrorText(const std::optional<Joules>& joules, bool unicode) {
-  if (!joules || joules->value <= 0) return "-";
-  const double share = (joules->ci95[1] - joules->ci95[0]) / 2 / joules->value;
+  if (!joules || !joules->ci95 || joules->value <= 0) return "-";
+  const auto [lo_j, hi_j] = *joules->ci95;
+  const double share = (hi_j - lo_j) / 2 / joules->value;
   return (unicode ? "±" : "+-") + FormatFixed(share * 100, 1) + "%";
 }
 
@@ -86,7 +87,7 @@ Section DeviceSection(const EnergyReport& report, const OutputOptions& options) 
   const auto joules = [](std::optional<Joules> EnergyDevice::*of) {
     return [of](const EnergyDevice& row) {
       const std::optional<Joules>& known = row.*of;
-      const bool is_wide = known && known->ci95[1] - known->ci95[0] > *row.measured_j / 2;
+      const bool is_wide = known && (*known->ci95)[1] - (*known->ci95)[0] > *row.measured_j / 2;
       return is_wide ? "-" : Figure(ValueOf(known));
     };
   };

@@ -34,10 +34,11 @@ void VisitDevice(const DeviceRef* device, FieldSink* sink) {
 }
 
 void VisitJoules(std::string_view name, const std::optional<Joules>& joules, FieldSink* sink) {
-  const auto of = [&](auto get) { return joules ? std::optional(get(*joules)) : std::nullopt; };
-  sink->Field(name, of([](const Joules& j) { return j.value; }));
-  sink->Interval(std::string(name) + "_ci95", of([](const Joules& j) { return j.ci95[0]; }),
-                 of([](const Joules& j) { return j.ci95[1]; }));
+  sink->Field(name, joules ? std::optional(joules->value) : std::nullopt);
+  const auto end = [&](size_t i) {
+    return joules && joules->ci95 ? std::optional((*joules->ci95)[i]) : std::nullopt;
+  };
+  sink->Interval(std::string(name) + "_ci95", end(0), end(1));
 }
 
 void VisitSummary(std::string_view name, const std::optional<Summary>& summary, FieldSink* sink) {

@@ -39,7 +39,9 @@ class MemoryFile {
 void CheckRow(const EnergyRow& row) {
   Require(row.energy_j.has_value() == row.reason.empty(), "what is not known has a reason");
   if (!row.energy_j.has_value()) return;
-  const auto [lo_j, hi_j] = row.energy_j->ci95;
+  Require(row.energy_j->ci95.has_value() == (row.kind != EnergyKind::kModelled), "an interval");
+  if (!row.energy_j->ci95.has_value()) return;
+  const auto [lo_j, hi_j] = *row.energy_j->ci95;
   Require(std::isfinite(lo_j) && std::isfinite(hi_j), "an interval has ends");
   Require(lo_j <= row.energy_j->value && row.energy_j->value <= hi_j, "a value in its interval");
   Require(row.energy_j->value > 0, "what ran took energy");
@@ -49,6 +51,7 @@ void Check(const absl::StatusOr<EnergyReport>& report) {
   if (!report.ok()) return;
   for (const EnergyDevice& device : report->devices) {
     if (!device.reason.empty()) continue;
+    if (!device.active_j.has_value()) continue;  // of a power that was stated
     const double sum_j = device.active_j->value + device.idle_j->value + *device.residual_j;
     Require(std::abs(sum_j - *device.measured_j) <= 1e-6 * (1 + std::abs(*device.measured_j)),
             "measured = active + idle + residual");

@@ -200,6 +200,32 @@ class Energy(EndToEndTest):
             self.assertEqual(done.code, 64)
             self.assertIn(words, done.message)
 
+    def test_a_stated_power_is_modelled_and_has_no_interval(self):
+        self.energy("mix")
+        head = json.loads((self.at / "mix1.power.jsonl").read_text().splitlines()[0])
+        stated = {"id": "constant", "source": "constant", "name": "constant", "ordinal": None}
+        head["devices"][0].update(stated)
+        head["channels"][0].update({"source": "constant", "device": "constant",
+                                    "domain": "constant", "quantity": "power_mw",
+                                    "kind": "instant", "prior_period_ns": None})
+        lines = [json.dumps(head)] + [json.dumps({"t": head["t"] + i * 10_000_000, "s": 0,
+                                                  "r": [[0, 0, 0, 120_000]]}) for i in range(9)]
+        log = self.at / "stated.jsonl"
+        log.write_text("\n".join(lines) + "\n")
+        done = run("energy", str(self.at / "mix1.xplane.pb"), "--power", str(log), "--format", "json",
+                   "--layers", str(self.at / "mix1.layers.csv"))
+        self.assertEqual(done.code, 0, done.message)
+        document = done.json
+        for row in document["kernels"] + document["layers"]:
+            self.assertEqual(row["kind"], "modelled")
+            self.assertAlmostEqual(row["energy_j"], 120 * row["busy_ps"] / 1e12, places=6)
+            self.assertIsNone(row["energy_j_ci95"])
+            self.assertIsNone(row["active_j"])
+        self.assertIn("modelled", [each["code"] for each in document["findings"]])
+        self.assertIsNone(document["devices"][0]["clock"])
+        table = run("energy", str(self.at / "mix1.xplane.pb"), "--power", str(log)).text
+        self.assertNotIn("+-0.0%", table)
+
     def test_says_whether_the_plan_was_reached(self):
         plan = self.at / "plan.json"
         kernels = [f"kernel_{i}" for i in range(8)]
