@@ -19,6 +19,7 @@
 #include "power/machine.h"
 #include "stats/order_statistics.h"
 #include "status.h"
+#include "tune/device_state.h"
 
 namespace xplane_time {
 namespace {
@@ -186,10 +187,13 @@ class Block {
     std::map<Part, const energy::SensorReadings*> best;
     for (const energy::SensorReadings& each : log.sensors) {
       const PowerChannel& channel = each.channel;
-      if (!of_.is_ours(channel)) continue;
+      if (!channel.in_total || !of_.is_ours(channel)) continue;
       const energy::SensorReadings*& at = best[{channel.source, channel.device, channel.domain}];
       if (at == nullptr || channel.kind < at->channel.kind) at = &each;
     }
+    ASSIGN_OR_RETURN(const DeviceState state, ReadDeviceState(recorder_->log_path(), of_.is_ours));
+    times_.throttled |= state.throttled;
+    times_.notes_json = WithDeviceState(times_.notes_json, state);
     why_ = best.empty() ? "no sensor of it was read" : "";
     for (Slot& slot : slots_) slot.mean_w = slot.half_w = 0;
     const std::vector<BusyCurve> curves = Curves();
@@ -271,7 +275,8 @@ absl::Status NoEnergy(const Configuration& variant, double took_ns, int64_t call
   const double enough = std::ceil(static_cast<double>(calls) * kGoodNs / std::max(took_ns, 1.0));
   std::string advice = "; --resume goes on";
   if (took_ns < kGoodNs && enough <= kMostCalls) {
-    advice = absl::StrFormat("; seconds are good: --calls %.0f makes one (now %d)", enough, calls);
+    advice =
+        absl::StrFormat("; runs of 3 s are good: --calls %.0f makes one (now %d)", enough, calls);
   }
   return absl::UnavailableError(absl::StrFormat("the timed run of %s, %.3g ms, has no energy: %s%s",
                                                 variant.id, took_ns / kNsPerMs, why, advice));

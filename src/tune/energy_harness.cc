@@ -13,7 +13,9 @@
 #include "power/sources.h"
 #include "re2/re2.h"
 #include "status.h"
+#include "tune/device_state.h"
 #include "tune/energy_block.h"
+#include "tune/outcome_json.h"
 
 namespace xplane_time {
 namespace {
@@ -41,7 +43,9 @@ class EnergyHarness : public Harness {
     ASSIGN_OR_RETURN(auto info, inner_->Hello());
     device_ = info.device;
     inventory_ = ListPowerSources(from_);
-    const auto tells = [&](const PowerChannel& each) { return TellsOurs(each); };
+    const auto tells = [&](const PowerChannel& each) {
+      return IsPowerOrEnergy(each) && IsOurs(each, inventory_);
+    };
     if (std::ranges::none_of(inventory_.channels, tells)) {
       no_sensor_ = absl::StrCat("no sensor has the energy of ", device_,
                                 " (xplane-time power sources says why)");
@@ -78,26 +82,13 @@ class EnergyHarness : public Harness {
     }
     ASSIGN_OR_RETURN(auto times, RunEnergyBlock({inner_, batch, round, workload, order, calls_,
                                                  from_, [this](const PowerChannel& each) {
-                                                   return TellsOurs(each) &&
-                                                          !power::FactsOf(each.source).modelled;
+                                                   return IsOfDevice(each, inventory_);
                                                  }}));
-    times.notes_json = WithKinds(times.notes_json, {"attributed"});
+    times.notes_json = WithNote(times.notes_json, "energy_kinds", {"attributed"});
     return times;
   }
 
  private:
-  bool TellsOurs(const PowerChannel& channel) const {
-    return IsPowerOrEnergy(channel) && IsOurs(channel, inventory_);
-  }
-
-  // TuneOutcome::energy_kinds.
-  static std::string WithKinds(const std::string& notes_json, const std::set<std::string>& kinds) {
-    json::Json notes = json::Parse(notes_json);
-    if (!notes.is_object()) notes = json::Json::object();
-    notes["energy_kinds"] = kinds;
-    return json::Dump(notes);
-  }
-
   // Whether somebody states what the energy is of.
   std::set<std::string> KindsOf(const PowerSummary& summary) const {
     std::set<std::string> kinds;
@@ -111,7 +102,10 @@ class EnergyHarness : public Harness {
 
   // Of a channel or an estimate: whether it is energy of the harness's device.
   bool IsOurs(const auto& each, const PowerInventory& inventory) const {
-    if (!each.in_total) return false;
+    return each.in_total && IsOfDevice(each, inventory);
+  }
+
+  bool IsOfDevice(const auto& each, const PowerInventory& inventory) const {
     const power::Measures measures = power::FactsOf(each.source).measures;
     if (measures == power::Measures::kWhateverIsAsked) return true;
     if (device_.starts_with("cpu")) return measures == power::Measures::kProcessors;
@@ -143,7 +137,10 @@ class EnergyHarness : public Harness {
     ASSIGN_OR_RETURN(auto summary, SummarizePowerLog((*recorder)->log_path(), options));
     if (summary.windows.size() != order.size()) return Internal("a slot without a window");
     const std::set<std::string> kinds = KindsOf(summary);
-    times.notes_json = WithKinds(times.notes_json, kinds);
+    const auto is_ours = [this](const PowerChannel& each) { return IsOfDevice(each, inventory_); };
+    ASSIGN_OR_RETURN(const auto state, ReadDeviceState((*recorder)->log_path(), is_ours));
+    times.throttled |= state.throttled;
+    times.notes_json = WithDeviceState(WithNote(times.notes_json, "energy_kinds", kinds), state);
     for (size_t slot = 0; slot < order.size(); ++slot) {
       if (times.slots[slot].status != "ok") continue;
       const WindowSummary& window = summary.windows[slot];
