@@ -93,7 +93,7 @@ class Block {
     return static_cast<double>(power::MonotonicNow() - origin_ns_) / kNsPerS;
   }
 
-  // What is left to run; the recorder starts with the first. Without steps: there is no time left.
+  // What to run next; the recorder starts with the first. Without steps: there is no time left.
   absl::StatusOr<energy::Plan> NextPlan() {
     std::vector<PowerChannel> ours;
     std::ranges::copy_if(ListPowerSources(of_.from).channels, std::back_inserter(ours),
