@@ -197,7 +197,8 @@ struct TuneOutcome {
   Verdict verdict;  // of indices of `measured`: of the finalists, where there was a search
   std::optional<Confirmation> confirmation = {};
   std::vector<TailFlag> tail_flags = {};  // they change no verdict
-  // Of energies from sensors: "measured", "modelled" (of a power that somebody states), or both.
+  // Of energies from sensors: "measured", "attributed" (by regression, of runs shorter than the
+  // sensor tells), "modelled" (of a power that somebody states); or several.
   std::set<std::string> energy_kinds = {};
   // Into `variants`.
   std::optional<size_t> VariantOf(std::optional<uint32_t> measured) const;

@@ -13,6 +13,9 @@
 #include "power/sources.h"
 #include "re2/re2.h"
 #include "status.h"
+#include "tune/device_state.h"
+#include "tune/energy_block.h"
+#include "tune/outcome_json.h"
 
 namespace xplane_time {
 namespace {
@@ -22,7 +25,6 @@ namespace {
 constexpr int64_t kShortestNs = 50'000'000;
 constexpr double kMostDoubt = 0.05;
 constexpr uint64_t kFewReadings = 20;  // of power, where nothing bounds an energy
-constexpr double kMostCalls = 1e6;     // that --calls takes
 
 // "gpu:1" and "cuda:1": 1. None of a CPU.
 std::optional<int32_t> GpuOrdinal(std::string_view device) {
@@ -40,11 +42,11 @@ class EnergyHarness : public Harness {
   absl::StatusOr<HarnessInfo> Hello() override {
     ASSIGN_OR_RETURN(auto info, inner_->Hello());
     device_ = info.device;
-    const PowerInventory inventory = ListPowerSources(from_);
+    inventory_ = ListPowerSources(from_);
     const auto tells = [&](const PowerChannel& each) {
-      return IsPowerOrEnergy(each) && IsOurs(each, inventory);
+      return IsPowerOrEnergy(each) && IsOurs(each, inventory_);
     };
-    if (std::ranges::none_of(inventory.channels, tells)) {
+    if (std::ranges::none_of(inventory_.channels, tells)) {
       no_sensor_ = absl::StrCat("no sensor has the energy of ", device_,
                                 " (xplane-time power sources says why)");
       tell_(absl::StrCat(no_sensor_,
@@ -74,27 +76,36 @@ class EnergyHarness : public Harness {
       return Unavailable("the harness gives no energy_uj, and ", no_sensor_,
                          "; make one of them give it, or take --objective time");
     }
-    return MeasureSlots(batch, round, workload, order);
+    if (!attributes_) {
+      ASSIGN_OR_RETURN(auto measured, MeasureSlots(batch, round, workload, order));
+      if (!attributes_) return measured;
+    }
+    ASSIGN_OR_RETURN(auto times, RunEnergyBlock({inner_, batch, round, workload, order, calls_,
+                                                 from_, [this](const PowerChannel& each) {
+                                                   return IsOfDevice(each, inventory_);
+                                                 }}));
+    times.notes_json = WithNote(times.notes_json, "energy_kinds", {"attributed"});
+    return times;
   }
 
  private:
-  // Whether somebody states what the energy is of: TuneOutcome::energy_kinds.
-  std::string WithKinds(const std::string& notes_json, const PowerSummary& summary) const {
-    json::Json notes = json::Parse(notes_json);
-    if (!notes.is_object()) notes = json::Json::object();
+  // Whether somebody states what the energy is of.
+  std::set<std::string> KindsOf(const PowerSummary& summary) const {
     std::set<std::string> kinds;
     for (const WindowSummary& window : summary.windows) {
       for (const EnergyEstimate& each : window.energies) {
         if (IsOurs(each, summary.inventory)) kinds.insert(each.modelled ? "modelled" : "measured");
       }
     }
-    notes["energy_kinds"] = kinds;
-    return json::Dump(notes);
+    return kinds;
   }
 
   // Of a channel or an estimate: whether it is energy of the harness's device.
   bool IsOurs(const auto& each, const PowerInventory& inventory) const {
-    if (!each.in_total) return false;
+    return each.in_total && IsOfDevice(each, inventory);
+  }
+
+  bool IsOfDevice(const auto& each, const PowerInventory& inventory) const {
     const power::Measures measures = power::FactsOf(each.source).measures;
     if (measures == power::Measures::kWhateverIsAsked) return true;
     if (device_.starts_with("cpu")) return measures == power::Measures::kProcessors;
@@ -105,6 +116,7 @@ class EnergyHarness : public Harness {
     });
   }
 
+  // Where a slot is too short for that, no energies, and `attributes_`.
   absl::StatusOr<RoundTimes> MeasureSlots(int64_t batch, int64_t round, std::string_view workload,
                                           std::span<const Configuration* const> order) {
     RoundTimes times;
@@ -124,11 +136,21 @@ class EnergyHarness : public Harness {
     RETURN_IF_ERROR((*recorder)->Stop());
     ASSIGN_OR_RETURN(auto summary, SummarizePowerLog((*recorder)->log_path(), options));
     if (summary.windows.size() != order.size()) return Internal("a slot without a window");
-    times.notes_json = WithKinds(times.notes_json, summary);
+    const std::set<std::string> kinds = KindsOf(summary);
+    const auto is_ours = [this](const PowerChannel& each) { return IsOfDevice(each, inventory_); };
+    ASSIGN_OR_RETURN(const auto state, ReadDeviceState((*recorder)->log_path(), is_ours));
+    times.throttled |= state.throttled;
+    times.notes_json = WithDeviceState(WithNote(times.notes_json, "energy_kinds", kinds), state);
     for (size_t slot = 0; slot < order.size(); ++slot) {
       if (times.slots[slot].status != "ok") continue;
-      ASSIGN_OR_RETURN(auto energy_uj, EnergyPerCall(summary, summary.windows[slot], *order[slot]));
-      times.slots[slot].energy_uj = energy_uj;
+      const WindowSummary& window = summary.windows[slot];
+      auto energy_uj = EnergyPerCall(summary, window, *order[slot]);
+      attributes_ = !energy_uj.ok() && kinds == std::set<std::string>{"measured"} &&
+                    times.slots[slot].begin_ns.has_value() &&
+                    static_cast<double>(window.end_ns - window.begin_ns) < kGoodNs;
+      if (attributes_) break;
+      RETURN_IF_ERROR(energy_uj.status());
+      times.slots[slot].energy_uj = *energy_uj;
     }
     return times;
   }
@@ -170,32 +192,19 @@ class EnergyHarness : public Harness {
       unknown = absl::StrCat("its sensors show ", sum_j, " J, and from ", lo_j, " to ", hi_j,
                              " J are possible");
     }
-    if (!unknown.empty()) return NoEnergy(variant, took_ns, unknown);
+    if (!unknown.empty()) return NoEnergy(variant, took_ns, calls_, unknown);
     return std::llround(sum_j * kMicro / static_cast<double>(calls_));
-  }
-
-  // Why there is no energy of a window that took so long.
-  absl::Status NoEnergy(const Configuration& variant, double took_ns,
-                        const std::string& why) const {
-    constexpr double kNsPerMs = 1e6, kGoodNs = 1e9;
-    const double calls = std::ceil(static_cast<double>(calls_) * kGoodNs / std::max(took_ns, 1.0));
-    std::string advice = "; --resume goes on";
-    if (took_ns < kGoodNs && calls <= kMostCalls) {
-      advice =
-          absl::StrFormat("; seconds are good: --calls %.0f makes one (now %d)", calls, calls_);
-    }
-    return absl::UnavailableError(
-        absl::StrFormat("the timed run of %s, %.3g ms, has no energy: %s%s", variant.id,
-                        took_ns / kNsPerMs, why, advice));
   }
 
   Harness* inner_;
   PowerSourceOptions from_;
   int64_t calls_;
   std::function<void(const std::string&)> tell_;
-  std::string device_;                // as the inner harness says
+  std::string device_;  // as the inner harness says
+  PowerInventory inventory_;
   std::string no_sensor_;             // why there is none; empty: there is one
   std::optional<bool> gives_energy_;  // the inner harness does; empty: not known yet
+  bool attributes_ = false;           // a slot was too short to be measured: all are attributed
 };
 
 }  // namespace

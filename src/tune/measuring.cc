@@ -28,11 +28,7 @@ std::string NotesWith(const RoundTimes& times, std::span<const Configuration* co
   for (size_t slot = 0; slot < order.size(); ++slot) {
     if (!times.slots[slot].message.empty()) failures[order[slot]->id] = times.slots[slot].message;
   }
-  if (failures.empty()) return times.notes_json;
-  Json notes = json::Parse(times.notes_json);
-  if (!notes.is_object()) notes = Json::object();
-  notes["failures"] = failures;
-  return json::Dump(notes);
+  return failures.empty() ? times.notes_json : WithNote(times.notes_json, "failures", failures);
 }
 
 // By id.

@@ -150,6 +150,13 @@ absl::StatusOr<StageHead> StageHeadFromJson(std::string_view json) {
   return absl::DataLossError("what the session knew of its search is damaged");
 }
 
+std::string WithNote(const std::string& notes_json, std::string_view name, Json note) {
+  Json notes = Parse(notes_json);
+  if (!notes.is_object()) notes = Json::object();
+  notes[std::string(name)] = std::move(note);
+  return Dump(notes);
+}
+
 namespace {
 
 constexpr double kWrong = 0.01;       // of all flags together

@@ -125,6 +125,9 @@ std::string StageHeadJson(const StageHead& head, std::span<const TunedVariant> f
 // Errors: DataLoss.
 absl::StatusOr<StageHead> StageHeadFromJson(std::string_view json);
 
+// The notes of a round with one more; what was there is kept.
+std::string WithNote(const std::string& notes_json, std::string_view name, json::Json note);
+
 // Tails: what the typical time does not show, and whether the pick's are worse than others'.
 //
 // Enters: rounds of samples of the race. Leaves: of each variant its 95 % quantile and its

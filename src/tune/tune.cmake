@@ -1,5 +1,7 @@
 # Search spaces, and the store of what was measured. SQLite stays inside store*.cc.
 add_library(xplane_time_tune STATIC
+  tune/device_state.cc
+  tune/energy_block.cc
   tune/energy_harness.cc
   tune/expression.cc
   tune/harness_protocol.cc
@@ -21,5 +23,5 @@ target_include_directories(xplane_time_tune
 target_link_libraries(xplane_time_tune
   PUBLIC xplane_time xplane_time_harness xplane_time_decide xplane_time_compare
          xplane_time_power absl::flat_hash_map absl::flat_hash_set
-  PRIVATE $<BUILD_INTERFACE:xplane_time_warnings> xplane_time_json
+  PRIVATE $<BUILD_INTERFACE:xplane_time_warnings> xplane_time_json xplane_time_energy
           PkgConfig::re2 SQLite::SQLite3 ZLIB::ZLIB)

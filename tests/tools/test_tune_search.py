@@ -303,6 +303,29 @@ class Energy(TuneTest):
             self.assertEqual("no sensor has the energy of" in done.message, not found,
                              (device, more, visible, done.message))
 
+    @unittest.skipUnless(os.environ.get("FAKE_NVML"), "FAKE_NVML names no library")
+    def test_a_round_in_which_the_device_was_throttled_is_discarded(self):
+        sensor = ("--objective", "energy", "--nvml-library", os.environ["FAKE_NVML"],
+                  "--budget-runs", 2, "--power-source", "nvml")
+        for bits, reasons, discarded in (  # the first round is over in 4 s
+                (0x5, ["gpu_idle", "sw_power_cap"], False),
+                (0x48, ["hw_slowdown", "hw_thermal_slowdown"], True)):
+            calls = {"nvmlDeviceGetTotalEnergyConsumption": {"error": 3},
+                     "nvmlDeviceGetCurrentClocksEventReasons": [
+                         {"value": bits, "until_s": 4}, {"value": 0}]}
+            self.environment["FAKE_NVML_SCRIPT"] = str(self.write(
+                "nvml.json", json.dumps({"devices": [{"calls": calls}]})))
+            self.tune({"sleep_s": 1.2}, {"sleep_s": 1.3}, options=sensor,
+                      harness=("stamps", "device=gpu:0"))
+            exported = run("tune", "export", "--format", "json", cwd=self.at,
+                           env=self.environment).json
+            rounds = [each for each in exported["rounds"] if each["samples"]]
+            state = rounds[0]["notes"]["device_state"]
+            self.assertEqual(state["throttle_reasons"], reasons)
+            self.assertEqual(rounds[0]["discarded"], discarded)
+            self.assertGreater(state["clock_sm_mhz"]["min"], 0)
+            self.assertGreater(state["temperature_mc"]["max"], 1000)
+
     def test_no_round_without_energy_is_stored(self):
         variants = ({"cost": 100, "energy": 30}, {"cost": 120, "energy": 10})
         options = ("--objective", "energy", "--resume")
