@@ -19,6 +19,8 @@ Without names, all of them are recorded; DIR is this folder by default. Outputs
   async_body    a while loop whose matmuls are large enough for the thunk executor
                 to run the body asynchronously, and the like without a loop;
                 4 runs each
+  mixture       three matmuls in groups of random length, with pauses, for 6 s: for the
+                energy of kernels; into DIR/energy
 
 Everything is warmed up outside of the trace. Each trace is recorded by a process of
 its own, with the environment in COMMON and SETTINGS. Then it is scrubbed: the host name
@@ -53,7 +55,9 @@ SETTINGS = {
     "control_flow": {"NPROC": "1"},
     "spmd4": {"XLA_FLAGS": "--xla_force_host_platform_device_count=4", "NPROC": "2"},
     "async_body": {"NPROC": "2"},
+    "mixture": {"NPROC": "1"},
 }
+FOLDERS = {"mixture": "energy"}
 HOST_NAME = "testhost"
 MAX_HLO_PROTO_BYTES = 16 * 1024
 # An absolute path (at the start, or after a delimiter) up to its last slash.
@@ -199,7 +203,42 @@ def async_body() -> Workload:
     return run
 
 
-WORKLOADS = {f.__name__: f for f in (variants, control_flow, spmd4, async_body)}
+def mixture() -> Workload:
+    """Three sizes of one product, in groups that a sensor of power sees mixed differently."""
+    import random
+    import time
+
+    import jax
+    import jax.numpy as jnp
+
+    def make(size: int) -> Callable:
+        def function(x):
+            with jax.named_scope(f"layer_{size}"):
+                return x @ x
+
+        function.__name__ = f"matmul_{size}"
+        function = jax.jit(function)
+        x = jnp.full((size, size), 0.01)
+        return lambda: function(x).block_until_ready()
+
+    functions = [make(size) for size in (768, 1024, 1408)]
+    for function in functions:
+        function()
+    draw = random.Random(7)
+
+    def run() -> None:
+        end = time.monotonic() + 6
+        while time.monotonic() < end:
+            group_end = time.monotonic() + draw.uniform(0.02, 0.2)
+            function = draw.choice(functions)
+            while time.monotonic() < group_end:
+                function()
+            time.sleep(draw.uniform(0, 0.06))
+
+    return run
+
+
+WORKLOADS = {f.__name__: f for f in (variants, control_flow, spmd4, async_body, mixture)}
 
 
 def record(name: str, log_dir: str) -> None:
@@ -284,7 +323,7 @@ def record_in_subprocess(name: str, out: pathlib.Path) -> None:
         command = [sys.executable, __file__, "--worker", log_dir, name]
         subprocess.run(command, env=env, check=True)
         (source,) = pathlib.Path(log_dir).rglob("*.xplane.pb")
-        scrub_file(source, out / f"jax_cpu_{name}.xplane.pb")
+        scrub_file(source, out / FOLDERS.get(name, "") / f"jax_cpu_{name}.xplane.pb")
 
 
 def main() -> None:

@@ -1,5 +1,6 @@
 // Energy of kernels, functions and layers.
 #include <cmath>
+#include <set>
 
 #include "output/results.h"
 #include "output/trace_views.h"
@@ -70,7 +71,12 @@ Section EnergySection(const char* title, const char* name, const std::vector<Ene
   grid.Number("active J", [](const EnergyRow& row) { return Figure(ValueOf(row.active_j)); })
       .Drop(4)
       .HideIfUnknown();
-  grid.Name("function", 14, &EnergyRow::function).Drop(5).HideIfUnknown();
+  // What tells kernels of one name apart stays.
+  std::set<std::string_view> kernels;
+  for (const EnergyRow& row : rows) kernels.insert(row.name);
+  grid.Name("function", 14, &EnergyRow::function)
+      .Drop(kernels.size() < rows.size() ? 1 : 5)
+      .HideIfUnknown();
   grid.Text("note", NoteText).HideIfSame(/*unless_known=*/true);
   section.grid = std::move(grid).Take();
   return section;
@@ -101,7 +107,10 @@ Section DeviceSection(const EnergyReport& report, const OutputOptions& options) 
   grid.Number("measured J", number(&EnergyDevice::measured_j));
   grid.Number("active J", joules(&EnergyDevice::active_j));
   grid.Number("idle J", joules(&EnergyDevice::idle_j));
-  grid.Number("residual J", number(&EnergyDevice::residual_j));
+  grid.Number("residual J", [](const EnergyDevice& row) {
+    const bool is_none = row.residual_j && std::abs(*row.residual_j) < 1e-6 * *row.measured_j;
+    return is_none ? "0" : Figure(row.residual_j);
+  });
   grid.Number("windows", &EnergyDevice::windows).Drop(2);
   grid.Number("covered %", [](const EnergyDevice& row) { return FormatPercent(row.coverage); })
       .Drop(3);

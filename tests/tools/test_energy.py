@@ -6,7 +6,7 @@ import subprocess
 import unittest
 import xml.etree.ElementTree
 
-from harness import EndToEndTest, run
+from harness import REPOSITORY, EndToEndTest, run
 
 WRITE_WORLD = os.environ.get("WRITE_POWER_WORLD")
 
@@ -338,6 +338,30 @@ class Energy(EndToEndTest):
         rows = self.energy("mix", "--format", "csv")[0].text.splitlines()
         self.assertEqual(len(rows), 9)
         self.assertIn("energy_j_ci95_lo", rows[0])
+
+
+class RealTrace(EndToEndTest):
+    """A trace of JAX on a CPU, with the log that testdata/energy/replay_power.py made."""
+
+    def test_energies_of_a_jax_trace(self):
+        folder = REPOSITORY / "testdata/energy"
+        done = run("energy", str(folder / "jax_cpu_mixture.xplane.pb"), "--power",
+                   str(folder / "replayed.power.jsonl"), "--format", "json")
+        self.assertEqual(done.code, 0, done.message)
+        document = done.json
+        [device] = document["devices"]
+        self.assertEqual(device["sensor"], "rapl package-0 package energy_uj")
+        self.assertEqual((device["clock"], device["poor_fit"]), ("capture_start", False))
+        self.assertAlmostEqual(device["period_ns"], 20e6, delta=0.05e6)
+        watts = {"jit_matmul_768": 50, "jit_matmul_1024": 75, "jit_matmul_1408": 100}
+        self.assertEqual({row["function"] for row in document["functions"]}, set(watts))
+        for row in document["functions"]:
+            self.assertAlmostEqual(row["mean_w"], watts[row["function"]],
+                                   delta=0.02 * watts[row["function"]])
+            self.assertEqual(row["kind"], "attributed")
+        capture = document["capture"]
+        seconds = (capture["stop_unix_ns"] - capture["start_unix_ns"]) / 1e9
+        self.assertAlmostEqual(device["idle_j"], 20 * seconds * device["coverage"], delta=4)
 
 
 if __name__ == "__main__":
