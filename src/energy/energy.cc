@@ -156,7 +156,6 @@ class DeviceEnergy {
   // Where the device's power is from.
   struct Source {
     PowerChannel channel = {};
-    std::string device = {};
     std::vector<energy::Poll> polls = {};
     std::string_view reason = {};  // why there is none
     std::string message = {};
@@ -180,14 +179,13 @@ class DeviceEnergy {
     Source source = {.reason = choice.reason, .message = choice.message};
     if (choice.sensor == nullptr) return source;
     source.channel = choice.sensor->channel;
-    source.device = choice.device;
     source.polls = Polls(*choice.sensor);
     return source;
   }
 
   static Source SourceInTrace(energy::TraceCounter counter) {
-    return {std::move(counter.channel), counter.channel.device, std::move(counter.polls),
-            counter.reason, std::move(counter.message)};
+    return {std::move(counter.channel), std::move(counter.polls), counter.reason,
+            std::move(counter.message)};
   }
 
   Attribution Attributed(Source source) {
@@ -197,7 +195,7 @@ class DeviceEnergy {
     if (!none.reason.empty()) return none;
     const PowerChannel& channel = source.channel;
     device_.sensor =
-        Cat(channel.source, " ", source.device, " ", channel.domain, " ", channel.quantity);
+        Cat(channel.source, " ", channel.device, " ", channel.domain, " ", channel.quantity);
     for (size_t k = 0; k < kernels_.size(); ++k) {
       if (!busy_[k].intervals().empty()) continue;
       none.reason = "no_times";

@@ -307,7 +307,8 @@ class Energy(EndToEndTest):
                                    most_share_off)
                 [device] = done.json["devices"]
                 self.assertEqual(device["clock"], "trace")
-                self.assertTrue(device["sensor"].startswith("trace "), device["sensor"])
+                self.assertEqual(device["sensor"].split()[0], "trace")
+                self.assertIn(device["sensor"].split()[1], ("power_mw", "chip_energy_nj"))
 
     def test_without_a_log_and_without_one_counter(self):
         self.energy("mix")
