@@ -197,6 +197,10 @@ SensorChoice ChooseSensor(const SensorLog& log, const TraceDevice& device,
   const std::vector<std::string> ids = Candidates(log, device, map);
   const std::string name =
       Cat(DeviceKindName(device.kind), ":", device.ordinal.has_value() ? Cat(*device.ordinal) : "");
+  if (ids.empty() && MeasuresOf(device.kind) == power::Measures::kOther) {
+    return Without("no_sensor", Cat("no sensor of power record measures ", name,
+                                    "; without --power, counters of the trace are taken"));
+  }
   if (ids.empty()) {
     return Without("no_sensor", Cat("the log has no sensor of ", name,
                                     "; say which of its devices it is with --map"));

@@ -7,6 +7,7 @@ import unittest
 import xml.etree.ElementTree
 
 from harness import REPOSITORY, EndToEndTest, run
+from xspace import space, tpu
 
 WRITE_WORLD = os.environ.get("WRITE_POWER_WORLD")
 
@@ -339,6 +340,17 @@ class Energy(EndToEndTest):
         rows = self.energy("mix", "--format", "csv")[0].text.splitlines()
         self.assertEqual(len(rows), 9)
         self.assertIn("energy_j_ci95_lo", rows[0])
+
+
+class OtherDevices(EndToEndTest):
+    def test_no_sensor_measures_a_tpu_but_its_own_counter(self):
+        trace = self.write("tpu.xplane.pb", space(tpu(0)))
+        log = REPOSITORY / "testdata/energy/replayed.power.jsonl"
+        for options, words in (((), "the trace has no power of it"),
+                               (("--power", str(log)), "no sensor of power record measures tpu:0")):
+            done = run("energy", str(trace), *options)
+            self.assertEqual((done.code, done.out), (65, b""))
+            self.assertIn(words, done.message)
 
 
 class RealTrace(EndToEndTest):
