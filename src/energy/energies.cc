@@ -71,21 +71,23 @@ namespace {
 class Sets {
  public:
   explicit Sets(const Energies& energies)
-      : energies_(energies), members_(static_cast<size_t>(energies.energy_j.size())) {
+      : quantile_(energies.quantile),
+        energy_j_(energies.energy_j),
+        covariance_(energies.energy_covariance),
+        members_(static_cast<size_t>(energies.energy_j.size())) {
     for (size_t k = 0; k < members_.size(); ++k) members_[k] = {k};
   }
 
   // Puts unknown sets, the least known first, together with the one that their error goes most
-  // against, where its correlation is below `most`: with a known one, if `with_known`.
+  // against, where its correlation is below `most`: with a known one, if `with_known`. O(sets) a
+  // step.
   void Join(double most, bool with_known) {
     std::vector<bool> given_up(members_.size(), false);
     for (;;) {
       size_t worst = members_.size();
       for (size_t k = 0; k < members_.size(); ++k) {
         if (members_[k].empty() || given_up[k] || IsKnown(k)) continue;
-        if (worst == members_.size() || Variance(members_[k]) > Variance(members_[worst])) {
-          worst = k;
-        }
+        if (worst == members_.size() || Variance(k) > Variance(worst)) worst = k;
       }
       if (worst == members_.size()) return;
       const size_t partner = PartnerOf(worst, most, with_known);
@@ -93,9 +95,7 @@ class Sets {
         given_up[worst] = true;
         continue;
       }
-      std::vector<size_t>& joined = members_[partner];
-      joined.insert(joined.end(), members_[worst].begin(), members_[worst].end());
-      members_[worst].clear();
+      JoinInto(partner, worst);
       given_up[partner] = false;
     }
   }
@@ -117,34 +117,40 @@ class Sets {
   }
 
  private:
-  double Variance(std::span<const size_t> set) const {
-    return SumOf(energies_.energy_covariance, set);
+  double Variance(size_t k) const {
+    return covariance_(static_cast<Index>(k), static_cast<Index>(k));
   }
 
   bool IsKnown(size_t k) const {
-    double energy_j = 0;
-    for (const size_t member : members_[k]) {
-      energy_j += energies_.energy_j[static_cast<Index>(member)];
-    }
-    return energies_.HalfWidthJ(members_[k]) <= kKnownShare * energy_j;
+    return quantile_ * std::sqrt(std::max(0.0, Variance(k))) <=
+           kKnownShare * energy_j_[static_cast<Index>(k)];
   }
 
   size_t PartnerOf(size_t k, double most, bool with_known) const {
     size_t partner = members_.size();
-    const double own = Variance(members_[k]);
     for (size_t other = 0; other < members_.size(); ++other) {
       if (other == k || members_[other].empty() || (!with_known && IsKnown(other))) continue;
-      std::vector<size_t> both = members_[k];
-      both.insert(both.end(), members_[other].begin(), members_[other].end());
-      const double of_other = Variance(members_[other]);
-      const double correlation =
-          (Variance(both) - own - of_other) / (2 * std::sqrt(own * of_other));
+      const double correlation = covariance_(static_cast<Index>(other), static_cast<Index>(k)) /
+                                 std::sqrt(Variance(k) * Variance(other));
       if (correlation < most) most = correlation, partner = other;
     }
     return partner;
   }
 
-  const Energies& energies_;
+  void JoinInto(size_t to, size_t from) {
+    const auto t = static_cast<Index>(to), f = static_cast<Index>(from);
+    energy_j_[t] += energy_j_[f];
+    covariance_.col(t) += covariance_.col(f);
+    covariance_.row(t) += covariance_.row(f);
+    std::vector<size_t>& joined = members_[to];
+    joined.insert(joined.end(), members_[from].begin(), members_[from].end());
+    members_[from].clear();
+  }
+
+  const double quantile_;
+  // Of the sums over sets.
+  VectorXd energy_j_;
+  MatrixXd covariance_;
   std::vector<std::vector<size_t>> members_;  // empty: joined to another
 };
 

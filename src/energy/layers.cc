@@ -92,6 +92,9 @@ absl::StatusOr<LayerRuns> ReadLayerRuns(const std::string& path) {
       return DataLoss(path, ":", record, ": ", kNames[column], " '", value,
                       "' is no UNIX time in seconds, as in 1770000000.125");
     }
+    if (run.end_ns < run.start_ns) {
+      return DataLoss(path, ":", record, ": end_time is before start_time");
+    }
   }
   return runs;
 }
@@ -112,7 +115,7 @@ absl::StatusOr<LayerTimes> TimesOf(const LayerRuns& runs) {
   std::map<std::string_view, uint32_t> numbers;
   for (const LayerRun& run : runs.runs) {
     if (run.end_ns < run.start_ns) {
-      return InvalidArgument(of, "run ", events.size(), " of the file, of layer '", run.layer,
+      return InvalidArgument(of, "run ", events.size(), ", of layer '", run.layer,
                              "', ends before it starts");
     }
     const auto [at, is_new] =

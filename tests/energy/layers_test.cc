@@ -48,6 +48,7 @@ TEST(ReadLayerRuns, SaysWhatIsWrongAndWhere) {
       {head + "a,1,\n", ":2: end_time '' is no UNIX time"},
       {head + "a,-1,2\n", ":2: start_time '-1' is no UNIX time"},
       {head + "a,1,1e9\n", ":2: end_time '1e9' is no UNIX time"},
+      {head + "a,2,1\n", ":2: end_time is before start_time"},
       {head + "a,1,99999999999\n", ":2: end_time '99999999999' is no UNIX time"},
       {head + "a,1,2\n\"b,1,2\n", ":3: a quote does not end"},
   };
