@@ -46,7 +46,8 @@ class CompareCommand : public DecisionCommand {
   explicit CompareCommand(CLI::App* app) : DecisionCommand(app, /*traces=*/false) {
     app->add_option("SIDE", traces_,
                     "BASE and HEAD: each a trace (file, run or log directory), Google Benchmark "
-                    "JSON, or JSON of ours that was written with --samples");
+                    "JSON, or JSON of ours that was written with --samples; energies: what energy "
+                    "--format json wrote");
     const Heading own(app, kOwn), decision(app, kDecision);
     own.Value("--base", &base_, "PATH...",
               "Captures of the old program, each from a process of its own");
@@ -65,6 +66,8 @@ class CompareCommand : public DecisionCommand {
     decision.Flag("--allow-mismatch", &compare_.allow_mismatch,
                   "Compare what was measured on other devices or in another way, with a note");
     decision.Flag("--by-id", &report_.by_variant, "One row a variant id");
+    decision.OneOf("--objective", &quantity_, {"time", "energy"},
+                   "Of what the verdicts are: time, or the energy of an execution");
     decision.OneOf("--benchmark-time", &benchmark_time_, {"real", "cpu"},
                    "Of Google Benchmark: real or cpu");
   }
@@ -79,12 +82,19 @@ class CompareCommand : public DecisionCommand {
       RETURN_IF_ERROR(Refuse({"--id-pattern"}, "means nothing without --by-id"));
     }
     RETURN_IF_ERROR(CheckLayout());
+    if (quantity_ == Quantity::kEnergy) {
+      RETURN_IF_ERROR(Refuse({"--unit"}, "is of times, and these are energies; leave it out"));
+      if (printing_.how.format == output::Format::kBenchmark) {
+        return UsageError("--format benchmark has times, and these are energies; take bmf or json");
+      }
+    }
     return CheckTop();
   }
 
   absl::StatusOr<int> Run() override {
     RETURN_IF_ERROR(CheckFilters());
     MeasureOptions measure = Measuring();
+    measure.quantity = quantity_;
     measure.benchmark_time = benchmark_time_;
     const bool by_name = traces_.empty();
     ASSIGN_OR_RETURN(const MeasurementSet base,
@@ -117,6 +127,7 @@ class CompareCommand : public DecisionCommand {
   std::vector<std::string> base_, head_;
   CompareOptions compare_;
   BenchmarkTime benchmark_time_ = BenchmarkTime::kReal;
+  Quantity quantity_ = Quantity::kTime;
 };
 
 // Parameters as canonical JSON, one by one.
@@ -187,6 +198,7 @@ void AddDecisions(CommandLine* line) {
   line->Add<CompareCommand>({"compare", "Two sides: same, faster or slower, by exit code",
                              R"(  xplane-time compare --base base*.xplane.pb --head head*.xplane.pb
   xplane-time compare base.json head.json --offset-std 1% --format markdown
+  xplane-time compare --objective energy --base b*.json --head h*.json
 )"});
   line->Add<PickCommand>(
       {"pick", "The fastest variant, or that nobody can tell", R"(  xplane-time pick trace.xplane.pb

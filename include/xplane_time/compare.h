@@ -32,7 +32,14 @@
 //   mde       the true slowdown that would be proved 4 times in 5
 //
 // One capture on both sides proves nothing (12 at most), unless `offset_std` says how much
-// processes differ. References: Huber 1964; Welch 1947; Holm 1979.
+// processes differ.
+//
+// Energies (Quantity::kEnergy) are compared alike: a capture's y is the log of what an execution
+// takes, and its scatter the interval that the capture states, of a t with a degree less than the
+// windows behind it. Nothing in it is taken to cancel, also where both sides share it. One capture
+// on both sides: processes are taken to differ by 1 %, unless `offset_std` says how much.
+//
+// References: Huber 1964; Welch 1947; Holm 1979.
 //
 // Pure: no clock, no files. Thread-safe. O(samples log samples).
 #pragma once
@@ -63,10 +70,10 @@ struct CompareOptions {
 
 enum class FunctionVerdict : uint8_t {
   kSame,           // no change was seen, and one of the row's mde would have been
-  kFaster,         // proved, by more than min_effect
-  kSlower,         // proved, by more than min_effect
+  kFaster,         // proved, by more than min_effect; of energies: takes less
+  kSlower,         // proved, by more than min_effect; of energies: takes more
   kCannotTell,     // the estimate is beyond min_effect, but not proved; or it fails more often
-  kTooLittleData,  // mde above max_mde
+  kTooLittleData,  // mde above max_mde; or the energy of a side is unknown
   kOnlyBase,
   kOnlyHead,
   kNotComparable,  // measured in another way; `reason` says how
@@ -94,6 +101,8 @@ struct SideEstimate {
   std::optional<double> centre_ps = {};
   // Of the centre, `confidence` for this row alone; empty: one capture.
   std::optional<double> lo_ps = {}, hi_ps = {};
+  // Of one execution, instead; of one capture, the interval is what it states.
+  std::optional<double> energy_j = {}, lo_j = {}, hi_j = {};
 };
 
 struct ComparedRow {
@@ -124,6 +133,7 @@ struct KernelChange {
 
 struct Comparison {
   CompareOptions options;
+  Quantity quantity = Quantity::kTime;
   std::vector<std::string> base_sources, head_sources;
   std::vector<ComparedRow> rows;  // worst verdict first, then the largest slowdown
   // Without a verdict, where there is too little data for one: the largest change first.
@@ -136,7 +146,7 @@ struct Comparison {
   uint64_t Count(FunctionVerdict verdict) const;
 };
 
-// Errors: FailedPrecondition: measured in different ways, or nothing in common;
+// Errors: FailedPrecondition: measured in different ways, times and energies, or nothing in common;
 // InvalidArgument: options; paired sides of different length.
 absl::StatusOr<Comparison> Compare(std::span<const Measurements> base,
                                    std::span<const Measurements> head,

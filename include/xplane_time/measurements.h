@@ -11,6 +11,9 @@
 //   ReadMeasurements({"report.json"}, {}).status()
 //   // FailedPrecondition: report.json: holds no samples; write it with --samples
 //
+// Or energies of functions (`quantity`), of energy.v1 alone: a file is a process, its value for a
+// function the energy of one execution with the interval that the file states.
+//
 // Not handled: JSON from standard input or in gzip; a trace may be either. Samples that
 // are suspect, warm-up or trimmed are left out and counted. A capture that repeats an
 // earlier one of the same list is left out with a note: it is no second process.
@@ -25,10 +28,20 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "xplane_time/energy.h"
 #include "xplane_time/read.h"
 #include "xplane_time/report.h"
 
 namespace xplane_time {
+
+enum class Quantity : uint8_t { kTime, kEnergy };
+
+// What a function took in one execution, by all of a capture.
+struct EnergyOfOne {
+  Joules joules;
+  uint64_t executions = 0;
+  uint64_t windows = 0;  // of the sensor, that tell it
+};
 
 struct Sampled {
   double time_ps = 0;
@@ -43,12 +56,16 @@ struct Series {
   std::string device = {};  // "GPU:0"; empty: the input does not tell
   // Several programs may have one name: numbered by their first run.
   uint32_t program = 0;
-  std::string metric;      // "active", "span", "sum", "real_time", "cpu_time"
+  std::string metric;      // "active", "span", "sum", "real_time", "cpu_time", "tuned", "energy"
   std::string clock = {};  // "profile", "device", "mixed"; empty: the input does not tell
   std::vector<Sampled> samples = {};
-  std::vector<int64_t> left_out = {};  // suspect, warm-up or trimmed runs: their starts
-  bool uncertain = false;              // the split into runs is
-  std::string failure = {};            // not empty: it failed, and has no samples
+  std::vector<int64_t> left_out = {};      // suspect, warm-up or trimmed runs: their starts
+  std::optional<EnergyOfOne> energy = {};  // instead of samples
+  bool uncertain = false;    // the split into runs is; of energies, the power's reasons
+  std::string failure = {};  // not empty: it failed, and has no samples
+  std::string unknown = {};  // not empty: why it has no energy
+
+  bool measured() const { return !samples.empty() || energy.has_value(); }
 };
 
 // What has to be equal before times are compared: {"device model", "H100"}.
@@ -86,6 +103,7 @@ struct MeasureOptions {
   bool by_variant = false;      // one series a variant id; functions without one are left out
   bool slowest_device = false;  // one series a function: of each run the slowest device
   BenchmarkTime benchmark_time = BenchmarkTime::kReal;
+  Quantity quantity = Quantity::kTime;  // inputs that have the other one are refused
 };
 
 struct MeasurementSet {

@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <functional>
+#include <limits>
 #include <map>
 #include <set>
 #include <tuple>
@@ -27,7 +28,7 @@ using stats::StudentQuantile, stats::StudentTail;
 constexpr double kPower = 0.8;             // of mde
 constexpr uint64_t kMostNeeded = 1000;     // captures a side
 constexpr uint64_t kSamplesForOffset = 4;  // below, the scatter within a capture is unknown
-// What `needed` assumes of a row whose captures do not tell: processes differ by 1 %.
+// What is assumed of a row whose captures do not tell: processes differ by 1 %.
 constexpr double kUsualSpread = 0.01;
 // Processes of one program differ by at least this much: that a few agree is chance, or the
 // clock is too coarse to tell them apart.
@@ -152,26 +153,44 @@ std::map<RowKey, Sides> MatchSeries(const Captures& captures, std::vector<std::s
   return rows;
 }
 
+// The interval holds with 95 %, of a t: its longer side over the normal's quantile is at least its
+// standard error.
+Centre CentreOf(const EnergyOfOne& energy) {
+  const auto& [value, ci95] = energy.joules;
+  const double half = std::max(std::log(ci95[1] / value), std::log(value / ci95[0]));
+  const double error = half / StudentQuantile(0.025, std::numeric_limits<double>::infinity());
+  const double df = std::max<double>(1, static_cast<double>(energy.windows) - 1);
+  return {std::log(value), error * error, df};
+}
+
 Centre CentreOf(const Series& series) {
+  if (series.energy.has_value()) return CentreOf(*series.energy);
   std::vector<double> logs;
   logs.reserve(series.samples.size());
   for (const Sampled& sample : series.samples) logs.push_back(std::log(sample.time_ps));
   return stats::HuberCentre(std::move(logs));
 }
 
-// Of the captures that have samples.
+// Of the captures that measured it.
 std::vector<Centre> CentresOf(const RowSide& side) {
   std::vector<Centre> centres;
   for (const auto& [capture, series] : side) {
-    if (!series->samples.empty()) centres.push_back(CentreOf(*series));
+    if (series->measured()) centres.push_back(CentreOf(*series));
   }
   return centres;
 }
 
 uint64_t SamplesOf(const RowSide& side) {
   uint64_t samples = 0;
-  for (const auto& [capture, series] : side) samples += series->samples.size();
+  for (const auto& [capture, series] : side) {
+    samples += series->energy.has_value() ? series->energy->executions : series->samples.size();
+  }
   return samples;
+}
+
+bool IsEnergy(const RowSide& side) {
+  return std::ranges::any_of(side,
+                             [](const auto& each) { return each.second->energy.has_value(); });
 }
 
 SideEstimate EstimateSide(const RowSide& captures, const std::vector<Centre>& centres,
@@ -182,14 +201,16 @@ SideEstimate EstimateSide(const RowSide& captures, const std::vector<Centre>& ce
   if (centres.empty()) return side;
   std::vector<double> values;
   for (const Centre& centre : centres) values.push_back(centre.value);
+  const bool is_energy = IsEnergy(captures);
   const double mean = stats::Mean(values);
-  side.centre_ps = std::exp(mean);
-  if (values.size() < 2) return side;
+  (is_energy ? side.energy_j : side.centre_ps) = std::exp(mean);
+  if (values.size() < 2 && !is_energy) return side;
   const double k = static_cast<double>(values.size());
-  const double half =
-      StudentQuantile((1 - confidence) / 2, k - 1) * std::sqrt(stats::Variance(values) / k);
-  side.lo_ps = std::exp(mean - half);
-  side.hi_ps = std::exp(mean + half);
+  const auto [variance, df] = values.size() < 2 ? std::pair(centres[0].variance, centres[0].df)
+                                                : std::pair(stats::Variance(values) / k, k - 1);
+  const double half = StudentQuantile((1 - confidence) / 2, df) * std::sqrt(variance);
+  (is_energy ? side.lo_j : side.lo_ps) = std::exp(mean - half);
+  (is_energy ? side.hi_j : side.hi_ps) = std::exp(mean + half);
   return side;
 }
 
@@ -237,7 +258,7 @@ double ResolutionOf(const Sides& sides, const ClockSteps& steps, const std::vect
   double step_ps = 0;
   for (const auto& side : sides) {
     for (const auto& [capture, series] : side) {
-      if (!series->samples.empty()) step_ps = std::max(step_ps, steps.at(ClockOf(*series)));
+      if (series->measured()) step_ps = std::max(step_ps, steps.at(ClockOf(*series)));
     }
   }
   return step_ps / std::exp((base.front().value + head.front().value) / 2);
@@ -247,17 +268,17 @@ double ResolutionOf(const Sides& sides, const ClockSteps& steps, const std::vect
 std::optional<Difference> DifferenceOf(const Sides& sides, const CompareOptions& options,
                                        double step, std::vector<Centre> base,
                                        std::vector<Centre> head) {
+  const bool is_energy = IsEnergy(sides[kBase]);
   std::optional<double> offset_std = options.offset_std;
   for (const auto& side : sides) {
-    if (SamplesOf(side) < kSamplesForOffset) offset_std = std::nullopt;
+    if (!is_energy && SamplesOf(side) < kSamplesForOffset) offset_std = std::nullopt;
   }
   if (options.paired) {
     base.clear();
     head.clear();
     for (const auto& [capture, series] : sides[kBase]) {
       const auto other = sides[kHead].find(capture);
-      if (other == sides[kHead].end() || series->samples.empty() ||
-          other->second->samples.empty()) {
+      if (other == sides[kHead].end() || !series->measured() || !other->second->measured()) {
         continue;
       }
       base.push_back(CentreOf(*series));
@@ -265,8 +286,19 @@ std::optional<Difference> DifferenceOf(const Sides& sides, const CompareOptions&
     }
     if (base.empty()) return std::nullopt;
   }
+  // Without a second process what the captures state is all that there is.
+  if (is_energy && base.size() == 1 && head.size() == 1 && !offset_std) offset_std = kUsualSpread;
   Difference difference = options.paired ? compare::PairedDifference(base, head, offset_std)
                                          : compare::UnpairedDifference(base, head, offset_std);
+  if (is_energy) {
+    // A capture that is alone on its side borrows the scatter of the others, but states its own.
+    double stated = 0;
+    for (const auto* side : {&base, &head}) {
+      const double k = static_cast<double>(side->size());
+      for (const Centre& centre : *side) stated += centre.variance / k / k;
+    }
+    difference.standard_error = std::max(difference.standard_error, std::sqrt(stated));
+  }
   // Agreement of a few captures, above all of times on a coarse clock, is no precision. A time is
   // off by up to half a step, on each side by its own and in all of its captures alike.
   const double least = std::min(kLeastSpread, options.offset_std.value_or(kLeastSpread));
@@ -337,22 +369,22 @@ void Judge(std::span<const Difference> differences, const CompareOptions& option
   }
 }
 
-void DescribeFailures(const Sides& sides, ComparedRow* row) {
-  std::array<size_t, 2> failed = {}, of = {};  // captures
-  std::vector<std::string> parts;
+// Adds to the row's reason. Leaves the captures of each side whose series say `why`.
+std::array<size_t, 2> Describe(const Sides& sides, std::string_view what, std::string Series::*why,
+                               ComparedRow* row) {
+  std::array<size_t, 2> count = {};
   for (const Side side : {kBase, kHead}) {
     std::string message;
-    of[side] = sides[side].size();
     for (const auto& [capture, series] : sides[side]) {
-      failed[side] += series->failure.empty() ? 0 : 1;
-      if (message.empty()) message = series->failure;
+      count[side] += (series->*why).empty() ? 0 : 1;
+      if (message.empty()) message = series->*why;
     }
-    if (failed[side] == 0) continue;
-    parts.push_back(absl::StrCat("failed in ", failed[side], " of ", of[side], " captures of ",
-                                 side == kBase ? "base" : "head", ": ", message));
+    if (count[side] == 0) continue;
+    absl::StrAppend(&row->reason, row->reason.empty() ? "" : "; ", Absl(what), " in ", count[side],
+                    " of ", sides[side].size(), " captures of ", side == kBase ? "base" : "head",
+                    ": ", message);
   }
-  row->fails_more = failed[kHead] * of[kBase] > failed[kBase] * of[kHead];
-  row->reason = absl::StrJoin(parts, "; ");
+  return count;
 }
 
 // Where a function's series cannot be told to be the same thing.
@@ -360,7 +392,7 @@ std::string ObstacleIn(const Sides& sides) {
   const Series* first = nullptr;
   for (const auto& side : sides) {
     for (const auto& [capture, series] : side) {
-      if (series->samples.empty()) continue;
+      if (!series->measured()) continue;
       if (first == nullptr) first = series;
       if (series->metric != first->metric) {
         return absl::StrCat("metric is ", first->metric, " in one capture, ", series->metric,
@@ -394,11 +426,14 @@ ComparedRow MakeRow(const Sides& sides, const CompareOptions& options, const Clo
   ComparedRow row;
   Describe(sides[kHead], &row);
   Describe(sides[kBase], &row);
-  DescribeFailures(sides, &row);
+  const auto failed = Describe(sides, "failed", &Series::failure, &row);
+  const auto unknown = Describe(sides, "its energy is unknown", &Series::unknown, &row);
+  row.fails_more = failed[kHead] * sides[kBase].size() > failed[kBase] * sides[kHead].size();
   const std::vector<Centre> base = CentresOf(sides[kBase]), head = CentresOf(sides[kHead]);
   row.base = EstimateSide(sides[kBase], base, options.confidence);
   row.head = EstimateSide(sides[kHead], head, options.confidence);
   if (base.empty() || head.empty()) {
+    if (unknown[kBase] + unknown[kHead] > 0) return row;  // too little data
     row.verdict = !row.reason.empty()                     ? FunctionVerdict::kFailed
                   : sides[kHead].empty() || !base.empty() ? FunctionVerdict::kOnlyBase
                                                           : FunctionVerdict::kOnlyHead;
@@ -438,6 +473,18 @@ void RefuseUnequalPrograms(std::vector<ComparedRow>* rows) {
     row.verdict = FunctionVerdict::kNotComparable;
     row.reason = "base and head compiled this function into different numbers of programs";
   }
+}
+
+// Also where mismatches are allowed: a ratio of the two is nothing.
+absl::StatusOr<Quantity> QuantityOf(const Captures& captures) {
+  std::set<bool> energies;
+  for (const auto& side : captures) {
+    for (const Measurements& capture : side) {
+      for (const Series& series : capture.series) energies.insert(series.metric == "energy");
+    }
+  }
+  if (energies.size() < 2) return energies.contains(true) ? Quantity::kEnergy : Quantity::kTime;
+  return FailedPrecondition("some captures have times, others energies; give all of one kind");
 }
 
 absl::Status CheckOptions(std::span<const Measurements> base, std::span<const Measurements> head,
@@ -551,6 +598,13 @@ absl::StatusOr<Comparison> Compare(std::span<const Measurements> base,
   RETURN_IF_ERROR(
       compare::CheckMeasuredAlike(base, head, options.allow_mismatch, &comparison.notes));
   const Captures captures = {base, head};
+  ASSIGN_OR_RETURN(comparison.quantity, QuantityOf(captures));
+  if (comparison.quantity == Quantity::kEnergy && base.size() == 1 && head.size() == 1 &&
+      !options.offset_std.has_value()) {
+    comparison.notes.push_back(
+        "one capture a side does not show how much processes differ: 1 % is assumed, beside what "
+        "the intervals of the captures say; --offset-std says otherwise");
+  }
   NoteSame(captures, &comparison.notes);
   const ClockSteps steps = FindClockSteps(captures);
   std::vector<Difference> differences;  // by row

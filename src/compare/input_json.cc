@@ -1,10 +1,12 @@
 // JSON inputs: Google Benchmark's, results of ours with samples, and tuning sessions.
 // Anybody may have written them.
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <iterator>
 #include <map>
 #include <set>
+#include <tuple>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -283,6 +285,124 @@ absl::StatusOr<std::vector<Measurements>> FromResult(const std::string& path, co
   return out;
 }
 
+// Energies (xplane-time.energy.v1): a file is a process, a function's value is one execution's.
+
+struct EnergyOfFunction {
+  std::string function;
+  uint64_t count = 0, windows = 0;
+  std::optional<double> energy_j = {}, per_execution_j = {};
+  std::optional<std::array<double, 2>> energy_j_ci95 = {};
+  std::optional<std::string> variant_id = {}, reason = {};
+};
+XPLANE_TIME_JSON_FIELDS(EnergyOfFunction, function, count, windows, energy_j, per_execution_j,
+                        energy_j_ci95, variant_id, reason)
+
+// What is wrong with the numbers; empty: nothing.
+std::string FaultOf(const EnergyOfFunction& row) {
+  if (!row.energy_j.has_value()) {
+    return row.reason.value_or("").empty() ? "has no energy_j, and no reason why" : "";
+  }
+  if (!row.energy_j_ci95.has_value() || !row.per_execution_j.has_value() || row.count == 0) {
+    return "has an energy_j without its interval or without executions";
+  }
+  const auto& [lo, hi] = *row.energy_j_ci95;
+  const double one = *row.per_execution_j * static_cast<double>(row.count) / *row.energy_j;
+  const bool fits = lo > 0 && lo <= *row.energy_j && *row.energy_j <= hi && std::isfinite(hi) &&
+                    std::abs(one - 1) < 1e-6;
+  return fits ? "" : "energy_j, its interval and per_execution_j do not fit together";
+}
+
+// Of the devices that have numbers. A sensor may be off by some percent, always alike: another one
+// is another measurement.
+void AddSensors(const std::string& path, const Json& devices, Measurements* out) {
+  std::set<std::string> sensors, hosts;
+  for (const Json& device : devices) {
+    if (const std::string sensor = TextIn(device, "sensor"); !sensor.empty()) {
+      sensors.insert(sensor);
+    }
+    if (const std::string host = TextIn(device, "host"); !host.empty()) hosts.insert(host);
+    const std::string name = DeviceName(DeviceOf(device));
+    if (FlagOf(device, "poor_fit")) {
+      out->notes.push_back(absl::StrCat(path, ": ", name, ": what ran does not explain the power ",
+                                        "(poor_fit): its energies may be off by more than they ",
+                                        "say"));
+    }
+    if (FlagOf(device, "shared")) {
+      out->notes.push_back(absl::StrCat(path, ": ", name, ": others used the device, too: some of ",
+                                        "the energy may be theirs"));
+    }
+  }
+  if (!sensors.empty()) out->facts.push_back({"power sensor", absl::StrJoin(sensors, " and ")});
+  if (!hosts.empty()) out->labels.push_back({"host", absl::StrJoin(hosts, ", ")});
+}
+
+bool IsDoubted(const Json& devices, const DeviceRef& of) {
+  return std::ranges::any_of(devices, [&](const Json& device) {
+    const DeviceRef own = DeviceOf(device);
+    return std::tie(own.input, own.plane, own.host) == std::tie(of.input, of.plane, of.host) &&
+           (FlagOf(device, "poor_fit") || FlagOf(device, "shared"));
+  });
+}
+
+void AddEnergy(const EnergyOfFunction& row, const DeviceRef& device, const Json& devices,
+               bool by_variant, SeriesByName* series_of) {
+  const std::string& name = by_variant ? *row.variant_id : row.function;
+  Series& series = series_of->At(absl::StrCat(DeviceName(device), "\n", name),
+                                 {.function = row.function,
+                                  .variant_id = row.variant_id,
+                                  .device = DeviceName(device),
+                                  .metric = "energy",
+                                  .uncertain = IsDoubted(devices, device)});
+  if (series.measured() || !series.unknown.empty()) {
+    series.energy.reset();
+    series.unknown = "several programs have this name, and which is which is not told";
+  } else if (row.energy_j.has_value()) {
+    const double n = static_cast<double>(row.count);
+    const auto& [lo, hi] = *row.energy_j_ci95;
+    series.energy = {{*row.per_execution_j, {lo / n, hi / n}}, row.count, row.windows};
+  } else {
+    series.unknown = *row.reason;
+  }
+}
+
+absl::StatusOr<Measurements> FromEnergies(const std::string& path, const Json& document,
+                                          const MeasureOptions& options) {
+  if (TextIn(document, "schema") != "xplane-time.energy.v1") {
+    return FailedPrecondition(path, ": ", TextIn(document, "schema"), " is no version that this ",
+                              "program reads; write it with its own energy --format json");
+  }
+  const auto damaged = [&](const std::string& what) {
+    return DataLoss(path, ": ", what, "; write it again with energy --format json");
+  };
+  ASSIGN_OR_RETURN(const Filters filters, Filters::Compile(options.report));
+  Measurements out = {.source = path};
+  // Those that it was written with choose rows, and change no number.
+  ASSIGN_OR_RETURN(out.options, OptionFacts(path, "a result of energy", options.report,
+                                            {"function", "exclude", "prefix", "id_pattern"}));
+  const Json *devices = ListIn(document, "devices"), *functions = ListIn(document, "functions");
+  if (devices == nullptr || functions == nullptr) return damaged("lacks devices or functions");
+  AddSensors(path, *devices, &out);
+  const bool own_ids = options.report.id_pattern != ReportOptions().id_pattern;
+  SeriesByName series_of(&out);
+  for (size_t i = 0; i < functions->size(); ++i) {
+    const Json& json = (*functions)[i];
+    EnergyOfFunction row;
+    if (!json::FromJson(json, &row))
+      return damaged(absl::StrCat("functions[", i, "] lacks fields"));
+    if (const std::string fault = FaultOf(row); !fault.empty()) {
+      return damaged(absl::StrCat("functions[", i, "] (", row.function, "): ", fault));
+    }
+    if (own_ids) row.variant_id = filters.id.Capture(row.function);
+    if (!filters.WantsFunction(row.function)) continue;
+    if (options.by_variant && !row.variant_id.has_value()) continue;
+    AddEnergy(row, DeviceOf(json), *devices, options.by_variant, &series_of);
+  }
+  if (functions->empty()) {
+    return FailedPrecondition(path, ": holds energies of no function; give energy the trace");
+  }
+  return out;
+}
+
 // A stored tuning session (xplane-time.tune.v1): a variant is a function, the session a capture.
 
 // What the harness said of its clock, kept with the states of the variants.
@@ -364,11 +484,27 @@ bool LooksLikeJson(std::string_view content) {
   return next != std::string_view::npos && (content[next] == '"' || content[next] == '}');
 }
 
+absl::Status NoEnergies(const std::string& path) {
+  return FailedPrecondition(path,
+                            ": holds no energies; give what xplane-time energy TRACE --power ",
+                            "LOG --format json writes, or leave out --objective energy");
+}
+
 absl::StatusOr<std::vector<Measurements>> FromJson(const std::string& path,
                                                    std::string_view content,
                                                    const MeasureOptions& options) {
   ASSIGN_OR_RETURN(const Json document, ParseFile(path, UnknownAsNull(content)));
   const std::string schema = TextIn(document, "schema");
+  const bool is_energy = schema.starts_with("xplane-time.energy.");
+  if (is_energy != (options.quantity == Quantity::kEnergy)) {
+    return is_energy ? FailedPrecondition(path, ": holds energies, and times are asked for; ",
+                                          "compare --objective energy takes it, or give the trace")
+                     : NoEnergies(path);
+  }
+  if (is_energy) {
+    ASSIGN_OR_RETURN(Measurements one, FromEnergies(path, document, options));
+    return std::vector{std::move(one)};
+  }
   const bool is_benchmark = ListIn(document, "benchmarks") != nullptr;
   if (is_benchmark || schema == "xplane-time.tune.v1") {
     ASSIGN_OR_RETURN(Measurements one, is_benchmark ? FromBenchmark(path, document, options)

@@ -114,6 +114,7 @@ std::optional<std::string> FolderNote(const std::string& path) {
 
 absl::StatusOr<std::vector<Measurements>> ReadOne(const std::string& path,
                                                   const MeasureOptions& options) {
+  std::error_code error;
   if (LooksLikeJson(Beginning(path))) {
     if (!options.find.run.empty() || options.read.reader != Reader::kWire) {
       return InvalidArgument(path, ": ", options.find.run.empty() ? "--reader" : "--run",
@@ -122,6 +123,9 @@ absl::StatusOr<std::vector<Measurements>> ReadOne(const std::string& path,
     const std::optional<std::string> content = io::ReadFile(path);
     if (!content.has_value()) return Unavailable(path, ": cannot read");
     return FromJson(path, *content, options);
+  }
+  if (options.quantity == Quantity::kEnergy && std::filesystem::exists(path, error)) {
+    return NoEnergies(path);
   }
   ASSIGN_OR_RETURN(Measurements one, FromTrace(path, options));
   if (auto note = FolderNote(path); note.has_value()) one.notes.push_back(*std::move(note));

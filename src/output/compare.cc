@@ -4,12 +4,22 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "output/decisions.h"
+#include "output/joules.h"
 #include "output/results.h"
 
 namespace xplane_time::output {
 namespace {
 
 using result::FieldSink, result::KnownText, result::TableOf;
+
+struct Words {
+  const char *more, *less, *increase;
+};
+const Words& WordsOf(const Comparison& comparison) {
+  static constexpr Words kTimes = {"slower", "faster", "slowdown"};
+  static constexpr Words kEnergies = {"more energy", "less energy", "rise in energy"};
+  return comparison.quantity == Quantity::kEnergy ? kEnergies : kTimes;
+}
 
 const ComparedRow* Worst(const Comparison& comparison, FunctionVerdict verdict) {
   for (const ComparedRow& row : comparison.rows) {
@@ -31,10 +41,10 @@ std::optional<uint64_t> CapturesNeeded(const Comparison& comparison) {
 
 Explanation ExplainSlower(const Comparison& comparison) {
   const ComparedRow& worst = *Worst(comparison, FunctionVerdict::kSlower);
-  return {.verdict = absl::StrCat("slower: ", comparison.Count(FunctionVerdict::kSlower), " of ",
-                                  Counted(comparison.compared, "function"), ", the worst by ",
-                                  ChangeText(*worst.ratio), " % (at least ", ChangeText(*worst.lo),
-                                  " %)")};
+  return {.verdict = absl::StrCat(
+              WordsOf(comparison).more, ": ", comparison.Count(FunctionVerdict::kSlower), " of ",
+              Counted(comparison.compared, "function"), ", the worst by ", ChangeText(*worst.ratio),
+              " % (at least ", ChangeText(*worst.lo), " %)")};
 }
 
 Explanation ExplainTooLittle(const Comparison& comparison) {
@@ -42,6 +52,10 @@ Explanation ExplainTooLittle(const Comparison& comparison) {
   const uint64_t base = comparison.base_sources.size(), head = comparison.head_sources.size();
   const uint64_t fewest = std::min(base, head);
   const std::optional<uint64_t> needed = CapturesNeeded(comparison);
+  const auto unknown = static_cast<uint64_t>(
+      std::count_if(comparison.rows.begin(), comparison.rows.end(), [](const ComparedRow& row) {
+        return row.verdict == FunctionVerdict::kTooLittleData && !row.ratio.has_value();
+      }));
   out.verdict = absl::StrCat(
       "no verdict: ",
       base == head ? Counted(base, "capture") + " a side"
@@ -50,15 +64,20 @@ Explanation ExplainTooLittle(const Comparison& comparison) {
       : *needed > fewest
           ? absl::StrCat("; about ", *needed, base == head ? "" : " a side", " decide")
           : "");
-  out.reasons.push_back(absl::StrCat("In ", comparison.Count(FunctionVerdict::kTooLittleData),
-                                     " of ", Counted(comparison.compared, "function"),
-                                     " a slowdown of ", PercentText(comparison.options.max_mde),
-                                     " could pass unseen (--max-mde)."));
+  out.reasons.push_back(absl::StrCat(
+      "In ", comparison.Count(FunctionVerdict::kTooLittleData), " of ",
+      Counted(comparison.compared + unknown, "function"), " a ", WordsOf(comparison).increase,
+      " of ", PercentText(comparison.options.max_mde), " could pass unseen (--max-mde)."));
+  if (unknown > 0 && comparison.quantity == Quantity::kEnergy) {
+    out.reasons.push_back(absl::StrCat("Of ", unknown,
+                                       " the energy is unknown on a side, see the reasons below; "
+                                       "--exclude leaves functions out."));
+  }
   const uint64_t more = needed.value_or(0) > fewest ? *needed - fewest : 0;
   if (base < 2 && head < 2 && !comparison.options.offset_std.has_value()) {
     out.reasons.push_back(absl::StrCat(
-        "One capture a side does not show how much processes differ, however many samples it "
-        "has. Take ",
+        "One capture a side does not show how much processes differ, however many ",
+        comparison.quantity == Quantity::kEnergy ? "windows" : "samples", " it has. Take ",
         more > 0 ? absl::StrCat(more, " more") : std::string("several"),
         " a side, or give the difference itself: --offset-std."));
   } else if (more > 0) {
@@ -96,9 +115,10 @@ Explanation ExplainCannotTell(const Comparison& comparison) {
   }
   if (perhaps == 0) return out;
   const ComparedRow& worst = *Worst(comparison, FunctionVerdict::kCannotTell);
-  const std::string slower = absl::StrCat(perhaps, " of ", Counted(comparison.compared, "function"),
-                                          " may be slower, at worst by ", ChangeText(*worst.ratio),
-                                          " %, but chance explains it");
+  const std::string slower =
+      absl::StrCat(perhaps, " of ", Counted(comparison.compared, "function"), " may ",
+                   comparison.quantity == Quantity::kEnergy ? "take more energy" : "be slower",
+                   ", at worst by ", ChangeText(*worst.ratio), " %, but chance explains it");
   if (failing == 0) {
     out.verdict = absl::StrCat("cannot tell: ", slower);
   } else {
@@ -113,18 +133,22 @@ Explanation ExplainCannotTell(const Comparison& comparison) {
 Explanation ExplainNone(const Comparison& comparison) {
   Explanation out = {.verdict = absl::StrCat("no regression: of ",
                                              Counted(comparison.compared, "function"),
-                                             " none is slower by more than ",
+                                             comparison.quantity == Quantity::kEnergy
+                                                 ? " none takes more energy by more than "
+                                                 : " none is slower by more than ",
                                              PercentText(comparison.options.min_effect))};
   if (comparison.largest_mde.has_value()) {
-    out.reasons = {absl::StrCat("A slowdown of ", PercentText(*comparison.largest_mde),
+    out.reasons = {absl::StrCat("A ", WordsOf(comparison).increase, " of ",
+                                PercentText(*comparison.largest_mde),
                                 " would have been detected in any of them (4 times in 5).")};
   }
   return out;
 }
 
 void CountOthers(const Comparison& comparison, Explanation* out) {
+  const std::string less = absl::StrCat(" ", WordsOf(comparison).less);
   const std::pair<FunctionVerdict, std::string_view> kOthers[] = {
-      {FunctionVerdict::kFaster, " faster"},
+      {FunctionVerdict::kFaster, less},
       {FunctionVerdict::kOnlyBase, " only in base"},
       {FunctionVerdict::kOnlyHead, " only in head"},
       {FunctionVerdict::kNotComparable, " not comparable"},
@@ -137,8 +161,11 @@ void CountOthers(const Comparison& comparison, Explanation* out) {
   if (!text.empty()) out->reasons.push_back(text + ".");
 }
 
-std::string VerdictText(const ComparedRow& row) {
-  const std::string name(VerdictName(row.verdict));
+std::string VerdictText(const ComparedRow& row, const Words& words) {
+  const std::string name = row.verdict == FunctionVerdict::kSlower ? words.more
+                           : row.verdict == FunctionVerdict::kFaster
+                               ? words.less
+                               : std::string(VerdictName(row.verdict));
   return absl::StrReplaceAll(name, {{"_", " "}}) + (row.uncertain ? " ?" : "");
 }
 
@@ -173,6 +200,22 @@ Explanation Explain(const Comparison& comparison) {
   return out;
 }
 
+void AddEnergies(std::span<const ComparedRow> rows, auto* grid) {
+  double largest = 0;
+  for (const ComparedRow& row : rows) {
+    largest = std::max({largest, row.base.energy_j.value_or(0), row.head.energy_j.value_or(0)});
+  }
+  const auto [unit, per_j] = JouleUnit(largest);
+  const auto cell = [scale = per_j](SideEstimate ComparedRow::*side) {
+    return [=](const ComparedRow& row) {
+      const std::optional<double>& energy_j = (row.*side).energy_j;
+      return Figure(energy_j ? std::optional(*energy_j * scale) : std::nullopt);
+    };
+  };
+  grid->Number(absl::StrCat("base ", unit), cell(&ComparedRow::base)).Drop(2);
+  grid->Number(absl::StrCat("head ", unit), cell(&ComparedRow::head)).Drop(1);
+}
+
 Section RowSection(const Comparison& comparison, const OutputOptions& options) {
   Section section;
   const auto rows =
@@ -181,15 +224,22 @@ Section RowSection(const Comparison& comparison, const OutputOptions& options) {
                                ", head: ", Counted(comparison.head_sources.size(), "capture"));
   const auto base = [](const ComparedRow& row) { return row.base.centre_ps; };
   const auto head = [](const ComparedRow& row) { return row.head.centre_ps; };
+  const bool is_energy = comparison.quantity == Quantity::kEnergy;
+  const Words& words = WordsOf(comparison);
+  if (is_energy) section.title += "; energy of one execution";
   RowGrid grid(rows);
-  const Unit unit = CommonUnit(grid.Values(base, head), options.unit);
   grid.Name("function", 20, [](const ComparedRow& row) {
     return row.program > 0 ? absl::StrCat(row.function, " #", row.program + 1) : row.function;
   });
   grid.Name("device", 0, &ComparedRow::device).HideIfSame();
-  grid.Text("verdict", VerdictText);
-  grid.Times("base", unit, base).Drop(2);
-  grid.Times("head", unit, head).Drop(1);
+  grid.Text("verdict", [&](const ComparedRow& row) { return VerdictText(row, words); });
+  if (is_energy) {
+    AddEnergies(rows, &grid);
+  } else {
+    const Unit unit = CommonUnit(grid.Values(base, head), options.unit);
+    grid.Times("base", unit, base).Drop(2);
+    grid.Times("head", unit, head).Drop(1);
+  }
   grid.Number("change %", [](const ComparedRow& row) { return ChangeOrDash(row.ratio); });
   const auto interval = [](const ComparedRow& row) { return IntervalText(row.lo, row.hi); };
   const bool has_intervals = !grid.Number("interval %", interval).HideIfUnknown().hidden;
@@ -199,12 +249,14 @@ Section RowSection(const Comparison& comparison, const OutputOptions& options) {
       .HideIfUnknown();
   section.grid = std::move(grid).Take();
   if (has_intervals) {
-    section.notes.push_back(
-        absl::StrCat("interval: the lower ends of all rows together hold with ",
-                     PercentText(0.5 + comparison.options.confidence / 2),
-                     "; detects: the slowdown that would be proved 4 times in 5"));
+    section.notes.push_back(absl::StrCat("interval: the lower ends of all rows together hold with ",
+                                         PercentText(0.5 + comparison.options.confidence / 2),
+                                         "; detects: the ", words.increase,
+                                         " that would be proved 4 times in 5"));
   }
-  NoteUncertain(rows, &section.notes);
+  NoteUncertain(rows, &section.notes,
+                is_energy ? "the energy may be off by more than its interval; see the notes"
+                          : "the split into runs is uncertain");
   AddReasons(rows, &section);
   return section;
 }
@@ -232,22 +284,26 @@ Section KernelSection(const Comparison& comparison, const OutputOptions& options
   return section;
 }
 
-void VisitSide(std::string_view name, const SideEstimate& side, FieldSink* sink) {
+void VisitSide(std::string_view name, const SideEstimate& side, bool is_energy, FieldSink* sink) {
   sink->BeginGroup(name, true);
   XPLANE_TIME_FIELDS(sink, side.captures, side.samples, side.centre_ps);
   sink->Interval("ci_ps", side.lo_ps, side.hi_ps);
+  if (is_energy) {
+    sink->Field("energy_j", side.energy_j);
+    sink->Interval("energy_j_ci", side.lo_j, side.hi_j);
+  }
   sink->EndGroup();
 }
 
-void VisitCompared(const ComparedRow& row, FieldSink* sink) {
+void VisitCompared(const ComparedRow& row, bool is_energy, FieldSink* sink) {
   XPLANE_TIME_FIELDS(sink, KnownText(row.device), row.function, row.variant_id, row.program,
                      KnownText(row.metric), KnownText(row.clock), VerdictName(row.verdict),
                      row.ratio);
   sink->Interval("ratio_ci", row.lo, row.hi);
   XPLANE_TIME_FIELDS(sink, row.p_value, row.mde, row.spread);
   sink->Field("needed_captures", row.needed);
-  VisitSide("base", row.base, sink);
-  VisitSide("head", row.head, sink);
+  VisitSide("base", row.base, is_energy, sink);
+  VisitSide("head", row.head, is_energy, sink);
   XPLANE_TIME_FIELDS(sink, row.uncertain, KnownText(row.reason));
 }
 
@@ -260,6 +316,7 @@ void VisitDecision(const Comparison& comparison, FieldSink* sink) {
   sink->Field("outcome", OutcomeName(comparison.outcome));
   sink->Field("exit_code", static_cast<int64_t>(comparison.outcome));
   sink->Field("explanation", Explain(comparison).verdict);
+  if (comparison.quantity == Quantity::kEnergy) sink->Field("objective", "energy");
   sink->Texts("base", comparison.base_sources);
   sink->Texts("head", comparison.head_sources);
   sink->BeginGroup("options", true);
@@ -274,8 +331,10 @@ void VisitDecision(const Comparison& comparison, FieldSink* sink) {
   sink->EndGroup();
 }
 
-std::string Sentence(const ComparedRow& row) {
-  std::string text(VerdictName(row.verdict));
+std::string Sentence(const ComparedRow& row, const Comparison& of) {
+  const bool is_energy = of.quantity == Quantity::kEnergy;
+  std::string text =
+      is_energy ? VerdictText(row, WordsOf(of)) : std::string(VerdictName(row.verdict));
   if (row.ratio) absl::StrAppend(&text, ": ", ChangeText(*row.ratio), " %");
   if (row.lo && row.hi) {
     absl::StrAppend(&text, ", interval ", ChangeText(*row.lo), " % to ", ChangeText(*row.hi), " %");
@@ -303,7 +362,7 @@ std::vector<InterchangeRow> InterchangeRows(const Comparison& comparison) {
                    .ratio = row.ratio,
                    .ratio_lo = row.lo,
                    .ratio_hi = row.hi,
-                   .text = Sentence(row),
+                   .text = Sentence(row, comparison),
                    .failure_type = fails ? type : "",
                    .skipped_type = fails ? "" : type});
   }
@@ -315,12 +374,16 @@ std::vector<InterchangeRow> InterchangeRows(const Comparison& comparison) {
 Output CompareOutput(const Comparison& comparison) {
   Output out{.result = result::Result("xplane-time.compare.v1")};
   out.result.Say([&](FieldSink* sink) { VisitDecision(comparison, sink); });
-  out.result.Add(TableOf("rows", std::span(comparison.rows), VisitCompared));
+  const auto visit = [is_energy = comparison.quantity == Quantity::kEnergy](const ComparedRow& row,
+                                                                            FieldSink* sink) {
+    VisitCompared(row, is_energy, sink);
+  };
+  out.result.Add(TableOf("rows", std::span(comparison.rows), visit));
   if (!comparison.kernels.empty()) {
     out.result.Add(TableOf("kernels", std::span(comparison.kernels), VisitKernel));
   }
   out.result.Say([&](FieldSink* sink) { sink->Texts("notes", comparison.notes); });
-  out.result.csv = TableOf("", std::span(comparison.rows), VisitCompared);
+  out.result.csv = TableOf("", std::span(comparison.rows), visit);
   out.view = [&](const OutputOptions& how) {
     std::vector<Section> sections = {RowSection(comparison, how)};
     if (!comparison.kernels.empty()) sections.push_back(KernelSection(comparison, how));

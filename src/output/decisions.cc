@@ -74,12 +74,14 @@ std::string BenchmarkJson(const std::vector<InterchangeRow>& rows) {
 std::string BencherJson(const std::vector<InterchangeRow>& rows) {
   Json document = Json::object();
   for (const InterchangeRow& row : rows) {
-    if (!row.time.centre_ps.has_value()) continue;
-    Json latency = Json::object();
-    latency["value"] = *row.time.centre_ps / 1000;
-    SetKnown("lower_value", row.time.lo_ps, 1000, &latency);
-    SetKnown("upper_value", row.time.hi_ps, 1000, &latency);
-    document[ValidUtf8(row.name)] = {{"latency", std::move(latency)}};
+    const bool is_energy = row.time.energy_j.has_value();
+    if (!is_energy && !row.time.centre_ps.has_value()) continue;
+    const double scale = is_energy ? 1 : 1000;
+    Json measure = Json::object();
+    SetKnown("value", is_energy ? row.time.energy_j : row.time.centre_ps, scale, &measure);
+    SetKnown("lower_value", is_energy ? row.time.lo_j : row.time.lo_ps, scale, &measure);
+    SetKnown("upper_value", is_energy ? row.time.hi_j : row.time.hi_ps, scale, &measure);
+    document[ValidUtf8(row.name)] = {{is_energy ? "energy_j" : "latency", std::move(measure)}};
   }
   return Indented(document);
 }

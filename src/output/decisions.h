@@ -4,7 +4,8 @@
 //   JUnit XML                 a test case a row; `failure` fails it, `skipped` skips it
 //   Google Benchmark JSON     a benchmark a row that has a time, its ratio as a counter
 //   Bencher Metric Format     {"NAME": {"latency": {"value", "lower_value", "upper_value"}}}
-//                             in nanoseconds, bounds only where an interval is known
+//                             in nanoseconds, or "energy_j" in joules; bounds only where an
+//                             interval is known
 #pragma once
 
 #include "output/view.h"
@@ -22,9 +23,10 @@ View DecisionView(Explanation explanation, int exit_code, std::vector<Section> s
                   const std::vector<std::string>& notes, const OutputOptions& options);
 
 template <typename Row>
-void NoteUncertain(std::span<const Row> rows, std::vector<std::string>* notes) {
+void NoteUncertain(std::span<const Row> rows, std::vector<std::string>* notes,
+                   const char* what = "the split into runs is uncertain") {
   if (std::ranges::any_of(rows, &Row::uncertain)) {
-    notes->push_back("?: the split into runs is uncertain");
+    notes->push_back(std::string("?: ") + what);
   }
 }
 

@@ -2,6 +2,7 @@
 #include <cmath>
 #include <set>
 
+#include "output/joules.h"
 #include "output/results.h"
 #include "output/trace_views.h"
 
@@ -11,14 +12,6 @@ namespace {
 using result::EnergyTable, result::TableOf;
 
 using Rows = std::span<const EnergyRow>;
-
-// "61.3", "0.00713": three digits that count; unknown: "-".
-std::string Figure(std::optional<double> value) {
-  if (!value || !std::isfinite(*value)) return "-";
-  const double size = std::abs(*value);
-  if (size >= 1e5 || size == 0) return FormatFixed(*value, 0);
-  return FormatFixed(*value, std::clamp(2 - static_cast<int>(std::floor(std::log10(size))), 0, 9));
-}
 
 std::optional<double> ValueOf(const std::optional<Joules>& joules) {
   return joules ? std::optional(joules->value) : std::nullopt;
@@ -32,12 +25,11 @@ std::string ErrorText(const std::optional<Joules>& joules, bool unicode) {
   return (unicode ? "±" : "+-") + FormatFixed(share * 100, 1) + "%";
 }
 
-// What one execution takes, all in one unit: "mJ" and what a J is in it.
+// What one execution takes, all in one unit.
 std::pair<const char*, double> UnitOfOne(const Rows& rows) {
   double largest = 0;
   for (const EnergyRow& row : rows) largest = std::max(largest, row.per_execution_j.value_or(0));
-  if (largest >= 1 || largest == 0) return {"J", 1};
-  return largest >= 1e-3 ? std::pair("mJ", 1e3) : std::pair("uJ", 1e6);
+  return JouleUnit(largest);
 }
 
 std::string NoteText(const EnergyRow& row) {

@@ -5,6 +5,7 @@ import unittest
 import xml.etree.ElementTree
 
 from harness import EndToEndTest, REPOSITORY, csv_rows, environment, run
+from test_golden import energies
 from xspace import Plane, Ref, gpu, space
 
 try:
@@ -323,6 +324,43 @@ class Compare(Decisions):
         refused = self.compare(base, other)
         self.assertEqual(refused.code, 65)
         self.assertIn("workload is conv in ", refused.message)
+
+
+    def test_energies(self):
+        base = [self.write(f"b{i}.json", energies(0.01 + i * 1e-5, 2)) for i in range(5)]
+        head = [self.write(f"h{i}.json", energies(0.012 + i * 1e-5, 2)) for i in range(5)]
+        options = ("--objective", "energy")
+        decision = self.decision(self.compare(base, head, *options, "--format", "json"))
+        self.assertEqual((decision["outcome"], decision["objective"]), ("slower", "energy"))
+        row = decision["rows"][0]
+        self.assertEqual((row["function"], row["head"]["centre_ps"]), ("jit_0", None))
+        self.assertAlmostEqual(row["head"]["energy_j"], 0.01202, delta=1e-5)
+        self.assertLess(row["head"]["energy_j_ci"][0], row["head"]["energy_j"])
+        if jsonschema is not None:
+            schema = json.loads(self.run_ok("compare", "--json-schema").text)
+            jsonschema.Draft202012Validator(schema).validate(decision)
+        done = self.compare(base, head, *options)
+        self.assertEqual(done.code, 10)
+        self.assertRegex(done.text, r"\Amore energy: 1 of 2 functions, the worst by \+(19|20)")
+        self.assertRegex(done.text, r"jit_0 +more energy +0\.0100 +0\.0120")
+        bmf = json.loads(self.compare(base, head, *options, "--format", "bmf").text)
+        self.assertEqual(list(bmf["jit_0"]), ["energy_j"])
+        for form in FORMATS:
+            done = self.compare(base, head, *options, "--format", form)
+            self.assertEqual(done.code, 64 if form == "benchmark" else 10, done.message)
+
+    def test_energies_and_times_are_told_apart(self):
+        energy = self.write("e.json", energies(0.01))
+        times = self.side("base", self.TIMES, 1)[0]
+        for sides, text in (((energy, energy), "compare --objective energy takes it"),
+                            ((energy, times), "compare --objective energy takes it"),
+                            (("--objective", "energy", energy, times), "holds no energies"),
+                            (("--objective", "energy", self.at, energy), "holds no energies")):
+            done = run("compare", *sides, cwd=self.at)
+            self.assertEqual((done.code, done.out), (65, b""))
+            self.assertIn(text, done.message)
+        done = run("compare", "--objective", "energy", energy, "missing.pb", cwd=self.at)
+        self.assertEqual(done.code, 66)
 
 
 class Pick(Decisions):

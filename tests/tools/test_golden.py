@@ -63,6 +63,18 @@ def made_traces():
             "run/two": space(gpu(0, function="jit_other"), hostnames=["two"])}
 
 
+def energies(*joules, **device):
+    """What `energy --format json` writes of one execution of each function; None: unknown."""
+    place = {"input": 0, "plane": "/device:GPU:0", "ordinal": 0, "host": None}
+    sensor = {"sensor": "nvml GPU-1 gpu energy_uj", "poor_fit": False, "shared": False}
+    rows = [{**place, "function": f"jit_{i}", "program_id": str(i), "variant_id": None, "count": 100,
+             "energy_j": one and 100 * one, "energy_j_ci95": one and [99 * one, 101 * one],
+             "per_execution_j": one, "windows": 600, "reason": None if one else "not_separable"}
+            for i, one in enumerate(joules)]
+    return json.dumps({"schema": "xplane-time.energy.v1", "functions": rows,
+                       "devices": [{**place, **sensor, **device}]})
+
+
 def power_log(complete=True, noise=0):
     """20 s of a counter and of power, with windows, a gauge, an absent sensor and a gap."""
     second = 1_000_000_000
@@ -123,6 +135,10 @@ def make_inputs(at):
         shutil.copy(trace, at)
     files = {f"{name}.xplane.pb": content for name, content in made_traces().items()}
     files |= {name: text.encode() for name, text in SENSORS.items()}
+    files |= {f"{name}.json": made.encode() for name, made in (
+        ("energy", energies(0.01, 0.5, 2)), ("energy2", energies(0.0101, 0.49, None)),
+        ("more", energies(0.013, 0.5, None, poor_fit=True)),
+        ("other", energies(0.01, 0.5, 2, sensor="nvml GPU-2 gpu energy_uj")))}
     files |= {"power.jsonl": power_log().encode(), "cut.jsonl": power_log(False, 3).encode()[:-9],
               "spoilt.jsonl": power_log().replace('"t": 10', '"t": x10', 3).encode()}
     for name, content in files.items():
@@ -173,6 +189,14 @@ def decisions_group():
     for inputs in sides:
         for form in DECISION_FORMATS:
             yield f"compare {inputs} --format {form}"
+    for inputs in ("energy.json more.json", "more.json energy.json", "energy.json other.json",
+                   "energy.json other.json --allow-mismatch", "energy.json gpu.json",
+                   "--base energy.json energy2.json --head energy.json energy2.json"):
+        for form in DECISION_FORMATS:
+            yield f"compare --objective energy {inputs} --format {form}"
+    yield "compare energy.json more.json"
+    yield "compare --objective energy energy.json more.json --unit ns"
+    yield "pick energy.json"
     for inputs in ("jax_cpu_variants.xplane.pb", "gpu.xplane.pb",
                    "jax_cpu_variants.xplane.pb jax_cpu_variants.xplane.pb",
                    "jax_cpu_variants.xplane.pb --delta 5% --top 2",
