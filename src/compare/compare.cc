@@ -156,8 +156,9 @@ std::map<RowKey, Sides> MatchSeries(const Captures& captures, std::vector<std::s
 // The interval holds with 95 %, of a t: its longer side over the normal's quantile is at least its
 // standard error.
 Centre CentreOf(const EnergyOfOne& energy) {
-  const auto& [value, ci95] = energy.joules;
-  const double half = std::max(std::log(ci95[1] / value), std::log(value / ci95[0]));
+  const double value = energy.joules.value;
+  const auto [lo, hi] = energy.joules.ci95.value();
+  const double half = std::max(std::log(hi / value), std::log(value / lo));
   const double error = half / StudentQuantile(0.025, std::numeric_limits<double>::infinity());
   const double df = std::max<double>(1, static_cast<double>(energy.windows) - 1);
   return {std::log(value), error * error, df};

@@ -292,23 +292,25 @@ struct EnergyOfFunction {
   uint64_t count = 0, windows = 0;
   std::optional<double> energy_j = {}, per_execution_j = {};
   std::optional<std::array<double, 2>> energy_j_ci95 = {};
-  std::optional<std::string> variant_id = {}, reason = {};
+  std::optional<std::string> variant_id = {}, kind = {}, reason = {};
 };
 XPLANE_TIME_JSON_FIELDS(EnergyOfFunction, function, count, windows, energy_j, per_execution_j,
-                        energy_j_ci95, variant_id, reason)
+                        energy_j_ci95, variant_id, kind, reason)
 
 // What is wrong with the numbers; empty: nothing.
 std::string FaultOf(const EnergyOfFunction& row) {
   if (!row.energy_j.has_value()) {
     return row.reason.value_or("").empty() ? "has no energy_j, and no reason why" : "";
   }
+  if (row.kind == "modelled") return "";
   if (!row.energy_j_ci95.has_value() || !row.per_execution_j.has_value() || row.count == 0) {
     return "has an energy_j without its interval or without executions";
   }
   const auto& [lo, hi] = *row.energy_j_ci95;
-  const double one = *row.per_execution_j * static_cast<double>(row.count) / *row.energy_j;
-  const bool fits = lo > 0 && lo <= *row.energy_j && *row.energy_j <= hi && std::isfinite(hi) &&
-                    std::abs(one - 1) < 1e-6;
+  const bool fits =
+      lo > 0 && lo <= *row.energy_j && *row.energy_j <= hi && std::isfinite(hi) &&
+      *row.per_execution_j * static_cast<double>(row.count) >= *row.energy_j * (1 - 1e-6) &&
+      std::isfinite(*row.per_execution_j);
   return fits ? "" : "energy_j, its interval and per_execution_j do not fit together";
 }
 
@@ -356,10 +358,14 @@ void AddEnergy(const EnergyOfFunction& row, const DeviceRef& device, const Json&
   if (series.measured() || !series.unknown.empty()) {
     series.energy.reset();
     series.unknown = "several programs have this name, and which is which is not told";
+  } else if (row.kind == "modelled") {
+    series.unknown = "its power was stated, not measured";
   } else if (row.energy_j.has_value()) {
-    const double n = static_cast<double>(row.count);
+    // Of part of the executions, where the log covers only part of the capture.
+    const double one = *row.per_execution_j / *row.energy_j;
     const auto& [lo, hi] = *row.energy_j_ci95;
-    series.energy = {{*row.per_execution_j, {lo / n, hi / n}}, row.count, row.windows};
+    series.energy = {
+        {*row.per_execution_j, std::array{lo * one, hi * one}}, row.count, row.windows};
   } else {
     series.unknown = *row.reason;
   }

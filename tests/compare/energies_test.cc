@@ -30,7 +30,7 @@ Measurements Process(const std::vector<MadeEnergy>& functions, Noise* noise) {
     const double found =
         function.truth_j * (1 + error) * std::exp(function.offset_std * noise->Normal());
     const double half = found * function.half_width;
-    series.energy = {{found, {found - half, found + half}}, 100, 600};
+    series.energy = {{found, std::array{found - half, found + half}}, 100, 600};
   }
   return out;
 }
@@ -84,7 +84,7 @@ TEST(CompareEnergiesTest, ProcessesThatAgreeAreNoSurerThanTheyState) {
     Series& series = one.series.emplace_back();
     series.function = "f";
     series.metric = "energy";
-    series.energy = {{joules, {joules * 0.8, joules * 1.2}}, 10, 600};
+    series.energy = {{joules, std::array{joules * 0.8, joules * 1.2}}, 10, 600};
     return std::vector(static_cast<size_t>(count), one);
   };
   EXPECT_EQ(Compared(exactly(5, 1), exactly(5, 1.1)).outcome, Outcome::kTooLittleData);
@@ -182,7 +182,7 @@ constexpr char kHead[] = R"({"schema": "xplane-time.energy.v1", "devices": [
      "shared": false, "sensor": "nvml GPU-1 gpu energy_uj"}], "functions": [)";
 constexpr char kRow[] = R"({"input": 0, "plane": "/device:GPU:0", "ordinal": 0, "host": null,
     "function": "jit_autotune_fn_1", "program_id": "1", "variant_id": "1", "count": 10,
-    "energy_j": 5.0, "energy_j_ci95": [4.5, 5.5], "per_execution_j": 0.5, "windows": 600,
+    "kind": "attributed", "energy_j": 5.0, "energy_j_ci95": [4.5, 5.5], "per_execution_j": 0.5, "windows": 600,
     "reason": null})";
 
 std::string Replaced(std::string text, const std::string& what, const std::string& with) {
@@ -209,7 +209,7 @@ TEST(ReadEnergiesTest, AFileIsAProcessAndAValueIsOfOneExecution) {
   EXPECT_EQ(series.device, "GPU:0");
   EXPECT_EQ(series.variant_id, "1");
   EXPECT_EQ(series.energy->joules.value, 0.5);
-  EXPECT_DOUBLE_EQ(series.energy->joules.ci95[0], 0.45);
+  EXPECT_DOUBLE_EQ(series.energy->joules.ci95->at(0), 0.45);
   EXPECT_EQ(series.energy->executions, 10);
   EXPECT_FALSE(series.uncertain);
   EXPECT_THAT((*read)[0].facts, Contains(Fact{"power sensor", "nvml GPU-1 gpu energy_uj"}));
@@ -217,7 +217,7 @@ TEST(ReadEnergiesTest, AFileIsAProcessAndAValueIsOfOneExecution) {
 
 TEST(ReadEnergiesTest, DoubtsAreToldAndReasonsStay) {
   const std::string unknown = R"({"plane": "/device:GPU:0", "function": "g", "variant_id": null,
-      "count": 3, "windows": 9, "energy_j": null, "energy_j_ci95": null, "per_execution_j": null,
+      "count": 3, "windows": 9, "kind": null, "energy_j": null, "energy_j_ci95": null, "per_execution_j": null,
       "reason": "not_separable"})";
   const auto read = Read(File(std::string(kRow) + "," + unknown, "true"));
   ASSERT_TRUE(read.ok()) << read.status();
@@ -226,6 +226,23 @@ TEST(ReadEnergiesTest, DoubtsAreToldAndReasonsStay) {
   EXPECT_THAT(one.notes, Contains(HasSubstr("poor_fit")));
   EXPECT_FALSE(one.series[1].measured());
   EXPECT_EQ(one.series[1].unknown, "not_separable");
+}
+
+// A log of half the capture: energies are of that half, executions of all.
+TEST(ReadEnergiesTest, OneExecutionIsThatOfThePartThatIsCovered) {
+  const auto read =
+      Read(Replaced(File(kRow), "\"per_execution_j\": 0.5", "\"per_execution_j\": 1.0"));
+  ASSERT_TRUE(read.ok()) << read.status();
+  const Series& series = (*read)[0].series[0];
+  EXPECT_EQ(series.energy->joules.value, 1);
+  EXPECT_DOUBLE_EQ(series.energy->joules.ci95->at(0), 0.9);
+}
+
+TEST(ReadEnergiesTest, AStatedPowerIsNotCompared) {
+  const auto read =
+      Read(Replaced(Replaced(File(kRow), "[4.5, 5.5]", "null"), "attributed", "modelled"));
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_EQ((*read)[0].series[0].unknown, "its power was stated, not measured");
 }
 
 TEST(ReadEnergiesTest, ProgramsOfOneNameHaveNoNumber) {
@@ -250,7 +267,7 @@ TEST(ReadEnergiesTest, WhatIsNotUsableSaysWhy) {
   refused(Replaced(good, "[4.5, 5.5]", "[5.1, 5.5]"), "do not fit together");
   refused(Replaced(good, "[4.5, 5.5]", "[NaN, 5.5]"), "lacks fields");
   refused(Replaced(good, "[4.5, 5.5]", "null"), "without its interval");
-  refused(Replaced(good, "\"per_execution_j\": 0.5", "\"per_execution_j\": 5"), "fit together");
+  refused(Replaced(good, "\"per_execution_j\": 0.5", "\"per_execution_j\": 0.05"), "fit together");
   refused(Replaced(good, "\"count\": 10", "\"count\": -10"), "lacks fields");
   refused(Replaced(good, "energy.v1", "energy.v2"), "no version that this program reads");
   refused(File("3"), "lacks fields");
