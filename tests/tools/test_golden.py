@@ -68,7 +68,8 @@ def energies(*joules, **device):
     place = {"input": 0, "plane": "/device:GPU:0", "ordinal": 0, "host": None}
     sensor = {"sensor": "nvml GPU-1 gpu energy_uj", "poor_fit": False, "shared": False}
     rows = [{**place, "function": f"jit_{i}", "program_id": str(i), "variant_id": None, "count": 100,
-             "energy_j": one and 100 * one, "energy_j_ci95": one and [99 * one, 101 * one],
+             "kind": one and "attributed", "energy_j": one and 100 * one,
+             "energy_j_ci95": one and [99 * one, 101 * one],
              "per_execution_j": one, "windows": 600, "reason": None if one else "not_separable"}
             for i, one in enumerate(joules)]
     return json.dumps({"schema": "xplane-time.energy.v1", "functions": rows,
