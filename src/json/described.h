@@ -86,7 +86,7 @@ bool FromJson(const J& json, T* into) {
       const auto at = json.find(field.name);
       return at != json.end() && FromJson(*at, &(into->*field.at));
     };
-    return std::apply([&](const auto&... field) { return (true & ... & get(field)); },
+    return std::apply([&](const auto&... field) { return (1 & ... & int{get(field)}) != 0; },
                       FieldsOf(into));
   } else if constexpr (OptionalValue<T>) {
     into->reset();

@@ -147,13 +147,13 @@ TEST(EnergyBlockTest, RunsOfMillisecondsHaveTheirEnergies) {
                    {"d", {.watts = 80, .takes = kShort, .fails_after = 3}}};  // in the block's look
   const auto times = RoundOf(&fake);
   ASSERT_TRUE(times.ok()) << times.status();
-  for (const size_t slot : {0, 1}) {
+  for (const size_t slot : {0U, 1U}) {
     const double w = fake.variants.at(slot == 0 ? "a" : "b").watts + kIdleW;
     const double expected_uj = w * static_cast<double>(*times->slots[slot].t_ps) * 1e-6;
     EXPECT_NEAR(static_cast<double>(times->slots[slot].energy_uj.value_or(0)) / expected_uj, 1,
                 0.05);
   }
-  for (const size_t slot : {2, 3}) {
+  for (const size_t slot : {2U, 3U}) {
     EXPECT_EQ(times->slots[slot].status, "oom");
     EXPECT_EQ(times->slots[slot].energy_uj, std::nullopt);
   }
