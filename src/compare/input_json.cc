@@ -285,16 +285,18 @@ absl::StatusOr<std::vector<Measurements>> FromResult(const std::string& path, co
   return out;
 }
 
-// Energies (xplane-time.energy.v1): a file is a process, a function's value is one execution's.
+// Energies (xplane-time.energy.v1): a file is a process, a function's value is one run's: its
+// kernels may be others in another build.
 
 struct EnergyOfFunction {
   std::string function;
   uint64_t count = 0, windows = 0;
-  std::optional<double> energy_j = {}, per_execution_j = {};
+  std::optional<uint64_t> runs = {};
+  std::optional<double> energy_j = {}, per_run_j = {};
   std::optional<std::array<double, 2>> energy_j_ci95 = {};
   std::optional<std::string> variant_id = {}, kind = {}, reason = {};
 };
-XPLANE_TIME_JSON_FIELDS(EnergyOfFunction, function, count, windows, energy_j, per_execution_j,
+XPLANE_TIME_JSON_FIELDS(EnergyOfFunction, function, count, windows, runs, energy_j, per_run_j,
                         energy_j_ci95, variant_id, kind, reason)
 
 // What is wrong with the numbers; empty: nothing.
@@ -303,15 +305,18 @@ std::string FaultOf(const EnergyOfFunction& row) {
     return row.reason.value_or("").empty() ? "has no energy_j, and no reason why" : "";
   }
   if (row.kind == "modelled") return "";
-  if (!row.energy_j_ci95.has_value() || !row.per_execution_j.has_value() || row.count == 0) {
+  if (!row.energy_j_ci95.has_value() || row.count == 0) {
     return "has an energy_j without its interval or without executions";
   }
+  if (row.runs.has_value() != row.per_run_j.has_value() || row.runs == uint64_t{0}) {
+    return "has runs without per_run_j, or the reverse";
+  }
+  if (!row.runs.has_value()) return "";
   const auto& [lo, hi] = *row.energy_j_ci95;
-  const bool fits =
-      lo > 0 && lo <= *row.energy_j && *row.energy_j <= hi && std::isfinite(hi) &&
-      *row.per_execution_j * static_cast<double>(row.count) >= *row.energy_j * (1 - 1e-6) &&
-      std::isfinite(*row.per_execution_j);
-  return fits ? "" : "energy_j, its interval and per_execution_j do not fit together";
+  const bool fits = lo > 0 && lo <= *row.energy_j && *row.energy_j <= hi && std::isfinite(hi) &&
+                    *row.per_run_j * static_cast<double>(*row.runs) >= *row.energy_j * (1 - 1e-6) &&
+                    std::isfinite(*row.per_run_j);
+  return fits ? "" : "energy_j, its interval and per_run_j do not fit together";
 }
 
 // Of the devices that have numbers. A sensor may be off by some percent, always alike: another one
@@ -360,12 +365,13 @@ void AddEnergy(const EnergyOfFunction& row, const DeviceRef& device, const Json&
     series.unknown = "several programs have this name, and which is which is not told";
   } else if (row.kind == "modelled") {
     series.unknown = "its power was stated, not measured";
+  } else if (row.energy_j.has_value() && !row.runs.has_value()) {
+    series.unknown = "it is uncertain how its kernels split into runs";
   } else if (row.energy_j.has_value()) {
-    // Of part of the executions, where the log covers only part of the capture.
-    const double one = *row.per_execution_j / *row.energy_j;
+    // Of part of the runs, where the log covers only part of the capture.
+    const double one = *row.per_run_j / *row.energy_j;
     const auto& [lo, hi] = *row.energy_j_ci95;
-    series.energy = {
-        {*row.per_execution_j, std::array{lo * one, hi * one}}, row.count, row.windows};
+    series.energy = {{*row.per_run_j, std::array{lo * one, hi * one}}, *row.runs, row.windows};
   } else {
     series.unknown = *row.reason;
   }

@@ -119,7 +119,7 @@ class DeviceEnergy {
     }
     Find(std::move(source));
     AddKernelRows();
-    AddFunctionRows();
+    AddFunctionRows(*analysis);
     AddLayerRows();
     AddFindings();
     AddTimeline();
@@ -332,6 +332,10 @@ class DeviceEnergy {
         static_cast<double>(row->busy_ps) / kPsPerS / static_cast<double>(row->count);
     row->per_execution_j = *row->mean_w * per_execution_s;
     row->edp_js = *row->per_execution_j * per_execution_s;
+    if (row->runs) {
+      row->per_run_j =
+          *row->per_execution_j * static_cast<double>(row->count) / static_cast<double>(*row->runs);
+    }
     row->busy_ps = std::llround(busy_s * kPsPerS);
   }
 
@@ -375,6 +379,19 @@ class DeviceEnergy {
                      });
   }
 
+  // Nothing where it is not certain.
+  static std::optional<uint64_t> RunsOf(const DeviceAnalysis& analysis, const EnergyRow& row) {
+    const auto& programs = analysis.tables->programs;
+    const auto program = std::ranges::find_if(programs, [&](const ProgramInfo& each) {
+      return each.function == row.name && each.program_id == row.program_id;
+    });
+    const auto runs = std::ranges::equal_range(analysis.samples,
+                                               static_cast<uint32_t>(program - programs.begin()),
+                                               {}, &RunSample::program);
+    const bool is_certain = !runs.empty() && std::ranges::none_of(runs, &RunSample::uncertain);
+    return is_certain ? std::optional(static_cast<uint64_t>(runs.size())) : std::nullopt;
+  }
+
   void FillFunction(const KernelRow& kernel, EnergyRow* row) const {
     row->program_id = kernel.program_id;
     if (kernel.function) row->variant_id = given_.shown.id.Capture(*kernel.function);
@@ -392,7 +409,7 @@ class DeviceEnergy {
     Sort(first, &report_->kernels);
   }
 
-  void AddFunctionRows() {
+  void AddFunctionRows(const DeviceAnalysis& analysis) {
     const size_t first = report_->functions.size();
     using Key = std::pair<std::string, std::string>;
     const auto key_of = [](const Kernel& kernel) {
@@ -403,6 +420,7 @@ class DeviceEnergy {
     for (const auto& [key, members] : MembersBy(key_of)) {
       EnergyRow* const row = AddRow(key.first, &report_->functions);
       FillFunction(kernels_[members[0]].row, row);
+      row->runs = RunsOf(analysis, *row);
       Fill(members, row);
     }
     Sort(first, &report_->functions);
@@ -649,7 +667,7 @@ absl::StatusOr<EnergyReport> Checked(const std::string& source, EnergyReport rep
                             report.devices[0].message);
 }
 
-// How executions split into runs does not matter here.
+// The energy of all executions does not depend on how they split into runs.
 Diagnostics WithoutRuns(const Diagnostics& all) {
   constexpr DiagnosticCode kOfRuns[] = {DiagnosticCode::kKernelWithoutFunction,
                                         DiagnosticCode::kExecutionOutsideModule,

@@ -226,7 +226,7 @@ Section RowSection(const Comparison& comparison, const OutputOptions& options) {
   const auto head = [](const ComparedRow& row) { return row.head.centre_ps; };
   const bool is_energy = comparison.quantity == Quantity::kEnergy;
   const Words& words = WordsOf(comparison);
-  if (is_energy) section.title += "; energy of one execution";
+  if (is_energy) section.title += "; energy of one run";
   RowGrid grid(rows);
   grid.Name("function", 20, [](const ComparedRow& row) {
     return row.program > 0 ? absl::StrCat(row.function, " #", row.program + 1) : row.function;

@@ -182,7 +182,7 @@ constexpr char kHead[] = R"({"schema": "xplane-time.energy.v1", "devices": [
      "shared": false, "sensor": "nvml GPU-1 gpu energy_uj"}], "functions": [)";
 constexpr char kRow[] = R"({"input": 0, "plane": "/device:GPU:0", "ordinal": 0, "host": null,
     "function": "jit_autotune_fn_1", "program_id": "1", "variant_id": "1", "count": 10,
-    "kind": "attributed", "energy_j": 5.0, "energy_j_ci95": [4.5, 5.5], "per_execution_j": 0.5, "windows": 600,
+    "kind": "attributed", "energy_j": 5.0, "energy_j_ci95": [4.5, 5.5], "runs": 10, "per_run_j": 0.5, "windows": 600,
     "reason": null})";
 
 std::string Replaced(std::string text, const std::string& what, const std::string& with) {
@@ -217,7 +217,7 @@ TEST(ReadEnergiesTest, AFileIsAProcessAndAValueIsOfOneExecution) {
 
 TEST(ReadEnergiesTest, DoubtsAreToldAndReasonsStay) {
   const std::string unknown = R"({"plane": "/device:GPU:0", "function": "g", "variant_id": null,
-      "count": 3, "windows": 9, "kind": null, "energy_j": null, "energy_j_ci95": null, "per_execution_j": null,
+      "count": 3, "windows": 9, "kind": null, "energy_j": null, "energy_j_ci95": null, "runs": null, "per_run_j": null,
       "reason": "not_separable"})";
   const auto read = Read(File(std::string(kRow) + "," + unknown, "true"));
   ASSERT_TRUE(read.ok()) << read.status();
@@ -230,8 +230,7 @@ TEST(ReadEnergiesTest, DoubtsAreToldAndReasonsStay) {
 
 // A log of half the capture: energies are of that half, executions of all.
 TEST(ReadEnergiesTest, OneExecutionIsThatOfThePartThatIsCovered) {
-  const auto read =
-      Read(Replaced(File(kRow), "\"per_execution_j\": 0.5", "\"per_execution_j\": 1.0"));
+  const auto read = Read(Replaced(File(kRow), "\"per_run_j\": 0.5", "\"per_run_j\": 1.0"));
   ASSERT_TRUE(read.ok()) << read.status();
   const Series& series = (*read)[0].series[0];
   EXPECT_EQ(series.energy->joules.value, 1);
@@ -267,7 +266,7 @@ TEST(ReadEnergiesTest, WhatIsNotUsableSaysWhy) {
   refused(Replaced(good, "[4.5, 5.5]", "[5.1, 5.5]"), "do not fit together");
   refused(Replaced(good, "[4.5, 5.5]", "[NaN, 5.5]"), "lacks fields");
   refused(Replaced(good, "[4.5, 5.5]", "null"), "without its interval");
-  refused(Replaced(good, "\"per_execution_j\": 0.5", "\"per_execution_j\": 0.05"), "fit together");
+  refused(Replaced(good, "\"per_run_j\": 0.5", "\"per_run_j\": 0.05"), "fit together");
   refused(Replaced(good, "\"count\": 10", "\"count\": -10"), "lacks fields");
   refused(Replaced(good, "energy.v1", "energy.v2"), "no version that this program reads");
   refused(File("3"), "lacks fields");

@@ -32,6 +32,7 @@ struct Kind {
   int64_t clock_off_ns = 0;    // of the log
   double log_s = 1e9;          // as far as it goes
   PowerCounters counters = PowerCounters::kNone;
+  bool variants = false;  // each kernel is a function, a variant
 };
 
 const std::map<std::string, Kind> kKinds = {
@@ -48,6 +49,7 @@ const std::map<std::string, Kind> kKinds = {
     {"no_map", {.ordinals = "null"}},
     {"hour", {.clock_off_ns = 3'600'000'000'000}},
     {"half", {.log_s = 8}},
+    {"variants", {.variants = true}},
     {"counter_power",
      {.options = {.sensor = PowerSensor::kQuarter}, .counters = PowerCounters::kPower}},
     {"counter_deltas", {.counters = PowerCounters::kDeltas}},
@@ -75,7 +77,7 @@ void AddCounters(const World& world, PowerCounters which, testing::PlaneBuilder 
   }
 }
 
-std::string TraceOf(const World& world, bool start_is_known, PowerCounters counters) {
+std::string TraceOf(const World& world, const Kind& kind) {
   testing::TraceBuilder trace;
   auto stream = trace.Gpu(0).Stream(16);
   for (size_t k = 0; k < world.executions.size(); ++k) {
@@ -83,14 +85,15 @@ std::string TraceOf(const World& world, bool start_is_known, PowerCounters count
       stream.Kernel({.name = "kernel_" + std::to_string(k),
                      .start_ps = each.start_ps,
                      .duration_ps = each.end_ps - each.start_ps,
-                     .hlo_module = "jit_f" + std::to_string(k / 2),
-                     .program_id = static_cast<int64_t>(k / 2),
+                     .hlo_module = kind.variants ? "jit_autotune_fn_" + std::to_string(k)
+                                                 : "jit_f" + std::to_string(k / 2),
+                     .program_id = static_cast<int64_t>(kind.variants ? k : k / 2),
                      .hlo_op = "op." + std::to_string(k),
                      .tf_op = "model/layer_" + std::to_string(k / 2) + "/op"});
     }
   }
-  AddCounters(world, counters, trace.Gpu(0));
-  if (start_is_known) {
+  AddCounters(world, kind.counters, trace.Gpu(0));
+  if (kind.start_is_known) {
     const auto length_ns = static_cast<int64_t>(world.capture_s * kNsPerS);
     trace.Environment(static_cast<uint64_t>(kStartUnixNs),
                       static_cast<uint64_t>(kStartUnixNs + length_ns));
@@ -189,8 +192,7 @@ int main(int argc, char** argv) {
   options.windows = 200;
   const World world = test::MakeWorld(options, std::stoull(argv[2]));
   const std::string out = argv[3];
-  const bool ok = Write(out + ".xplane.pb",
-                        TraceOf(world, kind->second.start_is_known, kind->second.counters)) &&
+  const bool ok = Write(out + ".xplane.pb", TraceOf(world, kind->second)) &&
                   Write(out + ".power.jsonl", LogOf(world, kind->second)) &&
                   Write(out + ".layers.csv", LayersOf(world)) &&
                   Write(out + ".truth.json", TruthOf(world));

@@ -70,7 +70,7 @@ def energies(*joules, **device):
     rows = [{**place, "function": f"jit_{i}", "program_id": str(i), "variant_id": None, "count": 100,
              "kind": one and "attributed", "energy_j": one and 100 * one,
              "energy_j_ci95": one and [99 * one, 101 * one],
-             "per_execution_j": one, "windows": 600, "reason": None if one else "not_separable"}
+             "runs": 100, "per_run_j": one, "windows": 600, "reason": None if one else "not_separable"}
             for i, one in enumerate(joules)]
     return json.dumps({"schema": "xplane-time.energy.v1", "functions": rows,
                        "devices": [{**place, **sensor, **device}]})
