@@ -1,29 +1,39 @@
 // The module behind the Python package: traces, reports and tables. Its names are private;
 // python/xplane_time says what users see. The GIL is released while a trace is read.
 #include <nanobind/nanobind.h>
+#include <nanobind/stl/map.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/variant.h>
 #include <nanobind/stl/vector.h>
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <cstdint>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <type_traits>
 #include <utility>
 #include <variant>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "arrow/event_table.h"
 #include "arrow/table.h"
 #include "core_compat.h"
 #include "core_power.h"
 #include "core_status.h"
 #include "core_trackers.h"
+#include "output/results.h"
 #include "result/rows.h"
+#include "status.h"
+#include "xplane_time/energy.h"
 #include "xplane_time/read.h"
 #include "xplane_time/report.h"
 #include "xplane_time/version.h"
@@ -117,6 +127,40 @@ class PyReport {
   Report report_;
 };
 
+// Likewise of energies.
+class PyEnergyReport {
+ public:
+  PyEnergyReport(EnergyReport report, const EnergyOptions& options)
+      : report_(std::move(report)), given_(GivenOptions(options.trace)) {
+    for (const auto& [ordinal, id] : options.map) {
+      given_.push_back({"map", absl::StrCat(ordinal, "=", id)});
+    }
+  }
+
+  PyTable Inputs() const { return PyTable(report_.inputs); }
+  PyTable Devices() const { return PyTable(report_.devices); }
+  PyTable Kernels() const { return Of("kernel", report_.kernels); }
+  PyTable Functions() const { return Of("function", report_.functions); }
+  PyTable Layers() const { return Of("layer", report_.layers); }
+  PyTable Sources() const { return Of("source", report_.sources); }
+  PyTable Groups() const { return PyTable(report_.groups); }
+  PyTable Findings() const { return PyTable(report_.findings); }
+  PyTable Diagnostics() const { return PyTable(report_.diagnostics); }
+  std::string Json() const {
+    const output::OutputOptions how = {.format = output::Format::kJson, .given = given_};
+    return output::Render(output::EnergyOutput(report_, how), how);
+  }
+  std::string Svg() const { return output::EnergySvg(report_); }
+
+ private:
+  static PyTable Of(const char* name, const std::vector<EnergyRow>& rows) {
+    return PyTable(result::EnergyTable("", name, rows));
+  }
+
+  EnergyReport report_;
+  std::vector<GivenOption> given_;
+};
+
 // A table, and the diagnostics of what it is from.
 using PyTableAndDoubts = std::pair<PyTable, PyTable>;
 
@@ -175,6 +219,12 @@ void ReadReportOptions(OptionReader* from, ReportOptions* to) {
   to->metric = ValueOf(ParseMetric(metric));
   to->clock = ValueOf(ParseClockChoice(clock));
   to->trim = ValueOf(ParseTrim(trim));
+}
+
+void ReadPowerOptions(OptionReader* from, EnergyOptions* to) {
+  from->Text("power_log", &to->power_log);
+  from->Read("map", "a dict of ordinals and beginnings of ids", &to->map);
+  to->timelines = true;  // for svg()
 }
 
 // The bytes of a Python object, which cannot change its size meanwhile.
@@ -279,6 +329,26 @@ class PyTrace {
         WithoutGil([&] { return xplane_time::BuildReport(traced, options, reading_); }));
   }
 
+  PyEnergyReport Energy(const Keywords& given) const {
+    EnergyOptions options;
+    std::string layers;
+    OptionReader reader(given);
+    ReadReportOptions(&reader, &options.trace);
+    reader.Text("layers", &layers);
+    reader.Text("layer_re", &options.layer_pattern);
+    ReadPowerOptions(&reader, &options);
+    reader.End();
+    options.trace.threads = threads_;
+    const Trace& traced = trace();
+    EnergyReport report = WithoutGil([&]() -> absl::StatusOr<EnergyReport> {
+      if (!layers.empty()) {
+        ASSIGN_OR_RETURN(options.layers, ReadLayerRuns(layers));
+      }
+      return AttributeEnergy(traced, options, reading_);
+    });
+    return {std::move(report), options};
+  }
+
   PyTableAndDoubts BuildTree(const Keywords& given) const {
     TreeOptions options;
     options.select.threads = threads_;
@@ -339,6 +409,32 @@ class PyTrace {
   int threads_;
 };
 
+// Name, start and end in nanoseconds of CLOCK_MONOTONIC.
+using PyLayerRun = std::tuple<std::string, int64_t, int64_t>;
+
+// `runs`: a file or these.
+PyEnergyReport EnergyOfLayers(const std::variant<std::string, std::vector<PyLayerRun>>& runs,
+                              const Keywords& given) {
+  EnergyOptions options;
+  OptionReader reader(given);
+  reader.Text("device", &options.trace.device);
+  ReadPowerOptions(&reader, &options);
+  reader.End();
+  if (const auto* marks = std::get_if<std::vector<PyLayerRun>>(&runs)) {
+    options.layers.clock = LayerClock::kMonotonic;
+    for (const auto& [layer, start_ns, end_ns] : *marks) {
+      options.layers.runs.push_back({layer, start_ns, end_ns});
+    }
+  }
+  EnergyReport report = WithoutGil([&]() -> absl::StatusOr<EnergyReport> {
+    if (const auto* path = std::get_if<std::string>(&runs)) {
+      ASSIGN_OR_RETURN(options.layers, ReadLayerRuns(*path));
+    }
+    return AttributeLayers(options);
+  });
+  return {std::move(report), options};
+}
+
 }  // namespace
 
 NB_MODULE(_core, module) {
@@ -358,8 +454,21 @@ NB_MODULE(_core, module) {
       .def("kernels", &PyReport::Kernels)
       .def("samples", &PyReport::Samples)
       .def("diagnostics", &PyReport::Diagnostics);
+  nb::class_<PyEnergyReport>(module, "EnergyReport")
+      .def("inputs", &PyEnergyReport::Inputs)
+      .def("devices", &PyEnergyReport::Devices)
+      .def("kernels", &PyEnergyReport::Kernels)
+      .def("functions", &PyEnergyReport::Functions)
+      .def("layers", &PyEnergyReport::Layers)
+      .def("sources", &PyEnergyReport::Sources)
+      .def("groups", &PyEnergyReport::Groups)
+      .def("findings", &PyEnergyReport::Findings)
+      .def("diagnostics", &PyEnergyReport::Diagnostics)
+      .def("json", &PyEnergyReport::Json)
+      .def("svg", &PyEnergyReport::Svg);
   nb::class_<PyTrace>(module, "Trace")
       .def("report", &PyTrace::BuildReport, nb::arg("options"))
+      .def("energy", &PyTrace::Energy, nb::arg("options"))
       .def("tree", &PyTrace::BuildTree, nb::arg("options"))
       .def("planes", &PyTrace::Planes, nb::arg("stats"))
       .def("events", &PyTrace::Events, nb::arg("options"))
@@ -395,6 +504,7 @@ NB_MODULE(_core, module) {
              nb::arg("threads"), nb::arg("keep_identical_planes") = false);
   module.def("open_buffer", &PyTrace::OpenBuffer, nb::arg("buffer"), nb::arg("name"),
              nb::arg("threads"), nb::arg("keep_identical_planes") = false);
+  module.def("energy_of_layers", &EnergyOfLayers, nb::arg("runs"), nb::arg("options"));
   module.def("ejkernel_variants", &EjkernelVariants, nb::arg("captures"));
   module.def("tune_jax_variants", &TuneJaxVariants, nb::arg("captures"));
   AddTrackers(&module);

@@ -75,13 +75,13 @@ class Energy : public TraceCommand {
       ASSIGN_OR_RETURN(energy_.layers, ReadLayerRuns(layers_));
     }
     const std::vector<GivenOption> given = GivenOptions(report_);
+    printing_.how.given.insert(printing_.how.given.begin(), given.begin(), given.end());
     energy_.trace = report_;
     if (traces_.empty()) {
       ASSIGN_OR_RETURN(EnergyReport report, AttributeLayers(energy_));
       return PrintAll(std::move(report));
     }
     ASSIGN_OR_RETURN(const Opened opened, Open());
-    printing_.how.given.insert(printing_.how.given.begin(), given.begin(), given.end());
     std::atomic<uint64_t> events_done{0};
     energy_.trace.events_done = &events_done;
     absl::StatusOr<EnergyReport> report;

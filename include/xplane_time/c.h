@@ -85,6 +85,36 @@ typedef struct xplane_time_event_options {
   int threads; /* 0: 1 */
 } xplane_time_event_options;
 
+/* Texts: as above. */
+typedef struct xplane_time_energy_options {
+  size_t struct_size;
+  const char* power_log; /* of power record; null: the trace has power counters */
+  const char* device;
+  const char* function; /* RE2: filters choose rows and change no number */
+  const char* exclude;  /* RE2 */
+  const char* kernel;   /* RE2 */
+  const char* scope;    /* RE2 */
+  const char* layer_re; /* a layer is what the first group matches in a name scope */
+  const char* layers;   /* a CSV file of when layers ran */
+  /* Device map_ordinals[i] of the trace is map_ids[i] of the log, or what begins so. */
+  const int32_t* map_ordinals;
+  const char* const* map_ids;
+  size_t map_count;
+  int threads; /* 0: 1 */
+} xplane_time_energy_options;
+
+/* Where the tables of energies go; null: not wanted. */
+typedef struct xplane_time_energy_streams {
+  size_t struct_size;
+  struct ArrowArrayStream* devices;
+  struct ArrowArrayStream* kernels;
+  struct ArrowArrayStream* functions;
+  struct ArrowArrayStream* layers;
+  struct ArrowArrayStream* sources;
+  struct ArrowArrayStream* groups;   /* of which only the sum is known */
+  struct ArrowArrayStream* findings; /* what is doubtful */
+} xplane_time_energy_streams;
+
 /* Paths of traces, of run directories, or of one log directory. `options` may be null, as
  * everywhere. */
 XPLANE_TIME_API int xplane_time_open(const char* const* paths, size_t path_count,
@@ -111,6 +141,12 @@ XPLANE_TIME_API int xplane_time_events(const xplane_time_trace* trace,
                                        struct ArrowArrayStream* stream, char** error);
 XPLANE_TIME_API int xplane_time_planes(const xplane_time_trace* trace,
                                        struct ArrowArrayStream* stream, char** error);
+
+/* Energies in joules, from a power log beside the trace (docs/energy.md); unknown is null, with a
+ * reason. FAILED_PRECONDITION: no device has a number. */
+XPLANE_TIME_API int xplane_time_energy(const xplane_time_trace* trace,
+                                       const xplane_time_energy_options* options,
+                                       const xplane_time_energy_streams* streams, char** error);
 
 XPLANE_TIME_API void xplane_time_free_text(char* text); /* null: nothing */
 XPLANE_TIME_API const char* xplane_time_version(void);  /* "0.1.0" */

@@ -8,11 +8,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import IO, NoReturn, Union, Unpack, cast
+from typing import IO, Any, NoReturn, Union, Unpack, cast
 
 from xplane_time import _core
 from xplane_time.errors import (
@@ -25,6 +26,7 @@ from xplane_time.errors import (
     XplaneTimeWarning,
 )
 from xplane_time.options import (
+    EnergyOptions,
     FunctionOptions,
     KernelOptions,
     ReportOptions,
@@ -39,6 +41,8 @@ __version__: str = _core.VERSION
 __all__ = [
     "ArgumentError",
     "DamagedTraceError",
+    "EnergyOptions",
+    "EnergyReport",
     "Error",
     "FunctionOptions",
     "InputError",
@@ -53,6 +57,7 @@ __all__ = [
     "TunedMatch",
     "TunedTable",
     "XplaneTimeWarning",
+    "energy_of_layers",
     "open",
     "tuned",
 ]
@@ -127,6 +132,77 @@ class Report:
         doubts = [f"  {doubt}" for doubt in self._doubts]
         tables = "inputs, devices, functions, combined, variants, kernels, samples, diagnostics"
         return "\n".join([f"Report with tables {tables}", *doubts, f"functions: {self.functions!r}"])
+
+
+class EnergyReport:
+    """The energy of kernels and what they are of, as tables; unknown is None, with a `reason`.
+    Each has the report's `doubts`. Definitions: docs/energy.md."""
+
+    __slots__ = ("_doubts", "_report")
+
+    def __init__(self, report: _core.EnergyReport) -> None:
+        self._report = report
+        told = [row["message"] for row in self.findings if row["severity"] != "info"]
+        self._doubts = (*told, *_doubts(self.diagnostics))
+
+    @property
+    def inputs(self) -> Table:
+        """One row a file."""
+        return Table(self._report.inputs(), self._doubts)
+
+    @property
+    def devices(self) -> Table:
+        """One row a device: its sensor, and measured_j = active_j + idle_j + residual_j."""
+        return Table(self._report.devices(), self._doubts)
+
+    @property
+    def kernels(self) -> Table:
+        """One row a kernel, function and device: energy_j, its interval, mean_w."""
+        return Table(self._report.kernels(), self._doubts)
+
+    @property
+    def functions(self) -> Table:
+        """One row a function and device."""
+        return Table(self._report.functions(), self._doubts)
+
+    @property
+    def layers(self) -> Table:
+        """One row a name scope, or a layer that was marked."""
+        return Table(self._report.layers(), self._doubts)
+
+    @property
+    def sources(self) -> Table:
+        """One row a source line, where the trace has them."""
+        return Table(self._report.sources(), self._doubts)
+
+    @property
+    def groups(self) -> Table:
+        """One row a group of which only the sum is known: rows whose `group` is its number."""
+        return Table(self._report.groups(), self._doubts)
+
+    @property
+    def findings(self) -> Table:
+        """What is doubtful of the energies, with the way out."""
+        return Table(self._report.findings())
+
+    @property
+    def diagnostics(self) -> Table:
+        """What is doubtful or damaged in the trace, counted."""
+        return Table(self._report.diagnostics())
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON of the command line (schema xplane-time.energy.v1)."""
+        result: dict[str, Any] = json.loads(self._report.json())
+        return result
+
+    def svg(self) -> str:
+        """Power over time, and when layers ran, as a picture by itself."""
+        return self._report.svg()
+
+    def __repr__(self) -> str:
+        tables = "inputs, devices, kernels, functions, layers, sources, groups, findings, diagnostics"
+        shown = "kernels" if len(self.kernels) else "layers"
+        return f"EnergyReport with tables {tables}\n{shown}: {getattr(self, shown)!r}"
 
 
 class _Closed:
@@ -236,11 +312,24 @@ class Trace:
         given = checked(method, known, options)
         report = Report(self._trace.report({**given, **more}))
         self._warn_of_missing(report.diagnostics, 4)
-        filters = {name: given[name] for name in _FILTERS if given.get(name)}
-        if filters and not len(report.functions) and not len(report.kernels):
-            texts = ", ".join(f"{name}={value!r}" for name, value in filters.items())
-            raise NothingFoundError("FAILED_PRECONDITION", f"nothing matches {texts}; without "
-                                    "filters functions() and kernels() show what is there")
+        if not len(report.functions) and not len(report.kernels):
+            _refuse_filters(given)
+        return report
+
+    @documented(EnergyOptions)
+    def energy(self, power_log: PathText = "", **options: Unpack[EnergyOptions]) -> EnergyReport:
+        """The energy of kernels, functions and layers, from a log of `power record`.
+
+        Without a log the power is that of counters in the trace. Filters choose rows and change no
+        number. Errors: those of report(); NothingFoundError where no device has a number, with the
+        reason; DamagedTraceError of a log that is none.
+        """
+        given = checked("energy", EnergyOptions, options)
+        given["layers"] = _path(given.get("layers", ""))
+        report = EnergyReport(self._trace.energy({"power_log": _path(power_log), **given}))
+        self._warn_of_missing(report.diagnostics, 3)
+        if not len(report.kernels):
+            _refuse_filters(given)
         return report
 
     def events(
@@ -283,6 +372,23 @@ class Trace:
             return "Trace(closed)"
         paths = ", ".join(str(path) for path in self.inputs["path"])
         return f"Trace({paths}: {self.event_count:,} events)"
+
+
+def _refuse_filters(given: Mapping[str, object]) -> None:
+    """Where nothing is left: for what they left out."""
+    filters = {name: given[name] for name in _FILTERS if given.get(name)}
+    if filters:
+        texts = ", ".join(f"{name}={value!r}" for name, value in filters.items())
+        raise NothingFoundError("FAILED_PRECONDITION", f"nothing matches {texts}; without "
+                                "filters functions() and kernels() show what is there")
+
+
+def _path(path: PathText) -> str:
+    """As the library takes them. Errors: ArgumentError."""
+    text = os.fspath(path)
+    if not isinstance(text, str) or "\0" in text:
+        raise ArgumentError("INVALID_ARGUMENT", f"a path as str without a zero byte, not {text!r}")
+    return text
 
 
 def _warn_of_uncertain(functions: Table, report: Report) -> None:
@@ -346,3 +452,24 @@ def _opened(source: PathText | Buffer | IO[bytes] | Iterable[PathText], run: str
     if any("\0" in text for text in texts):
         raise ArgumentError("INVALID_ARGUMENT", "source: a path with a zero byte")
     return _core.open_paths([os.fsencode(text) for text in texts], run, count)
+
+
+def energy_of_layers(
+    layers: PathText | Iterable[tuple[str, int, int]],
+    power_log: PathText,
+    *,
+    device: str = "",
+    map: Mapping[int, str] | None = None,
+) -> EnergyReport:
+    """The energy of layers that were marked, without a trace.
+
+    `layers`: (name, start_ns, end_ns) of time.monotonic_ns() on the machine of the log, or a CSV
+    file (layer_name, start_time, end_time in UNIX seconds). Wait for the device before each mark:
+    it did the layer's work, and no other's, between the two. `device`: where they ran, "gpu:1" or
+    "cpu" [a GPU where the log has one]. `map`: as of Trace.energy. Errors: as there.
+    """
+    is_file = isinstance(layers, (str, os.PathLike))
+    runs = _path(cast(PathText, layers)) if is_file else list(
+        cast("Iterable[tuple[str, int, int]]", layers))
+    return EnergyReport(_core.energy_of_layers(
+        runs, {"power_log": _path(power_log), "device": device, "map": map or {}}))

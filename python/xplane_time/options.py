@@ -5,6 +5,7 @@
 """
 
 import difflib
+import os
 import textwrap
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, TypedDict, TypeVar
@@ -13,8 +14,8 @@ Metric = Literal["active", "span", "sum"]
 Clock = Literal["auto", "device", "profile"]
 
 
-class CountOptions(TypedDict, total=False):
-    """What is counted: of all methods that report times."""
+class FilterOptions(TypedDict, total=False):
+    """What is shown: of all methods that report times or energies."""
 
     device: str
     function: str
@@ -22,6 +23,19 @@ class CountOptions(TypedDict, total=False):
     prefix: str
     kernel: str
     scope: str
+
+
+class EnergyOptions(FilterOptions, total=False):
+    """And where the power is from, and what a layer is: of Trace.energy."""
+
+    map: Mapping[int, str]
+    layers: str | os.PathLike[str]
+    layer_re: str
+
+
+class CountOptions(FilterOptions, total=False):
+    """And what is counted: of all methods that report times."""
+
     min_duration_ps: int | None
     max_events: int | None
     clock: Clock
@@ -64,6 +78,10 @@ _MEANINGS = {
     "prefix": "only functions whose name starts so",
     "kernel": "only kernels that match count as a function's time",
     "scope": "the same by name scope, tf_op or source",
+    "map": 'ordinal of the trace to a device of the log (or a counter of the trace), or what '
+           'begins so: {0: "GPU-8f6e"}',
+    "layers": "a CSV file of when layers ran: layer_name, start_time, end_time in UNIX seconds",
+    "layer_re": "a layer is what the first group matches in a name scope [all of the scope]",
     "min_duration_ps": "shorter executions are left out, and counted as a doubt",
     "max_events": "only a device's first executions; the last run may be cut short",
     "clock": '"auto" (the device\'s own where there is one), "device" or "profile" ["auto"]',

@@ -7,6 +7,7 @@
 #include <exception>
 #include <memory>
 #include <new>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -16,6 +17,7 @@
 #include "arrow/event_table.h"
 #include "arrow/table.h"
 #include "result/rows.h"
+#include "xplane_time/energy.h"
 #include "xplane_time/read.h"
 #include "xplane_time/report.h"
 #include "xplane_time/version.h"
@@ -116,6 +118,42 @@ absl::StatusOr<ReportOptions> ToReportOptions(const xplane_time_select_options* 
     ASSIGN_OR_RETURN(to.trim, ParseTrim(from.trim));
   }
   return to;
+}
+
+absl::StatusOr<EnergyOptions> ToEnergyOptions(const xplane_time_energy_options* given) {
+  xplane_time_energy_options from;
+  RETURN_IF_ERROR(CopyOptions(given, &from));
+  EnergyOptions to;
+  to.trace.device = Text(from.device);
+  to.trace.function = Text(from.function);
+  to.trace.exclude = Text(from.exclude);
+  to.trace.kernel = Text(from.kernel);
+  to.trace.scope = Text(from.scope);
+  to.trace.threads = from.threads > 0 ? from.threads : 1;
+  to.power_log = Text(from.power_log);
+  to.layer_pattern = Text(from.layer_re);
+  if (from.layers != nullptr) {
+    ASSIGN_OR_RETURN(to.layers, ReadLayerRuns(from.layers));
+  }
+  ASSIGN_OR_RETURN(const auto ids, Texts(from.map_ids, from.map_count, "map_ids"));
+  if (!ids.empty()) RETURN_IF_ERROR(Needed(from.map_ordinals, "map_ordinals"));
+  for (size_t i = 0; i < ids.size(); ++i) to.map.emplace(from.map_ordinals[i], ids[i]);
+  return to;
+}
+
+void ExportRows(const result::Table& rows, ArrowArrayStream* stream) {
+  if (stream == nullptr) return;
+  arrow::Export(std::make_shared<const arrow::Table>(arrow::FromRows(rows)), stream);
+}
+
+void ExportEnergy(const EnergyReport& report, const xplane_time_energy_streams& to) {
+  ExportRows(result::TableOf("", std::span(report.devices)), to.devices);
+  ExportRows(result::EnergyTable("", "kernel", report.kernels), to.kernels);
+  ExportRows(result::EnergyTable("", "function", report.functions), to.functions);
+  ExportRows(result::EnergyTable("", "layer", report.layers), to.layers);
+  ExportRows(result::EnergyTable("", "source", report.sources), to.sources);
+  ExportRows(result::TableOf("", std::span(report.groups)), to.groups);
+  ExportRows(result::TableOf("", std::span(report.findings)), to.findings);
 }
 
 // `make(trace)` gives a table.
@@ -236,6 +274,22 @@ int xplane_time_planes(const xplane_time_trace* trace, ArrowArrayStream* stream,
         ASSIGN_OR_RETURN(const PlanesReport report, DescribePlanes(of.trace, {}, of.reading));
         return arrow::FromRows(result::PlaneLines(report));
       });
+}
+
+int xplane_time_energy(const xplane_time_trace* trace, const xplane_time_energy_options* given,
+                       const xplane_time_energy_streams* streams, char** error) {
+  return Guarded(error, [&]() -> absl::Status {
+    absl::Status status = Needed(trace, "trace");
+    status.Update(Needed(streams, "streams"));
+    RETURN_IF_ERROR(status);
+    xplane_time_energy_streams to;
+    RETURN_IF_ERROR(CopyOptions(streams, &to));
+    ASSIGN_OR_RETURN(const EnergyOptions options, ToEnergyOptions(given));
+    ASSIGN_OR_RETURN(const EnergyReport report,
+                     AttributeEnergy(trace->trace, options, trace->reading));
+    ExportEnergy(report, to);
+    return absl::OkStatus();
+  });
 }
 
 void xplane_time_free_text(char* text) { std::free(text); }

@@ -1,4 +1,4 @@
-/* The C interface from C: c_api_test TRACE */
+/* The C interface from C: c_api_test TRACE TRACE_WITH_LOG LOG */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -70,35 +70,75 @@ static void check_queries(xplane_time_trace* trace) {
   check(rows_of(&stream, "line", "U") > 0, "plane rows");
 
   select.function = "(";
-  check_error(xplane_time_functions(trace, &select, &stream, &error),
-              XPLANE_TIME_INVALID_ARGUMENT, &error, "RE2");
+  check_error(xplane_time_functions(trace, &select, &stream, &error), XPLANE_TIME_INVALID_ARGUMENT,
+              &error, "RE2");
   select.function = NULL;
   select.metric = "fastest";
-  check_error(xplane_time_functions(trace, &select, &stream, &error),
-              XPLANE_TIME_INVALID_ARGUMENT, &error, "active, span or sum");
+  check_error(xplane_time_functions(trace, &select, &stream, &error), XPLANE_TIME_INVALID_ARGUMENT,
+              &error, "active, span or sum");
   select.metric = NULL;
   select.device = "gpu:99";
   check_error(xplane_time_functions(trace, &select, &stream, &error),
               XPLANE_TIME_FAILED_PRECONDITION, &error, "there are:");
   select.struct_size = sizeof select + 8;
-  check_error(xplane_time_functions(trace, &select, &stream, &error),
-              XPLANE_TIME_INVALID_ARGUMENT, &error, "newer");
+  check_error(xplane_time_functions(trace, &select, &stream, &error), XPLANE_TIME_INVALID_ARGUMENT,
+              &error, "newer");
   select.struct_size = 0;
   check(xplane_time_functions(trace, &select, &stream, NULL) == XPLANE_TIME_INVALID_ARGUMENT,
         "no size, and no text wanted");
+}
+
+static void check_energy(const char* path, const char* log) {
+  char* error = NULL;
+  xplane_time_trace* trace = NULL;
+  struct ArrowArrayStream kernels, functions, groups;
+  const int32_t ordinals[] = {0};
+  const char* const ids[] = {"package"};
+  const char* const others[] = {"GPU-8f6e"};
+  xplane_time_energy_options options = {.struct_size = sizeof options,
+                                        .power_log = log,
+                                        .map_ordinals = ordinals,
+                                        .map_ids = ids,
+                                        .map_count = 1};
+  xplane_time_energy_streams streams = {.struct_size = sizeof streams,
+                                        .kernels = &kernels,
+                                        .functions = &functions,
+                                        .groups = &groups};
+  check(xplane_time_open(&path, 1, NULL, &trace, &error) == 0, "the trace with a log");
+  check(xplane_time_energy(trace, &options, &streams, &error) == 0, "energy");
+  check(rows_of(&kernels, "energy_j", "g") > 0, "kernels with energies");
+  check(rows_of(&functions, "energy_j_ci95_lo", "g") == 3, "functions with energies");
+  groups.release(&groups);
+  check_error(xplane_time_energy(trace, &options, NULL, &error), XPLANE_TIME_INVALID_ARGUMENT,
+              &error, "streams: null");
+  options.map_ids = others;
+  check_error(xplane_time_energy(trace, &options, &streams, &error),
+              XPLANE_TIME_FAILED_PRECONDITION, &error, "no energy can be told");
+  options.map_ordinals = NULL;
+  check_error(xplane_time_energy(trace, &options, &streams, &error), XPLANE_TIME_INVALID_ARGUMENT,
+              &error, "map_ordinals: null");
+  options.map_count = 0;
+  options.power_log = path;
+  check_error(xplane_time_energy(trace, &options, &streams, &error), XPLANE_TIME_DATA_LOSS, &error,
+              path);
+  options.power_log = "no/such/log";
+  check_error(xplane_time_energy(trace, &options, &streams, &error), XPLANE_TIME_NOT_FOUND, &error,
+              "no/such/log");
+  xplane_time_close(trace);
 }
 
 int main(int argc, char** argv) {
   char* error = NULL;
   xplane_time_trace* trace = NULL;
   const char* missing = "no/such/file.xplane.pb";
-  const char* path = argc == 2 ? argv[1] : "";
+  const char* path = argc == 4 ? argv[1] : "";
   if (xplane_time_open(&path, 1, NULL, &trace, &error) != XPLANE_TIME_OK) {
     fprintf(stderr, "%s\n", error);
     return 1;
   }
   check_queries(trace);
   xplane_time_close(trace);
+  check_energy(argv[2], argv[3]);
   xplane_time_close(NULL);
   xplane_time_free_text(NULL);
   check_error(xplane_time_open(&missing, 1, NULL, &trace, &error), XPLANE_TIME_NOT_FOUND, &error,
@@ -110,8 +150,8 @@ int main(int argc, char** argv) {
               &error, "paths[0]: null");
   check_error(xplane_time_open(&path, 1, NULL, NULL, &error), XPLANE_TIME_INVALID_ARGUMENT, &error,
               "trace: null");
-  check_error(xplane_time_open_memory(NULL, 2, NULL, &trace, &error),
-              XPLANE_TIME_INVALID_ARGUMENT, &error, "bytes: null");
+  check_error(xplane_time_open_memory(NULL, 2, NULL, &trace, &error), XPLANE_TIME_INVALID_ARGUMENT,
+              &error, "bytes: null");
   check_error(xplane_time_functions(NULL, NULL, NULL, &error), XPLANE_TIME_INVALID_ARGUMENT, &error,
               "trace: null");
   check(strlen(xplane_time_version()) >= 5, "a version");

@@ -153,9 +153,10 @@ class Energy(EndToEndTest):
         _, truth = self.energy("mix")
         base = self.at / "mix1"
         done = run("energy", "--layers", f"{base}.layers.csv", "--power", f"{base}.power.jsonl",
-                   "--format", "json")
+                   "--format", "json", "--device", "gpu:0")
         self.assertEqual(done.code, 0, done.message)
         document = done.json
+        self.assertEqual(document["options"], {"device": "gpu:0"})
         self.assertNotIn("capture", document)
         self.assertEqual(document["kernels"], [])
         self.assertEqual([each["path"] for each in document["inputs"]], [f"{base}.layers.csv"])
