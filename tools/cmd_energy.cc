@@ -50,6 +50,9 @@ class Energy : public TraceCommand {
     ASSIGN_OR_RETURN(const Opened opened, Open());
     const std::vector<GivenOption> given = GivenOptions(report_);
     printing_.how.given.insert(printing_.how.given.begin(), given.begin(), given.end());
+    if (const auto top = printing_.how.top) {
+      printing_.how.given.push_back({"top", static_cast<int64_t>(*top)});
+    }
     std::atomic<uint64_t> events_done{0};
     energy_.trace = report_;
     energy_.trace.events_done = &events_done;

@@ -74,6 +74,9 @@ struct EnergyRow {
   std::optional<double> mean_w;           // energy_j over busy_ps
   std::optional<double> per_execution_j;  // energy_j over count
   std::optional<double> edp_js;           // of one execution: its energy x its mean time
+  // Of a function, where it is certain how it splits into runs.
+  std::optional<uint64_t> runs;
+  std::optional<double> per_run_j;  // of all its kernels in one run
   std::optional<double> share;            // of what the device's kernels took
   uint64_t windows = 0;                   // of the sensor, in which it ran
   std::optional<uint32_t> group;          // EnergyGroup::group

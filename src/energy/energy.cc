@@ -225,6 +225,10 @@ class DeviceEnergy {
         static_cast<double>(row->busy_ps) / kPsPerS / static_cast<double>(row->count);
     row->per_execution_j = *row->mean_w * per_execution_s;
     row->edp_js = *row->per_execution_j * per_execution_s;
+    if (row->runs) {
+      row->per_run_j =
+          *row->per_execution_j * static_cast<double>(row->count) / static_cast<double>(*row->runs);
+    }
     row->busy_ps = std::llround(busy_s * kPsPerS);
   }
 
@@ -238,6 +242,19 @@ class DeviceEnergy {
     if (known.alone) return {};
     if (!known.group.has_value()) return {{}, "too_uncertain"};
     return {first_group_ + static_cast<uint32_t>(*known.group), "not_separable"};
+  }
+
+  // Nothing where it is not certain.
+  static std::optional<uint64_t> RunsOf(const DeviceAnalysis& analysis, const EnergyRow& row) {
+    const auto& programs = analysis.tables->programs;
+    const auto program = std::ranges::find_if(programs, [&](const ProgramInfo& each) {
+      return each.function == row.name && each.program_id == row.program_id;
+    });
+    const auto runs = std::ranges::equal_range(analysis.samples,
+                                               static_cast<uint32_t>(program - programs.begin()),
+                                               {}, &RunSample::program);
+    const bool is_certain = !runs.empty() && std::ranges::none_of(runs, &RunSample::uncertain);
+    return is_certain ? std::optional(static_cast<uint64_t>(runs.size())) : std::nullopt;
   }
 
   bool IsShown(const Kernel& kernel) const {
@@ -264,6 +281,7 @@ class DeviceEnergy {
       if (is_function) {
         row.program_id = kernel.program_id;
         row.variant_id = shown_.id.Capture(row.name);
+        row.runs = RunsOf(analysis, row);
       }
       Fill(of_key, &row);
     }
@@ -350,7 +368,7 @@ class DeviceEnergy {
   uint32_t first_group_ = 0;
 };
 
-// How executions split into runs does not matter here.
+// The energy of all executions does not depend on how they split into runs.
 Diagnostics WithoutRuns(const Diagnostics& all) {
   constexpr DiagnosticCode kOfRuns[] = {DiagnosticCode::kKernelWithoutFunction,
                                         DiagnosticCode::kExecutionOutsideModule,

@@ -180,8 +180,9 @@ Table EnergyTable(std::string table, std::string name, std::span<const EnergyRow
                    sink->Field("kind", KnownText(row.kind ? EnergyKindName(*row.kind) : ""));
                    VisitJoules("energy_j", row.energy_j, sink);
                    VisitJoules("active_j", row.active_j, sink);
-                   XPLANE_TIME_FIELDS(sink, row.mean_w, row.per_execution_j, row.edp_js, row.share,
-                                      row.windows, row.group);
+                   XPLANE_TIME_FIELDS(sink, row.mean_w, row.per_execution_j, row.edp_js);
+                   if (name == "function") XPLANE_TIME_FIELDS(sink, row.runs, row.per_run_j);
+                   XPLANE_TIME_FIELDS(sink, row.share, row.windows, row.group);
                    sink->Field("status", row.reason.empty() ? "ok" : "unknown");
                    sink->Field("reason", KnownText(row.reason));
                  });

@@ -28,6 +28,7 @@ struct Kind {
   const char* ordinals = "0";  // of the log's devices: one, or two that are not told apart
   int64_t clock_off_ns = 0;    // of the log
   double log_s = 1e9;          // as far as it goes
+  bool variants = false;       // each kernel is a function, a variant
 };
 
 const std::map<std::string, Kind> kKinds = {
@@ -44,9 +45,10 @@ const std::map<std::string, Kind> kKinds = {
     {"no_map", {.ordinals = "null"}},
     {"hour", {.clock_off_ns = 3'600'000'000'000}},
     {"half", {.log_s = 8}},
+    {"variants", {.variants = true}},
 };
 
-std::string TraceOf(const World& world, bool start_is_known) {
+std::string TraceOf(const World& world, bool start_is_known, bool variants) {
   testing::TraceBuilder trace;
   auto stream = trace.Gpu(0).Stream(16);
   for (size_t k = 0; k < world.executions.size(); ++k) {
@@ -54,8 +56,9 @@ std::string TraceOf(const World& world, bool start_is_known) {
       stream.Kernel({.name = "kernel_" + std::to_string(k),
                      .start_ps = each.start_ps,
                      .duration_ps = each.end_ps - each.start_ps,
-                     .hlo_module = "jit_f" + std::to_string(k / 2),
-                     .program_id = static_cast<int64_t>(k / 2),
+                     .hlo_module = variants ? "jit_autotune_fn_" + std::to_string(k)
+                                            : "jit_f" + std::to_string(k / 2),
+                     .program_id = static_cast<int64_t>(variants ? k : k / 2),
                      .hlo_op = "op." + std::to_string(k)});
     }
   }
@@ -140,7 +143,8 @@ int main(int argc, char** argv) {
   options.windows = 200;
   const World world = test::MakeWorld(options, std::stoull(argv[2]));
   const std::string out = argv[3];
-  const bool ok = Write(out + ".xplane.pb", TraceOf(world, kind->second.start_is_known)) &&
+  const bool ok = Write(out + ".xplane.pb",
+                        TraceOf(world, kind->second.start_is_known, kind->second.variants)) &&
                   Write(out + ".power.jsonl", LogOf(world, kind->second)) &&
                   Write(out + ".truth.json", TruthOf(world));
   return ok ? 0 : 73;

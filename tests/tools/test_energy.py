@@ -62,6 +62,16 @@ class Energy(EndToEndTest):
             self.assertLessEqual(width, sum(each["energy_j_ci95"][1] - each["energy_j_ci95"][0]
                                             for each in own) * 1.0001)
 
+    def test_energy_of_a_run(self):
+        document, _ = self.document("variants")
+        self.assertEqual([row["variant_id"] for row in document["functions"] if row["runs"] is None], [])
+        for row in document["functions"]:  # of one kernel each
+            self.assertEqual(row["runs"], row["count"])
+            self.assertAlmostEqual(row["per_run_j"], row["per_execution_j"], places=12)
+        document, _ = self.document("mix")  # nothing tells where a run begins
+        self.assertEqual({(row["runs"], row["per_run_j"]) for row in document["functions"]},
+                         {(None, None)})
+
     def test_filters_choose_rows_and_change_no_number(self):
         whole, _ = self.document("mix")
         part, _ = self.document("mix", "--kernel", "kernel_[12]$")
