@@ -27,11 +27,14 @@ using stats::StudentQuantile, stats::StudentTail;
 constexpr double kPower = 0.8;             // of mde
 constexpr uint64_t kMostNeeded = 1000;     // captures a side
 constexpr uint64_t kSamplesForOffset = 4;  // below, the scatter within a capture is unknown
-// What `needed` assumes of a row whose captures do not tell: processes differ by 1 %.
+// What `needed` assumes of a row whose captures do not tell, and energies of few captures:
+// processes differ by 1 %.
 constexpr double kUsualSpread = 0.01;
 // Processes of one program differ by at least this much: that a few agree is chance, or the
 // clock is too coarse to tell them apart.
 constexpr double kLeastSpread = 0.001;
+// Of energies: below, how much processes differ is assumed.
+constexpr size_t kLeastScatterDf = 4;
 
 // Base and head: their captures, and the series of one row, by capture.
 using Captures = std::array<std::span<const Measurements>, 2>;
@@ -64,7 +67,7 @@ ClockSteps FindClockSteps(const Captures& captures) {
     for (const Measurements& capture : side) {
       for (const Series& series : capture.series) {
         std::vector<double>& times = times_ps[ClockOf(series)];
-        for (const Sampled& sample : series.samples) times.push_back(sample.time_ps);
+        for (const Sampled& sample : series.samples) times.push_back(sample.value);
       }
     }
   }
@@ -155,7 +158,7 @@ std::map<RowKey, Sides> MatchSeries(const Captures& captures, std::vector<std::s
 Centre CentreOf(const Series& series) {
   std::vector<double> logs;
   logs.reserve(series.samples.size());
-  for (const Sampled& sample : series.samples) logs.push_back(std::log(sample.time_ps));
+  for (const Sampled& sample : series.samples) logs.push_back(std::log(sample.value));
   return stats::HuberCentre(std::move(logs));
 }
 
@@ -174,6 +177,17 @@ uint64_t SamplesOf(const RowSide& side) {
   return samples;
 }
 
+// Of the log of a side's value, where it was stated.
+double StatedVariance(const RowSide& side) {
+  double squares = 0, count = 0;
+  for (const auto& [capture, series] : side) {
+    if (!series->log_error.has_value()) continue;
+    squares += *series->log_error * *series->log_error;
+    count += 1;
+  }
+  return count > 0 ? squares / count : 0;
+}
+
 SideEstimate EstimateSide(const RowSide& captures, const std::vector<Centre>& centres,
                           double confidence) {
   SideEstimate side;
@@ -183,13 +197,15 @@ SideEstimate EstimateSide(const RowSide& captures, const std::vector<Centre>& ce
   std::vector<double> values;
   for (const Centre& centre : centres) values.push_back(centre.value);
   const double mean = stats::Mean(values);
-  side.centre_ps = std::exp(mean);
-  if (values.size() < 2) return side;
+  side.centre = std::exp(mean);
+  const double stated = StatedVariance(captures);
+  if (values.size() < 2 && stated == 0) return side;
   const double k = static_cast<double>(values.size());
+  const double df = values.size() < 2 ? compare::kStatedDf : k - 1;
   const double half =
-      StudentQuantile((1 - confidence) / 2, k - 1) * std::sqrt(stats::Variance(values) / k);
-  side.lo_ps = std::exp(mean - half);
-  side.hi_ps = std::exp(mean + half);
+      StudentQuantile((1 - confidence) / 2, df) * std::sqrt(stats::Variance(values) / k + stated);
+  side.lo = std::exp(mean - half);
+  side.hi = std::exp(mean + half);
   return side;
 }
 
@@ -231,25 +247,35 @@ std::optional<uint64_t> CapturesNeeded(double spread, double known_df, double re
   return most;
 }
 
-// As a share of the row's times.
+bool IsStated(const Sides& sides) {
+  return std::ranges::any_of(sides[kBase],
+                             [](const auto& each) { return each.second->log_error.has_value(); });
+}
+
+// Std, as a share of the row's values, of what more captures do not make surer.
 double ResolutionOf(const Sides& sides, const ClockSteps& steps, const std::vector<Centre>& base,
                     const std::vector<Centre>& head) {
+  const double stated = StatedVariance(sides[kBase]) + StatedVariance(sides[kHead]);
+  if (IsStated(sides)) return std::sqrt(stated);
   double step_ps = 0;
   for (const auto& side : sides) {
     for (const auto& [capture, series] : side) {
       if (!series->samples.empty()) step_ps = std::max(step_ps, steps.at(ClockOf(*series)));
     }
   }
-  return step_ps / std::exp((base.front().value + head.front().value) / 2);
+  // A time is off by up to half a step, on each side by its own and in all of its captures alike:
+  // two uniform errors.
+  return step_ps / std::exp((base.front().value + head.front().value) / 2) * std::sqrt(2.0 / 12);
 }
 
 // Nothing where paired captures have no pair.
 std::optional<Difference> DifferenceOf(const Sides& sides, const CompareOptions& options,
-                                       double step, std::vector<Centre> base,
+                                       double resolution, std::vector<Centre> base,
                                        std::vector<Centre> head) {
+  const bool stated = IsStated(sides);
   std::optional<double> offset_std = options.offset_std;
   for (const auto& side : sides) {
-    if (SamplesOf(side) < kSamplesForOffset) offset_std = std::nullopt;
+    if (SamplesOf(side) < kSamplesForOffset && !stated) offset_std = std::nullopt;
   }
   if (options.paired) {
     base.clear();
@@ -265,21 +291,33 @@ std::optional<Difference> DifferenceOf(const Sides& sides, const CompareOptions&
     }
     if (base.empty()) return std::nullopt;
   }
-  Difference difference = options.paired ? compare::PairedDifference(base, head, offset_std)
-                                         : compare::UnpairedDifference(base, head, offset_std);
-  // Agreement of a few captures, above all of times on a coarse clock, is no precision. A time is
-  // off by up to half a step, on each side by its own and in all of its captures alike.
+  const auto by = [&](std::optional<double> offset) {
+    return options.paired ? compare::PairedDifference(base, head, offset)
+                          : compare::UnpairedDifference(base, head, offset);
+  };
+  Difference difference = by(offset_std);
+  const size_t scatter_df = options.paired ? base.size() - 1 : base.size() + head.size() - 2;
+  if (stated && !offset_std.has_value() && scatter_df < kLeastScatterDf) {
+    const Difference assumed = by(kUsualSpread);
+    // A scatter that refutes the assumption stands, with the few degrees of freedom that it has.
+    const bool refuted = difference.df > 0 && difference.standard_error >= assumed.standard_error;
+    if (!refuted) difference = assumed;
+    difference.assumed = !refuted;
+  }
+  if (stated) difference.df = std::min(difference.df, compare::kStatedDf);
+  // Agreement of a few captures, above all of times on a coarse clock, is no precision.
   const double least = std::min(kLeastSpread, options.offset_std.value_or(kLeastSpread));
   const double floor = least * std::sqrt(1 / static_cast<double>(base.size()) +
                                          1 / static_cast<double>(head.size()));
   difference.spread = std::max(difference.spread, least);
-  difference.resolution = step * std::sqrt(2.0 / 12);  // of two uniform errors
+  difference.resolution = resolution;
   difference.standard_error =
       std::hypot(std::max(difference.standard_error, floor), difference.resolution);
   return difference;
 }
 
 FunctionVerdict VerdictOf(const ComparedRow& row, const CompareOptions& options) {
+  if (row.in_doubt) return FunctionVerdict::kCannotTell;
   const double effect = 1 + options.min_effect;
   const bool changed = row.p_value.has_value() && *row.p_value <= options.alpha;
   if (changed && row.lo.has_value() && *row.lo > effect) return FunctionVerdict::kSlower;
@@ -337,22 +375,32 @@ void Judge(std::span<const Difference> differences, const CompareOptions& option
   }
 }
 
-void DescribeFailures(const Sides& sides, ComparedRow* row) {
-  std::array<size_t, 2> failed = {}, of = {};  // captures
-  std::vector<std::string> parts;
+// "failed in 1 of 3 captures of head: out of memory", for each side where some capture says so.
+std::array<size_t, 2> CountSaying(std::string Series::*text, std::string_view what,
+                                  const Sides& sides, std::string* reason) {
+  std::array<size_t, 2> saying = {};  // captures
   for (const Side side : {kBase, kHead}) {
     std::string message;
-    of[side] = sides[side].size();
     for (const auto& [capture, series] : sides[side]) {
-      failed[side] += series->failure.empty() ? 0 : 1;
-      if (message.empty()) message = series->failure;
+      saying[side] += (series->*text).empty() ? 0 : 1;
+      if (message.empty()) message = series->*text;
     }
-    if (failed[side] == 0) continue;
-    parts.push_back(absl::StrCat("failed in ", failed[side], " of ", of[side], " captures of ",
-                                 side == kBase ? "base" : "head", ": ", message));
+    if (saying[side] == 0) continue;
+    absl::StrAppend(reason, reason->empty() ? "" : "; ", Absl(what), " in ", saying[side], " of ",
+                    sides[side].size(), " captures of ", side == kBase ? "base" : "head", ": ",
+                    message);
   }
-  row->fails_more = failed[kHead] * of[kBase] > failed[kBase] * of[kHead];
-  row->reason = absl::StrJoin(parts, "; ");
+  return saying;
+}
+
+void DescribeFailures(const Sides& sides, ComparedRow* row) {
+  const bool of_energy = row->metric == kEnergyMetric;
+  const auto failed =
+      CountSaying(&Series::failure, of_energy ? "unknown" : "failed", sides, &row->reason);
+  row->fails_more =
+      !of_energy && failed[kHead] * sides[kBase].size() > failed[kBase] * sides[kHead].size();
+  const auto in_doubt = CountSaying(&Series::doubt, "in doubt", sides, &row->reason);
+  row->in_doubt = in_doubt[kBase] + in_doubt[kHead] > 0;
 }
 
 // Where a function's series cannot be told to be the same thing.
@@ -399,10 +447,15 @@ ComparedRow MakeRow(const Sides& sides, const CompareOptions& options, const Clo
   row.base = EstimateSide(sides[kBase], base, options.confidence);
   row.head = EstimateSide(sides[kHead], head, options.confidence);
   if (base.empty() || head.empty()) {
-    row.verdict = !row.reason.empty()                     ? FunctionVerdict::kFailed
+    const bool failed = std::ranges::any_of(sides, [](const RowSide& side) {
+      return std::ranges::any_of(side,
+                                 [](const auto& each) { return !each.second->failure.empty(); });
+    });
+    row.verdict = failed && row.metric == kEnergyMetric   ? FunctionVerdict::kUnknown
+                  : failed                                ? FunctionVerdict::kFailed
                   : sides[kHead].empty() || !base.empty() ? FunctionVerdict::kOnlyBase
                                                           : FunctionVerdict::kOnlyHead;
-    if (row.verdict != FunctionVerdict::kFailed && !sides[kHead].empty() && !sides[kBase].empty()) {
+    if (!failed && !sides[kHead].empty() && !sides[kBase].empty()) {
       row.reason = absl::StrCat("no samples that count in ", base.empty() ? "base" : "head");
     }
     return row;
@@ -461,10 +514,13 @@ absl::Status CheckOptions(std::span<const Measurements> base, std::span<const Me
 Outcome OutcomeOf(const Comparison& comparison, const CompareOptions& options) {
   if (comparison.Count(FunctionVerdict::kSlower) > 0) return Outcome::kSlower;
   if (comparison.Count(FunctionVerdict::kTooLittleData) > 0) return Outcome::kTooLittleData;
-  if (comparison.Count(FunctionVerdict::kFailed) > 0) return Outcome::kCannotTell;
+  if (comparison.Count(FunctionVerdict::kFailed) > 0 ||
+      comparison.Count(FunctionVerdict::kUnknown) > 0) {
+    return Outcome::kCannotTell;
+  }
   for (const ComparedRow& row : comparison.rows) {
-    const bool perhaps_slower =
-        row.fails_more || (row.ratio.has_value() && *row.ratio > 1 + options.min_effect);
+    const bool perhaps_slower = row.fails_more || row.in_doubt ||
+                                (row.ratio.has_value() && *row.ratio > 1 + options.min_effect);
     if (row.verdict == FunctionVerdict::kCannotTell && perhaps_slower) return Outcome::kCannotTell;
   }
   return Outcome::kNoRegression;
@@ -479,9 +535,9 @@ double Badness(const ComparedRow& row) {
 
 void Summarize(Comparison* comparison) {
   using enum FunctionVerdict;
-  static constexpr FunctionVerdict kWorstFirst[] = {kSlower,        kFailed,        kCannotTell,
-                                                    kTooLittleData, kNotComparable, kOnlyBase,
-                                                    kOnlyHead,      kFaster,        kSame};
+  static constexpr FunctionVerdict kWorstFirst[] = {
+      kSlower,        kFailed,   kUnknown,  kCannotTell, kTooLittleData,
+      kNotComparable, kOnlyBase, kOnlyHead, kFaster,     kSame};
   bool unbounded = false;
   for (const ComparedRow& row : comparison->rows) {
     if (!row.ratio.has_value()) continue;
@@ -559,8 +615,13 @@ absl::StatusOr<Comparison> Compare(std::span<const Measurements> base,
   }
   RefuseUnequalPrograms(&comparison.rows);
   Judge(differences, options, &comparison.rows);
+  if (std::ranges::any_of(differences, &Difference::assumed)) {
+    comparison.notes.push_back(absl::StrCat(
+        "fewer than 3 captures a side do not show how much processes differ: taken as ",
+        kUsualSpread * 100, " % (std); --offset-std says it where it is known"));
+  }
   Summarize(&comparison);
-  if (comparison.compared == 0) {
+  if (comparison.compared == 0 && comparison.Count(FunctionVerdict::kUnknown) == 0) {
     if (comparison.Count(FunctionVerdict::kFailed) == 0) {
       return NothingCompared(comparison, compare::PassesFilters(base[0]));
     }
@@ -574,8 +635,9 @@ absl::StatusOr<Comparison> Compare(std::span<const Measurements> base,
   return comparison;
 }
 
-std::string_view OutcomeName(Outcome outcome) {
+std::string_view OutcomeName(Outcome outcome, Objective objective) {
   using enum Outcome;
+  if (outcome == kSlower && objective == Objective::kEnergy) return "more";
   constexpr std::pair<Outcome, std::string_view> kNames[] = {{kNoRegression, "no_regression"},
                                                              {kSlower, "slower"},
                                                              {kCannotTell, "cannot_tell"},

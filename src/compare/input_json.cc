@@ -1,4 +1,4 @@
-// JSON inputs: Google Benchmark's, results of ours with samples, and tuning sessions.
+// JSON inputs: Google Benchmark's, results of ours with samples, energies, and tuning sessions.
 // Anybody may have written them.
 #include <algorithm>
 #include <cmath>
@@ -283,6 +283,122 @@ absl::StatusOr<std::vector<Measurements>> FromResult(const std::string& path, co
   return out;
 }
 
+// Energies (xplane-time.energy.v1): a function has one value in a capture, the joules of a run.
+
+constexpr char kEnergySchema[] = "xplane-time.energy.v1";
+constexpr double kNormalCi95 = 1.96;  // half of a 95 % interval in standard errors
+
+std::string DoubtOf(const Json& device) {
+  if (FlagOf(device, "poor_fit")) return "what ran does not explain the power (poor_fit)";
+  return FlagOf(device, "shared") ? "others use the device, too (shared)" : "";
+}
+
+// The value of a row, its error, or why it is unknown. Errors: what is wrong with it.
+std::string ReadEnergy(const Json& row, Series* series) {
+  if (TextIn(row, "status") != "ok") {
+    series->failure = TextOf(row, "reason").value_or("no reason told");
+    return "";
+  }
+  if (!row.contains("per_run_j")) return "lacks per_run_j";
+  const auto energy_j = json::NumberOf(row, "energy_j"),
+             per_run_j = json::NumberOf(row, "per_run_j");
+  const Json* interval = ListIn(row, "energy_j_ci95");
+  const bool has_interval = interval != nullptr && interval->size() == 2 &&
+                            (*interval)[0].is_number() && (*interval)[1].is_number();
+  if (!energy_j.has_value() || !has_interval) return "lacks energy_j or its interval, and is ok";
+  const double lo_j = (*interval)[0].get<double>(), hi_j = (*interval)[1].get<double>();
+  const bool is_sound = *energy_j > 0 && per_run_j.value_or(1) > 0 && lo_j <= *energy_j &&
+                        *energy_j <= hi_j && std::isfinite(hi_j + per_run_j.value_or(1));
+  if (!is_sound) return "has an energy that is not above 0, or not within its interval";
+  if (!per_run_j.has_value()) {
+    series->failure = "how its executions split into runs is uncertain";
+  } else if (lo_j <= 0) {
+    series->failure = "too_uncertain";
+  } else {
+    series->samples = {{*per_run_j, 0}};
+    series->log_error =
+        std::max(std::log(*energy_j / lo_j), std::log(hi_j / *energy_j)) / kNormalCi95;
+  }
+  return "";
+}
+
+// By function (or variant) and device. What is there twice, as programs of one name are, cannot be
+// told apart in another capture.
+absl::Status AddEnergy(const std::string& path, size_t at, Series series, std::string program,
+                       bool by_variant, std::map<std::string, std::set<std::string>>* seen,
+                       SeriesByName* series_of) {
+  const std::string name = by_variant ? *series.variant_id : series.function;
+  std::set<std::string>& programs = (*seen)[absl::StrCat(series.device, "\n", name)];
+  if (!programs.insert(absl::StrCat(series.function, "\n", program)).second) {
+    return DataLoss(path, ": functions[", at, "] is there twice; write the file again");
+  }
+  Series& one = series_of->At(absl::StrCat(series.device, "\n", name), series);
+  if (programs.size() == 1) return absl::OkStatus();
+  one.samples.clear();
+  one.log_error.reset();
+  one.failure = absl::StrCat("it is ", programs.size(), " programs of one name");
+  return absl::OkStatus();
+}
+
+// By device, why what is said of its functions is in doubt.
+absl::StatusOr<std::map<std::string, std::string>> ReadEnergyDevices(const std::string& path,
+                                                                     const Json& devices,
+                                                                     Measurements* out) {
+  std::map<std::string, std::string> doubts;
+  std::set<std::string> sensors;
+  for (const Json& row : devices) {
+    if (!doubts.emplace(DeviceName(DeviceOf(row)), DoubtOf(row)).second) {
+      return FailedPrecondition(path, ": holds several hosts or captures; write a file of each");
+    }
+    if (const auto sensor = TextOf(row, "sensor")) sensors.insert(*sensor);
+  }
+  if (!sensors.empty()) out->facts.push_back({"sensor", absl::StrJoin(sensors, " and ")});
+  return doubts;
+}
+
+absl::StatusOr<Measurements> FromEnergies(const std::string& path, const Json& document,
+                                          const MeasureOptions& asked) {
+  MeasureOptions options = asked;
+  RETURN_IF_ERROR(OptionFacts(path, "a result of energies", options.report,
+                              {"function", "exclude", "prefix", "id_pattern"})
+                      .status());
+  ASSIGN_OR_RETURN(OptionValues recorded, RecordedOptions(path, document));
+  if (recorded.contains("top")) {
+    return FailedPrecondition(path,
+                              ": was written with --top, which cuts functions off; write it "
+                              "again without");
+  }
+  recorded.erase("map");  // the sensor tells
+  Measurements out = {.source = path};
+  ASSIGN_OR_RETURN(out.options, OptionFacts(path, std::move(recorded), &options.report));
+  ASSIGN_OR_RETURN(const Filters filters, Filters::Compile(options.report));
+  const Json *devices = ListIn(document, "devices"), *functions = ListIn(document, "functions");
+  if (devices == nullptr || functions == nullptr) {
+    return DataLoss(path, ": lacks devices or functions; write the file again");
+  }
+  ASSIGN_OR_RETURN(const auto doubts, ReadEnergyDevices(path, *devices, &out));
+  SeriesByName series_of(&out);
+  std::map<std::string, std::set<std::string>> seen;
+  for (size_t i = 0; i < functions->size(); ++i) {
+    const Json& row = (*functions)[i];
+    Series series = {.function = TextIn(row, "function"), .metric = kEnergyMetric};
+    std::string wrong = series.function.empty() ? "lacks a function" : ReadEnergy(row, &series);
+    if (!wrong.empty()) {
+      return DataLoss(path, ": functions[", i, "] ", wrong,
+                      "; write the file again with xplane-time energy --format json");
+    }
+    if (!filters.WantsFunction(series.function)) continue;
+    series.variant_id = filters.id.Capture(series.function);
+    if (options.by_variant && !series.variant_id.has_value()) continue;
+    series.device = DeviceName(DeviceOf(row));
+    const auto doubt = doubts.find(series.device);
+    if (doubt != doubts.end()) series.doubt = doubt->second;
+    RETURN_IF_ERROR(AddEnergy(path, i, std::move(series), TextIn(row, "program_id"),
+                              options.by_variant, &seen, &series_of));
+  }
+  return out;
+}
+
 // A stored tuning session (xplane-time.tune.v1): a variant is a function, the session a capture.
 
 // What the harness said of its clock, kept with the states of the variants.
@@ -370,9 +486,18 @@ absl::StatusOr<std::vector<Measurements>> FromJson(const std::string& path,
   ASSIGN_OR_RETURN(const Json document, ParseFile(path, UnknownAsNull(content)));
   const std::string schema = TextIn(document, "schema");
   const bool is_benchmark = ListIn(document, "benchmarks") != nullptr;
-  if (is_benchmark || schema == "xplane-time.tune.v1") {
-    ASSIGN_OR_RETURN(Measurements one, is_benchmark ? FromBenchmark(path, document, options)
-                                                    : FromTuning(path, document, options));
+  const bool is_energies = schema == kEnergySchema;
+  if (schema.starts_with("xplane-time.energy.") && !is_energies) {
+    return FailedPrecondition(path, ": is ", schema, ", and this version knows ", kEnergySchema,
+                              "; write it again with this version's xplane-time energy");
+  }
+  if (schema.starts_with("xplane-time.") || is_benchmark) {
+    RETURN_IF_ERROR(CheckObjective(path, is_energies, options.objective));
+  }
+  if (is_benchmark || is_energies || schema == "xplane-time.tune.v1") {
+    ASSIGN_OR_RETURN(Measurements one, is_benchmark  ? FromBenchmark(path, document, options)
+                                       : is_energies ? FromEnergies(path, document, options)
+                                                     : FromTuning(path, document, options));
     return std::vector{std::move(one)};
   }
   if (schema.starts_with("xplane-time.tune")) {

@@ -4,12 +4,25 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "output/decisions.h"
+#include "output/joules.h"
 #include "output/results.h"
 
 namespace xplane_time::output {
 namespace {
 
 using result::FieldSink, result::KnownText, result::TableOf;
+
+bool OfEnergy(const Comparison& comparison) {
+  return comparison.options.objective == Objective::kEnergy;
+}
+
+// "slowdown", "a slowdown"; of energy "increase", "an increase".
+const char* Rise(const Comparison& comparison) {
+  return OfEnergy(comparison) ? "increase" : "slowdown";
+}
+const char* RiseAfterA(const Comparison& comparison) {
+  return OfEnergy(comparison) ? "n increase" : " slowdown";
+}
 
 const ComparedRow* Worst(const Comparison& comparison, FunctionVerdict verdict) {
   for (const ComparedRow& row : comparison.rows) {
@@ -31,7 +44,8 @@ std::optional<uint64_t> CapturesNeeded(const Comparison& comparison) {
 
 Explanation ExplainSlower(const Comparison& comparison) {
   const ComparedRow& worst = *Worst(comparison, FunctionVerdict::kSlower);
-  return {.verdict = absl::StrCat("slower: ", comparison.Count(FunctionVerdict::kSlower), " of ",
+  return {.verdict = absl::StrCat(OfEnergy(comparison) ? "more energy: " : "slower: ",
+                                  comparison.Count(FunctionVerdict::kSlower), " of ",
                                   Counted(comparison.compared, "function"), ", the worst by ",
                                   ChangeText(*worst.ratio), " % (at least ", ChangeText(*worst.lo),
                                   " %)")};
@@ -50,10 +64,10 @@ Explanation ExplainTooLittle(const Comparison& comparison) {
       : *needed > fewest
           ? absl::StrCat("; about ", *needed, base == head ? "" : " a side", " decide")
           : "");
-  out.reasons.push_back(absl::StrCat("In ", comparison.Count(FunctionVerdict::kTooLittleData),
-                                     " of ", Counted(comparison.compared, "function"),
-                                     " a slowdown of ", PercentText(comparison.options.max_mde),
-                                     " could pass unseen (--max-mde)."));
+  out.reasons.push_back(
+      absl::StrCat("In ", comparison.Count(FunctionVerdict::kTooLittleData), " of ",
+                   Counted(comparison.compared, "function"), " a", RiseAfterA(comparison), " of ",
+                   PercentText(comparison.options.max_mde), " could pass unseen (--max-mde)."));
   const uint64_t more = needed.value_or(0) > fewest ? *needed - fewest : 0;
   if (base < 2 && head < 2 && !comparison.options.offset_std.has_value()) {
     out.reasons.push_back(absl::StrCat(
@@ -84,9 +98,14 @@ Explanation ExplainTooLittle(const Comparison& comparison) {
 
 Explanation ExplainCannotTell(const Comparison& comparison) {
   Explanation out;
-  uint64_t perhaps = 0, failing = comparison.Count(FunctionVerdict::kFailed);
+  uint64_t perhaps = 0, failing = comparison.Count(FunctionVerdict::kFailed), in_doubt = 0;
+  const uint64_t unknown = comparison.Count(FunctionVerdict::kUnknown);
   for (const ComparedRow& row : comparison.rows) {
     if (row.verdict != FunctionVerdict::kCannotTell) continue;
+    if (row.in_doubt) {
+      ++in_doubt;
+      continue;
+    }
     (row.fails_more ? failing : perhaps) += row.fails_more || *row.ratio > 1 ? 1 : 0;
   }
   if (failing > 0) {
@@ -94,12 +113,18 @@ Explanation ExplainCannotTell(const Comparison& comparison) {
                                " failed, see the reasons; what the change did to ",
                                failing == 1 ? "it" : "them", " is unknown");
   }
+  if (in_doubt + unknown > 0) {
+    out.verdict =
+        absl::StrCat("cannot tell: the energy of ", Counted(in_doubt + unknown, "function"),
+                     " is unknown or in doubt, see the reasons");
+  }
   if (perhaps == 0) return out;
   const ComparedRow& worst = *Worst(comparison, FunctionVerdict::kCannotTell);
-  const std::string slower = absl::StrCat(perhaps, " of ", Counted(comparison.compared, "function"),
-                                          " may be slower, at worst by ", ChangeText(*worst.ratio),
-                                          " %, but chance explains it");
-  if (failing == 0) {
+  const std::string slower =
+      absl::StrCat(perhaps, " of ", Counted(comparison.compared, "function"),
+                   OfEnergy(comparison) ? " may take more energy" : " may be slower",
+                   ", at worst by ", ChangeText(*worst.ratio), " %, but chance explains it");
+  if (out.verdict.empty()) {
     out.verdict = absl::StrCat("cannot tell: ", slower);
   } else {
     out.reasons.push_back(slower + ".");
@@ -111,12 +136,14 @@ Explanation ExplainCannotTell(const Comparison& comparison) {
 }
 
 Explanation ExplainNone(const Comparison& comparison) {
-  Explanation out = {.verdict = absl::StrCat("no regression: of ",
-                                             Counted(comparison.compared, "function"),
-                                             " none is slower by more than ",
-                                             PercentText(comparison.options.min_effect))};
+  Explanation out = {
+      .verdict = absl::StrCat("no regression: of ", Counted(comparison.compared, "function"),
+                              OfEnergy(comparison) ? " none takes more energy by more than "
+                                                   : " none is slower by more than ",
+                              PercentText(comparison.options.min_effect))};
   if (comparison.largest_mde.has_value()) {
-    out.reasons = {absl::StrCat("A slowdown of ", PercentText(*comparison.largest_mde),
+    out.reasons = {absl::StrCat("A", RiseAfterA(comparison), " of ",
+                                PercentText(*comparison.largest_mde),
                                 " would have been detected in any of them (4 times in 5).")};
   }
   return out;
@@ -124,11 +151,12 @@ Explanation ExplainNone(const Comparison& comparison) {
 
 void CountOthers(const Comparison& comparison, Explanation* out) {
   const std::pair<FunctionVerdict, std::string_view> kOthers[] = {
-      {FunctionVerdict::kFaster, " faster"},
+      {FunctionVerdict::kFaster, OfEnergy(comparison) ? " with less energy" : " faster"},
       {FunctionVerdict::kOnlyBase, " only in base"},
       {FunctionVerdict::kOnlyHead, " only in head"},
       {FunctionVerdict::kNotComparable, " not comparable"},
-      {FunctionVerdict::kFailed, " failed"}};
+      {FunctionVerdict::kFailed, " failed"},
+      {FunctionVerdict::kUnknown, " unknown"}};
   std::string text;
   for (const auto& [verdict, what] : kOthers) {
     const uint64_t count = comparison.Count(verdict);
@@ -137,8 +165,8 @@ void CountOthers(const Comparison& comparison, Explanation* out) {
   if (!text.empty()) out->reasons.push_back(text + ".");
 }
 
-std::string VerdictText(const ComparedRow& row) {
-  const std::string name(VerdictName(row.verdict));
+std::string VerdictText(const Comparison& comparison, const ComparedRow& row) {
+  const std::string name(VerdictName(row.verdict, comparison.options.objective));
   return absl::StrReplaceAll(name, {{"_", " "}}) + (row.uncertain ? " ?" : "");
 }
 
@@ -179,17 +207,23 @@ Section RowSection(const Comparison& comparison, const OutputOptions& options) {
       TopRows(comparison.rows, options.top, "functions", "without --top", &section.notes);
   section.title = absl::StrCat("base: ", Counted(comparison.base_sources.size(), "capture"),
                                ", head: ", Counted(comparison.head_sources.size(), "capture"));
-  const auto base = [](const ComparedRow& row) { return row.base.centre_ps; };
-  const auto head = [](const ComparedRow& row) { return row.head.centre_ps; };
+  const auto base = [](const ComparedRow& row) { return row.base.centre; };
+  const auto head = [](const ComparedRow& row) { return row.head.centre; };
   RowGrid grid(rows);
-  const Unit unit = CommonUnit(grid.Values(base, head), options.unit);
+  const auto values = grid.Values(base, head);
+  const auto side = [&](const std::string& header, auto get) -> Column& {
+    if (!OfEnergy(comparison)) return grid.Times(header, CommonUnit(values, options.unit), get);
+    const JouleUnit unit = JouleUnitOf(values);
+    return grid.Number(absl::StrCat(header, " ", unit.name),
+                       [&](const ComparedRow& row) { return unit.Cell(get(row)); });
+  };
   grid.Name("function", 20, [](const ComparedRow& row) {
     return row.program > 0 ? absl::StrCat(row.function, " #", row.program + 1) : row.function;
   });
   grid.Name("device", 0, &ComparedRow::device).HideIfSame();
-  grid.Text("verdict", VerdictText);
-  grid.Times("base", unit, base).Drop(2);
-  grid.Times("head", unit, head).Drop(1);
+  grid.Text("verdict", [&](const ComparedRow& row) { return VerdictText(comparison, row); });
+  side("base", base).Drop(2);
+  side("head", head).Drop(1);
   grid.Number("change %", [](const ComparedRow& row) { return ChangeOrDash(row.ratio); });
   const auto interval = [](const ComparedRow& row) { return IntervalText(row.lo, row.hi); };
   const bool has_intervals = !grid.Number("interval %", interval).HideIfUnknown().hidden;
@@ -199,10 +233,10 @@ Section RowSection(const Comparison& comparison, const OutputOptions& options) {
       .HideIfUnknown();
   section.grid = std::move(grid).Take();
   if (has_intervals) {
-    section.notes.push_back(
-        absl::StrCat("interval: the lower ends of all rows together hold with ",
-                     PercentText(0.5 + comparison.options.confidence / 2),
-                     "; detects: the slowdown that would be proved 4 times in 5"));
+    section.notes.push_back(absl::StrCat("interval: the lower ends of all rows together hold with ",
+                                         PercentText(0.5 + comparison.options.confidence / 2),
+                                         "; detects: the ", Rise(comparison),
+                                         " that would be proved 4 times in 5"));
   }
   NoteUncertain(rows, &section.notes);
   AddReasons(rows, &section);
@@ -232,22 +266,25 @@ Section KernelSection(const Comparison& comparison, const OutputOptions& options
   return section;
 }
 
-void VisitSide(std::string_view name, const SideEstimate& side, FieldSink* sink) {
+void VisitSide(std::string_view name, bool of_energy, const SideEstimate& side, FieldSink* sink) {
   sink->BeginGroup(name, true);
-  XPLANE_TIME_FIELDS(sink, side.captures, side.samples, side.centre_ps);
-  sink->Interval("ci_ps", side.lo_ps, side.hi_ps);
+  XPLANE_TIME_FIELDS(sink, side.captures, side.samples);
+  sink->Field(of_energy ? "energy_j" : "centre_ps", side.centre);
+  sink->Interval(of_energy ? "ci_j" : "ci_ps", side.lo, side.hi);
   sink->EndGroup();
 }
 
-void VisitCompared(const ComparedRow& row, FieldSink* sink) {
+void VisitCompared(const ComparedRow& row, Objective objective, FieldSink* sink) {
+  const bool of_energy = objective == Objective::kEnergy;
   XPLANE_TIME_FIELDS(sink, KnownText(row.device), row.function, row.variant_id, row.program,
-                     KnownText(row.metric), KnownText(row.clock), VerdictName(row.verdict),
-                     row.ratio);
+                     KnownText(row.metric), KnownText(row.clock));
+  sink->Field("verdict", VerdictName(row.verdict, objective));
+  XPLANE_TIME_FIELDS(sink, row.ratio);
   sink->Interval("ratio_ci", row.lo, row.hi);
   XPLANE_TIME_FIELDS(sink, row.p_value, row.mde, row.spread);
   sink->Field("needed_captures", row.needed);
-  VisitSide("base", row.base, sink);
-  VisitSide("head", row.head, sink);
+  VisitSide("base", of_energy, row.base, sink);
+  VisitSide("head", of_energy, row.head, sink);
   XPLANE_TIME_FIELDS(sink, row.uncertain, KnownText(row.reason));
 }
 
@@ -257,25 +294,28 @@ void VisitKernel(const KernelChange& row, FieldSink* sink) {
 
 void VisitDecision(const Comparison& comparison, FieldSink* sink) {
   const CompareOptions& options = comparison.options;
-  sink->Field("outcome", OutcomeName(comparison.outcome));
+  sink->Field("outcome", OutcomeName(comparison.outcome, options.objective));
   sink->Field("exit_code", static_cast<int64_t>(comparison.outcome));
   sink->Field("explanation", Explain(comparison).verdict);
   sink->Texts("base", comparison.base_sources);
   sink->Texts("head", comparison.head_sources);
   sink->BeginGroup("options", true);
+  if (OfEnergy(comparison)) sink->Field("objective", ObjectiveName(options.objective));
   XPLANE_TIME_FIELDS(sink, options.min_effect, options.max_mde, options.alpha, options.confidence,
                      options.offset_std, options.paired, options.allow_mismatch);
   sink->EndGroup();
   XPLANE_TIME_FIELDS(sink, comparison.compared, comparison.largest_mde);
   sink->BeginGroup("counts", true);
   for (size_t i = 0; i < std::size(kVerdictNames); ++i) {
-    sink->Field(kVerdictNames[i], comparison.Count(static_cast<FunctionVerdict>(i)));
+    const auto verdict = static_cast<FunctionVerdict>(i);
+    if (verdict == FunctionVerdict::kUnknown && !OfEnergy(comparison)) continue;
+    sink->Field(VerdictName(verdict, options.objective), comparison.Count(verdict));
   }
   sink->EndGroup();
 }
 
-std::string Sentence(const ComparedRow& row) {
-  std::string text(VerdictName(row.verdict));
+std::string Sentence(const Comparison& comparison, const ComparedRow& row) {
+  std::string text(VerdictName(row.verdict, comparison.options.objective));
   if (row.ratio) absl::StrAppend(&text, ": ", ChangeText(*row.ratio), " %");
   if (row.lo && row.hi) {
     absl::StrAppend(&text, ", interval ", ChangeText(*row.lo), " % to ", ChangeText(*row.hi), " %");
@@ -294,16 +334,16 @@ std::vector<InterchangeRow> InterchangeRows(const Comparison& comparison) {
     const FunctionVerdict verdict = row.verdict;
     const bool fails = verdict == FunctionVerdict::kSlower || verdict == FunctionVerdict::kFailed;
     const bool passes = verdict == FunctionVerdict::kSame || verdict == FunctionVerdict::kFaster;
-    const std::string type(passes ? "" : VerdictName(verdict));
+    const std::string type(passes ? "" : VerdictName(verdict, comparison.options.objective));
     out.push_back({.name = absl::StrCat(row.function,
                                         row.program > 0 ? absl::StrCat("#", row.program + 1) : "",
                                         several_devices ? "@" + row.device : ""),
                    .group = row.device.empty() ? "xplane-time" : row.device,
-                   .time = row.head,
+                   .value = row.head,
                    .ratio = row.ratio,
                    .ratio_lo = row.lo,
                    .ratio_hi = row.hi,
-                   .text = Sentence(row),
+                   .text = Sentence(comparison, row),
                    .failure_type = fails ? type : "",
                    .skipped_type = fails ? "" : type});
   }
@@ -315,19 +355,24 @@ std::vector<InterchangeRow> InterchangeRows(const Comparison& comparison) {
 Output CompareOutput(const Comparison& comparison) {
   Output out{.result = result::Result("xplane-time.compare.v1")};
   out.result.Say([&](FieldSink* sink) { VisitDecision(comparison, sink); });
-  out.result.Add(TableOf("rows", std::span(comparison.rows), VisitCompared));
+  const auto visit = [objective = comparison.options.objective](const ComparedRow& row,
+                                                                FieldSink* sink) {
+    VisitCompared(row, objective, sink);
+  };
+  out.result.Add(TableOf("rows", std::span(comparison.rows), visit));
   if (!comparison.kernels.empty()) {
     out.result.Add(TableOf("kernels", std::span(comparison.kernels), VisitKernel));
   }
   out.result.Say([&](FieldSink* sink) { sink->Texts("notes", comparison.notes); });
-  out.result.csv = TableOf("", std::span(comparison.rows), VisitCompared);
+  out.result.csv = TableOf("", std::span(comparison.rows), visit);
   out.view = [&](const OutputOptions& how) {
     std::vector<Section> sections = {RowSection(comparison, how)};
     if (!comparison.kernels.empty()) sections.push_back(KernelSection(comparison, how));
     return DecisionView(Explain(comparison), static_cast<int>(comparison.outcome),
                         std::move(sections), comparison.notes, how);
   };
-  AddInterchange("xplane-time compare", InterchangeRows(comparison), &out);
+  AddInterchange("xplane-time compare", comparison.options.objective, InterchangeRows(comparison),
+                 &out);
   return out;
 }
 

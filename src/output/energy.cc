@@ -1,6 +1,7 @@
 // Energy of kernels, functions and layers.
 #include <cmath>
 
+#include "output/joules.h"
 #include "output/results.h"
 #include "output/trace_views.h"
 
@@ -11,14 +12,6 @@ using result::EnergyTable, result::TableOf;
 
 using Rows = std::span<const EnergyRow>;
 
-// "61.3", "0.00713": three digits that count; unknown: "-".
-std::string Figure(std::optional<double> value) {
-  if (!value || !std::isfinite(*value)) return "-";
-  const double size = std::abs(*value);
-  if (size >= 1e5 || size == 0) return FormatFixed(*value, 0);
-  return FormatFixed(*value, std::clamp(2 - static_cast<int>(std::floor(std::log10(size))), 0, 9));
-}
-
 std::optional<double> ValueOf(const std::optional<Joules>& joules) {
   return joules ? std::optional(joules->value) : std::nullopt;
 }
@@ -28,14 +21,6 @@ std::string ErrorText(const std::optional<Joules>& joules, bool unicode) {
   if (!joules || joules->value <= 0) return "-";
   const double share = (joules->ci95[1] - joules->ci95[0]) / 2 / joules->value;
   return (unicode ? "±" : "+-") + FormatFixed(share * 100, 1) + "%";
-}
-
-// What one execution takes, all in one unit: "mJ" and what a J is in it.
-std::pair<const char*, double> UnitOfOne(const Rows& rows) {
-  double largest = 0;
-  for (const EnergyRow& row : rows) largest = std::max(largest, row.per_execution_j.value_or(0));
-  if (largest >= 1 || largest == 0) return {"J", 1};
-  return largest >= 1e-3 ? std::pair("mJ", 1e3) : std::pair("uJ", 1e6);
 }
 
 std::string NoteText(const EnergyRow& row) {
@@ -50,8 +35,8 @@ Section EnergySection(const char* title, const char* name, const std::vector<Ene
   Section section = {.title = title};
   const Rows rows = TopRows(all, options.top, title, "without --top", &section.notes);
   const DeviceNames names(rows);
-  const auto [unit, per_j] = UnitOfOne(rows);
   RowGrid grid(rows);
+  const JouleUnit unit = JouleUnitOf(grid.Values(&EnergyRow::per_execution_j));
   grid.Name(name, 22, &EnergyRow::name);
   grid.Name("device", 7, [&](const EnergyRow& row) { return names.Name(row.device); })
       .HideIf(names.count() < 2);
@@ -63,9 +48,8 @@ Section EnergySection(const char* title, const char* name, const std::vector<Ene
               [&](const EnergyRow& row) { return ErrorText(row.energy_j, options.unicode); });
   grid.Number("share %", [](const EnergyRow& row) { return FormatPercent(row.share); });
   grid.Number("mean W", [](const EnergyRow& row) { return Figure(row.mean_w); });
-  grid.Number(std::string(unit) + "/exec", [scale = per_j](const EnergyRow& row) {
-    return Figure(row.per_execution_j ? std::optional(*row.per_execution_j * scale) : std::nullopt);
-  });
+  grid.Number(std::string(unit.name) + "/exec",
+              [&](const EnergyRow& row) { return unit.Cell(row.per_execution_j); });
   grid.Number("active J", [](const EnergyRow& row) { return Figure(ValueOf(row.active_j)); })
       .Drop(4)
       .HideIfUnknown();
@@ -152,6 +136,20 @@ View EnergyView(const EnergyReport& report, const OutputOptions& options) {
 }
 
 }  // namespace
+
+std::string Figure(std::optional<double> value) {
+  if (!value || !std::isfinite(*value)) return "-";
+  const double size = std::abs(*value);
+  if (size >= 1e5 || size == 0) return FormatFixed(*value, 0);
+  return FormatFixed(*value, std::clamp(2 - static_cast<int>(std::floor(std::log10(size))), 0, 9));
+}
+
+JouleUnit JouleUnitOf(const std::vector<std::optional<double>>& joules) {
+  double largest = 0;
+  for (const auto& each : joules) largest = std::max(largest, each.value_or(0));
+  if (largest >= 1 || largest == 0) return {"J", 1};
+  return largest >= 1e-3 ? JouleUnit{"mJ", 1e3} : JouleUnit{"uJ", 1e6};
+}
 
 Output EnergyOutput(const EnergyReport& report, const OutputOptions& options) {
   Output out{.result = result::Result("xplane-time.energy.v1")};

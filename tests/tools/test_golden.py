@@ -13,6 +13,7 @@ import tempfile
 import unittest
 
 from harness import GOLDEN, HERE, TESTDATA, EndToEndTest, environment, in_parallel, run
+from test_compare import energy_result
 from test_tune import THREE, space as tune_space
 from xspace import Plane, gpu, space, tpu
 
@@ -116,6 +117,12 @@ FAILING = ({"cost": 100}, {"cost": 100, "more": 1}, {"mode": "crash"}, {"mode": 
 STORES = {"three.db": (THREE, ()), "many.db": (MANY, ("--stop", "claim", "--budget-runs", "60")),
           "failing.db": (FAILING, ()),
           "halving.db": (MANY, ("--strategy", "halving:4", "--canary", "0"))}
+FOUR_J = {f"jit_autotune_fn_{i}": 0.02 * (i + 1) for i in range(4)}
+ENERGIES = {**{f"joules{i}": (FOUR_J, {}) for i in range(6)},
+            **{f"more{i}": ({**FOUR_J, "jit_autotune_fn_1": 0.05, "jit_autotune_fn_3": 0.07}, {})
+               for i in range(6)},
+            "unsure": ({**FOUR_J, "jit_autotune_fn_0": None}, {"error": 0.02}),
+            "doubtful": (FOUR_J, {"poor_fit": True})}
 
 
 def make_inputs(at):
@@ -125,6 +132,8 @@ def make_inputs(at):
     files |= {name: text.encode() for name, text in SENSORS.items()}
     files |= {"power.jsonl": power_log().encode(), "cut.jsonl": power_log(False, 3).encode()[:-9],
               "spoilt.jsonl": power_log().replace('"t": 10', '"t": x10', 3).encode()}
+    files |= {f"{name}.json": json.dumps(energy_result(run_j, name, **more)).encode()
+              for name, (run_j, more) in ENERGIES.items()}
     for name, content in files.items():
         path = at / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -180,6 +189,15 @@ def decisions_group():
         for form in DECISION_FORMATS:
             yield f"pick {inputs} --format {form}"
     yield "pick jax_cpu_variants.xplane.pb --unit ns"
+    several = [" ".join(f"{name}{i}.json" for i in range(6)) for name in ("joules", "more")]
+    for command in (f"compare --base {several[0]} --head {several[1]}",
+                    "compare joules0.json joules1.json", "compare joules0.json unsure.json",
+                    f"compare --base {several[0]} --head doubtful.json", f"pick {several[0]}",
+                    "pick joules0.json", "pick unsure.json", "pick doubtful.json joules0.json"):
+        for form in DECISION_FORMATS:
+            yield f"{command} --objective energy --format {form}"
+    yield "compare joules0.json joules1.json"
+    yield "compare gpu.json joules0.json --objective energy"
     for tool in TOOLS:
         for trace in ("jax_cpu_variants.xplane.pb", "gpu.xplane.pb", "tpu.xplane.pb"):
             for form in FORMATS:
