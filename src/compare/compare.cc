@@ -268,6 +268,28 @@ double ResolutionOf(const Sides& sides, const ClockSteps& steps, const std::vect
   return step_ps / std::exp((base.front().value + head.front().value) / 2) * std::sqrt(2.0 / 12);
 }
 
+Difference ScatterOf(std::span<const Centre> base, std::span<const Centre> head, bool paired,
+                     std::optional<double> offset_std) {
+  return paired ? compare::PairedDifference(base, head, offset_std)
+                : compare::UnpairedDifference(base, head, offset_std);
+}
+
+// Of energies: too few captures to tell how much processes differ have what is usual, unless their
+// scatter refutes it: then that stands, with the few degrees of freedom that it has.
+Difference KnownFromFew(Difference scatter, std::span<const Centre> base,
+                        std::span<const Centre> head, bool paired,
+                        std::optional<double> offset_std) {
+  const size_t df = paired ? base.size() - 1 : base.size() + head.size() - 2;
+  if (!offset_std.has_value() && df < kLeastScatterDf) {
+    const Difference usual = ScatterOf(base, head, paired, kUsualSpread);
+    const bool refuted = scatter.df > 0 && scatter.standard_error >= usual.standard_error;
+    if (!refuted) scatter = usual;
+    scatter.assumed = !refuted;
+  }
+  scatter.df = std::min(scatter.df, compare::kStatedDf);
+  return scatter;
+}
+
 // Nothing where paired captures have no pair.
 std::optional<Difference> DifferenceOf(const Sides& sides, const CompareOptions& options,
                                        double resolution, std::vector<Centre> base,
@@ -291,20 +313,8 @@ std::optional<Difference> DifferenceOf(const Sides& sides, const CompareOptions&
     }
     if (base.empty()) return std::nullopt;
   }
-  const auto by = [&](std::optional<double> offset) {
-    return options.paired ? compare::PairedDifference(base, head, offset)
-                          : compare::UnpairedDifference(base, head, offset);
-  };
-  Difference difference = by(offset_std);
-  const size_t scatter_df = options.paired ? base.size() - 1 : base.size() + head.size() - 2;
-  if (stated && !offset_std.has_value() && scatter_df < kLeastScatterDf) {
-    const Difference assumed = by(kUsualSpread);
-    // A scatter that refutes the assumption stands, with the few degrees of freedom that it has.
-    const bool refuted = difference.df > 0 && difference.standard_error >= assumed.standard_error;
-    if (!refuted) difference = assumed;
-    difference.assumed = !refuted;
-  }
-  if (stated) difference.df = std::min(difference.df, compare::kStatedDf);
+  Difference difference = ScatterOf(base, head, options.paired, offset_std);
+  if (stated) difference = KnownFromFew(difference, base, head, options.paired, offset_std);
   // Agreement of a few captures, above all of times on a coarse clock, is no precision.
   const double least = std::min(kLeastSpread, options.offset_std.value_or(kLeastSpread));
   const double floor = least * std::sqrt(1 / static_cast<double>(base.size()) +

@@ -250,11 +250,14 @@ class DeviceEnergy {
     const auto program = std::ranges::find_if(programs, [&](const ProgramInfo& each) {
       return each.function == row.name && each.program_id == row.program_id;
     });
-    const auto runs = std::ranges::equal_range(analysis.samples,
-                                               static_cast<uint32_t>(program - programs.begin()),
-                                               {}, &RunSample::program);
-    const bool is_certain = !runs.empty() && std::ranges::none_of(runs, &RunSample::uncertain);
-    return is_certain ? std::optional(static_cast<uint64_t>(runs.size())) : std::nullopt;
+    const auto id = static_cast<uint32_t>(program - programs.begin());
+    const auto& samples = analysis.samples;
+    const auto first = std::ranges::lower_bound(samples, id, {}, &RunSample::program);
+    const auto last = std::ranges::upper_bound(samples, id, {}, &RunSample::program);
+    const bool is_certain = first != last && std::none_of(first, last, [](const RunSample& each) {
+                              return each.uncertain;
+                            });
+    return is_certain ? std::optional(static_cast<uint64_t>(last - first)) : std::nullopt;
   }
 
   bool IsShown(const Kernel& kernel) const {

@@ -335,11 +335,11 @@ TEST(PickEnergyTest, ADoubtOrAnUnknownEnergyLeavesNoClaim) {
 // `opposed`: errors of neighbours in one capture go against each other, as those of two kernels do
 // that ran in the same windows.
 TEST(PickEnergySimulationTest, WrongClaimsAreRare) {
-  constexpr int kRepetitions = 1000;
+  constexpr uint64_t kRepetitions = 1000;
   PickOptions options = kOfEnergy;
   options.alpha = 0.1;
   options.drift_std = 0;
-  for (const size_t captures : {1, 3, 8}) {
+  for (const int captures : {1, 3, 8}) {
     for (const double error : {0.002, 0.02}) {
       for (const bool opposed : {false, true}) {
         int wrong = 0;
@@ -347,7 +347,7 @@ TEST(PickEnergySimulationTest, WrongClaimsAreRare) {
           Noise noise(800 + repetition);
           const double gap = 0.01 * static_cast<double>(repetition % 3);
           std::vector<Measurements> sides;
-          for (size_t i = 0; i < captures; ++i) {
+          for (int i = 0; i < captures; ++i) {
             const double offset = 0.01 * noise.Normal();
             sides.push_back(Energies({1 + gap, 1, 1 + 2 * gap, 1 + gap}, error, offset, &noise,
                                      std::to_string(i)));
