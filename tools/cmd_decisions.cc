@@ -23,16 +23,31 @@ namespace {
 class DecisionCommand : public TraceCommand {
  protected:
   explicit DecisionCommand(CLI::App* app, bool traces)
-      : TraceCommand(app, {.traces = traces, .executions = true, .runs = true, .decides = true}) {}
+      : TraceCommand(app, {.traces = traces, .executions = true, .runs = true, .decides = true}) {
+    Heading(app, kDecision)
+        .OneOf("--objective", &objective_, {"time", "energy"},
+               "time, or energy: of files that xplane-time energy --format json wrote [time]");
+  }
 
-  absl::Status CheckTop() const {
+  absl::Status CheckPrinting() const {
+    if (objective_ == Objective::kEnergy && printing_.how.format == output::Format::kBenchmark) {
+      return UsageError(
+          "--format benchmark has times only, and --objective is energy; json, csv, "
+          "markdown, junit and bmf have energies");
+    }
     if (printing_.json_schema || printing_.how.for_people()) return absl::OkStatus();
     return Refuse({"--top"}, "is for the table and Markdown; this format has all rows");
   }
 
   MeasureOptions Measuring() const {
-    return {.report = report_, .find = find_, .read = read_, .by_variant = report_.by_variant};
+    return {.objective = objective_,
+            .report = report_,
+            .find = find_,
+            .read = read_,
+            .by_variant = report_.by_variant};
   }
+
+  Objective objective_ = Objective::kTime;
 };
 
 bool AnyCpuTime(const MeasurementSet& side) {
@@ -46,8 +61,8 @@ class CompareCommand : public DecisionCommand {
   explicit CompareCommand(CLI::App* app) : DecisionCommand(app, /*traces=*/false) {
     app->add_option("SIDE", traces_,
                     "BASE and HEAD: each a trace (file, run or log directory), Google Benchmark "
-                    "JSON, or JSON of ours that was written with --samples; energies: what energy "
-                    "--format json wrote");
+                    "JSON, JSON of ours that was written with --samples, or of energies "
+                    "(--objective energy)");
     const Heading own(app, kOwn), decision(app, kDecision);
     own.Value("--base", &base_, "PATH...",
               "Captures of the old program, each from a process of its own");
@@ -66,8 +81,6 @@ class CompareCommand : public DecisionCommand {
     decision.Flag("--allow-mismatch", &compare_.allow_mismatch,
                   "Compare what was measured on other devices or in another way, with a note");
     decision.Flag("--by-id", &report_.by_variant, "One row a variant id");
-    decision.OneOf("--objective", &quantity_, {"time", "energy"},
-                   "Of what the verdicts are: time, or the energy of an execution");
     decision.OneOf("--benchmark-time", &benchmark_time_, {"real", "cpu"},
                    "Of Google Benchmark: real or cpu");
   }
@@ -82,20 +95,14 @@ class CompareCommand : public DecisionCommand {
       RETURN_IF_ERROR(Refuse({"--id-pattern"}, "means nothing without --by-id"));
     }
     RETURN_IF_ERROR(CheckLayout());
-    if (quantity_ == Quantity::kEnergy) {
-      RETURN_IF_ERROR(Refuse({"--unit"}, "is of times, and these are energies; leave it out"));
-      if (printing_.how.format == output::Format::kBenchmark) {
-        return UsageError("--format benchmark has times, and these are energies; take bmf or json");
-      }
-    }
-    return CheckTop();
+    return CheckPrinting();
   }
 
   absl::StatusOr<int> Run() override {
     RETURN_IF_ERROR(CheckFilters());
     MeasureOptions measure = Measuring();
-    measure.quantity = quantity_;
     measure.benchmark_time = benchmark_time_;
+    compare_.objective = objective_;
     const bool by_name = traces_.empty();
     ASSIGN_OR_RETURN(const MeasurementSet base,
                      ReadMeasurements(by_name ? base_ : std::vector{traces_[0]}, measure));
@@ -127,7 +134,6 @@ class CompareCommand : public DecisionCommand {
   std::vector<std::string> base_, head_;
   CompareOptions compare_;
   BenchmarkTime benchmark_time_ = BenchmarkTime::kReal;
-  Quantity quantity_ = Quantity::kTime;
 };
 
 // Parameters as canonical JSON, one by one.
@@ -169,7 +175,7 @@ class PickCommand : public DecisionCommand {
   absl::Status Check() override {
     files_.Reads("--space", space_path_);
     RETURN_IF_ERROR(DecisionCommand::Check());
-    return CheckTop();
+    return CheckPrinting();
   }
 
   absl::StatusOr<int> Run() override {
@@ -180,6 +186,7 @@ class PickCommand : public DecisionCommand {
     MeasureOptions measure = Measuring();
     measure.by_variant = true;
     measure.slowest_device = true;
+    pick_.objective = objective_;
     ASSIGN_OR_RETURN(const MeasurementSet measured, ReadMeasurements(traces_, measure));
     ASSIGN_OR_RETURN(PickResult choice, Pick(measured.captures, pick_));
     choice.notes.insert(choice.notes.end(), measured.notes.begin(), measured.notes.end());
@@ -198,7 +205,7 @@ void AddDecisions(CommandLine* line) {
   line->Add<CompareCommand>({"compare", "Two sides: same, faster or slower, by exit code",
                              R"(  xplane-time compare --base base*.xplane.pb --head head*.xplane.pb
   xplane-time compare base.json head.json --offset-std 1% --format markdown
-  xplane-time compare --objective energy --base b*.json --head h*.json
+  xplane-time compare --objective energy --base base*.json --head head*.json
 )"});
   line->Add<PickCommand>(
       {"pick", "The fastest variant, or that nobody can tell", R"(  xplane-time pick trace.xplane.pb

@@ -34,10 +34,12 @@
 // One capture on both sides proves nothing (12 at most), unless `offset_std` says how much
 // processes differ.
 //
-// Energies (Quantity::kEnergy) are compared alike: a capture's y is the log of what an execution
-// takes, and its scatter the interval that the capture states, of a t with a degree less than the
-// windows behind it. Nothing in it is taken to cancel, also where both sides share it. One capture
-// on both sides: processes are taken to differ by 1 %, unless `offset_std` says how much.
+// Energies (joules a run) have a stated error each, of the sensor and of telling kernels apart. It
+// may be the same in every capture of a side, so that more captures do not make it smaller: it is
+// added to what the scatter between captures says. With fewer than 3 captures a side (4 degrees of
+// freedom) the scatter is not known; unless `offset_std` says it or it is seen to be more, it is
+// taken as 1 %, with a note. With stated errors there are at most 20 degrees of freedom. A doubt
+// about a capture (poor fit, a shared device) leaves no row of it the same, less or more.
 //
 // References: Huber 1964; Welch 1947; Holm 1979.
 //
@@ -58,10 +60,11 @@
 namespace xplane_time {
 
 struct CompareOptions {
-  double min_effect = 0.01;  // changes up to this do not matter; 0.01: 1 %
-  double max_mde = 0.05;     // a row that would miss larger slowdowns has too little data
-  double alpha = 0.001;      // family-wise, of any claim where nothing changed
-  double confidence = 0.9;   // of all intervals together: 95 % of their lower bounds
+  Objective objective = Objective::kTime;  // kTime or kEnergy: that of the captures
+  double min_effect = 0.01;                // changes up to this do not matter; 0.01: 1 %
+  double max_mde = 0.05;    // a row that would miss larger slowdowns has too little data
+  double alpha = 0.001;     // family-wise, of any claim where nothing changed
+  double confidence = 0.9;  // of all intervals together: 95 % of their lower bounds
   // Standard deviation of the log of a process's offset, where it is known.
   std::optional<double> offset_std = {};
   bool paired = false;          // the i-th captures of both sides were taken side by side
@@ -70,19 +73,25 @@ struct CompareOptions {
 
 enum class FunctionVerdict : uint8_t {
   kSame,           // no change was seen, and one of the row's mde would have been
-  kFaster,         // proved, by more than min_effect; of energies: takes less
-  kSlower,         // proved, by more than min_effect; of energies: takes more
+  kFaster,         // proved, by more than min_effect
+  kSlower,         // proved, by more than min_effect
   kCannotTell,     // the estimate is beyond min_effect, but not proved; or it fails more often
-  kTooLittleData,  // mde above max_mde; or the energy of a side is unknown
+  kTooLittleData,  // mde above max_mde
   kOnlyBase,
   kOnlyHead,
   kNotComparable,  // measured in another way; `reason` says how
   kFailed,         // no samples on a side, since it failed
+  kUnknown,        // of energy: no number on a side; `reason` says why
 };
-inline constexpr std::string_view kVerdictNames[] = {"same",        "faster",          "slower",
-                                                     "cannot_tell", "too_little_data", "only_base",
-                                                     "only_head",   "not_comparable",  "failed"};
-constexpr std::string_view VerdictName(FunctionVerdict verdict) {
+inline constexpr std::string_view kVerdictNames[] = {
+    "same",      "faster",    "slower",         "cannot_tell", "too_little_data",
+    "only_base", "only_head", "not_comparable", "failed",      "unknown"};
+// Of energy "less" and "more", for kFaster and kSlower.
+constexpr std::string_view VerdictName(FunctionVerdict verdict,
+                                       Objective objective = Objective::kTime) {
+  const bool of_energy = objective == Objective::kEnergy;
+  if (of_energy && verdict == FunctionVerdict::kFaster) return "less";
+  if (of_energy && verdict == FunctionVerdict::kSlower) return "more";
   return kVerdictNames[static_cast<size_t>(verdict)];
 }
 
@@ -94,15 +103,13 @@ enum class Outcome : uint8_t {
   kTooLittleData = 12,
   kAllFailed = 20,
 };
-std::string_view OutcomeName(Outcome outcome);
+std::string_view OutcomeName(Outcome outcome, Objective objective = Objective::kTime);
 
 struct SideEstimate {
   uint64_t captures = 0, samples = 0;
-  std::optional<double> centre_ps = {};
-  // Of the centre, `confidence` for this row alone; empty: one capture.
-  std::optional<double> lo_ps = {}, hi_ps = {};
-  // Of one execution, instead; of one capture, the interval is what it states.
-  std::optional<double> energy_j = {}, lo_j = {}, hi_j = {};
+  std::optional<double> centre = {};  // picoseconds; joules where energies are compared
+  // Of the centre, `confidence` for this row alone; empty: one capture, of times.
+  std::optional<double> lo = {}, hi = {};
 };
 
 struct ComparedRow {
@@ -120,9 +127,10 @@ struct ComparedRow {
   // Where the verdict is open: captures a side for an mde of max_mde; empty: over 1000.
   std::optional<uint64_t> needed;
   FunctionVerdict verdict = FunctionVerdict::kTooLittleData;
-  std::string reason;       // where rows are not compared, or failed in some captures
+  std::string reason;       // where rows are not compared, failed in some captures, or in doubt
   bool fails_more = false;  // in head than in base: never the same or faster
   bool uncertain = false;   // the split into runs is, on a side
+  bool in_doubt = false;    // a capture is: never the same, faster or slower
 };
 
 // What a kernel takes of a run, of all runs that its captures have.
@@ -133,7 +141,6 @@ struct KernelChange {
 
 struct Comparison {
   CompareOptions options;
-  Quantity quantity = Quantity::kTime;
   std::vector<std::string> base_sources, head_sources;
   std::vector<ComparedRow> rows;  // worst verdict first, then the largest slowdown
   // Without a verdict, where there is too little data for one: the largest change first.
@@ -146,7 +153,7 @@ struct Comparison {
   uint64_t Count(FunctionVerdict verdict) const;
 };
 
-// Errors: FailedPrecondition: measured in different ways, times and energies, or nothing in common;
+// Errors: FailedPrecondition: measured in different ways, or nothing in common;
 // InvalidArgument: options; paired sides of different length.
 absl::StatusOr<Comparison> Compare(std::span<const Measurements> base,
                                    std::span<const Measurements> head,

@@ -40,6 +40,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "xplane_time/claim.h"
+#include "xplane_time/objective.h"
 
 namespace xplane_time {
 
@@ -98,14 +99,6 @@ enum class Stop : uint8_t {
   kClaim,  // a winner or a tie is proved: several times the runs
 };
 constexpr std::array<std::string_view, 2> NamesOf(Stop) { return {"pick", "claim"}; }
-
-enum class Objective : uint8_t { kTime, kEnergy, kEdp, kEd2p, kPareto };
-constexpr std::array<std::string_view, 5> NamesOf(Objective) {
-  return {"time", "energy", "edp", "ed2p", "pareto"};
-}
-constexpr std::string_view ObjectiveName(Objective objective) {
-  return NamesOf(objective)[static_cast<size_t>(objective)];
-}
 
 struct DecideConfig {
   double alpha = 0.01;      // of ever dropping a variant that is more than delta faster

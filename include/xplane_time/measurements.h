@@ -1,9 +1,9 @@
-// Measurements: times of functions, one set a capture, whatever wrote them.
+// Measurements: times (or energies) of functions, one set a capture, whatever wrote them.
 //
 // Enters: paths of traces (any that OpenTrace takes), of Google Benchmark JSON, or of our
-// own JSON with samples (report.v1 or functions.v1, written with --samples). Which it is
-// shows in the content. Leaves: one Measurements a capture, which is what compare.h and
-// pick.h infer over: the samples of one capture come from one process and share its
+// own JSON with samples (report.v1 or functions.v1, written with --samples), or of energies
+// (energy.v1). Which it is shows in the content. Leaves: one Measurements a capture, which is what
+// compare.h and pick.h infer over: the samples of one capture come from one process and share its
 // offset.
 //
 //   auto base = ReadMeasurements({"base1.xplane.pb", "base2.xplane.pb"}, {});
@@ -11,14 +11,12 @@
 //   ReadMeasurements({"report.json"}, {}).status()
 //   // FailedPrecondition: report.json: holds no samples; write it with --samples
 //
-// Or energies of functions (`quantity`), of energy.v1 alone: a file is a process, its value for a
-// function the energy of one execution with the interval that the file states.
-//
 // Not handled: JSON from standard input or in gzip; a trace may be either. Samples that
 // are suspect, warm-up or trimmed are left out and counted. A capture that repeats an
 // earlier one of the same list is left out with a note: it is no second process.
 //
-// Times are doubles in picoseconds, since Google Benchmark's are not whole.
+// Times are doubles in picoseconds, since Google Benchmark's are not whole. Energies are joules of
+// a run; a capture has one value a function, with the error that was stated for it.
 #pragma once
 
 #include <cstdint>
@@ -28,26 +26,19 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "xplane_time/energy.h"
+#include "xplane_time/objective.h"
 #include "xplane_time/read.h"
 #include "xplane_time/report.h"
 
 namespace xplane_time {
 
-enum class Quantity : uint8_t { kTime, kEnergy };
-
-// What a function took in one execution, by all of a capture.
-struct EnergyOfOne {
-  Joules joules;
-  uint64_t executions = 0;
-  uint64_t windows = 0;  // of the sensor, that tell it
-};
-
 struct Sampled {
-  double time_ps = 0;
+  double value = 0;      // picoseconds; joules where the metric is kEnergyMetric
   int64_t start_ps = 0;  // on the capture's axis; 0 where unknown
   friend bool operator==(const Sampled&, const Sampled&) = default;
 };
+
+inline constexpr char kEnergyMetric[] = "energy";
 
 // One function (or variant) on one device of one capture.
 struct Series {
@@ -56,19 +47,18 @@ struct Series {
   std::string device = {};  // "GPU:0"; empty: the input does not tell
   // Several programs may have one name: numbered by their first run.
   uint32_t program = 0;
-  std::string metric;      // "active", "span", "sum", "real_time", "cpu_time", "tuned", "energy"
+  std::string metric;      // "active", "span", "sum", "real_time", "cpu_time", kEnergyMetric
   std::string clock = {};  // "profile", "device", "mixed"; empty: the input does not tell
   std::vector<Sampled> samples = {};
-  std::vector<int64_t> left_out = {};      // suspect, warm-up or trimmed runs: their starts
-  std::optional<EnergyOfOne> energy = {};  // instead of samples
-  bool uncertain = false;    // the split into runs is; of energies, the power's reasons
-  std::string failure = {};  // not empty: it failed, and has no samples
-  std::string unknown = {};  // not empty: why it has no energy
-
-  bool measured() const { return !samples.empty() || energy.has_value(); }
+  std::vector<int64_t> left_out = {};  // suspect, warm-up or trimmed runs: their starts
+  bool uncertain = false;              // the split into runs is
+  std::string failure = {};  // not empty: it failed (its energy is unknown), and has no samples
+  // Of energies: the standard error of the log of the one value, as it was stated.
+  std::optional<double> log_error = {};
+  std::string doubt = {};  // not empty: why nothing firm may rest on it
 };
 
-// What has to be equal before times are compared: {"device model", "H100"}.
+// What has to be equal before two captures are compared: {"device model", "H100"}.
 struct Fact {
   std::string name, value;
   friend bool operator==(const Fact&, const Fact&) = default;
@@ -94,6 +84,8 @@ struct Measurements {
 enum class BenchmarkTime : uint8_t { kReal, kCpu };
 
 struct MeasureOptions {
+  // kTime or kEnergy: what is measured. A path that has the other is refused.
+  Objective objective = Objective::kTime;
   // Of results of ours only what needs no trace applies: filters on functions, the metric, trim,
   // skip_runs; of Google Benchmark's and tuning sessions the filters on functions. Others are
   // refused there, unless a result was written with them.
@@ -103,7 +95,6 @@ struct MeasureOptions {
   bool by_variant = false;      // one series a variant id; functions without one are left out
   bool slowest_device = false;  // one series a function: of each run the slowest device
   BenchmarkTime benchmark_time = BenchmarkTime::kReal;
-  Quantity quantity = Quantity::kTime;  // inputs that have the other one are refused
 };
 
 struct MeasurementSet {

@@ -33,6 +33,11 @@
 // is an intersection-union test, each pair at alpha. Intervals are simultaneous. P(best) is
 // a seeded bootstrap over units. Same input and seed: same result.
 //
+// Energies (joules a run): captures are the units. The errors that a capture states for two of its
+// variants may go against each other, and be the same in all captures: both are added to the
+// scatter in full. A variant whose energy is unknown, or a capture in doubt (poor fit, a shared
+// device), leaves no claim: undecided.
+//
 // Pure. Thread-safe. O(samples log samples + variants^2 units + replicates variants units).
 #pragma once
 
@@ -56,7 +61,8 @@ struct KnownVariant {
 };
 
 struct PickOptions {
-  double delta = 0.005;  // indifference: what is within it of the best is as good
+  Objective objective = Objective::kTime;  // kTime or kEnergy: that of the captures
+  double delta = 0.005;                    // indifference: what is within it of the best is as good
   double alpha = 0.01;
   double drift_std = 0.02;  // of the log ratio, in a capture without rounds
   // What a search space says: variants that are missing are listed, parameters are shown.
@@ -70,12 +76,15 @@ struct VariantRow {
   std::string function;
   uint64_t samples = 0, units = 0;  // units: rounds or captures
   uint64_t left_out = 0;
-  std::optional<double> centre_ps, lo_ps, hi_ps;  // interval: 1 - alpha, this variant alone
-  std::optional<double> p95_ps;
+  // Picoseconds; joules where energies are compared. Interval: 1 - alpha, this variant alone.
+  std::optional<double> centre, centre_lo, centre_hi;
+  std::optional<double> p95;            // of times
   std::optional<double> ratio, lo, hi;  // to the pick; 1 for itself; simultaneous
   std::optional<double> p_best;
   std::vector<Fact> params = {};
-  std::string status;  // "picked", "leads" (undecided), "tied", "slower", "open", "no_samples"
+  // "picked", "leads" (undecided), "tied", "slower" (of energy "more"), "open", "no_samples",
+  // "unknown" (its energy)
+  std::string status;
   bool uncertain = false;
 };
 
@@ -92,6 +101,7 @@ struct PickResult {
   std::optional<double> mde;       // smallest gap to the runner-up that would be proved
   std::optional<uint64_t> needed;  // units in all that would prove the gap that is seen
   std::string metric, clock;
+  std::vector<std::string> doubts;  // why no claim is made, whatever the numbers say
   std::vector<std::string> notes;
 };
 

@@ -4,7 +4,6 @@
 #include <array>
 #include <cmath>
 #include <functional>
-#include <limits>
 #include <map>
 #include <set>
 #include <tuple>
@@ -28,11 +27,14 @@ using stats::StudentQuantile, stats::StudentTail;
 constexpr double kPower = 0.8;             // of mde
 constexpr uint64_t kMostNeeded = 1000;     // captures a side
 constexpr uint64_t kSamplesForOffset = 4;  // below, the scatter within a capture is unknown
-// What is assumed of a row whose captures do not tell: processes differ by 1 %.
+// What `needed` assumes of a row whose captures do not tell, and energies of few captures:
+// processes differ by 1 %.
 constexpr double kUsualSpread = 0.01;
 // Processes of one program differ by at least this much: that a few agree is chance, or the
 // clock is too coarse to tell them apart.
 constexpr double kLeastSpread = 0.001;
+// Of energies: below, how much processes differ is assumed.
+constexpr size_t kLeastScatterDf = 4;
 
 // Base and head: their captures, and the series of one row, by capture.
 using Captures = std::array<std::span<const Measurements>, 2>;
@@ -65,7 +67,7 @@ ClockSteps FindClockSteps(const Captures& captures) {
     for (const Measurements& capture : side) {
       for (const Series& series : capture.series) {
         std::vector<double>& times = times_ps[ClockOf(series)];
-        for (const Sampled& sample : series.samples) times.push_back(sample.time_ps);
+        for (const Sampled& sample : series.samples) times.push_back(sample.value);
       }
     }
   }
@@ -153,45 +155,37 @@ std::map<RowKey, Sides> MatchSeries(const Captures& captures, std::vector<std::s
   return rows;
 }
 
-// The interval holds with 95 %, of a t: its longer side over the normal's quantile is at least its
-// standard error.
-Centre CentreOf(const EnergyOfOne& energy) {
-  const double value = energy.joules.value;
-  const auto [lo, hi] = energy.joules.ci95.value();
-  const double half = std::max(std::log(hi / value), std::log(value / lo));
-  const double error = half / StudentQuantile(0.025, std::numeric_limits<double>::infinity());
-  const double df = std::max<double>(1, static_cast<double>(energy.windows) - 1);
-  return {std::log(value), error * error, df};
-}
-
 Centre CentreOf(const Series& series) {
-  if (series.energy.has_value()) return CentreOf(*series.energy);
   std::vector<double> logs;
   logs.reserve(series.samples.size());
-  for (const Sampled& sample : series.samples) logs.push_back(std::log(sample.time_ps));
+  for (const Sampled& sample : series.samples) logs.push_back(std::log(sample.value));
   return stats::HuberCentre(std::move(logs));
 }
 
-// Of the captures that measured it.
+// Of the captures that have samples.
 std::vector<Centre> CentresOf(const RowSide& side) {
   std::vector<Centre> centres;
   for (const auto& [capture, series] : side) {
-    if (series->measured()) centres.push_back(CentreOf(*series));
+    if (!series->samples.empty()) centres.push_back(CentreOf(*series));
   }
   return centres;
 }
 
 uint64_t SamplesOf(const RowSide& side) {
   uint64_t samples = 0;
-  for (const auto& [capture, series] : side) {
-    samples += series->energy.has_value() ? series->energy->executions : series->samples.size();
-  }
+  for (const auto& [capture, series] : side) samples += series->samples.size();
   return samples;
 }
 
-bool IsEnergy(const RowSide& side) {
-  return std::ranges::any_of(side,
-                             [](const auto& each) { return each.second->energy.has_value(); });
+// Of the log of a side's value, where it was stated.
+double StatedVariance(const RowSide& side) {
+  double squares = 0, count = 0;
+  for (const auto& [capture, series] : side) {
+    if (!series->log_error.has_value()) continue;
+    squares += *series->log_error * *series->log_error;
+    count += 1;
+  }
+  return count > 0 ? squares / count : 0;
 }
 
 SideEstimate EstimateSide(const RowSide& captures, const std::vector<Centre>& centres,
@@ -202,16 +196,16 @@ SideEstimate EstimateSide(const RowSide& captures, const std::vector<Centre>& ce
   if (centres.empty()) return side;
   std::vector<double> values;
   for (const Centre& centre : centres) values.push_back(centre.value);
-  const bool is_energy = IsEnergy(captures);
   const double mean = stats::Mean(values);
-  (is_energy ? side.energy_j : side.centre_ps) = std::exp(mean);
-  if (values.size() < 2 && !is_energy) return side;
+  side.centre = std::exp(mean);
+  const double stated = StatedVariance(captures);
+  if (values.size() < 2 && stated == 0) return side;
   const double k = static_cast<double>(values.size());
-  const auto [variance, df] = values.size() < 2 ? std::pair(centres[0].variance, centres[0].df)
-                                                : std::pair(stats::Variance(values) / k, k - 1);
-  const double half = StudentQuantile((1 - confidence) / 2, df) * std::sqrt(variance);
-  (is_energy ? side.lo_j : side.lo_ps) = std::exp(mean - half);
-  (is_energy ? side.hi_j : side.hi_ps) = std::exp(mean + half);
+  const double df = values.size() < 2 ? compare::kStatedDf : k - 1;
+  const double half =
+      StudentQuantile((1 - confidence) / 2, df) * std::sqrt(stats::Variance(values) / k + stated);
+  side.lo = std::exp(mean - half);
+  side.hi = std::exp(mean + half);
   return side;
 }
 
@@ -253,33 +247,65 @@ std::optional<uint64_t> CapturesNeeded(double spread, double known_df, double re
   return most;
 }
 
-// As a share of the row's times.
+bool IsStated(const Sides& sides) {
+  return std::ranges::any_of(sides[kBase],
+                             [](const auto& each) { return each.second->log_error.has_value(); });
+}
+
+// Std, as a share of the row's values, of what more captures do not make surer.
 double ResolutionOf(const Sides& sides, const ClockSteps& steps, const std::vector<Centre>& base,
                     const std::vector<Centre>& head) {
+  const double stated = StatedVariance(sides[kBase]) + StatedVariance(sides[kHead]);
+  if (IsStated(sides)) return std::sqrt(stated);
   double step_ps = 0;
   for (const auto& side : sides) {
     for (const auto& [capture, series] : side) {
-      if (series->measured()) step_ps = std::max(step_ps, steps.at(ClockOf(*series)));
+      if (!series->samples.empty()) step_ps = std::max(step_ps, steps.at(ClockOf(*series)));
     }
   }
-  return step_ps / std::exp((base.front().value + head.front().value) / 2);
+  // A time is off by up to half a step, on each side by its own and in all of its captures alike:
+  // two uniform errors.
+  return step_ps / std::exp((base.front().value + head.front().value) / 2) * std::sqrt(2.0 / 12);
+}
+
+Difference ScatterOf(std::span<const Centre> base, std::span<const Centre> head, bool paired,
+                     std::optional<double> offset_std) {
+  return paired ? compare::PairedDifference(base, head, offset_std)
+                : compare::UnpairedDifference(base, head, offset_std);
+}
+
+// Of energies: too few captures to tell how much processes differ have what is usual, unless their
+// scatter refutes it: then that stands, with the few degrees of freedom that it has.
+Difference KnownFromFew(Difference scatter, std::span<const Centre> base,
+                        std::span<const Centre> head, bool paired,
+                        std::optional<double> offset_std) {
+  const size_t df = paired ? base.size() - 1 : base.size() + head.size() - 2;
+  if (!offset_std.has_value() && df < kLeastScatterDf) {
+    const Difference usual = ScatterOf(base, head, paired, kUsualSpread);
+    const bool refuted = scatter.df > 0 && scatter.standard_error >= usual.standard_error;
+    if (!refuted) scatter = usual;
+    scatter.assumed = !refuted;
+  }
+  scatter.df = std::min(scatter.df, compare::kStatedDf);
+  return scatter;
 }
 
 // Nothing where paired captures have no pair.
 std::optional<Difference> DifferenceOf(const Sides& sides, const CompareOptions& options,
-                                       double step, std::vector<Centre> base,
+                                       double resolution, std::vector<Centre> base,
                                        std::vector<Centre> head) {
-  const bool is_energy = IsEnergy(sides[kBase]);
+  const bool stated = IsStated(sides);
   std::optional<double> offset_std = options.offset_std;
   for (const auto& side : sides) {
-    if (!is_energy && SamplesOf(side) < kSamplesForOffset) offset_std = std::nullopt;
+    if (SamplesOf(side) < kSamplesForOffset && !stated) offset_std = std::nullopt;
   }
   if (options.paired) {
     base.clear();
     head.clear();
     for (const auto& [capture, series] : sides[kBase]) {
       const auto other = sides[kHead].find(capture);
-      if (other == sides[kHead].end() || !series->measured() || !other->second->measured()) {
+      if (other == sides[kHead].end() || series->samples.empty() ||
+          other->second->samples.empty()) {
         continue;
       }
       base.push_back(CentreOf(*series));
@@ -287,32 +313,21 @@ std::optional<Difference> DifferenceOf(const Sides& sides, const CompareOptions&
     }
     if (base.empty()) return std::nullopt;
   }
-  // Without a second process what the captures state is all that there is.
-  if (is_energy && base.size() == 1 && head.size() == 1 && !offset_std) offset_std = kUsualSpread;
-  Difference difference = options.paired ? compare::PairedDifference(base, head, offset_std)
-                                         : compare::UnpairedDifference(base, head, offset_std);
-  if (is_energy) {
-    // A capture that is alone on its side borrows the scatter of the others, but states its own.
-    double stated = 0;
-    for (const auto* side : {&base, &head}) {
-      const double k = static_cast<double>(side->size());
-      for (const Centre& centre : *side) stated += centre.variance / k / k;
-    }
-    difference.standard_error = std::max(difference.standard_error, std::sqrt(stated));
-  }
-  // Agreement of a few captures, above all of times on a coarse clock, is no precision. A time is
-  // off by up to half a step, on each side by its own and in all of its captures alike.
+  Difference difference = ScatterOf(base, head, options.paired, offset_std);
+  if (stated) difference = KnownFromFew(difference, base, head, options.paired, offset_std);
+  // Agreement of a few captures, above all of times on a coarse clock, is no precision.
   const double least = std::min(kLeastSpread, options.offset_std.value_or(kLeastSpread));
   const double floor = least * std::sqrt(1 / static_cast<double>(base.size()) +
                                          1 / static_cast<double>(head.size()));
   difference.spread = std::max(difference.spread, least);
-  difference.resolution = step * std::sqrt(2.0 / 12);  // of two uniform errors
+  difference.resolution = resolution;
   difference.standard_error =
       std::hypot(std::max(difference.standard_error, floor), difference.resolution);
   return difference;
 }
 
 FunctionVerdict VerdictOf(const ComparedRow& row, const CompareOptions& options) {
+  if (row.in_doubt) return FunctionVerdict::kCannotTell;
   const double effect = 1 + options.min_effect;
   const bool changed = row.p_value.has_value() && *row.p_value <= options.alpha;
   if (changed && row.lo.has_value() && *row.lo > effect) return FunctionVerdict::kSlower;
@@ -370,22 +385,32 @@ void Judge(std::span<const Difference> differences, const CompareOptions& option
   }
 }
 
-// Adds to the row's reason. Leaves the captures of each side whose series say `why`.
-std::array<size_t, 2> Describe(const Sides& sides, std::string_view what, std::string Series::*why,
-                               ComparedRow* row) {
-  std::array<size_t, 2> count = {};
+// "failed in 1 of 3 captures of head: out of memory", for each side where some capture says so.
+std::array<size_t, 2> CountSaying(std::string Series::*text, std::string_view what,
+                                  const Sides& sides, std::string* reason) {
+  std::array<size_t, 2> saying = {};  // captures
   for (const Side side : {kBase, kHead}) {
     std::string message;
     for (const auto& [capture, series] : sides[side]) {
-      count[side] += (series->*why).empty() ? 0 : 1;
-      if (message.empty()) message = series->*why;
+      saying[side] += (series->*text).empty() ? 0 : 1;
+      if (message.empty()) message = series->*text;
     }
-    if (count[side] == 0) continue;
-    absl::StrAppend(&row->reason, row->reason.empty() ? "" : "; ", Absl(what), " in ", count[side],
-                    " of ", sides[side].size(), " captures of ", side == kBase ? "base" : "head",
-                    ": ", message);
+    if (saying[side] == 0) continue;
+    absl::StrAppend(reason, reason->empty() ? "" : "; ", Absl(what), " in ", saying[side], " of ",
+                    sides[side].size(), " captures of ", side == kBase ? "base" : "head", ": ",
+                    message);
   }
-  return count;
+  return saying;
+}
+
+void DescribeFailures(const Sides& sides, ComparedRow* row) {
+  const bool of_energy = row->metric == kEnergyMetric;
+  const auto failed =
+      CountSaying(&Series::failure, of_energy ? "unknown" : "failed", sides, &row->reason);
+  row->fails_more =
+      !of_energy && failed[kHead] * sides[kBase].size() > failed[kBase] * sides[kHead].size();
+  const auto in_doubt = CountSaying(&Series::doubt, "in doubt", sides, &row->reason);
+  row->in_doubt = in_doubt[kBase] + in_doubt[kHead] > 0;
 }
 
 // Where a function's series cannot be told to be the same thing.
@@ -393,7 +418,7 @@ std::string ObstacleIn(const Sides& sides) {
   const Series* first = nullptr;
   for (const auto& side : sides) {
     for (const auto& [capture, series] : side) {
-      if (!series->measured()) continue;
+      if (series->samples.empty()) continue;
       if (first == nullptr) first = series;
       if (series->metric != first->metric) {
         return absl::StrCat("metric is ", first->metric, " in one capture, ", series->metric,
@@ -427,18 +452,20 @@ ComparedRow MakeRow(const Sides& sides, const CompareOptions& options, const Clo
   ComparedRow row;
   Describe(sides[kHead], &row);
   Describe(sides[kBase], &row);
-  const auto failed = Describe(sides, "failed", &Series::failure, &row);
-  const auto unknown = Describe(sides, "its energy is unknown", &Series::unknown, &row);
-  row.fails_more = failed[kHead] * sides[kBase].size() > failed[kBase] * sides[kHead].size();
+  DescribeFailures(sides, &row);
   const std::vector<Centre> base = CentresOf(sides[kBase]), head = CentresOf(sides[kHead]);
   row.base = EstimateSide(sides[kBase], base, options.confidence);
   row.head = EstimateSide(sides[kHead], head, options.confidence);
   if (base.empty() || head.empty()) {
-    if (unknown[kBase] + unknown[kHead] > 0) return row;  // too little data
-    row.verdict = !row.reason.empty()                     ? FunctionVerdict::kFailed
+    const bool failed = std::ranges::any_of(sides, [](const RowSide& side) {
+      return std::ranges::any_of(side,
+                                 [](const auto& each) { return !each.second->failure.empty(); });
+    });
+    row.verdict = failed && row.metric == kEnergyMetric   ? FunctionVerdict::kUnknown
+                  : failed                                ? FunctionVerdict::kFailed
                   : sides[kHead].empty() || !base.empty() ? FunctionVerdict::kOnlyBase
                                                           : FunctionVerdict::kOnlyHead;
-    if (row.verdict != FunctionVerdict::kFailed && !sides[kHead].empty() && !sides[kBase].empty()) {
+    if (!failed && !sides[kHead].empty() && !sides[kBase].empty()) {
       row.reason = absl::StrCat("no samples that count in ", base.empty() ? "base" : "head");
     }
     return row;
@@ -476,18 +503,6 @@ void RefuseUnequalPrograms(std::vector<ComparedRow>* rows) {
   }
 }
 
-// Also where mismatches are allowed: a ratio of the two is nothing.
-absl::StatusOr<Quantity> QuantityOf(const Captures& captures) {
-  std::set<bool> energies;
-  for (const auto& side : captures) {
-    for (const Measurements& capture : side) {
-      for (const Series& series : capture.series) energies.insert(series.metric == "energy");
-    }
-  }
-  if (energies.size() < 2) return energies.contains(true) ? Quantity::kEnergy : Quantity::kTime;
-  return FailedPrecondition("some captures have times, others energies; give all of one kind");
-}
-
 absl::Status CheckOptions(std::span<const Measurements> base, std::span<const Measurements> head,
                           const CompareOptions& options) {
   const auto share = [](double value) { return value > 0 && value < 1; };
@@ -509,10 +524,13 @@ absl::Status CheckOptions(std::span<const Measurements> base, std::span<const Me
 Outcome OutcomeOf(const Comparison& comparison, const CompareOptions& options) {
   if (comparison.Count(FunctionVerdict::kSlower) > 0) return Outcome::kSlower;
   if (comparison.Count(FunctionVerdict::kTooLittleData) > 0) return Outcome::kTooLittleData;
-  if (comparison.Count(FunctionVerdict::kFailed) > 0) return Outcome::kCannotTell;
+  if (comparison.Count(FunctionVerdict::kFailed) > 0 ||
+      comparison.Count(FunctionVerdict::kUnknown) > 0) {
+    return Outcome::kCannotTell;
+  }
   for (const ComparedRow& row : comparison.rows) {
-    const bool perhaps_slower =
-        row.fails_more || (row.ratio.has_value() && *row.ratio > 1 + options.min_effect);
+    const bool perhaps_slower = row.fails_more || row.in_doubt ||
+                                (row.ratio.has_value() && *row.ratio > 1 + options.min_effect);
     if (row.verdict == FunctionVerdict::kCannotTell && perhaps_slower) return Outcome::kCannotTell;
   }
   return Outcome::kNoRegression;
@@ -527,9 +545,9 @@ double Badness(const ComparedRow& row) {
 
 void Summarize(Comparison* comparison) {
   using enum FunctionVerdict;
-  static constexpr FunctionVerdict kWorstFirst[] = {kSlower,        kFailed,        kCannotTell,
-                                                    kTooLittleData, kNotComparable, kOnlyBase,
-                                                    kOnlyHead,      kFaster,        kSame};
+  static constexpr FunctionVerdict kWorstFirst[] = {
+      kSlower,        kFailed,   kUnknown,  kCannotTell, kTooLittleData,
+      kNotComparable, kOnlyBase, kOnlyHead, kFaster,     kSame};
   bool unbounded = false;
   for (const ComparedRow& row : comparison->rows) {
     if (!row.ratio.has_value()) continue;
@@ -599,13 +617,6 @@ absl::StatusOr<Comparison> Compare(std::span<const Measurements> base,
   RETURN_IF_ERROR(
       compare::CheckMeasuredAlike(base, head, options.allow_mismatch, &comparison.notes));
   const Captures captures = {base, head};
-  ASSIGN_OR_RETURN(comparison.quantity, QuantityOf(captures));
-  if (comparison.quantity == Quantity::kEnergy && base.size() == 1 && head.size() == 1 &&
-      !options.offset_std.has_value()) {
-    comparison.notes.push_back(
-        "one capture a side does not show how much processes differ: 1 % is assumed, beside what "
-        "the intervals of the captures say; --offset-std says otherwise");
-  }
   NoteSame(captures, &comparison.notes);
   const ClockSteps steps = FindClockSteps(captures);
   std::vector<Difference> differences;  // by row
@@ -614,8 +625,13 @@ absl::StatusOr<Comparison> Compare(std::span<const Measurements> base,
   }
   RefuseUnequalPrograms(&comparison.rows);
   Judge(differences, options, &comparison.rows);
+  if (std::ranges::any_of(differences, &Difference::assumed)) {
+    comparison.notes.push_back(absl::StrCat(
+        "fewer than 3 captures a side do not show how much processes differ: taken as ",
+        kUsualSpread * 100, " % (std); --offset-std says it where it is known"));
+  }
   Summarize(&comparison);
-  if (comparison.compared == 0) {
+  if (comparison.compared == 0 && comparison.Count(FunctionVerdict::kUnknown) == 0) {
     if (comparison.Count(FunctionVerdict::kFailed) == 0) {
       return NothingCompared(comparison, compare::PassesFilters(base[0]));
     }
@@ -629,8 +645,9 @@ absl::StatusOr<Comparison> Compare(std::span<const Measurements> base,
   return comparison;
 }
 
-std::string_view OutcomeName(Outcome outcome) {
+std::string_view OutcomeName(Outcome outcome, Objective objective) {
   using enum Outcome;
+  if (outcome == kSlower && objective == Objective::kEnergy) return "more";
   constexpr std::pair<Outcome, std::string_view> kNames[] = {{kNoRegression, "no_regression"},
                                                              {kSlower, "slower"},
                                                              {kCannotTell, "cannot_tell"},

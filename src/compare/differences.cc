@@ -19,6 +19,17 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kPoolingLevel = 0.25;
 constexpr size_t kMostBlocks = 1000;
 
+// The variance of a difference of two values whose errors were stated, mean over captures: the
+// errors may go against each other, and are no smaller for being there in every capture.
+double StatedVariance(std::span<const Centre> pairs) {
+  double sum = 0;
+  for (size_t i = 0; i < pairs.size(); i += 2) {
+    const double both = std::sqrt(pairs[i].variance) + std::sqrt(pairs[i + 1].variance);
+    sum += both * both;
+  }
+  return sum / static_cast<double>(pairs.size() / 2);
+}
+
 // The variances of several centres within their captures.
 struct Within {
   double sum = 0, weighted_squares = 0;  // the latter of the variances, by their df
@@ -66,7 +77,7 @@ std::vector<TimedSample> InOrder(const Measurements& capture) {
   for (const Series& series : capture.series) {
     if (!series.variant_id.has_value()) continue;
     for (const Sampled& sample : series.samples) {
-      samples.push_back({sample.start_ps, &*series.variant_id, std::log(sample.time_ps)});
+      samples.push_back({sample.start_ps, &*series.variant_id, std::log(sample.value)});
     }
     for (const int64_t start_ps : series.left_out) {
       samples.push_back({start_ps, &*series.variant_id, kMissing});
@@ -151,9 +162,10 @@ Difference OfRounds(const Units& units, const std::vector<double>& differences,
 }
 
 Difference OfCaptures(const std::vector<double>& differences, const std::vector<Centre>& within,
-                      double drift_std) {
+                      double drift_std, bool stated) {
   const double n = static_cast<double>(differences.size());
-  const auto [inside, weighted] = WithinOf(within);
+  const auto [sum, weighted] = WithinOf(within);
+  const double inside = stated ? StatedVariance(within) : sum;
   Difference out;
   out.estimate = Mean(differences);
   out.units = differences.size();
@@ -163,11 +175,12 @@ Difference OfCaptures(const std::vector<double>& differences, const std::vector<
     // One run shows no scatter.
     const bool known = std::ranges::all_of(
         within, [](double df) { return df > 0; }, &Centre::df);
-    out.df = known ? SatterthwaiteDf(variance, weighted) : 0;
+    out.df = !known ? 0 : stated ? kStatedDf : SatterthwaiteDf(variance, weighted);
     return out;
   }
-  out.standard_error = std::sqrt(std::max(Variance(differences), inside / n) / n);
-  out.df = n - 1;
+  out.standard_error = stated ? std::sqrt(Variance(differences) / n + inside)
+                              : std::sqrt(std::max(Variance(differences), inside / n) / n);
+  out.df = stated ? std::min(n - 1, kStatedDf) : n - 1;
   return out;
 }
 
@@ -314,6 +327,13 @@ Units MakeUnits(std::span<const Measurements> captures, bool robust) {
         centres[id] = centre.value;
         units.within.try_emplace(id, captures.size()).first->second[i] = centre;
       }
+      for (const Series& series : captures[i].series) {
+        if (!series.log_error.has_value() || !series.variant_id.has_value()) continue;
+        Centre& centre = units.within.at(*series.variant_id)[i];
+        centre.variance = *series.log_error * *series.log_error;
+        centre.df = kStatedDf;
+        units.stated = true;
+      }
     }
     units.capture.resize(values.size(), static_cast<uint32_t>(i));
   }
@@ -341,7 +361,7 @@ Difference DifferenceOf(const Units& units, const std::string& a, const std::str
   }
   if (differences.empty()) return {};
   if (units.in_rounds) return OfRounds(units, differences, capture);
-  return OfCaptures(differences, within, drift_std);
+  return OfCaptures(differences, within, drift_std, units.stated);
 }
 
 std::map<std::string, double> ProbabilityOfBest(const Units& units, double drift_std,

@@ -21,10 +21,15 @@ struct Difference {
   double df = 0;      // 0: nothing is known about the error
   size_t units = 0;   // of variants: that hold both
   double spread = 0;  // of sides: std of a capture's centre; df 0: as far as its own samples show
-  // Of sides: std of what the clock's resolution does to the estimate: part of standard_error that
-  // more captures do not reduce.
+  // Of sides: std of what the clock's resolution, or stated errors, do to the estimate: part of
+  // standard_error that more captures do not reduce.
   double resolution = 0;
+  bool assumed = false;  // of sides: how much processes differ is
 };
+// At most, beside stated errors. They are intervals of a regression of 20 windows and more: their
+// tails are not known as those of a normal one are. Not Satterthwaite's of both: where few captures
+// happen to agree it takes the sum for well known, and is wrong three times as often as alpha.
+inline constexpr double kStatedDf = 20;
 // `base` and `head`: one centre a capture, not empty.
 Difference UnpairedDifference(std::span<const Centre> base, std::span<const Centre> head,
                               std::optional<double> offset_std);
@@ -41,6 +46,7 @@ struct NaturalLess {
 struct Units {
   bool in_rounds = false;
   bool robust = true;             // wild values are pulled in; false: they count in full
+  bool stated = false;            // of energies: what is in `within` was stated
   std::vector<uint32_t> capture;  // of each unit
   std::map<std::string, std::vector<double>, NaturalLess> log_time;
   // Where captures are the units: variance of each value within its capture, its df.

@@ -1,12 +1,10 @@
-// JSON inputs: Google Benchmark's, results of ours with samples, and tuning sessions.
+// JSON inputs: Google Benchmark's, results of ours with samples, energies, and tuning sessions.
 // Anybody may have written them.
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <iterator>
 #include <map>
 #include <set>
-#include <tuple>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -285,132 +283,122 @@ absl::StatusOr<std::vector<Measurements>> FromResult(const std::string& path, co
   return out;
 }
 
-// Energies (xplane-time.energy.v1): a file is a process, a function's value is one run's: its
-// kernels may be others in another build.
+// Energies (xplane-time.energy.v1): a function has one value in a capture, the joules of a run.
 
-struct EnergyOfFunction {
-  std::string function;
-  uint64_t count = 0, windows = 0;
-  std::optional<uint64_t> runs = {};
-  std::optional<double> energy_j = {}, per_run_j = {};
-  std::optional<std::array<double, 2>> energy_j_ci95 = {};
-  std::optional<std::string> variant_id = {}, kind = {}, reason = {};
-};
-XPLANE_TIME_JSON_FIELDS(EnergyOfFunction, function, count, windows, runs, energy_j, per_run_j,
-                        energy_j_ci95, variant_id, kind, reason)
+constexpr char kEnergySchema[] = "xplane-time.energy.v1";
+constexpr double kNormalCi95 = 1.96;  // half of a 95 % interval in standard errors
 
-// What is wrong with the numbers; empty: nothing.
-std::string FaultOf(const EnergyOfFunction& row) {
-  if (!row.energy_j.has_value()) {
-    return row.reason.value_or("").empty() ? "has no energy_j, and no reason why" : "";
-  }
-  if (row.kind == "modelled") return "";
-  if (!row.energy_j_ci95.has_value() || row.count == 0) {
-    return "has an energy_j without its interval or without executions";
-  }
-  if (row.runs.has_value() != row.per_run_j.has_value() || row.runs == uint64_t{0}) {
-    return "has runs without per_run_j, or the reverse";
-  }
-  if (!row.runs.has_value()) return "";
-  const auto& [lo, hi] = *row.energy_j_ci95;
-  const bool fits = lo > 0 && lo <= *row.energy_j && *row.energy_j <= hi && std::isfinite(hi) &&
-                    *row.per_run_j * static_cast<double>(*row.runs) >= *row.energy_j * (1 - 1e-6) &&
-                    std::isfinite(*row.per_run_j);
-  return fits ? "" : "energy_j, its interval and per_run_j do not fit together";
+std::string DoubtOf(const Json& device) {
+  if (FlagOf(device, "poor_fit")) return "what ran does not explain the power (poor_fit)";
+  return FlagOf(device, "shared") ? "others use the device, too (shared)" : "";
 }
 
-// Of the devices that have numbers. A sensor may be off by some percent, always alike: another one
-// is another measurement.
-void AddSensors(const std::string& path, const Json& devices, Measurements* out) {
-  std::set<std::string> sensors, hosts;
-  for (const Json& device : devices) {
-    if (const std::string sensor = TextIn(device, "sensor"); !sensor.empty()) {
-      sensors.insert(sensor);
-    }
-    if (const std::string host = TextIn(device, "host"); !host.empty()) hosts.insert(host);
-    const std::string name = DeviceName(DeviceOf(device));
-    if (FlagOf(device, "poor_fit")) {
-      out->notes.push_back(absl::StrCat(path, ": ", name, ": what ran does not explain the power ",
-                                        "(poor_fit): its energies may be off by more than they ",
-                                        "say"));
-    }
-    if (FlagOf(device, "shared")) {
-      out->notes.push_back(absl::StrCat(path, ": ", name, ": others used the device, too: some of ",
-                                        "the energy may be theirs"));
-    }
+// The value of a row, its error, or why it is unknown. Errors: what is wrong with it.
+std::string ReadEnergy(const Json& row, Series* series) {
+  if (TextIn(row, "status") != "ok") {
+    series->failure = TextOf(row, "reason").value_or("no reason told");
+    return "";
   }
-  if (!sensors.empty()) out->facts.push_back({"power sensor", absl::StrJoin(sensors, " and ")});
-  if (!hosts.empty()) out->labels.push_back({"host", absl::StrJoin(hosts, ", ")});
-}
-
-bool IsDoubted(const Json& devices, const DeviceRef& of) {
-  return std::ranges::any_of(devices, [&](const Json& device) {
-    const DeviceRef own = DeviceOf(device);
-    return std::tie(own.input, own.plane, own.host) == std::tie(of.input, of.plane, of.host) &&
-           (FlagOf(device, "poor_fit") || FlagOf(device, "shared"));
-  });
-}
-
-void AddEnergy(const EnergyOfFunction& row, const DeviceRef& device, const Json& devices,
-               bool by_variant, SeriesByName* series_of) {
-  const std::string& name = by_variant ? *row.variant_id : row.function;
-  Series& series = series_of->At(absl::StrCat(DeviceName(device), "\n", name),
-                                 {.function = row.function,
-                                  .variant_id = row.variant_id,
-                                  .device = DeviceName(device),
-                                  .metric = "energy",
-                                  .uncertain = IsDoubted(devices, device)});
-  if (series.measured() || !series.unknown.empty()) {
-    series.energy.reset();
-    series.unknown = "several programs have this name, and which is which is not told";
-  } else if (row.kind == "modelled") {
-    series.unknown = "its power was stated, not measured";
-  } else if (row.energy_j.has_value() && !row.runs.has_value()) {
-    series.unknown = "it is uncertain how its kernels split into runs";
-  } else if (row.energy_j.has_value()) {
-    // Of part of the runs, where the log covers only part of the capture.
-    const double one = *row.per_run_j / *row.energy_j;
-    const auto& [lo, hi] = *row.energy_j_ci95;
-    series.energy = {{*row.per_run_j, std::array{lo * one, hi * one}}, *row.runs, row.windows};
+  if (TextIn(row, "kind") == "modelled") {
+    series->failure = "its power was stated, not measured";
+    return "";
+  }
+  if (!row.contains("per_run_j")) return "lacks per_run_j";
+  const auto energy_j = json::NumberOf(row, "energy_j"),
+             per_run_j = json::NumberOf(row, "per_run_j");
+  const Json* interval = ListIn(row, "energy_j_ci95");
+  const bool has_interval = interval != nullptr && interval->size() == 2 &&
+                            (*interval)[0].is_number() && (*interval)[1].is_number();
+  if (!energy_j.has_value() || !has_interval) return "lacks energy_j or its interval, and is ok";
+  const double lo_j = (*interval)[0].get<double>(), hi_j = (*interval)[1].get<double>();
+  const bool is_sound = *energy_j > 0 && per_run_j.value_or(1) > 0 && lo_j <= *energy_j &&
+                        *energy_j <= hi_j && std::isfinite(hi_j + per_run_j.value_or(1));
+  if (!is_sound) return "has an energy that is not above 0, or not within its interval";
+  if (!per_run_j.has_value()) {
+    series->failure = "how its executions split into runs is uncertain";
+  } else if (lo_j <= 0) {
+    series->failure = "too_uncertain";
   } else {
-    series.unknown = *row.reason;
+    series->samples = {{*per_run_j, 0}};
+    series->log_error =
+        std::max(std::log(*energy_j / lo_j), std::log(hi_j / *energy_j)) / kNormalCi95;
   }
+  return "";
+}
+
+// By function (or variant) and device. What is there twice, as programs of one name are, cannot be
+// told apart in another capture.
+absl::Status AddEnergy(const std::string& path, size_t at, Series series, std::string program,
+                       bool by_variant, std::map<std::string, std::set<std::string>>* seen,
+                       SeriesByName* series_of) {
+  const std::string name = by_variant ? *series.variant_id : series.function;
+  std::set<std::string>& programs = (*seen)[absl::StrCat(series.device, "\n", name)];
+  if (!programs.insert(absl::StrCat(series.function, "\n", program)).second) {
+    return DataLoss(path, ": functions[", at, "] is there twice; write the file again");
+  }
+  Series& one = series_of->At(absl::StrCat(series.device, "\n", name), series);
+  if (programs.size() == 1) return absl::OkStatus();
+  one.samples.clear();
+  one.log_error.reset();
+  one.failure = absl::StrCat("it is ", programs.size(), " programs of one name");
+  return absl::OkStatus();
+}
+
+// By device, why what is said of its functions is in doubt.
+absl::StatusOr<std::map<std::string, std::string>> ReadEnergyDevices(const std::string& path,
+                                                                     const Json& devices,
+                                                                     Measurements* out) {
+  std::map<std::string, std::string> doubts;
+  std::set<std::string> sensors;
+  for (const Json& row : devices) {
+    if (!doubts.emplace(DeviceName(DeviceOf(row)), DoubtOf(row)).second) {
+      return FailedPrecondition(path, ": holds several hosts or captures; write a file of each");
+    }
+    if (const auto sensor = TextOf(row, "sensor")) sensors.insert(*sensor);
+  }
+  if (!sensors.empty()) out->facts.push_back({"sensor", absl::StrJoin(sensors, " and ")});
+  return doubts;
 }
 
 absl::StatusOr<Measurements> FromEnergies(const std::string& path, const Json& document,
-                                          const MeasureOptions& options) {
-  if (TextIn(document, "schema") != "xplane-time.energy.v1") {
-    return FailedPrecondition(path, ": ", TextIn(document, "schema"), " is no version that this ",
-                              "program reads; write it with its own energy --format json");
+                                          const MeasureOptions& asked) {
+  MeasureOptions options = asked;
+  RETURN_IF_ERROR(OptionFacts(path, "a result of energies", options.report,
+                              {"function", "exclude", "prefix", "id_pattern"})
+                      .status());
+  ASSIGN_OR_RETURN(OptionValues recorded, RecordedOptions(path, document));
+  if (recorded.contains("top")) {
+    return FailedPrecondition(path,
+                              ": was written with --top, which cuts functions off; write it "
+                              "again without");
   }
-  const auto damaged = [&](const std::string& what) {
-    return DataLoss(path, ": ", what, "; write it again with energy --format json");
-  };
-  ASSIGN_OR_RETURN(const Filters filters, Filters::Compile(options.report));
+  recorded.erase("map");  // the sensor tells
   Measurements out = {.source = path};
-  // Those that it was written with choose rows, and change no number.
-  ASSIGN_OR_RETURN(out.options, OptionFacts(path, "a result of energy", options.report,
-                                            {"function", "exclude", "prefix", "id_pattern"}));
+  ASSIGN_OR_RETURN(out.options, OptionFacts(path, std::move(recorded), &options.report));
+  ASSIGN_OR_RETURN(const Filters filters, Filters::Compile(options.report));
   const Json *devices = ListIn(document, "devices"), *functions = ListIn(document, "functions");
-  if (devices == nullptr || functions == nullptr) return damaged("lacks devices or functions");
-  AddSensors(path, *devices, &out);
-  const bool own_ids = options.report.id_pattern != ReportOptions().id_pattern;
-  SeriesByName series_of(&out);
-  for (size_t i = 0; i < functions->size(); ++i) {
-    const Json& json = (*functions)[i];
-    EnergyOfFunction row;
-    if (!json::FromJson(json, &row))
-      return damaged(absl::StrCat("functions[", i, "] lacks fields"));
-    if (const std::string fault = FaultOf(row); !fault.empty()) {
-      return damaged(absl::StrCat("functions[", i, "] (", row.function, "): ", fault));
-    }
-    if (own_ids) row.variant_id = filters.id.Capture(row.function);
-    if (!filters.WantsFunction(row.function)) continue;
-    if (options.by_variant && !row.variant_id.has_value()) continue;
-    AddEnergy(row, DeviceOf(json), *devices, options.by_variant, &series_of);
+  if (devices == nullptr || functions == nullptr) {
+    return DataLoss(path, ": lacks devices or functions; write the file again");
   }
-  if (functions->empty()) {
-    return FailedPrecondition(path, ": holds energies of no function; give energy the trace");
+  ASSIGN_OR_RETURN(const auto doubts, ReadEnergyDevices(path, *devices, &out));
+  SeriesByName series_of(&out);
+  std::map<std::string, std::set<std::string>> seen;
+  for (size_t i = 0; i < functions->size(); ++i) {
+    const Json& row = (*functions)[i];
+    Series series = {.function = TextIn(row, "function"), .metric = kEnergyMetric};
+    std::string wrong = series.function.empty() ? "lacks a function" : ReadEnergy(row, &series);
+    if (!wrong.empty()) {
+      return DataLoss(path, ": functions[", i, "] ", wrong,
+                      "; write the file again with xplane-time energy --format json");
+    }
+    if (!filters.WantsFunction(series.function)) continue;
+    series.variant_id = filters.id.Capture(series.function);
+    if (options.by_variant && !series.variant_id.has_value()) continue;
+    series.device = DeviceName(DeviceOf(row));
+    const auto doubt = doubts.find(series.device);
+    if (doubt != doubts.end()) series.doubt = doubt->second;
+    RETURN_IF_ERROR(AddEnergy(path, i, std::move(series), TextIn(row, "program_id"),
+                              options.by_variant, &seen, &series_of));
   }
   return out;
 }
@@ -496,31 +484,24 @@ bool LooksLikeJson(std::string_view content) {
   return next != std::string_view::npos && (content[next] == '"' || content[next] == '}');
 }
 
-absl::Status NoEnergies(const std::string& path) {
-  return FailedPrecondition(path,
-                            ": holds no energies; give what xplane-time energy TRACE --power ",
-                            "LOG --format json writes, or leave out --objective energy");
-}
-
 absl::StatusOr<std::vector<Measurements>> FromJson(const std::string& path,
                                                    std::string_view content,
                                                    const MeasureOptions& options) {
   ASSIGN_OR_RETURN(const Json document, ParseFile(path, UnknownAsNull(content)));
   const std::string schema = TextIn(document, "schema");
-  const bool is_energy = schema.starts_with("xplane-time.energy.");
-  if (is_energy != (options.quantity == Quantity::kEnergy)) {
-    return is_energy ? FailedPrecondition(path, ": holds energies, and times are asked for; ",
-                                          "compare --objective energy takes it, or give the trace")
-                     : NoEnergies(path);
-  }
-  if (is_energy) {
-    ASSIGN_OR_RETURN(Measurements one, FromEnergies(path, document, options));
-    return std::vector{std::move(one)};
-  }
   const bool is_benchmark = ListIn(document, "benchmarks") != nullptr;
-  if (is_benchmark || schema == "xplane-time.tune.v1") {
-    ASSIGN_OR_RETURN(Measurements one, is_benchmark ? FromBenchmark(path, document, options)
-                                                    : FromTuning(path, document, options));
+  const bool is_energies = schema == kEnergySchema;
+  if (schema.starts_with("xplane-time.energy.") && !is_energies) {
+    return FailedPrecondition(path, ": is ", schema, ", and this version knows ", kEnergySchema,
+                              "; write it again with this version's xplane-time energy");
+  }
+  if (schema.starts_with("xplane-time.") || is_benchmark) {
+    RETURN_IF_ERROR(CheckObjective(path, is_energies, options.objective));
+  }
+  if (is_benchmark || is_energies || schema == "xplane-time.tune.v1") {
+    ASSIGN_OR_RETURN(Measurements one, is_benchmark  ? FromBenchmark(path, document, options)
+                                       : is_energies ? FromEnergies(path, document, options)
+                                                     : FromTuning(path, document, options));
     return std::vector{std::move(one)};
   }
   if (schema.starts_with("xplane-time.tune")) {

@@ -18,20 +18,20 @@
 
 namespace xplane_time::compare {
 
+// Whether what a path holds, energies or times, is what is asked for. Errors: FailedPrecondition.
+absl::Status CheckObjective(const std::string& path, bool holds_energies, Objective objective);
+
 // Whether the bytes begin a JSON object. A trace may begin with a line feed and a brace.
 bool LooksLikeJson(std::string_view content);
-// Where energies are wanted, a result of energy. Else Google Benchmark's, or our own: a result with
-// samples (of several captures it gives as many), or a tuning session, whose variants are functions
-// and whose ratios within rounds are not used: two sides have no rounds in common.
+// Google Benchmark's, or our own: a result with samples (of several captures it gives as many), a
+// result of energies, or a tuning session, whose variants are functions and whose ratios within
+// rounds are not used: two sides have no rounds in common.
 absl::StatusOr<std::vector<Measurements>> FromJson(const std::string& path,
                                                    std::string_view content,
                                                    const MeasureOptions& options);
 
-// What an input is refused with that has times, where energies are wanted.
-absl::Status NoEnergies(const std::string& path);
-
-// With start times no two captures agree in every sample; without them (Google Benchmark) only the
-// same file does so by more than chance.
+// With start times, or of energies, no two captures agree in every sample; without them (Google
+// Benchmark) only the same file does so by more than chance.
 bool SameCapture(const Measurements& a, const Measurements& b);
 
 // The rows of one capture (samples, functions, kernels) become series, kernels and notes.

@@ -114,7 +114,6 @@ std::optional<std::string> FolderNote(const std::string& path) {
 
 absl::StatusOr<std::vector<Measurements>> ReadOne(const std::string& path,
                                                   const MeasureOptions& options) {
-  std::error_code error;
   if (LooksLikeJson(Beginning(path))) {
     if (!options.find.run.empty() || options.read.reader != Reader::kWire) {
       return InvalidArgument(path, ": ", options.find.run.empty() ? "--reader" : "--run",
@@ -124,9 +123,7 @@ absl::StatusOr<std::vector<Measurements>> ReadOne(const std::string& path,
     if (!content.has_value()) return Unavailable(path, ": cannot read");
     return FromJson(path, *content, options);
   }
-  if (options.quantity == Quantity::kEnergy && std::filesystem::exists(path, error)) {
-    return NoEnergies(path);
-  }
+  RETURN_IF_ERROR(CheckObjective(path, /*holds_energies=*/false, options.objective));
   ASSIGN_OR_RETURN(Measurements one, FromTrace(path, options));
   if (auto note = FolderNote(path); note.has_value()) one.notes.push_back(*std::move(note));
   return std::vector{std::move(one)};
@@ -139,12 +136,23 @@ bool SameSeries(const Series& a, const Series& b) {
 
 }  // namespace
 
+absl::Status CheckObjective(const std::string& path, bool holds_energies, Objective objective) {
+  if (holds_energies == (objective == Objective::kEnergy)) return absl::OkStatus();
+  return holds_energies
+             ? FailedPrecondition(path,
+                                  ": holds energies, and times are compared; say --objective ",
+                                  "energy, or give the trace")
+             : FailedPrecondition(path, ": holds no energies; give what xplane-time energy TRACE ",
+                                  "--power LOG --format json writes of it");
+}
+
 bool SameCapture(const Measurements& a, const Measurements& b) {
   if (a.source == b.source) return !a.source.empty();
-  const bool timed = std::ranges::any_of(a.series, [](const Series& series) {
-    return !series.samples.empty() && series.samples.back().start_ps != 0;
+  const bool tells = std::ranges::any_of(a.series, [](const Series& series) {
+    return !series.samples.empty() &&
+           (series.samples.back().start_ps != 0 || series.log_error.has_value());
   });
-  return timed && std::ranges::equal(a.series, b.series, SameSeries);
+  return tells && std::ranges::equal(a.series, b.series, SameSeries);
 }
 
 }  // namespace compare

@@ -12,6 +12,7 @@
 #include "stats/distributions.h"
 #include "stats/order_statistics.h"
 #include "status.h"
+#include "xplane_time/compare.h"
 
 namespace xplane_time {
 namespace {
@@ -45,6 +46,10 @@ struct Chooser {
     std::string leader = Leader();
     std::vector<Rival> rivals = Against(leader);
     choice->claim = ClaimOf(leader, rivals, &choice->tied);
+    if (!choice->doubts.empty() && ExitCode(choice->claim) == 0) {
+      choice->claim = Claim::kUndecided;
+      choice->tied.clear();
+    }
     choice->pick = leader;
     if (choice->claim == Claim::kTie) {
       choice->pick = choice->tied.front();
@@ -125,7 +130,7 @@ struct Chooser {
   // Regret, and what a firmer answer would take: the rival nearest to the pick decides.
   void Evidence(const std::vector<Rival>& rivals, PickResult* choice) const {
     double regret = 0;
-    bool known = true;
+    bool known = choice->doubts.empty();
     const Rival* nearest = nullptr;
     for (const Rival& rival : rivals) {
       known &= rival.enough;
@@ -138,7 +143,7 @@ struct Chooser {
     const double reach = (Bar(d.df) + StudentQuantile(1 - kPower, d.df)) * d.standard_error;
     if (std::isfinite(reach)) choice->mde = std::expm1(reach);
     const bool sole_capture = !units.in_rounds && units.size() == 1;
-    if (choice->claim != Claim::kUndecided || sole_capture) return;
+    if (choice->claim != Claim::kUndecided || sole_capture || !choice->doubts.empty()) return;
     // A gap beyond delta is to be proved; within delta the tie is.
     const double tie = std::log1p(options.delta), gap = std::abs(d.estimate);
     const double wanted = gap > tie ? gap : std::max(tie - gap, tie / 4);
@@ -150,7 +155,8 @@ struct Chooser {
     const auto row = std::ranges::find(choice->variants, rival.id, &VariantRow::id);
     row->ratio = std::exp(rival.difference.estimate);
     const bool is_tied = std::ranges::count(choice->tied, rival.id) > 0;
-    row->status = is_tied ? "tied" : rival.slower() ? "slower" : "open";
+    const auto slower = VerdictName(FunctionVerdict::kSlower, options.objective);
+    row->status = is_tied ? "tied" : rival.slower() ? slower : "open";
     if (!std::isfinite(rival.half) || rival.difference.df <= 0) return;
     row->lo = std::exp(rival.lo());
     row->hi = std::exp(rival.difference.estimate + rival.half);
@@ -166,7 +172,8 @@ absl::Status CheckAlike(std::span<const Measurements> captures) {
       if (!seen.insert(*series.variant_id).second) {
         return FailedPrecondition(
             capture.source, ": variant ", *series.variant_id,
-            " ran on several devices or as several functions; choose with --device or --function");
+            " ran on several devices or as several functions; choose with --device or --function",
+            series.metric == kEnergyMetric ? " of xplane-time energy" : "");
       }
       if (series.samples.empty()) continue;
       if (first == nullptr) first = &series;
@@ -191,6 +198,19 @@ absl::Status CheckOptions(const PickOptions& options) {
   return absl::OkStatus();
 }
 
+// Why no claim is made, whatever the numbers say: of energies only.
+void AddDoubt(const Measurements& capture, const Series& series, PickResult* choice) {
+  if (choice->options.objective != Objective::kEnergy) return;
+  const bool unknown = !series.failure.empty();
+  if (!unknown && series.doubt.empty()) return;
+  choice->doubts.push_back(absl::StrCat(
+      capture.source, ": ",
+      unknown ? absl::StrCat("the energy of variant ", *series.variant_id, " is unknown: ") : "",
+      unknown ? series.failure : series.doubt));
+  const auto earlier = std::prev(choice->doubts.end());
+  if (std::find(choice->doubts.begin(), earlier, *earlier) != earlier) choice->doubts.pop_back();
+}
+
 // One row a variant, seen or expected, before it is judged.
 void ListVariants(std::span<const Measurements> captures, PickResult* choice) {
   std::map<std::string, VariantRow, NaturalLess> rows;
@@ -207,13 +227,16 @@ void ListVariants(std::span<const Measurements> captures, PickResult* choice) {
       row.samples += series.samples.size();
       row.left_out += series.left_out.size();
       row.uncertain |= series.uncertain;
+      AddDoubt(capture, series, choice);
       if (series.samples.empty() || !choice->metric.empty()) continue;
       choice->metric = series.metric;
       choice->clock = series.clock;
     }
   }
   for (auto& [ignored, row] : rows) {
-    row.status = row.samples == 0 ? "no_samples" : "open";
+    const bool unknown = row.samples == 0 && choice->options.objective == Objective::kEnergy &&
+                         !row.function.empty();
+    row.status = unknown ? "unknown" : row.samples == 0 ? "no_samples" : "open";
     choice->variants.push_back(std::move(row));
   }
 }
@@ -244,17 +267,27 @@ absl::Status CheckKnown(PickResult* choice) {
   return absl::OkStatus();
 }
 
-void DescribeTimes(std::span<const Measurements> captures, const Units& units, double alpha,
-                   VariantRow* row) {
-  std::vector<double> times;
+// Of a variant in the captures that have it.
+double MeanStated(const std::vector<stats::Centre>& within) {
+  double sum = 0, count = 0;
+  for (const stats::Centre& centre : within) {
+    sum += centre.variance;
+    count += centre.df > 0 ? 1 : 0;
+  }
+  return count > 0 ? sum / count : 0;
+}
+
+void DescribeValues(std::span<const Measurements> captures, const Units& units, double alpha,
+                    VariantRow* row) {
+  std::vector<double> values;
   for (const Measurements& capture : captures) {
     for (const Series& series : capture.series) {
       if (series.variant_id != row->id) continue;
-      for (const Sampled& sample : series.samples) times.push_back(sample.time_ps);
+      for (const Sampled& sample : series.samples) values.push_back(sample.value);
     }
   }
-  std::sort(times.begin(), times.end());
-  row->p95_ps = stats::InterpolatedQuantileFromBelow(times, 0.95);
+  std::sort(values.begin(), values.end());
+  if (!units.stated) row->p95 = stats::InterpolatedQuantileFromBelow(values, 0.95);
   const std::vector<double> logs = units.Present(row->id);
   row->units = logs.size();
   stats::Centre centre = stats::HuberCentre(logs);
@@ -262,12 +295,14 @@ void DescribeTimes(std::span<const Measurements> captures, const Units& units, d
     const stats::Centre& own = units.within.at(row->id)[0];
     centre.variance = own.variance;
     centre.df = own.df;
+  } else if (units.stated) {
+    centre.variance += MeanStated(units.within.at(row->id));
   }
-  row->centre_ps = std::exp(centre.value);
+  row->centre = std::exp(centre.value);
   const double half = StudentQuantile(alpha / 2, centre.df) * std::sqrt(centre.variance);
   if (!(centre.df > 0) || !std::isfinite(half)) return;
-  row->lo_ps = std::exp(centre.value - half);
-  row->hi_ps = std::exp(centre.value + half);
+  row->centre_lo = std::exp(centre.value - half);
+  row->centre_hi = std::exp(centre.value + half);
 }
 
 // Where the verdict is another one when no run is pulled in.
@@ -318,7 +353,7 @@ absl::StatusOr<PickResult> Pick(std::span<const Measurements> captures,
     return choice;
   }
   for (VariantRow& row : choice.variants) {
-    if (row.samples > 0) DescribeTimes(captures, units, options.alpha, &row);
+    if (row.samples > 0) DescribeValues(captures, units, options.alpha, &row);
   }
   std::vector<std::string> ids;
   for (const auto& [id, log_times] : units.log_time) ids.push_back(id);
@@ -327,7 +362,7 @@ absl::StatusOr<PickResult> Pick(std::span<const Measurements> captures,
   const bool too_little = choice.claim == Claim::kTooLittleData;
   const bool open = too_little || choice.claim == Claim::kUndecided;
   std::map<std::string, double> p_best;
-  if (!too_little) {
+  if (!too_little && choice.doubts.empty()) {
     p_best = compare::ProbabilityOfBest(units, options.drift_std, options.replicates, options.seed);
   }
   for (VariantRow& row : choice.variants) {

@@ -197,7 +197,7 @@ bool Overlap(const std::vector<const Series*>& devices, size_t run) {
     const Sampled& sample = device->samples[run];
     const double start = static_cast<double>(sample.start_ps);
     latest_start = std::max(latest_start, start);
-    first_end = std::min(first_end, start + sample.time_ps);
+    first_end = std::min(first_end, start + sample.value);
   }
   return latest_start <= first_end;
 }
@@ -220,7 +220,7 @@ Series Combined(const std::vector<const Series*>& devices) {
   for (const Series* device : devices) {
     out.uncertain |= device->uncertain;
     for (size_t run = 0; run < out.samples.size(); ++run) {
-      if (device->samples[run].time_ps > out.samples[run].time_ps) {
+      if (device->samples[run].value > out.samples[run].value) {
         out.samples[run] = device->samples[run];
       }
     }

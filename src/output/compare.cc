@@ -12,13 +12,16 @@ namespace {
 
 using result::FieldSink, result::KnownText, result::TableOf;
 
-struct Words {
-  const char *more, *less, *increase;
-};
-const Words& WordsOf(const Comparison& comparison) {
-  static constexpr Words kTimes = {"slower", "faster", "slowdown"};
-  static constexpr Words kEnergies = {"more energy", "less energy", "rise in energy"};
-  return comparison.quantity == Quantity::kEnergy ? kEnergies : kTimes;
+bool OfEnergy(const Comparison& comparison) {
+  return comparison.options.objective == Objective::kEnergy;
+}
+
+// "slowdown", "a slowdown"; of energy "increase", "an increase".
+const char* Rise(const Comparison& comparison) {
+  return OfEnergy(comparison) ? "increase" : "slowdown";
+}
+const char* RiseAfterA(const Comparison& comparison) {
+  return OfEnergy(comparison) ? "n increase" : " slowdown";
 }
 
 const ComparedRow* Worst(const Comparison& comparison, FunctionVerdict verdict) {
@@ -41,10 +44,11 @@ std::optional<uint64_t> CapturesNeeded(const Comparison& comparison) {
 
 Explanation ExplainSlower(const Comparison& comparison) {
   const ComparedRow& worst = *Worst(comparison, FunctionVerdict::kSlower);
-  return {.verdict = absl::StrCat(
-              WordsOf(comparison).more, ": ", comparison.Count(FunctionVerdict::kSlower), " of ",
-              Counted(comparison.compared, "function"), ", the worst by ", ChangeText(*worst.ratio),
-              " % (at least ", ChangeText(*worst.lo), " %)")};
+  return {.verdict = absl::StrCat(OfEnergy(comparison) ? "more energy: " : "slower: ",
+                                  comparison.Count(FunctionVerdict::kSlower), " of ",
+                                  Counted(comparison.compared, "function"), ", the worst by ",
+                                  ChangeText(*worst.ratio), " % (at least ", ChangeText(*worst.lo),
+                                  " %)")};
 }
 
 Explanation ExplainTooLittle(const Comparison& comparison) {
@@ -52,10 +56,6 @@ Explanation ExplainTooLittle(const Comparison& comparison) {
   const uint64_t base = comparison.base_sources.size(), head = comparison.head_sources.size();
   const uint64_t fewest = std::min(base, head);
   const std::optional<uint64_t> needed = CapturesNeeded(comparison);
-  const auto unknown = static_cast<uint64_t>(
-      std::count_if(comparison.rows.begin(), comparison.rows.end(), [](const ComparedRow& row) {
-        return row.verdict == FunctionVerdict::kTooLittleData && !row.ratio.has_value();
-      }));
   out.verdict = absl::StrCat(
       "no verdict: ",
       base == head ? Counted(base, "capture") + " a side"
@@ -64,20 +64,15 @@ Explanation ExplainTooLittle(const Comparison& comparison) {
       : *needed > fewest
           ? absl::StrCat("; about ", *needed, base == head ? "" : " a side", " decide")
           : "");
-  out.reasons.push_back(absl::StrCat(
-      "In ", comparison.Count(FunctionVerdict::kTooLittleData), " of ",
-      Counted(comparison.compared + unknown, "function"), " a ", WordsOf(comparison).increase,
-      " of ", PercentText(comparison.options.max_mde), " could pass unseen (--max-mde)."));
-  if (unknown > 0 && comparison.quantity == Quantity::kEnergy) {
-    out.reasons.push_back(absl::StrCat("Of ", unknown,
-                                       " the energy is unknown on a side, see the reasons below; "
-                                       "--exclude leaves functions out."));
-  }
+  out.reasons.push_back(
+      absl::StrCat("In ", comparison.Count(FunctionVerdict::kTooLittleData), " of ",
+                   Counted(comparison.compared, "function"), " a", RiseAfterA(comparison), " of ",
+                   PercentText(comparison.options.max_mde), " could pass unseen (--max-mde)."));
   const uint64_t more = needed.value_or(0) > fewest ? *needed - fewest : 0;
   if (base < 2 && head < 2 && !comparison.options.offset_std.has_value()) {
     out.reasons.push_back(absl::StrCat(
-        "One capture a side does not show how much processes differ, however many ",
-        comparison.quantity == Quantity::kEnergy ? "windows" : "samples", " it has. Take ",
+        "One capture a side does not show how much processes differ, however many samples it "
+        "has. Take ",
         more > 0 ? absl::StrCat(more, " more") : std::string("several"),
         " a side, or give the difference itself: --offset-std."));
   } else if (more > 0) {
@@ -103,9 +98,14 @@ Explanation ExplainTooLittle(const Comparison& comparison) {
 
 Explanation ExplainCannotTell(const Comparison& comparison) {
   Explanation out;
-  uint64_t perhaps = 0, failing = comparison.Count(FunctionVerdict::kFailed);
+  uint64_t perhaps = 0, failing = comparison.Count(FunctionVerdict::kFailed), in_doubt = 0;
+  const uint64_t unknown = comparison.Count(FunctionVerdict::kUnknown);
   for (const ComparedRow& row : comparison.rows) {
     if (row.verdict != FunctionVerdict::kCannotTell) continue;
+    if (row.in_doubt) {
+      ++in_doubt;
+      continue;
+    }
     (row.fails_more ? failing : perhaps) += row.fails_more || *row.ratio > 1 ? 1 : 0;
   }
   if (failing > 0) {
@@ -113,13 +113,18 @@ Explanation ExplainCannotTell(const Comparison& comparison) {
                                " failed, see the reasons; what the change did to ",
                                failing == 1 ? "it" : "them", " is unknown");
   }
+  if (in_doubt + unknown > 0) {
+    out.verdict =
+        absl::StrCat("cannot tell: the energy of ", Counted(in_doubt + unknown, "function"),
+                     " is unknown or in doubt, see the reasons");
+  }
   if (perhaps == 0) return out;
   const ComparedRow& worst = *Worst(comparison, FunctionVerdict::kCannotTell);
   const std::string slower =
-      absl::StrCat(perhaps, " of ", Counted(comparison.compared, "function"), " may ",
-                   comparison.quantity == Quantity::kEnergy ? "take more energy" : "be slower",
+      absl::StrCat(perhaps, " of ", Counted(comparison.compared, "function"),
+                   OfEnergy(comparison) ? " may take more energy" : " may be slower",
                    ", at worst by ", ChangeText(*worst.ratio), " %, but chance explains it");
-  if (failing == 0) {
+  if (out.verdict.empty()) {
     out.verdict = absl::StrCat("cannot tell: ", slower);
   } else {
     out.reasons.push_back(slower + ".");
@@ -131,14 +136,13 @@ Explanation ExplainCannotTell(const Comparison& comparison) {
 }
 
 Explanation ExplainNone(const Comparison& comparison) {
-  Explanation out = {.verdict = absl::StrCat("no regression: of ",
-                                             Counted(comparison.compared, "function"),
-                                             comparison.quantity == Quantity::kEnergy
-                                                 ? " none takes more energy by more than "
-                                                 : " none is slower by more than ",
-                                             PercentText(comparison.options.min_effect))};
+  Explanation out = {
+      .verdict = absl::StrCat("no regression: of ", Counted(comparison.compared, "function"),
+                              OfEnergy(comparison) ? " none takes more energy by more than "
+                                                   : " none is slower by more than ",
+                              PercentText(comparison.options.min_effect))};
   if (comparison.largest_mde.has_value()) {
-    out.reasons = {absl::StrCat("A ", WordsOf(comparison).increase, " of ",
+    out.reasons = {absl::StrCat("A", RiseAfterA(comparison), " of ",
                                 PercentText(*comparison.largest_mde),
                                 " would have been detected in any of them (4 times in 5).")};
   }
@@ -146,13 +150,13 @@ Explanation ExplainNone(const Comparison& comparison) {
 }
 
 void CountOthers(const Comparison& comparison, Explanation* out) {
-  const std::string less = absl::StrCat(" ", WordsOf(comparison).less);
   const std::pair<FunctionVerdict, std::string_view> kOthers[] = {
-      {FunctionVerdict::kFaster, less},
+      {FunctionVerdict::kFaster, OfEnergy(comparison) ? " with less energy" : " faster"},
       {FunctionVerdict::kOnlyBase, " only in base"},
       {FunctionVerdict::kOnlyHead, " only in head"},
       {FunctionVerdict::kNotComparable, " not comparable"},
-      {FunctionVerdict::kFailed, " failed"}};
+      {FunctionVerdict::kFailed, " failed"},
+      {FunctionVerdict::kUnknown, " unknown"}};
   std::string text;
   for (const auto& [verdict, what] : kOthers) {
     const uint64_t count = comparison.Count(verdict);
@@ -161,11 +165,8 @@ void CountOthers(const Comparison& comparison, Explanation* out) {
   if (!text.empty()) out->reasons.push_back(text + ".");
 }
 
-std::string VerdictText(const ComparedRow& row, const Words& words) {
-  const std::string name = row.verdict == FunctionVerdict::kSlower ? words.more
-                           : row.verdict == FunctionVerdict::kFaster
-                               ? words.less
-                               : std::string(VerdictName(row.verdict));
+std::string VerdictText(const Comparison& comparison, const ComparedRow& row) {
+  const std::string name(VerdictName(row.verdict, comparison.options.objective));
   return absl::StrReplaceAll(name, {{"_", " "}}) + (row.uncertain ? " ?" : "");
 }
 
@@ -200,46 +201,29 @@ Explanation Explain(const Comparison& comparison) {
   return out;
 }
 
-void AddEnergies(std::span<const ComparedRow> rows, auto* grid) {
-  double largest = 0;
-  for (const ComparedRow& row : rows) {
-    largest = std::max({largest, row.base.energy_j.value_or(0), row.head.energy_j.value_or(0)});
-  }
-  const auto [unit, per_j] = JouleUnit(largest);
-  const auto cell = [scale = per_j](SideEstimate ComparedRow::*side) {
-    return [=](const ComparedRow& row) {
-      const std::optional<double>& energy_j = (row.*side).energy_j;
-      return Figure(energy_j ? std::optional(*energy_j * scale) : std::nullopt);
-    };
-  };
-  grid->Number(absl::StrCat("base ", unit), cell(&ComparedRow::base)).Drop(2);
-  grid->Number(absl::StrCat("head ", unit), cell(&ComparedRow::head)).Drop(1);
-}
-
 Section RowSection(const Comparison& comparison, const OutputOptions& options) {
   Section section;
   const auto rows =
       TopRows(comparison.rows, options.top, "functions", "without --top", &section.notes);
   section.title = absl::StrCat("base: ", Counted(comparison.base_sources.size(), "capture"),
                                ", head: ", Counted(comparison.head_sources.size(), "capture"));
-  const auto base = [](const ComparedRow& row) { return row.base.centre_ps; };
-  const auto head = [](const ComparedRow& row) { return row.head.centre_ps; };
-  const bool is_energy = comparison.quantity == Quantity::kEnergy;
-  const Words& words = WordsOf(comparison);
-  if (is_energy) section.title += "; energy of one run";
+  const auto base = [](const ComparedRow& row) { return row.base.centre; };
+  const auto head = [](const ComparedRow& row) { return row.head.centre; };
   RowGrid grid(rows);
+  const auto values = grid.Values(base, head);
+  const auto side = [&](const std::string& header, auto get) -> Column& {
+    if (!OfEnergy(comparison)) return grid.Times(header, CommonUnit(values, options.unit), get);
+    const JouleUnit unit = JouleUnitOf(values);
+    return grid.Number(absl::StrCat(header, " ", unit.name),
+                       [&](const ComparedRow& row) { return unit.Cell(get(row)); });
+  };
   grid.Name("function", 20, [](const ComparedRow& row) {
     return row.program > 0 ? absl::StrCat(row.function, " #", row.program + 1) : row.function;
   });
   grid.Name("device", 0, &ComparedRow::device).HideIfSame();
-  grid.Text("verdict", [&](const ComparedRow& row) { return VerdictText(row, words); });
-  if (is_energy) {
-    AddEnergies(rows, &grid);
-  } else {
-    const Unit unit = CommonUnit(grid.Values(base, head), options.unit);
-    grid.Times("base", unit, base).Drop(2);
-    grid.Times("head", unit, head).Drop(1);
-  }
+  grid.Text("verdict", [&](const ComparedRow& row) { return VerdictText(comparison, row); });
+  side("base", base).Drop(2);
+  side("head", head).Drop(1);
   grid.Number("change %", [](const ComparedRow& row) { return ChangeOrDash(row.ratio); });
   const auto interval = [](const ComparedRow& row) { return IntervalText(row.lo, row.hi); };
   const bool has_intervals = !grid.Number("interval %", interval).HideIfUnknown().hidden;
@@ -251,12 +235,10 @@ Section RowSection(const Comparison& comparison, const OutputOptions& options) {
   if (has_intervals) {
     section.notes.push_back(absl::StrCat("interval: the lower ends of all rows together hold with ",
                                          PercentText(0.5 + comparison.options.confidence / 2),
-                                         "; detects: the ", words.increase,
+                                         "; detects: the ", Rise(comparison),
                                          " that would be proved 4 times in 5"));
   }
-  NoteUncertain(rows, &section.notes,
-                is_energy ? "the energy may be off by more than its interval; see the notes"
-                          : "the split into runs is uncertain");
+  NoteUncertain(rows, &section.notes);
   AddReasons(rows, &section);
   return section;
 }
@@ -284,26 +266,25 @@ Section KernelSection(const Comparison& comparison, const OutputOptions& options
   return section;
 }
 
-void VisitSide(std::string_view name, const SideEstimate& side, bool is_energy, FieldSink* sink) {
+void VisitSide(std::string_view name, bool of_energy, const SideEstimate& side, FieldSink* sink) {
   sink->BeginGroup(name, true);
-  XPLANE_TIME_FIELDS(sink, side.captures, side.samples, side.centre_ps);
-  sink->Interval("ci_ps", side.lo_ps, side.hi_ps);
-  if (is_energy) {
-    sink->Field("energy_j", side.energy_j);
-    sink->Interval("energy_j_ci", side.lo_j, side.hi_j);
-  }
+  XPLANE_TIME_FIELDS(sink, side.captures, side.samples);
+  sink->Field(of_energy ? "energy_j" : "centre_ps", side.centre);
+  sink->Interval(of_energy ? "ci_j" : "ci_ps", side.lo, side.hi);
   sink->EndGroup();
 }
 
-void VisitCompared(const ComparedRow& row, bool is_energy, FieldSink* sink) {
+void VisitCompared(const ComparedRow& row, Objective objective, FieldSink* sink) {
+  const bool of_energy = objective == Objective::kEnergy;
   XPLANE_TIME_FIELDS(sink, KnownText(row.device), row.function, row.variant_id, row.program,
-                     KnownText(row.metric), KnownText(row.clock), VerdictName(row.verdict),
-                     row.ratio);
+                     KnownText(row.metric), KnownText(row.clock));
+  sink->Field("verdict", VerdictName(row.verdict, objective));
+  XPLANE_TIME_FIELDS(sink, row.ratio);
   sink->Interval("ratio_ci", row.lo, row.hi);
   XPLANE_TIME_FIELDS(sink, row.p_value, row.mde, row.spread);
   sink->Field("needed_captures", row.needed);
-  VisitSide("base", row.base, is_energy, sink);
-  VisitSide("head", row.head, is_energy, sink);
+  VisitSide("base", of_energy, row.base, sink);
+  VisitSide("head", of_energy, row.head, sink);
   XPLANE_TIME_FIELDS(sink, row.uncertain, KnownText(row.reason));
 }
 
@@ -313,28 +294,28 @@ void VisitKernel(const KernelChange& row, FieldSink* sink) {
 
 void VisitDecision(const Comparison& comparison, FieldSink* sink) {
   const CompareOptions& options = comparison.options;
-  sink->Field("outcome", OutcomeName(comparison.outcome));
+  sink->Field("outcome", OutcomeName(comparison.outcome, options.objective));
   sink->Field("exit_code", static_cast<int64_t>(comparison.outcome));
   sink->Field("explanation", Explain(comparison).verdict);
-  if (comparison.quantity == Quantity::kEnergy) sink->Field("objective", "energy");
   sink->Texts("base", comparison.base_sources);
   sink->Texts("head", comparison.head_sources);
   sink->BeginGroup("options", true);
+  if (OfEnergy(comparison)) sink->Field("objective", ObjectiveName(options.objective));
   XPLANE_TIME_FIELDS(sink, options.min_effect, options.max_mde, options.alpha, options.confidence,
                      options.offset_std, options.paired, options.allow_mismatch);
   sink->EndGroup();
   XPLANE_TIME_FIELDS(sink, comparison.compared, comparison.largest_mde);
   sink->BeginGroup("counts", true);
   for (size_t i = 0; i < std::size(kVerdictNames); ++i) {
-    sink->Field(kVerdictNames[i], comparison.Count(static_cast<FunctionVerdict>(i)));
+    const auto verdict = static_cast<FunctionVerdict>(i);
+    if (verdict == FunctionVerdict::kUnknown && !OfEnergy(comparison)) continue;
+    sink->Field(VerdictName(verdict, options.objective), comparison.Count(verdict));
   }
   sink->EndGroup();
 }
 
-std::string Sentence(const ComparedRow& row, const Comparison& of) {
-  const bool is_energy = of.quantity == Quantity::kEnergy;
-  std::string text =
-      is_energy ? VerdictText(row, WordsOf(of)) : std::string(VerdictName(row.verdict));
+std::string Sentence(const Comparison& comparison, const ComparedRow& row) {
+  std::string text(VerdictName(row.verdict, comparison.options.objective));
   if (row.ratio) absl::StrAppend(&text, ": ", ChangeText(*row.ratio), " %");
   if (row.lo && row.hi) {
     absl::StrAppend(&text, ", interval ", ChangeText(*row.lo), " % to ", ChangeText(*row.hi), " %");
@@ -353,16 +334,16 @@ std::vector<InterchangeRow> InterchangeRows(const Comparison& comparison) {
     const FunctionVerdict verdict = row.verdict;
     const bool fails = verdict == FunctionVerdict::kSlower || verdict == FunctionVerdict::kFailed;
     const bool passes = verdict == FunctionVerdict::kSame || verdict == FunctionVerdict::kFaster;
-    const std::string type(passes ? "" : VerdictName(verdict));
+    const std::string type(passes ? "" : VerdictName(verdict, comparison.options.objective));
     out.push_back({.name = absl::StrCat(row.function,
                                         row.program > 0 ? absl::StrCat("#", row.program + 1) : "",
                                         several_devices ? "@" + row.device : ""),
                    .group = row.device.empty() ? "xplane-time" : row.device,
-                   .time = row.head,
+                   .value = row.head,
                    .ratio = row.ratio,
                    .ratio_lo = row.lo,
                    .ratio_hi = row.hi,
-                   .text = Sentence(row, comparison),
+                   .text = Sentence(comparison, row),
                    .failure_type = fails ? type : "",
                    .skipped_type = fails ? "" : type});
   }
@@ -374,9 +355,9 @@ std::vector<InterchangeRow> InterchangeRows(const Comparison& comparison) {
 Output CompareOutput(const Comparison& comparison) {
   Output out{.result = result::Result("xplane-time.compare.v1")};
   out.result.Say([&](FieldSink* sink) { VisitDecision(comparison, sink); });
-  const auto visit = [is_energy = comparison.quantity == Quantity::kEnergy](const ComparedRow& row,
-                                                                            FieldSink* sink) {
-    VisitCompared(row, is_energy, sink);
+  const auto visit = [objective = comparison.options.objective](const ComparedRow& row,
+                                                                FieldSink* sink) {
+    VisitCompared(row, objective, sink);
   };
   out.result.Add(TableOf("rows", std::span(comparison.rows), visit));
   if (!comparison.kernels.empty()) {
@@ -390,7 +371,8 @@ Output CompareOutput(const Comparison& comparison) {
     return DecisionView(Explain(comparison), static_cast<int>(comparison.outcome),
                         std::move(sections), comparison.notes, how);
   };
-  AddInterchange("xplane-time compare", InterchangeRows(comparison), &out);
+  AddInterchange("xplane-time compare", comparison.options.objective, InterchangeRows(comparison),
+                 &out);
   return out;
 }
 

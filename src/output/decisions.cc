@@ -48,7 +48,7 @@ std::string JunitXml(std::string_view suite, const std::vector<InterchangeRow>& 
 std::string BenchmarkJson(const std::vector<InterchangeRow>& rows) {
   std::vector<Json> benchmarks;
   for (const InterchangeRow& row : rows) {
-    if (!row.time.centre_ps.has_value()) continue;
+    if (!row.value.centre.has_value()) continue;
     Json& out = benchmarks.emplace_back(Json::object());
     out["name"] = ValidUtf8(row.name);
     out["run_name"] = ValidUtf8(row.name);
@@ -56,9 +56,9 @@ std::string BenchmarkJson(const std::vector<InterchangeRow>& rows) {
     out["repetitions"] = 1;
     out["repetition_index"] = 0;
     out["threads"] = 1;
-    out["iterations"] = row.time.samples;
-    out["real_time"] = *row.time.centre_ps / 1000;
-    out["cpu_time"] = *row.time.centre_ps / 1000;
+    out["iterations"] = row.value.samples;
+    out["real_time"] = *row.value.centre / 1000;
+    out["cpu_time"] = *row.value.centre / 1000;
     out["time_unit"] = "ns";
     SetKnown("ratio", row.ratio, 1, &out);
     SetKnown("ratio_lo", row.ratio_lo, 1, &out);
@@ -71,17 +71,17 @@ std::string BenchmarkJson(const std::vector<InterchangeRow>& rows) {
   return Indented(document);
 }
 
-std::string BencherJson(const std::vector<InterchangeRow>& rows) {
+std::string BencherJson(Objective objective, const std::vector<InterchangeRow>& rows) {
+  const bool of_energy = objective == Objective::kEnergy;
+  const double scale = of_energy ? 1 : 1000;
   Json document = Json::object();
   for (const InterchangeRow& row : rows) {
-    const bool is_energy = row.time.energy_j.has_value();
-    if (!is_energy && !row.time.centre_ps.has_value()) continue;
-    const double scale = is_energy ? 1 : 1000;
+    if (!row.value.centre.has_value()) continue;
     Json measure = Json::object();
-    SetKnown("value", is_energy ? row.time.energy_j : row.time.centre_ps, scale, &measure);
-    SetKnown("lower_value", is_energy ? row.time.lo_j : row.time.lo_ps, scale, &measure);
-    SetKnown("upper_value", is_energy ? row.time.hi_j : row.time.hi_ps, scale, &measure);
-    document[ValidUtf8(row.name)] = {{is_energy ? "energy_j" : "latency", std::move(measure)}};
+    measure["value"] = *row.value.centre / scale;
+    SetKnown("lower_value", row.value.lo, scale, &measure);
+    SetKnown("upper_value", row.value.hi, scale, &measure);
+    document[ValidUtf8(row.name)] = {{of_energy ? "energy" : "latency", std::move(measure)}};
   }
   return Indented(document);
 }
@@ -106,11 +106,13 @@ View DecisionView(Explanation explanation, int exit_code, std::vector<Section> s
   return view;
 }
 
-void AddInterchange(std::string_view suite, std::vector<InterchangeRow> of, Output* output) {
+void AddInterchange(std::string_view suite, Objective objective, std::vector<InterchangeRow> of,
+                    Output* output) {
   const auto rows = std::make_shared<const std::vector<InterchangeRow>>(std::move(of));
   output->others = {{Format::kJunit, [suite, rows] { return JunitXml(suite, *rows); }},
-                    {Format::kBenchmark, [rows] { return BenchmarkJson(*rows); }},
-                    {Format::kBmf, [rows] { return BencherJson(*rows); }}};
+                    {Format::kBmf, [objective, rows] { return BencherJson(objective, *rows); }}};
+  if (objective == Objective::kEnergy) return;
+  output->others[Format::kBenchmark] = [rows] { return BenchmarkJson(*rows); };
 }
 
 }  // namespace xplane_time::output

@@ -4,8 +4,9 @@
 //   JUnit XML                 a test case a row; `failure` fails it, `skipped` skips it
 //   Google Benchmark JSON     a benchmark a row that has a time, its ratio as a counter
 //   Bencher Metric Format     {"NAME": {"latency": {"value", "lower_value", "upper_value"}}}
-//                             in nanoseconds, or "energy_j" in joules; bounds only where an
-//                             interval is known
+//                             in nanoseconds, bounds only where an interval is known
+//
+// Of energies JUnit, and Bencher's with "energy" in joules; a benchmark's time is none.
 #pragma once
 
 #include "output/view.h"
@@ -23,23 +24,23 @@ View DecisionView(Explanation explanation, int exit_code, std::vector<Section> s
                   const std::vector<std::string>& notes, const OutputOptions& options);
 
 template <typename Row>
-void NoteUncertain(std::span<const Row> rows, std::vector<std::string>* notes,
-                   const char* what = "the split into runs is uncertain") {
+void NoteUncertain(std::span<const Row> rows, std::vector<std::string>* notes) {
   if (std::ranges::any_of(rows, &Row::uncertain)) {
-    notes->push_back(std::string("?: ") + what);
+    notes->push_back("?: the split into runs is uncertain");
   }
 }
 
 struct InterchangeRow {
   std::string name = {};   // function, with device, variant and program where they tell rows apart
   std::string group = {};  // JUnit's classname
-  SideEstimate time = {};
+  SideEstimate value = {};
   std::optional<double> ratio = {}, ratio_lo = {}, ratio_hi = {};
   std::string text = {};                             // the verdict in a sentence
   std::string failure_type = {}, skipped_type = {};  // empty: it passed
 };
 
-// All three. `suite` outlives the Output.
-void AddInterchange(std::string_view suite, std::vector<InterchangeRow> of, Output* output);
+// All that the objective has. `suite` outlives the Output.
+void AddInterchange(std::string_view suite, Objective objective, std::vector<InterchangeRow> of,
+                    Output* output);
 
 }  // namespace xplane_time::output

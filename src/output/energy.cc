@@ -25,13 +25,6 @@ std::string ErrorText(const std::optional<Joules>& joules, bool unicode) {
   return (unicode ? "±" : "+-") + FormatFixed(share * 100, 1) + "%";
 }
 
-// What one execution takes, all in one unit.
-std::pair<const char*, double> UnitOfOne(const Rows& rows) {
-  double largest = 0;
-  for (const EnergyRow& row : rows) largest = std::max(largest, row.per_execution_j.value_or(0));
-  return JouleUnit(largest);
-}
-
 std::string NoteText(const EnergyRow& row) {
   if (row.group) return "group " + std::to_string(*row.group);
   if (row.reason == "too_uncertain") return "too uncertain";
@@ -44,7 +37,6 @@ Section EnergySection(const char* title, const char* name, const std::vector<Ene
   Section section = {.title = title};
   const Rows rows = TopRows(all, options.top, title, "without --top", &section.notes);
   const DeviceNames names(rows);
-  const auto [unit, per_j] = UnitOfOne(rows);
   RowGrid grid(rows);
   grid.Name(name, 22, &EnergyRow::name);
   grid.Name("device", 7, [&](const EnergyRow& row) { return names.Name(row.device); })
@@ -57,9 +49,9 @@ Section EnergySection(const char* title, const char* name, const std::vector<Ene
               [&](const EnergyRow& row) { return ErrorText(row.energy_j, options.unicode); });
   grid.Number("share %", [](const EnergyRow& row) { return FormatPercent(row.share); });
   grid.Number("mean W", [](const EnergyRow& row) { return Figure(row.mean_w); });
-  grid.Number(std::string(unit) + "/exec", [scale = per_j](const EnergyRow& row) {
-    return Figure(row.per_execution_j ? std::optional(*row.per_execution_j * scale) : std::nullopt);
-  });
+  const JouleUnit unit = JouleUnitOf(grid.Values(&EnergyRow::per_execution_j));
+  grid.Number(std::string(unit.name) + "/exec",
+              [unit](const EnergyRow& row) { return unit.Cell(row.per_execution_j); });
   grid.Number("active J", [](const EnergyRow& row) { return Figure(ValueOf(row.active_j)); })
       .Drop(4)
       .HideIfUnknown();

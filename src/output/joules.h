@@ -5,7 +5,7 @@
 #include <cmath>
 #include <optional>
 #include <string>
-#include <utility>
+#include <vector>
 
 #include "output/text.h"
 
@@ -19,10 +19,21 @@ inline std::string Figure(std::optional<double> value) {
   return FormatFixed(*value, std::clamp(2 - static_cast<int>(std::floor(std::log10(size))), 0, 9));
 }
 
-// A unit for energies up to this one, and what a J is in it: {"mJ", 1e3}.
-inline std::pair<const char*, double> JouleUnit(double largest) {
+// "mJ", and how many of it a joule has: in which the largest is at least 1.
+struct JouleUnit {
+  const char* name;
+  double per_j;
+
+  std::string Cell(std::optional<double> joules) const {
+    return Figure(joules ? std::optional(*joules * per_j) : std::nullopt);
+  }
+};
+
+inline JouleUnit JouleUnitOf(const std::vector<std::optional<double>>& joules) {
+  double largest = 0;
+  for (const auto& each : joules) largest = std::max(largest, each.value_or(0));
   if (largest >= 1 || largest == 0) return {"J", 1};
-  return largest >= 1e-3 ? std::pair("mJ", 1e3) : std::pair("uJ", 1e6);
+  return largest >= 1e-3 ? JouleUnit{"mJ", 1e3} : JouleUnit{"uJ", 1e6};
 }
 
 }  // namespace xplane_time::output

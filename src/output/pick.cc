@@ -3,12 +3,15 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "output/decisions.h"
+#include "output/joules.h"
 #include "output/results.h"
 
 namespace xplane_time::output {
 namespace {
 
 using result::FieldSink, result::KnownText, result::TableOf;
+
+bool OfEnergy(const PickResult& choice) { return choice.options.objective == Objective::kEnergy; }
 
 const VariantRow* RunnerUp(const PickResult& choice) {
   for (const VariantRow& row : choice.variants) {
@@ -20,9 +23,10 @@ const VariantRow* RunnerUp(const PickResult& choice) {
 Explanation ExplainWinner(const PickResult& choice) {
   const VariantRow& second = *RunnerUp(choice);
   return {.verdict = absl::StrCat("winner: variant ", Printable(choice.pick)),
-          .reasons = {absl::StrCat("Every other variant is proved slower; the next, ",
-                                   Printable(second.id), ", by ", ChangeText(*second.ratio),
-                                   " % (at least ", ChangeText(second.lo.value_or(1)), " %).")}};
+          .reasons = {absl::StrCat(
+              "Every other variant is proved ", OfEnergy(choice) ? "to take more energy" : "slower",
+              "; the next, ", Printable(second.id), ", by ", ChangeText(*second.ratio),
+              " % (at least ", ChangeText(second.lo.value_or(1)), " %).")}};
 }
 
 Explanation ExplainTie(const PickResult& choice) {
@@ -31,7 +35,8 @@ Explanation ExplainTie(const PickResult& choice) {
   return {.verdict = absl::StrCat("tie: variants ", absl::StrJoin(ids, ", "), " are within ",
                                   PercentText(choice.options.delta), " of each other"),
           .reasons = {absl::StrCat("Variant ", Printable(choice.pick),
-                                   " is named, as the first of them; all others are slower.")}};
+                                   " is named, as the first of them; all others ",
+                                   OfEnergy(choice) ? "take more energy." : "are slower.")}};
 }
 
 Explanation ExplainPick(const PickResult& choice) {
@@ -39,10 +44,12 @@ Explanation ExplainPick(const PickResult& choice) {
   if (RunnerUp(choice) == nullptr) {
     return {.verdict = pick + ", the only one that ran"};
   }
-  return {
-      .verdict =
-          absl::StrCat(pick, ", none is faster by more than ", PercentText(choice.options.delta)),
-      .reasons = {"It is not proved that it is the fastest, only that nothing is lost with it."}};
+  return {.verdict =
+              absl::StrCat(pick, OfEnergy(choice) ? ", none takes less energy" : ", none is faster",
+                           " by more than ", PercentText(choice.options.delta)),
+          .reasons = {absl::StrCat("It is not proved that it ",
+                                   OfEnergy(choice) ? "takes the least" : "is the fastest",
+                                   ", only that nothing is lost with it.")}};
 }
 
 Explanation ExplainOpen(const PickResult& choice) {
@@ -50,12 +57,15 @@ Explanation ExplainOpen(const PickResult& choice) {
   constexpr double kAbsurd = 10;
   Explanation out = {
       .verdict = absl::StrCat(too_little ? "too little data" : "undecided", ": variant ",
-                              Printable(choice.pick), " leads, but it is not proved the fastest"),
+                              Printable(choice.pick), " leads, but it is not proved ",
+                              OfEnergy(choice) ? "to take the least energy" : "the fastest"),
       .reasons = {
           choice.regret.value_or(2 * kAbsurd) > kAbsurd
               ? "What taking it may lose is unknown."
               : absl::StrCat("Taking it may lose up to ", PercentText(*choice.regret), ".")}};
-  if (too_little) {
+  if (!choice.doubts.empty()) {
+    for (const std::string& doubt : choice.doubts) out.reasons.push_back(Printable(doubt) + ".");
+  } else if (too_little) {
     out.reasons.push_back(
         choice.in_rounds
             ? "At least four rounds are needed, in each of which every variant runs once."
@@ -64,6 +74,8 @@ Explanation ExplainOpen(const PickResult& choice) {
   } else if (choice.needed.has_value()) {
     const std::string units = Counted(*choice.needed, choice.in_rounds ? "round" : "capture");
     out.reasons.push_back(absl::StrCat("About ", units, " in all would settle it."));
+  } else if (OfEnergy(choice)) {
+    out.reasons.push_back("Give the energies of several captures.");
   } else if (!choice.in_rounds) {
     out.reasons.push_back(
         "Run the variants in rounds (each once, then again), or give several captures.");
@@ -85,6 +97,8 @@ Explanation Explain(const PickResult& choice) {
     case Claim::kAllFailed:
       break;
   }
+  if (OfEnergy(choice))
+    return {.verdict = "unknown: no variant has an energy", .reasons = choice.doubts};
   return {.verdict = "failed: no variant has a run that counts"};
 }
 
@@ -102,19 +116,26 @@ std::string ParamsText(const VariantRow& row) {
   return absl::StrJoin(parts, " ");
 }
 
-Grid VariantGrid(std::span<const VariantRow> rows, const OutputOptions& options) {
+Grid VariantGrid(std::span<const VariantRow> rows, bool of_energy, const OutputOptions& options) {
   RowGrid grid(rows);
-  const Unit unit =
-      CommonUnit(grid.Values(&VariantRow::centre_ps, &VariantRow::p95_ps), options.unit);
   grid.Name("variant", 8, &VariantRow::id);
   grid.Name("parameters", 24, ParamsText).HideIfSame().words = true;
   grid.Text("status", [](const VariantRow& row) {
     return (row.status == "no_samples" ? "no samples" : row.status) + (row.uncertain ? " ?" : "");
   });
-  grid.Number("runs", &VariantRow::samples).Drop(3);
-  grid.Times("typical", unit, &VariantRow::centre_ps);
-  grid.Times("p95", unit, &VariantRow::p95_ps).Drop(4);
-  grid.Number("slower %", [](const VariantRow& row) { return ChangeOrDash(row.ratio); });
+  if (of_energy) {
+    const JouleUnit unit = JouleUnitOf(grid.Values(&VariantRow::centre));
+    grid.Number("captures", &VariantRow::samples).Drop(3);
+    grid.Number(absl::StrCat("typical ", unit.name),
+                [&](const VariantRow& row) { return unit.Cell(row.centre); });
+  } else {
+    const Unit unit = CommonUnit(grid.Values(&VariantRow::centre, &VariantRow::p95), options.unit);
+    grid.Number("runs", &VariantRow::samples).Drop(3);
+    grid.Times("typical", unit, &VariantRow::centre);
+    grid.Times("p95", unit, &VariantRow::p95).Drop(4);
+  }
+  grid.Number(of_energy ? "more %" : "slower %",
+              [](const VariantRow& row) { return ChangeOrDash(row.ratio); });
   const auto interval = [](const VariantRow& row) {
     const bool is_pick = row.status == "picked" || row.status == "leads";
     return is_pick ? "-" : IntervalText(row.lo, row.hi);
@@ -131,37 +152,41 @@ Section VariantSection(const PickResult& choice, const OutputOptions& options) {
   Section section;
   const auto rows =
       TopRows(choice.variants, options.top, "variants", "without --top", &section.notes);
-  section.title =
-      absl::StrCat("variants", choice.metric.empty() ? "" : ", ", choice.metric,
-                   choice.metric.empty() ? "" : " time", choice.clock.empty() ? "" : ", ",
-                   choice.clock, choice.clock.empty() ? "" : " clock", ", ",
-                   Counted(choice.captures, "capture"), choice.in_rounds ? " in rounds" : "");
-  section.grid = VariantGrid(rows, options);
+  section.title = absl::StrCat(
+      "variants", choice.metric.empty() ? "" : ", ", choice.metric,
+      OfEnergy(choice)        ? " of a run"
+      : choice.metric.empty() ? ""
+                              : " time",
+      choice.clock.empty() ? "" : ", ", choice.clock, choice.clock.empty() ? "" : " clock", ", ",
+      Counted(choice.captures, "capture"), choice.in_rounds ? " in rounds" : "");
+  section.grid = VariantGrid(rows, OfEnergy(choice), options);
   section.notes.push_back(absl::StrCat("interval: against the pick, all together wrong at most ",
                                        PercentText(choice.options.alpha), " of the time"));
   NoteUncertain(rows, &section.notes);
   return section;
 }
 
-void VisitVariant(const VariantRow& row, FieldSink* sink) {
+void VisitVariant(const VariantRow& row, bool of_energy, FieldSink* sink) {
   sink->Field("variant_id", row.id);
   XPLANE_TIME_FIELDS(sink, KnownText(row.function), row.status, row.samples, row.units,
-                     row.left_out, row.centre_ps);
-  sink->Interval("ci_ps", row.lo_ps, row.hi_ps);
-  XPLANE_TIME_FIELDS(sink, row.p95_ps, row.ratio);
+                     row.left_out);
+  sink->Field(of_energy ? "energy_j" : "centre_ps", row.centre);
+  sink->Interval(of_energy ? "ci_j" : "ci_ps", row.centre_lo, row.centre_hi);
+  if (!of_energy) sink->Field("p95_ps", row.p95);
+  XPLANE_TIME_FIELDS(sink, row.ratio);
   sink->Interval("ratio_ci", row.lo, row.hi);
   XPLANE_TIME_FIELDS(sink, row.p_best, row.uncertain);
 }
 
 // Parameters as an object, and as one cell.
-void VisitWithParams(const VariantRow& row, FieldSink* sink) {
-  VisitVariant(row, sink);
+void VisitWithParams(const VariantRow& row, bool of_energy, FieldSink* sink) {
+  VisitVariant(row, of_energy, sink);
   sink->BeginGroup("params", !row.params.empty());
   for (const Fact& param : row.params) sink->Raw(param.name, param.value);
   sink->EndGroup();
 }
-void VisitFlat(const VariantRow& row, FieldSink* sink) {
-  VisitVariant(row, sink);
+void VisitFlat(const VariantRow& row, bool of_energy, FieldSink* sink) {
+  VisitVariant(row, of_energy, sink);
   std::string params;
   for (const Fact& param : row.params) {
     absl::StrAppend(&params, params.empty() ? "" : " ", param.name, "=", param.value);
@@ -178,6 +203,7 @@ void VisitDecision(const PickResult& choice, FieldSink* sink) {
   sink->Texts("tied", choice.tied);
   sink->Texts("inputs", choice.sources);
   sink->BeginGroup("options", true);
+  if (OfEnergy(choice)) sink->Field("objective", ObjectiveName(options.objective));
   XPLANE_TIME_FIELDS(sink, options.delta, options.alpha, options.drift_std, options.seed);
   sink->EndGroup();
   XPLANE_TIME_FIELDS(sink, KnownText(choice.metric), KnownText(choice.clock), choice.captures,
@@ -196,10 +222,10 @@ std::vector<InterchangeRow> InterchangeRows(const PickResult& choice) {
   for (const VariantRow& row : choice.variants) {
     out.push_back({.name = row.function.empty() ? row.id : row.function,
                    .group = "variants",
-                   .time = {.samples = row.samples,
-                            .centre_ps = row.centre_ps,
-                            .lo_ps = row.lo_ps,
-                            .hi_ps = row.hi_ps},
+                   .value = {.samples = row.samples,
+                             .centre = row.centre,
+                             .lo = row.centre_lo,
+                             .hi = row.centre_hi},
                    .ratio = row.ratio,
                    .ratio_lo = row.lo,
                    .ratio_hi = row.hi,
@@ -214,14 +240,23 @@ std::vector<InterchangeRow> InterchangeRows(const PickResult& choice) {
 Output PickOutput(const PickResult& choice) {
   Output out{.result = result::Result("xplane-time.pick.v1")};
   out.result.Say([&](FieldSink* sink) { VisitDecision(choice, sink); });
-  out.result.Add(TableOf("variants", std::span(choice.variants), VisitWithParams));
-  out.result.Say([&](FieldSink* sink) { sink->Texts("notes", choice.notes); });
-  out.result.csv = TableOf("", std::span(choice.variants), VisitFlat);
+  const bool of_energy = OfEnergy(choice);
+  const std::span rows(choice.variants);
+  out.result.Add(TableOf("variants", rows, [of_energy](const VariantRow& row, FieldSink* sink) {
+    VisitWithParams(row, of_energy, sink);
+  }));
+  out.result.Say([&](FieldSink* sink) {
+    if (of_energy) sink->Texts("doubts", choice.doubts);
+    sink->Texts("notes", choice.notes);
+  });
+  out.result.csv = TableOf("", rows, [of_energy](const VariantRow& row, FieldSink* sink) {
+    VisitFlat(row, of_energy, sink);
+  });
   out.view = [&](const OutputOptions& how) {
     return DecisionView(Explain(choice), ExitCode(choice.claim), {VariantSection(choice, how)},
                         choice.notes, how);
   };
-  AddInterchange("xplane-time pick", InterchangeRows(choice), &out);
+  AddInterchange("xplane-time pick", choice.options.objective, InterchangeRows(choice), &out);
   return out;
 }
 

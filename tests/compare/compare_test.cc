@@ -10,6 +10,7 @@ namespace {
 
 using testing::Capture;
 using testing::Captures;
+using testing::Energies;
 using ::testing::HasSubstr;
 using testing::MadeFunction;
 using testing::Noise;
@@ -339,6 +340,137 @@ TEST(CompareSimulationTest, IdenticalFunctionsDoNotCryWolfAndRegressionsAreFound
   }
   EXPECT_EQ(false_alarms, 0);
   EXPECT_GE(found, kRepetitions * 9 / 10);
+}
+
+constexpr CompareOptions kOfEnergy = {.objective = Objective::kEnergy};
+
+std::vector<Measurements> EnergiesOf(int captures, const std::vector<double>& run_j, double error,
+                                     double offset_std, Noise* noise) {
+  std::vector<Measurements> out;
+  for (int i = 0; i < captures; ++i) {
+    out.push_back(Energies(run_j, error, offset_std * noise->Normal(), noise));
+    out.back().source += std::to_string(i) + "_" + std::to_string(run_j[0]);
+  }
+  return out;
+}
+
+TEST(CompareEnergyTest, OneCaptureASideHasItsStatedErrorsAndAnAssumption) {
+  Noise noise(41);
+  const auto base = EnergiesOf(1, {1, 2, 3}, 0.003, 0, &noise);
+  const auto head = EnergiesOf(1, {1.2, 2, 2.4}, 0.003, 0, &noise);
+  const Comparison comparison = Compared(base, head, kOfEnergy);
+  EXPECT_EQ(comparison.outcome, Outcome::kSlower);
+  EXPECT_EQ(Row(comparison, "jit_autotune_fn_0").verdict, FunctionVerdict::kSlower);
+  EXPECT_EQ(Row(comparison, "jit_autotune_fn_1").verdict, FunctionVerdict::kTooLittleData);
+  EXPECT_EQ(Row(comparison, "jit_autotune_fn_2").verdict, FunctionVerdict::kFaster);
+  EXPECT_THAT(comparison.notes, ::testing::Contains(HasSubstr("taken as 1 % (std)")));
+  const SideEstimate& side = Row(comparison, "jit_autotune_fn_0").base;
+  EXPECT_NEAR(*side.hi / *side.lo, std::exp(2 * 1.725 * 0.003), 1e-4) << "Student's, of 20";
+  // Known: two processes differ by nothing; what is stated is left.
+  CompareOptions known = kOfEnergy;
+  known.offset_std = 0;
+  const Comparison sure = Compared(base, head, known);
+  EXPECT_EQ(Row(sure, "jit_autotune_fn_1").verdict, FunctionVerdict::kSame);
+  EXPECT_THAT(sure.notes, ::testing::Not(::testing::Contains(HasSubstr("taken as"))));
+}
+
+TEST(CompareEnergyTest, MoreCapturesDoNotMakeAStatedErrorSmaller) {
+  Noise noise(42);
+  for (const int captures : {3, 10, 50}) {
+    const auto base = EnergiesOf(captures, {1}, 0.05, 0.001, &noise);
+    const auto head = EnergiesOf(captures, {1.04}, 0.05, 0.001, &noise);
+    const ComparedRow row = Row(Compared(base, head, kOfEnergy), "jit_autotune_fn_0");
+    EXPECT_EQ(row.verdict, FunctionVerdict::kTooLittleData);
+    EXPECT_GT(*row.hi / *row.lo, std::exp(2 * 1.6 * 0.05 * std::sqrt(2.0))) << captures;
+  }
+}
+
+TEST(CompareEnergyTest, ADoubtLeavesNoFirmVerdict) {
+  Noise noise(43);
+  const auto base = EnergiesOf(10, {1, 1, 1}, 0.001, 0.001, &noise);
+  auto head = EnergiesOf(10, {2, 1, 0.5}, 0.001, 0.001, &noise);
+  for (Series& series : head[3].series) series.doubt = "poor_fit";
+  const Comparison comparison = Compared(base, head, kOfEnergy);
+  EXPECT_EQ(comparison.outcome, Outcome::kCannotTell);
+  EXPECT_EQ(comparison.Count(FunctionVerdict::kCannotTell), 3);
+  EXPECT_EQ(comparison.rows[0].reason, "in doubt in 1 of 10 captures of head: poor_fit");
+}
+
+TEST(CompareEnergyTest, AnUnknownEnergyIsNoTie) {
+  Noise noise(44);
+  const auto base = EnergiesOf(10, {1, 1}, 0.001, 0.001, &noise);
+  auto head = EnergiesOf(10, {1, 1}, 0.001, 0.001, &noise);
+  for (Measurements& capture : head) {
+    capture.series[1].samples.clear();
+    capture.series[1].log_error.reset();
+    capture.series[1].failure = "not_separable";
+  }
+  Comparison comparison = Compared(base, head, kOfEnergy);
+  EXPECT_EQ(comparison.outcome, Outcome::kCannotTell);
+  EXPECT_EQ(Row(comparison, "jit_autotune_fn_0").verdict, FunctionVerdict::kSame);
+  const ComparedRow& row = Row(comparison, "jit_autotune_fn_1");
+  EXPECT_EQ(row.verdict, FunctionVerdict::kUnknown);
+  EXPECT_EQ(row.reason, "unknown in 10 of 10 captures of head: not_separable");
+  EXPECT_FALSE(row.ratio.has_value());
+  EXPECT_FALSE(row.head.centre.has_value());
+  // Nothing else is there: still no error, and no verdict.
+  for (Measurements& capture : head) capture.series.erase(capture.series.begin());
+  comparison = Compared(base, head, kOfEnergy);
+  EXPECT_EQ(comparison.outcome, Outcome::kCannotTell);
+}
+
+// As for times: at most alpha / 2 of the comparisons of unchanged programs say "more". `alpha` is
+// 10 %, that a rate can be seen at all. `shared`: the error of a function is the same in all
+// captures of a side, as one of the sensor's window is.
+int FalseAlarms(int captures, double error, double offset_std, bool shared, int repetitions) {
+  CompareOptions options = kOfEnergy;
+  options.alpha = 0.1;
+  options.min_effect = 0;
+  int alarms = 0;
+  for (int repetition = 0; repetition < repetitions; ++repetition) {
+    Noise noise(9000 + static_cast<uint64_t>(repetition));
+    const auto side = [&] {
+      std::vector<double> run_j(5, 1.0);
+      for (double& each : run_j) each *= shared ? std::exp(error * noise.Normal()) : 1;
+      auto made = EnergiesOf(captures, run_j, shared ? 1e-6 : error, offset_std, &noise);
+      for (Measurements& capture : made) {
+        for (Series& series : capture.series) series.log_error = error;
+      }
+      return made;
+    };
+    const auto base = side(), head = side();
+    alarms += Compared(base, head, options).outcome == Outcome::kSlower;
+  }
+  return alarms;
+}
+
+TEST(CompareEnergySimulationTest, UnchangedProgramsSeldomSeemToTakeMore) {
+  constexpr int kRepetitions = 400;
+  constexpr int kMost = 20 + 13;  // alpha / 2 of them, and three standard deviations
+  for (const int captures : {1, 2, 3, 10}) {
+    for (const auto& [error, offset_std] :
+         {std::pair(0.001, 0.0), {0.001, 0.01}, {0.005, 0.005}, {0.02, 0.0}, {0.02, 0.01}}) {
+      for (const bool shared : {false, true}) {
+        EXPECT_LE(FalseAlarms(captures, error, offset_std, shared, kRepetitions), kMost)
+            << captures << " captures, " << error << ", " << offset_std << ", shared " << shared;
+      }
+    }
+  }
+  // Several captures show how much processes differ; one does not.
+  for (const int captures : {3, 10}) {
+    EXPECT_LE(FalseAlarms(captures, 0.005, 0.05, false, kRepetitions), kMost) << captures;
+  }
+}
+
+TEST(CompareEnergySimulationTest, RisesAreFound) {
+  int found = 0;
+  for (uint64_t repetition = 0; repetition < 100; ++repetition) {
+    Noise noise(7000 + repetition);
+    found += Compared(EnergiesOf(10, {1, 1, 1}, 0.003, 0.005, &noise),
+                      EnergiesOf(10, {1, 1.06, 1}, 0.003, 0.005, &noise), kOfEnergy)
+                 .outcome == Outcome::kSlower;
+  }
+  EXPECT_GE(found, 90);
 }
 
 }  // namespace

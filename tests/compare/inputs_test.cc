@@ -3,12 +3,16 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+
+#include "absl/strings/str_cat.h"
 #include "tests/compare/made.h"
 #include "xplane_time/measurements.h"
 
 namespace xplane_time::compare {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 absl::StatusOr<std::vector<Measurements>> Read(std::string_view json,
@@ -16,10 +20,10 @@ absl::StatusOr<std::vector<Measurements>> Read(std::string_view json,
   return FromJson("file.json", json, options);
 }
 
-std::vector<double> Times(const Series& series) {
-  std::vector<double> times;
-  for (const Sampled& sample : series.samples) times.push_back(sample.time_ps);
-  return times;
+std::vector<double> Values(const Series& series) {
+  std::vector<double> values;
+  for (const Sampled& sample : series.samples) values.push_back(sample.value);
+  return values;
 }
 
 TEST(LooksLikeJsonTest, TracesMayBeginWithALineFeedAndABrace) {
@@ -50,8 +54,8 @@ TEST(BenchmarkJsonTest, RepetitionsAreSamplesAndAggregatesAreNot) {
   ASSERT_EQ(captures->size(), 1);
   const auto& series = (*captures)[0].series;
   ASSERT_EQ(series.size(), 3);
-  EXPECT_THAT(Times(series[0]), ::testing::ElementsAre(10500, 11000));
-  EXPECT_THAT(Times(series[1]), ::testing::ElementsAre(2e9));
+  EXPECT_THAT(Values(series[0]), ::testing::ElementsAre(10500, 11000));
+  EXPECT_THAT(Values(series[1]), ::testing::ElementsAre(2e9));
   EXPECT_EQ(series[0].metric, "real_time");
   EXPECT_EQ(series[2].failure, "no device");
   EXPECT_TRUE(series[2].samples.empty());
@@ -69,7 +73,7 @@ TEST(BenchmarkJsonTest, WhatIsNotANumberIsUnknown) {
   const auto& series = (*captures)[0].series;
   ASSERT_EQ(series.size(), 3);
   EXPECT_EQ(series[0].function, "NaN");
-  EXPECT_THAT(Times(series[0]), ::testing::ElementsAre(5000));
+  EXPECT_THAT(Values(series[0]), ::testing::ElementsAre(5000));
   EXPECT_EQ(series[1].failure, "real_time is not a number");
   EXPECT_TRUE(series[2].samples.empty());
   EXPECT_EQ(Read(R"({"benchmarks": [NaNNaN]})").status().code(), absl::StatusCode::kDataLoss);
@@ -82,7 +86,7 @@ TEST(BenchmarkJsonTest, CpuTimeAndFilters) {
   const auto captures = Read(kBenchmark, options);
   ASSERT_TRUE(captures.ok());
   ASSERT_EQ((*captures)[0].series.size(), 1);
-  EXPECT_THAT(Times((*captures)[0].series[0]), ::testing::ElementsAre(1e9));
+  EXPECT_THAT(Values((*captures)[0].series[0]), ::testing::ElementsAre(1e9));
   EXPECT_EQ((*captures)[0].series[0].metric, "cpu_time");
 }
 
@@ -200,7 +204,7 @@ TEST(SeriesTest, ProgramsOfOneNameAreNumberedByTheirFirstRun) {
                                Sample("f", "10", 0, 200, 20), Sample("g", "1", 0, 50, 5)});
   ASSERT_EQ(series.size(), 3);
   for (const Series& one : series) {
-    EXPECT_EQ(one.program, Times(one)[0] == 20 ? 1 : 0);
+    EXPECT_EQ(one.program, Values(one)[0] == 20 ? 1 : 0);
     EXPECT_EQ(one.device, "GPU:0");
     EXPECT_EQ(one.metric, "active");
   }
@@ -216,7 +220,7 @@ TEST(SeriesTest, WarmUpSuspectAndTrimmedRunsAreLeftOut) {
   options.report.skip_runs = 2;
   options.report.trim = {Trim::Policy::kDropExtremes, 0};
   const auto series = Collect(rows, options);
-  EXPECT_THAT(Times(series[0]), ::testing::ElementsAre(14, 15, 16));
+  EXPECT_THAT(Values(series[0]), ::testing::ElementsAre(14, 15, 16));
   EXPECT_THAT(series[0].left_out, ::testing::UnorderedElementsAre(0, 100, 200, 300, 700));
 }
 
@@ -225,7 +229,7 @@ TEST(SeriesTest, WithoutOpsOnlySpansAreKnown) {
   row.active_ps = row.sum_ps = std::nullopt;
   const auto series = Collect({row});
   EXPECT_EQ(series[0].metric, "span");
-  EXPECT_THAT(Times(series[0]), ::testing::ElementsAre(7));
+  EXPECT_THAT(Values(series[0]), ::testing::ElementsAre(7));
 }
 
 Series OnDevice(const std::string& device, const std::vector<Sampled>& samples) {
@@ -243,7 +247,7 @@ TEST(SlowestTest, TheSlowestDeviceIsTheTimeOfARun) {
                                        OnDevice("GPU:1", {{20, 1}, {15, 101}})};
   const auto combined = SlowestDevice(devices, &notes);
   ASSERT_EQ(combined.size(), 1);
-  EXPECT_THAT(Times(combined[0]), ::testing::ElementsAre(20, 30));
+  EXPECT_THAT(Values(combined[0]), ::testing::ElementsAre(20, 30));
   EXPECT_TRUE(notes.empty());
 }
 
@@ -265,6 +269,150 @@ TEST(ReadTest, TheSameFileTwiceIsOneCapture) {
   EXPECT_THAT(set->notes, ::testing::Contains(HasSubstr("no second process")));
   EXPECT_EQ(set->captures[0].series.size(), 8);
   EXPECT_THAT(set->captures[0].facts, ::testing::Contains(Fact{"device kind", "cpu"}));
+}
+
+// Energies.
+
+MeasureOptions OfEnergy() {
+  MeasureOptions options;
+  options.objective = Objective::kEnergy;
+  return options;
+}
+
+// One device with these functions.
+std::string EnergyJson(const std::string& functions, const std::string& device = "",
+                       const std::string& more = "") {
+  return absl::StrCat(R"({"schema": "xplane-time.energy.v1",)", more, R"( "devices": [
+    {"input": 0, "plane": "/device:GPU:0", "ordinal": 0, "sensor": "nvml GPU-1 gpu energy_uj")",
+                      device, R"(}], "functions": [)", functions, "]}");
+}
+
+std::string EnergyRowJson(const std::string& name, const std::string& values,
+                          const std::string& program = "1") {
+  return absl::StrCat(R"({"input": 0, "plane": "/device:GPU:0", "ordinal": 0, "program_id": ")",
+                      program, R"(", "function": ")", name, R"(", )", values, "}");
+}
+
+constexpr char kKnown[] =
+    R"("energy_j": 100, "energy_j_ci95": [98, 102], "per_run_j": 0.5, "status": "ok")";
+constexpr char kUnknown[] =
+    R"("energy_j": null, "energy_j_ci95": null, "per_run_j": null, "status": "unknown",
+       "reason": "not_separable")";
+
+TEST(EnergyJsonTest, AFunctionHasOneValueAndItsError) {
+  const auto captures = Read(EnergyJson(absl::StrCat(EnergyRowJson("jit_autotune_fn_3", kKnown),
+                                                     ",", EnergyRowJson("g", kUnknown))),
+                             OfEnergy());
+  ASSERT_TRUE(captures.ok()) << captures.status();
+  ASSERT_EQ(captures->size(), 1);
+  EXPECT_THAT((*captures)[0].facts, ElementsAre(Fact{"sensor", "nvml GPU-1 gpu energy_uj"}));
+  const auto& series = (*captures)[0].series;
+  ASSERT_EQ(series.size(), 2);
+  EXPECT_THAT(Values(series[0]), ElementsAre(0.5));
+  EXPECT_NEAR(*series[0].log_error, std::log(100.0 / 98) / 1.96, 1e-9);
+  EXPECT_EQ(series[0].device, "GPU:0");
+  EXPECT_EQ(series[0].variant_id, "3");
+  EXPECT_EQ(series[0].metric, kEnergyMetric);
+  EXPECT_EQ(series[0].doubt, "");
+  EXPECT_TRUE(series[1].samples.empty());
+  EXPECT_EQ(series[1].failure, "not_separable");
+}
+
+TEST(EnergyJsonTest, DoubtsAreTheDevices) {
+  for (const auto& [device, doubt] : {std::pair(R"(, "poor_fit": true)", "poor_fit"),
+                                      std::pair(R"(, "shared": true)", "shared")}) {
+    const auto captures = Read(EnergyJson(EnergyRowJson("f", kKnown), device), OfEnergy());
+    ASSERT_TRUE(captures.ok()) << captures.status();
+    EXPECT_THAT((*captures)[0].series[0].doubt, HasSubstr(doubt));
+  }
+}
+
+TEST(EnergyJsonTest, WhatCannotBeTakenForOneRunIsUnknown) {
+  const auto failure = [](const std::string& functions, MeasureOptions options = OfEnergy()) {
+    const auto captures = Read(EnergyJson(functions), options);
+    EXPECT_TRUE(captures.ok()) << captures.status();
+    if (!captures.ok()) return std::string();
+    EXPECT_EQ((*captures)[0].series.size(), 1);
+    EXPECT_TRUE((*captures)[0].series[0].samples.empty());
+    return (*captures)[0].series[0].failure;
+  };
+  EXPECT_THAT(failure(EnergyRowJson("f", R"("energy_j": 1, "energy_j_ci95": [0.9, 1.1],
+                                            "per_run_j": null, "status": "ok")")),
+              HasSubstr("runs is uncertain"));
+  EXPECT_THAT(failure(EnergyRowJson("f", R"("energy_j": 1, "energy_j_ci95": null, "per_run_j": 0.1,
+                                            "kind": "modelled", "status": "ok")")),
+              HasSubstr("stated, not measured"));
+  EXPECT_EQ(failure(EnergyRowJson("f", R"("energy_j": 1, "energy_j_ci95": [-1, 3],
+                                          "per_run_j": 0.1, "status": "ok")")),
+            "too_uncertain");
+  EXPECT_THAT(
+      failure(absl::StrCat(EnergyRowJson("f", kKnown, "1"), ",", EnergyRowJson("f", kKnown, "2"))),
+      HasSubstr("2 programs of one name"));
+  MeasureOptions by_variant = OfEnergy();
+  by_variant.by_variant = true;
+  by_variant.report.id_pattern = "f_(.)";
+  EXPECT_THAT(
+      failure(absl::StrCat(EnergyRowJson("f_1", kKnown), ",", EnergyRowJson("f_12", kKnown)),
+              by_variant),
+      HasSubstr("2 programs"));
+}
+
+TEST(EnergyJsonTest, DamageIsRefusedWithItsPlace) {
+  const auto refusal = [](const std::string& text) {
+    const auto status = Read(text, OfEnergy()).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss) << text;
+    return std::string(status.message());
+  };
+  const auto of_row = [&](const char* values) {
+    return refusal(EnergyJson(EnergyRowJson("f", values)));
+  };
+  for (const char* values :
+       {R"("energy_j": -1, "energy_j_ci95": [-2, 0], "per_run_j": 1, "status": "ok")",
+        R"("energy_j": 0, "energy_j_ci95": [0, 0], "per_run_j": 1, "status": "ok")",
+        R"("energy_j": 1, "energy_j_ci95": [2, 3], "per_run_j": 1, "status": "ok")",
+        R"("energy_j": 1, "energy_j_ci95": [3, 2], "per_run_j": 1, "status": "ok")",
+        R"("energy_j": 1, "energy_j_ci95": [1, 2], "per_run_j": -1, "status": "ok")",
+        R"("energy_j": 1, "energy_j_ci95": [1, 1e999], "per_run_j": 1, "status": "ok")",
+        R"("energy_j": NaN, "energy_j_ci95": [1, 2], "per_run_j": 1, "status": "ok")",
+        R"("energy_j": 1, "energy_j_ci95": [NaN, NaN], "per_run_j": 1, "status": "ok")",
+        R"("energy_j": 1, "energy_j_ci95": [1], "per_run_j": 1, "status": "ok")",
+        R"("energy_j": "1", "energy_j_ci95": [1, 2], "per_run_j": 1, "status": "ok")",
+        R"("energy_j": 1, "energy_j_ci95": [1, 2], "status": "ok")"}) {
+    const std::string message = of_row(values);
+    EXPECT_TRUE(message.find("functions[0]") != message.npos ||
+                message.find("damaged JSON") != message.npos)
+        << values << ": " << message;
+  }
+  const std::string row = EnergyRowJson("f", kKnown);
+  EXPECT_THAT(refusal(EnergyJson(absl::StrCat(row, ",", row))),
+              HasSubstr("functions[1] is there twice"));
+  EXPECT_THAT(refusal(R"({"schema": "xplane-time.energy.v1"})"), HasSubstr("lacks devices"));
+  EXPECT_THAT(refusal(EnergyJson("1")), HasSubstr("functions[0] lacks a function"));
+  const std::string whole = EnergyJson(row);
+  for (size_t bytes = 2; bytes < whole.size(); ++bytes) {
+    EXPECT_FALSE(Read(whole.substr(0, bytes), OfEnergy()).ok()) << bytes;
+  }
+}
+
+TEST(EnergyJsonTest, WhatIsNotAskedForIsRefusedWithTheWayOut) {
+  const auto refusal = [](const std::string& text, const MeasureOptions& options) {
+    const auto status = Read(text, options).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition) << status;
+    return std::string(status.message());
+  };
+  const std::string whole = EnergyJson(EnergyRowJson("f", kKnown));
+  EXPECT_THAT(refusal(whole, {}), HasSubstr("--objective energy"));
+  EXPECT_THAT(refusal(kBenchmark, OfEnergy()), HasSubstr("xplane-time energy TRACE"));
+  EXPECT_THAT(refusal(R"({"schema": "xplane-time.energy.v2"})", OfEnergy()),
+              HasSubstr("xplane-time.energy.v2"));
+  EXPECT_THAT(refusal(EnergyJson("", "", R"("options": {"top": 3},)"), OfEnergy()),
+              HasSubstr("--top"));
+  EXPECT_THAT(refusal(EnergyJson("", R"(}, {"plane": "/device:GPU:0", "ordinal": 0, "host": "b")"),
+                      OfEnergy()),
+              HasSubstr("several hosts"));
+  MeasureOptions options = OfEnergy();
+  options.report.skip_runs = 1;
+  EXPECT_THAT(Read(whole, options).status().message(), HasSubstr("--skip-runs"));
 }
 
 }  // namespace

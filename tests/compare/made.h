@@ -51,6 +51,24 @@ inline Measurements Capture(const std::vector<MadeFunction>& functions, int samp
   return out;
 }
 
+// A capture of energies: functions take `run_j` each, stated with errors of `error` (a share). The
+// process is off by `offset`, each value by what was stated.
+inline Measurements Energies(const std::vector<double>& run_j, double error, double offset,
+                             Noise* noise, std::string source = "energies") {
+  Measurements out;
+  out.source = std::move(source);
+  for (size_t f = 0; f < run_j.size(); ++f) {
+    Series& series = out.series.emplace_back();
+    series.function = "jit_autotune_fn_" + std::to_string(f);
+    series.variant_id = std::to_string(f);
+    series.device = "GPU:0";
+    series.metric = kEnergyMetric;
+    series.samples = {{run_j[f] * std::exp(offset + error * noise->Normal()), 0}};
+    series.log_error = error;
+  }
+  return out;
+}
+
 // `count` captures whose processes differ by `offset_std`.
 inline std::vector<Measurements> Captures(int count, const std::vector<MadeFunction>& functions,
                                           double offset_std, Noise* noise, int samples = 20) {

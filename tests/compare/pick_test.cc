@@ -14,6 +14,7 @@ namespace xplane_time {
 namespace {
 
 using ::testing::ElementsAre;
+using testing::Energies;
 using testing::Noise;
 using testing::Rounds;
 
@@ -168,7 +169,7 @@ TEST(PickTest, AWildRunThatChangesTheVerdictIsTold) {
   Noise noise(7);
   Measurements capture = Drifting({0, 0.01}, 20, 0.002, &noise);
   EXPECT_TRUE(Picked({capture}).notes.empty());
-  capture.series[0].samples[7].time_ps *= 3;
+  capture.series[0].samples[7].value *= 3;
   const PickResult choice = Picked({capture});
   EXPECT_EQ(choice.claim, Claim::kWinner);
   EXPECT_THAT(choice.notes,
@@ -282,6 +283,87 @@ TEST(PickSimulationTest, WrongClaimsAreRare) {
   }
   EXPECT_LE(wrong, 2);
   EXPECT_GE(decided, kRepetitions / 2);
+}
+
+constexpr PickOptions kOfEnergy = {.objective = Objective::kEnergy, .replicates = 1};
+
+TEST(PickEnergyTest, ALargeDifferenceDecidesInOneCapture) {
+  Noise noise(31);
+  const PickResult choice = Picked({Energies({1.3, 1, 1.4}, 0.005, 0, &noise)}, kOfEnergy);
+  EXPECT_EQ(choice.claim, Claim::kWinner);
+  EXPECT_EQ(choice.pick, "1");
+  EXPECT_EQ(choice.variants[1].status, "more");
+  EXPECT_FALSE(choice.in_rounds);
+  EXPECT_FALSE(choice.variants[0].p95.has_value());
+}
+
+TEST(PickEnergyTest, StatedErrorsOfOneCaptureMayGoAgainstEachOther) {
+  Noise noise(32);
+  const auto capture = Energies({1, 1}, 0.03, 0, &noise);
+  const auto units = compare::MakeUnits(std::vector{capture});
+  EXPECT_TRUE(units.stated);
+  EXPECT_NEAR(compare::DifferenceOf(units, "0", "1", 0).standard_error, 0.06, 1e-12);
+  const auto twice = compare::MakeUnits(std::vector{capture, capture});
+  EXPECT_NEAR(compare::DifferenceOf(twice, "0", "1", 0).standard_error, 0.06, 1e-12);
+  EXPECT_EQ(compare::DifferenceOf(units, "0", "1", 0).df, 20);
+  EXPECT_EQ(compare::DifferenceOf(twice, "0", "1", 0).df, 1) << "agreement of two is chance";
+}
+
+TEST(PickEnergyTest, ADoubtOrAnUnknownEnergyLeavesNoClaim) {
+  Noise noise(33);
+  auto doubtful = Energies({1, 2}, 0.005, 0, &noise);
+  doubtful.series[1].doubt = "poor_fit";
+  PickResult choice = Picked({doubtful}, kOfEnergy);
+  EXPECT_EQ(choice.claim, Claim::kUndecided);
+  EXPECT_EQ(choice.pick, "0");
+  EXPECT_THAT(choice.doubts, ElementsAre("energies: poor_fit"));
+  EXPECT_FALSE(choice.variants[0].p_best.has_value());
+
+  auto unknown = Energies({1, 2, 3}, 0.005, 0, &noise);
+  unknown.series[2].samples.clear();
+  unknown.series[2].log_error.reset();
+  unknown.series[2].failure = "too_uncertain";
+  choice = Picked({unknown}, kOfEnergy);
+  EXPECT_EQ(choice.claim, Claim::kUndecided);
+  EXPECT_FALSE(choice.regret.has_value());
+  EXPECT_THAT(choice.doubts,
+              ElementsAre("energies: the energy of variant 2 is unknown: too_uncertain"));
+  EXPECT_EQ(choice.variants[2].status, "unknown");
+  EXPECT_FALSE(choice.variants[2].centre.has_value());
+}
+
+// `opposed`: errors of neighbours in one capture go against each other, as those of two kernels do
+// that ran in the same windows.
+TEST(PickEnergySimulationTest, WrongClaimsAreRare) {
+  constexpr uint64_t kRepetitions = 1000;
+  PickOptions options = kOfEnergy;
+  options.alpha = 0.1;
+  options.drift_std = 0;
+  for (const int captures : {1, 3, 8}) {
+    for (const double error : {0.002, 0.02}) {
+      for (const bool opposed : {false, true}) {
+        int wrong = 0;
+        for (uint64_t repetition = 0; repetition < kRepetitions; ++repetition) {
+          Noise noise(800 + repetition);
+          const double gap = 0.01 * static_cast<double>(repetition % 3);
+          std::vector<Measurements> sides;
+          for (int i = 0; i < captures; ++i) {
+            const double offset = 0.01 * noise.Normal();
+            sides.push_back(Energies({1 + gap, 1, 1 + 2 * gap, 1 + gap}, error, offset, &noise,
+                                     std::to_string(i)));
+            auto& series = sides.back().series;
+            if (!opposed) continue;
+            const double off = series[1].samples[0].value / std::exp(offset);
+            series[0].samples[0].value = (1 + gap) * std::exp(offset) / off;
+          }
+          const PickResult choice = Picked(sides, options);
+          wrong += choice.claim == Claim::kWinner && (gap == 0 || choice.pick != "1");
+        }
+        // 10 %, and three standard deviations.
+        EXPECT_LE(wrong, 128) << captures << " captures, " << error << ", opposed " << opposed;
+      }
+    }
+  }
 }
 
 }  // namespace

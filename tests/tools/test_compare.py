@@ -1,11 +1,11 @@
 """compare and pick: decisions, their exit codes and their formats."""
 import json
 import random
+import re
 import unittest
 import xml.etree.ElementTree
 
 from harness import EndToEndTest, REPOSITORY, csv_rows, environment, run
-from test_golden import energies
 from xspace import Plane, Ref, gpu, space
 
 try:
@@ -42,6 +42,26 @@ def benchmark(times_ns, seed, repetitions=10, noise=0.005, context=None):
     return json.dumps({"context": context or {}, "benchmarks": rows})
 
 
+def energy_result(run_j, seed=0, error=0.003, offset=0.0, sensor="nvml GPU-1 gpu energy_uj", **device):
+    """What `energy --format json` writes, as far as decisions read it: {function: joules of a run}.
+
+    None: not known."""
+    rng = random.Random(f"energy{seed}")
+    place = {"input": 0, "plane": "/device:GPU:0", "ordinal": 0, "host": None}
+    rows = []
+    for program, (function, typical) in enumerate(run_j.items()):
+        row = {**place, "function": function, "program_id": str(program), "runs": 1000,
+               "energy_j": None, "energy_j_ci95": None, "per_run_j": None, "status": "unknown",
+               "reason": "not_separable"}
+        if typical is not None:
+            one = round(typical * (1 + offset + error * rng.gauss(0, 1)), 9)
+            row |= {"energy_j": 1000 * one, "per_run_j": one, "status": "ok", "reason": None,
+                    "energy_j_ci95": [1000 * one * (1 - 1.96 * error), 1000 * one * (1 + 1.96 * error)]}
+        rows.append(row)
+    return {"schema": "xplane-time.energy.v1", "functions": rows,
+            "devices": [{**place, "sensor": sensor, "poor_fit": False, "shared": False, **device}]}
+
+
 class Decisions(EndToEndTest):
     def side(self, name, times_ps, captures, seed=0, suffix=".xplane.pb", **options):
         """`captures` traces whose processes differ by 0.3 %."""
@@ -57,6 +77,123 @@ class Decisions(EndToEndTest):
 
     def decision(self, done):
         return json.loads(done.out)
+
+
+class Energies(Decisions):
+    RUN_J = {"jit_autotune_fn_1": 0.02, "jit_autotune_fn_2": 0.03}
+
+    def energies(self, name, run_j, captures=1, **more):
+        """Captures whose processes differ by 0.3 %."""
+        return [self.write(f"{name}{i}.json", json.dumps(energy_result(
+            run_j, f"{name}{i}", offset=0.003 * random.Random(f"{name}{i}").gauss(0, 1), **more)))
+            for i in range(captures)]
+
+    def of_energy(self, base, head, *options):
+        return self.compare(base, head, "--objective", "energy", *options)
+
+    def test_more_energy_exits_10_in_every_format(self):
+        base = self.energies("base", self.RUN_J, 8)
+        head = self.energies("head", {**self.RUN_J, "jit_autotune_fn_1": 0.024}, 8)
+        done = self.of_energy(base, head)
+        self.assertEqual(done.code, 10, done.text)
+        self.assertRegex(done.text, r"\Amore energy: 1 of 2 functions, the worst by \+[12]\d")
+        self.assertRegex(done.text, r"base mJ +head mJ")
+        self.assertNotRegex(done.text, "slow|fast")
+        decision = self.of_energy(base, head, "--format", "json").json
+        self.assertEqual((decision["outcome"], decision["options"]["objective"]), ("more", "energy"))
+        [row, other] = decision["rows"]
+        self.assertEqual((row["verdict"], other["verdict"]), ("more", "same"))
+        self.assertAlmostEqual(row["head"]["energy_j"], 0.024, delta=0.0005)
+        self.assertNotIn("centre_ps", row["head"])
+        rows = csv_rows(self.of_energy(base, head, "--format", "csv").text)
+        self.assertAlmostEqual(float(rows[0]["base_energy_j"]), 0.02, delta=0.0005)
+        suite = xml.etree.ElementTree.fromstring(self.of_energy(base, head, "--format", "junit").out)
+        self.assertEqual([each.get("type") for each in suite.iter("failure")], ["more"])
+        bmf = json.loads(self.of_energy(base, head, "--format", "bmf").out)
+        self.assertEqual(bmf["jit_autotune_fn_1"]["energy"]["value"], row["head"]["energy_j"])
+        for command in (("compare", base[0], head[0]), ("pick", base[0])):
+            done = run(*command, "--objective", "energy", "--format", "benchmark")
+            self.assertEqual((done.code, done.out), (64, b""))
+            self.assertIn("has times only", done.message)
+
+    def test_less_energy_exits_0(self):
+        done = self.of_energy(self.energies("base", self.RUN_J, 8),
+                              self.energies("head", {**self.RUN_J, "jit_autotune_fn_2": 0.02}, 8))
+        self.assertEqual(done.code, 0, done.text)
+        self.assertIn("1 with less energy", done.text)
+
+    def test_one_capture_a_side_says_what_it_assumes(self):
+        done = self.of_energy(self.energies("base", self.RUN_J),
+                              self.energies("head", {**self.RUN_J, "jit_autotune_fn_1": 0.03}))
+        self.assertEqual(done.code, 10, done.text)
+        self.assertIn("taken as 1 % (std)", " ".join(done.text.split()))
+        done = self.of_energy(self.energies("base", self.RUN_J), self.energies("head", self.RUN_J))
+        self.assertEqual(done.code, 12, done.text)
+
+    def test_an_unknown_energy_is_no_tie_and_a_doubt_no_verdict(self):
+        base = self.energies("base", self.RUN_J, 8)
+        for name, run_j, more, words in (
+                ("unknown", {**self.RUN_J, "jit_autotune_fn_2": None}, {}, "not_separable"),
+                ("doubt", self.RUN_J, {"poor_fit": True}, "poor_fit"),
+                ("shared", self.RUN_J, {"shared": True}, "shared")):
+            with self.subTest(name):
+                done = self.of_energy(base, self.energies(name, run_j, 8, **more))
+                self.assertEqual(done.code, 11, done.text)
+                self.assertIn("unknown or in doubt", done.text)
+                self.assertIn(words, done.text)
+        for run_j, more in (({**self.RUN_J, "jit_autotune_fn_2": None}, {}),
+                            (self.RUN_J, {"poor_fit": True})):
+            done = run("pick", *self.energies("pick", run_j, 4, **more), "--objective", "energy",
+                       "--format", "json")
+            self.assertEqual((done.code, done.json["claim"]), (11, "undecided"))
+            self.assertTrue(done.json["doubts"])
+
+    def test_pick(self):
+        done = run("pick", *self.energies("pick", self.RUN_J, 4), "--objective", "energy")
+        self.assertEqual(done.code, 0)
+        self.assertIn("winner: variant 1\nEvery other variant is proved to take more energy", done.text)
+        self.assertRegex(done.text, "typical mJ")
+        self.assertNotRegex(done.text, "slow|fast")
+
+    def test_what_is_not_asked_for_is_refused_with_the_way_out(self):
+        [energies] = self.energies("one", self.RUN_J)
+        trace_path = self.write("one.xplane.pb", trace({"jit_a": 10_000_000}, 1))
+        [elsewhere] = self.energies("two", self.RUN_J, sensor="nvml GPU-2 gpu energy_uj")
+        for arguments, code, words in (
+                (("compare", energies, trace_path), 65, "--objective energy"),
+                (("compare", trace_path, energies, "--objective", "energy"), 65, "xplane-time energy TRACE"),
+                (("pick", energies), 65, "--objective energy"),
+                (("pick", trace_path, "--objective", "energy"), 65, "xplane-time energy TRACE"),
+                (("compare", energies, elsewhere, "--objective", "energy"), 65, "sensor is nvml GPU-1"),
+                (("compare", energies, energies, "--objective", "edp"), 64, "energy")):
+            with self.subTest(arguments):
+                done = run(*arguments)
+                self.assertEqual((done.code, done.out), (code, b""), done.text)
+                self.assertIn(words, done.message)
+        done = run("compare", energies, elsewhere, "--objective", "energy", "--allow-mismatch")
+        self.assertEqual(done.code, 12)
+        self.assertIn("note: sensor is", done.text)
+
+    def test_a_file_that_is_cut_or_damaged(self):
+        [sound] = self.energies("sound", self.RUN_J)
+        text = sound.read_text()
+        for name, content, words in (
+                ("cut", text[:-20], "cut short"),
+                ("nan", re.sub(r'"energy_j": [0-9.]+', '"energy_j": NaN', text, count=1),
+                 "functions[0]"),
+                ("negative", text.replace('"energy_j": ', '"energy_j": -', 1), "functions[0]"),
+                ("twice", text.replace("jit_autotune_fn_2", "jit_autotune_fn_1")
+                 .replace('"program_id": "1"', '"program_id": "0"'), "there twice"),
+                ("version", text.replace("energy.v1", "energy.v9"), "energy.v9")):
+            with self.subTest(name):
+                done = self.of_energy([self.write(f"{name}.json", content)], [sound])
+                self.assertEqual((done.code, done.out), (65, b""))
+                self.assertIn(f"{name}.json: ", done.message)
+                self.assertIn(words, done.message)
+        # The same energies under another name are no second process.
+        copy = self.write("copy.json", text)
+        done = self.of_energy([sound, copy], self.energies("other", self.RUN_J))
+        self.assertIn("counts once", done.text)
 
 
 class Compare(Decisions):
@@ -324,43 +461,6 @@ class Compare(Decisions):
         refused = self.compare(base, other)
         self.assertEqual(refused.code, 65)
         self.assertIn("workload is conv in ", refused.message)
-
-
-    def test_energies(self):
-        base = [self.write(f"b{i}.json", energies(0.01 + i * 1e-5, 2)) for i in range(5)]
-        head = [self.write(f"h{i}.json", energies(0.012 + i * 1e-5, 2)) for i in range(5)]
-        options = ("--objective", "energy")
-        decision = self.decision(self.compare(base, head, *options, "--format", "json"))
-        self.assertEqual((decision["outcome"], decision["objective"]), ("slower", "energy"))
-        row = decision["rows"][0]
-        self.assertEqual((row["function"], row["head"]["centre_ps"]), ("jit_0", None))
-        self.assertAlmostEqual(row["head"]["energy_j"], 0.01202, delta=1e-5)
-        self.assertLess(row["head"]["energy_j_ci"][0], row["head"]["energy_j"])
-        if jsonschema is not None:
-            schema = json.loads(self.run_ok("compare", "--json-schema").text)
-            jsonschema.Draft202012Validator(schema).validate(decision)
-        done = self.compare(base, head, *options)
-        self.assertEqual(done.code, 10)
-        self.assertRegex(done.text, r"\Amore energy: 1 of 2 functions, the worst by \+(19|20)")
-        self.assertRegex(done.text, r"jit_0 +more energy +0\.0100 +0\.0120")
-        bmf = json.loads(self.compare(base, head, *options, "--format", "bmf").text)
-        self.assertEqual(list(bmf["jit_0"]), ["energy_j"])
-        for form in FORMATS:
-            done = self.compare(base, head, *options, "--format", form)
-            self.assertEqual(done.code, 64 if form == "benchmark" else 10, done.message)
-
-    def test_energies_and_times_are_told_apart(self):
-        energy = self.write("e.json", energies(0.01))
-        times = self.side("base", self.TIMES, 1)[0]
-        for sides, text in (((energy, energy), "compare --objective energy takes it"),
-                            ((energy, times), "compare --objective energy takes it"),
-                            (("--objective", "energy", energy, times), "holds no energies"),
-                            (("--objective", "energy", self.at, energy), "holds no energies")):
-            done = run("compare", *sides, cwd=self.at)
-            self.assertEqual((done.code, done.out), (65, b""))
-            self.assertIn(text, done.message)
-        done = run("compare", "--objective", "energy", energy, "missing.pb", cwd=self.at)
-        self.assertEqual(done.code, 66)
 
 
 class Pick(Decisions):

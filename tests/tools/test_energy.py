@@ -75,6 +75,19 @@ class Energy(EndToEndTest):
         self.assertEqual({(row["runs"], row["per_run_j"]) for row in document["functions"]},
                          {(None, None)})
 
+    def test_compare_and_pick_take_what_is_written(self):
+        paths = {}
+        for seed in (1, 2):
+            done, _ = self.energy("variants", "--format", "json", seed=seed)
+            paths[seed] = self.write(f"energies{seed}.json", done.out)
+        done = run("compare", paths[1], paths[2], "--objective", "energy", "--format", "json")
+        self.assertEqual(done.code, 10, done.message)  # worlds of other kernels
+        self.assertEqual({row["metric"] for row in done.json["rows"]}, {"energy"})
+        done = run("pick", paths[1], "--objective", "energy", "--format", "json")
+        rows = {row["variant_id"]: row["energy_j"] for row in done.json["variants"]}
+        self.assertEqual(len(rows), 8)
+        self.assertEqual(done.json["pick"], min(rows, key=rows.get))
+
     def test_filters_choose_rows_and_change_no_number(self):
         whole, _ = self.document("mix")
         part, _ = self.document("mix", "--kernel", "kernel_[12]$")

@@ -13,6 +13,7 @@ import tempfile
 import unittest
 
 from harness import GOLDEN, HERE, TESTDATA, EndToEndTest, environment, in_parallel, run
+from test_compare import energy_result
 from test_tune import THREE, space as tune_space
 from xspace import Plane, gpu, space, tpu
 
@@ -61,19 +62,6 @@ def made_traces():
             "damaged": space(gpu(0))[:-3],
             "run/one": space(gpu(0), hostnames=["one"]),
             "run/two": space(gpu(0, function="jit_other"), hostnames=["two"])}
-
-
-def energies(*joules, **device):
-    """What `energy --format json` writes of one execution of each function; None: unknown."""
-    place = {"input": 0, "plane": "/device:GPU:0", "ordinal": 0, "host": None}
-    sensor = {"sensor": "nvml GPU-1 gpu energy_uj", "poor_fit": False, "shared": False}
-    rows = [{**place, "function": f"jit_{i}", "program_id": str(i), "variant_id": None, "count": 100,
-             "kind": one and "attributed", "energy_j": one and 100 * one,
-             "energy_j_ci95": one and [99 * one, 101 * one],
-             "runs": 100, "per_run_j": one, "windows": 600, "reason": None if one else "not_separable"}
-            for i, one in enumerate(joules)]
-    return json.dumps({"schema": "xplane-time.energy.v1", "functions": rows,
-                       "devices": [{**place, **sensor, **device}]})
 
 
 def power_log(complete=True, noise=0):
@@ -129,6 +117,12 @@ FAILING = ({"cost": 100}, {"cost": 100, "more": 1}, {"mode": "crash"}, {"mode": 
 STORES = {"three.db": (THREE, ()), "many.db": (MANY, ("--stop", "claim", "--budget-runs", "60")),
           "failing.db": (FAILING, ()),
           "halving.db": (MANY, ("--strategy", "halving:4", "--canary", "0"))}
+FOUR_J = {f"jit_autotune_fn_{i}": 0.02 * (i + 1) for i in range(4)}
+ENERGIES = {**{f"joules{i}": (FOUR_J, {}) for i in range(6)},
+            **{f"more{i}": ({**FOUR_J, "jit_autotune_fn_1": 0.05, "jit_autotune_fn_3": 0.07}, {})
+               for i in range(6)},
+            "unsure": ({**FOUR_J, "jit_autotune_fn_0": None}, {"error": 0.02}),
+            "doubtful": (FOUR_J, {"poor_fit": True})}
 
 
 def make_inputs(at):
@@ -136,12 +130,10 @@ def make_inputs(at):
         shutil.copy(trace, at)
     files = {f"{name}.xplane.pb": content for name, content in made_traces().items()}
     files |= {name: text.encode() for name, text in SENSORS.items()}
-    files |= {f"{name}.json": made.encode() for name, made in (
-        ("energy", energies(0.01, 0.5, 2)), ("energy2", energies(0.0101, 0.49, None)),
-        ("more", energies(0.013, 0.5, None, poor_fit=True)),
-        ("other", energies(0.01, 0.5, 2, sensor="nvml GPU-2 gpu energy_uj")))}
     files |= {"power.jsonl": power_log().encode(), "cut.jsonl": power_log(False, 3).encode()[:-9],
               "spoilt.jsonl": power_log().replace('"t": 10', '"t": x10', 3).encode()}
+    files |= {f"{name}.json": json.dumps(energy_result(run_j, name, **more)).encode()
+              for name, (run_j, more) in ENERGIES.items()}
     for name, content in files.items():
         path = at / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -190,14 +182,6 @@ def decisions_group():
     for inputs in sides:
         for form in DECISION_FORMATS:
             yield f"compare {inputs} --format {form}"
-    for inputs in ("energy.json more.json", "more.json energy.json", "energy.json other.json",
-                   "energy.json other.json --allow-mismatch", "energy.json gpu.json",
-                   "--base energy.json energy2.json --head energy.json energy2.json"):
-        for form in DECISION_FORMATS:
-            yield f"compare --objective energy {inputs} --format {form}"
-    yield "compare energy.json more.json"
-    yield "compare --objective energy energy.json more.json --unit ns"
-    yield "pick energy.json"
     for inputs in ("jax_cpu_variants.xplane.pb", "gpu.xplane.pb",
                    "jax_cpu_variants.xplane.pb jax_cpu_variants.xplane.pb",
                    "jax_cpu_variants.xplane.pb --delta 5% --top 2",
@@ -205,6 +189,15 @@ def decisions_group():
         for form in DECISION_FORMATS:
             yield f"pick {inputs} --format {form}"
     yield "pick jax_cpu_variants.xplane.pb --unit ns"
+    several = [" ".join(f"{name}{i}.json" for i in range(6)) for name in ("joules", "more")]
+    for command in (f"compare --base {several[0]} --head {several[1]}",
+                    "compare joules0.json joules1.json", "compare joules0.json unsure.json",
+                    f"compare --base {several[0]} --head doubtful.json", f"pick {several[0]}",
+                    "pick joules0.json", "pick unsure.json", "pick doubtful.json joules0.json"):
+        for form in DECISION_FORMATS:
+            yield f"{command} --objective energy --format {form}"
+    yield "compare joules0.json joules1.json"
+    yield "compare gpu.json joules0.json --objective energy"
     for tool in TOOLS:
         for trace in ("jax_cpu_variants.xplane.pb", "gpu.xplane.pb", "tpu.xplane.pb"):
             for form in FORMATS:
