@@ -1,6 +1,7 @@
 // write_power_world KIND SEED OUT: a made-up device (power_world.h) as OUT.xplane.pb and
 // OUT.power.jsonl, as a profiler and `power record` leave them. OUT.truth.json: what each kernel
-// took. KIND: mix, pair, periodic, other_load, draws_nothing, blocks, and others below.
+// took. OUT.layers.csv: its executions as runs of layers, in UNIX seconds. KIND: mix, pair,
+// periodic, other_load, draws_nothing, blocks, and others below.
 #include <cstdio>
 #include <fstream>
 #include <functional>
@@ -21,6 +22,8 @@ using test::WorldOptions;
 constexpr int64_t kStartUnixNs = 1'770'000'000'000'000'000, kStartMonotonicNs = 5'000'000'000'000;
 constexpr double kPsPerS = 1e12, kNsPerS = 1e9;
 
+enum class PowerCounters { kNone, kPower, kDeltas, kEnergies };  // in the trace
+
 struct Kind {
   WorldOptions options = {};
   bool start_is_known = true;  // of the capture
@@ -28,7 +31,8 @@ struct Kind {
   const char* ordinals = "0";  // of the log's devices: one, or two that are not told apart
   int64_t clock_off_ns = 0;    // of the log
   double log_s = 1e9;          // as far as it goes
-  bool variants = false;       // each kernel is a function, a variant
+  PowerCounters counters = PowerCounters::kNone;
+  bool variants = false;  // each kernel is a function, a variant
 };
 
 const std::map<std::string, Kind> kKinds = {
@@ -46,9 +50,34 @@ const std::map<std::string, Kind> kKinds = {
     {"hour", {.clock_off_ns = 3'600'000'000'000}},
     {"half", {.log_s = 8}},
     {"variants", {.variants = true}},
+    {"counter_power",
+     {.options = {.sensor = PowerSensor::kQuarter}, .counters = PowerCounters::kPower}},
+    {"counter_deltas", {.counters = PowerCounters::kDeltas}},
+    {"counter_energies", {.counters = PowerCounters::kEnergies}},
 };
 
-std::string TraceOf(const World& world, bool start_is_known, bool variants) {
+// The sensor's answers as the trace's own counters, once a poll.
+void AddCounters(const World& world, PowerCounters which, testing::PlaneBuilder plane) {
+  if (which == PowerCounters::kNone) return;
+  auto line = plane.Line({.name = "_counters_"});
+  int64_t last_uj = world.polls[0].value;
+  for (const energy::Poll& poll : world.polls) {
+    const auto at_ps = static_cast<int64_t>(poll.before_s * kPsPerS);
+    const auto add = [&](const char* name, int64_t value) {
+      line.Event({.name = name, .start_ps = at_ps, .stats = {{name, value}}});
+    };
+    line.Event({.name = "gpu_temp_c", .start_ps = at_ps, .stats = {{"gpu_temp_c", int64_t{60}}}});
+    if (which == PowerCounters::kPower) add("power_mw", poll.value);
+    if (which == PowerCounters::kDeltas) add("chip_energy_nj", (poll.value - last_uj) * 1000);
+    if (which == PowerCounters::kEnergies) {
+      add("chip_energy_nj", poll.value * 1000);
+      add("hbm_energy_nj", poll.value * 10);
+    }
+    last_uj = poll.value;
+  }
+}
+
+std::string TraceOf(const World& world, const Kind& kind) {
   testing::TraceBuilder trace;
   auto stream = trace.Gpu(0).Stream(16);
   for (size_t k = 0; k < world.executions.size(); ++k) {
@@ -56,13 +85,15 @@ std::string TraceOf(const World& world, bool start_is_known, bool variants) {
       stream.Kernel({.name = "kernel_" + std::to_string(k),
                      .start_ps = each.start_ps,
                      .duration_ps = each.end_ps - each.start_ps,
-                     .hlo_module = variants ? "jit_autotune_fn_" + std::to_string(k)
-                                            : "jit_f" + std::to_string(k / 2),
-                     .program_id = static_cast<int64_t>(variants ? k : k / 2),
-                     .hlo_op = "op." + std::to_string(k)});
+                     .hlo_module = kind.variants ? "jit_autotune_fn_" + std::to_string(k)
+                                                 : "jit_f" + std::to_string(k / 2),
+                     .program_id = static_cast<int64_t>(kind.variants ? k : k / 2),
+                     .hlo_op = "op." + std::to_string(k),
+                     .tf_op = "model/layer_" + std::to_string(k / 2) + "/op"});
     }
   }
-  if (start_is_known) {
+  AddCounters(world, kind.counters, trace.Gpu(0));
+  if (kind.start_is_known) {
     const auto length_ns = static_cast<int64_t>(world.capture_s * kNsPerS);
     trace.Environment(static_cast<uint64_t>(kStartUnixNs),
                       static_cast<uint64_t>(kStartUnixNs + length_ns));
@@ -124,6 +155,24 @@ std::string TruthOf(const World& world) {
   return truth + "}\n";
 }
 
+std::string LayersOf(const World& world) {
+  std::string csv = "layer_name,exec_id,start_time,end_time\r\n";
+  int64_t exec_id = 0;
+  const auto seconds = [](int64_t ps) {
+    const int64_t ns = kStartUnixNs + ps / 1000;
+    std::string fraction = std::to_string(ns % 1'000'000'000);
+    fraction.insert(0, 9 - fraction.size(), '0');
+    return std::to_string(ns / 1'000'000'000) + "." + fraction;
+  };
+  for (size_t k = 0; k < world.executions.size(); ++k) {
+    for (const Interval& each : world.executions[k]) {
+      csv += "\"layer, \"\"" + std::to_string(k) + "\"\"\"," + std::to_string(exec_id++) + "," +
+             seconds(each.start_ps) + "," + seconds(each.end_ps) + "\r\n";
+    }
+  }
+  return csv;
+}
+
 bool Write(const std::string& path, const std::string& text) {
   std::ofstream out(path, std::ios::binary | std::ios::trunc);
   out << text;
@@ -143,9 +192,9 @@ int main(int argc, char** argv) {
   options.windows = 200;
   const World world = test::MakeWorld(options, std::stoull(argv[2]));
   const std::string out = argv[3];
-  const bool ok = Write(out + ".xplane.pb",
-                        TraceOf(world, kind->second.start_is_known, kind->second.variants)) &&
+  const bool ok = Write(out + ".xplane.pb", TraceOf(world, kind->second)) &&
                   Write(out + ".power.jsonl", LogOf(world, kind->second)) &&
+                  Write(out + ".layers.csv", LayersOf(world)) &&
                   Write(out + ".truth.json", TruthOf(world));
   return ok ? 0 : 73;
 }
