@@ -305,6 +305,15 @@ class PutBack(SettingsTest):
                 self.assertIn(code, (75,) if sent != signal.SIGKILL else (69, 75), err)
                 self.assertEqual(self.lines()[-2:], self.ALL)
 
+    def test_who_waits_for_the_device_changes_nothing_of_it(self):
+        process = self.start({"sleep_s": 0.2}, {"sleep_s": 0.3})
+        other = self.tune(*TWO, options=(*clocks(1410), "--store", "other.db"))
+        self.assertEqual(other.code, 65, other.message)
+        process.send_signal(signal.SIGTERM)
+        self.end(process)
+        self.assertNotIn("GPU-1 clock 1410", self.lines())
+        self.assertEqual(self.lines().count("GPU-1 clock reset"), 1)
+
     def test_by_a_harness_that_fails_and_by_a_budget(self):
         for variants, options, harness, code in (
                 (({"cost": 1, "mode": "run-crash"},), (), (), 20),
