@@ -26,6 +26,7 @@
 #include "progress.h"
 #include "scratch.h"
 #include "status.h"
+#include "tune/device_settings.h"
 #include "tune/energy_harness.h"
 #include "tune/outcome_json.h"
 #include "tune/process_harness.h"
@@ -216,11 +217,24 @@ class TuneCommand : public Command {
                     "Compared with the pick in fresh rounds at the end; as --incumbent [the "
                     "incumbent]");
     measuring.Count("--confirm", &options_.confirmation_rounds, "How many fresh rounds [10]");
+    AddAxis("--clock-mhz", &axes_.clock_mhz, "MHZ",
+            "Locked SM clocks of the NVIDIA GPU, with commas: an axis clock_mhz of the space; put "
+            "back at the end. Needs root");
+    AddAxis("--power-cap-w", &axes_.power_cap_w, "W", "The same of power caps: power_cap_w");
     measuring.List("--power-source", &power_.sources, "NAME",
                    "For objectives with energy: " + power::SourcesHelp(/*of_energy=*/true, ""));
     AddSensorPlaces(measuring, &power_);
     measuring.Value("--harness-log", &harness_.process.log_path, "FILE",
                     "What the harness prints is kept there");
+  }
+
+  void AddAxis(const char* name, std::vector<int64_t>* values, const char* what,
+               const std::string& help) const {
+    constexpr int64_t kMost = 1'000'000;
+    Heading(app_, kMeasuring)
+        .Value(name, values, what, help, CLI::Range(int64_t{1}, kMost))
+        ->delimiter(',')
+        ->allow_extra_args(false);
   }
 
   void AddStore(CLI::App* app) {
@@ -282,9 +296,9 @@ class TuneCommand : public Command {
   // What the others make meaningless.
   absl::Status CheckUsed() const {
     constexpr std::string_view kListed[] = {
-        "SPACE",       "--list",     "--strategy",    "--proposer", "--objective",
-        "--incumbent", "--baseline", "--budget-runs", "--seed",     "--calls",
-        "--workload",  "--format",   "--output",      "--quiet"};
+        "SPACE",      "--list",        "--strategy",  "--proposer",   "--objective", "--incumbent",
+        "--baseline", "--budget-runs", "--seed",      "--calls",      "--workload",  "--format",
+        "--output",   "--quiet",       "--clock-mhz", "--power-cap-w"};
     for (const CLI::Option* option : app_->get_options()) {
       const bool is_used = std::ranges::find(kListed, option->get_name()) != std::end(kListed);
       if (list_ && option->count() > 0 && !is_used) {
@@ -298,8 +312,13 @@ class TuneCommand : public Command {
                              "compared with"));
     }
     if (!with_energy()) {
-      return Refuse({"--power-source", "--map", "--nvml-library", "--sysfs-root"},
-                    "is for objectives with energy: --objective energy, edp, ed2p or pareto");
+      constexpr char kOfEnergy[] =
+          "is for objectives with energy: --objective energy, edp, ed2p or pareto";
+      if (!axes_.any()) {
+        RETURN_IF_ERROR(Refuse({"--map", "--nvml-library"},
+                               Cat(kOfEnergy, "; and for --clock-mhz and --power-cap-w")));
+      }
+      return Refuse({"--power-source", "--sysfs-root"}, kOfEnergy);
     }
     for (const PowerAbsence& each : ListPowerSources(power_).absences) {
       if (each.source.empty()) return UsageError("--power-source: ", each.message);  // no such name
@@ -416,41 +435,67 @@ class TuneCommand : public Command {
   }
 
   absl::StatusOr<int> Race() {
-    ASSIGN_OR_RETURN(const SearchSpace space, SpaceToRace());
+    ASSIGN_OR_RETURN(SearchSpace space, SpaceToRace());
+    RETURN_IF_ERROR(AddSettings(axes_, &space));
     ASSIGN_OR_RETURN(const std::vector<Configuration> configurations, KnownOf(space));
     RETURN_IF_ERROR(FitTo(space));
     const std::unique_ptr<Searcher> searcher = SearcherFor(space);
     options_.searcher = searcher.get();
     RETURN_IF_ERROR(CheckTuneOptions(configurations, options_));
     if (list_) return List(configurations);
+    std::unique_ptr<power::SettingsGuard> guard;
+    if (axes_.any()) {
+      ASSIGN_OR_RETURN(guard, power::SettingsGuard::Start(power_.roots.nvml_library, tools::Tell));
+    }
+    return Measure(configurations, guard.get());
+  }
+
+  // `guard`: where the device has settings.
+  absl::StatusOr<int> Measure(std::span<const Configuration> configurations,
+                              power::SettingsGuard* guard) {
     const auto harness = NewProcessHarness(harness_);
     const auto with_sensors =
         NewEnergyHarness(harness.get(), power_, harness_.calls,
                          [this](const std::string& text) { Tell(output::Printable(text)); });
-    Harness* const used = with_energy() ? with_sensors.get() : harness.get();
+    Harness* const measures = with_energy() ? with_sensors.get() : harness.get();
+    SettingsHarness with_settings({measures, harness.get(), axes_, power_, guard});
     RememberStopSignals();
     // A harness that does not start leaves no store behind.
-    const absl::Status hello = harness->Hello().status();
-    if (!absl::IsCancelled(hello)) RETURN_IF_ERROR(WithExits(hello, kHarnessExits));
+    const auto hello = harness->Hello();
+    if (!absl::IsCancelled(hello.status())) {
+      RETURN_IF_ERROR(WithExits(hello.status(), kHarnessExits));
+      if (guard != nullptr) {
+        RETURN_IF_ERROR(WithExits(with_settings.Open(hello->device), kHarnessExits));
+      }
+    }
     ASSIGN_OR_RETURN(TuneStore store, WithExits(TuneStore::Open(store_path_, {}), kStoreExits));
     absl::StatusOr<TuneOutcome> outcome;
     {
       const auto progress = NewTuneProgress(printing_, options_.decide.budget_runs);
+      Harness* const used = guard != nullptr ? &with_settings : measures;
       outcome = Tune(configurations, options_, used, &store, progress.get());
     }
+    // While the device is still locked for us.
+    const bool is_as_it_was = guard == nullptr || guard->PutBack();
     // Errors of the store begin with its path.
     const bool of_store = absl::StartsWith(outcome.status().message(), store.path() + ": ");
     RETURN_IF_ERROR(
         WithExits(outcome.status(), of_store ? Exits(kStoreExits) : Exits(kHarnessExits)));
-    const bool from_store = outcome->resumed && outcome->verdict.rounds == outcome->rounds_before;
-    if (from_store && !outcome->interrupted) {
-      Tell(absl::StrCat("nothing was left to measure: session ", outcome->session,
+    ASSIGN_OR_RETURN(const int exit_code, Report(*outcome));
+    return is_as_it_was ? exit_code : kExitIo;
+  }
+
+  // What came out. Returns the exit code.
+  absl::StatusOr<int> Report(const TuneOutcome& outcome) const {
+    const bool from_store = outcome.resumed && outcome.verdict.rounds == outcome.rounds_before;
+    if (from_store && !outcome.interrupted) {
+      Tell(absl::StrCat("nothing was left to measure: session ", outcome.session,
                         " answers from the store"));
     }
-    const absl::Status printed = PrintOutcome(*outcome).status();
-    if (outcome->interrupted) Tell("xplane-time: interrupted; --resume goes on");
+    const absl::Status printed = PrintOutcome(outcome).status();
+    if (outcome.interrupted) Tell("xplane-time: interrupted; --resume goes on");
     RETURN_IF_ERROR(printed);
-    return ExitOf(*outcome);
+    return ExitOf(outcome);
   }
 
   // ---- The store
@@ -562,7 +607,8 @@ class TuneCommand : public Command {
   uint64_t halve_to_ = 0;  // 0, as the count of ask_: no such search
   AskOptions ask_;
   ProcessHarnessOptions harness_;
-  PowerSourceOptions power_;  // of objectives with energy
+  SettingAxes axes_;
+  PowerSourceOptions power_;  // of objectives with energy, and of axes_
 };
 
 }  // namespace

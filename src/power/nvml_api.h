@@ -1,4 +1,4 @@
-// NvmlApi: the functions of libnvidia-ml.so.1 that the reader uses, found at run time.
+// NvmlApi: the functions of libnvidia-ml.so.1 that are used here, found at run time.
 //
 //   path  ->  OpenNvml  ->  table of functions, those too that this driver has not; or an absence
 //
@@ -199,6 +199,18 @@ struct NvmlApi {
   OfDevice<Count> performance_state{library, {"nvmlDeviceGetPerformanceState"}};
   OfDevice<NvmlMemory*> memory{library, {"nvmlDeviceGetMemoryInfo"}};
   OfDevice<NvmlUtilization*> utilization{library, {"nvmlDeviceGetUtilizationRates"}};
+
+  // Of settings (gpu_settings.h). Clocks are locked from Volta on.
+  OfDevice<Count, unsigned*> supported_memory_clocks{library,
+                                                     {"nvmlDeviceGetSupportedMemoryClocks"}};
+  OfDevice<unsigned, Count, unsigned*> supported_graphics_clocks{
+      library, {"nvmlDeviceGetSupportedGraphicsClocks"}};
+  OfDevice<unsigned, unsigned> lock_clocks{library, {"nvmlDeviceSetGpuLockedClocks"}};
+  OfDevice<> reset_locked_clocks{library, {"nvmlDeviceResetGpuLockedClocks"}};
+  OfDevice<Count> management_power_limit{library, {"nvmlDeviceGetPowerManagementLimit"}};
+  OfDevice<Count, Count> power_limit_range{library,
+                                           {"nvmlDeviceGetPowerManagementLimitConstraints"}};
+  OfDevice<unsigned> set_power_limit{library, {"nvmlDeviceSetPowerManagementLimit"}};
 };
 
 // Loads the library and finds its functions; does not call any.

@@ -1,5 +1,6 @@
 # Power: sensors, the recorder, its log and what a log says. NVML is loaded at run time only.
 add_library(xplane_time_power STATIC
+  power/gpu_settings.cc
   power/hwmon.cc
   power/log_reader.cc
   power/log_writer.cc

@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <iterator>
 #include <span>
-#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "power/log.h"
+#include "re2/re2.h"
 #include "status.h"
 #include "tune/outcome_json.h"
 
@@ -76,6 +76,12 @@ class Collector : public power::LogSink {
 };
 
 }  // namespace
+
+bool IsCalled(const PowerDevice& device, std::string_view name) {
+  static const RE2 gpu("(?:gpu|cuda|rocm):(\\d+)");
+  int32_t ordinal = 0;
+  return RE2::FullMatch(name, gpu, &ordinal) ? device.ordinal == ordinal : device.id == name;
+}
 
 absl::StatusOr<DeviceState> ReadDeviceState(
     const std::string& log_path, const std::function<bool(const PowerChannel&)>& is_ours) {

@@ -1,5 +1,5 @@
-// The state that a device was in during a round: its clocks, its temperature, and what held the
-// clocks down.
+// Which device a harness means, and the state that it was in during a round: its clocks, its
+// temperature, and what held the clocks down.
 #pragma once
 
 #include <cstdint>
@@ -7,11 +7,16 @@
 #include <map>
 #include <set>
 #include <string>
+#include <string_view>
 
 #include "absl/status/statusor.h"
 #include "xplane_time/power.h"
 
 namespace xplane_time {
+
+// Whether a harness means it by HarnessInfo::device: "gpu:1" and "cuda:1" is the GPU that programs
+// see as 1, other names are ids.
+bool IsCalled(const PowerDevice& device, std::string_view name);
 
 // What was read of a gauge.
 struct GaugeRange {

@@ -11,7 +11,6 @@
 #include "json/json.h"
 #include "power/machine.h"
 #include "power/sources.h"
-#include "re2/re2.h"
 #include "status.h"
 #include "tune/device_state.h"
 #include "tune/energy_block.h"
@@ -25,13 +24,6 @@ namespace {
 constexpr int64_t kShortestNs = 50'000'000;
 constexpr double kMostDoubt = 0.05;
 constexpr uint64_t kFewReadings = 20;  // of power, where nothing bounds an energy
-
-// "gpu:1" and "cuda:1": 1. None of a CPU.
-std::optional<int32_t> GpuOrdinal(std::string_view device) {
-  static const RE2 gpu("(?:gpu|cuda|rocm):(\\d+)");
-  int32_t ordinal = 0;
-  return RE2::FullMatch(device, gpu, &ordinal) ? std::optional(ordinal) : std::nullopt;
-}
 
 class EnergyHarness : public Harness {
  public:
@@ -109,10 +101,8 @@ class EnergyHarness : public Harness {
     const power::Measures measures = power::FactsOf(each.source).measures;
     if (measures == power::Measures::kWhateverIsAsked) return true;
     if (device_.starts_with("cpu")) return measures == power::Measures::kProcessors;
-    const auto ordinal = GpuOrdinal(device_);
     return std::ranges::any_of(inventory.devices, [&](const PowerDevice& device) {
-      return device.id == each.device && device.source == each.source &&
-             (ordinal.has_value() ? device.ordinal == ordinal : device.id == device_);
+      return device.id == each.device && device.source == each.source && IsCalled(device, device_);
     });
   }
 

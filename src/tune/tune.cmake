@@ -1,5 +1,6 @@
 # Search spaces, and the store of what was measured. SQLite stays inside store*.cc.
 add_library(xplane_time_tune STATIC
+  tune/device_settings.cc
   tune/device_state.cc
   tune/energy_block.cc
   tune/energy_harness.cc

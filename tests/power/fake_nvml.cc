@@ -35,8 +35,13 @@
 // is one. A call with an unknown name is never made; a script that cannot be read ends the
 // process with status 70 and says why on stderr: a test of it would show nothing.
 //
+// What is set of a device is in a file, so that other processes see it: FAKE_NVML_SETTINGS names
+// it. A line each: "GPU-... clock 1410", "GPU-... clock reset", "GPU-... limit_mw 400000". It is at
+// 1980 MHz and 700 W without, and takes clocks from 210 to 1980 MHz by 15, and from 200 to 700 W.
+// Without the file nothing can be set (NVML_ERROR_NO_PERMISSION).
+//
 // Built with FAKE_NVML_OLD it lacks what came after driver 390: fields, the energy counter,
-// MIG, architectures, and the later versions of functions.
+// MIG, architectures, locked clocks, and the later versions of functions.
 #include <time.h>
 
 #include <algorithm>
@@ -108,7 +113,7 @@ struct Fake {
   std::vector<Device> devices;
   std::map<std::string, Answer> answers;
   std::optional<uint64_t> reload_after;
-  uint64_t device_calls = 0, generation = 0;
+  uint64_t device_calls = 0, generation = 0, users = 0;
   bool loaded = false, initialized = false, restarted = false;
   double first_init_s = 0, last_init_s = 0;
 };
@@ -172,7 +177,6 @@ std::map<std::string, Answer> HealthyAnswers() {
     "nvmlDeviceGetFieldValues:186:0": 300000,
     "nvmlDeviceGetSamples": 300000,
     "nvmlDeviceGetTotalEnergyConsumption": {"value": 1000000, "per_s": 300000},
-    "nvmlDeviceGetClockInfo:1": 1980,
     "nvmlDeviceGetClockInfo:2": 2619,
     "nvmlDeviceGetTemperature": 45,
     "nvmlDeviceGetCurrentClocksEventReasons": 0,
@@ -361,6 +365,36 @@ NvmlReturn GlobalResult(const std::string& name, std::unique_lock<std::mutex>& l
   return Ask(fake().answers, name, lock).result;
 }
 
+bool IsScripted(NvmlDevice handle, const std::string& name) {
+  const std::unique_lock lock(fake().mutex);
+  const Target target = TargetOf(handle);
+  return target.device != nullptr && target.device->answers.count(name) > 0;
+}
+
+constexpr unsigned kLeastMhz = 210, kMostMhz = 1980, kStepMhz = 15;
+constexpr unsigned kLeastMw = 200'000, kMostMw = 700'000;
+constexpr unsigned kMemoryMhz = 2619;
+
+// What the file of settings says of it; "reset" is `otherwise`, too.
+unsigned LastSet(const Device& device, const std::string& what, unsigned otherwise) {
+  const char* path = std::getenv("FAKE_NVML_SETTINGS");
+  std::ifstream file(path == nullptr ? "" : path);
+  unsigned now = otherwise;
+  for (std::string uuid, name, value; file >> uuid >> name >> value;) {
+    if (uuid != device.uuid || name != what) continue;
+    now = value == "reset" ? otherwise : static_cast<unsigned>(std::stoul(value));
+  }
+  return now;
+}
+
+// One write: no line is torn, whenever this process is killed.
+NvmlReturn SetIn(const Device& device, const std::string& what) {
+  const char* path = std::getenv("FAKE_NVML_SETTINGS");
+  if (path == nullptr) return kNvmlNoPermission;
+  std::ofstream(path, std::ios::app) << device.uuid + " " + what + "\n" << std::flush;
+  return kNvmlSuccess;
+}
+
 }  // namespace
 
 #define FAKE_NVML extern "C" __attribute__((visibility("default"))) NvmlReturn
@@ -371,6 +405,8 @@ FAKE_NVML nvmlInit_v2() {
   Fake& state = fake();
   const NvmlReturn result = GlobalResult("nvmlInit", lock);
   if (result != kNvmlSuccess) return result;
+  ++state.users;
+  if (state.initialized) return kNvmlSuccess;
   state.last_init_s = NowS();
   if (state.first_init_s == 0) state.first_init_s = state.last_init_s;
   ++state.generation;
@@ -380,7 +416,7 @@ FAKE_NVML nvmlInit_v2() {
 
 FAKE_NVML nvmlShutdown() {
   std::unique_lock lock(fake().mutex);
-  fake().initialized = false;
+  if (--fake().users == 0) fake().initialized = false;
   return kNvmlSuccess;
 }
 
@@ -487,7 +523,39 @@ FAKE_NVML nvmlDeviceGetEnforcedPowerLimit(NvmlDevice handle, unsigned* limit_mw)
   return Fill(handle, "nvmlDeviceGetEnforcedPowerLimit", limit_mw);
 }
 
+FAKE_NVML nvmlDeviceGetPowerManagementLimit(NvmlDevice handle, unsigned* limit_mw) {
+  return OfDevice(handle, "nvmlDeviceGetPowerManagementLimit",
+                  [&](const Device& device, const Target&) {
+                    *limit_mw = LastSet(device, "limit_mw", kMostMw);
+                    return kNvmlSuccess;
+                  });
+}
+
+FAKE_NVML nvmlDeviceGetPowerManagementLimitConstraints(NvmlDevice handle, unsigned* least_mw,
+                                                       unsigned* most_mw) {
+  return OfDevice(handle, "nvmlDeviceGetPowerManagementLimitConstraints",
+                  [&](const Device&, const Target&) {
+                    *least_mw = kLeastMw;
+                    *most_mw = kMostMw;
+                    return kNvmlSuccess;
+                  });
+}
+
+FAKE_NVML nvmlDeviceSetPowerManagementLimit(NvmlDevice handle, unsigned limit_mw) {
+  return OfDevice(handle, "nvmlDeviceSetPowerManagementLimit",
+                  [&](const Device& device, const Target&) {
+                    if (limit_mw < kLeastMw || limit_mw > kMostMw) return kNvmlInvalidArgument;
+                    return SetIn(device, "limit_mw " + std::to_string(limit_mw));
+                  });
+}
+
 FAKE_NVML nvmlDeviceGetClockInfo(NvmlDevice handle, int kind, unsigned* clock_mhz) {
+  if (kind == kNvmlClockSm && !IsScripted(handle, "nvmlDeviceGetClockInfo:1")) {
+    return OfDevice(handle, "nvmlDeviceGetClockInfo", [&](const Device& device, const Target&) {
+      *clock_mhz = LastSet(device, "clock", kMostMhz);
+      return kNvmlSuccess;
+    });
+  }
   return Fill(handle, "nvmlDeviceGetClockInfo:" + std::to_string(kind), clock_mhz);
 }
 
@@ -553,7 +621,46 @@ FAKE_NVML nvmlDeviceGetSamples(NvmlDevice handle, int, unsigned long long last_s
   return n == 0 ? kNvmlNotFound : kNvmlSuccess;
 }
 
+// The highest first, as drivers do.
+FAKE_NVML nvmlDeviceGetSupportedMemoryClocks(NvmlDevice handle, unsigned* count, unsigned* mhz) {
+  return OfDevice(handle, "nvmlDeviceGetSupportedMemoryClocks", [&](const Device&, const Target&) {
+    if (*count < 2) return kNvmlInsufficientSize;
+    mhz[0] = kMemoryMhz;
+    mhz[1] = kMemoryMhz / 2;
+    *count = 2;
+    return kNvmlSuccess;
+  });
+}
+
+FAKE_NVML nvmlDeviceGetSupportedGraphicsClocks(NvmlDevice handle, unsigned memory_mhz,
+                                               unsigned* count, unsigned* mhz) {
+  return OfDevice(handle, "nvmlDeviceGetSupportedGraphicsClocks",
+                  [&](const Device&, const Target&) {
+                    const unsigned room = *count;
+                    *count = 0;
+                    if (memory_mhz != kMemoryMhz) return kNvmlNotFound;
+                    for (unsigned each = kMostMhz; each >= kLeastMhz; each -= kStepMhz) {
+                      if (*count == room) return kNvmlInsufficientSize;
+                      mhz[(*count)++] = each;
+                    }
+                    return kNvmlSuccess;
+                  });
+}
+
 #ifndef FAKE_NVML_OLD
+
+FAKE_NVML nvmlDeviceSetGpuLockedClocks(NvmlDevice handle, unsigned least_mhz, unsigned most_mhz) {
+  return OfDevice(handle, "nvmlDeviceSetGpuLockedClocks", [&](const Device& device, const Target&) {
+    if (least_mhz != most_mhz || least_mhz > kMostMhz) return kNvmlInvalidArgument;
+    return SetIn(device, "clock " + std::to_string(least_mhz));
+  });
+}
+
+FAKE_NVML nvmlDeviceResetGpuLockedClocks(NvmlDevice handle) {
+  return OfDevice(
+      handle, "nvmlDeviceResetGpuLockedClocks",
+      [&](const Device& device, const Target&) { return SetIn(device, "clock reset"); });
+}
 
 FAKE_NVML nvmlDeviceGetArchitecture(NvmlDevice handle, unsigned* architecture) {
   return OfDevice(handle, "nvmlDeviceGetArchitecture", [&](const Device& device, const Target&) {

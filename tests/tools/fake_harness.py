@@ -40,6 +40,29 @@ def time_ps(variant, batch, round_, slot):
     return int(cost * 1e6 * (1 + 0.1 * noise(variant, batch, round_, slot)))
 
 
+def gpu_now():
+    """Clock in MHz and power limit in W of the made-up GPU (fake_nvml.cc): GPU-1, unless named."""
+    uuid = next((each.removeprefix("uuid=") for each in options if each.startswith("uuid=")),
+                "GPU-1")
+    now = {"clock": 1980, "limit_mw": 700000}
+    for line in pathlib.Path(os.environ["FAKE_NVML_SETTINGS"]).read_text().splitlines():
+        of, what, value = line.split()
+        if of == uuid:
+            now[what] = 1980 if value == "reset" else int(value)
+    return now["clock"], now["limit_mw"] / 1000
+
+
+def at_gpu_settings(sample):
+    """Its times are 1 / clock, and a power that is cubic in it; a cap is reached by the clock."""
+    clock, cap_w = gpu_now()
+    noted(f"ran at {clock} {cap_w:.0f}")
+    static_w, dynamic_w = 100, 600
+    speed = min(clock / 1980, ((cap_w - static_w) / dynamic_w) ** (1 / 3))
+    sample["t_ps"] = int(sample["t_ps"] / speed)
+    power_w = static_w + dynamic_w * speed ** 3
+    sample["energy_uj"] = int(sample["t_ps"] * power_w / 1000)  # of a thousand calls, say
+
+
 def misbehave(mode):
     if mode == "hang":
         time.sleep(1000)
@@ -100,6 +123,8 @@ def run_round(request):
         sample = {"slot": slot, "status": status, "message": mode, **stamps}
         if status == "ok":
             sample["t_ps"] = time_ps(variant, request["batch"], request["round"], slot)
+            if "gpu-settings" in options:
+                at_gpu_settings(sample)
             if "energy" in options:
                 sample["energy_uj"] = 1000 * params[variant].get("energy", 1)
             if "meter-fails" in options and request["round"] > 2:
@@ -150,6 +175,8 @@ for line in requests:
     elif kind == "prepare":
         variant = request["variant"]
         params[variant] = request["params"]
+        if "gpu-settings" in options:
+            noted(f"prepare {variant} {json.dumps(params[variant])}")
         mode = params[variant].get("mode", "")
         while mode == "prepare-beats":
             answer(type="prepared", request=0, status="ok")
