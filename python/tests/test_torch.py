@@ -3,6 +3,7 @@
 PyTorch is Debian's (python3-torch, CPU); python/tests/run.sh finds it. Sensors are files that are
 made up, powers that are stated, and the scripted NVML of tests/power.
 """
+import bisect
 import contextlib
 import csv
 import functools
@@ -12,6 +13,7 @@ import json
 import math
 import os
 import pathlib
+import random
 import sys
 import tempfile
 import time
@@ -30,6 +32,8 @@ REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
 FAKE_NVML = REPOSITORY / "build" / "tests" / "libfake_nvml.so"
 HAS_PANDAS = importlib.util.find_spec("pandas") is not None
 HAS_TORCH = importlib.util.find_spec("torch") is not None
+ATTRIBUTED = ["attributed_power_w", "attributed_energy_j", "attributed_energy_j_ci95_lo",
+              "attributed_energy_j_ci95_hi", "attributed_reason"]
 COLUMNS = ["layer_name", "exec_id", "start_time", "end_time", "duration_ms", "start_power_w",
            "end_power_w", "avg_power_w", "energy_j"]
 
@@ -254,7 +258,7 @@ class Layers(World):
         self.assertEqual(len(seen), 3)
         with self.assertRaisesRegex(xplane_time.ArgumentError, "num_runs"):
             profiler.profile(7, num_runs=0)
-        with self.assertRaisesRegex(xplane_time.ArgumentError, "endpoint-mean"):
+        with self.assertRaisesRegex(xplane_time.ArgumentError, "endpoint-mean or attribution"):
             LayerPowerProfiler(model, estimator="other")
 
     def test_generation(self):
@@ -299,6 +303,195 @@ class Layers(World):
             model.parameters = lambda: parameters
             profiler.profile((), warmup=False)
             self.assertEqual(waits, [gpu] * 4)
+
+
+class Gpus:
+    """Whose power is known, in a time that passes when a layer works. In the place of the module
+    time, and of a recording; the sensors tell each 100 ms the mean of it, and are read each 20."""
+
+    def __init__(self, *ids):
+        self.ids, self.now_ns, self.parts = ids, 10**12, []  # (until, watts of each)
+
+    def monotonic_ns(self):
+        return self.now_ns
+
+    def time_ns(self):
+        return self.now_ns + 10**18
+
+    def sleep(self, seconds):
+        self.work(seconds, *[50] * len(self.ids))
+
+    def work(self, seconds, *watts):
+        self.now_ns += round(seconds * 1e9)
+        self.parts.append((self.now_ns, watts))
+
+    def readings_mw(self, gpu):
+        """(time, mean of the 100 ms before) on the sensor's grid."""
+        energies, at_ns, total = [(10**12, 0.0)], 10**12, 0.0
+        for until_ns, watts in self.parts:
+            total += watts[gpu] * (until_ns - at_ns)
+            at_ns = until_ns
+            energies.append((at_ns, total))
+        times = [each[0] for each in energies]
+
+        def at(t_ns):
+            last = min(bisect.bisect_left(times, t_ns), len(times) - 1)
+            (t0, e0), (t1, e1) = energies[last - 1], energies[last]
+            return e0 + (e1 - e0) * (t_ns - t0) / (t1 - t0)
+
+        noise = random.Random(gpu)
+        return {tick: round((at(tick) - at(tick - 10**8)) / 1e8 * 1e3 * noise.gauss(1, 0.003))
+                for tick in range(10**12 + 10**8, at_ns, 10**8)}
+
+    def recording(self, log):
+        return GpuRecording(self, log)
+
+
+class GpuRecording(power.Summary):
+    __slots__ = ("gpus", "log")
+
+    def __init__(self, gpus, log):
+        self.gpus, self.log = gpus, log
+
+    def __enter__(self):
+        return self
+
+    def await_readings(self):
+        self.gpus.sleep(0.3)
+
+    def __exit__(self, *_):
+        readings = [self.gpus.readings_mw(gpu) for gpu in range(len(self.gpus.ids))]
+        clocks = {"monotonic_ns": 10**12, "realtime_ns": 10**18 + 10**12, "boottime_ns": 10**12}
+        lines = [{"schema": "xplane-time.power-log.v1", "t": 10**12, "clocks": clocks,
+                  "machine": {"host": "", "kernel": "", "cpu": ""}, "command": "",
+                  "periods_ns": {"nvml": 20_000_000}, "absent": [],
+                  "devices": [{"id": each, "name": "Made Up", "source": "nvml", "index": number,
+                               "ordinal": number, "pci_bus_id": "", "driver": "", "mig": False,
+                               "shared": False, "note": ""} for number, each in enumerate(self.gpus.ids)],
+                  "channels": [{"source": "nvml", "device": each, "domain": "gpu",
+                                "quantity": "power_mw", "kind": "instant", "slow": False,
+                                "in_total": True, "wrap_range": None, "max_plausible_mw": None,
+                                "prior_period_ns": 10**8, "prior_window_ns": 10**8, "note": ""}
+                               for each in self.gpus.ids]}]
+        lines += [{"t": t_ns, "s": 0, "r": [[gpu, 0, 1000, of[t_ns // 10**8 * 10**8]]
+                                            for gpu, of in enumerate(readings)]}
+                  for t_ns in range(10**12 + 10**8 + 7_000_000, max(readings[0], default=0), 20_000_000)]
+        lines.append({"t": self.gpus.now_ns, "end": {"reason": "stopped", "dropped": 0, "readers": [
+            {"source": "nvml", "reads": len(lines), "missed": 0, "own_cpu_ns": 1, "hung": False}]}})
+        pathlib.Path(self.log).write_text("".join(json.dumps(each) + "\n" for each in lines))
+        super().__init__(xplane_time._core.summarize_power(str(self.log), "best", "idle"))
+
+
+class Attribution(World):
+    """A model that always runs the same: what tells its layers apart are the pauses between."""
+
+    def profile(self, runs, gpus, layers, beside=(0.0002, 50), warmup=True):
+        """`layers`: seconds, then watts on each GPU; `beside`: the same, of what the model itself
+        does before each layer."""
+        def run():
+            for part in model.parts.values():
+                gpus.work(beside[0], *[beside[1]] * len(gpus.ids))
+                part()
+
+        model = Module(**{name: Module(functools.partial(gpus.work, *of))
+                          for name, of in layers.items()})
+        model.run = run
+        profiler = LayerPowerProfiler(model, list(range(len(gpus.ids))), estimator="attribution")
+        with mock.patch("xplane_time.torch.time", gpus), \
+                mock.patch.object(profiler, "_record", gpus.recording):
+            profiler.profile((), num_runs=runs, warmup=warmup)
+        return profiler
+
+    def check(self, profiler, name, true_j):
+        """Of an execution with what ran before it: within its interval, which tells something."""
+        for row in [row for row in profiler.results if row.layer_name == name][::500]:
+            self.assertLess(row.attributed_energy_j_ci95_lo, true_j)
+            self.assertGreater(row.attributed_energy_j_ci95_hi, true_j)
+            self.assertLess(row.attributed_energy_j_ci95_hi, 1.01 * row.attributed_energy_j)
+            self.assertIsNone(row.attributed_reason)
+
+    LAYERS = {"hungry": (0.004, 300, 120), "frugal": (0.006, 100, 200)}
+
+    def test_joules_of_layers_where_the_endpoint_mean_is_wrong(self):
+        profiler = self.profile(3000, Gpus("GPU-a"), self.one_gpu())
+        self.check(profiler, "hungry", 0.004 * 300 + 0.0002 * 50)
+        self.check(profiler, "frugal", 0.006 * 100 + 0.0002 * 50)
+        self.assertAlmostEqual(profiler.results[0].attributed_energy_j,
+                               profiler.results[0].attributed_power_w * 0.0042)
+        of_hungry = [row.avg_power_w for row in profiler.results if row.layer_name == "hungry"]
+        self.assertLess(sum(of_hungry) / len(of_hungry), 200)
+        text = summary_of(profiler)
+        self.assertRegex(text, r"\nTop 10 Attributed Energy Consumers:\nlayer_name  attributed_energy_j  "
+                         r"attributed_energy_j_ci95_lo .*\n *hungry .*\n *frugal ")
+        self.assertRegex(text, r"9\d% of the 3\d{4}\.\d\d ms that the model ran")  # without pauses
+        profiler.save_results(self.at / "r.csv")
+        header, first, *_ = self.rows(self.at / "r.csv")
+        self.assertEqual(header, COLUMNS + ATTRIBUTED)
+        self.assertEqual(float(first[len(COLUMNS)]), profiler.results[0].attributed_power_w)
+        self.assertEqual(first[-1], "")
+        if HAS_PANDAS:
+            stats = profiler.get_summary_stats()
+            for name in ATTRIBUTED[1:4]:
+                self.assertAlmostEqual(stats[(name, "sum")]["hungry"], sum(
+                    getattr(row, name) for row in profiler.results if row.layer_name == "hungry"))
+            self.assertEqual(stats[("attributed_power_w", "mean")]["hungry"],
+                             profiler.results[0].attributed_power_w)
+
+    def one_gpu(self):
+        return {name: of[:2] for name, of in self.LAYERS.items()}
+
+    def test_what_the_model_does_before_a_layer_counts_to_it(self):
+        profiler = self.profile(3000, Gpus("GPU-a"), self.one_gpu(), beside=(0.002, 400))
+        self.check(profiler, "hungry", 0.004 * 300 + 0.002 * 400)
+        self.check(profiler, "frugal", 0.006 * 100 + 0.002 * 400)
+
+    def test_several_gpus_are_their_sum(self):
+        profiler = self.profile(3000, Gpus("GPU-a", "GPU-b"), self.LAYERS)
+        self.check(profiler, "hungry", 0.004 * 420 + 0.0002 * 100)
+        self.check(profiler, "frugal", 0.006 * 300 + 0.0002 * 100)
+
+    def test_too_few_readings_say_how_long_to_run(self):
+        with self.assertWarnsRegex(xplane_time.XplaneTimeWarning, "too few updates.* a minute"):
+            profiler = self.profile(5, Gpus("GPU-a"), self.one_gpu())
+        row = profiler.results[0]
+        self.assertEqual([getattr(row, name) for name in ATTRIBUTED[:4]], [None] * 4)
+        self.assertNotIn("power.jsonl", row.attributed_reason)
+        self.assertIsNotNone(row.avg_power_w)
+        text = summary_of(profiler)
+        self.assertIn("\nTop 10 Attributed Energy Consumers:\nunknown\n"
+                      f"Not known of 2 layers: {row.attributed_reason}", text)
+        if HAS_PANDAS:
+            stats = profiler.get_summary_stats()
+            self.assertTrue(math.isnan(stats[("attributed_energy_j", "sum")]["hungry"]))
+            self.assertEqual(stats[("attributed_reason", "first")]["hungry"], row.attributed_reason)
+
+    def test_layers_that_cannot_be_told_apart_have_only_a_sum(self):
+        with mock.patch("xplane_time.torch._PAUSE_S", 0):
+            profiler = self.profile(20_000, Gpus("GPU-a"), {"a": (0.0013, 300), "b": (0.0009, 100)},
+                                    beside=(0, 50))
+        self.assertEqual({(row.attributed_energy_j, row.attributed_reason)
+                          for row in profiler.results}, {(None, "not_separable")})
+        self.assertRegex(summary_of(profiler), r"Not known of 2 layers: not_separable\n"
+                         r"Only their sum is known, \d.* J \(.* \.\. .*\): .*a, b")
+
+    def test_a_power_that_is_stated_has_no_interval(self):
+        profiler = LayerPowerProfiler(Module(layer=Module(nothing)), sources="constant:100",
+                                      estimator="attribution")
+        row, = profiler.profile(())
+        self.assertAlmostEqual(row.attributed_power_w, 100)
+        self.assertEqual([getattr(row, name) for name in ATTRIBUTED[2:]], [None] * 3)
+        self.assertIn("stated, not measured", summary_of(profiler))
+
+    def test_without_a_sensor_there_is_a_reason(self):
+        with self.assertWarns(xplane_time.XplaneTimeWarning):
+            row, = self.profiler(Module(nothing), estimator="attribution").profile(())
+        self.assertEqual((row.attributed_energy_j, row.attributed_reason), (None, "no power sensor"))
+
+    def test_the_original_has_no_pauses_and_no_such_numbers(self):
+        profiler = LayerPowerProfiler(Module(nothing), sources="constant:1")
+        with mock.patch("time.sleep", side_effect=AssertionError):
+            row, = profiler.profile(())
+        self.assertEqual([getattr(row, name) for name in ATTRIBUTED], [None] * 5)
 
 
 class Files(World):

@@ -8,7 +8,8 @@
 The names are those of GPUPP. A layer is a module without children; the GPU is waited for before
 each mark. Powers are read beside the run by xplane_time.power: what is not known is None, never 0,
 and an empty cell. A layer that is shorter than the sensor's window has the power of its neighbours:
-print_summary() says how many are. docs/torch.md has what to do, and where this differs from GPUPP.
+print_summary() says how many are, and estimator="attribution" tells them apart, by a regression
+over many readings. docs/torch.md has what to do, and where this differs from GPUPP.
 Not thread-safe. Imports neither torch nor, unless a data frame is asked for, pandas.
 """
 
@@ -18,7 +19,9 @@ import bisect
 import contextlib
 import csv
 import functools
+import math
 import os
+import random
 import statistics
 import sys
 import tempfile
@@ -30,7 +33,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Union
 
-from xplane_time import _core, power
+from xplane_time import EnergyReport, _core, energy_of_layers, power
 from xplane_time.errors import ArgumentError, NothingFoundError, XplaneTimeWarning
 
 if TYPE_CHECKING:
@@ -42,6 +45,12 @@ PathText = Union[str, "os.PathLike[str]"]
 
 _COLUMNS = ("layer_name", "exec_id", "start_time", "end_time", "duration_ms", "start_power_w",
             "end_power_w", "avg_power_w", "energy_j")
+_ATTRIBUTED_J = ("attributed_energy_j", "attributed_energy_j_ci95_lo",
+                 "attributed_energy_j_ci95_hi")
+_ATTRIBUTED = ("attributed_power_w", *_ATTRIBUTED_J, "attributed_reason")
+# What else ran, as layers of their own, so that all time but pauses is explained.
+_WARM_UP, _AFTER = "(warm-up)", "(after the last layer)"
+_PAUSE_S = 0.1  # at most; by the order of windows of sensors
 _SHORT_MS = 1.0
 _HELD_PERIODS = 3  # so long a reading holds without another one, as in docs/power.md
 _SHOWN_LAYERS = 10
@@ -63,6 +72,14 @@ class LayerMetrics:
     energy_j: float | None
     start_ns: int  # CLOCK_MONOTONIC, the clock of power logs
     end_ns: int
+    # Of estimator="attribution", with what ran since the end of the layer before: the mean power
+    # over all executions, that times the time of this one, its 95 % interval (None: the power was
+    # stated); or why they are None.
+    attributed_power_w: float | None = None
+    attributed_energy_j: float | None = None
+    attributed_energy_j_ci95_lo: float | None = None
+    attributed_energy_j_ci95_hi: float | None = None
+    attributed_reason: str | None = None
 
 
 @dataclass(frozen=True)
@@ -70,12 +87,62 @@ class _Mark:
     layer_name: str
     start_ns: int
     end_ns: int
+    counted_ns: int  # with what ran since the end of the layer before
+
+
+class _Timeline:
+    """Executions of layers, and all time but pauses as runs of what it counts to. What the model
+    does between two layers counts to the second: it always comes with it, so no measurement can
+    tell the two apart."""
+
+    def __init__(self, pauses: bool) -> None:
+        self.marks: list[_Mark] = []
+        self.runs: list[tuple[str, int, int]] = []
+        self._since_ns = time.monotonic_ns()
+        self._chance = random.Random(0) if pauses else None
+
+    def count(self, name: str) -> int:
+        """Returns the end of the run that is counted."""
+        now_ns = time.monotonic_ns()
+        if now_ns > self._since_ns:
+            self.runs.append((name, self._since_ns, now_ns))
+        self._since_ns = now_ns
+        return now_ns
+
+    def mark(self, name: str, start_ns: int) -> None:
+        since_ns = self._since_ns
+        end_ns = self.count(name)
+        self.marks.append(_Mark(name, start_ns, end_ns, end_ns - since_ns))
+
+    def pause(self, share: float) -> None:
+        """Perhaps, after a layer, so that each reading is of another mixture of layers."""
+        if self._chance is not None and self._chance.random() < share:
+            time.sleep(self._chance.uniform(0, _PAUSE_S))
+            self._since_ns = time.monotonic_ns()
+
+
+@dataclass(frozen=True)
+class _Attributed:
+    """The power of a layer, and half of its 95 % interval; or why it is not known."""
+
+    watts: float | None = None
+    half_w: float | None = None  # None: the power was stated
+    reason: str | None = None
+
+    def fields(self, duration_s: float) -> tuple[Any, ...]:
+        """Of one execution, as _ATTRIBUTED."""
+        if self.watts is None:
+            return (*[None] * 4, self.reason)
+        bounds = [None] * 2 if self.half_w is None else [
+            (self.watts + side) * duration_s for side in (-self.half_w, self.half_w)]
+        return (self.watts, self.watts * duration_s, *bounds, None)
 
 
 @dataclass(frozen=True)
 class _Sensor:
     """The power of one GPU as it was read: None and the reason, where it could not be."""
 
+    device: str  # in the log
     device_name: str
     period_ns: int
     window_ns: int | None  # that a value is the mean of
@@ -95,17 +162,20 @@ class _Sensor:
 class LayerPowerProfiler:
     """`device_index`: the GPU, as in cuda:N; of several the power is their sum.
 
-    `estimator`: "endpoint-mean", the mean of the power before and after, times the duration.
-    `log`: where the power log of the last profile is kept. The others are those of power.record().
+    `estimator`: "endpoint-mean", the mean of the power before and after, times the duration; with
+    "attribution" there are also the attributed_ fields, from energy_of_layers(), and random pauses
+    between layers, of 50 ms a run. `log`: where the power log of the last profile is kept. The
+    others are those of power.record().
     """
 
     def __init__(self, model: Any, device_index: int | Sequence[int] = 0, *,
-                 estimator: Literal["endpoint-mean"] = "endpoint-mean", log: PathText = "",
-                 sources: Sequence[str] | str = (), period_s: float = 0,
+                 estimator: Literal["endpoint-mean", "attribution"] = "endpoint-mean",
+                 log: PathText = "", sources: Sequence[str] | str = (), period_s: float = 0,
                  ordinals: Mapping[int, str] | None = None, sysfs_root: PathText = "/sys",
                  nvml_library: PathText = "libnvidia-ml.so.1") -> None:
-        if estimator != "endpoint-mean":
-            raise ArgumentError("INVALID_ARGUMENT", f"estimator: endpoint-mean, not {estimator!r}")
+        if estimator not in ("endpoint-mean", "attribution"):
+            raise ArgumentError("INVALID_ARGUMENT",
+                                f"estimator: endpoint-mean or attribution, not {estimator!r}")
         indices = [device_index] if isinstance(device_index, int) else list(device_index)
         if not indices or min(indices) < 0 or len(set(indices)) < len(indices):
             raise ArgumentError("INVALID_ARGUMENT", "device_index: a GPU's number from 0, or "
@@ -113,11 +183,14 @@ class LayerPowerProfiler:
         self.model = model
         self.device_indices = indices
         self.results: list[LayerMetrics] = []  # of the last profile
+        self._attributes = estimator == "attribution"
+        self._columns = _COLUMNS + _ATTRIBUTED if self._attributes else _COLUMNS
         self._log = os.fspath(log)
         self._record = functools.partial(
             power.record, sources=sources, period_s=period_s, ordinals=ordinals,
             sysfs_root=sysfs_root, nvml_library=nvml_library)
         self._sensors: list[_Sensor] = []
+        self._notes: list[str] = []  # on what was attributed
         self._run_ns = 0
         self._unix_ns = 0  # UNIX time less CLOCK_MONOTONIC
         self._told: set[str] = set()
@@ -144,9 +217,9 @@ class LayerPowerProfiler:
                              first if warmup else None)
 
     def save_results(self, filename: PathText = "layer_power_profile.csv") -> None:
-        """A row an execution, as LayerMetrics up to energy_j; start_time and end_time are UNIX
-        seconds. Errors: ArgumentError (nothing was profiled), OSError."""
-        _write_csv(filename, _COLUMNS, (_values(row) for row in self._profiled()))
+        """A row an execution, as LayerMetrics without start_ns and end_ns; start_time and end_time
+        are UNIX seconds. Errors: ArgumentError (nothing was profiled), OSError."""
+        _write_csv(filename, self._columns, (self._values(row) for row in self._profiled()))
 
     def save_intervals(self, filename: PathText) -> None:
         """layer_name,exec_id,start_time,end_time: what ran when, to be told from a power log.
@@ -158,17 +231,25 @@ class LayerPowerProfiler:
 
     def get_results_dataframe(self) -> pandas.DataFrame:
         """The columns of save_results(); unknown is NaN, which pandas leaves out of sums."""
-        frame = _pandas().DataFrame([_values(row) for row in self.results], columns=_COLUMNS)
-        return frame.astype({name: float for name in _COLUMNS[2:]})
+        frame = _pandas().DataFrame([self._values(row) for row in self.results],
+                                    columns=self._columns)
+        return frame.astype({name: float for name in self._columns[2:]
+                             if name != "attributed_reason"})
 
     def get_summary_stats(self) -> pandas.DataFrame:
         """A row a layer, in order of execution: duration_ms and avg_power_w with mean, std, min and
-        max, energy_j with sum, mean and std. The sum is NaN where a part of it is not known."""
+        max, energy_j with sum, mean and std; of attributed columns the sum, of the power the mean,
+        and the reason. A sum is NaN where a part of it is not known."""
         layers = self.get_results_dataframe().groupby("layer_name", sort=False)
         spread = ["mean", "std", "min", "max"]
-        stats = layers.agg({"duration_ms": spread, "avg_power_w": spread,
-                            "energy_j": ["sum", "mean", "std"]})
-        stats[("energy_j", "sum")] = layers["energy_j"].agg(lambda each: each.sum(skipna=False))
+        wanted = {"duration_ms": spread, "avg_power_w": spread, "energy_j": ["sum", "mean", "std"]}
+        if self._attributes:
+            wanted |= {"attributed_power_w": ["mean"], "attributed_reason": ["first"],
+                       **{name: ["sum"] for name in _ATTRIBUTED_J}}
+        stats = layers.agg(wanted)
+        for name, what in stats.columns:
+            if what == "sum":
+                stats[(name, what)] = layers[name].agg(lambda each: each.sum(skipna=False))
         return stats
 
     def print_summary(self) -> None:
@@ -194,7 +275,20 @@ class LayerPowerProfiler:
             print(f"Not known: the power of {len(rows) - len(known)} of {len(rows)} executions")
         self._print_top("Power", "avg_power_w", "duration_ms", "energy_j")
         self._print_top("Time", "duration_ms", "avg_power_w", "energy_j")
+        if self._attributes:
+            self._print_attributed()
         self._print_short()
+
+    def _print_attributed(self) -> None:
+        self._print_top("Attributed Energy", *_ATTRIBUTED_J, "attributed_power_w")
+        layers_of: defaultdict[str, set[str]] = defaultdict(set)
+        for row in self.results:
+            if row.attributed_reason is not None:
+                layers_of[row.attributed_reason].add(row.layer_name)
+        for reason, names in layers_of.items():
+            print(f"Not known of {len(names)} layers: {reason}")
+        for note in self._notes:
+            print(note)
 
     def _print_top(self, what: str, *columns: str) -> None:
         """Of layers, each with its executions taken together."""
@@ -207,7 +301,9 @@ class LayerPowerProfiler:
             known = [row.avg_power_w for row in rows if row.avg_power_w is not None]
             layers.append({"layer_name": name, "duration_ms": duration_ms,
                            "avg_power_w": statistics.fmean(known) if known else None,
-                           "energy_j": _sum(row.energy_j for row in rows)})
+                           "attributed_power_w": rows[0].attributed_power_w,
+                           **{each: _sum(getattr(row, each) for row in rows)
+                              for each in ("energy_j", *_ATTRIBUTED_J)}})
         ranked = sorted((each for each in layers if each[columns[0]] is not None),
                         key=lambda each: -each[columns[0]])[:_SHOWN_LAYERS]
         print(f"\nTop {_SHOWN_LAYERS} {what} Consumers:")
@@ -236,9 +332,11 @@ class LayerPowerProfiler:
             print(f"Shorter than {text}: {count} of {len(self.results)} executions "
                   f"({count / len(self.results):.0%})")
         if self._sensors and any(counts):
-            print("Their power and energy are unreliable: they have the power of what ran before.\n"
-                  "Measure blocks of 1 s and more of one layer, or keep log=FILE and\n"
-                  "save_intervals(FILE), from which the energy of short layers can be estimated.")
+            print("Their avg_power_w and energy_j are unreliable: they have the power of what ran "
+                  "before.")
+            if not self._attributes:
+                print('Measure blocks of 1 s and more of one layer, or take '
+                      'estimator="attribution".')
 
     def _profiled(self) -> list[LayerMetrics]:
         if not self.results:
@@ -248,25 +346,30 @@ class LayerPowerProfiler:
 
     def _profile(self, run: Callable[[], object], runs: int,
                  warm_up: Callable[[], object] | None) -> list[LayerMetrics]:
-        self.results, self._sensors = [], []
+        self.results, self._sensors, self._notes = [], [], []
         self._unix_ns = time.time_ns() - time.monotonic_ns()
-        marks: list[_Mark] = []
         with tempfile.TemporaryDirectory() as folder:
             log = self._log or os.path.join(folder, "power.jsonl")
             with _inference(self.model), self._recording(log) as recording:
+                timeline = _Timeline(pauses=self._attributes)
                 if warm_up is not None:
                     warm_up()
                 synchronize = _synchronizer(self.model)
-                with _hooks(self.model, synchronize, marks):
+                with _hooks(self.model, synchronize, timeline):
                     synchronize()
-                    begin_ns = time.monotonic_ns()
+                    timeline.count(_WARM_UP)
                     for _ in range(runs):
                         run()
                     synchronize()
-                    self._run_ns = time.monotonic_ns() - begin_ns
+                    timeline.count(_AFTER)
+            self._run_ns = sum(end_ns - start_ns for name, start_ns, end_ns in timeline.runs
+                               if name != _WARM_UP)
             if recording is not None:
                 self._sensors = self._sensors_of(recording, _core.power_readings(log))
-        self.results = [self._metrics(number, mark) for number, mark in enumerate(marks)]
+            attributed = self._attributed(log, timeline) if self._attributes else {}
+        self.results = [
+            self._metrics(number, mark, attributed.get(mark.layer_name, _Attributed()))
+            for number, mark in enumerate(timeline.marks)]
         self._tell_of_unknown()
         for message in self._to_tell:
             warnings.warn(message, XplaneTimeWarning, stacklevel=3)  # where the profile was begun
@@ -303,7 +406,27 @@ class LayerPowerProfiler:
             sensors.append(_sensor(recording, found, channel, readings[channel]))
         return sensors
 
-    def _metrics(self, number: int, mark: _Mark) -> LayerMetrics:
+    def _attributed(self, log: str, timeline: _Timeline) -> dict[str, _Attributed]:
+        """By layer; of several GPUs the sum."""
+        names = {mark.layer_name for mark in timeline.marks}
+        if not self._sensors:
+            return dict.fromkeys(names, _Attributed(reason="no power sensor"))
+        found: defaultdict[str, list[_Attributed]] = defaultdict(list)
+        for index, sensor in zip(self.device_indices, self._sensors):
+            try:
+                report = energy_of_layers(timeline.runs, log, device=f"gpu:{index}",
+                                          map={index: sensor.device})
+            except NothingFoundError as error:
+                reason = (f"{str(error).removeprefix(f'{log}: ')}; the model ran "
+                          f"{self._run_ns / 1e9:.3g} s: a minute is a good start")
+                self._tell("attribution", reason)
+                return dict.fromkeys(names, _Attributed(reason=reason))
+            self._notes += _notes_on(report)
+            for row in report.layers:
+                found[row["layer"]].append(_power_of(row))
+        return {name: _together(found[name]) for name in names}
+
+    def _metrics(self, number: int, mark: _Mark, attributed: _Attributed) -> LayerMetrics:
         duration_ns = mark.end_ns - mark.start_ns
         start_w = _sum(each.at(mark.start_ns) for each in self._sensors)
         end_w = _sum(each.at(mark.end_ns) for each in self._sensors)
@@ -311,7 +434,8 @@ class LayerPowerProfiler:
         return LayerMetrics(
             mark.layer_name, number, (mark.start_ns + self._unix_ns) / 1e9,
             (mark.end_ns + self._unix_ns) / 1e9, duration_ns / 1e6, start_w, end_w, mean_w,
-            None if mean_w is None else mean_w * duration_ns / 1e9, mark.start_ns, mark.end_ns)
+            None if mean_w is None else mean_w * duration_ns / 1e9, mark.start_ns, mark.end_ns,
+            *attributed.fields(mark.counted_ns / 1e9))
 
     def _tell_of_unknown(self) -> None:
         if not self.results:
@@ -322,6 +446,9 @@ class LayerPowerProfiler:
             reasons = set().union(*(sensor.reasons for sensor in self._sensors))
             self._tell("readings", f"the power of {unknown} of {len(self.results)} executions is "
                        f"not known: {', '.join(sorted(reasons)) or 'the sensor was read too late'}")
+
+    def _values(self, row: LayerMetrics) -> list[Any]:
+        return [getattr(row, name) for name in self._columns]
 
     def _tell(self, of: str, message: str) -> None:
         """Once, at the end of the profile."""
@@ -369,8 +496,10 @@ def _synchronizer(model: Any) -> Callable[[], None]:
 
 
 @contextlib.contextmanager
-def _hooks(model: Any, synchronize: Callable[[], None], marks: list[_Mark]) -> Iterator[None]:
+def _hooks(model: Any, synchronize: Callable[[], None], timeline: _Timeline) -> Iterator[None]:
     """While it lasts, each execution of a module without children is a mark."""
+    leaves = [(path or type(module).__name__, module) for path, module in model.named_modules()
+              if next(iter(module.children()), None) is None]
     begun: defaultdict[tuple[int, str], list[int]] = defaultdict(list)  # by thread and layer
 
     def before(name: str, *_: object) -> None:
@@ -379,14 +508,11 @@ def _hooks(model: Any, synchronize: Callable[[], None], marks: list[_Mark]) -> I
 
     def after(name: str, *_: object) -> None:
         synchronize()
-        end_ns = time.monotonic_ns()
-        marks.append(_Mark(name, begun[threading.get_ident(), name].pop(), end_ns))
+        timeline.mark(name, begun[threading.get_ident(), name].pop())
+        timeline.pause(1 / len(leaves))
 
     with contextlib.ExitStack() as handles:
-        for path, module in model.named_modules():
-            if next(iter(module.children()), None) is not None:
-                continue
-            name = path or type(module).__name__
+        for name, module in leaves:
             for register, hook in ((module.register_forward_pre_hook, before),
                                    (module.register_forward_hook, after)):
                 handles.callback(register(functools.partial(hook, name)).remove)
@@ -419,12 +545,40 @@ def _sensor(recording: power.Recording, found: Mapping[str, Any], place: int,
     name = next(each["name"] for each in found["devices"]
                 if (each["source"], each["id"]) == (source, device))
     return _Sensor(
-        f"{name} ({channel['note']})" if channel["note"] else name,
+        device, f"{name} ({channel['note']})" if channel["note"] else name,
         next(row["period_ns"] for row in recording.readers if row["source"] == source),
         channel["prior_window_ns"], None if used is None or total is None else (used, total),
         [t_ns for t_ns, _, _ in readings],
         [None if value is None or value < 0 else value / 1e3 for _, value, _ in readings],
         {reason or "negative" for _, value, reason in readings if value is None or value < 0})
+
+
+def _power_of(row: Mapping[str, Any]) -> _Attributed:
+    if row["energy_j"] is None:
+        return _Attributed(reason=row["reason"])
+    if row["energy_j_ci95_hi"] is None:
+        return _Attributed(row["mean_w"])
+    half_w = (row["energy_j_ci95_hi"] - row["energy_j"]) / (row["busy_ps"] / 1e12)
+    return _Attributed(row["mean_w"], half_w)
+
+
+def _together(of: Sequence[_Attributed]) -> _Attributed:
+    """On several GPUs, whose errors are independent."""
+    halves = [each.half_w for each in of if each.half_w is not None]
+    return _Attributed(_sum(each.watts for each in of), math.hypot(*halves) if halves else None,
+                       next((each.reason for each in of if each.reason is not None), None))
+
+
+def _notes_on(report: EnergyReport) -> list[str]:
+    """Sums that are known of layers that are not, and doubts."""
+    notes = []
+    for group in report.to_dict()["groups"]:
+        names = ", ".join(group["kernels"])
+        if group["energy_j"] is not None:
+            lo, hi = (_text(each) for each in group["energy_j_ci95"])
+            notes.append(f"Only their sum is known, {_text(group['energy_j'], ' J')} "
+                         f"({lo} .. {hi}): {names}")
+    return notes + [row["message"] for row in report.findings if row["severity"] != "info"]
 
 
 def _sum(values: Iterable[float | None]) -> float | None:
@@ -445,10 +599,6 @@ def _text(value: float | None, unit: str = "") -> str:
 
 def _seconds(ns: int) -> str:
     return f"{ns // 10**9}.{ns % 10**9:09d}"
-
-
-def _values(row: LayerMetrics) -> list[Any]:
-    return [getattr(row, name) for name in _COLUMNS]
 
 
 def _write_csv(path: PathText, header: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
