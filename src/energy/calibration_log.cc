@@ -84,8 +84,8 @@ absl::StatusOr<SensorCalibrations> CalibrateLog(const std::string& path) {
   SensorCalibrations calibrations = {load.on.size(), curve.total_s(), load.total_s, {}};
   for (const SensorReadings& sensor : log.sensors) {
     calibrations.sensors.push_back(
-        {sensor.channel,
-         Calibrate(PollsSince(load.origin_ns, sensor), sensor.channel.kind, curve, load.total_s)});
+        {sensor.channel, Calibrate(PollsSince(load.origin_ns, {&sensor}), sensor.channel.kind,
+                                   curve, load.total_s)});
   }
   return calibrations;
 }

@@ -177,9 +177,10 @@ class DeviceEnergy {
         energy::ChooseSensor(*given_.log, {kind, device_.device.ordinal}, given_.options.map);
     device_.shared = choice.shared;
     Source source = {.reason = choice.reason, .message = choice.message};
-    if (choice.sensor == nullptr) return source;
-    source.channel = choice.sensor->channel;
-    source.polls = Polls(*choice.sensor);
+    if (choice.sensors.empty()) return source;
+    source.channel = choice.sensors[0]->channel;
+    source.channel.device = choice.device;
+    source.polls = Polls(choice.sensors);
     return source;
   }
 
@@ -224,9 +225,9 @@ class DeviceEnergy {
     return given_.log == nullptr || IsMonotonic() ||
            (span_.unix_ns.has_value() && !given_.log->clocks.empty());
   }
-  std::vector<energy::Poll> Polls(const energy::SensorReadings& sensor) const {
-    if (IsMonotonic()) return energy::PollsSince(given_.marked.from_ns, sensor);
-    return energy::PollsOn(*given_.log, sensor, span_.unix_ns.value_or(0));
+  std::vector<energy::Poll> Polls(const energy::Sensors& sensors) const {
+    if (IsMonotonic()) return energy::PollsSince(given_.marked.from_ns, sensors);
+    return energy::PollsOn(*given_.log, sensors, span_.unix_ns.value_or(0));
   }
   double CaptureS() const { return static_cast<double>(span_.to_ps - span_.from_ps) / kPsPerS; }
 

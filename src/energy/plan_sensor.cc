@@ -57,7 +57,7 @@ absl::StatusOr<PlannedFor> OfLog(const std::string& path) {
   std::vector<PlannedFor> all;
   for (const SensorReadings& each : log.sensors) {
     const int64_t first_ns = each.readings.empty() ? 0 : each.readings[0].before_ns;
-    const std::vector<Poll> polls = PollsSince(first_ns, each);
+    const std::vector<Poll> polls = PollsSince(first_ns, {&each});
     const std::vector<Grid> grids = FindGrids(FindPublications(polls, each.channel.kind));
     if (grids.empty() && !each.channel.prior_period_ns.has_value()) continue;
     PlanSensor sensor = ByPriors(each.channel);

@@ -132,6 +132,20 @@ const SensorReadings* BestSensor(const SensorLog& log, const std::string& id, De
   return best;
 }
 
+// All processors of the machine, on any of which the program may run: a counter of each package.
+// Not psys, which also counts others.
+SensorChoice Packages(const SensorLog& log, const std::vector<std::string>& ids) {
+  SensorChoice choice;
+  for (const std::string& id : ids) {
+    bool has_module = false;
+    const SensorReadings* const best = BestSensor(log, id, DeviceKind::kCpu, &has_module);
+    if (best == nullptr || RankOf(best->channel) != 0) continue;
+    choice.sensors.push_back(best);
+    absl::StrAppend(&choice.device, choice.device.empty() ? "" : ", ", id);
+  }
+  return choice;
+}
+
 // What a counter came to since its first reading.
 class Counter {
  public:
@@ -206,25 +220,30 @@ SensorChoice ChooseSensor(const SensorLog& log, const TraceDevice& device,
                                     "; say which of its devices it is with --map"));
   }
   if (ids.size() > 1) {
+    SensorChoice packages = device.kind == DeviceKind::kCpu ? Packages(log, ids) : SensorChoice();
+    if (!packages.sensors.empty()) return packages;
     return Without("no_map", Cat("the log does not say which device ", name,
                                  " is; choose with --map: ", absl::StrJoin(ids, ", ")));
   }
   bool has_module = false;
   SensorChoice choice;
-  choice.sensor = BestSensor(log, ids[0], device.kind, &has_module);
-  if (choice.sensor == nullptr) {
+  const SensorReadings* const best = BestSensor(log, ids[0], device.kind, &has_module);
+  if (best == nullptr) {
     return has_module ? Without("module", Cat("the sensor of ", ids[0],
                                               " measures the whole module, processor and memory "
                                               "included: no kernel's energy can be told from it"))
                       : Without("no_sensor", Cat("the log has no power or energy of ", ids[0]));
   }
+  choice.sensors = {best};
   choice.device = ids[0];
   const auto of = std::ranges::find(log.devices, ids[0], &PowerDevice::id);
   choice.shared = of != log.devices.end() && of->shared;
   return choice;
 }
 
-std::vector<Poll> PollsSince(int64_t origin_ns, const SensorReadings& sensor) {
+namespace {
+
+std::vector<Poll> PollsOfOne(int64_t origin_ns, const SensorReadings& sensor) {
   // Wraps are harmless, as differences are taken.
   const auto seconds = [&](int64_t t_ns) {
     return static_cast<double>(static_cast<int64_t>(static_cast<uint64_t>(t_ns) -
@@ -245,10 +264,40 @@ std::vector<Poll> PollsSince(int64_t origin_ns, const SensorReadings& sensor) {
   return polls.size() > longest.size() ? polls : longest;
 }
 
-std::vector<Poll> PollsOn(const SensorLog& log, const SensorReadings& sensor,
+// Of each round, which begins with a poll of `sum`, where `next` was polled in it too.
+std::vector<Poll> Added(const std::vector<Poll>& sum, const std::vector<Poll>& next) {
+  std::vector<Poll> added;
+  auto of_round = next.begin();
+  for (size_t i = 0; i < sum.size(); ++i) {
+    while (of_round != next.end() && of_round->before_s < sum[i].before_s) ++of_round;
+    if (of_round == next.end()) break;
+    const bool is_of_next = i + 1 < sum.size() && of_round->before_s - sum[i].before_s >=
+                                                      sum[i + 1].before_s - of_round->before_s;
+    if (is_of_next) continue;
+    // Wraps are harmless, as differences are taken.
+    const uint64_t value =
+        static_cast<uint64_t>(sum[i].value) + static_cast<uint64_t>(of_round->value);
+    added.push_back({sum[i].before_s, std::max(sum[i].after_s, of_round->after_s),
+                     static_cast<int64_t>(value)});
+  }
+  return added;
+}
+
+}  // namespace
+
+std::vector<Poll> PollsSince(int64_t origin_ns, const Sensors& sensors) {
+  std::vector<Poll> polls;
+  for (const SensorReadings* const sensor : sensors) {
+    std::vector<Poll> next = PollsOfOne(origin_ns, *sensor);
+    polls = sensor == sensors[0] ? std::move(next) : Added(polls, next);
+  }
+  return polls;
+}
+
+std::vector<Poll> PollsOn(const SensorLog& log, const Sensors& sensors,
                           int64_t capture_start_unix_ns) {
-  if (sensor.readings.empty()) return {};
-  if (log.clocks.empty()) return PollsSince(sensor.readings[0].before_ns, sensor);
+  if (sensors[0]->readings.empty()) return {};
+  if (log.clocks.empty()) return PollsSince(sensors[0]->readings[0].before_ns, sensors);
   const auto away = [&](const power::Clocks& clocks) {
     return std::abs(static_cast<double>(clocks.realtime_ns) -
                     static_cast<double>(capture_start_unix_ns));
@@ -258,7 +307,7 @@ std::vector<Poll> PollsOn(const SensorLog& log, const SensorReadings& sensor,
   const uint64_t origin_ns = static_cast<uint64_t>(nearest.monotonic_ns) +
                              static_cast<uint64_t>(capture_start_unix_ns) -
                              static_cast<uint64_t>(nearest.realtime_ns);
-  return PollsSince(static_cast<int64_t>(origin_ns), sensor);
+  return PollsSince(static_cast<int64_t>(origin_ns), sensors);
 }
 
 }  // namespace xplane_time::energy

@@ -3,10 +3,8 @@
 //
 //   ASSIGN_OR_RETURN(const SensorLog log, ReadSensorLog("p.jsonl"));
 //   const SensorChoice choice = ChooseSensor(log, {DeviceKind::kGpu, /*ordinal=*/0}, {});
-//   if (choice.sensor == nullptr) ...           // choice.reason: "module", "no_map", ...
-//   const std::vector<Poll> polls = PollsOn(log, *choice.sensor, capture_start_unix_ns);
-//
-// Not handled: several sensors that only together are one device (processors with two packages).
+//   if (choice.sensors.empty()) ...             // choice.reason: "module", "no_map", ...
+//   const std::vector<Poll> polls = PollsOn(log, choice.sensors, capture_start_unix_ns);
 #pragma once
 
 #include <cstdint>
@@ -65,9 +63,12 @@ struct TraceDevice {
 inline constexpr size_t kNoRank = SIZE_MAX;
 size_t RankOf(const PowerChannel& channel);
 
+// Several, where only their sum is the device's: the counters of a machine's processors.
+using Sensors = std::vector<const SensorReadings*>;
+
 struct SensorChoice {
-  const SensorReadings* sensor = nullptr;
-  std::string device;       // its id
+  Sensors sensors;
+  std::string device;       // its id; of several all
   bool shared = false;      // others than the traced program use it
   std::string_view reason;  // why there is none: module, no_map, no_sensor, several_sensors
   std::string message;      // the same in words, with the way out
@@ -80,12 +81,12 @@ SensorChoice ChooseSensor(const SensorLog& log, const TraceDevice& device,
 
 // In seconds since `origin_ns` on the log's own clock. A counter that starts again goes on; where
 // it is not known how far it had come (a reset, a jump that no device makes), the longest part is
-// taken.
-std::vector<Poll> PollsSince(int64_t origin_ns, const SensorReadings& sensor);
+// taken. Of several sensors the sums of what was read in one round.
+std::vector<Poll> PollsSince(int64_t origin_ns, const Sensors& sensors);
 
 // Since the capture's start, which was `capture_start_unix_ns` on the calendar's clock when it was
 // as in the nearest line of clocks; on an axis of its own, where the log has none.
-std::vector<Poll> PollsOn(const SensorLog& log, const SensorReadings& sensor,
+std::vector<Poll> PollsOn(const SensorLog& log, const Sensors& sensors,
                           int64_t capture_start_unix_ns);
 
 }  // namespace xplane_time::energy

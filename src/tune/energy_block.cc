@@ -203,7 +203,7 @@ class Block {
 
   void Add(const energy::SensorReadings& sensor, std::span<const BusyCurve> curves) {
     const energy::Attribution found =
-        energy::Attribute(sensor.channel, energy::PollsSince(origin_ns_, sensor), curves,
+        energy::Attribute(sensor.channel, energy::PollsSince(origin_ns_, {&sensor}), curves,
                           ElapsedS(), /*clock_known=*/true);
     const std::string_view why = found.reason.empty() ? found.poor_fit : found.message;
     if (!why.empty()) {

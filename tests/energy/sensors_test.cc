@@ -3,14 +3,17 @@
 #include <fstream>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
 namespace xplane_time::energy {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 std::string Device(std::string_view id, std::string_view ordinal) {
@@ -63,11 +66,11 @@ TEST(ChooseSensor, TakesTheCounterOfTheOrdinal) {
                                 Channel("GPU-b", "gpu", "energy_uj", "cumulative"),
                             ReadingsOf(0) + ReadingsOf(1) + ReadingsOf(2));
   const SensorChoice choice = ChooseSensor(log, kGpu0, {});
-  ASSERT_NE(choice.sensor, nullptr) << choice.message;
+  ASSERT_EQ(choice.sensors.size(), 1U) << choice.message;
   EXPECT_EQ(choice.device, "GPU-b");
-  EXPECT_EQ(choice.sensor->channel.quantity, "energy_uj");
+  EXPECT_EQ(choice.sensors[0]->channel.quantity, "energy_uj");
   const SensorChoice mapped = ChooseSensor(log, kGpu0, {{0, "GPU-a"}});
-  ASSERT_NE(mapped.sensor, nullptr) << mapped.message;
+  ASSERT_EQ(mapped.sensors.size(), 1U) << mapped.message;
   EXPECT_EQ(mapped.device, "GPU-a");
 }
 
@@ -77,15 +80,15 @@ TEST(ChooseSensor, ACounterThatWasNotReadIsNone) {
                                 Channel("GPU-a", "gpu", "power_mw", "average"),
                             ReadingsOf(1));
   const SensorChoice choice = ChooseSensor(log, kGpu0, {});
-  ASSERT_NE(choice.sensor, nullptr) << choice.message;
-  EXPECT_EQ(choice.sensor->channel.quantity, "power_mw");
+  ASSERT_EQ(choice.sensors.size(), 1U) << choice.message;
+  EXPECT_EQ(choice.sensors[0]->channel.quantity, "power_mw");
 }
 
 TEST(ChooseSensor, AModuleIsNoDevice) {
   const SensorLog log = Log(Device("GPU-a", "0"),
                             Channel("GPU-a", "module", "energy_uj", "cumulative"), ReadingsOf(0));
   const SensorChoice choice = ChooseSensor(log, kGpu0, {});
-  EXPECT_EQ(choice.sensor, nullptr);
+  EXPECT_TRUE(choice.sensors.empty());
   EXPECT_EQ(choice.reason, "module");
 }
 
@@ -111,10 +114,47 @@ TEST(ChooseSensor, OneDeviceThatSaysNoOrdinalIsTheDevice) {
   EXPECT_EQ(ChooseSensor(log, {DeviceKind::kCpu, 0}, {}).reason, "no_sensor");
 }
 
+std::string CpuChannel(std::string_view device, std::string_view domain) {
+  return absl::StrReplaceAll(Channel(device, domain, "energy_uj", "cumulative"),
+                             {{"nvml", "rapl"}});
+}
+
+std::string Round(int64_t t_ms, std::string_view readings) {
+  return absl::StrCat(R"({"t":)", t_ms, R"(000000,"s":0,"r":[)", std::string(readings), "]}\n");
+}
+
+TEST(ChooseSensor, APackageIsTheProcessorAndTheBoardIsNot) {
+  const SensorLog log =
+      Log("", CpuChannel("package-0", "package") + "," + CpuChannel("psys", "psys"),
+          ReadingsOf(0) + ReadingsOf(1));
+  EXPECT_EQ(ChooseSensor(log, {DeviceKind::kCpu, 0}, {}).device, "package-0");
+}
+
+TEST(ChooseSensor, PackagesAreOneProcessorByTheSumOfRoundsInWhichAllWereRead) {
+  const SensorLog log =
+      Log("",
+          CpuChannel("package-0", "package") + "," + CpuChannel("package-0", "core") + "," +
+              CpuChannel("package-1", "package"),
+          Round(1'001'000, "[0,0,5,10],[1,6,7,9],[2,8,9,1000]") +
+              Round(1'001'050, "[0,0,5,20],[2,8,9,2000]") + Round(1'001'100, "[0,0,5,30]") +
+              Round(1'001'160, "[2,0,5,3000]") + Round(1'001'200, "[0,0,5,50],[2,8,9,5000]"));
+  const SensorChoice choice = ChooseSensor(log, {DeviceKind::kCpu, 0}, {});
+  EXPECT_EQ(choice.device, "package-0, package-1");
+  ASSERT_EQ(choice.sensors.size(), 2U);
+  std::vector<int64_t> values;
+  for (const Poll& poll : PollsSince(1'001'000'000'000, choice.sensors)) {
+    values.push_back(poll.value);
+    EXPECT_NEAR(poll.after_s - poll.before_s, 17e-9, 1e-12);
+  }
+  EXPECT_THAT(values, ElementsAre(1010, 2020, 5050));
+  // One of them, where it is asked for.
+  EXPECT_EQ(ChooseSensor(log, {DeviceKind::kCpu, 0}, {{0, "package-1"}}).device, "package-1");
+}
+
 TEST(PollsOn, CountsFromTheStartOfTheCapture) {
   const SensorLog log =
       Log(Device("GPU-a", "0"), Channel("GPU-a", "gpu", "energy_uj", "cumulative"), ReadingsOf(0));
-  const auto polls = PollsOn(log, log.sensors[0], 1'700'000'000'500'000'000);
+  const auto polls = PollsOn(log, {&log.sensors[0]}, 1'700'000'000'500'000'000);
   ASSERT_EQ(polls.size(), 3U);
   EXPECT_NEAR(polls[0].before_s, 0.500001, 1e-9);
   EXPECT_NEAR(polls[0].after_s, 0.500003, 1e-9);
@@ -128,8 +168,10 @@ TEST(PollsOn, AStepOfTheCalendarAfterTheCaptureChangesNothing) {
   const SensorLog log =
       Log(Device("GPU-a", "0"), Channel("GPU-a", "gpu", "energy_uj", "cumulative"),
           ReadingsOf(0) + step + "\n");
-  EXPECT_NEAR(PollsOn(log, log.sensors[0], 1'700'000'000'500'000'000)[0].before_s, 0.500001, 1e-9);
-  EXPECT_NEAR(PollsOn(log, log.sensors[0], 1'700'003'602'000'000'000)[0].before_s, -0.999999, 1e-9);
+  EXPECT_NEAR(PollsOn(log, {&log.sensors[0]}, 1'700'000'000'500'000'000)[0].before_s, 0.500001,
+              1e-9);
+  EXPECT_NEAR(PollsOn(log, {&log.sensors[0]}, 1'700'003'602'000'000'000)[0].before_s, -0.999999,
+              1e-9);
 }
 
 SensorLog CounterLog(std::vector<int64_t> values, std::optional<int64_t> wrap_range) {
@@ -150,7 +192,7 @@ SensorLog CounterLog(std::vector<int64_t> values, std::optional<int64_t> wrap_ra
 
 std::vector<int64_t> ValuesOf(const SensorLog& log) {
   std::vector<int64_t> values;
-  for (const Poll& poll : PollsOn(log, log.sensors[0], 0)) values.push_back(poll.value);
+  for (const Poll& poll : PollsOn(log, {&log.sensors[0]}, 0)) values.push_back(poll.value);
   return values;
 }
 
