@@ -125,7 +125,7 @@ class Power : public Command {
   }
 
   void AddSources(CLI::App* app) {
-    AddSensors(app, "", &record_.from);
+    AddSensors(app, /*of_energy=*/false, "", &record_.from);
     printing_.AddFormat(app, {"table", "json"});
     printing_.AddPath(app);
     Heading(app, kOwn).Flag("--json-schema", &printing_.json_schema,
@@ -133,7 +133,7 @@ class Power : public Command {
   }
 
   void AddRecord(CLI::App* app) {
-    AddSensors(app, "", &record_.from);
+    AddSensors(app, /*of_energy=*/false, "", &record_.from);
     const Heading recording(app, "Recording");
     recording.Value("--log", &record_.log_path, "FILE",
                     "Keep the readings there (docs/power-log.md)");

@@ -57,7 +57,7 @@ class PowerCalibrate : public Command {
  public:
   explicit PowerCalibrate(CLI::App* app) : Command(app) {
     app->add_option("LOG", log_path_, "What --log kept, instead of a load that is run now");
-    AddSensors(app, "", &record_.from);
+    AddSensors(app, /*of_energy=*/true, "", &record_.from);
     const Heading load(app, "Load");
     load.OneOf("--load", &load_, {"auto", "gpu", "cpu"},
                "Without a command: gpu (products of matrices with JAX), cpu (all cores), or auto "
@@ -106,7 +106,7 @@ class PowerCalibrate : public Command {
 
   // And how often the sensors are read. An error where there is none.
   absl::Status ChooseLoad() {
-    if (record_.from.sources.empty()) record_.from.sources = {"nvml", "rapl", "hwmon"};
+    if (record_.from.sources.empty()) record_.from.sources = power::SourceNames(/*of_energy=*/true);
     const PowerInventory inventory = ListPowerSources(record_.from);
     bool has_sensor = false, has_gpu = false;
     for (const PowerChannel& each : inventory.channels) {

@@ -140,7 +140,7 @@ class PowerRun : public Command {
                     "-- (docs/power-run.md)");
     AddAsking();
     AddKeeping();
-    AddSensors(app, "; or none: without, every energy null", &from_);
+    AddSensors(app, /*of_energy=*/false, "; or none: without, every energy null", &from_);
     Heading(app, kOwn).Flag("--json-schema", &printing_.json_schema,
                             "Print the JSON Schema of summary and records");
   }

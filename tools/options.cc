@@ -229,11 +229,10 @@ void AddSensorPlaces(const Heading& heading, PowerSourceOptions* from) {
   heading.Value("--sysfs-root", &from->roots.sysfs, "DIR", "[/sys]");
 }
 
-void AddSensors(CLI::App* app, const char* also, PowerSourceOptions* from) {
+void AddSensors(CLI::App* app, bool of_energy, const char* also, PowerSourceOptions* from) {
   const Heading sensors(app, "Sensors");
-  sensors.List(
-      "--source", &from->sources, "NAME",
-      power::SourcesHelp(/*of_energy=*/false, Cat(" or replay:LOG, several with commas", also)));
+  sensors.List("--source", &from->sources, "NAME",
+               power::SourcesHelp(of_energy, Cat(" or replay:LOG, several with commas", also)));
   AddSensorPlaces(sensors, from);
   sensors.Value("--procfs-root", &from->roots.procfs, "DIR", "[/proc]");
 }

@@ -143,6 +143,6 @@ struct Printing {
 // that is started: its environment is ours.
 void AddSensorPlaces(const Heading& heading, PowerSourceOptions* from);
 // Which sensors, and where they are. `also`: what else a source may be.
-void AddSensors(CLI::App* app, const char* also, PowerSourceOptions* from);
+void AddSensors(CLI::App* app, bool of_energy, const char* also, PowerSourceOptions* from);
 
 }  // namespace xplane_time::tools

@@ -2,7 +2,7 @@
 //
 // Enters: rounds of samples and verdicts of tuning sessions. Leaves: the same, in the order
 // in which they were stored, and the best configuration for a key. Not handled here: what
-// to measure next (decide.h), texts of exports (src/output/tuning_export.h).
+// to measure next (decide.h), texts of exports (src/output/tuning.h).
 //
 //   auto store = TuneStore::Open("tune.db", {});
 //   auto session = store->Begin({.key = key, .space_hash = hash, .config_json = "{}"});

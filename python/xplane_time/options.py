@@ -71,7 +71,7 @@ class ReportOptions(FunctionOptions, total=False):
 
 
 _MEANINGS = {
-    "device": '"gpu", "tpu", "cpu", "all", "gpu:0,2" or "re:PATTERN" on plane names [the '
+    "device": '"gpu", "tpu", "cpu", "custom", "all", "gpu:0,2" or "re:PATTERN" on plane names [the '
               "accelerators; the CPU where there are none]",
     "function": "only functions that match (patterns are RE2 and search)",
     "exclude": "not functions that match",

@@ -164,7 +164,7 @@ class LayerPowerProfiler:
 
     `estimator`: "endpoint-mean", the mean of the power before and after, times the duration; with
     "attribution" there are also the attributed_ fields, from energy_of_layers(), and random pauses
-    between layers, of 50 ms a run. `log`: where the power log of the last profile is kept. The
+    between layers, 50 ms a run on average. `log`: where the power log of the last profile is kept. The
     others are those of power.record().
     """
 

@@ -18,7 +18,7 @@
 namespace xplane_time::energy {
 
 struct Attribution {
-  std::string_view reason;  // why there are no numbers: no_overlap, few_updates, ...
+  std::string_view reason;  // why there are no numbers: no_overlap, few_windows, ...
   std::string message;
   EnergyClock clock = EnergyClock::kCaptureStart;
   Fit fit;

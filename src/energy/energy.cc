@@ -49,7 +49,7 @@ CaptureSpan SpanOf(const Trace& trace, const DeviceAnalysis& device) {
   if (!origin_ns.has_value()) return span;
   // Of the edges that are known, as far as they hold what ran.
   const auto at_ps = [&](uint64_t unix_ns) {
-    // Far from the origin the edge is none.
+    // An edge that is far from the origin is ignored.
     const int64_t ns = SaturatingSub(static_cast<int64_t>(unix_ns), *origin_ns);
     return std::abs(ns) < kAxisLimitPs / 1000 ? ns * 1000 : 0;
   };
@@ -482,7 +482,7 @@ class DeviceEnergy {
     Sort(first, &report_->layers);
   }
 
-  // Of what `seconds` by power of the fit took.
+  // The energy: seconds of each kernel times its fitted power.
   void FillPart(const Eigen::RowVectorXd& seconds, EnergyRow* row) const {
     const auto kernels = static_cast<Eigen::Index>(kernels_.size());
     const double busy_s = seconds.head(kernels).sum();

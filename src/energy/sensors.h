@@ -70,7 +70,7 @@ struct SensorChoice {
   Sensors sensors;
   std::string device;       // its id; of several all
   bool shared = false;      // others than the traced program use it
-  std::string_view reason;  // why there is none: module, no_map, no_sensor, several_sensors
+  std::string_view reason;  // why there is none: module, no_map, no_sensor
   std::string message;      // the same in words, with the way out
 };
 

@@ -2,6 +2,7 @@
 #include <cmath>
 #include <set>
 
+#include "absl/strings/str_join.h"
 #include "output/joules.h"
 #include "output/results.h"
 #include "output/trace_views.h"
@@ -113,12 +114,7 @@ Section GroupSection(const std::vector<EnergyGroup>& groups, const OutputOptions
   grid.Number("energy J", [](const EnergyGroup& row) { return Figure(ValueOf(row.energy_j)); });
   grid.Number("95% CI",
               [&](const EnergyGroup& row) { return ErrorText(row.energy_j, options.unicode); });
-  grid.Name("kernels", 40, [](const EnergyGroup& row) {
-    std::string names;
-    for (const std::string& name : row.kernels)
-      names.append(names.empty() ? "" : ", ").append(name);
-    return names;
-  });
+  grid.Name("kernels", 40, [](const EnergyGroup& row) { return absl::StrJoin(row.kernels, ", "); });
   section.grid = std::move(grid).Take();
   return section;
 }

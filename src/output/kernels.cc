@@ -42,6 +42,8 @@ void AddTo(const KernelRow& row, KernelRow* merged) {
   merged->median_ps.reset();
   merged->std_ps.reset();
   merged->program_id.reset();
+  merged->flops.reset();
+  merged->bytes_accessed.reset();
 }
 
 using KernelRows = std::span<const KernelRow>;

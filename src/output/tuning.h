@@ -42,8 +42,9 @@ Output SessionsOutput(std::span<const SessionInfo> sessions);
 //   csv    one row a sample; one column, param_NAME, a parameter of any variant; with workloads
 //          three columns for each: status_NAME, t_ps_NAME, energy_uj_NAME. A variant that was out
 //          before it was run has a row without slot and time
-//   json   everything that is stored of the session (schema xplane-time.tune.v1: tune.v1.json)
-//   t4     kernel_tuner's T4 results (results-schema 1.0.0 as kernel_tuner 1.5.0 writes it): one
+//   json   everything that is stored of the session (schema xplane-time.tune.v1:
+//   schemas/tune-export.v1.json) t4     kernel_tuner's T4 results (results-schema 1.0.0 as
+//   kernel_tuner 1.5.0 writes it): one
 //          result a variant that was measured or failed before, with all its times; "time" is
 //          their mean, as it is there
 absl::StatusOr<std::string> Export(const TuneStore& store, int64_t session,

@@ -67,7 +67,7 @@ bool PutBackNow(const std::string& library, const HeldSettings& held,
   return all_back;
 }
 
-// What was said last, when nobody can say more.
+// The last message, once the writing end is closed.
 HeldSettings ReadToItsEnd(int alive) {
   HeldSettings held, next;
   for (;;) {
@@ -93,7 +93,7 @@ HeldSettings ReadToItsEnd(int alive) {
   if (!held.clock && held.limit_mw == 0) _exit(0);
   const bool all_back = PutBackNow(library, held, tell);
   if (all_back && !held.asked) {
-    tell(Cat("it was killed; what it had set of ", held.uuid, " is put back"));
+    tell(Cat("xplane-time was killed; the clock and power limit of ", held.uuid, " are as before"));
   }
   _exit(all_back ? 0 : 1);
 }
@@ -110,12 +110,16 @@ absl::StatusOr<std::unique_ptr<SettingsGuard>> SettingsGuard::Start(std::string 
                                                                     Tell tell) {
   std::unique_ptr<SettingsGuard> guard(new SettingsGuard(std::move(library), std::move(tell)));
   int ends[2];
-  if (pipe2(ends, O_CLOEXEC) != 0) return Unavailable("no pipe for a guard: ", strerror(errno));
+  if (pipe2(ends, O_CLOEXEC) != 0)
+    return Unavailable("no pipe to the process that puts the GPU's settings back: ",
+                       strerror(errno));
   const io::Descriptor read_end(ends[0]);
   guard->alive_ = io::Descriptor(ends[1]);
   guard->pid_ = fork();
   if (guard->pid_ == 0) BecomeGuard(read_end.get(), guard->library_, guard->tell_);
-  if (guard->pid_ < 0) return Unavailable("no process for a guard: ", strerror(errno));
+  if (guard->pid_ < 0)
+    return Unavailable("cannot start the process that puts the GPU's settings back: ",
+                       strerror(errno));
   return guard;
 }
 

@@ -42,17 +42,6 @@ constexpr SourceFacts kConstant = {"constant", Measures::kWhateverIsAsked, /*mod
                                    IsOfPowerOrEnergy};
 constexpr SourceFacts kUnknown = {"", Measures::kOther, /*modelled=*/false, IsOfPowerOrEnergy};
 
-// Those that are taken where none is named; `of_energy`: without those that have none.
-std::vector<std::string> SourceNames(bool of_energy = false) {
-  std::vector<std::string> names;
-  for (const Room& room : kRooms) {
-    if (!of_energy || room.facts.measures != Measures::kOther) {
-      names.emplace_back(room.facts.source);
-    }
-  }
-  return names;
-}
-
 absl::StatusOr<std::unique_ptr<Reader>> NewReader(const std::string& spec,
                                                   const PowerSourceOptions& options) {
   for (const Room& room : kRooms) {
@@ -72,7 +61,8 @@ absl::StatusOr<std::unique_ptr<Reader>> NewReader(const std::string& spec,
                            "\": constant:WATTS, from 0, as constant:100");
   }
   return InvalidArgument("no power source \"", spec, "\"; there are ",
-                         absl::StrJoin(SourceNames(), ", "), ", constant:WATTS and replay:LOG");
+                         absl::StrJoin(SourceNames(/*of_energy=*/false), ", "),
+                         ", constant:WATTS and replay:LOG");
 }
 
 // In a thread of its own, because a driver may hang in it; nothing: it does.
@@ -90,6 +80,16 @@ absl::StatusOr<std::optional<PowerInventory>> DiscoverWithin(const std::shared_p
 }
 
 }  // namespace
+
+std::vector<std::string> SourceNames(bool of_energy) {
+  std::vector<std::string> names;
+  for (const Room& room : kRooms) {
+    if (!of_energy || room.facts.measures != Measures::kOther) {
+      names.emplace_back(room.facts.source);
+    }
+  }
+  return names;
+}
 
 std::string SourcesHelp(bool of_energy, std::string_view more) {
   constexpr const char* kNumbers[] = {"none", "one",  "two", "three",
@@ -127,7 +127,8 @@ std::string DeniedPart(std::span<const PowerChannel> channels,
 }
 
 absl::StatusOr<FoundReaders> FindReaders(const PowerSourceOptions& options, int64_t hung_after_ns) {
-  const std::vector<std::string> asked = options.sources.empty() ? SourceNames() : options.sources;
+  const std::vector<std::string> asked =
+      options.sources.empty() ? SourceNames(/*of_energy=*/false) : options.sources;
   FoundReaders found;
   std::string last_source;
   for (const std::string& spec : std::set<std::string>(asked.begin(), asked.end())) {

@@ -2,9 +2,12 @@
 #pragma once
 
 #include <span>
+#include <string>
+#include <string_view>
 #include <system_error>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "power/reader.h"
 #include "status.h"
@@ -14,8 +17,10 @@ namespace xplane_time::power {
 // The domain of a sensor of a whole socket, which holds RAPL's package: one of both counts.
 inline constexpr std::string_view kSocketDomain = "socket";
 
-// "nvml, rapl, ..., constant:WATTS", then `more`, and which are taken where none is named: "[the
-// first four]". `of_energy`: without those that have none.
+// Those that are taken where none is named. `of_energy`: without those that have none.
+std::vector<std::string> SourceNames(bool of_energy);
+// "nvml, rapl, ..., constant:WATTS", then `more`, and how many are taken where none is named: "[the
+// first four]".
 std::string SourcesHelp(bool of_energy, std::string_view more);
 
 // What the energies of a source are of.

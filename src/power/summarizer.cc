@@ -1,10 +1,10 @@
 // A log's lines in, a PowerSummary out. docs/power.md has the definitions.
 //
 // Lines of several sources are not in the order of time, and a mark may be written after
-// readings that are later than it. So readings wait for kLag before they are folded; a mark
+// readings that are later than it. So readings wait for kLagNs before they are folded; a mark
 // that is later still counts from there on, and is named.
 //
-//   lines -> queue of each channel -> (older than kLag) -> ChannelFold -> estimates
+//   lines -> queue of each channel -> (older than kLagNs) -> ChannelFold -> estimates
 #include <algorithm>
 #include <cmath>
 #include <limits>

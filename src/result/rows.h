@@ -66,7 +66,8 @@ void VisitRow(const PowerRow& row, FieldSink* sink);
 void VisitInventory(const PowerInventory& inventory, Result* result);
 
 std::string_view LimitsName(EnergyLimits limits);  // bounds, interval, unbounded
-std::string_view KindOf(const PowerTotal& total);  // measured, modelled, both; empty: unknown
-FieldValue ReasonOrUnknown(PowerReason reason);    // unknown where nothing is amiss
+std::string_view KindOf(
+    const PowerTotal& total);  // measured, modelled, measured and modelled; empty: unknown
+FieldValue ReasonOrUnknown(PowerReason reason);  // unknown where nothing is amiss
 
 }  // namespace xplane_time::result

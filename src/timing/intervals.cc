@@ -1,4 +1,4 @@
-// Intervals of one timeline: their union (merge.h), and which is inside which (intervals.h).
+// Intervals of one timeline: their union, and which is inside which.
 #include "xplane_time/intervals.h"
 
 #include <algorithm>

@@ -28,8 +28,8 @@ constexpr Axis kAxes[] = {
     {"power_cap_w", "--power-cap-w", &SettingAxes::power_cap_w, &GpuSetting::power_cap_w}};
 
 constexpr milliseconds kLongestSettling(1000), kLook(5);
-// Of a clock: neighbours are about 1 % apart, and some GPUs stay one below what is set.
-constexpr int64_t kSame = 50;
+// A clock within 1/50 of what was set is it: some GPUs stay one step, about 1 %, below.
+constexpr int64_t kSamePart = 50;
 
 // What an id that was given has more for a value of an axis: its variants need one each.
 std::string Suffix(const Axis& axis, int64_t value) { return Cat(" ", axis.name, "=", value); }
@@ -92,7 +92,7 @@ std::vector<std::pair<GpuSetting, std::vector<size_t>>> BySetting(
 }
 
 bool IsSame(int64_t clock_mhz, int64_t set_mhz) {
-  return kSame * std::abs(clock_mhz - set_mhz) <= set_mhz;
+  return kSamePart * std::abs(clock_mhz - set_mhz) <= set_mhz;
 }
 
 // The notes of a round so far, and those of a part of it that ran at this setting.

@@ -41,7 +41,7 @@ def schemas():
     """{name: schema}: as the build puts them together."""
     parts = {path.stem: path.read_text().strip() for path in (SCHEMAS / "defs").glob("*.json")}
     found = {}
-    for path in (*SCHEMAS.glob("*.v1.json"), REPOSITORY / "src" / "tune" / "tune.v1.json"):
+    for path in SCHEMAS.glob("*.v1.json"):
         text = re.sub("@([a-z_]+)@", lambda match: parts[match[1]], path.read_text())
         schema = json.loads(text)
         for name in re.findall(r'"const": "xplane-time\.([a-z-]+)\.v1"', text):

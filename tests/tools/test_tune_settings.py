@@ -290,7 +290,7 @@ class PutBack(SettingsTest):
                 os.killpg(process.pid, sent)
                 code, err = self.end(process)
                 self.assertEqual(code, -sent)
-                self.assertIn("it was killed; what it had set of GPU-1 is put back", err)
+                self.assertIn("xplane-time was killed; the clock and power limit of GPU-1 are as before", err)
                 self.assertEqual(self.lines()[-2:], self.ALL)
 
     def test_the_guard_is_deaf_and_where_it_is_killed_the_tuning_puts_back(self):

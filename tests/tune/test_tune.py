@@ -14,7 +14,7 @@ import tempfile
 import unittest
 
 HERE = pathlib.Path(__file__).resolve().parent
-SCHEMA = HERE.parent.parent / "src" / "tune" / "tune.v1.json"
+SCHEMA = HERE.parent.parent / "src" / "output" / "schemas" / "tune-export.v1.json"
 PROBE = os.environ.get("TUNE_PROBE", str(HERE.parent.parent / "build" / "tests" / "tune_probe"))
 
 
