@@ -1,0 +1,12 @@
+# Power run: the records of a data set through a client, each with its energy.
+add_library(xplane_time_power_run STATIC
+  earlier_tools/power_run_directory.cc
+  earlier_tools/power_run_result_json.cc
+  workload/client_command.cc
+  workload/dataset_json_lines.cc
+  workload/power_run.cc
+  workload/telemetry.cc)
+target_link_libraries(xplane_time_power_run
+  PUBLIC xplane_time_power
+  PRIVATE $<BUILD_INTERFACE:xplane_time_warnings> xplane_time_json
+          xplane_time_harness xplane_time_trackers PkgConfig::re2)
