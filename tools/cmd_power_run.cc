@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "command.h"
 #include "earlier_tools/power_run_result_json.h"
 #include "json/json.h"
@@ -17,6 +18,7 @@
 #include "process.h"
 #include "progress.h"
 #include "status.h"
+#include "workload/datasets.h"
 
 namespace xplane_time::tools {
 namespace {
@@ -24,6 +26,10 @@ namespace {
 constexpr std::pair<absl::StatusCode, int> kRunExits[] = {
     {absl::StatusCode::kInternal, kExitCannotWrite},
     {absl::StatusCode::kUnavailable, kExitNotThere}};
+// What a file may not be: see --dataset-format. Unavailable is a file that cannot be read, too.
+constexpr std::pair<absl::StatusCode, int> kDatasetExits[] = {
+    {absl::StatusCode::kFailedPrecondition, kExitNotThere},
+    {absl::StatusCode::kInternal, kExitCannotWrite}};
 constexpr std::pair<absl::StatusCode, int> kTelemetryExits[] = {
     {absl::StatusCode::kFailedPrecondition, kExitNotThere}};
 
@@ -108,27 +114,19 @@ std::string SummaryText(const RunDirectory& directory, const PowerRunOutcome& ou
   return one ? text : text + EnergyText("all", totals.all);
 }
 
-constexpr char kWithout[] = "; --source none runs without, every energy null";
-
-// A recorder of the sources asked for. Memory and the like can be read anywhere: nobody who asks
-// for energies is content with them, unless they named what has no more.
+// Told of what is not there, unless `quiet`.
 absl::StatusOr<std::unique_ptr<Telemetry>> RecordedTelemetry(const PowerSourceOptions& from,
                                                              bool quiet) {
-  if (from.sources == std::vector<std::string>{"none"}) return NewNoTelemetry();
-  PowerRecordOptions options;
-  options.from = from;
-  auto recorder = PowerRecorder::Start(options);
-  if (!recorder.ok()) {
-    return absl::Status(recorder.status().code(), Cat(recorder.status().message(), kWithout));
-  }
-  if (std::ranges::none_of((*recorder)->inventory().channels, IsPowerOrEnergy)) {
-    constexpr char kNone[] =
-        "no sensor of power or energy here (xplane-time power sources says why, and how to get "
-        "one)";
-    if (from.sources.empty()) return FailedPrecondition(kNone, kWithout);
-    if (!quiet) Tell(absl::StrCat(kNone, ": energy stays unknown"));
-  }
-  return NewRecorderTelemetry(*std::move(recorder));
+  return StartTelemetry(from, [quiet](const std::string& message) {
+    if (!quiet) Tell(message);
+  });
+}
+
+// The file's without its suffix, or the folder's.
+std::string DatasetName(std::filesystem::path path) {
+  if (!path.has_filename()) path = path.parent_path();
+  std::error_code error;
+  return std::filesystem::is_directory(path, error) ? path.filename() : path.stem();
 }
 
 class PowerRun : public Command {
@@ -136,8 +134,10 @@ class PowerRun : public Command {
   PowerRun(CLI::App* app, TelemetryFactory telemetry_of)
       : Command(app), telemetry_of_(telemetry_of) {
     app->add_option("RECORDS", records_path_,
-                    "JSON Lines with a \"problem\" each; the command and its arguments come after "
-                    "-- (docs/power-run.md)");
+                    "A data set of records with a \"problem\" each: JSON Lines, CSV, ... "
+                    "(xplane-time power datasets); the command and its arguments come after -- "
+                    "(docs/power-run.md)");
+    AddDataset();
     AddAsking();
     AddKeeping();
     AddSensors(app, /*of_energy=*/false, "; or none: without, every energy null", &from_);
@@ -159,14 +159,17 @@ class PowerRun : public Command {
     }
     using std::filesystem::path;
     if (run_.model.empty()) run_.model = path(program_[0]).stem();
-    if (run_.dataset.empty()) run_.dataset = path(records_path_).stem();
+    if (run_.dataset.empty()) run_.dataset = DatasetName(records_path_);
+    run_.problem_field = dataset_.problem_field;
+    run_.shuffle_seed = dataset_.shuffle_seed;
     return absl::OkStatus();
   }
 
   std::string schema() const override { return "power-run"; }
 
   absl::StatusOr<int> Run() override {
-    ASSIGN_OR_RETURN(const auto source, OpenJsonLinesSource(records_path_));
+    ASSIGN_OR_RETURN(const auto source,
+                     WithExits(OpenDataset(records_path_, dataset_), kDatasetExits));
     run_.confirm_overwrite = ConfirmOverwrite;
     run_.stopped = IsStopped;
     run_.config_json = ConfigJson();
@@ -197,13 +200,32 @@ class PowerRun : public Command {
   }
 
  private:
+  void AddDataset() {
+    const Heading data(app_, "Data set");
+    std::vector<std::string> formats;
+    for (const DatasetFormat& each : DatasetFormats()) formats.emplace_back(each.name);
+    data.Value("--dataset-format", &dataset_.format, "NAME",
+               absl::StrCat("What RECORDS is: ", absl::StrJoin(formats, ", "),
+                            " [by its bytes and its suffix]"),
+               CLI::IsMember(formats));
+    data.Value("--problem-field", &dataset_.problem_field, "NAME",
+               "The field or column that is asked [problem]");
+    data.Value("--answer-field", &dataset_.answer_field, "NAME",
+               "The one with the right answer [answer]");
+    data.Value("--subject-field", &dataset_.subject_field, "NAME", "The subject's [subject]");
+    data.Value("--limit,--max-queries", &run_.max_queries, "N", "Only the first N records",
+               CLI::Range(uint64_t{1}, uint64_t{1} << 53));
+    data.Value("--shuffle", &dataset_.shuffle_seed, "SEED",
+               "In an order that the seed makes, the same everywhere; --limit takes the first N "
+               "of it",
+               Counts());
+  }
+
   void AddAsking() {
     const Heading asking(app_, "Asking");
     asking.Value("--model", &run_.model, "NAME",
                  "What it is called in the results [the command's name]");
     asking.Value("--dataset", &run_.dataset, "NAME", "What RECORDS is called [the file's name]");
-    asking.Value("--max-queries", &run_.max_queries, "N", "Only the first N records",
-                 CLI::Range(uint64_t{1}, uint64_t{1} << 53));
     asking.Seconds("--timeout", &client_.timeout,
                    "An answer that takes longer ends the command, which is started anew, in "
                    "seconds [600]");
@@ -236,6 +258,11 @@ class PowerRun : public Command {
                                {"timeout_s", static_cast<double>(client_.timeout.count()) / 1000},
                                {"most_failures", client_.most_failures},
                                {"sources", from_.sources},
+                               {"dataset_format", json::TextOrNull(dataset_.format)},
+                               {"problem_field", dataset_.problem_field},
+                               {"answer_field", dataset_.answer_field},
+                               {"subject_field", dataset_.subject_field},
+                               {"shuffle", json::OrNull(dataset_.shuffle_seed)},
                                {"output_dir", run_.output_root},
                                {"max_queries", json::OrNull(run_.max_queries)}};
     return json::Dump(config);
@@ -262,6 +289,7 @@ class PowerRun : public Command {
 
   const TelemetryFactory telemetry_of_;
   std::string records_path_;
+  DatasetOptions dataset_;
   PowerRunOptions run_;
   CommandClientOptions client_;
   PowerSourceOptions from_;  // the source "none" alone: no telemetry
@@ -274,6 +302,8 @@ void AddPowerRun(CommandLine* line, CLI::App* parent, TelemetryFactory telemetry
       {.name = "run",
        .help = "Each record of a file through a command, with the energy of its answer",
        .examples = R"(  xplane-time power run problems.jsonl -- python answer.py
+  xplane-time power run test.parquet --problem-field question --shuffle 1 --limit 100
+      -- python answer.py
   xplane-time power run problems.jsonl --resume -- python answer.py
   xplane-time power run problems.jsonl --source none -- ./answer
 

@@ -3,7 +3,7 @@
 //
 //   RecordSource -> InferenceClient (Ask) between Telemetry's Begin and End -> RecordSink
 //
-//   auto source = OpenJsonLinesSource("problems.jsonl");
+//   auto source = OpenDataset("problems.jsonl", {});
 //   auto client = CommandClient::New({.command = {"python", "answer.py"}, .model = "llama"});
 //   auto hardware = PrimeHardware(telemetry, options.stopped);
 //   auto directory = RunDirectory::Open(options, (*source)->sha256(), hardware);
@@ -39,7 +39,7 @@ namespace xplane_time {
 // ---- What is asked
 
 struct RunRecord {
-  uint64_t index = 0;  // its place in the input, from 0
+  uint64_t index = 0;  // its place in the input, from 0, in whatever order it is asked
   std::string problem = {}, answer = {}, subject = {};
   std::string dataset_metadata_json = "{}";
 };
@@ -47,16 +47,27 @@ struct RunRecord {
 class RecordSource {
  public:
   virtual ~RecordSource() = default;
-  // In order; empty at the end.
+  // Empty at the end. Errors: DataLoss (the input changed meanwhile).
   virtual absl::StatusOr<std::optional<RunRecord>> Next() = 0;
   virtual uint64_t size() const = 0;
   virtual std::string sha256() const = 0;  // of the input: the same run means the same input
 };
 
-// A record a line: {"problem", "answer"?, "subject"?, "dataset_metadata"?}; fields beyond these
-// join the metadata. The whole file is checked here, before anything is asked. Errors: NotFound,
-// DataLoss (FILE: line N: ...), Unavailable (cannot be read).
-absl::StatusOr<std::unique_ptr<RecordSource>> OpenJsonLinesSource(const std::string& path);
+struct DatasetOptions {
+  std::string format = {};  // a name of DatasetFormats(); empty: by its bytes, else its suffix
+  // What the fields are called in the data set.
+  std::string problem_field = "problem", answer_field = "answer", subject_field = "subject";
+  std::optional<uint64_t> shuffle_seed = {};  // in an order of its own, the same everywhere
+  std::string python = {};  // empty: XPLANE_TIME_PYTHON, else python3; of formats that it reads
+};
+
+// A file or folder of records: {problem, answer?, subject?, dataset_metadata?}; fields beyond
+// these join the metadata. All of it is checked here, before anything is asked; in memory are the
+// places of the records alone. Errors: NotFound, DataLoss (FILE: line N: ..., or a format that is
+// not known), InvalidArgument (no such format by name), Unavailable (cannot be read),
+// FailedPrecondition (Python or its library is not there), Internal (no room in TMPDIR).
+absl::StatusOr<std::unique_ptr<RecordSource>> OpenDataset(const std::string& path,
+                                                          const DatasetOptions& options);
 
 // ---- Who answers
 
@@ -128,6 +139,11 @@ class Telemetry {
 // Over a recorder: each window is summarized from its part of the log, after what was written
 // shortly before, so that a long run costs no more a record than a short one.
 std::unique_ptr<Telemetry> NewRecorderTelemetry(std::unique_ptr<PowerRecorder> recorder);
+// Over a recorder of these sources; of the source "none" alone, NewNoTelemetry(). `tell` gets what
+// was named and has no sensor of power or energy. Errors: FailedPrecondition (there is no such
+// sensor, and none was named), InvalidArgument (no such source).
+absl::StatusOr<std::unique_ptr<Telemetry>> StartTelemetry(
+    const PowerSourceOptions& from, const std::function<void(const std::string&)>& tell);
 // Knows the machine and nothing else: every value is null.
 std::unique_ptr<Telemetry> NewNoTelemetry();
 
@@ -168,6 +184,9 @@ struct PowerRunOptions {
   std::string model, dataset;
   std::string output_root = "runs";  // the directory is made in it
   std::optional<uint64_t> max_queries = {};
+  // Of the source; a run is resumed with the same.
+  std::optional<uint64_t> shuffle_seed = {};
+  std::string problem_field = "problem";
   bool overwrite = false, resume = false;
   bool retry_failed = false;  // with `resume`: records that failed are dropped, and asked again
   // Asked where there is a run already and neither is set; true overwrites.

@@ -42,6 +42,7 @@ namespace fs = std::filesystem;
 using json::Json, json::TextOf, power::Descriptor;
 
 constexpr char kSchema[] = "xplane-time.power-run.v1";
+constexpr char kOrderOfFile[] = "as in the file";
 constexpr char kRun[] = "run.json", kRecords[] = "records.jsonl", kSummary[] = "summary.json";
 
 std::string Slug(std::string_view text, const char* otherwise) {
@@ -357,8 +358,10 @@ class KeptRun : public RunDirectory {
       return false;
     }
     const Json wanted = RunJson();
-    for (const char* name : {"input_sha256", "model", "dataset"}) {
-      const std::string is = TextOf(found, name).value_or(""), asked = *TextOf(wanted, name);
+    Json kept = {{"order", kOrderOfFile}, {"problem_field", PowerRunOptions().problem_field}};
+    kept.update(found);  // which may be older than these
+    for (const char* name : {"input_sha256", "model", "dataset", "order", "problem_field"}) {
+      const std::string is = TextOf(kept, name).value_or(""), asked = *TextOf(wanted, name);
       if (is == asked) continue;
       return FailedPrecondition(
           run_path, ": is of another ", name, " (", is, ", not ", asked,
@@ -387,10 +390,13 @@ class KeptRun : public RunDirectory {
   }
 
   Json RunJson() const {
+    const auto seed = options_.shuffle_seed;
     return {{"schema", kSchema},
             {"input_sha256", input_sha256_},
             {"model", options_.model},
-            {"dataset", options_.dataset}};
+            {"dataset", options_.dataset},
+            {"order", seed.has_value() ? absl::StrCat("shuffle ", *seed) : kOrderOfFile},
+            {"problem_field", options_.problem_field}};
   }
 
   const std::string path_, records_path_;

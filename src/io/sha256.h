@@ -3,11 +3,26 @@
 //   Sha256Hex("abc");   // "ba7816bf...15ad", 64 digits
 #pragma once
 
+#include <memory>
 #include <string>
 #include <string_view>
+
+struct evp_md_ctx_st;
 
 namespace xplane_time::io {
 
 std::string Sha256Hex(std::string_view bytes);
+
+// Of bytes that come in pieces. Throws std::bad_alloc at first.
+class Sha256 {
+ public:
+  Sha256();
+  ~Sha256();
+  void Add(std::string_view bytes);
+  std::string Hex();  // of all; the end
+
+ private:
+  const std::unique_ptr<evp_md_ctx_st, void (*)(evp_md_ctx_st*)> context_;
+};
 
 }  // namespace xplane_time::io

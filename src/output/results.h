@@ -14,6 +14,9 @@ namespace xplane_time::energy {
 struct SensorCalibrations;
 struct PlannedExperiment;
 }  // namespace xplane_time::energy
+namespace xplane_time {
+struct DatasetFormat;
+}
 
 namespace xplane_time::output {
 
@@ -75,6 +78,9 @@ Output PowerSourcesOutput(const PowerInventory& inventory);
 Output PowerCalibrationOutput(const energy::SensorCalibrations& calibrations);
 // An experiment to come: what it costs, and its steps; CSV has the steps.
 Output PowerPlanOutput(const energy::PlannedExperiment& experiment);
+
+// The data sets of power run; CSV has a row each.
+Output PowerDatasetsOutput(std::span<const DatasetFormat> formats);
 
 // What the files on power share.
 struct ModelledCarbon {

@@ -59,7 +59,7 @@ absl::StatusOr<PowerRunOutcome> RunPower(const PowerRunOptions& options, RecordS
     auto record = source->Next();
     failed = record.status();
     if (!failed.ok() || !record->has_value()) break;
-    if (sink->Has(index)) {
+    if (sink->Has((*record)->index)) {
       ++outcome.skipped;
       continue;
     }

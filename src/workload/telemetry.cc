@@ -129,6 +129,27 @@ std::unique_ptr<Telemetry> NewRecorderTelemetry(std::unique_ptr<PowerRecorder> r
   return std::make_unique<RecorderTelemetry>(std::move(recorder));
 }
 
+// Memory and the like can be read anywhere: nobody who asks for energies is content with them,
+// unless they named what has no more.
+absl::StatusOr<std::unique_ptr<Telemetry>> StartTelemetry(
+    const PowerSourceOptions& from, const std::function<void(const std::string&)>& tell) {
+  constexpr char kWithout[] = "; --source none runs without, every energy null";
+  constexpr char kNone[] =
+      "no sensor of power or energy here (xplane-time power sources says why, and how to get one)";
+  if (from.sources == std::vector<std::string>{"none"}) return NewNoTelemetry();
+  PowerRecordOptions options;
+  options.from = from;
+  auto recorder = PowerRecorder::Start(options);
+  if (!recorder.ok()) {
+    return absl::Status(recorder.status().code(), Cat(recorder.status().message(), kWithout));
+  }
+  if (std::ranges::none_of((*recorder)->inventory().channels, IsPowerOrEnergy)) {
+    if (from.sources.empty()) return FailedPrecondition(kNone, kWithout);
+    tell(Cat(kNone, ": energy stays unknown"));
+  }
+  return NewRecorderTelemetry(*std::move(recorder));
+}
+
 RunHardware PrimeHardware(Telemetry* telemetry, const std::function<bool()>& stopped) {
   constexpr std::chrono::milliseconds kAtMost(2000), kEvery(50);
   const auto deadline = std::chrono::steady_clock::now() + kAtMost;

@@ -3,10 +3,13 @@ add_library(xplane_time_power_run STATIC
   earlier_tools/power_run_directory.cc
   earlier_tools/power_run_result_json.cc
   workload/client_command.cc
-  workload/dataset_json_lines.cc
+  workload/dataset_python.cc
+  workload/datasets.cc
   workload/power_run.cc
-  workload/telemetry.cc)
+  workload/telemetry.cc
+  workload/text_records.cc)
 target_link_libraries(xplane_time_power_run
   PUBLIC xplane_time_power
   PRIVATE $<BUILD_INTERFACE:xplane_time_warnings> xplane_time_json
-          xplane_time_harness xplane_time_trackers PkgConfig::re2)
+          xplane_time_harness xplane_time_trackers PkgConfig::re2 simdjson::simdjson)
+set_target_properties(xplane_time_power_run PROPERTIES POSITION_INDEPENDENT_CODE ON)
