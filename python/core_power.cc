@@ -226,6 +226,7 @@ void AddPower(nb::module_* module, nb::object (*to_python)(arrow::Table table)) 
                               {.format = output::Format::kJson});
       },
       nb::arg("sources"), nb::arg("sysfs_root"), nb::arg("nvml_library"), nb::arg("environment"));
+  AddPowerRun(module, to_python);
 }
 
 }  // namespace xplane_time::python

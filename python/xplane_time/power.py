@@ -20,9 +20,10 @@ from typing import Any, NamedTuple, Union, cast, final
 
 from xplane_time import _core
 from xplane_time.errors import ArgumentError
+from xplane_time.power_run import Run, run
 from xplane_time.table import Table
 
-__all__ = ["Recording", "Summary", "Total", "Window", "read", "record", "sources"]
+__all__ = ["Recording", "Run", "Summary", "Total", "Window", "read", "record", "run", "sources"]
 
 _PathText = Union[str, "os.PathLike[str]"]
 

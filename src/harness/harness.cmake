@@ -8,3 +8,4 @@ target_link_libraries(xplane_time_harness
   PUBLIC absl::status absl::statusor absl::strings xplane_time_json
   PRIVATE $<BUILD_INTERFACE:xplane_time_warnings>)
 target_compile_features(xplane_time_harness PUBLIC cxx_std_20)
+set_target_properties(xplane_time_harness PROPERTIES POSITION_INDEPENDENT_CODE ON)

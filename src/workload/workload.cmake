@@ -6,6 +6,7 @@ add_library(xplane_time_power_run STATIC
   workload/dataset_python.cc
   workload/datasets.cc
   workload/power_run.cc
+  workload/run_rows.cc
   workload/telemetry.cc
   workload/text_records.cc)
 target_link_libraries(xplane_time_power_run
