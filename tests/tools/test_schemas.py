@@ -24,7 +24,7 @@ SCHEMAS = REPOSITORY / "src" / "output" / "schemas"
 # Schema of what is printed: the command itself, where it is not its name.
 PRINTED_BY = {"tune-result": "tune", "power-run-summary": "power run", "power": "power",
               "power-sources": "power sources", "power-calibration": "power calibrate",
-              "power-plan": "power plan"}
+              "power-plan": "power plan", "power-datasets": "power datasets"}
 # Command: the schemas of its documents.
 COMMANDS = {"report": {"report", "compat"}, "planes": {"planes"}, "functions": {"functions"},
             "kernels": {"kernels"}, "tree": {"tree"}, "events": {"events"},
@@ -33,7 +33,7 @@ COMMANDS = {"report": {"report", "compat"}, "planes": {"planes"}, "functions": {
             "tune export": {"tune", "tuned"}, "power sources": {"power-sources"},
             "power record": {"power"}, "power replay": {"power"},
             "power run": {"power-run-summary"}, "power calibrate": {"power-calibration"},
-            "power plan": {"power-plan"}}
+            "power plan": {"power-plan"}, "power datasets": {"power-datasets"}}
 WITHOUT = {"power": "its subcommands print", "tune decide": "messages of a protocol"}
 
 
@@ -123,6 +123,7 @@ class Schemas(EndToEndTest):
         lines += [f"power calibrate {log}.jsonl --format json" for log in ("load", "nothing")]
         lines += [f"power plan --kernel a={time} --kernel b=1ms --sensor load.jsonl --format json"
                   for time in ("20us", "3ms")]
+        lines += ["power datasets --format json"] * 2
         for line in lines:
             done = run(*line.split(), cwd=self.at, env=environment(XDG_RUNTIME_DIR=str(self.at)))
             found = list(documents_in(done.text))

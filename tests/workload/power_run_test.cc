@@ -537,20 +537,6 @@ TEST(RunDirectory, TakesUpWhatACutLeft) {
   }
 }
 
-TEST(JsonLines, WhatMayNeverEndIsNoFileOfRecords) {
-  const testing::TempDir folder;
-  ASSERT_EQ(mkfifo(folder.Path("pipe").c_str(), 0600), 0);
-  for (const std::string& path : {std::string("/dev/zero"), folder.Path("pipe")}) {
-    EXPECT_TRUE(absl::IsUnavailable(OpenJsonLinesSource(path).status()));
-  }
-}
-
-TEST(JsonLines, ALineOfThirtyMebibytesIsRefusedAsItIsRead) {
-  const testing::TempDir folder;
-  const std::string path = folder.Write("records", std::string(size_t{30} << 20, ' ') + "{}\n");
-  EXPECT_THAT(OpenJsonLinesSource(path).status().message(), HasSubstr("line 1: it is longer"));
-}
-
 TEST(RunDirectoryName, IsOnePartOfAPath) {
   EXPECT_EQ(RunDirectoryName("NVIDIA H100 80GB HBM3", "org/model:7b", "gsm8k"),
             "profile_NVIDIA-H100-80GB-HBM3_org-model-7b_gsm8k");
