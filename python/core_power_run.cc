@@ -43,8 +43,8 @@ class PythonClient : public InferenceClient {
   absl::StatusOr<RunAnswer> Ask(const RunRecord& record) override {
     const nb::gil_scoped_acquire acquire;
     try {
-      auto [status, answer, message, input, output, first_ms] = nb::cast<PyAnswer>(
-          ask_(record.problem, record.subject, record.dataset_metadata_json));
+      auto [status, answer, message, input, output, first_ms] =
+          nb::cast<PyAnswer>(ask_(record.problem, record.subject, record.dataset_metadata_json));
       return RunAnswer{.status = std::move(status),
                        .answer = std::move(answer),
                        .message = std::move(message),
@@ -93,9 +93,10 @@ absl::Status DoRun(Run* run, InferenceClient* client) {
 }
 
 std::tuple<std::string, std::string> RunPowerOf(
-    const std::string& path, const nb::callable& ask, const std::map<std::string, std::string>& names,
-    std::optional<uint64_t> limit, std::optional<uint64_t> shuffle, bool resume, bool retry_failed,
-    bool overwrite, const std::vector<std::string>& sources,
+    const std::string& path, const nb::callable& ask,
+    const std::map<std::string, std::string>& names, std::optional<uint64_t> limit,
+    std::optional<uint64_t> shuffle, bool resume, bool retry_failed, bool overwrite,
+    const std::vector<std::string>& sources,
     const std::map<std::string, std::string>& environment) {
   Raised raised;
   Run run = {.path = path};

@@ -19,7 +19,8 @@ View DatasetsView(std::span<const DatasetFormat> formats) {
                            .grid = std::move(grid).Take()});
   for (const DatasetFormat& each : formats) {
     if (each.needs.empty()) continue;
-    view.remarks.push_back({Cat(each.name, " needs ", each.needs), Tone::kDim, ViewLine::kItem});
+    view.remarks.push_back(
+        {Cat(each.name, " is read by Python: ", each.needs), Tone::kDim, ViewLine::kItem});
   }
   return view;
 }
@@ -27,10 +28,11 @@ View DatasetsView(std::span<const DatasetFormat> formats) {
 }  // namespace
 
 Output PowerDatasetsOutput(std::span<const DatasetFormat> formats) {
-  const auto table = result::TableOf("datasets", formats, [](const DatasetFormat& each,
-                                                             FieldSink* sink) {
-    XPLANE_TIME_FIELDS(sink, each.name, each.help, each.recognized_by, result::KnownText(each.needs));
-  });
+  const auto table =
+      result::TableOf("datasets", formats, [](const DatasetFormat& each, FieldSink* sink) {
+        XPLANE_TIME_FIELDS(sink, each.name, each.help, each.recognized_by,
+                           result::KnownText(each.needs));
+      });
   Output out{.result = result::Result("xplane-time.power-datasets.v1")};
   out.result.Add(table);
   out.result.csv = table;

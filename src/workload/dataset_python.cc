@@ -70,7 +70,8 @@ std::string LastLineOf(int file) {
   const off_t size = lseek(file, 0, SEEK_END);
   lseek(file, std::max<off_t>(0, size - kMostTail), SEEK_SET);
   std::string tail(kMostTail, '\0');
-  tail.resize(static_cast<size_t>(std::max<ssize_t>(0, io::ReadFull(file, tail.data(), kMostTail))));
+  tail.resize(
+      static_cast<size_t>(std::max<ssize_t>(0, io::ReadFull(file, tail.data(), kMostTail))));
   while (tail.ends_with('\n')) tail.pop_back();
   return tail.substr(tail.rfind('\n') + 1);
 }
@@ -80,16 +81,14 @@ absl::Status EndOf(int wait_status, const std::string& said) {
   constexpr int kDamaged = 65;
   if (WIFEXITED(wait_status) && WEXITSTATUS(wait_status) == 0) return absl::OkStatus();
   if (WIFEXITED(wait_status) && WEXITSTATUS(wait_status) == kDamaged) return DataLoss(said);
-  const std::string how = WIFSIGNALED(wait_status)
-                              ? Cat("Python was ended by signal ", WTERMSIG(wait_status))
-                              : said;
+  const std::string how =
+      WIFSIGNALED(wait_status) ? Cat("Python was ended by signal ", WTERMSIG(wait_status)) : said;
   return FailedPrecondition(how.empty() ? "Python failed" : how, kWayOut);
 }
 
 }  // namespace
 
-absl::StatusOr<io::Descriptor> ConvertByPython(const std::string& path,
-                                               const std::string& python) {
+absl::StatusOr<io::Descriptor> ConvertByPython(const std::string& path, const std::string& python) {
   const char* const of_environment = std::getenv("XPLANE_TIME_PYTHON");
   const std::string otherwise =
       of_environment != nullptr && *of_environment != '\0' ? of_environment : "python3";

@@ -17,25 +17,24 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr char kPyarrow[] = "Python with xplane-time and pyarrow: pip install xplane-time pyarrow";
+constexpr char kPyarrow[] = "pip install xplane-time pyarrow";
 
-constexpr std::array kFormats = {
-    DatasetFormat{.name = "jsonl",
-                  .help = "JSON Lines: a JSON object a line",
-                  .recognized_by = ".jsonl, .ndjson, .json; a file that begins with {",
-                  .text = &kJsonLines},
-    DatasetFormat{.name = "csv",
-                  .help = "comma-separated cells below a header (RFC 4180)",
-                  .recognized_by = ".csv",
-                  .text = &kCsv},
-    DatasetFormat{.name = "parquet",
-                  .help = "a Parquet file",
-                  .recognized_by = "a file that begins with PAR1; .parquet",
-                  .needs = kPyarrow},
-    DatasetFormat{.name = "hf",
-                  .help = "a folder that Hugging Face's save_to_disk wrote",
-                  .recognized_by = "a folder with state.json or dataset_dict.json",
-                  .needs = kPyarrow}};
+constexpr std::array kFormats = {DatasetFormat{.name = "jsonl",
+                                               .help = "JSON Lines: an object a line",
+                                               .recognized_by = ".jsonl, .ndjson, .json, a first {",
+                                               .text = &kJsonLines},
+                                 DatasetFormat{.name = "csv",
+                                               .help = "cells below a header (RFC 4180)",
+                                               .recognized_by = ".csv",
+                                               .text = &kCsv},
+                                 DatasetFormat{.name = "parquet",
+                                               .help = "a Parquet file",
+                                               .recognized_by = "PAR1 at first, .parquet",
+                                               .needs = kPyarrow},
+                                 DatasetFormat{.name = "hf",
+                                               .help = "a Hugging Face save_to_disk folder",
+                                               .recognized_by = "state.json, dataset_dict.json",
+                                               .needs = kPyarrow}};
 
 std::string FormatNames() {
   std::string names;
@@ -73,8 +72,8 @@ const DatasetFormat* ByName(std::string_view name) {
 absl::StatusOr<const DatasetFormat*> FormatOf(const std::string& path) {
   std::error_code error;
   if (fs::is_directory(path, error)) {
-    const bool saved = fs::exists(path + "/state.json", error) ||
-                       fs::exists(path + "/dataset_dict.json", error);
+    const bool saved =
+        fs::exists(path + "/state.json", error) || fs::exists(path + "/dataset_dict.json", error);
     if (saved) return ByName("hf");
     return NoFormat(path, "is a folder without state.json: no data set of save_to_disk");
   }
@@ -105,9 +104,8 @@ absl::StatusOr<std::unique_ptr<RecordSource>> OpenDataset(const std::string& pat
   if (!fs::exists(path, error)) return NotFound(path, ": no such file");
   const bool is_folder = fs::is_directory(path, error);
   // A pipe waits for its writer.
-  const int fd = is_folder || fs::is_regular_file(path, error)
-                     ? open(path.c_str(), O_RDONLY | O_CLOEXEC)
-                     : -1;
+  const int fd =
+      is_folder || fs::is_regular_file(path, error) ? open(path.c_str(), O_RDONLY | O_CLOEXEC) : -1;
   io::Descriptor file(fd);
   if (!file.open()) return Unavailable(path, ": not a file that can be read");
   const DatasetFormat* format = ByName(options.format);

@@ -1,7 +1,8 @@
 // The data sets of power run, by name: what a file of records may be.
 //
 //   for (const DatasetFormat& each : DatasetFormats()) ... each.name
-//   ASSIGN_OR_RETURN(const auto records, OpenDataset("problems.csv", {.problem_field = "question"}));
+//   ASSIGN_OR_RETURN(const auto records, OpenDataset("problems.csv", {.problem_field =
+//   "question"}));
 //   // DataLoss: problems.csv: line 2: question: must be present; there are: id, text: ...
 //
 // A new one is a line in datasets.cc and, where it is no text with a record a row, in
@@ -23,8 +24,8 @@ struct TextFormat;
 
 struct DatasetFormat {
   std::string_view name, help;
-  std::string_view recognized_by;  // for people
-  std::string_view needs = {};     // what is to be installed; empty: nothing
+  std::string_view recognized_by;    // for people
+  std::string_view needs = {};       // what is to be installed; empty: nothing
   const TextFormat* text = nullptr;  // null: Python makes JSON Lines of it
 };
 

@@ -178,8 +178,9 @@ class TextRecords : public RecordSource {
       return Unavailable(name_, ": cannot be read: ", std::strerror(reader.error()));
     }
     sha256_ = reader.sha256();
-    if (places_.empty()) return DataLoss(name_, ": no record; a record is a row with a \"",
-                                         options_.problem_field, "\"");
+    if (places_.empty())
+      return DataLoss(name_, ": no record; a record is a row with a \"", options_.problem_field,
+                      "\"");
     Shuffle();
     return CheckUnchanged();
   }
@@ -188,8 +189,7 @@ class TextRecords : public RecordSource {
     if (next_ == places_.size()) return std::nullopt;
     const Place& place = places_[next_++];
     std::string row(place.bytes, '\0');
-    const ssize_t got =
-        pread(file_.get(), row.data(), row.size(), static_cast<off_t>(place.begin));
+    const ssize_t got = pread(file_.get(), row.data(), row.size(), static_cast<off_t>(place.begin));
     RETURN_IF_ERROR(CheckUnchanged());
     RunRecord record = {.index = place.index};
     bool is_header = false;
@@ -224,8 +224,9 @@ class TextRecords : public RecordSource {
         now.st_mtim.tv_nsec == as_checked_.st_mtim.tv_nsec) {
       return absl::OkStatus();
     }
-    return DataLoss(name_, ": was written to while it was read; put back what it was, and go on "
-                           "with --resume");
+    return DataLoss(name_,
+                    ": was written to while it was read; put back what it was, and go on "
+                    "with --resume");
   }
 
   void Shuffle() {

@@ -109,7 +109,8 @@ TEST_F(DatasetTest, CsvCutAtAnyByteIsRecordsOrAnErrorWithALine) {
 }
 
 TEST_F(DatasetTest, JsonLinesCutAtAnyByteAreRecordsOrAnErrorWithALine) {
-  const std::string text = "{\"problem\":\"a\\u00e9\",\"answer\":4}\n{\"problem\":\"b\",\"x\":[1]}\n";
+  const std::string text =
+      "{\"problem\":\"a\\u00e9\",\"answer\":4}\n{\"problem\":\"b\",\"x\":[1]}\n";
   for (size_t size = 0; size < text.size(); ++size) {
     const auto records = Read("a.jsonl", text.substr(0, size));
     if (records.ok()) {
@@ -134,8 +135,9 @@ TEST_F(DatasetTest, AMissingFieldIsNamedWithThoseThatThereAre) {
   EXPECT_THAT(ErrorOf("a.jsonl", "{\"problem\":\"p\"}\n\n{\"question\":\"q\",\"label\":1}\n"),
               HasSubstr("line 3: problem: must be present; there are: question, label "
                         "(--problem-field NAME)"));
-  EXPECT_THAT(ErrorOf("a.csv", "id,text\n1,t\n", {.problem_field = "txt"}),
-              HasSubstr("line 2: txt: must be present; there are: id, text (--problem-field NAME)"));
+  EXPECT_THAT(
+      ErrorOf("a.csv", "id,text\n1,t\n", {.problem_field = "txt"}),
+      HasSubstr("line 2: txt: must be present; there are: id, text (--problem-field NAME)"));
   EXPECT_THAT(ErrorOf("a.csv", "id,problem\n1,t\n", {.answer_field = "label"}),
               HasSubstr("label: must be present; there are: id, problem (--answer-field NAME)"));
 }
@@ -192,14 +194,14 @@ TEST_F(DatasetTest, ALineOfThirtyMebibytesIsRefusedAsItIsRead) {
 
 TEST_F(DatasetTest, RowsAreReadAcrossChunksByTheirPlaces) {
   std::string text = "problem\n";
-  for (int i = 0; i < 40; ++i) text += "\"" + std::string(100'000, static_cast<char>('a' + i % 26)) + "\n\"\n";
+  const auto problem = [](size_t i) {
+    return std::string(100'000, static_cast<char>('a' + i % 26)) + "\n";
+  };
+  for (size_t i = 0; i < 40; ++i) text += "\"" + problem(i) + "\"\n";
   const auto records = Read("a.csv", text);
   ASSERT_TRUE(records.ok()) << records.status();
   ASSERT_EQ(records->size(), 40u);
-  for (int i = 0; i < 40; ++i) {
-    EXPECT_EQ((*records)[static_cast<size_t>(i)].problem,
-              std::string(100'000, static_cast<char>('a' + i % 26)) + "\n");
-  }
+  for (size_t i = 0; i < 40; ++i) EXPECT_EQ((*records)[i].problem, problem(i));
 }
 
 TEST_F(DatasetTest, AFileThatIsWrittenToMeanwhileIsNoticed) {
