@@ -378,7 +378,7 @@ class Failures(PowerRunTest):
         for arguments, message in ((["run"], "no RECORDS"), (["run", "set.jsonl"], "no command"),
                                    (["run", "s", "--resume", "--overwrite", "--", "x"], "exclude"),
                                    (["run", "s", "--retry-failed", "--", "x"], "--resume"),
-                                   (["run", "s", "--max-queries", "0", "--", "x"], "max-queries")):
+                                   (["run", "s", "--max-queries", "0", "--", "x"], "--limit")):
             with self.subTest(message):
                 done = subprocess.run([PROBE, *arguments], capture_output=True, text=True,
                                       timeout=TIMEOUT_S, env=self.environment)
