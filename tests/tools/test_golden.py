@@ -252,6 +252,12 @@ VARYING = ((re.compile(r'"(started_unix_s|recorded_unix_s)": ?\d+'), r'"\1":0'),
            (re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d"), "YYYY-MM-DD hh:mm"))
 
 
+def processor():
+    """What a package of this machine's processors is called."""
+    found = re.search(r"^model name\s*: (.*)$", pathlib.Path("/proc/cpuinfo").read_text(), re.M)
+    return found[1] if found else "PROCESSOR"
+
+
 def printed(line, at):
     words, variables = line.split(), {"XDG_RUNTIME_DIR": str(at)}
     if words[0].startswith("COLUMNS="):
@@ -265,7 +271,7 @@ def printed(line, at):
 
 def all_printed(group, at):
     text = "\n".join(in_parallel(lambda line: printed(line, at), list(GROUPS[group]())))
-    text = text.replace(str(at), "AT")
+    text = text.replace(str(at), "AT").replace(processor(), "PROCESSOR")
     if group == "tune":
         for pattern, instead in VARYING:
             text = pattern.sub(instead, text)
