@@ -33,6 +33,7 @@ struct Kind {
   double log_s = 1e9;          // as far as it goes
   PowerCounters counters = PowerCounters::kNone;
   bool variants = false;  // each kernel is a function, a variant
+  size_t windows = 200;   // of the sensor
 };
 
 const std::map<std::string, Kind> kKinds = {
@@ -50,6 +51,7 @@ const std::map<std::string, Kind> kKinds = {
     {"hour", {.clock_off_ns = 3'600'000'000'000}},
     {"half", {.log_s = 8}},
     {"variants", {.variants = true}},
+    {"large", {.options = {.kernels = 1000}, .windows = 10'000}},
     {"counter_power",
      {.options = {.sensor = PowerSensor::kQuarter}, .counters = PowerCounters::kPower}},
     {"counter_deltas", {.counters = PowerCounters::kDeltas}},
@@ -189,7 +191,7 @@ int main(int argc, char** argv) {
     return 64;
   }
   WorldOptions options = kind->second.options;
-  options.windows = 200;
+  options.windows = kind->second.windows;
   const World world = test::MakeWorld(options, std::stoull(argv[2]));
   const std::string out = argv[3];
   const bool ok = Write(out + ".xplane.pb", TraceOf(world, kind->second)) &&

@@ -38,7 +38,7 @@ class Aligner {
   Aligner(Symbols symbols, const Template& pattern, const IdleModel& idle)
       : symbols_(symbols), pattern_(pattern), idle_(idle) {}
 
-  Alignment Run() {
+  Alignment Run(double limit) {
     for (size_t i = 0; i < symbols_.size(); ++i) {
       const auto found = pattern_.places.find(symbols_[i]);
       begin_ = nodes_.size();
@@ -58,7 +58,7 @@ class Aligner {
         }
       }
       layers_.push_back(begin_);
-      KeepBest();
+      if (AllAbove(limit)) return {};
     }
     return Trace();
   }
@@ -154,21 +154,28 @@ class Aligner {
     }
   }
 
+  // Keeps the best ones of the layer, each state once.
   void Add(const Reading& to) {
+    const bool full = nodes_.size() - begin_ == kBeam;
+    if (full && to.cost >= nodes_[worst_].cost) return;
+    size_t place = full ? worst_ : nodes_.size();
     for (size_t n = begin_; n < nodes_.size(); ++n) {
       if (!nodes_[n].SameState(to)) continue;
-      if (to.cost < nodes_[n].cost) nodes_[n] = to;
-      return;
+      if (to.cost >= nodes_[n].cost) return;
+      place = n;
     }
-    nodes_.push_back(to);
+    if (place == nodes_.size()) nodes_.emplace_back();
+    nodes_[place] = to;
+    worst_ = begin_;
+    for (size_t n = begin_; n < nodes_.size(); ++n) {
+      if (nodes_[n].cost > nodes_[worst_].cost) worst_ = n;
+    }
   }
 
-  void KeepBest() {
-    if (nodes_.size() - begin_ <= kBeam) return;
-    const auto begin = nodes_.begin() + static_cast<ptrdiff_t>(begin_);
-    const auto cheaper = [](const Reading& a, const Reading& b) { return a.cost < b.cost; };
-    std::nth_element(begin, begin + kBeam, nodes_.end(), cheaper);
-    nodes_.resize(begin_ + kBeam);
+  // Costs only grow.
+  bool AllAbove(double limit) const {
+    return std::all_of(nodes_.begin() + static_cast<ptrdiff_t>(begin_), nodes_.end(),
+                       [&](const Reading& each) { return each.cost > limit; });
   }
 
   Alignment Trace() const {
@@ -206,7 +213,8 @@ class Aligner {
   const IdleModel& idle_;
   std::vector<Reading> nodes_;
   std::vector<size_t> layers_;  // where each symbol's readings begin
-  size_t begin_ = 0;
+  size_t begin_ = 0;            // of the layer
+  size_t worst_ = 0;            // in it
   uint32_t parent_ = 0;
 };
 
@@ -284,8 +292,8 @@ void IdleModel::Set(const IdleScales& scales) {
   }
 }
 
-Alignment Align(Symbols symbols, const Template& pattern, const IdleModel& idle) {
-  return Aligner(symbols, pattern, idle).Run();
+Alignment Align(Symbols symbols, const Template& pattern, const IdleModel& idle, double limit) {
+  return Aligner(symbols, pattern, idle).Run(limit);
 }
 
 }  // namespace xplane_time::gpu_runs

@@ -35,6 +35,7 @@ inline double LossCost(int32_t count) { return count > 0 ? kLoss + kLossMore * (
 // The scales of idle times within and between runs.
 struct IdleScales {
   size_t inner = 0, border = 0;
+  bool operator==(const IdleScales&) const = default;
 };
 
 // How likely an idle time of the device is within a run, and between two. Such times are
@@ -92,7 +93,9 @@ struct Alignment {
   size_t runs() const { return run.empty() ? 0 : *std::max_element(run.begin(), run.end()) + 1; }
 };
 
-// The cheapest reading. Time and memory: linear in the number of symbols.
-Alignment Align(Symbols symbols, const Template& pattern, const IdleModel& idle);
+// The cheapest reading; none where it costs more than `limit`. Time and memory: linear in the
+// number of symbols.
+Alignment Align(Symbols symbols, const Template& pattern, const IdleModel& idle,
+                double limit = std::numeric_limits<double>::infinity());
 
 }  // namespace xplane_time::gpu_runs

@@ -7,6 +7,7 @@
 #include <tuple>
 #include <utility>
 
+#include "absl/container/flat_hash_set.h"
 #include "devices/gpu_runs/alignment.h"
 #include "stats/order_statistics.h"
 
@@ -88,22 +89,61 @@ std::set<size_t> CandidateLengths(Symbols s) {
   return lengths;
 }
 
-// The windows of a length that occur most often, by a rolling hash.
+// Hashes of all windows of a length, one by one.
+class RollingHash {
+ public:
+  RollingHash(Symbols s, size_t length) : s_(s), length_(length) {
+    for (size_t i = 1; i < length; ++i) top_ *= kBase;
+  }
+
+  // Of the window that ends with `i`; i = 0, 1, 2 ... Before the first whole window: of a part.
+  uint64_t Next(size_t i) {
+    if (i >= length_) hash_ -= top_ * (uint64_t{s_[i - length_]} + 1);
+    return hash_ = hash_ * kBase + s_[i] + 1;
+  }
+
+ private:
+  static constexpr uint64_t kBase = 0x9e3779b97f4a7c15;
+  Symbols s_;
+  size_t length_;
+  uint64_t hash_ = 0, top_ = 1;
+};
+
+// Whether a long sequence may hold two runs: whether as many symbols in a row as chance
+// would hardly repeat occur again, here and there.
+bool MayRepeat(Symbols s) {
+  constexpr double kHardly = 64, kSeldom = 32;
+  const auto size = static_cast<double>(s.size());
+  double nats = 0;  // a symbol tells
+  for (const auto& [symbol, times] : ContentOf(s)) {
+    const double share = static_cast<double>(times) / size;
+    nats -= share * std::log(share);
+  }
+  if (nats * size <= kHardly * std::log(kHardly * size)) return true;
+  const auto length = static_cast<size_t>(std::ceil(std::log(kHardly * size) / nats));
+  RollingHash hash(s, length);
+  absl::flat_hash_set<uint64_t> seen;
+  size_t again = 0;
+  for (size_t i = 0; i < s.size(); ++i) {
+    const uint64_t window = hash.Next(i);
+    if (i + 1 >= length && !seen.insert(window).second) ++again;
+  }
+  return static_cast<double>(again) * kSeldom > size;
+}
+
+// The windows of a length that occur most often.
 void AddFrequentWindows(Symbols s, size_t length, std::vector<Symbols>* windows) {
-  constexpr uint64_t kBase = 0x9e3779b97f4a7c15;
   constexpr size_t kKeep = 16;
-  uint64_t hash = 0, top = 1;
-  for (size_t i = 1; i < length; ++i) top *= kBase;
   struct Seen {
     size_t count = 0, first = 0, free_from = 0;  // without overlap
   };
   absl::flat_hash_map<uint64_t, Seen> seen;
+  RollingHash hash(s, length);
   for (size_t i = 0; i < s.size(); ++i) {
-    if (i >= length) hash -= top * (uint64_t{s[i - length]} + 1);
-    hash = hash * kBase + s[i] + 1;
+    const uint64_t of_window = hash.Next(i);
     if (i + 1 < length) continue;
     const size_t begin = i + 1 - length;
-    Seen& window = seen[hash];
+    Seen& window = seen[of_window];
     if (window.count == 0) window.first = begin;
     if (begin < window.free_from) continue;
     ++window.count;
@@ -149,7 +189,7 @@ double Misfit(const Content& count, size_t size, Symbols window) {
          kForeign * (static_cast<double>(size) - known);
 }
 
-// At most `most` windows, the likeliest first, and last the whole sequence.
+// The whole sequence and at most `most` windows of it, the likeliest first.
 std::vector<Symbols> CandidateWindows(const RunClues& clues, size_t most) {
   const Symbols s = clues.symbols;
   std::vector<Symbols> windows;
@@ -160,11 +200,10 @@ std::vector<Symbols> CandidateWindows(const RunClues& clues, size_t most) {
   for (const Symbols& window : windows) {
     ranked.emplace(Misfit(count, s.size(), window), window.data(), window.size());
   }
-  windows.clear();
+  windows = {s};  // one run
   for (const auto& [ignored, begin, size] : ranked) {
-    if (windows.size() < most) windows.emplace_back(begin, size);
+    if (windows.size() <= most) windows.emplace_back(begin, size);
   }
-  windows.push_back(s);  // one run
   return windows;
 }
 
@@ -200,12 +239,14 @@ Split SplitBy(const RunClues& clues, Symbols content, double best, IdleModel* id
   constexpr double kHopeless = 25;
   Split split{.pattern = Template(content), .alignment = {}, .scales = {}};
   idle->Guess(content.size());
-  split.alignment = Align(clues.symbols, split.pattern, *idle);
   const double fixed = kSymbol * static_cast<double>(content.size()) +
                        (RepeatedPeriod(content) > 0 ? kAllRepeat : 0);
-  const bool hopeless = split.alignment.cost + fixed > best + kHopeless;
+  split.alignment = Align(clues.symbols, split.pattern, *idle, best + kHopeless - fixed);
+  const bool hopeless = split.alignment.run.empty();
   for (int i = 0; idle->known() && !hopeless && i < kRefinements; ++i) {
+    const IdleScales before = idle->scales();
     FitIdle(clues, split.alignment, idle);
+    if (idle->scales() == before) break;
     split.alignment = Align(clues.symbols, split.pattern, *idle);
   }
   split.scales = idle->scales();
@@ -515,11 +556,15 @@ LikeliestRuns SplitLikeliest(const RunClues& clues) {
     for (size_t i = 0; i < size; ++i) found.run.push_back(static_cast<uint32_t>(i / period));
     return found;
   }
+  // What comes after a first part that does not repeat may yet do so.
+  const LikeliestRuns one_run = {.run = std::vector<uint32_t>(size, 0), .rivals = 2};
+  if (size > kLongestPart && !MayRepeat(clues.symbols.first(kLongestPart))) return one_run;
   for (size_t part = std::min(size, kFirstPart);; part = std::min(size, 4 * part)) {
     const RunClues first = part == size ? clues : Part(clues, 0, part);
     Split best = FindBest(first, std::clamp<size_t>(kWork / part, 3, kMostWindows));
     if (part == size) return {std::move(best.alignment.run), best.rivals};
     if (best.alignment.runs() < kEnoughRuns && part < kLongestPart) continue;
+    if (best.alignment.runs() == 1) return one_run;
     LikeliestRuns all = Extrapolate(clues, best);
     if (!all.rivals.has_value() && best.rivals.has_value()) all.rivals = best.rivals;
     return all;

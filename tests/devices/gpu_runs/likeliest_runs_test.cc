@@ -161,6 +161,35 @@ TEST(LikeliestRunsTest, LongSequenceWithOneLoss) {
   EXPECT_EQ(Split(symbols).run, expected);
 }
 
+// Two streams swap neighbours in most of the runs.
+TEST(LikeliestRunsTest, LongSequenceOfRunsThatDiffer) {
+  std::mt19937 engine(13);
+  constexpr uint32_t kLength = 300, kRuns = 300;
+  std::vector<uint32_t> symbols, expected;
+  for (uint32_t run = 0; run < kRuns; ++run) {
+    std::vector<uint32_t> own(kLength);
+    for (uint32_t k = 0; k < kLength; ++k) own[k] = k % 290;  // ten kernels occur twice
+    for (uint32_t k = 1; k < kLength; ++k) {
+      if (engine() % 100 == 0 && run > 0) std::swap(own[k - 1], own[k]);
+    }
+    symbols.insert(symbols.end(), own.begin(), own.end());
+    expected.insert(expected.end(), kLength, run);
+  }
+  EXPECT_EQ(Split(symbols).run, expected);
+}
+
+// Nothing repeats: one run, as far as anybody can tell.
+TEST(LikeliestRunsTest, LongSequenceWithoutOrder) {
+  std::mt19937 engine(17);
+  for (const uint32_t alphabet : {2, 10, 1000}) {
+    std::vector<uint32_t> symbols(70'000);
+    for (uint32_t& symbol : symbols) symbol = static_cast<uint32_t>(engine()) % alphabet;
+    const LikeliestRuns split = Split(symbols);
+    EXPECT_EQ(split.run, std::vector<uint32_t>(symbols.size(), 0)) << alphabet;
+    EXPECT_TRUE(split.rivals.has_value()) << alphabet;
+  }
+}
+
 // ---- made worlds -----------------------------------------------------------------------
 
 struct WorldCase {
