@@ -1,6 +1,7 @@
 #include "devices/gpu_runs/likeliest_runs.h"
 
 #include <gtest/gtest.h>
+#include <algorithm>
 
 #include <cstdio>
 #include <ostream>
@@ -187,6 +188,17 @@ TEST(LikeliestRunsTest, LongSequenceWithoutOrder) {
     const LikeliestRuns split = Split(symbols);
     EXPECT_EQ(split.run, std::vector<uint32_t>(symbols.size(), 0)) << alphabet;
     EXPECT_TRUE(split.rivals.has_value()) << alphabet;
+  }
+}
+
+// As many of each as there are runs explain nothing where their order is random.
+TEST(LikeliestRunsTest, EqualCountsInRandomOrderAreDoubtful) {
+  std::mt19937 engine(19);
+  for (const size_t each : {1000, 4000}) {
+    std::vector<uint32_t> symbols;
+    for (const uint32_t symbol : {0, 1, 2}) symbols.insert(symbols.end(), each, symbol);
+    std::shuffle(symbols.begin(), symbols.end(), engine);
+    EXPECT_TRUE(Split(symbols).rivals.has_value()) << each;
   }
 }
 
