@@ -60,6 +60,7 @@ class PlaneAnalyzer {
                 HasStat(request.trace.planes[plane.plane], rules_.device_clock_stat)),
         meter_settings_{&request.filters, &clocks_, request.options.tolerance_ps} {
     meter_settings_.keeps_intervals = request.keep == Keep::kIntervals;
+    if (meter_settings_.keeps_intervals) meter_settings_.most_duration_bytes = kFewDurationBytes;
     const bool whole = request.keep == Keep::kExecutions || request.options.tolerance_ps > 0;
     if (whole) size_ = ChunkSize::kWhole;
   }
@@ -107,6 +108,9 @@ class PlaneAnalyzer {
     }
     return &device;
   }
+
+  // Who asks for times of kernels has no use for their medians.
+  static constexpr size_t kFewDurationBytes = size_t{16} << 20;
 
   // Splitting takes a thousand times as long as an execution's own time needs: who asks for
   // times of kernels does not wait for it.
