@@ -174,7 +174,7 @@ class PowerRun : public Command {
     client_.command = program_;
     client_.model = run_.model;
     client_.stopped = run_.stopped;
-    const auto client = CommandClient::New(client_);
+    const std::unique_ptr<InferenceClient> client = CommandClient::New(client_);
     const absl::Status started = client->Start();
     if (absl::IsCancelled(started)) return kExitStopped;
     RETURN_IF_ERROR(WithExit(started, kExitNotThere));
