@@ -12,7 +12,7 @@
 namespace xplane_time {
 namespace {
 
-using enum ParameterType;
+using enum ClientParameterType;
 
 absl::StatusOr<std::unique_ptr<InferenceClient>> MakeCommand(const ClientOptions& options) {
   return CommandClient::New({.command = options.command,
@@ -71,7 +71,8 @@ std::string NamesIn(std::span<const Named> all) {
   return names;
 }
 
-std::optional<ParameterValue> ValueOf(const ClientParameter& parameter, std::string_view text) {
+std::optional<ClientParameterValue> ValueOf(const ClientParameter& parameter,
+                                            std::string_view text) {
   int64_t whole = 0;
   double number = 0;
   switch (parameter.type) {
@@ -86,7 +87,7 @@ std::optional<ParameterValue> ValueOf(const ClientParameter& parameter, std::str
       if (!absl::SimpleAtod(Absl(text), &number) || !std::isfinite(number)) return std::nullopt;
   }
   if (number < parameter.least) return std::nullopt;
-  return parameter.type == kWhole ? ParameterValue(whole) : ParameterValue(number);
+  return parameter.type == kWhole ? ClientParameterValue(whole) : ClientParameterValue(number);
 }
 
 std::string WantedOf(const ClientParameter& parameter) {
@@ -97,7 +98,7 @@ std::string WantedOf(const ClientParameter& parameter) {
 
 }  // namespace
 
-std::string_view ParameterTypeName(ParameterType type) {
+std::string_view ClientParameterTypeName(ClientParameterType type) {
   constexpr std::string_view kNames[] = {"whole", "number", "text"};
   return kNames[static_cast<size_t>(type)];
 }

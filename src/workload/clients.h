@@ -25,19 +25,19 @@
 
 namespace xplane_time {
 
-enum class ParameterType : uint8_t { kWhole, kNumber, kText };
-std::string_view ParameterTypeName(ParameterType type);  // whole, number, text
+enum class ClientParameterType : uint8_t { kWhole, kNumber, kText };
+std::string_view ClientParameterTypeName(ClientParameterType type);  // whole, number, text
 
 struct ClientParameter {
   std::string_view name;
-  ParameterType type = ParameterType::kText;
+  ClientParameterType type = ClientParameterType::kText;
   std::string_view default_text = {};  // empty: not given, and the server's own
   std::string_view help = {};
   double least = 0;  // of a number
 };
-using ParameterValue = std::variant<int64_t, double, std::string>;
+using ClientParameterValue = std::variant<int64_t, double, std::string>;
 // By name: those that are given or have a default.
-using ClientParameters = std::map<std::string, ParameterValue, std::less<>>;
+using ClientParameters = std::map<std::string, ClientParameterValue, std::less<>>;
 
 struct ClientOptions {
   std::vector<std::string> command = {};  // of a client that runs one
