@@ -334,8 +334,7 @@ class PowerRun : public Command {
 void AddPowerRun(CommandLine* line, CLI::App* parent, TelemetryFactory telemetry_of) {
   line->Add<PowerRun>(
       {.name = "run",
-       .help = "Each record of a file through a command or a model server, with the energy of its "
-               "answer",
+       .help = "Each record of a file through a client, with the energy of its answer",
        .examples = R"(  xplane-time power run problems.jsonl -- python answer.py
   xplane-time power run problems.jsonl --client openai
       --base-url http://127.0.0.1:8000/v1 --model llama-3-8b

@@ -65,10 +65,11 @@ View ClientsView(std::span<const ClientKind> clients) {
     grid.Text("default", [](const ClientParameter& each) {
       return each.default_text.empty() ? std::string_view("-") : each.default_text;
     });
-    grid.Text("", &ClientParameter::help);
+    grid.Text("what", &ClientParameter::help);
     view.sections.push_back({.title = std::string(kind.name) + ": --client-param NAME=VALUE",
                              .grid = std::move(grid).Take()});
   }
+  view.remarks.push_back({"A default of - is the server's own, or none."});
   return view;
 }
 

@@ -30,34 +30,29 @@ absl::StatusOr<std::unique_ptr<InferenceClient>> MakeModelServer(const ClientOpt
 // Of a generation; then of the connection.
 constexpr std::array<ClientParameter, 10> ServerParameters(std::string_view api_key_env) {
   constexpr double kAny = std::numeric_limits<double>::lowest();
-  return {{{"temperature", kNumber, "", "How random the tokens are [the server's]"},
-           {"top_p", kNumber, "", "Only tokens of this share of the probability [the server's]"},
-           {"max_tokens", kWhole, "", "The most tokens of an answer [the server's]", 1},
-           {"seed", kWhole, "", "Of what is random [the server's]", kAny},
-           {"system", kText, "", "What the model is told before the question [nothing]"},
-           {"retries", kWhole, "3", "More attempts after 429, 503 and lost connections"},
-           {"backoff_s", kNumber, "0.5",
-            "Before the second attempt, doubled before each further one; at least Retry-After"},
+  return {{{"temperature", kNumber, "", "How random tokens are"},
+           {"top_p", kNumber, "", "Share of probability to sample from"},
+           {"max_tokens", kWhole, "", "The most tokens of an answer", 1},
+           {"seed", kWhole, "", "Of the sampling", kAny},
+           {"system", kText, "", "What the model is told first"},
+           {"retries", kWhole, "3", "Attempts after 429, 503 and losses"},
+           {"backoff_s", kNumber, "0.5", "Before the 2nd attempt, then doubled"},
            {"connect_timeout_s", kNumber, "10", "To connect", 0.001},
            {"stall_timeout_s", kNumber, "60", "Between two pieces of a stream", 0.001},
-           {"api_key_env", kText, api_key_env,
-            "The environment variable that has the API key, where there is one"}}};
+           {"api_key_env", kText, api_key_env, "The variable that has the API key"}}};
 }
 constexpr auto kOpenAiParameters = ServerParameters("OPENAI_API_KEY"),
                kOllamaParameters = ServerParameters("");
 
 constexpr ClientKind kClients[] = {
-    {.name = "command",
-     .help = "A command that stays, talked to in lines of JSON",
-     .make = MakeCommand},
+    {.name = "command", .help = "A command, in lines of JSON", .make = MakeCommand},
     {.name = "openai",
-     .help = "A server of the OpenAI API: streaming chat completions (vLLM, SGLang, llama.cpp, "
-             "TGI, ...)",
+     .help = "Servers of the OpenAI API",
      .over_http = true,
      .parameters = kOpenAiParameters,
      .make = MakeModelServer<NewOpenAiProtocol>},
     {.name = "ollama",
-     .help = "Ollama, by its own API",
+     .help = "Ollama, in its own API",
      .over_http = true,
      .default_base_url = "http://127.0.0.1:11434",
      .parameters = kOllamaParameters,

@@ -21,12 +21,14 @@ class HttpTest(PowerRunTest):
         self.server.__enter__()
         self.addCleanup(self.server.__exit__)
         self.environment["NO_PROXY"] = "*"
+        self.base_url = None  # the server's
 
     def ask(self, *problems):
         self.write("set.jsonl", "".join(json.dumps({"problem": each}) + "\n" for each in problems))
 
     def command(self, *options, fake=(), client="openai"):
-        address = self.server.root if client == "ollama" else self.server.base_url
+        address = self.base_url or (
+            self.server.root if client == "ollama" else self.server.base_url)
         return [PROBE, "run", "set.jsonl", "--client", client, "--model", "m/1", "--base-url",
                 address, *QUICK, *map(str, options)]
 
@@ -130,8 +132,8 @@ class Faults(HttpTest):
         "html": ("bad_answer", 'its Content-Type is "text/html"', 1),
         "huge": ("bad_answer", "an answer of over 16777216 bytes", 1),
         "huge-line": ("bad_answer", "a line of over 16777216 bytes", 1),
-        "stall": ("timeout", "the stream stalled: nothing for 0.1 s", 1),
-        "silent": ("timeout", "no whole answer in 1 s (--timeout)", 1),
+        "stall": ("timeout", "the stream stalled: nothing for 2 s", 1),
+        "silent": ("timeout", "no whole answer in 5 s (--timeout)", 1),
         "cut": ("infra", "the stream ended before the answer did, after 2 bytes of the answer", 3),
         "half-event": ("infra", "in the middle of a piece; asked 3 times, before: the stream", 3),
         "lost": ("infra", "the connection was lost", 3),
@@ -139,7 +141,7 @@ class Faults(HttpTest):
         "503": ("infra", "HTTP 503: loading; asked 3 times", 3),
         "wait-long": ("infra", "HTTP 429: later; Retry-After 3600 s", 1),
     }
-    LIMITS = ("--timeout", 1, "--client-param", "stall_timeout_s=0.1", "--client-param",
+    LIMITS = ("--timeout", 5, "--client-param", "stall_timeout_s=2", "--client-param",
               "retries=2")
 
     def test_each_is_the_records_own_and_the_next_is_answered(self):
@@ -209,9 +211,9 @@ class BeforeTheFirstQuestion(HttpTest):
         self.ask("ok")
         with socket.socket() as closed:
             closed.bind(("127.0.0.1", 0))
-            url = f"http://127.0.0.1:{closed.getsockname()[1]}/v1"
-            _, err = self.run_probe("--base-url", url, code=69)
-        self.assertIn(f"{url}/models: no connection: ", err)
+            self.base_url = f"http://127.0.0.1:{closed.getsockname()[1]}/v1"
+            _, err = self.run_probe(code=69)
+        self.assertIn(f"{self.base_url}/models: no connection: ", err)
         self.assertIn("start the server, or see --base-url", err)
         self.assertFalse((self.at / "runs").exists())
 
@@ -237,11 +239,12 @@ class BeforeTheFirstQuestion(HttpTest):
 
     def test_addresses_that_would_be_kept_with_a_secret(self):
         for url in ("http://user:secret@127.0.0.1/v1", "http://127.0.0.1/v1?key=secret",
-                    "ftp://127.0.0.1/", "127.0.0.1:8000/v1", "file:///etc/passwd", ""):
+                    "ftp://127.0.0.1/", "127.0.0.1:8000/v1", "file:///etc/passwd", "http://"):
             with self.subTest(url):
                 self.ask("ok")
-                _, err = self.run_probe("--base-url", url, code=64)
-                self.assertIn("--base-url", err)
+                self.base_url = url
+                _, err = self.run_probe(code=64)
+                self.assertIn("--base-url: ", err)
                 self.assertNotIn("secret", err)
 
 
@@ -306,6 +309,10 @@ class Usage(HttpTest):
 
 
 class Ends(HttpTest):
+    def forget_questions(self):
+        while self.server.came.acquire(blocking=False):
+            pass
+
     def await_questions(self, count):
         for _ in range(count):
             self.assertTrue(self.server.came.acquire(timeout=TIMEOUT_S))
@@ -314,6 +321,7 @@ class Ends(HttpTest):
         for concurrency in (1, 4):
             with self.subTest(concurrency):
                 options = ("--concurrency", concurrency)
+                self.forget_questions()
                 self.ask(*(f"slow {concurrency} {i}" for i in range(30)))
                 process = self.start("--overwrite", *options)
                 self.await_questions(10)
@@ -337,8 +345,7 @@ class Ends(HttpTest):
         for number, mode, concurrency in ((signal.SIGINT, "silent", 1), (signal.SIGTERM, "stall", 1),
                                           (signal.SIGTERM, "wait", 1), (signal.SIGINT, "silent", 4)):
             with self.subTest(f"{mode} {concurrency}"):
-                while self.server.came.acquire(blocking=False):
-                    pass
+                self.forget_questions()
                 self.ask("ok", *(f"{mode} {i}" for i in range(8)))
                 process = self.start("--overwrite", "--concurrency", concurrency, "--client-param",
                                      "backoff_s=100")
