@@ -82,7 +82,11 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.send_header("Content-Type", "text/event-stream")
         self.send_header("Transfer-Encoding", "chunked")
         self.end_headers()
-        sent_ns = self.answer(prompt, count)
+        try:
+            sent_ns = self.answer(prompt, count)
+        except ConnectionError:  # who asked is gone
+            self.close_connection = True
+            return
         self.write_log({"problem": prompt, "received_ns": received_ns, "first_token_ns": sent_ns[0],
                         "last_token_ns": sent_ns[-1], "ended_ns": time.monotonic_ns(),
                         "tokens": len(sent_ns)})
@@ -126,8 +130,10 @@ class Handler(http.server.BaseHTTPRequestHandler):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--port", type=int, default=8000)
-    parser.add_argument("--tokens", type=int, default=20, help="of an answer, where max_tokens is not given")
-    parser.add_argument("--rate", type=float, default=0, help="tokens a second; 0: as fast as it goes")
+    parser.add_argument("--tokens", type=int, default=20,
+                        help="of an answer, where max_tokens is not given")
+    parser.add_argument("--rate", type=float, default=0,
+                        help="tokens a second; 0: as fast as it goes")
     parser.add_argument("--log", help="a JSON line an answer is appended there")
     options = parser.parse_args()
     for _ in generate("warm up", 2):  # compiles
