@@ -80,22 +80,31 @@ bool ConfirmOverwrite(const std::string& directory) {
   return line == "y" || line == "Y" || line == "yes";
 }
 
-std::string EnergyText(const char* name, const PowerRunTotals::Energy& energy) {
+// `of`: what is counted of it, queries or spans.
+std::string EnergyText(const char* name, const PowerRunTotals::Energy& energy, const char* of) {
   if (energy.known == 0) return absl::StrCat(name, " energy  unknown\n");
   std::string text = absl::StrFormat("%s energy  %.3f J", name, energy.joules);
   if (energy.unbounded == 0) {
     absl::StrAppendFormat(&text, " (%.3f to %.3f)", energy.lo_joules, energy.hi_joules);
   }
-  if (energy.unknown > 0) absl::StrAppend(&text, ", unknown for ", energy.unknown, " queries");
+  if (energy.unknown > 0) absl::StrAppend(&text, ", unknown for ", energy.unknown, " ", of);
   if (energy.partial > 0) {
-    absl::StrAppend(&text, ", of ", energy.partial,
-                    " queries without what may not be read (xplane-time power sources)");
+    absl::StrAppend(&text, ", of ", energy.partial, " ", of,
+                    " without what may not be read (xplane-time power sources)");
   }
   if (energy.useless > 0) {
     absl::StrAppend(&text, ", useless for ", energy.useless,
                     " (bounds further apart than the energy)");
   }
   return text + "\n";
+}
+
+// That of all devices where it is neither the GPU's nor the processor's alone.
+std::string EnergiesText(const PowerRunTotals::Energy& gpu, const PowerRunTotals::Energy& cpu,
+                         const PowerRunTotals::Energy& all, const char* of) {
+  const std::string text = EnergyText("GPU", gpu, of) + EnergyText("CPU", cpu, of);
+  const bool one = all.joules == gpu.joules || all.joules == cpu.joules;
+  return one ? text : text + EnergyText("all", all, of);
 }
 
 // `before`: records kept when the run began.
@@ -107,9 +116,15 @@ std::string SummaryText(const RunDirectory& directory, const PowerRunOutcome& ou
   if (before > 0) absl::StrAppend(&text, "; ", before, " were there already");
   if (!outcome.stop_reason.empty()) absl::StrAppend(&text, "; ended early");
   if (totals.failed > 0) absl::StrAppend(&text, "\n--resume --retry-failed asks the failed again");
-  absl::StrAppend(&text, "\n", EnergyText("GPU", totals.gpu), EnergyText("CPU", totals.cpu));
-  const bool one = totals.all.joules == totals.gpu.joules || totals.all.joules == totals.cpu.joules;
-  return one ? text : text + EnergyText("all", totals.all);
+  text += "\n";
+  const SharedWindowTotals& shared = directory.shared_windows();
+  if (shared.records < totals.records) {
+    text += EnergiesText(totals.gpu, totals.cpu, totals.all, "queries");
+  }
+  if (shared.spans == 0) return text;
+  absl::StrAppendFormat(&text, "asked several at once: %d queries in %.3f s, together\n",
+                        shared.records, shared.seconds);
+  return text + EnergiesText(shared.gpu, shared.cpu, shared.all, "spans");
 }
 
 constexpr char kWithout[] = "; --source none runs without, every energy null";

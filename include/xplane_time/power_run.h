@@ -246,6 +246,7 @@ class RunDirectory : public RecordSink {
   virtual std::string SummaryJson(std::string_view stop_reason) const = 0;
   virtual const std::string& path() const = 0;
   virtual const PowerRunTotals& totals() const = 0;
+  virtual const SharedWindowTotals& shared_windows() const = 0;
 };
 
 // Told of each record once it is kept; may be empty.

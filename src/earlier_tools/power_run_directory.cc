@@ -253,6 +253,7 @@ class KeptRun : public RunDirectory {
   bool Has(uint64_t index) const override { return done_.contains(index); }
   const std::string& path() const override { return path_; }
   const PowerRunTotals& totals() const override { return totals_; }
+  const SharedWindowTotals& shared_windows() const override { return shared_; }
 
   absl::Status Write(const RunResult& result) override {
     const Json record = power::ResultJson(result);
@@ -351,8 +352,8 @@ class KeptRun : public RunDirectory {
 
   // Of the summary as it was written last: what was measured since then is lost, and not counted.
   void TakeUpSpans() {
-    const auto text = io::ReadFile(path_ + "/" + kSummary);
-    const Json summary = json::Parse(text.value_or(""));
+    const auto text = ReadRunFile(path_ + "/" + kSummary);
+    const Json summary = json::Parse(text.ok() ? *text : "");
     const Json* const shared = json::Find(summary, "shared_windows");
     if (shared != nullptr) shared_ = SharedWindowsOf(*shared);
   }

@@ -49,6 +49,7 @@ class HttpConnection::Transfer {
       : curl_(*connection->curl_), connection_(*connection), request_(request), on_body_(on_body) {}
   ~Transfer() {
     curl_.multi_remove_handle(connection_.multi_, connection_.easy_);
+    curl_.easy_reset(connection_.easy_);  // it forgets what is ours
     curl_.slist_free_all(headers_);
   }
   Transfer(const Transfer&) = delete;
@@ -75,7 +76,6 @@ class HttpConnection::Transfer {
   // All but what is said of the request is as libcurl has it, and its environment.
   absl::Status SetUp() {
     CURL* const easy = connection_.easy_;
-    curl_.easy_reset(easy);
     const auto set = [&](CURLoption option, auto value) {
       const CURLcode code = curl_.easy_setopt(easy, option, value);
       if (failed_.ok() && code != CURLE_OK) failed_ = FailedPrecondition(curl_.easy_strerror(code));

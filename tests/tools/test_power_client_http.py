@@ -369,6 +369,9 @@ class Concurrency(HttpTest):
                                "--source", "constant:100"], cwd=self.at, env=self.environment,
                               capture_output=True, text=True, timeout=TIMEOUT_S)
         self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertRegex(done.stdout, r"20 queries kept, 0 failed\nasked several at once: 20 queries in "
+                                      r"[0-9.]+ s, together\nGPU energy  unknown\nCPU energy  "
+                                      r"unknown\nall energy  [0-9.]+ J")
         directory, = (self.at / "runs").iterdir()
         records = [json.loads(line)
                    for line in (directory / "records.jsonl").read_text().splitlines()]

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "earlier_tools/power_run_result_json.h"
+#include "power/machine.h"
 #include "tests/read/temp_dir.h"
 
 namespace xplane_time {
@@ -696,6 +697,25 @@ TEST(RecorderTelemetry, SummarizesEachWindowAsItIsRead) {
     EXPECT_EQ(result->channels[0].source, "constant");
   }
   EXPECT_FALSE(telemetry->End("query").ok());  // it is not open
+}
+
+TEST(RecorderTelemetry, AWindowBeginsAnewOrWhereAnotherEnded) {
+  auto recorder = PowerRecorder::Start({.from = {.sources = {"constant:100"}}});
+  ASSERT_TRUE(recorder.ok()) << recorder.status();
+  const auto telemetry = NewRecorderTelemetry(*std::move(recorder));
+  ASSERT_TRUE(telemetry->Begin("query").ok());
+  std::this_thread::sleep_for(std::chrono::milliseconds(60));
+  const int64_t anew_ns = power::MonotonicNow();
+  ASSERT_TRUE(telemetry->Begin("query").ok());
+  std::this_thread::sleep_for(std::chrono::milliseconds(60));
+  const auto first = telemetry->Lap("query");
+  ASSERT_TRUE(first.ok()) << first.status();
+  EXPECT_GE(first->window.begin_ns, anew_ns);
+  const auto second = telemetry->Lap("query"), third = telemetry->End("query");
+  ASSERT_TRUE(second.ok() && third.ok()) << second.status() << third.status();
+  EXPECT_EQ(second->window.begin_ns, first->window.end_ns);
+  EXPECT_EQ(third->window.begin_ns, second->window.end_ns);
+  EXPECT_FALSE(telemetry->Lap("query").ok());  // none is open
 }
 
 }  // namespace
