@@ -77,6 +77,7 @@ class Power : public Command {
     AddPowerRun(line, app);
     AddPowerCalibrate(line, app);
     AddPowerPlan(line, app);
+    AddPowerClients(line, app);
   }
 
   absl::Status Check() override {
@@ -88,7 +89,7 @@ class Power : public Command {
     files_.Prints("--svg", svg_path_);
     if (action_ == nullptr && !printing_.json_schema) {
       return UsageError(
-          "power: which? sources, record, replay, run, calibrate or plan; see xplane-time power "
+          "power: which? sources, record, replay, run, calibrate, plan or clients; see xplane-time power "
           "--help");
     }
     if (plot_ && printing_.format != "table") {

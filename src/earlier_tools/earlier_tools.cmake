@@ -14,14 +14,3 @@ target_link_libraries(xplane_time_trackers
           OpenSSL::Crypto
           xplane_time_output)
 set_target_properties(xplane_time_trackers PROPERTIES POSITION_INDEPENDENT_CODE ON)
-# Power run: records through a command, each with its energy.
-if(XPLANE_TIME_BUILD_TOOLS OR XPLANE_TIME_BUILD_TESTS)
-  add_library(xplane_time_power_run STATIC
-    earlier_tools/power_run.cc
-    earlier_tools/power_run_directory.cc
-    earlier_tools/power_run_result_json.cc)
-  target_link_libraries(xplane_time_power_run
-    PUBLIC xplane_time_power
-    PRIVATE $<BUILD_INTERFACE:xplane_time_warnings> xplane_time_json
-            xplane_time_harness xplane_time_trackers PkgConfig::re2)
-endif()

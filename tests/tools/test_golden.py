@@ -217,6 +217,8 @@ def power_group():
         yield f"COLUMNS={columns} power replay power.jsonl --plot"
     for form in ("table", "json"):
         yield f"power sources --sysfs-root sys --nvml-library ./none.so --source rapl --format {form}"
+    for form in FORMATS:
+        yield f"power clients --format {form}"
 
 
 def tune_group():
@@ -236,12 +238,12 @@ def tune_group():
 def help_group():
     for command in (*TRACE_COMMANDS, "events", "compare", "pick", "power", "power sources",
                     "power record", "power replay", "power run", "power calibrate",
-                    "power plan", "tune", "tune show",
+                    "power plan", "power clients", "tune", "tune show",
                     "tune export", "tune replay", "tune decide"):
         yield f"{command} --help"
     yield "--help"
     for command in (*TRACE_COMMANDS, "events", "compare", "pick", "tune", "power", "power run",
-                    "power calibrate", "power plan"):
+                    "power calibrate", "power plan", "power clients"):
         yield f"{command} --json-schema"
 
 

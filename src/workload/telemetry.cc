@@ -1,0 +1,164 @@
+// What an answer took, and on what machine: from a recorder's log, or nothing.
+#include <algorithm>
+#include <fstream>
+#include <iterator>
+#include <limits>
+#include <thread>
+#include <utility>
+
+#include "json/field.h"
+#include "power/machine.h"
+#include "power/sources.h"
+#include "status.h"
+#include "xplane_time/power_run.h"
+
+namespace xplane_time {
+namespace {
+
+using json::Json;
+
+// What is read of the log before a window: half a minute of fast counters, of which the edge needs
+// one.
+constexpr std::streamoff kLeadBytes = 1 << 18;
+// A reading after the end is waited for no longer.
+constexpr std::chrono::milliseconds kAtMost(300);
+
+// `machine`: as a log's header has it.
+RunHardware HardwareOf(const Json& machine, const PowerInventory& inventory) {
+  return {.label = HardwareLabel(inventory, json::TextOf(machine, "cpu").value_or("")),
+          .system_info_json = json::Dump(machine)};
+}
+
+class NoTelemetry : public Telemetry {
+ public:
+  RunHardware Hardware() override {
+    return HardwareOf(json::Parse(power::MachineJson(PowerRoots{}.procfs)), {});
+  }
+  absl::Status Begin(std::string_view /*name*/) override { return absl::OkStatus(); }
+  absl::StatusOr<RunTelemetry> End(std::string_view name) override {
+    RunTelemetry nothing;
+    nothing.window.name = name;
+    return nothing;
+  }
+  absl::StatusOr<RunTelemetry> Lap(std::string_view name) override { return End(name); }
+};
+
+// A window is summarized from its part of the recorder's log, after what was written shortly
+// before.
+class RecorderTelemetry : public Telemetry {
+ public:
+  explicit RecorderTelemetry(std::unique_ptr<PowerRecorder> recorder)
+      : recorder_(std::move(recorder)), log_(recorder_->log_path(), std::ios::binary) {
+    std::getline(log_, header_);
+    header_ += '\n';
+  }
+
+  RunHardware Hardware() override {
+    const PowerInventory& inventory = recorder_->inventory();
+    const Json header = json::Parse(header_);
+    const Json* const machine = json::Find(header, "machine");
+    RunHardware hardware = HardwareOf(machine == nullptr ? Json() : *machine, inventory);
+    Json gpus = Json::array();
+    for (const PowerDevice& each : inventory.devices) {
+      if (power::FactsOf(each.source).measures != power::Measures::kGpus) continue;
+      gpus.push_back({{"name", each.name},
+                      {"id", each.id},
+                      {"driver", each.driver},
+                      {"pci_bus_id", each.pci_bus_id},
+                      {"shared_device", each.shared}});
+    }
+    if (!gpus.empty()) hardware.gpu_info_json = json::Dump(gpus);
+    return hardware;
+  }
+
+  absl::Status Begin(std::string_view name) override {
+    if (std::exchange(is_open_, false)) RETURN_IF_ERROR(recorder_->End(name));
+    RETURN_IF_ERROR(Open(name));
+    begin_ns_ = power::MonotonicNow();
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<RunTelemetry> End(std::string_view name) override {
+    return EndAt(power::MonotonicNow(), name);
+  }
+
+  absl::StatusOr<RunTelemetry> Lap(std::string_view name) override {
+    const int64_t end_ns = power::MonotonicNow();
+    auto telemetry = EndAt(end_ns, name);
+    RETURN_IF_ERROR(Open(name));
+    begin_ns_ = end_ns;
+    return telemetry;
+  }
+
+ private:
+  absl::Status Open(std::string_view name) {
+    log_.clear();
+    log_.seekg(0, std::ios::end);
+    const std::streamoff log_bytes = log_.tellg();
+    from_ = std::max(static_cast<std::streamoff>(header_.size()), log_bytes - kLeadBytes);
+    RETURN_IF_ERROR(recorder_->Begin(name));
+    is_open_ = true;
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<RunTelemetry> EndAt(int64_t end_ns, std::string_view name) {
+    is_open_ = false;
+    RETURN_IF_ERROR(recorder_->End(name));
+    recorder_->AwaitReadings(kAtMost);
+    RETURN_IF_ERROR(recorder_->log_status());
+    log_.clear();
+    // From the begin of a line: what is before it is the end of another, or nothing.
+    log_.seekg(from_ - 1);
+    log_.ignore(std::numeric_limits<std::streamsize>::max(), '\n');
+    const std::string text = header_ + std::string(std::istreambuf_iterator<char>(log_),
+                                                   std::istreambuf_iterator<char>());
+    ASSIGN_OR_RETURN(PowerSummary summary,
+                     SummarizePowerLogText(text, "the power log",
+                                           {.windows = {{std::string(name), begin_ns_, end_ns}},
+                                            .whole = false,
+                                            .max_windows = 1,  // none of the log's
+                                            .max_columns = 0}));
+    return RunTelemetry{std::move(summary.windows[0]), std::move(summary.inventory.channels),
+                        std::move(summary.inventory.absences)};
+  }
+
+  std::unique_ptr<PowerRecorder> recorder_;
+  std::ifstream log_;
+  std::string header_;       // its first line
+  std::streamoff from_ = 0;  // of the window's part of it
+  int64_t begin_ns_ = 0;
+  bool is_open_ = false;
+};
+
+}  // namespace
+
+std::string HardwareLabel(const PowerInventory& inventory, std::string_view processor) {
+  for (const PowerDevice& device : inventory.devices) {
+    const auto is_its_gpu = [&](const PowerChannel& each) {
+      return each.device == device.id && each.domain == "gpu";
+    };
+    if (!device.name.empty() && std::ranges::any_of(inventory.channels, is_its_gpu)) {
+      return device.name;
+    }
+  }
+  return std::string(processor);
+}
+
+std::unique_ptr<Telemetry> NewNoTelemetry() { return std::make_unique<NoTelemetry>(); }
+
+std::unique_ptr<Telemetry> NewRecorderTelemetry(std::unique_ptr<PowerRecorder> recorder) {
+  return std::make_unique<RecorderTelemetry>(std::move(recorder));
+}
+
+RunHardware PrimeHardware(Telemetry* telemetry, const std::function<bool()>& stopped) {
+  constexpr std::chrono::milliseconds kAtMost(2000), kEvery(50);
+  const auto deadline = std::chrono::steady_clock::now() + kAtMost;
+  for (;;) {
+    RunHardware hardware = telemetry->Hardware();
+    const bool late = std::chrono::steady_clock::now() + kEvery > deadline;
+    if (!hardware.label.empty() || late || stopped()) return hardware;
+    std::this_thread::sleep_for(kEvery);
+  }
+}
+
+}  // namespace xplane_time

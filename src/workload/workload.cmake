@@ -1,0 +1,27 @@
+# Power run: the records of a data set through a client, each with its energy.
+add_library(xplane_time_power_run STATIC
+  earlier_tools/power_run_directory.cc
+  earlier_tools/power_run_result_json.cc
+  workload/client_command.cc
+  workload/dataset_json_lines.cc
+  workload/power_run.cc
+  workload/telemetry.cc)
+target_link_libraries(xplane_time_power_run
+  PUBLIC xplane_time_power
+  PRIVATE $<BUILD_INTERFACE:xplane_time_warnings> xplane_time_json
+          xplane_time_harness xplane_time_trackers PkgConfig::re2)
+# Clients by name. libcurl is loaded when a model server is asked; here are its headers.
+add_library(xplane_time_clients STATIC
+  workload/chat_json.cc
+  workload/chat_ollama.cc
+  workload/chat_openai.cc
+  workload/clients.cc
+  workload/curl_library.cc
+  workload/event_stream.cc
+  workload/http_connection.cc
+  workload/model_server.cc)
+target_include_directories(xplane_time_clients SYSTEM PRIVATE ${CURL_INCLUDE_DIRS})
+target_link_libraries(xplane_time_clients
+  PUBLIC xplane_time_power_run
+  PRIVATE $<BUILD_INTERFACE:xplane_time_warnings> xplane_time_json xplane_time_harness
+          xplane_time_stats ${CMAKE_DL_LIBS})
