@@ -5,6 +5,7 @@
 #include <nanobind/stl/vector.h>
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -40,7 +41,8 @@ class PythonClient : public InferenceClient {
  public:
   PythonClient(const nb::callable& ask, Raised* raised) : ask_(ask), raised_(raised) {}
 
-  absl::StatusOr<RunAnswer> Ask(const RunRecord& record) override {
+  absl::StatusOr<RunAnswer> Ask(const RunRecord& record,
+                                const std::function<void()>& /*again*/) override {
     const nb::gil_scoped_acquire acquire;
     try {
       auto [status, answer, message, input, output, first_ms] =

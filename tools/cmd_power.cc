@@ -77,6 +77,7 @@ class Power : public Command {
     AddPowerRun(line, app);
     AddPowerCalibrate(line, app);
     AddPowerPlan(line, app);
+    AddPowerClients(line, app);
     AddPowerDatasets(line, app);
   }
 
@@ -89,7 +90,8 @@ class Power : public Command {
     files_.Prints("--svg", svg_path_);
     if (action_ == nullptr && !printing_.json_schema) {
       return UsageError(
-          "power: which? sources, record, replay, run, calibrate, plan or datasets; see xplane-time power "
+          "power: which? sources, record, replay, run, calibrate, plan, clients or datasets; see "
+          "xplane-time power "
           "--help");
     }
     if (plot_ && printing_.format != "table") {

@@ -1,4 +1,4 @@
-// power run: a file of problems through a command, with the energy of each answer.
+// power run: a file of problems through a client, with the energy of each answer.
 #include <unistd.h>
 
 #include <algorithm>
@@ -18,6 +18,7 @@
 #include "process.h"
 #include "progress.h"
 #include "status.h"
+#include "workload/clients.h"
 #include "workload/datasets.h"
 
 namespace xplane_time::tools {
@@ -25,6 +26,9 @@ namespace {
 
 constexpr std::pair<absl::StatusCode, int> kRunExits[] = {
     {absl::StatusCode::kInternal, kExitCannotWrite},
+    {absl::StatusCode::kUnavailable, kExitNotThere}};
+constexpr std::pair<absl::StatusCode, int> kClientExits[] = {
+    {absl::StatusCode::kInvalidArgument, kExitUsage},
     {absl::StatusCode::kUnavailable, kExitNotThere}};
 // What a file may not be: see --dataset-format. Unavailable is a file that cannot be read, too.
 constexpr std::pair<absl::StatusCode, int> kDatasetExits[] = {
@@ -82,22 +86,31 @@ bool ConfirmOverwrite(const std::string& directory) {
   return line == "y" || line == "Y" || line == "yes";
 }
 
-std::string EnergyText(const char* name, const PowerRunTotals::Energy& energy) {
+// `of`: what is counted of it, queries or spans.
+std::string EnergyText(const char* name, const PowerRunTotals::Energy& energy, const char* of) {
   if (energy.known == 0) return absl::StrCat(name, " energy  unknown\n");
   std::string text = absl::StrFormat("%s energy  %.3f J", name, energy.joules);
   if (energy.unbounded == 0) {
     absl::StrAppendFormat(&text, " (%.3f to %.3f)", energy.lo_joules, energy.hi_joules);
   }
-  if (energy.unknown > 0) absl::StrAppend(&text, ", unknown for ", energy.unknown, " queries");
+  if (energy.unknown > 0) absl::StrAppend(&text, ", unknown for ", energy.unknown, " ", of);
   if (energy.partial > 0) {
-    absl::StrAppend(&text, ", of ", energy.partial,
-                    " queries without what may not be read (xplane-time power sources)");
+    absl::StrAppend(&text, ", of ", energy.partial, " ", of,
+                    " without what may not be read (xplane-time power sources)");
   }
   if (energy.useless > 0) {
     absl::StrAppend(&text, ", useless for ", energy.useless,
                     " (bounds further apart than the energy)");
   }
   return text + "\n";
+}
+
+// That of all devices where it is neither the GPU's nor the processor's alone.
+std::string EnergiesText(const PowerRunTotals::Energy& gpu, const PowerRunTotals::Energy& cpu,
+                         const PowerRunTotals::Energy& all, const char* of) {
+  const std::string text = EnergyText("GPU", gpu, of) + EnergyText("CPU", cpu, of);
+  const bool one = all.joules == gpu.joules || all.joules == cpu.joules;
+  return one ? text : text + EnergyText("all", all, of);
 }
 
 // `before`: records kept when the run began.
@@ -109,9 +122,15 @@ std::string SummaryText(const RunDirectory& directory, const PowerRunOutcome& ou
   if (before > 0) absl::StrAppend(&text, "; ", before, " were there already");
   if (!outcome.stop_reason.empty()) absl::StrAppend(&text, "; ended early");
   if (totals.failed > 0) absl::StrAppend(&text, "\n--resume --retry-failed asks the failed again");
-  absl::StrAppend(&text, "\n", EnergyText("GPU", totals.gpu), EnergyText("CPU", totals.cpu));
-  const bool one = totals.all.joules == totals.gpu.joules || totals.all.joules == totals.cpu.joules;
-  return one ? text : text + EnergyText("all", totals.all);
+  text += "\n";
+  const SharedWindowTotals& shared = directory.shared_windows();
+  if (shared.records < totals.records) {
+    text += EnergiesText(totals.gpu, totals.cpu, totals.all, "queries");
+  }
+  if (shared.spans == 0) return text;
+  absl::StrAppendFormat(&text, "asked several at once: %d queries in %.3f s, together\n",
+                        shared.records, shared.seconds);
+  return text + EnergiesText(shared.gpu, shared.cpu, shared.all, "spans");
 }
 
 // Told of what is not there, unless `quiet`.
@@ -138,6 +157,7 @@ class PowerRun : public Command {
                     "(xplane-time power datasets); the command and its arguments come after -- "
                     "(docs/power-run.md)");
     AddDataset();
+    AddClient();
     AddAsking();
     AddKeeping();
     AddSensors(app, /*of_energy=*/false, "; or none: without, every energy null", &from_);
@@ -154,9 +174,7 @@ class PowerRun : public Command {
     if (records_path_.empty()) {
       return UsageError("no RECORDS given; see xplane-time power run --help");
     }
-    if (program_.empty()) {
-      return UsageError("no command given: xplane-time power run RECORDS -- COMMAND...");
-    }
+    RETURN_IF_ERROR(CheckClient());
     using std::filesystem::path;
     if (run_.model.empty()) run_.model = path(program_[0]).stem();
     if (run_.dataset.empty()) run_.dataset = DatasetName(records_path_);
@@ -177,11 +195,12 @@ class PowerRun : public Command {
     client_.command = program_;
     client_.model = run_.model;
     client_.stopped = run_.stopped;
-    const auto client = CommandClient::New(client_);
+    ASSIGN_OR_RETURN(const auto client, WithExits(kind_->make(client_), kClientExits));
     const absl::Status started = client->Start();
     if (absl::IsCancelled(started)) return kExitStopped;
     RETURN_IF_ERROR(WithExit(started, kExitNotThere));
     from_.pid = client->pid();
+    from_.children_only = from_.pid == 0;  // what this process takes is none of the server's
     ASSIGN_OR_RETURN(const auto telemetry,
                      WithExits(telemetry_of_(from_, printing_.quiet), kTelemetryExits));
     const RunHardware hardware = PrimeHardware(telemetry.get(), run_.stopped);
@@ -221,16 +240,63 @@ class PowerRun : public Command {
                Counts());
   }
 
+  void AddClient() {
+    const Heading client(app_, "Client");
+    client.Value("--client", &client_name_, "NAME",
+                 "Who answers: " + ClientNames() + " (xplane-time power clients) [command]");
+    client.Value("--base-url", &client_.base_url, "URL",
+                 "Of a client over HTTP: where the server is, as http://127.0.0.1:8000/v1");
+    client
+        .Value("--client-param", &parameters_, "NAME=VALUE",
+               "Set one of the client's parameters; may be repeated")
+        ->allow_extra_args(false);
+    client.Value("--concurrency", &run_.concurrency, "N",
+                 "Of a client over HTTP: ask N at once; energies are then of all together [1]",
+                 CLI::Range(1, 1'000));
+  }
+
+  static std::string ClientNames() {
+    std::string names;
+    for (const ClientKind& each : Clients()) {
+      Append(&names, names.empty() ? "" : ", ", each.name);
+    }
+    return names;
+  }
+
+  absl::Status CheckClient() {
+    ASSIGN_OR_RETURN(kind_, FindClient(client_name_));
+    ASSIGN_OR_RETURN(client_.parameters, ParseParameters(*kind_, parameters_));
+    if (!kind_->over_http) {
+      RETURN_IF_ERROR(Refuse({"--base-url", "--concurrency"},
+                             Cat("is for clients over HTTP, and ", kind_->name, " is none")));
+      if (!program_.empty()) return absl::OkStatus();
+      return UsageError(
+          "no command given: xplane-time power run RECORDS -- COMMAND..., or --client openai");
+    }
+    if (!program_.empty()) {
+      return UsageError("--client ", kind_->name, " asks a server: no command after --");
+    }
+    if (client_.base_url.empty()) client_.base_url = kind_->default_base_url;
+    if (client_.base_url.empty()) {
+      return UsageError("--client ", kind_->name, " needs --base-url, as http://127.0.0.1:8000/v1");
+    }
+    if (run_.model.empty()) {
+      return UsageError("--client ", kind_->name, " needs --model: its name at the server");
+    }
+    return absl::OkStatus();
+  }
+
   void AddAsking() {
     const Heading asking(app_, "Asking");
     asking.Value("--model", &run_.model, "NAME",
-                 "What it is called in the results [the command's name]");
+                 "What it is called in the results and at a server [the command's name]");
     asking.Value("--dataset", &run_.dataset, "NAME", "What RECORDS is called [the file's name]");
     asking.Seconds("--timeout", &client_.timeout,
-                   "An answer that takes longer ends the command, which is started anew, in "
-                   "seconds [600]");
+                   "An answer that takes longer ends the command, which is started anew, or the "
+                   "connection, in seconds [600]");
     asking.Value("--most-failures", &client_.most_failures, "N",
-                 "The command may be lost so often in a row [3]", CLI::Range(1, 1'000'000));
+                 "The command or the server may be lost so often in a row [3]",
+                 CLI::Range(1, 1'000'000));
   }
 
   void AddKeeping() {
@@ -251,7 +317,15 @@ class PowerRun : public Command {
   }
 
   std::string ConfigJson() const {
+    json::Json parameters = json::Json::object();
+    for (const auto& [name, value] : client_.parameters) {
+      parameters[name] = std::visit([](const auto& given) { return json::Json(given); }, value);
+    }
     const json::Json config = {{"records", records_path_},
+                               {"client", kind_->name},
+                               {"client_parameters", parameters},
+                               {"base_url", json::TextOrNull(client_.base_url)},
+                               {"concurrency", run_.concurrency},
                                {"command", program_},
                                {"model", run_.model},
                                {"dataset", run_.dataset},
@@ -291,7 +365,10 @@ class PowerRun : public Command {
   std::string records_path_;
   DatasetOptions dataset_;
   PowerRunOptions run_;
-  CommandClientOptions client_;
+  std::string client_name_ = "command";
+  const ClientKind* kind_ = nullptr;
+  std::vector<std::string> parameters_;  // NAME=VALUE
+  ClientOptions client_;
   PowerSourceOptions from_;  // the source "none" alone: no telemetry
 };
 
@@ -300,10 +377,12 @@ class PowerRun : public Command {
 void AddPowerRun(CommandLine* line, CLI::App* parent, TelemetryFactory telemetry_of) {
   line->Add<PowerRun>(
       {.name = "run",
-       .help = "Each record of a file through a command, with the energy of its answer",
+       .help = "Each record of a file through a client, with the energy of its answer",
        .examples = R"(  xplane-time power run problems.jsonl -- python answer.py
   xplane-time power run test.parquet --problem-field question --shuffle 1 --limit 100
       -- python answer.py
+  xplane-time power run problems.jsonl --client openai
+      --base-url http://127.0.0.1:8000/v1 --model llama-3-8b
   xplane-time power run problems.jsonl --resume -- python answer.py
   xplane-time power run problems.jsonl --source none -- ./answer
 

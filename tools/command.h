@@ -117,6 +117,7 @@ void AddPowerRun(CommandLine* line, CLI::App* parent, TelemetryFactory telemetry
 // Below power, too.
 void AddPowerCalibrate(CommandLine* line, CLI::App* parent);
 void AddPowerPlan(CommandLine* line, CLI::App* parent);
+void AddPowerClients(CommandLine* line, CLI::App* parent);
 void AddPowerDatasets(CommandLine* line, CLI::App* parent);
 
 // Those of the main group.

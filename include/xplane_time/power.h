@@ -53,6 +53,7 @@ enum class PowerReason : uint8_t {
   kAbsent,       // no such driver, library or directory
   kSuspended,    // the machine slept
   kImplausible,  // a jump that no device makes
+  kSharedWindow,  // what else went on at the time cannot be told from it
 };
 std::string_view PowerReasonName(PowerReason reason);  // permission_denied, ...
 

@@ -15,10 +15,11 @@
 // `resume`, and asks nothing twice. What fails of one record (a crash, a hang, nonsense) is that
 // record's status, never the run's. A value that is not known is null, never 0.
 //
-// Room is left for other clients (HTTP), other sources (data set registries) and other sinks
-// (Parquet): each is an interface of one or two functions.
+// Room is left for other sources (data set registries) and other sinks (Parquet): each is an
+// interface of one or two functions. Clients have a list of their own, src/workload/clients.h.
 //
-// One thread. docs/power-run.md says what is in the directory.
+// One thread, but for clients: with `concurrency` Ready and Ask are called by as many at once.
+// docs/power-run.md says what is in the directory.
 #pragma once
 
 #include <chrono>
@@ -77,18 +78,32 @@ struct RunAnswer {
   std::string status = "ok";
   std::string answer = {}, message = {};
   std::optional<int64_t> input_tokens = {}, output_tokens = {};
-  std::optional<double> time_to_first_token_ms = {};
+  // Since the last attempt began. A token of reasoning is none of the answer.
+  std::optional<double> time_to_first_token_ms = {}, time_to_first_reasoning_token_ms = {};
+  // Between the pieces that an answer came in; unknown below two pieces.
+  struct InterTokenTimes {
+    std::optional<double> p50 = {}, p95 = {}, p99 = {};
+  } inter_token_ms = {};
+  std::string finish_reason = {};  // of a server: stop, length, ...; empty: it gave none
+  int64_t attempts = 1;
 };
 
 class InferenceClient {
  public:
   virtual ~InferenceClient() = default;
+  // Before the first question: whether it can be asked at all. Errors: those of Ask.
+  virtual absl::Status Start() { return absl::OkStatus(); }
   // Before the window of a record begins: what is not part of the answer (a start) is done here.
   // Errors: as of Ask.
   virtual absl::Status Ready() { return absl::OkStatus(); }
+  // `again` is called before each attempt after the first: what is measured begins anew with it.
   // Failures of one record are its answer. Errors end the run: Cancelled (stopped while it was
   // under way: the record is not answered), Unavailable and NotFound (no record will be).
-  virtual absl::StatusOr<RunAnswer> Ask(const RunRecord& record) = 0;
+  virtual absl::StatusOr<RunAnswer> Ask(const RunRecord& record,
+                                        const std::function<void()>& again) = 0;
+  // After the last question.
+  virtual void Finish() {}
+  virtual int64_t pid() const { return 0; }  // of the process that answers; 0: it is not ours
 };
 
 struct CommandClientOptions {
@@ -103,15 +118,9 @@ struct CommandClientOptions {
 // A command that stays, talked to in JSON Lines on pipes of its own (docs/power-run.md). What
 // dies, hangs or answers nonsense is killed, and started anew for the next record; what is left at
 // the end is killed. Ready starts it; what it says by then is no answer to the next question, and
-// fails it.
-class CommandClient : public InferenceClient {
- public:
-  static std::unique_ptr<CommandClient> New(CommandClientOptions options);
-  // Starts it where it does not run. Errors: NotFound, Unavailable, Cancelled.
-  virtual absl::Status Start() = 0;
-  // Says bye, and waits a moment.
-  virtual void Finish() = 0;
-  virtual int64_t pid() const = 0;  // 0: it does not run
+// fails it. Finish says bye, and waits a moment. Errors of Start: NotFound, Unavailable, Cancelled.
+struct CommandClient {
+  static std::unique_ptr<InferenceClient> New(CommandClientOptions options);
 };
 
 // ---- What it took
@@ -126,14 +135,18 @@ struct RunTelemetry {
   WindowSummary window = {};
   std::vector<PowerChannel> channels = {};
   std::vector<PowerAbsence> absences = {};
+  PowerReason reason = PowerReason::kKnown;  // else: why nothing of it is known
 };
 
 class Telemetry {
  public:
   virtual ~Telemetry() = default;
   virtual RunHardware Hardware() = 0;
+  // One that is open is thrown away, and begins anew.
   virtual absl::Status Begin(std::string_view name) = 0;
   virtual absl::StatusOr<RunTelemetry> End(std::string_view name) = 0;
+  // End, and the next window begins where this one ended: nothing is between them.
+  virtual absl::StatusOr<RunTelemetry> Lap(std::string_view name) = 0;
 };
 
 // Over a recorder: each window is summarized from its part of the log, after what was written
@@ -156,11 +169,19 @@ struct RunResult {
   RunRecord record = {};
   RunAnswer answer = {};
   std::string model = {};
-  int64_t begin_ns = 0, end_ns = 0;  // CLOCK_MONOTONIC around Ask
+  int64_t begin_ns = 0, end_ns = 0;  // CLOCK_MONOTONIC around Ask's last attempt
+  int64_t asked_ns = 0;              // where the first attempt began
   int64_t begin_unix_ns = 0;
   std::optional<RunTelemetry> telemetry = {};
   std::string telemetry_error = {};  // where there is none
   RunHardware hardware = {};
+};
+
+// What was measured while several records at once were asked: of none of them alone. One follows
+// the other without a gap.
+struct RunSpan {
+  int64_t begin_ns = 0, end_ns = 0;  // CLOCK_MONOTONIC
+  absl::StatusOr<RunTelemetry> telemetry = RunTelemetry{};
 };
 
 class RecordSink {
@@ -170,6 +191,8 @@ class RecordSink {
   virtual bool Has(uint64_t index) const = 0;
   // Kept for good when it returns OK.
   virtual absl::Status Write(const RunResult& result) = 0;
+  // Of the records that were written since the last span; kept by the next checkpoint.
+  virtual void Add(const RunSpan& span) = 0;
   // At the start, every 100 records or 10 s, and at the end: what is said of the run as a whole.
   // `stop_reason` is "running", "" where all was asked, or why it ended early.
   virtual absl::Status Checkpoint(std::string_view stop_reason) = 0;
@@ -189,6 +212,8 @@ struct PowerRunOptions {
   std::string problem_field = "problem";
   bool overwrite = false, resume = false;
   bool retry_failed = false;  // with `resume`: records that failed are dropped, and asked again
+  // Records asked at once: over 1 their energies are unknown, and those of spans are measured.
+  int concurrency = 1;
   // Asked where there is a run already and neither is set; true overwrites.
   std::function<bool(const std::string& directory)> confirm_overwrite = {};
   std::function<bool()> stopped = [] { return false; };
@@ -212,6 +237,15 @@ struct PowerRunTotals {
   Energy all;  // whatever counts (EnergyEstimate::in_total), of these domains or others
 };
 
+// Of records that were asked several at once; `known` and `unknown` of energies count spans.
+struct SharedWindowTotals {
+  double seconds = 0;
+  uint64_t spans = 0, records = 0;
+  int64_t output_tokens = 0;            // of the records that tell them
+  uint64_t answers_without_tokens = 0;  // of records that did not fail
+  PowerRunTotals::Energy gpu, cpu, all;
+};
+
 // "profile_{hardware}_{model}_{dataset}": each as letters, digits, "._-"; an empty hardware is
 // UNKNOWN_HW.
 std::string RunDirectoryName(std::string_view hardware, std::string_view model,
@@ -231,6 +265,7 @@ class RunDirectory : public RecordSink {
   virtual std::string SummaryJson(std::string_view stop_reason) const = 0;
   virtual const std::string& path() const = 0;
   virtual const PowerRunTotals& totals() const = 0;
+  virtual const SharedWindowTotals& shared_windows() const = 0;
 };
 
 // Told of each record once it is kept; may be empty.
@@ -242,7 +277,8 @@ struct PowerRunOutcome {
   absl::Status stopped_by = {};                 // of the client, where it ended the run
 };
 
-// Asks what is not done yet, up to max_queries of the input; summary.json is written at the
+// Asks what is not done yet, up to max_queries of the input, `concurrency` records at once, which
+// are kept in the order of their answers; summary.json is written at the
 // start, every 100 records or 10 s and at the end, whatever ends it. Errors: of the source, of the
 // sink.
 absl::StatusOr<PowerRunOutcome> RunPower(const PowerRunOptions& options, RecordSource* source,

@@ -197,6 +197,8 @@ struct SplitContext {
   std::shared_ptr<const ExecutionTables> tables;  // grow while chunks come
   std::span<const ModuleEvent> modules;           // of run lines, ordered by start
   size_t likelihood_block = size_t{1} << 21;      // GPU: executions split by likelihood at once
+  // GPU: of more executions that only likelihood splits the runs stay unknown (uncertain).
+  uint64_t most_by_likelihood = std::numeric_limits<uint64_t>::max();
   EvidenceSource evidence;
 };
 

@@ -224,6 +224,7 @@ struct EarlyRuns {
 // The executions of one program, as the looks see them.
 struct Track {
   Sequence sequence;
+  uint64_t executions = 0;
   bool any_without_scope = false;
   Segments by_scope = {}, by_launch = {};
   bool launched = false;       // by_launch holds runs
@@ -307,11 +308,19 @@ class GpuSplitter : public RunSplitter {
     likelihood_wanted_ = false;
     device_end_ps_.reset();
     last_program_ = kNone;
+    uint64_t by_likelihood = 0;
+    for (Track& track : tracks_) {
+      if (looks_ == 1 && !track.by_likelihood) Decide(&track);
+      if (track.by_likelihood) by_likelihood += track.executions;
+    }
     for (uint32_t program = 0; program < tracks_.size(); ++program) {
       Track& track = tracks_[program];
-      if (looks_ == 1 && !track.by_likelihood) Decide(&track);
       if (!track.by_likelihood) continue;
       early_.right = false;
+      if (by_likelihood > context_.most_by_likelihood) {
+        GiveUp(&track);
+        continue;
+      }
       likelihood_wanted_ |= track.sequence.symbols.empty();
       if (track.sequence.symbols.empty()) continue;
       const bool all = track.sequence.runs == 0;
@@ -361,6 +370,7 @@ class GpuSplitter : public RunSplitter {
       tracks_.resize(program + 1, {.sequence = {context_.likelihood_block}});
     }
     Track& track = tracks_[program];
+    if (looks_ == 0) ++track.executions;
     if (track.by_likelihood) AddToSequence(*execution, &track);
     if (looks_ > 0 || track.by_likelihood) return absl::OkStatus();
     const int64_t scope = scopes_.Of(execution->numbers[Execution::kScopeId]);
@@ -387,10 +397,18 @@ class GpuSplitter : public RunSplitter {
   }
 
   void AddToSequence(const Execution& execution, Track* track) {
+    if (++in_sequences_ > context_.most_by_likelihood) return;
     track->sequence.Add(context_.tables->ops[execution.op].symbol, CorrelationOf(execution),
                         device_idle_ps_, last_program_ != execution.program);
     if (track->sequence.symbols.size() < track->sequence.block_size) return;
     track->sequence.Split(/*last=*/false, /*host_runs=*/std::nullopt, &track->runs);
+  }
+
+  // One run, as far as anybody looked.
+  static void GiveUp(Track* track) {
+    track->sequence = {.block_size = 0, .rivals = track->executions};
+    track->runs = {{.label = 0, .executions = track->executions}};
+    track->by_likelihood = false;
   }
 
   // How often the host executed the program's function, where that is its runs.
@@ -481,6 +499,7 @@ class GpuSplitter : public RunSplitter {
   uint32_t last_program_ = kNone;         // executed last
   EarlyRuns early_;
   bool likelihood_wanted_ = false;
+  uint64_t in_sequences_ = 0;  // executions, in all looks
   std::vector<Run> runs_;
   std::map<std::string, Tally> tallies_;               // by function
   std::vector<std::pair<uint32_t, size_t>> doubtful_;  // program, its runs

@@ -153,6 +153,76 @@ struct Aggregate {
   }
 };
 
+// "gpu_joules": null where it is unknown.
+template <typename Named>
+Json EnergiesJson(const Named& named) {
+  Json energies;
+  for (const auto& [name, energy] : named) {
+    const bool known = energy->known > 0, bounded = known && energy->unbounded == 0;
+    json::VisitFields(*energy, [&](const std::string& what, const auto& value) {
+      const bool is_known = what == "joules" ? known : bounded || !what.ends_with("_joules");
+      energies[absl::StrCat(name, "_", what)] = is_known ? Json(value) : Json();
+    });
+  }
+  return energies;
+}
+
+// Of a record, or of a sum of others' tokens; where the sum is too large they are not known.
+void AddTokens(std::optional<int64_t> output_tokens, bool answered, SharedWindowTotals* totals) {
+  int64_t sum = 0;
+  if (output_tokens.has_value() &&
+      !__builtin_add_overflow(totals->output_tokens, *output_tokens, &sum)) {
+    totals->output_tokens = sum;
+  } else {
+    totals->answers_without_tokens += answered ? 1 : 0;
+  }
+}
+
+Json SharedWindowsJson(const SharedWindowTotals& totals) {
+  if (totals.spans == 0) return nullptr;
+  const std::pair<const char*, const PowerRunTotals::Energy*> named[] = {
+      {"gpu", &totals.gpu}, {"cpu", &totals.cpu}, {"all", &totals.all}};
+  Json shared = {{"seconds", totals.seconds},
+                 {"spans", totals.spans},
+                 {"records", totals.records},
+                 {"output_tokens", totals.output_tokens},
+                 {"answers_without_tokens", totals.answers_without_tokens},
+                 {"energy_totals", EnergiesJson(named)}};
+  const bool all_tokens = totals.output_tokens > 0 && totals.answers_without_tokens == 0;
+  for (const auto& [name, energy] : named) {
+    const bool whole = energy->known > 0 && energy->unknown == 0;
+    const auto per = [&](bool known, double of) {
+      return known && whole ? Json(energy->joules / of) : Json();
+    };
+    shared["mean_watts"][name] = per(totals.seconds > 0, totals.seconds);
+    shared["joules_per_output_token"][name] =
+        per(all_tokens, static_cast<double>(totals.output_tokens));
+  }
+  return shared;
+}
+
+// What a summary says of the spans before; what is missing is 0.
+SharedWindowTotals SharedWindowsOf(const Json& shared) {
+  SharedWindowTotals totals;
+  const auto read = [](const Json& object, const std::string& name, auto* value) {
+    *value =
+        json::ValueOf<std::remove_pointer_t<decltype(value)>>(object, name.c_str()).value_or(0);
+  };
+  read(shared, "seconds", &totals.seconds);
+  read(shared, "spans", &totals.spans);
+  read(shared, "records", &totals.records);
+  read(shared, "output_tokens", &totals.output_tokens);
+  read(shared, "answers_without_tokens", &totals.answers_without_tokens);
+  const Json* const energies = json::Find(shared, "energy_totals");
+  for (const auto& [name, energy] :
+       {std::pair{"gpu_", &totals.gpu}, {"cpu_", &totals.cpu}, {"all_", &totals.all}}) {
+    json::VisitFields(*energy, [&](const std::string& what, auto& value) {
+      if (energies != nullptr) read(*energies, name + what, &value);
+    });
+  }
+  return totals;
+}
+
 class KeptRun : public RunDirectory {
  public:
   // See RunDirectory::Open.
@@ -184,6 +254,7 @@ class KeptRun : public RunDirectory {
   bool Has(uint64_t index) const override { return done_.contains(index); }
   const std::string& path() const override { return path_; }
   const PowerRunTotals& totals() const override { return totals_; }
+  const SharedWindowTotals& shared_windows() const override { return shared_; }
 
   absl::Status Write(const RunResult& result) override {
     const Json record = power::ResultJson(result);
@@ -191,24 +262,25 @@ class KeptRun : public RunDirectory {
       return CannotWrite(records_path_);
     }
     Add(record);
+    ++since_span_.records;
+    AddTokens(result.answer.output_tokens, result.answer.status == "ok", &since_span_);
     return absl::OkStatus();
+  }
+
+  void Add(const RunSpan& span) override {
+    power::AddToTotals(span, &shared_);
+    const SharedWindowTotals since = std::exchange(since_span_, {});
+    shared_.records += since.records;
+    shared_.answers_without_tokens += since.answers_without_tokens;
+    AddTokens(since.output_tokens, /*answered=*/true, &shared_);
   }
 
   std::string SummaryJson(std::string_view stop_reason) const override {
     const auto seconds = [](std::optional<int64_t> unix_ns) {
       return unix_ns.has_value() ? Json(static_cast<double>(*unix_ns) * 1e-9) : Json();
     };
-    Json energies;
-    for (const auto& [name, energy] : {std::pair{"gpu", &totals_.gpu},
-                                       {"cpu", &totals_.cpu},
-                                       {"ane", &totals_.ane},
-                                       {"all", &totals_.all}}) {
-      const bool known = energy->known > 0, bounded = known && energy->unbounded == 0;
-      json::VisitFields(*energy, [&](const std::string& what, const auto& value) {
-        const bool is_known = what == "joules" ? known : bounded || !what.ends_with("_joules");
-        energies[absl::StrCat(name, "_", what)] = is_known ? Json(value) : Json();
-      });
-    }
+    const std::pair<const char*, const PowerRunTotals::Energy*> energies[] = {
+        {"gpu", &totals_.gpu}, {"cpu", &totals_.cpu}, {"ane", &totals_.ane}, {"all", &totals_.all}};
     Json aggregates;
     for (const Aggregate& each : aggregates_) {
       aggregates[Json::json_pointer(each.at)] = each.ToJson();
@@ -228,7 +300,8 @@ class KeptRun : public RunDirectory {
                     {"max_queries", json::OrNull(options_.max_queries)},
                     {"complete", stop_reason.empty()},
                     {"stop_reason", json::TextOrNull(stop_reason)},
-                    {"energy_totals", energies},
+                    {"energy_totals", EnergiesJson(energies)},
+                    {"shared_windows", SharedWindowsJson(shared_)},
                     {"aggregates", aggregates},
                     {"system_info", json::Parse(hardware_.system_info_json)},
                     {"gpu_info", json::Parse(hardware_.gpu_info_json)},
@@ -278,6 +351,14 @@ class KeptRun : public RunDirectory {
     return good ? absl::OkStatus() : CannotWrite(records_path_);
   }
 
+  // Of the summary as it was written last: what was measured since then is lost, and not counted.
+  void TakeUpSpans() {
+    const auto text = ReadRunFile(path_ + "/" + kSummary);
+    const Json summary = json::Parse(text.ok() ? *text : "");
+    const Json* const shared = json::Find(summary, "shared_windows");
+    if (shared != nullptr) shared_ = SharedWindowsOf(*shared);
+  }
+
   // As a whole: each index stays there once.
   absl::Status ReplaceBy(const std::string& kept) {
     std::error_code error;
@@ -309,7 +390,10 @@ class KeptRun : public RunDirectory {
     RETURN_IF_ERROR(MayTake().status());
     RETURN_IF_ERROR(Lock());
     ASSIGN_OR_RETURN(const bool goes_on, MayTake());
-    if (goes_on) return TakeUp();
+    if (goes_on) {
+      TakeUpSpans();
+      return TakeUp();
+    }
     RETURN_IF_ERROR(Clear());
     return WithWayOut(io::WriteWholeFile(path_ + "/" + kRun, RunJson().dump(2) + "\n"));
   }
@@ -407,6 +491,7 @@ class KeptRun : public RunDirectory {
   Descriptor replaced_;  // records.jsonl as it was; its lock stays
   std::set<uint64_t> done_;
   PowerRunTotals totals_;
+  SharedWindowTotals shared_, since_span_;  // of the latter only what is of records
   static constexpr double kMicro = 1e6, kNano = 1e9;
   std::vector<Aggregate> aggregates_ = {{"/latency_metrics/total_query_seconds", "", kNano},
                                         {"/latency_metrics/time_to_first_token_seconds", "", kNano},

@@ -62,6 +62,8 @@ Part PartOf(const RunTelemetry& telemetry, std::string_view domain) {
       [](const EnergyEstimate& each) { return each.energy_j.has_value(); });
   Part part;
   EnergyEstimate& sum = part.sum;
+  sum.reason = telemetry.reason;
+  if (sum.reason != PowerReason::kKnown) return part;
   const bool is_there = std::ranges::find(telemetry.channels, domain, &PowerChannel::domain) !=
                         telemetry.channels.end();
   sum.reason = is_there ? PowerReason::kUnsupported : PowerReason::kAbsent;
@@ -90,6 +92,7 @@ enum class Over : uint8_t { kSum, kMean };
 // unknown.
 GaugeSummary GaugeOf(const RunTelemetry& telemetry, std::string_view domain,
                      std::string_view quantity, double unit, Over over) {
+  if (telemetry.reason != PowerReason::kKnown) return {.reason = telemetry.reason};
   const auto channel_of = [&](const GaugeSummary& gauge) -> const PowerChannel& {
     return telemetry.channels.at(gauge.channel);
   };
@@ -168,14 +171,23 @@ Json EnergyJson(const RunTelemetry& telemetry) {
 
 Json LatencyJson(const RunResult& result) {
   const double seconds = static_cast<double>(result.end_ns - result.begin_ns) * 1e-9;
-  const auto first_ms = result.answer.time_to_first_token_ms;
-  const double tokens = static_cast<double>(result.answer.output_tokens.value_or(0));
+  const RunAnswer& answer = result.answer;
+  const auto first_ms = answer.time_to_first_token_ms,
+             reasoning_ms = answer.time_to_first_reasoning_token_ms;
+  const double tokens = static_cast<double>(answer.output_tokens.value_or(0));
   const bool rate = tokens > 0 && seconds > 0;
   const auto known = [](bool is, double value) { return is ? Json(value) : Json(nullptr); };
   return {{"per_token_ms", known(rate, seconds * 1000 / tokens)},
           {"throughput_tokens_per_sec", known(rate, tokens / seconds)},
           {"time_to_first_token_seconds", known(first_ms.has_value(), first_ms.value_or(0) / 1000)},
-          {"total_query_seconds", seconds}};
+          {"time_to_first_reasoning_token_seconds",
+           known(reasoning_ms.has_value(), reasoning_ms.value_or(0) / 1000)},
+          {"inter_token_ms",
+           {{"p50", OrNull(answer.inter_token_ms.p50)},
+            {"p95", OrNull(answer.inter_token_ms.p95)},
+            {"p99", OrNull(answer.inter_token_ms.p99)}}},
+          {"total_query_seconds", seconds},
+          {"all_attempts_seconds", static_cast<double>(result.end_ns - result.asked_ns) * 1e-9}};
 }
 
 Json TokensJson(const RunAnswer& answer) {
@@ -307,6 +319,8 @@ Json ResultJson(const RunResult& result) {
                  {"dataset_metadata", Parse(result.record.dataset_metadata_json)}};
   record["status"] = result.answer.status;
   record["message"] = result.answer.message;
+  record["attempts"] = result.answer.attempts;
+  record["finish_reason"] = TextOrNull(result.answer.finish_reason);
   record["model_answers"][result.model] = answered ? Json(result.answer.answer) : Json();
   record["model_metrics"][result.model] = MetricsJson(result, telemetry);
   record["interval"] = {{"begin_unix_ns", result.begin_unix_ns},
@@ -335,6 +349,19 @@ void AddToTotals(const Json& record, PowerRunTotals* totals) {
   AddEnergy(AllEnergies(record), "", &totals->all);
   ++totals->records;
   totals->failed += record["status"] == "ok" ? 0 : 1;
+}
+
+void AddToTotals(const RunSpan& span, SharedWindowTotals* totals) {
+  const RunTelemetry telemetry = span.telemetry.ok() ? *span.telemetry : RunTelemetry{};
+  const Json energies = EnergyJson(telemetry);
+  AddEnergy(energies, "", &totals->gpu);
+  AddEnergy(energies, "cpu_", &totals->cpu);
+  const Json all = {
+      {"energies", EstimatesJson(telemetry)},
+      {"missing", TextOrNull(DeniedPart(telemetry.channels, telemetry.absences, ""))}};
+  AddEnergy(AllEnergies(all), "", &totals->all);
+  totals->seconds += static_cast<double>(span.end_ns - span.begin_ns) * 1e-9;
+  ++totals->spans;
 }
 
 std::string BriefMessage(std::string_view message) {

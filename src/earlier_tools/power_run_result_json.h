@@ -16,6 +16,8 @@ Json ResultJson(const RunResult& result);
 // Whether what was read back is one.
 bool IsRunRecord(const Json& record);
 void AddToTotals(const Json& record, PowerRunTotals* totals);
+// But for the records of it.
+void AddToTotals(const RunSpan& span, SharedWindowTotals* totals);
 
 // The message of a record that failed, in one line for people. All of it stays in the record.
 

@@ -16,6 +16,7 @@ double Seconds(int64_t ps) { return static_cast<double>(ps) / kPsPerS; }
 
 BusyCurve::BusyCurve(std::vector<Interval> executions)
     : intervals_(MergeIntervals(std::move(executions))) {
+  intervals_.shrink_to_fit();
   before_s_.reserve(size());
   double before_s = 0;
   for (size_t i = 0; i < size(); ++i) {

@@ -668,7 +668,7 @@ absl::StatusOr<EnergyReport> Checked(const std::string& source, EnergyReport rep
                             report.devices[0].message);
 }
 
-// The energy of all executions does not depend on how they split into runs.
+// The energy of all executions depends neither on how they split into runs nor on their medians.
 Diagnostics WithoutRuns(const Diagnostics& all) {
   constexpr DiagnosticCode kOfRuns[] = {DiagnosticCode::kKernelWithoutFunction,
                                         DiagnosticCode::kExecutionOutsideModule,
@@ -678,7 +678,8 @@ Diagnostics WithoutRuns(const Diagnostics& all) {
                                         DiagnosticCode::kClocksDisagree,
                                         DiagnosticCode::kMixedClocks,
                                         DiagnosticCode::kDevicesUnmatched,
-                                        DiagnosticCode::kAsynchronousBody};
+                                        DiagnosticCode::kAsynchronousBody,
+                                        DiagnosticCode::kRoundedDurations};
   Diagnostics kept;
   for (const Diagnostic& each : all.List()) {
     if (std::ranges::find(kOfRuns, each.code) != std::end(kOfRuns)) continue;

@@ -10,6 +10,9 @@
 #include "xplane_time/pick.h"
 #include "xplane_time/power.h"
 
+namespace xplane_time {
+struct ClientKind;
+}
 namespace xplane_time::energy {
 struct SensorCalibrations;
 struct PlannedExperiment;
@@ -78,6 +81,8 @@ Output PowerSourcesOutput(const PowerInventory& inventory);
 Output PowerCalibrationOutput(const energy::SensorCalibrations& calibrations);
 // An experiment to come: what it costs, and its steps; CSV has the steps.
 Output PowerPlanOutput(const energy::PlannedExperiment& experiment);
+// Who can answer in power run; CSV has a row a parameter.
+Output PowerClientsOutput(std::span<const ClientKind> clients);
 
 // The data sets of power run; CSV has a row each.
 Output PowerDatasetsOutput(std::span<const DatasetFormat> formats);

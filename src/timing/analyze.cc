@@ -60,6 +60,7 @@ class PlaneAnalyzer {
                 HasStat(request.trace.planes[plane.plane], rules_.device_clock_stat)),
         meter_settings_{&request.filters, &clocks_, request.options.tolerance_ps} {
     meter_settings_.keeps_intervals = request.keep == Keep::kIntervals;
+    if (meter_settings_.keeps_intervals) meter_settings_.most_duration_bytes = kFewDurationBytes;
     const bool whole = request.keep == Keep::kExecutions || request.options.tolerance_ps > 0;
     if (whole) size_ = ChunkSize::kWhole;
   }
@@ -101,10 +102,21 @@ class PlaneAnalyzer {
                                               .plane = plane_.plane,
                                               .tables = stream_.tables(),
                                               .modules = stream_.modules(),
+                                              .most_by_likelihood = MostByLikelihood(),
                                               .evidence = evidence_});
       device.meter = MakeMeter();
     }
     return &device;
+  }
+
+  // Who asks for times of kernels has no use for their medians.
+  static constexpr size_t kFewDurationBytes = size_t{16} << 20;
+
+  // Splitting takes a thousand times as long as an execution's own time needs: who asks for
+  // times of kernels does not wait for it.
+  uint64_t MostByLikelihood() const {
+    constexpr uint64_t kMany = uint64_t{1} << 20;
+    return request_.keep == Keep::kIntervals ? kMany : std::numeric_limits<uint64_t>::max();
   }
 
   std::unique_ptr<DeviceMeter> MakeMeter() const {

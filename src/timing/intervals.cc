@@ -172,16 +172,17 @@ int64_t UnionLengthPs(std::vector<Interval> intervals) {
 
 std::vector<Interval> MergeIntervals(std::vector<Interval> intervals) {
   SortByStart(intervals);
-  std::vector<Interval> merged;
-  for (const Interval& interval : intervals) {
+  size_t merged = 0;  // so many, in the same memory
+  for (const Interval interval : intervals) {
     if (interval.start_ps == interval.end_ps) continue;
-    if (merged.empty() || merged.back().end_ps < interval.start_ps) {
-      merged.push_back(interval);
+    if (merged == 0 || intervals[merged - 1].end_ps < interval.start_ps) {
+      intervals[merged++] = interval;
     } else {
-      merged.back().end_ps = std::max(merged.back().end_ps, interval.end_ps);
+      intervals[merged - 1].end_ps = std::max(intervals[merged - 1].end_ps, interval.end_ps);
     }
   }
-  return merged;
+  intervals.resize(merged);
+  return intervals;
 }
 
 Nesting Nest(std::span<const Interval> events, int64_t tolerance_ps) {

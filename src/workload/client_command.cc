@@ -37,7 +37,7 @@ absl::StatusOr<RunAnswer> ParseRunAnswer(const std::string& line, int64_t reques
   return answer;
 }
 
-class Command : public CommandClient {
+class Command : public InferenceClient {
  public:
   explicit Command(CommandClientOptions options) : options_(std::move(options)) {}
 
@@ -71,7 +71,8 @@ class Command : public CommandClient {
     return absl::IsCancelled(line.status()) ? line.status() : absl::OkStatus();
   }
 
-  absl::StatusOr<RunAnswer> Ask(const RunRecord& record) override {
+  absl::StatusOr<RunAnswer> Ask(const RunRecord& record,
+                                const std::function<void()>& /*again*/) override {
     RETURN_IF_ERROR(Start());
     if (const auto early = std::exchange(early_, std::nullopt); early.has_value()) {
       return Lost(harness::Misfit(*early, "an answer that came before the question"));
@@ -137,7 +138,7 @@ class Command : public CommandClient {
 
 }  // namespace
 
-std::unique_ptr<CommandClient> CommandClient::New(CommandClientOptions options) {
+std::unique_ptr<InferenceClient> CommandClient::New(CommandClientOptions options) {
   return std::make_unique<Command>(std::move(options));
 }
 

@@ -40,6 +40,7 @@ class NoTelemetry : public Telemetry {
     nothing.window.name = name;
     return nothing;
   }
+  absl::StatusOr<RunTelemetry> Lap(std::string_view name) override { return End(name); }
 };
 
 // A window is summarized from its part of the recorder's log, after what was written shortly
@@ -71,17 +72,37 @@ class RecorderTelemetry : public Telemetry {
   }
 
   absl::Status Begin(std::string_view name) override {
-    log_.clear();
-    log_.seekg(0, std::ios::end);
-    const std::streamoff log_bytes = log_.tellg();
-    from_ = std::max(static_cast<std::streamoff>(header_.size()), log_bytes - kLeadBytes);
-    RETURN_IF_ERROR(recorder_->Begin(name));
+    if (std::exchange(is_open_, false)) RETURN_IF_ERROR(recorder_->End(name));
+    RETURN_IF_ERROR(Open(name));
     begin_ns_ = power::MonotonicNow();
     return absl::OkStatus();
   }
 
   absl::StatusOr<RunTelemetry> End(std::string_view name) override {
+    return EndAt(power::MonotonicNow(), name);
+  }
+
+  absl::StatusOr<RunTelemetry> Lap(std::string_view name) override {
     const int64_t end_ns = power::MonotonicNow();
+    auto telemetry = EndAt(end_ns, name);
+    RETURN_IF_ERROR(Open(name));
+    begin_ns_ = end_ns;
+    return telemetry;
+  }
+
+ private:
+  absl::Status Open(std::string_view name) {
+    log_.clear();
+    log_.seekg(0, std::ios::end);
+    const std::streamoff log_bytes = log_.tellg();
+    from_ = std::max(static_cast<std::streamoff>(header_.size()), log_bytes - kLeadBytes);
+    RETURN_IF_ERROR(recorder_->Begin(name));
+    is_open_ = true;
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<RunTelemetry> EndAt(int64_t end_ns, std::string_view name) {
+    is_open_ = false;
     RETURN_IF_ERROR(recorder_->End(name));
     recorder_->AwaitReadings(kAtMost);
     RETURN_IF_ERROR(recorder_->log_status());
@@ -101,12 +122,12 @@ class RecorderTelemetry : public Telemetry {
                         std::move(summary.inventory.absences)};
   }
 
- private:
   std::unique_ptr<PowerRecorder> recorder_;
   std::ifstream log_;
   std::string header_;       // its first line
   std::streamoff from_ = 0;  // of the window's part of it
   int64_t begin_ns_ = 0;
+  bool is_open_ = false;
 };
 
 }  // namespace

@@ -14,3 +14,18 @@ target_link_libraries(xplane_time_power_run
   PRIVATE $<BUILD_INTERFACE:xplane_time_warnings> xplane_time_json
           xplane_time_harness xplane_time_trackers PkgConfig::re2 simdjson::simdjson)
 set_target_properties(xplane_time_power_run PROPERTIES POSITION_INDEPENDENT_CODE ON)
+# Clients by name. libcurl is loaded when a model server is asked; here are its headers.
+add_library(xplane_time_clients STATIC
+  workload/chat_json.cc
+  workload/chat_ollama.cc
+  workload/chat_openai.cc
+  workload/clients.cc
+  workload/curl_library.cc
+  workload/event_stream.cc
+  workload/http_connection.cc
+  workload/model_server.cc)
+target_include_directories(xplane_time_clients SYSTEM PRIVATE ${CURL_INCLUDE_DIRS})
+target_link_libraries(xplane_time_clients
+  PUBLIC xplane_time_power_run
+  PRIVATE $<BUILD_INTERFACE:xplane_time_warnings> xplane_time_json xplane_time_harness
+          xplane_time_stats ${CMAKE_DL_LIBS})

@@ -2,11 +2,14 @@
 // OUT.power.jsonl, as a profiler and `power record` leave them. OUT.truth.json: what each kernel
 // took. OUT.layers.csv: its executions as runs of layers, in UNIX seconds. KIND: mix, pair,
 // periodic, other_load, draws_nothing, blocks, and others below.
+#include <algorithm>
 #include <cstdio>
 #include <fstream>
 #include <functional>
 #include <map>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "tests/support/power_world.h"
 #include "tests/support/trace_builder.h"
@@ -33,6 +36,7 @@ struct Kind {
   double log_s = 1e9;          // as far as it goes
   PowerCounters counters = PowerCounters::kNone;
   bool variants = false;  // each kernel is a function, a variant
+  size_t windows = 200;   // of the sensor
 };
 
 const std::map<std::string, Kind> kKinds = {
@@ -50,6 +54,7 @@ const std::map<std::string, Kind> kKinds = {
     {"hour", {.clock_off_ns = 3'600'000'000'000}},
     {"half", {.log_s = 8}},
     {"variants", {.variants = true}},
+    {"large", {.options = {.kernels = 1000}, .windows = 10'000}},
     {"counter_power",
      {.options = {.sensor = PowerSensor::kQuarter}, .counters = PowerCounters::kPower}},
     {"counter_deltas", {.counters = PowerCounters::kDeltas}},
@@ -80,17 +85,20 @@ void AddCounters(const World& world, PowerCounters which, testing::PlaneBuilder 
 std::string TraceOf(const World& world, const Kind& kind) {
   testing::TraceBuilder trace;
   auto stream = trace.Gpu(0).Stream(16);
+  std::vector<std::pair<Interval, size_t>> executions;  // by time, as a profiler writes them
   for (size_t k = 0; k < world.executions.size(); ++k) {
-    for (const Interval& each : world.executions[k]) {
-      stream.Kernel({.name = "kernel_" + std::to_string(k),
-                     .start_ps = each.start_ps,
-                     .duration_ps = each.end_ps - each.start_ps,
-                     .hlo_module = kind.variants ? "jit_autotune_fn_" + std::to_string(k)
-                                                 : "jit_f" + std::to_string(k / 2),
-                     .program_id = static_cast<int64_t>(kind.variants ? k : k / 2),
-                     .hlo_op = "op." + std::to_string(k),
-                     .tf_op = "model/layer_" + std::to_string(k / 2) + "/op"});
-    }
+    for (const Interval& each : world.executions[k]) executions.emplace_back(each, k);
+  }
+  std::ranges::sort(executions, {}, [](const auto& each) { return each.first.start_ps; });
+  for (const auto& [each, k] : executions) {
+    stream.Kernel({.name = "kernel_" + std::to_string(k),
+                   .start_ps = each.start_ps,
+                   .duration_ps = each.end_ps - each.start_ps,
+                   .hlo_module = kind.variants ? "jit_autotune_fn_" + std::to_string(k)
+                                               : "jit_f" + std::to_string(k / 2),
+                   .program_id = static_cast<int64_t>(kind.variants ? k : k / 2),
+                   .hlo_op = "op." + std::to_string(k),
+                   .tf_op = "model/layer_" + std::to_string(k / 2) + "/op"});
   }
   AddCounters(world, kind.counters, trace.Gpu(0));
   if (kind.start_is_known) {
@@ -189,7 +197,7 @@ int main(int argc, char** argv) {
     return 64;
   }
   WorldOptions options = kind->second.options;
-  options.windows = 200;
+  options.windows = kind->second.windows;
   const World world = test::MakeWorld(options, std::stoull(argv[2]));
   const std::string out = argv[3];
   const bool ok = Write(out + ".xplane.pb", TraceOf(world, kind->second)) &&

@@ -55,6 +55,7 @@ class FakeTelemetry : public Telemetry {
     window.gauges.push_back(power);
     return telemetry;
   }
+  absl::StatusOr<RunTelemetry> Lap(std::string_view name) override { return End(name); }
 
  private:
   uint64_t windows_ = 0;

@@ -218,6 +218,7 @@ def power_group():
     for form in ("table", "json"):
         yield f"power sources --sysfs-root sys --nvml-library ./none.so --source rapl --format {form}"
     for form in FORMATS:
+        yield f"power clients --format {form}"
         yield f"power datasets --format {form}"
 
 
@@ -238,12 +239,14 @@ def tune_group():
 def help_group():
     for command in (*TRACE_COMMANDS, "events", "compare", "pick", "power", "power sources",
                     "power record", "power replay", "power run", "power calibrate",
-                    "power plan", "power datasets", "tune", "tune show",
+                    "power plan", "power clients",
+                    "power datasets", "tune", "tune show",
                     "tune export", "tune replay", "tune decide"):
         yield f"{command} --help"
     yield "--help"
     for command in (*TRACE_COMMANDS, "events", "compare", "pick", "tune", "power", "power run",
-                    "power calibrate", "power plan", "power datasets"):
+                    "power calibrate", "power plan", "power clients",
+                    "power datasets"):
         yield f"{command} --json-schema"
 
 
@@ -252,6 +255,12 @@ GROUPS = {"traces": traces_group, "options": options_group, "decisions": decisio
 # What differs from run to run, and stands for itself.
 VARYING = ((re.compile(r'"(started_unix_s|recorded_unix_s)": ?\d+'), r'"\1":0'),
            (re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d"), "YYYY-MM-DD hh:mm"))
+
+
+def processor():
+    """What a package of this machine's processors is called."""
+    found = re.search(r"^model name\s*: (.*)$", pathlib.Path("/proc/cpuinfo").read_text(), re.M)
+    return found[1] if found else "PROCESSOR"
 
 
 def printed(line, at):
@@ -267,7 +276,7 @@ def printed(line, at):
 
 def all_printed(group, at):
     text = "\n".join(in_parallel(lambda line: printed(line, at), list(GROUPS[group]())))
-    text = text.replace(str(at), "AT")
+    text = text.replace(str(at), "AT").replace(processor(), "PROCESSOR")
     if group == "tune":
         for pattern, instead in VARYING:
             text = pattern.sub(instead, text)

@@ -24,7 +24,8 @@ SCHEMAS = REPOSITORY / "src" / "output" / "schemas"
 # Schema of what is printed: the command itself, where it is not its name.
 PRINTED_BY = {"tune-result": "tune", "power-run-summary": "power run", "power": "power",
               "power-sources": "power sources", "power-calibration": "power calibrate",
-              "power-plan": "power plan", "power-datasets": "power datasets"}
+              "power-plan": "power plan", "power-clients": "power clients",
+              "power-datasets": "power datasets"}
 # Command: the schemas of its documents.
 COMMANDS = {"report": {"report", "compat"}, "planes": {"planes"}, "functions": {"functions"},
             "kernels": {"kernels"}, "tree": {"tree"}, "events": {"events"},
@@ -33,7 +34,8 @@ COMMANDS = {"report": {"report", "compat"}, "planes": {"planes"}, "functions": {
             "tune export": {"tune", "tuned"}, "power sources": {"power-sources"},
             "power record": {"power"}, "power replay": {"power"},
             "power run": {"power-run-summary"}, "power calibrate": {"power-calibration"},
-            "power plan": {"power-plan"}, "power datasets": {"power-datasets"}}
+            "power plan": {"power-plan"}, "power clients": {"power-clients"},
+            "power datasets": {"power-datasets"}}
 WITHOUT = {"power": "its subcommands print", "tune decide": "messages of a protocol"}
 
 

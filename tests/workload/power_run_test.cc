@@ -4,10 +4,12 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <condition_variable>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <limits>
+#include <mutex>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <string>
@@ -16,6 +18,7 @@
 #include <vector>
 
 #include "earlier_tools/power_run_result_json.h"
+#include "power/machine.h"
 #include "tests/read/temp_dir.h"
 
 namespace xplane_time {
@@ -52,11 +55,16 @@ class FakeClient : public InferenceClient {
     steps.emplace_back("ready");
     return not_ready;
   }
-  absl::StatusOr<RunAnswer> Ask(const RunRecord& record) override {
+  absl::StatusOr<RunAnswer> Ask(const RunRecord& record,
+                                const std::function<void()>& again) override {
     steps.emplace_back("ask");
     asked.push_back(record.index);
     if (record.index == lost_at) return absl::UnavailableError("lost");
     RunAnswer answer;
+    for (; answer.attempts < attempts; ++answer.attempts) {
+      again();
+      steps.emplace_back("ask");
+    }
     answer.status = record.index == failed_at ? "timeout" : "ok";
     return answer;
   }
@@ -64,6 +72,7 @@ class FakeClient : public InferenceClient {
   std::vector<std::string> steps;
   absl::Status not_ready;
   uint64_t lost_at = UINT64_MAX, failed_at = UINT64_MAX;
+  int64_t attempts = 1;
 };
 
 class FakeSink : public RecordSink {
@@ -79,9 +88,11 @@ class FakeSink : public RecordSink {
     checkpoints.emplace_back(stop_reason);
     return absl::OkStatus();
   }
+  void Add(const RunSpan& span) override { spans.push_back(span); }
   std::set<uint64_t> has;
   std::vector<RunResult> results;
   std::vector<std::string> checkpoints;
+  std::vector<RunSpan> spans;
   uint64_t broken_at = UINT64_MAX;
 };
 
@@ -92,6 +103,7 @@ class BrokenTelemetry : public Telemetry {
   absl::StatusOr<RunTelemetry> End(std::string_view) override {
     return absl::DataLossError("the log is gone");
   }
+  absl::StatusOr<RunTelemetry> Lap(std::string_view name) override { return End(name); }
 };
 
 TEST(RunPower, AsksWhatIsNotKeptUpToTheMost) {
@@ -149,6 +161,7 @@ class SteppedTelemetry : public Telemetry {
     steps_->emplace_back("end");
     return RunTelemetry{};
   }
+  absl::StatusOr<RunTelemetry> Lap(std::string_view name) override { return End(name); }
 
  private:
   std::vector<std::string>* steps_;
@@ -161,6 +174,89 @@ TEST(RunPower, TheWindowIsOfTheAnswerNotOfTheStart) {
   SteppedTelemetry telemetry(&client.steps);
   ASSERT_TRUE(RunPower({}, &source, &client, &telemetry, &sink, nullptr).ok());
   EXPECT_THAT(client.steps, ElementsAre("ready", "begin", "ask", "end"));
+}
+
+TEST(RunPower, TheWindowIsOfTheLastAttempt) {
+  FakeSource source(1);
+  FakeClient client;
+  client.attempts = 3;
+  FakeSink sink;
+  SteppedTelemetry telemetry(&client.steps);
+  ASSERT_TRUE(RunPower({}, &source, &client, &telemetry, &sink, nullptr).ok());
+  EXPECT_THAT(client.steps,
+              ElementsAre("ready", "begin", "ask", "begin", "ask", "begin", "ask", "end"));
+  const RunResult& result = sink.results.at(0);
+  EXPECT_LT(result.asked_ns, result.begin_ns);
+  const Json record = Json::parse(RunResultJson(result));
+  const Json& latency = record["model_metrics"][""]["latency_metrics"];
+  EXPECT_EQ(record["attempts"], 3);
+  EXPECT_GT(latency["all_attempts_seconds"], latency["total_query_seconds"]);
+}
+
+// Answers its records only when as many are asked at once as there may be.
+class CrowdClient : public InferenceClient {
+ public:
+  explicit CrowdClient(int crowd) : crowd_(crowd) {}
+  absl::StatusOr<RunAnswer> Ask(const RunRecord& record, const std::function<void()>&) override {
+    std::unique_lock lock(mutex_);
+    most_ = std::max(most_, ++now_);
+    came_.notify_all();
+    came_.wait(lock, [this] { return most_ >= crowd_; });
+    --now_;
+    if (record.index == lost_at) return absl::UnavailableError("lost");
+    return RunAnswer{.output_tokens = 2};
+  }
+  int most() const { return most_; }
+  uint64_t lost_at = UINT64_MAX;
+
+ private:
+  const int crowd_;
+  std::mutex mutex_;
+  std::condition_variable came_;
+  int now_ = 0, most_ = 0;
+};
+
+TEST(RunPower, SeveralAtOnceShareOneWindow) {
+  FakeSource source(250);
+  CrowdClient client(3);
+  FakeSink sink;
+  sink.has = {1};
+  std::vector<std::string> steps;
+  SteppedTelemetry telemetry(&steps);
+  PowerRunOptions options;
+  options.concurrency = 3;
+  const auto outcome = RunPower(options, &source, &client, &telemetry, &sink, nullptr);
+  ASSERT_TRUE(outcome.ok()) << outcome.status();
+  EXPECT_EQ(client.most(), 3);
+  EXPECT_EQ(outcome->asked, 249u);
+  EXPECT_EQ(sink.has.size(), 250u);  // each once
+  EXPECT_EQ(sink.results.size(), 249u);
+  EXPECT_THAT(steps, ElementsAre("begin", "end", "end", "end"));  // of spans, at checkpoints
+  ASSERT_EQ(sink.spans.size(), 3u);
+  EXPECT_EQ(sink.spans[0].end_ns, sink.spans[1].begin_ns);
+  const Json record = Json::parse(RunResultJson(sink.results.at(0)));
+  const Json& metrics = record["model_metrics"][""];
+  EXPECT_EQ(metrics["energy_metrics"]["reason"], "shared_window");
+  EXPECT_EQ(metrics["energy_metrics"]["cpu_reason"], "shared_window");
+  EXPECT_EQ(metrics["energy_metrics"]["per_query_joules"], nullptr);
+  EXPECT_EQ(metrics["power_metrics"]["gpu"]["per_query_watts"]["reason"], "shared_window");
+  EXPECT_EQ(metrics["memory_metrics"]["cpu_mb"]["reason"], "shared_window");
+}
+
+TEST(RunPower, WhatIsUnderWayWhenTheClientIsLostIsKept) {
+  FakeSource source(100);
+  CrowdClient client(4);
+  client.lost_at = 1;
+  FakeSink sink;
+  const auto telemetry = NewNoTelemetry();
+  PowerRunOptions options;
+  options.concurrency = 4;
+  const auto outcome = RunPower(options, &source, &client, telemetry.get(), &sink, nullptr);
+  ASSERT_TRUE(outcome.ok());
+  EXPECT_EQ(outcome->stop_reason, "no_client");
+  EXPECT_THAT(sink.has, ::testing::IsSupersetOf({0, 2, 3}));
+  EXPECT_FALSE(sink.Has(1));
+  EXPECT_LT(sink.results.size(), 99u);
 }
 
 TEST(RunPower, AClientThatIsNotReadyEndsIt) {
@@ -587,6 +683,25 @@ TEST(RecorderTelemetry, SummarizesEachWindowAsItIsRead) {
     EXPECT_EQ(result->channels[0].source, "constant");
   }
   EXPECT_FALSE(telemetry->End("query").ok());  // it is not open
+}
+
+TEST(RecorderTelemetry, AWindowBeginsAnewOrWhereAnotherEnded) {
+  auto recorder = PowerRecorder::Start({.from = {.sources = {"constant:100"}}});
+  ASSERT_TRUE(recorder.ok()) << recorder.status();
+  const auto telemetry = NewRecorderTelemetry(*std::move(recorder));
+  ASSERT_TRUE(telemetry->Begin("query").ok());
+  std::this_thread::sleep_for(std::chrono::milliseconds(60));
+  const int64_t anew_ns = power::MonotonicNow();
+  ASSERT_TRUE(telemetry->Begin("query").ok());
+  std::this_thread::sleep_for(std::chrono::milliseconds(60));
+  const auto first = telemetry->Lap("query");
+  ASSERT_TRUE(first.ok()) << first.status();
+  EXPECT_GE(first->window.begin_ns, anew_ns);
+  const auto second = telemetry->Lap("query"), third = telemetry->End("query");
+  ASSERT_TRUE(second.ok() && third.ok()) << second.status() << third.status();
+  EXPECT_EQ(second->window.begin_ns, first->window.end_ns);
+  EXPECT_EQ(third->window.begin_ns, second->window.end_ns);
+  EXPECT_FALSE(telemetry->Lap("query").ok());  // none is open
 }
 
 }  // namespace

@@ -38,8 +38,12 @@ class Aligner {
   Aligner(Symbols symbols, const Template& pattern, const IdleModel& idle)
       : symbols_(symbols), pattern_(pattern), idle_(idle) {}
 
-  Alignment Run() {
+  Alignment Run(double limit) {
+    double left = 0;  // at least, of the symbols after this one
+    for (size_t i = 1; i < symbols_.size(); ++i) left += idle_.unknown(i);
     for (size_t i = 0; i < symbols_.size(); ++i) {
+      if (i > 0) left -= idle_.unknown(i);
+      most_ = limit - left;
       const auto found = pattern_.places.find(symbols_[i]);
       begin_ = nodes_.size();
       if (i == 0) {
@@ -58,14 +62,13 @@ class Aligner {
         }
       }
       layers_.push_back(begin_);
-      KeepBest();
+      if (begin_ == nodes_.size()) return {};
     }
     return Trace();
   }
 
  private:
   static constexpr size_t kBeam = 12, kPlacesAhead = 3;
-  static constexpr int32_t kReach = 8;  // a swap goes hardly further
 
   void Begin(const std::vector<int32_t>* places) {
     if (places == nullptr) return Add({.cost = kForeign});
@@ -154,21 +157,23 @@ class Aligner {
     }
   }
 
+  // Keeps the best ones of the layer, each state once.
   void Add(const Reading& to) {
+    if (to.cost > most_) return;
+    const bool full = nodes_.size() - begin_ == kBeam;
+    if (full && to.cost >= nodes_[worst_].cost) return;
+    size_t place = full ? worst_ : nodes_.size();
     for (size_t n = begin_; n < nodes_.size(); ++n) {
       if (!nodes_[n].SameState(to)) continue;
-      if (to.cost < nodes_[n].cost) nodes_[n] = to;
-      return;
+      if (to.cost >= nodes_[n].cost) return;
+      place = n;
     }
-    nodes_.push_back(to);
-  }
-
-  void KeepBest() {
-    if (nodes_.size() - begin_ <= kBeam) return;
-    const auto begin = nodes_.begin() + static_cast<ptrdiff_t>(begin_);
-    const auto cheaper = [](const Reading& a, const Reading& b) { return a.cost < b.cost; };
-    std::nth_element(begin, begin + kBeam, nodes_.end(), cheaper);
-    nodes_.resize(begin_ + kBeam);
+    if (place == nodes_.size()) nodes_.emplace_back();
+    nodes_[place] = to;
+    worst_ = begin_;
+    for (size_t n = begin_; n < nodes_.size(); ++n) {
+      if (nodes_[n].cost > nodes_[worst_].cost) worst_ = n;
+    }
   }
 
   Alignment Trace() const {
@@ -206,7 +211,9 @@ class Aligner {
   const IdleModel& idle_;
   std::vector<Reading> nodes_;
   std::vector<size_t> layers_;  // where each symbol's readings begin
-  size_t begin_ = 0;
+  size_t begin_ = 0;            // of the layer
+  size_t worst_ = 0;            // in it
+  double most_ = 0;             // that a reading of it may cost
   uint32_t parent_ = 0;
 };
 
@@ -218,6 +225,10 @@ IdleModel::IdleModel(const RunClues& clues)
   int64_t longest_ps = 0;
   for (const int64_t one_ps : clues.idle_ps) longest_ps = std::max(longest_ps, one_ps);
   least_ps_ = std::clamp(static_cast<double>(longest_ps) / kLongestToLeast, 1.0, kLeastPs);
+  if (!known() || clues.idle_ps.size() < 2) return;
+  ascending_.resize(clues.idle_ps.size() - 1);
+  std::iota(ascending_.begin(), ascending_.end(), 1);
+  std::ranges::stable_sort(ascending_, {}, [&](size_t i) { return clues.idle_ps[i]; });
 }
 
 const std::vector<float>& IdleModel::CostsBy(size_t scale) {
@@ -234,43 +245,50 @@ const std::vector<float>& IdleModel::CostsBy(size_t scale) {
 }
 
 size_t IdleModel::LikeliestScale(const std::vector<size_t>& some) {
-  size_t best = 0;
-  double least = std::numeric_limits<double>::infinity();
-  for (size_t scale = 0; scale < kScales; ++scale) {
+  return Likeliest([&](size_t scale) {
     const std::vector<float>& row = CostsBy(scale);
     double sum = 0;
     for (const size_t i : some) sum += row[i];
-    if (sum >= least) continue;
-    least = sum;
-    best = scale;
-  }
-  return best;
+    return sum;
+  });
+}
+
+const std::vector<double>& IdleModel::SumsBy(size_t scale) {
+  std::vector<double>& sums = sums_[scale];
+  if (!sums.empty()) return sums;
+  const std::vector<float>& row = CostsBy(scale);
+  sums.push_back(0);
+  for (const size_t i : ascending_) sums.push_back(sums.back() + row[i]);
+  return sums;
 }
 
 void IdleModel::Guess(size_t run_length) {
-  std::vector<size_t> order(clues_.symbols.size() - 1);
-  std::iota(order.begin(), order.end(), 1);
-  if (!known() || order.empty()) return Set({});
-  const size_t borders = std::min(order.size(), std::max<size_t>(1, order.size() / run_length));
-  const auto cut = order.end() - static_cast<ptrdiff_t>(borders);
-  std::nth_element(order.begin(), cut, order.end(),
-                   [&](size_t a, size_t b) { return clues_.idle_ps[a] < clues_.idle_ps[b]; });
-  Fit({order.begin(), cut}, {cut, order.end()});
+  const size_t size = ascending_.size();
+  if (!known() || size == 0) return Set({});
+  const size_t inner = size - std::min(size, std::max<size_t>(1, size / run_length));
+  const auto of = [&](size_t from, size_t to) {
+    return Likeliest([&](size_t scale) { return SumsBy(scale)[to] - SumsBy(scale)[from]; });
+  };
+  SetTwo(inner > 0, {of(0, inner), of(inner, size)}, of(0, size));
 }
 
 void IdleModel::Fit(const std::vector<size_t>& inner, const std::vector<size_t>& border) {
-  // What differs less may as well be two halves of one distribution.
-  constexpr size_t kTwoKinds = 2;
   if (!known()) return Set({});
-  const IdleScales scales{LikeliestScale(inner), LikeliestScale(border)};
-  if (!inner.empty() && scales.border >= scales.inner + kTwoKinds) return Set(scales);
   std::vector<size_t> all(inner);
   all.insert(all.end(), border.begin(), border.end());
-  const size_t scale = LikeliestScale(all);
-  Set({scale, scale});
+  SetTwo(!inner.empty(), {LikeliestScale(inner), LikeliestScale(border)}, LikeliestScale(all));
+}
+
+void IdleModel::SetTwo(bool has_inner, const IdleScales& scales, size_t of_all) {
+  // What differs less may as well be two halves of one distribution.
+  constexpr size_t kTwoKinds = 2;
+  const bool are_two = has_inner && scales.border >= scales.inner + kTwoKinds;
+  Set(are_two ? scales : IdleScales{of_all, of_all});
 }
 
 void IdleModel::Set(const IdleScales& scales) {
+  if (is_set_ && scales == scales_) return;
+  is_set_ = true;
   scales_ = scales;
   for (size_t i = 1; i < inner_.size(); ++i) {
     if (known()) {
@@ -284,8 +302,8 @@ void IdleModel::Set(const IdleScales& scales) {
   }
 }
 
-Alignment Align(Symbols symbols, const Template& pattern, const IdleModel& idle) {
-  return Aligner(symbols, pattern, idle).Run();
+Alignment Align(Symbols symbols, const Template& pattern, const IdleModel& idle, double limit) {
+  return Aligner(symbols, pattern, idle).Run(limit);
 }
 
 }  // namespace xplane_time::gpu_runs

@@ -22,6 +22,7 @@ inline constexpr double kLossMore = 0.7;    // and each one next to it
 inline constexpr double kEdge = 5;          // the capture began or ended within a run
 inline constexpr double kSwap = 1.2;        // a kernel after one that follows it, each place,
 inline constexpr double kBorderSwap = 1.2;  // which is of the next run
+inline constexpr int32_t kReach = 8;        // a swap goes hardly further
 inline constexpr double kAgain = 6;         // a loop goes round once more
 inline constexpr double kForeign = 6;       // a kernel that is not in the template
 inline constexpr double kOther = 1;         // another program executed within a run
@@ -35,6 +36,7 @@ inline double LossCost(int32_t count) { return count > 0 ? kLoss + kLossMore * (
 // The scales of idle times within and between runs.
 struct IdleScales {
   size_t inner = 0, border = 0;
+  bool operator==(const IdleScales&) const = default;
 };
 
 // How likely an idle time of the device is within a run, and between two. Such times are
@@ -65,10 +67,29 @@ class IdleModel {
   const std::vector<float>& CostsBy(size_t scale);
   // The likeliest scale of some of the times.
   size_t LikeliestScale(const std::vector<size_t>& some);
+  // What the shortest times cost by a scale: [n] of n of them.
+  const std::vector<double>& SumsBy(size_t scale);
+  // By what some times cost by each scale.
+  template <typename CostBy>
+  static size_t Likeliest(const CostBy& cost_by) {
+    size_t best = 0;
+    double least = std::numeric_limits<double>::infinity();
+    for (size_t scale = 0; scale < kScales; ++scale) {
+      const double cost = cost_by(scale);
+      if (cost >= least) continue;
+      least = cost;
+      best = scale;
+    }
+    return best;
+  }
+  void SetTwo(bool has_inner, const IdleScales& scales, size_t of_all);
 
   RunClues clues_;
   double least_ps_ = 1;
   std::array<std::vector<float>, kScales> costs_;
+  std::array<std::vector<double>, kScales> sums_;
+  std::vector<size_t> ascending_;  // places but the first, by their idle time
+  bool is_set_ = false;
   IdleScales scales_;
   std::vector<double> inner_, border_;
 };
@@ -92,7 +113,9 @@ struct Alignment {
   size_t runs() const { return run.empty() ? 0 : *std::max_element(run.begin(), run.end()) + 1; }
 };
 
-// The cheapest reading. Time and memory: linear in the number of symbols.
-Alignment Align(Symbols symbols, const Template& pattern, const IdleModel& idle);
+// The cheapest reading; none where it costs more than `limit`. Time and memory: linear in the
+// number of symbols.
+Alignment Align(Symbols symbols, const Template& pattern, const IdleModel& idle,
+                double limit = std::numeric_limits<double>::infinity());
 
 }  // namespace xplane_time::gpu_runs

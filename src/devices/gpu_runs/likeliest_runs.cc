@@ -7,6 +7,7 @@
 #include <tuple>
 #include <utility>
 
+#include "absl/container/flat_hash_set.h"
 #include "devices/gpu_runs/alignment.h"
 #include "stats/order_statistics.h"
 
@@ -88,22 +89,61 @@ std::set<size_t> CandidateLengths(Symbols s) {
   return lengths;
 }
 
-// The windows of a length that occur most often, by a rolling hash.
+// Hashes of all windows of a length, one by one.
+class RollingHash {
+ public:
+  RollingHash(Symbols s, size_t length) : s_(s), length_(length) {
+    for (size_t i = 1; i < length; ++i) top_ *= kBase;
+  }
+
+  // Of the window that ends with `i`; i = 0, 1, 2 ... Before the first whole window: of a part.
+  uint64_t Next(size_t i) {
+    if (i >= length_) hash_ -= top_ * (uint64_t{s_[i - length_]} + 1);
+    return hash_ = hash_ * kBase + s_[i] + 1;
+  }
+
+ private:
+  static constexpr uint64_t kBase = 0x9e3779b97f4a7c15;
+  Symbols s_;
+  size_t length_;
+  uint64_t hash_ = 0, top_ = 1;
+};
+
+// Whether a long sequence may hold two runs: whether as many symbols in a row as chance
+// would hardly repeat occur again, here and there.
+bool MayRepeat(Symbols s) {
+  constexpr double kHardly = 64, kSeldom = 32;
+  const auto size = static_cast<double>(s.size());
+  double nats = 0;  // a symbol tells
+  for (const auto& [symbol, times] : ContentOf(s)) {
+    const double share = static_cast<double>(times) / size;
+    nats -= share * std::log(share);
+  }
+  if (nats * size <= kHardly * std::log(kHardly * size)) return true;
+  const auto length = static_cast<size_t>(std::ceil(std::log(kHardly * size) / nats));
+  RollingHash hash(s, length);
+  absl::flat_hash_set<uint64_t> seen;
+  size_t again = 0;
+  for (size_t i = 0; i < s.size(); ++i) {
+    const uint64_t window = hash.Next(i);
+    if (i + 1 >= length && !seen.insert(window).second) ++again;
+  }
+  return static_cast<double>(again) * kSeldom > size;
+}
+
+// The windows of a length that occur most often.
 void AddFrequentWindows(Symbols s, size_t length, std::vector<Symbols>* windows) {
-  constexpr uint64_t kBase = 0x9e3779b97f4a7c15;
   constexpr size_t kKeep = 16;
-  uint64_t hash = 0, top = 1;
-  for (size_t i = 1; i < length; ++i) top *= kBase;
   struct Seen {
     size_t count = 0, first = 0, free_from = 0;  // without overlap
   };
   absl::flat_hash_map<uint64_t, Seen> seen;
+  RollingHash hash(s, length);
   for (size_t i = 0; i < s.size(); ++i) {
-    if (i >= length) hash -= top * (uint64_t{s[i - length]} + 1);
-    hash = hash * kBase + s[i] + 1;
+    const uint64_t of_window = hash.Next(i);
     if (i + 1 < length) continue;
     const size_t begin = i + 1 - length;
-    Seen& window = seen[hash];
+    Seen& window = seen[of_window];
     if (window.count == 0) window.first = begin;
     if (begin < window.free_from) continue;
     ++window.count;
@@ -149,7 +189,7 @@ double Misfit(const Content& count, size_t size, Symbols window) {
          kForeign * (static_cast<double>(size) - known);
 }
 
-// At most `most` windows, the likeliest first, and last the whole sequence.
+// At most `most` parts of the sequence, the likeliest first.
 std::vector<Symbols> CandidateWindows(const RunClues& clues, size_t most) {
   const Symbols s = clues.symbols;
   std::vector<Symbols> windows;
@@ -162,9 +202,8 @@ std::vector<Symbols> CandidateWindows(const RunClues& clues, size_t most) {
   }
   windows.clear();
   for (const auto& [ignored, begin, size] : ranked) {
-    if (windows.size() < most) windows.emplace_back(begin, size);
+    if (windows.size() < most && size < s.size()) windows.emplace_back(begin, size);
   }
-  windows.push_back(s);  // one run
   return windows;
 }
 
@@ -182,6 +221,11 @@ double HostCost(const RunClues& clues, size_t runs) {
   return clues.host_runs.value_or(runs) == runs ? 0 : kHostDiffers;
 }
 
+double FixedCost(Symbols content) {
+  return kSymbol * static_cast<double>(content.size()) +
+         (RepeatedPeriod(content) > 0 ? kAllRepeat : 0);
+}
+
 void FitIdle(const RunClues& clues, const Alignment& alignment, IdleModel* idle) {
   std::vector<size_t> inner, border;
   for (size_t i = 1; i < clues.symbols.size(); ++i) {
@@ -194,19 +238,36 @@ void FitIdle(const RunClues& clues, const Alignment& alignment, IdleModel* idle)
   idle->Fit(inner, border);
 }
 
+// All of it.
+Split OneRun(const RunClues& clues, IdleModel* idle) {
+  const size_t size = clues.symbols.size();
+  Split split{.pattern = Template(clues.symbols), .alignment = {}, .scales = {}};
+  Alignment& alignment = split.alignment;
+  alignment.run.assign(size, 0);
+  alignment.after_loss.assign(size, false);
+  alignment.at.resize(size);
+  std::iota(alignment.at.begin(), alignment.at.end(), 0);
+  FitIdle(clues, alignment, idle);
+  split.scales = idle->scales();
+  split.cost = FixedCost(clues.symbols) + HostCost(clues, 1);
+  for (size_t i = 1; i < size; ++i) split.cost += idle->inner(i);
+  return split;
+}
+
 // Refined only where it may become better than `best`.
 Split SplitBy(const RunClues& clues, Symbols content, double best, IdleModel* idle) {
   constexpr int kRefinements = 2;
   constexpr double kHopeless = 25;
   Split split{.pattern = Template(content), .alignment = {}, .scales = {}};
   idle->Guess(content.size());
-  split.alignment = Align(clues.symbols, split.pattern, *idle);
-  const double fixed = kSymbol * static_cast<double>(content.size()) +
-                       (RepeatedPeriod(content) > 0 ? kAllRepeat : 0);
-  const bool hopeless = split.alignment.cost + fixed > best + kHopeless;
-  for (int i = 0; idle->known() && !hopeless && i < kRefinements; ++i) {
+  const double fixed = FixedCost(content);
+  const double limit = best + kHopeless - fixed;
+  split.alignment = Align(clues.symbols, split.pattern, *idle, limit);
+  for (int i = 0; idle->known() && !split.alignment.run.empty() && i < kRefinements; ++i) {
+    const IdleScales before = idle->scales();
     FitIdle(clues, split.alignment, idle);
-    split.alignment = Align(clues.symbols, split.pattern, *idle);
+    if (idle->scales() == before) break;
+    split.alignment = Align(clues.symbols, split.pattern, *idle, limit);
   }
   split.scales = idle->scales();
   split.cost = split.alignment.cost + fixed + HostCost(clues, split.alignment.runs());
@@ -246,6 +307,28 @@ Content TypicalContent(Symbols symbols, const std::vector<Content>& runs) {
   return typical;
 }
 
+// How many executions come at quite another place of their run than the same one of the first
+// run: not by swaps, but in random order.
+size_t OutOfOrder(Symbols symbols, const std::vector<uint32_t>& run) {
+  const size_t runs = *std::max_element(run.begin(), run.end()) + 1;
+  std::vector<size_t> sizes(runs, 0);  // so far
+  std::vector<Content> seen(runs);
+  absl::flat_hash_map<uint32_t, std::vector<size_t>> places;  // in the first run
+  for (size_t i = 0; i < run.size(); ++i) {
+    if (run[i] == 0) places[symbols[i]].push_back(sizes[0]++);
+  }
+  size_t count = 0;
+  for (size_t i = 0; i < run.size(); ++i) {
+    if (run[i] == 0) continue;
+    const auto place = static_cast<int64_t>(sizes[run[i]]++);
+    const size_t nth = seen[run[i]][symbols[i]]++;
+    const auto first = places.find(symbols[i]);
+    if (first == places.end() || nth >= first->second.size()) continue;
+    count += std::abs(place - static_cast<int64_t>(first->second[nth])) > kReach ? 1 : 0;
+  }
+  return count;
+}
+
 // A split for which the order of kernels within a run is not held to.
 Split PriceContents(const RunClues& clues, std::vector<uint32_t> run, IdleModel* idle) {
   const std::vector<Content> contents = ContentOfRuns(clues.symbols, run);
@@ -276,6 +359,7 @@ Split PriceContents(const RunClues& clues, std::vector<uint32_t> run, IdleModel*
     }
     cost += LossCost(static_cast<int32_t>(missing)) + kAgain * static_cast<double>(more);
   }
+  cost += kForeign * static_cast<double>(OutOfOrder(clues.symbols, run));
   cost += HostCost(clues, contents.size());
   Alignment alignment;
   alignment.after_loss.assign(run.size(), false);
@@ -406,9 +490,9 @@ std::optional<size_t> RivalNearby(const RunClues& clues, const Split& split,
 }
 
 Split FindBest(const RunClues& clues, size_t most_windows) {
-  std::vector<Split> splits;
   IdleModel idle(clues);
-  double least = std::numeric_limits<double>::infinity();
+  std::vector<Split> splits = {OneRun(clues, &idle)};
+  double least = std::numeric_limits<double>::infinity();  // of several runs
   for (const Symbols& content : CandidateWindows(clues, most_windows)) {
     splits.push_back(SplitBy(clues, content, least, &idle));
     least = std::min(least, splits.back().cost);
@@ -439,6 +523,12 @@ Split FindBest(const RunClues& clues, size_t most_windows) {
     found.rivals = RivalNearby(clues, *best, idle);
   }
   return found;
+}
+
+// Whether a long sequence is of few symbols: hardly one run, whatever their order.
+bool KeepsRecurring(Symbols s) {
+  constexpr size_t kLong = 1024, kOften = 32;
+  return s.size() > kLong && ContentOf(s).size() * kOften < s.size();
 }
 
 RunClues Part(const RunClues& clues, size_t begin, size_t size) {
@@ -515,11 +605,19 @@ LikeliestRuns SplitLikeliest(const RunClues& clues) {
     for (size_t i = 0; i < size; ++i) found.run.push_back(static_cast<uint32_t>(i / period));
     return found;
   }
+  // Or what comes after a first part that does not repeat may yet do so.
+  const LikeliestRuns one_run = {.run = std::vector<uint32_t>(size, 0), .rivals = 2};
+  if (size > kLongestPart && !MayRepeat(clues.symbols.first(kLongestPart))) return one_run;
   for (size_t part = std::min(size, kFirstPart);; part = std::min(size, 4 * part)) {
     const RunClues first = part == size ? clues : Part(clues, 0, part);
     Split best = FindBest(first, std::clamp<size_t>(kWork / part, 3, kMostWindows));
+    const bool is_one = best.alignment.runs() == 1;
+    if (part == size && is_one && clues.host_runs != 1 && KeepsRecurring(clues.symbols)) {
+      return one_run;
+    }
     if (part == size) return {std::move(best.alignment.run), best.rivals};
     if (best.alignment.runs() < kEnoughRuns && part < kLongestPart) continue;
+    if (is_one) return one_run;
     LikeliestRuns all = Extrapolate(clues, best);
     if (!all.rivals.has_value() && best.rivals.has_value()) all.rivals = best.rivals;
     return all;

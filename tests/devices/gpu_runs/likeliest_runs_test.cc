@@ -1,6 +1,7 @@
 #include "devices/gpu_runs/likeliest_runs.h"
 
 #include <gtest/gtest.h>
+#include <algorithm>
 
 #include <cstdio>
 #include <ostream>
@@ -159,6 +160,46 @@ TEST(LikeliestRunsTest, LongSequenceWithOneLoss) {
     }
   }
   EXPECT_EQ(Split(symbols).run, expected);
+}
+
+// Two streams swap neighbours in most of the runs.
+TEST(LikeliestRunsTest, LongSequenceOfRunsThatDiffer) {
+  std::mt19937 engine(13);
+  constexpr uint32_t kLength = 300, kRuns = 300;
+  std::vector<uint32_t> symbols, expected;
+  for (uint32_t run = 0; run < kRuns; ++run) {
+    std::vector<uint32_t> own(kLength);
+    for (uint32_t k = 0; k < kLength; ++k) own[k] = k % 290;  // ten kernels occur twice
+    for (uint32_t k = 1; k < kLength; ++k) {
+      if (engine() % 100 == 0 && run > 0) std::swap(own[k - 1], own[k]);
+    }
+    symbols.insert(symbols.end(), own.begin(), own.end());
+    expected.insert(expected.end(), kLength, run);
+  }
+  EXPECT_EQ(Split(symbols).run, expected);
+}
+
+// Nothing repeats: one run, as far as anybody can tell.
+TEST(LikeliestRunsTest, LongSequenceWithoutOrder) {
+  std::mt19937 engine(17);
+  for (const uint32_t alphabet : {2, 10, 1000}) {
+    std::vector<uint32_t> symbols(70'000);
+    for (uint32_t& symbol : symbols) symbol = static_cast<uint32_t>(engine()) % alphabet;
+    const LikeliestRuns split = Split(symbols);
+    EXPECT_EQ(split.run, std::vector<uint32_t>(symbols.size(), 0)) << alphabet;
+    EXPECT_TRUE(split.rivals.has_value()) << alphabet;
+  }
+}
+
+// As many of each as there are runs explain nothing where their order is random.
+TEST(LikeliestRunsTest, EqualCountsInRandomOrderAreDoubtful) {
+  std::mt19937 engine(19);
+  for (const size_t each : {1000, 4000}) {
+    std::vector<uint32_t> symbols;
+    for (const uint32_t symbol : {0, 1, 2}) symbols.insert(symbols.end(), each, symbol);
+    std::shuffle(symbols.begin(), symbols.end(), engine);
+    EXPECT_TRUE(Split(symbols).rivals.has_value()) << each;
+  }
 }
 
 // ---- made worlds -----------------------------------------------------------------------

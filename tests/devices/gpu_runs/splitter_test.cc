@@ -51,19 +51,25 @@ Chunk ChunkOf(const std::vector<uint32_t>& ops) {
   return chunk;
 }
 
-std::vector<uint32_t> RunsOf(const std::vector<uint32_t>& ops, size_t likelihood_block) {
+std::vector<uint32_t> RunsOf(const std::vector<uint32_t>& ops, size_t likelihood_block,
+                             std::optional<uint64_t> most_by_likelihood = {},
+                             Diagnostics* diagnostics = nullptr) {
   Chunk chunk = ChunkOf(ops);
   SplitContext context;
   context.plane = 0;
   context.tables = chunk.tables;
   context.evidence = NoEvidence;
   context.likelihood_block = likelihood_block;
+  context.most_by_likelihood = most_by_likelihood.value_or(context.most_by_likelihood);
   const std::unique_ptr<RunSplitter> splitter = kGpuRules.make_splitter(context);
   while (splitter->WantsLook()) {
     EXPECT_TRUE(splitter->Look(chunk.executions).ok());
     splitter->EndLook();
   }
   splitter->Assign(chunk.executions);
+  if (diagnostics != nullptr) {
+    for (const Run& run : splitter->Finish(diagnostics)) EXPECT_TRUE(run.uncertain);
+  }
   return RunsOf(chunk.executions);
 }
 
@@ -80,6 +86,16 @@ TEST(GpuSplitterInBlocks, AnExactPeriodIsTheSameWhateverTheBlock) {
   for (const size_t block : {11, 12, 13, 14, 15, 16, 64, 100, 199, 200}) {
     SCOPED_TRACE(block);
     EXPECT_EQ(RunsOf(ops, block), whole);
+  }
+}
+
+TEST(GpuSplitterInBlocks, OfMoreThanMayBeSplitByLikelihoodRunsAreUncertain) {
+  const std::vector<uint32_t> ops = Repeated({0, 1, 2, 1, 3}, 40);
+  for (const size_t block : {13, 1000}) {
+    EXPECT_EQ(RunsOf(ops, block, 200).back(), 39u);
+    Diagnostics diagnostics;
+    EXPECT_EQ(RunsOf(ops, block, 199, &diagnostics), std::vector<uint32_t>(200, 0));
+    EXPECT_EQ(diagnostics.count(DiagnosticCode::kRunsUncertain), 1);
   }
 }
 

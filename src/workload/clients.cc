@@ -1,0 +1,138 @@
+#include "workload/clients.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+
+#include "absl/strings/numbers.h"
+#include "status.h"
+#include "workload/model_server.h"
+
+namespace xplane_time {
+namespace {
+
+using enum ClientParameterType;
+
+absl::StatusOr<std::unique_ptr<InferenceClient>> MakeCommand(const ClientOptions& options) {
+  return CommandClient::New({.command = options.command,
+                             .model = options.model,
+                             .timeout = options.timeout,
+                             .most_failures = options.most_failures,
+                             .stopped = options.stopped});
+}
+
+template <ChatProtocolFactory protocol>
+absl::StatusOr<std::unique_ptr<InferenceClient>> MakeModelServer(const ClientOptions& options) {
+  return NewModelServerClient(protocol, options);
+}
+
+// Of a generation; then of the connection.
+constexpr std::array<ClientParameter, 10> ServerParameters(std::string_view api_key_env) {
+  constexpr double kAny = std::numeric_limits<double>::lowest();
+  return {{{"temperature", kNumber, "", "How random tokens are"},
+           {"top_p", kNumber, "", "Share of probability to sample from"},
+           {"max_tokens", kWhole, "", "The most tokens of an answer", 1},
+           {"seed", kWhole, "", "Of the sampling", kAny},
+           {"system", kText, "", "What the model is told first"},
+           {"retries", kWhole, "3", "Attempts after 429, 503 and losses"},
+           {"backoff_s", kNumber, "0.5", "Before the 2nd attempt, then doubled"},
+           {"connect_timeout_s", kNumber, "10", "To connect", 0.001},
+           {"stall_timeout_s", kNumber, "60", "Between two pieces of a stream", 0.001},
+           {"api_key_env", kText, api_key_env, "The variable that has the API key"}}};
+}
+constexpr auto kOpenAiParameters = ServerParameters("OPENAI_API_KEY"),
+               kOllamaParameters = ServerParameters("");
+
+constexpr ClientKind kClients[] = {
+    {.name = "command", .help = "A command, in lines of JSON", .make = MakeCommand},
+    {.name = "openai",
+     .help = "Servers of the OpenAI API",
+     .over_http = true,
+     .parameters = kOpenAiParameters,
+     .make = MakeModelServer<NewOpenAiProtocol>},
+    {.name = "ollama",
+     .help = "Ollama, in its own API",
+     .over_http = true,
+     .default_base_url = "http://127.0.0.1:11434",
+     .parameters = kOllamaParameters,
+     .make = MakeModelServer<NewOllamaProtocol>}};
+
+// "temperature, top_p, ..."
+template <typename Named>
+std::string NamesIn(std::span<const Named> all) {
+  std::string names;
+  for (const Named& each : all) Append(&names, names.empty() ? "" : ", ", each.name);
+  return names;
+}
+
+std::optional<ClientParameterValue> ValueOf(const ClientParameter& parameter,
+                                            std::string_view text) {
+  int64_t whole = 0;
+  double number = 0;
+  switch (parameter.type) {
+    case kText:
+      if (text.empty()) return std::nullopt;
+      return std::string(text);
+    case kWhole:
+      if (!absl::SimpleAtoi(Absl(text), &whole)) return std::nullopt;
+      number = static_cast<double>(whole);
+      break;
+    case kNumber:
+      if (!absl::SimpleAtod(Absl(text), &number) || !std::isfinite(number)) return std::nullopt;
+  }
+  if (number < parameter.least) return std::nullopt;
+  return parameter.type == kWhole ? ClientParameterValue(whole) : ClientParameterValue(number);
+}
+
+std::string WantedOf(const ClientParameter& parameter) {
+  if (parameter.type == kText) return "a text";
+  const char* const what = parameter.type == kWhole ? "a whole number" : "a number";
+  return std::abs(parameter.least) < 1e9 ? Cat(what, " of at least ", parameter.least) : what;
+}
+
+}  // namespace
+
+std::string_view ClientParameterTypeName(ClientParameterType type) {
+  constexpr std::string_view kNames[] = {"whole", "number", "text"};
+  return kNames[static_cast<size_t>(type)];
+}
+
+std::span<const ClientKind> Clients() { return kClients; }
+
+absl::StatusOr<const ClientKind*> FindClient(std::string_view name) {
+  const auto at = std::ranges::find(kClients, name, &ClientKind::name);
+  if (at != std::end(kClients)) return at;
+  return InvalidArgument("--client: there is no \"", name, "\"; there are ", NamesIn(Clients()),
+                         " (xplane-time power clients)");
+}
+
+absl::StatusOr<ClientParameters> ParseParameters(const ClientKind& kind,
+                                                 const std::vector<std::string>& texts) {
+  ClientParameters values;
+  for (const ClientParameter& each : kind.parameters) {
+    if (auto value = ValueOf(each, each.default_text)) values.emplace(each.name, *std::move(value));
+  }
+  for (const std::string_view text : texts) {
+    const size_t equals = text.find('=');
+    const std::string_view name = text.substr(0, equals);
+    if (equals == text.npos) {
+      return InvalidArgument("--client-param: \"", text, "\": must be NAME=VALUE");
+    }
+    const auto at = std::ranges::find(kind.parameters, name, &ClientParameter::name);
+    if (at == kind.parameters.end()) {
+      const std::string names = NamesIn(kind.parameters);
+      return InvalidArgument("--client-param: ", kind.name, " has no parameter \"", name, "\"; ",
+                             names.empty() ? "it has none" : "it has " + names);
+    }
+    auto value = ValueOf(*at, text.substr(equals + 1));
+    if (!value.has_value()) {
+      return InvalidArgument("--client-param: ", name, ": must be ", WantedOf(*at), ", and is \"",
+                             text.substr(equals + 1), "\"");
+    }
+    values.insert_or_assign(std::string(name), *std::move(value));
+  }
+  return values;
+}
+
+}  // namespace xplane_time

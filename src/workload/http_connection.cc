@@ -1,0 +1,209 @@
+#include "workload/http_connection.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "harness/process.h"
+#include "power/machine.h"
+#include "status.h"
+#include "workload/curl_library.h"
+#include "xplane_time/version.h"
+
+namespace xplane_time {
+namespace {
+
+constexpr size_t kMostErrorBody = size_t{64} << 10;
+constexpr std::chrono::milliseconds kStopCheck(100);
+
+double Seconds(std::chrono::milliseconds time) { return static_cast<double>(time.count()) / 1000; }
+
+// What a failed transfer means to who asked.
+absl::Status ErrorOfCode(CURLcode code, const char* details, const CurlLibrary& curl) {
+  const std::string why = details[0] != '\0' ? details : curl.easy_strerror(code);
+  switch (code) {
+    case CURLE_COULDNT_RESOLVE_HOST:
+    case CURLE_COULDNT_CONNECT:
+    case CURLE_OPERATION_TIMEDOUT:  // to connect: other limits are ours
+      return Unavailable("no connection: ", why);
+    case CURLE_GOT_NOTHING:
+    case CURLE_PARTIAL_FILE:
+    case CURLE_RECV_ERROR:
+    case CURLE_SEND_ERROR:
+    case CURLE_HTTP2:
+    case CURLE_HTTP2_STREAM:
+    case CURLE_SSL_CONNECT_ERROR:
+    case CURLE_BAD_CONTENT_ENCODING:
+    case CURLE_WEIRD_SERVER_REPLY:
+      return Unavailable("the connection was lost: ", why);
+    default:
+      return FailedPrecondition(why);
+  }
+}
+
+}  // namespace
+
+// One exchange under way: what libcurl calls back.
+class HttpConnection::Transfer {
+ public:
+  Transfer(const HttpConnection* connection, const HttpRequest& request, OnHttpBody on_body)
+      : curl_(*connection->curl_), connection_(*connection), request_(request), on_body_(on_body) {}
+  ~Transfer() {
+    curl_.multi_remove_handle(connection_.multi_, connection_.easy_);
+    curl_.easy_reset(connection_.easy_);  // it forgets what is ours
+    curl_.slist_free_all(headers_);
+  }
+  Transfer(const Transfer&) = delete;
+  Transfer& operator=(const Transfer&) = delete;
+
+  absl::StatusOr<HttpReply> ToItsEnd() {
+    RETURN_IF_ERROR(SetUp());
+    curl_.multi_add_handle(connection_.multi_, connection_.easy_);
+    const Deadline deadline = MonotonicClock::now() + request_.timeout;
+    for (int running = 1; running > 0;) {
+      const CURLMcode code = curl_.multi_perform(connection_.multi_, &running);
+      if (code != CURLM_OK) return FailedPrecondition(curl_.multi_strerror(code));
+      if (running == 0) break;
+      RETURN_IF_ERROR(CheckTime(deadline));
+      const auto left =
+          std::chrono::duration_cast<std::chrono::milliseconds>(deadline - MonotonicClock::now());
+      const auto wait = std::clamp(left, std::chrono::milliseconds(1), kStopCheck);
+      curl_.multi_poll(connection_.multi_, nullptr, 0, static_cast<int>(wait.count()), nullptr);
+    }
+    return Finish();
+  }
+
+ private:
+  // All but what is said of the request is as libcurl has it, and its environment.
+  absl::Status SetUp() {
+    CURL* const easy = connection_.easy_;
+    const auto set = [&](CURLoption option, auto value) {
+      const CURLcode code = curl_.easy_setopt(easy, option, value);
+      if (failed_.ok() && code != CURLE_OK) failed_ = FailedPrecondition(curl_.easy_strerror(code));
+    };
+    set(CURLOPT_URL, request_.url.c_str());
+    set(CURLOPT_PROTOCOLS_STR, "http,https");
+    set(CURLOPT_FOLLOWLOCATION, 0L);
+    set(CURLOPT_ACCEPT_ENCODING, "");  // whatever libcurl can unpack
+    set(CURLOPT_USERAGENT, "xplane-time/" XPLANE_TIME_VERSION_STRING);
+    set(CURLOPT_NOSIGNAL, 1L);
+    set(CURLOPT_CONNECTTIMEOUT_MS, static_cast<long>(request_.connect_timeout.count()));
+    set(CURLOPT_ERRORBUFFER, details_);
+    set(CURLOPT_WRITEDATA, this);
+    set(CURLOPT_WRITEFUNCTION, &Transfer::OnBody);
+    if (!request_.api_key.empty()) Header("Authorization: Bearer " + request_.api_key);
+    if (request_.json_body.has_value()) {
+      Header("Content-Type: application/json");
+      Header("Expect:");  // an answer to that would come before the answer
+      set(CURLOPT_POSTFIELDSIZE_LARGE, static_cast<curl_off_t>(request_.json_body->size()));
+      set(CURLOPT_POSTFIELDS, request_.json_body->c_str());
+    }
+    set(CURLOPT_HTTPHEADER, headers_);
+    return std::exchange(failed_, absl::OkStatus());
+  }
+
+  void Header(const std::string& line) { headers_ = curl_.slist_append(headers_, line.c_str()); }
+
+  static size_t OnBody(char* bytes, size_t size, size_t count, void* self) {
+    auto* const transfer = static_cast<Transfer*>(self);
+    transfer->last_ns_ = power::MonotonicNow();
+    return transfer->Take({bytes, size * count}) ? size * count : CURL_WRITEFUNC_ERROR;
+  }
+  bool Take(std::string_view bytes) {
+    if (reply_.status == 0) reply_.status = Info<long>(CURLINFO_RESPONSE_CODE);
+    if (reply_.status / 100 == 2) {
+      failed_ = on_body_(bytes, last_ns_);
+    } else {
+      reply_.error_body += bytes.substr(0, kMostErrorBody - reply_.error_body.size());
+    }
+    return failed_.ok();
+  }
+
+  absl::Status CheckTime(Deadline deadline) const {
+    if (connection_.stopped_()) return absl::CancelledError("stopped");
+    if (MonotonicClock::now() >= deadline) {
+      return absl::DeadlineExceededError(
+          Cat("no whole answer in ", Seconds(request_.timeout), " s (--timeout)"));
+    }
+    const std::chrono::nanoseconds since(power::MonotonicNow() - last_ns_);
+    if (last_ns_ == 0 || since < request_.stall_timeout) return absl::OkStatus();
+    return absl::DeadlineExceededError(Cat("the stream stalled: nothing for ",
+                                           Seconds(request_.stall_timeout),
+                                           " s (stall_timeout_s)"));
+  }
+
+  absl::StatusOr<HttpReply> Finish() {
+    RETURN_IF_ERROR(failed_);
+    int left = 0;
+    const CURLMsg* const message = curl_.multi_info_read(connection_.multi_, &left);
+    const CURLcode code = message == nullptr ? CURLE_RECV_ERROR : message->data.result;
+    if (code != CURLE_OK) return ErrorOfCode(code, details_, curl_);
+    reply_.status = Info<long>(CURLINFO_RESPONSE_CODE);
+    reply_.content_type = Text(CURLINFO_CONTENT_TYPE);
+    reply_.location = Text(CURLINFO_REDIRECT_URL);
+    const auto retry_after = Info<curl_off_t>(CURLINFO_RETRY_AFTER);
+    if (retry_after > 0) reply_.retry_after = std::chrono::seconds(retry_after);
+    return std::move(reply_);
+  }
+
+  template <typename T>
+  T Info(CURLINFO what) const {
+    T value{};
+    curl_.easy_getinfo(connection_.easy_, what, &value);
+    return value;
+  }
+  std::string Text(CURLINFO what) const {
+    const char* const text = Info<const char*>(what);
+    return text == nullptr ? "" : text;
+  }
+
+  const CurlLibrary& curl_;
+  const HttpConnection& connection_;
+  const HttpRequest& request_;
+  const OnHttpBody on_body_;
+  curl_slist* headers_ = nullptr;
+  char details_[CURL_ERROR_SIZE] = {};
+  absl::Status failed_;  // of on_body
+  int64_t last_ns_ = 0;  // when a piece of the body came; 0: none yet
+  HttpReply reply_;
+};
+
+HttpConnection::HttpConnection(const CurlLibrary* curl, std::function<bool()> stopped)
+    : curl_(curl),
+      stopped_(std::move(stopped)),
+      multi_(curl->multi_init()),
+      easy_(curl->easy_init()) {}
+
+HttpConnection::~HttpConnection() {
+  curl_->easy_cleanup(easy_);
+  curl_->multi_cleanup(multi_);
+}
+
+absl::StatusOr<HttpReply> HttpConnection::Exchange(const HttpRequest& request, OnHttpBody on_body) {
+  if (multi_ == nullptr || easy_ == nullptr) return FailedPrecondition("libcurl: out of memory");
+  return Transfer(this, request, on_body).ToItsEnd();
+}
+
+absl::StatusOr<std::string> CheckBaseUrl(const CurlLibrary& curl, const std::string& url) {
+  const std::unique_ptr<CURLU, decltype(curl.url_cleanup)> parsed(curl.url(), curl.url_cleanup);
+  const auto part = [&](CURLUPart which) {
+    char* text = nullptr;
+    if (curl.url_get(parsed.get(), which, &text, 0) != CURLUE_OK) return std::string();
+    std::string copy = text;
+    curl.free(text);
+    return copy;
+  };
+  const CURLUcode code = curl.url_set(parsed.get(), CURLUPART_URL, url.c_str(), 0);
+  const std::string scheme = part(CURLUPART_SCHEME);
+  if (code != CURLUE_OK || (scheme != "http" && scheme != "https")) {
+    return InvalidArgument("--base-url: must be http://HOST[:PORT][/PATH], or https");
+  }
+  if (!part(CURLUPART_USER).empty() || !part(CURLUPART_PASSWORD).empty() ||
+      !part(CURLUPART_QUERY).empty() || !part(CURLUPART_FRAGMENT).empty()) {
+    return InvalidArgument(
+        "--base-url: has a user, a password or a query, which would be kept in the results; a key "
+        "comes from the environment (--client-param api_key_env=NAME)");
+  }
+  return url.substr(0, url.find_last_not_of('/') + 1);
+}
+
+}  // namespace xplane_time

@@ -1,0 +1,183 @@
+"""A model server that computes nothing, over HTTP in this process: it speaks the OpenAI API and
+Ollama's, and misbehaves as the first word of each question says.
+
+    with FakeModelServer() as server:
+        ... server.base_url ...
+        server.questions      # of each request: its body
+        server.keys           # and its Authorization
+"""
+import gzip
+import http.server
+import json
+import sys
+import threading
+
+STALL_S = 30  # a client that waits as long has no limit of its own
+
+
+def event(**chunk):
+    return f"data: {json.dumps(chunk)}\n\n".encode()
+
+
+def delta(finish_reason=None, **what):
+    return event(choices=[{"index": 0, "delta": what, "finish_reason": finish_reason}])
+
+
+def usage(prompt_tokens=3, completion_tokens=2):
+    return event(choices=[], usage={"prompt_tokens": prompt_tokens,
+                                    "completion_tokens": completion_tokens})
+
+
+DONE = b"data: [DONE]\n\n"
+ANSWER = [delta(role="assistant", content=""), delta(content="fo"), b": ping\n\n",
+          delta(content="ur"), delta("stop")]
+# What is sent piece by piece with status 200.
+STREAMS = {
+    "ok": [*ANSWER, usage(), DONE],
+    "slow": [*ANSWER[:2], 0.02, *ANSWER[2:], usage(), DONE],
+    "reasoning": [delta(reasoning_content="hm"), delta(reasoning="hm"), 0.005, *ANSWER, usage(),
+                  DONE],
+    "crlf": [b"".join([*ANSWER, usage(), DONE]).replace(b"\n", b"\r\n")],
+    "no-usage": [*ANSWER, DONE],
+    "negative-usage": [*ANSWER, usage(completion_tokens=-7), DONE],
+    "fraction-usage": [*ANSWER, usage(prompt_tokens=1.5), DONE],
+    "no-done": [*ANSWER],
+    "one-token": [delta("stop", content="4"), usage(), DONE],
+    "length": [delta(content="fo"), delta("length"), usage(), DONE],
+    "half-event": [*ANSWER[:2], b'data: {"choices":[{"delta":{"cont'],
+    "cut": ANSWER[:2],
+    "invalid-utf8": [b'data: {"choices":[{"delta":{"content":"\xff\xfe"}}]}\n\n', DONE],
+    "nonsense": [b"data: what\n\n", DONE],
+    "error-event": [*ANSWER[:2], event(error={"message": "CUDA out of memory"})],
+    "stall": [*ANSWER[:2], STALL_S],
+    "huge": [delta(content="a" * (1 << 20))] * 100,
+    "huge-line": [b"data: " + b"a" * (1 << 20), *[b"a" * (1 << 20)] * 100],
+}
+OLLAMA = [{"message": {"content": "fo"}, "done": False}, {"message": {"content": "ur"}},
+          {"message": {"content": ""}, "done": True, "done_reason": "stop",
+           "prompt_eval_count": 3, "eval_count": 2}]
+ERRORS = {"400": (400, {"error": {"message": "context length exceeded"}}),
+          "500": (500, {"error": "it broke"}), "429": (429, {"error": {"message": "slow down"}}),
+          "503": (503, {"message": "loading"}), "401": (401, {"detail": "bad key"}),
+          "404": (404, {"error": "model not found"})}
+
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+
+    def log_message(self, *_):
+        pass
+
+    def reply(self, status, body, **headers):
+        body = body if isinstance(body, bytes) else json.dumps(body).encode()
+        self.send_response(status)
+        for name, value in {"Content-Type": "application/json", "Content-Length": len(body),
+                            **headers}.items():
+            self.send_header(name.replace("_", "-"), str(value))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def do_GET(self):
+        fake = self.server.fake
+        fake.keys.append(self.headers.get("Authorization"))
+        if fake.redirect_to:
+            return self.reply(307, {}, Location=fake.redirect_to + self.path)
+        if fake.models is None:
+            return self.reply(404, {"detail": "Not Found"})
+        if self.path == "/api/tags":
+            return self.reply(200, {"models": [{"name": name} for name in fake.models]})
+        return self.reply(200, {"data": [{"id": name} for name in fake.models]})
+
+    def do_POST(self):
+        fake = self.server.fake
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        problem = body["messages"][-1]["content"]
+        with fake.lock:
+            fake.questions.append(body)
+            fake.keys.append(self.headers.get("Authorization"))
+            asked = fake.asked[problem] = fake.asked.get(problem, 0) + 1
+        fake.came.release()
+        try:
+            self.answer(problem.split()[0], asked)
+        except OSError:  # the client went away
+            self.close_connection = True
+
+    def answer(self, mode, asked):
+        fake = self.server.fake
+        if mode.endswith("-once"):
+            mode = mode.removesuffix("-once") if asked == 1 else "ok"
+        if mode == "silent":
+            fake.ended.wait(STALL_S)
+            self.close_connection = True
+        elif mode == "redirect":
+            self.reply(307, {}, Location="http://127.0.0.1:9/elsewhere")
+        elif mode == "wait":
+            self.reply(429, {"error": {"message": "later"}}, Retry_After=1)
+        elif mode == "wait-long":
+            self.reply(429, {"error": {"message": "later"}}, Retry_After=3600)
+        elif mode == "echo-key":
+            self.reply(400, {"error": {"message": "bad key " + self.headers["Authorization"]}})
+        elif mode in ERRORS:
+            self.reply(*ERRORS[mode])
+        elif mode == "html":
+            self.reply(200, b"<html>", Content_Type="text/html")
+        elif mode == "gzip":
+            self.reply(200, gzip.compress(b"".join(STREAMS["ok"])), Content_Encoding="gzip",
+                       Content_Type="text/event-stream")
+        elif mode == "lost":
+            self.stream(STREAMS["cut"], cut=True)
+        elif self.path == "/api/chat":
+            self.stream([json.dumps(line).encode() + b"\n" for line in OLLAMA])
+        else:
+            self.stream(STREAMS[mode])
+
+    def stream(self, pieces, cut=False):
+        """In chunks; a number is a pause. `cut`: the connection ends in mid-stream."""
+        self.send_response(200)
+        self.send_header("Content-Type", "text/event-stream; charset=utf-8")
+        self.send_header("Transfer-Encoding", "chunked")
+        self.end_headers()
+        for piece in pieces:
+            if isinstance(piece, bytes):
+                self.wfile.write(b"%x\r\n%s\r\n" % (len(piece), piece))
+            elif self.server.fake.ended.wait(piece):
+                cut = True
+                break
+        if cut:
+            self.close_connection = True
+        else:
+            self.wfile.write(b"0\r\n\r\n")
+
+
+class Server(http.server.ThreadingHTTPServer):
+    daemon_threads = True
+
+    def handle_error(self, request, client_address):
+        """A client that goes away is what is tested."""
+        if not isinstance(sys.exc_info()[1], ConnectionError):
+            super().handle_error(request, client_address)
+
+
+class FakeModelServer:
+    def __init__(self, models=("m/1",), redirect_to=None):
+        self.models, self.redirect_to = models, redirect_to
+        self.questions, self.keys, self.asked = [], [], {}
+        self.lock, self.ended = threading.Lock(), threading.Event()
+        self.came = threading.Semaphore(0)  # a question each
+
+    def __enter__(self):
+        self.server = Server(("127.0.0.1", 0), Handler)
+        self.server.fake = self
+        self.root = f"http://127.0.0.1:{self.server.server_port}"
+        self.base_url = self.root + "/v1"
+        self.thread = threading.Thread(target=self.server.serve_forever,
+                                       kwargs={"poll_interval": 0.02})
+        self.thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self.ended.set()
+        self.server.shutdown()
+        self.server.server_close()
+        self.thread.join()
