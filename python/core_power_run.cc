@@ -101,7 +101,8 @@ std::tuple<std::string, std::string> RunPowerOf(
     const std::vector<std::string>& sources,
     const std::map<std::string, std::string>& environment) {
   Raised raised;
-  Run run = {.path = path};
+  Run run;
+  run.path = path;
   run.dataset = {.problem_field = names.at("problem_field"),
                  .answer_field = names.at("answer_field"),
                  .subject_field = names.at("subject_field"),
