@@ -136,6 +136,8 @@ def run(dataset: Any, client: _Client | str, *, model: str, dataset_name: str | 
                 str(path), _asking(client, model), names, limit, shuffle, resume, retry_failed,
                 overwrite, named, dict(os.environ))
         except Error as error:
+            if isinstance(dataset, (str, os.PathLike)):
+                raise
             raise type(error)(error.code, error.message.replace(str(path), name)) from None
     if warning:
         warnings.warn(warning, XplaneTimeWarning, stacklevel=2)
