@@ -39,7 +39,7 @@ using PyAnswer = std::tuple<std::string, std::string, std::string, std::optional
 // `ask(problem, subject, dataset_metadata_json)`, which raises no Exception.
 class PythonClient : public InferenceClient {
  public:
-  PythonClient(const nb::callable& ask, Raised* raised) : ask_(ask), raised_(raised) {}
+  PythonClient(const nb::object& ask, Raised* raised) : ask_(ask), raised_(raised) {}
 
   absl::StatusOr<RunAnswer> Ask(const RunRecord& record,
                                 const std::function<void()>& /*again*/) override {
@@ -62,7 +62,7 @@ class PythonClient : public InferenceClient {
   }
 
  private:
-  const nb::callable& ask_;
+  const nb::object& ask_;
   Raised* const raised_;
 };
 
@@ -95,7 +95,7 @@ absl::Status DoRun(Run* run, InferenceClient* client) {
 }
 
 std::tuple<std::string, std::string> RunPowerOf(
-    const std::string& path, const nb::callable& ask,
+    const std::string& path, const nb::object& ask,
     const std::map<std::string, std::string>& names, std::optional<uint64_t> limit,
     std::optional<uint64_t> shuffle, bool resume, bool retry_failed, bool overwrite,
     const std::vector<std::string>& sources,
