@@ -186,6 +186,7 @@ class PowerRun : public Command {
     const absl::Status started = client->Start();
     if (absl::IsCancelled(started)) return kExitStopped;
     RETURN_IF_ERROR(WithExit(started, kExitNotThere));
+    run_.model_server_json = client->versions_json();
     from_.pid = client->pid();
     from_.children_only = from_.pid == 0;  // what this process takes is none of the server's
     from_.gpm = !no_gpm_;

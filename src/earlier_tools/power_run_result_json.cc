@@ -296,24 +296,6 @@ Json EstimatesJson(const RunTelemetry& telemetry) {
   return all;
 }
 
-// The sum of a record's energies that count; known where each of them is.
-Json AllEnergies(const Json& record) {
-  const auto estimates = record.find("energies");
-  std::optional<double> joules, lo, hi;
-  bool first = true;
-  for (const Json& each : estimates == record.end() ? Json::array() : *estimates) {
-    if (!each.is_object() || each.value("in_total", Json()) != Json(true)) continue;
-    AddWhereKnown(first, NumberOf(each, "energy_joules"), &joules);
-    AddWhereKnown(first, NumberOf(each, "lo_joules"), &lo);
-    AddWhereKnown(first, NumberOf(each, "hi_joules"), &hi);
-    first = false;
-  }
-  return {{"per_query_joules", OrNull(joules)},
-          {"lo_joules", OrNull(lo)},
-          {"hi_joules", OrNull(hi)},
-          {"missing", record.value("missing", Json())}};
-}
-
 // What begins with `prefix` of a model's energy_metrics, or of AllEnergies.
 void AddEnergy(const Json& energies, const std::string& prefix, PowerRunTotals::Energy* energy) {
   const auto number = [&](const char* name) { return NumberOf(energies, (prefix + name).c_str()); };
@@ -364,6 +346,23 @@ bool IsRunRecord(const Json& record) {
   const Json& metrics = models->begin().value();
   return json::TextOf(record, "status").has_value() && metrics.is_object() &&
          metrics.contains("energy_metrics");
+}
+
+Json AllEnergies(const Json& record) {
+  const auto estimates = record.find("energies");
+  std::optional<double> joules, lo, hi;
+  bool first = true;
+  for (const Json& each : estimates == record.end() ? Json::array() : *estimates) {
+    if (!each.is_object() || each.value("in_total", Json()) != Json(true)) continue;
+    AddWhereKnown(first, NumberOf(each, "energy_joules"), &joules);
+    AddWhereKnown(first, NumberOf(each, "lo_joules"), &lo);
+    AddWhereKnown(first, NumberOf(each, "hi_joules"), &hi);
+    first = false;
+  }
+  return {{"per_query_joules", OrNull(joules)},
+          {"lo_joules", OrNull(lo)},
+          {"hi_joules", OrNull(hi)},
+          {"missing", record.value("missing", Json())}};
 }
 
 void AddToTotals(const Json& record, PowerRunTotals* totals) {
