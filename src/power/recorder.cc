@@ -102,7 +102,7 @@ void ReadPeriodically(const std::shared_ptr<Shared>& shared, const std::shared_p
       const int64_t every_ns =
           std::clamp(std::min(usual_ns, kMostSlowPeriodNs) * kSlowShare, track->slow_period_ns,
                      std::max(track->slow_period_ns, kMostSlowPeriodNs));
-      next_slow_ns += (1 + (now_ns - next_slow_ns) / every_ns) * every_ns;
+      next_slow_ns = std::max(next_slow_ns + every_ns, now_ns + every_ns / 2);
     }
     next_ns += track->period_ns;
     const int64_t late_ns = MonotonicNow() - next_ns;
