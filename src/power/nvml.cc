@@ -669,6 +669,7 @@ class NvmlReader : public Reader {
 
   void Note(NvmlPlan& plan, NvmlReturn result) {
     if (result == kNvmlGpuIsLost) plan.lost = true;
+    if (plan.lost && plan.gpm != nullptr) plan.gpm->Forget();  // it may come back reset
     if (result == kNvmlUninitialized || result == kNvmlDriverNotLoaded) {
       down_ = PowerReason::kAbsent;
     }

@@ -1,5 +1,6 @@
 #include "power/nvml_gpm.h"
 
+#include <algorithm>
 #include <cmath>
 #include <utility>
 
@@ -8,7 +9,8 @@
 namespace xplane_time::power {
 namespace {
 
-constexpr int64_t kRefreshNs = 100'000'000;
+constexpr int64_t kRefreshNs = 100'000'000, kMostPeriodNs = 1'000'000'000;
+constexpr int64_t kShare = 50;  // samples take one part of so many of the time
 
 // Empty: no share. Two reads of counters that run may give a little more than all.
 std::optional<int64_t> PpmOf(double percent) {
@@ -19,7 +21,10 @@ std::optional<int64_t> PpmOf(double percent) {
 
 }  // namespace
 
-bool GpmSampler::IsDue(int64_t now_ns) const { return now_ns - asked_ns_ > kRefreshNs; }
+bool GpmSampler::IsDue(int64_t now_ns) const {
+  const int64_t took_ns = std::min(took_ns_, kMostPeriodNs);
+  return now_ns - asked_ns_ > std::clamp(took_ns * kShare, kRefreshNs, kMostPeriodNs);
+}
 
 NvmlReturn GpmSampler::Allocate() {
   for (NvmlGpmSample& each : samples_) {
@@ -39,6 +44,7 @@ NvmlReturn GpmSampler::Sample(NvmlDevice device, std::optional<GpmMeans>* means)
   const bool had = before_ns_.has_value();
   if (result == kNvmlSuccess && had) result = Compare(at_ns, means);
   std::swap(samples_[0], samples_[1]);
+  took_ns_ = MonotonicNow() - begin_ns;
   before_ns_ = result == kNvmlSuccess ? std::optional(at_ns) : std::nullopt;
   return result;
 }
@@ -75,7 +81,7 @@ void GpmSampler::Forget() {
     each = nullptr;
   }
   before_ns_.reset();
-  asked_ns_ = 0;
+  asked_ns_ = took_ns_ = 0;
 }
 
 }  // namespace xplane_time::power

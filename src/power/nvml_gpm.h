@@ -46,7 +46,8 @@ class GpmSampler {
   GpmSampler(const GpmSampler&) = delete;
   GpmSampler& operator=(const GpmSampler&) = delete;
 
-  // Whether a sample would be long enough after the last one.
+  // Whether a sample would be long enough after the last one: the longer that took, the longer, up
+  // to a second.
   bool IsDue(int64_t now_ns) const;
   // Errors: of the sample, then nothing is known; of the means.
   NvmlReturn Sample(NvmlDevice device, std::optional<GpmMeans>* means);
@@ -60,7 +61,7 @@ class GpmSampler {
   const NvmlApi& nvml_;
   std::array<NvmlGpmSample, 2> samples_ = {};  // before and after; null: not allocated
   std::optional<int64_t> before_ns_;           // empty: samples_[0] holds none
-  int64_t asked_ns_ = 0;
+  int64_t asked_ns_ = 0, took_ns_ = 0;         // of the last sample
   NvmlGpmMetrics metrics_ = {};
 };
 

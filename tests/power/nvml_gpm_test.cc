@@ -75,6 +75,16 @@ TEST(NvmlGpm, NoSampleTooSoonAfterTheLast) {
   }
 }
 
+TEST(NvmlGpm, LessOftenWhereASampleTakesLong) {
+  NvmlFixture nvml(WithCalls({{"nvmlGpmSampleGet", {{"value", 0}, {"latency_s", 0.03}}}}));
+  const int64_t start_ns = MonotonicNow();
+  const std::vector<std::string> soon = ReadGpm(nvml);
+  const bool is_soon = MonotonicNow() - start_ns < 900 * kMs;  // on a busy machine it is not
+  EXPECT_TRUE(soon.empty() || !is_soon);
+  std::this_thread::sleep_for(std::chrono::milliseconds(1000));
+  EXPECT_EQ(ReadGpm(nvml).size(), 3u);
+}
+
 TEST(NvmlGpm, GrowingValues) {
   NvmlFixture nvml(WithCalls({{"nvmlGpmMetricsGet:2", {{"value", 10}, {"per_call", 5}}}}));
   for (const char* want : {"100000", "150000", "200000"}) EXPECT_EQ(ReadGpm(nvml).at(0), want);
@@ -166,6 +176,19 @@ TEST(NvmlGpm, ADeviceIsLostAndCounts) {
   EXPECT_THAT(ReadGpm(nvml), ElementsAre("device_lost", "device_lost", "device_lost"));
   nvml.Read(false);
   EXPECT_EQ(nvml.Power().reason, PowerReason::kDeviceLost);
+}
+
+// Whichever call finds out: what was sampled before the loss is compared with nothing.
+TEST(NvmlGpm, AfterALossTheNextSampleIsAFirstOne) {
+  NvmlFixture nvml(WithCalls({{"nvmlDeviceGetTotalEnergyConsumption",
+                               {{{"value", 1}, {"calls", 2}},
+                                {{"error", kNvmlGpuIsLost}, {"calls", 1}},
+                                Json{{"value", 1}}}}}));
+  EXPECT_THAT(ReadGpm(nvml), ElementsAre("625000", "312500", "480000"));
+  EXPECT_THAT(ReadGpm(nvml), ElementsAre("device_lost", "device_lost", "device_lost"));
+  nvml.Read(/*slow=*/true);  // is it back?
+  EXPECT_EQ(nvml.Power().value, 300'000);
+  EXPECT_THAT(ReadGpm(nvml), ElementsAre("625000", "312500", "480000"));
 }
 
 // Samples of the session before are of no use, and freed.
