@@ -136,6 +136,7 @@ absl::StatusOr<std::unique_ptr<Telemetry>> RecordedTelemetry(const PowerSourceOp
   if (from.sources == std::vector<std::string>{"none"}) return NewNoTelemetry();
   PowerRecordOptions options;
   options.from = from;
+  options.slow_period_ns = 100'000'000;  // so that an answer of 0.4 s has its own temperature
   auto recorder = PowerRecorder::Start(options);
   if (!recorder.ok()) {
     return absl::Status(recorder.status().code(), Cat(recorder.status().message(), kWithout));
@@ -161,6 +162,10 @@ class PowerRun : public Command {
     AddAsking();
     AddKeeping();
     AddSensors(app, /*of_energy=*/false, "; or none: without, every energy null", &from_);
+    Heading(app, kSensors)
+        .Flag("--no-gpm", &no_gpm_,
+              "Leave the utilization counters of NVIDIA GPUs (Hopper and later) "
+              "to other profilers");
     Heading(app, kOwn).Flag("--json-schema", &printing_.json_schema,
                             "Print the JSON Schema of summary and records");
   }
@@ -196,8 +201,10 @@ class PowerRun : public Command {
     const absl::Status started = client->Start();
     if (absl::IsCancelled(started)) return kExitStopped;
     RETURN_IF_ERROR(WithExit(started, kExitNotThere));
+    run_.model_server_json = client->versions_json();
     from_.pid = client->pid();
     from_.children_only = from_.pid == 0;  // what this process takes is none of the server's
+    from_.gpm = !no_gpm_;
     ASSIGN_OR_RETURN(const auto telemetry,
                      WithExits(telemetry_of_(from_, printing_.quiet), kTelemetryExits));
     const RunHardware hardware = PrimeHardware(telemetry.get(), run_.stopped);
@@ -310,6 +317,7 @@ class PowerRun : public Command {
                                {"timeout_s", static_cast<double>(client_.timeout.count()) / 1000},
                                {"most_failures", client_.most_failures},
                                {"sources", from_.sources},
+                               {"gpm", !no_gpm_},
                                {"output_dir", run_.output_root},
                                {"max_queries", json::OrNull(run_.max_queries)}};
     return json::Dump(config);
@@ -341,6 +349,7 @@ class PowerRun : public Command {
   const ClientKind* kind_ = nullptr;
   std::vector<std::string> parameters_;  // NAME=VALUE
   ClientOptions client_;
+  bool no_gpm_ = false;
   PowerSourceOptions from_;  // the source "none" alone: no telemetry
 };
 

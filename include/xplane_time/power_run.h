@@ -93,6 +93,8 @@ class InferenceClient {
   // After the last question.
   virtual void Finish() {}
   virtual int64_t pid() const { return 0; }  // of the process that answers; 0: it is not ours
+  // Of what answers, by name, once it runs: {"vllm": "0.9.1"}; null: it does not say.
+  virtual std::string versions_json() const { return "null"; }
 };
 
 struct CommandClientOptions {
@@ -198,7 +200,8 @@ struct PowerRunOptions {
   // Asked where there is a run already and neither is set; true overwrites.
   std::function<bool(const std::string& directory)> confirm_overwrite = {};
   std::function<bool()> stopped = [] { return false; };
-  std::string config_json = "{}";  // how it was called; kept in summary.json
+  std::string config_json = "{}";          // how it was called; kept in summary.json
+  std::string model_server_json = "null";  // versions_json of the client; kept there too
   // Of the time between checkpoints.
   std::function<std::chrono::steady_clock::time_point()> clock = std::chrono::steady_clock::now;
 };
